@@ -1,0 +1,56 @@
+/*
+ * arena: memory with one lifetime (a request, an op, a manifest). Bump allocation in chunks that
+ * double from ARENA_CHUNK_MIN to ARENA_CHUNK_MAX; freed all at once. Every arena has a maximum;
+ * past it, or when the heap fails, allocation returns NULL and `is_exhausted` stays set, so that a
+ * sequence of small steps may check once at its end.
+ */
+#ifndef BASE_ARENA_H
+#define BASE_ARENA_H
+
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "base/slice.h"
+
+enum {
+    ARENA_CHUNK_MIN = 1024,
+    ARENA_CHUNK_MAX = 64 * 1024,
+};
+
+struct arena_chunk;
+
+struct arena {
+    struct arena_chunk *chunks; /* newest first */
+    char *next, *end;           /* free room of the newest chunk */
+    size_t bytes_used;          /* handed out, for the limit and for metrics */
+    size_t bytes_max;
+    bool is_exhausted;
+};
+
+/* Allocates nothing yet. */
+void arena_init(struct arena *arena, size_t bytes_max);
+/* Frees everything; the arena is as after arena_init. */
+void arena_reset(struct arena *arena);
+void arena_deinit(struct arena *arena);
+
+/* Aligned to 16 bytes, not cleared. NULL past the limit. */
+void *arena_alloc(struct arena *arena, size_t size) MUST_CHECK;
+void *arena_zalloc(struct arena *arena, size_t size) MUST_CHECK;
+/* count * size, overflow-checked, cleared. */
+void *arena_calloc(struct arena *arena, size_t count, size_t size) MUST_CHECK;
+/* Aligned to 1: for text. */
+char *arena_alloc_text(struct arena *arena, size_t size) MUST_CHECK;
+/* Grows the newest block in place where it can, else copies. ptr may be NULL. */
+void *arena_realloc(struct arena *arena, void *ptr, size_t old_size, size_t size) MUST_CHECK;
+
+/* Copies; the copy has a NUL behind it that len does not count. {NULL,0} past the limit. */
+slice arena_dup(struct arena *arena, slice text);
+char *arena_cstr(struct arena *arena, slice text) MUST_CHECK;
+slice arena_printf(struct arena *arena, const char *fmt, ...) PRINTF_LIKE(2, 3);
+slice arena_vprintf(struct arena *arena, const char *fmt, va_list args);
+
+#define ARENA_NEW(arena, type) ((type *)arena_zalloc((arena), sizeof(type)))
+#define ARENA_ARRAY(arena, type, count) ((type *)arena_calloc((arena), (count), sizeof(type)))
+
+#endif

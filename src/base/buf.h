@@ -1,0 +1,62 @@
+/*
+ * buf: a growing byte buffer with a mandatory maximum. Errors are sticky: appending to a failed
+ * buffer does nothing, so that a writer checks `buf_is_ok` once at the end.
+ */
+#ifndef BASE_BUF_H
+#define BASE_BUF_H
+
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/slice.h"
+
+struct buf {
+    char *ptr;
+    size_t len, cap;
+    size_t bytes_max;
+    bool is_failed; /* over the maximum, or out of memory; contents are then incomplete */
+};
+
+/* Allocates nothing yet. */
+void buf_init(struct buf *buf, size_t bytes_max);
+void buf_deinit(struct buf *buf);
+/* Empties and clears the failure, keeps the memory. */
+void buf_clear(struct buf *buf);
+/* Empties, and gives the memory back when it is over keep_bytes. */
+void buf_shrink(struct buf *buf, size_t keep_bytes);
+
+static inline bool buf_is_ok(const struct buf *buf)
+{
+    return !buf->is_failed;
+}
+
+static inline slice buf_slice(const struct buf *buf)
+{
+    return (slice){buf->ptr, buf->len};
+}
+
+/* Room for `len` more bytes at the returned place, NULL when it cannot be had. The bytes count
+ * only after buf_added(). */
+char *buf_reserve(struct buf *buf, size_t len);
+static inline void buf_added(struct buf *buf, size_t len)
+{
+    ASSERT(len <= buf->cap - buf->len);
+    buf->len += len;
+}
+
+void buf_append(struct buf *buf, slice bytes);
+void buf_append_cstr(struct buf *buf, const char *text);
+void buf_append_char(struct buf *buf, char c);
+void buf_append_u64(struct buf *buf, uint64_t value);
+void buf_append_i64(struct buf *buf, int64_t value);
+void buf_printf(struct buf *buf, const char *fmt, ...) PRINTF_LIKE(2, 3);
+void buf_vprintf(struct buf *buf, const char *fmt, va_list args);
+/* Drops the first `len` bytes (memmove). */
+void buf_consume(struct buf *buf, size_t len);
+/* Hands the bytes over to the caller (mem_free), NUL-terminated; the buf is empty afterwards.
+ * NULL when it has failed. */
+char *buf_take(struct buf *buf, size_t *len) MUST_CHECK;
+
+#endif

@@ -1,0 +1,32 @@
+/*
+ * Clocks and the one text form of a time. Durations are in the unit that the name says.
+ */
+#ifndef BASE_CLOCK_H
+#define BASE_CLOCK_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/slice.h"
+
+enum { TIME_TEXT_LEN = 24 }; /* 2026-01-31T23:59:59.123Z */
+
+uint64_t clock_mono_ns(void);       /* CLOCK_MONOTONIC; for durations and timers */
+uint64_t clock_boot_ns(void);       /* CLOCK_BOOTTIME; counts suspend, for leases */
+uint64_t clock_thread_cpu_ns(void); /* CLOCK_THREAD_CPUTIME_ID */
+int64_t clock_wall_us(void);        /* microseconds since 1970-01-01 UTC */
+
+/* Writes TIME_TEXT_LEN bytes and a NUL; years 0000 to 9999. (DECISIONS.md "Names") */
+void time_format(int64_t wall_us, char out[TIME_TEXT_LEN + 1]);
+/* RFC 3339 date-time with any offset, fraction to microseconds (more digits are cut), leap second
+ * read as :59.999999. false when it is not one. */
+bool time_parse(slice text, int64_t *wall_us) MUST_CHECK;
+/* RFC 9110 5.6.7 HTTP-date, the three forms. */
+bool time_parse_http(slice text, int64_t *wall_us) MUST_CHECK;
+/* IMF-fixdate, 29 bytes and a NUL. */
+void time_format_http(int64_t wall_us, char out[30]);
+/* Days since 1970-01-01 of a civil date (proleptic Gregorian), and back. */
+int64_t time_days_from_civil(int64_t year, unsigned month, unsigned day);
+void time_civil_from_days(int64_t days, int64_t *year, unsigned *month, unsigned *day);
+
+#endif

@@ -1,0 +1,20 @@
+/*
+ * Files compiled into the binary; the Makefile generates the tables (sorted by name).
+ */
+#ifndef BASE_EMBED_H
+#define BASE_EMBED_H
+
+#include <stddef.h>
+
+struct embed_file {
+    const char *name; /* without directory: "0001_base.sql" */
+    const unsigned char *data;
+    size_t len;
+};
+
+extern const struct embed_file embed_sql[];
+extern const size_t embed_sql_count;
+extern const struct embed_file embed_integrations[];
+extern const size_t embed_integrations_count;
+
+#endif

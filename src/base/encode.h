@@ -1,0 +1,27 @@
+/*
+ * Byte encodings: base64, base64url (RFC 4648 4, 5), hex, percent (RFC 3986). Each writes into a
+ * buf, whose maximum bounds the result.
+ */
+#ifndef BASE_ENCODE_H
+#define BASE_ENCODE_H
+
+#include "base/buf.h"
+#include "base/err.h"
+#include "base/slice.h"
+
+void encode_base64(struct buf *out, slice bytes);
+/* Without padding. */
+void encode_base64url(struct buf *out, slice bytes);
+/* Padding required, no white space: what a strict API takes. ERR_SYNTAX. */
+int decode_base64(struct buf *out, slice text) MUST_CHECK;
+/* Padding optional. ERR_SYNTAX. */
+int decode_base64url(struct buf *out, slice text) MUST_CHECK;
+void encode_hex(struct buf *out, slice bytes); /* lower case */
+int decode_hex(struct buf *out, slice text) MUST_CHECK;
+/* All but unreserved characters (RFC 3986 2.3) become %XX; fit for a path segment and a query. */
+void encode_percent(struct buf *out, slice bytes);
+/* plus_is_space for application/x-www-form-urlencoded and query strings. ERR_SYNTAX on a broken
+ * escape; %00 is an error too. */
+int decode_percent(struct buf *out, slice text, bool plus_is_space) MUST_CHECK;
+
+#endif

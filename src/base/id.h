@@ -1,0 +1,43 @@
+/*
+ * Identifiers, made in C so that no query needs a sequence (DESIGN.md 4).
+ * UUIDv7 (RFC 9562 5.7): executions, flows, nodes, accounts, requests. Monotonic in one process.
+ * Short ids (connections): positive, below 2^53, time-ordered: 41 bits of milliseconds since
+ * 2026-01-01 and 12 bits that count on from a random start (DECISIONS.md "Tool endpoint").
+ */
+#ifndef BASE_ID_H
+#define BASE_ID_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/slice.h"
+
+enum { UUID_TEXT_LEN = 36 };
+
+struct uuid {
+    uint8_t bytes[16];
+};
+
+/* Fills from getrandom(2); aborts when the kernel has none (that machine is broken). Buffers a
+ * page of entropy per thread-unsafe caller: loop thread only. */
+void random_bytes(void *out, size_t len);
+uint64_t random_u64(void);
+/* Uniform in [0, bound); bound > 0. */
+uint64_t random_below(uint64_t bound);
+
+struct uuid uuid_v7(void);
+/* Name-based, SHA-1 (RFC 9562 5.5). */
+struct uuid uuid_v5(struct uuid name_space, slice name);
+/* Smallest v7 value of that millisecond: for ranges and partitions. */
+struct uuid uuid_v7_floor(int64_t wall_ms);
+int64_t uuid_v7_wall_ms(struct uuid id);
+void uuid_format(struct uuid id, char out[UUID_TEXT_LEN + 1]);
+/* Canonical form only, lower or upper case hex. */
+bool uuid_parse(slice text, struct uuid *id) MUST_CHECK;
+bool uuid_is_nil(struct uuid id);
+bool uuid_eq(struct uuid a, struct uuid b);
+int uuid_cmp(struct uuid a, struct uuid b);
+
+int64_t short_id_new(void);
+
+#endif

@@ -1,0 +1,80 @@
+/*
+ * Intrusive doubly linked list. The owner embeds struct list as a member; a node that is in no
+ * list points to itself, so unlinking twice is harmless.
+ */
+#ifndef BASE_LIST_H
+#define BASE_LIST_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "base/assert.h"
+
+struct list {
+    struct list *next, *prev;
+};
+
+#define LIST_INIT(name)                                                                            \
+    {                                                                                              \
+        &(name), &(name)                                                                           \
+    }
+#define LIST_ITEM(node, type, member) CONTAINER_OF(node, type, member)
+/* The body may unlink (not free and then touch) the current node. */
+#define LIST_EACH(head, node)                                                                      \
+    for (struct list *node = (head)->next, *node##_next = node->next; node != (head);              \
+         node = node##_next, node##_next = node->next)
+
+static inline void list_init(struct list *list)
+{
+    list->next = list->prev = list;
+}
+
+static inline bool list_is_empty(const struct list *list)
+{
+    return list->next == list;
+}
+
+static inline void list_push_back(struct list *head, struct list *node)
+{
+    ASSERT(list_is_empty(node));
+    node->prev = head->prev;
+    node->next = head;
+    head->prev->next = node;
+    head->prev = node;
+}
+
+static inline void list_push_front(struct list *head, struct list *node)
+{
+    list_push_back(head->next, node);
+}
+
+static inline void list_unlink(struct list *node)
+{
+    node->prev->next = node->next;
+    node->next->prev = node->prev;
+    node->next = node->prev = node;
+}
+
+/* NULL when empty. */
+static inline struct list *list_pop_front(struct list *head)
+{
+    if (list_is_empty(head))
+        return NULL;
+    struct list *node = head->next;
+    list_unlink(node);
+    return node;
+}
+
+/* Moves all nodes of `from` to the end of `to`; `from` is empty afterwards. */
+static inline void list_append_all(struct list *to, struct list *from)
+{
+    if (list_is_empty(from))
+        return;
+    from->next->prev = to->prev;
+    to->prev->next = from->next;
+    from->prev->next = to;
+    to->prev = from->prev;
+    list_init(from);
+}
+
+#endif

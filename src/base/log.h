@@ -1,0 +1,51 @@
+/*
+ * Structured log to stderr: one JSON object a line, or a short coloured line on a terminal.
+ * Buffered in memory and written when the loop turns (log_flush), at once for errors; never blocks
+ * the loop for long: a full pipe drops lines and counts them. Values are escaped; secrets have no
+ * way in (base/secret.h).
+ */
+#ifndef BASE_LOG_H
+#define BASE_LOG_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/slice.h"
+
+enum log_level { LOG_DEBUG, LOG_INFO, LOG_WARN, LOG_ERROR };
+enum log_format { LOG_AUTO, LOG_JSON, LOG_TEXT }; /* auto: text on a terminal */
+
+/* A field of a line; made by the LOG_* macros below. */
+struct log_field {
+    const char *key;
+    enum { LOG_FIELD_STR, LOG_FIELD_INT, LOG_FIELD_BOOL, LOG_FIELD_MS } kind;
+    slice str;
+    int64_t num;
+};
+
+#define LOG_STR(key, value) ((struct log_field){(key), LOG_FIELD_STR, (value), 0})
+#define LOG_CSTR(key, value) ((struct log_field){(key), LOG_FIELD_STR, slice_cstr(value), 0})
+#define LOG_INT(key, value) ((struct log_field){(key), LOG_FIELD_INT, SLICE_NONE, (int64_t)(value)})
+#define LOG_BOOL(key, value) ((struct log_field){(key), LOG_FIELD_BOOL, SLICE_NONE, (value)})
+/* value in nanoseconds, shown as milliseconds with 3 decimals */
+#define LOG_MS(key, value_ns)                                                                      \
+    ((struct log_field){(key), LOG_FIELD_MS, SLICE_NONE, (int64_t)(value_ns)})
+
+void log_init(enum log_level level, enum log_format format);
+enum log_level log_level_get(void);
+void log_line(enum log_level level, const char *msg, const struct log_field *fields, size_t count);
+void log_flush(void);
+
+/* log_event(LOG_INFO, "listening", LOG_CSTR("address", text), LOG_INT("port", 8080)); msg is a
+ * constant: what varies goes into fields. At least one field. */
+#define log_event(level, msg, ...)                                                                 \
+    do {                                                                                           \
+        if ((level) >= log_level_get()) {                                                          \
+            const struct log_field log_fields_[] = {__VA_ARGS__};                                  \
+            log_line((level), (msg), log_fields_, sizeof(log_fields_) / sizeof(log_fields_[0]));   \
+        }                                                                                          \
+    } while (0)
+
+bool log_level_parse(slice text, enum log_level *level) MUST_CHECK;
+
+#endif

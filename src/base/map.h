@@ -1,0 +1,46 @@
+/*
+ * Hash map from bytes to a pointer. Open addressing, SipHash-1-3 under a key drawn at process
+ * start (tenants choose some of the keys). Keys are not copied: the caller keeps them alive as
+ * long as the entry, usually inside the value. Iteration order is unspecified.
+ */
+#ifndef BASE_MAP_H
+#define BASE_MAP_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/slice.h"
+
+struct map_slot {
+    slice key;
+    void *value; /* NULL: empty */
+    uint64_t hash;
+};
+
+struct map {
+    struct map_slot *slots;
+    size_t count, cap; /* cap is 0 or a power of two */
+    size_t count_max;
+};
+
+void map_init(struct map *map, size_t count_max);
+void map_deinit(struct map *map);
+
+/* NULL when absent. */
+void *map_get(const struct map *map, slice key);
+/* value is not NULL. Replaces key and value where the key is present; *old (may be NULL) gets the
+ * former value or NULL. ERR_LIMIT at count_max, ERR_NOMEM; nothing changed then. */
+int map_put(struct map *map, slice key, void *value, void **old) MUST_CHECK;
+/* The removed value, NULL when there was none. */
+void *map_remove(struct map *map, slice key);
+/* Next occupied slot after *pos (start with 0), NULL at the end. The map may not grow or shrink
+ * meanwhile, but map_remove of the slot just returned ends the iteration's guarantee. */
+struct map_slot *map_next(const struct map *map, size_t *pos);
+
+/* The same hash for other tables (pool choice, stable within one process only). */
+uint64_t hash_bytes(const void *ptr, size_t len);
+/* FNV-1a 64 bit: stable across processes and versions; not for tables with hostile keys. */
+uint64_t hash_stable(const void *ptr, size_t len);
+
+#endif

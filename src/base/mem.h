@@ -1,0 +1,31 @@
+/*
+ * The one door to the heap. Counts live blocks so that tests can assert zero at the end, and can
+ * be told to fail the n-th allocation (curl's torture test). Thread-safe (thread pool work
+ * allocates too).
+ */
+#ifndef BASE_MEM_H
+#define BASE_MEM_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/assert.h"
+
+/* NULL when out of memory or told to fail; the caller answers honestly (503), never aborts. */
+void *mem_alloc(size_t size) MUST_CHECK;
+void *mem_zalloc(size_t size) MUST_CHECK;
+/* count * size with overflow check, zeroed. */
+void *mem_calloc(size_t count, size_t size) MUST_CHECK;
+/* On failure NULL, and the old block stays valid. */
+void *mem_realloc(void *ptr, size_t size) MUST_CHECK;
+char *mem_strdup(const char *text) MUST_CHECK;
+char *mem_strndup(const char *text, size_t len) MUST_CHECK;
+void mem_free(void *ptr);
+/* Overwrites size bytes in a way that the compiler may not drop; for secrets. */
+void mem_wipe(void *ptr, size_t size);
+
+size_t mem_live_blocks(void);
+/* The n-th allocation from now on (1 = the next) and `count - 1` after it fail; 0 turns it off. */
+void mem_fail_at(uint64_t n, uint64_t count);
+
+#endif

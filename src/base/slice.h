@@ -1,0 +1,85 @@
+/*
+ * slice: bytes that somebody else owns; pointer and length, not NUL-terminated. Passed by value.
+ * {NULL, 0} means absent where a comment says so; any slice of length 0 is empty.
+ */
+#ifndef BASE_SLICE_H
+#define BASE_SLICE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include "base/assert.h"
+
+typedef struct slice {
+    const char *ptr;
+    size_t len;
+} slice;
+
+#define SLICE(literal) ((slice){("" literal), sizeof(literal) - 1})
+#define SLICE_INIT(literal)                                                                        \
+    {                                                                                              \
+        ("" literal), sizeof(literal) - 1                                                          \
+    }
+#define SLICE_NONE ((slice){NULL, 0})
+/* for printf("%.*s", SLICE_ARG(s)) */
+#define SLICE_ARG(s) (int)(s).len, (s).ptr ? (s).ptr : ""
+
+static inline slice slice_of(const void *ptr, size_t len)
+{
+    return (slice){ptr, len};
+}
+
+static inline slice slice_cstr(const char *text)
+{
+    return text ? (slice){text, strlen(text)} : SLICE_NONE;
+}
+
+static inline bool slice_eq(slice a, slice b)
+{
+    return a.len == b.len && (a.len == 0 || memcmp(a.ptr, b.ptr, a.len) == 0);
+}
+
+static inline bool slice_eq_cstr(slice a, const char *b)
+{
+    return slice_eq(a, slice_cstr(b));
+}
+
+/* s from byte `start` on; start past the end gives an empty slice. */
+static inline slice slice_from(slice s, size_t start)
+{
+    return start >= s.len ? (slice){s.ptr + s.len, 0} : (slice){s.ptr + start, s.len - start};
+}
+
+static inline slice slice_first(slice s, size_t len)
+{
+    return (slice){s.ptr, len < s.len ? len : s.len};
+}
+
+/* ASCII case-insensitive, as HTTP header names compare (RFC 9110 5.1). */
+bool slice_eq_nocase(slice a, slice b);
+bool slice_starts_with(slice s, slice prefix);
+bool slice_ends_with(slice s, slice suffix);
+/* <0, 0, >0 in byte order; a prefix sorts first. */
+int slice_cmp(slice a, slice b);
+/* Index of the first occurrence, or -1. */
+ptrdiff_t slice_find(slice s, slice needle);
+ptrdiff_t slice_find_char(slice s, char c);
+/* Without spaces and tabs at both ends. */
+slice slice_trim(slice s);
+/* Cuts s at the first `sep`: returns what is before it and moves *s behind it; when there is no
+ * sep, returns all and sets *s to SLICE_NONE. */
+slice slice_split(slice *s, char sep);
+/* Whole slice as a decimal without sign, leading '+', or spaces. false: empty, other characters,
+ * or over max. */
+bool slice_to_u64(slice s, uint64_t max, uint64_t *value) MUST_CHECK;
+bool slice_to_i64(slice s, int64_t *value) MUST_CHECK;
+/* "true"/"false" (and 1/0 where query strings use them). */
+bool slice_to_bool(slice s, bool *value) MUST_CHECK;
+/* RFC 3629 UTF-8: no overlong forms, no surrogates. *bad_at gets the offset of the first fault. */
+bool slice_is_utf8(slice s, size_t *bad_at);
+/* Constant time in the length; for secrets. */
+bool slice_eq_secret(slice a, slice b);
+
+#endif

@@ -1,0 +1,174 @@
+/*
+ * JSON values in an arena. A value is 16 bytes and immutable once shared; containers hold their
+ * items in one block, so that a walk is a scan and a sub-value can be pointed to without a copy.
+ * Numbers keep their value: 64-bit integers as such, wider or unusual ones as their text
+ * (DECISIONS.md "Documents are stored and returned byte-exact in value"). Object order is kept.
+ * Strings are UTF-8 and may hold U+0000.
+ */
+#ifndef JSON_JSON_H
+#define JSON_JSON_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/arena.h"
+#include "base/buf.h"
+#include "base/err.h"
+#include "base/slice.h"
+
+enum json_type {
+    JSON_NULL,
+    JSON_BOOL,
+    JSON_INT,    /* fits int64 */
+    JSON_UINT,   /* above INT64_MAX, fits uint64 */
+    JSON_REAL,   /* finite double */
+    JSON_BIGNUM, /* a number in its source text: an integer past uint64, or past double's range */
+    JSON_STRING,
+    JSON_ARRAY,
+    JSON_OBJECT,
+    JSON_RAW,    /* serialized JSON text that the writer copies as it is; only ever written */
+};
+
+struct json_member;
+
+struct json {
+    uint8_t type;   /* enum json_type */
+    uint32_t count; /* bytes of a string, BIGNUM or RAW; items of an array; members of an object */
+    union {
+        bool boolean;
+        int64_t i64;
+        uint64_t u64;
+        double real;
+        const char *text;
+        struct json *items;
+        struct json_member *members;
+    } as;
+};
+
+struct json_member {
+    struct json key; /* JSON_STRING */
+    struct json value;
+};
+
+extern const struct json json_null;
+
+/* ---- parse ---- */
+
+struct json_limits {
+    size_t depth_max;     /* nested containers; 0 means JSON_DEPTH_MAX */
+    bool refuse_dup_keys; /* for request bodies, manifests, templates (DECISIONS.md "HTTP") */
+};
+
+enum {
+    JSON_DEPTH_MAX = 512,
+    JSON_REQUEST_DEPTH_MAX = 64, /* DECISIONS.md "HTTP in general" */
+};
+
+extern const struct json_limits json_limits_request;  /* 64 deep, no duplicate keys */
+extern const struct json_limits json_limits_provider; /* 512 deep, of duplicate keys the last wins */
+
+/* RFC 8259, UTF-8 (a BOM is refused). Everything is copied into the arena. NULL on ERR_SYNTAX
+ * (err names the byte offset), ERR_LIMIT (depth), ERR_INVALID (duplicate key, named), ERR_NOMEM.
+ * Iterative: hostile nesting cannot overflow the stack. */
+struct json *json_parse(struct arena *arena, slice text, const struct json_limits *limits,
+                        struct err *err) MUST_CHECK;
+
+/* ---- read ---- */
+
+static inline bool json_is(const struct json *value, enum json_type type)
+{
+    return value && value->type == type;
+}
+
+static inline bool json_is_number(const struct json *value)
+{
+    return value && value->type >= JSON_INT && value->type <= JSON_BIGNUM;
+}
+
+/* SLICE_NONE unless it is a string. */
+static inline slice json_str(const struct json *value)
+{
+    return json_is(value, JSON_STRING) ? (slice){value->as.text, value->count} : SLICE_NONE;
+}
+
+/* The last member of that name (there is at most one after a strict parse), NULL when absent or
+ * when object is no object (or NULL): so chains need no checks. Linear: objects are small. */
+const struct json *json_get(const struct json *object, slice key);
+#define JSON_GET(object, literal) json_get((object), SLICE(literal))
+slice json_get_str(const struct json *object, slice key); /* SLICE_NONE when not a string */
+bool json_get_bool(const struct json *object, slice key, bool otherwise);
+/* otherwise when absent or no integer in int64. 3.0 counts as an integer. */
+int64_t json_get_i64(const struct json *object, slice key, int64_t otherwise);
+/* Item i, NULL when there is none. */
+const struct json *json_at(const struct json *array, size_t index);
+/* RFC 6901. NULL when it leads nowhere. */
+const struct json *json_pointer(const struct json *root, slice pointer);
+/* Number as a double; BIGNUM by strtod. 0 for others. */
+double json_to_double(const struct json *value);
+/* true and *out when it is a number with an integer value in int64 (1.0 and 1e3 are). */
+bool json_to_i64(const struct json *value, int64_t *out);
+/* "null", "boolean", "integer", "number", "string", "array", "object" */
+const char *json_type_name(const struct json *value);
+/* Equality of values as JSON Schema and JMESPath want it: 1 == 1.0, member order is irrelevant,
+ * true != 1. Exact across int64, uint64, double and BIGNUM. */
+bool json_equal(const struct json *a, const struct json *b);
+/* Numeric order, exact across the number types: <0, 0, >0. */
+int json_number_cmp(const struct json *a, const struct json *b);
+
+/* ---- make ---- strings are borrowed unless the name says dup; they must live with the arena */
+
+struct json json_bool(bool value);
+struct json json_i64(int64_t value);
+struct json json_u64(uint64_t value);
+/* NaN and infinities become null: JSON has none. */
+struct json json_real(double value);
+struct json json_string(slice text);
+struct json json_string_dup(struct arena *arena, slice text);
+/* Text that is already JSON, for the writer. */
+struct json json_raw(slice text);
+
+/* Containers that grow in an arena; for building output. An object's set does not look for an
+ * existing key unless it is json_object_put. On arena exhaustion the arena's flag is set and the
+ * call does nothing. */
+struct json json_array(void);
+struct json json_object(void);
+void json_array_push(struct arena *arena, struct json *array, struct json item);
+void json_object_set(struct arena *arena, struct json *object, slice key, struct json value);
+void json_object_put(struct arena *arena, struct json *object, slice key, struct json value);
+/* A copy of the whole tree, strings too. NULL past the arena's limit. */
+struct json *json_dup(struct arena *arena, const struct json *value) MUST_CHECK;
+
+/* ---- write ---- */
+
+/* Compact RFC 8259 text. Doubles in shortest round-trip form. The text of a parsed value parses to
+ * an equal value. */
+void json_write(struct buf *out, const struct json *value);
+/* Two spaces of indent, for people. */
+void json_write_pretty(struct buf *out, const struct json *value);
+/* Members sorted by key bytes at every level, numbers canonical (1.0 as 1): for fingerprints. */
+void json_write_sorted(struct buf *out, const struct json *value);
+/* A quoted, escaped string. Invalid UTF-8 is replaced by U+FFFD. */
+void json_write_str(struct buf *out, slice text);
+
+/* A streaming writer: commas and colons by itself, so that replies need no tree.
+ *   json_begin(&w, out); json_open(&w, '{'); json_key(&w, "id"); json_put_str(&w, id);
+ *   json_close(&w, '}'); */
+struct json_writer {
+    struct buf *out;
+    bool needs_comma;
+};
+void json_begin(struct json_writer *w, struct buf *out);
+void json_open(struct json_writer *w, char bracket);  /* '{' or '[' */
+void json_close(struct json_writer *w, char bracket); /* '}' or ']' */
+void json_key(struct json_writer *w, const char *key);
+void json_key_slice(struct json_writer *w, slice key);
+void json_put(struct json_writer *w, const struct json *value); /* NULL writes null */
+void json_put_str(struct json_writer *w, slice text);           /* SLICE_NONE writes null */
+void json_put_i64(struct json_writer *w, int64_t value);
+void json_put_bool(struct json_writer *w, bool value);
+void json_put_null(struct json_writer *w);
+/* Text that is JSON already; empty writes null. */
+void json_put_raw(struct json_writer *w, slice json_text);
+
+#endif

@@ -1,0 +1,123 @@
+/*
+ * The one event loop of a process: a run queue of ops, hooks at the end of each turn, and the
+ * accounting of turns. uv.h stays inside this room; others see opaque structs.
+ *
+ * A turn: poll (I/O and timer callbacks, which only store results and wake ops) -> drain the run
+ * queue -> end-of-turn hooks (pg sends its batch, http flushes replies, the log is written) ->
+ * memory of ended ops and closed streams is freed. What is queued while the queue drains runs in
+ * the same drain, up to LOOP_RUNS_MAX; the rest goes first in the next turn, which then does not
+ * block in poll.
+ */
+#ifndef LOOP_LOOP_H
+#define LOOP_LOOP_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/err.h"
+#include "base/list.h"
+
+enum { LOOP_RUNS_MAX = 4096 };
+
+struct loop;
+struct uv_loop_s;
+
+/* Also ignores SIGPIPE. UV_THREADPOOL_SIZE is set by loop_threads_init. NULL: err. */
+struct loop *loop_new(struct err *err) MUST_CHECK;
+/* Call once, before any loop or thread: the size of libuv's pool (look-ups and TLS handshakes run
+ * there). */
+void loop_threads_init(unsigned threads);
+/* Runs until loop_stop or until nothing is left to wait for. */
+void loop_run(struct loop *loop);
+/* One turn; blocks in poll when may_block. true while handles or queued ops remain. For tests. */
+bool loop_turn(struct loop *loop, bool may_block);
+void loop_stop(struct loop *loop);
+/* Runs the closing turns, then ASSERTs that uv_loop_close() == 0: a handle left open is a bug. */
+void loop_free(struct loop *loop);
+/* Monotonic nanoseconds, read once a turn; for deadlines. */
+uint64_t loop_now_ns(const struct loop *loop);
+/* For this room and bench/ only. */
+struct uv_loop_s *loop_uv(struct loop *loop);
+
+/* Called at the end of every turn in the order of `phase`, until removed. */
+enum loop_phase { LOOP_PHASE_DATABASE, LOOP_PHASE_REPLY, LOOP_PHASE_LOG, LOOP_PHASES };
+struct loop_hook {
+    struct list link;
+    void (*run)(struct loop_hook *hook);
+};
+void loop_hook_add(struct loop *loop, struct loop_hook *hook, enum loop_phase phase);
+void loop_hook_remove(struct loop_hook *hook);
+
+/* Something whose memory goes at the bottom of this turn, never where it dies. */
+struct loop_garbage {
+    struct list link;
+    void (*free)(struct loop_garbage *garbage);
+};
+void loop_garbage_add(struct loop *loop, struct loop_garbage *garbage);
+
+struct loop_stats {
+    uint64_t turns;
+    uint64_t turn_cpu_ns_max;  /* thread CPU time of the longest turn, poll excluded */
+    uint64_t turn_wall_ns_max; /* the same on the wall clock: what a waiting request feels */
+    uint64_t turn_cpu_ns_last;
+};
+const struct loop_stats *loop_stats(const struct loop *loop);
+
+/* ---- timers: an intrusive heap behind one uv_timer ---- */
+
+struct timer {
+    struct loop *loop;
+    uint64_t due_ns;    /* wanted */
+    uint64_t armed_ns;  /* place in the heap; moving due_ns later costs nothing until then */
+    size_t heap_index;  /* SIZE_MAX: not armed */
+    void (*on_due)(struct timer *timer);
+};
+
+void timer_init(struct timer *timer, struct loop *loop, void (*on_due)(struct timer *timer));
+/* Arms or moves. Moving later is O(1), earlier O(log n). Never calls back before it returns.
+ * ASSERTs memory for the heap was had (it grows ahead; on failure the process is out of memory:
+ * the timer then fires in the next turn). */
+void timer_start(struct timer *timer, uint64_t due_ns);
+void timer_start_in_ms(struct timer *timer, uint64_t delay_ms);
+void timer_stop(struct timer *timer);
+static inline bool timer_is_armed(const struct timer *timer)
+{
+    return timer->heap_index != (size_t)-1;
+}
+
+/* ---- work on the thread pool ---- */
+
+/* run is called on a pool thread and may touch only what the work owns; done follows on the loop.
+ * Embedded in its owner, which stays alive until done. */
+struct work {
+    void (*run)(struct work *work);
+    void (*done)(struct work *work);
+    void *handle;
+};
+int work_start(struct loop *loop, struct work *work) MUST_CHECK;
+
+/* ---- signals ---- */
+
+struct signal_watch {
+    void (*on_signal)(struct signal_watch *watch, int signum);
+    void *handle;
+};
+int signal_watch_start(struct loop *loop, struct signal_watch *watch, int signum) MUST_CHECK;
+void signal_watch_stop(struct signal_watch *watch);
+
+/* ---- readiness of a foreign descriptor (libpq's socket) ---- */
+
+enum { POLL_READ = 1, POLL_WRITE = 2 };
+struct poll_watch;
+/* on_ready: events is a set of POLL_*; an error counts as both. A uv_poll error with no events is
+ * passed on as both, too (STYLE.md 3, known traps). The fd stays the caller's; stop before it is
+ * closed or changes. NULL when it cannot be watched. */
+struct poll_watch *poll_watch_new(struct loop *loop, int fd,
+                                  void (*on_ready)(void *owner, int events), void *owner)
+    MUST_CHECK;
+void poll_watch_set(struct poll_watch *watch, int events);
+/* No callback follows; memory goes when libuv has let go. */
+void poll_watch_free(struct poll_watch *watch);
+
+#endif

@@ -1,0 +1,107 @@
+/*
+ * op: the one way to write a long sequence (STYLE.md 3). A struct with an arena, a static table of
+ * steps in reading order, and a count of holds. One driver, one run queue; completion callbacks
+ * store a result and wake the op, they never run a step.
+ *
+ *   struct exec { struct op op; ... };
+ *   static enum op_result step_find_action(struct op *op) { ... return OP_NEXT; }
+ *   static const struct op_step steps[] = {{"find_action", step_find_action}, ...};
+ *   static const struct op_class exec_class = {"exec", steps, ARRAY_LEN(steps), ...};
+ *
+ * Rules, asserted: OP_WAIT only while something holds the op; a start of I/O takes a hold and
+ * never completes before it returns; on_end runs exactly once; memory goes at the bottom of the
+ * turn in which the op has ended and the last hold is gone.
+ */
+#ifndef LOOP_OP_H
+#define LOOP_OP_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/arena.h"
+#include "base/list.h"
+#include "base/log.h"
+#include "loop/loop.h"
+
+struct op;
+
+enum op_result {
+    OP_NEXT, /* go on with the following step at once (the one op_goto named, if it was called) */
+    OP_WAIT, /* run the following step (or op_goto's) once the holds are released */
+    OP_DONE, /* end well */
+    OP_FAIL, /* end badly; what went wrong is in the struct around the op */
+};
+
+enum op_end { OP_ENDED_DONE, OP_ENDED_FAILED, OP_ENDED_CANCELLED };
+
+struct op_step {
+    const char *name;
+    enum op_result (*run)(struct op *op);
+};
+
+struct op_class {
+    const char *name;
+    const struct op_step *steps;
+    size_t step_count; /* past the last step OP_NEXT means OP_DONE */
+    /* Cuts what is in flight (http_call_cancel ...); may be NULL. Called at most once. */
+    void (*on_cancel)(struct op *op);
+    /* Exactly once, on the loop, after the last step; holds may still be there after a cancel. */
+    void (*on_end)(struct op *op, enum op_end end);
+    /* Frees the struct around the op (whose arena is already gone); NULL when it lives in memory
+     * that somebody else frees. */
+    void (*free)(struct op *op);
+};
+
+struct op {
+    const struct op_class *class;
+    struct loop *loop;
+    struct arena arena;
+    struct op *parent; /* its hold is released after this op's on_end; NULL for none */
+    uint16_t step, step_next;
+    uint16_t holds;
+    bool is_queued, is_cancelled, is_ended, is_goto;
+    const char *waits_for; /* the name of the last hold */
+    uint64_t started_ns;
+    struct list queue_link; /* run queue, later the garbage list */
+    struct list all_link;   /* all live ops of the loop: a stuck one can be printed */
+    struct loop_garbage garbage;
+    /* added to each line of op_log; borrowed, live as long as the op */
+    slice request_id, account_id;
+};
+
+/* The first step runs at the next drain, never inside this call. parent (may be NULL) gets a hold
+ * named after class->name. */
+void op_start(struct op *op, const struct op_class *class, struct loop *loop, struct op *parent,
+              size_t arena_bytes_max);
+/* One hold more; `what` names it for the log ("pg execution_insert"), constant text. */
+void op_hold(struct op *op, const char *what);
+/* One hold less; the op is queued when none is left. Legal after the end, too. */
+void op_release(struct op *op);
+/* The step to run next instead of the following one; traced. step is an index in the table. */
+void op_goto(struct op *op, size_t step);
+/* At any time, any number of times; frees nothing. on_cancel runs at once, on_end at the next
+ * drain. After the end it does nothing. */
+void op_cancel(struct op *op);
+/* Re-queues without a hold having ended: for ops that wait on a timer of their own use a hold. */
+bool op_is_active(const struct op *op);
+/* Sleeps: takes a hold until delay_ms have passed, or until the op is cancelled. One at a time;
+ * the timer is the caller's, inside the op's struct. */
+struct op_timer {
+    struct timer timer;
+    struct op *op; /* NULL when idle */
+};
+void op_sleep(struct op *op, struct op_timer *timer, uint64_t delay_ms, const char *what);
+/* Wakes early; releases the hold. Harmless when idle. */
+void op_sleep_stop(struct op_timer *timer);
+
+/* Prints all live ops: class, step, age, waits_for. For SIGQUIT-like debugging and failed drains. */
+void op_print_all(struct loop *loop);
+size_t op_count(const struct loop *loop);
+
+#define op_log(op_, level, msg, ...)                                                               \
+    log_event(level, msg, LOG_STR("request_id", (op_)->request_id),                                \
+              LOG_STR("account_id", (op_)->account_id), LOG_CSTR("op", (op_)->class->name),        \
+              LOG_CSTR("step", (op_)->class->steps[(op_)->step].name), __VA_ARGS__)
+
+#endif

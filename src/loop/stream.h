@@ -1,0 +1,82 @@
+/*
+ * stream: a two-way byte stream, whatever is below: TCP, a Unix socket (loop/tcp.h), TLS over one
+ * of them (tls/). Readers get bytes in the loop's one shared read buffer, so an idle connection
+ * holds no memory for reading; what is kept must be copied. Writes try the socket first; only what
+ * it does not take is copied, up to a limit.
+ *
+ * Events come from the loop, never from inside a stream_ call. After on_closed no event follows and
+ * the pointer must not be used; its memory goes at the bottom of the turn.
+ */
+#ifndef LOOP_STREAM_H
+#define LOOP_STREAM_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "base/err.h"
+#include "base/slice.h"
+#include "loop/loop.h"
+
+struct stream;
+struct sockaddr;
+
+struct stream_events {
+    /* connect or handshake done; not called for accepted plain sockets */
+    void (*on_open)(struct stream *stream, void *owner);
+    /* bytes is borrowed for the call */
+    void (*on_read)(struct stream *stream, void *owner, slice bytes);
+    /* the peer will send no more (FIN, close_notify); writing still works. is_clean is false where
+     * a TLS peer left without close_notify: then a body without length is not complete */
+    void (*on_eof)(struct stream *stream, void *owner, bool is_clean);
+    /* all queued bytes are with the kernel */
+    void (*on_drained)(struct stream *stream, void *owner);
+    /* exactly once, last. why->code OK when stream_close was called */
+    void (*on_closed)(struct stream *stream, void *owner, const struct err *why);
+};
+
+struct stream_class {
+    const char *name;
+    void (*read_start)(struct stream *stream);
+    void (*read_stop)(struct stream *stream);
+    int (*write)(struct stream *stream, const slice *parts, size_t count);
+    void (*shutdown)(struct stream *stream);
+    void (*close)(struct stream *stream);
+    void (*reset)(struct stream *stream);
+    size_t (*write_pending)(const struct stream *stream);
+    int (*peer)(const struct stream *stream, struct sockaddr *out, size_t cap);
+};
+
+struct stream {
+    const struct stream_class *class;
+    const struct stream_events *events;
+    void *owner;
+    struct loop *loop;
+};
+
+/* Hands the stream to another owner (an accepted connection, a pooled one). */
+static inline void stream_own(struct stream *stream, const struct stream_events *events,
+                              void *owner)
+{
+    stream->events = events;
+    stream->owner = owner;
+}
+
+/* Starts paused. Both are harmless when already so. */
+void stream_read_start(struct stream *stream);
+void stream_read_stop(struct stream *stream);
+/* Takes all or fails: ERR_LIMIT when what the socket did not take would exceed the stream's queue
+ * limit, ERR_CLOSED after close or a write error (on_closed tells why). Parts are copied where
+ * needed before it returns. */
+int stream_write(struct stream *stream, const slice *parts, size_t count) MUST_CHECK;
+/* Bytes accepted by stream_write and not yet with the kernel. */
+size_t stream_write_pending(const struct stream *stream);
+/* FIN (close_notify first on TLS) after what is queued; reading goes on. */
+void stream_shutdown(struct stream *stream);
+/* Drops what is queued; on_closed follows in this turn or the next. Any number of times. */
+void stream_close(struct stream *stream);
+/* As stream_close, with RST: for peers that must not think that a reply was complete. */
+void stream_reset(struct stream *stream);
+/* Peer's socket address; ERR_NOTFOUND for a Unix socket. */
+int stream_peer(const struct stream *stream, struct sockaddr *out, size_t cap);
+
+#endif
