@@ -1,0 +1,148 @@
+/*
+ * expr: JMESPath (the whole grammar of the public compliance suite, legacy literals too) with one
+ * documented extension, `$` = the root value, and `${ expr }` templates over JSON trees.
+ *
+ * An expression is compiled once, when a manifest or a flow template loads, and is immutable
+ * afterwards: any number of evaluations may use it. Evaluation allocates only in the arena it is
+ * given, always terminates, and is bounded by a struct expr_budget. Limits: source EXPR_SOURCE_MAX
+ * bytes, EXPR_DEPTH_MAX nested nodes, EXPR_ARGS_MAX arguments, EXPR_VISITS_MAX node visits,
+ * EXPR_BYTES_MAX bytes of output (DESIGN.md 6).
+ *
+ * Functions: the 26 of the JMESPath specification (abs avg ceil contains ends_with floor join keys
+ * length map max max_by merge min min_by not_null reverse sort sort_by starts_with sum to_array
+ * to_number to_string type values), and these, all pure:
+ *
+ *   base64(string) -> string               RFC 4648 4, with padding, of the UTF-8 bytes
+ *   base64url(string) -> string            RFC 4648 5, without padding
+ *   base64url_decode(string) -> string     padding optional; bytes that are no UTF-8 become U+FFFD
+ *   truncate(string, number max[, string suffix]) -> string
+ *                                          at most max code points; what is cut ends in suffix
+ *                                          (default U+2026), which counts
+ *   uuid5(string namespace, string name) -> string
+ *                                          RFC 9562 5.5; namespace: a UUID, or dns, url, oid, x500
+ *   format_time(string|number time, string format[, string unit]) -> string, always UTC
+ *                                          time: RFC 3339 text, or a number since 1970 in unit
+ *                                          's' (default) or 'ms'; format: 'rfc3339', 'date',
+ *                                          'http', 'mail' (RFC 5322), or a text with %Y %m %d %H
+ *                                          %M %S %L (milliseconds) %y %e %j %a %A %b %B %I %p %F
+ *                                          %T %s %z %Z %%
+ *   mime_message(object) -> string         an RFC 5322 message, see expr/mime.h
+ */
+#ifndef EXPR_EXPR_H
+#define EXPR_EXPR_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/arena.h"
+#include "base/err.h"
+#include "base/slice.h"
+#include "json/json.h"
+
+enum {
+    EXPR_SOURCE_MAX = 4096,
+    EXPR_DEPTH_MAX = 64,
+    EXPR_ARGS_MAX = 32,
+    EXPR_VISITS_MAX = 1000000,
+    EXPR_BYTES_MAX = 1024 * 1024,
+};
+
+/* What kind of failure it was, in the words of the compliance suite; finer than enum err_code. */
+enum expr_fault {
+    EXPR_FAULT_NONE,
+    EXPR_FAULT_SYNTAX,           /* ERR_SYNTAX */
+    EXPR_FAULT_TYPE,             /* ERR_INVALID; "invalid-type" */
+    EXPR_FAULT_ARITY,            /* ERR_INVALID; "invalid-arity" */
+    EXPR_FAULT_VALUE,            /* ERR_INVALID; "invalid-value" */
+    EXPR_FAULT_UNKNOWN_FUNCTION, /* ERR_NOTFOUND; "unknown-function" */
+    EXPR_FAULT_LIMIT,            /* ERR_LIMIT; a budget or a compile limit; "limit" */
+    EXPR_FAULT_MEMORY,           /* ERR_NOMEM; "memory" */
+};
+
+const char *expr_fault_name(enum expr_fault fault);
+
+struct expr;
+
+/* Compiles into the arena (the source is copied). NULL with *err set: ERR_SYNTAX and the rest of
+ * enum expr_fault; the text names the offset in the source. Unknown functions, wrong argument
+ * counts, expression references in the wrong place and slices of step 0 are found here. */
+struct expr *expr_compile(struct arena *arena, slice source, struct err *err) MUST_CHECK;
+/* The same; *fault (may be NULL) gets the category. */
+struct expr *expr_compile_fault(struct arena *arena, slice source, enum expr_fault *fault,
+                                struct err *err) MUST_CHECK;
+/* The text it was compiled from; lives with the expression. */
+slice expr_source(const struct expr *expr);
+
+/* Fuel; one may serve several evaluations (a whole template), they add up. A visit is a node
+ * evaluated, an item looked at, or 32 bytes of text scanned. bytes_built counts text as functions
+ * make it, bytes_result the size of results as JSON text (escapes not counted), each against
+ * bytes_max. A result that is a mere sub-value of the input (a path) builds nothing and counts
+ * nothing. */
+struct expr_budget {
+    uint64_t visits, visits_max;
+    size_t bytes_built, bytes_result, bytes_max;
+    enum expr_fault fault; /* of the last evaluation that failed */
+};
+
+/* EXPR_VISITS_MAX, EXPR_BYTES_MAX, nothing used. */
+void expr_budget_init(struct expr_budget *budget);
+
+/* Evaluates against `current` (`@`) with `root` (`$`); NULL stands for JSON null, and they are
+ * often the same. *result shares sub-values with root, current and the expression's own literals:
+ * all three must outlive it, or the caller takes a json_dup. On failure *result is null, *err says
+ * what and where, budget->fault has the category. Results are at most JSON_DEPTH_MAX deep. */
+int expr_eval(const struct expr *expr, const struct json *root, const struct json *current,
+              struct expr_budget *budget, struct arena *arena, struct json *result,
+              struct err *err) MUST_CHECK;
+
+/* JMESPath truth: null, false, "", [] and {} are false, everything else is true. For `when`. */
+bool expr_is_true(const struct json *value);
+
+/* One path that an expression reads from the root, as far as it is a plain chain of names:
+ * `input.messages[].id` gives {"input", "messages"}; a lone `$` (or `@`) gives count 0. The
+ * names live with the expression. A path may be reported more than once. Return false to stop. */
+typedef bool (*expr_path_fn)(void *user, const slice *names, size_t count);
+/* Calls on_path for each, assuming that the evaluation starts with current == root. For lint:
+ * every placeholder exists. */
+void expr_root_names(const struct expr *expr, expr_path_fn on_path, void *user);
+
+/* ---- templates ----
+ * A JSON tree whose strings may hold `${ expr }`. A string that is one `${...}` keeps the value's
+ * type. Inside a longer string strings go in as they are, numbers and booleans as JSON text; null,
+ * arrays and objects are an error that names the expression. The closing brace is found by
+ * JMESPath's own lexer, so `${ {a: '}'} }` works. `$${` is a literal `${`. Member names are
+ * literal: one that holds `${` is refused. */
+
+struct expr_template;
+
+/* Compiles into the arena; the tree's strings and placeholder-free parts are borrowed: it must
+ * live as long as the template. NULL with *err: where in the tree (RFC 6901 pointer) and what. */
+struct expr_template *expr_template_compile(struct arena *arena, const struct json *tree,
+                                            struct err *err) MUST_CHECK;
+/* A tree of one string; text is borrowed. */
+struct expr_template *expr_template_compile_text(struct arena *arena, slice text,
+                                                 struct err *err) MUST_CHECK;
+
+enum {
+    /* An object member whose value is one `${...}` that gives null is left out (by default it is
+     * kept as null). */
+    EXPR_DROP_NULL_MEMBERS = 1,
+};
+
+/* Evaluates with root as `$` and `@`. *result as in expr_eval; it also shares the placeholder-free
+ * parts with the tree. err names the place and the expression. */
+int expr_template_eval(const struct expr_template *tmpl, const struct json *root, unsigned flags,
+                       struct expr_budget *budget, struct arena *arena, struct json *result,
+                       struct err *err) MUST_CHECK;
+
+/* true when it holds no placeholder. */
+bool expr_template_is_constant(const struct expr_template *tmpl);
+
+/* where: RFC 6901 pointer into the tree; lives with the template. Return false to stop. */
+typedef bool (*expr_template_fn)(void *user, const struct expr *expr, slice where);
+/* Each expression, in document order. */
+void expr_template_each_expr(const struct expr_template *tmpl, expr_template_fn on_expr,
+                             void *user);
+
+#endif
