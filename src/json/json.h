@@ -33,8 +33,9 @@ enum json_type {
 struct json_member;
 
 struct json {
-    uint8_t type;   /* enum json_type */
-    uint32_t count; /* bytes of a string, BIGNUM or RAW; items of an array; members of an object */
+    uint8_t type;     /* enum json_type */
+    uint8_t cap_log2; /* of a container under construction: room for 2^cap_log2; 0: just count */
+    uint32_t count;   /* bytes of a string, BIGNUM or RAW; items of an array; members of an object */
     union {
         bool boolean;
         int64_t i64;
@@ -56,7 +57,8 @@ extern const struct json json_null;
 /* ---- parse ---- */
 
 struct json_limits {
-    size_t depth_max;     /* nested containers; 0 means JSON_DEPTH_MAX */
+    size_t depth_max; /* nested containers; 0, or more than that, means JSON_DEPTH_MAX: a walk over
+                         a value may recurse */
     bool refuse_dup_keys; /* for request bodies, manifests, templates (DECISIONS.md "HTTP") */
 };
 
