@@ -1,0 +1,63 @@
+/*
+ * What the server and the client share about an HTTP/1.1 message: methods, header fields, status
+ * texts, and the grammar checks of RFC 9110 that keep what we send well-formed. Owns nothing: all
+ * slices are borrowed from whoever holds the head.
+ */
+#ifndef HTTP_MESSAGE_H
+#define HTTP_MESSAGE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "base/buf.h"
+#include "base/slice.h"
+
+/* Named apart from llhttp's HTTP_GET ..., which this room includes beside it. */
+enum http_method {
+    HTTP_METHOD_OTHER, /* a token that is none of these: the server answers 501 */
+    HTTP_METHOD_GET,
+    HTTP_METHOD_HEAD,
+    HTTP_METHOD_POST,
+    HTTP_METHOD_PUT,
+    HTTP_METHOD_PATCH,
+    HTTP_METHOD_DELETE,
+    HTTP_METHOD_OPTIONS,
+    HTTP_METHODS
+};
+
+struct http_header {
+    slice name, value; /* value without the white space around it */
+};
+
+/* "GET"; "" for HTTP_METHOD_OTHER. */
+slice http_method_text(enum http_method method);
+/* Case-sensitive, as methods are. */
+enum http_method http_method_parse(slice text);
+/* "Not Found"; "Unknown" for a status that no RFC names. Never NULL. */
+const char *http_status_text(unsigned status);
+
+/* The first field of that name (ASCII case-insensitive), SLICE_NONE when absent. */
+slice http_header_get(const struct http_header *headers, size_t count, slice name);
+/* How many fields have that name. */
+size_t http_header_count(const struct http_header *headers, size_t count, slice name);
+/* Whether any field of that name, read as a comma-separated list, holds the token (ignoring case
+ * and parameters behind ';'): Connection, Transfer-Encoding, Accept-Encoding. */
+bool http_header_has_token(const struct http_header *headers, size_t count, slice name,
+                           slice token);
+
+/* RFC 9110 5.6.2: one or more tchar. */
+bool http_is_token(slice text);
+/* May be sent as a field value: visible ASCII, obs-text, and inside it space and tab. An empty
+ * value is fine. Refuses what could split a message. */
+bool http_is_field_value(slice text);
+/* One or more visible ASCII characters (0x21 to 0x7e). */
+bool http_is_visible(slice text);
+
+/* The media type of a Content-Type value, without parameters and white space: "application/json"
+ * of "application/json; charset=utf-8". Borrowed from value. */
+slice http_media_type(slice value);
+
+/* Appends "Name: value\r\n". The caller has checked both. */
+void http_header_write(struct buf *out, struct http_header header);
+
+#endif

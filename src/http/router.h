@@ -1,0 +1,52 @@
+/*
+ * Router: a static table of method and path pattern, compiled once, matched segment by segment on
+ * the percent-decoded path. No regular expressions. A literal segment wins over a {param}.
+ */
+#ifndef HTTP_ROUTER_H
+#define HTTP_ROUTER_H
+
+#include <stddef.h>
+
+#include "base/err.h"
+#include "base/slice.h"
+#include "http/message.h"
+
+struct http_exchange;
+
+enum {
+    HTTP_SEGMENTS_MAX = 16, /* of a pattern, and of a path that can match one */
+    HTTP_ROUTE_PARAMS_MAX = 4,
+    HTTP_ALLOW_TEXT_MAX = 64,
+};
+
+struct http_route {
+    enum http_method method;
+    const char *pattern; /* "/api/actions/{integration_id}/{action_id}"; constant text */
+    void (*on_request)(struct http_exchange *exchange, void *ctx); /* the router never calls it */
+    const void *data;                                              /* likewise: the table's own */
+};
+
+struct http_router;
+
+/* routes are borrowed for the router's life. NULL: err names the pattern that is malformed or that
+ * stands there twice. */
+struct http_router *http_router_new(const struct http_route *routes, size_t count,
+                                    struct err *err) MUST_CHECK;
+void http_router_free(struct http_router *router);
+
+enum http_match { HTTP_MATCH_FOUND, HTTP_MATCH_NO_PATH, HTTP_MATCH_NO_METHOD };
+
+struct http_route_match {
+    const struct http_route *route;
+    size_t param_count;
+    slice params[HTTP_ROUTE_PARAMS_MAX]; /* in the pattern's order; borrowed from segments */
+    char allow[HTTP_ALLOW_TEXT_MAX];     /* with NO_METHOD: "GET, HEAD, POST" */
+};
+
+/* HEAD is answered by a GET route where there is no HEAD route. An empty segment matches nothing,
+ * so "/a//b" and "/a/" are not "/a/b" and "/a". */
+enum http_match http_router_match(const struct http_router *router, enum http_method method,
+                                  const slice *segments, size_t segment_count,
+                                  struct http_route_match *match);
+
+#endif

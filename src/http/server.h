@@ -1,0 +1,174 @@
+/*
+ * HTTP/1.1 server: listeners, connections, exchanges. Strict on what it reads (http/head.h), every
+ * size, count and time bounded. An idle connection holds no buffer and no arena.
+ *
+ * One request at a time runs per connection; pipelined ones are answered strictly in order, their
+ * bytes kept up to HTTP_PIPELINE_BYTES_MAX while reading rests. Replies of one turn go out together
+ * at LOOP_PHASE_REPLY: one writev per connection.
+ *
+ * Life of an exchange: made when a head is complete -> on_head -> body -> on_request -> reply.
+ * It lives until its reply is complete and its client side is done, or until the last
+ * http_exchange_unref; memory goes at the bottom of the turn.
+ */
+#ifndef HTTP_SERVER_H
+#define HTTP_SERVER_H
+
+#include <netinet/in.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/arena.h"
+#include "base/err.h"
+#include "base/slice.h"
+#include "http/head.h"
+#include "http/message.h"
+#include "loop/loop.h"
+#include "loop/tcp.h"
+
+enum {
+    HTTP_PIPELINE_BYTES_MAX = 16 * 1024, /* kept before reading rests */
+    HTTP_REQUEST_ID_MAX = 128,
+    HTTP_REPLY_HEADERS_MAX = 32,
+};
+
+struct http_server;
+struct http_exchange;
+
+struct http_server_config {
+    const struct tcp_listen_config *listeners; /* borrowed for http_server_new */
+    size_t listener_count;
+    /* 0 in any of these: the default in brackets */
+    struct http_head_limits head;   /* {16 KiB, 8 KiB, 100}: 431, 414, 431 */
+    uint64_t body_bytes_max;        /* (8 MiB): 413 */
+    uint64_t bodies_bytes_max;      /* (512 MiB) bodies in memory at a time, over: 503 */
+    size_t connections_max;         /* (10000); over: 503 and close */
+    uint32_t requests_per_turn_max; /* (32) of one connection, so that a pipeline is no stall */
+    uint64_t arena_bytes_max;       /* (32 MiB) of one exchange */
+    uint64_t write_bytes_max;       /* (16 MiB) reply bytes of a connection that wait for it */
+    uint32_t head_timeout_ms;       /* (10 s) from its first byte, or from accept: 408 */
+    uint32_t body_timeout_ms;       /* (60 s) whole body: 408 */
+    uint32_t idle_timeout_ms;       /* (75 s) between requests: closed without a word */
+    uint32_t request_timeout_ms;    /* (120 s) head complete to reply begun: 503, on_gone */
+    uint32_t reply_timeout_ms;      /* (30 s) a client that does not read: reset */
+    uint32_t linger_timeout_ms;     /* (2 s) after our FIN, input is read and dropped */
+    uint32_t drain_timeout_ms;      /* (30 s) then what is left is cut */
+    /* A body (a reply) has the first rate_grace_ms for nothing, then must have moved this many
+     * bytes a second on average. */
+    uint32_t rate_grace_ms;    /* (10 s) */
+    uint32_t rate_bytes_s_min; /* (256) */
+    slice server_name;         /* Server header; empty: none */
+};
+
+enum http_body_wanted {
+    HTTP_BODY_READ, /* go on: read the body (100 Continue is sent where it is expected) */
+    HTTP_BODY_WAIT, /* read nothing until http_body_accept or a reply */
+};
+
+struct http_handler {
+    /* The head is complete, no byte of the body was looked at. It may answer at once (then the body
+     * is dropped, bounded, and on_request never comes), may set exchange->body_bytes_max, may start
+     * work that answers later, too. NULL: all bodies are read. */
+    enum http_body_wanted (*on_head)(struct http_exchange *exchange, void *ctx);
+    /* The request is whole. Unless it was answered already, http_reply or http_reply_begin must
+     * follow exactly once, now or later. */
+    void (*on_request)(struct http_exchange *exchange, void *ctx);
+    /* For metrics and the access log; may be NULL. Once per exchange, after its last reply byte was
+     * queued or its client is gone; status 0 when nothing was answered. */
+    void (*on_finished)(struct http_exchange *exchange, void *ctx);
+};
+
+/* What is public of an exchange. Slices live as long as it does. */
+struct http_exchange {
+    struct arena arena; /* the handler may allocate here; bounded by arena_bytes_max */
+    struct http_server *server;
+    struct loop *loop;
+    /* ---- request ---- */
+    struct http_head head; /* method, target, path, query, headers ... */
+    const slice *segments; /* percent-decoded path; "/" has none */
+    size_t segment_count;
+    slice body;                   /* whole in on_request */
+    slice request_id;             /* X-Request-Id when it is 1 to 128 visible ASCII, else made */
+    struct sockaddr_storage peer; /* ss_family AF_UNIX for a Unix socket */
+    uint64_t started_ns;          /* first byte of the head */
+    /* ---- reply, for on_finished ---- */
+    unsigned status;      /* 0: none yet */
+    uint64_t reply_bytes; /* of the body, as sent */
+    bool is_gone;         /* the client went away, or the request was given up */
+    /* ---- the handler's ---- */
+    void *user;
+    uint64_t body_bytes_max; /* on_head may change it for its path */
+    /* At most once, from the loop: the client closed, was reset, or the request timed out before
+     * its reply was complete. A client that only half-closed may still read a reply, so replying is
+     * worth a try but not needed: where a handler drops the request it calls http_reply_drop. */
+    void (*on_gone)(struct http_exchange *exchange);
+    /* During a streamed reply: what was queued is with the kernel. */
+    void (*on_drained)(struct http_exchange *exchange);
+};
+
+/* ---- reading a request ---- */
+
+/* First field of that name, SLICE_NONE when absent. */
+slice http_request_header(const struct http_exchange *exchange, slice name);
+/* First value of a query parameter, decoded ('+' is a space) into the arena when first asked for.
+ * SLICE_NONE when absent; "" when it has no value. A query with a broken escape was answered with
+ * 400 before the handler saw it. */
+slice http_query_get(struct http_exchange *exchange, slice name);
+/* All decoded parameters in order, name and value. */
+const struct http_header *http_query_all(struct http_exchange *exchange, size_t *count);
+/* "127.0.0.1", "::1", "unix"; in the arena. */
+slice http_peer_text(struct http_exchange *exchange);
+/* Ends HTTP_BODY_WAIT. Harmless otherwise. */
+void http_body_accept(struct http_exchange *exchange);
+
+/* ---- replying: on the loop, any time, also after the client has gone (then nothing is sent) ----
+ */
+
+/* The whole reply. Header names and values are checked (a bad one is a bug: ASSERT on names, 500 on
+ * values that could split the message); Content-Length, Date, X-Request-Id, Connection, Server are
+ * added and must not be given. headers are copied; body is borrowed until the end of this turn (the
+ * exchange's or the op's arena, or a constant). HEAD, 204 and 304 send no body. */
+void http_reply(struct http_exchange *exchange, unsigned status, const struct http_header *headers,
+                size_t header_count, slice body);
+/* {"error": text} as application/json; text is escaped. */
+void http_reply_error(struct http_exchange *exchange, unsigned status, slice text);
+/* A streamed reply: chunked, or until close for HTTP/1.0. Read time-outs of the request end here;
+ * reply_timeout_ms goes on. */
+void http_reply_begin(struct http_exchange *exchange, unsigned status,
+                      const struct http_header *headers, size_t header_count);
+/* bytes are copied where needed. ERR_LIMIT: over write_bytes_max, wait for on_drained; ERR_CLOSED:
+ * the client is gone, only http_reply_end is left to call. Empty bytes only flush the head. */
+int http_reply_chunk(struct http_exchange *exchange, slice bytes) MUST_CHECK;
+/* Bytes of this connection that the kernel has not taken. */
+size_t http_reply_pending(const struct http_exchange *exchange);
+void http_reply_end(struct http_exchange *exchange);
+/* Instead of a reply, after on_gone; or to give up a streamed reply: the connection is reset, so
+ * that the client cannot take what it has for complete. */
+void http_reply_drop(struct http_exchange *exchange);
+bool http_reply_has_begun(const struct http_exchange *exchange);
+
+/* One holder more: the exchange's memory stays until the matching unref. */
+void http_exchange_ref(struct http_exchange *exchange);
+void http_exchange_unref(struct http_exchange *exchange);
+
+/* ---- the server ---- */
+
+/* Listens. NULL: err says which address and why. handler is copied. */
+struct http_server *http_server_new(struct loop *loop, const struct http_server_config *config,
+                                    const struct http_handler *handler, void *ctx,
+                                    struct err *err) MUST_CHECK;
+/* Port of the i-th listener (0 for a Unix socket), and its descriptor for a successor. */
+uint16_t http_server_port(const struct http_server *server, size_t index);
+int http_server_fd(const struct http_server *server, size_t index);
+/* Stops accepting (what is in the backlog is taken first), closes idle connections with FIN,
+ * answers the rest with Connection: close, lingers, so that no connection is reset; after
+ * drain_timeout_ms what is left is cut. on_drained (may be NULL) comes once, from the loop, when
+ * none is left. */
+void http_server_drain(struct http_server *server, void (*on_drained)(void *ctx), void *ctx);
+bool http_server_is_draining(const struct http_server *server);
+size_t http_server_connection_count(const struct http_server *server);
+/* Cuts what is left; on_gone of its exchanges follows in the next turn, memory goes when the last
+ * exchange has been answered or dropped. The pointer must not be used afterwards. */
+void http_server_free(struct http_server *server);
+
+#endif
