@@ -48,9 +48,9 @@ void *arena_realloc(struct arena *arena, void *ptr, size_t old_size, size_t size
 slice arena_dup(struct arena *arena, slice text);
 char *arena_cstr(struct arena *arena, slice text) MUST_CHECK;
 slice arena_printf(struct arena *arena, const char *fmt, ...) PRINTF_LIKE(2, 3);
-slice arena_vprintf(struct arena *arena, const char *fmt, va_list args);
+slice arena_vprintf(struct arena *arena, const char *fmt, va_list args) PRINTF_LIKE(2, 0);
 
-#define ARENA_NEW(arena, type) ((type *)arena_zalloc((arena), sizeof(type)))
+#define ARENA_NEW(arena, type)          ((type *)arena_zalloc((arena), sizeof(type)))
 #define ARENA_ARRAY(arena, type, count) ((type *)arena_calloc((arena), (count), sizeof(type)))
 
 #endif

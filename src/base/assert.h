@@ -7,12 +7,12 @@
 
 _Noreturn void assert_fail(const char *expr, const char *file, int line, const char *func);
 
-#define ASSERT(expr)                                                                               \
+#define ASSERT(expr) \
     ((__builtin_expect(!(expr), 0)) ? assert_fail(#expr, __FILE__, __LINE__, __func__) : (void)0)
 
-#define MUST_CHECK __attribute__((warn_unused_result))
-#define PRINTF_LIKE(fmt, args) __attribute__((format(printf, fmt, args)))
-#define ARRAY_LEN(a) (sizeof(a) / sizeof((a)[0]))
+#define MUST_CHECK                      __attribute__((warn_unused_result))
+#define PRINTF_LIKE(fmt, args)          __attribute__((format(printf, fmt, args)))
+#define ARRAY_LEN(a)                    (sizeof(a) / sizeof((a)[0]))
 #define CONTAINER_OF(ptr, type, member) ((type *)(void *)((char *)(ptr)-offsetof(type, member)))
 
 #endif

@@ -52,7 +52,7 @@ void buf_append_char(struct buf *buf, char c);
 void buf_append_u64(struct buf *buf, uint64_t value);
 void buf_append_i64(struct buf *buf, int64_t value);
 void buf_printf(struct buf *buf, const char *fmt, ...) PRINTF_LIKE(2, 3);
-void buf_vprintf(struct buf *buf, const char *fmt, va_list args);
+void buf_vprintf(struct buf *buf, const char *fmt, va_list args) PRINTF_LIKE(2, 0);
 /* Drops the first `len` bytes (memmove). */
 void buf_consume(struct buf *buf, size_t len);
 /* Hands the bytes over to the caller (mem_free), NUL-terminated; the buf is empty afterwards.

@@ -16,12 +16,15 @@ uint64_t clock_boot_ns(void);       /* CLOCK_BOOTTIME; counts suspend, for lease
 uint64_t clock_thread_cpu_ns(void); /* CLOCK_THREAD_CPUTIME_ID */
 int64_t clock_wall_us(void);        /* microseconds since 1970-01-01 UTC */
 
-/* Writes TIME_TEXT_LEN bytes and a NUL; years 0000 to 9999. (DECISIONS.md "Names") */
+/* Writes TIME_TEXT_LEN bytes and a NUL; years 0000 to 9999, what lies outside
+ * becomes the nearest of these; cut to the millisecond. (DECISIONS.md "Names") */
 void time_format(int64_t wall_us, char out[TIME_TEXT_LEN + 1]);
-/* RFC 3339 date-time with any offset, fraction to microseconds (more digits are cut), leap second
- * read as :59.999999. false when it is not one. */
+/* RFC 3339 date-time with any offset, fraction to microseconds (more digits are cut). A leap second
+ * is taken where it may be (23:59:60 UTC on the last day of a month) and read as :59.999999. false
+ * when it is not one, or when it lies outside the years 0000 to 9999 in UTC. */
 bool time_parse(slice text, int64_t *wall_us) MUST_CHECK;
-/* RFC 9110 5.6.7 HTTP-date, the three forms. */
+/* RFC 9110 5.6.7 HTTP-date, the three forms. A year of two digits is taken to be at most 50 years
+ * ahead of now. The day's name must be one, but is not compared with the date. */
 bool time_parse_http(slice text, int64_t *wall_us) MUST_CHECK;
 /* IMF-fixdate, 29 bytes and a NUL. */
 void time_format_http(int64_t wall_us, char out[30]);

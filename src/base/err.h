@@ -14,7 +14,7 @@ enum err_code {
     ERR_SYNTAX = -3,  /* input does not follow its grammar */
     ERR_INVALID = -4, /* grammatical, but not allowed here */
     ERR_NOTFOUND = -5,
-    ERR_IO = -6,      /* system call or peer failed; text says which */
+    ERR_IO = -6, /* system call or peer failed; text says which */
     ERR_TIMEOUT = -7,
     ERR_CLOSED = -8,  /* the other side, or we ourselves, closed it */
     ERR_REFUSED = -9, /* policy says no (address, scope, checksum) */

@@ -21,6 +21,8 @@ struct uuid {
 /* Fills from getrandom(2); aborts when the kernel has none (that machine is broken). Buffers a
  * page of entropy per thread-unsafe caller: loop thread only. */
 void random_bytes(void *out, size_t len);
+/* The same without the buffer: for any thread, and for keys that must never lie in it. */
+void random_kernel(void *out, size_t len);
 uint64_t random_u64(void);
 /* Uniform in [0, bound); bound > 0. */
 uint64_t random_below(uint64_t bound);

@@ -14,14 +14,14 @@ struct list {
     struct list *next, *prev;
 };
 
-#define LIST_INIT(name)                                                                            \
-    {                                                                                              \
-        &(name), &(name)                                                                           \
+#define LIST_INIT(name)  \
+    {                    \
+        &(name), &(name) \
     }
 #define LIST_ITEM(node, type, member) CONTAINER_OF(node, type, member)
 /* The body may unlink (not free and then touch) the current node. */
-#define LIST_EACH(head, node)                                                                      \
-    for (struct list *node = (head)->next, *node##_next = node->next; node != (head);              \
+#define LIST_EACH(head, node)                                                         \
+    for (struct list *node = (head)->next, *node##_next = node->next; node != (head); \
          node = node##_next, node##_next = node->next)
 
 static inline void list_init(struct list *list)

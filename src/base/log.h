@@ -23,12 +23,12 @@ struct log_field {
     int64_t num;
 };
 
-#define LOG_STR(key, value) ((struct log_field){(key), LOG_FIELD_STR, (value), 0})
+#define LOG_STR(key, value)  ((struct log_field){(key), LOG_FIELD_STR, (value), 0})
 #define LOG_CSTR(key, value) ((struct log_field){(key), LOG_FIELD_STR, slice_cstr(value), 0})
-#define LOG_INT(key, value) ((struct log_field){(key), LOG_FIELD_INT, SLICE_NONE, (int64_t)(value)})
+#define LOG_INT(key, value)  ((struct log_field){(key), LOG_FIELD_INT, SLICE_NONE, (int64_t)(value)})
 #define LOG_BOOL(key, value) ((struct log_field){(key), LOG_FIELD_BOOL, SLICE_NONE, (value)})
 /* value in nanoseconds, shown as milliseconds with 3 decimals */
-#define LOG_MS(key, value_ns)                                                                      \
+#define LOG_MS(key, value_ns) \
     ((struct log_field){(key), LOG_FIELD_MS, SLICE_NONE, (int64_t)(value_ns)})
 
 void log_init(enum log_level level, enum log_format format);
@@ -38,12 +38,12 @@ void log_flush(void);
 
 /* log_event(LOG_INFO, "listening", LOG_CSTR("address", text), LOG_INT("port", 8080)); msg is a
  * constant: what varies goes into fields. At least one field. */
-#define log_event(level, msg, ...)                                                                 \
-    do {                                                                                           \
-        if ((level) >= log_level_get()) {                                                          \
-            const struct log_field log_fields_[] = {__VA_ARGS__};                                  \
-            log_line((level), (msg), log_fields_, sizeof(log_fields_) / sizeof(log_fields_[0]));   \
-        }                                                                                          \
+#define log_event(level, msg, ...)                                                               \
+    do {                                                                                         \
+        if ((level) >= log_level_get()) {                                                        \
+            const struct log_field log_fields_[] = {__VA_ARGS__};                                \
+            log_line((level), (msg), log_fields_, sizeof(log_fields_) / sizeof(log_fields_[0])); \
+        }                                                                                        \
     } while (0)
 
 bool log_level_parse(slice text, enum log_level *level) MUST_CHECK;

@@ -10,6 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/err.h"
 #include "base/slice.h"
 
 struct map_slot {
@@ -40,6 +41,8 @@ struct map_slot *map_next(const struct map *map, size_t *pos);
 
 /* The same hash for other tables (pool choice, stable within one process only). */
 uint64_t hash_bytes(const void *ptr, size_t len);
+/* SipHash-1-3 under a given key (Aumasson, Bernstein: SipHash; c=1, d=3). */
+uint64_t hash_siphash13(const uint64_t key[2], const void *ptr, size_t len);
 /* FNV-1a 64 bit: stable across processes and versions; not for tables with hostile keys. */
 uint64_t hash_stable(const void *ptr, size_t len);
 

@@ -6,6 +6,7 @@
 #ifndef BASE_MEM_H
 #define BASE_MEM_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -24,8 +25,18 @@ void mem_free(void *ptr);
 /* Overwrites size bytes in a way that the compiler may not drop; for secrets. */
 void mem_wipe(void *ptr, size_t size);
 
+/* A single block over this is refused, as if memory had run out. */
+#define MEM_BLOCK_BYTES_MAX ((size_t)1 << 32)
+
 size_t mem_live_blocks(void);
 /* The n-th allocation from now on (1 = the next) and `count - 1` after it fail; 0 turns it off. */
 void mem_fail_at(uint64_t n, uint64_t count);
+/* Failures injected since the last mem_fail_at: a torture loop ends where this stays 0. */
+uint64_t mem_fail_hits(void);
+
+/* For memory that does not come from the heap but is to be counted and to fail like it
+ * (base/secret.c): block_begin says whether the allocation may go on. */
+bool mem_block_begin(void) MUST_CHECK;
+void mem_block_end(void);
 
 #endif

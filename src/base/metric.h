@@ -14,9 +14,9 @@
 
 enum metric_kind { METRIC_COUNTER, METRIC_GAUGE, METRIC_HISTOGRAM };
 enum {
-    METRIC_BUCKETS = 22,        /* histograms: 50 us * 2^k, so 50 us to about 105 s, then +Inf */
-    METRIC_SERIES_MAX = 512,    /* label combinations a family; further ones fall into label
-                                   other="true" */
+    METRIC_BUCKETS = 22,     /* histograms: 50 us * 2^k, so 50 us to about 105 s, then +Inf */
+    METRIC_SERIES_MAX = 512, /* label combinations a family; further ones fall into label
+                                other="true" */
 };
 
 struct metric_series;

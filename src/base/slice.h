@@ -18,9 +18,9 @@ typedef struct slice {
 } slice;
 
 #define SLICE(literal) ((slice){("" literal), sizeof(literal) - 1})
-#define SLICE_INIT(literal)                                                                        \
-    {                                                                                              \
-        ("" literal), sizeof(literal) - 1                                                          \
+#define SLICE_INIT(literal)               \
+    {                                     \
+        ("" literal), sizeof(literal) - 1 \
     }
 #define SLICE_NONE ((slice){NULL, 0})
 /* for printf("%.*s", SLICE_ARG(s)) */
@@ -49,7 +49,9 @@ static inline bool slice_eq_cstr(slice a, const char *b)
 /* s from byte `start` on; start past the end gives an empty slice. */
 static inline slice slice_from(slice s, size_t start)
 {
-    return start >= s.len ? (slice){s.ptr + s.len, 0} : (slice){s.ptr + start, s.len - start};
+    if (start >= s.len)
+        return (slice){s.len ? s.ptr + s.len : s.ptr, 0};
+    return (slice){s.ptr + start, s.len - start};
 }
 
 static inline slice slice_first(slice s, size_t len)
@@ -77,8 +79,13 @@ bool slice_to_u64(slice s, uint64_t max, uint64_t *value) MUST_CHECK;
 bool slice_to_i64(slice s, int64_t *value) MUST_CHECK;
 /* "true"/"false" (and 1/0 where query strings use them). */
 bool slice_to_bool(slice s, bool *value) MUST_CHECK;
-/* RFC 3629 UTF-8: no overlong forms, no surrogates. *bad_at gets the offset of the first fault. */
+/* RFC 3629 UTF-8: no overlong forms, no surrogates. *bad_at (may be NULL) gets the offset of
+ * the first fault. */
 bool slice_is_utf8(slice s, size_t *bad_at);
+/* Length (1 to 4) of the well-formed UTF-8 sequence that s begins with; 0 when there is none. */
+size_t slice_utf8_first(slice s);
+/* At most `len` bytes of s, cut so that no UTF-8 sequence is torn. */
+slice slice_first_utf8(slice s, size_t len);
 /* Constant time in the length; for secrets. */
 bool slice_eq_secret(slice a, slice b);
 

@@ -1,0 +1,234 @@
+/*
+ * arena: bump allocation. A block larger than a chunk gets a chunk of its own behind the newest
+ * one, so that the room left in the newest is not lost. Under ASan the free room is poisoned and
+ * every aligned block has a gap in front of it, so that an overrun is seen as on the heap.
+ */
+#include "base/arena.h"
+
+#include <stdint.h>
+#include <stdio.h>
+
+#include "base/mem.h"
+
+#if defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define ARENA_POISON 1
+#endif
+#elif defined(__SANITIZE_ADDRESS__)
+#define ARENA_POISON 1
+#endif
+
+#ifdef ARENA_POISON
+#include <sanitizer/asan_interface.h>
+enum { ARENA_GAP = 16 };
+#define POISON(ptr, size)   __asan_poison_memory_region((ptr), (size))
+#define UNPOISON(ptr, size) __asan_unpoison_memory_region((ptr), (size))
+#else
+enum { ARENA_GAP = 0 };
+#define POISON(ptr, size)   ((void)(ptr), (void)(size))
+#define UNPOISON(ptr, size) ((void)(ptr), (void)(size))
+#endif
+
+enum { ARENA_ALIGN = 16 };
+
+struct arena_chunk {
+    struct arena_chunk *older;
+    size_t size; /* of data */
+    _Alignas(16) char data[];
+};
+
+void arena_init(struct arena *arena, size_t bytes_max)
+{
+    *arena = (struct arena){.bytes_max = bytes_max};
+}
+
+void arena_reset(struct arena *arena)
+{
+    struct arena_chunk *chunk = arena->chunks;
+    while (chunk) {
+        struct arena_chunk *older = chunk->older;
+        UNPOISON(chunk->data, chunk->size);
+        mem_free(chunk);
+        chunk = older;
+    }
+    arena_init(arena, arena->bytes_max);
+}
+
+void arena_deinit(struct arena *arena)
+{
+    arena_reset(arena);
+}
+
+static size_t next_chunk_size(const struct arena *arena)
+{
+    size_t size = arena->chunks ? arena->chunks->size * 2 : ARENA_CHUNK_MIN;
+    if (size < ARENA_CHUNK_MIN)
+        size = ARENA_CHUNK_MIN;
+    return size > ARENA_CHUNK_MAX ? ARENA_CHUNK_MAX : size;
+}
+
+static struct arena_chunk *chunk_new(size_t data_size)
+{
+    struct arena_chunk *chunk = mem_alloc(sizeof(*chunk) + data_size);
+    if (!chunk)
+        return NULL;
+    *chunk = (struct arena_chunk){.size = data_size};
+    POISON(chunk->data, data_size);
+    return chunk;
+}
+
+/* A block of its own chunk; the newest chunk stays the one to bump. */
+static char *alloc_large(struct arena *arena, size_t size)
+{
+    struct arena_chunk *chunk = chunk_new(size);
+    if (!chunk)
+        return NULL;
+    if (arena->chunks) {
+        chunk->older = arena->chunks->older;
+        arena->chunks->older = chunk;
+    } else {
+        arena->chunks = chunk;
+        arena->next = arena->end = chunk->data + size;
+    }
+    return chunk->data;
+}
+
+/* Makes a new chunk with room for size the newest. */
+static char *alloc_chunk(struct arena *arena, size_t size)
+{
+    size_t chunk_size = next_chunk_size(arena);
+    if (size > chunk_size / 2 && size > ARENA_CHUNK_MIN)
+        return alloc_large(arena, size);
+    struct arena_chunk *chunk = chunk_new(chunk_size);
+    if (!chunk)
+        return NULL;
+    chunk->older = arena->chunks;
+    arena->chunks = chunk;
+    arena->next = chunk->data + size;
+    arena->end = chunk->data + chunk_size;
+    return chunk->data;
+}
+
+static void *alloc_aligned(struct arena *arena, size_t size, size_t align)
+{
+    ASSERT((align & (align - 1)) == 0);
+    if (size > arena->bytes_max - arena->bytes_used) {
+        arena->is_exhausted = true;
+        return NULL;
+    }
+    size_t gap = align > 1 ? ARENA_GAP : 0;
+    size_t pad = (0 - (uintptr_t)arena->next) & (align - 1);
+    size_t room = (size_t)(arena->end - arena->next);
+    char *ptr;
+    if (arena->next && pad + gap <= room && size <= room - pad - gap) {
+        ptr = arena->next + pad + gap;
+        arena->next = ptr + size;
+    } else {
+        ptr = alloc_chunk(arena, size);
+    }
+    if (!ptr) {
+        arena->is_exhausted = true;
+        return NULL;
+    }
+    arena->bytes_used += size;
+    UNPOISON(ptr, size);
+    return ptr;
+}
+
+void *arena_alloc(struct arena *arena, size_t size)
+{
+    return alloc_aligned(arena, size, ARENA_ALIGN);
+}
+
+void *arena_zalloc(struct arena *arena, size_t size)
+{
+    void *ptr = arena_alloc(arena, size);
+    return ptr ? memset(ptr, 0, size) : NULL;
+}
+
+void *arena_calloc(struct arena *arena, size_t count, size_t size)
+{
+    size_t total;
+    if (__builtin_mul_overflow(count, size, &total)) {
+        arena->is_exhausted = true;
+        return NULL;
+    }
+    return arena_zalloc(arena, total);
+}
+
+char *arena_alloc_text(struct arena *arena, size_t size)
+{
+    return alloc_aligned(arena, size, 1);
+}
+
+/* Whether the block at ptr, the newest in its chunk, can become `size` bytes long where it is. */
+static bool resize_in_place(struct arena *arena, char *ptr, size_t old_size, size_t size)
+{
+    if (ptr + old_size != arena->next || size > (size_t)(arena->end - ptr))
+        return false;
+    if (size > old_size && size - old_size > arena->bytes_max - arena->bytes_used)
+        return false;
+    arena->next = ptr + size;
+    arena->bytes_used = arena->bytes_used - old_size + size;
+    if (size < old_size)
+        POISON(ptr + size, old_size - size);
+    else
+        UNPOISON(ptr, size);
+    return true;
+}
+
+void *arena_realloc(struct arena *arena, void *ptr, size_t old_size, size_t size)
+{
+    ASSERT(ptr || old_size == 0);
+    if (ptr && resize_in_place(arena, ptr, old_size, size))
+        return ptr;
+    if (ptr && size <= old_size)
+        return ptr;
+    void *moved = arena_alloc(arena, size);
+    if (moved && old_size)
+        memcpy(moved, ptr, old_size);
+    return moved;
+}
+
+slice arena_dup(struct arena *arena, slice text)
+{
+    char *copy = arena_cstr(arena, text);
+    return copy ? slice_of(copy, text.len) : SLICE_NONE;
+}
+
+char *arena_cstr(struct arena *arena, slice text)
+{
+    char *copy = text.len < SIZE_MAX ? arena_alloc_text(arena, text.len + 1) : NULL;
+    if (!copy)
+        return NULL;
+    if (text.len)
+        memcpy(copy, text.ptr, text.len);
+    copy[text.len] = '\0';
+    return copy;
+}
+
+slice arena_printf(struct arena *arena, const char *fmt, ...)
+{
+    va_list args;
+    va_start(args, fmt);
+    slice text = arena_vprintf(arena, fmt, args);
+    va_end(args);
+    return text;
+}
+
+slice arena_vprintf(struct arena *arena, const char *fmt, va_list args)
+{
+    va_list again;
+    va_copy(again, args);
+    int want = vsnprintf(NULL, 0, fmt, args);
+    size_t len = want < 0 ? 0 : (size_t)want;
+    char *text = want < 0 ? NULL : arena_alloc_text(arena, len + 1);
+    if (text) {
+        int wrote = vsnprintf(text, len + 1, fmt, again);
+        ASSERT(wrote == want);
+    } else {
+        arena->is_exhausted = true;
+    }
+    va_end(again);
+    return text ? slice_of(text, len) : SLICE_NONE;
+}

@@ -1,0 +1,23 @@
+/*
+ * assert: the end of the process when an invariant is broken. Writes with write(2) only, since the
+ * heap or stdio may be what is broken.
+ */
+#include "base/assert.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+_Noreturn void assert_fail(const char *expr, const char *file, int line, const char *func)
+{
+    char text[512];
+    int len =
+        snprintf(text, sizeof(text), "%s:%d: %s: ASSERT(%s) failed\n", file, line, func, expr);
+    if (len >= (int)sizeof(text)) {
+        len = (int)sizeof(text) - 1;
+        text[len - 1] = '\n';
+    }
+    if (len > 0 && write(STDERR_FILENO, text, (size_t)len) < 0)
+        abort();
+    abort();
+}

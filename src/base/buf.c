@@ -1,0 +1,167 @@
+/*
+ * buf: grows by doubling, never past bytes_max. One byte more than cap is always allocated, so
+ * that buf_take can put its NUL without another allocation.
+ */
+#include "base/buf.h"
+
+#include <stdio.h>
+
+#include "base/mem.h"
+
+enum { BUF_CAP_MIN = 128 };
+
+void buf_init(struct buf *buf, size_t bytes_max)
+{
+    ASSERT(bytes_max < MEM_BLOCK_BYTES_MAX);
+    *buf = (struct buf){.bytes_max = bytes_max};
+}
+
+void buf_deinit(struct buf *buf)
+{
+    mem_free(buf->ptr);
+    buf_init(buf, buf->bytes_max);
+}
+
+void buf_clear(struct buf *buf)
+{
+    buf->len = 0;
+    buf->is_failed = false;
+}
+
+void buf_shrink(struct buf *buf, size_t keep_bytes)
+{
+    if (buf->cap > keep_bytes)
+        buf_deinit(buf);
+    buf_clear(buf);
+}
+
+/* Room for `want` bytes in all; want <= bytes_max. */
+static bool grow(struct buf *buf, size_t want)
+{
+    size_t cap = buf->cap > BUF_CAP_MIN / 2 ? buf->cap * 2 : BUF_CAP_MIN;
+    if (cap < want)
+        cap = want;
+    if (cap > buf->bytes_max)
+        cap = buf->bytes_max;
+    char *ptr = mem_realloc(buf->ptr, cap + 1);
+    if (!ptr)
+        return false;
+    buf->ptr = ptr;
+    buf->cap = cap;
+    return true;
+}
+
+char *buf_reserve(struct buf *buf, size_t len)
+{
+    ASSERT(buf->len <= buf->cap && buf->cap <= buf->bytes_max);
+    if (buf->is_failed)
+        return NULL;
+    bool has_room = buf->ptr && len <= buf->cap - buf->len;
+    if (!has_room && (len > buf->bytes_max - buf->len || !grow(buf, buf->len + len))) {
+        buf->is_failed = true;
+        return NULL;
+    }
+    return buf->ptr + buf->len;
+}
+
+void buf_append(struct buf *buf, slice bytes)
+{
+    /* Bytes of the buffer itself would move under our feet. */
+    ASSERT(!buf->ptr || !bytes.len || bytes.ptr >= buf->ptr + buf->cap ||
+           bytes.ptr + bytes.len <= buf->ptr);
+    char *room = bytes.len ? buf_reserve(buf, bytes.len) : NULL;
+    if (!room)
+        return;
+    memcpy(room, bytes.ptr, bytes.len);
+    buf->len += bytes.len;
+}
+
+void buf_append_cstr(struct buf *buf, const char *text)
+{
+    buf_append(buf, slice_cstr(text));
+}
+
+void buf_append_char(struct buf *buf, char c)
+{
+    char *room = buf_reserve(buf, 1);
+    if (!room)
+        return;
+    *room = c;
+    buf->len++;
+}
+
+/* Digits of value at the end of text[20]; returns how many. */
+static size_t format_u64(uint64_t value, char text[20])
+{
+    size_t at = 20;
+    do {
+        text[--at] = (char)('0' + value % 10);
+        value /= 10;
+    } while (value);
+    return 20 - at;
+}
+
+void buf_append_u64(struct buf *buf, uint64_t value)
+{
+    char text[20];
+    size_t len = format_u64(value, text);
+    buf_append(buf, slice_of(text + sizeof(text) - len, len));
+}
+
+void buf_append_i64(struct buf *buf, int64_t value)
+{
+    char text[21];
+    uint64_t size = value < 0 ? 0 - (uint64_t)value : (uint64_t)value;
+    size_t len = format_u64(size, text + 1);
+    if (value < 0)
+        text[sizeof(text) - ++len] = '-';
+    buf_append(buf, slice_of(text + sizeof(text) - len, len));
+}
+
+void buf_printf(struct buf *buf, const char *fmt, ...)
+{
+    va_list args;
+    va_start(args, fmt);
+    buf_vprintf(buf, fmt, args);
+    va_end(args);
+}
+
+void buf_vprintf(struct buf *buf, const char *fmt, va_list args)
+{
+    if (buf->is_failed)
+        return;
+    va_list again;
+    va_copy(again, args);
+    size_t room = buf->ptr ? buf->cap - buf->len + 1 : 0;
+    int want = vsnprintf(room ? buf->ptr + buf->len : NULL, room, fmt, args);
+    if (want < 0) {
+        buf->is_failed = true;
+    } else if ((size_t)want >= room && buf_reserve(buf, (size_t)want)) {
+        int wrote = vsnprintf(buf->ptr + buf->len, (size_t)want + 1, fmt, again);
+        ASSERT(wrote == want);
+    }
+    va_end(again);
+    if (!buf->is_failed)
+        buf->len += (size_t)want;
+}
+
+void buf_consume(struct buf *buf, size_t len)
+{
+    ASSERT(len <= buf->len);
+    if (len && len < buf->len)
+        memmove(buf->ptr, buf->ptr + len, buf->len - len);
+    buf->len -= len;
+}
+
+char *buf_take(struct buf *buf, size_t *len)
+{
+    char *end = buf_reserve(buf, 0);
+    if (!end)
+        return NULL;
+    *end = '\0';
+    if (len)
+        *len = buf->len;
+    char *taken = buf->ptr;
+    buf_init(buf, buf->bytes_max);
+    return taken;
+}

@@ -1,0 +1,169 @@
+/*
+ * clock_http: the three forms of an HTTP-date (RFC 9110 5.6.7). Each is turned into RFC 3339 text
+ * and back, so that calendar rules are in one place (clock.c). Names are case-sensitive.
+ */
+#include "base/clock.h"
+
+#include <stdio.h>
+
+enum { HTTP_TIME_LEN = 29 };
+
+static const char day_names[7][10] = {
+    "Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday",
+};
+static const char month_names[12][4] = {
+    "Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec",
+};
+
+static unsigned two_digits(const char *text)
+{
+    return (unsigned)(text[0] - '0') * 10 + (unsigned)(text[1] - '0');
+}
+
+void time_format_http(int64_t wall_us, char out[30])
+{
+    char iso[TIME_TEXT_LEN + 1];
+    time_format(wall_us, iso);
+    unsigned month = two_digits(iso + 5);
+    int64_t year = (int64_t)two_digits(iso) * 100 + two_digits(iso + 2);
+    int64_t days = time_days_from_civil(year, month, two_digits(iso + 8));
+    size_t weekday = (size_t)((days % 7 + 7 + 4) % 7); /* 1970-01-01 was a Thursday */
+    ASSERT(month >= 1 && month <= 12);
+    int len = snprintf(out, HTTP_TIME_LEN + 1, "%.3s, %.2s %s %.4s %.8s GMT", day_names[weekday],
+                       iso + 8, month_names[month - 1], iso, iso + 11);
+    ASSERT(len == HTTP_TIME_LEN);
+}
+
+/* The parts of an HTTP-date as they stand in it. */
+struct http_date {
+    slice year, month, day, time;
+};
+
+/* At least as many bytes as `count` off the front of *text, else an empty slice, which nothing
+ * below takes. */
+static slice take(slice *text, size_t count)
+{
+    if (text->len < count)
+        return SLICE_NONE;
+    slice part = slice_first(*text, count);
+    *text = slice_from(*text, count);
+    return part;
+}
+
+static bool take_word(slice *text, slice word)
+{
+    return slice_eq(take(text, word.len), word);
+}
+
+/* One of the names of the days, whole or its first three letters. */
+static bool take_day_name(slice *text, bool is_whole)
+{
+    for (size_t i = 0; i < ARRAY_LEN(day_names); i++) {
+        slice name = slice_cstr(day_names[i]);
+        if (!is_whole)
+            name = slice_first(name, 3);
+        if (slice_starts_with(*text, name))
+            return take(text, name.len).len == name.len;
+    }
+    return false;
+}
+
+/* "Sun, 06 Nov 1994 08:49:37 GMT" */
+static bool parse_imf(slice text, struct http_date *date)
+{
+    if (!take_day_name(&text, false) || !take_word(&text, SLICE(", ")))
+        return false;
+    date->day = take(&text, 2);
+    bool is_right = take_word(&text, SLICE(" "));
+    date->month = take(&text, 3);
+    is_right = is_right && take_word(&text, SLICE(" "));
+    date->year = take(&text, 4);
+    is_right = is_right && take_word(&text, SLICE(" "));
+    date->time = take(&text, 8);
+    return is_right && slice_eq(text, SLICE(" GMT"));
+}
+
+/* "Sunday, 06-Nov-94 08:49:37 GMT" */
+static bool parse_rfc850(slice text, struct http_date *date)
+{
+    if (!take_day_name(&text, true) || !take_word(&text, SLICE(", ")))
+        return false;
+    date->day = take(&text, 2);
+    bool is_right = take_word(&text, SLICE("-"));
+    date->month = take(&text, 3);
+    is_right = is_right && take_word(&text, SLICE("-"));
+    date->year = take(&text, 2);
+    is_right = is_right && take_word(&text, SLICE(" "));
+    date->time = take(&text, 8);
+    return is_right && slice_eq(text, SLICE(" GMT"));
+}
+
+/* "Sun Nov  6 08:49:37 1994" */
+static bool parse_asctime(slice text, struct http_date *date)
+{
+    if (!take_day_name(&text, false) || !take_word(&text, SLICE(" ")))
+        return false;
+    date->month = take(&text, 3);
+    bool is_right = take_word(&text, SLICE(" "));
+    date->day = take(&text, 2);
+    is_right = is_right && take_word(&text, SLICE(" "));
+    date->time = take(&text, 8);
+    is_right = is_right && take_word(&text, SLICE(" "));
+    date->year = text;
+    return is_right && text.len == 4;
+}
+
+/* 0 when it is none. */
+static unsigned month_number(slice name)
+{
+    for (unsigned i = 0; i < ARRAY_LEN(month_names); i++)
+        if (slice_eq_cstr(name, month_names[i]))
+            return i + 1;
+    return 0;
+}
+
+static uint64_t year_now(void)
+{
+    char iso[TIME_TEXT_LEN + 1];
+    time_format(clock_wall_us(), iso);
+    return (uint64_t)two_digits(iso) * 100 + two_digits(iso + 2);
+}
+
+/* RFC 9110 5.6.7: more than 50 years ahead means the most recent past year with these digits. */
+static uint64_t whole_year(uint64_t two_digit_year)
+{
+    uint64_t now = year_now();
+    uint64_t year = now / 100 * 100 + two_digit_year;
+    if (year > now + 50)
+        year -= 100;
+    else if (year + 50 <= now)
+        year += 100;
+    return year;
+}
+
+static bool date_to_us(const struct http_date *date, int64_t *wall_us)
+{
+    uint64_t year, day;
+    unsigned month = month_number(date->month);
+    slice day_text = date->day;
+    if (day_text.len && day_text.ptr[0] == ' ') /* asctime pads with a space */
+        day_text = slice_from(day_text, 1);
+    if (!month || !slice_to_u64(date->year, 9999, &year) || !slice_to_u64(day_text, 31, &day))
+        return false;
+    if (date->year.len == 2)
+        year = whole_year(year);
+    char iso[TIME_TEXT_LEN + 1];
+    int len = snprintf(iso, sizeof(iso), "%04u-%02u-%02uT%.*sZ", (unsigned)year, month,
+                       (unsigned)day, SLICE_ARG(date->time));
+    return len == 20 && time_parse(slice_cstr(iso), wall_us);
+}
+
+bool time_parse_http(slice text, int64_t *wall_us)
+{
+    struct http_date date = {SLICE_NONE, SLICE_NONE, SLICE_NONE, SLICE_NONE};
+    if (!parse_imf(text, &date) && !parse_rfc850(text, &date) && !parse_asctime(text, &date))
+        return false;
+    bool is_padded = date.day.len && date.day.ptr[0] == ' ';
+    bool is_asctime = text.len >= 4 && text.ptr[3] == ' ';
+    return (is_asctime || !is_padded) && date_to_us(&date, wall_us);
+}

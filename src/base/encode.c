@@ -1,0 +1,221 @@
+/*
+ * encode: byte encodings by table. Each reserves its exact (or largest) room once and then writes
+ * without further checks; a decoder that fails leaves `out` as it was.
+ */
+#include "base/encode.h"
+
+#include <stdint.h>
+
+static const char base64_digits[] =
+    "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+static const char base64url_digits[] =
+    "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
+static const char hex_digits[] = "0123456789abcdef";
+
+/* Why a buf has no room. */
+static int no_room(const struct buf *out, size_t len)
+{
+    return len > out->bytes_max - out->len ? ERR_LIMIT : ERR_NOMEM;
+}
+
+static void base64_encode(struct buf *out, slice bytes, const char *digits, bool is_padded)
+{
+    if (bytes.len == 0)
+        return;
+    size_t tail = bytes.len % 3;
+    size_t tail_len = tail == 0 ? 0 : is_padded ? 4 : tail + 1;
+    char *to = buf_reserve(out, bytes.len / 3 * 4 + tail_len);
+    if (!to)
+        return;
+    const unsigned char *p = (const unsigned char *)bytes.ptr;
+    const unsigned char *end = p + (bytes.len - tail);
+    for (; p < end; p += 3, to += 4) {
+        to[0] = digits[p[0] >> 2];
+        to[1] = digits[(p[0] & 3) << 4 | p[1] >> 4];
+        to[2] = digits[(p[1] & 15) << 2 | p[2] >> 6];
+        to[3] = digits[p[2] & 63];
+    }
+    if (tail) {
+        unsigned second = tail == 2 ? p[1] : 0;
+        to[0] = digits[p[0] >> 2];
+        to[1] = digits[(p[0] & 3u) << 4 | second >> 4];
+        if (tail == 2)
+            to[2] = digits[(second & 15) << 2];
+        for (size_t i = tail + 1; i < tail_len; i++)
+            to[i] = '=';
+    }
+    buf_added(out, bytes.len / 3 * 4 + tail_len);
+}
+
+void encode_base64(struct buf *out, slice bytes)
+{
+    base64_encode(out, bytes, base64_digits, true);
+}
+
+void encode_base64url(struct buf *out, slice bytes)
+{
+    base64_encode(out, bytes, base64url_digits, false);
+}
+
+/* -1: not a digit. */
+static int base64_value(unsigned char c, const char *digits)
+{
+    if (c >= 'A' && c <= 'Z')
+        return c - 'A';
+    if (c >= 'a' && c <= 'z')
+        return c - 'a' + 26;
+    if (c >= '0' && c <= '9')
+        return c - '0' + 52;
+    if (c == (unsigned char)digits[62])
+        return 62;
+    return c == (unsigned char)digits[63] ? 63 : -1;
+}
+
+/* text without its padding, its length not 1 more than a multiple of 4. */
+static int base64_decode(struct buf *out, slice text, const char *digits)
+{
+    size_t len = text.len / 4 * 3 + (text.len % 4 ? text.len % 4 - 1 : 0);
+    unsigned char *to = (unsigned char *)buf_reserve(out, len);
+    if (!to)
+        return no_room(out, len);
+    uint32_t bits = 0;
+    unsigned held = 0;
+    for (size_t i = 0; i < text.len; i++) {
+        int value = base64_value((unsigned char)text.ptr[i], digits);
+        if (value < 0)
+            return ERR_SYNTAX;
+        bits = bits << 6 | (uint32_t)value;
+        held += 6;
+        if (held >= 8) {
+            held -= 8;
+            *to++ = (unsigned char)(bits >> held);
+        }
+    }
+    /* Bits that belong to no byte must be 0 (RFC 4648 3.5): one value, one text. */
+    if (bits & ((1u << held) - 1))
+        return ERR_SYNTAX;
+    buf_added(out, len);
+    return OK;
+}
+
+static slice without_padding(slice text)
+{
+    for (int i = 0; i < 2 && text.len && text.ptr[text.len - 1] == '='; i++)
+        text.len--;
+    return text;
+}
+
+int decode_base64(struct buf *out, slice text)
+{
+    return text.len % 4 ? ERR_SYNTAX : base64_decode(out, without_padding(text), base64_digits);
+}
+
+int decode_base64url(struct buf *out, slice text)
+{
+    slice digits = without_padding(text);
+    bool is_padded = digits.len < text.len;
+    if (digits.len % 4 == 1 || (is_padded && text.len % 4))
+        return ERR_SYNTAX;
+    return base64_decode(out, digits, base64url_digits);
+}
+
+void encode_hex(struct buf *out, slice bytes)
+{
+    if (bytes.len > SIZE_MAX / 2) {
+        out->is_failed = true;
+        return;
+    }
+    char *to = buf_reserve(out, bytes.len * 2);
+    for (size_t i = 0; to && i < bytes.len; i++) {
+        *to++ = hex_digits[(unsigned char)bytes.ptr[i] >> 4];
+        *to++ = hex_digits[bytes.ptr[i] & 15];
+    }
+    if (to)
+        buf_added(out, bytes.len * 2);
+}
+
+static int hex_value(char c)
+{
+    if (c >= '0' && c <= '9')
+        return c - '0';
+    if (c >= 'a' && c <= 'f')
+        return c - 'a' + 10;
+    return c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
+}
+
+int decode_hex(struct buf *out, slice text)
+{
+    if (text.len % 2)
+        return ERR_SYNTAX;
+    size_t len = text.len / 2;
+    char *to = buf_reserve(out, len);
+    if (!to)
+        return no_room(out, len);
+    for (size_t i = 0; i < text.len; i += 2) {
+        int high = hex_value(text.ptr[i]), low = hex_value(text.ptr[i + 1]);
+        if (high < 0 || low < 0)
+            return ERR_SYNTAX;
+        *to++ = (char)(high << 4 | low);
+    }
+    buf_added(out, len);
+    return OK;
+}
+
+static bool is_unreserved(char c)
+{
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' ||
+           c == '.' || c == '_' || c == '~';
+}
+
+void encode_percent(struct buf *out, slice bytes)
+{
+    static const char upper_digits[] = "0123456789ABCDEF";
+    size_t len = 0;
+    for (size_t i = 0; i < bytes.len; i++)
+        len += is_unreserved(bytes.ptr[i]) ? 1 : 3;
+    char *to = buf_reserve(out, len);
+    for (size_t i = 0; to && i < bytes.len; i++) {
+        unsigned char c = (unsigned char)bytes.ptr[i];
+        if (is_unreserved((char)c)) {
+            *to++ = (char)c;
+            continue;
+        }
+        *to++ = '%';
+        *to++ = upper_digits[c >> 4];
+        *to++ = upper_digits[c & 15];
+    }
+    if (to)
+        buf_added(out, len);
+}
+
+/* One character of text, escaped or not; -1 when it is broken or NUL. Moves *at behind it. */
+static int percent_char(slice text, size_t *at, bool plus_is_space)
+{
+    char c = text.ptr[(*at)++];
+    if (c == '+' && plus_is_space)
+        return ' ';
+    if (c != '%')
+        return c ? (unsigned char)c : -1;
+    if (text.len - *at < 2)
+        return -1;
+    int high = hex_value(text.ptr[*at]), low = hex_value(text.ptr[*at + 1]);
+    *at += 2;
+    bool is_bad = high < 0 || low < 0 || (high | low) == 0;
+    return is_bad ? -1 : high << 4 | low;
+}
+
+int decode_percent(struct buf *out, slice text, bool plus_is_space)
+{
+    char *to = buf_reserve(out, text.len);
+    if (!to)
+        return no_room(out, text.len);
+    size_t len = 0, at = 0;
+    while (at < text.len) {
+        int c = percent_char(text, &at, plus_is_space);
+        if (c < 0)
+            return ERR_SYNTAX;
+        to[len++] = (char)c;
+    }
+    buf_added(out, len);
+    return OK;
+}

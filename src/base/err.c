@@ -1,0 +1,61 @@
+/*
+ * err: formats the sentence of a failure. Both calls format into a block of their own first, so
+ * that the text of *err itself may be an argument; what is too long is cut at a whole character.
+ */
+#include "base/err.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/slice.h"
+
+/* fmt into text[size]; returns the length without the NUL. */
+static size_t format_cut(char *text, size_t size, const char *fmt, va_list args) PRINTF_LIKE(3, 0);
+
+static size_t format_cut(char *text, size_t size, const char *fmt, va_list args)
+{
+    int want = vsnprintf(text, size, fmt, args);
+    if (want < 0)
+        want = 0;
+    size_t len = (size_t)want;
+    if (len >= size)
+        len = slice_first_utf8(slice_of(text, size - 1), size - 2).len;
+    text[len] = '\0';
+    return len;
+}
+
+int err_set(struct err *err, enum err_code code, const char *fmt, ...)
+{
+    ASSERT(code != OK);
+    if (!err)
+        return code;
+    char text[ERR_TEXT_MAX];
+    va_list args;
+    va_start(args, fmt);
+    size_t len = format_cut(text, sizeof(text), fmt, args);
+    va_end(args);
+    memcpy(err->text, text, len + 1);
+    err->code = code;
+    return code;
+}
+
+int err_prefix(struct err *err, const char *fmt, ...)
+{
+    ASSERT(err && err->code != OK);
+    char text[ERR_TEXT_MAX];
+    va_list args;
+    va_start(args, fmt);
+    size_t len = format_cut(text, sizeof(text), fmt, args);
+    va_end(args);
+    slice tail = slice_cstr(err->text);
+    if (len > sizeof(text) - 3)
+        len = slice_first_utf8(slice_of(text, len), sizeof(text) - 3).len;
+    text[len++] = ':';
+    text[len++] = ' ';
+    tail = slice_first_utf8(tail, sizeof(text) - 1 - len);
+    memcpy(text + len, tail.ptr, tail.len);
+    text[len + tail.len] = '\0';
+    memcpy(err->text, text, len + tail.len + 1);
+    return err->code;
+}

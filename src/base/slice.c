@@ -1,0 +1,191 @@
+/*
+ * slice: comparing, cutting and reading of borrowed bytes. Nothing here allocates.
+ */
+#include "base/slice.h"
+
+static unsigned char lower(char c)
+{
+    return (unsigned char)(c >= 'A' && c <= 'Z' ? c + ('a' - 'A') : c);
+}
+
+bool slice_eq_nocase(slice a, slice b)
+{
+    if (a.len != b.len)
+        return false;
+    for (size_t i = 0; i < a.len; i++)
+        if (lower(a.ptr[i]) != lower(b.ptr[i]))
+            return false;
+    return true;
+}
+
+bool slice_starts_with(slice s, slice prefix)
+{
+    return prefix.len <= s.len && slice_eq(slice_first(s, prefix.len), prefix);
+}
+
+bool slice_ends_with(slice s, slice suffix)
+{
+    return suffix.len <= s.len && slice_eq(slice_from(s, s.len - suffix.len), suffix);
+}
+
+int slice_cmp(slice a, slice b)
+{
+    size_t common = a.len < b.len ? a.len : b.len;
+    int order = common ? memcmp(a.ptr, b.ptr, common) : 0;
+    if (order == 0)
+        order = (a.len > b.len) - (a.len < b.len);
+    return order;
+}
+
+ptrdiff_t slice_find(slice s, slice needle)
+{
+    if (needle.len == 0)
+        return 0;
+    if (needle.len > s.len)
+        return -1;
+    const char *at = memmem(s.ptr, s.len, needle.ptr, needle.len);
+    return at ? at - s.ptr : -1;
+}
+
+ptrdiff_t slice_find_char(slice s, char c)
+{
+    const char *at = s.len ? memchr(s.ptr, c, s.len) : NULL;
+    return at ? at - s.ptr : -1;
+}
+
+static bool is_blank(char c)
+{
+    return c == ' ' || c == '\t';
+}
+
+slice slice_trim(slice s)
+{
+    while (s.len && is_blank(s.ptr[0]))
+        s = slice_from(s, 1);
+    while (s.len && is_blank(s.ptr[s.len - 1]))
+        s.len--;
+    return s;
+}
+
+slice slice_split(slice *s, char sep)
+{
+    slice all = *s;
+    ptrdiff_t at = slice_find_char(all, sep);
+    if (at < 0) {
+        *s = SLICE_NONE;
+        return all;
+    }
+    *s = slice_from(all, (size_t)at + 1);
+    return slice_first(all, (size_t)at);
+}
+
+bool slice_to_u64(slice s, uint64_t max, uint64_t *value)
+{
+    uint64_t sum = 0;
+    if (s.len == 0)
+        return false;
+    for (size_t i = 0; i < s.len; i++) {
+        unsigned digit = (unsigned)(unsigned char)s.ptr[i] - '0';
+        if (digit > 9)
+            return false;
+        if (__builtin_mul_overflow(sum, 10, &sum) || __builtin_add_overflow(sum, digit, &sum))
+            return false;
+    }
+    if (sum > max)
+        return false;
+    *value = sum;
+    return true;
+}
+
+bool slice_to_i64(slice s, int64_t *value)
+{
+    bool is_negative = s.len && s.ptr[0] == '-';
+    uint64_t size;
+    if (!slice_to_u64(is_negative ? slice_from(s, 1) : s, (uint64_t)INT64_MAX + is_negative, &size))
+        return false;
+    *value = is_negative ? (int64_t)(0 - size) : (int64_t)size;
+    return true;
+}
+
+bool slice_to_bool(slice s, bool *value)
+{
+    bool is_true = slice_eq(s, SLICE("true")) || slice_eq(s, SLICE("1"));
+    if (!is_true && !slice_eq(s, SLICE("false")) && !slice_eq(s, SLICE("0")))
+        return false;
+    *value = is_true;
+    return true;
+}
+
+/* The ranges of the second byte come from RFC 3629 4: they keep out overlong forms, surrogates and
+ * what is above U+10FFFF. */
+size_t slice_utf8_first(slice s)
+{
+    const unsigned char *p = (const unsigned char *)s.ptr;
+    if (s.len == 0)
+        return 0;
+    if (p[0] < 0x80)
+        return 1;
+    size_t len = p[0] >= 0xF0 ? 4 : p[0] >= 0xE0 ? 3 : 2;
+    if (p[0] < 0xC2 || p[0] > 0xF4 || len > s.len)
+        return 0;
+    unsigned char low = p[0] == 0xE0 ? 0xA0 : p[0] == 0xF0 ? 0x90 : 0x80;
+    unsigned char high = p[0] == 0xED ? 0x9F : p[0] == 0xF4 ? 0x8F : 0xBF;
+    if (p[1] < low || p[1] > high)
+        return 0;
+    for (size_t i = 2; i < len; i++)
+        if ((p[i] & 0xC0) != 0x80)
+            return 0;
+    return len;
+}
+
+bool slice_is_utf8(slice s, size_t *bad_at)
+{
+    size_t i = 0;
+    while (i < s.len) {
+        uint64_t eight;
+        while (s.len - i >= sizeof(eight)) {
+            memcpy(&eight, s.ptr + i, sizeof(eight));
+            if (eight & 0x8080808080808080u)
+                break;
+            i += sizeof(eight);
+        }
+        if (i == s.len)
+            break;
+        size_t len = slice_utf8_first(slice_from(s, i));
+        if (len == 0) {
+            if (bad_at)
+                *bad_at = i;
+            return false;
+        }
+        i += len;
+    }
+    return true;
+}
+
+slice slice_first_utf8(slice s, size_t len)
+{
+    if (len >= s.len)
+        return s;
+    /* Back over at most three continuation bytes to the start of the sequence that is torn; what
+     * follows the cut may be missing, so only the lead byte says how long it was to be. */
+    for (size_t back = 1; back <= 3 && back <= len; back++) {
+        unsigned char lead = (unsigned char)s.ptr[len - back];
+        if ((lead & 0xC0) == 0x80)
+            continue;
+        size_t whole = lead >= 0xF0 ? 4 : lead >= 0xE0 ? 3 : lead >= 0xC0 ? 2 : 1;
+        return slice_first(s, whole > back ? len - back : len);
+    }
+    return slice_first(s, len);
+}
+
+bool slice_eq_secret(slice a, slice b)
+{
+    if (a.len != b.len)
+        return false;
+    unsigned char differ = 0;
+    for (size_t i = 0; i < a.len; i++) {
+        differ = (unsigned char)(differ | ((unsigned char)a.ptr[i] ^ (unsigned char)b.ptr[i]));
+        __asm__ volatile("" : "+r"(differ)); /* no early exit, no vector shortcut */
+    }
+    return differ == 0;
+}
