@@ -1,0 +1,38 @@
+/*
+ * TLS as a server, for the emulated provider and for tests; the shipped binary has no use for it.
+ * Shares the engine of src/tls (handshakes on the thread pool, records in memory buffers). TLS 1.2
+ * and 1.3, ALPN http/1.1, session tickets (keys rotate by themselves), RSA or ECDSA certificates.
+ */
+#ifndef PROVIDER_TLS_SERVER_H
+#define PROVIDER_TLS_SERVER_H
+
+#include "loop/stream.h"
+#include "tls/tls.h"
+
+struct tls_server_config {
+    const char *cert_file;                     /* PEM: the leaf first, then intermediates */
+    const char *key_file;                      /* PEM, RSA or EC, not encrypted */
+    enum tls_version version_min, version_max; /* ANY: 1.2 and 1.3 */
+    bool is_tickets_off;
+};
+
+struct tls_server;
+
+/* Calls tls_library_init. NULL: err says which file and why. */
+struct tls_server *tls_server_new(const struct tls_server_config *config,
+                                  struct err *err) MUST_CHECK;
+struct tls_server *tls_server_ref(struct tls_server *server);
+/* Sessions under way keep a reference of their own. NULL is fine. */
+void tls_server_unref(struct tls_server *server);
+
+/* Puts a session over an accepted stream, which it takes over. on_open follows when the handshake
+ * is done, or on_closed. write_bytes_max: as in tls_client_config, 0: 1 MiB. NULL: out of memory;
+ * `under` stays the caller's. */
+struct stream *tls_server_start(struct tls_server *server, struct stream *under,
+                                size_t write_bytes_max, const struct stream_events *events,
+                                void *owner, struct err *err) MUST_CHECK;
+
+/* After on_open. */
+struct tls_info tls_server_info(const struct stream *stream);
+
+#endif

@@ -1,0 +1,40 @@
+/*
+ * Which addresses the outbound client may connect to. The check is on the socket address itself,
+ * after the look-up, so that no spelling of a host gets around it (PROVING.md trap 6). Everything
+ * in the IANA special-purpose registries (IPv4 and IPv6) is refused, also where an IPv6 address
+ * carries an IPv4 one (mapped, compatible, 6to4, NAT64, Teredo, ISATAP), unless the operator
+ * allows the host or the network.
+ */
+#ifndef HTTP_ADDRESS_H
+#define HTTP_ADDRESS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/socket.h>
+
+#include "base/err.h"
+#include "base/slice.h"
+
+enum { ADDRESS_TEXT_MAX = 64, ADDRESS_RULES_MAX = 256 };
+
+struct address_policy;
+
+/* Allows nothing special yet. NULL when out of memory. */
+struct address_policy *address_policy_new(void) MUST_CHECK;
+void address_policy_free(struct address_policy *policy);
+/* One entry of the operator's list: "host", "host:port" (a name or literal as it stands in the
+ * URL; whatever it resolves to is then allowed), "[::1]:443", or a network "10.1.0.0/16",
+ * "fd00::/8". Copies. ERR_SYNTAX, ERR_LIMIT with a sentence. */
+int address_policy_allow(struct address_policy *policy, slice entry, struct err *err) MUST_CHECK;
+/* Whether the operator named this host (and port). */
+bool address_policy_is_host_allowed(const struct address_policy *policy, slice host, uint16_t port);
+/* OK, or ERR_REFUSED with a sentence that names the address and what it is. host and port are
+ * those of the URL. policy may be NULL: nothing is allowed specially. */
+int address_policy_check(const struct address_policy *policy, slice host, uint16_t port,
+                         const struct sockaddr *address, struct err *err) MUST_CHECK;
+/* "loopback", "private network" ...: the registry's entry; NULL for a global unicast address. */
+const char *address_special(const struct sockaddr *address);
+/* "192.0.2.1:443", "[2001:db8::1]:443", "unix". */
+slice address_format(const struct sockaddr *address, char out[ADDRESS_TEXT_MAX]);
+
+#endif

@@ -1,0 +1,163 @@
+/*
+ * The outbound HTTP/1.1 client: a keep-alive pool per origin, TLS with resumption, an address check
+ * on the very address that is connected to, deadlines and limits on everything. No redirects are
+ * followed, no cookies kept, nothing decompressed.
+ *
+ * A call is embedded in the struct of an op and takes a hold on it; it never completes before
+ * http_call_start returns. Calls to one origin beyond calls_per_origin wait in a bounded queue.
+ *
+ * Pool: the most recently used idle connection is taken (the least likely to have been closed by
+ * its peer); connections over the limits are closed from the least recently used end. A reused
+ * connection may die before the first byte of a reply, because the peer closed it while idle: then
+ * the call is sent again, once, on a fresh connection, if it is idempotent or no byte of it left.
+ *
+ * Plain http:// goes only to hosts that the operator allowed or put in an override: a token must
+ * not cross a network in clear.
+ */
+#ifndef HTTP_CLIENT_H
+#define HTTP_CLIENT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/err.h"
+#include "base/list.h"
+#include "base/slice.h"
+#include "http/address.h"
+#include "http/message.h"
+#include "loop/dns.h"
+#include "loop/op.h"
+#include "tls/tls.h"
+
+/* 0 stands for the default in each. */
+struct http_client_config {
+    struct dns_resolver *resolver; /* borrowed, outlives the client */
+    struct address_policy *policy; /* borrowed, may be NULL */
+    struct tls_context *tls;       /* counted; NULL: https calls end with HTTP_CALL_TLS */
+    slice user_agent;              /* copied; "sluice" */
+    size_t calls_per_origin;       /* in flight at once, 64 */
+    size_t waiting_per_origin;     /* behind them, 256; more: OVERLOADED */
+    unsigned waiting_ms;           /* longest wait in that queue, 5000 */
+    size_t idle_per_origin;        /* connections kept, 16 */
+    size_t connections_max;        /* of all origins together, 1024 */
+    size_t origins_max;            /* 4096; unused ones are forgotten */
+    unsigned idle_ms;              /* an unused connection is closed after, 30000; a peer's
+                                      Keep-Alive: timeout makes it shorter */
+    unsigned write_reuse_ms;       /* calls that are not idempotent take only connections
+                                      used within, 10000: less risk that the peer is just
+                                      closing it */
+    unsigned connect_ms;           /* name, TCP and TLS together, 10000 */
+    unsigned first_byte_ms;        /* from the last byte sent to the first received, 30000 */
+    unsigned between_bytes_ms;     /* longest silence inside a reply, 15000 */
+    size_t response_bytes_max;     /* body, 8 MiB */
+};
+
+enum {
+    HTTP_CALL_HEADERS_MAX = 64, /* of a request */
+    HTTP_CALL_REQUEST_HEAD_MAX = 32 * 1024,
+    HTTP_CALL_RESPONSE_HEADERS_MAX = 256,
+    HTTP_CALL_RESPONSE_HEAD_MAX = 64 * 1024,
+    HTTP_CALL_INTERIM_MAX = 16, /* 1xx replies before the real one */
+    HTTP_CALL_BODY_PARTS_MAX = 256,
+    HTTP_OVERRIDES_MAX = 64,
+};
+
+struct http_client;
+
+/* NULL: err. */
+struct http_client *http_client_new(struct loop *loop, const struct http_client_config *config,
+                                    struct err *err) MUST_CHECK;
+/* Calls still under way end with CANCELLED, connections are closed; memory goes by itself as the
+ * loop turns on. */
+void http_client_free(struct http_client *client);
+/* For a reload: connections made under the former context are closed as they fall idle. */
+void http_client_tls_set(struct http_client *client, struct tls_context *tls);
+/* Operator only: requests for origin ("https://gmail.googleapis.com") go to target
+ * ("https://127.0.0.1:9443", a path in it is put before the request's own). The Host header stays
+ * the original's authority; SNI and certificate check use the target's host, since that is who
+ * answers. The target's address is always allowed. Copies. ERR_SYNTAX, ERR_LIMIT. */
+int http_client_override(struct http_client *client, slice origin, slice target,
+                         struct err *err) MUST_CHECK;
+
+struct http_client_stats {
+    size_t connections, idle, calls_active, calls_waiting, origins;
+};
+struct http_client_stats http_client_stats(const struct http_client *client);
+
+enum http_call_result {
+    HTTP_CALL_OK,              /* a whole reply, whatever its status */
+    HTTP_CALL_DNS,             /* no such name, or the look-up failed */
+    HTTP_CALL_ADDRESS_REFUSED, /* by the address policy; nothing was connected */
+    HTTP_CALL_CONNECT,         /* no address took the connection */
+    HTTP_CALL_TLS,             /* handshake or certificate */
+    HTTP_CALL_TIMEOUT_CONNECT, /* name, TCP or TLS took too long; nothing of the call was sent */
+    HTTP_CALL_TIMEOUT,         /* first byte, silence, or the total deadline */
+    HTTP_CALL_RESET,           /* the connection ended before the reply was whole */
+    HTTP_CALL_PROTOCOL,        /* not an HTTP/1.1 reply that can be trusted */
+    HTTP_CALL_TOO_LARGE,       /* status, headers and the body's beginning are there */
+    HTTP_CALL_OVERLOADED,      /* own limits: queue full or too long a wait, descriptors, memory */
+    HTTP_CALL_CANCELLED,
+    HTTP_CALL_RESULTS
+};
+/* "ok", "dns", "address_refused" ...: for labels and logs. */
+const char *http_call_result_name(enum http_call_result result);
+
+/* Zero it, fill "in", start. Everything in "in" is borrowed until the call has ended. */
+struct http_call {
+    /* in */
+    slice method;                      /* a token: "GET" */
+    slice url;                         /* absolute; path and query already percent-encoded */
+    const struct http_header *headers; /* not Host, Content-Length, Transfer-Encoding, Connection,
+                                          Expect, TE, Trailer, Upgrade, Keep-Alive: they are ours */
+    size_t header_count;
+    const slice *body_parts; /* sent one behind the other; Content-Length is their sum */
+    size_t body_part_count;  /* 0: no body (Content-Length: 0 for POST, PUT, PATCH) */
+    bool is_idempotent;      /* may be sent twice: a read, or a write with a provider's key */
+    uint64_t deadline_ns;    /* loop clock, for everything together; 0: none (then the others) */
+    unsigned connect_ms, first_byte_ms, between_bytes_ms; /* 0: the client's */
+    size_t response_bytes_max;                            /* 0: the client's */
+
+    /* out; all of it lies in the owner's arena or in the struct */
+    enum http_call_result result;
+    struct err err;  /* a sentence unless result is OK */
+    unsigned status; /* 0 until a reply's head was whole; 3xx come back like any other */
+    struct http_header *response_headers;
+    size_t response_header_count;
+    slice body;
+    bool is_any_byte_sent; /* of this call, on any connection it tried: a write may have happened */
+    bool is_reused;        /* the last connection tried came from the pool */
+    bool is_resumed;       /* its TLS session was a resumed one (also when reused) */
+    bool is_resent;        /* sent a second time after a stale connection */
+    char remote[ADDRESS_TEXT_MAX]; /* NUL-terminated, "" when none was connected */
+    /* Durations; 0 where it did not happen in this call. first_byte and total from the start. */
+    uint64_t waiting_ns, dns_ns, connect_ns, tls_ns, first_byte_ns, total_ns;
+
+    /* private */
+    struct http_client *client;
+    struct op *owner;
+    struct list link;
+    struct timer timer;
+    struct http_origin *origin;
+    struct http_connection *connection;
+    struct http_dial *dial;
+    uint64_t started_ns, phase_due_ns, queued_ns;
+    slice target_prefix, target, authority;
+    uint64_t body_bytes;
+    uint8_t state;
+    bool is_fresh_wanted;
+};
+
+/* Takes a hold on owner until the call has ended; results lie in owner's arena. Does not complete
+ * before it returns. An error means that nothing was started: ERR_SYNTAX, ERR_INVALID or ERR_LIMIT
+ * with a sentence in call->err (a URL, method or header that may not be sent), ERR_NOMEM. */
+int http_call_start(struct http_client *client, struct http_call *call,
+                    struct op *owner) MUST_CHECK;
+/* Ends it with CANCELLED (in the next turn, through the hold's release); its connection is closed
+ * unless nothing was sent. Harmless when the call is not under way. */
+void http_call_cancel(struct http_call *call);
+bool http_call_is_active(const struct http_call *call);
+/* The first response header of that name, SLICE_NONE when absent. */
+slice http_call_header(const struct http_call *call, slice name);
+
+#endif

@@ -1,0 +1,33 @@
+/*
+ * Absolute http and https URLs as the client takes them (RFC 3986, strict: a request goes to the
+ * network exactly as it is written, so nothing is repaired). Slices point into the text.
+ */
+#ifndef HTTP_URL_H
+#define HTTP_URL_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/err.h"
+#include "base/slice.h"
+
+enum { URL_BYTES_MAX = 16 * 1024, URL_HOST_MAX = 253, URL_ORIGIN_MAX = 8 + 255 + 6 };
+
+struct url {
+    bool is_https;
+    bool is_ip_literal; /* IPv4 in four decimals, or an IPv6 literal */
+    slice host;         /* as written, IPv6 without brackets */
+    uint16_t port;      /* the default one where none is written */
+    slice authority;    /* "host[:port]" as written: what goes into Host */
+    slice target;       /* path and query as written; "" where the URL ends after the authority */
+};
+
+/* ERR_SYNTAX with a sentence: another scheme, user information (credentials belong into headers),
+ * a fragment, an empty or malformed host or port, a host of digits and dots that is no plain IPv4
+ * address (2130706433, 0x7f.1), or any byte that is not visible ASCII. ERR_LIMIT over
+ * URL_BYTES_MAX. err may be NULL. */
+int url_parse(slice text, struct url *url, struct err *err) MUST_CHECK;
+/* "https://host:port", lower case, port always written, IPv6 in brackets, NUL-terminated. */
+slice url_origin(const struct url *url, char out[URL_ORIGIN_MAX + 1]);
+
+#endif

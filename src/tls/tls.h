@@ -1,0 +1,88 @@
+/*
+ * TLS towards providers: Mbed TLS 3.6 as a client, as a stream over another stream. TLS 1.2 and
+ * 1.3, ECDHE with AEAD only, the certificate and the host name are always verified, SNI, session
+ * resumption in both versions.
+ *
+ * A context holds the trust roots, the rules and the cache of sessions that can be resumed; it is
+ * counted, so that a reload (SIGHUP) makes a new one while sessions under way keep the old.
+ * Handshakes run on the thread pool: the loop never pays for public-key arithmetic. Between
+ * records an open session keeps no buffers of ours, only Mbed TLS's own (about 16 KiB in, 8 KiB
+ * out). Loop thread only.
+ */
+#ifndef TLS_TLS_H
+#define TLS_TLS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/err.h"
+#include "base/slice.h"
+#include "loop/stream.h"
+
+/* Once a process, before any other use of Mbed TLS or PSA, and after fork(): memory comes from
+ * base/mem from then on, and the random generator is seeded. May be called again. ERR_CRYPTO. */
+int tls_library_init(struct err *err) MUST_CHECK;
+/* At the very end, when no context and no PSA key is left; for leak checks. */
+void tls_library_deinit(void);
+
+enum tls_version { TLS_VERSION_ANY, TLS_VERSION_1_2, TLS_VERSION_1_3 };
+
+struct tls_config {
+    const char *ca_file;          /* PEM with the trust roots; NULL: the system's ca-certificates */
+    enum tls_version version_min; /* ANY: 1.2 */
+    enum tls_version version_max; /* ANY: 1.3 */
+    size_t sessions_max;          /* resumable sessions kept, least recently used goes; 0: 1024 */
+    unsigned session_age_max_s;   /* 0: 24 h; a session never outlives its certificate */
+    bool is_resumption_off;
+};
+
+struct tls_context;
+
+/* Reads the roots (a few milliseconds for a whole ca-certificates; nothing else blocks later).
+ * config may be NULL. NULL: err says which file and why. */
+struct tls_context *tls_context_new(const struct tls_config *config, struct err *err) MUST_CHECK;
+struct tls_context *tls_context_ref(struct tls_context *context);
+/* NULL is fine. The last reference wipes the sessions. */
+void tls_context_unref(struct tls_context *context);
+/* How many trust roots there are, and how many entries of the file could not be read. */
+size_t tls_context_root_count(const struct tls_context *context);
+size_t tls_context_skipped_count(const struct tls_context *context);
+size_t tls_context_session_count(const struct tls_context *context);
+
+struct tls_client_config {
+    /* The name (SNI and verification) or the IPv4/IPv6 literal without brackets (verified against
+     * the certificate's IP addresses, no SNI). Required: without it nothing starts. */
+    slice server_name;
+    /* Sessions are resumed only within one origin: "host:port". Empty: server_name. */
+    slice origin;
+    /* Bound of the write queue, counted in plain bytes. 0: 1 MiB. `under` needs 10 % and 64 KiB
+     * more. */
+    size_t write_bytes_max;
+};
+
+/* Starts a session over `under`, which is connected, and takes it over: closing the new stream
+ * closes it. on_open follows once the certificate is verified, or on_closed with a sentence:
+ *   ERR_CRYPTO  the certificate is expired, for another host, from an unknown issuer ...
+ *   ERR_IO      the peer broke off, or does not speak a version or cipher that we do
+ * The time limit is the caller's: stream_close ends a handshake at once. Writes before on_open are
+ * refused with ERR_INVALID; a write that would pass write_bytes_max with ERR_LIMIT, even where the
+ * socket might have taken it (nothing may be encrypted that cannot be sent).
+ * stream_shutdown sends close_notify, on_eof tells whether the peer did (stream.h).
+ * NULL: `under` stays the caller's; ERR_INVALID for a name that is none, ERR_NOMEM. */
+struct stream *tls_client_start(struct tls_context *context, struct stream *under,
+                                const struct tls_client_config *config,
+                                const struct stream_events *events, void *owner,
+                                struct err *err) MUST_CHECK;
+
+struct tls_info {
+    const char *version;     /* "TLSv1.3"; constant text */
+    const char *ciphersuite; /* constant text */
+    bool is_resumed;
+    uint64_t handshake_cpu_ns; /* thread CPU time of the handshake so far */
+};
+
+/* stream is one that tls_client_start returned, after its on_open. */
+struct tls_info tls_client_info(const struct stream *stream);
+
+#endif
