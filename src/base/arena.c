@@ -9,24 +9,12 @@
 #include <stdio.h>
 
 #include "base/mem.h"
+#include "base/poison.h"
 
-#if defined(__has_feature)
-#if __has_feature(address_sanitizer)
-#define ARENA_POISON 1
-#endif
-#elif defined(__SANITIZE_ADDRESS__)
-#define ARENA_POISON 1
-#endif
-
-#ifdef ARENA_POISON
-#include <sanitizer/asan_interface.h>
+#ifdef BASE_HAS_ASAN
 enum { ARENA_GAP = 16 };
-#define POISON(ptr, size)   __asan_poison_memory_region((ptr), (size))
-#define UNPOISON(ptr, size) __asan_unpoison_memory_region((ptr), (size))
 #else
 enum { ARENA_GAP = 0 };
-#define POISON(ptr, size)   ((void)(ptr), (void)(size))
-#define UNPOISON(ptr, size) ((void)(ptr), (void)(size))
 #endif
 
 enum { ARENA_ALIGN = 16 };

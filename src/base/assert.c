@@ -8,6 +8,8 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "base/log.h"
+
 _Noreturn void assert_fail(const char *expr, const char *file, int line, const char *func)
 {
     char text[512];
@@ -17,6 +19,7 @@ _Noreturn void assert_fail(const char *expr, const char *file, int line, const c
         len = (int)sizeof(text) - 1;
         text[len - 1] = '\n';
     }
+    log_flush_crash(); /* what led here comes first */
     if (len > 0 && write(STDERR_FILENO, text, (size_t)len) < 0)
         abort();
     abort();

@@ -12,6 +12,12 @@
 
 #include "base/slice.h"
 
+enum {
+    LOG_LINE_MAX = 4096,         /* bytes with the newline: one pipe write that nothing can tear */
+    LOG_VALUE_MAX = 1024,        /* bytes of a string, escaped; the rest becomes "..." */
+    LOG_BUFFER_BYTES = 64 * 1024 /* what waits for log_flush */
+};
+
 enum log_level { LOG_DEBUG, LOG_INFO, LOG_WARN, LOG_ERROR };
 enum log_format { LOG_AUTO, LOG_JSON, LOG_TEXT }; /* auto: text on a terminal */
 
@@ -31,10 +37,24 @@ struct log_field {
 #define LOG_MS(key, value_ns) \
     ((struct log_field){(key), LOG_FIELD_MS, SLICE_NONE, (int64_t)(value_ns)})
 
+/* Starts a sink on fd 2 (or on that of log_set_fd, if it came first). The process must ignore
+ * SIGPIPE. NO_COLOR in the environment turns colours off. */
 void log_init(enum log_level level, enum log_format format);
 enum log_level log_level_get(void);
+/* Any thread. Fields that do not fit into LOG_LINE_MAX are left out, then "truncated":true is the
+ * last. LOG_WARN and above, and a full buffer, are written at once. */
 void log_line(enum log_level level, const char *msg, const struct log_field *fields, size_t count);
+/* Writes as much as fd takes without blocking; the rest waits, and is dropped when the buffer is
+ * full: a later line says how many were. */
 void log_flush(void);
+/* For assert_fail: as log_flush, but gives up when the log itself is being used. */
+void log_flush_crash(void);
+/* Flushes, then sends what follows to fd, which stays the caller's. A pipe or terminal that blocks
+ * is opened a second time, without blocking, and held until the next call: a test that waits for
+ * the end of a pipe's data calls log_set_fd(2) first. */
+void log_set_fd(int fd);
+/* Lines dropped since the process started. */
+uint64_t log_dropped(void);
 
 /* log_event(LOG_INFO, "listening", LOG_CSTR("address", text), LOG_INT("port", 8080)); msg is a
  * constant: what varies goes into fields. At least one field. */

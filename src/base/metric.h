@@ -1,7 +1,7 @@
 /*
  * Counters, gauges and histograms in the Prometheus text format (0.0.4). Each is a static struct
- * that registers itself on first use; labels are a constant text made by the caller
- * (`method="GET",status="200"`), bounded per family. Loop thread only.
+ * that registers itself on first use; labels are a text made by the caller
+ * (`method="GET",status="200"`, or with metric_label), bounded per family. Loop thread only.
  */
 #ifndef BASE_METRIC_H
 #define BASE_METRIC_H
@@ -17,32 +17,49 @@ enum {
     METRIC_BUCKETS = 22,     /* histograms: 50 us * 2^k, so 50 us to about 105 s, then +Inf */
     METRIC_SERIES_MAX = 512, /* label combinations a family; further ones fall into label
                                 other="true" */
+    METRIC_LABELS_MAX = 512, /* bytes of a label text */
 };
 
 struct metric_series;
 
-/* static struct metric requests = {"sluice_http_requests_total", "HTTP requests answered.",
- *                                  METRIC_COUNTER}; */
+/* Static: static struct metric requests =
+ *     METRIC_INIT("sluice_http_requests_total", "HTTP requests answered.", METRIC_COUNTER);
+ * name follows [a-zA-Z_:][a-zA-Z0-9_:]*; the rest belongs to metric.c. */
 struct metric {
     const char *name, *help;
     enum metric_kind kind;
-    struct metric_series *series; /* a list; found through a map in metric.c */
+    struct metric_series *series, *series_last; /* in order of first use */
+    size_t series_count;
+    struct metric_series *plain; /* the one without labels, once it was asked for */
     struct metric *next;
     bool is_registered;
 };
 
+#define METRIC_INIT(name_, help_, kind_)                  \
+    {                                                     \
+        .name = (name_), .help = (help_), .kind = (kind_) \
+    }
+
 /* The series with these labels ("" for none), made when new; never NULL (falls back to a shared
- * spare when out of memory). Keep the pointer: it lives until metric_deinit. */
+ * spare when out of memory). Keep the pointer: it lives until metric_deinit. Labels that are not
+ * well-formed or over METRIC_LABELS_MAX count as other="true". */
 struct metric_series *metric_series(struct metric *metric, slice labels);
+/* Appends name="value", with a comma in front when out is not empty; escapes what needs it. For
+ * values that are not constants. */
+void metric_label(struct buf *out, const char *name, slice value);
+/* Counters only go up: value >= 0. Not for histograms; nor is metric_set. */
 void metric_add(struct metric_series *series, double value);
 void metric_set(struct metric_series *series, double value);
+/* Value of a counter or gauge, number of observations of a histogram. */
 double metric_get(const struct metric_series *series);
 /* Histograms: one observation, in nanoseconds; shown in seconds. */
 void metric_observe_ns(struct metric_series *series, uint64_t ns);
 /* Shorthands for the series without labels. */
 void metric_inc(struct metric *metric);
 void metric_time(struct metric *metric, uint64_t ns);
+/* All families, in order of first use. */
 void metric_render(struct buf *out);
+/* Frees all series and forgets all families; pointers to series are dead then. */
 void metric_deinit(void);
 
 #endif

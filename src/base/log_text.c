@@ -1,0 +1,227 @@
+/*
+ * log_text: both forms of a line. What comes from outside can neither end the line nor move the
+ * cursor of a terminal nor turn text around: control characters (C0, DEL, C1), line separators and
+ * bidirectional overrides become \uXXXX, bytes that are not UTF-8 become U+FFFD.
+ */
+#include "base/log_text.h"
+
+#include <stdio.h>
+
+#include "base/clock.h"
+
+/* Room that fields leave for the end of the line. */
+#define JSON_END SLICE(",\"truncated\":true}\n")
+#define TEXT_END SLICE(" truncated=true\n")
+enum { END_LEN = 32 };
+
+struct level_look {
+    const char *name;   /* in JSON */
+    const char *text;   /* on a terminal, 5 wide */
+    const char *colour; /* SGR */
+};
+
+static const struct level_look looks[] = {
+    [LOG_DEBUG] = {"debug", "DEBUG", "\x1b[2m"},
+    [LOG_INFO] = {"info", "INFO ", "\x1b[32m"},
+    [LOG_WARN] = {"warn", "WARN ", "\x1b[33m"},
+    [LOG_ERROR] = {"error", "ERROR", "\x1b[31m"},
+};
+
+const char *log_level_name(enum log_level level)
+{
+    ASSERT((size_t)level < ARRAY_LEN(looks));
+    return looks[level].name;
+}
+
+static void put(struct log_text *text, slice bytes)
+{
+    if (text->is_full || bytes.len > sizeof(text->bytes) - END_LEN - text->len) {
+        text->is_full = true;
+        return;
+    }
+    memcpy(text->bytes + text->len, bytes.ptr, bytes.len);
+    text->len += bytes.len;
+}
+
+static void put_cstr(struct log_text *text, const char *bytes)
+{
+    put(text, slice_cstr(bytes));
+}
+
+/* The code point of the first character, 1 to 3 bytes long; longer ones are all fine as they are.
+ */
+static unsigned code_point(slice text, size_t len)
+{
+    const unsigned char *p = (const unsigned char *)text.ptr;
+    if (len == 1)
+        return p[0];
+    if (len == 2)
+        return (p[0] & 0x1fu) << 6 | (p[1] & 0x3fu);
+    if (len == 3)
+        return (p[0] & 0x0fu) << 12 | (p[1] & 0x3fu) << 6 | (p[2] & 0x3fu);
+    return 0x10000;
+}
+
+static bool is_unsafe(unsigned c)
+{
+    return c < 0x20 || (c >= 0x7f && c < 0xa0) || c == 0x061c || (c >= 0x200e && c <= 0x200f) ||
+           (c >= 0x2028 && c <= 0x202e) || (c >= 0x2066 && c <= 0x2069) || c == 0xfeff;
+}
+
+/* Whether a value may stand in the text form without quotes. */
+static bool is_bare(slice value)
+{
+    for (size_t i = 0; i < value.len; i++) {
+        char c = value.ptr[i];
+        bool is_word = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
+        if (!is_word && (c == '\0' || !strchr("_-./:@%+,~*()[]", c)))
+            return false;
+    }
+    return value.len > 0;
+}
+
+/* The first `len` bytes of rest, one character, as they may stand in a string; 0: no character. */
+static void put_char(struct log_text *text, slice rest, size_t len)
+{
+    char escape[8];
+    unsigned c = len ? code_point(rest, len) : 0;
+    if (len == 0) {
+        put(text, SLICE("\xEF\xBF\xBD"));
+    } else if (c == '"' || c == '\\') {
+        escape[0] = '\\';
+        escape[1] = (char)c;
+        put(text, slice_of(escape, 2));
+    } else if (c == '\n') {
+        put(text, SLICE("\\n"));
+    } else if (is_unsafe(c)) {
+        snprintf(escape, sizeof(escape), "\\u%04x", c & 0xffff);
+        put_cstr(text, escape);
+    } else {
+        put(text, slice_first(rest, len));
+    }
+}
+
+/* Bytes at the start of s that need no look: printable ASCII without quote and backslash. */
+static size_t plain_run(slice s, size_t max)
+{
+    size_t i = 0;
+    while (i < s.len && i < max && s.ptr[i] >= 0x20 && s.ptr[i] < 0x7f && s.ptr[i] != '"' &&
+           s.ptr[i] != '\\')
+        i++;
+    return i;
+}
+
+static void put_string(struct log_text *text, slice value)
+{
+    size_t start = text->len;
+    put(text, SLICE("\""));
+    while (value.len && !text->is_full) {
+        size_t used = text->len - start;
+        if (used >= LOG_VALUE_MAX) {
+            put(text, SLICE("..."));
+            break;
+        }
+        size_t run = plain_run(value, LOG_VALUE_MAX - used);
+        if (run) {
+            put(text, slice_first(value, run));
+        } else {
+            run = slice_utf8_first(value);
+            put_char(text, value, run);
+            run += run == 0;
+        }
+        value = slice_from(value, run);
+    }
+    put(text, SLICE("\""));
+}
+
+static void put_number(struct log_text *text, const struct log_field *field)
+{
+    char digits[40];
+    if (field->kind == LOG_FIELD_INT) {
+        snprintf(digits, sizeof(digits), "%lld", (long long)field->num);
+    } else {
+        uint64_t size = field->num < 0 ? 0 - (uint64_t)field->num : (uint64_t)field->num;
+        uint64_t us = size / 1000;
+        snprintf(digits, sizeof(digits), "%s%llu.%03u", field->num < 0 ? "-" : "",
+                 (unsigned long long)(us / 1000), (unsigned)(us % 1000));
+    }
+    put_cstr(text, digits);
+}
+
+static void put_value(struct log_text *text, const struct log_field *field, bool is_text)
+{
+    switch (field->kind) {
+    case LOG_FIELD_STR:
+        if (is_text && field->str.len <= LOG_VALUE_MAX && is_bare(field->str))
+            put(text, field->str);
+        else
+            put_string(text, field->str);
+        break;
+    case LOG_FIELD_BOOL:
+        put_cstr(text, field->num ? "true" : "false");
+        break;
+    case LOG_FIELD_INT:
+    case LOG_FIELD_MS:
+        put_number(text, field);
+        break;
+    }
+}
+
+static void put_field(struct log_text *text, struct log_style style, const struct log_field *field)
+{
+    if (!style.is_text) {
+        put(text, SLICE(","));
+        put_string(text, slice_cstr(field->key));
+        put(text, SLICE(":"));
+    } else {
+        put_cstr(text, style.is_coloured ? " \x1b[2m" : " ");
+        put_cstr(text, field->key);
+        put_cstr(text, style.is_coloured ? "=\x1b[0m" : "=");
+    }
+    put_value(text, field, style.is_text);
+}
+
+static void put_head(struct log_text *text, struct log_style style, enum log_level level,
+                     const char *msg)
+{
+    char time[TIME_TEXT_LEN + 1];
+    time_format(clock_wall_us(), time);
+    if (!style.is_text) {
+        put(text, SLICE("{\"time\":\""));
+        put_cstr(text, time);
+        put(text, SLICE("\",\"level\":\""));
+        put_cstr(text, looks[level].name);
+        put(text, SLICE("\",\"msg\":"));
+        put_string(text, slice_cstr(msg));
+        return;
+    }
+    put(text, slice_of(time + 11, 12)); /* 23:59:59.123 */
+    put(text, SLICE(" "));
+    put_cstr(text, style.is_coloured ? looks[level].colour : "");
+    put_cstr(text, looks[level].text);
+    put_cstr(text, style.is_coloured ? "\x1b[0m " : " ");
+    slice rest = slice_cstr(msg);
+    put(text, slice_first(rest, plain_run(rest, LOG_VALUE_MAX)));
+}
+
+void log_text_line(struct log_text *text, struct log_style style, enum log_level level,
+                   const char *msg, const struct log_field *fields, size_t count)
+{
+    ASSERT((size_t)level < ARRAY_LEN(looks));
+    text->len = 0;
+    text->is_full = false;
+    put_head(text, style, level, msg);
+    ASSERT(!text->is_full);
+    for (size_t i = 0; i < count && !text->is_full; i++) {
+        size_t mark = text->len;
+        put_field(text, style, &fields[i]);
+        if (text->is_full)
+            text->len = mark;
+    }
+    slice end = style.is_text ? TEXT_END : JSON_END;
+    if (!text->is_full) /* the bare end of the same text */
+        end = style.is_text ? SLICE("\n") : SLICE("}\n");
+    ASSERT(end.len <= END_LEN && text->len + end.len <= sizeof(text->bytes));
+    memcpy(text->bytes + text->len, end.ptr, end.len);
+    text->len += end.len;
+}

@@ -1,0 +1,25 @@
+/*
+ * poison: tells ASan which bytes of a block that base divides up by itself are in nobody's use.
+ * Nothing in other builds. Only for arena.c and secret.c.
+ */
+#ifndef BASE_POISON_H
+#define BASE_POISON_H
+
+#if defined(__SANITIZE_ADDRESS__)
+#define BASE_HAS_ASAN 1
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define BASE_HAS_ASAN 1
+#endif
+#endif
+
+#ifdef BASE_HAS_ASAN
+#include <sanitizer/asan_interface.h>
+#define POISON(ptr, size)   __asan_poison_memory_region((ptr), (size))
+#define UNPOISON(ptr, size) __asan_unpoison_memory_region((ptr), (size))
+#else
+#define POISON(ptr, size)   ((void)(ptr), (void)(size))
+#define UNPOISON(ptr, size) ((void)(ptr), (void)(size))
+#endif
+
+#endif

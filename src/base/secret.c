@@ -1,0 +1,218 @@
+/*
+ * secret: a small allocator on pages of its own, so that secrets share pages with nothing else and
+ * those pages stay out of core files. Slabs of 64 KB are cut into slots of one size (powers of two
+ * up to SLOT_MAX); a larger secret gets a mapping of its own. One empty slab a size is kept.
+ * Limits: SECRET_BYTES_MAX a secret. Any thread. Pages may still be swapped out: mlock needs a
+ * limit that few systems grant, so encrypted swap is the operator's part.
+ */
+#include "base/secret.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <sys/mman.h>
+
+#include "base/list.h"
+#include "base/mem.h"
+#include "base/poison.h"
+
+enum {
+    SLAB_BYTES = 64 * 1024,
+    SLOT_MIN = 64,
+    SLOT_CLASSES = 7,
+    SLOT_MAX = SLOT_MIN << (SLOT_CLASSES - 1), /* 4096 */
+    PAGE_BYTES = 4096,
+};
+
+/* At the start of its own pages. */
+struct slab {
+    struct list link; /* in slabs_with_room[class], else by itself */
+    size_t bytes;     /* of the mapping */
+    size_t slot_bytes;
+    struct list *class; /* NULL: a mapping for one large secret */
+    uint32_t used, untouched, slots;
+    struct secret *free;
+};
+
+struct secret {
+    struct slab *slab;
+    union {
+        struct secret *next_free;
+        struct {
+            atomic_uint refs;
+            uint32_t len;
+        };
+    };
+    char bytes[]; /* and a NUL */
+};
+
+static pthread_mutex_t pool_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct list slabs_with_room[SLOT_CLASSES];
+
+static struct slab *slab_map(size_t bytes)
+{
+    void *pages = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (pages == MAP_FAILED)
+        return NULL;
+    /* Refusing to hold a secret is better than holding it where a core file would show it. */
+    if (madvise(pages, bytes, MADV_DONTDUMP)) {
+        munmap(pages, bytes);
+        return NULL;
+    }
+    struct slab *slab = pages;
+    slab->bytes = bytes;
+    list_init(&slab->link);
+    return slab;
+}
+
+static void slab_unmap(struct slab *slab)
+{
+    size_t bytes = slab->bytes;
+    list_unlink(&slab->link);
+    UNPOISON(slab, bytes);
+    int failed = munmap(slab, bytes);
+    ASSERT(!failed);
+}
+
+static char *slab_slots(struct slab *slab)
+{
+    return (char *)slab + (sizeof(*slab) + SLOT_MIN - 1) / SLOT_MIN * SLOT_MIN;
+}
+
+static struct slab *slab_new(struct list *class, size_t slot_bytes)
+{
+    struct slab *slab = slab_map(SLAB_BYTES);
+    if (!slab)
+        return NULL;
+    char *slots = slab_slots(slab);
+    size_t room = SLAB_BYTES - (size_t)(slots - (char *)slab);
+    slab->class = class;
+    slab->slot_bytes = slot_bytes;
+    slab->slots = slab->untouched = (uint32_t)(room / slot_bytes);
+    POISON(slots, room);
+    list_push_front(class, &slab->link);
+    return slab;
+}
+
+static struct secret *slab_take(struct slab *slab)
+{
+    ASSERT(slab->used < slab->slots);
+    struct secret *secret = slab->free;
+    if (!secret) {
+        ASSERT(slab->untouched > 0);
+        size_t index = slab->slots - slab->untouched--;
+        secret = (struct secret *)(void *)(slab_slots(slab) + index * slab->slot_bytes);
+    }
+    UNPOISON(secret, slab->slot_bytes);
+    if (slab->free)
+        slab->free = secret->next_free;
+    if (++slab->used == slab->slots)
+        list_unlink(&slab->link);
+    return secret;
+}
+
+/* The slot is wiped. */
+static void slab_give(struct slab *slab, struct secret *secret)
+{
+    ASSERT(slab->used > 0);
+    if (slab->used-- == slab->slots)
+        list_push_front(slab->class, &slab->link);
+    secret->next_free = slab->free;
+    slab->free = secret;
+    POISON(secret, slab->slot_bytes);
+    bool has_company = slab->link.next != slab->class || slab->link.prev != slab->class;
+    if (slab->used == 0 && has_company)
+        slab_unmap(slab);
+}
+
+/* bytes: of the slot. NULL when out of memory. */
+static struct secret *pool_take(size_t bytes)
+{
+    size_t slot_bytes = SLOT_MIN;
+    struct list *class = slabs_with_room;
+    for (; slot_bytes < bytes; slot_bytes *= 2)
+        class ++;
+    ASSERT(class < slabs_with_room + SLOT_CLASSES);
+    if (!class->next)
+        list_init(class);
+    struct slab *slab;
+    if (list_is_empty(class))
+        slab = slab_new(class, slot_bytes);
+    else
+        slab = LIST_ITEM(class->next, struct slab, link);
+    if (!slab)
+        return NULL;
+    struct secret *secret = slab_take(slab);
+    secret->slab = slab;
+    return secret;
+}
+
+static struct secret *large_take(size_t bytes)
+{
+    size_t all = (sizeof(struct slab) + bytes + PAGE_BYTES - 1) / PAGE_BYTES * PAGE_BYTES;
+    struct slab *slab = slab_map(all);
+    if (!slab)
+        return NULL;
+    slab->used = slab->slots = 1;
+    struct secret *secret = (struct secret *)(void *)(slab + 1);
+    secret->slab = slab;
+    return secret;
+}
+
+struct secret *secret_new_room(size_t len, char **room)
+{
+    size_t bytes = sizeof(struct secret) + len + 1;
+    if (len > SECRET_BYTES_MAX || !mem_block_begin())
+        return NULL;
+    pthread_mutex_lock(&pool_lock);
+    struct secret *secret = bytes <= SLOT_MAX ? pool_take(bytes) : large_take(bytes);
+    pthread_mutex_unlock(&pool_lock);
+    if (!secret) {
+        mem_block_end();
+        return NULL;
+    }
+    atomic_init(&secret->refs, 1);
+    secret->len = (uint32_t)len;
+    memset(secret->bytes, 0, len + 1);
+    *room = secret->bytes;
+    return secret;
+}
+
+struct secret *secret_new(slice bytes)
+{
+    char *room;
+    struct secret *secret = secret_new_room(bytes.len, &room);
+    if (secret && bytes.len)
+        memcpy(room, bytes.ptr, bytes.len);
+    return secret;
+}
+
+struct secret *secret_ref(struct secret *secret)
+{
+    unsigned before = atomic_fetch_add(&secret->refs, 1);
+    ASSERT(before > 0 && before < UINT32_MAX);
+    return secret;
+}
+
+void secret_unref(struct secret *secret)
+{
+    if (!secret)
+        return;
+    unsigned before = atomic_fetch_sub(&secret->refs, 1);
+    ASSERT(before > 0);
+    if (before > 1)
+        return;
+    struct slab *slab = secret->slab;
+    mem_wipe(secret, sizeof(*secret) + secret->len);
+    pthread_mutex_lock(&pool_lock);
+    if (slab->class)
+        slab_give(slab, secret);
+    else
+        slab_unmap(slab);
+    pthread_mutex_unlock(&pool_lock);
+    mem_block_end();
+}
+
+slice secret_reveal(const struct secret *secret)
+{
+    return secret ? slice_of(secret->bytes, secret->len) : SLICE_NONE;
+}
