@@ -1,0 +1,413 @@
+# sluice: one Makefile, no recursion. `make help` lists what it does.
+#
+# Every variant is in the same graph: build/<variant>/ holds its objects, one archive a room
+# (lib<room>.a) and its programs; only the release programs stand right under build/. Rooms, what
+# each may see, and so what is linked with what, come from src/ROOMS.
+
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -c
+.DEFAULT_GOAL := all
+.DELETE_ON_ERROR:
+.SECONDARY:
+.SUFFIXES:
+MAKEFLAGS += --no-builtin-rules
+ifeq ($(filter -j%,$(MAKEFLAGS)),)
+MAKEFLAGS += -j$(shell nproc 2>/dev/null || echo 2)
+endif
+
+VARIANTS := release debug asan cov fuzz
+VARIANT ?= release
+ifeq ($(filter $(VARIANT),$(VARIANTS)),)
+$(error VARIANT is one of: $(VARIANTS))
+endif
+# What tests run in unless a variant was asked for.
+TEST_VARIANT := $(if $(filter file,$(origin VARIANT)),asan,$(VARIANT))
+ifeq ($(origin CC),default)
+CC := gcc
+endif
+FUZZ_CC ?= clang
+FUZZ_SECONDS ?= 60
+PREFIX ?= /usr/local
+ROOM ?=
+T ?=
+ARGS ?=
+DEPS := $(or $(DEPS_CACHE),build/deps)
+Q := $(if $(V),,@)
+comma := ,
+define newline
+
+
+endef
+
+# Tests find everything through these.
+export SLUICE_ROOT := $(CURDIR)
+export SLUICE_CORPORA := $(abspath $(or $(SLUICE_CORPORA),../shared/corpora))
+
+# --- Flags ---------------------------------------------------------------------------------------
+
+WARN := -Wall -Wextra -Wshadow -Wconversion -Wstrict-prototypes -Wvla -Wformat=2 -Werror
+# cmocka's macros are made of casts, and a test's constants need none.
+WARN_TESTS := -Wno-conversion -Wno-sign-conversion
+COMPILE_FLAGS := -std=c11 -D_GNU_SOURCE $(WARN) -Isrc -fstack-protector-strong -fPIE
+SANITIZE := -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer
+# SLUICE_TEST_BUILD compiles in named crash points and injected faults.
+TEST_BUILD := -DSLUICE_TEST_BUILD=1
+
+CC_release := $(CC)
+CC_debug := $(CC)
+CC_asan := $(CC)
+CC_cov := $(CC)
+CC_fuzz := $(FUZZ_CC)
+CFLAGS_release := -O2 -g -U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=2
+CFLAGS_debug := -Og -g $(TEST_BUILD)
+CFLAGS_asan := -O1 -g $(SANITIZE) $(TEST_BUILD)
+CFLAGS_cov := -O0 -g --coverage $(TEST_BUILD)
+CFLAGS_fuzz := -O1 -g $(SANITIZE) -fsanitize=fuzzer-no-link $(TEST_BUILD)
+LDFLAGS_release := -Wl,-z,relro,-z,now
+LDFLAGS_debug :=
+LDFLAGS_asan := $(SANITIZE)
+LDFLAGS_cov := --coverage
+LDFLAGS_fuzz := $(SANITIZE)
+
+# Third-party headers are not ours to warn about. Where the distribution keeps some in a folder of
+# their own, fetch.sh wrote that down; it is read by the shell, after fetch.sh has run.
+DEPS_CFLAGS := -isystem $(DEPS)/include $$(cat $(DEPS)/cflags)
+
+# --- Rooms ---------------------------------------------------------------------------------------
+
+# Words room:links:sees:headers, see the awk program.
+ROOM_WORDS := $(shell awk -f tests/lint/rooms.awk src/ROOMS)
+ROOMS := $(foreach w,$(ROOM_WORDS),$(firstword $(subst :, ,$(w))))
+$(foreach w,$(ROOM_WORDS),$(eval LINKS_$(firstword $(subst :, ,$(w))) := \
+	$(subst $(comma), ,$(word 2,$(subst :, ,$(w))))))
+ifneq ($(filter-out $(ROOMS),$(ROOM)),)
+$(error ROOM is one or more of: $(ROOMS))
+endif
+
+# The main file belongs to the program, so that tests can link all the rest.
+MAIN := src/cmd/main.c
+$(foreach r,$(ROOMS),$(eval SOURCES_$(r) := $(filter-out $(MAIN),$(wildcard src/$(r)/*.c))))
+ROOMS_PRESENT := $(foreach r,$(ROOMS),$(if $(SOURCES_$(r)),$(r)))
+
+# What a room brings to the link besides its archive.
+LIBS_json := $(DEPS)/lib/libyyjson.a -lpcre2-8
+LIBS_loop := $(DEPS)/lib/libuv.a
+LIBS_tls := $(DEPS)/lib/libmbedtls.a
+LIBS_vault := $(DEPS)/lib/libmbedtls.a
+LIBS_http := $(DEPS)/lib/libllhttp.a
+LIBS_pg := -lpq
+LIBS_catalog := -lstemmer
+LIBS_bench := $(DEPS)/lib/libuv.a $(DEPS)/lib/libmbedtls.a
+LIBS_SYSTEM := -lpthread -ldl -lrt -lm
+
+# $(call archives,VARIANT,ROOM): the archives of the room and of all that it needs, as linked.
+archives = $(foreach r,$(filter $(ROOMS_PRESENT),$(LINKS_$(2))),build/$(1)/lib$(r).a) \
+	build/$(1)/libembed.a
+# $(call libraries,ROOM)
+libraries = $(foreach r,$(LINKS_$(1)),$(LIBS_$(r))) $(LIBS_SYSTEM)
+
+# --- Files ---------------------------------------------------------------------------------------
+
+# Folders of data that are compiled in, each as embed_<name> (base/embed.h).
+EMBEDS := sql integrations
+EMBED_sql := $(wildcard sql/*.sql)
+EMBED_integrations := $(wildcard contrib/integrations/*.json)
+
+PROVIDER := $(wildcard bench/provider/*.c)
+$(foreach r,$(ROOMS),$(eval UNIT_$(r) := $(wildcard tests/unit/$(r)/test_*.c)))
+UNIT_SUPPORT := $(wildcard tests/unit/support/*.c)
+INTEGRATION_C := $(wildcard tests/integration/test_*.c)
+INTEGRATION_SUPPORT := $(wildcard tests/integration/support/*.c)
+# Any other executable file in the folder is a test too; what is not executable is a helper.
+INTEGRATION_SCRIPTS := $(sort $(shell find tests/integration -maxdepth 1 -type f -perm -u+x \
+	! -name '*.c' 2>/dev/null))
+FUZZ_C := $(wildcard tests/fuzz/fuzz_*.c)
+E2E := $(wildcard tests/e2e/*.test.mjs tests/e2e/*.test.js)
+E2E_STAMP := $(if $(wildcard tests/e2e/package-lock.json),build/stamp/e2e)
+# fuzz_<room>_<name>.c is linked like a test of that room and replays corpus/<name>.
+fuzz_room = $(word 2,$(subst _, ,$(notdir $(1))))
+fuzz_name = $(patsubst fuzz_$(fuzz_room)_%,%,$(basename $(notdir $(1))))
+
+C_FILES := $(wildcard src/*/*.c src/*/*.h bench/*/*.c bench/*/*.h tests/*.c tests/*/*.c tests/*/*.h \
+	tests/*/*/*.c tests/*/*/*.h)
+SHELL_FILES := $(wildcard deps/*.sh tests/*.sh tests/*/*.sh) .ci/run
+
+# $(call program,VARIANT,NAME): release programs stand right under build/.
+program = build/$(if $(filter release,$(1)),,$(1)/)$(2)
+programs = $(call program,$(1),sluice) $(call program,$(1),sluice-provider)
+
+# $(call remember,NAME,WORDS): build/list/NAME is rewritten only when the words change, so that a
+# file may depend on a list: a source that went away, a flag that was added.
+$(shell mkdir -p build/list build/stamp)
+remember = $(if $(call differ,$(file <build/list/$(1)),$(2)),$(file >build/list/$(1),$(2)))
+differ = $(or $(filter-out $(1),$(2)),$(filter-out $(2),$(1)))
+# A list that is empty from the start was never written.
+build/list/%:
+	@touch $@
+
+# --- Dependencies --------------------------------------------------------------------------------
+
+build/stamp/system-%: deps/system.sh
+	@deps/system.sh $*
+	@touch $@
+
+$(DEPS)/ready: deps/fetch.sh deps/apt.sh deps/recipes.sh deps/mbedtls_config.h | \
+		build/stamp/system-build
+	@CC='$(CC)' deps/fetch.sh
+	@touch $@
+
+# Rewritten by fetch.sh only when a library changed: then everything is compiled anew.
+$(DEPS)/versions: $(DEPS)/ready
+	@:
+
+build/stamp/e2e: tests/e2e/package-lock.json | build/stamp/system-e2e
+	@echo "deps: npm packages for the end-to-end tests"
+	@cd tests/e2e && npm ci --no-audit --no-fund --loglevel=error
+	@touch $@
+
+# --- Rules, once a variant -----------------------------------------------------------------------
+
+define link
+@$(if $(Q),echo "LINK  $@")
+@mkdir -p $(@D)
+$(Q)$(CC_$(1)) -pie $(LDFLAGS_$(1)) $(LDFLAGS) $(filter %.o,$^) $(filter %.a,$^) \
+	$(call libraries,$(2)) $(3) -o $@
+endef
+
+$(foreach r,$(ROOMS),$(call remember,sources-$(r),$(SOURCES_$(r))))
+$(call remember,sources-provider,$(PROVIDER))
+$(call remember,sources-unitsupport,$(UNIT_SUPPORT))
+$(call remember,sources-integrationsupport,$(INTEGRATION_SUPPORT))
+$(foreach e,$(EMBEDS),$(call remember,embed-$(e),$(EMBED_$(e))))
+$(foreach e,$(EMBEDS),$(eval build/gen/embed_$(e).c: $(EMBED_$(e)) build/list/embed-$(e)))
+build/gen/embed_%.c: deps/embed.sh
+	@mkdir -p $(@D)
+	$(Q)deps/embed.sh $* $(EMBED_$*) >$@
+
+define VARIANT_RULES
+$(call remember,flags-$(1),$(CC_$(1)) $(COMPILE_FLAGS) $(CFLAGS_$(1)) $(CPPFLAGS) $(CFLAGS))
+$(call remember,ldflags-$(1),$(LDFLAGS_$(1)) $(LDFLAGS))
+
+build/$(1)/%.o: %.c build/list/flags-$(1) $(DEPS)/versions
+	@$(if $(Q),echo "CC    $$<  ($(1))")
+	@mkdir -p $$(@D)
+	$(Q)$(CC_$(1)) $(COMPILE_FLAGS) $(CFLAGS_$(1)) $$(EXTRA) $$(DEPS_CFLAGS) $(CPPFLAGS) $(CFLAGS) \
+		-MMD -MP -c $$< -o $$@
+
+build/$(1)/tests/%.o: EXTRA := $(WARN_TESTS) -Itests
+
+build/$(1)/lib%.a:
+	@mkdir -p $$(@D)
+	@rm -f $$@
+	$(Q)ar rcs $$@ $$(filter %.o,$$^)
+
+build/$(1)/libembed.a: $(foreach e,$(EMBEDS),build/$(1)/build/gen/embed_$(e).o)
+build/$(1)/libunitsupport.a: $(UNIT_SUPPORT:%.c=build/$(1)/%.o) build/list/sources-unitsupport
+build/$(1)/libintegrationsupport.a: $(INTEGRATION_SUPPORT:%.c=build/$(1)/%.o) \
+		build/list/sources-integrationsupport
+
+$(call program,$(1),sluice): $(MAIN:%.c=build/$(1)/%.o) $(call archives,$(1),cmd) \
+		build/list/ldflags-$(1)
+	$$(call link,$(1),cmd)
+
+$(call program,$(1),sluice-provider): $(PROVIDER:%.c=build/$(1)/%.o) $(call archives,$(1),bench) \
+		build/list/ldflags-$(1) build/list/sources-provider
+	$$(call link,$(1),bench)
+
+$(if $(INTEGRATION_C),$(INTEGRATION_C:%.c=build/$(1)/%): build/$(1)/%: build/$(1)/%.o \
+		build/$(1)/libintegrationsupport.a build/$(1)/libunitsupport.a \
+		$(call archives,$(1),cmd) build/list/ldflags-$(1)
+	$$(call link,$(1),cmd,-lcmocka))
+
+# A test needs cmocka's header.
+build/$(1)/tests/%.o: | build/stamp/system-test
+endef
+
+# One archive a room; its tests see only what the room sees.
+define ROOM_RULES
+build/$(1)/lib$(2).a: $(SOURCES_$(2):%.c=build/$(1)/%.o) build/list/sources-$(2)
+
+$(if $(UNIT_$(2)),$(UNIT_$(2):%.c=build/$(1)/%): build/$(1)/%: build/$(1)/%.o \
+		build/$(1)/libunitsupport.a $(call archives,$(1),$(2)) build/list/ldflags-$(1)
+	$$(call link,$(1),$(2),-lcmocka))
+endef
+
+# Under libFuzzer a fuzz program searches; in the asan variant a small main replays its corpus.
+define FUZZ_RULES
+$(1:%.c=build/fuzz/%): $(1:%.c=build/fuzz/%.o) $(call archives,fuzz,$(2)) build/list/ldflags-fuzz
+	$$(call link,fuzz,$(2),-fsanitize=fuzzer)
+
+$(1:%.c=build/asan/%): $(1:%.c=build/asan/%.o) build/asan/tests/fuzz/replay_main.o \
+		$(call archives,asan,$(2)) build/list/ldflags-asan
+	$$(call link,asan,$(2))
+endef
+
+$(foreach v,$(VARIANTS),$(eval $(call VARIANT_RULES,$(v))))
+$(foreach v,$(VARIANTS),$(foreach r,$(ROOMS),$(eval $(call ROOM_RULES,$(v),$(r)))))
+$(foreach f,$(FUZZ_C),$(eval $(call FUZZ_RULES,$(f),$(call fuzz_room,$(f)))))
+# The bytes come in through the assembler, which no dependency file tells of.
+$(foreach v,$(VARIANTS),$(foreach e,$(EMBEDS),$(eval \
+	build/$(v)/build/gen/embed_$(e).o: $(EMBED_$(e)))))
+
+-include $(shell find $(VARIANTS:%=build/%) build/lint -name '*.d' 2>/dev/null)
+
+# --- Build and run -------------------------------------------------------------------------------
+
+## all: build the server and the emulated provider
+.PHONY: all
+all: $(call programs,$(VARIANT))
+
+## asan: build both with AddressSanitizer and UBSan
+.PHONY: asan
+asan: $(call programs,asan)
+
+## lib: build the archive of each room, or of ROOM=
+.PHONY: lib
+lib: $(foreach r,$(or $(ROOM),$(ROOMS_PRESENT)),build/$(VARIANT)/lib$(r).a)
+
+## run: install what is needed, build, start `sluice dev` (ARGS=)
+.PHONY: run
+run: build/stamp/system-run $(call programs,release)
+	@exec build/sluice dev $(ARGS)
+
+## install: install both programs (PREFIX=, DESTDIR=)
+.PHONY: install
+install: $(call programs,release)
+	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/share/doc/sluice
+	install -m 755 $^ $(DESTDIR)$(PREFIX)/bin/
+	install -m 644 LICENSE $(DESTDIR)$(PREFIX)/share/doc/sluice/
+
+## clean: remove what was built (the fetched libraries stay: they are in build/deps)
+.PHONY: clean
+clean:
+	find build -mindepth 1 -maxdepth 1 ! -name deps -exec rm -rf {} +
+
+## help: list the targets
+.PHONY: help
+help:
+	@awk -F'## |: ' '/^## / { printf "  %-17s %s\n", $$2, $$3 }' Makefile
+	@echo "  variables: VARIANT=$(subst $() ,|,$(VARIANTS)) CC=gcc|clang ROOM= T= V=1 DEPS_CACHE="
+
+# --- Tests ---------------------------------------------------------------------------------------
+
+CONTAIN := build/release/tests/contain
+$(CONTAIN): $(CONTAIN).o
+	$(Q)$(CC_release) -pie $(LDFLAGS_release) $< -o $@
+
+# A test is selected by T=, a part of its file's name.
+selected = $(if $(T),$(findstring $(T),$(notdir $(f))),$(f))
+
+# Lines "KIND NAME COMMAND..." for tests/run.sh. $(1) is the variant.
+unit_sources = $(foreach r,$(or $(ROOM),$(ROOMS)),$(foreach f,$(UNIT_$(r)),$(if \
+	$(selected),$(f))))
+unit_programs = $(patsubst %.c,build/$(1)/%,$(unit_sources))
+unit_lines = $(foreach f,$(unit_sources),unit $(f:tests/%.c=%) build/$(1)/$(f:%.c=%)$(newline))
+fuzz_programs = $(FUZZ_C:%.c=build/asan/%)
+fuzz_lines = $(foreach f,$(FUZZ_C),fuzz $(f:tests/%.c=%) build/asan/$(f:%.c=%) \
+	tests/fuzz/corpus/$(call fuzz_name,$(f))$(newline))
+lint_lines = $(foreach l,rooms banned hosts format,lint lint/$(l) tests/lint/$(l).sh$(newline))
+integration_programs = $(INTEGRATION_C:%.c=build/$(1)/%)
+integration_lines = $(foreach f,$(INTEGRATION_C),integration $(f:tests/%.c=%) \
+	build/$(1)/$(f:%.c=%)$(newline)) \
+	$(foreach f,$(INTEGRATION_SCRIPTS),integration $(f:tests/%=%) $(f)$(newline))
+e2e_lines = $(foreach f,$(E2E),e2e $(f:tests/%=%) $(f)$(newline))
+
+# $(call run_tests,LINES)
+define run_tests
+$(file >build/list/$@.tests,$(1))
+@tests/run.sh $(CONTAIN) build/list/$@.tests
+endef
+
+export SLUICE_BIN := $(CURDIR)/$(call program,$(TEST_VARIANT),sluice)
+export SLUICE_PROVIDER_BIN := $(CURDIR)/$(call program,$(TEST_VARIANT),sluice-provider)
+export SLUICE_RELEASE_BIN := $(CURDIR)/build/sluice
+
+## test: install what is needed, build, run every test
+.PHONY: test
+test: build/stamp/system-run build/stamp/system-test $(E2E_STAMP) $(CONTAIN) \
+		$(call programs,$(TEST_VARIANT)) $(call programs,release) \
+		$(call unit_programs,$(TEST_VARIANT)) $(fuzz_programs) \
+		$(call integration_programs,$(TEST_VARIANT))
+	$(call run_tests,$(lint_lines)$(call unit_lines,$(TEST_VARIANT))$(fuzz_lines) \
+		$(call integration_lines,$(TEST_VARIANT))$(e2e_lines))
+
+## test-unit, unit: unit tests, of ROOM= and names with T= in them
+.PHONY: test-unit unit
+test-unit unit: $(CONTAIN) $(call unit_programs,$(TEST_VARIANT))
+	$(call run_tests,$(call unit_lines,$(TEST_VARIANT)))
+
+## test-integration: the real server against PostgreSQL and scripted peers
+.PHONY: test-integration
+test-integration: build/stamp/system-run build/stamp/system-test $(E2E_STAMP) $(CONTAIN) \
+		$(call programs,$(TEST_VARIANT)) $(call programs,release) \
+		$(call integration_programs,$(TEST_VARIANT))
+	$(call run_tests,$(call integration_lines,$(TEST_VARIANT)))
+
+## test-e2e: real clients and a real browser
+.PHONY: test-e2e
+test-e2e: build/stamp/system-run build/stamp/system-test $(E2E_STAMP) $(CONTAIN) \
+		$(call programs,$(TEST_VARIANT)) $(call programs,release)
+	$(call run_tests,$(e2e_lines))
+
+## fuzz: search with libFuzzer (FUZZ_SECONDS= each, T= selects)
+.PHONY: fuzz
+fuzz: build/stamp/system-fuzz $(FUZZ_C:%.c=build/fuzz/%)
+	@$(foreach f,$(FUZZ_C),$(if $(selected),\
+		tests/fuzz/search.sh build/fuzz/$(f:%.c=%) $(call fuzz_name,$(f)) $(FUZZ_SECONDS);))
+
+## cov: line coverage of unit and integration tests, room by room
+.PHONY: cov
+cov: export SLUICE_BIN := $(CURDIR)/$(call program,cov,sluice)
+cov: export SLUICE_PROVIDER_BIN := $(CURDIR)/$(call program,cov,sluice-provider)
+cov: build/stamp/system-run build/stamp/system-test $(E2E_STAMP) $(CONTAIN) \
+		$(call programs,cov) $(call programs,release) \
+		$(call unit_programs,cov) $(call integration_programs,cov)
+	@find build/cov -name '*.gcda' -delete
+	$(call run_tests,$(call unit_lines,cov)$(call integration_lines,cov))
+	@tests/cov.sh build/cov
+
+# --- Lint ----------------------------------------------------------------------------------------
+
+TIDY_C := $(filter-out tests/%,$(filter %.c,$(C_FILES)))
+
+## lint: every check of the source below
+.PHONY: lint
+lint: lint-format lint-rooms lint-banned lint-hosts lint-size lint-shell lint-cppcheck lint-tidy
+
+## lint-*: formatting, includes, banned calls, names that may not be in a commit, lengths
+.PHONY: lint-format lint-rooms lint-banned lint-hosts lint-size
+lint-format lint-rooms lint-banned lint-hosts lint-size: lint-%:
+	@tests/lint/$*.sh
+lint-format: | build/stamp/system-lint
+
+## lint-shell: shellcheck
+.PHONY: lint-shell
+lint-shell: build/stamp/system-lint
+	@shellcheck -x -P SCRIPTDIR $(SHELL_FILES) && echo "shell: ok"
+
+## lint-cppcheck: cppcheck
+.PHONY: lint-cppcheck
+lint-cppcheck: build/stamp/system-lint
+	@mkdir -p build/lint/cppcheck
+	@cppcheck -q -j $$(nproc) --std=c11 --enable=warning,performance,portability --inline-suppr \
+		--error-exitcode=1 --suppress=missingIncludeSystem --cppcheck-build-dir=build/lint/cppcheck \
+		-D__linux__ -D_GNU_SOURCE -Isrc $(TIDY_C) && echo "cppcheck: ok"
+
+# A finding is kept in the file's report and shown each time until it is gone; nothing is looked at
+# twice that did not change.
+build/lint/%.tidy: %.c .clang-tidy $(DEPS)/versions | build/stamp/system-lint
+	@mkdir -p $(@D)
+	@$(CC) -MM -MP -MT $@ -MF $(@:.tidy=.d) -std=c11 -D_GNU_SOURCE -Isrc $(DEPS_CFLAGS) $<
+	@clang-tidy --quiet $< -- -std=c11 -D_GNU_SOURCE -Isrc $(DEPS_CFLAGS) >$@ 2>/dev/null || \
+		test -s $@ || echo "$<: clang-tidy failed" >$@
+
+## lint-tidy: clang-tidy
+.PHONY: lint-tidy
+lint-tidy: $(TIDY_C:%.c=build/lint/%.tidy)
+	@! cat /dev/null $^ | grep . || { echo "clang-tidy: see above" >&2; exit 1; }
+	@echo "clang-tidy: ok"
+
+## format: apply .clang-format
+.PHONY: format
+format: build/stamp/system-lint
+	@tests/lint/format.sh --apply

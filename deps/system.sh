@@ -1,0 +1,185 @@
+#!/usr/bin/env bash
+# Installs what is missing of the system packages that sluice needs, group by group.
+#
+#   deps/system.sh GROUP...        build run test e2e lint fuzz
+#
+# Only missing packages are installed, without recommendations and without questions. No service is
+# started or enabled by it: PostgreSQL makes no cluster of its own where none was installed before,
+# and nginx is wanted as a program only. Without root and sudo, or without apt, it says what to
+# install by hand. SYSTEM_DEPS=skip leaves everything as it is (a machine of another kind).
+set -eu
+
+say()
+{
+    printf 'deps: %s\n' "$*"
+}
+
+fail()
+{
+    printf 'deps: %s\n' "$*" >&2
+    exit 1
+}
+
+# Any server will do, whichever package it came with.
+has_postgres()
+{
+    ls -d /usr/lib/postgresql/*/bin/postgres >/dev/null 2>&1
+}
+
+group_packages()
+{
+    case $1 in
+    build)
+        echo gcc libc6-dev make pkg-config patch bzip2 xz-utils ca-certificates libuv1-dev
+        echo libpq-dev libpcre2-dev libstemmer-dev
+        ;;
+    run) has_postgres || echo postgresql ;;
+    test) echo libcmocka-dev nginx openssl curl clang-format ;;
+    e2e) command -v npm >/dev/null 2>&1 || echo npm ;;
+    lint) echo clang-format clang-tidy clang cppcheck shellcheck ;;
+    fuzz) echo clang libclang-rt-dev llvm ;;
+    *) fail "no such group: $1 (build run test e2e lint fuzz)" ;;
+    esac
+}
+
+is_installed()
+{
+    # A package may be there under another name (nginx-core for nginx): what it provides counts.
+    dpkg-query -W -f '${db:Status-Abbrev} ${Package}, ${Provides}\n' 2>/dev/null |
+        awk -v want="$1" '/^.i/ { gsub(/\([^)]*\)|,/, ""); for (i = 2; i <= NF; i++)
+            if ($i == want) found = 1 } END { exit !found }'
+}
+
+# One query for all of them: this runs at every first build.
+missing_packages()
+{
+    local package
+    for package in "$@"; do
+        is_installed "$package" || echo "$package"
+    done
+}
+
+as_root()
+{
+    if [ "$(id -u)" = 0 ]; then
+        "$@"
+    else
+        sudo -n "$@"
+    fi
+}
+
+can_be_root()
+{
+    [ "$(id -u)" = 0 ] || sudo -n true 2>/dev/null || { [ -t 0 ] && sudo -v; }
+}
+
+apt_install()
+{
+    as_root env DEBIAN_FRONTEND=noninteractive UCF_FORCE_CONFFOLD=1 \
+        apt-get -qq -y -o Acquire::Retries=3 -o DPkg::Lock::Timeout=120 \
+        -o Dpkg::Options::=--force-confold --no-install-recommends install "$@" >"$log" 2>&1
+}
+
+apt_update()
+{
+    as_root apt-get -qq -o Acquire::Retries=3 -o DPkg::Lock::Timeout=120 update >"$log" 2>&1
+}
+
+# Package lists may be missing or old: look once more with fresh ones before giving up.
+apt_install_fresh()
+{
+    apt_install "$@" || { apt_update && apt_install "$@"; }
+}
+
+# Debian asks this file whether a service may start; 101 says no. A file that the machine has of its
+# own is left alone.
+policy=/usr/sbin/policy-rc.d
+made_policy=no
+forbid_services()
+{
+    [ ! -e "$policy" ] || return 0
+    printf '#!/bin/sh\nexit 101\n' | as_root tee "$policy" >/dev/null
+    made_policy=yes
+    as_root chmod 755 "$policy"
+}
+
+allow_services()
+{
+    [ "$made_policy" = no ] || as_root rm -f "$policy"
+    made_policy=no
+}
+
+# Where no PostgreSQL is installed yet, its package would create and start a cluster.
+forbid_main_cluster()
+{
+    is_installed postgresql-common || apt_install_fresh postgresql-common || return 1
+    as_root mkdir -p /etc/postgresql-common/createcluster.d
+    echo 'create_main_cluster = false' |
+        as_root tee /etc/postgresql-common/createcluster.d/sluice.conf >/dev/null
+    made_cluster_policy=yes
+}
+
+# Only our installation is meant: a cluster that somebody asks for later is made as always.
+made_cluster_policy=no
+allow_main_cluster()
+{
+    [ "$made_cluster_policy" = no ] ||
+        as_root rm -f /etc/postgresql-common/createcluster.d/sluice.conf
+    made_cluster_policy=no
+}
+
+leave()
+{
+    allow_services
+    allow_main_cluster
+    rm -f "$log"
+}
+
+# nginx must not come up at the next boot just because tests wanted the program.
+disable_service()
+{
+    ! command -v systemctl >/dev/null 2>&1 || as_root systemctl disable "$1" >/dev/null 2>&1 || true
+}
+
+install_packages()
+{
+    forbid_services
+    case " $* " in *" postgresql "*) forbid_main_cluster || return 1 ;; esac
+    apt_install_fresh "$@" || return 1
+    case " $* " in *" nginx "*) disable_service nginx ;; esac
+}
+
+install_group()
+{
+    local missing
+    # shellcheck disable=SC2046 # a list of words
+    missing=$(missing_packages $(group_packages "$1") | tr '\n' ' ')
+    missing=${missing% }
+    [ -n "$missing" ] || return 0
+    command -v apt-get >/dev/null 2>&1 ||
+        fail "no apt-get here; install what these Debian packages hold, then set SYSTEM_DEPS=skip:" \
+            "$missing"
+    can_be_root ||
+        fail "packages are missing and there is neither root nor sudo to install them; run as root:" \
+            "apt-get install $missing"
+    say "installing for $1: $missing"
+    # shellcheck disable=SC2086 # a list of words
+    install_packages $missing || {
+        cat "$log" >&2
+        fail "apt could not install: $missing (its own words are above)"
+    }
+}
+
+main()
+{
+    local group
+    [ "${SYSTEM_DEPS:-}" != skip ] || return 0
+    log=$(mktemp)
+    trap leave EXIT
+    trap 'exit 130' INT TERM
+    for group in "$@"; do
+        install_group "$group"
+    done
+}
+
+main "$@"

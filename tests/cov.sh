@@ -1,0 +1,33 @@
+#!/usr/bin/env bash
+# Prints line coverage by room and in all, from the counters that a run left: tests/cov.sh BUILD
+#
+# `make cov` calls it. With FILES=1 it prints a line a file as well, least covered first.
+set -eu
+
+build=$1
+find "$build/src" -name '*.gcda' -print0 | xargs -0 -r gcov -n 2>/dev/null | awk -v files="${FILES:-}" '
+    /^File / {
+        file = $2
+        gsub(/\047/, "", file)
+    }
+    /^Lines executed:/ && file ~ /^src\// {
+        split($0, part, /[:% ]+/)
+        split(file, path, "/")
+        total = part[5]
+        hit = part[3] * total / 100
+        if (!seen[file]++) {
+            rooms[path[2]] += total
+            hits[path[2]] += hit
+            all += total
+            all_hits += hit
+            if (files) printf "%5.1f %%  %5d lines  %s\n", part[3], total, file | "sort -n"
+        }
+        file = ""
+    }
+    END {
+        close("sort -n")
+        for (room in rooms)
+            printf "%5.1f %%  %5d lines  src/%s\n", 100 * hits[room] / rooms[room], rooms[room], room | "sort -k5"
+        close("sort -k5")
+        if (all) printf "%5.1f %%  %5d lines  in all\n", 100 * all_hits / all, all
+    }'

@@ -1,0 +1,46 @@
+#!/usr/bin/env bash
+# Functions that may not be called: they have no bound, no error, or no safety among threads.
+# Comments and strings are not code, and other names that end alike (localtime_r) are not meant.
+# Instead: snprintf or a base buffer; strtol and its kin with a check; gmtime_r; the base random.
+set -eu
+# shellcheck source=files.sh
+. "$(dirname "$0")/files.sh"
+
+banned='sprintf vsprintf strcpy strcat strtok atoi atol atoll gets rand srand localtime gmtime'
+
+# shellcheck disable=SC2046 # paths of ours hold no spaces
+found=$(awk -v banned="$banned" '
+    BEGIN {
+        count = split(banned, name, " ")
+    }
+    FNR == 1 {
+        in_comment = 0
+    }
+    {
+        code = $0
+        gsub(/\\./, "", code)          # escapes, so that a quote inside a string ends nothing
+        gsub(/\047[^\047]*\047/, "0", code)
+        gsub(/"[^"]*"/, "\"\"", code)
+        if (in_comment) {
+            if (!sub(/^.*\*\//, "", code))
+                next
+            in_comment = 0
+        }
+        while (match(code, /\/\*/)) {
+            before = substr(code, 1, RSTART - 1)
+            rest = substr(code, RSTART + 2)
+            end = index(rest, "*/")
+            if (!end) {
+                in_comment = 1
+                code = before
+                break
+            }
+            code = before " " substr(rest, end + 2)
+        }
+        sub(/\/\/.*/, "", code)
+        for (i = 1; i <= count; i++)
+            if (code ~ "(^|[^A-Za-z0-9_.>])" name[i] "[ \t]*\\(")
+                print FILENAME ":" FNR ": " name[i] "() is banned"
+    }' $(c_files src bench tests) /dev/null)
+
+verdict "banned functions" "$found"

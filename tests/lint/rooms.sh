@@ -1,0 +1,92 @@
+#!/usr/bin/env bash
+# The room checker: includes go up the list of src/ROOMS only, third-party headers stay behind
+# their walls, and sources come in pairs.
+#
+# For every file of src/ and bench/:
+#   - a quoted include is written "room/file.h", exists, and its room is its own or one it sees;
+#   - a third-party header that src/ROOMS names is included only by the rooms it is named for;
+# and in src/:
+#   - every folder is a listed room;
+#   - a source that has a header of its name includes it;
+#   - every header is included by some source of src/, bench/ or tests/.
+set -eu
+# shellcheck source=files.sh
+. "$(dirname "$0")/files.sh"
+
+rooms=$(awk -f tests/lint/rooms.awk src/ROOMS)
+
+check_includes()
+{
+    # shellcheck disable=SC2046 # paths of ours hold no spaces
+    awk -v rooms="$rooms" '
+        BEGIN {
+            count = split(rooms, line, "\n")
+            for (i = 1; i <= count; i++) {
+                split(line[i], field, ":")
+                room = field[1]
+                known[room] = 1
+                may[room, room] = 1
+                parts = split(field[3], part, ",")
+                for (j = 1; j <= parts; j++)
+                    may[room, part[j]] = 1
+                parts = split(field[4], part, ",")
+                for (j = 1; j <= parts; j++) {
+                    wall[part[j]] = wall[part[j]] " " room
+                    through[room, part[j]] = 1
+                }
+            }
+        }
+        FNR == 1 {
+            split(FILENAME, path, "/")
+            own = path[1] == "src" ? path[2] : path[1]
+            if (!(own in known) && !told[own]++)
+                print FILENAME ": " own " is not a room of src/ROOMS"
+        }
+        /^[ \t]*#[ \t]*include[ \t]*"/ {
+            name = $0
+            sub(/^[^"]*"/, "", name)
+            sub(/".*/, "", name)
+            where = FILENAME ":" FNR ": "
+            if (name !~ /\//) {
+                print where "write \"room/" name "\""
+                next
+            }
+            room = name
+            sub(/\/.*/, "", room)
+            # bench names its files from the root of bench/ or of src/
+            if (own == "bench" && !(room in known))
+                next
+            if (!(room in known))
+                print where room " is not a room of src/ROOMS"
+            else if (!((own, room) in may))
+                print where own " may not see " room
+            next
+        }
+        /^[ \t]*#[ \t]*include[ \t]*</ {
+            name = $0
+            sub(/^[^<]*</, "", name)
+            sub(/>.*/, "", name)
+            folder = name
+            sub(/\/.*/, "/", folder)
+            key = name in wall ? name : folder in wall ? folder : ""
+            if (key != "" && !((own, key) in through))
+                print FILENAME ":" FNR ": <" name "> is for" wall[key] " only"
+        }' $(c_files src bench) /dev/null
+}
+
+check_pairs()
+{
+    local source header
+    for source in $(c_files src | grep '\.c$' || true); do
+        header=${source%.c}.h
+        if [ -e "$header" ] && ! grep -q "#include \"${header#src/}\"" "$source"; then
+            echo "$source: does not include its own \"${header#src/}\""
+        fi
+    done
+    for header in $(c_files src | grep '\.h$' || true); do
+        grep -rqF "\"${header#src/}\"" --include='*.c' --include='*.h' --include='embed.sh' \
+            src bench tests deps 2>/dev/null || echo "$header: is included by nothing"
+    done
+}
+
+verdict "rooms: includes, walls and pairs" "$(check_includes; check_pairs)"

