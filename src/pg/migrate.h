@@ -1,0 +1,42 @@
+/*
+ * Migrations: the numbered files of sql/, each applied once, in a transaction of its own, under an
+ * advisory lock, and recorded with its SHA-256 in sluice.migration. What is recorded must be what
+ * the binary holds: an unknown number or another checksum is refused with a sentence.
+ */
+#ifndef PG_MIGRATE_H
+#define PG_MIGRATE_H
+
+#include <stdbool.h>
+
+#include "base/embed.h"
+#include "base/err.h"
+
+struct pg_migrate_events {
+    /* before file number `version` is applied; may be NULL */
+    void (*on_apply)(void *owner, unsigned version, const char *name);
+    void *owner;
+};
+
+/* Blocking; runs before the loop. Applies what is missing and ends with today's partitions made
+ * (the last file of the schema does that by its own function). files: sorted by name, "NNNN_*.sql"
+ * with numbers 1, 2, 3 ...; others (citus.sql) are skipped. *applied (may be NULL) gets how many
+ * were. ERR_REFUSED: the database holds what this binary does not know, or the encoding is not
+ * UTF8; ERR_INVALID: a broken file list; ERR_IO: the database's own words. */
+int pg_migrate(const char *conninfo, const struct embed_file *files, size_t file_count,
+               const struct pg_migrate_events *events, unsigned *applied,
+               struct err *err) MUST_CHECK;
+
+/* What `serve` asks before it starts: *version is the highest recorded one (0: no schema). OK where
+ * the binary, which knows `known` files, may serve it: N or N+1 (rolling upgrade), and all
+ * checksums of 1..N are ours. ERR_REFUSED with a sentence that says what to run; ERR_IO. */
+int pg_schema_check(const char *conninfo, const struct embed_file *files, size_t file_count,
+                    unsigned *version, struct err *err) MUST_CHECK;
+/* The number of migrations in files: the version this binary was built with. */
+unsigned pg_schema_known(const struct embed_file *files, size_t file_count);
+/* May a binary that knows `known` serve a database at `found`? For /readyz. */
+static inline bool pg_schema_is_served(unsigned known, unsigned found)
+{
+    return found == known || found == known + 1;
+}
+
+#endif

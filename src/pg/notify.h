@@ -1,0 +1,37 @@
+/*
+ * LISTEN and NOTIFY on a connection of their own: a coalesced hint between processes, never needed
+ * for correctness and never inside a transition (DESIGN.md 6).
+ */
+#ifndef PG_NOTIFY_H
+#define PG_NOTIFY_H
+
+#include "base/slice.h"
+#include "loop/loop.h"
+#include "pg/pg.h"
+
+enum {
+    PG_NOTIFY_BYTES_MAX = 4000, /* a payload; PostgreSQL's own limit is 8000 */
+    PG_NOTIFY_QUEUE_MAX = 1024, /* payloads waiting; equal ones count once; past it, dropped */
+};
+
+struct pg_notify;
+
+struct pg_notify_config {
+    const char *conninfo;
+    const char *channel;      /* [a-z_]+ */
+    struct dns_resolver *dns; /* outlives it */
+    /* payload is borrowed for the call. SLICE_NONE: (re)connected, so something may have been
+     * missed. The sender hears its own payloads, too. */
+    void (*on_notify)(void *owner, slice payload);
+    void *owner;
+};
+
+struct pg_notify *pg_notify_new(struct loop *loop, const struct pg_notify_config *config,
+                                struct err *err) MUST_CHECK;
+/* No callback follows. NULL is fine. */
+void pg_notify_free(struct pg_notify *notify);
+/* Queued and sent at the end of the turn; equal payloads of a turn once. Best effort. */
+void pg_notify_send(struct pg_notify *notify, slice payload);
+bool pg_notify_is_listening(const struct pg_notify *notify);
+
+#endif

@@ -1,0 +1,231 @@
+/*
+ * pg: statements for PostgreSQL, batched. Many requests of one loop turn become one transaction:
+ * while a batch is in flight on a connection the next one collects, and when it returns all that
+ * waited goes out together with one Sync, so one fsync (DESIGN.md 4).
+ *
+ * Who uses it: `store` alone writes SQL. Ops of the rooms above embed a struct pg_query, hand it to
+ * a store function and return OP_WAIT; they are woken when the commit is durable. Nothing is
+ * reported as done before its commit.
+ *
+ * Each statement is written once, as a template (struct pg_stmt), and expanded twice:
+ *   set   ONE statement for all queries of a kind: parameters are arrays, unnested in order
+ *   pipe  one plain statement a query, each naming its account by `account_id = $1`
+ *
+ * Limits: PG_PARAMS_MAX, PG_COLUMNS_MAX; a bounded queue (ERR_BUSY past it); batches of at most
+ * batch_rows_max queries and about 1 MB; a query with over PG_ALONE_BYTES of parameters goes alone.
+ */
+#ifndef PG_PG_H
+#define PG_PG_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/arena.h"
+#include "base/err.h"
+#include "base/id.h"
+#include "base/list.h"
+#include "base/slice.h"
+#include "loop/loop.h"
+#include "loop/op.h"
+
+struct dns_resolver;
+
+enum {
+    PG_PARAMS_MAX = 20,
+    PG_COLUMNS_MAX = 20,
+    PG_ALONE_BYTES = 256 * 1024,
+    PG_PARAM_BYTES_MAX = 64 * 1024 * 1024, /* all parameters of a query: ERR_LIMIT past it */
+    PG_SQLSTATE_LEN = 5,
+};
+
+/* ---- statements ---- */
+
+enum pg_type {
+    PG_UUID,
+    PG_I64,   /* bigint */
+    PG_TEXT,  /* UTF-8 without U+0000 */
+    PG_JSON,  /* text of a JSON document; \u0000 escapes survive */
+    PG_BYTES, /* bytea */
+    PG_TIME,  /* timestamptz; microseconds since 1970-01-01 UTC in C */
+    PG_BOOL,
+};
+
+struct pg_column {
+    const char *name;
+    enum pg_type type;
+};
+
+enum pg_match {
+    PG_MATCH_ORD,  /* set mode: the first result column is `:ord` (bigint, not in `columns`) */
+    PG_MATCH_KEY,  /* an INSERT, whose RETURNING cannot see the ordinal: the first key_count result
+                      columns are the key, and `columns` lists them */
+    PG_MATCH_NONE, /* no result rows: success of the batch is success of the query */
+};
+
+/*
+ * A statement; static and constant. `sql` is a template:
+ *   :name             a parameter; `i.name` in set mode, `$n` in pipe mode
+ *   :ord              the query's ordinal; `i.ord` or `1::bigint`
+ *   @row ... @end     the source row of an INSERT: `select ... from input i` or `values (...)`
+ *   @from             `from input i`, or nothing
+ *   @input            `input i,` inside a FROM list, or nothing
+ *   @read(table)      FROM and WHERE of a look-up by the key parameters; the row is `t`
+ *   @update(table)    FROM and WHERE of `update table t set ...` by the key parameters
+ *   @delete(table)    USING and WHERE of `delete from table t` likewise
+ * The key parameters are the first key_count ones and are named as their columns are. The last
+ * three pin the plan: a nested loop from the input over the primary key whatever the table's
+ * statistics say (pg/stmt.c tells how). A template may begin with `with x as (...)`.
+ */
+struct pg_stmt {
+    const char *name; /* unique, [a-z0-9_], below 48 characters */
+    const char *sql;
+    const struct pg_column *params;
+    const struct pg_column *columns; /* results, without ord */
+    uint8_t param_count, column_count;
+    /* The first key_count parameters name the row: at most one operation a row in a batch, always
+     * the same writer connection, and sets are sorted by them. 0: rows cannot meet. */
+    uint8_t key_count;
+    enum pg_match match;
+    bool is_write;      /* goes to a writer connection */
+    bool is_replayable; /* running it twice is harmless and tells the same (reads are always) */
+    bool goes_alone;    /* never shares a batch: DDL */
+    /* NULL, or why this statement may lack account_id (checked by the lint test). */
+    const char *no_account;
+};
+
+#define PG_COLUMNS(array) .columns = (array), .column_count = ARRAY_LEN(array)
+#define PG_PARAMS(array)  .params = (array), .param_count = ARRAY_LEN(array)
+
+/* ---- values ---- */
+
+/* A parameter. Bytes are borrowed until the query has ended. */
+struct pg_value {
+    uint8_t type; /* enum pg_type, checked against the statement */
+    bool is_null;
+    union {
+        struct uuid uuid;
+        int64_t i64; /* I64, TIME, BOOL */
+        slice bytes; /* TEXT, JSON, BYTES */
+    } as;
+};
+
+struct pg_value pg_uuid(struct uuid value);
+struct pg_value pg_i64(int64_t value);
+struct pg_value pg_bool(bool value);
+/* A slice with ptr NULL becomes NULL. */
+struct pg_value pg_text(slice value);
+struct pg_value pg_json(slice value);
+struct pg_value pg_bytes(slice value);
+/* wall_us 0 becomes NULL (absent). */
+struct pg_value pg_time(int64_t wall_us);
+struct pg_value pg_null(enum pg_type type);
+
+/* ---- results ---- */
+
+/* A cell in the type's binary form. */
+struct pg_cell {
+    const char *ptr;
+    int32_t len; /* -1: NULL */
+};
+
+struct pg_rows {
+    size_t count;
+    size_t column_count;
+    struct pg_cell *cells; /* count * column_count, row by row; cells and bytes in an arena */
+};
+
+/* Getters: row < count, col < column_count (asserted). Of NULL: the nil uuid, 0, false,
+ * SLICE_NONE. A value whose length does not fit the type reads as NULL. */
+bool pg_is_null(const struct pg_rows *rows, size_t row, size_t col);
+struct uuid pg_get_uuid(const struct pg_rows *rows, size_t row, size_t col);
+int64_t pg_get_i64(const struct pg_rows *rows, size_t row, size_t col);
+bool pg_get_bool(const struct pg_rows *rows, size_t row, size_t col);
+/* Text, json or bytea; borrowed from the arena; NUL-terminated behind its length. */
+slice pg_get_bytes(const struct pg_rows *rows, size_t row, size_t col);
+/* Microseconds since 1970; 0 for NULL; +-infinity are INT64_MAX and INT64_MIN. */
+int64_t pg_get_time(const struct pg_rows *rows, size_t row, size_t col);
+
+/* ---- queries ---- */
+
+struct pg_pool;
+struct pg_lane;
+
+struct pg_query {
+    /* in */
+    const struct pg_stmt *stmt;
+    uint64_t deadline_ns; /* for waiting and for being sent again; 0: the pool's queue_timeout_ms */
+    struct pg_value params[PG_PARAMS_MAX];
+    /* out */
+    /* OK
+     * ERR_BUSY     never sent: queue full, or no database before the deadline; nothing was done
+     * ERR_CLOSED   sent, connection lost, and not replayable (or past the deadline): unknown
+     * ERR_TIMEOUT  statement_timeout or lock_timeout: rolled back, nothing was done
+     * ERR_INVALID  refused by a constraint or by the value's type (SQLSTATE class 22, 23)
+     * ERR_IO       any other SQL error: rolled back
+     * ERR_LIMIT    parameters over PG_PARAM_BYTES_MAX; never sent
+     * ERR_NOMEM    done, but the result did not fit the op's arena */
+    int status;
+    char sqlstate[PG_SQLSTATE_LEN + 1]; /* of ERR_IO, ERR_INVALID, ERR_TIMEOUT; else empty */
+    slice message;       /* the server's sentence, in the op's arena; may be SLICE_NONE. For logs */
+    struct pg_rows rows; /* in the op's arena */
+    /* private to pg */
+    struct pg_pool *pool;
+    struct pg_lane *lane;
+    struct op *op;
+    struct list link;
+    uint64_t key_hash;
+    uint64_t queued_ns;
+    size_t param_bytes;
+    uint8_t state, attempts;
+    bool is_single, is_abandoned;
+};
+
+/* ---- pool ---- */
+
+enum pg_mode { PG_MODE_SET, PG_MODE_PIPE };
+
+struct pg_pool_config {
+    const char *conninfo; /* URI or key=value; several hosts and Unix sockets are fine; copied */
+    const char *application_name; /* NULL: "sluice" */
+    struct dns_resolver *dns;     /* outlives the pool */
+    enum pg_mode mode;
+    unsigned writers, readers;     /* 0: 2 each; at most PG_LANES_MAX together */
+    size_t queue_max;              /* queries waiting, 0: 10000 */
+    size_t batch_rows_max;         /* 0: 1024 */
+    unsigned queue_timeout_ms;     /* 0: 5000 */
+    unsigned statement_timeout_ms; /* 0: 10000 */
+    unsigned lock_timeout_ms;      /* 0: 1000 */
+    unsigned connect_timeout_ms;   /* one attempt, 0: 5000 */
+};
+
+enum { PG_LANES_MAX = 64 };
+
+/* Starts connecting; queries may be submitted at once and wait. Reconnects for ever with back-off
+ * and jitter. NULL: err says what is wrong with the conninfo. Each connection is an op of its own
+ * ("pg_link", seen in op_count). */
+struct pg_pool *pg_pool_new(struct loop *loop, const struct pg_pool_config *config,
+                            struct err *err) MUST_CHECK;
+/* Ends what waits with ERR_BUSY and what is in flight with ERR_CLOSED, closes the connections; the
+ * memory goes at the bottom of this turn or the next. NULL is fine. */
+void pg_pool_free(struct pg_pool *pool);
+/* At least one writer and one reader are connected. For /readyz. */
+bool pg_pool_is_ready(const struct pg_pool *pool);
+/* Why the last connection attempt failed ("" when there was none); for a person. */
+const char *pg_pool_last_error(const struct pg_pool *pool);
+/* Queries waiting and in flight. */
+size_t pg_pool_pending(const struct pg_pool *pool);
+
+/* Takes a hold on op ("pg <name>") and never completes before it returns; the hold is released at
+ * a later point of the loop with the out fields set. The query lives inside op's memory. Do not
+ * submit a query that is under way (asserted). */
+void pg_submit(struct pg_pool *pool, struct pg_query *query, struct op *op);
+/* For an op's on_cancel: a query that was not sent yet ends with ERR_BUSY and lets go of op; one in
+ * flight is drained by the pool, which holds op until then (bounded by statement_timeout) but
+ * copies no result and sends it never again. Harmless when it is not under way. */
+void pg_cancel(struct pg_query *query);
+
+/* For tests: the process ids of the server's backends that are connected now. */
+size_t pg_pool_backends(const struct pg_pool *pool, int *pids, size_t cap);
+
+#endif

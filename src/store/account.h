@@ -1,0 +1,31 @@
+/*
+ * account: a tenant. Everything else hangs below its id.
+ */
+#ifndef STORE_ACCOUNT_H
+#define STORE_ACCOUNT_H
+
+#include "store/store.h"
+
+enum { ACCOUNT_NAME_MAX = 200 };
+
+struct account {
+    struct uuid account_id;
+    slice name;
+    int64_t created_at;  /* microseconds of the wall clock, as all times here */
+    int64_t disabled_at; /* 0: live. Its keys are refused then */
+};
+
+/* account_id and name are in. */
+int store_account_create_sync(struct pg_sync *sync, const struct account *account,
+                              struct err *err) MUST_CHECK;
+/* All, oldest first, in the arena; at most 10,000. */
+int store_account_list_sync(struct pg_sync *sync, struct arena *arena, struct account **accounts,
+                            size_t *count, struct err *err) MUST_CHECK;
+/* ERR_NOTFOUND with a sentence. */
+int store_account_get_sync(struct pg_sync *sync, struct arena *arena, struct uuid account_id,
+                           struct account *account, struct err *err) MUST_CHECK;
+/* disabled: true refuses its keys from now on. ERR_NOTFOUND. */
+int store_account_disable_sync(struct pg_sync *sync, struct uuid account_id, bool disabled,
+                               struct err *err) MUST_CHECK;
+
+#endif

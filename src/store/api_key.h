@@ -1,0 +1,60 @@
+/*
+ * api_key: a caller's key, stored as its SHA-256 only (DECISIONS.md "Names"). Look-up by hash is
+ * the one read that cannot name its account.
+ */
+#ifndef STORE_API_KEY_H
+#define STORE_API_KEY_H
+
+#include "store/store.h"
+
+enum {
+    API_KEY_HASH_LEN = 32,
+    API_KEY_NAME_MAX = 200,
+    API_KEY_PREFIX_MAX = 16,
+};
+
+enum api_key_scope {
+    SCOPE_READ = 1,
+    SCOPE_EXECUTE = 2,
+    SCOPE_APPROVE = 4,
+    SCOPE_ADMIN = 8,
+    SCOPE_ALL = 15,
+};
+
+struct api_key {
+    struct uuid account_id, id;
+    uint8_t hash[API_KEY_HASH_LEN];
+    slice prefix; /* first characters of the key, to tell keys apart in lists */
+    slice name;
+    uint32_t scopes; /* set of SCOPE_* */
+    int64_t created_at, expires_at /* 0: never */, revoked_at /* 0: live */, last_used_at;
+    bool is_account_disabled; /* only set by find */
+};
+
+/* "read execute" <-> set; text is space- or comma-separated. ERR_INVALID names the unknown word. */
+int scopes_parse(slice text, uint32_t *scopes, struct err *err) MUST_CHECK;
+/* Space-separated, in a constant order; at most 32 bytes and a NUL. */
+slice scopes_format(uint32_t scopes, char out[33]);
+/* "read" for SCOPE_READ ... */
+const char *scope_name(enum api_key_scope scope);
+
+/* Result: ERR_NOTFOUND when there is none. Revoked and expired ones are returned: the caller
+ * judges. */
+void store_api_key_find(struct pg_pool *pool, struct pg_query *query, struct op *op,
+                        const uint8_t hash[API_KEY_HASH_LEN]);
+int store_api_key_find_result(const struct pg_query *query, struct api_key *key) MUST_CHECK;
+/* Notes the use; the caller does it at most once a minute a key. store_done_result. */
+void store_api_key_touch(struct pg_pool *pool, struct pg_query *query, struct op *op,
+                         struct uuid account_id, struct uuid id, int64_t now);
+
+/* account_id, id, hash, prefix, name, scopes, expires_at are in. ERR_NOTFOUND: no such account. */
+int store_api_key_create_sync(struct pg_sync *sync, const struct api_key *key,
+                              struct err *err) MUST_CHECK;
+/* Of one account, oldest first. */
+int store_api_key_list_sync(struct pg_sync *sync, struct arena *arena, struct uuid account_id,
+                            struct api_key **keys, size_t *count, struct err *err) MUST_CHECK;
+/* Sets revoked_at where it is not set. ERR_NOTFOUND. */
+int store_api_key_revoke_sync(struct pg_sync *sync, struct uuid account_id, struct uuid id,
+                              struct err *err) MUST_CHECK;
+
+#endif

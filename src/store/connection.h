@@ -1,0 +1,94 @@
+/*
+ * connection: an account's grant on one app: sealed credentials (vault/seal.h), their key id, and
+ * what is known about their health. Changes are compare-and-set on `rev`, and carry an operation
+ * token, so that sending one again after a lost connection tells the truth.
+ */
+#ifndef STORE_CONNECTION_H
+#define STORE_CONNECTION_H
+
+#include "store/store.h"
+
+enum {
+    CONNECTION_LABEL_MAX = 200,
+    CONNECTION_ERROR_MAX = 500,
+    CONNECTION_LIST_MAX = 100, /* of one integration; an account's whole list: 1000 */
+    CONNECTION_LIST_ALL_MAX = 1000,
+};
+
+enum connection_status { CONNECTION_LIVE, CONNECTION_REAUTH_REQUIRED, CONNECTION_REVOKED };
+
+struct connection {
+    struct uuid account_id;
+    int64_t id; /* short_id_new() */
+    slice integration_id;
+    slice label;
+    bool is_default;
+    slice auth_kind; /* "oauth2", "api_key" ... as in the manifest (DESIGN.md 8) */
+    slice sealed;    /* credentials, vault/seal.h; empty for auth none */
+    slice key_id;    /* of the master key that sealed them */
+    slice scopes;    /* granted, space-separated; SLICE_NONE: not known */
+    slice params;    /* JSON object for ${connection.params.x}; SLICE_NONE counts as {} */
+    enum connection_status status;
+    slice error;        /* why it is not live, for a person; SLICE_NONE when live */
+    int64_t expires_at; /* of the access token; 0: unknown or never */
+    int64_t rev;        /* starts at 1, plus 1 a change */
+    int64_t created_at, updated_at;
+};
+
+const char *connection_status_name(enum connection_status status);
+
+/* All connections of one integration, or of all (integration_id SLICE_NONE: sorted by integration
+ * then id), the default one first, then oldest first. Result: a list in op's arena; none is an
+ * empty list, not an error. */
+void store_connection_list(struct pg_pool *pool, struct pg_query *query, struct op *op,
+                           struct uuid account_id, slice integration_id);
+int store_connection_list_result(const struct pg_query *query, struct connection **list,
+                                 size_t *count) MUST_CHECK;
+/* Result: ERR_NOTFOUND. */
+void store_connection_get(struct pg_pool *pool, struct pg_query *query, struct op *op,
+                          struct uuid account_id, int64_t id);
+int store_connection_get_result(const struct pg_query *query,
+                                struct connection *connection) MUST_CHECK;
+/* All of it in but rev and the times. is_default is only kept where no other connection of that
+ * integration is the default: ERR_INVALID (SQLSTATE 23505) else. store_done_result. */
+void store_connection_insert(struct pg_pool *pool, struct pg_query *query, struct op *op,
+                             const struct connection *connection);
+
+/* Compare-and-set on rev. error: SLICE_NONE when live. Result: OK and the new rev; ERR_NOTFOUND
+ * when rev is no longer the row's (somebody else was first: read it again) or it is gone. */
+void store_connection_status_set(struct pg_pool *pool, struct pg_query *query, struct op *op,
+                                 struct uuid account_id, int64_t id, int64_t rev,
+                                 enum connection_status status, slice error);
+/* New credentials after a refresh; makes the connection live. Same result. */
+struct connection_credentials {
+    slice sealed, key_id;
+    slice scopes;       /* SLICE_NONE: as before */
+    int64_t expires_at; /* 0: unknown */
+};
+void store_connection_credentials_set(struct pg_pool *pool, struct pg_query *query, struct op *op,
+                                      struct uuid account_id, int64_t id, int64_t rev,
+                                      const struct connection_credentials *credentials);
+int store_connection_set_result(const struct pg_query *query, int64_t *rev) MUST_CHECK;
+
+/* Operator commands. insert makes it the default where there is none yet or where is_default is
+ * set (the former default gives way). */
+int store_connection_insert_sync(struct pg_sync *sync, const struct connection *connection,
+                                 struct err *err) MUST_CHECK;
+int store_connection_list_sync(struct pg_sync *sync, struct arena *arena, struct uuid account_id,
+                               struct connection **list, size_t *count, struct err *err) MUST_CHECK;
+int store_connection_default_sync(struct pg_sync *sync, struct uuid account_id, int64_t id,
+                                  struct err *err) MUST_CHECK;
+int store_connection_delete_sync(struct pg_sync *sync, struct uuid account_id, int64_t id,
+                                 struct err *err) MUST_CHECK;
+/* One page of connections of all accounts that are sealed under another key than key_id, for
+ * `keys rotate`; after is the last (account, id) of the page before. */
+int store_connection_stale_sync(struct pg_sync *sync, struct arena *arena, slice key_id,
+                                struct uuid after_account, int64_t after_id,
+                                struct connection **list, size_t *count,
+                                struct err *err) MUST_CHECK;
+/* Compare-and-set on rev. ERR_NOTFOUND when somebody was first. */
+int store_connection_reseal_sync(struct pg_sync *sync, struct uuid account_id, int64_t id,
+                                 int64_t rev, slice sealed, slice key_id,
+                                 struct err *err) MUST_CHECK;
+
+#endif

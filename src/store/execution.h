@@ -1,0 +1,47 @@
+/*
+ * execution: the record of a run that was tried. Insert-only: a row appears when the run has
+ * ended, with its stored summary, and never changes; so the big partitions never hold a dead
+ * tuple, and plain reads cost one insert. What is under way lives as a claim (store/idempotency.h)
+ * until `store_execution_finish` moves it here, in one statement. sql/0001_base.sql says why.
+ */
+#ifndef STORE_EXECUTION_H
+#define STORE_EXECUTION_H
+
+#include "store/store.h"
+
+struct execution {
+    struct uuid account_id, id;
+    slice integration_id, action_id;
+    int64_t connection_id; /* 0: none (auth none) */
+    bool is_succeeded;     /* else failed */
+    slice error_code;      /* SLICE_NONE when succeeded */
+    int64_t started_at, finished_at;
+    struct uuid owner; /* the node that wrote it */
+    slice summary;     /* the stored document, a JSON text returned byte for byte */
+};
+
+/* Records the finished run of a plain read: no claim, one commit. Replayable. store_done_result. */
+void store_execution_insert(struct pg_pool *pool, struct pg_query *query, struct op *op,
+                            const struct execution *execution);
+
+/* What happens to the claim's key when the run ends (DECISIONS.md "idempotency_key"). */
+enum claim_end {
+    CLAIM_KEEP,    /* bound to this execution until it expires */
+    CLAIM_RELEASE, /* free again; also for claims without a client's key */
+};
+
+/* Ends a claim with a result: the claim row is bound or deleted and the execution inserted, in one
+ * statement, where the claim (account, key, execution id, owner) is still ours. key as in
+ * store_claim. Replayable. Result: OK, or ERR_NOTFOUND: not ours any more (recovered by another
+ * node after our lease had run out); nothing was written then. */
+void store_execution_finish(struct pg_pool *pool, struct pg_query *query, struct op *op,
+                            const struct execution *execution, slice key, enum claim_end end);
+int store_execution_finish_result(const struct pg_query *query) MUST_CHECK;
+
+/* Result: ERR_NOTFOUND. */
+void store_execution_get(struct pg_pool *pool, struct pg_query *query, struct op *op,
+                         struct uuid account_id, struct uuid id);
+int store_execution_get_result(const struct pg_query *query,
+                               struct execution *execution) MUST_CHECK;
+
+#endif

@@ -1,0 +1,77 @@
+/*
+ * idempotency: claims. A claim is the intent of a run (every write, and reads with a key), written
+ * before the provider is called: who does what, under which key. With a client's idempotency key
+ * the row stays, bound to the finished execution, until it expires; without one the run claims a
+ * key of its own, made of its id (it cannot meet a client's: those have no control characters), and
+ * the row goes when the run ends.
+ */
+#ifndef STORE_IDEMPOTENCY_H
+#define STORE_IDEMPOTENCY_H
+
+#include "store/store.h"
+
+enum {
+    IDEMPOTENCY_KEY_MAX = 255,
+    IDEMPOTENCY_FINGERPRINT_LEN = 32,
+    CLAIM_RECOVER_MAX = 200, /* claims a store_claim_recover returns */
+};
+
+struct claim {
+    struct uuid account_id;
+    slice key; /* the client's, SLICE_NONE for none */
+    struct uuid execution_id;
+    uint8_t fingerprint[IDEMPOTENCY_FINGERPRINT_LEN]; /* zeros without a key */
+    struct uuid owner;                                /* our node */
+    slice integration_id, action_id;
+    int64_t connection_id; /* 0: none */
+    bool is_write;
+    int64_t started_at;
+    int64_t expires_at; /* of the key, when it ends bound; counts only with a key */
+};
+
+enum claim_state {
+    CLAIM_WON,       /* the key is ours, the intent is durable: call the provider */
+    CLAIM_IN_FLIGHT, /* somebody runs it now, and lives: wait, look again */
+    CLAIM_DEAD,      /* its owner's lease has run out: recovery will end it; wait, look again */
+    CLAIM_BOUND,     /* finished: compare the fingerprint, answer with the summary */
+};
+
+struct claim_outcome {
+    enum claim_state state;
+    struct uuid execution_id; /* who holds the key */
+    uint8_t fingerprint[IDEMPOTENCY_FINGERPRINT_LEN];
+    struct uuid owner; /* IN_FLIGHT, DEAD */
+    /* BOUND: has_execution is false in a rare race with the commit that bound it, and when the
+     * execution's partition is gone; then ask store_execution_get once. */
+    bool has_execution;
+    bool is_succeeded;
+    slice error_code;
+    slice summary;
+};
+
+/* Before the work: what does this key stand for? Result: ERR_NOTFOUND when it is free. Never
+ * CLAIM_WON. A bound key past its expiry counts as free. */
+void store_claim_find(struct pg_pool *pool, struct pg_query *query, struct op *op,
+                      struct uuid account_id, slice key);
+/* Claims the key and records the intent in one statement (DESIGN.md 5). Exactly one of any number
+ * of racers gets CLAIM_WON; the others learn who holds it. Replayable: the execution id is the
+ * operation token. */
+void store_claim_insert(struct pg_pool *pool, struct pg_query *query, struct op *op,
+                        const struct claim *claim);
+/* For both. */
+int store_claim_result(const struct pg_query *query, struct claim_outcome *outcome) MUST_CHECK;
+/* Ends a claim without a result (blocked by a 401; a read whose owner died): the row goes, the key
+ * is free. Only where execution id and owner still match. Replayable. store_done_result. */
+void store_claim_release(struct pg_pool *pool, struct pg_query *query, struct op *op,
+                         const struct claim *claim);
+
+/* Claims whose owner's lease has run out (a read-only scan over all accounts, bounded). A write is
+ * then ended by store_execution_finish as failed with CLAIM_KEEP where it has a key (owner: the
+ * DEAD owner's id is the fence), a read by store_claim_release. Result: a list, maybe empty; call
+ * again until it is. */
+void store_claim_recover(struct pg_pool *pool, struct pg_query *query, struct op *op);
+/* fingerprint and expires_at are filled too; key is SLICE_NONE where the client gave none. */
+int store_claim_recover_result(const struct pg_query *query, struct claim **list,
+                               size_t *count) MUST_CHECK;
+
+#endif

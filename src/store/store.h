@@ -1,0 +1,26 @@
+/*
+ * store: all SQL of the program, one file per noun; rows in, structs out.
+ *
+ * Asynchronous calls come in pairs. `store_noun_verb(pool, query, op, ...)` fills the query, which
+ * lives inside op's memory, and submits it: op is held until it is done (pg/pg.h). Slices that are
+ * passed in are borrowed until then. Once awake, `store_noun_verb_result(query, &out)` returns OK
+ * or ERR_NOTFOUND as its comment says, or the query's own status; slices in the result live in op's
+ * arena. Calls that end in `_sync` block and are for operator commands.
+ */
+#ifndef STORE_STORE_H
+#define STORE_STORE_H
+
+#include "pg/pg.h"
+#include "pg/sync.h"
+
+/* Every statement of the program by number from 0, NULL past the last; for the lint test and the
+ * EXPLAIN tests. */
+const struct pg_stmt *store_stmt_at(size_t index);
+
+/* For statements that only had to be committed: the query's status. */
+static inline int store_done_result(const struct pg_query *query)
+{
+    return query->status;
+}
+
+#endif

@@ -1,0 +1,48 @@
+/*
+ * auth: from a bearer key to an account and its scopes, through a small cache: a hash that was
+ * found is believed for 2 s, one that was not for 500 ms; look-ups of one hash fly once. A NOTIFY
+ * (store_key changes, sent by operator commands) empties it sooner.
+ */
+#ifndef VAULT_AUTH_H
+#define VAULT_AUTH_H
+
+#include "store/api_key.h"
+
+struct vault_auth;
+
+struct vault_auth_config {
+    struct pg_pool *pool;     /* outlives it */
+    size_t cache_max;         /* keys remembered, 0: 10000; the least recently used goes */
+    unsigned ttl_ms;          /* 0: 2000 */
+    unsigned negative_ttl_ms; /* 0: 500 */
+};
+
+struct vault_grant {
+    struct uuid account_id, key_id;
+    uint32_t scopes; /* set of SCOPE_* */
+};
+
+struct vault_check {
+    /* out */
+    int status; /* OK; ERR_REFUSED: missing, malformed, unknown, expired, revoked or its account
+                   disabled (401, one text for all); ERR_BUSY and others of pg_query: 503 */
+    struct vault_grant grant;
+    /* private */
+    struct op *op;
+    struct list link;
+};
+
+struct vault_auth *vault_auth_new(struct loop *loop,
+                                  const struct vault_auth_config *config) MUST_CHECK;
+/* No check may be waiting (asserted). Look-ups of its own in flight are let go safely. */
+void vault_auth_free(struct vault_auth *auth);
+/* text: the key as it was sent, or SLICE_NONE. true: answered from the cache, check is filled, op
+ * is not held. false: op is held until the answer is there. */
+bool vault_auth_check(struct vault_auth *auth, struct vault_check *check, slice text,
+                      struct op *op) MUST_CHECK;
+/* For an op's on_cancel: lets go of op; harmless when not waiting. */
+void vault_auth_cancel(struct vault_check *check);
+/* Forgets all, so that the next check asks the database. */
+void vault_auth_flush(struct vault_auth *auth);
+
+#endif

@@ -1,0 +1,30 @@
+/*
+ * API keys: `sk_` and 43 base64url characters, 256 random bits (DECISIONS.md "Names"). Shown once,
+ * stored as SHA-256. 256 bits of entropy need no slow hash.
+ */
+#ifndef VAULT_KEY_H
+#define VAULT_KEY_H
+
+#include "base/slice.h"
+#include "store/api_key.h"
+
+enum {
+    VAULT_KEY_LEN = 46,        /* sk_ and 43 */
+    VAULT_KEY_PREFIX_LEN = 10, /* kept for lists: sk_ and 7 characters */
+};
+
+struct vault_key {
+    char text[VAULT_KEY_LEN + 1]; /* wipe it (mem_wipe) once shown */
+    char prefix[VAULT_KEY_PREFIX_LEN + 1];
+    uint8_t hash[API_KEY_HASH_LEN];
+};
+
+/* Draws a new key. */
+void vault_key_new(struct vault_key *key);
+/* Hash of a key that a caller sent. false when it has not the form of a key: then no look-up is
+ * needed. */
+bool vault_key_hash(slice text, uint8_t hash[API_KEY_HASH_LEN]) MUST_CHECK;
+/* SHA-256 of any bytes; for fingerprints, so that no other room needs mbedtls. */
+void vault_sha256(slice bytes, uint8_t hash[32]);
+
+#endif

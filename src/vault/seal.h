@@ -1,0 +1,53 @@
+/*
+ * Sealed credentials: AES-256-GCM under a master key, bound to account, connection and key id, so
+ * that a ciphertext moved to another row does not open.
+ *
+ * Form 1: byte 0x01, 12 bytes of random nonce, ciphertext, 16 bytes of tag. Additional data:
+ * "sluice seal 1", the account's 16 bytes, the connection id as 8 bytes big-endian, the key id.
+ *
+ * Master keys: 32 bytes as base64 or hex. Several (separated by comma or white space, '#' starts a
+ * comment up to the end of its line) allow rotation: the first seals, all open. A key's id is
+ * derived from the key: 8 hex digits of SHA-256.
+ */
+#ifndef VAULT_SEAL_H
+#define VAULT_SEAL_H
+
+#include "base/buf.h"
+#include "base/err.h"
+#include "base/id.h"
+#include "base/secret.h"
+
+enum {
+    VAULT_MASTER_KEY_LEN = 32,
+    VAULT_MASTER_KEYS_MAX = 16,
+    VAULT_KEY_ID_LEN = 8,
+    VAULT_SEAL_OVERHEAD = 1 + 12 + 16,
+    VAULT_PLAIN_MAX = 64 * 1024,
+};
+
+struct vault_ring; /* the master keys */
+
+/* text: as above. ERR_SYNTAX, ERR_INVALID (no key, one twice) with a sentence that never holds key
+ * material. */
+struct vault_ring *vault_ring_new(slice text, struct err *err) MUST_CHECK;
+/* From a file of at most 64 KB; refused (ERR_REFUSED) when others may read it. */
+struct vault_ring *vault_ring_from_file(const char *path, struct err *err) MUST_CHECK;
+void vault_ring_free(struct vault_ring *ring);
+/* The id of the key that seals; lives as long as the ring. */
+slice vault_ring_key_id(const struct vault_ring *ring);
+/* A fresh master key as base64 text and a newline, for `dev` and `keys master`. */
+void vault_master_key_new(struct buf *out);
+
+struct vault_place {
+    struct uuid account_id;
+    int64_t connection_id;
+};
+/* Appends the sealed form. ERR_LIMIT past VAULT_PLAIN_MAX, ERR_NOMEM. */
+int vault_seal(const struct vault_ring *ring, const struct vault_place *place, slice plain,
+               struct buf *out) MUST_CHECK;
+/* ERR_NOTFOUND: no such key in the ring (err names the id); ERR_CRYPTO: it does not open here;
+ * ERR_SYNTAX: not a sealed form. */
+int vault_open(const struct vault_ring *ring, const struct vault_place *place, slice key_id,
+               slice sealed, struct secret **plain, struct err *err) MUST_CHECK;
+
+#endif
