@@ -100,7 +100,7 @@ static char *alloc_chunk(struct arena *arena, size_t size)
 static void *alloc_aligned(struct arena *arena, size_t size, size_t align)
 {
     ASSERT((align & (align - 1)) == 0);
-    if (size > arena->bytes_max - arena->bytes_used) {
+    if (size > arena->bytes_max - arena->bytes_used || size >= MEM_BLOCK_BYTES_MAX) {
         arena->is_exhausted = true;
         return NULL;
     }
