@@ -27,7 +27,7 @@ enum json_type {
     JSON_STRING,
     JSON_ARRAY,
     JSON_OBJECT,
-    JSON_RAW,    /* serialized JSON text that the writer copies as it is; only ever written */
+    JSON_RAW, /* serialized JSON text that the writer copies as it is; only ever written */
 };
 
 struct json_member;
@@ -35,7 +35,7 @@ struct json_member;
 struct json {
     uint8_t type;     /* enum json_type */
     uint8_t cap_log2; /* of a container under construction: room for 2^cap_log2; 0: just count */
-    uint32_t count;   /* bytes of a string, BIGNUM or RAW; items of an array; members of an object */
+    uint32_t count; /* bytes of a string, BIGNUM or RAW; items of an array; members of an object */
     union {
         bool boolean;
         int64_t i64;
@@ -67,8 +67,9 @@ enum {
     JSON_REQUEST_DEPTH_MAX = 64, /* DECISIONS.md "HTTP in general" */
 };
 
-extern const struct json_limits json_limits_request;  /* 64 deep, no duplicate keys */
-extern const struct json_limits json_limits_provider; /* 512 deep, of duplicate keys the last wins */
+extern const struct json_limits json_limits_request; /* 64 deep, no duplicate keys */
+extern const struct json_limits
+    json_limits_provider; /* 512 deep, of duplicate keys the last wins */
 
 /* RFC 8259, UTF-8 (a BOM is refused). Everything is copied into the arena. NULL on ERR_SYNTAX
  * (err names the byte offset), ERR_LIMIT (depth), ERR_INVALID (duplicate key, named), ERR_NOMEM.
@@ -106,6 +107,9 @@ int64_t json_get_i64(const struct json *object, slice key, int64_t otherwise);
 const struct json *json_at(const struct json *array, size_t index);
 /* RFC 6901. NULL when it leads nowhere. */
 const struct json *json_pointer(const struct json *root, slice pointer);
+/* Append "/key", escaped, or "/index" to a pointer's text. */
+void json_pointer_append_key(struct buf *out, slice key);
+void json_pointer_append_index(struct buf *out, uint64_t index);
 /* Number as a double; BIGNUM by strtod. 0 for others. */
 double json_to_double(const struct json *value);
 /* true and *out when it is a number with an integer value in int64 (1.0 and 1e3 are). */
@@ -117,6 +121,9 @@ const char *json_type_name(const struct json *value);
 bool json_equal(const struct json *a, const struct json *b);
 /* Numeric order, exact across the number types: <0, 0, >0. */
 int json_number_cmp(const struct json *a, const struct json *b);
+/* Equal values have equal hashes, across number types and member order. Keyed anew in every
+ * process: for tables, never for storage. */
+uint64_t json_hash(const struct json *value);
 
 /* ---- make ---- strings are borrowed unless the name says dup; they must live with the arena */
 

@@ -1,0 +1,313 @@
+/*
+ * Text to a tree. yyjson parses in place over a copy of the text in the arena, its own flat values
+ * lie in scratch memory that is gone before we return; one walk over them builds the tree, whose
+ * strings point into that copy. So a parse costs the arena the text and 16 bytes a value, and no
+ * step recurses.
+ *
+ * Limits: text up to 4 GiB - 1, depth JSON_DEPTH_MAX. Texts over SCAN_BYTES_MIN are looked at
+ * first, so that a hostile one is refused before memory is taken for it.
+ */
+#include <yyjson.h>
+
+#include "base/mem.h"
+#include "json/number.h"
+#include "json/parse_dup.h"
+
+const struct json_limits json_limits_request = {JSON_REQUEST_DEPTH_MAX, true};
+const struct json_limits json_limits_provider = {JSON_DEPTH_MAX, false};
+
+enum {
+    SCAN_BYTES_MIN = 16 * 1024,
+    KEY_SHOWN_MAX = 64,
+    POINTER_SHOWN_MAX = 200,
+};
+
+struct frame {
+    struct json *container;
+    uint32_t done; /* items, or keys and values, filled in */
+    uint32_t total;
+};
+
+struct parser {
+    struct arena *arena;
+    size_t depth_max;
+    bool refuse_dup_keys;
+    struct json_dup_table dups;
+    struct err *err;
+    size_t depth;
+    struct frame frames[JSON_DEPTH_MAX];
+};
+
+/* ---- a look at the text, without building anything ---- */
+
+struct scan {
+    size_t values_max;  /* no more values than this */
+    size_t too_deep_at; /* offset of the first bracket past depth_max; SIZE_MAX: none */
+};
+
+static size_t string_end(slice text, size_t at)
+{
+    for (at++; at < text.len && text.ptr[at] != '"'; at++) {
+        if (text.ptr[at] == '\\')
+            at++;
+    }
+    return at;
+}
+
+static struct scan scan_text(slice text, size_t depth_max)
+{
+    struct scan scan = {1, SIZE_MAX};
+    size_t depth = 0;
+    for (size_t at = 0; at < text.len; at++) {
+        switch (text.ptr[at]) {
+        case '"':
+            at = string_end(text, at);
+            break;
+        case '[':
+        case '{':
+            if (++depth > depth_max) {
+                scan.too_deep_at = at;
+                return scan;
+            }
+            scan.values_max++;
+            break;
+        case ']':
+        case '}':
+            depth -= depth > 0;
+            break;
+        case ',':
+        case ':':
+            scan.values_max++;
+            break;
+        default:
+            break;
+        }
+    }
+    return scan;
+}
+
+static int refuse_depth(struct err *err, size_t depth_max, size_t offset)
+{
+    return err_set(err, ERR_LIMIT, "not accepted: nested deeper than %zu levels at byte %zu",
+                   depth_max, offset);
+}
+
+static int refuse_memory(struct err *err)
+{
+    return err_set(err, ERR_NOMEM, "not accepted: the JSON text needs more memory than allowed");
+}
+
+static int check_large(const struct parser *parser, slice text)
+{
+    struct scan scan = scan_text(text, parser->depth_max);
+    if (scan.too_deep_at != SIZE_MAX)
+        return refuse_depth(parser->err, parser->depth_max, scan.too_deep_at);
+    size_t room = parser->arena->bytes_max - parser->arena->bytes_used;
+    if (text.len > room || scan.values_max > (room - text.len) / sizeof(struct json))
+        return refuse_memory(parser->err);
+    return OK;
+}
+
+/* ---- yyjson ---- */
+
+static void *scratch_malloc(void *ctx, size_t size)
+{
+    (void)ctx;
+    return mem_alloc(size);
+}
+
+static void *scratch_realloc(void *ctx, void *ptr, size_t old_size, size_t size)
+{
+    (void)ctx;
+    (void)old_size;
+    return mem_realloc(ptr, size);
+}
+
+static void scratch_free(void *ctx, void *ptr)
+{
+    (void)ctx;
+    mem_free(ptr);
+}
+
+static int refuse_syntax(struct err *err, const yyjson_read_err *fault)
+{
+    if (fault->code == YYJSON_READ_ERROR_MEMORY_ALLOCATION)
+        return refuse_memory(err);
+    return err_set(err, ERR_SYNTAX, "not valid JSON at byte %zu: %s", fault->pos,
+                   fault->msg ? fault->msg : "unknown fault");
+}
+
+/* The parsed document, NULL with err set. Its strings and numbers lie in the arena. */
+static yyjson_doc *read_doc(struct parser *parser, slice text)
+{
+    char *copy = arena_alloc_text(parser->arena, text.len + YYJSON_PADDING_SIZE);
+    if (!copy) {
+        refuse_memory(parser->err);
+        return NULL;
+    }
+    memcpy(copy, text.ptr, text.len);
+    memset(copy + text.len, 0, YYJSON_PADDING_SIZE);
+    const yyjson_alc alc = {scratch_malloc, scratch_realloc, scratch_free, NULL};
+    yyjson_read_err fault = {0};
+    yyjson_doc *doc = yyjson_read_opts(
+        copy, text.len, YYJSON_READ_INSITU | YYJSON_READ_NUMBER_AS_RAW, &alc, &fault);
+    if (!doc)
+        refuse_syntax(parser->err, &fault);
+    return doc;
+}
+
+/* ---- the walk ---- */
+
+static void path_append(struct buf *out, const struct frame *frame)
+{
+    if (frame->container->type == JSON_ARRAY)
+        json_pointer_append_index(out, frame->done - 1);
+    else
+        json_pointer_append_key(out,
+                                json_str(&frame->container->as.members[(frame->done - 1) / 2].key));
+}
+
+static int refuse_duplicate(struct parser *parser, slice key)
+{
+    struct buf path;
+    buf_init(&path, (size_t)16 * 1024);
+    for (size_t i = 0; i + 1 < parser->depth; i++)
+        path_append(&path, &parser->frames[i]);
+    slice shown = slice_first(buf_slice(&path), POINTER_SHOWN_MAX);
+    slice name = slice_first(key, KEY_SHOWN_MAX);
+    int code = err_set(parser->err, ERR_INVALID,
+                       "not accepted: the key \"%.*s\" stands twice in the object at %s%.*s",
+                       SLICE_ARG(name), shown.len ? "" : "the top level", SLICE_ARG(shown));
+    buf_deinit(&path);
+    return code;
+}
+
+static int close_container(struct parser *parser, struct json *container)
+{
+    if (container->type != JSON_OBJECT || container->count < 2)
+        return OK;
+    slice key = SLICE_NONE;
+    int code = json_dup_fold(&parser->dups, container, &key);
+    if (code == ERR_NOMEM)
+        return refuse_memory(parser->err);
+    if (code == ERR_INVALID && parser->refuse_dup_keys)
+        return refuse_duplicate(parser, key);
+    return OK;
+}
+
+static int open_container(struct parser *parser, struct json *slot, yyjson_val *value)
+{
+    size_t count = unsafe_yyjson_get_len(value);
+    bool is_object = unsafe_yyjson_is_obj(value);
+    *slot = (struct json){.type = is_object ? JSON_OBJECT : JSON_ARRAY, .count = (uint32_t)count};
+    if (parser->depth == parser->depth_max)
+        return ERR_LIMIT;
+    if (count > 0) {
+        size_t size = is_object ? sizeof(struct json_member) : sizeof(struct json);
+        void *block = arena_alloc(parser->arena, count * size);
+        if (!block)
+            return refuse_memory(parser->err);
+        if (is_object)
+            slot->as.members = block;
+        else
+            slot->as.items = block;
+    }
+    uint32_t total = (uint32_t)(is_object ? count * 2 : count);
+    parser->frames[parser->depth++] = (struct frame){slot, 0, total};
+    return OK;
+}
+
+static struct json leaf_of(yyjson_val *value)
+{
+    switch (unsafe_yyjson_get_type(value)) {
+    case YYJSON_TYPE_RAW:
+        return json_number_parse(
+            (slice){unsafe_yyjson_get_raw(value), unsafe_yyjson_get_len(value)});
+    case YYJSON_TYPE_STR:
+        return json_string((slice){unsafe_yyjson_get_str(value), unsafe_yyjson_get_len(value)});
+    case YYJSON_TYPE_BOOL:
+        return json_bool(unsafe_yyjson_get_bool(value));
+    default:
+        ASSERT(unsafe_yyjson_is_null(value));
+        return json_null;
+    }
+}
+
+/* Closes what is full; the place for the next value, NULL at the end or with *code set. */
+static struct json *next_slot(struct parser *parser, int *code)
+{
+    while (parser->depth > 0) {
+        struct frame *frame = &parser->frames[parser->depth - 1];
+        if (frame->done < frame->total) {
+            uint32_t at = frame->done++;
+            if (frame->container->type == JSON_ARRAY)
+                return &frame->container->as.items[at];
+            struct json_member *member = &frame->container->as.members[at / 2];
+            return at % 2 ? &member->value : &member->key;
+        }
+        *code = close_container(parser, frame->container);
+        if (*code != OK)
+            return NULL;
+        parser->depth--;
+    }
+    return NULL;
+}
+
+/* yyjson's values lie in document order, a container before its items. */
+static int build_tree(struct parser *parser, yyjson_val *value, struct json *root)
+{
+    int code = OK;
+    for (struct json *slot = root; slot; slot = next_slot(parser, &code), value++) {
+        if (!unsafe_yyjson_is_ctn(value)) {
+            *slot = leaf_of(value);
+            continue;
+        }
+        code = open_container(parser, slot, value);
+        if (code != OK)
+            break;
+    }
+    return code;
+}
+
+static struct json *parse_with(struct parser *parser, slice text)
+{
+    if (text.len > SCAN_BYTES_MIN && check_large(parser, text) != OK)
+        return NULL;
+    yyjson_doc *doc = read_doc(parser, text);
+    if (!doc)
+        return NULL;
+    struct json *root = ARENA_NEW(parser->arena, struct json);
+    int code = root ? build_tree(parser, yyjson_doc_get_root(doc), root)
+                    : refuse_memory(parser->err);
+    if (code == ERR_LIMIT)
+        refuse_depth(parser->err, parser->depth_max,
+                     scan_text(text, parser->depth_max).too_deep_at);
+    yyjson_doc_free(doc);
+    return code == OK ? root : NULL;
+}
+
+struct json *json_parse(struct arena *arena, slice text, const struct json_limits *limits,
+                        struct err *err)
+{
+    ASSERT(arena && limits);
+    if (text.len == 0) {
+        err_set(err, ERR_SYNTAX, "not valid JSON at byte 0: the text is empty");
+        return NULL;
+    }
+    if (text.len > UINT32_MAX - YYJSON_PADDING_SIZE) {
+        err_set(err, ERR_LIMIT, "not accepted: a JSON text over 4 GiB");
+        return NULL;
+    }
+    struct parser parser;
+    parser.arena = arena;
+    parser.depth_max = limits->depth_max > 0 && limits->depth_max < JSON_DEPTH_MAX
+                           ? limits->depth_max
+                           : JSON_DEPTH_MAX;
+    parser.refuse_dup_keys = limits->refuse_dup_keys;
+    parser.err = err;
+    parser.depth = 0;
+    json_dup_init(&parser.dups);
+    struct json *root = parse_with(&parser, text);
+    json_dup_deinit(&parser.dups);
+    return root;
+}

@@ -1,0 +1,126 @@
+/*
+ * Duplicate keys. Small objects are compared pairwise behind a 64-bit filter, which nearly always
+ * says at once that a key is new; larger ones go through an open-addressed table under the
+ * process's SipHash key.
+ */
+#include "json/parse_dup.h"
+
+#include "base/map.h"
+#include "base/mem.h"
+
+enum { PAIRWISE_MAX = 24 };
+
+void json_dup_init(struct json_dup_table *table)
+{
+    *table = (struct json_dup_table){0};
+}
+
+void json_dup_deinit(struct json_dup_table *table)
+{
+    mem_free(table->slots);
+    *table = (struct json_dup_table){0};
+}
+
+static bool same_key(const struct json_member *a, const struct json_member *b)
+{
+    return slice_eq(json_str(&a->key), json_str(&b->key));
+}
+
+/* Keeps member `from` as the next of the folded ones, or overwrites the value of its twin. */
+static void fold_member(struct json *object, uint32_t *kept, uint32_t from,
+                        struct json_member *twin, slice *key)
+{
+    struct json_member *members = object->as.members;
+    if (!twin) {
+        if (*kept != from)
+            members[*kept] = members[from];
+        ++*kept;
+        return;
+    }
+    if (!key->ptr)
+        *key = json_str(&twin->key);
+    twin->value = members[from].value;
+}
+
+static struct json_member *find_pairwise(struct json_member *members, uint32_t count,
+                                         const struct json_member *wanted)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        if (same_key(&members[i], wanted))
+            return &members[i];
+    }
+    return NULL;
+}
+
+static uint64_t filter_bit(const struct json *key)
+{
+    if (key->count == 0)
+        return 1;
+    const unsigned char *text = (const unsigned char *)key->as.text;
+    unsigned mix = text[0] * 7U + text[key->count - 1] * 13U + text[key->count / 2] * 31U;
+    return UINT64_C(1) << ((mix + key->count * 17U) & 63);
+}
+
+static void fold_small(struct json *object, slice *key)
+{
+    struct json_member *members = object->as.members;
+    uint32_t kept = 0;
+    uint64_t seen = 0;
+    for (uint32_t i = 0; i < object->count; i++) {
+        uint64_t bit = filter_bit(&members[i].key);
+        struct json_member *twin = seen & bit ? find_pairwise(members, kept, &members[i]) : NULL;
+        seen |= bit;
+        fold_member(object, &kept, i, twin, key);
+    }
+    object->count = kept;
+}
+
+/* Clears as many slots as this object needs, no more: many small objects behind one huge one must
+ * not each pay for the huge one's table. Returns their number, a power of two; 0 without memory. */
+static size_t clear_slots(struct json_dup_table *table, uint32_t count)
+{
+    size_t wanted = 64;
+    while (wanted < (size_t)count * 2)
+        wanted *= 2;
+    if (wanted > table->cap) {
+        uint32_t *slots = mem_realloc(table->slots, wanted * sizeof(*slots));
+        if (!slots)
+            return 0;
+        table->slots = slots;
+        table->cap = wanted;
+    }
+    memset(table->slots, 0, wanted * sizeof(*table->slots));
+    return wanted;
+}
+
+static int fold_large(struct json_dup_table *table, struct json *object, slice *key)
+{
+    size_t slot_count = clear_slots(table, object->count);
+    if (slot_count == 0)
+        return ERR_NOMEM;
+    struct json_member *members = object->as.members;
+    uint32_t kept = 0;
+    for (uint32_t i = 0; i < object->count; i++) {
+        const struct json *name = &members[i].key;
+        size_t at = hash_bytes(name->as.text, name->count) & (slot_count - 1);
+        while (table->slots[at] && !same_key(&members[table->slots[at] - 1], &members[i]))
+            at = (at + 1) & (slot_count - 1);
+        struct json_member *twin = table->slots[at] ? &members[table->slots[at] - 1] : NULL;
+        if (!twin)
+            table->slots[at] = kept + 1;
+        fold_member(object, &kept, i, twin, key);
+    }
+    object->count = kept;
+    return OK;
+}
+
+int json_dup_fold(struct json_dup_table *table, struct json *object, slice *key)
+{
+    ASSERT(object->type == JSON_OBJECT);
+    *key = SLICE_NONE;
+    if (object->count <= PAIRWISE_MAX)
+        fold_small(object, key);
+    else if (fold_large(table, object, key) != OK)
+        return ERR_NOMEM;
+    return key->ptr ? ERR_INVALID : OK;
+}

@@ -1,0 +1,221 @@
+/*
+ * Reading a tree: members, items, RFC 6901 pointers, numbers as C types.
+ */
+#include <math.h>
+#include <stdlib.h>
+
+#include "json/number.h"
+
+const struct json json_null = {.type = JSON_NULL};
+
+const struct json *json_get(const struct json *object, slice key)
+{
+    if (!json_is(object, JSON_OBJECT))
+        return NULL;
+    for (uint32_t i = object->count; i > 0; i--) {
+        const struct json_member *member = &object->as.members[i - 1];
+        if (member->key.count == key.len && slice_eq(json_str(&member->key), key))
+            return &member->value;
+    }
+    return NULL;
+}
+
+slice json_get_str(const struct json *object, slice key)
+{
+    return json_str(json_get(object, key));
+}
+
+bool json_get_bool(const struct json *object, slice key, bool otherwise)
+{
+    const struct json *value = json_get(object, key);
+    return json_is(value, JSON_BOOL) ? value->as.boolean : otherwise;
+}
+
+int64_t json_get_i64(const struct json *object, slice key, int64_t otherwise)
+{
+    int64_t number = 0;
+    return json_to_i64(json_get(object, key), &number) ? number : otherwise;
+}
+
+const struct json *json_at(const struct json *array, size_t index)
+{
+    return json_is(array, JSON_ARRAY) && index < array->count ? &array->as.items[index] : NULL;
+}
+
+/* ---- pointers ---- */
+
+/* RFC 6901 3: "~1" is '/', "~0" is '~'; any other '~' is an error. */
+static bool token_matches(slice token, slice key)
+{
+    size_t at = 0;
+    for (size_t i = 0; i < token.len; i++, at++) {
+        char c = token.ptr[i];
+        if (c == '~') {
+            if (++i == token.len || (token.ptr[i] != '0' && token.ptr[i] != '1'))
+                return false;
+            c = token.ptr[i] == '0' ? '~' : '/';
+        }
+        if (at >= key.len || key.ptr[at] != c)
+            return false;
+    }
+    return at == key.len;
+}
+
+static const struct json *member_by_token(const struct json *object, slice token)
+{
+    if (slice_find_char(token, '~') < 0)
+        return json_get(object, token);
+    for (uint32_t i = object->count; i > 0; i--) {
+        if (token_matches(token, json_str(&object->as.members[i - 1].key)))
+            return &object->as.members[i - 1].value;
+    }
+    return NULL;
+}
+
+/* RFC 6901 4: digits without leading zero. "-" names the item after the last: never there. */
+static const struct json *item_by_token(const struct json *array, slice token)
+{
+    uint64_t index = 0;
+    if (token.len > 1 && token.ptr[0] == '0')
+        return NULL;
+    return slice_to_u64(token, UINT32_MAX, &index) ? json_at(array, (size_t)index) : NULL;
+}
+
+const struct json *json_pointer(const struct json *root, slice pointer)
+{
+    const struct json *value = root;
+    while (value && pointer.len > 0) {
+        if (pointer.ptr[0] != '/')
+            return NULL;
+        pointer = slice_from(pointer, 1);
+        ptrdiff_t end = slice_find_char(pointer, '/');
+        slice token = end < 0 ? pointer : slice_first(pointer, (size_t)end);
+        pointer = slice_from(pointer, token.len);
+        if (value->type == JSON_OBJECT)
+            value = member_by_token(value, token);
+        else
+            value = value->type == JSON_ARRAY ? item_by_token(value, token) : NULL;
+    }
+    return value;
+}
+
+void json_pointer_append_key(struct buf *out, slice key)
+{
+    buf_append_char(out, '/');
+    for (size_t start = 0, i = 0; i <= key.len; i++) {
+        if (i < key.len && key.ptr[i] != '~' && key.ptr[i] != '/')
+            continue;
+        buf_append(out, (slice){key.ptr + start, i - start});
+        if (i < key.len)
+            buf_append(out, key.ptr[i] == '~' ? SLICE("~0") : SLICE("~1"));
+        start = i + 1;
+    }
+}
+
+void json_pointer_append_index(struct buf *out, uint64_t index)
+{
+    buf_append_char(out, '/');
+    buf_append_u64(out, index);
+}
+
+/* ---- numbers ---- */
+
+/* The text is in the arena behind something that ends it, but not certainly by a NUL. */
+static double bignum_to_double(const struct json *value)
+{
+    char text[64];
+    struct json_decimal decimal;
+    json_decimal_of(&decimal, value);
+    if (decimal.count == 0)
+        return 0;
+    /* 40 digits decide any double; what is cut can only matter at an exact tie. */
+    size_t len = 0;
+    size_t pos = 0;
+    if (decimal.is_negative)
+        text[len++] = '-';
+    text[len++] = '.';
+    for (int digit = 0; len < 42 && (digit = json_decimal_next(&decimal, &pos)) >= 0;)
+        text[len++] = (char)('0' + digit);
+    int64_t exponent = decimal.point;
+    if (exponent > 9999 || exponent < -9999)
+        exponent = exponent < 0 ? -9999 : 9999;
+    struct buf digits = {text, len, sizeof(text), sizeof(text), false};
+    buf_append_char(&digits, 'e');
+    buf_append_i64(&digits, exponent);
+    buf_append_char(&digits, '\0');
+    ASSERT(digits.ptr == text && buf_is_ok(&digits));
+    double real = strtod(text, NULL);
+    if (isinf(real))
+        return real < 0 ? -1.7976931348623157e308 : 1.7976931348623157e308;
+    return real;
+}
+
+double json_to_double(const struct json *value)
+{
+    if (!json_is_number(value))
+        return 0;
+    switch (value->type) {
+    case JSON_INT:
+        return (double)value->as.i64;
+    case JSON_UINT:
+        return (double)value->as.u64;
+    case JSON_REAL:
+        return value->as.real;
+    default:
+        return bignum_to_double(value);
+    }
+}
+
+static bool real_to_i64(double real, int64_t *out)
+{
+    if (!(real >= -0x1p63 && real < 0x1p63) || trunc(real) != real)
+        return false;
+    *out = (int64_t)real;
+    return true;
+}
+
+/* A whole number of at most 19 digits, which int64 may hold although a double does not. */
+static bool bignum_to_i64(const struct json *value, int64_t *out)
+{
+    struct json_decimal decimal;
+    json_decimal_of(&decimal, value);
+    if (decimal.count == 0) {
+        *out = 0;
+        return true;
+    }
+    if (decimal.point > 19 || decimal.point < (int64_t)decimal.count)
+        return false;
+    uint64_t magnitude = 0;
+    size_t pos = 0;
+    for (int64_t i = 0; i < decimal.point; i++) {
+        int digit = json_decimal_next(&decimal, &pos);
+        magnitude = magnitude * 10 + (uint64_t)(digit < 0 ? 0 : digit);
+    }
+    if (magnitude > (uint64_t)INT64_MAX + decimal.is_negative)
+        return false;
+    *out = (int64_t)(decimal.is_negative ? 0 - magnitude : magnitude);
+    return true;
+}
+
+bool json_to_i64(const struct json *value, int64_t *out)
+{
+    if (json_is(value, JSON_INT)) {
+        *out = value->as.i64;
+        return true;
+    }
+    if (json_is(value, JSON_REAL))
+        return real_to_i64(value->as.real, out);
+    return json_is(value, JSON_BIGNUM) && bignum_to_i64(value, out);
+}
+
+const char *json_type_name(const struct json *value)
+{
+    static const char *const names[] = {"null",   "boolean", "integer", "integer", "number",
+                                        "number", "string",  "array",   "object",  "raw"};
+    if (!value)
+        return "null";
+    ASSERT(value->type < ARRAY_LEN(names));
+    if (json_is_number(value) && json_number_is_integer(value))
+        return "integer";
+    return names[value->type];
+}

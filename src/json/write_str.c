@@ -1,0 +1,75 @@
+/*
+ * Strings to JSON text: whole runs are copied, only what RFC 8259 7 demands is escaped, and what
+ * is no UTF-8 becomes U+FFFD, one for each byte that fits nowhere.
+ */
+#include "json/json.h"
+
+/* 0 plain ASCII, 1 to be escaped, 2 the start of something that is not ASCII */
+static unsigned byte_class(unsigned char c)
+{
+    if (c >= 0x80)
+        return 2;
+    return c < 0x20 || c == '"' || c == '\\';
+}
+
+/* Length of the RFC 3629 sequence at text, 0 when it is none. */
+static size_t utf8_len(const unsigned char *text, size_t room)
+{
+    unsigned char lead = text[0];
+    size_t len = lead >= 0xF0 ? 4 : lead >= 0xE0 ? 3 : 2;
+    if (lead < 0xC2 || lead > 0xF4 || len > room)
+        return 0;
+    unsigned char low = lead == 0xE0 ? 0xA0 : lead == 0xF0 ? 0x90 : 0x80;
+    unsigned char high = lead == 0xED ? 0x9F : lead == 0xF4 ? 0x8F : 0xBF;
+    if (text[1] < low || text[1] > high)
+        return 0;
+    for (size_t i = 2; i < len; i++) {
+        if ((text[i] & 0xC0) != 0x80)
+            return 0;
+    }
+    return len;
+}
+
+/* End of the run from start that may be copied as it is. */
+static size_t run_end(slice text, size_t start)
+{
+    const unsigned char *bytes = (const unsigned char *)text.ptr;
+    size_t at = start;
+    while (at < text.len) {
+        unsigned class = byte_class(bytes[at]);
+        size_t len = class == 0 ? 1 : class == 2 ? utf8_len(bytes + at, text.len - at) : 0;
+        if (len == 0)
+            break;
+        at += len;
+    }
+    return at;
+}
+
+static void write_escape(struct buf *out, unsigned char c)
+{
+    static const char hex[] = "0123456789abcdef";
+    static const char *const shorts[] = {
+        ['\b'] = "\\b", ['\t'] = "\\t", ['\n'] = "\\n", ['\f'] = "\\f",
+        ['\r'] = "\\r", ['"'] = "\\\"", ['\\'] = "\\\\"};
+    if (c >= 0x80) {
+        buf_append(out, SLICE("\xEF\xBF\xBD"));
+    } else if (shorts[c]) {
+        buf_append(out, (slice){shorts[c], 2});
+    } else {
+        const char text[] = {'\\', 'u', '0', '0', hex[c >> 4], hex[c & 15]};
+        buf_append(out, (slice){text, sizeof(text)});
+    }
+}
+
+void json_write_str(struct buf *out, slice text)
+{
+    buf_append_char(out, '"');
+    for (size_t at = 0; at < text.len && buf_is_ok(out); at++) {
+        size_t end = run_end(text, at);
+        buf_append(out, (slice){text.ptr + at, end - at});
+        at = end;
+        if (at < text.len)
+            write_escape(out, (unsigned char)text.ptr[at]);
+    }
+    buf_append_char(out, '"');
+}

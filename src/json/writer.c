@@ -1,0 +1,84 @@
+/*
+ * The streaming writer. It only needs to know whether a comma is due: one is after every value and
+ * every closed container, none after an opening bracket or a key.
+ */
+#include "json/json.h"
+
+void json_begin(struct json_writer *w, struct buf *out)
+{
+    *w = (struct json_writer){.out = out};
+}
+
+static void before_value(struct json_writer *w)
+{
+    if (w->needs_comma)
+        buf_append_char(w->out, ',');
+    w->needs_comma = true;
+}
+
+void json_open(struct json_writer *w, char bracket)
+{
+    ASSERT(bracket == '{' || bracket == '[');
+    before_value(w);
+    buf_append_char(w->out, bracket);
+    w->needs_comma = false;
+}
+
+void json_close(struct json_writer *w, char bracket)
+{
+    ASSERT(bracket == '}' || bracket == ']');
+    buf_append_char(w->out, bracket);
+    w->needs_comma = true;
+}
+
+void json_key_slice(struct json_writer *w, slice key)
+{
+    before_value(w);
+    json_write_str(w->out, key);
+    buf_append_char(w->out, ':');
+    w->needs_comma = false;
+}
+
+void json_key(struct json_writer *w, const char *key)
+{
+    json_key_slice(w, slice_cstr(key));
+}
+
+void json_put(struct json_writer *w, const struct json *value)
+{
+    before_value(w);
+    json_write(w->out, value ? value : &json_null);
+}
+
+void json_put_str(struct json_writer *w, slice text)
+{
+    before_value(w);
+    if (text.ptr)
+        json_write_str(w->out, text);
+    else
+        buf_append(w->out, SLICE("null"));
+}
+
+void json_put_i64(struct json_writer *w, int64_t value)
+{
+    before_value(w);
+    buf_append_i64(w->out, value);
+}
+
+void json_put_bool(struct json_writer *w, bool value)
+{
+    before_value(w);
+    buf_append(w->out, value ? SLICE("true") : SLICE("false"));
+}
+
+void json_put_null(struct json_writer *w)
+{
+    before_value(w);
+    buf_append(w->out, SLICE("null"));
+}
+
+void json_put_raw(struct json_writer *w, slice json_text)
+{
+    before_value(w);
+    buf_append(w->out, json_text.len ? json_text : SLICE("null"));
+}

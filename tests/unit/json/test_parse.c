@@ -1,0 +1,263 @@
+/*
+ * json_parse: values, error places, depth, duplicate keys, hostile sizes, failing allocations.
+ */
+#include "json_test.h"
+
+static struct json *try_parse(struct arena *arena, slice text, const struct json_limits *limits,
+                              struct err *err)
+{
+    *err = (struct err){0};
+    struct json *value = json_parse(arena, text, limits, err);
+    assert_int_equal(value == NULL, err->code != OK);
+    return value;
+}
+
+static void assert_refused(struct arena *arena, const char *text, enum err_code code,
+                           const char *sentence)
+{
+    struct err err;
+    assert_null(try_parse(arena, slice_cstr(text), &json_limits_request, &err));
+    assert_int_equal(err.code, code);
+    if (!strstr(err.text, sentence))
+        fail_msg("%s: got [%s], want [%s]", text, err.text, sentence);
+}
+
+static void test_values(void **state)
+{
+    struct arena *arena = *state;
+    const struct json *root =
+        parse(arena, " {\"a\":[1,-2,true,false,null,\"x\\u0000y\",{}],\"b\":{\"c\":\"\"}} ");
+    const struct json *a = JSON_GET(root, "a");
+    assert_int_equal(a->count, 7);
+    assert_int_equal(json_at(a, 0)->as.i64, 1);
+    assert_int_equal(json_at(a, 1)->as.i64, -2);
+    assert_true(json_at(a, 2)->as.boolean);
+    assert_false(json_at(a, 3)->as.boolean);
+    assert_true(json_is(json_at(a, 4), JSON_NULL));
+    assert_true(slice_eq(json_str(json_at(a, 5)), SLICE("x\0y")));
+    assert_true(json_is(json_at(a, 6), JSON_OBJECT));
+    assert_null(json_at(a, 7));
+    assert_true(json_str(JSON_GET(JSON_GET(root, "b"), "c")).ptr != NULL);
+    assert_null(JSON_GET(JSON_GET(root, "a"), "c"));
+}
+
+static void test_number_types(void **state)
+{
+    static const struct {
+        const char *text;
+        enum json_type type;
+    } cases[] = {
+        {"0", JSON_INT},
+        {"-0", JSON_INT},
+        {"9007199254740993", JSON_INT},
+        {"9223372036854775807", JSON_INT},
+        {"-9223372036854775808", JSON_INT},
+        {"9223372036854775808", JSON_UINT},
+        {"18446744073709551615", JSON_UINT},
+        {"18446744073709551616", JSON_BIGNUM},
+        {"-9223372036854775809", JSON_BIGNUM},
+        {"1.0", JSON_REAL},
+        {"1e3", JSON_REAL},
+        {"0.1", JSON_REAL},
+        {"1.7976931348623157e308", JSON_REAL},
+        {"4.9e-324", JSON_BIGNUM}, /* a double would say 5e-324 */
+        {"5e-324", JSON_REAL},
+        {"1e400", JSON_BIGNUM},
+        {"1e-400", JSON_BIGNUM},
+        {"0e-400", JSON_REAL},
+        {"9007199254740993.0", JSON_BIGNUM},
+        {"9007199254740992.0", JSON_REAL},
+        {"1.000000000000000005", JSON_BIGNUM},
+        {"0.8444218515250481", JSON_REAL},
+        {"1.00000000000000000000000", JSON_REAL},
+    };
+    for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+        const struct json *value = parse(*state, cases[i].text);
+        if (value->type != cases[i].type)
+            fail_msg("%s: type %d, want %d", cases[i].text, value->type, cases[i].type);
+        if (value->type == JSON_BIGNUM)
+            assert_slice((slice){value->as.text, value->count}, cases[i].text);
+    }
+}
+
+static void test_syntax_errors(void **state)
+{
+    assert_refused(*state, "", ERR_SYNTAX, "not valid JSON at byte 0: ");
+    assert_refused(*state, "{\"a\":1,}", ERR_SYNTAX, "not valid JSON at byte 6: ");
+    assert_refused(*state, "[1,2", ERR_SYNTAX, "not valid JSON at byte 4: ");
+    assert_refused(*state, "\xEF\xBB\xBF{}", ERR_SYNTAX, "at byte 0: ");
+    assert_refused(*state, "[\"\xFF\"]", ERR_SYNTAX, "at byte 2: ");
+    assert_refused(*state, "{} x", ERR_SYNTAX, "at byte 3: ");
+    assert_refused(*state, "[NaN]", ERR_SYNTAX, "at byte 1: ");
+    assert_refused(*state, "[01]", ERR_SYNTAX, "at byte ");
+    assert_refused(*state, "\"\\ud800\"", ERR_SYNTAX, "at byte ");
+}
+
+static slice repeated(struct arena *arena, const char *head, char c, size_t count, const char *tail)
+{
+    size_t head_len = strlen(head);
+    size_t tail_len = strlen(tail);
+    char *text = arena_alloc_text(arena, head_len + count + tail_len);
+    assert_non_null(text);
+    memcpy(text, head, head_len);
+    memset(text + head_len, c, count);
+    memcpy(text + head_len + count, tail, tail_len);
+    return (slice){text, head_len + count + tail_len};
+}
+
+static slice nested(struct arena *arena, size_t depth)
+{
+    char *text = arena_alloc_text(arena, depth * 2);
+    assert_non_null(text);
+    memset(text, '[', depth);
+    memset(text + depth, ']', depth);
+    return (slice){text, depth * 2};
+}
+
+static void test_depth(void **state)
+{
+    struct err err;
+    assert_non_null(try_parse(*state, nested(*state, 64), &json_limits_request, &err));
+    assert_null(try_parse(*state, nested(*state, 65), &json_limits_request, &err));
+    assert_int_equal(err.code, ERR_LIMIT);
+    assert_string_equal(err.text, "not accepted: nested deeper than 64 levels at byte 64");
+    assert_non_null(try_parse(*state, nested(*state, 512), &json_limits_provider, &err));
+    assert_null(try_parse(*state, nested(*state, 513), &json_limits_provider, &err));
+    const struct json_limits greedy = {1000000, true};
+    assert_null(try_parse(*state, nested(*state, 513), &greedy, &err));
+    /* A bracket in a string is none. */
+    assert_non_null(
+        try_parse(*state, repeated(*state, "[\"", '[', 100, "\"]"), &json_limits_request, &err));
+    assert_refused(*state,
+                   "{\"a\\\"\":[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[["
+                   "]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]}",
+                   ERR_LIMIT, "at byte 70");
+}
+
+static void test_hostile_nesting(void **state)
+{
+    struct err err;
+    const size_t sizes[] = {100 * 1000, 8 * 1024 * 1024};
+    for (size_t i = 0; i < ARRAY_LEN(sizes); i++) {
+        struct arena small;
+        arena_init(&small, 64 * 1024);
+        assert_null(try_parse(&small, nested(*state, sizes[i] / 2), &json_limits_provider, &err));
+        assert_int_equal(err.code, ERR_LIMIT);
+        assert_int_equal(small.bytes_used, 0); /* refused before anything was taken */
+        arena_deinit(&small);
+    }
+}
+
+static void test_duplicate_keys(void **state)
+{
+    struct err err;
+    assert_refused(*state, "{\"a\":{\"x/y\":[{\"k\":1,\"b\":2,\"k\":3}]}}", ERR_INVALID,
+                   "not accepted: the key \"k\" stands twice in the object at /a/x~1y/0");
+    assert_refused(*state, "{\"\":1,\"\":1}", ERR_INVALID,
+                   "the key \"\" stands twice in the object at the top level");
+    assert_refused(*state, "{\"a\":1,\"\\u0061\":1}", ERR_INVALID, "\"a\" stands twice");
+    const struct json *lenient =
+        try_parse(*state, SLICE("{\"k\":1,\"b\":2,\"k\":{\"z\":3}}"), &json_limits_provider, &err);
+    assert_int_equal(lenient->count, 2);
+    assert_int_equal(json_get_i64(JSON_GET(lenient, "k"), SLICE("z"), 0), 3);
+    assert_slice(json_str(&lenient->as.members[0].key), "k");
+}
+
+/* count members "k<i>"; the last one is a twin of number `twin`, unless that is past the end. */
+static slice wide_object(struct arena *arena, size_t count, size_t twin)
+{
+    struct buf text;
+    buf_init(&text, (size_t)32 * 1024 * 1024);
+    for (size_t i = 0; i < count; i++)
+        buf_printf(&text, "%s\"k%zu\":%zu", i ? "," : "{", i, i);
+    if (twin < count)
+        buf_printf(&text, ",\"k%zu\":-1", twin);
+    buf_append_char(&text, '}');
+    slice copy = arena_dup(arena, buf_slice(&text));
+    buf_deinit(&text);
+    assert_non_null(copy.ptr);
+    return copy;
+}
+
+static void test_wide_objects(void **state)
+{
+    struct err err;
+    const size_t counts[] = {2, 24, 25, 26, 1000, 200 * 1000};
+    for (size_t i = 0; i < ARRAY_LEN(counts); i++) {
+        size_t count = counts[i];
+        assert_non_null(
+            try_parse(*state, wide_object(*state, count, count), &json_limits_request, &err));
+        slice twins = wide_object(*state, count, count / 2);
+        assert_null(try_parse(*state, twins, &json_limits_request, &err));
+        assert_int_equal(err.code, ERR_INVALID);
+        const struct json *folded = try_parse(*state, twins, &json_limits_provider, &err);
+        assert_int_equal(folded->count, count);
+        char key[32];
+        snprintf(key, sizeof(key), "k%zu", count / 2);
+        assert_int_equal(json_get_i64(folded, slice_cstr(key), 0), -1);
+    }
+}
+
+static void test_wide_array(void **state)
+{
+    const size_t count = 1000 * 1000;
+    slice text = repeated(*state, "[", '1', count * 2 - 1, "]");
+    char *bytes = (char *)text.ptr;
+    for (size_t i = 0; i < count - 1; i++)
+        bytes[2 + 2 * i] = ',';
+    struct err err;
+    const struct json *array = try_parse(*state, text, &json_limits_request, &err);
+    assert_int_equal(array->count, count);
+    assert_int_equal(json_at(array, count - 1)->as.i64, 1);
+    /* An arena that cannot hold it is told so before the values are made. */
+    struct arena small;
+    arena_init(&small, 4 * 1024 * 1024);
+    assert_null(try_parse(&small, text, &json_limits_request, &err));
+    assert_int_equal(err.code, ERR_NOMEM);
+    assert_int_equal(small.bytes_used, 0);
+    arena_deinit(&small);
+}
+
+static void test_large_body(void **state)
+{
+    struct err err;
+    slice text = repeated(*state, "{\"a\":\"", 'x', 8 * 1024 * 1024, "\"}");
+    const struct json *value = try_parse(*state, text, &json_limits_request, &err);
+    assert_int_equal(json_get_str(value, SLICE("a")).len, 8 * 1024 * 1024);
+    text = repeated(*state, "", '7', 1024 * 1024, "");
+    value = try_parse(*state, text, &json_limits_request, &err);
+    assert_int_equal(value->type, JSON_BIGNUM);
+    assert_int_equal(value->count, 1024 * 1024);
+}
+
+/* Every allocation in turn fails once: an honest error, nothing leaked. */
+static void test_failing_allocations(void **state)
+{
+    slice text = wide_object(*state, 60, 60);
+    bool has_passed = false;
+    for (uint64_t n = 1; n < 50 && !has_passed; n++) {
+        struct arena arena;
+        arena_init(&arena, TEST_ARENA_BYTES);
+        struct err err = {0};
+        mem_fail_at(n, 1);
+        const struct json *value = json_parse(&arena, text, &json_limits_request, &err);
+        mem_fail_at(0, 0);
+        has_passed = value != NULL;
+        if (!has_passed)
+            assert_int_equal(err.code, ERR_NOMEM);
+        arena_deinit(&arena);
+    }
+    assert_true(has_passed);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        JSON_TEST(test_values),          JSON_TEST(test_number_types),
+        JSON_TEST(test_syntax_errors),   JSON_TEST(test_depth),
+        JSON_TEST(test_hostile_nesting), JSON_TEST(test_duplicate_keys),
+        JSON_TEST(test_wide_objects),    JSON_TEST(test_wide_array),
+        JSON_TEST(test_large_body),      JSON_TEST(test_failing_allocations),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
