@@ -40,8 +40,8 @@ struct dns_config {
     size_t queries_max;       /* waiting, 0: 10000 */
 };
 
-struct dns_resolver *dns_resolver_new(struct loop *loop, const struct dns_config *config)
-    MUST_CHECK;
+struct dns_resolver *dns_resolver_new(struct loop *loop,
+                                      const struct dns_config *config) MUST_CHECK;
 /* Queries still waiting end with ERR_CLOSED; look-ups on threads are abandoned safely. */
 void dns_resolver_free(struct dns_resolver *resolver);
 /* Holds op until done. Cached answers and literals complete through the run queue as well. */

@@ -33,10 +33,13 @@ void loop_run(struct loop *loop);
 /* One turn; blocks in poll when may_block. true while handles or queued ops remain. For tests. */
 bool loop_turn(struct loop *loop, bool may_block);
 void loop_stop(struct loop *loop);
-/* Runs the closing turns, then ASSERTs that uv_loop_close() == 0: a handle left open is a bug. */
+/* Runs the closing turns (work on threads is waited for), then ASSERTs that uv_loop_close() == 0
+ * and that no timer is armed and no op is alive: what is left open is a bug, and is printed. */
 void loop_free(struct loop *loop);
 /* Monotonic nanoseconds, read once a turn; for deadlines. */
 uint64_t loop_now_ns(const struct loop *loop);
+/* How many pool threads loop_threads_init asked for; libuv's default of 4 before. */
+unsigned loop_threads_count(void);
 /* For this room and bench/ only. */
 struct uv_loop_s *loop_uv(struct loop *loop);
 
@@ -56,6 +59,18 @@ struct loop_garbage {
 };
 void loop_garbage_add(struct loop *loop, struct loop_garbage *garbage);
 
+/* The smallest thing that the run queue runs; ops are made of it. Embedded in its owner. */
+struct loop_task {
+    struct list link;
+    void (*run)(struct loop_task *task);
+};
+void loop_task_init(struct loop_task *task, void (*run)(struct loop_task *task));
+/* Runs in this turn's drain, or in the next one's. Queued already: nothing. */
+void loop_task_queue(struct loop *loop, struct loop_task *task);
+/* As above, but never in the drain that is under way: for work that yields to I/O. */
+void loop_task_queue_next_turn(struct loop *loop, struct loop_task *task);
+void loop_task_cancel(struct loop_task *task);
+
 struct loop_stats {
     uint64_t turns;
     uint64_t turn_cpu_ns_max;  /* thread CPU time of the longest turn, poll excluded */
@@ -63,21 +78,25 @@ struct loop_stats {
     uint64_t turn_cpu_ns_last;
 };
 const struct loop_stats *loop_stats(const struct loop *loop);
+/* Whether any turn of any loop of this process took more thread CPU time than the environment
+ * variable SLUICE_TURN_CPU_MS_MAX allows (read by loop_new). loop_free prints an error with the
+ * longest step then; a test run asserts 50 that way (PROVING.md failure 2). */
+bool loop_turn_limit_passed(void);
 
 /* ---- timers: an intrusive heap behind one uv_timer ---- */
 
 struct timer {
     struct loop *loop;
-    uint64_t due_ns;    /* wanted */
-    uint64_t armed_ns;  /* place in the heap; moving due_ns later costs nothing until then */
-    size_t heap_index;  /* SIZE_MAX: not armed */
+    uint64_t due_ns;   /* wanted */
+    uint64_t armed_ns; /* place in the heap; moving due_ns later costs nothing until then */
+    size_t heap_index; /* SIZE_MAX: not armed; SIZE_MAX - 1: spilled */
+    struct timer *spilled_next; /* no memory for the heap: fires in the next turn */
     void (*on_due)(struct timer *timer);
 };
 
 void timer_init(struct timer *timer, struct loop *loop, void (*on_due)(struct timer *timer));
 /* Arms or moves. Moving later is O(1), earlier O(log n). Never calls back before it returns.
- * ASSERTs memory for the heap was had (it grows ahead; on failure the process is out of memory:
- * the timer then fires in the next turn). */
+ * Where the heap cannot grow for want of memory, the timer fires in the next turn. */
 void timer_start(struct timer *timer, uint64_t due_ns);
 void timer_start_in_ms(struct timer *timer, uint64_t delay_ms);
 void timer_stop(struct timer *timer);
@@ -103,6 +122,7 @@ struct signal_watch {
     void (*on_signal)(struct signal_watch *watch, int signum);
     void *handle;
 };
+/* A watch alone does not keep loop_run going. */
 int signal_watch_start(struct loop *loop, struct signal_watch *watch, int signum) MUST_CHECK;
 void signal_watch_stop(struct signal_watch *watch);
 
@@ -114,8 +134,8 @@ struct poll_watch;
  * passed on as both, too (STYLE.md 3, known traps). The fd stays the caller's; stop before it is
  * closed or changes. NULL when it cannot be watched. */
 struct poll_watch *poll_watch_new(struct loop *loop, int fd,
-                                  void (*on_ready)(void *owner, int events), void *owner)
-    MUST_CHECK;
+                                  void (*on_ready)(void *owner, int events),
+                                  void *owner) MUST_CHECK;
 void poll_watch_set(struct poll_watch *watch, int events);
 /* No callback follows; memory goes when libuv has let go. */
 void poll_watch_free(struct poll_watch *watch);

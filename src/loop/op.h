@@ -25,6 +25,7 @@
 #include "loop/loop.h"
 
 struct op;
+struct op_timer;
 
 enum op_result {
     OP_NEXT, /* go on with the following step at once (the one op_goto named, if it was called) */
@@ -63,9 +64,10 @@ struct op {
     bool is_queued, is_cancelled, is_ended, is_goto;
     const char *waits_for; /* the name of the last hold */
     uint64_t started_ns;
-    struct list queue_link; /* run queue, later the garbage list */
-    struct list all_link;   /* all live ops of the loop: a stuck one can be printed */
+    struct loop_task task; /* its place in the run queue */
+    struct list all_link;  /* all live ops of the loop: a stuck one can be printed */
     struct loop_garbage garbage;
+    struct op_timer *sleep; /* the one that is running, cut by op_cancel */
     /* added to each line of op_log; borrowed, live as long as the op */
     slice request_id, account_id;
 };
@@ -83,7 +85,7 @@ void op_goto(struct op *op, size_t step);
 /* At any time, any number of times; frees nothing. on_cancel runs at once, on_end at the next
  * drain. After the end it does nothing. */
 void op_cancel(struct op *op);
-/* Re-queues without a hold having ended: for ops that wait on a timer of their own use a hold. */
+/* Started and not ended. */
 bool op_is_active(const struct op *op);
 /* Sleeps: takes a hold until delay_ms have passed, or until the op is cancelled. One at a time;
  * the timer is the caller's, inside the op's struct. */
@@ -95,13 +97,16 @@ void op_sleep(struct op *op, struct op_timer *timer, uint64_t delay_ms, const ch
 /* Wakes early; releases the hold. Harmless when idle. */
 void op_sleep_stop(struct op_timer *timer);
 
-/* Prints all live ops: class, step, age, waits_for. For SIGQUIT-like debugging and failed drains. */
+/* Prints all live ops: class, step, age, waits_for. For SIGQUIT-like debugging and failed drains.
+ */
 void op_print_all(struct loop *loop);
 size_t op_count(const struct loop *loop);
+/* Of the current step; "(end)" past the last. */
+const char *op_step_name(const struct op *op);
 
-#define op_log(op_, level, msg, ...)                                                               \
-    log_event(level, msg, LOG_STR("request_id", (op_)->request_id),                                \
-              LOG_STR("account_id", (op_)->account_id), LOG_CSTR("op", (op_)->class->name),        \
-              LOG_CSTR("step", (op_)->class->steps[(op_)->step].name), __VA_ARGS__)
+#define op_log(op_, level, msg, ...)                                                        \
+    log_event(level, msg, LOG_STR("request_id", (op_)->request_id),                         \
+              LOG_STR("account_id", (op_)->account_id), LOG_CSTR("op", (op_)->class->name), \
+              LOG_CSTR("step", op_step_name(op_)), __VA_ARGS__)
 
 #endif

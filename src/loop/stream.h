@@ -28,7 +28,7 @@ struct stream_events {
     /* the peer will send no more (FIN, close_notify); writing still works. is_clean is false where
      * a TLS peer left without close_notify: then a body without length is not complete */
     void (*on_eof)(struct stream *stream, void *owner, bool is_clean);
-    /* all queued bytes are with the kernel */
+    /* all queued bytes are with the kernel; comes only after stream_write left some pending */
     void (*on_drained)(struct stream *stream, void *owner);
     /* exactly once, last. why->code OK when stream_close was called */
     void (*on_closed)(struct stream *stream, void *owner, const struct err *why);
@@ -64,9 +64,9 @@ static inline void stream_own(struct stream *stream, const struct stream_events 
 /* Starts paused. Both are harmless when already so. */
 void stream_read_start(struct stream *stream);
 void stream_read_stop(struct stream *stream);
-/* Takes all or fails: ERR_LIMIT when what the socket did not take would exceed the stream's queue
- * limit, ERR_CLOSED after close or a write error (on_closed tells why). Parts are copied where
- * needed before it returns. */
+/* Takes all or nothing: ERR_LIMIT when these bytes and the pending ones would exceed the stream's
+ * queue limit, ERR_CLOSED after shutdown, close or a write error (on_closed tells why). What the
+ * socket does not take at once is copied before it returns; out of memory then cuts the stream. */
 int stream_write(struct stream *stream, const slice *parts, size_t count) MUST_CHECK;
 /* Bytes accepted by stream_write and not yet with the kernel. */
 size_t stream_write_pending(const struct stream *stream);

@@ -14,7 +14,7 @@ struct tcp_listen_config {
     slice address;      /* "127.0.0.1:8080", "[::1]:0", "unix:/run/sluice.sock" */
     int backlog;        /* 0: 1024 */
     unsigned unix_mode; /* file mode of a Unix socket, 0: 0660 */
-    int inherited_fd;   /* -1, or a listening socket from a parent process */
+    int inherited_fd;   /* -1 or 0: none; or a listening socket from a parent process */
 };
 
 /* on_accept owns the new stream (stream_own, then stream_read_start); it may close it at once.
@@ -27,11 +27,14 @@ struct tcp_listener *tcp_listen(struct loop *loop, const struct tcp_listen_confi
 /* The port that was bound (for port 0); 0 for a Unix socket. */
 uint16_t tcp_listener_port(const struct tcp_listener *listener);
 int tcp_listener_fd(const struct tcp_listener *listener);
+/* Accepts at once what waits in the backlog (before a close that would reset it); on_accept is
+ * called from inside. */
+void tcp_listener_accept_all(struct tcp_listener *listener);
 /* Stops accepting and closes the socket (and removes the file of a Unix socket). */
 void tcp_listener_free(struct tcp_listener *listener);
 
-/* Connects to one socket address (TCP; TCP_NODELAY set). events->on_open or on_closed follows.
- * write_bytes_max bounds the write queue. NULL when out of memory or descriptors. */
+/* Connects to one socket address (TCP, TCP_NODELAY set; or AF_UNIX). events->on_open or on_closed
+ * follows. write_bytes_max bounds the write queue. NULL when out of memory or descriptors. */
 struct stream *tcp_connect(struct loop *loop, const struct sockaddr *address,
                            size_t write_bytes_max, const struct stream_events *events, void *owner,
                            struct err *err) MUST_CHECK;

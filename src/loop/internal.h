@@ -1,0 +1,73 @@
+/*
+ * The inside of struct loop, for the files of this room.
+ */
+#ifndef LOOP_INTERNAL_H
+#define LOOP_INTERNAL_H
+
+#include <uv.h>
+
+#include "base/clock.h"
+#include "base/metric.h"
+#include "loop/loop.h"
+
+enum {
+    LOOP_READ_BYTES = 64 * 1024,
+    LOOP_DRAIN_NS_MAX = 20 * 1000 * 1000, /* then I/O gets its turn, whatever the count */
+};
+
+/* A copy of armed_ns beside the pointer: sifting touches only the heap's own memory. */
+struct timer_slot {
+    uint64_t armed_ns;
+    struct timer *timer;
+};
+
+struct loop {
+    uv_loop_t uv;
+    uv_prepare_t prepare;
+    uv_check_t check;
+    uv_idle_t idle; /* active only while tasks are left over: poll must not block then */
+    uv_timer_t uv_timer;
+
+    struct list tasks, tasks_next;
+    struct list hooks[LOOP_PHASES];
+    struct list garbage;
+    struct list ops;
+    size_t op_count;
+    size_t work_count; /* on pool threads */
+
+    struct timer_slot *slots;
+    size_t slot_count, slot_cap;
+    struct timer *spilled;
+    uint64_t timer_armed_ns; /* what uv_timer waits for; UINT64_MAX: nothing */
+    uint64_t firing_ns;      /* not 0 while timers fire: new ones come later than this */
+
+    uint64_t now_ns, turn_began_ns, cpu_mark_ns;
+    bool is_in_turn, is_dirty, is_stopped;
+
+    struct loop_stats stats;
+    uint64_t turn_cpu_ns_limit;        /* 0: none */
+    const char *worst_op, *worst_step; /* costliest step of this turn */
+    uint64_t worst_ns, step_began_ns;
+    struct metric_series *lag_series, *turn_series;
+
+    char *read_buf; /* LOOP_READ_BYTES, shared by all streams */
+};
+
+/* Every libuv callback of this room begins with it: the first one of a turn reads the clock. */
+void loop_enter(struct loop *loop);
+/* A step has run: the time since the last call is charged to it. */
+void loop_charge_step(struct loop *loop, const char *op_name, const char *step_name);
+int loop_err_from_uv(int status);
+
+void loop_timers_init(struct loop *loop);
+void loop_timers_deinit(struct loop *loop);
+
+/* A libuv handle in a block of its own, freed when libuv has let go. */
+void loop_handle_close(uv_handle_t *handle);
+
+static inline struct loop *loop_of(const uv_loop_t *uv)
+{
+    return (struct loop *)uv->data;
+}
+
+#endif

@@ -1,0 +1,436 @@
+/*
+ * Turns: see loop.h for the order of things. The run queue is drained in uv_check (after I/O) and
+ * in uv_prepare (after timers and close callbacks), so that nothing waits across a poll.
+ */
+#include "loop/internal.h"
+
+#include <inttypes.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/log.h"
+#include "base/mem.h"
+#include "loop/op.h"
+
+static struct metric lag_metric = {
+    .name = "sluice_loop_lag_seconds",
+    .help = "Wall-clock time of one turn of the event loop, poll excluded.",
+    .kind = METRIC_HISTOGRAM,
+};
+static struct metric turn_metric = {
+    .name = "sluice_loop_turn_cpu_seconds",
+    .help = "Thread CPU time of one turn of the event loop.",
+    .kind = METRIC_HISTOGRAM,
+};
+
+static unsigned threads_wanted = 4; /* libuv's own default */
+static bool turn_limit_passed;
+
+/* ---- tasks, hooks, garbage ---- */
+
+void loop_task_init(struct loop_task *task, void (*run)(struct loop_task *task))
+{
+    list_init(&task->link);
+    task->run = run;
+}
+
+void loop_task_queue(struct loop *loop, struct loop_task *task)
+{
+    ASSERT(task->run);
+    if (!list_is_empty(&task->link))
+        return;
+    list_push_back(&loop->tasks, &task->link);
+    loop->is_dirty = true;
+}
+
+void loop_task_queue_next_turn(struct loop *loop, struct loop_task *task)
+{
+    ASSERT(task->run);
+    if (!list_is_empty(&task->link))
+        return;
+    list_push_back(&loop->tasks_next, &task->link);
+    loop->is_dirty = true;
+}
+
+void loop_task_cancel(struct loop_task *task)
+{
+    list_unlink(&task->link);
+}
+
+void loop_hook_add(struct loop *loop, struct loop_hook *hook, enum loop_phase phase)
+{
+    ASSERT(phase < LOOP_PHASES && hook->run);
+    list_init(&hook->link);
+    list_push_back(&loop->hooks[phase], &hook->link);
+}
+
+void loop_hook_remove(struct loop_hook *hook)
+{
+    list_unlink(&hook->link);
+}
+
+void loop_garbage_add(struct loop *loop, struct loop_garbage *garbage)
+{
+    ASSERT(garbage->free);
+    list_init(&garbage->link);
+    list_push_back(&loop->garbage, &garbage->link);
+    loop->is_dirty = true;
+}
+
+/* ---- one turn ---- */
+
+void loop_enter(struct loop *loop)
+{
+    loop->is_dirty = true;
+    if (loop->is_in_turn)
+        return;
+    loop->is_in_turn = true;
+    loop->now_ns = loop->turn_began_ns = clock_mono_ns();
+    loop->worst_ns = 0;
+    loop->worst_op = loop->worst_step = NULL;
+}
+
+uint64_t loop_now_ns(const struct loop *loop)
+{
+    return loop->is_in_turn ? loop->now_ns : clock_mono_ns();
+}
+
+void loop_charge_step(struct loop *loop, const char *op_name, const char *step_name)
+{
+    uint64_t now_ns = clock_mono_ns();
+    uint64_t took_ns = now_ns - loop->step_began_ns;
+    loop->step_began_ns = now_ns;
+    if (took_ns <= loop->worst_ns)
+        return;
+    loop->worst_ns = took_ns;
+    loop->worst_op = op_name;
+    loop->worst_step = step_name;
+}
+
+static void loop_drain(struct loop *loop)
+{
+    if (list_is_empty(&loop->tasks))
+        return;
+    loop_enter(loop);
+    uint64_t until_ns = clock_mono_ns() + LOOP_DRAIN_NS_MAX;
+    loop->step_began_ns = until_ns - LOOP_DRAIN_NS_MAX;
+    for (size_t runs = 0; runs < LOOP_RUNS_MAX && loop->step_began_ns < until_ns; runs++) {
+        struct list *link = list_pop_front(&loop->tasks);
+        if (!link)
+            return;
+        struct loop_task *task = LIST_ITEM(link, struct loop_task, link);
+        task->run(task);
+        /* also for tasks that are no ops: keeps the time of the drain going */
+        loop_charge_step(loop, NULL, NULL);
+    }
+}
+
+static void loop_run_hooks(struct loop *loop)
+{
+    for (size_t phase = 0; phase < LOOP_PHASES; phase++) {
+        LIST_EACH(&loop->hooks[phase], link)
+        {
+            struct loop_hook *hook = LIST_ITEM(link, struct loop_hook, link);
+            hook->run(hook);
+        }
+    }
+}
+
+static void loop_free_garbage(struct loop *loop)
+{
+    struct list *link;
+    while ((link = list_pop_front(&loop->garbage))) {
+        struct loop_garbage *garbage = LIST_ITEM(link, struct loop_garbage, link);
+        garbage->free(garbage);
+    }
+}
+
+static void on_idle(uv_idle_t *idle)
+{
+    loop_enter(loop_of(idle->loop));
+}
+
+/* Drain, hooks, garbage; afterwards poll may block only when no task is left. */
+static void loop_settle(struct loop *loop)
+{
+    if (!loop->is_dirty)
+        return;
+    loop->is_dirty = false;
+    list_append_all(&loop->tasks, &loop->tasks_next);
+    loop_drain(loop);
+    loop_run_hooks(loop);
+    log_flush();
+    loop_free_garbage(loop);
+    bool has_tasks = !list_is_empty(&loop->tasks) || !list_is_empty(&loop->tasks_next);
+    if (uv_is_closing((uv_handle_t *)&loop->idle))
+        return;
+    if (has_tasks && !uv_is_active((uv_handle_t *)&loop->idle)) {
+        int rc = uv_idle_start(&loop->idle, on_idle);
+        ASSERT(rc == 0);
+    } else if (!has_tasks && uv_is_active((uv_handle_t *)&loop->idle)) {
+        uv_idle_stop(&loop->idle);
+    }
+}
+
+static void loop_report_long_turn(struct loop *loop, uint64_t cpu_ns)
+{
+    turn_limit_passed = true;
+    log_event(LOG_ERROR, "a turn of the loop took longer than SLUICE_TURN_CPU_MS_MAX allows",
+              LOG_MS("cpu_ms", cpu_ns), LOG_CSTR("op", loop->worst_op ? loop->worst_op : ""),
+              LOG_CSTR("step", loop->worst_step ? loop->worst_step : ""),
+              LOG_MS("step_ms", loop->worst_ns));
+}
+
+static void loop_end_turn(struct loop *loop)
+{
+    if (!loop->is_in_turn)
+        return;
+    uint64_t cpu_ns = clock_thread_cpu_ns();
+    uint64_t turn_cpu_ns = cpu_ns - loop->cpu_mark_ns;
+    uint64_t turn_wall_ns = clock_mono_ns() - loop->turn_began_ns;
+    loop->cpu_mark_ns = cpu_ns;
+    loop->is_in_turn = false;
+    struct loop_stats *stats = &loop->stats;
+    stats->turns++;
+    stats->turn_cpu_ns_last = turn_cpu_ns;
+    if (turn_cpu_ns > stats->turn_cpu_ns_max)
+        stats->turn_cpu_ns_max = turn_cpu_ns;
+    if (turn_wall_ns > stats->turn_wall_ns_max)
+        stats->turn_wall_ns_max = turn_wall_ns;
+    metric_observe_ns(loop->lag_series, turn_wall_ns);
+    metric_observe_ns(loop->turn_series, turn_cpu_ns);
+    if (loop->turn_cpu_ns_limit && turn_cpu_ns > loop->turn_cpu_ns_limit)
+        loop_report_long_turn(loop, turn_cpu_ns);
+}
+
+static void on_check(uv_check_t *check)
+{
+    loop_settle(loop_of(check->loop));
+}
+
+static void on_prepare(uv_prepare_t *prepare)
+{
+    struct loop *loop = loop_of(prepare->loop);
+    loop_settle(loop);
+    loop_end_turn(loop);
+}
+
+/* ---- running ---- */
+
+static void loop_begin_running(struct loop *loop)
+{
+    loop->cpu_mark_ns = clock_thread_cpu_ns(); /* the caller's own time is no turn */
+    loop->is_dirty = true;                     /* hooks may have work from outside a turn */
+}
+
+static bool loop_has_tasks(const struct loop *loop)
+{
+    return !list_is_empty(&loop->tasks) || !list_is_empty(&loop->tasks_next);
+}
+
+static bool loop_uv_turn(struct loop *loop, uv_run_mode mode)
+{
+    uv_run(&loop->uv, mode);
+    loop_settle(loop); /* close callbacks and timers came after uv_check */
+    loop_end_turn(loop);
+    return uv_loop_alive(&loop->uv) || loop_has_tasks(loop);
+}
+
+void loop_run(struct loop *loop)
+{
+    loop->is_stopped = false;
+    loop_begin_running(loop);
+    loop_settle(loop);
+    while (loop_uv_turn(loop, UV_RUN_DEFAULT) && !loop->is_stopped)
+        continue;
+}
+
+bool loop_turn(struct loop *loop, bool may_block)
+{
+    loop_begin_running(loop);
+    bool has_work =
+        loop_has_tasks(loop); /* that is progress enough: poll must not block after it */
+    loop_settle(loop);
+    return loop_uv_turn(loop, may_block && !has_work ? UV_RUN_ONCE : UV_RUN_NOWAIT);
+}
+
+void loop_stop(struct loop *loop)
+{
+    loop->is_stopped = true;
+    uv_stop(&loop->uv);
+}
+
+struct uv_loop_s *loop_uv(struct loop *loop)
+{
+    return &loop->uv;
+}
+
+const struct loop_stats *loop_stats(const struct loop *loop)
+{
+    return &loop->stats;
+}
+
+bool loop_turn_limit_passed(void)
+{
+    return turn_limit_passed;
+}
+
+int loop_err_from_uv(int status)
+{
+    switch (status) {
+    case 0:
+        return OK;
+    case UV_ENOMEM:
+    case UV_ENOBUFS:
+        return ERR_NOMEM;
+    case UV_ETIMEDOUT:
+        return ERR_TIMEOUT;
+    case UV_ECONNRESET:
+    case UV_EPIPE:
+    case UV_ECONNABORTED:
+        return ERR_CLOSED;
+    default:
+        return ERR_IO;
+    }
+}
+
+/* ---- making and unmaking ---- */
+
+void loop_threads_init(unsigned threads)
+{
+    ASSERT(threads >= 1 && threads <= 1024);
+    char text[16];
+    snprintf(text, sizeof(text), "%u", threads);
+    setenv("UV_THREADPOOL_SIZE", text, 1);
+    threads_wanted = threads;
+}
+
+unsigned loop_threads_count(void)
+{
+    return threads_wanted;
+}
+
+static void loop_read_limit(struct loop *loop)
+{
+    const char *text = getenv("SLUICE_TURN_CPU_MS_MAX");
+    uint64_t limit_ms = 0;
+    if (text && slice_to_u64(slice_cstr(text), 3600 * 1000, &limit_ms))
+        loop->turn_cpu_ns_limit = limit_ms * 1000 * 1000;
+}
+
+static void loop_init_handles(struct loop *loop)
+{
+    loop->uv.data = loop;
+    uv_prepare_init(&loop->uv, &loop->prepare);
+    uv_check_init(&loop->uv, &loop->check);
+    uv_idle_init(&loop->uv, &loop->idle);
+    uv_prepare_start(&loop->prepare, on_prepare);
+    uv_check_start(&loop->check, on_check);
+    uv_unref((uv_handle_t *)&loop->prepare);
+    uv_unref((uv_handle_t *)&loop->check);
+    loop_timers_init(loop);
+}
+
+struct loop *loop_new(struct err *err)
+{
+    struct loop *loop = mem_zalloc(sizeof(*loop));
+    if (!loop || !(loop->read_buf = mem_alloc(LOOP_READ_BYTES))) {
+        mem_free(loop);
+        err_set(err, ERR_NOMEM, "no memory for the event loop");
+        return NULL;
+    }
+    int rc = uv_loop_init(&loop->uv);
+    if (rc != 0) {
+        err_set(err, ERR_IO, "cannot start the event loop: %s", uv_strerror(rc));
+        mem_free(loop->read_buf);
+        mem_free(loop);
+        return NULL;
+    }
+    signal(SIGPIPE, SIG_IGN);
+    list_init(&loop->tasks);
+    list_init(&loop->tasks_next);
+    list_init(&loop->garbage);
+    list_init(&loop->ops);
+    for (size_t phase = 0; phase < LOOP_PHASES; phase++)
+        list_init(&loop->hooks[phase]);
+    loop_init_handles(loop);
+    loop_read_limit(loop);
+    loop->lag_series = metric_series(&lag_metric, SLICE_NONE);
+    loop->turn_series = metric_series(&turn_metric, SLICE_NONE);
+    return loop;
+}
+
+static void print_open_handle(uv_handle_t *handle, void *found)
+{
+    struct loop *loop = loop_of(handle->loop);
+    if (uv_is_closing(handle) || handle == (uv_handle_t *)&loop->prepare ||
+        handle == (uv_handle_t *)&loop->check || handle == (uv_handle_t *)&loop->idle ||
+        handle == (uv_handle_t *)&loop->uv_timer)
+        return;
+    *(bool *)found = true;
+    fprintf(stderr, "loop_free: a handle was left open: %s\n",
+            uv_handle_type_name(uv_handle_get_type(handle)));
+}
+
+static void loop_check_nothing_left(struct loop *loop)
+{
+    bool has_handles = false;
+    uv_walk(&loop->uv, print_open_handle, &has_handles);
+    if (loop->op_count)
+        op_print_all(loop);
+    if (loop->slot_count)
+        fprintf(stderr, "loop_free: %zu timers are still armed\n", loop->slot_count);
+    ASSERT(!has_handles);
+    ASSERT(loop->op_count == 0);
+    ASSERT(loop->slot_count == 0 && !loop->spilled);
+}
+
+static void count_closing(uv_handle_t *handle, void *count)
+{
+    *(size_t *)count += uv_is_closing(handle) ? 1 : 0;
+}
+
+static bool loop_is_ending(struct loop *loop)
+{
+    size_t closing = 0;
+    uv_walk(&loop->uv, count_closing, &closing);
+    return closing || loop->work_count || loop_has_tasks(loop);
+}
+
+void loop_free(struct loop *loop)
+{
+    if (!loop)
+        return;
+    /* what was closed a moment ago ends here; work on threads is waited for */
+    while (loop_turn(loop, loop->work_count > 0) && loop_is_ending(loop))
+        continue;
+    loop_check_nothing_left(loop);
+    uv_close((uv_handle_t *)&loop->prepare, NULL);
+    uv_close((uv_handle_t *)&loop->check, NULL);
+    uv_close((uv_handle_t *)&loop->idle, NULL);
+    loop_timers_deinit(loop);
+    while (loop_uv_turn(loop, UV_RUN_DEFAULT))
+        continue;
+    ASSERT(list_is_empty(&loop->garbage));
+    int rc = uv_loop_close(&loop->uv);
+    ASSERT(rc == 0);
+    if (turn_limit_passed)
+        fprintf(stderr,
+                "error: a turn of the loop took up to %" PRIu64 " us of CPU time, over "
+                "SLUICE_TURN_CPU_MS_MAX\n",
+                loop->stats.turn_cpu_ns_max / 1000);
+    mem_free(loop->read_buf);
+    mem_free(loop);
+}
+
+static void on_handle_closed(uv_handle_t *handle)
+{
+    mem_free(handle);
+}
+
+void loop_handle_close(uv_handle_t *handle)
+{
+    if (!uv_is_closing(handle))
+        uv_close(handle, on_handle_closed);
+}

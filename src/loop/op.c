@@ -1,0 +1,241 @@
+/*
+ * The driver of ops (loop/op.h). An op is queued as a task of the loop; the driver runs steps until
+ * one waits or the op ends. Every path to the end goes through op_finish, every path to memory
+ * through op_collect.
+ */
+#include "loop/op.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "base/clock.h"
+#include "loop/internal.h"
+
+enum { OP_STEPS_A_RUN_MAX = 256 }; /* then other ops get their turn: a goto loop is no stall */
+
+static void op_queue(struct op *op)
+{
+    loop_task_queue(op->loop, &op->task);
+}
+
+/* ---- ending ---- */
+
+static void op_free(struct loop_garbage *garbage)
+{
+    struct op *op = CONTAINER_OF(garbage, struct op, garbage);
+    ASSERT(op->is_ended && op->holds == 0);
+    list_unlink(&op->all_link);
+    op->loop->op_count--;
+    arena_deinit(&op->arena);
+    if (op->class->free)
+        op->class->free(op);
+}
+
+/* Memory goes once the op has ended and nobody holds it. */
+static void op_collect(struct op *op)
+{
+    if (!op->is_ended || op->holds)
+        return;
+    loop_task_cancel(&op->task);
+    op->garbage.free = op_free;
+    loop_garbage_add(op->loop, &op->garbage);
+}
+
+static void op_finish(struct op *op, enum op_end end)
+{
+    ASSERT(!op->is_ended);
+    struct op *parent = op->parent;
+    op_sleep_stop(op->sleep);
+    op->is_ended = true;
+    if (op->class->on_end)
+        op->class->on_end(op, end);
+    op_collect(op);
+    if (parent)
+        op_release(parent);
+}
+
+/* ---- running ---- */
+
+const char *op_step_name(const struct op *op)
+{
+    return op->step < op->class->step_count ? op->class->steps[op->step].name : "(end)";
+}
+
+/* Moves to the step that follows; false when there is none. */
+static bool op_advance(struct op *op)
+{
+    op->step = op->is_goto ? op->step_next : (uint16_t)(op->step + 1);
+    op->is_goto = false;
+    return op->step < op->class->step_count;
+}
+
+/* One step. true: go on with the next at once. */
+static bool op_run_step(struct op *op)
+{
+    const struct op_step *step = &op->class->steps[op->step];
+    enum op_result result = step->run(op);
+    loop_charge_step(op->loop, op->class->name, step->name);
+    if (op->is_cancelled) {
+        op_finish(op, OP_ENDED_CANCELLED);
+        return false;
+    }
+    switch (result) {
+    case OP_FAIL:
+        op_finish(op, OP_ENDED_FAILED);
+        return false;
+    case OP_DONE:
+        op_finish(op, OP_ENDED_DONE);
+        return false;
+    case OP_WAIT:
+        ASSERT(op->holds > 0); /* else nobody would ever wake it */
+        if (!op_advance(op))
+            op->step = (uint16_t)op->class->step_count; /* ends once the holds are released */
+        return false;
+    case OP_NEXT:
+        if (op_advance(op))
+            return true;
+        op_finish(op, OP_ENDED_DONE);
+        return false;
+    }
+    ASSERT(!"a step returned no op_result");
+    return false;
+}
+
+static void op_run(struct loop_task *task)
+{
+    struct op *op = CONTAINER_OF(task, struct op, task);
+    if (op->is_ended)
+        return;
+    if (op->is_cancelled) {
+        op_finish(op, OP_ENDED_CANCELLED);
+        return;
+    }
+    if (op->holds) /* a hold was released and another taken before the queue came round */
+        return;
+    if (op->step >= op->class->step_count) {
+        op_finish(op, OP_ENDED_DONE);
+        return;
+    }
+    for (size_t runs = 0; runs < OP_STEPS_A_RUN_MAX; runs++)
+        if (!op_run_step(op))
+            return;
+    if (op->holds == 0) /* else the release queues it */
+        op_queue(op);
+}
+
+void op_start(struct op *op, const struct op_class *class, struct loop *loop, struct op *parent,
+              size_t arena_bytes_max)
+{
+    ASSERT(class->step_count > 0 && class->step_count < UINT16_MAX);
+    *op = (struct op){
+        .class = class,
+        .loop = loop,
+        .parent = parent,
+        .started_ns = loop_now_ns(loop),
+        .request_id = parent ? parent->request_id : SLICE_NONE,
+        .account_id = parent ? parent->account_id : SLICE_NONE,
+    };
+    arena_init(&op->arena, arena_bytes_max);
+    loop_task_init(&op->task, op_run);
+    list_init(&op->all_link);
+    list_push_back(&loop->ops, &op->all_link);
+    loop->op_count++;
+    if (parent)
+        op_hold(parent, class->name);
+    op_queue(op);
+}
+
+void op_hold(struct op *op, const char *what)
+{
+    ASSERT(what && op->holds < UINT16_MAX);
+    op->holds++;
+    op->waits_for = what;
+}
+
+void op_release(struct op *op)
+{
+    ASSERT(op->holds > 0);
+    if (--op->holds)
+        return;
+    if (op->is_ended)
+        op_collect(op);
+    else
+        op_queue(op);
+}
+
+void op_goto(struct op *op, size_t step)
+{
+    ASSERT(step < op->class->step_count);
+    op->is_goto = true;
+    op->step_next = (uint16_t)step;
+    op_log(op, LOG_DEBUG, "goto", LOG_CSTR("to", op->class->steps[step].name));
+}
+
+void op_cancel(struct op *op)
+{
+    if (op->is_ended || op->is_cancelled)
+        return;
+    op->is_cancelled = true;
+    op_sleep_stop(op->sleep);
+    if (op->class->on_cancel)
+        op->class->on_cancel(op);
+    op_queue(op);
+}
+
+bool op_is_active(const struct op *op)
+{
+    return op->class && !op->is_ended;
+}
+
+/* ---- sleeping ---- */
+
+static void op_wake_sleeper(struct op_timer *timer)
+{
+    struct op *op = timer->op;
+    timer->op = NULL;
+    op->sleep = NULL;
+    op_release(op);
+}
+
+static void on_sleep_due(struct timer *timer)
+{
+    op_wake_sleeper(CONTAINER_OF(timer, struct op_timer, timer));
+}
+
+void op_sleep(struct op *op, struct op_timer *timer, uint64_t delay_ms, const char *what)
+{
+    ASSERT(!op->sleep && !op->is_ended);
+    timer_init(&timer->timer, op->loop, on_sleep_due);
+    timer->op = op;
+    op->sleep = timer;
+    op_hold(op, what);
+    timer_start_in_ms(&timer->timer, op->is_cancelled ? 0 : delay_ms);
+}
+
+void op_sleep_stop(struct op_timer *timer)
+{
+    if (!timer || !timer->op)
+        return;
+    timer_stop(&timer->timer);
+    op_wake_sleeper(timer);
+}
+
+/* ---- looking at what is alive ---- */
+
+size_t op_count(const struct loop *loop)
+{
+    return loop->op_count;
+}
+
+void op_print_all(struct loop *loop)
+{
+    uint64_t now_ns = clock_mono_ns();
+    LIST_EACH(&loop->ops, link)
+    {
+        struct op *op = LIST_ITEM(link, struct op, all_link);
+        fprintf(stderr, "op %s step %s age %" PRIu64 " ms holds %u waits for %s%s%s\n",
+                op->class->name, op_step_name(op), (now_ns - op->started_ns) / 1000000,
+                (unsigned)op->holds, op->waits_for ? op->waits_for : "nothing",
+                op->is_cancelled ? ", cancelled" : "", op->is_ended ? ", ended" : "");
+    }
+}

@@ -1,0 +1,404 @@
+/*
+ * TCP and Unix-socket streams. Owned by whoever stream_own names until on_closed; the block goes at
+ * the bottom of that turn. An idle stream is this struct and nothing else: reads land in the loop's
+ * shared buffer, and what the socket did not take waits in a tcp_out block that goes once it is
+ * drained.
+ */
+#include "loop/tcp.h"
+
+#include <sys/socket.h>
+#include <sys/un.h>
+
+#include "base/buf.h"
+#include "base/mem.h"
+#include "loop/tcp_internal.h"
+
+enum { TCP_PARTS_MAX = 64 };
+
+/* Two buffers: one is with libuv and must not move, the other collects meanwhile. */
+struct tcp_out {
+    uv_write_t request;
+    struct buf flying, waiting;
+};
+
+static void tcp_fail(struct tcp_stream *tcp, int status, const char *what);
+
+static struct tcp_stream *tcp_of(const struct stream *stream)
+{
+    return CONTAINER_OF((struct stream *)(uintptr_t)stream, struct tcp_stream, base);
+}
+
+/* ---- the end ---- */
+
+static void tcp_free(struct loop_garbage *garbage)
+{
+    struct tcp_stream *tcp = CONTAINER_OF(garbage, struct tcp_stream, garbage);
+    ASSERT(!tcp->out);
+    mem_free(tcp);
+}
+
+static void tcp_drop_out(struct tcp_stream *tcp)
+{
+    if (!tcp->out)
+        return;
+    buf_deinit(&tcp->out->flying);
+    buf_deinit(&tcp->out->waiting);
+    mem_free(tcp->out);
+    tcp->out = NULL;
+}
+
+static void on_uv_closed(uv_handle_t *handle)
+{
+    struct tcp_stream *tcp = handle->data;
+    loop_enter(tcp->base.loop);
+    tcp_drop_out(tcp); /* libuv has called back for the write that was flying */
+    struct err why = {.code = OK};
+    if (tcp->fail_status)
+        err_set(&why, (enum err_code)loop_err_from_uv(tcp->fail_status), "%s: %s", tcp->fail_what,
+                uv_strerror(tcp->fail_status));
+    if (tcp->base.events && tcp->base.events->on_closed)
+        tcp->base.events->on_closed(&tcp->base, tcp->base.owner, &why);
+    tcp->garbage.free = tcp_free;
+    loop_garbage_add(tcp->base.loop, &tcp->garbage);
+}
+
+static void tcp_close_handle(struct tcp_stream *tcp, bool is_reset)
+{
+    ASSERT(!tcp->is_closing);
+    tcp->is_closing = true;
+    if (is_reset && !tcp->is_unix && uv_tcp_close_reset(&tcp->uv.tcp, on_uv_closed) == 0)
+        return;
+    uv_close(&tcp->uv.handle, on_uv_closed);
+}
+
+static void tcp_fail(struct tcp_stream *tcp, int status, const char *what)
+{
+    if (tcp->is_closing)
+        return;
+    tcp->fail_status = status;
+    tcp->fail_what = what;
+    tcp_close_handle(tcp, false);
+}
+
+static void tcp_close(struct stream *stream)
+{
+    struct tcp_stream *tcp = tcp_of(stream);
+    if (!tcp->is_closing)
+        tcp_close_handle(tcp, false);
+}
+
+static void tcp_reset(struct stream *stream)
+{
+    struct tcp_stream *tcp = tcp_of(stream);
+    if (!tcp->is_closing)
+        tcp_close_handle(tcp, true);
+}
+
+/* ---- reading ---- */
+
+static void on_alloc(uv_handle_t *handle, size_t suggested, uv_buf_t *out)
+{
+    (void)suggested;
+    *out = uv_buf_init(loop_of(handle->loop)->read_buf, LOOP_READ_BYTES);
+}
+
+static void on_read(uv_stream_t *handle, ssize_t count, const uv_buf_t *bytes)
+{
+    struct tcp_stream *tcp = handle->data;
+    if (count == 0 || tcp->is_closing) /* 0 is EAGAIN */
+        return;
+    loop_enter(tcp->base.loop);
+    struct stream *stream = &tcp->base;
+    if (count > 0) {
+        stream->events->on_read(stream, stream->owner, slice_of(bytes->base, (size_t)count));
+    } else if (count == UV_EOF) {
+        tcp->is_eof = true;
+        stream->events->on_eof(stream, stream->owner, true);
+    } else {
+        tcp_fail(tcp, (int)count, "read");
+    }
+}
+
+static void tcp_read_start(struct stream *stream)
+{
+    struct tcp_stream *tcp = tcp_of(stream);
+    tcp->wants_read = true;
+    if (tcp->is_closing || tcp->is_connecting || tcp->is_eof)
+        return;
+    ASSERT(stream->events && stream->events->on_read && stream->events->on_eof);
+    int rc = uv_read_start(&tcp->uv.stream, on_alloc, on_read);
+    if (rc != 0 && rc != UV_EALREADY)
+        tcp_fail(tcp, rc, "read");
+}
+
+static void tcp_read_stop(struct stream *stream)
+{
+    struct tcp_stream *tcp = tcp_of(stream);
+    tcp->wants_read = false;
+    if (!tcp->is_closing)
+        uv_read_stop(&tcp->uv.stream);
+}
+
+/* ---- writing ---- */
+
+static void tcp_shutdown_now(struct tcp_stream *tcp)
+{
+    uv_os_fd_t fd;
+    if (uv_fileno(&tcp->uv.handle, &fd) == 0)
+        shutdown(fd, SHUT_WR); /* fails only where the peer has gone; reading will tell */
+}
+
+static void on_written(uv_write_t *request, int status);
+
+/* Hands what waits to libuv. */
+static void tcp_fly(struct tcp_stream *tcp)
+{
+    struct tcp_out *out = tcp->out;
+    ASSERT(out->flying.len == 0 && out->waiting.len > 0);
+    struct buf empty = out->flying;
+    out->flying = out->waiting;
+    out->waiting = empty;
+    uv_buf_t bytes = {out->flying.ptr, out->flying.len};
+    out->request.data = tcp;
+    int rc = uv_write(&out->request, &tcp->uv.stream, &bytes, 1, on_written);
+    if (rc != 0) {
+        buf_clear(&out->flying);
+        tcp_fail(tcp, rc, "write");
+    }
+}
+
+static void on_written(uv_write_t *request, int status)
+{
+    struct tcp_stream *tcp = request->data;
+    loop_enter(tcp->base.loop);
+    buf_clear(&tcp->out->flying);
+    if (tcp->is_closing)
+        return;
+    if (status < 0) {
+        tcp_fail(tcp, status, "write");
+        return;
+    }
+    if (tcp->out->waiting.len) {
+        tcp_fly(tcp);
+        return;
+    }
+    tcp_drop_out(tcp);
+    if (tcp->is_shutdown)
+        tcp_shutdown_now(tcp);
+    if (tcp->base.events->on_drained)
+        tcp->base.events->on_drained(&tcp->base, tcp->base.owner);
+}
+
+static size_t tcp_write_pending(const struct stream *stream)
+{
+    const struct tcp_stream *tcp = tcp_of(stream);
+    return tcp->out ? tcp->out->flying.len + tcp->out->waiting.len : 0;
+}
+
+static void advance(const slice *parts, size_t count, size_t *at, size_t *skip, size_t bytes)
+{
+    while (*at < count) {
+        size_t len = parts[*at].len - *skip;
+        if (bytes < len) {
+            *skip += bytes;
+            return;
+        }
+        bytes -= len;
+        (*at)++;
+        *skip = 0;
+    }
+}
+
+/* What the socket takes at once of parts[*at] on (from byte *skip); moves both. 0 or libuv's error.
+ */
+static int tcp_try(struct tcp_stream *tcp, const slice *parts, size_t count, size_t *at,
+                   size_t *skip)
+{
+    size_t wanted;
+    int rc;
+    do {
+        uv_buf_t bufs[TCP_PARTS_MAX];
+        unsigned used = 0;
+        wanted = 0;
+        for (size_t i = *at; i < count && used < TCP_PARTS_MAX; i++) {
+            slice part = slice_from(parts[i], i == *at ? *skip : 0);
+            bufs[used++] = (uv_buf_t){(char *)(uintptr_t)part.ptr, part.len};
+            wanted += part.len;
+        }
+        rc = wanted ? uv_try_write(&tcp->uv.stream, bufs, used) : 0;
+        if (rc < 0)
+            return rc == UV_EAGAIN ? 0 : rc;
+        advance(parts, count, at, skip, (size_t)rc);
+    } while (*at < count && (size_t)rc == wanted);
+    return 0;
+}
+
+/* Copies parts[at] from skip on, and all behind it. */
+static bool tcp_keep(struct tcp_stream *tcp, const slice *parts, size_t count, size_t at,
+                     size_t skip)
+{
+    if (!tcp->out) {
+        tcp->out = mem_zalloc(sizeof(*tcp->out));
+        if (!tcp->out)
+            return false;
+        buf_init(&tcp->out->flying, SIZE_MAX);
+        buf_init(&tcp->out->waiting, SIZE_MAX); /* the limit was checked */
+    }
+    size_t total = 0;
+    for (size_t i = at; i < count; i++)
+        total += parts[i].len - (i == at ? skip : 0);
+    if (!buf_reserve(&tcp->out->waiting, total))
+        return false;
+    for (size_t i = at; i < count; i++)
+        buf_append(&tcp->out->waiting, slice_from(parts[i], i == at ? skip : 0));
+    return buf_is_ok(&tcp->out->waiting);
+}
+
+static int tcp_write(struct stream *stream, const slice *parts, size_t count)
+{
+    struct tcp_stream *tcp = tcp_of(stream);
+    if (tcp->is_closing || tcp->is_shutdown)
+        return ERR_CLOSED;
+    size_t total = 0, pending = tcp_write_pending(stream);
+    for (size_t i = 0; i < count; i++)
+        total += parts[i].len;
+    if (total > tcp->write_bytes_max || pending > tcp->write_bytes_max - total)
+        return ERR_LIMIT;
+    if (total == 0)
+        return OK;
+    size_t at = 0, skip = 0;
+    int rc = pending || tcp->is_connecting ? 0 : tcp_try(tcp, parts, count, &at, &skip);
+    if (rc < 0) {
+        tcp_fail(tcp, rc, "write");
+        return ERR_CLOSED;
+    }
+    if (at == count)
+        return OK;
+    if (!tcp_keep(tcp, parts, count, at, skip)) {
+        tcp_fail(tcp, UV_ENOMEM, "write");
+        return ERR_CLOSED;
+    }
+    if (!tcp->is_connecting && tcp->out->flying.len == 0)
+        tcp_fly(tcp);
+    return tcp->is_closing ? ERR_CLOSED : OK;
+}
+
+static void tcp_shutdown(struct stream *stream)
+{
+    struct tcp_stream *tcp = tcp_of(stream);
+    if (tcp->is_closing || tcp->is_shutdown)
+        return;
+    tcp->is_shutdown = true;
+    if (!tcp->out && !tcp->is_connecting)
+        tcp_shutdown_now(tcp); /* else once all is written */
+}
+
+static int tcp_peer(const struct stream *stream, struct sockaddr *out, size_t cap)
+{
+    const struct tcp_stream *tcp = tcp_of(stream);
+    int len = cap > INT32_MAX ? INT32_MAX : (int)cap;
+    if (tcp->is_unix)
+        return ERR_NOTFOUND;
+    if (tcp->is_closing || uv_tcp_getpeername(&tcp->uv.tcp, out, &len) != 0)
+        return ERR_CLOSED;
+    return OK;
+}
+
+static const struct stream_class tcp_class = {
+    .name = "tcp",
+    .read_start = tcp_read_start,
+    .read_stop = tcp_read_stop,
+    .write = tcp_write,
+    .shutdown = tcp_shutdown,
+    .close = tcp_close,
+    .reset = tcp_reset,
+    .write_pending = tcp_write_pending,
+    .peer = tcp_peer,
+};
+
+/* ---- making ---- */
+
+struct tcp_stream *tcp_stream_new(struct loop *loop, bool is_unix)
+{
+    struct tcp_stream *tcp = mem_zalloc(sizeof(*tcp));
+    if (!tcp)
+        return NULL;
+    tcp->base = (struct stream){.class = &tcp_class, .loop = loop};
+    tcp->is_unix = is_unix;
+    tcp->write_bytes_max = TCP_WRITE_BYTES_DEFAULT;
+    int rc = is_unix ? uv_pipe_init(&loop->uv, &tcp->uv.pipe, 0)
+                     : uv_tcp_init(&loop->uv, &tcp->uv.tcp);
+    ASSERT(rc == 0); /* makes no socket yet */
+    tcp->uv.handle.data = tcp;
+    if (!is_unix)
+        uv_tcp_nodelay(&tcp->uv.tcp, 1);
+    return tcp;
+}
+
+void tcp_write_limit_set(struct stream *stream, size_t write_bytes_max)
+{
+    ASSERT(stream->class == &tcp_class);
+    tcp_of(stream)->write_bytes_max = write_bytes_max;
+}
+
+static void on_connected(uv_connect_t *uv, int status)
+{
+    struct tcp_stream *tcp = uv->data;
+    mem_free(uv);
+    if (tcp->is_closing)
+        return;
+    loop_enter(tcp->base.loop);
+    if (status < 0) {
+        tcp_fail(tcp, status, "connect");
+        return;
+    }
+    tcp->is_connecting = false;
+    if (tcp->out)
+        tcp_fly(tcp);
+    else if (tcp->is_shutdown)
+        tcp_shutdown_now(tcp);
+    if (tcp->wants_read && !tcp->is_closing)
+        tcp_read_start(&tcp->base);
+    if (!tcp->is_closing && tcp->base.events->on_open)
+        tcp->base.events->on_open(&tcp->base, tcp->base.owner);
+}
+
+static int tcp_connect_uv(struct tcp_stream *tcp, uv_connect_t *uv, const struct sockaddr *address)
+{
+    if (!tcp->is_unix)
+        return uv_tcp_connect(uv, &tcp->uv.tcp, address, on_connected);
+    const struct sockaddr_un *un = (const struct sockaddr_un *)(const void *)address;
+    uv_pipe_connect(uv, &tcp->uv.pipe, un->sun_path, on_connected);
+    return 0;
+}
+
+struct stream *tcp_connect(struct loop *loop, const struct sockaddr *address,
+                           size_t write_bytes_max, const struct stream_events *events, void *owner,
+                           struct err *err)
+{
+    ASSERT(events && events->on_closed);
+    uv_connect_t *request = mem_zalloc(sizeof(*request));
+    struct tcp_stream *tcp = request ? tcp_stream_new(loop, address->sa_family == AF_UNIX) : NULL;
+    if (!tcp) {
+        mem_free(request);
+        err_set(err, ERR_NOMEM, "no memory for a connection");
+        return NULL;
+    }
+    tcp->write_bytes_max = write_bytes_max;
+    tcp->is_connecting = true;
+    request->data = tcp;
+    int rc = tcp_connect_uv(tcp, request, address);
+    if (rc == UV_EMFILE || rc == UV_ENFILE || rc == UV_ENOMEM || rc == UV_ENOBUFS) {
+        mem_free(request);
+        tcp_close_handle(tcp, false); /* no events are set: nobody hears of it */
+        err_set(err, rc == UV_ENOMEM ? ERR_NOMEM : ERR_IO, "cannot open a connection: %s",
+                uv_strerror(rc));
+        return NULL;
+    }
+    stream_own(&tcp->base, events, owner);
+    if (rc != 0) {
+        mem_free(request);
+        tcp_fail(tcp, rc, "connect");
+    }
+    return &tcp->base;
+}

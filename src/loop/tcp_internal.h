@@ -1,0 +1,33 @@
+/*
+ * struct tcp_stream, shared by tcp.c (streams) and listen.c (which fills accepted ones).
+ */
+#ifndef LOOP_TCP_INTERNAL_H
+#define LOOP_TCP_INTERNAL_H
+
+#include "loop/internal.h"
+#include "loop/tcp.h"
+
+enum { TCP_WRITE_BYTES_DEFAULT = 1024 * 1024 };
+
+struct tcp_out;
+
+struct tcp_stream {
+    struct stream base;
+    union {
+        uv_handle_t handle;
+        uv_stream_t stream;
+        uv_tcp_t tcp;
+        uv_pipe_t pipe;
+    } uv;
+    struct tcp_out *out; /* NULL while nothing is pending */
+    size_t write_bytes_max;
+    const char *fail_what;
+    int fail_status; /* libuv's; 0: closed by us */
+    bool is_unix, is_connecting, is_closing, is_shutdown, is_eof, wants_read;
+    struct loop_garbage garbage;
+};
+
+/* Without a socket yet, without events. NULL when out of memory. */
+struct tcp_stream *tcp_stream_new(struct loop *loop, bool is_unix) MUST_CHECK;
+
+#endif
