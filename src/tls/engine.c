@@ -1,0 +1,591 @@
+/*
+ * One TLS session over a stream: see engine.h for who owns what when.
+ *
+ *   HANDSHAKE  bytes from below are collected; a pool thread runs steps of the handshake until it
+ *              wants more, then the loop sends what it wrote and starts it again when bytes came
+ *   OPEN       the loop decrypts out of the reader's own buffer (no copy of cipher text unless
+ *              reading is paused) and encrypts into scratch that all sessions share
+ *   CLOSING    the stream below is closing; its on_closed ends it
+ *   CLOSED     the owner knows; memory goes when no thread works any more
+ */
+#include "tls/engine.h"
+
+#include "base/clock.h"
+#include "base/mem.h"
+
+static const struct stream_class engine_class;
+static const struct stream_events under_events;
+
+/* Loop thread only, and only between two events: nothing stays in them. */
+static struct buf scratch_out;
+static char scratch_plain[TLS_RECORD_BYTES];
+static char scratch_gather[MBEDTLS_SSL_OUT_CONTENT_LEN];
+
+static void engine_close_under(struct tls_engine *engine, const struct err *why);
+
+static struct tls_engine *engine_of(struct stream *stream)
+{
+    ASSERT(stream->class == &engine_class);
+    return CONTAINER_OF(stream, struct tls_engine, stream);
+}
+
+bool tls_engine_is(const struct stream *stream)
+{
+    return stream->class == &engine_class;
+}
+
+void tls_engine_scratch_free(void)
+{
+    buf_deinit(&scratch_out);
+}
+
+/* ---- between mbedtls and the buffers ---- */
+
+static int bio_send(void *ctx, const unsigned char *bytes, size_t len)
+{
+    struct tls_engine *engine = ctx;
+    struct buf *out = engine->is_working ? &engine->out : &scratch_out;
+    buf_append(out, slice_of(bytes, len));
+    return buf_is_ok(out) ? (int)len : MBEDTLS_ERR_SSL_ALLOC_FAILED;
+}
+
+static int bio_recv(void *ctx, unsigned char *out, size_t cap)
+{
+    struct tls_engine *engine = ctx;
+    slice kept = slice_from(buf_slice(&engine->in), engine->in_at);
+    slice from = slice_first(kept.len ? kept : engine->borrowed, cap);
+    if (from.len == 0)
+        return MBEDTLS_ERR_SSL_WANT_READ;
+    memcpy(out, from.ptr, from.len);
+    if (kept.len)
+        engine->in_at += from.len;
+    else
+        engine->borrowed = slice_from(engine->borrowed, from.len);
+    return (int)from.len;
+}
+
+/* Memory is given back as soon as all of it was read. */
+static void engine_in_trim(struct tls_engine *engine)
+{
+    if (engine->in_at < engine->in.len)
+        return;
+    buf_shrink(&engine->in, 0);
+    engine->in_at = 0;
+}
+
+static bool engine_has_input(const struct tls_engine *engine)
+{
+    return engine->in_at < engine->in.len || engine->borrowed.len > 0;
+}
+
+/* Sends what ssl has written since; a write that fails ends the session. */
+static bool engine_flush(struct tls_engine *engine, struct buf *out)
+{
+    if (!buf_is_ok(out)) {
+        buf_shrink(out, 0);
+        struct err why;
+        err_set(&why, ERR_NOMEM, "out of memory for a TLS record");
+        engine_close_under(engine, &why);
+        return false;
+    }
+    if (out->len == 0)
+        return true;
+    slice bytes = buf_slice(out);
+    int code = stream_write(engine->under, &bytes, 1);
+    buf_shrink(out, out == &scratch_out ? 2 * TLS_FLUSH_BYTES : 0);
+    buf_clear(out);
+    if (code == OK)
+        return true;
+    /* CLOSED: the stream below tells why in its on_closed. LIMIT: it was given too small a queue,
+     * and what is encrypted cannot be taken back. */
+    struct err why;
+    err_set(&why, (enum err_code)code, "the connection under TLS takes no more bytes");
+    engine_close_under(engine, code == ERR_CLOSED ? NULL : &why);
+    return false;
+}
+
+/* ---- ending ---- */
+
+/* why NULL: as the stream below will tell; a first reason is never replaced. */
+static void engine_close_under(struct tls_engine *engine, const struct err *why)
+{
+    if (engine->state >= TLS_CLOSING)
+        return;
+    if (why)
+        engine->why = *why;
+    engine->state = TLS_CLOSING;
+    timer_stop(&engine->wake);
+    stream_close(engine->under);
+}
+
+static void engine_free(struct loop_garbage *garbage)
+{
+    struct tls_engine *engine = CONTAINER_OF(garbage, struct tls_engine, garbage);
+    engine->hooks->free(engine);
+}
+
+static void engine_free_when_idle(struct tls_engine *engine)
+{
+    if (engine->state != TLS_CLOSED || engine->is_working)
+        return;
+    engine->garbage.free = engine_free;
+    loop_garbage_add(engine->stream.loop, &engine->garbage);
+}
+
+static void on_under_closed(struct stream *under, void *owner, const struct err *why)
+{
+    (void)under;
+    struct tls_engine *engine = owner;
+    ASSERT(engine->state != TLS_CLOSED);
+    if (engine->why.code == OK && engine->state != TLS_CLOSING)
+        engine->why = *why;
+    timer_stop(&engine->wake);
+    engine->state = TLS_CLOSED;
+    engine->under = NULL;
+    if (engine->stream.events->on_closed)
+        engine->stream.events->on_closed(&engine->stream, engine->stream.owner, &engine->why);
+    engine_free_when_idle(engine);
+}
+
+void tls_engine_deinit(struct tls_engine *engine)
+{
+    mbedtls_ssl_free(&engine->ssl);
+    buf_deinit(&engine->in);
+    buf_deinit(&engine->arriving);
+    buf_deinit(&engine->out);
+}
+
+/* ---- reading ---- */
+
+static void engine_tell_eof(struct tls_engine *engine, bool is_clean)
+{
+    if (engine->is_eof_told)
+        return;
+    engine->is_eof_told = true;
+    if (engine->stream.events->on_eof)
+        engine->stream.events->on_eof(&engine->stream, engine->stream.owner, is_clean);
+}
+
+static void engine_read_failed(struct tls_engine *engine, int code)
+{
+    struct err why;
+    char text[160];
+    const char *alert = code == MBEDTLS_ERR_SSL_FATAL_ALERT_MESSAGE ? tls_engine_alert_text(engine)
+                                                                    : NULL;
+    tls_code_text(code, text, sizeof(text));
+    if (alert)
+        err_set(&why, ERR_IO, "the peer ended the TLS session with the alert %s", alert);
+    else
+        err_set(&why, ERR_IO, "a TLS record could not be read: %s", text);
+    if (engine_flush(engine, &scratch_out)) /* our own alert */
+        engine_close_under(engine, &why);
+}
+
+/* What mbedtls_ssl_read returned instead of bytes. true: read on. */
+static bool engine_on_read_code(struct tls_engine *engine, int code)
+{
+    switch (code) {
+    case MBEDTLS_ERR_SSL_WANT_READ:
+        return false;
+    case MBEDTLS_ERR_SSL_RECEIVED_NEW_SESSION_TICKET:
+        if (engine->hooks->ticket)
+            engine->hooks->ticket(engine);
+        return true;
+    case MBEDTLS_ERR_SSL_PEER_CLOSE_NOTIFY:
+        engine_tell_eof(engine, true);
+        return false;
+    case 0: /* end of the transport, which bio_recv never reports */
+        engine_tell_eof(engine, false);
+        return false;
+    default:
+        engine_read_failed(engine, code);
+        return false;
+    }
+}
+
+/* Decrypts and delivers until there is nothing whole left, or the owner pauses or closes. */
+static void engine_pump(struct tls_engine *engine)
+{
+    unsigned char *plain = (unsigned char *)scratch_plain;
+    while (engine->state == TLS_OPEN && engine->is_reading && !engine->is_eof_told) {
+        int n = mbedtls_ssl_read(&engine->ssl, plain, sizeof(scratch_plain));
+        if (n <= 0) {
+            if (!engine_on_read_code(engine, n))
+                break;
+            continue;
+        }
+        /* before anybody else may write into the shared scratch */
+        if (scratch_out.len && !engine_flush(engine, &scratch_out))
+            break;
+        if (engine->stream.events->on_read)
+            engine->stream.events->on_read(&engine->stream, engine->stream.owner,
+                                           slice_of(scratch_plain, (size_t)n));
+        mem_wipe(scratch_plain, (size_t)n);
+    }
+    if (engine->state == TLS_OPEN && scratch_out.len)
+        engine_flush(engine, &scratch_out);
+    engine_in_trim(engine);
+    if (engine->state == TLS_OPEN && engine->is_reading && engine->is_eof_under)
+        engine_tell_eof(engine, false); /* FIN without close_notify */
+}
+
+static void engine_too_much(struct tls_engine *engine)
+{
+    struct err why;
+    err_set(&why, ERR_LIMIT, "the peer sent more than %d bytes that could not be taken",
+            TLS_ARRIVING_BYTES_MAX);
+    engine_close_under(engine, &why);
+}
+
+static void engine_keep(struct tls_engine *engine, struct buf *buf, slice bytes)
+{
+    buf_append(buf, bytes);
+    if (!buf_is_ok(buf))
+        engine_too_much(engine);
+}
+
+static void engine_handshake_step(struct tls_engine *engine);
+
+static void on_under_read(struct stream *under, void *owner, slice bytes)
+{
+    (void)under;
+    struct tls_engine *engine = owner;
+    if (engine->state >= TLS_CLOSING || engine->is_eof_told)
+        return;
+    if (engine->is_working) {
+        engine_keep(engine, &engine->arriving, bytes);
+        return;
+    }
+    if (engine->state == TLS_HANDSHAKE) {
+        engine_keep(engine, &engine->in, bytes);
+        engine_handshake_step(engine);
+        return;
+    }
+    engine->borrowed = bytes;
+    engine_pump(engine);
+    slice rest = engine->borrowed;
+    engine->borrowed = SLICE_NONE;
+    if (engine->state == TLS_OPEN && !engine->is_eof_told && rest.len)
+        engine_keep(engine, &engine->in, rest);
+}
+
+static void on_wake(struct timer *timer)
+{
+    engine_pump(CONTAINER_OF(timer, struct tls_engine, wake));
+}
+
+static void engine_read_start(struct stream *stream)
+{
+    struct tls_engine *engine = engine_of(stream);
+    if (engine->is_reading || engine->state >= TLS_CLOSING)
+        return;
+    engine->is_reading = true;
+    if (engine->state != TLS_OPEN)
+        return;
+    stream_read_start(engine->under);
+    if (engine_has_input(engine) || engine->is_eof_under)
+        timer_start(&engine->wake, 0);
+}
+
+static void engine_read_stop(struct stream *stream)
+{
+    struct tls_engine *engine = engine_of(stream);
+    if (!engine->is_reading || engine->state >= TLS_CLOSING)
+        return;
+    engine->is_reading = false;
+    timer_stop(&engine->wake);
+    if (engine->state == TLS_OPEN)
+        stream_read_stop(engine->under);
+}
+
+/* ---- handshake ---- */
+
+static void handshake_run(struct work *work)
+{
+    struct tls_engine *engine = CONTAINER_OF(work, struct tls_engine, work);
+    uint64_t began = clock_thread_cpu_ns();
+    if (!engine->is_prepared && engine->hooks->prepare)
+        engine->hooks->prepare(engine);
+    engine->is_prepared = true;
+    do {
+        engine->handshake_code = mbedtls_ssl_handshake(&engine->ssl);
+    } while (engine->handshake_code == MBEDTLS_ERR_SSL_RECEIVED_NEW_SESSION_TICKET);
+    if (engine->handshake_code == 0 && engine->hooks->finish)
+        engine->hooks->finish(engine);
+    engine->handshake_cpu_ns += clock_thread_cpu_ns() - began;
+}
+
+static void engine_fail_handshake(struct tls_engine *engine, int code)
+{
+    struct err why = {0};
+    engine->hooks->explain(engine, code, &why);
+    ASSERT(why.code != OK);
+    if (engine_flush(engine, &engine->out)) /* our alert */
+        engine_close_under(engine, &why);
+}
+
+static void engine_fail_eof(struct tls_engine *engine)
+{
+    struct err why;
+    err_set(&why, ERR_IO, "the peer closed the connection during the TLS handshake");
+    engine_close_under(engine, &why);
+}
+
+static void engine_open(struct tls_engine *engine)
+{
+    engine->state = TLS_OPEN;
+    buf_deinit(&engine->out);
+    engine_in_trim(engine);
+    if (engine->hooks->opened)
+        engine->hooks->opened(engine);
+    if (!engine->is_reading)
+        stream_read_stop(engine->under);
+    if (engine->stream.events->on_open)
+        engine->stream.events->on_open(&engine->stream, engine->stream.owner);
+    if (engine->state == TLS_OPEN && engine->is_reading)
+        engine_pump(engine);
+}
+
+static void handshake_done(struct work *work)
+{
+    struct tls_engine *engine = CONTAINER_OF(work, struct tls_engine, work);
+    engine->is_working = false;
+    if (engine->state != TLS_HANDSHAKE) {
+        engine_free_when_idle(engine);
+        return;
+    }
+    engine_in_trim(engine);
+    engine_keep(engine, &engine->in, buf_slice(&engine->arriving));
+    buf_shrink(&engine->arriving, 0);
+    int code = engine->handshake_code;
+    if (code != 0 && code != MBEDTLS_ERR_SSL_WANT_READ) {
+        engine_fail_handshake(engine, code);
+        return;
+    }
+    if (engine->state != TLS_HANDSHAKE || !engine_flush(engine, &engine->out))
+        return;
+    if (code == 0)
+        engine_open(engine);
+    else
+        engine_handshake_step(engine);
+}
+
+static int engine_work_start(struct tls_engine *engine, struct err *err)
+{
+    ASSERT(!engine->is_working);
+    engine->is_working = true; /* before the thread looks at it */
+    if (work_start(engine->stream.loop, &engine->work) == OK)
+        return OK;
+    engine->is_working = false;
+    return err_set(err, ERR_NOMEM, "no thread could be had for a TLS handshake");
+}
+
+/* Sends the thread off when there is something new for it to read. */
+static void engine_handshake_step(struct tls_engine *engine)
+{
+    if (engine->state != TLS_HANDSHAKE)
+        return;
+    if (!engine_has_input(engine)) {
+        if (engine->is_eof_under)
+            engine_fail_eof(engine);
+        return;
+    }
+    struct err why;
+    if (engine_work_start(engine, &why) != OK)
+        engine_close_under(engine, &why);
+}
+
+static void on_under_eof(struct stream *under, void *owner, bool is_clean)
+{
+    (void)under, (void)is_clean;
+    struct tls_engine *engine = owner;
+    engine->is_eof_under = true;
+    if (engine->state == TLS_OPEN)
+        engine_pump(engine);
+    else if (engine->state == TLS_HANDSHAKE && !engine->is_working)
+        engine_fail_eof(engine);
+}
+
+/* ---- writing ---- */
+
+/* One record or more out of `bytes`; false after a failure, which has closed the session. */
+static bool engine_encrypt(struct tls_engine *engine, slice bytes)
+{
+    while (bytes.len) {
+        int n = mbedtls_ssl_write(&engine->ssl, (const unsigned char *)bytes.ptr, bytes.len);
+        if (n <= 0) {
+            engine_read_failed(engine, n);
+            return false;
+        }
+        bytes = slice_from(bytes, (size_t)n);
+        if (scratch_out.len >= TLS_FLUSH_BYTES && !engine_flush(engine, &scratch_out))
+            return false;
+    }
+    return true;
+}
+
+/* Small parts share a record: head and body of a request leave as one. Whole records are
+ * encrypted from where they lie. */
+static bool engine_encrypt_parts(struct tls_engine *engine, const slice *parts, size_t count)
+{
+    size_t held = 0, held_max = 0;
+    bool is_ok = true;
+    for (size_t i = 0; i < count && is_ok; i++) {
+        slice part = parts[i];
+        while (part.len && is_ok) {
+            if (held == 0 && part.len >= sizeof(scratch_gather)) {
+                size_t whole = part.len - part.len % sizeof(scratch_gather);
+                is_ok = engine_encrypt(engine, slice_first(part, whole));
+                part = slice_from(part, whole);
+                continue;
+            }
+            slice piece = slice_first(part, sizeof(scratch_gather) - held);
+            memcpy(scratch_gather + held, piece.ptr, piece.len);
+            held += piece.len;
+            held_max = held > held_max ? held : held_max;
+            part = slice_from(part, piece.len);
+            if (held == sizeof(scratch_gather)) {
+                is_ok = engine_encrypt(engine, slice_of(scratch_gather, held));
+                held = 0;
+            }
+        }
+    }
+    if (is_ok && held)
+        is_ok = engine_encrypt(engine, slice_of(scratch_gather, held));
+    mem_wipe(scratch_gather, held_max);
+    return is_ok;
+}
+
+static int engine_write(struct stream *stream, const slice *parts, size_t count)
+{
+    struct tls_engine *engine = engine_of(stream);
+    if (engine->state == TLS_HANDSHAKE)
+        return ERR_INVALID;
+    if (engine->state != TLS_OPEN || engine->is_shut)
+        return ERR_CLOSED;
+    size_t total = stream_write_pending(engine->under);
+    for (size_t i = 0; i < count; i++)
+        total += parts[i].len;
+    if (total > engine->write_bytes_max)
+        return ERR_LIMIT;
+    if (!engine_encrypt_parts(engine, parts, count))
+        return ERR_CLOSED;
+    return engine_flush(engine, &scratch_out) ? OK : ERR_CLOSED;
+}
+
+static size_t engine_write_pending(const struct stream *stream)
+{
+    const struct tls_engine *engine = CONTAINER_OF(stream, const struct tls_engine, stream);
+    return engine->under ? stream_write_pending(engine->under) : 0;
+}
+
+static void on_under_drained(struct stream *under, void *owner)
+{
+    (void)under;
+    struct tls_engine *engine = owner;
+    if (engine->state == TLS_OPEN && engine->stream.events->on_drained)
+        engine->stream.events->on_drained(&engine->stream, engine->stream.owner);
+}
+
+static bool engine_send_close_notify(struct tls_engine *engine)
+{
+    ASSERT(engine->state == TLS_OPEN && !engine->is_shut);
+    engine->is_shut = true;
+    (void)mbedtls_ssl_close_notify(&engine->ssl); /* fails only where the buffer does */
+    return engine_flush(engine, &scratch_out);
+}
+
+static void engine_shutdown(struct stream *stream)
+{
+    struct tls_engine *engine = engine_of(stream);
+    if (engine->state == TLS_HANDSHAKE) {
+        stream_close(stream);
+        return;
+    }
+    if (engine->state == TLS_OPEN && !engine->is_shut && engine_send_close_notify(engine))
+        stream_shutdown(engine->under);
+}
+
+static void engine_close(struct stream *stream)
+{
+    struct tls_engine *engine = engine_of(stream);
+    if (engine->state >= TLS_CLOSING)
+        return;
+    /* politeness that costs no wait */
+    if (engine->state == TLS_OPEN && !engine->is_shut && stream_write_pending(engine->under) == 0 &&
+        !engine_send_close_notify(engine))
+        return;
+    engine_close_under(engine, NULL);
+}
+
+static void engine_reset(struct stream *stream)
+{
+    struct tls_engine *engine = engine_of(stream);
+    if (engine->state >= TLS_CLOSED)
+        return;
+    engine->state = TLS_CLOSING;
+    timer_stop(&engine->wake);
+    stream_reset(engine->under);
+}
+
+static int engine_peer(const struct stream *stream, struct sockaddr *out, size_t cap)
+{
+    const struct tls_engine *engine = CONTAINER_OF(stream, const struct tls_engine, stream);
+    return engine->under ? stream_peer(engine->under, out, cap) : ERR_CLOSED;
+}
+
+static const struct stream_class engine_class = {
+    "tls",        engine_read_start, engine_read_stop,     engine_write, engine_shutdown,
+    engine_close, engine_reset,      engine_write_pending, engine_peer,
+};
+
+static const struct stream_events under_events = {
+    NULL, on_under_read, on_under_eof, on_under_drained, on_under_closed,
+};
+
+/* ---- start ---- */
+
+int tls_engine_init(struct tls_engine *engine, const struct tls_engine_hooks *hooks,
+                    const mbedtls_ssl_config *conf, struct loop *loop, size_t write_bytes_max,
+                    struct err *err)
+{
+    engine->stream = (struct stream){&engine_class, NULL, NULL, loop};
+    engine->hooks = hooks;
+    engine->state = TLS_HANDSHAKE;
+    engine->write_bytes_max = write_bytes_max ? write_bytes_max : (size_t)1 << 20;
+    engine->work = (struct work){handshake_run, handshake_done, NULL};
+    mbedtls_ssl_init(&engine->ssl);
+    buf_init(&engine->in, TLS_ARRIVING_BYTES_MAX);
+    buf_init(&engine->arriving, TLS_ARRIVING_BYTES_MAX);
+    buf_init(&engine->out, TLS_ARRIVING_BYTES_MAX);
+    timer_init(&engine->wake, loop, on_wake);
+    if (scratch_out.bytes_max == 0)
+        buf_init(&scratch_out, 4 * TLS_FLUSH_BYTES);
+    if (mbedtls_ssl_setup(&engine->ssl, conf) != 0)
+        return err_set(err, ERR_NOMEM, "out of memory for a TLS session");
+    mbedtls_ssl_set_bio(&engine->ssl, engine, bio_send, bio_recv, NULL);
+    engine->is_client = mbedtls_ssl_conf_get_endpoint(conf) == MBEDTLS_SSL_IS_CLIENT;
+    return OK;
+}
+
+int tls_engine_start(struct tls_engine *engine, struct stream *under,
+                     const struct stream_events *events, void *owner, struct err *err)
+{
+    ASSERT(!engine->under && engine->state == TLS_HANDSHAKE);
+    engine->under = under;
+    stream_own(&engine->stream, events, owner);
+    if (engine->is_client && engine_work_start(engine, err) != OK) /* a server waits for bytes */
+        return ERR_NOMEM;
+    stream_own(under, &under_events, engine);
+    stream_read_start(under);
+    return OK;
+}
+
+struct tls_info tls_engine_info(const struct tls_engine *engine)
+{
+    struct tls_info info = {"", "", false, engine->handshake_cpu_ns};
+    info.version = mbedtls_ssl_get_version(&engine->ssl);
+    const char *suite = mbedtls_ssl_get_ciphersuite(&engine->ssl);
+    info.ciphersuite = suite ? suite : "";
+    return info;
+}

@@ -1,0 +1,99 @@
+/*
+ * The part of TLS that both directions share: drives one mbedtls_ssl_context over a stream, with
+ * memory buffers in between, so that a handshake can run on the thread pool without touching the
+ * socket. The client (tls/client.c) and the server of bench/provider embed struct tls_engine as the
+ * first member and add what differs through hooks. Internal: nobody else includes this.
+ *
+ * Threads: while is_working is set, a pool thread owns ssl, in and out; the loop touches only the
+ * rest and collects what arrives in `arriving`. In every other moment the loop owns all.
+ */
+#ifndef TLS_ENGINE_H
+#define TLS_ENGINE_H
+
+#include <mbedtls/ssl.h>
+
+#include "base/buf.h"
+#include "loop/loop.h"
+#include "tls/tls.h"
+
+enum {
+    TLS_RECORD_BYTES = 16 * 1024,        /* plain bytes that a peer's record may hold */
+    TLS_FLUSH_BYTES = 128 * 1024,        /* records are handed to the socket in such pieces */
+    TLS_ARRIVING_BYTES_MAX = 256 * 1024, /* of a peer in a handshake, or while reading is paused */
+};
+
+enum tls_state { TLS_HANDSHAKE, TLS_OPEN, TLS_CLOSING, TLS_CLOSED };
+
+struct tls_engine;
+
+struct tls_engine_hooks {
+    /* Pool thread, before the first step (offers a session). May be NULL. */
+    void (*prepare)(struct tls_engine *engine);
+    /* Pool thread, when the handshake is done (takes a session out). May be NULL. */
+    void (*finish)(struct tls_engine *engine);
+    /* Loop: the handshake is done; before the owner's on_open. May be NULL. */
+    void (*opened)(struct tls_engine *engine);
+    /* Loop: a TLS 1.3 ticket has come. May be NULL. */
+    void (*ticket)(struct tls_engine *engine);
+    /* Loop: makes a sentence of an mbedtls code that ended the handshake. */
+    void (*explain)(struct tls_engine *engine, int code, struct err *err);
+    /* Loop: frees the struct around the engine, after tls_engine_deinit. */
+    void (*free)(struct tls_engine *engine);
+};
+
+struct tls_engine {
+    struct stream stream; /* what the owner sees; first member */
+    struct stream *under;
+    const struct tls_engine_hooks *hooks;
+    mbedtls_ssl_context ssl;
+    enum tls_state state;
+    bool is_working; /* a pool thread is at it */
+    bool is_client;
+    bool is_prepared;   /* hooks->prepare was called */
+    bool is_reading;    /* the owner wants bytes */
+    bool is_eof_under;  /* the peer sent FIN */
+    bool is_eof_told;   /* on_eof was called */
+    bool is_shut;       /* close_notify was sent */
+    int handshake_code; /* what the last step on the pool returned */
+    uint64_t handshake_cpu_ns;
+    size_t write_bytes_max;
+    struct buf in; /* cipher text not yet read by ssl, from in_at on */
+    size_t in_at;
+    slice borrowed;      /* cipher text behind `in`, valid during one on_read */
+    struct buf arriving; /* the same, while a thread works */
+    struct buf out;      /* cipher text of the handshake */
+    struct work work;
+    struct timer wake; /* reads on what is buffered after a pause */
+    struct err why;
+    struct loop_garbage garbage;
+};
+
+/* Sets ssl up; the engine is zeroed. After an error, and before tls_engine_start, hooks->free may
+ * be called. write_bytes_max 0: 1 MiB. */
+int tls_engine_init(struct tls_engine *engine, const struct tls_engine_hooks *hooks,
+                    const mbedtls_ssl_config *conf, struct loop *loop, size_t write_bytes_max,
+                    struct err *err) MUST_CHECK;
+/* Takes `under` over when it returns OK. A client's handshake begins at once, on the pool: what is
+ * to be set on ssl was set before. */
+int tls_engine_start(struct tls_engine *engine, struct stream *under,
+                     const struct stream_events *events, void *owner, struct err *err) MUST_CHECK;
+/* For hooks->free. */
+void tls_engine_deinit(struct tls_engine *engine);
+/* Whether this stream is an engine's: the class is known by address. */
+bool tls_engine_is(const struct stream *stream);
+/* The part of tls_info that both directions know. */
+struct tls_info tls_engine_info(const struct tls_engine *engine);
+/* The peer's last alert ("handshake_failure"), NULL when its last record was none. */
+const char *tls_engine_alert_text(const struct tls_engine *engine);
+
+/* What both directions set: versions, groups, random numbers. ERR_INVALID when min is over max. */
+int tls_conf_common(mbedtls_ssl_config *conf, enum tls_version min, enum tls_version max,
+                    struct err *err) MUST_CHECK;
+
+/* Scratch that all engines of the loop thread share; freed by tls_library_deinit. */
+void tls_engine_scratch_free(void);
+
+/* A sentence part for an mbedtls code: "out of memory", "SSL - ...". */
+void tls_code_text(int code, char *out, size_t cap);
+
+#endif

@@ -1,0 +1,35 @@
+/*
+ * Who the peer must be, what its certificate says, and the sentences that come of it. Owned by a
+ * client session during its handshake; used on the pool thread, then on the loop. Internal.
+ */
+#ifndef TLS_VERIFY_H
+#define TLS_VERIFY_H
+
+#include <mbedtls/x509_crt.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/err.h"
+#include "base/slice.h"
+
+enum { TLS_NAME_MAX = 253, TLS_CERT_NAMES_MAX = 160 };
+
+struct tls_verify {
+    char name[TLS_NAME_MAX + 1]; /* as asked for, lower case, without a trailing dot */
+    uint8_t ip[16];              /* where name is a literal */
+    uint8_t ip_len;              /* 0, 4 or 16 */
+    /* out */
+    bool is_called; /* a certificate was looked at: this was a full handshake */
+    bool is_self_signed;
+    int64_t valid_from_s, valid_to_s;    /* of the leaf, seconds since 1970 */
+    char cert_names[TLS_CERT_NAMES_MAX]; /* what the leaf is for: "a.example, *.b.example" */
+};
+
+/* ERR_INVALID with a sentence when text is neither a host name nor an IP literal. */
+int tls_verify_init(struct tls_verify *verify, slice name, struct err *err) MUST_CHECK;
+/* For mbedtls_ssl_set_verify; only ever adds reasons to refuse. */
+int tls_verify_on_cert(void *verify, mbedtls_x509_crt *cert, int depth, uint32_t *flags);
+/* The sentence for the flags that the chain ended with. */
+void tls_verify_explain(const struct tls_verify *verify, uint32_t flags, struct err *err);
+
+#endif
