@@ -121,6 +121,7 @@ INTEGRATION_SUPPORT := $(wildcard tests/integration/support/*.c)
 # Any other executable file in the folder is a test too; what is not executable is a helper.
 INTEGRATION_SCRIPTS := $(sort $(shell find tests/integration -maxdepth 1 -type f -perm -u+x \
 	! -name '*.c' 2>/dev/null))
+CMOCKA_C := $(foreach r,$(ROOMS),$(UNIT_$(r))) $(UNIT_SUPPORT) $(INTEGRATION_C) $(INTEGRATION_SUPPORT)
 FUZZ_C := $(wildcard tests/fuzz/fuzz_*.c)
 E2E := $(wildcard tests/e2e/*.test.mjs tests/e2e/*.test.js)
 E2E_STAMP := $(if $(wildcard tests/e2e/package-lock.json),build/stamp/e2e)
@@ -188,13 +189,14 @@ define VARIANT_RULES
 $(call remember,flags-$(1),$(CC_$(1)) $(COMPILE_FLAGS) $(CFLAGS_$(1)) $(CPPFLAGS) $(CFLAGS))
 $(call remember,ldflags-$(1),$(LDFLAGS_$(1)) $(LDFLAGS))
 
-build/$(1)/%.o: %.c build/list/flags-$(1) $(DEPS)/versions
+build/$(1)/%.o: %.c build/list/flags-$(1) $(DEPS)/versions $(if $(filter fuzz,$(1)),| build/stamp/system-fuzz)
 	@$(if $(Q),echo "CC    $$<  ($(1))")
 	@mkdir -p $$(@D)
 	$(Q)$(CC_$(1)) $(COMPILE_FLAGS) $(CFLAGS_$(1)) $$(EXTRA) $$(DEPS_CFLAGS) $(CPPFLAGS) $(CFLAGS) \
 		-MMD -MP -c $$< -o $$@
 
-build/$(1)/tests/%.o: EXTRA := $(WARN_TESTS) -Itests
+build/$(1)/tests/%.o: EXTRA := $(WARN_TESTS) -Itests -Ibench
+build/$(1)/bench/%.o: EXTRA := -Ibench
 
 build/$(1)/lib%.a:
 	@mkdir -p $$(@D)
@@ -220,7 +222,7 @@ $(if $(INTEGRATION_C),$(INTEGRATION_C:%.c=build/$(1)/%): build/$(1)/%: build/$(1
 	$$(call link,$(1),cmd,-lcmocka))
 
 # A test needs cmocka's header.
-build/$(1)/tests/%.o: | build/stamp/system-test
+$(if $(CMOCKA_C),$(CMOCKA_C:%.c=build/$(1)/%.o): | build/stamp/system-test)
 endef
 
 # One archive a room; its tests see only what the room sees.

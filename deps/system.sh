@@ -174,6 +174,9 @@ main()
 {
     local group
     [ "${SYSTEM_DEPS:-}" != skip ] || return 0
+    # make asks for several groups at once; apt and the policies below are for one at a time.
+    exec 9<"$0"
+    flock 9
     log=$(mktemp)
     trap leave EXIT
     trap 'exit 130' INT TERM
