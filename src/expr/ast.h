@@ -1,0 +1,87 @@
+/*
+ * The compiled form of an expression: a tree of nodes in an arena, immutable after the parse.
+ * Every node is a function of the current value. What JMESPath writes as chains (a.b[0] | c) is
+ * one flat sequence, and || and && are flat lists, so that depth means real nesting: evaluation
+ * recurses at most twice EXPR_DEPTH_MAX levels.
+ */
+#ifndef EXPR_AST_H
+#define EXPR_AST_H
+
+#include <stdint.h>
+
+#include "expr/expr.h"
+
+enum expr_node_kind {
+    EXPR_NODE_CURRENT,
+    EXPR_NODE_ROOT,
+    EXPR_NODE_FIELD,   /* as.name */
+    EXPR_NODE_INDEX,   /* as.index */
+    EXPR_NODE_LITERAL, /* as.literal */
+    EXPR_NODE_SEQ,     /* as.kids: each gets the value of the one before */
+    EXPR_NODE_OR,      /* as.kids */
+    EXPR_NODE_AND,     /* as.kids */
+    EXPR_NODE_NOT,     /* as.kids: one */
+    EXPR_NODE_COMPARE, /* as.kids: two; op */
+    EXPR_NODE_LIST,    /* as.kids: [a, b] */
+    EXPR_NODE_HASH,    /* as.kids with key: {a: b} */
+    EXPR_NODE_CALL,    /* as.call */
+    EXPR_NODE_REF,     /* as.kids: one; &a, only as an argument */
+    /* Projections: rhs is applied to each item, nulls are dropped; rhs NULL is identity. */
+    EXPR_NODE_EACH,    /* [*] */
+    EXPR_NODE_VALUES,  /* .* */
+    EXPR_NODE_FLATTEN, /* [] */
+    EXPR_NODE_FILTER,  /* [?a], as.condition */
+    EXPR_NODE_SLICE,   /* [1:2], as.slice */
+};
+
+enum expr_compare { EXPR_EQ, EXPR_NE, EXPR_LT, EXPR_LE, EXPR_GT, EXPR_GE };
+
+struct expr_function;
+
+struct expr_kids {
+    struct expr_node *first, *last;
+};
+
+/* Python's slice; step is never 0. */
+struct expr_range {
+    int32_t start, stop, step;
+    bool has_start, has_stop;
+};
+
+struct expr_node {
+    uint8_t kind;           /* enum expr_node_kind */
+    uint8_t op;             /* enum expr_compare */
+    uint8_t depth;          /* nested nodes below and with this one; sequences do not count */
+    uint32_t count;         /* of kids or arguments */
+    uint32_t at;            /* offset in the source, for errors */
+    struct expr_node *next; /* sibling */
+    struct expr_node *rhs;  /* of a projection */
+    slice key;              /* as a child of a HASH */
+    union {
+        slice name;
+        int32_t index;
+        struct json literal;
+        struct expr_kids kids;
+        struct {
+            struct expr_kids args; /* at the place of kids */
+            const struct expr_function *function;
+        } call;
+        struct expr_node *condition;
+        struct expr_range range;
+    } as;
+};
+
+struct expr {
+    slice source; /* a copy in the arena */
+    const struct expr_node *top;
+    bool is_path; /* can only give sub-values of the input, literals and booleans */
+};
+
+/* The error code that goes with a category. */
+enum err_code expr_fault_code(enum expr_fault fault);
+
+/* Parses; NULL on failure, with *fault and *err. source must live with the arena. */
+const struct expr_node *expr_parse(struct arena *arena, slice source, enum expr_fault *fault,
+                                   struct err *err) MUST_CHECK;
+
+#endif

@@ -1,0 +1,169 @@
+/*
+ * The entry points: compile, evaluate, budgets. See expr/expr.h.
+ */
+#include "expr/expr.h"
+
+#include "expr/run.h"
+
+const char *expr_fault_name(enum expr_fault fault)
+{
+    switch (fault) {
+    case EXPR_FAULT_NONE:
+        return "none";
+    case EXPR_FAULT_SYNTAX:
+        return "syntax";
+    case EXPR_FAULT_TYPE:
+        return "invalid-type";
+    case EXPR_FAULT_ARITY:
+        return "invalid-arity";
+    case EXPR_FAULT_VALUE:
+        return "invalid-value";
+    case EXPR_FAULT_UNKNOWN_FUNCTION:
+        return "unknown-function";
+    case EXPR_FAULT_LIMIT:
+        return "limit";
+    case EXPR_FAULT_MEMORY:
+        return "memory";
+    }
+    return "none";
+}
+
+enum err_code expr_fault_code(enum expr_fault fault)
+{
+    switch (fault) {
+    case EXPR_FAULT_NONE:
+        return OK;
+    case EXPR_FAULT_SYNTAX:
+        return ERR_SYNTAX;
+    case EXPR_FAULT_TYPE:
+    case EXPR_FAULT_ARITY:
+    case EXPR_FAULT_VALUE:
+        return ERR_INVALID;
+    case EXPR_FAULT_UNKNOWN_FUNCTION:
+        return ERR_NOTFOUND;
+    case EXPR_FAULT_LIMIT:
+        return ERR_LIMIT;
+    case EXPR_FAULT_MEMORY:
+        return ERR_NOMEM;
+    }
+    return ERR_INVALID;
+}
+
+/* ---- compile ---- */
+
+/* What must hold before the lexer may look at it. */
+static enum expr_fault check_source(slice source, struct err *err)
+{
+    size_t bad_at = 0;
+    if (source.len > EXPR_SOURCE_MAX) {
+        err_set(err, ERR_LIMIT, "limit: an expression of %zu bytes, at most %d are allowed",
+                source.len, EXPR_SOURCE_MAX);
+        return EXPR_FAULT_LIMIT;
+    }
+    if (!slice_is_utf8(source, &bad_at)) {
+        err_set(err, ERR_SYNTAX, "syntax: the expression is no UTF-8 at offset %zu", bad_at);
+        return EXPR_FAULT_SYNTAX;
+    }
+    ptrdiff_t nul_at = slice_find_char(source, '\0');
+    if (nul_at >= 0) {
+        err_set(err, ERR_SYNTAX, "syntax: a NUL at offset %td of the expression", nul_at);
+        return EXPR_FAULT_SYNTAX;
+    }
+    return EXPR_FAULT_NONE;
+}
+
+static bool is_path_node(const struct expr_node *node)
+{
+    switch ((enum expr_node_kind)node->kind) {
+    case EXPR_NODE_CURRENT:
+    case EXPR_NODE_ROOT:
+    case EXPR_NODE_FIELD:
+    case EXPR_NODE_INDEX:
+    case EXPR_NODE_LITERAL:
+        return true;
+    case EXPR_NODE_SEQ:
+    case EXPR_NODE_OR:
+    case EXPR_NODE_AND:
+        break;
+    case EXPR_NODE_NOT:
+    case EXPR_NODE_COMPARE:
+        return true; /* a boolean, or null */
+    default:
+        return false;
+    }
+    for (const struct expr_node *kid = node->as.kids.first; kid; kid = kid->next)
+        if (!is_path_node(kid))
+            return false;
+    return true;
+}
+
+struct expr *expr_compile_fault(struct arena *arena, slice source, enum expr_fault *fault,
+                                struct err *err)
+{
+    enum expr_fault unused;
+    fault = fault ? fault : &unused;
+    *fault = check_source(source, err);
+    if (*fault != EXPR_FAULT_NONE)
+        return NULL;
+    struct expr *expr = ARENA_NEW(arena, struct expr);
+    slice copy = arena_dup(arena, source);
+    if (!expr || !copy.ptr) {
+        *fault = EXPR_FAULT_MEMORY;
+        err_set(err, ERR_NOMEM, "memory: no room to compile an expression");
+        return NULL;
+    }
+    expr->source = copy;
+    expr->top = expr_parse(arena, copy, fault, err);
+    if (!expr->top)
+        return NULL;
+    expr->is_path = is_path_node(expr->top);
+    return expr;
+}
+
+struct expr *expr_compile(struct arena *arena, slice source, struct err *err)
+{
+    return expr_compile_fault(arena, source, NULL, err);
+}
+
+slice expr_source(const struct expr *expr)
+{
+    return expr->source;
+}
+
+/* ---- evaluate ---- */
+
+void expr_budget_init(struct expr_budget *budget)
+{
+    *budget = (struct expr_budget){.visits_max = EXPR_VISITS_MAX, .bytes_max = EXPR_BYTES_MAX};
+}
+
+/* Charges the result: what it will be when it is written, however small it is in memory. */
+static int charge_result(struct expr_run *run, const struct json *result)
+{
+    struct expr_budget *budget = run->budget;
+    size_t bytes = budget->bytes_result;
+    int rc = expr_value_measure(run, result, false, budget->bytes_max, &bytes);
+    budget->bytes_result = bytes;
+    return rc;
+}
+
+int expr_eval(const struct expr *expr, const struct json *root, const struct json *current,
+              struct expr_budget *budget, struct arena *arena, struct json *result, struct err *err)
+{
+    ASSERT(expr && budget && arena && result);
+    struct expr_run run = {.source = expr->source,
+                           .root = root ? root : &json_null,
+                           .budget = budget,
+                           .arena = arena,
+                           .err = err};
+    budget->fault = EXPR_FAULT_NONE;
+    *result = json_null;
+    struct json value = json_null;
+    int rc = expr_run_node(&run, expr->top, current ? current : &json_null, &value);
+    if (rc == OK && !expr->is_path)
+        rc = charge_result(&run, &value);
+    if (rc == OK)
+        *result = value;
+    ASSERT((rc == OK) == (budget->fault == EXPR_FAULT_NONE));
+    return rc;
+}

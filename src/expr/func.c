@@ -1,0 +1,181 @@
+/*
+ * The function table, sorted by name, and the check of arguments. See expr/func.h.
+ */
+#include "expr/func.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#define NUM  EXPR_ARG_NUMBER
+#define STR  EXPR_ARG_STRING
+#define ARR  EXPR_ARG_ARRAY
+#define OBJ  EXPR_ARG_OBJECT
+#define ANY  EXPR_ARG_ANY
+#define NUMS EXPR_ARG_NUMBERS
+#define STRS EXPR_ARG_STRINGS
+#define REF  EXPR_ARG_REF
+#define MANY EXPR_ARGS_MAX
+
+/* The specification's (jmespath.org/specification.html, "Built-in Functions") and expr/expr.h's. */
+static const struct expr_function functions[] = {
+    {"abs", 1, 1, {NUM}, expr_fn_abs},
+    {"avg", 1, 1, {NUMS}, expr_fn_avg},
+    {"base64", 1, 1, {STR}, expr_fn_base64},
+    {"base64url", 1, 1, {STR}, expr_fn_base64url},
+    {"base64url_decode", 1, 1, {STR}, expr_fn_base64url_decode},
+    {"ceil", 1, 1, {NUM}, expr_fn_ceil},
+    {"contains", 2, 2, {ARR | STR, ANY}, expr_fn_contains},
+    {"ends_with", 2, 2, {STR, STR}, expr_fn_ends_with},
+    {"floor", 1, 1, {NUM}, expr_fn_floor},
+    {"format_time", 2, 3, {NUM | STR, STR, STR}, expr_fn_format_time},
+    {"join", 2, 2, {STR, STRS}, expr_fn_join},
+    {"keys", 1, 1, {OBJ}, expr_fn_keys},
+    {"length", 1, 1, {STR | ARR | OBJ}, expr_fn_length},
+    {"map", 2, 2, {REF, ARR}, expr_fn_map},
+    {"max", 1, 1, {NUMS | STRS}, expr_fn_max},
+    {"max_by", 2, 2, {ARR, REF}, expr_fn_max_by},
+    {"merge", 1, MANY, {OBJ, OBJ, OBJ}, expr_fn_merge},
+    {"mime_message", 1, 1, {OBJ}, expr_fn_mime_message},
+    {"min", 1, 1, {NUMS | STRS}, expr_fn_min},
+    {"min_by", 2, 2, {ARR, REF}, expr_fn_min_by},
+    {"not_null", 1, MANY, {ANY, ANY, ANY}, expr_fn_not_null},
+    {"reverse", 1, 1, {STR | ARR}, expr_fn_reverse},
+    {"sort", 1, 1, {NUMS | STRS}, expr_fn_sort},
+    {"sort_by", 2, 2, {ARR, REF}, expr_fn_sort_by},
+    {"starts_with", 2, 2, {STR, STR}, expr_fn_starts_with},
+    {"sum", 1, 1, {NUMS}, expr_fn_sum},
+    {"to_array", 1, 1, {ANY}, expr_fn_to_array},
+    {"to_number", 1, 1, {ANY}, expr_fn_to_number},
+    {"to_string", 1, 1, {ANY}, expr_fn_to_string},
+    {"truncate", 2, 3, {STR, NUM, STR}, expr_fn_truncate},
+    {"type", 1, 1, {ANY}, expr_fn_type},
+    {"uuid5", 2, 2, {STR, STR}, expr_fn_uuid5},
+    {"values", 1, 1, {OBJ}, expr_fn_values},
+};
+
+static int by_name(const void *key, const void *item)
+{
+    const struct expr_function *function = item;
+    return slice_cmp(*(const slice *)key, slice_cstr(function->name));
+}
+
+const struct expr_function *expr_function_find(slice name)
+{
+    return bsearch(&name, functions, ARRAY_LEN(functions), sizeof functions[0], by_name);
+}
+
+unsigned expr_function_arg(const struct expr_function *function, uint32_t i)
+{
+    ASSERT(i < function->args_max);
+    return function->types[i < EXPR_ARG_TYPES ? i : EXPR_ARG_TYPES - 1];
+}
+
+const struct expr_node *expr_function_ref(const struct expr_node *call, uint32_t i)
+{
+    const struct expr_node *arg = call->as.call.args.first;
+    while (i-- > 0)
+        arg = arg->next;
+    ASSERT(arg->kind == EXPR_NODE_REF);
+    return arg->as.kids.first;
+}
+
+static unsigned type_mask(const struct json *value)
+{
+    switch ((enum json_type)value->type) {
+    case JSON_NULL:
+        return EXPR_ARG_NULL;
+    case JSON_BOOL:
+        return EXPR_ARG_BOOL;
+    case JSON_STRING:
+        return EXPR_ARG_STRING;
+    case JSON_ARRAY:
+        return EXPR_ARG_ARRAY;
+    case JSON_OBJECT:
+        return EXPR_ARG_OBJECT;
+    default:
+        return EXPR_ARG_NUMBER;
+    }
+}
+
+/* In order of the bits. */
+static const char *const type_names[] = {
+    "null",  "boolean", "number",           "string",
+    "array", "object",  "array of numbers", "array of strings"};
+
+static int wrong_type(struct expr_run *run, const struct expr_node *call, uint32_t i,
+                      const char *got)
+{
+    const struct expr_function *function = call->as.call.function;
+    unsigned mask = expr_function_arg(function, i);
+    char wanted[96] = "";
+    size_t len = 0;
+    for (size_t bit = 0; bit < ARRAY_LEN(type_names); bit++) {
+        if (!(mask & 1u << bit))
+            continue;
+        slice or = len ? SLICE(" or ") : SLICE_NONE, name = slice_cstr(type_names[bit]);
+        ASSERT(len + or.len + name.len < sizeof wanted);
+        memcpy(wanted + len, or.ptr ? or.ptr : "", or.len);
+        memcpy(wanted + len + or.len, name.ptr, name.len + 1);
+        len += or.len + name.len;
+    }
+    return expr_run_fail(run, EXPR_FAULT_TYPE, call->at, "%s() wants %s as argument %u, got %s",
+                         function->name, wanted, i + 1, got);
+}
+
+/* Whether all items are of the type that the first one has, and mask allows it. */
+static int check_items(struct expr_run *run, const struct expr_node *call, uint32_t i,
+                       const struct json *array, unsigned mask)
+{
+    int rc = expr_run_visit(run, array->count / 8);
+    if (rc != OK || array->count == 0)
+        return rc;
+    unsigned first = type_mask(&array->as.items[0]);
+    unsigned wanted = 0;
+    if (mask & EXPR_ARG_NUMBERS)
+        wanted |= first & EXPR_ARG_NUMBER;
+    if (mask & EXPR_ARG_STRINGS)
+        wanted |= first & EXPR_ARG_STRING;
+    for (uint32_t k = 0; k < array->count; k++) {
+        if (type_mask(&array->as.items[k]) == wanted)
+            continue;
+        char got[64];
+        int len = snprintf(got, sizeof got, "an array with %s as item %u",
+                           expr_value_type(&array->as.items[k]), k);
+        ASSERT(len > 0 && (size_t)len < sizeof got);
+        return wrong_type(run, call, i, got);
+    }
+    return OK;
+}
+
+static int check_arg(struct expr_run *run, const struct expr_node *call, uint32_t i,
+                     const struct json *value)
+{
+    unsigned mask = expr_function_arg(call->as.call.function, i);
+    if (mask & type_mask(value))
+        return OK;
+    if (value->type == JSON_ARRAY && (mask & (EXPR_ARG_NUMBERS | EXPR_ARG_STRINGS)))
+        return check_items(run, call, i, value, mask);
+    return wrong_type(run, call, i, expr_value_type(value));
+}
+
+/* Away from the big switch: its arguments would make every frame of the evaluator large. */
+__attribute__((noinline)) int expr_function_call(struct expr_run *run, const struct expr_node *call,
+                                                 const struct json *current, struct json *out)
+{
+    ASSERT(call->count <= EXPR_ARGS_MAX);
+    struct json args[EXPR_ARGS_MAX];
+    uint32_t i = 0;
+    *out = json_null;
+    for (const struct expr_node *arg = call->as.call.args.first; arg; arg = arg->next, i++) {
+        args[i] = json_null;
+        if (arg->kind == EXPR_NODE_REF)
+            continue;
+        int rc = expr_run_node(run, arg, current, &args[i]);
+        if (rc == OK)
+            rc = check_arg(run, call, i, &args[i]);
+        if (rc != OK)
+            return rc;
+    }
+    ASSERT(i == call->count);
+    return call->as.call.function->fn(run, call, args, out);
+}

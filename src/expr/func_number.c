@@ -1,0 +1,124 @@
+/*
+ * Functions that calculate. Integers stay integers as long as they fit; a real result that is
+ * whole becomes an integer, so that ceil(1.2) is 2 and not 2.0 when it is written.
+ */
+#include "expr/func.h"
+
+#include <math.h>
+
+/* 2^53: up to here every whole double is exactly its integer. */
+static const double whole_max = 9007199254740992.0;
+
+static int put_real(struct expr_run *run, const struct expr_node *call, double value,
+                    struct json *out)
+{
+    if (!isfinite(value))
+        return expr_run_fail(run, EXPR_FAULT_VALUE, call->at,
+                             "the result of %s() is beyond the range of numbers",
+                             call->as.call.function->name);
+    bool is_whole = fabs(value) <= whole_max && value == floor(value);
+    *out = is_whole ? json_i64((int64_t)value) : json_real(value);
+    return OK;
+}
+
+EXPR_FUNCTION(abs)
+{
+    const struct json *number = &args[0];
+    *out = *number;
+    if (number->type == JSON_INT && number->as.i64 < 0) {
+        *out = json_u64(0 - (uint64_t)number->as.i64);
+    } else if (number->type == JSON_REAL) {
+        return put_real(run, call, fabs(number->as.real), out);
+    } else if (number->type == JSON_BIGNUM && number->as.text[0] == '-') {
+        out->as.text++;
+        out->count--;
+    }
+    return OK;
+}
+
+EXPR_FUNCTION(ceil)
+{
+    *out = args[0]; /* integers, and what is past double's range, are whole */
+    return args[0].type == JSON_REAL ? put_real(run, call, ceil(args[0].as.real), out) : OK;
+}
+
+EXPR_FUNCTION(floor)
+{
+    *out = args[0];
+    return args[0].type == JSON_REAL ? put_real(run, call, floor(args[0].as.real), out) : OK;
+}
+
+/* true and *total when all are integers and their sum fits int64. */
+static bool sum_whole(const struct json *numbers, int64_t *total)
+{
+    *total = 0;
+    for (uint32_t i = 0; i < numbers->count; i++) {
+        const struct json *number = &numbers->as.items[i];
+        if (number->type != JSON_INT || __builtin_add_overflow(*total, number->as.i64, total))
+            return false;
+    }
+    return true;
+}
+
+/* Compensated (Neumaier), so that [1e100, 1, -1e100] loses nothing. */
+static double sum_real(const struct json *numbers)
+{
+    double sum = 0, lost = 0;
+    for (uint32_t i = 0; i < numbers->count; i++) {
+        double value = json_to_double(&numbers->as.items[i]), next = sum + value;
+        lost += fabs(sum) >= fabs(value) ? (sum - next) + value : (value - next) + sum;
+        sum = next;
+    }
+    return sum + lost;
+}
+
+EXPR_FUNCTION(sum)
+{
+    int64_t total = 0;
+    int rc = expr_run_visit(run, args[0].count);
+    if (rc != OK)
+        return rc;
+    if (!sum_whole(&args[0], &total))
+        return put_real(run, call, sum_real(&args[0]), out);
+    *out = json_i64(total);
+    return OK;
+}
+
+EXPR_FUNCTION(avg)
+{
+    int64_t total = 0;
+    int rc = expr_run_visit(run, args[0].count);
+    if (rc != OK || args[0].count == 0)
+        return rc;
+    if (sum_whole(&args[0], &total) && total % args[0].count == 0) {
+        *out = json_i64(total / args[0].count);
+        return OK;
+    }
+    return put_real(run, call, sum_real(&args[0]) / args[0].count, out);
+}
+
+/* RFC 8259 6: nothing but a number, no space around it. */
+static bool looks_like_number(slice text)
+{
+    if (text.len == 0 || text.len > EXPR_SOURCE_MAX)
+        return false;
+    for (size_t i = 0; i < text.len; i++)
+        if (!memchr("0123456789+-.eE", text.ptr[i], 15))
+            return false;
+    return true;
+}
+
+EXPR_FUNCTION(to_number)
+{
+    (void)call;
+    if (json_is_number(&args[0]))
+        *out = args[0];
+    int rc = expr_run_scan(run, args[0].type == JSON_STRING ? args[0].count : 0);
+    if (rc != OK || args[0].type != JSON_STRING || !looks_like_number(json_str(&args[0])))
+        return rc;
+    const struct json *number =
+        json_parse(run->arena, json_str(&args[0]), &json_limits_request, NULL);
+    if (number)
+        *out = *number;
+    return number || !run->arena->is_exhausted ? OK : expr_run_nomem(run);
+}

@@ -1,0 +1,114 @@
+/*
+ * Functions over strings.
+ */
+#include "expr/func.h"
+
+EXPR_FUNCTION(starts_with)
+{
+    (void)call;
+    *out = json_bool(slice_starts_with(json_str(&args[0]), json_str(&args[1])));
+    return expr_run_scan(run, args[1].count);
+}
+
+EXPR_FUNCTION(ends_with)
+{
+    (void)call;
+    *out = json_bool(slice_ends_with(json_str(&args[0]), json_str(&args[1])));
+    return expr_run_scan(run, args[1].count);
+}
+
+EXPR_FUNCTION(join)
+{
+    (void)call;
+    slice glue = json_str(&args[0]);
+    const struct json *parts = &args[1];
+    size_t len = parts->count ? glue.len * (parts->count - 1) : 0;
+    int rc = expr_run_visit(run, parts->count);
+    for (uint32_t i = 0; rc == OK && i < parts->count; i++)
+        len += parts->as.items[i].count;
+    char *to = NULL;
+    if (rc == OK)
+        rc = expr_run_text(run, len, &to);
+    if (rc != OK)
+        return rc;
+    *out = expr_string(to, len);
+    for (uint32_t i = 0; i < parts->count; i++) {
+        slice part = json_str(&parts->as.items[i]);
+        if (i > 0 && glue.len)
+            to = mempcpy(to, glue.ptr, glue.len);
+        if (part.len)
+            to = mempcpy(to, part.ptr, part.len);
+    }
+    ASSERT(to == out->as.text + len);
+    return OK;
+}
+
+EXPR_FUNCTION(to_string)
+{
+    (void)call;
+    *out = args[0];
+    if (args[0].type == JSON_STRING)
+        return OK;
+    slice text = SLICE_NONE;
+    int rc = expr_value_text(run, &args[0], &text);
+    if (rc == OK)
+        *out = expr_string(text.ptr, text.len);
+    return rc;
+}
+
+EXPR_FUNCTION(type)
+{
+    (void)run;
+    (void)call;
+    *out = json_string(slice_cstr(expr_value_type(&args[0])));
+    return OK;
+}
+
+/* How many bytes the first `points` code points of text have; *points gets how many there are. */
+static size_t first_points(slice text, int64_t *points)
+{
+    int64_t found = 0;
+    for (size_t i = 0; i < text.len; i++) {
+        if (((unsigned char)text.ptr[i] & 0xC0) == 0x80)
+            continue;
+        if (found == *points)
+            return i;
+        found++;
+    }
+    *points = found;
+    return text.len;
+}
+
+EXPR_FUNCTION(truncate)
+{
+    int64_t max = 0;
+    slice text = json_str(&args[0]);
+    slice suffix = call->count > 2 ? json_str(&args[2]) : SLICE("\xE2\x80\xA6");
+    if (!json_to_i64(&args[1], &max) || max < 0)
+        return expr_run_fail(run, EXPR_FAULT_VALUE, call->at,
+                             "truncate() wants a whole number that is not negative");
+    int rc = expr_run_scan(run, text.len + suffix.len);
+    if (rc != OK)
+        return rc;
+    *out = args[0];
+    int64_t kept = max;
+    if (first_points(text, &kept) == text.len)
+        return OK;
+    int64_t suffix_points = INT64_MAX;
+    first_points(suffix, &suffix_points);
+    if (suffix_points > max) {
+        suffix = SLICE_NONE; /* no room for it: what fits of the text is worth more */
+        suffix_points = 0;
+    }
+    kept = max - suffix_points;
+    size_t len = first_points(text, &kept);
+    char *to = NULL;
+    rc = expr_run_text(run, len + suffix.len, &to);
+    if (rc != OK)
+        return rc;
+    memcpy(to, text.ptr, len);
+    if (suffix.len)
+        memcpy(to + len, suffix.ptr, suffix.len);
+    *out = expr_string(to, len + suffix.len);
+    return OK;
+}

@@ -1,0 +1,153 @@
+/*
+ * Lexer of expressions: one pass, no state but the offset. See expr/lex.h.
+ */
+#include "expr/lex.h"
+
+static bool is_name_start(char c)
+{
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
+}
+
+static bool is_digit(char c)
+{
+    return c >= '0' && c <= '9';
+}
+
+/* The byte at offset i, NUL behind the end: a NUL in the source is in no token anyway, but inside
+ * quotes the length decides. */
+static char peek(const struct expr_lexer *lexer, size_t i)
+{
+    return i < lexer->source.len ? lexer->source.ptr[i] : '\0';
+}
+
+static struct expr_token token(struct expr_lexer *lexer, enum expr_token_kind kind, size_t len)
+{
+    ASSERT(len <= lexer->source.len - lexer->at);
+    struct expr_token tok = {kind, lexer->at, {lexer->source.ptr + lexer->at, len}, NULL};
+    lexer->at += len;
+    return tok;
+}
+
+static struct expr_token bad(struct expr_lexer *lexer, const char *fault)
+{
+    struct expr_token tok = {EXPR_TOKEN_BAD, lexer->at, SLICE_NONE, fault};
+    tok.text = slice_first(slice_from(lexer->source, lexer->at), 1);
+    return tok;
+}
+
+/* From an opening quote to the closing one; a backslash takes the byte behind it along. */
+static struct expr_token quoted(struct expr_lexer *lexer, enum expr_token_kind kind,
+                                const char *fault)
+{
+    char quote = lexer->source.ptr[lexer->at];
+    size_t i = lexer->at + 1;
+    while (i < lexer->source.len && lexer->source.ptr[i] != quote)
+        i += lexer->source.ptr[i] == '\\' ? 2 : 1;
+    if (i >= lexer->source.len)
+        return bad(lexer, fault);
+    return token(lexer, kind, i + 1 - lexer->at);
+}
+
+static struct expr_token name_or_number(struct expr_lexer *lexer)
+{
+    size_t i = lexer->at + 1;
+    if (is_name_start(lexer->source.ptr[lexer->at])) {
+        while (is_name_start(peek(lexer, i)) || is_digit(peek(lexer, i)))
+            i++;
+        return token(lexer, EXPR_TOKEN_NAME, i - lexer->at);
+    }
+    if (lexer->source.ptr[lexer->at] == '-' && !is_digit(peek(lexer, i)))
+        return bad(lexer, "a '-' without a digit behind it");
+    while (is_digit(peek(lexer, i)))
+        i++;
+    return token(lexer, EXPR_TOKEN_NUMBER, i - lexer->at);
+}
+
+/* One or two bytes: `two` when the second byte is `second`. */
+static struct expr_token pair(struct expr_lexer *lexer, char second, enum expr_token_kind two,
+                              enum expr_token_kind one)
+{
+    bool is_two = peek(lexer, lexer->at + 1) == second;
+    return token(lexer, is_two ? two : one, is_two ? 2 : 1);
+}
+
+static struct expr_token bracket(struct expr_lexer *lexer)
+{
+    if (peek(lexer, lexer->at + 1) == '?')
+        return token(lexer, EXPR_TOKEN_FILTER, 2);
+    return pair(lexer, ']', EXPR_TOKEN_FLATTEN, EXPR_TOKEN_LBRACKET);
+}
+
+static enum expr_token_kind single_kind(char c)
+{
+    switch (c) {
+    case '.':
+        return EXPR_TOKEN_DOT;
+    case '*':
+        return EXPR_TOKEN_STAR;
+    case ']':
+        return EXPR_TOKEN_RBRACKET;
+    case '{':
+        return EXPR_TOKEN_LBRACE;
+    case '}':
+        return EXPR_TOKEN_RBRACE;
+    case '(':
+        return EXPR_TOKEN_LPAREN;
+    case ')':
+        return EXPR_TOKEN_RPAREN;
+    case ',':
+        return EXPR_TOKEN_COMMA;
+    case ':':
+        return EXPR_TOKEN_COLON;
+    case '@':
+        return EXPR_TOKEN_CURRENT;
+    case '$':
+        return EXPR_TOKEN_ROOT;
+    default:
+        return EXPR_TOKEN_BAD;
+    }
+}
+
+struct expr_token expr_lex_next(struct expr_lexer *lexer)
+{
+    ASSERT(lexer->at <= lexer->source.len);
+    slice src = lexer->source;
+    while (lexer->at < src.len && (src.ptr[lexer->at] == ' ' || src.ptr[lexer->at] == '\t' ||
+                                   src.ptr[lexer->at] == '\n' || src.ptr[lexer->at] == '\r'))
+        lexer->at++;
+    if (lexer->at == src.len)
+        return token(lexer, EXPR_TOKEN_END, 0);
+    char c = src.ptr[lexer->at];
+    if (is_name_start(c) || is_digit(c) || c == '-')
+        return name_or_number(lexer);
+    switch (c) {
+    case '[':
+        return bracket(lexer);
+    case '|':
+        return pair(lexer, '|', EXPR_TOKEN_OR, EXPR_TOKEN_PIPE);
+    case '&':
+        return pair(lexer, '&', EXPR_TOKEN_AND, EXPR_TOKEN_REF);
+    case '!':
+        return pair(lexer, '=', EXPR_TOKEN_NE, EXPR_TOKEN_NOT);
+    case '<':
+        return pair(lexer, '=', EXPR_TOKEN_LE, EXPR_TOKEN_LT);
+    case '>':
+        return pair(lexer, '=', EXPR_TOKEN_GE, EXPR_TOKEN_GT);
+    case '=':
+        if (peek(lexer, lexer->at + 1) != '=')
+            return bad(lexer, "a single '=', comparison is '=='");
+        return token(lexer, EXPR_TOKEN_EQ, 2);
+    case '"':
+        return quoted(lexer, EXPR_TOKEN_QUOTED, "a '\"' that is never closed");
+    case '\'':
+        return quoted(lexer, EXPR_TOKEN_RAW, "a \"'\" that is never closed");
+    case '`':
+        return quoted(lexer, EXPR_TOKEN_LITERAL, "a '`' that is never closed");
+    default:
+        break;
+    }
+    enum expr_token_kind kind = single_kind(c);
+    if (kind == EXPR_TOKEN_BAD)
+        return bad(lexer, "a character that begins no token");
+    return token(lexer, kind, 1);
+}

@@ -1,0 +1,113 @@
+/*
+ * Quoted tokens of expressions; see expr/literal.h. Runs at compile time only.
+ */
+#include "expr/literal.h"
+
+#include "expr/expr.h"
+
+static const struct json_limits literal_limits = {EXPR_DEPTH_MAX, true};
+
+static slice unquote(slice token)
+{
+    ASSERT(token.len >= 2);
+    return slice_of(token.ptr + 1, token.len - 2);
+}
+
+/* Without the backslash before each `quote`; escapes pair up from the left, as the lexer reads
+ * them. Borrows when there is nothing to take out. */
+static int unescape(struct arena *arena, slice text, char quote, slice *out)
+{
+    *out = text;
+    if (slice_find_char(text, quote) < 0)
+        return OK;
+    char *to = arena_alloc_text(arena, text.len);
+    if (!to)
+        return ERR_NOMEM;
+    size_t len = 0;
+    for (size_t i = 0; i < text.len; i++) {
+        if (text.ptr[i] == '\\' && i + 1 < text.len) {
+            i++;
+            if (text.ptr[i] != quote)
+                to[len++] = '\\';
+        }
+        to[len++] = text.ptr[i];
+    }
+    ASSERT(len <= text.len);
+    *out = slice_of(to, len);
+    return OK;
+}
+
+/* Parses text as JSON; ERR_NOMEM is told from ERR_SYNTAX. */
+static int parse(struct arena *arena, slice text, struct json *value)
+{
+    struct err err = {OK, ""};
+    const struct json *parsed = json_parse(arena, text, &literal_limits, &err);
+    if (!parsed)
+        return err.code == ERR_NOMEM ? ERR_NOMEM : ERR_SYNTAX;
+    *value = *parsed;
+    return OK;
+}
+
+static bool is_plain(slice text)
+{
+    for (size_t i = 0; i < text.len; i++)
+        if (text.ptr[i] == '\\' || (unsigned char)text.ptr[i] < 0x20)
+            return false;
+    return true;
+}
+
+int expr_literal_name(struct arena *arena, slice token, slice *name, const char **why)
+{
+    slice text = unquote(token);
+    *name = text;
+    if (is_plain(text))
+        return OK;
+    struct json value = json_null;
+    int rc = parse(arena, token, &value);
+    *why = "a quoted name must be a JSON string";
+    ASSERT(rc != OK || value.type == JSON_STRING);
+    *name = json_str(&value);
+    return rc;
+}
+
+int expr_literal_raw(struct arena *arena, slice token, slice *text, const char **why)
+{
+    *why = "out of memory";
+    return unescape(arena, unquote(token), '\'', text);
+}
+
+static slice trim(slice text)
+{
+    while (text.len > 0 && strchr(" \t\r\n", text.ptr[0]) && text.ptr[0])
+        text = slice_from(text, 1);
+    while (text.len > 0 && strchr(" \t\r\n", text.ptr[text.len - 1]) && text.ptr[text.len - 1])
+        text.len--;
+    return text;
+}
+
+/* The deprecated form: the text as if it stood in quotes. */
+static int parse_legacy(struct arena *arena, slice text, struct json *value)
+{
+    if (text.len == 0 || strchr("\"[{", text.ptr[0]))
+        return ERR_SYNTAX;
+    slice in_quotes = arena_printf(arena, "\"%.*s\"", SLICE_ARG(text));
+    if (!in_quotes.ptr)
+        return ERR_NOMEM;
+    return parse(arena, in_quotes, value);
+}
+
+int expr_literal_json(struct arena *arena, slice token, struct json *value, const char **why)
+{
+    *why = "a literal in backticks must be JSON";
+    slice text = SLICE_NONE;
+    int rc = unescape(arena, unquote(token), '`', &text);
+    if (rc != OK)
+        return rc;
+    text = trim(text);
+    if (text.len == 0) {
+        *why = "an empty literal";
+        return ERR_SYNTAX;
+    }
+    rc = parse(arena, text, value);
+    return rc == ERR_SYNTAX ? parse_legacy(arena, text, value) : rc;
+}

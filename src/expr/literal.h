@@ -1,0 +1,22 @@
+/*
+ * Decoding of the quoted tokens: "names", 'raw strings' and `literals`.
+ */
+#ifndef EXPR_LITERAL_H
+#define EXPR_LITERAL_H
+
+#include "base/arena.h"
+#include "json/json.h"
+
+/* token includes the quotes. Without escapes the result borrows from the token. All answer
+ * ERR_SYNTAX or ERR_NOMEM; *why (a static phrase) says what is wrong. */
+
+/* A JSON string. */
+int expr_literal_name(struct arena *arena, slice token, slice *name, const char **why) MUST_CHECK;
+/* \' is a quote, every other backslash stands for itself. */
+int expr_literal_raw(struct arena *arena, slice token, slice *text, const char **why) MUST_CHECK;
+/* JSON in backticks, \` is a backtick. Legacy: what is no JSON and begins with none of " [ { is
+ * a string without its quotes (JEP 12's deprecated form). */
+int expr_literal_json(struct arena *arena, slice token, struct json *value,
+                      const char **why) MUST_CHECK;
+
+#endif

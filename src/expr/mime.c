@@ -1,0 +1,274 @@
+/*
+ * mime_message(): the shape of a message and its attachments. See expr/mime.h.
+ */
+#include "expr/mime.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+
+#include "base/clock.h"
+#include "base/map.h"
+#include "expr/func.h"
+#include "expr/time_text.h"
+
+void mime_fail(struct mime *mime, const char *fmt, ...)
+{
+    if (mime->status != OK)
+        return;
+    char what[200];
+    va_list args;
+    va_start(args, fmt);
+    vsnprintf(what, sizeof what, fmt, args);
+    va_end(args);
+    mime->status = expr_run_fail(mime->run, EXPR_FAULT_VALUE, mime->at, "mime_message(): %s", what);
+}
+
+void mime_add(struct mime *mime, slice bytes)
+{
+    if (mime->status != OK)
+        return;
+    expr_text_add(&mime->text, bytes);
+    mime->status = mime->text.status;
+}
+
+/* ---- attachments ---- */
+
+static bool is_token_char(char c)
+{
+    return c > ' ' && c < 0x7f && !strchr("()<>@,;:\\\"/[]?=", c);
+}
+
+/* type "/" subtype, then nothing or parameters of printable ASCII (RFC 2045 5.1). */
+static bool is_media_type(slice text)
+{
+    size_t i = 0, slashes = 0, part = 0;
+    for (; i < text.len && text.ptr[i] != ';'; i++) {
+        bool is_slash = text.ptr[i] == '/';
+        if (is_slash ? part == 0 || slashes++ > 0 : !is_token_char(text.ptr[i]))
+            return false;
+        part = is_slash ? 0 : part + 1;
+    }
+    if (slashes != 1 || part == 0)
+        return false;
+    for (; i < text.len; i++)
+        if (text.ptr[i] < ' ' || text.ptr[i] > '~')
+            return false;
+    return true;
+}
+
+static void put_media_type(struct mime *mime, const struct json *value)
+{
+    slice type = SLICE("application/octet-stream");
+    if (value && value->type != JSON_NULL) {
+        if (!mime_check_text(mime, "an attachment's content_type", value))
+            return;
+        type = slice_trim(json_str(value));
+        if (type.len > MIME_MEDIA_TYPE_MAX || !is_media_type(type))
+            mime_fail(mime, "an attachment's content_type must be like application/pdf");
+        if (slice_eq_nocase(slice_first(type, 10), SLICE("multipart/")) ||
+            slice_eq_nocase(slice_first(type, 8), SLICE("message/")))
+            mime_fail(mime, "an attachment cannot be of type multipart/* or message/*");
+    }
+    MIME_LIT(mime, "Content-Type: ");
+    mime_add(mime, type);
+    MIME_LIT(mime, "\r\n");
+}
+
+/* filename="...", for printable ASCII. */
+static void put_plain_name(struct mime *mime, slice name)
+{
+    MIME_LIT(mime, ";\r\n filename=\"");
+    for (size_t i = 0; i < name.len; i++) {
+        if (name.ptr[i] == '"' || name.ptr[i] == '\\')
+            MIME_LIT(mime, "\\");
+        mime_add(mime, slice_of(name.ptr + i, 1));
+    }
+    MIME_LIT(mime, "\"");
+}
+
+/* filename*0*=UTF-8''...; filename*1*=... (RFC 2231 3 and 4): any text of any length. */
+static void put_extended_name(struct mime *mime, slice name)
+{
+    enum { ROOM = 50 };
+    size_t used = ROOM + 1; /* of the line; over the room: a new one is due */
+    for (size_t i = 0, segment = 0; i < name.len; i++) {
+        unsigned char c = (unsigned char)name.ptr[i];
+        bool is_plain = c < 0x80 && is_token_char((char)c) && c != '*' && c != '\'' && c != '%';
+        if (used + 3 > ROOM) {
+            expr_text_printf(&mime->text, ";\r\n filename*%zu*=%s", segment,
+                             segment == 0 ? "UTF-8''" : "");
+            segment++;
+            used = 0;
+        }
+        expr_text_printf(&mime->text, is_plain ? "%c" : "%%%02X", c);
+        used += is_plain ? 1 : 3;
+    }
+    if (mime->status == OK)
+        mime->status = mime->text.status;
+}
+
+static void put_disposition(struct mime *mime, const struct json *value)
+{
+    MIME_LIT(mime, "Content-Disposition: attachment");
+    if (value && value->type != JSON_NULL && mime_check_text(mime, "an attachment's name", value)) {
+        slice name = json_str(value);
+        bool is_ascii = true;
+        for (size_t i = 0; i < name.len; i++)
+            is_ascii = is_ascii && name.ptr[i] >= ' ' && name.ptr[i] <= '~';
+        if (name.len > MIME_NAME_MAX)
+            mime_fail(mime, "an attachment's name is over %d bytes long", MIME_NAME_MAX);
+        else if (is_ascii && name.len <= 60 && name.len > 0)
+            put_plain_name(mime, name);
+        else
+            put_extended_name(mime, name);
+    }
+    MIME_LIT(mime, "\r\n");
+}
+
+static void put_attachment(struct mime *mime, const struct json *attachment)
+{
+    const struct json *data = JSON_GET(attachment, "data");
+    if (!json_is(attachment, JSON_OBJECT) || !json_is(data, JSON_STRING)) {
+        mime_fail(mime, "an attachment must be an object with a string data in base64");
+        return;
+    }
+    put_media_type(mime, JSON_GET(attachment, "content_type"));
+    put_disposition(mime, JSON_GET(attachment, "name"));
+    MIME_LIT(mime, "Content-Transfer-Encoding: base64\r\n\r\n");
+    mime_put_base64(mime, "an attachment's data", json_str(data));
+}
+
+/* ---- multipart ---- */
+
+struct boundary {
+    char text[48];
+    size_t len;
+};
+
+static struct boundary boundary_of(const char *kind, slice seed)
+{
+    struct boundary b;
+    int len = snprintf(b.text, sizeof b.text, "=_sluice_%s_%016llx", kind,
+                       (unsigned long long)hash_stable(seed.ptr, seed.len));
+    ASSERT(len > 0 && (size_t)len < sizeof b.text);
+    b.len = (size_t)len;
+    return b;
+}
+
+static void open_multipart(struct mime *mime, const char *kind, const struct boundary *b)
+{
+    MIME_LIT(mime, "Content-Type: multipart/");
+    mime_add(mime, slice_cstr(kind));
+    MIME_LIT(mime, ";\r\n boundary=\"");
+    mime_add(mime, slice_of(b->text, b->len));
+    MIME_LIT(mime, "\"\r\n");
+}
+
+/* The line between parts; the CRLF before it belongs to it (RFC 2046 5.1.1). */
+static void put_boundary(struct mime *mime, const struct boundary *b, bool is_last)
+{
+    MIME_LIT(mime, "\r\n--");
+    mime_add(mime, slice_of(b->text, b->len));
+    mime_add(mime, is_last ? SLICE("--") : SLICE("\r\n"));
+}
+
+/* Plain text, HTML, or both: headers of the part, then the body. */
+static void put_content(struct mime *mime, const struct json *body, const struct json *html)
+{
+    if (body && html) {
+        struct boundary b = boundary_of("alt", json_str(body));
+        open_multipart(mime, "alternative", &b);
+        put_boundary(mime, &b, false);
+        mime_put_text(mime, "plain", json_str(body));
+        put_boundary(mime, &b, false);
+        mime_put_text(mime, "html", json_str(html));
+        put_boundary(mime, &b, true);
+    } else if (html) {
+        mime_put_text(mime, "html", json_str(html));
+    } else {
+        mime_put_text(mime, "plain", body ? json_str(body) : SLICE(""));
+    }
+}
+
+static void put_mixed(struct mime *mime, const struct json *body, const struct json *html,
+                      const struct json *attachments)
+{
+    struct boundary b = boundary_of("mixed", json_str(body ? body : html));
+    open_multipart(mime, "mixed", &b);
+    put_boundary(mime, &b, false);
+    put_content(mime, body, html);
+    for (uint32_t i = 0; i < attachments->count && mime->status == OK; i++) {
+        put_boundary(mime, &b, false);
+        put_attachment(mime, &attachments->as.items[i]);
+    }
+    put_boundary(mime, &b, true);
+}
+
+/* ---- the message ---- */
+
+/* NULL when it is absent or null; the error is set when it is of another type. */
+static const struct json *member(struct mime *mime, const struct json *message, const char *name,
+                                 enum json_type type)
+{
+    const struct json *value = json_get(message, slice_cstr(name));
+    if (!value || value->type == JSON_NULL)
+        return NULL;
+    if (value->type != type) {
+        mime_fail(mime, "%s must be %s, not %s", name, type == JSON_ARRAY ? "an array" : "a string",
+                  expr_value_type(value));
+        return NULL;
+    }
+    return value;
+}
+
+static void put_date(struct mime *mime, const struct json *value)
+{
+    int64_t wall_us = 0;
+    char bad = '\0';
+    if (!value || mime->status != OK)
+        return;
+    if (!time_parse(json_str(value), &wall_us)) {
+        mime_fail(mime, "date must be an RFC 3339 time");
+        return;
+    }
+    MIME_LIT(mime, "Date: ");
+    int rc = expr_time_put(&mime->text, wall_us, SLICE("mail"), &bad);
+    ASSERT(rc == OK);
+    MIME_LIT(mime, "\r\n");
+}
+
+static void put_headers(struct mime *mime, const struct json *message)
+{
+    static const struct {
+        const char *name, *field;
+    } addresses[] = {
+        {"from", "From"}, {"to", "To"}, {"cc", "Cc"}, {"bcc", "Bcc"}, {"reply_to", "Reply-To"}};
+    put_date(mime, member(mime, message, "date", JSON_STRING));
+    for (size_t i = 0; i < ARRAY_LEN(addresses); i++)
+        mime_put_addresses(mime, addresses[i].field, addresses[i].name,
+                           json_get(message, slice_cstr(addresses[i].name)));
+    mime_put_ids(mime, "Message-ID", "message_id", JSON_GET(message, "message_id"));
+    mime_put_ids(mime, "In-Reply-To", "in_reply_to", JSON_GET(message, "in_reply_to"));
+    mime_put_ids(mime, "References", "references", JSON_GET(message, "references"));
+    mime_put_subject(mime, JSON_GET(message, "subject"));
+    MIME_LIT(mime, "MIME-Version: 1.0\r\n");
+}
+
+EXPR_FUNCTION(mime_message)
+{
+    const struct json *message = &args[0];
+    struct mime mime = {.run = run, .at = call->at};
+    expr_text_init(&mime.text, run);
+    put_headers(&mime, message);
+    const struct json *body = member(&mime, message, "body", JSON_STRING);
+    const struct json *html = member(&mime, message, "html", JSON_STRING);
+    const struct json *attachments = member(&mime, message, "attachments", JSON_ARRAY);
+    if (!body)
+        body = member(&mime, message, "text", JSON_STRING);
+    if (attachments && attachments->count > 0)
+        put_mixed(&mime, body, html, attachments);
+    else
+        put_content(&mime, body, html);
+    MIME_LIT(&mime, "\r\n");
+    return mime.status == OK ? expr_text_done(&mime.text, out) : mime.status;
+}

@@ -1,0 +1,147 @@
+/*
+ * Bodies: quoted-printable and base64 (RFC 2045 6.7, 6.8), written as they are read, with CRLF line
+ * ends and at most 76 columns.
+ */
+#include "base/encode.h"
+#include "expr/mime.h"
+
+/* Length of the line end at text[i], 0 when there is none: CRLF, a lone LF or a lone CR. */
+static size_t line_end(slice text, size_t i)
+{
+    if (text.ptr[i] == '\n')
+        return 1;
+    if (text.ptr[i] != '\r')
+        return 0;
+    return i + 1 < text.len && text.ptr[i + 1] == '\n' ? 2 : 1;
+}
+
+static bool is_literal(unsigned char c)
+{
+    return (c >= ' ' && c <= '~' && c != '=') || c == '\t';
+}
+
+/* ---- quoted-printable ---- */
+
+static void put_quoted_printable(struct mime *mime, slice text)
+{
+    static const char hex[] = "0123456789ABCDEF";
+    size_t column = 0;
+    for (size_t i = 0, end; i < text.len && mime->status == OK; i++) {
+        unsigned char c = (unsigned char)text.ptr[i];
+        if ((end = line_end(text, i)) > 0) {
+            MIME_LIT(mime, "\r\n");
+            column = 0;
+            i += end - 1;
+            continue;
+        }
+        /* White space at the end of a line would be lost on the way. */
+        bool is_last = i + 1 == text.len || line_end(text, i + 1) > 0;
+        bool is_plain = is_literal(c) && !(is_last && (c == ' ' || c == '\t'));
+        size_t len = is_plain ? 1 : 3;
+        if (column + len >= MIME_COLUMNS_MAX) {
+            MIME_LIT(mime, "=\r\n");
+            column = 0;
+        }
+        char code[3] = {is_plain ? (char)c : '=', hex[c >> 4], hex[c & 15]};
+        mime_add(mime, slice_of(code, len));
+        column += len;
+    }
+}
+
+/* ---- base64 ---- */
+
+static void put_base64_line(struct mime *mime, slice bytes, bool is_first)
+{
+    char digits[80];
+    struct buf buf = {.ptr = digits, .cap = sizeof digits, .bytes_max = sizeof digits};
+    encode_base64(&buf, bytes);
+    ASSERT(buf_is_ok(&buf) && buf.len <= MIME_COLUMNS_MAX);
+    if (!is_first)
+        MIME_LIT(mime, "\r\n");
+    mime_add(mime, buf_slice(&buf));
+}
+
+static void put_text_base64(struct mime *mime, slice text)
+{
+    enum { LINE = MIME_COLUMNS_MAX / 4 * 3 };
+    char line[LINE];
+    size_t len = 0;
+    bool is_first = true;
+    for (size_t i = 0; i < text.len && mime->status == OK; i++) {
+        size_t end = line_end(text, i);
+        const char *from = end ? "\r\n" : text.ptr + i;
+        for (size_t k = 0; k < (end ? 2 : 1); k++) {
+            line[len++] = from[k];
+            if (len < LINE)
+                continue;
+            put_base64_line(mime, slice_of(line, len), is_first);
+            is_first = false;
+            len = 0;
+        }
+        i += end ? end - 1 : 0;
+    }
+    if (len > 0)
+        put_base64_line(mime, slice_of(line, len), is_first);
+}
+
+/* The digit in the standard alphabet, 0 when it is none. */
+static char base64_digit(char c)
+{
+    if ((c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '+' ||
+        c == '/')
+        return c;
+    return c == '-' ? '+' : c == '_' ? '/' : '\0';
+}
+
+void mime_put_base64(struct mime *mime, const char *what, slice base64)
+{
+    size_t digits = 0, padding = 0;
+    char line[MIME_COLUMNS_MAX];
+    size_t len = 0;
+    for (size_t i = 0; i < base64.len && mime->status == OK; i++) {
+        char c = base64.ptr[i];
+        if (c && strchr(" \t\r\n", c))
+            continue;
+        char digit = base64_digit(c);
+        padding += c == '=';
+        if ((!digit && c != '=') || (digit && padding > 0)) {
+            mime_fail(mime, "%s is no base64, look at offset %zu", what, i);
+            return;
+        }
+        if (!digit)
+            continue;
+        if (digits > 0 && len == 0)
+            MIME_LIT(mime, "\r\n");
+        line[len++] = digit;
+        digits++;
+        if (len == sizeof line) {
+            mime_add(mime, slice_of(line, len));
+            len = 0;
+        }
+    }
+    if (digits % 4 == 1 || padding > 2 || (padding > 0 && (digits + padding) % 4 != 0))
+        mime_fail(mime, "%s is no base64: its length is wrong", what);
+    mime_add(mime, slice_of(line, len));
+    mime_add(mime, slice_first(SLICE("=="), (4 - digits % 4) % 4));
+}
+
+/* ---- text parts ---- */
+
+void mime_put_text(struct mime *mime, const char *subtype, slice text)
+{
+    size_t coded = 0;
+    for (size_t i = 0; i < text.len; i++)
+        coded += !is_literal((unsigned char)text.ptr[i]) && line_end(text, i) == 0;
+    /* Quoted-printable takes 1 + 2c bytes a byte, base64 4/3. */
+    bool is_base64 = coded > text.len / 6;
+    if (mime->status == OK)
+        mime->status = expr_run_scan(mime->run, text.len);
+    MIME_LIT(mime, "Content-Type: text/");
+    mime_add(mime, slice_cstr(subtype));
+    MIME_LIT(mime, "; charset=UTF-8\r\nContent-Transfer-Encoding: ");
+    mime_add(mime, is_base64 ? SLICE("base64\r\n\r\n") : SLICE("quoted-printable\r\n\r\n"));
+    if (is_base64)
+        put_text_base64(mime, text);
+    else
+        put_quoted_printable(mime, text);
+}

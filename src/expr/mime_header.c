@@ -1,0 +1,184 @@
+/*
+ * Header lines of a message: folding, encoded words, subject, message ids.
+ */
+#include "base/encode.h"
+#include "expr/mime.h"
+
+bool mime_check_text(struct mime *mime, const char *what, const struct json *value)
+{
+    if (value->type != JSON_STRING) {
+        mime_fail(mime, "%s must be a string, not %s", what, expr_value_type(value));
+        return false;
+    }
+    for (uint32_t i = 0; i < value->count; i++) {
+        unsigned char c = (unsigned char)value->as.text[i];
+        if ((c >= ' ' && c != 0x7f) || c == '\t')
+            continue;
+        mime_fail(mime, "%s must not hold %s", what,
+                  c == '\r' || c == '\n' ? "a line break" : "a control character");
+        return false;
+    }
+    return mime->status == OK;
+}
+
+static void begin_field(struct mime *mime, const char *field)
+{
+    mime_add(mime, slice_cstr(field));
+    MIME_LIT(mime, ": ");
+    mime->column = strlen(field) + 2;
+}
+
+static void fold(struct mime *mime)
+{
+    MIME_LIT(mime, "\r\n ");
+    mime->column = 1;
+}
+
+void mime_put_word(struct mime *mime, slice word, bool with_space)
+{
+    /* One column is kept for a comma behind the word. */
+    if (with_space && mime->column + 1 + word.len >= MIME_COLUMNS_MAX) {
+        fold(mime);
+    } else if (with_space) {
+        MIME_LIT(mime, " ");
+        mime->column++;
+    }
+    mime_add(mime, word);
+    mime->column += word.len;
+}
+
+/* The longest start of text of at most max bytes that cuts no character (RFC 2047 5 (3)). */
+static slice whole_chars(slice text, size_t max)
+{
+    size_t len = text.len < max ? text.len : max;
+    while (len > 0 && len < text.len && ((unsigned char)text.ptr[len] & 0xC0) == 0x80)
+        len--;
+    return slice_first(text, len);
+}
+
+void mime_put_encoded(struct mime *mime, slice text, bool with_space)
+{
+    enum { FRAME = 12, ROOM_MIN = FRAME + 12 }; /* =?UTF-8?B?...?= around groups of four */
+    if (with_space) {
+        MIME_LIT(mime, " ");
+        mime->column++;
+    }
+    while (text.len > 0 && mime->status == OK) {
+        if (mime->column + ROOM_MIN > MIME_COLUMNS_MAX)
+            fold(mime);
+        size_t room = MIME_COLUMNS_MAX - mime->column;
+        slice piece = whole_chars(text, (room > 75 ? 75 - FRAME : room - FRAME) / 4 * 3);
+        char digits[80];
+        struct buf buf = {.ptr = digits, .cap = sizeof digits, .bytes_max = sizeof digits};
+        encode_base64(&buf, piece);
+        ASSERT(buf_is_ok(&buf) && piece.len > 0);
+        MIME_LIT(mime, "=?UTF-8?B?");
+        mime_add(mime, buf_slice(&buf));
+        MIME_LIT(mime, "?=");
+        mime->column += buf.len + FRAME;
+        text = slice_from(text, piece.len);
+        if (text.len > 0)
+            fold(mime);
+    }
+}
+
+/* ---- subject ---- */
+
+/* Printable ASCII in words of a sane length with single spaces between them: it can be folded as
+ * it is. "=?" would be read as an encoded word. */
+static bool is_plain_text(slice text)
+{
+    size_t word = 0;
+    for (size_t i = 0; i < text.len; i++) {
+        char c = text.ptr[i];
+        if (c < ' ' || c > '~' || (c == ' ' && word == 0) || word > 60)
+            return false;
+        word = c == ' ' ? 0 : word + 1;
+    }
+    return word > 0 && slice_find(text, SLICE("=?")) < 0;
+}
+
+void mime_put_subject(struct mime *mime, const struct json *value)
+{
+    if (!value || value->type == JSON_NULL || !mime_check_text(mime, "subject", value))
+        return;
+    slice text = json_str(value);
+    begin_field(mime, "Subject");
+    if (!is_plain_text(text)) {
+        mime_put_encoded(mime, text, false);
+    } else {
+        for (bool is_first = true; text.len > 0; is_first = false)
+            mime_put_word(mime, slice_split(&text, ' '), !is_first);
+    }
+    MIME_LIT(mime, "\r\n");
+}
+
+/* ---- addresses ---- */
+
+void mime_put_addresses(struct mime *mime, const char *field, const char *what,
+                        const struct json *value)
+{
+    size_t count = 0;
+    if (!value || value->type == JSON_NULL)
+        return;
+    mime_put_mailboxes(mime, field, what, value, &count);
+    if (count > 0)
+        MIME_LIT(mime, "\r\n");
+}
+
+/* ---- message ids ---- */
+
+/* RFC 5322 3.6.4, taken widely: visible ASCII without < >, one @ at least. */
+static bool is_message_id(slice id)
+{
+    if (id.len == 0 || id.len > MIME_ID_MAX || slice_find_char(id, '@') < 0)
+        return false;
+    for (size_t i = 0; i < id.len; i++)
+        if (id.ptr[i] <= ' ' || id.ptr[i] > '~' || id.ptr[i] == '<' || id.ptr[i] == '>')
+            return false;
+    return true;
+}
+
+static void put_id(struct mime *mime, const char *field, const char *what, slice id, size_t *count)
+{
+    if (id.len >= 2 && id.ptr[0] == '<' && id.ptr[id.len - 1] == '>')
+        id = slice_of(id.ptr + 1, id.len - 2);
+    if (!is_message_id(id)) {
+        mime_fail(mime, "%s must hold message ids like <x@y>", what);
+        return;
+    }
+    char word[MIME_ID_MAX + 2];
+    word[0] = '<';
+    memcpy(word + 1, id.ptr, id.len);
+    word[id.len + 1] = '>';
+    if (*count == 0)
+        begin_field(mime, field);
+    mime_put_word(mime, slice_of(word, id.len + 2), *count > 0);
+    ++*count;
+}
+
+static void put_id_list(struct mime *mime, const char *field, const char *what,
+                        const struct json *value, size_t *count)
+{
+    if (!mime_check_text(mime, what, value))
+        return;
+    slice rest = json_str(value);
+    while (rest.len > 0 && mime->status == OK) {
+        slice id = slice_trim(slice_split(&rest, ' '));
+        if (id.len > 0)
+            put_id(mime, field, what, id, count);
+    }
+}
+
+void mime_put_ids(struct mime *mime, const char *field, const char *what, const struct json *value)
+{
+    size_t count = 0;
+    if (!value || value->type == JSON_NULL)
+        return;
+    if (value->type != JSON_ARRAY)
+        put_id_list(mime, field, what, value, &count);
+    for (uint32_t i = 0; value->type == JSON_ARRAY && i < value->count; i++)
+        put_id_list(mime, field, what, &value->as.items[i], &count);
+    if (count > 0)
+        MIME_LIT(mime, "\r\n");
+}

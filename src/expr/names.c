@@ -1,0 +1,102 @@
+/*
+ * Which paths an expression reads from the root: an abstract evaluation in which a value is either
+ * a known path from the root or unknown. For lint.
+ */
+#include "expr/ast.h"
+
+/* What is known of a value: the path that leads to it, while is_known. */
+struct origin {
+    bool is_known;
+    uint32_t count;
+    slice names[EXPR_DEPTH_MAX];
+};
+
+struct walk {
+    expr_path_fn on_path;
+    void *user;
+    bool is_stopped;
+};
+
+static void report(struct walk *walk, const struct origin *origin)
+{
+    if (!walk->is_stopped && origin->is_known)
+        walk->is_stopped = !walk->on_path(walk->user, origin->names, origin->count);
+}
+
+static void visit(struct walk *walk, const struct expr_node *node, struct origin *origin);
+
+/* A node that is used for its value alone, seen from origin, which stays. */
+static void visit_use(struct walk *walk, const struct expr_node *node, const struct origin *origin)
+{
+    struct origin copy = *origin;
+    visit(walk, node, &copy);
+    report(walk, &copy);
+}
+
+static void visit_kids(struct walk *walk, const struct expr_node *node, struct origin *origin)
+{
+    for (const struct expr_node *kid = node->as.kids.first; kid; kid = kid->next)
+        visit_use(walk, kid, origin);
+    origin->is_known = false;
+}
+
+/* Items of what origin leads to are no path any more. */
+static void visit_projection(struct walk *walk, const struct expr_node *node, struct origin *origin)
+{
+    report(walk, origin);
+    origin->is_known = false;
+    if (node->kind == EXPR_NODE_FILTER)
+        visit_use(walk, node->as.condition, origin);
+    if (node->rhs)
+        visit_use(walk, node->rhs, origin);
+}
+
+/* Turns *origin from what node is applied to into what it gives. */
+static void visit(struct walk *walk, const struct expr_node *node, struct origin *origin)
+{
+    switch ((enum expr_node_kind)node->kind) {
+    case EXPR_NODE_CURRENT:
+        return;
+    case EXPR_NODE_ROOT:
+        origin->is_known = true;
+        origin->count = 0;
+        return;
+    case EXPR_NODE_FIELD:
+        if (origin->is_known && origin->count == EXPR_DEPTH_MAX) {
+            report(walk, origin);
+            origin->is_known = false;
+        } else if (origin->is_known) {
+            origin->names[origin->count++] = node->as.name;
+        }
+        return;
+    case EXPR_NODE_LITERAL:
+        origin->is_known = false;
+        return;
+    case EXPR_NODE_SEQ:
+        for (const struct expr_node *kid = node->as.kids.first; kid; kid = kid->next)
+            visit(walk, kid, origin);
+        return;
+    case EXPR_NODE_REF: /* applied to items, whose origin is unknown */
+        origin->is_known = false;
+        visit_kids(walk, node, origin);
+        return;
+    case EXPR_NODE_INDEX:
+    case EXPR_NODE_EACH:
+    case EXPR_NODE_VALUES:
+    case EXPR_NODE_FLATTEN:
+    case EXPR_NODE_FILTER:
+    case EXPR_NODE_SLICE:
+        visit_projection(walk, node, origin);
+        return;
+    default:
+        visit_kids(walk, node, origin);
+        return;
+    }
+}
+
+void expr_root_names(const struct expr *expr, expr_path_fn on_path, void *user)
+{
+    struct walk walk = {on_path, user, false};
+    struct origin root = {.is_known = true};
+    visit_use(&walk, expr->top, &root);
+}

@@ -1,0 +1,108 @@
+/*
+ * One evaluation: what every part of the evaluator gets to see. Charges come before work and
+ * before memory, so a budget is never passed by more than one step.
+ */
+#ifndef EXPR_RUN_H
+#define EXPR_RUN_H
+
+#include "expr/ast.h"
+
+struct expr_run {
+    slice source; /* for errors */
+    const struct json *root;
+    struct expr_budget *budget;
+    struct arena *arena;
+    struct err *err;
+};
+
+enum { EXPR_SCAN_UNIT = 32 }; /* bytes of text that cost one visit */
+
+/* Sets the error and the budget's fault; returns the code. `at` is a node's offset. */
+int expr_run_fail(struct expr_run *run, enum expr_fault fault, uint32_t at, const char *fmt, ...)
+    PRINTF_LIKE(4, 5);
+/* The budget of visits, or of bytes, has run out; a value is too deep; the arena is full. */
+int expr_run_spent(struct expr_run *run);
+int expr_run_over_bytes(struct expr_run *run);
+int expr_run_over_depth(struct expr_run *run);
+int expr_run_nomem(struct expr_run *run);
+
+static inline int expr_run_visit(struct expr_run *run, uint64_t count)
+{
+    run->budget->visits += count;
+    if (__builtin_expect(run->budget->visits > run->budget->visits_max, 0))
+        return expr_run_spent(run);
+    return OK;
+}
+
+static inline int expr_run_scan(struct expr_run *run, size_t bytes)
+{
+    return expr_run_visit(run, 1 + bytes / EXPR_SCAN_UNIT);
+}
+
+/* Room for text that a function builds, charged to bytes_built. */
+int expr_run_text(struct expr_run *run, size_t len, char **out) MUST_CHECK;
+/* Items of an array, members of an object; not cleared. count may be 0. */
+int expr_run_items(struct expr_run *run, size_t count, struct json **out) MUST_CHECK;
+int expr_run_members(struct expr_run *run, size_t count, struct json_member **out) MUST_CHECK;
+
+int expr_run_node(struct expr_run *run, const struct expr_node *node, const struct json *current,
+                  struct json *out) MUST_CHECK;
+
+/* ---- values ---- */
+
+/* "null", "boolean", "number", "string", "array", "object": JMESPath's names. */
+const char *expr_value_type(const struct json *value);
+/* JMESPath's ==; bounded, unlike json_equal on values that share sub-values many times. */
+int expr_value_equal(struct expr_run *run, const struct json *a, const struct json *b,
+                     bool *equal) MUST_CHECK;
+/* Order of two strings (code points) or two numbers. */
+int expr_value_order(struct expr_run *run, const struct json *a, const struct json *b,
+                     int *order) MUST_CHECK;
+/* Adds the size as JSON text to *bytes; with escapes it is at least what json_write makes, without
+ * them strings count as they are. Fails as soon as *bytes passes bytes_max, or when the value is
+ * over JSON_DEPTH_MAX deep. */
+int expr_value_measure(struct expr_run *run, const struct json *value, bool with_escapes,
+                       size_t bytes_max, size_t *bytes) MUST_CHECK;
+/* JSON text of the value in the arena, charged. */
+int expr_value_text(struct expr_run *run, const struct json *value, slice *out) MUST_CHECK;
+/* The value of that member, NULL when there is none; object is an object. */
+const struct json *expr_value_member(const struct json *object, slice name);
+
+static inline struct json expr_array(struct json *items, size_t count)
+{
+    ASSERT(count <= UINT32_MAX);
+    return (struct json){.type = JSON_ARRAY, .count = (uint32_t)count, .as.items = items};
+}
+
+static inline struct json expr_object(struct json_member *members, size_t count)
+{
+    ASSERT(count <= UINT32_MAX);
+    return (struct json){.type = JSON_OBJECT, .count = (uint32_t)count, .as.members = members};
+}
+
+static inline struct json expr_string(const char *ptr, size_t len)
+{
+    ASSERT(len <= UINT32_MAX);
+    return (struct json){.type = JSON_STRING, .count = (uint32_t)len, .as.text = ptr};
+}
+
+/* ---- text that grows in the arena; errors are sticky and given by expr_text_done ---- */
+
+struct expr_text {
+    struct expr_run *run;
+    char *ptr;
+    size_t len, cap;
+    int status;
+};
+
+void expr_text_init(struct expr_text *text, struct expr_run *run);
+/* Room for len more bytes, NULL after an error; they count after text->len is moved on. Nothing
+ * else may use the arena while a text grows, or growing copies. */
+char *expr_text_reserve(struct expr_text *text, size_t len);
+void expr_text_add(struct expr_text *text, slice bytes);
+#define EXPR_TEXT_LIT(text, literal) expr_text_add((text), SLICE(literal))
+void expr_text_printf(struct expr_text *text, const char *fmt, ...) PRINTF_LIKE(2, 3);
+/* Charges what was built. */
+int expr_text_done(struct expr_text *text, struct json *out) MUST_CHECK;
+
+#endif

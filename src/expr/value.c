@@ -1,0 +1,278 @@
+/*
+ * Looking at values under a budget. Values may share sub-values many times over (`[@,@]|[@,@]|..`
+ * doubles at each step), so every walk over one charges visits and stops when they are spent.
+ */
+#include "expr/run.h"
+
+#include <inttypes.h>
+
+bool expr_is_true(const struct json *value)
+{
+    if (!value)
+        return false;
+    switch ((enum json_type)value->type) {
+    case JSON_NULL:
+        return false;
+    case JSON_BOOL:
+        return value->as.boolean;
+    case JSON_STRING:
+    case JSON_ARRAY:
+    case JSON_OBJECT:
+        return value->count > 0;
+    default:
+        return true;
+    }
+}
+
+const char *expr_value_type(const struct json *value)
+{
+    return json_is_number(value) ? "number" : json_type_name(value);
+}
+
+const struct json *expr_value_member(const struct json *object, slice name)
+{
+    ASSERT(object->type == JSON_OBJECT);
+    const struct json_member *members = object->as.members;
+    for (uint32_t i = object->count; i-- > 0;) {
+        const struct json *key = &members[i].key;
+        if (key->count == name.len && memcmp(key->as.text, name.ptr, name.len) == 0)
+            return &members[i].value;
+    }
+    return NULL;
+}
+
+/* What a comparison has to read: only numbers kept as text may be long. */
+static size_t number_text_len(const struct json *number)
+{
+    return number->type == JSON_BIGNUM ? number->count : 0;
+}
+
+/* ---- equality ---- */
+
+static int equal(struct expr_run *run, const struct json *a, const struct json *b, unsigned depth,
+                 bool *is_equal);
+
+static int equal_strings(struct expr_run *run, const struct json *a, const struct json *b,
+                         bool *is_equal)
+{
+    *is_equal = false;
+    if (a->count != b->count)
+        return OK;
+    int rc = expr_run_scan(run, a->count);
+    *is_equal = rc == OK && slice_eq(json_str(a), json_str(b));
+    return rc;
+}
+
+static int equal_arrays(struct expr_run *run, const struct json *a, const struct json *b,
+                        unsigned depth, bool *is_equal)
+{
+    *is_equal = a->count == b->count;
+    if (a->as.items == b->as.items)
+        return OK;
+    int rc = OK;
+    for (uint32_t i = 0; rc == OK && *is_equal && i < a->count; i++)
+        rc = equal(run, &a->as.items[i], &b->as.items[i], depth + 1, is_equal);
+    return rc;
+}
+
+static int equal_objects(struct expr_run *run, const struct json *a, const struct json *b,
+                         unsigned depth, bool *is_equal)
+{
+    *is_equal = a->count == b->count;
+    if (a->as.members == b->as.members)
+        return OK;
+    int rc = OK;
+    for (uint32_t i = 0; rc == OK && *is_equal && i < a->count; i++) {
+        const struct json_member *mine = &a->as.members[i], *theirs = &b->as.members[i];
+        const struct json *other = &theirs->value;
+        if (!slice_eq(json_str(&mine->key), json_str(&theirs->key))) {
+            rc = expr_run_scan(run, b->count);
+            other = expr_value_member(b, json_str(&mine->key));
+        }
+        *is_equal = other != NULL;
+        if (rc == OK && other)
+            rc = equal(run, &mine->value, other, depth + 1, is_equal);
+    }
+    return rc;
+}
+
+static int equal(struct expr_run *run, const struct json *a, const struct json *b, unsigned depth,
+                 bool *is_equal)
+{
+    int rc = expr_run_visit(run, 1);
+    if (rc != OK)
+        return rc;
+    if (depth > JSON_DEPTH_MAX)
+        return expr_run_over_depth(run);
+    if (json_is_number(a) && json_is_number(b)) {
+        int order = 0;
+        rc = expr_value_order(run, a, b, &order);
+        *is_equal = order == 0;
+        return rc;
+    }
+    *is_equal = a->type == b->type;
+    if (!*is_equal)
+        return OK;
+    switch ((enum json_type)a->type) {
+    case JSON_BOOL:
+        *is_equal = a->as.boolean == b->as.boolean;
+        return OK;
+    case JSON_STRING:
+        return equal_strings(run, a, b, is_equal);
+    case JSON_ARRAY:
+        return equal_arrays(run, a, b, depth, is_equal);
+    case JSON_OBJECT:
+        return equal_objects(run, a, b, depth, is_equal);
+    default:
+        return OK;
+    }
+}
+
+int expr_value_equal(struct expr_run *run, const struct json *a, const struct json *b,
+                     bool *is_equal)
+{
+    return equal(run, a, b, 0, is_equal);
+}
+
+int expr_value_order(struct expr_run *run, const struct json *a, const struct json *b, int *order)
+{
+    int rc;
+    if (a->type == JSON_STRING) {
+        ASSERT(b->type == JSON_STRING);
+        rc = expr_run_scan(run, a->count < b->count ? a->count : b->count);
+        *order = rc == OK ? slice_cmp(json_str(a), json_str(b)) : 0;
+        return rc;
+    }
+    ASSERT(json_is_number(a) && json_is_number(b));
+    if (a->type == JSON_INT && b->type == JSON_INT) {
+        *order = (a->as.i64 > b->as.i64) - (a->as.i64 < b->as.i64);
+        return expr_run_visit(run, 1);
+    }
+    rc = expr_run_scan(run, number_text_len(a) + number_text_len(b));
+    *order = rc == OK ? json_number_cmp(a, b) : 0;
+    return rc;
+}
+
+/* ---- size ---- */
+
+static size_t digits(uint64_t value)
+{
+    size_t count = 1;
+    while (value >= 10) {
+        value /= 10;
+        count++;
+    }
+    return count;
+}
+
+static size_t real_size(const struct json *value)
+{
+    char room[64];
+    struct buf buf = {.ptr = room, .cap = sizeof room, .bytes_max = sizeof room};
+    json_write(&buf, value);
+    ASSERT(buf_is_ok(&buf) && buf.ptr == room);
+    return buf.len;
+}
+
+/* What the longest escape of each byte may take; only those that have one count more. */
+static size_t escaped_size(const struct json *string)
+{
+    size_t size = 2 + (size_t)string->count;
+    for (uint32_t i = 0; i < string->count; i++) {
+        unsigned char c = (unsigned char)string->as.text[i];
+        if (c < 0x20 || c == '"' || c == '\\' || c == 0x7f)
+            size += 5;
+        else if (c >= 0x80)
+            size += 2; /* a stray byte becomes U+FFFD */
+    }
+    return size;
+}
+
+struct measure {
+    struct expr_run *run;
+    bool with_escapes;
+    size_t bytes_max;
+    size_t *bytes;
+};
+
+static int measure(struct measure *m, const struct json *value, unsigned depth);
+
+static size_t scalar_size(struct measure *m, const struct json *value)
+{
+    switch ((enum json_type)value->type) {
+    case JSON_NULL:
+        return 4;
+    case JSON_BOOL:
+        return value->as.boolean ? 4 : 5;
+    case JSON_INT:
+        return value->as.i64 < 0 ? 1 + digits(0 - (uint64_t)value->as.i64)
+                                 : digits((uint64_t)value->as.i64);
+    case JSON_UINT:
+        return digits(value->as.u64);
+    case JSON_REAL:
+        return m->with_escapes ? real_size(value) : 8;
+    case JSON_STRING:
+        return m->with_escapes ? escaped_size(value) : 2 + (size_t)value->count;
+    default:
+        return value->count;
+    }
+}
+
+static int measure_object(struct measure *m, const struct json *object, unsigned depth)
+{
+    int rc = OK;
+    for (uint32_t i = 0; rc == OK && i < object->count; i++) {
+        *m->bytes += 2 + scalar_size(m, &object->as.members[i].key); /* , and : */
+        rc = measure(m, &object->as.members[i].value, depth);
+    }
+    return rc;
+}
+
+static int measure(struct measure *m, const struct json *value, unsigned depth)
+{
+    bool is_container = value->type == JSON_ARRAY || value->type == JSON_OBJECT;
+    int rc = expr_run_visit(m->run, 1);
+    if (rc == OK && is_container && depth >= JSON_DEPTH_MAX)
+        rc = expr_run_over_depth(m->run);
+    if (rc != OK)
+        return rc;
+    *m->bytes += is_container ? 2 : scalar_size(m, value);
+    if (value->type == JSON_OBJECT)
+        rc = measure_object(m, value, depth + 1);
+    for (uint32_t i = 0; rc == OK && value->type == JSON_ARRAY && i < value->count; i++) {
+        *m->bytes += i > 0;
+        rc = measure(m, &value->as.items[i], depth + 1);
+    }
+    if (rc == OK && *m->bytes > m->bytes_max)
+        rc = expr_run_over_bytes(m->run);
+    return rc;
+}
+
+int expr_value_measure(struct expr_run *run, const struct json *value, bool with_escapes,
+                       size_t bytes_max, size_t *bytes)
+{
+    struct measure m = {run, with_escapes, bytes_max, bytes};
+    return measure(&m, value, 0);
+}
+
+int expr_value_text(struct expr_run *run, const struct json *value, slice *out)
+{
+    size_t size = 0, max = run->budget->bytes_max, built = run->budget->bytes_built;
+    /* six times: the bound with escapes may be over where the text itself is not */
+    int rc = expr_value_measure(run, value, true, (max - (built < max ? built : max)) * 6, &size);
+    if (rc == OK)
+        rc = expr_run_scan(run, size);
+    if (rc != OK)
+        return rc;
+    char *room = arena_alloc_text(run->arena, size + 1);
+    if (!room)
+        return expr_run_nomem(run);
+    struct buf buf = {.ptr = room, .cap = size + 1, .bytes_max = size + 1};
+    json_write(&buf, value);
+    ASSERT(buf_is_ok(&buf) && buf.ptr == room); /* room for the worst case: it never grew */
+    if (buf.len > max - (built < max ? built : max))
+        return expr_run_over_bytes(run);
+    run->budget->bytes_built += buf.len;
+    *out = buf_slice(&buf);
+    return OK;
+}
