@@ -1,13 +1,14 @@
 /*
- * Name look-ups: getaddrinfo on the thread pool, with a cache (TTL fixed, negative answers too),
- * single flight per name and a cap on look-ups in flight, so that one slow resolver cannot starve
- * others (PROVING.md trap 4): at most half of the pool's threads look up names, a name that is slow
- * occupies one of them only, and a waiting query ends at its own deadline while the look-up goes on
- * for the cache.
+ * Name look-ups: getaddrinfo on the thread pool, with a cache (TTL fixed, negative answers too) and
+ * single flight per name, so that one slow resolver cannot starve others (PROVING.md trap 4). At
+ * most half of the pool's threads look up names; of these slots, names that were slow last time get
+ * half at most, and one in four is kept for names that answered well before. A waiting query ends
+ * at its own deadline while the look-up goes on for the cache.
  */
 #ifndef LOOP_DNS_H
 #define LOOP_DNS_H
 
+#include <stdbool.h>
 #include <sys/socket.h>
 
 #include "base/slice.h"
@@ -17,35 +18,56 @@ enum { DNS_ADDRESSES_MAX = 8, DNS_NAME_MAX = 253 };
 
 struct dns_resolver;
 
+/* Zero it before its first use: then dns_cancel is harmless from the start. */
 struct dns_query {
     /* in */
-    slice host; /* a name, an IPv4 or an IPv6 literal without brackets; borrowed until the end */
+    slice host; /* a name, an IPv4 or an IPv6 literal without brackets; borrowed for dns_resolve */
     uint64_t deadline_ns;
     /* out */
-    int status; /* OK, ERR_NOTFOUND, ERR_TIMEOUT, ERR_BUSY, ERR_IO */
+    int status; /* OK, ERR_NOTFOUND, ERR_TIMEOUT, ERR_BUSY, ERR_IO, ERR_NOMEM, ERR_CLOSED */
     size_t address_count;
     struct sockaddr_storage addresses[DNS_ADDRESSES_MAX]; /* port 0; v6 and v4 interleaved */
     struct err err;
     /* private */
-    struct op *op;
+    struct op *op; /* NULL: not under way */
+    struct dns_resolver *resolver;
     struct list link;
     struct timer timer;
-    void *flight;
+    bool is_waiting; /* for a look-up; false: its answer is there and the op will be told */
 };
+
+/* What a look-up found, in the order of preference. */
+struct dns_addresses {
+    size_t count;
+    struct sockaddr_storage list[DNS_ADDRESSES_MAX];
+};
+
+/* Called on a pool thread; may block. OK, ERR_NOTFOUND, ERR_NOMEM or ERR_IO; *cause is a constant
+ * text for a person. */
+typedef int dns_lookup(const char *name, struct dns_addresses *out, const char **cause);
 
 struct dns_config {
     unsigned ttl_ms;          /* 0: 30 s */
     unsigned negative_ttl_ms; /* 0: 2 s */
     size_t cache_max;         /* names, 0: 4096 */
     size_t queries_max;       /* waiting, 0: 10000 */
+    unsigned slow_ms;         /* from when on a look-up counts as slow, 0: 1000 */
+    dns_lookup *lookup;       /* NULL: dns_lookup_system */
 };
 
+/* getaddrinfo; IPv6 and IPv4 alternate, the family that RFC 6724 prefers first. */
+int dns_lookup_system(const char *name, struct dns_addresses *out, const char **cause);
+
+/* config may be NULL. NULL when out of memory. */
 struct dns_resolver *dns_resolver_new(struct loop *loop,
                                       const struct dns_config *config) MUST_CHECK;
-/* Queries still waiting end with ERR_CLOSED; look-ups on threads are abandoned safely. */
+/* Queries still waiting end with ERR_CLOSED; look-ups on threads are abandoned safely (loop_free
+ * waits for them). */
 void dns_resolver_free(struct dns_resolver *resolver);
 /* Holds op until done. Cached answers and literals complete through the run queue as well. */
 void dns_resolve(struct dns_resolver *resolver, struct dns_query *query, struct op *op);
+/* Forgets what is cached and not being looked up now. */
+void dns_cache_clear(struct dns_resolver *resolver);
 /* Ends the query with ERR_CLOSED and releases the hold; harmless when it is not under way. */
 void dns_cancel(struct dns_query *query);
 
