@@ -176,7 +176,7 @@ static void survives_failing_memory(void **state)
     (void)state;
     for (uint64_t n = 1;; n++) {
         struct arena arena;
-        arena_init(&arena, 1 << 20);
+        arena_init(&arena, 1 << 22);
         mem_fail_at(n, 1);
         size_t missing = 0;
         for (size_t i = 0; i < 300; i++) {
