@@ -140,7 +140,7 @@ recipe_build()
     esac
 }
 
-# $1: archive to write, $2: source folder, then flags. C files come on stdin, relative to that folder.
+# $1: archive to write, $2: source folder, then flags. C files come on stdin, relative to it.
 # Position-independent, with debug information, never with -Werror: it is not our code.
 compile_archive()
 {
@@ -157,7 +157,8 @@ compile_archive()
             file=$1 objects=$2
             shift 2
             exec "$@" -c "$file" -o "$objects/$(echo "$file" | tr / _).o"
-            ' sh '{}' "$objects" "$cc" -std=gnu11 -O2 -g -fPIC -fstack-protector-strong "$@"
+            ' sh '{}' "$objects" "$cc" -std=gnu11 -O2 -g -fPIC \
+            -fno-omit-frame-pointer -fstack-protector-strong "$@"
     ) && ar rcs "$archive" "$objects"/*.o
 }
 
