@@ -8,7 +8,7 @@ set -eu
 . "$(dirname "$0")/files.sh"
 
 # Written in parts, so that this file does not find itself.
-hosts='https?://([a-z0-9-]+[.])*(deb|registry|mirrors?|archive|snapshot|ftp|proxy|pypi|crates|npmjs)[.][a-z]'
+hosts='https?://([a-z0-9-]+[.])*(deb|registry|mirrors?|snapshot|pypi|crates|npmjs)[.][a-z]'
 paths='(^|[^A-Za-z0-9_./$}-])/(home|root|tmp|work)/[A-Za-z0-9_.-]+/[A-Za-z0-9_./-]+'
 
 check_text()
