@@ -149,8 +149,10 @@ int64_t pg_get_time(const struct pg_rows *rows, size_t row, size_t col);
 /* ---- queries ---- */
 
 struct pg_pool;
-struct pg_lane;
+struct pg_queue;
+struct pg_slot;
 
+/* Zeroed before its first use; may be used again once it has ended. */
 struct pg_query {
     /* in */
     const struct pg_stmt *stmt;
@@ -171,14 +173,15 @@ struct pg_query {
     struct pg_rows rows; /* in the op's arena */
     /* private to pg */
     struct pg_pool *pool;
-    struct pg_lane *lane;
+    struct pg_queue *queue;
+    struct pg_slot *slot;
     struct op *op;
     struct list link;
     uint64_t key_hash;
-    uint64_t queued_ns;
+    uint64_t queued_ns, expires_ns;
     size_t param_bytes;
     uint8_t state, attempts;
-    bool is_single, is_abandoned;
+    bool is_single, is_abandoned, is_unknown;
 };
 
 /* ---- pool ---- */

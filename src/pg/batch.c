@@ -1,0 +1,324 @@
+/*
+ * A batch on the wire: for each statement one message in set mode (or one a query in pipe mode),
+ * then one Sync; and the way back from its results to the queries.
+ */
+#include "base/mem.h"
+#include "pg/lane.h"
+#include "pg/value.h"
+
+enum { SCRATCH_KEEP_BYTES = 1024 * 1024 };
+
+static struct metric batch_metric = {
+    .name = "sluice_pg_batches_total",
+    .help = "Batches sent, by the number of their queries.",
+    .kind = METRIC_COUNTER,
+};
+static struct metric row_metric = {
+    .name = "sluice_pg_batched_queries_total",
+    .help = "Queries sent in batches.",
+    .kind = METRIC_COUNTER,
+};
+static struct metric commit_metric = {
+    .name = "sluice_pg_commits_total",
+    .help = "Batches of writes committed.",
+    .kind = METRIC_COUNTER,
+};
+static struct metric batch_time_metric = {
+    .name = "sluice_pg_batch_seconds",
+    .help = "From sending a batch to its commit.",
+    .kind = METRIC_HISTOGRAM,
+};
+
+void pg_batch_free(struct pg_batch *batch)
+{
+    if (!batch)
+        return;
+    ASSERT(list_is_empty(&batch->link) || !batch->queries);
+    for (size_t i = 0; batch->commands && i <= batch->command_count; i++)
+        PQclear(batch->commands[i].result);
+    arena_deinit(&batch->arena);
+    mem_free(batch);
+}
+
+static void batch_count(const struct pg_batch *batch)
+{
+    static const struct {
+        size_t max;
+        slice label;
+    } sizes[] = {
+        {1, SLICE_INIT("queries=\"1\"")},        {4, SLICE_INIT("queries=\"2-4\"")},
+        {16, SLICE_INIT("queries=\"5-16\"")},    {64, SLICE_INIT("queries=\"17-64\"")},
+        {256, SLICE_INIT("queries=\"65-256\"")}, {SIZE_MAX, SLICE_INIT("queries=\"257-\"")},
+    };
+    size_t i = 0;
+    while (batch->query_count > sizes[i].max)
+        i++;
+    metric_add(metric_series(&batch_metric, sizes[i].label), 1);
+    metric_add(metric_series(&row_metric, SLICE_NONE), (double)batch->query_count);
+}
+
+/* ---- sending ---- */
+
+static bool send_prepare(struct pg_lane *lane, const struct pg_command *command)
+{
+    const struct pg_slot *slot = command->slot;
+    Oid oids[PG_PARAMS_MAX];
+    for (size_t i = 0; i < slot->stmt->param_count; i++)
+        oids[i] = pg_stmt_param_oid(slot->stmt, command->mode, i);
+    return PQsendPrepare(lane->link.conn, slot->name[command->mode], slot->sql[command->mode],
+                         slot->stmt->param_count, oids);
+}
+
+static const int all_binary[PG_PARAMS_MAX] = {1, 1, 1, 1, 1, 1, 1, 1, 1, 1,
+                                              1, 1, 1, 1, 1, 1, 1, 1, 1, 1};
+
+static bool send_pipe(struct pg_lane *lane, const struct pg_command *command)
+{
+    const struct pg_stmt *stmt = command->slot->stmt;
+    const struct pg_query *query = command->queries[0];
+    char scratch[PG_PARAMS_MAX][8];
+    const char *values[PG_PARAMS_MAX];
+    int lengths[PG_PARAMS_MAX];
+    for (size_t i = 0; i < stmt->param_count; i++) {
+        const struct pg_value *value = &query->params[i];
+        slice bytes = value->is_null ? SLICE_NONE : pg_value_encode(value, scratch[i]);
+        values[i] = bytes.ptr;
+        lengths[i] = (int)bytes.len;
+    }
+    return PQsendQueryPrepared(lane->link.conn, command->slot->name[PG_MODE_PIPE],
+                               stmt->param_count, values, lengths, all_binary, 1);
+}
+
+static bool send_set(struct pg_lane *lane, const struct pg_command *command)
+{
+    const struct pg_stmt *stmt = command->slot->stmt;
+    struct buf *scratch = &lane->pool->scratch;
+    size_t ends[PG_PARAMS_MAX];
+    const char *values[PG_PARAMS_MAX];
+    int lengths[PG_PARAMS_MAX];
+    buf_clear(scratch);
+    for (size_t i = 0; i < stmt->param_count; i++) {
+        pg_array_encode(scratch, stmt, command->queries, command->count, i);
+        ends[i] = scratch->len;
+    }
+    if (!buf_is_ok(scratch))
+        return false;
+    for (size_t i = 0; i < stmt->param_count; i++) {
+        size_t start = i ? ends[i - 1] : 0;
+        values[i] = scratch->ptr + start;
+        lengths[i] = (int)(ends[i] - start);
+    }
+    bool is_sent = PQsendQueryPrepared(lane->link.conn, command->slot->name[PG_MODE_SET],
+                                       stmt->param_count, values, lengths, all_binary, 1);
+    buf_shrink(scratch, SCRATCH_KEEP_BYTES);
+    return is_sent;
+}
+
+/* A group of one goes as a plain statement in either mode. */
+static enum pg_mode group_mode(const struct pg_pool *pool, const struct pg_stmt *stmt, size_t count)
+{
+    return pool->mode == PG_MODE_SET && count > 1 && stmt->param_count ? PG_MODE_SET : PG_MODE_PIPE;
+}
+
+/* The end of the group of one statement that begins at `start`. */
+static size_t group_end(const struct pg_batch *batch, size_t start)
+{
+    size_t end = start + 1;
+    while (end < batch->query_count && batch->queries[end]->slot == batch->queries[start]->slot)
+        end++;
+    return end;
+}
+
+/* Turns the queries into commands; those before the Sync. false: out of memory. */
+static bool batch_plan(struct pg_batch *batch, struct pg_lane *lane)
+{
+    size_t max = 1;
+    for (size_t at = 0, end; at < batch->query_count; at = end) {
+        end = group_end(batch, at);
+        bool is_set = group_mode(lane->pool, batch->queries[at]->stmt, end - at) == PG_MODE_SET;
+        max += 1 + (is_set ? 1 : end - at);
+    }
+    batch->commands = ARENA_ARRAY(&batch->arena, struct pg_command, max);
+    if (!batch->commands)
+        return false;
+    struct pg_command *next = batch->commands;
+    for (size_t at = 0, end; at < batch->query_count; at = end) {
+        end = group_end(batch, at);
+        struct pg_slot *slot = batch->queries[at]->slot;
+        enum pg_mode mode = group_mode(lane->pool, slot->stmt, end - at);
+        if (!(lane->prepared[slot->index] & (1u << mode)))
+            *next++ = (struct pg_command){.slot = slot, .mode = mode, .is_prepare = true};
+        size_t step = mode == PG_MODE_SET ? end - at : 1;
+        for (size_t q = at; q < end; q += step)
+            *next++ = (struct pg_command){
+                .slot = slot, .mode = mode, .queries = &batch->queries[q], .count = step};
+    }
+    batch->command_count = (size_t)(next - batch->commands);
+    return true;
+}
+
+bool pg_batch_send(struct pg_batch *batch, struct pg_lane *lane)
+{
+    if (!batch_plan(batch, lane))
+        return false;
+    for (size_t i = 0; i < batch->command_count; i++) {
+        const struct pg_command *command = &batch->commands[i];
+        bool is_sent = command->is_prepare            ? send_prepare(lane, command)
+                       : command->mode == PG_MODE_SET ? send_set(lane, command)
+                                                      : send_pipe(lane, command);
+        if (!is_sent)
+            return false;
+    }
+    batch_count(batch);
+    return PQpipelineSync(lane->link.conn);
+}
+
+/* ---- delivering ---- */
+
+/* Columns in front of the statement's own: the ordinal. */
+static size_t lead_columns(const struct pg_stmt *stmt)
+{
+    return stmt->match == PG_MATCH_ORD ? 1 : 0;
+}
+
+static bool copy_row(const PGresult *result, size_t row, struct pg_query *query, char **text)
+{
+    const struct pg_stmt *stmt = query->stmt;
+    struct pg_cell *cells = &query->rows.cells[query->rows.count++ * stmt->column_count];
+    for (size_t i = 0; i < stmt->column_count; i++) {
+        int col = (int)(i + lead_columns(stmt));
+        cells[i].len = -1;
+        cells[i].ptr = NULL;
+        if (PQgetisnull(result, (int)row, col))
+            continue;
+        cells[i].len = PQgetlength(result, (int)row, col);
+        cells[i].ptr = *text;
+        memcpy(*text, PQgetvalue(result, (int)row, col), (size_t)cells[i].len);
+        (*text)[cells[i].len] = '\0';
+        *text += cells[i].len + 1;
+    }
+    return true;
+}
+
+static size_t row_bytes(const PGresult *result, size_t row, const struct pg_stmt *stmt)
+{
+    size_t bytes = 0;
+    for (size_t i = 0; i < stmt->column_count; i++)
+        bytes += 1 + (size_t)PQgetlength(result, (int)row, (int)(i + lead_columns(stmt)));
+    return bytes;
+}
+
+/* The rows of one query, at `rows` (their numbers in the result). ERR_NOMEM past its arena. */
+static int fill_query(struct pg_query *query, const PGresult *result, const size_t *rows,
+                      size_t count)
+{
+    const struct pg_stmt *stmt = query->stmt;
+    struct arena *arena = &query->op->arena;
+    if (count == 0 || query->is_abandoned || !op_is_active(query->op))
+        return OK;
+    if (stmt->column_count == 0) {
+        query->rows.count = count;
+        return OK;
+    }
+    size_t bytes = 0;
+    for (size_t i = 0; i < count; i++)
+        bytes += row_bytes(result, rows[i], stmt);
+    query->rows.cells = ARENA_ARRAY(arena, struct pg_cell, count * stmt->column_count);
+    char *text = query->rows.cells ? arena_alloc_text(arena, bytes) : NULL;
+    if (!text)
+        return ERR_NOMEM;
+    for (size_t i = 0; i < count; i++)
+        copy_row(result, rows[i], query, &text);
+    return OK;
+}
+
+/* Which query of a set a row belongs to; every row has one. */
+static size_t find_by_key(const struct pg_command *command, size_t row)
+{
+    const struct pg_stmt *stmt = command->slot->stmt;
+    size_t low = 0, high = command->count;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        int order = 0;
+        for (int i = 0; i < stmt->key_count && !order; i++) {
+            struct pg_cell cell = {PQgetvalue(command->result, (int)row, i),
+                                   PQgetlength(command->result, (int)row, i)};
+            order = pg_value_cmp_cell(&command->queries[middle]->params[i], &cell);
+        }
+        if (order == 0)
+            return middle;
+        if (order < 0)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    ASSERT(!"a result row has the key of no query");
+    return 0;
+}
+
+static size_t find_query(const struct pg_command *command, size_t row)
+{
+    if (command->count == 1)
+        return 0;
+    if (command->slot->stmt->match == PG_MATCH_KEY)
+        return find_by_key(command, row);
+    ASSERT(PQgetlength(command->result, (int)row, 0) == 8);
+    uint64_t ord = pg_load_be64(PQgetvalue(command->result, (int)row, 0));
+    ASSERT(ord >= 1 && ord <= command->count);
+    return (size_t)ord - 1;
+}
+
+/* Sorts row numbers by their query, keeping the order of rows within one. starts has one entry
+ * more than there are queries. */
+static bool sort_rows(struct pg_batch *batch, const struct pg_command *command, size_t row_count,
+                      size_t **rows, size_t **starts)
+{
+    size_t *owner = ARENA_ARRAY(&batch->arena, size_t, row_count);
+    size_t *fill = ARENA_ARRAY(&batch->arena, size_t, command->count);
+    *rows = ARENA_ARRAY(&batch->arena, size_t, row_count);
+    *starts = ARENA_ARRAY(&batch->arena, size_t, command->count + 1);
+    if (!owner || !fill || !*rows || !*starts)
+        return false;
+    for (size_t row = 0; row < row_count; row++) {
+        owner[row] = find_query(command, row);
+        (*starts)[owner[row] + 1]++;
+    }
+    for (size_t q = 0; q < command->count; q++) {
+        (*starts)[q + 1] += (*starts)[q];
+        fill[q] = (*starts)[q];
+    }
+    for (size_t row = 0; row < row_count; row++)
+        (*rows)[fill[owner[row]]++] = row;
+    return true;
+}
+
+static void deliver_command(struct pg_batch *batch, struct pg_command *command)
+{
+    const struct pg_stmt *stmt = command->slot->stmt;
+    size_t row_count = (size_t)PQntuples(command->result);
+    if (stmt->match == PG_MATCH_NONE)
+        row_count = 0;
+    else
+        ASSERT((size_t)PQnfields(command->result) == stmt->column_count + lead_columns(stmt));
+    size_t *rows = NULL, *starts = NULL;
+    bool has_memory = row_count == 0 || sort_rows(batch, command, row_count, &rows, &starts);
+    for (size_t q = 0; q < command->count; q++) {
+        int status = has_memory ? OK : ERR_NOMEM;
+        if (row_count && has_memory)
+            status = fill_query(command->queries[q], command->result, rows + starts[q],
+                                starts[q + 1] - starts[q]);
+        pg_query_end(command->queries[q], status);
+    }
+}
+
+void pg_batch_deliver(struct pg_batch *batch)
+{
+    ASSERT(batch->command_at == batch->command_count && batch->failed_at == SIZE_MAX);
+    struct pg_query *first = batch->queries[0];
+    if (first->stmt->is_write)
+        metric_inc(&commit_metric);
+    metric_time(&batch_time_metric, loop_now_ns(first->pool->loop) - batch->sent_ns);
+    for (size_t i = 0; i < batch->command_count; i++)
+        if (!batch->commands[i].is_prepare)
+            deliver_command(batch, &batch->commands[i]);
+}

@@ -1,0 +1,126 @@
+/*
+ * Which of the waiting queries make the next batch: in their order, as many as the limits let, but
+ * at most one operation a row. A query whose row is in the batch already stays where it is; so do
+ * later ones of that row, and their order holds.
+ */
+#include <stdlib.h>
+
+#include "base/mem.h"
+#include "pg/lane.h"
+#include "pg/value.h"
+
+enum { BATCH_ARENA_MAX = 64 * 1024 * 1024 };
+
+struct collection {
+    struct pg_pool *pool;
+    struct pg_batch *batch;
+    size_t rows_max, bytes, kinds, skips;
+};
+
+/* Is this the row's first operation in the batch? Notes it. */
+static bool row_is_new(struct pg_pool *pool, uint64_t hash)
+{
+    size_t mask = pool->row_key_cap - 1;
+    size_t at = hash & mask;
+    while (pool->row_keys[at].mark == pool->batch_mark) {
+        if (pool->row_keys[at].hash == hash)
+            return false;
+        at = (at + 1) & mask;
+    }
+    pool->row_keys[at] = (struct pg_row_key){hash, pool->batch_mark};
+    return true;
+}
+
+static bool goes_alone(const struct pg_query *query)
+{
+    return query->is_single || query->stmt->goes_alone || query->param_bytes > PG_ALONE_BYTES;
+}
+
+enum verdict { TAKE, TAKE_LAST, SKIP, STOP };
+
+static enum verdict collection_judge(struct collection *c, const struct pg_query *query)
+{
+    if (goes_alone(query))
+        return c->batch->query_count ? STOP : TAKE_LAST;
+    if (c->batch->query_count == c->rows_max)
+        return STOP;
+    if (c->batch->query_count && c->bytes + query->param_bytes > PG_BATCH_BYTES_MAX)
+        return STOP;
+    bool is_new_kind = query->slot->batch_mark != c->pool->batch_mark;
+    if (is_new_kind && c->kinds == PG_KINDS_MAX)
+        return STOP;
+    if (query->key_hash && !row_is_new(c->pool, query->key_hash))
+        return ++c->skips < PG_SKIPS_MAX ? SKIP : STOP;
+    return TAKE;
+}
+
+static void collection_take(struct collection *c, struct pg_query *query)
+{
+    struct pg_slot *slot = query->slot;
+    pg_queue_unlink(query);
+    query->state = QUERY_SENT;
+    c->batch->queries[c->batch->query_count++] = query;
+    c->bytes += query->param_bytes;
+    if (slot->batch_mark != c->pool->batch_mark) {
+        slot->batch_mark = c->pool->batch_mark;
+        slot->kind = c->kinds++;
+    }
+}
+
+static void collection_run(struct collection *c, struct pg_queue *queue)
+{
+    LIST_EACH(&queue->queries, link)
+    {
+        struct pg_query *query = LIST_ITEM(link, struct pg_query, link);
+        enum verdict verdict = collection_judge(c, query);
+        if (verdict == STOP)
+            return;
+        if (verdict == SKIP)
+            continue;
+        collection_take(c, query);
+        if (verdict == TAKE_LAST)
+            return;
+    }
+}
+
+/* By kind in order of first appearance, then by row: sets lock their rows in one order. */
+static int cmp_queries(const void *left, const void *right)
+{
+    const struct pg_query *a = *(struct pg_query *const *)left;
+    const struct pg_query *b = *(struct pg_query *const *)right;
+    if (a->slot != b->slot)
+        return a->slot->kind < b->slot->kind ? -1 : 1;
+    for (size_t i = 0; a->stmt->is_write && i < a->stmt->key_count; i++) {
+        int order = pg_value_cmp(&a->params[i], &b->params[i]);
+        if (order)
+            return order;
+    }
+    return (a->queued_ns > b->queued_ns) - (a->queued_ns < b->queued_ns);
+}
+
+struct pg_batch *pg_batch_collect(struct pg_lane *lane)
+{
+    struct pg_queue *queue = lane->queue;
+    ASSERT(queue->count > 0);
+    struct collection c = {.pool = lane->pool, .batch = mem_zalloc(sizeof(struct pg_batch))};
+    if (c.batch) {
+        c.rows_max = queue->count < lane->pool->batch_rows_max ? queue->count
+                                                               : lane->pool->batch_rows_max;
+        arena_init(&c.batch->arena, BATCH_ARENA_MAX);
+        list_init(&c.batch->link);
+        c.batch->failed_at = SIZE_MAX;
+        c.batch->queries = ARENA_ARRAY(&c.batch->arena, struct pg_query *, c.rows_max);
+    }
+    if (!c.batch || !c.batch->queries) {
+        struct pg_query *first = LIST_ITEM(queue->queries.next, struct pg_query, link);
+        pg_batch_free(c.batch);
+        pg_queue_unlink(first);
+        pg_query_end(first, first->is_unknown ? ERR_CLOSED : ERR_NOMEM);
+        return NULL;
+    }
+    lane->pool->batch_mark++;
+    collection_run(&c, queue);
+    ASSERT(c.batch->query_count > 0);
+    qsort(c.batch->queries, c.batch->query_count, sizeof(c.batch->queries[0]), cmp_queries);
+    return c.batch;
+}

@@ -1,0 +1,291 @@
+/*
+ * A lane sends batches and sorts out what comes back. Results count only once the batch's Sync has
+ * come back (the commit). A batch that failed was rolled back as a whole: its queries are sent
+ * again one by one, each with a Sync of its own, and only the guilty one sees its error. What was
+ * in flight on a connection that is lost has an unknown outcome: it is sent again where that is
+ * harmless, else it ends as ERR_CLOSED.
+ */
+#include "pg/lane.h"
+
+#include "base/log.h"
+
+static struct metric loss_metric = {
+    .name = "sluice_pg_connection_losses_total",
+    .help = "Database connections that were up and were lost.",
+    .kind = METRIC_COUNTER,
+};
+static struct metric connect_metric = {
+    .name = "sluice_pg_connects_total",
+    .help = "Database connections that came up.",
+    .kind = METRIC_COUNTER,
+};
+static struct metric replay_metric = {
+    .name = "sluice_pg_replays_total",
+    .help = "Queries sent again after a rollback or a lost connection.",
+    .kind = METRIC_COUNTER,
+};
+static struct metric error_metric = {
+    .name = "sluice_pg_errors_total",
+    .help = "Queries that ended with an SQL error.",
+    .kind = METRIC_COUNTER,
+};
+
+static struct pg_lane *lane_of(struct pg_link *link)
+{
+    return link->owner;
+}
+
+/* ---- sending ---- */
+
+static bool lane_may_send(const struct pg_lane *lane)
+{
+    if (!lane->link.is_up || lane->queue->count == 0)
+        return false;
+    struct list *first = lane->queue->queries.next;
+    size_t limit = lane->is_writer ? PG_FLIGHT_WRITES : PG_FLIGHT_READS;
+    if (LIST_ITEM(first, struct pg_query, link)->is_single)
+        limit = PG_FLIGHT_SINGLES;
+    return lane->flight_count < limit;
+}
+
+bool pg_lane_send(struct pg_lane *lane)
+{
+    if (!lane_may_send(lane))
+        return false;
+    struct pg_batch *batch = pg_batch_collect(lane);
+    if (!batch)
+        return true;
+    batch->sent_ns = loop_now_ns(lane->pool->loop);
+    list_push_back(&lane->flight, &batch->link);
+    lane->flight_count++;
+    lane->needs_flush = true;
+    if (pg_batch_send(batch, lane))
+        return true;
+    pg_link_lost(&lane->link, ERR_CLOSED, PQerrorMessage(lane->link.conn));
+    return false;
+}
+
+void pg_lane_flush(struct pg_lane *lane)
+{
+    lane->needs_flush = false;
+    if (lane->link.is_up)
+        pg_link_flush(&lane->link);
+}
+
+/* ---- queries go back into the queue, or end ---- */
+
+static void query_fail(struct pg_query *query, const PGresult *result)
+{
+    const char *state = PQresultErrorField(result, PG_DIAG_SQLSTATE);
+    const char *text = PQresultErrorField(result, PG_DIAG_MESSAGE_PRIMARY);
+    slice code = slice_first(slice_cstr(state ? state : "XX000"), PG_SQLSTATE_LEN);
+    memcpy(query->sqlstate, code.ptr, code.len);
+    query->sqlstate[code.len] = '\0';
+    if (op_is_active(query->op))
+        query->message = arena_dup(&query->op->arena, slice_cstr(text));
+    int status = ERR_IO;
+    if (slice_eq(code, SLICE("57014")) || slice_eq(code, SLICE("55P03")))
+        status = ERR_TIMEOUT;
+    else if (slice_starts_with(code, SLICE("22")) || slice_starts_with(code, SLICE("23")))
+        status = ERR_INVALID;
+    metric_inc(&error_metric);
+    log_event(status == ERR_IO ? LOG_ERROR : LOG_DEBUG, "database refused a statement",
+              LOG_CSTR("statement", query->stmt->name), LOG_STR("sqlstate", code),
+              LOG_CSTR("reason", text ? text : ""));
+    pg_query_end(query, status);
+}
+
+static void query_again(struct pg_lane *lane, struct pg_query *query)
+{
+    query->attempts++;
+    metric_inc(&replay_metric);
+    pg_queue_push_front(lane->queue, query);
+}
+
+/* After a rollback nothing is unknown. */
+static void query_rolled_back(struct pg_lane *lane, struct pg_query *query, const PGresult *result)
+{
+    if (query->is_abandoned)
+        pg_query_end(query, ERR_CLOSED);
+    else if (query->attempts >= PG_ATTEMPTS_MAX)
+        query_fail(query, result);
+    else
+        query_again(lane, query);
+}
+
+/* The connection went away between sending and the commit's answer. */
+static void query_lost(struct pg_lane *lane, struct pg_query *query)
+{
+    const struct pg_stmt *stmt = query->stmt;
+    query->is_unknown |= stmt->is_write;
+    bool is_harmless = !stmt->is_write || stmt->is_replayable;
+    if (query->is_abandoned || !is_harmless || query->attempts >= PG_ATTEMPTS_MAX)
+        pg_query_end(query, ERR_CLOSED);
+    else
+        query_again(lane, query);
+}
+
+/* ---- a batch ends ---- */
+
+/* Deadlock or serialization failure: the same again may work. */
+static bool is_retryable(const PGresult *result)
+{
+    return slice_starts_with(slice_cstr(PQresultErrorField(result, PG_DIAG_SQLSTATE)), SLICE("40"));
+}
+
+/* The session is unfit, not the statement: read-only after a failover, plans or prepared statements
+ * that do not fit any more after a migration. */
+static bool is_session_stale(const PGresult *result)
+{
+    slice state = slice_cstr(PQresultErrorField(result, PG_DIAG_SQLSTATE));
+    return slice_eq(state, SLICE("25006")) || slice_eq(state, SLICE("0A000")) ||
+           slice_eq(state, SLICE("26000"));
+}
+
+static void lane_replay(struct pg_lane *lane, struct pg_batch *batch)
+{
+    const PGresult *result = batch->commands[batch->failed_at].result;
+    struct pg_query *first = batch->queries[0];
+    bool is_stale = first->attempts < PG_STALE_ATTEMPTS_MAX && is_session_stale(result);
+    if (batch->query_count == 1 && !is_stale &&
+        (!is_retryable(result) || first->is_abandoned || first->attempts >= PG_ATTEMPTS_MAX)) {
+        query_fail(first, result);
+        return;
+    }
+    for (size_t i = batch->query_count; i-- > 0;) {
+        batch->queries[i]->is_single = !is_stale;
+        query_rolled_back(lane, batch->queries[i], result);
+    }
+    if (is_stale)
+        pg_link_lost(&lane->link, ERR_IO, PQresultErrorMessage(result));
+}
+
+static void lane_finish_batch(struct pg_lane *lane, struct pg_batch *batch)
+{
+    list_unlink(&batch->link);
+    lane->flight_count--;
+    lane->pool->is_dirty = true;
+    if (batch->failed_at == SIZE_MAX)
+        pg_batch_deliver(batch);
+    else
+        lane_replay(lane, batch);
+    pg_batch_free(batch);
+}
+
+/* ---- receiving ---- */
+
+static void lane_take_failure(struct pg_lane *lane, struct pg_batch *batch, PGresult *result)
+{
+    if (PQstatus(lane->link.conn) == CONNECTION_BAD) {
+        PQclear(result);
+        pg_link_lost(&lane->link, ERR_CLOSED, PQerrorMessage(lane->link.conn));
+        return;
+    }
+    if (batch->failed_at != SIZE_MAX || batch->command_at > batch->command_count) {
+        PQclear(result);
+        return;
+    }
+    batch->failed_at = batch->command_at;
+    batch->commands[batch->command_at++].result = result;
+}
+
+static void lane_take_success(struct pg_lane *lane, struct pg_batch *batch, PGresult *result)
+{
+    ASSERT(batch->command_at < batch->command_count);
+    struct pg_command *command = &batch->commands[batch->command_at++];
+    if (!command->is_prepare) {
+        command->result = result;
+        return;
+    }
+    lane->prepared[command->slot->index] |= (uint8_t)(1u << command->mode);
+    PQclear(result);
+}
+
+static void lane_take_result(struct pg_lane *lane, PGresult *result)
+{
+    struct pg_batch *batch = LIST_ITEM(lane->flight.next, struct pg_batch, link);
+    switch (PQresultStatus(result)) {
+    case PGRES_COMMAND_OK:
+    case PGRES_TUPLES_OK:
+        lane_take_success(lane, batch, result);
+        break;
+    case PGRES_PIPELINE_ABORTED:
+        PQclear(result);
+        break;
+    case PGRES_PIPELINE_SYNC:
+        PQclear(result);
+        lane_finish_batch(lane, batch);
+        break;
+    default:
+        lane_take_failure(lane, batch, result);
+    }
+}
+
+static void on_readable(struct pg_link *link)
+{
+    struct pg_lane *lane = lane_of(link);
+    unsigned nulls = 0; /* one ends each command; two in a row with work left is no protocol */
+    lane->heard_ns = loop_now_ns(link->loop);
+    while (link->is_up && lane->flight_count && nulls < 2 && !PQisBusy(link->conn)) {
+        PGresult *result = PQgetResult(link->conn);
+        nulls = result ? 0 : nulls + 1;
+        if (result)
+            lane_take_result(lane, result);
+    }
+    if (link->is_up && nulls == 2 && lane->flight_count)
+        pg_link_lost(link, ERR_CLOSED, PQerrorMessage(link->conn));
+}
+
+/* ---- the connection comes and goes ---- */
+
+static void on_up(struct pg_link *link)
+{
+    struct pg_lane *lane = lane_of(link);
+    memset(lane->prepared, 0, sizeof(lane->prepared));
+    lane->heard_ns = loop_now_ns(link->loop);
+    lane->needs_flush = false;
+    lane->pool->is_dirty = true;
+    metric_inc(&connect_metric);
+    log_event(LOG_DEBUG, "database connected", LOG_BOOL("writer", lane->is_writer),
+              LOG_INT("backend", PQbackendPID(link->conn)));
+}
+
+/* Newest first, each put in front: so all is in its old order. */
+static void on_down(struct pg_link *link, const struct err *why)
+{
+    struct pg_lane *lane = lane_of(link);
+    (void)why; /* the link has logged it */
+    metric_inc(&loss_metric);
+    while (!list_is_empty(&lane->flight)) {
+        struct pg_batch *batch = LIST_ITEM(lane->flight.prev, struct pg_batch, link);
+        list_unlink(&batch->link);
+        lane->flight_count--;
+        for (size_t i = batch->query_count; i-- > 0;)
+            query_lost(lane, batch->queries[i]);
+        pg_batch_free(batch);
+    }
+    ASSERT(lane->flight_count == 0);
+    lane->pool->is_dirty = true;
+}
+
+static void on_freed(struct pg_link *link)
+{
+    pg_pool_lane_freed(lane_of(link)->pool);
+}
+
+const struct pg_link_events pg_lane_events = {
+    .on_up = on_up,
+    .on_readable = on_readable,
+    .on_down = on_down,
+    .on_freed = on_freed,
+};
+
+void pg_lane_check_stall(struct pg_lane *lane, uint64_t now_ns)
+{
+    if (!lane->link.is_up || lane->flight_count == 0)
+        return;
+    const struct pg_batch *batch = LIST_ITEM(lane->flight.next, struct pg_batch, link);
+    uint64_t since_ns = batch->sent_ns > lane->heard_ns ? batch->sent_ns : lane->heard_ns;
+    if (now_ns > since_ns + lane->pool->stall_ns)
+        pg_link_lost(&lane->link, ERR_TIMEOUT, "the database has gone silent");
+}

@@ -1,0 +1,139 @@
+/*
+ * The inside of the pool: lanes (a connection and the batches in flight on it), batches, and the
+ * slots of expanded statements. For the files of this room.
+ */
+#ifndef PG_LANE_H
+#define PG_LANE_H
+
+#include "base/map.h"
+#include "base/metric.h"
+#include "pg/link.h"
+#include "pg/pg.h"
+#include "pg/stmt.h"
+
+enum {
+    PG_SLOTS_MAX = 256,               /* statements a pool can know */
+    PG_BATCH_BYTES_MAX = 1024 * 1024, /* parameters of a batch of several queries */
+    PG_FLIGHT_WRITES = 1,             /* batches in flight: the next one collects meanwhile */
+    PG_FLIGHT_READS = 4,
+    PG_FLIGHT_SINGLES = 64, /* replayed queries, each with its own Sync */
+    PG_ATTEMPTS_MAX = 8,
+    PG_STALE_ATTEMPTS_MAX = 2, /* then the error is the statement's own */
+    PG_SKIPS_MAX = 1024, /* queries passed over in a queue because their row is in the batch */
+    PG_KINDS_MAX = 64,   /* statements in a batch */
+};
+
+enum pg_query_state { QUERY_IDLE, QUERY_WAITING, QUERY_SENT, QUERY_REJECTED };
+
+/* A statement as this pool knows it. */
+struct pg_slot {
+    const struct pg_stmt *stmt; /* also the key in the map: its address */
+    unsigned index;
+    char *sql[2];                       /* by enum pg_mode; set is NULL without parameters */
+    char name[2][PG_STMT_NAME_MAX + 2]; /* prepared statement: s_name, p_name */
+    uint64_t batch_mark;                /* number of the batch being built ... */
+    size_t kind;                        /* ... and this statement's group in it */
+};
+
+/* Counts only where mark is that of the batch. */
+struct pg_row_key {
+    uint64_t hash, mark;
+};
+
+struct pg_queue {
+    struct list queries;
+    size_t count;
+};
+
+/* One message of a batch and what came back for it. */
+struct pg_command {
+    struct pg_slot *slot;
+    enum pg_mode mode;
+    bool is_prepare;
+    struct pg_query **queries; /* one in pipe mode */
+    size_t count;
+    PGresult *result;
+};
+
+struct pg_batch {
+    struct list link; /* lane's flight, oldest first */
+    struct arena arena;
+    struct pg_query **queries; /* by kind, then by key */
+    size_t query_count;
+    struct pg_command *commands; /* one more than command_count: the Sync, which may fail too */
+    size_t command_count, command_at; /* results have come for those before command_at */
+    size_t failed_at;                 /* SIZE_MAX: none */
+    uint64_t sent_ns;
+};
+
+struct pg_lane {
+    struct pg_link link;
+    struct pg_pool *pool;
+    bool is_writer, needs_flush;
+    struct pg_queue *queue; /* own for a writer; readers share one */
+    struct pg_queue own_queue;
+    struct list flight; /* batches */
+    size_t flight_count;
+    uint64_t heard_ns;              /* last bytes from the server */
+    uint8_t prepared[PG_SLOTS_MAX]; /* bit per enum pg_mode */
+};
+
+struct pg_pool {
+    struct loop *loop;
+    struct loop_hook hook;
+    struct timer sweep;
+    struct pg_target *target;
+    enum pg_mode mode;
+    size_t queue_max, batch_rows_max;
+    uint64_t queue_timeout_ns, stall_ns;
+    struct map slots;
+    struct pg_slot *slot_list[PG_SLOTS_MAX];
+    size_t slot_count;
+    struct pg_queue reads;
+    struct list rejected;
+    size_t pending; /* waiting, in flight and rejected */
+    size_t waiting;
+    struct pg_lane **lanes; /* writers first */
+    size_t writer_count, lane_count, lanes_alive;
+    size_t next_writer;
+    struct buf scratch; /* arrays of the statement being sent */
+    uint64_t batch_mark;
+    struct pg_row_key *row_keys; /* open addressing: rows in the batch being collected */
+    size_t row_key_cap;          /* a power of two, at least twice batch_rows_max */
+    bool is_dirty, is_closing;
+    struct loop_garbage garbage;
+};
+
+/* pool.c */
+void pg_query_end(struct pg_query *query, int status);
+void pg_queue_push(struct pg_queue *queue, struct pg_query *query);
+void pg_queue_push_front(struct pg_queue *queue, struct pg_query *query);
+void pg_queue_unlink(struct pg_query *query);
+/* The lane's last call; the pool's memory goes with the last lane. */
+void pg_pool_lane_freed(struct pg_pool *pool);
+
+/* lane.c */
+extern const struct pg_link_events pg_lane_events;
+/* Sends one batch of what waits, if there is something and the lane may; true: it did, or dropped
+ * some of it, so call again. Then pg_lane_flush. */
+bool pg_lane_send(struct pg_lane *lane) MUST_CHECK;
+void pg_lane_flush(struct pg_lane *lane);
+/* A lane that is silent for too long is given up. */
+void pg_lane_check_stall(struct pg_lane *lane, uint64_t now_ns);
+
+/* slot.c: this pool's slot of a statement, made when new; NULL when out of memory. A template that
+ * does not expand is a bug: it prints and aborts. */
+struct pg_slot *pg_slot_get(struct pg_pool *pool, const struct pg_stmt *stmt) MUST_CHECK;
+void pg_slot_free_all(struct pg_pool *pool);
+
+/* collect.c: takes queries from the lane's queue; NULL when there is nothing to take, or when out
+ * of memory (the queries then end with ERR_NOMEM). */
+struct pg_batch *pg_batch_collect(struct pg_lane *lane) MUST_CHECK;
+/* batch.c */
+/* false: the connection broke. */
+bool pg_batch_send(struct pg_batch *batch, struct pg_lane *lane) MUST_CHECK;
+/* All results are there and committed: fills and ends the queries. */
+void pg_batch_deliver(struct pg_batch *batch);
+void pg_batch_free(struct pg_batch *batch);
+
+#endif

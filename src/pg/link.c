@@ -1,0 +1,371 @@
+/*
+ * The life of a connection. PQconnectPoll may close its socket and open another under the same
+ * number, so the watch is dropped before each call and made anew after it.
+ *
+ * A host that swallows packets would use up every attempt, since libpq has no time-out a host when
+ * it does not block: an attempt that ran out of time makes the next one begin with the next host.
+ */
+#include "pg/link.h"
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <stdio.h>
+
+#include "base/id.h"
+#include "base/log.h"
+
+enum {
+    REST_MS_MIN = 20, /* back-off: random up to REST_MS_MIN * 2^failures, at most REST_MS_MAX */
+    REST_MS_MAX = 5000,
+    SERVER_VERSION_MIN = 140000,
+};
+
+/* In the order of link_steps. */
+enum link_step { STEP_REST, STEP_LOOKUP, STEP_CONNECT, STEP_CONNECTED, STEP_AGAIN };
+
+static struct pg_link *link_of(struct op *op)
+{
+    return CONTAINER_OF(op, struct pg_link, op);
+}
+
+/* ---- letting go ---- */
+
+static void link_drop_watch(struct pg_link *link)
+{
+    poll_watch_free(link->watch);
+    link->watch = NULL;
+}
+
+static void link_drop_conn(struct pg_link *link)
+{
+    link_drop_watch(link);
+    PQfinish(link->conn);
+    link->conn = NULL;
+    link->is_up = false;
+}
+
+/* Logged at failure 1, 2, 4, 8 ... of a row. */
+static void link_note_failure(struct pg_link *link, enum err_code code, const char *why)
+{
+    slice text = slice_trim(slice_cstr(why));
+    while (text.len && text.ptr[text.len - 1] == '\n')
+        text.len--;
+    err_set(&link->last_err, code, "%.*s", SLICE_ARG(text));
+    link->failures++;
+    link->failures_total++;
+    if ((link->failures & (link->failures - 1)) == 0)
+        log_event(LOG_WARN, "database connection failed", LOG_CSTR("reason", link->last_err.text),
+                  LOG_INT("failures", link->failures));
+}
+
+/* An attempt has ended, well or badly: the op goes on. */
+static void link_end_attempt(struct pg_link *link)
+{
+    ASSERT(link->is_connecting);
+    link->is_connecting = false;
+    timer_stop(&link->connect_timer);
+    op_release(&link->op);
+}
+
+static void link_fail_attempt(struct pg_link *link, enum err_code code, const char *why)
+{
+    link_note_failure(link, code, why);
+    link_drop_conn(link);
+    link_end_attempt(link);
+}
+
+void pg_link_lost(struct pg_link *link, enum err_code code, const char *why)
+{
+    ASSERT(link->is_up);
+    link_note_failure(link, code, why);
+    link->is_up = false;
+    link->events->on_down(link, &link->last_err);
+    link_drop_conn(link);
+    op_release(&link->op);
+}
+
+/* ---- events of the socket ---- */
+
+static void link_watch(struct pg_link *link, int events);
+
+static void link_poll_connect(struct pg_link *link)
+{
+    link_drop_watch(link);
+    switch (PQconnectPoll(link->conn)) {
+    case PGRES_POLLING_READING:
+        link_watch(link, POLL_READ);
+        break;
+    case PGRES_POLLING_WRITING:
+        link_watch(link, POLL_WRITE);
+        break;
+    case PGRES_POLLING_OK:
+        link_end_attempt(link);
+        break;
+    default:
+        link_fail_attempt(link, ERR_IO, PQerrorMessage(link->conn));
+    }
+}
+
+static void on_ready(void *owner, int events)
+{
+    struct pg_link *link = owner;
+    if (link->is_connecting) {
+        link_poll_connect(link);
+        return;
+    }
+    if (events & POLL_READ) {
+        if (!PQconsumeInput(link->conn)) {
+            pg_link_lost(link, ERR_CLOSED, PQerrorMessage(link->conn));
+            return;
+        }
+        link->events->on_readable(link);
+    }
+    if (link->is_up)
+        pg_link_flush(link);
+}
+
+static void link_watch(struct pg_link *link, int events)
+{
+    ASSERT(!link->watch);
+    link->watch = poll_watch_new(link->loop, PQsocket(link->conn), on_ready, link);
+    if (link->watch)
+        poll_watch_set(link->watch, events);
+    else if (link->is_connecting)
+        link_fail_attempt(link, ERR_IO, "the database's socket cannot be watched");
+}
+
+void pg_link_flush(struct pg_link *link)
+{
+    ASSERT(link->is_up);
+    int rc = PQflush(link->conn);
+    if (rc < 0)
+        pg_link_lost(link, ERR_CLOSED, PQerrorMessage(link->conn));
+    else
+        poll_watch_set(link->watch, rc > 0 ? POLL_READ | POLL_WRITE : POLL_READ);
+}
+
+static void on_connect_timeout(struct timer *timer)
+{
+    struct pg_link *link = CONTAINER_OF(timer, struct pg_link, connect_timer);
+    link->host_first++;
+    link_fail_attempt(link, ERR_TIMEOUT, "connecting to the database took too long");
+}
+
+/* ---- steps ---- */
+
+static uint64_t link_rest_ms(const struct pg_link *link)
+{
+    uint64_t ceiling = REST_MS_MAX;
+    if (link->failures < 8)
+        ceiling = (uint64_t)REST_MS_MIN << link->failures;
+    return REST_MS_MIN / 2 + random_below(ceiling);
+}
+
+static enum op_result step_rest(struct op *op)
+{
+    struct pg_link *link = link_of(op);
+    pg_endpoints_clear(&link->endpoints);
+    link->host_at = 0;
+    if (link->failures == 0)
+        return OP_NEXT;
+    op_sleep(op, &link->rest, link_rest_ms(link), "pg back-off");
+    return OP_WAIT;
+}
+
+static const struct pg_host *link_host(const struct pg_link *link)
+{
+    const struct pg_target *target = link->target;
+    return &target->hosts[(link->host_first + link->host_at) % target->host_count];
+}
+
+static void link_add_addresses(struct pg_link *link)
+{
+    const struct pg_host *host = link_host(link);
+    for (size_t i = 0; i < link->query.address_count; i++) {
+        const struct sockaddr_storage *address = &link->query.addresses[i];
+        char text[INET6_ADDRSTRLEN] = "";
+        const void *bytes = address->ss_family == AF_INET6
+                                ? (const void *)&((const struct sockaddr_in6 *)address)->sin6_addr
+                                : (const void *)&((const struct sockaddr_in *)address)->sin_addr;
+        if (inet_ntop(address->ss_family, bytes, text, sizeof(text)))
+            pg_endpoints_add(&link->endpoints, host, text);
+    }
+}
+
+/* Takes the answer of the last look-up, then starts the next or goes on when there is none. */
+static enum op_result step_lookup(struct op *op)
+{
+    struct pg_link *link = link_of(op);
+    if (link->is_looking_up) {
+        link->is_looking_up = false;
+        if (link->query.status == OK)
+            link_add_addresses(link);
+        else
+            link->last_err = link->query.err;
+        link->host_at++;
+    }
+    for (; link->host_at < link->target->host_count; link->host_at++) {
+        const struct pg_host *host = link_host(link);
+        if (!pg_host_needs_lookup(host)) {
+            pg_endpoints_add(&link->endpoints, host, host->address);
+            continue;
+        }
+        link->query = (struct dns_query){.host = slice_cstr(host->name)};
+        link->query.deadline_ns = loop_now_ns(link->loop) + link->connect_timeout_ms * 1000 * 1000;
+        link->is_looking_up = true;
+        dns_resolve(link->dns, &link->query, op);
+        op_goto(op, STEP_LOOKUP);
+        return OP_WAIT;
+    }
+    return OP_NEXT;
+}
+
+static void on_notice(void *owner, const char *message)
+{
+    (void)owner;
+    log_event(LOG_DEBUG, "database notice", LOG_STR("text", slice_trim(slice_cstr(message))));
+}
+
+static enum op_result step_connect(struct op *op)
+{
+    struct pg_link *link = link_of(op);
+    if (link->endpoints.count == 0) {
+        struct err why = link->last_err;
+        err_prefix(&why, "no address of the database's host is known");
+        link_note_failure(link, ERR_IO, why.text);
+        op_goto(op, STEP_REST);
+        return OP_NEXT;
+    }
+    link->conn = pg_target_connect_start(link->target, &link->endpoints);
+    if (!link->conn || PQstatus(link->conn) == CONNECTION_BAD) {
+        link_note_failure(link, ERR_IO, link->conn ? PQerrorMessage(link->conn) : "out of memory");
+        link_drop_conn(link);
+        op_goto(op, STEP_REST);
+        return OP_NEXT;
+    }
+    PQsetNoticeProcessor(link->conn, on_notice, NULL);
+    op_hold(op, "pg connect");
+    link->is_connecting = true;
+    timer_start_in_ms(&link->connect_timer, link->connect_timeout_ms);
+    link_watch(link, POLL_WRITE); /* PGRES_POLLING_WRITING is where libpq wants to begin */
+    return link->is_connecting ? OP_WAIT : OP_NEXT;
+}
+
+/* NULL when this server will do. */
+static const char *link_check_server(struct pg_link *link)
+{
+    if (PQserverVersion(link->conn) < SERVER_VERSION_MIN)
+        return "the database is older than PostgreSQL 14, which sluice needs";
+    const char *encoding = PQparameterStatus(link->conn, "server_encoding");
+    if (!slice_eq(slice_cstr(encoding), SLICE("UTF8")))
+        return "the database's encoding is not UTF8; create it with encoding 'UTF8'";
+    if (PQsetnonblocking(link->conn, 1) != 0)
+        return PQerrorMessage(link->conn);
+    if (link->is_pipeline && !PQenterPipelineMode(link->conn))
+        return PQerrorMessage(link->conn);
+    return NULL;
+}
+
+static enum op_result step_connected(struct op *op)
+{
+    struct pg_link *link = link_of(op);
+    if (!link->conn) {
+        op_goto(op, STEP_REST);
+        return OP_NEXT;
+    }
+    const char *why = link_check_server(link);
+    if (!why)
+        link_watch(link, POLL_READ);
+    if (!why && !link->watch)
+        why = "the database's socket cannot be watched";
+    if (why) {
+        link_note_failure(link, ERR_IO, why);
+        link_drop_conn(link);
+        op_goto(op, STEP_REST);
+        return OP_NEXT;
+    }
+    link->failures = 0;
+    link->is_up = true;
+    link->connects++;
+    op_hold(op, "pg connection");
+    link->events->on_up(link);
+    return link->is_up ? OP_WAIT : OP_NEXT;
+}
+
+static enum op_result step_again(struct op *op)
+{
+    op_goto(op, STEP_REST);
+    return OP_NEXT;
+}
+
+static void on_cancel(struct op *op)
+{
+    struct pg_link *link = link_of(op);
+    if (link->is_looking_up)
+        dns_cancel(&link->query);
+    if (link->is_connecting) {
+        link_drop_conn(link);
+        link_end_attempt(link);
+    }
+    if (!link->is_up)
+        return;
+    struct err why;
+    err_set(&why, ERR_CLOSED, "closed by this program");
+    link->is_up = false;
+    link->events->on_down(link, &why);
+    link_drop_conn(link);
+    op_release(op);
+}
+
+static void on_end(struct op *op, enum op_end end)
+{
+    ASSERT(end == OP_ENDED_CANCELLED);
+    /* a connection that an attempt had just ended with and no step has taken over */
+    link_drop_conn(link_of(op));
+}
+
+static void on_free(struct op *op)
+{
+    struct pg_link *link = link_of(op);
+    pg_endpoints_deinit(&link->endpoints);
+    link->events->on_freed(link);
+}
+
+static const struct op_step link_steps[] = {
+    [STEP_REST] = {"rest", step_rest},          [STEP_LOOKUP] = {"lookup", step_lookup},
+    [STEP_CONNECT] = {"connect", step_connect}, [STEP_CONNECTED] = {"connected", step_connected},
+    [STEP_AGAIN] = {"again", step_again},
+};
+
+static const struct op_class link_class = {
+    .name = "pg_link",
+    .steps = link_steps,
+    .step_count = ARRAY_LEN(link_steps),
+    .on_cancel = on_cancel,
+    .on_end = on_end,
+    .free = on_free,
+};
+
+void pg_link_start(struct pg_link *link, struct loop *loop, const struct pg_target *target,
+                   struct dns_resolver *dns, uint64_t connect_timeout_ms, bool is_pipeline,
+                   const struct pg_link_events *events, void *owner)
+{
+    ASSERT(loop && target && events && target->host_count > 0);
+    *link = (struct pg_link){
+        .loop = loop,
+        .events = events,
+        .owner = owner,
+        .target = target,
+        .dns = dns,
+        .connect_timeout_ms = connect_timeout_ms,
+        .is_pipeline = is_pipeline,
+    };
+    pg_endpoints_init(&link->endpoints);
+    timer_init(&link->connect_timer, loop, on_connect_timeout);
+    op_start(&link->op, &link_class, loop, NULL, ARENA_CHUNK_MIN);
+}
+
+void pg_link_close(struct pg_link *link)
+{
+    op_cancel(&link->op);
+}

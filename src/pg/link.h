@@ -1,0 +1,63 @@
+/*
+ * link: one connection to the database that is always wanted: it looks names up, connects without
+ * blocking, tells its owner, and begins again with back-off when it is lost. One op for its whole
+ * life ("pg_link").
+ */
+#ifndef PG_LINK_H
+#define PG_LINK_H
+
+#include "loop/dns.h"
+#include "loop/loop.h"
+#include "loop/op.h"
+#include "pg/target.h"
+
+struct pg_link;
+
+struct pg_link_events {
+    /* Connected; conn is non-blocking. May call pg_link_lost. */
+    void (*on_up)(struct pg_link *link);
+    /* The socket is readable, and PQconsumeInput has run well. May call pg_link_lost. */
+    void (*on_readable)(struct pg_link *link);
+    /* It was up and is lost, or is closed while up; conn is still there to look at. */
+    void (*on_down)(struct pg_link *link, const struct err *why);
+    /* The last call: memory may go. */
+    void (*on_freed)(struct pg_link *link);
+};
+
+struct pg_link {
+    struct op op;
+    struct loop *loop;
+    const struct pg_link_events *events;
+    void *owner;
+    const struct pg_target *target;
+    struct dns_resolver *dns;
+    uint64_t connect_timeout_ms;
+    bool is_pipeline;
+    /* public to the owner */
+    PGconn *conn; /* NULL unless connecting or up */
+    bool is_up;
+    struct err last_err; /* of the last failure; code OK when there was none */
+    uint64_t connects, failures_total;
+    /* private */
+    struct op_timer rest;
+    struct timer connect_timer;
+    struct poll_watch *watch;
+    struct dns_query query;
+    struct pg_endpoints endpoints;
+    size_t host_first, host_at; /* the attempt begins at host_first */
+    unsigned failures;          /* in a row */
+    bool is_connecting, is_looking_up;
+};
+
+/* Starts the op; the first attempt begins in the next drain. All pointers outlive the link. */
+void pg_link_start(struct pg_link *link, struct loop *loop, const struct pg_target *target,
+                   struct dns_resolver *dns, uint64_t connect_timeout_ms, bool is_pipeline,
+                   const struct pg_link_events *events, void *owner);
+/* Ends it for good; on_down when it was up, on_freed at the bottom of a turn. */
+void pg_link_close(struct pg_link *link);
+/* The owner found it unusable: drops the connection and connects anew. */
+void pg_link_lost(struct pg_link *link, enum err_code code, const char *why);
+/* Call after PQsend*: flushes, and watches for writing where the socket did not take all. */
+void pg_link_flush(struct pg_link *link);
+
+#endif

@@ -1,0 +1,403 @@
+/*
+ * The pool: routes queries to lanes, bounds what waits, and ends what waited too long. At the end
+ * of each turn every lane that may send does (loop hook, phase DATABASE).
+ */
+#include <stdio.h>
+
+#include "base/log.h"
+#include "base/mem.h"
+#include "pg/lane.h"
+#include "pg/value.h"
+
+enum { SWEEP_MS = 100 };
+
+static struct metric waiting_metric = {
+    .name = "sluice_pg_queries_waiting",
+    .help = "Queries waiting for a database connection.",
+    .kind = METRIC_GAUGE,
+};
+static struct metric query_metric = {
+    .name = "sluice_pg_query_seconds",
+    .help = "From submitting a query to its commit or result.",
+    .kind = METRIC_HISTOGRAM,
+};
+static struct metric refused_metric = {
+    .name = "sluice_pg_queries_refused_total",
+    .help = "Queries that ended without being sent.",
+    .kind = METRIC_COUNTER,
+};
+
+/* ---- queues ---- */
+
+void pg_queue_push(struct pg_queue *queue, struct pg_query *query)
+{
+    list_push_back(&queue->queries, &query->link);
+    query->queue = queue;
+    queue->count++;
+    query->state = QUERY_WAITING;
+    query->pool->waiting++;
+    query->pool->is_dirty = true;
+}
+
+void pg_queue_push_front(struct pg_queue *queue, struct pg_query *query)
+{
+    pg_queue_push(queue, query);
+    list_unlink(&query->link);
+    list_push_front(&queue->queries, &query->link);
+}
+
+void pg_queue_unlink(struct pg_query *query)
+{
+    struct pg_queue *queue = query->queue;
+    ASSERT(queue->count > 0 && query->state == QUERY_WAITING);
+    list_unlink(&query->link);
+    queue->count--;
+    query->pool->waiting--;
+}
+
+static void pool_arm_sweep(struct pg_pool *pool)
+{
+    if (!timer_is_armed(&pool->sweep))
+        timer_start_in_ms(&pool->sweep, SWEEP_MS);
+}
+
+/* ---- queries ---- */
+
+void pg_query_end(struct pg_query *query, int status)
+{
+    struct pg_pool *pool = query->pool;
+    ASSERT(query->state != QUERY_IDLE && pool->pending > 0);
+    ASSERT(list_is_empty(&query->link));
+    query->status = status;
+    query->state = QUERY_IDLE;
+    pool->pending--;
+    if (status == ERR_BUSY)
+        metric_inc(&refused_metric);
+    else
+        metric_time(&query_metric, loop_now_ns(pool->loop) - query->queued_ns);
+    op_release(query->op);
+}
+
+/* Ends at the end of this turn: nothing may complete before pg_submit has returned. */
+static void pool_reject(struct pg_pool *pool, struct pg_query *query, int status)
+{
+    query->status = status;
+    query->state = QUERY_REJECTED;
+    list_push_back(&pool->rejected, &query->link);
+    pool->is_dirty = true;
+}
+
+/* A row has one writer, so that its changes stay in order; reads go wherever there is room. */
+static struct pg_queue *pool_route(struct pg_pool *pool, const struct pg_query *query)
+{
+    if (!query->stmt->is_write)
+        return &pool->reads;
+    uint64_t choice = query->key_hash ? query->key_hash : pool->next_writer++;
+    return &pool->lanes[choice % pool->writer_count]->own_queue;
+}
+
+static void query_check(const struct pg_query *query)
+{
+    const struct pg_stmt *stmt = query->stmt;
+    ASSERT(stmt && query->state == QUERY_IDLE);
+    for (size_t i = 0; i < stmt->param_count; i++)
+        ASSERT(query->params[i].type == stmt->params[i].type);
+}
+
+static void query_init(struct pg_pool *pool, struct pg_query *query, struct op *op)
+{
+    const struct pg_stmt *stmt = query->stmt;
+    query->status = OK;
+    query->sqlstate[0] = '\0';
+    query->message = SLICE_NONE;
+    query->rows = (struct pg_rows){.column_count = stmt->column_count};
+    query->pool = pool;
+    query->queue = NULL;
+    query->op = op;
+    list_init(&query->link);
+    query->queued_ns = loop_now_ns(pool->loop);
+    query->expires_ns = query->deadline_ns ? query->deadline_ns
+                                           : query->queued_ns + pool->queue_timeout_ns;
+    query->attempts = 0;
+    query->is_single = query->is_abandoned = query->is_unknown = false;
+    query->param_bytes = 0;
+    for (size_t i = 0; i < stmt->param_count; i++)
+        query->param_bytes += pg_value_size(&query->params[i]);
+    bool has_row = stmt->is_write && stmt->key_count > 0;
+    query->key_hash = has_row ? pg_values_hash(query->params, stmt->key_count) : 0;
+}
+
+void pg_submit(struct pg_pool *pool, struct pg_query *query, struct op *op)
+{
+    query_check(query);
+    query_init(pool, query, op);
+    op_hold(op, query->stmt->name);
+    pool->pending++;
+    query->slot = pg_slot_get(pool, query->stmt);
+    if (!query->slot)
+        pool_reject(pool, query, ERR_NOMEM);
+    else if (query->param_bytes > PG_PARAM_BYTES_MAX)
+        pool_reject(pool, query, ERR_LIMIT);
+    else if (pool->waiting >= pool->queue_max || pool->is_closing)
+        pool_reject(pool, query, ERR_BUSY);
+    else
+        pg_queue_push(pool_route(pool, query), query);
+    pool_arm_sweep(pool);
+}
+
+void pg_cancel(struct pg_query *query)
+{
+    switch ((enum pg_query_state)query->state) {
+    case QUERY_WAITING:
+        pg_queue_unlink(query);
+        pg_query_end(query, query->is_unknown ? ERR_CLOSED : ERR_BUSY);
+        break;
+    case QUERY_REJECTED:
+        list_unlink(&query->link);
+        pg_query_end(query, query->status);
+        break;
+    case QUERY_SENT:
+        query->is_abandoned = true;
+        break;
+    case QUERY_IDLE:
+        break;
+    }
+}
+
+/* ---- the end of a turn ---- */
+
+static void pool_end_rejected(struct pg_pool *pool)
+{
+    struct list *link;
+    while ((link = list_pop_front(&pool->rejected))) {
+        struct pg_query *query = LIST_ITEM(link, struct pg_query, link);
+        pg_query_end(query, query->status);
+    }
+}
+
+/* The reader with the fewest batches in flight; NULL when none is connected. */
+static struct pg_lane *pool_best_reader(struct pg_pool *pool)
+{
+    struct pg_lane *best = NULL;
+    for (size_t i = pool->writer_count; i < pool->lane_count; i++) {
+        struct pg_lane *lane = pool->lanes[i];
+        if (lane->link.is_up && (!best || lane->flight_count < best->flight_count))
+            best = lane;
+    }
+    return best;
+}
+
+static void pool_flush(struct pg_pool *pool)
+{
+    for (size_t i = 0; i < pool->writer_count; i++)
+        while (pg_lane_send(pool->lanes[i]))
+            continue;
+    struct pg_lane *reader;
+    while ((reader = pool_best_reader(pool)) && pg_lane_send(reader))
+        continue;
+    for (size_t i = 0; i < pool->lane_count; i++)
+        if (pool->lanes[i]->needs_flush)
+            pg_lane_flush(pool->lanes[i]);
+}
+
+static void on_turn_end(struct loop_hook *hook)
+{
+    struct pg_pool *pool = CONTAINER_OF(hook, struct pg_pool, hook);
+    if (!pool->is_dirty)
+        return;
+    pool->is_dirty = false;
+    pool_end_rejected(pool);
+    pool_flush(pool);
+    metric_set(metric_series(&waiting_metric, SLICE_NONE), (double)pool->waiting);
+}
+
+/* ---- deadlines ---- */
+
+static void queue_expire(struct pg_queue *queue, uint64_t now_ns)
+{
+    LIST_EACH(&queue->queries, link)
+    {
+        struct pg_query *query = LIST_ITEM(link, struct pg_query, link);
+        if (query->expires_ns > now_ns)
+            continue;
+        pg_queue_unlink(query);
+        pg_query_end(query, query->is_unknown ? ERR_CLOSED : ERR_BUSY);
+    }
+}
+
+static void on_sweep(struct timer *timer)
+{
+    struct pg_pool *pool = CONTAINER_OF(timer, struct pg_pool, sweep);
+    uint64_t now_ns = loop_now_ns(pool->loop);
+    for (size_t i = 0; i < pool->lane_count; i++) {
+        if (i < pool->writer_count)
+            queue_expire(pool->lanes[i]->queue, now_ns);
+        pg_lane_check_stall(pool->lanes[i], now_ns);
+    }
+    queue_expire(&pool->reads, now_ns);
+    pool->is_dirty = true;
+    if (pool->pending)
+        pool_arm_sweep(pool);
+}
+
+/* ---- making and unmaking ---- */
+
+static void pool_free_memory(struct loop_garbage *garbage)
+{
+    struct pg_pool *pool = CONTAINER_OF(garbage, struct pg_pool, garbage);
+    for (size_t i = 0; i < pool->lane_count; i++)
+        mem_free(pool->lanes[i]);
+    pg_slot_free_all(pool);
+    buf_deinit(&pool->scratch);
+    pg_target_free(pool->target);
+    mem_free(pool->row_keys);
+    mem_free(pool->lanes);
+    mem_free(pool);
+}
+
+void pg_pool_lane_freed(struct pg_pool *pool)
+{
+    ASSERT(pool->lanes_alive > 0 && pool->is_closing);
+    if (--pool->lanes_alive)
+        return;
+    pool->garbage.free = pool_free_memory;
+    loop_garbage_add(pool->loop, &pool->garbage);
+}
+
+static int pool_start_lanes(struct pg_pool *pool, const struct pg_pool_config *config)
+{
+    for (size_t i = 0; i < pool->lane_count; i++) {
+        pool->lanes[i] = mem_zalloc(sizeof(struct pg_lane));
+        if (!pool->lanes[i])
+            return ERR_NOMEM;
+    }
+    unsigned timeout_ms = config->connect_timeout_ms ? config->connect_timeout_ms : 5000;
+    for (size_t i = 0; i < pool->lane_count; i++) {
+        struct pg_lane *lane = pool->lanes[i];
+        lane->pool = pool;
+        lane->is_writer = i < pool->writer_count;
+        list_init(&lane->own_queue.queries);
+        lane->queue = lane->is_writer ? &lane->own_queue : &pool->reads;
+        list_init(&lane->flight);
+        pg_link_start(&lane->link, pool->loop, pool->target, config->dns, timeout_ms, true,
+                      &pg_lane_events, lane);
+        pool->lanes_alive++;
+    }
+    return OK;
+}
+
+static struct pg_target *pool_target(const struct pg_pool_config *config, struct err *err)
+{
+    char settings[512];
+    unsigned statement_ms = config->statement_timeout_ms ? config->statement_timeout_ms : 10000;
+    unsigned lock_ms = config->lock_timeout_ms ? config->lock_timeout_ms : 1000;
+    snprintf(settings, sizeof(settings),
+             PG_SETTINGS_PLAN " -c statement_timeout=%u -c lock_timeout=%u", statement_ms, lock_ms);
+    return pg_target_new(config->conninfo, config->application_name, settings, err);
+}
+
+static void pool_set_limits(struct pg_pool *pool, const struct pg_pool_config *config)
+{
+    unsigned statement_ms = config->statement_timeout_ms ? config->statement_timeout_ms : 10000;
+    unsigned queue_ms = config->queue_timeout_ms ? config->queue_timeout_ms : 5000;
+    pool->mode = config->mode;
+    pool->queue_max = config->queue_max ? config->queue_max : 10000;
+    pool->batch_rows_max = config->batch_rows_max ? config->batch_rows_max : 1024;
+    pool->queue_timeout_ns = (uint64_t)queue_ms * 1000 * 1000;
+    pool->stall_ns = ((uint64_t)statement_ms + 5000) * 1000 * 1000;
+    pool->writer_count = config->writers ? config->writers : 2;
+    pool->lane_count = pool->writer_count + (config->readers ? config->readers : 2);
+}
+
+struct pg_pool *pg_pool_new(struct loop *loop, const struct pg_pool_config *config, struct err *err)
+{
+    struct pg_pool *pool = mem_zalloc(sizeof(*pool));
+    if (!pool) {
+        err_set(err, ERR_NOMEM, "out of memory");
+        return NULL;
+    }
+    pool->loop = loop;
+    pool_set_limits(pool, config);
+    ASSERT(pool->lane_count <= PG_LANES_MAX);
+    map_init(&pool->slots, PG_SLOTS_MAX);
+    buf_init(&pool->scratch, (size_t)3 * PG_PARAM_BYTES_MAX);
+    list_init(&pool->reads.queries);
+    list_init(&pool->rejected);
+    timer_init(&pool->sweep, loop, on_sweep);
+    pool->target = pool_target(config, err);
+    pool->row_key_cap = 4;
+    while (pool->row_key_cap < 2 * pool->batch_rows_max)
+        pool->row_key_cap *= 2;
+    pool->row_keys = mem_calloc(pool->row_key_cap, sizeof(*pool->row_keys));
+    pool->lanes = pool->target ? mem_calloc(pool->lane_count, sizeof(struct pg_lane *)) : NULL;
+    if (!pool->lanes || !pool->row_keys || pool_start_lanes(pool, config) != OK) {
+        if (pool->target)
+            err_set(err, ERR_NOMEM, "out of memory");
+        if (!pool->lanes)
+            pool->lane_count = 0;
+        pool_free_memory(&pool->garbage);
+        return NULL;
+    }
+    pool->hook.run = on_turn_end;
+    loop_hook_add(loop, &pool->hook, LOOP_PHASE_DATABASE);
+    return pool;
+}
+
+static void queue_end_all(struct pg_queue *queue)
+{
+    LIST_EACH(&queue->queries, link)
+    {
+        struct pg_query *query = LIST_ITEM(link, struct pg_query, link);
+        pg_queue_unlink(query);
+        pg_query_end(query, query->is_unknown ? ERR_CLOSED : ERR_BUSY);
+    }
+}
+
+void pg_pool_free(struct pg_pool *pool)
+{
+    if (!pool)
+        return;
+    ASSERT(!pool->is_closing);
+    pool->is_closing = true;
+    for (size_t i = 0; i < pool->lane_count; i++)
+        pg_link_close(&pool->lanes[i]->link);
+    for (size_t i = 0; i < pool->writer_count; i++)
+        queue_end_all(pool->lanes[i]->queue);
+    queue_end_all(&pool->reads);
+    pool_end_rejected(pool);
+    ASSERT(pool->pending == 0);
+    timer_stop(&pool->sweep);
+    loop_hook_remove(&pool->hook);
+}
+
+/* ---- looking at it ---- */
+
+bool pg_pool_is_ready(const struct pg_pool *pool)
+{
+    size_t writers = 0, readers = 0;
+    for (size_t i = 0; i < pool->lane_count; i++)
+        *(i < pool->writer_count ? &writers : &readers) += pool->lanes[i]->link.is_up;
+    return writers > 0 && readers > 0;
+}
+
+const char *pg_pool_last_error(const struct pg_pool *pool)
+{
+    for (size_t i = 0; i < pool->lane_count; i++)
+        if (pool->lanes[i]->link.last_err.code != OK)
+            return pool->lanes[i]->link.last_err.text;
+    return "";
+}
+
+size_t pg_pool_pending(const struct pg_pool *pool)
+{
+    return pool->pending;
+}
+
+size_t pg_pool_backends(const struct pg_pool *pool, int *pids, size_t cap)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < pool->lane_count && count < cap; i++)
+        if (pool->lanes[i]->link.is_up)
+            pids[count++] = PQbackendPID(pool->lanes[i]->link.conn);
+    return count;
+}

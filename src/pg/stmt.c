@@ -1,0 +1,256 @@
+/*
+ * Templates to SQL. One text a statement keeps the two modes from drifting apart; tests run all of
+ * them in both.
+ *
+ * Why the plans of set mode are written out as laterals: the planner, free to choose, turns a join
+ * of input and table round when the table's statistics say "tiny", and a cached plan stays so while
+ * the table grows, until the next ANALYZE. A lateral subquery behind OFFSET 0 can be neither
+ * flattened nor turned: it runs once an input row, with the key as its condition. For UPDATE and
+ * DELETE it yields the row's ctid, and the target is fetched by that: still one statement under one
+ * snapshot, where a row changed meanwhile is looked at again in its new version (EvalPlanQual) by
+ * the conditions on `t`, so fences hold. Sequential scans, hash and merge joins are off on our
+ * connections (pg/target.c).
+ */
+#include "pg/stmt.h"
+
+#include <stdio.h>
+
+static const struct {
+    const char *name;
+    unsigned oid, array_oid; /* of pg_type.dat; built in, so fixed for ever */
+} types[] = {
+    [PG_UUID] = {"uuid", 2950, 2951},  [PG_I64] = {"bigint", 20, 1016},
+    [PG_TEXT] = {"text", 25, 1009},    [PG_JSON] = {"json", 114, 199},
+    [PG_BYTES] = {"bytea", 17, 1001},  [PG_TIME] = {"timestamptz", 1184, 1185},
+    [PG_BOOL] = {"boolean", 16, 1000},
+};
+
+const char *pg_type_name(enum pg_type type)
+{
+    ASSERT(type < ARRAY_LEN(types));
+    return types[type].name;
+}
+
+unsigned pg_stmt_param_oid(const struct pg_stmt *stmt, enum pg_mode mode, size_t i)
+{
+    ASSERT(i < stmt->param_count && stmt->params[i].type < ARRAY_LEN(types));
+    enum pg_type type = stmt->params[i].type;
+    return mode == PG_MODE_SET ? types[type].array_oid : types[type].oid;
+}
+
+struct expansion {
+    const struct pg_stmt *stmt;
+    enum pg_mode mode;
+    struct buf *out;
+    struct err *err;
+    slice rest;
+};
+
+static bool is_word(char c)
+{
+    return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '_';
+}
+
+/* Takes the word that rest begins with; may be empty. */
+static slice take_word(struct expansion *x)
+{
+    size_t len = 0;
+    while (len < x->rest.len && is_word(x->rest.ptr[len]))
+        len++;
+    slice word = slice_first(x->rest, len);
+    x->rest = slice_from(x->rest, len);
+    return word;
+}
+
+/* "(table)" behind a marker; empty when it is not there. */
+static slice take_table(struct expansion *x)
+{
+    ptrdiff_t end = slice_find_char(x->rest, ')');
+    if (x->rest.len == 0 || x->rest.ptr[0] != '(' || end < 2)
+        return SLICE_NONE;
+    slice table = slice_of(x->rest.ptr + 1, (size_t)end - 1);
+    x->rest = slice_from(x->rest, (size_t)end + 1);
+    return table;
+}
+
+static void put(struct expansion *x, const char *text)
+{
+    buf_append_cstr(x->out, text);
+}
+
+static void put_param(struct expansion *x, size_t i)
+{
+    if (x->mode == PG_MODE_SET)
+        buf_printf(x->out, "i.%s", x->stmt->params[i].name);
+    else
+        buf_printf(x->out, "$%zu", i + 1);
+}
+
+/* "alias.account_id = i.account_id and ..." over the key parameters. */
+static void put_key_condition(struct expansion *x, const char *alias)
+{
+    for (size_t i = 0; i < x->stmt->key_count; i++) {
+        buf_printf(x->out, "%s%s.%s = ", i ? " and " : "", alias, x->stmt->params[i].name);
+        put_param(x, i);
+    }
+}
+
+static void put_lateral(struct expansion *x, slice table, const char *columns, const char *alias)
+{
+    buf_printf(x->out, "input i, lateral (select %s from %.*s k where ", columns, SLICE_ARG(table));
+    put_key_condition(x, "k");
+    buf_printf(x->out, " offset 0) %s where ", alias);
+}
+
+static void put_read(struct expansion *x, slice table)
+{
+    if (x->mode == PG_MODE_SET) {
+        put(x, "from ");
+        put_lateral(x, table, "*", "t");
+        put(x, "true");
+        return;
+    }
+    buf_printf(x->out, "from %.*s t where ", SLICE_ARG(table));
+    put_key_condition(x, "t");
+}
+
+/* word: "from" of an UPDATE, "using" of a DELETE. */
+static void put_change(struct expansion *x, slice table, const char *word)
+{
+    if (x->mode == PG_MODE_SET) {
+        buf_printf(x->out, "%s ", word);
+        put_lateral(x, table, "k.ctid", "hit");
+        put(x, "t.ctid = hit.ctid");
+        return;
+    }
+    put(x, "where ");
+    put_key_condition(x, "t");
+}
+
+static bool put_table_marker(struct expansion *x, slice marker)
+{
+    if (x->stmt->key_count == 0)
+        return false;
+    slice table = take_table(x);
+    if (table.len == 0)
+        return false;
+    if (slice_eq(marker, SLICE("read")))
+        put_read(x, table);
+    else if (slice_eq(marker, SLICE("update")))
+        put_change(x, table, "from");
+    else if (slice_eq(marker, SLICE("delete")))
+        put_change(x, table, "using");
+    else
+        return false;
+    return true;
+}
+
+static int expand_marker(struct expansion *x)
+{
+    bool is_set = x->mode == PG_MODE_SET;
+    slice marker = take_word(x);
+    if (slice_eq(marker, SLICE("row")))
+        put(x, is_set ? "select" : "values (");
+    else if (slice_eq(marker, SLICE("end")))
+        put(x, is_set ? "from input i" : ")");
+    else if (slice_eq(marker, SLICE("from")))
+        put(x, is_set ? "from input i" : "");
+    else if (slice_eq(marker, SLICE("input")))
+        put(x, is_set ? "input i," : "");
+    else if (!put_table_marker(x, marker))
+        return err_set(x->err, ERR_SYNTAX, "statement %s: bad marker @%.*s", x->stmt->name,
+                       SLICE_ARG(marker));
+    return OK;
+}
+
+static int expand_param(struct expansion *x)
+{
+    slice name = take_word(x);
+    if (slice_eq(name, SLICE("ord"))) {
+        put(x, x->mode == PG_MODE_SET ? "i.ord" : "1::bigint");
+        return OK;
+    }
+    for (size_t i = 0; i < x->stmt->param_count; i++) {
+        if (!slice_eq_cstr(name, x->stmt->params[i].name))
+            continue;
+        put_param(x, i);
+        return OK;
+    }
+    return err_set(x->err, ERR_SYNTAX, "statement %s has no parameter :%.*s", x->stmt->name,
+                   SLICE_ARG(name));
+}
+
+/* with input as (select * from unnest($1, $2) with ordinality as u(account_id, id, ord)) */
+static void put_input(struct expansion *x)
+{
+    put(x, "with input as (select * from unnest(");
+    for (size_t i = 0; i < x->stmt->param_count; i++)
+        buf_printf(x->out, "%s$%zu", i ? ", " : "", i + 1);
+    put(x, ") with ordinality as u(");
+    for (size_t i = 0; i < x->stmt->param_count; i++)
+        buf_printf(x->out, "%s, ", x->stmt->params[i].name);
+    put(x, "ord))");
+    if (slice_starts_with(x->rest, SLICE("with "))) {
+        x->rest = slice_from(x->rest, 4);
+        put(x, ",");
+    } else {
+        put(x, " ");
+    }
+}
+
+/* What is up to the next marker, parameter or quote goes over as it is. */
+static void copy_plain(struct expansion *x)
+{
+    size_t len = 0;
+    while (len < x->rest.len && x->rest.ptr[len] != ':' && x->rest.ptr[len] != '@' &&
+           x->rest.ptr[len] != '\'')
+        len++;
+    buf_append(x->out, slice_first(x->rest, len));
+    x->rest = slice_from(x->rest, len);
+}
+
+static void copy_quoted(struct expansion *x)
+{
+    ptrdiff_t end = slice_find_char(slice_from(x->rest, 1), '\'');
+    size_t len = end < 0 ? x->rest.len : (size_t)end + 2;
+    buf_append(x->out, slice_first(x->rest, len));
+    x->rest = slice_from(x->rest, len);
+}
+
+static int expand_next(struct expansion *x)
+{
+    copy_plain(x);
+    if (x->rest.len == 0)
+        return OK;
+    if (x->rest.ptr[0] == '\'') {
+        copy_quoted(x);
+        return OK;
+    }
+    if (slice_starts_with(x->rest, SLICE("::"))) {
+        put(x, "::");
+        x->rest = slice_from(x->rest, 2);
+        return OK;
+    }
+    bool is_marker = x->rest.ptr[0] == '@';
+    x->rest = slice_from(x->rest, 1);
+    return is_marker ? expand_marker(x) : expand_param(x);
+}
+
+int pg_stmt_expand(const struct pg_stmt *stmt, enum pg_mode mode, struct buf *out, struct err *err)
+{
+    ASSERT(stmt->param_count <= PG_PARAMS_MAX && stmt->column_count <= PG_COLUMNS_MAX);
+    ASSERT(stmt->key_count <= stmt->param_count && strlen(stmt->name) < PG_STMT_NAME_MAX);
+    struct expansion x = {stmt, mode, out, err, slice_cstr(stmt->sql)};
+    if (mode == PG_MODE_SET && stmt->param_count == 0)
+        return err_set(err, ERR_INVALID, "statement %s has no set form", stmt->name);
+    if (mode == PG_MODE_SET)
+        put_input(&x);
+    while (x.rest.len) {
+        int rc = expand_next(&x);
+        if (rc != OK)
+            return rc;
+    }
+    if (!buf_is_ok(out))
+        return err_set(err, ERR_LIMIT, "statement %s is too long", stmt->name);
+    return OK;
+}

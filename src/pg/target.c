@@ -1,0 +1,242 @@
+/*
+ * Conninfo strings: parsed by libpq (URI or key=value), host lists split here, defaults from the
+ * environment. What libpq would look up by itself and so block on (service files) is refused.
+ */
+#include "pg/target.h"
+
+#include <stdlib.h>
+
+#include "base/mem.h"
+
+static const char *option_get(const PQconninfoOption *options, const char *keyword)
+{
+    for (const PQconninfoOption *o = options; o && o->keyword; o++)
+        if (slice_eq(slice_cstr(o->keyword), slice_cstr(keyword)))
+            return o->val && o->val[0] ? o->val : NULL;
+    return NULL;
+}
+
+/* ---- host lists ---- */
+
+static size_t list_count(slice list)
+{
+    size_t count = 1;
+    for (size_t i = 0; i < list.len; i++)
+        count += list.ptr[i] == ',';
+    return count;
+}
+
+/* Item i of a comma-separated list; a list of one item counts for all. */
+static slice list_item(slice list, size_t i)
+{
+    if (list_count(list) == 1)
+        return list;
+    slice item = slice_split(&list, ',');
+    while (i--)
+        item = slice_split(&list, ',');
+    return item;
+}
+
+static int host_init(struct pg_host *host, slice name, slice address, slice port)
+{
+    host->name = mem_strndup(name.ptr, name.len);
+    host->address = mem_strndup(address.ptr, address.len);
+    host->port = mem_strndup(port.ptr, port.len);
+    return host->name && host->address && host->port ? OK : ERR_NOMEM;
+}
+
+static int target_split_hosts(struct pg_target *target, slice names, slice addresses, slice ports,
+                              struct err *err)
+{
+    size_t count = list_count(names.len ? names : addresses);
+    if (count > PG_HOSTS_MAX)
+        return err_set(err, ERR_INVALID,
+                       "the database address lists %zu hosts, at most %d are fine", count,
+                       PG_HOSTS_MAX);
+    if (names.len && addresses.len && list_count(addresses) != count)
+        return err_set(err, ERR_INVALID,
+                       "the database address has %zu host and %zu hostaddr values", count,
+                       list_count(addresses));
+    if (list_count(ports) != 1 && list_count(ports) != count)
+        return err_set(err, ERR_INVALID, "the database address has %zu hosts but %zu ports", count,
+                       list_count(ports));
+    for (size_t i = 0; i < count; i++) {
+        target->host_count++;
+        slice name = names.len ? list_item(names, i) : SLICE("");
+        slice address = addresses.len && count > 1 ? list_item(addresses, i) : addresses;
+        if (host_init(&target->hosts[i], name, address, list_item(ports, i)) != OK)
+            return err_set(err, ERR_NOMEM, "out of memory");
+    }
+    return OK;
+}
+
+static int target_find_hosts(struct pg_target *target, struct err *err)
+{
+    PQconninfoOption *defaults = PQconndefaults();
+    if (!defaults)
+        return err_set(err, ERR_NOMEM, "out of memory");
+    const char *names = option_get(target->options, "host");
+    const char *addresses = option_get(target->options, "hostaddr");
+    const char *ports = option_get(target->options, "port");
+    if (!names && !addresses) {
+        names = option_get(defaults, "host");
+        addresses = option_get(defaults, "hostaddr");
+    }
+    if (!ports)
+        ports = option_get(defaults, "port");
+    int rc = target_split_hosts(target, slice_cstr(names), slice_cstr(addresses),
+                                slice_cstr(ports ? ports : "5432"), err);
+    PQconninfoFree(defaults);
+    return rc;
+}
+
+bool pg_host_needs_lookup(const struct pg_host *host)
+{
+    return !host->address[0] && host->name[0] && host->name[0] != '/' && host->name[0] != '@';
+}
+
+/* ---- the target ---- */
+
+static int target_parse(struct pg_target *target, const char *conninfo, struct err *err)
+{
+    char *why = NULL;
+    target->options = PQconninfoParse(conninfo, &why);
+    if (!target->options) {
+        /* libpq's sentence may quote the text, password and all */
+        PQfreemem(why);
+        return err_set(err, ERR_INVALID,
+                       "the database address is neither a postgresql:// URI nor key=value pairs");
+    }
+    if (option_get(target->options, "service") || getenv("PGSERVICE"))
+        return err_set(err, ERR_INVALID,
+                       "the database address names a service; write its host and dbname out");
+    return target_find_hosts(target, err);
+}
+
+struct pg_target *pg_target_new(const char *conninfo, const char *application_name,
+                                const char *settings, struct err *err)
+{
+    struct pg_target *target = mem_zalloc(sizeof(*target));
+    if (!target) {
+        err_set(err, ERR_NOMEM, "out of memory");
+        return NULL;
+    }
+    if (target_parse(target, conninfo, err) != OK)
+        goto fail;
+    const char *more = option_get(target->options, "options");
+    struct buf text;
+    buf_init(&text, 64 * 1024);
+    buf_printf(&text, "%s %s", settings, more ? more : "");
+    target->settings = buf_take(&text, NULL);
+    buf_deinit(&text);
+    target->application_name = mem_strdup(application_name ? application_name : "sluice");
+    if (target->settings && target->application_name)
+        return target;
+    err_set(err, ERR_NOMEM, "out of memory");
+fail:
+    pg_target_free(target);
+    return NULL;
+}
+
+void pg_target_free(struct pg_target *target)
+{
+    if (!target)
+        return;
+    for (size_t i = 0; i < target->host_count; i++) {
+        mem_free(target->hosts[i].name);
+        mem_free(target->hosts[i].address);
+        mem_free(target->hosts[i].port);
+    }
+    if (target->options)
+        PQconninfoFree(target->options);
+    mem_free(target->application_name);
+    mem_free(target->settings);
+    mem_free(target);
+}
+
+/* ---- endpoints ---- */
+
+enum { LIST_BYTES_MAX = 64 * 1024 };
+
+void pg_endpoints_init(struct pg_endpoints *endpoints)
+{
+    endpoints->count = 0;
+    buf_init(&endpoints->hosts, LIST_BYTES_MAX);
+    buf_init(&endpoints->addresses, LIST_BYTES_MAX);
+    buf_init(&endpoints->ports, LIST_BYTES_MAX);
+}
+
+void pg_endpoints_deinit(struct pg_endpoints *endpoints)
+{
+    buf_deinit(&endpoints->hosts);
+    buf_deinit(&endpoints->addresses);
+    buf_deinit(&endpoints->ports);
+}
+
+void pg_endpoints_clear(struct pg_endpoints *endpoints)
+{
+    endpoints->count = 0;
+    buf_clear(&endpoints->hosts);
+    buf_clear(&endpoints->addresses);
+    buf_clear(&endpoints->ports);
+}
+
+void pg_endpoints_add(struct pg_endpoints *endpoints, const struct pg_host *host,
+                      const char *address)
+{
+    if (endpoints->count == PG_ENDPOINTS_MAX)
+        return;
+    const char *comma = endpoints->count++ ? "," : "";
+    buf_printf(&endpoints->hosts, "%s%s", comma, host->name);
+    buf_printf(&endpoints->addresses, "%s%s", comma, address);
+    buf_printf(&endpoints->ports, "%s%s", comma, host->port);
+}
+
+/* ---- connecting ---- */
+
+enum { KEYWORDS_MAX = 80 };
+
+struct keywords {
+    const char *names[KEYWORDS_MAX], *values[KEYWORDS_MAX];
+    size_t count;
+};
+
+static void keyword_add(struct keywords *k, const char *name, const char *value)
+{
+    ASSERT(k->count < KEYWORDS_MAX - 1);
+    k->names[k->count] = name;
+    k->values[k->count++] = value;
+}
+
+/* These are ours to say. */
+static bool keyword_is_ours(const char *name)
+{
+    static const char *const ours[] = {"host",    "hostaddr",  "port", "options", "client_encoding",
+                                       "service", "gssencmode"};
+    for (size_t i = 0; i < ARRAY_LEN(ours); i++)
+        if (slice_eq(slice_cstr(name), slice_cstr(ours[i])))
+            return true;
+    return false;
+}
+
+PGconn *pg_target_connect_start(const struct pg_target *target, struct pg_endpoints *endpoints)
+{
+    struct keywords k = {.count = 0};
+    keyword_add(&k, "fallback_application_name", target->application_name);
+    for (const PQconninfoOption *o = target->options; o->keyword; o++)
+        if (o->val && o->val[0] && !keyword_is_ours(o->keyword))
+            keyword_add(&k, o->keyword, o->val);
+    buf_append_char(&endpoints->hosts, '\0');
+    buf_append_char(&endpoints->addresses, '\0');
+    buf_append_char(&endpoints->ports, '\0');
+    if (!buf_is_ok(&endpoints->hosts) || !buf_is_ok(&endpoints->addresses) ||
+        !buf_is_ok(&endpoints->ports))
+        return NULL;
+    keyword_add(&k, "host", endpoints->hosts.ptr);
+    keyword_add(&k, "hostaddr", endpoints->addresses.ptr);
+    keyword_add(&k, "port", endpoints->ports.ptr);
+    keyword_add(&k, "options", target->settings);
+    keyword_add(&k, "client_encoding", "UTF8");
+    keyword_add(&k, "gssencmode", "disable"); /* its probe blocks */
+    return PQconnectStartParams(k.names, k.values, 0);
+}

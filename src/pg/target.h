@@ -1,0 +1,59 @@
+/*
+ * Where to connect: a conninfo taken apart, so that names can be looked up without libpq, which
+ * would block (PROVING.md trap 3).
+ */
+#ifndef PG_TARGET_H
+#define PG_TARGET_H
+
+#include <libpq-fe.h>
+#include <sys/socket.h>
+
+#include "base/buf.h"
+#include "base/err.h"
+#include "base/slice.h"
+
+enum { PG_HOSTS_MAX = 16, PG_ENDPOINTS_MAX = 64 };
+
+struct pg_host {
+    char *name;    /* a name, an address, a directory of sockets; "" is libpq's default socket */
+    char *address; /* hostaddr that the operator gave; "" for none */
+    char *port;
+};
+
+struct pg_target {
+    PQconninfoOption *options;
+    char *application_name;
+    char *settings; /* for the startup packet: "-c name=value ..." */
+    size_t host_count;
+    struct pg_host hosts[PG_HOSTS_MAX];
+};
+
+/* settings: our own "-c ..." text; the conninfo's `options` follow it and so win. Defaults come
+ * from the environment as with libpq (PGHOST ...). ERR_INVALID with a sentence that holds no
+ * password. */
+struct pg_target *pg_target_new(const char *conninfo, const char *application_name,
+                                const char *settings, struct err *err) MUST_CHECK;
+void pg_target_free(struct pg_target *target);
+/* Is host i a name that must be looked up first? */
+bool pg_host_needs_lookup(const struct pg_host *host);
+
+/* The lists of one attempt: libpq wants as many addresses as hosts. */
+struct pg_endpoints {
+    struct buf hosts, addresses, ports;
+    size_t count;
+};
+void pg_endpoints_init(struct pg_endpoints *endpoints);
+void pg_endpoints_deinit(struct pg_endpoints *endpoints);
+void pg_endpoints_clear(struct pg_endpoints *endpoints);
+/* address "" where none is known or needed. What is over PG_ENDPOINTS_MAX is left out. */
+void pg_endpoints_add(struct pg_endpoints *endpoints, const struct pg_host *host,
+                      const char *address);
+/* PQconnectStartParams; NULL when out of memory. */
+PGconn *pg_target_connect_start(const struct pg_target *target, struct pg_endpoints *endpoints);
+
+/* GUCs of each connection of ours: plans pinned (pg/stmt.c), no surprises from role settings. */
+#define PG_SETTINGS_PLAN                                                                  \
+    "-c plan_cache_mode=force_generic_plan -c enable_seqscan=off -c enable_hashjoin=off " \
+    "-c enable_mergejoin=off -c jit=off -c max_parallel_workers_per_gather=0"
+
+#endif

@@ -1,0 +1,226 @@
+/*
+ * Binary formats: integers big-endian, times as microseconds since 2000-01-01, arrays with a
+ * header of dimensions (src/include/utils/array.h and *_send of PostgreSQL).
+ */
+#include "pg/value.h"
+
+#include "base/map.h"
+#include "pg/stmt.h"
+
+#if __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
+#error "pg/value.c swaps bytes for a little-endian machine"
+#endif
+
+/* 1970-01-01 to 2000-01-01 */
+#define PG_EPOCH_US ((int64_t)946684800 * 1000000)
+
+struct pg_value pg_uuid(struct uuid value)
+{
+    return (struct pg_value){.type = PG_UUID, .as.uuid = value};
+}
+
+struct pg_value pg_i64(int64_t value)
+{
+    return (struct pg_value){.type = PG_I64, .as.i64 = value};
+}
+
+struct pg_value pg_bool(bool value)
+{
+    return (struct pg_value){.type = PG_BOOL, .as.i64 = value};
+}
+
+static struct pg_value pg_of_bytes(enum pg_type type, slice value)
+{
+    return (struct pg_value){.type = (uint8_t)type, .is_null = !value.ptr, .as.bytes = value};
+}
+
+struct pg_value pg_text(slice value)
+{
+    return pg_of_bytes(PG_TEXT, value);
+}
+
+struct pg_value pg_json(slice value)
+{
+    return pg_of_bytes(PG_JSON, value);
+}
+
+struct pg_value pg_bytes(slice value)
+{
+    return pg_of_bytes(PG_BYTES, value);
+}
+
+struct pg_value pg_time(int64_t wall_us)
+{
+    return (struct pg_value){.type = PG_TIME, .is_null = wall_us == 0, .as.i64 = wall_us};
+}
+
+struct pg_value pg_null(enum pg_type type)
+{
+    return (struct pg_value){.type = (uint8_t)type, .is_null = true};
+}
+
+/* ---- encode ---- */
+
+static void store_be64(char *out, uint64_t value)
+{
+    value = __builtin_bswap64(value);
+    memcpy(out, &value, sizeof(value));
+}
+
+static void append_be32(struct buf *out, uint32_t value)
+{
+    value = __builtin_bswap32(value);
+    buf_append(out, slice_of(&value, sizeof(value)));
+}
+
+slice pg_value_encode(const struct pg_value *value, char scratch[8])
+{
+    ASSERT(!value->is_null);
+    switch ((enum pg_type)value->type) {
+    case PG_UUID:
+        return slice_of(value->as.uuid.bytes, sizeof(value->as.uuid.bytes));
+    case PG_TIME:
+        store_be64(scratch, (uint64_t)(value->as.i64 - PG_EPOCH_US));
+        return slice_of(scratch, 8);
+    case PG_I64:
+        store_be64(scratch, (uint64_t)value->as.i64);
+        return slice_of(scratch, 8);
+    case PG_BOOL:
+        scratch[0] = value->as.i64 != 0;
+        return slice_of(scratch, 1);
+    case PG_TEXT:
+    case PG_JSON:
+    case PG_BYTES:
+        return value->as.bytes;
+    }
+    ASSERT(!"a pg_value without a type");
+    return SLICE_NONE;
+}
+
+size_t pg_value_size(const struct pg_value *value)
+{
+    if (value->is_null)
+        return 4;
+    bool is_bytes = value->type == PG_TEXT || value->type == PG_JSON || value->type == PG_BYTES;
+    return 4 + (is_bytes ? value->as.bytes.len : value->type == PG_UUID ? 16 : 8);
+}
+
+void pg_array_encode(struct buf *out, const struct pg_stmt *stmt, struct pg_query *const *queries,
+                     size_t count, size_t i)
+{
+    ASSERT(count > 0 && count <= INT32_MAX && i < stmt->param_count);
+    bool has_null = false;
+    for (size_t q = 0; q < count; q++)
+        has_null |= queries[q]->params[i].is_null;
+    append_be32(out, 1); /* dimensions */
+    append_be32(out, has_null);
+    append_be32(out, pg_stmt_param_oid(stmt, PG_MODE_PIPE, i));
+    append_be32(out, (uint32_t)count);
+    append_be32(out, 1); /* lower bound */
+    for (size_t q = 0; q < count; q++) {
+        char scratch[8];
+        const struct pg_value *value = &queries[q]->params[i];
+        if (value->is_null) {
+            append_be32(out, UINT32_MAX);
+            continue;
+        }
+        slice bytes = pg_value_encode(value, scratch);
+        append_be32(out, (uint32_t)bytes.len);
+        buf_append(out, bytes);
+    }
+}
+
+/* ---- compare ---- */
+
+static int cmp_i64(int64_t a, int64_t b)
+{
+    return (a > b) - (a < b);
+}
+
+int pg_value_cmp(const struct pg_value *a, const struct pg_value *b)
+{
+    ASSERT(a->type == b->type);
+    if (a->is_null || b->is_null)
+        return (int)b->is_null - (int)a->is_null;
+    if (a->type == PG_UUID)
+        return uuid_cmp(a->as.uuid, b->as.uuid);
+    if (a->type == PG_I64 || a->type == PG_TIME || a->type == PG_BOOL)
+        return cmp_i64(a->as.i64, b->as.i64);
+    return slice_cmp(a->as.bytes, b->as.bytes);
+}
+
+int pg_value_cmp_cell(const struct pg_value *value, const struct pg_cell *cell)
+{
+    char scratch[8];
+    if (value->is_null || cell->len < 0)
+        return (int)(cell->len < 0) - (int)value->is_null;
+    slice theirs = slice_of(cell->ptr, (size_t)cell->len);
+    if ((value->type == PG_I64 || value->type == PG_TIME) && theirs.len == 8) {
+        slice ours = pg_value_encode(value, scratch);
+        return cmp_i64((int64_t)pg_load_be64(ours.ptr), (int64_t)pg_load_be64(theirs.ptr));
+    }
+    return slice_cmp(pg_value_encode(value, scratch), theirs);
+}
+
+uint64_t pg_values_hash(const struct pg_value *values, size_t count)
+{
+    uint64_t hash = 0x9E3779B97F4A7C15u;
+    for (size_t i = 0; i < count; i++) {
+        char scratch[8];
+        slice bytes = values[i].is_null ? SLICE_NONE : pg_value_encode(&values[i], scratch);
+        hash = (hash ^ hash_stable(bytes.ptr, bytes.len)) * 0xFF51AFD7ED558CCDu;
+        hash ^= hash >> 32;
+    }
+    return hash ? hash : 1;
+}
+
+/* ---- decode ---- */
+
+static const struct pg_cell *cell_at(const struct pg_rows *rows, size_t row, size_t col)
+{
+    ASSERT(row < rows->count && col < rows->column_count);
+    return &rows->cells[row * rows->column_count + col];
+}
+
+bool pg_is_null(const struct pg_rows *rows, size_t row, size_t col)
+{
+    return cell_at(rows, row, col)->len < 0;
+}
+
+struct uuid pg_get_uuid(const struct pg_rows *rows, size_t row, size_t col)
+{
+    const struct pg_cell *cell = cell_at(rows, row, col);
+    struct uuid id = {{0}};
+    if (cell->len == sizeof(id.bytes))
+        memcpy(id.bytes, cell->ptr, sizeof(id.bytes));
+    return id;
+}
+
+int64_t pg_get_i64(const struct pg_rows *rows, size_t row, size_t col)
+{
+    const struct pg_cell *cell = cell_at(rows, row, col);
+    return cell->len == 8 ? (int64_t)pg_load_be64(cell->ptr) : 0;
+}
+
+bool pg_get_bool(const struct pg_rows *rows, size_t row, size_t col)
+{
+    const struct pg_cell *cell = cell_at(rows, row, col);
+    return cell->len == 1 && cell->ptr[0] != 0;
+}
+
+slice pg_get_bytes(const struct pg_rows *rows, size_t row, size_t col)
+{
+    const struct pg_cell *cell = cell_at(rows, row, col);
+    return cell->len < 0 ? SLICE_NONE : slice_of(cell->ptr, (size_t)cell->len);
+}
+
+int64_t pg_get_time(const struct pg_rows *rows, size_t row, size_t col)
+{
+    const struct pg_cell *cell = cell_at(rows, row, col);
+    if (cell->len != 8)
+        return 0;
+    int64_t us = (int64_t)pg_load_be64(cell->ptr);
+    if (us == INT64_MAX || us == INT64_MIN)
+        return us;
+    return us + PG_EPOCH_US;
+}
