@@ -30,12 +30,29 @@ static size_t utf8_len(const unsigned char *text, size_t room)
     return len;
 }
 
+/* Whether none of the 8 bytes is below 0x20, '"', '\\' or past ASCII. The usual carry trick: a
+ * borrow may cross into the next byte, but only from one that answers "no" by itself. */
+static bool is_plain_word(const unsigned char *text)
+{
+    const uint64_t ones = UINT64_C(0x0101010101010101);
+    uint64_t word = 0;
+    memcpy(&word, text, sizeof(word));
+    uint64_t quote = word ^ ones * '"';
+    uint64_t slash = word ^ ones * '\\';
+    uint64_t bad = (word - ones * 0x20) | (quote - ones) | (slash - ones) | word;
+    return (bad & ones * 0x80) == 0;
+}
+
 /* End of the run from start that may be copied as it is. */
 static size_t run_end(slice text, size_t start)
 {
     const unsigned char *bytes = (const unsigned char *)text.ptr;
     size_t at = start;
     while (at < text.len) {
+        if (text.len - at >= sizeof(uint64_t) && is_plain_word(bytes + at)) {
+            at += sizeof(uint64_t);
+            continue;
+        }
         unsigned class = byte_class(bytes[at]);
         size_t len = class == 0 ? 1 : class == 2 ? utf8_len(bytes + at, text.len - at) : 0;
         if (len == 0)
@@ -61,15 +78,32 @@ static void write_escape(struct buf *out, unsigned char c)
     }
 }
 
-void json_write_str(struct buf *out, slice text)
+static void write_escaped(struct buf *out, slice text, size_t end)
 {
     buf_append_char(out, '"');
-    for (size_t at = 0; at < text.len && buf_is_ok(out); at++) {
-        size_t end = run_end(text, at);
+    for (size_t at = 0; buf_is_ok(out); end = run_end(text, at)) {
         buf_append(out, (slice){text.ptr + at, end - at});
-        at = end;
-        if (at < text.len)
-            write_escape(out, (unsigned char)text.ptr[at]);
+        if (end == text.len)
+            break;
+        write_escape(out, (unsigned char)text.ptr[end]);
+        at = end + 1;
     }
     buf_append_char(out, '"');
+}
+
+void json_write_str(struct buf *out, slice text)
+{
+    size_t end = run_end(text, 0);
+    if (end < text.len) {
+        write_escaped(out, text, end);
+        return;
+    }
+    char *place = buf_reserve(out, text.len + 2);
+    if (!place)
+        return;
+    place[0] = '"';
+    if (text.len > 0)
+        memcpy(place + 1, text.ptr, text.len);
+    place[text.len + 1] = '"';
+    buf_added(out, text.len + 2);
 }

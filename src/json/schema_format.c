@@ -1,0 +1,103 @@
+/*
+ * The table of formats, and the short ones: uuid, JSON pointers, regex.
+ */
+#include "json/schema_format.h"
+
+#include "json/schema.h"
+#include "json/schema_regex.h"
+
+static bool is_digit(char c)
+{
+    return c >= '0' && c <= '9';
+}
+
+static bool is_hex(char c)
+{
+    return is_digit(c) || (c >= 'a' && c <= 'f') || (c >= 'A' && c <= 'F');
+}
+
+/* RFC 9562 4, any version and variant. */
+static bool format_uuid(slice text)
+{
+    if (text.len != 36)
+        return false;
+    for (size_t i = 0; i < text.len; i++) {
+        bool is_dash = i == 8 || i == 13 || i == 18 || i == 23;
+        if (is_dash ? text.ptr[i] != '-' : !is_hex(text.ptr[i]))
+            return false;
+    }
+    return true;
+}
+
+/* RFC 6901 3 */
+static bool format_json_pointer(slice text)
+{
+    if (text.len > 0 && text.ptr[0] != '/')
+        return false;
+    for (size_t i = 0; i < text.len; i++) {
+        bool is_escape = i + 1 < text.len && (text.ptr[i + 1] == '0' || text.ptr[i + 1] == '1');
+        if (text.ptr[i] == '~' && !is_escape)
+            return false;
+    }
+    return true;
+}
+
+/* draft-bhutton-relative-json-pointer-00 3 */
+static bool format_relative_json_pointer(slice text)
+{
+    size_t digits = 0;
+    while (digits < text.len && is_digit(text.ptr[digits]))
+        digits++;
+    if (digits == 0 || (digits > 1 && text.ptr[0] == '0'))
+        return false;
+    slice rest = slice_from(text, digits);
+    return slice_eq(rest, SLICE("#")) || format_json_pointer(rest);
+}
+
+static bool format_regex(slice text)
+{
+    struct schema_regex_info info;
+    return schema_regex_translate(text, NULL, &info, NULL) == OK;
+}
+
+static const struct schema_format formats[] = {
+    {SLICE_INIT("date-time"), format_date_time, "2026-01-31T23:59:59Z"},
+    {SLICE_INIT("date"), format_date, "2026-01-31"},
+    {SLICE_INIT("time"), format_time, "23:59:59Z"},
+    {SLICE_INIT("duration"), format_duration, "P1DT12H"},
+    {SLICE_INIT("email"), format_email, "name@example.com"},
+    {SLICE_INIT("idn-email"), format_idn_email, "name@example.com"},
+    {SLICE_INIT("hostname"), format_hostname, "www.example.com"},
+    {SLICE_INIT("idn-hostname"), format_idn_hostname, "www.example.com"},
+    {SLICE_INIT("ipv4"), format_ipv4, "192.0.2.1"},
+    {SLICE_INIT("ipv6"), format_ipv6, "2001:db8::1"},
+    {SLICE_INIT("uri"), format_uri, "https://example.com/path"},
+    {SLICE_INIT("uri-reference"), format_uri_reference, "/path?query"},
+    {SLICE_INIT("iri"), format_iri, "https://example.com/path"},
+    {SLICE_INIT("iri-reference"), format_iri_reference, "/path?query"},
+    {SLICE_INIT("uri-template"), format_uri_template, "https://example.com/{id}"},
+    {SLICE_INIT("uuid"), format_uuid, "2eb8aa08-aa98-11ea-b4aa-73b441d16380"},
+    {SLICE_INIT("json-pointer"), format_json_pointer, "/items/0"},
+    {SLICE_INIT("relative-json-pointer"), format_relative_json_pointer, "1/items"},
+    {SLICE_INIT("regex"), format_regex, "^[a-z]+$"},
+};
+
+const struct schema_format *schema_format_find(slice name)
+{
+    for (size_t i = 0; i < ARRAY_LEN(formats); i++) {
+        if (slice_eq(formats[i].name, name))
+            return &formats[i];
+    }
+    return NULL;
+}
+
+bool schema_format_is_known(slice format)
+{
+    return schema_format_find(format) != NULL;
+}
+
+bool schema_format_check(slice format, slice text)
+{
+    const struct schema_format *found = schema_format_find(format);
+    return !found || found->check(text);
+}
