@@ -48,15 +48,28 @@ EXPR_FUNCTION(floor)
     return args[0].type == JSON_REAL ? put_real(run, call, floor(args[0].as.real), out) : OK;
 }
 
-/* true and *total when all are integers and their sum fits int64. */
-static bool sum_whole(const struct json *numbers, int64_t *total)
+/* true and *total when all are 64-bit integers; it cannot overflow, as there are at most 2^32. */
+static bool sum_whole(const struct json *numbers, __int128 *total)
 {
     *total = 0;
     for (uint32_t i = 0; i < numbers->count; i++) {
         const struct json *number = &numbers->as.items[i];
-        if (number->type != JSON_INT || __builtin_add_overflow(*total, number->as.i64, total))
+        if (number->type == JSON_INT)
+            *total += number->as.i64;
+        else if (number->type == JSON_UINT)
+            *total += number->as.u64;
+        else
             return false;
     }
+    return true;
+}
+
+/* false when it fits neither int64 nor uint64. */
+static bool put_whole(__int128 value, struct json *out)
+{
+    if (value < INT64_MIN || value > UINT64_MAX)
+        return false;
+    *out = value < 0 ? json_i64((int64_t)value) : json_u64((uint64_t)value);
     return true;
 }
 
@@ -74,26 +87,22 @@ static double sum_real(const struct json *numbers)
 
 EXPR_FUNCTION(sum)
 {
-    int64_t total = 0;
+    __int128 total = 0;
     int rc = expr_run_visit(run, args[0].count);
-    if (rc != OK)
+    if (rc != OK || (sum_whole(&args[0], &total) && put_whole(total, out)))
         return rc;
-    if (!sum_whole(&args[0], &total))
-        return put_real(run, call, sum_real(&args[0]), out);
-    *out = json_i64(total);
-    return OK;
+    return put_real(run, call, sum_real(&args[0]), out);
 }
 
 EXPR_FUNCTION(avg)
 {
-    int64_t total = 0;
+    __int128 total = 0;
     int rc = expr_run_visit(run, args[0].count);
     if (rc != OK || args[0].count == 0)
         return rc;
-    if (sum_whole(&args[0], &total) && total % args[0].count == 0) {
-        *out = json_i64(total / args[0].count);
+    if (sum_whole(&args[0], &total) && total % args[0].count == 0 &&
+        put_whole(total / args[0].count, out))
         return OK;
-    }
     return put_real(run, call, sum_real(&args[0]) / args[0].count, out);
 }
 
