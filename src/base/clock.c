@@ -81,7 +81,7 @@ struct civil {
 static struct civil civil_of(int64_t wall_us)
 {
     int64_t seconds = floor_div(wall_us, US_PER_SECOND);
-    unsigned us = (unsigned)(wall_us - seconds * US_PER_SECOND);
+    unsigned us = (unsigned)((wall_us % US_PER_SECOND + US_PER_SECOND) % US_PER_SECOND);
     if (seconds < SECONDS_MIN) {
         seconds = SECONDS_MIN;
         us = 0;

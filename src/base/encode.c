@@ -57,42 +57,57 @@ void encode_base64url(struct buf *out, slice bytes)
     base64_encode(out, bytes, base64url_digits, false);
 }
 
-/* -1: not a digit. */
-static int base64_value(unsigned char c, const char *digits)
+enum { BASE64_BAD = 0x80 };
+
+/* Value of each byte as a digit, BASE64_BAD for those that are none. */
+static unsigned char base64_values[256], base64url_values[256];
+
+__attribute__((constructor)) static void fill_values(void)
 {
-    if (c >= 'A' && c <= 'Z')
-        return c - 'A';
-    if (c >= 'a' && c <= 'z')
-        return c - 'a' + 26;
-    if (c >= '0' && c <= '9')
-        return c - '0' + 52;
-    if (c == (unsigned char)digits[62])
-        return 62;
-    return c == (unsigned char)digits[63] ? 63 : -1;
+    memset(base64_values, BASE64_BAD, sizeof(base64_values));
+    memset(base64url_values, BASE64_BAD, sizeof(base64url_values));
+    for (unsigned i = 0; i < 64; i++) {
+        base64_values[(unsigned char)base64_digits[i]] = (unsigned char)i;
+        base64url_values[(unsigned char)base64url_digits[i]] = (unsigned char)i;
+    }
+}
+
+/* `count` (2 to 4) digits into count - 1 bytes; false when one is none, or when bits that belong to
+ * no byte are not 0 (RFC 4648 3.5: one value, one text). */
+static bool decode_group(const unsigned char *p, size_t count, const unsigned char *values,
+                         unsigned char *to)
+{
+    unsigned bits = 0, bad = 0;
+    for (size_t i = 0; i < 4; i++) {
+        unsigned value = i < count ? values[p[i]] : 0;
+        bad |= value;
+        bits = bits << 6 | value;
+    }
+    for (size_t i = 0; i + 1 < count; i++)
+        to[i] = (unsigned char)(bits >> (16 - 8 * i));
+    unsigned unused = bits & ((1u << (8 * (4 - count))) - 1);
+    return !(bad & BASE64_BAD) && unused == 0;
 }
 
 /* text without its padding, its length not 1 more than a multiple of 4. */
-static int base64_decode(struct buf *out, slice text, const char *digits)
+static int base64_decode(struct buf *out, slice text, const unsigned char *values)
 {
-    size_t len = text.len / 4 * 3 + (text.len % 4 ? text.len % 4 - 1 : 0);
+    size_t tail = text.len % 4;
+    size_t len = text.len / 4 * 3 + (tail ? tail - 1 : 0);
+    ASSERT(tail != 1);
     unsigned char *to = (unsigned char *)buf_reserve(out, len);
     if (!to)
         return no_room(out, len);
-    uint32_t bits = 0;
-    unsigned held = 0;
-    for (size_t i = 0; i < text.len; i++) {
-        int value = base64_value((unsigned char)text.ptr[i], digits);
-        if (value < 0)
-            return ERR_SYNTAX;
-        bits = bits << 6 | (uint32_t)value;
-        held += 6;
-        if (held >= 8) {
-            held -= 8;
-            *to++ = (unsigned char)(bits >> held);
-        }
+    const unsigned char *p = (const unsigned char *)text.ptr;
+    unsigned bad = 0;
+    for (size_t i = 0; i < text.len / 4; i++, p += 4, to += 3) {
+        unsigned a = values[p[0]], b = values[p[1]], c = values[p[2]], d = values[p[3]];
+        bad |= a | b | c | d;
+        to[0] = (unsigned char)(a << 2 | b >> 4);
+        to[1] = (unsigned char)(b << 4 | c >> 2);
+        to[2] = (unsigned char)(c << 6 | d);
     }
-    /* Bits that belong to no byte must be 0 (RFC 4648 3.5): one value, one text. */
-    if (bits & ((1u << held) - 1))
+    if ((bad & BASE64_BAD) || (tail && !decode_group(p, tail, values, to)))
         return ERR_SYNTAX;
     buf_added(out, len);
     return OK;
@@ -107,7 +122,7 @@ static slice without_padding(slice text)
 
 int decode_base64(struct buf *out, slice text)
 {
-    return text.len % 4 ? ERR_SYNTAX : base64_decode(out, without_padding(text), base64_digits);
+    return text.len % 4 ? ERR_SYNTAX : base64_decode(out, without_padding(text), base64_values);
 }
 
 int decode_base64url(struct buf *out, slice text)
@@ -116,7 +131,7 @@ int decode_base64url(struct buf *out, slice text)
     bool is_padded = digits.len < text.len;
     if (digits.len % 4 == 1 || (is_padded && text.len % 4))
         return ERR_SYNTAX;
-    return base64_decode(out, digits, base64url_digits);
+    return base64_decode(out, digits, base64url_values);
 }
 
 void encode_hex(struct buf *out, slice bytes)

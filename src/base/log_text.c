@@ -39,7 +39,8 @@ static void put(struct log_text *text, slice bytes)
         text->is_full = true;
         return;
     }
-    memcpy(text->bytes + text->len, bytes.ptr, bytes.len);
+    if (bytes.len)
+        memcpy(text->bytes + text->len, bytes.ptr, bytes.len);
     text->len += bytes.len;
 }
 

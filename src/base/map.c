@@ -146,6 +146,7 @@ int map_put(struct map *map, slice key, void *value, void **old)
         }
         map->count++;
     }
+    ASSERT(slot);
     if (old)
         *old = slot->value;
     *slot = (struct map_slot){key, value, hash};

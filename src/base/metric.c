@@ -36,7 +36,7 @@ static const slice other_labels = SLICE_INIT("other=\"true\"");
 
 static slice series_labels(const struct metric_series *series)
 {
-    return slice_from(slice_of(series->key, series->key_len), sizeof(struct metric *));
+    return slice_from(slice_of(series->key, series->key_len), sizeof(uintptr_t));
 }
 
 static bool is_name_char(char c, bool is_first)
@@ -124,16 +124,17 @@ static struct metric_series *series_new(struct metric *metric, slice key)
 
 struct metric_series *metric_series(struct metric *metric, slice labels)
 {
-    char key[sizeof(metric) + METRIC_LABELS_MAX];
+    const uintptr_t family = (uintptr_t)metric;
+    char key[sizeof(family) + METRIC_LABELS_MAX];
     register_family(metric);
     bool is_other = labels.len > METRIC_LABELS_MAX;
     for (;;) {
         if (is_other)
             labels = other_labels;
-        memcpy(key, &metric, sizeof(metric));
+        memcpy(key, &family, sizeof(family));
         if (labels.len)
-            memcpy(key + sizeof(metric), labels.ptr, labels.len);
-        slice whole = slice_of(key, sizeof(metric) + labels.len);
+            memcpy(key + sizeof(family), labels.ptr, labels.len);
+        slice whole = slice_of(key, sizeof(family) + labels.len);
         struct metric_series *series = map_get(&series_by_key, whole);
         if (series)
             return series;

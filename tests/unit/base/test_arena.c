@@ -2,10 +2,7 @@
 #include "testing.h"
 
 #include "base/arena.h"
-
-#ifdef __SANITIZE_ADDRESS__
-#include <sanitizer/asan_interface.h>
-#endif
+#include "base/poison.h"
 
 struct block {
     char *ptr;
@@ -199,7 +196,7 @@ static void survives_failing_memory(void **state)
 static void asan_sees_overruns(void **state)
 {
     (void)state;
-#ifdef __SANITIZE_ADDRESS__
+#ifdef BASE_HAS_ASAN
     struct arena arena;
     arena_init(&arena, 1000);
     char *a = arena_alloc(&arena, 24), *b = arena_alloc(&arena, 3);

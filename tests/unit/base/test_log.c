@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "base/log.h"
+#include "base/log_sink.h"
 
 static char text[4 << 20];
 
@@ -438,6 +439,30 @@ static void a_full_socket_drops_and_tells(void **state)
     check_backlog(ends[0], ends[1]);
 }
 
+/* Where a pipe cannot be opened a second time, poll stands in front of each write. */
+static void a_blocking_pipe_is_asked_first(void **state)
+{
+    (void)state;
+    int ends[2];
+    struct log_sink sink = {.kind = LOG_SINK_STREAM, .is_blocking = true};
+    char line[100];
+    memset(line, 'x', sizeof(line));
+    line[sizeof(line) - 1] = '\n';
+    assert_int_equal(pipe(ends), 0);
+    sink.fd = ends[1];
+    ssize_t wrote, sum = 0;
+    while ((wrote = log_sink_write(&sink, slice_of(line, sizeof(line)))) > 0)
+        sum += wrote;
+    assert_int_equal(wrote, 0);
+    assert_int_equal(sum % (ssize_t)sizeof(line), 0);
+    fcntl(ends[0], F_SETFL, O_NONBLOCK);
+    assert_int_equal(read_all(ends[0]).len, sum);
+    assert_int_equal(log_sink_write(&sink, slice_of(line, sizeof(line))), sizeof(line));
+    close(ends[0]);
+    assert_int_equal(log_sink_write(&sink, slice_of(line, sizeof(line))), -1);
+    close(ends[1]);
+}
+
 static void a_gone_reader_is_no_trouble(void **state)
 {
     (void)state;
@@ -531,6 +556,7 @@ int main(void)
         TEST(warnings_and_full_buffers_go_at_once),
         TEST(a_full_pipe_drops_and_tells),
         TEST(a_full_socket_drops_and_tells),
+        TEST(a_blocking_pipe_is_asked_first),
         TEST(a_gone_reader_is_no_trouble),
         TEST(a_child_does_not_repeat),
         TEST(threads_do_not_mix_lines),

@@ -109,22 +109,34 @@ static void fails_as_memory_does(void **state)
     secret_unref(third);
 }
 
-/* Whether the mapping that holds `ptr` has the kernel's mark "dd" (do not dump). */
-static bool is_undumpable(const void *ptr)
+/* Bytes of all mappings with the kernel's mark "dd" (do not dump); *is_inside: ptr lies in one. */
+static size_t undumpable_bytes(const void *ptr, bool *is_inside)
 {
     char line[512];
-    bool is_inside = false, is_marked = false;
+    unsigned long from = 0, to = 0;
+    size_t bytes = 0;
     FILE *maps = fopen("/proc/self/smaps", "r");
     assert_non_null(maps);
+    *is_inside = false;
     while (fgets(line, sizeof(line), maps)) {
-        unsigned long from, to;
-        if (sscanf(line, "%lx-%lx ", &from, &to) == 2)
-            is_inside = (uintptr_t)ptr >= from && (uintptr_t)ptr < to;
-        else if (is_inside && strncmp(line, "VmFlags:", 8) == 0)
-            is_marked = strstr(line, " dd") != NULL;
+        unsigned long first, last;
+        if (sscanf(line, "%lx-%lx ", &first, &last) == 2) {
+            from = first;
+            to = last;
+        } else if (strncmp(line, "VmFlags:", 8) == 0 && strstr(line, " dd")) {
+            bytes += to - from;
+            *is_inside |= (uintptr_t)ptr >= from && (uintptr_t)ptr < to;
+        }
     }
     fclose(maps);
-    return is_marked;
+    return bytes;
+}
+
+static bool is_undumpable(const void *ptr)
+{
+    bool is_inside;
+    undumpable_bytes(ptr, &is_inside);
+    return is_inside;
 }
 
 static void pages_stay_out_of_core_files(void **state)
@@ -174,12 +186,8 @@ static void the_last_reference_wipes(void **state)
 
 static size_t mapped_kb(void)
 {
-    size_t pages = 0;
-    FILE *statm = fopen("/proc/self/statm", "r");
-    assert_non_null(statm);
-    assert_int_equal(fscanf(statm, "%zu", &pages), 1);
-    fclose(statm);
-    return pages * (size_t)sysconf(_SC_PAGESIZE) / 1024;
+    bool is_inside;
+    return undumpable_bytes(NULL, &is_inside) / 1024;
 }
 
 /* 20,000 tokens of 100 bytes: 128 bytes each, not a page each; and given back afterwards. */
