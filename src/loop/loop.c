@@ -157,7 +157,6 @@ static void loop_settle(struct loop *loop)
     if (!loop->is_dirty)
         return;
     loop->is_dirty = false;
-    list_append_all(&loop->tasks, &loop->tasks_next);
     loop_drain(loop);
     loop_run_hooks(loop);
     log_flush();
@@ -206,7 +205,9 @@ static void loop_end_turn(struct loop *loop)
 
 static void on_check(uv_check_t *check)
 {
-    loop_settle(loop_of(check->loop));
+    struct loop *loop = loop_of(check->loop);
+    list_append_all(&loop->tasks, &loop->tasks_next); /* poll lies between */
+    loop_settle(loop);
 }
 
 static void on_prepare(uv_prepare_t *prepare)
@@ -411,7 +412,7 @@ void loop_free(struct loop *loop)
     uv_close((uv_handle_t *)&loop->idle, NULL);
     loop_timers_deinit(loop);
     while (loop_uv_turn(loop, UV_RUN_DEFAULT))
-        continue;
+        list_append_all(&loop->tasks, &loop->tasks_next); /* as on_check did */
     ASSERT(list_is_empty(&loop->garbage));
     int rc = uv_loop_close(&loop->uv);
     ASSERT(rc == 0);

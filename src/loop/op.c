@@ -20,21 +20,29 @@ static void op_queue(struct op *op)
 
 /* ---- ending ---- */
 
+static void op_collect(struct op *op);
+
 static void op_free(struct loop_garbage *garbage)
 {
     struct op *op = CONTAINER_OF(garbage, struct op, garbage);
-    ASSERT(op->is_ended && op->holds == 0);
+    struct op *parent = op->parent;
+    ASSERT(op->is_ended && op->holds == 0 && op->children == 0);
     list_unlink(&op->all_link);
     op->loop->op_count--;
     arena_deinit(&op->arena);
     if (op->class->free)
         op->class->free(op);
+    if (!parent)
+        return;
+    parent->children--;
+    op_collect(parent);
 }
 
-/* Memory goes once the op has ended and nobody holds it. */
+/* Memory goes once the op has ended, nobody holds it, and the ops below it, which may be embedded
+ * in its struct and be held by a call that is still drained, are gone. */
 static void op_collect(struct op *op)
 {
-    if (!op->is_ended || op->holds)
+    if (!op->is_ended || op->holds || op->children)
         return;
     loop_task_cancel(&op->task);
     op->garbage.free = op_free;
@@ -140,8 +148,10 @@ void op_start(struct op *op, const struct op_class *class, struct loop *loop, st
     list_init(&op->all_link);
     list_push_back(&loop->ops, &op->all_link);
     loop->op_count++;
-    if (parent)
+    if (parent) {
         op_hold(parent, class->name);
+        parent->children++;
+    }
     op_queue(op);
 }
 

@@ -61,6 +61,7 @@ struct op {
     struct op *parent; /* its hold is released after this op's on_end; NULL for none */
     uint16_t step, step_next;
     uint16_t holds;
+    uint32_t children; /* ops started below it whose memory is not gone */
     bool is_queued, is_cancelled, is_ended, is_goto;
     const char *waits_for; /* the name of the last hold */
     uint64_t started_ns;
@@ -73,7 +74,8 @@ struct op {
 };
 
 /* The first step runs at the next drain, never inside this call. parent (may be NULL) gets a hold
- * named after class->name. */
+ * named after class->name, released when this op ends; its memory outlives this op's, which may
+ * therefore be embedded in it. */
 void op_start(struct op *op, const struct op_class *class, struct loop *loop, struct op *parent,
               size_t arena_bytes_max);
 /* One hold more; `what` names it for the log ("pg execution_insert"), constant text. */

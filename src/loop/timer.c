@@ -131,9 +131,9 @@ static void timer_insert(struct timer *timer)
         spill(loop, timer);
         return;
     }
+    if (loop->firing_ns && timer->due_ns <= loop->firing_ns)
+        timer->due_ns = loop->firing_ns + 1; /* not in this pass again */
     timer->armed_ns = timer->due_ns;
-    if (loop->firing_ns && timer->armed_ns <= loop->firing_ns)
-        timer->armed_ns = loop->firing_ns + 1; /* not in this pass again */
     loop->slots[loop->slot_count] = (struct timer_slot){timer->armed_ns, timer};
     heap_sift_up(loop, loop->slot_count++);
 }
@@ -193,7 +193,7 @@ static void on_uv_timer(uv_timer_t *handle)
     fire_spilled(loop);
     while (loop->slot_count && loop->slots[0].armed_ns <= now_ns) {
         struct timer *timer = loop->slots[0].timer;
-        if (timer->due_ns > now_ns) { /* was moved later meanwhile */
+        if (timer->due_ns > timer->armed_ns) { /* was moved later meanwhile */
             timer->armed_ns = loop->slots[0].armed_ns = timer->due_ns;
             heap_sift_down(loop, 0);
             continue;

@@ -1,0 +1,370 @@
+/* loop/loop, work, poll: the order inside a turn, yielding, hooks, garbage, threads, signals,
+ * foreign descriptors, the CPU limit of a turn. */
+#include "testing.h"
+
+#include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+static char trace[64];
+
+static void note(char what)
+{
+    size_t len = strlen(trace);
+    assert_true(len + 1 < sizeof(trace));
+    trace[len] = what;
+    trace[len + 1] = 0;
+}
+
+struct repeat {
+    struct loop_task task;
+    struct loop *loop;
+    size_t runs, runs_max;
+    bool is_next_turn;
+};
+
+static void run_repeat(struct loop_task *task)
+{
+    struct repeat *repeat = CONTAINER_OF(task, struct repeat, task);
+    if (++repeat->runs == repeat->runs_max)
+        return;
+    if (repeat->is_next_turn)
+        loop_task_queue_next_turn(repeat->loop, task);
+    else
+        loop_task_queue(repeat->loop, task);
+}
+
+static void repeat_init(struct repeat *repeat, struct loop *loop, size_t runs_max)
+{
+    *repeat = (struct repeat){.loop = loop, .runs_max = runs_max};
+    loop_task_init(&repeat->task, run_repeat);
+}
+
+static void a_drain_is_bounded_and_the_rest_comes_first(void **state)
+{
+    struct loop *loop = *state;
+    struct repeat repeat;
+    repeat_init(&repeat, loop, 3 * LOOP_RUNS_MAX);
+    loop_task_queue(loop, &repeat.task);
+    loop_task_queue(loop, &repeat.task); /* queued already */
+    assert_int_equal(repeat.runs, 0);
+    loop_run(loop); /* goes on without anything else to wait for */
+    assert_int_equal(repeat.runs, 3 * LOOP_RUNS_MAX);
+}
+
+static void next_turn_means_next_turn(void **state)
+{
+    struct loop *loop = *state;
+    struct repeat repeat;
+    repeat_init(&repeat, loop, 5);
+    repeat.is_next_turn = true;
+    loop_task_queue(loop, &repeat.task);
+    loop_run(loop);
+    assert_int_equal(repeat.runs, 5);
+    assert_true(loop_stats(loop)->turns >= 4);
+    repeat.runs = 0;
+    loop_task_queue_next_turn(loop, &repeat.task);
+    loop_task_cancel(&repeat.task);
+    loop_run(loop);
+    assert_int_equal(repeat.runs, 0);
+}
+
+struct ending {
+    struct loop_task task;
+    struct loop_hook hooks[LOOP_PHASES];
+    struct loop_garbage garbage;
+    struct loop *loop;
+};
+
+static void run_ending(struct loop_task *task)
+{
+    struct ending *ending = CONTAINER_OF(task, struct ending, task);
+    loop_garbage_add(ending->loop, &ending->garbage);
+    note('t');
+}
+
+static void free_ending(struct loop_garbage *garbage)
+{
+    (void)garbage;
+    note('g');
+}
+
+static void hook_database(struct loop_hook *hook)
+{
+    (void)hook;
+    note('d');
+}
+
+static void hook_reply(struct loop_hook *hook)
+{
+    (void)hook;
+    note('r');
+}
+
+static void hook_log(struct loop_hook *hook)
+{
+    (void)hook;
+    note('l');
+}
+
+static void a_turn_ends_with_hooks_in_order_then_garbage(void **state)
+{
+    struct loop *loop = *state;
+    struct ending ending = {.loop = loop};
+    loop_task_init(&ending.task, run_ending);
+    ending.garbage.free = free_ending;
+    ending.hooks[LOOP_PHASE_DATABASE].run = hook_database;
+    ending.hooks[LOOP_PHASE_REPLY].run = hook_reply;
+    ending.hooks[LOOP_PHASE_LOG].run = hook_log;
+    loop_hook_add(loop, &ending.hooks[LOOP_PHASE_LOG], LOOP_PHASE_LOG);
+    loop_hook_add(loop, &ending.hooks[LOOP_PHASE_REPLY], LOOP_PHASE_REPLY);
+    loop_hook_add(loop, &ending.hooks[LOOP_PHASE_DATABASE], LOOP_PHASE_DATABASE);
+    trace[0] = 0;
+    loop_task_queue(loop, &ending.task);
+    loop_turn(loop, false);
+    assert_int_equal(strncmp(trace, "tdrlg", 5), 0);
+    for (size_t i = 0; i < LOOP_PHASES; i++)
+        loop_hook_remove(&ending.hooks[i]);
+    trace[0] = 0;
+    loop_turn(loop, false);
+    assert_string_equal(trace, "");
+}
+
+struct stopper {
+    struct timer timer;
+    struct loop *loop;
+};
+
+static void on_stop(struct timer *timer)
+{
+    struct stopper *stopper = CONTAINER_OF(timer, struct stopper, timer);
+    timer_start_in_ms(timer, 3600000);
+    loop_stop(stopper->loop);
+}
+
+static void loop_stop_stops(void **state)
+{
+    struct loop *loop = *state;
+    struct stopper stopper = {.loop = loop};
+    timer_init(&stopper.timer, loop, on_stop);
+    timer_start_in_ms(&stopper.timer, 1);
+    loop_run(loop);
+    assert_true(timer_is_armed(&stopper.timer));
+    timer_stop(&stopper.timer);
+}
+
+/* ---- threads ---- */
+
+struct sum {
+    struct work work;
+    pthread_t thread;
+    size_t done;
+};
+
+static void run_sum(struct work *work)
+{
+    CONTAINER_OF(work, struct sum, work)->thread = pthread_self();
+}
+
+static void done_sum(struct work *work)
+{
+    CONTAINER_OF(work, struct sum, work)->done++;
+}
+
+static void work_runs_on_a_thread_and_ends_on_the_loop(void **state)
+{
+    struct loop *loop = *state;
+    struct sum sum = {.work = {.run = run_sum, .done = done_sum}};
+    assert_int_equal(work_start(loop, &sum.work), OK);
+    assert_int_equal(sum.done, 0);
+    loop_run(loop);
+    assert_int_equal(sum.done, 1);
+    assert_false(pthread_equal(sum.thread, pthread_self()));
+    mem_fail_at(1, 1);
+    assert_int_equal(work_start(loop, &sum.work), ERR_NOMEM);
+    mem_fail_at(0, 0);
+}
+
+static void loop_free_waits_for_work(void **state)
+{
+    struct loop *loop = *state;
+    static struct sum sum;
+    sum = (struct sum){.work = {.run = run_sum, .done = done_sum}};
+    assert_int_equal(work_start(loop, &sum.work), OK);
+    loop_free(loop);
+    assert_int_equal(sum.done, 1);
+    struct err err;
+    *state = loop_new(&err); /* for the teardown */
+}
+
+/* ---- signals ---- */
+
+struct catcher {
+    struct signal_watch watch;
+    int caught;
+};
+
+static void on_signal(struct signal_watch *watch, int signum)
+{
+    CONTAINER_OF(watch, struct catcher, watch)->caught = signum;
+}
+
+static void signals_arrive(void **state)
+{
+    struct loop *loop = *state;
+    struct catcher catcher = {.watch = {.on_signal = on_signal}};
+    assert_int_equal(signal_watch_start(loop, &catcher.watch, SIGUSR1), OK);
+    loop_run(loop); /* a watch alone keeps nothing going */
+    struct stopper stopper = {.loop = loop};
+    timer_init(&stopper.timer, loop, on_stop);
+    timer_start_in_ms(&stopper.timer, 3600000);
+    raise(SIGUSR1);
+    TURN_UNTIL(loop, catcher.caught);
+    assert_int_equal(catcher.caught, SIGUSR1);
+    timer_stop(&stopper.timer);
+    signal_watch_stop(&catcher.watch);
+    signal_watch_stop(&catcher.watch);
+}
+
+/* ---- foreign descriptors ---- */
+
+struct seen {
+    int events;
+    size_t count;
+};
+
+static void on_ready(void *owner, int events)
+{
+    struct seen *seen = owner;
+    seen->events = events;
+    seen->count++;
+}
+
+static void a_descriptor_is_watched(void **state)
+{
+    struct loop *loop = *state;
+    int fds[2];
+    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, fds), 0);
+    struct seen seen = {0};
+    struct poll_watch *watch = poll_watch_new(loop, fds[0], on_ready, &seen);
+    assert_non_null(watch);
+    poll_watch_set(watch, POLL_WRITE);
+    TURN_UNTIL(loop, seen.count);
+    assert_int_equal(seen.events, POLL_WRITE);
+    seen = (struct seen){0};
+    poll_watch_set(watch, POLL_READ);
+    loop_turn(loop, false);
+    assert_int_equal(seen.count, 0);
+    assert_int_equal(write(fds[1], "x", 1), 1);
+    TURN_UNTIL(loop, seen.count);
+    assert_int_equal(seen.events, POLL_READ);
+    poll_watch_free(watch);
+    seen.count = 0;
+    loop_turn(loop, false);
+    assert_int_equal(seen.count, 0);
+    close(fds[0]);
+    close(fds[1]);
+}
+
+static void an_error_counts_as_both_and_can_be_watched_again(void **state)
+{
+    struct loop *loop = *state;
+    int fds[2];
+    assert_int_equal(pipe(fds), 0);
+    struct seen seen = {0};
+    struct poll_watch *watch = poll_watch_new(loop, fds[1], on_ready, &seen);
+    poll_watch_set(watch, POLL_WRITE);
+    close(fds[0]); /* a pipe without reader reports an error and no readiness to write */
+    for (size_t round = 0; round < 3; round++) {
+        seen = (struct seen){0};
+        poll_watch_set(watch, POLL_WRITE);
+        TURN_UNTIL(loop, seen.count);
+        assert_true(seen.events & POLL_WRITE);
+    }
+    poll_watch_free(watch);
+    close(fds[1]);
+}
+
+static void an_unwatchable_descriptor_is_refused(void **state)
+{
+    struct loop *loop = *state;
+    int fd = open("/proc/self/stat", O_RDONLY); /* epoll takes no regular files */
+    assert_null(poll_watch_new(loop, fd, on_ready, NULL));
+    close(fd);
+}
+
+/* ---- long turns ---- */
+
+static enum op_result step_burn(struct op *op)
+{
+    (void)op;
+    uint64_t until_ns = clock_thread_cpu_ns() + 5000000;
+    while (clock_thread_cpu_ns() < until_ns)
+        continue;
+    return OP_DONE;
+}
+
+static void a_long_turn_is_seen_and_named(void **state)
+{
+    static const struct op_step steps[] = {{"burn", step_burn}};
+    static const struct op_class class = {"burner", steps, 1, NULL, NULL, NULL};
+    loop_free(*state);
+    char *before = getenv("SLUICE_TURN_CPU_MS_MAX");
+    before = before ? mem_strdup(before) : NULL;
+    setenv("SLUICE_TURN_CPU_MS_MAX", "2", 1);
+    struct err err;
+    struct loop *loop = loop_new(&err);
+    *state = loop;
+    assert_false(loop_turn_limit_passed());
+    struct op op;
+    op_start(&op, &class, loop, NULL, 0);
+    loop_turn(loop, false);
+    assert_true(loop_turn_limit_passed());
+    assert_true(loop_stats(loop)->turn_cpu_ns_max >= 5000000);
+    struct buf text;
+    buf_init(&text, 1 << 20);
+    metric_render(&text);
+    assert_true(slice_find(buf_slice(&text), SLICE("sluice_loop_lag_seconds_count")) >= 0);
+    assert_true(slice_find(buf_slice(&text), SLICE("sluice_loop_turn_cpu_seconds_sum")) >= 0);
+    buf_deinit(&text);
+    if (before)
+        setenv("SLUICE_TURN_CPU_MS_MAX", before, 1);
+    else
+        unsetenv("SLUICE_TURN_CPU_MS_MAX");
+    mem_free(before);
+}
+
+static void no_memory_means_no_loop(void **state)
+{
+    (void)state;
+    for (uint64_t n = 1; n <= 2; n++) {
+        struct err err = {0};
+        mem_fail_at(n, 1);
+        assert_null(loop_new(&err));
+        mem_fail_at(0, 0);
+        assert_int_equal(err.code, ERR_NOMEM);
+    }
+}
+
+int main(void)
+{
+    loop_threads_init(2);
+    const struct CMUnitTest tests[] = {
+        TEST(a_drain_is_bounded_and_the_rest_comes_first),
+        TEST(next_turn_means_next_turn),
+        TEST(a_turn_ends_with_hooks_in_order_then_garbage),
+        TEST(loop_stop_stops),
+        TEST(work_runs_on_a_thread_and_ends_on_the_loop),
+        TEST(loop_free_waits_for_work),
+        TEST(signals_arrive),
+        TEST(a_descriptor_is_watched),
+        TEST(an_error_counts_as_both_and_can_be_watched_again),
+        TEST(an_unwatchable_descriptor_is_refused),
+        TEST(no_memory_means_no_loop),
+        TEST(a_long_turn_is_seen_and_named), /* last: its mark stays for the process */
+    };
+    return cmocka_run_group_tests_name("loop/loop", tests, NULL, NULL);
+}

@@ -1,0 +1,381 @@
+/* loop/op: steps, goto, holds, cancel in every state, parents, sleeping, the end exactly once. */
+#include "testing.h"
+
+#include <stdio.h>
+#include <unistd.h>
+
+enum { TRACE_MAX = 64 };
+
+struct sample {
+    struct op op;
+    char trace[TRACE_MAX];
+    size_t ends, cancels, frees;
+    enum op_end end;
+    size_t rounds;
+    enum op_result last_result;
+    bool cancels_itself;
+    struct op_timer timer;
+    struct sample *child;
+};
+
+static struct sample *sample_of(struct op *op)
+{
+    return CONTAINER_OF(op, struct sample, op);
+}
+
+static void note(struct op *op, char what)
+{
+    struct sample *sample = sample_of(op);
+    size_t len = strlen(sample->trace);
+    assert_true(len + 1 < TRACE_MAX);
+    sample->trace[len] = what;
+}
+
+static enum op_result step_begin(struct op *op)
+{
+    note(op, 'b');
+    assert_non_null(arena_alloc(&op->arena, 100));
+    return OP_NEXT;
+}
+
+static enum op_result step_hold(struct op *op)
+{
+    note(op, 'h');
+    op_hold(op, "a test");
+    if (sample_of(op)->cancels_itself)
+        op_cancel(op);
+    return OP_WAIT;
+}
+
+static enum op_result step_again(struct op *op)
+{
+    note(op, 'a');
+    if (sample_of(op)->rounds) {
+        sample_of(op)->rounds--;
+        op_goto(op, 1);
+    }
+    return OP_NEXT;
+}
+
+static enum op_result step_last(struct op *op)
+{
+    note(op, 'l');
+    return sample_of(op)->last_result;
+}
+
+static void on_cancel(struct op *op)
+{
+    sample_of(op)->cancels++;
+}
+
+static void on_end(struct op *op, enum op_end end)
+{
+    struct sample *sample = sample_of(op);
+    sample->ends++;
+    sample->end = end;
+    assert_true(op->arena.bytes_used > 0 || end == OP_ENDED_CANCELLED);
+    op_log(op, LOG_DEBUG, "ended", LOG_INT("end", end)); /* the step's name is at hand */
+}
+
+static void on_free(struct op *op)
+{
+    assert_int_equal(op->arena.bytes_used, 0);
+    sample_of(op)->frees++;
+}
+
+static const struct op_step sample_steps[] = {
+    {"begin", step_begin},
+    {"hold", step_hold},
+    {"again", step_again},
+    {"last", step_last},
+};
+static const struct op_class sample_class = {
+    "sample", sample_steps, ARRAY_LEN(sample_steps), on_cancel, on_end, on_free,
+};
+
+static void sample_start(struct loop *loop, struct sample *sample, struct op *parent)
+{
+    op_start(&sample->op, &sample_class, loop, parent, 4096);
+    assert_string_equal(sample->trace, ""); /* never inside the call */
+}
+
+static void assert_ended(const struct sample *sample, enum op_end end, const char *trace)
+{
+    assert_int_equal(sample->ends, 1);
+    assert_int_equal(sample->frees, 1);
+    assert_int_equal(sample->end, end);
+    assert_string_equal(sample->trace, trace);
+}
+
+static void steps_run_in_order_and_wait_for_holds(void **state)
+{
+    struct loop *loop = *state;
+    struct sample sample = {.last_result = OP_NEXT};
+    sample_start(loop, &sample, NULL);
+    loop_turn(loop, false);
+    assert_string_equal(sample.trace, "bh");
+    assert_int_equal(op_count(loop), 1);
+    loop_turn(loop, false);
+    assert_string_equal(sample.trace, "bh");
+    op_release(&sample.op);
+    assert_string_equal(sample.trace, "bh"); /* a release runs no step */
+    loop_turn(loop, false);
+    assert_ended(&sample, OP_ENDED_DONE, "bhal");
+    assert_int_equal(op_count(loop), 0);
+}
+
+static void two_holds_need_two_releases(void **state)
+{
+    struct loop *loop = *state;
+    struct sample sample = {.last_result = OP_DONE};
+    sample_start(loop, &sample, NULL);
+    loop_turn(loop, false);
+    op_hold(&sample.op, "another");
+    op_release(&sample.op);
+    loop_turn(loop, false);
+    assert_string_equal(sample.trace, "bh");
+    op_release(&sample.op);
+    loop_turn(loop, false);
+    assert_ended(&sample, OP_ENDED_DONE, "bhal");
+}
+
+static void a_hold_taken_again_before_the_queue_runs_keeps_it_waiting(void **state)
+{
+    struct loop *loop = *state;
+    struct sample sample = {.last_result = OP_DONE};
+    sample_start(loop, &sample, NULL);
+    loop_turn(loop, false);
+    op_release(&sample.op);
+    op_hold(&sample.op, "once more");
+    loop_turn(loop, false);
+    assert_string_equal(sample.trace, "bh");
+    op_release(&sample.op);
+    loop_turn(loop, false);
+    assert_ended(&sample, OP_ENDED_DONE, "bhal");
+}
+
+static void goto_goes_back(void **state)
+{
+    struct loop *loop = *state;
+    struct sample sample = {.last_result = OP_FAIL, .rounds = 2};
+    sample_start(loop, &sample, NULL);
+    while (sample.ends == 0) {
+        loop_turn(loop, false);
+        if (sample.op.holds)
+            op_release(&sample.op);
+    }
+    loop_turn(loop, false);
+    assert_ended(&sample, OP_ENDED_FAILED, "bhahahal");
+}
+
+static enum op_result step_forever(struct op *op)
+{
+    if (sample_of(op)->rounds++ < 100000)
+        op_goto(op, 0);
+    return OP_NEXT;
+}
+
+static void a_goto_loop_yields_to_others(void **state)
+{
+    static const struct op_step steps[] = {{"forever", step_forever}};
+    static const struct op_class class = {"spinner", steps, 1, NULL, NULL, on_free};
+    struct loop *loop = *state;
+    struct sample spinner = {0}, sample = {.last_result = OP_DONE};
+    op_start(&spinner.op, &class, loop, NULL, 0);
+    sample_start(loop, &sample, NULL);
+    loop_turn(loop, false);
+    assert_string_equal(sample.trace, "bh");
+    op_release(&sample.op);
+    TURN_UNTIL(loop, spinner.frees && sample.frees);
+    assert_int_equal(spinner.rounds, 100001);
+    assert_ended(&sample, OP_ENDED_DONE, "bhal");
+}
+
+static void cancel_before_the_first_step(void **state)
+{
+    struct loop *loop = *state;
+    struct sample sample = {0};
+    sample_start(loop, &sample, NULL);
+    op_cancel(&sample.op);
+    op_cancel(&sample.op);
+    assert_int_equal(sample.ends, 0); /* on_end comes with the drain */
+    assert_int_equal(sample.cancels, 1);
+    loop_turn(loop, false);
+    assert_ended(&sample, OP_ENDED_CANCELLED, "");
+}
+
+static void cancel_while_waiting_keeps_memory_until_the_hold_ends(void **state)
+{
+    struct loop *loop = *state;
+    struct sample sample = {0};
+    sample_start(loop, &sample, NULL);
+    loop_turn(loop, false);
+    op_cancel(&sample.op);
+    loop_turn(loop, false);
+    assert_int_equal(sample.ends, 1);
+    assert_int_equal(sample.frees, 0);
+    assert_false(op_is_active(&sample.op));
+    op_cancel(&sample.op); /* after the end: nothing */
+    op_release(&sample.op);
+    assert_int_equal(sample.frees, 0); /* at the bottom of the turn */
+    loop_turn(loop, false);
+    assert_ended(&sample, OP_ENDED_CANCELLED, "bh");
+    assert_int_equal(sample.cancels, 1);
+}
+
+static void cancel_from_its_own_step(void **state)
+{
+    struct loop *loop = *state;
+    struct sample sample = {.cancels_itself = true};
+    sample_start(loop, &sample, NULL);
+    loop_turn(loop, false);
+    assert_int_equal(sample.ends, 1);
+    op_release(&sample.op);
+    loop_turn(loop, false);
+    assert_ended(&sample, OP_ENDED_CANCELLED, "bh");
+}
+
+static enum op_result step_child(struct op *op)
+{
+    note(op, 'c');
+    op_start(&sample_of(op)->child->op, &sample_class, op->loop, op, 4096);
+    return OP_WAIT;
+}
+
+static void a_parent_waits_for_its_child(void **state)
+{
+    static const struct op_step steps[] = {{"child", step_child}, {"last", step_last}};
+    static const struct op_class class = {"parent", steps, 2, NULL, NULL, on_free};
+    struct loop *loop = *state;
+    struct sample child = {.last_result = OP_DONE};
+    struct sample parent = {.child = &child, .last_result = OP_DONE};
+    op_start(&parent.op, &class, loop, NULL, 0);
+    parent.op.request_id = SLICE("r-1");
+    loop_turn(loop, false);
+    assert_string_equal(parent.trace, "c");
+    assert_string_equal(parent.op.waits_for, "sample");
+    assert_true(slice_eq_cstr(child.op.request_id, "r-1"));
+    assert_int_equal(op_count(loop), 2);
+    op_release(&child.op);
+    loop_turn(loop, false);
+    assert_ended(&child, OP_ENDED_DONE, "bhal");
+    assert_string_equal(parent.trace, "cl");
+    assert_int_equal(parent.frees, 1);
+}
+
+static enum op_result step_sleep(struct op *op)
+{
+    note(op, 's');
+    op_sleep(op, &sample_of(op)->timer, sample_of(op)->rounds, "a nap");
+    return OP_WAIT;
+}
+
+static const struct op_step sleeper_steps[] = {{"sleep", step_sleep}, {"last", step_last}};
+static const struct op_class sleeper_class = {"sleeper", sleeper_steps, 2, NULL, NULL, on_free};
+
+static void an_op_sleeps(void **state)
+{
+    struct loop *loop = *state;
+    struct sample sample = {.rounds = 5, .last_result = OP_DONE};
+    op_start(&sample.op, &sleeper_class, loop, NULL, 0);
+    uint64_t began_ns = clock_mono_ns();
+    TURN_UNTIL(loop, sample.frees);
+    assert_string_equal(sample.trace, "sl");
+    assert_true(clock_mono_ns() - began_ns >= 5000000);
+}
+
+static void a_sleep_is_cut_by_stop_and_by_cancel(void **state)
+{
+    struct loop *loop = *state;
+    struct sample woken = {.rounds = 3600000, .last_result = OP_DONE};
+    struct sample cancelled = {.rounds = 3600000};
+    op_start(&woken.op, &sleeper_class, loop, NULL, 0);
+    op_start(&cancelled.op, &sleeper_class, loop, NULL, 0);
+    loop_turn(loop, false);
+    assert_string_equal(cancelled.trace, "s");
+    op_sleep_stop(&woken.timer);
+    op_sleep_stop(&woken.timer); /* idle: harmless */
+    op_cancel(&cancelled.op);
+    loop_turn(loop, false);
+    assert_int_equal(woken.frees, 1);
+    assert_string_equal(woken.trace, "sl");
+    assert_int_equal(cancelled.frees, 1);
+    assert_string_equal(cancelled.trace, "s");
+}
+
+static void a_stuck_op_prints_itself(void **state)
+{
+    struct loop *loop = *state;
+    struct sample sample = {.last_result = OP_DONE};
+    sample_start(loop, &sample, NULL);
+    loop_turn(loop, false);
+    FILE *file = tmpfile();
+    assert_non_null(file);
+    fflush(stderr);
+    int saved = dup(STDERR_FILENO);
+    dup2(fileno(file), STDERR_FILENO);
+    op_print_all(loop);
+    fflush(stderr);
+    dup2(saved, STDERR_FILENO);
+    close(saved);
+    char text[256] = {0};
+    rewind(file);
+    assert_true(fread(text, 1, sizeof(text) - 1, file) > 0);
+    fclose(file);
+    assert_non_null(strstr(text, "op sample step again"));
+    assert_non_null(strstr(text, "waits for a test"));
+    op_release(&sample.op);
+    TURN_UNTIL(loop, sample.frees);
+}
+
+/* Whatever the order of releases, cancels and turns: one end, one free, nothing afterwards. */
+static void random_orders_end_once(void **state)
+{
+    struct loop *loop = *state;
+    uint64_t random = 3;
+    for (size_t run = 0; run < 2000; run++) {
+        struct sample sample = {.rounds = run % 3, .last_result = OP_DONE};
+        sample_start(loop, &sample, NULL);
+        while (!sample.frees) {
+            random = random * 6364136223846793005u + 1442695040888963407u;
+            switch (random >> 60) {
+            case 0:
+                op_cancel(&sample.op);
+                break;
+            case 1:
+            case 2:
+            case 3:
+            case 4:
+                if (sample.op.holds)
+                    op_release(&sample.op);
+                break;
+            default:
+                loop_turn(loop, false);
+            }
+        }
+        assert_int_equal(sample.ends, 1);
+        assert_int_equal(sample.frees, 1);
+        assert_true(sample.cancels <= 1);
+    }
+    assert_int_equal(op_count(loop), 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(steps_run_in_order_and_wait_for_holds),
+        TEST(two_holds_need_two_releases),
+        TEST(a_hold_taken_again_before_the_queue_runs_keeps_it_waiting),
+        TEST(goto_goes_back),
+        TEST(a_goto_loop_yields_to_others),
+        TEST(cancel_before_the_first_step),
+        TEST(cancel_while_waiting_keeps_memory_until_the_hold_ends),
+        TEST(cancel_from_its_own_step),
+        TEST(a_parent_waits_for_its_child),
+        TEST(an_op_sleeps),
+        TEST(a_sleep_is_cut_by_stop_and_by_cancel),
+        TEST(a_stuck_op_prints_itself),
+        TEST(random_orders_end_once),
+    };
+    return cmocka_run_group_tests_name("loop/op", tests, NULL, NULL);
+}
