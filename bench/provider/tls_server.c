@@ -2,7 +2,7 @@
  * See tls_server.h. One mbedtls_ssl_config for all sessions; the ticket keys lie in it behind a
  * mutex of the library's own.
  */
-#include "tls_server.h"
+#include "provider/tls_server.h"
 
 #include <mbedtls/pk.h>
 #include <mbedtls/psa_util.h>
@@ -167,4 +167,10 @@ struct tls_info tls_server_info(const struct stream *stream)
 {
     ASSERT(tls_engine_is(stream));
     return tls_engine_info(CONTAINER_OF(stream, const struct tls_engine, stream));
+}
+
+struct stream *tls_server_under(struct stream *stream)
+{
+    ASSERT(tls_engine_is(stream));
+    return CONTAINER_OF(stream, struct tls_engine, stream)->under;
 }

@@ -26,7 +26,8 @@ struct tls_server *tls_server_ref(struct tls_server *server);
 void tls_server_unref(struct tls_server *server);
 
 /* Puts a session over an accepted stream, which it takes over. on_open follows when the handshake
- * is done, or on_closed. write_bytes_max: as in tls_client_config, 0: 1 MiB. NULL: out of memory;
+ * is done, or on_closed. write_bytes_max: as in tls_client_config, 0: 1 MiB; a TCP stream
+ * below needs a larger one (tcp_write_limit_set). NULL: out of memory;
  * `under` stays the caller's. */
 struct stream *tls_server_start(struct tls_server *server, struct stream *under,
                                 size_t write_bytes_max, const struct stream_events *events,
@@ -34,5 +35,8 @@ struct stream *tls_server_start(struct tls_server *server, struct stream *under,
 
 /* After on_open. */
 struct tls_info tls_server_info(const struct stream *stream);
+/* The stream below, so that a fault can be put there: a FIN without close_notify, a forged record.
+ * NULL once it is gone. */
+struct stream *tls_server_under(struct stream *stream);
 
 #endif

@@ -167,7 +167,8 @@ static void explain_alert(struct tls_engine *engine, const char *host, struct er
                 "%s speaks none of the TLS versions allowed here (1.2 and 1.3 at most)", host);
     else if (strcmp(alert, "handshake_failure") == 0 || strcmp(alert, "insufficient_security") == 0)
         err_set(err, ERR_IO,
-                "%s refused the TLS handshake (alert %s): no cipher, curve or signature in common",
+                "%s refused the TLS handshake (alert %s): no version, cipher, curve or signature "
+                "in common",
                 host, alert);
     else
         err_set(err, ERR_IO, "%s refused the TLS handshake (alert %s)", host, alert);

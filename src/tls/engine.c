@@ -181,15 +181,26 @@ static void engine_read_failed(struct tls_engine *engine, int code)
         engine_close_under(engine, &why);
 }
 
+static void engine_on_ticket(struct tls_engine *engine)
+{
+    engine->is_asked_again = false;
+    if (engine->hooks->ticket)
+        engine->hooks->ticket(engine);
+}
+
 /* What mbedtls_ssl_read returned instead of bytes. true: read on. */
 static bool engine_on_read_code(struct tls_engine *engine, int code)
 {
     switch (code) {
     case MBEDTLS_ERR_SSL_WANT_READ:
-        return false;
+        /* The library also says so between a ticket's record and its handling, whether or not
+         * there is more to read: so it is asked once more before it is believed. */
+        if (engine_has_input(engine))
+            return true;
+        engine->is_asked_again = !engine->is_asked_again;
+        return engine->is_asked_again;
     case MBEDTLS_ERR_SSL_RECEIVED_NEW_SESSION_TICKET:
-        if (engine->hooks->ticket)
-            engine->hooks->ticket(engine);
+        engine_on_ticket(engine);
         return true;
     case MBEDTLS_ERR_SSL_PEER_CLOSE_NOTIFY:
         engine_tell_eof(engine, true);
@@ -207,6 +218,7 @@ static bool engine_on_read_code(struct tls_engine *engine, int code)
 static void engine_pump(struct tls_engine *engine)
 {
     unsigned char *plain = (unsigned char *)scratch_plain;
+    engine->is_asked_again = false;
     while (engine->state == TLS_OPEN && engine->is_reading && !engine->is_eof_told) {
         int n = mbedtls_ssl_read(&engine->ssl, plain, sizeof(scratch_plain));
         if (n <= 0) {
@@ -214,6 +226,7 @@ static void engine_pump(struct tls_engine *engine)
                 break;
             continue;
         }
+        engine->is_asked_again = false;
         /* before anybody else may write into the shared scratch */
         if (scratch_out.len && !engine_flush(engine, &scratch_out))
             break;
@@ -269,9 +282,13 @@ static void on_under_read(struct stream *under, void *owner, slice bytes)
         engine_keep(engine, &engine->in, rest);
 }
 
+/* What is buffered comes before anything new: else a reader that pauses often would pile it up. */
 static void on_wake(struct timer *timer)
 {
-    engine_pump(CONTAINER_OF(timer, struct tls_engine, wake));
+    struct tls_engine *engine = CONTAINER_OF(timer, struct tls_engine, wake);
+    engine_pump(engine);
+    if (engine->state == TLS_OPEN && engine->is_reading)
+        stream_read_start(engine->under);
 }
 
 static void engine_read_start(struct stream *stream)
@@ -282,9 +299,10 @@ static void engine_read_start(struct stream *stream)
     engine->is_reading = true;
     if (engine->state != TLS_OPEN)
         return;
-    stream_read_start(engine->under);
     if (engine_has_input(engine) || engine->is_eof_under)
         timer_start(&engine->wake, 0);
+    else
+        stream_read_start(engine->under);
 }
 
 static void engine_read_stop(struct stream *stream)
@@ -413,6 +431,10 @@ static bool engine_encrypt(struct tls_engine *engine, slice bytes)
 {
     while (bytes.len) {
         int n = mbedtls_ssl_write(&engine->ssl, (const unsigned char *)bytes.ptr, bytes.len);
+        if (n == MBEDTLS_ERR_SSL_RECEIVED_NEW_SESSION_TICKET) { /* see engine_on_read_code */
+            engine_on_ticket(engine);
+            continue;
+        }
         if (n <= 0) {
             engine_read_failed(engine, n);
             return false;

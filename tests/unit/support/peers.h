@@ -1,0 +1,59 @@
+/*
+ * Two ends of a connection in one loop, for tests of streams: what arrives is collected, events are
+ * counted, and waiting is on a condition.
+ */
+#ifndef TESTS_SUPPORT_PEERS_H
+#define TESTS_SUPPORT_PEERS_H
+
+#include <stdbool.h>
+
+#include "base/buf.h"
+#include "loop/loop.h"
+#include "loop/stream.h"
+#include "loop/tcp.h"
+
+/* Turns the loop until the condition holds; aborts after half a minute, so that a test that would
+ * hang says where. */
+#define WAIT_UNTIL(loop_, condition)                                        \
+    do {                                                                    \
+        struct wait_guard guard_;                                           \
+        wait_guard_start(&guard_, (loop_), #condition, __FILE__, __LINE__); \
+        while (!(condition))                                                \
+            loop_turn((loop_), true);                                       \
+        wait_guard_stop(&guard_);                                           \
+    } while (0)
+
+struct wait_guard {
+    struct timer timer;
+    const char *what, *file;
+    int line;
+};
+void wait_guard_start(struct wait_guard *guard, struct loop *loop, const char *what,
+                      const char *file, int line);
+void wait_guard_stop(struct wait_guard *guard);
+
+/* One end. */
+struct end {
+    struct stream *stream; /* NULL after on_closed */
+    struct buf got;
+    unsigned opened, eofs, drained, closed;
+    bool is_clean;         /* of the last on_eof */
+    struct err why;        /* of on_closed */
+    size_t pause_at;       /* stops reading when that much has come; 0: never */
+    bool is_close_on_read; /* closes from inside on_read */
+};
+
+void end_init(struct end *end);
+void end_deinit(struct end *end);
+/* To be given to stream_own, tcp_connect, ...; the owner is a struct end. on_open sets stream. */
+extern const struct stream_events end_events;
+
+/* A listener on 127.0.0.1 that hands each connection to on_accept. */
+struct tcp_listener *listen_local(struct loop *loop,
+                                  void (*on_accept)(struct stream *stream, void *owner),
+                                  void *owner);
+/* Connects to it. */
+struct stream *connect_local(struct loop *loop, const struct tcp_listener *listener,
+                             const struct stream_events *events, void *owner);
+
+#endif

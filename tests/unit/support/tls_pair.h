@@ -1,0 +1,47 @@
+/*
+ * A TLS client and a TLS server over loopback TCP in one loop.
+ */
+#ifndef TESTS_SUPPORT_TLS_PAIR_H
+#define TESTS_SUPPORT_TLS_PAIR_H
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "base/mem.h"
+#include "provider/tls_server.h"
+#include "tls/tls.h"
+#include "unit/support/certs.h"
+#include "unit/support/peers.h"
+
+struct pair {
+    struct loop *loop;
+    struct tcp_listener *listener;
+    struct tls_server *server;   /* counted here; NULL: the accepted side stays plain */
+    struct tls_context *context; /* counted here */
+    slice name;                  /* server_name of the client */
+    struct end client, accepted; /* accepted: the TLS session or the plain stream */
+    struct stream *tcp;          /* the client's TCP stream until TLS starts */
+    struct err start_err;        /* of tls_client_start */
+    size_t write_bytes_max;
+};
+
+/* server_cert names a pair of files of certs; NULL: no TLS on the accepted side. */
+void pair_init(struct pair *pair, struct certs *certs, const char *server_cert,
+               const struct tls_server_config *server, const struct tls_config *client);
+/* Connects; the handshake is under way as soon as TCP is. */
+void pair_connect(struct pair *pair);
+/* Waits until both ends are open; fails the test with the client's sentence when it closed. */
+void pair_wait_open(struct pair *pair);
+/* Both ends closed; ready for another pair_connect. */
+void pair_close(struct pair *pair);
+void pair_deinit(struct pair *pair);
+
+void pair_send(struct stream *stream, const char *text);
+/* Bytes that look random, the same each time; mem_free. */
+char *pattern_new(size_t len);
+
+#endif
