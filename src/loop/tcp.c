@@ -241,8 +241,8 @@ static bool tcp_keep(struct tcp_stream *tcp, const slice *parts, size_t count, s
         tcp->out = mem_zalloc(sizeof(*tcp->out));
         if (!tcp->out)
             return false;
-        buf_init(&tcp->out->flying, SIZE_MAX);
-        buf_init(&tcp->out->waiting, SIZE_MAX); /* the limit was checked */
+        buf_init(&tcp->out->flying, MEM_BLOCK_BYTES_MAX - 1);
+        buf_init(&tcp->out->waiting, MEM_BLOCK_BYTES_MAX - 1); /* the limit was checked */
     }
     size_t total = 0;
     for (size_t i = at; i < count; i++)

@@ -1,0 +1,397 @@
+/* loop/dns with an injected look-up: cache, single flight, deadlines, cancel, bounds, slots; a slow
+ * resolver starves nobody. */
+#include "testing.h"
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <pthread.h>
+
+#include "base/buf.h"
+#include "loop/dns.h"
+
+enum { THREADS = 8 };
+
+/* ---- the resolver under the resolver: names that begin with "slow" wait at a gate ---- */
+
+static struct {
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    bool is_open;
+    size_t calls, waiting;
+    char last[DNS_NAME_MAX + 1];
+} gate = {.lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER};
+
+static void gate_set(bool is_open)
+{
+    pthread_mutex_lock(&gate.lock);
+    gate.is_open = is_open;
+    pthread_cond_broadcast(&gate.changed);
+    pthread_mutex_unlock(&gate.lock);
+}
+
+static size_t gate_calls(void)
+{
+    pthread_mutex_lock(&gate.lock);
+    size_t calls = gate.calls;
+    pthread_mutex_unlock(&gate.lock);
+    return calls;
+}
+
+static size_t gate_waiting(void)
+{
+    pthread_mutex_lock(&gate.lock);
+    size_t waiting = gate.waiting;
+    pthread_mutex_unlock(&gate.lock);
+    return waiting;
+}
+
+static int lookup(const char *name, struct dns_addresses *out, const char **cause)
+{
+    pthread_mutex_lock(&gate.lock);
+    gate.calls++;
+    memcpy(gate.last, name, strlen(name) + 1);
+    gate.waiting++;
+    while (strncmp(name, "slow", 4) == 0 && !gate.is_open)
+        pthread_cond_wait(&gate.changed, &gate.lock);
+    gate.waiting--;
+    pthread_mutex_unlock(&gate.lock);
+    if (strncmp(name, "none", 4) == 0) {
+        *cause = "no such name";
+        return ERR_NOTFOUND;
+    }
+    struct sockaddr_in *v4 = (struct sockaddr_in *)(void *)&out->list[0];
+    v4->sin_family = AF_INET;
+    v4->sin_addr.s_addr = htonl(0x0a000000 + (uint32_t)strlen(name));
+    out->count = 1;
+    return OK;
+}
+
+/* ---- an op that asks one name ---- */
+
+struct asker {
+    struct op op;
+    struct dns_query query;
+    struct dns_resolver *resolver;
+    const char *host;
+    uint64_t deadline_ns;
+    bool is_done;
+};
+
+static enum op_result step_ask(struct op *op)
+{
+    struct asker *asker = CONTAINER_OF(op, struct asker, op);
+    asker->query.host = slice_cstr(asker->host);
+    asker->query.deadline_ns = asker->deadline_ns;
+    dns_resolve(asker->resolver, &asker->query, op);
+    assert_int_equal(op->holds, 1); /* never done before it returns */
+    return OP_WAIT;
+}
+
+static enum op_result step_answered(struct op *op)
+{
+    CONTAINER_OF(op, struct asker, op)->is_done = true;
+    return OP_DONE;
+}
+
+static const struct op_step steps[] = {{"ask", step_ask}, {"answered", step_answered}};
+static const struct op_class asker_class = {"asker", steps, 2, NULL, NULL, NULL};
+
+static void ask(struct asker *asker, struct loop *loop, struct dns_resolver *resolver,
+                const char *host, uint64_t timeout_ms)
+{
+    *asker = (struct asker){.resolver = resolver, .host = host};
+    asker->deadline_ns = clock_mono_ns() + timeout_ms * 1000000;
+    op_start(&asker->op, &asker_class, loop, NULL, 0);
+}
+
+static void ask_and_wait(struct asker *asker, struct loop *loop, struct dns_resolver *resolver,
+                         const char *host)
+{
+    ask(asker, loop, resolver, host, 60000);
+    TURN_UNTIL(loop, asker->is_done && op_count(loop) == 0);
+}
+
+static struct dns_resolver *resolver_new(struct loop *loop, struct dns_config config)
+{
+    config.lookup = lookup;
+    gate_set(false);
+    pthread_mutex_lock(&gate.lock);
+    gate.calls = 0;
+    pthread_mutex_unlock(&gate.lock);
+    struct dns_resolver *resolver = dns_resolver_new(loop, &config);
+    assert_non_null(resolver);
+    return resolver;
+}
+
+static uint32_t v4_of(const struct asker *asker)
+{
+    assert_int_equal(asker->query.status, OK);
+    assert_int_equal(asker->query.address_count, 1);
+    assert_int_equal(asker->query.addresses[0].ss_family, AF_INET);
+    return ntohl(
+        ((const struct sockaddr_in *)(const void *)&asker->query.addresses[0])->sin_addr.s_addr);
+}
+
+static void literals_need_no_lookup(void **state)
+{
+    struct dns_resolver *resolver = resolver_new(*state, (struct dns_config){0});
+    struct asker asker;
+    ask_and_wait(&asker, *state, resolver, "10.1.2.3");
+    assert_int_equal(v4_of(&asker), 0x0a010203);
+    ask_and_wait(&asker, *state, resolver, "::1");
+    assert_int_equal(asker.query.status, OK);
+    assert_int_equal(asker.query.addresses[0].ss_family, AF_INET6);
+    assert_int_equal(gate_calls(), 0);
+    dns_resolver_free(resolver);
+}
+
+static void bad_names_are_refused(void **state)
+{
+    static const char *const bad[] = {"", ".", "-x", "a..b", "a b", "a/b", "a%b", "ä", "a\n", ".a"};
+    struct dns_resolver *resolver = resolver_new(*state, (struct dns_config){0});
+    struct asker asker;
+    for (size_t i = 0; i < ARRAY_LEN(bad); i++) {
+        ask_and_wait(&asker, *state, resolver, bad[i]);
+        assert_int_equal(asker.query.status, ERR_NOTFOUND);
+    }
+    char longest[DNS_NAME_MAX + 2];
+    memset(longest, 'a', sizeof(longest) - 1);
+    longest[sizeof(longest) - 1] = 0;
+    ask_and_wait(&asker, *state, resolver, longest);
+    assert_int_equal(asker.query.status, ERR_NOTFOUND);
+    assert_int_equal(gate_calls(), 0);
+    ask_and_wait(&asker, *state, resolver, longest + 1);
+    assert_int_equal(asker.query.status, OK);
+    dns_resolver_free(resolver);
+}
+
+static void answers_are_cached_and_expire(void **state)
+{
+    struct dns_config config = {.ttl_ms = 3600000, .negative_ttl_ms = 3600000};
+    struct dns_resolver *resolver = resolver_new(*state, config);
+    struct asker asker;
+    ask_and_wait(&asker, *state, resolver, "Host.Example");
+    assert_int_equal(v4_of(&asker), 0x0a00000c);
+    assert_string_equal(gate.last, "host.example");
+    ask_and_wait(&asker, *state, resolver, "hOST.eXAMPLE");
+    assert_int_equal(v4_of(&asker), 0x0a00000c);
+    assert_int_equal(gate_calls(), 1);
+    for (size_t i = 0; i < 2; i++) {
+        ask_and_wait(&asker, *state, resolver, "none.example");
+        assert_int_equal(asker.query.status, ERR_NOTFOUND);
+        assert_string_equal(asker.query.err.text, "cannot resolve none.example: no such name");
+        assert_int_equal(gate_calls(), 2);
+    }
+    dns_cache_clear(resolver);
+    ask_and_wait(&asker, *state, resolver, "host.example");
+    assert_int_equal(gate_calls(), 3);
+    dns_resolver_free(resolver);
+
+    resolver = resolver_new(*state, (struct dns_config){.ttl_ms = 1});
+    ask_and_wait(&asker, *state, resolver, "host.example");
+    uint64_t until_ns = clock_mono_ns() + 2000000;
+    while (clock_mono_ns() < until_ns)
+        continue;
+    ask_and_wait(&asker, *state, resolver, "host.example");
+    assert_int_equal(gate_calls(), 2);
+    dns_resolver_free(resolver);
+}
+
+static void many_queries_make_one_flight(void **state)
+{
+    enum { COUNT = 50 };
+    struct dns_resolver *resolver = resolver_new(*state, (struct dns_config){0});
+    struct asker askers[COUNT];
+    for (size_t i = 0; i < COUNT; i++)
+        ask(&askers[i], *state, resolver, "slow.example", 60000);
+    loop_turn(*state, false);
+    gate_set(true);
+    TURN_UNTIL(*state, op_count(*state) == 0);
+    for (size_t i = 0; i < COUNT; i++)
+        assert_int_equal(v4_of(&askers[i]), 0x0a00000c);
+    assert_int_equal(gate_calls(), 1);
+    dns_resolver_free(resolver);
+}
+
+static void a_query_ends_at_its_deadline_and_the_lookup_goes_on(void **state)
+{
+    struct dns_resolver *resolver = resolver_new(*state, (struct dns_config){0});
+    struct asker late, later, after;
+    ask(&late, *state, resolver, "slow.example", 5);
+    ask(&later, *state, resolver, "slow.example", 3600000);
+    TURN_UNTIL(*state, late.is_done);
+    assert_int_equal(late.query.status, ERR_TIMEOUT);
+    assert_false(later.is_done);
+    gate_set(true);
+    TURN_UNTIL(*state, later.is_done);
+    assert_int_equal(later.query.status, OK);
+    ask(&after, *state, resolver, "slow.example", 0); /* in the cache: no time is needed */
+    TURN_UNTIL(*state, after.is_done);
+    assert_int_equal(after.query.status, OK);
+    ask(&after, *state, resolver, "other.example", 0);
+    TURN_UNTIL(*state, after.is_done && op_count(*state) == 0);
+    assert_int_equal(after.query.status, ERR_TIMEOUT);
+    assert_int_equal(gate_calls(), 1);
+    dns_resolver_free(resolver);
+}
+
+static void a_query_can_be_cancelled(void **state)
+{
+    struct dns_resolver *resolver = resolver_new(*state, (struct dns_config){0});
+    struct asker waiting, ready;
+    struct dns_query idle = {0};
+    dns_cancel(&idle);
+    ask(&waiting, *state, resolver, "slow.example", 3600000);
+    loop_turn(*state, false);
+    dns_cancel(&waiting.query);
+    dns_cancel(&waiting.query);
+    TURN_UNTIL(*state, waiting.is_done);
+    assert_int_equal(waiting.query.status, ERR_CLOSED);
+    ask_and_wait(&ready, *state, resolver, "127.0.0.1");
+    dns_cancel(&ready.query); /* after its end */
+    assert_int_equal(ready.query.status, OK);
+    gate_set(true);
+    dns_resolver_free(resolver);
+}
+
+static void freeing_ends_what_waits(void **state)
+{
+    struct dns_resolver *resolver = resolver_new(*state, (struct dns_config){0});
+    struct asker askers[20];
+    static const char *const hosts[] = {"slow1", "slow2", "slow3", "slow4", "slow5"};
+    for (size_t i = 0; i < ARRAY_LEN(askers); i++)
+        ask(&askers[i], *state, resolver, hosts[i % 5], 3600000);
+    loop_turn(*state, false);
+    dns_resolver_free(resolver); /* flights are still on their threads */
+    gate_set(true);
+    TURN_UNTIL(*state, op_count(*state) == 0);
+    for (size_t i = 0; i < ARRAY_LEN(askers); i++)
+        assert_int_equal(askers[i].query.status, ERR_CLOSED);
+}
+
+static void names_and_queries_are_bounded(void **state)
+{
+    struct dns_config config = {.cache_max = 2, .queries_max = 3};
+    struct dns_resolver *resolver = resolver_new(*state, config);
+    struct asker first, second, third, fourth;
+    ask_and_wait(&first, *state, resolver, "a");
+    ask_and_wait(&first, *state, resolver, "b");
+    ask_and_wait(&first, *state, resolver, "a");
+    assert_int_equal(gate_calls(), 2);
+    ask_and_wait(&first, *state, resolver, "c"); /* b goes: used least recently */
+    ask_and_wait(&first, *state, resolver, "a");
+    assert_int_equal(gate_calls(), 3);
+    ask_and_wait(&first, *state, resolver, "b");
+    assert_int_equal(gate_calls(), 4);
+    ask(&first, *state, resolver, "slow1", 3600000);
+    ask(&second, *state, resolver, "slow2", 3600000);
+    ask(&third, *state, resolver, "d", 3600000); /* no name can go */
+    TURN_UNTIL(*state, third.is_done);
+    assert_int_equal(third.query.status, ERR_BUSY);
+    ask(&third, *state, resolver, "slow1", 3600000);
+    ask(&fourth, *state, resolver, "slow1", 3600000);
+    TURN_UNTIL(*state, fourth.is_done);
+    assert_int_equal(fourth.query.status, ERR_BUSY);
+    gate_set(true);
+    TURN_UNTIL(*state, op_count(*state) == 0);
+    assert_int_equal(third.query.status, OK);
+    dns_resolver_free(resolver);
+}
+
+/* PROVING.md failure 3. 50 calls to 5 hosts whose resolver hangs: other hosts are answered, new
+ * ones too, and every deadline holds. */
+static void a_slow_resolver_starves_nobody(void **state)
+{
+    static const char *const slow[] = {"slow1", "slow2", "slow3", "slow4", "slow5"};
+    struct dns_resolver *resolver =
+        resolver_new(*state, (struct dns_config){.slow_ms = 1, .ttl_ms = 1});
+    struct asker stuck[50], other;
+    ask_and_wait(&other, *state, resolver, "good.example");
+    for (size_t i = 0; i < ARRAY_LEN(stuck); i++)
+        ask(&stuck[i], *state, resolver, slow[i % 5], 20);
+    loop_turn(*state, false);
+    TURN_UNTIL(*state, op_count(*state) == 0); /* the gate is shut: all at their deadline */
+    for (size_t i = 0; i < ARRAY_LEN(stuck); i++)
+        assert_int_equal(stuck[i].query.status, ERR_TIMEOUT);
+    assert_true(gate_waiting() <= THREADS / 2 - 1); /* one slot is kept */
+    uint64_t until_ns = clock_mono_ns() + 2000000;  /* past its ttl: it is looked up again */
+    while (clock_mono_ns() < until_ns)
+        continue;
+    size_t calls = gate_calls();
+    ask_and_wait(&other, *state, resolver, "good.example");
+    assert_int_equal(other.query.status, OK);
+    assert_int_equal(gate_calls(), calls + 1);
+
+    gate_set(true); /* they answer at last, and are known as slow from now on */
+    TURN_UNTIL(*state, gate_waiting() == 0);
+    struct asker again[5];
+    for (size_t i = 0; i < 5; i++)
+        ask_and_wait(&again[i], *state, resolver, slow[i]);
+    gate_set(false);
+    until_ns = clock_mono_ns() + 2000000;
+    while (clock_mono_ns() < until_ns)
+        continue;
+    for (size_t i = 0; i < ARRAY_LEN(stuck); i++)
+        ask(&stuck[i], *state, resolver, slow[i % 5], 3600000);
+    loop_turn(*state, false);
+    ask(&other, *state, resolver, "new.example", 3600000);
+    TURN_UNTIL(*state, other.is_done);
+    assert_int_equal(other.query.status, OK);
+    gate_set(true);
+    TURN_UNTIL(*state, op_count(*state) == 0);
+    dns_resolver_free(resolver);
+}
+
+static void no_memory_is_an_answer(void **state)
+{
+    struct dns_resolver *resolver = resolver_new(*state, (struct dns_config){0});
+    for (uint64_t n = 1; n < 20; n++) {
+        struct asker asker;
+        dns_cache_clear(resolver);
+        ask(&asker, *state, resolver, "host.example", 60000);
+        mem_fail_at(n, 1);
+        TURN_UNTIL(*state, asker.is_done);
+        size_t hits = mem_fail_hits();
+        mem_fail_at(0, 0);
+        assert_true(asker.query.status == OK || hits > 0);
+        loop_turn(*state, false);
+        if (!hits)
+            break;
+        assert_true(n < 19);
+    }
+    dns_resolver_free(resolver);
+    mem_fail_at(1, 1);
+    assert_null(dns_resolver_new(*state, NULL));
+    mem_fail_at(0, 0);
+}
+
+static void the_system_knows_localhost(void **state)
+{
+    struct dns_resolver *resolver = dns_resolver_new(*state, NULL);
+    struct asker asker;
+    ask_and_wait(&asker, *state, resolver, "localhost");
+    assert_int_equal(asker.query.status, OK);
+    assert_true(asker.query.address_count >= 1);
+    ask_and_wait(&asker, *state, resolver, "name.invalid"); /* RFC 6761: never resolves */
+    assert_int_not_equal(asker.query.status, OK);
+    dns_resolver_free(resolver);
+}
+
+int main(void)
+{
+    loop_threads_init(THREADS);
+    const struct CMUnitTest tests[] = {
+        TEST(literals_need_no_lookup),
+        TEST(bad_names_are_refused),
+        TEST(answers_are_cached_and_expire),
+        TEST(many_queries_make_one_flight),
+        TEST(a_query_ends_at_its_deadline_and_the_lookup_goes_on),
+        TEST(a_query_can_be_cancelled),
+        TEST(freeing_ends_what_waits),
+        TEST(names_and_queries_are_bounded),
+        TEST(a_slow_resolver_starves_nobody),
+        TEST(no_memory_is_an_answer),
+        TEST(the_system_knows_localhost),
+    };
+    return cmocka_run_group_tests_name("loop/dns", tests, NULL, NULL);
+}
