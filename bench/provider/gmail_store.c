@@ -1,0 +1,404 @@
+/*
+ * The mailbox itself: messages come and go, labels and threads follow.
+ */
+#include "base/mem.h"
+#include "provider/gmail.h"
+
+enum { SNIPPET_BYTES_MAX = 200, ARENA_BYTES_SPARE = 4 * 1024 * 1024 };
+
+struct gmail *gmail_new(struct provider *provider)
+{
+    struct gmail *gmail = mem_zalloc(sizeof(*gmail));
+    if (!gmail)
+        return NULL;
+    gmail->provider = provider;
+    gmail->history_id = 1000;
+    size_t max = GMAIL_MESSAGES_MAX * 4;
+    map_init(&gmail->messages, max);
+    map_init(&gmail->threads, max);
+    map_init(&gmail->message_ids, max);
+    map_init(&gmail->drafts_by_id, max);
+    if (!gmail_labels_init(gmail)) {
+        gmail_free(gmail);
+        return NULL;
+    }
+    return gmail;
+}
+
+static void free_message(struct gmail_message *message)
+{
+    arena_deinit(&message->arena);
+    mem_free(message);
+}
+
+static void free_threads(struct gmail *gmail)
+{
+    size_t pos = 0;
+    for (struct map_slot *slot; (slot = map_next(&gmail->threads, &pos));) {
+        struct gmail_thread *thread = slot->value;
+        mem_free((void *)thread->order.items);
+        mem_free(thread);
+    }
+}
+
+void gmail_free(struct gmail *gmail)
+{
+    if (!gmail)
+        return;
+    for (size_t i = 0; i < gmail->all.count; i++)
+        free_message(gmail->all.items[i]);
+    free_threads(gmail);
+    for (unsigned i = 0; i < gmail->label_count; i++) {
+        mem_free((void *)gmail->labels[i]->order.items);
+        mem_free(gmail->labels[i]);
+    }
+    for (size_t i = 0; i < gmail->draft_count; i++)
+        mem_free(gmail->drafts[i]);
+    mem_free((void *)gmail->drafts);
+    mem_free((void *)gmail->all.items);
+    map_deinit(&gmail->messages);
+    map_deinit(&gmail->threads);
+    map_deinit(&gmail->message_ids);
+    map_deinit(&gmail->drafts_by_id);
+    mem_free(gmail);
+}
+
+static slice id_key(const char text[GMAIL_ID_TEXT_LEN + 1])
+{
+    return slice_of(text, GMAIL_ID_TEXT_LEN);
+}
+
+/* Ids are shown as 16 digits; shorter and upper-case spellings are understood. */
+static bool id_normalize(slice id, char out[GMAIL_ID_TEXT_LEN + 1])
+{
+    if (!id.len || id.len > GMAIL_ID_TEXT_LEN)
+        return false;
+    size_t pad = GMAIL_ID_TEXT_LEN - id.len;
+    memset(out, '0', pad);
+    for (size_t i = 0; i < id.len; i++) {
+        char c = id.ptr[i];
+        if (c >= 'A' && c <= 'F')
+            c = (char)(c + 32);
+        if (!((c >= '0' && c <= '9') || (c >= 'a' && c <= 'f')))
+            return false;
+        out[pad + i] = c;
+    }
+    out[GMAIL_ID_TEXT_LEN] = 0;
+    return true;
+}
+
+struct gmail_message *gmail_find(const struct gmail *gmail, slice id)
+{
+    char text[GMAIL_ID_TEXT_LEN + 1];
+    return id_normalize(id, text) ? map_get(&gmail->messages, id_key(text)) : NULL;
+}
+
+struct gmail_thread *gmail_find_thread(const struct gmail *gmail, slice id)
+{
+    char text[GMAIL_ID_TEXT_LEN + 1];
+    return id_normalize(id, text) ? map_get(&gmail->threads, id_key(text)) : NULL;
+}
+
+static void id_format(uint64_t id, char out[GMAIL_ID_TEXT_LEN + 1])
+{
+    static const char digits[] = "0123456789abcdef";
+    for (int i = GMAIL_ID_TEXT_LEN - 1; i >= 0; i--, id >>= 4)
+        out[i] = digits[id & 15];
+    out[GMAIL_ID_TEXT_LEN] = 0;
+}
+
+/* Like Google's: milliseconds in the high bits, so that ids grow with time. */
+static uint64_t id_new(struct gmail *gmail, int64_t time_ms, char text[GMAIL_ID_TEXT_LEN + 1])
+{
+    uint64_t id;
+    do {
+        id = (uint64_t)time_ms << 20 | rng_below(&gmail->provider->rng, 1 << 20);
+        id_format(id, text);
+    } while (map_get(&gmail->messages, id_key(text)));
+    return id;
+}
+
+void gmail_touch(struct gmail *gmail, struct gmail_message *message)
+{
+    message->history_id = ++gmail->history_id;
+}
+
+bool gmail_label_add(struct gmail *gmail, struct gmail_message *message, struct gmail_label *label)
+{
+    (void)gmail;
+    for (unsigned i = 0; i < message->label_count; i++)
+        if (message->labels[i] == label)
+            return false;
+    if (message->label_count == GMAIL_MESSAGE_LABELS_MAX ||
+        !gmail_order_insert(&label->order, message))
+        return false;
+    message->labels[message->label_count++] = label;
+    if (label->number < GMAIL_SYSTEM_LABELS)
+        message->flags |= UINT32_C(1) << label->number;
+    return true;
+}
+
+bool gmail_label_remove(struct gmail *gmail, struct gmail_message *message,
+                        struct gmail_label *label)
+{
+    (void)gmail;
+    unsigned i = 0;
+    while (i < message->label_count && message->labels[i] != label)
+        i++;
+    if (i == message->label_count)
+        return false;
+    message->label_count--;
+    memmove((void *)(message->labels + i), (void *)(message->labels + i + 1),
+            (message->label_count - i) * sizeof(*message->labels));
+    gmail_order_remove(&label->order, message);
+    if (label->number < GMAIL_SYSTEM_LABELS)
+        message->flags &= ~(UINT32_C(1) << label->number);
+    return true;
+}
+
+static void append_escaped(struct buf *out, char c)
+{
+    if (c == '&')
+        buf_append_cstr(out, "&amp;");
+    else if (c == '<')
+        buf_append_cstr(out, "&lt;");
+    else if (c == '>')
+        buf_append_cstr(out, "&gt;");
+    else if (c == '"')
+        buf_append_cstr(out, "&quot;");
+    else if (c == '\'')
+        buf_append_cstr(out, "&#39;");
+    else
+        buf_append_char(out, c);
+}
+
+/* Text of HTML, good enough for a snippet and for search: tags dropped. */
+static slice strip_tags(struct arena *arena, slice html)
+{
+    char *out = arena_alloc_text(arena, html.len + 1);
+    size_t len = 0;
+    bool is_in_tag = false;
+    for (size_t i = 0; out && i < html.len; i++) {
+        char c = html.ptr[i];
+        if (c == '<')
+            is_in_tag = true;
+        if (!is_in_tag)
+            out[len++] = c;
+        if (c == '>' && is_in_tag) {
+            is_in_tag = false;
+            out[len++] = ' ';
+        }
+    }
+    return slice_of(out, len);
+}
+
+/* The first words on one line, HTML-escaped as Gmail does. */
+static slice make_snippet(struct arena *arena, slice text)
+{
+    struct buf out;
+    buf_init(&out, SNIPPET_BYTES_MAX * 6);
+    text = slice_first_utf8(slice_trim(text), SNIPPET_BYTES_MAX);
+    bool is_gap = false;
+    for (size_t i = 0; i < text.len; i++) {
+        char c = text.ptr[i];
+        bool is_space = c == ' ' || c == '\n' || c == '\r' || c == '\t';
+        if (is_gap && !is_space && out.len)
+            buf_append_char(&out, ' ');
+        is_gap = is_space;
+        if (!is_space)
+            append_escaped(&out, c);
+    }
+    slice snippet = arena_dup(arena, buf_slice(&out));
+    buf_deinit(&out);
+    return snippet.ptr ? snippet : SLICE("");
+}
+
+static void collect_filenames(const struct mime_part *part, struct buf *out)
+{
+    if (part->filename.len) {
+        buf_append_char(out, ' ');
+        buf_append(out, part->filename);
+    }
+    for (size_t i = 0; i < part->part_count; i++)
+        collect_filenames(&part->parts[i], out);
+}
+
+static bool has_attachment(const struct mime_part *part)
+{
+    if (part->filename.len)
+        return true;
+    for (size_t i = 0; i < part->part_count; i++)
+        if (has_attachment(&part->parts[i]))
+            return true;
+    return false;
+}
+
+/* Everything that search looks at, prepared once. */
+static void prepare_words(struct gmail_message *message, slice body)
+{
+    struct arena *arena = &message->arena;
+    struct gmail_words *words = &message->words;
+    struct buf names, all;
+    buf_init(&names, 64 * 1024);
+    collect_filenames(&message->payload, &names);
+    words->filenames = gmail_words_of(arena, buf_slice(&names));
+    buf_deinit(&names);
+    words->from = gmail_words_of(arena, mime_header(&message->payload, "From"));
+    words->to = gmail_words_of(arena, mime_header(&message->payload, "To"));
+    words->cc = gmail_words_of(arena, mime_header(&message->payload, "Cc"));
+    words->bcc = gmail_words_of(arena, mime_header(&message->payload, "Bcc"));
+    words->subject = gmail_words_of(arena, mime_header(&message->payload, "Subject"));
+    buf_init(&all, GMAIL_MESSAGE_BYTES_MAX * 2);
+    const slice parts[] = {words->subject, words->from,      words->to,
+                           words->cc,      words->filenames, gmail_words_of(arena, body)};
+    for (size_t i = 0; i < ARRAY_LEN(parts); i++)
+        buf_append(&all, parts[i]);
+    words->all = arena_dup(arena, buf_slice(&all));
+    buf_deinit(&all);
+}
+
+static int read_mail(struct gmail_message *message, slice raw, struct err *err)
+{
+    struct arena *arena = &message->arena;
+    arena_init(arena, raw.len * 8 + ARENA_BYTES_SPARE);
+    message->raw = arena_dup(arena, raw);
+    if (!message->raw.ptr)
+        return err_set(err, ERR_NOMEM, "out of memory");
+    int status = mime_parse(arena, message->raw, &message->payload, err);
+    if (status != OK)
+        return status;
+    const struct mime_part *text = mime_find(&message->payload, "text/plain");
+    slice body = text ? text->body : SLICE("");
+    if (!text && (text = mime_find(&message->payload, "text/html")))
+        body = strip_tags(arena, text->body);
+    message->size = raw.len;
+    message->snippet = make_snippet(arena, body);
+    message->message_id = slice_trim(mime_header(&message->payload, "Message-ID"));
+    message->has_attachment = has_attachment(&message->payload);
+    prepare_words(message, body);
+    return arena->is_exhausted ? err_set(err, ERR_NOMEM, "out of memory") : OK;
+}
+
+static struct gmail_thread *find_parent(const struct gmail *gmail,
+                                        const struct gmail_message *message)
+{
+    const slice headers[] = {mime_header(&message->payload, "In-Reply-To"),
+                             mime_header(&message->payload, "References")};
+    for (size_t i = 0; i < ARRAY_LEN(headers); i++) {
+        slice rest = headers[i];
+        while (rest.len) {
+            slice id = slice_trim(slice_split(&rest, ' '));
+            const struct gmail_message *parent = id.len ? map_get(&gmail->message_ids, id) : NULL;
+            if (parent)
+                return parent->thread;
+        }
+    }
+    return NULL;
+}
+
+static struct gmail_thread *new_thread(struct gmail *gmail, uint64_t id)
+{
+    struct gmail_thread *thread = mem_zalloc(sizeof(*thread));
+    if (!thread)
+        return NULL;
+    thread->id = id;
+    id_format(id, thread->id_text);
+    if (map_put(&gmail->threads, id_key(thread->id_text), thread, NULL) != OK) {
+        mem_free(thread);
+        return NULL;
+    }
+    return thread;
+}
+
+static void drop_thread_when_empty(struct gmail *gmail, struct gmail_thread *thread)
+{
+    if (thread->order.count)
+        return;
+    map_remove(&gmail->threads, id_key(thread->id_text));
+    mem_free((void *)thread->order.items);
+    mem_free(thread);
+}
+
+static bool enter(struct gmail *gmail, struct gmail_message *message,
+                  const struct gmail_new_message *new)
+{
+    if (new->id) {
+        message->id = new->id;
+        id_format(new->id, message->id_text);
+    } else {
+        message->id = id_new(gmail, message->time_ms, message->id_text);
+    }
+    message->thread = new->thread ? new->thread : find_parent(gmail, message);
+    if (!message->thread)
+        message->thread = new_thread(gmail, message->id);
+    if (!message->thread)
+        return false;
+    bool is_ok = map_put(&gmail->messages, id_key(message->id_text), message, NULL) == OK &&
+                 gmail_order_insert(&message->thread->order, message) &&
+                 gmail_order_insert(&gmail->all, message);
+    if (!is_ok)
+        return false;
+    if (message->message_id.len &&
+        map_put(&gmail->message_ids, message->message_id, message, NULL) != OK)
+        return false;
+    for (size_t i = 0; i < new->label_count; i++)
+        gmail_label_add(gmail, message, gmail->labels[new->labels[i]]);
+    return true;
+}
+
+static void evict_oldest(struct gmail *gmail)
+{
+    for (size_t i = 0; i < gmail->all.count; i++) {
+        struct gmail_message *message = gmail->all.items[i];
+        if (message->is_from_api && !gmail_has(message, GMAIL_DRAFT)) {
+            gmail_delete(gmail, message);
+            return;
+        }
+    }
+}
+
+struct gmail_message *gmail_insert(struct gmail *gmail, const struct gmail_new_message *new,
+                                   struct err *err)
+{
+    struct gmail_message *message = mem_zalloc(sizeof(*message));
+    if (!message) {
+        err_set(err, ERR_NOMEM, "out of memory");
+        return NULL;
+    }
+    if (read_mail(message, new->raw, err) != OK) {
+        free_message(message);
+        return NULL;
+    }
+    if (gmail->api_messages >= GMAIL_MESSAGES_MAX)
+        evict_oldest(gmail);
+    message->time_ms = new->time_ms;
+    message->is_from_api = new->is_from_api;
+    /* Running out of memory in the middle of this leaves half a mailbox: not worth going on. */
+    ASSERT(enter(gmail, message, new));
+    gmail->api_messages += new->is_from_api;
+    if (message->time_ms > gmail->last_ms)
+        gmail->last_ms = message->time_ms;
+    gmail_touch(gmail, message);
+    return message;
+}
+
+void gmail_delete(struct gmail *gmail, struct gmail_message *message)
+{
+    for (size_t i = 0; gmail_has(message, GMAIL_DRAFT) && i < gmail->draft_count; i++) {
+        if (gmail->drafts[i]->message == message) {
+            gmail_draft_remove(gmail, gmail->drafts[i]);
+            break;
+        }
+    }
+    while (message->label_count)
+        gmail_label_remove(gmail, message, message->labels[0]);
+    gmail_order_remove(&gmail->all, message);
+    gmail_order_remove(&message->thread->order, message);
+    drop_thread_when_empty(gmail, message->thread);
+    map_remove(&gmail->messages, id_key(message->id_text));
+    if (message->message_id.len && map_get(&gmail->message_ids, message->message_id) == message)
+        map_remove(&gmail->message_ids, message->message_id);
+    gmail->api_messages -= message->is_from_api;
+    gmail->history_id++;
+    free_message(message);
+}

@@ -1,0 +1,120 @@
+/*
+ * The emulated provider: one process that answers like Gmail and Notion, with its state in memory,
+ * faults on request and a ledger of every write. A peer for `sluice dev`, tests and benchmarks; it
+ * is no part of the server. README.md here lists endpoints, tokens and fixed ids.
+ *
+ * A handler is a plain function from a request to a reply; it knows nothing of connections. One
+ * request at a time, one thread.
+ */
+#ifndef PROVIDER_PROVIDER_H
+#define PROVIDER_PROVIDER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/arena.h"
+#include "base/buf.h"
+#include "base/slice.h"
+#include "http/message.h"
+#include "json/json.h"
+
+enum {
+    PROVIDER_REPLY_HEADERS_MAX = 8,
+    PROVIDER_REPLY_BYTES_MAX = 64 * 1024 * 1024,
+    PROVIDER_BODY_BYTES_MAX = 40 * 1024 * 1024, /* Gmail takes 35 MB of mail */
+    PROVIDER_QUERY_MAX = 128,                   /* parameters of one request */
+};
+
+struct gmail;
+struct notion;
+struct faults;
+struct ledger;
+struct tokens;
+
+/* Counts what determines everything that looks random: same seed, same values. */
+struct rng {
+    uint64_t state;
+};
+
+struct provider {
+    struct rng rng;
+    struct gmail *gmail;
+    struct notion *notion;
+    struct faults *faults;
+    struct ledger *ledger;
+    struct tokens *tokens;
+    uint64_t seed;
+    uint64_t requests;
+};
+
+struct provider_request {
+    enum http_method method;
+    slice method_text;
+    slice path;            /* as sent, without query */
+    const slice *segments; /* decoded */
+    size_t segment_count;
+    const slice *params;             /* what the route's {...} matched, decoded */
+    const struct http_header *query; /* decoded, in order */
+    size_t query_count;
+    const struct http_header *headers; /* as sent */
+    size_t header_count;
+    slice body;
+    int64_t now_us;
+    struct arena *arena; /* until the reply is written */
+};
+
+struct provider_reply {
+    unsigned status;
+    slice content_type; /* empty: no body */
+    struct http_header headers[PROVIDER_REPLY_HEADERS_MAX];
+    size_t header_count;
+    struct buf *body;
+    uint64_t delay_ms; /* answer later */
+};
+
+typedef void (*provider_handler)(struct provider *provider, const struct provider_request *request,
+                                 struct provider_reply *reply);
+
+/* A fresh world from the seed. false when out of memory. */
+bool provider_init(struct provider *provider, uint64_t seed, int64_t now_us) MUST_CHECK;
+void provider_deinit(struct provider *provider);
+/* Back to the state after init: POST /__control/reset. Faults are cleared, tokens stay. */
+bool provider_reset(struct provider *provider, int64_t now_us) MUST_CHECK;
+/* Finds the handler and runs it. reply->status is always set. */
+void provider_handle(struct provider *provider, struct provider_request *request,
+                     struct provider_reply *reply);
+
+/* ---- reading a request ---- */
+
+/* First header or query value of that name; SLICE_NONE when absent. */
+slice request_header(const struct provider_request *request, slice name);
+slice request_query(const struct provider_request *request, slice name);
+/* The token of `Authorization: Bearer ...`, SLICE_NONE when there is none. */
+slice request_bearer(const struct provider_request *request);
+/* Splits and decodes "a=b&c"; NULL with *count 0 where an escape is broken or there are too many.
+ */
+const struct http_header *request_query_parse(struct arena *arena, slice text, size_t *count);
+
+/* ---- replying ---- */
+
+void reply_header(struct provider_reply *reply, slice name, slice value);
+/* Sets status and JSON content type and returns a writer on the body. */
+struct json_writer reply_json(struct provider_reply *reply, unsigned status);
+void reply_text(struct provider_reply *reply, unsigned status, slice content_type, slice text);
+void reply_empty(struct provider_reply *reply, unsigned status);
+
+/* ---- random and ids ---- */
+
+uint64_t rng_next(struct rng *rng);
+uint64_t rng_below(struct rng *rng, uint64_t bound);
+double rng_unit(struct rng *rng); /* [0, 1) */
+
+/* handlers of no app: /echo, /bytes/{n}, /status/{code}, /sleep/{ms}; false: not one of them */
+bool generic_handle(struct provider *provider, const struct provider_request *request,
+                    struct provider_reply *reply);
+/* control.c: everything below /__control */
+void control_handle(struct provider *provider, const struct provider_request *request,
+                    struct provider_reply *reply);
+
+#endif

@@ -1,0 +1,112 @@
+/*
+ * What all handlers share: reading a request, writing a reply, the seeded random source.
+ */
+#include "base/encode.h"
+#include "provider/provider.h"
+
+slice request_header(const struct provider_request *request, slice name)
+{
+    return http_header_get(request->headers, request->header_count, name);
+}
+
+slice request_query(const struct provider_request *request, slice name)
+{
+    for (size_t i = 0; i < request->query_count; i++)
+        if (slice_eq(request->query[i].name, name))
+            return request->query[i].value;
+    return SLICE_NONE;
+}
+
+slice request_bearer(const struct provider_request *request)
+{
+    slice value = request_header(request, SLICE("authorization"));
+    if (value.len < 7 || !slice_eq_nocase(slice_first(value, 7), SLICE("Bearer ")))
+        return SLICE_NONE;
+    return slice_trim(slice_from(value, 7));
+}
+
+static bool decode(struct arena *arena, slice text, slice *out)
+{
+    struct buf buf;
+    buf_init(&buf, text.len + 1);
+    bool is_ok = decode_percent(&buf, text, true) == OK;
+    if (is_ok)
+        *out = arena_dup(arena, buf_slice(&buf));
+    buf_deinit(&buf);
+    return is_ok && out->ptr;
+}
+
+const struct http_header *request_query_parse(struct arena *arena, slice text, size_t *count)
+{
+    *count = 0;
+    struct http_header *items = NULL;
+    size_t wanted = 1;
+    for (size_t i = 0; i < text.len; i++)
+        wanted += text.ptr[i] == '&';
+    if (!text.len || wanted > PROVIDER_QUERY_MAX)
+        return NULL;
+    items = ARENA_ARRAY(arena, struct http_header, wanted);
+    if (!items)
+        return NULL;
+    size_t n = 0;
+    while (text.ptr) {
+        slice value = slice_split(&text, '&');
+        if (!value.len)
+            continue;
+        slice name = slice_split(&value, '=');
+        if (!decode(arena, name, &items[n].name) || !decode(arena, value, &items[n].value))
+            return NULL;
+        n++;
+    }
+    *count = n;
+    return items;
+}
+
+void reply_header(struct provider_reply *reply, slice name, slice value)
+{
+    ASSERT(reply->header_count < PROVIDER_REPLY_HEADERS_MAX);
+    reply->headers[reply->header_count++] = (struct http_header){name, value};
+}
+
+struct json_writer reply_json(struct provider_reply *reply, unsigned status)
+{
+    struct json_writer w;
+    reply->status = status;
+    reply->content_type = SLICE("application/json; charset=utf-8");
+    buf_clear(reply->body);
+    json_begin(&w, reply->body);
+    return w;
+}
+
+void reply_text(struct provider_reply *reply, unsigned status, slice content_type, slice text)
+{
+    reply->status = status;
+    reply->content_type = content_type;
+    buf_clear(reply->body);
+    buf_append(reply->body, text);
+}
+
+void reply_empty(struct provider_reply *reply, unsigned status)
+{
+    reply_text(reply, status, SLICE_NONE, SLICE_NONE);
+}
+
+/* splitmix64 (Steele, Lea, Flood 2014) */
+uint64_t rng_next(struct rng *rng)
+{
+    uint64_t z = (rng->state += UINT64_C(0x9e3779b97f4a7c15));
+    z = (z ^ (z >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
+    z = (z ^ (z >> 27)) * UINT64_C(0x94d049bb133111eb);
+    return z ^ (z >> 31);
+}
+
+uint64_t rng_below(struct rng *rng, uint64_t bound)
+{
+    ASSERT(bound > 0);
+    return rng_next(rng) % bound;
+}
+
+double rng_unit(struct rng *rng)
+{
+    return (double)(rng_next(rng) >> 11) * 0x1.0p-53;
+}
