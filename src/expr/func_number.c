@@ -122,8 +122,10 @@ EXPR_FUNCTION(to_number)
     (void)call;
     if (json_is_number(&args[0]))
         *out = args[0];
-    int rc = expr_run_scan(run, args[0].type == JSON_STRING ? args[0].count : 0);
-    if (rc != OK || args[0].type != JSON_STRING || !looks_like_number(json_str(&args[0])))
+    enum { PARSE_COST = 16 }; /* a parse takes as long as that many looks at a node */
+    bool is_text = args[0].type == JSON_STRING;
+    int rc = expr_run_visit(run, is_text ? PARSE_COST + args[0].count / EXPR_SCAN_UNIT : 0);
+    if (rc != OK || !is_text || !looks_like_number(json_str(&args[0])))
         return rc;
     const struct json *number =
         json_parse(run->arena, json_str(&args[0]), &json_limits_request, NULL);

@@ -53,19 +53,19 @@ static slice whole_chars(slice text, size_t max)
     size_t len = text.len < max ? text.len : max;
     while (len > 0 && len < text.len && ((unsigned char)text.ptr[len] & 0xC0) == 0x80)
         len--;
-    return slice_first(text, len);
+    return slice_first(text, len > 0 ? len : max); /* what is no UTF-8 is cut anywhere */
 }
 
 void mime_put_encoded(struct mime *mime, slice text, bool with_space)
 {
     enum { FRAME = 12, ROOM_MIN = FRAME + 12 }; /* =?UTF-8?B?...?= around groups of four */
-    if (with_space) {
+    if (with_space && mime->column + 1 + ROOM_MIN > MIME_COLUMNS_MAX) {
+        fold(mime);
+    } else if (with_space) {
         MIME_LIT(mime, " ");
         mime->column++;
     }
     while (text.len > 0 && mime->status == OK) {
-        if (mime->column + ROOM_MIN > MIME_COLUMNS_MAX)
-            fold(mime);
         size_t room = MIME_COLUMNS_MAX - mime->column;
         slice piece = whole_chars(text, (room > 75 ? 75 - FRAME : room - FRAME) / 4 * 3);
         char digits[80];

@@ -41,10 +41,13 @@ const struct json *expr_value_member(const struct json *object, slice name)
     return NULL;
 }
 
-/* What a comparison has to read: only numbers kept as text may be long. */
-static size_t number_text_len(const struct json *number)
+/* What a comparison costs, as bytes to read: a number kept as text may be long, and comparing an
+ * integer with a double may have to go through decimal digits. */
+static size_t order_cost(const struct json *a, const struct json *b)
 {
-    return number->type == JSON_BIGNUM ? number->count : 0;
+    size_t cost = a->type == b->type ? 0 : 8 * EXPR_SCAN_UNIT;
+    cost += a->type == JSON_BIGNUM ? a->count : 0;
+    return cost + (b->type == JSON_BIGNUM ? b->count : 0);
 }
 
 /* ---- equality ---- */
@@ -148,7 +151,7 @@ int expr_value_order(struct expr_run *run, const struct json *a, const struct js
         *order = (a->as.i64 > b->as.i64) - (a->as.i64 < b->as.i64);
         return expr_run_visit(run, 1);
     }
-    rc = expr_run_scan(run, number_text_len(a) + number_text_len(b));
+    rc = expr_run_scan(run, order_cost(a, b));
     *order = rc == OK ? json_number_cmp(a, b) : 0;
     return rc;
 }

@@ -1,0 +1,387 @@
+/*
+ * mime_message(): whole messages byte by byte, then the rules that hold for any input: CRLF and
+ * columns, encoded words, nothing injected, everything that went in comes out again.
+ */
+#include "expr_test.h"
+
+#include "base/encode.h"
+
+/* The message of a JSON object, NULL with b->err when it was refused. */
+static const char *message_of(struct bench *b, const struct json *object)
+{
+    struct json result = json_null;
+    struct expr *expr = expr_compile(&b->arena, SLICE("mime_message(@)"), &b->err);
+    expr_budget_init(&b->budget);
+    int rc = expr_eval(expr, object, object, &b->budget, &b->arena, &result, &b->err);
+    b->fault = b->budget.fault;
+    return rc == OK ? arena_cstr(&b->arena, json_str(&result)) : NULL;
+}
+
+static void check_message(struct bench *b, const char *object, const char *wanted, int line)
+{
+    const char *got = message_of(b, bench_json(b, object));
+    _assert_string_equal(got ? got : b->err.text, wanted, __FILE__, line);
+}
+
+#define assert_message(b, object, wanted) check_message((b), (object), (wanted), __LINE__)
+
+static void check_refused(struct bench *b, const char *object, const char *phrase, int line)
+{
+    const char *got = message_of(b, bench_json(b, object));
+    _assert_string_equal(got ? got : "", "", __FILE__, line);
+    _assert_int_equal(b->fault, EXPR_FAULT_VALUE, __FILE__, line);
+    if (!strstr(b->err.text, phrase))
+        _assert_string_equal(b->err.text, phrase, __FILE__, line);
+}
+
+#define assert_refused(b, object, phrase) check_refused((b), (object), (phrase), __LINE__)
+
+#define PLAIN                                                          \
+    "MIME-Version: 1.0\r\nContent-Type: text/plain; charset=UTF-8\r\n" \
+    "Content-Transfer-Encoding: quoted-printable\r\n\r\n"
+
+/* ---- whole messages ---- */
+
+static void a_plain_message(void **state)
+{
+    assert_message(*state,
+                   "{\"to\":\"Bob <bob@example.com>, al@example.org\",\"from\":\"me@example.com\","
+                   "\"subject\":\"Hello there\",\"body\":\"Hi Bob,\\n\\na = b \\n\"}",
+                   "From: me@example.com\r\nTo: Bob <bob@example.com>, al@example.org\r\n"
+                   "Subject: Hello there\r\n" PLAIN "Hi Bob,\r\n\r\na =3D b=20\r\n\r\n");
+    assert_message(*state, "{}", PLAIN "\r\n");
+    assert_message(*state, "{\"to\":null,\"cc\":[],\"bcc\":\"\",\"subject\":null,\"text\":\"x\"}",
+                   PLAIN "x\r\n");
+}
+
+static void all_headers(void **state)
+{
+    assert_message(*state,
+                   "{\"date\":\"2026-11-21T05:06:07+01:00\",\"from\":{\"email\":\"a@x\"},"
+                   "\"to\":[\"b@x\",{\"name\":\"C D\",\"email\":\"c@x\"}],\"cc\":\"d@x\","
+                   "\"bcc\":\"e@x\",\"reply_to\":\"f@x\",\"message_id\":\"m1@x\","
+                   "\"in_reply_to\":\"<m0@x>\",\"references\":[\"<r1@x> r2@x\",\"<m0@x>\"],"
+                   "\"subject\":\"Re: it\",\"body\":\"\"}",
+                   "Date: Sat, 21 Nov 2026 04:06:07 +0000\r\nFrom: a@x\r\n"
+                   "To: b@x, C D <c@x>\r\nCc: d@x\r\nBcc: e@x\r\nReply-To: f@x\r\n"
+                   "Message-ID: <m1@x>\r\nIn-Reply-To: <m0@x>\r\n"
+                   "References: <r1@x> <r2@x> <m0@x>\r\nSubject: Re: it\r\n" PLAIN "\r\n");
+}
+
+static void text_and_html_and_a_file(void **state)
+{
+    const char *got = message_of(
+        *state, bench_json(*state, "{\"subject\":\"s\",\"body\":\"one\",\"html\":\"<p>1</p>\","
+                                   "\"attachments\":[{\"name\":\"a b.txt\",\"content_type\":"
+                                   "\"text/plain; charset=utf-8\",\"data\":\"aGVsbG8\"}]}"));
+    assert_non_null(got);
+    char mixed[64] = "", alt[64] = "";
+    assert_int_equal(sscanf(strstr(got, "multipart/mixed;\r\n"),
+                            "multipart/mixed;\r\n boundary=\"%63[^\"]\"", mixed),
+                     1);
+    assert_int_equal(sscanf(strstr(got, "multipart/alternative;\r\n"),
+                            "multipart/alternative;\r\n boundary=\"%63[^\"]\"", alt),
+                     1);
+    assert_int_equal(strncmp(mixed, "=_", 2), 0);
+    assert_string_not_equal(mixed, alt);
+    char wanted[2048];
+    snprintf(wanted, sizeof wanted,
+             "Subject: s\r\nMIME-Version: 1.0\r\n"
+             "Content-Type: multipart/mixed;\r\n boundary=\"%s\"\r\n\r\n--%s\r\n"
+             "Content-Type: multipart/alternative;\r\n boundary=\"%s\"\r\n\r\n--%s\r\n"
+             "Content-Type: text/plain; charset=UTF-8\r\n"
+             "Content-Transfer-Encoding: quoted-printable\r\n\r\none\r\n--%s\r\n"
+             "Content-Type: text/html; charset=UTF-8\r\n"
+             "Content-Transfer-Encoding: quoted-printable\r\n\r\n<p>1</p>\r\n--%s--\r\n--%s\r\n"
+             "Content-Type: text/plain; charset=utf-8\r\n"
+             "Content-Disposition: attachment;\r\n filename=\"a b.txt\"\r\n"
+             "Content-Transfer-Encoding: base64\r\n\r\naGVsbG8=\r\n--%s--\r\n",
+             mixed, mixed, alt, alt, alt, alt, mixed, mixed);
+    assert_string_equal(got, wanted);
+}
+
+static void html_alone_and_file_names(void **state)
+{
+    struct bench *b = *state;
+    const char *got = message_of(b, bench_json(b, "{\"html\":\"<b>x</b>\"}"));
+    assert_non_null(strstr(got, "Content-Type: text/html; charset=UTF-8\r\n"));
+    assert_null(strstr(got, "multipart"));
+    got = message_of(b, bench_json(b, "{\"attachments\":[{\"name\":\"\xC3\xA9t\xC3\xA9 'x'.pdf\","
+                                      "\"data\":\"\"},{\"data\":\"QUJD\\r\\nREVG\"},"
+                                      "{\"name\":\"q\\\"\\\\.txt\",\"data\":\"-_-_\"}]}"));
+    assert_non_null(strstr(got, ";\r\n filename*0*=UTF-8''%C3%A9t%C3%A9%20%27x%27.pdf\r\n"));
+    assert_non_null(strstr(got, "Content-Disposition: attachment\r\n"));
+    assert_non_null(strstr(got, "\r\n\r\nQUJDREVG\r\n--"));
+    assert_non_null(strstr(got, "filename=\"q\\\"\\\\.txt\"\r\n"));
+    assert_non_null(strstr(got, "\r\n\r\n+/+/\r\n--"));
+    assert_non_null(strstr(got, "Content-Type: application/octet-stream\r\n"));
+}
+
+static void display_names_are_made_safe(void **state)
+{
+    assert_message(*state, "{\"to\":\"\\\"Doe, \\\\\\\"J\\\\\\\" <x>\\\" <j@x>, plain@x\"}",
+                   "To: \"Doe, \\\"J\\\" <x>\" <j@x>, plain@x\r\n" PLAIN "\r\n");
+    assert_message(*state, "{\"to\":[{\"name\":\"J\xC3\xBCrgen\",\"email\":\"j@x\"}]}",
+                   "To: =?UTF-8?B?SsO8cmdlbg==?= <j@x>\r\n" PLAIN "\r\n");
+    assert_message(*state, "{\"to\":{\"name\":\"=?utf-8?q?x?=\",\"email\":\"j@x\"}}",
+                   "To: =?UTF-8?B?PT91dGYtOD9xP3g/PQ==?= <j@x>\r\n" PLAIN "\r\n");
+    assert_message(*state, "{\"to\":{\"name\":\"a@b, c\",\"email\":\"j@x\"}}",
+                   "To: \"a@b, c\" <j@x>\r\n" PLAIN "\r\n");
+}
+
+/* ---- rules for any input ---- */
+
+static void check_lines(const char *message)
+{
+    size_t column = 0;
+    for (const char *c = message; *c; c++) {
+        assert_true((unsigned char)*c < 0x80 &&
+                    (*c >= ' ' || *c == '\r' || *c == '\n' || *c == '\t'));
+        assert_int_equal(*c == '\r', c[1] == '\n');
+        column = *c == '\n' ? 0 : column + (*c != '\r');
+        assert_true(column <= 76);
+    }
+}
+
+/* Header text with its folding and its encoded words undone. */
+static const char *decoded_header(struct bench *b, const char *message, const char *field)
+{
+    const char *at = strstr(message, field);
+    assert_non_null(at);
+    at += strlen(field);
+    struct buf out;
+    buf_init(&out, 1 << 20);
+    bool after_word = false;
+    while (strncmp(at, "\r\n", 2) != 0 || at[2] == ' ') {
+        const char *end = strncmp(at, "=?UTF-8?B?", 10) == 0 ? strstr(at + 10, "?=") : NULL;
+        if (end) {
+            assert_true(end + 2 - at <= 75);
+            assert_int_equal(decode_base64(&out, slice_of(at + 10, (size_t)(end - at - 10))), OK);
+            size_t bad_at = 0;
+            assert_true(slice_is_utf8(buf_slice(&out), &bad_at)); /* no character is cut */
+            at = end + 2;
+        } else if (strncmp(at, "\r\n ", 3) == 0) {
+            at += after_word && strncmp(at + 3, "=?UTF-8?B?", 10) == 0 ? 3 : 2;
+        } else {
+            buf_append_char(&out, *at++);
+        }
+        after_word = end != NULL;
+    }
+    const char *text = arena_cstr(&b->arena, buf_slice(&out));
+    buf_deinit(&out);
+    return text;
+}
+
+static const char *repeat(struct bench *b, const char *text, size_t count)
+{
+    size_t len = strlen(text);
+    char *to = arena_alloc_text(&b->arena, len * count + 1);
+    for (size_t i = 0; i < count; i++)
+        memcpy(to + i * len, text, len);
+    to[len * count] = '\0';
+    return to;
+}
+
+static void subjects_survive(void **state)
+{
+    struct bench *b = *state;
+    static const char *const pieces[] = {"a",     "word ",  "\xC3\xA9",         "\xE2\x82\xAC ",
+                                         "  two", "=?x?= ", "\xF0\x9F\x98\x80", "long-word-"};
+    for (size_t i = 0; i < ARRAY_LEN(pieces); i++)
+        for (size_t count = 1; count < 120; count += 7) {
+            struct json object = json_object();
+            const char *subject = repeat(b, pieces[i], count);
+            json_object_set(&b->arena, &object, SLICE("subject"), json_string(slice_cstr(subject)));
+            const char *message = message_of(b, &object);
+            assert_non_null(message);
+            check_lines(message);
+            assert_string_equal(decoded_header(b, message, "Subject: "), subject);
+        }
+}
+
+/* The body behind the empty line, decoded by what the header says. */
+static const char *decoded_body(struct bench *b, const char *message)
+{
+    bool is_base64 = strstr(message, "Encoding: base64\r\n") != NULL;
+    const char *at = strstr(message, "\r\n\r\n") + 4;
+    struct buf out, digits;
+    buf_init(&out, 1 << 20);
+    buf_init(&digits, 1 << 20);
+    for (; *at; at++) {
+        if (is_base64 && *at != '\r' && *at != '\n') {
+            buf_append_char(&digits, *at);
+        } else if (!is_base64 && strncmp(at, "=\r\n", 3) == 0) {
+            at += 2;
+        } else if (!is_base64 && *at == '=') {
+            assert_int_equal(decode_hex(&out, slice_of(at + 1, 2)), OK);
+            at += 2;
+        } else if (!is_base64) {
+            buf_append_char(&out, *at);
+        }
+    }
+    assert_int_equal(decode_base64(&out, buf_slice(&digits)), OK);
+    if (is_base64)
+        buf_append_cstr(&out, "\r\n"); /* the message's last line end is no part of the digits */
+    const char *text = arena_cstr(&b->arena, buf_slice(&out));
+    buf_deinit(&out);
+    buf_deinit(&digits);
+    return text;
+}
+
+static void bodies_survive(void **state)
+{
+    struct bench *b = *state;
+    static const char *const pieces[] = {
+        "a",          "word ", "\xC3\xA9",         "tab\t\r\n", "a = b ",
+        "line  \r\n", "\r\n",  "\xF0\x9F\x98\x80", ".",         "\xE6\xBC\xA2\r\n"};
+    for (size_t i = 0; i < ARRAY_LEN(pieces); i++)
+        for (size_t count = 1; count < 200; count += 9) {
+            struct json object = json_object();
+            const char *body = repeat(b, pieces[i], count);
+            json_object_set(&b->arena, &object, SLICE("body"), json_string(slice_cstr(body)));
+            const char *message = message_of(b, &object);
+            assert_non_null(message);
+            check_lines(message);
+            slice got = slice_cstr(decoded_body(b, message));
+            assert_true(slice_ends_with(got, SLICE("\r\n")));
+            assert_true(slice_eq_cstr(slice_first(got, got.len - 2), body));
+        }
+}
+
+static void line_ends_become_crlf(void **state)
+{
+    assert_message(*state, "{\"body\":\"a\\rb\\nc\\r\\nd\\n\\re\"}",
+                   PLAIN "a\r\nb\r\nc\r\nd\r\n\r\ne\r\n");
+    struct bench *b = *state;
+    const char *got = message_of(b, bench_json(b, "{\"body\":\"\xC3\xA9\\n\xC3\xA9\"}"));
+    assert_string_equal(decoded_body(b, got), "\xC3\xA9\r\n\xC3\xA9\r\n");
+}
+
+static void nothing_is_injected(void **state)
+{
+    struct bench *b = *state;
+    static const char *const evil[] = {"x\\r\\nBcc: evil@x", "x\\nBcc: evil@x", "x\\rBcc: evil@x",
+                                       "x\\u0000y",          "\\u0007",         "x\\u007fy",
+                                       "x\\r\\n\\r\\nbody"};
+    static const char *const places[] = {"{\"subject\":\"%s\"}",
+                                         "{\"to\":\"%s\"}",
+                                         "{\"to\":[\"a@x\",\"%s\"]}",
+                                         "{\"cc\":{\"name\":\"%s\",\"email\":\"a@x\"}}",
+                                         "{\"from\":{\"name\":\"n\",\"email\":\"%s\"}}",
+                                         "{\"reply_to\":\"\\\"%s\\\" <a@x>\"}",
+                                         "{\"in_reply_to\":\"<a@x> %s\"}",
+                                         "{\"message_id\":\"%s\"}",
+                                         "{\"references\":[\"%s\"]}",
+                                         "{\"attachments\":[{\"data\":\"\",\"name\":\"%s\"}]}",
+                                         "{\"attachments\":[{\"data\":\"\",\"content_type\":"
+                                         "\"text/%s\"}]}"};
+    for (size_t p = 0; p < ARRAY_LEN(places); p++)
+        for (size_t e = 0; e < ARRAY_LEN(evil); e++) {
+            char object[256], *to = object;
+            const char *hole = strstr(places[p], "%s");
+            to += snprintf(to, sizeof object, "%.*s%s%s", (int)(hole - places[p]), places[p],
+                           evil[e], hole + 2);
+            assert_null(message_of(b, bench_json(b, object)));
+            assert_int_equal(b->fault, EXPR_FAULT_VALUE);
+            assert_non_null(strstr(b->err.text, "mime_message(): "));
+        }
+    assert_refused(b, "{\"subject\":\"a\\nb\"}", "subject must not hold a line break");
+    assert_refused(b, "{\"to\":\"a\\u0001@x\"}", "to must not hold a control character");
+    /* In a body a line that looks like a header or a boundary is only text. */
+    const char *got = message_of(
+        b, bench_json(b, "{\"body\":\"--=_sluice\\r\\n\\r\\nBcc: x\",\"html\":\"--=_sluice\"}"));
+    assert_null(strstr(got, "--=_sluice\r\n"));
+    assert_non_null(strstr(got, "--=3D_sluice\r\n"));
+}
+
+static void bad_input_is_named(void **state)
+{
+    assert_refused(*state, "{\"to\":\"nobody\"}", "to: nobody is no e-mail address");
+    assert_refused(*state, "{\"to\":\"a@b@c\"}", "a@b@c is no e-mail address");
+    assert_refused(*state, "{\"to\":\"a b@c\"}", "a b@c is no e-mail address");
+    assert_refused(*state, "{\"to\":\"Name <>\"}", "no e-mail address");
+    assert_refused(*state, "{\"to\":\"a..b@c\"}", "no e-mail address");
+    assert_refused(*state, "{\"to\":\"a@-_!\"}", "no e-mail address");
+    assert_refused(*state, "{\"to\":\"j\xC3\xBC@x\"}", "no e-mail address");
+    assert_refused(*state, "{\"to\":5}", "to must be a string, not number");
+    assert_refused(*state, "{\"to\":{\"name\":\"x\"}}", "needs a member email");
+    assert_refused(*state, "{\"subject\":[]}", "subject must be a string, not array");
+    assert_refused(*state, "{\"body\":{}}", "body must be a string, not object");
+    assert_refused(*state, "{\"date\":\"today\"}", "date must be an RFC 3339 time");
+    assert_refused(*state, "{\"references\":\"x\"}", "references must hold message ids");
+    assert_refused(*state, "{\"attachments\":{}}", "attachments must be an array, not object");
+    assert_refused(*state, "{\"attachments\":[{}]}", "must be an object with a string data");
+    assert_refused(*state, "{\"attachments\":[5]}", "must be an object with a string data");
+    assert_refused(*state, "{\"attachments\":[{\"data\":\"ab*c\"}]}",
+                   "no base64, look at offset 2");
+    assert_refused(*state, "{\"attachments\":[{\"data\":\"abcde\"}]}", "its length is wrong");
+    assert_refused(*state, "{\"attachments\":[{\"data\":\"ab=\"}]}", "its length is wrong");
+    assert_refused(*state, "{\"attachments\":[{\"data\":\"a=bc\"}]}", "no base64");
+    assert_refused(*state, "{\"attachments\":[{\"data\":\"\",\"content_type\":\"pdf\"}]}",
+                   "like application/pdf");
+    assert_refused(*state,
+                   "{\"attachments\":[{\"data\":\"\",\"content_type\":\"Message/RFC822\"}]}",
+                   "multipart/* or message/*");
+    assert_fault(*state, "mime_message('x')", "null", EXPR_FAULT_TYPE, "wants object");
+}
+
+static void long_lists_are_folded(void **state)
+{
+    struct bench *b = *state;
+    struct json object = json_object(), list = json_array(), ids = json_array();
+    for (int i = 0; i < 200; i++) {
+        json_array_push(&b->arena, &list,
+                        json_string(arena_printf(&b->arena, "Name %0*d <user%d@example.com>",
+                                                 i % 30 + 1, i, i)));
+        json_array_push(&b->arena, &ids, json_string(arena_printf(&b->arena, "<%d@mail.x>", i)));
+    }
+    json_object_set(&b->arena, &object, SLICE("to"), list);
+    json_object_set(&b->arena, &object, SLICE("references"), ids);
+    const char *message = message_of(b, &object);
+    assert_non_null(message);
+    check_lines(message);
+    const char *to = decoded_header(b, message, "To: ");
+    for (uint32_t i = 0; i < list.count; i++) {
+        slice one = json_str(json_at(&list, i));
+        assert_int_equal(strncmp(to, one.ptr, one.len), 0);
+        to += one.len;
+        assert_int_equal(strncmp(to, i + 1 < list.count ? ", " : "", 2), 0);
+        to += i + 1 < list.count ? 2 : 0;
+    }
+    assert_string_equal(to, "");
+}
+
+static void size_is_bounded(void **state)
+{
+    struct bench *b = *state;
+    struct json object = json_object();
+    char *body = arena_alloc_text(&b->arena, 900000);
+    memset(body, 'x', 900000);
+    json_object_set(&b->arena, &object, SLICE("body"), json_string(slice_of(body, 900000)));
+    assert_non_null(message_of(b, &object));
+    json_object_set(&b->arena, &object, SLICE("html"), json_string(slice_of(body, 900000)));
+    size_t before = b->arena.bytes_used;
+    assert_null(message_of(b, &object));
+    assert_int_equal(b->fault, EXPR_FAULT_LIMIT);
+    assert_non_null(strstr(b->err.text, "output budget of 1048576 bytes"));
+    assert_true(b->arena.bytes_used - before < 6u << 20);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        bench_test(a_plain_message),
+        bench_test(all_headers),
+        bench_test(text_and_html_and_a_file),
+        bench_test(html_alone_and_file_names),
+        bench_test(display_names_are_made_safe),
+        bench_test(subjects_survive),
+        bench_test(bodies_survive),
+        bench_test(line_ends_become_crlf),
+        bench_test(nothing_is_injected),
+        bench_test(bad_input_is_named),
+        bench_test(long_lists_are_folded),
+        bench_test(size_is_bounded),
+    };
+    return cmocka_run_group_tests_name("expr mime", tests, NULL, NULL);
+}
