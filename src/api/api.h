@@ -1,0 +1,38 @@
+/*
+ * api: the JSON interface. One op a request (request.c), one file per endpoint group, all envelopes
+ * and statuses in one table (envelope.c).
+ */
+#ifndef API_API_H
+#define API_API_H
+
+#include "catalog/catalog.h"
+#include "connect/connect.h"
+#include "exec/exec.h"
+#include "http/server.h"
+#include "vault/auth.h"
+
+struct api;
+
+struct api_config {
+    struct loop *loop;
+    struct pg_pool *pool;
+    struct vault_auth *auth;
+    struct http_client *http;
+    struct exec_service *exec;
+    struct catalog **catalog; /* the current snapshot */
+    unsigned schema_known;    /* pg_schema_known(): for /readyz */
+};
+
+/* Everything in config outlives it. NULL: err. */
+struct api *api_new(const struct api_config *config, struct err *err) MUST_CHECK;
+/* No request may be under way (asserted). */
+void api_free(struct api *api);
+/* /metrics is answered on this server only from now on. */
+void api_metrics_only_on(struct api *api, const struct http_server *server);
+/* For http_server_new, with the api as ctx. */
+extern const struct http_handler api_handler;
+
+/* The summary of INTERFACE.md 2.1 as JSON text, for exec to store; an exec_render_fn. */
+slice api_render_summary(const struct exec_outcome *outcome, struct arena *arena);
+
+#endif

@@ -1,0 +1,292 @@
+/*
+ * GET /api/integrations, GET /api/actions, GET /api/actions/{integration_id}/{action_id}
+ * (INTERFACE.md 4.3 to 4.5). Texts were rendered when the catalog was loaded.
+ */
+#include <stdlib.h>
+
+#include "api/request.h"
+
+enum {
+    PAGE_SIZE_DEFAULT = 20,
+    PAGE_SIZE_MAX = 100,
+    INTENT_ITEMS_DEFAULT = 20,
+    INTENT_ITEMS_MAX = 100,
+    LIST_BYTES_MAX = 16 * 1024 * 1024,
+};
+
+/* ---- common ---- */
+
+/* Answers with what was written and gives the buffer back. */
+static enum op_result reply_written(struct api_request *request, struct buf *text)
+{
+    slice body = buf_is_ok(text) ? arena_dup(&request->op.arena, buf_slice(text)) : SLICE_NONE;
+    buf_deinit(text);
+    if (!body.ptr)
+        return api_reply_error(request, 500, "Internal error");
+    return api_reply(request, 200, body);
+}
+
+static enum op_result reply_not_found(struct api_request *request, enum exec_reason reason,
+                                      slice integration_id, slice action_id)
+{
+    struct arena *arena = &request->op.arena;
+    struct exec_outcome outcome = {
+        .reason = reason,
+        .integration_id = integration_id,
+        .action_id = action_id,
+        .display_title = SLICE("Not found"),
+        .retry_after_ms = -1,
+    };
+    if (reason == EXEC_INTEGRATION_UNKNOWN) {
+        outcome.message =
+            arena_printf(arena, "There is no integration \"%.*s\".", SLICE_ARG(integration_id));
+        outcome.hint = SLICE("GET /api/integrations lists them.");
+    } else {
+        outcome.message = arena_printf(arena, "%.*s has no action \"%.*s\".",
+                                       SLICE_ARG(integration_id), SLICE_ARG(action_id));
+        outcome.hint = arena_printf(arena, "GET /api/actions?integration_id=%.*s lists them.",
+                                    SLICE_ARG(integration_id));
+    }
+    outcome.display_summary = outcome.message;
+    return api_reply_outcome(request, &outcome);
+}
+
+/* true: the client has this catalog already, and was told so. */
+static bool reply_not_modified(struct api_request *request)
+{
+    slice etag = slice_cstr((*request->api->config.catalog)->etag);
+    slice known = http_request_header(request->exchange, SLICE("If-None-Match"));
+    api_reply_header(request, "ETag", etag);
+    api_reply_header(request, "Cache-Control", SLICE("private, no-cache"));
+    while (known.len > 0) {
+        slice one = slice_trim(slice_split(&known, ','));
+        if (slice_starts_with(one, SLICE("W/")))
+            one = slice_from(one, 2);
+        if (slice_eq(one, etag) || slice_eq_cstr(one, "*")) {
+            (void)api_reply(request, 304, SLICE_NONE);
+            return true;
+        }
+    }
+    return false;
+}
+
+/* ---- integrations ---- */
+
+struct filter {
+    slice query, category, supports_action;
+    bool connected_only;
+    uint64_t page, page_size;
+};
+
+static bool supports(const struct catalog *catalog, const struct catalog_integration *integration,
+                     slice wanted)
+{
+    const struct catalog_action *tool = catalog_find_tool(catalog, wanted);
+    return tool ? tool->integration == integration
+                : catalog_find_action(integration, wanted) != NULL;
+}
+
+static bool is_match(const struct catalog *catalog, const struct catalog_integration *integration,
+                     const struct filter *filter, enum connect_state state)
+{
+    bool is_connected = state == CONNECT_CONNECTED || state == CONNECT_AMBIGUOUS;
+    return (!filter->connected_only || is_connected) &&
+           (!filter->category.ptr || slice_eq_nocase(filter->category, integration->category)) &&
+           (!filter->supports_action.ptr ||
+            supports(catalog, integration, filter->supports_action)) &&
+           (!filter->query.ptr || catalog_integration_matches(integration, filter->query));
+}
+
+static enum connect_state state_of(const struct catalog_integration *integration,
+                                   const struct connection *rows, size_t count)
+{
+    size_t first = 0, last;
+    if (integration->auth.kind == AUTH_NONE)
+        return CONNECT_CONNECTED;
+    while (first < count && !slice_eq(rows[first].integration_id, integration->integration_id))
+        first++;
+    for (last = first; last < count; last++)
+        if (!slice_eq(rows[last].integration_id, integration->integration_id))
+            break;
+    return connect_state_of(rows + first, last - first);
+}
+
+static void put_integration(struct json_writer *w, const struct catalog_integration *integration,
+                            enum connect_state state)
+{
+    json_open(w, '{');
+    json_key(w, "integration_id");
+    json_put_str(w, integration->integration_id);
+    json_key(w, "name");
+    json_put_str(w, integration->name);
+    json_key(w, "connected");
+    json_put_bool(w, state == CONNECT_CONNECTED || state == CONNECT_AMBIGUOUS);
+    json_key(w, "connection_state");
+    json_put_str(w, slice_cstr(connect_state_name(state)));
+    json_key(w, "capabilities");
+    json_put_raw(w, integration->capabilities_json);
+    json_close(w, '}');
+}
+
+static enum op_result begin_integrations(struct api_request *request)
+{
+    struct filter *filter = ARENA_NEW(&request->op.arena, struct filter);
+    if (!filter)
+        return api_reply_database(request, ERR_BUSY);
+    request->state = filter;
+    filter->query = api_query_text(request, "query");
+    filter->category = api_query_text(request, "category");
+    filter->supports_action = api_query_text(request, "supports_action");
+    if (!api_query_bool(request, "connected_only", &filter->connected_only) ||
+        !api_query_count(request, "page", 1, &filter->page) ||
+        !api_query_count(request, "page_size", PAGE_SIZE_DEFAULT, &filter->page_size))
+        return OP_DONE;
+    filter->page = filter->page < 1 ? 1 : filter->page;
+    filter->page_size = filter->page_size < 1               ? 1
+                        : filter->page_size > PAGE_SIZE_MAX ? PAGE_SIZE_MAX
+                                                            : filter->page_size;
+    store_connection_list(request->api->config.pool, &request->query, &request->op,
+                          request->grant.account_id, SLICE_NONE);
+    return OP_WAIT;
+}
+
+static enum op_result finish_integrations(struct api_request *request)
+{
+    const struct filter *filter = request->state;
+    const struct catalog *catalog = *request->api->config.catalog;
+    struct connection *rows = NULL;
+    size_t row_count = 0;
+    uint64_t total = 0, first = (filter->page - 1) * filter->page_size;
+    int status = store_connection_list_result(&request->query, &rows, &row_count);
+    if (status != OK)
+        return api_reply_database(request, status);
+    struct buf text;
+    struct json_writer w;
+    buf_init(&text, LIST_BYTES_MAX);
+    json_begin(&w, &text);
+    json_open(&w, '{');
+    json_key(&w, "items");
+    json_open(&w, '[');
+    for (size_t i = 0; i < catalog->integration_count; i++) {
+        const struct catalog_integration *integration = catalog->integrations[i];
+        enum connect_state state = state_of(integration, rows, row_count);
+        if (!is_match(catalog, integration, filter, state))
+            continue;
+        if (total >= first && total < first + filter->page_size)
+            put_integration(&w, integration, state);
+        total++;
+    }
+    json_close(&w, ']');
+    json_key(&w, "page");
+    json_put_i64(&w, (int64_t)filter->page);
+    json_key(&w, "page_size");
+    json_put_i64(&w, (int64_t)filter->page_size);
+    json_key(&w, "total");
+    json_put_i64(&w, (int64_t)total);
+    json_close(&w, '}');
+    return reply_written(request, &text);
+}
+
+const struct api_endpoint api_integrations_list = {
+    .route = "/api/integrations",
+    .scope = SCOPE_READ,
+    .begin = begin_integrations,
+    .finish = finish_integrations,
+};
+
+/* ---- actions ---- */
+
+struct ranked {
+    const struct catalog_action *action;
+    unsigned score;
+};
+
+static int compare_ranked(const void *a, const void *b)
+{
+    const struct ranked *left = a, *right = b;
+    if (left->score != right->score)
+        return left->score > right->score ? -1 : 1;
+    return slice_cmp(left->action->action_id, right->action->action_id);
+}
+
+/* The actions that fit the intent, best first; all in their order without one. */
+static size_t rank(struct arena *arena, const struct catalog_integration *integration, slice intent,
+                   struct ranked **list)
+{
+    size_t count = 0;
+    *list = ARENA_ARRAY(arena, struct ranked, integration->action_count);
+    for (size_t i = 0; *list && i < integration->action_count; i++) {
+        const struct catalog_action *action = &integration->actions[i];
+        unsigned score = intent.ptr ? catalog_action_score(action, intent) : 1;
+        if (score > 0)
+            (*list)[count++] = (struct ranked){action, score};
+    }
+    if (intent.ptr && count > 1)
+        qsort(*list, count, sizeof(**list), compare_ranked);
+    return count;
+}
+
+static enum op_result begin_actions(struct api_request *request)
+{
+    const struct catalog *catalog = *request->api->config.catalog;
+    slice id = api_query_text(request, "integration_id");
+    slice intent = api_query_text(request, "intent");
+    uint64_t limit;
+    struct ranked *list;
+    if (!id.ptr)
+        return api_reply_error(request, 400, "The query parameter integration_id is required");
+    if (!api_query_count(request, "limit", INTENT_ITEMS_DEFAULT, &limit))
+        return OP_DONE;
+    const struct catalog_integration *integration = catalog_find_integration(catalog, id);
+    if (!integration)
+        return reply_not_found(request, EXEC_INTEGRATION_UNKNOWN, id, SLICE_NONE);
+    if (reply_not_modified(request))
+        return OP_DONE;
+    size_t count = rank(&request->op.arena, integration, intent, &list);
+    limit = limit > INTENT_ITEMS_MAX ? INTENT_ITEMS_MAX : limit;
+    if (intent.ptr && count > limit)
+        count = limit;
+    struct buf text;
+    struct json_writer w;
+    buf_init(&text, LIST_BYTES_MAX);
+    json_begin(&w, &text);
+    json_open(&w, '{');
+    json_key(&w, "integration_id");
+    json_put_str(&w, integration->integration_id);
+    json_key(&w, "items");
+    json_open(&w, '[');
+    for (size_t i = 0; i < count; i++)
+        json_put_raw(&w, list[i].action->item_json);
+    json_close(&w, ']');
+    json_close(&w, '}');
+    return reply_written(request, &text);
+}
+
+const struct api_endpoint api_actions_list = {
+    .route = "/api/actions",
+    .scope = SCOPE_READ,
+    .begin = begin_actions,
+};
+
+static enum op_result begin_action(struct api_request *request)
+{
+    const struct catalog *catalog = *request->api->config.catalog;
+    slice integration_id = request->match.params[0], action_id = request->match.params[1];
+    const struct catalog_integration *integration =
+        catalog_find_integration(catalog, integration_id);
+    if (!integration)
+        return reply_not_found(request, EXEC_INTEGRATION_UNKNOWN, integration_id, action_id);
+    const struct catalog_action *action = catalog_find_action(integration, action_id);
+    if (!action)
+        return reply_not_found(request, EXEC_ACTION_UNKNOWN, integration_id, action_id);
+    if (reply_not_modified(request))
+        return OP_DONE;
+    /* the copy: a reload may drop the catalog before the reply has left */
+    return api_reply(request, 200, arena_dup(&request->op.arena, action->detail_json));
+}
+
+const struct api_endpoint api_actions_get = {
+    .route = "/api/actions/{integration_id}/{action_id}",
+    .scope = SCOPE_READ,
+    .begin = begin_action,
+};

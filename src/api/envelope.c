@@ -1,0 +1,150 @@
+/*
+ * Outcomes to envelopes; see envelope.h.
+ */
+#include "api/envelope.h"
+
+#include "api/api.h"
+#include "base/clock.h"
+
+enum { SUMMARY_BYTES_MAX = 64 * 1024 * 1024 };
+
+/* clang-format off: a table is read by its columns */
+static const struct api_verdict verdicts[EXEC_REASONS] = {
+    [EXEC_SUCCEEDED] = {"succeeded", 200, NULL, NEXT_NONE},
+
+    [EXEC_INTEGRATION_UNKNOWN] = {"blocked", 409, "integration_not_found", NEXT_NONE},
+    [EXEC_ACTION_UNKNOWN] = {"blocked", 409, "action_not_found", NEXT_NONE},
+    [EXEC_INPUT_INVALID] = {"blocked", 409, "validation_error", NEXT_NONE},
+    [EXEC_CONFIRMATION_MISSING] = {"blocked", 409, "policy_blocked", NEXT_NONE},
+    [EXEC_NOT_CONNECTED] = {"blocked", 409, "integration_not_connected", NEXT_CONNECT},
+    [EXEC_CONNECTION_UNKNOWN] = {"blocked", 409, "integration_not_connected", NEXT_CONNECT},
+    [EXEC_REAUTH_REQUIRED] = {"blocked", 409, "reauth_required", NEXT_RECONNECT},
+    [EXEC_KEY_REFUSED] = {"blocked", 409, "unauthorized", NEXT_RECONNECT},
+    [EXEC_CONNECTION_AMBIGUOUS] = {"blocked", 409, "policy_blocked", NEXT_NONE},
+    [EXEC_SCOPE_MISSING] = {"blocked", 409, "forbidden", NEXT_RECONNECT},
+    [EXEC_OWN_RATE_LIMIT] = {"blocked", 409, "rate_limited", NEXT_NONE},
+    [EXEC_CIRCUIT_OPEN] = {"blocked", 409, "execution_failed", NEXT_NONE},
+    [EXEC_ADDRESS_REFUSED] = {"blocked", 409, "unsupported_operation", NEXT_NONE},
+    [EXEC_KEY_MISMATCH] = {"blocked", 409, "validation_error", NEXT_NONE},
+
+    [EXEC_PROVIDER_FORBIDDEN] = {"failed", 500, "forbidden", NEXT_NONE},
+    [EXEC_PROVIDER_RATE_LIMITED] = {"failed", 500, "rate_limited", NEXT_NONE},
+    [EXEC_PROVIDER_INVALID] = {"failed", 500, "validation_error", NEXT_NONE},
+    [EXEC_PROVIDER_UNSUPPORTED] = {"failed", 500, "unsupported_operation", NEXT_NONE},
+    [EXEC_PROVIDER_ERROR] = {"failed", 500, "execution_failed", NEXT_NONE},
+    [EXEC_TIMED_OUT] = {"failed", 500, "timeout", NEXT_NONE},
+    [EXEC_UNREACHABLE] = {"failed", 500, "execution_failed", NEXT_NONE},
+    [EXEC_BROKEN_OFF] = {"failed", 500, "execution_failed", NEXT_NONE},
+    [EXEC_REPLY_TOO_LARGE] = {"failed", 500, "execution_failed", NEXT_NONE},
+    [EXEC_OUTCOME_UNKNOWN] = {"failed", 500, "execution_failed", NEXT_NONE},
+
+    [EXEC_UNAVAILABLE] = {NULL, 503, NULL, NEXT_NONE},
+    [EXEC_STILL_RUNNING] = {NULL, 503, NULL, NEXT_NONE},
+    [EXEC_CANCELLED] = {NULL, 503, NULL, NEXT_NONE},
+    [EXEC_INTERNAL] = {NULL, 500, NULL, NEXT_NONE},
+};
+/* clang-format on */
+
+const struct api_verdict *api_verdict_of(enum exec_reason reason)
+{
+    ASSERT(reason < EXEC_REASONS && verdicts[reason].http_status != 0);
+    return &verdicts[reason];
+}
+
+static void put_time(struct json_writer *w, const char *key, int64_t wall_us)
+{
+    char text[TIME_TEXT_LEN + 1];
+    time_format(wall_us, text);
+    json_key(w, key);
+    json_put_str(w, slice_cstr(text));
+}
+
+static void put_display(struct json_writer *w, const struct exec_outcome *outcome)
+{
+    json_key(w, "display");
+    json_open(w, '{');
+    json_key(w, "title");
+    json_put_str(w, outcome->display_title.ptr ? outcome->display_title : SLICE(""));
+    json_key(w, "summary");
+    json_put_str(w, outcome->display_summary.ptr ? outcome->display_summary : SLICE(""));
+    json_close(w, '}');
+}
+
+static void put_next_action(struct json_writer *w, const struct exec_outcome *outcome,
+                            const struct api_verdict *verdict)
+{
+    if (verdict->next_action == NEXT_NONE)
+        return;
+    json_key(w, "recommended_next_action");
+    json_open(w, '{');
+    json_key(w, "tool");
+    json_put_str(w, SLICE("sluice.connect_app"));
+    json_key(w, "input");
+    json_open(w, '{');
+    json_key(w, "integration_id");
+    json_put_str(w, outcome->integration_id);
+    if (verdict->next_action == NEXT_RECONNECT) {
+        json_key(w, "force_reconnect");
+        json_put_bool(w, true);
+    }
+    json_close(w, '}');
+    json_close(w, '}');
+}
+
+static void put_error(struct json_writer *w, const struct exec_outcome *outcome,
+                      const struct api_verdict *verdict)
+{
+    json_key(w, "error_code");
+    json_put_str(w, outcome->error_code.len > 0 ? outcome->error_code
+                                                : slice_cstr(verdict->error_code));
+    json_key(w, "message");
+    json_put_str(w, outcome->message.ptr ? outcome->message : SLICE(""));
+    if (outcome->hint.len > 0) {
+        json_key(w, "hint");
+        json_put_str(w, outcome->hint);
+    }
+    put_next_action(w, outcome, verdict);
+}
+
+static void put_summary(struct json_writer *w, const struct exec_outcome *outcome,
+                        const struct api_verdict *verdict)
+{
+    bool is_blocked = exec_reason_is_blocked(outcome->reason);
+    char id[UUID_TEXT_LEN + 1];
+    json_open(w, '{');
+    json_key(w, "status");
+    json_put_str(w, slice_cstr(verdict->status));
+    json_key(w, "execution_id");
+    uuid_format(outcome->execution_id, id);
+    json_put_str(w, is_blocked ? SLICE_NONE : slice_cstr(id));
+    json_key(w, "integration_id");
+    json_put_str(w, outcome->integration_id);
+    json_key(w, "action_id");
+    json_put_str(w, outcome->action_id);
+    if (!is_blocked) {
+        put_time(w, "started_at", outcome->started_us);
+        put_time(w, "finished_at", outcome->finished_us);
+    }
+    if (outcome->reason == EXEC_SUCCEEDED) {
+        json_key(w, "output");
+        json_put_raw(w, outcome->output_json);
+    }
+    put_display(w, outcome);
+    if (outcome->reason != EXEC_SUCCEEDED)
+        put_error(w, outcome, verdict);
+    json_close(w, '}');
+}
+
+slice api_render_summary(const struct exec_outcome *outcome, struct arena *arena)
+{
+    const struct api_verdict *verdict = api_verdict_of(outcome->reason);
+    struct json_writer w;
+    struct buf text;
+    buf_init(&text, SUMMARY_BYTES_MAX);
+    json_begin(&w, &text);
+    if (verdict->status)
+        put_summary(&w, outcome, verdict);
+    slice summary = buf_is_ok(&text) ? arena_dup(arena, buf_slice(&text)) : SLICE_NONE;
+    buf_deinit(&text);
+    return summary;
+}

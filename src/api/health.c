@@ -1,0 +1,100 @@
+/*
+ * GET /healthz, /readyz and /metrics: for operators, without a key.
+ */
+#include "api/request.h"
+#include "base/metric.h"
+#include "pg/migrate.h"
+#include "store/retention.h"
+
+enum { METRICS_BYTES_MAX = 16 * 1024 * 1024, READY_TIMEOUT_MS = 2000 };
+
+static enum op_result begin_health(struct api_request *request)
+{
+    return api_reply(request, 200, SLICE("{\"status\":\"ok\"}"));
+}
+
+const struct api_endpoint api_healthz = {.route = "/healthz", .begin = begin_health};
+
+/* ---- ready ---- */
+
+static enum op_result reply_not_ready(struct api_request *request, const char *why)
+{
+    api_reply_retry_after(request, READY_TIMEOUT_MS);
+    return api_reply_error(request, 503, "Not ready: %s", why);
+}
+
+static enum op_result begin_ready(struct api_request *request)
+{
+    struct pg_pool *pool = request->api->config.pool;
+    if (http_server_is_draining(request->exchange->server))
+        return reply_not_ready(request, "this server is draining");
+    if (!pg_pool_is_ready(pool)) /* its reason goes to the log, not to strangers */
+        return reply_not_ready(request, "the database cannot be reached");
+    request->query.deadline_ns = loop_now_ns(request->op.loop) + READY_TIMEOUT_MS * 1000000ULL;
+    store_schema_version(pool, &request->query, &request->op);
+    return OP_WAIT;
+}
+
+static enum op_result finish_ready(struct api_request *request)
+{
+    unsigned version = 0;
+    if (store_schema_version_result(&request->query, &version) != OK)
+        return reply_not_ready(request, "the database does not answer");
+    if (!pg_schema_is_served(request->api->config.schema_known, version))
+        return reply_not_ready(request, "the schema is of another version; run sluice migrate");
+    return api_reply(request, 200, SLICE("{\"status\":\"ready\"}"));
+}
+
+const struct api_endpoint api_readyz = {
+    .route = "/readyz", .begin = begin_ready, .finish = finish_ready};
+
+/* ---- metrics ---- */
+
+static struct metric turn_cpu_max =
+    METRIC_INIT("sluice_loop_turn_cpu_seconds_max",
+                "Longest turn of the loop so far in thread CPU time.", METRIC_GAUGE);
+static struct metric client_connections =
+    METRIC_INIT("sluice_provider_connections", "Outbound connections by state.", METRIC_GAUGE);
+static struct metric database_pending = METRIC_INIT(
+    "sluice_database_pending", "Statements waiting for the database or in flight.", METRIC_GAUGE);
+static struct metric database_ready = METRIC_INIT(
+    "sluice_database_ready", "1 when a writer and a reader are connected.", METRIC_GAUGE);
+static struct metric http_connections =
+    METRIC_INIT("sluice_http_connections", "Client connections.", METRIC_GAUGE);
+
+static void take_readings(struct api_request *request)
+{
+    const struct api_config *config = &request->api->config;
+    struct http_client_stats client = http_client_stats(config->http);
+    double cpu = (double)loop_stats(config->loop)->turn_cpu_ns_max / 1e9;
+    metric_set(metric_series(&turn_cpu_max, SLICE_NONE), cpu);
+    metric_set(metric_series(&client_connections, SLICE("state=\"idle\"")), (double)client.idle);
+    metric_set(metric_series(&client_connections, SLICE("state=\"busy\"")),
+               (double)(client.connections - client.idle));
+    metric_set(metric_series(&database_pending, SLICE_NONE), (double)pg_pool_pending(config->pool));
+    metric_set(metric_series(&database_ready, SLICE_NONE), pg_pool_is_ready(config->pool));
+    metric_set(metric_series(&http_connections, SLICE_NONE),
+               (double)http_server_connection_count(request->exchange->server));
+}
+
+static enum op_result begin_metrics(struct api_request *request)
+{
+    const struct http_server *only = request->api->metrics_server;
+    struct buf text;
+    if (only && request->exchange->server != only)
+        return api_reply_error(request, 404, "Not found");
+    take_readings(request);
+    buf_init(&text, METRICS_BYTES_MAX);
+    metric_render(&text);
+    slice body = buf_is_ok(&text) ? arena_dup(&request->op.arena, buf_slice(&text)) : SLICE_NONE;
+    buf_deinit(&text);
+    if (!body.ptr)
+        return api_reply_error(request, 500, "Internal error");
+    struct http_header type = {SLICE_INIT("Content-Type"),
+                               SLICE_INIT("text/plain; version=0.0.4; charset=utf-8")};
+    request->is_answered = true;
+    http_reply(request->exchange, 200, &type, 1, body);
+    return OP_DONE;
+}
+
+const struct api_endpoint api_metrics = {.route = "/metrics", .begin = begin_metrics};

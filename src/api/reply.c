@@ -1,0 +1,97 @@
+/*
+ * How endpoints answer and read their query strings.
+ */
+#include <stdio.h>
+
+#include "api/envelope.h"
+#include "api/request.h"
+
+enum { RETRY_AFTER_MS = 1000 };
+
+void api_reply_header(struct api_request *request, const char *name, slice value)
+{
+    ASSERT(request->header_count < API_REPLY_HEADERS_MAX);
+    request->headers[request->header_count++] = (struct http_header){slice_cstr(name), value};
+}
+
+void api_reply_retry_after(struct api_request *request, int64_t ms)
+{
+    int64_t seconds = ms <= 1000 ? 1 : (ms + 999) / 1000;
+    slice text = arena_printf(&request->op.arena, "%lld", (long long)seconds);
+    if (text.ptr)
+        api_reply_header(request, "Retry-After", text);
+}
+
+enum op_result api_reply(struct api_request *request, unsigned status, slice json_text)
+{
+    ASSERT(!request->is_answered);
+    api_reply_header(request, "Content-Type", SLICE("application/json; charset=utf-8"));
+    request->is_answered = true;
+    http_reply(request->exchange, status, request->headers, request->header_count, json_text);
+    return OP_DONE;
+}
+
+enum op_result api_reply_error(struct api_request *request, unsigned status, const char *fmt, ...)
+{
+    struct arena *arena = &request->op.arena;
+    struct buf text;
+    va_list args;
+    va_start(args, fmt);
+    slice sentence = arena_vprintf(arena, fmt, args);
+    va_end(args);
+    buf_init(&text, 64 * 1024);
+    buf_append_cstr(&text, "{\"error\":");
+    json_write_str(&text, sentence);
+    buf_append_char(&text, '}');
+    slice body = buf_is_ok(&text) ? arena_dup(arena, buf_slice(&text)) : SLICE_NONE;
+    buf_deinit(&text);
+    return api_reply(request, status, body.ptr ? body : SLICE("{\"error\":\"Internal error\"}"));
+}
+
+enum op_result api_reply_database(struct api_request *request, int status)
+{
+    if (status == ERR_BUSY || status == ERR_CLOSED || status == ERR_TIMEOUT) {
+        api_reply_retry_after(request, RETRY_AFTER_MS);
+        return api_reply_error(request, 503, "The database cannot be reached, try again");
+    }
+    op_log(&request->op, LOG_ERROR, "a query failed", LOG_INT("status", status),
+           LOG_CSTR("sqlstate", request->query.sqlstate), LOG_STR("cause", request->query.message));
+    return api_reply_error(request, 500, "Internal error");
+}
+
+enum op_result api_reply_outcome(struct api_request *request, const struct exec_outcome *outcome)
+{
+    slice text = api_render_summary(outcome, &request->op.arena);
+    if (!text.ptr)
+        return api_reply_error(request, 500, "Internal error");
+    return api_reply(request, api_verdict_of(outcome->reason)->http_status, text);
+}
+
+slice api_query_text(struct api_request *request, const char *name)
+{
+    slice value = http_query_get(request->exchange, slice_cstr(name));
+    return value.len > 0 ? value : SLICE_NONE;
+}
+
+bool api_query_count(struct api_request *request, const char *name, uint64_t otherwise,
+                     uint64_t *value)
+{
+    slice text = http_query_get(request->exchange, slice_cstr(name));
+    *value = otherwise;
+    if (!text.ptr || slice_to_u64(text, UINT32_MAX, value))
+        return true;
+    (void)api_reply_error(request, 400, "%s must be a whole number, got \"%.*s\"", name,
+                          SLICE_ARG(text));
+    return false;
+}
+
+bool api_query_bool(struct api_request *request, const char *name, bool *value)
+{
+    slice text = http_query_get(request->exchange, slice_cstr(name));
+    *value = false;
+    if (!text.ptr || slice_to_bool(text, value))
+        return true;
+    (void)api_reply_error(request, 400, "%s must be true or false, got \"%.*s\"", name,
+                          SLICE_ARG(text));
+    return false;
+}

@@ -1,0 +1,310 @@
+/*
+ * The life of a request; see request.h. The order of the checks is DECISIONS.md "HTTP in general":
+ * key, path, method, type, body.
+ */
+#include "api/request.h"
+
+#include <stdio.h>
+
+#include "base/mem.h"
+#include "base/metric.h"
+
+static const struct http_route routes[] = {
+    {HTTP_METHOD_GET, "/healthz", NULL, &api_healthz},
+    {HTTP_METHOD_GET, "/readyz", NULL, &api_readyz},
+    {HTTP_METHOD_GET, "/metrics", NULL, &api_metrics},
+    {HTTP_METHOD_POST, "/api/executions", NULL, &api_executions_create},
+    {HTTP_METHOD_GET, "/api/executions/{id}", NULL, &api_executions_get},
+    {HTTP_METHOD_GET, "/api/integrations", NULL, &api_integrations_list},
+    {HTTP_METHOD_GET, "/api/actions", NULL, &api_actions_list},
+    {HTTP_METHOD_GET, "/api/actions/{integration_id}/{action_id}", NULL, &api_actions_get},
+};
+
+enum step { STEP_CHECK_KEY, STEP_JUDGE_KEY, STEP_ROUTE, STEP_READ_BODY, STEP_BEGIN, STEP_FINISH };
+
+static struct api_request *request_of(struct op *op)
+{
+    return CONTAINER_OF(op, struct api_request, op);
+}
+
+/* ---- the key ---- */
+
+static bool is_under_api(const struct http_exchange *exchange)
+{
+    return exchange->segment_count > 0 && slice_eq_cstr(exchange->segments[0], "api");
+}
+
+/* What follows "Bearer ", SLICE_NONE when there is no such header. */
+static slice bearer_key(const struct http_exchange *exchange)
+{
+    slice value = http_request_header(exchange, SLICE("Authorization"));
+    if (value.len < 7 || !slice_eq_nocase(slice_first(value, 7), SLICE("Bearer ")))
+        return SLICE_NONE;
+    return slice_trim(slice_from(value, 7));
+}
+
+static enum op_result step_check_key(struct op *op)
+{
+    struct api_request *request = request_of(op);
+    if (!is_under_api(request->exchange)) {
+        op_goto(op, STEP_ROUTE);
+        return OP_NEXT;
+    }
+    bool is_known = vault_auth_check(request->api->config.auth, &request->check,
+                                     bearer_key(request->exchange), op);
+    return is_known ? OP_NEXT : OP_WAIT;
+}
+
+static enum op_result step_judge_key(struct op *op)
+{
+    struct api_request *request = request_of(op);
+    if (request->check.status == ERR_REFUSED) {
+        api_reply_header(request, "WWW-Authenticate", SLICE("Bearer"));
+        return api_reply_error(request, 401, "Missing or invalid API key");
+    }
+    if (request->check.status != OK)
+        return api_reply_database(request, request->check.status);
+    request->grant = request->check.grant;
+    uuid_format(request->grant.account_id, request->account_text);
+    op->account_id = slice_cstr(request->account_text);
+    return OP_NEXT;
+}
+
+/* ---- route ---- */
+
+static enum op_result refuse_scope(struct api_request *request)
+{
+    return api_reply_error(request, 403, "This API key lacks the scope \"%s\"",
+                           scope_name((enum api_key_scope)request->endpoint->scope));
+}
+
+static enum op_result step_route(struct op *op)
+{
+    struct api_request *request = request_of(op);
+    struct http_exchange *exchange = request->exchange;
+    switch (http_router_match(request->api->router, exchange->head.method, exchange->segments,
+                              exchange->segment_count, &request->match)) {
+    case HTTP_MATCH_NO_PATH:
+        return api_reply_error(request, 404, "Not found");
+    case HTTP_MATCH_NO_METHOD:
+        api_reply_header(request, "Allow", slice_cstr(request->match.allow));
+        return api_reply_error(request, 405, "Method not allowed");
+    case HTTP_MATCH_FOUND:
+        break;
+    }
+    request->endpoint = request->match.route->data;
+    request->tag->route = request->endpoint->route;
+    if (request->endpoint->scope & ~request->grant.scopes)
+        return refuse_scope(request);
+    if (request->is_body_here)
+        return OP_NEXT;
+    request->is_waiting_for_body = true;
+    op_hold(op, "request body");
+    http_body_accept(exchange);
+    return OP_WAIT;
+}
+
+/* ---- body ---- */
+
+static bool is_json_type(slice content_type)
+{
+    return content_type.len == 0 ||
+           slice_eq_nocase(http_media_type(content_type), SLICE("application/json"));
+}
+
+static enum op_result step_read_body(struct op *op)
+{
+    struct api_request *request = request_of(op);
+    struct http_exchange *exchange = request->exchange;
+    struct err err;
+    if (request->endpoint->body == API_BODY_NONE)
+        return OP_NEXT;
+    if (!is_json_type(http_request_header(exchange, SLICE("Content-Type"))))
+        return api_reply_error(request, 415, "Content-Type must be application/json");
+    if (exchange->body.len == 0) {
+        if (request->endpoint->body == API_BODY_REQUIRED)
+            return api_reply_error(request, 400, "A JSON object is required as the body");
+        return OP_NEXT;
+    }
+    request->body = json_parse(&op->arena, exchange->body, &json_limits_request, &err);
+    if (!request->body && err.code == ERR_NOMEM)
+        return api_reply_database(request, ERR_BUSY);
+    if (!request->body)
+        return api_reply_error(request, 400, "The body is not acceptable JSON: %s", err.text);
+    if (request->body->type != JSON_OBJECT)
+        return api_reply_error(request, 400, "The body must be a JSON object, got %s",
+                               json_type_name(request->body));
+    return OP_NEXT;
+}
+
+static enum op_result step_begin(struct op *op)
+{
+    struct api_request *request = request_of(op);
+    return request->endpoint->begin(request);
+}
+
+static enum op_result step_finish(struct op *op)
+{
+    struct api_request *request = request_of(op);
+    if (request->is_answered)
+        return OP_DONE;
+    enum op_result result = request->endpoint->finish(request);
+    if (result == OP_WAIT)
+        op_goto(op, STEP_FINISH);
+    return result;
+}
+
+/* ---- the op ---- */
+
+static void on_cancel(struct op *op)
+{
+    struct api_request *request = request_of(op);
+    vault_auth_cancel(&request->check);
+    pg_cancel(&request->query);
+    if (request->is_waiting_for_body)
+        op_release(op);
+    request->is_waiting_for_body = false;
+}
+
+/* Every exchange is answered exactly once, whatever happened to its op. */
+static void on_end(struct op *op, enum op_end end)
+{
+    struct api_request *request = request_of(op);
+    request->tag->request = NULL;
+    request->exchange->on_gone = NULL;
+    request->api->active--;
+    if (request->is_answered)
+        return;
+    if (end == OP_ENDED_CANCELLED)
+        http_reply_drop(request->exchange);
+    else
+        http_reply_error(request->exchange, 500, SLICE("Internal error"));
+}
+
+static void free_request(struct op *op)
+{
+    mem_free(request_of(op));
+}
+
+static const struct op_step steps[] = {
+    [STEP_CHECK_KEY] = {"check_key", step_check_key},
+    [STEP_JUDGE_KEY] = {"judge_key", step_judge_key},
+    [STEP_ROUTE] = {"route", step_route},
+    [STEP_READ_BODY] = {"read_body", step_read_body},
+    [STEP_BEGIN] = {"begin", step_begin},
+    [STEP_FINISH] = {"finish", step_finish},
+};
+
+static const struct op_class request_class = {
+    .name = "request",
+    .steps = steps,
+    .step_count = ARRAY_LEN(steps),
+    .on_cancel = on_cancel,
+    .on_end = on_end,
+    .free = free_request,
+};
+
+static void on_gone(struct http_exchange *exchange)
+{
+    struct api_tag *tag = exchange->user;
+    struct api_request *request = tag->request;
+    if (!request)
+        return;
+    bool has_begun = request->endpoint && request->op.step >= STEP_BEGIN;
+    if (has_begun && request->endpoint->on_gone)
+        request->endpoint->on_gone(request);
+    else
+        op_cancel(&request->op);
+}
+
+static enum http_body_wanted on_head(struct http_exchange *exchange, void *ctx)
+{
+    struct api *api = ctx;
+    struct api_tag *tag = ARENA_NEW(&exchange->arena, struct api_tag);
+    struct api_request *request = mem_zalloc(sizeof(*request));
+    exchange->user = tag;
+    if (!tag || !request) {
+        mem_free(request);
+        http_reply_error(exchange, 503, SLICE("Out of memory"));
+        return HTTP_BODY_READ;
+    }
+    *tag = (struct api_tag){request, "(none)"};
+    request->api = api;
+    request->exchange = exchange;
+    request->tag = tag;
+    api->active++;
+    exchange->on_gone = on_gone;
+    op_start(&request->op, &request_class, exchange->loop, NULL, API_REQUEST_ARENA_BYTES_MAX);
+    request->op.request_id = exchange->request_id;
+    return HTTP_BODY_WAIT;
+}
+
+static void on_request(struct http_exchange *exchange, void *ctx)
+{
+    struct api_tag *tag = exchange->user;
+    struct api_request *request = tag ? tag->request : NULL;
+    (void)ctx;
+    if (!request)
+        return;
+    request->is_body_here = true;
+    if (!request->is_waiting_for_body)
+        return;
+    request->is_waiting_for_body = false;
+    op_release(&request->op);
+}
+
+static struct metric requests_total = METRIC_INIT(
+    "sluice_http_requests_total", "Requests by route, method and status.", METRIC_COUNTER);
+static struct metric request_seconds = METRIC_INIT(
+    "sluice_http_request_seconds",
+    "From the first byte of a request to the last of its reply, by route.", METRIC_HISTOGRAM);
+
+static void on_finished(struct http_exchange *exchange, void *ctx)
+{
+    const struct api_tag *tag = exchange->user;
+    const char *route = tag ? tag->route : "(none)";
+    char text[160];
+    (void)ctx;
+    slice method = http_method_text(exchange->head.method);
+    int len = snprintf(text, sizeof(text), "route=\"%s\",method=\"%.*s\",status=\"%u\"", route,
+                       SLICE_ARG(method), exchange->status);
+    metric_add(metric_series(&requests_total, slice_of(text, (size_t)len)), 1);
+    len = snprintf(text, sizeof(text), "route=\"%s\"", route);
+    uint64_t ns = loop_now_ns(exchange->loop) - exchange->started_ns;
+    metric_observe_ns(metric_series(&request_seconds, slice_of(text, (size_t)len)), ns);
+    log_event(exchange->status == 503 ? LOG_WARN : LOG_DEBUG, "request",
+              LOG_STR("request_id", exchange->request_id), LOG_STR("method", method),
+              LOG_STR("path", exchange->head.path), LOG_INT("status", exchange->status),
+              LOG_MS("ms", ns), LOG_BOOL("client_gone", exchange->is_gone));
+}
+
+const struct http_handler api_handler = {on_head, on_request, on_finished};
+
+struct api *api_new(const struct api_config *config, struct err *err)
+{
+    struct api *api = mem_zalloc(sizeof(*api));
+    if (!api) {
+        (void)err_set(err, ERR_NOMEM, "out of memory");
+        return NULL;
+    }
+    api->config = *config;
+    api->router = http_router_new(routes, ARRAY_LEN(routes), err);
+    if (api->router)
+        return api;
+    mem_free(api);
+    return NULL;
+}
+
+void api_metrics_only_on(struct api *api, const struct http_server *server)
+{
+    api->metrics_server = server;
+}
+
+void api_free(struct api *api)
+{
+    if (!api)
+        return;
+    ASSERT(api->active == 0);
+    http_router_free(api->router);
+    mem_free(api);
+}

@@ -1,0 +1,88 @@
+/*
+ * A request as an op: key, route, body, then the endpoint. Private to the api room.
+ *
+ * An endpoint has two functions. begin answers, or starts something that holds the op and returns
+ * OP_WAIT; finish runs when the holds are gone and answers (or waits once more: it is called
+ * again). Each answers exactly once through the api_reply functions.
+ */
+#ifndef API_REQUEST_H
+#define API_REQUEST_H
+
+#include "api/api.h"
+#include "http/router.h"
+
+enum { API_REQUEST_ARENA_BYTES_MAX = 64 * 1024 * 1024, API_REPLY_HEADERS_MAX = 8 };
+
+struct api_request;
+
+enum api_body { API_BODY_NONE, API_BODY_OPTIONAL, API_BODY_REQUIRED };
+
+struct api_endpoint {
+    const char *route; /* for metrics: the pattern */
+    uint32_t scope;    /* SCOPE_* that the key needs; 0: public */
+    enum api_body body;
+    enum op_result (*begin)(struct api_request *request);
+    enum op_result (*finish)(struct api_request *request); /* NULL where begin always answers */
+    /* The client has gone while the endpoint runs. NULL: the op is cancelled. */
+    void (*on_gone)(struct api_request *request);
+};
+
+/* What outlives the op: the exchange's user. */
+struct api_tag {
+    struct api_request *request; /* NULL once the op has ended */
+    const char *route;
+};
+
+struct api_request {
+    struct op op;
+    struct api *api;
+    struct http_exchange *exchange;
+    struct api_tag *tag;
+    struct vault_check check;
+    struct vault_grant grant;
+    const struct api_endpoint *endpoint;
+    struct http_route_match match;
+    const struct json *body; /* an object; NULL where there is none */
+    bool is_body_here, is_waiting_for_body, is_answered;
+    char account_text[UUID_TEXT_LEN + 1];
+    struct pg_query query;
+    void *state; /* the endpoint's, in the op's arena */
+    struct http_header headers[API_REPLY_HEADERS_MAX];
+    size_t header_count;
+};
+
+struct api {
+    struct api_config config;
+    struct http_router *router;
+    const struct http_server *metrics_server; /* NULL: every server answers /metrics */
+    size_t active;
+};
+
+/* All endpoints by group, for the route table in request.c. */
+extern const struct api_endpoint api_executions_create, api_executions_get;
+extern const struct api_endpoint api_integrations_list, api_actions_list, api_actions_get;
+extern const struct api_endpoint api_healthz, api_readyz, api_metrics;
+
+/* Adds a header to the reply to come. Both are borrowed until the end of the turn. */
+void api_reply_header(struct api_request *request, const char *name, slice value);
+/* Seconds, rounded up, at least 1. */
+void api_reply_retry_after(struct api_request *request, int64_t ms);
+/* application/json. Returns OP_DONE, so that `return api_reply(...)` ends an endpoint. */
+enum op_result api_reply(struct api_request *request, unsigned status, slice json_text);
+/* {"error": text} */
+enum op_result api_reply_error(struct api_request *request, unsigned status, const char *fmt, ...)
+    PRINTF_LIKE(3, 4);
+/* Of a query that did not succeed: 503 with Retry-After, or 500 with the cause in the log. */
+enum op_result api_reply_database(struct api_request *request, int status);
+/* The summary envelope with that reason (discovery errors, 7.1). */
+enum op_result api_reply_outcome(struct api_request *request, const struct exec_outcome *outcome);
+
+/* A positive integer from the query string: otherwise when absent. false: answered with 400. */
+bool api_query_count(struct api_request *request, const char *name, uint64_t otherwise,
+                     uint64_t *value) MUST_CHECK;
+/* true, false, 1, 0. false: answered with 400. */
+bool api_query_bool(struct api_request *request, const char *name, bool *value) MUST_CHECK;
+/* SLICE_NONE when absent or empty. */
+slice api_query_text(struct api_request *request, const char *name);
+
+#endif

@@ -1,0 +1,218 @@
+/*
+ * The catalog: integrations and their actions, read from manifests (contrib/integrations/README.md
+ * describes the format), compiled once into an immutable snapshot. Replies of the discovery
+ * endpoints are rendered at load, so that serving one is a copy.
+ *
+ * Ownership: a snapshot is counted. Whoever works with an action across turns holds a reference;
+ * a reload makes a new snapshot beside the old one and swaps them (catalog_holder_swap).
+ */
+#ifndef CATALOG_CATALOG_H
+#define CATALOG_CATALOG_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/arena.h"
+#include "base/err.h"
+#include "base/map.h"
+#include "base/slice.h"
+#include "expr/expr.h"
+#include "json/json.h"
+#include "json/schema.h"
+
+enum {
+    CATALOG_TOOL_NAME_MAX = 64, /* what model vendors accept as a tool name */
+    CATALOG_MANIFEST_BYTES_MAX = 16 * 1024 * 1024,
+    CATALOG_ACTIONS_MAX = 5000, /* an integration */
+    CATALOG_INTEGRATIONS_MAX = 1000,
+    CATALOG_PARTS_MAX = 256, /* query parameters, headers or form fields of a request */
+    CATALOG_RULES_MAX = 64,
+    CATALOG_PROBLEMS_MAX = 200, /* a report; further ones are counted only */
+};
+
+enum catalog_level { LEVEL_READ, LEVEL_WRITE, LEVEL_DELETE, LEVEL_ADMIN };
+
+enum catalog_auth_kind {
+    AUTH_NONE,
+    AUTH_OAUTH2,
+    AUTH_OAUTH2_CLIENT_CREDENTIALS,
+    AUTH_API_KEY,
+    AUTH_BEARER,
+    AUTH_BASIC,
+};
+
+/* One named template: a query parameter, a header, a field of a form. */
+struct catalog_part {
+    slice name;
+    const struct expr_template *value;
+};
+
+struct catalog_parts {
+    struct catalog_part *items;
+    size_t count;
+};
+
+struct catalog_auth {
+    enum catalog_auth_kind kind;
+    slice authorize_url, token_url, revoke_url, scope_separator;
+    const struct json *scopes;           /* array of strings; NULL when none */
+    const struct json *authorize_params; /* object of strings; NULL when none */
+    bool token_by_basic, token_as_json, uses_pkce;
+    /* Where the credential goes; name empty: nowhere (AUTH_NONE, and AUTH_BASIC's own header). */
+    bool send_in_query;
+    slice send_name;
+    const struct expr_template *send_value;
+    /* The harmless request that proves a credential; path empty: none. */
+    slice test_method, test_path;
+    const struct json *test_query;
+    const struct expr *test_label;
+};
+
+/* A reply that means "too fast"; retry_after may be NULL. */
+struct catalog_rate_rule {
+    const struct expr *when, *retry_after;
+};
+
+struct catalog_limits {
+    double rate_per_s; /* 0: none known */
+    unsigned burst, in_flight_max;
+    unsigned connect_timeout_ms, first_byte_timeout_ms, total_timeout_ms; /* 0: server's default */
+    size_t response_bytes_max;                                            /* 0: server's default */
+    struct catalog_rate_rule *rate_rules;
+    size_t rate_rule_count;
+};
+
+/* From a reply to an error: the first whose `when` is true wins. */
+struct catalog_error_rule {
+    const struct expr *when;
+    bool on_success;
+    slice error_code;                           /* empty: the status decides */
+    const struct expr_template *message, *hint; /* NULL: sluice's own text */
+};
+
+struct catalog_error_rules {
+    struct catalog_error_rule *items;
+    size_t count;
+};
+
+enum catalog_body_kind { BODY_NONE, BODY_JSON, BODY_FORM, BODY_MULTIPART, BODY_RAW };
+
+struct catalog_request {
+    slice method;
+    const struct expr_template *path;
+    struct catalog_parts query, headers;
+    enum catalog_body_kind body_kind;
+    const struct expr_template *body; /* BODY_JSON, BODY_RAW */
+    struct catalog_parts fields;      /* BODY_FORM, BODY_MULTIPART */
+    slice raw_content_type;
+    bool raw_is_base64;
+};
+
+struct catalog_files {
+    enum { FILES_NONE, FILES_MULTIPART, FILES_RAW, FILES_BASE64 } travel;
+    slice field;
+    unsigned count_max;
+    size_t bytes_max;
+};
+
+struct catalog_integration;
+
+struct catalog_action {
+    const struct catalog_integration *integration;
+    slice action_id, tool_name, title, description;
+    enum catalog_level level;
+    bool requires_confirmation;
+    bool is_idempotent;       /* repeating it is the same as doing it once */
+    slice idempotency_header; /* the provider's own idempotency key; empty: it knows none */
+    const struct json *scopes, *tags, *examples, *preconditions; /* arrays or NULL */
+    const struct json *input_schema, *output_schema;             /* the latter may be NULL */
+    const struct schema *schema;
+    unsigned deadline_ms; /* 0: the server's default */
+    struct catalog_request request;
+    struct catalog_error_rules errors;
+    struct catalog_files files;
+    const struct expr *output; /* NULL: the whole body */
+    slice page_input;          /* empty: no paging */
+    const struct expr *page_next;
+    const struct expr_template *display_title, *display_summary;
+    /* Rendered once: the item of 2.3 and the detail of 2.4. */
+    slice item_json, detail_json;
+};
+
+struct catalog_integration {
+    slice integration_id, name, description, category, docs_url;
+    const struct json *tags;
+    const struct expr_template *base_url;
+    struct catalog_parts headers;
+    const struct json *connection_params; /* JSON Schema or NULL */
+    const struct schema *connection_schema;
+    struct catalog_auth auth;
+    struct catalog_limits limits;
+    struct catalog_error_rules errors;
+    struct catalog_action *actions; /* sorted by action_id */
+    size_t action_count;
+    slice capabilities_json; /* array of action ids */
+};
+
+struct catalog {
+    struct arena arena;
+    unsigned refs;
+    struct catalog_integration **integrations; /* sorted by integration_id */
+    size_t integration_count, action_count;
+    struct map by_id;   /* integration_id -> struct catalog_integration */
+    struct map by_tool; /* tool_name -> struct catalog_action */
+    char etag[19];      /* quoted hash of all manifests */
+};
+
+/* A manifest's text and the name to show in errors. */
+struct catalog_source {
+    slice name, text;
+};
+
+/* Where a manifest is wrong: file, JSON Pointer, and what to do. */
+struct catalog_problem {
+    slice source, pointer, text;
+    bool is_warning;
+};
+
+struct catalog_report {
+    struct arena arena;
+    struct catalog_problem problems[CATALOG_PROBLEMS_MAX];
+    size_t count; /* stored */
+    size_t error_count, warning_count;
+};
+
+/* Compiles all sources. NULL when the report has an error (or memory ran out: reported too).
+ * Later sources replace earlier integrations of the same id. Texts are copied. */
+struct catalog *catalog_load(const struct catalog_source *sources, size_t count,
+                             struct catalog_report *report) MUST_CHECK;
+/* The manifests compiled in, then every *.json of `dir` (NULL for none), sorted by name. */
+struct catalog *catalog_load_all(const char *dir, struct catalog_report *report) MUST_CHECK;
+struct catalog *catalog_ref(struct catalog *catalog);
+void catalog_unref(struct catalog *catalog);
+
+void catalog_report_init(struct catalog_report *report);
+void catalog_report_deinit(struct catalog_report *report);
+void catalog_report_add(struct catalog_report *report, bool is_warning, slice source, slice pointer,
+                        const char *fmt, ...) PRINTF_LIKE(5, 6);
+
+/* NULL when unknown. */
+const struct catalog_integration *catalog_find_integration(const struct catalog *catalog, slice id);
+/* action is the action id or the full tool name (INTERFACE.md 4.1). NULL when unknown. */
+const struct catalog_action *catalog_find_action(const struct catalog_integration *integration,
+                                                 slice action);
+/* By full tool name: longest registered integration prefix (DECISIONS.md "Tool endpoint"). */
+const struct catalog_action *catalog_find_tool(const struct catalog *catalog, slice tool_name);
+
+const char *catalog_level_name(enum catalog_level level);
+const char *catalog_auth_name(enum catalog_auth_kind kind);
+
+/* Case-insensitive match of a query's words against id, name, description, category and tags;
+ * true when every word is found. */
+bool catalog_integration_matches(const struct catalog_integration *integration, slice query);
+/* How well an action fits an intent: the sum over the words found in its id, title, tags and
+ * description, weighted in that order; 0 for none. */
+unsigned catalog_action_score(const struct catalog_action *action, slice intent);
+
+#endif

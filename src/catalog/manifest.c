@@ -1,0 +1,296 @@
+/*
+ * The integration level of a manifest (contrib/integrations/README.md "The file", auth, limits,
+ * errors).
+ */
+#include "catalog/manifest.h"
+
+#include <stdlib.h>
+
+static const char *const auth_names[] = {
+    "none", "oauth2", "oauth2_client_credentials", "api_key", "bearer", "basic", NULL};
+static const char *const level_names[] = {"read", "write", "delete", "admin", NULL};
+
+enum { ID_MAX = 40, TIMEOUT_MS_MAX = 600000, RESPONSE_BYTES_MAX = 256 * 1024 * 1024 };
+
+const char *catalog_auth_name(enum catalog_auth_kind kind)
+{
+    return auth_names[kind];
+}
+
+const char *catalog_level_name(enum catalog_level level)
+{
+    return level_names[level];
+}
+
+static bool is_error_code(slice code)
+{
+    static const char *const codes[] = {
+        "unauthorized", "forbidden", "reauth_required",  "validation_error",
+        "rate_limited", "timeout",   "execution_failed", "unsupported_operation"};
+    for (size_t i = 0; i < ARRAY_LEN(codes); i++)
+        if (slice_eq_cstr(code, codes[i]))
+            return true;
+    return false;
+}
+
+static void read_error_rule(struct reader *parent, struct reader_path *path,
+                            const struct json *object, struct catalog_error_rules *rules)
+{
+    struct reader r;
+    struct catalog_error_rule *rule = &rules->items[rules->count];
+    if (!reader_init(&r, parent, path, object))
+        return;
+    rule->when = reader_expr(&r, "when");
+    rule->on_success = reader_bool(&r, "on_success", false);
+    rule->error_code = reader_text(&r, "error_code");
+    rule->message = reader_template(&r, "message");
+    rule->hint = reader_template(&r, "hint");
+    reader_finish(&r);
+    if (!json_get(object, SLICE("when")))
+        reader_error(&r, NULL, "member \"when\" is missing");
+    if (rule->error_code.len > 0 && !is_error_code(rule->error_code))
+        reader_error(&r, "error_code", "\"%.*s\" is not an error_code that a reply can have",
+                     SLICE_ARG(rule->error_code));
+    if (rule->when)
+        rules->count++;
+}
+
+/* The array at `name`, NULL when absent or (reported) no array of at most CATALOG_RULES_MAX. */
+static const struct json *read_rule_array(struct reader *r, const char *name)
+{
+    const struct json *array = reader_member(r, name);
+    if (!array || (array->type == JSON_ARRAY && array->count <= CATALOG_RULES_MAX))
+        return array;
+    reader_error(r, name, "must be an array of at most %d rules", CATALOG_RULES_MAX);
+    return NULL;
+}
+
+struct catalog_error_rules manifest_read_errors(struct reader *r, const char *name)
+{
+    struct catalog_error_rules rules = {NULL, 0};
+    const struct json *array = read_rule_array(r, name);
+    if (!array)
+        return rules;
+    rules.items = ARENA_ARRAY(r->arena, struct catalog_error_rule, array->count + 1);
+    struct reader_path list = {r->path, slice_cstr(name), -1};
+    for (uint32_t i = 0; rules.items && i < array->count; i++) {
+        struct reader_path item = {&list, SLICE_NONE, i};
+        read_error_rule(r, &item, &array->as.items[i], &rules);
+    }
+    return rules;
+}
+
+static void read_rate_rules(struct reader *r, struct catalog_limits *limits)
+{
+    const struct json *array = read_rule_array(r, "rate_limited");
+    if (!array)
+        return;
+    limits->rate_rules = ARENA_ARRAY(r->arena, struct catalog_rate_rule, array->count + 1);
+    struct reader_path list = {r->path, SLICE("rate_limited"), -1};
+    for (uint32_t i = 0; limits->rate_rules && i < array->count; i++) {
+        struct reader_path path = {&list, SLICE_NONE, i};
+        struct reader rule;
+        if (!reader_init(&rule, r, &path, &array->as.items[i]))
+            continue;
+        struct catalog_rate_rule *out = &limits->rate_rules[limits->rate_rule_count];
+        out->when = reader_expr(&rule, "when");
+        out->retry_after = reader_expr(&rule, "retry_after");
+        reader_finish(&rule);
+        if (out->when)
+            limits->rate_rule_count++;
+        else
+            reader_error(&rule, NULL, "member \"when\" is missing or faulty");
+    }
+}
+
+/* DECISIONS.md: a 429 means "too fast" where the manifest says nothing else. */
+static void default_rate_rules(struct reader *r, struct catalog_limits *limits)
+{
+    struct catalog_rate_rule *rule = ARENA_NEW(r->arena, struct catalog_rate_rule);
+    if (!rule)
+        return;
+    rule->when = expr_compile(r->arena, SLICE("status == `429`"), NULL);
+    rule->retry_after = expr_compile(r->arena, SLICE("headers.\"retry-after\""), NULL);
+    limits->rate_rules = rule;
+    limits->rate_rule_count = rule->when && rule->retry_after ? 1 : 0;
+}
+
+static void read_limits(struct reader *parent, struct catalog_limits *limits)
+{
+    const struct json *object = reader_member(parent, "limits");
+    struct reader_path path = {parent->path, SLICE("limits"), -1};
+    struct reader r;
+    if (object && reader_init(&r, parent, &path, object)) {
+        limits->rate_per_s = reader_number(&r, "rate_per_s", 100000);
+        limits->burst = (unsigned)reader_count(&r, "burst", 1000000);
+        limits->in_flight_max = (unsigned)reader_count(&r, "in_flight_max", 10000);
+        limits->connect_timeout_ms =
+            (unsigned)reader_count(&r, "connect_timeout_ms", TIMEOUT_MS_MAX);
+        limits->first_byte_timeout_ms =
+            (unsigned)reader_count(&r, "first_byte_timeout_ms", TIMEOUT_MS_MAX);
+        limits->total_timeout_ms = (unsigned)reader_count(&r, "total_timeout_ms", TIMEOUT_MS_MAX);
+        limits->response_bytes_max = reader_count(&r, "response_bytes_max", RESPONSE_BYTES_MAX);
+        read_rate_rules(&r, limits);
+        reader_finish(&r);
+    }
+    if (limits->rate_rule_count == 0)
+        default_rate_rules(parent, limits);
+}
+
+static const struct expr_template *constant_template(struct reader *r, const char *text)
+{
+    return expr_template_compile_text(r->arena, slice_cstr(text), NULL);
+}
+
+static void read_auth_send(struct reader *parent, struct catalog_auth *auth)
+{
+    static const char *const places[] = {"header", "query", NULL};
+    const struct json *object = reader_member(parent, "send");
+    struct reader_path path = {parent->path, SLICE("send"), -1};
+    struct reader r;
+    if (object && reader_init(&r, parent, &path, object)) {
+        auth->send_in_query = reader_choice(&r, "in", places, 0) == 1;
+        auth->send_name = reader_text_required(&r, "name");
+        auth->send_value = reader_template(&r, "value");
+        if (!auth->send_value)
+            reader_error(&r, NULL, "member \"value\" is missing or faulty");
+        reader_finish(&r);
+        return;
+    }
+    bool is_oauth = auth->kind == AUTH_OAUTH2 || auth->kind == AUTH_OAUTH2_CLIENT_CREDENTIALS;
+    if (is_oauth || auth->kind == AUTH_BEARER) {
+        auth->send_name = SLICE("Authorization");
+        auth->send_value = constant_template(parent, is_oauth ? "Bearer ${credential.access_token}"
+                                                              : "Bearer ${credential.token}");
+    } else if (auth->kind == AUTH_API_KEY) {
+        reader_error(parent, NULL, "auth of type api_key must say where the key goes: \"send\"");
+    }
+}
+
+static void read_auth_test(struct reader *parent, struct catalog_auth *auth)
+{
+    const struct json *object = reader_member(parent, "test");
+    struct reader_path path = {parent->path, SLICE("test"), -1};
+    struct reader r;
+    if (!object || !reader_init(&r, parent, &path, object))
+        return;
+    auth->test_method = reader_text_required(&r, "method");
+    auth->test_path = reader_text_required(&r, "path");
+    auth->test_query = reader_member(&r, "query");
+    auth->test_label = reader_expr(&r, "label");
+    reader_finish(&r);
+}
+
+static void read_auth_oauth(struct reader *r, struct catalog_auth *auth)
+{
+    static const char *const token_auths[] = {"body", "basic", NULL};
+    static const char *const token_bodies[] = {"form", "json", NULL};
+    auth->authorize_url = reader_text(r, "authorize_url");
+    auth->token_url = reader_text(r, "token_url");
+    auth->revoke_url = reader_text(r, "revoke_url");
+    auth->scopes = reader_texts(r, "scopes");
+    auth->scope_separator = reader_text(r, "scope_separator");
+    if (auth->scope_separator.len == 0)
+        auth->scope_separator = SLICE(" ");
+    auth->authorize_params = reader_member(r, "authorize_params");
+    auth->token_by_basic = reader_choice(r, "token_auth", token_auths, 0) == 1;
+    auth->token_as_json = reader_choice(r, "token_body", token_bodies, 0) == 1;
+    auth->uses_pkce = reader_bool(r, "pkce", true);
+    if (auth->kind == AUTH_OAUTH2 && auth->authorize_url.len == 0)
+        reader_error(r, NULL, "oauth2 wants \"authorize_url\"");
+    if ((auth->kind == AUTH_OAUTH2 || auth->kind == AUTH_OAUTH2_CLIENT_CREDENTIALS) &&
+        auth->token_url.len == 0)
+        reader_error(r, NULL, "oauth2 wants \"token_url\"");
+}
+
+static void read_auth(struct reader *parent, struct catalog_auth *auth)
+{
+    const struct json *object = reader_member(parent, "auth");
+    struct reader_path path = {parent->path, SLICE("auth"), -1};
+    struct reader r;
+    if (!reader_init(&r, parent, &path, object))
+        return;
+    int kind = reader_choice(&r, "type", auth_names, -1);
+    if (!json_get(object, SLICE("type")))
+        reader_error(&r, NULL, "member \"type\" is missing");
+    auth->kind = kind < 0 ? AUTH_NONE : (enum catalog_auth_kind)kind;
+    read_auth_oauth(&r, auth);
+    read_auth_send(&r, auth);
+    read_auth_test(&r, auth);
+    reader_finish(&r);
+}
+
+static int compare_actions(const void *a, const void *b)
+{
+    const struct catalog_action *left = a, *right = b;
+    return slice_cmp(left->action_id, right->action_id);
+}
+
+static void read_actions(struct reader *r, struct catalog_integration *integration)
+{
+    const struct json *array = reader_member(r, "actions");
+    if (!json_is(array, JSON_ARRAY) || array->count == 0 || array->count > CATALOG_ACTIONS_MAX) {
+        reader_error(r, "actions", "must be an array of 1 to %d actions", CATALOG_ACTIONS_MAX);
+        return;
+    }
+    integration->actions = ARENA_ARRAY(r->arena, struct catalog_action, array->count);
+    if (!integration->actions)
+        return;
+    struct reader_path list = {r->path, SLICE("actions"), -1};
+    for (uint32_t i = 0; i < array->count; i++) {
+        struct reader_path path = {&list, SLICE_NONE, i};
+        struct catalog_action *action = &integration->actions[integration->action_count++];
+        action->integration = integration;
+        manifest_read_action(r, &path, &array->as.items[i], action);
+    }
+    qsort(integration->actions, integration->action_count, sizeof(struct catalog_action),
+          compare_actions);
+    for (size_t i = 1; i < integration->action_count; i++)
+        if (slice_eq(integration->actions[i].action_id, integration->actions[i - 1].action_id))
+            reader_error(r, "actions", "two actions are called \"%.*s\"",
+                         SLICE_ARG(integration->actions[i].action_id));
+}
+
+static void check_integration(struct reader *r, const struct catalog_integration *integration)
+{
+    if (integration->integration_id.len > 0 && !reader_is_id(integration->integration_id, ID_MAX))
+        reader_error(r, "integration_id",
+                     "must match [a-z][a-z0-9_]* and have at most %d characters", ID_MAX);
+    if (!integration->base_url)
+        reader_error(r, NULL, "member \"base_url\" is missing or faulty");
+    slice base = json_get_str(r->object, SLICE("base_url"));
+    if (base.len > 0 && !slice_starts_with(base, SLICE("https://")) &&
+        !slice_starts_with(base, SLICE("http://")) && !slice_starts_with(base, SLICE("${")))
+        reader_error(r, "base_url", "must begin with https://");
+    if (slice_ends_with(base, SLICE("/")))
+        reader_error(r, "base_url", "must not end in a slash");
+}
+
+struct catalog_integration *manifest_read(struct arena *arena, slice source,
+                                          const struct json *document,
+                                          struct catalog_report *report)
+{
+    struct reader top = {.report = report, .arena = arena, .source = source};
+    struct reader_path root = {NULL, SLICE_NONE, -1};
+    struct reader r;
+    struct catalog_integration *integration = ARENA_NEW(arena, struct catalog_integration);
+    if (!reader_init(&r, &top, &root, document) || !integration)
+        return NULL;
+    integration->integration_id = reader_text_required(&r, "integration_id");
+    integration->name = reader_text_required(&r, "name");
+    integration->description = reader_text_required(&r, "description");
+    integration->category = reader_text_required(&r, "category");
+    integration->docs_url = reader_text(&r, "docs_url");
+    integration->tags = reader_texts(&r, "tags");
+    integration->base_url = reader_template(&r, "base_url");
+    integration->headers = reader_parts(&r, "headers");
+    integration->connection_schema =
+        reader_schema(&r, "connection_params", &integration->connection_params);
+    read_auth(&r, &integration->auth);
+    read_limits(&r, &integration->limits);
+    integration->errors = manifest_read_errors(&r, "errors");
+    check_integration(&r, integration);
+    read_actions(&r, integration);
+    reader_finish(&r);
+    return integration;
+}

@@ -1,0 +1,28 @@
+/*
+ * From a manifest's JSON to the structs of catalog.h. Private to the catalog room.
+ */
+#ifndef CATALOG_MANIFEST_H
+#define CATALOG_MANIFEST_H
+
+#include "catalog/reader.h"
+
+/* Reads one parsed manifest into the arena of `catalog`. Faults go to the report; NULL when the
+ * struct could not be made at all. The actions are sorted, nothing is entered into the maps. */
+struct catalog_integration *manifest_read(struct arena *arena, slice source,
+                                          const struct json *document,
+                                          struct catalog_report *report);
+/* manifest_action.c: one item of `actions`. */
+void manifest_read_action(struct reader *parent, struct reader_path *path,
+                          const struct json *object, struct catalog_action *action);
+/* Also used by actions. */
+struct catalog_error_rules manifest_read_errors(struct reader *r, const char *name);
+
+/* lint.c: what a loaded integration must satisfy beyond its grammar: placeholders exist, examples
+ * validate, a GET does not write. */
+void manifest_lint(const struct catalog_integration *integration, slice source,
+                   struct catalog_report *report);
+
+/* render.c: fills item_json, detail_json and capabilities_json. */
+int manifest_render(struct arena *arena, struct catalog_integration *integration) MUST_CHECK;
+
+#endif

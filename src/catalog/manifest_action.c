@@ -1,0 +1,195 @@
+/*
+ * One action of a manifest (contrib/integrations/README.md "actions[]", request, response).
+ */
+#include "catalog/manifest.h"
+
+enum { DEADLINE_MS_MAX = 600000, FILES_MAX = 10, FILE_BYTES_MAX = 64 * 1024 * 1024 };
+
+static void read_body_raw(struct reader *r, struct catalog_request *request)
+{
+    static const char *const encodings[] = {"utf8", "base64", NULL};
+    request->body_kind = BODY_RAW;
+    request->body = reader_template(r, "raw");
+    request->raw_content_type = reader_text_required(r, "content_type");
+    request->raw_is_base64 = reader_choice(r, "encoding", encodings, 0) == 1;
+}
+
+/* An array of {name, value}. */
+static void read_body_multipart(struct reader *r, struct catalog_request *request)
+{
+    const struct json *array = reader_member(r, "multipart");
+    request->body_kind = BODY_MULTIPART;
+    if (!json_is(array, JSON_ARRAY) || array->count > CATALOG_PARTS_MAX) {
+        reader_error(r, "multipart", "must be an array of at most %d parts", CATALOG_PARTS_MAX);
+        return;
+    }
+    request->fields.items = ARENA_ARRAY(r->arena, struct catalog_part, array->count + 1);
+    struct reader_path list = {r->path, SLICE("multipart"), -1};
+    for (uint32_t i = 0; request->fields.items && i < array->count; i++) {
+        struct reader_path path = {&list, SLICE_NONE, i};
+        struct reader part;
+        if (!reader_init(&part, r, &path, &array->as.items[i]))
+            continue;
+        struct catalog_part *out = &request->fields.items[request->fields.count];
+        out->name = reader_text_required(&part, "name");
+        out->value = reader_template(&part, "value");
+        reader_finish(&part);
+        if (out->value)
+            request->fields.count++;
+    }
+}
+
+static void read_body(struct reader *parent, struct catalog_request *request)
+{
+    const struct json *object = reader_member(parent, "body");
+    struct reader_path path = {parent->path, SLICE("body"), -1};
+    struct reader r;
+    if (!object || object->type == JSON_NULL || !reader_init(&r, parent, &path, object))
+        return;
+    if (json_get(object, SLICE("json"))) {
+        request->body_kind = BODY_JSON;
+        request->body = reader_template(&r, "json");
+    } else if (json_get(object, SLICE("form"))) {
+        request->body_kind = BODY_FORM;
+        request->fields = reader_parts(&r, "form");
+    } else if (json_get(object, SLICE("multipart"))) {
+        read_body_multipart(&r, request);
+    } else if (json_get(object, SLICE("raw"))) {
+        read_body_raw(&r, request);
+    } else {
+        reader_error(&r, NULL, "must have one of json, form, multipart, raw");
+    }
+    reader_finish(&r);
+}
+
+static void read_request(struct reader *parent, struct catalog_request *request)
+{
+    static const char *const methods[] = {"GET", "POST", "PUT", "PATCH", "DELETE", NULL};
+    const struct json *object = reader_member(parent, "request");
+    struct reader_path path = {parent->path, SLICE("request"), -1};
+    struct reader r;
+    if (!reader_init(&r, parent, &path, object))
+        return;
+    int method = reader_choice(&r, "method", methods, -1);
+    if (method < 0)
+        reader_error(&r, "method", "is missing or unknown");
+    else
+        request->method = slice_cstr(methods[method]);
+    slice text = json_get_str(object, SLICE("path"));
+    request->path = reader_template(&r, "path");
+    if (text.len == 0 || text.ptr[0] != '/')
+        reader_error(&r, "path", "must be a string that begins with a slash");
+    if (slice_find_char(text, '?') >= 0 && slice_find(text, SLICE("${")) < 0)
+        reader_error(&r, "path", "must not hold a query; use \"query\"");
+    request->query = reader_parts(&r, "query");
+    request->headers = reader_parts(&r, "headers");
+    read_body(&r, request);
+    reader_finish(&r);
+}
+
+static void read_response(struct reader *parent, struct catalog_action *action)
+{
+    const struct json *object = reader_member(parent, "response");
+    struct reader_path path = {parent->path, SLICE("response"), -1};
+    struct reader r, page;
+    if (!object || !reader_init(&r, parent, &path, object))
+        return;
+    action->output = reader_expr(&r, "output");
+    const struct json *pagination = reader_member(&r, "pagination");
+    struct reader_path page_path = {&path, SLICE("pagination"), -1};
+    if (pagination && reader_init(&page, &r, &page_path, pagination)) {
+        action->page_input = reader_text_required(&page, "input");
+        action->page_next = reader_expr(&page, "next");
+        reader_finish(&page);
+    }
+    reader_finish(&r);
+}
+
+static void read_files(struct reader *parent, struct catalog_files *files)
+{
+    static const char *const travels[] = {"none", "multipart", "raw", "base64", NULL};
+    const struct json *object = reader_member(parent, "files");
+    struct reader_path path = {parent->path, SLICE("files"), -1};
+    struct reader r;
+    if (!object || object->type == JSON_NULL || !reader_init(&r, parent, &path, object))
+        return;
+    files->travel = (unsigned)reader_choice(&r, "travel", travels, FILES_NONE);
+    files->field = reader_text(&r, "field");
+    files->count_max = (unsigned)reader_count(&r, "count_max", FILES_MAX);
+    files->bytes_max = reader_count(&r, "bytes_max", FILE_BYTES_MAX);
+    if (files->travel == FILES_NONE)
+        reader_error(&r, "travel", "must be multipart, raw or base64");
+    reader_finish(&r);
+}
+
+static void read_display(struct reader *parent, struct catalog_action *action)
+{
+    const struct json *object = reader_member(parent, "display");
+    struct reader_path path = {parent->path, SLICE("display"), -1};
+    struct reader r;
+    if (!object || !reader_init(&r, parent, &path, object))
+        return;
+    action->display_title = reader_template(&r, "title");
+    action->display_summary = reader_template(&r, "summary");
+    reader_finish(&r);
+}
+
+static void read_behaviour(struct reader *r, struct catalog_action *action)
+{
+    static const char *const levels[] = {"read", "write", "delete", "admin", NULL};
+    int level = reader_choice(r, "side_effect_level", levels, -1);
+    if (level < 0)
+        reader_error(r, "side_effect_level", "is missing; say read, write, delete or admin");
+    action->level = level < 0 ? LEVEL_ADMIN : (enum catalog_level)level;
+    bool is_read = action->level == LEVEL_READ;
+    action->requires_confirmation = reader_bool(r, "requires_confirmation", !is_read);
+    if (!is_read && !action->requires_confirmation) {
+        reader_error(r, "requires_confirmation", "can only be made stricter: this action writes");
+        action->requires_confirmation = true;
+    }
+    action->is_idempotent = reader_bool(r, "idempotent", is_read);
+    action->idempotency_header = reader_text(r, "idempotency_header");
+    action->deadline_ms = (unsigned)reader_count(r, "deadline_ms", DEADLINE_MS_MAX);
+}
+
+/* tool_name and the limit on its length. */
+static void name_tool(struct reader *r, struct catalog_action *action)
+{
+    action->action_id = reader_text_required(r, "action_id");
+    if (action->action_id.len > 0 && !reader_is_id(action->action_id, CATALOG_TOOL_NAME_MAX))
+        reader_error(r, "action_id", "must match [a-z][a-z0-9_]*");
+    slice prefix = action->integration->integration_id;
+    action->tool_name =
+        arena_printf(r->arena, "%.*s_%.*s", SLICE_ARG(prefix), SLICE_ARG(action->action_id));
+    if (action->tool_name.len > CATALOG_TOOL_NAME_MAX)
+        reader_error(r, "action_id",
+                     "the tool name %.*s has %zu characters, at most %d are allowed",
+                     SLICE_ARG(action->tool_name), action->tool_name.len, CATALOG_TOOL_NAME_MAX);
+}
+
+void manifest_read_action(struct reader *parent, struct reader_path *path,
+                          const struct json *object, struct catalog_action *action)
+{
+    struct reader r;
+    if (!reader_init(&r, parent, path, object))
+        return;
+    name_tool(&r, action);
+    action->title = reader_text_required(&r, "title");
+    action->description = reader_text_required(&r, "description");
+    (void)reader_text(&r, "docs_url");
+    action->tags = reader_texts(&r, "tags");
+    read_behaviour(&r, action);
+    action->scopes = reader_texts(&r, "scopes");
+    action->schema = reader_schema(&r, "input_schema", &action->input_schema);
+    if (!action->input_schema)
+        reader_error(&r, NULL, "member \"input_schema\" is missing");
+    (void)reader_schema(&r, "output_schema", &action->output_schema);
+    read_request(&r, &action->request);
+    read_response(&r, action);
+    action->errors = manifest_read_errors(&r, "errors");
+    read_files(&r, &action->files);
+    read_display(&r, action);
+    action->examples = reader_member(&r, "examples");
+    action->preconditions = reader_member(&r, "preconditions");
+    reader_finish(&r);
+}

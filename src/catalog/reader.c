@@ -1,0 +1,303 @@
+/*
+ * Typed reading of a manifest; see reader.h.
+ */
+#include "catalog/reader.h"
+
+#include <stdio.h>
+
+enum { READER_MEMBERS_MAX = 40, NEAR_DISTANCE_MAX = 2, NEAR_NAME_MAX = 40 };
+
+/* ---- places ---- */
+
+static void write_path(struct buf *out, const struct reader_path *path)
+{
+    if (!path)
+        return;
+    write_path(out, path->parent);
+    if (path->index >= 0)
+        buf_printf(out, "/%td", path->index);
+    else if (path->name.len > 0)
+        buf_printf(out, "/%.*s", SLICE_ARG(path->name));
+}
+
+static void say(const struct reader *r, bool is_warning, const char *name, const char *fmt,
+                va_list args)
+{
+    struct buf pointer, text;
+    buf_init(&pointer, 4096);
+    buf_init(&text, 4096);
+    write_path(&pointer, r->path);
+    if (name)
+        buf_printf(&pointer, "/%s", name);
+    buf_vprintf(&text, fmt, args);
+    catalog_report_add(r->report, is_warning, r->source, buf_slice(&pointer), "%.*s",
+                       SLICE_ARG(buf_slice(&text)));
+    buf_deinit(&pointer);
+    buf_deinit(&text);
+}
+
+void reader_error(const struct reader *r, const char *name, const char *fmt, ...)
+{
+    va_list args;
+    va_start(args, fmt);
+    say(r, false, name, fmt, args);
+    va_end(args);
+}
+
+void reader_warning(const struct reader *r, const char *name, const char *fmt, ...)
+{
+    va_list args;
+    va_start(args, fmt);
+    say(r, true, name, fmt, args);
+    va_end(args);
+}
+
+/* ---- members ---- */
+
+bool reader_init(struct reader *r, const struct reader *parent, struct reader_path *path,
+                 const struct json *object)
+{
+    *r = (struct reader){.report = parent->report,
+                         .arena = parent->arena,
+                         .source = parent->source,
+                         .object = object,
+                         .path = path};
+    if (json_is(object, JSON_OBJECT))
+        return true;
+    reader_error(r, NULL, "must be an object, got %s", json_type_name(object));
+    return false;
+}
+
+const struct json *reader_member(struct reader *r, const char *name)
+{
+    ASSERT(r->known_count < READER_MEMBERS_MAX);
+    r->known[r->known_count++] = name;
+    return json_get(r->object, slice_cstr(name));
+}
+
+/* Levenshtein distance of two short names; NEAR_DISTANCE_MAX + 1 where it is more. */
+static unsigned name_distance(slice a, slice b)
+{
+    unsigned row[NEAR_NAME_MAX + 1];
+    if (a.len > NEAR_NAME_MAX || b.len > NEAR_NAME_MAX)
+        return NEAR_DISTANCE_MAX + 1;
+    for (unsigned j = 0; j <= b.len; j++)
+        row[j] = j;
+    for (size_t i = 1; i <= a.len; i++) {
+        unsigned diagonal = row[0];
+        row[0] = (unsigned)i;
+        for (size_t j = 1; j <= b.len; j++) {
+            unsigned cost = diagonal + (a.ptr[i - 1] != b.ptr[j - 1]);
+            diagonal = row[j];
+            if (row[j] + 1 < cost)
+                cost = row[j] + 1;
+            if (row[j - 1] + 1 < cost)
+                cost = row[j - 1] + 1;
+            row[j] = cost;
+        }
+    }
+    return row[b.len];
+}
+
+static const char *nearest_known(const struct reader *r, slice name)
+{
+    const char *best = NULL;
+    unsigned best_distance = NEAR_DISTANCE_MAX + 1;
+    for (size_t i = 0; i < r->known_count; i++) {
+        unsigned distance = name_distance(name, slice_cstr(r->known[i]));
+        if (distance < best_distance) {
+            best_distance = distance;
+            best = r->known[i];
+        }
+    }
+    return best;
+}
+
+static bool is_known(const struct reader *r, slice name)
+{
+    for (size_t i = 0; i < r->known_count; i++)
+        if (slice_eq_cstr(name, r->known[i]))
+            return true;
+    return false;
+}
+
+void reader_finish(struct reader *r)
+{
+    for (uint32_t i = 0; json_is(r->object, JSON_OBJECT) && i < r->object->count; i++) {
+        slice name = json_str(&r->object->as.members[i].key);
+        if (is_known(r, name))
+            continue;
+        const char *near = nearest_known(r, name);
+        if (near)
+            reader_error(r, NULL, "unknown member \"%.*s\"; did you mean \"%s\"?", SLICE_ARG(name),
+                         near);
+        else
+            reader_error(r, NULL, "unknown member \"%.*s\"", SLICE_ARG(name));
+    }
+}
+
+/* ---- scalars ---- */
+
+slice reader_text(struct reader *r, const char *name)
+{
+    const struct json *value = reader_member(r, name);
+    if (value && value->type != JSON_STRING)
+        reader_error(r, name, "must be a string, got %s", json_type_name(value));
+    return json_str(value);
+}
+
+slice reader_text_required(struct reader *r, const char *name)
+{
+    const struct json *value = reader_member(r, name);
+    if (!value)
+        reader_error(r, NULL, "member \"%s\" is missing", name);
+    else if (value->type != JSON_STRING || value->count == 0)
+        reader_error(r, name, "must be a string that is not empty");
+    return json_str(value);
+}
+
+bool reader_bool(struct reader *r, const char *name, bool otherwise)
+{
+    const struct json *value = reader_member(r, name);
+    if (value && value->type != JSON_BOOL)
+        reader_error(r, name, "must be true or false, got %s", json_type_name(value));
+    return json_is(value, JSON_BOOL) ? value->as.boolean : otherwise;
+}
+
+uint64_t reader_count(struct reader *r, const char *name, uint64_t max)
+{
+    const struct json *value = reader_member(r, name);
+    int64_t number = 0;
+    if (!value)
+        return 0;
+    if (!json_to_i64(value, &number) || number < 0 || (uint64_t)number > max) {
+        reader_error(r, name, "must be a whole number from 0 to %llu", (unsigned long long)max);
+        return 0;
+    }
+    return (uint64_t)number;
+}
+
+double reader_number(struct reader *r, const char *name, double max)
+{
+    const struct json *value = reader_member(r, name);
+    if (!value)
+        return 0;
+    double number = json_to_double(value);
+    if (!json_is_number(value) || number < 0 || number > max) {
+        reader_error(r, name, "must be a number from 0 to %g", max);
+        return 0;
+    }
+    return number;
+}
+
+int reader_choice(struct reader *r, const char *name, const char *const *names, int otherwise)
+{
+    const struct json *value = reader_member(r, name);
+    if (!value)
+        return otherwise;
+    struct buf list;
+    buf_init(&list, 1024);
+    for (int i = 0; names[i]; i++) {
+        if (slice_eq_cstr(json_str(value), names[i])) {
+            buf_deinit(&list);
+            return i;
+        }
+        buf_printf(&list, "%s\"%s\"", i ? ", " : "", names[i]);
+    }
+    reader_error(r, name, "must be one of %.*s", SLICE_ARG(buf_slice(&list)));
+    buf_deinit(&list);
+    return otherwise;
+}
+
+const struct json *reader_texts(struct reader *r, const char *name)
+{
+    const struct json *value = reader_member(r, name);
+    if (!value)
+        return NULL;
+    bool is_good = value->type == JSON_ARRAY;
+    for (uint32_t i = 0; is_good && i < value->count; i++)
+        is_good = value->as.items[i].type == JSON_STRING;
+    if (!is_good)
+        reader_error(r, name, "must be an array of strings");
+    return is_good ? value : NULL;
+}
+
+bool reader_is_id(slice text, size_t max)
+{
+    if (text.len == 0 || text.len > max || text.ptr[0] < 'a' || text.ptr[0] > 'z')
+        return false;
+    for (size_t i = 0; i < text.len; i++) {
+        char c = text.ptr[i];
+        if (!((c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '_'))
+            return false;
+    }
+    return true;
+}
+
+/* ---- compiled things ---- */
+
+const struct expr *reader_expr(struct reader *r, const char *name)
+{
+    const struct json *value = reader_member(r, name);
+    if (!value || value->type == JSON_NULL)
+        return NULL;
+    struct err err;
+    const struct expr *expr = NULL;
+    if (value->type != JSON_STRING)
+        reader_error(r, name, "must be a JMESPath expression in a string");
+    else if (!(expr = expr_compile(r->arena, json_str(value), &err)))
+        reader_error(r, name, "%s", err.text);
+    return expr;
+}
+
+static const struct expr_template *compile_template(struct reader *r, const char *name,
+                                                    const struct json *tree)
+{
+    struct err err;
+    const struct expr_template *tmpl = expr_template_compile(r->arena, tree, &err);
+    if (!tmpl)
+        reader_error(r, name, "%s", err.text);
+    return tmpl;
+}
+
+const struct expr_template *reader_template(struct reader *r, const char *name)
+{
+    const struct json *value = reader_member(r, name);
+    return value ? compile_template(r, name, value) : NULL;
+}
+
+struct catalog_parts reader_parts(struct reader *r, const char *name)
+{
+    const struct json *value = reader_member(r, name);
+    struct catalog_parts parts = {NULL, 0};
+    if (!value)
+        return parts;
+    if (value->type != JSON_OBJECT || value->count > CATALOG_PARTS_MAX) {
+        reader_error(r, name, "must be an object of at most %d members", CATALOG_PARTS_MAX);
+        return parts;
+    }
+    parts.items = ARENA_ARRAY(r->arena, struct catalog_part, value->count);
+    for (uint32_t i = 0; parts.items && i < value->count; i++) {
+        struct json_member *member = &value->as.members[i];
+        struct catalog_part *part = &parts.items[parts.count];
+        part->name = json_str(&member->key);
+        part->value = compile_template(r, name, &member->value);
+        if (part->value)
+            parts.count++;
+    }
+    return parts;
+}
+
+const struct schema *reader_schema(struct reader *r, const char *name, const struct json **document)
+{
+    const struct json *value = reader_member(r, name);
+    *document = json_is(value, JSON_NULL) ? NULL : value;
+    if (!*document)
+        return NULL;
+    struct err err;
+    struct schema_options options = {.assert_formats = true};
+    const struct schema *schema = schema_compile(r->arena, value, &options, &err);
+    if (!schema)
+        reader_error(r, name, "%s", err.text);
+    return schema;
+}

@@ -1,0 +1,122 @@
+/*
+ * The discovery endpoints' texts, rendered once at load (INTERFACE.md 2.2 to 2.4).
+ */
+#include "catalog/manifest.h"
+
+enum { RENDER_BYTES_MAX = 4 * 1024 * 1024 };
+
+static void put_array(struct json_writer *w, const struct json *array)
+{
+    if (array) {
+        json_put(w, array);
+        return;
+    }
+    json_open(w, '[');
+    json_close(w, ']');
+}
+
+static void put_item_members(struct json_writer *w, const struct catalog_action *action)
+{
+    json_key(w, "action_id");
+    json_put_str(w, action->action_id);
+    json_key(w, "title");
+    json_put_str(w, action->title);
+    json_key(w, "description");
+    json_put_str(w, action->description);
+    json_key(w, "side_effect_level");
+    json_put_str(w, slice_cstr(catalog_level_name(action->level)));
+}
+
+static bool is_required(const struct json *required, slice name)
+{
+    for (uint32_t i = 0; json_is(required, JSON_ARRAY) && i < required->count; i++)
+        if (slice_eq(json_str(&required->as.items[i]), name))
+            return true;
+    return false;
+}
+
+/* The names of the schema's properties that are (not) required, in the schema's order. */
+static void put_field_names(struct json_writer *w, const struct json *schema, bool wants_required)
+{
+    const struct json *properties = JSON_GET(schema, "properties");
+    const struct json *required = JSON_GET(schema, "required");
+    json_open(w, '[');
+    for (uint32_t i = 0; json_is(properties, JSON_OBJECT) && i < properties->count; i++) {
+        slice name = json_str(&properties->as.members[i].key);
+        if (is_required(required, name) == wants_required)
+            json_put_str(w, name);
+    }
+    json_close(w, ']');
+}
+
+static void put_detail(struct json_writer *w, const struct catalog_action *action)
+{
+    json_open(w, '{');
+    json_key(w, "integration_id");
+    json_put_str(w, action->integration->integration_id);
+    put_item_members(w, action);
+    json_key(w, "tool_name");
+    json_put_str(w, action->tool_name);
+    json_key(w, "requires_confirmation");
+    json_put_bool(w, action->requires_confirmation);
+    json_key(w, "idempotent");
+    json_put_bool(w, action->is_idempotent);
+    json_key(w, "scopes");
+    put_array(w, action->scopes);
+    json_key(w, "input_schema");
+    json_put(w, action->input_schema);
+    json_key(w, "input_summary");
+    json_open(w, '{');
+    json_key(w, "required");
+    put_field_names(w, action->input_schema, true);
+    json_key(w, "optional");
+    put_field_names(w, action->input_schema, false);
+    json_close(w, '}');
+    json_key(w, "output_schema");
+    json_put(w, action->output_schema);
+    json_key(w, "examples");
+    put_array(w, action->examples);
+    json_key(w, "preconditions");
+    put_array(w, action->preconditions);
+    json_close(w, '}');
+}
+
+/* Copies what was written into the arena and empties the buffer. */
+static int keep(struct arena *arena, struct buf *out, slice *text)
+{
+    *text = buf_is_ok(out) ? arena_dup(arena, buf_slice(out)) : SLICE_NONE;
+    buf_clear(out);
+    return text->ptr ? OK : ERR_NOMEM;
+}
+
+static int render_action(struct arena *arena, struct buf *out, struct catalog_action *action)
+{
+    struct json_writer w;
+    json_begin(&w, out);
+    json_open(&w, '{');
+    put_item_members(&w, action);
+    json_close(&w, '}');
+    if (keep(arena, out, &action->item_json) != OK)
+        return ERR_NOMEM;
+    json_begin(&w, out);
+    put_detail(&w, action);
+    return keep(arena, out, &action->detail_json);
+}
+
+int manifest_render(struct arena *arena, struct catalog_integration *integration)
+{
+    struct buf out;
+    struct json_writer w;
+    int result = OK;
+    buf_init(&out, RENDER_BYTES_MAX);
+    json_begin(&w, &out);
+    json_open(&w, '[');
+    for (size_t i = 0; i < integration->action_count; i++)
+        json_put_str(&w, integration->actions[i].action_id);
+    json_close(&w, ']');
+    result = keep(arena, &out, &integration->capabilities_json);
+    for (size_t i = 0; i < integration->action_count && result == OK; i++)
+        result = render_action(arena, &out, &integration->actions[i]);
+    buf_deinit(&out);
+    return result;
+}

@@ -1,0 +1,247 @@
+/*
+ * Housekeeping; see janitor.h.
+ */
+#include "cmd/janitor.h"
+
+#include "base/mem.h"
+#include "base/metric.h"
+#include "loop/op.h"
+#include "store/node.h"
+#include "store/retention.h"
+
+enum {
+    ROUND_MS = 60 * 1000,
+    FIRST_ROUND_MS = 1000,
+    ARENA_BYTES_MAX = 4 * 1024 * 1024,
+    EXPIRE_ARENA_BYTES_MAX = 16 * 1024,
+};
+
+struct janitor {
+    struct op op;
+    struct pg_pool *pool;
+    struct pg_query query;
+    struct op_timer timer;
+    unsigned keep_days;
+};
+
+static struct metric done_total =
+    METRIC_INIT("sluice_housekeeping_total", "What housekeeping has done.", METRIC_COUNTER);
+static struct metric failed_total = METRIC_INIT("sluice_housekeeping_failures_total",
+                                                "Housekeeping steps that failed.", METRIC_COUNTER);
+
+enum step {
+    STEP_REST,
+    STEP_MAKE_PARTITIONS,
+    STEP_MADE,
+    STEP_DROP_PARTITION,
+    STEP_DROPPED,
+    STEP_FIND_KEYS,
+    STEP_EXPIRE_KEYS,
+    STEP_SWEEP_NODES,
+    STEP_SWEPT,
+};
+
+static struct janitor *janitor_of(struct op *op)
+{
+    return CONTAINER_OF(op, struct janitor, op);
+}
+
+/* Counts; false when the step failed, which is logged. */
+static bool note(struct op *op, int status, const char *what, double count)
+{
+    struct buf text;
+    struct janitor *janitor = janitor_of(op);
+    buf_init(&text, 128);
+    buf_printf(&text, "what=\"%s\"", what);
+    metric_add(metric_series(status == OK ? &done_total : &failed_total, buf_slice(&text)),
+               status == OK ? count : 1);
+    buf_deinit(&text);
+    if (status != OK)
+        op_log(op, LOG_WARN, "housekeeping failed, will be tried again", LOG_CSTR("what", what),
+               LOG_INT("status", status), LOG_CSTR("sqlstate", janitor->query.sqlstate),
+               LOG_STR("cause", janitor->query.message));
+    return status == OK;
+}
+
+/* ---- one expired key: an op of its own, so that many share a batch ---- */
+
+struct expiry {
+    struct op op;
+    struct pg_pool *pool;
+    struct pg_query query;
+    struct expired_key key;
+};
+
+static struct expiry *expiry_of(struct op *op)
+{
+    return CONTAINER_OF(op, struct expiry, op);
+}
+
+static enum op_result step_expire(struct op *op)
+{
+    struct expiry *expiry = expiry_of(op);
+    store_key_expire(expiry->pool, &expiry->query, op, &expiry->key);
+    return OP_WAIT;
+}
+
+static enum op_result step_expired(struct op *op)
+{
+    int status = store_done_result(&expiry_of(op)->query);
+    metric_add(metric_series(status == OK ? &done_total : &failed_total, SLICE("what=\"key\"")), 1);
+    return OP_DONE;
+}
+
+static void cancel_expiry(struct op *op)
+{
+    pg_cancel(&expiry_of(op)->query);
+}
+
+static void free_expiry(struct op *op)
+{
+    mem_free(expiry_of(op));
+}
+
+static const struct op_step expiry_steps[] = {{"expire", step_expire}, {"expired", step_expired}};
+static const struct op_class expiry_class = {
+    .name = "key_expiry",
+    .steps = expiry_steps,
+    .step_count = ARRAY_LEN(expiry_steps),
+    .on_cancel = cancel_expiry,
+    .free = free_expiry,
+};
+
+static void start_expiry(struct janitor *janitor, const struct expired_key *key)
+{
+    struct expiry *expiry = mem_zalloc(sizeof(*expiry));
+    if (!expiry)
+        return;
+    expiry->pool = janitor->pool;
+    op_start(&expiry->op, &expiry_class, janitor->op.loop, &janitor->op, EXPIRE_ARENA_BYTES_MAX);
+    expiry->key = *key;
+    expiry->key.key = arena_dup(&expiry->op.arena, key->key);
+}
+
+/* ---- the round ---- */
+
+static enum op_result step_rest(struct op *op)
+{
+    struct janitor *janitor = janitor_of(op);
+    bool is_first = janitor->query.stmt == NULL;
+    arena_reset(&op->arena);
+    op_sleep(op, &janitor->timer, is_first ? FIRST_ROUND_MS : ROUND_MS, "rest");
+    return OP_WAIT;
+}
+
+static enum op_result step_make_partitions(struct op *op)
+{
+    struct janitor *janitor = janitor_of(op);
+    store_partitions_make(janitor->pool, &janitor->query, op);
+    return OP_WAIT;
+}
+
+static enum op_result step_made(struct op *op)
+{
+    int64_t count = 0;
+    int status = store_partitions_result(&janitor_of(op)->query, &count);
+    (void)note(op, status, "partition_made", (double)count);
+    return OP_NEXT;
+}
+
+static enum op_result step_drop_partition(struct op *op)
+{
+    struct janitor *janitor = janitor_of(op);
+    store_partitions_drop(janitor->pool, &janitor->query, op, janitor->keep_days);
+    return OP_WAIT;
+}
+
+static enum op_result step_dropped(struct op *op)
+{
+    int64_t count = 0;
+    int status = store_partitions_result(&janitor_of(op)->query, &count);
+    if (note(op, status, "partition_dropped", (double)count) && count > 0)
+        op_goto(op, STEP_DROP_PARTITION);
+    return OP_NEXT;
+}
+
+static enum op_result step_find_keys(struct op *op)
+{
+    struct janitor *janitor = janitor_of(op);
+    store_keys_expired(janitor->pool, &janitor->query, op);
+    return OP_WAIT;
+}
+
+static enum op_result step_expire_keys(struct op *op)
+{
+    struct janitor *janitor = janitor_of(op);
+    struct expired_key *keys = NULL;
+    size_t count = 0;
+    int status = store_keys_expired_result(&janitor->query, &keys, &count);
+    if (status != OK)
+        (void)note(op, status, "key", 0);
+    for (size_t i = 0; i < count; i++)
+        start_expiry(janitor, &keys[i]);
+    if (count == RETENTION_KEYS_MAX)
+        op_goto(op, STEP_FIND_KEYS);
+    return op->holds > 0 ? OP_WAIT : OP_NEXT;
+}
+
+static enum op_result step_sweep_nodes(struct op *op)
+{
+    struct janitor *janitor = janitor_of(op);
+    store_node_sweep(janitor->pool, &janitor->query, op);
+    return OP_WAIT;
+}
+
+static enum op_result step_swept(struct op *op)
+{
+    (void)note(op, store_done_result(&janitor_of(op)->query), "nodes", 1);
+    op_goto(op, STEP_REST);
+    return OP_NEXT;
+}
+
+static void on_cancel(struct op *op)
+{
+    pg_cancel(&janitor_of(op)->query);
+}
+
+static void free_janitor(struct op *op)
+{
+    mem_free(janitor_of(op));
+}
+
+static const struct op_step steps[] = {
+    [STEP_REST] = {"rest", step_rest},
+    [STEP_MAKE_PARTITIONS] = {"make_partitions", step_make_partitions},
+    [STEP_MADE] = {"made", step_made},
+    [STEP_DROP_PARTITION] = {"drop_partition", step_drop_partition},
+    [STEP_DROPPED] = {"dropped", step_dropped},
+    [STEP_FIND_KEYS] = {"find_keys", step_find_keys},
+    [STEP_EXPIRE_KEYS] = {"expire_keys", step_expire_keys},
+    [STEP_SWEEP_NODES] = {"sweep_nodes", step_sweep_nodes},
+    [STEP_SWEPT] = {"swept", step_swept},
+};
+
+static const struct op_class janitor_class = {
+    .name = "janitor",
+    .steps = steps,
+    .step_count = ARRAY_LEN(steps),
+    .on_cancel = on_cancel,
+    .free = free_janitor,
+};
+
+struct janitor *janitor_new(struct loop *loop, struct pg_pool *pool, unsigned keep_days)
+{
+    struct janitor *janitor = mem_zalloc(sizeof(*janitor));
+    if (!janitor)
+        return NULL;
+    janitor->pool = pool;
+    janitor->keep_days = keep_days;
+    op_start(&janitor->op, &janitor_class, loop, NULL, ARENA_BYTES_MAX);
+    return janitor;
+}
+
+void janitor_free(struct janitor *janitor)
+{
+    if (janitor)
+        op_cancel(&janitor->op);
+}

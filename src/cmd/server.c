@@ -1,0 +1,503 @@
+/*
+ * The server: its parts in the order in which they depend on one another, and the way down
+ * (drain, record, leave, free). See server.h.
+ */
+#include "cmd/server.h"
+
+#include <signal.h>
+#include <stdio.h>
+
+#include "api/api.h"
+#include "base/clock.h"
+#include "base/embed.h"
+#include "base/mem.h"
+#include "base/metric.h"
+#include "cmd/janitor.h"
+#include "exec/node.h"
+#include "http/address.h"
+#include "pg/migrate.h"
+#include "tls/tls.h"
+
+enum {
+    THREADS = 16, /* of libuv's pool: look-ups and handshakes */
+    TICK_MS = 1000,
+    RECORD_TIMEOUT_MS = 5000, /* on the way down, for results that wait for the database */
+    RECORD_POLL_MS = 20,
+    STOP_ARENA_BYTES_MAX = 4096,
+    REQUEST_MARGIN_MS = 10000,
+    SETTLE_TIMEOUT_MS = 5000,
+};
+
+/* The way down, as an op. */
+struct stop {
+    struct op op;
+    struct op_timer timer;
+    uint64_t until_ns;
+    bool is_started;
+};
+
+struct server {
+    const struct config *config;
+    const struct server_events *events;
+    struct loop *loop;
+    struct dns_resolver *dns;
+    struct address_policy *policy;
+    struct tls_context *tls;
+    struct http_client *client;
+    struct vault_ring *ring;
+    struct catalog *catalog;
+    struct pg_pool *pool;
+    struct vault_auth *auth;
+    struct connect_service *connect;
+    struct exec_node *node;
+    struct exec_service *exec;
+    struct janitor *janitor;
+    struct api *api;
+    struct http_server *http, *metrics;
+    struct signal_watch on_term, on_int, on_hup;
+    struct timer tick;
+    struct loop_hook log_hook;
+    struct stop stop;
+    bool is_ready;
+    char *conninfo;
+};
+
+static int out_of_memory(struct err *err, const char *part)
+{
+    return err_set(err, ERR_NOMEM, "out of memory for the %s", part);
+}
+
+/* ---- outbound ---- */
+
+static int add_override(struct server *server, slice item, struct err *err)
+{
+    ptrdiff_t equals = slice_find_char(item, '=');
+    if (equals <= 0)
+        return err_set(err, ERR_INVALID, "origin-override wants ORIGIN=URL, got \"%.*s\"",
+                       SLICE_ARG(item));
+    slice origin = slice_first(item, (size_t)equals), url = slice_from(item, (size_t)equals + 1);
+    return http_client_override(server->client, origin, url, err);
+}
+
+static int start_outbound(struct server *server, struct err *err)
+{
+    const struct config *config = server->config;
+    server->dns = dns_resolver_new(server->loop, NULL);
+    server->policy = address_policy_new();
+    if (!server->dns || !server->policy)
+        return out_of_memory(err, "resolver");
+    for (size_t i = 0; i < config->allow_host.count; i++)
+        if (address_policy_allow(server->policy, config->allow_host.items[i], err) != OK)
+            return err_prefix(err, "allow-host");
+    struct tls_config tls = {.ca_file = config->ca_file.len > 0 ? config->ca_file.ptr : NULL};
+    server->tls = tls_context_new(&tls, err);
+    if (!server->tls)
+        return err_prefix(err, "trust roots");
+    struct http_client_config client = {
+        .resolver = server->dns,
+        .policy = server->policy,
+        .tls = server->tls,
+        .user_agent = SLICE("sluice"),
+        .calls_per_origin = config->origin_connections_max,
+        .waiting_per_origin = config->executions_max,
+        .idle_per_origin = config->origin_connections_max,
+        .response_bytes_max = config->provider_response_bytes_max,
+    };
+    server->client = http_client_new(server->loop, &client, err);
+    if (!server->client)
+        return (int)err->code;
+    for (size_t i = 0; i < config->origin_override.count; i++)
+        if (add_override(server, config->origin_override.items[i], err) != OK)
+            return (int)err->code;
+    return OK;
+}
+
+/* ---- data ---- */
+
+static int open_ring(struct server *server, struct err *err)
+{
+    const struct config *config = server->config;
+    if (config->master_key_file.len > 0)
+        server->ring = vault_ring_from_file(config->master_key_file.ptr, err);
+    else if (config->master_key.len > 0)
+        server->ring = vault_ring_new(config->master_key, err);
+    else
+        return err_set(err, ERR_NOTFOUND,
+                       "no master key: set SLUICE_MASTER_KEY or --master-key-file; `sluice keys "
+                       "master` makes one");
+    return server->ring ? OK : err_prefix(err, "master key");
+}
+
+static void log_problems(const struct catalog_report *report)
+{
+    for (size_t i = 0; i < report->count; i++) {
+        const struct catalog_problem *problem = &report->problems[i];
+        log_event(problem->is_warning ? LOG_DEBUG : LOG_ERROR, "manifest",
+                  LOG_STR("file", problem->source), LOG_STR("at", problem->pointer),
+                  LOG_STR("problem", problem->text));
+    }
+}
+
+/* A new snapshot beside the old one; NULL when the report has an error, which is logged. */
+static struct catalog *load_catalog(const struct config *config)
+{
+    struct catalog_report *report = mem_alloc(sizeof(*report));
+    if (!report)
+        return NULL;
+    catalog_report_init(report);
+    const char *dir = config->catalog_dir.len > 0 ? config->catalog_dir.ptr : NULL;
+    struct catalog *catalog = catalog_load_all(dir, report);
+    log_problems(report);
+    catalog_report_deinit(report);
+    mem_free(report);
+    return catalog;
+}
+
+static int start_database(struct server *server, struct err *err)
+{
+    const struct config *config = server->config;
+    unsigned version = 0;
+    if (config->database_url.len == 0)
+        return err_set(err, ERR_NOTFOUND,
+                       "no database: set DATABASE_URL or --database-url, for example "
+                       "postgresql://user@localhost/sluice");
+    bool is_pipe = slice_eq_cstr(config->database_batch, "pipe");
+    if (!is_pipe && !slice_eq_cstr(config->database_batch, "set"))
+        return err_set(err, ERR_INVALID, "database-batch must be set or pipe");
+    server->conninfo = mem_strndup(config->database_url.ptr, config->database_url.len);
+    if (!server->conninfo)
+        return out_of_memory(err, "database");
+    if (pg_schema_check(server->conninfo, embed_sql, embed_sql_count, &version, err) != OK)
+        return (int)err->code;
+    struct pg_pool_config pool = {
+        .conninfo = server->conninfo,
+        .dns = server->dns,
+        .mode = is_pipe ? PG_MODE_PIPE : PG_MODE_SET,
+        .writers = (unsigned)config->database_writers,
+        .readers = (unsigned)config->database_readers,
+        .queue_max = config->database_queue_max,
+        .statement_timeout_ms = (unsigned)config->database_timeout_ms,
+    };
+    server->pool = pg_pool_new(server->loop, &pool, err);
+    return server->pool ? OK : (int)err->code;
+}
+
+static int start_services(struct server *server, struct err *err)
+{
+    const struct config *config = server->config;
+    struct vault_auth_config auth = {.pool = server->pool};
+    struct connect_config connect = {.pool = server->pool, .ring = server->ring};
+    server->auth = vault_auth_new(server->loop, &auth);
+    server->connect = connect_new(server->loop, &connect);
+    server->node = exec_node_new(server->loop, server->pool, api_render_summary);
+    unsigned days = (unsigned)config->execution_days;
+    server->janitor = janitor_new(server->loop, server->pool, days);
+    if (!server->auth || !server->connect || !server->node || !server->janitor)
+        return out_of_memory(err, "services");
+    struct exec_config exec = {
+        .loop = server->loop,
+        .pool = server->pool,
+        .http = server->client,
+        .connect = server->connect,
+        .catalog = &server->catalog,
+        .node = server->node,
+        .render = api_render_summary,
+        .timeout_ms = config->execution_timeout_ms,
+        .idempotency_ttl_ms = config->idempotency_ttl_ms,
+        .response_bytes_max = config->provider_response_bytes_max,
+        .executions_max = config->executions_max,
+    };
+    server->exec = exec_service_new(&exec);
+    return server->exec ? OK : out_of_memory(err, "executions");
+}
+
+/* ---- inbound ---- */
+
+static struct http_server *listen_on(struct server *server, const slice *addresses, size_t count,
+                                     struct err *err)
+{
+    const struct config *config = server->config;
+    struct tcp_listen_config listeners[CONFIG_LIST_MAX];
+    ASSERT(count <= CONFIG_LIST_MAX);
+    for (size_t i = 0; i < count; i++)
+        listeners[i] = (struct tcp_listen_config){.address = addresses[i], .inherited_fd = -1};
+    struct http_server_config http = {
+        .listeners = listeners,
+        .listener_count = count,
+        .head = {.head_bytes_max = (uint32_t)config->head_bytes_max},
+        .body_bytes_max = config->body_bytes_max,
+        .connections_max = config->connections_max,
+        .head_timeout_ms = (uint32_t)config->head_timeout_ms,
+        .body_timeout_ms = (uint32_t)config->body_timeout_ms,
+        .idle_timeout_ms = (uint32_t)config->idle_timeout_ms,
+        .drain_timeout_ms = (uint32_t)config->drain_timeout_ms,
+        .request_timeout_ms = (uint32_t)(config->execution_timeout_ms * 2 + REQUEST_MARGIN_MS),
+    };
+    return http_server_new(server->loop, &http, &api_handler, server->api, err);
+}
+
+static int start_inbound(struct server *server, struct err *err)
+{
+    const struct config *config = server->config;
+    struct api_config api = {
+        .loop = server->loop,
+        .pool = server->pool,
+        .auth = server->auth,
+        .http = server->client,
+        .exec = server->exec,
+        .catalog = &server->catalog,
+        .schema_known = pg_schema_known(embed_sql, embed_sql_count),
+    };
+    server->api = api_new(&api, err);
+    if (!server->api)
+        return (int)err->code;
+    if (config->metrics_listen.len > 0) {
+        server->metrics = listen_on(server, &config->metrics_listen, 1, err);
+        if (!server->metrics)
+            return (int)err->code;
+        api_metrics_only_on(server->api, server->metrics);
+    }
+    server->http = listen_on(server, config->listen.items, config->listen.count, err);
+    if (!server->http)
+        return (int)err->code;
+    for (size_t i = 0; i < config->listen.count; i++)
+        log_event(LOG_INFO, "listening", LOG_STR("address", config->listen.items[i]),
+                  LOG_INT("port", http_server_port(server->http, i)));
+    return OK;
+}
+
+/* ---- the way down ---- */
+
+static struct server *server_of(struct op *op)
+{
+    return CONTAINER_OF(CONTAINER_OF(op, struct stop, op), struct server, stop);
+}
+
+static void on_drained(void *ctx)
+{
+    struct server *server = ctx;
+    op_release(&server->stop.op);
+}
+
+static enum op_result step_drain(struct op *op)
+{
+    struct server *server = server_of(op);
+    janitor_free(server->janitor);
+    server->janitor = NULL;
+    op_hold(op, "http drain");
+    http_server_drain(server->http, on_drained, server);
+    server->stop.until_ns = 0;
+    return OP_WAIT;
+}
+
+/* Executions whose client has gone still record what a provider did. */
+static enum op_result step_wait_for_records(struct op *op)
+{
+    struct server *server = server_of(op);
+    uint64_t now = loop_now_ns(op->loop);
+    if (server->stop.until_ns == 0)
+        server->stop.until_ns = now + RECORD_TIMEOUT_MS * 1000000ULL;
+    if (exec_service_active(server->exec) == 0)
+        return OP_NEXT;
+    if (now > server->stop.until_ns) {
+        log_event(LOG_ERROR, "stopping with executions that could not be recorded",
+                  LOG_INT("count", exec_service_active(server->exec)));
+        return OP_NEXT;
+    }
+    op_goto(op, 1);
+    op_sleep(op, &server->stop.timer, RECORD_POLL_MS, "executions to be recorded");
+    return OP_WAIT;
+}
+
+static enum op_result step_leave(struct op *op)
+{
+    exec_node_leave(server_of(op)->node, op);
+    return OP_WAIT;
+}
+
+static enum op_result step_stop_loop(struct op *op)
+{
+    loop_stop(op->loop);
+    return OP_DONE;
+}
+
+static const struct op_step stop_steps[] = {
+    {"drain", step_drain},
+    {"wait_for_records", step_wait_for_records},
+    {"leave", step_leave},
+    {"stop_loop", step_stop_loop},
+};
+static const struct op_class stop_class = {
+    .name = "stop", .steps = stop_steps, .step_count = ARRAY_LEN(stop_steps)};
+
+static void begin_stop(struct server *server, const char *why)
+{
+    if (server->stop.is_started)
+        return;
+    server->stop.is_started = true;
+    log_event(LOG_INFO, "draining", LOG_CSTR("because", why));
+    op_start(&server->stop.op, &stop_class, server->loop, NULL, STOP_ARENA_BYTES_MAX);
+}
+
+static void on_term(struct signal_watch *watch, int signum)
+{
+    struct server *server = signum == SIGTERM ? CONTAINER_OF(watch, struct server, on_term)
+                                              : CONTAINER_OF(watch, struct server, on_int);
+    begin_stop(server, signum == SIGTERM ? "SIGTERM" : "SIGINT");
+}
+
+/* ---- while it runs ---- */
+
+/* New manifests and trust roots, compiled aside; a faulty file keeps the old ones. */
+static void on_hup(struct signal_watch *watch, int signum)
+{
+    struct server *server = CONTAINER_OF(watch, struct server, on_hup);
+    const struct config *config = server->config;
+    struct tls_config tls = {.ca_file = config->ca_file.len > 0 ? config->ca_file.ptr : NULL};
+    struct err err;
+    (void)signum;
+    struct catalog *catalog = load_catalog(config);
+    if (catalog) {
+        catalog_unref(server->catalog);
+        server->catalog = catalog;
+    }
+    struct tls_context *context = tls_context_new(&tls, &err);
+    if (context) {
+        http_client_tls_set(server->client, context);
+        tls_context_unref(server->tls);
+        server->tls = context;
+    }
+    log_event(catalog && context ? LOG_INFO : LOG_ERROR, "reloaded",
+              LOG_BOOL("catalog", catalog != NULL), LOG_BOOL("trust_roots", context != NULL),
+              LOG_CSTR("cause", context ? "" : err.text));
+}
+
+static void on_tick(struct timer *timer)
+{
+    struct server *server = CONTAINER_OF(timer, struct server, tick);
+    const struct server_events *events = server->events;
+    if (!server->is_ready && pg_pool_is_ready(server->pool)) {
+        server->is_ready = true;
+        if (events && events->on_ready)
+            events->on_ready(events->owner, http_server_port(server->http, 0));
+    }
+    if (events && events->is_going_on && !events->is_going_on(events->owner))
+        begin_stop(server, "a process that it needs has ended");
+    timer_start_in_ms(timer, server->is_ready ? TICK_MS : RECORD_POLL_MS);
+}
+
+static void flush_log(struct loop_hook *hook)
+{
+    (void)hook;
+    log_flush();
+}
+
+static int start_watching(struct server *server, struct err *err)
+{
+    server->on_term.on_signal = server->on_int.on_signal = on_term;
+    server->on_hup.on_signal = on_hup;
+    if (signal_watch_start(server->loop, &server->on_term, SIGTERM) != OK ||
+        signal_watch_start(server->loop, &server->on_int, SIGINT) != OK ||
+        signal_watch_start(server->loop, &server->on_hup, SIGHUP) != OK)
+        return err_set(err, ERR_IO, "cannot watch signals");
+    server->log_hook.run = flush_log;
+    loop_hook_add(server->loop, &server->log_hook, LOOP_PHASE_LOG);
+    timer_init(&server->tick, server->loop, on_tick);
+    timer_start_in_ms(&server->tick, 1);
+    return OK;
+}
+
+static int start(struct server *server, struct err *err)
+{
+    server->catalog = load_catalog(server->config);
+    if (!server->catalog)
+        return err_set(err, ERR_INVALID, "the catalog has errors; they are in the log above");
+    if (open_ring(server, err) != OK || start_outbound(server, err) != OK ||
+        start_database(server, err) != OK || start_services(server, err) != OK ||
+        start_inbound(server, err) != OK)
+        return (int)err->code;
+    return start_watching(server, err);
+}
+
+/* Turns until all ops have ended; those on pool threads take a moment. */
+static void settle(struct server *server)
+{
+    uint64_t until = clock_mono_ns() + SETTLE_TIMEOUT_MS * 1000000ULL;
+    while (op_count(server->loop) > 0 && clock_mono_ns() < until)
+        (void)loop_turn(server->loop, false);
+    if (op_count(server->loop) > 0)
+        op_print_all(server->loop);
+}
+
+static void free_watching(struct server *server)
+{
+    if (!server->log_hook.run)
+        return;
+    timer_stop(&server->tick);
+    signal_watch_stop(&server->on_term);
+    signal_watch_stop(&server->on_int);
+    signal_watch_stop(&server->on_hup);
+    loop_hook_remove(&server->log_hook);
+}
+
+/* Reverse order of start; each part may be missing. What is under way is cut first, so that
+ * nothing asks a part that has gone. */
+static void free_parts(struct server *server)
+{
+    free_watching(server);
+    if (server->http)
+        http_server_free(server->http);
+    if (server->metrics)
+        http_server_free(server->metrics);
+    janitor_free(server->janitor);
+    if (server->node)
+        exec_node_free(server->node);
+    if (server->exec)
+        exec_service_cancel_all(server->exec);
+    (void)loop_turn(server->loop, false);
+    pg_pool_free(server->pool);
+    if (server->client)
+        http_client_free(server->client);
+    if (server->dns)
+        dns_resolver_free(server->dns);
+    settle(server);
+    api_free(server->api);
+    exec_service_free(server->exec);
+    connect_free(server->connect);
+    if (server->auth)
+        vault_auth_free(server->auth);
+}
+
+int server_run(const struct config *config, const struct server_events *events, struct err *err)
+{
+    struct server *server = mem_zalloc(sizeof(*server));
+    if (!server)
+        return out_of_memory(err, "server");
+    server->config = config;
+    server->events = events;
+    loop_threads_init(THREADS);
+    int result = tls_library_init(err);
+    if (result == OK && !(server->loop = loop_new(err)))
+        result = (int)err->code;
+    if (result == OK) {
+        result = start(server, err);
+        if (result == OK)
+            loop_run(server->loop);
+        free_parts(server);
+        loop_free(server->loop);
+    }
+    vault_ring_free(server->ring);
+    catalog_unref(server->catalog);
+    tls_context_unref(server->tls);
+    address_policy_free(server->policy);
+    mem_free(server->conninfo);
+    mem_free(server);
+    tls_library_deinit();
+    metric_deinit();
+    log_flush();
+    if (result == OK && loop_turn_limit_passed())
+        return err_set(err, ERR_LIMIT,
+                       "a turn of the loop took longer than "
+                       "SLUICE_TURN_CPU_MS_MAX allows; the log names it");
+    return result;
+}

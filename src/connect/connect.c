@@ -1,0 +1,416 @@
+/*
+ * The cache of connections; see connect.h. One load op per (account, integration) at a time; those
+ * who ask meanwhile wait in its list.
+ */
+#include "connect/connect.h"
+
+#include "base/map.h"
+#include "base/mem.h"
+#include "loop/op.h"
+
+enum {
+    CACHE_MAX_DEFAULT = 20000,
+    TTL_MS_DEFAULT = 2000,
+    KEY_MAX = 16 + 64,
+    SET_ARENA_BYTES_MAX = 4 * 1024 * 1024,
+    LOAD_ARENA_BYTES_MAX = 8 * 1024 * 1024,
+};
+
+struct load;
+
+/* One (account, integration): what is known, and the look-up under way. */
+struct entry {
+    char key[KEY_MAX];
+    size_t key_len;
+    struct connect_set *set; /* NULL: nothing known */
+    uint64_t fresh_until_ns;
+    struct load *load;    /* NULL: none under way */
+    struct list lru_link; /* most recently used first */
+};
+
+struct load {
+    struct op op;
+    struct connect_service *service; /* NULL once the service has gone */
+    struct entry *entry;             /* NULL once the entry was dropped */
+    struct uuid account_id;
+    char integration_id[64];
+    size_t integration_len;
+    struct list waiting; /* struct connect_lookup */
+    struct pg_query query;
+    struct list link; /* in service->loads */
+    bool is_stale;    /* somebody changed a row meanwhile: answer, but do not remember */
+};
+
+struct connect_service {
+    struct loop *loop;
+    struct pg_pool *pool;
+    const struct vault_ring *ring;
+    size_t cache_max;
+    uint64_t ttl_ns;
+    struct map entries;
+    struct list lru, loads;
+};
+
+/* ---- sets ---- */
+
+void connect_set_unref(struct connect_set *set)
+{
+    if (!set || --set->refs > 0)
+        return;
+    for (size_t i = 0; i < set->count; i++)
+        secret_unref(set->items[i].credential);
+    arena_deinit(&set->arena);
+    mem_free(set);
+}
+
+/* Opens the credential; one that does not open counts as lost, and says so to the account. */
+static void open_credential(struct connect_service *service, struct connect_set *set,
+                            const struct connection *row, struct connect_item *item)
+{
+    struct vault_place place = {set->account_id, row->id};
+    struct err err;
+    if (row->sealed.len == 0)
+        return;
+    if (vault_open(service->ring, &place, row->key_id, row->sealed, &item->credential, &err) == OK)
+        return;
+    log_event(LOG_ERROR, "a stored credential does not open", LOG_INT("connection_id", row->id),
+              LOG_STR("integration_id", set->integration_id), LOG_CSTR("cause", err.text));
+    item->status = CONNECTION_REAUTH_REQUIRED;
+    item->error = SLICE("the stored credential can no longer be opened");
+}
+
+static void fill_item(struct connect_service *service, struct connect_set *set,
+                      const struct connection *row, struct connect_item *item)
+{
+    *item = (struct connect_item){
+        .id = row->id,
+        .rev = row->rev,
+        .label = arena_dup(&set->arena, row->label),
+        .error = arena_dup(&set->arena, row->error),
+        .is_default = row->is_default,
+        .status = row->status,
+    };
+    if (row->scopes.ptr)
+        item->scopes = arena_dup(&set->arena, row->scopes);
+    if (row->params.len > 0)
+        item->params = json_parse(&set->arena, row->params, NULL, NULL);
+    open_credential(service, set, row, item);
+}
+
+static struct connect_set *make_set(struct connect_service *service, const struct load *load,
+                                    const struct connection *rows, size_t count)
+{
+    struct connect_set *set = mem_zalloc(sizeof(*set));
+    if (!set)
+        return NULL;
+    set->refs = 1;
+    set->account_id = load->account_id;
+    arena_init(&set->arena, SET_ARENA_BYTES_MAX);
+    set->integration_id =
+        arena_dup(&set->arena, slice_of(load->integration_id, load->integration_len));
+    set->items = ARENA_ARRAY(&set->arena, struct connect_item, count + 1);
+    for (size_t i = 0; set->items && i < count; i++)
+        fill_item(service, set, &rows[i], &set->items[set->count++]);
+    if (!set->arena.is_exhausted)
+        return set;
+    connect_set_unref(set);
+    return NULL;
+}
+
+/* ---- entries ---- */
+
+static size_t make_key(char key[KEY_MAX], struct uuid account_id, slice integration_id)
+{
+    ASSERT(integration_id.len <= KEY_MAX - 16);
+    memcpy(key, account_id.bytes, 16);
+    memcpy(key + 16, integration_id.ptr, integration_id.len);
+    return 16 + integration_id.len;
+}
+
+static void drop_entry(struct connect_service *service, struct entry *entry)
+{
+    (void)map_remove(&service->entries, slice_of(entry->key, entry->key_len));
+    list_unlink(&entry->lru_link);
+    if (entry->load)
+        entry->load->entry = NULL;
+    connect_set_unref(entry->set);
+    mem_free(entry);
+}
+
+static struct entry *find_entry(struct connect_service *service, struct uuid account_id,
+                                slice integration_id)
+{
+    char key[KEY_MAX];
+    size_t len = make_key(key, account_id, integration_id);
+    return map_get(&service->entries, slice_of(key, len));
+}
+
+static struct entry *make_entry(struct connect_service *service, struct uuid account_id,
+                                slice integration_id)
+{
+    if (service->entries.count >= service->cache_max && !list_is_empty(&service->lru))
+        drop_entry(service, LIST_ITEM(service->lru.prev, struct entry, lru_link));
+    struct entry *entry = mem_zalloc(sizeof(*entry));
+    if (!entry)
+        return NULL;
+    entry->key_len = make_key(entry->key, account_id, integration_id);
+    list_init(&entry->lru_link);
+    if (map_put(&service->entries, slice_of(entry->key, entry->key_len), entry, NULL) != OK) {
+        mem_free(entry);
+        return NULL;
+    }
+    list_push_front(&service->lru, &entry->lru_link);
+    return entry;
+}
+
+/* ---- loads ---- */
+
+static enum op_result step_ask(struct op *op)
+{
+    struct load *load = CONTAINER_OF(op, struct load, op);
+    if (!load->service)
+        return OP_FAIL;
+    store_connection_list(load->service->pool, &load->query, op, load->account_id,
+                          slice_of(load->integration_id, load->integration_len));
+    return OP_WAIT;
+}
+
+static void answer(struct load *load, int status, struct connect_set *set)
+{
+    LIST_EACH(&load->waiting, node)
+    {
+        struct connect_lookup *lookup = LIST_ITEM(node, struct connect_lookup, link);
+        list_unlink(&lookup->link);
+        lookup->status = status;
+        lookup->set = set;
+        if (set)
+            set->refs++;
+        struct op *op = lookup->op;
+        lookup->op = NULL;
+        op_release(op);
+    }
+}
+
+static enum op_result step_answer(struct op *op)
+{
+    struct load *load = CONTAINER_OF(op, struct load, op);
+    struct connect_service *service = load->service;
+    struct connection *rows = NULL;
+    size_t count = 0;
+    if (!service)
+        return OP_FAIL;
+    int status = store_connection_list_result(&load->query, &rows, &count);
+    struct connect_set *set = status == OK ? make_set(service, load, rows, count) : NULL;
+    if (status == OK && !set)
+        status = ERR_NOMEM;
+    struct entry *entry = load->entry;
+    if (entry && set && !load->is_stale) {
+        connect_set_unref(entry->set);
+        entry->set = set;
+        set->refs++;
+        entry->fresh_until_ns = loop_now_ns(service->loop) + service->ttl_ns;
+    }
+    answer(load, status, set);
+    connect_set_unref(set);
+    return OP_DONE;
+}
+
+static void on_load_end(struct op *op, enum op_end end)
+{
+    struct load *load = CONTAINER_OF(op, struct load, op);
+    (void)end;
+    answer(load, ERR_CLOSED, NULL);
+    if (load->entry)
+        load->entry->load = NULL;
+    load->entry = NULL;
+    list_unlink(&load->link);
+}
+
+static void on_load_cancel(struct op *op)
+{
+    pg_cancel(&CONTAINER_OF(op, struct load, op)->query);
+}
+
+static void free_load(struct op *op)
+{
+    mem_free(CONTAINER_OF(op, struct load, op));
+}
+
+static const struct op_step load_steps[] = {
+    {"ask_database", step_ask},
+    {"answer", step_answer},
+};
+static const struct op_class load_class = {
+    .name = "connect_load",
+    .steps = load_steps,
+    .step_count = ARRAY_LEN(load_steps),
+    .on_cancel = on_load_cancel,
+    .on_end = on_load_end,
+    .free = free_load,
+};
+
+static struct load *start_load(struct connect_service *service, struct entry *entry,
+                               struct uuid account_id, slice integration_id)
+{
+    struct load *load = mem_zalloc(sizeof(*load));
+    if (!load)
+        return NULL;
+    load->service = service;
+    load->entry = entry;
+    load->account_id = account_id;
+    memcpy(load->integration_id, integration_id.ptr, integration_id.len);
+    load->integration_len = integration_id.len;
+    list_init(&load->waiting);
+    list_init(&load->link);
+    list_push_back(&service->loads, &load->link);
+    entry->load = load;
+    op_start(&load->op, &load_class, service->loop, NULL, LOAD_ARENA_BYTES_MAX);
+    return load;
+}
+
+/* ---- the service ---- */
+
+struct connect_service *connect_new(struct loop *loop, const struct connect_config *config)
+{
+    struct connect_service *service = mem_zalloc(sizeof(*service));
+    if (!service)
+        return NULL;
+    service->loop = loop;
+    service->pool = config->pool;
+    service->ring = config->ring;
+    service->cache_max = config->cache_max ? config->cache_max : CACHE_MAX_DEFAULT;
+    service->ttl_ns = (uint64_t)(config->ttl_ms ? config->ttl_ms : TTL_MS_DEFAULT) * 1000000;
+    map_init(&service->entries, service->cache_max + 1);
+    list_init(&service->lru);
+    list_init(&service->loads);
+    return service;
+}
+
+void connect_free(struct connect_service *service)
+{
+    if (!service)
+        return;
+    LIST_EACH(&service->loads, node)
+    {
+        struct load *load = LIST_ITEM(node, struct load, link);
+        ASSERT(list_is_empty(&load->waiting));
+        load->service = NULL;
+        op_cancel(&load->op);
+    }
+    while (!list_is_empty(&service->lru))
+        drop_entry(service, LIST_ITEM(service->lru.next, struct entry, lru_link));
+    while (list_pop_front(&service->loads))
+        ; /* the ops end by themselves; their links must not point here */
+    map_deinit(&service->entries);
+    mem_free(service);
+}
+
+bool connect_find(struct connect_service *service, struct connect_lookup *lookup,
+                  struct uuid account_id, slice integration_id, struct op *op)
+{
+    *lookup = (struct connect_lookup){.status = ERR_NOMEM};
+    list_init(&lookup->link);
+    struct entry *entry = find_entry(service, account_id, integration_id);
+    if (entry && entry->set && loop_now_ns(service->loop) < entry->fresh_until_ns) {
+        list_unlink(&entry->lru_link);
+        list_push_front(&service->lru, &entry->lru_link);
+        lookup->status = OK;
+        lookup->set = entry->set;
+        entry->set->refs++;
+        return true;
+    }
+    if (!entry)
+        entry = make_entry(service, account_id, integration_id);
+    if (!entry)
+        return true;
+    struct load *load = entry->load ? entry->load
+                                    : start_load(service, entry, account_id, integration_id);
+    if (!load)
+        return true;
+    lookup->op = op;
+    list_push_back(&load->waiting, &lookup->link);
+    op_hold(op, "connections");
+    return false;
+}
+
+void connect_find_cancel(struct connect_lookup *lookup)
+{
+    struct op *op = lookup->op;
+    if (!op)
+        return;
+    list_unlink(&lookup->link);
+    lookup->op = NULL;
+    lookup->status = ERR_CLOSED;
+    op_release(op);
+}
+
+void connect_forget(struct connect_service *service, struct uuid account_id, slice integration_id)
+{
+    struct entry *entry = find_entry(service, account_id, integration_id);
+    if (!entry)
+        return;
+    entry->fresh_until_ns = 0;
+    if (entry->load)
+        entry->load->is_stale = true;
+}
+
+/* ---- what a set means ---- */
+
+const char *connect_state_name(enum connect_state state)
+{
+    static const char *const names[] = {"connected", "not_connected", "reauth_required",
+                                        "ambiguous"};
+    return names[state];
+}
+
+/* The rule, over what both forms of a row have. */
+struct tally {
+    size_t live, known;
+    bool has_default, is_default_live;
+};
+
+static enum connect_state judge(const struct tally *tally)
+{
+    if (tally->has_default)
+        return tally->is_default_live ? CONNECT_CONNECTED : CONNECT_REAUTH_REQUIRED;
+    if (tally->live > 1)
+        return CONNECT_AMBIGUOUS;
+    if (tally->live == 1)
+        return CONNECT_CONNECTED;
+    return tally->known > 0 ? CONNECT_REAUTH_REQUIRED : CONNECT_NOT_CONNECTED;
+}
+
+static void count_row(struct tally *tally, enum connection_status status, bool is_default)
+{
+    if (status == CONNECTION_REVOKED)
+        return;
+    tally->known++;
+    tally->live += status == CONNECTION_LIVE;
+    tally->has_default = tally->has_default || is_default;
+    tally->is_default_live = tally->is_default_live || (is_default && status == CONNECTION_LIVE);
+}
+
+enum connect_state connect_set_state(const struct connect_set *set,
+                                     const struct connect_item **chosen)
+{
+    struct tally tally = {0};
+    *chosen = NULL;
+    for (size_t i = 0; i < set->count; i++)
+        count_row(&tally, set->items[i].status, set->items[i].is_default);
+    enum connect_state state = judge(&tally);
+    for (size_t i = 0; i < set->count; i++) {
+        const struct connect_item *item = &set->items[i];
+        bool is_wanted = tally.has_default ? item->is_default : item->status == CONNECTION_LIVE;
+        if (is_wanted && state != CONNECT_AMBIGUOUS && !*chosen)
+            *chosen = item;
+    }
+    return state;
+}
+
+enum connect_state connect_state_of(const struct connection *rows, size_t count)
+{
+    struct tally tally = {0};
+    for (size_t i = 0; i < count; i++)
+        count_row(&tally, rows[i].status, rows[i].is_default);
+    return judge(&tally);
+}

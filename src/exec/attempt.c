@@ -1,0 +1,137 @@
+/*
+ * The call to the provider, and when it is worth another try (DECISIONS.md "Retries inside one
+ * execution").
+ */
+#include <stdio.h>
+
+#include "base/clock.h"
+#include "base/metric.h"
+#include "exec/exec.h"
+#include "exec/node.h"
+
+static struct metric provider_seconds = METRIC_INIT(
+    "sluice_provider_seconds", "Time of a call to a provider, by integration.", METRIC_HISTOGRAM);
+static struct metric provider_calls = METRIC_INIT(
+    "sluice_provider_calls_total",
+    "Calls to providers by integration and result (a status class, or what went wrong).",
+    METRIC_COUNTER);
+
+static unsigned min_timeout(unsigned wanted, uint64_t left_ms)
+{
+    return wanted > 0 && wanted < left_ms ? wanted : 0;
+}
+
+/* The last look before the first byte: a process whose lease has run out may have been replaced
+ * already, and must not write. */
+static enum op_result stop_without_lease(struct exec *exec)
+{
+    exec->out.message = SLICE("This server has lost touch with the database; nothing was sent.");
+    exec->out.hint = SLICE_NONE;
+    exec->out.reason = EXEC_UNAVAILABLE;
+    op_goto(&exec->op, EXEC_STEP_RECORD);
+    return OP_NEXT;
+}
+
+enum op_result exec_step_call(struct op *op)
+{
+    struct exec *exec = exec_of(op);
+    const struct catalog_limits *limits = &exec->integration->limits;
+    uint64_t now = loop_now_ns(op->loop);
+    uint64_t left_ms = exec->deadline_ns > now ? (exec->deadline_ns - now) / 1000000 : 0;
+    if (exec->is_claimed && !exec_node_may_write(exec->service->config.node))
+        return stop_without_lease(exec);
+    uint64_t deadline = exec->deadline_ns;
+    if (limits->total_timeout_ms > 0 && limits->total_timeout_ms < left_ms)
+        deadline = now + (uint64_t)limits->total_timeout_ms * 1000000;
+    exec->call = (struct http_call){
+        .method = exec->action->request.method,
+        .url = exec->request.url,
+        .headers = exec->request.headers,
+        .header_count = exec->request.header_count,
+        .body_parts = exec->request.body,
+        .body_part_count = exec->request.body_count,
+        .is_idempotent = exec->action->is_idempotent,
+        .deadline_ns = deadline,
+        .connect_ms = min_timeout(limits->connect_timeout_ms, left_ms),
+        .first_byte_ms = min_timeout(limits->first_byte_timeout_ms, left_ms),
+        .response_bytes_max = limits->response_bytes_max ? limits->response_bytes_max
+                                                         : exec->service->config.response_bytes_max,
+    };
+    exec->out.attempts++;
+    exec->call_started_ns = now;
+    if (http_call_start(exec->service->config.http, &exec->call, op) == OK)
+        return OP_WAIT;
+    exec->call.result = HTTP_CALL_PROTOCOL;
+    return OP_NEXT;
+}
+
+static void count_call(const struct exec *exec)
+{
+    char labels[160];
+    char class[32];
+    (void)snprintf(class, sizeof(class), "%uxx", exec->call.status / 100);
+    (void)snprintf(labels, sizeof(labels), "integration=\"%.*s\"",
+                   SLICE_ARG(exec->integration->integration_id));
+    metric_observe_ns(metric_series(&provider_seconds, slice_cstr(labels)),
+                      clock_mono_ns() - exec->call_started_ns);
+    (void)snprintf(
+        labels, sizeof(labels), "integration=\"%.*s\",result=\"%s\"",
+        SLICE_ARG(exec->integration->integration_id),
+        exec->call.result == HTTP_CALL_OK ? class : http_call_result_name(exec->call.result));
+    metric_add(metric_series(&provider_calls, slice_cstr(labels)), 1);
+}
+
+/* Whether the same request may go out again without doing anything twice, and it could help. */
+static bool is_worth_retrying(const struct exec *exec)
+{
+    const struct http_call *call = &exec->call;
+    if (exec->out.attempts >= EXEC_ATTEMPTS_MAX)
+        return false;
+    if (exec->out.reason == EXEC_UNREACHABLE)
+        return call->result == HTTP_CALL_DNS || call->result == HTTP_CALL_CONNECT ||
+               call->result == HTTP_CALL_RESET;
+    if (!exec->action->is_idempotent)
+        return false;
+    if (exec->out.reason == EXEC_PROVIDER_RATE_LIMITED || exec->out.reason == EXEC_BROKEN_OFF)
+        return true;
+    return call->result == HTTP_CALL_OK &&
+           (call->status == 502 || call->status == 503 || call->status == 504);
+}
+
+/* Full jitter over an exponential ceiling, or what the provider asked for; 0 where it would not
+ * fit before the deadline. */
+static uint64_t backoff_ms(const struct exec *exec)
+{
+    uint64_t now = loop_now_ns(exec->op.loop);
+    uint64_t left_ms = exec->deadline_ns > now ? (exec->deadline_ns - now) / 1000000 : 0;
+    uint64_t ceiling = (uint64_t)EXEC_BACKOFF_MS_MIN << exec->out.attempts;
+    if (ceiling > EXEC_BACKOFF_MS_MAX)
+        ceiling = EXEC_BACKOFF_MS_MAX;
+    uint64_t wait = 1 + random_below(ceiling);
+    if (exec->out.retry_after_ms >= 0) {
+        if (exec->out.retry_after_ms > EXEC_BACKOFF_MS_MAX)
+            return 0;
+        wait += (uint64_t)exec->out.retry_after_ms;
+    }
+    return wait * 2 < left_ms ? wait : 0;
+}
+
+enum op_result exec_step_read_reply(struct op *op)
+{
+    struct exec *exec = exec_of(op);
+    exec->is_any_byte_sent = exec->is_any_byte_sent || exec->call.is_any_byte_sent;
+    exec->call.is_any_byte_sent = exec->is_any_byte_sent;
+    exec_reply_read(exec->action, &exec->call, exec->in.input,
+                    exec->connection ? exec->connection->params : NULL, &op->arena, &exec->out);
+    count_call(exec);
+    uint64_t wait_ms =
+        exec->out.reason != EXEC_SUCCEEDED && is_worth_retrying(exec) ? backoff_ms(exec) : 0;
+    if (wait_ms == 0)
+        return OP_NEXT;
+    op_log(op, LOG_INFO, "calling the provider again",
+           LOG_STR("integration_id", exec->out.integration_id),
+           LOG_CSTR("cause", exec_reason_name(exec->out.reason)), LOG_INT("wait_ms", wait_ms));
+    op_goto(op, EXEC_STEP_CALL);
+    op_sleep(op, &exec->timer, wait_ms, "back-off");
+    return OP_WAIT;
+}

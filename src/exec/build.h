@@ -1,0 +1,36 @@
+/*
+ * From an action and an input to the HTTP request as it goes out
+ * (contrib/integrations/README.md "request").
+ */
+#ifndef EXEC_BUILD_H
+#define EXEC_BUILD_H
+
+#include "base/secret.h"
+#include "catalog/catalog.h"
+#include "http/client.h"
+
+/* What templates see. Trees live as long as the build's result. */
+struct exec_scope {
+    const struct json *input;
+    const struct json *connection_params; /* NULL: empty */
+};
+
+/* A request ready for http_call; everything lies in the arena. */
+struct exec_built {
+    slice url;
+    struct http_header headers[HTTP_CALL_HEADERS_MAX];
+    size_t header_count;
+    slice body[1];
+    size_t body_count;
+    size_t credential_index; /* of the header that holds the credential; SIZE_MAX: none */
+};
+
+/* ERR_INVALID: err is a sentence for the caller about his input (an expression that fails, an empty
+ * path segment, a header that may not be sent); nothing was sent. ERR_LIMIT, ERR_NOMEM.
+ * credential: JSON object with the members that auth.send names, opened by the caller; NULL for
+ * AUTH_NONE. */
+int exec_build(const struct catalog_action *action, const struct exec_scope *scope,
+               const struct json *credential, struct arena *arena, struct exec_built *built,
+               struct err *err) MUST_CHECK;
+
+#endif

@@ -1,0 +1,230 @@
+/*
+ * Has it run? Idempotency keys (DECISIONS.md "idempotency_key"): the same key and request gives the
+ * stored result, a run under way is waited for, another request under the key is refused. In this
+ * process those who ask wait in a list of the run itself; across processes they look again.
+ */
+#include "exec/exec.h"
+
+#include "base/clock.h"
+#include "exec/node.h"
+#include "vault/key.h"
+
+enum { WAIT_MS_MIN = 50, WAIT_MS_MAX = 1000, FINGERPRINT_BYTES_MAX = 64 * 1024 * 1024 };
+
+/* What the request is, without `confirm`: integration, short action id, connection, sorted input.
+ */
+static int make_fingerprint(struct exec *exec)
+{
+    struct buf text;
+    buf_init(&text, FINGERPRINT_BYTES_MAX);
+    buf_printf(&text, "1\n%.*s\n%.*s\n%lld\n", SLICE_ARG(exec->in.integration_id),
+               SLICE_ARG(exec->action_id), (long long)exec->in.connection_id);
+    json_write_sorted(&text, exec->in.input);
+    bool is_ok = buf_is_ok(&text);
+    vault_sha256(buf_slice(&text), exec->fingerprint);
+    buf_deinit(&text);
+    return is_ok ? OK : ERR_NOMEM;
+}
+
+static bool is_same_request(const struct exec *exec, const uint8_t *fingerprint)
+{
+    return memcmp(exec->fingerprint, fingerprint, sizeof(exec->fingerprint)) == 0;
+}
+
+static enum op_result stop_mismatch(struct exec *exec)
+{
+    return exec_stop(exec, EXEC_KEY_MISMATCH,
+                     SLICE("This idempotency_key was used for a different request; nothing was "
+                           "done."),
+                     SLICE("Use a new key for a new request, or send the first request again "
+                           "unchanged."));
+}
+
+static enum op_result stop_waited(struct exec *exec)
+{
+    exec->out.retry_after_ms = WAIT_MS_MAX;
+    return exec_stop(exec, EXEC_STILL_RUNNING,
+                     SLICE("A request with this idempotency_key is still running."), SLICE_NONE);
+}
+
+static enum op_result stop_database(struct exec *exec)
+{
+    return exec_stop(exec, EXEC_UNAVAILABLE, SLICE("The database cannot be reached."), SLICE_NONE);
+}
+
+/* ---- the table of this process ---- */
+
+static void make_table_key(struct exec *exec)
+{
+    memcpy(exec->table_key, exec->in.account_id.bytes, 16);
+    memcpy(exec->table_key + 16, exec->in.idempotency_key.ptr, exec->in.idempotency_key.len);
+    exec->table_key_len = 16 + exec->in.idempotency_key.len;
+}
+
+void exec_key_let_go(struct exec *exec)
+{
+    list_unlink(&exec->waiter_link);
+    if (!exec->is_key_holder)
+        return;
+    exec->is_key_holder = false;
+    (void)map_remove(&exec->service->in_flight, slice_of(exec->table_key, exec->table_key_len));
+    LIST_EACH(&exec->waiters, node)
+    {
+        struct exec *waiter = LIST_ITEM(node, struct exec, waiter_link);
+        list_unlink(&waiter->waiter_link);
+        op_sleep_stop(&waiter->timer);
+    }
+}
+
+/* Waits until `holder` ends or the deadline passes; then the key is looked up again. */
+static enum op_result wait_for(struct exec *exec, struct exec *holder)
+{
+    uint64_t now = loop_now_ns(exec->op.loop);
+    if (now >= exec->deadline_ns)
+        return stop_waited(exec);
+    list_push_back(&holder->waiters, &exec->waiter_link);
+    op_goto(&exec->op, EXEC_STEP_LOOK_UP_KEY);
+    op_sleep(&exec->op, &exec->timer, (exec->deadline_ns - now) / 1000000 + 1,
+             "the same key in flight");
+    return OP_WAIT;
+}
+
+/* Somebody else's run, in another process or a dead one: looks again, less and less often. */
+static enum op_result wait_and_look_again(struct exec *exec)
+{
+    uint64_t now = loop_now_ns(exec->op.loop);
+    uint64_t wait_ms = (uint64_t)WAIT_MS_MIN << (exec->waits < 5 ? exec->waits : 5);
+    if (now >= exec->deadline_ns)
+        return stop_waited(exec);
+    exec->waits++;
+    op_goto(&exec->op, EXEC_STEP_LOOK_UP_KEY);
+    op_sleep(&exec->op, &exec->timer, wait_ms < WAIT_MS_MAX ? wait_ms : WAIT_MS_MAX,
+             "the same key in flight elsewhere");
+    return OP_WAIT;
+}
+
+enum op_result exec_step_look_up_key(struct op *op)
+{
+    struct exec *exec = exec_of(op);
+    list_unlink(&exec->waiter_link);
+    if (exec->in.idempotency_key.len == 0) {
+        op_goto(op, EXEC_STEP_CHECK_INPUT);
+        return OP_NEXT;
+    }
+    if (exec->table_key_len == 0) {
+        make_table_key(exec);
+        if (make_fingerprint(exec) != OK)
+            return exec_stop(exec, EXEC_UNAVAILABLE, SLICE("Out of memory."), SLICE_NONE);
+    }
+    slice key = slice_of(exec->table_key, exec->table_key_len);
+    struct exec *holder = map_get(&exec->service->in_flight, key);
+    if (holder && holder != exec)
+        return is_same_request(exec, holder->fingerprint) ? wait_for(exec, holder)
+                                                          : stop_mismatch(exec);
+    if (!holder && map_put(&exec->service->in_flight, key, exec, NULL) != OK)
+        return exec_stop(exec, EXEC_UNAVAILABLE, SLICE("Out of memory."), SLICE_NONE);
+    exec->is_key_holder = true;
+    store_claim_find(exec->service->config.pool, &exec->query, op, exec->in.account_id,
+                     exec->in.idempotency_key);
+    return OP_WAIT;
+}
+
+/* A finished run: its stored summary is the answer. */
+static enum op_result replay(struct exec *exec, struct uuid id, bool is_succeeded, slice reason,
+                             slice summary)
+{
+    enum exec_reason parsed = exec_reason_parse(reason);
+    exec->out.is_replayed = true;
+    exec->out.execution_id = id;
+    exec->out.reason = is_succeeded             ? EXEC_SUCCEEDED
+                       : parsed == EXEC_REASONS ? EXEC_PROVIDER_ERROR
+                                                : parsed;
+    exec->summary_json = summary;
+    op_goto(&exec->op, EXEC_STEP_ANSWER);
+    return OP_NEXT;
+}
+
+/* What is known of the key, from a look-up or a claim that was lost. */
+static enum op_result judge(struct exec *exec)
+{
+    const struct claim_outcome *claimed = &exec->claimed;
+    if (!is_same_request(exec, claimed->fingerprint))
+        return stop_mismatch(exec);
+    if (claimed->state == CLAIM_IN_FLIGHT || claimed->state == CLAIM_DEAD)
+        return wait_and_look_again(exec);
+    if (claimed->has_execution)
+        return replay(exec, claimed->execution_id, claimed->is_succeeded, claimed->error_code,
+                      claimed->summary);
+    op_goto(&exec->op, EXEC_STEP_READ_REPLAY);
+    store_execution_get(exec->service->config.pool, &exec->query, &exec->op, exec->in.account_id,
+                        claimed->execution_id);
+    return OP_WAIT;
+}
+
+enum op_result exec_step_judge_key(struct op *op)
+{
+    struct exec *exec = exec_of(op);
+    int status = store_claim_result(&exec->query, &exec->claimed);
+    if (status == ERR_NOTFOUND) {
+        op_goto(op, EXEC_STEP_CHECK_INPUT);
+        return OP_NEXT;
+    }
+    return status == OK ? judge(exec) : stop_database(exec);
+}
+
+enum op_result exec_step_read_replay(struct op *op)
+{
+    struct exec *exec = exec_of(op);
+    struct execution stored;
+    int status = store_execution_get_result(&exec->query, &stored);
+    if (status == OK)
+        return replay(exec, stored.id, stored.is_succeeded, stored.error_code, stored.summary);
+    return status == ERR_NOTFOUND ? wait_and_look_again(exec) : stop_database(exec);
+}
+
+/* ---- the intent ---- */
+
+enum op_result exec_step_claim(struct op *op)
+{
+    struct exec *exec = exec_of(op);
+    struct exec_outcome *out = &exec->out;
+    int64_t now = clock_wall_us();
+    bool has_key = exec->in.idempotency_key.len > 0;
+    out->execution_id = uuid_v7();
+    out->started_us = now;
+    if (exec->action->level == LEVEL_READ && !has_key) {
+        op_goto(op, EXEC_STEP_CALL);
+        return OP_NEXT;
+    }
+    if (!exec_node_may_write(exec->service->config.node))
+        return exec_stop(exec, EXEC_UNAVAILABLE,
+                         SLICE("This server has lost touch with the database."), SLICE_NONE);
+    exec->claim = (struct claim){
+        .account_id = exec->in.account_id,
+        .key = exec->in.idempotency_key,
+        .execution_id = out->execution_id,
+        .owner = exec_node_id(exec->service->config.node),
+        .integration_id = exec->integration->integration_id,
+        .action_id = exec->action->action_id,
+        .connection_id = exec->connection ? exec->connection->id : 0,
+        .is_write = exec->action->level != LEVEL_READ,
+        .started_at = now,
+        .expires_at = now + (int64_t)exec->service->config.idempotency_ttl_ms * 1000,
+    };
+    if (!has_key)
+        exec->claim.key = SLICE_NONE;
+    memcpy(exec->claim.fingerprint, exec->fingerprint, sizeof(exec->fingerprint));
+    store_claim_insert(exec->service->config.pool, &exec->query, op, &exec->claim);
+    return OP_WAIT;
+}
+
+enum op_result exec_step_judge_claim(struct op *op)
+{
+    struct exec *exec = exec_of(op);
+    if (store_claim_result(&exec->query, &exec->claimed) != OK)
+        return stop_database(exec);
+    if (exec->claimed.state != CLAIM_WON)
+        return judge(exec);
+    exec->is_claimed = true;
+    return OP_NEXT;
+}

@@ -1,0 +1,178 @@
+/*
+ * The sequence of an execution, in reading order, and the service that counts them.
+ */
+#include "exec/exec.h"
+
+#include <stdio.h>
+
+#include "base/clock.h"
+#include "base/mem.h"
+#include "base/metric.h"
+
+static const struct op_step steps[EXEC_STEPS] = {
+    [EXEC_STEP_FIND_ACTION] = {"find_action", exec_step_find_action},
+    [EXEC_STEP_LOOK_UP_KEY] = {"look_up_key", exec_step_look_up_key},
+    [EXEC_STEP_JUDGE_KEY] = {"judge_key", exec_step_judge_key},
+    [EXEC_STEP_READ_REPLAY] = {"read_replay", exec_step_read_replay},
+    [EXEC_STEP_CHECK_INPUT] = {"check_input", exec_step_check_input},
+    [EXEC_STEP_FIND_CONNECTION] = {"find_connection", exec_step_find_connection},
+    [EXEC_STEP_CHECK_CONNECTION] = {"check_connection", exec_step_check_connection},
+    [EXEC_STEP_CLAIM] = {"claim", exec_step_claim},
+    [EXEC_STEP_JUDGE_CLAIM] = {"judge_claim", exec_step_judge_claim},
+    [EXEC_STEP_CALL] = {"call", exec_step_call},
+    [EXEC_STEP_READ_REPLY] = {"read_reply", exec_step_read_reply},
+    [EXEC_STEP_RECORD] = {"record", exec_step_record},
+    [EXEC_STEP_CHECK_RECORD] = {"check_record", exec_step_check_record},
+    [EXEC_STEP_MARK_CONNECTION] = {"mark_connection", exec_step_mark_connection},
+    [EXEC_STEP_ANSWER] = {"answer", exec_step_answer},
+};
+
+static struct metric executions_total = METRIC_INIT(
+    "sluice_executions_total", "Executions by integration and how they ended.", METRIC_COUNTER);
+static struct metric execution_seconds = METRIC_INIT(
+    "sluice_execution_seconds", "Time of an execution from gate to answer.", METRIC_HISTOGRAM);
+static struct metric executions_active =
+    METRIC_INIT("sluice_executions_active", "Executions under way.", METRIC_GAUGE);
+
+struct exec_service *exec_service_new(const struct exec_config *config)
+{
+    struct exec_service *service = mem_zalloc(sizeof(*service));
+    if (!service)
+        return NULL;
+    service->config = *config;
+    list_init(&service->all);
+    map_init(&service->in_flight, config->executions_max + 1);
+    return service;
+}
+
+void exec_service_free(struct exec_service *service)
+{
+    if (!service)
+        return;
+    ASSERT(service->active == 0);
+    map_deinit(&service->in_flight);
+    mem_free(service);
+}
+
+size_t exec_service_active(const struct exec_service *service)
+{
+    return service->active;
+}
+
+void exec_service_cancel_all(struct exec_service *service)
+{
+    LIST_EACH(&service->all, node) op_cancel(&LIST_ITEM(node, struct exec, all_link)->op);
+}
+
+static void count_active(struct exec *exec, bool is_active)
+{
+    struct exec_service *service = exec->service;
+    if (exec->is_counted == is_active)
+        return;
+    exec->is_counted = is_active;
+    service->active += is_active ? 1 : (size_t)-1;
+    metric_set(metric_series(&executions_active, SLICE_NONE), (double)service->active);
+}
+
+static void count_end(const struct exec *exec)
+{
+    char labels[160];
+    slice integration = exec->integration ? exec->integration->integration_id : SLICE("(unknown)");
+    (void)snprintf(labels, sizeof(labels), "integration=\"%.*s\",outcome=\"%s\"",
+                   SLICE_ARG(integration), exec_reason_name(exec->out.reason));
+    metric_add(metric_series(&executions_total, slice_cstr(labels)), 1);
+    metric_time(&execution_seconds, loop_now_ns(exec->op.loop) - exec->op.started_ns);
+}
+
+/* Also after a cancel: whatever was taken is given back here, and only here. */
+static void on_end(struct op *op, enum op_end end)
+{
+    struct exec *exec = exec_of(op);
+    if (end == OP_ENDED_CANCELLED || !exec->is_answered)
+        exec->out.reason = end == OP_ENDED_CANCELLED ? EXEC_CANCELLED : EXEC_INTERNAL;
+    exec_key_let_go(exec);
+    list_unlink(&exec->all_link);
+    count_active(exec, false);
+    count_end(exec);
+    connect_set_unref(exec->lookup.set);
+    exec->lookup.set = exec->set = NULL;
+    exec->connection = NULL;
+    catalog_unref(exec->catalog);
+    exec->catalog = NULL;
+}
+
+static void on_cancel(struct op *op)
+{
+    struct exec *exec = exec_of(op);
+    pg_cancel(&exec->query);
+    http_call_cancel(&exec->call);
+    connect_find_cancel(&exec->lookup);
+    op_sleep_stop(&exec->timer);
+}
+
+static const struct op_class exec_class = {
+    .name = "exec",
+    .steps = steps,
+    .step_count = ARRAY_LEN(steps),
+    .on_cancel = on_cancel,
+    .on_end = on_end,
+};
+
+void exec_start(struct exec_service *service, struct exec *exec, const struct exec_request *request,
+                struct op *parent)
+{
+    *exec = (struct exec){.service = service, .in = *request};
+    list_init(&exec->waiters);
+    list_init(&exec->waiter_link);
+    list_init(&exec->all_link);
+    list_push_back(&service->all, &exec->all_link);
+    exec->out.retry_after_ms = -1;
+    exec->out.started_us = clock_wall_us();
+    op_start(&exec->op, &exec_class, service->config.loop, parent, EXEC_ARENA_BYTES_MAX);
+    exec->op.request_id = request->request_id;
+    exec->deadline_ns = loop_now_ns(exec->op.loop) + service->config.timeout_ms * 1000000;
+    if (service->active < service->config.executions_max)
+        count_active(exec, true);
+}
+
+/* A run that nobody waits for is given up while nothing depends on it: before a provider can have
+ * seen it, and a plain read at any time. */
+void exec_client_gone(struct exec *exec)
+{
+    bool is_plain_read = exec->action && exec->action->level == LEVEL_READ && !exec->is_claimed;
+    bool is_unsent = exec->op.step <= EXEC_STEP_CLAIM && !exec->is_claimed;
+    if (op_is_active(&exec->op) && (is_plain_read || is_unsent) && list_is_empty(&exec->waiters))
+        op_cancel(&exec->op);
+}
+
+/* ---- endings ---- */
+
+enum op_result exec_stop(struct exec *exec, enum exec_reason reason, slice message, slice hint)
+{
+    exec->out.reason = reason;
+    exec->out.message = message;
+    exec->out.hint = hint;
+    exec->out.display_summary = message;
+    exec->out.display_title = exec->action ? exec->action->title : SLICE("Action not run");
+    op_goto(&exec->op, EXEC_STEP_ANSWER);
+    return OP_NEXT;
+}
+
+enum op_result exec_step_answer(struct op *op)
+{
+    struct exec *exec = exec_of(op);
+    struct exec_outcome *out = &exec->out;
+    if (out->finished_us == 0)
+        out->finished_us = clock_wall_us();
+    if (exec_reason_is_blocked(out->reason)) {
+        out->execution_id = (struct uuid){{0}};
+        exec_audit_blocked(exec);
+    }
+    if (exec->summary_json.len == 0)
+        exec->summary_json = exec->service->config.render(out, &op->arena);
+    exec->is_answered = true;
+    op_log(op, LOG_DEBUG, "execution ended", LOG_CSTR("outcome", exec_reason_name(out->reason)),
+           LOG_STR("integration_id", out->integration_id), LOG_STR("action_id", out->action_id),
+           LOG_INT("attempts", out->attempts), LOG_BOOL("replayed", out->is_replayed));
+    return OP_DONE;
+}

@@ -1,0 +1,170 @@
+/*
+ * exec: one action, from gate to stored summary (DESIGN.md 5). The sequence is the table in
+ * exec.c; what each step decides lies in gate.c (may it run), claim.c (has it run), attempt.c (the
+ * call and its retries) and record.c (the result).
+ *
+ * A struct exec is embedded in its caller's op. Whoever starts it keeps what struct exec_request
+ * borrows until it has ended; an execution that a provider may have seen always runs to its record,
+ * also when its client has gone (exec_client_gone).
+ */
+#ifndef EXEC_EXEC_H
+#define EXEC_EXEC_H
+
+#include "catalog/catalog.h"
+#include "connect/connect.h"
+#include "exec/build.h"
+#include "exec/outcome.h"
+#include "exec/reply.h"
+#include "http/client.h"
+#include "loop/op.h"
+#include "store/audit.h"
+#include "store/execution.h"
+#include "store/idempotency.h"
+
+struct exec_service;
+struct exec_node;
+
+enum {
+    EXEC_ARENA_BYTES_MAX = 64 * 1024 * 1024,
+    EXEC_ATTEMPTS_MAX = 4,
+    EXEC_BACKOFF_MS_MIN = 100,
+    EXEC_BACKOFF_MS_MAX = 5000,
+};
+
+/* Renders the summary of 2.1 into the arena: text that is stored and answered as it is. */
+typedef slice (*exec_render_fn)(const struct exec_outcome *outcome, struct arena *arena);
+
+struct exec_config {
+    struct loop *loop;
+    struct pg_pool *pool;
+    struct http_client *http;
+    struct connect_service *connect;
+    struct catalog **catalog; /* the current snapshot; whoever swaps it keeps the pointer valid */
+    struct exec_node *node;
+    exec_render_fn render;
+    uint64_t timeout_ms, idempotency_ttl_ms;
+    size_t response_bytes_max, executions_max;
+};
+
+/* NULL: out of memory. Everything in config outlives it. */
+struct exec_service *exec_service_new(const struct exec_config *config) MUST_CHECK;
+/* No execution may be under way (asserted). */
+void exec_service_free(struct exec_service *service);
+size_t exec_service_active(const struct exec_service *service);
+/* The last resort on the way down: cuts all that are under way. Their claims stay behind and are
+ * recovered by another process. */
+void exec_service_cancel_all(struct exec_service *service);
+
+/* All borrowed until the execution has ended. */
+struct exec_request {
+    struct uuid account_id;
+    slice actor;                     /* "key:<id>", for the audit trail */
+    slice request_id;                /* for the log */
+    slice integration_id, action_id; /* action_id: short or full tool name */
+    const struct json *input;
+    bool is_confirmed;
+    slice idempotency_key; /* SLICE_NONE: none; else 1 to 255 printable characters */
+    int64_t connection_id; /* 0: the default one */
+};
+
+struct exec {
+    struct op op;
+    struct exec_service *service;
+    struct exec_request in;
+    /* out, from the op's end until the caller lets go of its memory */
+    struct exec_outcome out;
+    slice summary_json;
+    /* private */
+    struct catalog *catalog;
+    const struct catalog_integration *integration;
+    const struct catalog_action *action;
+    slice action_id; /* short */
+    struct connect_lookup lookup;
+    struct connect_set *set; /* lookup's reference, once its status was looked at */
+    const struct connect_item *connection;
+    struct exec_built request;
+    struct pg_query query;
+    struct claim claim;
+    struct claim_outcome claimed;
+    struct execution record;
+    struct http_call call;
+    struct op_timer timer;
+    uint64_t deadline_ns, call_started_ns;
+    uint8_t fingerprint[32];
+    bool is_claimed;    /* the intent is durable: a record must follow */
+    bool is_key_holder; /* in the service's table of keys in flight */
+    bool is_answered;   /* out is final */
+    bool is_counted;
+    bool is_any_byte_sent; /* by any attempt */
+    unsigned waits;        /* for somebody else's run of the same key */
+    struct list waiters;   /* struct exec.waiter_link of those who wait for this one */
+    struct list waiter_link;
+    struct list all_link; /* in the service */
+    char table_key[16 + 256];
+    size_t table_key_len;
+};
+
+/* Starts; parent is held until the end. request is copied, what it points to is borrowed. */
+void exec_start(struct exec_service *service, struct exec *exec, const struct exec_request *request,
+                struct op *parent);
+/* The client has gone: what nobody has seen yet is cancelled, the rest runs on to its record. */
+void exec_client_gone(struct exec *exec);
+
+/* ---- private to the room: the steps, by file ---- */
+
+struct exec_service {
+    struct exec_config config;
+    struct map in_flight; /* account and key -> struct exec, of this process */
+    struct list all;      /* struct exec.all_link */
+    size_t active;
+};
+
+enum exec_step {
+    EXEC_STEP_FIND_ACTION,
+    EXEC_STEP_LOOK_UP_KEY,
+    EXEC_STEP_JUDGE_KEY,
+    EXEC_STEP_READ_REPLAY,
+    EXEC_STEP_CHECK_INPUT,
+    EXEC_STEP_FIND_CONNECTION,
+    EXEC_STEP_CHECK_CONNECTION,
+    EXEC_STEP_CLAIM,
+    EXEC_STEP_JUDGE_CLAIM,
+    EXEC_STEP_CALL,
+    EXEC_STEP_READ_REPLY,
+    EXEC_STEP_RECORD,
+    EXEC_STEP_CHECK_RECORD,
+    EXEC_STEP_MARK_CONNECTION,
+    EXEC_STEP_ANSWER,
+    EXEC_STEPS,
+};
+
+static inline struct exec *exec_of(struct op *op)
+{
+    return CONTAINER_OF(op, struct exec, op);
+}
+
+enum op_result exec_step_find_action(struct op *op);
+enum op_result exec_step_look_up_key(struct op *op);
+enum op_result exec_step_judge_key(struct op *op);
+enum op_result exec_step_read_replay(struct op *op);
+enum op_result exec_step_check_input(struct op *op);
+enum op_result exec_step_find_connection(struct op *op);
+enum op_result exec_step_check_connection(struct op *op);
+enum op_result exec_step_claim(struct op *op);
+enum op_result exec_step_judge_claim(struct op *op);
+enum op_result exec_step_call(struct op *op);
+enum op_result exec_step_read_reply(struct op *op);
+enum op_result exec_step_record(struct op *op);
+enum op_result exec_step_check_record(struct op *op);
+enum op_result exec_step_mark_connection(struct op *op);
+enum op_result exec_step_answer(struct op *op);
+
+/* Ends with a reason that needs no record: sets out, goes to the answer. message and hint are in
+ * the op's arena or constant. */
+enum op_result exec_stop(struct exec *exec, enum exec_reason reason, slice message, slice hint);
+/* claim.c: lets the next one have the key; wakes those who wait with the outcome. */
+void exec_key_let_go(struct exec *exec);
+/* record.c: an audit event on an op of its own, which nobody waits for. */
+void exec_audit_blocked(struct exec *exec);
+
+#endif

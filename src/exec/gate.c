@@ -1,0 +1,279 @@
+/*
+ * May it run? The checks in the order of DECISIONS.md "Executions": integration and action, input,
+ * confirmation, connection. Nothing here is recorded; what stops here is an audit event.
+ */
+#include "exec/exec.h"
+
+/* The short id even of an action that does not exist, so that a key's fingerprint is stable. */
+static slice short_action_id(const struct exec *exec)
+{
+    slice action = exec->in.action_id, prefix = exec->in.integration_id;
+    if (exec->action)
+        return exec->action->action_id;
+    if (slice_starts_with(action, prefix) && action.len > prefix.len + 1 &&
+        action.ptr[prefix.len] == '_')
+        return slice_from(action, prefix.len + 1);
+    return action;
+}
+
+enum op_result exec_step_find_action(struct op *op)
+{
+    struct exec *exec = exec_of(op);
+    if (!exec->is_counted)
+        return exec_stop(exec, EXEC_UNAVAILABLE, SLICE("Too many executions are under way."),
+                         SLICE_NONE);
+    exec->catalog = catalog_ref(*exec->service->config.catalog);
+    exec->integration = catalog_find_integration(exec->catalog, exec->in.integration_id);
+    if (exec->integration)
+        exec->action = catalog_find_action(exec->integration, exec->in.action_id);
+    exec->action_id = arena_dup(&op->arena, short_action_id(exec));
+    exec->out.integration_id = exec->in.integration_id;
+    exec->out.action_id = exec->action_id;
+    if (exec->action && exec->action->deadline_ms > 0)
+        exec->deadline_ns = op->started_ns + (uint64_t)exec->action->deadline_ms * 1000000;
+    return OP_NEXT;
+}
+
+static enum op_result stop_unknown(struct exec *exec)
+{
+    struct arena *arena = &exec->op.arena;
+    if (!exec->integration)
+        return exec_stop(exec, EXEC_INTEGRATION_UNKNOWN,
+                         arena_printf(arena, "There is no integration \"%.*s\".",
+                                      SLICE_ARG(exec->in.integration_id)),
+                         SLICE("GET /api/integrations lists them."));
+    return exec_stop(exec, EXEC_ACTION_UNKNOWN,
+                     arena_printf(arena, "%.*s has no action \"%.*s\".",
+                                  SLICE_ARG(exec->integration->name),
+                                  SLICE_ARG(exec->in.action_id)),
+                     arena_printf(arena, "GET /api/actions?integration_id=%.*s lists them.",
+                                  SLICE_ARG(exec->in.integration_id)));
+}
+
+static enum op_result stop_invalid(struct exec *exec, const struct schema_report *report)
+{
+    struct arena *arena = &exec->op.arena;
+    struct buf message, hint;
+    buf_init(&message, 16 * 1024);
+    buf_init(&hint, 16 * 1024);
+    schema_report_write(report, &message);
+    schema_report_write_hints(report, &hint);
+    if (hint.len > 0)
+        buf_append_cstr(&hint, "; ");
+    buf_printf(&hint, "GET /api/actions/%.*s/%.*s shows the input_schema",
+               SLICE_ARG(exec->out.integration_id), SLICE_ARG(exec->action_id));
+    slice message_text = arena_dup(arena, buf_slice(&message));
+    slice hint_text = arena_dup(arena, buf_slice(&hint));
+    buf_deinit(&message);
+    buf_deinit(&hint);
+    return exec_stop(exec, EXEC_INPUT_INVALID, message_text, hint_text);
+}
+
+static enum op_result stop_unconfirmed(struct exec *exec)
+{
+    struct arena *arena = &exec->op.arena;
+    const char *level = catalog_level_name(exec->action->level);
+    return exec_stop(exec, EXEC_CONFIRMATION_MISSING,
+                     arena_printf(arena,
+                                  "%.*s is a %s action and was not confirmed; nothing was "
+                                  "done.",
+                                  SLICE_ARG(exec->action->title), level),
+                     SLICE("Send the same request again with confirm: true (confirmed: true on the "
+                           "tool endpoint) once the user agrees."));
+}
+
+enum op_result exec_step_check_input(struct op *op)
+{
+    struct exec *exec = exec_of(op);
+    if (!exec->action)
+        return stop_unknown(exec);
+    if (!schema_validate(exec->action->schema, exec->in.input, NULL)) {
+        struct schema_report report;
+        schema_report_init(&report, &op->arena, SLICE("/input"));
+        if (!schema_validate(exec->action->schema, exec->in.input, &report))
+            return stop_invalid(exec, &report);
+    }
+    if (exec->action->requires_confirmation && !exec->in.is_confirmed)
+        return stop_unconfirmed(exec);
+    return OP_NEXT;
+}
+
+/* ---- connections ---- */
+
+enum op_result exec_step_find_connection(struct op *op)
+{
+    struct exec *exec = exec_of(op);
+    if (exec->integration->auth.kind == AUTH_NONE)
+        return OP_NEXT;
+    bool is_known = connect_find(exec->service->config.connect, &exec->lookup, exec->in.account_id,
+                                 exec->integration->integration_id, op);
+    return is_known ? OP_NEXT : OP_WAIT;
+}
+
+static enum op_result stop_not_connected(struct exec *exec)
+{
+    return exec_stop(exec, EXEC_NOT_CONNECTED,
+                     arena_printf(&exec->op.arena, "%.*s is not connected to this account.",
+                                  SLICE_ARG(exec->integration->name)),
+                     SLICE("Connect the app in the dashboard, then send the same request again."));
+}
+
+/* The other live ones, for a hint: ids and labels. */
+static slice list_live(struct exec *exec)
+{
+    struct buf text;
+    buf_init(&text, 4096);
+    for (size_t i = 0; i < exec->set->count; i++) {
+        const struct connect_item *item = &exec->set->items[i];
+        if (item->status == CONNECTION_LIVE && item != exec->connection)
+            buf_printf(&text, "%s%lld (%.*s)", text.len ? ", " : "", (long long)item->id,
+                       SLICE_ARG(item->label));
+    }
+    slice list = text.len > 0 ? arena_dup(&exec->op.arena, buf_slice(&text)) : SLICE_NONE;
+    buf_deinit(&text);
+    return list;
+}
+
+static enum op_result stop_ambiguous(struct exec *exec)
+{
+    return exec_stop(
+        exec, EXEC_CONNECTION_AMBIGUOUS,
+        arena_printf(&exec->op.arena,
+                     "%.*s has several connections and none is the default; nothing was done.",
+                     SLICE_ARG(exec->integration->name)),
+        arena_printf(&exec->op.arena,
+                     "Make one the default, or name one: POST /api/tools/%.*s/execute with "
+                     "connectionId, one of %.*s.",
+                     SLICE_ARG(exec->action->tool_name), SLICE_ARG(list_live(exec))));
+}
+
+static enum op_result stop_reauth(struct exec *exec)
+{
+    slice others = list_live(exec), hint = SLICE("Reconnect the app, then send the same request "
+                                                 "again.");
+    slice cause = exec->connection && exec->connection->error.len > 0
+                      ? exec->connection->error
+                      : SLICE("its grant has expired or was revoked");
+    if (others.len > 0)
+        hint = arena_printf(&exec->op.arena,
+                            "Reconnect the app, or name another connection on the tool endpoint: "
+                            "%.*s.",
+                            SLICE_ARG(others));
+    return exec_stop(exec, EXEC_REAUTH_REQUIRED,
+                     arena_printf(&exec->op.arena, "The connection to %.*s no longer works: %.*s.",
+                                  SLICE_ARG(exec->integration->name), SLICE_ARG(cause)),
+                     hint);
+}
+
+static const struct connect_item *find_item(const struct connect_set *set, int64_t id)
+{
+    for (size_t i = 0; i < set->count; i++)
+        if (set->items[i].id == id && set->items[i].status != CONNECTION_REVOKED)
+            return &set->items[i];
+    return NULL;
+}
+
+/* Sets exec->connection; OP_NEXT when it may be used. */
+static enum op_result choose_connection(struct exec *exec)
+{
+    if (exec->in.connection_id != 0) {
+        exec->connection = find_item(exec->set, exec->in.connection_id);
+        if (!exec->connection)
+            return exec_stop(exec, EXEC_CONNECTION_UNKNOWN,
+                             arena_printf(&exec->op.arena,
+                                          "There is no connection %lld to %.*s in this account.",
+                                          (long long)exec->in.connection_id,
+                                          SLICE_ARG(exec->integration->name)),
+                             SLICE("Leave connectionId out to use the default connection."));
+        return exec->connection->status == CONNECTION_LIVE ? OP_NEXT : stop_reauth(exec);
+    }
+    switch (connect_set_state(exec->set, &exec->connection)) {
+    case CONNECT_CONNECTED:
+        return OP_NEXT;
+    case CONNECT_REAUTH_REQUIRED:
+        return stop_reauth(exec);
+    case CONNECT_AMBIGUOUS:
+        return stop_ambiguous(exec);
+    case CONNECT_NOT_CONNECTED:
+        break;
+    }
+    return stop_not_connected(exec);
+}
+
+static bool has_scope(slice granted, slice wanted)
+{
+    while (granted.len > 0)
+        if (slice_eq(slice_split(&granted, ' '), wanted))
+            return true;
+    return false;
+}
+
+/* Any one of the action's scopes suffices; unknown grants are left to the provider. */
+static bool is_scope_missing(const struct exec *exec)
+{
+    const struct json *wanted = exec->action->scopes;
+    if (!wanted || wanted->count == 0 || !exec->connection->scopes.ptr)
+        return false;
+    for (uint32_t i = 0; i < wanted->count; i++)
+        if (has_scope(exec->connection->scopes, json_str(&wanted->as.items[i])))
+            return false;
+    return true;
+}
+
+static enum op_result stop_scope(struct exec *exec)
+{
+    return exec_stop(exec, EXEC_SCOPE_MISSING,
+                     arena_printf(&exec->op.arena,
+                                  "The connection to %.*s lacks the permission that this action "
+                                  "needs: %.*s.",
+                                  SLICE_ARG(exec->integration->name),
+                                  SLICE_ARG(json_str(&exec->action->scopes->as.items[0]))),
+                     SLICE("Nothing was done. Reconnect the app and grant it."));
+}
+
+/* The request is built before anything is claimed, so that one that cannot be built leaves no
+ * trace. */
+static enum op_result build_request(struct exec *exec)
+{
+    const struct connect_item *connection = exec->connection;
+    struct exec_scope scope = {.input = exec->in.input,
+                               .connection_params = connection ? connection->params : NULL};
+    const struct json *credential = NULL;
+    struct err err;
+    if (connection)
+        credential = json_parse(&exec->op.arena, secret_reveal(connection->credential), NULL, &err);
+    if (connection && !credential)
+        return stop_reauth(exec);
+    switch (exec_build(exec->action, &scope, credential, &exec->op.arena, &exec->request, &err)) {
+    case OK:
+        return OP_NEXT;
+    case ERR_CRYPTO:
+        return stop_reauth(exec);
+    case ERR_NOMEM:
+        return exec_stop(exec, EXEC_UNAVAILABLE, SLICE("Out of memory."), SLICE_NONE);
+    default:
+        return exec_stop(exec, EXEC_INPUT_INVALID,
+                         arena_printf(&exec->op.arena,
+                                      "The request cannot be made from this "
+                                      "input: %s",
+                                      err.text),
+                         SLICE("Nothing was sent. Correct the input."));
+    }
+}
+
+enum op_result exec_step_check_connection(struct op *op)
+{
+    struct exec *exec = exec_of(op);
+    if (exec->integration->auth.kind != AUTH_NONE) {
+        if (exec->lookup.status != OK)
+            return exec_stop(exec, EXEC_UNAVAILABLE, SLICE("The database cannot be reached."),
+                             SLICE_NONE);
+        exec->set = exec->lookup.set;
+        enum op_result verdict = choose_connection(exec);
+        if (exec->out.reason != EXEC_SUCCEEDED)
+            return verdict;
+        if (is_scope_missing(exec))
+            return stop_scope(exec);
+    }
+    return build_request(exec);
+}

@@ -1,0 +1,27 @@
+/*
+ * This process among others: its incarnation, its lease, and the recovery of what dead processes
+ * left behind (DESIGN.md 6; DECISIONS.md "A process that dies mid-action").
+ */
+#ifndef EXEC_NODE_H
+#define EXEC_NODE_H
+
+#include "exec/exec.h"
+
+struct exec_node;
+
+/* Registers, renews the lease and recovers, for ever. NULL: out of memory. */
+struct exec_node *exec_node_new(struct loop *loop, struct pg_pool *pool,
+                                exec_render_fn render) MUST_CHECK;
+/* The incarnation that owns new claims. */
+struct uuid exec_node_id(const struct exec_node *node);
+/* Whether the lease, counted from before the last heartbeat was sent, still runs: look right before
+ * the first byte of every call that a provider may act on. */
+bool exec_node_may_write(const struct exec_node *node);
+/* Gives the lease up, so that others need not wait for it to run out; parent (may be NULL) is held
+ * until that is durable or failed. No recovery follows. */
+void exec_node_leave(struct exec_node *node, struct op *parent);
+/* After exec_node_leave, or when the database is given up: ends all ops of the node. The pointer
+ * must not be used afterwards; the memory goes by itself. */
+void exec_node_free(struct exec_node *node);
+
+#endif

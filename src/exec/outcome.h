@@ -1,0 +1,75 @@
+/*
+ * How an execution can end. The reason is the domain's enum (DECISIONS.md "Executions"); statuses,
+ * error codes and envelopes are derived from it in one table, api/envelope.c.
+ */
+#ifndef EXEC_OUTCOME_H
+#define EXEC_OUTCOME_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/id.h"
+#include "base/slice.h"
+#include "json/json.h"
+
+/* Stored by name (exec_reason_name): order may change, names may not. */
+enum exec_reason {
+    EXEC_SUCCEEDED,
+    /* blocked: sluice did not try, or the provider refused the credentials */
+    EXEC_INTEGRATION_UNKNOWN,
+    EXEC_ACTION_UNKNOWN,
+    EXEC_INPUT_INVALID,
+    EXEC_CONFIRMATION_MISSING,
+    EXEC_NOT_CONNECTED,
+    EXEC_CONNECTION_UNKNOWN, /* the tool endpoint named one that is not the account's */
+    EXEC_REAUTH_REQUIRED,
+    EXEC_KEY_REFUSED, /* a provider's 401 for an app with a key: unauthorized */
+    EXEC_CONNECTION_AMBIGUOUS,
+    EXEC_SCOPE_MISSING,
+    EXEC_OWN_RATE_LIMIT,
+    EXEC_CIRCUIT_OPEN,
+    EXEC_ADDRESS_REFUSED,
+    EXEC_KEY_MISMATCH, /* the idempotency key was used for another request */
+    /* failed: it was tried */
+    EXEC_PROVIDER_FORBIDDEN,
+    EXEC_PROVIDER_RATE_LIMITED,
+    EXEC_PROVIDER_INVALID,     /* 400, 422 */
+    EXEC_PROVIDER_UNSUPPORTED, /* 501 */
+    EXEC_PROVIDER_ERROR,       /* 5xx and other 4xx */
+    EXEC_TIMED_OUT,
+    EXEC_UNREACHABLE, /* DNS, connect, TLS: no byte was sent */
+    EXEC_BROKEN_OFF,  /* reset or unreadable after bytes were sent */
+    EXEC_REPLY_TOO_LARGE,
+    EXEC_OUTCOME_UNKNOWN, /* a process died with the write under way */
+    /* neither: nothing was stored, the client may come again */
+    EXEC_UNAVAILABLE,   /* database away or queue full: 503 */
+    EXEC_STILL_RUNNING, /* the same key is in flight past the deadline: 503 */
+    EXEC_CANCELLED,     /* the client has gone before anything was sent */
+    EXEC_INTERNAL,      /* a fault of ours: 500, "Internal error" */
+    EXEC_REASONS
+};
+
+/* "succeeded", "input_invalid" ...; constant text. */
+const char *exec_reason_name(enum exec_reason reason);
+/* EXEC_REASONS when there is none of that name. */
+enum exec_reason exec_reason_parse(slice name);
+bool exec_reason_is_blocked(enum exec_reason reason);
+bool exec_reason_is_failed(enum exec_reason reason);
+
+/* Everything an envelope needs. Texts live in the arena of whoever made it. */
+struct exec_outcome {
+    enum exec_reason reason;
+    struct uuid execution_id; /* nil: none */
+    slice integration_id, action_id;
+    int64_t started_us, finished_us;
+    slice output_json; /* JSON text; empty unless it succeeded */
+    slice display_title, display_summary;
+    slice message, hint;    /* hint may be empty */
+    slice error_code;       /* set by a manifest's rule, overrides the table's; usually empty */
+    int64_t retry_after_ms; /* -1: not known */
+    unsigned attempts, provider_status;
+    slice provider_request_id;
+    bool is_replayed, is_running;
+};
+
+#endif

@@ -1,0 +1,216 @@
+/*
+ * What is kept of a run: the execution with its summary, the end of its claim, the mark on a
+ * connection that the provider refused, the audit event of a run that was blocked. A result that a
+ * provider has acted on is recorded however long the database is away; nothing is answered before.
+ */
+#include "base/clock.h"
+#include "base/mem.h"
+#include "exec/exec.h"
+
+enum { RECORD_RETRY_MS = 200, RECORD_TRIES_MAX = 600, AUDIT_ARENA_BYTES_MAX = 64 * 1024 };
+
+/* Proof that nothing was done: the key is free again, "retry unchanged" works. */
+static enum claim_end end_of_claim(const struct exec *exec)
+{
+    if (exec->in.idempotency_key.len == 0)
+        return CLAIM_RELEASE;
+    switch (exec->out.reason) {
+    case EXEC_PROVIDER_FORBIDDEN:
+    case EXEC_PROVIDER_RATE_LIMITED:
+    case EXEC_UNREACHABLE:
+        return CLAIM_RELEASE;
+    case EXEC_TIMED_OUT:
+        return exec->call.is_any_byte_sent ? CLAIM_KEEP : CLAIM_RELEASE;
+    default:
+        return CLAIM_KEEP;
+    }
+}
+
+static void fill_record(struct exec *exec)
+{
+    const struct exec_outcome *out = &exec->out;
+    bool is_succeeded = out->reason == EXEC_SUCCEEDED;
+    exec->record = (struct execution){
+        .account_id = exec->in.account_id,
+        .id = out->execution_id,
+        .integration_id = exec->integration->integration_id,
+        .action_id = exec->action->action_id,
+        .connection_id = exec->connection ? exec->connection->id : 0,
+        .is_succeeded = is_succeeded,
+        .error_code = is_succeeded ? SLICE_NONE : slice_cstr(exec_reason_name(out->reason)),
+        .started_at = out->started_us,
+        .finished_at = out->finished_us,
+        .owner = exec->claim.owner,
+        .summary = exec->summary_json,
+    };
+}
+
+enum op_result exec_step_record(struct op *op)
+{
+    struct exec *exec = exec_of(op);
+    struct pg_pool *pool = exec->service->config.pool;
+    enum exec_reason reason = exec->out.reason;
+    if (exec->out.finished_us == 0)
+        exec->out.finished_us = clock_wall_us();
+    bool is_tried = reason == EXEC_SUCCEEDED || exec_reason_is_failed(reason);
+    if (!is_tried && !exec->is_claimed)
+        return OP_NEXT;
+    if (!is_tried) {
+        store_claim_release(pool, &exec->query, op, &exec->claim);
+        return OP_WAIT;
+    }
+    if (exec->summary_json.len == 0)
+        exec->summary_json = exec->service->config.render(&exec->out, &op->arena);
+    fill_record(exec);
+    if (exec->is_claimed)
+        store_execution_finish(pool, &exec->query, op, &exec->record, exec->claim.key,
+                               end_of_claim(exec));
+    else
+        store_execution_insert(pool, &exec->query, op, &exec->record);
+    return OP_WAIT;
+}
+
+/* The provider may have acted: try until it is recorded. */
+static enum op_result record_again(struct exec *exec)
+{
+    if (exec->waits++ >= RECORD_TRIES_MAX)
+        return exec_stop(exec, EXEC_UNAVAILABLE,
+                         SLICE("The action ran, but its result could not be recorded."),
+                         SLICE_NONE);
+    op_goto(&exec->op, EXEC_STEP_RECORD);
+    op_sleep(&exec->op, &exec->timer, RECORD_RETRY_MS, "the database, to record a result");
+    return OP_WAIT;
+}
+
+static enum op_result stop_recovered(struct exec *exec)
+{
+    return exec_stop(exec, EXEC_UNAVAILABLE,
+                     SLICE("The action ran, but this server had lost touch with the database and "
+                           "its run was recorded as unknown."),
+                     SLICE_NONE);
+}
+
+enum op_result exec_step_check_record(struct op *op)
+{
+    struct exec *exec = exec_of(op);
+    bool is_tried = exec->out.reason == EXEC_SUCCEEDED || exec_reason_is_failed(exec->out.reason);
+    if (!is_tried && !exec->is_claimed)
+        return OP_NEXT;
+    int status = exec->is_claimed && is_tried ? store_execution_finish_result(&exec->query)
+                                              : store_done_result(&exec->query);
+    switch (status) {
+    case OK:
+        return OP_NEXT;
+    case ERR_NOTFOUND:
+        return stop_recovered(exec);
+    case ERR_INVALID:
+    case ERR_LIMIT:
+        op_log(op, LOG_ERROR, "a result cannot be stored",
+               LOG_CSTR("sqlstate", exec->query.sqlstate), LOG_STR("cause", exec->query.message));
+        return exec_stop(exec, EXEC_INTERNAL, SLICE_NONE, SLICE_NONE);
+    default:
+        if (exec->is_claimed)
+            return record_again(exec);
+        return exec_stop(exec, EXEC_UNAVAILABLE, SLICE("The database cannot be reached."),
+                         SLICE_NONE);
+    }
+}
+
+/* A refused credential is marked once, so that every later run says so without asking. */
+enum op_result exec_step_mark_connection(struct op *op)
+{
+    struct exec *exec = exec_of(op);
+    bool is_refused = exec->out.reason == EXEC_REAUTH_REQUIRED ||
+                      exec->out.reason == EXEC_KEY_REFUSED;
+    if (!is_refused || !exec->connection)
+        return OP_NEXT;
+    op_goto(op, EXEC_STEP_ANSWER);
+    connect_forget(exec->service->config.connect, exec->in.account_id,
+                   exec->integration->integration_id);
+    store_connection_status_set(exec->service->config.pool, &exec->query, op, exec->in.account_id,
+                                exec->connection->id, exec->connection->rev,
+                                CONNECTION_REAUTH_REQUIRED,
+                                SLICE("the provider refused the "
+                                      "credential"));
+    return OP_WAIT;
+}
+
+/* ---- audit ---- */
+
+struct audit_op {
+    struct op op;
+    struct pg_pool *pool;
+    struct pg_query query;
+    struct audit_event event;
+};
+
+static enum op_result step_insert(struct op *op)
+{
+    struct audit_op *audit = CONTAINER_OF(op, struct audit_op, op);
+    store_audit_insert(audit->pool, &audit->query, op, &audit->event);
+    return OP_WAIT;
+}
+
+static enum op_result step_check(struct op *op)
+{
+    struct audit_op *audit = CONTAINER_OF(op, struct audit_op, op);
+    if (store_done_result(&audit->query) != OK)
+        log_event(LOG_WARN, "an audit event was lost", LOG_STR("kind", audit->event.kind),
+                  LOG_STR("reason", audit->event.reason));
+    return OP_DONE;
+}
+
+static void cancel_audit(struct op *op)
+{
+    pg_cancel(&CONTAINER_OF(op, struct audit_op, op)->query);
+}
+
+static void free_audit(struct op *op)
+{
+    mem_free(CONTAINER_OF(op, struct audit_op, op));
+}
+
+static const struct op_step audit_steps[] = {{"insert", step_insert}, {"check", step_check}};
+static const struct op_class audit_class = {
+    .name = "audit",
+    .steps = audit_steps,
+    .step_count = ARRAY_LEN(audit_steps),
+    .on_cancel = cancel_audit,
+    .free = free_audit,
+};
+
+static slice audit_details(const struct exec *exec, struct arena *arena)
+{
+    struct buf text;
+    struct json_writer w;
+    buf_init(&text, 8192);
+    json_begin(&w, &text);
+    json_open(&w, '{');
+    json_key(&w, "integration_id");
+    json_put_str(&w, slice_first(exec->out.integration_id, 200));
+    json_key(&w, "action_id");
+    json_put_str(&w, slice_first(exec->out.action_id, 200));
+    json_close(&w, '}');
+    slice details = buf_is_ok(&text) ? arena_dup(arena, buf_slice(&text)) : SLICE_NONE;
+    buf_deinit(&text);
+    return details;
+}
+
+void exec_audit_blocked(struct exec *exec)
+{
+    struct audit_op *audit = mem_zalloc(sizeof(*audit));
+    if (!audit)
+        return;
+    audit->pool = exec->service->config.pool;
+    op_start(&audit->op, &audit_class, exec->op.loop, NULL, AUDIT_ARENA_BYTES_MAX);
+    struct arena *arena = &audit->op.arena;
+    audit->event = (struct audit_event){
+        .account_id = exec->in.account_id,
+        .id = uuid_v7(),
+        .kind = SLICE("execution.blocked"),
+        .reason = slice_cstr(exec_reason_name(exec->out.reason)),
+        .actor = arena_dup(arena, exec->in.actor),
+        .request_id = arena_dup(arena, exec->in.request_id),
+        .details = audit_details(exec, arena),
+    };
+}

@@ -1,0 +1,20 @@
+/*
+ * Reading a provider's reply: what it means, and what becomes of it (DECISIONS.md "Executions",
+ * contrib/integrations/README.md "response", "errors", "limits").
+ */
+#ifndef EXEC_REPLY_H
+#define EXEC_REPLY_H
+
+#include "catalog/catalog.h"
+#include "exec/outcome.h"
+#include "http/client.h"
+
+enum { EXEC_MESSAGE_BYTES_MAX = 2000 };
+
+/* Fills reason, output, display, message, hint, error_code, retry_after_ms, provider_* of *outcome
+ * from a call that has ended. Texts lie in the arena. `input` is what the templates see. */
+void exec_reply_read(const struct catalog_action *action, const struct http_call *call,
+                     const struct json *input, const struct json *connection_params,
+                     struct arena *arena, struct exec_outcome *outcome);
+
+#endif
