@@ -366,6 +366,6 @@ int expr_run_node(struct expr_run *run, const struct expr_node *node, const stru
     case EXPR_NODE_REF:
         break;
     }
-    ASSERT(!"a reference is only ever an argument");
+    ASSERT(node->kind != EXPR_NODE_REF); /* which is only ever an argument */
     return ERR_INVALID;
 }

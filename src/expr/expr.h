@@ -126,8 +126,11 @@ struct expr_template *expr_template_compile_text(struct arena *arena, slice text
 
 enum {
     /* An object member whose value is one `${...}` that gives null is left out (by default it is
-     * kept as null). */
+     * kept as null); an item of an array likewise. */
     EXPR_DROP_NULL_MEMBERS = 1,
+    /* Each `${...}` inside a longer text is percent-encoded as one path segment (RFC 3986 3.3);
+     * "", "." and ".." are errors. */
+    EXPR_PATH_SEGMENTS = 2,
 };
 
 /* Evaluates with root as `$` and `@`. *result as in expr_eval; it also shares the placeholder-free

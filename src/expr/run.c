@@ -133,8 +133,8 @@ char *expr_text_reserve(struct expr_text *text, size_t len)
 
 void expr_text_add(struct expr_text *text, slice bytes)
 {
-    char *to = expr_text_reserve(text, bytes.len);
-    if (!to || bytes.len == 0)
+    char *to = bytes.len > 0 ? expr_text_reserve(text, bytes.len) : NULL;
+    if (!to)
         return;
     memcpy(to, bytes.ptr, bytes.len);
     text->len += bytes.len;

@@ -1,6 +1,7 @@
 /*
  * Evaluation of templates. One budget bounds all expressions of a tree together.
  */
+#include "base/encode.h"
 #include "expr/run.h"
 #include "expr/template.h"
 
@@ -22,6 +23,20 @@ static int fill_value(struct filling *f, const struct expr_template *tmpl, struc
     return rc;
 }
 
+static int no_room(struct filling *f)
+{
+    f->budget->fault = EXPR_FAULT_MEMORY;
+    return err_set(f->err, ERR_NOMEM, "memory: no room to fill in a template");
+}
+
+/* Whether a kid that gave null is left out of its container. */
+static bool is_dropped(const struct filling *f, const struct expr_template *kid,
+                       const struct json *value)
+{
+    return (f->flags & EXPR_DROP_NULL_MEMBERS) != 0 && kid->kind == EXPR_TEMPLATE_VALUE &&
+           value->type == JSON_NULL;
+}
+
 /* ---- text ---- */
 
 static int text_fault(struct filling *f, const struct expr_template *part, const struct json *value)
@@ -34,6 +49,27 @@ static int text_fault(struct filling *f, const struct expr_template *part, const
                    expr_value_type(value));
 }
 
+/* The value as one segment of a path: percent-encoded, and never one that climbs or vanishes. */
+static int path_segment(struct filling *f, const struct expr_template *part, struct json *value)
+{
+    slice text = json_str(value);
+    if (text.len == 0 || slice_eq_cstr(text, ".") || slice_eq_cstr(text, "..")) {
+        f->budget->fault = EXPR_FAULT_VALUE;
+        return err_set(f->err, ERR_INVALID,
+                       "${%.*s} is \"%.*s\", which cannot stand in the path of a URL",
+                       SLICE_ARG(slice_first(expr_source(part->expr), 200)), SLICE_ARG(text));
+    }
+    struct buf encoded;
+    buf_init(&encoded, EXPR_BYTES_MAX);
+    encode_percent(&encoded, text);
+    slice copy = buf_is_ok(&encoded) ? arena_dup(f->arena, buf_slice(&encoded)) : SLICE_NONE;
+    buf_deinit(&encoded);
+    if (!copy.ptr)
+        return no_room(f);
+    *value = expr_string(copy.ptr, copy.len);
+    return OK;
+}
+
 /* Adds what the part gives to the text. Its value is made first and lies before the text in the
  * arena, or the text would be copied each time it grows. */
 static int text_part(struct filling *f, struct expr_run *run, const struct expr_template *part,
@@ -43,17 +79,15 @@ static int text_part(struct filling *f, struct expr_run *run, const struct expr_
     if (part->kind == EXPR_TEMPLATE_CONST)
         return OK;
     int rc = fill_value(f, part, out);
-    if (rc != OK)
-        return rc;
-    if (out->type == JSON_STRING)
-        return OK;
-    if (out->type != JSON_BOOL && !json_is_number(out))
-        return text_fault(f, part, out);
-    slice text = SLICE_NONE;
-    rc = expr_value_text(run, out, &text);
-    if (rc == OK)
-        *out = expr_string(text.ptr, text.len);
-    return rc;
+    if (rc == OK && out->type != JSON_STRING) {
+        slice text = SLICE_NONE;
+        if (out->type != JSON_BOOL && !json_is_number(out))
+            return text_fault(f, part, out);
+        rc = expr_value_text(run, out, &text);
+        if (rc == OK)
+            *out = expr_string(text.ptr, text.len);
+    }
+    return rc == OK && (f->flags & EXPR_PATH_SEGMENTS) != 0 ? path_segment(f, part, out) : rc;
 }
 
 static int fill_text(struct filling *f, const struct expr_template *tmpl, struct json *out)
@@ -85,19 +119,15 @@ static int fill_text(struct filling *f, const struct expr_template *tmpl, struct
 
 /* ---- containers ---- */
 
-static int no_room(struct filling *f)
-{
-    f->budget->fault = EXPR_FAULT_MEMORY;
-    return err_set(f->err, ERR_NOMEM, "memory: no room to fill in a template");
-}
-
 static int fill_array(struct filling *f, const struct expr_template *tmpl, struct json *out)
 {
     struct json *items = ARENA_ARRAY(f->arena, struct json, tmpl->count);
     size_t count = 0;
     int rc = items ? OK : no_room(f);
-    for (const struct expr_template *kid = tmpl->first; kid && rc == OK; kid = kid->next)
-        rc = fill(f, kid, &items[count++]);
+    for (const struct expr_template *kid = tmpl->first; kid && rc == OK; kid = kid->next) {
+        rc = fill(f, kid, &items[count]);
+        count += !is_dropped(f, kid, &items[count]);
+    }
     if (rc == OK)
         *out = expr_array(items, count);
     return rc;
@@ -111,10 +141,7 @@ static int fill_object(struct filling *f, const struct expr_template *tmpl, stru
     for (const struct expr_template *kid = tmpl->first; kid && rc == OK; kid = kid->next) {
         members[count].key = kid->key;
         rc = fill(f, kid, &members[count].value);
-        bool is_dropped = (f->flags & EXPR_DROP_NULL_MEMBERS) != 0 &&
-                          kid->kind == EXPR_TEMPLATE_VALUE &&
-                          members[count].value.type == JSON_NULL;
-        count += !is_dropped;
+        count += !is_dropped(f, kid, &members[count].value);
     }
     if (rc == OK)
         *out = expr_object(members, count);
@@ -136,7 +163,7 @@ static int fill(struct filling *f, const struct expr_template *tmpl, struct json
     case EXPR_TEMPLATE_OBJECT:
         return fill_object(f, tmpl, out);
     }
-    ASSERT(!"no other kinds");
+    ASSERT(tmpl->kind <= EXPR_TEMPLATE_OBJECT);
     return ERR_INVALID;
 }
 
