@@ -4,6 +4,7 @@
  */
 #include "base/mem.h"
 #include "pg/lane.h"
+#include "pg/rows.h"
 #include "pg/value.h"
 
 enum { SCRATCH_KEEP_BYTES = 1024 * 1024 };
@@ -181,55 +182,15 @@ static size_t lead_columns(const struct pg_stmt *stmt)
     return stmt->match == PG_MATCH_ORD ? 1 : 0;
 }
 
-static bool copy_row(const PGresult *result, size_t row, struct pg_query *query, char **text)
-{
-    const struct pg_stmt *stmt = query->stmt;
-    struct pg_cell *cells = &query->rows.cells[query->rows.count++ * stmt->column_count];
-    for (size_t i = 0; i < stmt->column_count; i++) {
-        int col = (int)(i + lead_columns(stmt));
-        cells[i].len = -1;
-        cells[i].ptr = NULL;
-        if (PQgetisnull(result, (int)row, col))
-            continue;
-        cells[i].len = PQgetlength(result, (int)row, col);
-        cells[i].ptr = *text;
-        memcpy(*text, PQgetvalue(result, (int)row, col), (size_t)cells[i].len);
-        (*text)[cells[i].len] = '\0';
-        *text += cells[i].len + 1;
-    }
-    return true;
-}
-
-static size_t row_bytes(const PGresult *result, size_t row, const struct pg_stmt *stmt)
-{
-    size_t bytes = 0;
-    for (size_t i = 0; i < stmt->column_count; i++)
-        bytes += 1 + (size_t)PQgetlength(result, (int)row, (int)(i + lead_columns(stmt)));
-    return bytes;
-}
-
 /* The rows of one query, at `rows` (their numbers in the result). ERR_NOMEM past its arena. */
 static int fill_query(struct pg_query *query, const PGresult *result, const size_t *rows,
                       size_t count)
 {
     const struct pg_stmt *stmt = query->stmt;
-    struct arena *arena = &query->op->arena;
-    if (count == 0 || query->is_abandoned || !op_is_active(query->op))
+    if (query->is_abandoned || !op_is_active(query->op))
         return OK;
-    if (stmt->column_count == 0) {
-        query->rows.count = count;
-        return OK;
-    }
-    size_t bytes = 0;
-    for (size_t i = 0; i < count; i++)
-        bytes += row_bytes(result, rows[i], stmt);
-    query->rows.cells = ARENA_ARRAY(arena, struct pg_cell, count * stmt->column_count);
-    char *text = query->rows.cells ? arena_alloc_text(arena, bytes) : NULL;
-    if (!text)
-        return ERR_NOMEM;
-    for (size_t i = 0; i < count; i++)
-        copy_row(result, rows[i], query, &text);
-    return OK;
+    return pg_rows_copy(&query->op->arena, result, lead_columns(stmt), stmt->column_count, rows,
+                        count, &query->rows);
 }
 
 /* Which query of a set a row belongs to; every row has one. */

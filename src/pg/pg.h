@@ -182,6 +182,7 @@ struct pg_query {
     size_t param_bytes;
     uint8_t state, attempts;
     bool is_single, is_abandoned, is_unknown;
+    char text[48]; /* a parameter that the store made up */
 };
 
 /* ---- pool ---- */

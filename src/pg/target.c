@@ -219,24 +219,47 @@ static bool keyword_is_ours(const char *name)
     return false;
 }
 
-PGconn *pg_target_connect_start(const struct pg_target *target, struct pg_endpoints *endpoints)
+/* false: a list did not fit. */
+static bool target_keywords(const struct pg_target *target, struct pg_endpoints *endpoints,
+                            struct keywords *k)
 {
-    struct keywords k = {.count = 0};
-    keyword_add(&k, "fallback_application_name", target->application_name);
+    keyword_add(k, "fallback_application_name", target->application_name);
+    keyword_add(k, "connect_timeout", "10");
     for (const PQconninfoOption *o = target->options; o->keyword; o++)
         if (o->val && o->val[0] && !keyword_is_ours(o->keyword))
-            keyword_add(&k, o->keyword, o->val);
+            keyword_add(k, o->keyword, o->val);
     buf_append_char(&endpoints->hosts, '\0');
     buf_append_char(&endpoints->addresses, '\0');
     buf_append_char(&endpoints->ports, '\0');
     if (!buf_is_ok(&endpoints->hosts) || !buf_is_ok(&endpoints->addresses) ||
         !buf_is_ok(&endpoints->ports))
+        return false;
+    keyword_add(k, "host", endpoints->hosts.ptr);
+    keyword_add(k, "hostaddr", endpoints->addresses.ptr);
+    keyword_add(k, "port", endpoints->ports.ptr);
+    keyword_add(k, "options", target->settings);
+    keyword_add(k, "client_encoding", "UTF8");
+    keyword_add(k, "gssencmode", "disable"); /* its probe blocks */
+    return true;
+}
+
+PGconn *pg_target_connect_start(const struct pg_target *target, struct pg_endpoints *endpoints)
+{
+    struct keywords k = {.count = 0};
+    if (!target_keywords(target, endpoints, &k))
         return NULL;
-    keyword_add(&k, "host", endpoints->hosts.ptr);
-    keyword_add(&k, "hostaddr", endpoints->addresses.ptr);
-    keyword_add(&k, "port", endpoints->ports.ptr);
-    keyword_add(&k, "options", target->settings);
-    keyword_add(&k, "client_encoding", "UTF8");
-    keyword_add(&k, "gssencmode", "disable"); /* its probe blocks */
     return PQconnectStartParams(k.names, k.values, 0);
+}
+
+PGconn *pg_target_connect_blocking(const struct pg_target *target)
+{
+    struct keywords k = {.count = 0};
+    struct pg_endpoints endpoints;
+    pg_endpoints_init(&endpoints);
+    for (size_t i = 0; i < target->host_count; i++)
+        pg_endpoints_add(&endpoints, &target->hosts[i], target->hosts[i].address);
+    bool fits = target_keywords(target, &endpoints, &k);
+    PGconn *conn = fits ? PQconnectdbParams(k.names, k.values, 0) : NULL;
+    pg_endpoints_deinit(&endpoints);
+    return conn;
 }

@@ -51,6 +51,10 @@ void pg_endpoints_add(struct pg_endpoints *endpoints, const struct pg_host *host
 /* PQconnectStartParams; NULL when out of memory. */
 PGconn *pg_target_connect_start(const struct pg_target *target, struct pg_endpoints *endpoints);
 
+/* Connects and waits (at most 10 s a host where the operator gave no connect_timeout); libpq looks
+ * names up. For operator commands. NULL when out of memory, else look at PQstatus. */
+PGconn *pg_target_connect_blocking(const struct pg_target *target);
+
 /* GUCs of each connection of ours: plans pinned (pg/stmt.c), no surprises from role settings. */
 #define PG_SETTINGS_PLAN                                                                  \
     "-c plan_cache_mode=force_generic_plan -c enable_seqscan=off -c enable_hashjoin=off " \

@@ -1,0 +1,288 @@
+/*
+ * Migrations. The checksum is computed by the database itself (sha256, PostgreSQL 11), so that this
+ * room needs no hash of its own.
+ */
+#include "pg/migrate.h"
+
+#include <stdio.h>
+
+#include "base/mem.h"
+#include "pg/sync.h"
+
+enum { MIGRATIONS_MAX = 1000, FILE_BYTES_MAX = 1024 * 1024 };
+
+struct migration {
+    const struct embed_file *file;
+    unsigned version;
+};
+
+struct migrator {
+    struct pg_sync *sync;
+    struct arena arena;
+    struct err *err;
+    struct migration *known;
+    unsigned known_count, found;
+};
+
+/* ---- files ---- */
+
+/* "0001_base.sql" -> 1; 0 when it is not a migration. */
+static unsigned file_version(const struct embed_file *file)
+{
+    slice name = slice_cstr(file->name);
+    uint64_t version;
+    if (name.len < 6 || name.ptr[4] != '_' || !slice_ends_with(name, SLICE(".sql")))
+        return 0;
+    if (!slice_to_u64(slice_first(name, 4), MIGRATIONS_MAX, &version))
+        return 0;
+    return (unsigned)version;
+}
+
+unsigned pg_schema_known(const struct embed_file *files, size_t file_count)
+{
+    unsigned known = 0;
+    for (size_t i = 0; i < file_count; i++)
+        known += file_version(&files[i]) > 0;
+    return known;
+}
+
+static int migrator_list(struct migrator *m, const struct embed_file *files, size_t file_count)
+{
+    m->known = ARENA_ARRAY(&m->arena, struct migration, file_count + 1);
+    if (!m->known)
+        return err_set(m->err, ERR_NOMEM, "out of memory");
+    for (size_t i = 0; i < file_count; i++) {
+        unsigned version = file_version(&files[i]);
+        if (version == 0)
+            continue;
+        if (version != m->known_count + 1)
+            return err_set(m->err, ERR_INVALID, "migration %s is out of order: number %04u is due",
+                           files[i].name, m->known_count + 1);
+        m->known[m->known_count++] = (struct migration){&files[i], version};
+    }
+    return OK;
+}
+
+/* ---- what is recorded ---- */
+
+static const struct pg_column checksum_params[] = {{"content", PG_BYTES}};
+static const struct pg_column checksum_columns[] = {{"checksum", PG_BYTES}};
+static const struct pg_stmt checksum_stmt = {
+    .name = "migration_checksum",
+    .sql = "select :ord, sha256(:content) @from",
+    PG_PARAMS(checksum_params),
+    PG_COLUMNS(checksum_columns),
+    .no_account = "looks at no table",
+};
+
+static const struct pg_column recorded_columns[] = {
+    {"version", PG_I64}, {"name", PG_TEXT}, {"checksum", PG_BYTES}};
+static const struct pg_stmt recorded_stmt = {
+    .name = "migration_recorded",
+    .sql = "select :ord, version::bigint, name, checksum from sluice.migration order by version",
+    PG_COLUMNS(recorded_columns),
+    .no_account = "the schema's own history",
+};
+
+static const struct pg_column record_params[] = {
+    {"version", PG_I64}, {"name", PG_TEXT}, {"content", PG_BYTES}};
+static const struct pg_stmt record_stmt = {
+    .name = "migration_record",
+    .sql = "insert into sluice.migration (version, name, checksum, applied_at) "
+           "@row :version, :name, sha256(:content), now() @end",
+    PG_PARAMS(record_params),
+    .match = PG_MATCH_NONE,
+    .is_write = true,
+    .no_account = "the schema's own history",
+};
+
+static slice file_bytes(const struct embed_file *file)
+{
+    return slice_of(file->data, file->len);
+}
+
+static int migrator_compare(struct migrator *m, const struct pg_rows *rows, size_t row)
+{
+    unsigned version = (unsigned)pg_get_i64(rows, row, 0);
+    slice name = pg_get_bytes(rows, row, 1);
+    if (version != row + 1)
+        return err_set(m->err, ERR_REFUSED,
+                       "the database's record of migrations has a gap before number %u", version);
+    if (version > m->known_count)
+        return OK;
+    const struct embed_file *file = m->known[version - 1].file;
+    struct pg_value content = pg_bytes(file_bytes(file));
+    struct pg_rows ours;
+    int rc = pg_sync_exec(m->sync, &checksum_stmt, &content, &m->arena, &ours, m->err);
+    if (rc != OK)
+        return rc;
+    if (slice_eq(pg_get_bytes(&ours, 0, 0), pg_get_bytes(rows, row, 2)))
+        return OK;
+    return err_set(m->err, ERR_REFUSED,
+                   "migration %u was applied as %.*s with other contents than this binary's %s: "
+                   "the database belongs to another build of sluice",
+                   version, SLICE_ARG(name), file->name);
+}
+
+/* Sets found. A database without the table is at 0. */
+static int migrator_read(struct migrator *m)
+{
+    struct pg_rows rows;
+    int rc = pg_sync_text(m->sync, "select to_regclass('sluice.migration') is not null", &m->arena,
+                          &rows, m->err);
+    if (rc != OK || !slice_eq(pg_get_bytes(&rows, 0, 0), SLICE("t")))
+        return rc;
+    rc = pg_sync_exec(m->sync, &recorded_stmt, NULL, &m->arena, &rows, m->err);
+    for (size_t row = 0; rc == OK && row < rows.count; row++)
+        rc = migrator_compare(m, &rows, row);
+    if (rc == OK)
+        m->found = (unsigned)rows.count;
+    return rc;
+}
+
+/* ---- applying ---- */
+
+static int migrator_prepare(struct migrator *m)
+{
+    struct pg_rows rows;
+    int rc = pg_sync_text(m->sync, "show server_encoding", &m->arena, &rows, m->err);
+    if (rc != OK)
+        return rc;
+    if (!slice_eq(pg_get_bytes(&rows, 0, 0), SLICE("UTF8")))
+        return err_set(m->err, ERR_REFUSED,
+                       "the database's encoding is %.*s; create it with encoding 'UTF8'",
+                       SLICE_ARG(pg_get_bytes(&rows, 0, 0)));
+    /* the number is arbitrary and ours; a second migrate waits here */
+    rc = pg_sync_run(m->sync,
+                     "set lock_timeout = 0; select pg_advisory_lock(7453010373645639521);"
+                     "set lock_timeout = '10s'",
+                     m->err);
+    if (rc != OK)
+        return rc;
+    return pg_sync_run(m->sync,
+                       "create schema if not exists sluice;"
+                       "create table if not exists sluice.migration ("
+                       " version integer primary key check (version > 0),"
+                       " name text not null, checksum bytea not null,"
+                       " applied_at timestamptz not null)",
+                       m->err);
+}
+
+static int migrator_apply_in_transaction(struct migrator *m, const struct migration *migration)
+{
+    const struct embed_file *file = migration->file;
+    char *sql = arena_cstr(&m->arena, file_bytes(file));
+    if (!sql)
+        return err_set(m->err, ERR_NOMEM, "the file is too large");
+    int rc = pg_sync_run(m->sync, sql, m->err);
+    if (rc != OK)
+        return rc;
+    struct pg_value params[] = {pg_i64(migration->version), pg_text(slice_cstr(file->name)),
+                                pg_bytes(file_bytes(file))};
+    return pg_sync_exec(m->sync, &record_stmt, params, NULL, NULL, m->err);
+}
+
+static int migrator_apply(struct migrator *m, const struct migration *migration)
+{
+    int rc = pg_sync_run(m->sync, "begin", m->err);
+    if (rc != OK)
+        return rc;
+    rc = migrator_apply_in_transaction(m, migration);
+    if (rc == OK)
+        rc = pg_sync_run(m->sync, "commit", m->err);
+    if (rc == OK)
+        return OK;
+    err_prefix(m->err, "migration %s failed and was rolled back", migration->file->name);
+    struct err ignored;
+    (void)!pg_sync_run(m->sync, "rollback", &ignored);
+    return rc;
+}
+
+static int migrator_run(struct migrator *m, const struct pg_migrate_events *events,
+                        unsigned *applied)
+{
+    int rc = migrator_prepare(m);
+    if (rc == OK)
+        rc = migrator_read(m);
+    if (rc == OK && m->found > m->known_count)
+        rc = err_set(m->err, ERR_REFUSED,
+                     "the database is at schema version %u and this binary knows only %u: "
+                     "migrate with the newer sluice",
+                     m->found, m->known_count);
+    for (unsigned i = m->found; rc == OK && i < m->known_count; i++) {
+        if (events && events->on_apply)
+            events->on_apply(events->owner, m->known[i].version, m->known[i].file->name);
+        rc = migrator_apply(m, &m->known[i]);
+        if (rc == OK && applied)
+            ++*applied;
+    }
+    return rc;
+}
+
+/* ---- doors ---- */
+
+static int migrator_open(struct migrator *m, const char *conninfo, const struct embed_file *files,
+                         size_t file_count, struct err *err)
+{
+    *m = (struct migrator){.err = err};
+    arena_init(&m->arena, 4 * (size_t)FILE_BYTES_MAX);
+    int rc = migrator_list(m, files, file_count);
+    if (rc != OK)
+        return rc;
+    m->sync = pg_sync_open(conninfo, err);
+    return m->sync ? OK : ERR_IO;
+}
+
+static void migrator_close(struct migrator *m)
+{
+    pg_sync_close(m->sync);
+    arena_deinit(&m->arena);
+}
+
+int pg_migrate(const char *conninfo, const struct embed_file *files, size_t file_count,
+               const struct pg_migrate_events *events, unsigned *applied, struct err *err)
+{
+    struct migrator m;
+    struct err spare;
+    if (applied)
+        *applied = 0;
+    int rc = migrator_open(&m, conninfo, files, file_count, err ? err : &spare);
+    if (rc == OK)
+        rc = migrator_run(&m, events, applied);
+    migrator_close(&m);
+    return rc;
+}
+
+static int schema_judge(const struct migrator *m)
+{
+    if (pg_schema_is_served(m->known_count, m->found))
+        return OK;
+    if (m->found == 0)
+        return err_set(m->err, ERR_REFUSED,
+                       "the database has no sluice schema yet: run `sluice migrate`");
+    if (m->found < m->known_count)
+        return err_set(m->err, ERR_REFUSED,
+                       "the database is at schema version %u, this binary needs %u: run "
+                       "`sluice migrate`",
+                       m->found, m->known_count);
+    return err_set(m->err, ERR_REFUSED,
+                   "the database is at schema version %u, this binary serves %u and %u: start the "
+                   "newer sluice",
+                   m->found, m->known_count, m->known_count + 1);
+}
+
+int pg_schema_check(const char *conninfo, const struct embed_file *files, size_t file_count,
+                    unsigned *version, struct err *err)
+{
+    struct migrator m;
+    struct err spare;
+    int rc = migrator_open(&m, conninfo, files, file_count, err ? err : &spare);
+    if (rc == OK)
+        rc = migrator_read(&m);
+    if (rc == OK)
+        rc = schema_judge(&m);
+    if (version)
+        *version = m.found;
+    migrator_close(&m);
+    return rc;
+}

@@ -1,0 +1,16 @@
+/*
+ * From libpq's results to rows in an arena.
+ */
+#ifndef PG_ROWS_H
+#define PG_ROWS_H
+
+#include <libpq-fe.h>
+
+#include "pg/pg.h"
+
+/* Copies `count` rows of `columns` columns from column `lead` on. numbers: which rows, NULL for the
+ * first `count`. ERR_NOMEM past the arena; *out then has no rows. */
+int pg_rows_copy(struct arena *arena, const PGresult *result, size_t lead, size_t columns,
+                 const size_t *numbers, size_t count, struct pg_rows *out) MUST_CHECK;
+
+#endif

@@ -1,0 +1,143 @@
+/*
+ * Blocking statements for operator commands.
+ */
+#include "pg/sync.h"
+
+#include "base/log.h"
+#include "base/mem.h"
+#include "pg/rows.h"
+#include "pg/stmt.h"
+#include "pg/target.h"
+#include "pg/value.h"
+
+struct pg_sync {
+    struct pg_target *target;
+    PGconn *conn;
+    char sqlstate[PG_SQLSTATE_LEN + 1];
+};
+
+static slice trimmed(const char *text)
+{
+    slice s = slice_cstr(text);
+    while (s.len && (s.ptr[s.len - 1] == '\n' || s.ptr[s.len - 1] == ' '))
+        s.len--;
+    return s;
+}
+
+static void on_notice(void *owner, const char *message)
+{
+    (void)owner;
+    log_event(LOG_DEBUG, "database notice", LOG_STR("text", trimmed(message)));
+}
+
+struct pg_sync *pg_sync_open(const char *conninfo, struct err *err)
+{
+    struct pg_sync *sync = mem_zalloc(sizeof(*sync));
+    if (!sync) {
+        err_set(err, ERR_NOMEM, "out of memory");
+        return NULL;
+    }
+    sync->target = pg_target_new(conninfo, NULL, "-c lock_timeout=10000", err);
+    if (sync->target)
+        sync->conn = pg_target_connect_blocking(sync->target);
+    if (sync->conn && PQstatus(sync->conn) == CONNECTION_OK) {
+        PQsetNoticeProcessor(sync->conn, on_notice, NULL);
+        return sync;
+    }
+    if (sync->target) {
+        slice why = trimmed(sync->conn ? PQerrorMessage(sync->conn) : "out of memory");
+        err_set(err, ERR_IO, "cannot connect to the database: %.*s", SLICE_ARG(why));
+    }
+    pg_sync_close(sync);
+    return NULL;
+}
+
+void pg_sync_close(struct pg_sync *sync)
+{
+    if (!sync)
+        return;
+    PQfinish(sync->conn);
+    pg_target_free(sync->target);
+    mem_free(sync);
+}
+
+const char *pg_sync_sqlstate(const struct pg_sync *sync)
+{
+    return sync->sqlstate;
+}
+
+/* OK, or the error of a result (which may be NULL). */
+static int sync_check(struct pg_sync *sync, const PGresult *result, struct err *err)
+{
+    ExecStatusType status = PQresultStatus(result);
+    sync->sqlstate[0] = '\0';
+    if (status == PGRES_TUPLES_OK || status == PGRES_COMMAND_OK || status == PGRES_EMPTY_QUERY)
+        return OK;
+    const char *state = result ? PQresultErrorField(result, PG_DIAG_SQLSTATE) : NULL;
+    const char *text = result ? PQresultErrorField(result, PG_DIAG_MESSAGE_PRIMARY) : NULL;
+    slice code = slice_first(slice_cstr(state), PG_SQLSTATE_LEN);
+    if (code.len)
+        memcpy(sync->sqlstate, code.ptr, code.len);
+    sync->sqlstate[code.len] = '\0';
+    slice why = trimmed(text ? text : PQerrorMessage(sync->conn));
+    bool is_refused = slice_starts_with(code, SLICE("22")) || slice_starts_with(code, SLICE("23"));
+    return err_set(err, is_refused ? ERR_INVALID : ERR_IO, "the database says: %.*s",
+                   SLICE_ARG(why));
+}
+
+static int sync_finish(struct pg_sync *sync, PGresult *result, size_t lead, struct arena *arena,
+                       struct pg_rows *rows, struct err *err)
+{
+    int rc = sync_check(sync, result, err);
+    size_t columns = result ? (size_t)PQnfields(result) : 0;
+    if (rc == OK && rows) {
+        ASSERT(arena && (columns >= lead || columns == 0));
+        rc = pg_rows_copy(arena, result, lead, columns ? columns - lead : 0, NULL,
+                          (size_t)PQntuples(result), rows);
+        if (rc != OK)
+            err_set(err, ERR_NOMEM, "the result is too large");
+    }
+    PQclear(result);
+    return rc;
+}
+
+int pg_sync_exec(struct pg_sync *sync, const struct pg_stmt *stmt, const struct pg_value *params,
+                 struct arena *arena, struct pg_rows *rows, struct err *err)
+{
+    char scratch[PG_PARAMS_MAX][8];
+    const char *values[PG_PARAMS_MAX];
+    int lengths[PG_PARAMS_MAX], formats[PG_PARAMS_MAX];
+    Oid oids[PG_PARAMS_MAX];
+    for (size_t i = 0; i < stmt->param_count; i++) {
+        ASSERT(params[i].type == stmt->params[i].type);
+        slice bytes = params[i].is_null ? SLICE_NONE : pg_value_encode(&params[i], scratch[i]);
+        values[i] = bytes.ptr;
+        lengths[i] = (int)bytes.len;
+        formats[i] = 1;
+        oids[i] = pg_stmt_param_oid(stmt, PG_MODE_PIPE, i);
+    }
+    struct buf sql;
+    buf_init(&sql, PG_SQL_MAX);
+    int rc = pg_stmt_expand(stmt, PG_MODE_PIPE, &sql, err);
+    buf_append_char(&sql, '\0');
+    if (rc == OK && !buf_is_ok(&sql))
+        rc = err_set(err, ERR_NOMEM, "out of memory");
+    if (rc == OK) {
+        PGresult *result =
+            PQexecParams(sync->conn, sql.ptr, stmt->param_count, oids, values, lengths, formats, 1);
+        rc = sync_finish(sync, result, stmt->match == PG_MATCH_ORD, arena, rows, err);
+    }
+    buf_deinit(&sql);
+    return rc;
+}
+
+int pg_sync_run(struct pg_sync *sync, const char *sql, struct err *err)
+{
+    return sync_finish(sync, PQexec(sync->conn, sql), 0, NULL, NULL, err);
+}
+
+int pg_sync_text(struct pg_sync *sync, const char *sql, struct arena *arena, struct pg_rows *rows,
+                 struct err *err)
+{
+    return sync_finish(sync, PQexec(sync->conn, sql), 0, arena, rows, err);
+}

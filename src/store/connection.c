@@ -1,0 +1,280 @@
+/*
+ * Connections: the statements of the running server. Operator commands are in connection_admin.c.
+ */
+#include "store/connection.h"
+
+#include "base/clock.h"
+#include "store/connection_internal.h"
+#include "store/internal.h"
+
+static const char *const status_names[] = {
+    [CONNECTION_LIVE] = "live",
+    [CONNECTION_REAUTH_REQUIRED] = "reauth_required",
+    [CONNECTION_REVOKED] = "revoked",
+};
+
+const char *connection_status_name(enum connection_status status)
+{
+    ASSERT(status < ARRAY_LEN(status_names));
+    return status_names[status];
+}
+
+/* ---- statements ---- */
+
+const struct pg_column connection_columns[CONNECTION_COLUMNS] = {
+    {"account_id", PG_UUID}, {"id", PG_I64},          {"integration_id", PG_TEXT},
+    {"label", PG_TEXT},      {"is_default", PG_BOOL}, {"auth_kind", PG_TEXT},
+    {"sealed", PG_BYTES},    {"key_id", PG_TEXT},     {"scopes", PG_TEXT},
+    {"params", PG_JSON},     {"status", PG_TEXT},     {"error", PG_TEXT},
+    {"expires_at", PG_TIME}, {"rev", PG_I64},         {"created_at", PG_TIME},
+    {"updated_at", PG_TIME},
+};
+
+static const struct pg_column list_params[] = {{"account_id", PG_UUID},
+                                               {"integration_id", PG_TEXT}};
+static const struct pg_stmt connection_list = {
+    .name = "connection_list",
+    .sql = "select :ord, c.* from @input lateral (select " CONNECTION_SELECT
+           " from sluice.connection t where t.account_id = :account_id "
+           "and t.integration_id = :integration_id "
+           "order by t.is_default desc, t.id limit 100) c",
+    PG_PARAMS(list_params),
+    PG_COLUMNS(connection_columns),
+};
+
+static const struct pg_column account_params[] = {{"account_id", PG_UUID}};
+const struct pg_stmt connection_list_all = {
+    .name = "connection_list_all",
+    .sql = "select :ord, c.* from @input lateral (select " CONNECTION_SELECT
+           " from sluice.connection t where t.account_id = :account_id "
+           "order by t.integration_id, t.is_default desc, t.id limit 1000) c",
+    PG_PARAMS(account_params),
+    PG_COLUMNS(connection_columns),
+};
+
+static const struct pg_column get_params[] = {{"account_id", PG_UUID}, {"id", PG_I64}};
+static const struct pg_stmt connection_get = {
+    .name = "connection_get",
+    .sql = "select :ord, " CONNECTION_SELECT " @read(sluice.connection)",
+    PG_PARAMS(get_params),
+    PG_COLUMNS(connection_columns),
+    .key_count = 2,
+};
+
+static const struct pg_column insert_params[] = {
+    {"account_id", PG_UUID}, {"id", PG_I64},          {"integration_id", PG_TEXT},
+    {"label", PG_TEXT},      {"is_default", PG_BOOL}, {"auth_kind", PG_TEXT},
+    {"sealed", PG_BYTES},    {"key_id", PG_TEXT},     {"scopes", PG_TEXT},
+    {"params", PG_JSON},     {"status", PG_TEXT},     {"error", PG_TEXT},
+    {"expires_at", PG_TIME}, {"op_token", PG_UUID},   {"now", PG_TIME},
+};
+const struct pg_stmt connection_insert = {
+    .name = "connection_insert",
+    .sql = "insert into sluice.connection (account_id, id, integration_id, label, is_default, "
+           "auth_kind, sealed, key_id, scopes, params, status, error, expires_at, rev, op_token, "
+           "created_at, updated_at) "
+           "@row :account_id, :id, :integration_id, :label, :is_default, :auth_kind, :sealed, "
+           ":key_id, :scopes, :params, :status, :error, :expires_at, 1, :op_token, :now, :now @end "
+           "on conflict (account_id, id) do nothing",
+    PG_PARAMS(insert_params),
+    .key_count = 2,
+    .match = PG_MATCH_NONE,
+    .is_write = true,
+    .is_replayable = true,
+};
+
+/* A replay finds its own token one revision on, and says the same again. */
+#define CAS \
+    "and (t.rev = :rev or (t.rev = :rev + 1 and t.op_token = :op_token)) returning :ord, t.rev"
+
+static const struct pg_column rev_columns[] = {{"rev", PG_I64}};
+static const struct pg_column status_params[] = {
+    {"account_id", PG_UUID}, {"id", PG_I64},     {"rev", PG_I64}, {"op_token", PG_UUID},
+    {"status", PG_TEXT},     {"error", PG_TEXT}, {"now", PG_TIME}};
+static const struct pg_stmt connection_status_set = {
+    .name = "connection_status_set",
+    .sql = "update sluice.connection t set status = :status, error = :error, rev = :rev + 1, "
+           "op_token = :op_token, updated_at = :now @update(sluice.connection) " CAS,
+    PG_PARAMS(status_params),
+    PG_COLUMNS(rev_columns),
+    .key_count = 2,
+    .is_write = true,
+    .is_replayable = true,
+};
+
+static const struct pg_column credentials_params[] = {
+    {"account_id", PG_UUID}, {"id", PG_I64},          {"rev", PG_I64},
+    {"op_token", PG_UUID},   {"sealed", PG_BYTES},    {"key_id", PG_TEXT},
+    {"scopes", PG_TEXT},     {"expires_at", PG_TIME}, {"now", PG_TIME}};
+static const struct pg_stmt connection_credentials_set = {
+    .name = "connection_credentials_set",
+    .sql = "update sluice.connection t set sealed = :sealed, key_id = :key_id, "
+           "scopes = coalesce(:scopes, t.scopes), expires_at = :expires_at, status = 'live', "
+           "error = null, rev = :rev + 1, op_token = :op_token, updated_at = :now "
+           "@update(sluice.connection) " CAS,
+    PG_PARAMS(credentials_params),
+    PG_COLUMNS(rev_columns),
+    .key_count = 2,
+    .is_write = true,
+    .is_replayable = true,
+};
+
+const struct pg_stmt *const connection_stmts[] = {
+    &connection_list,          &connection_list_all,    &connection_get,
+    &connection_insert,        &connection_status_set,  &connection_credentials_set,
+    &connection_clear_default, &connection_set_default, &connection_delete,
+    &connection_stale,         &connection_reseal,      NULL};
+
+/* ---- rows ---- */
+
+static enum connection_status status_of(slice name)
+{
+    for (size_t i = 0; i < ARRAY_LEN(status_names); i++)
+        if (slice_eq_cstr(name, status_names[i]))
+            return (enum connection_status)i;
+    return CONNECTION_REVOKED; /* one that a newer version knows: not usable here */
+}
+
+void connection_read(const struct pg_rows *rows, size_t row, struct connection *connection)
+{
+    *connection = (struct connection){
+        .account_id = pg_get_uuid(rows, row, 0),
+        .id = pg_get_i64(rows, row, 1),
+        .integration_id = pg_get_bytes(rows, row, 2),
+        .label = pg_get_bytes(rows, row, 3),
+        .is_default = pg_get_bool(rows, row, 4),
+        .auth_kind = pg_get_bytes(rows, row, 5),
+        .sealed = pg_get_bytes(rows, row, 6),
+        .key_id = pg_get_bytes(rows, row, 7),
+        .scopes = pg_get_bytes(rows, row, 8),
+        .params = pg_get_bytes(rows, row, 9),
+        .status = status_of(pg_get_bytes(rows, row, 10)),
+        .error = pg_get_bytes(rows, row, 11),
+        .expires_at = pg_get_time(rows, row, 12),
+        .rev = pg_get_i64(rows, row, 13),
+        .created_at = pg_get_time(rows, row, 14),
+        .updated_at = pg_get_time(rows, row, 15),
+    };
+}
+
+int connection_read_list(const struct pg_rows *rows, struct arena *arena, struct connection **list,
+                         size_t *count)
+{
+    *list = ARENA_ARRAY(arena, struct connection, rows->count + 1);
+    if (!*list)
+        return ERR_NOMEM;
+    for (size_t i = 0; i < rows->count; i++)
+        connection_read(rows, i, &(*list)[i]);
+    *count = rows->count;
+    return OK;
+}
+
+/* ---- reading ---- */
+
+void store_connection_list(struct pg_pool *pool, struct pg_query *query, struct op *op,
+                           struct uuid account_id, slice integration_id)
+{
+    query->params[0] = pg_uuid(account_id);
+    if (!integration_id.ptr) {
+        store_submit(pool, query, op, &connection_list_all);
+        return;
+    }
+    query->params[1] = pg_text(integration_id);
+    store_submit(pool, query, op, &connection_list);
+}
+
+int store_connection_list_result(const struct pg_query *query, struct connection **list,
+                                 size_t *count)
+{
+    if (query->status != OK)
+        return query->status;
+    return connection_read_list(&query->rows, &query->op->arena, list, count);
+}
+
+void store_connection_get(struct pg_pool *pool, struct pg_query *query, struct op *op,
+                          struct uuid account_id, int64_t id)
+{
+    query->params[0] = pg_uuid(account_id);
+    query->params[1] = pg_i64(id);
+    store_submit(pool, query, op, &connection_get);
+}
+
+int store_connection_get_result(const struct pg_query *query, struct connection *connection)
+{
+    if (query->status != OK)
+        return query->status;
+    if (query->rows.count == 0)
+        return ERR_NOTFOUND;
+    connection_read(&query->rows, 0, connection);
+    return OK;
+}
+
+/* ---- writing ---- */
+
+void connection_insert_params(const struct connection *connection, struct pg_value *params)
+{
+    slice none = SLICE("");
+    params[0] = pg_uuid(connection->account_id);
+    params[1] = pg_i64(connection->id);
+    params[2] = pg_text(connection->integration_id);
+    params[3] = pg_text_or_empty(connection->label);
+    params[4] = pg_bool(connection->is_default);
+    params[5] = pg_text(connection->auth_kind);
+    params[6] = pg_bytes(connection->sealed.ptr ? connection->sealed : none);
+    params[7] = pg_text_or_empty(connection->key_id);
+    params[8] = pg_text(connection->scopes);
+    params[9] = pg_json(connection->params.ptr ? connection->params : SLICE("{}"));
+    params[10] = pg_text(slice_cstr(connection_status_name(connection->status)));
+    params[11] = pg_text(connection->error);
+    params[12] = pg_time(connection->expires_at);
+    params[13] = pg_uuid(uuid_v7());
+    params[14] = pg_time(clock_wall_us());
+}
+
+void store_connection_insert(struct pg_pool *pool, struct pg_query *query, struct op *op,
+                             const struct connection *connection)
+{
+    connection_insert_params(connection, query->params);
+    store_submit(pool, query, op, &connection_insert);
+}
+
+void store_connection_status_set(struct pg_pool *pool, struct pg_query *query, struct op *op,
+                                 struct uuid account_id, int64_t id, int64_t rev,
+                                 enum connection_status status, slice error)
+{
+    ASSERT((status == CONNECTION_LIVE) == !error.ptr);
+    query->params[0] = pg_uuid(account_id);
+    query->params[1] = pg_i64(id);
+    query->params[2] = pg_i64(rev);
+    query->params[3] = pg_uuid(uuid_v7());
+    query->params[4] = pg_text(slice_cstr(connection_status_name(status)));
+    query->params[5] = pg_text(error.ptr ? slice_first_utf8(error, CONNECTION_ERROR_MAX) : error);
+    query->params[6] = pg_time(clock_wall_us());
+    store_submit(pool, query, op, &connection_status_set);
+}
+
+void store_connection_credentials_set(struct pg_pool *pool, struct pg_query *query, struct op *op,
+                                      struct uuid account_id, int64_t id, int64_t rev,
+                                      const struct connection_credentials *credentials)
+{
+    query->params[0] = pg_uuid(account_id);
+    query->params[1] = pg_i64(id);
+    query->params[2] = pg_i64(rev);
+    query->params[3] = pg_uuid(uuid_v7());
+    query->params[4] = pg_bytes(credentials->sealed);
+    query->params[5] = pg_text(credentials->key_id);
+    query->params[6] = pg_text(credentials->scopes);
+    query->params[7] = pg_time(credentials->expires_at);
+    query->params[8] = pg_time(clock_wall_us());
+    store_submit(pool, query, op, &connection_credentials_set);
+}
+
+int store_connection_set_result(const struct pg_query *query, int64_t *rev)
+{
+    if (query->status != OK)
+        return query->status;
+    if (query->rows.count == 0)
+        return ERR_NOTFOUND;
+    *rev = pg_get_i64(&query->rows, 0, 0);
+    return OK;
+}

@@ -1,0 +1,186 @@
+/*
+ * Connections: operator commands and the pages of a key rotation.
+ */
+#include "base/clock.h"
+#include "store/connection_internal.h"
+#include "store/internal.h"
+
+static const struct pg_column default_params[] = {
+    {"account_id", PG_UUID}, {"id", PG_I64}, {"now", PG_TIME}, {"op_token", PG_UUID}};
+
+/* The other default of the same integration gives way. */
+const struct pg_stmt connection_clear_default = {
+    .name = "connection_clear_default",
+    .sql = "update sluice.connection t set is_default = false, rev = t.rev + 1, "
+           "op_token = :op_token, updated_at = :now @from where t.account_id = :account_id "
+           "and t.is_default and t.id <> :id and t.integration_id = (select c.integration_id "
+           "from sluice.connection c where c.account_id = :account_id and c.id = :id)",
+    PG_PARAMS(default_params),
+    .match = PG_MATCH_NONE,
+    .is_write = true,
+    .goes_alone = true,
+};
+
+const struct pg_stmt connection_set_default = {
+    .name = "connection_set_default",
+    .sql = "update sluice.connection t set is_default = true, rev = t.rev + 1, "
+           "op_token = :op_token, updated_at = :now @update(sluice.connection) returning :ord",
+    PG_PARAMS(default_params),
+    .key_count = 2,
+    .is_write = true,
+};
+
+static const struct pg_column delete_params[] = {{"account_id", PG_UUID}, {"id", PG_I64}};
+const struct pg_stmt connection_delete = {
+    .name = "connection_delete",
+    .sql = "delete from sluice.connection t @delete(sluice.connection) returning :ord",
+    PG_PARAMS(delete_params),
+    .key_count = 2,
+    .is_write = true,
+};
+
+static const struct pg_column stale_params[] = {
+    {"key_id", PG_TEXT}, {"after_account", PG_UUID}, {"after_id", PG_I64}};
+const struct pg_stmt connection_stale = {
+    .name = "connection_stale",
+    .sql = "select :ord, c.* from @input lateral (select " CONNECTION_SELECT
+           " from sluice.connection t where (t.account_id, t.id) > (:after_account, :after_id) "
+           "and t.key_id <> :key_id and octet_length(t.sealed) > 0 "
+           "order by t.account_id, t.id limit 100) c",
+    PG_PARAMS(stale_params),
+    PG_COLUMNS(connection_columns),
+    .no_account = "key rotation walks over all accounts",
+};
+
+static const struct pg_column reseal_params[] = {
+    {"account_id", PG_UUID}, {"id", PG_I64},      {"rev", PG_I64}, {"op_token", PG_UUID},
+    {"sealed", PG_BYTES},    {"key_id", PG_TEXT}, {"now", PG_TIME}};
+const struct pg_stmt connection_reseal = {
+    .name = "connection_reseal",
+    .sql = "update sluice.connection t set sealed = :sealed, key_id = :key_id, rev = t.rev + 1, "
+           "op_token = :op_token, updated_at = :now @update(sluice.connection) "
+           "and t.rev = :rev returning :ord",
+    PG_PARAMS(reseal_params),
+    .key_count = 2,
+    .is_write = true,
+};
+
+static const char no_connection_text[] =
+    "the account has no connection of that id; `sluice connections list` shows them";
+
+/* ---- the default ---- */
+
+static int set_default(struct pg_sync *sync, struct uuid account_id, int64_t id, struct err *err)
+{
+    struct pg_value params[] = {pg_uuid(account_id), pg_i64(id), pg_time(clock_wall_us()),
+                                pg_uuid(uuid_v7())};
+    int rc = pg_sync_exec(sync, &connection_clear_default, params, NULL, NULL, err);
+    if (rc != OK)
+        return rc;
+    return store_exec_one_sync(sync, &connection_set_default, params, no_connection_text, err);
+}
+
+/* Ends a transaction as rc says. */
+static int finish(struct pg_sync *sync, int rc, struct err *err)
+{
+    struct err ignored;
+    if (rc == OK)
+        return pg_sync_run(sync, "commit", err);
+    (void)!pg_sync_run(sync, "rollback", &ignored);
+    return rc;
+}
+
+int store_connection_default_sync(struct pg_sync *sync, struct uuid account_id, int64_t id,
+                                  struct err *err)
+{
+    int rc = pg_sync_run(sync, "begin", err);
+    if (rc != OK)
+        return rc;
+    return finish(sync, set_default(sync, account_id, id, err), err);
+}
+
+/* ---- insert, list, delete ---- */
+
+static bool has_default(const struct connection *list, size_t count, slice integration_id)
+{
+    for (size_t i = 0; i < count; i++)
+        if (list[i].is_default && slice_eq(list[i].integration_id, integration_id))
+            return true;
+    return false;
+}
+
+static int insert_in_transaction(struct pg_sync *sync, const struct connection *connection,
+                                 struct err *err)
+{
+    struct pg_value params[CONNECTION_INSERT_PARAMS];
+    struct connection row = *connection;
+    row.is_default = false;
+    connection_insert_params(&row, params);
+    int rc = pg_sync_exec(sync, &connection_insert, params, NULL, NULL, err);
+    if (rc == ERR_INVALID && slice_eq(slice_cstr(pg_sync_sqlstate(sync)), SLICE("23503")))
+        return err_set(err, ERR_NOTFOUND,
+                       "there is no account of that id; `sluice accounts list` shows them");
+    if (rc != OK)
+        return rc;
+    struct arena arena;
+    struct connection *list;
+    size_t count;
+    arena_init(&arena, 64 * 1024 * 1024);
+    rc = store_connection_list_sync(sync, &arena, connection->account_id, &list, &count, err);
+    if (rc == OK &&
+        (connection->is_default || !has_default(list, count, connection->integration_id)))
+        rc = set_default(sync, connection->account_id, connection->id, err);
+    arena_deinit(&arena);
+    return rc;
+}
+
+int store_connection_insert_sync(struct pg_sync *sync, const struct connection *connection,
+                                 struct err *err)
+{
+    int rc = pg_sync_run(sync, "begin", err);
+    if (rc != OK)
+        return rc;
+    return finish(sync, insert_in_transaction(sync, connection, err), err);
+}
+
+int store_connection_list_sync(struct pg_sync *sync, struct arena *arena, struct uuid account_id,
+                               struct connection **list, size_t *count, struct err *err)
+{
+    struct pg_rows rows;
+    struct pg_value params[] = {pg_uuid(account_id)};
+    int rc = pg_sync_exec(sync, &connection_list_all, params, arena, &rows, err);
+    if (rc == OK && connection_read_list(&rows, arena, list, count) != OK)
+        rc = err_set(err, ERR_NOMEM, "the list of connections is too large");
+    return rc;
+}
+
+int store_connection_delete_sync(struct pg_sync *sync, struct uuid account_id, int64_t id,
+                                 struct err *err)
+{
+    struct pg_value params[] = {pg_uuid(account_id), pg_i64(id)};
+    return store_exec_one_sync(sync, &connection_delete, params, no_connection_text, err);
+}
+
+/* ---- rotation ---- */
+
+int store_connection_stale_sync(struct pg_sync *sync, struct arena *arena, slice key_id,
+                                struct uuid after_account, int64_t after_id,
+                                struct connection **list, size_t *count, struct err *err)
+{
+    struct pg_rows rows;
+    struct pg_value params[] = {pg_text(key_id), pg_uuid(after_account), pg_i64(after_id)};
+    int rc = pg_sync_exec(sync, &connection_stale, params, arena, &rows, err);
+    if (rc == OK && connection_read_list(&rows, arena, list, count) != OK)
+        rc = err_set(err, ERR_NOMEM, "the page of connections is too large");
+    return rc;
+}
+
+int store_connection_reseal_sync(struct pg_sync *sync, struct uuid account_id, int64_t id,
+                                 int64_t rev, slice sealed, slice key_id, struct err *err)
+{
+    struct pg_value params[] = {pg_uuid(account_id),     pg_i64(id),       pg_i64(rev),
+                                pg_uuid(uuid_v7()),      pg_bytes(sealed), pg_text(key_id),
+                                pg_time(clock_wall_us())};
+    return store_exec_one_sync(sync, &connection_reseal, params,
+                               "the connection was changed meanwhile", err);
+}

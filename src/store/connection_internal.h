@@ -1,0 +1,27 @@
+/*
+ * What connection.c and connection_admin.c share.
+ */
+#ifndef STORE_CONNECTION_INTERNAL_H
+#define STORE_CONNECTION_INTERNAL_H
+
+#include "store/connection.h"
+
+enum { CONNECTION_COLUMNS = 16, CONNECTION_INSERT_PARAMS = 15 };
+
+#define CONNECTION_SELECT                                                                  \
+    "t.account_id, t.id, t.integration_id, t.label, t.is_default, t.auth_kind, t.sealed, " \
+    "t.key_id, t.scopes, t.params, t.status, t.error, t.expires_at, t.rev, t.created_at, " \
+    "t.updated_at"
+
+extern const struct pg_column connection_columns[CONNECTION_COLUMNS];
+extern const struct pg_stmt connection_insert, connection_list_all;
+extern const struct pg_stmt connection_clear_default, connection_set_default, connection_delete,
+    connection_stale, connection_reseal;
+
+void connection_read(const struct pg_rows *rows, size_t row, struct connection *connection);
+int connection_read_list(const struct pg_rows *rows, struct arena *arena, struct connection **list,
+                         size_t *count) MUST_CHECK;
+/* Fills CONNECTION_INSERT_PARAMS values. */
+void connection_insert_params(const struct connection *connection, struct pg_value *params);
+
+#endif

@@ -1,0 +1,162 @@
+/*
+ * Executions: inserted once, when they have ended.
+ */
+#include "store/execution.h"
+
+#include "store/internal.h"
+
+#define EXECUTION_INSERT                                                                       \
+    "insert into sluice.execution (account_id, id, integration_id, action_id, connection_id, " \
+    "status, error_code, started_at, finished_at, owner, summary) "
+
+static const struct pg_column insert_params[] = {
+    {"account_id", PG_UUID}, {"id", PG_UUID},           {"integration_id", PG_TEXT},
+    {"action_id", PG_TEXT},  {"connection_id", PG_I64}, {"status", PG_TEXT},
+    {"error_code", PG_TEXT}, {"started_at", PG_TIME},   {"finished_at", PG_TIME},
+    {"owner", PG_UUID},      {"summary", PG_JSON},
+};
+static const struct pg_stmt execution_insert = {
+    .name = "execution_insert",
+    .sql = EXECUTION_INSERT
+    "@row :account_id, :id, :integration_id, :action_id, :connection_id, :status, :error_code, "
+    ":started_at, :finished_at, :owner, :summary @end on conflict do nothing",
+    PG_PARAMS(insert_params),
+    .key_count = 2,
+    .match = PG_MATCH_NONE,
+    .is_write = true,
+    .is_replayable = true,
+};
+
+static const struct pg_column finish_params[] = {
+    {"account_id", PG_UUID},     {"key", PG_TEXT},        {"id", PG_UUID},
+    {"integration_id", PG_TEXT}, {"action_id", PG_TEXT},  {"connection_id", PG_I64},
+    {"status", PG_TEXT},         {"error_code", PG_TEXT}, {"started_at", PG_TIME},
+    {"finished_at", PG_TIME},    {"owner", PG_UUID},      {"summary", PG_JSON},
+};
+
+/*
+ * The claim is the fence: only where it was still ours does the execution appear. In a replay the
+ * claim is gone already, and the execution that stands there tells by owner and time that it is
+ * ours. `:ord in (...)` is a hashed subplan, so a set is not matched pair by pair.
+ */
+#define FINISH_REST                                                                             \
+    "and t.execution_id = :id and t.owner = :owner "                                            \
+    "returning :ord as ord, :account_id as account_id, :id as id, "                             \
+    ":integration_id as integration_id, :action_id as action_id, "                              \
+    ":connection_id as connection_id, :status as status, :error_code as error_code, "           \
+    ":started_at as started_at, :finished_at as finished_at, :owner as owner, "                 \
+    ":summary as summary), "                                                                    \
+    "stored as (" EXECUTION_INSERT "select m.account_id, m.id, m.integration_id, m.action_id, " \
+    "m.connection_id, m.status, m.error_code, m.started_at, m.finished_at, m.owner, m.summary " \
+    "from moved m on conflict do nothing) "                                                     \
+    "select :ord @from where :ord in (select m.ord from moved m) "                              \
+    "or (select e.owner = :owner and e.finished_at = :finished_at from sluice.execution e "     \
+    "where e.account_id = :account_id and e.id = :id)"
+
+static const struct pg_stmt execution_finish_keep = {
+    .name = "execution_finish_keep",
+    .sql = "with moved as (update sluice.idempotency_key t set state = 'bound', owner = null "
+           "@update(sluice.idempotency_key) " FINISH_REST,
+    PG_PARAMS(finish_params),
+    .key_count = 2,
+    .is_write = true,
+    .is_replayable = true,
+};
+
+static const struct pg_stmt execution_finish_release = {
+    .name = "execution_finish_release",
+    .sql = "with moved as (delete from sluice.idempotency_key t "
+           "@delete(sluice.idempotency_key) " FINISH_REST,
+    PG_PARAMS(finish_params),
+    .key_count = 2,
+    .is_write = true,
+    .is_replayable = true,
+};
+
+static const struct pg_column get_params[] = {{"account_id", PG_UUID}, {"id", PG_UUID}};
+static const struct pg_stmt execution_get = {
+    .name = "execution_get",
+    .sql = "select :ord, t.account_id, t.id, t.integration_id, t.action_id, t.connection_id, "
+           "t.status, t.error_code, t.started_at, t.finished_at, t.owner, t.summary "
+           "@read(sluice.execution)",
+    PG_PARAMS(get_params),
+    PG_COLUMNS(insert_params),
+    .key_count = 2,
+};
+
+const struct pg_stmt *const execution_stmts[] = {&execution_insert, &execution_finish_keep,
+                                                 &execution_finish_release, &execution_get, NULL};
+
+/* The parameters from integration_id on are the same everywhere. */
+static void fill_from_integration(struct pg_value *params, const struct execution *execution)
+{
+    ASSERT(execution->is_succeeded == !execution->error_code.ptr);
+    params[0] = pg_text(execution->integration_id);
+    params[1] = pg_text(execution->action_id);
+    params[2] = pg_i64_or_null(execution->connection_id);
+    params[3] = pg_text(execution->is_succeeded ? SLICE("succeeded") : SLICE("failed"));
+    params[4] = pg_text(execution->error_code);
+    params[5] = pg_time(execution->started_at);
+    params[6] = pg_time(execution->finished_at);
+    params[7] = pg_uuid(execution->owner);
+    params[8] = pg_json(execution->summary);
+}
+
+void store_execution_insert(struct pg_pool *pool, struct pg_query *query, struct op *op,
+                            const struct execution *execution)
+{
+    query->params[0] = pg_uuid(execution->account_id);
+    query->params[1] = pg_uuid(execution->id);
+    fill_from_integration(&query->params[2], execution);
+    store_submit(pool, query, op, &execution_insert);
+}
+
+void store_execution_finish(struct pg_pool *pool, struct pg_query *query, struct op *op,
+                            const struct execution *execution, slice key, enum claim_end end)
+{
+    ASSERT(key.ptr || end == CLAIM_RELEASE);
+    query->params[0] = pg_uuid(execution->account_id);
+    query->params[1] = store_claim_key(query, key, execution->id);
+    query->params[2] = pg_uuid(execution->id);
+    fill_from_integration(&query->params[3], execution);
+    store_submit(pool, query, op,
+                 end == CLAIM_KEEP ? &execution_finish_keep : &execution_finish_release);
+}
+
+int store_execution_finish_result(const struct pg_query *query)
+{
+    if (query->status != OK)
+        return query->status;
+    return query->rows.count ? OK : ERR_NOTFOUND;
+}
+
+void store_execution_get(struct pg_pool *pool, struct pg_query *query, struct op *op,
+                         struct uuid account_id, struct uuid id)
+{
+    query->params[0] = pg_uuid(account_id);
+    query->params[1] = pg_uuid(id);
+    store_submit(pool, query, op, &execution_get);
+}
+
+int store_execution_get_result(const struct pg_query *query, struct execution *execution)
+{
+    const struct pg_rows *rows = &query->rows;
+    if (query->status != OK)
+        return query->status;
+    if (rows->count == 0)
+        return ERR_NOTFOUND;
+    *execution = (struct execution){
+        .account_id = pg_get_uuid(rows, 0, 0),
+        .id = pg_get_uuid(rows, 0, 1),
+        .integration_id = pg_get_bytes(rows, 0, 2),
+        .action_id = pg_get_bytes(rows, 0, 3),
+        .connection_id = pg_get_i64(rows, 0, 4),
+        .is_succeeded = slice_eq(pg_get_bytes(rows, 0, 5), SLICE("succeeded")),
+        .error_code = pg_get_bytes(rows, 0, 6),
+        .started_at = pg_get_time(rows, 0, 7),
+        .finished_at = pg_get_time(rows, 0, 8),
+        .owner = pg_get_uuid(rows, 0, 9),
+        .summary = pg_get_bytes(rows, 0, 10),
+    };
+    return OK;
+}

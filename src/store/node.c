@@ -1,0 +1,98 @@
+/*
+ * Nodes and their leases. A heartbeat is a HOT update of one narrow row.
+ */
+#include "store/node.h"
+
+#include "store/internal.h"
+
+#define NO_ACCOUNT "a process, not a tenant's; a reference table where sharded"
+
+static const struct pg_column register_params[] = {
+    {"node_id", PG_UUID}, {"name", PG_TEXT}, {"lease_ms", PG_I64}};
+static const struct pg_stmt node_register = {
+    .name = "node_register",
+    .sql = "insert into sluice.node (node_id, name, started_at, lease_until) "
+           "@row :node_id, :name, now(), now() + :lease_ms * interval '1 millisecond' @end "
+           "on conflict do nothing",
+    PG_PARAMS(register_params),
+    .key_count = 1,
+    .match = PG_MATCH_NONE,
+    .is_write = true,
+    .is_replayable = true,
+    .no_account = NO_ACCOUNT,
+};
+
+static const struct pg_column heartbeat_params[] = {{"node_id", PG_UUID}, {"lease_ms", PG_I64}};
+static const struct pg_stmt node_heartbeat = {
+    .name = "node_heartbeat",
+    .sql = "update sluice.node t set lease_until = now() + :lease_ms * interval '1 millisecond' "
+           "@update(sluice.node) and t.lease_until > now() returning :ord",
+    PG_PARAMS(heartbeat_params),
+    .key_count = 1,
+    .is_write = true,
+    .is_replayable = true,
+    .no_account = NO_ACCOUNT,
+};
+
+static const struct pg_column leave_params[] = {{"node_id", PG_UUID}};
+static const struct pg_stmt node_leave = {
+    .name = "node_leave",
+    .sql = "update sluice.node t set lease_until = least(t.lease_until, now()) "
+           "@update(sluice.node)",
+    PG_PARAMS(leave_params),
+    .key_count = 1,
+    .match = PG_MATCH_NONE,
+    .is_write = true,
+    .is_replayable = true,
+    .no_account = NO_ACCOUNT,
+};
+
+static const struct pg_stmt node_sweep = {
+    .name = "node_sweep",
+    .sql = "delete from sluice.node n where n.lease_until < now() - interval '1 hour' "
+           "and not exists (select 1 from sluice.idempotency_key k "
+           "where k.owner = n.node_id and k.state = 'in_flight')",
+    .match = PG_MATCH_NONE,
+    .is_write = true,
+    .is_replayable = true,
+    .no_account = NO_ACCOUNT,
+};
+
+const struct pg_stmt *const node_stmts[] = {&node_register, &node_heartbeat, &node_leave,
+                                            &node_sweep, NULL};
+
+void store_node_register(struct pg_pool *pool, struct pg_query *query, struct op *op,
+                         struct uuid node_id, slice name)
+{
+    query->params[0] = pg_uuid(node_id);
+    query->params[1] = pg_text_or_empty(name);
+    query->params[2] = pg_i64(NODE_LEASE_MS);
+    store_submit(pool, query, op, &node_register);
+}
+
+void store_node_heartbeat(struct pg_pool *pool, struct pg_query *query, struct op *op,
+                          struct uuid node_id)
+{
+    query->params[0] = pg_uuid(node_id);
+    query->params[1] = pg_i64(NODE_LEASE_MS);
+    store_submit(pool, query, op, &node_heartbeat);
+}
+
+int store_node_heartbeat_result(const struct pg_query *query)
+{
+    if (query->status != OK)
+        return query->status;
+    return query->rows.count ? OK : ERR_NOTFOUND;
+}
+
+void store_node_leave(struct pg_pool *pool, struct pg_query *query, struct op *op,
+                      struct uuid node_id)
+{
+    query->params[0] = pg_uuid(node_id);
+    store_submit(pool, query, op, &node_leave);
+}
+
+void store_node_sweep(struct pg_pool *pool, struct pg_query *query, struct op *op)
+{
+    store_submit(pool, query, op, &node_sweep);
+}

@@ -1,0 +1,50 @@
+/*
+ * For tests of what sits on the database: a loop with a pool, and queries that a test can start,
+ * wait for and look at, as if they were calls.
+ */
+#ifndef SUPPORT_PG_CALL_H
+#define SUPPORT_PG_CALL_H
+
+#include "loop/dns.h"
+#include "loop/loop.h"
+#include "loop/op.h"
+#include "pg/pg.h"
+
+struct pg_bench {
+    struct loop *loop;
+    struct dns_resolver *dns;
+    struct pg_pool *pool;
+};
+
+/* config->conninfo and the rest are the caller's; dns is filled in. Fails the program when no
+ * connection comes up within 20 s; wait: false does not wait for one. */
+void pg_bench_open(struct pg_bench *bench, const struct pg_pool_config *config, bool wait);
+/* Frees all and asserts that nothing is left. */
+void pg_bench_close(struct pg_bench *bench);
+/* Turns the loop until *flag, at most 60 s; false: time ran out. */
+bool pg_bench_until(struct pg_bench *bench, const bool *flag);
+bool pg_bench_until_true(struct pg_bench *bench, bool (*is_true)(void *arg), void *arg);
+
+/* One query in an op of its own. Zeroed before use; call_start fills query->params and submits. */
+struct pg_call {
+    struct op op;
+    struct pg_query query;
+    struct pg_bench *bench;
+    void (*start)(struct pg_call *call);
+    void *arg;
+    bool is_done;  /* the query has ended; its results stay until pg_call_end */
+    bool is_freed; /* the op's memory may go */
+};
+
+void pg_call_start(struct pg_bench *bench, struct pg_call *call,
+                   void (*start)(struct pg_call *call), void *arg);
+/* Starts, waits, and returns the query's status. */
+int pg_call_run(struct pg_bench *bench, struct pg_call *call, void (*start)(struct pg_call *call),
+                void *arg);
+/* Waits until `count` calls are done. */
+void pg_calls_wait(struct pg_bench *bench, struct pg_call *calls, size_t count);
+/* Lets the op go and waits for its memory; the call may be used again. */
+void pg_call_end(struct pg_call *call);
+void pg_calls_end(struct pg_call *calls, size_t count);
+
+#endif

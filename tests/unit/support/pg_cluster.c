@@ -1,0 +1,315 @@
+/*
+ * The private cluster: initdb once a program, the postmaster as a direct child with PDEATHSIG, so
+ * that it cannot outlive the test.
+ */
+#include "support/pg_cluster.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <glob.h>
+#include <grp.h>
+#include <pwd.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/embed.h"
+#include "pg/migrate.h"
+#include "pg/sync.h"
+
+enum { DATABASES_MAX = 64, CONNINFO_MAX = 512, START_MS_MAX = 60000 };
+
+static struct {
+    bool is_known, is_foreign;
+    char dir[64];
+    char bin[256];
+    char conninfo[CONNINFO_MAX];
+    unsigned port;
+    bool listens_tcp;
+    pid_t postmaster, owner;
+    char databases[DATABASES_MAX][CONNINFO_MAX];
+    size_t database_count;
+} cluster;
+
+_Noreturn static void die(const char *what, const char *why)
+{
+    fprintf(stderr, "pg_cluster: %s: %s\n", what, why);
+    exit(99);
+}
+
+static void nap(void)
+{
+    const struct timespec ten_ms = {0, 10 * 1000 * 1000};
+    nanosleep(&ten_ms, NULL);
+}
+
+/* ---- children ---- */
+
+/* In the child: another user when root, no life after the parent's. */
+static void become_child(const char *log_path)
+{
+    if (geteuid() == 0) {
+        const struct passwd *user = getpwnam("postgres");
+        if (!user || setgroups(0, NULL) || setgid(user->pw_gid) || setuid(user->pw_uid))
+            _exit(98);
+    }
+    prctl(PR_SET_PDEATHSIG, SIGQUIT); /* after setuid, which clears it */
+    if (getppid() != cluster.owner)
+        _exit(97);
+    setpgid(0, 0); /* a Ctrl-C at the terminal is for the test */
+    int log = open(log_path, O_WRONLY | O_CREAT | O_APPEND, 0644);
+    if (log >= 0) {
+        dup2(log, STDOUT_FILENO);
+        dup2(log, STDERR_FILENO);
+    }
+    int null = open("/dev/null", O_RDONLY);
+    if (null >= 0)
+        dup2(null, STDIN_FILENO);
+    for (int fd = 3; fd < 1024; fd++)
+        close(fd);
+    if (chdir("/") != 0)
+        _exit(96);
+    /* a sanitizer's runtime is the test's own matter */
+    unsetenv("LD_PRELOAD");
+}
+
+static pid_t spawn(char *const argv[], const char *log_name)
+{
+    char log_path[128];
+    snprintf(log_path, sizeof(log_path), "%s/%s", cluster.dir, log_name);
+    pid_t pid = fork();
+    if (pid < 0)
+        die("fork", strerror(errno));
+    if (pid == 0) {
+        become_child(log_path);
+        execv(argv[0], argv);
+        _exit(95);
+    }
+    return pid;
+}
+
+static int wait_for(pid_t pid)
+{
+    int status = 0;
+    while (waitpid(pid, &status, 0) < 0)
+        if (errno != EINTR)
+            die("waitpid", strerror(errno));
+    return status;
+}
+
+/* ---- making it ---- */
+
+static void find_bin(void)
+{
+    const char *given = getenv("SLUICE_PG_BIN");
+    if (given) {
+        snprintf(cluster.bin, sizeof(cluster.bin), "%s", given);
+        return;
+    }
+    glob_t found;
+    if (glob("/usr/lib/postgresql/*/bin", 0, NULL, &found) != 0 || found.gl_pathc == 0)
+        die("no PostgreSQL found", "install the package postgresql or set SLUICE_PG_BIN");
+    long best = -1;
+    for (size_t i = 0; i < found.gl_pathc; i++) {
+        long version = strtol(found.gl_pathv[i] + strlen("/usr/lib/postgresql/"), NULL, 10);
+        if (version > best)
+            snprintf(cluster.bin, sizeof(cluster.bin), "%s", found.gl_pathv[i]);
+        best = version > best ? version : best;
+    }
+    globfree(&found);
+}
+
+/* A port that nobody listens on right now; the socket file is named after it, too. */
+static unsigned free_port(void)
+{
+    struct sockaddr_in address = {.sin_family = AF_INET};
+    socklen_t len = sizeof(address);
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (fd < 0 || bind(fd, (struct sockaddr *)&address, sizeof(address)) ||
+        getsockname(fd, (struct sockaddr *)&address, &len))
+        die("no free port", strerror(errno));
+    close(fd);
+    return ntohs(address.sin_port);
+}
+
+static void make_dir(void)
+{
+    snprintf(cluster.dir, sizeof(cluster.dir), "/tmp/sluice-pg-XXXXXX");
+    if (!mkdtemp(cluster.dir))
+        die("mkdtemp", strerror(errno));
+    if (geteuid() != 0)
+        return;
+    const struct passwd *user = getpwnam("postgres");
+    if (!user || chown(cluster.dir, user->pw_uid, user->pw_gid))
+        die("no user postgres to run the server as", "install the package postgresql");
+}
+
+static void init_data(void)
+{
+    char program[300], data[128];
+    snprintf(program, sizeof(program), "%s/initdb", cluster.bin);
+    snprintf(data, sizeof(data), "%s/data", cluster.dir);
+    char *argv[] = {program, "-D",   data,          "-U", "postgres", "-A", "trust",
+                    "-E",    "UTF8", "--no-locale", "-N", "-n",       NULL};
+    if (wait_for(spawn(argv, "initdb.log")) != 0)
+        die("initdb failed", cluster.dir);
+}
+
+/* The last line of postmaster.pid says "ready" once connections are accepted. */
+static bool is_ready(void)
+{
+    char path[128], text[1024];
+    snprintf(path, sizeof(path), "%s/data/postmaster.pid", cluster.dir);
+    FILE *file = fopen(path, "r");
+    if (!file)
+        return false;
+    size_t len = fread(text, 1, sizeof(text) - 1, file);
+    fclose(file);
+    text[len] = '\0';
+    return strstr(text, "\nready") != NULL && strtol(text, NULL, 10) == cluster.postmaster;
+}
+
+void pg_cluster_restart(void)
+{
+    char program[300], data[128], port[16], listen[64];
+    snprintf(program, sizeof(program), "%s/postgres", cluster.bin);
+    snprintf(data, sizeof(data), "%s/data", cluster.dir);
+    snprintf(port, sizeof(port), "%u", cluster.port);
+    snprintf(listen, sizeof(listen), "listen_addresses=%s", cluster.listens_tcp ? "127.0.0.1" : "");
+    char *argv[] = {program,     "-D",
+                    data,        "-k",
+                    cluster.dir, "-p",
+                    port,        "-c",
+                    listen,      "-F",
+                    "-c",        "max_connections=60",
+                    "-c",        "shared_buffers=32MB",
+                    "-c",        "log_min_messages=warning",
+                    NULL};
+    if (cluster.is_foreign || cluster.postmaster)
+        die("restart", "the cluster is not ours or is running");
+    cluster.postmaster = spawn(argv, "server.log");
+    for (int ms = 0; !is_ready(); ms += 10) {
+        int status;
+        if (ms > START_MS_MAX || waitpid(cluster.postmaster, &status, WNOHANG) != 0)
+            die("the server does not start, see server.log in", cluster.dir);
+        nap();
+    }
+}
+
+void pg_cluster_stop(enum pg_cluster_end how)
+{
+    if (cluster.is_foreign || !cluster.postmaster)
+        die("stop", "the cluster is not ours or is not running");
+    kill(cluster.postmaster, how == PG_CLUSTER_FAST ? SIGINT : SIGQUIT);
+    wait_for(cluster.postmaster);
+    cluster.postmaster = 0;
+}
+
+static void remove_all(void)
+{
+    if (getpid() != cluster.owner)
+        return;
+    if (cluster.postmaster)
+        pg_cluster_stop(PG_CLUSTER_IMMEDIATE);
+    pid_t pid = fork();
+    if (pid == 0) {
+        execl("/bin/rm", "rm", "-rf", "--", cluster.dir, (char *)NULL);
+        _exit(95);
+    }
+    if (pid > 0)
+        wait_for(pid);
+}
+
+const char *pg_cluster_start(void)
+{
+    if (cluster.is_known)
+        return cluster.conninfo;
+    cluster.is_known = true;
+    const char *given = getenv("SLUICE_TEST_DATABASE_URL");
+    if (given && given[0]) {
+        cluster.is_foreign = true;
+        snprintf(cluster.conninfo, sizeof(cluster.conninfo), "%s", given);
+        return cluster.conninfo;
+    }
+    cluster.owner = getpid();
+    cluster.port = free_port();
+    find_bin();
+    make_dir();
+    atexit(remove_all);
+    init_data();
+    pg_cluster_restart();
+    snprintf(cluster.conninfo, sizeof(cluster.conninfo),
+             "host=%s port=%u user=postgres dbname=postgres", cluster.dir, cluster.port);
+    return cluster.conninfo;
+}
+
+bool pg_cluster_is_private(void)
+{
+    pg_cluster_start();
+    return !cluster.is_foreign;
+}
+
+const char *pg_cluster_socket_dir(void)
+{
+    return cluster.dir;
+}
+
+unsigned pg_cluster_port(void)
+{
+    return cluster.port;
+}
+
+unsigned pg_cluster_listen_tcp(void)
+{
+    cluster.listens_tcp = true;
+    return cluster.port;
+}
+
+/* ---- databases ---- */
+
+static void name_database(char *conninfo, const char *name)
+{
+    if (!cluster.is_foreign) {
+        snprintf(conninfo, CONNINFO_MAX, "host=%s port=%u user=postgres dbname=%s", cluster.dir,
+                 cluster.port, name);
+        return;
+    }
+    /* of a URL only the path changes */
+    const char *host = strstr(cluster.conninfo, "://");
+    if (!host)
+        die("SLUICE_TEST_DATABASE_URL", "give it as postgresql://user@host:port/dbname");
+    size_t head = (size_t)(host - cluster.conninfo) + 3;
+    head += strcspn(cluster.conninfo + head, "/?");
+    const char *query = strchr(cluster.conninfo, '?');
+    snprintf(conninfo, CONNINFO_MAX, "%.*s/%s%s", (int)head, cluster.conninfo, name,
+             query ? query : "");
+}
+
+const char *pg_cluster_database(bool migrated)
+{
+    struct err err;
+    char name[64], sql[256];
+    pg_cluster_start();
+    if (cluster.database_count == DATABASES_MAX)
+        die("too many databases", "");
+    snprintf(name, sizeof(name), "sluice_test_%d_%zu", (int)getpid(), cluster.database_count);
+    snprintf(sql, sizeof(sql), "create database %s encoding 'UTF8' template template0", name);
+    struct pg_sync *sync = pg_sync_open(cluster.conninfo, &err);
+    if (!sync || pg_sync_run(sync, sql, &err) != OK)
+        die("create database", err.text);
+    pg_sync_close(sync);
+    char *conninfo = cluster.databases[cluster.database_count++];
+    name_database(conninfo, name);
+    if (migrated && pg_migrate(conninfo, embed_sql, embed_sql_count, NULL, NULL, &err) != OK)
+        die("migrate", err.text);
+    return conninfo;
+}
