@@ -6,7 +6,9 @@
 #include "loop/op.h"
 
 #include <inttypes.h>
+#include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 #include "base/clock.h"
 #include "loop/internal.h"
@@ -77,10 +79,34 @@ static bool op_advance(struct op *op)
     return op->step < op->class->step_count;
 }
 
+#ifdef SLUICE_TEST_BUILD
+/* Every step is a named crash point: SLUICE_CRASH_AT=exec/record kills the process the moment an op
+ * of class "exec" is about to run its step "record" (PROVING.md, fault recipes). */
+static void op_crash_point(const struct op *op, const struct op_step *step)
+{
+    static const char *wanted;
+    static bool is_read;
+    if (!is_read)
+        wanted = getenv("SLUICE_CRASH_AT");
+    is_read = true;
+    size_t class_len = strlen(op->class->name);
+    if (wanted && strncmp(wanted, op->class->name, class_len) == 0 && wanted[class_len] == '/' &&
+        strcmp(wanted + class_len + 1, step->name) == 0)
+        (void)raise(SIGKILL);
+}
+#else
+static inline void op_crash_point(const struct op *op, const struct op_step *step)
+{
+    (void)op;
+    (void)step;
+}
+#endif
+
 /* One step. true: go on with the next at once. */
 static bool op_run_step(struct op *op)
 {
     const struct op_step *step = &op->class->steps[op->step];
+    op_crash_point(op, step);
     enum op_result result = step->run(op);
     loop_charge_step(op->loop, op->class->name, step->name);
     if (op->is_cancelled) {
