@@ -1,0 +1,270 @@
+/*
+ * Manifests: what a good one becomes, and that every fault is found and named with its place.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/embed.h"
+#include "base/mem.h"
+#include "catalog/catalog.h"
+
+static const char good[] =
+    "{\"integration_id\":\"demo\",\"name\":\"Demo\",\"description\":\"A demo app.\","
+    "\"category\":\"notes\",\"tags\":[\"paper\"],\"base_url\":\"https://api.example.com\","
+    "\"auth\":{\"type\":\"bearer\"},\"actions\":[%s]}";
+
+static const char action[] =
+    "{\"action_id\":\"get_page\",\"title\":\"Get a page\",\"description\":\"Reads one page.\","
+    "\"side_effect_level\":\"read\",\"input_schema\":{\"type\":\"object\",\"required\":[\"id\"],"
+    "\"additionalProperties\":false,\"properties\":{\"id\":{\"type\":\"string\",\"description\":"
+    "\"Page id\"},\"full\":{\"type\":\"boolean\",\"description\":\"All of it\"}}},"
+    "\"request\":{\"method\":\"GET\",\"path\":\"/pages/${input.id}\",\"query\":{\"full\":"
+    "\"${input.full}\"}},\"display\":{\"title\":\"Page\",\"summary\":\"Read ${input.id}\"},"
+    "\"examples\":[{\"title\":\"One\",\"input\":{\"id\":\"p1\"}}]%s}";
+
+struct bench {
+    struct catalog_report report;
+    char action_text[8192], text[16384];
+};
+
+static int setup(void **state)
+{
+    struct bench *b = mem_zalloc(sizeof(*b));
+    catalog_report_init(&b->report);
+    *state = b;
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    struct bench *b = *state;
+    catalog_report_deinit(&b->report);
+    mem_free(b);
+    return mem_live_blocks() == 0 ? 0 : -1;
+}
+
+/* The good manifest with `extra` members in its action, and old replaced by new in the whole. */
+static struct catalog *load(struct bench *b, const char *extra, const char *old, const char *new)
+{
+    char whole[16384];
+    catalog_report_deinit(&b->report);
+    catalog_report_init(&b->report);
+    (void)snprintf(b->action_text, sizeof(b->action_text), action, extra);
+    (void)snprintf(whole, sizeof(whole), good, b->action_text);
+    const char *at = old ? strstr(whole, old) : NULL;
+    assert_true(!old || at);
+    if (at)
+        (void)snprintf(b->text, sizeof(b->text), "%.*s%s%s", (int)(at - whole), whole, new,
+                       at + strlen(old));
+    else
+        (void)snprintf(b->text, sizeof(b->text), "%s", whole);
+    struct catalog_source source = {SLICE("demo.json"), slice_cstr(b->text)};
+    return catalog_load(&source, 1, &b->report);
+}
+
+/* Some problem has this pointer and holds this phrase, and nothing was loaded. */
+static void check_fault(struct bench *b, const char *extra, const char *old, const char *new,
+                        const char *pointer, const char *phrase, int line)
+{
+    struct catalog *catalog = load(b, extra, old, new);
+    if (catalog)
+        print_error("line %d: was loaded\n", line);
+    assert_null(catalog);
+    for (size_t i = 0; i < b->report.count; i++)
+        if (slice_eq_cstr(b->report.problems[i].pointer, pointer) &&
+            slice_find(b->report.problems[i].text, slice_cstr(phrase)) >= 0)
+            return;
+    for (size_t i = 0; i < b->report.count; i++)
+        print_error("line %d: got %.*s: %.*s\n", line, SLICE_ARG(b->report.problems[i].pointer),
+                    SLICE_ARG(b->report.problems[i].text));
+    fail();
+}
+
+#define assert_fault(b, extra, old, new, pointer, phrase) \
+    check_fault((b), (extra), (old), (new), (pointer), (phrase), __LINE__)
+
+static void a_good_manifest_is_found_by_all_its_names(void **state)
+{
+    struct catalog *catalog = load(*state, "", NULL, NULL);
+    assert_non_null(catalog);
+    const struct catalog_integration *demo = catalog_find_integration(catalog, SLICE("demo"));
+    assert_non_null(demo);
+    const struct catalog_action *found = catalog_find_action(demo, SLICE("get_page"));
+    assert_non_null(found);
+    assert_ptr_equal(found, catalog_find_action(demo, SLICE("demo_get_page")));
+    assert_ptr_equal(found, catalog_find_tool(catalog, SLICE("demo_get_page")));
+    assert_null(catalog_find_action(demo, SLICE("get_pag")));
+    assert_null(catalog_find_action(demo, SLICE("demo_")));
+    assert_null(catalog_find_tool(catalog, SLICE("get_page")));
+    assert_int_equal(found->level, LEVEL_READ);
+    assert_false(found->requires_confirmation);
+    assert_true(found->is_idempotent);
+    catalog_unref(catalog);
+}
+
+static void replies_are_rendered_at_load(void **state)
+{
+    struct catalog *catalog = load(*state, "", NULL, NULL);
+    struct arena arena;
+    arena_init(&arena, 1024 * 1024);
+    const struct catalog_action *found = catalog_find_tool(catalog, SLICE("demo_get_page"));
+    const struct json *item = json_parse(&arena, found->item_json, NULL, NULL);
+    const struct json *detail = json_parse(&arena, found->detail_json, NULL, NULL);
+    assert_true(slice_eq_cstr(json_get_str(item, SLICE("action_id")), "get_page"));
+    assert_int_equal(item->count, 4);
+    assert_true(slice_eq_cstr(json_get_str(detail, SLICE("tool_name")), "demo_get_page"));
+    const struct json *summary = JSON_GET(detail, "input_summary");
+    assert_true(slice_eq_cstr(json_str(json_at(JSON_GET(summary, "required"), 0)), "id"));
+    assert_true(slice_eq_cstr(json_str(json_at(JSON_GET(summary, "optional"), 0)), "full"));
+    assert_true(json_is(JSON_GET(detail, "output_schema"), JSON_NULL));
+    assert_int_equal(JSON_GET(detail, "scopes")->count, 0);
+    arena_deinit(&arena);
+    catalog_unref(catalog);
+}
+
+static void writes_need_confirmation(void **state)
+{
+    struct bench *b = *state;
+    const char *post = "\"side_effect_level\":\"write\"";
+    struct catalog *catalog;
+    assert_fault(b, "", "\"side_effect_level\":\"read\"", post, "/actions/get_page/request",
+                 "a GET does not write");
+    assert_fault(b, ",\"requires_confirmation\":false", "\"side_effect_level\":\"read\"", post,
+                 "/actions/0/requires_confirmation", "stricter");
+    catalog = load(b, ",\"requires_confirmation\":true", NULL, NULL);
+    assert_non_null(catalog);
+    assert_true(catalog->integrations[0]->actions[0].requires_confirmation);
+    catalog_unref(catalog);
+}
+
+static void faults_are_named_with_their_place(void **state)
+{
+    struct bench *b = *state;
+    assert_fault(b, ",\"titel\":1", NULL, NULL, "/actions/0", "did you mean \"title\"");
+    assert_fault(b, "", "\"name\":\"Demo\"", "\"name\":7", "/name", "string");
+    assert_fault(b, "", "\"category\":\"notes\",", "", "", "\"category\" is missing");
+    assert_fault(b, "", "\"integration_id\":\"demo\"", "\"integration_id\":\"De-mo\"",
+                 "/integration_id", "must match");
+    assert_fault(b, "", "https://api.example.com", "https://api.example.com/", "/base_url",
+                 "slash");
+    assert_fault(b, "", "https://api.example.com", "ftp://api.example.com", "/base_url",
+                 "https://");
+    assert_fault(b, "", "{\"type\":\"bearer\"}", "{\"type\":\"magic\"}", "/auth/type", "one of");
+    assert_fault(b, "", "{\"type\":\"bearer\"}", "{\"type\":\"api_key\"}", "/auth", "send");
+    assert_fault(b, "", "\"method\":\"GET\"", "\"method\":\"FETCH\"", "/actions/0/request/method",
+                 "one of");
+    assert_fault(b, "", "/pages/${input.id}", "pages", "/actions/0/request/path", "slash");
+    assert_fault(b, "", "/pages/${input.id}", "/pages/${input.", "/actions/0/request/path", "");
+    assert_fault(b, "", "${input.full}", "${input.ful}", "/actions/get_page/request",
+                 "no property \"ful\"");
+    assert_fault(b, "", "Read ${input.id}", "Read ${credential.token}", "/actions/get_page/display",
+                 "not known here");
+    assert_fault(b, "", "\"input\":{\"id\":\"p1\"}", "\"input\":{\"idd\":\"p1\"}",
+                 "/actions/get_page/examples", "does not validate");
+    assert_fault(b, "", "\"type\":\"boolean\"", "\"type\":\"bool\"", "/actions/0/input_schema",
+                 "type");
+    assert_fault(b, "", "\"tags\":[\"paper\"]", "\"tags\":[1]", "/tags", "array of strings");
+    assert_fault(b, "", "\"actions\":[", "\"actions\":[],\"more\":[", "/actions", "1 to");
+    assert_fault(b, "", "\"integration_id\":\"demo\",", "", "", "\"integration_id\" is missing");
+    assert_fault(b, "", "{\"integration_id\"", "{\"name\":\"x\",\"integration_id\"", "", "name");
+    assert_fault(b, "", "\"actions\"", "actions", "", "byte");
+}
+
+static void tool_names_have_a_limit(void **state)
+{
+    struct bench *b = *state;
+    char id[80];
+    memset(id, 'a', 60);
+    id[60] = '\0';
+    char member[128];
+    (void)snprintf(member, sizeof(member), "\"action_id\":\"%s\"", id);
+    assert_fault(b, "", "\"action_id\":\"get_page\"", member, "/actions/0/action_id", "65");
+}
+
+static void the_later_source_wins(void **state)
+{
+    struct bench *b = *state;
+    struct catalog *catalog = load(b, "", NULL, NULL);
+    assert_non_null(catalog);
+    catalog_unref(catalog);
+    struct catalog_source sources[2] = {{SLICE("a"), slice_cstr(b->text)},
+                                        {SLICE("b"), SLICE_NONE}};
+    char other[16384];
+    const char *name = strstr(b->text, "\"Demo\"");
+    (void)snprintf(other, sizeof(other), "%.*s\"Other\"%s", (int)(name - b->text), b->text,
+                   name + 6);
+    sources[1].text = slice_cstr(other);
+    catalog = catalog_load(sources, 2, &b->report);
+    assert_non_null(catalog);
+    assert_int_equal(catalog->integration_count, 1);
+    assert_int_equal(catalog->action_count, 1);
+    assert_true(slice_eq_cstr(catalog->integrations[0]->name, "Other"));
+    catalog_unref(catalog);
+}
+
+static void the_manifests_compiled_in_are_clean(void **state)
+{
+    struct bench *b = *state;
+    struct catalog *catalog = catalog_load_all(NULL, &b->report);
+    for (size_t i = 0; i < b->report.count; i++)
+        print_error("%.*s %.*s: %.*s\n", SLICE_ARG(b->report.problems[i].source),
+                    SLICE_ARG(b->report.problems[i].pointer),
+                    SLICE_ARG(b->report.problems[i].text));
+    assert_int_equal(b->report.error_count + b->report.warning_count, 0);
+    assert_non_null(catalog);
+    assert_int_equal(catalog->integration_count, embed_integrations_count);
+    assert_non_null(catalog_find_tool(catalog, SLICE("gmail_send_message")));
+    assert_non_null(catalog_find_tool(catalog, SLICE("notion_create_page")));
+    catalog_unref(catalog);
+}
+
+static void words_match_without_case_and_by_prefix(void **state)
+{
+    struct catalog *catalog = load(*state, "", NULL, NULL);
+    const struct catalog_integration *demo = catalog->integrations[0];
+    assert_true(catalog_integration_matches(demo, SLICE("DEMO")));
+    assert_true(catalog_integration_matches(demo, SLICE("pap note")));
+    assert_false(catalog_integration_matches(demo, SLICE("demo mail")));
+    assert_true(catalog_action_score(&demo->actions[0], SLICE("get page")) >
+                catalog_action_score(&demo->actions[0], SLICE("reads")));
+    assert_int_equal(catalog_action_score(&demo->actions[0], SLICE("volcano")), 0);
+    catalog_unref(catalog);
+}
+
+static void failing_memory_is_reported(void **state)
+{
+    struct bench *b = *state;
+    catalog_unref(load(b, "", NULL, NULL));
+    struct catalog_source source = {SLICE("demo.json"), slice_cstr(b->text)};
+    for (uint64_t n = 1; n < 200; n++) {
+        catalog_report_deinit(&b->report);
+        catalog_report_init(&b->report);
+        mem_fail_at(n, 1);
+        struct catalog *catalog = catalog_load(&source, 1, &b->report);
+        mem_fail_at(0, 0);
+        assert_true(catalog || b->report.error_count > 0);
+        catalog_unref(catalog);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(a_good_manifest_is_found_by_all_its_names, setup, teardown),
+        cmocka_unit_test_setup_teardown(replies_are_rendered_at_load, setup, teardown),
+        cmocka_unit_test_setup_teardown(writes_need_confirmation, setup, teardown),
+        cmocka_unit_test_setup_teardown(faults_are_named_with_their_place, setup, teardown),
+        cmocka_unit_test_setup_teardown(tool_names_have_a_limit, setup, teardown),
+        cmocka_unit_test_setup_teardown(the_later_source_wins, setup, teardown),
+        cmocka_unit_test_setup_teardown(the_manifests_compiled_in_are_clean, setup, teardown),
+        cmocka_unit_test_setup_teardown(words_match_without_case_and_by_prefix, setup, teardown),
+        cmocka_unit_test_setup_teardown(failing_memory_is_reported, setup, teardown),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
