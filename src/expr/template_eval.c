@@ -50,7 +50,8 @@ static int text_fault(struct filling *f, const struct expr_template *part, const
 }
 
 /* The value as one segment of a path: percent-encoded, and never one that climbs or vanishes. */
-static int path_segment(struct filling *f, const struct expr_template *part, struct json *value)
+static int path_segment(struct filling *f, struct expr_run *run, const struct expr_template *part,
+                        struct json *value)
 {
     slice text = json_str(value);
     if (text.len == 0 || slice_eq_cstr(text, ".") || slice_eq_cstr(text, "..")) {
@@ -59,14 +60,15 @@ static int path_segment(struct filling *f, const struct expr_template *part, str
                        "${%.*s} is \"%.*s\", which cannot stand in the path of a URL",
                        SLICE_ARG(slice_first(expr_source(part->expr), 200)), SLICE_ARG(text));
     }
-    struct buf encoded;
-    buf_init(&encoded, EXPR_BYTES_MAX);
+    char *room = NULL;
+    int rc = expr_run_text(run, text.len * 3, &room);
+    if (rc != OK)
+        return rc;
+    /* Room for the worst case, so it never grows and never touches the heap. */
+    struct buf encoded = {.ptr = room, .cap = text.len * 3, .bytes_max = text.len * 3};
     encode_percent(&encoded, text);
-    slice copy = buf_is_ok(&encoded) ? arena_dup(f->arena, buf_slice(&encoded)) : SLICE_NONE;
-    buf_deinit(&encoded);
-    if (!copy.ptr)
-        return no_room(f);
-    *value = expr_string(copy.ptr, copy.len);
+    ASSERT(buf_is_ok(&encoded) && encoded.ptr == room);
+    *value = expr_string(room, encoded.len);
     return OK;
 }
 
@@ -87,7 +89,7 @@ static int text_part(struct filling *f, struct expr_run *run, const struct expr_
         if (rc == OK)
             *out = expr_string(text.ptr, text.len);
     }
-    return rc == OK && (f->flags & EXPR_PATH_SEGMENTS) != 0 ? path_segment(f, part, out) : rc;
+    return rc == OK && (f->flags & EXPR_PATH_SEGMENTS) != 0 ? path_segment(f, run, part, out) : rc;
 }
 
 static int fill_text(struct filling *f, const struct expr_template *tmpl, struct json *out)

@@ -118,7 +118,23 @@ static void null_members_may_be_dropped(void **state)
     assert_string_equal(run(*state, tree, 0),
                         "{\"a\":null,\"b\":null,\"c\":3,\"d\":[null],\"e\":{\"f\":null}}");
     assert_string_equal(run(*state, tree, EXPR_DROP_NULL_MEMBERS),
-                        "{\"b\":null,\"c\":3,\"d\":[null],\"e\":{}}");
+                        "{\"b\":null,\"c\":3,\"d\":[],\"e\":{}}");
+}
+
+static void path_segments_are_encoded(void **state)
+{
+    struct bench *b = *state;
+    assert_string_equal(run(b, "\"/v1/${input.to}/${input.n}\"", EXPR_PATH_SEGMENTS),
+                        "\"/v1/a%40b.c/3\"");
+    assert_string_equal(run(b, "\"/${'../x?y#z%2e'}/a b\"", EXPR_PATH_SEGMENTS),
+                        "\"/..%2Fx%3Fy%23z%252e/a b\"");
+    static const char *const bad[] = {"\"/${''}\"", "\"/${'.'}/x\"", "\"/${'..'}\""};
+    for (size_t i = 0; i < ARRAY_LEN(bad); i++) {
+        assert_null(run(b, bad[i], EXPR_PATH_SEGMENTS));
+        assert_int_equal(b->fault, EXPR_FAULT_VALUE);
+        assert_non_null(strstr(b->err.text, "cannot stand in the path of a URL"));
+        assert_non_null(run(b, bad[i], 0));
+    }
 }
 
 static void constant_parts_are_shared(void **state)
@@ -245,8 +261,9 @@ int main(void)
         bench_test(a_lone_placeholder_keeps_its_type), bench_test(inside_text_scalars_are_written),
         bench_test(the_lexer_finds_the_brace),         bench_test(escapes_are_literal),
         bench_test(bad_templates_say_where),           bench_test(null_members_may_be_dropped),
-        bench_test(constant_parts_are_shared),         bench_test(one_budget_bounds_a_tree),
-        bench_test(a_full_arena_is_an_error),          bench_test(every_expression_is_listed),
+        bench_test(path_segments_are_encoded),         bench_test(constant_parts_are_shared),
+        bench_test(one_budget_bounds_a_tree),          bench_test(a_full_arena_is_an_error),
+        bench_test(every_expression_is_listed),
     };
     return cmocka_run_group_tests_name("expr templates", tests, NULL, NULL);
 }
