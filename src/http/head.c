@@ -1,0 +1,254 @@
+/*
+ * Step 2 of the look at a head: start line, names, Host, framing, on the contiguous bytes. Refuses
+ * whatever two parsers could read in two ways; RFC 9112 3 to 6 say what is well-formed.
+ */
+#include "http/head.h"
+
+#include "http/head_internal.h"
+
+static bool bad(struct http_problem *problem, unsigned status, const char *text)
+{
+    *problem = (struct http_problem){status, text};
+    return false;
+}
+
+/* The next line without its CRLF; *rest moves behind it. The scan found the CRLFs. */
+static slice take_line(slice *rest)
+{
+    ptrdiff_t end = slice_find(*rest, SLICE("\r\n"));
+    slice line = end < 0 ? *rest : slice_first(*rest, (size_t)end);
+    *rest = end < 0 ? SLICE_NONE : slice_from(*rest, (size_t)end + 2);
+    return line;
+}
+
+/* ---- start line ---- */
+
+/* "HTTP/1.1"; 505 for a version that is well-formed but not ours. */
+static bool read_version(slice text, struct http_head *out, struct http_problem *problem)
+{
+    if (text.len != 8 || !slice_starts_with(text, SLICE("HTTP/")) || text.ptr[6] != '.' ||
+        text.ptr[5] < '0' || text.ptr[5] > '9' || text.ptr[7] < '0' || text.ptr[7] > '9')
+        return bad(problem, 400, "the start line has no HTTP version");
+    if (text.ptr[5] != '1' || text.ptr[7] > '1')
+        return bad(problem, 505, "only HTTP/1.1 and HTTP/1.0 are spoken here");
+    out->version_minor = (unsigned)(text.ptr[7] - '0');
+    return true;
+}
+
+static bool read_request_line(slice line, struct http_head *out, struct http_problem *problem)
+{
+    slice method = slice_split(&line, ' ');
+    slice target = slice_split(&line, ' ');
+    if (!http_is_token(method))
+        return bad(problem, 400, "the method is no token");
+    if (target.len == 0)
+        return bad(problem, 400, "the request line has no target");
+    if (!read_version(line, out, problem))
+        return false;
+    out->method = http_method_parse(method);
+    out->method_text = method;
+    out->target = target;
+    return true;
+}
+
+static bool read_status_line(slice line, struct http_head *out, struct http_problem *problem)
+{
+    slice version = slice_split(&line, ' ');
+    if (!read_version(version, out, problem))
+        return false;
+    slice status = slice_split(&line, ' ');
+    uint64_t value;
+    if (status.len != 3 || !slice_to_u64(status, 599, &value) || value < 100)
+        return bad(problem, 400, "the status line has no status");
+    out->status = (unsigned)value;
+    out->reason = line;
+    return true;
+}
+
+/* ---- header fields ---- */
+
+/* Lower case without anything but letters and digits, into out; the length, SIZE_MAX when longer.
+ */
+static size_t squeeze(slice name, char *out, size_t cap)
+{
+    size_t len = 0;
+    for (size_t i = 0; i < name.len; i++) {
+        char c = name.ptr[i];
+        if (c >= 'A' && c <= 'Z')
+            c = (char)(c - 'A' + 'a');
+        if (!((c >= 'a' && c <= 'z') || (c >= '0' && c <= '9')))
+            continue;
+        if (len == cap)
+            return SIZE_MAX;
+        out[len++] = c;
+    }
+    return len;
+}
+
+/* Transfer_Encoding, Host_, ContentLength: some gateways read these as the real ones. */
+static bool is_look_alike(slice name)
+{
+    static const struct {
+        slice squeezed, real;
+    } critical[] = {
+        {SLICE_INIT("transferencoding"), SLICE_INIT("Transfer-Encoding")},
+        {SLICE_INIT("contentlength"), SLICE_INIT("Content-Length")},
+        {SLICE_INIT("host"), SLICE_INIT("Host")},
+        {SLICE_INIT("connection"), SLICE_INIT("Connection")},
+        {SLICE_INIT("authorization"), SLICE_INIT("Authorization")},
+        {SLICE_INIT("expect"), SLICE_INIT("Expect")},
+    };
+    char text[16];
+    size_t len = squeeze(name, text, sizeof(text));
+    for (size_t i = 0; len != SIZE_MAX && i < ARRAY_LEN(critical); i++)
+        if (slice_eq(slice_of(text, len), critical[i].squeezed))
+            return !slice_eq_nocase(name, critical[i].real);
+    return false;
+}
+
+static bool read_field(slice line, struct http_header *out, struct http_problem *problem)
+{
+    ptrdiff_t colon = slice_find_char(line, ':');
+    if (colon < 0)
+        return bad(problem, 400, "a header line has no colon");
+    slice name = slice_first(line, (size_t)colon);
+    if (!http_is_token(name))
+        return bad(problem, 400, "a header name is no token");
+    if (is_look_alike(name))
+        return bad(problem, 400, "a header name looks like one that frames messages");
+    *out = (struct http_header){name, slice_trim(slice_from(line, (size_t)colon + 1))};
+    return true;
+}
+
+/* ---- framing ---- */
+
+static bool read_content_length(slice value, struct http_head *out, struct http_problem *problem)
+{
+    if (value.len > 19 || !slice_to_u64(value, INT64_MAX, &out->content_length))
+        return bad(problem, 400, "Content-Length is no number");
+    out->framing = HTTP_FRAMING_LENGTH;
+    return true;
+}
+
+static bool read_framing(struct http_head *out, struct http_problem *problem)
+{
+    const struct http_header *headers = out->headers;
+    size_t lengths = http_header_count(headers, out->header_count, SLICE("Content-Length"));
+    size_t codings = http_header_count(headers, out->header_count, SLICE("Transfer-Encoding"));
+    if (lengths && codings)
+        return bad(problem, 400, "both Content-Length and Transfer-Encoding");
+    if (lengths > 1)
+        return bad(problem, 400, "more than one Content-Length");
+    if (codings > 1)
+        return bad(problem, 400, "more than one Transfer-Encoding");
+    if (codings) {
+        slice coding = http_header_get(headers, out->header_count, SLICE("Transfer-Encoding"));
+        if (out->version_minor == 0)
+            return bad(problem, 400, "Transfer-Encoding in HTTP/1.0");
+        if (!slice_eq_nocase(coding, SLICE("chunked")))
+            return bad(problem, 400, "a Transfer-Encoding other than chunked");
+        out->framing = HTTP_FRAMING_CHUNKED;
+    }
+    if (!lengths)
+        return true;
+    return read_content_length(http_header_get(headers, out->header_count, SLICE("Content-Length")),
+                               out, problem);
+}
+
+/* RFC 9112 6.3: some responses have no body whatever their fields say. */
+static bool read_response_framing(enum http_method request_method, struct http_head *out,
+                                  struct http_problem *problem)
+{
+    bool has_none = out->status < 200 || out->status == 204 || out->status == 304;
+    if (!read_framing(out, problem))
+        return false;
+    if (has_none && out->status != 304 && out->framing == HTTP_FRAMING_CHUNKED)
+        return bad(problem, 400, "a body where the status allows none");
+    if (has_none || request_method == HTTP_METHOD_HEAD)
+        out->framing = HTTP_FRAMING_NONE;
+    else if (out->framing == HTTP_FRAMING_NONE)
+        out->framing = HTTP_FRAMING_CLOSE;
+    return true;
+}
+
+static bool read_connection(struct http_head *out, struct http_problem *problem)
+{
+    static const slice forbidden[] = {
+        SLICE_INIT("host"),
+        SLICE_INIT("content-length"),
+        SLICE_INIT("transfer-encoding"),
+    };
+    const struct http_header *headers = out->headers;
+    size_t count = out->header_count;
+    slice name = SLICE("Connection");
+    for (size_t i = 0; i < ARRAY_LEN(forbidden); i++)
+        if (http_header_has_token(headers, count, name, forbidden[i]))
+            return bad(problem, 400, "Connection names a header that frames messages");
+    bool is_close = http_header_has_token(headers, count, name, SLICE("close"));
+    bool is_asked = http_header_has_token(headers, count, name, SLICE("keep-alive"));
+    out->is_keep_alive = !is_close && (out->version_minor == 1 || is_asked) &&
+                         out->framing != HTTP_FRAMING_CLOSE;
+    out->is_upgrade = http_header_has_token(headers, count, name, SLICE("upgrade"));
+    return true;
+}
+
+/* ---- what only requests have ---- */
+
+static bool read_host(struct http_head *out, struct http_problem *problem)
+{
+    size_t hosts = http_header_count(out->headers, out->header_count, SLICE("Host"));
+    if (hosts > 1)
+        return bad(problem, 400, "more than one Host");
+    if (hosts == 0)
+        return out->version_minor == 0 ? true : bad(problem, 400, "no Host");
+    out->host = http_header_get(out->headers, out->header_count, SLICE("Host"));
+    return http_is_authority(out->host) ? true : bad(problem, 400, "Host is no host");
+}
+
+static void read_expect(struct http_head *out)
+{
+    for (size_t i = 0; i < out->header_count; i++) {
+        if (!slice_eq_nocase(out->headers[i].name, SLICE("Expect")) || out->version_minor == 0)
+            continue;
+        if (slice_eq_nocase(out->headers[i].value, SLICE("100-continue")))
+            out->expects_continue = true;
+        else
+            out->expects_other = true;
+    }
+}
+
+static bool check_request(struct http_head *out, struct http_problem *problem)
+{
+    const char *text = NULL;
+    if (!read_host(out, problem) || !read_framing(out, problem) || !read_connection(out, problem))
+        return false;
+    if (out->method == HTTP_METHOD_OTHER)
+        return bad(problem, 501, "the method is not known");
+    if (!http_target_read(out, &text))
+        return bad(problem, 400, text);
+    read_expect(out);
+    return true;
+}
+
+bool http_head_check(slice head, enum http_head_kind kind, enum http_method request_method,
+                     struct http_header *headers, size_t headers_max, struct http_head *out,
+                     struct http_problem *problem)
+{
+    *out = (struct http_head){.headers = headers};
+    *problem = (struct http_problem){0};
+    slice rest = head, line = take_line(&rest);
+    while (line.len == 0 && rest.len && kind == HTTP_HEAD_REQUEST)
+        line = take_line(&rest);
+    if (!(kind == HTTP_HEAD_REQUEST ? read_request_line(line, out, problem)
+                                    : read_status_line(line, out, problem)))
+        return false;
+    for (line = take_line(&rest); line.len; line = take_line(&rest)) {
+        if (out->header_count == headers_max)
+            return bad(problem, 431, "too many header fields");
+        if (!read_field(line, &headers[out->header_count++], problem))
+            return false;
+    }
+    if (kind == HTTP_HEAD_REQUEST)
+        return check_request(out, problem);
+    return read_response_framing(request_method, out, problem) && read_connection(out, problem);
+}

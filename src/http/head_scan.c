@@ -1,0 +1,173 @@
+/*
+ * Step 1 of the look at a head: where it ends, and whether its lines are lines. Byte by byte with a
+ * few counters, so that the verdict does not depend on how the bytes arrive.
+ */
+#include "http/head.h"
+
+enum {
+    METHOD_BYTES_MAX = 32,
+    EMPTY_LINES_MAX = 2, /* RFC 9112 2.2: a robust server ignores some before a request line */
+};
+
+enum scan_state {
+    AT_START,   /* nothing but empty lines so far */
+    IN_START,   /* the start line */
+    AT_LINE,    /* the first byte of a header line */
+    IN_LINE,    /* a header line */
+    AFTER_CR,   /* only LF may follow; ends a line */
+    AFTER_LAST, /* only LF may follow; ends the head */
+    AFTER_EMPTY /* only LF may follow; ends an empty line before the start line */
+};
+
+void http_head_scan_init(struct http_head_scan *scan, enum http_head_kind kind,
+                         const struct http_head_limits *limits)
+{
+    ASSERT(limits->head_bytes_max > 0 && limits->headers_max > 0);
+    *scan = (struct http_head_scan){.limits = *limits, .kind = (uint8_t)kind};
+}
+
+static enum http_scan bad(struct http_head_scan *scan, unsigned status, const char *text)
+{
+    scan->problem = (struct http_problem){status, text};
+    return HTTP_SCAN_BAD;
+}
+
+static enum http_scan bad_control(struct http_head_scan *scan, unsigned char c)
+{
+    if (c == '\n')
+        return bad(scan, 400, "a line of the head ends without CR");
+    if (c == 0)
+        return bad(scan, 400, "a NUL byte in the head");
+    return bad(scan, 400, "a control character in the head");
+}
+
+static enum http_scan scan_start_line(struct http_head_scan *scan, unsigned char c)
+{
+    if (c == '\r') {
+        scan->state = AFTER_CR;
+        return HTTP_SCAN_MORE;
+    }
+    bool is_response = scan->kind == HTTP_HEAD_RESPONSE;
+    if (c == '\t' && !is_response)
+        return bad(scan, 400, "a tab in the request line");
+    if ((c < ' ' && c != '\t') || c == 0x7f)
+        return bad_control(scan, c);
+    if (is_response)
+        return HTTP_SCAN_MORE;
+    if (c > 0x7f)
+        return bad(scan, 400, "the request line has bytes that are not ASCII");
+    if (c == ' ') {
+        scan->token_bytes = 0;
+        if (scan->spaces < UINT8_MAX)
+            scan->spaces++;
+        return HTTP_SCAN_MORE;
+    }
+    scan->token_bytes++;
+    if (scan->spaces == 0 && scan->token_bytes > METHOD_BYTES_MAX)
+        return bad(scan, 501, "the method is not known");
+    if (scan->spaces == 1 && scan->token_bytes > scan->limits.url_bytes_max)
+        return bad(scan, 414, "the request target is too long");
+    return HTTP_SCAN_MORE;
+}
+
+static enum http_scan scan_start(struct http_head_scan *scan, unsigned char c)
+{
+    if (c == '\r' && scan->kind == HTTP_HEAD_REQUEST) {
+        scan->state = AFTER_EMPTY;
+        return HTTP_SCAN_MORE;
+    }
+    if (c == ' ')
+        return bad(scan, 400, "the start line begins with a space");
+    if (c == '\r')
+        return bad(scan, 400, "an empty line before the head");
+    scan->state = IN_START;
+    scan->lines = 0; /* counted empty lines until now */
+    return scan_start_line(scan, c);
+}
+
+static enum http_scan scan_line(struct http_head_scan *scan, unsigned char c)
+{
+    if (c == '\r')
+        scan->state = AFTER_CR;
+    else if ((c < ' ' && c != '\t') || c == 0x7f)
+        return bad_control(scan, c);
+    return HTTP_SCAN_MORE;
+}
+
+static enum http_scan scan_line_begin(struct http_head_scan *scan, unsigned char c)
+{
+    if (c == '\r') {
+        scan->state = AFTER_LAST;
+        return HTTP_SCAN_MORE;
+    }
+    if (c == ' ' || c == '\t')
+        return bad(scan, 400, "a header line begins with white space");
+    if (scan->lines > scan->limits.headers_max) /* the start line counts as one */
+        return bad(scan, 431, "too many header fields");
+    scan->state = IN_LINE;
+    return scan_line(scan, c);
+}
+
+static enum http_scan scan_line_feed(struct http_head_scan *scan, unsigned char c)
+{
+    if (c != '\n')
+        return bad(scan, 400, "a CR without LF in the head");
+    if (scan->state == AFTER_LAST)
+        return HTTP_SCAN_DONE;
+    scan->lines++;
+    if (scan->state == AFTER_EMPTY) {
+        scan->state = AT_START;
+        return scan->lines > EMPTY_LINES_MAX ? bad(scan, 400, "empty lines before the head")
+                                             : HTTP_SCAN_MORE;
+    }
+    scan->state = AT_LINE;
+    return HTTP_SCAN_MORE;
+}
+
+static enum http_scan scan_byte(struct http_head_scan *scan, unsigned char c)
+{
+    switch ((enum scan_state)scan->state) {
+    case AT_START:
+        return scan_start(scan, c);
+    case IN_START:
+        return scan_start_line(scan, c);
+    case AT_LINE:
+        return scan_line_begin(scan, c);
+    case IN_LINE:
+        return scan_line(scan, c);
+    case AFTER_CR:
+    case AFTER_LAST:
+    case AFTER_EMPTY:
+        break;
+    }
+    return scan_line_feed(scan, c);
+}
+
+/* How many bytes from `at` on are plain text of a header line: most bytes go this way. */
+static size_t plain_run(slice bytes, size_t at, size_t end)
+{
+    size_t begin = at;
+    while (at < end && (unsigned char)bytes.ptr[at] >= ' ' && bytes.ptr[at] != 0x7f)
+        at++;
+    return at - begin;
+}
+
+enum http_scan http_head_scan(struct http_head_scan *scan, slice bytes, size_t *used)
+{
+    ASSERT(!scan->problem.status);
+    uint32_t room = scan->limits.head_bytes_max - scan->bytes;
+    size_t end = bytes.len < room ? bytes.len : room;
+    enum http_scan result = HTTP_SCAN_MORE;
+    size_t at = 0;
+    while (at < end && result == HTTP_SCAN_MORE) {
+        if (scan->state == IN_LINE)
+            at += plain_run(bytes, at, end);
+        if (at < end)
+            result = scan_byte(scan, (unsigned char)bytes.ptr[at++]);
+    }
+    scan->bytes += (uint32_t)at;
+    *used = at;
+    if (result == HTTP_SCAN_MORE && end < bytes.len)
+        return bad(scan, 431, "the head is too large");
+    return result;
+}

@@ -1,0 +1,117 @@
+/*
+ * The request target (RFC 9112 3.2) and the authority in Host.
+ */
+#include "http/head_internal.h"
+
+static bool is_alnum(char c)
+{
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
+}
+
+static int hex_value(char c)
+{
+    if (c >= '0' && c <= '9')
+        return c - '0';
+    if (c >= 'a' && c <= 'f')
+        return c - 'a' + 10;
+    return c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
+}
+
+static bool is_port(slice text)
+{
+    uint64_t port;
+    return text.len <= 5 && slice_to_u64(text, 65535, &port);
+}
+
+/* "[::1]" with what may stand between the brackets; the rest must be empty or a port. */
+static bool is_bracketed(slice text)
+{
+    ptrdiff_t end = slice_find_char(text, ']');
+    if (end < 3)
+        return false;
+    for (ptrdiff_t i = 1; i < end; i++)
+        if (hex_value(text.ptr[i]) < 0 && text.ptr[i] != ':' && text.ptr[i] != '.')
+            return false;
+    slice rest = slice_from(text, (size_t)end + 1);
+    return rest.len == 0 || (rest.ptr[0] == ':' && is_port(slice_from(rest, 1)));
+}
+
+bool http_is_authority(slice text)
+{
+    if (text.len == 0 || text.len > 255 + 6)
+        return false;
+    if (text.ptr[0] == '[')
+        return is_bracketed(text);
+    slice host = slice_split(&text, ':');
+    if (host.len == 0 || (text.ptr && !is_port(text)))
+        return false;
+    for (size_t i = 0; i < host.len; i++)
+        if (!is_alnum(host.ptr[i]) && host.ptr[i] != '.' && host.ptr[i] != '-' &&
+            host.ptr[i] != '_')
+            return false;
+    return true;
+}
+
+/* Visible ASCII without what RFC 3986 never allows and nobody sends; escapes whole and not NUL. */
+static bool is_target_text(slice text, const char **why)
+{
+    for (size_t i = 0; i < text.len; i++) {
+        char c = text.ptr[i];
+        *why = "the request target has a character that needs an escape";
+        if (c <= ' ' || c > '~' || c == '#' || c == '"' || c == '<' || c == '>' || c == '\\')
+            return false;
+        if (c != '%')
+            continue;
+        *why = "the request target has a broken escape";
+        if (i + 2 >= text.len || hex_value(text.ptr[i + 1]) < 0 || hex_value(text.ptr[i + 2]) < 0)
+            return false;
+        *why = "the request target has an escaped NUL";
+        if (text.ptr[i + 1] == '0' && text.ptr[i + 2] == '0')
+            return false;
+    }
+    return true;
+}
+
+/* "http://host/path": only with the host that Host names, so that no proxy sees another one. */
+static bool read_absolute(struct http_head *head, slice *path, const char **why)
+{
+    slice target = head->target;
+    size_t scheme = slice_eq_nocase(slice_first(target, 7), SLICE("http://"))    ? 7
+                    : slice_eq_nocase(slice_first(target, 8), SLICE("https://")) ? 8
+                                                                                 : 0;
+    *why = "the request target is neither a path nor a URL";
+    if (!scheme)
+        return false;
+    slice rest = slice_from(target, scheme);
+    size_t end = 0;
+    while (end < rest.len && rest.ptr[end] != '/' && rest.ptr[end] != '?')
+        end++;
+    slice authority = slice_first(rest, end);
+    *why = "the request target names another host than Host";
+    if (!http_is_authority(authority) ||
+        (head->host.ptr && !slice_eq_nocase(authority, head->host)))
+        return false;
+    head->host = authority;
+    *path = slice_from(rest, end);
+    return true;
+}
+
+bool http_target_read(struct http_head *head, const char **why)
+{
+    slice path = head->target;
+    if (!is_target_text(path, why))
+        return false;
+    if (slice_eq_cstr(path, "*")) {
+        *why = "the request target * is for OPTIONS only";
+        head->path = path;
+        return head->method == HTTP_METHOD_OPTIONS;
+    }
+    if (path.ptr[0] != '/' && !read_absolute(head, &path, why))
+        return false;
+    ptrdiff_t mark = slice_find_char(path, '?');
+    head->path = mark < 0 ? path : slice_first(path, (size_t)mark);
+    head->query = mark < 0 ? SLICE_NONE : slice_from(path, (size_t)mark + 1);
+    if (head->path.len == 0)
+        head->path = SLICE("/");
+    return true;
+}
