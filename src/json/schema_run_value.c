@@ -1,0 +1,143 @@
+/*
+ * Assertions about numbers, strings and whole values.
+ */
+#include "json/schema_run.h"
+
+/* ---- const, enum ---- */
+
+/* Whether a comparison must look inside; the rest is told apart by type and count. */
+static bool may_be_equal(const struct json *a, const struct json *b)
+{
+    if (json_is_number(a))
+        return json_is_number(b);
+    return a->type == b->type && (a->type < JSON_STRING || a->count == b->count);
+}
+
+static bool is_equal(struct schema_run *run, const struct json *value, const struct json *wanted,
+                     uint32_t *weight)
+{
+    if (!may_be_equal(value, wanted))
+        return false;
+    if (*weight == 0)
+        *weight = schema_weight(value);
+    bool has_parts = wanted->type == JSON_BIGNUM || wanted->type >= JSON_ARRAY;
+    uint64_t fuel = *weight + (uint64_t)(has_parts ? schema_weight(wanted) : 0);
+    return schema_spend(run, fuel) && json_equal(value, wanted);
+}
+
+static bool is_in_enum(struct schema_run *run, const struct json *value, const struct json *list)
+{
+    uint32_t weight = 0;
+    if (!schema_spend(run, list->count))
+        return false;
+    for (uint32_t i = 0; i < list->count; i++) {
+        if (is_equal(run, value, &list->as.items[i], &weight))
+            return true;
+    }
+    return false;
+}
+
+/* ---- numbers ---- */
+
+static bool is_in_bound(struct schema_run *run, const struct schema_op *op,
+                        const struct json *value)
+{
+    uint64_t digits = value->type == JSON_BIGNUM ? value->count : 0;
+    if (op->as.value->type == JSON_BIGNUM)
+        digits += op->as.value->count;
+    if (!schema_spend(run, digits))
+        return false;
+    int order = json_number_cmp(value, op->as.value);
+    switch (op->kind) {
+    case OP_MINIMUM:
+        return order >= 0;
+    case OP_MAXIMUM:
+        return order <= 0;
+    case OP_EXCLUSIVE_MINIMUM:
+        return order > 0;
+    default:
+        return order < 0;
+    }
+}
+
+static bool is_multiple(struct schema_run *run, const struct schema_op *op,
+                        const struct json *value)
+{
+    uint64_t digits = value->type == JSON_BIGNUM ? (uint64_t)value->count * 16 : 200;
+    return schema_spend(run, digits) && json_number_is_multiple(value, op->as.divisor);
+}
+
+/* ---- strings ---- */
+
+/* Code points, as RFC 8259's characters are counted. */
+static uint64_t character_count(slice text)
+{
+    uint64_t count = 0;
+    for (size_t i = 0; i < text.len; i++)
+        count += ((unsigned char)text.ptr[i] & 0xC0) != 0x80;
+    return count;
+}
+
+/* A character has 1 to 4 bytes, which mostly decides it without counting. */
+static bool has_length(struct schema_run *run, const struct schema_op *op,
+                       const struct schema_at *at)
+{
+    slice text = json_str(at->value);
+    uint64_t limit = op->as.limit;
+    bool is_min = op->kind == OP_MIN_LENGTH;
+    if (is_min ? text.len / 4 >= limit && limit > 0 : text.len <= limit)
+        return true;
+    if (is_min && limit == 0)
+        return true;
+    if (!schema_spend(run, text.len / 4))
+        return false;
+    uint64_t count = character_count(text);
+    bool is_fine = is_min ? count >= limit : count <= limit;
+    return is_fine || schema_report_count(run, op, at, count);
+}
+
+bool schema_run_matches(struct schema_run *run, const struct schema_pattern *pattern, slice text)
+{
+    enum schema_match match = schema_pattern_match(pattern, text, &run->fuel);
+    if (match == SCHEMA_MATCH_FUEL)
+        schema_stop(run, "a pattern takes too many steps on this text");
+    return match == SCHEMA_MATCH_YES;
+}
+
+static bool has_format(struct schema_run *run, const struct schema_format *format,
+                       const struct json *value)
+{
+    return schema_spend(run, value->count * UINT64_C(4)) && format->check(json_str(value));
+}
+
+bool schema_run_value(struct schema_run *run, const struct schema_op *op,
+                      const struct schema_at *at)
+{
+    uint32_t weight = 0;
+    bool is_valid = false;
+    switch (op->kind) {
+    case OP_CONST:
+        is_valid = is_equal(run, at->value, op->as.value, &weight);
+        break;
+    case OP_ENUM:
+        is_valid = is_in_enum(run, at->value, op->as.value);
+        break;
+    case OP_MULTIPLE_OF:
+        is_valid = is_multiple(run, op, at->value);
+        break;
+    case OP_MIN_LENGTH:
+    case OP_MAX_LENGTH:
+        return has_length(run, op, at);
+    case OP_PATTERN:
+        is_valid = schema_run_matches(run, op->as.pattern, json_str(at->value));
+        break;
+    case OP_FORMAT:
+        is_valid = has_format(run, op->as.format, at->value);
+        break;
+    default:
+        ASSERT(op->kind >= OP_MINIMUM && op->kind <= OP_EXCLUSIVE_MAXIMUM);
+        is_valid = is_in_bound(run, op, at->value);
+        break;
+    }
+    return is_valid || schema_report_value(run, op, at);
+}
