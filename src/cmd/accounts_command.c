@@ -1,0 +1,229 @@
+/*
+ * sluice accounts: tenants.
+ */
+#include "cmd/commands.h"
+#include "cmd/output.h"
+#include "cmd/session.h"
+
+static void put_account(struct output_json *json, const struct account *account)
+{
+    char id[UUID_TEXT_LEN + 1];
+    uuid_format(account->account_id, id);
+    json_open(&json->w, '{');
+    output_json_str(json, "account_id", slice_cstr(id));
+    output_json_str(json, "name", account->name);
+    output_json_time(json, "created_at", account->created_at);
+    output_json_time(json, "disabled_at", account->disabled_at);
+    json_close(&json->w, '}');
+}
+
+static int end_json(struct session *session, struct output_json *json)
+{
+    return output_json_end(json, stdout)
+               ? OK
+               : err_set(&session->err, ERR_NOMEM, "out of memory for the output");
+}
+
+static int print_one(struct session *session, const struct command_call *call,
+                     const struct account *account)
+{
+    char id[UUID_TEXT_LEN + 1];
+    if (command_has(call, "json")) {
+        struct output_json json;
+        output_json_begin(&json);
+        put_account(&json, account);
+        return end_json(session, &json);
+    }
+    uuid_format(account->account_id, id);
+    (void)printf("account %s\nname    ", id);
+    output_text(stdout, account->name);
+    (void)printf("\nstate   %s\n", account->disabled_at ? "disabled" : "live");
+    return OK;
+}
+
+/* ---- create ---- */
+
+static int check_name(slice name, struct err *err)
+{
+    slice rest = name;
+    size_t characters = 0;
+    for (size_t i = 0; i < name.len; i++)
+        if ((unsigned char)name.ptr[i] < 0x20 || name.ptr[i] == 0x7f)
+            return err_set(err, ERR_INVALID, "a name holds no control characters");
+    if (!slice_is_utf8(name, NULL))
+        return err_set(err, ERR_INVALID, "a name is UTF-8");
+    for (; rest.len > 0; rest = slice_from(rest, slice_utf8_first(rest)))
+        characters++;
+    if (slice_trim(name).len == 0 || characters > ACCOUNT_NAME_MAX)
+        return err_set(err, ERR_INVALID, "a name has 1 to %d characters", ACCOUNT_NAME_MAX);
+    return OK;
+}
+
+static int create(struct session *session, struct command_call *call)
+{
+    struct account account = {.account_id = uuid_v7(), .name = slice_cstr(call->argv[0])};
+    if (check_name(account.name, &session->err) != OK || session_open_database(session) != OK ||
+        session_audit(session, account.account_id, "account.created", SLICE_NONE) != OK)
+        return (int)session->err.code;
+    int result = store_account_create_sync(session->sync, &account, &session->err);
+    if (session_commit(session, result) != OK)
+        return (int)session->err.code;
+    if (store_account_get_sync(session->sync, &session->arena, account.account_id, &account,
+                               &session->err) != OK)
+        return (int)session->err.code;
+    if (!command_has(call, "json"))
+        (void)fprintf(stderr, "next: sluice keys create \"%s\"\n", call->argv[0]);
+    return print_one(session, call, &account);
+}
+
+static int run_create(struct command_call *call)
+{
+    return session_run(call, create);
+}
+
+/* ---- list, show ---- */
+
+static int print_table(struct session *session, const struct account *list, size_t count)
+{
+    struct output_table table;
+    char id[UUID_TEXT_LEN + 1];
+    output_table_begin(&table, &session->arena, "ACCOUNT|CREATED|STATE|NAME");
+    for (size_t i = 0; i < count; i++) {
+        uuid_format(list[i].account_id, id);
+        output_table_cell(&table, slice_cstr(id));
+        output_table_time(&table, list[i].created_at);
+        output_table_cell(&table, list[i].disabled_at ? SLICE("disabled") : SLICE("live"));
+        output_table_cell(&table, list[i].name);
+    }
+    return output_table_print(&table, stdout, "there are no accounts; `sluice accounts create`")
+               ? OK
+               : err_set(&session->err, ERR_NOMEM, "out of memory for the list");
+}
+
+static int list(struct session *session, struct command_call *call)
+{
+    struct account *all;
+    size_t count;
+    if (session_open_database(session) != OK ||
+        store_account_list_sync(session->sync, &session->arena, &all, &count, &session->err) != OK)
+        return (int)session->err.code;
+    if (!command_has(call, "json"))
+        return print_table(session, all, count);
+    struct output_json json;
+    output_json_begin(&json);
+    json_open(&json.w, '[');
+    for (size_t i = 0; i < count; i++)
+        put_account(&json, &all[i]);
+    json_close(&json.w, ']');
+    return end_json(session, &json);
+}
+
+static int run_list(struct command_call *call)
+{
+    return session_run(call, list);
+}
+
+static int show(struct session *session, struct command_call *call)
+{
+    struct account account;
+    if (session_open_database(session) != OK ||
+        session_find_account(session, slice_cstr(call->argv[0]), &account) != OK)
+        return (int)session->err.code;
+    return print_one(session, call, &account);
+}
+
+static int run_show(struct command_call *call)
+{
+    return session_run(call, show);
+}
+
+/* ---- disable, enable ---- */
+
+static int set_disabled(struct session *session, struct command_call *call, bool is_disabled)
+{
+    struct account account;
+    if (session_open_database(session) != OK ||
+        session_find_account(session, slice_cstr(call->argv[0]), &account) != OK)
+        return (int)session->err.code;
+    if ((account.disabled_at != 0) == is_disabled)
+        return print_one(session, call, &account);
+    if (session_audit(session, account.account_id,
+                      is_disabled ? "account.disabled" : "account.enabled", SLICE_NONE) != OK)
+        return (int)session->err.code;
+    int result =
+        store_account_disable_sync(session->sync, account.account_id, is_disabled, &session->err);
+    if (session_commit(session, result) != OK)
+        return (int)session->err.code;
+    result = store_account_get_sync(session->sync, &session->arena, account.account_id, &account,
+                                    &session->err);
+    return result == OK ? print_one(session, call, &account) : result;
+}
+
+static int disable(struct session *session, struct command_call *call)
+{
+    return set_disabled(session, call, true);
+}
+
+static int enable(struct session *session, struct command_call *call)
+{
+    return set_disabled(session, call, false);
+}
+
+static int run_disable(struct command_call *call)
+{
+    return session_run(call, disable);
+}
+
+static int run_enable(struct command_call *call)
+{
+    return session_run(call, enable);
+}
+
+/* ---- the table ---- */
+
+static const struct config_option options[] = {{"json", NULL, "print JSON, for scripts"}};
+
+static const struct command_verb verbs[] = {
+    {.name = "create",
+     .synopsis = "NAME",
+     .summary = "Make an account.",
+     COMMAND_OPTIONS(options),
+     .args_min = 1,
+     .args_max = 1,
+     .run = run_create},
+    {.name = "list",
+     .synopsis = "",
+     .summary = "All accounts, oldest first.",
+     COMMAND_OPTIONS(options),
+     .run = run_list},
+    {.name = "show",
+     .synopsis = "ACCOUNT",
+     .summary = "One account.",
+     COMMAND_OPTIONS(options),
+     .args_min = 1,
+     .args_max = 1,
+     .run = run_show},
+    {.name = "disable",
+     .synopsis = "ACCOUNT",
+     .summary = "Refuse all keys of an account from now on; nothing is deleted.",
+     COMMAND_OPTIONS(options),
+     .args_min = 1,
+     .args_max = 1,
+     .run = run_disable},
+    {.name = "enable",
+     .synopsis = "ACCOUNT",
+     .summary = "Take its keys again.",
+     COMMAND_OPTIONS(options),
+     .args_min = 1,
+     .args_max = 1,
+     .run = run_enable},
+};
+
+const struct command accounts_command = {
+    .name = "accounts",
+    .summary = "tenants: create, list, show, disable, enable",
+    .help = "ACCOUNT is an account's id, or its name where no other has the same. Servers notice a "
+            "change within two seconds.",
+    .scopes = CONFIG_DATABASE,
+    COMMAND_VERBS(verbs),
+};

@@ -1,0 +1,141 @@
+/*
+ * Child processes; see child.h.
+ */
+#include "cmd/child.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <grp.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/slice.h"
+
+enum { POLL_MS = 5, LOG_TAIL_BYTES = 4096 };
+
+static void sleep_ms(unsigned ms)
+{
+    struct timespec wait = {.tv_sec = ms / 1000, .tv_nsec = (long)(ms % 1000) * 1000000};
+    (void)nanosleep(&wait, NULL);
+}
+
+/* In the child, between fork and exec: async-signal-safe calls only. */
+_Noreturn static void become(const struct child_spec *spec, int log_fd, pid_t parent)
+{
+    sigset_t none;
+    (void)sigemptyset(&none);
+    (void)sigprocmask(SIG_SETMASK, &none, NULL);
+    (void)signal(SIGPIPE, SIG_DFL);
+    (void)setsid();
+    int null_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    if (null_fd < 0 || dup2(null_fd, 0) < 0 || dup2(log_fd, 1) < 0 || dup2(log_fd, 2) < 0)
+        _exit(126);
+    if (spec->uid != 0 &&
+        (setgroups(0, NULL) != 0 || setgid(spec->gid) != 0 || setuid(spec->uid) != 0))
+        _exit(126);
+    /* after setuid, which clears it */
+    (void)prctl(PR_SET_PDEATHSIG, spec->death_signal ? spec->death_signal : SIGTERM);
+    if (getppid() != parent)
+        _exit(126);
+    execv(spec->argv[0], (char *const *)(void *)spec->argv);
+    _exit(127);
+}
+
+int child_start(struct child *child, const struct child_spec *spec, struct err *err)
+{
+    *child = (struct child){.name = spec->name};
+    int log_fd = open(spec->log_path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
+    if (log_fd < 0)
+        return err_set(err, ERR_IO, "cannot write %s: %s", spec->log_path, strerror(errno));
+    pid_t parent = getpid();
+    pid_t pid = fork();
+    if (pid == 0)
+        become(spec, log_fd, parent);
+    (void)close(log_fd);
+    if (pid < 0)
+        return err_set(err, ERR_IO, "cannot start %s: %s", spec->name, strerror(errno));
+    child->pid = pid;
+    return OK;
+}
+
+/* The last line of the log that is not empty, cut to fit. */
+static void last_line(const char *path, char *out, size_t cap)
+{
+    char tail[LOG_TAIL_BYTES + 1];
+    out[0] = '\0';
+    FILE *file = fopen(path, "re");
+    if (!file)
+        return;
+    if (fseek(file, -LOG_TAIL_BYTES, SEEK_END) != 0)
+        rewind(file);
+    size_t len = fread(tail, 1, LOG_TAIL_BYTES, file);
+    (void)fclose(file);
+    while (len > 0 && (tail[len - 1] == '\n' || tail[len - 1] == ' '))
+        len--;
+    tail[len] = '\0';
+    const char *line = strrchr(tail, '\n');
+    (void)snprintf(out, cap, "%s", line ? line + 1 : tail);
+}
+
+static int describe_end(const char *name, int status, const char *log_path, struct err *err)
+{
+    char line[300];
+    last_line(log_path, line, sizeof(line));
+    if (WIFSIGNALED(status))
+        return err_set(err, ERR_IO, "%s was ended by signal %d; its log is %s: %s", name,
+                       WTERMSIG(status), log_path, line);
+    if (WEXITSTATUS(status) == 127)
+        return err_set(err, ERR_IO, "%s cannot be run: the program is missing", name);
+    return err_set(err, ERR_IO, "%s ended with status %d; its log is %s: %s", name,
+                   WEXITSTATUS(status), log_path, line);
+}
+
+bool child_is_running(struct child *child, const char *log_path, struct err *err)
+{
+    int status = 0;
+    if (child->pid == 0)
+        return false;
+    pid_t ended = waitpid(child->pid, &status, WNOHANG);
+    if (ended == 0)
+        return true;
+    child->pid = 0;
+    (void)describe_end(child->name, status, log_path, err);
+    return false;
+}
+
+void child_stop(struct child *child, int signum, unsigned timeout_ms)
+{
+    if (child->pid == 0)
+        return;
+    (void)kill(child->pid, signum);
+    uint64_t until = clock_mono_ns() + (uint64_t)timeout_ms * 1000000;
+    while (waitpid(child->pid, NULL, WNOHANG) == 0) {
+        if (clock_mono_ns() > until) {
+            (void)kill(child->pid, SIGKILL);
+            (void)waitpid(child->pid, NULL, 0);
+            break;
+        }
+        sleep_ms(POLL_MS);
+    }
+    child->pid = 0;
+}
+
+int child_run(const struct child_spec *spec, struct err *err)
+{
+    struct child child;
+    int status = 0;
+    if (child_start(&child, spec, err) != OK)
+        return (int)err->code;
+    while (waitpid(child.pid, &status, 0) < 0)
+        if (errno != EINTR)
+            return err_set(err, ERR_IO, "cannot wait for %s: %s", spec->name, strerror(errno));
+    if (WIFEXITED(status) && WEXITSTATUS(status) == 0)
+        return OK;
+    return describe_end(spec->name, status, spec->log_path, err);
+}

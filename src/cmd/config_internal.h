@@ -1,0 +1,15 @@
+/*
+ * Private to config*.c.
+ */
+#ifndef CMD_CONFIG_INTERNAL_H
+#define CMD_CONFIG_INTERNAL_H
+
+#include "cmd/config.h"
+
+/* NULL when there is none. */
+const struct config_item *config_item_find(slice name);
+/* is_first: a list is emptied before, since it holds what another source said. */
+int config_item_set(struct config *config, const struct config_item *item, slice value,
+                    bool is_first, struct err *err) MUST_CHECK;
+
+#endif

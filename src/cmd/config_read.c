@@ -1,0 +1,269 @@
+/*
+ * Where settings come from: the file, then the environment, then the flags.
+ */
+#include "cmd/config_internal.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+
+#include "base/mem.h"
+#include "cmd/suggest.h"
+
+enum { ENV_NAME_MAX = 64, ITEMS_MAX = 128 };
+
+/* Which settings this source has named already: a list begins anew in each. */
+struct seen {
+    bool items[ITEMS_MAX];
+};
+
+static bool seen_first(struct seen *seen, const struct config_item *item)
+{
+    size_t index = (size_t)(item - config_items);
+    ASSERT(config_item_count <= ITEMS_MAX && index < config_item_count);
+    bool is_first = !seen->items[index];
+    seen->items[index] = true;
+    return is_first;
+}
+
+/* ---- the file ---- */
+
+struct source_file {
+    const char *path;
+    bool is_open_to_others;
+};
+
+static int line_set(struct config *config, const struct source_file *source, struct seen *seen,
+                    slice line, struct err *err)
+{
+    if (slice_find_char(line, '=') < 0)
+        return err_set(err, ERR_SYNTAX, "expected name = value");
+    slice name = slice_trim(slice_split(&line, '='));
+    const struct config_item *item = config_item_find(name);
+    if (!item) {
+        struct suggest suggest;
+        suggest_begin(&suggest, name);
+        for (size_t i = 0; i < config_item_count; i++)
+            suggest_offer(&suggest, slice_cstr(config_items[i].name));
+        return err_set(err, ERR_NOTFOUND, "there is no setting \"%.*s\"%s%.*s%s", SLICE_ARG(name),
+                       suggest.best.len ? "; did you mean " : "; `sluice serve --help` lists them",
+                       SLICE_ARG(suggest.best), suggest.best.len ? "?" : "");
+    }
+    if (item->kind == CONFIG_SECRET && source->is_open_to_others)
+        return err_set(err, ERR_REFUSED,
+                       "%s is a secret, and others may read this file: chmod o= %s", item->name,
+                       source->path);
+    return config_item_set(config, item, slice_trim(line), seen_first(seen, item), err);
+}
+
+/* Lines `name = value`; # begins a comment line; white space around both is cut. */
+static int lines_read(struct config *config, const struct source_file *source, slice text,
+                      struct err *err)
+{
+    struct seen seen = {.items = {false}};
+    for (unsigned number = 1; text.len > 0; number++) {
+        slice line = slice_split(&text, '\n');
+        if (line.len > 0 && line.ptr[line.len - 1] == '\r')
+            line.len--;
+        line = slice_trim(line);
+        if (line.len == 0 || line.ptr[0] == '#')
+            continue;
+        if (line_set(config, source, &seen, line, err) != OK)
+            return err_prefix(err, "%s line %u", source->path, number);
+    }
+    return OK;
+}
+
+static int file_read(struct config *config, const char *path, struct err *err)
+{
+    FILE *file = fopen(path, "re");
+    struct stat info;
+    if (!file)
+        return err_set(err, ERR_IO, "cannot open the configuration file %s: %s", path,
+                       strerror(errno));
+    int result = OK;
+    char *text = mem_alloc(CONFIG_FILE_BYTES_MAX);
+    if (!text) {
+        result = err_set(err, ERR_NOMEM, "out of memory reading %s", path);
+        goto out;
+    }
+    size_t len = fread(text, 1, CONFIG_FILE_BYTES_MAX, file);
+    if (ferror(file) || fstat(fileno(file), &info) != 0)
+        result = err_set(err, ERR_IO, "cannot read the configuration file %s: %s", path,
+                         strerror(errno));
+    else if (len == CONFIG_FILE_BYTES_MAX)
+        result = err_set(err, ERR_LIMIT, "the configuration file %s is over %d bytes", path,
+                         CONFIG_FILE_BYTES_MAX - 1);
+    else
+        result = lines_read(config, &(struct source_file){path, (info.st_mode & S_IRWXO) != 0},
+                            slice_of(text, len), err);
+    mem_wipe(text, CONFIG_FILE_BYTES_MAX);
+out:
+    mem_free(text);
+    (void)fclose(file);
+    return result;
+}
+
+/* ---- the environment ---- */
+
+static const char *variable(const struct config_item *item, char name[ENV_NAME_MAX])
+{
+    size_t len = (size_t)snprintf(name, ENV_NAME_MAX, "SLUICE_%s", item->name);
+    ASSERT(len < ENV_NAME_MAX);
+    for (char *c = name; *c; c++)
+        *c = *c == '-' ? '_' : (char)toupper((unsigned char)*c);
+    const char *value = getenv(name);
+    if (value && value[0])
+        return value;
+    if (item->offset != offsetof(struct config, database_url))
+        return NULL;
+    (void)snprintf(name, ENV_NAME_MAX, "DATABASE_URL");
+    return getenv(name);
+}
+
+static int environment_read(struct config *config, unsigned scopes, struct err *err)
+{
+    for (size_t i = 0; i < config_item_count; i++) {
+        const struct config_item *item = &config_items[i];
+        char name[ENV_NAME_MAX];
+        const char *value = item->scopes & scopes ? variable(item, name) : NULL;
+        if (!value || !value[0])
+            continue;
+        if (config_item_set(config, item, slice_cstr(value), true, err) != OK)
+            return err_prefix(err, "environment variable %s", name);
+    }
+    return OK;
+}
+
+/* ---- the flags ---- */
+
+static int unknown_flag(const struct config_args *args, slice name, struct err *err)
+{
+    struct suggest suggest;
+    suggest_begin(&suggest, name);
+    for (size_t i = 0; i < args->option_count; i++)
+        suggest_offer(&suggest, slice_cstr(args->options[i].name));
+    for (size_t i = 0; i < config_item_count; i++)
+        if (config_items[i].scopes & args->scopes)
+            suggest_offer(&suggest, slice_cstr(config_items[i].name));
+    if (suggest.best.len == 0)
+        return err_set(err, ERR_NOTFOUND, "there is no flag --%.*s", SLICE_ARG(name));
+    return err_set(err, ERR_NOTFOUND, "there is no flag --%.*s; did you mean --%.*s?",
+                   SLICE_ARG(name), SLICE_ARG(suggest.best));
+}
+
+struct flag {
+    slice name;
+    slice value;    /* ptr NULL: none yet */
+    char *wipeable; /* the value in argv */
+};
+
+static struct flag flag_split(char *text)
+{
+    struct flag flag = {.name = slice_cstr(text + 2)};
+    ptrdiff_t equals = slice_find_char(flag.name, '=');
+    if (equals < 0)
+        return flag;
+    flag.wipeable = text + 2 + equals + 1;
+    flag.value = slice_cstr(flag.wipeable);
+    flag.name = slice_first(flag.name, (size_t)equals);
+    return flag;
+}
+
+/* The value is the next argument where it did not stand behind '='. */
+static int flag_value(struct config_args *args, int *index, struct flag *flag, struct err *err)
+{
+    if (flag->value.ptr)
+        return OK;
+    if (*index + 1 >= args->argc)
+        return err_set(err, ERR_INVALID, "--%.*s wants a value", SLICE_ARG(flag->name));
+    flag->wipeable = args->argv[++*index];
+    flag->value = slice_cstr(flag->wipeable);
+    return OK;
+}
+
+/* true: it is an option of the command's own; *result tells how that went. */
+static bool option_read(struct config_args *args, int *index, struct flag *flag, int *result,
+                        struct err *err)
+{
+    for (size_t i = 0; i < args->option_count; i++) {
+        if (!slice_eq_cstr(flag->name, args->options[i].name))
+            continue;
+        if (args->options[i].value_name)
+            *result = flag_value(args, index, flag, err);
+        else if (flag->value.ptr)
+            *result = err_set(err, ERR_INVALID, "--%s takes no value", args->options[i].name);
+        else
+            flag->value = SLICE("");
+        args->values[i] = flag->value;
+        return true;
+    }
+    return false;
+}
+
+static int flag_read(struct config *config, struct config_args *args, struct seen *seen, int *index,
+                     struct err *err)
+{
+    struct flag flag = flag_split(args->argv[*index]);
+    int result = OK;
+    if (option_read(args, index, &flag, &result, err))
+        return result;
+    bool is_file = slice_eq_cstr(flag.name, "config");
+    const struct config_item *item = is_file ? NULL : config_item_find(flag.name);
+    if (!is_file && (!item || !(item->scopes & args->scopes)))
+        return unknown_flag(args, flag.name, err);
+    if (flag_value(args, index, &flag, err) != OK)
+        return (int)err->code;
+    if (is_file)
+        return OK;
+    result = config_item_set(config, item, flag.value, seen_first(seen, item), err);
+    if (result == OK && item->kind == CONFIG_SECRET)
+        memset(flag.wipeable, '*', flag.value.len);
+    return result == OK ? OK : err_prefix(err, "flag --%s", item->name);
+}
+
+static int flags_read(struct config *config, struct config_args *args, struct err *err)
+{
+    struct seen seen = {.items = {false}};
+    bool is_over = false;
+    for (int i = 0; i < args->argc; i++) {
+        char *text = args->argv[i];
+        if (!is_over && strcmp(text, "--") == 0) {
+            is_over = true;
+        } else if (is_over || text[0] != '-' || text[1] == '\0') {
+            args->argv[args->positional++] = text;
+        } else if (text[1] != '-') {
+            return err_set(err, ERR_NOTFOUND, "there is no flag %s; flags begin with two dashes",
+                           text);
+        } else if (flag_read(config, args, &seen, &i, err) != OK) {
+            return (int)err->code;
+        }
+    }
+    return OK;
+}
+
+static const char *file_path(const struct config_args *args)
+{
+    const char *path = getenv("SLUICE_CONFIG");
+    for (int i = 0; i < args->argc && strcmp(args->argv[i], "--") != 0; i++) {
+        if (strncmp(args->argv[i], "--config=", 9) == 0)
+            path = args->argv[i] + 9;
+        else if (strcmp(args->argv[i], "--config") == 0 && i + 1 < args->argc)
+            path = args->argv[i + 1];
+    }
+    return path && path[0] ? path : NULL;
+}
+
+int config_read(struct config *config, struct config_args *args, struct err *err)
+{
+    ASSERT(args->option_count <= CONFIG_OPTIONS_MAX);
+    args->positional = 0;
+    memset(args->values, 0, sizeof(args->values));
+    const char *path = file_path(args);
+    if (path && file_read(config, path, err) != OK)
+        return (int)err->code;
+    if (environment_read(config, args->scopes, err) != OK)
+        return (int)err->code;
+    return flags_read(config, args, err);
+}

@@ -1,0 +1,84 @@
+/*
+ * The one table of settings. Add a line here and a member in struct config: the flag, the
+ * variable, the key of the file and the help follow.
+ */
+#include "cmd/config.h"
+
+#define KIB        ((uint64_t)1024)
+#define MIB        (1024 * KIB)
+#define SECOND     ((uint64_t)1000)
+#define MINUTE     (60 * SECOND)
+#define HOUR       (60 * MINUTE)
+#define AT(member) offsetof(struct config, member)
+#define SERVERS    (CONFIG_SERVE | CONFIG_DEV)
+
+const struct config_item config_items[] = {
+    {"listen", CONFIG_TEXTS, CONFIG_SERVE, AT(listen), "127.0.0.1:8080", 0, 0, "ADDRESS",
+     "where to listen: 127.0.0.1:8080, [::1]:8080 or unix:/run/sluice.sock; may be repeated"},
+    {"metrics-listen", CONFIG_TEXT, SERVERS, AT(metrics_listen), "", 0, 0, "ADDRESS",
+     "serve /metrics here only, instead of on the main listeners"},
+    {"port", CONFIG_COUNT, CONFIG_DEV, AT(port), "8080", 0, 65535, "N",
+     "port on 127.0.0.1; 0 takes a free one"},
+    {"data", CONFIG_TEXT, CONFIG_DEV, AT(data_dir), ".sluice", 0, 0, "DIR",
+     "where the private PostgreSQL, the keys and the emulated provider keep their files"},
+    {"ready-file", CONFIG_TEXT, SERVERS, AT(ready_file), "", 0, 0, "FILE",
+     "written as JSON, whole, once requests are answered"},
+    {"database-url", CONFIG_SECRET, CONFIG_SERVE | CONFIG_DATABASE, AT(database_url), "", 0, 0,
+     "URL",
+     "PostgreSQL, as libpq takes it: postgresql://user@host/dbname (DATABASE_URL counts too)"},
+    {"database-writers", CONFIG_COUNT, SERVERS, AT(database_writers), "3", 1, 64, "N",
+     "connections that write; batches go to them in turn"},
+    {"database-readers", CONFIG_COUNT, SERVERS, AT(database_readers), "2", 1, 64, "N",
+     "connections that only read"},
+    {"database-queue", CONFIG_COUNT, SERVERS, AT(database_queue_max), "20000", 1, 10000000, "N",
+     "statements that may wait for the database before requests are answered 503"},
+    {"database-timeout", CONFIG_MS, SERVERS, AT(database_timeout_ms), "10s", 100, HOUR, "TIME",
+     "longest wait for a statement"},
+    {"database-batch", CONFIG_TEXT, SERVERS, AT(database_batch), "set", 0, 0, "MODE",
+     "set (one statement a kind and batch) or pipe (single-row statements; for sharding)"},
+    {"master-key", CONFIG_SECRET, CONFIG_SERVE | CONFIG_KEYRING, AT(master_key), "", 0, 0, "KEY",
+     "32 bytes in base64 or hex that seal stored credentials; better in a file or the environment"},
+    {"master-key-file", CONFIG_TEXT, CONFIG_SERVE | CONFIG_KEYRING, AT(master_key_file), "", 0, 0,
+     "FILE", "a file with the master key; several lines for rotation, the first one seals"},
+    {"catalog", CONFIG_TEXT, SERVERS | CONFIG_CATALOG, AT(catalog_dir), "", 0, 0, "DIR",
+     "more manifests (*.json) beside those compiled in; the same id replaces"},
+    {"ca-file", CONFIG_TEXT, SERVERS, AT(ca_file), "", 0, 0, "FILE",
+     "trust roots (PEM) for outbound TLS instead of the system's"},
+    {"origin-override", CONFIG_TEXTS, SERVERS, AT(origin_override), "", 0, 0, "ORIGIN=URL",
+     "send calls for ORIGIN to URL; for emulators and egress gateways"},
+    {"allow-host", CONFIG_TEXTS, SERVERS, AT(allow_host), "", 0, 0, "HOST",
+     "host, host:port or CIDR that may resolve to a private address"},
+    {"origin-connections", CONFIG_COUNT, SERVERS, AT(origin_connections_max), "128", 1, 65535, "N",
+     "outbound connections an origin"},
+    {"execution-timeout", CONFIG_MS, SERVERS, AT(execution_timeout_ms), "30s", 100, HOUR, "TIME",
+     "deadline of an execution where the manifest names none"},
+    {"executions", CONFIG_COUNT, SERVERS, AT(executions_max), "20000", 1, 1000000, "N",
+     "executions in flight before further ones are answered 503"},
+    {"provider-response-bytes", CONFIG_BYTES, SERVERS, AT(provider_response_bytes_max), "8m", KIB,
+     256 * MIB, "BYTES", "largest reply of a provider"},
+    {"idempotency-ttl", CONFIG_MS, SERVERS, AT(idempotency_ttl_ms), "24h", SECOND, 365 * 24 * HOUR,
+     "TIME", "how long an idempotency key is remembered"},
+    {"execution-days", CONFIG_COUNT, SERVERS, AT(execution_days), "30", 1, 3650, "DAYS",
+     "executions are kept that long"},
+    {"audit-days", CONFIG_COUNT, SERVERS, AT(audit_days), "90", 1, 3650, "DAYS",
+     "audit events are kept that long"},
+    {"connections", CONFIG_COUNT, SERVERS, AT(connections_max), "20000", 1, 1000000, "N",
+     "client connections; further ones are answered 503 and closed"},
+    {"body-bytes", CONFIG_BYTES, SERVERS, AT(body_bytes_max), "8m", KIB, 1024 * MIB, "BYTES",
+     "largest request body"},
+    {"head-bytes", CONFIG_BYTES, SERVERS, AT(head_bytes_max), "16k", KIB, MIB, "BYTES",
+     "largest request head"},
+    {"head-timeout", CONFIG_MS, SERVERS, AT(head_timeout_ms), "10s", 10, HOUR, "TIME",
+     "for a request's head to arrive"},
+    {"body-timeout", CONFIG_MS, SERVERS, AT(body_timeout_ms), "30s", 10, HOUR, "TIME",
+     "for a request's body to arrive"},
+    {"idle-timeout", CONFIG_MS, SERVERS, AT(idle_timeout_ms), "75s", 10, 24 * HOUR, "TIME",
+     "for the next request on a kept connection; longer than the proxy's"},
+    {"drain-timeout", CONFIG_MS, SERVERS, AT(drain_timeout_ms), "35s", 10, HOUR, "TIME",
+     "for requests under way to finish after SIGTERM"},
+    {"log-level", CONFIG_TEXT, SERVERS, AT(log_level), "info", 0, 0, "LEVEL",
+     "debug, info, warn or error"},
+    {"log-format", CONFIG_TEXT, SERVERS, AT(log_format), "auto", 0, 0, "FORMAT",
+     "json, text, or auto (text on a terminal)"},
+};
+const size_t config_item_count = ARRAY_LEN(config_items);

@@ -1,0 +1,311 @@
+/*
+ * The private PostgreSQL; see dev_postgres.h.
+ */
+#include "cmd/dev_postgres.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <limits.h>
+#include <pwd.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/map.h"
+#include "base/slice.h"
+#include "pg/sync.h"
+
+enum {
+    VERSION_MIN = 14,
+    SOCKET_PATH_MAX = 107 - (int)sizeof("/.s.PGSQL.5432"),
+    START_TIMEOUT_MS = 30000,
+    STOP_TIMEOUT_MS = 15000,
+    WAIT_MS = 10,
+};
+
+static void wait_a_little(void)
+{
+    struct timespec wait = {.tv_nsec = WAIT_MS * 1000000L};
+    (void)nanosleep(&wait, NULL);
+}
+
+static int join(char *out, const char *dir, const char *name, struct err *err)
+{
+    int len = snprintf(out, DEV_PATH_MAX, "%s/%s", dir, name);
+    if (len < 0 || len >= DEV_PATH_MAX)
+        return err_set(err, ERR_LIMIT, "the path %s/%s is too long", dir, name);
+    return OK;
+}
+
+/* ---- the programs ---- */
+
+/* Debian keeps each version in a folder of its own; elsewhere they are in PATH's usual places. */
+static bool find_versioned(char *bin)
+{
+    static const char root[] = "/usr/lib/postgresql";
+    long best = 0;
+    DIR *dir = opendir(root);
+    if (!dir)
+        return false;
+    for (struct dirent *entry = readdir(dir); entry; entry = readdir(dir)) {
+        long version = strtol(entry->d_name, NULL, 10);
+        char path[DEV_PATH_MAX];
+        (void)snprintf(path, sizeof(path), "%s/%ld/bin/postgres", root, version);
+        if (version >= VERSION_MIN && version > best && access(path, X_OK) == 0)
+            best = version;
+    }
+    (void)closedir(dir);
+    (void)snprintf(bin, DEV_PATH_MAX, "%s/%ld/bin", root, best);
+    return best > 0;
+}
+
+static int find_programs(struct dev_postgres *pg, struct err *err)
+{
+    static const char *const places[] = {"/usr/local/pgsql/bin", "/usr/local/bin", "/usr/bin"};
+    if (find_versioned(pg->bin))
+        return OK;
+    for (size_t i = 0; i < ARRAY_LEN(places); i++) {
+        char path[DEV_PATH_MAX];
+        (void)snprintf(path, sizeof(path), "%s/initdb", places[i]);
+        if (access(path, X_OK) == 0) {
+            (void)snprintf(pg->bin, DEV_PATH_MAX, "%s", places[i]);
+            return OK;
+        }
+    }
+    return err_set(err, ERR_NOTFOUND,
+                   "no PostgreSQL %d or newer is installed; on Debian: apt-get install postgresql "
+                   "(`make run` does that)",
+                   VERSION_MIN);
+}
+
+/* ---- the places ---- */
+
+/* Whether `uid` can walk down to path, an absolute folder that exists. */
+static bool can_reach(const char *path, uid_t uid)
+{
+    char part[DEV_PATH_MAX];
+    struct stat info;
+    for (size_t i = 1;; i++) {
+        if (path[i] != '/' && path[i] != '\0')
+            continue;
+        (void)snprintf(part, sizeof(part), "%.*s", (int)i, path);
+        if (stat(part, &info) != 0)
+            return false;
+        if (!(info.st_mode & S_IXOTH) && !(info.st_uid == uid && (info.st_mode & S_IXUSR)))
+            return false;
+        if (path[i] == '\0')
+            return true;
+    }
+}
+
+/* A folder of ours in a world-writable place; refuses one that somebody else put there. */
+static int make_folder(const char *path, mode_t mode, uid_t owner, gid_t group, struct err *err)
+{
+    struct stat info;
+    if (mkdir(path, mode) != 0 && errno != EEXIST)
+        return err_set(err, ERR_IO, "cannot make the folder %s: %s", path, strerror(errno));
+    if (lstat(path, &info) != 0 || !S_ISDIR(info.st_mode))
+        return err_set(err, ERR_REFUSED, "%s is in the way: it is no folder", path);
+    if (info.st_uid != owner && info.st_uid != geteuid())
+        return err_set(err, ERR_REFUSED, "%s belongs to another user; remove it", path);
+    if (info.st_uid != owner && lchown(path, owner, group) != 0)
+        return err_set(err, ERR_IO, "cannot give %s to the database's user: %s", path,
+                       strerror(errno));
+    return OK;
+}
+
+static int choose_user(struct dev_postgres *pg, struct err *err)
+{
+    if (geteuid() != 0)
+        return OK;
+    const struct passwd *user = getpwnam("postgres");
+    if (!user)
+        user = getpwnam("nobody");
+    if (!user)
+        return err_set(err, ERR_NOTFOUND,
+                       "PostgreSQL will not run as root and there is no user postgres or nobody; "
+                       "run sluice dev as another user");
+    pg->uid = user->pw_uid;
+    pg->gid = user->pw_gid;
+    return OK;
+}
+
+/* The cluster lies under data_dir unless its user cannot get there. */
+static int choose_places(struct dev_postgres *pg, const char *data_dir, struct err *err)
+{
+    char home[DEV_PATH_MAX];
+    uid_t owner = pg->uid ? pg->uid : geteuid();
+    gid_t group = pg->uid ? pg->gid : getegid();
+    uint64_t hash = hash_stable(data_dir, strlen(data_dir));
+    (void)snprintf(home, sizeof(home), "%s", data_dir);
+    if (pg->uid != 0 && !can_reach(data_dir, pg->uid)) {
+        (void)snprintf(home, sizeof(home), "/var/tmp/sluice-%016llx", (unsigned long long)hash);
+        if (make_folder(home, 0755, geteuid(), getegid(), err) != OK)
+            return (int)err->code;
+    }
+    if (join(pg->cluster, home, "postgres", err) != OK ||
+        join(pg->log, data_dir, "postgres.log", err) != OK ||
+        make_folder(pg->cluster, 0700, owner, group, err) != OK)
+        return (int)err->code;
+    if (strlen(pg->cluster) <= SOCKET_PATH_MAX)
+        (void)snprintf(pg->sockets, DEV_PATH_MAX, "%s", pg->cluster);
+    else
+        (void)snprintf(pg->sockets, DEV_PATH_MAX, "/tmp/sluice-%016llx", (unsigned long long)hash);
+    return strcmp(pg->sockets, pg->cluster) == 0
+               ? OK
+               : make_folder(pg->sockets, 0700, owner, group, err);
+}
+
+/* ---- the cluster ---- */
+
+static int make_cluster(struct dev_postgres *pg, struct err *err)
+{
+    char program[DEV_PATH_MAX], version_file[DEV_PATH_MAX];
+    if (join(version_file, pg->cluster, "PG_VERSION", err) != OK ||
+        join(program, pg->bin, "initdb", err) != OK)
+        return (int)err->code;
+    if (access(version_file, F_OK) == 0)
+        return OK;
+    const char *const argv[] = {
+        program, "-D",         pg->cluster,        "-U", "sluice", "--auth=trust", "-E",
+        "UTF8",  "--locale=C", "--data-checksums", NULL};
+    struct child_spec spec = {
+        .name = "initdb", .argv = argv, .log_path = pg->log, .uid = pg->uid, .gid = pg->gid};
+    pg->is_new = true;
+    return child_run(&spec, err);
+}
+
+/* The postmaster that an earlier run left behind, 0 when there is none: its working directory is
+ * the cluster, so a recycled pid is not mistaken for it. */
+static pid_t find_orphan(const struct dev_postgres *pg)
+{
+    char path[DEV_PATH_MAX + 32], cwd[DEV_PATH_MAX], real[PATH_MAX];
+    long pid = 0;
+    (void)snprintf(path, sizeof(path), "%s/postmaster.pid", pg->cluster);
+    FILE *file = fopen(path, "re");
+    char line[32] = "";
+    if (file) {
+        if (fgets(line, sizeof(line), file))
+            pid = strtol(line, NULL, 10);
+        (void)fclose(file);
+    }
+    if (pid <= 1 || kill((pid_t)pid, 0) != 0)
+        return 0;
+    (void)snprintf(path, sizeof(path), "/proc/%ld/cwd", pid);
+    ssize_t len = readlink(path, cwd, sizeof(cwd) - 1);
+    if (len <= 0 || !realpath(pg->cluster, real))
+        return 0;
+    cwd[len] = '\0';
+    return strcmp(cwd, real) == 0 ? (pid_t)pid : 0;
+}
+
+static int stop_orphan(const struct dev_postgres *pg, void (*on_stage)(const char *),
+                       struct err *err)
+{
+    pid_t pid = find_orphan(pg);
+    if (pid == 0)
+        return OK;
+    on_stage("stopping the PostgreSQL that an earlier run left behind");
+    (void)kill(pid, SIGINT);
+    uint64_t until = clock_mono_ns() + STOP_TIMEOUT_MS * 1000000ULL;
+    while (kill(pid, 0) == 0) {
+        if (clock_mono_ns() > until)
+            return err_set(err, ERR_TIMEOUT,
+                           "the PostgreSQL of an earlier run (pid %d) does not stop", (int)pid);
+        wait_a_little();
+    }
+    return OK;
+}
+
+static int start_server(struct dev_postgres *pg, struct err *err)
+{
+    char program[DEV_PATH_MAX];
+    if (join(program, pg->bin, "postgres", err) != OK)
+        return (int)err->code;
+    const char *const argv[] = {program,
+                                "-D",
+                                pg->cluster,
+                                "-k",
+                                pg->sockets,
+                                "-c",
+                                "listen_addresses=",
+                                "-c",
+                                "unix_socket_permissions=0700",
+                                "-c",
+                                "max_connections=60",
+                                "-c",
+                                "log_min_messages=warning",
+                                NULL};
+    struct child_spec spec = {.name = "postgres",
+                              .argv = argv,
+                              .log_path = pg->log,
+                              .uid = pg->uid,
+                              .gid = pg->gid,
+                              .death_signal = SIGINT};
+    return child_start(&pg->child, &spec, err);
+}
+
+/* Until it answers; ends early when the server dies. */
+static struct pg_sync *connect_when_up(struct dev_postgres *pg, struct err *err)
+{
+    char url[2 * DEV_PATH_MAX];
+    uint64_t until = clock_mono_ns() + START_TIMEOUT_MS * 1000000ULL;
+    (void)snprintf(url, sizeof(url), "host=%s user=sluice dbname=postgres", pg->sockets);
+    for (;;) {
+        struct pg_sync *sync = pg_sync_open(url, err);
+        if (sync || !child_is_running(&pg->child, pg->log, err))
+            return sync;
+        if (clock_mono_ns() > until) {
+            (void)err_prefix(err, "PostgreSQL did not answer in %d s", START_TIMEOUT_MS / 1000);
+            return NULL;
+        }
+        wait_a_little();
+    }
+}
+
+/* `create database` has no "if not exists"; an existing one is what we want. */
+static int make_database(struct dev_postgres *pg, struct err *err)
+{
+    struct pg_sync *sync = connect_when_up(pg, err);
+    if (!sync)
+        return (int)err->code;
+    int result = pg_sync_run(sync, "create database sluice encoding 'UTF8'", err);
+    if (result != OK && strcmp(pg_sync_sqlstate(sync), "42P04") == 0)
+        result = OK;
+    pg_sync_close(sync);
+    (void)snprintf(pg->url, sizeof(pg->url), "host=%s user=sluice dbname=sluice", pg->sockets);
+    return result;
+}
+
+int dev_postgres_start(struct dev_postgres *pg, const char *data_dir,
+                       void (*on_stage)(const char *text), struct err *err)
+{
+    *pg = (struct dev_postgres){.uid = 0};
+    if (find_programs(pg, err) != OK || choose_user(pg, err) != OK ||
+        choose_places(pg, data_dir, err) != OK)
+        return (int)err->code;
+    char version_file[DEV_PATH_MAX];
+    if (join(version_file, pg->cluster, "PG_VERSION", err) != OK)
+        return (int)err->code;
+    if (access(version_file, F_OK) != 0)
+        on_stage("making a private PostgreSQL");
+    if (make_cluster(pg, err) != OK || stop_orphan(pg, on_stage, err) != OK)
+        return (int)err->code;
+    on_stage("starting PostgreSQL");
+    if (start_server(pg, err) != OK)
+        return (int)err->code;
+    if (make_database(pg, err) == OK)
+        return OK;
+    dev_postgres_stop(pg);
+    return (int)err->code;
+}
+
+void dev_postgres_stop(struct dev_postgres *pg)
+{
+    child_stop(&pg->child, SIGINT, STOP_TIMEOUT_MS);
+}

@@ -1,0 +1,38 @@
+/*
+ * The binary: prepares the process, then hands the command line to its table of commands.
+ */
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "cmd/commands.h"
+
+static const struct command *const commands[] = {
+    &serve_command, &dev_command,         &migrate_command, &accounts_command,
+    &keys_command,  &connections_command, &catalog_command,
+};
+
+/* A descriptor 0, 1 or 2 that is closed would be taken by the next file or socket, and every
+ * message to stderr would go there. */
+static bool open_standard_files(void)
+{
+    for (int fd = 0; fd <= 2; fd++)
+        if (fcntl(fd, F_GETFD) < 0 && open("/dev/null", fd == 0 ? O_RDONLY : O_WRONLY) != fd)
+            return false;
+    return true;
+}
+
+int main(int argc, char **argv)
+{
+    struct rlimit no_core = {.rlim_cur = 0, .rlim_max = 0};
+    if (!open_standard_files() || argc < 1)
+        return EXIT_FAILED;
+    /* a peer that went away is an error of a write, not of the process */
+    (void)signal(SIGPIPE, SIG_IGN);
+    /* secrets never reach a core file */
+    (void)setrlimit(RLIMIT_CORE, &no_core);
+    (void)umask(077);
+    return command_main(commands, sizeof(commands) / sizeof(commands[0]), argc, argv);
+}

@@ -1,0 +1,170 @@
+/*
+ * Tables and JSON on stdout; see output.h.
+ */
+#include "cmd/output.h"
+
+#include "base/clock.h"
+
+enum { CELLS_FIRST = 64 };
+
+/* ---- text ---- */
+
+static bool is_printable(unsigned char c, bool keeps_lines)
+{
+    return (c >= 0x20 && c != 0x7f) || (keeps_lines && (c == '\n' || c == '\t'));
+}
+
+/* The bytes of the character that text begins with; *is_shown: a terminal may have them. */
+static size_t next_character(slice text, bool keeps_lines, bool *is_shown)
+{
+    size_t len = slice_utf8_first(text);
+    unsigned char c = (unsigned char)text.ptr[0];
+    *is_shown = len > 0 && is_printable(c, keeps_lines);
+    /* U+0080 to U+009F are control characters too */
+    if (len == 2 && c == 0xc2 && (unsigned char)text.ptr[1] < 0xa0)
+        *is_shown = false;
+    return len > 0 ? len : 1;
+}
+
+void output_text(FILE *out, slice text)
+{
+    while (text.len > 0) {
+        bool is_shown;
+        size_t len = next_character(text, true, &is_shown);
+        if (is_shown)
+            (void)fwrite(text.ptr, 1, len, out);
+        else
+            (void)fputc('?', out);
+        text = slice_from(text, len);
+    }
+}
+
+/* ---- tables ---- */
+
+static slice *new_cell(struct output_table *table)
+{
+    if (table->count == table->cap) {
+        size_t cap = table->cap ? 2 * table->cap : CELLS_FIRST;
+        slice *cells = arena_realloc(table->arena, table->cells, table->cap * sizeof(slice),
+                                     cap * sizeof(slice));
+        if (!cells)
+            return NULL;
+        table->cells = cells;
+        table->cap = cap;
+    }
+    return &table->cells[table->count++];
+}
+
+void output_table_begin(struct output_table *table, struct arena *arena, const char *headings)
+{
+    slice rest = slice_cstr(headings);
+    *table = (struct output_table){.arena = arena};
+    while (rest.ptr) {
+        output_table_cell(table, slice_split(&rest, '|'));
+        table->columns++;
+    }
+    ASSERT(table->columns > 0 && table->columns <= OUTPUT_COLUMNS_MAX);
+}
+
+void output_table_cell(struct output_table *table, slice text)
+{
+    slice *cell = new_cell(table);
+    char *copy = arena_alloc_text(table->arena, text.len + 1);
+    size_t len = 0;
+    if (!cell || !copy)
+        return;
+    while (text.len > 0) {
+        bool is_shown;
+        size_t size = next_character(text, false, &is_shown);
+        if (is_shown)
+            memcpy(copy + len, text.ptr, size);
+        else
+            copy[len] = '?';
+        len += is_shown ? size : 1;
+        text = slice_from(text, size);
+    }
+    *cell = slice_of(copy, len);
+}
+
+void output_table_time(struct output_table *table, int64_t wall_us)
+{
+    char text[TIME_TEXT_LEN + 1];
+    if (wall_us == 0) {
+        output_table_cell(table, SLICE("-"));
+        return;
+    }
+    time_format(wall_us, text);
+    text[10] = ' ';
+    output_table_cell(table, slice_of(text, 16));
+}
+
+/* Characters, as far as one takes one column. */
+static size_t width_of(slice text)
+{
+    size_t width = 0;
+    for (size_t i = 0; i < text.len; i++)
+        width += ((unsigned char)text.ptr[i] & 0xc0) != 0x80;
+    return width;
+}
+
+static void print_row(const struct output_table *table, const slice *row, const size_t *widths,
+                      FILE *out)
+{
+    for (size_t i = 0; i < table->columns; i++) {
+        bool is_last = i + 1 == table->columns;
+        (void)fprintf(out, "%.*s", SLICE_ARG(row[i]));
+        if (!is_last)
+            (void)fprintf(out, "%*s", (int)(widths[i] - width_of(row[i]) + 2), "");
+    }
+    (void)fputc('\n', out);
+}
+
+bool output_table_print(const struct output_table *table, FILE *out, const char *none)
+{
+    size_t widths[OUTPUT_COLUMNS_MAX] = {0};
+    size_t columns = table->columns, rows = table->count / columns;
+    if (table->arena->is_exhausted)
+        return false;
+    ASSERT(table->count == rows * columns);
+    for (size_t i = 0; i < table->count; i++) {
+        size_t width = width_of(table->cells[i]);
+        if (width > widths[i % columns])
+            widths[i % columns] = width;
+    }
+    for (size_t i = 0; rows > 1 && i < rows; i++)
+        print_row(table, table->cells + i * columns, widths, out);
+    if (rows <= 1)
+        (void)fprintf(out, "%s\n", none);
+    return true;
+}
+
+/* ---- JSON ---- */
+
+void output_json_begin(struct output_json *json)
+{
+    buf_init(&json->text, OUTPUT_JSON_BYTES_MAX);
+    json_begin(&json->w, &json->text);
+}
+
+void output_json_str(struct output_json *json, const char *key, slice text)
+{
+    json_key(&json->w, key);
+    json_put_str(&json->w, text);
+}
+
+void output_json_time(struct output_json *json, const char *key, int64_t wall_us)
+{
+    char text[TIME_TEXT_LEN + 1];
+    time_format(wall_us, text);
+    output_json_str(json, key, wall_us == 0 ? SLICE_NONE : slice_cstr(text));
+}
+
+bool output_json_end(struct output_json *json, FILE *out)
+{
+    bool is_ok = buf_is_ok(&json->text);
+    buf_append_char(&json->text, '\n');
+    if (is_ok)
+        (void)fwrite(json->text.ptr, 1, json->text.len, out);
+    buf_deinit(&json->text);
+    return is_ok;
+}

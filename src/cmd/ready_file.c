@@ -1,0 +1,66 @@
+/*
+ * Ready files; see ready_file.h.
+ */
+#include "cmd/ready_file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <unistd.h>
+
+enum { PATH_MAX_OWN = 4096 };
+
+static bool write_all(int fd, slice text)
+{
+    while (text.len > 0) {
+        ssize_t n = write(fd, text.ptr, text.len);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n <= 0)
+            return false;
+        text = slice_from(text, (size_t)n);
+    }
+    return true;
+}
+
+int ready_file_write(const char *path, slice text, struct err *err)
+{
+    char part[PATH_MAX_OWN];
+    int len = snprintf(part, sizeof(part), "%s.%d.part", path, (int)getpid());
+    if (len < 0 || (size_t)len >= sizeof(part))
+        return err_set(err, ERR_LIMIT, "the path %s is too long", path);
+    int fd = open(part, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
+    if (fd < 0)
+        return err_set(err, ERR_IO, "cannot write %s: %s", part, strerror(errno));
+    bool is_ok = write_all(fd, text);
+    is_ok = close(fd) == 0 && is_ok;
+    if (is_ok && rename(part, path) == 0)
+        return OK;
+    (void)err_set(err, ERR_IO, "cannot write %s: %s", path, strerror(errno));
+    (void)unlink(part);
+    return ERR_IO;
+}
+
+void ready_file_remove(const char *path)
+{
+    (void)unlink(path);
+}
+
+void ready_put_base_url(struct json_writer *w, slice address, uint16_t port)
+{
+    char text[300];
+    if (slice_starts_with(address, SLICE("unix:")) || port == 0) {
+        json_put_str(w, address);
+        return;
+    }
+    size_t len = address.len;
+    while (len > 0 && address.ptr[len - 1] != ':')
+        len--;
+    slice host = slice_first(address, len > 0 ? len - 1 : 0);
+    if (slice_eq_cstr(host, "0.0.0.0") || host.len == 0 || slice_eq_cstr(host, "*"))
+        host = SLICE("127.0.0.1");
+    if (slice_eq_cstr(host, "[::]"))
+        host = SLICE("[::1]");
+    (void)snprintf(text, sizeof(text), "http://%.*s:%u", SLICE_ARG(host), (unsigned)port);
+    json_put_str(w, slice_cstr(text));
+}

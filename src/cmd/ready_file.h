@@ -1,0 +1,20 @@
+/*
+ * Ready files: JSON that appears whole, by rename, once a server answers.
+ */
+#ifndef CMD_READY_FILE_H
+#define CMD_READY_FILE_H
+
+#include <stdint.h>
+
+#include "base/err.h"
+#include "json/json.h"
+
+/* Also for other small files that must never be seen half written. Mode 0600. */
+int ready_file_write(const char *path, slice text, struct err *err) MUST_CHECK;
+/* Harmless when it is not there. */
+void ready_file_remove(const char *path);
+/* "http://HOST:PORT" of a listener's address (0.0.0.0 and :: become loopback); a Unix socket as
+ * "unix:/path"; the port is the one really bound. */
+void ready_put_base_url(struct json_writer *w, slice address, uint16_t port);
+
+#endif

@@ -1,0 +1,160 @@
+/*
+ * The parts that operator commands share; see session.h.
+ */
+#include "cmd/session.h"
+
+#include "base/embed.h"
+#include "base/mem.h"
+#include "pg/migrate.h"
+#include "store/audit.h"
+#include "tls/tls.h"
+
+void session_begin(struct session *session, const struct config *config)
+{
+    *session = (struct session){.config = config};
+    arena_init(&session->arena, SESSION_ARENA_BYTES_MAX);
+}
+
+void session_end(struct session *session)
+{
+    pg_sync_close(session->sync);
+    vault_ring_free(session->ring);
+    catalog_unref(session->catalog);
+    arena_deinit(&session->arena);
+    session->sync = NULL;
+    session->ring = NULL;
+    session->catalog = NULL;
+}
+
+int session_run(struct command_call *call,
+                int (*body)(struct session *session, struct command_call *call))
+{
+    struct session session;
+    session_begin(&session, call->config);
+    int result = body(&session, call);
+    session_end(&session);
+    return result == OK ? EXIT_OK : command_fail(call, "%s", session.err.text);
+}
+
+int session_open_database(struct session *session)
+{
+    unsigned version = 0;
+    slice url = session->config->database_url;
+    ASSERT(!session->sync);
+    if (url.len == 0)
+        return err_set(&session->err, ERR_NOTFOUND,
+                       "no database: set DATABASE_URL or --database-url, for example "
+                       "postgresql://user@localhost/sluice");
+    if (pg_schema_check(url.ptr, embed_sql, embed_sql_count, &version, &session->err) != OK)
+        return (int)session->err.code;
+    session->sync = pg_sync_open(url.ptr, &session->err);
+    return session->sync ? OK : (int)session->err.code;
+}
+
+int session_open_ring(struct session *session)
+{
+    const struct config *config = session->config;
+    if (tls_library_init(&session->err) != OK)
+        return (int)session->err.code;
+    if (config->master_key_file.len > 0)
+        session->ring = vault_ring_from_file(config->master_key_file.ptr, &session->err);
+    else if (config->master_key.len > 0)
+        session->ring = vault_ring_new(config->master_key, &session->err);
+    else
+        return err_set(&session->err, ERR_NOTFOUND,
+                       "no master key: set SLUICE_MASTER_KEY or --master-key-file; `sluice keys "
+                       "master` makes one");
+    return session->ring ? OK : err_prefix(&session->err, "master key");
+}
+
+/* Of many problems the first error is the sentence; `catalog lint` shows them all. */
+static int catalog_error(struct session *session, const struct catalog_report *report)
+{
+    for (size_t i = 0; i < report->count; i++) {
+        const struct catalog_problem *problem = &report->problems[i];
+        if (!problem->is_warning)
+            return err_set(&session->err, ERR_INVALID,
+                           "%.*s %.*s: %.*s (%zu errors; `sluice catalog lint` shows them)",
+                           SLICE_ARG(problem->source), SLICE_ARG(problem->pointer),
+                           SLICE_ARG(problem->text), report->error_count);
+    }
+    return err_set(&session->err, ERR_NOMEM, "the manifests could not be loaded");
+}
+
+int session_open_catalog(struct session *session)
+{
+    slice dir = session->config->catalog_dir;
+    struct catalog_report *report = mem_alloc(sizeof(*report));
+    int result = OK;
+    if (!report)
+        return err_set(&session->err, ERR_NOMEM, "out of memory");
+    catalog_report_init(report);
+    session->catalog = catalog_load_all(dir.len > 0 ? dir.ptr : NULL, report);
+    if (!session->catalog)
+        result = catalog_error(session, report);
+    catalog_report_deinit(report);
+    mem_free(report);
+    return result;
+}
+
+int session_find_account(struct session *session, slice text, struct account *account)
+{
+    struct uuid id;
+    struct account *list;
+    size_t count, found = 0;
+    if (uuid_parse(text, &id))
+        return store_account_get_sync(session->sync, &session->arena, id, account, &session->err);
+    int result =
+        store_account_list_sync(session->sync, &session->arena, &list, &count, &session->err);
+    if (result != OK)
+        return result;
+    for (size_t i = 0; i < count; i++) {
+        if (!slice_eq(list[i].name, text))
+            continue;
+        *account = list[i];
+        found++;
+    }
+    if (found > 1)
+        return err_set(&session->err, ERR_INVALID,
+                       "%zu accounts are named \"%.*s\"; give the id, `sluice accounts list` shows "
+                       "it",
+                       found, SLICE_ARG(text));
+    if (found == 0)
+        return err_set(&session->err, ERR_NOTFOUND,
+                       "there is no account of the id or name \"%.*s\"; `sluice accounts list` "
+                       "shows them",
+                       SLICE_ARG(text));
+    return OK;
+}
+
+/* ---- audit ---- */
+
+int session_audit(struct session *session, struct uuid account_id, const char *kind, slice details)
+{
+    struct audit_event event = {
+        .account_id = account_id,
+        .id = uuid_v7(),
+        .kind = slice_cstr(kind),
+        .actor = SLICE("operator"),
+        .details = details,
+    };
+    /* a server makes the partitions ahead, but none may have run for days */
+    int result = pg_sync_run(session->sync, "select sluice.partitions_make(7)", &session->err);
+    if (result == OK)
+        result = pg_sync_run(session->sync, "begin", &session->err);
+    if (result != OK)
+        return result;
+    result = store_audit_insert_sync(session->sync, &event, &session->err);
+    return result == OK ? OK : session_commit(session, result);
+}
+
+/* Some changes of store/ run as a transaction of their own: there `begin` inside ours is only a
+ * warning, and their commit or rollback takes the event along; then ours finds nothing to do. */
+int session_commit(struct session *session, int result)
+{
+    struct err ignored;
+    if (result == OK)
+        return pg_sync_run(session->sync, "commit", &session->err);
+    (void)!pg_sync_run(session->sync, "rollback", &ignored);
+    return result;
+}

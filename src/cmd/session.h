@@ -1,0 +1,49 @@
+/*
+ * What an operator command works with: the database, the master keys, the catalog, memory. Each is
+ * opened when it is asked for; session_end closes all. Calls that fail leave their sentence in
+ * session->err.
+ */
+#ifndef CMD_SESSION_H
+#define CMD_SESSION_H
+
+#include "catalog/catalog.h"
+#include "cmd/command.h"
+#include "store/account.h"
+#include "vault/seal.h"
+
+enum { SESSION_ARENA_BYTES_MAX = 256 * 1024 * 1024 };
+
+struct session {
+    const struct config *config;
+    struct pg_sync *sync;
+    struct vault_ring *ring;
+    struct catalog *catalog;
+    struct arena arena; /* for results */
+    struct err err;
+};
+
+void session_begin(struct session *session, const struct config *config);
+void session_end(struct session *session);
+
+/* A command's whole run: begin, body, end; a result that is not OK is printed from session.err.
+ * Returns the exit code. */
+int session_run(struct command_call *call,
+                int (*body)(struct session *session, struct command_call *call));
+
+/* Connects, and refuses a schema that is not this binary's. */
+int session_open_database(struct session *session) MUST_CHECK;
+/* The master keys of the settings; starts the crypto library. */
+int session_open_ring(struct session *session) MUST_CHECK;
+/* The manifests compiled in and those of the settings' folder. */
+int session_open_catalog(struct session *session) MUST_CHECK;
+/* The account of that id, or the only one of that name. */
+int session_find_account(struct session *session, slice text, struct account *account) MUST_CHECK;
+
+/* One change and its audit event, both or none: begin, the event, then the caller's change, then
+ * session_commit with the change's result, which it returns (or why it could not be committed).
+ * details: JSON object or SLICE_NONE. */
+int session_audit(struct session *session, struct uuid account_id, const char *kind,
+                  slice details) MUST_CHECK;
+int session_commit(struct session *session, int result) MUST_CHECK;
+
+#endif
