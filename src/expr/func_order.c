@@ -128,6 +128,8 @@ static int extreme(struct expr_run *run, const struct expr_node *call, const str
 {
     struct keyed *items = NULL;
     int rc = make_keys(run, call, ref, array, &items);
+    if (rc != OK || !items || array->count == 0)
+        return rc;
     uint32_t best = 0;
     for (uint32_t i = 1; rc == OK && i < array->count; i++) {
         int order = 0;
@@ -135,7 +137,7 @@ static int extreme(struct expr_run *run, const struct expr_node *call, const str
         if (order * sign > 0)
             best = i;
     }
-    if (rc == OK && array->count > 0)
+    if (rc == OK)
         *out = items[best].value;
     return rc;
 }

@@ -42,11 +42,10 @@ static struct civil civil_of(int64_t wall_us)
     return c;
 }
 
-/* One conversion of the format; false when there is none of that letter. */
-static bool put_conversion(struct expr_text *text, const struct civil *c, char letter)
+/* Conversions of the date; false when there is none of that letter. */
+static bool put_date(struct expr_text *text, const struct civil *c, char letter)
 {
     const char *month = months[c->month - 1], *weekday = weekdays[c->weekday];
-    unsigned hour12 = c->hour % 12 ? c->hour % 12 : 12;
     switch (letter) {
     case 'Y':
         expr_text_printf(text, "%04d", c->year);
@@ -66,11 +65,36 @@ static bool put_conversion(struct expr_text *text, const struct civil *c, char l
     case 'j':
         expr_text_printf(text, "%03u", c->day_of_year);
         break;
+    case 'a':
+        expr_text_printf(text, "%.3s", weekday);
+        break;
+    case 'A':
+        expr_text_printf(text, "%s", weekday);
+        break;
+    case 'b':
+        expr_text_printf(text, "%.3s", month);
+        break;
+    case 'B':
+        expr_text_printf(text, "%s", month);
+        break;
+    case 'F':
+        expr_text_printf(text, "%04d-%02u-%02u", c->year, c->month, c->day);
+        break;
+    default:
+        return false;
+    }
+    return true;
+}
+
+/* Conversions of the time of day, and the rest; false when there is none of that letter. */
+static bool put_time(struct expr_text *text, const struct civil *c, char letter)
+{
+    switch (letter) {
     case 'H':
         expr_text_printf(text, "%02u", c->hour);
         break;
     case 'I':
-        expr_text_printf(text, "%02u", hour12);
+        expr_text_printf(text, "%02u", c->hour % 12 ? c->hour % 12 : 12);
         break;
     case 'M':
         expr_text_printf(text, "%02u", c->minute);
@@ -84,23 +108,8 @@ static bool put_conversion(struct expr_text *text, const struct civil *c, char l
     case 'p':
         expr_text_printf(text, "%s", c->hour < 12 ? "AM" : "PM");
         break;
-    case 'a':
-        expr_text_printf(text, "%.3s", weekday);
-        break;
-    case 'A':
-        expr_text_printf(text, "%s", weekday);
-        break;
-    case 'b':
-        expr_text_printf(text, "%.3s", month);
-        break;
-    case 'B':
-        expr_text_printf(text, "%s", month);
-        break;
     case 's':
         expr_text_printf(text, "%lld", (long long)c->seconds);
-        break;
-    case 'F':
-        expr_text_printf(text, "%04d-%02u-%02u", c->year, c->month, c->day);
         break;
     case 'T':
         expr_text_printf(text, "%02u:%02u:%02u", c->hour, c->minute, c->second);
@@ -145,7 +154,7 @@ int expr_time_put(struct expr_text *text, int64_t wall_us, slice format, char *b
         if (at < 0)
             break;
         *bad = (size_t)at + 1 < format.len ? format.ptr[at + 1] : '\0';
-        if (!put_conversion(text, &civil, *bad))
+        if (!put_date(text, &civil, *bad) && !put_time(text, &civil, *bad))
             return ERR_INVALID;
         format = slice_from(format, (size_t)at + 2);
     }

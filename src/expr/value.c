@@ -35,7 +35,8 @@ const struct json *expr_value_member(const struct json *object, slice name)
     const struct json_member *members = object->as.members;
     for (uint32_t i = object->count; i-- > 0;) {
         const struct json *key = &members[i].key;
-        if (key->count == name.len && memcmp(key->as.text, name.ptr, name.len) == 0)
+        if (key->count == name.len &&
+            (name.len == 0 || memcmp(key->as.text, name.ptr, name.len) == 0))
             return &members[i].value;
     }
     return NULL;
