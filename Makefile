@@ -195,7 +195,7 @@ build/$(1)/%.o: %.c build/list/flags-$(1) $(DEPS)/versions $(if $(filter fuzz,$(
 	$(Q)$(CC_$(1)) $(COMPILE_FLAGS) $(CFLAGS_$(1)) $$(EXTRA) $$(DEPS_CFLAGS) $(CPPFLAGS) $(CFLAGS) \
 		-MMD -MP -c $$< -o $$@
 
-build/$(1)/tests/%.o: EXTRA := $(WARN_TESTS) -Itests -Itests/unit -Itests/integration
+build/$(1)/tests/%.o: EXTRA := $(WARN_TESTS) -Itests -Itests/unit -Itests/integration -Ibench
 build/$(1)/bench/%.o: EXTRA := -Ibench
 
 build/$(1)/lib%.a:

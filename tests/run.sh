@@ -115,6 +115,9 @@ main()
     # shellcheck disable=SC2064 # the name of now
     trap "rm -rf '$results'" EXIT
     trap 'exit 130' INT TERM
+    # A second make may write the list anew while this one runs.
+    cp "$list" "$results/list"
+    list=$results/list
     run_kinds "${TEST_JOBS:-$(nproc)}" "$results" '^(lint|unit|fuzz)$'
     run_kinds 1 "$results" '^(integration|e2e)$'
     sum "$results"
