@@ -23,8 +23,8 @@ struct address_policy;
 struct address_policy *address_policy_new(void) MUST_CHECK;
 void address_policy_free(struct address_policy *policy);
 /* One entry of the operator's list: "host", "host:port" (a name or literal as it stands in the
- * URL; whatever it resolves to is then allowed), "[::1]:443", or a network "10.1.0.0/16",
- * "fd00::/8". Copies. ERR_SYNTAX, ERR_LIMIT with a sentence. */
+ * URL; whatever it resolves to is then allowed), "::1", "[::1]:443", or a network "10.1.0.0/16",
+ * "fd00::/8" (whatever name led there). Copies. ERR_SYNTAX, ERR_LIMIT with a sentence. */
 int address_policy_allow(struct address_policy *policy, slice entry, struct err *err) MUST_CHECK;
 /* Whether the operator named this host (and port). */
 bool address_policy_is_host_allowed(const struct address_policy *policy, slice host, uint16_t port);

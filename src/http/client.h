@@ -136,25 +136,27 @@ struct http_call {
     /* private */
     struct http_client *client;
     struct op *owner;
-    struct list link;
+    struct list all_link, wait_link;
+    struct loop_task ended; /* releases the hold */
     struct timer timer;
     struct http_origin *origin;
     struct http_connection *connection;
     struct http_dial *dial;
-    uint64_t started_ns, phase_due_ns, queued_ns;
-    slice target_prefix, target, authority;
-    uint64_t body_bytes;
+    uint64_t started_ns, queued_ns, phase_due_ns;
+    slice target_prefix, target, authority; /* of the request line and Host */
+    uint64_t body_bytes;                    /* sum of body_parts */
     uint8_t state;
-    bool is_fresh_wanted;
+    bool is_fresh_wanted; /* no pooled connection this time */
 };
 
-/* Takes a hold on owner until the call has ended; results lie in owner's arena. Does not complete
- * before it returns. An error means that nothing was started: ERR_SYNTAX, ERR_INVALID or ERR_LIMIT
- * with a sentence in call->err (a URL, method or header that may not be sent), ERR_NOMEM. */
+/* Takes a hold on owner until the call has ended; results lie in owner's arena, whose limit must
+ * leave room for headers and body. Does not complete before it returns. An error means that nothing
+ * was started: ERR_SYNTAX, ERR_INVALID or ERR_LIMIT with a sentence in call->err (a URL, method or
+ * header that may not be sent), ERR_NOMEM. */
 int http_call_start(struct http_client *client, struct http_call *call,
                     struct op *owner) MUST_CHECK;
-/* Ends it with CANCELLED (in the next turn, through the hold's release); its connection is closed
- * unless nothing was sent. Harmless when the call is not under way. */
+/* Ends it with CANCELLED; the hold is released in the next drain. A connection that it is on is
+ * closed. Harmless when the call is not under way, but it must have been zeroed once. */
 void http_call_cancel(struct http_call *call);
 bool http_call_is_active(const struct http_call *call);
 /* The first response header of that name, SLICE_NONE when absent. */

@@ -1,0 +1,307 @@
+/*
+ * See address.h. The tables follow the IANA IPv4 and IPv6 Special-Purpose Address Registries (RFC
+ * 6890 and its updates up to 2024), plus multicast, the reserved class E and the forms of IPv6 that
+ * carry an IPv4 address. Entries that the registry calls globally reachable (AS112, AMT) are
+ * refused as well: no provider lives there. Nothing in IPv6 outside 2000::/3 is global unicast, so
+ * whatever the table forgets there is refused, too.
+ */
+#include "http/address.h"
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "http/url.h"
+
+struct network {
+    uint8_t bytes[16];
+    uint8_t bits;
+    const char *what;
+};
+
+static const struct network special4[] = {
+    {{0}, 8, "\"this network\""},
+    {{10}, 8, "a private network"},
+    {{100, 64}, 10, "a carrier's shared address space"},
+    {{127}, 8, "loopback"},
+    {{169, 254}, 16, "link-local (where cloud metadata lives)"},
+    {{172, 16}, 12, "a private network"},
+    {{192, 0, 0}, 24, "IETF protocol assignments"},
+    {{192, 0, 2}, 24, "documentation"},
+    {{192, 31, 196}, 24, "AS112"},
+    {{192, 52, 193}, 24, "AMT"},
+    {{192, 88, 99}, 24, "a 6to4 relay"},
+    {{192, 168}, 16, "a private network"},
+    {{192, 175, 48}, 24, "AS112"},
+    {{198, 18}, 15, "benchmarking"},
+    {{198, 51, 100}, 24, "documentation"},
+    {{203, 0, 113}, 24, "documentation"},
+    {{224}, 4, "multicast"},
+    {{255, 255, 255, 255}, 32, "broadcast"},
+    {{240}, 4, "reserved"},
+};
+
+/* The first that fits gives the name, so the narrower ones stand first. */
+static const struct network special6[] = {
+    {{0}, 128, "the unspecified address"},
+    {{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1}, 128, "loopback"},
+    {{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff}, 96, "IPv4-mapped"},
+    {{0}, 96, "IPv4-compatible"},
+    {{0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff}, 96, "IPv4-translated"},
+    {{0x00, 0x64, 0xff, 0x9b}, 96, "NAT64"},
+    {{0x00, 0x64, 0xff, 0x9b, 0, 1}, 48, "local NAT64"},
+    {{0x01}, 64, "discard-only"},
+    {{0x01, 0, 0, 0, 0, 0, 0, 1}, 64, "a dummy prefix"},
+    {{0x20, 0x01, 0, 0}, 32, "Teredo"},
+    {{0x20, 0x01, 0, 2, 0, 0}, 48, "benchmarking"},
+    {{0x20, 0x01, 0, 0x10}, 28, "ORCHID"},
+    {{0x20, 0x01, 0, 0x20}, 28, "ORCHIDv2"},
+    {{0x20, 0x01, 0, 0}, 23, "IETF protocol assignments"},
+    {{0x20, 0x01, 0x0d, 0xb8}, 32, "documentation"},
+    {{0x20, 0x02}, 16, "6to4"},
+    {{0x26, 0x20, 0, 0x4f, 0x80, 0}, 48, "AS112"},
+    {{0x3f, 0xff}, 20, "documentation"},
+    {{0x5f, 0}, 16, "segment routing"},
+    {{0xfc}, 7, "a private network (unique local)"},
+    {{0xfe, 0x80}, 10, "link-local"},
+    {{0xfe, 0xc0}, 10, "site-local"},
+    {{0xff}, 8, "multicast"},
+};
+
+static bool is_within(const uint8_t *address, const uint8_t *network, unsigned bits)
+{
+    unsigned whole = bits / 8, rest = bits % 8;
+    if (memcmp(address, network, whole) != 0)
+        return false;
+    uint8_t mask = (uint8_t)(0xff00u >> rest);
+    return rest == 0 || (address[whole] & mask) == (network[whole] & mask);
+}
+
+static const char *look_up(const struct network *networks, size_t count, const uint8_t *address)
+{
+    for (size_t i = 0; i < count; i++)
+        if (is_within(address, networks[i].bytes, networks[i].bits))
+            return networks[i].what;
+    return NULL;
+}
+
+/* RFC 5214: ...:0000:5efe:a.b.c.d or ...:0200:5efe:a.b.c.d tunnels to that IPv4 address. */
+static bool is_isatap(const uint8_t *a)
+{
+    return (a[8] & 0xfd) == 0 && a[9] == 0 && a[10] == 0x5e && a[11] == 0xfe;
+}
+
+/* The bytes of the address in network order and how many; 0 for another family. */
+static size_t address_bytes(const struct sockaddr *address, const uint8_t **bytes)
+{
+    if (address->sa_family == AF_INET) {
+        *bytes = (const uint8_t *)&((const struct sockaddr_in *)(const void *)address)->sin_addr;
+        return 4;
+    }
+    if (address->sa_family == AF_INET6) {
+        *bytes = (const uint8_t *)&((const struct sockaddr_in6 *)(const void *)address)->sin6_addr;
+        return 16;
+    }
+    return 0;
+}
+
+const char *address_special(const struct sockaddr *address)
+{
+    const uint8_t *bytes;
+    size_t len = address_bytes(address, &bytes);
+    if (len == 4)
+        return look_up(special4, ARRAY_LEN(special4), bytes);
+    if (len != 16)
+        return "no internet address";
+    const char *what = look_up(special6, ARRAY_LEN(special6), bytes);
+    if (what)
+        return what;
+    if ((bytes[0] & 0xe0) != 0x20)
+        return "not global unicast";
+    return is_isatap(bytes) ? "ISATAP" : NULL;
+}
+
+slice address_format(const struct sockaddr *address, char out[ADDRESS_TEXT_MAX])
+{
+    char text[INET6_ADDRSTRLEN];
+    const uint8_t *bytes;
+    size_t len = address_bytes(address, &bytes);
+    if (len == 0) {
+        memcpy(out, "unix", 5);
+        return slice_of(out, 4);
+    }
+    const char *ok = inet_ntop(address->sa_family, bytes, text, sizeof(text));
+    ASSERT(ok);
+    uint16_t port = len == 4 ? ((const struct sockaddr_in *)(const void *)address)->sin_port
+                             : ((const struct sockaddr_in6 *)(const void *)address)->sin6_port;
+    int n = snprintf(out, ADDRESS_TEXT_MAX, len == 4 ? "%s:%u" : "[%s]:%u", text, ntohs(port));
+    ASSERT(n > 0 && n < ADDRESS_TEXT_MAX);
+    return slice_of(out, (size_t)n);
+}
+
+/* ---- what the operator allows ---- */
+
+struct rule {
+    bool is_network;
+    uint16_t port;     /* of a host; 0: any */
+    uint8_t len, bits; /* of a network, or of a host that is a literal: 4 or 16 bytes */
+    uint8_t bytes[16];
+    char host[URL_HOST_MAX + 1]; /* of a name */
+};
+
+struct address_policy {
+    size_t count, cap;
+    struct rule *rules;
+};
+
+struct address_policy *address_policy_new(void)
+{
+    return mem_zalloc(sizeof(struct address_policy));
+}
+
+void address_policy_free(struct address_policy *policy)
+{
+    if (!policy)
+        return;
+    mem_free(policy->rules);
+    mem_free(policy);
+}
+
+static size_t parse_ip(slice text, uint8_t out[16])
+{
+    char copy[INET6_ADDRSTRLEN];
+    if (text.len == 0 || text.len >= sizeof(copy) || memchr(text.ptr, '\0', text.len))
+        return 0;
+    memcpy(copy, text.ptr, text.len);
+    copy[text.len] = '\0';
+    if (inet_pton(AF_INET, copy, out) == 1)
+        return 4;
+    return inet_pton(AF_INET6, copy, out) == 1 ? 16 : 0;
+}
+
+static int parse_network(slice entry, struct rule *rule, struct err *err)
+{
+    slice rest = entry;
+    slice ip = slice_split(&rest, '/');
+    uint64_t bits;
+    rule->is_network = true;
+    rule->len = (uint8_t)parse_ip(ip, rule->bytes);
+    if (rule->len == 0 || !slice_to_u64(rest, rule->len * 8u, &bits))
+        return err_set(err, ERR_SYNTAX, "\"%.*s\" is no network such as 10.1.0.0/16 or fd00::/8",
+                       SLICE_ARG(slice_first(entry, 80)));
+    rule->bits = (uint8_t)bits;
+    uint8_t masked[16] = {0};
+    memcpy(masked, rule->bytes, rule->bits / 8);
+    if (rule->bits % 8)
+        masked[rule->bits / 8] =
+            (uint8_t)(rule->bytes[rule->bits / 8] & (0xff00u >> (rule->bits % 8)));
+    if (memcmp(masked, rule->bytes, rule->len) != 0)
+        return err_set(err, ERR_SYNTAX, "the network \"%.*s\" has bits set behind its prefix",
+                       SLICE_ARG(slice_first(entry, 80)));
+    return OK;
+}
+
+/* Lower case, without a trailing dot, so that equal hosts compare equal. */
+static size_t host_normalize(slice host, char out[URL_HOST_MAX + 1])
+{
+    if (host.len && host.ptr[host.len - 1] == '.')
+        host.len--;
+    if (host.len > URL_HOST_MAX)
+        return 0;
+    for (size_t i = 0; i < host.len; i++) {
+        char c = host.ptr[i];
+        out[i] = (char)(c >= 'A' && c <= 'Z' ? c + 32 : c);
+    }
+    out[host.len] = '\0';
+    return host.len;
+}
+
+static int parse_host(slice entry, struct rule *rule, struct err *err)
+{
+    char text[16 + URL_HOST_MAX + 16];
+    struct url url;
+    rule->len = (uint8_t)parse_ip(entry, rule->bytes); /* "::1" needs no brackets here */
+    if (rule->len)
+        return OK;
+    int n = snprintf(text, sizeof(text), "http://%.*s", SLICE_ARG(entry));
+    if (n < 0 || (size_t)n >= sizeof(text) || memchr(entry.ptr, '\0', entry.len) ||
+        url_parse(slice_of(text, (size_t)n), &url, NULL) != OK || url.target.len)
+        return err_set(err, ERR_SYNTAX,
+                       "\"%.*s\" is no host, host:port or network to allow connections to",
+                       SLICE_ARG(slice_first(entry, 80)));
+    if (url.authority.ptr + url.authority.len != url.host.ptr + url.host.len &&
+        url.authority.ptr[url.authority.len - 1] != ']')
+        rule->port = url.port;
+    rule->len = (uint8_t)parse_ip(url.host, rule->bytes);
+    host_normalize(url.host, rule->host);
+    return OK;
+}
+
+int address_policy_allow(struct address_policy *policy, slice entry, struct err *err)
+{
+    struct rule rule = {0};
+    entry = slice_trim(entry);
+    int code = slice_find_char(entry, '/') >= 0 ? parse_network(entry, &rule, err)
+                                                : parse_host(entry, &rule, err);
+    if (code != OK)
+        return code;
+    if (policy->count == ADDRESS_RULES_MAX)
+        return err_set(err, ERR_LIMIT, "more than %d allowed hosts and networks",
+                       ADDRESS_RULES_MAX);
+    if (policy->count == policy->cap) {
+        size_t cap = policy->cap ? policy->cap * 2 : 4;
+        struct rule *rules = mem_realloc(policy->rules, cap * sizeof(*rules));
+        if (!rules)
+            return err_set(err, ERR_NOMEM, "out of memory for the allowed hosts");
+        policy->rules = rules;
+        policy->cap = cap;
+    }
+    policy->rules[policy->count++] = rule;
+    return OK;
+}
+
+bool address_policy_is_host_allowed(const struct address_policy *policy, slice host, uint16_t port)
+{
+    char name[URL_HOST_MAX + 1];
+    uint8_t ip[16];
+    if (!policy || policy->count == 0 || host_normalize(host, name) == 0)
+        return false;
+    size_t ip_len = parse_ip(host, ip);
+    for (size_t i = 0; i < policy->count; i++) {
+        const struct rule *rule = &policy->rules[i];
+        if (rule->is_network || (rule->port && rule->port != port) || rule->len != ip_len)
+            continue;
+        if (ip_len ? memcmp(rule->bytes, ip, ip_len) == 0 : strcmp(rule->host, name) == 0)
+            return true;
+    }
+    return false;
+}
+
+static bool is_network_allowed(const struct address_policy *policy, const struct sockaddr *address)
+{
+    const uint8_t *bytes;
+    size_t len = address_bytes(address, &bytes);
+    for (size_t i = 0; policy && i < policy->count; i++) {
+        const struct rule *rule = &policy->rules[i];
+        if (rule->is_network && rule->len == len && is_within(bytes, rule->bytes, rule->bits))
+            return true;
+    }
+    return false;
+}
+
+int address_policy_check(const struct address_policy *policy, slice host, uint16_t port,
+                         const struct sockaddr *address, struct err *err)
+{
+    char text[ADDRESS_TEXT_MAX];
+    const char *what = address_special(address);
+    if (!what || is_network_allowed(policy, address) ||
+        address_policy_is_host_allowed(policy, host, port))
+        return OK;
+    address_format(address, text);
+    return err_set(err, ERR_REFUSED,
+                   "connections to %.*s are not allowed: its address %s is %s; an operator can "
+                   "allow the host or its network",
+                   SLICE_ARG(slice_first(host, URL_HOST_MAX)), text, what);
+}

@@ -1,0 +1,560 @@
+/*
+ * The client as a whole: settings, overrides, origins, and the life of a call from its start to its
+ * one end. The rest: client_request.c (what is sent), client_dial.c (a new connection),
+ * client_connection.c (the pool), client_response.c (what comes back).
+ */
+#include "http/client.h"
+
+#include <stdio.h>
+
+#include "base/mem.h"
+#include "base/metric.h"
+#include "http/client_internal.h"
+
+static struct metric connections_gauge = {
+    .name = "sluice_http_client_connections",
+    .help = "Outbound connections, by state (idle or busy).",
+    .kind = METRIC_GAUGE,
+};
+static struct metric waiting_gauge = {
+    .name = "sluice_http_client_waiting",
+    .help = "Outbound calls that wait for a place in their origin.",
+    .kind = METRIC_GAUGE,
+};
+
+static const char *const result_names[HTTP_CALL_RESULTS] = {
+    [HTTP_CALL_OK] = "ok",
+    [HTTP_CALL_DNS] = "dns",
+    [HTTP_CALL_ADDRESS_REFUSED] = "address_refused",
+    [HTTP_CALL_CONNECT] = "connect",
+    [HTTP_CALL_TLS] = "tls",
+    [HTTP_CALL_TIMEOUT_CONNECT] = "timeout_connect",
+    [HTTP_CALL_TIMEOUT] = "timeout",
+    [HTTP_CALL_RESET] = "reset",
+    [HTTP_CALL_PROTOCOL] = "protocol",
+    [HTTP_CALL_TOO_LARGE] = "too_large",
+    [HTTP_CALL_OVERLOADED] = "overloaded",
+    [HTTP_CALL_CANCELLED] = "cancelled",
+};
+
+const char *http_call_result_name(enum http_call_result result)
+{
+    ASSERT(result < HTTP_CALL_RESULTS);
+    return result_names[result];
+}
+
+/* ---- the client ---- */
+
+static void default_size(size_t *value, size_t otherwise)
+{
+    if (*value == 0)
+        *value = otherwise;
+}
+
+static void default_ms(unsigned *value, unsigned otherwise)
+{
+    if (*value == 0)
+        *value = otherwise;
+}
+
+static void set_defaults(struct http_client_config *config)
+{
+    default_size(&config->calls_per_origin, 64);
+    default_size(&config->waiting_per_origin, 256);
+    default_ms(&config->waiting_ms, 5000);
+    default_size(&config->idle_per_origin, 16);
+    default_size(&config->connections_max, 1024);
+    default_size(&config->origins_max, 4096);
+    default_ms(&config->idle_ms, 30000);
+    default_ms(&config->write_reuse_ms, 10000);
+    default_ms(&config->connect_ms, 10000);
+    default_ms(&config->first_byte_ms, 30000);
+    default_ms(&config->between_bytes_ms, 15000);
+    default_size(&config->response_bytes_max, (size_t)8 << 20);
+}
+
+struct http_client *http_client_new(struct loop *loop, const struct http_client_config *config,
+                                    struct err *err)
+{
+    ASSERT(config->resolver);
+    slice agent = config->user_agent.len ? config->user_agent : SLICE("sluice");
+    struct http_client *client = mem_zalloc(sizeof(*client));
+    if (!client) {
+        err_set(err, ERR_NOMEM, "out of memory for the HTTP client");
+        return NULL;
+    }
+    if (agent.len >= sizeof(client->user_agent) || !http_is_field_value(agent)) {
+        mem_free(client);
+        err_set(err, ERR_INVALID, "the user agent is no header value of at most %zu characters",
+                sizeof(client->user_agent) - 1);
+        return NULL;
+    }
+    client->loop = loop;
+    client->config = *config;
+    set_defaults(&client->config);
+    memcpy(client->user_agent, agent.ptr, agent.len);
+    client->config.user_agent = slice_of(client->user_agent, agent.len);
+    client->tls = config->tls ? tls_context_ref(config->tls) : NULL;
+    client->refs = 1;
+    map_init(&client->origins, client->config.origins_max);
+    list_init(&client->calls);
+    list_init(&client->by_idle);
+    buf_init(&client->head, HTTP_CALL_REQUEST_HEAD_MAX);
+    return client;
+}
+
+static void client_free(struct loop_garbage *garbage)
+{
+    struct http_client *client = CONTAINER_OF(garbage, struct http_client, garbage);
+    ASSERT(client->origins.count == 0 && client->connection_count == 0);
+    map_deinit(&client->origins);
+    for (size_t i = 0; i < client->override_count; i++)
+        mem_free(client->overrides[i].target_text);
+    mem_free(client->overrides);
+    if (client->spare_scratch) {
+        buf_deinit(&client->spare_scratch->text);
+        buf_deinit(&client->spare_scratch->fields);
+        mem_free(client->spare_scratch);
+    }
+    buf_deinit(&client->head);
+    tls_context_unref(client->tls);
+    mem_free(client);
+}
+
+void client_unref(struct http_client *client)
+{
+    ASSERT(client->refs > 0);
+    if (--client->refs > 0)
+        return;
+    client->garbage.free = client_free;
+    loop_garbage_add(client->loop, &client->garbage);
+}
+
+void http_client_free(struct http_client *client)
+{
+    if (!client)
+        return;
+    ASSERT(!client->is_freed);
+    client->is_freed = true;
+    while (!list_is_empty(&client->calls))
+        call_fail(LIST_ITEM(client->calls.next, struct http_call, all_link), HTTP_CALL_CANCELLED,
+                  ERR_CLOSED, "the HTTP client is being closed");
+    while (!list_is_empty(&client->by_idle))
+        connection_close_idle(
+            LIST_ITEM(client->by_idle.next, struct http_connection, all_idle_link));
+    client_unref(client);
+}
+
+void http_client_tls_set(struct http_client *client, struct tls_context *tls)
+{
+    struct tls_context *old = client->tls;
+    client->tls = tls ? tls_context_ref(tls) : NULL;
+    LIST_EACH(&client->by_idle, node)
+    {
+        struct http_connection *connection = LIST_ITEM(node, struct http_connection, all_idle_link);
+        if (connection->tls && connection->tls != client->tls)
+            connection_close_idle(connection);
+    }
+    tls_context_unref(old);
+}
+
+struct http_client_stats http_client_stats(const struct http_client *client)
+{
+    return (struct http_client_stats){
+        .connections = client->connection_count,
+        .idle = client->idle_count,
+        .calls_active = client->call_count - client->waiting_count,
+        .calls_waiting = client->waiting_count,
+        .origins = client->origins.count,
+    };
+}
+
+void client_count_changed(struct http_client *client)
+{
+    metric_set(metric_series(&connections_gauge, SLICE("state=\"idle\"")),
+               (double)client->idle_count);
+    metric_set(metric_series(&connections_gauge, SLICE("state=\"busy\"")),
+               (double)(client->connection_count - client->idle_count));
+    metric_set(metric_series(&waiting_gauge, SLICE("")), (double)client->waiting_count);
+}
+
+/* ---- overrides ---- */
+
+static int override_fill(struct http_override *override, slice origin, slice target,
+                         struct err *err)
+{
+    struct url from;
+    int code = url_parse(origin, &from, err);
+    if (code == OK && from.target.len > 0 && !slice_eq_cstr(from.target, "/"))
+        code = err_set(err, ERR_SYNTAX, "an origin has no path");
+    if (code != OK)
+        return err_prefix(err, "origin override of \"%.*s\"", SLICE_ARG(slice_first(origin, 80)));
+    url_origin(&from, override->origin);
+    override->target_text = mem_strndup(target.ptr, target.len);
+    if (!override->target_text)
+        return err_set(err, ERR_NOMEM, "out of memory for an origin override");
+    code = url_parse(slice_of(override->target_text, target.len), &override->target, err);
+    slice prefix = override->target.target;
+    if (code == OK && slice_find_char(prefix, '?') >= 0)
+        code = err_set(err, ERR_SYNTAX, "the target of an override has no query");
+    if (code != OK)
+        return err_prefix(err, "origin override to \"%.*s\"", SLICE_ARG(slice_first(target, 80)));
+    while (prefix.len && prefix.ptr[prefix.len - 1] == '/')
+        prefix.len--;
+    override->prefix = prefix;
+    return OK;
+}
+
+int http_client_override(struct http_client *client, slice origin, slice target, struct err *err)
+{
+    if (client->override_count == HTTP_OVERRIDES_MAX)
+        return err_set(err, ERR_LIMIT, "more than %d origin overrides", HTTP_OVERRIDES_MAX);
+    struct http_override *grown =
+        mem_realloc(client->overrides, (client->override_count + 1) * sizeof(*client->overrides));
+    if (!grown)
+        return err_set(err, ERR_NOMEM, "out of memory for an origin override");
+    client->overrides = grown;
+    struct http_override *override = &grown[client->override_count];
+    memset(override, 0, sizeof(*override));
+    int code = override_fill(override, origin, target, err);
+    if (code != OK) {
+        mem_free(override->target_text);
+        return code;
+    }
+    client->override_count++;
+    return OK;
+}
+
+static const struct http_override *override_find(const struct http_client *client,
+                                                 const struct url *url)
+{
+    char text[URL_ORIGIN_MAX + 1];
+    if (client->override_count == 0)
+        return NULL;
+    url_origin(url, text);
+    for (size_t i = client->override_count; i > 0; i--) /* the last one said wins */
+        if (strcmp(client->overrides[i - 1].origin, text) == 0)
+            return &client->overrides[i - 1];
+    return NULL;
+}
+
+/* ---- origins ---- */
+
+static struct http_origin *origin_new(struct http_client *client, const struct url *url,
+                                      bool is_override)
+{
+    char text[URL_ORIGIN_MAX + 1];
+    struct http_origin *origin = mem_zalloc(sizeof(*origin));
+    if (!origin)
+        return NULL;
+    slice name = url_origin(url, text);
+    origin->client = client;
+    int len = snprintf(origin->key_text, sizeof(origin->key_text), "%s%s", is_override ? "!" : "",
+                       name.ptr);
+    origin->key = slice_of(origin->key_text, (size_t)len);
+    memcpy(origin->host, url->host.ptr, url->host.len);
+    origin->port = url->port;
+    origin->is_https = url->is_https;
+    origin->is_override = is_override;
+    list_init(&origin->idle);
+    list_init(&origin->waiting);
+    return origin;
+}
+
+/* NULL: out of memory, or origins_max of them are in use. */
+static struct http_origin *origin_get(struct http_client *client, const struct url *url,
+                                      bool is_override)
+{
+    char key[URL_ORIGIN_MAX + 2] = "!";
+    slice name = url_origin(url, key + 1);
+    name = is_override ? slice_of(key, name.len + 1) : name;
+    struct http_origin *origin = map_get(&client->origins, name);
+    if (origin)
+        return origin;
+    origin = origin_new(client, url, is_override);
+    if (!origin)
+        return NULL;
+    if (map_put(&client->origins, origin->key, origin, NULL) == OK)
+        return origin;
+    mem_free(origin);
+    return NULL;
+}
+
+void origin_collect(struct http_origin *origin)
+{
+    if (origin->active_count || origin->waiting_count || origin->connection_count ||
+        origin->dial_count || origin->pins)
+        return;
+    ASSERT(list_is_empty(&origin->idle) && list_is_empty(&origin->waiting));
+    void *removed = map_remove(&origin->client->origins, origin->key);
+    ASSERT(removed == origin);
+    mem_free(origin);
+}
+
+void origin_serve(struct http_origin *origin)
+{
+    struct http_client *client = origin->client;
+    if (origin->pins) /* somebody above does it, or looks at it again */
+        return;
+    origin->pins++;
+    while (origin->active_count < client->config.calls_per_origin &&
+           !list_is_empty(&origin->waiting)) {
+        struct http_call *call = LIST_ITEM(origin->waiting.next, struct http_call, wait_link);
+        list_unlink(&call->wait_link);
+        origin->waiting_count--;
+        client->waiting_count--;
+        origin->active_count++;
+        call->waiting_ns = loop_now_ns(client->loop) - call->queued_ns;
+        call_assign(call);
+    }
+    origin->pins--;
+    origin_collect(origin);
+}
+
+/* ---- the end of a call ---- */
+
+static void on_call_ended(struct loop_task *task)
+{
+    struct http_call *call = CONTAINER_OF(task, struct http_call, ended);
+    ASSERT(call->state == CALL_ENDING);
+    call->state = CALL_IDLE;
+    op_release(call->owner); /* the call may be gone after this */
+}
+
+/* Cuts every link between the call and the client, from both sides. */
+static struct http_origin *call_detach(struct http_call *call)
+{
+    struct http_client *client = call->client;
+    struct http_origin *origin = call->origin;
+    timer_stop(&call->timer);
+    list_unlink(&call->all_link);
+    client->call_count--;
+    if (call->dial)
+        dial_abandon(call->dial);
+    if (call->connection)
+        connection_drop(call->connection);
+    ASSERT(!call->dial && !call->connection);
+    if (!origin)
+        return NULL;
+    if (call->state == CALL_WAITING) {
+        list_unlink(&call->wait_link);
+        origin->waiting_count--;
+        client->waiting_count--;
+    } else {
+        origin->active_count--;
+    }
+    call->origin = NULL;
+    return origin;
+}
+
+void call_finish(struct http_call *call, enum http_call_result result)
+{
+    ASSERT(call->state != CALL_IDLE && call->state != CALL_ENDING);
+    ASSERT(result == HTTP_CALL_OK || call->err.code != OK);
+    struct http_client *client = call->client;
+    struct http_origin *origin = call_detach(call);
+    call->result = result;
+    call->total_ns = loop_now_ns(client->loop) - call->started_ns;
+    call->state = CALL_ENDING;
+    loop_task_queue(client->loop, &call->ended);
+    client_count_changed(client);
+    if (origin)
+        origin_serve(origin);
+}
+
+void call_fail(struct http_call *call, enum http_call_result result, enum err_code code,
+               const char *fmt, ...)
+{
+    char text[ERR_TEXT_MAX];
+    va_list args;
+    va_start(args, fmt);
+    vsnprintf(text, sizeof(text), fmt, args);
+    va_end(args);
+    err_set(&call->err, code, "%s", text);
+    call_finish(call, result);
+}
+
+/* ---- time ---- */
+
+static void fail_late(struct http_call *call, bool is_deadline)
+{
+    const char *what = is_deadline ? "the call's deadline passed" : "it took too long";
+    slice host = call->authority;
+    switch ((enum call_state)call->state) {
+    case CALL_WAITING:
+        call_fail(call, HTTP_CALL_OVERLOADED, ERR_BUSY,
+                  "too many calls to %.*s are in flight: %s while waiting for a place",
+                  SLICE_ARG(host), what);
+        return;
+    case CALL_DIALING:
+        call_fail(call, HTTP_CALL_TIMEOUT_CONNECT, ERR_TIMEOUT, "connecting to %.*s: %s",
+                  SLICE_ARG(host), what);
+        return;
+    case CALL_SENDING:
+        call_fail(call, HTTP_CALL_TIMEOUT, ERR_TIMEOUT, "sending the request to %.*s: %s",
+                  SLICE_ARG(host), what);
+        return;
+    default:
+        call_fail(call, HTTP_CALL_TIMEOUT, ERR_TIMEOUT, "waiting for %s of %.*s: %s",
+                  call->first_byte_ns ? "the rest of the reply" : "the reply", SLICE_ARG(host),
+                  what);
+    }
+}
+
+static void on_call_due(struct timer *timer)
+{
+    struct http_call *call = CONTAINER_OF(timer, struct http_call, timer);
+    bool is_deadline = call->deadline_ns && loop_now_ns(call->client->loop) >= call->deadline_ns;
+    fail_late(call, is_deadline);
+}
+
+void call_set_phase(struct http_call *call, enum call_state state, uint64_t phase_due_ns)
+{
+    call->state = (uint8_t)state;
+    call->phase_due_ns = phase_due_ns;
+    uint64_t due = phase_due_ns;
+    if (call->deadline_ns && call->deadline_ns < due)
+        due = call->deadline_ns;
+    timer_start(&call->timer, due);
+}
+
+/* ---- the start of a call ---- */
+
+void call_assign(struct http_call *call)
+{
+    struct http_client *client = call->client;
+    uint64_t now = loop_now_ns(client->loop);
+    struct http_connection *connection;
+    while (!call->is_fresh_wanted && (connection = connection_take_idle(call)))
+        if (connection_send(connection, call))
+            return;
+    if (client->connection_count + client->dial_count >= client->config.connections_max &&
+        !connection_make_room(client)) {
+        call_fail(call, HTTP_CALL_OVERLOADED, ERR_BUSY, "all %zu outbound connections are in use",
+                  client->config.connections_max);
+        return;
+    }
+    call->is_reused = false;
+    call_set_phase(call, CALL_DIALING, now + call->connect_ms * 1000000ull);
+    call->dial = dial_start(call);
+    if (!call->dial)
+        call_fail(call, HTTP_CALL_OVERLOADED, ERR_NOMEM, "out of memory for a connection");
+}
+
+static void call_enter(struct http_call *call, struct http_origin *origin)
+{
+    struct http_client *client = call->client;
+    call->origin = origin;
+    if (origin->active_count < client->config.calls_per_origin) {
+        origin->active_count++;
+        call_assign(call);
+        return;
+    }
+    if (origin->waiting_count >= client->config.waiting_per_origin) {
+        call->origin = NULL;
+        call_fail(call, HTTP_CALL_OVERLOADED, ERR_BUSY,
+                  "%zu calls to %.*s are in flight and %zu more wait already", origin->active_count,
+                  SLICE_ARG(call->authority), origin->waiting_count);
+        return;
+    }
+    origin->waiting_count++;
+    client->waiting_count++;
+    list_push_back(&origin->waiting, &call->wait_link);
+    call->queued_ns = loop_now_ns(client->loop);
+    call_set_phase(call, CALL_WAITING, call->queued_ns + client->config.waiting_ms * 1000000ull);
+    client_count_changed(client);
+}
+
+static void call_reset(struct http_client *client, struct http_call *call, struct op *owner)
+{
+    call->result = HTTP_CALL_OK;
+    call->err.code = OK;
+    call->err.text[0] = '\0';
+    call->status = 0;
+    call->response_headers = NULL;
+    call->response_header_count = 0;
+    call->body = SLICE_NONE;
+    call->is_any_byte_sent = call->is_reused = call->is_resumed = call->is_resent = false;
+    call->remote[0] = '\0';
+    call->waiting_ns = call->dns_ns = call->connect_ns = call->tls_ns = 0;
+    call->first_byte_ns = call->total_ns = 0;
+    call->client = client;
+    call->owner = owner;
+    call->origin = NULL;
+    call->connection = NULL;
+    call->dial = NULL;
+    call->is_fresh_wanted = false;
+    call->started_ns = loop_now_ns(client->loop);
+    default_ms(&call->connect_ms, client->config.connect_ms);
+    default_ms(&call->first_byte_ms, client->config.first_byte_ms);
+    default_ms(&call->between_bytes_ms, client->config.between_bytes_ms);
+    default_size(&call->response_bytes_max, client->config.response_bytes_max);
+}
+
+static bool may_speak_plain(const struct http_client *client, const struct url *url,
+                            bool is_override)
+{
+    return is_override ||
+           address_policy_is_host_allowed(client->config.policy, url->host, url->port);
+}
+
+int http_call_start(struct http_client *client, struct http_call *call, struct op *owner)
+{
+    ASSERT(!client->is_freed && !http_call_is_active(call));
+    call_reset(client, call, owner);
+    struct url url;
+    int code = url_parse(call->url, &url, &call->err);
+    if (code != OK)
+        return code;
+    const struct http_override *override = override_find(client, &url);
+    call->authority = url.authority;
+    call->target = url.target;
+    call->target_prefix = override ? override->prefix : SLICE_NONE;
+    code = request_check(call);
+    if (code != OK)
+        return code;
+    const struct url *to = override ? &override->target : &url;
+    struct http_origin *origin = origin_get(client, to, override != NULL);
+    list_init(&call->all_link);
+    list_init(&call->wait_link);
+    list_push_back(&client->calls, &call->all_link);
+    client->call_count++;
+    timer_init(&call->timer, client->loop, on_call_due);
+    loop_task_init(&call->ended, on_call_ended);
+    call->state = CALL_DIALING;
+    op_hold(owner, "http call");
+    if (origin)
+        origin->pins++;
+    if (!origin)
+        call_fail(call, HTTP_CALL_OVERLOADED, ERR_BUSY,
+                  "no more origins can be kept, or memory is out");
+    else if (to->is_https && !client->tls)
+        call_fail(call, HTTP_CALL_TLS, ERR_INVALID, "this client has no TLS");
+    else if (!to->is_https && !may_speak_plain(client, to, override != NULL))
+        call_fail(call, HTTP_CALL_ADDRESS_REFUSED, ERR_REFUSED,
+                  "plain http to %.*s is not allowed: use https, or an operator allows the host",
+                  SLICE_ARG(call->authority));
+    else
+        call_enter(call, origin);
+    if (origin) {
+        origin->pins--;
+        origin_serve(origin);
+    }
+    return OK;
+}
+
+void http_call_cancel(struct http_call *call)
+{
+    if (call->state != CALL_IDLE && call->state != CALL_ENDING)
+        call_fail(call, HTTP_CALL_CANCELLED, ERR_CLOSED, "the call was cancelled");
+}
+
+bool http_call_is_active(const struct http_call *call)
+{
+    return call->state != CALL_IDLE;
+}
+
+slice http_call_header(const struct http_call *call, slice name)
+{
+    return http_header_get(call->response_headers, call->response_header_count, name);
+}

@@ -1,0 +1,399 @@
+/*
+ * Connections of the pool: each is idle in its origin's list, or carries one call. It reads all the
+ * time, so that a peer that closes an idle one is noticed, and anything it says unasked ends it.
+ */
+#include "base/mem.h"
+#include "base/metric.h"
+#include "http/client_internal.h"
+
+static struct metric reuses = {
+    .name = "sluice_http_client_reused_total",
+    .help = "Outbound calls that went over a kept connection.",
+    .kind = METRIC_COUNTER,
+};
+static struct metric resends = {
+    .name = "sluice_http_client_resent_total",
+    .help = "Outbound calls sent again because a kept connection turned out to be dead.",
+    .kind = METRIC_COUNTER,
+};
+
+static const struct stream_events connection_events;
+
+/* ---- idle and gone ---- */
+
+static void connection_leave_idle(struct http_connection *connection)
+{
+    if (!connection->is_idle)
+        return;
+    connection->is_idle = false;
+    list_unlink(&connection->idle_link);
+    list_unlink(&connection->all_idle_link);
+    connection->origin->idle_count--;
+    connection->client->idle_count--;
+    timer_stop(&connection->idle_timer);
+}
+
+/* From here on it counts no more; memory goes with on_closed. */
+static void connection_close(struct http_connection *connection)
+{
+    struct http_client *client = connection->client;
+    struct stream *stream = connection->stream;
+    ASSERT(!connection->call);
+    if (!stream)
+        return;
+    connection_leave_idle(connection);
+    loop_task_cancel(&connection->send_more);
+    connection->stream = NULL;
+    client->connection_count--;
+    client_count_changed(client);
+    stream_close(stream);
+}
+
+void connection_close_idle(struct http_connection *connection)
+{
+    ASSERT(connection->is_idle && !connection->call);
+    connection_close(connection);
+}
+
+static void on_idle_due(struct timer *timer)
+{
+    connection_close_idle(CONTAINER_OF(timer, struct http_connection, idle_timer));
+}
+
+static void connection_cut_call(struct http_connection *connection)
+{
+    connection->call->connection = NULL;
+    connection->call = NULL;
+}
+
+void connection_drop(struct http_connection *connection)
+{
+    response_end(connection);
+    connection_cut_call(connection);
+    connection_close(connection);
+}
+
+bool connection_make_room(struct http_client *client)
+{
+    if (list_is_empty(&client->by_idle))
+        return false;
+    connection_close_idle(LIST_ITEM(client->by_idle.next, struct http_connection, all_idle_link));
+    return true;
+}
+
+/* The peer's word counts, less a second for the way. */
+static uint64_t idle_limit_ns(const struct http_connection *connection)
+{
+    uint64_t ms = connection->client->config.idle_ms;
+    unsigned said_s = connection->response.keep_alive_s;
+    if (said_s && (said_s - 1) * 1000ull < ms)
+        ms = (said_s - 1) * 1000ull;
+    return ms * 1000000;
+}
+
+static void connection_go_idle(struct http_connection *connection)
+{
+    struct http_client *client = connection->client;
+    struct http_origin *origin = connection->origin;
+    uint64_t limit_ns = idle_limit_ns(connection);
+    ASSERT(!connection->call && !connection->is_idle);
+    bool is_old = connection->tls && connection->tls != client->tls; /* roots were reloaded */
+    if (client->is_freed || is_old || limit_ns == 0) {
+        connection_close(connection);
+        return;
+    }
+    if (origin->idle_count >= client->config.idle_per_origin)
+        connection_close_idle(LIST_ITEM(origin->idle.next, struct http_connection, idle_link));
+    connection->is_idle = true;
+    connection->idle_since_ns = loop_now_ns(client->loop);
+    list_push_back(&origin->idle, &connection->idle_link);
+    list_push_back(&client->by_idle, &connection->all_idle_link);
+    origin->idle_count++;
+    client->idle_count++;
+    timer_start(&connection->idle_timer, connection->idle_since_ns + limit_ns);
+    client_count_changed(client);
+}
+
+struct http_connection *connection_take_idle(struct http_call *call)
+{
+    struct http_origin *origin = call->origin;
+    const struct http_client *client = call->client;
+    if (list_is_empty(&origin->idle))
+        return NULL;
+    struct http_connection *connection =
+        LIST_ITEM(origin->idle.prev, struct http_connection, idle_link);
+    uint64_t idle_ns = loop_now_ns(client->loop) - connection->idle_since_ns;
+    if (!call->is_idempotent && idle_ns > client->config.write_reuse_ms * 1000000ull)
+        return NULL;
+    connection_leave_idle(connection);
+    call->is_reused = true;
+    metric_inc(&reuses);
+    return connection;
+}
+
+/* ---- a call's end on this connection ---- */
+
+/* The reply is whole. may_stay: nothing came behind it. */
+static void connection_succeed(struct http_connection *connection, bool may_stay)
+{
+    struct http_call *call = connection->call;
+    bool is_all_sent = call->state == CALL_RECEIVING;
+    bool is_kept = may_stay && is_all_sent && connection->response.is_keep_alive &&
+                   !connection->is_eof;
+    response_end(connection);
+    enum http_call_result result = connection->response.is_failed ? connection->response.result
+                                                                  : HTTP_CALL_OK;
+    connection_cut_call(connection);
+    if (is_kept)
+        connection_go_idle(connection);
+    else
+        connection_close(connection);
+    call_finish(call, result);
+}
+
+/* Whether the call may go out a second time: see the head of client.h. */
+static bool may_resend(const struct http_connection *connection)
+{
+    const struct http_call *call = connection->call;
+    return call->is_reused && !call->is_resent && connection->response.wire_bytes == 0 &&
+           (call->is_idempotent || !call->is_any_byte_sent);
+}
+
+/* The connection ended under the call. why->code may be OK: a plain FIN. */
+static void connection_fail(struct http_connection *connection, const struct err *why)
+{
+    struct http_call *call = connection->call;
+    if (may_resend(connection)) {
+        metric_inc(&resends);
+        call->is_resent = call->is_any_byte_sent;
+        call->is_fresh_wanted = true;
+        connection_drop(connection);
+        call_assign(call);
+        return;
+    }
+    const char *when = connection->response.wire_bytes ? "in the middle of the reply"
+                                                       : "before it replied";
+    const char *cause = why && why->code != OK ? why->text : "connection closed";
+    call_fail(call, HTTP_CALL_RESET, ERR_CLOSED, "%.*s closed the connection %s (%s)",
+              SLICE_ARG(call->authority), when, cause);
+}
+
+/* ---- sending ---- */
+
+/* Up to CLIENT_SEND_BYTES of the body's rest into parts; returns how many parts, moves on. */
+static size_t body_parts_next(struct http_connection *connection, slice *parts, size_t parts_max)
+{
+    const struct http_call *call = connection->call;
+    size_t count = 0, room = CLIENT_SEND_BYTES;
+    while (count < parts_max && room > 0 && connection->part_index < call->body_part_count) {
+        slice rest = slice_from(call->body_parts[connection->part_index], connection->part_offset);
+        slice now = slice_first(rest, room);
+        room -= now.len;
+        if (now.len)
+            parts[count++] = now;
+        if (now.len == rest.len) {
+            connection->part_index++;
+            connection->part_offset = 0;
+        } else {
+            connection->part_offset += now.len;
+        }
+    }
+    return count;
+}
+
+static void connection_all_sent(struct http_connection *connection)
+{
+    struct http_call *call = connection->call;
+    uint64_t now = loop_now_ns(connection->client->loop);
+    if (connection->response.wire_bytes == 0)
+        call_set_phase(call, CALL_RECEIVING, now + call->first_byte_ms * 1000000ull);
+    else
+        call_set_phase(call, CALL_RECEIVING, call->phase_due_ns);
+}
+
+/* Writes on while the stream takes all at once; the rest follows on_drained, or next turn. */
+static void connection_send_more(struct http_connection *connection)
+{
+    struct http_call *call = connection->call;
+    for (unsigned i = 0; i < CLIENT_SENDS_A_TURN; i++) {
+        slice parts[HTTP_CALL_BODY_PARTS_MAX];
+        if (stream_write_pending(connection->stream) > 0)
+            return;
+        size_t count = body_parts_next(connection, parts, ARRAY_LEN(parts));
+        if (count == 0) {
+            connection_all_sent(connection);
+            return;
+        }
+        int code = stream_write(connection->stream, parts, count);
+        if (code == OK)
+            continue;
+        ASSERT(code == ERR_CLOSED); /* the queue was empty, the piece is below its limit */
+        return;                     /* on_closed will tell, or a reply that says why */
+    }
+    call_set_phase(call, CALL_SENDING, call->phase_due_ns);
+    loop_task_queue_next_turn(connection->client->loop, &connection->send_more);
+}
+
+static void on_send_more(struct loop_task *task)
+{
+    struct http_connection *connection = CONTAINER_OF(task, struct http_connection, send_more);
+    if (connection->call && connection->stream)
+        connection_send_more(connection);
+}
+
+/* Head and the body's beginning leave in one write. */
+static int connection_send_head(struct http_connection *connection)
+{
+    slice parts[1 + CLIENT_HEAD_FIRST_PARTS];
+    parts[0] = request_head(connection->call);
+    size_t count = parts[0].ptr ? 1 : 0;
+    if (count)
+        count += body_parts_next(connection, parts + 1, CLIENT_HEAD_FIRST_PARTS);
+    int code = count ? stream_write(connection->stream, parts, count) : ERR_NOMEM;
+    request_wipe(connection->client);
+    return code;
+}
+
+bool connection_send(struct http_connection *connection, struct http_call *call)
+{
+    ASSERT(!connection->call && !call->connection && connection->stream);
+    uint64_t now = loop_now_ns(connection->client->loop);
+    connection->call = call;
+    call->connection = connection;
+    connection->part_index = connection->part_offset = 0;
+    connection->call_began_ns = now;
+    call->is_resumed = connection->is_resumed;
+    memcpy(call->remote, connection->remote, sizeof(call->remote));
+    response_begin(connection);
+    int code = connection_send_head(connection);
+    if (code == ERR_CLOSED) { /* nothing left: this write was its first */
+        connection_drop(connection);
+        return false;
+    }
+    if (code != OK) {
+        call_fail(call, HTTP_CALL_OVERLOADED, ERR_NOMEM, "out of memory for the request");
+        return true;
+    }
+    call->is_any_byte_sent = true;
+    call_set_phase(call, CALL_SENDING, now + call->first_byte_ms * 1000000ull);
+    if (connection->part_index == call->body_part_count)
+        connection_all_sent(connection);
+    else
+        connection_send_more(connection);
+    client_count_changed(connection->client);
+    return true;
+}
+
+/* ---- events ---- */
+
+static void on_read(struct stream *stream, void *owner, slice bytes)
+{
+    (void)stream;
+    struct http_connection *connection = owner;
+    struct http_call *call = connection->call;
+    if (!connection->stream) /* closing */
+        return;
+    if (!call) { /* nobody asked */
+        connection_close(connection);
+        return;
+    }
+    uint64_t now = loop_now_ns(connection->client->loop);
+    if (connection->response.wire_bytes == 0)
+        call->first_byte_ns = now - call->started_ns;
+    size_t used = response_feed(connection, bytes);
+    const struct http_response *response = &connection->response;
+    if (response->is_failed)
+        call_finish(call, response->result);
+    else if (response->is_complete)
+        connection_succeed(connection, used == bytes.len);
+    else
+        call_set_phase(call, (enum call_state)call->state,
+                       now + call->between_bytes_ms * 1000000ull);
+}
+
+static void on_eof(struct stream *stream, void *owner, bool is_clean)
+{
+    (void)stream;
+    struct http_connection *connection = owner;
+    struct http_call *call = connection->call;
+    if (!connection->stream)
+        return;
+    connection->is_eof = true;
+    if (!call) {
+        connection_close(connection);
+        return;
+    }
+    if (!response_finish(connection)) {
+        connection_fail(connection, NULL);
+        return;
+    }
+    if (connection->response.is_failed) {
+        call_finish(call, connection->response.result);
+    } else if (is_clean) {
+        connection_succeed(connection, false);
+    } else {
+        call_fail(call, HTTP_CALL_RESET, ERR_CLOSED,
+                  "%.*s ended a reply without length and without close_notify: it may have been "
+                  "cut",
+                  SLICE_ARG(call->authority));
+    }
+}
+
+static void on_drained(struct stream *stream, void *owner)
+{
+    (void)stream;
+    struct http_connection *connection = owner;
+    struct http_call *call = connection->call;
+    if (!connection->stream || !call || call->state != CALL_SENDING)
+        return;
+    call->phase_due_ns = loop_now_ns(connection->client->loop) + call->first_byte_ms * 1000000ull;
+    call_set_phase(call, CALL_SENDING, call->phase_due_ns);
+    connection_send_more(connection);
+}
+
+static void on_closed(struct stream *stream, void *owner, const struct err *why)
+{
+    (void)stream;
+    struct http_connection *connection = owner;
+    struct http_client *client = connection->client;
+    struct http_origin *origin = connection->origin;
+    if (connection->stream) { /* it was not we who closed */
+        connection->stream = NULL;
+        connection_leave_idle(connection);
+        loop_task_cancel(&connection->send_more);
+        client->connection_count--;
+        client_count_changed(client);
+        if (connection->call)
+            connection_fail(connection, why);
+    }
+    ASSERT(!connection->call && !connection->response.scratch);
+    mem_free(connection);
+    origin->connection_count--;
+    origin_collect(origin);
+    client_unref(client);
+}
+
+static const struct stream_events connection_events = {
+    NULL, on_read, on_eof, on_drained, on_closed,
+};
+
+struct http_connection *connection_new(struct http_origin *origin, struct stream *stream)
+{
+    struct http_client *client = origin->client;
+    struct http_connection *connection = mem_zalloc(sizeof(*connection));
+    if (!connection)
+        return NULL;
+    connection->stream = stream;
+    connection->client = client;
+    connection->origin = origin;
+    list_init(&connection->idle_link);
+    list_init(&connection->all_idle_link);
+    timer_init(&connection->idle_timer, client->loop, on_idle_due);
+    loop_task_init(&connection->send_more, on_send_more);
+    client->refs++;
+    client->connection_count++;
+    origin->connection_count++;
+    stream_own(stream, &connection_events, connection);
+    stream_read_start(stream);
+    return connection;
+}

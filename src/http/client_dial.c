@@ -1,0 +1,382 @@
+/*
+ * A dial makes one connection for one call: name, address check, TCP (each address in turn), TLS.
+ * The call's timer bounds the whole; each attempt but the last gets its share of what is left, so
+ * that one address that does not answer leaves time for the next. When the call goes away first,
+ * the dial is cancelled and ends by itself.
+ */
+#include <netinet/in.h>
+
+#include "base/mem.h"
+#include "base/metric.h"
+#include "http/client_internal.h"
+#include "loop/tcp.h"
+
+static struct metric dials = {
+    .name = "sluice_http_client_dials_total",
+    .help = "New outbound connections that were tried, by how they ended.",
+    .kind = METRIC_COUNTER,
+};
+static struct metric dns_time = {
+    .name = "sluice_http_client_dns_seconds",
+    .help = "Time to find a host's addresses (cached ones too).",
+    .kind = METRIC_HISTOGRAM,
+};
+static struct metric connect_time = {
+    .name = "sluice_http_client_connect_seconds",
+    .help = "Time to connect to one address.",
+    .kind = METRIC_HISTOGRAM,
+};
+static struct metric tls_time = {
+    .name = "sluice_http_client_tls_seconds",
+    .help = "Time of a TLS handshake, waiting included.",
+    .kind = METRIC_HISTOGRAM,
+};
+
+struct http_dial {
+    struct op op; /* first member */
+    struct http_client *client;
+    struct http_origin *origin;
+    struct http_call *call; /* NULL once it has gone */
+    struct dns_query query;
+    size_t address_index;
+    struct stream *stream; /* connecting, or handshaking */
+    bool is_held;          /* for the stream */
+    bool is_open;          /* its last step succeeded */
+    struct err why;        /* else */
+    enum http_call_result result;
+    struct timer attempt;
+    struct tls_context *tls; /* the one it started with */
+    uint64_t step_began_ns;
+    char remote[ADDRESS_TEXT_MAX];
+};
+
+static struct http_dial *dial_of(struct op *op)
+{
+    return CONTAINER_OF(op, struct http_dial, op);
+}
+
+static uint64_t dial_lap(struct http_dial *dial)
+{
+    uint64_t now = loop_now_ns(dial->client->loop);
+    uint64_t took = now - dial->step_began_ns;
+    dial->step_began_ns = now;
+    return took;
+}
+
+static enum op_result dial_failed(struct http_dial *dial, enum http_call_result result)
+{
+    dial->result = result;
+    ASSERT(dial->why.code != OK);
+    return OP_FAIL;
+}
+
+/* ---- events of the stream, TCP first, then TLS ---- */
+
+static void dial_wake(struct http_dial *dial)
+{
+    timer_stop(&dial->attempt);
+    if (!dial->is_held)
+        return;
+    dial->is_held = false;
+    op_release(&dial->op);
+}
+
+static void dial_hold(struct http_dial *dial, const char *what)
+{
+    ASSERT(!dial->is_held);
+    dial->is_held = true;
+    dial->is_open = false;
+    dial->why.code = OK;
+    op_hold(&dial->op, what);
+}
+
+static void on_open(struct stream *stream, void *owner)
+{
+    struct http_dial *dial = owner;
+    ASSERT(dial->stream == stream);
+    dial->is_open = true;
+    dial_wake(dial);
+}
+
+static void on_closed(struct stream *stream, void *owner, const struct err *why)
+{
+    struct http_dial *dial = owner;
+    ASSERT(dial->stream == stream);
+    dial->stream = NULL;
+    dial->is_open = false;
+    if (dial->why.code == OK)
+        dial->why = *why;
+    dial_wake(dial);
+}
+
+/* The dial stays until the stream's on_closed. */
+static void dial_close_stream(struct http_dial *dial)
+{
+    if (!dial->stream)
+        return;
+    if (!dial->is_held) {
+        dial->is_held = true;
+        op_hold(&dial->op, "close");
+    }
+    stream_close(dial->stream);
+}
+
+/* Nothing is read before the connection owns the stream: it starts paused. What TLS delivers
+ * between its on_open and the next drain waits in the session. */
+static void on_early_read(struct stream *stream, void *owner, slice bytes)
+{
+    (void)stream, (void)bytes;
+    dial_close_stream(owner);
+}
+
+static void on_early_eof(struct stream *stream, void *owner, bool is_clean)
+{
+    (void)stream, (void)is_clean;
+    dial_close_stream(owner);
+}
+
+static const struct stream_events dial_events = {
+    on_open, on_early_read, on_early_eof, NULL, on_closed,
+};
+
+/* ---- steps ---- */
+
+enum { STEP_RESOLVE, STEP_RESOLVED, STEP_ADDRESS, STEP_CONNECTED, STEP_SECURED };
+
+static enum op_result step_resolve(struct op *op)
+{
+    struct http_dial *dial = dial_of(op);
+    const struct http_call *call = dial->call;
+    dial->step_began_ns = loop_now_ns(op->loop);
+    dial->query.host = slice_cstr(dial->origin->host);
+    dial->query.deadline_ns = call->phase_due_ns;
+    if (call->deadline_ns && call->deadline_ns < call->phase_due_ns)
+        dial->query.deadline_ns = call->deadline_ns;
+    dns_resolve(dial->client->config.resolver, &dial->query, op);
+    return OP_WAIT;
+}
+
+static enum op_result step_resolved(struct op *op)
+{
+    struct http_dial *dial = dial_of(op);
+    uint64_t took = dial_lap(dial);
+    dial->call->dns_ns += took;
+    metric_time(&dns_time, took);
+    if (dial->query.status == OK) {
+        ASSERT(dial->query.address_count > 0);
+        return OP_NEXT;
+    }
+    dial->why = dial->query.err;
+    if (dial->query.status == ERR_TIMEOUT)
+        return dial_failed(dial, HTTP_CALL_TIMEOUT_CONNECT);
+    if (dial->query.status == ERR_BUSY || dial->query.status == ERR_NOMEM)
+        return dial_failed(dial, HTTP_CALL_OVERLOADED);
+    return dial_failed(dial, HTTP_CALL_DNS);
+}
+
+static void set_port(struct sockaddr_storage *address, uint16_t port)
+{
+    if (address->ss_family == AF_INET)
+        ((struct sockaddr_in *)(void *)address)->sin_port = htons(port);
+    else if (address->ss_family == AF_INET6)
+        ((struct sockaddr_in6 *)(void *)address)->sin6_port = htons(port);
+}
+
+static void on_attempt_due(struct timer *timer)
+{
+    struct http_dial *dial = CONTAINER_OF(timer, struct http_dial, attempt);
+    err_set(&dial->why, ERR_TIMEOUT, "%s did not answer in its share of the time", dial->remote);
+    dial_close_stream(dial);
+}
+
+/* The share of one address; the last has all that the call's own timer leaves. */
+static void dial_arm_attempt(struct http_dial *dial)
+{
+    size_t left = dial->query.address_count - dial->address_index;
+    uint64_t now = loop_now_ns(dial->client->loop);
+    if (left > 0 && dial->query.deadline_ns > now)
+        timer_start(&dial->attempt, now + (dial->query.deadline_ns - now) / (left + 1));
+}
+
+static enum op_result step_address(struct op *op)
+{
+    struct http_dial *dial = dial_of(op);
+    const struct http_origin *origin = dial->origin;
+    if (dial->address_index == dial->query.address_count)
+        return dial_failed(dial, dial->result);
+    struct sockaddr_storage *address = &dial->query.addresses[dial->address_index++];
+    struct sockaddr *generic = (struct sockaddr *)address;
+    set_port(address, origin->port);
+    if (!origin->is_override &&
+        address_policy_check(dial->client->config.policy, slice_cstr(origin->host), origin->port,
+                             generic, &dial->why) != OK) {
+        dial->result = HTTP_CALL_ADDRESS_REFUSED;
+        op_goto(op, STEP_ADDRESS);
+        return OP_NEXT;
+    }
+    dial->result = HTTP_CALL_CONNECT;
+    address_format(generic, dial->remote);
+    dial->why.code = OK;
+    /* room for what TLS adds to CLIENT_STREAM_QUEUE */
+    dial->stream =
+        tcp_connect(op->loop, generic, CLIENT_STREAM_QUEUE * 2, &dial_events, dial, &dial->why);
+    if (!dial->stream) /* no descriptor, no memory */
+        return dial_failed(dial, HTTP_CALL_OVERLOADED);
+    dial_hold(dial, "tcp connect");
+    dial_arm_attempt(dial);
+    return OP_WAIT;
+}
+
+static enum op_result step_connected(struct op *op)
+{
+    struct http_dial *dial = dial_of(op);
+    uint64_t took = dial_lap(dial);
+    dial->call->connect_ns += took;
+    if (!dial->is_open) {
+        err_prefix(&dial->why, "cannot connect to %s at %s", dial->origin->host, dial->remote);
+        op_goto(op, STEP_ADDRESS);
+        return OP_NEXT;
+    }
+    metric_time(&connect_time, took);
+    if (!dial->origin->is_https)
+        return OP_DONE;
+    struct tls_client_config config = {
+        .server_name = slice_cstr(dial->origin->host),
+        .origin = dial->origin->key,
+        .write_bytes_max = CLIENT_STREAM_QUEUE,
+    };
+    struct stream *tls =
+        tls_client_start(dial->tls, dial->stream, &config, &dial_events, dial, &dial->why);
+    if (!tls)
+        return dial_failed(dial,
+                           dial->why.code == ERR_NOMEM ? HTTP_CALL_OVERLOADED : HTTP_CALL_TLS);
+    dial->stream = tls;
+    dial_hold(dial, "tls handshake");
+    return OP_WAIT;
+}
+
+static enum op_result step_secured(struct op *op)
+{
+    struct http_dial *dial = dial_of(op);
+    uint64_t took = dial_lap(dial);
+    dial->call->tls_ns += took;
+    if (dial->is_open) {
+        metric_time(&tls_time, took);
+        return OP_DONE;
+    }
+    return dial_failed(dial, dial->why.code == ERR_NOMEM ? HTTP_CALL_OVERLOADED : HTTP_CALL_TLS);
+}
+
+static const struct op_step dial_steps[] = {
+    [STEP_RESOLVE] = {"resolve", step_resolve}, [STEP_RESOLVED] = {"resolved", step_resolved},
+    [STEP_ADDRESS] = {"address", step_address}, [STEP_CONNECTED] = {"connected", step_connected},
+    [STEP_SECURED] = {"secured", step_secured},
+};
+
+/* ---- the end ---- */
+
+/* From the dial's hands into the pool's; the call goes on there. */
+static void dial_hand_over(struct http_dial *dial)
+{
+    struct http_call *call = dial->call;
+    struct stream *stream = dial->stream;
+    struct http_connection *connection = connection_new(dial->origin, stream);
+    if (!connection) {
+        call_fail(call, HTTP_CALL_OVERLOADED, ERR_NOMEM, "out of memory for a connection");
+        return;
+    }
+    dial->stream = NULL;
+    dial->call = NULL;
+    call->dial = NULL;
+    connection->tls = dial->tls;
+    connection->is_resumed = dial->tls && tls_client_info(stream).is_resumed;
+    memcpy(connection->remote, dial->remote, sizeof(connection->remote));
+    if (!connection_send(connection, call))
+        call_fail(call, HTTP_CALL_RESET, ERR_CLOSED,
+                  "%.*s closed the connection before the request could be sent",
+                  SLICE_ARG(call->authority));
+}
+
+static void on_end(struct op *op, enum op_end end)
+{
+    struct http_dial *dial = dial_of(op);
+    struct http_call *call = dial->call;
+    timer_stop(&dial->attempt);
+    const char *label = end == OP_ENDED_DONE     ? "result=\"ok\""
+                        : end == OP_ENDED_FAILED ? "result=\"failed\""
+                                                 : "result=\"cancelled\"";
+    metric_add(metric_series(&dials, slice_cstr(label)), 1);
+    if (call && end == OP_ENDED_DONE && dial->stream) {
+        dial_hand_over(dial);
+    } else if (call) { /* OP_DONE without a stream: it closed after the last step */
+        call->err = dial->why;
+        if (call->err.code == OK)
+            err_set(&call->err, ERR_CLOSED, "%.*s closed the new connection",
+                    SLICE_ARG(call->authority));
+        memcpy(call->remote, dial->remote, sizeof(call->remote));
+        call_finish(call, end == OP_ENDED_DONE ? HTTP_CALL_RESET : dial->result);
+    }
+    dial_close_stream(dial);
+}
+
+static void on_cancel(struct op *op)
+{
+    struct http_dial *dial = dial_of(op);
+    dns_cancel(&dial->query);
+    dial_close_stream(dial);
+}
+
+static void dial_free(struct op *op)
+{
+    struct http_dial *dial = dial_of(op);
+    struct http_origin *origin = dial->origin;
+    struct http_client *client = dial->client;
+    ASSERT(!dial->call && !dial->is_held);
+    tls_context_unref(dial->tls);
+    mem_free(dial);
+    origin->dial_count--;
+    client->dial_count--;
+    origin_collect(origin);
+    client_unref(client);
+}
+
+static const struct op_class dial_class = {
+    .name = "http dial",
+    .steps = dial_steps,
+    .step_count = ARRAY_LEN(dial_steps),
+    .on_cancel = on_cancel,
+    .on_end = on_end,
+    .free = dial_free,
+};
+
+struct http_dial *dial_start(struct http_call *call)
+{
+    struct http_client *client = call->client;
+    struct http_dial *dial = mem_zalloc(sizeof(*dial));
+    if (!dial)
+        return NULL;
+    dial->client = client;
+    dial->origin = call->origin;
+    dial->call = call;
+    dial->result = HTTP_CALL_CONNECT;
+    dial->tls = call->origin->is_https ? tls_context_ref(client->tls) : NULL;
+    timer_init(&dial->attempt, client->loop, on_attempt_due);
+    client->refs++;
+    client->dial_count++;
+    call->origin->dial_count++;
+    op_start(&dial->op, &dial_class, client->loop, NULL, 0);
+    dial->op.request_id = call->owner->request_id;
+    dial->op.account_id = call->owner->account_id;
+    return dial;
+}
+
+void dial_abandon(struct http_dial *dial)
+{
+    ASSERT(dial->call && dial->call->dial == dial);
+    dial->call->dial = NULL;
+    dial->call = NULL;
+    timer_stop(&dial->attempt);
+    /* borrowed from the owner, which may go now */
+    dial->op.request_id = dial->op.account_id = SLICE_NONE;
+    op_cancel(&dial->op);
+}

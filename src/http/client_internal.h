@@ -1,0 +1,175 @@
+/*
+ * Inside of the outbound client (http/client*.c). Who owns what:
+ *
+ *   http_client      origins, by key; counts connections and dials, and goes when the last is gone
+ *   http_origin      its idle connections and waiting calls; goes when it has nothing left
+ *   http_dial        an op: name, address, TCP, TLS; works for one call, ends as a connection
+ *   http_connection  a stream, and the call that is on it, if any
+ *   http_call        the caller's; links to it are cut in call_detach() only
+ */
+#ifndef HTTP_CLIENT_INTERNAL_H
+#define HTTP_CLIENT_INTERNAL_H
+
+#include <llhttp.h>
+
+#include "base/buf.h"
+#include "base/map.h"
+#include "http/client.h"
+#include "http/url.h"
+
+enum {
+    CLIENT_SEND_BYTES =
+        64 * 1024,           /* handed to a stream at once; with a head below TLS_FLUSH_BYTES */
+    CLIENT_SENDS_A_TURN = 8, /* then others get their turn */
+    CLIENT_STREAM_QUEUE = 256 * 1024, /* plain bytes a stream may hold back */
+    CLIENT_HEAD_FIRST_PARTS = 63,     /* body parts that go with the head: one writev */
+};
+
+enum call_state {
+    CALL_IDLE,    /* never started, or over */
+    CALL_WAITING, /* in its origin's queue */
+    CALL_DIALING,
+    CALL_SENDING,   /* on a connection, body not all sent */
+    CALL_RECEIVING, /* all sent, reply not whole */
+    CALL_ENDING,    /* the result is there, the hold not yet released */
+};
+
+struct http_override {
+    char origin[URL_ORIGIN_MAX + 1];
+    char *target_text; /* what target's slices point into */
+    struct url target;
+    slice prefix; /* path without a trailing slash */
+};
+
+/* A head being received: raw names and values, and where each lies in text. */
+struct head_field {
+    uint32_t name_at, name_len, value_at, value_len;
+};
+struct head_scratch {
+    struct buf text, fields;
+};
+
+struct http_client {
+    struct loop *loop;
+    struct http_client_config config; /* no zeros left */
+    struct tls_context *tls;
+    char user_agent[128];
+    size_t refs; /* the owner's, one a connection, one a dial */
+    bool is_freed;
+    struct map origins;
+    struct list calls;   /* not ended, by all_link */
+    struct list by_idle; /* idle connections of all origins, least recently used first */
+    size_t connection_count, dial_count, idle_count, call_count, waiting_count;
+    struct http_override *overrides;
+    size_t override_count;
+    struct buf head;                    /* of the request being written; wiped after each */
+    struct head_scratch *spare_scratch; /* so that a reply needs no allocation for its head */
+    struct loop_garbage garbage;
+};
+
+struct http_origin {
+    struct http_client *client;
+    char key_text[1 + URL_ORIGIN_MAX + 1]; /* '!' first where an override leads there: what it
+                                              connected may not serve others */
+    slice key;
+    char host[URL_HOST_MAX + 1];
+    uint16_t port;
+    bool is_https, is_override;
+    struct list idle;    /* connections, least recently used first */
+    struct list waiting; /* calls, oldest first */
+    size_t idle_count, waiting_count, active_count, connection_count, dial_count;
+    size_t pins; /* functions that still look at it */
+};
+
+struct http_response {
+    llhttp_t parser;
+    struct head_scratch *scratch; /* while a head is read */
+    bool is_value_open;           /* the newest field's value has begun */
+    bool is_head_done, is_complete, is_keep_alive, is_length_known;
+    bool is_failed;
+    enum http_call_result result; /* when is_failed */
+    unsigned interims;
+    uint64_t wire_bytes, body_bytes;
+    char *body; /* in the owner's arena, where the length is known */
+    size_t body_cap;
+    struct buf body_buf;   /* where it is not */
+    unsigned keep_alive_s; /* of the peer's Keep-Alive, 0: none */
+};
+
+struct http_connection {
+    struct stream *stream; /* NULL once it closes */
+    struct http_client *client;
+    struct http_origin *origin;
+    struct http_call *call; /* NULL: idle or closing */
+    struct list idle_link, all_idle_link;
+    struct timer idle_timer;
+    struct loop_task send_more;
+    const struct tls_context *tls; /* that it was made under; NULL: plain */
+    uint64_t idle_since_ns;
+    bool is_resumed, is_idle, is_eof;
+    char remote[ADDRESS_TEXT_MAX];
+    size_t part_index, part_offset; /* of the call's body: sent up to here */
+    uint64_t call_began_ns;
+    struct http_response response;
+};
+
+/* ---- client.c: calls and origins ---- */
+
+/* The one end of every call: cuts its links, notes the times, releases the hold in the next drain.
+ * err.code and text are those of call->err, set before. */
+void call_finish(struct http_call *call, enum http_call_result result);
+void call_fail(struct http_call *call, enum http_call_result result, enum err_code code,
+               const char *fmt, ...) PRINTF_LIKE(4, 5);
+/* The timer's next due time: the phase's or the total deadline. */
+void call_set_phase(struct http_call *call, enum call_state state, uint64_t phase_due_ns);
+/* Finds the call a connection or dials for one. It may end it. */
+void call_assign(struct http_call *call);
+/* A place in the origin is free, or a connection is. */
+void origin_serve(struct http_origin *origin);
+void origin_collect(struct http_origin *origin);
+void client_unref(struct http_client *client);
+void client_count_changed(struct http_client *client);
+
+/* ---- client_request.c ---- */
+
+/* Checks everything that goes on the wire. */
+int request_check(struct http_call *call) MUST_CHECK;
+/* The head, in client->head; NULL ptr when out of memory. The caller calls request_wipe. */
+slice request_head(struct http_call *call);
+void request_wipe(struct http_client *client);
+
+/* ---- client_dial.c ---- */
+
+/* NULL: out of memory. */
+struct http_dial *dial_start(struct http_call *call) MUST_CHECK;
+/* The call is gone; the dial ends by itself. */
+void dial_abandon(struct http_dial *dial);
+
+/* ---- client_connection.c ---- */
+
+/* Takes the stream over. NULL: out of memory, the stream is the caller's. */
+struct http_connection *connection_new(struct http_origin *origin,
+                                       struct stream *stream) MUST_CHECK;
+/* The most recently used idle one that may carry this call, taken out of the idle lists. */
+struct http_connection *connection_take_idle(struct http_call *call);
+/* Sends the call's request; false when the connection was found dead before a byte left, and is
+ * closing. */
+bool connection_send(struct http_connection *connection, struct http_call *call);
+/* The call ended badly, or was cancelled: the connection is of no use any more. */
+void connection_drop(struct http_connection *connection);
+void connection_close_idle(struct http_connection *connection);
+/* Makes room for one more connection where the limit is reached; false: all are busy. */
+bool connection_make_room(struct http_client *client);
+
+/* ---- client_response.c ---- */
+
+void response_begin(struct http_connection *connection);
+/* Feeds bytes; afterwards is_complete or is_failed may be set. Returns how many bytes belong to
+ * the reply. */
+size_t response_feed(struct http_connection *connection, slice bytes);
+/* The peer closed; true: that was the reply's proper end. */
+bool response_finish(struct http_connection *connection);
+/* Hands the body over to the call, gives scratch memory back. */
+void response_end(struct http_connection *connection);
+
+#endif

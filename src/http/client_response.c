@@ -1,0 +1,380 @@
+/*
+ * Replies: llhttp in its strict mode, and on top of it what it does not refuse. The head is
+ * collected in scratch memory that the client keeps, then copied once into the owner's arena; a
+ * body of known length goes straight there, another one is collected and copied once at its end.
+ */
+#include "base/mem.h"
+#include "http/client_internal.h"
+
+/* Framing may cost so much beside the body: head, chunk sizes and extensions, trailers. */
+enum { OVERHEAD_PER_BODY_BYTE = 8, BODY_BUF_KEEP = 0 };
+
+static const llhttp_settings_t settings;
+
+static struct http_connection *connection_of(llhttp_t *parser)
+{
+    return parser->data;
+}
+
+static int refuse(struct http_connection *connection, enum http_call_result result,
+                  enum err_code code, const char *why)
+{
+    struct http_response *response = &connection->response;
+    struct http_call *call = connection->call;
+    if (response->is_failed)
+        return -1;
+    response->is_failed = true;
+    response->result = result;
+    err_set(&call->err, code, "the reply of %.*s %s", SLICE_ARG(call->authority), why);
+    return -1;
+}
+
+static int refuse_protocol(struct http_connection *connection, const char *why)
+{
+    return refuse(connection, HTTP_CALL_PROTOCOL, ERR_SYNTAX, why);
+}
+
+static int refuse_memory(struct http_connection *connection)
+{
+    return refuse(connection, HTTP_CALL_OVERLOADED, ERR_NOMEM, "does not fit into memory");
+}
+
+/* ---- scratch for heads ---- */
+
+static struct head_scratch *scratch_take(struct http_client *client)
+{
+    struct head_scratch *scratch = client->spare_scratch;
+    client->spare_scratch = NULL;
+    if (scratch)
+        return scratch;
+    scratch = mem_zalloc(sizeof(*scratch));
+    if (!scratch)
+        return NULL;
+    buf_init(&scratch->text, HTTP_CALL_RESPONSE_HEAD_MAX);
+    buf_init(&scratch->fields, HTTP_CALL_RESPONSE_HEADERS_MAX * sizeof(struct head_field));
+    return scratch;
+}
+
+static void scratch_give(struct http_connection *connection)
+{
+    struct http_client *client = connection->client;
+    struct head_scratch *scratch = connection->response.scratch;
+    connection->response.scratch = NULL;
+    if (!scratch)
+        return;
+    if (scratch->text.len)
+        mem_wipe(scratch->text.ptr, scratch->text.len); /* Set-Cookie and such */
+    buf_clear(&scratch->text);
+    buf_clear(&scratch->fields);
+    if (!client->spare_scratch) {
+        client->spare_scratch = scratch;
+        return;
+    }
+    buf_deinit(&scratch->text);
+    buf_deinit(&scratch->fields);
+    mem_free(scratch);
+}
+
+static struct head_field *field_at(struct head_scratch *scratch, size_t index)
+{
+    return (struct head_field *)(void *)scratch->fields.ptr + index;
+}
+
+static size_t field_count(const struct head_scratch *scratch)
+{
+    return scratch->fields.len / sizeof(struct head_field);
+}
+
+/* ---- the head ---- */
+
+static int on_message_begin(llhttp_t *parser)
+{
+    struct http_connection *connection = connection_of(parser);
+    struct http_response *response = &connection->response;
+    if (!response->scratch)
+        response->scratch = scratch_take(connection->client);
+    if (!response->scratch)
+        return refuse_memory(connection);
+    buf_clear(&response->scratch->text);
+    buf_clear(&response->scratch->fields);
+    response->is_value_open = false;
+    response->is_head_done = false;
+    return 0;
+}
+
+static int head_append(struct http_connection *connection, const char *at, size_t len)
+{
+    struct buf *text = &connection->response.scratch->text;
+    if (memchr(at, '\0', len))
+        return refuse_protocol(connection, "holds a NUL byte in its head");
+    buf_append(text, slice_of(at, len));
+    if (buf_is_ok(text))
+        return 0;
+    if (text->len + len > HTTP_CALL_RESPONSE_HEAD_MAX)
+        return refuse_protocol(connection, "has a head that is too large");
+    return refuse_memory(connection);
+}
+
+static int on_header_field(llhttp_t *parser, const char *at, size_t len)
+{
+    struct http_connection *connection = connection_of(parser);
+    struct http_response *response = &connection->response;
+    struct head_scratch *scratch = response->scratch;
+    if (response->is_head_done) /* a trailer: bounded with the overhead, not kept */
+        return 0;
+    if (response->is_value_open || field_count(scratch) == 0) {
+        struct head_field field = {.name_at = (uint32_t)scratch->text.len};
+        if (field_count(scratch) == HTTP_CALL_RESPONSE_HEADERS_MAX)
+            return refuse_protocol(connection, "has too many headers");
+        buf_append(&scratch->fields, slice_of(&field, sizeof(field)));
+        if (!buf_is_ok(&scratch->fields))
+            return refuse_memory(connection);
+        response->is_value_open = false;
+    }
+    field_at(scratch, field_count(scratch) - 1)->name_len += (uint32_t)len;
+    return head_append(connection, at, len);
+}
+
+static int on_header_value(llhttp_t *parser, const char *at, size_t len)
+{
+    struct http_connection *connection = connection_of(parser);
+    struct http_response *response = &connection->response;
+    struct head_scratch *scratch = response->scratch;
+    if (response->is_head_done)
+        return 0;
+    ASSERT(field_count(scratch) > 0);
+    struct head_field *field = field_at(scratch, field_count(scratch) - 1);
+    if (!response->is_value_open)
+        field->value_at = (uint32_t)scratch->text.len;
+    response->is_value_open = true;
+    field->value_len += (uint32_t)len;
+    return head_append(connection, at, len);
+}
+
+/* A value that is empty never calls on_header_value. */
+static int on_header_value_complete(llhttp_t *parser)
+{
+    struct http_response *response = &connection_of(parser)->response;
+    if (!response->is_head_done)
+        response->is_value_open = true;
+    return 0;
+}
+
+/* Copies the head into the owner's arena: one block of text, one of headers. */
+static int head_copy(struct http_connection *connection)
+{
+    struct http_call *call = connection->call;
+    struct head_scratch *scratch = connection->response.scratch;
+    size_t count = field_count(scratch);
+    slice text = arena_dup(&call->owner->arena, buf_slice(&scratch->text));
+    struct http_header *headers = ARENA_ARRAY(&call->owner->arena, struct http_header, count);
+    if (!text.ptr || !headers)
+        return refuse_memory(connection);
+    for (size_t i = 0; i < count; i++) {
+        const struct head_field *field = field_at(scratch, i);
+        headers[i].name = slice_of(text.ptr + field->name_at, field->name_len);
+        headers[i].value = slice_trim(slice_of(text.ptr + field->value_at, field->value_len));
+    }
+    call->response_headers = headers;
+    call->response_header_count = count;
+    return 0;
+}
+
+/* What could make two readers see two different replies. */
+static int check_framing(struct http_connection *connection, const llhttp_t *parser,
+                         uint64_t *length)
+{
+    const struct http_call *call = connection->call;
+    const struct http_header *headers = call->response_headers;
+    size_t count = call->response_header_count;
+    size_t lengths = http_header_count(headers, count, SLICE("content-length"));
+    size_t codings = http_header_count(headers, count, SLICE("transfer-encoding"));
+    if (lengths > 1 || codings > 1 || (lengths && codings))
+        return refuse_protocol(connection, "says twice how long it is");
+    if (lengths &&
+        !slice_to_u64(http_header_get(headers, count, SLICE("content-length")), INT64_MAX, length))
+        return refuse_protocol(connection, "has a Content-Length that is no number");
+    if (!codings)
+        return 0;
+    if (parser->http_minor == 0 ||
+        !slice_eq_nocase(http_header_get(headers, count, SLICE("transfer-encoding")),
+                         SLICE("chunked")))
+        return refuse_protocol(connection, "has a Transfer-Encoding other than chunked");
+    return 0;
+}
+
+/* Keep-Alive: timeout=5, max=100 (RFC 2068 19.7.1.1; real servers still say it) */
+static unsigned keep_alive_seconds(const struct http_call *call)
+{
+    slice list = http_call_header(call, SLICE("keep-alive"));
+    uint64_t seconds;
+    while (list.len) {
+        slice item = slice_trim(slice_split(&list, ','));
+        if (slice_eq_nocase(slice_first(item, 8), SLICE("timeout=")) &&
+            slice_to_u64(slice_from(item, 8), 86400, &seconds))
+            return seconds ? (unsigned)seconds : 1;
+    }
+    return 0;
+}
+
+static int body_prepare(struct http_connection *connection, uint64_t length)
+{
+    struct http_response *response = &connection->response;
+    struct http_call *call = connection->call;
+    if (length > call->response_bytes_max)
+        return refuse(connection, HTTP_CALL_TOO_LARGE, ERR_LIMIT,
+                      "is larger than the limit of this call");
+    response->is_length_known = true;
+    response->body_cap = (size_t)length;
+    response->body = arena_alloc_text(&call->owner->arena, response->body_cap + 1);
+    return response->body ? 0 : refuse_memory(connection);
+}
+
+/* 100 to 199: the real reply follows. */
+static int on_interim(struct http_connection *connection, const llhttp_t *parser)
+{
+    if (parser->status_code == 101)
+        return refuse_protocol(connection, "switches to a protocol that was not asked for");
+    if (++connection->response.interims > HTTP_CALL_INTERIM_MAX)
+        return refuse_protocol(connection, "is preceded by too many interim replies");
+    return 0;
+}
+
+static int on_headers_complete(llhttp_t *parser)
+{
+    struct http_connection *connection = connection_of(parser);
+    struct http_response *response = &connection->response;
+    struct http_call *call = connection->call;
+    uint64_t length = UINT64_MAX;
+    if (parser->http_major != 1 || parser->http_minor > 1)
+        return refuse_protocol(connection, "is not HTTP/1.1");
+    if (parser->status_code < 100 || parser->status_code > 599)
+        return refuse_protocol(connection, "has no valid status");
+    response->is_head_done = true;
+    if (parser->status_code < 200)
+        return on_interim(connection, parser);
+    if (head_copy(connection) != 0 || check_framing(connection, parser, &length) != 0)
+        return -1;
+    scratch_give(connection);
+    call->status = parser->status_code;
+    response->keep_alive_s = keep_alive_seconds(call);
+    if (slice_eq_cstr(call->method, "HEAD"))
+        return 1; /* no body follows, whatever the head says */
+    bool has_body = call->status != 204 && call->status != 304;
+    return has_body && length != UINT64_MAX ? body_prepare(connection, length) : 0;
+}
+
+/* ---- the body ---- */
+
+static int on_body(llhttp_t *parser, const char *at, size_t len)
+{
+    struct http_connection *connection = connection_of(parser);
+    struct http_response *response = &connection->response;
+    size_t room = connection->call->response_bytes_max - (size_t)response->body_bytes;
+    slice now = slice_first(slice_of(at, len), room);
+    if (response->is_length_known) {
+        ASSERT(now.len <= response->body_cap - response->body_bytes);
+        memcpy(response->body + response->body_bytes, now.ptr, now.len);
+    } else {
+        buf_append(&response->body_buf, now);
+        if (!buf_is_ok(&response->body_buf))
+            return refuse_memory(connection);
+    }
+    response->body_bytes += now.len;
+    if (now.len == len)
+        return 0;
+    return refuse(connection, HTTP_CALL_TOO_LARGE, ERR_LIMIT,
+                  "is larger than the limit of this call");
+}
+
+static int on_message_complete(llhttp_t *parser)
+{
+    struct http_connection *connection = connection_of(parser);
+    struct http_response *response = &connection->response;
+    if (connection->call->status == 0) /* an interim one */
+        return 0;
+    response->is_complete = true;
+    response->is_keep_alive = llhttp_should_keep_alive(parser) != 0;
+    return HPE_PAUSED; /* what follows is not ours to parse */
+}
+
+static const llhttp_settings_t settings = {
+    .on_message_begin = on_message_begin,
+    .on_header_field = on_header_field,
+    .on_header_value = on_header_value,
+    .on_header_value_complete = on_header_value_complete,
+    .on_headers_complete = on_headers_complete,
+    .on_body = on_body,
+    .on_message_complete = on_message_complete,
+};
+
+/* ---- for the connection ---- */
+
+void response_begin(struct http_connection *connection)
+{
+    struct http_response *response = &connection->response;
+    ASSERT(!response->scratch);
+    *response = (struct http_response){.is_failed = false};
+    llhttp_init(&response->parser, HTTP_RESPONSE, &settings);
+    response->parser.data = connection;
+    buf_init(&response->body_buf, connection->call->response_bytes_max);
+}
+
+/* Bytes that are neither body nor a reasonable share of framing. */
+static bool is_overhead_too_much(const struct http_response *response)
+{
+    return response->wire_bytes - response->body_bytes >
+           HTTP_CALL_RESPONSE_HEAD_MAX + OVERHEAD_PER_BODY_BYTE * response->body_bytes;
+}
+
+size_t response_feed(struct http_connection *connection, slice bytes)
+{
+    struct http_response *response = &connection->response;
+    ASSERT(bytes.len > 0 && !response->is_complete && !response->is_failed);
+    response->wire_bytes += bytes.len;
+    enum llhttp_errno code = llhttp_execute(&response->parser, bytes.ptr, bytes.len);
+    if (response->is_failed)
+        return bytes.len;
+    if (code == HPE_PAUSED && response->is_complete)
+        return (size_t)(llhttp_get_error_pos(&response->parser) - bytes.ptr);
+    if (code != HPE_OK) {
+        const char *reason = llhttp_get_error_reason(&response->parser);
+        char text[160] = "is not valid HTTP: ";
+        size_t len = strlen(text);
+        slice why = slice_first(slice_cstr(reason ? reason : "unknown"), sizeof(text) - len - 1);
+        memcpy(text + len, why.ptr, why.len);
+        refuse_protocol(connection, text);
+    } else if (is_overhead_too_much(response)) {
+        refuse_protocol(connection, "spends far more on its framing than on its body");
+    }
+    return bytes.len;
+}
+
+bool response_finish(struct http_connection *connection)
+{
+    struct http_response *response = &connection->response;
+    if (!response->is_head_done || connection->call->status == 0 ||
+        !llhttp_message_needs_eof(&response->parser))
+        return false;
+    enum llhttp_errno code = llhttp_finish(&response->parser);
+    return (code == HPE_OK || code == HPE_PAUSED) && response->is_complete;
+}
+
+void response_end(struct http_connection *connection)
+{
+    struct http_response *response = &connection->response;
+    struct http_call *call = connection->call;
+    ASSERT(call);
+    scratch_give(connection);
+    if (response->is_length_known) {
+        response->body[response->body_bytes] = '\0';
+        call->body = slice_of(response->body, (size_t)response->body_bytes);
+    } else if (response->body_buf.len) {
+        call->body = arena_dup(&call->owner->arena, buf_slice(&response->body_buf));
+        if (!call->body.ptr && !response->is_failed) {
+            response->is_complete = false;
+            refuse_memory(connection);
+        }
+    }
+    buf_deinit(&response->body_buf);
+}

@@ -1,0 +1,198 @@
+/*
+ * See url.h. The grammar is RFC 3986's, narrowed to what a request may carry unchanged.
+ */
+#include "http/url.h"
+
+#include <arpa/inet.h>
+#include <stdio.h>
+#include <string.h>
+
+static bool is_digit(char c)
+{
+    return c >= '0' && c <= '9';
+}
+
+static bool is_host_char(char c)
+{
+    return is_digit(c) || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '-' || c == '_';
+}
+
+static bool is_hex(char c)
+{
+    return is_digit(c) || (c >= 'a' && c <= 'f') || (c >= 'A' && c <= 'F');
+}
+
+/* pchar, "/" and "?" of RFC 3986 3.3 and 3.4; "%" is checked with what follows it. Beyond them "[",
+ * "]", "|" and the like are taken, which real services have in their queries; never what could end
+ * the request line or begin a fragment. */
+static bool is_target_char(char c)
+{
+    return c > 0x20 && c < 0x7f && c != '#' && c != '"' && c != '<' && c != '>' && c != '\\' &&
+           c != '^' && c != '`';
+}
+
+static int check_target(slice target, struct err *err)
+{
+    for (size_t i = 0; i < target.len; i++) {
+        char c = target.ptr[i];
+        if (c == '#')
+            return err_set(err, ERR_SYNTAX, "a request URL has no fragment (#...)");
+        if (!is_target_char(c))
+            return err_set(err, ERR_SYNTAX,
+                           "byte 0x%02x at %zu of the URL's path and query must be "
+                           "percent-encoded",
+                           (unsigned)(unsigned char)c, i);
+        if (c == '%' &&
+            (i + 2 >= target.len || !is_hex(target.ptr[i + 1]) || !is_hex(target.ptr[i + 2])))
+            return err_set(err, ERR_SYNTAX, "a %% in the URL is not followed by two hex digits");
+    }
+    return OK;
+}
+
+/* Copies to a C string for inet_pton; false when it does not fit or holds a NUL. */
+static bool copy_text(slice text, char *out, size_t cap)
+{
+    if (text.len >= cap || memchr(text.ptr, '\0', text.len))
+        return false;
+    memcpy(out, text.ptr, text.len);
+    out[text.len] = '\0';
+    return true;
+}
+
+static int parse_v6(slice literal, struct url *url, struct err *err)
+{
+    char text[INET6_ADDRSTRLEN];
+    struct in6_addr ignored;
+    if (literal.len == 0 || !copy_text(literal, text, sizeof(text)) ||
+        inet_pton(AF_INET6, text, &ignored) != 1)
+        return err_set(err, ERR_SYNTAX, "the URL's host is no valid IPv6 address in brackets");
+    url->host = literal;
+    url->is_ip_literal = true;
+    return OK;
+}
+
+/* Hosts that end in a number are IPv4 addresses to some resolvers, in forms (octal, hex, fewer
+ * parts) that say something else to others: only the plain form of four is taken. */
+static bool ends_in_number(slice host)
+{
+    slice last = host;
+    for (size_t i = 0; i < host.len; i++)
+        if (host.ptr[i] == '.' && i + 1 < host.len)
+            last = slice_from(host, i + 1);
+    if (last.len >= 2 && last.ptr[0] == '0' && (last.ptr[1] | 0x20) == 'x') {
+        for (size_t i = 2; i < last.len; i++)
+            if (!is_hex(last.ptr[i]))
+                return false;
+        return true;
+    }
+    for (size_t i = 0; i < last.len; i++)
+        if (!is_digit(last.ptr[i]))
+            return false;
+    return true;
+}
+
+static int check_labels(slice host, struct err *err)
+{
+    size_t label = 0;
+    for (size_t i = 0; i < host.len; i++) {
+        char c = host.ptr[i];
+        if (c == '.' ? label == 0 : !is_host_char(c) || label == 63)
+            return err_set(err, ERR_SYNTAX, "the URL's host \"%.*s\" is no valid host name",
+                           SLICE_ARG(slice_first(host, 80)));
+        label = c == '.' ? 0 : label + 1;
+    }
+    return OK;
+}
+
+static int parse_name(slice host, struct url *url, struct err *err)
+{
+    char text[INET_ADDRSTRLEN];
+    struct in_addr ignored;
+    if (host.len == 0)
+        return err_set(err, ERR_SYNTAX, "the URL has no host");
+    if (host.len > URL_HOST_MAX)
+        return err_set(err, ERR_SYNTAX, "the URL's host is longer than %d characters",
+                       URL_HOST_MAX);
+    int code = check_labels(host, err);
+    if (code != OK)
+        return code;
+    url->host = host;
+    slice bare = host.ptr[host.len - 1] == '.' ? slice_first(host, host.len - 1) : host;
+    if (!ends_in_number(bare))
+        return OK;
+    if (!copy_text(host, text, sizeof(text)) || inet_pton(AF_INET, text, &ignored) != 1)
+        return err_set(err, ERR_SYNTAX,
+                       "the URL's host \"%.*s\" is neither a name nor an IPv4 address in its plain "
+                       "form",
+                       SLICE_ARG(slice_first(host, 80)));
+    url->is_ip_literal = true;
+    return OK;
+}
+
+static int parse_port(slice rest, struct url *url, struct err *err)
+{
+    uint64_t port;
+    if (rest.len == 0)
+        return OK;
+    if (rest.ptr[0] != ':')
+        return err_set(err, ERR_SYNTAX, "the URL has text between host and port");
+    if (rest.len > 6 || !slice_to_u64(slice_from(rest, 1), 65535, &port) || port == 0)
+        return err_set(err, ERR_SYNTAX, "the URL's port is not a number from 1 to 65535");
+    url->port = (uint16_t)port;
+    return OK;
+}
+
+static int parse_authority(slice authority, struct url *url, struct err *err)
+{
+    if (memchr(authority.ptr, '@', authority.len))
+        return err_set(err, ERR_SYNTAX,
+                       "the URL holds user information; credentials belong into a header");
+    url->authority = authority;
+    if (authority.len && authority.ptr[0] == '[') {
+        ptrdiff_t end = slice_find_char(authority, ']');
+        if (end < 0)
+            return err_set(err, ERR_SYNTAX, "the URL's IPv6 address has no closing bracket");
+        int code = parse_v6(slice_of(authority.ptr + 1, (size_t)end - 1), url, err);
+        return code != OK ? code : parse_port(slice_from(authority, (size_t)end + 1), url, err);
+    }
+    ptrdiff_t colon = slice_find_char(authority, ':');
+    size_t host_len = colon < 0 ? authority.len : (size_t)colon;
+    int code = parse_name(slice_first(authority, host_len), url, err);
+    return code != OK ? code : parse_port(slice_from(authority, host_len), url, err);
+}
+
+int url_parse(slice text, struct url *url, struct err *err)
+{
+    *url = (struct url){0};
+    if (text.len > URL_BYTES_MAX)
+        return err_set(err, ERR_LIMIT, "the URL is longer than %d bytes", URL_BYTES_MAX);
+    if (slice_eq_nocase(slice_first(text, 8), SLICE("https://"))) {
+        url->is_https = true;
+        text = slice_from(text, 8);
+    } else if (slice_eq_nocase(slice_first(text, 7), SLICE("http://"))) {
+        text = slice_from(text, 7);
+    } else {
+        return err_set(err, ERR_SYNTAX, "the URL does not begin with https:// or http://");
+    }
+    url->port = url->is_https ? 443 : 80;
+    size_t len = 0;
+    while (len < text.len && text.ptr[len] != '/' && text.ptr[len] != '?' && text.ptr[len] != '#')
+        len++;
+    url->target = slice_from(text, len);
+    if (len == 0)
+        return err_set(err, ERR_SYNTAX, "the URL has no host");
+    int code = parse_authority(slice_first(text, len), url, err);
+    return code != OK ? code : check_target(url->target, err);
+}
+
+slice url_origin(const struct url *url, char out[URL_ORIGIN_MAX + 1])
+{
+    bool is_v6 = url->is_ip_literal && memchr(url->host.ptr, ':', url->host.len);
+    int len = snprintf(out, URL_ORIGIN_MAX + 1, is_v6 ? "%s://[%.*s]:%u" : "%s://%.*s:%u",
+                       url->is_https ? "https" : "http", SLICE_ARG(url->host), (unsigned)url->port);
+    ASSERT(len > 0 && len <= URL_ORIGIN_MAX);
+    for (int i = 0; i < len; i++)
+        if (out[i] >= 'A' && out[i] <= 'Z')
+            out[i] = (char)(out[i] + 32);
+    return slice_of(out, (size_t)len);
+}
