@@ -114,7 +114,7 @@ static void engine_close_under(struct tls_engine *engine, const struct err *why)
     if (why)
         engine->why = *why;
     engine->state = TLS_CLOSING;
-    timer_stop(&engine->wake);
+    loop_task_cancel(&engine->wake);
     stream_close(engine->under);
 }
 
@@ -139,7 +139,7 @@ static void on_under_closed(struct stream *under, void *owner, const struct err 
     ASSERT(engine->state != TLS_CLOSED);
     if (engine->why.code == OK && engine->state != TLS_CLOSING)
         engine->why = *why;
-    timer_stop(&engine->wake);
+    loop_task_cancel(&engine->wake);
     engine->state = TLS_CLOSED;
     engine->under = NULL;
     if (engine->stream.events->on_closed)
@@ -283,9 +283,9 @@ static void on_under_read(struct stream *under, void *owner, slice bytes)
 }
 
 /* What is buffered comes before anything new: else a reader that pauses often would pile it up. */
-static void on_wake(struct timer *timer)
+static void on_wake(struct loop_task *task)
 {
-    struct tls_engine *engine = CONTAINER_OF(timer, struct tls_engine, wake);
+    struct tls_engine *engine = CONTAINER_OF(task, struct tls_engine, wake);
     engine_pump(engine);
     if (engine->state == TLS_OPEN && engine->is_reading)
         stream_read_start(engine->under);
@@ -300,7 +300,7 @@ static void engine_read_start(struct stream *stream)
     if (engine->state != TLS_OPEN)
         return;
     if (engine_has_input(engine) || engine->is_eof_under)
-        timer_start(&engine->wake, 0);
+        loop_task_queue(engine->stream.loop, &engine->wake);
     else
         stream_read_start(engine->under);
 }
@@ -311,7 +311,7 @@ static void engine_read_stop(struct stream *stream)
     if (!engine->is_reading || engine->state >= TLS_CLOSING)
         return;
     engine->is_reading = false;
-    timer_stop(&engine->wake);
+    loop_task_cancel(&engine->wake);
     if (engine->state == TLS_OPEN)
         stream_read_stop(engine->under);
 }
@@ -546,7 +546,7 @@ static void engine_reset(struct stream *stream)
     if (engine->state >= TLS_CLOSED)
         return;
     engine->state = TLS_CLOSING;
-    timer_stop(&engine->wake);
+    loop_task_cancel(&engine->wake);
     stream_reset(engine->under);
 }
 
@@ -580,7 +580,7 @@ int tls_engine_init(struct tls_engine *engine, const struct tls_engine_hooks *ho
     buf_init(&engine->in, TLS_ARRIVING_BYTES_MAX);
     buf_init(&engine->arriving, TLS_ARRIVING_BYTES_MAX);
     buf_init(&engine->out, TLS_ARRIVING_BYTES_MAX);
-    timer_init(&engine->wake, loop, on_wake);
+    loop_task_init(&engine->wake, on_wake);
     if (scratch_out.bytes_max == 0)
         buf_init(&scratch_out, 4 * TLS_FLUSH_BYTES);
     if (mbedtls_ssl_setup(&engine->ssl, conf) != 0)

@@ -64,7 +64,7 @@ struct tls_engine {
     struct buf arriving; /* the same, while a thread works */
     struct buf out;      /* cipher text of the handshake */
     struct work work;
-    struct timer wake; /* reads on what is buffered after a pause */
+    struct loop_task wake; /* reads on what is buffered after a pause */
     struct err why;
     struct loop_garbage garbage;
 };
