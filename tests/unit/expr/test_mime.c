@@ -263,24 +263,24 @@ static void nothing_is_injected(void **state)
     static const char *const evil[] = {"x\\r\\nBcc: evil@x", "x\\nBcc: evil@x", "x\\rBcc: evil@x",
                                        "x\\u0000y",          "\\u0007",         "x\\u007fy",
                                        "x\\r\\n\\r\\nbody"};
-    static const char *const places[] = {"{\"subject\":\"%s\"}",
-                                         "{\"to\":\"%s\"}",
-                                         "{\"to\":[\"a@x\",\"%s\"]}",
-                                         "{\"cc\":{\"name\":\"%s\",\"email\":\"a@x\"}}",
-                                         "{\"from\":{\"name\":\"n\",\"email\":\"%s\"}}",
-                                         "{\"reply_to\":\"\\\"%s\\\" <a@x>\"}",
-                                         "{\"in_reply_to\":\"<a@x> %s\"}",
-                                         "{\"message_id\":\"%s\"}",
-                                         "{\"references\":[\"%s\"]}",
-                                         "{\"attachments\":[{\"data\":\"\",\"name\":\"%s\"}]}",
-                                         "{\"attachments\":[{\"data\":\"\",\"content_type\":"
-                                         "\"text/%s\"}]}"};
+    static const char *const places[] = {
+        "{\"subject\":\"%s\"}",
+        "{\"to\":\"%s\"}",
+        "{\"to\":[\"a@x\",\"%s\"]}",
+        "{\"cc\":{\"name\":\"%s\",\"email\":\"a@x\"}}",
+        "{\"from\":{\"name\":\"n\",\"email\":\"%s\"}}",
+        "{\"reply_to\":\"\\\"%s\\\" <a@x>\"}",
+        "{\"in_reply_to\":\"<a@x> %s\"}",
+        "{\"message_id\":\"%s\"}",
+        "{\"references\":[\"%s\"]}",
+        "{\"attachments\":[{\"data\":\"\",\"name\":\"%s\"}]}",
+        "{\"attachments\":[{\"data\":\"\",\"content_type\":\"text/%s\"}]}"};
     for (size_t p = 0; p < ARRAY_LEN(places); p++)
         for (size_t e = 0; e < ARRAY_LEN(evil); e++) {
-            char object[256], *to = object;
+            char object[256];
             const char *hole = strstr(places[p], "%s");
-            to += snprintf(to, sizeof object, "%.*s%s%s", (int)(hole - places[p]), places[p],
-                           evil[e], hole + 2);
+            snprintf(object, sizeof object, "%.*s%s%s", (int)(hole - places[p]), places[p], evil[e],
+                     hole + 2);
             assert_null(message_of(b, bench_json(b, object)));
             assert_int_equal(b->fault, EXPR_FAULT_VALUE);
             assert_non_null(strstr(b->err.text, "mime_message(): "));
