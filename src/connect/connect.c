@@ -93,7 +93,7 @@ static void fill_item(struct connect_service *service, struct connect_set *set,
     if (row->scopes.ptr)
         item->scopes = arena_dup(&set->arena, row->scopes);
     if (row->params.len > 0)
-        item->params = json_parse(&set->arena, row->params, NULL, NULL);
+        item->params = json_parse(&set->arena, row->params, &json_limits_provider, NULL);
     open_credential(service, set, row, item);
 }
 

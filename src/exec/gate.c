@@ -241,7 +241,8 @@ static enum op_result build_request(struct exec *exec)
     const struct json *credential = NULL;
     struct err err;
     if (connection)
-        credential = json_parse(&exec->op.arena, secret_reveal(connection->credential), NULL, &err);
+        credential = json_parse(&exec->op.arena, secret_reveal(connection->credential),
+                                &json_limits_provider, &err);
     if (connection && !credential)
         return stop_reauth(exec);
     switch (exec_build(exec->action, &scope, credential, &exec->op.arena, &exec->request, &err)) {

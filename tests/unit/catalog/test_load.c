@@ -114,8 +114,8 @@ static void replies_are_rendered_at_load(void **state)
     struct arena arena;
     arena_init(&arena, 1024 * 1024);
     const struct catalog_action *found = catalog_find_tool(catalog, SLICE("demo_get_page"));
-    const struct json *item = json_parse(&arena, found->item_json, NULL, NULL);
-    const struct json *detail = json_parse(&arena, found->detail_json, NULL, NULL);
+    const struct json *item = json_parse(&arena, found->item_json, &json_limits_provider, NULL);
+    const struct json *detail = json_parse(&arena, found->detail_json, &json_limits_provider, NULL);
     assert_true(slice_eq_cstr(json_get_str(item, SLICE("action_id")), "get_page"));
     assert_int_equal(item->count, 4);
     assert_true(slice_eq_cstr(json_get_str(detail, SLICE("tool_name")), "demo_get_page"));
