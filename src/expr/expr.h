@@ -8,6 +8,9 @@
  * bytes, EXPR_DEPTH_MAX nested nodes, EXPR_ARGS_MAX arguments, EXPR_VISITS_MAX node visits,
  * EXPR_BYTES_MAX bytes of output (DESIGN.md 6).
  *
+ * Where the reference implementations disagree with the specification, the specification wins:
+ * `!a.b` is `!(a.b)`, and a projection goes on behind a multiselect (`a[*].{x: b}.x`).
+ *
  * Functions: the 26 of the JMESPath specification (abs avg ceil contains ends_with floor join keys
  * length map max max_by merge min min_by not_null reverse sort sort_by starts_with sum to_array
  * to_number to_string type values), and these, all pure:

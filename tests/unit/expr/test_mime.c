@@ -228,6 +228,13 @@ static const char *decoded_body(struct bench *b, const char *message)
     return text;
 }
 
+/* What looks like an encoded word was written by a person and must be read as it was. */
+static void looks_of_encoded_words_are_encoded(void **state)
+{
+    assert_message(*state, "{\"subject\":\"=?utf-8?q?x?=\"}",
+                   "Subject: =?UTF-8?B?PT91dGYtOD9xP3g/PQ==?=\r\n" PLAIN "\r\n");
+}
+
 static void bodies_survive(void **state)
 {
     struct bench *b = *state;
@@ -376,6 +383,7 @@ int main(void)
         bench_test(html_alone_and_file_names),
         bench_test(display_names_are_made_safe),
         bench_test(subjects_survive),
+        bench_test(looks_of_encoded_words_are_encoded),
         bench_test(bodies_survive),
         bench_test(line_ends_become_crlf),
         bench_test(nothing_is_injected),
