@@ -149,6 +149,7 @@ static bool batch_plan(struct pg_batch *batch, struct pg_lane *lane)
         enum pg_mode mode = group_mode(lane->pool, slot->stmt, end - at);
         if (!(lane->prepared[slot->index] & (1u << mode)))
             *next++ = (struct pg_command){.slot = slot, .mode = mode, .is_prepare = true};
+        lane->prepared[slot->index] |= (uint8_t)(1u << mode);
         size_t step = mode == PG_MODE_SET ? end - at : 1;
         for (size_t q = at; q < end; q += step)
             *next++ = (struct pg_command){
@@ -156,6 +157,15 @@ static bool batch_plan(struct pg_batch *batch, struct pg_lane *lane)
     }
     batch->command_count = (size_t)(next - batch->commands);
     return true;
+}
+
+void pg_batch_unprepare(const struct pg_batch *batch, struct pg_lane *lane)
+{
+    for (size_t i = batch->failed_at; i < batch->command_count; i++) {
+        const struct pg_command *command = &batch->commands[i];
+        if (command->is_prepare)
+            lane->prepared[command->slot->index] &= (uint8_t) ~(1u << command->mode);
+    }
 }
 
 bool pg_batch_send(struct pg_batch *batch, struct pg_lane *lane)

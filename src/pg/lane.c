@@ -160,6 +160,12 @@ static void lane_replay(struct pg_lane *lane, struct pg_batch *batch)
         pg_link_lost(&lane->link, ERR_IO, PQresultErrorMessage(result));
 }
 
+static void lane_fail_batch(struct pg_lane *lane, struct pg_batch *batch)
+{
+    pg_batch_unprepare(batch, lane);
+    lane_replay(lane, batch);
+}
+
 static void lane_finish_batch(struct pg_lane *lane, struct pg_batch *batch)
 {
     list_unlink(&batch->link);
@@ -168,7 +174,7 @@ static void lane_finish_batch(struct pg_lane *lane, struct pg_batch *batch)
     if (batch->failed_at == SIZE_MAX)
         pg_batch_deliver(batch);
     else
-        lane_replay(lane, batch);
+        lane_fail_batch(lane, batch);
     pg_batch_free(batch);
 }
 
@@ -189,16 +195,10 @@ static void lane_take_failure(struct pg_lane *lane, struct pg_batch *batch, PGre
     batch->commands[batch->command_at++].result = result;
 }
 
-static void lane_take_success(struct pg_lane *lane, struct pg_batch *batch, PGresult *result)
+static void lane_take_success(struct pg_batch *batch, PGresult *result)
 {
     ASSERT(batch->command_at < batch->command_count);
-    struct pg_command *command = &batch->commands[batch->command_at++];
-    if (!command->is_prepare) {
-        command->result = result;
-        return;
-    }
-    lane->prepared[command->slot->index] |= (uint8_t)(1u << command->mode);
-    PQclear(result);
+    batch->commands[batch->command_at++].result = result;
 }
 
 static void lane_take_result(struct pg_lane *lane, PGresult *result)
@@ -207,7 +207,7 @@ static void lane_take_result(struct pg_lane *lane, PGresult *result)
     switch (PQresultStatus(result)) {
     case PGRES_COMMAND_OK:
     case PGRES_TUPLES_OK:
-        lane_take_success(lane, batch, result);
+        lane_take_success(batch, result);
         break;
     case PGRES_PIPELINE_ABORTED:
         PQclear(result);

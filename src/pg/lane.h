@@ -132,6 +132,9 @@ struct pg_batch *pg_batch_collect(struct pg_lane *lane) MUST_CHECK;
 /* batch.c */
 /* false: the connection broke. */
 bool pg_batch_send(struct pg_batch *batch, struct pg_lane *lane) MUST_CHECK;
+/* It has failed: what it was to prepare from there on is not. (Counted as prepared from the moment
+ * of sending, since batches that follow in the pipeline rely on it.) */
+void pg_batch_unprepare(const struct pg_batch *batch, struct pg_lane *lane);
 /* All results are there and committed: fills and ends the queries. */
 void pg_batch_deliver(struct pg_batch *batch);
 void pg_batch_free(struct pg_batch *batch);

@@ -2,14 +2,16 @@
  * Templates to SQL. One text a statement keeps the two modes from drifting apart; tests run all of
  * them in both.
  *
- * Why the plans of set mode are written out as laterals: the planner, free to choose, turns a join
- * of input and table round when the table's statistics say "tiny", and a cached plan stays so while
- * the table grows, until the next ANALYZE. A lateral subquery behind OFFSET 0 can be neither
- * flattened nor turned: it runs once an input row, with the key as its condition. For UPDATE and
- * DELETE it yields the row's ctid, and the target is fetched by that: still one statement under one
- * snapshot, where a row changed meanwhile is looked at again in its new version (EvalPlanQual) by
- * the conditions on `t`, so fences hold. Sequential scans, hash and merge joins are off on our
- * connections (pg/target.c).
+ * Why set mode does not simply join input and table by equality: the planner, free to choose, turns
+ * such a join round when the table's statistics say "tiny" (all of the table outside, the input
+ * inside), and a cached plan stays so while the table grows, until the next ANALYZE. So
+ *   look-ups are lateral subqueries behind OFFSET 0, which can be neither flattened nor turned:
+ * they run once an input row, with the key as their condition; UPDATE and DELETE find their row by
+ * (key) >= (input) and (key) <= (input): a range is no equality, so there is no ordered walk over
+ * the whole index to build a join on, and since sequential scans are off (pg/target.h) an index
+ * scan for each input row is all that is left. A lateral that yields the row's ctid would do for
+ * UPDATE too, but a row that somebody else changes meanwhile is then missed: since PostgreSQL 15.14
+ * the new version's ctid is compared again.
  */
 #include "pg/stmt.h"
 
@@ -95,36 +97,42 @@ static void put_key_condition(struct expansion *x, const char *alias)
     }
 }
 
-static void put_lateral(struct expansion *x, slice table, const char *columns, const char *alias)
-{
-    buf_printf(x->out, "input i, lateral (select %s from %.*s k where ", columns, SLICE_ARG(table));
-    put_key_condition(x, "k");
-    buf_printf(x->out, " offset 0) %s where ", alias);
-}
-
 static void put_read(struct expansion *x, slice table)
 {
-    if (x->mode == PG_MODE_SET) {
-        put(x, "from ");
-        put_lateral(x, table, "*", "t");
-        put(x, "true");
+    if (x->mode == PG_MODE_PIPE) {
+        buf_printf(x->out, "from %.*s t where ", SLICE_ARG(table));
+        put_key_condition(x, "t");
         return;
     }
-    buf_printf(x->out, "from %.*s t where ", SLICE_ARG(table));
-    put_key_condition(x, "t");
+    buf_printf(x->out, "from input i, lateral (select * from %.*s k where ", SLICE_ARG(table));
+    put_key_condition(x, "k");
+    put(x, " offset 0) t where true");
+}
+
+/* "(t.account_id, t.id)" */
+static void put_key_row(struct expansion *x, const char *alias)
+{
+    for (size_t i = 0; i < x->stmt->key_count; i++)
+        buf_printf(x->out, "%s%s.%s", i ? ", " : "(", alias, x->stmt->params[i].name);
+    put(x, ")");
 }
 
 /* word: "from" of an UPDATE, "using" of a DELETE. */
-static void put_change(struct expansion *x, slice table, const char *word)
+static void put_change(struct expansion *x, const char *word)
 {
-    if (x->mode == PG_MODE_SET) {
-        buf_printf(x->out, "%s ", word);
-        put_lateral(x, table, "k.ctid", "hit");
-        put(x, "t.ctid = hit.ctid");
+    if (x->mode == PG_MODE_PIPE) {
+        put(x, "where ");
+        put_key_condition(x, "t");
         return;
     }
-    put(x, "where ");
-    put_key_condition(x, "t");
+    buf_printf(x->out, "%s input i where ", word);
+    put_key_row(x, "t");
+    put(x, " >= ");
+    put_key_row(x, "i");
+    put(x, " and ");
+    put_key_row(x, "t");
+    put(x, " <= ");
+    put_key_row(x, "i");
 }
 
 static bool put_table_marker(struct expansion *x, slice marker)
@@ -137,9 +145,9 @@ static bool put_table_marker(struct expansion *x, slice marker)
     if (slice_eq(marker, SLICE("read")))
         put_read(x, table);
     else if (slice_eq(marker, SLICE("update")))
-        put_change(x, table, "from");
+        put_change(x, "from");
     else if (slice_eq(marker, SLICE("delete")))
-        put_change(x, table, "using");
+        put_change(x, "using");
     else
         return false;
     return true;

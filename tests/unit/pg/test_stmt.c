@@ -65,13 +65,12 @@ static void test_update_and_delete(void **state)
     (void)state;
     check("update s.t t set b = :body @update(s.t) returning :ord", 1, PG_MODE_PIPE,
           "update s.t t set b = $3 where t.account_id = $1 returning 1::bigint");
-    check("update s.t t set b = :body @update(s.t)", 1, PG_MODE_SET,
-          INPUT
-          " update s.t t set b = i.body from input i, lateral (select k.ctid from s.t k where "
-          "k.account_id = i.account_id offset 0) hit where t.ctid = hit.ctid");
+    check("update s.t t set b = :body @update(s.t)", 2, PG_MODE_SET,
+          INPUT " update s.t t set b = i.body from input i where (t.account_id, t.id) >= "
+                "(i.account_id, i.id) and (t.account_id, t.id) <= (i.account_id, i.id)");
     check("delete from s.t t @delete(s.t)", 1, PG_MODE_SET,
-          INPUT " delete from s.t t using input i, lateral (select k.ctid from s.t k where "
-                "k.account_id = i.account_id offset 0) hit where t.ctid = hit.ctid");
+          INPUT " delete from s.t t using input i where (t.account_id) >= (i.account_id) and "
+                "(t.account_id) <= (i.account_id)");
     check("delete from s.t t @delete(s.t)", 2, PG_MODE_PIPE,
           "delete from s.t t where t.account_id = $1 and t.id = $2");
 }

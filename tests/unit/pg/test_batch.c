@@ -1,0 +1,370 @@
+/* Batches of 1 to 1000 queries give the same in both modes; errors find the guilty one only. */
+#include <stdarg.h>
+#include <stddef.h>
+#include <setjmp.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/mem.h"
+#include "base/metric.h"
+#include "support/pg_call.h"
+#include "support/pg_cluster.h"
+#include "support/pg_items.h"
+
+enum { CALLS_MAX = 1000 };
+
+static const char *conninfo;
+static struct pg_call *calls;
+
+/* What a call is to do. */
+static struct todo {
+    struct uuid account;
+    int64_t id, n;
+} todo[CALLS_MAX];
+
+static struct todo *todo_of(struct pg_call *call)
+{
+    return call->arg;
+}
+
+static void submit(struct pg_call *call, const struct pg_stmt *stmt)
+{
+    call->query.stmt = stmt;
+    pg_submit(call->bench->pool, &call->query, &call->op);
+}
+
+static void start_put(struct pg_call *call)
+{
+    struct todo *t = todo_of(call);
+    items_fill_put(&call->query, t->account, t->id, t->n);
+    submit(call, &item_put);
+}
+
+static void start_take(struct pg_call *call)
+{
+    struct todo *t = todo_of(call);
+    items_fill_put(&call->query, t->account, t->id, t->n);
+    submit(call, &item_take);
+}
+
+static void start_add(struct pg_call *call)
+{
+    struct todo *t = todo_of(call);
+    items_fill_by(&call->query, t->account, t->id, t->n);
+    submit(call, &item_add);
+}
+
+static void start_get(struct pg_call *call)
+{
+    struct todo *t = todo_of(call);
+    items_fill_key(&call->query, t->account, t->id);
+    submit(call, &item_get);
+}
+
+static void start_list(struct pg_call *call)
+{
+    call->query.params[0] = pg_uuid(todo_of(call)->account);
+    submit(call, &item_list);
+}
+
+static void start_drop(struct pg_call *call)
+{
+    struct todo *t = todo_of(call);
+    items_fill_key(&call->query, t->account, t->id);
+    submit(call, &item_drop);
+}
+
+static void start_all(struct pg_bench *bench, size_t count, void (*start)(struct pg_call *call))
+{
+    for (size_t i = 0; i < count; i++)
+        pg_call_start(bench, &calls[i], start, &todo[i]);
+    pg_calls_wait(bench, calls, count);
+}
+
+/* Row i of account i % 3; the order is not that of the keys. */
+static void plan(size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        size_t k = i * 7919 % count; /* 7919 is a prime above all counts here */
+        todo[i] = (struct todo){items_account((uint8_t)(k % 3)), (int64_t)k + 1, (int64_t)k * 10};
+    }
+}
+
+static struct pg_pool_config config_of(enum pg_mode mode)
+{
+    return (struct pg_pool_config){.conninfo = conninfo, .mode = mode, .queue_timeout_ms = 30000};
+}
+
+static void check_row(const struct pg_call *call, const struct todo *t)
+{
+    const struct pg_rows *rows = &call->query.rows;
+    bool is_odd = t->id % 2 != 0;
+    assert_int_equal(call->query.status, OK);
+    assert_int_equal(rows->count, 1);
+    assert_true(uuid_eq(pg_get_uuid(rows, 0, 0), t->account));
+    assert_int_equal(pg_get_i64(rows, 0, 1), t->id);
+    assert_int_equal(pg_get_i64(rows, 0, 2), t->n);
+    for (size_t col = 3; col < 8; col++)
+        assert_int_equal(pg_is_null(rows, 0, col), is_odd);
+    assert_int_equal(pg_get_time(rows, 0, 5), is_odd ? 0 : 1767225599123456 + t->id);
+    if (is_odd)
+        return;
+    assert_true(slice_eq(pg_get_bytes(rows, 0, 3), SLICE("na\xC3\xAFve")));
+    assert_true(slice_eq(pg_get_bytes(rows, 0, 4), SLICE("{\"b\": 1,\"a\":\"\\u0000\"}")));
+    assert_int_equal(pg_get_bool(rows, 0, 6), t->id % 4 == 0);
+    assert_true(slice_eq(pg_get_bytes(rows, 0, 7), slice_of("\x00\xFF", 2)));
+}
+
+/* ---- the round trip ---- */
+
+static void check_lists(struct pg_bench *bench, size_t count)
+{
+    struct todo saved[4];
+    memcpy(saved, todo, sizeof(saved));
+    for (size_t i = 0; i < 4; i++) /* twice the same, and one that has nothing */
+        todo[i].account = items_account((uint8_t[]){0, 1, 0, 77}[i]);
+    start_all(bench, 4, start_list);
+    for (size_t i = 0; i < 4; i++) {
+        size_t first = i == 1 ? 1 : 0;
+        size_t want = i == 3 || count <= first ? 0 : (count - first + 2) / 3;
+        const struct pg_rows *rows = &calls[i].query.rows;
+        assert_int_equal(rows->count, want);
+        for (size_t row = 0; row < rows->count; row++) {
+            int64_t id = (int64_t)(first + 3 * row) + 1;
+            assert_int_equal(pg_get_i64(rows, row, 0), id);
+            assert_int_equal(pg_get_i64(rows, row, 1), (id - 1) * 10);
+        }
+    }
+    pg_calls_end(calls, 4);
+    memcpy(todo, saved, sizeof(saved));
+}
+
+static void round_trip(enum pg_mode mode, size_t count)
+{
+    struct pg_bench bench;
+    struct pg_pool_config config = config_of(mode);
+    items_tell(conninfo, "truncate t.item");
+    plan(count);
+    pg_bench_open(&bench, &config, true);
+
+    start_all(&bench, count, start_take); /* new: each tells its own row */
+    for (size_t i = 0; i < count; i++) {
+        assert_int_equal(calls[i].query.rows.count, 1);
+        assert_int_equal(pg_get_i64(&calls[i].query.rows, 0, 1), todo[i].id);
+        assert_int_equal(pg_get_i64(&calls[i].query.rows, 0, 2), todo[i].n);
+    }
+    pg_calls_end(calls, count);
+    start_all(&bench, count, start_take); /* taken: no row */
+    for (size_t i = 0; i < count; i++) {
+        assert_int_equal(calls[i].query.status, OK);
+        assert_int_equal(calls[i].query.rows.count, 0);
+    }
+    pg_calls_end(calls, count);
+    start_all(&bench, count, start_get);
+    for (size_t i = 0; i < count; i++)
+        check_row(&calls[i], &todo[i]);
+    pg_calls_end(calls, count);
+    check_lists(&bench, count);
+    start_all(&bench, count, start_add);
+    for (size_t i = 0; i < count; i++)
+        assert_int_equal(pg_get_i64(&calls[i].query.rows, 0, 0), 2 * todo[i].n);
+    pg_calls_end(calls, count);
+    for (size_t i = 0; i < count; i += 2)
+        todo[i].id = -todo[i].id; /* half of them are not there */
+    start_all(&bench, count, start_drop);
+    for (size_t i = 0; i < count; i++)
+        assert_int_equal(calls[i].query.rows.count, i % 2);
+    pg_calls_end(calls, count);
+    pg_bench_close(&bench);
+    assert_int_equal(items_ask(conninfo, "select count(*) from t.item"), (count + 1) / 2);
+}
+
+static void test_sizes_in_both_modes(void **state)
+{
+    static const size_t sizes[] = {1, 2, 3, 5, 17, 100, 333, 1000};
+    (void)state;
+    for (size_t i = 0; i < ARRAY_LEN(sizes); i++) {
+        round_trip(PG_MODE_SET, sizes[i]);
+        round_trip(PG_MODE_PIPE, sizes[i]);
+    }
+}
+
+/* ---- a turn is a commit ---- */
+
+static double metric_now(const char *line)
+{
+    struct buf text;
+    buf_init(&text, 1024 * 1024);
+    metric_render(&text);
+    buf_append_char(&text, '\0');
+    const char *at = text.ptr;
+    double value = 0;
+    while ((at = strstr(at, line))) {
+        if ((at == text.ptr || at[-1] == '\n') && at[strlen(line)] == ' ')
+            value = strtod(at + strlen(line), NULL);
+        at += strlen(line);
+    }
+    buf_deinit(&text);
+    return value;
+}
+
+static void test_a_turn_is_a_commit(void **state)
+{
+    struct pg_bench bench;
+    struct pg_pool_config config = config_of(PG_MODE_SET);
+    (void)state;
+    items_tell(conninfo, "truncate t.item");
+    plan(300);
+    config.writers = 1;
+    pg_bench_open(&bench, &config, true);
+    double before = metric_now("sluice_pg_commits_total");
+    start_all(&bench, 300, start_put);
+    assert_true(metric_now("sluice_pg_commits_total") == before + 1);
+    pg_calls_end(calls, 300);
+    pg_bench_close(&bench);
+}
+
+static void test_one_row_keeps_its_order(void **state)
+{
+    struct pg_bench bench;
+    (void)state;
+    for (int mode = PG_MODE_SET; mode <= PG_MODE_PIPE; mode++) {
+        struct pg_pool_config config = config_of((enum pg_mode)mode);
+        items_tell(conninfo, "truncate t.item");
+        pg_bench_open(&bench, &config, true);
+        for (size_t i = 0; i < 40; i++)
+            todo[i] = (struct todo){items_account(1), 1 + (int64_t)(i % 2), 1};
+        start_all(&bench, 2, start_put);
+        pg_calls_end(calls, 2);
+        start_all(&bench, 40, start_add);
+        for (size_t i = 0; i < 40; i++)
+            assert_int_equal(pg_get_i64(&calls[i].query.rows, 0, 0), 2 + i / 2);
+        pg_calls_end(calls, 40);
+        pg_bench_close(&bench);
+    }
+}
+
+/* ---- errors ---- */
+
+static void check_guilty(const struct pg_call *call)
+{
+    assert_int_equal(call->query.status, ERR_INVALID);
+    assert_string_equal(call->query.sqlstate, "23514");
+    assert_true(slice_find(call->query.message, SLICE("check constraint")) >= 0);
+}
+
+static void test_only_the_guilty_sees_its_error(void **state)
+{
+    struct pg_bench bench;
+    (void)state;
+    for (int mode = PG_MODE_SET; mode <= PG_MODE_PIPE; mode++) {
+        struct pg_pool_config config = config_of((enum pg_mode)mode);
+        items_tell(conninfo, "truncate t.item");
+        plan(50);
+        todo[31].n = -1; /* CHECK (n >= 0) */
+        pg_bench_open(&bench, &config, true);
+        start_all(&bench, 50, start_put);
+        for (size_t i = 0; i < 50; i++)
+            if (i == 31)
+                check_guilty(&calls[i]);
+            else
+                assert_int_equal(calls[i].query.status, OK);
+        pg_calls_end(calls, 50);
+        pg_bench_close(&bench);
+        assert_int_equal(items_ask(conninfo, "select count(*) from t.item"), 49);
+    }
+}
+
+static void start_poison(struct pg_call *call)
+{
+    start_put(call);
+    call->query.params[3] = pg_text(slice_of("a\0b", 3)); /* still queued: the turn is not over */
+}
+
+static void test_text_with_nul_is_refused(void **state)
+{
+    struct pg_bench bench;
+    struct pg_pool_config config = config_of(PG_MODE_SET);
+    (void)state;
+    items_tell(conninfo, "truncate t.item");
+    plan(10);
+    pg_bench_open(&bench, &config, true);
+    for (size_t i = 0; i < 10; i++)
+        pg_call_start(&bench, &calls[i], i == 4 ? start_poison : start_put, &todo[i]);
+    pg_calls_wait(&bench, calls, 10);
+    for (size_t i = 0; i < 10; i++)
+        assert_int_equal(calls[i].query.status, i == 4 ? ERR_INVALID : OK);
+    assert_string_equal(calls[4].query.sqlstate, "22021");
+    pg_calls_end(calls, 10);
+    pg_bench_close(&bench);
+}
+
+/* ---- large documents ---- */
+
+static slice large;
+
+static void start_large(struct pg_call *call)
+{
+    start_put(call);
+    call->query.params[4] = pg_json(large);
+}
+
+static void test_large_documents(void **state)
+{
+    struct pg_bench bench;
+    struct pg_pool_config config = config_of(PG_MODE_SET);
+    struct buf text;
+    (void)state;
+    items_tell(conninfo, "truncate t.item");
+    buf_init(&text, 16 * 1024 * 1024);
+    buf_append_char(&text, '"');
+    while (text.len < 8 * 1024 * 1024)
+        buf_append_u64(&text, random_u64());
+    buf_append_char(&text, '"');
+    large = buf_slice(&text);
+    plan(20);
+    pg_bench_open(&bench, &config, true);
+    for (size_t i = 0; i < 20; i++)
+        pg_call_start(&bench, &calls[i], i % 7 == 3 ? start_large : start_put, &todo[i]);
+    pg_calls_wait(&bench, calls, 20);
+    for (size_t i = 0; i < 20; i++)
+        assert_int_equal(calls[i].query.status, OK);
+    pg_calls_end(calls, 20);
+    start_all(&bench, 20, start_get);
+    for (size_t i = 0; i < 20; i++)
+        if (i % 7 == 3)
+            assert_true(slice_eq(pg_get_bytes(&calls[i].query.rows, 0, 4), large));
+        else
+            check_row(&calls[i], &todo[i]);
+    pg_calls_end(calls, 20);
+    pg_bench_close(&bench);
+    buf_deinit(&text);
+}
+
+static int set_up(void **state)
+{
+    (void)state;
+    calls = mem_calloc(CALLS_MAX, sizeof(*calls));
+    conninfo = pg_cluster_database(false);
+    items_tell(conninfo, ITEMS_SCHEMA);
+    return calls ? 0 : -1;
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_sizes_in_both_modes),
+        cmocka_unit_test(test_a_turn_is_a_commit),
+        cmocka_unit_test(test_one_row_keeps_its_order),
+        cmocka_unit_test(test_only_the_guilty_sees_its_error),
+        cmocka_unit_test(test_text_with_nul_is_refused),
+        cmocka_unit_test(test_large_documents),
+    };
+    int failed = cmocka_run_group_tests(tests, set_up, NULL);
+    mem_free(calls);
+    metric_deinit();
+    return failed ? failed : mem_live_blocks() != 0;
+}

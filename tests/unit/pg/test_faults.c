@@ -1,0 +1,552 @@
+/* What goes wrong: backends killed, servers restarted, locks, queues that are full, slow look-ups.
+ */
+#include <stdarg.h>
+#include <stddef.h>
+#include <setjmp.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <arpa/inet.h>
+#include <netdb.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/mem.h"
+#include "base/metric.h"
+#include "support/pg_call.h"
+#include "support/pg_cluster.h"
+#include "support/pg_items.h"
+
+enum { CALLS_MAX = 2000 };
+
+static const char *conninfo;
+static struct pg_call *calls;
+
+static void submit(struct pg_call *call, const struct pg_stmt *stmt)
+{
+    call->query.stmt = stmt;
+    pg_submit(call->bench->pool, &call->query, &call->op);
+}
+
+static int64_t id_of(const struct pg_call *call)
+{
+    return (int64_t)(call - calls) + 1;
+}
+
+static void start_put(struct pg_call *call)
+{
+    items_fill_put(&call->query, items_account(0), id_of(call), 0);
+    submit(call, &item_put);
+}
+
+static void start_set(struct pg_call *call)
+{
+    items_fill_by(&call->query, items_account(0), id_of(call), 7);
+    submit(call, &item_set);
+}
+
+static void start_add(struct pg_call *call)
+{
+    items_fill_by(&call->query, items_account(0), id_of(call), 1);
+    submit(call, &item_add);
+}
+
+static void start_get(struct pg_call *call)
+{
+    items_fill_key(&call->query, items_account(0), id_of(call));
+    submit(call, &item_get);
+}
+
+static void start_all(struct pg_bench *bench, size_t count, void (*start)(struct pg_call *call))
+{
+    for (size_t i = 0; i < count; i++)
+        pg_call_start(bench, &calls[i], start, NULL);
+}
+
+static struct pg_pool_config config_of(const char *where)
+{
+    return (struct pg_pool_config){
+        .conninfo = where, .writers = 1, .readers = 1, .queue_timeout_ms = 30000};
+}
+
+/* A fresh table with rows 1..count. */
+static void open_with_rows(struct pg_bench *bench, const struct pg_pool_config *config,
+                           size_t count)
+{
+    items_tell(conninfo, "truncate t.item");
+    pg_bench_open(bench, config, true);
+    if (count == 0)
+        return;
+    start_all(bench, count, start_put);
+    pg_calls_wait(bench, calls, count);
+    pg_calls_end(calls, count);
+}
+
+/* Another session that holds row 1. */
+static struct pg_sync *lock_row(void)
+{
+    struct err err;
+    struct pg_sync *sync = pg_sync_open(conninfo, &err);
+    assert_non_null(sync);
+    assert_int_equal(pg_sync_run(sync, "begin; select 1 from t.item where id = 1 for update", &err),
+                     OK);
+    return sync;
+}
+
+static const char waiting_sql[] =
+    "select count(*) from pg_stat_activity where wait_event_type = 'Lock'"
+    " and datname = current_database()";
+
+static bool somebody_waits(void *arg)
+{
+    (void)arg;
+    return items_ask(conninfo, waiting_sql) > 0;
+}
+
+static void kill_waiting(void)
+{
+    items_ask(conninfo, "select count(pg_terminate_backend(pid)) from pg_stat_activity"
+                        " where wait_event_type = 'Lock' and datname = current_database()");
+}
+
+static bool nobody_waits(void *arg)
+{
+    return !somebody_waits(arg);
+}
+
+/* ---- killed backends ---- */
+
+static void test_killed_mid_batch_is_sent_again(void **state)
+{
+    struct pg_bench bench;
+    struct pg_pool_config config = config_of(conninfo);
+    (void)state;
+    config.lock_timeout_ms = 60000;
+    config.statement_timeout_ms = 60000;
+    open_with_rows(&bench, &config, 20);
+    struct pg_sync *lock = lock_row();
+    start_all(&bench, 20, start_set);
+    assert_true(pg_bench_until_true(&bench, somebody_waits, NULL));
+    kill_waiting();
+    assert_true(pg_bench_until_true(&bench, nobody_waits, NULL));
+    pg_sync_close(lock);
+    pg_calls_wait(&bench, calls, 20);
+    for (size_t i = 0; i < 20; i++) {
+        assert_int_equal(calls[i].query.status, OK);
+        assert_int_equal(pg_get_i64(&calls[i].query.rows, 0, 0), 7);
+    }
+    pg_calls_end(calls, 20);
+    pg_bench_close(&bench);
+    assert_int_equal(items_ask(conninfo, "select count(*) from t.item where n = 7"), 20);
+}
+
+static void test_killed_and_not_replayable_is_unknown(void **state)
+{
+    struct pg_bench bench;
+    struct pg_pool_config config = config_of(conninfo);
+    (void)state;
+    config.lock_timeout_ms = 60000;
+    config.statement_timeout_ms = 60000;
+    open_with_rows(&bench, &config, 5);
+    struct pg_sync *lock = lock_row();
+    start_all(&bench, 5, start_add);
+    assert_true(pg_bench_until_true(&bench, somebody_waits, NULL));
+    kill_waiting();
+    pg_calls_wait(&bench, calls, 5);
+    for (size_t i = 0; i < 5; i++)
+        assert_int_equal(calls[i].query.status, ERR_CLOSED);
+    pg_calls_end(calls, 5);
+    pg_sync_close(lock);
+    pg_bench_close(&bench);
+    assert_int_equal(items_ask(conninfo, "select sum(n)::bigint from t.item"), 0);
+}
+
+/* Puts run in a ring while the server dies and comes back; each is followed when it is done. */
+struct crowd {
+    struct pg_bench bench;
+    int64_t next_id, acknowledged, unknown;
+};
+
+static void start_fresh(struct pg_call *call)
+{
+    struct crowd *crowd = call->arg;
+    items_fill_put(&call->query, items_account(0), ++crowd->next_id, 0);
+    submit(call, &item_put);
+}
+
+/* Notes what is done, keeps `count` calls going. Each acknowledged id is written down in n's table
+ * of the test: acked[id]. */
+static void crowd_step(struct crowd *crowd, size_t count, uint8_t *acked, size_t acked_max)
+{
+    for (size_t i = 0; i < count; i++) {
+        if (!calls[i].is_done)
+            continue;
+        int64_t id = calls[i].query.params[1].as.i64;
+        if (calls[i].query.status == OK) {
+            crowd->acknowledged++;
+            acked[id] = 1;
+        } else {
+            crowd->unknown++;
+        }
+        pg_call_end(&calls[i]);
+        if ((size_t)crowd->next_id + 1 < acked_max)
+            pg_call_start(&crowd->bench, &calls[i], start_fresh, crowd);
+    }
+}
+
+static bool is_acked(const uint8_t *acked, const struct pg_rows *rows, size_t row)
+{
+    int64_t id = 0;
+    assert_true(slice_to_i64(pg_get_bytes(rows, row, 0), &id));
+    return acked[id];
+}
+
+static void check_nothing_lost(const uint8_t *acked, int64_t want)
+{
+    struct err err;
+    struct arena arena;
+    struct pg_rows rows;
+    struct pg_sync *sync = pg_sync_open(conninfo, &err);
+    assert_non_null(sync);
+    arena_init(&arena, 64 * 1024 * 1024);
+    assert_int_equal(pg_sync_text(sync, "select id from t.item", &arena, &rows, &err), OK);
+    int64_t found = 0;
+    for (size_t i = 0; i < rows.count; i++)
+        found += is_acked(acked, &rows, i);
+    assert_int_equal(found, want);
+    arena_deinit(&arena);
+    pg_sync_close(sync);
+}
+
+static void test_restarts_lose_nothing(void **state)
+{
+    enum { CROWD = 200, IDS_MAX = 200000, RESTARTS = 4 };
+    (void)state;
+    if (!pg_cluster_is_private())
+        skip();
+    uint8_t *acked = mem_calloc(IDS_MAX, 1);
+    struct crowd crowd = {.next_id = 0};
+    struct pg_pool_config config = config_of(conninfo);
+    config.writers = 2;
+    open_with_rows(&crowd.bench, &config, 0);
+    for (size_t i = 0; i < CROWD; i++)
+        pg_call_start(&crowd.bench, &calls[i], start_fresh, &crowd);
+    for (int restart = 0; restart < RESTARTS; restart++) {
+        int64_t until = crowd.acknowledged + 3 * CROWD;
+        while (crowd.acknowledged < until) {
+            loop_turn(crowd.bench.loop, true);
+            crowd_step(&crowd, CROWD, acked, IDS_MAX);
+        }
+        loop_turn(crowd.bench.loop, false);
+        pg_cluster_stop(PG_CLUSTER_IMMEDIATE);
+        loop_turn(crowd.bench.loop, false);
+        pg_cluster_restart();
+    }
+    pg_calls_wait(&crowd.bench, calls, CROWD);
+    crowd_step(&crowd, CROWD, acked, 0);
+    pg_bench_close(&crowd.bench);
+    assert_int_equal(crowd.unknown, 0); /* all were replayable and had time */
+    check_nothing_lost(acked, crowd.acknowledged);
+    mem_free(acked);
+}
+
+/* ---- locks ---- */
+
+static void test_lock_timeout_hits_the_guilty_only(void **state)
+{
+    struct pg_bench bench;
+    struct pg_pool_config config = config_of(conninfo);
+    (void)state;
+    config.lock_timeout_ms = 50;
+    open_with_rows(&bench, &config, 10);
+    struct pg_sync *lock = lock_row();
+    start_all(&bench, 10, start_add);
+    pg_calls_wait(&bench, calls, 10);
+    pg_sync_close(lock);
+    assert_int_equal(calls[0].query.status, ERR_TIMEOUT);
+    assert_string_equal(calls[0].query.sqlstate, "55P03");
+    for (size_t i = 1; i < 10; i++) {
+        assert_int_equal(calls[i].query.status, OK);
+        assert_int_equal(pg_get_i64(&calls[i].query.rows, 0, 0), 1); /* once, not twice */
+    }
+    pg_calls_end(calls, 10);
+    pg_bench_close(&bench);
+}
+
+static void test_a_changed_row_is_seen_in_its_new_version(void **state)
+{
+    struct pg_bench bench;
+    struct pg_pool_config config = config_of(conninfo);
+    struct err err;
+    (void)state;
+    config.lock_timeout_ms = 60000;
+    open_with_rows(&bench, &config, 3);
+    struct pg_sync *lock = lock_row();
+    assert_int_equal(pg_sync_run(lock, "update t.item set n = 100 where id = 1", &err), OK);
+    start_all(&bench, 3, start_add); /* a set: blocked on row 1, which has a new version by then */
+    assert_true(pg_bench_until_true(&bench, somebody_waits, NULL));
+    assert_int_equal(pg_sync_run(lock, "commit", &err), OK);
+    pg_calls_wait(&bench, calls, 3);
+    assert_int_equal(pg_get_i64(&calls[0].query.rows, 0, 0), 101);
+    assert_int_equal(pg_get_i64(&calls[1].query.rows, 0, 0), 1);
+    pg_calls_end(calls, 3);
+    pg_sync_close(lock);
+    pg_bench_close(&bench);
+}
+
+/* ---- leaving ---- */
+
+static void test_cancel_waiting_and_in_flight(void **state)
+{
+    struct pg_bench bench;
+    struct pg_pool_config config = config_of(conninfo);
+    (void)state;
+    config.lock_timeout_ms = 60000;
+    config.statement_timeout_ms = 60000;
+    open_with_rows(&bench, &config, 3);
+    struct pg_sync *lock = lock_row();
+    pg_call_start(&bench, &calls[0], start_add, NULL);
+    assert_true(pg_bench_until_true(&bench, somebody_waits, NULL));
+    pg_call_start(&bench, &calls[1], start_add, NULL); /* waits for the lane */
+    loop_turn(bench.loop, false);
+    assert_int_equal(pg_pool_pending(bench.pool), 2);
+    op_cancel(&calls[1].op);
+    assert_int_equal(calls[1].query.status, ERR_BUSY);
+    op_cancel(&calls[0].op);
+    assert_true(pg_bench_until(&bench, &calls[1].is_freed));
+    assert_false(calls[0].is_freed); /* the pool still holds it */
+    pg_sync_close(lock);
+    assert_true(pg_bench_until(&bench, &calls[0].is_freed));
+    assert_int_equal(calls[0].query.rows.count, 0); /* drained, not copied */
+    assert_int_equal(pg_pool_pending(bench.pool), 0);
+    pg_bench_close(&bench);
+}
+
+static void test_pool_freed_under_way(void **state)
+{
+    struct pg_bench bench;
+    struct pg_pool_config config = config_of(conninfo);
+    (void)state;
+    config.lock_timeout_ms = 60000;
+    config.statement_timeout_ms = 60000;
+    open_with_rows(&bench, &config, 4);
+    struct pg_sync *lock = lock_row();
+    pg_call_start(&bench, &calls[0], start_set, NULL);
+    assert_true(pg_bench_until_true(&bench, somebody_waits, NULL));
+    pg_call_start(&bench, &calls[1], start_set, NULL);
+    loop_turn(bench.loop, false);
+    pg_pool_free(bench.pool);
+    bench.pool = NULL;
+    pg_calls_wait(&bench, calls, 2);
+    assert_int_equal(calls[0].query.status, ERR_CLOSED);
+    assert_int_equal(calls[1].query.status, ERR_BUSY);
+    pg_calls_end(calls, 2);
+    pg_sync_close(lock);
+    pg_bench_close(&bench);
+}
+
+/* ---- no database ---- */
+
+static void test_queue_is_bounded(void **state)
+{
+    struct pg_bench bench;
+    struct pg_pool_config config = config_of("host=/nonexistent dbname=x");
+    (void)state;
+    config.queue_max = 10;
+    config.queue_timeout_ms = 200;
+    pg_bench_open(&bench, &config, false);
+    start_all(&bench, 15, start_put);
+    pg_calls_wait(&bench, &calls[10], 5); /* at once */
+    assert_int_equal(pg_pool_pending(bench.pool), 10);
+    pg_calls_wait(&bench, calls, 15); /* at the deadline */
+    for (size_t i = 0; i < 15; i++)
+        assert_int_equal(calls[i].query.status, ERR_BUSY);
+    assert_false(pg_pool_is_ready(bench.pool));
+    assert_non_null(strstr(pg_pool_last_error(bench.pool), "/nonexistent"));
+    pg_calls_end(calls, 15);
+    pg_bench_close(&bench);
+}
+
+static void test_conninfo_errors(void **state)
+{
+    struct err err;
+    struct loop *loop = loop_new(&err);
+    struct pg_pool_config config = {.conninfo = "host=a,b,c port=1,2 password=hunter2"};
+    (void)state;
+    assert_null(pg_pool_new(loop, &config, &err));
+    assert_string_equal(err.text, "the database address has 3 hosts but 2 ports");
+    config.conninfo = "postgresql://u:hunter2@h:1/db?nonsense=1";
+    assert_null(pg_pool_new(loop, &config, &err));
+    assert_null(strstr(err.text, "hunter2"));
+    config.conninfo = "service=x";
+    assert_null(pg_pool_new(loop, &config, &err));
+    assert_non_null(strstr(err.text, "service"));
+    loop_free(loop);
+}
+
+/* ---- sessions that do not fit any more ---- */
+
+static void test_plans_outlived_by_a_migration(void **state)
+{
+    struct pg_bench bench;
+    struct pg_pool_config config = config_of(conninfo);
+    (void)state;
+    open_with_rows(&bench, &config, 4);
+    for (int round = 0; round < 2; round++) {
+        start_all(&bench, 4, start_get);
+        pg_calls_wait(&bench, calls, 4);
+        for (size_t i = 0; i < 4; i++) {
+            assert_int_equal(calls[i].query.status, OK);
+            assert_int_equal(calls[i].query.rows.count, 1);
+        }
+        pg_calls_end(calls, 4);
+        /* the result type of `select t.*` changes under the prepared statement */
+        items_tell(conninfo, "alter table t.item alter column name type varchar(50)");
+    }
+    items_tell(conninfo, "alter table t.item alter column name type text");
+    pg_bench_close(&bench);
+}
+
+/* ---- several hosts, and names that take long ---- */
+
+static char tcp_conninfo[256];
+
+static void test_hosts_are_tried_in_turn(void **state)
+{
+    struct pg_bench bench;
+    (void)state;
+    if (!pg_cluster_is_private())
+        skip();
+    snprintf(tcp_conninfo, sizeof(tcp_conninfo),
+             "host=/nonexistent,127.0.0.1 port=%u user=postgres dbname=postgres "
+             "target_session_attrs=read-write",
+             pg_cluster_port());
+    struct pg_pool_config config = config_of(tcp_conninfo);
+    pg_bench_open(&bench, &config, true);
+    pg_bench_close(&bench);
+}
+
+static pthread_mutex_t gate = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t gate_moves = PTHREAD_COND_INITIALIZER;
+static bool gate_is_reached, gate_is_open;
+
+static void wait_for_gate(void)
+{
+    pthread_mutex_lock(&gate);
+    gate_is_reached = true;
+    pthread_cond_broadcast(&gate_moves);
+    while (!gate_is_open)
+        pthread_cond_wait(&gate_moves, &gate);
+    pthread_mutex_unlock(&gate);
+}
+
+/* Instead of the C library's, for libpq too: "slow.test" is 127.0.0.1, but not before the gate is
+ * open; otherwise only numbers are known. */
+int getaddrinfo(const char *node, const char *service, const struct addrinfo *hints,
+                struct addrinfo **result)
+{
+    struct in_addr number;
+    (void)hints;
+    if (node && strcmp(node, "slow.test") == 0) {
+        wait_for_gate();
+        number.s_addr = htonl(INADDR_LOOPBACK);
+    } else if (!node || inet_pton(AF_INET, node, &number) != 1) {
+        return EAI_NONAME;
+    }
+    struct {
+        struct addrinfo info;
+        struct sockaddr_in address;
+    } *both = calloc(1, sizeof(*both));
+    both->address.sin_family = AF_INET;
+    both->address.sin_addr = number;
+    both->address.sin_port = htons((uint16_t)(service ? strtol(service, NULL, 10) : 0));
+    both->info.ai_family = AF_INET;
+    both->info.ai_socktype = SOCK_STREAM;
+    both->info.ai_addr = (struct sockaddr *)&both->address;
+    both->info.ai_addrlen = sizeof(both->address);
+    *result = &both->info;
+    return 0;
+}
+
+void freeaddrinfo(struct addrinfo *info)
+{
+    free(info);
+}
+
+static bool gate_reached(void *arg)
+{
+    (void)arg;
+    pthread_mutex_lock(&gate);
+    bool is_reached = gate_is_reached;
+    pthread_mutex_unlock(&gate);
+    return is_reached;
+}
+
+static bool pool_is_ready(void *pool)
+{
+    return pg_pool_is_ready(pool);
+}
+
+static void test_slow_lookup_does_not_stop_the_loop(void **state)
+{
+    struct pg_bench bench;
+    (void)state;
+    if (!pg_cluster_is_private())
+        skip();
+    snprintf(tcp_conninfo, sizeof(tcp_conninfo),
+             "host=slow.test port=%u user=postgres dbname=postgres", pg_cluster_port());
+    struct pg_pool_config config = config_of(tcp_conninfo);
+    config.connect_timeout_ms = 60000;
+    pg_bench_open(&bench, &config, false);
+    assert_true(pg_bench_until_true(&bench, gate_reached, NULL));
+    pg_call_start(&bench, &calls[0], start_get, NULL);
+    for (int turn = 0; turn < 100; turn++) /* with libpq's own look-up this would not return */
+        loop_turn(bench.loop, false);
+    assert_false(pg_pool_is_ready(bench.pool));
+    pthread_mutex_lock(&gate);
+    gate_is_open = true;
+    pthread_cond_broadcast(&gate_moves);
+    pthread_mutex_unlock(&gate);
+    assert_true(pg_bench_until_true(&bench, pool_is_ready, bench.pool));
+    pg_calls_wait(&bench, calls, 1);
+    assert_int_equal(calls[0].query.status, ERR_IO); /* no t.item in that database */
+    assert_string_equal(calls[0].query.sqlstate, "42P01");
+    pg_calls_end(calls, 1);
+    pg_bench_close(&bench);
+}
+
+static int set_up(void **state)
+{
+    (void)state;
+    calls = mem_calloc(CALLS_MAX, sizeof(*calls));
+    pg_cluster_listen_tcp();
+    conninfo = pg_cluster_database(false);
+    items_tell(conninfo, ITEMS_SCHEMA);
+    return calls ? 0 : -1;
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_killed_mid_batch_is_sent_again),
+        cmocka_unit_test(test_killed_and_not_replayable_is_unknown),
+        cmocka_unit_test(test_restarts_lose_nothing),
+        cmocka_unit_test(test_lock_timeout_hits_the_guilty_only),
+        cmocka_unit_test(test_a_changed_row_is_seen_in_its_new_version),
+        cmocka_unit_test(test_cancel_waiting_and_in_flight),
+        cmocka_unit_test(test_pool_freed_under_way),
+        cmocka_unit_test(test_queue_is_bounded),
+        cmocka_unit_test(test_conninfo_errors),
+        cmocka_unit_test(test_plans_outlived_by_a_migration),
+        cmocka_unit_test(test_hosts_are_tried_in_turn),
+        cmocka_unit_test(test_slow_lookup_does_not_stop_the_loop),
+    };
+    loop_threads_init(4);
+    int failed = cmocka_run_group_tests(tests, set_up, NULL);
+    mem_free(calls);
+    metric_deinit();
+    return failed ? failed : mem_live_blocks() != 0;
+}

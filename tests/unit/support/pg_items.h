@@ -1,0 +1,35 @@
+/*
+ * A table and statements for the tests of pg: every marker and way of matching of pg/pg.h.
+ */
+#ifndef SUPPORT_PG_ITEMS_H
+#define SUPPORT_PG_ITEMS_H
+
+#include "pg/pg.h"
+#include "pg/sync.h"
+
+#define ITEMS_SCHEMA                                                                        \
+    "create schema t;"                                                                      \
+    "create table t.item (account_id uuid not null, id bigint not null, n bigint not null " \
+    "check (n >= 0), name text, body json, at timestamptz, flag boolean, raw bytea, "       \
+    "primary key (account_id, id)) with (fillfactor = 50)"
+
+/* parameters of put: account_id, id, n, name, body, at, flag, raw */
+extern const struct pg_stmt item_put;   /* insert, on conflict do nothing; no rows */
+extern const struct pg_stmt item_take;  /* the same, returns account_id, id, n; matched by key */
+extern const struct pg_stmt item_add;   /* n += :by, returns n; not replayable */
+extern const struct pg_stmt item_set;   /* n = :by, returns n; replayable */
+extern const struct pg_stmt item_get;   /* all columns by key */
+extern const struct pg_stmt item_list;  /* id, n of an account, in order of id */
+extern const struct pg_stmt item_drop;  /* delete, returns nothing but the match */
+extern const struct pg_stmt item_count; /* no parameters */
+
+void items_fill_put(struct pg_query *query, struct uuid account, int64_t id, int64_t n);
+void items_fill_key(struct pg_query *query, struct uuid account, int64_t id);
+void items_fill_by(struct pg_query *query, struct uuid account, int64_t id, int64_t by);
+/* An account that tests share; number tells several apart. */
+struct uuid items_account(uint8_t number);
+/* First cell of a query by a connection of its own, as a number; fails the program on an error. */
+int64_t items_ask(const char *conninfo, const char *sql);
+void items_tell(const char *conninfo, const char *sql);
+
+#endif
