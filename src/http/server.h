@@ -30,6 +30,7 @@ enum {
     HTTP_PIPELINE_BYTES_MAX = 16 * 1024, /* kept before reading rests */
     HTTP_REQUEST_ID_MAX = 128,
     HTTP_REPLY_HEADERS_MAX = 32,
+    HTTP_HEADERS_LIMIT = 256, /* the highest headers_max that can be configured */
 };
 
 struct http_server;
@@ -45,13 +46,14 @@ struct http_server_config {
     size_t connections_max;         /* (10000); over: 503 and close */
     uint32_t requests_per_turn_max; /* (32) of one connection, so that a pipeline is no stall */
     uint64_t arena_bytes_max;       /* (32 MiB) of one exchange */
-    uint64_t write_bytes_max;       /* (16 MiB) reply bytes of a connection that wait for it */
-    uint32_t head_timeout_ms;       /* (10 s) from its first byte, or from accept: 408 */
+    uint64_t write_bytes_max;       /* (64 MiB) of a reply: a larger one becomes a 500 */
+    uint32_t head_timeout_ms;       /* (10 s) from its first byte: 408; from accept: closed */
     uint32_t body_timeout_ms;       /* (60 s) whole body: 408 */
     uint32_t idle_timeout_ms;       /* (75 s) between requests: closed without a word */
     uint32_t request_timeout_ms;    /* (120 s) head complete to reply begun: 503, on_gone */
     uint32_t reply_timeout_ms;      /* (30 s) a client that does not read: reset */
-    uint32_t linger_timeout_ms;     /* (2 s) after our FIN, input is read and dropped */
+    uint32_t linger_timeout_ms;     /* (2 s) after our FIN input is read and dropped; ends when none
+                                       came for so long, or after ten times as long */
     uint32_t drain_timeout_ms;      /* (30 s) then what is left is cut */
     /* A body (a reply) has the first rate_grace_ms for nothing, then must have moved this many
      * bytes a second on average. */
@@ -68,7 +70,8 @@ enum http_body_wanted {
 struct http_handler {
     /* The head is complete, no byte of the body was looked at. It may answer at once (then the body
      * is dropped, bounded, and on_request never comes), may set exchange->body_bytes_max, may start
-     * work that answers later, too. NULL: all bodies are read. */
+     * work (that holds the exchange with http_exchange_ref) and answer later, too. NULL: all bodies
+     * are read. */
     enum http_body_wanted (*on_head)(struct http_exchange *exchange, void *ctx);
     /* The request is whole. Unless it was answered already, http_reply or http_reply_begin must
      * follow exactly once, now or later. */

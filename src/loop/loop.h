@@ -70,6 +70,10 @@ void loop_task_queue(struct loop *loop, struct loop_task *task);
 /* As above, but never in the drain that is under way: for work that yields to I/O. */
 void loop_task_queue_next_turn(struct loop *loop, struct loop_task *task);
 void loop_task_cancel(struct loop_task *task);
+static inline bool loop_task_is_queued(const struct loop_task *task)
+{
+    return !list_is_empty(&task->link);
+}
 
 struct loop_stats {
     uint64_t turns;

@@ -192,7 +192,7 @@ static void on_written(uv_write_t *request, int status)
 static size_t tcp_write_pending(const struct stream *stream)
 {
     const struct tcp_stream *tcp = tcp_of(stream);
-    return tcp->out ? tcp->out->flying.len + tcp->out->waiting.len : 0;
+    return tcp->out ? tcp->uv.stream.write_queue_size + tcp->out->waiting.len : 0;
 }
 
 static void advance(const slice *parts, size_t count, size_t *at, size_t *skip, size_t bytes)

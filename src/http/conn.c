@@ -1,0 +1,641 @@
+/*
+ * A connection of the server: from bytes to requests, one at a time, and what happens when it is
+ * slow, ends, or breaks. States are in server_internal.h; conn_settle puts reading, the timer and
+ * the end of the connection right after every event.
+ */
+#include "base/id.h"
+#include "base/mem.h"
+#include "base/metric.h"
+#include "http/server_internal.h"
+
+static struct metric refused_metric = {
+    .name = "sluice_http_refused_total",
+    .help = "Requests and connections that the HTTP server refused by itself, by status.",
+    .kind = METRIC_COUNTER,
+};
+
+static void conn_settle(struct http_conn *conn);
+
+static uint64_t conn_now(const struct http_conn *conn)
+{
+    return loop_now_ns(conn->server->loop);
+}
+
+static bool is_alive(const struct http_conn *conn)
+{
+    return conn->state != CONN_CLOSED;
+}
+
+/* ---- states ---- */
+
+static void enter(struct http_conn *conn, enum conn_state state)
+{
+    conn->state = (uint8_t)state;
+    conn->state_ns = conn_now(conn);
+    if (state == CONN_HEAD)
+        http_head_scan_init(&conn->scan, HTTP_HEAD_REQUEST, &conn->server->config.head);
+}
+
+/* No more requests: what is queued goes out, then FIN, then input is dropped for a while, so that
+ * no reset overtakes the reply. */
+static void conn_linger(struct http_conn *conn)
+{
+    if (conn->state >= CONN_LINGER)
+        return;
+    enter(conn, CONN_LINGER);
+    conn->progress_ns = conn->state_ns;
+    http_conn_queue_flush(conn);
+}
+
+void http_conn_cut(struct http_conn *conn)
+{
+    if (!is_alive(conn))
+        return;
+    conn->state = CONN_CLOSED;
+    stream_reset(conn->stream); /* on_closed does the rest */
+}
+
+static void conn_close(struct http_conn *conn)
+{
+    if (!is_alive(conn))
+        return;
+    conn->state = CONN_CLOSED;
+    stream_close(conn->stream);
+}
+
+static void count_refused(unsigned status)
+{
+    char label[16] = "status=\"000\"";
+    label[8] = (char)('0' + status / 100 % 10);
+    label[9] = (char)('0' + status / 10 % 10);
+    label[10] = (char)('0' + status % 10);
+    metric_add(metric_series(&refused_metric, slice_cstr(label)), 1);
+}
+
+/* A reply where there is no exchange to answer. */
+static void conn_refuse(struct http_conn *conn, struct http_problem problem)
+{
+    char text[1024];
+    slice reply = http_refusal_text(conn->server, text, sizeof(text), problem.status, problem.text);
+    count_refused(problem.status);
+    http_conn_flush(conn, &reply, 1);
+    conn_linger(conn);
+}
+
+static void exchange_refuse(struct exchange *exchange, struct http_problem problem)
+{
+    count_refused(problem.status);
+    http_exchange_refuse(exchange, problem);
+}
+
+/* ---- writing ---- */
+
+void http_conn_queue_flush(struct http_conn *conn)
+{
+    if (list_is_empty(&conn->flush_link))
+        list_push_back(&conn->server->flush, &conn->flush_link);
+}
+
+static void note_written(struct http_conn *conn, size_t bytes, size_t pending_before)
+{
+    conn->pending_seen = stream_write_pending(conn->stream);
+    if (pending_before == 0) {
+        conn->write_ns = conn->progress_ns = conn_now(conn);
+        conn->write_bytes = 0;
+    }
+    conn->write_bytes += bytes;
+}
+
+static bool write_parts(struct http_conn *conn, const slice *parts, size_t count)
+{
+    size_t bytes = 0, pending = stream_write_pending(conn->stream);
+    for (size_t i = 0; i < count; i++)
+        bytes += parts[i].len;
+    if (bytes == 0)
+        return true;
+    int rc = stream_write(conn->stream, parts, count);
+    if (rc != OK) {
+        http_conn_cut(conn); /* ERR_LIMIT cannot be: sizes were checked */
+        return false;
+    }
+    note_written(conn, bytes, pending);
+    return true;
+}
+
+bool http_conn_flush(struct http_conn *conn, const slice *more, size_t count)
+{
+    slice parts[CONN_PARTS_MAX];
+    size_t used = 0;
+    bool is_good = is_alive(conn);
+    while (!list_is_empty(&conn->outbox)) {
+        struct list *link = list_pop_front(&conn->outbox);
+        struct exchange *exchange = LIST_ITEM(link, struct exchange, out_link);
+        parts[used++] = exchange->out_head;
+        parts[used++] = exchange->out_body;
+        exchange->out_head = exchange->out_body = SLICE_NONE;
+        if (conn->exchange != exchange) {
+            exchange->conn = NULL;
+            http_exchange_unref(&exchange->pub); /* memory, and so the parts, lives on this turn */
+        }
+        if (used + 2 <= CONN_PARTS_MAX - count)
+            continue;
+        is_good = is_good && write_parts(conn, parts, used);
+        used = 0;
+    }
+    for (size_t i = 0; i < count; i++)
+        parts[used++] = more[i];
+    return is_good && write_parts(conn, parts, used);
+}
+
+/* ---- requests ---- */
+
+/* The request is whole and wanted: the handler's turn. */
+static void show_request(struct exchange *exchange)
+{
+    struct http_server *server = exchange->pub.server;
+    if (exchange->is_answered || exchange->is_given_up || exchange->is_owed)
+        return;
+    exchange->is_shown = true;
+    exchange->is_owed = true;
+    http_exchange_ref(&exchange->pub);
+    server->handler.on_request(&exchange->pub, server->ctx);
+}
+
+static void show_head(struct exchange *exchange)
+{
+    struct http_server *server = exchange->pub.server;
+    if (!server->handler.on_head)
+        return;
+    exchange->is_shown = true;
+    if (server->handler.on_head(&exchange->pub, server->ctx) == HTTP_BODY_WAIT)
+        exchange->is_body_awaited = true;
+}
+
+static void begin_request(struct http_conn *conn, slice head)
+{
+    struct http_problem problem;
+    struct exchange *exchange = http_exchange_new(conn, head, &problem);
+    conn->turn_requests++;
+    conn->is_first = false;
+    if (!exchange) {
+        conn_refuse(conn, (struct http_problem){503, "out of memory, try again later"});
+        return;
+    }
+    conn->exchange = exchange;
+    enter(conn, exchange->is_body_done ? CONN_BUSY : CONN_BODY);
+    http_exchange_ref(&exchange->pub);
+    if (problem.status) {
+        exchange_refuse(exchange, problem);
+    } else {
+        show_head(exchange);
+        if (exchange->is_body_done && !exchange->is_body_awaited)
+            show_request(exchange);
+    }
+    http_exchange_unref(&exchange->pub);
+}
+
+/* No next request while the client reads slowly, or when others must have their turn. */
+static bool is_blocked(struct http_conn *conn)
+{
+    uint64_t turn = loop_stats(conn->server->loop)->turns;
+    if (conn->turn != turn) {
+        conn->turn = turn;
+        conn->turn_requests = 0;
+    }
+    return conn->turn_requests >= conn->server->config.requests_per_turn_max ||
+           stream_write_pending(conn->stream) > CONN_PENDING_HIGH;
+}
+
+/* rest begins with the head, of which scan.bytes were looked at before. true: go on. */
+static bool take_head(struct http_conn *conn, slice rest, size_t *used)
+{
+    slice fresh = slice_from(rest, conn->scan.bytes);
+    if (fresh.len == 0 || is_blocked(conn))
+        return false;
+    if (!http_head_scan_has_begun(&conn->scan))
+        conn->state_ns = conn_now(conn);
+    size_t scanned;
+    switch (http_head_scan(&conn->scan, fresh, &scanned)) {
+    case HTTP_SCAN_MORE:
+        return false; /* the caller keeps what it has of the head */
+    case HTTP_SCAN_BAD:
+        *used = rest.len;
+        conn_refuse(conn, conn->scan.problem);
+        return false;
+    case HTTP_SCAN_DONE:
+        break;
+    }
+    *used = conn->scan.bytes;
+    begin_request(conn, slice_first(rest, *used));
+    return true;
+}
+
+/* true: go on (the body is complete, or refused). */
+static bool take_body(struct http_conn *conn, slice rest, size_t *used)
+{
+    struct exchange *exchange = conn->exchange;
+    struct http_problem problem;
+    if (exchange->is_body_awaited)
+        return false;
+    if (!http_exchange_feed(exchange, rest, used, &problem)) {
+        exchange_refuse(exchange, problem);
+        *used = rest.len;
+        return false;
+    }
+    if (exchange->is_continue_owed && rest.len == 0 && !exchange->is_begun) {
+        slice text = SLICE("HTTP/1.1 100 Continue\r\n\r\n");
+        http_conn_flush(conn, &text, 1);
+    }
+    exchange->is_continue_owed = false;
+    if (!exchange->is_body_done)
+        return false;
+    if (conn->state == CONN_BODY)
+        enter(conn, CONN_BUSY);
+    http_exchange_ref(&exchange->pub);
+    show_request(exchange);
+    http_exchange_unref(&exchange->pub);
+    http_conn_advance(conn);
+    return true;
+}
+
+/* Takes as much of bytes as makes sense now; returns how much. */
+static size_t conn_process(struct http_conn *conn, slice bytes)
+{
+    size_t used = 0;
+    ASSERT(!conn->is_processing);
+    conn->is_processing = true;
+    for (bool goes_on = true; goes_on;) {
+        slice rest = slice_from(bytes, used);
+        size_t taken = 0;
+        if (conn->state == CONN_HEAD)
+            goes_on = take_head(conn, rest, &taken);
+        else if (conn->state == CONN_BODY)
+            goes_on = take_body(conn, rest, &taken);
+        else
+            goes_on = false;
+        used += taken;
+    }
+    conn->is_processing = false;
+    return conn->state >= CONN_LINGER ? bytes.len : used;
+}
+
+static void process_input(struct http_conn *conn)
+{
+    size_t used = conn_process(conn, buf_slice(&conn->input));
+    buf_consume(&conn->input, used);
+    if (conn->input.len == 0)
+        buf_deinit(&conn->input); /* an idle connection holds none */
+}
+
+static void on_continue(struct loop_task *task)
+{
+    struct http_conn *conn = CONTAINER_OF(task, struct http_conn, task);
+    if (!is_alive(conn))
+        return;
+    struct exchange *exchange = conn->exchange;
+    if (conn->state == CONN_BUSY && exchange && !exchange->is_body_awaited)
+        show_request(exchange);
+    process_input(conn);
+    conn_settle(conn);
+}
+
+/* The exchange is over for the client once its reply is complete and its body read. */
+void http_conn_advance(struct http_conn *conn)
+{
+    struct exchange *exchange = conn->exchange;
+    if (!is_alive(conn))
+        return;
+    if (exchange && exchange->is_complete && (exchange->is_body_done || exchange->is_close)) {
+        conn->exchange = NULL;
+        if (exchange->is_close)
+            conn_linger(conn);
+        else
+            enter(conn, CONN_HEAD);
+        if (list_is_empty(&exchange->out_link)) {
+            exchange->conn = NULL;
+            http_exchange_unref(&exchange->pub);
+        }
+    }
+    if (!conn->is_processing)
+        loop_task_queue(conn->server->loop, &conn->task);
+}
+
+/* ---- time ---- */
+
+static uint64_t ms(uint64_t value)
+{
+    return value * 1000000;
+}
+
+static uint64_t min_u64(uint64_t a, uint64_t b)
+{
+    return a < b ? a : b;
+}
+
+/* When `bytes` since from_ns are too few. */
+static uint64_t rate_due(const struct http_server_config *config, uint64_t from_ns, uint64_t bytes)
+{
+    return from_ns + ms(config->rate_grace_ms) + bytes * 1000000000 / config->rate_bytes_s_min;
+}
+
+static uint64_t write_due(const struct http_conn *conn)
+{
+    const struct http_server_config *config = &conn->server->config;
+    if (conn->pending_seen == 0)
+        return UINT64_MAX;
+    return min_u64(conn->progress_ns + ms(config->reply_timeout_ms),
+                   rate_due(config, conn->write_ns, conn->write_bytes - conn->pending_seen));
+}
+
+static uint64_t head_due(const struct http_conn *conn)
+{
+    const struct http_server_config *config = &conn->server->config;
+    if (http_head_scan_has_begun(&conn->scan))
+        return conn->state_ns + ms(config->head_timeout_ms);
+    if (conn->input.len) /* blocked by our own bounds: the writing side has its own deadline */
+        return UINT64_MAX;
+    uint64_t wait_ms = conn->is_first ? config->head_timeout_ms : config->idle_timeout_ms;
+    if (conn->server->is_draining && wait_ms > config->linger_timeout_ms)
+        wait_ms = config->linger_timeout_ms;
+    return conn->state_ns + ms(wait_ms);
+}
+
+static uint64_t state_due(const struct http_conn *conn)
+{
+    const struct http_server_config *config = &conn->server->config;
+    const struct exchange *exchange = conn->exchange;
+    switch ((enum conn_state)conn->state) {
+    case CONN_HEAD:
+        return head_due(conn);
+    case CONN_BODY:
+        if (exchange->is_body_awaited)
+            return conn->state_ns + ms(config->request_timeout_ms);
+        return min_u64(conn->state_ns + ms(config->body_timeout_ms),
+                       rate_due(config, conn->state_ns, exchange->body_received));
+    case CONN_BUSY:
+        return exchange->is_begun ? UINT64_MAX : conn->state_ns + ms(config->request_timeout_ms);
+    case CONN_LINGER:
+        if (conn->pending_seen)
+            return UINT64_MAX;
+        return min_u64(conn->progress_ns + ms(config->linger_timeout_ms),
+                       conn->state_ns + 10 * ms(config->linger_timeout_ms));
+    case CONN_CLOSED:
+        break;
+    }
+    return UINT64_MAX;
+}
+
+static void note_progress(struct http_conn *conn)
+{
+    size_t pending = stream_write_pending(conn->stream);
+    if (pending >= conn->pending_seen)
+        return;
+    conn->progress_ns = conn_now(conn);
+    conn->pending_seen = pending;
+    if (pending == 0 && conn->state == CONN_LINGER)
+        conn->state_ns = conn->progress_ns; /* lingering begins with the FIN */
+}
+
+static void give_up(struct http_conn *conn)
+{
+    static const struct http_problem slow = {408, "the request did not arrive in time"};
+    static const struct http_problem late = {503, "the request took too long, try again later"};
+    switch ((enum conn_state)conn->state) {
+    case CONN_HEAD:
+        if (http_head_scan_has_begun(&conn->scan))
+            conn_refuse(conn, slow);
+        else
+            conn_linger(conn);
+        break;
+    case CONN_BODY:
+        exchange_refuse(conn->exchange, conn->exchange->is_body_awaited ? late : slow);
+        break;
+    case CONN_BUSY:
+        exchange_refuse(conn->exchange, late);
+        break;
+    case CONN_LINGER:
+        conn_close(conn);
+        break;
+    case CONN_CLOSED:
+        break;
+    }
+}
+
+static void on_conn_due(struct timer *timer)
+{
+    struct http_conn *conn = CONTAINER_OF(timer, struct http_conn, timer);
+    if (!is_alive(conn))
+        return;
+    note_progress(conn);
+    uint64_t now_ns = conn_now(conn);
+    if (write_due(conn) <= now_ns)
+        http_conn_cut(conn);
+    else if (state_due(conn) <= now_ns)
+        give_up(conn);
+    conn_settle(conn);
+}
+
+/* ---- after every event ---- */
+
+static bool wants_input(const struct http_conn *conn)
+{
+    if (conn->state == CONN_LINGER)
+        return true;
+    if (conn->state == CONN_BODY)
+        return !conn->exchange->is_body_awaited;
+    return conn->input.len < HTTP_PIPELINE_BYTES_MAX;
+}
+
+/* The client sends no more and nothing that it sent waits for an answer. */
+static void settle_eof(struct http_conn *conn)
+{
+    bool is_waiting = loop_task_is_queued(&conn->task) || is_blocked(conn);
+    if (conn->state == CONN_HEAD && !is_waiting)
+        conn_linger(conn);
+    if (conn->state == CONN_LINGER && conn->is_shut && stream_write_pending(conn->stream) == 0)
+        conn_close(conn);
+}
+
+static void conn_settle(struct http_conn *conn)
+{
+    if (!is_alive(conn))
+        return;
+    note_progress(conn);
+    if (conn->state == CONN_LINGER && conn->input.len)
+        buf_deinit(&conn->input);
+    if (conn->state == CONN_HEAD && conn->input.len > conn->scan.bytes &&
+        conn->turn_requests >= conn->server->config.requests_per_turn_max)
+        loop_task_queue_next_turn(conn->server->loop, &conn->task);
+    if (conn->is_eof)
+        settle_eof(conn);
+    if (!is_alive(conn))
+        return;
+    if (wants_input(conn))
+        stream_read_start(conn->stream);
+    else
+        stream_read_stop(conn->stream);
+    uint64_t due_ns = min_u64(write_due(conn), state_due(conn));
+    if (due_ns == UINT64_MAX)
+        timer_stop(&conn->timer);
+    else
+        timer_start(&conn->timer, due_ns);
+}
+
+static void on_read(struct stream *stream, void *owner, slice bytes)
+{
+    struct http_conn *conn = owner;
+    (void)stream;
+    if (conn->state == CONN_LINGER)
+        conn->progress_ns = conn_now(conn);
+    if (conn->state >= CONN_LINGER)
+        return;
+    if (conn->input.len) {
+        buf_append(&conn->input, bytes);
+        if (buf_is_ok(&conn->input))
+            process_input(conn);
+    } else {
+        size_t used = conn_process(conn, bytes);
+        buf_append(&conn->input, slice_from(bytes, used));
+    }
+    if (!buf_is_ok(&conn->input))
+        http_conn_cut(conn); /* out of memory: what was read cannot be kept */
+    conn_settle(conn);
+}
+
+static void on_eof(struct stream *stream, void *owner, bool is_clean)
+{
+    struct http_conn *conn = owner;
+    (void)stream;
+    (void)is_clean;
+    conn->is_eof = true;
+    if (conn->state == CONN_BODY) {
+        conn_close(conn); /* the request will never be whole */
+        return;
+    }
+    if (conn->state == CONN_BUSY && !conn->exchange->is_complete)
+        http_exchange_gone(conn->exchange);
+    conn_settle(conn);
+}
+
+static void on_drained(struct stream *stream, void *owner)
+{
+    struct http_conn *conn = owner;
+    (void)stream;
+    if (!is_alive(conn))
+        return;
+    struct exchange *exchange = conn->exchange;
+    if (exchange && exchange->is_streaming && exchange->pub.on_drained)
+        exchange->pub.on_drained(&exchange->pub);
+    if (is_alive(conn) && conn->state == CONN_HEAD && conn->input.len)
+        loop_task_queue(conn->server->loop, &conn->task);
+    conn_settle(conn);
+}
+
+/* ---- begin and end ---- */
+
+static void conn_free(struct loop_garbage *garbage)
+{
+    mem_free(CONTAINER_OF(garbage, struct http_conn, garbage));
+}
+
+static void drop_exchanges(struct http_conn *conn)
+{
+    struct exchange *current = conn->exchange;
+    conn->exchange = NULL;
+    while (!list_is_empty(&conn->outbox)) {
+        struct list *link = list_pop_front(&conn->outbox);
+        struct exchange *exchange = LIST_ITEM(link, struct exchange, out_link);
+        if (exchange == current)
+            continue;
+        exchange->conn = NULL;
+        http_exchange_unref(&exchange->pub);
+    }
+    if (!current)
+        return;
+    current->conn = NULL;
+    http_exchange_gone(current);
+    http_exchange_finish(current);
+    http_exchange_unref(&current->pub);
+}
+
+static void on_closed(struct stream *stream, void *owner, const struct err *why)
+{
+    struct http_conn *conn = owner;
+    struct http_server *server = conn->server;
+    (void)stream;
+    (void)why;
+    conn->state = CONN_CLOSED;
+    conn->stream = NULL;
+    timer_stop(&conn->timer);
+    loop_task_cancel(&conn->task);
+    list_unlink(&conn->flush_link);
+    list_unlink(&conn->link);
+    drop_exchanges(conn);
+    buf_deinit(&conn->input);
+    conn->garbage.free = conn_free;
+    loop_garbage_add(server->loop, &conn->garbage);
+    http_server_conn_gone(server);
+}
+
+static const struct stream_events conn_events = {
+    .on_read = on_read,
+    .on_eof = on_eof,
+    .on_drained = on_drained,
+    .on_closed = on_closed,
+};
+
+void http_conn_close_idle(struct http_conn *conn)
+{
+    if (conn->state == CONN_HEAD && !http_head_scan_has_begun(&conn->scan) && !conn->input.len &&
+        !conn->is_first)
+        conn_linger(conn);
+    conn_settle(conn); /* deadlines are shorter in a drain */
+}
+
+static struct http_conn *conn_new(struct http_server *server, struct stream *stream)
+{
+    struct http_conn *conn = mem_zalloc(sizeof(*conn));
+    if (!conn)
+        return NULL;
+    conn->server = server;
+    conn->stream = stream;
+    conn->is_first = true;
+    list_init(&conn->link);
+    list_init(&conn->flush_link);
+    list_init(&conn->outbox);
+    buf_init(&conn->input, CONN_INPUT_BYTES_MAX);
+    timer_init(&conn->timer, server->loop, on_conn_due);
+    loop_task_init(&conn->task, on_continue);
+    list_push_back(&server->conns, &conn->link);
+    server->conn_count++;
+    stream_own(stream, &conn_events, conn);
+    enter(conn, CONN_HEAD);
+    return conn;
+}
+
+void http_conn_accept(struct http_server *server, struct stream *stream)
+{
+    size_t count = server->conn_count, count_max = server->config.connections_max;
+    struct http_conn *conn = count < count_max + CONN_REFUSED_MAX ? conn_new(server, stream) : NULL;
+    if (!conn) {
+        count_refused(503);
+        stream_close(stream);
+        return;
+    }
+    tcp_write_limit_set(stream, server->config.write_bytes_max + CONN_INPUT_BYTES_MAX);
+    if (count >= count_max)
+        conn_refuse(conn, (struct http_problem){503, "too many connections, try again later"});
+    conn_settle(conn);
+}
+
+/* The hook at the end of a turn: replies go out, and with them the FIN of what is over. */
+void http_conn_end_turn(struct http_conn *conn)
+{
+    if (!http_conn_flush(conn, NULL, 0) || !is_alive(conn))
+        return;
+    if (conn->state == CONN_LINGER && !conn->is_shut) {
+        conn->is_shut = true;
+        stream_shutdown(conn->stream);
+    }
+    conn_settle(conn);
+}

@@ -1,0 +1,364 @@
+/*
+ * A request: from its raw head to its whole body, and the life of its exchange.
+ */
+#include <arpa/inet.h>
+
+#include "base/encode.h"
+#include "base/id.h"
+#include "base/mem.h"
+#include "http/router.h"
+#include "http/server_internal.h"
+
+enum { BODY_FIRST_BYTES_MAX = 64 * 1024 }; /* what a mere announcement may make us allocate */
+
+/* ---- life ---- */
+
+static void exchange_free(struct loop_garbage *garbage)
+{
+    struct exchange *exchange = CONTAINER_OF(garbage, struct exchange, garbage);
+    struct http_server *server = exchange->pub.server;
+    ASSERT(exchange->refs == 0 && list_is_empty(&exchange->out_link));
+    server->bodies_bytes -= exchange->body.len;
+    buf_deinit(&exchange->body);
+    arena_deinit(&exchange->pub.arena);
+    mem_free(exchange);
+    server->exchange_count--;
+    http_server_release(server);
+}
+
+void http_exchange_ref(struct http_exchange *pub)
+{
+    ASSERT(exchange_of(pub)->refs > 0);
+    exchange_of(pub)->refs++;
+}
+
+void http_exchange_unref(struct http_exchange *pub)
+{
+    struct exchange *exchange = exchange_of(pub);
+    ASSERT(exchange->refs > 0);
+    if (--exchange->refs)
+        return;
+    exchange->garbage.free = exchange_free;
+    loop_garbage_add(pub->loop, &exchange->garbage);
+}
+
+void http_exchange_finish(struct exchange *exchange)
+{
+    struct http_server *server = exchange->pub.server;
+    if (exchange->is_finished)
+        return;
+    exchange->is_finished = true;
+    if (server->handler.on_finished && !server->is_freed)
+        server->handler.on_finished(&exchange->pub, server->ctx);
+}
+
+void http_exchange_gone(struct exchange *exchange)
+{
+    if (exchange->is_gone_told || exchange->is_complete)
+        return;
+    exchange->is_gone_told = true;
+    exchange->pub.is_gone = true;
+    if (exchange->pub.on_gone && exchange->is_shown && !exchange->is_answered)
+        exchange->pub.on_gone(&exchange->pub);
+    else if (exchange->pub.on_gone && exchange->is_streaming)
+        exchange->pub.on_gone(&exchange->pub);
+}
+
+/* ---- the head ---- */
+
+/* Segments between slashes, decoded; one more than a route can have is as good as all. */
+static bool read_segments(struct exchange *exchange)
+{
+    struct http_exchange *pub = &exchange->pub;
+    slice rest = slice_from(pub->head.path, 1);
+    size_t cap = 1;
+    for (size_t i = 0; i < rest.len && cap <= HTTP_SEGMENTS_MAX; i++)
+        cap += rest.ptr[i] == '/';
+    slice *segments = ARENA_ARRAY(&pub->arena, slice, cap);
+    if (!segments)
+        return false;
+    pub->segments = segments;
+    for (bool is_last = rest.len == 0; !is_last && pub->segment_count < cap;) {
+        slice segment = slice_split(&rest, '/');
+        is_last = rest.ptr == NULL;
+        if (slice_find_char(segment, '%') >= 0) {
+            struct buf text;
+            buf_init(&text, segment.len);
+            bool is_good = decode_percent(&text, segment, false) == OK;
+            segment = arena_dup(&pub->arena, buf_slice(&text));
+            buf_deinit(&text);
+            if (!is_good || !segment.ptr)
+                return false;
+        }
+        segments[pub->segment_count++] = segment;
+    }
+    return true;
+}
+
+static bool read_request_id(struct exchange *exchange)
+{
+    struct http_exchange *pub = &exchange->pub;
+    slice given = http_request_header(pub, SLICE("X-Request-Id"));
+    if (given.len <= HTTP_REQUEST_ID_MAX && http_is_visible(given)) {
+        pub->request_id = given;
+        return true;
+    }
+    char *text = arena_alloc_text(&pub->arena, UUID_TEXT_LEN + 1);
+    if (!text)
+        return false;
+    uuid_format(uuid_v7(), text);
+    pub->request_id = slice_of(text, UUID_TEXT_LEN);
+    return true;
+}
+
+static bool keep_body(struct http_parser *parser, slice bytes)
+{
+    struct exchange *exchange = CONTAINER_OF(parser, struct exchange, parser);
+    struct http_server *server = exchange->pub.server;
+    if (exchange->is_body_dropped)
+        return true;
+    if (server->bodies_bytes + bytes.len > server->config.bodies_bytes_max)
+        return false;
+    buf_append(&exchange->body, bytes);
+    if (!buf_is_ok(&exchange->body))
+        return false;
+    server->bodies_bytes += bytes.len;
+    return true;
+}
+
+static bool out_of_memory(struct http_problem *problem)
+{
+    *problem = (struct http_problem){503, "out of memory, try again later"};
+    return false;
+}
+
+static bool read_head(struct exchange *exchange, slice head, struct http_problem *problem)
+{
+    struct http_exchange *pub = &exchange->pub;
+    const struct http_server_config *config = &pub->server->config;
+    struct http_header found[HTTP_HEADERS_LIMIT];
+    slice copy = arena_dup(&pub->arena, head);
+    if (!copy.ptr)
+        return out_of_memory(problem);
+    if (!http_head_check(copy, HTTP_HEAD_REQUEST, HTTP_METHOD_OTHER, found,
+                         config->head.headers_max, &pub->head, problem)) {
+        pub->head.headers = NULL;
+        pub->head.header_count = 0;
+        return false;
+    }
+    pub->head.headers = ARENA_ARRAY(&pub->arena, struct http_header, pub->head.header_count + 1);
+    if (!pub->head.headers) {
+        pub->head.header_count = 0;
+        return out_of_memory(problem);
+    }
+    memcpy(pub->head.headers, found, pub->head.header_count * sizeof(found[0]));
+    http_parser_init(&exchange->parser, HTTP_HEAD_REQUEST, &pub->head, keep_body);
+    if (http_parser_feed(&exchange->parser, copy) != OK) {
+        *problem = (struct http_problem){400, "the head is malformed"};
+        return false;
+    }
+    if (!read_request_id(exchange) || !read_segments(exchange))
+        return out_of_memory(problem);
+    if (pub->head.expects_other) {
+        *problem = (struct http_problem){417, "the only expectation met here is 100-continue"};
+        return false;
+    }
+    return true;
+}
+
+static bool has_body(const struct exchange *exchange)
+{
+    const struct http_head *head = &exchange->pub.head;
+    return head->framing == HTTP_FRAMING_CHUNKED ||
+           (head->framing == HTTP_FRAMING_LENGTH && head->content_length > 0);
+}
+
+struct exchange *http_exchange_new(struct http_conn *conn, slice head, struct http_problem *problem)
+{
+    struct http_server *server = conn->server;
+    struct exchange *exchange = mem_zalloc(sizeof(*exchange));
+    *problem = (struct http_problem){0};
+    if (!exchange)
+        return NULL;
+    struct http_exchange *pub = &exchange->pub;
+    server->exchange_count++;
+    exchange->refs = 1;
+    exchange->conn = conn;
+    list_init(&exchange->out_link);
+    arena_init(&pub->arena, server->config.arena_bytes_max);
+    buf_init(&exchange->body, 0);
+    pub->server = server;
+    pub->loop = server->loop;
+    pub->started_ns = conn->state_ns;
+    pub->body_bytes_max = server->config.body_bytes_max;
+    if (stream_peer(conn->stream, (struct sockaddr *)&pub->peer, sizeof(pub->peer)) != OK)
+        pub->peer.ss_family = AF_UNIX;
+    if (!read_head(exchange, head, problem)) {
+        exchange->is_close = true;
+        exchange->is_body_done = true; /* whatever follows is not looked at */
+        return exchange;
+    }
+    exchange->is_close = !pub->head.is_keep_alive;
+    exchange->is_body_done = !has_body(exchange);
+    exchange->is_continue_owed = pub->head.expects_continue && has_body(exchange);
+    exchange->body_left = pub->head.content_length;
+    return exchange;
+}
+
+/* ---- the body ---- */
+
+/* Once, when the first byte is looked at: by then the handler may have set its own limit. */
+static bool begin_body(struct exchange *exchange, struct http_problem *problem)
+{
+    struct http_exchange *pub = &exchange->pub;
+    uint64_t limit = pub->body_bytes_max;
+    if (limit > MEM_BLOCK_BYTES_MAX / 2)
+        limit = MEM_BLOCK_BYTES_MAX / 2;
+    exchange->body_ns = loop_now_ns(pub->loop);
+    http_chunk_scan_init(&exchange->chunk, limit);
+    if (pub->head.framing == HTTP_FRAMING_LENGTH) {
+        if (pub->head.content_length > limit && !exchange->is_body_dropped) {
+            *problem = (struct http_problem){413, "the body is too large"};
+            return false;
+        }
+        limit = pub->head.content_length;
+    }
+    if (exchange->is_body_dropped)
+        return true;
+    buf_init(&exchange->body, (size_t)limit);
+    if (pub->head.framing == HTTP_FRAMING_LENGTH &&
+        !buf_reserve(&exchange->body,
+                     limit < BODY_FIRST_BYTES_MAX ? (size_t)limit : BODY_FIRST_BYTES_MAX))
+        return out_of_memory(problem);
+    return true;
+}
+
+static bool feed_parser(struct exchange *exchange, slice bytes, struct http_problem *problem)
+{
+    int rc = http_parser_feed(&exchange->parser, bytes);
+    if (rc == OK && (!exchange->is_body_done || exchange->parser.is_complete))
+        return true;
+    if (rc == ERR_LIMIT)
+        return out_of_memory(problem);
+    *problem = (struct http_problem){400, "the body is malformed"};
+    return false;
+}
+
+bool http_exchange_feed(struct exchange *exchange, slice bytes, size_t *used,
+                        struct http_problem *problem)
+{
+    ASSERT(!exchange->is_body_done);
+    *used = 0;
+    if (!exchange->body_ns && !begin_body(exchange, problem))
+        return false;
+    if (exchange->pub.head.framing == HTTP_FRAMING_LENGTH) {
+        *used = bytes.len < exchange->body_left ? bytes.len : (size_t)exchange->body_left;
+        exchange->body_left -= *used;
+        exchange->is_body_done = exchange->body_left == 0;
+    } else {
+        enum http_scan scan = http_chunk_scan(&exchange->chunk, bytes, used);
+        if (scan == HTTP_SCAN_BAD) {
+            *problem = exchange->chunk.problem;
+            return false;
+        }
+        exchange->is_body_done = scan == HTTP_SCAN_DONE;
+    }
+    exchange->body_received += *used;
+    if (!feed_parser(exchange, slice_first(bytes, *used), problem))
+        return false;
+    if (exchange->is_body_done)
+        exchange->pub.body = buf_slice(&exchange->body);
+    return true;
+}
+
+/* ---- what handlers ask for ---- */
+
+slice http_request_header(const struct http_exchange *pub, slice name)
+{
+    return http_header_get(pub->head.headers, pub->head.header_count, name);
+}
+
+static slice decode_param(struct arena *arena, slice text)
+{
+    bool is_plain = slice_find_char(text, '%') < 0 && slice_find_char(text, '+') < 0;
+    if (is_plain)
+        return text.ptr ? text : SLICE("");
+    struct buf out;
+    buf_init(&out, text.len);
+    slice copy = SLICE("");
+    if (decode_percent(&out, text, true) == OK) /* the head check has seen to that */
+        copy = arena_dup(arena, buf_slice(&out));
+    buf_deinit(&out);
+    return copy.ptr ? copy : SLICE("");
+}
+
+static void read_params(struct exchange *exchange)
+{
+    struct http_exchange *pub = &exchange->pub;
+    slice rest = pub->head.query;
+    size_t cap = 1;
+    exchange->has_params = true;
+    for (size_t i = 0; i < rest.len; i++)
+        cap += rest.ptr[i] == '&';
+    exchange->params = rest.len ? ARENA_ARRAY(&pub->arena, struct http_header, cap) : NULL;
+    while (exchange->params && rest.len) {
+        slice value = slice_split(&rest, '&');
+        if (value.len == 0)
+            continue;
+        slice name = slice_split(&value, '=');
+        exchange->params[exchange->param_count++] = (struct http_header){
+            decode_param(&pub->arena, name),
+            decode_param(&pub->arena, value),
+        };
+    }
+}
+
+const struct http_header *http_query_all(struct http_exchange *pub, size_t *count)
+{
+    struct exchange *exchange = exchange_of(pub);
+    if (!exchange->has_params)
+        read_params(exchange);
+    *count = exchange->param_count;
+    return exchange->params;
+}
+
+slice http_query_get(struct http_exchange *pub, slice name)
+{
+    size_t count;
+    const struct http_header *params = http_query_all(pub, &count);
+    for (size_t i = 0; i < count; i++)
+        if (slice_eq(params[i].name, name))
+            return params[i].value;
+    return SLICE_NONE;
+}
+
+slice http_peer_text(struct http_exchange *pub)
+{
+    char text[INET6_ADDRSTRLEN];
+    const struct sockaddr_in *v4 = (const struct sockaddr_in *)(const void *)&pub->peer;
+    const struct sockaddr_in6 *v6 = (const struct sockaddr_in6 *)(const void *)&pub->peer;
+    const char *result = NULL;
+    if (pub->peer.ss_family == AF_INET)
+        result = inet_ntop(AF_INET, &v4->sin_addr, text, sizeof(text));
+    else if (pub->peer.ss_family == AF_INET6)
+        result = inet_ntop(AF_INET6, &v6->sin6_addr, text, sizeof(text));
+    if (!result)
+        return SLICE("unix");
+    slice copy = arena_dup(&pub->arena, slice_cstr(text));
+    return copy.ptr ? copy : SLICE("");
+}
+
+void http_body_accept(struct http_exchange *pub)
+{
+    struct exchange *exchange = exchange_of(pub);
+    if (!exchange->is_body_awaited)
+        return;
+    exchange->is_body_awaited = false;
+    if (exchange->conn)
+        http_conn_advance(exchange->conn);
+}
+
+bool http_reply_has_begun(const struct http_exchange *pub)
+{
+    return exchange_of(pub)->is_begun;
+}

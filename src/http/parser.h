@@ -1,0 +1,27 @@
+/*
+ * llhttp behind a small door, strict, for messages whose raw bytes have passed http/head.h. It gets
+ * exactly the bytes of one message: the head whole, then the body as it comes. Only for this room.
+ */
+#ifndef HTTP_PARSER_H
+#define HTTP_PARSER_H
+
+#include <llhttp.h>
+
+#include "base/err.h"
+#include "http/head.h"
+
+struct http_parser {
+    llhttp_t llhttp;
+    /* Decoded body bytes; borrowed for the call. false: stop, memory or a limit is used up. */
+    bool (*on_body)(struct http_parser *parser, slice bytes);
+    const struct http_head *head; /* what our own look found; llhttp must find the same */
+    bool is_complete, is_refused;
+};
+
+void http_parser_init(struct http_parser *parser, enum http_head_kind kind,
+                      const struct http_head *head,
+                      bool (*on_body)(struct http_parser *parser, slice bytes));
+/* OK; ERR_SYNTAX: llhttp refuses what was let through; ERR_LIMIT: on_body said stop. */
+int http_parser_feed(struct http_parser *parser, slice bytes) MUST_CHECK;
+
+#endif

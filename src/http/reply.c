@@ -1,0 +1,381 @@
+/*
+ * Replies: their heads, whole ones, streamed ones, and those that the server gives by itself. Bytes
+ * go to the connection's outbox and from there, at the end of the turn, to the socket.
+ */
+#include <stdio.h>
+
+#include "base/id.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "http/server_internal.h"
+#include "json/json.h"
+
+enum {
+    HEAD_SLACK_BYTES = 64 * 1024, /* of the arena, for a reply when the handler has used it up */
+    FIXED_BYTES_MAX = 256,        /* status line and the fields of every reply, without texts */
+};
+
+static const struct http_header json_type[] = {
+    {SLICE_INIT("Content-Type"), SLICE_INIT("application/json; charset=utf-8")},
+};
+
+/* ---- the head ---- */
+
+static bool status_has_body(unsigned status)
+{
+    return status >= 200 && status != 204 && status != 304;
+}
+
+static char *put(char *at, slice text)
+{
+    memcpy(at, text.ptr, text.len);
+    return at + text.len;
+}
+
+static char *put_field(char *at, slice name, slice value)
+{
+    at = put(at, name);
+    at = put(at, SLICE(": "));
+    if (value.len)
+        at = put(at, value);
+    return put(at, SLICE("\r\n"));
+}
+
+/* How the client finds the end of the body, and whether the connection goes on. */
+static char *put_framing(struct exchange *exchange, char *at, uint64_t body_len)
+{
+    bool is_old = exchange->pub.head.version_minor == 0;
+    char number[24];
+    if (exchange->is_streaming && exchange->is_chunked) {
+        at = put_field(at, SLICE("Transfer-Encoding"), SLICE("chunked"));
+    } else if (!exchange->is_streaming && exchange->pub.status >= 200 &&
+               exchange->pub.status != 204) {
+        int len = snprintf(number, sizeof(number), "%llu", (unsigned long long)body_len);
+        at = put_field(at, SLICE("Content-Length"), slice_of(number, (size_t)len));
+    }
+    if (exchange->is_close)
+        at = put_field(at, SLICE("Connection"), SLICE("close"));
+    else if (is_old)
+        at = put_field(at, SLICE("Connection"), SLICE("keep-alive"));
+    return at;
+}
+
+static size_t head_bytes_max(const struct exchange *exchange, const struct http_header *headers,
+                             size_t count)
+{
+    size_t len = FIXED_BYTES_MAX + DATE_TEXT_LEN + exchange->pub.request_id.len +
+                 exchange->pub.server->config.server_name.len;
+    for (size_t i = 0; i < count; i++)
+        len += headers[i].name.len + headers[i].value.len + 4;
+    return len;
+}
+
+/* false: out of memory. */
+static bool make_head(struct exchange *exchange, const struct http_header *headers, size_t count,
+                      uint64_t body_len)
+{
+    struct http_exchange *pub = &exchange->pub;
+    size_t cap = head_bytes_max(exchange, headers, count);
+    pub->arena.bytes_max += HEAD_SLACK_BYTES + cap;
+    char *head = arena_alloc_text(&pub->arena, cap);
+    if (!head)
+        return false;
+    int len =
+        snprintf(head, cap, "HTTP/1.1 %03u %s\r\n", pub->status, http_status_text(pub->status));
+    char *at = head + len;
+    at = put_field(at, SLICE("Date"), http_server_date(pub->server));
+    if (pub->server->config.server_name.len)
+        at = put_field(at, SLICE("Server"), pub->server->config.server_name);
+    if (pub->request_id.len)
+        at = put_field(at, SLICE("X-Request-Id"), pub->request_id);
+    for (size_t i = 0; i < count; i++)
+        at = put_field(at, headers[i].name, headers[i].value);
+    at = put_framing(exchange, at, body_len);
+    at = put(at, SLICE("\r\n"));
+    ASSERT((size_t)(at - head) <= cap);
+    exchange->out_head = slice_of(head, (size_t)(at - head));
+    return true;
+}
+
+static bool values_are_good(const struct http_header *headers, size_t count)
+{
+    static const slice ours[] = {
+        SLICE_INIT("Content-Length"), SLICE_INIT("Transfer-Encoding"), SLICE_INIT("Date"),
+        SLICE_INIT("X-Request-Id"),   SLICE_INIT("Connection"),
+    };
+    ASSERT(count <= HTTP_REPLY_HEADERS_MAX);
+    for (size_t i = 0; i < count; i++) {
+        ASSERT(http_is_token(headers[i].name));
+        for (size_t k = 0; k < ARRAY_LEN(ours); k++)
+            ASSERT(!slice_eq_nocase(headers[i].name, ours[k]));
+        if (!http_is_field_value(headers[i].value))
+            return false;
+    }
+    return true;
+}
+
+/* ---- sending ---- */
+
+/* What the client has sent and nobody will read decides whether the connection can go on. */
+static void decide_close(struct exchange *exchange)
+{
+    struct http_server *server = exchange->pub.server;
+    if (server->is_draining || exchange->conn->is_eof)
+        exchange->is_close = true;
+    if (exchange->is_body_done)
+        return;
+    exchange->is_body_dropped = true;
+    bool is_short = exchange->pub.head.framing == HTTP_FRAMING_LENGTH &&
+                    exchange->body_left <= CONN_DISCARD_BYTES_MAX;
+    if (!is_short || exchange->is_continue_owed)
+        exchange->is_close = true;
+}
+
+static void queue_out(struct exchange *exchange)
+{
+    if (list_is_empty(&exchange->out_link))
+        list_push_back(&exchange->conn->outbox, &exchange->out_link);
+    http_conn_queue_flush(exchange->conn);
+}
+
+static void reply_lost(struct exchange *exchange)
+{
+    log_event(LOG_ERROR, "no memory for a reply, the connection is cut",
+              LOG_STR("request_id", exchange->pub.request_id));
+    http_conn_cut(exchange->conn);
+}
+
+static void send_whole(struct exchange *exchange, unsigned status,
+                       const struct http_header *headers, size_t count, slice body)
+{
+    ASSERT(!exchange->is_begun && exchange->conn);
+    exchange->pub.status = status;
+    exchange->is_begun = true;
+    decide_close(exchange);
+    if (!make_head(exchange, headers, count, body.len)) {
+        exchange->pub.status = 0;
+        reply_lost(exchange);
+        return;
+    }
+    bool is_sent = status_has_body(status) && exchange->pub.head.method != HTTP_METHOD_HEAD;
+    exchange->out_body = is_sent ? body : SLICE_NONE;
+    exchange->pub.reply_bytes = exchange->out_body.len;
+    exchange->is_complete = true;
+    queue_out(exchange);
+    http_exchange_finish(exchange);
+    http_conn_advance(exchange->conn);
+}
+
+/* {"error": text} in the arena. */
+static slice error_body(struct exchange *exchange, slice text)
+{
+    struct buf out;
+    buf_init(&out, HEAD_SLACK_BYTES / 2);
+    struct json value = json_string(text);
+    buf_append(&out, SLICE("{\"error\":"));
+    json_write(&out, &value);
+    buf_append(&out, SLICE("}"));
+    exchange->pub.arena.bytes_max += HEAD_SLACK_BYTES;
+    slice body = buf_is_ok(&out) ? arena_dup(&exchange->pub.arena, buf_slice(&out)) : SLICE_NONE;
+    buf_deinit(&out);
+    return body.ptr ? body : SLICE("{\"error\":\"Internal error\"}");
+}
+
+static void send_error(struct exchange *exchange, unsigned status, slice text)
+{
+    send_whole(exchange, status, json_type, ARRAY_LEN(json_type), error_body(exchange, text));
+}
+
+/* ---- by the handler ---- */
+
+/* The handler has had its one answer. true: there is still somebody to send it to. The exchange is
+ * held by one reference more until settle. */
+static bool claim(struct exchange *exchange)
+{
+    ASSERT(!exchange->is_answered); /* exactly once */
+    exchange->is_answered = true;
+    http_exchange_ref(&exchange->pub);
+    return exchange->conn && !exchange->is_given_up && exchange->conn->state != CONN_CLOSED;
+}
+
+static void settle(struct exchange *exchange)
+{
+    if (exchange->is_owed) {
+        exchange->is_owed = false;
+        http_exchange_unref(&exchange->pub);
+    }
+    http_exchange_unref(&exchange->pub);
+}
+
+/* A reply that cannot be sent as it is becomes a 500. */
+static bool is_sendable(struct exchange *exchange, const struct http_header *headers, size_t count,
+                        size_t body_len)
+{
+    const char *why = NULL;
+    if (!values_are_good(headers, count))
+        why = "a header value that would split the message";
+    else if (body_len > exchange->pub.server->config.write_bytes_max)
+        why = "a body over write_bytes_max";
+    if (why)
+        log_event(LOG_ERROR, "a reply was refused", LOG_CSTR("cause", why),
+                  LOG_STR("request_id", exchange->pub.request_id));
+    return !why;
+}
+
+void http_reply(struct http_exchange *pub, unsigned status, const struct http_header *headers,
+                size_t count, slice body)
+{
+    struct exchange *exchange = exchange_of(pub);
+    ASSERT(status >= 200 && status <= 599);
+    if (claim(exchange)) {
+        if (is_sendable(exchange, headers, count, body.len))
+            send_whole(exchange, status, headers, count, body);
+        else
+            send_error(exchange, 500, SLICE("Internal error"));
+    }
+    settle(exchange);
+}
+
+void http_reply_error(struct http_exchange *pub, unsigned status, slice text)
+{
+    struct exchange *exchange = exchange_of(pub);
+    if (claim(exchange))
+        send_error(exchange, status, text);
+    settle(exchange);
+}
+
+void http_reply_begin(struct http_exchange *pub, unsigned status, const struct http_header *headers,
+                      size_t count)
+{
+    struct exchange *exchange = exchange_of(pub);
+    ASSERT(status_has_body(status) && !exchange->is_streaming);
+    bool is_alive = claim(exchange);
+    exchange->is_streaming = true;
+    http_exchange_unref(pub); /* claim's; the owed one stays until the end */
+    if (!is_alive)
+        return;
+    if (!values_are_good(headers, count)) {
+        reply_lost(exchange);
+        return;
+    }
+    pub->status = status;
+    exchange->is_begun = true;
+    exchange->is_chunked = pub->head.version_minor == 1;
+    if (!exchange->is_chunked)
+        exchange->is_close = true;
+    decide_close(exchange);
+    if (!make_head(exchange, headers, count, 0)) {
+        reply_lost(exchange);
+        return;
+    }
+    queue_out(exchange);
+    http_conn_advance(exchange->conn);
+}
+
+static bool can_stream(const struct exchange *exchange)
+{
+    return exchange->is_begun && exchange->conn && !exchange->is_given_up &&
+           exchange->conn->state != CONN_CLOSED;
+}
+
+int http_reply_chunk(struct http_exchange *pub, slice bytes)
+{
+    struct exchange *exchange = exchange_of(pub);
+    ASSERT(exchange->is_streaming && !exchange->is_complete);
+    if (!can_stream(exchange))
+        return ERR_CLOSED;
+    bool is_silent = pub->head.method == HTTP_METHOD_HEAD || bytes.len == 0;
+    struct http_conn *conn = exchange->conn;
+    if (!is_silent &&
+        stream_write_pending(conn->stream) + bytes.len > pub->server->config.write_bytes_max)
+        return ERR_LIMIT;
+    char size[24];
+    int len = snprintf(size, sizeof(size), "%zx\r\n", bytes.len);
+    slice parts[] = {slice_of(size, (size_t)len), bytes, SLICE("\r\n")};
+    bool is_sent = is_silent              ? http_conn_flush(conn, NULL, 0)
+                   : exchange->is_chunked ? http_conn_flush(conn, parts, 3)
+                                          : http_conn_flush(conn, &bytes, 1);
+    if (!is_sent)
+        return ERR_CLOSED;
+    pub->reply_bytes += is_silent ? 0 : bytes.len;
+    return OK;
+}
+
+size_t http_reply_pending(const struct http_exchange *pub)
+{
+    const struct exchange *exchange = exchange_of(pub);
+    return exchange->conn && exchange->conn->stream ? stream_write_pending(exchange->conn->stream)
+                                                    : 0;
+}
+
+void http_reply_end(struct http_exchange *pub)
+{
+    struct exchange *exchange = exchange_of(pub);
+    ASSERT(exchange->is_streaming && !exchange->is_complete);
+    http_exchange_ref(pub);
+    bool is_alive = can_stream(exchange);
+    exchange->is_complete = true;
+    if (is_alive) {
+        bool has_tail = exchange->is_chunked && pub->head.method != HTTP_METHOD_HEAD;
+        exchange->out_body = has_tail ? SLICE("0\r\n\r\n") : SLICE_NONE;
+        queue_out(exchange);
+        http_exchange_finish(exchange);
+        http_conn_advance(exchange->conn);
+    }
+    settle(exchange);
+}
+
+void http_reply_drop(struct http_exchange *pub)
+{
+    struct exchange *exchange = exchange_of(pub);
+    bool is_ending = exchange->is_streaming && !exchange->is_complete;
+    if (!is_ending)
+        ASSERT(!exchange->is_answered);
+    exchange->is_answered = true;
+    http_exchange_ref(pub);
+    if (is_ending)
+        exchange->is_complete = true;
+    if (exchange->conn && !exchange->is_given_up)
+        http_conn_cut(exchange->conn);
+    settle(exchange);
+}
+
+/* ---- by the server ---- */
+
+void http_exchange_refuse(struct exchange *exchange, struct http_problem problem)
+{
+    ASSERT(exchange->conn && problem.status);
+    exchange->is_close = true;
+    exchange->is_body_dropped = true;
+    if (exchange->is_complete) { /* only its body was still being dropped */
+        http_conn_advance(exchange->conn);
+        return;
+    }
+    if (exchange->is_begun) { /* too late for words */
+        http_conn_cut(exchange->conn);
+        return;
+    }
+    exchange->is_given_up = true;
+    http_exchange_ref(&exchange->pub);
+    http_exchange_gone(exchange);
+    if (exchange->conn && exchange->conn->state != CONN_CLOSED)
+        send_error(exchange, problem.status, slice_cstr(problem.text));
+    http_exchange_unref(&exchange->pub);
+}
+
+slice http_refusal_text(struct http_server *server, char *out, size_t cap, unsigned status,
+                        const char *text)
+{
+    char id[UUID_TEXT_LEN + 1];
+    uuid_format(uuid_v7(), id);
+    /* {"error":""} around it */
+    int len = snprintf(out, cap,
+                       "HTTP/1.1 %u %s\r\nDate: %.*s\r\nX-Request-Id: %s\r\nContent-Type: "
+                       "application/json; charset=utf-8\r\nContent-Length: %zu\r\n"
+                       "Connection: close\r\n%s\r\n"
+                       "{\"error\":\"%s\"}",
+                       status, http_status_text(status), SLICE_ARG(http_server_date(server)), id,
+                       strlen(text) + 12, status == 503 ? "Retry-After: 1\r\n" : "", text);
+    ASSERT(len > 0 && (size_t)len < cap);
+    return slice_of(out, (size_t)len);
+}

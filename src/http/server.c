@@ -1,0 +1,275 @@
+/*
+ * The server as a whole: configuration, listeners, the end-of-turn hook, drain, free.
+ */
+#include "http/server.h"
+
+#include "base/clock.h"
+#include "base/mem.h"
+#include "base/metric.h"
+#include "http/server_internal.h"
+
+static struct metric connections_metric = {
+    .name = "sluice_http_connections",
+    .help = "Client connections that are open.",
+    .kind = METRIC_GAUGE,
+};
+
+/* ---- configuration ---- */
+
+static void set_u64(uint64_t *value, uint64_t otherwise)
+{
+    *value = *value ? *value : otherwise;
+}
+
+static void set_u32(uint32_t *value, uint32_t otherwise)
+{
+    *value = *value ? *value : otherwise;
+}
+
+static void config_defaults(struct http_server_config *config)
+{
+    set_u32(&config->head.head_bytes_max, 16 * 1024);
+    set_u32(&config->head.url_bytes_max, 8 * 1024);
+    set_u32(&config->head.headers_max, 100);
+    set_u64(&config->body_bytes_max, 8 << 20);
+    set_u64(&config->bodies_bytes_max, 512 << 20);
+    config->connections_max = config->connections_max ? config->connections_max : 10000;
+    set_u32(&config->requests_per_turn_max, 32);
+    set_u64(&config->arena_bytes_max, 32 << 20);
+    set_u64(&config->write_bytes_max, 64 << 20);
+    set_u32(&config->head_timeout_ms, 10 * 1000);
+    set_u32(&config->body_timeout_ms, 60 * 1000);
+    set_u32(&config->idle_timeout_ms, 75 * 1000);
+    set_u32(&config->request_timeout_ms, 120 * 1000);
+    set_u32(&config->reply_timeout_ms, 30 * 1000);
+    set_u32(&config->linger_timeout_ms, 2 * 1000);
+    set_u32(&config->drain_timeout_ms, 30 * 1000);
+    set_u32(&config->rate_grace_ms, 10 * 1000);
+    set_u32(&config->rate_bytes_s_min, 256);
+    config->listeners = NULL; /* borrowed for http_server_new only */
+}
+
+static int config_check(const struct http_server_config *config, struct err *err)
+{
+    if (config->head.headers_max > HTTP_HEADERS_LIMIT)
+        return err_set(err, ERR_INVALID, "headers_max is %u, the highest is %d",
+                       config->head.headers_max, HTTP_HEADERS_LIMIT);
+    if (config->head.head_bytes_max > CONN_INPUT_BYTES_MAX / 2)
+        return err_set(err, ERR_INVALID, "head_bytes_max is %u, the highest is %d",
+                       config->head.head_bytes_max, CONN_INPUT_BYTES_MAX / 2);
+    if (config->write_bytes_max >= MEM_BLOCK_BYTES_MAX / 2)
+        return err_set(err, ERR_INVALID, "write_bytes_max is too large");
+    if (!http_is_field_value(config->server_name))
+        return err_set(err, ERR_INVALID, "the Server header's value is malformed");
+    return OK;
+}
+
+/* ---- the end of a turn ---- */
+
+static void on_turn_end(struct loop_hook *hook)
+{
+    struct http_server *server = CONTAINER_OF(hook, struct http_server, hook);
+    struct list *link;
+    while ((link = list_pop_front(&server->flush)))
+        http_conn_end_turn(LIST_ITEM(link, struct http_conn, flush_link));
+}
+
+slice http_server_date(struct http_server *server)
+{
+    int64_t now_us = clock_wall_us();
+    if (now_us / 1000000 != server->date_second || !server->date[0]) {
+        server->date_second = now_us / 1000000;
+        time_format_http(now_us, server->date);
+    }
+    return slice_of(server->date, DATE_TEXT_LEN);
+}
+
+/* ---- connections come and go ---- */
+
+static void on_accept(struct stream *stream, void *owner)
+{
+    struct http_server *server = owner;
+    http_conn_accept(server, stream);
+    metric_set(metric_series(&connections_metric, SLICE_NONE), (double)server->conn_count);
+}
+
+static void server_free(struct loop_garbage *garbage)
+{
+    struct http_server *server = CONTAINER_OF(garbage, struct http_server, garbage);
+    ASSERT(list_is_empty(&server->conns) && list_is_empty(&server->flush));
+    loop_hook_remove(&server->hook);
+    mem_free(server->listeners);
+    mem_free(server->server_name);
+    mem_free(server);
+}
+
+void http_server_release(struct http_server *server)
+{
+    if (!server->is_freed || server->conn_count || server->exchange_count || server->garbage.free)
+        return;
+    server->garbage.free = server_free;
+    loop_garbage_add(server->loop, &server->garbage);
+}
+
+static void run_drained(struct loop_task *task)
+{
+    struct http_server *server = CONTAINER_OF(task, struct http_server, drain_task);
+    if (server->conn_count) { /* the turn after the drain began: what was in the sockets was read */
+        LIST_EACH(&server->conns, link)
+        {
+            http_conn_close_idle(LIST_ITEM(link, struct http_conn, link));
+        }
+        return;
+    }
+    if (server->is_drained_told)
+        return;
+    server->is_drained_told = true;
+    timer_stop(&server->drain_timer);
+    if (server->on_drained)
+        server->on_drained(server->drained_ctx);
+}
+
+void http_server_conn_gone(struct http_server *server)
+{
+    ASSERT(server->conn_count > 0);
+    server->conn_count--;
+    metric_set(metric_series(&connections_metric, SLICE_NONE), (double)server->conn_count);
+    if (server->is_draining && !server->is_freed && server->conn_count == 0)
+        loop_task_queue(server->loop, &server->drain_task);
+    http_server_release(server);
+}
+
+/* ---- making ---- */
+
+static bool server_listen(struct http_server *server, const struct tcp_listen_config *listeners,
+                          size_t count, struct err *err)
+{
+    server->listeners = mem_calloc(count, sizeof(server->listeners[0]));
+    if (!server->listeners) {
+        err_set(err, ERR_NOMEM, "no memory for the listeners");
+        return false;
+    }
+    for (size_t i = 0; i < count; i++) {
+        server->listeners[i] = tcp_listen(server->loop, &listeners[i], on_accept, server, err);
+        if (!server->listeners[i])
+            return false;
+        server->listener_count++;
+    }
+    return true;
+}
+
+static void on_drain_due(struct timer *timer);
+
+static bool server_init(struct http_server *server, const struct http_server_config *config,
+                        struct err *err)
+{
+    server->config = *config;
+    config_defaults(&server->config);
+    list_init(&server->conns);
+    list_init(&server->flush);
+    timer_init(&server->drain_timer, server->loop, on_drain_due);
+    loop_task_init(&server->drain_task, run_drained);
+    server->hook.run = on_turn_end;
+    loop_hook_add(server->loop, &server->hook, LOOP_PHASE_REPLY);
+    if (config_check(&server->config, err) != OK)
+        return false;
+    if (config->server_name.len) {
+        server->server_name = mem_strndup(config->server_name.ptr, config->server_name.len);
+        server->config.server_name = slice_cstr(server->server_name);
+        if (!server->server_name) {
+            err_set(err, ERR_NOMEM, "no memory for the server");
+            return false;
+        }
+    }
+    return server_listen(server, config->listeners, config->listener_count, err);
+}
+
+struct http_server *http_server_new(struct loop *loop, const struct http_server_config *config,
+                                    const struct http_handler *handler, void *ctx, struct err *err)
+{
+    ASSERT(handler->on_request && config->listener_count > 0);
+    struct http_server *server = mem_zalloc(sizeof(*server));
+    if (!server) {
+        err_set(err, ERR_NOMEM, "no memory for the server");
+        return NULL;
+    }
+    server->loop = loop;
+    server->handler = *handler;
+    server->ctx = ctx;
+    if (server_init(server, config, err))
+        return server;
+    http_server_free(server);
+    return NULL;
+}
+
+uint16_t http_server_port(const struct http_server *server, size_t index)
+{
+    ASSERT(index < server->listener_count);
+    return tcp_listener_port(server->listeners[index]);
+}
+
+int http_server_fd(const struct http_server *server, size_t index)
+{
+    ASSERT(index < server->listener_count);
+    return tcp_listener_fd(server->listeners[index]);
+}
+
+bool http_server_is_draining(const struct http_server *server)
+{
+    return server->is_draining;
+}
+
+size_t http_server_connection_count(const struct http_server *server)
+{
+    return server->conn_count;
+}
+
+/* ---- ending ---- */
+
+static void stop_listening(struct http_server *server)
+{
+    for (size_t i = 0; i < server->listener_count; i++)
+        tcp_listener_free(server->listeners[i]);
+    server->listener_count = 0;
+}
+
+static void cut_all(struct http_server *server)
+{
+    LIST_EACH(&server->conns, link)
+    {
+        http_conn_cut(LIST_ITEM(link, struct http_conn, link));
+    }
+}
+
+static void on_drain_due(struct timer *timer)
+{
+    cut_all(CONTAINER_OF(timer, struct http_server, drain_timer));
+}
+
+void http_server_drain(struct http_server *server, void (*on_drained)(void *ctx), void *ctx)
+{
+    ASSERT(!server->is_freed);
+    if (server->is_draining)
+        return;
+    server->on_drained = on_drained;
+    server->drained_ctx = ctx;
+    for (size_t i = 0; i < server->listener_count; i++)
+        tcp_listener_accept_all(server->listeners[i]); /* a close would reset what waits there */
+    server->is_draining = true;
+    stop_listening(server);
+    timer_start_in_ms(&server->drain_timer, server->config.drain_timeout_ms);
+    loop_task_queue_next_turn(server->loop, &server->drain_task);
+}
+
+void http_server_free(struct http_server *server)
+{
+    if (!server)
+        return;
+    ASSERT(!server->is_freed);
+    server->is_freed = true;
+    stop_listening(server);
+    timer_stop(&server->drain_timer);
+    loop_task_cancel(&server->drain_task);
+    cut_all(server);
+    http_server_release(server);
+}

@@ -1,0 +1,144 @@
+/*
+ * The inside of the server, for server.c (listeners, drain), conn.c (a connection's states),
+ * exchange.c (a request) and reply.c (its answer).
+ *
+ * References of an exchange: one by its connection (as the current one, or in the outbox until its
+ * bytes were written), one while the handler owes a reply, and those of http_exchange_ref.
+ */
+#ifndef HTTP_SERVER_INTERNAL_H
+#define HTTP_SERVER_INTERNAL_H
+
+#include "base/buf.h"
+#include "base/list.h"
+#include "http/parser.h"
+#include "http/server.h"
+
+enum {
+    CONN_INPUT_BYTES_MAX = 512 * 1024,  /* a read on top of what may be kept */
+    CONN_PENDING_HIGH = 64 * 1024,      /* no next request while a client reads this slowly */
+    CONN_DISCARD_BYTES_MAX = 64 * 1024, /* of a body nobody wants, to keep the connection */
+    CONN_REFUSED_MAX = 256,             /* over connections_max: told so, then closed */
+    CONN_PARTS_MAX = 64,
+    DATE_TEXT_LEN = 29,
+};
+
+enum conn_state {
+    CONN_HEAD,   /* idle, or reading a head: http_head_scan_has_begun tells */
+    CONN_BODY,   /* reading the body of its exchange */
+    CONN_BUSY,   /* the request is whole: waits for the reply to be complete */
+    CONN_LINGER, /* no more requests: FIN after what is queued, input is dropped */
+    CONN_CLOSED, /* nothing follows but on_closed */
+};
+
+struct http_conn {
+    struct http_server *server;
+    struct stream *stream; /* NULL after on_closed */
+    struct list link;      /* server->conns */
+    struct list flush_link;
+    struct list outbox; /* exchanges with bytes for the end of the turn, in order */
+    struct exchange *exchange;
+    struct buf input; /* a partial head, or pipelined requests; nothing while idle */
+    struct http_head_scan scan;
+    struct timer timer;
+    struct loop_task task; /* goes on with input after a reply */
+    struct loop_garbage garbage;
+    uint64_t state_ns;    /* when its state began */
+    uint64_t progress_ns; /* when pending bytes last became fewer, or a lingering read came */
+    uint64_t write_ns;    /* when the bytes that are pending began to be so */
+    uint64_t write_bytes; /* queued since then */
+    size_t pending_seen;
+    uint64_t turn;
+    uint32_t turn_requests; /* begun in this turn */
+    uint8_t state;
+    bool is_first, is_eof, is_processing, is_shut, is_refused;
+};
+
+struct exchange {
+    struct http_exchange pub; /* first: one is the other */
+    struct http_conn *conn;   /* NULL once its client side is done */
+    unsigned refs;
+    struct list out_link; /* conn->outbox */
+    slice out_head, out_body;
+    struct http_parser parser;
+    struct http_chunk_scan chunk;
+    struct buf body;
+    uint64_t body_left; /* of HTTP_FRAMING_LENGTH */
+    uint64_t body_received, body_ns;
+    struct http_header *params;
+    size_t param_count;
+    struct loop_garbage garbage;
+    bool is_shown;    /* the handler knows it: on_gone means something to it */
+    bool is_owed;     /* on_request was called and the handler has not answered */
+    bool is_answered; /* by the handler */
+    bool is_begun;    /* a reply's head was made */
+    bool is_complete; /* and its last byte queued */
+    bool is_streaming, is_chunked;
+    bool is_body_done, is_body_dropped, is_body_awaited, is_continue_owed;
+    bool is_close;    /* the connection ends with this reply */
+    bool is_given_up; /* the server answered in the handler's place */
+    bool is_gone_told, is_finished, has_params;
+};
+
+struct http_server {
+    struct loop *loop;
+    struct http_server_config config; /* without listeners */
+    struct http_handler handler;
+    void *ctx;
+    struct tcp_listener **listeners;
+    size_t listener_count;
+    struct list conns, flush;
+    size_t conn_count, exchange_count;
+    uint64_t bodies_bytes;
+    struct loop_hook hook;
+    struct timer drain_timer;
+    struct loop_task drain_task;
+    struct loop_garbage garbage;
+    void (*on_drained)(void *ctx);
+    void *drained_ctx;
+    int64_t date_second;
+    char date[DATE_TEXT_LEN + 1];
+    char *server_name;
+    bool is_draining, is_freed, is_drained_told;
+};
+
+/* conn.c */
+void http_conn_accept(struct http_server *server, struct stream *stream);
+/* Something of its exchange has moved on: the reply is complete, or its body is wanted. */
+void http_conn_advance(struct http_conn *conn);
+/* Writes the outbox, then parts, in one go. false: the connection is lost. */
+bool http_conn_flush(struct http_conn *conn, const slice *parts, size_t count);
+void http_conn_queue_flush(struct http_conn *conn);
+void http_conn_close_idle(struct http_conn *conn);
+void http_conn_cut(struct http_conn *conn);
+void http_conn_end_turn(struct http_conn *conn);
+
+/* exchange.c */
+/* head is the raw head; it is copied, checked and parsed. On a verdict against it *problem is set,
+ * and the exchange exists all the same. NULL when out of memory. */
+struct exchange *http_exchange_new(struct http_conn *conn, slice head,
+                                   struct http_problem *problem) MUST_CHECK;
+/* Takes what belongs to the body; *used. Sets is_body_done. false: *problem. */
+bool http_exchange_feed(struct exchange *exchange, slice bytes, size_t *used,
+                        struct http_problem *problem) MUST_CHECK;
+/* The client is gone, or the server gave up: tells the handler, once. */
+void http_exchange_gone(struct exchange *exchange);
+void http_exchange_finish(struct exchange *exchange);
+
+/* reply.c */
+/* A reply by the server itself, after which the connection closes. */
+void http_exchange_refuse(struct exchange *exchange, struct http_problem problem);
+/* For connections that have no exchange: a whole reply as text. */
+slice http_refusal_text(struct http_server *server, char *out, size_t cap, unsigned status,
+                        const char *text);
+
+/* server.c */
+slice http_server_date(struct http_server *server);
+void http_server_conn_gone(struct http_server *server);
+void http_server_release(struct http_server *server);
+
+static inline struct exchange *exchange_of(const struct http_exchange *pub)
+{
+    return (struct exchange *)(uintptr_t)pub;
+}
+
+#endif
