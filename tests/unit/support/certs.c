@@ -1,7 +1,7 @@
 /*
  * See certs.h.
  */
-#include "unit/support/certs.h"
+#include "support/certs.h"
 
 #include <arpa/inet.h>
 #include <dirent.h>

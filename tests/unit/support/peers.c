@@ -1,7 +1,7 @@
 /*
  * See peers.h.
  */
-#include "unit/support/peers.h"
+#include "support/peers.h"
 
 #include <arpa/inet.h>
 #include <netinet/in.h>

@@ -1,7 +1,7 @@
 /*
  * See tls_pair.h.
  */
-#include "unit/support/tls_pair.h"
+#include "support/tls_pair.h"
 
 #include <stdio.h>
 #include <string.h>

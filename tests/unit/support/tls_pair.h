@@ -14,8 +14,8 @@
 #include "base/mem.h"
 #include "provider/tls_server.h"
 #include "tls/tls.h"
-#include "unit/support/certs.h"
-#include "unit/support/peers.h"
+#include "support/certs.h"
+#include "support/peers.h"
 
 struct pair {
     struct loop *loop;

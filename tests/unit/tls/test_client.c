@@ -7,7 +7,7 @@
 #include <sys/socket.h>
 
 #include "base/metric.h"
-#include "unit/support/tls_pair.h"
+#include "support/tls_pair.h"
 
 static struct certs *certs;
 

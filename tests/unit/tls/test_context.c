@@ -13,7 +13,7 @@
 
 #include "base/mem.h"
 #include "tls/tls.h"
-#include "unit/support/certs.h"
+#include "support/certs.h"
 
 static struct certs *certs;
 

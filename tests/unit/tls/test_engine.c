@@ -3,7 +3,7 @@
  * memory.
  */
 #include "base/metric.h"
-#include "unit/support/tls_pair.h"
+#include "support/tls_pair.h"
 
 static struct certs *certs;
 
