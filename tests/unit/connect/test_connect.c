@@ -1,0 +1,292 @@
+/*
+ * Connections through the cache, against a real database: what a look-up gives, what is believed
+ * and for how long, credentials that do not open, and the rule of the default.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "connect/connect.h"
+#include "store/account.h"
+#include "support/pg_call.h"
+#include "support/pg_cluster.h"
+#include "tls/tls.h"
+
+static const char *conninfo;
+static struct pg_bench db;
+static struct vault_ring *ring;
+static struct connect_service *service;
+
+/* One look-up as an op. */
+struct ask {
+    struct op op;
+    struct connect_lookup lookup;
+    struct uuid account_id;
+    slice integration_id;
+    bool is_done, was_cached;
+};
+
+static enum op_result step_find(struct op *op)
+{
+    struct ask *ask = CONTAINER_OF(op, struct ask, op);
+    ask->was_cached = connect_find(service, &ask->lookup, ask->account_id, ask->integration_id, op);
+    return ask->was_cached ? OP_NEXT : OP_WAIT;
+}
+
+static enum op_result step_done(struct op *op)
+{
+    CONTAINER_OF(op, struct ask, op)->is_done = true;
+    return OP_DONE;
+}
+
+static const struct op_step steps[] = {{"find", step_find}, {"done", step_done}};
+static const struct op_class ask_class = {
+    .name = "ask", .steps = steps, .step_count = ARRAY_LEN(steps)};
+
+static void start(struct ask *ask, struct uuid account_id, slice integration_id)
+{
+    *ask = (struct ask){.account_id = account_id, .integration_id = integration_id};
+    op_start(&ask->op, &ask_class, db.loop, NULL, 65536);
+}
+
+static struct connect_set *find(struct ask *ask, struct uuid account_id)
+{
+    start(ask, account_id, SLICE("demo"));
+    assert_true(pg_bench_until(&db, &ask->is_done));
+    assert_int_equal(ask->lookup.status, OK);
+    (void)loop_turn(db.loop, false);
+    return ask->lookup.set;
+}
+
+static struct uuid make_account(struct pg_sync *sync)
+{
+    struct err err;
+    struct account account = {.account_id = uuid_v7(), .name = SLICE("a")};
+    assert_int_equal(store_account_create_sync(sync, &account, &err), OK);
+    return account.account_id;
+}
+
+struct wanted {
+    const char *label, *credential;
+    enum connection_status status;
+    bool is_default;
+};
+
+/* Inserts one and returns its id; the credential is sealed for `sealed_for`. */
+static int64_t add(struct pg_sync *sync, struct uuid account_id, struct uuid sealed_for,
+                   const struct wanted *wanted)
+{
+    struct err err;
+    struct buf sealed;
+    int64_t id = short_id_new();
+    struct vault_place place = {sealed_for, id};
+    buf_init(&sealed, 4096);
+    assert_int_equal(vault_seal(ring, &place, slice_cstr(wanted->credential), &sealed), OK);
+    struct connection row = {
+        .account_id = account_id,
+        .id = id,
+        .integration_id = SLICE("demo"),
+        .label = slice_cstr(wanted->label),
+        .is_default = wanted->is_default,
+        .auth_kind = SLICE("bearer"),
+        .sealed = buf_slice(&sealed),
+        .key_id = vault_ring_key_id(ring),
+        .params = SLICE("{\"host\":\"h\"}"),
+        .scopes = SLICE("a b"),
+        .status = wanted->status,
+        .error = wanted->status == CONNECTION_LIVE ? SLICE_NONE : SLICE("gone"),
+    };
+    if (store_connection_insert_sync(sync, &row, &err) != OK)
+        fail_msg("%s", err.text);
+    buf_deinit(&sealed);
+    return id;
+}
+
+static struct pg_sync *open_sync(void)
+{
+    struct err err;
+    struct pg_sync *sync = pg_sync_open(conninfo, &err);
+    assert_non_null(sync);
+    return sync;
+}
+
+static void a_set_holds_opened_credentials(void **state)
+{
+    struct pg_sync *sync = open_sync();
+    struct uuid account = make_account(sync);
+    struct wanted wanted = {"work", "{\"token\":\"t\"}", CONNECTION_LIVE, true};
+    int64_t id = add(sync, account, account, &wanted);
+    struct ask ask;
+    (void)state;
+    struct connect_set *set = find(&ask, account);
+    assert_false(ask.was_cached);
+    assert_int_equal(set->count, 1);
+    assert_int_equal(set->items[0].id, id);
+    assert_true(slice_eq_cstr(secret_reveal(set->items[0].credential), "{\"token\":\"t\"}"));
+    assert_true(slice_eq_cstr(json_get_str(set->items[0].params, SLICE("host")), "h"));
+    assert_true(slice_eq_cstr(set->items[0].scopes, "a b"));
+    const struct connect_item *chosen;
+    assert_int_equal(connect_set_state(set, &chosen), CONNECT_CONNECTED);
+    assert_ptr_equal(chosen, &set->items[0]);
+    connect_set_unref(set);
+    pg_sync_close(sync);
+}
+
+static void what_was_read_is_believed_until_forgotten(void **state)
+{
+    struct pg_sync *sync = open_sync();
+    struct uuid account = make_account(sync), other = make_account(sync);
+    struct ask ask;
+    (void)state;
+    struct connect_set *none = find(&ask, account);
+    assert_int_equal(none->count, 0);
+    const struct connect_item *chosen;
+    assert_int_equal(connect_set_state(none, &chosen), CONNECT_NOT_CONNECTED);
+    assert_null(chosen);
+    struct wanted wanted = {"one", "{}", CONNECTION_LIVE, true};
+    (void)add(sync, account, account, &wanted);
+    struct connect_set *cached = find(&ask, account);
+    assert_true(ask.was_cached);
+    assert_ptr_equal(cached, none);
+    connect_forget(service, other, SLICE("demo"));
+    connect_forget(service, account, SLICE("demo"));
+    struct connect_set *fresh = find(&ask, account);
+    assert_false(ask.was_cached);
+    assert_int_equal(fresh->count, 1);
+    connect_set_unref(none);
+    connect_set_unref(cached);
+    connect_set_unref(fresh);
+    struct connect_set *others = find(&ask, other);
+    assert_int_equal(others->count, 0);
+    connect_set_unref(others);
+    pg_sync_close(sync);
+}
+
+static void look_ups_of_one_key_fly_once(void **state)
+{
+    struct pg_sync *sync = open_sync();
+    struct uuid account = make_account(sync);
+    struct ask asks[50];
+    (void)state;
+    for (size_t i = 0; i < ARRAY_LEN(asks); i++)
+        start(&asks[i], account, SLICE("demo"));
+    for (size_t i = 0; i < ARRAY_LEN(asks); i++) {
+        assert_true(pg_bench_until(&db, &asks[i].is_done));
+        assert_ptr_equal(asks[i].lookup.set, asks[0].lookup.set);
+    }
+    for (size_t i = 0; i < ARRAY_LEN(asks); i++)
+        connect_set_unref(asks[i].lookup.set);
+    (void)loop_turn(db.loop, false);
+    pg_sync_close(sync);
+}
+
+static void a_credential_of_another_row_does_not_open(void **state)
+{
+    struct pg_sync *sync = open_sync();
+    struct uuid account = make_account(sync), other = make_account(sync);
+    struct wanted wanted = {"moved", "{\"token\":\"t\"}", CONNECTION_LIVE, true};
+    (void)add(sync, account, other, &wanted);
+    struct ask ask;
+    (void)state;
+    struct connect_set *set = find(&ask, account);
+    assert_null(set->items[0].credential);
+    assert_int_equal(set->items[0].status, CONNECTION_REAUTH_REQUIRED);
+    connect_set_unref(set);
+    pg_sync_close(sync);
+}
+
+static void the_rule_of_the_default(void **state)
+{
+    static const struct {
+        struct connection rows[3];
+        size_t count;
+        enum connect_state state;
+    } table[] = {
+        {{{.status = CONNECTION_LIVE}}, 0, CONNECT_NOT_CONNECTED},
+        {{{.status = CONNECTION_REVOKED}}, 1, CONNECT_NOT_CONNECTED},
+        {{{.status = CONNECTION_LIVE}}, 1, CONNECT_CONNECTED},
+        {{{.status = CONNECTION_REAUTH_REQUIRED}}, 1, CONNECT_REAUTH_REQUIRED},
+        {{{.status = CONNECTION_LIVE}, {.status = CONNECTION_LIVE}}, 2, CONNECT_AMBIGUOUS},
+        {{{.status = CONNECTION_LIVE, .is_default = true}, {.status = CONNECTION_LIVE}},
+         2,
+         CONNECT_CONNECTED},
+        {{{.status = CONNECTION_REAUTH_REQUIRED, .is_default = true}, {.status = CONNECTION_LIVE}},
+         2,
+         CONNECT_REAUTH_REQUIRED},
+        {{{.status = CONNECTION_REVOKED, .is_default = true}, {.status = CONNECTION_LIVE}},
+         2,
+         CONNECT_CONNECTED},
+    };
+    (void)state;
+    for (size_t i = 0; i < ARRAY_LEN(table); i++)
+        assert_int_equal(connect_state_of(table[i].rows, table[i].count), table[i].state);
+    for (int i = CONNECT_CONNECTED; i <= CONNECT_AMBIGUOUS; i++)
+        assert_true(strlen(connect_state_name((enum connect_state)i)) > 0);
+}
+
+static void a_cancelled_look_up_lets_go(void **state)
+{
+    struct pg_sync *sync = open_sync();
+    struct uuid account = make_account(sync);
+    struct ask asks[2];
+    (void)state;
+    start(&asks[0], account, SLICE("demo"));
+    start(&asks[1], account, SLICE("demo"));
+    (void)loop_turn(db.loop, false);
+    connect_find_cancel(&asks[0].lookup);
+    assert_int_equal(asks[0].lookup.status, ERR_CLOSED);
+    connect_find_cancel(&asks[0].lookup);
+    assert_true(pg_bench_until(&db, &asks[1].is_done));
+    assert_true(pg_bench_until(&db, &asks[0].is_done));
+    assert_null(asks[0].lookup.set);
+    connect_set_unref(asks[1].lookup.set);
+    (void)loop_turn(db.loop, false);
+    pg_sync_close(sync);
+}
+
+static int setup(void **state)
+{
+    struct err err;
+    struct buf key;
+    (void)state;
+    conninfo = pg_cluster_database(true);
+    struct pg_pool_config pool = {.conninfo = conninfo};
+    if (tls_library_init(&err) != OK)
+        return -1;
+    buf_init(&key, 128);
+    vault_master_key_new(&key);
+    ring = vault_ring_new(buf_slice(&key), &err);
+    buf_deinit(&key);
+    pg_bench_open(&db, &pool, true);
+    struct connect_config config = {.pool = db.pool, .ring = ring, .ttl_ms = 3600 * 1000};
+    service = connect_new(db.loop, &config);
+    return ring && service ? 0 : -1;
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    connect_free(service);
+    vault_ring_free(ring);
+    pg_bench_close(&db);
+    tls_library_deinit();
+    return 0;
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_set_holds_opened_credentials),
+        cmocka_unit_test(what_was_read_is_believed_until_forgotten),
+        cmocka_unit_test(look_ups_of_one_key_fly_once),
+        cmocka_unit_test(a_credential_of_another_row_does_not_open),
+        cmocka_unit_test(the_rule_of_the_default),
+        cmocka_unit_test(a_cancelled_look_up_lets_go),
+    };
+    return cmocka_run_group_tests(tests, setup, teardown);
+}
