@@ -1,0 +1,309 @@
+/*
+ * The cache of keys. An entry is either known (found or not, until its time), or asked for: then an
+ * op of this room looks it up, and checks wait in the entry's list. Entries in use are never
+ * evicted.
+ */
+#include "vault/auth.h"
+
+#include "base/clock.h"
+#include "base/map.h"
+#include "base/mem.h"
+#include "base/metric.h"
+#include "vault/key.h"
+
+enum {
+    CACHE_MAX = 10000,
+    TTL_MS = 2000,
+    NEGATIVE_TTL_MS = 500,
+    FETCH_ARENA_MAX = 64 * 1024,
+    TOUCH_EVERY_US = 60 * 1000 * 1000,
+};
+
+static struct metric hit_metric = {
+    .name = "sluice_auth_cache_total",
+    .help = "Checks of API keys, by how they were answered.",
+    .kind = METRIC_COUNTER,
+};
+
+struct entry {
+    uint8_t hash[API_KEY_HASH_LEN]; /* key in the map */
+    struct vault_auth *auth;
+    struct list lru;     /* in auth->lru, oldest first, when idle */
+    struct list waiters; /* of vault_check */
+    bool is_fetching;    /* op is live */
+    bool is_stale;       /* flushed meanwhile */
+    bool is_orphan;      /* auth is gone; freed with the op */
+    uint64_t until_ns;   /* believed until then; 0: ask */
+    int status;
+    struct vault_grant grant;
+    int64_t expires_at; /* of the key; 0: never */
+    int64_t last_used_at;
+    struct op op;
+    struct pg_query query;
+};
+
+struct vault_auth {
+    struct loop *loop;
+    struct pg_pool *pool;
+    size_t cache_max;
+    uint64_t ttl_ns, negative_ttl_ns;
+    struct map entries;
+    struct list lru;
+};
+
+/* ---- entries ---- */
+
+static slice entry_key(const struct entry *entry)
+{
+    return slice_of(entry->hash, sizeof(entry->hash));
+}
+
+static void entry_forget(struct entry *entry)
+{
+    ASSERT(!entry->is_fetching && list_is_empty(&entry->waiters));
+    map_remove(&entry->auth->entries, entry_key(entry));
+    list_unlink(&entry->lru);
+    mem_free(entry);
+}
+
+static void entry_use(struct entry *entry)
+{
+    list_unlink(&entry->lru);
+    list_push_back(&entry->auth->lru, &entry->lru);
+}
+
+static struct entry *entry_new(struct vault_auth *auth, const uint8_t hash[API_KEY_HASH_LEN])
+{
+    if (auth->entries.count >= auth->cache_max && !list_is_empty(&auth->lru))
+        entry_forget(LIST_ITEM(auth->lru.next, struct entry, lru));
+    struct entry *entry = mem_zalloc(sizeof(*entry));
+    if (!entry)
+        return NULL;
+    memcpy(entry->hash, hash, sizeof(entry->hash));
+    entry->auth = auth;
+    list_init(&entry->lru);
+    list_init(&entry->waiters);
+    if (map_put(&auth->entries, entry_key(entry), entry, NULL) == OK)
+        return entry;
+    mem_free(entry);
+    return NULL;
+}
+
+/* ---- the answer ---- */
+
+static void check_answer(struct vault_check *check, const struct entry *entry)
+{
+    check->status = entry->status;
+    check->grant = entry->grant;
+    bool is_over = entry->expires_at && entry->expires_at <= clock_wall_us();
+    if (check->status == OK && is_over)
+        check->status = ERR_REFUSED;
+    if (check->status != OK)
+        check->grant = (struct vault_grant){.scopes = 0};
+}
+
+static void entry_answer_all(struct entry *entry)
+{
+    struct list *link;
+    while ((link = list_pop_front(&entry->waiters))) {
+        struct vault_check *check = LIST_ITEM(link, struct vault_check, link);
+        struct op *op = check->op;
+        check_answer(check, entry);
+        check->op = NULL;
+        op_release(op);
+    }
+}
+
+/* ---- looking up ---- */
+
+static struct entry *entry_of(struct op *op)
+{
+    return CONTAINER_OF(op, struct entry, op);
+}
+
+static enum op_result step_find(struct op *op)
+{
+    struct entry *entry = entry_of(op);
+    if (entry->is_orphan)
+        return OP_FAIL;
+    store_api_key_find(entry->auth->pool, &entry->query, op, entry->hash);
+    return OP_WAIT;
+}
+
+/* A key that was not found and one that may not be used look the same from outside. */
+static void entry_learn(struct entry *entry)
+{
+    struct api_key key;
+    int rc = store_api_key_find_result(&entry->query, &key);
+    entry->grant = (struct vault_grant){.scopes = 0};
+    entry->expires_at = 0;
+    entry->status = rc == ERR_NOTFOUND ? ERR_REFUSED : rc;
+    if (rc != OK)
+        return;
+    bool is_over = key.expires_at && key.expires_at <= clock_wall_us();
+    if (key.revoked_at || key.is_account_disabled || is_over) {
+        entry->status = ERR_REFUSED;
+        return;
+    }
+    entry->grant = (struct vault_grant){key.account_id, key.id, key.scopes};
+    entry->expires_at = key.expires_at;
+    entry->last_used_at = key.last_used_at;
+}
+
+static enum op_result step_answer(struct op *op)
+{
+    struct entry *entry = entry_of(op);
+    if (entry->is_orphan)
+        return OP_FAIL;
+    struct vault_auth *auth = entry->auth;
+    entry_learn(entry);
+    bool is_known = entry->status == OK || entry->status == ERR_REFUSED;
+    uint64_t ttl_ns = entry->status == OK ? auth->ttl_ns : auth->negative_ttl_ns;
+    /* what came back may be older than the flush */
+    entry->until_ns = is_known && !entry->is_stale ? loop_now_ns(auth->loop) + ttl_ns : 0;
+    entry_answer_all(entry);
+    int64_t now = clock_wall_us();
+    if (entry->status != OK || now - entry->last_used_at < TOUCH_EVERY_US)
+        return OP_DONE;
+    store_api_key_touch(auth->pool, &entry->query, op, entry->grant.account_id, entry->grant.key_id,
+                        now);
+    return OP_WAIT; /* nobody waits for it */
+}
+
+static void entry_fetch(struct entry *entry);
+
+static const struct op_step fetch_steps[] = {{"find", step_find}, {"answer", step_answer}};
+
+static void on_fetch_cancel(struct op *op)
+{
+    pg_cancel(&entry_of(op)->query);
+}
+
+static void on_fetch_free(struct op *op)
+{
+    struct entry *entry = entry_of(op);
+    entry->is_fetching = false;
+    if (entry->is_orphan) {
+        mem_free(entry);
+        return;
+    }
+    entry_use(entry);
+    if (!list_is_empty(&entry->waiters)) /* asked again while the last use was being noted */
+        entry_fetch(entry);
+    else if (entry->until_ns == 0)
+        entry_forget(entry);
+}
+
+static const struct op_class fetch_class = {
+    .name = "auth_fetch",
+    .steps = fetch_steps,
+    .step_count = ARRAY_LEN(fetch_steps),
+    .on_cancel = on_fetch_cancel,
+    .free = on_fetch_free,
+};
+
+static void entry_fetch(struct entry *entry)
+{
+    ASSERT(!entry->is_fetching);
+    entry->is_fetching = true;
+    entry->is_stale = false;
+    list_unlink(&entry->lru);
+    op_start(&entry->op, &fetch_class, entry->auth->loop, NULL, FETCH_ARENA_MAX);
+}
+
+/* ---- doors ---- */
+
+static bool refuse(struct vault_check *check, int status)
+{
+    check->status = status;
+    check->grant = (struct vault_grant){.scopes = 0};
+    return true;
+}
+
+bool vault_auth_check(struct vault_auth *auth, struct vault_check *check, slice text, struct op *op)
+{
+    uint8_t hash[API_KEY_HASH_LEN];
+    *check = (struct vault_check){.op = NULL};
+    list_init(&check->link);
+    if (!vault_key_hash(text, hash))
+        return refuse(check, ERR_REFUSED);
+    struct entry *entry = map_get(&auth->entries, slice_of(hash, sizeof(hash)));
+    if (entry && entry->until_ns > loop_now_ns(auth->loop)) {
+        metric_add(metric_series(&hit_metric, SLICE("result=\"hit\"")), 1);
+        check_answer(check, entry);
+        if (!entry->is_fetching)
+            entry_use(entry);
+        return true;
+    }
+    if (!entry)
+        entry = entry_new(auth, hash);
+    if (!entry)
+        return refuse(check, ERR_BUSY);
+    metric_add(metric_series(&hit_metric, SLICE("result=\"miss\"")), 1);
+    check->op = op;
+    list_push_back(&entry->waiters, &check->link);
+    op_hold(op, "auth");
+    if (!entry->is_fetching)
+        entry_fetch(entry);
+    return false;
+}
+
+void vault_auth_cancel(struct vault_check *check)
+{
+    if (!check->op)
+        return;
+    struct op *op = check->op;
+    check->op = NULL;
+    check->status = ERR_CLOSED;
+    list_unlink(&check->link);
+    op_release(op);
+}
+
+void vault_auth_flush(struct vault_auth *auth)
+{
+    size_t pos = 0;
+    struct map_slot *slot;
+    while ((slot = map_next(&auth->entries, &pos))) {
+        struct entry *entry = slot->value;
+        entry->until_ns = 0;
+        entry->is_stale = true;
+    }
+}
+
+struct vault_auth *vault_auth_new(struct loop *loop, const struct vault_auth_config *config)
+{
+    struct vault_auth *auth = mem_zalloc(sizeof(*auth));
+    if (!auth)
+        return NULL;
+    auth->loop = loop;
+    auth->pool = config->pool;
+    auth->cache_max = config->cache_max ? config->cache_max : CACHE_MAX;
+    auth->ttl_ns = (uint64_t)(config->ttl_ms ? config->ttl_ms : TTL_MS) * 1000 * 1000;
+    auth->negative_ttl_ns =
+        (uint64_t)(config->negative_ttl_ms ? config->negative_ttl_ms : NEGATIVE_TTL_MS) * 1000 *
+        1000;
+    /* entries that are asked for are never evicted and may go past the limit for a moment */
+    map_init(&auth->entries, 2 * auth->cache_max + 1000);
+    list_init(&auth->lru);
+    return auth;
+}
+
+void vault_auth_free(struct vault_auth *auth)
+{
+    if (!auth)
+        return;
+    size_t pos = 0;
+    struct map_slot *slot;
+    while ((slot = map_next(&auth->entries, &pos))) {
+        struct entry *entry = slot->value;
+        ASSERT(list_is_empty(&entry->waiters));
+        list_unlink(&entry->lru);
+        entry->is_orphan = true;
+        if (entry->is_fetching)
+            op_cancel(&entry->op);
+        else
+            mem_free(entry);
+    }
+    map_deinit(&auth->entries);
+    mem_free(auth);
+}

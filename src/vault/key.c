@@ -1,0 +1,57 @@
+/*
+ * API keys: drawn, recognized, hashed.
+ */
+#include "vault/key.h"
+
+#include <mbedtls/sha256.h>
+
+#include "base/encode.h"
+#include "base/id.h"
+#include "base/mem.h"
+
+enum { KEY_RANDOM_LEN = 32, KEY_MARK_LEN = 3 };
+
+void vault_sha256(slice bytes, uint8_t hash[32])
+{
+    int rc =
+        mbedtls_sha256((const unsigned char *)(bytes.ptr ? bytes.ptr : ""), bytes.len, hash, 0);
+    ASSERT(rc == 0); /* software SHA-256 cannot fail */
+}
+
+static bool is_base64url(char c)
+{
+    return (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-' ||
+           c == '_';
+}
+
+bool vault_key_hash(slice text, uint8_t hash[API_KEY_HASH_LEN])
+{
+    if (text.len != VAULT_KEY_LEN || !slice_starts_with(text, SLICE("sk_")))
+        return false;
+    for (size_t i = KEY_MARK_LEN; i < text.len; i++)
+        if (!is_base64url(text.ptr[i]))
+            return false;
+    vault_sha256(text, hash);
+    return true;
+}
+
+void vault_key_new(struct vault_key *key)
+{
+    static const char alphabet[] =
+        "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
+    uint8_t random[KEY_RANDOM_LEN + 1] = {0};
+    random_bytes(random, KEY_RANDOM_LEN);
+    memcpy(key->text, "sk_", KEY_MARK_LEN);
+    /* 256 bits in groups of 6; the last character holds 4 of them, as base64url has it */
+    for (size_t i = 0; i < VAULT_KEY_LEN - KEY_MARK_LEN; i++) {
+        size_t bit = i * 6;
+        unsigned two = (unsigned)random[bit / 8] << 8 | random[bit / 8 + 1];
+        key->text[KEY_MARK_LEN + i] = alphabet[two >> (10 - bit % 8) & 63];
+    }
+    key->text[VAULT_KEY_LEN] = '\0';
+    memcpy(key->prefix, key->text, VAULT_KEY_PREFIX_LEN);
+    key->prefix[VAULT_KEY_PREFIX_LEN] = '\0';
+    mem_wipe(random, sizeof(random));
+    bool is_key = vault_key_hash(slice_of(key->text, VAULT_KEY_LEN), key->hash);
+    ASSERT(is_key);
+}

@@ -1,0 +1,200 @@
+/*
+ * Master keys: read from text or a file, named after their hash.
+ */
+#include "vault/ring.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/encode.h"
+#include "base/mem.h"
+#include "vault/key.h"
+
+enum { FILE_BYTES_MAX = 64 * 1024, HEX_LEN = 2 * VAULT_MASTER_KEY_LEN };
+
+static bool is_separator(char c)
+{
+    return c == ',' || c == ' ' || c == '\t' || c == '\n' || c == '\r';
+}
+
+/* The next word; comments are skipped. Empty at the end. */
+static slice next_word(slice *text)
+{
+    while (text->len) {
+        if (text->ptr[0] == '#') {
+            slice_split(text, '\n');
+            continue;
+        }
+        if (!is_separator(text->ptr[0]))
+            break;
+        *text = slice_from(*text, 1);
+    }
+    size_t len = 0;
+    while (len < text->len && !is_separator(text->ptr[len]) && text->ptr[len] != '#')
+        len++;
+    slice word = slice_first(*text, len);
+    *text = slice_from(*text, len);
+    return word;
+}
+
+static int decode_key(slice word, struct buf *bytes, size_t number, struct err *err)
+{
+    int rc = word.len == HEX_LEN ? decode_hex(bytes, word) : decode_base64url(bytes, word);
+    if (rc != OK && word.len != HEX_LEN) {
+        buf_clear(bytes);
+        rc = decode_base64(bytes, word);
+    }
+    if (rc != OK || !buf_is_ok(bytes))
+        return err_set(err, ERR_SYNTAX, "master key %zu is neither base64 nor hex", number);
+    if (bytes->len != VAULT_MASTER_KEY_LEN)
+        return err_set(err, ERR_SYNTAX, "master key %zu has %zu bytes, a master key has %d", number,
+                       bytes->len, VAULT_MASTER_KEY_LEN);
+    return OK;
+}
+
+/* The id is part of the hash of the key, so that nobody has to think of names. */
+static void name_key(struct vault_ring_key *key, slice bytes)
+{
+    uint8_t hash[32];
+    struct buf text;
+    vault_sha256(bytes, hash);
+    buf_init(&text, 64);
+    encode_hex(&text, slice_of(hash, VAULT_KEY_ID_LEN / 2));
+    if (buf_is_ok(&text))
+        memcpy(key->id, text.ptr, VAULT_KEY_ID_LEN);
+    buf_deinit(&text);
+}
+
+static int ring_add(struct vault_ring *ring, slice bytes, struct err *err)
+{
+    struct vault_ring_key *key = &ring->keys[ring->count];
+    name_key(key, bytes);
+    for (size_t i = 0; i < ring->count; i++)
+        if (slice_eq(slice_cstr(ring->keys[i].id), slice_cstr(key->id)))
+            return err_set(err, ERR_INVALID, "master keys %zu and %zu are the same", i + 1,
+                           ring->count + 1);
+    key->secret = key->id[0] ? secret_new(bytes) : NULL;
+    if (!key->secret)
+        return err_set(err, ERR_NOMEM, "out of memory");
+    ring->count++;
+    return OK;
+}
+
+static int ring_parse(struct vault_ring *ring, slice text, struct err *err)
+{
+    slice word;
+    while ((word = next_word(&text)).len) {
+        struct buf bytes;
+        if (ring->count == VAULT_MASTER_KEYS_MAX)
+            return err_set(err, ERR_LIMIT, "more than %d master keys", VAULT_MASTER_KEYS_MAX);
+        buf_init(&bytes, 256);
+        int rc = decode_key(word, &bytes, ring->count + 1, err);
+        if (rc == OK)
+            rc = ring_add(ring, buf_slice(&bytes), err);
+        if (bytes.ptr)
+            mem_wipe(bytes.ptr, bytes.cap);
+        buf_deinit(&bytes);
+        if (rc != OK)
+            return rc;
+    }
+    if (ring->count == 0)
+        return err_set(err, ERR_INVALID,
+                       "no master key: give 32 random bytes as base64 or hex "
+                       "(`openssl rand -base64 32` makes one)");
+    return OK;
+}
+
+struct vault_ring *vault_ring_new(slice text, struct err *err)
+{
+    struct vault_ring *ring = mem_zalloc(sizeof(*ring));
+    if (!ring) {
+        err_set(err, ERR_NOMEM, "out of memory");
+        return NULL;
+    }
+    if (ring_parse(ring, text, err) == OK)
+        return ring;
+    vault_ring_free(ring);
+    return NULL;
+}
+
+/* ---- files ---- */
+
+static int check_file(int fd, const char *path, struct err *err)
+{
+    struct stat info;
+    if (fstat(fd, &info) != 0)
+        return err_set(err, ERR_IO, "cannot read %s: %s", path, strerror(errno));
+    if (!S_ISREG(info.st_mode))
+        return err_set(err, ERR_INVALID, "%s is not a file", path);
+    if (info.st_mode & (S_IRWXG | S_IRWXO))
+        return err_set(err, ERR_REFUSED,
+                       "others may read %s, which holds master keys: run chmod 600 on it", path);
+    if (info.st_size > FILE_BYTES_MAX)
+        return err_set(err, ERR_LIMIT, "%s is larger than %d bytes", path, FILE_BYTES_MAX);
+    return OK;
+}
+
+static int read_file(int fd, const char *path, struct buf *text, struct err *err)
+{
+    for (;;) {
+        char *room = buf_reserve(text, 1024);
+        if (!room)
+            return err_set(err, ERR_LIMIT, "%s is too large", path);
+        ssize_t got = read(fd, room, 1024);
+        if (got < 0 && errno == EINTR)
+            continue;
+        if (got < 0)
+            return err_set(err, ERR_IO, "cannot read %s: %s", path, strerror(errno));
+        if (got == 0)
+            return OK;
+        buf_added(text, (size_t)got);
+    }
+}
+
+struct vault_ring *vault_ring_from_file(const char *path, struct err *err)
+{
+    struct vault_ring *ring = NULL;
+    struct buf text;
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+    if (fd < 0) {
+        err_set(err, errno == ENOENT ? ERR_NOTFOUND : ERR_IO, "cannot open %s: %s", path,
+                strerror(errno));
+        return NULL;
+    }
+    buf_init(&text, FILE_BYTES_MAX + 1024);
+    /* one block from the start: growing would leave copies of the keys behind */
+    if (check_file(fd, path, err) == OK && buf_reserve(&text, FILE_BYTES_MAX) &&
+        read_file(fd, path, &text, err) == OK)
+        ring = vault_ring_new(buf_slice(&text), err);
+    if (text.ptr)
+        mem_wipe(text.ptr, text.cap);
+    buf_deinit(&text);
+    close(fd);
+    return ring;
+}
+
+void vault_ring_free(struct vault_ring *ring)
+{
+    if (!ring)
+        return;
+    for (size_t i = 0; i < ring->count; i++)
+        secret_unref(ring->keys[i].secret);
+    mem_free(ring);
+}
+
+slice vault_ring_key_id(const struct vault_ring *ring)
+{
+    ASSERT(ring->count > 0);
+    return slice_of(ring->keys[0].id, VAULT_KEY_ID_LEN);
+}
+
+void vault_master_key_new(struct buf *out)
+{
+    uint8_t bytes[VAULT_MASTER_KEY_LEN];
+    random_bytes(bytes, sizeof(bytes));
+    encode_base64(out, slice_of(bytes, sizeof(bytes)));
+    buf_append_char(out, '\n');
+    mem_wipe(bytes, sizeof(bytes));
+}

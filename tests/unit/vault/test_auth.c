@@ -1,0 +1,298 @@
+/* From a key to an account: the cache, single flight, revocation. */
+#include <stdarg.h>
+#include <stddef.h>
+#include <setjmp.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <stdlib.h>
+
+#include "base/clock.h"
+#include "base/mem.h"
+#include "base/metric.h"
+#include "store/account.h"
+#include "support/pg_call.h"
+#include "support/pg_cluster.h"
+#include "support/pg_items.h"
+#include "vault/auth.h"
+#include "vault/key.h"
+
+enum { CHECKS = 50 };
+
+static const char *conninfo;
+static struct uuid account_id;
+
+/* An op that checks a key. */
+struct asker {
+    struct op op;
+    struct vault_check check;
+    struct vault_auth *auth;
+    slice text;
+    bool was_at_once, is_done, is_freed;
+};
+
+static struct asker *asker_of(struct op *op)
+{
+    return CONTAINER_OF(op, struct asker, op);
+}
+
+static enum op_result step_ask(struct op *op)
+{
+    struct asker *asker = asker_of(op);
+    asker->was_at_once = vault_auth_check(asker->auth, &asker->check, asker->text, op);
+    return asker->was_at_once ? OP_NEXT : OP_WAIT;
+}
+
+static enum op_result step_done(struct op *op)
+{
+    asker_of(op)->is_done = true;
+    return OP_DONE;
+}
+
+static void on_cancel(struct op *op)
+{
+    vault_auth_cancel(&asker_of(op)->check);
+}
+
+static void on_free(struct op *op)
+{
+    asker_of(op)->is_freed = true;
+}
+
+static const struct op_step steps[] = {{"ask", step_ask}, {"done", step_done}};
+static const struct op_class asker_class = {
+    .name = "asker",
+    .steps = steps,
+    .step_count = ARRAY_LEN(steps),
+    .on_cancel = on_cancel,
+    .free = on_free,
+};
+
+static void ask_start(struct pg_bench *bench, struct vault_auth *auth, struct asker *asker,
+                      const char *text)
+{
+    *asker = (struct asker){.auth = auth, .text = slice_cstr(text)};
+    op_start(&asker->op, &asker_class, bench->loop, NULL, 1024);
+}
+
+static int ask(struct pg_bench *bench, struct vault_auth *auth, struct asker *asker,
+               const char *text)
+{
+    ask_start(bench, auth, asker, text);
+    assert_true(pg_bench_until(bench, &asker->is_freed));
+    assert_true(asker->is_done);
+    return asker->check.status;
+}
+
+static struct api_key make_key(struct vault_key *key, uint32_t scopes, int64_t expires_at)
+{
+    struct err err;
+    struct pg_sync *sync = pg_sync_open(conninfo, &err);
+    assert_non_null(sync);
+    vault_key_new(key);
+    struct api_key row = {.account_id = account_id,
+                          .id = uuid_v7(),
+                          .prefix = slice_cstr(key->prefix),
+                          .name = SLICE("test"),
+                          .scopes = scopes,
+                          .expires_at = expires_at};
+    memcpy(row.hash, key->hash, sizeof(row.hash));
+    assert_int_equal(store_api_key_create_sync(sync, &row, &err), OK);
+    pg_sync_close(sync);
+    return row;
+}
+
+static struct vault_auth *open_auth(struct pg_bench *bench, unsigned ttl_ms, size_t cache_max)
+{
+    struct pg_pool_config config = {.conninfo = conninfo};
+    pg_bench_open(bench, &config, true);
+    struct vault_auth_config auth_config = {
+        .pool = bench->pool, .ttl_ms = ttl_ms, .negative_ttl_ms = ttl_ms, .cache_max = cache_max};
+    struct vault_auth *auth = vault_auth_new(bench->loop, &auth_config);
+    assert_non_null(auth);
+    return auth;
+}
+
+static bool has_only_links(void *loop)
+{
+    return op_count(loop) == 4; /* the pool's connections */
+}
+
+static void test_answers(void **state)
+{
+    struct pg_bench bench;
+    struct vault_auth *auth = open_auth(&bench, 60000, 0);
+    struct asker asker;
+    struct vault_key key, unknown, expired;
+    (void)state;
+    struct api_key row = make_key(&key, SCOPE_READ, 0);
+    make_key(&expired, SCOPE_ALL, clock_wall_us() - 1);
+    vault_key_new(&unknown);
+    assert_int_equal(ask(&bench, auth, &asker, key.text), OK);
+    assert_true(uuid_eq(asker.check.grant.account_id, account_id));
+    assert_true(uuid_eq(asker.check.grant.key_id, row.id));
+    assert_int_equal(asker.check.grant.scopes, SCOPE_READ);
+    assert_false(asker.was_at_once);
+    assert_int_equal(ask(&bench, auth, &asker, key.text), OK);
+    assert_true(asker.was_at_once);
+    for (int round = 0; round < 2; round++) { /* from the database, then from the cache */
+        assert_int_equal(ask(&bench, auth, &asker, unknown.text), ERR_REFUSED);
+        assert_int_equal(asker.was_at_once, round);
+        assert_int_equal(ask(&bench, auth, &asker, expired.text), ERR_REFUSED);
+        assert_int_equal(asker.check.grant.scopes, 0);
+    }
+    assert_int_equal(ask(&bench, auth, &asker, "sk_short"), ERR_REFUSED);
+    assert_true(asker.was_at_once); /* no look-up for what is no key */
+    assert_true(pg_bench_until_true(&bench, has_only_links, bench.loop));
+    assert_int_equal(items_ask(conninfo, "select count(*) from sluice.api_key "
+                                         "where last_used_at > now() - interval '1 minute'"),
+                     1);
+    vault_auth_free(auth);
+    pg_bench_close(&bench);
+}
+
+static double misses(void)
+{
+    struct buf text;
+    buf_init(&text, 1024 * 1024);
+    metric_render(&text);
+    buf_append_char(&text, '\0');
+    const char *at = strstr(text.ptr, "\nsluice_pg_batched_queries_total ");
+    double value = at ? strtod(at + strlen("\nsluice_pg_batched_queries_total "), NULL) : 0;
+    buf_deinit(&text);
+    return value;
+}
+
+static void test_single_flight_and_cancel(void **state)
+{
+    struct pg_bench bench;
+    struct vault_auth *auth = open_auth(&bench, 60000, 0);
+    struct asker askers[CHECKS];
+    struct vault_key key;
+    (void)state;
+    vault_key_new(&key); /* unknown: nothing is noted afterwards */
+    double before = misses();
+    for (size_t i = 0; i < CHECKS; i++)
+        ask_start(&bench, auth, &askers[i], key.text);
+    loop_turn(bench.loop, false);
+    op_cancel(&askers[7].op);
+    for (size_t i = 0; i < CHECKS; i++)
+        assert_true(pg_bench_until(&bench, &askers[i].is_freed));
+    for (size_t i = 0; i < CHECKS; i++) {
+        assert_int_equal(askers[i].is_done, i != 7);
+        assert_int_equal(askers[i].check.status, i == 7 ? ERR_CLOSED : ERR_REFUSED);
+    }
+    assert_true(misses() == before + 1);
+    vault_auth_free(auth);
+    pg_bench_close(&bench);
+}
+
+static void test_revoked_after_flush(void **state)
+{
+    struct pg_bench bench;
+    struct vault_auth *auth = open_auth(&bench, 60000, 0);
+    struct asker asker;
+    struct vault_key key;
+    struct err err;
+    (void)state;
+    struct api_key row = make_key(&key, SCOPE_ALL, 0);
+    struct pg_sync *sync = pg_sync_open(conninfo, &err);
+    assert_int_equal(ask(&bench, auth, &asker, key.text), OK);
+    assert_int_equal(store_api_key_revoke_sync(sync, account_id, row.id, &err), OK);
+    assert_int_equal(ask(&bench, auth, &asker, key.text), OK); /* still believed */
+    vault_auth_flush(auth);
+    assert_int_equal(ask(&bench, auth, &asker, key.text), ERR_REFUSED);
+    assert_int_equal(store_api_key_revoke_sync(sync, account_id, uuid_v7(), &err), ERR_NOTFOUND);
+
+    make_key(&key, SCOPE_ALL, 0);
+    assert_int_equal(ask(&bench, auth, &asker, key.text), OK);
+    assert_int_equal(store_account_disable_sync(sync, account_id, true, &err), OK);
+    vault_auth_flush(auth);
+    assert_int_equal(ask(&bench, auth, &asker, key.text), ERR_REFUSED);
+    assert_int_equal(store_account_disable_sync(sync, account_id, false, &err), OK);
+    pg_sync_close(sync);
+    vault_auth_free(auth);
+    pg_bench_close(&bench);
+}
+
+static void test_cache_is_bounded(void **state)
+{
+    struct pg_bench bench;
+    struct vault_auth *auth = open_auth(&bench, 60000, 8);
+    struct asker asker;
+    struct vault_key keys[20];
+    (void)state;
+    for (size_t i = 0; i < 20; i++) {
+        vault_key_new(&keys[i]);
+        assert_int_equal(ask(&bench, auth, &asker, keys[i].text), ERR_REFUSED);
+    }
+    assert_int_equal(ask(&bench, auth, &asker, keys[19].text), ERR_REFUSED);
+    assert_true(asker.was_at_once);
+    assert_int_equal(ask(&bench, auth, &asker, keys[0].text), ERR_REFUSED);
+    assert_false(asker.was_at_once); /* it was the least recently used */
+    vault_auth_free(auth);
+    pg_bench_close(&bench);
+}
+
+static void test_no_database_is_no_refusal(void **state)
+{
+    struct pg_bench bench;
+    struct pg_pool_config config = {.conninfo = "host=/nonexistent", .queue_timeout_ms = 50};
+    struct asker asker;
+    struct vault_key key;
+    (void)state;
+    pg_bench_open(&bench, &config, false);
+    struct vault_auth *auth =
+        vault_auth_new(bench.loop, &(struct vault_auth_config){.pool = bench.pool});
+    vault_key_new(&key);
+    assert_int_equal(ask(&bench, auth, &asker, key.text), ERR_BUSY);
+    assert_int_equal(ask(&bench, auth, &asker, key.text), ERR_BUSY); /* and it is not cached */
+    assert_false(asker.was_at_once);
+    vault_auth_free(auth);
+    pg_bench_close(&bench);
+}
+
+static void test_freed_under_way(void **state)
+{
+    struct pg_bench bench;
+    struct vault_auth *auth = open_auth(&bench, 60000, 0);
+    struct asker asker;
+    struct vault_key key;
+    (void)state;
+    vault_key_new(&key);
+    ask_start(&bench, auth, &asker, key.text);
+    loop_turn(bench.loop, false);
+    op_cancel(&asker.op);
+    vault_auth_free(auth); /* its look-up is still in flight */
+    assert_true(pg_bench_until(&bench, &asker.is_freed));
+    assert_true(pg_bench_until_true(&bench, has_only_links, bench.loop));
+    pg_bench_close(&bench);
+}
+
+static int set_up(void **state)
+{
+    struct err err;
+    (void)state;
+    conninfo = pg_cluster_database(true);
+    account_id = uuid_v7();
+    struct account account = {.account_id = account_id, .name = SLICE("test")};
+    struct pg_sync *sync = pg_sync_open(conninfo, &err);
+    int rc = sync ? store_account_create_sync(sync, &account, &err) : ERR_IO;
+    pg_sync_close(sync);
+    return rc;
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_answers),
+        cmocka_unit_test(test_single_flight_and_cancel),
+        cmocka_unit_test(test_revoked_after_flush),
+        cmocka_unit_test(test_cache_is_bounded),
+        cmocka_unit_test(test_no_database_is_no_refusal),
+        cmocka_unit_test(test_freed_under_way),
+    };
+    int failed = cmocka_run_group_tests(tests, set_up, NULL);
+    metric_deinit();
+    return failed ? failed : mem_live_blocks() != 0;
+}

@@ -1,0 +1,97 @@
+/* API keys and the hash. */
+#include <stdarg.h>
+#include <stddef.h>
+#include <setjmp.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include "base/encode.h"
+#include "base/mem.h"
+#include "vault/key.h"
+
+static void test_sha256(void **state)
+{
+    static const char want[] = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
+    uint8_t hash[32];
+    struct buf text;
+    (void)state;
+    buf_init(&text, 100);
+    vault_sha256(SLICE("abc"), hash);
+    encode_hex(&text, slice_of(hash, sizeof(hash)));
+    assert_true(slice_eq_cstr(buf_slice(&text), want)); /* FIPS 180-2, B.1 */
+    vault_sha256(SLICE_NONE, hash);
+    assert_int_equal(hash[0], 0xe3);
+    buf_deinit(&text);
+}
+
+static void test_new_keys(void **state)
+{
+    struct vault_key one, two;
+    uint8_t hash[32];
+    struct buf bytes;
+    (void)state;
+    buf_init(&bytes, 100);
+    for (int i = 0; i < 200; i++) {
+        vault_key_new(&one);
+        vault_key_new(&two);
+        assert_string_not_equal(one.text, two.text);
+        assert_int_equal(strlen(one.text), VAULT_KEY_LEN);
+        assert_true(slice_starts_with(slice_cstr(one.text), slice_cstr(one.prefix)));
+        assert_int_equal(strlen(one.prefix), VAULT_KEY_PREFIX_LEN);
+        assert_true(vault_key_hash(slice_cstr(one.text), hash));
+        assert_memory_equal(hash, one.hash, sizeof(hash));
+        buf_clear(&bytes);
+        /* what follows sk_ is base64url of exactly 32 bytes: no stray bits at its end */
+        assert_int_equal(decode_base64url(&bytes, slice_from(slice_cstr(one.text), 3)), OK);
+        assert_int_equal(bytes.len, 32);
+    }
+    buf_deinit(&bytes);
+}
+
+static void test_what_is_no_key(void **state)
+{
+    static const char *const bad[] = {
+        "",
+        "sk_",
+        "sk_AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA",   /* one short */
+        "sk_AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA", /* one long */
+        "sk-AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA",  /* no underscore */
+        "sk_AAAAAAAAAAAAAAAAAAAA+AAAAAAAAAAAAAAAAAAAAAA",  /* base64, not base64url */
+        "SK_AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"};
+    uint8_t hash[32];
+    (void)state;
+    for (size_t i = 0; i < ARRAY_LEN(bad); i++)
+        assert_false(vault_key_hash(slice_cstr(bad[i]), hash));
+    assert_false(vault_key_hash(SLICE_NONE, hash));
+    char nul[VAULT_KEY_LEN] = "sk_AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA";
+    assert_false(vault_key_hash(slice_of(nul, sizeof(nul)), hash));
+}
+
+static void test_scopes(void **state)
+{
+    struct err err;
+    uint32_t set;
+    char text[33];
+    (void)state;
+    assert_int_equal(scopes_parse(SLICE("read, execute"), &set, &err), OK);
+    assert_int_equal(set, SCOPE_READ | SCOPE_EXECUTE);
+    assert_true(slice_eq(scopes_format(SCOPE_ALL, text), SLICE("read execute approve admin")));
+    assert_int_equal(scopes_parse(slice_cstr(text), &set, &err), OK);
+    assert_int_equal(set, SCOPE_ALL);
+    assert_int_equal(scopes_parse(SLICE("root"), &set, &err), ERR_INVALID);
+    assert_non_null(strstr(err.text, "\"root\" is no scope"));
+    assert_int_equal(scopes_parse(SLICE(" ,"), &set, &err), ERR_INVALID);
+    assert_string_equal(scope_name(SCOPE_APPROVE), "approve");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_sha256),
+        cmocka_unit_test(test_new_keys),
+        cmocka_unit_test(test_what_is_no_key),
+        cmocka_unit_test(test_scopes),
+    };
+    int failed = cmocka_run_group_tests(tests, NULL, NULL);
+    return failed ? failed : mem_live_blocks() != 0;
+}
