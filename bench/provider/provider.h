@@ -31,6 +31,7 @@ struct notion;
 struct faults;
 struct ledger;
 struct tokens;
+struct fault;
 
 /* Counts what determines everything that looks random: same seed, same values. */
 struct rng {
@@ -84,6 +85,10 @@ bool provider_reset(struct provider *provider, int64_t now_us) MUST_CHECK;
 /* Finds the handler and runs it. reply->status is always set. */
 void provider_handle(struct provider *provider, struct provider_request *request,
                      struct provider_reply *reply);
+
+/* The reply that a fault with a status asks for: its own body, or the app's shape. */
+void provider_fail(struct provider *provider, const struct provider_request *request,
+                   const struct fault *fault, struct provider_reply *reply);
 
 /* ---- reading a request ---- */
 

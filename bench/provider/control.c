@@ -1,0 +1,231 @@
+/*
+ * Everything below /__control: faults, counters, the ledger, a look at the state, mail that comes
+ * in. Only with the header `X-Control: 1`, which no provider's client sends by accident; the
+ * listener is on the loopback.
+ */
+#include "base/clock.h"
+#include "provider/fault.h"
+#include "provider/gmail.h"
+#include "provider/ledger.h"
+#include "provider/notion.h"
+#include "provider/route.h"
+
+static void fail(struct provider_reply *reply, unsigned status, const char *text)
+{
+    struct json_writer w = reply_json(reply, status);
+    json_open(&w, '{');
+    json_key(&w, "error");
+    json_put_str(&w, slice_cstr(text));
+    json_close(&w, '}');
+}
+
+static const struct json *read_body(const struct provider_request *request,
+                                    struct provider_reply *reply)
+{
+    struct err err = {0};
+    const struct json *body = json_parse(request->arena, request->body, &json_limits_request, &err);
+    if (!body)
+        fail(reply, 400, err.text);
+    return body;
+}
+
+static void put_faults(struct provider *provider, const struct provider_request *request,
+                       struct provider_reply *reply)
+{
+    struct err err = {0};
+    const struct json *body = read_body(request, reply);
+    if (!body)
+        return;
+    if (faults_set(provider->faults, body, &err) != OK) {
+        fail(reply, 400, err.text);
+        return;
+    }
+    struct json_writer w = reply_json(reply, 200);
+    faults_write(&w, provider->faults);
+}
+
+static void get_faults(struct provider *provider, const struct provider_request *request,
+                       struct provider_reply *reply)
+{
+    (void)request;
+    struct json_writer w = reply_json(reply, 200);
+    faults_write(&w, provider->faults);
+}
+
+static void delete_faults(struct provider *provider, const struct provider_request *request,
+                          struct provider_reply *reply)
+{
+    faults_clear(provider->faults);
+    get_faults(provider, request, reply);
+}
+
+static void get_counters(struct provider *provider, const struct provider_request *request,
+                         struct provider_reply *reply)
+{
+    (void)request;
+    struct json_writer w = reply_json(reply, 200);
+    json_open(&w, '{');
+    json_key(&w, "requests");
+    json_put_i64(&w, (int64_t)provider->requests);
+    ledger_write_counters(&w, provider->ledger);
+    json_close(&w, '}');
+}
+
+static void get_ledger(struct provider *provider, const struct provider_request *request,
+                       struct provider_reply *reply)
+{
+    uint64_t since = 0, limit = UINT64_MAX;
+    slice text = request_query(request, SLICE("since"));
+    slice limit_text = request_query(request, SLICE("limit"));
+    if ((text.len && !slice_to_u64(text, UINT64_MAX, &since)) ||
+        (limit_text.len && !slice_to_u64(limit_text, UINT64_MAX, &limit))) {
+        fail(reply, 400, "since and limit are numbers");
+        return;
+    }
+    struct json_writer w = reply_json(reply, 200);
+    ledger_write(&w, provider->ledger, since, limit);
+}
+
+static void reset(struct provider *provider, const struct provider_request *request,
+                  struct provider_reply *reply)
+{
+    if (!provider_reset(provider, request->now_us))
+        fail(reply, 503, "out of memory");
+    else
+        reply_text(reply, 200, SLICE("application/json"), SLICE("{\"reset\":true}"));
+}
+
+/* All messages, newest first, in a short form of our own. */
+static void get_messages(struct provider *provider, const struct provider_request *request,
+                         struct provider_reply *reply)
+{
+    (void)request;
+    const struct gmail_order *all = &provider->gmail->all;
+    struct json_writer w = reply_json(reply, 200);
+    json_open(&w, '{');
+    json_key(&w, "messages");
+    json_open(&w, '[');
+    for (size_t i = all->count; i-- > 0;) {
+        const struct gmail_message *message = all->items[i];
+        static const char *const fields[] = {"From", "To", "Cc", "Subject", "Message-ID"};
+        const struct mime_part *text = mime_find(&message->payload, "text/plain");
+        json_open(&w, '{');
+        json_key(&w, "id");
+        json_put_str(&w, slice_cstr(message->id_text));
+        json_key(&w, "threadId");
+        json_put_str(&w, slice_cstr(message->thread->id_text));
+        json_key(&w, "labels");
+        json_open(&w, '[');
+        for (unsigned k = 0; k < message->label_count; k++)
+            json_put_str(&w, message->labels[k]->id);
+        json_close(&w, ']');
+        for (size_t k = 0; k < ARRAY_LEN(fields); k++) {
+            json_key(&w, fields[k]);
+            json_put_str(&w, mime_header(&message->payload, fields[k]));
+        }
+        json_key(&w, "text");
+        json_put_str(&w, text ? text->body : SLICE_NONE);
+        json_close(&w, '}');
+    }
+    json_close(&w, ']');
+    json_close(&w, '}');
+}
+
+/* All pages and databases, last edited first, as Notion shows them. */
+static void get_pages(struct provider *provider, const struct provider_request *request,
+                      struct provider_reply *reply)
+{
+    struct json_writer w = reply_json(reply, 200);
+    json_open(&w, '{');
+    json_key(&w, "objects");
+    json_open(&w, '[');
+    LIST_EACH(&provider->notion->recent, link)
+    {
+        notion_write_object(&w, LIST_ITEM(link, struct notion_node, recent_link), request->arena);
+    }
+    json_close(&w, ']');
+    json_close(&w, '}');
+}
+
+/* {"from","to"?,"subject","text"?,"labels"?: ["INBOX","UNREAD"],"date"?} or {"raw": text}: a mail
+ * comes in now. */
+static void post_mail(struct provider *provider, const struct provider_request *request,
+                      struct provider_reply *reply)
+{
+    struct gmail *gmail = provider->gmail;
+    const struct json *body = read_body(request, reply);
+    if (!body)
+        return;
+    unsigned labels[GMAIL_MESSAGE_LABELS_MAX] = {GMAIL_UNREAD, GMAIL_INBOX, GMAIL_PERSONAL};
+    const struct json *names = JSON_GET(body, "labels");
+    struct gmail_new_message new = {
+        .time_ms = request->now_us / 1000, .labels = labels, .label_count = 3, .is_from_api = true};
+    if (json_is(names, JSON_ARRAY))
+        new.label_count = 0;
+    for (uint32_t i = 0; json_is(names, JSON_ARRAY) && i < names->count; i++) {
+        const struct gmail_label *label = gmail_label_find(gmail, json_str(json_at(names, i)));
+        if (!label || new.label_count == GMAIL_MESSAGE_LABELS_MAX) {
+            fail(reply, 400, "an unknown label");
+            return;
+        }
+        labels[new.label_count++] = label->number;
+    }
+    int64_t time_us;
+    slice date = json_get_str(body, SLICE("date"));
+    if (date.len && time_parse(date, &time_us))
+        new.time_ms = time_us / 1000;
+    slice to = json_get_str(body, SLICE("to"));
+    new.raw = json_get_str(body, SLICE("raw"));
+    if (!new.raw.len)
+        new.raw = arena_printf(
+            request->arena,
+            "From: %.*s\r\nTo: %.*s\r\nSubject: %.*s\r\nMessage-ID: <%016llx@control.example>\r\n"
+            "Content-Type: text/plain; charset=UTF-8\r\n\r\n%.*s",
+            SLICE_ARG(json_get_str(body, SLICE("from"))),
+            SLICE_ARG(to.len ? to : SLICE(GMAIL_ADDRESS)),
+            SLICE_ARG(json_get_str(body, SLICE("subject"))),
+            (unsigned long long)rng_next(&provider->rng),
+            SLICE_ARG(json_get_str(body, SLICE("text"))));
+    struct err err = {0};
+    const struct gmail_message *message = gmail_insert(gmail, &new, &err);
+    if (!message) {
+        fail(reply, 400, err.text);
+        return;
+    }
+    struct json_writer w = reply_json(reply, 200);
+    gmail_write_brief(&w, message);
+}
+
+static const struct {
+    enum http_method method;
+    const char *pattern;
+    provider_handler run;
+} routes[] = {
+    {HTTP_METHOD_PUT, "__control/faults", put_faults},
+    {HTTP_METHOD_GET, "__control/faults", get_faults},
+    {HTTP_METHOD_DELETE, "__control/faults", delete_faults},
+    {HTTP_METHOD_GET, "__control/counters", get_counters},
+    {HTTP_METHOD_GET, "__control/ledger", get_ledger},
+    {HTTP_METHOD_POST, "__control/reset", reset},
+    {HTTP_METHOD_GET, "__control/state/messages", get_messages},
+    {HTTP_METHOD_GET, "__control/state/pages", get_pages},
+    {HTTP_METHOD_POST, "__control/mail", post_mail},
+};
+
+void control_handle(struct provider *provider, const struct provider_request *request,
+                    struct provider_reply *reply)
+{
+    slice params[ROUTE_PARAMS_MAX];
+    if (!slice_eq(request_header(request, SLICE("x-control")), SLICE("1"))) {
+        fail(reply, 403, "the control endpoint wants the header X-Control: 1");
+        return;
+    }
+    for (size_t i = 0; i < ARRAY_LEN(routes); i++) {
+        if (routes[i].method == request->method &&
+            route_match(routes[i].pattern, request->segments, request->segment_count, params)) {
+            routes[i].run(provider, request, reply);
+            return;
+        }
+    }
+    fail(reply, 404, "no such control path");
+}

@@ -1,0 +1,61 @@
+/*
+ * Faults on request: rules set through PUT /__control/faults, looked at for each request in order;
+ * the first that matches and has something left applies.
+ *
+ *   {"rules": [{"match": {"method": "POST", "path_prefix": "/gmail/", "token": "ya29..."},
+ *               "count": 2, "skip": 0, "probability": 1.0, "action": {...}}]}
+ *
+ * Action, one kind, and latency_ms with any of them or alone:
+ *   {"latency_ms": 200}                  wait, then answer as ever
+ *   {"status": 429, "retry_after": 3, "body": {...} | "text", "executed": false}
+ *   {"reset": "before" | "after" | "mid_body"}
+ *   {"slow_body": {"bytes": 10, "interval_ms": 50}}
+ *   {"endless_body": true}  {"close_after_headers": true}  {"garbage": true}
+ *   {"hang": "before" | "after"}
+ * "before": the request is not carried out; "after", "mid_body" and the kinds of bodies: it is, and
+ * the ledger has it. A status is answered instead of carrying it out, unless executed is true.
+ */
+#ifndef PROVIDER_FAULT_H
+#define PROVIDER_FAULT_H
+
+#include "base/err.h"
+#include "provider/provider.h"
+
+enum { FAULT_RULES_MAX = 100, FAULT_TEXT_MAX = 512, FAULT_BODY_MAX = 64 * 1024 };
+
+enum fault_kind {
+    FAULT_NONE, /* latency only */
+    FAULT_STATUS,
+    FAULT_RESET_BEFORE,
+    FAULT_RESET_AFTER,
+    FAULT_RESET_MID_BODY,
+    FAULT_SLOW_BODY,
+    FAULT_ENDLESS_BODY,
+    FAULT_CLOSE_AFTER_HEADERS,
+    FAULT_GARBAGE,
+    FAULT_HANG_BEFORE,
+    FAULT_HANG_AFTER,
+};
+
+struct fault {
+    enum fault_kind kind;
+    uint64_t latency_ms;
+    unsigned status;
+    int64_t retry_after_s; /* -1: none */
+    bool is_executed;      /* status: carry the request out first */
+    slice body; /* status: {NULL, 0} for the app's own shape; lives as long as the rules */
+    bool is_body_json;
+    uint64_t slow_bytes, slow_interval_ms;
+};
+
+struct faults *faults_new(void) MUST_CHECK;
+void faults_free(struct faults *faults);
+/* Replaces all rules by those of a document; nothing changes on an error. */
+int faults_set(struct faults *faults, const struct json *document, struct err *err) MUST_CHECK;
+void faults_clear(struct faults *faults);
+/* The fault for this request, and uses it up; NULL: none. */
+const struct fault *faults_take(struct faults *faults, struct rng *rng,
+                                const struct provider_request *request);
+void faults_write(struct json_writer *w, const struct faults *faults);
+
+#endif

@@ -1,0 +1,292 @@
+/*
+ * sluice-provider: the emulated provider. Starts, says where it listens, runs until SIGTERM.
+ */
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/mem.h"
+#include "loop/tcp.h"
+#include "provider/cert.h"
+#include "provider/conn.h"
+#include "provider/gmail.h"
+#include "provider/notion.h"
+#include "provider/tls_server.h"
+#include "provider/token.h"
+
+static const char help[] =
+    "usage: sluice-provider --data DIR [options]\n"
+    "\n"
+    "An emulated provider with Gmail-shaped and Notion-shaped endpoints, for `sluice dev`, tests\n"
+    "and benchmarks. State is in memory and the same after each start.\n"
+    "\n"
+    "  --data DIR         where the CA and the certificate are kept (made at the first start)\n"
+    "  --port N           port to listen on, 0 for any (0)\n"
+    "  --listen ADDRESS   address to listen on (127.0.0.1)\n"
+    "  --ready-file FILE  written whole once it listens: {\"url\",\"ca_file\",\"pid\",\"demo\"}\n"
+    "  --plain            HTTP without TLS\n"
+    "  --seed N           what determines everything that looks random (1)\n"
+    "  --token APP=TOKEN[,SCOPE...]\n"
+    "                     accept one more token, for gmail or notion; may be repeated\n"
+    "  --die-with-parent  end when the process that started this one ends\n"
+    "  --help\n";
+
+struct options {
+    const char *data, *listen, *ready_file;
+    uint64_t port, seed;
+    bool is_plain, dies_with_parent;
+    const char *tokens[64];
+    size_t token_count;
+};
+
+/* A signal that ends the loop. */
+struct stopper {
+    struct signal_watch watch;
+    struct loop *loop; /* NULL: not watched */
+};
+
+struct app {
+    struct loop *loop;
+    struct provider provider;
+    struct host host;
+    struct tls_server *tls;
+    struct tcp_listener *listener;
+    struct cert_files files;
+    struct stopper term, interrupt;
+};
+
+static int take_number(const char *name, const char *text, uint64_t max, uint64_t *out,
+                       struct err *err)
+{
+    if (slice_to_u64(slice_cstr(text), max, out))
+        return OK;
+    return err_set(err, ERR_INVALID, "%s wants a number up to %llu, not %s", name,
+                   (unsigned long long)max, text);
+}
+
+static int take_option(struct options *options, const char *name, const char *value,
+                       struct err *err)
+{
+    if (!strcmp(name, "--data"))
+        options->data = value;
+    else if (!strcmp(name, "--listen"))
+        options->listen = value;
+    else if (!strcmp(name, "--ready-file"))
+        options->ready_file = value;
+    else if (!strcmp(name, "--port"))
+        return take_number(name, value, 65535, &options->port, err);
+    else if (!strcmp(name, "--seed"))
+        return take_number(name, value, UINT64_MAX, &options->seed, err);
+    else if (strcmp(name, "--token") != 0)
+        return err_set(err, ERR_INVALID, "there is no option %s; see --help", name);
+    else if (options->token_count == ARRAY_LEN(options->tokens))
+        return err_set(err, ERR_LIMIT, "too many --token options");
+    else
+        options->tokens[options->token_count++] = value;
+    return OK;
+}
+
+/* "--name value" and "--name=value". */
+static int read_options(int argc, char **argv, struct options *options, struct err *err)
+{
+    static char name[64];
+    *options = (struct options){.listen = "127.0.0.1", .seed = 1};
+    for (int i = 1; i < argc; i++) {
+        const char *equals = strchr(argv[i], '=');
+        size_t len = equals ? (size_t)(equals - argv[i]) : strlen(argv[i]);
+        if (!strcmp(argv[i], "--plain")) {
+            options->is_plain = true;
+        } else if (!strcmp(argv[i], "--die-with-parent")) {
+            options->dies_with_parent = true;
+        } else if (len >= sizeof(name) || (!equals && i + 1 == argc)) {
+            return err_set(err, ERR_INVALID, "%s wants a value, or is no option; see --help",
+                           argv[i]);
+        } else {
+            memcpy(name, argv[i], len);
+            name[len] = 0;
+            int status = take_option(options, name, equals ? equals + 1 : argv[++i], err);
+            if (status != OK)
+                return status;
+        }
+    }
+    if (!options->data && !options->is_plain)
+        return err_set(err, ERR_INVALID, "--data DIR is needed (or --plain); see --help");
+    return OK;
+}
+
+static void on_accept(struct stream *under, void *owner)
+{
+    struct app *app = owner;
+    struct err err;
+    if (!app->tls) {
+        tcp_write_limit_set(under, CONN_WRITE_BYTES_MAX);
+        conn_accept(&app->host, under, true);
+        return;
+    }
+    struct conn *conn = conn_new(&app->host);
+    tcp_write_limit_set(under, CONN_WRITE_BYTES_MAX / 8 * 9 + 1024 * 1024);
+    struct stream *stream =
+        conn ? tls_server_start(app->tls, under, CONN_WRITE_BYTES_MAX, &conn_events, conn, &err)
+             : NULL;
+    if (stream) {
+        conn_attach(conn, stream);
+        return;
+    }
+    if (conn)
+        conn_discard(conn);
+    stream_close(under);
+}
+
+static void on_signal(struct signal_watch *watch, int signum)
+{
+    (void)signum;
+    loop_stop(CONTAINER_OF(watch, struct stopper, watch)->loop);
+}
+
+static int watch_signal(struct app *app, struct stopper *stopper, int signum, struct err *err)
+{
+    stopper->loop = app->loop;
+    stopper->watch.on_signal = on_signal;
+    if (signal_watch_start(app->loop, &stopper->watch, signum) == OK)
+        return OK;
+    return err_set(err, ERR_IO, "signal %d cannot be watched", signum);
+}
+
+static void write_ready(struct buf *out, const struct app *app, const struct options *options)
+{
+    struct json_writer w;
+    char url[300];
+    bool is_v6 = strchr(options->listen, ':') != NULL;
+    (void)snprintf(url, sizeof(url), "%s://%s%.200s%s:%u", app->tls ? "https" : "http",
+                   is_v6 ? "[" : "", options->listen, is_v6 ? "]" : "",
+                   tcp_listener_port(app->listener));
+    json_begin(&w, out);
+    json_open(&w, '{');
+    json_key(&w, "url");
+    json_put_str(&w, slice_cstr(url));
+    json_key(&w, "ca_file");
+    json_put_str(&w, app->tls ? slice_cstr(app->files.ca) : SLICE_NONE);
+    json_key(&w, "pid");
+    json_put_i64(&w, getpid());
+    json_key(&w, "demo");
+    json_open(&w, '{');
+    json_key(&w, "gmail_token");
+    json_put_str(&w, SLICE("ya29.demo-gmail-full"));
+    json_key(&w, "gmail_address");
+    json_put_str(&w, SLICE(GMAIL_ADDRESS));
+    json_key(&w, "notion_token");
+    json_put_str(&w, SLICE("ntn_demo_notion"));
+    json_key(&w, "task_page_id");
+    json_put_str(&w, SLICE(NOTION_ROOT_PAGE));
+    json_key(&w, "task_database_id");
+    json_put_str(&w, SLICE(NOTION_TASK_DATABASE));
+    json_close(&w, '}');
+    json_close(&w, '}');
+    buf_append_char(out, '\n');
+}
+
+static int publish(const struct app *app, const struct options *options, struct err *err)
+{
+    struct buf text;
+    char beside[CERT_PATH_MAX + 16];
+    buf_init(&text, 64 * 1024);
+    write_ready(&text, app, options);
+    FILE *file = stdout;
+    if (options->ready_file) {
+        (void)snprintf(beside, sizeof(beside), "%.*s.%d", CERT_PATH_MAX, options->ready_file,
+                       (int)getpid());
+        file = fopen(beside, "we");
+    }
+    bool is_ok = file && fwrite(text.ptr, 1, text.len, file) == text.len;
+    buf_deinit(&text);
+    if (!options->ready_file)
+        return is_ok && fflush(stdout) == 0 ? OK : err_set(err, ERR_IO, "cannot write to stdout");
+    is_ok &= file && fclose(file) == 0;
+    if (is_ok && rename(beside, options->ready_file) == 0)
+        return OK;
+    return err_set(err, ERR_IO, "cannot write %s: %s", options->ready_file, strerror(errno));
+}
+
+static int start(struct app *app, const struct options *options, struct err *err)
+{
+    char address[300];
+    bool is_v6 = strchr(options->listen, ':') != NULL;
+    (void)snprintf(address, sizeof(address), "%s%.200s%s:%llu", is_v6 ? "[" : "", options->listen,
+                   is_v6 ? "]" : "", (unsigned long long)options->port);
+    app->loop = loop_new(err);
+    if (!app->loop)
+        return err->code;
+    host_init(&app->host, app->loop, &app->provider);
+    if (!provider_init(&app->provider, options->seed, clock_wall_us()))
+        return err_set(err, ERR_NOMEM, "out of memory");
+    for (size_t i = 0; i < options->token_count; i++)
+        if (tokens_add(app->provider.tokens, slice_cstr(options->tokens[i]), err) != OK)
+            return err->code;
+    if (!options->is_plain) {
+        if (tls_library_init(err) != OK || cert_ensure(options->data, &app->files, err) != OK)
+            return err->code;
+        struct tls_server_config config = {.cert_file = app->files.cert,
+                                           .key_file = app->files.key};
+        app->tls = tls_server_new(&config, err);
+        if (!app->tls)
+            return err->code;
+    }
+    struct tcp_listen_config listen = {.address = slice_cstr(address), .inherited_fd = -1};
+    app->listener = tcp_listen(app->loop, &listen, on_accept, app, err);
+    if (!app->listener || watch_signal(app, &app->term, SIGTERM, err) != OK ||
+        watch_signal(app, &app->interrupt, SIGINT, err) != OK)
+        return err->code;
+    return publish(app, options, err);
+}
+
+static void stop(struct app *app)
+{
+    if (!app->loop)
+        return;
+    if (app->listener)
+        tcp_listener_free(app->listener);
+    if (app->term.loop)
+        signal_watch_stop(&app->term.watch);
+    if (app->interrupt.loop)
+        signal_watch_stop(&app->interrupt.watch);
+    host_close(&app->host);
+    /* Handshakes on the thread pool end before their streams are closed. */
+    while (!list_is_empty(&app->host.conns))
+        loop_turn(app->loop, true);
+    loop_free(app->loop);
+    host_deinit(&app->host);
+    provider_deinit(&app->provider);
+    tls_server_unref(app->tls);
+    tls_library_deinit();
+}
+
+int main(int argc, char **argv)
+{
+    struct options options;
+    struct app app = {0};
+    struct err err = {0};
+    if (argc == 2 && !strcmp(argv[1], "--help")) {
+        (void)fputs(help, stdout);
+        return 0;
+    }
+    pid_t parent = getppid();
+    int status = read_options(argc, argv, &options, &err);
+    if (status == OK && options.dies_with_parent &&
+        (prctl(PR_SET_PDEATHSIG, SIGTERM) != 0 || getppid() != parent))
+        return 1;
+    loop_threads_init(4);
+    if (status == OK)
+        status = start(&app, &options, &err);
+    if (status == OK)
+        loop_run(app.loop);
+    else
+        (void)fprintf(stderr, "sluice-provider: %s\n", err.text);
+    stop(&app);
+    if (mem_live_blocks() != 0)
+        (void)fprintf(stderr, "sluice-provider: %zu blocks were not freed\n", mem_live_blocks());
+    return status == OK ? 0 : 1;
+}

@@ -1,0 +1,134 @@
+/*
+ * The world as a whole: making it, and sending each request to the app that it is for.
+ */
+#include "provider/provider.h"
+
+#include "provider/fault.h"
+#include "provider/gmail.h"
+#include "provider/ledger.h"
+#include "provider/notion.h"
+#include "provider/token.h"
+
+static void free_world(struct provider *provider)
+{
+    gmail_free(provider->gmail);
+    notion_free(provider->notion);
+    ledger_free(provider->ledger);
+    provider->gmail = NULL;
+    provider->notion = NULL;
+    provider->ledger = NULL;
+}
+
+static bool make_world(struct provider *provider, int64_t now_us)
+{
+    provider->rng.state = provider->seed;
+    provider->requests = 0;
+    provider->gmail = gmail_new(provider);
+    provider->notion = notion_new(provider);
+    provider->ledger = ledger_new();
+    return provider->gmail && provider->notion && provider->ledger &&
+           gmail_seed(provider->gmail, now_us) && notion_seed(provider->notion, now_us);
+}
+
+bool provider_init(struct provider *provider, uint64_t seed, int64_t now_us)
+{
+    *provider = (struct provider){.seed = seed};
+    provider->tokens = tokens_new();
+    provider->faults = faults_new();
+    if (provider->tokens && provider->faults && make_world(provider, now_us))
+        return true;
+    provider_deinit(provider);
+    return false;
+}
+
+bool provider_reset(struct provider *provider, int64_t now_us)
+{
+    free_world(provider);
+    faults_clear(provider->faults);
+    return make_world(provider, now_us);
+}
+
+void provider_deinit(struct provider *provider)
+{
+    free_world(provider);
+    faults_free(provider->faults);
+    tokens_free(provider->tokens);
+    provider->faults = NULL;
+    provider->tokens = NULL;
+}
+
+static bool is_gmail(const struct provider_request *request)
+{
+    size_t n = request->segment_count;
+    return (n && slice_eq(request->segments[0], SLICE("gmail"))) ||
+           (n > 1 && slice_eq(request->segments[0], SLICE("upload")) &&
+            slice_eq(request->segments[1], SLICE("gmail")));
+}
+
+void provider_handle(struct provider *provider, struct provider_request *request,
+                     struct provider_reply *reply)
+{
+    slice first = request->segment_count ? request->segments[0] : SLICE_NONE;
+    reply->status = 0;
+    if (slice_eq(first, SLICE("__control"))) {
+        control_handle(provider, request, reply);
+        return;
+    }
+    const char *app = "other";
+    provider->requests++;
+    if (is_gmail(request)) {
+        app = "gmail";
+        gmail_handle(provider, request, reply);
+    } else if (slice_eq(first, SLICE("v1"))) {
+        app = "notion";
+        notion_handle(provider, request, reply);
+    } else if (!generic_handle(provider, request, reply)) {
+        struct json_writer w = reply_json(reply, 404);
+        json_open(&w, '{');
+        json_key(&w, "error");
+        json_put_str(&w, SLICE("nothing here"));
+        json_close(&w, '}');
+    }
+    ASSERT(reply->status);
+    ledger_count(provider->ledger, app, reply->status);
+}
+
+static void fail_in_shape(struct provider *provider, const struct provider_request *request,
+                          unsigned status, struct provider_reply *reply)
+{
+    if (is_gmail(request)) {
+        gmail_error_plain(reply, status);
+    } else if (request->segment_count && slice_eq(request->segments[0], SLICE("v1"))) {
+        notion_error_plain(provider, reply, status);
+    } else {
+        struct json_writer w = reply_json(reply, status);
+        json_open(&w, '{');
+        json_key(&w, "error");
+        json_put_str(&w, slice_cstr(http_status_text(status)));
+        json_close(&w, '}');
+    }
+}
+
+void provider_fail(struct provider *provider, const struct provider_request *request,
+                   const struct fault *fault, struct provider_reply *reply)
+{
+    bool is_counted = reply->status != 0; /* the request was carried out first */
+    reply->header_count = 0;
+    if (fault->body.ptr)
+        reply_text(reply, fault->status,
+                   fault->is_body_json ? SLICE("application/json; charset=utf-8")
+                                       : SLICE("text/html; charset=utf-8"),
+                   fault->body);
+    else
+        fail_in_shape(provider, request, fault->status, reply);
+    if (fault->retry_after_s >= 0)
+        reply_header(reply, SLICE("Retry-After"),
+                     arena_printf(request->arena, "%lld", (long long)fault->retry_after_s));
+    if (is_counted)
+        return;
+    const char *app = is_gmail(request) ? "gmail" : "notion";
+    bool is_app = is_gmail(request) ||
+                  (request->segment_count && slice_eq(request->segments[0], SLICE("v1")));
+    provider->requests++;
+    ledger_count(provider->ledger, is_app ? app : "other", fault->status);
+}
