@@ -261,12 +261,13 @@ static void engine_handshake_step(struct tls_engine *engine);
 
 static void on_under_read(struct stream *under, void *owner, slice bytes)
 {
-    (void)under;
     struct tls_engine *engine = owner;
     if (engine->state >= TLS_CLOSING || engine->is_eof_told)
         return;
     if (engine->is_working) {
         engine_keep(engine, &engine->arriving, bytes);
+        if (engine->arriving.len >= TLS_ARRIVING_BYTES_MAX / 4) /* data right behind its Finished */
+            stream_read_stop(under);
         return;
     }
     if (engine->state == TLS_HANDSHAKE) {
@@ -372,6 +373,8 @@ static void handshake_done(struct work *work)
         engine_free_when_idle(engine);
         return;
     }
+    if (engine->arriving.len)
+        stream_read_start(engine->under); /* it may have been held back */
     engine_in_trim(engine);
     engine_keep(engine, &engine->in, buf_slice(&engine->arriving));
     buf_shrink(&engine->arriving, 0);

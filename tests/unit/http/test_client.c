@@ -1,0 +1,628 @@
+/*
+ * Calls of the outbound client that go well: what is sent, the shapes of replies, bodies, names and
+ * addresses, overrides, TLS.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include <cmocka.h>
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+
+#include "base/mem.h"
+#include "base/metric.h"
+#include "support/certs.h"
+#include "support/http_caller.h"
+
+static struct certs *certs;
+
+#define OK_REPLY "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
+
+static const struct peer_script keep_ok[] = {{.reply = OK_REPLY}};
+
+static void assert_text(slice got, const char *want)
+{
+    if (!slice_eq_cstr(got, want))
+        fail_msg("got \"%.*s\", not \"%s\"", SLICE_ARG(got), want);
+}
+
+static void assert_result(const struct caller *caller, enum http_call_result result)
+{
+    assert_int_equal(caller->start_code, OK);
+    if (caller->call.result != result)
+        fail_msg("%s, not %s: %s", http_call_result_name(caller->call.result),
+                 http_call_result_name(result), caller->call.err.text);
+    assert_int_equal(result == HTTP_CALL_OK, caller->call.err.code == OK);
+    assert_int_equal(result == HTTP_CALL_OK, caller->call.err.text[0] == '\0');
+}
+
+/* ---- requests ---- */
+
+static void a_get_is_sent_and_answered(void **state)
+{
+    (void)state;
+    static const struct peer_script scripts[] = {
+        {.reply = "HTTP/1.1 200 Fine\r\nContent-Type: application/json\r\nX-Empty:\r\n"
+                  "X-Spaces: \t a b \t \r\nx-empty: 2\r\nContent-Length: 15\r\n\r\n"
+                  "{\"ok\": \"\0yes\"} ",
+         .reply_len = 115 + 15},
+    };
+    struct caller_world world;
+    struct caller caller;
+    caller_world_init(&world, NULL, NULL, NULL, scripts, 1);
+    caller_init(&caller, &world, "/a/b?c=d%20e");
+    const struct http_header headers[] = {{SLICE("Authorization"), SLICE("Bearer t0ken")},
+                                          {SLICE("Accept"), SLICE("*/*")}};
+    caller.call.headers = headers;
+    caller.call.header_count = 2;
+    caller_start(&caller, &world, 1 << 20);
+    caller_wait(&caller);
+    assert_result(&caller, HTTP_CALL_OK);
+    const struct http_call *call = &caller.call;
+    assert_int_equal(call->status, 200);
+    assert_int_equal(call->body.len, 15);
+    assert_memory_equal(call->body.ptr, "{\"ok\": \"\0yes\"} ", 15);
+    assert_int_equal(call->response_header_count, 5);
+    assert_text(http_call_header(call, SLICE("content-type")), "application/json");
+    assert_text(http_call_header(call, SLICE("X-EMPTY")), "");
+    assert_text(http_call_header(call, SLICE("x-spaces")), "a b");
+    assert_null(http_call_header(call, SLICE("x-none")).ptr);
+    char want[400];
+    snprintf(want, sizeof(want),
+             "GET /a/b?c=d%%20e HTTP/1.1\r\nHost: 127.0.0.1:%u\r\nUser-Agent: sluice\r\n"
+             "Authorization: Bearer t0ken\r\nAccept: */*\r\n\r\n",
+             http_peer_port(&world.peer));
+    assert_text(buf_slice(&world.peer.request), want);
+    snprintf(want, sizeof(want), "127.0.0.1:%u", http_peer_port(&world.peer));
+    assert_string_equal(call->remote, want);
+    assert_true(call->is_any_byte_sent && !call->is_reused && !call->is_resumed);
+    assert_true(call->first_byte_ns > 0 && call->total_ns >= call->first_byte_ns);
+    assert_true(call->tls_ns == 0 && call->waiting_ns == 0);
+    caller_deinit(&caller);
+    caller_world_deinit(&world);
+}
+
+struct request_row {
+    const char *method, *path, *headers, *body, *want;
+};
+
+static void requests_are_written_as_they_should(void **state)
+{
+    (void)state;
+    static const struct request_row rows[] = {
+        {"GET", "", NULL, NULL, "GET / HTTP/1.1\r\nHost: H\r\nUser-Agent: me/1\r\n\r\n"},
+        {"GET", "?a=b", NULL, NULL, "GET /?a=b HTTP/1.1\r\nHost: H\r\nUser-Agent: me/1\r\n\r\n"},
+        {"DELETE", "/x", NULL, NULL, "DELETE /x HTTP/1.1\r\nHost: H\r\nUser-Agent: me/1\r\n\r\n"},
+        {"POST", "/x", NULL, NULL,
+         "POST /x HTTP/1.1\r\nHost: H\r\nUser-Agent: me/1\r\nContent-Length: 0\r\n\r\n"},
+        {"PATCH", "/x", NULL, "body",
+         "PATCH /x HTTP/1.1\r\nHost: H\r\nUser-Agent: me/1\r\nContent-Length: 4\r\n\r\nbody"},
+        {"DELETE", "/x", NULL, "body",
+         "DELETE /x HTTP/1.1\r\nHost: H\r\nUser-Agent: me/1\r\nContent-Length: 4\r\n\r\nbody"},
+        {"GET", "/x", "user-agent", NULL, "GET /x HTTP/1.1\r\nHost: H\r\nuser-agent: v\r\n\r\n"},
+    };
+    struct caller_world world;
+    struct http_client_config config = {.user_agent = SLICE("me/1")};
+    caller_world_init(&world, &config, NULL, NULL, keep_ok, 1);
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        struct caller caller;
+        caller_init(&caller, &world, rows[i].path);
+        caller.call.method = slice_cstr(rows[i].method);
+        struct http_header header = {slice_cstr(rows[i].headers), SLICE("v")};
+        caller.call.headers = &header;
+        caller.call.header_count = rows[i].headers ? 1 : 0;
+        slice body = slice_cstr(rows[i].body);
+        caller.call.body_parts = &body;
+        caller.call.body_part_count = rows[i].body ? 1 : 0;
+        caller_start(&caller, &world, 1 << 20);
+        caller_wait(&caller);
+        assert_result(&caller, HTTP_CALL_OK);
+        char want[300], host[40];
+        snprintf(host, sizeof(host), "127.0.0.1:%u", http_peer_port(&world.peer));
+        const char *at = strstr(rows[i].want, "Host: H") + 6;
+        snprintf(want, sizeof(want), "%.*s%s%s", (int)(at - rows[i].want), rows[i].want, host,
+                 at + 1);
+        assert_text(buf_slice(&world.peer.request), want);
+        caller_deinit(&caller);
+    }
+    assert_int_equal(world.peer.connections, 1);
+    caller_world_deinit(&world);
+}
+
+struct refused_row {
+    const char *method, *url, *name, *value;
+    int code;
+};
+
+static void what_may_not_be_sent_is_refused_at_once(void **state)
+{
+    (void)state;
+    static const struct refused_row rows[] = {
+        {"GET", "ftp://a/", "a", "b", ERR_SYNTAX},
+        {"GET", "http://127.0.0.1/\r\nX: y", "a", "b", ERR_SYNTAX},
+        {"G T", NULL, "a", "b", ERR_INVALID},
+        {"", NULL, "a", "b", ERR_INVALID},
+        {"GET\r\n", NULL, "a", "b", ERR_INVALID},
+        {"CONNECT", NULL, "a", "b", ERR_INVALID},
+        {"GET", NULL, "", "b", ERR_INVALID},
+        {"GET", NULL, "a b", "b", ERR_INVALID},
+        {"GET", NULL, "a:", "b", ERR_INVALID},
+        {"GET", NULL, "a", "b\r\nX: y", ERR_INVALID},
+        {"GET", NULL, "a", "b\n", ERR_INVALID},
+        {"GET", NULL, "Host", "evil", ERR_INVALID},
+        {"GET", NULL, "content-length", "5", ERR_INVALID},
+        {"GET", NULL, "Transfer-Encoding", "chunked", ERR_INVALID},
+        {"GET", NULL, "Connection", "close", ERR_INVALID},
+        {"GET", NULL, "Expect", "100-continue", ERR_INVALID},
+        {"GET", NULL, "Upgrade", "h2c", ERR_INVALID},
+    };
+    struct caller_world world;
+    caller_world_init(&world, NULL, NULL, NULL, keep_ok, 1);
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        struct caller caller;
+        caller_init(&caller, &world, "/");
+        caller.call.method = slice_cstr(rows[i].method);
+        if (rows[i].url)
+            caller.call.url = slice_cstr(rows[i].url);
+        struct http_header header = {slice_cstr(rows[i].name), slice_cstr(rows[i].value)};
+        caller.call.headers = &header;
+        caller.call.header_count = 1;
+        caller_start(&caller, &world, 1 << 20);
+        caller_wait(&caller);
+        if (caller.start_code != rows[i].code)
+            fail_msg("row %zu: %d %s", i, caller.start_code, caller.call.err.text);
+        assert_true(strlen(caller.call.err.text) > 10);
+        caller_deinit(&caller);
+    }
+    /* too many, too large */
+    static struct http_header many[HTTP_CALL_HEADERS_MAX + 1];
+    static char large[HTTP_CALL_REQUEST_HEAD_MAX];
+    static slice parts[HTTP_CALL_BODY_PARTS_MAX + 1];
+    memset(large, 'x', sizeof(large));
+    for (size_t i = 0; i < ARRAY_LEN(many); i++)
+        many[i] = (struct http_header){SLICE("a"), SLICE("b")};
+    for (int i = 0; i < 3; i++) {
+        struct caller caller;
+        caller_init(&caller, &world, "/");
+        if (i == 1)
+            many[0].value = slice_of(large, sizeof(large));
+        caller.call.headers = many;
+        caller.call.header_count = i == 0 ? ARRAY_LEN(many) : i == 1 ? 1 : 0;
+        caller.call.body_parts = parts;
+        caller.call.body_part_count = i == 2 ? ARRAY_LEN(parts) : 0;
+        caller_start(&caller, &world, 1 << 20);
+        caller_wait(&caller);
+        assert_int_equal(caller.start_code, ERR_LIMIT);
+        caller_deinit(&caller);
+    }
+    assert_int_equal(world.peer.connections, 0);
+    caller_world_deinit(&world);
+}
+
+static char *pattern_body(size_t len)
+{
+    char *bytes = mem_alloc(len);
+    assert_non_null(bytes);
+    for (size_t i = 0; i < len; i++)
+        bytes[i] = (char)(i * 2654435761u >> 13);
+    return bytes;
+}
+
+static void large_bodies_arrive_in_order(void **state)
+{
+    (void)state;
+    static const size_t sizes[] = {0, 1, 65535, 65536, 65537, 200000, 0, 3 << 20, 7};
+    for (int is_tls = 0; is_tls < 2; is_tls++) {
+        struct caller_world world;
+        struct caller caller;
+        struct err err;
+        struct tls_config roots = {.ca_file = certs_path(certs, "ca.pem")};
+        struct tls_server_config server = {.cert_file = certs_path(certs, "ec.pem"),
+                                           .key_file = certs_path(certs, "ec.key")};
+        caller_world_init(&world, NULL, NULL, is_tls ? tls_context_new(&roots, &err) : NULL,
+                          keep_ok, 1);
+        world.peer.tls = is_tls ? tls_server_new(&server, &err) : NULL;
+        size_t total = 0;
+        slice parts[ARRAY_LEN(sizes)];
+        char *bytes = pattern_body((size_t)4 << 20);
+        for (size_t i = 0; i < ARRAY_LEN(sizes); i++) {
+            parts[i] = slice_of(bytes + total, sizes[i]);
+            total += sizes[i];
+        }
+        caller_init(&caller, &world, "/upload");
+        caller.call.method = SLICE("PUT");
+        caller.call.body_parts = parts;
+        caller.call.body_part_count = ARRAY_LEN(parts);
+        caller_start(&caller, &world, 1 << 20);
+        caller_wait(&caller);
+        assert_result(&caller, HTTP_CALL_OK);
+        slice got = buf_slice(&world.peer.request);
+        assert_true(got.len > total);
+        assert_memory_equal(got.ptr + got.len - total, bytes, total);
+        caller_deinit(&caller);
+        caller_world_deinit(&world);
+        mem_free(bytes);
+    }
+}
+
+/* ---- replies ---- */
+
+struct reply_row {
+    const char *method, *reply;
+    enum peer_then then;
+    unsigned status;
+    const char *body;
+    bool is_kept;
+};
+
+static const struct reply_row reply_rows[] = {
+    {"GET", "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n", PEER_KEEP, 200, "", true},
+    {"GET", "HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nabc", PEER_KEEP, 200, "abc", true},
+    {"GET", "HTTP/1.1 200\r\nContent-Length: 3\r\n\r\nabc", PEER_KEEP, 200, "abc", true},
+    {"GET",
+     "HTTP/1.1 200 OK\r\ntransfer-encoding: "
+     "Chunked\r\n\r\n3\r\nabc\r\n0a\r\n0123456789\r\n0\r\n\r\n",
+     PEER_KEEP, 200, "abc0123456789", true},
+    {"GET",
+     "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3;ext=\"x y\"\r\nabc\r\n0\r\nX-Trailer: "
+     "yes\r\n\r\n",
+     PEER_KEEP, 200, "abc", true},
+    {"GET", "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", PEER_KEEP, 200, "",
+     true},
+    {"GET", "HTTP/1.1 200 OK\r\n\r\nuntil the end", PEER_FIN, 200, "until the end", false},
+    {"GET", "HTTP/1.1 200 OK\r\n\r\n", PEER_FIN, 200, "", false},
+    {"GET", "HTTP/1.0 200 OK\r\nContent-Length: 3\r\n\r\nabc", PEER_KEEP, 200, "abc", false},
+    {"GET", "HTTP/1.0 200 OK\r\nConnection: keep-alive\r\nContent-Length: 3\r\n\r\nabc", PEER_KEEP,
+     200, "abc", true},
+    {"GET", "HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 3\r\n\r\nabc", PEER_KEEP, 200,
+     "abc", false},
+    {"GET", "HTTP/1.1 204 No Content\r\n\r\n", PEER_KEEP, 204, "", true},
+    {"GET", "HTTP/1.1 304 Not Modified\r\nContent-Length: 300\r\n\r\n", PEER_KEEP, 304, "", true},
+    {"HEAD", "HTTP/1.1 200 OK\r\nContent-Length: 300\r\n\r\n", PEER_KEEP, 200, "", true},
+    {"HEAD", "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n", PEER_KEEP, 200, "", true},
+    {"GET",
+     "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\nLink: x\r\n\r\nHTTP/1.1 201 "
+     "Created\r\nContent-Length: 2\r\n\r\nhi",
+     PEER_KEEP, 201, "hi", true},
+    {"GET", "HTTP/1.1 302 Found\r\nLocation: http://127.0.0.1/x\r\nContent-Length: 0\r\n\r\n",
+     PEER_KEEP, 302, "", true},
+    {"GET", "HTTP/1.1 500 Oops\r\nContent-Length: 1\r\n\r\n!", PEER_KEEP, 500, "!", true},
+    {"GET", "HTTP/1.1 200 OK\r\nKeep-Alive: timeout=1\r\nContent-Length: 2\r\n\r\nhi", PEER_KEEP,
+     200, "hi", false},
+    {"GET", "HTTP/1.1 200 OK\r\nKeep-Alive: timeout=20, max=3\r\nContent-Length: 2\r\n\r\nhi",
+     PEER_KEEP, 200, "hi", true},
+};
+
+/* Whole, and byte by byte: the same. */
+static void replies_of_every_shape_are_understood(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < 2 * ARRAY_LEN(reply_rows); i++) {
+        const struct reply_row *row = &reply_rows[i / 2];
+        struct peer_script script = {
+            .reply = row->reply, .then = row->then, .is_trickled = i % 2 == 1};
+        struct caller_world world;
+        struct caller caller;
+        caller_world_init(&world, NULL, NULL, NULL, &script, 1);
+        caller_init(&caller, &world, "/");
+        caller.call.method = slice_cstr(row->method);
+        caller_start(&caller, &world, 1 << 20);
+        caller_wait(&caller);
+        if (caller.call.result != HTTP_CALL_OK)
+            fail_msg("row %zu: %s", i / 2, caller.call.err.text);
+        assert_int_equal(caller.call.status, row->status);
+        assert_text(caller.call.body, row->body);
+        if (http_client_stats(world.client).idle != (row->is_kept ? 1 : 0))
+            fail_msg("row %zu: %s", i / 2, row->is_kept ? "not kept" : "kept");
+        caller_deinit(&caller);
+        caller_world_deinit(&world);
+    }
+}
+
+static void an_early_reply_ends_the_upload(void **state)
+{
+    (void)state;
+    static const struct peer_script scripts[] = {
+        {.reply = "HTTP/1.1 413 Too Large\r\nContent-Length: 0\r\n\r\n",
+         .is_on_head = true,
+         .then = PEER_DEAF},
+    };
+    struct caller_world world;
+    struct caller caller;
+    caller_world_init(&world, NULL, NULL, NULL, scripts, 1);
+    caller_init(&caller, &world, "/");
+    caller.call.method = SLICE("POST");
+    char *bytes = pattern_body((size_t)32 << 20);
+    slice body = slice_of(bytes, (size_t)32 << 20);
+    caller.call.body_parts = &body;
+    caller.call.body_part_count = 1;
+    caller_start(&caller, &world, 1 << 20);
+    caller_wait(&caller);
+    assert_result(&caller, HTTP_CALL_OK);
+    assert_int_equal(caller.call.status, 413);
+    assert_int_equal(http_client_stats(world.client).connections, 0); /* half a request is on it */
+    caller_deinit(&caller);
+    caller_world_deinit(&world);
+    mem_free(bytes);
+}
+
+/* ---- names and addresses ---- */
+
+static struct dns_addresses fake_answer;
+static int fake_status;
+
+static int fake_lookup(const char *name, struct dns_addresses *out, const char **cause)
+{
+    (void)name;
+    *out = fake_answer;
+    *cause = "the test says so";
+    return fake_status;
+}
+
+static void fake_address(size_t index, const char *text)
+{
+    struct sockaddr_in *v4 = (struct sockaddr_in *)&fake_answer.list[index];
+    memset(v4, 0, sizeof(*v4));
+    v4->sin_family = AF_INET;
+    assert_int_equal(inet_pton(AF_INET, text, &v4->sin_addr), 1);
+    fake_answer.count = index + 1;
+    fake_status = OK;
+}
+
+static void call_name(struct caller *caller, struct caller_world *world, const char *host)
+{
+    caller_init(caller, world, "/");
+    snprintf(caller->url, sizeof(caller->url), "http://%s:%u/", host, http_peer_port(&world->peer));
+    caller->call.url = slice_cstr(caller->url);
+    caller_start(caller, world, 1 << 20);
+    caller_wait(caller);
+}
+
+static void the_address_is_what_is_checked(void **state)
+{
+    (void)state;
+    struct caller_world world;
+    struct caller caller;
+    struct err err;
+    struct dns_config dns = {.lookup = fake_lookup};
+    caller_world_init(&world, NULL, &dns, NULL, keep_ok, 1);
+    assert_int_equal(address_policy_allow(world.policy, SLICE("allowed.test"), &err), OK);
+    fake_address(0, "127.0.0.1");
+    call_name(&caller, &world, "evil.test"); /* plain and not allowed: not even looked up */
+    assert_result(&caller, HTTP_CALL_ADDRESS_REFUSED);
+    assert_false(caller.call.is_any_byte_sent);
+    caller_deinit(&caller);
+    call_name(&caller, &world, "allowed.test");
+    assert_result(&caller, HTTP_CALL_OK);
+    caller_deinit(&caller);
+    /* nobody listens on the first two: the third answers */
+    fake_address(0, "127.0.0.9");
+    fake_address(1, "127.0.0.8");
+    fake_address(2, "127.0.0.1");
+    dns_cache_clear(world.resolver);
+    world.peer.requests = 0;
+    http_peer_close_all(&world.peer, false);
+    WAIT_UNTIL(world.loop, http_client_stats(world.client).connections == 0);
+    call_name(&caller, &world, "allowed.test");
+    assert_result(&caller, HTTP_CALL_OK);
+    assert_non_null(strstr(caller.call.remote, "127.0.0.1:"));
+    caller_deinit(&caller);
+    /* none of them */
+    fake_address(1, "127.0.0.8");
+    dns_cache_clear(world.resolver);
+    http_peer_close_all(&world.peer, false);
+    WAIT_UNTIL(world.loop, http_client_stats(world.client).connections == 0);
+    call_name(&caller, &world, "allowed.test");
+    assert_result(&caller, HTTP_CALL_CONNECT);
+    assert_non_null(strstr(caller.call.err.text, "cannot connect to allowed.test at 127.0.0.8"));
+    caller_deinit(&caller);
+    fake_status = ERR_NOTFOUND;
+    dns_cache_clear(world.resolver);
+    call_name(&caller, &world, "allowed.test");
+    assert_result(&caller, HTTP_CALL_DNS);
+    assert_false(caller.call.is_any_byte_sent);
+    caller_deinit(&caller);
+    caller_world_deinit(&world);
+}
+
+/* https, where a name alone is no reason to refuse: its addresses are. */
+static void private_addresses_behind_names_are_refused(void **state)
+{
+    (void)state;
+    static const char *const addresses[] = {"127.0.0.1", "10.0.0.1", "169.254.169.254",
+                                            "192.168.1.1"};
+    struct caller_world world;
+    struct err err;
+    struct dns_config dns = {.lookup = fake_lookup};
+    struct tls_config roots = {.ca_file = certs_path(certs, "ca.pem")};
+    caller_world_init(&world, NULL, &dns, tls_context_new(&roots, &err), keep_ok, 1);
+    for (size_t i = 0; i < ARRAY_LEN(addresses); i++) {
+        struct caller caller;
+        fake_address(0, addresses[i]);
+        dns_cache_clear(world.resolver);
+        caller_init(&caller, &world, "/");
+        caller.call.url = SLICE("https://evil.test/");
+        caller_start(&caller, &world, 1 << 20);
+        caller_wait(&caller);
+        assert_result(&caller, HTTP_CALL_ADDRESS_REFUSED);
+        assert_non_null(strstr(caller.call.err.text, addresses[i]));
+        assert_false(caller.call.is_any_byte_sent);
+        caller_deinit(&caller);
+    }
+    assert_int_equal(world.peer.connections, 0);
+    caller_world_deinit(&world);
+}
+
+static void overrides_lead_elsewhere(void **state)
+{
+    (void)state;
+    struct caller_world world;
+    struct caller caller;
+    struct err err;
+    char target[100];
+    caller_world_init(&world, NULL, NULL, NULL, keep_ok, 1);
+    snprintf(target, sizeof(target), "http://127.0.0.1:%u/prefix/", http_peer_port(&world.peer));
+    assert_int_equal(http_client_override(world.client, SLICE("https://API.example.com"),
+                                          slice_cstr(target), &err),
+                     OK);
+    static const char *const paths[][2] = {
+        {"/v1/x?y=z", "/prefix/v1/x?y=z"}, {"", "/prefix/"}, {"?q", "/prefix/?q"}};
+    for (size_t i = 0; i < ARRAY_LEN(paths); i++) {
+        char url[100], want[200];
+        snprintf(url, sizeof(url), "https://api.example.com%s", paths[i][0]);
+        caller_init(&caller, &world, "/");
+        caller.call.url = slice_cstr(url);
+        caller_start(&caller, &world, 1 << 20);
+        caller_wait(&caller);
+        assert_result(&caller, HTTP_CALL_OK);
+        assert_int_equal(caller.call.is_reused, i > 0);
+        snprintf(want, sizeof(want),
+                 "GET %s HTTP/1.1\r\nHost: api.example.com\r\nUser-Agent: sluice\r\n\r\n",
+                 paths[i][1]);
+        assert_text(buf_slice(&world.peer.request), want);
+        caller_deinit(&caller);
+    }
+    /* what an override connected does not serve those who go there by themselves */
+    caller_get(&caller, &world, "/direct");
+    assert_result(&caller, HTTP_CALL_OK);
+    assert_false(caller.call.is_reused);
+    assert_int_equal(http_client_stats(world.client).origins, 2);
+    caller_deinit(&caller);
+    static const char *const bad[][2] = {
+        {"api.example.com", "http://a"}, {"https://a/path", "http://a"}, {"https://a", "ftp://a"},
+        {"https://a", "http://a/?q"},    {"https://a", "http://u@b"},    {"https://a", ""},
+    };
+    for (size_t i = 0; i < ARRAY_LEN(bad); i++) {
+        assert_int_equal(
+            http_client_override(world.client, slice_cstr(bad[i][0]), slice_cstr(bad[i][1]), &err),
+            ERR_SYNTAX);
+        assert_non_null(strstr(err.text, "origin override"));
+    }
+    caller_world_deinit(&world);
+}
+
+/* ---- TLS ---- */
+
+static void https_is_verified_pooled_and_resumed(void **state)
+{
+    (void)state;
+    struct caller_world world;
+    struct caller caller;
+    struct err err;
+    struct tls_config roots = {.ca_file = certs_path(certs, "ca.pem")};
+    struct tls_server_config server = {.cert_file = certs_path(certs, "ec.pem"),
+                                       .key_file = certs_path(certs, "ec.key")};
+    caller_world_init(&world, NULL, NULL, tls_context_new(&roots, &err), keep_ok, 1);
+    world.peer.tls = tls_server_new(&server, &err);
+    for (int i = 0; i < 3; i++) {
+        caller_get(&caller, &world, "/");
+        assert_result(&caller, HTTP_CALL_OK);
+        assert_int_equal(caller.call.is_reused, i > 0);
+        assert_false(caller.call.is_resumed);
+        assert_int_equal(caller.call.tls_ns > 0, i == 0);
+        caller_deinit(&caller);
+    }
+    assert_int_equal(world.peer.connections, 1);
+    http_peer_close_all(&world.peer, false);
+    WAIT_UNTIL(world.loop, http_client_stats(world.client).connections == 0);
+    caller_get(&caller, &world, "/");
+    assert_result(&caller, HTTP_CALL_OK);
+    assert_true(!caller.call.is_reused && caller.call.is_resumed);
+    caller_deinit(&caller);
+    /* a reload: idle connections of the old roots go, and its sessions */
+    struct tls_context *fresh = tls_context_new(&roots, &err);
+    http_client_tls_set(world.client, fresh);
+    assert_int_equal(http_client_stats(world.client).idle, 0);
+    caller_get(&caller, &world, "/");
+    assert_result(&caller, HTTP_CALL_OK);
+    assert_true(!caller.call.is_reused && !caller.call.is_resumed);
+    caller_deinit(&caller);
+    tls_context_unref(fresh);
+    /* and roots that do not know the peer refuse it, before a byte is sent */
+    roots.ca_file = certs_path(certs, "other.pem");
+    fresh = tls_context_new(&roots, &err);
+    http_client_tls_set(world.client, fresh);
+    tls_context_unref(fresh);
+    unsigned requests = world.peer.requests;
+    caller_get(&caller, &world, "/");
+    assert_result(&caller, HTTP_CALL_TLS);
+    assert_non_null(strstr(caller.call.err.text, "unknown issuer"));
+    assert_false(caller.call.is_any_byte_sent);
+    assert_int_equal(world.peer.requests, requests);
+    caller_deinit(&caller);
+    http_client_tls_set(world.client, NULL);
+    caller_get(&caller, &world, "/");
+    assert_result(&caller, HTTP_CALL_TLS);
+    caller_deinit(&caller);
+    caller_world_deinit(&world);
+}
+
+static void a_reply_without_length_needs_close_notify(void **state)
+{
+    (void)state;
+    static const struct peer_script scripts[] = {
+        {.reply = "HTTP/1.1 200 OK\r\n\r\nto the end", .then = PEER_FIN},
+        {.reply = "HTTP/1.1 200 OK\r\n\r\nto the end", .then = PEER_CUT},
+        {.reply = "HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nto the end", .then = PEER_CUT},
+    };
+    struct caller_world world;
+    struct caller caller;
+    struct err err;
+    struct tls_config roots = {.ca_file = certs_path(certs, "ca.pem")};
+    struct tls_server_config server = {.cert_file = certs_path(certs, "ec.pem"),
+                                       .key_file = certs_path(certs, "ec.key")};
+    caller_world_init(&world, NULL, NULL, tls_context_new(&roots, &err), scripts, 3);
+    world.peer.tls = tls_server_new(&server, &err);
+    caller_get(&caller, &world, "/");
+    assert_result(&caller, HTTP_CALL_OK);
+    assert_text(caller.call.body, "to the end");
+    caller_deinit(&caller);
+    caller_get(&caller, &world, "/");
+    assert_result(&caller, HTTP_CALL_RESET);
+    assert_non_null(strstr(caller.call.err.text, "close_notify"));
+    caller_deinit(&caller);
+    caller_get(&caller, &world, "/"); /* its length says that it is whole */
+    assert_result(&caller, HTTP_CALL_OK);
+    caller_deinit(&caller);
+    caller_world_deinit(&world);
+}
+
+static int setup(void **state)
+{
+    (void)state;
+    loop_threads_init(4);
+    certs = certs_new();
+    certs_add(certs, &(struct cert_spec){.file = "ec", .dns = {"localhost"}});
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    certs_free(certs);
+    metric_deinit();
+    tls_library_deinit();
+    return mem_live_blocks() == 0 ? 0 : -1;
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_get_is_sent_and_answered),
+        cmocka_unit_test(requests_are_written_as_they_should),
+        cmocka_unit_test(what_may_not_be_sent_is_refused_at_once),
+        cmocka_unit_test(large_bodies_arrive_in_order),
+        cmocka_unit_test(replies_of_every_shape_are_understood),
+        cmocka_unit_test(an_early_reply_ends_the_upload),
+        cmocka_unit_test(the_address_is_what_is_checked),
+        cmocka_unit_test(private_addresses_behind_names_are_refused),
+        cmocka_unit_test(overrides_lead_elsewhere),
+        cmocka_unit_test(https_is_verified_pooled_and_resumed),
+        cmocka_unit_test(a_reply_without_length_needs_close_notify),
+    };
+    return cmocka_run_group_tests(tests, setup, teardown);
+}
