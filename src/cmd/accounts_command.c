@@ -17,13 +17,6 @@ static void put_account(struct output_json *json, const struct account *account)
     json_close(&json->w, '}');
 }
 
-static int end_json(struct session *session, struct output_json *json)
-{
-    return output_json_end(json, stdout)
-               ? OK
-               : err_set(&session->err, ERR_NOMEM, "out of memory for the output");
-}
-
 static int print_one(struct session *session, const struct command_call *call,
                      const struct account *account)
 {
@@ -32,7 +25,7 @@ static int print_one(struct session *session, const struct command_call *call,
         struct output_json json;
         output_json_begin(&json);
         put_account(&json, account);
-        return end_json(session, &json);
+        return output_json_end(&json, stdout, &session->err);
     }
     uuid_format(account->account_id, id);
     (void)printf("account %s\nname    ", id);
@@ -43,26 +36,11 @@ static int print_one(struct session *session, const struct command_call *call,
 
 /* ---- create ---- */
 
-static int check_name(slice name, struct err *err)
-{
-    slice rest = name;
-    size_t characters = 0;
-    for (size_t i = 0; i < name.len; i++)
-        if ((unsigned char)name.ptr[i] < 0x20 || name.ptr[i] == 0x7f)
-            return err_set(err, ERR_INVALID, "a name holds no control characters");
-    if (!slice_is_utf8(name, NULL))
-        return err_set(err, ERR_INVALID, "a name is UTF-8");
-    for (; rest.len > 0; rest = slice_from(rest, slice_utf8_first(rest)))
-        characters++;
-    if (slice_trim(name).len == 0 || characters > ACCOUNT_NAME_MAX)
-        return err_set(err, ERR_INVALID, "a name has 1 to %d characters", ACCOUNT_NAME_MAX);
-    return OK;
-}
-
 static int create(struct session *session, struct command_call *call)
 {
     struct account account = {.account_id = uuid_v7(), .name = slice_cstr(call->argv[0])};
-    if (check_name(account.name, &session->err) != OK || session_open_database(session) != OK ||
+    if (output_name_check(account.name, "a name", ACCOUNT_NAME_MAX, &session->err) != OK ||
+        session_open_database(session) != OK ||
         session_audit(session, account.account_id, "account.created", SLICE_NONE) != OK)
         return (int)session->err.code;
     int result = store_account_create_sync(session->sync, &account, &session->err);
@@ -95,9 +73,8 @@ static int print_table(struct session *session, const struct account *list, size
         output_table_cell(&table, list[i].disabled_at ? SLICE("disabled") : SLICE("live"));
         output_table_cell(&table, list[i].name);
     }
-    return output_table_print(&table, stdout, "there are no accounts; `sluice accounts create`")
-               ? OK
-               : err_set(&session->err, ERR_NOMEM, "out of memory for the list");
+    return output_table_print(
+        &table, stdout, "there are no accounts; `sluice accounts create` makes one", &session->err);
 }
 
 static int list(struct session *session, struct command_call *call)
@@ -115,7 +92,7 @@ static int list(struct session *session, struct command_call *call)
     for (size_t i = 0; i < count; i++)
         put_account(&json, &all[i]);
     json_close(&json.w, ']');
-    return end_json(session, &json);
+    return output_json_end(&json, stdout, &session->err);
 }
 
 static int run_list(struct command_call *call)

@@ -25,43 +25,93 @@ static void sleep_ms(unsigned ms)
     (void)nanosleep(&wait, NULL);
 }
 
+/* What the child tells its parent through a pipe that a successful exec closes. */
+struct child_failure {
+    int number; /* errno */
+    int step;   /* enum child_step */
+};
+
+enum child_step { STEP_FILES, STEP_USER, STEP_EXEC };
+
+_Noreturn static void give_up(int pipe_fd, enum child_step step)
+{
+    struct child_failure failure = {.number = errno, .step = step};
+    ssize_t ignored = write(pipe_fd, &failure, sizeof(failure));
+    (void)ignored; /* the parent sees the exit status then */
+    _exit(127);
+}
+
 /* In the child, between fork and exec: async-signal-safe calls only. */
-_Noreturn static void become(const struct child_spec *spec, int log_fd, pid_t parent)
+_Noreturn static void become(const struct child_spec *spec, int log_fd, int pipe_fd, pid_t parent)
 {
     sigset_t none;
     (void)sigemptyset(&none);
-    (void)sigprocmask(SIG_SETMASK, &none, NULL);
     (void)signal(SIGPIPE, SIG_DFL);
+    (void)signal(SIGINT, SIG_DFL);
+    (void)signal(SIGTERM, SIG_DFL);
+    (void)sigprocmask(SIG_SETMASK, &none, NULL);
     (void)setsid();
     int null_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
     if (null_fd < 0 || dup2(null_fd, 0) < 0 || dup2(log_fd, 1) < 0 || dup2(log_fd, 2) < 0)
-        _exit(126);
+        give_up(pipe_fd, STEP_FILES);
     if (spec->uid != 0 &&
         (setgroups(0, NULL) != 0 || setgid(spec->gid) != 0 || setuid(spec->uid) != 0))
-        _exit(126);
+        give_up(pipe_fd, STEP_USER);
     /* after setuid, which clears it */
     (void)prctl(PR_SET_PDEATHSIG, spec->death_signal ? spec->death_signal : SIGTERM);
     if (getppid() != parent)
-        _exit(126);
+        _exit(127); /* it died meanwhile: nobody would end us */
     execv(spec->argv[0], (char *const *)(void *)spec->argv);
-    _exit(127);
+    give_up(pipe_fd, STEP_EXEC);
+}
+
+/* Until the exec has closed the pipe or told why it failed. */
+static int wait_for_exec(struct child *child, const struct child_spec *spec, int pipe_fd,
+                         struct err *err)
+{
+    struct child_failure failure;
+    ssize_t len;
+    do
+        len = read(pipe_fd, &failure, sizeof(failure));
+    while (len < 0 && errno == EINTR);
+    if (len != (ssize_t)sizeof(failure))
+        return OK;
+    (void)waitpid(child->pid, NULL, 0);
+    child->pid = 0;
+    if (failure.step == STEP_USER)
+        return err_set(err, ERR_IO, "%s cannot run as user %u: %s", spec->name, (unsigned)spec->uid,
+                       strerror(failure.number));
+    if (failure.step == STEP_FILES)
+        return err_set(err, ERR_IO, "%s cannot be started: %s", spec->name,
+                       strerror(failure.number));
+    return err_set(err, ERR_IO, "cannot run %s: %s", spec->argv[0], strerror(failure.number));
 }
 
 int child_start(struct child *child, const struct child_spec *spec, struct err *err)
 {
+    int fds[2];
+    ASSERT(spec->name && spec->argv && spec->argv[0]);
     *child = (struct child){.name = spec->name};
     int log_fd = open(spec->log_path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
     if (log_fd < 0)
         return err_set(err, ERR_IO, "cannot write %s: %s", spec->log_path, strerror(errno));
+    if (pipe2(fds, O_CLOEXEC) != 0) {
+        (void)close(log_fd);
+        return err_set(err, ERR_IO, "cannot make a pipe: %s", strerror(errno));
+    }
     pid_t parent = getpid();
     pid_t pid = fork();
     if (pid == 0)
-        become(spec, log_fd, parent);
+        become(spec, log_fd, fds[1], parent);
+    int number = errno;
     (void)close(log_fd);
-    if (pid < 0)
-        return err_set(err, ERR_IO, "cannot start %s: %s", spec->name, strerror(errno));
-    child->pid = pid;
-    return OK;
+    (void)close(fds[1]);
+    child->pid = pid > 0 ? pid : 0;
+    int result = pid > 0
+                     ? wait_for_exec(child, spec, fds[0], err)
+                     : err_set(err, ERR_IO, "cannot start %s: %s", spec->name, strerror(number));
+    (void)close(fds[0]);
+    return result;
 }
 
 /* The last line of the log that is not empty, cut to fit. */
@@ -76,6 +126,9 @@ static void last_line(const char *path, char *out, size_t cap)
         rewind(file);
     size_t len = fread(tail, 1, LOG_TAIL_BYTES, file);
     (void)fclose(file);
+    for (size_t i = 0; i < len; i++)
+        if (tail[i] == '\0')
+            tail[i] = ' ';
     while (len > 0 && (tail[len - 1] == '\n' || tail[len - 1] == ' '))
         len--;
     tail[len] = '\0';
@@ -89,11 +142,9 @@ static int describe_end(const char *name, int status, const char *log_path, stru
     last_line(log_path, line, sizeof(line));
     if (WIFSIGNALED(status))
         return err_set(err, ERR_IO, "%s was ended by signal %d; its log is %s: %s", name,
-                       WTERMSIG(status), log_path, line);
-    if (WEXITSTATUS(status) == 127)
-        return err_set(err, ERR_IO, "%s cannot be run: the program is missing", name);
+                       WTERMSIG(status), log_path, line[0] ? line : "(empty)");
     return err_set(err, ERR_IO, "%s ended with status %d; its log is %s: %s", name,
-                   WEXITSTATUS(status), log_path, line);
+                   WEXITSTATUS(status), log_path, line[0] ? line : "(empty)");
 }
 
 bool child_is_running(struct child *child, const char *log_path, struct err *err)

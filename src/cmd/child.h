@@ -25,6 +25,7 @@ struct child_spec {
     int death_signal; /* what the child gets when we die; 0: SIGTERM */
 };
 
+/* Returns once the program runs: one that is missing or may not be run is an error here. */
 int child_start(struct child *child, const struct child_spec *spec, struct err *err) MUST_CHECK;
 /* false when it has ended; err (may be NULL) then says how and where its log is. */
 bool child_is_running(struct child *child, const char *log_path, struct err *err);

@@ -5,6 +5,7 @@
 
 #include <dirent.h>
 #include <errno.h>
+#include <ftw.h>
 #include <limits.h>
 #include <pwd.h>
 #include <signal.h>
@@ -25,7 +26,8 @@ enum {
     SOCKET_PATH_MAX = 107 - (int)sizeof("/.s.PGSQL.5432"),
     START_TIMEOUT_MS = 30000,
     STOP_TIMEOUT_MS = 15000,
-    WAIT_MS = 10,
+    WAIT_MS = 5,
+    ARENA_BYTES_MAX = 64 * 1024,
 };
 
 static void wait_a_little(void)
@@ -44,8 +46,8 @@ static int join(char *out, const char *dir, const char *name, struct err *err)
 
 /* ---- the programs ---- */
 
-/* Debian keeps each version in a folder of its own; elsewhere they are in PATH's usual places. */
-static bool find_versioned(char *bin)
+/* Debian keeps each version in a folder of its own. wanted: a major version, 0 for the newest. */
+static bool find_versioned(char *bin, long wanted)
 {
     static const char root[] = "/usr/lib/postgresql";
     long best = 0;
@@ -56,7 +58,8 @@ static bool find_versioned(char *bin)
         long version = strtol(entry->d_name, NULL, 10);
         char path[DEV_PATH_MAX];
         (void)snprintf(path, sizeof(path), "%s/%ld/bin/postgres", root, version);
-        if (version >= VERSION_MIN && version > best && access(path, X_OK) == 0)
+        bool is_fit = wanted ? version == wanted : version >= VERSION_MIN && version > best;
+        if (is_fit && access(path, X_OK) == 0)
             best = version;
     }
     (void)closedir(dir);
@@ -64,19 +67,46 @@ static bool find_versioned(char *bin)
     return best > 0;
 }
 
-static int find_programs(struct dev_postgres *pg, struct err *err)
+/* Elsewhere there is one version, in a usual place. */
+static bool find_unversioned(char *bin)
 {
     static const char *const places[] = {"/usr/local/pgsql/bin", "/usr/local/bin", "/usr/bin"};
-    if (find_versioned(pg->bin))
-        return OK;
     for (size_t i = 0; i < ARRAY_LEN(places); i++) {
         char path[DEV_PATH_MAX];
         (void)snprintf(path, sizeof(path), "%s/initdb", places[i]);
         if (access(path, X_OK) == 0) {
-            (void)snprintf(pg->bin, DEV_PATH_MAX, "%s", places[i]);
-            return OK;
+            (void)snprintf(bin, DEV_PATH_MAX, "%s", places[i]);
+            return true;
         }
     }
+    return false;
+}
+
+/* The major version that a cluster was made by, 0 when there is none. */
+static long cluster_version(const struct dev_postgres *pg)
+{
+    char path[DEV_PATH_MAX + 16], text[16] = "";
+    (void)snprintf(path, sizeof(path), "%s/PG_VERSION", pg->cluster);
+    FILE *file = fopen(path, "re");
+    if (!file)
+        return 0;
+    if (!fgets(text, sizeof(text), file))
+        text[0] = '\0';
+    (void)fclose(file);
+    return strtol(text, NULL, 10);
+}
+
+/* A cluster is served by its own version only. */
+static int find_programs(struct dev_postgres *pg, struct err *err)
+{
+    long wanted = cluster_version(pg);
+    if (find_versioned(pg->bin, wanted) || find_unversioned(pg->bin))
+        return OK;
+    if (wanted)
+        return err_set(err, ERR_NOTFOUND,
+                       "%s was made by PostgreSQL %ld, which is not installed any more; install it "
+                       "again, or remove the folder",
+                       pg->cluster, wanted);
     return err_set(err, ERR_NOTFOUND,
                    "no PostgreSQL %d or newer is installed; on Debian: apt-get install postgresql "
                    "(`make run` does that)",
@@ -113,10 +143,22 @@ static int make_folder(const char *path, mode_t mode, uid_t owner, gid_t group, 
         return err_set(err, ERR_REFUSED, "%s is in the way: it is no folder", path);
     if (info.st_uid != owner && info.st_uid != geteuid())
         return err_set(err, ERR_REFUSED, "%s belongs to another user; remove it", path);
+    if ((info.st_mode & 07777) != mode && chmod(path, mode) != 0) /* the umask may have cut it */
+        return err_set(err, ERR_IO, "cannot set the mode of %s: %s", path, strerror(errno));
     if (info.st_uid != owner && lchown(path, owner, group) != 0)
         return err_set(err, ERR_IO, "cannot give %s to the database's user: %s", path,
                        strerror(errno));
     return OK;
+}
+
+static uid_t owner_of(const struct dev_postgres *pg)
+{
+    return pg->uid ? pg->uid : geteuid();
+}
+
+static gid_t group_of(const struct dev_postgres *pg)
+{
+    return pg->uid ? pg->gid : getegid();
 }
 
 static int choose_user(struct dev_postgres *pg, struct err *err)
@@ -135,49 +177,77 @@ static int choose_user(struct dev_postgres *pg, struct err *err)
     return OK;
 }
 
+/* unix_socket_directories is a list with a grammar of its own. */
+static bool is_plain(const char *path)
+{
+    return path[strspn(
+               path, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789/._-")] == '\0';
+}
+
 /* The cluster lies under data_dir unless its user cannot get there. */
 static int choose_places(struct dev_postgres *pg, const char *data_dir, struct err *err)
 {
-    char home[DEV_PATH_MAX];
-    uid_t owner = pg->uid ? pg->uid : geteuid();
-    gid_t group = pg->uid ? pg->gid : getegid();
     uint64_t hash = hash_stable(data_dir, strlen(data_dir));
-    (void)snprintf(home, sizeof(home), "%s", data_dir);
+    (void)snprintf(pg->home, sizeof(pg->home), "%s", data_dir);
     if (pg->uid != 0 && !can_reach(data_dir, pg->uid)) {
-        (void)snprintf(home, sizeof(home), "/var/tmp/sluice-%016llx", (unsigned long long)hash);
-        if (make_folder(home, 0755, geteuid(), getegid(), err) != OK)
+        (void)snprintf(pg->home, sizeof(pg->home), "/var/tmp/sluice-%016llx",
+                       (unsigned long long)hash);
+        if (make_folder(pg->home, 0711, geteuid(), getegid(), err) != OK)
             return (int)err->code;
     }
-    if (join(pg->cluster, home, "postgres", err) != OK ||
-        join(pg->log, data_dir, "postgres.log", err) != OK ||
-        make_folder(pg->cluster, 0700, owner, group, err) != OK)
+    if (join(pg->cluster, pg->home, "postgres", err) != OK ||
+        join(pg->log, data_dir, "postgres.log", err) != OK)
         return (int)err->code;
-    if (strlen(pg->cluster) <= SOCKET_PATH_MAX)
+    if (strlen(pg->cluster) <= SOCKET_PATH_MAX && is_plain(pg->cluster))
         (void)snprintf(pg->sockets, DEV_PATH_MAX, "%s", pg->cluster);
     else
         (void)snprintf(pg->sockets, DEV_PATH_MAX, "/tmp/sluice-%016llx", (unsigned long long)hash);
     return strcmp(pg->sockets, pg->cluster) == 0
                ? OK
-               : make_folder(pg->sockets, 0700, owner, group, err);
+               : make_folder(pg->sockets, 0700, owner_of(pg), group_of(pg), err);
 }
 
 /* ---- the cluster ---- */
 
+static int remove_entry(const char *path, const struct stat *info, int kind, struct FTW *at)
+{
+    (void)info;
+    (void)kind;
+    (void)at;
+    return remove(path);
+}
+
+/* Under a name of its own until it is whole: initdb may be killed. */
 static int make_cluster(struct dev_postgres *pg, struct err *err)
 {
-    char program[DEV_PATH_MAX], version_file[DEV_PATH_MAX];
-    if (join(version_file, pg->cluster, "PG_VERSION", err) != OK ||
+    char program[DEV_PATH_MAX], part[DEV_PATH_MAX];
+    if (join(part, pg->home, "postgres.part", err) != OK ||
         join(program, pg->bin, "initdb", err) != OK)
         return (int)err->code;
-    if (access(version_file, F_OK) == 0)
-        return OK;
-    const char *const argv[] = {
-        program, "-D",         pg->cluster,        "-U", "sluice", "--auth=trust", "-E",
-        "UTF8",  "--locale=C", "--data-checksums", NULL};
+    if (access(part, F_OK) == 0)
+        (void)nftw(part, remove_entry, 16, FTW_DEPTH | FTW_PHYS);
+    if (make_folder(part, 0700, owner_of(pg), group_of(pg), err) != OK)
+        return (int)err->code;
+    const char *const argv[] = {program,
+                                "-D",
+                                part,
+                                "-U",
+                                "sluice",
+                                "--auth=trust",
+                                "-E",
+                                "UTF8",
+                                "--locale=C",
+                                "--data-checksums",
+                                "--no-instructions",
+                                NULL};
     struct child_spec spec = {
         .name = "initdb", .argv = argv, .log_path = pg->log, .uid = pg->uid, .gid = pg->gid};
+    if (child_run(&spec, err) != OK)
+        return (int)err->code;
+    if (rename(part, pg->cluster) != 0)
+        return err_set(err, ERR_IO, "cannot rename %s: %s", part, strerror(errno));
     pg->is_new = true;
-    return child_run(&spec, err);
+    return OK;
 }
 
 /* The postmaster that an earlier run left behind, 0 when there is none: its working directory is
@@ -204,19 +274,20 @@ static pid_t find_orphan(const struct dev_postgres *pg)
     return strcmp(cwd, real) == 0 ? (pid_t)pid : 0;
 }
 
-static int stop_orphan(const struct dev_postgres *pg, void (*on_stage)(const char *),
-                       struct err *err)
+/* It may be going down already (it gets SIGINT when its sluice dies). Watching its file and its
+ * working directory, not its pid, since nobody may reap it. */
+static int stop_orphan(const struct dev_postgres *pg, struct dev_stages *stages, struct err *err)
 {
     pid_t pid = find_orphan(pg);
     if (pid == 0)
         return OK;
-    on_stage("stopping the PostgreSQL that an earlier run left behind");
+    dev_stage(stages, "stopping the PostgreSQL of an earlier run");
     (void)kill(pid, SIGINT);
     uint64_t until = clock_mono_ns() + STOP_TIMEOUT_MS * 1000000ULL;
-    while (kill(pid, 0) == 0) {
+    while (find_orphan(pg) == pid) {
         if (clock_mono_ns() > until)
             return err_set(err, ERR_TIMEOUT,
-                           "the PostgreSQL of an earlier run (pid %d) does not stop", (int)pid);
+                           "the PostgreSQL of an earlier run (process %d) does not stop", (int)pid);
         wait_a_little();
     }
     return OK;
@@ -250,14 +321,26 @@ static int start_server(struct dev_postgres *pg, struct err *err)
     return child_start(&pg->child, &spec, err);
 }
 
+/* libpq's form: in quotes, with a backslash before ' and \. */
+static void write_url(struct dev_postgres *pg, const char *database)
+{
+    char quoted[2 * DEV_PATH_MAX];
+    size_t len = 0;
+    for (const char *c = pg->sockets; *c; c++) {
+        if (*c == '\'' || *c == '\\')
+            quoted[len++] = '\\';
+        quoted[len++] = *c;
+    }
+    quoted[len] = '\0';
+    (void)snprintf(pg->url, sizeof(pg->url), "host='%s' user=sluice dbname=%s", quoted, database);
+}
+
 /* Until it answers; ends early when the server dies. */
 static struct pg_sync *connect_when_up(struct dev_postgres *pg, struct err *err)
 {
-    char url[2 * DEV_PATH_MAX];
     uint64_t until = clock_mono_ns() + START_TIMEOUT_MS * 1000000ULL;
-    (void)snprintf(url, sizeof(url), "host=%s user=sluice dbname=postgres", pg->sockets);
     for (;;) {
-        struct pg_sync *sync = pg_sync_open(url, err);
+        struct pg_sync *sync = pg_sync_open(pg->url, err);
         if (sync || !child_is_running(&pg->child, pg->log, err))
             return sync;
         if (clock_mono_ns() > until) {
@@ -268,37 +351,46 @@ static struct pg_sync *connect_when_up(struct dev_postgres *pg, struct err *err)
     }
 }
 
-/* `create database` has no "if not exists"; an existing one is what we want. */
+/* `create database` has no "if not exists". */
 static int make_database(struct dev_postgres *pg, struct err *err)
 {
+    struct arena arena;
+    struct pg_rows rows = {.count = 0};
+    write_url(pg, "postgres");
     struct pg_sync *sync = connect_when_up(pg, err);
     if (!sync)
         return (int)err->code;
-    int result = pg_sync_run(sync, "create database sluice encoding 'UTF8'", err);
-    if (result != OK && strcmp(pg_sync_sqlstate(sync), "42P04") == 0)
-        result = OK;
+    arena_init(&arena, ARENA_BYTES_MAX);
+    int result = pg_sync_text(sync, "select 1 from pg_database where datname = 'sluice'", &arena,
+                              &rows, err);
+    if (result == OK && rows.count == 0)
+        result = pg_sync_run(sync, "create database sluice encoding 'UTF8'", err);
+    arena_deinit(&arena);
     pg_sync_close(sync);
-    (void)snprintf(pg->url, sizeof(pg->url), "host=%s user=sluice dbname=sluice", pg->sockets);
+    write_url(pg, "sluice");
     return result;
 }
 
-int dev_postgres_start(struct dev_postgres *pg, const char *data_dir,
-                       void (*on_stage)(const char *text), struct err *err)
+int dev_postgres_start(struct dev_postgres *pg, const char *data_dir, struct dev_stages *stages,
+                       struct err *err)
 {
     *pg = (struct dev_postgres){.uid = 0};
-    if (find_programs(pg, err) != OK || choose_user(pg, err) != OK ||
-        choose_places(pg, data_dir, err) != OK)
+    if (choose_user(pg, err) != OK || choose_places(pg, data_dir, err) != OK ||
+        find_programs(pg, err) != OK)
         return (int)err->code;
-    char version_file[DEV_PATH_MAX];
-    if (join(version_file, pg->cluster, "PG_VERSION", err) != OK)
+    if (cluster_version(pg) == 0) {
+        dev_stage(stages, "making a private PostgreSQL");
+        if (make_cluster(pg, err) != OK)
+            return (int)err->code;
+    }
+    if (stop_orphan(pg, stages, err) != OK)
         return (int)err->code;
-    if (access(version_file, F_OK) != 0)
-        on_stage("making a private PostgreSQL");
-    if (make_cluster(pg, err) != OK || stop_orphan(pg, on_stage, err) != OK)
-        return (int)err->code;
-    on_stage("starting PostgreSQL");
-    if (start_server(pg, err) != OK)
-        return (int)err->code;
+    dev_stage(stages, "starting PostgreSQL");
+    return start_server(pg, err);
+}
+
+int dev_postgres_wait(struct dev_postgres *pg, struct err *err)
+{
     if (make_database(pg, err) == OK)
         return OK;
     dev_postgres_stop(pg);

@@ -8,26 +8,30 @@
 
 #include "base/err.h"
 #include "cmd/child.h"
+#include "cmd/dev_stage.h"
 
 enum { DEV_PATH_MAX = 512 };
 
 struct dev_postgres {
     struct child child;
     char bin[DEV_PATH_MAX];     /* folder of initdb and postgres */
+    char home[DEV_PATH_MAX];    /* the folder that the cluster lies in */
     char cluster[DEV_PATH_MAX]; /* the data directory */
     char sockets[DEV_PATH_MAX]; /* folder of the socket */
     char log[DEV_PATH_MAX];     /* of the server */
-    char url[2 * DEV_PATH_MAX]; /* for libpq; the database sluice */
+    char url[3 * DEV_PATH_MAX]; /* for libpq; the database sluice */
     uid_t uid;                  /* 0: as we are */
     gid_t gid;
     bool is_new; /* made by this start */
 };
 
 /* Finds the programs, makes the cluster when there is none, stops a postmaster that an earlier run
- * left behind, starts, waits until it answers, makes the database. data_dir is absolute and locked
- * by the caller. on_stage tells a person what is going on. Errors say what to install or mend. */
-int dev_postgres_start(struct dev_postgres *pg, const char *data_dir,
-                       void (*on_stage)(const char *text), struct err *err) MUST_CHECK;
+ * left behind, starts. data_dir is absolute and locked by the caller; stages may be NULL. Errors
+ * say what to install or mend. */
+int dev_postgres_start(struct dev_postgres *pg, const char *data_dir, struct dev_stages *stages,
+                       struct err *err) MUST_CHECK;
+/* Until it answers; makes the database where there is none. On failure it is stopped. */
+int dev_postgres_wait(struct dev_postgres *pg, struct err *err) MUST_CHECK;
 void dev_postgres_stop(struct dev_postgres *pg);
 
 #endif

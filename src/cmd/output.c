@@ -119,12 +119,13 @@ static void print_row(const struct output_table *table, const slice *row, const 
     (void)fputc('\n', out);
 }
 
-bool output_table_print(const struct output_table *table, FILE *out, const char *none)
+int output_table_print(const struct output_table *table, FILE *out, const char *none,
+                       struct err *err)
 {
     size_t widths[OUTPUT_COLUMNS_MAX] = {0};
     size_t columns = table->columns, rows = table->count / columns;
     if (table->arena->is_exhausted)
-        return false;
+        return err_set(err, ERR_NOMEM, "the list is too large to be shown");
     ASSERT(table->count == rows * columns);
     for (size_t i = 0; i < table->count; i++) {
         size_t width = width_of(table->cells[i]);
@@ -135,7 +136,7 @@ bool output_table_print(const struct output_table *table, FILE *out, const char 
         print_row(table, table->cells + i * columns, widths, out);
     if (rows <= 1)
         (void)fprintf(out, "%s\n", none);
-    return true;
+    return OK;
 }
 
 /* ---- JSON ---- */
@@ -159,12 +160,30 @@ void output_json_time(struct output_json *json, const char *key, int64_t wall_us
     output_json_str(json, key, wall_us == 0 ? SLICE_NONE : slice_cstr(text));
 }
 
-bool output_json_end(struct output_json *json, FILE *out)
+int output_json_end(struct output_json *json, FILE *out, struct err *err)
 {
-    bool is_ok = buf_is_ok(&json->text);
     buf_append_char(&json->text, '\n');
+    bool is_ok = buf_is_ok(&json->text);
     if (is_ok)
         (void)fwrite(json->text.ptr, 1, json->text.len, out);
     buf_deinit(&json->text);
-    return is_ok;
+    return is_ok ? OK : err_set(err, ERR_LIMIT, "the list is too large to be shown");
+}
+
+/* ---- names ---- */
+
+int output_name_check(slice text, const char *noun, size_t characters_max, struct err *err)
+{
+    size_t characters = 0;
+    bool is_shown = true;
+    if (!slice_is_utf8(text, NULL))
+        return err_set(err, ERR_INVALID, "%s is UTF-8", noun);
+    for (slice rest = text; rest.len > 0 && is_shown; characters++)
+        rest = slice_from(rest, next_character(rest, false, &is_shown));
+    if (!is_shown)
+        return err_set(err, ERR_INVALID, "%s holds no control characters", noun);
+    if (slice_trim(text).len == 0 || characters > characters_max)
+        return err_set(err, ERR_INVALID, "%s has 1 to %zu characters, and not only spaces", noun,
+                       characters_max);
+    return OK;
 }

@@ -25,8 +25,9 @@ void output_table_begin(struct output_table *table, struct arena *arena, const c
 void output_table_cell(struct output_table *table, slice text);
 /* "2026-01-31 23:59" in UTC; "-" for 0. */
 void output_table_time(struct output_table *table, int64_t wall_us);
-/* Prints complete rows; `none` instead of headings without a row. false: out of memory. */
-bool output_table_print(const struct output_table *table, FILE *out, const char *none) MUST_CHECK;
+/* Prints complete rows; `none` instead of headings without a row. ERR_NOMEM. */
+int output_table_print(const struct output_table *table, FILE *out, const char *none,
+                       struct err *err) MUST_CHECK;
 
 /* text with control characters and broken UTF-8 replaced by '?'; newline and tab stay. */
 void output_text(FILE *out, slice text);
@@ -40,7 +41,12 @@ void output_json_begin(struct output_json *json);
 /* Writes null for 0. */
 void output_json_time(struct output_json *json, const char *key, int64_t wall_us);
 void output_json_str(struct output_json *json, const char *key, slice text);
-/* Prints a line and frees. false: it was too large. */
-bool output_json_end(struct output_json *json, FILE *out) MUST_CHECK;
+/* Prints a line and frees. ERR_LIMIT: it was too large. */
+int output_json_end(struct output_json *json, FILE *out, struct err *err) MUST_CHECK;
+
+/* What a person may name things: UTF-8 without control characters, 1 to characters_max characters,
+ * not only spaces. ERR_INVALID says which; noun is "a name", "a label". */
+int output_name_check(slice text, const char *noun, size_t characters_max,
+                      struct err *err) MUST_CHECK;
 
 #endif

@@ -1,0 +1,204 @@
+/*
+ * sluice catalog: manifests checked and read in a terminal.
+ */
+#include <dirent.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+
+#include "base/mem.h"
+#include "cmd/catalog_show.h"
+#include "cmd/commands.h"
+#include "cmd/output.h"
+
+enum { LINT_FILES_MAX = CATALOG_INTEGRATIONS_MAX };
+
+/* ---- lint ---- */
+
+struct lint {
+    struct session *session;
+    struct catalog_source *sources; /* LINT_FILES_MAX */
+    size_t count;
+};
+
+static int read_text(struct lint *lint, FILE *file, const char *path)
+{
+    struct err *err = &lint->session->err;
+    struct stat info;
+    if (lint->count == LINT_FILES_MAX)
+        return err_set(err, ERR_LIMIT, "more than %d manifests", LINT_FILES_MAX);
+    if (fstat(fileno(file), &info) != 0 || !S_ISREG(info.st_mode))
+        return err_set(err, ERR_INVALID, "%s is not a file", path);
+    if (info.st_size > CATALOG_MANIFEST_BYTES_MAX)
+        return err_set(err, ERR_LIMIT, "%s is over %d bytes", path, CATALOG_MANIFEST_BYTES_MAX);
+    size_t len = (size_t)info.st_size;
+    char *text = arena_alloc_text(&lint->session->arena, len + 1);
+    slice name = arena_dup(&lint->session->arena, slice_cstr(path));
+    if (!text || !name.ptr)
+        return err_set(err, ERR_NOMEM, "out of memory for %s", path);
+    if (fread(text, 1, len, file) != len)
+        return err_set(err, ERR_IO, "cannot read %s", path);
+    lint->sources[lint->count++] = (struct catalog_source){name, slice_of(text, len)};
+    return OK;
+}
+
+static int read_file(struct lint *lint, const char *path)
+{
+    FILE *file = fopen(path, "re");
+    if (!file)
+        return err_set(&lint->session->err, ERR_IO, "cannot open %s: %s", path, strerror(errno));
+    int result = read_text(lint, file, path);
+    (void)fclose(file);
+    return result;
+}
+
+static int compare_sources(const void *a, const void *b)
+{
+    const struct catalog_source *one = a, *other = b;
+    return slice_cmp(one->name, other->name);
+}
+
+static int read_folder(struct lint *lint, const char *path)
+{
+    struct err *err = &lint->session->err;
+    size_t first = lint->count;
+    int result = OK;
+    DIR *dir = opendir(path);
+    if (!dir)
+        return err_set(err, ERR_IO, "cannot open %s: %s", path, strerror(errno));
+    for (struct dirent *entry = readdir(dir); entry && result == OK; entry = readdir(dir)) {
+        slice name = slice_cstr(entry->d_name);
+        if (entry->d_name[0] == '.' || !slice_ends_with(name, SLICE(".json")))
+            continue;
+        slice full = arena_printf(&lint->session->arena, "%s/%s", path, entry->d_name);
+        result = full.ptr ? read_file(lint, full.ptr)
+                          : err_set(err, ERR_NOMEM, "out of memory for %s", path);
+    }
+    (void)closedir(dir);
+    if (result == OK && lint->count == first)
+        return err_set(err, ERR_NOTFOUND, "there is no manifest (*.json) in %s", path);
+    qsort(lint->sources + first, lint->count - first, sizeof(*lint->sources), compare_sources);
+    return result;
+}
+
+/* One a line: `file pointer: text`. The text was made from the file, so a terminal is guarded. */
+static void print_problems(const struct catalog_report *report)
+{
+    for (size_t i = 0; i < report->count; i++) {
+        const struct catalog_problem *problem = &report->problems[i];
+        output_text(stdout, problem->source);
+        if (problem->pointer.len > 0) {
+            (void)fputc(' ', stdout);
+            output_text(stdout, problem->pointer);
+        }
+        (void)fputs(problem->is_warning ? ": warning: " : ": ", stdout);
+        output_text(stdout, problem->text);
+        (void)fputc('\n', stdout);
+    }
+    if (report->error_count + report->warning_count > report->count)
+        (void)printf("and %zu more\n", report->error_count + report->warning_count - report->count);
+}
+
+static int lint_sources(struct lint *lint)
+{
+    struct err *err = &lint->session->err;
+    struct catalog_report *report = mem_alloc(sizeof(*report));
+    if (!report)
+        return err_set(err, ERR_NOMEM, "out of memory");
+    catalog_report_init(report);
+    struct catalog *catalog = catalog_load(lint->sources, lint->count, report);
+    int result = OK;
+    print_problems(report);
+    if (!catalog)
+        result = err_set(err, ERR_INVALID, "%zu errors and %zu warnings in %zu files",
+                         report->error_count, report->warning_count, lint->count);
+    else
+        (void)printf("%zu integrations, %zu actions, %zu warnings: fine\n",
+                     catalog->integration_count, catalog->action_count, report->warning_count);
+    catalog_unref(catalog);
+    catalog_report_deinit(report);
+    mem_free(report);
+    return result;
+}
+
+static int lint(struct session *session, struct command_call *call)
+{
+    struct lint lint = {.session = session};
+    struct stat info;
+    int result = OK;
+    lint.sources = ARENA_ARRAY(&session->arena, struct catalog_source, LINT_FILES_MAX);
+    if (!lint.sources)
+        return err_set(&session->err, ERR_NOMEM, "out of memory");
+    for (int i = 0; i < call->argc && result == OK; i++) {
+        bool is_folder = stat(call->argv[i], &info) == 0 && S_ISDIR(info.st_mode);
+        result = is_folder ? read_folder(&lint, call->argv[i]) : read_file(&lint, call->argv[i]);
+    }
+    return result == OK ? lint_sources(&lint) : result;
+}
+
+static int run_lint(struct command_call *call)
+{
+    return session_run(call, lint);
+}
+
+/* ---- list, show ---- */
+
+static int list(struct session *session, struct command_call *call)
+{
+    if (session_open_catalog(session) != OK)
+        return (int)session->err.code;
+    return catalog_show_all(session, command_has(call, "json"));
+}
+
+static int run_list(struct command_call *call)
+{
+    return session_run(call, list);
+}
+
+static int show(struct session *session, struct command_call *call)
+{
+    if (session_open_catalog(session) != OK)
+        return (int)session->err.code;
+    return catalog_show_one(session, slice_cstr(call->argv[0]),
+                            slice_cstr(call->argc > 1 ? call->argv[1] : NULL),
+                            command_has(call, "json"));
+}
+
+static int run_show(struct command_call *call)
+{
+    return session_run(call, show);
+}
+
+/* ---- the table ---- */
+
+static const struct config_option options[] = {{"json", NULL, "print JSON, for scripts"}};
+
+static const struct command_verb verbs[] = {
+    {.name = "lint",
+     .synopsis = "FILE|DIR...",
+     .summary = "Check manifests against everything that is known; exits 1 where one has an error.",
+     .args_min = 1,
+     .args_max = LINT_FILES_MAX,
+     .run = run_lint},
+    {.name = "list",
+     .synopsis = "",
+     .summary = "The integrations.",
+     COMMAND_OPTIONS(options),
+     .run = run_list},
+    {.name = "show",
+     .synopsis = "INTEGRATION [ACTION]",
+     .summary = "An integration with its actions, or one action with its input and examples.",
+     COMMAND_OPTIONS(options),
+     .args_min = 1,
+     .args_max = 2,
+     .run = run_show},
+};
+
+const struct command catalog_command = {
+    .name = "catalog",
+    .summary = "integrations and their actions: lint, list, show",
+    .help = "contrib/integrations/README.md describes manifests.",
+    .scopes = CONFIG_CATALOG,
+    COMMAND_VERBS(verbs),
+};

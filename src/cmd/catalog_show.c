@@ -1,0 +1,235 @@
+/*
+ * Manifests in a terminal; see catalog_show.h.
+ */
+#include "cmd/catalog_show.h"
+
+#include "cmd/output.h"
+#include "cmd/suggest.h"
+
+enum { TEXT_BYTES_MAX = 64 * 1024 };
+
+int catalog_find_or_suggest(struct session *session, slice id,
+                            const struct catalog_integration **found)
+{
+    const struct catalog *catalog = session->catalog;
+    struct suggest suggest;
+    *found = catalog_find_integration(catalog, id);
+    if (*found)
+        return OK;
+    suggest_begin(&suggest, id);
+    for (size_t i = 0; i < catalog->integration_count; i++)
+        suggest_offer(&suggest, catalog->integrations[i]->integration_id);
+    if (suggest.best.len > 0)
+        return err_set(&session->err, ERR_NOTFOUND,
+                       "there is no integration \"%.*s\"; did you mean %.*s?", SLICE_ARG(id),
+                       SLICE_ARG(suggest.best));
+    return err_set(&session->err, ERR_NOTFOUND,
+                   "there is no integration \"%.*s\"; `sluice catalog list` shows them",
+                   SLICE_ARG(id));
+}
+
+static int find_action(struct session *session, const struct catalog_integration *integration,
+                       slice id, const struct catalog_action **found)
+{
+    struct suggest suggest;
+    slice name = integration->integration_id;
+    *found = catalog_find_action(integration, id);
+    if (*found)
+        return OK;
+    suggest_begin(&suggest, id);
+    for (size_t i = 0; i < integration->action_count; i++)
+        suggest_offer(&suggest, integration->actions[i].action_id);
+    if (suggest.best.len > 0)
+        return err_set(&session->err, ERR_NOTFOUND,
+                       "%.*s has no action \"%.*s\"; did you mean %.*s?", SLICE_ARG(name),
+                       SLICE_ARG(id), SLICE_ARG(suggest.best));
+    return err_set(&session->err, ERR_NOTFOUND,
+                   "%.*s has no action \"%.*s\"; `sluice catalog show %.*s` lists them",
+                   SLICE_ARG(name), SLICE_ARG(id), SLICE_ARG(name));
+}
+
+/* ---- integrations ---- */
+
+static void put_integration(struct output_json *json, const struct catalog_integration *integration)
+{
+    json_open(&json->w, '{');
+    output_json_str(json, "integration_id", integration->integration_id);
+    output_json_str(json, "name", integration->name);
+    output_json_str(json, "description", integration->description);
+    output_json_str(json, "category", integration->category);
+    output_json_str(json, "auth", slice_cstr(catalog_auth_name(integration->auth.kind)));
+    json_key(&json->w, "actions");
+    json_put_raw(&json->w, integration->capabilities_json);
+    json_close(&json->w, '}');
+}
+
+int catalog_show_all(struct session *session, bool as_json)
+{
+    const struct catalog *catalog = session->catalog;
+    struct output_table table;
+    struct output_json json;
+    if (as_json) {
+        output_json_begin(&json);
+        json_open(&json.w, '[');
+        for (size_t i = 0; i < catalog->integration_count; i++)
+            put_integration(&json, catalog->integrations[i]);
+        json_close(&json.w, ']');
+        return output_json_end(&json, stdout, &session->err);
+    }
+    output_table_begin(&table, &session->arena, "INTEGRATION|NAME|CATEGORY|AUTH|ACTIONS");
+    for (size_t i = 0; i < catalog->integration_count; i++) {
+        const struct catalog_integration *integration = catalog->integrations[i];
+        output_table_cell(&table, integration->integration_id);
+        output_table_cell(&table, integration->name);
+        output_table_cell(&table, integration->category);
+        output_table_cell(&table, slice_cstr(catalog_auth_name(integration->auth.kind)));
+        output_table_cell(&table, arena_printf(&session->arena, "%zu", integration->action_count));
+    }
+    return output_table_print(&table, stdout, "there are no integrations", &session->err);
+}
+
+/* Wrapped; texts of manifests may hold anything. */
+static void print_text(struct session *session, int indent, slice text)
+{
+    struct output_table cell; /* its cells are cleaned */
+    output_table_begin(&cell, &session->arena, "text");
+    output_table_cell(&cell, slice_first_utf8(text, TEXT_BYTES_MAX));
+    char *line = session->arena.is_exhausted ? NULL : arena_cstr(&session->arena, cell.cells[1]);
+    if (line)
+        config_print_wrapped(stdout, indent, line);
+}
+
+static int show_integration(struct session *session, const struct catalog_integration *integration)
+{
+    struct output_table table;
+    (void)printf("%.*s: ", SLICE_ARG(integration->integration_id));
+    output_text(stdout, integration->name);
+    (void)printf(" (auth: %s)\n", catalog_auth_name(integration->auth.kind));
+    print_text(session, 2, integration->description);
+    (void)fputc('\n', stdout);
+    output_table_begin(&table, &session->arena, "ACTION|LEVEL|CONFIRM|TITLE");
+    for (size_t i = 0; i < integration->action_count; i++) {
+        const struct catalog_action *action = &integration->actions[i];
+        output_table_cell(&table, action->action_id);
+        output_table_cell(&table, slice_cstr(catalog_level_name(action->level)));
+        output_table_cell(&table, action->requires_confirmation ? SLICE("yes") : SLICE("no"));
+        output_table_cell(&table, action->title);
+    }
+    return output_table_print(&table, stdout, "it has no actions", &session->err);
+}
+
+/* ---- one action ---- */
+
+static bool is_required(const struct json *schema, slice name)
+{
+    const struct json *required = JSON_GET(schema, "required");
+    for (uint32_t i = 0; json_is(required, JSON_ARRAY) && i < required->count; i++)
+        if (slice_eq(json_str(json_at(required, i)), name))
+            return true;
+    return false;
+}
+
+/* "string", or "string or null". */
+static slice type_text(struct session *session, const struct json *schema)
+{
+    const struct json *type = JSON_GET(schema, "type");
+    slice text = json_str(type);
+    if (text.ptr)
+        return text;
+    text = SLICE("any");
+    for (uint32_t i = 0; json_is(type, JSON_ARRAY) && i < type->count; i++) {
+        slice one = json_str(json_at(type, i));
+        text = i == 0
+                   ? one
+                   : arena_printf(&session->arena, "%.*s or %.*s", SLICE_ARG(text), SLICE_ARG(one));
+    }
+    return text;
+}
+
+static void show_input(struct session *session, const struct json *schema)
+{
+    const struct json *properties = JSON_GET(schema, "properties");
+    (void)printf("\ninput:\n");
+    if (!json_is(properties, JSON_OBJECT) || properties->count == 0)
+        (void)printf("  none\n");
+    for (uint32_t i = 0; json_is(properties, JSON_OBJECT) && i < properties->count; i++) {
+        const struct json_member *member = &properties->as.members[i];
+        slice name = json_str(&member->key);
+        (void)printf("  ");
+        output_text(stdout, name);
+        (void)printf(" (%.*s%s)\n", SLICE_ARG(type_text(session, &member->value)),
+                     is_required(schema, name) ? ", required" : "");
+        slice description = json_get_str(&member->value, SLICE("description"));
+        if (description.len > 0)
+            print_text(session, 6, description);
+    }
+}
+
+static int show_examples(struct session *session, const struct json *examples)
+{
+    struct buf text;
+    buf_init(&text, OUTPUT_JSON_BYTES_MAX);
+    for (uint32_t i = 0; json_is(examples, JSON_ARRAY) && i < examples->count; i++) {
+        const struct json *example = json_at(examples, i);
+        buf_clear(&text);
+        json_write(&text, JSON_GET(example, "input"));
+        (void)printf(i == 0 ? "\nexamples of input:\n" : "");
+        print_text(session, 2, json_get_str(example, SLICE("title")));
+        (void)printf("      ");
+        output_text(stdout, buf_slice(&text));
+        (void)printf("\n");
+    }
+    bool is_ok = buf_is_ok(&text);
+    buf_deinit(&text);
+    return is_ok ? OK : err_set(&session->err, ERR_LIMIT, "the examples are too large");
+}
+
+static void show_strings(const char *heading, const struct json *array)
+{
+    for (uint32_t i = 0; json_is(array, JSON_ARRAY) && i < array->count; i++) {
+        (void)printf("%s", i == 0 ? heading : " ");
+        output_text(stdout, json_str(json_at(array, i)));
+    }
+    if (json_is(array, JSON_ARRAY) && array->count > 0)
+        (void)printf("\n");
+}
+
+static int show_action(struct session *session, const struct catalog_action *action)
+{
+    (void)printf("%.*s: ", SLICE_ARG(action->tool_name));
+    output_text(stdout, action->title);
+    (void)printf("\n");
+    print_text(session, 2, action->description);
+    (void)printf("\nlevel: %s%s%s\n", catalog_level_name(action->level),
+                 action->requires_confirmation ? ", wants \"confirm\": true" : "",
+                 action->is_idempotent ? ", may be repeated" : "");
+    show_strings("needs one of the scopes: ", action->scopes);
+    show_input(session, action->input_schema);
+    return show_examples(session, action->examples);
+}
+
+/* ---- either ---- */
+
+static int show_json(struct session *session, const struct catalog_integration *integration,
+                     const struct catalog_action *action)
+{
+    struct output_json json;
+    output_json_begin(&json);
+    if (action)
+        json_put_raw(&json.w, action->detail_json);
+    else
+        put_integration(&json, integration);
+    return output_json_end(&json, stdout, &session->err);
+}
+
+int catalog_show_one(struct session *session, slice integration, slice action, bool as_json)
+{
+    const struct catalog_integration *found = NULL;
+    const struct catalog_action *one = NULL;
+    if (catalog_find_or_suggest(session, integration, &found) != OK ||
+        (action.ptr && find_action(session, found, action, &one) != OK))
+        return (int)session->err.code;
+    if (as_json)
+        return show_json(session, found, one);
+    return one ? show_action(session, one) : show_integration(session, found);
+}

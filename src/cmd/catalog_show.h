@@ -1,0 +1,18 @@
+/*
+ * Integrations and actions as text for a person, or as JSON for a script.
+ */
+#ifndef CMD_CATALOG_SHOW_H
+#define CMD_CATALOG_SHOW_H
+
+#include "cmd/session.h"
+
+/* session->catalog is open. */
+int catalog_show_all(struct session *session, bool as_json) MUST_CHECK;
+/* action: SLICE_NONE for the integration itself. ERR_NOTFOUND names the nearest. */
+int catalog_show_one(struct session *session, slice integration, slice action,
+                     bool as_json) MUST_CHECK;
+/* ERR_NOTFOUND names the nearest. */
+int catalog_find_or_suggest(struct session *session, slice id,
+                            const struct catalog_integration **found) MUST_CHECK;
+
+#endif

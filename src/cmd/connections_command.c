@@ -1,0 +1,285 @@
+/*
+ * sluice connections: an account's grants on apps, for operators and scripts. People connect their
+ * apps themselves, in the dashboard.
+ */
+#include "base/mem.h"
+#include "cmd/catalog_show.h"
+#include "cmd/commands.h"
+#include "cmd/credential.h"
+#include "cmd/output.h"
+
+/* ---- add ---- */
+
+/* One space between, none around; NONE when not given. */
+static int read_scopes(struct session *session, slice text, slice *scopes)
+{
+    struct buf out;
+    *scopes = SLICE_NONE;
+    if (!text.ptr)
+        return OK;
+    buf_init(&out, 16 * 1024);
+    while (text.len > 0) {
+        slice one = slice_trim(slice_split(&text, ' '));
+        for (size_t i = 0; i < one.len; i++)
+            if ((unsigned char)one.ptr[i] <= 0x20 || (unsigned char)one.ptr[i] >= 0x7f) {
+                buf_deinit(&out);
+                return err_set(&session->err, ERR_INVALID,
+                               "scopes are words of printable ASCII, separated by spaces");
+            }
+        if (out.len > 0 && one.len > 0)
+            buf_append_char(&out, ' ');
+        buf_append(&out, one);
+    }
+    bool is_ok = buf_is_ok(&out);
+    if (is_ok)
+        *scopes = arena_dup(&session->arena, buf_slice(&out));
+    buf_deinit(&out);
+    return is_ok && scopes->ptr ? OK : err_set(&session->err, ERR_LIMIT, "the scopes are too long");
+}
+
+static int read_order(struct session *session, const struct command_call *call,
+                      struct credential_order *order)
+{
+    struct account account;
+    slice label = command_option(call, "label");
+    if (session_open_catalog(session) != OK ||
+        catalog_find_or_suggest(session, slice_cstr(call->argv[1]), &order->integration) != OK ||
+        read_scopes(session, command_option(call, "scopes"), &order->scopes) != OK)
+        return (int)session->err.code;
+    order->label = label.ptr ? label : order->integration->name;
+    order->params = command_option(call, "params");
+    order->is_default = command_has(call, "default");
+    if (session_open_ring(session) != OK || session_open_database(session) != OK ||
+        session_find_account(session, slice_cstr(call->argv[0]), &account) != OK)
+        return (int)session->err.code;
+    order->account_id = account.account_id;
+    return OK;
+}
+
+static int print_added(struct session *session, const struct command_call *call, int64_t id)
+{
+    if (!command_has(call, "json")) {
+        (void)printf("connection %lld\n", (long long)id);
+        return OK;
+    }
+    struct output_json json;
+    char text[24];
+    (void)snprintf(text, sizeof(text), "%lld", (long long)id);
+    output_json_begin(&json);
+    json_open(&json.w, '{');
+    output_json_str(&json, "id", slice_cstr(text));
+    output_json_str(&json, "integration_id", slice_cstr(call->argv[1]));
+    json_close(&json.w, '}');
+    return output_json_end(&json, stdout, &session->err);
+}
+
+static int add(struct session *session, struct command_call *call)
+{
+    struct credential_order order = {.is_default = false};
+    slice path = command_option(call, "credential-file");
+    struct buf text;
+    int64_t id = 0;
+    if (read_order(session, call, &order) != OK)
+        return (int)session->err.code;
+    if (!path.ptr)
+        return err_set(&session->err, ERR_INVALID,
+                       "--credential-file is missing: a file, or - for stdin, with a JSON object "
+                       "of %s",
+                       credential_form(order.integration->auth.kind));
+    buf_init(&text, CREDENTIAL_FILE_BYTES_MAX + 1);
+    int result = credential_read(path.ptr, &text, &session->err);
+    order.credential = buf_slice(&text);
+    if (result == OK)
+        result = credential_connect(session, &order, &id);
+    mem_wipe(text.ptr, text.cap);
+    buf_deinit(&text);
+    return result == OK ? print_added(session, call, id) : result;
+}
+
+static int run_add(struct command_call *call)
+{
+    return session_run(call, add);
+}
+
+/* ---- list ---- */
+
+static slice id_text(struct session *session, int64_t id)
+{
+    return arena_printf(&session->arena, "%lld", (long long)id);
+}
+
+static int print_table(struct session *session, const struct connection *rows, size_t count)
+{
+    struct output_table table;
+    output_table_begin(&table, &session->arena,
+                       "CONNECTION|INTEGRATION|DEFAULT|STATE|CREATED|EXPIRES|MASTER KEY|LABEL");
+    for (size_t i = 0; i < count; i++) {
+        output_table_cell(&table, id_text(session, rows[i].id));
+        output_table_cell(&table, rows[i].integration_id);
+        output_table_cell(&table, rows[i].is_default ? SLICE("yes") : SLICE("no"));
+        output_table_cell(&table, slice_cstr(connection_status_name(rows[i].status)));
+        output_table_time(&table, rows[i].created_at);
+        output_table_time(&table, rows[i].expires_at);
+        output_table_cell(&table, rows[i].key_id);
+        output_table_cell(&table, rows[i].label);
+    }
+    return output_table_print(&table, stdout,
+                              "the account has no connections; `sluice connections add` makes one",
+                              &session->err);
+}
+
+static void put_connection(struct session *session, struct output_json *json,
+                           const struct connection *row)
+{
+    json_open(&json->w, '{');
+    output_json_str(json, "id", id_text(session, row->id));
+    output_json_str(json, "integration_id", row->integration_id);
+    output_json_str(json, "label", row->label);
+    json_key(&json->w, "default");
+    json_put_bool(&json->w, row->is_default);
+    output_json_str(json, "auth", row->auth_kind);
+    output_json_str(json, "status", slice_cstr(connection_status_name(row->status)));
+    output_json_str(json, "error", row->error.len > 0 ? row->error : SLICE_NONE);
+    output_json_str(json, "scopes", row->scopes);
+    json_key(&json->w, "params");
+    json_put_raw(&json->w, row->params);
+    output_json_str(json, "master_key_id", row->key_id);
+    output_json_time(json, "expires_at", row->expires_at);
+    output_json_time(json, "created_at", row->created_at);
+    output_json_time(json, "updated_at", row->updated_at);
+    json_close(&json->w, '}');
+}
+
+static int load(struct session *session, const struct command_call *call, struct account *account,
+                struct connection **rows, size_t *count)
+{
+    if (session_open_database(session) != OK ||
+        session_find_account(session, slice_cstr(call->argv[0]), account) != OK)
+        return (int)session->err.code;
+    return store_connection_list_sync(session->sync, &session->arena, account->account_id, rows,
+                                      count, &session->err);
+}
+
+static int list(struct session *session, struct command_call *call)
+{
+    struct account account;
+    struct connection *rows;
+    size_t count;
+    int result = load(session, call, &account, &rows, &count);
+    if (result != OK)
+        return result;
+    if (!command_has(call, "json"))
+        return print_table(session, rows, count);
+    struct output_json json;
+    output_json_begin(&json);
+    json_open(&json.w, '[');
+    for (size_t i = 0; i < count; i++)
+        put_connection(session, &json, &rows[i]);
+    json_close(&json.w, ']');
+    return output_json_end(&json, stdout, &session->err);
+}
+
+static int run_list(struct command_call *call)
+{
+    return session_run(call, list);
+}
+
+/* ---- default, remove ---- */
+
+typedef int (*change_fn)(struct pg_sync *sync, struct uuid account_id, int64_t id, struct err *err);
+
+static int change(struct session *session, const struct command_call *call, const char *kind,
+                  change_fn change_it, const char *done)
+{
+    struct account account;
+    int64_t id;
+    if (!slice_to_i64(slice_cstr(call->argv[1]), &id) || id <= 0)
+        return err_set(&session->err, ERR_INVALID,
+                       "CONNECTION is a number, got \"%s\"; `sluice connections list` shows them",
+                       call->argv[1]);
+    slice details = arena_printf(&session->arena, "{\"connection_id\":\"%lld\"}", (long long)id);
+    if (!details.ptr)
+        return err_set(&session->err, ERR_NOMEM, "out of memory");
+    if (session_open_database(session) != OK ||
+        session_find_account(session, slice_cstr(call->argv[0]), &account) != OK ||
+        session_audit(session, account.account_id, kind, details) != OK)
+        return (int)session->err.code;
+    int result = change_it(session->sync, account.account_id, id, &session->err);
+    if (session_commit(session, result) != OK)
+        return (int)session->err.code;
+    (void)printf("connection %lld %s\n", (long long)id, done);
+    return OK;
+}
+
+static int set_default(struct session *session, struct command_call *call)
+{
+    return change(session, call, "connection.default_set", store_connection_default_sync,
+                  "is the default now");
+}
+
+static int run_default(struct command_call *call)
+{
+    return session_run(call, set_default);
+}
+
+static int remove_one(struct session *session, struct command_call *call)
+{
+    return change(session, call, "connection.removed", store_connection_delete_sync, "removed");
+}
+
+static int run_remove(struct command_call *call)
+{
+    return session_run(call, remove_one);
+}
+
+/* ---- the table ---- */
+
+static const struct config_option add_options[] = {
+    {"credential-file", "FILE",
+     "a JSON object, or - for stdin; oauth2: access_token, refresh_token, expires_at; bearer: "
+     "token; api_key: api_key; basic: username, password"},
+    {"label", "TEXT", "tells connections of one app apart; the app's name by default"},
+    {"default", NULL, "use it where a call names none; the first one is the default anyhow"},
+    {"params", "JSON", "what the integration asks for beside the credential"},
+    {"scopes", "LIST", "the scopes that were granted, separated by spaces"},
+    {"json", NULL, "print JSON, for scripts"},
+};
+static const struct config_option list_options[] = {{"json", NULL, "print JSON, for scripts"}};
+
+static const struct command_verb verbs[] = {
+    {.name = "add",
+     .synopsis = "ACCOUNT INTEGRATION",
+     .summary = "Connect an app with a credential that you have. It is stored sealed.",
+     COMMAND_OPTIONS(add_options),
+     .args_min = 2,
+     .args_max = 2,
+     .run = run_add},
+    {.name = "list",
+     .synopsis = "ACCOUNT",
+     .summary = "The connections of an account.",
+     COMMAND_OPTIONS(list_options),
+     .args_min = 1,
+     .args_max = 1,
+     .run = run_list},
+    {.name = "default",
+     .synopsis = "ACCOUNT CONNECTION",
+     .summary = "Make it the one that calls use which name none.",
+     .args_min = 2,
+     .args_max = 2,
+     .run = run_default},
+    {.name = "remove",
+     .synopsis = "ACCOUNT CONNECTION",
+     .summary = "Forget a connection and its credential. The app itself is not told.",
+     .args_min = 2,
+     .args_max = 2,
+     .run = run_remove},
+};
+
+const struct command connections_command = {
+    .name = "connections",
+    .summary = "connected apps: add, list, default, remove",
+    .help = "ACCOUNT is an account's id, or its name where no other has the same. Servers notice a "
+            "change within two seconds.",
+    .scopes = CONFIG_DATABASE | CONFIG_KEYRING | CONFIG_CATALOG,
+    COMMAND_VERBS(verbs),
+};

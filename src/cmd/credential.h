@@ -1,0 +1,38 @@
+/*
+ * A credential as an operator hands it in: JSON whose shape the integration's kind of auth decides
+ * (contrib/integrations/README.md "auth"), and the connection that is made of it.
+ */
+#ifndef CMD_CREDENTIAL_H
+#define CMD_CREDENTIAL_H
+
+#include "cmd/session.h"
+#include "store/connection.h"
+
+enum { CREDENTIAL_FILE_BYTES_MAX = 48 * 1024 };
+
+/* Checks text against kind. *expires_at: of an access token; 0: none known. ERR_INVALID and
+ * ERR_SYNTAX name what is missing or wrong, never a value; ERR_REFUSED: AUTH_NONE. The arena holds
+ * a copy of the credential afterwards: give it a short-lived one. */
+int credential_check(enum catalog_auth_kind kind, slice text, struct arena *arena,
+                     int64_t *expires_at, struct err *err) MUST_CHECK;
+/* "access_token, refresh_token (optional), expires_at (optional)": for help and errors. */
+const char *credential_form(enum catalog_auth_kind kind);
+/* Reads a file, or stdin for "-", into out (wiped by the caller). */
+int credential_read(const char *path, struct buf *out, struct err *err) MUST_CHECK;
+
+/* What `connections add` was told; also how dev makes its demo connections. */
+struct credential_order {
+    struct uuid account_id;
+    const struct catalog_integration *integration;
+    slice label;
+    slice credential; /* JSON text */
+    slice params;     /* JSON text; SLICE_NONE: none */
+    slice scopes;     /* space-separated; SLICE_NONE: not known */
+    bool is_default;
+};
+/* Checks all of it, seals, stores, and writes the audit event; *id gets the connection's id.
+ * session: database and ring are open. */
+int credential_connect(struct session *session, const struct credential_order *order,
+                       int64_t *id) MUST_CHECK;
+
+#endif

@@ -1,0 +1,24 @@
+/*
+ * What a newcomer finds in `sluice dev`: an account with an API key and connected demo apps. Made
+ * where it is missing, mended where it does not work any more (another master key, a grant that was
+ * marked dead), else left alone.
+ */
+#ifndef CMD_DEV_DEMO_H
+#define CMD_DEV_DEMO_H
+
+#include "cmd/dev_folder.h"
+#include "cmd/session.h"
+#include "json/json.h"
+#include "vault/key.h"
+
+struct dev_demo {
+    struct uuid account_id;
+    char key[VAULT_KEY_LEN + 1];
+};
+
+/* session: database, ring and catalog are open. tokens: object of integration id -> access token;
+ * each gets a connection. The key is kept in the folder's file api_key. */
+int dev_demo_make(struct dev_demo *demo, struct session *session, const struct dev_folder *folder,
+                  const struct json *tokens) MUST_CHECK;
+
+#endif

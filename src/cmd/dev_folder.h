@@ -1,0 +1,33 @@
+/*
+ * The data folder of `sluice dev`: made at first use, one process at a time, ours alone. What it
+ * holds: lock, master.key, api_key, ca-bundle.pem, provider/, postgres/ (dev_postgres.h), logs.
+ */
+#ifndef CMD_DEV_FOLDER_H
+#define CMD_DEV_FOLDER_H
+
+#include "base/buf.h"
+#include "base/err.h"
+#include "cmd/dev_postgres.h"
+
+struct dev_folder {
+    char path[DEV_PATH_MAX]; /* absolute, without symbolic links */
+    int lock_fd;             /* -1: not open */
+};
+
+/* Makes the folder (its parent must be there) and locks it. ERR_BUSY names the process that has
+ * it. As root others may walk through it (0711), since PostgreSQL runs as another user; what is in
+ * it stays closed to them. */
+int dev_folder_open(struct dev_folder *folder, const char *path, struct err *err) MUST_CHECK;
+void dev_folder_close(struct dev_folder *folder);
+/* DIR/name; asserted to fit, since dev_folder_open left room. */
+void dev_folder_path(const struct dev_folder *folder, const char *name, char out[DEV_PATH_MAX]);
+/* Appends a small file (64 KiB) to out; an absent one is ERR_NOTFOUND. */
+int dev_folder_read(const struct dev_folder *folder, const char *name, struct buf *out,
+                    struct err *err) MUST_CHECK;
+/* Whole, by rename, mode 0600. */
+int dev_folder_write(const struct dev_folder *folder, const char *name, slice text,
+                     struct err *err) MUST_CHECK;
+/* A log of earlier runs that has grown over a megabyte is begun anew. */
+void dev_folder_trim_log(const struct dev_folder *folder, const char *name);
+
+#endif

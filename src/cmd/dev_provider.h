@@ -1,0 +1,30 @@
+/*
+ * The emulated provider of `sluice dev`: the program sluice-provider beside our own, a child that
+ * dies with us. It answers for the demo apps; bench/provider/README.md tells as what.
+ */
+#ifndef CMD_DEV_PROVIDER_H
+#define CMD_DEV_PROVIDER_H
+
+#include "cmd/child.h"
+#include "cmd/dev_folder.h"
+#include "json/json.h"
+
+struct dev_provider {
+    struct child child;
+    char log[DEV_PATH_MAX];
+    char ready[DEV_PATH_MAX]; /* its ready file; removed when it stops */
+    struct arena arena;       /* what follows lives here, once dev_provider_wait was OK */
+    slice url, ca_file;
+    const struct json *tokens;      /* object: integration id -> access token */
+    const struct json *task_parent; /* {"page_id"} */
+};
+
+/* Starts it and returns at once. */
+int dev_provider_start(struct dev_provider *provider, const struct dev_folder *folder,
+                       struct err *err) MUST_CHECK;
+/* Until it answers. On failure it is stopped. */
+int dev_provider_wait(struct dev_provider *provider, struct err *err) MUST_CHECK;
+/* Harmless when it never started. */
+void dev_provider_stop(struct dev_provider *provider);
+
+#endif

@@ -1,0 +1,30 @@
+/*
+ * What `sluice dev` tells once it runs: to a person on stdout, to programs in the ready file.
+ */
+#ifndef CMD_DEV_TEXT_H
+#define CMD_DEV_TEXT_H
+
+#include <stdint.h>
+#include <stdio.h>
+
+#include "base/err.h"
+#include "base/id.h"
+#include "json/json.h"
+
+struct dev_facts {
+    uint16_t port;
+    struct uuid account_id;
+    const char *api_key;
+    slice provider_url, provider_ca_file;
+    const char *database_url;
+    const struct json *task_parent; /* {"page_id"} */
+};
+
+/* The address and lines to paste. */
+void dev_text_print(FILE *out, const struct dev_facts *facts);
+/* {"base_url","api_key","provider_url","provider_ca_file","database_url","pid","account_id",
+ * "demo":{"task_parent":{...}}}, whole by rename. */
+int dev_text_ready_write(const char *path, const struct dev_facts *facts,
+                         struct err *err) MUST_CHECK;
+
+#endif

@@ -1,0 +1,116 @@
+/*
+ * sluice keys rotate; see rotate.h. Pages of connections in the order of their keys; each is
+ * changed only where nobody else changed it since it was read, else it is read again.
+ */
+#include "cmd/rotate.h"
+
+#include "store/connection.h"
+
+enum { SEALED_BYTES_MAX = VAULT_PLAIN_MAX + VAULT_SEAL_OVERHEAD, PASSES_MAX = 5 };
+
+struct rotation {
+    struct session *session;
+    struct arena arena; /* one page */
+    struct buf sealed;
+    size_t done, failed, changed; /* changed: somebody was first */
+};
+
+static int reseal(struct rotation *rotation, const struct connection *row, struct err *err)
+{
+    const struct vault_ring *ring = rotation->session->ring;
+    const struct vault_place place = {row->account_id, row->id};
+    struct secret *plain = NULL;
+    if (vault_open(ring, &place, row->key_id, row->sealed, &plain, err) != OK)
+        return (int)err->code;
+    buf_clear(&rotation->sealed);
+    int result = vault_seal(ring, &place, secret_reveal(plain), &rotation->sealed);
+    secret_unref(plain);
+    if (result != OK)
+        return err_set(err, (enum err_code)result, "the credential could not be sealed");
+    return store_connection_reseal_sync(rotation->session->sync, row->account_id, row->id, row->rev,
+                                        buf_slice(&rotation->sealed), vault_ring_key_id(ring), err);
+}
+
+static void tell_failed(const struct connection *row, const struct err *err)
+{
+    char id[UUID_TEXT_LEN + 1];
+    uuid_format(row->account_id, id);
+    (void)fprintf(stderr, "connection %lld of account %s (%.*s): %s\n", (long long)row->id, id,
+                  SLICE_ARG(row->integration_id), err->text);
+}
+
+/* What the database itself refuses ends the whole. */
+static int rotate_one(struct rotation *rotation, const struct connection *row, int pass)
+{
+    struct err err;
+    int result = reseal(rotation, row, &err);
+    if (result == OK) {
+        rotation->done++;
+        return OK;
+    }
+    if (result == ERR_IO || result == ERR_NOMEM) {
+        rotation->session->err = err;
+        return result;
+    }
+    /* the store says ERR_NOTFOUND when the row has changed, the vault when it lacks the key */
+    bool is_changed = result == ERR_NOTFOUND && rotation->sealed.len > 0;
+    if (is_changed)
+        rotation->changed++;
+    else
+        rotation->failed++;
+    if (pass == (is_changed ? PASSES_MAX : 1))
+        tell_failed(row, &err);
+    return OK;
+}
+
+static int rotate_pass(struct rotation *rotation, int pass)
+{
+    struct session *session = rotation->session;
+    struct uuid after_account = {{0}};
+    int64_t after_id = 0;
+    struct connection *list;
+    size_t count = 0;
+    do {
+        arena_reset(&rotation->arena);
+        int result = store_connection_stale_sync(session->sync, &rotation->arena,
+                                                 vault_ring_key_id(session->ring), after_account,
+                                                 after_id, &list, &count, &session->err);
+        for (size_t i = 0; result == OK && i < count; i++) {
+            buf_clear(&rotation->sealed);
+            result = rotate_one(rotation, &list[i], pass);
+            after_account = list[i].account_id;
+            after_id = list[i].id;
+        }
+        if (result != OK)
+            return result;
+    } while (count > 0);
+    return OK;
+}
+
+int rotate_all(struct session *session, struct command_call *call)
+{
+    struct rotation rotation = {.session = session};
+    (void)call;
+    if (session_open_ring(session) != OK || session_open_database(session) != OK)
+        return (int)session->err.code;
+    arena_init(&rotation.arena, SESSION_ARENA_BYTES_MAX);
+    buf_init(&rotation.sealed, SEALED_BYTES_MAX);
+    int result = OK;
+    for (int pass = 1; pass <= PASSES_MAX && result == OK; pass++) {
+        rotation.failed = rotation.changed = 0;
+        result = rotate_pass(&rotation, pass);
+        if (rotation.changed == 0)
+            break;
+    }
+    arena_deinit(&rotation.arena);
+    buf_deinit(&rotation.sealed);
+    if (result != OK)
+        return result;
+    (void)printf("%zu credentials sealed anew under key %.*s\n", rotation.done,
+                 SLICE_ARG(vault_ring_key_id(session->ring)));
+    if (rotation.failed + rotation.changed > 0)
+        return err_set(&session->err, ERR_CRYPTO,
+                       "%zu credentials were not sealed anew; keep the old master keys",
+                       rotation.failed + rotation.changed);
+    return OK;
+}
