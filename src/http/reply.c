@@ -125,6 +125,7 @@ static void decide_close(struct exchange *exchange)
     if (exchange->is_body_done)
         return;
     exchange->is_body_dropped = true;
+    exchange->is_body_awaited = false; /* nobody will accept it now: read on, to drop it */
     bool is_short = exchange->pub.head.framing == HTTP_FRAMING_LENGTH &&
                     exchange->body_left <= CONN_DISCARD_BYTES_MAX;
     if (!is_short || exchange->is_continue_owed)
