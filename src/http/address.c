@@ -281,7 +281,7 @@ bool address_policy_is_host_allowed(const struct address_policy *policy, slice h
 
 static bool is_network_allowed(const struct address_policy *policy, const struct sockaddr *address)
 {
-    const uint8_t *bytes;
+    const uint8_t *bytes = NULL;
     size_t len = address_bytes(address, &bytes);
     for (size_t i = 0; policy && i < policy->count; i++) {
         const struct rule *rule = &policy->rules[i];
