@@ -8,10 +8,10 @@
  *   look-ups are lateral subqueries behind OFFSET 0, which can be neither flattened nor turned:
  * they run once an input row, with the key as their condition; UPDATE and DELETE find their row by
  * (key) >= (input) and (key) <= (input): a range is no equality, so there is no ordered walk over
- * the whole index to build a join on, and since sequential scans are off (pg/target.h) an index
- * scan for each input row is all that is left. A lateral that yields the row's ctid would do for
- * UPDATE too, but a row that somebody else changes meanwhile is then missed: since PostgreSQL 15.14
- * the new version's ctid is compared again.
+ * the whole index to build a join on, and since sequential scans are off (PG_SETTINGS_PLAN) an
+ * index scan for each input row is all that is left. A lateral that yields the row's ctid would do
+ * for UPDATE too, but a row that somebody else changes meanwhile is then missed: since
+ * PostgreSQL 15.14 the new version's ctid is compared again.
  */
 #include "pg/stmt.h"
 

@@ -55,10 +55,4 @@ PGconn *pg_target_connect_start(const struct pg_target *target, struct pg_endpoi
  * names up. For operator commands. NULL when out of memory, else look at PQstatus. */
 PGconn *pg_target_connect_blocking(const struct pg_target *target);
 
-/* GUCs of each connection of ours: plans pinned (pg/stmt.c), no surprises from role settings. */
-#define PG_SETTINGS_PLAN                                                                  \
-    "-c plan_cache_mode=force_generic_plan -c enable_seqscan=off -c enable_hashjoin=off " \
-    "-c enable_bitmapscan=off -c enable_mergejoin=off -c jit=off -c "                     \
-    "max_parallel_workers_per_gather=0"
-
 #endif

@@ -50,8 +50,8 @@ static const struct pg_stmt node_leave = {
 static const struct pg_stmt node_sweep = {
     .name = "node_sweep",
     .sql = "delete from sluice.node n where n.lease_until < now() - interval '1 hour' "
-           "and not exists (select 1 from sluice.idempotency_key k "
-           "where k.owner = n.node_id and k.state = 'in_flight')",
+           "and (select k.owner from sluice.idempotency_key k "
+           "where k.owner = n.node_id and k.state = 'in_flight' limit 1) is null",
     .match = PG_MATCH_NONE,
     .is_write = true,
     .is_replayable = true,

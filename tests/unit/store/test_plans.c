@@ -1,0 +1,331 @@
+/*
+ * Reads the statement table and the system catalogs, and proves what DESIGN.md 4 asks: keys and
+ * statements carry account_id, and plans look rows up by key whatever the statistics say.
+ */
+#include <stdarg.h>
+#include <stddef.h>
+#include <setjmp.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/mem.h"
+#include "base/metric.h"
+#include "pg/stmt.h"
+#include "store/store.h"
+#include "support/pg_cluster.h"
+#include "support/pg_items.h"
+
+static const char *conninfo;
+
+/* ---- catalogs ---- */
+
+static void check_none(const char *what, const char *sql)
+{
+    struct err err;
+    struct arena arena;
+    struct pg_rows rows;
+    struct pg_sync *sync = pg_sync_open(conninfo, &err);
+    assert_non_null(sync);
+    arena_init(&arena, 1024 * 1024);
+    if (pg_sync_text(sync, sql, &arena, &rows, &err) != OK)
+        fail_msg("%s", err.text);
+    for (size_t i = 0; i < rows.count; i++)
+        print_error("%s: %.*s\n", what, SLICE_ARG(pg_get_bytes(&rows, i, 0)));
+    assert_int_equal(rows.count, 0);
+    arena_deinit(&arena);
+    pg_sync_close(sync);
+}
+
+#define OUR_TABLES \
+    "from pg_class c where c.relnamespace = 'sluice'::regnamespace and c.relkind in ('r', 'p') "
+
+static void test_every_key_begins_with_account_id(void **state)
+{
+    (void)state;
+    check_none("a table without account_id",
+               "select c.relname " OUR_TABLES "and c.relname not in ('node', 'migration') "
+               "and not exists (select from pg_attribute a where a.attrelid = c.oid "
+               "and a.attname = 'account_id' and a.attnotnull)");
+    check_none(
+        "a table without a primary key",
+        "select c.relname " OUR_TABLES
+        "and not exists (select from pg_index i where i.indrelid = c.oid and i.indisprimary)");
+    check_none("a unique index that does not begin with account_id",
+               "select i.indexrelid::regclass::text " /* leading column */
+               "from pg_index i join pg_class c on c.oid = i.indrelid "
+               "join pg_attribute a on a.attrelid = c.oid and a.attnum = i.indkey[0] "
+               "where c.relnamespace = 'sluice'::regnamespace and i.indisunique "
+               "and a.attname <> 'account_id' and i.indexrelid::regclass::text not in "
+               "('sluice.api_key_hash', 'sluice.node_pkey', 'sluice.migration_pkey')");
+}
+
+static void test_nothing_that_sharding_forbids(void **state)
+{
+    (void)state;
+    check_none("a trigger",
+               "select t.tgname from pg_trigger t join pg_class c on c.oid = t.tgrelid "
+               "where c.relnamespace = 'sluice'::regnamespace and not t.tgisinternal");
+    check_none("a sequence", "select relname from pg_class where relkind = 'S' "
+                             "and relnamespace = 'sluice'::regnamespace");
+    check_none("a column default",
+               "select adrelid::regclass::text from pg_attrdef d join pg_class c on "
+               "c.oid = d.adrelid where c.relnamespace = 'sluice'::regnamespace");
+    check_none("a foreign key of a partitioned table",
+               "select conname from pg_constraint f join pg_class c on c.oid in (f.conrelid, "
+               "f.confrelid) where f.contype = 'f' and c.relkind = 'p' "
+               "and c.relnamespace = 'sluice'::regnamespace");
+    check_none("a default partition",
+               "select partrelid::regclass::text from pg_partitioned_table where partdefid <> 0");
+    check_none("jsonb", "select attrelid::regclass::text from pg_attribute a join pg_class c on "
+                        "c.oid = a.attrelid where a.atttypid = 'jsonb'::regtype "
+                        "and c.relnamespace = 'sluice'::regnamespace");
+    check_none("a partition whose documents are not lz4",
+               "select attrelid::regclass::text from pg_attribute a join pg_class c on "
+               "c.oid = a.attrelid where c.relispartition and c.relkind = 'r' "
+               "and a.attname in ('summary', 'details') and a.attcompression <> 'l' "
+               "and c.relnamespace = 'sluice'::regnamespace");
+    assert_int_equal(items_ask(conninfo, "select count(*) from pg_inherits "
+                                         "where inhparent = 'sluice.execution'::regclass"),
+                     9); /* yesterday, today, 7 days */
+}
+
+/* ---- statements ---- */
+
+static void test_every_statement_names_its_account(void **state)
+{
+    size_t exempt = 0, i = 0;
+    (void)state;
+    for (const struct pg_stmt *stmt; (stmt = store_stmt_at(i)); i++) {
+        for (size_t k = 0; k < i; k++)
+            assert_string_not_equal(stmt->name, store_stmt_at(k)->name);
+        if (stmt->no_account) {
+            exempt++;
+            continue;
+        }
+        if (stmt->param_count == 0 || strcmp(stmt->params[0].name, "account_id") != 0)
+            fail_msg("%s: the first parameter is not account_id", stmt->name);
+        struct buf sql;
+        struct err err;
+        buf_init(&sql, PG_SQL_MAX);
+        assert_int_equal(pg_stmt_expand(stmt, PG_MODE_PIPE, &sql, &err), OK);
+        bool is_insert = slice_starts_with(buf_slice(&sql), SLICE("insert into"));
+        const char *want = is_insert ? "(account_id, " : "account_id = $1";
+        if (slice_find(buf_slice(&sql), slice_cstr(want)) < 0)
+            fail_msg("%s: no \"%s\" in: %.*s", stmt->name, want, SLICE_ARG(buf_slice(&sql)));
+        if (is_insert && slice_find(buf_slice(&sql), SLICE("values ( $1,")) < 0)
+            fail_msg("%s: account_id is not the first value", stmt->name);
+        buf_deinit(&sql);
+    }
+    assert_true(i > 20);
+    assert_int_equal(exempt, 12); /* a new one is to be thought about here */
+}
+
+static void test_writes_say_whether_a_replay_is_harmless(void **state)
+{
+    (void)state;
+    for (size_t i = 0; store_stmt_at(i); i++) {
+        const struct pg_stmt *stmt = store_stmt_at(i);
+        bool inserts = strstr(stmt->sql, "insert into") != NULL;
+        bool is_operators = strstr(stmt->sql, "on conflict") == NULL;
+        if (inserts && stmt->is_replayable && is_operators)
+            fail_msg("%s: a replayable insert without ON CONFLICT", stmt->name);
+    }
+}
+
+/* ---- plans ---- */
+
+static const char *sample(enum pg_type type)
+{
+    static char id[64];
+    char text[UUID_TEXT_LEN + 1];
+    switch (type) {
+    case PG_UUID:
+        uuid_format(uuid_v7(), text);
+        snprintf(id, sizeof(id), "'%s'", text);
+        return id;
+    case PG_I64:
+        return "1";
+    case PG_TEXT:
+        return "'x'";
+    case PG_JSON:
+        return "'{}'";
+    case PG_BYTES:
+        return "'\\x00'";
+    case PG_TIME:
+        return "now()";
+    case PG_BOOL:
+        return "true";
+    }
+    return "null";
+}
+
+/* prepare x (uuid[], ...) as ...; explain execute x (array[...]::uuid[], ...) */
+static void put_list(struct buf *out, const struct pg_stmt *stmt, enum pg_mode mode, bool values)
+{
+    const char *array = mode == PG_MODE_SET ? "[]" : "";
+    if (stmt->param_count == 0)
+        return;
+    for (size_t i = 0; i < stmt->param_count; i++) {
+        const char *type = pg_type_name(stmt->params[i].type);
+        buf_append_cstr(out, i ? ", " : "(");
+        if (!values)
+            buf_printf(out, "%s%s", type, array);
+        else if (mode == PG_MODE_SET)
+            buf_printf(out, "array[%s]::%s[]", sample(stmt->params[i].type), type);
+        else
+            buf_printf(out, "%s::%s", sample(stmt->params[i].type), type);
+    }
+    buf_append_char(out, ')');
+}
+
+static struct pg_rows explain(struct pg_sync *sync, struct arena *arena, const struct pg_stmt *stmt,
+                              enum pg_mode mode)
+{
+    struct err err;
+    struct pg_rows rows;
+    struct buf sql;
+    buf_init(&sql, 64 * 1024);
+    buf_append_cstr(&sql, "deallocate all; prepare x ");
+    put_list(&sql, stmt, mode, false);
+    buf_append_cstr(&sql, " as ");
+    assert_int_equal(pg_stmt_expand(stmt, mode, &sql, &err), OK);
+    buf_append_char(&sql, '\0');
+    if (pg_sync_run(sync, sql.ptr, &err) != OK)
+        fail_msg("%s: %s in: %s", stmt->name, err.text, sql.ptr);
+    buf_clear(&sql);
+    buf_append_cstr(&sql, "explain (costs off) execute x ");
+    put_list(&sql, stmt, mode, true);
+    buf_append_char(&sql, '\0');
+    if (pg_sync_text(sync, sql.ptr, arena, &rows, &err) != OK)
+        fail_msg("%s: %s in: %s", stmt->name, err.text, sql.ptr);
+    buf_deinit(&sql);
+    return rows;
+}
+
+static bool has(slice line, const char *part)
+{
+    return slice_find(line, slice_cstr(part)) >= 0;
+}
+
+static void fail_plan(const struct pg_stmt *stmt, const struct pg_rows *rows, const char *why)
+{
+    for (size_t i = 0; i < rows->count; i++)
+        print_error("    %.*s\n", SLICE_ARG(pg_get_bytes(rows, i, 0)));
+    fail_msg("%s: %s", stmt->name, why);
+}
+
+/* A scan of a table must be by index, with a condition, and on a tenant's table one that has
+ * account_id. What a statement without account may walk over: small tables, or a bounded scan. */
+static void check_plan(const struct pg_stmt *stmt, const struct pg_rows *rows)
+{
+    for (size_t i = 0; i < rows->count; i++) {
+        slice line = pg_get_bytes(rows, i, 0);
+        slice next = i + 1 < rows->count ? pg_get_bytes(rows, i + 1, 0) : SLICE("");
+        if (has(line, "Hash Join") || has(line, "Merge Join") || has(line, "Bitmap"))
+            fail_plan(stmt, rows, "a join or scan that is not pinned");
+        bool is_scan = has(line, "Scan ") && has(line, " on ");
+        if (!is_scan || has(line, "Subquery Scan") || has(line, "Function Scan") ||
+            has(line, "CTE Scan"))
+            continue;
+        if (stmt->no_account && !has(line, "idempotency_key") && !has(line, "api_key"))
+            continue;
+        if (has(line, "Seq Scan"))
+            fail_plan(stmt, rows, "a sequential scan");
+        if (has(line, "idempotency_key_expiry") || has(line, "connection_pkey on connection t") ||
+            has(line, "idempotency_key_owner"))
+            if (stmt->no_account && has(next, "Index Cond"))
+                continue;
+        if (!has(next, "Index Cond"))
+            fail_plan(stmt, rows, "a walk over a whole index");
+        bool by_hash = stmt->no_account && has(line, "api_key_hash");
+        if (!by_hash && !has(next, "account_id") && !has(line, " on node"))
+            fail_plan(stmt, rows, "a look-up without account_id");
+    }
+}
+
+static void check_all_plans(void)
+{
+    struct err err;
+    struct arena arena;
+    char with_settings[1024];
+    snprintf(with_settings, sizeof(with_settings), "%s options='%s'", conninfo, PG_SETTINGS_PLAN);
+    struct pg_sync *sync = pg_sync_open(with_settings, &err);
+    assert_non_null(sync);
+    for (size_t i = 0; store_stmt_at(i); i++) {
+        const struct pg_stmt *stmt = store_stmt_at(i);
+        for (int mode = PG_MODE_SET; mode <= PG_MODE_PIPE; mode++) {
+            if (mode == PG_MODE_SET && stmt->param_count == 0)
+                continue;
+            arena_init(&arena, 1024 * 1024);
+            struct pg_rows rows = explain(sync, &arena, stmt, (enum pg_mode)mode);
+            if (!stmt->goes_alone)
+                check_plan(stmt, &rows);
+            arena_deinit(&arena);
+        }
+    }
+    pg_sync_close(sync);
+}
+
+#define FILL(rows)                                                                                \
+    "insert into sluice.account select sluice.uuid_floor(current_date - n), 'a', now() "          \
+    "from generate_series(1, " #rows "::integer) n on conflict do nothing;"                       \
+    "insert into sluice.api_key select a.account_id, gen_random_uuid(), "                         \
+    "sha256(a.account_id::text::bytea), 'p', 'n', 'read', now() from sluice.account a "           \
+    "on conflict do nothing;"                                                                     \
+    "insert into sluice.connection select a.account_id, n, 'gmail', 'l', false, 'none', '', '', " \
+    "null, '{}', 'live', null, null, 1, gen_random_uuid(), now(), now() from sluice.account a, "  \
+    "generate_series(1, 5) n on conflict do nothing;"                                             \
+    "insert into sluice.execution select a.account_id, ('0' || substr(sluice.uuid_floor("         \
+    "current_date)::text, 2, 17) || '-8000-' || lpad(n::text, 12, '0'))::uuid, 'i', 'a', null, "  \
+    "'succeeded', null, now(), now(), gen_random_uuid(), '{}' from sluice.account a, "            \
+    "generate_series(1, 5) n on conflict do nothing;"                                             \
+    "insert into sluice.idempotency_key select a.account_id, 'k' || n, gen_random_uuid(), "       \
+    "sha256('x'), 'bound', null, 'i', 'a', null, true, now(), now() from sluice.account a, "      \
+    "generate_series(1, 5) n on conflict do nothing;"
+
+static void test_plans_on_empty_tables(void **state)
+{
+    (void)state;
+    check_all_plans();
+}
+
+static void test_plans_on_tiny_tables(void **state)
+{
+    (void)state;
+    items_tell(conninfo, FILL(1) "analyze");
+    items_tell(conninfo, "vacuum analyze");
+    check_all_plans();
+}
+
+static void test_plans_on_large_tables(void **state)
+{
+    (void)state;
+    items_tell(conninfo, FILL(5000) "analyze");
+    check_all_plans();
+}
+
+static int set_up(void **state)
+{
+    (void)state;
+    conninfo = pg_cluster_database(true);
+    return 0;
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_every_key_begins_with_account_id),
+        cmocka_unit_test(test_nothing_that_sharding_forbids),
+        cmocka_unit_test(test_every_statement_names_its_account),
+        cmocka_unit_test(test_writes_say_whether_a_replay_is_harmless),
+        cmocka_unit_test(test_plans_on_empty_tables),
+        cmocka_unit_test(test_plans_on_tiny_tables),
+        cmocka_unit_test(test_plans_on_large_tables),
+    };
+    int failed = cmocka_run_group_tests(tests, set_up, NULL);
+    metric_deinit();
+    return failed ? failed : mem_live_blocks() != 0;
+}
