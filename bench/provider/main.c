@@ -10,6 +10,7 @@
 
 #include "base/clock.h"
 #include "base/mem.h"
+#include "base/metric.h"
 #include "loop/tcp.h"
 #include "provider/cert.h"
 #include "provider/conn.h"
@@ -27,7 +28,8 @@ static const char help[] =
     "  --data DIR         where the CA and the certificate are kept (made at the first start)\n"
     "  --port N           port to listen on, 0 for any (0)\n"
     "  --listen ADDRESS   address to listen on (127.0.0.1)\n"
-    "  --ready-file FILE  written whole once it listens: {\"url\",\"ca_file\",\"pid\",\"demo\"}\n"
+    "  --ready-file FILE  written whole once it listens: {\"url\",\"ca_file\",\"pid\",\"tokens\", "
+    "...}\n"
     "  --plain            HTTP without TLS\n"
     "  --seed N           what determines everything that looks random (1)\n"
     "  --token APP=TOKEN[,SCOPE...]\n"
@@ -172,19 +174,22 @@ static void write_ready(struct buf *out, const struct app *app, const struct opt
     json_put_str(&w, app->tls ? slice_cstr(app->files.ca) : SLICE_NONE);
     json_key(&w, "pid");
     json_put_i64(&w, getpid());
-    json_key(&w, "demo");
+    json_key(&w, "tokens");
     json_open(&w, '{');
-    json_key(&w, "gmail_token");
+    json_key(&w, "gmail");
     json_put_str(&w, SLICE("ya29.demo-gmail-full"));
+    json_key(&w, "notion");
+    json_put_str(&w, SLICE("ntn_demo_notion"));
+    json_close(&w, '}');
     json_key(&w, "gmail_address");
     json_put_str(&w, SLICE(GMAIL_ADDRESS));
-    json_key(&w, "notion_token");
-    json_put_str(&w, SLICE("ntn_demo_notion"));
-    json_key(&w, "task_page_id");
+    json_key(&w, "task_parent");
+    json_open(&w, '{');
+    json_key(&w, "page_id");
     json_put_str(&w, SLICE(NOTION_ROOT_PAGE));
+    json_close(&w, '}');
     json_key(&w, "task_database_id");
     json_put_str(&w, SLICE(NOTION_TASK_DATABASE));
-    json_close(&w, '}');
     json_close(&w, '}');
     buf_append_char(out, '\n');
 }
@@ -262,6 +267,7 @@ static void stop(struct app *app)
     provider_deinit(&app->provider);
     tls_server_unref(app->tls);
     tls_library_deinit();
+    metric_deinit();
 }
 
 int main(int argc, char **argv)
