@@ -5,11 +5,13 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <mbedtls/ecp.h>
 #include <mbedtls/pk.h>
 #include <mbedtls/psa_util.h>
 #include <mbedtls/x509_crt.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <time.h>
@@ -248,6 +250,10 @@ int cert_ensure(const char *dir, struct cert_files *files, struct err *err)
     mbedtls_pk_context ca_key;
     if (mkdir(dir, 0700) != 0 && errno != EEXIST)
         return err_set(err, ERR_IO, "cannot make the folder %s: %s", dir, strerror(errno));
+    char whole[PATH_MAX]; /* clients that read the ready file may run elsewhere */
+    if (!realpath(dir, whole))
+        return err_set(err, ERR_IO, "cannot find the folder %s: %s", dir, strerror(errno));
+    dir = whole;
     if (set_path(files->ca, dir, "ca.pem", err) != OK ||
         set_path(files->ca_key, dir, "ca.key", err) != OK ||
         set_path(files->cert, dir, "cert.pem", err) != OK ||

@@ -69,11 +69,13 @@ static void write_headers(struct json_writer *w, const struct mime_part *part,
     json_close(w, ']');
 }
 
-/* Written in place: base64url needs no escapes. */
+/* Written in place: base64url needs no escapes. Gmail pads. */
 void gmail_write_data(struct json_writer *w, slice bytes)
 {
     json_put_raw(w, SLICE("\""));
     encode_base64url(w->out, bytes);
+    for (size_t rest = bytes.len % 3; rest && rest < 3; rest++)
+        buf_append_char(w->out, '=');
     buf_append_char(w->out, '"');
 }
 
