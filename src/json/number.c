@@ -177,11 +177,13 @@ bool json_number_is_integer(const struct json *value)
 static uint64_t mul_mod(uint64_t a, uint64_t b, uint64_t mod)
 {
     __extension__ typedef unsigned __int128 wide;
+    ASSERT(mod > 0);
     return (uint64_t)((wide)a * b % mod);
 }
 
 static uint64_t pow10_mod(uint64_t exponent, uint64_t mod)
 {
+    ASSERT(mod > 0);
     uint64_t result = 1 % mod;
     for (uint64_t base = 10 % mod; exponent > 0; exponent >>= 1) {
         if (exponent & 1)
@@ -208,6 +210,7 @@ bool json_number_is_multiple(const struct json *value, const struct json_decimal
     size_t pos = 0;
     for (int digit = 0; (digit = json_decimal_next(divisor, &pos)) >= 0;)
         mod = mod * 10 + (uint64_t)digit;
+    ASSERT(mod > 0);
     uint64_t rest = 0;
     pos = 0;
     for (int digit = 0; (digit = json_decimal_next(&decimal, &pos)) >= 0;)

@@ -1,8 +1,8 @@
 /*
  * JSON Schema 2020-12. A schema is compiled once, when a manifest, template or catalog loads, into
  * a program in the caller's arena; validating allocates nothing while the instance is valid
- * (exceptions: uniqueItems on more than SCHEMA_UNIQUE_STACK items, and unevaluated* on objects or
- * arrays of more than some 30,000 members, take one block from the heap and give it back).
+ * (exceptions, each one block that is given back: uniqueItems on more than SCHEMA_UNIQUE_STACK
+ * items, unevaluated* on more than some 100,000 members, a pattern that backtracks very far).
  * A program is immutable: any number of threads may validate with it at once.
  *
  * Work is bounded: every validation has SCHEMA_FUEL steps, shared by keywords, comparisons and
@@ -24,7 +24,8 @@ enum {
     SCHEMA_DEPTH_MAX = 2048,   /* subschemas inside one another while validating */
     SCHEMA_PATTERN_BYTES_MAX = 8192,
     SCHEMA_UNIQUE_STACK = 256,
-    SCHEMA_FUEL = 30 * 1000 * 1000, /* about a nanosecond each, in a release build */
+    SCHEMA_FUEL = 20 * 1000 * 1000,        /* about a nanosecond each, in a release build */
+    SCHEMA_REPORT_FUEL = 10 * 1000 * 1000, /* more, to find out all that is wrong */
 };
 
 struct schema;

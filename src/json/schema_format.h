@@ -13,7 +13,8 @@ typedef bool schema_format_fn(slice text);
 struct schema_format {
     slice name;
     schema_format_fn *check;
-    const char *hint; /* an example of the form, for messages */
+    const char *hint;       /* an example of the form, for messages */
+    unsigned fuel_per_byte; /* what checking may cost */
 };
 
 /* NULL for a format that is not checked. */

@@ -12,10 +12,10 @@
 #include "json/schema_regex.h"
 
 enum {
-    SPACE_BYTES = 48 * 1024,
+    SPACE_BYTES = 192 * 1024,
     HEAP_KIB_MAX = 4 * 1024,
-    CALLOUT_FUEL = 20,
-    MATCH_FUEL = 100,
+    CALLOUT_FUEL = 15,
+    MATCH_FUEL = 60,
     TRANSLATED_BYTES_MAX = 1024 * 1024,
 };
 

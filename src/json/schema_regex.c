@@ -10,6 +10,7 @@ enum {
     GROUPS_DEEP_MAX = 128,
     REPEAT_MAX = 65535,
     NAME_MAX_BYTES = 32, /* PCRE2's own limit */
+    NAMES_MAX = 32,      /* uses of names; each looks through the pattern */
 };
 
 enum term { TERM_NONE, TERM_ATOM, TERM_ASSERTION, TERM_QUANTIFIED };
@@ -23,6 +24,7 @@ struct translation {
     struct regex_in in;
     struct groups groups;
     unsigned capture_count; /* in the whole pattern */
+    unsigned names_used;
     enum term last;
     struct schema_regex_info *info;
 };
@@ -83,11 +85,20 @@ static int read_name(struct regex_in *in, slice *name)
     return OK;
 }
 
+static int use_name(struct translation *t)
+{
+    if (t->names_used++ < NAMES_MAX)
+        return OK;
+    return err_set(t->in.err, ERR_LIMIT, "pattern: names used more than %d times", NAMES_MAX);
+}
+
 static int open_named(struct translation *t, size_t start)
 {
     slice name = SLICE_NONE;
     unsigned count = 0;
-    int code = read_name(&t->in, &name);
+    int code = use_name(t);
+    if (code == OK)
+        code = read_name(&t->in, &name);
     if (code != OK)
         return code;
     if (scan_groups(slice_first(t->in.text, start), name, &count))
@@ -232,7 +243,9 @@ static int named_reference(struct translation *t)
     if (in->at >= in->text.len || in->text.ptr[in->at] != '<')
         return regex_refuse(in, start, "\\k needs the <name> of a group");
     in->at++;
-    int code = read_name(in, &name);
+    int code = use_name(t);
+    if (code == OK)
+        code = read_name(in, &name);
     if (code != OK)
         return code;
     if (!scan_groups(in->text, name, &count))
@@ -333,6 +346,7 @@ int schema_regex_translate(slice pattern, struct buf *out, struct schema_regex_i
     struct translation t;
     t.in = (struct regex_in){pattern, 0, out, err};
     t.groups.depth = 0;
+    t.names_used = 0;
     t.last = TERM_NONE;
     t.info = info;
     (void)scan_groups(pattern, SLICE_NONE, &t.capture_count);

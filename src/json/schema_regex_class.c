@@ -215,7 +215,8 @@ static int read_control(struct regex_in *in, struct regex_escape *escape)
     char letter = in->at + 2 < in->text.len ? in->text.ptr[in->at + 2] : '\0';
     if (!is_letter(letter))
         return regex_refuse(in, in->at, "\\c needs a letter");
-    *escape = (struct regex_escape){.kind = REGEX_CODE_POINT, .code_point = letter & 0x1FU};
+    *escape = (struct regex_escape){.kind = REGEX_CODE_POINT,
+                                    .code_point = (unsigned char)letter & 0x1FU};
     in->at += 3;
     return OK;
 }

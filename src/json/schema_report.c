@@ -84,11 +84,9 @@ bool schema_text_enter(struct schema_run *run, struct schema_text *text, const s
     };
     buf_deinit(&text->message);
     buf_deinit(&text->hint);
-    if (report->arena->is_exhausted)
+    if (report->arena->is_exhausted || report->count == run->violations_max) {
         report->is_cut = true;
-    else if (!is_known(report, &made) && report->count == SCHEMA_VIOLATIONS_MAX)
-        report->is_cut = true;
-    else if (!is_known(report, &made)) {
+    } else if (!is_known(report, &made)) {
         made.location = location_of(run, at->node, keyword);
         report->violations[report->count++] = made;
     }
@@ -102,7 +100,11 @@ void schema_report_stop(struct schema_run *run)
     if (!run->report || !run->stop_reason)
         return;
     schema_text_begin(&text);
-    buf_printf(&text.message, "cannot be checked: %s", run->stop_reason);
+    if (run->is_known_invalid)
+        buf_printf(&text.message, "does not match its schema, and cannot be told why: %s",
+                   run->stop_reason);
+    else
+        buf_printf(&text.message, "cannot be checked: %s", run->stop_reason);
     (void)schema_text_enter(run, &text, &root, SLICE("limit"));
 }
 

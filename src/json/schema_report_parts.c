@@ -43,7 +43,7 @@ bool schema_report_unknown(struct schema_run *run, const struct schema_at *at, e
 {
     struct schema_text text;
     struct schema_path path;
-    if (!run->report || run->stop_reason)
+    if (schema_is_over(run))
         return false;
     struct schema_at member = member_at(at, index, &path);
     slice name = json_str(path.key);
@@ -123,7 +123,7 @@ bool schema_report_missing(struct schema_run *run, const struct schema_at *at,
     struct schema_text text;
     for (uint32_t i = 0; i < object->property_count; i++) {
         const struct schema_property *property = &object->properties[i];
-        if (!run->report || run->stop_reason)
+        if (schema_is_over(run))
             return false;
         if (!property->is_required || !schema_spend(run, at->value->count) ||
             json_get(at->value, property->name))
@@ -141,7 +141,7 @@ bool schema_report_dependent(struct schema_run *run, const struct schema_at *at,
                              const struct schema_dependency *dependency, slice missing)
 {
     struct schema_text text;
-    if (!run->report || run->stop_reason)
+    if (schema_is_over(run))
         return false;
     schema_text_begin(&text);
     buf_append(&text.message, SLICE("missing property "));
@@ -160,7 +160,7 @@ bool schema_report_unique(struct schema_run *run, const struct schema_at *at, ui
                           uint32_t second)
 {
     struct schema_text text;
-    if (!run->report || run->stop_reason)
+    if (schema_is_over(run))
         return false;
     schema_text_begin(&text);
     buf_printf(&text.message, "all items must differ, but items %u and %u are equal (", first,
@@ -175,7 +175,7 @@ bool schema_report_extra_item(struct schema_run *run, const struct schema_at *at
                               enum keyword keyword, uint32_t index, uint32_t allowed)
 {
     struct schema_text text;
-    if (!run->report || run->stop_reason)
+    if (schema_is_over(run))
         return false;
     schema_text_begin(&text);
     if (keyword == KW_ITEMS)
@@ -191,7 +191,7 @@ bool schema_report_contains(struct schema_run *run, const struct schema_op *op,
 {
     struct schema_text text;
     const struct schema_contains *contains = op->as.contains;
-    if (!run->report || run->stop_reason)
+    if (schema_is_over(run))
         return false;
     bool is_few = got < contains->min;
     uint64_t limit = is_few ? contains->min : contains->max;
@@ -213,7 +213,7 @@ bool schema_report_forbidden(struct schema_run *run, const struct schema_at *at,
                              enum keyword keyword)
 {
     struct schema_text text;
-    if (!run->report || run->stop_reason)
+    if (schema_is_over(run))
         return false;
     schema_text_begin(&text);
     if (keyword == KW_NOT)
@@ -244,10 +244,13 @@ static const struct schema_report *look_closer(struct schema_run *run,
     schema_report_init(inner, outer->arena, outer->prefix);
     struct schema_at alone = *at;
     alone.seen = NULL;
+    size_t outer_max = run->violations_max;
     run->report = inner;
+    run->violations_max = 1;
     run->detail_depth++;
     bool is_valid = schema_run_node(run, node, &alone);
     run->detail_depth--;
+    run->violations_max = outer_max;
     run->report = outer;
     return !is_valid && inner->count > 0 ? inner : NULL;
 }
@@ -271,7 +274,7 @@ bool schema_report_property_name(struct schema_run *run, const struct schema_op 
                                  const struct schema_at *at, const struct json *key)
 {
     struct schema_text text;
-    if (!run->report || run->stop_reason)
+    if (schema_is_over(run))
         return false;
     const struct schema_at name = {key, at->path, at->scope, NULL, op->as.node};
     const struct schema_report *detail = look_closer(run, op->as.node, &name);
@@ -337,7 +340,7 @@ bool schema_report_none_match(struct schema_run *run, const struct schema_op *op
                               const struct schema_at *at)
 {
     struct schema_text text;
-    if (!run->report || run->stop_reason)
+    if (schema_is_over(run))
         return false;
     const struct schema_node *candidate = only_candidate(op, at->value);
     if (candidate) {
@@ -361,7 +364,7 @@ bool schema_report_several_match(struct schema_run *run, const struct schema_at 
                                  uint32_t second)
 {
     struct schema_text text;
-    if (!run->report || run->stop_reason)
+    if (schema_is_over(run))
         return false;
     schema_text_begin(&text);
     buf_printf(&text.message,

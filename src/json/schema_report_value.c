@@ -6,6 +6,7 @@
 enum {
     QUOTED_BYTES_MAX = 60,
     NUMBER_BYTES_MAX = 40,
+    WANTED_BYTES_MAX = 80,
     ENUM_SHOWN_MAX = 12,
 };
 
@@ -46,6 +47,20 @@ void schema_text_value(struct buf *out, const struct json *value)
     }
 }
 
+/* A value of the schema: as JSON where that is short. */
+static void append_wanted(struct buf *out, const struct json *value)
+{
+    char room[WANTED_BYTES_MAX + 1];
+    struct buf text = {room, 0, WANTED_BYTES_MAX, WANTED_BYTES_MAX, false};
+    if (value->type == JSON_ARRAY || value->type == JSON_OBJECT)
+        json_write(&text, value);
+    ASSERT(text.ptr == room);
+    if (text.len > 0 && buf_is_ok(&text))
+        buf_append(out, buf_slice(&text));
+    else
+        schema_text_value(out, value);
+}
+
 static void append_got(struct buf *out, const struct json *value)
 {
     buf_append(out, SLICE(" (got "));
@@ -59,7 +74,7 @@ static void append_list(struct buf *out, const struct json *list)
     for (uint32_t i = 0; i < shown; i++) {
         if (i > 0)
             buf_append(out, SLICE(", "));
-        schema_text_value(out, &list->as.items[i]);
+        append_wanted(out, &list->as.items[i]);
     }
     if (shown < list->count)
         buf_printf(out, " and %u more", list->count - shown);
@@ -183,7 +198,7 @@ static void word_value(struct schema_text *text, const struct schema_op *op,
     switch (op->kind) {
     case OP_CONST:
         buf_append(&text->message, SLICE("must be "));
-        schema_text_value(&text->message, op->as.value);
+        append_wanted(&text->message, op->as.value);
         break;
     case OP_ENUM:
         word_enum(text, op->as.value, at->value);
@@ -210,7 +225,7 @@ bool schema_report_value(struct schema_run *run, const struct schema_op *op,
                          const struct schema_at *at)
 {
     struct schema_text text;
-    if (!run->report || run->stop_reason)
+    if (schema_is_over(run))
         return false;
     schema_text_begin(&text);
     word_value(&text, op, at);
@@ -234,7 +249,7 @@ bool schema_report_count(struct schema_run *run, const struct schema_op *op,
         [OP_MAX_PROPERTIES] = {"must have at most", "propert"},
     };
     struct schema_text text;
-    if (!run->report || run->stop_reason)
+    if (schema_is_over(run))
         return false;
     ASSERT(op->kind < ARRAY_LEN(words) && words[op->kind].verb);
     unsigned long long limit = op->as.limit;

@@ -125,7 +125,7 @@ static bool run_all_of(struct schema_run *run, const struct schema_op *op,
         if (schema_run_node(run, op->as.nodes[i], at))
             continue;
         is_valid = false;
-        if (!run->report || run->stop_reason)
+        if (schema_is_over(run))
             break;
     }
     return is_valid;
@@ -263,23 +263,23 @@ static bool run_ops(struct schema_run *run, const struct schema_node *node,
         if (schema_spend(run, FUEL_OP) && run_op(run, op, at))
             continue;
         is_valid = false;
-        if (!run->report || run->stop_reason)
+        if (schema_is_over(run))
             break;
     }
     return is_valid;
 }
 
 static bool run_with_seen(struct schema_run *run, const struct schema_node *node,
-                          struct schema_at *at)
+                          const struct schema_at *at)
 {
-    struct schema_seen *outer = at->seen;
     struct schema_seen own;
+    struct schema_at inner = *at;
     if (!schema_seen_init(run, &own, container_count(at->value)))
         return false;
-    at->seen = &own;
-    bool is_valid = run_ops(run, node, at);
-    if (is_valid && outer)
-        schema_seen_merge(outer, &own);
+    inner.seen = &own;
+    bool is_valid = run_ops(run, node, &inner);
+    if (is_valid && at->seen)
+        schema_seen_merge(at->seen, &own);
     schema_seen_deinit(&own);
     return is_valid;
 }
@@ -316,9 +316,13 @@ bool schema_validate(const struct schema *schema, const struct json *instance,
     if (is_valid || !report)
         return is_valid;
     run.report = report;
+    run.violations_max = SCHEMA_VIOLATIONS_MAX;
     ASSERT(run.depth == 0);
-    if (!run.stop_reason)
+    if (!run.stop_reason) {
+        run.fuel = SCHEMA_REPORT_FUEL;
+        run.is_known_invalid = true;
         (void)schema_run_node(&run, schema->root, &at);
+    }
     if (run.stop_reason)
         schema_report_stop(&run);
     return false;

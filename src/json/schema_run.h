@@ -43,6 +43,8 @@ struct schema_run {
     struct schema_report *report; /* NULL: only yes or no, so the first "no" ends it */
     const struct schema *schema;
     const char *stop_reason; /* set once the check was cut short; all answers are then "no" */
+    bool is_known_invalid;   /* only the reasons are still wanted */
+    size_t violations_max;   /* of the report; past it the run goes on no further */
     unsigned detail_depth;   /* reports inside reports, for the alternatives of anyOf */
 };
 
@@ -64,6 +66,12 @@ static inline bool schema_spend(struct schema_run *run, uint64_t fuel)
     }
     run->fuel -= fuel;
     return true;
+}
+
+/* After a "no": nobody wants to hear of more. */
+static inline bool schema_is_over(const struct schema_run *run)
+{
+    return !run->report || run->stop_reason || run->report->is_cut;
 }
 
 bool schema_run_node(struct schema_run *run, const struct schema_node *node,

@@ -19,7 +19,7 @@ static bool find_twins(struct schema_run *run, const struct json *array, struct 
 {
     for (uint32_t i = 0; i < array->count; i++) {
         const struct json *item = &array->as.items[i];
-        if (!schema_spend(run, 20 + UINT64_C(20) * schema_weight(item)))
+        if (!schema_spend(run, 35 + UINT64_C(20) * schema_weight(item)))
             return false;
         uint64_t full = json_hash(item);
         uint32_t hash = (uint32_t)(full >> 32);
@@ -109,7 +109,7 @@ static bool run_items(struct schema_run *run, const struct schema_items *items,
         if (schema_spend(run, FUEL_ITEM) && schema_run_child(run, node, at, NULL, i))
             continue;
         is_valid = false;
-        if (!run->report || run->stop_reason)
+        if (schema_is_over(run))
             break;
     }
     return is_valid;

@@ -83,7 +83,7 @@ static bool run_properties(struct schema_run *run, const struct schema_object *o
             run_member(run, object, at, i, &walk))
             continue;
         is_valid = false;
-        if (!run->report || run->stop_reason)
+        if (schema_is_over(run))
             return false;
     }
     if (walk.required_found < object->required_count)
@@ -103,7 +103,7 @@ static bool run_property_names(struct schema_run *run, const struct schema_op *o
         if (schema_run_quietly(run, op->as.node, &name))
             continue;
         is_valid = schema_report_property_name(run, op, at, key);
-        if (!run->report || run->stop_reason)
+        if (schema_is_over(run))
             break;
     }
     return is_valid;

@@ -107,7 +107,8 @@ bool schema_run_matches(struct schema_run *run, const struct schema_pattern *pat
 static bool has_format(struct schema_run *run, const struct schema_format *format,
                        const struct json *value)
 {
-    return schema_spend(run, value->count * UINT64_C(4)) && format->check(json_str(value));
+    return schema_spend(run, (uint64_t)value->count * format->fuel_per_byte) &&
+           format->check(json_str(value));
 }
 
 bool schema_run_value(struct schema_run *run, const struct schema_op *op,

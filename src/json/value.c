@@ -168,7 +168,8 @@ double json_to_double(const struct json *value)
 
 static bool real_to_i64(double real, int64_t *out)
 {
-    if (!(real >= -0x1p63 && real < 0x1p63) || trunc(real) != real)
+    const double end = 9223372036854775808.0; /* 2^63, exactly */
+    if (real < -end || real >= end || trunc(real) != real)
         return false;
     *out = (int64_t)real;
     return true;

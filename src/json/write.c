@@ -76,6 +76,8 @@ static int member_order(const void *a, const void *b)
 static void write_in_order(struct buf *out, const struct json *object,
                            const struct json_member **order, size_t depth)
 {
+    if (object->count == 0)
+        return;
     for (uint32_t i = 0; i < object->count; i++)
         order[i] = &object->as.members[i];
     qsort(order, object->count, sizeof(*order), member_order);
