@@ -6,6 +6,7 @@
 
 #include <stdio.h>
 
+#include "base/clock.h"
 #include "base/mem.h"
 #include "base/metric.h"
 
@@ -270,7 +271,7 @@ static void on_finished(struct http_exchange *exchange, void *ctx)
                        SLICE_ARG(method), exchange->status);
     metric_add(metric_series(&requests_total, slice_of(text, (size_t)len)), 1);
     len = snprintf(text, sizeof(text), "route=\"%s\"", route);
-    uint64_t ns = loop_now_ns(exchange->loop) - exchange->started_ns;
+    uint64_t ns = clock_mono_ns() - exchange->started_ns;
     metric_observe_ns(metric_series(&request_seconds, slice_of(text, (size_t)len)), ns);
     log_event(exchange->status == 503 ? LOG_WARN : LOG_DEBUG, "request",
               LOG_STR("request_id", exchange->request_id), LOG_STR("method", method),

@@ -7,7 +7,7 @@
 #include "base/mem.h"
 #include "cmd/credential.h"
 
-enum { KEY_FILE_BYTES_MAX = 64 * 1024, CREDENTIAL_BYTES_MAX = 4096, SCOPES_BYTES_MAX = 4096 };
+enum { KEY_FILE_BYTES_MAX = 64 * 1024, CREDENTIAL_BYTES_MAX = 4096 };
 
 static const char account_name[] = "demo", key_file[] = "api_key";
 
@@ -119,23 +119,6 @@ static bool is_good(struct session *session, const struct connection *row, slice
     return is_same;
 }
 
-static slice all_scopes(struct session *session, const struct catalog_integration *integration)
-{
-    const struct json *scopes = integration->auth.scopes;
-    struct buf text;
-    slice copy = SLICE_NONE;
-    buf_init(&text, SCOPES_BYTES_MAX);
-    for (uint32_t i = 0; json_is(scopes, JSON_ARRAY) && i < scopes->count; i++) {
-        if (i > 0)
-            buf_append_char(&text, ' ');
-        buf_append(&text, json_str(json_at(scopes, i)));
-    }
-    if (text.len > 0 && buf_is_ok(&text))
-        copy = arena_dup(&session->arena, buf_slice(&text));
-    buf_deinit(&text);
-    return copy;
-}
-
 static int connect_app(struct dev_demo *demo, struct session *session,
                        const struct catalog_integration *integration, slice credential)
 {
@@ -145,7 +128,7 @@ static int connect_app(struct dev_demo *demo, struct session *session,
         .integration = integration,
         .label = arena_printf(&session->arena, "Demo %.*s", SLICE_ARG(integration->name)),
         .credential = credential,
-        .scopes = all_scopes(session, integration),
+        .scopes = SLICE_NONE, /* not known: the emulator's demo tokens may do everything */
         .is_default = true,
     };
     return credential_connect(session, &order, &id);

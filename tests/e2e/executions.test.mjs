@@ -218,7 +218,10 @@ test('what a provider refuses is classified', async () => {
     await dev.faults([{ match: { path_prefix }, count: -1, action }]);
     return dev.execute('gmail', 'list_labels', {});
   };
-  const forbidden = await run({ status: 403 });
+  const slow = await run({ status: 403 }); // Gmail says "too fast" with 403 rateLimitExceeded
+  assert.equal(slow.json.error_code, 'rate_limited', slow.text);
+  await dev.faults([{ match: { path_prefix: '/v1/users' }, count: -1, action: { status: 403 } }]);
+  const forbidden = await dev.execute('notion', 'list_users', {});
   assert.equal(forbidden.status, 500, forbidden.text);
   assert.deepEqual([forbidden.json.status, forbidden.json.error_code], ['failed', 'forbidden']);
   assert.match(forbidden.json.execution_id, UUID7);
