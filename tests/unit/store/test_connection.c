@@ -1,0 +1,411 @@
+/* Connections: compare-and-set, defaults, HOT updates; accounts and audit beside them. */
+#include <stdarg.h>
+#include <stddef.h>
+#include <setjmp.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <stdio.h>
+
+#include "base/clock.h"
+#include "base/mem.h"
+#include "base/metric.h"
+#include "store/account.h"
+#include "store/audit.h"
+#include "store/connection.h"
+#include "store/node.h"
+#include "support/pg_call.h"
+#include "support/pg_cluster.h"
+#include "support/pg_items.h"
+
+enum { CALLS_MAX = 100 };
+
+static const char *conninfo;
+static struct pg_bench bench;
+static struct pg_call *calls;
+static struct uuid account;
+static struct pg_sync *sync;
+
+static struct connection connection;
+static slice wanted_integration;
+static int64_t wanted_rev;
+static struct connection_credentials credentials = {
+    SLICE_INIT("new secret"), SLICE_INIT("key1"), {NULL, 0}, 1767225600000000};
+
+static struct connection connection_of(slice integration_id, slice label)
+{
+    return (struct connection){.account_id = account,
+                               .id = short_id_new(),
+                               .integration_id = integration_id,
+                               .label = label,
+                               .auth_kind = SLICE("oauth2"),
+                               .sealed = slice_of("\x01\x00\xFF", 3),
+                               .key_id = SLICE("key0"),
+                               .scopes = SLICE("mail.read mail.send"),
+                               .params = SLICE("{\"x\":\"\\u0000\"}"),
+                               .status = CONNECTION_LIVE};
+}
+
+static void start_insert(struct pg_call *call)
+{
+    store_connection_insert(call->bench->pool, &call->query, &call->op, &connection);
+}
+
+static void start_list(struct pg_call *call)
+{
+    store_connection_list(call->bench->pool, &call->query, &call->op, account, wanted_integration);
+}
+
+static void start_get(struct pg_call *call)
+{
+    store_connection_get(call->bench->pool, &call->query, &call->op, account, connection.id);
+}
+
+static void start_dead(struct pg_call *call)
+{
+    store_connection_status_set(call->bench->pool, &call->query, &call->op, account, connection.id,
+                                wanted_rev, CONNECTION_REAUTH_REQUIRED, SLICE("invalid_grant"));
+}
+
+static void start_refresh(struct pg_call *call)
+{
+    store_connection_credentials_set(call->bench->pool, &call->query, &call->op, account,
+                                     connection.id, wanted_rev, &credentials);
+}
+
+static int run(void (*start)(struct pg_call *call))
+{
+    return pg_call_run(&bench, &calls[0], start, NULL);
+}
+
+static void done(void)
+{
+    pg_call_end(&calls[0]);
+}
+
+static void test_insert_get_list(void **state)
+{
+    struct connection got, *list;
+    size_t count;
+    (void)state;
+    for (int i = 0; i < 3; i++) {
+        connection = connection_of(SLICE("gmail"), SLICE("one"));
+        connection.is_default = i == 1;
+        assert_int_equal(run(start_insert), OK);
+        done();
+        assert_int_equal(run(start_insert), OK); /* a replay */
+        done();
+    }
+    int64_t last = connection.id;
+    assert_int_equal(run(start_get), OK);
+    assert_int_equal(store_connection_get_result(&calls[0].query, &got), OK);
+    assert_true(slice_eq(got.sealed, connection.sealed) && slice_eq(got.params, connection.params));
+    assert_true(slice_eq(got.scopes, connection.scopes) && !got.error.ptr);
+    assert_int_equal(got.rev, 1);
+    assert_int_equal(got.expires_at, 0);
+    done();
+    wanted_integration = SLICE("gmail");
+    assert_int_equal(run(start_list), OK);
+    assert_int_equal(store_connection_list_result(&calls[0].query, &list, &count), OK);
+    assert_int_equal(count, 3);
+    assert_true(list[0].is_default && list[1].id < list[2].id && list[2].id == last);
+    done();
+    wanted_integration = SLICE("notion");
+    assert_int_equal(run(start_list), OK);
+    assert_int_equal(store_connection_list_result(&calls[0].query, &list, &count), OK);
+    assert_int_equal(count, 0);
+    done();
+    wanted_integration = SLICE_NONE;
+    assert_int_equal(run(start_list), OK);
+    assert_int_equal(store_connection_list_result(&calls[0].query, &list, &count), OK);
+    assert_int_equal(count, 3);
+    done();
+    connection = connection_of(SLICE("gmail"), SLICE("second default"));
+    connection.is_default = true;
+    assert_int_equal(run(start_insert), ERR_INVALID);
+    assert_string_equal(calls[0].query.sqlstate, "23505");
+    done();
+}
+
+static void test_compare_and_set(void **state)
+{
+    int64_t rev = 0;
+    struct connection got;
+    (void)state;
+    connection = connection_of(SLICE("gmail"), SLICE("cas"));
+    assert_int_equal(run(start_insert), OK);
+    done();
+    wanted_rev = 1;
+    assert_int_equal(run(start_dead), OK);
+    assert_int_equal(store_connection_set_result(&calls[0].query, &rev), OK);
+    assert_int_equal(rev, 2);
+    /* the same statement with the same token, as after a lost connection: the same answer */
+    pg_submit(bench.pool, &calls[0].query, &calls[0].op);
+    while (pg_pool_pending(bench.pool))
+        loop_turn(bench.loop, true);
+    assert_int_equal(store_connection_set_result(&calls[0].query, &rev), OK);
+    assert_int_equal(rev, 2);
+    pg_call_end(&calls[0]);
+    assert_int_equal(run(start_refresh), OK); /* another one on the old revision: too late */
+    assert_int_equal(store_connection_set_result(&calls[0].query, &rev), ERR_NOTFOUND);
+    done();
+    assert_int_equal(run(start_get), OK);
+    assert_int_equal(store_connection_get_result(&calls[0].query, &got), OK);
+    assert_int_equal(got.status, CONNECTION_REAUTH_REQUIRED);
+    assert_true(slice_eq(got.error, SLICE("invalid_grant")));
+    done();
+    wanted_rev = 2;
+    assert_int_equal(run(start_refresh), OK);
+    assert_int_equal(store_connection_set_result(&calls[0].query, &rev), OK);
+    assert_int_equal(rev, 3);
+    done();
+    assert_int_equal(run(start_get), OK);
+    assert_int_equal(store_connection_get_result(&calls[0].query, &got), OK);
+    assert_true(got.status == CONNECTION_LIVE && !got.error.ptr && got.rev == 3);
+    assert_true(slice_eq(got.sealed, SLICE("new secret")));
+    assert_true(slice_eq(got.scopes, SLICE("mail.read mail.send"))); /* as before */
+    assert_int_equal(got.expires_at, 1767225600000000);
+    done();
+}
+
+static void test_one_refresh_wins(void **state)
+{
+    enum { RACERS = 50 };
+    size_t winners = 0;
+    int64_t rev;
+    (void)state;
+    connection = connection_of(SLICE("gmail"), SLICE("race"));
+    assert_int_equal(run(start_insert), OK);
+    done();
+    wanted_rev = 1;
+    for (size_t i = 0; i < RACERS; i++)
+        pg_call_start(&bench, &calls[i], start_refresh, NULL);
+    pg_calls_wait(&bench, calls, RACERS);
+    for (size_t i = 0; i < RACERS; i++)
+        winners += store_connection_set_result(&calls[i].query, &rev) == OK;
+    pg_calls_end(calls, RACERS);
+    assert_int_equal(winners, 1);
+}
+
+/* ---- operator commands ---- */
+
+static void test_defaults(void **state)
+{
+    struct arena arena;
+    struct connection *list;
+    struct err err;
+    size_t count;
+    (void)state;
+    struct connection first = connection_of(SLICE("notion"), SLICE("first"));
+    struct connection second = connection_of(SLICE("notion"), SLICE("second"));
+    assert_int_equal(store_connection_insert_sync(sync, &first, &err), OK); /* the only one */
+    assert_int_equal(store_connection_insert_sync(sync, &second, &err), OK);
+    for (int round = 0; round < 2; round++) {
+        arena_init(&arena, 1024 * 1024);
+        assert_int_equal(store_connection_list_sync(sync, &arena, account, &list, &count, &err),
+                         OK);
+        size_t at = count - 2; /* notion sorts behind gmail; the default comes first */
+        assert_true(list[at].is_default && !list[at + 1].is_default);
+        assert_int_equal(list[at].id, round ? second.id : first.id);
+        arena_deinit(&arena);
+        assert_int_equal(store_connection_default_sync(sync, account, second.id, &err), OK);
+    }
+    assert_int_equal(store_connection_default_sync(sync, account, 12345, &err), ERR_NOTFOUND);
+    assert_int_equal(store_connection_delete_sync(sync, account, second.id, &err), OK);
+    assert_int_equal(store_connection_delete_sync(sync, account, second.id, &err), ERR_NOTFOUND);
+    struct connection stray = connection_of(SLICE("notion"), SLICE("stray"));
+    stray.account_id = uuid_v7();
+    assert_int_equal(store_connection_insert_sync(sync, &stray, &err), ERR_NOTFOUND);
+    assert_non_null(strstr(err.text, "no account"));
+    assert_int_equal(store_connection_default_sync(sync, stray.account_id, first.id, &err),
+                     ERR_NOTFOUND); /* another account's */
+}
+
+static void test_rotation_walk(void **state)
+{
+    struct arena arena;
+    struct connection *list;
+    struct err err;
+    size_t count, walked = 0;
+    struct uuid after = {{0}};
+    int64_t after_id = 0;
+    (void)state;
+    for (int i = 0; i < 130; i++) {
+        struct connection c = connection_of(SLICE("slack"), SLICE("many"));
+        c.id = 1000 + i;
+        assert_int_equal(store_connection_insert_sync(sync, &c, &err), OK);
+    }
+    for (;;) {
+        arena_init(&arena, 1024 * 1024);
+        assert_int_equal(store_connection_stale_sync(sync, &arena, SLICE("key9"), after, after_id,
+                                                     &list, &count, &err),
+                         OK);
+        for (size_t i = 0; i < count; i++) {
+            after = list[i].account_id;
+            after_id = list[i].id;
+            assert_int_equal(store_connection_reseal_sync(sync, after, after_id, list[i].rev,
+                                                          SLICE("resealed"), SLICE("key9"), &err),
+                             OK);
+            assert_int_equal(store_connection_reseal_sync(sync, after, after_id, list[i].rev,
+                                                          SLICE("twice"), SLICE("key9"), &err),
+                             ERR_NOTFOUND);
+        }
+        walked += count;
+        arena_deinit(&arena);
+        if (count == 0)
+            break;
+    }
+    assert_true(walked > 130);
+    assert_int_equal(items_ask(conninfo, "select count(*) from sluice.connection "
+                                         "where key_id <> 'key9'"),
+                     0);
+}
+
+static void test_accounts(void **state)
+{
+    struct arena arena;
+    struct account *list, one;
+    struct err err;
+    size_t count;
+    (void)state;
+    struct account second = {.account_id = uuid_v7(), .name = SLICE("second")};
+    arena_init(&arena, 1024 * 1024);
+    assert_int_equal(store_account_create_sync(sync, &second, &err), OK);
+    assert_int_equal(store_account_create_sync(sync, &second, &err), ERR_INVALID);
+    second.name = SLICE("");
+    second.account_id = uuid_v7();
+    assert_int_equal(store_account_create_sync(sync, &second, &err), ERR_INVALID);
+    assert_int_equal(store_account_list_sync(sync, &arena, &list, &count, &err), OK);
+    assert_int_equal(count, 2);
+    assert_true(slice_eq(list[1].name, SLICE("second")));
+    assert_int_equal(store_account_disable_sync(sync, list[1].account_id, true, &err), OK);
+    assert_int_equal(store_account_get_sync(sync, &arena, list[1].account_id, &one, &err), OK);
+    assert_true(one.disabled_at > 0);
+    assert_int_equal(store_account_get_sync(sync, &arena, uuid_v7(), &one, &err), ERR_NOTFOUND);
+    arena_deinit(&arena);
+}
+
+static void start_audit(struct pg_call *call)
+{
+    store_audit_insert(call->bench->pool, &call->query, &call->op, call->arg);
+}
+
+static void test_audit(void **state)
+{
+    struct audit_event event = {.account_id = account,
+                                .id = uuid_v7(),
+                                .kind = SLICE("execution.blocked"),
+                                .reason = SLICE("policy_blocked"),
+                                .actor = SLICE("key:1"),
+                                .details = SLICE("{\"action\":\"send\"}")};
+    struct err err;
+    (void)state;
+    assert_int_equal(pg_call_run(&bench, &calls[0], start_audit, &event), OK);
+    done();
+    assert_int_equal(store_audit_insert_sync(sync, &event, &err), OK); /* a replay */
+    assert_int_equal(items_ask(conninfo, "select count(*) from sluice.audit_event "
+                                         "where details->>'action' = 'send'"),
+                     1);
+}
+
+/* ---- HOT ---- */
+
+static bool stats_are_in(void *table)
+{
+    char sql[200];
+    snprintf(sql, sizeof(sql),
+             "select (n_tup_upd >= 60)::int from pg_stat_user_tables where schemaname = 'sluice' "
+             "and relname = '%s'",
+             (const char *)table);
+    return items_ask(conninfo, sql) == 1;
+}
+
+static void check_hot(const char *table)
+{
+    char sql[200];
+    /* a backend reports its counts when it ends */
+    pg_bench_close(&bench);
+    struct pg_pool_config config = {.conninfo = conninfo};
+    pg_bench_open(&bench, &config, true);
+    assert_true(pg_bench_until_true(&bench, stats_are_in, (void *)table));
+    snprintf(sql, sizeof(sql),
+             "select n_tup_hot_upd * 100 / n_tup_upd from pg_stat_user_tables "
+             "where schemaname = 'sluice' and relname = '%s'",
+             table);
+    assert_true(items_ask(conninfo, sql) > 95);
+}
+
+static struct uuid node_id;
+
+static void start_register(struct pg_call *call)
+{
+    store_node_register(call->bench->pool, &call->query, &call->op, node_id, SLICE("hot"));
+}
+
+static void start_heartbeat(struct pg_call *call)
+{
+    store_node_heartbeat(call->bench->pool, &call->query, &call->op, node_id);
+}
+
+static void test_updates_are_hot(void **state)
+{
+    int64_t rev;
+    (void)state;
+    items_tell(conninfo, "truncate sluice.connection, sluice.node");
+    items_tell(conninfo, "select pg_stat_reset()");
+    connection = connection_of(SLICE("gmail"), SLICE("hot"));
+    node_id = uuid_v7();
+    assert_int_equal(run(start_insert), OK);
+    done();
+    assert_int_equal(run(start_register), OK);
+    done();
+    for (wanted_rev = 1; wanted_rev <= 60; wanted_rev++) {
+        assert_int_equal(run(wanted_rev % 4 ? start_refresh : start_dead), OK);
+        assert_int_equal(store_connection_set_result(&calls[0].query, &rev), OK);
+        done();
+        assert_int_equal(run(start_heartbeat), OK);
+        done();
+    }
+    check_hot("connection");
+    check_hot("node");
+}
+
+static int set_up(void **state)
+{
+    struct err err;
+    struct pg_pool_config config = {.queue_timeout_ms = 30000};
+    (void)state;
+    calls = mem_calloc(CALLS_MAX, sizeof(*calls));
+    conninfo = config.conninfo = pg_cluster_database(true);
+    sync = pg_sync_open(conninfo, &err);
+    account = uuid_v7();
+    struct account row = {.account_id = account, .name = SLICE("test")};
+    pg_bench_open(&bench, &config, true);
+    return sync ? store_account_create_sync(sync, &row, &err) : ERR_IO;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    pg_sync_close(sync);
+    pg_bench_close(&bench);
+    mem_free(calls);
+    return 0;
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_insert_get_list),
+        cmocka_unit_test(test_compare_and_set),
+        cmocka_unit_test(test_one_refresh_wins),
+        cmocka_unit_test(test_defaults),
+        cmocka_unit_test(test_rotation_walk),
+        cmocka_unit_test(test_accounts),
+        cmocka_unit_test(test_audit),
+        cmocka_unit_test(test_updates_are_hot),
+    };
+    int failed = cmocka_run_group_tests(tests, set_up, tear_down);
+    metric_deinit();
+    return failed ? failed : mem_live_blocks() != 0;
+}

@@ -1,0 +1,137 @@
+/* Partitions made and dropped; the schema's version. */
+#include <stdarg.h>
+#include <stddef.h>
+#include <setjmp.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include "base/embed.h"
+#include "base/mem.h"
+#include "base/metric.h"
+#include "pg/migrate.h"
+#include "store/retention.h"
+#include "support/pg_call.h"
+#include "support/pg_cluster.h"
+#include "support/pg_items.h"
+
+static const char *conninfo;
+static struct pg_bench bench;
+static struct pg_call call;
+
+static void start_make(struct pg_call *c)
+{
+    store_partitions_make(c->bench->pool, &c->query, &c->op);
+}
+
+static void start_drop(struct pg_call *c)
+{
+    store_partitions_drop(c->bench->pool, &c->query, &c->op, *(unsigned *)c->arg);
+}
+
+static void start_version(struct pg_call *c)
+{
+    store_schema_version(c->bench->pool, &c->query, &c->op);
+}
+
+static int64_t run(void (*start)(struct pg_call *c), unsigned days)
+{
+    int64_t count = -1;
+    assert_int_equal(pg_call_run(&bench, &call, start, &days), OK);
+    assert_int_equal(store_partitions_result(&call.query, &count), OK);
+    pg_call_end(&call);
+    return count;
+}
+
+static void test_made_once(void **state)
+{
+    (void)state;
+    assert_int_equal(run(start_make, 0), 0); /* the migration has made them */
+    items_tell(conninfo, "do $$ begin execute 'drop table sluice.execution_' || "
+                         "to_char((now() at time zone 'UTC')::date + 3, 'YYYYMMDD'); end $$");
+    assert_int_equal(run(start_make, 0), 1);
+    assert_int_equal(run(start_make, 0), 0);
+}
+
+/* Ten and three days ago, with a row each in the older one. */
+#define MAKE_OLD                                                                                 \
+    "do $$ declare day date; begin foreach day in array array[(now() at time zone 'UTC')::date " \
+    "- 10, (now() at time zone 'UTC')::date - 3] loop "                                          \
+    "execute format('create table sluice.%I partition of sluice.execution for values from (%L) " \
+    "to (%L)', 'execution_' || to_char(day, 'YYYYMMDD'), sluice.uuid_floor(day), "               \
+    "sluice.uuid_floor(day + 1)); end loop; end $$;"                                             \
+    "insert into sluice.execution select gen_random_uuid(), sluice.uuid_floor("                  \
+    "(now() at time zone 'UTC')::date - 10), 'i', 'a', null, 'succeeded', null, now(), now(), "  \
+    "gen_random_uuid(), '{}'"
+
+static void test_dropped_by_age(void **state)
+{
+    (void)state;
+    items_tell(conninfo, MAKE_OLD);
+    assert_int_equal(run(start_drop, 30), 0);
+    assert_int_equal(items_ask(conninfo, "select count(*) from sluice.execution"), 1);
+    assert_int_equal(run(start_drop, 5), 1);
+    assert_int_equal(run(start_drop, 5), 0);
+    assert_int_equal(items_ask(conninfo, "select count(*) from sluice.execution"), 0);
+    assert_int_equal(run(start_drop, 1), 1); /* three days ago */
+    assert_int_equal(run(start_drop, 1), 0); /* yesterday is within a day */
+    assert_int_equal(items_ask(conninfo, "select count(*) from pg_inherits "
+                                         "where inhparent = 'sluice.execution'::regclass"),
+                     9);
+}
+
+static void test_a_drop_does_not_wait_long(void **state)
+{
+    struct err err;
+    unsigned days = 5;
+    int64_t count;
+    (void)state;
+    items_tell(conninfo, MAKE_OLD);
+    struct pg_sync *reader = pg_sync_open(conninfo, &err);
+    assert_non_null(reader);
+    assert_int_equal(
+        pg_sync_run(reader, "begin; lock table sluice.execution in access share mode", &err), OK);
+    assert_int_equal(pg_call_run(&bench, &call, start_drop, &days), ERR_TIMEOUT);
+    assert_int_equal(store_partitions_result(&call.query, &count), ERR_TIMEOUT);
+    pg_call_end(&call);
+    pg_sync_close(reader);
+    assert_int_equal(run(start_drop, 5), 1);
+}
+
+static void test_schema_version(void **state)
+{
+    unsigned version = 0;
+    (void)state;
+    assert_int_equal(pg_call_run(&bench, &call, start_version, NULL), OK);
+    assert_int_equal(store_schema_version_result(&call.query, &version), OK);
+    assert_int_equal(version, pg_schema_known(embed_sql, embed_sql_count));
+    pg_call_end(&call);
+}
+
+static int set_up(void **state)
+{
+    struct pg_pool_config config = {.queue_timeout_ms = 30000, .lock_timeout_ms = 30000};
+    (void)state;
+    conninfo = config.conninfo = pg_cluster_database(true);
+    pg_bench_open(&bench, &config, true);
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    pg_bench_close(&bench);
+    return 0;
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_made_once),
+        cmocka_unit_test(test_dropped_by_age),
+        cmocka_unit_test(test_a_drop_does_not_wait_long),
+        cmocka_unit_test(test_schema_version),
+    };
+    int failed = cmocka_run_group_tests(tests, set_up, tear_down);
+    metric_deinit();
+    return failed ? failed : mem_live_blocks() != 0;
+}
