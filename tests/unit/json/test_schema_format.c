@@ -33,7 +33,7 @@ static const struct sample good[] = {
     {"uri-reference", SLICE_INIT("//h:1/x")},
     {"iri", SLICE_INIT("http://\xC3\xA9/\xF0\x9F\x98\x80")},
     {"iri-reference", SLICE_INIT("/\xC3\xA9")},
-    {"uri-template", SLICE_INIT("/a/{+b,c:3*}")},
+    {"uri-template", SLICE_INIT("/a/{+b,c:3}{?d*}")},
     {"uuid", SLICE_INIT("00000000-0000-0000-0000-00000000000F")},
     {"json-pointer", SLICE_INIT("/a~1b/~0/0")},
     {"relative-json-pointer", SLICE_INIT("10#")},
@@ -101,10 +101,11 @@ static void check(const struct sample *samples, size_t count, bool is_valid)
         assert_non_null(copy);
         char *text = copy + 1;
         memcpy(text, samples[i].text.ptr, samples[i].text.len);
-        if (schema_format_check(slice_cstr(samples[i].format),
-                                (slice){text, samples[i].text.len}) != is_valid)
-            fail_msg("%s %zu: [%.*s]", samples[i].format, i, SLICE_ARG(samples[i].text));
+        bool got =
+            schema_format_check(slice_cstr(samples[i].format), (slice){text, samples[i].text.len});
         mem_free(copy);
+        if (got != is_valid)
+            fail_msg("%s %zu: [%.*s]", samples[i].format, i, SLICE_ARG(samples[i].text));
     }
 }
 
