@@ -406,8 +406,8 @@ static struct gmail_query *parse_list(struct parser *p, const struct operator_na
         skip_space(p);
         if (is_at_end(p, closing))
             break;
-        if (last && take_keyword(p, SLICE("OR"))) {
-            is_or = true;
+        if (take_keyword(p, SLICE("OR"))) {
+            is_or = last != NULL;
             continue;
         }
         if (take_keyword(p, SLICE("AND")))
