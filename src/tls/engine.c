@@ -586,8 +586,11 @@ int tls_engine_init(struct tls_engine *engine, const struct tls_engine_hooks *ho
     loop_task_init(&engine->wake, on_wake);
     if (scratch_out.bytes_max == 0)
         buf_init(&scratch_out, 4 * TLS_FLUSH_BYTES);
-    if (mbedtls_ssl_setup(&engine->ssl, conf) != 0)
+    if (mbedtls_ssl_setup(&engine->ssl, conf) != 0) {
+        /* 3.6.7 forgets conf when it fails late, and mbedtls_ssl_free then looks into it */
+        engine->ssl.MBEDTLS_PRIVATE(conf) = conf;
         return err_set(err, ERR_NOMEM, "out of memory for a TLS session");
+    }
     mbedtls_ssl_set_bio(&engine->ssl, engine, bio_send, bio_recv, NULL);
     engine->is_client = mbedtls_ssl_conf_get_endpoint(conf) == MBEDTLS_SSL_IS_CLIENT;
     return OK;

@@ -100,10 +100,11 @@ static const struct peer_script *next_script(const struct http_peer *peer)
 
 static void on_read(struct stream *stream, void *owner, slice bytes)
 {
-    (void)stream;
     struct peer_connection *connection = owner;
     struct http_peer *peer = connection->peer;
     buf_append(&connection->in, bytes);
+    if (!buf_is_ok(&connection->in))
+        stream_reset(stream);
     size_t len;
     while (!connection->script &&
            (len = request_length(&connection->in, next_script(peer)->is_on_head)) > 0) {
@@ -147,7 +148,10 @@ static void on_accept(struct stream *stream, void *owner)
     struct http_peer *peer = owner;
     struct peer_connection *connection = mem_zalloc(sizeof(*connection));
     struct err err;
-    ASSERT(connection);
+    if (!connection) { /* a test of failing memory */
+        stream_close(stream);
+        return;
+    }
     connection->peer = peer;
     list_init(&connection->link);
     list_push_back(&peer->open, &connection->link);
@@ -157,12 +161,15 @@ static void on_accept(struct stream *stream, void *owner)
     loop_task_init(&connection->task, play);
     tcp_write_limit_set(stream, (size_t)64 << 20);
     connection->stream = stream;
+    stream_own(stream, &peer_events, connection);
+    struct stream *tls = NULL;
     if (peer->tls) {
-        connection->stream =
-            tls_server_start(peer->tls, stream, (size_t)32 << 20, &peer_events, connection, &err);
-        ASSERT(connection->stream);
-    } else {
-        stream_own(stream, &peer_events, connection);
+        tls = tls_server_start(peer->tls, stream, (size_t)32 << 20, &peer_events, connection, &err);
+        if (!tls) {
+            stream_close(stream);
+            return;
+        }
+        connection->stream = tls;
     }
     stream_read_start(connection->stream);
     if (!peer->tls && next_script(peer)->is_on_connect)

@@ -14,13 +14,16 @@
 
 /* Turns the loop until the condition holds; aborts after half a minute, so that a test that would
  * hang says where. */
-#define WAIT_UNTIL(loop_, condition)                                        \
-    do {                                                                    \
-        struct wait_guard guard_;                                           \
-        wait_guard_start(&guard_, (loop_), #condition, __FILE__, __LINE__); \
-        while (!(condition))                                                \
-            loop_turn((loop_), true);                                       \
-        wait_guard_stop(&guard_);                                           \
+#define WAIT_UNTIL(loop_, condition)                                                  \
+    do {                                                                              \
+        struct wait_guard guard_;                                                     \
+        wait_guard_start(&guard_, (loop_), #condition, __FILE__, __LINE__);           \
+        while (!(condition)) {                                                        \
+            loop_turn((loop_), false); /* what is due without I/O, such as freeing */ \
+            if (!(condition))                                                         \
+                loop_turn((loop_), true);                                             \
+        }                                                                             \
+        wait_guard_stop(&guard_);                                                     \
     } while (0)
 
 struct wait_guard {
