@@ -7,7 +7,7 @@
 #include "http/client_internal.h"
 
 /* Framing may cost so much beside the body: head, chunk sizes and extensions, trailers. */
-enum { OVERHEAD_PER_BODY_BYTE = 8, BODY_BUF_KEEP = 0 };
+enum { OVERHEAD_PER_BODY_BYTE = 8 };
 
 static const llhttp_settings_t settings;
 
@@ -324,7 +324,7 @@ void response_begin(struct http_connection *connection)
 static bool is_overhead_too_much(const struct http_response *response)
 {
     return response->wire_bytes - response->body_bytes >
-           HTTP_CALL_RESPONSE_HEAD_MAX + OVERHEAD_PER_BODY_BYTE * response->body_bytes;
+           2 * HTTP_CALL_RESPONSE_HEAD_MAX + OVERHEAD_PER_BODY_BYTE * response->body_bytes;
 }
 
 size_t response_feed(struct http_connection *connection, slice bytes)
