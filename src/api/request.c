@@ -174,12 +174,11 @@ static void on_end(struct op *op, enum op_end end)
     request->tag->request = NULL;
     request->exchange->on_gone = NULL;
     request->api->active--;
-    if (request->is_answered)
-        return;
-    if (end == OP_ENDED_CANCELLED)
+    if (!request->is_answered && end == OP_ENDED_CANCELLED)
         http_reply_drop(request->exchange);
-    else
+    else if (!request->is_answered)
         http_reply_error(request->exchange, 500, SLICE("Internal error"));
+    http_exchange_unref(request->exchange);
 }
 
 static void free_request(struct op *op)
@@ -235,6 +234,7 @@ static enum http_body_wanted on_head(struct http_exchange *exchange, void *ctx)
     request->tag = tag;
     api->active++;
     exchange->on_gone = on_gone;
+    http_exchange_ref(exchange); /* a client may vanish while its key is looked up */
     op_start(&request->op, &request_class, exchange->loop, NULL, API_REQUEST_ARENA_BYTES_MAX);
     request->op.request_id = exchange->request_id;
     return HTTP_BODY_WAIT;
