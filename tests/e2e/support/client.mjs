@@ -1,0 +1,59 @@
+// A client of the service: what the tests of `sluice dev` and of `sluice serve` share.
+import https from 'node:https';
+
+const PAUSE_MS = 20;
+
+export const pause = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
+
+// Waits for a condition, never for a time: fn is called until it gives something true.
+export async function until(what, fn, ms = 20_000) {
+  const end = Date.now() + ms;
+  for (;;) {
+    const value = await fn();
+    if (value) return value;
+    if (Date.now() > end) throw new Error(`timed out waiting until ${what}`);
+    await pause(PAUSE_MS);
+  }
+}
+
+function parse(text) {
+  try {
+    return text === '' ? undefined : JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+}
+
+// One request; body is sent as JSON unless it is a string or bytes. A header that is undefined is
+// left out.
+export async function call(base, key, method, path, body, headers = {}) {
+  const init = { method, headers: { authorization: `Bearer ${key}`, ...headers } };
+  for (const name of Object.keys(init.headers))
+    if (init.headers[name] === undefined) delete init.headers[name];
+  if (body !== undefined) {
+    init.body = typeof body === 'string' || body instanceof Uint8Array ? body : JSON.stringify(body);
+    init.headers['content-type'] ??= 'application/json';
+  }
+  const reply = await fetch(base + path, init);
+  const text = await reply.text();
+  return { status: reply.status, headers: reply.headers, text, json: parse(text) };
+}
+
+// The emulated provider's control endpoint (bench/provider/README.md).
+export function control(url, ca, method, path, body) {
+  return new Promise((resolve, reject) => {
+    const headers = { 'x-control': '1', 'content-type': 'application/json' };
+    const request = https.request(`${url}/__control${path}`, { method, ca, agent: false, headers }, (reply) => {
+      let text = '';
+      reply.setEncoding('utf8');
+      reply.on('data', (part) => (text += part));
+      reply.on('end', () =>
+        reply.statusCode < 300
+          ? resolve(parse(text))
+          : reject(new Error(`control ${method} ${path}: ${reply.statusCode} ${text}`)),
+      );
+    });
+    request.on('error', reject);
+    request.end(body === undefined ? undefined : JSON.stringify(body));
+  });
+}

@@ -1,0 +1,102 @@
+// Child processes of the tests: run one to its end, or start one and keep it.
+import { spawn } from 'node:child_process';
+import { mkdtemp, rm } from 'node:fs/promises';
+import { createServer } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+
+// Runs a program to its end. Never rejects for an exit code: the caller looks at it.
+// options: env (added to ours), input (stdin), uid, gid, cwd
+export function run(program, args, options = {}) {
+  return new Promise((resolve, reject) => {
+    const child = spawn(program, args, {
+      stdio: [options.input === undefined ? 'ignore' : 'pipe', 'pipe', 'pipe'],
+      env: { ...process.env, ...options.env },
+      cwd: options.cwd,
+      uid: options.uid,
+      gid: options.gid,
+    });
+    let stdout = '';
+    let stderr = '';
+    child.stdout.setEncoding('utf8').on('data', (part) => (stdout += part));
+    child.stderr.setEncoding('utf8').on('data', (part) => (stderr += part));
+    child.on('error', reject);
+    child.on('close', (code, signal) => resolve({ code, signal, stdout, stderr }));
+    if (options.input !== undefined) child.stdin.end(options.input);
+  });
+}
+
+// The same, where anything but success is an error of the test's own.
+export async function must(program, args, options) {
+  const end = await run(program, args, options);
+  if (end.code !== 0)
+    throw new Error(`${program} ${args.join(' ')}: exit ${end.code ?? end.signal}\n${end.stdout}${end.stderr}`);
+  return end.stdout;
+}
+
+// A process that goes on beside the test; its output is in `log`.
+export class Running {
+  constructor(program, args, options = {}) {
+    this.name = program;
+    this.log = '';
+    this.child = spawn(program, args, {
+      stdio: ['ignore', 'pipe', 'pipe'],
+      env: { ...process.env, ...options.env },
+      cwd: options.cwd,
+      uid: options.uid,
+      gid: options.gid,
+    });
+    this.gone = new Promise((resolve) => {
+      this.child.on('error', (error) => {
+        this.log += `\n${error.message}`;
+        resolve({ code: null, signal: null });
+      });
+      this.child.on('close', (code, signal) => resolve({ code, signal }));
+    });
+    for (const stream of [this.child.stdout, this.child.stderr])
+      stream.setEncoding('utf8').on('data', (part) => (this.log += part));
+  }
+
+  get pid() {
+    return this.child.pid;
+  }
+
+  get isRunning() {
+    return this.child.pid !== undefined && this.child.exitCode === null && this.child.signalCode === null;
+  }
+
+  kill(signal) {
+    this.child.kill(signal);
+  }
+
+  // Throws with what it said when it has ended already: for use inside until().
+  check() {
+    if (!this.isRunning) throw new Error(`${this.name} ended early:\n${this.log}`);
+  }
+
+  // Resolves with {code, signal} once it has ended.
+  async stop(signal = 'SIGTERM') {
+    if (this.isRunning) this.kill(signal);
+    return this.gone;
+  }
+}
+
+export async function makeFolder() {
+  return mkdtemp(join(tmpdir(), 'sluice-e2e-'));
+}
+
+export async function removeFolder(dir) {
+  await rm(dir, { recursive: true, force: true });
+}
+
+// A port that was free a moment ago, for programs that cannot say which one they took.
+export function freePort() {
+  return new Promise((resolve, reject) => {
+    const server = createServer();
+    server.on('error', reject);
+    server.listen(0, '127.0.0.1', () => {
+      const { port } = server.address();
+      server.close(() => resolve(port));
+    });
+  });
+}

@@ -1,0 +1,255 @@
+// The parts of a deployment, each started by the test itself: a private PostgreSQL, the emulated
+// provider, and `sluice serve`; accounts and connections are made with the operator commands. For
+// tests that must stop or break one part while another goes on, which `sluice dev` does not allow.
+import { existsSync } from 'node:fs';
+import { chmod, chown, mkdir, readFile, readdir, rm, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { call, control, until } from './client.mjs';
+import { TURN_CPU_MS_MAX } from './dev.mjs';
+import { Running, makeFolder, must, removeFolder, run } from './process.mjs';
+
+export const sluiceBin = process.env.SLUICE_BIN;
+const providerBin = process.env.SLUICE_PROVIDER_BIN;
+const catalogDir = new URL('catalog', import.meta.url).pathname;
+const START_MS = 60_000;
+
+export const credentials = {
+  gmail: { access_token: 'ya29.demo-gmail-full' },
+  notion: { access_token: 'ntn_demo_notion' },
+  probe: { token: 'ya29.demo-gmail-full' },
+};
+
+// PostgreSQL refuses to run as root.
+async function databaseUser() {
+  if (process.getuid() !== 0) return {};
+  const id = async (flag) => Number(await must('id', [flag, 'postgres']));
+  return { uid: await id('-u'), gid: await id('-g') };
+}
+
+async function databasePrograms() {
+  const root = '/usr/lib/postgresql';
+  const versions = (await readdir(root)).map(Number).sort((a, b) => b - a);
+  const version = versions.find((one) => existsSync(`${root}/${one}/bin/initdb`));
+  return `${root}/${version}/bin`;
+}
+
+export class Cluster {
+  static async start(dir, settings = {}) {
+    const cluster = new Cluster();
+    cluster.user = await databaseUser();
+    cluster.bin = await databasePrograms();
+    cluster.home = join(dir, 'pg');
+    cluster.settings = settings;
+    await mkdir(cluster.home, { mode: 0o700 });
+    if (cluster.user.uid !== undefined) {
+      await chmod(dir, 0o711);
+      await chown(cluster.home, cluster.user.uid, cluster.user.gid);
+    }
+    const args = ['-D', cluster.home, '-U', 'sluice', '--auth=trust', '-E', 'UTF8', '--locale=C', '--no-sync'];
+    await must(join(cluster.bin, 'initdb'), args, cluster.user);
+    await cluster.up();
+    await cluster.sql('create database sluice', 'postgres');
+    return cluster;
+  }
+
+  get url() {
+    return `host=${this.home} user=sluice dbname=sluice`;
+  }
+
+  async up() {
+    const settings = { listen_addresses: '', max_connections: 60, log_min_messages: 'warning', ...this.settings };
+    const args = ['-D', this.home, '-k', this.home];
+    for (const [name, value] of Object.entries(settings)) args.push('-c', `${name}=${value}`);
+    this.server = new Running(join(this.bin, 'postgres'), args, this.user);
+    await until(
+      'PostgreSQL answers',
+      async () => {
+        this.server.check();
+        const answer = await this.psql('select 1', 'postgres');
+        return answer.code === 0;
+      },
+      START_MS,
+    );
+  }
+
+  // As `pg_ctl stop -m`: smart, fast or immediate (no checkpoint: the next start is a recovery).
+  async down(mode = 'fast') {
+    await this.server.stop({ smart: 'SIGTERM', fast: 'SIGINT', immediate: 'SIGQUIT' }[mode]);
+  }
+
+  psql(text, database = 'sluice') {
+    const args = ['-h', this.home, '-U', 'sluice', '-d', database, '-XAtq', '-v', 'ON_ERROR_STOP=1', '-c', text];
+    return run(join(this.bin, 'psql'), args, { env: { PGOPTIONS: '--client-min-messages=warning' } });
+  }
+
+  async sql(text, database) {
+    const answer = await this.psql(text, database);
+    if (answer.code !== 0) throw new Error(`${text}\n${answer.stderr}`);
+    return answer.stdout.trim();
+  }
+
+  dump() {
+    return must(join(this.bin, 'pg_dump'), ['-h', this.home, '-U', 'sluice', 'sluice']);
+  }
+}
+
+export class Provider {
+  static async start(dir) {
+    const home = join(dir, 'provider');
+    await mkdir(home, { recursive: true });
+    const ready = join(home, 'ready.json');
+    await rm(ready, { force: true });
+    const provider = new Provider();
+    provider.process = new Running(providerBin, ['--port', '0', '--data', home, '--ready-file', ready]);
+    await until(
+      'the provider is ready',
+      () => {
+        provider.process.check();
+        return existsSync(ready);
+      },
+      START_MS,
+    );
+    const info = JSON.parse(await readFile(ready, 'utf8'));
+    provider.url = info.url;
+    provider.caFile = info.ca_file;
+    provider.ca = await readFile(info.ca_file);
+    return provider;
+  }
+
+  control(method, path, body) {
+    return control(this.url, this.ca, method, path, body);
+  }
+
+  async ledger() {
+    return (await this.control('GET', '/ledger')).entries;
+  }
+
+  faults(rules) {
+    return this.control('PUT', '/faults', { rules });
+  }
+}
+
+// A running `sluice serve`.
+export class Server {
+  constructor(process, info) {
+    this.process = process;
+    this.base = info.base_url;
+    this.port = Number(new URL(info.base_url).port);
+  }
+
+  get log() {
+    return this.process.log;
+  }
+
+  call(key, method, path, body, headers) {
+    return call(this.base, key, method, path, body, headers);
+  }
+
+  execute(key, integration_id, action_id, input, more = {}) {
+    return this.call(key, 'POST', '/api/executions', { integration_id, action_id, input, ...more });
+  }
+
+  async metrics() {
+    return (await fetch(`${this.base}/metrics`)).text();
+  }
+
+  stop(signal) {
+    return this.process.stop(signal);
+  }
+}
+
+export class Stack {
+  // options: postgres (settings of the cluster), provider (false: none)
+  static async start(options = {}) {
+    const stack = new Stack();
+    stack.dir = await makeFolder();
+    stack.servers = [];
+    try {
+      // A power cut is not what these tests are about, and a disk's speed not either.
+      stack.cluster = await Cluster.start(stack.dir, { fsync: 'off', ...options.postgres });
+      if (options.provider !== false) stack.provider = await Provider.start(stack.dir);
+      stack.masterKeyFile = join(stack.dir, 'master.key');
+      await writeFile(stack.masterKeyFile, await stack.must(['keys', 'master']), { mode: 0o600 });
+      await stack.must(['migrate']);
+    } catch (error) {
+      await stack.stop();
+      throw error;
+    }
+    return stack;
+  }
+
+  get env() {
+    return {
+      DATABASE_URL: this.cluster.url,
+      SLUICE_MASTER_KEY_FILE: this.masterKeyFile,
+      SLUICE_CATALOG: catalogDir,
+    };
+  }
+
+  // An operator command: {code, stdout, stderr}.
+  sluice(args, options = {}) {
+    return run(options.bin ?? sluiceBin, args, { ...options, env: { ...this.env, ...options.env } });
+  }
+
+  must(args, options = {}) {
+    return must(options.bin ?? sluiceBin, args, { ...options, env: { ...this.env, ...options.env } });
+  }
+
+  // {id, key}: an account with a key and connections.
+  async account(name, { apps = Object.keys(credentials), key = [] } = {}) {
+    const { account_id: id } = JSON.parse(await this.must(['accounts', 'create', name, '--json']));
+    for (const app of apps) await this.connect(id, app, credentials[app]);
+    return { id, key: await this.key(id, key) };
+  }
+
+  async key(account, args = []) {
+    return (await this.must(['keys', 'create', account, ...args])).trim();
+  }
+
+  async connect(account, app, credential, args = []) {
+    const text = await this.must(['connections', 'add', account, app, '--credential-file', '-', '--json', ...args], {
+      input: JSON.stringify(credential),
+    });
+    return JSON.parse(text).id;
+  }
+
+  // options: args, env, bin, provider (where calls go; this stack's own by default)
+  async serve(options = {}) {
+    const ready = join(this.dir, `ready-${this.servers.length}.json`);
+    const args = ['serve', '--listen', '127.0.0.1:0', '--ready-file', ready];
+    const target = options.provider ?? this.provider;
+    if (target) {
+      args.push('--ca-file', target.caFile);
+      for (const origin of ['https://gmail.googleapis.com', 'https://api.notion.com'])
+        args.push('--origin-override', `${origin}=${target.url}`);
+    }
+    const process = new Running(options.bin ?? sluiceBin, [...args, ...(options.args ?? [])], {
+      env: { ...this.env, SLUICE_TURN_CPU_MS_MAX: TURN_CPU_MS_MAX, ...options.env },
+    });
+    this.servers.push(process);
+    await until(
+      'sluice serve is ready',
+      () => {
+        process.check();
+        return existsSync(ready);
+      },
+      START_MS,
+    );
+    return new Server(process, JSON.parse(await readFile(ready, 'utf8')));
+  }
+
+  // Stops everything; resolves with how each server ended, for the caller to judge.
+  async stop() {
+    const ends = await Promise.all((this.servers ?? []).map(async (one) => ({ ...(await one.stop()), log: one.log })));
+    await this.provider?.process.stop();
+    if (this.cluster?.server?.isRunning) await this.cluster.down('immediate');
+    await removeFolder(this.dir);
+    return ends;
+  }
+
+  // As stop, and every server must have ended well: exit code 0 says that no sanitizer complained
+  // and no turn of the loop was too long.
+  async stopWell(assert) {
+    for (const end of await this.stop()) assert.deepEqual([end.code, end.signal], [0, null], end.log.slice(-30000));
+  }
+}
