@@ -133,7 +133,7 @@ static void last_line(const char *path, char *out, size_t cap)
         len--;
     tail[len] = '\0';
     const char *line = strrchr(tail, '\n');
-    (void)snprintf(out, cap, "%s", line ? line + 1 : tail);
+    (void)snprintf(out, cap, "%.*s", (int)cap - 1, line ? line + 1 : tail);
 }
 
 static int describe_end(const char *name, int status, const char *log_path, struct err *err)
@@ -168,7 +168,7 @@ void child_stop(struct child *child, int signum, unsigned timeout_ms)
     uint64_t until = clock_mono_ns() + (uint64_t)timeout_ms * 1000000;
     while (waitpid(child->pid, NULL, WNOHANG) == 0) {
         if (clock_mono_ns() > until) {
-            (void)kill(child->pid, SIGKILL);
+            (void)kill(-child->pid, SIGKILL); /* with what it has started: it leads a group */
             (void)waitpid(child->pid, NULL, 0);
             break;
         }

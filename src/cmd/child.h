@@ -29,7 +29,7 @@ struct child_spec {
 int child_start(struct child *child, const struct child_spec *spec, struct err *err) MUST_CHECK;
 /* false when it has ended; err (may be NULL) then says how and where its log is. */
 bool child_is_running(struct child *child, const char *log_path, struct err *err);
-/* Sends signum, waits, and after timeout_ms kills. Harmless when it has ended. */
+/* Sends signum, waits, and after timeout_ms kills its whole group. Harmless when it has ended. */
 void child_stop(struct child *child, int signum, unsigned timeout_ms);
 /* Runs to the end. ERR_IO names the exit status and the last line of the log. */
 int child_run(const struct child_spec *spec, struct err *err) MUST_CHECK;

@@ -220,7 +220,7 @@ static int flag_read(struct config *config, struct config_args *args, struct see
     result = config_item_set(config, item, flag.value, seen_first(seen, item), err);
     if (result == OK && item->kind == CONFIG_SECRET)
         memset(flag.wipeable, '*', flag.value.len);
-    return result == OK ? OK : err_prefix(err, "flag --%s", item->name);
+    return result;
 }
 
 static int flags_read(struct config *config, struct config_args *args, struct err *err)

@@ -46,24 +46,25 @@ static int join(char *out, const char *dir, const char *name, struct err *err)
 
 /* ---- the programs ---- */
 
+static const char versions_root[] = "/usr/lib/postgresql";
+
 /* Debian keeps each version in a folder of its own. wanted: a major version, 0 for the newest. */
 static bool find_versioned(char *bin, long wanted)
 {
-    static const char root[] = "/usr/lib/postgresql";
     long best = 0;
-    DIR *dir = opendir(root);
+    DIR *dir = opendir(versions_root);
     if (!dir)
         return false;
     for (struct dirent *entry = readdir(dir); entry; entry = readdir(dir)) {
         long version = strtol(entry->d_name, NULL, 10);
         char path[DEV_PATH_MAX];
-        (void)snprintf(path, sizeof(path), "%s/%ld/bin/postgres", root, version);
+        (void)snprintf(path, sizeof(path), "%s/%ld/bin/postgres", versions_root, version);
         bool is_fit = wanted ? version == wanted : version >= VERSION_MIN && version > best;
         if (is_fit && access(path, X_OK) == 0)
             best = version;
     }
     (void)closedir(dir);
-    (void)snprintf(bin, DEV_PATH_MAX, "%s/%ld/bin", root, best);
+    (void)snprintf(bin, DEV_PATH_MAX, "%s/%ld/bin", versions_root, best);
     return best > 0;
 }
 
@@ -100,7 +101,10 @@ static long cluster_version(const struct dev_postgres *pg)
 static int find_programs(struct dev_postgres *pg, struct err *err)
 {
     long wanted = cluster_version(pg);
-    if (find_versioned(pg->bin, wanted) || find_unversioned(pg->bin))
+    bool has_versions = access(versions_root, F_OK) == 0;
+    if (find_versioned(pg->bin, wanted))
+        return OK;
+    if (!(wanted && has_versions) && find_unversioned(pg->bin))
         return OK;
     if (wanted)
         return err_set(err, ERR_NOTFOUND,
