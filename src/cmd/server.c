@@ -376,7 +376,7 @@ static void on_tick(struct timer *timer)
 {
     struct server *server = CONTAINER_OF(timer, struct server, tick);
     const struct server_events *events = server->events;
-    if (!server->is_ready && pg_pool_is_ready(server->pool)) {
+    if (!server->is_ready && pg_pool_is_ready(server->pool) && exec_node_may_write(server->node)) {
         server->is_ready = true;
         if (events && events->on_ready)
             events->on_ready(events->owner, http_server_port(server->http, 0));

@@ -221,7 +221,10 @@ enum op_result exec_step_claim(struct op *op)
 enum op_result exec_step_judge_claim(struct op *op)
 {
     struct exec *exec = exec_of(op);
-    if (store_claim_result(&exec->query, &exec->claimed) != OK)
+    int status = store_claim_result(&exec->query, &exec->claimed);
+    if (status == ERR_CLOSED) /* sent, and the answer was lost: it may be ours */
+        exec_claim_release_later(exec);
+    if (status != OK)
         return stop_database(exec);
     if (exec->claimed.state != CLAIM_WON)
         return judge(exec);

@@ -41,6 +41,7 @@ struct exec_service *exec_service_new(const struct exec_config *config)
         return NULL;
     service->config = *config;
     list_init(&service->all);
+    list_init(&service->releases);
     map_init(&service->in_flight, config->executions_max + 1);
     return service;
 }
@@ -61,6 +62,7 @@ size_t exec_service_active(const struct exec_service *service)
 
 void exec_service_cancel_all(struct exec_service *service)
 {
+    exec_releases_cancel(service);
     LIST_EACH(&service->all, node) op_cancel(&LIST_ITEM(node, struct exec, all_link)->op);
 }
 

@@ -116,6 +116,7 @@ struct exec_service {
     struct exec_config config;
     struct map in_flight; /* account and key -> struct exec, of this process */
     struct list all;      /* struct exec.all_link */
+    struct list releases; /* record.c */
     size_t active;
 };
 
@@ -164,6 +165,10 @@ enum op_result exec_step_answer(struct op *op);
 enum op_result exec_stop(struct exec *exec, enum exec_reason reason, slice message, slice hint);
 /* claim.c: lets the next one have the key; wakes those who wait with the outcome. */
 void exec_key_let_go(struct exec *exec);
+/* record.c: ends the claim on an op of its own that tries until it is gone, so that the client need
+ * not wait for a database that is away. */
+void exec_claim_release_later(struct exec *exec);
+void exec_releases_cancel(struct exec_service *service);
 /* record.c: an audit event on an op of its own, which nobody waits for. */
 void exec_audit_blocked(struct exec *exec);
 

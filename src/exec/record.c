@@ -7,7 +7,12 @@
 #include "base/mem.h"
 #include "exec/exec.h"
 
-enum { RECORD_RETRY_MS = 200, RECORD_TRIES_MAX = 600, AUDIT_ARENA_BYTES_MAX = 64 * 1024 };
+enum {
+    RECORD_RETRY_MS = 200,
+    RECORD_TRIES_MAX = 600,
+    AUDIT_ARENA_BYTES_MAX = 64 * 1024,
+    RELEASE_RETRY_MS = 500
+};
 
 /* Proof that nothing was done: the key is free again, "retry unchanged" works. */
 static enum claim_end end_of_claim(const struct exec *exec)
@@ -109,8 +114,12 @@ enum op_result exec_step_check_record(struct op *op)
                LOG_CSTR("sqlstate", exec->query.sqlstate), LOG_STR("cause", exec->query.message));
         return exec_stop(exec, EXEC_INTERNAL, SLICE_NONE, SLICE_NONE);
     default:
-        if (exec->is_claimed)
+        if (exec->is_claimed && is_tried)
             return record_again(exec);
+        if (exec->is_claimed) {
+            exec_claim_release_later(exec);
+            return OP_NEXT;
+        }
         return exec_stop(exec, EXEC_UNAVAILABLE, SLICE("The database cannot be reached."),
                          SLICE_NONE);
     }
@@ -133,6 +142,91 @@ enum op_result exec_step_mark_connection(struct op *op)
                                 SLICE("the provider refused the "
                                       "credential"));
     return OP_WAIT;
+}
+
+/* ---- claims that must go although nobody waits ---- */
+
+/* Our own claim with the database away: while this process lives nobody else would end it, so it is
+ * tried until it is gone. The client was told 503 long before. */
+struct release {
+    struct op op;
+    struct pg_pool *pool;
+    struct pg_query query;
+    struct op_timer timer;
+    struct claim claim;
+    struct list link; /* in the service, to be cut on the way down */
+};
+
+static enum op_result step_release(struct op *op)
+{
+    struct release *release = CONTAINER_OF(op, struct release, op);
+    store_claim_release(release->pool, &release->query, op, &release->claim);
+    return OP_WAIT;
+}
+
+static enum op_result step_released(struct op *op)
+{
+    struct release *release = CONTAINER_OF(op, struct release, op);
+    if (store_done_result(&release->query) == OK)
+        return OP_DONE;
+    op_goto(op, 0);
+    op_sleep(op, &release->timer, RELEASE_RETRY_MS, "the database, to release a claim");
+    return OP_WAIT;
+}
+
+static void cancel_release(struct op *op)
+{
+    pg_cancel(&CONTAINER_OF(op, struct release, op)->query);
+}
+
+static void end_release(struct op *op, enum op_end end)
+{
+    (void)end;
+    list_unlink(&CONTAINER_OF(op, struct release, op)->link);
+}
+
+static void free_release(struct op *op)
+{
+    mem_free(CONTAINER_OF(op, struct release, op));
+}
+
+static const struct op_step release_steps[] = {{"release", step_release},
+                                               {"released", step_released}};
+static const struct op_class release_class = {
+    .name = "claim_release",
+    .steps = release_steps,
+    .step_count = ARRAY_LEN(release_steps),
+    .on_cancel = cancel_release,
+    .on_end = end_release,
+    .free = free_release,
+};
+
+void exec_claim_release_later(struct exec *exec)
+{
+    struct release *release = mem_zalloc(sizeof(*release));
+    if (!release) {
+        op_log(&exec->op, LOG_ERROR, "a claim stays behind until this process ends",
+               LOG_STR("integration_id", exec->out.integration_id));
+        return;
+    }
+    release->pool = exec->service->config.pool;
+    op_start(&release->op, &release_class, exec->op.loop, NULL, AUDIT_ARENA_BYTES_MAX);
+    list_init(&release->link);
+    list_push_back(&exec->service->releases, &release->link);
+    struct arena *arena = &release->op.arena;
+    release->claim = exec->claim;
+    release->claim.integration_id = arena_dup(arena, exec->claim.integration_id);
+    release->claim.action_id = arena_dup(arena, exec->claim.action_id);
+    if (exec->claim.key.len > 0)
+        release->claim.key = arena_dup(arena, exec->claim.key);
+}
+
+void exec_releases_cancel(struct exec_service *service)
+{
+    LIST_EACH(&service->releases, node)
+    {
+        op_cancel(&LIST_ITEM(node, struct release, link)->op);
+    }
 }
 
 /* ---- audit ---- */
