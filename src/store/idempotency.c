@@ -6,18 +6,10 @@
 #include "base/clock.h"
 #include "store/internal.h"
 
-/*
- * What a claim's row says, and what is bound to it. Subselects rather than joins: each is a look-up
- * by key whatever the planner thinks, and they fit into RETURNING.
- */
+/* Whether the owner lives: a look-up by key whatever the planner thinks, and it fits RETURNING. */
 #define CLAIM_ROW                                                                      \
-    "t.execution_id, t.fingerprint, t.state = 'bound', t.owner, "                      \
-    "(select n.lease_until > now() from sluice.node n where n.node_id = "              \
-    "t.owner), " CLAIM_OF_EXECUTION("e.status = 'succeeded'") ", " CLAIM_OF_EXECUTION( \
-        "e.error_code") ", " CLAIM_OF_EXECUTION("e.summary")
-#define CLAIM_OF_EXECUTION(column)                                        \
-    "(select " column " from sluice.execution e where t.state = 'bound' " \
-    "and e.account_id = t.account_id and e.id = t.execution_id)"
+    "t.account_id, t.key, t.execution_id, t.fingerprint, t.state = 'bound', t.owner, " \
+    "(select n.lease_until > now() from sluice.node n where n.node_id = t.owner), "
 
 static const struct pg_column claim_columns[] = {
     {"account_id", PG_UUID},   {"key", PG_TEXT},          {"execution_id", PG_UUID},
@@ -30,8 +22,13 @@ static const struct pg_column find_params[] = {
     {"account_id", PG_UUID}, {"key", PG_TEXT}, {"now", PG_TIME}};
 static const struct pg_stmt claim_find = {
     .name = "claim_find",
-    .sql = "select :ord, t.account_id, t.key, " CLAIM_ROW " @read(sluice.idempotency_key) "
-           "and (t.state <> 'bound' or t.expires_at > :now)",
+    .sql = "select :ord, " CLAIM_ROW "e.status = 'succeeded', e.error_code, e.summary "
+           "from @input lateral (select * from sluice.idempotency_key k "
+           "where k.account_id = :account_id and k.key = :key "
+           "and (k.state <> 'bound' or k.expires_at > :now) offset 0) t "
+           "left join lateral (select x.status, x.error_code, x.summary from sluice.execution x "
+           "where t.state = 'bound' and x.account_id = t.account_id and x.id = t.execution_id "
+           "offset 0) e on true",
     PG_PARAMS(find_params),
     PG_COLUMNS(claim_columns),
     .key_count = 2,
@@ -49,6 +46,8 @@ static const struct pg_column insert_params[] = {
  * tells who holds the key, also when that was committed after our snapshot. The row is rewritten as
  * it is, but for a bound one past its expiry, which changes hands. Racers queue on the row; one
  * wins. execution_id is the operation token: whoever finds his own there has won, in a replay too.
+ * What a bound key is bound to is not fetched here: that is rare (the key was looked up before),
+ * and merely opening a plan over all partitions would cost each claim more than its insert.
  */
 /* clang-format off */
 #define TAKE(column)                                                                               \
@@ -74,8 +73,8 @@ static const struct pg_stmt claim_insert = {
            "expires_at) "
            "@row :account_id, :key, :execution_id, :fingerprint, 'in_flight', :owner, "
            ":integration_id, :action_id, :connection_id, :is_write, :started_at, :expires_at @end "
-           "on conflict (account_id, key) do update set " TAKE_ALL
-           " returning t.account_id, t.key, " CLAIM_ROW,
+           "on conflict (account_id, key) do update set " TAKE_ALL " returning " CLAIM_ROW
+           "null::boolean, null::text, null::json",
     PG_PARAMS(insert_params),
     PG_COLUMNS(claim_columns),
     .key_count = 2,

@@ -41,8 +41,10 @@ struct claim_outcome {
     struct uuid execution_id; /* who holds the key */
     uint8_t fingerprint[IDEMPOTENCY_FINGERPRINT_LEN];
     struct uuid owner; /* IN_FLIGHT, DEAD */
-    /* BOUND: has_execution is false in a rare race with the commit that bound it, and when the
-     * execution's partition is gone; then ask store_execution_get once. */
+    /* BOUND, from store_claim_find: what it is bound to. has_execution is false after
+     * store_claim_insert (a key that somebody bound between look-up and claim), in a rare race with
+     * the commit that bound it, and when the execution's partition is gone: then ask
+     * store_execution_get. */
     bool has_execution;
     bool is_succeeded;
     slice error_code;

@@ -297,6 +297,37 @@ static void test_a_changed_row_is_seen_in_its_new_version(void **state)
     pg_bench_close(&bench);
 }
 
+/* ---- memory ---- */
+
+/* Every allocation in turn fails while 12 writes and 12 reads are under way: each query ends, and
+ * what is told as done is there. */
+static void test_failing_allocations(void **state)
+{
+    enum { HALF = 12 };
+    struct pg_bench bench;
+    (void)state;
+    for (uint64_t n = 1, hits = 1; hits; n++) {
+        struct pg_pool_config config = config_of(conninfo);
+        open_with_rows(&bench, &config, 0);
+        mem_fail_at(n, 1);
+        start_all(&bench, HALF, start_put);
+        for (size_t i = HALF; i < 2 * HALF; i++)
+            pg_call_start(&bench, &calls[i], start_get, NULL);
+        pg_calls_wait(&bench, calls, 2 * HALF);
+        hits = mem_fail_hits();
+        mem_fail_at(0, 0);
+        int64_t done = 0;
+        for (size_t i = 0; i < HALF; i++) {
+            done += calls[i].query.status == OK;
+            if (!hits)
+                assert_int_equal(calls[i].query.status, OK);
+        }
+        pg_calls_end(calls, 2 * HALF);
+        pg_bench_close(&bench);
+        assert_true(items_ask(conninfo, "select count(*) from t.item") >= done);
+    }
+}
+
 /* ---- leaving ---- */
 
 static void test_cancel_waiting_and_in_flight(void **state)
@@ -536,6 +567,7 @@ int main(void)
         cmocka_unit_test(test_restarts_lose_nothing),
         cmocka_unit_test(test_lock_timeout_hits_the_guilty_only),
         cmocka_unit_test(test_a_changed_row_is_seen_in_its_new_version),
+        cmocka_unit_test(test_failing_allocations),
         cmocka_unit_test(test_cancel_waiting_and_in_flight),
         cmocka_unit_test(test_pool_freed_under_way),
         cmocka_unit_test(test_queue_is_bounded),
