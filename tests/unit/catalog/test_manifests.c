@@ -1,0 +1,186 @@
+/*
+ * What the manifests compiled in owe to whoever reads them, beyond what the linter asks of any
+ * manifest: titles that fit, descriptions a model can choose by, an example and the vendor's page
+ * for every action.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "base/embed.h"
+#include "base/map.h"
+#include "base/mem.h"
+#include "catalog/catalog.h"
+
+enum {
+    TITLE_MAX = 60,
+    DESCRIPTION_MIN = 40,
+    ARENA_BYTES_MAX = 64 * 1024 * 1024,
+};
+
+struct bench {
+    struct catalog_report report;
+    struct arena arena;
+    struct catalog *catalog;
+};
+
+static int setup(void **state)
+{
+    struct bench *b = mem_zalloc(sizeof(*b));
+    catalog_report_init(&b->report);
+    arena_init(&b->arena, ARENA_BYTES_MAX);
+    b->catalog = catalog_load_all(NULL, &b->report);
+    *state = b;
+    return b->catalog ? 0 : -1;
+}
+
+static int teardown(void **state)
+{
+    struct bench *b = *state;
+    catalog_unref(b->catalog);
+    arena_deinit(&b->arena);
+    catalog_report_deinit(&b->report);
+    mem_free(b);
+    return mem_live_blocks() == 0 ? 0 : -1;
+}
+
+/* Every action that `is_good` refuses is named; the test fails when there is one. */
+static void check_actions(const struct catalog *catalog,
+                          bool (*is_good)(const struct catalog_action *))
+{
+    size_t bad = 0, seen = 0;
+    for (size_t i = 0; i < catalog->integration_count; i++)
+        for (size_t j = 0; j < catalog->integrations[i]->action_count; j++, seen++) {
+            const struct catalog_action *action = &catalog->integrations[i]->actions[j];
+            if (is_good(action))
+                continue;
+            print_error("%.*s\n", SLICE_ARG(action->tool_name));
+            bad++;
+        }
+    assert_int_equal(seen, catalog->action_count);
+    assert_true(seen > 0);
+    assert_int_equal(bad, 0);
+}
+
+static bool has_short_title(const struct catalog_action *action)
+{
+    return action->title.len > 0 && action->title.len <= TITLE_MAX;
+}
+
+static bool has_telling_description(const struct catalog_action *action)
+{
+    return action->description.len >= DESCRIPTION_MIN;
+}
+
+static bool has_example(const struct catalog_action *action)
+{
+    return json_is(action->examples, JSON_ARRAY) && action->examples->count > 0;
+}
+
+static bool asks_before_it_writes(const struct catalog_action *action)
+{
+    return action->level == LEVEL_READ || action->requires_confirmation;
+}
+
+static bool names_its_connection(const struct catalog_action *action)
+{
+    const struct json *first = json_at(action->preconditions, 0);
+    return slice_eq_cstr(json_get_str(first, SLICE("kind")), "connection");
+}
+
+static void titles_fit_a_line(void **state)
+{
+    check_actions(((struct bench *)*state)->catalog, has_short_title);
+}
+
+static void descriptions_say_enough_to_choose_by(void **state)
+{
+    check_actions(((struct bench *)*state)->catalog, has_telling_description);
+}
+
+static void every_action_has_an_example(void **state)
+{
+    check_actions(((struct bench *)*state)->catalog, has_example);
+}
+
+static void every_write_needs_confirmation(void **state)
+{
+    check_actions(((struct bench *)*state)->catalog, asks_before_it_writes);
+}
+
+static void every_action_says_what_must_be_connected(void **state)
+{
+    check_actions(((struct bench *)*state)->catalog, names_its_connection);
+}
+
+/* catalog_load refuses doubles, too; here they are counted without its maps. */
+static void tool_names_are_unique_and_within_limits(void **state)
+{
+    const struct catalog *catalog = ((struct bench *)*state)->catalog;
+    struct map seen;
+    map_init(&seen, catalog->action_count + 1);
+    for (size_t i = 0; i < catalog->integration_count; i++)
+        for (size_t j = 0; j < catalog->integrations[i]->action_count; j++) {
+            struct catalog_action *action = &catalog->integrations[i]->actions[j];
+            void *old = NULL;
+            assert_int_equal(map_put(&seen, action->tool_name, action, &old), OK);
+            assert_null(old);
+            assert_true(action->tool_name.len <= CATALOG_TOOL_NAME_MAX);
+        }
+    map_deinit(&seen);
+}
+
+static size_t count_actions_without_page(slice name, const struct json *manifest)
+{
+    const struct json *actions = JSON_GET(manifest, "actions");
+    size_t bad = 0;
+    assert_true(json_is(actions, JSON_ARRAY));
+    assert_true(slice_starts_with(json_get_str(manifest, SLICE("docs_url")), SLICE("https://")));
+    for (uint32_t i = 0; i < actions->count; i++) {
+        const struct json *action = &actions->as.items[i];
+        if (slice_starts_with(json_get_str(action, SLICE("docs_url")), SLICE("https://")))
+            continue;
+        print_error("%.*s: %.*s\n", SLICE_ARG(name),
+                    SLICE_ARG(json_get_str(action, SLICE("action_id"))));
+        bad++;
+    }
+    return bad;
+}
+
+/* The catalog does not keep an action's docs_url, so the sources are read. */
+static void every_action_names_its_page(void **state)
+{
+    struct bench *b = *state;
+    const struct json_limits limits = {.depth_max = 128, .refuse_dup_keys = true};
+    size_t bad = 0;
+    for (size_t i = 0; i < embed_integrations_count; i++) {
+        slice name = slice_cstr(embed_integrations[i].name);
+        slice text = slice_of(embed_integrations[i].data, embed_integrations[i].len);
+        struct err err;
+        const struct json *manifest = json_parse(&b->arena, text, &limits, &err);
+        assert_non_null(manifest);
+        bad += count_actions_without_page(name, manifest);
+        /* The file is called as the integration is. */
+        slice id = json_get_str(manifest, SLICE("integration_id"));
+        assert_true(id.len > 0 && slice_starts_with(name, id));
+        assert_true(slice_eq_cstr(slice_from(name, id.len), ".json"));
+    }
+    assert_int_equal(bad, 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(titles_fit_a_line, setup, teardown),
+        cmocka_unit_test_setup_teardown(descriptions_say_enough_to_choose_by, setup, teardown),
+        cmocka_unit_test_setup_teardown(every_action_has_an_example, setup, teardown),
+        cmocka_unit_test_setup_teardown(every_write_needs_confirmation, setup, teardown),
+        cmocka_unit_test_setup_teardown(every_action_says_what_must_be_connected, setup, teardown),
+        cmocka_unit_test_setup_teardown(tool_names_are_unique_and_within_limits, setup, teardown),
+        cmocka_unit_test_setup_teardown(every_action_names_its_page, setup, teardown),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
