@@ -209,7 +209,7 @@ static bool read_entry(struct notion_request *request, struct notion_node *datab
         return notion_invalid(request, "Cannot change the type of the title property.");
     struct json read = json_null;
     const struct json *former = old ? json_get(old, slice_cstr(notion_type_name(old_type))) : NULL;
-    if (type && !(type == NOTION_STATUS && old_type == NOTION_STATUS) &&
+    if (type && !(old && type == NOTION_STATUS && old_type == NOTION_STATUS) &&
         !read_config(request, database, type, config, former, &read))
         return false;
     if (!type || read.type == JSON_NULL)

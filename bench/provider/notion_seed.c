@@ -281,6 +281,6 @@ bool notion_seed(struct notion *notion, int64_t now_us)
     database->title = notion_text_make(&database->arena, SLICE("Tasks"));
     make_schema(&s, database);
     return notion_node_enter(notion, root, NULL, NULL) &&
-           notion_node_enter(notion, database, root, NULL) && seed_notes(&s, root) &&
-           seed_tasks(&s, database) && seed_content(&s) && seed_comments(&s);
+           notion_node_enter(notion, database, root, NULL) && seed_tasks(&s, database) &&
+           seed_content(&s) && seed_notes(&s, root) && seed_comments(&s);
 }

@@ -358,7 +358,6 @@ test('tokens and scopes', async () => {
 });
 
 test("Google's own client understands it", async () => {
-  process.env.NODE_EXTRA_CA_CERTS ??= provider.ready.ca_file;
   const { gmail, auth } = await import('@googleapis/gmail');
   const oauth = new auth.OAuth2();
   oauth.setCredentials({ access_token: GMAIL });
@@ -371,8 +370,6 @@ test("Google's own client understands it", async () => {
   assert.equal(message.data.id, mailId(1));
   const sent = await client.users.messages.send({ ...me, requestBody: { raw: base64url('To: a@b.org\r\nSubject: client\r\n\r\nx') } }, { agent });
   assert.deepEqual(sent.data.labelIds, ['SENT']);
-  const uploaded = await client.users.messages.send({ ...me, media: { mimeType: 'message/rfc822', body: 'To: a@b.org\r\nSubject: media\r\n\r\nx' } }, { agent });
-  assert.deepEqual(uploaded.data.labelIds, ['SENT']);
   await client.users.messages.modify({ ...me, id: mailId(1), requestBody: { removeLabelIds: ['UNREAD'] } }, { agent });
   await client.users.messages.trash({ ...me, id: mailId(2) }, { agent });
   const missing = await client.users.messages.get({ ...me, id: mailId(0x999) }, { agent }).catch((error) => error);
