@@ -127,6 +127,7 @@ bool http_conn_flush(struct http_conn *conn, const slice *more, size_t count)
     slice parts[CONN_PARTS_MAX];
     size_t used = 0;
     bool is_good = is_alive(conn);
+    conn->outbox_bytes = 0;
     while (!list_is_empty(&conn->outbox)) {
         struct list *link = list_pop_front(&conn->outbox);
         struct exchange *exchange = LIST_ITEM(link, struct exchange, out_link);
@@ -203,7 +204,7 @@ static bool is_blocked(struct http_conn *conn)
         conn->turn_requests = 0;
     }
     return conn->turn_requests >= conn->server->config.requests_per_turn_max ||
-           stream_write_pending(conn->stream) > CONN_PENDING_HIGH;
+           stream_write_pending(conn->stream) + conn->outbox_bytes > CONN_PENDING_HIGH;
 }
 
 /* rest begins with the head, of which scan.bytes were looked at before. true: go on. */
@@ -441,9 +442,22 @@ static bool wants_input(const struct http_conn *conn)
 {
     if (conn->state == CONN_LINGER)
         return true;
-    if (conn->state == CONN_BODY)
-        return !conn->exchange->is_body_awaited;
-    return conn->input.len < HTTP_PIPELINE_BYTES_MAX;
+    if (conn->state == CONN_BODY && !conn->exchange->is_body_awaited)
+        return true;
+    return conn->input.len < HTTP_PIPELINE_BYTES_MAX; /* goes on so that a FIN is seen */
+}
+
+/* Input that was left over when something was in the way is taken up again: at once when nothing is
+ * in the way any more, in the next turn when it was the number of requests; a client that reads
+ * slowly is waited for in on_drained. */
+static void settle_input(struct http_conn *conn)
+{
+    if (conn->state != CONN_HEAD || conn->input.len <= conn->scan.bytes)
+        return;
+    if (!is_blocked(conn))
+        loop_task_queue(conn->server->loop, &conn->task);
+    else if (conn->turn_requests >= conn->server->config.requests_per_turn_max)
+        loop_task_queue_next_turn(conn->server->loop, &conn->task);
 }
 
 /* The client sends no more and nothing that it sent waits for an answer. */
@@ -463,9 +477,7 @@ static void conn_settle(struct http_conn *conn)
     note_progress(conn);
     if (conn->state == CONN_LINGER && conn->input.len)
         buf_deinit(&conn->input);
-    if (conn->state == CONN_HEAD && conn->input.len > conn->scan.bytes &&
-        conn->turn_requests >= conn->server->config.requests_per_turn_max)
-        loop_task_queue_next_turn(conn->server->loop, &conn->task);
+    settle_input(conn);
     if (conn->is_eof)
         settle_eof(conn);
     if (!is_alive(conn))
@@ -526,8 +538,6 @@ static void on_drained(struct stream *stream, void *owner)
     struct exchange *exchange = conn->exchange;
     if (exchange && exchange->is_streaming && exchange->pub.on_drained)
         exchange->pub.on_drained(&exchange->pub);
-    if (is_alive(conn) && conn->state == CONN_HEAD && conn->input.len)
-        loop_task_queue(conn->server->loop, &conn->task);
     conn_settle(conn);
 }
 

@@ -194,6 +194,8 @@ struct exchange *http_exchange_new(struct http_conn *conn, slice head, struct ht
     if (stream_peer(conn->stream, (struct sockaddr *)&pub->peer, sizeof(pub->peer)) != OK)
         pub->peer.ss_family = AF_UNIX;
     if (!read_head(exchange, head, problem)) {
+        if (!pub->request_id.len && !read_request_id(exchange))
+            pub->request_id = SLICE("-"); /* no memory: the refusal goes out all the same */
         exchange->is_close = true;
         exchange->is_body_done = true; /* whatever follows is not looked at */
         return exchange;

@@ -136,6 +136,7 @@ static void queue_out(struct exchange *exchange)
 {
     if (list_is_empty(&exchange->out_link))
         list_push_back(&exchange->conn->outbox, &exchange->out_link);
+    exchange->conn->outbox_bytes += exchange->out_head.len + exchange->out_body.len;
     http_conn_queue_flush(exchange->conn);
 }
 

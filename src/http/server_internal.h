@@ -36,6 +36,7 @@ struct http_conn {
     struct list link;      /* server->conns */
     struct list flush_link;
     struct list outbox; /* exchanges with bytes for the end of the turn, in order */
+    size_t outbox_bytes;
     struct exchange *exchange;
     struct buf input; /* a partial head, or pipelined requests; nothing while idle */
     struct http_head_scan scan;

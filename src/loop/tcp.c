@@ -102,6 +102,18 @@ static void on_alloc(uv_handle_t *handle, size_t suggested, uv_buf_t *out)
     *out = uv_buf_init(loop_of(handle->loop)->read_buf, LOOP_READ_BYTES);
 }
 
+/* libuv takes a hang-up behind the last bytes for EOF, also when it was a reset: then the socket
+ * has an error pending, and what came is not complete. 0 or libuv's error. */
+static int error_at_eof(struct tcp_stream *tcp)
+{
+    uv_os_fd_t fd;
+    int error = 0;
+    socklen_t len = sizeof(error);
+    if (uv_fileno(&tcp->uv.handle, &fd) == 0)
+        getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &len);
+    return -error;
+}
+
 static void on_read(uv_stream_t *handle, ssize_t count, const uv_buf_t *bytes)
 {
     struct tcp_stream *tcp = handle->data;
@@ -111,12 +123,15 @@ static void on_read(uv_stream_t *handle, ssize_t count, const uv_buf_t *bytes)
     struct stream *stream = &tcp->base;
     if (count > 0) {
         stream->events->on_read(stream, stream->owner, slice_of(bytes->base, (size_t)count));
-    } else if (count == UV_EOF) {
-        tcp->is_eof = true;
-        stream->events->on_eof(stream, stream->owner, true);
-    } else {
-        tcp_fail(tcp, (int)count, "read");
+        return;
     }
+    int error = count == UV_EOF ? error_at_eof(tcp) : (int)count;
+    if (error) {
+        tcp_fail(tcp, error, "read");
+        return;
+    }
+    tcp->is_eof = true;
+    stream->events->on_eof(stream, stream->owner, true);
 }
 
 static void tcp_read_start(struct stream *stream)

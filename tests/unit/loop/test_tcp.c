@@ -260,6 +260,22 @@ static void a_reset_is_told(void **state)
     pair_end(&pair);
 }
 
+/* libuv alone would call this an EOF: the bytes and the reset arrive together. */
+static void a_reset_behind_bytes_is_no_eof(void **state)
+{
+    struct pair pair;
+    pair_begin(&pair, *state);
+    stream_read_stop(pair.client.stream);
+    assert_int_equal(write_text(pair.server.stream, "half of it"), OK);
+    stream_reset(pair.server.stream);
+    TURN_UNTIL(pair.loop, pair.server.closed);
+    stream_read_start(pair.client.stream);
+    TURN_UNTIL(pair.loop, pair.client.closed || pair.client.eofs);
+    assert_int_equal(pair.client.eofs, 0);
+    assert_int_equal(pair.client.why.code, ERR_CLOSED);
+    pair_end(&pair);
+}
+
 static void a_refused_connect_is_told_later(void **state)
 {
     struct pair pair;
@@ -554,6 +570,7 @@ int main(void)
         TEST(the_queue_has_a_limit),
         TEST(reading_goes_on_after_shutdown),
         TEST(a_reset_is_told),
+        TEST(a_reset_behind_bytes_is_no_eof),
         TEST(a_refused_connect_is_told_later),
         TEST(an_unreachable_address_is_told_later),
         TEST(writing_to_a_dead_peer_closes),

@@ -1,0 +1,329 @@
+/* http/server: every limit, every time-out, every refusal; what is refused ends without a reset. */
+#include "support/server_app.h"
+
+#include <stdio.h>
+
+static const struct http_server_config defaults;
+
+/* Sends, and expects a refusal with that status as a JSON error, `Connection: close`, and FIN. */
+static void expect_refusal(struct app *app, const char *name, slice request, unsigned status)
+{
+    struct client client;
+    char line[40];
+    client_open(&client, app);
+    client_send(&client, request);
+    if (!client.is_closed)
+        SEND(&client, GET("/echo/evil")); /* must never be answered */
+    snprintf(line, sizeof(line), "HTTP/1.1 %u ", status);
+    TURN_UNTIL(app->loop, client.is_eof || client.is_closed);
+    if (client.is_closed || !client_has(&client, line) || client_count(&client, "\r\nDate: ") != 1 ||
+        !client_has(&client, "\r\nConnection: close\r\n") ||
+        !client_has(&client, "\r\nX-Request-Id: ") || !client_has(&client, "\r\nDate: ") ||
+        !client_has(&client, "\r\n\r\n{\"error\":\"") ||
+        !slice_ends_with(buf_slice(&client.got), SLICE("\"}")))
+        fail_msg("%s: expected %u, got: %.*s", name, status, SLICE_ARG(buf_slice(&client.got)));
+    ptrdiff_t body = slice_find(buf_slice(&client.got), SLICE("\r\n\r\n{")) + 4;
+    char length[40];
+    snprintf(length, sizeof(length), "\r\nContent-Length: %zu\r\n", client.got.len - (size_t)body);
+    assert_true(client_has(&client, length));
+    client_close(&client);
+}
+
+static slice long_target(struct buf *text, size_t len)
+{
+    buf_clear(text);
+    buf_append_cstr(text, "GET /");
+    for (size_t i = 1; i < len; i++)
+        buf_append_char(text, 'a');
+    buf_append_cstr(text, " HTTP/1.1\r\nHost: a\r\n\r\n");
+    return buf_slice(text);
+}
+
+static slice long_head(struct buf *text, size_t fields, size_t len)
+{
+    buf_clear(text);
+    buf_append_cstr(text, "GET / HTTP/1.1\r\nHost: a\r\n");
+    for (size_t i = 0; i < fields; i++) {
+        buf_append_cstr(text, "X: ");
+        for (size_t k = 0; k < len; k++)
+            buf_append_char(text, 'a');
+        buf_append_cstr(text, "\r\n");
+    }
+    buf_append_cstr(text, "\r\n");
+    return buf_slice(text);
+}
+
+static void each_limit_has_its_status(void **state)
+{
+    struct app app;
+    struct buf text;
+    buf_init(&text, 1 << 20);
+    app_begin(&app, *state, defaults);
+    expect_refusal(&app, "garbage", SLICE("\x16\x03\x01\x02"), 400);
+    expect_refusal(&app, "LF", SLICE("GET / HTTP/1.1\nHost: a\n\n"), 400);
+    expect_refusal(&app, "smuggling",
+                   SLICE("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n"
+                         "Transfer-Encoding: chunked\r\n\r\n0\r\n\r\n"),
+                   400);
+    expect_refusal(&app, "version", SLICE("GET / HTTP/2.0\r\nHost: a\r\n\r\n"), 505);
+    expect_refusal(&app, "preface", SLICE("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"), 505);
+    expect_refusal(&app, "method", SLICE("FROB / HTTP/1.1\r\nHost: a\r\n\r\n"), 501);
+    expect_refusal(&app, "target", long_target(&text, 8193), 414);
+    expect_refusal(&app, "head", long_head(&text, 1, 16 * 1024), 431);
+    expect_refusal(&app, "endless head", slice_first(long_head(&text, 1, 64 * 1024), 60000), 431);
+    expect_refusal(&app, "fields", long_head(&text, 100, 1), 431);
+    expect_refusal(&app, "length",
+                   SLICE("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 8388609\r\n\r\n"), 413);
+    expect_refusal(
+        &app, "own limit",
+        SLICE("POST /small HTTP/1.1\r\nHost: a\r\nContent-Length: 11\r\n\r\n01234567890"), 413);
+    expect_refusal(&app, "own limit, chunked",
+                   SLICE("POST /small HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n"
+                         "5\r\nhello\r\n6\r\nhello!\r\n0\r\n\r\n"),
+                   413);
+    expect_refusal(&app, "413 before 100",
+                   SLICE("POST /small HTTP/1.1\r\nHost: a\r\nContent-Length: 11\r\n"
+                         "Expect: 100-continue\r\n\r\n"),
+                   413);
+    expect_refusal(&app, "chunk",
+                   SLICE("POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n"
+                         "5\nhello\r\n0\r\n\r\n"),
+                   400);
+    assert_int_equal(app.requests, 0);
+    struct client client; /* what is just within passes */
+    client_open(&client, &app);
+    client_send(&client, long_target(&text, 8192));
+    client_send(&client, long_head(&text, 99, 100));
+    SEND(&client, "POST /small HTTP/1.1\r\nHost: a\r\nContent-Length: 10\r\n\r\n0123456789");
+    client_expect_times(&client, "HTTP/1.1 200 OK", 3);
+    client_close(&client);
+    buf_deinit(&text);
+    app_end(&app);
+}
+
+static void a_refusal_in_a_pipeline_comes_in_its_place(void **state)
+{
+    struct app app;
+    struct client client;
+    app_begin(&app, *state, defaults);
+    client_open(&client, &app);
+    SEND(&client, GET("/slow") GET("/echo") "GET / HTTP/1.1\nHost: a\n\n");
+    TURN_UNTIL(app.loop, app.held_count);
+    loop_turn(app.loop, false);
+    assert_int_equal(client.got.len, 0);
+    http_reply(app.held[0], 200, NULL, 0, SLICE("slow"));
+    app.held[0] = NULL;
+    client_expect_eof(&client);
+    ptrdiff_t last = slice_find(buf_slice(&client.got), SLICE("HTTP/1.1 400 "));
+    assert_true(last > slice_find(buf_slice(&client.got), SLICE("\r\n\r\n/echo")));
+    assert_int_equal(client_count(&client, "HTTP/1.1 200 OK"), 2);
+    client_close(&client);
+    app_end(&app);
+}
+
+static void bodies_together_have_a_limit(void **state)
+{
+    struct app app;
+    struct client first, second;
+    app_begin(&app, *state, (struct http_server_config){.bodies_bytes_max = 100});
+    client_open(&first, &app);
+    SEND(&first, "POST /echo HTTP/1.1\r\nHost: a\r\nContent-Length: 101\r\n\r\n");
+    static const char bytes[100];
+    client_send(&first, slice_of(bytes, 100));
+    loop_turn(app.loop, false);
+    loop_turn(app.loop, false);
+    client_open(&second, &app);
+    SEND(&second, "POST /echo HTTP/1.1\r\nHost: a\r\nContent-Length: 1\r\n\r\nx");
+    client_expect(&second, "HTTP/1.1 503 ");
+    client_expect_eof(&second);
+    client_close(&first);
+    TURN_UNTIL(app.loop, http_server_connection_count(app.server) <= 1);
+    client_close(&second);
+    client_open(&second, &app); /* freed again */
+    SEND(&second, "POST /echo HTTP/1.1\r\nHost: a\r\nContent-Length: 1\r\n\r\nx");
+    client_expect(&second, "HTTP/1.1 200 ");
+    client_close(&second);
+    app_end(&app);
+}
+
+static void too_many_connections_are_told(void **state)
+{
+    struct app app;
+    struct client clients[3], more;
+    app_begin(&app, *state, (struct http_server_config){.connections_max = 3});
+    for (size_t i = 0; i < 3; i++)
+        client_open(&clients[i], &app);
+    client_open(&more, &app);
+    client_expect(&more, "HTTP/1.1 503 ");
+    assert_true(client_has(&more, "Retry-After: 1\r\n"));
+    SEND(&more, GET("/echo"));
+    client_expect_eof(&more);
+    client_close(&more);
+    for (size_t i = 0; i < 3; i++) {
+        SEND(&clients[i], GET("/echo"));
+        client_expect(&clients[i], "\r\n\r\n/echo");
+        client_close(&clients[i]);
+    }
+    assert_int_equal(app.requests, 3);
+    TURN_UNTIL(app.loop, http_server_connection_count(app.server) == 0);
+    client_open(&more, &app);
+    SEND(&more, GET("/echo"));
+    client_expect(&more, "\r\n\r\n/echo");
+    client_close(&more);
+    app_end(&app);
+}
+
+/* ---- time-outs ---- */
+
+static void slow_requests_are_ended(void **state)
+{
+    static const struct {
+        const char *sent;
+        const char *answer; /* NULL: closed without a word */
+    } cases[] = {
+        {"", NULL},
+        {"G", "HTTP/1.1 408 "},
+        {"GET /echo HTTP/1.1\r\nHost: a\r\n", "HTTP/1.1 408 "},
+        {"POST /echo HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\nhell", "HTTP/1.1 408 "},
+        {"POST /echo HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n5\r\n",
+         "HTTP/1.1 408 "},
+        {"GET /slow HTTP/1.1\r\nHost: a\r\n\r\n", "HTTP/1.1 503 "},
+        {"POST /wait HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\nhello", "HTTP/1.1 503 "},
+    };
+    struct app app;
+    struct client client;
+    app_begin(&app, *state,
+              (struct http_server_config){
+                  .head_timeout_ms = 20,
+                  .body_timeout_ms = 20,
+                  .request_timeout_ms = 20,
+                  .linger_timeout_ms = 20,
+              });
+    for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+        client_open(&client, &app);
+        if (cases[i].sent[0])
+            client_send(&client, slice_cstr(cases[i].sent));
+        TURN_UNTIL(app.loop, client.is_eof || client.is_closed);
+        if (client.is_closed || (!cases[i].answer && client.got.len) ||
+            (cases[i].answer && !client_has(&client, cases[i].answer)))
+            fail_msg("\"%s\": got %.*s", cases[i].sent, SLICE_ARG(buf_slice(&client.got)));
+        TURN_UNTIL(app.loop, http_server_connection_count(app.server) == 0); /* lingering ends */
+        client_close(&client);
+    }
+    assert_int_equal(app.gone, 4);       /* where the handler knew of the request */
+    assert_int_equal(app.held_count, 1); /* and may still answer it, for nobody */
+    http_reply(app.held[0], 200, NULL, 0, SLICE("late"));
+    app.held[0] = NULL;
+    app_end(&app);
+}
+
+static void idle_connections_are_closed_quietly(void **state)
+{
+    struct app app;
+    struct client client;
+    app_begin(&app, *state,
+              (struct http_server_config){.idle_timeout_ms = 20, .linger_timeout_ms = 20});
+    client_open(&client, &app);
+    SEND(&client, GET("/echo"));
+    client_expect(&client, "\r\n\r\n/echo");
+    size_t len = client.got.len;
+    client_expect_eof(&client);
+    assert_int_equal(client.got.len, len);
+    TURN_UNTIL(app.loop, http_server_connection_count(app.server) == 0);
+    client_close(&client);
+    app_end(&app);
+}
+
+/* A byte now and then keeps no connection. */
+static void a_trickle_is_too_slow(void **state)
+{
+    struct app app;
+    struct client client;
+    app_begin(&app, *state,
+              (struct http_server_config){.rate_grace_ms = 20, .rate_bytes_s_min = 1000000});
+    client_open(&client, &app);
+    SEND(&client, "POST /echo HTTP/1.1\r\nHost: a\r\nContent-Length: 100000\r\n\r\n");
+    while (!client.is_eof && !client.is_closed) {
+        if (client.stream && !client.got.len)
+            SEND(&client, "x");
+        loop_turn(app.loop, true);
+    }
+    assert_true(client_has(&client, "HTTP/1.1 408 "));
+    client_close(&client);
+    app_end(&app);
+}
+
+static void a_client_that_never_reads_is_cut(void **state)
+{
+    enum { LEN = 32 << 20 };
+    struct app app;
+    struct client client;
+    app_begin(&app, *state, (struct http_server_config){.reply_timeout_ms = 20});
+    char *body = mem_zalloc(LEN);
+    for (size_t streams = 0; streams < 2; streams++) {
+        size_t finished = app.finished, held = app.held_count;
+        client_open(&client, &app);
+        stream_read_stop(client.stream);
+        SEND(&client, GET("/slow"));
+        TURN_UNTIL(app.loop, app.held_count > held);
+        if (streams) {
+            http_reply_begin(app.held[held], 200, NULL, 0);
+            assert_int_equal(http_reply_chunk(app.held[held], slice_of(body, LEN)), OK);
+        } else {
+            http_reply(app.held[held], 200, NULL, 0, slice_of(body, LEN));
+            app.held[held] = NULL;
+        }
+        TURN_UNTIL(app.loop, http_server_connection_count(app.server) == 0);
+        if (streams) {
+            assert_int_equal(app.gone, 1);
+            assert_int_equal(http_reply_chunk(app.held[held], SLICE("x")), ERR_CLOSED);
+            http_reply_end(app.held[held]);
+            app.held[held] = NULL;
+        }
+        assert_int_equal(app.finished, finished + 1);
+        stream_read_start(client.stream);
+        TURN_UNTIL(app.loop, client.is_closed); /* by a reset: it must not think this was all */
+        assert_int_equal(client.why.code, ERR_CLOSED);
+        assert_true(client.got.len < LEN);
+        client_close(&client);
+    }
+    mem_free(body);
+    app_end(&app);
+}
+
+static void a_slow_reader_that_reads_is_served(void **state)
+{
+    enum { LEN = 16 << 20 };
+    struct app app;
+    struct client client;
+    app_begin(&app, *state, (struct http_server_config){.reply_timeout_ms = 3000});
+    client_open(&client, &app);
+    SEND(&client, GET("/slow") GET("/echo"));
+    TURN_UNTIL(app.loop, app.held_count);
+    char *body = mem_zalloc(LEN);
+    http_reply(app.held[0], 200, NULL, 0, slice_of(body, LEN));
+    app.held[0] = NULL;
+    loop_turn(app.loop, false);
+    mem_free(body);                    /* borrowed until the end of the turn only */
+    assert_int_equal(app.requests, 1); /* the next waits until this one is read */
+    client_expect(&client, "\r\n\r\n/echo");
+    assert_true(client.got.len > LEN);
+    client_close(&client);
+    app_end(&app);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(each_limit_has_its_status),
+        TEST(a_refusal_in_a_pipeline_comes_in_its_place),
+        TEST(bodies_together_have_a_limit),
+        TEST(too_many_connections_are_told),
+        TEST(slow_requests_are_ended),
+        TEST(idle_connections_are_closed_quietly),
+        TEST(a_trickle_is_too_slow),
+        TEST(a_client_that_never_reads_is_cut),
+        TEST(a_slow_reader_that_reads_is_served),
+    };
+    return cmocka_run_group_tests_name("http/server limits", tests, NULL, NULL);
+}
