@@ -4,14 +4,17 @@
  *
  * Why set mode does not simply join input and table by equality: the planner, free to choose, turns
  * such a join round when the table's statistics say "tiny" (all of the table outside, the input
- * inside), and a cached plan stays so while the table grows, until the next ANALYZE. So
- *   look-ups are lateral subqueries behind OFFSET 0, which can be neither flattened nor turned:
- * they run once an input row, with the key as their condition; UPDATE and DELETE find their row by
- * (key) >= (input) and (key) <= (input): a range is no equality, so there is no ordered walk over
- * the whole index to build a join on, and since sequential scans are off (PG_SETTINGS_PLAN) an
- * index scan for each input row is all that is left. A lateral that yields the row's ctid would do
- * for UPDATE too, but a row that somebody else changes meanwhile is then missed: since
- * PostgreSQL 15.14 the new version's ctid is compared again.
+ * inside), and a cached plan stays so while the table grows, until the next ANALYZE. So:
+ *
+ * - Look-ups are lateral subqueries behind OFFSET 0, which can be neither flattened nor turned:
+ * they run once an input row, with the key as their condition.
+ *
+ * - UPDATE and DELETE find their row by key = any(array[input]). The index takes that as an
+ *   equality, the planner does not, so it offers no ordered walk over the whole index to build a
+ *   join on; and with sequential scans off (PG_SETTINGS_PLAN) an index scan for each input row is
+ *   all that is left. Tried and dropped: a range, (key) >= (input) and (key) <= (input), pins as
+ *   well but reads dead entries of the account; a lateral that yields the row's ctid misses a row
+ *   that somebody else changes meanwhile, since PostgreSQL 15.14 compares the new version's ctid.
  */
 #include "pg/stmt.h"
 
@@ -109,14 +112,6 @@ static void put_read(struct expansion *x, slice table)
     put(x, " offset 0) t where true");
 }
 
-/* "(t.account_id, t.id)" */
-static void put_key_row(struct expansion *x, const char *alias)
-{
-    for (size_t i = 0; i < x->stmt->key_count; i++)
-        buf_printf(x->out, "%s%s.%s", i ? ", " : "(", alias, x->stmt->params[i].name);
-    put(x, ")");
-}
-
 /* word: "from" of an UPDATE, "using" of a DELETE. */
 static void put_change(struct expansion *x, const char *word)
 {
@@ -126,13 +121,10 @@ static void put_change(struct expansion *x, const char *word)
         return;
     }
     buf_printf(x->out, "%s input i where ", word);
-    put_key_row(x, "t");
-    put(x, " >= ");
-    put_key_row(x, "i");
-    put(x, " and ");
-    put_key_row(x, "t");
-    put(x, " <= ");
-    put_key_row(x, "i");
+    for (size_t i = 0; i < x->stmt->key_count; i++) {
+        const char *name = x->stmt->params[i].name;
+        buf_printf(x->out, "%st.%s = any(array[i.%s])", i ? " and " : "", name, name);
+    }
 }
 
 static bool put_table_marker(struct expansion *x, slice marker)

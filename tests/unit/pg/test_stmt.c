@@ -66,11 +66,10 @@ static void test_update_and_delete(void **state)
     check("update s.t t set b = :body @update(s.t) returning :ord", 1, PG_MODE_PIPE,
           "update s.t t set b = $3 where t.account_id = $1 returning 1::bigint");
     check("update s.t t set b = :body @update(s.t)", 2, PG_MODE_SET,
-          INPUT " update s.t t set b = i.body from input i where (t.account_id, t.id) >= "
-                "(i.account_id, i.id) and (t.account_id, t.id) <= (i.account_id, i.id)");
+          INPUT " update s.t t set b = i.body from input i where t.account_id = "
+                "any(array[i.account_id]) and t.id = any(array[i.id])");
     check("delete from s.t t @delete(s.t)", 1, PG_MODE_SET,
-          INPUT " delete from s.t t using input i where (t.account_id) >= (i.account_id) and "
-                "(t.account_id) <= (i.account_id)");
+          INPUT " delete from s.t t using input i where t.account_id = any(array[i.account_id])");
     check("delete from s.t t @delete(s.t)", 2, PG_MODE_PIPE,
           "delete from s.t t where t.account_id = $1 and t.id = $2");
 }
