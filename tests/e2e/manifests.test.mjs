@@ -1,0 +1,289 @@
+// The manifests of the apps that the emulated provider plays, read with another implementation of everything they rely on
+// (JMESPath, JSON Schema, templates): each example is sent to a fresh provider and must succeed, and
+// each vendor error must be told apart by the rules.
+import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { after, before, beforeEach, describe, test } from 'node:test';
+import { TreeInterpreter, TYPE_OBJECT, TYPE_STRING, compile, registerFunction } from '@jmespath-community/jmespath';
+import Ajv from 'ajv/dist/2020.js';
+import { GMAIL, NOTION, Provider, mailId, root, taskId } from './support/provider.mjs';
+
+const folder = join(root, 'contrib/integrations');
+const manifests = ['gmail.json', 'notion.json'].map((n) => [n, JSON.parse(readFileSync(join(folder, n), 'utf8'))]);
+const byId = Object.fromEntries(manifests.map(([, m]) => [m.integration_id, m]));
+const tokens = { gmail: GMAIL, notion: NOTION };
+
+// What mime_message makes, as plainly as can be.
+function mimeMessage(m) {
+  const address = (a) => [a].flat().join(', ');
+  const word = (t) => (/^[\x20-\x7e]*$/.test(t) ? t : `=?UTF-8?B?${Buffer.from(t).toString('base64')}?=`);
+  const headers = [];
+  for (const [key, name, format] of [['from', 'From', address], ['to', 'To', address], ['cc', 'Cc', address], ['bcc', 'Bcc', address], ['reply_to', 'Reply-To', address], ['subject', 'Subject', word], ['in_reply_to', 'In-Reply-To', String], ['references', 'References', String]])
+    if (m[key] != null) {
+      const value = format(m[key]);
+      assert.doesNotMatch(value, /[\r\n]/);
+      headers.push(`${name}: ${value}`);
+    }
+  const part = (type, t) => `Content-Type: text/${type}; charset=utf-8\r\nContent-Transfer-Encoding: base64\r\n\r\n${Buffer.from(t).toString('base64')}\r\n`;
+  headers.push('MIME-Version: 1.0');
+  if (m.text != null && m.html != null)
+    headers.push(`Content-Type: multipart/alternative; boundary="=_b"\r\n\r\n--=_b\r\n${part('plain', m.text)}--=_b\r\n${part('html', m.html)}--=_b--\r\n`);
+  else headers.push(part(m.html != null ? 'html' : 'plain', m.html ?? m.text ?? ''));
+  return headers.join('\r\n');
+}
+
+const string = (f) => [f, [{ types: [TYPE_STRING] }]];
+for (const [name, [fn, signature]] of Object.entries({
+  base64: string(([t]) => Buffer.from(t).toString('base64')),
+  base64url: string(([t]) => Buffer.from(t).toString('base64url')),
+  base64url_decode: string(([t]) => Buffer.from(t, 'base64url').toString('utf8')),
+  mime_message: [([m]) => mimeMessage(m), [{ types: [TYPE_OBJECT] }]],
+  truncate: [([t, n]) => (t.length > n ? `${t.slice(0, n - 1)}…` : t), [{ types: [TYPE_STRING] }, { types: [0] }]],
+}))
+  registerFunction(name, fn, signature);
+
+const evaluate = (expression, scope) => TreeInterpreter.search(compile(expression), scope) ?? null;
+
+// The pieces of a string: text and {expression}. The closing brace is the first with which it compiles.
+function pieces(text) {
+  const out = [];
+  for (let at = 0; at < text.length; ) {
+    const open = text.indexOf('${', at);
+    if (open < 0) return [...out, text.slice(at)];
+    if (text[open - 1] === '$') {
+      out.push(`${text.slice(at, open - 1)}\${`);
+      at = open + 2;
+      continue;
+    }
+    if (open > at) out.push(text.slice(at, open));
+    for (let close = open; ; ) {
+      close = text.indexOf('}', close + 1);
+      assert.ok(close > 0, `no expression in ${text}`);
+      try {
+        compile(text.slice(open + 2, close));
+      } catch {
+        continue;
+      }
+      out.push({ expression: text.slice(open + 2, close) });
+      at = close + 1;
+      break;
+    }
+  }
+  return out;
+}
+
+const DROP = Symbol('left out');
+function render(template, scope) {
+  if (Array.isArray(template)) return template.map((item) => render(item, scope)).map((v) => (v === DROP ? null : v));
+  if (template && typeof template === 'object')
+    return Object.fromEntries(Object.entries(template).map(([k, v]) => [k, render(v, scope)]).filter(([, v]) => v !== DROP));
+  if (typeof template !== 'string') return template;
+  const parts = pieces(template);
+  if (parts.length === 1 && parts[0].expression) return evaluate(parts[0].expression, scope) ?? DROP;
+  return parts
+    .map((p) => {
+      if (!p.expression) return p;
+      const value = evaluate(p.expression, scope);
+      assert.ok(['string', 'number', 'boolean'].includes(typeof value), `\${${p.expression}} is ${JSON.stringify(value)} inside a text`);
+      return String(value);
+    })
+    .join('');
+}
+
+const renderPath = (path, scope) =>
+  pieces(path)
+    .map((p) => {
+      if (!p.expression) return p;
+      const value = evaluate(p.expression, scope);
+      assert.ok(typeof value === 'string' && value && value !== '.' && value !== '..', `${p.expression} in a path`);
+      return encodeURIComponent(value);
+    })
+    .join('');
+
+function request(manifest, action, input) {
+  const scope = { input, connection: { params: {} }, files: [] };
+  const query = new URLSearchParams();
+  for (const [name, template] of Object.entries(action.request.query ?? {})) {
+    const value = render(template, scope);
+    if (value !== DROP) for (const one of [value].flat()) query.append(name, one);
+  }
+  const headers = { ...manifest.headers, ...render(action.request.headers ?? {}, scope) };
+  const text = query.toString();
+  const json = action.request.body?.json;
+  const credential = render(manifest.auth.send.value, { credential: { access_token: tokens[manifest.integration_id] } });
+  return {
+    method: action.request.method,
+    path: renderPath(action.request.path, scope) + (text ? `?${text}` : ''),
+    options: { headers: { ...headers, [manifest.auth.send.name]: credential }, ...(json !== undefined && { body: render(json, scope) }) },
+  };
+}
+
+let provider;
+before(async () => {
+  provider = await Provider.start();
+});
+after(async () => {
+  assert.deepEqual(await provider.stop(), { code: 0, signal: null, stderr: '' });
+});
+beforeEach(() => provider.reset());
+
+async function run(manifest, action, input) {
+  const { method, path, options } = request(manifest, action, input);
+  const reply = await provider.call(method, path, options);
+  return { status: reply.status, headers: reply.headers, body: reply.json ?? (reply.text || null), input };
+}
+
+const ajv = new Ajv({ strict: true, strictRequired: false, strictTypes: false, allowUnionTypes: true, validateFormats: false });
+const action = (app, id) => byId[app].actions.find((a) => a.action_id === id);
+
+for (const [file, manifest] of manifests)
+  describe(file, () => {
+    test('is what contrib/integrations/README.md says', () => {
+      assert.equal(file, `${manifest.integration_id}.json`);
+      const known = ['integration_id', 'name', 'description', 'category', 'tags', 'docs_url', 'base_url', 'headers', 'connection_params', 'auth', 'limits', 'errors', 'actions'];
+      assert.deepEqual(Object.keys(manifest).filter((k) => !known.includes(k)), []);
+      const actionKeys = ['action_id', 'title', 'description', 'docs_url', 'tags', 'side_effect_level', 'requires_confirmation', 'idempotent', 'idempotency_header', 'scopes', 'input_schema', 'output_schema', 'request', 'response', 'errors', 'files', 'deadline_ms', 'display', 'examples', 'preconditions'];
+      assert.equal(new Set(manifest.actions.map((a) => a.action_id)).size, manifest.actions.length);
+      for (const a of manifest.actions) {
+        assert.deepEqual(Object.keys(a).filter((k) => !actionKeys.includes(k)), [], a.action_id);
+        assert.match(a.action_id, /^[a-z][a-z0-9_]*$/);
+        assert.ok(`${manifest.integration_id}_${a.action_id}`.length <= 64);
+        assert.ok(a.side_effect_level === 'read' || a.request.method !== 'GET', `${a.action_id}: a GET that writes`);
+        assert.ok(a.side_effect_level === 'read' || a.requires_confirmation === true);
+        assert.ok(a.examples.length > 0, `${a.action_id}: no example`);
+        assert.equal(a.input_schema.additionalProperties, false);
+        const named = Object.keys(a.input_schema.properties);
+        for (const [name, property] of Object.entries(a.input_schema.properties)) assert.ok(property.description, `${a.action_id}.${name}`);
+        const used = JSON.stringify([a.request, a.response?.output ?? '', a.display]).matchAll(/\binput\.([A-Za-z_]+)/g);
+        for (const [, name] of used) assert.ok(named.includes(name), `${a.action_id}: input.${name} does not exist`);
+        for (const name of named)
+          assert.match(JSON.stringify(a.request), new RegExp(`input\\.${name}\\b`), `${a.action_id}: ${name} is never used`);
+        if (a.response?.pagination) assert.ok(named.includes(a.response.pagination.input));
+      }
+    });
+
+    test('the request that proves a credential gives a label', async () => {
+      const { method, path, label } = manifest.auth.test;
+      const headers = { ...manifest.headers, Authorization: `Bearer ${tokens[manifest.integration_id]}` };
+      const reply = await provider.call(method, path, { headers });
+      assert.equal(reply.status, 200);
+      assert.match(evaluate(label, { body: reply.json }), /^(sam\.rivera@example\.com|Sam's Workspace)$/);
+    });
+
+    for (const a of manifest.actions)
+      for (const [index, example] of a.examples.entries())
+        test(`${a.action_id}: ${example.title}`, async () => {
+          const validate = ajv.compile(a.input_schema);
+          assert.ok(validate(example.input), JSON.stringify(validate.errors));
+          const scope = await run(manifest, a, example.input);
+          assert.ok(scope.status >= 200 && scope.status < 300, `${index}: ${scope.status} ${JSON.stringify(scope.body)}`);
+          const writes = (await provider.ledger()).total;
+          assert.equal(writes, a.side_effect_level === 'read' ? 0 : 1);
+          scope.output = a.response?.output ? evaluate(a.response.output, scope) : scope.body;
+          assert.notEqual(scope.output, null);
+          const shown = render(a.display, scope);
+          assert.ok(shown.title && typeof shown.summary === 'string' && shown.summary.length > 0);
+          assert.doesNotMatch(shown.summary, /\[object|undefined|null/);
+          if (a.output_schema) {
+            const check = ajv.compile(a.output_schema);
+            assert.ok(check(scope.output), JSON.stringify(check.errors));
+          }
+          if (a.response?.pagination) evaluate(a.response.pagination.next, scope);
+        });
+  });
+
+// JMESPath's truth: null, false, "", [] and {} are false.
+const isTrue = (v) => v === 0 || !!(Array.isArray(v) ? v.length : v && typeof v === 'object' ? Object.keys(v).length : v);
+const outcome = (app, a, scope) => {
+  const manifest = byId[app];
+  const limited = manifest.limits.rate_limited.find((r) => isTrue(evaluate(r.when, scope)));
+  const rule = [...(a.errors ?? []), ...manifest.errors].find((r) => isTrue(evaluate(r.when, scope)));
+  return {
+    code: limited ? 'rate_limited' : rule?.error_code,
+    retry: limited && evaluate(limited.retry_after, scope),
+    message: rule?.message && render(rule.message, scope),
+    hint: rule?.hint && render(rule.hint, scope),
+  };
+};
+
+test('paging: the next page is asked for with what the expression finds', async () => {
+  for (const [app, id, input] of [['gmail', 'list_messages', { maxResults: 5 }], ['gmail', 'list_threads', { maxResults: 5 }], ['notion', 'search', { page_size: 5 }], ['notion', 'query_database', { database_id: '8e1d4c6b2a3f4b5c9d7e0f1a2b3c4d20', page_size: 5 }], ['notion', 'get_block_children', { block_id: taskId(1), page_size: 2 }]]) {
+    const a = action(app, id);
+    const seen = new Set();
+    let pages = 0;
+    for (let next; ; ) {
+      const scope = await run(byId[app], a, { ...input, ...(next && { [a.response.pagination.input]: next }) });
+      assert.equal(scope.status, 200);
+      for (const item of scope.body.messages ?? scope.body.threads ?? scope.body.results) assert.ok(!seen.has(item.id) && seen.add(item.id));
+      pages++;
+      if (!(next = evaluate(a.response.pagination.next, scope))) break;
+    }
+    assert.ok(pages > 1, id);
+  }
+});
+
+test('outputs for a model: text, subject, attachments, plain titles', async () => {
+  const read = async (app, id, input) => {
+    const a = action(app, id);
+    const scope = await run(byId[app], a, input);
+    return evaluate(a.response.output, scope);
+  };
+  const invoice = await read('gmail', 'get_message', { id: mailId(3) });
+  assert.equal(invoice.subject, 'Invoice INV-4217 for November');
+  assert.match(invoice.text, /1,249\.00 EUR/);
+  assert.match(invoice.from, /billing@northwind/);
+  assert.deepEqual(invoice.attachments.map((f) => f.filename), ['invoice-INV-4217.pdf']);
+  assert.equal(invoice.payload.mimeType, 'multipart/mixed', "Gmail's own fields stay");
+  assert.equal((await read('gmail', 'get_message', { id: mailId(24) })).text, null, 'HTML only');
+  assert.equal((await read('gmail', 'get_message', { id: mailId(3), format: 'minimal' })).id, mailId(3));
+  const thread = await read('gmail', 'get_thread', { id: mailId(4) });
+  assert.deepEqual(thread.messages.map((m) => m.subject), ['Offsite in March', 'Re: Offsite in March', 'Re: Offsite in March']);
+  assert.equal(thread.messages[0].messageIdHeader, `<${mailId(4)}@mail.example.com>`);
+  assert.equal((await read('notion', 'get_page', { page_id: taskId(1) })).plain_title, 'Prepare the offsite in March');
+  assert.ok((await read('notion', 'search', {})).results.every((r) => r.plain_title.length > 0));
+  assert.match((await read('notion', 'get_block_children', { block_id: taskId(1) })).text, /^The house at the lake.*\nTo do\n/);
+});
+
+test('a reply lands in its conversation with the right subject', async () => {
+  const a = action('gmail', 'reply_to_message');
+  const { body } = await run(byId.gmail, a, { threadId: mailId(4), inReplyTo: `<${mailId(4)}@mail.example.com>`, to: ['Anna Keller <anna.keller@example.com>'], subject: 'Offsite in March', text: 'Ja, gern – bis März' });
+  assert.equal(body.threadId, mailId(4));
+  const sent = (await provider.control('GET', '/state/messages')).json.messages.find((m) => m.id === body.id);
+  assert.deepEqual([sent.Subject, sent.To, sent.text], ['Re: Offsite in March', 'Anna Keller <anna.keller@example.com>', 'Ja, gern – bis März']);
+  const again = await run(byId.gmail, a, { threadId: mailId(4), inReplyTo: '<x@y>', to: 'a@b.org', subject: 'Re: Offsite in March', html: '<p>x</p>' });
+  assert.equal((await provider.control('GET', '/state/messages')).json.messages.find((m) => m.id === again.body.id).Subject, 'Re: Offsite in March');
+});
+
+for (const [name, app, id, input, fault, expected] of [
+  ['Gmail 401', 'gmail', 'get_profile', {}, { status: 401 }, { code: 'reauth_required', message: /refused the access token/ }],
+  ['Gmail 403 rate limit', 'gmail', 'get_profile', {}, { status: 403, retry_after: 4 }, { code: 'rate_limited', retry: '4', message: /Rate Limit Exceeded/ }],
+  ['Gmail 429', 'gmail', 'get_profile', {}, { status: 429, retry_after: 9 }, { code: 'rate_limited', retry: '9' }],
+  ['Gmail 403 scopes', 'gmail', 'get_profile', {}, { status: 403, body: { error: { code: 403, message: 'x', errors: [{ reason: 'insufficientPermissions' }] } } }, { code: 'forbidden', hint: /scopes/ }],
+  ['Gmail 403 daily limit', 'gmail', 'get_profile', {}, { status: 403, body: { error: { code: 403, message: 'x', errors: [{ reason: 'dailyLimitExceeded' }] } } }, { code: 'rate_limited', message: /quota/ }],
+  ['Gmail 404', 'gmail', 'get_message', { id: 'fff' }, null, { code: 'execution_failed', message: /not found/ }],
+  ['Gmail 400 recipient', 'gmail', 'send_message', { to: 'nobody', subject: 's', text: 't' }, null, { code: 'validation_error', message: /Invalid To header/ }],
+  ['Gmail 409 label', 'gmail', 'create_label', { name: 'Receipts' }, null, { code: 'validation_error', message: /exists already/ }],
+  ['Gmail 503 page', 'gmail', 'get_profile', {}, { status: 503, body: '<h1>no</h1>' }, { code: undefined, message: undefined }],
+  ['Gmail 500', 'gmail', 'get_profile', {}, { status: 500 }, { code: undefined, message: /Internal error/ }],
+  ['Notion 401', 'notion', 'get_self', {}, { status: 401 }, { code: 'reauth_required', message: /API token is invalid/ }],
+  ['Notion 403', 'notion', 'get_self', {}, { status: 403 }, { code: 'forbidden', hint: /capability/ }],
+  ['Notion 404', 'notion', 'get_page', { page_id: taskId(999) }, null, { code: 'execution_failed', hint: /shared with the integration/ }],
+  ['Notion 400', 'notion', 'query_database', { database_id: '8e1d4c6b-2a3f-4b5c-9d7e-0f1a2b3c4d20', filter: { property: 'Nope', url: { equals: 'x' } } }, null, { code: 'validation_error', message: /Could not find property/ }],
+  ['Notion 409', 'notion', 'get_self', {}, { status: 409 }, { code: 'execution_failed', message: /Conflict/ }],
+  ['Notion 429', 'notion', 'get_self', {}, { status: 429, retry_after: 2 }, { code: 'rate_limited', retry: '2' }],
+  ['Notion 529', 'notion', 'get_self', {}, { status: 529 }, { code: 'rate_limited', retry: null }],
+  ['Notion 504', 'notion', 'get_self', {}, { status: 504 }, { code: undefined, message: /timed out/ }],
+])
+  test(`errors: ${name}`, async () => {
+    if (fault) await provider.faults({ action: fault });
+    const a = action(app, id);
+    const scope = await run(byId[app], a, input);
+    assert.ok(scope.status >= 400, `${scope.status}`);
+    const got = outcome(app, a, scope);
+    assert.equal(got.code, expected.code);
+    if ('retry' in expected) assert.equal(got.retry, expected.retry);
+    if (expected.message) assert.match(got.message, expected.message);
+    else if ('message' in expected) assert.equal(got.message, undefined);
+    if (expected.hint) assert.match(got.hint, expected.hint);
+  });
