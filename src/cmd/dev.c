@@ -62,6 +62,13 @@ static void catch_signals(void)
 
 /* ---- the stages ---- */
 
+static bool is_stopped(struct dev *dev)
+{
+    if (is_told_to_stop)
+        (void)err_set(&dev->err, ERR_CLOSED, "stopped");
+    return is_told_to_stop;
+}
+
 /* Known before anything is started; the server binds it at the end. */
 static int check_port(struct dev *dev)
 {
@@ -106,8 +113,8 @@ static int make_master_key(struct dev *dev)
 static int start_database(struct dev *dev)
 {
     dev_folder_trim_log(&dev->folder, "postgres.log");
-    if (dev_postgres_start(&dev->postgres, dev->folder.path, &dev->stages, &dev->err) != OK ||
-        dev_postgres_wait(&dev->postgres, &dev->err) != OK)
+    if (dev_postgres_start(&dev->postgres, &dev->folder, &dev->stages, &dev->err) != OK ||
+        is_stopped(dev) || dev_postgres_wait(&dev->postgres, &dev->err) != OK)
         return (int)dev->err.code;
     dev_stage(&dev->stages, "migrating the schema");
     if (pg_migrate(dev->postgres.url, embed_sql, embed_sql_count, NULL, NULL, &dev->err) != OK)
@@ -148,13 +155,6 @@ static int make_demo(struct dev *dev)
     if (result != OK)
         dev->err = session.err;
     return result;
-}
-
-static bool is_stopped(struct dev *dev)
-{
-    if (is_told_to_stop)
-        (void)err_set(&dev->err, ERR_CLOSED, "stopped");
-    return is_told_to_stop;
 }
 
 static int start(struct dev *dev)

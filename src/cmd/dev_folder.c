@@ -33,23 +33,24 @@ void dev_folder_path(const struct dev_folder *folder, const char *name, char out
 
 /* Made by an earlier run, or empty: nothing of anybody else's may end up closed or mixed with ours
  * (`--data /tmp`). */
-static bool is_for_us(const char *path)
+static bool is_for_us(const char *path, bool *is_empty)
 {
-    bool is_empty = true, has_lock = false;
+    bool has_lock = false;
+    *is_empty = true;
     DIR *dir = opendir(path);
     if (!dir)
         return false;
     for (struct dirent *entry = readdir(dir); entry; entry = readdir(dir)) {
         if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0)
             continue;
-        is_empty = false;
+        *is_empty = false;
         has_lock = has_lock || strcmp(entry->d_name, lock_name) == 0;
     }
     (void)closedir(dir);
-    return is_empty || has_lock;
+    return *is_empty || has_lock;
 }
 
-static int check_folder(const char *path, const struct stat *info, struct err *err)
+static int check_folder(const char *path, const struct stat *info, bool *is_new, struct err *err)
 {
     if (!S_ISDIR(info->st_mode))
         return err_set(err, ERR_INVALID, "%s is in the way: it is no folder", path);
@@ -58,7 +59,7 @@ static int check_folder(const char *path, const struct stat *info, struct err *e
                        "the folder %s belongs to another user; give --data another one", path);
     if (strlen(path) > DEV_PATH_MAX - NAME_ROOM)
         return err_set(err, ERR_LIMIT, "the path %s is too long; give --data a shorter one", path);
-    if (!is_for_us(path))
+    if (!is_for_us(path, is_new))
         return err_set(err, ERR_REFUSED,
                        "the folder %s holds other files; give --data a new or an empty one", path);
     return OK;
@@ -73,7 +74,7 @@ static int make_folder(struct dev_folder *folder, const char *path, struct err *
         return err_set(err, ERR_IO, "cannot make the folder %s: %s", path, strerror(errno));
     if (!realpath(path, real) || stat(real, &info) != 0)
         return err_set(err, ERR_IO, "cannot open the folder %s: %s", path, strerror(errno));
-    if (check_folder(real, &info, err) != OK)
+    if (check_folder(real, &info, &folder->is_new, err) != OK)
         return (int)err->code;
     if ((info.st_mode & 07777) != mode && chmod(real, mode) != 0)
         return err_set(err, ERR_IO, "cannot close the folder %s to others: %s", real,

@@ -5,13 +5,17 @@
 #ifndef CMD_DEV_FOLDER_H
 #define CMD_DEV_FOLDER_H
 
+#include <stdbool.h>
+
 #include "base/buf.h"
 #include "base/err.h"
-#include "cmd/dev_postgres.h"
+
+enum { DEV_PATH_MAX = 512 };
 
 struct dev_folder {
     char path[DEV_PATH_MAX]; /* absolute, without symbolic links */
     int lock_fd;             /* -1: not open */
+    bool is_new;             /* nothing was in it */
 };
 
 /* Makes the folder (its parent must be there) and locks it. ERR_BUSY names the process that has

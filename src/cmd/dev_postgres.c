@@ -5,9 +5,6 @@
 
 #include <dirent.h>
 #include <errno.h>
-#include <ftw.h>
-#include <limits.h>
-#include <pwd.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,13 +14,12 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "base/map.h"
 #include "base/slice.h"
+#include "cmd/dev_postgres_place.h"
 #include "pg/sync.h"
 
 enum {
     VERSION_MIN = 14,
-    SOCKET_PATH_MAX = 107 - (int)sizeof("/.s.PGSQL.5432"),
     START_TIMEOUT_MS = 30000,
     STOP_TIMEOUT_MS = 15000,
     WAIT_MS = 5,
@@ -34,14 +30,6 @@ static void wait_a_little(void)
 {
     struct timespec wait = {.tv_nsec = WAIT_MS * 1000000L};
     (void)nanosleep(&wait, NULL);
-}
-
-static int join(char *out, const char *dir, const char *name, struct err *err)
-{
-    int len = snprintf(out, DEV_PATH_MAX, "%s/%s", dir, name);
-    if (len < 0 || len >= DEV_PATH_MAX)
-        return err_set(err, ERR_LIMIT, "the path %s/%s is too long", dir, name);
-    return OK;
 }
 
 /* ---- the programs ---- */
@@ -117,120 +105,19 @@ static int find_programs(struct dev_postgres *pg, struct err *err)
                    VERSION_MIN);
 }
 
-/* ---- the places ---- */
-
-/* Whether `uid` can walk down to path, an absolute folder that exists. */
-static bool can_reach(const char *path, uid_t uid)
-{
-    char part[DEV_PATH_MAX];
-    struct stat info;
-    for (size_t i = 1;; i++) {
-        if (path[i] != '/' && path[i] != '\0')
-            continue;
-        (void)snprintf(part, sizeof(part), "%.*s", (int)i, path);
-        if (stat(part, &info) != 0)
-            return false;
-        if (!(info.st_mode & S_IXOTH) && !(info.st_uid == uid && (info.st_mode & S_IXUSR)))
-            return false;
-        if (path[i] == '\0')
-            return true;
-    }
-}
-
-/* A folder of ours in a world-writable place; refuses one that somebody else put there. */
-static int make_folder(const char *path, mode_t mode, uid_t owner, gid_t group, struct err *err)
-{
-    struct stat info;
-    if (mkdir(path, mode) != 0 && errno != EEXIST)
-        return err_set(err, ERR_IO, "cannot make the folder %s: %s", path, strerror(errno));
-    if (lstat(path, &info) != 0 || !S_ISDIR(info.st_mode))
-        return err_set(err, ERR_REFUSED, "%s is in the way: it is no folder", path);
-    if (info.st_uid != owner && info.st_uid != geteuid())
-        return err_set(err, ERR_REFUSED, "%s belongs to another user; remove it", path);
-    if ((info.st_mode & 07777) != mode && chmod(path, mode) != 0) /* the umask may have cut it */
-        return err_set(err, ERR_IO, "cannot set the mode of %s: %s", path, strerror(errno));
-    if (info.st_uid != owner && lchown(path, owner, group) != 0)
-        return err_set(err, ERR_IO, "cannot give %s to the database's user: %s", path,
-                       strerror(errno));
-    return OK;
-}
-
-static uid_t owner_of(const struct dev_postgres *pg)
-{
-    return pg->uid ? pg->uid : geteuid();
-}
-
-static gid_t group_of(const struct dev_postgres *pg)
-{
-    return pg->uid ? pg->gid : getegid();
-}
-
-static int choose_user(struct dev_postgres *pg, struct err *err)
-{
-    if (geteuid() != 0)
-        return OK;
-    const struct passwd *user = getpwnam("postgres");
-    if (!user)
-        user = getpwnam("nobody");
-    if (!user)
-        return err_set(err, ERR_NOTFOUND,
-                       "PostgreSQL will not run as root and there is no user postgres or nobody; "
-                       "run sluice dev as another user");
-    pg->uid = user->pw_uid;
-    pg->gid = user->pw_gid;
-    return OK;
-}
-
-/* unix_socket_directories is a list with a grammar of its own. */
-static bool is_plain(const char *path)
-{
-    return path[strspn(
-               path, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789/._-")] == '\0';
-}
-
-/* The cluster lies under data_dir unless its user cannot get there. */
-static int choose_places(struct dev_postgres *pg, const char *data_dir, struct err *err)
-{
-    uint64_t hash = hash_stable(data_dir, strlen(data_dir));
-    (void)snprintf(pg->home, sizeof(pg->home), "%s", data_dir);
-    if (pg->uid != 0 && !can_reach(data_dir, pg->uid)) {
-        (void)snprintf(pg->home, sizeof(pg->home), "/var/tmp/sluice-%016llx",
-                       (unsigned long long)hash);
-        if (make_folder(pg->home, 0711, geteuid(), getegid(), err) != OK)
-            return (int)err->code;
-    }
-    if (join(pg->cluster, pg->home, "postgres", err) != OK ||
-        join(pg->log, data_dir, "postgres.log", err) != OK)
-        return (int)err->code;
-    if (strlen(pg->cluster) <= SOCKET_PATH_MAX && is_plain(pg->cluster))
-        (void)snprintf(pg->sockets, DEV_PATH_MAX, "%s", pg->cluster);
-    else
-        (void)snprintf(pg->sockets, DEV_PATH_MAX, "/tmp/sluice-%016llx", (unsigned long long)hash);
-    return strcmp(pg->sockets, pg->cluster) == 0
-               ? OK
-               : make_folder(pg->sockets, 0700, owner_of(pg), group_of(pg), err);
-}
-
 /* ---- the cluster ---- */
-
-static int remove_entry(const char *path, const struct stat *info, int kind, struct FTW *at)
-{
-    (void)info;
-    (void)kind;
-    (void)at;
-    return remove(path);
-}
 
 /* Under a name of its own until it is whole: initdb may be killed. */
 static int make_cluster(struct dev_postgres *pg, struct err *err)
 {
     char program[DEV_PATH_MAX], part[DEV_PATH_MAX];
-    if (join(part, pg->home, "postgres.part", err) != OK ||
-        join(program, pg->bin, "initdb", err) != OK)
+    if (dev_path_join(part, pg->home, "postgres.part", err) != OK ||
+        dev_path_join(program, pg->bin, "initdb", err) != OK)
         return (int)err->code;
     if (access(part, F_OK) == 0)
-        (void)nftw(part, remove_entry, 16, FTW_DEPTH | FTW_PHYS);
-    if (make_folder(part, 0700, owner_of(pg), group_of(pg), err) != OK)
+        dev_postgres_remove_tree(part);
+    if (dev_postgres_make_folder(part, 0700, dev_postgres_owner(pg), dev_postgres_group(pg), err) !=
+        OK)
         return (int)err->code;
     const char *const argv[] = {program,
                                 "-D",
@@ -254,41 +141,17 @@ static int make_cluster(struct dev_postgres *pg, struct err *err)
     return OK;
 }
 
-/* The postmaster that an earlier run left behind, 0 when there is none: its working directory is
- * the cluster, so a recycled pid is not mistaken for it. */
-static pid_t find_orphan(const struct dev_postgres *pg)
-{
-    char path[DEV_PATH_MAX + 32], cwd[DEV_PATH_MAX], real[PATH_MAX];
-    long pid = 0;
-    (void)snprintf(path, sizeof(path), "%s/postmaster.pid", pg->cluster);
-    FILE *file = fopen(path, "re");
-    char line[32] = "";
-    if (file) {
-        if (fgets(line, sizeof(line), file))
-            pid = strtol(line, NULL, 10);
-        (void)fclose(file);
-    }
-    if (pid <= 1 || kill((pid_t)pid, 0) != 0)
-        return 0;
-    (void)snprintf(path, sizeof(path), "/proc/%ld/cwd", pid);
-    ssize_t len = readlink(path, cwd, sizeof(cwd) - 1);
-    if (len <= 0 || !realpath(pg->cluster, real))
-        return 0;
-    cwd[len] = '\0';
-    return strcmp(cwd, real) == 0 ? (pid_t)pid : 0;
-}
-
 /* It may be going down already (it gets SIGINT when its sluice dies). Watching its file and its
  * working directory, not its pid, since nobody may reap it. */
 static int stop_orphan(const struct dev_postgres *pg, struct dev_stages *stages, struct err *err)
 {
-    pid_t pid = find_orphan(pg);
+    pid_t pid = dev_postgres_find_postmaster(pg->cluster);
     if (pid == 0)
         return OK;
     dev_stage(stages, "stopping the PostgreSQL of an earlier run");
     (void)kill(pid, SIGINT);
     uint64_t until = clock_mono_ns() + STOP_TIMEOUT_MS * 1000000ULL;
-    while (find_orphan(pg) == pid) {
+    while (dev_postgres_find_postmaster(pg->cluster) == pid) {
         if (clock_mono_ns() > until)
             return err_set(err, ERR_TIMEOUT,
                            "the PostgreSQL of an earlier run (process %d) does not stop", (int)pid);
@@ -300,7 +163,7 @@ static int stop_orphan(const struct dev_postgres *pg, struct dev_stages *stages,
 static int start_server(struct dev_postgres *pg, struct err *err)
 {
     char program[DEV_PATH_MAX];
-    if (join(program, pg->bin, "postgres", err) != OK)
+    if (dev_path_join(program, pg->bin, "postgres", err) != OK)
         return (int)err->code;
     const char *const argv[] = {program,
                                 "-D",
@@ -375,12 +238,10 @@ static int make_database(struct dev_postgres *pg, struct err *err)
     return result;
 }
 
-int dev_postgres_start(struct dev_postgres *pg, const char *data_dir, struct dev_stages *stages,
-                       struct err *err)
+int dev_postgres_start(struct dev_postgres *pg, const struct dev_folder *folder,
+                       struct dev_stages *stages, struct err *err)
 {
-    *pg = (struct dev_postgres){.uid = 0};
-    if (choose_user(pg, err) != OK || choose_places(pg, data_dir, err) != OK ||
-        find_programs(pg, err) != OK)
+    if (dev_postgres_choose(pg, folder, err) != OK || find_programs(pg, err) != OK)
         return (int)err->code;
     if (cluster_version(pg) == 0) {
         dev_stage(stages, "making a private PostgreSQL");
@@ -404,4 +265,6 @@ int dev_postgres_wait(struct dev_postgres *pg, struct err *err)
 void dev_postgres_stop(struct dev_postgres *pg)
 {
     child_stop(&pg->child, SIGINT, STOP_TIMEOUT_MS);
+    if (pg->sockets[0] && strcmp(pg->sockets, pg->cluster) != 0)
+        (void)rmdir(pg->sockets);
 }

@@ -8,9 +8,8 @@
 
 #include "base/err.h"
 #include "cmd/child.h"
+#include "cmd/dev_folder.h"
 #include "cmd/dev_stage.h"
-
-enum { DEV_PATH_MAX = 512 };
 
 struct dev_postgres {
     struct child child;
@@ -26,10 +25,9 @@ struct dev_postgres {
 };
 
 /* Finds the programs, makes the cluster when there is none, stops a postmaster that an earlier run
- * left behind, starts. data_dir is absolute and locked by the caller; stages may be NULL. Errors
- * say what to install or mend. */
-int dev_postgres_start(struct dev_postgres *pg, const char *data_dir, struct dev_stages *stages,
-                       struct err *err) MUST_CHECK;
+ * left behind, starts. folder is open; stages may be NULL. Errors say what to install or mend. */
+int dev_postgres_start(struct dev_postgres *pg, const struct dev_folder *folder,
+                       struct dev_stages *stages, struct err *err) MUST_CHECK;
 /* Until it answers; makes the database where there is none. On failure it is stopped. */
 int dev_postgres_wait(struct dev_postgres *pg, struct err *err) MUST_CHECK;
 void dev_postgres_stop(struct dev_postgres *pg);

@@ -11,6 +11,7 @@
 #include "pg/sync.h"
 
 static struct folder folder;
+static struct dev_folder data;
 
 static bool has_postgres(void)
 {
@@ -22,12 +23,28 @@ static void make_base(void)
 {
     folder_make(&folder);
     assert_int_equal(chmod(folder.path, 0711), 0);
+    data = (struct dev_folder){.lock_fd = -1};
+    snprintf(data.path, sizeof(data.path), "%s", folder.path);
+}
+
+/* With what is in it. */
+static int rmdir_data(const struct dev_folder *gone)
+{
+    return nftw(gone->path, folder_remove_entry, 16, FTW_DEPTH | FTW_PHYS);
+}
+
+/* A folder inside, as the data folder. */
+static void make_data(const char *name, mode_t mode)
+{
+    char path[TEST_PATH_MAX];
+    assert_int_equal(mkdir(folder_path(&folder, name, path), mode), 0);
+    snprintf(data.path, sizeof(data.path), "%s", path);
 }
 
 static void start(struct dev_postgres *pg)
 {
     struct err err = {.text = ""};
-    if (dev_postgres_start(pg, folder.path, NULL, &err) != OK || dev_postgres_wait(pg, &err) != OK)
+    if (dev_postgres_start(pg, &data, NULL, &err) != OK || dev_postgres_wait(pg, &err) != OK)
         fail_msg("%s", err.text);
 }
 
@@ -118,7 +135,7 @@ static void a_recycled_pid_is_nobodys_orphan(void **state)
     /* PostgreSQL has rules of its own for such a file; ours are that nobody is shot and that what
      * it says is passed on */
     struct err err = {.text = ""};
-    assert_int_equal(dev_postgres_start(&pg, folder.path, NULL, &err), OK);
+    assert_int_equal(dev_postgres_start(&pg, &data, NULL, &err), OK);
     if (dev_postgres_wait(&pg, &err) != OK)
         assert_contains(err.text, "postmaster.pid");
     dev_postgres_stop(&pg);
@@ -137,7 +154,7 @@ static void a_cluster_of_a_version_that_is_gone_is_told(void **state)
     make_base();
     assert_int_equal(mkdir(folder_path(&folder, "postgres", path), 0700), 0);
     folder_write(&folder, "postgres/PG_VERSION", "9\n", 0600);
-    assert_int_equal(dev_postgres_start(&pg, folder.path, NULL, &err), ERR_NOTFOUND);
+    assert_int_equal(dev_postgres_start(&pg, &data, NULL, &err), ERR_NOTFOUND);
     assert_contains(err.text, "was made by PostgreSQL 9, which is not installed");
     folder_remove(&folder);
 }
@@ -155,7 +172,7 @@ static void a_server_that_dies_at_start_tells_why(void **state)
     dev_postgres_stop(&pg);
     folder_write(&folder, "postgres/postgresql.conf", "no_such_parameter = 1\n", 0644);
     (void)chown(folder_path(&folder, "postgres/postgresql.conf", path), pg.uid, pg.gid);
-    assert_int_equal(dev_postgres_start(&pg, folder.path, NULL, &err), OK);
+    assert_int_equal(dev_postgres_start(&pg, &data, NULL, &err), OK);
     assert_int_equal(dev_postgres_wait(&pg, &err), ERR_IO);
     assert_contains(err.text, "postgres.log");
     assert_int_equal(pg.child.pid, 0);
@@ -167,42 +184,57 @@ static void odd_paths_work(void **state)
 {
     (void)state;
     struct dev_postgres pg;
-    struct err err = {.text = ""};
-    char path[TEST_PATH_MAX], name[160] = "it's, a \\ long one ";
+    char name[160] = "it's, a \\ long one ";
     if (!has_postgres())
         skip();
     make_base();
     memset(name + strlen(name), 'x', 100);
-    assert_int_equal(mkdir(folder_path(&folder, name, path), 0711), 0);
-    if (dev_postgres_start(&pg, path, NULL, &err) != OK || dev_postgres_wait(&pg, &err) != OK)
-        fail_msg("%s", err.text);
+    make_data(name, 0711);
+    start(&pg);
     assert_int_equal(strncmp(pg.sockets, "/tmp/sluice-", 12), 0);
     run_sql(&pg, "select 1");
     dev_postgres_stop(&pg);
-    assert_int_equal(rmdir(pg.sockets), 0);
+    assert_int_equal(access(pg.sockets, F_OK), -1);
     folder_remove(&folder);
 }
 
-/* As root PostgreSQL is another user, who cannot get through a closed folder. */
+/* As root PostgreSQL is another user, who cannot get through a closed folder. Nobody who removes
+ * that folder knows of the cluster: it goes with the next start. */
 static void behind_a_closed_folder_the_cluster_lies_elsewhere(void **state)
 {
     (void)state;
     struct dev_postgres pg;
-    struct err err = {.text = ""};
-    char path[TEST_PATH_MAX];
-    struct folder elsewhere;
+    struct folder home, other;
+    struct dev_folder first;
     if (!has_postgres() || geteuid() != 0)
         skip();
     make_base();
     assert_int_equal(chmod(folder.path, 0700), 0);
-    assert_int_equal(mkdir(folder_path(&folder, "data", path), 0711), 0);
-    if (dev_postgres_start(&pg, path, NULL, &err) != OK || dev_postgres_wait(&pg, &err) != OK)
-        fail_msg("%s", err.text);
+    make_data("data", 0711);
+    data.is_new = true;
+    first = data;
+    start(&pg);
     assert_int_equal(strncmp(pg.home, "/var/tmp/sluice-", 16), 0);
-    run_sql(&pg, "select 1");
+    snprintf(home.path, sizeof(home.path), "%.200s", pg.home);
+    run_sql(&pg, "create table kept (n int)");
     dev_postgres_stop(&pg);
-    snprintf(elsewhere.path, sizeof(elsewhere.path), "%.200s", pg.home);
-    folder_remove(&elsewhere);
+    data.is_new = false;
+    start(&pg);
+    run_sql(&pg, "select n from kept");
+    dev_postgres_stop(&pg);
+    /* made anew: a new world */
+    data.is_new = true;
+    start(&pg);
+    assert_true(pg.is_new);
+    dev_postgres_stop(&pg);
+    /* removed: the start of another one clears it away */
+    assert_int_equal(rmdir_data(&first), 0);
+    make_data("other", 0711);
+    start(&pg);
+    assert_int_equal(access(home.path, F_OK), -1);
+    dev_postgres_stop(&pg);
+    snprintf(other.path, sizeof(other.path), "%.200s", pg.home);
+    folder_remove(&other);
     folder_remove(&folder);
 }
 
