@@ -1,5 +1,5 @@
 -- Distributes the tables by tenant. Run once by hand, after `sluice migrate`, on a Citus coordinator
--- that has the extension; then start every sluice with --database-mode pipe.
+-- that has the extension; then start every sluice with --database-batch pipe.
 -- Not run: Citus is in no registry that this project is built from.
 begin;
 select create_reference_table('sluice.migration');

@@ -10,12 +10,12 @@
 static char *slot_expand(const struct pg_stmt *stmt, enum pg_mode mode)
 {
     struct buf text;
-    struct err err;
+    struct err err = {.code = OK};
     buf_init(&text, PG_SQL_MAX);
     int rc = pg_stmt_expand(stmt, mode, &text, &err);
     if (rc != OK && rc != ERR_LIMIT) {
         fprintf(stderr, "pg: %s\n", err.text);
-        ASSERT(!"a statement's template does not expand");
+        ASSERT(false && "a statement's template does not expand");
     }
     char *sql = buf_take(&text, NULL);
     buf_deinit(&text);

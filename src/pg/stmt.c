@@ -7,7 +7,7 @@
  * inside), and a cached plan stays so while the table grows, until the next ANALYZE. So:
  *
  * - Look-ups are lateral subqueries behind OFFSET 0, which can be neither flattened nor turned:
- * they run once an input row, with the key as their condition.
+ *   they run once an input row, with the key as their condition.
  *
  * - UPDATE and DELETE find their row by key = any(array[input]). The index takes that as an
  *   equality, the planner does not, so it offers no ordered walk over the whole index to build a

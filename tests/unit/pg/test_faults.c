@@ -23,6 +23,7 @@
 enum { CALLS_MAX = 2000 };
 
 static const char *conninfo;
+static enum pg_mode mode;
 static struct pg_call *calls;
 
 static void submit(struct pg_call *call, const struct pg_stmt *stmt)
@@ -69,7 +70,7 @@ static void start_all(struct pg_bench *bench, size_t count, void (*start)(struct
 static struct pg_pool_config config_of(const char *where)
 {
     return (struct pg_pool_config){
-        .conninfo = where, .writers = 1, .readers = 1, .queue_timeout_ms = 30000};
+        .conninfo = where, .mode = mode, .writers = 1, .readers = 1, .queue_timeout_ms = 30000};
 }
 
 /* A fresh table with rows 1..count. */
@@ -547,6 +548,7 @@ static void test_slow_lookup_does_not_stop_the_loop(void **state)
     assert_string_equal(calls[0].query.sqlstate, "42P01");
     pg_calls_end(calls, 1);
     pg_bench_close(&bench);
+    gate_is_open = gate_is_reached = false;
 }
 
 static int set_up(void **state)
@@ -557,6 +559,13 @@ static int set_up(void **state)
     conninfo = pg_cluster_database(false);
     items_tell(conninfo, ITEMS_SCHEMA);
     return calls ? 0 : -1;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    mem_free(calls);
+    return 0;
 }
 
 int main(void)
@@ -577,8 +586,10 @@ int main(void)
         cmocka_unit_test(test_slow_lookup_does_not_stop_the_loop),
     };
     loop_threads_init(4);
-    int failed = cmocka_run_group_tests(tests, set_up, NULL);
-    mem_free(calls);
+    int failed = 0;
+    for (mode = PG_MODE_SET; mode <= PG_MODE_PIPE; mode++)
+        failed += cmocka_run_group_tests_name(mode == PG_MODE_SET ? "set" : "pipe", tests, set_up,
+                                              tear_down);
     metric_deinit();
     return failed ? failed : mem_live_blocks() != 0;
 }

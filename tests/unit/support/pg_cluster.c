@@ -141,9 +141,36 @@ static unsigned free_port(void)
     return ntohs(address.sin_port);
 }
 
+static void remove_dir(const char *dir)
+{
+    pid_t pid = fork();
+    if (pid == 0) {
+        execl("/bin/rm", "rm", "-rf", "--", dir, (char *)NULL);
+        _exit(95);
+    }
+    if (pid > 0)
+        wait_for(pid);
+}
+
+/* What programs left that were killed; the name tells whose it was. */
+static void remove_stale_dirs(void)
+{
+    static const char prefix[] = "/tmp/sluice-pg-";
+    glob_t found;
+    if (glob("/tmp/sluice-pg-*", 0, NULL, &found) != 0)
+        return;
+    for (size_t i = 0; i < found.gl_pathc; i++) {
+        long pid = strtol(found.gl_pathv[i] + sizeof(prefix) - 1, NULL, 10);
+        if (pid > 0 && kill((pid_t)pid, 0) != 0 && errno == ESRCH)
+            remove_dir(found.gl_pathv[i]);
+    }
+    globfree(&found);
+}
+
 static void make_dir(void)
 {
-    snprintf(cluster.dir, sizeof(cluster.dir), "/tmp/sluice-pg-XXXXXX");
+    remove_stale_dirs();
+    snprintf(cluster.dir, sizeof(cluster.dir), "/tmp/sluice-pg-%d-XXXXXX", (int)getpid());
     if (!mkdtemp(cluster.dir))
         die("mkdtemp", strerror(errno));
     if (geteuid() != 0)
@@ -220,13 +247,7 @@ static void remove_all(void)
         return;
     if (cluster.postmaster)
         pg_cluster_stop(PG_CLUSTER_IMMEDIATE);
-    pid_t pid = fork();
-    if (pid == 0) {
-        execl("/bin/rm", "rm", "-rf", "--", cluster.dir, (char *)NULL);
-        _exit(95);
-    }
-    if (pid > 0)
-        wait_for(pid);
+    remove_dir(cluster.dir);
 }
 
 const char *pg_cluster_start(void)
