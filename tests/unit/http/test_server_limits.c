@@ -16,7 +16,8 @@ static void expect_refusal(struct app *app, const char *name, slice request, uns
         SEND(&client, GET("/echo/evil")); /* must never be answered */
     snprintf(line, sizeof(line), "HTTP/1.1 %u ", status);
     TURN_UNTIL(app->loop, client.is_eof || client.is_closed);
-    if (client.is_closed || !client_has(&client, line) || client_count(&client, "\r\nDate: ") != 1 ||
+    if (client.is_closed || !client_has(&client, line) ||
+        client_count(&client, "\r\nDate: ") != 1 ||
         !client_has(&client, "\r\nConnection: close\r\n") ||
         !client_has(&client, "\r\nX-Request-Id: ") || !client_has(&client, "\r\nDate: ") ||
         !client_has(&client, "\r\n\r\n{\"error\":\"") ||

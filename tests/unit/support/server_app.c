@@ -62,6 +62,10 @@ static void on_request(struct http_exchange *exchange, void *ctx)
 static void on_finished(struct http_exchange *exchange, void *ctx)
 {
     struct app *app = ctx;
+    if (!exchange->user) { /* refused before the handler saw it */
+        app->refused++;
+        return;
+    }
     app->finished++;
     app->last_status = exchange->status;
     app->last_bytes = exchange->reply_bytes;

@@ -30,7 +30,7 @@ struct app {
     struct http_server *server;
     struct http_exchange *held[HELD_MAX];
     size_t held_count;
-    size_t heads, requests, finished, gone, drained, server_drained;
+    size_t heads, requests, finished, refused, gone, drained, server_drained;
     unsigned last_status;
     uint64_t last_bytes;
     bool drops_when_gone;
