@@ -1,14 +1,18 @@
-// Crashes (PROVING.md, failure 1): the server is killed at every step of an execution, restarted on
-// the same data, and the provider's ledger is compared. Every step of an op is a crash point in
-// test builds (SLUICE_CRASH_AT=class/step).
+// Crashes (PROVING.md, failure 1): a server is killed at every step of an execution, another takes
+// over on the same database, and what the keys answer is compared with the provider's ledger. Every
+// step of an op is a crash point in test builds (SLUICE_CRASH_AT=class/step).
 import assert from 'node:assert/strict';
-import { rm } from 'node:fs/promises';
-import { test } from 'node:test';
-import { startDev, until } from './support/dev.mjs';
+import { after, before, test } from 'node:test';
+import { until } from './support/client.mjs';
+import { Stack } from './support/stack.mjs';
 
+// In the order in which an execution passes them.
 const STEPS = [
+  'find_action',
   'look_up_key',
+  'judge_key',
   'check_input',
+  'find_connection',
   'check_connection',
   'claim',
   'judge_claim',
@@ -18,55 +22,113 @@ const STEPS = [
   'check_record',
   'answer',
 ];
+const isAtOrPast = (step, other) => STEPS.indexOf(step) >= STEPS.indexOf(other);
 
-const page = (dev, title) => ({
-  integration_id: 'notion',
-  action_id: 'create_page',
-  confirm: true,
-  idempotency_key: `key of ${title}`,
-  input: { parent: dev.taskParent, properties: { title: { title: [{ text: { content: title } }] } } },
+let stack, account, heir;
+
+before(async () => {
+  stack = await Stack.start({ postgres: { max_connections: 200 } });
+  account = await stack.account('crash');
+  for (const step of STEPS) await crashAt(step);
+  // The dead have no one to give up their leases: the heir waits until these have run out.
+  heir = await stack.serve();
 });
+after(() => stack?.stopWell(assert));
 
-// The provider's memory goes with its process, so the ledger is read before the kill takes the
-// whole family down: sluice dev's children die with it. What was written is told by the reply that
-// a restarted server gives for the key.
+const write = (step) => [
+  'gmail',
+  'send_message',
+  { to: 'ben@example.org', subject: `crash at ${step}`, text: 'x' },
+  { confirm: true, idempotency_key: `write ${step}` },
+];
+const read = (step) => ['gmail', 'list_labels', {}, { idempotency_key: `read ${step}` }];
+const unkeyed = (step) => [
+  'gmail',
+  'send_message',
+  { to: 'ben@example.org', subject: `unkeyed at ${step}`, text: 'x' },
+  { confirm: true },
+];
+
+const isKeyStep = (step) => step === 'look_up_key' || step === 'judge_key';
+
+// Each has a server of its own, which dies of the first execution that comes to the step.
 async function crashAt(step) {
-  const title = `crash at ${step}`;
-  let dev = await startDev({ env: { SLUICE_CRASH_AT: `exec/${step}` } });
-  const { dir } = dev;
-  try {
-    await assert.rejects(dev.call('POST', '/api/executions', page(dev, title)));
-    assert.equal((await dev.ended()).signal, 'SIGKILL');
-    dev = await startDev({ dir });
-    const reply = await until('the key answers', async () => {
-      const again = await dev.call('POST', '/api/executions', page(dev, title));
-      return again.status !== 503 && again;
-    }, 45_000);
-    const writes = (await dev.ledger()).filter((write) => JSON.stringify(write).includes(title));
-    return { reply, writes: writes.length };
-  } finally {
-    await dev.stop({ keep: true });
-    await rm(dir, { recursive: true, force: true });
-  }
+  await Promise.all(
+    [write, read, ...(isKeyStep(step) ? [] : [unkeyed])].map(async (request) => {
+      const server = await stack.serve({ env: { SLUICE_CRASH_AT: `exec/${step}` } });
+      await assert.rejects(server.execute(account.key, ...request(step)), `nothing was answered at ${step}`);
+      const end = await server.process.gone;
+      assert.equal(end.signal, 'SIGKILL', server.log);
+      stack.forget(server);
+    }),
+  );
+}
+
+const answerTo = (request) =>
+  until(
+    'the key answers',
+    async () => {
+      const reply = await heir.execute(account.key, ...request);
+      return reply.status !== 503 && reply;
+    },
+    45_000,
+  );
+const writesOf = async (subject) => (await stack.provider.ledger()).filter((entry) => entry.marker === subject).length;
+
+function assertOutcomeUnknown(reply) {
+  assert.equal(reply.status, 500, reply.text);
+  assert.equal(reply.json.status, 'failed');
+  assert.equal(reply.json.error_code, 'execution_failed');
+  assert.match(reply.json.hint, /outcome is unknown/i);
+  assert.equal(reply.headers.get('idempotent-replayed'), 'true');
 }
 
 for (const step of STEPS)
-  test(`killed before ${step}`, { timeout: 120_000 }, async () => {
-    const { reply, writes } = await crashAt(step);
-    const isClaimed = STEPS.indexOf(step) >= STEPS.indexOf('judge_claim');
-    const isRecorded = STEPS.indexOf(step) >= STEPS.indexOf('check_record');
-    if (!isClaimed || isRecorded) {
-      // nothing had been done: it runs now, once; or it had been recorded: it is replayed
+  test(`a keyed write, killed before ${step}`, async () => {
+    const subject = `crash at ${step}`;
+    const wasCalled = isAtOrPast(step, 'read_reply');
+    assert.equal(await writesOf(subject), wasCalled ? 1 : 0);
+    const reply = await answerTo(write(step));
+    if (isAtOrPast(step, 'check_record')) {
+      // it had been recorded: replayed
       assert.equal(reply.status, 200, reply.text);
-      assert.equal(reply.headers.get('idempotent-replayed'), isRecorded ? 'true' : null);
-      assert.equal(writes, isRecorded ? 0 : 1);
-    } else {
-      // the write may have happened: it is never repeated in silence
-      assert.equal(reply.status, 500, reply.text);
-      assert.equal(reply.json.status, 'failed');
-      assert.equal(reply.json.error_code, 'execution_failed');
-      assert.match(reply.json.hint, /outcome is unknown/i);
       assert.equal(reply.headers.get('idempotent-replayed'), 'true');
-      assert.equal(writes, 0);
+    } else if (isAtOrPast(step, 'judge_claim')) {
+      // it may have happened: never repeated in silence
+      assertOutcomeUnknown(reply);
+    } else {
+      // it had not begun: it runs now
+      assert.equal(reply.status, 200, reply.text);
+      assert.equal(reply.headers.get('idempotent-replayed'), null);
     }
+    const again = await heir.execute(account.key, ...write(step));
+    assert.equal(again.text, reply.text);
+    const stored = await heir.call(account.key, 'GET', `/api/executions/${reply.json.execution_id}`);
+    assert.equal(stored.text, reply.text);
+    const expected = wasCalled || !isAtOrPast(step, 'judge_claim') ? 1 : 0;
+    assert.equal(await writesOf(subject), expected);
   });
+
+for (const step of STEPS)
+  test(`a keyed read, killed before ${step}`, async () => {
+    const reply = await answerTo(read(step));
+    assert.equal(reply.status, 200, reply.text);
+    const isReplayed = isAtOrPast(step, 'check_record');
+    assert.equal(reply.headers.get('idempotent-replayed'), isReplayed ? 'true' : null);
+  });
+
+test('a write without a key leaves a trace', async () => {
+  await until('all claims have ended', async () => {
+    const open = await stack.cluster.sql(`select count(*) from sluice.idempotency_key where state = 'in_flight'`);
+    return open === '0';
+  }, 45_000);
+  for (const step of STEPS) {
+    const wasCalled = isAtOrPast(step, 'read_reply');
+    assert.equal(await writesOf(`unkeyed at ${step}`), wasCalled ? 1 : 0, step);
+  }
+  const claimed = STEPS.filter((step) => isAtOrPast(step, 'judge_claim') && !isAtOrPast(step, 'check_record'));
+  const traces = await stack.cluster.sql(
+    `select count(*) from sluice.execution where status = 'failed' and action_id = 'send_message'`,
+  );
+  assert.equal(Number(traces), claimed.length * 2, 'one for each keyed and each unkeyed write that was cut off');
+});

@@ -164,6 +164,7 @@ export class Stack {
     const stack = new Stack();
     stack.dir = await makeFolder();
     stack.servers = [];
+    stack.started = 0;
     try {
       // A power cut is not what these tests are about, and a disk's speed not either.
       stack.cluster = await Cluster.start(stack.dir, { fsync: 'off', ...options.postgres });
@@ -215,7 +216,7 @@ export class Stack {
 
   // options: args, env, bin, provider (where calls go; this stack's own by default)
   async serve(options = {}) {
-    const ready = join(this.dir, `ready-${this.servers.length}.json`);
+    const ready = join(this.dir, `ready-${++this.started}.json`);
     const args = ['serve', '--listen', '127.0.0.1:0', '--ready-file', ready];
     const target = options.provider ?? this.provider;
     if (target) {
@@ -236,6 +237,11 @@ export class Stack {
       START_MS,
     );
     return new Server(process, JSON.parse(await readFile(ready, 'utf8')));
+  }
+
+  // A server that is meant to die: how it ends is the test's business.
+  forget(server) {
+    this.servers = this.servers.filter((one) => one !== server.process);
   }
 
   // Stops everything; resolves with how each server ended, for the caller to judge.
