@@ -260,7 +260,9 @@ bool http_exchange_feed(struct exchange *exchange, slice bytes, size_t *used,
     } else {
         enum http_scan scan = http_chunk_scan(&exchange->chunk, bytes, used);
         if (scan == HTTP_SCAN_BAD) {
-            *problem = exchange->chunk.problem;
+            /* what llhttp refuses before that byte counts first, as it would byte by byte */
+            if (feed_parser(exchange, slice_first(bytes, *used - 1), problem))
+                *problem = exchange->chunk.problem;
             return false;
         }
         exchange->is_body_done = scan == HTTP_SCAN_DONE;

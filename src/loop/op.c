@@ -126,12 +126,12 @@ static bool op_run_step(struct op *op)
             op->step = (uint16_t)op->class->step_count; /* ends once the holds are released */
         return false;
     case OP_NEXT:
-        if (op_advance(op))
-            return true;
-        op_finish(op, OP_ENDED_DONE);
-        return false;
+        break;
     }
-    ASSERT(!"a step returned no op_result");
+    ASSERT(result == OP_NEXT);
+    if (op_advance(op))
+        return true;
+    op_finish(op, OP_ENDED_DONE);
     return false;
 }
 

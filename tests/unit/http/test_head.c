@@ -89,7 +89,9 @@ static size_t feed_body(struct reader *reader, slice bytes)
     if (reader->head.framing == HTTP_FRAMING_CHUNKED) {
         enum http_scan scan = http_chunk_scan(&reader->chunk, bytes, &used);
         if (scan == HTTP_SCAN_BAD) {
-            refuse(reader, reader->chunk.problem);
+            feed_parser(reader, slice_first(bytes, used - 1));
+            if (reader->status == UNFINISHED)
+                refuse(reader, reader->chunk.problem);
             return used;
         }
         if (scan == HTTP_SCAN_DONE)
@@ -351,6 +353,7 @@ static const struct payload attacks[] = {
     {"chunk extension with LF", SLICE_INIT(P TE E "5;a=b\nhello\r\n0\r\n\r\n"), 400},
     {"chunk extension with CR", SLICE_INIT(P TE E "5;a\rb\r\nhello\r\n0\r\n\r\n"), 400},
     {"chunk extension with NUL", SLICE_INIT(P TE E "5;a\0\r\nhello\r\n0\r\n\r\n"), 400},
+    {"bad extension, then bad size", SLICE_INIT(P TE E "5;==b\r\nhello\r\nx\r\n"), 400},
     {"trailer folded", SLICE_INIT(P TE E "0\r\nX: a\r\n b\r\n\r\n"), 400},
     {"trailer without colon", SLICE_INIT(P TE E "0\r\nX\r\n\r\n"), 400},
     {"trailer with an empty name", SLICE_INIT(P TE E "0\r\n: a\r\n\r\n"), 400},
