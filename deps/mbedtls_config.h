@@ -109,11 +109,12 @@
 #define MBEDTLS_SSL_ALPN
 #define MBEDTLS_SSL_KEEP_PEER_CERTIFICATE
 #define MBEDTLS_SSL_ALL_ALERT_MESSAGES
-#define MBEDTLS_SSL_MAX_FRAGMENT_LENGTH
 
 /* Memory of a connection. A peer may send full records, so the input side stays at 16 KiB. Output
- * is cut into records of at most 8 KiB: mbedtls_ssl_write() may write less than it was given. */
-#define MBEDTLS_SSL_VARIABLE_BUFFER_LENGTH
+ * is cut into records of at most 8 KiB: mbedtls_ssl_write() may write less than it was given.
+ * MBEDTLS_SSL_VARIABLE_BUFFER_LENGTH (with MBEDTLS_SSL_MAX_FRAGMENT_LENGTH) must stay out: it cuts a
+ * client's input buffer after the handshake to the smaller of these two lengths (3.6.7), and a full
+ * record, as nginx sends them, then ends the session with "bad input parameters". */
 #define MBEDTLS_SSL_IN_CONTENT_LEN 16384
 #define MBEDTLS_SSL_OUT_CONTENT_LEN 8192
 
