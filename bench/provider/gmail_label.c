@@ -30,7 +30,7 @@ static const struct {
 
 static void set_texts(struct gmail_label *label, slice id, slice name)
 {
-    ASSERT(id.len + name.len <= sizeof(label->text));
+    ASSERT(id.ptr && name.ptr && id.len + name.len <= sizeof(label->text));
     memmove(label->text, id.ptr, id.len);
     memmove(label->text + id.len, name.ptr, name.len);
     label->id = slice_of(label->text, id.len);

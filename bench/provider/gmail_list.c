@@ -81,6 +81,7 @@ static bool read_token(const struct provider_request *http, struct listing *list
 
 static void write_token(struct json_writer *w, const struct gmail_message *last)
 {
+    ASSERT(last);
     struct buf text;
     buf_init(&text, 64);
     buf_printf(&text, "%lld.%llu", (long long)last->time_ms, (unsigned long long)last->id);

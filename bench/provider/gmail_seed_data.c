@@ -156,8 +156,7 @@ const struct gmail_seed_mail gmail_seed_mails[] = {
      "Sam,\n\nPriya starts on Monday and needs read access to the staging logs. Who grants "
      "that?\n\nMira",
      NULL},
-    {200, 0, SEED_INBOX, "Tomáš Novák <tomas@novak.example>", NULL,
-     "Nabídka překladů",
+    {200, 0, SEED_INBOX, "Tomáš Novák <tomas@novak.example>", NULL, "Nabídka překladů",
      "Dobrý den,\n\nv příloze posílám "
      "ceník.\n\nTomáš Novák",
      NULL},

@@ -140,7 +140,8 @@ static size_t decode_word(struct arena *arena, slice text, struct buf *out)
     slice charset = slice_split(&rest, '?');
     slice encoding = rest.ptr ? slice_split(&rest, '?') : SLICE_NONE;
     slice data = rest.ptr ? slice_split(&rest, '?') : SLICE_NONE;
-    if (encoding.len != 1 || !rest.len || rest.ptr[0] != '=' || slice_find_char(data, ' ') >= 0)
+    if (encoding.len != 1 || !rest.ptr || !rest.len || rest.ptr[0] != '=' ||
+        slice_find_char(data, ' ') >= 0)
         return 0;
     struct buf bytes;
     buf_init(&bytes, data.len + 1);

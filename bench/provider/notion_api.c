@@ -33,6 +33,9 @@ static const struct notion_route {
 };
 
 static void vfail(struct provider_reply *reply, struct rng *rng, unsigned status, const char *code,
+                  const char *fmt, va_list args) PRINTF_LIKE(5, 0);
+
+static void vfail(struct provider_reply *reply, struct rng *rng, unsigned status, const char *code,
                   const char *fmt, va_list args)
 {
     struct buf message;

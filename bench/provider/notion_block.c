@@ -125,7 +125,7 @@ static bool read_content(struct notion_request *request, struct notion_node *nod
 {
     struct arena *arena = &node->arena;
     *out = json_object();
-    for (uint32_t i = 0; json_is(former, JSON_OBJECT) && i < former->count; i++)
+    for (uint32_t i = 0; former && former->type == JSON_OBJECT && i < former->count; i++)
         json_object_set(arena, out, json_str(&former->as.members[i].key),
                         former->as.members[i].value);
     for (uint32_t i = 0; json_is(content, JSON_OBJECT) && i < content->count; i++) {

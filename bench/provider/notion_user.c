@@ -145,6 +145,7 @@ void notion_comments_list(struct notion_request *request)
     struct json_writer w = notion_list_open(request);
     for (size_t i = 0; i < request->notion->comment_count && !next; i++) {
         const struct notion_comment *comment = request->notion->comments[i];
+        ASSERT(comment);
         is_on |= slice_eq_cstr(cursor, comment->id);
         if (!is_on || strcmp(comment->block_id, node->id) != 0)
             continue;
@@ -162,11 +163,12 @@ void notion_comments_list(struct notion_request *request)
 static struct notion_comment *new_comment(struct notion *notion)
 {
     if (notion->comment_count == NOTION_COMMENTS_MAX) {
-        arena_deinit(&notion->comments[0]->arena);
-        mem_free(notion->comments[0]);
+        struct notion_comment **all = notion->comments;
+        ASSERT(all);
+        arena_deinit(&all[0]->arena);
+        mem_free(all[0]);
         notion->comment_count--;
-        memmove((void *)notion->comments, (void *)(notion->comments + 1),
-                notion->comment_count * sizeof(*notion->comments));
+        memmove((void *)all, (void *)(all + 1), notion->comment_count * sizeof(*all));
     }
     if (notion->comment_count == notion->comment_cap) {
         size_t cap = notion->comment_cap ? notion->comment_cap * 2 : 16;

@@ -73,6 +73,7 @@ struct tokens *tokens_new(void)
     map_init(&tokens->by_text, TOKENS_MAX);
     for (size_t i = 0; i < ARRAY_LEN(demo_tokens); i++) {
         slice text = slice_cstr(demo_tokens[i].text);
+        ASSERT(text.ptr);
         struct token token = {.app = demo_tokens[i].app,
                               .len = text.len,
                               .scopes = demo_tokens[i].scopes,
