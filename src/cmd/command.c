@@ -179,6 +179,7 @@ static int run_call(struct command_call *call)
 out:
     log_flush();
     config_deinit(&config);
+    call->config = NULL;
     return result;
 }
 

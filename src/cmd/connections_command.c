@@ -81,6 +81,7 @@ static int add(struct session *session, struct command_call *call)
     int64_t id = 0;
     if (read_order(session, call, &order) != OK)
         return (int)session->err.code;
+    ASSERT(order.integration);
     if (!path.ptr)
         return err_set(&session->err, ERR_INVALID,
                        "--credential-file is missing: a file, or - for stdin, with a JSON object "
