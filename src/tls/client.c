@@ -182,10 +182,14 @@ static void on_explain(struct tls_engine *engine, int code, struct err *err)
     metric_inc(&handshake_failures);
     if (client->handshake->is_offered) /* whatever was wrong, do not try it again */
         tls_sessions_drop(&client->context->sessions, client_key(client));
-    switch (code) {
-    case MBEDTLS_ERR_X509_CERT_VERIFY_FAILED:
-        tls_verify_explain(verify, mbedtls_ssl_get_verify_result(&engine->ssl), err);
+    uint32_t flags = mbedtls_ssl_get_verify_result(&engine->ssl);
+    bool is_cert = code == MBEDTLS_ERR_X509_CERT_VERIFY_FAILED ||
+                   code == MBEDTLS_ERR_SSL_BAD_CERTIFICATE; /* its use: flags as well */
+    if (is_cert && verify->is_called && flags) {
+        tls_verify_explain(verify, flags, err);
         return;
+    }
+    switch (code) {
     case MBEDTLS_ERR_SSL_FATAL_ALERT_MESSAGE:
         explain_alert(engine, verify->name, err);
         return;

@@ -35,6 +35,21 @@ static const uint16_t groups[] = {
     MBEDTLS_SSL_IANA_TLS_GROUP_NONE,
 };
 
+/* ECDHE and AEAD only, AES first where the processor has instructions for it (all that matter
+ * have). Said here as well, for an archive that was not built with our configuration. */
+static const int suites[] = {
+    MBEDTLS_TLS1_3_AES_128_GCM_SHA256,
+    MBEDTLS_TLS1_3_AES_256_GCM_SHA384,
+    MBEDTLS_TLS1_3_CHACHA20_POLY1305_SHA256,
+    MBEDTLS_TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256,
+    MBEDTLS_TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256,
+    MBEDTLS_TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384,
+    MBEDTLS_TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384,
+    MBEDTLS_TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256,
+    MBEDTLS_TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256,
+    0,
+};
+
 static int read_fd(int fd, const char *path, struct buf *out, struct err *err)
 {
     struct stat st;
@@ -116,6 +131,7 @@ int tls_conf_common(mbedtls_ssl_config *conf, enum tls_version min, enum tls_ver
                                                                   : MBEDTLS_SSL_VERSION_TLS1_3);
     mbedtls_ssl_conf_rng(conf, mbedtls_psa_get_random, MBEDTLS_PSA_RANDOM_STATE);
     mbedtls_ssl_conf_groups(conf, groups);
+    mbedtls_ssl_conf_ciphersuites(conf, suites);
     mbedtls_ssl_conf_tls13_key_exchange_modes(
         conf, MBEDTLS_SSL_TLS1_3_KEY_EXCHANGE_MODE_EPHEMERAL |
                   MBEDTLS_SSL_TLS1_3_KEY_EXCHANGE_MODE_PSK_EPHEMERAL);

@@ -9,14 +9,20 @@
 #include "tls/engine.h"
 #include "tls/tls.h"
 
+#if !defined(MBEDTLS_THREADING_C)
+#error "Mbed TLS was built without threads, and handshakes run on several"
+#endif
+
 static bool is_initialized;
 
 int tls_library_init(struct err *err)
 {
     if (is_initialized)
         return OK;
+#if defined(MBEDTLS_PLATFORM_MEMORY) /* else it is a distribution's own build */
     if (mbedtls_platform_set_calloc_free(mem_calloc, mem_free) != 0)
         return err_set(err, ERR_CRYPTO, "Mbed TLS does not let its allocator be set");
+#endif
     psa_status_t status = psa_crypto_init();
     if (status != PSA_SUCCESS)
         return err_set(err, ERR_CRYPTO, "the crypto library could not start (PSA status %d)",
