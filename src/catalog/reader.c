@@ -20,6 +20,7 @@ static void write_path(struct buf *out, const struct reader_path *path)
         buf_printf(out, "/%.*s", SLICE_ARG(path->name));
 }
 
+PRINTF_LIKE(4, 0)
 static void say(const struct reader *r, bool is_warning, const char *name, const char *fmt,
                 va_list args)
 {

@@ -35,7 +35,7 @@ enum child_step { STEP_FILES, STEP_USER, STEP_EXEC };
 
 _Noreturn static void give_up(int pipe_fd, enum child_step step)
 {
-    struct child_failure failure = {.number = errno, .step = step};
+    struct child_failure failure = {.number = errno, .step = (int)step};
     ssize_t ignored = write(pipe_fd, &failure, sizeof(failure));
     (void)ignored; /* the parent sees the exit status then */
     _exit(127);
