@@ -42,6 +42,7 @@ struct dev {
     struct err err;       /* of the start */
     struct err child_err; /* why a child has ended; code OK: none has */
     bool is_failed;       /* the ready file could not be written */
+    bool has_terminal;    /* a person looks on */
 };
 
 /* Set by SIGINT and SIGTERM until the server watches them itself. */
@@ -211,6 +212,9 @@ static bool is_going_on(void *owner)
     struct dev *dev = owner;
     if (is_told_to_stop || dev->is_failed || dev->child_err.code != OK)
         return false;
+    /* the window was closed: to the server that is SIGHUP, a reload */
+    if (dev->has_terminal && !isatty(STDERR_FILENO))
+        return false;
     return child_is_running(&dev->postgres.child, dev->postgres.log, &dev->child_err) &&
            child_is_running(&dev->provider.child, dev->provider.log, &dev->child_err);
 }
@@ -238,7 +242,10 @@ static int serve(struct dev *dev)
 
 static int run(struct command_call *call)
 {
-    struct dev dev = {.call = call, .config = call->config, .folder = {.lock_fd = -1}};
+    struct dev dev = {.call = call,
+                      .config = call->config,
+                      .folder = {.lock_fd = -1},
+                      .has_terminal = isatty(STDERR_FILENO)};
     catch_signals();
     dev_stages_init(&dev.stages, stderr);
     int result = start(&dev);

@@ -314,8 +314,11 @@ static const struct command_verb verbs[] = {
 const struct command keys_command = {
     .name = "keys",
     .summary = "API keys: create, list, revoke; master keys: master, rotate",
-    .help = "To change the master key: put a new one as the first line of the file, restart the "
-            "servers, run `sluice keys rotate`, then remove the old line.",
+    .help =
+        "To change the master key: add a new one (`sluice keys master`) as the last line of the "
+        "file and restart the servers, so that all can open what it seals; move it to the "
+        "first line and restart them again; run `sluice keys rotate`; remove the old line. "
+        "With a single server the first restart can be left out.",
     .scopes = CONFIG_DATABASE | CONFIG_KEYRING,
     COMMAND_VERBS(verbs),
 };

@@ -9,6 +9,8 @@
 
 #include "cmd/commands.h"
 
+enum { FILES_MAX = 1024 * 1024 };
+
 static const struct command *const commands[] = {
     &serve_command, &dev_command,         &migrate_command, &accounts_command,
     &keys_command,  &connections_command, &catalog_command,
@@ -24,6 +26,19 @@ static bool open_standard_files(void)
     return true;
 }
 
+/* A connection is a descriptor; shells give 1024 by default and allow more. */
+static void raise_file_limit(void)
+{
+    struct rlimit files;
+    if (getrlimit(RLIMIT_NOFILE, &files) != 0)
+        return;
+    rlim_t wanted = files.rlim_max < FILES_MAX ? files.rlim_max : FILES_MAX;
+    if (files.rlim_cur >= wanted)
+        return;
+    files.rlim_cur = wanted;
+    (void)setrlimit(RLIMIT_NOFILE, &files);
+}
+
 int main(int argc, char **argv)
 {
     struct rlimit no_core = {.rlim_cur = 0, .rlim_max = 0};
@@ -33,6 +48,7 @@ int main(int argc, char **argv)
     (void)signal(SIGPIPE, SIG_IGN);
     /* secrets never reach a core file */
     (void)setrlimit(RLIMIT_CORE, &no_core);
+    raise_file_limit();
     (void)umask(077);
     return command_main(commands, sizeof(commands) / sizeof(commands[0]), argc, argv);
 }

@@ -1,14 +1,16 @@
 /*
  * sluice serve: the service.
  */
+#include <sys/resource.h>
 #include <unistd.h>
 
+#include "base/log.h"
 #include "cmd/commands.h"
 #include "cmd/ready_file.h"
 #include "cmd/server.h"
 #include "json/json.h"
 
-enum { READY_BYTES_MAX = 1024 };
+enum { READY_BYTES_MAX = 1024, FILES_BESIDE = 500 };
 
 static void on_ready(void *owner, uint16_t port)
 {
@@ -31,6 +33,19 @@ static void on_ready(void *owner, uint16_t port)
     buf_deinit(&text);
 }
 
+/* main.c has raised the limit as far as it may. */
+static void warn_of_few_files(const struct config *config)
+{
+    struct rlimit files;
+    if (getrlimit(RLIMIT_NOFILE, &files) == 0 &&
+        files.rlim_cur < config->connections_max + FILES_BESIDE)
+        log_event(LOG_WARN,
+                  "fewer file descriptors than connections; raise the limit (ulimit -n, "
+                  "LimitNOFILE) or lower --connections",
+                  LOG_INT("descriptors", files.rlim_cur),
+                  LOG_INT("connections", config->connections_max));
+}
+
 static int run(struct command_call *call)
 {
     const struct config *config = call->config;
@@ -40,6 +55,7 @@ static int run(struct command_call *call)
         return command_misuse(call, "there is nothing to listen on; give --listen");
     if (config->master_key.len > 0 && config->master_key_file.len > 0)
         return command_misuse(call, "give master-key or master-key-file, not both");
+    warn_of_few_files(config);
     int result = server_run(config, &events, &err);
     if (config->ready_file.len > 0)
         ready_file_remove(config->ready_file.ptr);

@@ -7,6 +7,7 @@
 #include <dirent.h>
 #include <fcntl.h>
 #include <signal.h>
+#include <sys/wait.h>
 
 #include "integration/support/program.h"
 #include "json/json.h"
@@ -331,6 +332,35 @@ static void killed_it_takes_its_children_along(void **state)
     (void)unlink(dev.ready_path);
 }
 
+/* Whoever closes the window wants it gone. */
+static void a_closed_terminal_ends_it(void **state)
+{
+    (void)state;
+    struct dev dev;
+    int master = posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC);
+    assert_true(master >= 0);
+    assert_int_equal(grantpt(master) + unlockpt(master), 0);
+    int slave = open(ptsname(master), O_RDWR | O_NOCTTY | O_CLOEXEC);
+    assert_true(slave >= 0);
+    folder_path(&folder, "data", dev.data);
+    snprintf(dev.ready_path, sizeof(dev.ready_path), "%.280s.ready", dev.data);
+    pid_t pid = fork();
+    if (pid == 0) {
+        dup2(slave, 2);
+        execl(program_sluice(), program_sluice(), "dev", "--port", "0", "--data", dev.data,
+              "--ready-file", dev.ready_path, (char *)NULL);
+        _exit(127);
+    }
+    close(slave);
+    while (access(dev.ready_path, F_OK) != 0 && kill(pid, 0) == 0)
+        usleep(2000);
+    close(master);
+    int status = -1;
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_int_equal(status, 0);
+    assert_int_equal(processes_of(&dev), 0);
+}
+
 static void stopped_while_it_starts_it_ends_well(void **state)
 {
     (void)state;
@@ -416,6 +446,7 @@ int main(void)
         cmocka_unit_test(a_taken_port_is_told_at_once),
         cmocka_unit_test(a_child_that_dies_ends_it),
         cmocka_unit_test(killed_it_takes_its_children_along),
+        cmocka_unit_test(a_closed_terminal_ends_it),
         cmocka_unit_test(stopped_while_it_starts_it_ends_well),
         cmocka_unit_test(another_user_can_run_it),
     };
