@@ -94,13 +94,14 @@ export class Cluster {
 }
 
 export class Provider {
-  static async start(dir) {
+  static async start(dir, { tokens = [] } = {}) {
     const home = join(dir, 'provider');
     await mkdir(home, { recursive: true });
     const ready = join(home, 'ready.json');
     await rm(ready, { force: true });
     const provider = new Provider();
-    provider.process = new Running(providerBin, ['--port', '0', '--data', home, '--ready-file', ready]);
+    const args = ['--port', '0', '--data', home, '--ready-file', ready];
+    provider.process = new Running(providerBin, [...args, ...tokens.flatMap((token) => ['--token', token])]);
     await until(
       'the provider is ready',
       () => {
@@ -159,7 +160,8 @@ export class Server {
 }
 
 export class Stack {
-  // options: postgres (settings of the cluster), provider (false: none)
+  // options: postgres (settings of the cluster), provider (false: none), tokens (APP=TOKEN, that the
+  // provider takes besides its own)
   static async start(options = {}) {
     const stack = new Stack();
     stack.dir = await makeFolder();
@@ -168,7 +170,7 @@ export class Stack {
     try {
       // A power cut is not what these tests are about, and a disk's speed not either.
       stack.cluster = await Cluster.start(stack.dir, { fsync: 'off', ...options.postgres });
-      if (options.provider !== false) stack.provider = await Provider.start(stack.dir);
+      if (options.provider !== false) stack.provider = await Provider.start(stack.dir, options);
       stack.masterKeyFile = join(stack.dir, 'master.key');
       await writeFile(stack.masterKeyFile, await stack.must(['keys', 'master']), { mode: 0o600 });
       await stack.must(['migrate']);

@@ -1,0 +1,230 @@
+// Tenants and secrets (PROVING.md, failure 10): nobody sees or uses what is another account's, no
+// secret leaves by a log, a dump, a metric or a reply, and a sealed credential opens only in its row.
+import assert from 'node:assert/strict';
+import { readFile, writeFile } from 'node:fs/promises';
+import { after, before, test } from 'node:test';
+import { until } from './support/client.mjs';
+import { Stack } from './support/stack.mjs';
+
+// Unlike anything else, so that finding them means that they leaked.
+const TOKEN_A = 'ya29.sentinel-of-a-Zx81';
+const TOKEN_B = 'ya29.sentinel-of-b-Qw47';
+// Servers may go on with what they know for two seconds; the rest is for a slow machine.
+const NOTICED_MS = 6000;
+
+let stack, server, a, b;
+const secrets = new Map([
+  ['token of a', TOKEN_A],
+  ['token of b', TOKEN_B],
+]);
+// Every byte of every reply, but for the keys that commands print on purpose.
+const replies = [];
+
+before(async () => {
+  stack = await Stack.start({ tokens: [`gmail=${TOKEN_A}`, `gmail=${TOKEN_B}`] });
+  a = await stack.account('tenant a', { apps: [] });
+  b = await stack.account('tenant b', { apps: [] });
+  a.gmail = await stack.connect(a.id, 'gmail', { access_token: TOKEN_A, refresh_token: 'refresh-sentinel-1f' });
+  b.gmail = await stack.connect(b.id, 'gmail', { access_token: TOKEN_B });
+  secrets.set('key of a', a.key);
+  secrets.set('key of b', b.key);
+  secrets.set('refresh token', 'refresh-sentinel-1f');
+  secrets.set('master key', (await readFile(stack.masterKeyFile, 'utf8')).trim());
+  server = await stack.serve({ env: { SLUICE_LOG_LEVEL: 'debug' } });
+});
+after(() => stack?.stopWell(assert));
+
+async function call(key, method, path, body, headers) {
+  const reply = await server.call(key, method, path, body, headers);
+  replies.push(reply.text, ...reply.headers.values());
+  return reply;
+}
+
+const execute = (key, action_id, input, more = {}, integration_id = 'gmail') =>
+  call(key, 'POST', '/api/executions', { integration_id, action_id, input, ...more });
+const mail = (subject) => ({ to: 'x@example.com', subject, text: 'x' });
+
+test('an execution is its own account\'s', async () => {
+  const own = await execute(a.key, 'list_labels', {});
+  assert.equal(own.status, 200, own.text);
+  const path = `/api/executions/${own.json.execution_id}`;
+  assert.equal((await call(a.key, 'GET', path)).status, 200);
+  const other = await call(b.key, 'GET', path);
+  assert.equal(other.status, 404);
+  assert.deepEqual(other.json, { error: 'Execution not found' });
+  // not to be told from one that never was
+  const none = await call(b.key, 'GET', '/api/executions/01900000-0000-7000-8000-000000000000');
+  assert.equal(none.text, other.text);
+  const failed = await execute(a.key, 'get_message', { id: 'ffffffffffffffff' });
+  assert.equal(failed.status, 500, failed.text);
+  assert.equal((await call(b.key, 'GET', `/api/executions/${failed.json.execution_id}`)).status, 404);
+});
+
+test('an idempotency key is its own account\'s', async () => {
+  const more = { confirm: true, idempotency_key: 'the same key' };
+  const first = await execute(a.key, 'send_message', mail('from a'), more);
+  const second = await execute(b.key, 'send_message', mail('from b'), more);
+  assert.deepEqual([first.status, second.status], [200, 200], second.text);
+  assert.equal(second.headers.get('idempotent-replayed'), null);
+  assert.notEqual(first.json.execution_id, second.json.execution_id);
+  const again = await execute(b.key, 'send_message', mail('from b'), more);
+  assert.equal(again.text, second.text);
+  assert.equal(again.headers.get('idempotent-replayed'), 'true');
+});
+
+test('connections are their own account\'s', async () => {
+  const bare = await stack.account('tenant without apps', { apps: [] });
+  secrets.set('key of c', bare.key);
+  const blocked = await execute(bare.key, 'list_labels', {});
+  assert.equal(blocked.status, 409);
+  assert.equal(blocked.json.error_code, 'integration_not_connected');
+  assert.deepEqual(blocked.json.recommended_next_action, {
+    tool: 'sluice.connect_app',
+    input: { integration_id: 'gmail' },
+  });
+  const list = await call(bare.key, 'GET', '/api/integrations?connected_only=true');
+  assert.deepEqual(list.json.items, []);
+  const wrong = await stack.sluice(['connections', 'remove', bare.id, a.gmail]);
+  assert.equal(wrong.code, 1);
+  assert.equal((await execute(a.key, 'list_labels', {})).status, 200);
+});
+
+test('several connections: the default is used, none is ambiguous', async () => {
+  const c = await stack.account('tenant with two', { apps: [] });
+  secrets.set('key of d', c.key);
+  const first = await stack.connect(c.id, 'gmail', { access_token: TOKEN_A }, ['--label', 'one']);
+  const second = await stack.connect(c.id, 'gmail', { access_token: 'ya29.nobody' }, ['--label', 'two']);
+  assert.equal((await execute(c.key, 'list_labels', {})).status, 200);
+  await stack.must(['connections', 'default', c.id, second]);
+  const isBlocked = async () => {
+    const reply = await execute(c.key, 'list_labels', {});
+    return reply.status !== 200 && reply;
+  };
+  const refused = await until('the new default is used', isBlocked);
+  assert.equal(refused.status, 409, refused.text);
+  assert.equal(refused.json.error_code, 'reauth_required');
+  // once it is known to be dead, the hint names the one that lives
+  const known = await until('the hint names the other', async () => {
+    const reply = await isBlocked();
+    return reply.json.hint.includes(`${first} (one)`) && reply;
+  });
+  assert.deepEqual([known.json.error_code, known.json.execution_id], ['reauth_required', null]);
+  await stack.must(['connections', 'remove', c.id, second]);
+  await until('the other is the default or the choice is ambiguous', async () => {
+    const reply = await execute(c.key, 'list_labels', {});
+    return reply.status === 200 || reply.json.error_code === 'policy_blocked';
+  });
+});
+
+test('scopes of a key', async () => {
+  const reader = await stack.key(a.id, ['--scopes', 'read']);
+  const runner = await stack.key(a.id, ['--scopes', 'execute']);
+  secrets.set('reader', reader);
+  secrets.set('runner', runner);
+  assert.equal((await call(reader, 'GET', '/api/integrations')).status, 200);
+  const refused = await execute(reader, 'list_labels', {});
+  assert.equal(refused.status, 403);
+  assert.match(refused.json.error, /execute/);
+  assert.equal((await execute(runner, 'list_labels', {})).status, 200);
+  for (const path of ['/api/integrations', '/api/actions?integration_id=gmail', '/api/actions/gmail/list_labels']) {
+    const reply = await call(runner, 'GET', path);
+    assert.equal(reply.status, 403, path);
+    assert.match(reply.json.error, /read/);
+  }
+});
+
+const isRefused = (key) => async () => {
+  const reply = await call(key, 'GET', '/api/integrations');
+  if (reply.status === 401) assert.deepEqual(reply.json, { error: 'Missing or invalid API key' });
+  else assert.equal(reply.status, 200);
+  return reply.status === 401;
+};
+
+test('a key that has expired, was revoked, or whose account is disabled', async () => {
+  const expiring = await stack.key(a.id, ['--expires', '2s']);
+  const revoked = await stack.key(a.id, ['--name', 'to be revoked', '--json']);
+  const { id, key } = JSON.parse(revoked);
+  secrets.set('expiring', expiring);
+  secrets.set('revoked', key);
+  assert.equal((await call(expiring, 'GET', '/api/integrations')).status, 200);
+  assert.equal((await call(key, 'GET', '/api/integrations')).status, 200);
+  await until('the key has expired', isRefused(expiring), 2000 + NOTICED_MS);
+  await stack.must(['keys', 'revoke', a.id, id]);
+  await until('the revoked key is refused', isRefused(key), NOTICED_MS);
+  await stack.must(['accounts', 'disable', 'tenant b']);
+  await until('the account is disabled', isRefused(b.key), NOTICED_MS);
+  await stack.must(['accounts', 'enable', 'tenant b']);
+  await until('the account is enabled', async () => !(await isRefused(b.key)()), NOTICED_MS);
+  const listed = await stack.must(['keys', 'list', a.id]);
+  assert.match(listed, /revoked/);
+  assert.match(listed, /expired/);
+  for (const [name, secret] of secrets) assert.ok(!listed.includes(secret), name);
+});
+
+test('a sealed credential opens only in its own row', async () => {
+  const c = await stack.account('tenant of the thief', { apps: [] });
+  secrets.set('key of e', c.key);
+  const stolen = await stack.connect(c.id, 'gmail', { access_token: 'ya29.worthless' });
+  await stack.cluster.sql(
+    `update sluice.connection t set sealed = s.sealed, key_id = s.key_id, rev = t.rev + 1
+     from sluice.connection s where s.id = ${a.gmail} and t.id = ${stolen}`,
+  );
+  const reply = await until('the server has read the row', async () => {
+    const one = await execute(c.key, 'list_labels', {});
+    return one.json.error_code === 'reauth_required' && one;
+  });
+  assert.equal(reply.status, 409);
+  assert.equal(reply.json.execution_id, null);
+  assert.equal(reply.json.recommended_next_action.input.force_reconnect, true);
+});
+
+test('the master key is changed without losing a credential', async () => {
+  const old = (await readFile(stack.masterKeyFile, 'utf8')).trim();
+  const fresh = (await stack.must(['keys', 'master'])).trim();
+  secrets.set('new master key', fresh);
+  await writeFile(stack.masterKeyFile, `${fresh}\n${old}\n`);
+  const both = await stack.serve();
+  assert.equal((await both.execute(a.key, 'gmail', 'list_labels', {})).status, 200);
+  // the stolen one of the test before cannot be sealed anew, and that is said
+  await stack.must(['accounts', 'disable', 'tenant of the thief']);
+  const stuck = await stack.sluice(['keys', 'rotate']);
+  assert.equal(stuck.code, 1);
+  assert.match(stuck.stderr, /keep the old master keys/);
+  await stack.cluster.sql(
+    `delete from sluice.connection where account_id in
+     (select account_id from sluice.account where name = 'tenant of the thief')`,
+  );
+  await stack.must(['keys', 'rotate']);
+  await writeFile(stack.masterKeyFile, `${fresh}\n`);
+  const alone = await stack.serve();
+  for (const { key } of [a, b]) assert.equal((await alone.execute(key, 'gmail', 'list_labels', {})).status, 200);
+  // the first server still has the old key only: it finds the new one in the row and says so
+  await writeFile(stack.masterKeyFile, `${old}\n`);
+  const late = await stack.serve();
+  const blocked = await late.execute(a.key, 'gmail', 'list_labels', {});
+  assert.equal(blocked.status, 409, blocked.text);
+  await writeFile(stack.masterKeyFile, `${fresh}\n`);
+});
+
+test('no secret has leaked', async () => {
+  // replies that quote what they refuse
+  await call(a.key, 'POST', '/api/executions', `{"x": "${TOKEN_A}`);
+  await call(`${a.key}x`, 'GET', '/api/integrations');
+  await call(a.key, 'GET', `/api/executions/${a.key}`);
+  await call(a.key, 'GET', '/api/integrations', undefined, { 'x-request-id': 'a request' });
+  const places = {
+    replies: replies.join('\n').replaceAll(`/api/executions/${a.key}`, ''),
+    metrics: await server.metrics(),
+    dump: await stack.cluster.dump(),
+    logs: stack.servers.map((one) => one.log).join('\n').replaceAll(`/api/executions/${a.key}`, ''),
+  };
+  for (const [place, text] of Object.entries(places)) {
+    assert.ok(text.length > 1000, place);
+    for (const [name, secret] of secrets) {
+      assert.ok(!text.includes(secret), `${name} in ${place}`);
+      const base64 = Buffer.from(secret).toString('base64').replace(/=+$/, '');
+      assert.ok(!text.includes(base64), `${name} in base64 in ${place}`);
+      if (place === 'dump') assert.ok(!text.includes(Buffer.from(secret).toString('hex')), `${name} in hex in ${place}`);
+    }
+  }
+});
