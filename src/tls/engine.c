@@ -16,12 +16,8 @@
 static const struct stream_class engine_class;
 static const struct stream_events under_events;
 
-/* Loop thread only, and only between two events: nothing stays in them. */
-static struct buf scratch_out;
+/* Loop thread only; nothing stays in it between two events. */
 static char scratch_plain[TLS_RECORD_BYTES];
-static char scratch_gather[MBEDTLS_SSL_OUT_CONTENT_LEN];
-
-static void engine_close_under(struct tls_engine *engine, const struct err *why);
 
 static struct tls_engine *engine_of(struct stream *stream)
 {
@@ -34,20 +30,7 @@ bool tls_engine_is(const struct stream *stream)
     return stream->class == &engine_class;
 }
 
-void tls_engine_scratch_free(void)
-{
-    buf_deinit(&scratch_out);
-}
-
 /* ---- between mbedtls and the buffers ---- */
-
-static int bio_send(void *ctx, const unsigned char *bytes, size_t len)
-{
-    struct tls_engine *engine = ctx;
-    struct buf *out = engine->is_working ? &engine->out : &scratch_out;
-    buf_append(out, slice_of(bytes, len));
-    return buf_is_ok(out) ? (int)len : MBEDTLS_ERR_SSL_ALLOC_FAILED;
-}
 
 static int bio_recv(void *ctx, unsigned char *out, size_t cap)
 {
@@ -78,36 +61,10 @@ static bool engine_has_input(const struct tls_engine *engine)
     return engine->in_at < engine->in.len || engine->borrowed.len > 0;
 }
 
-/* Sends what ssl has written since; a write that fails ends the session. */
-static bool engine_flush(struct tls_engine *engine, struct buf *out)
-{
-    if (!buf_is_ok(out)) {
-        buf_shrink(out, 0);
-        struct err why;
-        err_set(&why, ERR_NOMEM, "out of memory for a TLS record");
-        engine_close_under(engine, &why);
-        return false;
-    }
-    if (out->len == 0)
-        return true;
-    slice bytes = buf_slice(out);
-    int code = stream_write(engine->under, &bytes, 1);
-    buf_shrink(out, out == &scratch_out ? 2 * TLS_FLUSH_BYTES : 0);
-    buf_clear(out);
-    if (code == OK)
-        return true;
-    /* CLOSED: the stream below tells why in its on_closed. LIMIT: it was given too small a queue,
-     * and what is encrypted cannot be taken back. */
-    struct err why;
-    err_set(&why, (enum err_code)code, "the connection under TLS takes no more bytes");
-    engine_close_under(engine, code == ERR_CLOSED ? NULL : &why);
-    return false;
-}
-
 /* ---- ending ---- */
 
 /* why NULL: as the stream below will tell; a first reason is never replaced. */
-static void engine_close_under(struct tls_engine *engine, const struct err *why)
+void tls_engine_close_under(struct tls_engine *engine, const struct err *why)
 {
     if (engine->state >= TLS_CLOSING)
         return;
@@ -166,7 +123,7 @@ static void engine_tell_eof(struct tls_engine *engine, bool is_clean)
         engine->stream.events->on_eof(&engine->stream, engine->stream.owner, is_clean);
 }
 
-static void engine_read_failed(struct tls_engine *engine, int code)
+void tls_engine_record_failed(struct tls_engine *engine, int code)
 {
     struct err why;
     char text[160];
@@ -176,12 +133,12 @@ static void engine_read_failed(struct tls_engine *engine, int code)
     if (alert)
         err_set(&why, ERR_IO, "the peer ended the TLS session with the alert %s", alert);
     else
-        err_set(&why, ERR_IO, "a TLS record could not be read: %s", text);
-    if (engine_flush(engine, &scratch_out)) /* our own alert */
-        engine_close_under(engine, &why);
+        err_set(&why, ERR_IO, "a TLS record could not be read or written: %s", text);
+    if (tls_engine_flush(engine)) /* our own alert */
+        tls_engine_close_under(engine, &why);
 }
 
-static void engine_on_ticket(struct tls_engine *engine)
+void tls_engine_on_ticket(struct tls_engine *engine)
 {
     engine->is_asked_again = false;
     if (engine->hooks->ticket)
@@ -200,7 +157,7 @@ static bool engine_on_read_code(struct tls_engine *engine, int code)
         engine->is_asked_again = !engine->is_asked_again;
         return engine->is_asked_again;
     case MBEDTLS_ERR_SSL_RECEIVED_NEW_SESSION_TICKET:
-        engine_on_ticket(engine);
+        tls_engine_on_ticket(engine);
         return true;
     case MBEDTLS_ERR_SSL_PEER_CLOSE_NOTIFY:
         engine_tell_eof(engine, true);
@@ -209,7 +166,7 @@ static bool engine_on_read_code(struct tls_engine *engine, int code)
         engine_tell_eof(engine, false);
         return false;
     default:
-        engine_read_failed(engine, code);
+        tls_engine_record_failed(engine, code);
         return false;
     }
 }
@@ -227,16 +184,15 @@ static void engine_pump(struct tls_engine *engine)
             continue;
         }
         engine->is_asked_again = false;
-        /* before anybody else may write into the shared scratch */
-        if (scratch_out.len && !engine_flush(engine, &scratch_out))
+        if (!tls_engine_flush(engine)) /* before anybody else writes into the shared scratch */
             break;
         if (engine->stream.events->on_read)
             engine->stream.events->on_read(&engine->stream, engine->stream.owner,
                                            slice_of(scratch_plain, (size_t)n));
         mem_wipe(scratch_plain, (size_t)n);
     }
-    if (engine->state == TLS_OPEN && scratch_out.len)
-        engine_flush(engine, &scratch_out);
+    if (engine->state == TLS_OPEN)
+        tls_engine_flush(engine);
     engine_in_trim(engine);
     if (engine->state == TLS_OPEN && engine->is_reading && engine->is_eof_under)
         engine_tell_eof(engine, false); /* FIN without close_notify */
@@ -247,7 +203,7 @@ static void engine_too_much(struct tls_engine *engine)
     struct err why;
     err_set(&why, ERR_LIMIT, "the peer sent more than %d bytes that could not be taken",
             TLS_ARRIVING_BYTES_MAX);
-    engine_close_under(engine, &why);
+    tls_engine_close_under(engine, &why);
 }
 
 static void engine_keep(struct tls_engine *engine, struct buf *buf, slice bytes)
@@ -339,15 +295,15 @@ static void engine_fail_handshake(struct tls_engine *engine, int code)
     struct err why = {0};
     engine->hooks->explain(engine, code, &why);
     ASSERT(why.code != OK);
-    if (engine_flush(engine, &engine->out)) /* our alert */
-        engine_close_under(engine, &why);
+    if (tls_engine_flush(engine)) /* our alert */
+        tls_engine_close_under(engine, &why);
 }
 
 static void engine_fail_eof(struct tls_engine *engine)
 {
     struct err why;
     err_set(&why, ERR_IO, "the peer closed the connection during the TLS handshake");
-    engine_close_under(engine, &why);
+    tls_engine_close_under(engine, &why);
 }
 
 static void engine_open(struct tls_engine *engine)
@@ -383,7 +339,7 @@ static void handshake_done(struct work *work)
         engine_fail_handshake(engine, code);
         return;
     }
-    if (engine->state != TLS_HANDSHAKE || !engine_flush(engine, &engine->out))
+    if (engine->state != TLS_HANDSHAKE || !tls_engine_flush(engine))
         return;
     if (code == 0)
         engine_open(engine);
@@ -413,7 +369,7 @@ static void engine_handshake_step(struct tls_engine *engine)
     }
     struct err why;
     if (engine_work_start(engine, &why) != OK)
-        engine_close_under(engine, &why);
+        tls_engine_close_under(engine, &why);
 }
 
 static void on_under_eof(struct stream *under, void *owner, bool is_clean)
@@ -429,73 +385,9 @@ static void on_under_eof(struct stream *under, void *owner, bool is_clean)
 
 /* ---- writing ---- */
 
-/* One record or more out of `bytes`; false after a failure, which has closed the session. */
-static bool engine_encrypt(struct tls_engine *engine, slice bytes)
-{
-    while (bytes.len) {
-        int n = mbedtls_ssl_write(&engine->ssl, (const unsigned char *)bytes.ptr, bytes.len);
-        if (n == MBEDTLS_ERR_SSL_RECEIVED_NEW_SESSION_TICKET) { /* see engine_on_read_code */
-            engine_on_ticket(engine);
-            continue;
-        }
-        if (n <= 0) {
-            engine_read_failed(engine, n);
-            return false;
-        }
-        bytes = slice_from(bytes, (size_t)n);
-        if (scratch_out.len >= TLS_FLUSH_BYTES && !engine_flush(engine, &scratch_out))
-            return false;
-    }
-    return true;
-}
-
-/* Small parts share a record: head and body of a request leave as one. Whole records are
- * encrypted from where they lie. */
-static bool engine_encrypt_parts(struct tls_engine *engine, const slice *parts, size_t count)
-{
-    size_t held = 0, held_max = 0;
-    bool is_ok = true;
-    for (size_t i = 0; i < count && is_ok; i++) {
-        slice part = parts[i];
-        while (part.len && is_ok) {
-            if (held == 0 && part.len >= sizeof(scratch_gather)) {
-                size_t whole = part.len - part.len % sizeof(scratch_gather);
-                is_ok = engine_encrypt(engine, slice_first(part, whole));
-                part = slice_from(part, whole);
-                continue;
-            }
-            slice piece = slice_first(part, sizeof(scratch_gather) - held);
-            memcpy(scratch_gather + held, piece.ptr, piece.len);
-            held += piece.len;
-            held_max = held > held_max ? held : held_max;
-            part = slice_from(part, piece.len);
-            if (held == sizeof(scratch_gather)) {
-                is_ok = engine_encrypt(engine, slice_of(scratch_gather, held));
-                held = 0;
-            }
-        }
-    }
-    if (is_ok && held)
-        is_ok = engine_encrypt(engine, slice_of(scratch_gather, held));
-    mem_wipe(scratch_gather, held_max);
-    return is_ok;
-}
-
 static int engine_write(struct stream *stream, const slice *parts, size_t count)
 {
-    struct tls_engine *engine = engine_of(stream);
-    if (engine->state == TLS_HANDSHAKE)
-        return ERR_INVALID;
-    if (engine->state != TLS_OPEN || engine->is_shut)
-        return ERR_CLOSED;
-    size_t total = stream_write_pending(engine->under);
-    for (size_t i = 0; i < count; i++)
-        total += parts[i].len;
-    if (total > engine->write_bytes_max)
-        return ERR_LIMIT;
-    if (!engine_encrypt_parts(engine, parts, count))
-        return ERR_CLOSED;
-    return engine_flush(engine, &scratch_out) ? OK : ERR_CLOSED;
+    return tls_engine_write(engine_of(stream), parts, count);
 }
 
 static size_t engine_write_pending(const struct stream *stream)
@@ -512,14 +404,6 @@ static void on_under_drained(struct stream *under, void *owner)
         engine->stream.events->on_drained(&engine->stream, engine->stream.owner);
 }
 
-static bool engine_send_close_notify(struct tls_engine *engine)
-{
-    ASSERT(engine->state == TLS_OPEN && !engine->is_shut);
-    engine->is_shut = true;
-    (void)mbedtls_ssl_close_notify(&engine->ssl); /* fails only where the buffer does */
-    return engine_flush(engine, &scratch_out);
-}
-
 static void engine_shutdown(struct stream *stream)
 {
     struct tls_engine *engine = engine_of(stream);
@@ -527,7 +411,7 @@ static void engine_shutdown(struct stream *stream)
         stream_close(stream);
         return;
     }
-    if (engine->state == TLS_OPEN && !engine->is_shut && engine_send_close_notify(engine))
+    if (engine->state == TLS_OPEN && !engine->is_shut && tls_engine_send_close_notify(engine))
         stream_shutdown(engine->under);
 }
 
@@ -538,9 +422,9 @@ static void engine_close(struct stream *stream)
         return;
     /* politeness that costs no wait */
     if (engine->state == TLS_OPEN && !engine->is_shut && stream_write_pending(engine->under) == 0 &&
-        !engine_send_close_notify(engine))
+        !tls_engine_send_close_notify(engine))
         return;
-    engine_close_under(engine, NULL);
+    tls_engine_close_under(engine, NULL);
 }
 
 static void engine_reset(struct stream *stream)
@@ -584,14 +468,12 @@ int tls_engine_init(struct tls_engine *engine, const struct tls_engine_hooks *ho
     buf_init(&engine->arriving, TLS_ARRIVING_BYTES_MAX);
     buf_init(&engine->out, TLS_ARRIVING_BYTES_MAX);
     loop_task_init(&engine->wake, on_wake);
-    if (scratch_out.bytes_max == 0)
-        buf_init(&scratch_out, 4 * TLS_FLUSH_BYTES);
     if (mbedtls_ssl_setup(&engine->ssl, conf) != 0) {
         /* 3.6.7 forgets conf when it fails late, and mbedtls_ssl_free then looks into it */
         engine->ssl.MBEDTLS_PRIVATE(conf) = conf;
         return err_set(err, ERR_NOMEM, "out of memory for a TLS session");
     }
-    mbedtls_ssl_set_bio(&engine->ssl, engine, bio_send, bio_recv, NULL);
+    mbedtls_ssl_set_bio(&engine->ssl, engine, tls_engine_bio_send, bio_recv, NULL);
     engine->is_client = mbedtls_ssl_conf_get_endpoint(conf) == MBEDTLS_SSL_IS_CLIENT;
     return OK;
 }
