@@ -18,7 +18,7 @@ static void print_curl(FILE *out, const char *url, const char *title, const char
 {
     (void)fprintf(out,
                   "# %s\n"
-                  "curl -s %s/api/executions -H \"Authorization: Bearer $SLUICE_KEY\" \\\n"
+                  "curl -sw '\\n' %s/api/executions -H \"Authorization: Bearer $SLUICE_KEY\" \\\n"
                   "  -H 'Content-Type: application/json' -d '%s'\n\n",
                   title, url, body);
 }

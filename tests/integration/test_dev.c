@@ -179,7 +179,7 @@ static void the_first_start_brings_up_everything(void **state)
     assert_contains(dev.program.err, "starting the server ... ");
     assert_contains(dev.program.err, "ready after ");
     assert_contains(dev.program.out, fact(&dev, "api_key"));
-    assert_contains(dev.program.out, "curl -s ");
+    assert_contains(dev.program.out, "curl -s");
     static const char *const secret_files[] = {"master.key", "api_key", "lock", "ca-bundle.pem"};
     for (size_t i = 0; i < ARRAY_LEN(secret_files); i++)
         assert_int_equal(mode_of(&dev, secret_files[i]), 0600);

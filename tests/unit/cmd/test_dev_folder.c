@@ -218,7 +218,7 @@ static void the_ready_file_holds_what_programs_need(void **state)
     dev_text_print(capture.file, &facts);
     capture_end(&capture);
     assert_contains(capture.text, "SLUICE_KEY=sk_abc\n");
-    assert_contains(capture.text, "curl -s http://127.0.0.1:4711/api/executions");
+    assert_contains(capture.text, " http://127.0.0.1:4711/api/executions");
     assert_contains(capture.text, "\"page_id\": \"p1\"");
     arena_deinit(&arena);
     folder_remove(&base);
