@@ -323,80 +323,6 @@ void http_conn_advance(struct http_conn *conn)
 
 /* ---- time ---- */
 
-static uint64_t ms(uint64_t value)
-{
-    return value * 1000000;
-}
-
-static uint64_t min_u64(uint64_t a, uint64_t b)
-{
-    return a < b ? a : b;
-}
-
-/* When `bytes` since from_ns are too few. */
-static uint64_t rate_due(const struct http_server_config *config, uint64_t from_ns, uint64_t bytes)
-{
-    return from_ns + ms(config->rate_grace_ms) + bytes * 1000000000 / config->rate_bytes_s_min;
-}
-
-static uint64_t write_due(const struct http_conn *conn)
-{
-    const struct http_server_config *config = &conn->server->config;
-    if (conn->pending_seen == 0)
-        return UINT64_MAX;
-    return min_u64(conn->progress_ns + ms(config->reply_timeout_ms),
-                   rate_due(config, conn->write_ns, conn->write_bytes - conn->pending_seen));
-}
-
-static uint64_t head_due(const struct http_conn *conn)
-{
-    const struct http_server_config *config = &conn->server->config;
-    if (http_head_scan_has_begun(&conn->scan))
-        return conn->state_ns + ms(config->head_timeout_ms);
-    if (conn->input.len) /* blocked by our own bounds: the writing side has its own deadline */
-        return UINT64_MAX;
-    uint64_t wait_ms = conn->is_first ? config->head_timeout_ms : config->idle_timeout_ms;
-    if (conn->server->is_draining && wait_ms > config->linger_timeout_ms)
-        wait_ms = config->linger_timeout_ms;
-    return conn->state_ns + ms(wait_ms);
-}
-
-static uint64_t state_due(const struct http_conn *conn)
-{
-    const struct http_server_config *config = &conn->server->config;
-    const struct exchange *exchange = conn->exchange;
-    switch ((enum conn_state)conn->state) {
-    case CONN_HEAD:
-        return head_due(conn);
-    case CONN_BODY:
-        if (exchange->is_body_awaited)
-            return conn->state_ns + ms(config->request_timeout_ms);
-        return min_u64(conn->state_ns + ms(config->body_timeout_ms),
-                       rate_due(config, conn->state_ns, exchange->body_received));
-    case CONN_BUSY:
-        return exchange->is_begun ? UINT64_MAX : conn->state_ns + ms(config->request_timeout_ms);
-    case CONN_LINGER:
-        if (conn->pending_seen)
-            return UINT64_MAX;
-        return min_u64(conn->progress_ns + ms(config->linger_timeout_ms),
-                       conn->state_ns + 10 * ms(config->linger_timeout_ms));
-    case CONN_CLOSED:
-        break;
-    }
-    return UINT64_MAX;
-}
-
-static void note_progress(struct http_conn *conn)
-{
-    size_t pending = stream_write_pending(conn->stream);
-    if (pending >= conn->pending_seen)
-        return;
-    conn->progress_ns = conn_now(conn);
-    conn->pending_seen = pending;
-    if (pending == 0 && conn->state == CONN_LINGER)
-        conn->state_ns = conn->progress_ns; /* lingering begins with the FIN */
-}
-
 static void give_up(struct http_conn *conn)
 {
     static const struct http_problem slow = {408, "the request did not arrive in time"};
@@ -427,11 +353,11 @@ static void on_conn_due(struct timer *timer)
     struct http_conn *conn = CONTAINER_OF(timer, struct http_conn, timer);
     if (!is_alive(conn))
         return;
-    note_progress(conn);
+    http_conn_note_progress(conn);
     uint64_t now_ns = conn_now(conn);
-    if (write_due(conn) <= now_ns)
+    if (http_conn_write_due(conn) <= now_ns)
         http_conn_cut(conn);
-    else if (state_due(conn) <= now_ns)
+    else if (http_conn_state_due(conn) <= now_ns)
         give_up(conn);
     conn_settle(conn);
 }
@@ -474,7 +400,7 @@ static void conn_settle(struct http_conn *conn)
 {
     if (!is_alive(conn))
         return;
-    note_progress(conn);
+    http_conn_note_progress(conn);
     if (conn->state == CONN_LINGER && conn->input.len)
         buf_deinit(&conn->input);
     settle_input(conn);
@@ -486,7 +412,9 @@ static void conn_settle(struct http_conn *conn)
         stream_read_start(conn->stream);
     else
         stream_read_stop(conn->stream);
-    uint64_t due_ns = min_u64(write_due(conn), state_due(conn));
+    uint64_t due_ns = http_conn_write_due(conn);
+    uint64_t state_due_ns = http_conn_state_due(conn);
+    due_ns = state_due_ns < due_ns ? state_due_ns : due_ns;
     if (due_ns == UINT64_MAX)
         timer_stop(&conn->timer);
     else
@@ -619,6 +547,8 @@ static struct http_conn *conn_new(struct http_server *server, struct stream *str
     list_push_back(&server->conns, &conn->link);
     server->conn_count++;
     stream_own(stream, &conn_events, conn);
+    if (stream_peer(stream, (struct sockaddr *)&conn->peer, sizeof(conn->peer)) != OK)
+        conn->peer.sin6_family = AF_UNIX;
     enter(conn, CONN_HEAD);
     return conn;
 }

@@ -191,8 +191,7 @@ struct exchange *http_exchange_new(struct http_conn *conn, slice head, struct ht
     pub->loop = server->loop;
     pub->started_ns = conn->state_ns;
     pub->body_bytes_max = server->config.body_bytes_max;
-    if (stream_peer(conn->stream, (struct sockaddr *)&pub->peer, sizeof(pub->peer)) != OK)
-        pub->peer.ss_family = AF_UNIX;
+    memcpy(&pub->peer, &conn->peer, sizeof(conn->peer));
     if (!read_head(exchange, head, problem)) {
         if (!pub->request_id.len && !read_request_id(exchange))
             pub->request_id = SLICE("-"); /* no memory: the refusal goes out all the same */

@@ -77,8 +77,8 @@ struct http_handler {
      * follow exactly once, now or later. */
     void (*on_request)(struct http_exchange *exchange, void *ctx);
     /* For metrics and the access log; may be NULL. Once per exchange, after its last reply byte was
-     * queued or its client is gone; status 0 when nothing was answered. Also for those whose head was
-     * refused before on_head. */
+     * queued or its client is gone; status 0 when nothing was answered. Also for those whose head
+     * was refused before on_head. */
     void (*on_finished)(struct http_exchange *exchange, void *ctx);
 };
 

@@ -49,7 +49,8 @@ struct http_conn {
     uint64_t write_bytes; /* queued since then */
     size_t pending_seen;
     uint64_t turn;
-    uint32_t turn_requests; /* begun in this turn */
+    uint32_t turn_requests;   /* begun in this turn */
+    struct sockaddr_in6 peer; /* or what fits of it: a v4 address, or nothing but AF_UNIX */
     uint8_t state;
     bool is_first, is_eof, is_processing, is_shut, is_refused;
 };
@@ -112,6 +113,12 @@ void http_conn_queue_flush(struct http_conn *conn);
 void http_conn_close_idle(struct http_conn *conn);
 void http_conn_cut(struct http_conn *conn);
 void http_conn_end_turn(struct http_conn *conn);
+
+/* conn_time.c */
+uint64_t http_conn_write_due(const struct http_conn *conn);
+uint64_t http_conn_state_due(const struct http_conn *conn);
+/* Looks at what the kernel has taken since the last look. */
+void http_conn_note_progress(struct http_conn *conn);
 
 /* exchange.c */
 /* head is the raw head; it is copied, checked and parsed. On a verdict against it *problem is set,

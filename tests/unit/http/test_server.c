@@ -1,4 +1,4 @@
-/* http/server: requests and replies: keep-alive, pipelining, bodies, Expect, streaming, hooks. */
+/* http/server: requests: keep-alive, pipelining, bodies, Expect, on_head, what a handler sees. */
 #include "support/server_app.h"
 
 #include <stdio.h>
@@ -380,55 +380,6 @@ static void requests_are_taken_apart(void **state)
     app_end(&app);
 }
 
-static void bodies_are_left_out_where_the_grammar_says(void **state)
-{
-    struct app app;
-    struct client client;
-    app_begin(&app, *state, defaults);
-    client_open(&client, &app);
-    SEND(&client, "HEAD /echo HTTP/1.1\r\nHost: a\r\n\r\n" GET("/slow"));
-    TURN_UNTIL(app.loop, app.held_count == 1);
-    client_expect(&client, "Content-Length: 5\r\n\r\n");
-    assert_true(slice_ends_with(buf_slice(&client.got), SLICE("\r\n\r\n")));
-    client_forget(&client);
-    http_reply(app.held[0], 204, NULL, 0, SLICE("none"));
-    app.held[0] = NULL;
-    client_expect(&client, "HTTP/1.1 204 No Content\r\n");
-    client_expect(&client, "\r\n\r\n");
-    assert_false(client_has(&client, "Content-Length"));
-    assert_true(slice_ends_with(buf_slice(&client.got), SLICE("\r\n\r\n")));
-    client_close(&client);
-    app_end(&app);
-}
-
-static void http_1_0_is_spoken(void **state)
-{
-    struct app app;
-    struct client client;
-    app_begin(&app, *state, defaults);
-    client_open(&client, &app);
-    SEND(&client, "GET /echo HTTP/1.0\r\nConnection: keep-alive\r\n\r\n");
-    client_expect(&client, "Connection: keep-alive\r\n\r\n/echo");
-    client_forget(&client);
-    SEND(&client, "GET /echo HTTP/1.0\r\n\r\n");
-    client_expect(&client, "Connection: close\r\n\r\n/echo");
-    client_expect_eof(&client);
-    client_close(&client);
-    client_open(&client, &app); /* a stream of unknown length ends with the connection */
-    SEND(&client, "GET /slow HTTP/1.0\r\nConnection: keep-alive\r\n\r\n");
-    TURN_UNTIL(app.loop, app.held_count);
-    http_reply_begin(app.held[0], 200, NULL, 0);
-    assert_int_equal(http_reply_chunk(app.held[0], SLICE("one")), OK);
-    assert_int_equal(http_reply_chunk(app.held[0], SLICE("two")), OK);
-    http_reply_end(app.held[0]);
-    app.held[0] = NULL;
-    client_expect_eof(&client);
-    assert_true(client_has(&client, "Connection: close\r\n\r\nonetwo"));
-    assert_false(client_has(&client, "chunked"));
-    client_close(&client);
-    app_end(&app);
-}
-
 static void nothing_is_read_after_close(void **state)
 {
     struct app app;
@@ -440,104 +391,6 @@ static void nothing_is_read_after_close(void **state)
     assert_int_equal(app.requests, 1);
     assert_int_equal(client_count(&client, "HTTP/1.1 "), 1);
     assert_true(client_has(&client, "Connection: close\r\n\r\n/echo"));
-    client_close(&client);
-    app_end(&app);
-}
-
-/* ---- streaming ---- */
-
-static void a_reply_is_streamed(void **state)
-{
-    struct app app;
-    struct client client;
-    app_begin(&app, *state, defaults);
-    client_open(&client, &app);
-    SEND(&client, GET("/slow") GET("/echo"));
-    TURN_UNTIL(app.loop, app.held_count);
-    struct http_header type = {SLICE("Content-Type"), SLICE("text/event-stream")};
-    assert_false(http_reply_has_begun(app.held[0]));
-    http_reply_begin(app.held[0], 200, &type, 1);
-    assert_true(http_reply_has_begun(app.held[0]));
-    client_expect(&client, "Transfer-Encoding: chunked\r\n\r\n");
-    assert_int_equal(http_reply_chunk(app.held[0], SLICE("data: 1\n\n")), OK);
-    client_expect(&client, "9\r\ndata: 1\n\n\r\n");
-    assert_int_equal(http_reply_chunk(app.held[0], SLICE("")), OK);
-    assert_int_equal(http_reply_chunk(app.held[0], SLICE("data: 2\n\n")), OK);
-    http_reply_end(app.held[0]);
-    app.held[0] = NULL;
-    client_expect(&client, "\r\n9\r\ndata: 2\n\n\r\n0\r\n\r\nHTTP/1.1 200 OK\r\n"); /* goes on */
-    client_expect(&client, "\r\n\r\n/echo");
-    assert_int_equal(app.finished, 2);
-    client_forget(&client);
-    SEND(&client, "HEAD /slow HTTP/1.1\r\nHost: a\r\n\r\n" GET("/echo"));
-    TURN_UNTIL(app.loop, app.held_count == 2);
-    http_reply_begin(app.held[1], 200, &type, 1);
-    assert_int_equal(http_reply_chunk(app.held[1], SLICE("nothing of this")), OK);
-    http_reply_end(app.held[1]);
-    app.held[1] = NULL;
-    client_expect(&client, "chunked\r\n\r\nHTTP/1.1 200 OK");
-    client_expect(&client, "\r\n\r\n/echo");
-    client_close(&client);
-    app_end(&app);
-}
-
-static void a_stream_is_held_back_by_its_reader(void **state)
-{
-    enum { CHUNK = 256 * 1024, MAX = 1 << 20 };
-    struct app app;
-    struct client client;
-    app_begin(&app, *state, (struct http_server_config){.write_bytes_max = MAX});
-    client_open(&client, &app);
-    SEND(&client, GET("/slow"));
-    TURN_UNTIL(app.loop, app.held_count);
-    stream_read_stop(client.stream);
-    http_reply_begin(app.held[0], 200, NULL, 0);
-    char *bytes = mem_zalloc(CHUNK);
-    size_t sent = 0;
-    int rc;
-    while ((rc = http_reply_chunk(app.held[0], slice_of(bytes, CHUNK))) == OK)
-        sent += CHUNK;
-    assert_int_equal(rc, ERR_LIMIT);
-    assert_true(http_reply_pending(app.held[0]) <= MAX + 1000);
-    assert_int_equal(app.drained, 0);
-    stream_read_start(client.stream);
-    TURN_UNTIL(app.loop, app.drained);
-    assert_int_equal(http_reply_pending(app.held[0]), 0);
-    assert_int_equal(http_reply_chunk(app.held[0], slice_of(bytes, CHUNK)), OK);
-    sent += CHUNK;
-    http_reply_end(app.held[0]);
-    app.held[0] = NULL;
-    mem_free(bytes);
-    client_expect(&client, "\r\n0\r\n\r\n");
-    assert_true(client.got.len > sent);
-    assert_int_equal(app.last_bytes, sent);
-    client_close(&client);
-    app_end(&app);
-}
-
-/* ---- what cannot be sent ---- */
-
-static void a_value_that_would_split_the_message_is_not_sent(void **state)
-{
-    struct app app;
-    struct client client;
-    app_begin(&app, *state, (struct http_server_config){.write_bytes_max = 1000});
-    client_open(&client, &app);
-    SEND(&client, GET("/slow"));
-    TURN_UNTIL(app.loop, app.held_count);
-    struct http_header evil = {SLICE("X-Evil"), SLICE("a\r\nSet-Cookie: b")};
-    http_reply(app.held[0], 200, &evil, 1, SLICE("body"));
-    app.held[0] = NULL;
-    client_expect(&client, "HTTP/1.1 500 ");
-    client_expect(&client, "{\"error\":\"Internal error\"}");
-    assert_false(client_has(&client, "Set-Cookie"));
-    client_forget(&client);
-    SEND(&client, GET("/slow"));
-    TURN_UNTIL(app.loop, app.held_count == 2);
-    static const char large[1001];
-    http_reply(app.held[1], 200, NULL, 0, slice_of(large, sizeof(large)));
-    app.held[1] = NULL;
-    client_expect(&client, "HTTP/1.1 500 ");
     client_close(&client);
     app_end(&app);
 }
@@ -607,12 +460,7 @@ int main(void)
         TEST(a_body_can_wait_for_the_handler),
         TEST(a_waiting_body_is_accepted_or_refused),
         TEST(requests_are_taken_apart),
-        TEST(bodies_are_left_out_where_the_grammar_says),
-        TEST(http_1_0_is_spoken),
         TEST(nothing_is_read_after_close),
-        TEST(a_reply_is_streamed),
-        TEST(a_stream_is_held_back_by_its_reader),
-        TEST(a_value_that_would_split_the_message_is_not_sent),
         TEST(a_unix_socket_serves_too),
         TEST(bad_configurations_are_refused),
     };
