@@ -283,7 +283,7 @@ static bool is_network_allowed(const struct address_policy *policy, const struct
 {
     const uint8_t *bytes = NULL;
     size_t len = address_bytes(address, &bytes);
-    for (size_t i = 0; policy && i < policy->count; i++) {
+    for (size_t i = 0; len && policy && i < policy->count; i++) {
         const struct rule *rule = &policy->rules[i];
         if (rule->is_network && rule->len == len && is_within(bytes, rule->bytes, rule->bits))
             return true;

@@ -9,9 +9,12 @@
 #include "tls/engine.h"
 #include "tls/tls.h"
 
-#if !defined(MBEDTLS_THREADING_C)
-#error "Mbed TLS was built without threads, and handshakes run on several"
+#if defined(MBEDTLS_THREADING_C)
+enum { LIBRARY_HAS_THREADS = 1 };
+#else
+enum { LIBRARY_HAS_THREADS = 0 };
 #endif
+_Static_assert(LIBRARY_HAS_THREADS, "handshakes run on several threads");
 
 static bool is_initialized;
 
