@@ -10,6 +10,9 @@ _Noreturn void assert_fail(const char *expr, const char *file, int line, const c
 #define ASSERT(expr) \
     ((__builtin_expect(!(expr), 0)) ? assert_fail(#expr, __FILE__, __LINE__, __func__) : (void)0)
 
+/* A place that a correct program never comes to; says why. */
+#define UNREACHABLE(why) assert_fail("unreachable: " why, __FILE__, __LINE__, __func__)
+
 #define MUST_CHECK                      __attribute__((warn_unused_result))
 #define PRINTF_LIKE(fmt, args)          __attribute__((format(printf, fmt, args)))
 #define ARRAY_LEN(a)                    (sizeof(a) / sizeof((a)[0]))

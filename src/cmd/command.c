@@ -47,7 +47,7 @@ slice command_option(const struct command_call *call, const char *name)
     for (size_t i = 0; i < call->verb->option_count; i++)
         if (strcmp(call->verb->options[i].name, name) == 0)
             return call->args.values[i];
-    ASSERT(false && "a name from the table of options");
+    UNREACHABLE("a name from the table of options");
     return SLICE_NONE;
 }
 

@@ -223,7 +223,7 @@ static size_t find_by_key(const struct pg_command *command, size_t row)
         else
             high = middle;
     }
-    ASSERT(false && "a result row has the key of no query");
+    UNREACHABLE("a result row has the key of no query");
     return 0;
 }
 

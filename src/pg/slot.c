@@ -15,7 +15,7 @@ static char *slot_expand(const struct pg_stmt *stmt, enum pg_mode mode)
     int rc = pg_stmt_expand(stmt, mode, &text, &err);
     if (rc != OK && rc != ERR_LIMIT) {
         fprintf(stderr, "pg: %s\n", err.text);
-        ASSERT(false && "a statement's template does not expand");
+        UNREACHABLE("a statement's template does not expand");
     }
     char *sql = buf_take(&text, NULL);
     buf_deinit(&text);

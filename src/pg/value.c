@@ -93,7 +93,7 @@ slice pg_value_encode(const struct pg_value *value, char scratch[8])
     case PG_BYTES:
         return value->as.bytes;
     }
-    ASSERT(false && "a pg_value without a type");
+    UNREACHABLE("a pg_value without a type");
     return SLICE_NONE;
 }
 

@@ -23,7 +23,7 @@ const char *scope_name(enum api_key_scope scope)
     for (size_t i = 0; i < ARRAY_LEN(scopes); i++)
         if (scopes[i].scope == scope)
             return scopes[i].name.ptr;
-    ASSERT(false && "no such scope");
+    UNREACHABLE("no such scope");
     return "";
 }
 
