@@ -59,8 +59,6 @@ static void connections_are_reused_newest_first(void **state)
     assert_int_equal(stats.idle, 3);
     assert_int_equal(stats.connections, 3);
     assert_int_equal(stats.calls_active, 0);
-    char newest[ADDRESS_TEXT_MAX];
-    memcpy(newest, callers[2].call.remote, sizeof(newest));
     for (int i = 0; i < 3; i++)
         caller_deinit(&callers[i]);
     get(&world, true);
