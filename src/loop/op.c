@@ -40,15 +40,37 @@ static void op_free(struct loop_garbage *garbage)
     op_collect(parent);
 }
 
-/* Memory goes once the op has ended, nobody holds it, and the ops below it, which may be embedded
- * in its struct and be held by a call that is still drained, are gone. */
+/* Memory goes once the op has ended, nobody holds it, its parent has seen what it left, and the ops
+ * below it, which may be embedded in its struct and be held by a call that is still drained, are
+ * gone. */
 static void op_collect(struct op *op)
 {
-    if (!op->is_ended || op->holds || op->children)
+    if (!op->is_ended || op->holds || op->children || op->is_kept)
         return;
     loop_task_cancel(&op->task);
     op->garbage.free = op_free;
     loop_garbage_add(op->loop, &op->garbage);
+}
+
+/* What a child leaves in its arena is for its parent, whose run may be turns away: a drain ends
+ * when its time is up. */
+static void op_keep_for_parent(struct op *op)
+{
+    if (!op->parent || op->parent->is_ended)
+        return;
+    op->is_kept = true;
+    list_push_back(&op->parent->kept, &op->kept_link);
+}
+
+/* op has run since they ended. */
+static void op_let_children_go(struct op *op)
+{
+    struct list *link;
+    while ((link = list_pop_front(&op->kept))) {
+        struct op *child = LIST_ITEM(link, struct op, kept_link);
+        child->is_kept = false;
+        op_collect(child);
+    }
 }
 
 static void op_finish(struct op *op, enum op_end end)
@@ -59,6 +81,7 @@ static void op_finish(struct op *op, enum op_end end)
     op->is_ended = true;
     if (op->class->on_end)
         op->class->on_end(op, end);
+    op_keep_for_parent(op);
     op_collect(op);
     if (parent)
         op_release(parent);
@@ -135,26 +158,30 @@ static bool op_run_step(struct op *op)
     return false;
 }
 
-static void op_run(struct loop_task *task)
+/* Steps until one waits or the op ends. */
+static void op_run_steps(struct op *op)
 {
-    struct op *op = CONTAINER_OF(task, struct op, task);
-    if (op->is_ended)
-        return;
-    if (op->is_cancelled) {
-        op_finish(op, OP_ENDED_CANCELLED);
-        return;
-    }
-    if (op->holds) /* a hold was released and another taken before the queue came round */
-        return;
-    if (op->step >= op->class->step_count) {
-        op_finish(op, OP_ENDED_DONE);
-        return;
-    }
     for (size_t runs = 0; runs < OP_STEPS_A_RUN_MAX; runs++)
         if (!op_run_step(op))
             return;
     if (op->holds == 0) /* else the release queues it */
         op_queue(op);
+}
+
+static void op_run(struct loop_task *task)
+{
+    struct op *op = CONTAINER_OF(task, struct op, task);
+    if (op->is_ended)
+        return;
+    if (op->is_cancelled)
+        op_finish(op, OP_ENDED_CANCELLED);
+    else if (op->holds) /* a hold was released and another taken before the queue came round */
+        return;
+    else if (op->step >= op->class->step_count)
+        op_finish(op, OP_ENDED_DONE);
+    else
+        op_run_steps(op);
+    op_let_children_go(op);
 }
 
 void op_start(struct op *op, const struct op_class *class, struct loop *loop, struct op *parent,
@@ -171,6 +198,8 @@ void op_start(struct op *op, const struct op_class *class, struct loop *loop, st
     };
     arena_init(&op->arena, arena_bytes_max);
     loop_task_init(&op->task, op_run);
+    list_init(&op->kept);
+    list_init(&op->kept_link);
     list_init(&op->all_link);
     list_push_back(&loop->ops, &op->all_link);
     loop->op_count++;

@@ -10,7 +10,7 @@
  *
  * Rules, asserted: OP_WAIT only while something holds the op; a start of I/O takes a hold and
  * never completes before it returns; on_end runs exactly once; memory goes at the bottom of the
- * turn in which the op has ended and the last hold is gone.
+ * turn in which the op has ended, the last hold is gone and its parent, if any, has run since.
  */
 #ifndef LOOP_OP_H
 #define LOOP_OP_H
@@ -63,7 +63,9 @@ struct op {
     uint16_t holds;
     uint32_t children; /* ops started below it whose memory is not gone */
     bool is_queued, is_cancelled, is_ended, is_goto;
-    const char *waits_for; /* the name of the last hold */
+    bool is_kept;                /* ended, and its parent has not run since */
+    struct list kept, kept_link; /* ended children; its place among its parent's */
+    const char *waits_for;       /* the name of the last hold */
     uint64_t started_ns;
     struct loop_task task; /* its place in the run queue */
     struct list all_link;  /* all live ops of the loop: a stuck one can be printed */
@@ -75,7 +77,8 @@ struct op {
 
 /* The first step runs at the next drain, never inside this call. parent (may be NULL) gets a hold
  * named after class->name, released when this op ends; its memory outlives this op's, which may
- * therefore be embedded in it. */
+ * therefore be embedded in it. What this op leaves in its own arena lives until the parent has run
+ * next, and then to the bottom of that turn. */
 void op_start(struct op *op, const struct op_class *class, struct loop *loop, struct op *parent,
               size_t arena_bytes_max);
 /* One hold more; `what` names it for the log ("pg execution_insert"), constant text. */

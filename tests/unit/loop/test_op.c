@@ -4,6 +4,8 @@
 #include <stdio.h>
 #include <unistd.h>
 
+#include "loop/internal.h"
+
 enum { TRACE_MAX = 64 };
 
 struct sample {
@@ -263,6 +265,84 @@ static void a_parent_waits_for_its_child(void **state)
     assert_int_equal(parent.frees, 1);
 }
 
+/* ---- what a child leaves ---- */
+
+struct heir {
+    struct op op;
+    struct op child;
+    struct loop_task slow;
+    const char *left; /* in the child's arena */
+    bool was_read, is_held;
+};
+
+static void run_longer_than_a_drain(struct loop_task *task)
+{
+    uint64_t until_ns = clock_mono_ns() + LOOP_DRAIN_NS_MAX;
+    (void)task;
+    while (clock_mono_ns() < until_ns)
+        continue;
+}
+
+/* The slow task stands in the queue before the parent, which this op's end wakes. */
+static enum op_result step_leave_word(struct op *op)
+{
+    struct heir *heir = CONTAINER_OF(op, struct heir, child);
+    heir->left = arena_dup(&op->arena, SLICE("a word")).ptr;
+    loop_task_queue(op->loop, &heir->slow);
+    return OP_DONE;
+}
+
+static enum op_result step_start_child(struct op *op)
+{
+    static const struct op_step steps[] = {{"leave_word", step_leave_word}};
+    static const struct op_class class = {"child", steps, 1, NULL, NULL, NULL};
+    struct heir *heir = CONTAINER_OF(op, struct heir, op);
+    op_start(&heir->child, &class, op->loop, op, 4096);
+    if (heir->is_held)
+        op_hold(op, "something else");
+    return OP_WAIT;
+}
+
+static enum op_result step_read_word(struct op *op)
+{
+    struct heir *heir = CONTAINER_OF(op, struct heir, op);
+    heir->was_read = memcmp(heir->left, "a word", 6) == 0;
+    return OP_DONE;
+}
+
+static void heir_start(struct loop *loop, struct heir *heir)
+{
+    static const struct op_step steps[] = {{"child", step_start_child}, {"read", step_read_word}};
+    static const struct op_class class = {"heir", steps, 2, NULL, NULL, NULL};
+    loop_task_init(&heir->slow, run_longer_than_a_drain);
+    op_start(&heir->op, &class, loop, NULL, 0);
+}
+
+static void a_childs_arena_lives_until_its_parent_has_run(void **state)
+{
+    struct loop *loop = *state;
+    struct heir heir = {.left = NULL};
+    heir_start(loop, &heir);
+    TURN_UNTIL(loop, op_count(loop) == 0);
+    assert_true(heir.was_read);
+}
+
+static void a_child_that_is_kept_goes_with_its_cancelled_parent(void **state)
+{
+    struct loop *loop = *state;
+    struct heir heir = {.is_held = true};
+    heir_start(loop, &heir);
+    TURN_UNTIL(loop, heir.child.is_ended);
+    loop_turn(loop, false);
+    assert_int_equal(op_count(loop), 2);
+    op_cancel(&heir.op);
+    loop_turn(loop, false);
+    assert_int_equal(op_count(loop), 1);
+    op_release(&heir.op);
+    TURN_UNTIL(loop, op_count(loop) == 0);
+    assert_false(heir.was_read);
+}
+
 static enum op_result step_sleep(struct op *op)
 {
     note(op, 's');
@@ -372,6 +452,8 @@ int main(void)
         TEST(cancel_while_waiting_keeps_memory_until_the_hold_ends),
         TEST(cancel_from_its_own_step),
         TEST(a_parent_waits_for_its_child),
+        TEST(a_childs_arena_lives_until_its_parent_has_run),
+        TEST(a_child_that_is_kept_goes_with_its_cancelled_parent),
         TEST(an_op_sleeps),
         TEST(a_sleep_is_cut_by_stop_and_by_cancel),
         TEST(a_stuck_op_prints_itself),
