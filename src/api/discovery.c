@@ -1,16 +1,15 @@
 /*
- * GET /api/integrations, GET /api/actions, GET /api/actions/{integration_id}/{action_id}
- * (INTERFACE.md 4.3 to 4.5). Texts were rendered when the catalog was loaded.
+ * GET /api/integrations, GET /api/actions, GET /api/actions/{integration_id}/{action_id},
+ * GET /api/search (INTERFACE.md 4.3 to 4.6). Texts were rendered when the catalog was loaded.
  */
-#include <stdlib.h>
-
 #include "api/request.h"
+#include "catalog/search.h"
 
 enum {
     PAGE_SIZE_DEFAULT = 20,
     PAGE_SIZE_MAX = 100,
-    INTENT_ITEMS_DEFAULT = 20,
-    INTENT_ITEMS_MAX = 100,
+    FOUND_ITEMS_DEFAULT = 20, /* of an intent, of a search */
+    FOUND_ITEMS_MAX = 100,
     LIST_BYTES_MAX = 16 * 1024 * 1024,
 };
 
@@ -70,6 +69,16 @@ static bool reply_not_modified(struct api_request *request)
     return false;
 }
 
+/* `limit`, read as one that may be. false: answered with 400. */
+static bool read_limit(struct api_request *request, size_t *limit)
+{
+    uint64_t value;
+    if (!api_query_count(request, "limit", FOUND_ITEMS_DEFAULT, &value))
+        return false;
+    *limit = value < 1 ? 1 : value > FOUND_ITEMS_MAX ? FOUND_ITEMS_MAX : (size_t)value;
+    return true;
+}
+
 /* ---- integrations ---- */
 
 struct filter {
@@ -86,15 +95,18 @@ static bool supports(const struct catalog *catalog, const struct catalog_integra
                 : catalog_find_action(integration, wanted) != NULL;
 }
 
+static bool is_connected(enum connect_state state)
+{
+    return state == CONNECT_CONNECTED || state == CONNECT_AMBIGUOUS;
+}
+
 static bool is_match(const struct catalog *catalog, const struct catalog_integration *integration,
                      const struct filter *filter, enum connect_state state)
 {
-    bool is_connected = state == CONNECT_CONNECTED || state == CONNECT_AMBIGUOUS;
-    return (!filter->connected_only || is_connected) &&
+    return (!filter->connected_only || is_connected(state)) &&
            (!filter->category.ptr || slice_eq_nocase(filter->category, integration->category)) &&
            (!filter->supports_action.ptr ||
-            supports(catalog, integration, filter->supports_action)) &&
-           (!filter->query.ptr || catalog_integration_matches(integration, filter->query));
+            supports(catalog, integration, filter->supports_action));
 }
 
 static enum connect_state state_of(const struct catalog_integration *integration,
@@ -120,7 +132,7 @@ static void put_integration(struct json_writer *w, const struct catalog_integrat
     json_key(w, "name");
     json_put_str(w, integration->name);
     json_key(w, "connected");
-    json_put_bool(w, state == CONNECT_CONNECTED || state == CONNECT_AMBIGUOUS);
+    json_put_bool(w, is_connected(state));
     json_key(w, "connection_state");
     json_put_str(w, slice_cstr(connect_state_name(state)));
     json_key(w, "capabilities");
@@ -150,40 +162,68 @@ static enum op_result begin_integrations(struct api_request *request)
     return OP_WAIT;
 }
 
+/* What the query finds, best first; all in their order without one. NULL: out of memory. */
+static const struct catalog_integration **order(struct arena *arena, const struct catalog *catalog,
+                                                slice query, size_t *count)
+{
+    struct search_request search = {
+        .query = query, .with_integrations = true, .limit = catalog->integration_count};
+    struct search_hit *hits = NULL;
+    const struct catalog_integration **list =
+        ARENA_ARRAY(arena, const struct catalog_integration *, catalog->integration_count + 1);
+    *count = catalog->integration_count;
+    if (!list || (query.ptr && catalog_search(catalog, arena, &search, &hits, count) != OK))
+        return NULL;
+    for (size_t i = 0; i < *count; i++)
+        list[i] = query.ptr ? hits[i].integration : catalog->integrations[i];
+    return list;
+}
+
+static void put_integrations(struct json_writer *w, const struct catalog *catalog,
+                             const struct filter *filter,
+                             const struct catalog_integration *const *list, size_t count,
+                             const struct connection *rows, size_t row_count)
+{
+    uint64_t total = 0, first = (filter->page - 1) * filter->page_size;
+    json_open(w, '{');
+    json_key(w, "items");
+    json_open(w, '[');
+    for (size_t i = 0; i < count; i++) {
+        enum connect_state state = state_of(list[i], rows, row_count);
+        if (!is_match(catalog, list[i], filter, state))
+            continue;
+        if (total >= first && total < first + filter->page_size)
+            put_integration(w, list[i], state);
+        total++;
+    }
+    json_close(w, ']');
+    json_key(w, "page");
+    json_put_i64(w, (int64_t)filter->page);
+    json_key(w, "page_size");
+    json_put_i64(w, (int64_t)filter->page_size);
+    json_key(w, "total");
+    json_put_i64(w, (int64_t)total);
+    json_close(w, '}');
+}
+
 static enum op_result finish_integrations(struct api_request *request)
 {
     const struct filter *filter = request->state;
     const struct catalog *catalog = *request->api->config.catalog;
     struct connection *rows = NULL;
-    size_t row_count = 0;
-    uint64_t total = 0, first = (filter->page - 1) * filter->page_size;
+    size_t row_count = 0, count = 0;
     int status = store_connection_list_result(&request->query, &rows, &row_count);
     if (status != OK)
         return api_reply_database(request, status);
+    const struct catalog_integration **list =
+        order(&request->op.arena, catalog, filter->query, &count);
+    if (!list)
+        return api_reply_database(request, ERR_BUSY);
     struct buf text;
     struct json_writer w;
     buf_init(&text, LIST_BYTES_MAX);
     json_begin(&w, &text);
-    json_open(&w, '{');
-    json_key(&w, "items");
-    json_open(&w, '[');
-    for (size_t i = 0; i < catalog->integration_count; i++) {
-        const struct catalog_integration *integration = catalog->integrations[i];
-        enum connect_state state = state_of(integration, rows, row_count);
-        if (!is_match(catalog, integration, filter, state))
-            continue;
-        if (total >= first && total < first + filter->page_size)
-            put_integration(&w, integration, state);
-        total++;
-    }
-    json_close(&w, ']');
-    json_key(&w, "page");
-    json_put_i64(&w, (int64_t)filter->page);
-    json_key(&w, "page_size");
-    json_put_i64(&w, (int64_t)filter->page_size);
-    json_key(&w, "total");
-    json_put_i64(&w, (int64_t)total);
-    json_close(&w, '}');
+    put_integrations(&w, catalog, filter, list, count, rows, row_count);
     return reply_written(request, &text);
 }
 
@@ -196,69 +236,45 @@ const struct api_endpoint api_integrations_list = {
 
 /* ---- actions ---- */
 
-struct ranked {
-    const struct catalog_action *action;
-    unsigned score;
-};
-
-static int compare_ranked(const void *a, const void *b)
+static void put_actions(struct json_writer *w, const struct catalog_integration *integration,
+                        const struct search_hit *ranked, size_t count)
 {
-    const struct ranked *left = a, *right = b;
-    if (left->score != right->score)
-        return left->score > right->score ? -1 : 1;
-    return slice_cmp(left->action->action_id, right->action->action_id);
-}
-
-/* The actions that fit the intent, best first; all in their order without one. */
-static size_t rank(struct arena *arena, const struct catalog_integration *integration, slice intent,
-                   struct ranked **list)
-{
-    size_t count = 0;
-    *list = ARENA_ARRAY(arena, struct ranked, integration->action_count);
-    for (size_t i = 0; *list && i < integration->action_count; i++) {
-        const struct catalog_action *action = &integration->actions[i];
-        unsigned score = intent.ptr ? catalog_action_score(action, intent) : 1;
-        if (score > 0)
-            (*list)[count++] = (struct ranked){action, score};
-    }
-    if (intent.ptr && count > 1)
-        qsort(*list, count, sizeof(**list), compare_ranked);
-    return count;
+    json_open(w, '{');
+    json_key(w, "integration_id");
+    json_put_str(w, integration->integration_id);
+    json_key(w, "items");
+    json_open(w, '[');
+    for (size_t i = 0; i < count; i++)
+        json_put_raw(w, ranked ? ranked[i].action->item_json : integration->actions[i].item_json);
+    json_close(w, ']');
+    json_close(w, '}');
 }
 
 static enum op_result begin_actions(struct api_request *request)
 {
     const struct catalog *catalog = *request->api->config.catalog;
     slice id = api_query_text(request, "integration_id");
-    slice intent = api_query_text(request, "intent");
-    uint64_t limit;
-    struct ranked *list;
+    struct search_request search = {
+        .query = api_query_text(request, "intent"), .with_actions = true, .is_lenient = true};
+    struct search_hit *ranked = NULL;
     if (!id.ptr)
         return api_reply_error(request, 400, "The query parameter integration_id is required");
-    if (!api_query_count(request, "limit", INTENT_ITEMS_DEFAULT, &limit))
+    if (!read_limit(request, &search.limit))
         return OP_DONE;
-    const struct catalog_integration *integration = catalog_find_integration(catalog, id);
-    if (!integration)
+    search.within = catalog_find_integration(catalog, id);
+    if (!search.within)
         return reply_not_found(request, EXEC_INTEGRATION_UNKNOWN, id, SLICE_NONE);
     if (reply_not_modified(request))
         return OP_DONE;
-    size_t count = rank(&request->op.arena, integration, intent, &list);
-    limit = limit > INTENT_ITEMS_MAX ? INTENT_ITEMS_MAX : limit;
-    if (intent.ptr && count > limit)
-        count = limit;
+    size_t count = search.within->action_count;
+    if (search.query.ptr &&
+        catalog_search(catalog, &request->op.arena, &search, &ranked, &count) != OK)
+        return api_reply_database(request, ERR_BUSY);
     struct buf text;
     struct json_writer w;
     buf_init(&text, LIST_BYTES_MAX);
     json_begin(&w, &text);
-    json_open(&w, '{');
-    json_key(&w, "integration_id");
-    json_put_str(&w, integration->integration_id);
-    json_key(&w, "items");
-    json_open(&w, '[');
-    for (size_t i = 0; i < count; i++)
-        json_put_raw(&w, list[i].action->item_json);
-    json_close(&w, ']');
-    json_close(&w, '}');
+    put_actions(&w, search.within, ranked, count);
     return reply_written(request, &text);
 }
 
@@ -289,4 +305,98 @@ const struct api_endpoint api_actions_get = {
     .route = "/api/actions/{integration_id}/{action_id}",
     .scope = SCOPE_READ,
     .begin = begin_action,
+};
+
+/* ---- search ---- */
+
+struct search_state {
+    struct search_request search;
+    bool connected_only;
+};
+
+static enum op_result begin_search(struct api_request *request)
+{
+    struct search_state *state = ARENA_NEW(&request->op.arena, struct search_state);
+    if (!state)
+        return api_reply_database(request, ERR_BUSY);
+    request->state = state;
+    state->search = (struct search_request){
+        .query = api_query_text(request, "query"), .with_integrations = true, .with_actions = true};
+    if (!state->search.query.ptr)
+        return api_reply_error(request, 400, "The query parameter query is required");
+    if (!api_query_bool(request, "connected_only", &state->connected_only) ||
+        !read_limit(request, &state->search.limit))
+        return OP_DONE;
+    store_connection_list(request->api->config.pool, &request->query, &request->op,
+                          request->grant.account_id, SLICE_NONE);
+    return OP_WAIT;
+}
+
+/* Which integrations may be found: those that are connected. NULL: out of memory. */
+static const bool *connected_ones(struct arena *arena, const struct catalog *catalog,
+                                  const struct connection *rows, size_t row_count)
+{
+    bool *allowed = ARENA_ARRAY(arena, bool, catalog->integration_count + 1);
+    for (size_t i = 0; allowed && i < catalog->integration_count; i++)
+        allowed[i] = is_connected(state_of(catalog->integrations[i], rows, row_count));
+    return allowed;
+}
+
+static void put_hit(struct json_writer *w, const struct search_hit *hit, enum connect_state state)
+{
+    const struct catalog_integration *integration = hit->integration;
+    const struct catalog_action *action = hit->action;
+    json_open(w, '{');
+    json_key(w, "kind");
+    json_put_str(w, action ? SLICE("action") : SLICE("integration"));
+    json_key(w, "integration_id");
+    json_put_str(w, integration->integration_id);
+    json_key(w, "action_id");
+    json_put_str(w, action ? action->action_id : SLICE_NONE);
+    json_key(w, "title");
+    json_put_str(w, action ? action->title : integration->name);
+    json_key(w, "summary");
+    json_put_str(w, catalog_summary(action ? action->description : integration->description));
+    json_key(w, "connected");
+    json_put_bool(w, is_connected(state));
+    json_key(w, "connection_state");
+    json_put_str(w, slice_cstr(connect_state_name(state)));
+    json_close(w, '}');
+}
+
+static enum op_result finish_search(struct api_request *request)
+{
+    struct search_state *state = request->state;
+    const struct catalog *catalog = *request->api->config.catalog;
+    struct arena *arena = &request->op.arena;
+    struct connection *rows = NULL;
+    struct search_hit *hits = NULL;
+    size_t row_count = 0, count = 0;
+    int status = store_connection_list_result(&request->query, &rows, &row_count);
+    if (status != OK)
+        return api_reply_database(request, status);
+    if (state->connected_only)
+        state->search.allowed = connected_ones(arena, catalog, rows, row_count);
+    if ((state->connected_only && !state->search.allowed) ||
+        catalog_search(catalog, arena, &state->search, &hits, &count) != OK)
+        return api_reply_database(request, ERR_BUSY);
+    struct buf text;
+    struct json_writer w;
+    buf_init(&text, LIST_BYTES_MAX);
+    json_begin(&w, &text);
+    json_open(&w, '{');
+    json_key(&w, "items");
+    json_open(&w, '[');
+    for (size_t i = 0; i < count; i++)
+        put_hit(&w, &hits[i], state_of(hits[i].integration, rows, row_count));
+    json_close(&w, ']');
+    json_close(&w, '}');
+    return reply_written(request, &text);
+}
+
+const struct api_endpoint api_search = {
+    .route = "/api/search",
+    .scope = SCOPE_READ,
+    .begin = begin_search,
+    .finish = finish_search,
 };

@@ -19,6 +19,7 @@ static const struct http_route routes[] = {
     {HTTP_METHOD_GET, "/api/integrations", NULL, &api_integrations_list},
     {HTTP_METHOD_GET, "/api/actions", NULL, &api_actions_list},
     {HTTP_METHOD_GET, "/api/actions/{integration_id}/{action_id}", NULL, &api_actions_get},
+    {HTTP_METHOD_GET, "/api/search", NULL, &api_search},
 };
 
 enum step { STEP_CHECK_KEY, STEP_JUDGE_KEY, STEP_ROUTE, STEP_READ_BODY, STEP_BEGIN, STEP_FINISH };

@@ -60,7 +60,8 @@ struct api {
 
 /* All endpoints by group, for the route table in request.c. */
 extern const struct api_endpoint api_executions_create, api_executions_get;
-extern const struct api_endpoint api_integrations_list, api_actions_list, api_actions_get;
+extern const struct api_endpoint api_integrations_list, api_actions_list, api_actions_get,
+    api_search;
 extern const struct api_endpoint api_healthz, api_readyz, api_metrics;
 
 /* Adds a header to the reply to come. Both are borrowed until the end of the turn. */

@@ -153,6 +153,7 @@ struct catalog_integration {
     struct catalog_action *actions; /* sorted by action_id */
     size_t action_count;
     slice capabilities_json; /* array of action ids */
+    size_t search_first;     /* its place in the search index; its actions follow */
 };
 
 struct catalog {
@@ -160,9 +161,10 @@ struct catalog {
     unsigned refs;
     struct catalog_integration **integrations; /* sorted by integration_id */
     size_t integration_count, action_count;
-    struct map by_id;   /* integration_id -> struct catalog_integration */
-    struct map by_tool; /* tool_name -> struct catalog_action */
-    char etag[19];      /* quoted hash of all manifests */
+    struct map by_id;            /* integration_id -> struct catalog_integration */
+    struct map by_tool;          /* tool_name -> struct catalog_action */
+    struct search_index *search; /* search.h */
+    char etag[19];               /* quoted hash of all manifests */
 };
 
 /* A manifest's text and the name to show in errors. */
@@ -208,11 +210,8 @@ const struct catalog_action *catalog_find_tool(const struct catalog *catalog, sl
 const char *catalog_level_name(enum catalog_level level);
 const char *catalog_auth_name(enum catalog_auth_kind kind);
 
-/* Case-insensitive match of a query's words against id, name, description, category and tags;
- * true when every word is found. */
-bool catalog_integration_matches(const struct catalog_integration *integration, slice query);
-/* How well an action fits an intent: the sum over the words found in its id, title, tags and
- * description, weighted in that order; 0 for none. */
-unsigned catalog_action_score(const struct catalog_action *action, slice intent);
+/* What fits on a line or two: the description whole where it is short, else its first sentences. A
+ * part of it, not a copy. */
+slice catalog_summary(slice description);
 
 #endif

@@ -9,6 +9,7 @@
 #include "base/embed.h"
 #include "base/mem.h"
 #include "catalog/manifest.h"
+#include "catalog/search_index.h"
 
 enum { CATALOG_ARENA_BYTES_MAX = 512 * 1024 * 1024, REPORT_ARENA_BYTES_MAX = 1024 * 1024 };
 
@@ -153,7 +154,8 @@ struct catalog *catalog_load(const struct catalog_source *sources, size_t count,
     (void)snprintf(catalog->etag, sizeof(catalog->etag), "\"%016llx\"", (unsigned long long)hash);
     qsort(catalog->integrations, catalog->integration_count, sizeof(*catalog->integrations),
           compare_integrations);
-    if (index_all(catalog, report) != OK)
+    if (index_all(catalog, report) != OK ||
+        (report->error_count == errors && search_index_build(catalog) != OK))
         catalog_report_add(report, false, SLICE("catalog"), SLICE_NONE, "out of memory");
     if (report->error_count == errors)
         return catalog;
@@ -173,6 +175,7 @@ void catalog_unref(struct catalog *catalog)
         return;
     map_deinit(&catalog->by_id);
     map_deinit(&catalog->by_tool);
+    search_index_free(catalog->search);
     arena_deinit(&catalog->arena);
     mem_free(catalog);
 }

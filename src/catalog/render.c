@@ -1,9 +1,25 @@
 /*
  * The discovery endpoints' texts, rendered once at load (INTERFACE.md 2.2 to 2.4).
  */
+#include <stdio.h>
+
 #include "catalog/manifest.h"
 
-enum { RENDER_BYTES_MAX = 4 * 1024 * 1024 };
+enum { RENDER_BYTES_MAX = 4 * 1024 * 1024, SUMMARY_BYTES_MAX = 280 };
+
+slice catalog_summary(slice description)
+{
+    slice text = slice_first_utf8(description, SUMMARY_BYTES_MAX);
+    if (text.len == description.len)
+        return text;
+    for (size_t end = text.len; end > 1; end--)
+        if (text.ptr[end - 1] == ' ' && text.ptr[end - 2] == '.')
+            return slice_first(text, end - 1);
+    for (size_t end = text.len; end > 0; end--)
+        if (text.ptr[end - 1] == ' ')
+            return slice_first(text, end - 1);
+    return text;
+}
 
 static void put_array(struct json_writer *w, const struct json *array)
 {
@@ -49,6 +65,23 @@ static void put_field_names(struct json_writer *w, const struct json *schema, bo
     json_close(w, ']');
 }
 
+/* Changes when the schema does, in value and not only in how it is written; the same in every
+ * process and version of sluice. */
+static void put_schema_version(struct json_writer *w, const struct json *schema)
+{
+    struct buf text;
+    char version[17];
+    buf_init(&text, RENDER_BYTES_MAX);
+    json_write_sorted(&text, schema);
+    uint64_t hash = hash_stable(text.ptr, text.len);
+    (void)snprintf(version, sizeof(version), "%016llx", (unsigned long long)hash);
+    json_key(w, "schema_version");
+    json_put_str(w, slice_cstr(version));
+    if (!buf_is_ok(&text))
+        w->out->is_failed = true;
+    buf_deinit(&text);
+}
+
 static void put_detail(struct json_writer *w, const struct catalog_action *action)
 {
     json_open(w, '{');
@@ -65,6 +98,7 @@ static void put_detail(struct json_writer *w, const struct catalog_action *actio
     put_array(w, action->scopes);
     json_key(w, "input_schema");
     json_put(w, action->input_schema);
+    put_schema_version(w, action->input_schema);
     json_key(w, "input_summary");
     json_open(w, '{');
     json_key(w, "required");

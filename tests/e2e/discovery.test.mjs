@@ -1,5 +1,5 @@
-// The catalog as clients see it: GET /api/integrations, /api/actions, /api/actions/{i}/{a}
-// (INTERFACE.md 4.3 to 4.5; DECISIONS.md "Catalog"), and the operators' endpoints.
+// The catalog as clients see it: GET /api/integrations, /api/actions, /api/actions/{i}/{a}, /api/search
+// (INTERFACE.md 4.3 to 4.6; DECISIONS.md "Catalog"), and the operators' endpoints.
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import Ajv2020 from 'ajv/dist/2020.js';
@@ -59,6 +59,56 @@ test('actions of an integration, plain and by intent', async () => {
   assert.deepEqual([unknown.json.status, unknown.json.error_code], ['blocked', 'integration_not_found']);
 });
 
+test('a query ranks integrations, an intent actions', async () => {
+  const integrations = (await get('/api/integrations?query=spreadsheets')).json;
+  assert.equal(integrations.items[0].integration_id, 'google_sheets');
+  assert.equal((await get('/api/integrations?query=gmial')).json.items[0].integration_id, 'gmail');
+  const one = (await get('/api/actions?integration_id=gmail&intent=delete%20a%20message&limit=1')).json;
+  assert.deepEqual(one.items.map((item) => item.action_id), ['delete_message']);
+  const none = (await get('/api/actions?integration_id=gmail&intent=volcano')).json;
+  assert.deepEqual(none.items, []);
+  assert.equal((await get('/api/actions?integration_id=gmail&intent=mail&limit=x')).status, 400);
+});
+
+test('search finds integrations and actions', async () => {
+  const search = async (query) => get(`/api/search?${query}`);
+  const { status, json } = await search('query=create%20a%20notion%20page');
+  assert.equal(status, 200);
+  assert.deepEqual(Object.keys(json), ['items']);
+  for (const item of json.items)
+    assert.deepEqual(Object.keys(item), [
+      'kind', 'integration_id', 'action_id', 'title', 'summary', 'connected', 'connection_state',
+    ]);
+  const [first] = json.items;
+  assert.deepEqual(
+    [first.kind, first.integration_id, first.action_id, first.connected, first.connection_state],
+    ['action', 'notion', 'create_page', true, 'connected'],
+  );
+  const [app] = (await search('query=gmail')).json.items;
+  assert.deepEqual([app.kind, app.integration_id, app.action_id, app.title], ['integration', 'gmail', null, 'Gmail']);
+  const [exact] = (await search('query=gmail_get_thread')).json.items;
+  assert.equal(exact.action_id, 'get_thread');
+  assert.deepEqual((await search('query=how+tall+is+mount+everest')).json.items, []);
+});
+
+test('a search is limited, and narrowed to what is connected', async () => {
+  const items = async (query) => (await get(`/api/search?${query}`)).json.items;
+  assert.equal((await items('query=list')).length, 20);
+  assert.equal((await items('query=list&limit=3')).length, 3);
+  assert.equal((await items('query=list&limit=0')).length, 1);
+  const many = await items('query=list&limit=1000');
+  assert.ok(many.length > 20 && many.length <= 100);
+  assert.ok(many.some((item) => !item.connected && item.connection_state === 'not_connected'));
+  const mine = await items('query=list&limit=100&connected_only=true');
+  assert.ok(mine.length > 0 && mine.every((item) => item.connected));
+  assert.deepEqual(new Set(mine.map((item) => item.integration_id)), new Set(['gmail', 'notion']));
+  for (const query of ['', 'query=', 'connected_only=true', 'query=x&connected_only=maybe', 'query=x&limit=-1'])
+    assert.equal((await get(`/api/search?${query}`)).status, 400, query);
+  assert.match((await get('/api/search')).json.error, /query is required/);
+  const hostile = await get(`/api/search?query=${'%F0%9F%92%A9a'.repeat(500)}`);
+  assert.deepEqual([hostile.status, hostile.json.items], [200, []]);
+});
+
 test('every detail has a schema that its examples satisfy, and the examples succeed', async () => {
   const ajv = new Ajv2020({ strict: false, validateFormats: false });
   for (const integration of ['gmail', 'notion']) {
@@ -68,6 +118,7 @@ test('every detail has a schema that its examples satisfy, and the examples succ
       assert.equal(status, 200);
       const validate = ajv.compile(detail.input_schema);
       assert.equal(detail.tool_name, `${integration}_${action_id}`);
+      assert.match(detail.schema_version, /^[0-9a-f]{16}$/);
       assert.equal(detail.requires_confirmation, detail.side_effect_level !== 'read');
       const fields = [...detail.input_summary.required, ...detail.input_summary.optional].sort();
       assert.deepEqual(fields, Object.keys(detail.input_schema.properties ?? {}).sort());

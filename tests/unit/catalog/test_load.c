@@ -224,17 +224,49 @@ static void the_manifests_compiled_in_are_clean(void **state)
     catalog_unref(catalog);
 }
 
-static void words_match_without_case_and_by_prefix(void **state)
+static slice schema_version_of(struct catalog *catalog, struct arena *arena)
 {
+    const struct catalog_action *found = catalog_find_tool(catalog, SLICE("demo_get_page"));
+    const struct json *detail = json_parse(arena, found->detail_json, &json_limits_provider, NULL);
+    return arena_dup(arena, json_get_str(detail, SLICE("schema_version")));
+}
+
+static void the_schema_version_follows_the_schema(void **state)
+{
+    struct arena arena;
+    arena_init(&arena, 1024 * 1024);
     struct catalog *catalog = load(*state, "", NULL, NULL);
-    const struct catalog_integration *demo = catalog->integrations[0];
-    assert_true(catalog_integration_matches(demo, SLICE("DEMO")));
-    assert_true(catalog_integration_matches(demo, SLICE("pap note")));
-    assert_false(catalog_integration_matches(demo, SLICE("demo mail")));
-    assert_true(catalog_action_score(&demo->actions[0], SLICE("get page")) >
-                catalog_action_score(&demo->actions[0], SLICE("reads")));
-    assert_int_equal(catalog_action_score(&demo->actions[0], SLICE("volcano")), 0);
+    slice first = schema_version_of(catalog, &arena);
     catalog_unref(catalog);
+    assert_int_equal(first.len, 16);
+    catalog = load(*state, "", "Reads one page.", "Reads a page."); /* not the schema */
+    assert_true(slice_eq(first, schema_version_of(catalog, &arena)));
+    catalog_unref(catalog);
+    catalog = load(*state, "", "\"type\":\"string\",\"description\":\"Page id\"",
+                   "\"description\":\"Page id\",\"type\":\"string\""); /* only its order */
+    assert_true(slice_eq(first, schema_version_of(catalog, &arena)));
+    catalog_unref(catalog);
+    catalog = load(*state, "", "Page id", "The page's id");
+    assert_false(slice_eq(first, schema_version_of(catalog, &arena)));
+    catalog_unref(catalog);
+    arena_deinit(&arena);
+}
+
+static void a_summary_is_short_and_ends_well(void **state)
+{
+    char text[600];
+    (void)state;
+    assert_true(slice_eq_cstr(catalog_summary(SLICE("Reads one page.")), "Reads one page."));
+    memset(text, 'a', sizeof(text));
+    memcpy(text + 100, ". B", 3);
+    assert_int_equal(catalog_summary(slice_of(text, sizeof(text))).len, 101);
+    memcpy(text + 100, "  B", 3);
+    assert_int_equal(catalog_summary(slice_of(text, sizeof(text))).len, 101);
+    memset(text, 'a', sizeof(text));
+    assert_int_equal(catalog_summary(slice_of(text, sizeof(text))).len, 280);
+    for (size_t i = 1; i + 1 < sizeof(text); i += 2)
+        memcpy(text + i, "\xc3\xa9", 2);
+    assert_int_equal(catalog_summary(slice_of(text, sizeof(text) - 1)).len, 279);
 }
 
 static void failing_memory_is_reported(void **state)
@@ -242,7 +274,7 @@ static void failing_memory_is_reported(void **state)
     struct bench *b = *state;
     catalog_unref(load(b, "", NULL, NULL));
     struct catalog_source source = {SLICE("demo.json"), slice_cstr(b->text)};
-    for (uint64_t n = 1; n < 200; n++) {
+    for (uint64_t n = 1; n < 400; n++) {
         catalog_report_deinit(&b->report);
         catalog_report_init(&b->report);
         mem_fail_at(n, 1);
@@ -263,7 +295,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(tool_names_have_a_limit, setup, teardown),
         cmocka_unit_test_setup_teardown(the_later_source_wins, setup, teardown),
         cmocka_unit_test_setup_teardown(the_manifests_compiled_in_are_clean, setup, teardown),
-        cmocka_unit_test_setup_teardown(words_match_without_case_and_by_prefix, setup, teardown),
+        cmocka_unit_test_setup_teardown(the_schema_version_follows_the_schema, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_summary_is_short_and_ends_well, setup, teardown),
         cmocka_unit_test_setup_teardown(failing_memory_is_reported, setup, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

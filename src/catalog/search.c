@@ -1,0 +1,416 @@
+/*
+ * Answering a query: its words, their weights, a score for each document, the best of them.
+ */
+#include "catalog/search.h"
+
+#include <math.h>
+
+#include "catalog/search_index.h"
+
+/* What is found: what has enough of the query's words in strong fields, 1 being all of them in the
+ * strongest, or nearly all of them in any field. */
+static const float score_floor = 0.22f;
+static const float coverage_floor = 0.75f;
+/* A word that the catalog does not know is worth so many documents in rarity, however large the
+ * catalog is: it must weigh against a match elsewhere, but a person's name must not undo it. */
+static const float unknown_share = 0.02f;
+/* How much a document gains whose id is named whole. */
+static const float id_bonus = 0.5f;
+/* An integration beside its actions: who names what to do wants an action. */
+static const float integration_factor = 0.6f;
+/* A word that is still being typed stands for longer ones as well. */
+static const float last_word_prefix_weight = 0.4f;
+/* What is named only to say where something is done. */
+static const float phrase_factor = 0.6f;
+/* Who asks does not want to change anything. */
+static const float question_factor = 0.6f;
+/* A synonym this close decides how rare a word is. */
+static const float close_weight = 0.55f;
+
+enum { JOINED_WORDS_MAX = 3, WORD_PARTS_MAX = 8, PREFIX_BYTES_MIN = 3, HALF_BYTES_MIN = 3 };
+
+struct query {
+    const struct search_index *index;
+    struct search_token tokens[SEARCH_QUERY_WORDS_MAX];
+    size_t token_count;
+    struct search_expansion word; /* the one being looked at */
+    size_t doc_first, doc_end;    /* where hits may be */
+    float *scores, *best;         /* of each document; of the current word */
+    float *named, *best_named;    /* how much of the words of its id was named */
+    float *covered;               /* the weights of the words that it has */
+    float weight_sum;             /* of the words so far */
+    bool is_question;
+    char id_text[SEARCH_QUERY_BYTES_MAX]; /* the query as an id: lower case, words joined by _ */
+    slice id;
+    const struct catalog_action *tool; /* named exactly */
+};
+
+/* ---- words ---- */
+
+static void read_tokens(struct query *q, slice text)
+{
+    size_t len = 0;
+    text = slice_first_utf8(text, SEARCH_QUERY_BYTES_MAX);
+    while (q->token_count < SEARCH_QUERY_WORDS_MAX) {
+        struct search_token *token = &q->tokens[q->token_count];
+        if (!search_text_next(&text, false, token))
+            break;
+        q->token_count++;
+        if (len + token->source.len + 1 > sizeof(q->id_text) || token->len == 0)
+            continue;
+        if (len > 0)
+            q->id_text[len++] = '_';
+        memcpy(q->id_text + len, token->text, token->len);
+        len += token->len;
+    }
+    q->id = slice_of(q->id_text, len);
+}
+
+static slice token_text(const struct search_token *token)
+{
+    return slice_of(token->text, token->len);
+}
+
+static bool is_known(const struct search_term *term)
+{
+    return term && (term->posting_count > 0 || term->link_count > 0);
+}
+
+/* Whether the token is a word that counts and that the catalog has. */
+static bool says_something(const struct query *q, const struct search_token *token)
+{
+    return token->len > 0 && !search_text_is_stop_word(token_text(token)) &&
+           is_known(search_index_find(q->index, token_text(token)));
+}
+
+/* "spread sheet", "who am i": several tokens that the catalog writes as one word, where they say
+ * less by themselves. 1 when there is nothing to join. */
+static size_t join_tokens(const struct query *q, size_t first, struct search_token *joined)
+{
+    for (size_t n = JOINED_WORDS_MAX; n > 1; n--) {
+        size_t len = 0, telling = 0, parts = 0;
+        for (size_t i = first; i < first + n && i < q->token_count; i++) {
+            const struct search_token *part = &q->tokens[i];
+            if (part->len == 0 || len + part->len > sizeof(joined->text))
+                break;
+            memcpy(joined->text + len, part->text, part->len);
+            len += part->len;
+            telling += says_something(q, part);
+            parts++;
+        }
+        joined->len = len;
+        joined->source = SLICE_NONE;
+        slice text = token_text(joined);
+        const struct search_word *word = map_get(&q->index->words_by_text, text);
+        if (parts == n && telling < n && word && is_known(word->term) &&
+            !search_text_is_stop_word(text))
+            return n;
+    }
+    *joined = q->tokens[first];
+    return 1;
+}
+
+/* ---- what a word stands for ---- */
+
+/* A stop word is not in the index, but may stand for others: "who" for people. */
+static bool has_links(const struct query *q, slice word)
+{
+    const struct search_term *term = word.len > 0 ? search_index_find(q->index, word) : NULL;
+    return term && term->link_count > 0;
+}
+
+static void add_known(struct query *q, slice word, float weight)
+{
+    const struct search_term *term = word.len > 0 ? search_index_find(q->index, word) : NULL;
+    if (is_known(term))
+        search_expand_term(term, weight, &q->word);
+}
+
+static void expand(struct query *q, const struct search_token *token, bool is_last)
+{
+    slice text = token_text(token);
+    q->word.count = 0;
+    add_known(q, text, 1);
+    if (q->word.count > 0) {
+        if (is_last && text.len >= PREFIX_BYTES_MIN)
+            search_expand_prefix(q->index, text, last_word_prefix_weight, &q->word);
+        return;
+    }
+    if (text.len >= PREFIX_BYTES_MIN)
+        search_expand_prefix(q->index, text, 1, &q->word);
+    search_expand_typo(q->index, text, &q->word);
+}
+
+/* How rare a word is that so many documents have (BM25's idf, never negative). */
+static float rarity(const struct query *q, float docs)
+{
+    float all = (float)q->index->doc_count;
+    return logf(1 + (all - docs + 0.5f) / (docs + 0.5f));
+}
+
+/* A word is as rare as the most common of the terms that stand for it. */
+static float word_weight(const struct query *q)
+{
+    uint32_t docs = 0;
+    for (size_t i = 0; i < q->word.count; i++)
+        if (q->word.terms[i].weight >= close_weight && q->word.terms[i].term->posting_count > docs)
+            docs = q->word.terms[i].term->posting_count;
+    return docs > 0 ? rarity(q, (float)docs)
+                    : rarity(q, unknown_share * (float)q->index->doc_count);
+}
+
+/* ---- scores ---- */
+
+static const struct search_posting *first_posting(const struct search_term *term, size_t doc)
+{
+    size_t low = 0, high = term->posting_count;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (term->postings[middle].doc < doc)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return term->postings + low;
+}
+
+/* The best of the terms that stand for the word counts, not their sum. */
+static void score_term(struct query *q, const struct search_link *link)
+{
+    const struct search_posting *end = link->term->postings + link->term->posting_count;
+    const struct search_posting *posting = first_posting(link->term, q->doc_first);
+    for (; posting < end && posting->doc < q->doc_end; posting++) {
+        size_t at = posting->doc - q->doc_first;
+        float score = link->weight * posting->impact;
+        if (score > q->best[at])
+            q->best[at] = score;
+        if (posting->is_in_id && link->weight > q->best_named[at])
+            q->best_named[at] = link->weight;
+    }
+}
+
+static void score_word(struct query *q, float weight)
+{
+    size_t count = q->doc_end - q->doc_first;
+    q->weight_sum += weight;
+    if (q->word.count == 0)
+        return;
+    memset(q->best, 0, count * sizeof(*q->best));
+    memset(q->best_named, 0, count * sizeof(*q->best_named));
+    for (size_t i = 0; i < q->word.count; i++)
+        score_term(q, &q->word.terms[i]);
+    for (size_t i = 0; i < count; i++) {
+        q->scores[i] += weight * q->best[i];
+        q->named[i] += q->best_named[i];
+        q->covered[i] += q->best[i] > 0 ? weight : 0;
+    }
+}
+
+/* Words of a phrase that says where ("to a page", "in a folder") stand back behind what is done to
+ * what; an app's name never does. */
+static bool is_app_name(const struct query *q)
+{
+    for (size_t i = 0; i < q->word.count; i++)
+        if (q->word.terms[i].term->is_app_name)
+            return true;
+    return false;
+}
+
+static void score_expanded(struct query *q, bool is_in_phrase)
+{
+    float weight = word_weight(q);
+    score_word(q, is_in_phrase && !is_app_name(q) ? weight * phrase_factor : weight);
+}
+
+static bool is_word(const struct query *q, slice text)
+{
+    const struct search_word *word = map_get(&q->index->words_by_text, text);
+    return word && is_known(word->term);
+}
+
+/* Of "createEvent", or of "freebusy" where both halves are words; 0 when there are none. */
+static size_t read_parts(const struct query *q, const struct search_token *token,
+                         struct search_token parts[WORD_PARTS_MAX])
+{
+    size_t count = 0;
+    slice source = token->source;
+    while (count < WORD_PARTS_MAX && search_text_next(&source, true, &parts[count]))
+        count++;
+    for (size_t cut = HALF_BYTES_MIN; count == 1 && cut + HALF_BYTES_MIN <= token->len; cut++) {
+        slice left = slice_first(token_text(token), cut);
+        slice right = slice_from(token_text(token), cut);
+        if (!is_word(q, left) || !is_word(q, right))
+            continue;
+        (void)search_text_next(&left, false, &parts[0]);
+        (void)search_text_next(&right, false, &parts[1]);
+        count = 2;
+    }
+    return count > 1 ? count : 0;
+}
+
+static void score_token(struct query *q, const struct search_token *token, bool is_last,
+                        bool is_in_phrase)
+{
+    struct search_token parts[WORD_PARTS_MAX];
+    size_t count = 0;
+    expand(q, token, is_last);
+    if (q->word.count == 0)
+        count = read_parts(q, token, parts);
+    for (size_t i = 0; i < count; i++) {
+        expand(q, &parts[i], false);
+        score_expanded(q, is_in_phrase);
+    }
+    if (count == 0)
+        score_expanded(q, is_in_phrase);
+}
+
+static void score_words(struct query *q)
+{
+    struct search_token token;
+    bool is_in_phrase = false;
+    q->is_question = search_text_is_question(token_text(&q->tokens[0]));
+    for (size_t i = 0, used; i < q->token_count; i += used) {
+        used = join_tokens(q, i, &token);
+        slice text = token_text(&token);
+        if (q->weight_sum > 0 && search_text_is_preposition(text))
+            is_in_phrase = true;
+        if (used > 1 || !search_text_is_stop_word(text) || has_links(q, text))
+            score_token(q, &token, i + used == q->token_count, is_in_phrase);
+    }
+}
+
+/* ---- the best ---- */
+
+static bool may_be_found(const struct search_request *request, const struct search_doc *doc)
+{
+    return (doc->action ? request->with_actions : request->with_integrations) &&
+           (!request->allowed || request->allowed[doc->integration_index]);
+}
+
+/* 0: not found. An exact tool name or integration id is above an exact action id, and that above
+ * everything else. */
+static float final_score(const struct query *q, const struct search_request *request, size_t doc)
+{
+    const struct search_doc *d = &q->index->docs[doc];
+    size_t at = doc - q->doc_first;
+    float score = q->weight_sum > 0 ? q->scores[at] / q->weight_sum : 0;
+    if (d->action ? d->action == q->tool : slice_eq(d->integration->integration_id, q->id))
+        return 200 + score;
+    if (d->action && slice_eq(d->action->action_id, q->id))
+        return 100 + score;
+    bool is_enough = score >= score_floor || q->covered[at] >= coverage_floor * q->weight_sum;
+    if (score <= 0 || !(is_enough || request->is_lenient))
+        return 0;
+    float named = q->named[at] / (float)(d->id_word_count > 0 ? d->id_word_count : 1);
+    score *= 1 + id_bonus * (named > 1 ? 1 : named);
+    if (q->is_question && d->action && d->action->level != LEVEL_READ)
+        score *= question_factor;
+    return d->action || !request->with_actions ? score : score * integration_factor;
+}
+
+struct found {
+    uint32_t doc;
+    float score;
+};
+
+static bool is_before(struct found a, struct found b)
+{
+    return a.score != b.score ? a.score > b.score : a.doc < b.doc;
+}
+
+/* A heap whose root is the last of the best. */
+static void sift_down(struct found *heap, size_t count, size_t at)
+{
+    for (size_t child = 2 * at + 1; child < count; child = 2 * at + 1) {
+        if (child + 1 < count && is_before(heap[child], heap[child + 1]))
+            child++;
+        if (is_before(heap[child], heap[at]))
+            return;
+        struct found moved = heap[at];
+        heap[at] = heap[child];
+        heap[child] = moved;
+        at = child;
+    }
+}
+
+static void sift_up(struct found *heap, size_t at)
+{
+    while (at > 0 && is_before(heap[(at - 1) / 2], heap[at])) {
+        struct found moved = heap[at];
+        heap[at] = heap[(at - 1) / 2];
+        heap[(at - 1) / 2] = moved;
+        at = (at - 1) / 2;
+    }
+}
+
+static size_t pick_best(const struct query *q, const struct search_request *request,
+                        struct found *heap)
+{
+    size_t count = 0;
+    for (size_t doc = q->doc_first; doc < q->doc_end; doc++) {
+        if (!may_be_found(request, &q->index->docs[doc]))
+            continue;
+        struct found found = {(uint32_t)doc, final_score(q, request, doc)};
+        if (found.score <= 0)
+            continue;
+        if (count < request->limit) {
+            heap[count] = found;
+            sift_up(heap, count++);
+        } else if (is_before(found, heap[0])) {
+            heap[0] = found;
+            sift_down(heap, count, 0);
+        }
+    }
+    for (size_t left = count; left > 1; left--) {
+        struct found last = heap[0];
+        heap[0] = heap[left - 1];
+        heap[left - 1] = last;
+        sift_down(heap, left - 1, 0);
+    }
+    return count;
+}
+
+/* ---- all of it ---- */
+
+static int make_room(struct query *q, struct arena *arena)
+{
+    size_t count = q->doc_end - q->doc_first;
+    q->scores = ARENA_ARRAY(arena, float, count + 1);
+    q->best = ARENA_ARRAY(arena, float, count + 1);
+    q->named = ARENA_ARRAY(arena, float, count + 1);
+    q->best_named = ARENA_ARRAY(arena, float, count + 1);
+    q->covered = ARENA_ARRAY(arena, float, count + 1);
+    return q->scores && q->best && q->named && q->best_named && q->covered ? OK : ERR_NOMEM;
+}
+
+int catalog_search(const struct catalog *catalog, struct arena *arena,
+                   const struct search_request *request, struct search_hit **hits, size_t *count)
+{
+    const struct search_index *index = catalog->search;
+    struct query *q = ARENA_NEW(arena, struct query);
+    size_t most = request->limit < index->doc_count ? request->limit : index->doc_count;
+    struct found *found = ARENA_ARRAY(arena, struct found, most + 1);
+    *hits = ARENA_ARRAY(arena, struct search_hit, most + 1);
+    *count = 0;
+    if (!q || !found || !*hits)
+        return ERR_NOMEM;
+    q->index = index;
+    q->doc_end = index->doc_count;
+    if (request->within) {
+        q->doc_first = request->within->search_first;
+        q->doc_end = q->doc_first + 1 + request->within->action_count;
+    }
+    read_tokens(q, request->query);
+    if (q->token_count == 0 || most == 0)
+        return OK;
+    if (make_room(q, arena) != OK)
+        return ERR_NOMEM;
+    q->tool = catalog_find_tool(catalog, q->id);
+    score_words(q);
+    *count = pick_best(q, request, found);
+    for (size_t i = 0; i < *count; i++) {
+        const struct search_doc *doc = &index->docs[found[i].doc];
+        (*hits)[i] = (struct search_hit){doc->integration, doc->action, found[i].score};
+    }
+    return OK;
+}

@@ -1,0 +1,81 @@
+/*
+ * One word of a query to the terms that stand for it.
+ */
+#include "catalog/search_index.h"
+
+enum { PREFIX_WORDS_MAX = 64 };
+
+static const float typo_weight = 0.75f;
+static const float typo_at_start_weight = 0.6f; /* people seldom miss the first letter */
+
+static void add(struct search_expansion *out, const struct search_term *term, float weight)
+{
+    size_t i = 0;
+    while (i < out->count && out->terms[i].term != term)
+        i++;
+    if (i == SEARCH_EXPANSIONS_MAX)
+        return;
+    if (i == out->count)
+        out->terms[out->count++] = (struct search_link){term, weight};
+    else if (out->terms[i].weight < weight)
+        out->terms[i].weight = weight;
+}
+
+void search_expand_term(const struct search_term *term, float weight, struct search_expansion *out)
+{
+    add(out, term, weight);
+    for (uint32_t i = 0; i < term->link_count; i++)
+        add(out, term->links[i].term, weight * term->links[i].weight);
+}
+
+/* The first of the sorted words that is not before this one. */
+static size_t lower_bound(const struct search_index *index, slice word)
+{
+    size_t low = 0, high = index->word_count;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (slice_cmp(index->words[middle]->text, word) < 0)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+void search_expand_prefix(const struct search_index *index, slice word, float weight,
+                          struct search_expansion *out)
+{
+    size_t first = lower_bound(index, word);
+    for (size_t i = first; i < index->word_count && i < first + PREFIX_WORDS_MAX; i++) {
+        const struct search_word *longer = index->words[i];
+        if (!slice_starts_with(longer->text, word))
+            break;
+        search_expand_term(longer->term,
+                           weight * (0.5f + 0.5f * (float)word.len / (float)longer->text.len), out);
+    }
+}
+
+static void try_remainder(const struct search_index *index, slice word, size_t skip,
+                          struct search_expansion *out)
+{
+    uint32_t hash = search_text_hash(word, skip);
+    size_t bucket = hash & (index->bucket_count - 1);
+    for (uint32_t i = index->bucket_starts[bucket]; i < index->bucket_starts[bucket + 1]; i++) {
+        if (index->remainders[i].hash != hash)
+            continue;
+        const struct search_word *other = index->words[index->remainders[i].word];
+        if (search_text_is_one_typo(word, other->text))
+            search_expand_term(
+                other->term, other->text.ptr[0] == word.ptr[0] ? typo_weight : typo_at_start_weight,
+                out);
+    }
+}
+
+void search_expand_typo(const struct search_index *index, slice word, struct search_expansion *out)
+{
+    if (word.len < SEARCH_TYPO_BYTES_MIN || word.len > SEARCH_TYPO_BYTES_MAX)
+        return;
+    try_remainder(index, word, SIZE_MAX, out);
+    for (size_t i = 0; i < word.len; i++)
+        try_remainder(index, word, i, out);
+}

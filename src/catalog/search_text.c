@@ -1,0 +1,120 @@
+/*
+ * Text to words: where they begin and end, their stems, and what one typing mistake is.
+ */
+#include <libstemmer.h>
+
+#include "catalog/search_index.h"
+
+static bool is_upper(char c)
+{
+    return c >= 'A' && c <= 'Z';
+}
+
+static char to_lower(char c)
+{
+    return is_upper(c) ? (char)(c - 'A' + 'a') : c;
+}
+
+static bool is_word_char(char c)
+{
+    char l = to_lower(c);
+    return (l >= 'a' && l <= 'z') || (l >= '0' && l <= '9') || (c & 0x80);
+}
+
+static size_t word_len(slice text, bool splits_humps)
+{
+    size_t len = 0;
+    while (len < text.len && is_word_char(text.ptr[len])) {
+        bool is_hump = len > 0 && is_upper(text.ptr[len]) && !is_upper(text.ptr[len - 1]);
+        if (splits_humps && is_hump)
+            break;
+        len++;
+    }
+    return len;
+}
+
+bool search_text_next(slice *text, bool splits_humps, struct search_token *token)
+{
+    while (text->len > 0 && !is_word_char(text->ptr[0]))
+        *text = slice_from(*text, 1);
+    size_t len = word_len(*text, splits_humps);
+    if (len == 0)
+        return false;
+    token->source = slice_first(*text, len);
+    token->len = len <= sizeof(token->text) ? len : 0;
+    for (size_t i = 0; i < token->len; i++)
+        token->text[i] = to_lower(text->ptr[i]);
+    *text = slice_from(*text, len);
+    return true;
+}
+
+static bool is_listed(const char *const *words, size_t count, slice word)
+{
+    size_t low = 0, high = count;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        int order = slice_cmp(word, slice_cstr(words[middle]));
+        if (order == 0)
+            return true;
+        if (order < 0)
+            high = middle;
+        else
+            low = middle + 1;
+    }
+    return false;
+}
+
+bool search_text_is_stop_word(slice word)
+{
+    return is_listed(search_stop_words, search_stop_word_count, word);
+}
+
+bool search_text_is_preposition(slice word)
+{
+    return is_listed(search_prepositions, search_preposition_count, word);
+}
+
+bool search_text_is_question(slice word)
+{
+    return is_listed(search_questions, search_question_count, word);
+}
+
+slice search_text_stem(struct sb_stemmer *stemmer, slice word)
+{
+    ASSERT(word.len <= SEARCH_WORD_BYTES_MAX);
+    for (size_t i = 0; i < word.len; i++)
+        if (word.ptr[i] & 0x80)
+            return word;
+    const sb_symbol *stem = sb_stemmer_stem(stemmer, (const sb_symbol *)word.ptr, (int)word.len);
+    return stem ? slice_of(stem, (size_t)sb_stemmer_length(stemmer)) : word;
+}
+
+uint32_t search_text_hash(slice word, size_t skip)
+{
+    uint32_t hash = 2166136261u; /* FNV-1a: the table is verified by comparing words */
+    for (size_t i = 0; i < word.len; i++)
+        if (i != skip)
+            hash = (hash ^ (uint8_t)word.ptr[i]) * 16777619u;
+    return hash ^ hash >> 15;
+}
+
+bool search_text_is_one_typo(slice a, slice b)
+{
+    size_t head = 0, tail = 0;
+    if (a.len < b.len) {
+        slice other = a;
+        a = b;
+        b = other;
+    }
+    if (a.len > b.len + 1)
+        return false;
+    while (head < b.len && a.ptr[head] == b.ptr[head])
+        head++;
+    while (tail < b.len - head && a.ptr[a.len - 1 - tail] == b.ptr[b.len - 1 - tail])
+        tail++;
+    if (a.len > b.len)
+        return head + tail == b.len;
+    size_t apart = a.len - head - tail;
+    return apart == 1 ||
+           (apart == 2 && a.ptr[head] == b.ptr[head + 1] && a.ptr[head + 1] == b.ptr[head]);
+}

@@ -1,0 +1,446 @@
+/*
+ * Search: exact names, words, typing mistakes, beginnings, nothing, order, limits, hostile queries,
+ * failing memory. On a small catalog of its own, so that a new manifest changes nothing here; how
+ * good the ranking is on the real one is test_search_quality.c's.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "catalog/search.h"
+#include "catalog/search_index.h"
+
+/* id, title, tags, description, properties */
+#define ACTION(id, title, tags, description, properties)                                         \
+    "{\"action_id\":\"" id "\",\"title\":\"" title "\",\"description\":\"" description           \
+    "\",\"tags\":[" tags "],\"side_effect_level\":\"read\",\"input_schema\":{\"type\":"          \
+    "\"object\",\"additionalProperties\":false,\"properties\":{" properties "}},"                \
+    "\"request\":{\"method\":\"GET\",\"path\":\"/x\"},\"display\":{\"title\":\"x\",\"summary\":" \
+    "\"x\"},\"examples\":[]}"
+#define APP(id, name, category, tags, description, actions)                                      \
+    "{\"integration_id\":\"" id "\",\"name\":\"" name "\",\"description\":\"" description        \
+    "\",\"category\":\"" category "\",\"tags\":[" tags "],\"base_url\":\"https://example.com\"," \
+    "\"auth\":{\"type\":\"none\"},\"actions\":[" actions "]}"
+
+static const char post_office[] = APP(
+    "post", "Post Office", "mail", "\"letters\"", "Letters and parcels.",
+    ACTION("send_letter", "Send a letter", "\"mail\"", "Sends one letter at once.", "") "," ACTION(
+        "list_letters", "List letters", "\"inbox\"", "Lists letters, newest first.",
+        "") "," ACTION("get_letter", "Get a letter", "", "Reads one letter.",
+                       "") "," ACTION("delete_letter", "Delete a letter", "",
+                                      "Deletes one letter for good.", ""));
+
+static const char table_works[] = APP(
+    "tables", "TableWorks", "spreadsheets", "", "Spreadsheets in the cloud.",
+    ACTION("create_spreadsheet", "Create a spreadsheet", "", "Makes an empty one.", "") "," ACTION(
+        "append_rows", "Append rows", "\"insert\"", "Adds rows at the end.",
+        "\"warehouseId\":{\"type\":\"string\",\"description\":"
+        "\"Where\"}") "," ACTION("get_self", "Get the own user", "\"whoami\"",
+                                 "Reads the own user.", "") "," ACTION("search", "Search", "",
+                                                                       "Finds spreadsheets by "
+                                                                       "their name.",
+                                                                       ""));
+
+/* The same in everything but its id. */
+static const char twin_a[] =
+    APP("twin_a", "Twin", "things", "", "A twin.", ACTION("polish", "Polish", "", "Polishes.", ""));
+static const char twin_b[] =
+    APP("twin_b", "Twin", "things", "", "A twin.", ACTION("polish", "Polish", "", "Polishes.", ""));
+
+struct bench {
+    struct catalog_report report;
+    struct catalog *catalog;
+    struct arena arena;
+    struct search_hit *hits;
+    size_t count;
+};
+
+static struct catalog *load(struct bench *b)
+{
+    const struct catalog_source sources[] = {{SLICE("twin_b"), slice_cstr(twin_b)},
+                                             {SLICE("tables"), slice_cstr(table_works)},
+                                             {SLICE("post"), slice_cstr(post_office)},
+                                             {SLICE("twin_a"), slice_cstr(twin_a)}};
+    return catalog_load(sources, sizeof(sources) / sizeof(*sources), &b->report);
+}
+
+static int setup(void **state)
+{
+    struct bench *b = mem_zalloc(sizeof(*b));
+    catalog_report_init(&b->report);
+    arena_init(&b->arena, 16 * 1024 * 1024);
+    b->catalog = load(b);
+    for (size_t i = 0; i < b->report.count; i++)
+        print_error("%.*s: %.*s\n", SLICE_ARG(b->report.problems[i].pointer),
+                    SLICE_ARG(b->report.problems[i].text));
+    *state = b;
+    return b->catalog ? 0 : -1;
+}
+
+static int teardown(void **state)
+{
+    struct bench *b = *state;
+    catalog_unref(b->catalog);
+    arena_deinit(&b->arena);
+    catalog_report_deinit(&b->report);
+    mem_free(b);
+    return mem_live_blocks() == 0 ? 0 : -1;
+}
+
+static void run(struct bench *b, const struct search_request *request)
+{
+    assert_int_equal(catalog_search(b->catalog, &b->arena, request, &b->hits, &b->count), OK);
+    assert_true(b->count <= request->limit);
+}
+
+static void find(struct bench *b, const char *query)
+{
+    run(b, &(struct search_request){.query = slice_cstr(query),
+                                    .with_integrations = true,
+                                    .with_actions = true,
+                                    .limit = 20});
+}
+
+static slice name_of(const struct search_hit *hit)
+{
+    return hit->action ? hit->action->tool_name : hit->integration->integration_id;
+}
+
+/* The first hit is this tool, or this integration. */
+static void check_first(struct bench *b, const char *query, const char *name, int line)
+{
+    find(b, query);
+    slice got = b->count > 0 ? name_of(&b->hits[0]) : SLICE("nothing");
+    if (!slice_eq_cstr(got, name))
+        print_error("line %d: \"%s\" found %.*s\n", line, query, SLICE_ARG(got));
+    assert_true(slice_eq_cstr(got, name));
+}
+
+#define assert_first(b, query, name) check_first((b), (query), (name), __LINE__)
+
+static void check_nothing(struct bench *b, const char *query, int line)
+{
+    find(b, query);
+    if (b->count > 0)
+        print_error("line %d: \"%s\" found %.*s (%f)\n", line, query, SLICE_ARG(name_of(b->hits)),
+                    (double)b->hits[0].score);
+    assert_int_equal(b->count, 0);
+}
+
+#define assert_nothing(b, query) check_nothing((b), (query), __LINE__)
+
+static void exact_names_come_first(void **state)
+{
+    assert_first(*state, "post_get_letter", "post_get_letter");
+    assert_first(*state, "get_letter", "post_get_letter");
+    assert_first(*state, "GET letter", "post_get_letter");
+    assert_first(*state, "post", "post");
+    assert_first(*state, "tables", "tables");
+    assert_first(*state, "search", "tables_search");
+    assert_first(*state, "tables_get_self", "tables_get_self");
+    assert_first(*state, " twin_b_polish ", "twin_b_polish");
+}
+
+static void words_are_found_by_stem_and_synonym(void **state)
+{
+    assert_first(*state, "sending letters", "post_send_letter");
+    assert_first(*state, "remove the letter please", "post_delete_letter");
+    assert_first(*state, "read a letter", "post_get_letter");
+    assert_first(*state, "make a new workbook", "tables_create_spreadsheet");
+    assert_first(*state, "show all letters", "post_list_letters");
+    assert_first(*state, "WAREHOUSE", "tables_append_rows");
+}
+
+static void one_typing_mistake_is_forgiven(void **state)
+{
+    assert_first(*state, "sned a letter", "post_send_letter");
+    assert_first(*state, "delte letter", "post_delete_letter");
+    assert_first(*state, "apend rows", "tables_append_rows");
+    assert_first(*state, "appendd rows", "tables_append_rows");
+    assert_first(*state, "creaxe spredsheet", "tables_create_spreadsheet");
+    assert_first(*state, "xpolish", "twin_a_polish");
+    assert_nothing(*state, "pxlixh"); /* two */
+}
+
+static void beginnings_and_joined_words_are_found(void **state)
+{
+    assert_first(*state, "spreads", "tables_create_spreadsheet");
+    assert_first(*state, "create sprea", "tables_create_spreadsheet");
+    assert_first(*state, "pol", "twin_a_polish");
+    assert_first(*state, "create a spread sheet", "tables_create_spreadsheet");
+    assert_first(*state, "appendrows", "tables_append_rows");
+    assert_first(*state, "deleteLetter", "post_delete_letter");
+    assert_first(*state, "who am i", "tables_get_self");
+    assert_nothing(*state, "po"); /* too short to be a beginning */
+}
+
+static void a_query_about_nothing_finds_nothing(void **state)
+{
+    static const char *const queries[] = {"volcano",
+                                          "how tall is mount everest",
+                                          "zzzz xxxx",
+                                          "the",
+                                          "of the and to my",
+                                          "",
+                                          "   ",
+                                          "?!.,;",
+                                          "bake a chocolate cake with cream for sixteen guests",
+                                          "quantum chromodynamics lattice calculation"};
+    for (size_t i = 0; i < sizeof(queries) / sizeof(*queries); i++)
+        assert_nothing(*state, queries[i]);
+}
+
+static void equal_hits_keep_the_catalogs_order(void **state)
+{
+    struct bench *b = *state;
+    find(b, "polish");
+    assert_int_equal(b->count, 4); /* with the apps themselves */
+    assert_true(slice_eq_cstr(name_of(&b->hits[0]), "twin_a_polish"));
+    assert_true(slice_eq_cstr(name_of(&b->hits[1]), "twin_b_polish"));
+    assert_true(b->hits[0].score == b->hits[1].score);
+    find(b, "twin");
+    assert_true(b->count >= 2);
+    for (int round = 0; round < 3; round++) {
+        struct catalog *again = load(b);
+        struct search_hit *first = b->hits;
+        size_t count = b->count;
+        catalog_unref(b->catalog);
+        b->catalog = again;
+        find(b, "twin"); /* the index was built anew, its tables hashed alike or not */
+        assert_int_equal(b->count, count);
+        for (size_t i = 0; i < count; i++)
+            assert_true(b->hits[i].score == first[i].score);
+    }
+}
+
+static void a_search_can_be_narrowed(void **state)
+{
+    struct bench *b = *state;
+    bool allowed[4] = {false, false, true, true}; /* post, tables, twin_a, twin_b */
+    struct search_request request = {
+        .query = SLICE("letter polish"), .with_actions = true, .limit = 20, .is_lenient = true};
+    run(b, &request);
+    size_t all = b->count;
+    for (size_t i = 0; i < all; i++)
+        assert_non_null(b->hits[i].action);
+    request.allowed = allowed;
+    run(b, &request);
+    assert_int_equal(b->count, 2);
+    request.allowed = NULL;
+    request.within = catalog_find_integration(b->catalog, SLICE("post"));
+    run(b, &request);
+    assert_int_equal(b->count, all - 2);
+    request.limit = 1;
+    run(b, &request);
+    assert_int_equal(b->count, 1);
+    request.limit = 0;
+    run(b, &request);
+    assert_int_equal(b->count, 0);
+    request =
+        (struct search_request){.query = SLICE("letters"), .with_integrations = true, .limit = 20};
+    run(b, &request);
+    assert_int_equal(b->count, 1);
+    assert_null(b->hits[0].action);
+}
+
+/* A word in common is enough when somebody has chosen the app already. */
+static void lenient_search_ranks_what_covers_little(void **state)
+{
+    struct bench *b = *state;
+    struct search_request request = {
+        .query = SLICE("quick brown foxes jumped over lazy dogs carrying some parcels newest"),
+        .with_actions = true,
+        .limit = 20};
+    run(b, &request);
+    assert_int_equal(b->count, 0);
+    request.is_lenient = true;
+    run(b, &request);
+    assert_int_equal(b->count, 1);
+    assert_true(slice_eq_cstr(name_of(&b->hits[0]), "post_list_letters"));
+}
+
+static void the_best_are_kept_whatever_the_limit(void **state)
+{
+    struct bench *b = *state;
+    struct search_request request = {.query = SLICE("get the letter of a spreadsheet user"),
+                                     .with_integrations = true,
+                                     .with_actions = true,
+                                     .is_lenient = true,
+                                     .limit = 50};
+    run(b, &request);
+    const struct search_hit *all = b->hits;
+    size_t count = b->count;
+    assert_true(count > 4);
+    for (size_t i = 1; i < count; i++)
+        assert_true(all[i - 1].score >= all[i].score);
+    for (size_t limit = 1; limit <= count; limit++) {
+        request.limit = limit;
+        run(b, &request);
+        assert_int_equal(b->count, limit);
+        for (size_t i = 0; i < limit; i++)
+            assert_true(b->hits[i].action == all[i].action && b->hits[i].score == all[i].score);
+    }
+}
+
+/* Whatever bytes come: no fault, within the limits, and no block left. */
+static void hostile_queries_do_no_harm(void **state)
+{
+    struct bench *b = *state;
+    static char text[100 * 1024];
+    uint32_t random = 12345;
+    arena_reset(&b->arena);
+    for (int round = 0; round < 3000; round++) {
+        size_t len = round % 400;
+        for (size_t i = 0; i < len; i++) {
+            random = random * 1664525 + 1013904223;
+            static const char likely[] = "abcdeglnorst _-AB\xc3\xa9\x80\xff\0'";
+            text[i] = round % 2 ? (char)(random >> 24) : likely[(random >> 20) % sizeof(likely)];
+        }
+        struct search_request request = {.query = slice_of(text, len),
+                                         .with_integrations = true,
+                                         .with_actions = true,
+                                         .limit = (size_t)round % 7,
+                                         .is_lenient = round % 3 == 0};
+        size_t blocks = mem_live_blocks();
+        run(b, &request);
+        arena_reset(&b->arena);
+        assert_int_equal(mem_live_blocks(), blocks);
+    }
+    memset(text, 'x', sizeof(text));
+    run(b, &(struct search_request){
+               .query = slice_of(text, sizeof(text)), .with_actions = true, .limit = 5});
+    assert_int_equal(b->count, 0);
+    for (size_t i = 0; i + 7 <= sizeof(text); i += 7)
+        memcpy(text + i, "letter ", 7);
+    run(b, &(struct search_request){
+               .query = slice_of(text, sizeof(text)), .with_actions = true, .limit = 5});
+    assert_int_equal(b->count, 4);
+}
+
+static void a_query_is_read_up_to_its_limits(void **state)
+{
+    struct bench *b = *state;
+    char text[SEARCH_QUERY_BYTES_MAX + 64];
+    memset(text, ' ', sizeof(text));
+    memcpy(text + SEARCH_QUERY_BYTES_MAX, "polish", 7);
+    assert_nothing(b, text);
+    memcpy(text + SEARCH_QUERY_BYTES_MAX - 6, "polish", 7);
+    assert_first(b, text, "twin_a_polish");
+    for (int i = 0; i < SEARCH_QUERY_WORDS_MAX; i++)
+        memcpy(text + 4 * i, "the ", 4);
+    memcpy(text + 4 * SEARCH_QUERY_WORDS_MAX, "polish", 7);
+    assert_nothing(b, text);
+}
+
+static void failing_memory_is_said(void **state)
+{
+    struct bench *b = *state;
+    struct search_request request = {.query = SLICE("letter"), .with_actions = true, .limit = 20};
+    bool has_failed = false;
+    for (uint64_t n = 1; n < 10; n++) {
+        struct arena arena;
+        arena_init(&arena, 1024 * 1024);
+        mem_fail_at(n, 1);
+        int result = catalog_search(b->catalog, &arena, &request, &b->hits, &b->count);
+        mem_fail_at(0, 0);
+        assert_true(result == OK || (result == ERR_NOMEM && b->count == 0));
+        has_failed = has_failed || result != OK;
+        arena_deinit(&arena);
+    }
+    assert_true(has_failed);
+    for (size_t bytes = 0; bytes < 4096; bytes += 64) {
+        struct arena small;
+        arena_init(&small, bytes);
+        int result = catalog_search(b->catalog, &small, &request, &b->hits, &b->count);
+        assert_true(result == OK || result == ERR_NOMEM);
+        arena_deinit(&small);
+    }
+    uint64_t hits = 1;
+    for (uint64_t n = 1; hits > 0; n++) { /* and while an index is built */
+        catalog_report_deinit(&b->report);
+        catalog_report_init(&b->report);
+        mem_fail_at(n, 1);
+        struct catalog *catalog = load(b);
+        hits = mem_fail_hits();
+        mem_fail_at(0, 0);
+        assert_true(catalog || b->report.error_count > 0);
+        catalog_unref(catalog);
+    }
+}
+
+static void one_typo_is_one_typo(void **state)
+{
+    (void)state;
+    assert_true(search_text_is_one_typo(SLICE("send"), SLICE("sned")));
+    assert_true(search_text_is_one_typo(SLICE("send"), SLICE("sen")));
+    assert_true(search_text_is_one_typo(SLICE("send"), SLICE("sennd")));
+    assert_true(search_text_is_one_typo(SLICE("send"), SLICE("sand")));
+    assert_true(search_text_is_one_typo(SLICE("a"), SLICE("")));
+    assert_false(search_text_is_one_typo(SLICE("send"), SLICE("send")));
+    assert_false(search_text_is_one_typo(SLICE("send"), SLICE("snde")));
+    assert_false(search_text_is_one_typo(SLICE("send"), SLICE("sendxx")));
+    assert_false(search_text_is_one_typo(SLICE("abcd"), SLICE("badc")));
+    assert_false(search_text_is_one_typo(SLICE(""), SLICE("")));
+}
+
+static void words_are_cut_where_they_end(void **state)
+{
+    struct search_token token;
+    slice text = SLICE(" Get threadId_of:page2\xc3\xa9! ");
+    static const char *const words[] = {"get", "thread", "id", "of", "page2\xc3\xa9"};
+    (void)state;
+    for (size_t i = 0; i < sizeof(words) / sizeof(*words); i++) {
+        assert_true(search_text_next(&text, true, &token));
+        assert_true(slice_eq_cstr(slice_of(token.text, token.len), words[i]));
+    }
+    assert_false(search_text_next(&text, true, &token));
+    text = SLICE("threadId HTTPServer");
+    assert_true(search_text_next(&text, false, &token));
+    assert_true(slice_eq_cstr(slice_of(token.text, token.len), "threadid"));
+    text = SLICE("abcdefghijklmnopqrstuvwxyzabcdefghijklmnop next");
+    assert_true(search_text_next(&text, false, &token));
+    assert_int_equal(token.len, 0);
+    assert_int_equal(token.source.len, 42);
+}
+
+static void the_lists_are_sorted(void **state)
+{
+    (void)state;
+    for (size_t i = 1; i < search_stop_word_count; i++)
+        assert_true(strcmp(search_stop_words[i - 1], search_stop_words[i]) < 0);
+    for (size_t i = 1; i < search_preposition_count; i++)
+        assert_true(strcmp(search_prepositions[i - 1], search_prepositions[i]) < 0);
+    for (size_t i = 1; i < search_question_count; i++)
+        assert_true(strcmp(search_questions[i - 1], search_questions[i]) < 0);
+    for (size_t i = 0; i < search_synonyms_count; i++)
+        assert_true(search_synonyms[i].weight > 0 && search_synonyms[i].weight < 1);
+}
+
+int main(void)
+{
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+    const struct CMUnitTest tests[] = {
+        TEST(exact_names_come_first),
+        TEST(words_are_found_by_stem_and_synonym),
+        TEST(one_typing_mistake_is_forgiven),
+        TEST(beginnings_and_joined_words_are_found),
+        TEST(a_query_about_nothing_finds_nothing),
+        TEST(equal_hits_keep_the_catalogs_order),
+        TEST(a_search_can_be_narrowed),
+        TEST(lenient_search_ranks_what_covers_little),
+        TEST(the_best_are_kept_whatever_the_limit),
+        TEST(hostile_queries_do_no_harm),
+        TEST(a_query_is_read_up_to_its_limits),
+        TEST(failing_memory_is_said),
+        TEST(one_typo_is_one_typo),
+        TEST(words_are_cut_where_they_end),
+        TEST(the_lists_are_sorted),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
