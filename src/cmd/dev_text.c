@@ -33,7 +33,7 @@ void dev_text_print(FILE *out, const struct dev_facts *facts)
                   "SLUICE_KEY=%s\n\n",
                   url, facts->api_key);
     print_curl(out, url, "read: the unread mail of the last week",
-               "{\"integration_id\": \"gmail\", \"action_id\": \"search_messages\",\n"
+               "{\"integration_id\": \"gmail\", \"action_id\": \"list_threads\",\n"
                "   \"input\": {\"query\": \"is:unread newer_than:7d\"}}");
     (void)snprintf(body, sizeof(body),
                    "{\"integration_id\": \"notion\", \"action_id\": \"create_page\",\n"
