@@ -45,42 +45,60 @@ struct scan {
     size_t too_deep_at; /* offset of the first bracket past depth_max; SIZE_MAX: none */
 };
 
+/* Whether one of the 8 bytes is equal to those of `wanted`, which are all the same: then the
+ * difference has a zero byte, and only a zero byte borrows into a top bit that was clear. */
+static bool has_byte(uint64_t bytes, uint64_t wanted)
+{
+    uint64_t difference = bytes ^ wanted;
+    return (difference - UINT64_C(0x0101010101010101)) & ~difference & UINT64_C(0x8080808080808080);
+}
+
+/* Most of a large text lies inside strings: 8 bytes at a time where nothing of interest is. */
 static size_t string_end(slice text, size_t at)
 {
-    for (at++; at < text.len && text.ptr[at] != '"'; at++) {
-        if (text.ptr[at] == '\\')
+    const uint64_t quotes = UINT64_C(0x2222222222222222), slashes = UINT64_C(0x5c5c5c5c5c5c5c5c);
+    for (at++; at < text.len; at++) {
+        uint64_t bytes;
+        while (at + sizeof(bytes) <= text.len) {
+            memcpy(&bytes, text.ptr + at, sizeof(bytes));
+            if (has_byte(bytes, quotes) || has_byte(bytes, slashes))
+                break;
+            at += sizeof(bytes);
+        }
+        while (at < text.len && text.ptr[at] != '"' && text.ptr[at] != '\\')
             at++;
+        if (at >= text.len || text.ptr[at] == '"')
+            return at;
+        at++; /* what is escaped */
     }
     return at;
 }
+
+enum mark { MARK_NONE, MARK_STRING, MARK_OPEN, MARK_CLOSE, MARK_NEXT };
+
+static const uint8_t marks[256] = {
+    ['"'] = MARK_STRING, ['['] = MARK_OPEN, ['{'] = MARK_OPEN, [']'] = MARK_CLOSE,
+    ['}'] = MARK_CLOSE,  [','] = MARK_NEXT, [':'] = MARK_NEXT,
+};
 
 static struct scan scan_text(slice text, size_t depth_max)
 {
     struct scan scan = {1, SIZE_MAX};
     size_t depth = 0;
     for (size_t at = 0; at < text.len; at++) {
-        switch (text.ptr[at]) {
-        case '"':
+        enum mark mark = marks[(unsigned char)text.ptr[at]];
+        if (mark == MARK_NONE)
+            continue;
+        if (mark == MARK_STRING) {
             at = string_end(text, at);
-            break;
-        case '[':
-        case '{':
-            if (++depth > depth_max) {
+        } else if (mark == MARK_CLOSE) {
+            depth -= depth > 0;
+        } else {
+            scan.values_max++;
+            if (mark == MARK_OPEN && ++depth > depth_max) {
                 scan.too_deep_at = at;
                 return scan;
             }
-            scan.values_max++;
-            break;
-        case ']':
-        case '}':
-            depth -= depth > 0;
-            break;
-        case ',':
-        case ':':
-            scan.values_max++;
-            break;
-        default:
-            break;
         }
     }
     return scan;

@@ -148,6 +148,40 @@ static void test_hostile_nesting(void **state)
     }
 }
 
+/* The look at a large text passes over strings 8 bytes at a time: brackets in them are none and
+ * those behind them are, wherever quotes and escapes fall. */
+static void test_depth_behind_strings(void **state)
+{
+    static const char *const endings[] = {"",         "\\\"",    "\\\\",     "\\\"[",
+                                          "\\\\\\\"", "\\u005b", "\xc3\xa4", "[\\\\"};
+    slice filler = repeated(*state, "", ' ', 20000, "");
+    struct err err;
+    for (size_t at = 0; at < ARRAY_LEN(endings) * 24; at++) {
+        const char *ending = endings[at / 24];
+        slice inside = repeated(*state, "[[\"", '[', at % 24, ending);
+        slice deep = nested(*state, 62);
+        slice text = arena_printf(*state, "%.*s\",%.*s%.*s]]", SLICE_ARG(inside), SLICE_ARG(filler),
+                                  SLICE_ARG(deep));
+        assert_true(text.len > 20000);
+        assert_non_null(try_parse(*state, text, &json_limits_request, &err));
+        deep = nested(*state, 63);
+        text = arena_printf(*state, "%.*s\",%.*s%.*s]]", SLICE_ARG(inside), SLICE_ARG(filler),
+                            SLICE_ARG(deep));
+        assert_null(try_parse(*state, text, &json_limits_request, &err));
+        assert_int_equal(err.code, ERR_LIMIT);
+        char place[40];
+        (void)snprintf(place, sizeof(place), "at byte %zu", text.len - 2 - 64);
+        assert_non_null(strstr(err.text, place));
+    }
+    /* a string that never ends hides nothing, and is read to no further than the text */
+    for (size_t len = 20000; len < 20016; len++)
+        assert_null(
+            try_parse(*state, repeated(*state, "[\"", 'x', len, ""), &json_limits_request, &err));
+    assert_null(
+        try_parse(*state, repeated(*state, "[\"", 'x', 20000, "\\"), &json_limits_request, &err));
+    assert_int_equal(err.code, ERR_SYNTAX);
+}
+
 static void test_duplicate_keys(void **state)
 {
     struct err err;
@@ -253,11 +287,17 @@ static void test_failing_allocations(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        JSON_TEST(test_values),          JSON_TEST(test_number_types),
-        JSON_TEST(test_syntax_errors),   JSON_TEST(test_depth),
-        JSON_TEST(test_hostile_nesting), JSON_TEST(test_duplicate_keys),
-        JSON_TEST(test_wide_objects),    JSON_TEST(test_wide_array),
-        JSON_TEST(test_large_body),      JSON_TEST(test_failing_allocations),
+        JSON_TEST(test_values),
+        JSON_TEST(test_number_types),
+        JSON_TEST(test_depth_behind_strings),
+        JSON_TEST(test_syntax_errors),
+        JSON_TEST(test_depth),
+        JSON_TEST(test_hostile_nesting),
+        JSON_TEST(test_duplicate_keys),
+        JSON_TEST(test_wide_objects),
+        JSON_TEST(test_wide_array),
+        JSON_TEST(test_large_body),
+        JSON_TEST(test_failing_allocations),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -36,6 +36,32 @@ static const char *violations(struct arena *arena, const char *schema, const cha
     return text;
 }
 
+/* ---- lengths ---- */
+
+/* Texts of every length modulo 8, and past the 255 rounds that a lane can count. */
+static void test_character_counts(void **state)
+{
+    static const char *const letters[] = {"x", "\xc3\xa4", "\xe2\x82\xac", "\xf0\x9f\x98\x80"};
+    static const size_t counts[] = {1, 2, 3, 5, 7, 8, 9, 15, 63, 509, 2040, 2041, 4097, 9001};
+    for (size_t i = 0; i < ARRAY_LEN(letters) * ARRAY_LEN(counts); i++) {
+        const char *letter = letters[i % ARRAY_LEN(letters)];
+        size_t count = counts[i / ARRAY_LEN(letters)];
+        struct buf text;
+        char expected[120];
+        buf_init(&text, 64 * 1024);
+        buf_append_char(&text, '"');
+        for (size_t k = 0; k < count; k++)
+            buf_append_cstr(&text, k % 3 ? letter : "y");
+        buf_append_cstr(&text, "\"");
+        (void)snprintf(expected, sizeof(expected),
+                       "/input: must be at least 1000000 characters long (got %zu)", count);
+        const char *instance = arena_cstr(*state, buf_slice(&text));
+        buf_deinit(&text);
+        assert_string_equal(violations(*state, "{\"minLength\":1000000}", instance, false),
+                            expected);
+    }
+}
+
 /* ---- sentences ---- */
 
 static void test_sentences(void **state)
@@ -395,6 +421,7 @@ static void test_wide(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        JSON_TEST(test_character_counts),
         JSON_TEST(test_sentences),
         JSON_TEST(test_unknown_properties),
         JSON_TEST(test_hints),
