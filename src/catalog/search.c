@@ -13,15 +13,19 @@ static const float score_floor = 0.22f;
 static const float coverage_floor = 0.75f;
 /* A word that the catalog does not know is worth so many documents in rarity, however large the
  * catalog is: it must weigh against a match elsewhere, but a person's name must not undo it. */
-static const float unknown_share = 0.02f;
-/* How much a document gains whose id is named whole. */
-static const float id_bonus = 0.5f;
+static const float unknown_share = 0.012f;
+/* How much a document gains whose id or title is named whole. */
+static const float name_bonus = 0.15f;
+/* "messages" for "message", and the other way round. */
+static const float number_factor = 0.93f;
+/* A verb that the first word implies. */
+static const float implied_factor = 0.6f;
 /* An integration beside its actions: who names what to do wants an action. */
-static const float integration_factor = 0.6f;
+static const float integration_factor = 0.5f;
 /* A word that is still being typed stands for longer ones as well. */
 static const float last_word_prefix_weight = 0.4f;
 /* What is named only to say where something is done. */
-static const float phrase_factor = 0.6f;
+static const float phrase_factor = 0.5f;
 /* Who asks does not want to change anything. */
 static const float question_factor = 0.6f;
 /* A synonym this close decides how rare a word is. */
@@ -29,16 +33,22 @@ static const float close_weight = 0.55f;
 
 enum { JOINED_WORDS_MAX = 3, WORD_PARTS_MAX = 8, PREFIX_BYTES_MIN = 3, HALF_BYTES_MIN = 3 };
 
+/* What a document has of the query, by the words' weights; best_*: of the current word. */
+struct score {
+    float sum, best;
+    float covered;                        /* the weights of the words that it has */
+    float id, best_id, title, best_title; /* how many words of its id, of its title */
+};
+
 struct query {
     const struct search_index *index;
     struct search_token tokens[SEARCH_QUERY_WORDS_MAX];
     size_t token_count;
     struct search_expansion word; /* the one being looked at */
     size_t doc_first, doc_end;    /* where hits may be */
-    float *scores, *best;         /* of each document; of the current word */
-    float *named, *best_named;    /* how much of the words of its id was named */
-    float *covered;               /* the weights of the words that it has */
+    struct score *scores;         /* of these documents */
     float weight_sum;             /* of the words so far */
+    bool is_plural;               /* the word being looked at */
     bool is_question;
     char id_text[SEARCH_QUERY_BYTES_MAX]; /* the query as an id: lower case, words joined by _ */
     slice id;
@@ -130,6 +140,7 @@ static void expand(struct query *q, const struct search_token *token, bool is_la
 {
     slice text = token_text(token);
     q->word.count = 0;
+    q->is_plural = search_text_is_plural(text);
     add_known(q, text, 1);
     if (q->word.count > 0) {
         if (is_last && text.len >= PREFIX_BYTES_MIN)
@@ -174,18 +185,26 @@ static const struct search_posting *first_posting(const struct search_term *term
     return term->postings + low;
 }
 
+static float larger(float a, float b)
+{
+    return a > b ? a : b;
+}
+
 /* The best of the terms that stand for the word counts, not their sum. */
 static void score_term(struct query *q, const struct search_link *link)
 {
     const struct search_posting *end = link->term->postings + link->term->posting_count;
     const struct search_posting *posting = first_posting(link->term, q->doc_first);
     for (; posting < end && posting->doc < q->doc_end; posting++) {
-        size_t at = posting->doc - q->doc_first;
-        float score = link->weight * posting->impact;
-        if (score > q->best[at])
-            q->best[at] = score;
-        if (posting->is_in_id && link->weight > q->best_named[at])
-            q->best_named[at] = link->weight;
+        struct score *score = &q->scores[posting->doc - q->doc_first];
+        bool is_other_number = q->is_plural ? posting->is_one && !posting->is_many
+                                            : posting->is_many && !posting->is_one;
+        float weight = is_other_number ? link->weight * number_factor : link->weight;
+        score->best = larger(score->best, weight * posting->impact);
+        if (posting->is_in_id)
+            score->best_id = larger(score->best_id, weight);
+        if (posting->is_in_title)
+            score->best_title = larger(score->best_title, weight);
     }
 }
 
@@ -193,16 +212,17 @@ static void score_word(struct query *q, float weight)
 {
     size_t count = q->doc_end - q->doc_first;
     q->weight_sum += weight;
-    if (q->word.count == 0)
-        return;
-    memset(q->best, 0, count * sizeof(*q->best));
-    memset(q->best_named, 0, count * sizeof(*q->best_named));
     for (size_t i = 0; i < q->word.count; i++)
         score_term(q, &q->word.terms[i]);
-    for (size_t i = 0; i < count; i++) {
-        q->scores[i] += weight * q->best[i];
-        q->named[i] += q->best_named[i];
-        q->covered[i] += q->best[i] > 0 ? weight : 0;
+    for (size_t i = 0; i < count && q->word.count > 0; i++) {
+        struct score *score = &q->scores[i];
+        if (score->best <= 0)
+            continue;
+        score->sum += weight * score->best;
+        score->covered += weight;
+        score->id += score->best_id;
+        score->title += score->best_title;
+        score->best = score->best_id = score->best_title = 0;
     }
 }
 
@@ -219,7 +239,8 @@ static bool is_app_name(const struct query *q)
 static void score_expanded(struct query *q, bool is_in_phrase)
 {
     float weight = word_weight(q);
-    score_word(q, is_in_phrase && !is_app_name(q) ? weight * phrase_factor : weight);
+    bool stands_back = is_in_phrase && q->word.count > 0 && !is_app_name(q);
+    score_word(q, stands_back ? weight * phrase_factor : weight);
 }
 
 static bool is_word(const struct query *q, slice text)
@@ -248,11 +269,25 @@ static size_t read_parts(const struct query *q, const struct search_token *token
     return count > 1 ? count : 0;
 }
 
+/* "comment on a page": the first word is a verb, and means to create one. */
+static void score_implied(struct query *q, const struct search_token *token)
+{
+    const struct search_term *term = search_index_find(q->index, token_text(token));
+    if (!term || !term->implied || search_text_is_plural(token_text(token)))
+        return;
+    q->word.count = 0;
+    q->is_plural = false;
+    search_expand_term(term->implied, 1, &q->word);
+    score_word(q, word_weight(q) * implied_factor);
+}
+
 static void score_token(struct query *q, const struct search_token *token, bool is_last,
                         bool is_in_phrase)
 {
     struct search_token parts[WORD_PARTS_MAX];
     size_t count = 0;
+    if (q->weight_sum <= 0 && token->len > 0 && !is_last)
+        score_implied(q, token);
     expand(q, token, is_last);
     if (q->word.count == 0)
         count = read_parts(q, token, parts);
@@ -287,22 +322,28 @@ static bool may_be_found(const struct search_request *request, const struct sear
            (!request->allowed || request->allowed[doc->integration_index]);
 }
 
+/* Of a name's words, how many were said. */
+static float share(float said, unsigned words)
+{
+    return words == 0 ? 0 : said >= (float)words ? 1 : said / (float)words;
+}
+
 /* 0: not found. An exact tool name or integration id is above an exact action id, and that above
  * everything else. */
 static float final_score(const struct query *q, const struct search_request *request, size_t doc)
 {
     const struct search_doc *d = &q->index->docs[doc];
-    size_t at = doc - q->doc_first;
-    float score = q->weight_sum > 0 ? q->scores[at] / q->weight_sum : 0;
+    const struct score *got = &q->scores[doc - q->doc_first];
+    float score = q->weight_sum > 0 ? got->sum / q->weight_sum : 0;
     if (d->action ? d->action == q->tool : slice_eq(d->integration->integration_id, q->id))
         return 200 + score;
     if (d->action && slice_eq(d->action->action_id, q->id))
         return 100 + score;
-    bool is_enough = score >= score_floor || q->covered[at] >= coverage_floor * q->weight_sum;
+    bool is_enough = score >= score_floor || got->covered >= coverage_floor * q->weight_sum;
     if (score <= 0 || !(is_enough || request->is_lenient))
         return 0;
-    float named = q->named[at] / (float)(d->id_word_count > 0 ? d->id_word_count : 1);
-    score *= 1 + id_bonus * (named > 1 ? 1 : named);
+    score *= 1 + name_bonus * larger(share(got->id, d->id_word_count),
+                                     share(got->title, d->title_word_count));
     if (q->is_question && d->action && d->action->level != LEVEL_READ)
         score *= question_factor;
     return d->action || !request->with_actions ? score : score * integration_factor;
@@ -372,17 +413,6 @@ static size_t pick_best(const struct query *q, const struct search_request *requ
 
 /* ---- all of it ---- */
 
-static int make_room(struct query *q, struct arena *arena)
-{
-    size_t count = q->doc_end - q->doc_first;
-    q->scores = ARENA_ARRAY(arena, float, count + 1);
-    q->best = ARENA_ARRAY(arena, float, count + 1);
-    q->named = ARENA_ARRAY(arena, float, count + 1);
-    q->best_named = ARENA_ARRAY(arena, float, count + 1);
-    q->covered = ARENA_ARRAY(arena, float, count + 1);
-    return q->scores && q->best && q->named && q->best_named && q->covered ? OK : ERR_NOMEM;
-}
-
 int catalog_search(const struct catalog *catalog, struct arena *arena,
                    const struct search_request *request, struct search_hit **hits, size_t *count)
 {
@@ -403,7 +433,8 @@ int catalog_search(const struct catalog *catalog, struct arena *arena,
     read_tokens(q, request->query);
     if (q->token_count == 0 || most == 0)
         return OK;
-    if (make_room(q, arena) != OK)
+    q->scores = ARENA_ARRAY(arena, struct score, q->doc_end - q->doc_first);
+    if (!q->scores)
         return ERR_NOMEM;
     q->tool = catalog_find_tool(catalog, q->id);
     score_words(q);

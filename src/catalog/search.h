@@ -39,7 +39,7 @@ struct search_hit {
 
 /* The best hits, best first, at most request->limit. An exact id or tool name comes first; equal
  * ones in the order of the catalog (integration id, the integration before its actions, action id).
- * Hits and working memory (about 20 bytes a document) are the arena's; the hits point into the
+ * Hits and working memory (28 bytes a document) are the arena's; the hits point into the
  * catalog. Never a heap allocation of its own. ERR_NOMEM past the arena's limit. */
 int catalog_search(const struct catalog *catalog, struct arena *arena,
                    const struct search_request *request, struct search_hit **hits,

@@ -3,10 +3,11 @@
  */
 #include "catalog/search_index.h"
 
-enum { PREFIX_WORDS_MAX = 64 };
+enum { PREFIX_WORDS_MAX = 64, AT_START_BYTES_MIN = 6 };
 
 static const float typo_weight = 0.75f;
-static const float typo_at_start_weight = 0.6f; /* people seldom miss the first letter */
+static const float typo_at_start_weight =
+    0.6f; /* people seldom miss the first letter, and "mount" is not "count" */
 
 static void add(struct search_expansion *out, const struct search_term *term, float weight)
 {

@@ -12,13 +12,13 @@
 static const struct {
     float weight, length_penalty;
 } search_fields[SEARCH_FIELD_COUNT] = {
-    [FIELD_ID] = {4.0f, 0.4f},       [FIELD_TITLE] = {3.0f, 0.4f},
-    [FIELD_TAGS] = {2.0f, 0.2f},     [FIELD_DESCRIPTION] = {0.8f, 0.6f},
-    [FIELD_INTEGRATION] = {3.0f, 0}, [FIELD_DOMAIN] = {1.0f, 0},
-    [FIELD_INPUTS] = {0.3f, 0.3f},
+    [FIELD_ID] = {3.5f, 0.3f},       [FIELD_TITLE] = {3.0f, 0.4f},
+    [FIELD_TAGS] = {4.0f, 0.15f},    [FIELD_DESCRIPTION] = {1.0f, 0.9f},
+    [FIELD_INTEGRATION] = {3.5f, 0}, [FIELD_DOMAIN] = {1.2f, 0},
+    [FIELD_INPUTS] = {0.2f, 0.3f},
 };
 
-static const float saturation = 1.2f; /* BM25's k1 */
+static const float saturation = 0.8f; /* BM25's k1 */
 
 enum { ENTRIES_MIN = 1024, ENTRIES_MAX = 64 * 1024 * 1024 };
 
@@ -27,6 +27,7 @@ struct entry {
     struct search_term *term;
     uint32_t doc;
     uint8_t counts[SEARCH_FIELD_COUNT];
+    bool is_one, is_many;
 };
 
 struct builder {
@@ -109,6 +110,23 @@ static struct entry *entry_of(struct builder *b, struct search_term *term, uint3
     return &b->entries[b->entry_count++];
 }
 
+static void count_word(struct builder *b, struct entry *entry, enum search_field field, slice word)
+{
+    struct search_doc *doc = &b->index->docs[entry->doc];
+    if (field == FIELD_ID || field == FIELD_TITLE) {
+        uint16_t *count = field == FIELD_ID ? &doc->id_word_count : &doc->title_word_count;
+        *count = (uint16_t)(*count + (entry->counts[field] == 0));
+        if (search_text_is_plural(word))
+            entry->is_many = true;
+        else
+            entry->is_one = true;
+    }
+    if (field == FIELD_INTEGRATION)
+        entry->term->is_app_name = true;
+    if (entry->counts[field] < UINT8_MAX)
+        entry->counts[field]++;
+}
+
 static void put_text(struct builder *b, size_t doc, enum search_field field, slice text)
 {
     struct search_token token;
@@ -122,11 +140,7 @@ static void put_text(struct builder *b, size_t doc, enum search_field field, sli
         struct entry *entry = term ? entry_of(b, term, (uint32_t)doc) : NULL;
         if (!entry)
             return;
-        if (field == FIELD_ID && entry->counts[FIELD_ID] == 0)
-            b->index->docs[doc].id_word_count++;
-        term->is_app_name = term->is_app_name || field == FIELD_INTEGRATION;
-        if (entry->counts[field] < UINT8_MAX)
-            entry->counts[field]++;
+        count_word(b, entry, field, word);
         ++*length;
         b->totals[field]++;
     }
@@ -151,6 +165,44 @@ static void put_integration(struct builder *b, size_t doc,
         put_text(b, doc, FIELD_INPUTS, integration->actions[i].action_id);
 }
 
+static bool is_id_char(char c)
+{
+    return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '_';
+}
+
+/* "Call get_message first": what such a sentence says is true of another action. */
+static bool names_another(const struct catalog_action *action, slice sentence)
+{
+    while (sentence.len > 0) {
+        size_t len = 0;
+        while (len < sentence.len && is_id_char(sentence.ptr[len]))
+            len++;
+        slice word = slice_first(sentence, len);
+        if (slice_find_char(word, '_') > 0) {
+            const struct catalog_action *other = catalog_find_action(action->integration, word);
+            if (other && other != action)
+                return true;
+        }
+        sentence = slice_from(sentence, len + 1);
+    }
+    return false;
+}
+
+static void put_description(struct builder *b, size_t doc, const struct catalog_action *action)
+{
+    slice text = action->description;
+    while (text.len > 0) {
+        size_t len = 0;
+        while (len < text.len && !((text.ptr[len] == '.' || text.ptr[len] == ';') &&
+                                   (len + 1 == text.len || text.ptr[len + 1] == ' ')))
+            len++;
+        slice sentence = slice_first(text, len);
+        if (!names_another(action, sentence))
+            put_text(b, doc, FIELD_DESCRIPTION, sentence);
+        text = slice_from(text, len + 1);
+    }
+}
+
 static void put_action(struct builder *b, size_t doc, const struct catalog_action *action)
 {
     const struct catalog_integration *integration = action->integration;
@@ -158,7 +210,7 @@ static void put_action(struct builder *b, size_t doc, const struct catalog_actio
     put_text(b, doc, FIELD_ID, action->action_id);
     put_text(b, doc, FIELD_TITLE, action->title);
     put_texts(b, doc, FIELD_TAGS, action->tags);
-    put_text(b, doc, FIELD_DESCRIPTION, action->description);
+    put_description(b, doc, action);
     put_text(b, doc, FIELD_INTEGRATION, integration->integration_id);
     put_text(b, doc, FIELD_INTEGRATION, integration->name);
     put_text(b, doc, FIELD_DOMAIN, integration->category);
@@ -174,10 +226,11 @@ static void put_documents(struct builder *b, const struct catalog *catalog)
     for (size_t i = 0; i < catalog->integration_count; i++) {
         struct catalog_integration *integration = catalog->integrations[i];
         integration->search_first = doc;
-        docs[doc] = (struct search_doc){integration, NULL, (uint32_t)i, 0};
+        docs[doc] = (struct search_doc){integration, NULL, (uint32_t)i, 0, 0};
         put_integration(b, doc++, integration);
         for (size_t j = 0; j < integration->action_count; j++) {
-            docs[doc] = (struct search_doc){integration, &integration->actions[j], (uint32_t)i, 0};
+            docs[doc] =
+                (struct search_doc){integration, &integration->actions[j], (uint32_t)i, 0, 0};
             put_action(b, doc++, &integration->actions[j]);
         }
     }
@@ -215,8 +268,11 @@ static int make_postings(struct builder *b)
     for (size_t i = 0; i < b->entry_count; i++) {
         const struct entry *entry = &b->entries[i];
         entry->term->postings[entry->term->posting_count++] = (struct search_posting){
-            .doc = entry->doc & INT32_MAX,
+            .doc = entry->doc & SEARCH_DOC_MAX,
             .is_in_id = entry->counts[FIELD_ID] > 0,
+            .is_in_title = entry->counts[FIELD_TITLE] > 0,
+            .is_one = entry->is_one,
+            .is_many = entry->is_many,
             .impact = impact_of(b, entry),
         };
     }
@@ -266,6 +322,12 @@ static void make_links(struct builder *b)
         size_t to_count = read_group(b, group->finds ? group->finds : group->words, to);
         for (size_t j = 0; j < from_count; j++)
             link_to(b, from[j], to, to_count, group->weight);
+    }
+    for (size_t i = 0; i < search_implied_count; i++) {
+        size_t from_count = read_group(b, search_implied[i].words, from);
+        if (read_group(b, search_implied[i].means, to) == 1)
+            for (size_t j = 0; j < from_count; j++)
+                from[j]->implied = to[0];
     }
 }
 

@@ -15,6 +15,7 @@ enum {
     SEARCH_FIELD_WORDS_MAX = 400, /* of one field; further ones are not entered */
     SEARCH_TYPO_BYTES_MIN = 4,    /* shorter words are taken as they are */
     SEARCH_TYPO_BYTES_MAX = 24,
+    SEARCH_DOC_MAX = (1 << 28) - 1,
 };
 
 /* In the order of search_fields in search_index.c. */
@@ -31,8 +32,9 @@ enum search_field {
 
 /* impact: the part of BM25F that does not depend on the query, above 0 and below 1. */
 struct search_posting {
-    uint32_t doc : 31;
-    uint32_t is_in_id : 1;
+    uint32_t doc : 28;
+    uint32_t is_in_id : 1, is_in_title : 1;
+    uint32_t is_one : 1, is_many : 1; /* in id or title as "message", as "messages" */
     float impact;
 };
 
@@ -48,8 +50,9 @@ struct search_term {
     struct search_posting *postings;
     struct search_link *links;
     uint32_t posting_count, link_count;
-    bool is_app_name;              /* an integration is called so */
-    uint32_t last_doc, last_entry; /* while the index is built */
+    const struct search_term *implied; /* what it asks for as a query's first word; or NULL */
+    bool is_app_name;                  /* an integration is called so */
+    uint32_t last_doc, last_entry;     /* while the index is built */
     struct search_term *next;
 };
 
@@ -69,7 +72,7 @@ struct search_doc {
     const struct catalog_integration *integration;
     const struct catalog_action *action; /* NULL: the integration */
     uint32_t integration_index;
-    uint32_t id_word_count;
+    uint16_t id_word_count, title_word_count;
 };
 
 struct sb_stemmer;
@@ -106,6 +109,8 @@ bool search_text_next(slice *text, bool splits_humps, struct search_token *token
 bool search_text_is_stop_word(slice word);
 /* "to", "in": what follows says where. */
 bool search_text_is_preposition(slice word);
+/* "messages", by its looks. */
+bool search_text_is_plural(slice word);
 /* "who", "what": a query that begins so asks. */
 bool search_text_is_question(slice word);
 /* English, ASCII words only, others as they are. Borrowed until the next call. */
@@ -126,6 +131,13 @@ struct search_synonyms {
 
 extern const struct search_synonyms search_synonyms[];
 extern const size_t search_synonyms_count;
+/* A query that begins with one of `words` uses it as a verb, and wants `means` too. */
+struct search_implied {
+    const char *words, *means;
+};
+
+extern const struct search_implied search_implied[];
+extern const size_t search_implied_count;
 /* Each list is sorted. */
 extern const char *const search_stop_words[], *const search_prepositions[],
                                                   *const search_questions[];

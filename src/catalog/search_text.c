@@ -79,6 +79,14 @@ bool search_text_is_question(slice word)
     return is_listed(search_questions, search_question_count, word);
 }
 
+bool search_text_is_plural(slice word)
+{
+    if (word.len < 4 || word.ptr[word.len - 1] != 's')
+        return false;
+    char before = word.ptr[word.len - 2];
+    return before != 's' && before != 'u' && before != 'i';
+}
+
 slice search_text_stem(struct sb_stemmer *stemmer, slice word)
 {
     ASSERT(word.len <= SEARCH_WORD_BYTES_MAX);

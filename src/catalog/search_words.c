@@ -14,13 +14,15 @@ const struct search_synonyms search_synonyms[] = {
     {"write compose draft", NULL, 0.6f},
     {"post publish send", NULL, 0.7f},
     {"send", "mail email", 0.5f},
+    {"tell notify inform announce alert say", "send post message", 0.75f},
+    {"open", "get create", 0.75f},
     {"prepare", "draft create", 0.7f},
     {"insert append put log attach", "add append create", 0.75f},
     {"add insert", "append", 0.85f},
     {"schedule book plan arrange", "create event schedule", 0.8f},
     {"upload save store", "create upload write", 0.7f},
     {"start open begin", "create", 0.4f},
-    {"get read fetch show view open retrieve see display load", NULL, 0.8f},
+    {"get read fetch show view retrieve see display load", NULL, 0.8f},
     {"describe details info inspect metadata", "get", 0.6f},
     {"list show all which browse enumerate", NULL, 0.75f},
     {"find search look locate lookup discover", NULL, 0.85f},
@@ -53,6 +55,18 @@ const struct search_synonyms search_synonyms[] = {
     {"assign", "update assignee", 0.6f},
     {"run trigger execute start dispatch", NULL, 0.7f},
 
+    {"submit raise report register", "create", 0.7f},
+    {"check access obtain consult", "get list", 0.6f},
+    {"history log activity", NULL, 0.6f},
+    {"launch rerun kick", "run start", 0.75f},
+    {"accept approve", "merge review approve", 0.6f},
+    {"commit push", "write commit create", 0.7f},
+    {"forward pass relay", "forward", 0.8f},
+    {"purge eliminate scrap", "delete", 0.8f},
+    {"refund reimburse", NULL, 0.85f},
+    {"subscribe enroll", "create add subscription", 0.6f},
+    {"react reaction emoji thumb", NULL, 0.8f},
+
     /* what it is done to */
     {"mail email message", NULL, 0.85f},
     {"conversation thread discussion", NULL, 0.85f},
@@ -78,6 +92,10 @@ const struct search_synonyms search_synonyms[] = {
     {"paragraph text content block body", NULL, 0.6f},
     {"todo checkbox", "block task", 0.6f},
     {"user person people member", NULL, 0.85f},
+    {"colleague everybody everyone", "user people member", 0.6f},
+    {"card task", NULL, 0.5f},
+    {"bug defect", "issue ticket", 0.75f},
+    {"sum total balance", NULL, 0.6f},
     {"permission access", NULL, 0.8f},
     {"public", "share anyone", 0.7f},
     {"task issue ticket", NULL, 0.75f},
@@ -96,16 +114,28 @@ const struct search_synonyms search_synonyms[] = {
 
 const size_t search_synonyms_count = sizeof(search_synonyms) / sizeof(*search_synonyms);
 
+const struct search_implied search_implied[] = {
+    {"comment note review draft", "create"},
+    {"email mail message dm text", "send"},
+    {"label tag star flag", "modify"},
+};
+
+const size_t search_implied_count = sizeof(search_implied) / sizeof(*search_implied);
+
 /* Sorted by bytes: they are looked up by halving. */
 const char *const search_stop_words[] = {
-    "a",    "about", "am",    "an",     "and",  "any",     "are",    "as",   "at",   "be",
-    "by",   "can",   "could", "did",    "do",   "does",    "for",    "from", "had",  "has",
-    "have", "he",    "her",   "here",   "him",  "his",     "how",    "i",    "if",   "in",
-    "into", "is",    "it",    "its",    "let",  "me",      "my",     "need", "not",  "of",
-    "on",   "or",    "our",   "please", "s",    "she",     "should", "so",   "some", "than",
-    "that", "the",   "their", "them",   "then", "there",   "these",  "they", "this", "those",
-    "to",   "us",    "use",   "using",  "via",  "want",    "was",    "we",   "were", "what",
-    "when", "where", "who",   "will",   "with", "without", "would",  "you",  "your",
+    "a",        "about", "also",   "am",      "an",    "and",      "another",    "any",
+    "anything", "are",   "as",     "at",      "be",    "by",       "can",        "could",
+    "did",      "do",    "does",   "each",    "else",  "every",    "everything", "for",
+    "from",     "had",   "has",    "have",    "he",    "her",      "here",       "him",
+    "his",      "how",   "i",      "if",      "in",    "into",     "is",         "it",
+    "its",      "just",  "let",    "me",      "more",  "my",       "need",       "not",
+    "now",      "of",    "on",     "or",      "other", "our",      "own",        "please",
+    "s",        "she",   "should", "so",      "some",  "somebody", "someone",    "something",
+    "than",     "that",  "the",    "their",   "them",  "then",     "there",      "these",
+    "they",     "this",  "those",  "to",      "up",    "us",       "use",        "using",
+    "via",      "want",  "was",    "we",      "were",  "what",     "when",       "where",
+    "who",      "will",  "with",   "without", "would", "you",      "your",
 };
 
 const size_t search_stop_word_count = sizeof(search_stop_words) / sizeof(*search_stop_words);

@@ -145,6 +145,56 @@ static void intents_find_their_actions(void **state)
     assert_true(tuning.in_first_five * 100 >= tuning.pairs * 97);
 }
 
+/* Nobody's action: a word or two may be somebody's. */
+static const char *const nothing[] = {
+    "how tall is mount everest",
+    "recipe for a chocolate cake",
+    "weather in berlin tomorrow",
+    "who won the world cup in 1998",
+    "what is the meaning of life",
+    "book a flight to paris",
+    "order a taxi to the airport",
+    "turn on the lights in the kitchen",
+    "solve the equation x squared equals two",
+    "calculate the square root of sixteen",
+    "the quick brown fox jumps over the lazy dog",
+    "stock market forecast",
+    "walk the dog",
+    "tell me a joke",
+    "translate hello into french",
+    "play some jazz music",
+    "cancel my gym membership",
+    "remove wine stains from a shirt",
+    "knit a woolen scarf",
+    "distance between earth and moon",
+};
+
+static void queries_about_nothing_find_nothing(void **state)
+{
+    enum { COUNT = sizeof(nothing) / sizeof(*nothing) };
+    struct bench *b = *state;
+    unsigned empty = 0;
+    b->catalog = catalog_load_all(NULL, &b->report);
+    assert_non_null(b->catalog);
+    for (size_t i = 0; i < COUNT; i++) {
+        struct search_request request = {.query = slice_cstr(nothing[i]),
+                                         .with_integrations = true,
+                                         .with_actions = true,
+                                         .limit = 1};
+        struct search_hit *hits;
+        size_t count;
+        assert_int_equal(catalog_search(b->catalog, &b->arena, &request, &hits, &count), OK);
+        empty += count == 0;
+        if (count > 0)
+            print_message("search: \"%s\" found %.*s (%.2f)\n", nothing[i],
+                          SLICE_ARG(hits->action ? hits->action->tool_name
+                                                 : hits->integration->integration_id),
+                          (double)hits->score);
+    }
+    print_message("search: %u of %d queries about nothing found nothing\n", empty, COUNT);
+    assert_true(empty * 100 >= COUNT * 85);
+}
+
 /* ---- time ---- */
 
 static const char *const verbs[] = {"create", "list",    "get",     "update", "delete",
@@ -246,6 +296,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(intents_find_their_actions, setup, teardown),
+        cmocka_unit_test_setup_teardown(queries_about_nothing_find_nothing, setup, teardown),
         cmocka_unit_test_setup_teardown(a_search_over_2000_actions_is_fast, setup, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
