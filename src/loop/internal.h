@@ -12,7 +12,9 @@
 
 enum {
     LOOP_READ_BYTES = 64 * 1024,
-    LOOP_DRAIN_NS_MAX = 20 * 1000 * 1000, /* then I/O gets its turn, whatever the count */
+    /* Of tasks in one turn, whatever their count; then I/O gets its turn. A step that has begun
+     * runs to its end on top of that. */
+    LOOP_DRAIN_NS_MAX = 10 * 1000 * 1000,
 };
 
 /* A copy of armed_ns beside the pointer: sifting touches only the heap's own memory. */
@@ -48,6 +50,7 @@ struct loop {
     uint64_t turn_cpu_ns_limit;        /* 0: none */
     const char *worst_op, *worst_step; /* costliest step of this turn */
     uint64_t worst_ns, step_began_ns;
+    uint64_t drain_until_ns; /* of this turn; 0: it has not drained yet */
     struct metric_series *lag_series, *turn_series;
 
     char *read_buf; /* LOOP_READ_BYTES, shared by all streams */
@@ -57,6 +60,8 @@ struct loop {
 void loop_enter(struct loop *loop);
 /* A step has run: the time since the last call is charged to it. */
 void loop_charge_step(struct loop *loop, const char *op_name, const char *step_name);
+/* The tasks of this turn have had their time: what is left comes in the next. */
+bool loop_is_drain_over(const struct loop *loop);
 int loop_err_from_uv(int status);
 
 void loop_timers_init(struct loop *loop);

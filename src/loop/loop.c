@@ -108,14 +108,22 @@ void loop_charge_step(struct loop *loop, const char *op_name, const char *step_n
     loop->worst_step = step_name;
 }
 
+bool loop_is_drain_over(const struct loop *loop)
+{
+    return loop->step_began_ns >= loop->drain_until_ns;
+}
+
+/* A turn may drain several times (after poll, before it, after close callbacks); the time is for
+ * all of them together. */
 static void loop_drain(struct loop *loop)
 {
     if (list_is_empty(&loop->tasks))
         return;
     loop_enter(loop);
-    uint64_t until_ns = clock_mono_ns() + LOOP_DRAIN_NS_MAX;
-    loop->step_began_ns = until_ns - LOOP_DRAIN_NS_MAX;
-    for (size_t runs = 0; runs < LOOP_RUNS_MAX && loop->step_began_ns < until_ns; runs++) {
+    loop->step_began_ns = clock_mono_ns();
+    if (loop->drain_until_ns == 0)
+        loop->drain_until_ns = loop->step_began_ns + LOOP_DRAIN_NS_MAX;
+    for (size_t runs = 0; runs < LOOP_RUNS_MAX && !loop_is_drain_over(loop); runs++) {
         struct list *link = list_pop_front(&loop->tasks);
         if (!link)
             return;
@@ -190,6 +198,7 @@ static void loop_end_turn(struct loop *loop)
     uint64_t turn_wall_ns = clock_mono_ns() - loop->turn_began_ns;
     loop->cpu_mark_ns = cpu_ns;
     loop->is_in_turn = false;
+    loop->drain_until_ns = 0;
     struct loop_stats *stats = &loop->stats;
     stats->turns++;
     stats->turn_cpu_ns_last = turn_cpu_ns;

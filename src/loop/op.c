@@ -158,12 +158,15 @@ static bool op_run_step(struct op *op)
     return false;
 }
 
-/* Steps until one waits or the op ends. */
+/* Steps until one waits, the op ends, or others must have their turn. */
 static void op_run_steps(struct op *op)
 {
-    for (size_t runs = 0; runs < OP_STEPS_A_RUN_MAX; runs++)
+    for (size_t runs = 0; runs < OP_STEPS_A_RUN_MAX; runs++) {
         if (!op_run_step(op))
             return;
+        if (op->holds == 0 && loop_is_drain_over(op->loop))
+            break;
+    }
     if (op->holds == 0) /* else the release queues it */
         op_queue(op);
 }
