@@ -12,7 +12,7 @@
 #include "cmd/commands.h"
 #include "cmd/output.h"
 
-enum { LINT_FILES_MAX = CATALOG_INTEGRATIONS_MAX };
+enum { LINT_FILES_MAX = CATALOG_INTEGRATIONS_MAX, SEARCH_ARGS_MAX = 64 };
 
 /* ---- lint ---- */
 
@@ -142,7 +142,7 @@ static int run_lint(struct command_call *call)
     return session_run(call, lint);
 }
 
-/* ---- list, show ---- */
+/* ---- list, show, search ---- */
 
 static int list(struct session *session, struct command_call *call)
 {
@@ -170,6 +170,23 @@ static int run_show(struct command_call *call)
     return session_run(call, show);
 }
 
+static int search(struct session *session, struct command_call *call)
+{
+    slice query = SLICE("");
+    if (session_open_catalog(session) != OK)
+        return (int)session->err.code;
+    for (int i = 0; i < call->argc && query.ptr; i++)
+        query = arena_printf(&session->arena, "%.*s %s", SLICE_ARG(query), call->argv[i]);
+    if (!query.ptr)
+        return err_set(&session->err, ERR_NOMEM, "out of memory");
+    return catalog_show_found(session, slice_trim(query), command_has(call, "json"));
+}
+
+static int run_search(struct command_call *call)
+{
+    return session_run(call, search);
+}
+
 /* ---- the table ---- */
 
 static const struct config_option options[] = {{"json", NULL, "print JSON, for scripts"}};
@@ -193,11 +210,18 @@ static const struct command_verb verbs[] = {
      .args_min = 1,
      .args_max = 2,
      .run = run_show},
+    {.name = "search",
+     .synopsis = "WORDS...",
+     .summary = "What fits an intent, best first, as GET /api/search finds it.",
+     COMMAND_OPTIONS(options),
+     .args_min = 1,
+     .args_max = SEARCH_ARGS_MAX,
+     .run = run_search},
 };
 
 const struct command catalog_command = {
     .name = "catalog",
-    .summary = "integrations and their actions: lint, list, show",
+    .summary = "integrations and their actions: lint, list, show, search",
     .help = "contrib/integrations/README.md describes manifests.",
     .scopes = CONFIG_CATALOG,
     COMMAND_VERBS(verbs),

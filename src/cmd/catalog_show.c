@@ -3,10 +3,11 @@
  */
 #include "cmd/catalog_show.h"
 
+#include "catalog/search.h"
 #include "cmd/output.h"
 #include "cmd/suggest.h"
 
-enum { TEXT_BYTES_MAX = 64 * 1024 };
+enum { TEXT_BYTES_MAX = 64 * 1024, FOUND_MAX = 20 };
 
 int catalog_find_or_suggest(struct session *session, slice id,
                             const struct catalog_integration **found)
@@ -232,4 +233,51 @@ int catalog_show_one(struct session *session, slice integration, slice action, b
     if (as_json)
         return show_json(session, found, one);
     return one ? show_action(session, one) : show_integration(session, found);
+}
+
+/* ---- what a query finds ---- */
+
+static void put_found(struct output_json *json, const struct search_hit *hit)
+{
+    const struct catalog_action *action = hit->action;
+    json_open(&json->w, '{');
+    output_json_str(json, "kind", action ? SLICE("action") : SLICE("integration"));
+    output_json_str(json, "integration_id", hit->integration->integration_id);
+    output_json_str(json, "action_id", action ? action->action_id : SLICE_NONE);
+    output_json_str(json, "title", action ? action->title : hit->integration->name);
+    json_close(&json->w, '}');
+}
+
+static int show_found_json(struct session *session, const struct search_hit *hits, size_t count)
+{
+    struct output_json json;
+    output_json_begin(&json);
+    json_open(&json.w, '[');
+    for (size_t i = 0; i < count; i++)
+        put_found(&json, &hits[i]);
+    json_close(&json.w, ']');
+    return output_json_end(&json, stdout, &session->err);
+}
+
+int catalog_show_found(struct session *session, slice query, bool as_json)
+{
+    struct search_request request = {
+        .query = query, .with_integrations = true, .with_actions = true, .limit = FOUND_MAX};
+    struct search_hit *hits;
+    struct output_table table;
+    size_t count;
+    if (catalog_search(session->catalog, &session->arena, &request, &hits, &count) != OK)
+        return err_set(&session->err, ERR_NOMEM, "out of memory");
+    if (as_json)
+        return show_found_json(session, hits, count);
+    output_table_begin(&table, &session->arena, "INTEGRATION|ACTION|LEVEL|TITLE");
+    for (size_t i = 0; i < count; i++) {
+        const struct catalog_action *action = hits[i].action;
+        output_table_cell(&table, hits[i].integration->integration_id);
+        output_table_cell(&table, action ? action->action_id : SLICE("-"));
+        output_table_cell(&table,
+                          action ? slice_cstr(catalog_level_name(action->level)) : SLICE("-"));
+        output_table_cell(&table, action ? action->title : hits[i].integration->name);
+    }
+    return output_table_print(&table, stdout, "nothing fits", &session->err);
 }

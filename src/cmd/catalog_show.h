@@ -11,6 +11,9 @@ int catalog_show_all(struct session *session, bool as_json) MUST_CHECK;
 /* action: SLICE_NONE for the integration itself. ERR_NOTFOUND names the nearest. */
 int catalog_show_one(struct session *session, slice integration, slice action,
                      bool as_json) MUST_CHECK;
+/* The integrations and actions that fit the query (catalog/search.h), best first. None is no error.
+ */
+int catalog_show_found(struct session *session, slice query, bool as_json) MUST_CHECK;
 /* ERR_NOTFOUND names the nearest. */
 int catalog_find_or_suggest(struct session *session, slice id,
                             const struct catalog_integration **found) MUST_CHECK;

@@ -446,6 +446,20 @@ static void the_catalog_is_shown(void **state)
     assert_err("`sluice catalog list` shows them");
 }
 
+static void the_catalog_is_searched(void **state)
+{
+    (void)state;
+    RUN(0, "catalog", "search", "create", "a", "notion", "page");
+    assert_out("create_page");
+    assert_out("LEVEL");
+    RUN(0, "catalog", "search", "gmail_send_message", "--json");
+    assert_string_equal(out_text("/0/action_id"), "send_message");
+    assert_string_equal(out_text("/0/kind"), "action");
+    RUN(0, "catalog", "search", "how tall is kilimanjaro");
+    assert_out("nothing fits");
+    RUN(2, "catalog", "search");
+}
+
 static void lint_names_file_and_place(void **state)
 {
     (void)state;
@@ -561,6 +575,7 @@ int main(void)
         cmocka_unit_test(rotation_seals_anew_what_the_ring_opens),
         cmocka_unit_test(a_bad_master_key_is_told_without_showing_it),
         cmocka_unit_test(the_catalog_is_shown),
+        cmocka_unit_test(the_catalog_is_searched),
         cmocka_unit_test(lint_names_file_and_place),
         cmocka_unit_test(serve_starts_tells_and_drains),
         cmocka_unit_test(serve_says_what_it_lacks),
