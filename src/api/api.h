@@ -19,8 +19,9 @@ struct api_config {
     struct vault_auth *auth;
     struct http_client *http;
     struct exec_service *exec;
-    struct catalog **catalog; /* the current snapshot */
-    unsigned schema_known;    /* pg_schema_known(): for /readyz */
+    struct catalog **catalog;      /* the current snapshot */
+    uint64_t files_body_bytes_max; /* of a body that may hold files; 0: as others */
+    unsigned schema_known;         /* pg_schema_known(): for /readyz */
 };
 
 /* Everything in config outlives it. NULL: err. */

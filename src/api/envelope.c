@@ -8,40 +8,65 @@
 
 enum { SUMMARY_BYTES_MAX = 64 * 1024 * 1024 };
 
-/* clang-format off: a table is read by its columns */
+/* The first line of each is the canonical endpoint's, the second the tool endpoint's.
+ * clang-format off: a table is read by its columns */
 static const struct api_verdict verdicts[EXEC_REASONS] = {
-    [EXEC_SUCCEEDED] = {"succeeded", 200, NULL, NEXT_NONE},
+    [EXEC_SUCCEEDED] = {"succeeded", 200, NULL, NEXT_NONE, 200, NULL, NULL, RETRY_NEVER},
 
-    [EXEC_INTEGRATION_UNKNOWN] = {"blocked", 409, "integration_not_found", NEXT_NONE},
-    [EXEC_ACTION_UNKNOWN] = {"blocked", 409, "action_not_found", NEXT_NONE},
-    [EXEC_INPUT_INVALID] = {"blocked", 409, "validation_error", NEXT_NONE},
-    [EXEC_CONFIRMATION_MISSING] = {"blocked", 409, "policy_blocked", NEXT_NONE},
-    [EXEC_NOT_CONNECTED] = {"blocked", 409, "integration_not_connected", NEXT_CONNECT},
-    [EXEC_CONNECTION_UNKNOWN] = {"blocked", 409, "integration_not_connected", NEXT_CONNECT},
-    [EXEC_REAUTH_REQUIRED] = {"blocked", 409, "reauth_required", NEXT_RECONNECT},
-    [EXEC_KEY_REFUSED] = {"blocked", 409, "unauthorized", NEXT_RECONNECT},
-    [EXEC_CONNECTION_AMBIGUOUS] = {"blocked", 409, "policy_blocked", NEXT_NONE},
-    [EXEC_SCOPE_MISSING] = {"blocked", 409, "forbidden", NEXT_RECONNECT},
-    [EXEC_OWN_RATE_LIMIT] = {"blocked", 409, "rate_limited", NEXT_NONE},
-    [EXEC_CIRCUIT_OPEN] = {"blocked", 409, "execution_failed", NEXT_NONE},
-    [EXEC_ADDRESS_REFUSED] = {"blocked", 409, "unsupported_operation", NEXT_NONE},
-    [EXEC_KEY_MISMATCH] = {"blocked", 409, "validation_error", NEXT_NONE},
+    [EXEC_INTEGRATION_UNKNOWN] = {"blocked", 409, "integration_not_found", NEXT_NONE, 409,
+                                  "not_found", "integration_not_found", RETRY_NEVER},
+    [EXEC_ACTION_UNKNOWN] = {"blocked", 409, "action_not_found", NEXT_NONE, 409, "not_found",
+                             "action_not_found", RETRY_NEVER},
+    [EXEC_INPUT_INVALID] = {"blocked", 409, "validation_error", NEXT_NONE, 409, "validation",
+                            "invalid_arguments", RETRY_NEVER},
+    [EXEC_CONFIRMATION_MISSING] = {"blocked", 409, "policy_blocked", NEXT_NONE, 412, "confirmation",
+                                   "confirmation_required", RETRY_NEVER},
+    [EXEC_NOT_CONNECTED] = {"blocked", 409, "integration_not_connected", NEXT_CONNECT, 409,
+                            "connection", "not_connected", RETRY_NEVER},
+    [EXEC_CONNECTION_UNKNOWN] = {"blocked", 409, "integration_not_connected", NEXT_CONNECT, 409,
+                                 "connection", "connection_not_found", RETRY_NEVER},
+    [EXEC_REAUTH_REQUIRED] = {"blocked", 409, "reauth_required", NEXT_RECONNECT, 409, "auth",
+                              "reauth_required", RETRY_NEVER},
+    [EXEC_KEY_REFUSED] = {"blocked", 409, "unauthorized", NEXT_RECONNECT, 409, "auth",
+                          "credential_refused", RETRY_NEVER},
+    [EXEC_CONNECTION_AMBIGUOUS] = {"blocked", 409, "policy_blocked", NEXT_NONE, 409, "connection",
+                                   "connection_ambiguous", RETRY_NEVER},
+    [EXEC_SCOPE_MISSING] = {"blocked", 409, "forbidden", NEXT_RECONNECT, 409, "auth",
+                            "scope_missing", RETRY_NEVER},
+    [EXEC_OWN_RATE_LIMIT] = {"blocked", 409, "rate_limited", NEXT_NONE, 409, "rate_limit",
+                             "rate_limited", RETRY_ALWAYS},
+    [EXEC_CIRCUIT_OPEN] = {"blocked", 409, "execution_failed", NEXT_NONE, 409, "provider",
+                           "circuit_open", RETRY_ALWAYS},
+    [EXEC_ADDRESS_REFUSED] = {"blocked", 409, "unsupported_operation", NEXT_NONE, 409,
+                              "unsupported", "address_refused", RETRY_NEVER},
+    [EXEC_KEY_MISMATCH] = {"blocked", 409, "validation_error", NEXT_NONE, 409, "validation",
+                           "idempotency_key_reused", RETRY_NEVER},
 
-    [EXEC_PROVIDER_FORBIDDEN] = {"failed", 500, "forbidden", NEXT_NONE},
-    [EXEC_PROVIDER_RATE_LIMITED] = {"failed", 500, "rate_limited", NEXT_NONE},
-    [EXEC_PROVIDER_INVALID] = {"failed", 500, "validation_error", NEXT_NONE},
-    [EXEC_PROVIDER_UNSUPPORTED] = {"failed", 500, "unsupported_operation", NEXT_NONE},
-    [EXEC_PROVIDER_ERROR] = {"failed", 500, "execution_failed", NEXT_NONE},
-    [EXEC_TIMED_OUT] = {"failed", 500, "timeout", NEXT_NONE},
-    [EXEC_UNREACHABLE] = {"failed", 500, "execution_failed", NEXT_NONE},
-    [EXEC_BROKEN_OFF] = {"failed", 500, "execution_failed", NEXT_NONE},
-    [EXEC_REPLY_TOO_LARGE] = {"failed", 500, "execution_failed", NEXT_NONE},
-    [EXEC_OUTCOME_UNKNOWN] = {"failed", 500, "execution_failed", NEXT_NONE},
+    [EXEC_PROVIDER_FORBIDDEN] = {"failed", 500, "forbidden", NEXT_NONE, 500, "auth",
+                                 "provider_forbidden", RETRY_NEVER},
+    [EXEC_PROVIDER_RATE_LIMITED] = {"failed", 500, "rate_limited", NEXT_NONE, 500, "rate_limit",
+                                    "rate_limited", RETRY_ALWAYS},
+    [EXEC_PROVIDER_INVALID] = {"failed", 500, "validation_error", NEXT_NONE, 500, "validation",
+                               "provider_refused_arguments", RETRY_NEVER},
+    [EXEC_PROVIDER_UNSUPPORTED] = {"failed", 500, "unsupported_operation", NEXT_NONE, 500,
+                                   "unsupported", "unsupported_operation", RETRY_NEVER},
+    [EXEC_PROVIDER_ERROR] = {"failed", 500, "execution_failed", NEXT_NONE, 500, "provider",
+                             "provider_error", RETRY_SERVER_FAULT},
+    [EXEC_TIMED_OUT] = {"failed", 500, "timeout", NEXT_NONE, 500, "timeout", "timeout",
+                        RETRY_REPEATABLE},
+    [EXEC_UNREACHABLE] = {"failed", 500, "execution_failed", NEXT_NONE, 500, "network",
+                          "unreachable", RETRY_REPEATABLE},
+    [EXEC_BROKEN_OFF] = {"failed", 500, "execution_failed", NEXT_NONE, 500, "network",
+                         "connection_lost", RETRY_REPEATABLE},
+    [EXEC_REPLY_TOO_LARGE] = {"failed", 500, "execution_failed", NEXT_NONE, 500, "provider",
+                              "reply_too_large", RETRY_NEVER},
+    [EXEC_OUTCOME_UNKNOWN] = {"failed", 500, "execution_failed", NEXT_NONE, 500, "internal",
+                              "outcome_unknown", RETRY_NEVER},
 
-    [EXEC_UNAVAILABLE] = {NULL, 503, NULL, NEXT_NONE},
-    [EXEC_STILL_RUNNING] = {NULL, 503, NULL, NEXT_NONE},
-    [EXEC_CANCELLED] = {NULL, 503, NULL, NEXT_NONE},
-    [EXEC_INTERNAL] = {NULL, 500, NULL, NEXT_NONE},
+    [EXEC_UNAVAILABLE] = {NULL, 503, NULL, NEXT_NONE, 503, NULL, NULL, RETRY_NEVER},
+    [EXEC_STILL_RUNNING] = {NULL, 503, NULL, NEXT_NONE, 503, NULL, NULL, RETRY_NEVER},
+    [EXEC_CANCELLED] = {NULL, 503, NULL, NEXT_NONE, 503, NULL, NULL, RETRY_NEVER},
+    [EXEC_INTERNAL] = {NULL, 500, NULL, NEXT_NONE, 500, NULL, NULL, RETRY_NEVER},
 };
 /* clang-format on */
 
@@ -49,6 +74,29 @@ const struct api_verdict *api_verdict_of(enum exec_reason reason)
 {
     ASSERT(reason < EXEC_REASONS && verdicts[reason].http_status != 0);
     return &verdicts[reason];
+}
+
+bool api_is_retryable(const struct exec_outcome *outcome)
+{
+    if (outcome->is_replayed) /* the key is bound: it would be the same answer again */
+        return false;
+    switch (api_verdict_of(outcome->reason)->retry) {
+    case RETRY_ALWAYS:
+        return true;
+    case RETRY_REPEATABLE:
+        return outcome->is_repeatable;
+    case RETRY_SERVER_FAULT:
+        return outcome->is_repeatable && outcome->provider_status >= 500;
+    case RETRY_NEVER:
+        break;
+    }
+    return false;
+}
+
+slice api_error_code(const struct exec_outcome *outcome)
+{
+    return outcome->error_code.len > 0 ? outcome->error_code
+                                       : slice_cstr(api_verdict_of(outcome->reason)->error_code);
 }
 
 static void put_time(struct json_writer *w, const char *key, int64_t wall_us)
@@ -95,8 +143,7 @@ static void put_error(struct json_writer *w, const struct exec_outcome *outcome,
                       const struct api_verdict *verdict)
 {
     json_key(w, "error_code");
-    json_put_str(w, outcome->error_code.len > 0 ? outcome->error_code
-                                                : slice_cstr(verdict->error_code));
+    json_put_str(w, api_error_code(outcome));
     json_key(w, "message");
     json_put_str(w, outcome->message.ptr ? outcome->message : SLICE(""));
     if (outcome->hint.len > 0) {

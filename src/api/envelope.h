@@ -13,8 +13,17 @@ struct api_verdict {
     const char *error_code; /* INTERFACE.md 7.3; NULL when succeeded or a guard error */
     /* recommended_next_action: none, connect, or connect with force_reconnect */
     enum { NEXT_NONE, NEXT_CONNECT, NEXT_RECONNECT } next_action;
+    /* of the tool endpoint (7.1); type and code are NULL where error_code is */
+    unsigned tool_status;
+    const char *error_type, *tool_code;
+    /* whether the same request could succeed; the latter two only where nothing is done twice and
+     * no key is bound, and SERVER_FAULT for a provider's 5xx alone */
+    enum { RETRY_NEVER, RETRY_ALWAYS, RETRY_REPEATABLE, RETRY_SERVER_FAULT } retry;
 };
 
 const struct api_verdict *api_verdict_of(enum exec_reason reason);
+/* error_code of INTERFACE.md 7.3: a manifest's own, or the table's. */
+slice api_error_code(const struct exec_outcome *outcome);
+bool api_is_retryable(const struct exec_outcome *outcome);
 
 #endif

@@ -9,17 +9,6 @@ struct create {
     char actor[4 + UUID_TEXT_LEN + 1];
 };
 
-/* 1 to 255 bytes of UTF-8 without control characters (DECISIONS.md "idempotency_key"). */
-static bool is_key_acceptable(slice key)
-{
-    if (key.len == 0 || key.len > IDEMPOTENCY_KEY_MAX || !slice_is_utf8(key, NULL))
-        return false;
-    for (size_t i = 0; i < key.len; i++)
-        if ((unsigned char)key.ptr[i] < 0x20 || key.ptr[i] == 0x7f)
-            return false;
-    return true;
-}
-
 /* The key of the body, or of the header. false: answered. */
 static bool read_key(struct api_request *request, slice *key)
 {
@@ -41,11 +30,7 @@ static bool read_key(struct api_request *request, slice *key)
     }
     if (!key->ptr && header.ptr)
         *key = header;
-    if (!key->ptr || is_key_acceptable(*key))
-        return true;
-    (void)api_reply_error(request, 400, "idempotency_key must be 1 to %d printable characters",
-                          IDEMPOTENCY_KEY_MAX);
-    return false;
+    return api_check_key(request, *key);
 }
 
 static enum op_result begin_create(struct api_request *request)
@@ -86,23 +71,11 @@ static enum op_result finish_create(struct api_request *request)
 {
     const struct create *create = request->state;
     const struct exec_outcome *out = &create->exec.out;
-    const struct api_verdict *verdict = api_verdict_of(out->reason);
-    if (out->is_replayed)
-        api_reply_header(request, "Idempotent-Replayed", SLICE("true"));
-    if (!verdict->status) {
-        if (verdict->http_status == 503)
-            api_reply_retry_after(request, out->retry_after_ms);
-        slice message = out->message.len > 0 ? out->message : SLICE("Internal error");
-        return api_reply_error(request, verdict->http_status, "%.*s", SLICE_ARG(message));
-    }
-    bool is_rate_limited =
-        slice_eq_cstr(out->error_code, "rate_limited") ||
-        (verdict->error_code && strcmp(verdict->error_code, "rate_limited") == 0);
-    if (is_rate_limited && out->retry_after_ms >= 0)
-        api_reply_retry_after(request, out->retry_after_ms);
+    if (api_reply_guard(request, out))
+        return OP_DONE;
     if (create->exec.summary_json.len == 0)
         return api_reply_error(request, 500, "Internal error");
-    return api_reply(request, verdict->http_status, create->exec.summary_json);
+    return api_reply(request, api_verdict_of(out->reason)->http_status, create->exec.summary_json);
 }
 
 static void gone_create(struct api_request *request)

@@ -59,6 +59,44 @@ enum op_result api_reply_database(struct api_request *request, int status)
     return api_reply_error(request, 500, "Internal error");
 }
 
+/* 1 to 255 bytes of UTF-8 without control characters (DECISIONS.md "idempotency_key"). */
+static bool is_key_acceptable(slice key)
+{
+    if (key.len == 0 || key.len > IDEMPOTENCY_KEY_MAX || !slice_is_utf8(key, NULL))
+        return false;
+    for (size_t i = 0; i < key.len; i++)
+        if ((unsigned char)key.ptr[i] < 0x20 || key.ptr[i] == 0x7f)
+            return false;
+    return true;
+}
+
+bool api_check_key(struct api_request *request, slice key)
+{
+    if (!key.ptr || is_key_acceptable(key))
+        return true;
+    (void)api_reply_error(request, 400, "idempotency_key must be 1 to %d printable characters",
+                          IDEMPOTENCY_KEY_MAX);
+    return false;
+}
+
+bool api_reply_guard(struct api_request *request, const struct exec_outcome *outcome)
+{
+    const struct api_verdict *verdict = api_verdict_of(outcome->reason);
+    if (outcome->is_replayed)
+        api_reply_header(request, "Idempotent-Replayed", SLICE("true"));
+    if (verdict->status) {
+        bool is_rate_limited = slice_eq_cstr(api_error_code(outcome), "rate_limited");
+        if (is_rate_limited && outcome->retry_after_ms >= 0)
+            api_reply_retry_after(request, outcome->retry_after_ms);
+        return false;
+    }
+    if (verdict->http_status == 503)
+        api_reply_retry_after(request, outcome->retry_after_ms);
+    slice message = outcome->message.len > 0 ? outcome->message : SLICE("Internal error");
+    (void)api_reply_error(request, verdict->http_status, "%.*s", SLICE_ARG(message));
+    return true;
+}
+
 enum op_result api_reply_outcome(struct api_request *request, const struct exec_outcome *outcome)
 {
     slice text = api_render_summary(outcome, &request->op.arena);

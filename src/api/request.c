@@ -16,6 +16,7 @@ static const struct http_route routes[] = {
     {HTTP_METHOD_GET, "/metrics", NULL, &api_metrics},
     {HTTP_METHOD_POST, "/api/executions", NULL, &api_executions_create},
     {HTTP_METHOD_GET, "/api/executions/{id}", NULL, &api_executions_get},
+    {HTTP_METHOD_POST, "/api/tools/{tool_name}/execute", NULL, &api_tools_execute},
     {HTTP_METHOD_GET, "/api/integrations", NULL, &api_integrations_list},
     {HTTP_METHOD_GET, "/api/actions", NULL, &api_actions_list},
     {HTTP_METHOD_GET, "/api/actions/{integration_id}/{action_id}", NULL, &api_actions_get},
@@ -80,6 +81,16 @@ static enum op_result refuse_scope(struct api_request *request)
                            scope_name((enum api_key_scope)request->endpoint->scope));
 }
 
+/* No byte of the body was looked at yet. */
+static void allow_files(struct api_request *request)
+{
+    uint64_t bytes_max = request->api->config.files_body_bytes_max;
+    if (bytes_max <= request->exchange->body_bytes_max)
+        return;
+    request->exchange->body_bytes_max = bytes_max;
+    request->op.arena.bytes_max += bytes_max; /* parsed, it is about as large again */
+}
+
 static enum op_result step_route(struct op *op)
 {
     struct api_request *request = request_of(op);
@@ -98,6 +109,8 @@ static enum op_result step_route(struct op *op)
     request->tag->route = request->endpoint->route;
     if (request->endpoint->scope & ~request->grant.scopes)
         return refuse_scope(request);
+    if (request->endpoint->takes_files)
+        allow_files(request);
     if (request->is_body_here)
         return OP_NEXT;
     request->is_waiting_for_body = true;

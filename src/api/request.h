@@ -21,6 +21,7 @@ struct api_endpoint {
     const char *route; /* for metrics: the pattern */
     uint32_t scope;    /* SCOPE_* that the key needs; 0: public */
     enum api_body body;
+    bool takes_files; /* a larger body than others: api_config.files_body_bytes_max */
     enum op_result (*begin)(struct api_request *request);
     enum op_result (*finish)(struct api_request *request); /* NULL where begin always answers */
     /* The client has gone while the endpoint runs. NULL: the op is cancelled. */
@@ -60,6 +61,7 @@ struct api {
 
 /* All endpoints by group, for the route table in request.c. */
 extern const struct api_endpoint api_executions_create, api_executions_get;
+extern const struct api_endpoint api_tools_execute;
 extern const struct api_endpoint api_integrations_list, api_actions_list, api_actions_get,
     api_search;
 extern const struct api_endpoint api_healthz, api_readyz, api_metrics;
@@ -75,6 +77,11 @@ enum op_result api_reply_error(struct api_request *request, unsigned status, con
     PRINTF_LIKE(3, 4);
 /* Of a query that did not succeed: 503 with Retry-After, or 500 with the cause in the log. */
 enum op_result api_reply_database(struct api_request *request, int status);
+/* The headers that both execution endpoints give an outcome, and the answer where it is a guard
+ * error (true). */
+bool api_reply_guard(struct api_request *request, const struct exec_outcome *outcome);
+/* SLICE_NONE passes. false: answered with 400. */
+bool api_check_key(struct api_request *request, slice key) MUST_CHECK;
 /* The summary envelope with that reason (discovery errors, 7.1). */
 enum op_result api_reply_outcome(struct api_request *request, const struct exec_outcome *outcome);
 

@@ -54,6 +54,8 @@ const struct config_item config_items[] = {
      "deadline of an execution where the manifest names none"},
     {"executions", CONFIG_COUNT, SERVERS, AT(executions_max), "20000", 1, 1000000, "N",
      "executions in flight before further ones are answered 503"},
+    {"file-bytes", CONFIG_BYTES, SERVERS, AT(file_bytes_max), "5m", KIB, 64 * MIB, "BYTES",
+     "largest file of a call, decoded; the tool endpoint takes bodies of ten such files in base64"},
     {"provider-response-bytes", CONFIG_BYTES, SERVERS, AT(provider_response_bytes_max), "8m", KIB,
      256 * MIB, "BYTES", "largest reply of a provider"},
     {"idempotency-ttl", CONFIG_MS, SERVERS, AT(idempotency_ttl_ms), "24h", SECOND, 365 * 24 * HOUR,

@@ -206,6 +206,7 @@ static int start_services(struct server *server, struct err *err)
         .idempotency_ttl_ms = config->idempotency_ttl_ms,
         .response_bytes_max = config->provider_response_bytes_max,
         .executions_max = config->executions_max,
+        .file_bytes_max = config->file_bytes_max,
     };
     server->exec = exec_service_new(&exec);
     return server->exec ? OK : out_of_memory(err, "executions");
@@ -246,6 +247,8 @@ static int start_inbound(struct server *server, struct err *err)
         .http = server->client,
         .exec = server->exec,
         .catalog = &server->catalog,
+        .files_body_bytes_max =
+            config->body_bytes_max + EXEC_FILES_MAX * (config->file_bytes_max * 4 / 3 + 4),
         .schema_known = pg_schema_known(embed_sql, embed_sql_count),
     };
     server->api = api_new(&api, err);

@@ -123,6 +123,7 @@ enum op_result exec_step_read_reply(struct op *op)
     exec->call.is_any_byte_sent = exec->is_any_byte_sent;
     exec_reply_read(exec->action, &exec->call, exec->in.input,
                     exec->connection ? exec->connection->params : NULL, &op->arena, &exec->out);
+    exec->out.is_repeatable = exec->action->level == LEVEL_READ || !exec->is_any_byte_sent;
     count_call(exec);
     uint64_t wait_ms =
         exec->out.reason != EXEC_SUCCEEDED && is_worth_retrying(exec) ? backoff_ms(exec) : 0;

@@ -21,7 +21,25 @@ struct build {
     struct expr_budget budget;
     struct exec_built *out;
     struct err *err;
+    const struct exec_file *files;
+    size_t file_count;
+    size_t file_at[EXEC_FILES_MAX]; /* multipart: where in the body's text each belongs */
 };
+
+/* What templates see of the files: their data as it came, in base64. */
+static struct json files_value(struct build *b)
+{
+    struct json list = json_array();
+    for (size_t i = 0; i < b->file_count; i++) {
+        const struct exec_file *file = &b->files[i];
+        struct json item = json_object();
+        json_object_set(b->arena, &item, SLICE("name"), json_string(file->name));
+        json_object_set(b->arena, &item, SLICE("content_type"), json_string(exec_file_type(file)));
+        json_object_set(b->arena, &item, SLICE("data"), json_string(file->data));
+        json_array_push(b->arena, &list, item);
+    }
+    return list;
+}
 
 static void make_root(struct build *b, const struct exec_scope *scope)
 {
@@ -32,7 +50,7 @@ static void make_root(struct build *b, const struct exec_scope *scope)
     b->root = json_object();
     json_object_set(b->arena, &b->root, SLICE("input"), scope->input ? *scope->input : empty);
     json_object_set(b->arena, &b->root, SLICE("connection"), connection);
-    json_object_set(b->arena, &b->root, SLICE("files"), json_array());
+    json_object_set(b->arena, &b->root, SLICE("files"), files_value(b));
 }
 
 static int eval(struct build *b, const struct expr_template *tmpl, unsigned flags,
@@ -270,6 +288,49 @@ static int body_raw(struct build *b, struct buf *out)
     return add_header(b, SLICE("Content-Type"), request->raw_content_type);
 }
 
+/* A name between quotes as browsers write it (RFC 7578 4.2): nothing in it ends the quotes or the
+ * line. */
+static void append_quoted(struct buf *out, slice text)
+{
+    buf_append_char(out, '"');
+    for (size_t i = 0; i < text.len; i++) {
+        char c = text.ptr[i];
+        if (c == '"' || c == '\r' || c == '\n')
+            buf_append_cstr(out, c == '"' ? "%22" : c == '\r' ? "%0D" : "%0A");
+        else
+            buf_append_char(out, c);
+    }
+    buf_append_char(out, '"');
+}
+
+/* The head of one part, up to its bytes. file: NULL for a field. */
+static void append_part_head(struct buf *out, slice boundary, slice name,
+                             const struct exec_file *file)
+{
+    buf_printf(out, "--%.*s\r\nContent-Disposition: form-data; name=", SLICE_ARG(boundary));
+    append_quoted(out, name);
+    if (file) {
+        buf_append_cstr(out, "; filename=");
+        append_quoted(out, file->name);
+        buf_append_cstr(out, "\r\nContent-Type: ");
+        buf_append(out, exec_file_type(file));
+    }
+    buf_append_cstr(out, "\r\n\r\n");
+}
+
+static void append_files(struct build *b, struct buf *out, slice boundary)
+{
+    slice otherwise = b->action->files.field.len > 0 ? b->action->files.field : SLICE("file");
+    if (b->action->files.travel != FILES_MULTIPART)
+        return;
+    for (size_t i = 0; i < b->file_count; i++) {
+        slice field = b->files[i].field.len > 0 ? b->files[i].field : otherwise;
+        append_part_head(out, boundary, field, &b->files[i]);
+        b->file_at[i] = out->len;
+        buf_append_cstr(out, "\r\n");
+    }
+}
+
 /* RFC 7578. The boundary is random: no value can hold it but by guessing 144 bits. */
 static int body_multipart(struct build *b, struct buf *out)
 {
@@ -288,16 +349,43 @@ static int body_multipart(struct build *b, struct buf *out)
         if (result != OK || value.type == JSON_NULL)
             continue;
         result = scalar_text(b, &value, fields->items[i].name, &text);
-        buf_printf(out, "--%.*s\r\nContent-Disposition: form-data; name=\"%.*s\"\r\n\r\n",
-                   SLICE_ARG(buf_slice(&boundary)), SLICE_ARG(fields->items[i].name));
+        append_part_head(out, buf_slice(&boundary), fields->items[i].name, NULL);
         buf_append(out, text);
         buf_append_cstr(out, "\r\n");
     }
+    append_files(b, out, buf_slice(&boundary));
     buf_printf(out, "--%.*s--\r\n", SLICE_ARG(buf_slice(&boundary)));
     slice type = arena_printf(b->arena, "multipart/form-data; boundary=%.*s",
                               SLICE_ARG(buf_slice(&boundary)));
     buf_deinit(&boundary);
     return result == OK ? add_header(b, SLICE("Content-Type"), type) : result;
+}
+
+/* The file is the whole body. */
+static int body_file(struct build *b)
+{
+    const struct catalog_request *request = &b->action->request;
+    const struct exec_file *file = &b->files[0];
+    ASSERT(b->file_count == 1);
+    b->out->body[0] = file->bytes;
+    b->out->body_count = 1;
+    slice type = file->content_type.len == 0 && request->raw_content_type.len > 0
+                     ? request->raw_content_type
+                     : exec_file_type(file);
+    return add_header(b, SLICE("Content-Type"), type);
+}
+
+/* The text in one piece, or cut where files belong. */
+static void split_body(struct build *b, slice text)
+{
+    struct exec_built *out = b->out;
+    size_t at = 0;
+    for (size_t i = 0; i < b->file_count && b->file_at[i] > 0; i++) {
+        out->body[out->body_count++] = slice_of(text.ptr + at, b->file_at[i] - at);
+        out->body[out->body_count++] = b->files[i].bytes;
+        at = b->file_at[i];
+    }
+    out->body[out->body_count++] = slice_from(text, at);
 }
 
 static int build_body(struct build *b)
@@ -309,16 +397,20 @@ static int build_body(struct build *b)
         [BODY_RAW] = body_raw,
     };
     enum catalog_body_kind kind = b->action->request.body_kind;
+    if (b->action->files.travel == FILES_RAW && b->file_count > 0)
+        return body_file(b);
+    if (b->action->files.travel == FILES_MULTIPART && b->file_count > 0)
+        kind = BODY_MULTIPART;
     if (kind == BODY_NONE)
         return OK;
     struct buf out;
     buf_init(&out, BUILD_BODY_BYTES_MAX);
     int result = makers[kind](b, &out);
-    if (result == OK && buf_is_ok(&out)) {
-        b->out->body[0] = arena_dup(b->arena, buf_slice(&out));
-        b->out->body_count = 1;
-    }
-    if (result == OK && !b->out->body[0].ptr)
+    slice text = result == OK && buf_is_ok(&out) ? arena_dup(b->arena, buf_slice(&out))
+                                                 : SLICE_NONE;
+    if (text.ptr)
+        split_body(b, text);
+    else if (result == OK)
         result = err_set(b->err, ERR_LIMIT, "the request body would be too large");
     buf_deinit(&out);
     return result;
@@ -328,7 +420,13 @@ int exec_build(const struct catalog_action *action, const struct exec_scope *sco
                const struct json *credential, struct arena *arena, struct exec_built *built,
                struct err *err)
 {
-    struct build b = {.action = action, .arena = arena, .out = built, .err = err};
+    struct build b = {.action = action,
+                      .arena = arena,
+                      .out = built,
+                      .err = err,
+                      .files = scope->files,
+                      .file_count = scope->file_count};
+    ASSERT(scope->file_count <= EXEC_FILES_MAX);
     *built = (struct exec_built){.credential_index = SIZE_MAX};
     expr_budget_init(&b.budget);
     make_root(&b, scope);

@@ -7,20 +7,27 @@
 
 #include "base/secret.h"
 #include "catalog/catalog.h"
+#include "exec/files.h"
 #include "http/client.h"
 
 /* What templates see. Trees live as long as the build's result. */
 struct exec_scope {
     const struct json *input;
     const struct json *connection_params; /* NULL: empty */
+    const struct exec_file *files;        /* decoded, checked (exec_files_check) */
+    size_t file_count;
 };
 
-/* A request ready for http_call; everything lies in the arena. */
+/* Text before each file, the file, and the text behind the last. */
+enum { EXEC_BODY_PARTS_MAX = 2 * EXEC_FILES_MAX + 1 };
+
+/* A request ready for http_call; everything lies in the arena. The bytes of files are not copied:
+ * they are parts of the body of their own. */
 struct exec_built {
     slice url;
     struct http_header headers[HTTP_CALL_HEADERS_MAX];
     size_t header_count;
-    slice body[1];
+    slice body[EXEC_BODY_PARTS_MAX];
     size_t body_count;
     size_t credential_index; /* of the header that holds the credential; SIZE_MAX: none */
 };

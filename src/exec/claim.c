@@ -11,7 +11,8 @@
 
 enum { WAIT_MS_MIN = 50, WAIT_MS_MAX = 1000, FINGERPRINT_BYTES_MAX = 64 * 1024 * 1024 };
 
-/* What the request is, without `confirm`: integration, short action id, connection, sorted input.
+/* What the request is, without `confirm`: integration, short action id, connection, sorted input,
+ * files.
  */
 static int make_fingerprint(struct exec *exec)
 {
@@ -20,6 +21,7 @@ static int make_fingerprint(struct exec *exec)
     buf_printf(&text, "1\n%.*s\n%.*s\n%lld\n", SLICE_ARG(exec->in.integration_id),
                SLICE_ARG(exec->action_id), (long long)exec->in.connection_id);
     json_write_sorted(&text, exec->in.input);
+    exec_files_write_fingerprint(exec->in.files, exec->in.file_count, &text);
     bool is_ok = buf_is_ok(&text);
     vault_sha256(buf_slice(&text), exec->fingerprint);
     buf_deinit(&text);

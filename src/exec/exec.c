@@ -11,10 +11,12 @@
 
 static const struct op_step steps[EXEC_STEPS] = {
     [EXEC_STEP_FIND_ACTION] = {"find_action", exec_step_find_action},
+    [EXEC_STEP_HASH_FILES] = {"hash_files", exec_step_hash_files},
     [EXEC_STEP_LOOK_UP_KEY] = {"look_up_key", exec_step_look_up_key},
     [EXEC_STEP_JUDGE_KEY] = {"judge_key", exec_step_judge_key},
     [EXEC_STEP_READ_REPLAY] = {"read_replay", exec_step_read_replay},
     [EXEC_STEP_CHECK_INPUT] = {"check_input", exec_step_check_input},
+    [EXEC_STEP_DECODE_FILES] = {"decode_files", exec_step_decode_files},
     [EXEC_STEP_FIND_CONNECTION] = {"find_connection", exec_step_find_connection},
     [EXEC_STEP_CHECK_CONNECTION] = {"check_connection", exec_step_check_connection},
     [EXEC_STEP_CLAIM] = {"claim", exec_step_claim},
@@ -130,7 +132,8 @@ void exec_start(struct exec_service *service, struct exec *exec, const struct ex
     list_push_back(&service->all, &exec->all_link);
     exec->out.retry_after_ms = -1;
     exec->out.started_us = clock_wall_us();
-    op_start(&exec->op, &exec_class, service->config.loop, parent, EXEC_ARENA_BYTES_MAX);
+    op_start(&exec->op, &exec_class, service->config.loop, parent,
+             EXEC_ARENA_BYTES_MAX + exec_files_size(request->files, request->file_count));
     exec->op.request_id = request->request_id;
     exec->deadline_ns = loop_now_ns(exec->op.loop) + service->config.timeout_ms * 1000000;
     if (service->active < service->config.executions_max)

@@ -13,6 +13,7 @@
 #include "catalog/catalog.h"
 #include "connect/connect.h"
 #include "exec/build.h"
+#include "exec/files.h"
 #include "exec/outcome.h"
 #include "exec/reply.h"
 #include "http/client.h"
@@ -29,6 +30,7 @@ enum {
     EXEC_ATTEMPTS_MAX = 4,
     EXEC_BACKOFF_MS_MIN = 100,
     EXEC_BACKOFF_MS_MAX = 5000,
+    EXEC_CONNECTION_NONE = -1,
 };
 
 /* Renders the summary of 2.1 into the arena: text that is stored and answered as it is. */
@@ -44,6 +46,7 @@ struct exec_config {
     exec_render_fn render;
     uint64_t timeout_ms, idempotency_ttl_ms;
     size_t response_bytes_max, executions_max;
+    size_t file_bytes_max; /* of one file, decoded; an action may take less */
 };
 
 /* NULL: out of memory. Everything in config outlives it. */
@@ -63,8 +66,10 @@ struct exec_request {
     slice integration_id, action_id; /* action_id: short or full tool name */
     const struct json *input;
     bool is_confirmed;
-    slice idempotency_key; /* SLICE_NONE: none; else 1 to 255 printable characters */
-    int64_t connection_id; /* 0: the default one */
+    slice idempotency_key;   /* SLICE_NONE: none; else 1 to 255 printable characters */
+    int64_t connection_id;   /* 0: the default one, EXEC_CONNECTION_NONE: one that cannot be */
+    struct exec_file *files; /* their bytes are filled in */
+    size_t file_count;
 };
 
 struct exec {
@@ -96,8 +101,9 @@ struct exec {
     bool is_answered;   /* out is final */
     bool is_counted;
     bool is_any_byte_sent; /* by any attempt */
-    unsigned waits;        /* for somebody else's run of the same key */
-    struct list waiters;   /* struct exec.waiter_link of those who wait for this one */
+    size_t files_hashed, files_decoded;
+    unsigned waits;      /* for somebody else's run of the same key */
+    struct list waiters; /* struct exec.waiter_link of those who wait for this one */
     struct list waiter_link;
     struct list all_link; /* in the service */
     char table_key[16 + 256];
@@ -122,10 +128,12 @@ struct exec_service {
 
 enum exec_step {
     EXEC_STEP_FIND_ACTION,
+    EXEC_STEP_HASH_FILES,
     EXEC_STEP_LOOK_UP_KEY,
     EXEC_STEP_JUDGE_KEY,
     EXEC_STEP_READ_REPLAY,
     EXEC_STEP_CHECK_INPUT,
+    EXEC_STEP_DECODE_FILES,
     EXEC_STEP_FIND_CONNECTION,
     EXEC_STEP_CHECK_CONNECTION,
     EXEC_STEP_CLAIM,
@@ -145,10 +153,12 @@ static inline struct exec *exec_of(struct op *op)
 }
 
 enum op_result exec_step_find_action(struct op *op);
+enum op_result exec_step_hash_files(struct op *op);
 enum op_result exec_step_look_up_key(struct op *op);
 enum op_result exec_step_judge_key(struct op *op);
 enum op_result exec_step_read_replay(struct op *op);
 enum op_result exec_step_check_input(struct op *op);
+enum op_result exec_step_decode_files(struct op *op);
 enum op_result exec_step_find_connection(struct op *op);
 enum op_result exec_step_check_connection(struct op *op);
 enum op_result exec_step_claim(struct op *op);

@@ -93,6 +93,10 @@ enum op_result exec_step_check_input(struct op *op)
         if (!schema_validate(exec->action->schema, exec->in.input, &report))
             return stop_invalid(exec, &report);
     }
+    slice fault = exec_files_check(exec->action, exec->in.files, exec->in.file_count,
+                                   exec->service->config.file_bytes_max, &op->arena);
+    if (fault.ptr)
+        return exec_stop(exec, EXEC_INPUT_INVALID, fault, exec_files_hint(exec->action));
     if (exec->action->requires_confirmation && !exec->in.is_confirmed)
         return stop_unconfirmed(exec);
     return OP_NEXT;
@@ -173,18 +177,23 @@ static const struct connect_item *find_item(const struct connect_set *set, int64
     return NULL;
 }
 
+static enum op_result stop_connection_unknown(struct exec *exec)
+{
+    return exec_stop(exec, EXEC_CONNECTION_UNKNOWN,
+                     arena_printf(&exec->op.arena,
+                                  "The connection that connectionId names is none of this "
+                                  "account's connections to %.*s; nothing was done.",
+                                  SLICE_ARG(exec->integration->name)),
+                     SLICE("Leave connectionId out to use the default connection."));
+}
+
 /* Sets exec->connection; OP_NEXT when it may be used. */
 static enum op_result choose_connection(struct exec *exec)
 {
     if (exec->in.connection_id != 0) {
         exec->connection = find_item(exec->set, exec->in.connection_id);
         if (!exec->connection)
-            return exec_stop(exec, EXEC_CONNECTION_UNKNOWN,
-                             arena_printf(&exec->op.arena,
-                                          "There is no connection %lld to %.*s in this account.",
-                                          (long long)exec->in.connection_id,
-                                          SLICE_ARG(exec->integration->name)),
-                             SLICE("Leave connectionId out to use the default connection."));
+            return stop_connection_unknown(exec);
         return exec->connection->status == CONNECTION_LIVE ? OP_NEXT : stop_reauth(exec);
     }
     switch (connect_set_state(exec->set, &exec->connection)) {
@@ -237,7 +246,9 @@ static enum op_result build_request(struct exec *exec)
 {
     const struct connect_item *connection = exec->connection;
     struct exec_scope scope = {.input = exec->in.input,
-                               .connection_params = connection ? connection->params : NULL};
+                               .connection_params = connection ? connection->params : NULL,
+                               .files = exec->in.files,
+                               .file_count = exec->in.file_count};
     const struct json *credential = NULL;
     struct err err;
     if (connection)
@@ -275,6 +286,8 @@ enum op_result exec_step_check_connection(struct op *op)
             return verdict;
         if (is_scope_missing(exec))
             return stop_scope(exec);
+    } else if (exec->in.connection_id != 0) {
+        return stop_connection_unknown(exec);
     }
     return build_request(exec);
 }

@@ -14,10 +14,13 @@ enum {
     RELEASE_RETRY_MS = 500
 };
 
-/* Proof that nothing was done: the key is free again, "retry unchanged" works. */
+/* Proof that nothing was done, as by any read that failed: the key is free again, "retry unchanged"
+ * works. */
 static enum claim_end end_of_claim(const struct exec *exec)
 {
     if (exec->in.idempotency_key.len == 0)
+        return CLAIM_RELEASE;
+    if (exec->out.reason != EXEC_SUCCEEDED && exec->action->level == LEVEL_READ)
         return CLAIM_RELEASE;
     switch (exec->out.reason) {
     case EXEC_PROVIDER_FORBIDDEN:

@@ -136,6 +136,55 @@ static void a_manifests_code_wins_and_an_empty_hint_is_left_out(void **state)
     assert_null(JSON_GET(json, "hint"));
 }
 
+/* INTERFACE.md 7.3 and DECISIONS.md "Tool endpoint": nothing but what they list. */
+static void every_reason_has_a_tool_error_of_the_lists(void **state)
+{
+    (void)state;
+    static const char *const types[] = {"validation", "confirmation", "connection", "auth",
+                                        "rate_limit", "timeout",      "network",    "provider",
+                                        "not_found",  "unsupported",  "internal"};
+    for (unsigned i = 0; i < EXEC_REASONS; i++) {
+        const struct api_verdict *verdict = api_verdict_of((enum exec_reason)i);
+        bool is_confirmation = i == EXEC_CONFIRMATION_MISSING, is_known = false;
+        assert_int_equal(verdict->tool_status, is_confirmation ? 412 : verdict->http_status);
+        assert_int_equal(verdict->error_type != NULL, verdict->error_code != NULL);
+        assert_int_equal(verdict->tool_code != NULL, verdict->error_code != NULL);
+        if (!verdict->error_type)
+            continue;
+        for (size_t j = 0; j < ARRAY_LEN(types); j++)
+            is_known = is_known || strcmp(verdict->error_type, types[j]) == 0;
+        assert_true(is_known);
+    }
+    const struct api_verdict *invalid = api_verdict_of(EXEC_INPUT_INVALID);
+    assert_string_equal(invalid->error_type, "validation");
+    assert_string_equal(invalid->tool_code, "invalid_arguments");
+    assert_string_equal(api_verdict_of(EXEC_CONFIRMATION_MISSING)->tool_code,
+                        "confirmation_required");
+    assert_string_equal(api_verdict_of(EXEC_CONNECTION_UNKNOWN)->error_type, "connection");
+    assert_string_equal(api_verdict_of(EXEC_CONNECTION_UNKNOWN)->error_code,
+                        "integration_not_connected");
+}
+
+static void only_what_could_succeed_is_retryable(void **state)
+{
+    (void)state;
+    for (unsigned i = 0; i < EXEC_REASONS; i++) {
+        struct exec_outcome out = outcome((enum exec_reason)i);
+        bool is_always = i == EXEC_OWN_RATE_LIMIT || i == EXEC_CIRCUIT_OPEN ||
+                         i == EXEC_PROVIDER_RATE_LIMITED;
+        bool is_sometimes = i == EXEC_TIMED_OUT || i == EXEC_UNREACHABLE || i == EXEC_BROKEN_OFF;
+        out.provider_status = 404;
+        assert_int_equal(api_is_retryable(&out), is_always);
+        out.is_repeatable = true;
+        assert_int_equal(api_is_retryable(&out), is_always || is_sometimes);
+        out.provider_status = 502;
+        assert_int_equal(api_is_retryable(&out),
+                         is_always || is_sometimes || i == EXEC_PROVIDER_ERROR);
+        out.is_replayed = true;
+        assert_false(api_is_retryable(&out));
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -144,6 +193,9 @@ int main(void)
                                         teardown),
         cmocka_unit_test_setup_teardown(reconnecting_is_recommended_where_it_helps, setup,
                                         teardown),
+        cmocka_unit_test_setup_teardown(every_reason_has_a_tool_error_of_the_lists, setup,
+                                        teardown),
+        cmocka_unit_test_setup_teardown(only_what_could_succeed_is_retryable, setup, teardown),
         cmocka_unit_test_setup_teardown(a_manifests_code_wins_and_an_empty_hint_is_left_out, setup,
                                         teardown),
     };

@@ -12,7 +12,8 @@ static int build(struct bench *b, const char *request, const char *input)
 {
     const char *level = strstr(request, "GET") ? "read" : "write";
     const struct catalog_action *action = bench_action(b, BEARER, "", level, request, "");
-    struct exec_scope scope = {bench_json(b, input), bench_json(b, "{\"host\":\"h.example\"}")};
+    struct exec_scope scope = {.input = bench_json(b, input),
+                               .connection_params = bench_json(b, "{\"host\":\"h.example\"}")};
     return exec_build(action, &scope, bench_json(b, "{\"token\":\"t0\"}"), &b->arena, &built,
                       &b->err);
 }
@@ -114,7 +115,8 @@ static int build_with(struct bench *b, const char *auth, const char *credential)
 {
     const struct catalog_action *action =
         bench_action(b, auth, "", "read", "{\"method\":\"GET\",\"path\":\"/a\"}", "");
-    struct exec_scope scope = {bench_json(b, "{}"), bench_json(b, "{\"host\":\"h.example\"}")};
+    struct exec_scope scope = {.input = bench_json(b, "{}"),
+                               .connection_params = bench_json(b, "{\"host\":\"h.example\"}")};
     return exec_build(action, &scope, bench_json(b, credential), &b->arena, &built, &b->err);
 }
 
@@ -157,6 +159,205 @@ static void expressions_that_fail_are_the_callers_fault(void **state)
     assert_true(strlen(b->err.text) > 10);
 }
 
+/* ---- files ---- */
+
+static int build_files(struct bench *b, const char *request, const char *travel,
+                       struct exec_file *files, size_t count)
+{
+    char rest[256];
+    (void)snprintf(rest, sizeof(rest), ",\"files\":{\"travel\":\"%s\",\"field\":\"upload\"}",
+                   travel);
+    const struct catalog_action *action = bench_action(b, BEARER, "", "write", request, rest);
+    assert_null(exec_files_check(action, files, count, 1024, &b->arena).ptr);
+    for (size_t i = 0; i < count; i++)
+        assert_int_equal(exec_file_decode(&files[i], &b->arena), OK);
+    struct exec_scope scope = {.input = bench_json(b, "{\"v\":\"x\"}"),
+                               .connection_params = bench_json(b, "{\"host\":\"h.example\"}"),
+                               .files = files,
+                               .file_count = count};
+    return exec_build(action, &scope, bench_json(b, "{\"token\":\"t0\"}"), &b->arena, &built,
+                      &b->err);
+}
+
+static slice whole_body(struct bench *b)
+{
+    struct buf text;
+    buf_init(&text, 64 * 1024);
+    for (size_t i = 0; i < built.body_count; i++)
+        buf_append(&text, built.body[i]);
+    slice body = arena_dup(&b->arena, buf_slice(&text));
+    buf_deinit(&text);
+    return body;
+}
+
+static void files_become_parts_that_are_not_copied(void **state)
+{
+    struct bench *b = *state;
+    struct exec_file files[2] = {
+        {.name = SLICE("a\"b.txt"), .content_type = SLICE("text/plain"), .data = SLICE("aGVsbG8=")},
+        {.field = SLICE("other"), .name = SLICE("gr\xc3\xbc\xc3\x9f.bin"), .data = SLICE("AP8=")}};
+    assert_int_equal(build_files(b,
+                                 "{\"method\":\"POST\",\"path\":\"/a\",\"body\":{\"multipart\":["
+                                 "{\"name\":\"n\",\"value\":\"${input.v}\"}]}}",
+                                 "multipart", files, 2),
+                     OK);
+    assert_int_equal(built.body_count, 5);
+    assert_ptr_equal(built.body[1].ptr, files[0].bytes.ptr);
+    assert_ptr_equal(built.body[3].ptr, files[1].bytes.ptr);
+    assert_int_equal(built.body[3].len, 2);
+    assert_memory_equal(built.body[3].ptr, "\0\xff", 2);
+    slice boundary =
+        slice_from(header("content-type"), sizeof("multipart/form-data; boundary=") - 1);
+    char wanted[1024];
+    (void)snprintf(
+        wanted, sizeof(wanted),
+        "--%.*s\r\nContent-Disposition: form-data; name=\"n\"\r\n\r\nx\r\n"
+        "--%.*s\r\nContent-Disposition: form-data; name=\"upload\"; filename=\"a%%22b.txt\"\r\n"
+        "Content-Type: text/plain\r\n\r\n",
+        SLICE_ARG(boundary), SLICE_ARG(boundary));
+    assert_slice(built.body[0], wanted);
+    assert_slice(built.body[1], "hello");
+    (void)snprintf(wanted, sizeof(wanted),
+                   "\r\n--%.*s\r\nContent-Disposition: form-data; name=\"other\"; "
+                   "filename=\"gr\xc3\xbc\xc3\x9f"
+                   ".bin\"\r\nContent-Type: application/octet-stream\r\n\r\n",
+                   SLICE_ARG(boundary));
+    assert_slice(built.body[2], wanted);
+    (void)snprintf(wanted, sizeof(wanted), "\r\n--%.*s--\r\n", SLICE_ARG(boundary));
+    assert_slice(built.body[4], wanted);
+}
+
+static void a_multipart_file_needs_no_field_beside_it(void **state)
+{
+    struct exec_file file = {.name = SLICE("a"), .data = SLICE("")};
+    assert_int_equal(
+        build_files(*state, "{\"method\":\"POST\",\"path\":\"/a\"}", "multipart", &file, 1), OK);
+    assert_int_equal(built.body_count, 3);
+    assert_int_equal(built.body[1].len, 0);
+    assert_true(slice_find(whole_body(*state), SLICE("name=\"upload\"; filename=\"a\"")) > 0);
+}
+
+static void a_raw_file_is_the_body(void **state)
+{
+    struct exec_file file = {.name = SLICE("a"), .data = SLICE("aGVsbG8=")};
+    const char *put = "{\"method\":\"PUT\",\"path\":\"/a\"}";
+    assert_int_equal(build_files(*state, put, "raw", &file, 1), OK);
+    assert_int_equal(built.body_count, 1);
+    assert_ptr_equal(built.body[0].ptr, file.bytes.ptr);
+    assert_slice(built.body[0], "hello");
+    assert_slice(header("content-type"), "application/octet-stream");
+    file.content_type = SLICE("image/png");
+    assert_int_equal(build_files(*state, put, "raw", &file, 1), OK);
+    assert_slice(header("content-type"), "image/png");
+}
+
+static void base64_files_are_seen_by_templates(void **state)
+{
+    struct exec_file file = {.name = SLICE("a.txt"), .data = SLICE("aGVsbG8=")};
+    assert_int_equal(build_files(*state,
+                                 "{\"method\":\"POST\",\"path\":\"/a\",\"body\":{\"json\":{"
+                                 "\"n\":\"${files[0].name}\",\"t\":\"${files[0].content_type}\","
+                                 "\"d\":\"${files[0].data}\",\"e\":\"${files[1].data}\"}}}",
+                                 "base64", &file, 1),
+                     OK);
+    assert_slice(built.body[0],
+                 "{\"n\":\"a.txt\",\"t\":\"application/octet-stream\",\"d\":\"aGVsbG8=\"}");
+}
+
+static void sizes_are_known_before_decoding(void **state)
+{
+    struct bench *b = *state;
+    static const char *const texts[] = {"", "QQ==", "QUI=", "QUJD", "QUJDRA=="};
+    for (size_t i = 0; i < ARRAY_LEN(texts); i++) {
+        struct exec_file file = {.data = slice_cstr(texts[i])};
+        assert_int_equal(exec_file_size(file.data), i);
+        assert_int_equal(exec_file_decode(&file, &b->arena), OK);
+        assert_int_equal(file.bytes.len, i);
+    }
+    static const char *const broken[] = {"=",    "==",   "====", "QQ=",    "QQ",   "Q===",    "Q",
+                                         "QU-D", "QU_D", "QU D", "QUJD\n", "QR==", "QQ==QQ=="};
+    for (size_t i = 0; i < ARRAY_LEN(broken); i++) {
+        struct exec_file file = {.data = slice_cstr(broken[i])};
+        assert_int_equal(exec_file_decode(&file, &b->arena), ERR_SYNTAX);
+        assert_null(file.bytes.ptr);
+    }
+}
+
+static void assert_fault(struct bench *b, const struct catalog_action *action,
+                         struct exec_file file, size_t count, const char *wanted)
+{
+    struct exec_file files[EXEC_FILES_MAX + 1];
+    for (size_t i = 0; i < ARRAY_LEN(files); i++)
+        files[i] = file;
+    slice fault = exec_files_check(action, files, count, 1000, &b->arena);
+    if (!wanted)
+        assert_null(fault.ptr);
+    else if (!fault.ptr || slice_find(fault, slice_cstr(wanted)) < 0)
+        fail_msg("\"%.*s\" lacks \"%s\"", SLICE_ARG(fault), wanted);
+}
+
+static void files_are_checked_before_they_are_decoded(void **state)
+{
+    struct bench *b = *state;
+    const char *post = "{\"method\":\"POST\",\"path\":\"/a\"}";
+    const struct exec_file good = {.name = SLICE("n"), .data = SLICE("QUJD")};
+    const struct catalog_action *action = bench_action(b, BEARER, "", "write", post, "");
+    assert_fault(b, action, good, 0, NULL);
+    assert_fault(b, action, good, 1, "takes no files");
+    action = bench_action(b, BEARER, "", "write", post, ",\"files\":{\"travel\":\"raw\"}");
+    assert_fault(b, action, good, 0, "none came");
+    assert_fault(b, action, good, 1, NULL);
+    assert_fault(b, action, good, 2, "at most 1 file,");
+    action = bench_action(b, BEARER, "", "write", post,
+                          ",\"files\":{\"travel\":\"multipart\",\"bytes_max\":3}");
+    assert_fault(b, action, good, EXEC_FILES_MAX, NULL);
+    assert_fault(b, action, good, EXEC_FILES_MAX + 1, "at most 10 files,");
+    struct exec_file bad = good;
+    bad.data = SLICE("QUJDRA==");
+    assert_fault(b, action, bad, 1, "files[0] has 4 bytes, at most 3");
+    bad = good;
+    bad.data = SLICE_NONE;
+    assert_fault(b, action, bad, 1, "files[0] has no data");
+    bad = good;
+    bad.name = SLICE_NONE;
+    assert_fault(b, action, bad, 1, "no name");
+    bad.name = SLICE("a\r\nX: y");
+    assert_fault(b, action, bad, 1, "control characters");
+    bad = good;
+    bad.field = SLICE("a\n");
+    assert_fault(b, action, bad, 1, "control characters");
+    static const char *const types[] = {"text", "/x", "a/b\r\nX: y", "a/\x01"};
+    for (size_t i = 0; i < ARRAY_LEN(types); i++) {
+        bad = good;
+        bad.content_type = slice_cstr(types[i]);
+        assert_fault(b, action, bad, 1, "no media type");
+    }
+}
+
+static void fingerprints_tell_files_apart(void **state)
+{
+    (void)state;
+    struct exec_file files[2] = {{.name = SLICE("a"), .hash = {1}},
+                                 {.name = SLICE("a"), .hash = {1}}};
+    struct buf one, two;
+    buf_init(&one, 4096);
+    buf_init(&two, 4096);
+    exec_files_write_fingerprint(files, 0, &one);
+    assert_int_equal(one.len, 0);
+    for (int i = 0; i < 3; i++) {
+        files[1].hash[31] = i == 0;
+        files[1].name = i == 1 ? SLICE("b") : SLICE("a");
+        files[1].content_type = i == 2 ? SLICE("a/b") : SLICE_NONE;
+        buf_clear(&one);
+        buf_clear(&two);
+        exec_files_write_fingerprint(&files[0], 1, &one);
+        exec_files_write_fingerprint(&files[1], 1, &two);
+        assert_false(slice_eq(buf_slice(&one), buf_slice(&two)));
+    }
+    buf_deinit(&one);
+    buf_deinit(&two);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -168,6 +369,13 @@ int main(void)
         BENCH_TEST(credentials_go_where_the_manifest_says),
         BENCH_TEST(a_broken_credential_is_never_quoted),
         BENCH_TEST(expressions_that_fail_are_the_callers_fault),
+        BENCH_TEST(files_become_parts_that_are_not_copied),
+        BENCH_TEST(a_multipart_file_needs_no_field_beside_it),
+        BENCH_TEST(a_raw_file_is_the_body),
+        BENCH_TEST(base64_files_are_seen_by_templates),
+        BENCH_TEST(sizes_are_known_before_decoding),
+        BENCH_TEST(files_are_checked_before_they_are_decoded),
+        BENCH_TEST(fingerprints_tell_files_apart),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

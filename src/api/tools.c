@@ -1,0 +1,305 @@
+/*
+ * POST /api/tools/{tool_name}/execute (INTERFACE.md 4.7, 7.1; DECISIONS.md "Tool endpoint"): the
+ * same engine as POST /api/executions, a certain connection, files, and an envelope of its own.
+ */
+#include "api/envelope.h"
+#include "api/request.h"
+#include "base/clock.h"
+
+enum { TOOL_REPLY_BYTES_MAX = 128 * 1024 * 1024 };
+
+#define CONNECTION_ID_MAX (((int64_t)1 << 53) - 1)
+
+struct tool {
+    struct exec exec;
+    slice name, integration_id;
+    struct json arguments;
+    struct exec_file files[EXEC_FILES_MAX + 1]; /* one more than can be, so that it is seen */
+    size_t file_count;
+    char actor[4 + UUID_TEXT_LEN + 1];
+};
+
+/* ---- the request ---- */
+
+/* The longest registered prefix, since both halves may hold underscores; else what stands before
+ * the first underscore, to be told as unknown. */
+static slice find_integration(const struct catalog *catalog, slice name)
+{
+    const struct catalog_action *action = catalog_find_tool(catalog, name);
+    if (action)
+        return action->integration->integration_id;
+    for (size_t len = name.len; len > 0; len--)
+        if ((len == name.len || name.ptr[len] == '_') &&
+            catalog_find_integration(catalog, slice_first(name, len)))
+            return slice_first(name, len);
+    return slice_split(&name, '_');
+}
+
+/* NULL where it is absent or null. */
+static const struct json *member(const struct json *body, slice key)
+{
+    const struct json *value = json_get(body, key);
+    return json_is(value, JSON_NULL) ? NULL : value;
+}
+
+static bool is_control_key(slice key)
+{
+    static const char *const keys[] = {"arguments", "connectionId", "confirmed", "files"};
+    for (size_t i = 0; i < ARRAY_LEN(keys); i++)
+        if (slice_eq_cstr(key, keys[i]))
+            return true;
+    return false;
+}
+
+/* `arguments`, or all keys that mean nothing else. false: answered. */
+static bool read_arguments(struct api_request *request, struct tool *tool)
+{
+    const struct json *body = request->body, *given = member(body, SLICE("arguments"));
+    if (given && given->type != JSON_OBJECT) {
+        (void)api_reply_error(request, 400, "arguments must be an object, got %s",
+                              json_type_name(given));
+        return false;
+    }
+    tool->arguments = given ? *given : json_object();
+    for (uint32_t i = 0; !given && i < body->count; i++) {
+        slice key = json_str(&body->as.members[i].key);
+        if (!is_control_key(key))
+            json_object_set(&request->op.arena, &tool->arguments, key, body->as.members[i].value);
+    }
+    return true;
+}
+
+/* 0: none given; EXEC_CONNECTION_NONE: no connection has such an id. false: answered. */
+static bool read_connection(struct api_request *request, int64_t *id)
+{
+    const struct json *given = member(request->body, SLICE("connectionId"));
+    uint64_t number;
+    *id = 0;
+    if (!given)
+        return true;
+    if (given->type != JSON_STRING && !json_is_number(given)) {
+        (void)api_reply_error(request, 400, "connectionId must be a number or a string, got %s",
+                              json_type_name(given));
+        return false;
+    }
+    if (given->type == JSON_STRING)
+        *id = slice_to_u64(json_str(given), CONNECTION_ID_MAX, &number) ? (int64_t)number : 0;
+    else if (!json_to_i64(given, id) || *id > CONNECTION_ID_MAX)
+        *id = 0;
+    if (*id <= 0)
+        *id = EXEC_CONNECTION_NONE;
+    return true;
+}
+
+static bool read_file_text(struct api_request *request, const struct json *item, size_t index,
+                           const char *name, slice *text)
+{
+    const struct json *value = member(item, slice_cstr(name));
+    *text = json_str(value);
+    if (!value || value->type == JSON_STRING)
+        return true;
+    (void)api_reply_error(request, 400, "files[%zu].%s must be a string, got %s", index, name,
+                          json_type_name(value));
+    return false;
+}
+
+/* Shapes only: what a file must have is the action's to say (exec_files_check). false: answered. */
+static bool read_files(struct api_request *request, struct tool *tool)
+{
+    const struct json *list = member(request->body, SLICE("files"));
+    if (list && list->type != JSON_ARRAY) {
+        (void)api_reply_error(request, 400, "files must be an array, got %s", json_type_name(list));
+        return false;
+    }
+    tool->file_count = !list                                  ? 0
+                       : list->count < ARRAY_LEN(tool->files) ? list->count
+                                                              : ARRAY_LEN(tool->files);
+    for (size_t i = 0; i < tool->file_count; i++) {
+        const struct json *item = &list->as.items[i];
+        struct exec_file *file = &tool->files[i];
+        if (item->type != JSON_OBJECT) {
+            (void)api_reply_error(request, 400, "files[%zu] must be an object, got %s", i,
+                                  json_type_name(item));
+            return false;
+        }
+        if (!read_file_text(request, item, i, "field", &file->field) ||
+            !read_file_text(request, item, i, "name", &file->name) ||
+            !read_file_text(request, item, i, "contentType", &file->content_type) ||
+            !read_file_text(request, item, i, "data", &file->data))
+            return false;
+    }
+    return true;
+}
+
+static enum op_result begin_execute(struct api_request *request)
+{
+    const struct json *confirmed = member(request->body, SLICE("confirmed"));
+    slice key = http_request_header(request->exchange, SLICE("Idempotency-Key"));
+    int64_t connection_id;
+    struct tool *tool = ARENA_NEW(&request->op.arena, struct tool);
+    if (!tool)
+        return api_reply_database(request, ERR_BUSY);
+    if (confirmed && confirmed->type != JSON_BOOL)
+        return api_reply_error(request, 400, "confirmed must be true or false, got %s",
+                               json_type_name(confirmed));
+    if (!read_arguments(request, tool) || !read_connection(request, &connection_id) ||
+        !read_files(request, tool) || !api_check_key(request, key))
+        return OP_DONE;
+    tool->name = request->match.params[0];
+    tool->integration_id = find_integration(*request->api->config.catalog, tool->name);
+    memcpy(tool->actor, "key:", 4);
+    uuid_format(request->grant.key_id, tool->actor + 4);
+    request->state = tool;
+    struct exec_request wanted = {
+        .account_id = request->grant.account_id,
+        .actor = slice_cstr(tool->actor),
+        .request_id = request->exchange->request_id,
+        .integration_id = tool->integration_id,
+        .action_id = tool->name,
+        .input = &tool->arguments,
+        .is_confirmed = json_get_bool(request->body, SLICE("confirmed"), false),
+        .idempotency_key = key,
+        .connection_id = connection_id,
+        .files = tool->files,
+        .file_count = tool->file_count,
+    };
+    exec_start(request->api->config.exec, &tool->exec, &wanted, &request->op);
+    return OP_WAIT;
+}
+
+/* ---- the reply ---- */
+
+static int64_t time_of(const struct json *summary, slice key)
+{
+    int64_t wall_us;
+    return time_parse(json_get_str(summary, key), &wall_us) ? wall_us : 0;
+}
+
+/* What the stored summary says of a run that only it is left of. false: it cannot be read. */
+static bool recall(struct exec_outcome *out, slice summary_json, struct arena *arena,
+                   const struct json **output)
+{
+    struct err err;
+    const struct json *summary = json_parse(arena, summary_json, &json_limits_provider, &err);
+    if (!summary)
+        return false;
+    *output = JSON_GET(summary, "output");
+    out->message = json_get_str(summary, SLICE("message"));
+    out->started_us = time_of(summary, SLICE("started_at"));
+    out->finished_us = time_of(summary, SLICE("finished_at"));
+    return true;
+}
+
+/* How often it was tried and what the provider said is not kept: null in a replay. */
+static void put_meta(struct json_writer *w, const struct exec_outcome *out)
+{
+    char id[UUID_TEXT_LEN + 1];
+    uuid_format(out->execution_id, id);
+    json_key(w, "meta");
+    json_open(w, '{');
+    json_key(w, "executionId");
+    json_put_str(w, slice_cstr(id));
+    json_key(w, "durationMs");
+    json_put_i64(w, (out->finished_us - out->started_us) / 1000);
+    json_key(w, "attempts");
+    if (out->is_replayed)
+        json_put_null(w);
+    else
+        json_put_i64(w, out->attempts);
+    json_key(w, "provider");
+    if (out->is_replayed) {
+        json_put_null(w);
+    } else {
+        json_open(w, '{');
+        json_key(w, "status");
+        json_put_i64(w, out->provider_status);
+        if (out->provider_request_id.len > 0) {
+            json_key(w, "requestId");
+            json_put_str(w, out->provider_request_id);
+        }
+        json_close(w, '}');
+    }
+    json_close(w, '}');
+}
+
+static void put_error(struct json_writer *w, const struct exec_outcome *out)
+{
+    const struct api_verdict *verdict = api_verdict_of(out->reason);
+    json_key(w, "error");
+    json_open(w, '{');
+    json_key(w, "type");
+    json_put_str(w, slice_cstr(verdict->error_type));
+    json_key(w, "code");
+    json_put_str(w, slice_cstr(verdict->tool_code));
+    json_key(w, "message");
+    json_put_str(w, out->message.ptr ? out->message : SLICE(""));
+    json_key(w, "retryable");
+    json_put_bool(w, api_is_retryable(out));
+    json_close(w, '}');
+}
+
+static void put_envelope(struct json_writer *w, const struct tool *tool,
+                         const struct exec_outcome *out, const struct json *output)
+{
+    bool is_ok = out->reason == EXEC_SUCCEEDED;
+    json_open(w, '{');
+    json_key(w, "ok");
+    json_put_bool(w, is_ok);
+    json_key(w, "toolName");
+    json_put_str(w, tool->name);
+    json_key(w, "integration");
+    json_put_str(w, tool->integration_id);
+    if (is_ok) {
+        json_key(w, "data");
+        if (out->is_replayed)
+            json_put(w, output);
+        else
+            json_put_raw(w, out->output_json);
+        put_meta(w, out);
+    } else {
+        put_error(w, out);
+    }
+    json_key(w, "canonical");
+    json_put_raw(w, tool->exec.summary_json);
+    json_close(w, '}');
+}
+
+static enum op_result finish_execute(struct api_request *request)
+{
+    const struct tool *tool = request->state;
+    struct exec_outcome out = tool->exec.out;
+    struct arena *arena = &request->op.arena;
+    const struct json *output = NULL;
+    if (api_reply_guard(request, &out))
+        return OP_DONE;
+    if (tool->exec.summary_json.len == 0 ||
+        (out.is_replayed && !recall(&out, tool->exec.summary_json, arena, &output)))
+        return api_reply_error(request, 500, "Internal error");
+    struct json_writer w;
+    struct buf text;
+    buf_init(&text, TOOL_REPLY_BYTES_MAX);
+    json_begin(&w, &text);
+    put_envelope(&w, tool, &out, output);
+    slice reply = buf_is_ok(&text) ? arena_dup(arena, buf_slice(&text)) : SLICE_NONE;
+    buf_deinit(&text);
+    if (!reply.ptr)
+        return api_reply_error(request, 500, "Internal error");
+    return api_reply(request, api_verdict_of(out.reason)->tool_status, reply);
+}
+
+static void gone_execute(struct api_request *request)
+{
+    struct tool *tool = request->state;
+    if (tool)
+        exec_client_gone(&tool->exec);
+}
+
+const struct api_endpoint api_tools_execute = {
+    .route = "/api/tools/{tool_name}/execute",
+    .scope = SCOPE_EXECUTE,
+    .body = API_BODY_REQUIRED,
+    .takes_files = true,
+    .begin = begin_execute,
+    .finish = finish_execute,
+    .on_gone = gone_execute,
+};

@@ -1,0 +1,365 @@
+// POST /api/tools/{tool_name}/execute (INTERFACE.md 4.7, 7.1 to 7.3; DECISIONS.md "Tool endpoint"):
+// envelopes and statuses of every way an execution can end, connections, arguments, files.
+import assert from 'node:assert/strict';
+import { randomBytes } from 'node:crypto';
+import { copyFile, mkdir, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { after, before, beforeEach, test } from 'node:test';
+import { Stack } from './support/stack.mjs';
+
+const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/;
+const ORIGIN = 'https://upload.example';
+// Parsing and decoding 5 MiB under the sanitizers; everything else keeps the limit of all tests.
+const LARGE_TURN_CPU_MS_MAX = '400';
+
+const action = (action_id, request, files, more = {}) => ({
+  action_id,
+  title: `Do ${action_id}`,
+  description: 'Sends to the echo.',
+  side_effect_level: 'read',
+  input_schema: {
+    type: 'object',
+    additionalProperties: false,
+    properties: { note: { type: 'string', description: 'Anything.' } },
+  },
+  request: { method: 'POST', path: '/echo', ...request },
+  response: { output: 'body' },
+  display: { title: 'Done', summary: 'Done' },
+  ...(files && { files }),
+  ...more,
+});
+const upload = {
+  integration_id: 'upload',
+  name: 'Upload',
+  description: 'The echo of the emulated provider, without a credential.',
+  category: 'test',
+  base_url: ORIGIN,
+  auth: { type: 'none' },
+  actions: [
+    action('parts', { body: { multipart: [{ name: 'note', value: '${input.note}' }] } }, {
+      travel: 'multipart', field: 'attachment', count_max: 3,
+    }),
+    action('put', { method: 'PUT' }, { travel: 'raw', bytes_max: 1000 }),
+    action('put_large', { method: 'PUT' }, { travel: 'raw' }, { response: { output: 'length(body.body_base64)' } }),
+    action('inline', { body: { json: { name: '${files[0].name}', data: '${files[0].data}', type: '${files[0].content_type}' } } }, {
+      travel: 'base64',
+    }),
+    action('none', { body: { json: { note: '${input.note}' } } }),
+    action('slow', { method: 'GET', path: '/sleep/20000' }, null, { deadline_ms: 400 }),
+    action('slow_write', { path: '/sleep/20000' }, null, { deadline_ms: 400, side_effect_level: 'write' }),
+    ...[400, 401, 403, 404, 418, 429, 500, 501].map((status) =>
+      action(`status_${status}`, { method: 'GET', path: `/status/${status}` })),
+    action('write_500', { path: '/status/500' }, null, { side_effect_level: 'write' }),
+  ],
+};
+// An integration whose name begins with another's: tool names must not be torn at the wrong place.
+const longer = { ...upload, integration_id: 'upload_two', name: 'Upload two', actions: [action('none', {})] };
+const away = { ...upload, integration_id: 'away', name: 'Away', base_url: 'https://away.invalid', actions: [action('none', {})] };
+
+let stack, server, a, b;
+before(async () => {
+  stack = await Stack.start();
+  const dir = join(stack.dir, 'catalog');
+  await mkdir(dir);
+  for (const manifest of [upload, longer, away])
+    await writeFile(join(dir, `${manifest.integration_id}.json`), JSON.stringify(manifest));
+  await copyFile(new URL('support/catalog/probe.json', import.meta.url).pathname, join(dir, 'probe.json'));
+  stack.options = { env: { SLUICE_CATALOG: dir }, args: ['--origin-override', `${ORIGIN}=${stack.provider.url}`] };
+  a = await stack.account('a', { apps: [] });
+  b = await stack.account('b', { apps: [] });
+  for (const account of [a, b]) {
+    account.gmail = await stack.connect(account.id, 'gmail', { access_token: 'ya29.demo-gmail-full' }, ['--default']);
+    account.notion = await stack.connect(account.id, 'notion', { access_token: 'ntn_demo_notion' });
+  }
+  a.readonly = await stack.connect(a.id, 'gmail', { access_token: 'ya29.demo-gmail-readonly' }, ['--label', 'second']);
+  const args = [...stack.options.args, '--provider-response-bytes', '256k'];
+  server = await stack.serve({ ...stack.options, args });
+});
+after(() => stack?.stopWell(assert));
+beforeEach(() => stack.provider.faults([]));
+
+const tool = (name, body, headers, account = a) =>
+  server.call(account.key, 'POST', `/api/tools/${name}/execute`, body, headers);
+
+function assertOk(reply, name) {
+  assert.equal(reply.status, 200, reply.text);
+  const { ok, toolName, integration, data, meta, canonical } = reply.json;
+  assert.deepEqual(Object.keys(reply.json), ['ok', 'toolName', 'integration', 'data', 'meta', 'canonical']);
+  assert.deepEqual([ok, toolName], [true, name]);
+  assert.equal(canonical.integration_id, integration);
+  assert.equal(`${integration}_${canonical.action_id}`, name);
+  assert.deepEqual(canonical.output, data);
+  assert.equal(canonical.status, 'succeeded');
+  assert.match(meta.executionId, UUID);
+  assert.equal(canonical.execution_id, meta.executionId);
+  assert.ok(Number.isInteger(meta.durationMs) && meta.durationMs >= 0);
+  return reply.json;
+}
+
+// wanted: [http status, type, code, retryable, canonical error_code]
+function assertError(reply, wanted) {
+  const { ok, toolName, error, canonical } = reply.json ?? {};
+  assert.deepEqual([reply.status, error?.type, error?.code, error?.retryable, canonical?.error_code], wanted, reply.text);
+  assert.deepEqual(Object.keys(reply.json), ['ok', 'toolName', 'integration', 'error', 'canonical']);
+  assert.deepEqual(Object.keys(error), ['type', 'code', 'message', 'retryable']);
+  assert.equal(ok, false);
+  assert.equal(typeof toolName, 'string');
+  assert.equal(canonical.status, wanted[0] === 500 ? 'failed' : 'blocked');
+  assert.equal(canonical.message, error.message);
+  assert.ok(error.message.length > 10);
+  assert.equal(canonical.execution_id === null, wanted[0] !== 500);
+  return reply.json;
+}
+
+const NOT_CONNECTION = [409, 'connection', 'connection_not_found', false, 'integration_not_connected'];
+const INVALID = [409, 'validation', 'invalid_arguments', false, 'validation_error'];
+const mail = (subject) => ({ to: 'x@example.com', subject, text: 'x' });
+
+test('a read: data, meta and the canonical summary, which is stored', async () => {
+  const reply = await tool('gmail_search_messages', { arguments: { query: 'is:unread', maxResults: 2 } });
+  const json = assertOk(reply, 'gmail_search_messages');
+  assert.equal(json.integration, 'gmail');
+  assert.ok(json.data.messages.length > 0);
+  assert.deepEqual([json.meta.attempts, json.meta.provider.status], [1, 200]);
+  const stored = await server.call(a.key, 'GET', `/api/executions/${json.meta.executionId}`);
+  assert.deepEqual(stored.json, json.canonical);
+});
+
+test('without arguments all other keys are the arguments', async () => {
+  const reply = await tool('gmail_search_messages', {
+    query: 'is:unread', maxResults: 1, connectionId: a.gmail, confirmed: false, files: [],
+  });
+  assert.equal(assertOk(reply, 'gmail_search_messages').data.messages.length, 1);
+  assertOk(await tool('gmail_list_labels', {}), 'gmail_list_labels');
+  assertOk(await tool('gmail_list_labels', { arguments: null, files: null, confirmed: null, connectionId: null }), 'gmail_list_labels');
+  assertOk(await tool('gmail_list_labels', { arguments: {}, query: 'not looked at' }), 'gmail_list_labels');
+  assertError(await tool('gmail_search_messages', { qery: 'x' }), INVALID);
+  assertError(await tool('gmail_list_labels', { idempotency_key: 'k' }), INVALID);
+});
+
+test('names are resolved by the longest registered prefix', async () => {
+  assert.equal(assertOk(await tool('upload_two_none', {}), 'upload_two_none').integration, 'upload_two');
+  assert.equal(assertOk(await tool('upload_none', {}), 'upload_none').integration, 'upload');
+  const unknown = { integration: [409, 'not_found', 'integration_not_found', false, 'integration_not_found'],
+    action: [409, 'not_found', 'action_not_found', false, 'action_not_found'] };
+  assert.equal(assertError(await tool('upload_two_parts', {}), unknown.action).integration, 'upload_two');
+  assert.equal(assertError(await tool('gmail_nothing', {}), unknown.action).integration, 'gmail');
+  for (const name of ['gmail', 'gmail_']) assertError(await tool(name, {}), unknown.action);
+  for (const name of ['nope', 'nope_x', '_', '_gmail_x', 'gmai_list_labels', '%C3%A4', 'a%20b', '%2F'])
+    assertError(await tool(name, {}), unknown.integration);
+});
+
+test('what is no request is a guard error', async () => {
+  for (const [body, word] of [
+    [{ confirmed: 'yes' }, 'confirmed'], [{ confirmed: 1 }, 'confirmed'],
+    [{ arguments: [] }, 'arguments'], [{ arguments: 'x' }, 'arguments'],
+    [{ connectionId: true }, 'connectionId'], [{ connectionId: {} }, 'connectionId'],
+    [{ files: {} }, 'files'], [{ files: 'x' }, 'files'], [{ files: [1] }, 'files\\[0\\]'],
+    [{ files: [{ name: 1 }] }, 'name'], [{ files: [{ name: 'x' }, { data: [] }] }, 'files\\[1\\].data'],
+    ['[]', 'object'], ['', 'required'], ['{"a":', 'JSON'], ['{"confirmed":true,"confirmed":false}', 'confirmed'],
+  ]) {
+    const reply = await tool('gmail_list_labels', body);
+    assert.equal(reply.status, 400, `${JSON.stringify(body)}: ${reply.text}`);
+    assert.deepEqual(Object.keys(reply.json), ['error']);
+    assert.match(reply.json.error, new RegExp(word));
+  }
+  assert.equal((await tool('gmail_list_labels', {}, { 'idempotency-key': 'x'.repeat(256) })).status, 400);
+  assert.equal((await tool('gmail_list_labels', {}, { authorization: 'Bearer x' })).status, 401);
+  assert.equal((await tool('gmail_list_labels', '{}', { 'content-type': 'text/plain' })).status, 415);
+  assert.equal((await server.call(a.key, 'GET', '/api/tools/gmail_list_labels/execute')).status, 405);
+  const reader = { key: await stack.key(a.id, ['--scopes', 'read']) };
+  assert.equal((await tool('gmail_list_labels', {}, {}, reader)).status, 403);
+});
+
+test('an unconfirmed write is 412 and nothing is done', async () => {
+  const wanted = [412, 'confirmation', 'confirmation_required', false, 'policy_blocked'];
+  for (const more of [{}, { confirmed: false }, { confirmed: null }, { confirm: true }]) {
+    const reply = await tool('gmail_send_message', { arguments: mail('unconfirmed'), ...more });
+    assert.match(assertError(reply, wanted).canonical.hint, /confirmed: true/);
+  }
+  assert.equal((await stack.provider.ledger()).filter((one) => one.marker === 'unconfirmed').length, 0);
+  assertOk(await tool('gmail_send_message', { ...mail('confirmed'), confirmed: true }), 'gmail_send_message');
+  assert.equal((await stack.provider.ledger()).filter((one) => one.marker === 'confirmed').length, 1);
+});
+
+test('connectionId names one of the account\'s own connections', async () => {
+  const send = { ...mail('by the second'), confirmed: true };
+  for (const connectionId of [String(a.readonly), Number(a.readonly)]) {
+    assertOk(await tool('gmail_list_labels', { connectionId }), 'gmail_list_labels');
+    const refused = await tool('gmail_send_message', { ...send, connectionId });
+    assertError(refused, [500, 'auth', 'provider_forbidden', false, 'forbidden']);
+  }
+  for (const connectionId of [String(a.gmail), Number(a.gmail)])
+    assertOk(await tool('gmail_send_message', { ...send, connectionId }), 'gmail_send_message');
+  const others = [b.gmail, Number(b.gmail), a.notion, 1, 0, -1, 1.5, 1e300, 2 ** 53, '', 'x', '1x', '-1', ' 1', '0'];
+  for (const connectionId of others) {
+    const json = assertError(await tool('gmail_list_labels', { connectionId }), NOT_CONNECTION);
+    assert.ok(json.canonical.hint && json.canonical.recommended_next_action);
+  }
+  assertError(await tool('upload_none', { connectionId: a.gmail }), NOT_CONNECTION);
+  const bare = await stack.account('bare', { apps: [] });
+  assertError(await tool('gmail_list_labels', {}, {}, bare), [409, 'connection', 'not_connected', false, 'integration_not_connected']);
+  for (const label of ['one', 'two'])
+    bare[label] = await stack.connect(bare.id, 'probe', { token: 'ya29.demo-gmail-full' }, ['--label', label]);
+  assertOk(await tool('probe_read_label', { id: 'INBOX', connectionId: bare.two }, {}, bare), 'probe_read_label');
+});
+
+test('every reply of a provider has its error', async () => {
+  for (const [name, wanted] of [
+    ['status_400', [500, 'validation', 'provider_refused_arguments', false, 'validation_error']],
+    ['status_401', [409, 'auth', 'credential_refused', false, 'unauthorized']],
+    ['status_403', [500, 'auth', 'provider_forbidden', false, 'forbidden']],
+    ['status_404', [500, 'provider', 'provider_error', false, 'execution_failed']],
+    ['status_418', [500, 'provider', 'provider_error', false, 'execution_failed']],
+    ['status_429', [500, 'rate_limit', 'rate_limited', true, 'rate_limited']],
+    ['status_500', [500, 'provider', 'provider_error', true, 'execution_failed']],
+    ['status_501', [500, 'unsupported', 'unsupported_operation', false, 'unsupported_operation']],
+    ['slow', [500, 'timeout', 'timeout', true, 'timeout']],
+  ])
+    assertError(await tool(`upload_${name}`, {}), wanted);
+  const write = { confirmed: true };
+  assertError(await tool('upload_write_500', write), [500, 'provider', 'provider_error', false, 'execution_failed']);
+  assertError(await tool('upload_slow_write', write), [500, 'timeout', 'timeout', false, 'timeout']);
+  assertError(await tool('away_none', {}), [500, 'network', 'unreachable', true, 'execution_failed']);
+});
+
+test('every fault of a provider has its error, with Retry-After where it is known', async () => {
+  const fault = (act, path_prefix = '/gmail/') => stack.provider.faults([{ match: { path_prefix }, count: -1, action: act }]);
+  const lost = [500, 'network', 'connection_lost', true, 'execution_failed'];
+  await fault({ status: 429, retry_after: 40 });
+  const limited = await tool('gmail_list_labels', {});
+  assertError(limited, [500, 'rate_limit', 'rate_limited', true, 'rate_limited']);
+  assert.equal(limited.headers.get('retry-after'), '40');
+  await fault({ reset: 'mid_body' });
+  assertError(await tool('gmail_list_labels', {}), lost);
+  await fault({ garbage: true });
+  assertError(await tool('gmail_list_labels', {}), lost);
+  await fault({ endless_body: true });
+  assertError(await tool('gmail_list_labels', {}), [500, 'provider', 'reply_too_large', false, 'execution_failed']);
+  await fault({ reset: 'after' });
+  const write = await tool('gmail_send_message', { ...mail('lost'), confirmed: true });
+  assertError(write, [500, 'network', 'connection_lost', false, 'execution_failed']);
+  assert.match(write.json.canonical.hint, /unknown/);
+  await fault({ status: 401 }, '/v1/');
+  const first = assertError(await tool('notion_get_self', {}, {}, b), [409, 'auth', 'reauth_required', false, 'reauth_required']);
+  assert.equal(first.canonical.recommended_next_action.input.force_reconnect, true);
+});
+
+test('a replay is told by the stored summary', async () => {
+  const key = { 'idempotency-key': 'replayed' }, body = { arguments: mail('replayed'), confirmed: true };
+  const first = await tool('gmail_send_message', body, key);
+  const wanted = assertOk(first, 'gmail_send_message');
+  assert.equal(first.headers.get('idempotent-replayed'), null);
+  const again = await tool('gmail_send_message', { ...mail('replayed'), confirmed: true }, key);
+  assert.equal(again.headers.get('idempotent-replayed'), 'true');
+  const json = assertOk(again, 'gmail_send_message');
+  assert.deepEqual(json.canonical, wanted.canonical);
+  assert.deepEqual([json.meta.attempts, json.meta.provider], [null, null]);
+  assert.equal((await stack.provider.ledger()).filter((one) => one.marker === 'replayed').length, 1);
+  const canonical = { integration_id: 'gmail', action_id: 'send_message', input: mail('replayed'), confirm: true };
+  const same = await server.call(a.key, 'POST', '/api/executions', canonical, key);
+  assert.deepEqual(same.json, wanted.canonical);
+  assertError(await tool('gmail_send_message', { ...body, connectionId: a.gmail }, key),
+    [409, 'validation', 'idempotency_key_reused', false, 'validation_error']);
+});
+
+test('a failed write is replayed and not retryable; a failed read frees its key', async () => {
+  const key = { 'idempotency-key': 'failed' };
+  await stack.provider.faults([{ match: { method: 'POST', path_prefix: '/gmail/' }, count: 1, action: { status: 503 } }]);
+  const body = { ...mail('failed'), confirmed: true };
+  const wanted = [500, 'provider', 'provider_error', false, 'execution_failed'];
+  const first = assertError(await tool('gmail_send_message', body, key), wanted);
+  const again = await tool('gmail_send_message', body, key);
+  assert.equal(again.headers.get('idempotent-replayed'), 'true');
+  assert.deepEqual(assertError(again, wanted), first);
+  await stack.provider.faults([{ match: { path_prefix: '/gmail/' }, count: 4, action: { status: 500 } }]);
+  const read = { 'idempotency-key': 'read' };
+  assertError(await tool('gmail_list_labels', {}, read), [500, 'provider', 'provider_error', true, 'execution_failed']);
+  await stack.provider.faults([]);
+  assertOk(await tool('gmail_list_labels', {}, read), 'gmail_list_labels');
+});
+
+// ---- files ----
+
+const file = (name, bytes, more = {}) => ({ name, data: Buffer.from(bytes).toString('base64'), ...more });
+const header = (data, name) => data.headers.find(([one]) => one.toLowerCase() === name)?.[1];
+
+test('files travel as parts of a form, bytes as they are', async () => {
+  const name = 'a "quoted" ünï.pdf';
+  const reply = await tool('upload_parts', {
+    note: 'beside them',
+    files: [file(name, 'first\r\n--x', { contentType: 'application/pdf' }), file('b.txt', 'second', { field: 'other' })],
+  });
+  const { data } = assertOk(reply, 'upload_parts');
+  const boundary = /boundary=(.*)/.exec(header(data, 'content-type'))[1];
+  assert.equal(data.body, [
+    `--${boundary}`, 'Content-Disposition: form-data; name="note"', '', 'beside them',
+    `--${boundary}`, 'Content-Disposition: form-data; name="attachment"; filename="a %22quoted%22 ünï.pdf"',
+    'Content-Type: application/pdf', '', 'first\r\n--x',
+    `--${boundary}`, 'Content-Disposition: form-data; name="other"; filename="b.txt"',
+    'Content-Type: application/octet-stream', '', 'second',
+    `--${boundary}--`, '',
+  ].join('\r\n'));
+  const none = assertOk(await tool('upload_parts', { note: 'alone' }), 'upload_parts');
+  assert.match(none.data.body, /alone/);
+});
+
+test('a file travels as the body, or in base64 inside it', async () => {
+  const bytes = Buffer.from([...Array(256).keys()]);
+  const put = assertOk(await tool('upload_put', { files: [file('x', bytes, { contentType: 'image/png' })] }), 'upload_put');
+  assert.equal(put.data.body_base64, bytes.toString('base64'));
+  assert.equal(header(put.data, 'content-type'), 'image/png');
+  const inline = assertOk(await tool('upload_inline', { arguments: {}, files: [file('x.bin', bytes)] }), 'upload_inline');
+  assert.deepEqual(inline.data.json, { name: 'x.bin', data: bytes.toString('base64'), type: 'application/octet-stream' });
+});
+
+test('a missing or broken file says how to upload and try again', async () => {
+  const good = file('x', 'abc');
+  const bad = async (name, files, word, hint = /base64.*send the same request again/) => {
+    const json = assertError(await tool(name, { files }), INVALID);
+    assert.match(json.error.message, word);
+    assert.match(json.canonical.hint, hint);
+  };
+  await bad('upload_put', [], /none came/);
+  await bad('upload_put', [{ name: 'x', path: '/home/me/x.pdf' }], /files\[0\] has no data/);
+  await bad('upload_put', [{ name: 'x', data: null }], /no data/);
+  for (const data of ['not base64!', 'QUI', 'QUJD\n', 'QU_D', '====', `QUJD${' '.repeat(4)}`])
+    await bad('upload_put', [{ name: 'x', data }], /files\[0\].*base64/);
+  await bad('upload_parts', [good, { name: 'y', data: '!' }], /files\[1\]/);
+  await bad('upload_parts', [{ data: good.data }], /no name/);
+  await bad('upload_parts', [{ ...good, name: 'a\r\nX-Evil: 1' }], /control characters/);
+  await bad('upload_parts', [{ ...good, field: 'a\r\nX-Evil: 1' }], /control characters/);
+  await bad('upload_parts', [{ ...good, contentType: 'text/plain\r\nX-Evil: 1' }], /media type/);
+  await bad('upload_parts', [good, good, good, good], /at most 3 files/);
+  await bad('upload_put', [good, good], /at most 1 file,/);
+  await bad('upload_put', [file('x', 'a'.repeat(1001))], /1001 bytes, at most 1000/);
+  await bad('upload_none', [good], /takes no files/, /without files/);
+  await bad('gmail_list_labels', Array(50).fill(good), /takes no files/, /without files/);
+});
+
+test('files are part of what an idempotency key stands for', async () => {
+  const key = { 'idempotency-key': 'with files' };
+  const body = (text, more) => ({ files: [file('x', text, more)] });
+  const first = assertOk(await tool('upload_put', body('one'), key), 'upload_put');
+  const again = await tool('upload_put', body('one'), key);
+  assert.equal(again.headers.get('idempotent-replayed'), 'true');
+  assert.deepEqual(again.json.canonical, first.canonical);
+  for (const other of [body('two'), body('one', { name: 'y' }), body('one', { contentType: 'text/plain' }), body('one', { field: 'f' })])
+    assertError(await tool('upload_put', other, key), [409, 'validation', 'idempotency_key_reused', false, 'validation_error']);
+});
+
+test('the largest files fit; what is over the limits is refused', async () => {
+  const large = await stack.serve({ ...stack.options, env: { ...stack.options.env, SLUICE_TURN_CPU_MS_MAX: LARGE_TURN_CPU_MS_MAX } });
+  const run = (name, body, path = `/api/tools/${name}/execute`) => large.call(a.key, 'POST', path, body);
+  const size = 5 * 1024 * 1024;
+  const bytes = randomBytes(size);
+  const put = assertOk(await run('upload_put_large', { files: [file('x', bytes)] }), 'upload_put_large');
+  assert.equal(put.data, bytes.toString('base64').length);
+  const over = await run('upload_put_large', { files: [file('x', Buffer.alloc(size + 1))] });
+  assert.match(assertError(over, INVALID).error.message, /5242881 bytes, at most 5242880/);
+  // larger than other routes take, and still answered by the checks
+  const three = await run('upload_put_large', { files: Array(2).fill(file('x', bytes)) });
+  assert.match(assertError(three, INVALID).error.message, /at most 1 file,/);
+  const other = await run('', { input: 'x'.repeat(9 << 20) }, '/api/executions');
+  assert.equal(other.status, 413);
+});
