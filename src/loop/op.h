@@ -63,6 +63,7 @@ struct op {
     uint16_t holds;
     uint32_t children; /* ops started below it whose memory is not gone */
     bool is_queued, is_cancelled, is_ended, is_goto;
+    bool is_offloaded;           /* a job of it runs on a pool thread */
     bool is_kept;                /* ended, and its parent has not run since */
     struct list kept, kept_link; /* ended children; its place among its parent's */
     const char *waits_for;       /* the name of the last hold */
@@ -101,6 +102,19 @@ struct op_timer {
 void op_sleep(struct op *op, struct op_timer *timer, uint64_t delay_ms, const char *what);
 /* Wakes early; releases the hold. Harmless when idle. */
 void op_sleep_stop(struct op_timer *timer);
+
+/* A step's heavy part on a pool thread, so that no turn takes long. Inside the op's struct. */
+struct op_job {
+    struct work work;
+    struct op *op;
+    void (*run)(struct op *op);
+};
+/* Takes a hold until run(op) has returned on a pool thread; the caller then returns OP_WAIT. run
+ * may touch the op's arena and whatever else only this op touches; it may not log, count, draw
+ * random numbers or call into the loop. Cancelled meanwhile, the op ends (on_end) only after it.
+ * Not OK: nothing was started, and the caller may as well call run itself. */
+int op_offload(struct op *op, struct op_job *job, void (*run)(struct op *op),
+               const char *what) MUST_CHECK;
 
 /* Prints all live ops: class, step, age, waits_for. For SIGQUIT-like debugging and failed drains.
  */
