@@ -3,7 +3,7 @@
  */
 #include "catalog/search_index.h"
 
-enum { PREFIX_WORDS_MAX = 64, AT_START_BYTES_MIN = 6 };
+enum { PREFIX_WORDS_MAX = 64, AT_START_BYTES_MIN = 6, SUBSTITUTION_BYTES_MIN = 5 };
 
 static const float typo_weight = 0.75f;
 static const float typo_at_start_weight =
@@ -56,6 +56,26 @@ void search_expand_prefix(const struct search_index *index, slice word, float we
     }
 }
 
+static bool is_substitution(slice a, slice b)
+{
+    size_t differ = 0;
+    for (size_t i = 0; a.len == b.len && i < a.len; i++)
+        differ += a.ptr[i] != b.ptr[i];
+    return differ == 1;
+}
+
+/* 0: they are two words. "mount" is not a mistyped "count", nor "tall" one of "tell": in a short
+ * word another letter is another word. */
+static float typo_weight_of(slice word, slice other)
+{
+    bool is_at_start = word.ptr[0] != other.ptr[0];
+    if ((is_at_start && word.len < AT_START_BYTES_MIN) ||
+        (word.len < SUBSTITUTION_BYTES_MIN && is_substitution(word, other)) ||
+        !search_text_is_one_typo(word, other))
+        return 0;
+    return is_at_start ? typo_at_start_weight : typo_weight;
+}
+
 static void try_remainder(const struct search_index *index, slice word, size_t skip,
                           struct search_expansion *out)
 {
@@ -65,10 +85,9 @@ static void try_remainder(const struct search_index *index, slice word, size_t s
         if (index->remainders[i].hash != hash)
             continue;
         const struct search_word *other = index->words[index->remainders[i].word];
-        if (search_text_is_one_typo(word, other->text))
-            search_expand_term(
-                other->term, other->text.ptr[0] == word.ptr[0] ? typo_weight : typo_at_start_weight,
-                out);
+        float weight = typo_weight_of(word, other->text);
+        if (weight > 0)
+            search_expand_term(other->term, weight, out);
     }
 }
 
