@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 
 #include "base/mem.h"
+#include "cmd/catalog_import.h"
 #include "cmd/catalog_show.h"
 #include "cmd/commands.h"
 #include "cmd/output.h"
@@ -187,6 +188,13 @@ static int run_search(struct command_call *call)
     return session_run(call, search);
 }
 
+/* ---- import ---- */
+
+static int run_import(struct command_call *call)
+{
+    return session_run(call, catalog_import);
+}
+
 /* ---- the table ---- */
 
 static const struct config_option options[] = {{"json", NULL, "print JSON, for scripts"}};
@@ -198,6 +206,14 @@ static const struct command_verb verbs[] = {
      .args_min = 1,
      .args_max = LINT_FILES_MAX,
      .run = run_lint},
+    {.name = "import",
+     .synopsis = "openapi FILE",
+     .summary = "Make a manifest of an OpenAPI 3.0 or 3.1 description (JSON); what it cannot "
+                "express is reported, a line an operation.",
+     COMMAND_OPTIONS(catalog_import_options),
+     .args_min = 2,
+     .args_max = 2,
+     .run = run_import},
     {.name = "list",
      .synopsis = "",
      .summary = "The integrations.",
@@ -221,7 +237,7 @@ static const struct command_verb verbs[] = {
 
 const struct command catalog_command = {
     .name = "catalog",
-    .summary = "integrations and their actions: lint, list, show, search",
+    .summary = "integrations and their actions: lint, import, list, show, search",
     .help = "contrib/integrations/README.md describes manifests.",
     .scopes = CONFIG_CATALOG,
     COMMAND_VERBS(verbs),

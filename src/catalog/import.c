@@ -1,0 +1,412 @@
+/*
+ * The document as a whole: versions, overrides, the walk over its operations, the manifest's text,
+ * and the report.
+ */
+#include "catalog/import.h"
+
+#include <stdarg.h>
+
+#include "base/mem.h"
+#include "catalog/import_internal.h"
+#include "catalog/reader.h"
+
+enum {
+    IMPORT_ARENA_BYTES_MAX = 1024 * 1024 * 1024,
+    REASONS_BYTES_MAX = 4000,
+    INTEGRATION_TEXT_MAX = 1000,
+    REFS_MAX = 200000,
+};
+
+static const struct json_limits document_limits = {.depth_max = IMPORT_DEPTH_MAX};
+static const struct json_limits override_limits = {.depth_max = 64, .refuse_dup_keys = true};
+
+const char *import_kind_name(enum import_kind kind)
+{
+    static const char *const names[] = {"skipped", "weakened", "note"};
+    return names[kind];
+}
+
+/* ---- the report ---- */
+
+void import_line_add(struct import *im, enum import_kind kind, slice operation, slice text)
+{
+    struct import_result *result = im->result;
+    if (result->line_count == im->lines_cap) {
+        size_t cap = im->lines_cap ? im->lines_cap * 2 : 64;
+        struct import_line *lines = arena_realloc(
+            im->arena, result->lines, result->line_count * sizeof(*lines), cap * sizeof(*lines));
+        if (!lines)
+            return;
+        result->lines = lines;
+        im->lines_cap = cap;
+    }
+    result->lines[result->line_count++] = (struct import_line){kind, operation, text};
+}
+
+void import_note(struct import *im, const char *fmt, ...)
+{
+    va_list args;
+    va_start(args, fmt);
+    import_line_add(im, IMPORT_NOTE, SLICE_NONE, arena_vprintf(im->arena, fmt, args));
+    va_end(args);
+}
+
+void import_skip(struct import_op *op, const char *fmt, ...)
+{
+    va_list args;
+    if (op->is_skipped)
+        return;
+    va_start(args, fmt);
+    op->reasons = arena_vprintf(op->im->arena, fmt, args);
+    va_end(args);
+    op->is_skipped = true;
+}
+
+void import_weaken(struct import_op *op, const char *fmt, ...)
+{
+    va_list args;
+    if (op->is_skipped || op->reasons.len > REASONS_BYTES_MAX)
+        return;
+    va_start(args, fmt);
+    slice text = arena_vprintf(op->im->arena, fmt, args);
+    va_end(args);
+    if (op->reasons.len == 0)
+        op->reasons = text;
+    else if (slice_find(op->reasons, text) < 0)
+        op->reasons =
+            arena_printf(op->im->arena, "%.*s; %.*s", SLICE_ARG(op->reasons), SLICE_ARG(text));
+}
+
+/* ---- reading ---- */
+
+static int check_version(struct import *im, struct err *err)
+{
+    slice version = json_get_str(im->document, SLICE("openapi"));
+    if (JSON_GET(im->document, "swagger"))
+        return err_set(err, ERR_INVALID,
+                       "this is Swagger 2.0; convert it to OpenAPI 3 first (swagger2openapi does)");
+    im->is_30 = slice_starts_with(version, SLICE("3.0"));
+    if (!im->is_30 && !slice_starts_with(version, SLICE("3.1")))
+        return err_set(err, ERR_INVALID,
+                       "member \"openapi\" must say 3.0 or 3.1, got \"%.*s\": only these can be "
+                       "imported",
+                       SLICE_ARG(slice_first_utf8(version, 40)));
+    if (!json_is(JSON_GET(im->document, "paths"), JSON_OBJECT))
+        return err_set(err, ERR_INVALID, "the document has no \"paths\"");
+    return OK;
+}
+
+static int read_document(struct import *im, slice text, struct err *err)
+{
+    slice start = text;
+    while (start.len > 0 && strchr(" \t\r\n", start.ptr[0]))
+        start = slice_from(start, 1);
+    if (text.len > IMPORT_DOCUMENT_BYTES_MAX)
+        return err_set(err, ERR_LIMIT, "the document is over %d bytes", IMPORT_DOCUMENT_BYTES_MAX);
+    if (start.len == 0 || start.ptr[0] != '{')
+        return err_set(err, ERR_SYNTAX,
+                       "the document is not a JSON object; YAML is not read, convert it to JSON "
+                       "first");
+    im->document = json_parse(im->arena, text, &document_limits, err);
+    return im->document ? check_version(im, err) : err_prefix(err, "the document");
+}
+
+static int check_members(const struct json *object, slice place, const char *const *names,
+                         size_t count, struct err *err)
+{
+    if (object->type != JSON_OBJECT)
+        return err_set(err, ERR_INVALID, "overrides: %.*s must be an object", SLICE_ARG(place));
+    for (uint32_t i = 0; i < object->count; i++) {
+        slice name = json_str(&object->as.members[i].key);
+        bool is_known = false;
+        for (size_t j = 0; j < count; j++)
+            is_known = is_known || slice_eq_cstr(name, names[j]);
+        if (!is_known)
+            return err_set(err, ERR_INVALID, "overrides: %.*s has an unknown member \"%.*s\"",
+                           SLICE_ARG(place), SLICE_ARG(slice_first_utf8(name, 100)));
+    }
+    return OK;
+}
+
+static int check_operations(const struct json *operations, struct err *err)
+{
+    static const char *const members[] = {"skip",
+                                          "action_id",
+                                          "title",
+                                          "description",
+                                          "tags",
+                                          "side_effect_level",
+                                          "requires_confirmation",
+                                          "idempotent",
+                                          "idempotency_header",
+                                          "scopes",
+                                          "response",
+                                          "display"};
+    static const char *const arrays[] = {"tags", "scopes"};
+    if (operations->type != JSON_OBJECT)
+        return err_set(err, ERR_INVALID, "overrides: operations must be an object");
+    for (uint32_t i = 0; i < operations->count; i++) {
+        slice name = slice_first_utf8(json_str(&operations->as.members[i].key), 200);
+        const struct json *one = &operations->as.members[i].value;
+        int result = check_members(one, name, members, ARRAY_LEN(members), err);
+        if (result != OK)
+            return result;
+        for (size_t j = 0; j < ARRAY_LEN(arrays); j++) {
+            const struct json *list = json_get(one, slice_cstr(arrays[j]));
+            if (list && list->type != JSON_ARRAY)
+                return err_set(err, ERR_INVALID, "overrides: %.*s: %s must be an array",
+                               SLICE_ARG(name), arrays[j]);
+        }
+        slice id = json_get_str(one, SLICE("action_id"));
+        if (JSON_GET(one, "action_id") && !reader_is_id(id, CATALOG_TOOL_NAME_MAX))
+            return err_set(err, ERR_INVALID,
+                           "overrides: %.*s: action_id must match [a-z][a-z0-9_]*",
+                           SLICE_ARG(name));
+    }
+    return OK;
+}
+
+static int read_overrides(struct import *im, slice text, struct err *err)
+{
+    static const char *const top[] = {"integration", "operations"};
+    static const char *const integration[] = {"name",     "description",       "category", "tags",
+                                              "docs_url", "base_url",          "headers",  "errors",
+                                              "limits",   "connection_params", "auth"};
+    if (text.len == 0)
+        return OK;
+    if (text.len > IMPORT_OVERRIDES_BYTES_MAX)
+        return err_set(err, ERR_LIMIT, "the overrides are over %d bytes",
+                       IMPORT_OVERRIDES_BYTES_MAX);
+    const struct json *overrides = json_parse(im->arena, text, &override_limits, err);
+    if (!overrides)
+        return err_prefix(err, "overrides");
+    int result = check_members(overrides, SLICE("the file"), top, ARRAY_LEN(top), err);
+    im->integration = JSON_GET(overrides, "integration");
+    im->operations = JSON_GET(overrides, "operations");
+    if (result == OK && im->integration)
+        result = check_members(im->integration, SLICE("integration"), integration,
+                               ARRAY_LEN(integration), err);
+    if (result == OK && im->operations)
+        result = check_operations(im->operations, err);
+    return result;
+}
+
+/* ---- the integration ---- */
+
+static int choose_prefix(struct import *im, slice given, struct err *err)
+{
+    slice title = json_get_str(JSON_GET(im->document, "info"), SLICE("title"));
+    if (given.len > 0 && !reader_is_id(given, IMPORT_PREFIX_MAX))
+        return err_set(err, ERR_INVALID,
+                       "the integration's id must match [a-z][a-z0-9_]* and have at most %d "
+                       "characters",
+                       IMPORT_PREFIX_MAX);
+    im->prefix = given.len > 0 ? arena_dup(im->arena, given)
+                               : slice_first(import_slug(im, title), IMPORT_PREFIX_MAX / 2);
+    while (im->prefix.len > 0 && im->prefix.ptr[im->prefix.len - 1] == '_')
+        im->prefix.len--;
+    if (im->prefix.len == 0)
+        return err_set(err, ERR_INVALID, "the document has no title to make an id of; give one");
+    im->result->integration_id = im->prefix;
+    return OK;
+}
+
+static void put(struct import *im, struct json *manifest, const char *name, struct json value)
+{
+    json_object_set(im->arena, manifest, slice_cstr(name), value);
+}
+
+static void put_text(struct import *im, struct json *manifest, const char *name, slice found,
+                     const char *otherwise)
+{
+    const struct json *given = json_get(im->integration, slice_cstr(name));
+    slice text = import_clip(im, found, INTEGRATION_TEXT_MAX);
+    if (text.len == 0)
+        text = slice_cstr(otherwise);
+    if (given)
+        put(im, manifest, name, *given);
+    else if (text.len > 0)
+        put(im, manifest, name, json_string(text));
+}
+
+static void put_given(struct import *im, struct json *manifest, const char *name)
+{
+    const struct json *given = json_get(im->integration, slice_cstr(name));
+    if (given)
+        put(im, manifest, name, *given);
+}
+
+static struct json make_manifest(struct import *im, struct json actions)
+{
+    const struct json *info = JSON_GET(im->document, "info");
+    slice title = json_get_str(info, SLICE("title")),
+          about = json_get_str(info, SLICE("description"));
+    struct json manifest = json_object();
+    put(im, &manifest, "integration_id", json_string(im->prefix));
+    put_text(im, &manifest, "name", slice_first_utf8(title, 100), "Imported");
+    put_text(im, &manifest, "description", about.len > 0 ? about : title, "Imported from OpenAPI.");
+    put_text(im, &manifest, "category", SLICE_NONE, "api");
+    put_given(im, &manifest, "tags");
+    put_text(im, &manifest, "docs_url",
+             json_get_str(JSON_GET(im->document, "externalDocs"), SLICE("url")), NULL);
+    put(im, &manifest, "base_url", im->base_url);
+    put_given(im, &manifest, "headers");
+    if (im->connection_params.type == JSON_OBJECT)
+        put(im, &manifest, "connection_params", im->connection_params);
+    put(im, &manifest, "auth", im->auth);
+    put_given(im, &manifest, "limits");
+    put_given(im, &manifest, "errors");
+    put(im, &manifest, "actions", actions);
+    return manifest;
+}
+
+/* ---- the walk ---- */
+
+/* The method in capitals; SLICE_NONE for what is no operation. */
+static slice method_of(slice name)
+{
+    static const char *const names[] = {"get",     "put",  "post",  "delete",
+                                        "options", "head", "patch", "trace"};
+    static const char *const methods[] = {"GET",     "PUT",  "POST",  "DELETE",
+                                          "OPTIONS", "HEAD", "PATCH", "TRACE"};
+    for (size_t i = 0; i < ARRAY_LEN(names); i++)
+        if (slice_eq_cstr(name, names[i]))
+            return slice_cstr(methods[i]);
+    return SLICE_NONE;
+}
+
+static int walk_path(struct import *im, slice path, const struct json *described,
+                     struct json *actions, struct err *err)
+{
+    const struct json *item = import_resolve(im, described);
+    if (!json_is(item, JSON_OBJECT)) {
+        import_note(im,
+                    "the path %.*s is described outside of this document, or is no object: its "
+                    "operations are not known",
+                    SLICE_ARG(slice_first_utf8(path, 500)));
+        return OK;
+    }
+    for (uint32_t i = 0; i < item->count; i++) {
+        slice method = method_of(json_str(&item->as.members[i].key));
+        if (method.len == 0)
+            continue;
+        if (im->result->total == IMPORT_OPERATIONS_MAX)
+            return err_set(err, ERR_LIMIT, "the document has more than %d operations",
+                           IMPORT_OPERATIONS_MAX);
+        import_operation(im, item, path, method, &item->as.members[i].value, actions);
+    }
+    return OK;
+}
+
+static int walk(struct import *im, struct json *actions, struct err *err)
+{
+    const struct json *paths = JSON_GET(im->document, "paths");
+    int result = OK;
+    for (uint32_t i = 0; i < paths->count && result == OK; i++) {
+        slice path = json_str(&paths->as.members[i].key);
+        if (!slice_starts_with(path, SLICE("x-")))
+            result = walk_path(im, path, &paths->as.members[i].value, actions, err);
+    }
+    for (uint32_t i = 0; json_is(im->operations, JSON_OBJECT) && i < im->operations->count; i++) {
+        slice key = json_str(&im->operations->as.members[i].key);
+        if (result == OK && !map_get(&im->overridden, key))
+            result = err_set(err, ERR_NOTFOUND, "overrides: the document has no operation \"%.*s\"",
+                             SLICE_ARG(slice_first_utf8(key, 200)));
+    }
+    if (JSON_GET(im->document, "webhooks"))
+        import_note(im, "webhooks are left out");
+    return result;
+}
+
+/* ---- the text ---- */
+
+static int write_manifest(struct import *im, const struct json *manifest, struct err *err)
+{
+    struct buf text;
+    buf_init(&text, CATALOG_MANIFEST_BYTES_MAX);
+    json_write_pretty(&text, manifest);
+    if (!buf_is_ok(&text)) {
+        buf_clear(&text);
+        json_write(&text, manifest);
+    }
+    im->result->manifest = arena_dup(im->arena, buf_slice(&text));
+    int result = buf_is_ok(&text)
+                     ? OK
+                     : err_set(err, ERR_LIMIT,
+                               "the manifest would be over %d bytes; skip operations in the "
+                               "overrides",
+                               CATALOG_MANIFEST_BYTES_MAX);
+    buf_deinit(&text);
+    return result;
+}
+
+/* What the overrides brought in has not been looked at yet. */
+static int check_manifest(struct import *im, struct err *err)
+{
+    struct catalog_source source = {SLICE("manifest"), im->result->manifest};
+    struct catalog_report *report = mem_alloc(sizeof(*report));
+    if (!report)
+        return err_set(err, ERR_NOMEM, "out of memory");
+    catalog_report_init(report);
+    struct catalog *catalog = catalog_load(&source, 1, report);
+    int result = OK;
+    for (size_t i = 0; !catalog && result == OK && i < report->count; i++)
+        if (!report->problems[i].is_warning)
+            result = err_set(err, ERR_INVALID, "the manifest would be faulty: %.*s: %.*s",
+                             SLICE_ARG(report->problems[i].pointer),
+                             SLICE_ARG(report->problems[i].text));
+    catalog_unref(catalog);
+    catalog_report_deinit(report);
+    mem_free(report);
+    return result;
+}
+
+static int run(struct import *im, const struct import_options *options, struct err *err)
+{
+    struct json actions = json_array();
+    int result = read_document(im, options->document, err);
+    if (result == OK)
+        result = read_overrides(im, options->overrides, err);
+    if (result == OK)
+        result = choose_prefix(im, options->integration_id, err);
+    if (result == OK)
+        result = import_servers(im, err);
+    if (result != OK)
+        return result;
+    import_security(im);
+    result = walk(im, &actions, err);
+    if (result == OK && im->arena->is_exhausted)
+        return err_set(err, ERR_NOMEM, "out of memory");
+    if (result == OK && actions.count == 0)
+        return err_set(err, ERR_NOTFOUND, "no operation could be imported");
+    if (result != OK)
+        return result;
+    struct json manifest = make_manifest(im, actions);
+    result = write_manifest(im, &manifest, err);
+    if (result == OK && im->arena->is_exhausted)
+        result = err_set(err, ERR_NOMEM, "out of memory");
+    return result == OK ? check_manifest(im, err) : result;
+}
+
+int catalog_import_openapi(const struct import_options *options, struct import_result *result,
+                           struct err *err)
+{
+    struct import im = {.arena = &result->arena, .result = result};
+    *result = (struct import_result){.total = 0};
+    arena_init(&result->arena, IMPORT_ARENA_BYTES_MAX);
+    map_init(&im.refs, REFS_MAX);
+    map_init(&im.def_names, REFS_MAX);
+    map_init(&im.ids, IMPORT_OPERATIONS_MAX);
+    map_init(&im.overridden, IMPORT_OPERATIONS_MAX);
+    int code = run(&im, options, err);
+    map_deinit(&im.refs);
+    map_deinit(&im.def_names);
+    map_deinit(&im.ids);
+    map_deinit(&im.overridden);
+    return code;
+}
+
+void catalog_import_free(struct import_result *result)
+{
+    arena_deinit(&result->arena);
+}

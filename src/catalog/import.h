@@ -1,0 +1,68 @@
+/*
+ * From an OpenAPI 3.0 or 3.1 document (JSON) to a manifest (contrib/integrations/README.md). Each
+ * operation becomes an action or a line of the report that says why not; what an action can not do
+ * that the operation can is a line, too.
+ *
+ * Overrides are a JSON object that says what a description does not know:
+ *   {"integration": {"name", "description", "category", "tags", "docs_url", "base_url", "headers",
+ *                    "connection_params", "auth", "limits", "errors": as in a manifest},
+ *    "operations": {"<operationId, or METHOD /path>": {"skip", "action_id", "title", "description",
+ *                    "tags", "side_effect_level", "requires_confirmation", "idempotent",
+ *                    "idempotency_header", "scopes", "response", "display": as in a manifest}}}
+ *
+ * Everything is bounded: the limits below, and the linter's. Nothing is fetched: a $ref that leads
+ * out of the document is reported.
+ */
+#ifndef CATALOG_IMPORT_H
+#define CATALOG_IMPORT_H
+
+#include "base/arena.h"
+#include "base/err.h"
+#include "base/slice.h"
+
+enum {
+    IMPORT_DOCUMENT_BYTES_MAX = 16 * 1024 * 1024,
+    IMPORT_OVERRIDES_BYTES_MAX = 1024 * 1024,
+    IMPORT_OPERATIONS_MAX = 10000,
+    IMPORT_DEPTH_MAX = 200, /* nested containers of the document */
+};
+
+struct import_options {
+    slice document;
+    slice overrides;      /* empty: none */
+    slice integration_id; /* empty: made of the title */
+};
+
+enum import_kind {
+    IMPORT_SKIPPED,  /* the operation is not in the manifest */
+    IMPORT_WEAKENED, /* it is, but can not do all that was described */
+    IMPORT_NOTE,     /* about the document as a whole; operation is empty */
+};
+
+struct import_line {
+    enum import_kind kind;
+    slice operation; /* "GET /users/{id} (getUser)" */
+    slice text;      /* reasons, joined by "; " */
+};
+
+/* All texts live in the arena. total == imported + skipped; weakened are among the imported. */
+struct import_result {
+    struct arena arena;
+    slice integration_id;
+    slice manifest;            /* JSON, indented, at most CATALOG_MANIFEST_BYTES_MAX */
+    struct import_line *lines; /* in the document's order, notes where they came up */
+    size_t line_count;
+    size_t total, imported, skipped, weakened;
+};
+
+/* Fills *result, which catalog_import_free frees in any case. The manifest is as `catalog lint`
+ * wants it: input schemas have been compiled and examples validated. ERR_SYNTAX, ERR_INVALID: the
+ * document or the overrides are at fault, err says where; ERR_LIMIT; ERR_NOTFOUND: no operation
+ * could be imported (the lines tell why); ERR_NOMEM. */
+int catalog_import_openapi(const struct import_options *options, struct import_result *result,
+                           struct err *err) MUST_CHECK;
+void catalog_import_free(struct import_result *result);
+
+const char *import_kind_name(enum import_kind kind);
+
+#endif

@@ -1,0 +1,168 @@
+/*
+ * What the files of the importer share: import.c (the document and the manifest),
+ * import_operation.c (one operation), import_parameter.c and import_body.c (its input and request),
+ * import_schema.c (schemas), import_ref.c (references), import_security.c, import_server.c,
+ * import_text.c (ids and words). Private to the catalog room.
+ */
+#ifndef CATALOG_IMPORT_INTERNAL_H
+#define CATALOG_IMPORT_INTERNAL_H
+
+#include "base/map.h"
+#include "catalog/catalog.h"
+#include "catalog/import.h"
+
+enum {
+    IMPORT_PROPERTIES_MAX = 200, /* inputs of an action */
+    IMPORT_NAME_MAX = 64,        /* bytes of an input's name: what model vendors accept */
+    IMPORT_REF_HOPS_MAX = 16,    /* a $ref to a $ref to ... */
+    IMPORT_PREFIX_MAX = 40,
+};
+
+/* A place that some $ref names. Schemas there become `$defs` of the action that needs them. */
+struct import_ref {
+    const struct json *target; /* NULL: leads nowhere */
+    slice name;                /* in $defs; unique in the document; made when first needed */
+    uint64_t used_by;          /* the conversion that has queued it last */
+    struct import_ref *next;   /* in that conversion's queue */
+};
+
+struct import {
+    struct arena *arena; /* of the result: everything lives there */
+    struct import_result *result;
+    const struct json *document;
+    const struct json *integration, *operations; /* of the overrides, may be NULL */
+    bool is_30;                                  /* OpenAPI 3.0: its own dialect of JSON Schema */
+    slice prefix;
+    struct map refs;       /* text of a $ref -> struct import_ref */
+    struct map def_names;  /* name in $defs -> itself */
+    struct map ids;        /* action_id -> itself */
+    struct map overridden; /* keys of `operations` that an operation had */
+    uint64_t conversions;
+    size_t lines_cap;
+    /* import_server.c, import_security.c */
+    slice server_url;  /* of the document, as it stands there, without a slash at its end */
+    slice scheme_name; /* of the security scheme that was chosen; empty: none */
+    const struct json *security; /* the document's own requirements, may be NULL */
+    struct json base_url, connection_params, auth;
+};
+
+/* One input property of the action being made. */
+struct import_input {
+    slice name;                 /* in the input */
+    slice wire;                 /* in the request */
+    bool is_required;           /* of the caller */
+    bool is_nullable;           /* null means something to the provider */
+    const struct json *schema;  /* as described, for examples; may be NULL */
+    const struct json *example; /* may be NULL */
+};
+
+struct import_op {
+    struct import *im;
+    const struct json *node, *path_item, *override;
+    slice method, path, operation_id, label;
+    bool is_skipped;
+    slice reasons; /* joined by "; " */
+    /* input_schema, under construction */
+    struct import_input inputs[IMPORT_PROPERTIES_MAX];
+    size_t input_count;
+    struct json properties, required;
+    struct import_schema *schemas;
+    /* request, under construction */
+    struct json query, headers, body;
+    slice path_template;
+    slice idempotency_header;
+};
+
+/* ---- the report: import.c ---- */
+
+void import_line_add(struct import *im, enum import_kind kind, slice operation, slice text);
+void import_note(struct import *im, const char *fmt, ...) PRINTF_LIKE(2, 3);
+/* The operation will be skipped, for this reason alone; the first one counts. */
+void import_skip(struct import_op *op, const char *fmt, ...) PRINTF_LIKE(2, 3);
+/* The action can do less than the operation; reasons that are known already are not repeated. */
+void import_weaken(struct import_op *op, const char *fmt, ...) PRINTF_LIKE(2, 3);
+
+/* ---- references ---- */
+
+/* Where a `$ref` text leads, NULL past memory; its target is NULL when that is nowhere in this
+ * document. */
+struct import_ref *import_ref_find(struct import *im, slice text) MUST_CHECK;
+/* value, or what its chain of $ref leads to; NULL when that is nowhere. */
+const struct json *import_resolve(struct import *im, const struct json *value);
+
+/* ---- schemas ---- */
+
+/* One conversion into 2020-12: schemas of one action's input, or of its output, whose references
+ * end in one `$defs`. */
+struct import_schema {
+    struct import *im;
+    struct import_op *op; /* for what is lost; NULL: nobody is told */
+    bool is_request;      /* what is readOnly is left out; else what is writeOnly */
+    bool is_over;         /* more than nodes_max subschemas: the result is of no use */
+    unsigned nodes, nodes_max;
+    uint64_t id;
+    struct import_ref *first, **end; /* to be put into $defs */
+};
+
+void import_schema_begin(struct import_schema *schemas, struct import *im, struct import_op *op,
+                         bool is_request, unsigned nodes_max);
+/* The schema in 2020-12, references as "#/$defs/name". */
+struct json import_schema_convert(struct import_schema *schemas, const struct json *schema);
+/* Adds `$defs` to root when there are any. */
+void import_schema_finish(struct import_schema *schemas, struct json *root);
+/* Whether null is among the values of the schema. */
+bool import_schema_is_nullable(struct import *im, const struct json *schema);
+/* Whether some branch of the schema has that type; a schema without one may be anything but says
+ * false. */
+bool import_schema_may_be(struct import *im, const struct json *schema, const char *type);
+/* Left out of requests: readOnly. */
+bool import_schema_is_read_only(struct import *im, const struct json *schema);
+/* Some value that the description itself shows: example, examples, default, const, enum. NULL. */
+const struct json *import_schema_sample(struct import *im, const struct json *schema);
+/* Whether it nests at most `depth` containers. */
+bool import_is_shallow(const struct json *value, unsigned depth);
+
+/* ---- one operation ---- */
+
+void import_operation(struct import *im, const struct json *path_item, slice path, slice method,
+                      const struct json *node, struct json *actions);
+/* A new input. place ("query", "body") goes before the name when that is taken. NULL when there are
+ * too many: the operation is skipped then. */
+struct import_input *import_input_add(struct import_op *op, const char *place, slice wire,
+                                      const struct json *schema, slice description,
+                                      bool is_required);
+/* input.name as JMESPath: input."a-b". */
+slice import_input_path(struct import_op *op, const struct import_input *input);
+/* The same as a template: ${input.name}. */
+struct json import_input_template(struct import_op *op, const struct import_input *input);
+/* Whether text can be a member's name in a template. */
+bool import_is_plain(slice text);
+
+void import_parameters(struct import_op *op);
+void import_body(struct import_op *op);
+/* Fills *examples (an array) when each required input has a value that validates. */
+void import_examples(struct import_op *op, const struct json *input_schema,
+                     const struct schema *schema, slice title, struct json *examples);
+
+/* ---- the document ---- */
+
+int import_servers(struct import *im, struct err *err) MUST_CHECK;
+/* What the operation's own servers put before its path; skips when they are on another host. */
+slice import_server_prefix(struct import_op *op);
+void import_security(struct import *im);
+/* The scopes of the operation, any one of which suffices; reports what the credential lacks. */
+struct json import_scopes(struct import_op *op);
+
+/* ---- words ---- */
+
+/* [a-z][a-z0-9_]* of any text: "listPets" is list_pets. Empty when no letter or digit is in it. */
+slice import_slug(struct import *im, slice text);
+/* The action's id: at most what the prefix leaves of a tool name, unique, the same in every run. */
+slice import_action_id(struct import_op *op);
+/* At most `max` bytes, cut at a word with "..." behind; control characters but \n and \t dropped.
+ */
+slice import_clip(struct import *im, slice text, size_t max);
+/* The text as a template: ${ is not a placeholder. */
+slice import_literal(struct import *im, slice text);
+
+#endif

@@ -1,0 +1,334 @@
+/*
+ * One operation to one action, or to a line of the report.
+ */
+#include "catalog/import_internal.h"
+
+enum {
+    INPUT_NODES_MAX = 5000,
+    OUTPUT_NODES_MAX = 200,
+    OUTPUT_BYTES_MAX = 4096,
+    INPUT_BYTES_MAX = 256 * 1024,
+    SCRATCH_BYTES_MAX = 64 * 1024 * 1024,
+    TITLE_BYTES_MAX = 120,
+    DESCRIPTION_BYTES_MAX = 2000,
+    TAGS_MAX = 10,
+    TAG_BYTES_MAX = 60,
+};
+
+static const struct {
+    const char *method, *level;
+} levels[] = {
+    {"GET", "read"}, {"POST", "write"}, {"PUT", "write"}, {"PATCH", "write"}, {"DELETE", "delete"}};
+
+static void set(struct import_op *op, struct json *object, const char *name, struct json value)
+{
+    json_object_set(op->im->arena, object, slice_cstr(name), value);
+}
+
+/* ---- the override ---- */
+
+static const struct json *find_override(struct import_op *op)
+{
+    struct import *im = op->im;
+    slice place = arena_printf(im->arena, "%.*s %.*s", SLICE_ARG(op->method), SLICE_ARG(op->path));
+    slice keys[] = {op->operation_id, place};
+    for (size_t i = 0; i < ARRAY_LEN(keys); i++) {
+        const struct json *found = keys[i].len > 0 ? json_get(im->operations, keys[i]) : NULL;
+        if (!found)
+            continue;
+        if (map_put(&im->overridden, keys[i], im, NULL) != OK)
+            import_skip(op, "out of memory");
+        return found;
+    }
+    return NULL;
+}
+
+/* Members that go into the action as they are. */
+static void put_overrides(struct import_op *op, struct json *action)
+{
+    static const char *const names[] = {"requires_confirmation", "idempotent", "idempotency_header",
+                                        "response"};
+    for (size_t i = 0; i < ARRAY_LEN(names); i++) {
+        const struct json *value = json_get(op->override, slice_cstr(names[i]));
+        if (value)
+            set(op, action, names[i], *value);
+    }
+}
+
+/* ---- words ---- */
+
+static slice make_title(struct import_op *op)
+{
+    slice title = json_get_str(op->override, SLICE("title"));
+    if (title.len == 0)
+        title = json_get_str(op->node, SLICE("summary"));
+    if (slice_trim(title).len == 0)
+        title = op->operation_id;
+    title = import_clip(op->im, title, TITLE_BYTES_MAX);
+    if (title.len == 0)
+        title = arena_printf(op->im->arena, "%.*s %.*s", SLICE_ARG(op->method),
+                             SLICE_ARG(slice_first_utf8(op->path, TITLE_BYTES_MAX)));
+    return title;
+}
+
+static slice make_description(struct import_op *op, slice title)
+{
+    slice text = json_get_str(op->override, SLICE("description"));
+    if (text.len == 0)
+        text = json_get_str(op->node, SLICE("description"));
+    text = import_clip(op->im, text, DESCRIPTION_BYTES_MAX);
+    return text.len > 0 ? text : title;
+}
+
+static struct json make_tags(struct import_op *op)
+{
+    const struct json *given = JSON_GET(op->override, "tags");
+    const struct json *list = given ? given : JSON_GET(op->node, "tags");
+    struct json tags = json_array();
+    for (uint32_t i = 0; json_is(list, JSON_ARRAY) && i < list->count && i < TAGS_MAX; i++) {
+        slice tag = import_clip(op->im, json_str(&list->as.items[i]), TAG_BYTES_MAX);
+        if (tag.len > 0)
+            json_array_push(op->im->arena, &tags, json_string(tag));
+    }
+    return tags;
+}
+
+static struct json make_display(struct import_op *op, slice title)
+{
+    const struct json *given = JSON_GET(op->override, "display");
+    struct json display = json_object();
+    if (given)
+        return *given;
+    set(op, &display, "title", json_string(import_literal(op->im, title)));
+    set(op, &display, "summary",
+        json_string(arena_printf(op->im->arena, "%.*s: answered with ${status}",
+                                 SLICE_ARG(import_literal(op->im, title)))));
+    return display;
+}
+
+/* ---- schemas ---- */
+
+static struct json make_input_schema(struct import_op *op)
+{
+    struct json schema = json_object();
+    set(op, &schema, "type", json_string(SLICE("object")));
+    if (op->required.count > 0)
+        set(op, &schema, "required", op->required);
+    set(op, &schema, "properties", op->properties);
+    set(op, &schema, "additionalProperties", json_bool(false));
+    import_schema_finish(op->schemas, &schema);
+    if (op->schemas->is_over)
+        import_skip(op, "its input has more than %d schemas", INPUT_NODES_MAX);
+    return schema;
+}
+
+static bool is_at_most(const struct json *value, size_t bytes_max)
+{
+    struct buf text;
+    buf_init(&text, bytes_max);
+    json_write(&text, value);
+    bool fits = buf_is_ok(&text);
+    buf_deinit(&text);
+    return fits;
+}
+
+/* Of the first 2xx that answers JSON; null where that is long or cannot be compiled: it only
+ * informs. */
+static struct json make_output_schema(struct import_op *op, struct arena *scratch)
+{
+    const struct json *responses = JSON_GET(op->node, "responses"), *schema = NULL;
+    struct import_schema schemas;
+    for (uint32_t i = 0; json_is(responses, JSON_OBJECT) && !schema && i < responses->count; i++) {
+        const struct json_member *member = &responses->as.members[i];
+        if (json_str(&member->key).len == 3 && json_str(&member->key).ptr[0] == '2')
+            schema = JSON_GET(JSON_GET(JSON_GET(import_resolve(op->im, &member->value), "content"),
+                                       "application/json"),
+                              "schema");
+    }
+    if (!json_is(schema, JSON_OBJECT))
+        return json_null;
+    import_schema_begin(&schemas, op->im, NULL, false, OUTPUT_NODES_MAX);
+    struct json out = import_schema_convert(&schemas, schema);
+    import_schema_finish(&schemas, &out);
+    bool is_simple = !schemas.is_over && out.type == JSON_OBJECT && out.count > 0 &&
+                     is_at_most(&out, OUTPUT_BYTES_MAX) &&
+                     schema_compile(scratch, &out, NULL, NULL);
+    return is_simple ? out : json_null;
+}
+
+/* ---- examples ---- */
+
+void import_examples(struct import_op *op, const struct json *input_schema,
+                     const struct schema *schema, slice title, struct json *examples)
+{
+    struct json input = json_object(), item = json_object();
+    (void)input_schema;
+    *examples = json_array();
+    for (size_t i = 0; i < op->input_count; i++) {
+        const struct import_input *one = &op->inputs[i];
+        const struct json *value = one->example;
+        if (!one->is_required)
+            continue;
+        if (!value)
+            value = import_schema_sample(op->im, one->schema);
+        if (!value || !import_is_shallow(value, 8))
+            return;
+        json_object_set(op->im->arena, &input, one->name, *value);
+    }
+    if (!schema_validate(schema, &input, NULL) || !is_at_most(&input, OUTPUT_BYTES_MAX))
+        return;
+    set(op, &item, "title", json_string(title));
+    set(op, &item, "input", input);
+    json_array_push(op->im->arena, examples, item);
+}
+
+/* ---- the action ---- */
+
+static struct json make_request(struct import_op *op)
+{
+    struct json request = json_object();
+    set(op, &request, "method", json_string(op->method));
+    set(op, &request, "path", json_string(op->path_template));
+    if (op->query.count > 0)
+        set(op, &request, "query", op->query);
+    if (op->headers.count > 0)
+        set(op, &request, "headers", op->headers);
+    if (op->body.type == JSON_OBJECT)
+        set(op, &request, "body", op->body);
+    return request;
+}
+
+static struct json make_level(struct import_op *op)
+{
+    const struct json *given = JSON_GET(op->override, "side_effect_level");
+    for (size_t i = 0; !given && i < ARRAY_LEN(levels); i++)
+        if (slice_eq_cstr(op->method, levels[i].method))
+            return json_string(slice_cstr(levels[i].level));
+    return given ? *given : json_string(SLICE("admin"));
+}
+
+static void make_action(struct import_op *op, struct json *action, struct arena *scratch)
+{
+    struct err err;
+    struct json *input = ARENA_NEW(op->im->arena, struct json), examples;
+    struct schema_options options = {.assert_formats = true};
+    if (!input)
+        return;
+    *input = make_input_schema(op);
+    if (op->is_skipped)
+        return;
+    if (!is_at_most(input, INPUT_BYTES_MAX)) {
+        import_skip(op, "its input schema is over %d bytes", INPUT_BYTES_MAX);
+        return;
+    }
+    const struct schema *schema = schema_compile(scratch, input, &options, &err);
+    if (!schema) {
+        import_skip(op, "its input cannot be checked: %s", err.text);
+        return;
+    }
+    slice title = make_title(op), id = import_action_id(op);
+    slice docs = json_get_str(JSON_GET(op->node, "externalDocs"), SLICE("url"));
+    struct json scopes = import_scopes(op), tags = make_tags(op);
+    set(op, action, "action_id", json_string(id));
+    set(op, action, "title", json_string(title));
+    set(op, action, "description", json_string(make_description(op, title)));
+    if (docs.len > 0)
+        set(op, action, "docs_url", json_string(docs));
+    if (tags.count > 0)
+        set(op, action, "tags", tags);
+    set(op, action, "side_effect_level", make_level(op));
+    put_overrides(op, action);
+    if (op->idempotency_header.len > 0 && !JSON_GET(op->override, "idempotency_header"))
+        set(op, action, "idempotency_header", json_string(op->idempotency_header));
+    if (scopes.count > 0)
+        set(op, action, "scopes", scopes);
+    set(op, action, "input_schema", *input);
+    set(op, action, "output_schema", make_output_schema(op, scratch));
+    set(op, action, "request", make_request(op));
+    set(op, action, "display", make_display(op, title));
+    import_examples(op, input, schema, title, &examples);
+    if (examples.count > 0)
+        set(op, action, "examples", examples);
+}
+
+/* Reasons not even to begin. */
+static void check_wanted(struct import_op *op)
+{
+    bool is_known = false;
+    for (size_t i = 0; i < ARRAY_LEN(levels); i++)
+        is_known = is_known || slice_eq_cstr(op->method, levels[i].method);
+    if (json_get_bool(op->override, SLICE("skip"), false))
+        import_skip(op, "the overrides say so");
+    else if (!is_known)
+        import_skip(op, "%.*s is not a method of actions", SLICE_ARG(op->method));
+    else if (!json_is(op->node, JSON_OBJECT))
+        import_skip(op, "it is no object");
+    else if (json_get_bool(op->node, SLICE("deprecated"), false))
+        import_skip(op, "it is deprecated");
+    else if (JSON_GET(op->node, "callbacks"))
+        import_weaken(op, "its callbacks are left out");
+}
+
+static void make_label(struct import_op *op)
+{
+    slice id = slice_first_utf8(op->operation_id, 200), path = slice_first_utf8(op->path, 500);
+    op->label = id.len > 0 ? arena_printf(op->im->arena, "%.*s %.*s (%.*s)", SLICE_ARG(op->method),
+                                          SLICE_ARG(path), SLICE_ARG(id))
+                           : arena_printf(op->im->arena, "%.*s %.*s", SLICE_ARG(op->method),
+                                          SLICE_ARG(path));
+}
+
+static void import_one(struct import_op *op, struct json *actions)
+{
+    struct arena scratch;
+    struct json action = json_object();
+    struct import_schema schemas;
+    op->override = find_override(op);
+    import_schema_begin(&schemas, op->im, op, true, INPUT_NODES_MAX);
+    op->schemas = &schemas;
+    check_wanted(op);
+    if (!op->is_skipped)
+        import_parameters(op);
+    if (!op->is_skipped)
+        import_body(op);
+    arena_init(&scratch, SCRATCH_BYTES_MAX);
+    if (!op->is_skipped)
+        make_action(op, &action, &scratch);
+    arena_deinit(&scratch);
+    op->schemas = NULL;
+    if (!op->is_skipped && actions->count == CATALOG_ACTIONS_MAX)
+        import_skip(op, "a manifest has at most %d actions", CATALOG_ACTIONS_MAX);
+    if (!op->is_skipped)
+        json_array_push(op->im->arena, actions, action);
+}
+
+void import_operation(struct import *im, const struct json *path_item, slice path, slice method,
+                      const struct json *node, struct json *actions)
+{
+    struct import_result *result = im->result;
+    struct import_op *op = ARENA_NEW(im->arena, struct import_op);
+    if (!op)
+        return;
+    *op = (struct import_op){.im = im,
+                             .node = node,
+                             .path_item = path_item,
+                             .method = method,
+                             .path = path,
+                             .operation_id = json_get_str(node, SLICE("operationId")),
+                             .properties = json_object(),
+                             .required = json_array(),
+                             .query = json_object(),
+                             .headers = json_object()};
+    make_label(op);
+    import_one(op, actions);
+    result->total++;
+    if (op->is_skipped)
+        result->skipped++;
+    else
+        result->imported++;
+    if (!op->is_skipped && op->reasons.len > 0)
+        result->weakened++;
+    if (op->reasons.len > 0)
+        import_line_add(im, op->is_skipped ? IMPORT_SKIPPED : IMPORT_WEAKENED, op->label,
+                        op->reasons);
+}

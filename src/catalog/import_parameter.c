@@ -1,0 +1,419 @@
+/*
+ * Parameters: each becomes an input, and a place of the request where it goes. How arrays and
+ * objects are written (`style`, `explode`; OpenAPI "Parameter Object") is an expression of the
+ * request's templates.
+ */
+#include <stdio.h>
+
+#include "catalog/import_internal.h"
+
+enum { PARAMETERS_MAX = 150, WIRE_NAME_MAX = 128 };
+
+/* One parameter with what decides how it travels. */
+struct parameter {
+    const struct json *node, *schema; /* schema may be NULL */
+    slice name, place, style;
+    bool is_required, is_exploded, is_json;
+};
+
+/* ---- inputs ---- */
+
+bool import_is_plain(slice text)
+{
+    if (text.len == 0 || text.len > WIRE_NAME_MAX || slice_find(text, SLICE("${")) >= 0)
+        return false;
+    for (size_t i = 0; i < text.len; i++)
+        if ((unsigned char)text.ptr[i] < ' ')
+            return false;
+    return true;
+}
+
+static struct import_input *find_input(struct import_op *op, slice name)
+{
+    for (size_t i = 0; i < op->input_count; i++)
+        if (slice_eq(op->inputs[i].name, name))
+            return &op->inputs[i];
+    return NULL;
+}
+
+/* What model vendors take as a property's name: letters, digits, '_', '-', '.'. */
+static slice clean_name(struct import_op *op, slice wire)
+{
+    char *out = arena_alloc_text(op->im->arena, wire.len + 1);
+    size_t len = 0;
+    for (size_t i = 0; out && i < wire.len && len < IMPORT_NAME_MAX; i++) {
+        char c = wire.ptr[i];
+        bool is_fine = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+                       c == '_' || c == '-' || c == '.';
+        if (is_fine || (len > 0 && out[len - 1] != '_'))
+            out[len++] = is_fine ? c : '_';
+    }
+    while (out && len > 1 && out[len - 1] == '_' && wire.ptr[wire.len - 1] != '_')
+        len--;
+    return len > 0 ? slice_of(out, len) : SLICE("value");
+}
+
+static slice free_name(struct import_op *op, const char *place, slice wire)
+{
+    slice name = clean_name(op, wire);
+    if (!find_input(op, name))
+        return name;
+    slice base = slice_first(name, IMPORT_NAME_MAX - 16), other = name;
+    for (unsigned n = 1; find_input(op, other); n++)
+        other = n == 1 ? arena_printf(op->im->arena, "%s_%.*s", place, SLICE_ARG(base))
+                       : arena_printf(op->im->arena, "%s_%.*s_%u", place, SLICE_ARG(base), n);
+    import_weaken(op, "the name \"%.*s\" occurs twice: that of the %s is called \"%.*s\"",
+                  SLICE_ARG(wire), place, SLICE_ARG(other));
+    return other;
+}
+
+/* The linter wants a description of each. */
+static void describe(struct import_op *op, struct json *property, slice description,
+                     const char *place, slice wire)
+{
+    struct arena *arena = op->im->arena;
+    if (property->type != JSON_OBJECT)
+        *property = json_object();
+    if (description.len > 0)
+        description = import_clip(op->im, description, 1000);
+    else if (JSON_GET(property, "description"))
+        return;
+    else
+        description = arena_printf(arena, "%.*s, in the %s.", SLICE_ARG(wire), place);
+    json_object_put(arena, property, SLICE("description"), json_string(description));
+}
+
+struct import_input *import_input_add(struct import_op *op, const char *place, slice wire,
+                                      const struct json *schema, slice description,
+                                      bool is_required)
+{
+    static const struct json anything = {.type = JSON_OBJECT};
+    if (op->input_count == IMPORT_PROPERTIES_MAX) {
+        import_skip(op, "it has more than %d inputs", IMPORT_PROPERTIES_MAX);
+        return NULL;
+    }
+    slice name = free_name(op, place, wire);
+    struct json property = import_schema_convert(op->schemas, schema ? schema : &anything);
+    if (description.len == 0)
+        description = json_get_str(import_resolve(op->im, schema), SLICE("description"));
+    describe(op, &property, description, place, wire);
+    json_object_set(op->im->arena, &op->properties, name, property);
+    if (is_required)
+        json_array_push(op->im->arena, &op->required, json_string(name));
+    struct import_input *input = &op->inputs[op->input_count++];
+    *input = (struct import_input){
+        .name = name, .wire = wire, .is_required = is_required, .schema = schema};
+    return input;
+}
+
+slice import_input_path(struct import_op *op, const struct import_input *input)
+{
+    slice name = input->name;
+    bool is_bare = !(name.ptr[0] >= '0' && name.ptr[0] <= '9');
+    for (size_t i = 0; i < name.len; i++)
+        is_bare = is_bare && name.ptr[i] != '-' && name.ptr[i] != '.';
+    return arena_printf(op->im->arena, is_bare ? "input.%.*s" : "input.\"%.*s\"", SLICE_ARG(name));
+}
+
+static struct json template_of(struct import_op *op, slice expression)
+{
+    return json_string(arena_printf(op->im->arena, "${%.*s}", SLICE_ARG(expression)));
+}
+
+struct json import_input_template(struct import_op *op, const struct import_input *input)
+{
+    return template_of(op, import_input_path(op, input));
+}
+
+/* ---- how one travels ---- */
+
+static struct import_input *add(struct import_op *op, const struct parameter *p)
+{
+    char place[16];
+    struct import_input *input;
+    slice description = json_get_str(p->node, SLICE("description"));
+    (void)snprintf(place, sizeof(place), "%.*s", SLICE_ARG(p->place));
+    input = import_input_add(op, place, p->name, p->schema, description, p->is_required);
+    if (!input)
+        return NULL;
+    input->example = JSON_GET(p->node, "example");
+    const struct json *examples = JSON_GET(p->node, "examples");
+    if (!input->example && json_is(examples, JSON_OBJECT) && examples->count > 0)
+        input->example = JSON_GET(import_resolve(op->im, &examples->as.members[0].value), "value");
+    return input;
+}
+
+static void lose(struct import_op *op, const struct parameter *p, const char *why)
+{
+    if (p->is_required)
+        import_skip(op, "the %.*s parameter \"%.*s\" is required and %s", SLICE_ARG(p->place),
+                    SLICE_ARG(p->name), why);
+    else
+        import_weaken(op, "the %.*s parameter \"%.*s\" is left out: %s", SLICE_ARG(p->place),
+                      SLICE_ARG(p->name), why);
+}
+
+/* An array in one value, items joined; where it may be a scalar, too, that goes as it is. */
+static struct json joined(struct import_op *op, slice path, const char *separator, bool is_always)
+{
+    struct arena *arena = op->im->arena;
+    slice join =
+        arena_printf(arena, "join('%s', %.*s[*].to_string(@))", separator, SLICE_ARG(path));
+    if (is_always)
+        return template_of(
+            op, arena_printf(arena, "%.*s && %.*s || `null`", SLICE_ARG(path), SLICE_ARG(join)));
+    return template_of(op, arena_printf(arena, "type(%.*s) == 'array' && %.*s || %.*s",
+                                        SLICE_ARG(path), SLICE_ARG(join), SLICE_ARG(path)));
+}
+
+/* The members of an object, each a query parameter of its own: name[member], or member. */
+static void put_members(struct import_op *op, const struct parameter *p, bool is_deep)
+{
+    const struct json *schema = import_resolve(op->im, p->schema);
+    const struct json *properties = JSON_GET(schema, "properties");
+    if (!json_is(properties, JSON_OBJECT) || properties->count == 0) {
+        lose(op, p, "is an object whose members are not described");
+        return;
+    }
+    struct import_input *input = add(op, p);
+    slice path = input ? import_input_path(op, input) : SLICE_NONE;
+    for (uint32_t i = 0; input && i < properties->count; i++) {
+        slice member = json_str(&properties->as.members[i].key);
+        slice wire = is_deep ? arena_printf(op->im->arena, "%.*s[%.*s]", SLICE_ARG(p->name),
+                                            SLICE_ARG(member))
+                             : member;
+        bool is_bare = import_slug(op->im, member).len > 0 && slice_find_char(member, '"') < 0 &&
+                       slice_find_char(member, '\\') < 0 && import_is_plain(member);
+        if (!is_bare || import_schema_may_be(op->im, &properties->as.members[i].value, "object")) {
+            import_weaken(op, "the member \"%.*s\" of \"%.*s\" cannot be sent",
+                          SLICE_ARG(slice_first_utf8(member, 100)), SLICE_ARG(p->name));
+            continue;
+        }
+        json_object_put(op->im->arena, &op->query, wire,
+                        template_of(op, arena_printf(op->im->arena, "%.*s.\"%.*s\"",
+                                                     SLICE_ARG(path), SLICE_ARG(member))));
+    }
+}
+
+static void put_query(struct import_op *op, const struct parameter *p)
+{
+    bool is_object = import_schema_may_be(op->im, p->schema, "object");
+    bool may_be_array = import_schema_may_be(op->im, p->schema, "array");
+    bool is_deep = slice_eq_cstr(p->style, "deepObject");
+    const char *separator = slice_eq_cstr(p->style, "spaceDelimited")  ? " "
+                            : slice_eq_cstr(p->style, "pipeDelimited") ? "|"
+                                                                       : ",";
+    if (p->is_json) {
+        struct import_input *input = add(op, p);
+        slice path = input ? import_input_path(op, input) : SLICE_NONE;
+        if (input)
+            json_object_put(
+                op->im->arena, &op->query, p->name,
+                template_of(op, arena_printf(op->im->arena, "%.*s && to_string(%.*s) || `null`",
+                                             SLICE_ARG(path), SLICE_ARG(path))));
+        return;
+    }
+    if (is_object || is_deep) {
+        if (is_deep || p->is_exploded)
+            put_members(op, p, is_deep);
+        else
+            lose(op, p, "is an object in a form that cannot be written");
+        return;
+    }
+    struct import_input *input = add(op, p);
+    if (!input)
+        return;
+    bool is_array =
+        slice_eq_cstr(json_get_str(import_resolve(op->im, p->schema), SLICE("type")), "array");
+    json_object_put(op->im->arena, &op->query, p->name,
+                    may_be_array && !p->is_exploded
+                        ? joined(op, import_input_path(op, input), separator, is_array)
+                        : import_input_template(op, input));
+    if (json_get_bool(p->node, SLICE("allowReserved"), false))
+        import_weaken(op, "\"%.*s\" is percent-encoded (allowReserved is not kept)",
+                      SLICE_ARG(p->name));
+}
+
+static bool is_ignored_header(slice name)
+{
+    /* OpenAPI: such definitions are to be ignored; the rest belongs to the client. */
+    static const char *const names[] = {"Accept",     "Content-Type",     "Authorization",
+                                        "Host",       "Content-Length",   "Connection",
+                                        "User-Agent", "Transfer-Encoding"};
+    for (size_t i = 0; i < ARRAY_LEN(names); i++)
+        if (slice_eq_nocase(name, slice_cstr(names[i])))
+            return true;
+    return false;
+}
+
+static bool is_token(slice name)
+{
+    for (size_t i = 0; i < name.len; i++) {
+        char c = name.ptr[i];
+        if (c <= ' ' || c >= 127 || strchr("\"(),/:;<=>?@[\\]{}", c))
+            return false;
+    }
+    return name.len > 0 && name.len <= WIRE_NAME_MAX;
+}
+
+static void put_header(struct import_op *op, const struct parameter *p)
+{
+    if (is_ignored_header(p->name))
+        return;
+    if (!is_token(p->name)) {
+        lose(op, p, "is no header's name");
+        return;
+    }
+    if (slice_eq_nocase(p->name, SLICE("Idempotency-Key")) && !slice_eq_cstr(op->method, "GET")) {
+        op->idempotency_header = p->name;
+        return;
+    }
+    if (import_schema_may_be(op->im, p->schema, "object") || p->is_json) {
+        lose(op, p, "is an object");
+        return;
+    }
+    struct import_input *input = add(op, p);
+    bool may_be_array = import_schema_may_be(op->im, p->schema, "array");
+    bool is_array =
+        slice_eq_cstr(json_get_str(import_resolve(op->im, p->schema), SLICE("type")), "array");
+    if (input)
+        json_object_put(op->im->arena, &op->headers, p->name,
+                        may_be_array ? joined(op, import_input_path(op, input), ",", is_array)
+                                     : import_input_template(op, input));
+}
+
+static void put_path(struct import_op *op, const struct parameter *p)
+{
+    slice brace = arena_printf(op->im->arena, "{%.*s}", SLICE_ARG(p->name));
+    if (slice_find(op->path, brace) < 0) {
+        import_weaken(op, "the path parameter \"%.*s\" does not occur in the path",
+                      SLICE_ARG(p->name));
+        return;
+    }
+    if (slice_eq_cstr(p->style, "label") || slice_eq_cstr(p->style, "matrix") || p->is_json ||
+        import_schema_may_be(op->im, p->schema, "object")) {
+        import_skip(op, "the path parameter \"%.*s\" is in a style that cannot be written",
+                    SLICE_ARG(p->name));
+        return;
+    }
+    if (json_get_bool(p->node, SLICE("x-multi-segment"), false))
+        import_weaken(op, "\"%.*s\" is sent as one segment of the path: its slashes are encoded",
+                      SLICE_ARG(p->name));
+    struct parameter required = *p;
+    required.is_required = true;
+    (void)add(op, &required);
+}
+
+/* ---- the list ---- */
+
+static void read_parameter(struct import_op *op, const struct json *node)
+{
+    const struct json *content = JSON_GET(node, "content"), *schema = JSON_GET(node, "schema");
+    struct parameter p = {.node = node,
+                          .schema = schema,
+                          .name = json_get_str(node, SLICE("name")),
+                          .place = json_get_str(node, SLICE("in")),
+                          .style = json_get_str(node, SLICE("style")),
+                          .is_required = json_get_bool(node, SLICE("required"), false)};
+    bool is_form = p.style.len == 0 || slice_eq_cstr(p.style, "form");
+    p.is_exploded = json_get_bool(node, SLICE("explode"), is_form);
+    if (!schema && json_is(content, JSON_OBJECT) && content->count > 0) {
+        p.is_json = true;
+        p.schema = JSON_GET(&content->as.members[0].value, "schema");
+    }
+    if (slice_eq_cstr(p.place, "cookie"))
+        lose(op, &p, "is a cookie");
+    else if (!import_is_plain(p.name))
+        lose(op, &p, "has a name that cannot be written");
+    else if (slice_eq_cstr(p.place, "path"))
+        put_path(op, &p);
+    else if (slice_eq_cstr(p.place, "query"))
+        put_query(op, &p);
+    else if (slice_eq_cstr(p.place, "header"))
+        put_header(op, &p);
+    else
+        lose(op, &p, "is in a place that OpenAPI does not know");
+}
+
+/* Whether a list has a parameter of the same name and place. */
+static bool is_replaced(struct import *im, const struct json *list, const struct json *node)
+{
+    for (uint32_t i = 0; json_is(list, JSON_ARRAY) && i < list->count; i++) {
+        const struct json *other = import_resolve(im, &list->as.items[i]);
+        if (slice_eq(json_get_str(other, SLICE("name")), json_get_str(node, SLICE("name"))) &&
+            slice_eq(json_get_str(other, SLICE("in")), json_get_str(node, SLICE("in"))))
+            return true;
+    }
+    return false;
+}
+
+/* Path parameters first: they keep their names. */
+static void read_list(struct import_op *op, const struct json *list, const struct json *stronger,
+                      bool wants_path)
+{
+    for (uint32_t i = 0; json_is(list, JSON_ARRAY) && i < list->count && !op->is_skipped; i++) {
+        const struct json *node = import_resolve(op->im, &list->as.items[i]);
+        bool is_path = slice_eq_cstr(json_get_str(node, SLICE("in")), "path");
+        if (i >= PARAMETERS_MAX)
+            import_skip(op, "it has more than %d parameters", PARAMETERS_MAX);
+        else if (!json_is(node, JSON_OBJECT))
+            import_skip(op, "a reference to a parameter leads nowhere in this document");
+        else if (is_path == wants_path && !is_replaced(op->im, stronger, node))
+            read_parameter(op, node);
+    }
+}
+
+/* {name} to ${input.name}; a name that nobody described is a string. */
+static void make_path(struct import_op *op, slice prefix)
+{
+    struct buf out;
+    slice path = op->path;
+    buf_init(&out, 8192);
+    buf_append(&out, prefix);
+    while (path.len > 0 && !op->is_skipped) {
+        ptrdiff_t open = slice_find_char(path, '{');
+        slice rest = open < 0 ? SLICE_NONE : slice_from(path, (size_t)open + 1);
+        ptrdiff_t close = slice_find_char(rest, '}');
+        buf_append(&out, open < 0 ? path : slice_first(path, (size_t)open));
+        if (open < 0)
+            break;
+        slice name = slice_first(rest, close < 0 ? 0 : (size_t)close);
+        struct import_input *input = NULL;
+        for (size_t i = 0; i < op->input_count && !input; i++)
+            if (slice_eq(op->inputs[i].wire, name))
+                input = &op->inputs[i];
+        if (!input && import_is_plain(name)) {
+            import_weaken(op, "the path's \"%.*s\" is not described: it is taken for text",
+                          SLICE_ARG(name));
+            input = import_input_add(op, "path", name, NULL, SLICE_NONE, true);
+        }
+        if (!input) {
+            import_skip(op, "its path has a brace without a name");
+            break;
+        }
+        buf_printf(&out, "${%.*s}", SLICE_ARG(import_input_path(op, input)));
+        path = slice_from(rest, (size_t)close + 1);
+    }
+    op->path_template = arena_dup(op->im->arena, buf_slice(&out));
+    if (!buf_is_ok(&out))
+        import_skip(op, "its path is too long");
+    buf_deinit(&out);
+}
+
+void import_parameters(struct import_op *op)
+{
+    const struct json *own = JSON_GET(op->node, "parameters");
+    const struct json *shared = JSON_GET(op->path_item, "parameters");
+    slice prefix = import_server_prefix(op);
+    if (slice_find_char(op->path, '?') >= 0 || slice_find_char(op->path, '#') >= 0 ||
+        slice_find_char(op->path, '$') >= 0)
+        import_skip(op, "its path holds a query, a fragment or a dollar sign");
+    else if (!slice_starts_with(op->path, SLICE("/")))
+        import_skip(op, "its path does not begin with a slash");
+    read_list(op, shared, own, true);
+    read_list(op, own, NULL, true);
+    if (!op->is_skipped)
+        make_path(op, prefix);
+    read_list(op, shared, own, false);
+    read_list(op, own, NULL, false);
+}

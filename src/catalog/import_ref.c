@@ -1,0 +1,73 @@
+/*
+ * References of an OpenAPI document: `#/components/...` in percent-encoded RFC 6901. What leads out
+ * of the document is never fetched.
+ */
+#include "base/encode.h"
+#include "catalog/import_internal.h"
+
+enum { REF_BYTES_MAX = 2048, DEF_NAME_MAX = 60 };
+
+static const struct json *find_target(struct import *im, slice text)
+{
+    if (text.len < 2 || text.len > REF_BYTES_MAX || !slice_starts_with(text, SLICE("#/")))
+        return NULL;
+    struct buf pointer;
+    buf_init(&pointer, REF_BYTES_MAX);
+    const struct json *target = NULL;
+    if (decode_percent(&pointer, slice_from(text, 1), false) == OK && buf_is_ok(&pointer))
+        target = json_pointer(im->document, buf_slice(&pointer));
+    buf_deinit(&pointer);
+    return target;
+}
+
+/* The last part of the pointer in letters, digits, '_', '-' and '.', made unique by a number. */
+static slice make_name(struct import *im, slice text)
+{
+    size_t from = text.len;
+    while (from > 0 && text.ptr[from - 1] != '/')
+        from--;
+    slice last = slice_first(slice_from(text, from), DEF_NAME_MAX);
+    char *out = arena_alloc_text(im->arena, last.len + 1);
+    if (!out)
+        return SLICE_NONE;
+    for (size_t i = 0; i < last.len; i++) {
+        char c = last.ptr[i];
+        bool is_fine = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+                       c == '_' || c == '-' || c == '.';
+        out[i] = is_fine ? c : '_';
+    }
+    slice base = last.len > 0 ? slice_of(out, last.len) : SLICE("schema");
+    slice name = base;
+    for (unsigned n = 2; map_get(&im->def_names, name); n++) {
+        name = arena_printf(im->arena, "%.*s_%u", SLICE_ARG(base), n);
+        if (!name.ptr)
+            return SLICE_NONE;
+    }
+    return map_put(&im->def_names, name, im, NULL) == OK ? name : SLICE_NONE;
+}
+
+struct import_ref *import_ref_find(struct import *im, slice text)
+{
+    struct import_ref *ref = map_get(&im->refs, text);
+    if (ref)
+        return ref;
+    ref = ARENA_NEW(im->arena, struct import_ref);
+    if (!ref)
+        return NULL;
+    ref->target = find_target(im, text);
+    if (ref->target)
+        ref->name = make_name(im, text);
+    return map_put(&im->refs, text, ref, NULL) == OK ? ref : NULL;
+}
+
+const struct json *import_resolve(struct import *im, const struct json *value)
+{
+    for (unsigned hops = 0; value && hops < IMPORT_REF_HOPS_MAX; hops++) {
+        slice text = json_get_str(value, SLICE("$ref"));
+        if (!text.ptr)
+            return value;
+        struct import_ref *ref = import_ref_find(im, text);
+        value = ref ? ref->target : NULL;
+    }
+    return NULL;
+}

@@ -1,0 +1,472 @@
+/*
+ * Schemas of OpenAPI 3.0 (its own dialect: nullable, boolean exclusiveMinimum, example) and 3.1
+ * into plain JSON Schema 2020-12. A table says what becomes of each keyword; what is not in it
+ * (xml, discriminator, x-...) says nothing about values and goes silently.
+ */
+#include "catalog/import_internal.h"
+
+enum {
+    SCHEMA_DEPTH_LEVELS_MAX = 40, /* subschemas inside one another; a manifest is 128 deep */
+    VALUE_DEPTH_MAX = 8,          /* of a default, an enum's item, an example */
+    VALUE_BYTES_MAX = 500,        /* of an example */
+    TEXT_BYTES_MAX = 1000,
+    PATTERN_ARENA_BYTES_MAX = 4 * 1024 * 1024,
+    SAMPLE_DEPTH_MAX = 4,
+};
+
+static struct json convert(struct import_schema *s, const struct json *in, unsigned depth);
+
+typedef bool keyword_fn(struct import_schema *s, const struct json *value, unsigned depth,
+                        struct json *out);
+
+static void lose(struct import_schema *s, const char *what)
+{
+    if (s->op)
+        import_weaken(s->op, "%s", what);
+}
+
+/* ---- values ---- */
+
+bool import_is_shallow(const struct json *value, unsigned depth)
+{
+    if (value->type != JSON_ARRAY && value->type != JSON_OBJECT)
+        return true;
+    for (uint32_t i = 0; depth > 0 && i < value->count; i++) {
+        const struct json *item = value->type == JSON_ARRAY ? &value->as.items[i]
+                                                            : &value->as.members[i].value;
+        if (!import_is_shallow(item, depth - 1))
+            return false;
+    }
+    return depth > 0;
+}
+
+static bool keep_text(struct import_schema *s, const struct json *value, unsigned depth,
+                      struct json *out)
+{
+    (void)depth;
+    *out = json_string(import_clip(s->im, json_str(value), TEXT_BYTES_MAX));
+    return json_str(value).len > 0;
+}
+
+static bool keep_bool(struct import_schema *s, const struct json *value, unsigned depth,
+                      struct json *out)
+{
+    (void)s, (void)depth;
+    *out = *value;
+    return value->type == JSON_BOOL;
+}
+
+static bool keep_number(struct import_schema *s, const struct json *value, unsigned depth,
+                        struct json *out)
+{
+    (void)s, (void)depth;
+    *out = *value;
+    return json_is_number(value);
+}
+
+static bool keep_divisor(struct import_schema *s, const struct json *value, unsigned depth,
+                         struct json *out)
+{
+    return keep_number(s, value, depth, out) && json_to_double(value) > 0;
+}
+
+static bool keep_count(struct import_schema *s, const struct json *value, unsigned depth,
+                       struct json *out)
+{
+    int64_t number = 0;
+    (void)s, (void)depth;
+    *out = *value;
+    return json_to_i64(value, &number) && number >= 0;
+}
+
+static bool keep_value(struct import_schema *s, const struct json *value, unsigned depth,
+                       struct json *out)
+{
+    (void)s, (void)depth;
+    *out = *value;
+    return import_is_shallow(value, VALUE_DEPTH_MAX);
+}
+
+static bool is_small(const struct json *value)
+{
+    struct buf text;
+    buf_init(&text, VALUE_BYTES_MAX);
+    json_write(&text, value);
+    bool fits = buf_is_ok(&text);
+    buf_deinit(&text);
+    return fits;
+}
+
+/* Examples only help a reader: long ones are no loss. */
+static bool keep_examples(struct import_schema *s, const struct json *value, unsigned depth,
+                          struct json *out)
+{
+    (void)s, (void)depth;
+    *out = value->type == JSON_ARRAY && is_small(value) ? *value : json_array();
+    return true;
+}
+
+static bool keep_enum(struct import_schema *s, const struct json *value, unsigned depth,
+                      struct json *out)
+{
+    return value->type == JSON_ARRAY && value->count > 0 && keep_value(s, value, depth, out);
+}
+
+static bool is_type_name(slice name)
+{
+    static const char *const names[] = {"null",   "boolean", "integer", "number",
+                                        "string", "array",   "object"};
+    for (size_t i = 0; i < ARRAY_LEN(names); i++)
+        if (slice_eq_cstr(name, names[i]))
+            return true;
+    return false;
+}
+
+static bool keep_type(struct import_schema *s, const struct json *value, unsigned depth,
+                      struct json *out)
+{
+    (void)s, (void)depth;
+    *out = *value;
+    if (value->type == JSON_STRING)
+        return is_type_name(json_str(value));
+    bool is_good = value->type == JSON_ARRAY && value->count > 0;
+    for (uint32_t i = 0; is_good && i < value->count; i++) {
+        is_good = is_type_name(json_str(&value->as.items[i]));
+        for (uint32_t j = 0; is_good && j < i; j++)
+            is_good = !json_equal(&value->as.items[i], &value->as.items[j]);
+    }
+    return is_good;
+}
+
+/* Whether our own compiler takes it. */
+static bool keep_pattern(struct import_schema *s, const struct json *value, unsigned depth,
+                         struct json *out)
+{
+    struct arena arena;
+    struct json schema = json_object();
+    (void)s, (void)depth;
+    *out = *value;
+    if (value->type != JSON_STRING)
+        return false;
+    arena_init(&arena, PATTERN_ARENA_BYTES_MAX);
+    json_object_set(&arena, &schema, SLICE("pattern"), *value);
+    bool is_good = schema_compile(&arena, &schema, NULL, NULL) != NULL;
+    arena_deinit(&arena);
+    return is_good;
+}
+
+/* ---- subschemas ---- */
+
+static bool keep_schema(struct import_schema *s, const struct json *value, unsigned depth,
+                        struct json *out)
+{
+    *out = convert(s, value, depth + 1);
+    return value->type == JSON_OBJECT || value->type == JSON_BOOL;
+}
+
+static bool keep_list(struct import_schema *s, const struct json *value, unsigned depth,
+                      struct json *out)
+{
+    if (value->type != JSON_ARRAY || value->count == 0)
+        return false;
+    *out = json_array();
+    for (uint32_t i = 0; i < value->count; i++)
+        json_array_push(s->im->arena, out, convert(s, &value->as.items[i], depth + 1));
+    return true;
+}
+
+/* A property that only the other direction has. */
+static bool is_other_way(struct import_schema *s, const struct json *schema)
+{
+    const struct json *target = import_resolve(s->im, schema);
+    return json_get_bool(target, s->is_request ? SLICE("readOnly") : SLICE("writeOnly"), false);
+}
+
+static bool keep_map(struct import_schema *s, const struct json *value, unsigned depth,
+                     struct json *out)
+{
+    if (value->type != JSON_OBJECT)
+        return false;
+    *out = json_object();
+    for (uint32_t i = 0; i < value->count; i++)
+        if (!is_other_way(s, &value->as.members[i].value))
+            json_object_set(s->im->arena, out, json_str(&value->as.members[i].key),
+                            convert(s, &value->as.members[i].value, depth + 1));
+    return true;
+}
+
+/* Keys are patterns: each must be one that we can run. */
+static bool keep_pattern_map(struct import_schema *s, const struct json *value, unsigned depth,
+                             struct json *out)
+{
+    struct json ignored;
+    for (uint32_t i = 0; value->type == JSON_OBJECT && i < value->count; i++)
+        if (!keep_pattern(s, &value->as.members[i].key, depth, &ignored))
+            return false;
+    return keep_map(s, value, depth, out);
+}
+
+static bool keep_names(struct import_schema *s, const struct json *value, unsigned depth,
+                       struct json *out)
+{
+    (void)depth;
+    if (value->type != JSON_ARRAY)
+        return false;
+    *out = json_array();
+    for (uint32_t i = 0; i < value->count; i++) {
+        const struct json *name = &value->as.items[i];
+        bool is_new = name->type == JSON_STRING;
+        for (uint32_t j = 0; is_new && j < out->count; j++)
+            is_new = !json_equal(name, &out->as.items[j]);
+        if (is_new)
+            json_array_push(s->im->arena, out, *name);
+    }
+    return true;
+}
+
+static bool keep_name_map(struct import_schema *s, const struct json *value, unsigned depth,
+                          struct json *out)
+{
+    if (value->type != JSON_OBJECT)
+        return false;
+    *out = json_object();
+    for (uint32_t i = 0; i < value->count; i++) {
+        struct json names;
+        if (!keep_names(s, &value->as.members[i].value, depth, &names))
+            return false;
+        json_object_set(s->im->arena, out, json_str(&value->as.members[i].key), names);
+    }
+    return true;
+}
+
+/* minimum and maximum with their exclusive kin and required are made by functions of their own. */
+static const struct {
+    const char *name;
+    keyword_fn *keep;
+} keywords[] = {
+    {"title", keep_text},
+    {"description", keep_text},
+    {"default", keep_value},
+    {"examples", keep_examples},
+    {"deprecated", keep_bool},
+    {"format", keep_text},
+    {"type", keep_type},
+    {"enum", keep_enum},
+    {"const", keep_value},
+    {"multipleOf", keep_divisor},
+    {"minLength", keep_count},
+    {"maxLength", keep_count},
+    {"pattern", keep_pattern},
+    {"minItems", keep_count},
+    {"maxItems", keep_count},
+    {"uniqueItems", keep_bool},
+    {"minContains", keep_count},
+    {"maxContains", keep_count},
+    {"minProperties", keep_count},
+    {"maxProperties", keep_count},
+    {"dependentRequired", keep_name_map},
+    {"contentEncoding", keep_text},
+    {"contentMediaType", keep_text},
+    {"properties", keep_map},
+    {"patternProperties", keep_pattern_map},
+    {"additionalProperties", keep_schema},
+    {"propertyNames", keep_schema},
+    {"items", keep_schema},
+    {"prefixItems", keep_list},
+    {"contains", keep_schema},
+    {"allOf", keep_list},
+    {"anyOf", keep_list},
+    {"oneOf", keep_list},
+    {"not", keep_schema},
+    {"if", keep_schema},
+    {"then", keep_schema},
+    {"else", keep_schema},
+    {"dependentSchemas", keep_map},
+    {"unevaluatedItems", keep_schema},
+    {"unevaluatedProperties", keep_schema},
+};
+
+static void keep_keyword(struct import_schema *s, const struct json_member *member, unsigned depth,
+                         struct json *out)
+{
+    slice name = json_str(&member->key);
+    for (size_t i = 0; i < ARRAY_LEN(keywords); i++) {
+        struct json value = json_null;
+        if (!slice_eq_cstr(name, keywords[i].name))
+            continue;
+        if (keywords[i].keep(s, &member->value, depth, &value)) {
+            bool is_empty = value.type == JSON_ARRAY && value.count == 0;
+            if (!is_empty || !slice_eq_cstr(name, "examples"))
+                json_object_set(s->im->arena, out, name, value);
+        } else if (s->op && keywords[i].keep == keep_pattern) {
+            import_weaken(s->op, "the pattern %.*s is dropped: it can not be checked",
+                          SLICE_ARG(slice_first_utf8(json_str(&member->value), 100)));
+        } else if (s->op && keywords[i].keep != keep_text) {
+            import_weaken(s->op, "a schema's \"%.*s\" is dropped: its value is not allowed",
+                          SLICE_ARG(name));
+        }
+        return;
+    }
+    if (slice_eq_cstr(name, "$dynamicRef") || slice_eq_cstr(name, "$recursiveRef"))
+        lose(s, "a schema's \"$dynamicRef\" is dropped");
+}
+
+/* 3.0: exclusiveMinimum: true beside minimum. 2020-12: the number itself. */
+static void keep_bound(struct import_schema *s, const struct json *in, slice plain, slice exclusive,
+                       struct json *out)
+{
+    const struct json *bound = json_get(in, plain), *strict = json_get(in, exclusive);
+    bool is_strict = json_is(strict, JSON_BOOL) && strict->as.boolean;
+    if (json_is_number(bound))
+        json_object_set(s->im->arena, out, is_strict ? exclusive : plain, *bound);
+    if (json_is_number(strict))
+        json_object_set(s->im->arena, out, exclusive, *strict);
+}
+
+/* Without the names that is_other_way left out. */
+static void keep_required(struct import_schema *s, const struct json *in, struct json *out)
+{
+    const struct json *required = JSON_GET(in, "required");
+    const struct json *properties = JSON_GET(in, "properties");
+    struct json all, kept = json_array();
+    if (!json_is(required, JSON_ARRAY) || !keep_names(s, required, 0, &all))
+        return; /* 3.0 writers put booleans into properties: not a keyword of a schema */
+    for (uint32_t i = 0; i < all.count; i++) {
+        const struct json *property = json_get(properties, json_str(&all.as.items[i]));
+        if (!property || !is_other_way(s, property))
+            json_array_push(s->im->arena, &kept, all.as.items[i]);
+    }
+    if (kept.count > 0)
+        json_object_set(s->im->arena, out, SLICE("required"), kept);
+}
+
+/* 3.0's example is one of 2020-12's examples. */
+static void keep_example(struct import_schema *s, const struct json *in, struct json *out)
+{
+    const struct json *example = JSON_GET(in, "example");
+    struct json list = json_array();
+    if (!example || JSON_GET(in, "examples") || !import_is_shallow(example, VALUE_DEPTH_MAX) ||
+        !is_small(example))
+        return;
+    json_array_push(s->im->arena, &list, *example);
+    json_object_set(s->im->arena, out, SLICE("examples"), list);
+}
+
+/* ---- null ---- */
+
+/* 3.0 nullable: the type gets a null beside it; where there is more than a type, a branch. */
+static struct json with_null(struct import_schema *s, struct json schema)
+{
+    struct arena *arena = s->im->arena;
+    const struct json *type = JSON_GET(&schema, "type"), *list = JSON_GET(&schema, "enum");
+    bool is_plain = json_is(type, JSON_STRING) && !JSON_GET(&schema, "allOf") &&
+                    !JSON_GET(&schema, "anyOf") && !JSON_GET(&schema, "oneOf") &&
+                    !JSON_GET(&schema, "not") && !JSON_GET(&schema, "const");
+    if (is_plain) {
+        struct json types = json_array();
+        json_array_push(arena, &types, *type);
+        json_array_push(arena, &types, json_string(SLICE("null")));
+        json_object_put(arena, &schema, SLICE("type"), types);
+        bool has_null = !list;
+        struct json values = json_array();
+        for (uint32_t i = 0; list && i < list->count; i++) {
+            json_array_push(arena, &values, list->as.items[i]);
+            has_null = has_null || list->as.items[i].type == JSON_NULL;
+        }
+        if (!has_null) {
+            json_array_push(arena, &values, json_null);
+            json_object_put(arena, &schema, SLICE("enum"), values);
+        }
+        return schema;
+    }
+    /* What is said to people stays outside of the branches. */
+    struct json branches = json_array(), null_schema = json_object(), out = json_object();
+    struct json inner = json_object();
+    for (uint32_t i = 0; i < schema.count; i++) {
+        slice name = json_str(&schema.as.members[i].key);
+        bool is_word = slice_eq_cstr(name, "title") || slice_eq_cstr(name, "description");
+        json_object_set(arena, is_word ? &out : &inner, name, schema.as.members[i].value);
+    }
+    json_object_set(arena, &null_schema, SLICE("type"), json_string(SLICE("null")));
+    json_array_push(arena, &branches, inner);
+    json_array_push(arena, &branches, null_schema);
+    json_object_set(arena, &out, SLICE("anyOf"), branches);
+    return out;
+}
+
+/* ---- references ---- */
+
+/* $ref to a `$defs` of the action's schema. What cannot be found allows anything. */
+static bool keep_ref(struct import_schema *s, slice text, struct json *out)
+{
+    struct import_ref *ref = import_ref_find(s->im, text);
+    if (!ref || !ref->target || !ref->name.ptr) {
+        if (s->op)
+            import_weaken(s->op, "the reference %.*s leads nowhere in this document",
+                          SLICE_ARG(slice_first_utf8(text, 200)));
+        return false;
+    }
+    if (ref->used_by != s->id) {
+        ref->used_by = s->id;
+        ref->next = NULL;
+        *s->end = ref;
+        s->end = &ref->next;
+    }
+    json_object_set(s->im->arena, out, SLICE("$ref"),
+                    json_string(arena_printf(s->im->arena, "#/$defs/%.*s", SLICE_ARG(ref->name))));
+    return true;
+}
+
+static struct json convert(struct import_schema *s, const struct json *in, unsigned depth)
+{
+    if (json_is(in, JSON_BOOL))
+        return *in;
+    struct json out = json_object();
+    if (++s->nodes > s->nodes_max)
+        s->is_over = true;
+    if (s->is_over || !json_is(in, JSON_OBJECT))
+        return out;
+    if (depth > SCHEMA_DEPTH_LEVELS_MAX) {
+        lose(s, "a schema is nested too deep: what is below is not checked");
+        return out;
+    }
+    slice ref = json_get_str(in, SLICE("$ref"));
+    bool is_ref = ref.ptr && keep_ref(s, ref, &out);
+    for (uint32_t i = 0; i < in->count; i++)
+        if (!is_ref || !s->im->is_30 ||
+            slice_eq_cstr(json_str(&in->as.members[i].key), "description"))
+            keep_keyword(s, &in->as.members[i], depth, &out);
+    if (is_ref && s->im->is_30)
+        return out;
+    keep_bound(s, in, SLICE("minimum"), SLICE("exclusiveMinimum"), &out);
+    keep_bound(s, in, SLICE("maximum"), SLICE("exclusiveMaximum"), &out);
+    keep_required(s, in, &out);
+    keep_example(s, in, &out);
+    return s->im->is_30 && json_get_bool(in, SLICE("nullable"), false) ? with_null(s, out) : out;
+}
+
+void import_schema_begin(struct import_schema *schemas, struct import *im, struct import_op *op,
+                         bool is_request, unsigned nodes_max)
+{
+    *schemas = (struct import_schema){.im = im,
+                                      .op = op,
+                                      .is_request = is_request,
+                                      .nodes_max = nodes_max,
+                                      .id = ++im->conversions};
+    schemas->end = &schemas->first;
+}
+
+struct json import_schema_convert(struct import_schema *schemas, const struct json *schema)
+{
+    return convert(schemas, schema, 0);
+}
+
+void import_schema_finish(struct import_schema *schemas, struct json *root)
+{
+    struct json defs = json_object();
+    /* Converting one may queue more, at the end. */
+    for (struct import_ref *ref = schemas->first; ref && !schemas->is_over; ref = ref->next)
+        json_object_set(schemas->im->arena, &defs, ref->name, convert(schemas, ref->target, 1));
+    if (defs.count > 0)
+        json_object_set(schemas->im->arena, root, SLICE("$defs"), defs);
+}

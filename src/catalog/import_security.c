@@ -1,0 +1,206 @@
+/*
+ * Security schemes to `auth`. A connection has one credential, so one scheme is chosen: among those
+ * that the document (or, where it is silent, its operations) asks for, the first of the order
+ * below.
+ */
+#include "catalog/import_internal.h"
+
+enum { SCOPES_MAX = 200 };
+
+enum rank { RANK_NONE, RANK_CLIENT, RANK_BASIC, RANK_KEY, RANK_BEARER, RANK_CODE };
+
+static const struct json *find_scheme(struct import *im, slice name)
+{
+    const struct json *schemes = JSON_GET(JSON_GET(im->document, "components"), "securitySchemes");
+    return import_resolve(im, json_get(schemes, name));
+}
+
+static enum rank rank_of(const struct json *scheme)
+{
+    slice type = json_get_str(scheme, SLICE("type")), http = json_get_str(scheme, SLICE("scheme"));
+    const struct json *flows = JSON_GET(scheme, "flows");
+    if (slice_eq_cstr(type, "oauth2"))
+        return JSON_GET(flows, "authorizationCode")   ? RANK_CODE
+               : JSON_GET(flows, "clientCredentials") ? RANK_CLIENT
+                                                      : RANK_NONE;
+    if (slice_eq_cstr(type, "apiKey"))
+        return json_get_str(scheme, SLICE("name")).len > 0 ? RANK_KEY : RANK_NONE;
+    if (slice_eq_cstr(type, "http"))
+        return slice_eq_nocase(http, SLICE("bearer"))  ? RANK_BEARER
+               : slice_eq_nocase(http, SLICE("basic")) ? RANK_BASIC
+                                                       : RANK_NONE;
+    return RANK_NONE;
+}
+
+static void consider(struct import *im, slice name, enum rank *best)
+{
+    enum rank rank = rank_of(find_scheme(im, name));
+    if (rank > *best) {
+        *best = rank;
+        im->scheme_name = name;
+    }
+}
+
+/* Requirements with one scheme each; those of several at once can not be met by one credential. */
+static void consider_list(struct import *im, const struct json *security, enum rank *best)
+{
+    for (uint32_t i = 0; json_is(security, JSON_ARRAY) && i < security->count; i++) {
+        const struct json *item = &security->as.items[i];
+        if (item->type == JSON_OBJECT && item->count == 1)
+            consider(im, json_str(&item->as.members[0].key), best);
+    }
+}
+
+static void consider_operations(struct import *im, enum rank *best)
+{
+    const struct json *paths = JSON_GET(im->document, "paths");
+    for (uint32_t i = 0; json_is(paths, JSON_OBJECT) && i < paths->count; i++) {
+        const struct json *item = &paths->as.members[i].value;
+        for (uint32_t j = 0; item->type == JSON_OBJECT && j < item->count; j++)
+            consider_list(im, JSON_GET(&item->as.members[j].value, "security"), best);
+    }
+}
+
+static void set_text(struct import *im, struct json *object, const char *name, slice text)
+{
+    if (text.len > 0)
+        json_object_set(im->arena, object, slice_cstr(name), json_string(text));
+}
+
+static void put_oauth(struct import *im, const struct json *scheme, bool is_code)
+{
+    const struct json *flow = json_get(JSON_GET(scheme, "flows"), is_code
+                                                                      ? SLICE("authorizationCode")
+                                                                      : SLICE("clientCredentials"));
+    const struct json *scopes = JSON_GET(flow, "scopes");
+    struct json names = json_array();
+    set_text(im, &im->auth, "type", is_code ? SLICE("oauth2") : SLICE("oauth2_client_credentials"));
+    if (is_code)
+        set_text(im, &im->auth, "authorize_url", json_get_str(flow, SLICE("authorizationUrl")));
+    set_text(im, &im->auth, "token_url", json_get_str(flow, SLICE("tokenUrl")));
+    for (uint32_t i = 0; json_is(scopes, JSON_OBJECT) && i < scopes->count; i++)
+        if (i < SCOPES_MAX)
+            json_array_push(im->arena, &names, scopes->as.members[i].key);
+    json_object_set(im->arena, &im->auth, SLICE("scopes"), names);
+    if (names.count > 1)
+        import_note(im,
+                    "all %u scopes are asked for when connecting; choose fewer in the "
+                    "overrides (integration.auth)",
+                    names.count);
+}
+
+static void put_key(struct import *im, const struct json *scheme)
+{
+    slice place = json_get_str(scheme, SLICE("in")), name = json_get_str(scheme, SLICE("name"));
+    struct json send = json_object();
+    bool is_cookie = slice_eq_cstr(place, "cookie");
+    set_text(im, &im->auth, "type", SLICE("api_key"));
+    set_text(im, &send, "in", slice_eq_cstr(place, "query") ? SLICE("query") : SLICE("header"));
+    set_text(im, &send, "name", is_cookie ? SLICE("Cookie") : name);
+    set_text(im, &send, "value",
+             is_cookie ? arena_printf(im->arena, "%.*s=${credential.api_key}",
+                                      SLICE_ARG(import_literal(im, name)))
+                       : SLICE("${credential.api_key}"));
+    json_object_set(im->arena, &im->auth, SLICE("send"), send);
+}
+
+static bool is_address(slice url)
+{
+    return slice_starts_with(url, SLICE("https://")) || slice_starts_with(url, SLICE("http://"));
+}
+
+void import_security(struct import *im)
+{
+    const struct json *given = JSON_GET(im->integration, "auth");
+    enum rank best = RANK_NONE;
+    im->security = JSON_GET(im->document, "security");
+    consider_list(im, im->security, &best);
+    if (best == RANK_NONE)
+        consider_operations(im, &best);
+    if (given) {
+        im->auth = *given;
+        return;
+    }
+    const struct json *scheme = find_scheme(im, im->scheme_name);
+    im->auth = json_object();
+    switch (best) {
+    case RANK_CODE:
+    case RANK_CLIENT:
+        put_oauth(im, scheme, best == RANK_CODE);
+        break;
+    case RANK_KEY:
+        put_key(im, scheme);
+        break;
+    case RANK_BEARER:
+        set_text(im, &im->auth, "type", SLICE("bearer"));
+        break;
+    case RANK_BASIC:
+        set_text(im, &im->auth, "type", SLICE("basic"));
+        break;
+    case RANK_NONE:
+        set_text(im, &im->auth, "type", SLICE("none"));
+        import_note(im, "no security scheme that can be used is described: requests are sent "
+                        "without a credential; give integration.auth in the overrides");
+        return;
+    }
+    bool is_oauth = best == RANK_CODE || best == RANK_CLIENT;
+    if (is_oauth &&
+        (!is_address(json_get_str(&im->auth, SLICE("token_url"))) ||
+         (best == RANK_CODE && !is_address(json_get_str(&im->auth, SLICE("authorize_url")))))) {
+        im->auth = json_object();
+        set_text(im, &im->auth, "type", SLICE("bearer"));
+        import_note(im, "the addresses of the OAuth flow are not absolute: a token is asked for "
+                        "when connecting; give integration.auth in the overrides");
+    }
+    import_note(im, "the security scheme \"%.*s\" is used", SLICE_ARG(im->scheme_name));
+}
+
+/* ---- an operation's scopes ---- */
+
+struct scope_state {
+    struct json scopes;
+    bool is_met;  /* some requirement is met by the connection's credential, or by none */
+    bool is_open; /* without a scope, or with more than can be said */
+};
+
+static void read_requirement(struct import_op *op, const struct json *item,
+                             struct scope_state *state)
+{
+    if (item->type != JSON_OBJECT || item->count > 1)
+        return;
+    if (item->count == 0) {
+        state->is_met = state->is_open = true;
+        return;
+    }
+    const struct json *names = &item->as.members[0].value;
+    if (!slice_eq(json_str(&item->as.members[0].key), op->im->scheme_name))
+        return;
+    state->is_met = true;
+    if (!json_is(names, JSON_ARRAY) || names->count != 1 ||
+        names->as.items[0].type != JSON_STRING) {
+        state->is_open = true;
+        if (json_is(names, JSON_ARRAY) && names->count > 1)
+            import_weaken(op, "it wants several scopes at once: they are not checked before");
+        return;
+    }
+    json_array_push(op->im->arena, &state->scopes, names->as.items[0]);
+}
+
+struct json import_scopes(struct import_op *op)
+{
+    const struct json *given = JSON_GET(op->override, "scopes");
+    const struct json *security = JSON_GET(op->node, "security");
+    struct scope_state state = {.scopes = json_array()};
+    if (given)
+        return *given;
+    if (!security)
+        security = op->im->security;
+    if (!json_is(security, JSON_ARRAY) || security->count == 0 ||
+        JSON_GET(op->im->integration, "auth"))
+        return state.scopes;
+    for (uint32_t i = 0; i < security->count; i++)
+        read_requirement(op, &security->as.items[i], &state);
+    if (!state.is_met)
+        import_weaken(op, "it wants a credential that the connection does not have");
+    return state.is_met && !state.is_open ? state.scopes : json_array();
+}

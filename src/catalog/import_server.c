@@ -1,0 +1,152 @@
+/*
+ * `servers` to base_url: the first server counts. Its variables, and the host of a relative URL,
+ * are what a person gives when connecting.
+ */
+#include "catalog/import_internal.h"
+
+enum { VARIABLES_MAX = 20 };
+
+static slice without_slash(slice url)
+{
+    while (url.len > 0 && url.ptr[url.len - 1] == '/')
+        url.len--;
+    return url;
+}
+
+static slice first_url(const struct json *servers)
+{
+    return without_slash(json_get_str(json_at(servers, 0), SLICE("url")));
+}
+
+static void add_param(struct import *im, slice name, struct json property)
+{
+    struct json *schema = &im->connection_params;
+    if (schema->type != JSON_OBJECT) {
+        *schema = json_object();
+        json_object_set(im->arena, schema, SLICE("type"), json_string(SLICE("object")));
+        json_object_set(im->arena, schema, SLICE("properties"), json_object());
+        json_object_set(im->arena, schema, SLICE("required"), json_array());
+        json_object_set(im->arena, schema, SLICE("additionalProperties"), json_bool(false));
+    }
+    json_object_set(im->arena, &schema->as.members[1].value, name, property);
+    json_array_push(im->arena, &schema->as.members[2].value, json_string(name));
+}
+
+/* A variable with one value is that value; any other becomes a parameter of the connection. */
+static void put_variable(struct import *im, const struct json *variables, slice name,
+                         struct buf *out)
+{
+    const struct json *variable = json_get(variables, name), *values = JSON_GET(variable, "enum");
+    slice param = import_slug(im, name);
+    if (json_is(values, JSON_ARRAY) && values->count == 1) {
+        buf_append(out, json_str(&values->as.items[0]));
+        return;
+    }
+    if (param.len == 0)
+        param = SLICE("variable");
+    struct json property = json_object();
+    slice description = json_get_str(variable, SLICE("description"));
+    json_object_set(im->arena, &property, SLICE("type"), json_string(SLICE("string")));
+    json_object_set(im->arena, &property, SLICE("minLength"), json_i64(1));
+    json_object_set(im->arena, &property, SLICE("description"),
+                    json_string(description.len > 0
+                                    ? import_clip(im, description, 500)
+                                    : arena_printf(im->arena, "The %.*s of the server's address.",
+                                                   SLICE_ARG(name))));
+    if (json_is(values, JSON_ARRAY) && values->count > 0)
+        json_object_set(im->arena, &property, SLICE("enum"), *values);
+    if (json_is(JSON_GET(variable, "default"), JSON_STRING))
+        json_object_set(im->arena, &property, SLICE("default"), *JSON_GET(variable, "default"));
+    const struct json *known = JSON_GET(&im->connection_params, "properties");
+    if (!json_get(known, param))
+        add_param(im, param, property);
+    buf_printf(out, "${connection.params.%.*s}", SLICE_ARG(param));
+}
+
+static int expand(struct import *im, slice url, const struct json *variables, struct buf *out,
+                  struct err *err)
+{
+    unsigned count = 0;
+    while (url.len > 0) {
+        ptrdiff_t open = slice_find_char(url, '{');
+        ptrdiff_t close = open < 0 ? -1 : slice_find_char(slice_from(url, (size_t)open), '}');
+        if (open < 0) {
+            buf_append(out, url);
+            break;
+        }
+        if (close < 0 || ++count > VARIABLES_MAX)
+            return err_set(err, ERR_INVALID, "servers/0/url: \"%.*s\" has a brace without its end",
+                           SLICE_ARG(slice_first_utf8(url, 200)));
+        buf_append(out, slice_first(url, (size_t)open));
+        put_variable(im, variables, slice_of(url.ptr + open + 1, (size_t)close - 1), out);
+        url = slice_from(url, (size_t)(open + close) + 1);
+    }
+    return OK;
+}
+
+int import_servers(struct import *im, struct err *err)
+{
+    const struct json *given = JSON_GET(im->integration, "base_url");
+    const struct json *params = JSON_GET(im->integration, "connection_params");
+    const struct json *server = json_at(JSON_GET(im->document, "servers"), 0);
+    struct buf out;
+    im->server_url = first_url(JSON_GET(im->document, "servers"));
+    if (given) {
+        im->base_url = *given;
+        im->connection_params = params ? *params : json_null;
+        return OK;
+    }
+    slice url = im->server_url;
+    buf_init(&out, 4096);
+    bool is_absolute = slice_starts_with(url, SLICE("https://")) ||
+                       slice_starts_with(url, SLICE("http://")) ||
+                       slice_starts_with(url, SLICE("{"));
+    if (!is_absolute) {
+        if (slice_find(url, SLICE("://")) >= 0 || slice_starts_with(url, SLICE("//"))) {
+            buf_deinit(&out);
+            return err_set(err, ERR_INVALID,
+                           "servers/0/url: \"%.*s\" is no http address; give base_url in the "
+                           "overrides",
+                           SLICE_ARG(slice_first_utf8(url, 200)));
+        }
+        import_note(im, "no server with a host is described: the host is asked for when connecting "
+                        "(connection_params.host), or give base_url in the overrides");
+        struct json property = json_object();
+        json_object_set(im->arena, &property, SLICE("type"), json_string(SLICE("string")));
+        json_object_set(im->arena, &property, SLICE("minLength"), json_i64(1));
+        json_object_set(im->arena, &property, SLICE("description"),
+                        json_string(SLICE("The host of the service, as in api.example.com.")));
+        add_param(im, SLICE("host"), property);
+        buf_append_cstr(&out, "https://${connection.params.host}");
+        if (url.len > 0 && url.ptr[0] != '/')
+            buf_append_char(&out, '/');
+    }
+    int result = expand(im, url, JSON_GET(server, "variables"), &out, err);
+    im->base_url = json_string(arena_dup(im->arena, buf_slice(&out)));
+    if (result == OK && !buf_is_ok(&out))
+        result = err_set(err, ERR_LIMIT, "servers/0/url is too long");
+    buf_deinit(&out);
+    if (params)
+        im->connection_params = *params;
+    const struct json *servers = JSON_GET(im->document, "servers");
+    if (json_is(servers, JSON_ARRAY) && servers->count > 1)
+        import_note(im, "%u servers are described, the first is used", servers->count);
+    return result;
+}
+
+slice import_server_prefix(struct import_op *op)
+{
+    const struct json *servers = JSON_GET(op->node, "servers");
+    if (!json_is(servers, JSON_ARRAY) || servers->count == 0)
+        servers = JSON_GET(op->path_item, "servers");
+    if (!json_is(servers, JSON_ARRAY) || servers->count == 0)
+        return SLICE_NONE;
+    slice url = first_url(servers), base = op->im->server_url;
+    slice rest = slice_from(url, base.len);
+    bool is_below = slice_starts_with(url, base) && (rest.len == 0 || rest.ptr[0] == '/') &&
+                    slice_find_char(rest, '{') < 0;
+    if (!is_below)
+        import_skip(op, "it is on a server of its own: %.*s",
+                    SLICE_ARG(slice_first_utf8(url, 200)));
+    return is_below ? rest : SLICE_NONE;
+}

@@ -1,0 +1,126 @@
+/*
+ * Words and ids. An id must be the same in every run, whatever else the document gains: it depends
+ * on the operation's own name alone, and a name that is too long or taken gets a piece of its hash.
+ */
+#include "catalog/import_internal.h"
+
+enum { SLUG_BYTES_MAX = 200, HASH_DIGITS = 6 };
+
+static bool is_upper(char c)
+{
+    return c >= 'A' && c <= 'Z';
+}
+
+static bool is_lower_or_digit(char c)
+{
+    return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9');
+}
+
+/* A new word begins: list|Pets, HTML|Page. */
+static bool begins_word(slice text, size_t i)
+{
+    if (i == 0 || !is_upper(text.ptr[i]))
+        return false;
+    bool before_lower = i + 1 < text.len && text.ptr[i + 1] >= 'a' && text.ptr[i + 1] <= 'z';
+    return is_lower_or_digit(text.ptr[i - 1]) || (is_upper(text.ptr[i - 1]) && before_lower);
+}
+
+slice import_slug(struct import *im, slice text)
+{
+    struct buf out;
+    buf_init(&out, 4 * SLUG_BYTES_MAX);
+    text = slice_first(text, SLUG_BYTES_MAX);
+    bool wants_bar = false;
+    for (size_t i = 0; i < text.len; i++) {
+        char c = text.ptr[i];
+        bool is_letter = is_upper(c) || is_lower_or_digit(c);
+        wants_bar = wants_bar || !is_letter || begins_word(text, i);
+        if (!is_letter)
+            continue;
+        if (wants_bar && out.len > 0)
+            buf_append_char(&out, '_');
+        if (out.len == 0 && c >= '0' && c <= '9')
+            buf_append_cstr(&out, "n");
+        buf_append_char(&out, is_upper(c) ? (char)(c - 'A' + 'a') : c);
+        wants_bar = false;
+    }
+    slice slug = out.len > 0 ? arena_dup(im->arena, buf_slice(&out)) : SLICE_NONE;
+    buf_deinit(&out);
+    return slug;
+}
+
+/* The slug cut to `max` bytes, ending in a hash of what it was made of. */
+static slice hashed(struct import *im, slice slug, slice source, size_t max)
+{
+    unsigned hash = (unsigned)(hash_stable(source.ptr, source.len) & 0xffffff);
+    slug = slice_first(slug, max - HASH_DIGITS - 1);
+    while (slug.len > 1 && slug.ptr[slug.len - 1] == '_')
+        slug.len--;
+    return arena_printf(im->arena, "%.*s_%06x", SLICE_ARG(slug), hash);
+}
+
+slice import_action_id(struct import_op *op)
+{
+    struct import *im = op->im;
+    size_t max = CATALOG_TOOL_NAME_MAX - 1 - im->prefix.len;
+    slice wanted = json_get_str(op->override, SLICE("action_id"));
+    slice source =
+        op->operation_id.len > 0
+            ? op->operation_id
+            : arena_printf(im->arena, "%.*s %.*s", SLICE_ARG(op->method), SLICE_ARG(op->path));
+    slice slug = wanted.len > 0 ? wanted : import_slug(im, source);
+    slice id = slug.len == 0 ? SLICE("operation") : slug;
+    if (id.len > max)
+        id = hashed(im, slug, source, max);
+    if (map_get(&im->ids, id))
+        id = hashed(im, id, source, max);
+    if (map_get(&im->ids, id)) /* the same operationId twice */
+        id = hashed(im, id, op->label, max);
+    if (id.len == 0 || map_get(&im->ids, id)) {
+        import_skip(op, "its action_id is taken; give it another in the overrides");
+        return SLICE_NONE;
+    }
+    if (map_put(&im->ids, id, im, NULL) != OK)
+        import_skip(op, "out of memory");
+    return id;
+}
+
+slice import_clip(struct import *im, slice text, size_t max)
+{
+    text = slice_trim(text);
+    bool is_cut = text.len > max;
+    slice kept = slice_first_utf8(text, is_cut ? max - 3 : max);
+    for (size_t end = kept.len; is_cut && end > kept.len / 2; end--)
+        if (kept.ptr[end - 1] == ' ' || kept.ptr[end - 1] == '\n') {
+            kept.len = end - 1;
+            break;
+        }
+    char *out = arena_alloc_text(im->arena, kept.len + 4);
+    size_t len = 0;
+    if (!out)
+        return SLICE_NONE;
+    for (size_t i = 0; i < kept.len; i++) {
+        unsigned char c = (unsigned char)kept.ptr[i];
+        if (c >= ' ' || c == '\n' || c == '\t')
+            out[len++] = (char)c;
+    }
+    for (int i = 0; is_cut && i < 3; i++)
+        out[len++] = '.';
+    return slice_of(out, len);
+}
+
+slice import_literal(struct import *im, slice text)
+{
+    struct buf out;
+    if (slice_find(text, SLICE("${")) < 0)
+        return text;
+    buf_init(&out, 2 * text.len + 1);
+    for (size_t i = 0; i < text.len; i++) {
+        if (text.ptr[i] == '$' && i + 1 < text.len && text.ptr[i + 1] == '{')
+            buf_append_char(&out, '$');
+        buf_append_char(&out, text.ptr[i]);
+    }
+    slice literal = arena_dup(im->arena, buf_slice(&out));
+    buf_deinit(&out);
+    return literal;
+}

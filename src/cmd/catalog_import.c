@@ -1,0 +1,106 @@
+/*
+ * sluice catalog import; see catalog_import.h.
+ */
+#include "cmd/catalog_import.h"
+
+#include <errno.h>
+#include <sys/stat.h>
+
+#include "catalog/import.h"
+#include "cmd/output.h"
+
+const struct config_option catalog_import_options[CATALOG_IMPORT_OPTIONS] = {
+    {"id", "ID", "the integration's id; made of the description's title when left out"},
+    {"overrides", "FILE", "what the description does not know (src/catalog/import.h has the form)"},
+    {"output", "FILE", "where the manifest goes; stdout when left out"},
+};
+
+static int read_open(struct session *session, FILE *file, const char *path, size_t bytes_max,
+                     slice *text)
+{
+    struct stat info;
+    if (fstat(fileno(file), &info) != 0 || !S_ISREG(info.st_mode))
+        return err_set(&session->err, ERR_INVALID, "%s is not a file", path);
+    if (info.st_size > (off_t)bytes_max)
+        return err_set(&session->err, ERR_LIMIT, "%s is over %zu bytes", path, bytes_max);
+    size_t len = (size_t)info.st_size;
+    char *bytes = arena_alloc_text(&session->arena, len + 1);
+    if (!bytes)
+        return err_set(&session->err, ERR_NOMEM, "out of memory for %s", path);
+    if (fread(bytes, 1, len, file) != len)
+        return err_set(&session->err, ERR_IO, "cannot read %s", path);
+    *text = slice_of(bytes, len);
+    return OK;
+}
+
+static int read_text(struct session *session, const char *path, size_t bytes_max, slice *text)
+{
+    FILE *file = fopen(path, "re");
+    if (!file)
+        return err_set(&session->err, ERR_IO, "cannot open %s: %s", path, strerror(errno));
+    int result = read_open(session, file, path, bytes_max, text);
+    (void)fclose(file);
+    return result;
+}
+
+/* One a line, then the sum. The texts come from the file, so a terminal is guarded. */
+static void print_report(const struct import_result *result)
+{
+    for (size_t i = 0; i < result->line_count; i++) {
+        const struct import_line *line = &result->lines[i];
+        (void)fprintf(stderr, "%s: ", import_kind_name(line->kind));
+        if (line->operation.len > 0) {
+            output_text(stderr, line->operation);
+            (void)fputs(": ", stderr);
+        }
+        output_text(stderr, line->text);
+        (void)fputc('\n', stderr);
+    }
+    (void)fprintf(stderr, "%zu operations: %zu imported (%zu of them weakened), %zu skipped\n",
+                  result->total, result->imported, result->weakened, result->skipped);
+}
+
+static int write_manifest(struct session *session, slice path, slice text)
+{
+    if (!path.ptr) {
+        (void)fwrite(text.ptr, 1, text.len, stdout);
+        return OK; /* command_main looks at stdout at the end */
+    }
+    char *name = arena_cstr(&session->arena, path);
+    FILE *file = name ? fopen(name, "we") : NULL;
+    if (!file)
+        return err_set(&session->err, ERR_IO, "cannot write %.*s: %s", SLICE_ARG(path),
+                       strerror(errno));
+    bool is_written = fwrite(text.ptr, 1, text.len, file) == text.len;
+    is_written = fclose(file) == 0 && is_written;
+    return is_written ? OK : err_set(&session->err, ERR_IO, "cannot write %.*s", SLICE_ARG(path));
+}
+
+static int import_openapi(struct session *session, struct command_call *call,
+                          struct import_result *result)
+{
+    struct import_options options = {.integration_id = command_option(call, "id")};
+    slice overrides = command_option(call, "overrides");
+    char *path = overrides.ptr ? arena_cstr(&session->arena, overrides) : NULL;
+    int code = read_text(session, call->argv[1], IMPORT_DOCUMENT_BYTES_MAX, &options.document);
+    if (code == OK && path)
+        code = read_text(session, path, IMPORT_OVERRIDES_BYTES_MAX, &options.overrides);
+    if (code != OK)
+        return code;
+    code = catalog_import_openapi(&options, result, &session->err);
+    if (code == OK || code == ERR_NOTFOUND)
+        print_report(result);
+    return code == OK ? write_manifest(session, command_option(call, "output"), result->manifest)
+                      : code;
+}
+
+int catalog_import(struct session *session, struct command_call *call)
+{
+    struct import_result result = {.total = 0};
+    if (strcmp(call->argv[0], "openapi") != 0)
+        return err_set(&session->err, ERR_INVALID,
+                       "\"%s\" cannot be imported; the one kind known is openapi", call->argv[0]);
+    int code = import_openapi(session, call, &result);
+    catalog_import_free(&result);
+    return code;
+}
