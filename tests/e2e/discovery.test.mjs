@@ -19,7 +19,7 @@ test('integrations are listed with their state and capabilities', async () => {
   assert.equal(status, 200);
   assert.deepEqual(Object.keys(json), ['items', 'page', 'page_size', 'total']);
   assert.deepEqual([json.page, json.page_size], [1, 20]);
-  assert.equal(json.total, json.items.length);
+  assert.equal(json.items.length, Math.min(json.total, json.page_size));
   const ids = json.items.map((item) => item.integration_id);
   assert.deepEqual(ids, [...ids].sort());
   const gmail = json.items.find((item) => item.integration_id === 'gmail');
