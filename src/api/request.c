@@ -23,7 +23,18 @@ static const struct http_route routes[] = {
     {HTTP_METHOD_GET, "/api/search", NULL, &api_search},
 };
 
-enum step { STEP_CHECK_KEY, STEP_JUDGE_KEY, STEP_ROUTE, STEP_READ_BODY, STEP_BEGIN, STEP_FINISH };
+enum step {
+    STEP_CHECK_KEY,
+    STEP_JUDGE_KEY,
+    STEP_ROUTE,
+    STEP_READ_BODY,
+    STEP_JUDGE_BODY,
+    STEP_BEGIN,
+    STEP_FINISH
+};
+
+/* A larger body is parsed on a pool thread: 8 MB take up to 50 ms. */
+enum { PARSED_ON_LOOP_BYTES_MAX = 128 * 1024 };
 
 static struct api_request *request_of(struct op *op)
 {
@@ -127,25 +138,57 @@ static bool is_json_type(slice content_type)
            slice_eq_nocase(http_media_type(content_type), SLICE("application/json"));
 }
 
+static bool has_body(const struct api_request *request)
+{
+    return request->endpoint->body != API_BODY_NONE && request->exchange->body.len > 0;
+}
+
+static void parse_body(struct op *op)
+{
+    struct api_request *request = request_of(op);
+    request->body =
+        json_parse(&op->arena, request->exchange->body, &json_limits_request, &request->body_err);
+}
+
 static enum op_result step_read_body(struct op *op)
 {
     struct api_request *request = request_of(op);
     struct http_exchange *exchange = request->exchange;
-    struct err err;
     if (request->endpoint->body == API_BODY_NONE)
         return OP_NEXT;
     if (!is_json_type(http_request_header(exchange, SLICE("Content-Type"))))
         return api_reply_error(request, 415, "Content-Type must be application/json");
-    if (exchange->body.len == 0) {
-        if (request->endpoint->body == API_BODY_REQUIRED)
-            return api_reply_error(request, 400, "A JSON object is required as the body");
+    if (!has_body(request) && request->endpoint->body == API_BODY_REQUIRED)
+        return api_reply_error(request, 400, "A JSON object is required as the body");
+    if (!has_body(request))
         return OP_NEXT;
-    }
-    request->body = json_parse(&op->arena, exchange->body, &json_limits_request, &err);
-    if (!request->body && err.code == ERR_NOMEM)
-        return api_reply_database(request, ERR_BUSY);
+    if (exchange->body.len > PARSED_ON_LOOP_BYTES_MAX &&
+        op_offload(op, &request->parsing, parse_body, "its body to be parsed") == OK)
+        return OP_WAIT;
+    parse_body(op);
+    return OP_NEXT;
+}
+
+/* The parser refuses beforehand what would not fit, which no second try mends; an arena that ran
+ * out is the machine's memory. */
+static enum op_result refuse_body(struct api_request *request)
+{
+    if (request->body_err.code != ERR_NOMEM)
+        return api_reply_error(request, 400, "The body is not acceptable JSON: %s",
+                               request->body_err.text);
+    if (!request->op.arena.is_exhausted)
+        return api_reply_error(request, 413, "The body holds more values than a request may have");
+    api_reply_retry_after(request, 0);
+    return api_reply_error(request, 503, "Out of memory, try again");
+}
+
+static enum op_result step_judge_body(struct op *op)
+{
+    struct api_request *request = request_of(op);
+    if (!has_body(request))
+        return OP_NEXT;
     if (!request->body)
-        return api_reply_error(request, 400, "The body is not acceptable JSON: %s", err.text);
+        return refuse_body(request);
     if (request->body->type != JSON_OBJECT)
         return api_reply_error(request, 400, "The body must be a JSON object, got %s",
                                json_type_name(request->body));
@@ -205,6 +248,7 @@ static const struct op_step steps[] = {
     [STEP_JUDGE_KEY] = {"judge_key", step_judge_key},
     [STEP_ROUTE] = {"route", step_route},
     [STEP_READ_BODY] = {"read_body", step_read_body},
+    [STEP_JUDGE_BODY] = {"judge_body", step_judge_body},
     [STEP_BEGIN] = {"begin", step_begin},
     [STEP_FINISH] = {"finish", step_finish},
 };

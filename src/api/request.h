@@ -44,6 +44,8 @@ struct api_request {
     const struct api_endpoint *endpoint;
     struct http_route_match match;
     const struct json *body; /* an object; NULL where there is none */
+    struct err body_err;     /* why it was not acceptable */
+    struct op_job parsing;
     bool is_body_here, is_waiting_for_body, is_answered;
     char account_text[UUID_TEXT_LEN + 1];
     struct pg_query query;

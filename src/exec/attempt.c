@@ -9,6 +9,9 @@
 #include "exec/exec.h"
 #include "exec/node.h"
 
+/* A larger reply is parsed and evaluated on a pool thread: a megabyte takes up to 10 ms. */
+enum { READ_ON_LOOP_BYTES_MAX = 64 * 1024 };
+
 static struct metric provider_seconds = METRIC_INIT(
     "sluice_provider_seconds", "Time of a call to a provider, by integration.", METRIC_HISTOGRAM);
 static struct metric provider_calls = METRIC_INIT(
@@ -116,13 +119,28 @@ static uint64_t backoff_ms(const struct exec *exec)
     return wait * 2 < left_ms ? wait : 0;
 }
 
+static void read_reply(struct op *op)
+{
+    struct exec *exec = exec_of(op);
+    exec_reply_read(exec->action, &exec->call, exec->in.input,
+                    exec->connection ? exec->connection->params : NULL, &op->arena, &exec->out);
+}
+
 enum op_result exec_step_read_reply(struct op *op)
 {
     struct exec *exec = exec_of(op);
     exec->is_any_byte_sent = exec->is_any_byte_sent || exec->call.is_any_byte_sent;
     exec->call.is_any_byte_sent = exec->is_any_byte_sent;
-    exec_reply_read(exec->action, &exec->call, exec->in.input,
-                    exec->connection ? exec->connection->params : NULL, &op->arena, &exec->out);
+    if (exec->call.body.len > READ_ON_LOOP_BYTES_MAX &&
+        op_offload(op, &exec->reading, read_reply, "the reply to be read") == OK)
+        return OP_WAIT;
+    read_reply(op);
+    return OP_NEXT;
+}
+
+enum op_result exec_step_judge_reply(struct op *op)
+{
+    struct exec *exec = exec_of(op);
     exec->out.is_repeatable = exec->action->level == LEVEL_READ || !exec->is_any_byte_sent;
     count_call(exec);
     uint64_t wait_ms =

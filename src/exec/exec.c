@@ -23,6 +23,7 @@ static const struct op_step steps[EXEC_STEPS] = {
     [EXEC_STEP_JUDGE_CLAIM] = {"judge_claim", exec_step_judge_claim},
     [EXEC_STEP_CALL] = {"call", exec_step_call},
     [EXEC_STEP_READ_REPLY] = {"read_reply", exec_step_read_reply},
+    [EXEC_STEP_JUDGE_REPLY] = {"judge_reply", exec_step_judge_reply},
     [EXEC_STEP_RECORD] = {"record", exec_step_record},
     [EXEC_STEP_CHECK_RECORD] = {"check_record", exec_step_check_record},
     [EXEC_STEP_MARK_CONNECTION] = {"mark_connection", exec_step_mark_connection},

@@ -94,6 +94,7 @@ struct exec {
     struct execution record;
     struct http_call call;
     struct op_timer timer;
+    struct op_job reading;
     uint64_t deadline_ns, call_started_ns;
     uint8_t fingerprint[32];
     bool is_claimed;    /* the intent is durable: a record must follow */
@@ -141,6 +142,7 @@ enum exec_step {
     EXEC_STEP_CALL,
     EXEC_STEP_READ_REPLY,
     EXEC_STEP_RECORD,
+    EXEC_STEP_JUDGE_REPLY,
     EXEC_STEP_CHECK_RECORD,
     EXEC_STEP_MARK_CONNECTION,
     EXEC_STEP_ANSWER,
@@ -166,6 +168,7 @@ enum op_result exec_step_judge_claim(struct op *op);
 enum op_result exec_step_call(struct op *op);
 enum op_result exec_step_read_reply(struct op *op);
 enum op_result exec_step_record(struct op *op);
+enum op_result exec_step_judge_reply(struct op *op);
 enum op_result exec_step_check_record(struct op *op);
 enum op_result exec_step_mark_connection(struct op *op);
 enum op_result exec_step_answer(struct op *op);

@@ -12,7 +12,8 @@
 enum { EXEC_MESSAGE_BYTES_MAX = 2000 };
 
 /* Fills reason, output, display, message, hint, error_code, retry_after_ms, provider_* of *outcome
- * from a call that has ended. Texts lie in the arena. `input` is what the templates see. */
+ * from a call that has ended. Texts lie in the arena. `input` is what the templates see. Touches
+ * nothing else, so that it may run on a pool thread. */
 void exec_reply_read(const struct catalog_action *action, const struct http_call *call,
                      const struct json *input, const struct json *connection_params,
                      struct arena *arena, struct exec_outcome *outcome);
