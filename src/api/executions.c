@@ -36,6 +36,7 @@ static bool read_key(struct api_request *request, slice *key)
 static enum op_result begin_create(struct api_request *request)
 {
     const struct json *body = request->body, *confirm = JSON_GET(body, "confirm");
+    const struct json *dry_run = JSON_GET(body, "dry_run");
     slice integration_id = json_get_str(body, SLICE("integration_id"));
     slice action_id = json_get_str(body, SLICE("action_id")), key;
     const struct json *input = JSON_GET(body, "input");
@@ -45,6 +46,9 @@ static enum op_result begin_create(struct api_request *request)
     if (confirm && confirm->type != JSON_BOOL && confirm->type != JSON_NULL)
         return api_reply_error(request, 400, "confirm must be true or false, got %s",
                                json_type_name(confirm));
+    if (dry_run && dry_run->type != JSON_BOOL && dry_run->type != JSON_NULL)
+        return api_reply_error(request, 400, "dry_run must be true or false, got %s",
+                               json_type_name(dry_run));
     if (!read_key(request, &key))
         return OP_DONE;
     struct create *create = ARENA_NEW(&request->op.arena, struct create);
@@ -61,6 +65,7 @@ static enum op_result begin_create(struct api_request *request)
         .action_id = action_id,
         .input = input,
         .is_confirmed = json_get_bool(body, SLICE("confirm"), false),
+        .is_dry_run = json_get_bool(body, SLICE("dry_run"), false),
         .idempotency_key = key,
     };
     exec_start(request->api->config.exec, &create->exec, &wanted, &request->op);

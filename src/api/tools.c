@@ -21,13 +21,14 @@ struct tool {
 
 /* ---- the request ---- */
 
-/* The longest registered prefix, since both halves may hold underscores; else what stands before
+/* A part of the name: the catalog may be another one when the answer is written. The longest
+ * registered prefix, since both halves may hold underscores; else what stands before
  * the first underscore, to be told as unknown. */
 static slice find_integration(const struct catalog *catalog, slice name)
 {
     const struct catalog_action *action = catalog_find_tool(catalog, name);
     if (action)
-        return action->integration->integration_id;
+        return slice_first(name, action->integration->integration_id.len);
     for (size_t len = name.len; len > 0; len--)
         if ((len == name.len || name.ptr[len] == '_') &&
             catalog_find_integration(catalog, slice_first(name, len)))
@@ -136,12 +137,15 @@ static enum op_result begin_execute(struct api_request *request)
     const struct json *confirmed = member(request->body, SLICE("confirmed"));
     slice key = http_request_header(request->exchange, SLICE("Idempotency-Key"));
     int64_t connection_id;
+    bool is_dry_run;
     struct tool *tool = ARENA_NEW(&request->op.arena, struct tool);
     if (!tool)
         return api_reply_database(request, ERR_BUSY);
     if (confirmed && confirmed->type != JSON_BOOL)
         return api_reply_error(request, 400, "confirmed must be true or false, got %s",
                                json_type_name(confirmed));
+    if (!api_query_bool(request, "dry_run", &is_dry_run))
+        return OP_DONE;
     if (!read_arguments(request, tool) || !read_connection(request, &connection_id) ||
         !read_files(request, tool) || !api_check_key(request, key))
         return OP_DONE;
@@ -158,6 +162,7 @@ static enum op_result begin_execute(struct api_request *request)
         .action_id = tool->name,
         .input = &tool->arguments,
         .is_confirmed = json_get_bool(request->body, SLICE("confirmed"), false),
+        .is_dry_run = is_dry_run,
         .idempotency_key = key,
         .connection_id = connection_id,
         .files = tool->files,
@@ -275,6 +280,8 @@ static enum op_result finish_execute(struct api_request *request)
     if (tool->exec.summary_json.len == 0 ||
         (out.is_replayed && !recall(&out, tool->exec.summary_json, arena, &output)))
         return api_reply_error(request, 500, "Internal error");
+    if (out.is_dry_run)
+        return api_reply(request, 200, tool->exec.summary_json);
     struct json_writer w;
     struct buf text;
     buf_init(&text, TOOL_REPLY_BYTES_MAX);

@@ -204,7 +204,9 @@ static int add_credential(struct build *b, const struct json *credential, struct
         buf_append_char(url, slice_find_char(buf_slice(url), '?') < 0 ? '?' : '&');
         encode_percent(url, auth->send_name);
         buf_append_char(url, '=');
+        b->out->secret_at = url->len;
         encode_percent(url, text);
+        b->out->secret_len = url->len - b->out->secret_at;
         return OK;
     }
     slice name = auth->send_name.len > 0 ? auth->send_name : SLICE("Authorization");

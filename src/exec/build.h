@@ -29,7 +29,8 @@ struct exec_built {
     size_t header_count;
     slice body[EXEC_BODY_PARTS_MAX];
     size_t body_count;
-    size_t credential_index; /* of the header that holds the credential; SIZE_MAX: none */
+    size_t credential_index;      /* of the header that holds the credential; SIZE_MAX: none */
+    size_t secret_at, secret_len; /* the credential's place in the url; len 0: not there */
 };
 
 /* ERR_INVALID: err is a sentence for the caller about his input (an expression that fails, an empty

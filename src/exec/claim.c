@@ -109,7 +109,7 @@ enum op_result exec_step_look_up_key(struct op *op)
 {
     struct exec *exec = exec_of(op);
     list_unlink(&exec->waiter_link);
-    if (exec->in.idempotency_key.len == 0) {
+    if (exec->in.idempotency_key.len == 0 || exec->in.is_dry_run) {
         op_goto(op, EXEC_STEP_CHECK_INPUT);
         return OP_NEXT;
     }

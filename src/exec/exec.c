@@ -84,7 +84,8 @@ static void count_end(const struct exec *exec)
     char labels[160];
     slice integration = exec->integration ? exec->integration->integration_id : SLICE("(unknown)");
     (void)snprintf(labels, sizeof(labels), "integration=\"%.*s\",outcome=\"%s\"",
-                   SLICE_ARG(integration), exec_reason_name(exec->out.reason));
+                   SLICE_ARG(integration),
+                   exec->out.is_dry_run ? "dry_run" : exec_reason_name(exec->out.reason));
     metric_add(metric_series(&executions_total, slice_cstr(labels)), 1);
     metric_time(&execution_seconds, loop_now_ns(exec->op.loop) - exec->op.started_ns);
 }
@@ -99,11 +100,15 @@ static void on_end(struct op *op, enum op_end end)
     list_unlink(&exec->all_link);
     count_active(exec, false);
     count_end(exec);
+}
+
+/* Once nobody holds the op: a pool thread may read the catalog and the connection until then, also
+ * after a cancel. */
+static void let_go(struct op *op)
+{
+    struct exec *exec = exec_of(op);
     connect_set_unref(exec->lookup.set);
-    exec->lookup.set = exec->set = NULL;
-    exec->connection = NULL;
     catalog_unref(exec->catalog);
-    exec->catalog = NULL;
 }
 
 static void on_cancel(struct op *op)
@@ -121,6 +126,7 @@ static const struct op_class exec_class = {
     .step_count = ARRAY_LEN(steps),
     .on_cancel = on_cancel,
     .on_end = on_end,
+    .free = let_go,
 };
 
 void exec_start(struct exec_service *service, struct exec *exec, const struct exec_request *request,
@@ -174,7 +180,8 @@ enum op_result exec_step_answer(struct op *op)
         out->execution_id = (struct uuid){{0}};
         exec_audit_blocked(exec);
     }
-    if (exec->summary_json.len == 0)
+    out->error_code = arena_dup(&op->arena, out->error_code); /* it was the manifest's */
+    if (exec->summary_json.len == 0 && !out->is_dry_run)
         exec->summary_json = exec->service->config.render(out, &op->arena);
     exec->is_answered = true;
     op_log(op, LOG_DEBUG, "execution ended", LOG_CSTR("outcome", exec_reason_name(out->reason)),

@@ -66,6 +66,7 @@ struct exec_request {
     slice integration_id, action_id; /* action_id: short or full tool name */
     const struct json *input;
     bool is_confirmed;
+    bool is_dry_run;         /* all but the call: summary_json is the request */
     slice idempotency_key;   /* SLICE_NONE: none; else 1 to 255 printable characters */
     int64_t connection_id;   /* 0: the default one, EXEC_CONNECTION_NONE: one that cannot be */
     struct exec_file *files; /* their bytes are filled in */
@@ -93,8 +94,8 @@ struct exec {
     struct claim_outcome claimed;
     struct execution record;
     struct http_call call;
-    struct op_timer timer;
     struct op_job reading;
+    struct op_timer timer;
     uint64_t deadline_ns, call_started_ns;
     uint8_t fingerprint[32];
     bool is_claimed;    /* the intent is durable: a record must follow */
@@ -141,8 +142,8 @@ enum exec_step {
     EXEC_STEP_JUDGE_CLAIM,
     EXEC_STEP_CALL,
     EXEC_STEP_READ_REPLY,
-    EXEC_STEP_RECORD,
     EXEC_STEP_JUDGE_REPLY,
+    EXEC_STEP_RECORD,
     EXEC_STEP_CHECK_RECORD,
     EXEC_STEP_MARK_CONNECTION,
     EXEC_STEP_ANSWER,
@@ -167,8 +168,8 @@ enum op_result exec_step_claim(struct op *op);
 enum op_result exec_step_judge_claim(struct op *op);
 enum op_result exec_step_call(struct op *op);
 enum op_result exec_step_read_reply(struct op *op);
-enum op_result exec_step_record(struct op *op);
 enum op_result exec_step_judge_reply(struct op *op);
+enum op_result exec_step_record(struct op *op);
 enum op_result exec_step_check_record(struct op *op);
 enum op_result exec_step_mark_connection(struct op *op);
 enum op_result exec_step_answer(struct op *op);
@@ -182,6 +183,8 @@ void exec_key_let_go(struct exec *exec);
  * not wait for a database that is away. */
 void exec_claim_release_later(struct exec *exec);
 void exec_releases_cancel(struct exec_service *service);
+/* dry_run.c: {dry_run, request}, in the op's arena; SLICE_NONE: out of memory. */
+slice exec_render_dry_run(struct exec *exec);
 /* record.c: an audit event on an op of its own, which nobody waits for. */
 void exec_audit_blocked(struct exec *exec);
 

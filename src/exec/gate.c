@@ -289,5 +289,11 @@ enum op_result exec_step_check_connection(struct op *op)
     } else if (exec->in.connection_id != 0) {
         return stop_connection_unknown(exec);
     }
-    return build_request(exec);
+    enum op_result result = build_request(exec);
+    if (!exec->in.is_dry_run || exec->out.reason != EXEC_SUCCEEDED)
+        return result;
+    exec->out.is_dry_run = true;
+    exec->summary_json = exec_render_dry_run(exec);
+    op_goto(op, EXEC_STEP_ANSWER);
+    return OP_NEXT;
 }

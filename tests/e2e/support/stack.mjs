@@ -209,8 +209,10 @@ export class Stack {
     return (await this.must(['keys', 'create', account, ...args])).trim();
   }
 
-  async connect(account, app, credential, args = []) {
+  // options: env
+  async connect(account, app, credential, args = [], options = {}) {
     const text = await this.must(['connections', 'add', account, app, '--credential-file', '-', '--json', ...args], {
+      ...options,
       input: JSON.stringify(credential),
     });
     return JSON.parse(text).id;

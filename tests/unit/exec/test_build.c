@@ -133,12 +133,16 @@ static void credentials_go_where_the_manifest_says(void **state)
                                 "{\"api_key\":\"a+b\"}"),
                      OK);
     assert_slice(built.url, "https://h.example/a?key=a%2Bb");
+    assert_slice(slice_first(slice_from(built.url, built.secret_at), built.secret_len), "a%2Bb");
+    assert_int_equal(built.credential_index, SIZE_MAX);
     assert_int_equal(build_with(b,
                                 "{\"type\":\"api_key\",\"send\":{\"in\":\"header\",\"name\":"
                                 "\"X-Key\",\"value\":\"k ${credential.api_key}\"}}",
                                 "{\"api_key\":\"s\"}"),
                      OK);
     assert_slice(header("x-key"), "k s");
+    assert_slice(built.headers[built.credential_index].value, "k s");
+    assert_int_equal(built.secret_len, 0);
 }
 
 static void a_broken_credential_is_never_quoted(void **state)

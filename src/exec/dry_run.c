@@ -1,0 +1,90 @@
+/*
+ * The result of a dry run, for both execution endpoints: the request as the provider would have had
+ * it. The credential is masked; files, and bodies that are no text, are told by their size.
+ */
+#include "exec/exec.h"
+
+enum { DRY_RUN_BODY_BYTES_MAX = 64 * 1024, DRY_RUN_REPLY_BYTES_MAX = 2 * 1024 * 1024 };
+
+#define MASK "***"
+
+static void put_url(struct json_writer *w, const struct exec_built *built, struct arena *arena)
+{
+    slice url = built->url;
+    if (built->secret_len > 0)
+        url = arena_printf(arena, "%.*s" MASK "%.*s", SLICE_ARG(slice_first(url, built->secret_at)),
+                           SLICE_ARG(slice_from(url, built->secret_at + built->secret_len)));
+    json_key(w, "url");
+    json_put_str(w, url);
+}
+
+static void put_headers(struct json_writer *w, const struct exec_built *built)
+{
+    json_key(w, "headers");
+    json_open(w, '{');
+    for (size_t i = 0; i < built->header_count; i++) {
+        json_key_slice(w, built->headers[i].name);
+        json_put_str(w, i == built->credential_index ? SLICE(MASK) : built->headers[i].value);
+    }
+    json_close(w, '}');
+}
+
+/* Whether a part of the body is a file's bytes, which are not copied (exec/build.h). */
+static const struct exec_file *file_of(const struct exec *exec, slice part)
+{
+    for (size_t i = 0; i < exec->in.file_count; i++)
+        if (part.ptr && part.ptr == exec->in.files[i].bytes.ptr)
+            return &exec->in.files[i];
+    return NULL;
+}
+
+static void append_part(const struct exec *exec, slice part, struct buf *out)
+{
+    const struct exec_file *file = file_of(exec, part);
+    size_t room = DRY_RUN_BODY_BYTES_MAX - out->len;
+    if (file)
+        buf_printf(out, "<%.*s: %zu bytes>", SLICE_ARG(file->name), part.len);
+    else if (!slice_is_utf8(part, NULL))
+        buf_printf(out, "<%zu bytes>", part.len);
+    else if (part.len <= room)
+        buf_append(out, part);
+    else
+        buf_append(out, slice_first_utf8(part, room));
+    if (!file && part.len > room)
+        buf_printf(out, "<%zu bytes in all>", part.len);
+}
+
+static void put_body(struct json_writer *w, const struct exec *exec)
+{
+    const struct exec_built *built = &exec->request;
+    struct buf text;
+    buf_init(&text, DRY_RUN_BODY_BYTES_MAX * 2);
+    for (size_t i = 0; i < built->body_count && text.len < DRY_RUN_BODY_BYTES_MAX; i++)
+        append_part(exec, built->body[i], &text);
+    json_key(w, "body");
+    json_put_str(w, built->body_count == 0 ? SLICE_NONE : text.len ? buf_slice(&text) : SLICE(""));
+    buf_deinit(&text);
+}
+
+slice exec_render_dry_run(struct exec *exec)
+{
+    struct json_writer w;
+    struct buf text;
+    buf_init(&text, DRY_RUN_REPLY_BYTES_MAX);
+    json_begin(&w, &text);
+    json_open(&w, '{');
+    json_key(&w, "dry_run");
+    json_put_bool(&w, true);
+    json_key(&w, "request");
+    json_open(&w, '{');
+    json_key(&w, "method");
+    json_put_str(&w, exec->action->request.method);
+    put_url(&w, &exec->request, &exec->op.arena);
+    put_headers(&w, &exec->request);
+    put_body(&w, exec);
+    json_close(&w, '}');
+    json_close(&w, '}');
+    slice rendered = buf_is_ok(&text) ? arena_dup(&exec->op.arena, buf_slice(&text)) : SLICE_NONE;
+    buf_deinit(&text);
+    return rendered;
+}
