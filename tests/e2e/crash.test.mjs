@@ -18,6 +18,7 @@ const STEPS = [
   'judge_claim',
   'call',
   'read_reply',
+  'judge_reply',
   'record',
   'check_record',
   'answer',
