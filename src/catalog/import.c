@@ -98,11 +98,11 @@ static int check_version(struct import *im, struct err *err)
 
 static int read_document(struct import *im, slice text, struct err *err)
 {
+    if (text.len > IMPORT_DOCUMENT_BYTES_MAX)
+        return err_set(err, ERR_LIMIT, "the document is over %d bytes", IMPORT_DOCUMENT_BYTES_MAX);
     slice start = text;
     while (start.len > 0 && strchr(" \t\r\n", start.ptr[0]))
         start = slice_from(start, 1);
-    if (text.len > IMPORT_DOCUMENT_BYTES_MAX)
-        return err_set(err, ERR_LIMIT, "the document is over %d bytes", IMPORT_DOCUMENT_BYTES_MAX);
     if (start.len == 0 || start.ptr[0] != '{')
         return err_set(err, ERR_SYNTAX,
                        "the document is not a JSON object; YAML is not read, convert it to JSON "
