@@ -325,6 +325,10 @@ static int write_manifest(struct import *im, const struct json *manifest, struct
     struct buf text;
     buf_init(&text, CATALOG_MANIFEST_BYTES_MAX);
     json_write_pretty(&text, manifest);
+    if (!buf_is_ok(&text) && text.len < CATALOG_MANIFEST_BYTES_MAX / 2) {
+        buf_deinit(&text);
+        return err_set(err, ERR_NOMEM, "out of memory");
+    }
     if (!buf_is_ok(&text)) {
         buf_clear(&text);
         json_write(&text, manifest);
@@ -355,6 +359,8 @@ static int check_manifest(struct import *im, struct err *err)
             result = err_set(err, ERR_INVALID, "the manifest would be faulty: %.*s: %.*s",
                              SLICE_ARG(report->problems[i].pointer),
                              SLICE_ARG(report->problems[i].text));
+    if (!catalog && result == OK)
+        result = err_set(err, ERR_NOMEM, "out of memory");
     catalog_unref(catalog);
     catalog_report_deinit(report);
     mem_free(report);
@@ -375,7 +381,7 @@ static int run(struct import *im, const struct import_options *options, struct e
         return result;
     import_security(im);
     result = walk(im, &actions, err);
-    if (result == OK && im->arena->is_exhausted)
+    if (im->arena->is_exhausted)
         return err_set(err, ERR_NOMEM, "out of memory");
     if (result == OK && actions.count == 0)
         return err_set(err, ERR_NOTFOUND, "no operation could be imported");

@@ -81,8 +81,7 @@ static bool collect(struct members *members, const struct json *schema, unsigned
     const struct json *more = JSON_GET(schema, "additionalProperties");
     bool is_closed = !more || (more->type == JSON_BOOL && !more->as.boolean);
     if (!json_is(schema, JSON_OBJECT) || depth == 0 || has_more_to_say(schema) || !is_closed ||
-        (type && !slice_eq_cstr(json_str(type), "object")) ||
-        json_get_bool(schema, SLICE("nullable"), false))
+        (type && !slice_eq_cstr(json_str(type), "object")))
         return false;
     for (uint32_t i = 0; json_is(all, JSON_ARRAY) && i < all->count; i++)
         if (!collect(members, &all->as.items[i], depth - 1))
@@ -147,6 +146,8 @@ static bool make_merge(struct import_op *op, size_t first, struct json *body)
         buf_append_cstr(&out, "} || `{}`");
     }
     buf_append_cstr(&out, ")}");
+    if (!buf_is_ok(&out) && out.len < EXPR_SOURCE_MAX / 2)
+        import_starve(op->im);
     is_good = is_good && buf_is_ok(&out) && args <= MERGE_ARGS_MAX && out.len <= EXPR_SOURCE_MAX;
     *body = json_string(arena_dup(op->im->arena, buf_slice(&out)));
     buf_deinit(&out);
@@ -228,6 +229,8 @@ static void put_json(struct import_op *op, const struct json *request_body,
     if (members->count > 0) {
         size_t first = add_flat(op, request_body, media, members);
         set_body(op, "json", make_json(op, first));
+        if (import_schema_is_nullable(op->im, JSON_GET(media, "schema")))
+            import_weaken(op, "the body may not be null");
         return;
     }
     struct import_input *input = add_whole(op, request_body, media);

@@ -82,6 +82,12 @@ void import_skip(struct import_op *op, const char *fmt, ...) PRINTF_LIKE(2, 3);
 /* The action can do less than the operation; reasons that are known already are not repeated. */
 void import_weaken(struct import_op *op, const char *fmt, ...) PRINTF_LIKE(2, 3);
 
+/* Memory ran out somewhere: the import fails at its end, instead of losing things quietly. */
+static inline void import_starve(struct import *im)
+{
+    im->arena->is_exhausted = true;
+}
+
 /* ---- references ---- */
 
 /* Where a `$ref` text leads, NULL past memory; its target is NULL when that is nowhere in this
@@ -121,6 +127,8 @@ bool import_schema_is_read_only(struct import *im, const struct json *schema);
 const struct json *import_schema_sample(struct import *im, const struct json *schema);
 /* Whether it nests at most `depth` containers. */
 bool import_is_shallow(const struct json *value, unsigned depth);
+/* Whether its text has about that many bytes at most (escapes do not count). Allocates nothing. */
+bool import_is_small(const struct json *value, size_t bytes_max);
 
 /* ---- one operation ---- */
 

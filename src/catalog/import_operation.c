@@ -37,7 +37,7 @@ static const struct json *find_override(struct import_op *op)
         if (!found)
             continue;
         if (map_put(&im->overridden, keys[i], im, NULL) != OK)
-            import_skip(op, "out of memory");
+            import_starve(im);
         return found;
     }
     return NULL;
@@ -122,16 +122,6 @@ static struct json make_input_schema(struct import_op *op)
     return schema;
 }
 
-static bool is_at_most(const struct json *value, size_t bytes_max)
-{
-    struct buf text;
-    buf_init(&text, bytes_max);
-    json_write(&text, value);
-    bool fits = buf_is_ok(&text);
-    buf_deinit(&text);
-    return fits;
-}
-
 /* Of the first 2xx that answers JSON; null where that is long or cannot be compiled: it only
  * informs. */
 static struct json make_output_schema(struct import_op *op, struct arena *scratch)
@@ -150,9 +140,12 @@ static struct json make_output_schema(struct import_op *op, struct arena *scratc
     import_schema_begin(&schemas, op->im, NULL, false, OUTPUT_NODES_MAX);
     struct json out = import_schema_convert(&schemas, schema);
     import_schema_finish(&schemas, &out);
+    struct err err = {.code = OK};
     bool is_simple = !schemas.is_over && out.type == JSON_OBJECT && out.count > 0 &&
-                     is_at_most(&out, OUTPUT_BYTES_MAX) &&
-                     schema_compile(scratch, &out, NULL, NULL);
+                     import_is_small(&out, OUTPUT_BYTES_MAX) &&
+                     schema_compile(scratch, &out, NULL, &err);
+    if (err.code == ERR_NOMEM)
+        import_starve(op->im);
     return is_simple ? out : json_null;
 }
 
@@ -175,7 +168,7 @@ void import_examples(struct import_op *op, const struct json *input_schema,
             return;
         json_object_set(op->im->arena, &input, one->name, *value);
     }
-    if (!schema_validate(schema, &input, NULL) || !is_at_most(&input, OUTPUT_BYTES_MAX))
+    if (!schema_validate(schema, &input, NULL) || !import_is_small(&input, OUTPUT_BYTES_MAX))
         return;
     set(op, &item, "title", json_string(title));
     set(op, &item, "input", input);
@@ -217,12 +210,14 @@ static void make_action(struct import_op *op, struct json *action, struct arena 
     *input = make_input_schema(op);
     if (op->is_skipped)
         return;
-    if (!is_at_most(input, INPUT_BYTES_MAX)) {
+    if (!import_is_small(input, INPUT_BYTES_MAX)) {
         import_skip(op, "its input schema is over %d bytes", INPUT_BYTES_MAX);
         return;
     }
     const struct schema *schema = schema_compile(scratch, input, &options, &err);
     if (!schema) {
+        if (err.code == ERR_NOMEM)
+            import_starve(op->im);
         import_skip(op, "its input cannot be checked: %s", err.text);
         return;
     }

@@ -395,6 +395,8 @@ static void make_path(struct import_op *op, slice prefix)
         path = slice_from(rest, (size_t)close + 1);
     }
     op->path_template = arena_dup(op->im->arena, buf_slice(&out));
+    if (!buf_is_ok(&out) && op->path.len + prefix.len < 1000)
+        import_starve(op->im);
     if (!buf_is_ok(&out))
         import_skip(op, "its path is too long");
     buf_deinit(&out);

@@ -16,6 +16,8 @@ static const struct json *find_target(struct import *im, slice text)
     const struct json *target = NULL;
     if (decode_percent(&pointer, slice_from(text, 1), false) == OK && buf_is_ok(&pointer))
         target = json_pointer(im->document, buf_slice(&pointer));
+    else if (!buf_is_ok(&pointer))
+        import_starve(im); /* decoding makes it no longer, so the limit was not it */
     buf_deinit(&pointer);
     return target;
 }
@@ -43,7 +45,10 @@ static slice make_name(struct import *im, slice text)
         if (!name.ptr)
             return SLICE_NONE;
     }
-    return map_put(&im->def_names, name, im, NULL) == OK ? name : SLICE_NONE;
+    if (map_put(&im->def_names, name, im, NULL) == OK)
+        return name;
+    import_starve(im);
+    return SLICE_NONE;
 }
 
 struct import_ref *import_ref_find(struct import *im, slice text)
@@ -57,7 +62,10 @@ struct import_ref *import_ref_find(struct import *im, slice text)
     ref->target = find_target(im, text);
     if (ref->target)
         ref->name = make_name(im, text);
-    return map_put(&im->refs, text, ref, NULL) == OK ? ref : NULL;
+    if (map_put(&im->refs, text, ref, NULL) == OK)
+        return ref;
+    import_starve(im);
+    return NULL;
 }
 
 const struct json *import_resolve(struct import *im, const struct json *value)

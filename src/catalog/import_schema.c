@@ -40,6 +40,26 @@ bool import_is_shallow(const struct json *value, unsigned depth)
     return depth > 0;
 }
 
+static size_t size_left(const struct json *value, size_t left)
+{
+    size_t own = value->type == JSON_STRING || value->type == JSON_BIGNUM ? value->count + 2 : 4;
+    if (own > left)
+        return 0;
+    left -= own;
+    for (uint32_t i = 0; value->type == JSON_ARRAY && left > 0 && i < value->count; i++)
+        left = size_left(&value->as.items[i], left);
+    for (uint32_t i = 0; value->type == JSON_OBJECT && left > 0 && i < value->count; i++) {
+        left = size_left(&value->as.members[i].key, left);
+        left = size_left(&value->as.members[i].value, left);
+    }
+    return left;
+}
+
+bool import_is_small(const struct json *value, size_t bytes_max)
+{
+    return size_left(value, bytes_max) > 0;
+}
+
 static bool keep_text(struct import_schema *s, const struct json *value, unsigned depth,
                       struct json *out)
 {
@@ -87,22 +107,13 @@ static bool keep_value(struct import_schema *s, const struct json *value, unsign
     return import_is_shallow(value, VALUE_DEPTH_MAX);
 }
 
-static bool is_small(const struct json *value)
-{
-    struct buf text;
-    buf_init(&text, VALUE_BYTES_MAX);
-    json_write(&text, value);
-    bool fits = buf_is_ok(&text);
-    buf_deinit(&text);
-    return fits;
-}
-
 /* Examples only help a reader: long ones are no loss. */
 static bool keep_examples(struct import_schema *s, const struct json *value, unsigned depth,
                           struct json *out)
 {
     (void)s, (void)depth;
-    *out = value->type == JSON_ARRAY && is_small(value) ? *value : json_array();
+    *out = value->type == JSON_ARRAY && import_is_small(value, VALUE_BYTES_MAX) ? *value
+                                                                                : json_array();
     return true;
 }
 
@@ -143,14 +154,18 @@ static bool keep_pattern(struct import_schema *s, const struct json *value, unsi
                          struct json *out)
 {
     struct arena arena;
+    struct err err;
     struct json schema = json_object();
-    (void)s, (void)depth;
+    (void)depth;
     *out = *value;
     if (value->type != JSON_STRING)
         return false;
     arena_init(&arena, PATTERN_ARENA_BYTES_MAX);
     json_object_set(&arena, &schema, SLICE("pattern"), *value);
-    bool is_good = schema_compile(&arena, &schema, NULL, NULL) != NULL;
+    bool is_good = schema_compile(&arena, &schema, NULL, &err) != NULL;
+    /* Far below the arena's limit it was the heap, not the pattern. */
+    if (!is_good && err.code == ERR_NOMEM && arena.bytes_used < PATTERN_ARENA_BYTES_MAX / 4)
+        import_starve(s->im);
     arena_deinit(&arena);
     return is_good;
 }
@@ -346,7 +361,7 @@ static void keep_example(struct import_schema *s, const struct json *in, struct 
     const struct json *example = JSON_GET(in, "example");
     struct json list = json_array();
     if (!example || JSON_GET(in, "examples") || !import_is_shallow(example, VALUE_DEPTH_MAX) ||
-        !is_small(example))
+        !import_is_small(example, VALUE_BYTES_MAX))
         return;
     json_array_push(s->im->arena, &list, *example);
     json_object_set(s->im->arena, out, SLICE("examples"), list);

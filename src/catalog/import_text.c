@@ -45,6 +45,8 @@ slice import_slug(struct import *im, slice text)
         wants_bar = false;
     }
     slice slug = out.len > 0 ? arena_dup(im->arena, buf_slice(&out)) : SLICE_NONE;
+    if (!buf_is_ok(&out))
+        import_starve(im);
     buf_deinit(&out);
     return slug;
 }
@@ -81,7 +83,7 @@ slice import_action_id(struct import_op *op)
         return SLICE_NONE;
     }
     if (map_put(&im->ids, id, im, NULL) != OK)
-        import_skip(op, "out of memory");
+        import_starve(im);
     return id;
 }
 
@@ -121,6 +123,8 @@ slice import_literal(struct import *im, slice text)
         buf_append_char(&out, text.ptr[i]);
     }
     slice literal = arena_dup(im->arena, buf_slice(&out));
+    if (!buf_is_ok(&out))
+        import_starve(im);
     buf_deinit(&out);
     return literal;
 }

@@ -1,0 +1,167 @@
+// `sluice catalog import openapi` with GitHub's own description: over 1,000 operations, none lost without
+// a line; the result is linted, loaded, and three of its actions are sent to a stand-in.
+import assert from 'node:assert/strict';
+import { mkdir, readFile, writeFile } from 'node:fs/promises';
+import { createServer } from 'node:http';
+import { createRequire } from 'node:module';
+import { dirname, join } from 'node:path';
+import { after, before, test } from 'node:test';
+import Ajv2020 from 'ajv/dist/2020.js';
+import { makeFolder, removeFolder, run } from './support/process.mjs';
+import { Stack, sluiceBin } from './support/stack.mjs';
+
+const METHODS = ['get', 'put', 'post', 'delete', 'options', 'head', 'patch', 'trace'];
+const require = createRequire(import.meta.url);
+const source = join(dirname(require.resolve('@octokit/openapi/package.json')), 'generated/api.github.com.json');
+const ORIGIN = 'https://api.github.com';
+
+let dir, out, document, manifest, report, operations;
+before(async () => {
+  dir = await makeFolder();
+  out = join(dir, 'catalog');
+  await mkdir(out);
+  document = JSON.parse(await readFile(source, 'utf8'));
+  operations = Object.entries(document.paths).flatMap(([path, item]) =>
+    METHODS.filter((method) => item[method]).map((method) => ({ path, method: method.toUpperCase(), node: item[method] })));
+  const overrides = join(dir, 'overrides.json');
+  await writeFile(overrides, JSON.stringify({
+    integration: { name: 'GitHub', category: 'code', auth: { type: 'bearer', test: { method: 'GET', path: '/user' } } },
+    operations: { 'markdown/render': { side_effect_level: 'read' } },
+  }));
+  const end = await run(sluiceBin, [
+    'catalog', 'import', 'openapi', source, '--id', 'gh', '--overrides', overrides, '--output', join(out, 'gh.json'),
+  ]);
+  assert.equal(end.code, 0, end.stderr);
+  assert.equal(end.stdout, '');
+  report = end.stderr.trimEnd().split('\n');
+  manifest = JSON.parse(await readFile(join(out, 'gh.json'), 'utf8'));
+});
+after(() => removeFolder(dir));
+
+const label = ({ method, path, node }) => `${method} ${path} (${node.operationId})`;
+const resolve = (node) => (node.$ref ? node.$ref.slice(2).split('/').reduce((at, key) => at[key], document) : node);
+
+test('every operation is imported or has a line that says why not', () => {
+  assert.ok(operations.length > 1000);
+  const skipped = new Map(
+    report.filter((line) => line.startsWith('skipped: ')).map((line) => {
+      const [, operation, reason] = line.match(/^skipped: (.*? \(.*?\)): (.+)$/);
+      return [operation, reason];
+    }));
+  const actions = new Map(manifest.actions.map((action) => [`${action.request.method} ${shape(action.request.path)}`, action]));
+  assert.equal(actions.size, manifest.actions.length);
+  for (const one of operations) {
+    const action = actions.get(`${one.method} ${shape(one.path)}`);
+    assert.ok(Boolean(action) !== skipped.has(label(one)), label(one));
+    if (one.node.deprecated) assert.equal(skipped.get(label(one)), 'it is deprecated');
+  }
+  assert.equal(actions.size + skipped.size, operations.length);
+  const [, total, imported, weakened, lost] = report.at(-1).match(/^(\d+) operations: (\d+) imported \((\d+) of them weakened\), (\d+) skipped$/).map(Number);
+  assert.deepEqual([total, imported, lost], [operations.length, actions.size, skipped.size]);
+  assert.equal(weakened, report.filter((line) => line.startsWith('weakened: ')).length);
+});
+
+// /a/{b} and /a/${input.b} alike
+function shape(path) {
+  return path.replace(/\$?\{[^}]*\}/g, '*');
+}
+
+test('parameters and plain bodies are all there, and names fit', () => {
+  const byPlace = new Map(operations.map((one) => [`${one.method} ${shape(one.path)}`, one]));
+  const ids = new Set();
+  for (const action of manifest.actions) {
+    assert.match(action.action_id, /^[a-z][a-z0-9_]*$/);
+    assert.ok(`gh_${action.action_id}`.length <= 64, action.action_id);
+    assert.ok(!ids.has(action.action_id), action.action_id);
+    ids.add(action.action_id);
+    const { node, path } = byPlace.get(`${action.request.method} ${shape(action.request.path)}`);
+    const parameters = [...(document.paths[path].parameters ?? []), ...(node.parameters ?? [])].map(resolve);
+    const query = parameters.filter((p) => p.in === 'query').map((p) => p.name);
+    assert.deepEqual(Object.keys(action.request.query ?? {}).sort(), [...new Set(query)].sort(), action.action_id);
+    for (const p of parameters.filter((one) => one.in === 'path')) assert.ok(action.input_schema.required.includes(p.name), action.action_id);
+    const schema = node.requestBody && action.request.method !== 'GET' && resolve(node.requestBody).content['application/json']?.schema;
+    for (const name of Object.keys((schema && !schema.oneOf && !schema.anyOf && schema.properties) || {}))
+      assert.ok(JSON.stringify(action.request.body).includes(JSON.stringify(name).slice(1, -1)), `${action.action_id} ${name}`);
+  }
+});
+
+test('another validator takes every schema and example', () => {
+  const ajv = new Ajv2020({ strict: false, validateFormats: false, logger: false });
+  for (const action of manifest.actions) {
+    const validate = ajv.compile(action.input_schema);
+    for (const example of action.examples ?? []) assert.ok(validate(example.input), action.action_id);
+    if (action.output_schema) ajv.compile(action.output_schema);
+    ajv.removeSchema();
+  }
+  assert.ok(manifest.actions.filter((action) => action.examples).length > 50);
+});
+
+test('the linter takes the manifest', async () => {
+  const end = await run(sluiceBin, ['catalog', 'lint', join(out, 'gh.json')]);
+  assert.equal(end.code, 0, end.stdout);
+  assert.match(end.stdout, new RegExp(`1 integrations, ${manifest.actions.length} actions, 0 warnings: fine`));
+});
+
+test('what cannot be read is said in a sentence', async () => {
+  const bad = join(dir, 'bad.yaml');
+  await writeFile(bad, 'openapi: 3.0.0\n');
+  for (const [args, sentence] of [
+    [['openapi', bad], /YAML is not read, convert it to JSON first/],
+    [['openapi', join(dir, 'none.json')], /cannot open .*none\.json/],
+    [['openapi', dir], /is not a file/],
+    [['wsdl', bad], /"wsdl" cannot be imported; the one kind known is openapi/],
+    [['openapi', source, '--id', 'Bad-Id'], /id must match/],
+    [['openapi', source, '--output', join(dir, 'no/such/place')], /cannot write/],
+  ]) {
+    const end = await run(sluiceBin, ['catalog', 'import', ...args]);
+    assert.deepEqual([end.code, end.stdout], [1, ''], args.join(' '));
+    assert.match(end.stderr, sentence);
+  }
+});
+
+test('imported actions run end to end', async () => {
+  const seen = [];
+  const standIn = createServer((request, response) => {
+    let body = '';
+    request.setEncoding('utf8').on('data', (part) => (body += part));
+    request.on('end', () => {
+      seen.push({ method: request.method, url: request.url, token: request.headers.authorization, body: body && JSON.parse(body) });
+      const status = request.method === 'DELETE' ? 204 : 200;
+      response.writeHead(status, { 'content-type': 'application/json' });
+      response.end(status === 204 ? '' : JSON.stringify({ number: 7, login: 'octocat' }));
+    });
+  });
+  await new Promise((listening) => standIn.listen(0, '127.0.0.1', listening));
+  const stack = await Stack.start();
+  try {
+    const url = `http://127.0.0.1:${standIn.address().port}`;
+    const options = {
+      env: { SLUICE_CATALOG: out },
+      args: ['--origin-override', `${ORIGIN}=${url}`, '--allow-host', '127.0.0.1'],
+    };
+    const account = await stack.account('a', { apps: [] });
+    await stack.connect(account.id, 'gh', { token: 't0ken' }, [], options);
+    const server = await stack.serve(options);
+    const execute = async (action_id, input) => {
+      const reply = await server.call(account.key, 'POST', '/api/executions', { integration_id: 'gh', action_id, input, confirm: true });
+      assert.equal(reply.status, 200, reply.text);
+      assert.equal(reply.json.status, 'succeeded', reply.text);
+      return reply.json;
+    };
+    const at = { owner: 'octo org', repo: 'hello' };
+    const listed = await execute('issues_list_for_repo', { ...at, state: 'open', per_page: 5 });
+    assert.equal(listed.output.login, 'octocat');
+    await execute('issues_update', { ...at, issue_number: 7, title: 'New', milestone: null, labels: ['a'] });
+    await execute('issues_remove_label', { ...at, issue_number: 7, name: 'a/b' });
+    const calls = seen.filter((call) => call.url !== '/user');
+    assert.deepEqual(calls.map(({ method, url: target, body }) => [method, target, body]), [
+      ['GET', '/repos/octo%20org/hello/issues?state=open&per_page=5', ''],
+      ['PATCH', '/repos/octo%20org/hello/issues/7', { title: 'New', milestone: null, labels: ['a'] }],
+      ['DELETE', '/repos/octo%20org/hello/issues/7/labels/a%2Fb', ''],
+    ]);
+    for (const call of seen) assert.equal(call.token, 'Bearer t0ken');
+  } finally {
+    standIn.close();
+    await stack.stopWell(assert);
+  }
+});
