@@ -17,6 +17,7 @@ static const struct op_step steps[EXEC_STEPS] = {
     [EXEC_STEP_READ_REPLAY] = {"read_replay", exec_step_read_replay},
     [EXEC_STEP_CHECK_INPUT] = {"check_input", exec_step_check_input},
     [EXEC_STEP_DECODE_FILES] = {"decode_files", exec_step_decode_files},
+    [EXEC_STEP_JUDGE_FILES] = {"judge_files", exec_step_judge_files},
     [EXEC_STEP_FIND_CONNECTION] = {"find_connection", exec_step_find_connection},
     [EXEC_STEP_CHECK_CONNECTION] = {"check_connection", exec_step_check_connection},
     [EXEC_STEP_CLAIM] = {"claim", exec_step_claim},
@@ -100,15 +101,11 @@ static void on_end(struct op *op, enum op_end end)
     list_unlink(&exec->all_link);
     count_active(exec, false);
     count_end(exec);
-}
-
-/* Once nobody holds the op: a pool thread may read the catalog and the connection until then, also
- * after a cancel. */
-static void let_go(struct op *op)
-{
-    struct exec *exec = exec_of(op);
     connect_set_unref(exec->lookup.set);
+    exec->lookup.set = exec->set = NULL;
+    exec->connection = NULL;
     catalog_unref(exec->catalog);
+    exec->catalog = NULL;
 }
 
 static void on_cancel(struct op *op)
@@ -126,7 +123,6 @@ static const struct op_class exec_class = {
     .step_count = ARRAY_LEN(steps),
     .on_cancel = on_cancel,
     .on_end = on_end,
-    .free = let_go,
 };
 
 void exec_start(struct exec_service *service, struct exec *exec, const struct exec_request *request,

@@ -103,7 +103,8 @@ struct exec {
     bool is_answered;   /* out is final */
     bool is_counted;
     bool is_any_byte_sent; /* by any attempt */
-    size_t files_hashed, files_decoded;
+    size_t file_index;     /* the file that files_status is about */
+    int files_status;
     unsigned waits;      /* for somebody else's run of the same key */
     struct list waiters; /* struct exec.waiter_link of those who wait for this one */
     struct list waiter_link;
@@ -136,6 +137,7 @@ enum exec_step {
     EXEC_STEP_READ_REPLAY,
     EXEC_STEP_CHECK_INPUT,
     EXEC_STEP_DECODE_FILES,
+    EXEC_STEP_JUDGE_FILES,
     EXEC_STEP_FIND_CONNECTION,
     EXEC_STEP_CHECK_CONNECTION,
     EXEC_STEP_CLAIM,
@@ -162,6 +164,7 @@ enum op_result exec_step_judge_key(struct op *op);
 enum op_result exec_step_read_replay(struct op *op);
 enum op_result exec_step_check_input(struct op *op);
 enum op_result exec_step_decode_files(struct op *op);
+enum op_result exec_step_judge_files(struct op *op);
 enum op_result exec_step_find_connection(struct op *op);
 enum op_result exec_step_check_connection(struct op *op);
 enum op_result exec_step_claim(struct op *op);

@@ -8,6 +8,8 @@
 #include "http/message.h"
 #include "vault/key.h"
 
+enum { FILES_ON_LOOP_BYTES_MAX = 64 * 1024 };
+
 slice exec_file_type(const struct exec_file *file)
 {
     return file->content_type.len > 0 ? file->content_type : SLICE("application/octet-stream");
@@ -134,51 +136,65 @@ void exec_files_write_fingerprint(const struct exec_file *files, size_t count, s
     }
 }
 
-/* ---- steps: one file a turn, so that nobody else waits for all of them ---- */
+/* ---- steps: what takes long goes to a pool thread ---- */
 
-static enum op_result next_turn(struct exec *exec, enum exec_step step)
+/* Whether the loop may do it itself: some 100 us of hashing. */
+static bool is_little(const struct exec *exec)
 {
-    op_goto(&exec->op, step);
-    op_sleep(&exec->op, &exec->timer, 0, "the next turn");
-    return OP_WAIT;
+    return exec_files_size(exec->in.files, exec->in.file_count) <= FILES_ON_LOOP_BYTES_MAX;
+}
+
+static void hash_files(struct op *op)
+{
+    struct exec *exec = exec_of(op);
+    for (size_t i = 0; i < exec->in.file_count; i++)
+        vault_sha256(exec->in.files[i].data, exec->in.files[i].hash);
 }
 
 enum op_result exec_step_hash_files(struct op *op)
 {
     struct exec *exec = exec_of(op);
-    if (exec->in.idempotency_key.len == 0 || exec->files_hashed == exec->in.file_count)
+    if (exec->in.idempotency_key.len == 0)
         return OP_NEXT;
-    struct exec_file *file = &exec->in.files[exec->files_hashed++];
-    vault_sha256(file->data, file->hash);
-    return exec->files_hashed == exec->in.file_count ? OP_NEXT
-                                                     : next_turn(exec, EXEC_STEP_HASH_FILES);
+    if (!is_little(exec) &&
+        op_offload(op, &exec->reading, hash_files, "its files to be hashed") == OK)
+        return OP_WAIT;
+    hash_files(op);
+    return OP_NEXT;
 }
 
-static enum op_result stop_broken(struct exec *exec, size_t index)
+/* Up to the first that is broken. */
+static void decode_files(struct op *op)
 {
-    return exec_stop(exec, EXEC_INPUT_INVALID,
-                     arena_printf(&exec->op.arena,
-                                  "files[%zu]: data is not standard base64 with padding; nothing "
-                                  "was done.",
-                                  index),
-                     exec_files_hint(exec->action));
+    struct exec *exec = exec_of(op);
+    exec->files_status = OK;
+    for (size_t i = 0; i < exec->in.file_count && exec->files_status == OK; i++) {
+        exec->file_index = i;
+        exec->files_status = exec_file_decode(&exec->in.files[i], &op->arena);
+    }
 }
 
 enum op_result exec_step_decode_files(struct op *op)
 {
     struct exec *exec = exec_of(op);
-    size_t index = exec->files_decoded;
-    if (index == exec->in.file_count)
+    if (!is_little(exec) &&
+        op_offload(op, &exec->reading, decode_files, "its files to be decoded") == OK)
+        return OP_WAIT;
+    decode_files(op);
+    return OP_NEXT;
+}
+
+enum op_result exec_step_judge_files(struct op *op)
+{
+    struct exec *exec = exec_of(op);
+    if (exec->files_status == OK)
         return OP_NEXT;
-    switch (exec_file_decode(&exec->in.files[index], &op->arena)) {
-    case OK:
-        break;
-    case ERR_SYNTAX:
-        return stop_broken(exec, index);
-    default:
+    if (exec->files_status != ERR_SYNTAX)
         return exec_stop(exec, EXEC_UNAVAILABLE, SLICE("Out of memory."), SLICE_NONE);
-    }
-    exec->files_decoded++;
-    return exec->files_decoded == exec->in.file_count ? OP_NEXT
-                                                      : next_turn(exec, EXEC_STEP_DECODE_FILES);
+    return exec_stop(exec, EXEC_INPUT_INVALID,
+                     arena_printf(&op->arena,
+                                  "files[%zu]: data is not standard base64 with padding; nothing "
+                                  "was done.",
+                                  exec->file_index),
+                     exec_files_hint(exec->action));
 }

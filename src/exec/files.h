@@ -3,7 +3,7 @@
  * measured before it is decoded, decoded once, straight to where the request's body takes it from.
  *
  * Limits: EXEC_FILES_MAX a call, file_bytes_max of the service each; the action's manifest may take
- * fewer and smaller ones. One file is hashed or decoded a turn of the loop.
+ * fewer and smaller ones. Larger ones are hashed and decoded on a pool thread.
  */
 #ifndef EXEC_FILES_H
 #define EXEC_FILES_H
