@@ -130,7 +130,8 @@ static struct json make_output_schema(struct import_op *op, struct arena *scratc
     struct import_schema schemas;
     for (uint32_t i = 0; json_is(responses, JSON_OBJECT) && !schema && i < responses->count; i++) {
         const struct json_member *member = &responses->as.members[i];
-        if (json_str(&member->key).len == 3 && json_str(&member->key).ptr[0] == '2')
+        slice status = json_str(&member->key);
+        if (status.len == 3 && slice_starts_with(status, SLICE("2")))
             schema = JSON_GET(JSON_GET(JSON_GET(import_resolve(op->im, &member->value), "content"),
                                        "application/json"),
                               "schema");

@@ -1,0 +1,44 @@
+/*
+ * Any text as an OpenAPI document: it is refused with a sentence, or becomes a manifest that the
+ * linter takes, with every operation counted; the same the second time, and nothing is left
+ * allocated.
+ */
+#include <stdlib.h>
+
+#include "base/mem.h"
+#include "catalog/import.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static void check(bool is_fine)
+{
+    if (!is_fine)
+        abort();
+}
+
+static int import(slice document, struct import_result *result)
+{
+    struct import_options options = {.document = document};
+    struct err err = {.code = OK};
+    int code = catalog_import_openapi(&options, result, &err);
+    check(code == OK || slice_cstr(err.text).len > 0);
+    /* Without overrides there is nobody else to blame for a manifest that does not load. */
+    check(slice_find(slice_cstr(err.text), SLICE("manifest would be faulty")) < 0);
+    check(result->total == result->imported + result->skipped);
+    check(result->line_count >= result->skipped + result->weakened);
+    return code;
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    struct import_result one, other;
+    slice document = slice_of(data, size);
+    int code = import(document, &one);
+    check(import(document, &other) == code);
+    if (code == OK)
+        check(slice_eq(one.manifest, other.manifest));
+    catalog_import_free(&one);
+    catalog_import_free(&other);
+    check(mem_live_blocks() == 0);
+    return 0;
+}
