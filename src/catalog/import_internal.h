@@ -1,8 +1,8 @@
 /*
  * What the files of the importer share: import.c (the document and the manifest),
  * import_operation.c (one operation), import_parameter.c and import_body.c (its input and request),
- * import_schema.c (schemas), import_ref.c (references), import_security.c, import_server.c,
- * import_text.c (ids and words). Private to the catalog room.
+ * import_schema.c and import_look.c (schemas), import_ref.c (references), import_security.c,
+ * import_server.c, import_text.c (ids and words). Private to the catalog room.
  */
 #ifndef CATALOG_IMPORT_INTERNAL_H
 #define CATALOG_IMPORT_INTERNAL_H
@@ -148,9 +148,6 @@ bool import_is_plain(slice text);
 
 void import_parameters(struct import_op *op);
 void import_body(struct import_op *op);
-/* Fills *examples (an array) when each required input has a value that validates. */
-void import_examples(struct import_op *op, const struct json *input_schema,
-                     const struct schema *schema, slice title, struct json *examples);
 
 /* ---- the document ---- */
 

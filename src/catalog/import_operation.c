@@ -152,11 +152,11 @@ static struct json make_output_schema(struct import_op *op, struct arena *scratc
 
 /* ---- examples ---- */
 
-void import_examples(struct import_op *op, const struct json *input_schema,
-                     const struct schema *schema, slice title, struct json *examples)
+/* One, when each required input has a value and all of them validate. */
+static void make_examples(struct import_op *op, const struct schema *schema, slice title,
+                          struct json *examples)
 {
     struct json input = json_object(), item = json_object();
-    (void)input_schema;
     *examples = json_array();
     for (size_t i = 0; i < op->input_count; i++) {
         const struct import_input *one = &op->inputs[i];
@@ -242,7 +242,7 @@ static void make_action(struct import_op *op, struct json *action, struct arena 
     set(op, action, "output_schema", make_output_schema(op, scratch));
     set(op, action, "request", make_request(op));
     set(op, action, "display", make_display(op, title));
-    import_examples(op, input, schema, title, &examples);
+    make_examples(op, schema, title, &examples);
     if (examples.count > 0)
         set(op, action, "examples", examples);
 }
