@@ -288,6 +288,14 @@ static void process_input(struct http_conn *conn)
         buf_deinit(&conn->input); /* an idle connection holds none */
 }
 
+/* Nobody may be there any more. */
+static void take_eof(struct http_conn *conn)
+{
+    conn->is_eof_due = false;
+    if (conn->state == CONN_BUSY && conn->exchange && !conn->exchange->is_complete)
+        http_exchange_gone(conn->exchange);
+}
+
 static void on_continue(struct loop_task *task)
 {
     struct http_conn *conn = CONTAINER_OF(task, struct http_conn, task);
@@ -297,6 +305,8 @@ static void on_continue(struct loop_task *task)
     if (conn->state == CONN_BUSY && exchange && !exchange->is_body_awaited)
         show_request(exchange);
     process_input(conn);
+    if (conn->is_eof_due)
+        take_eof(conn);
     conn_settle(conn);
 }
 
@@ -390,6 +400,11 @@ static void settle_input(struct http_conn *conn)
 static void settle_eof(struct http_conn *conn)
 {
     bool is_waiting = loop_task_is_queued(&conn->task) || is_blocked(conn);
+    bool is_silent = list_is_empty(&conn->outbox) && stream_write_pending(conn->stream) == 0;
+    if (conn->state == CONN_BODY || (conn->state == CONN_HEAD && !is_waiting && is_silent)) {
+        conn_close(conn); /* the request will never be whole; or nothing is left to say */
+        return;
+    }
     if (conn->state == CONN_HEAD && !is_waiting)
         conn_linger(conn);
     if (conn->state == CONN_LINGER && conn->is_shut && stream_write_pending(conn->stream) == 0)
@@ -442,19 +457,15 @@ static void on_read(struct stream *stream, void *owner, slice bytes)
     conn_settle(conn);
 }
 
+/* Handled with the tasks, whose time in a turn is bounded: ten thousand clients may end at once.
+ * What came before the end, and can be answered at once, is answered by then. */
 static void on_eof(struct stream *stream, void *owner, bool is_clean)
 {
     struct http_conn *conn = owner;
     (void)stream;
     (void)is_clean;
-    conn->is_eof = true;
-    if (conn->state == CONN_BODY) {
-        conn_close(conn); /* the request will never be whole */
-        return;
-    }
-    if (conn->state == CONN_BUSY && !conn->exchange->is_complete)
-        http_exchange_gone(conn->exchange);
-    conn_settle(conn);
+    conn->is_eof = conn->is_eof_due = true;
+    loop_task_queue(conn->server->loop, &conn->task);
 }
 
 static void on_drained(struct stream *stream, void *owner)

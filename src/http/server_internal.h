@@ -52,7 +52,7 @@ struct http_conn {
     uint32_t turn_requests;   /* begun in this turn */
     struct sockaddr_in6 peer; /* or what fits of it: a v4 address, or nothing but AF_UNIX */
     uint8_t state;
-    bool is_first, is_eof, is_processing, is_shut, is_refused;
+    bool is_first, is_eof, is_eof_due, is_processing, is_shut, is_refused;
 };
 
 struct exchange {

@@ -34,6 +34,10 @@ async function residentBytes() {
   return Number(/^VmRSS:\s+(\d+) kB/m.exec(status)[1]) * 1024;
 }
 
+async function longestTurnMs() {
+  return Math.round(Number(/^sluice_loop_turn_cpu_seconds_max (\S+)/m.exec(await server.metrics())[1]) * 1e4) / 10;
+}
+
 const REQUEST = 'GET /healthz HTTP/1.1\r\nHost: idle\r\n\r\n';
 
 // A connection that has made one request and goes on idle.
@@ -59,6 +63,7 @@ test(`${CONNECTIONS} idle connections`, async (t) => {
   for (let i = 0; i < 20; i++) await server.execute(account.key, 'gmail', 'list_labels', {});
   const before = await residentBytes();
   for (let i = 0; i < CONNECTIONS; i += AT_ONCE) await Promise.all(Array.from({ length: AT_ONCE }, openOne));
+  t.diagnostic(`opening: longest turn ${await longestTurnMs()} ms`);
   const count = Number(/^sluice_http_connections (\d+)/m.exec(await server.metrics())[1]);
   assert.ok(count >= CONNECTIONS, `${count} connections`);
   const grown = (await residentBytes()) - before;
@@ -70,6 +75,7 @@ test(`${CONNECTIONS} idle connections`, async (t) => {
   );
   for (const reply of replies) assert.equal(reply.status, 200, reply.text);
 
+  t.diagnostic(`others: longest turn ${await longestTurnMs()} ms`);
   // they are alive, and when they go the server forgets them
   const last = sockets[sockets.length - 1];
   const answered = new Promise((resolve) => last.once('data', resolve));
@@ -84,4 +90,5 @@ test(`${CONNECTIONS} idle connections`, async (t) => {
     const left = Number(/^sluice_http_connections (\d+)/m.exec(await server.metrics())[1]);
     return left < 100;
   });
+  t.diagnostic(`longest turn: ${await longestTurnMs()} ms`);
 });
