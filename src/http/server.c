@@ -8,6 +8,8 @@
 #include "base/metric.h"
 #include "http/server_internal.h"
 
+enum { SEEN_OFF_A_TURN_MAX = 500 };
+
 static struct metric connections_metric = {
     .name = "sluice_http_connections",
     .help = "Client connections that are open.",
@@ -111,14 +113,26 @@ void http_server_release(struct http_server *server)
     loop_garbage_add(server->loop, &server->garbage);
 }
 
+/* So many a turn, since each costs a FIN. */
+static void see_off_some(struct http_server *server)
+{
+    for (size_t i = 0; i < SEEN_OFF_A_TURN_MAX && server->drain_left; i++) {
+        struct list *link = list_pop_front(&server->conns);
+        if (!link)
+            return;
+        list_push_back(&server->conns, link);
+        server->drain_left--;
+        http_conn_close_idle(LIST_ITEM(link, struct http_conn, link));
+    }
+    if (server->drain_left)
+        loop_task_queue_next_turn(server->loop, &server->drain_task);
+}
+
 static void run_drained(struct loop_task *task)
 {
     struct http_server *server = CONTAINER_OF(task, struct http_server, drain_task);
     if (server->conn_count) { /* the turn after the drain began: what was in the sockets was read */
-        LIST_EACH(&server->conns, link)
-        {
-            http_conn_close_idle(LIST_ITEM(link, struct http_conn, link));
-        }
+        see_off_some(server);
         return;
     }
     if (server->is_drained_told)
@@ -258,6 +272,7 @@ void http_server_drain(struct http_server *server, void (*on_drained)(void *ctx)
     server->is_draining = true;
     stop_listening(server);
     timer_start_in_ms(&server->drain_timer, server->config.drain_timeout_ms);
+    server->drain_left = server->conn_count;
     loop_task_queue_next_turn(server->loop, &server->drain_task);
 }
 

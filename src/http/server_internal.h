@@ -94,6 +94,7 @@ struct http_server {
     struct loop_hook hook;
     struct timer drain_timer;
     struct loop_task drain_task;
+    size_t drain_left; /* connections that do not know of the drain yet */
     struct loop_garbage garbage;
     void (*on_drained)(void *ctx);
     void *drained_ctx;
