@@ -13,7 +13,12 @@
 #include "base/mem.h"
 #include "loop/tcp_internal.h"
 
-enum { TCP_PARTS_MAX = 64 };
+enum {
+    TCP_PARTS_MAX = 64,
+    /* of one stream: then others have their turn, however fast its peer sends. libuv alone would
+     * read up to 32 full buffers at a time */
+    TCP_TURN_BYTES_MAX = 256 * 1024,
+};
 
 /* Two buffers: one is with libuv and must not move, the other collects meanwhile. */
 struct tcp_out {
@@ -66,6 +71,7 @@ static void tcp_close_handle(struct tcp_stream *tcp, bool is_reset)
 {
     ASSERT(!tcp->is_closing);
     tcp->is_closing = true;
+    loop_task_cancel(&tcp->resume);
     if (is_reset && !tcp->is_unix && uv_tcp_close_reset(&tcp->uv.tcp, on_uv_closed) == 0)
         return;
     uv_close(&tcp->uv.handle, on_uv_closed);
@@ -114,6 +120,20 @@ static int error_at_eof(struct tcp_stream *tcp)
     return -error;
 }
 
+/* Whoever has read much in this turn goes on in the next. */
+static void rest_after(struct tcp_stream *tcp, size_t count)
+{
+    uint64_t turn = loop_stats(tcp->base.loop)->turns;
+    if (tcp->read_turn != turn)
+        tcp->turn_bytes = 0;
+    tcp->read_turn = turn;
+    tcp->turn_bytes += count;
+    if (tcp->turn_bytes < TCP_TURN_BYTES_MAX || tcp->is_closing || !tcp->wants_read)
+        return;
+    uv_read_stop(&tcp->uv.stream);
+    loop_task_queue_next_turn(tcp->base.loop, &tcp->resume);
+}
+
 static void on_read(uv_stream_t *handle, ssize_t count, const uv_buf_t *bytes)
 {
     struct tcp_stream *tcp = handle->data;
@@ -123,6 +143,7 @@ static void on_read(uv_stream_t *handle, ssize_t count, const uv_buf_t *bytes)
     struct stream *stream = &tcp->base;
     if (count > 0) {
         stream->events->on_read(stream, stream->owner, slice_of(bytes->base, (size_t)count));
+        rest_after(tcp, (size_t)count);
         return;
     }
     int error = count == UV_EOF ? error_at_eof(tcp) : (int)count;
@@ -138,12 +159,19 @@ static void tcp_read_start(struct stream *stream)
 {
     struct tcp_stream *tcp = tcp_of(stream);
     tcp->wants_read = true;
-    if (tcp->is_closing || tcp->is_connecting || tcp->is_eof)
+    if (tcp->is_closing || tcp->is_connecting || tcp->is_eof || loop_task_is_queued(&tcp->resume))
         return;
     ASSERT(stream->events && stream->events->on_read && stream->events->on_eof);
     int rc = uv_read_start(&tcp->uv.stream, on_alloc, on_read);
     if (rc != 0 && rc != UV_EALREADY)
         tcp_fail(tcp, rc, "read");
+}
+
+static void on_resume(struct loop_task *task)
+{
+    struct tcp_stream *tcp = CONTAINER_OF(task, struct tcp_stream, resume);
+    if (tcp->wants_read)
+        tcp_read_start(&tcp->base);
 }
 
 static void tcp_read_stop(struct stream *stream)
@@ -344,6 +372,7 @@ struct tcp_stream *tcp_stream_new(struct loop *loop, bool is_unix)
     int rc = is_unix ? uv_pipe_init(&loop->uv, &tcp->uv.pipe, 0)
                      : uv_tcp_init(&loop->uv, &tcp->uv.tcp);
     ASSERT(rc == 0); /* makes no socket yet */
+    loop_task_init(&tcp->resume, on_resume);
     tcp->uv.handle.data = tcp;
     if (!is_unix)
         uv_tcp_nodelay(&tcp->uv.tcp, 1);

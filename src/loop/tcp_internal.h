@@ -25,6 +25,9 @@ struct tcp_stream {
     int fail_status; /* libuv's; 0: closed by us */
     bool is_unix, is_connecting, is_closing, is_shutdown, is_eof, wants_read;
     struct loop_garbage garbage;
+    uint64_t read_turn; /* of the loop; turn_bytes were read in it */
+    size_t turn_bytes;
+    struct loop_task resume; /* queued while reading rests until the next turn */
 };
 
 /* Without a socket yet, without events. NULL when out of memory. */

@@ -210,6 +210,38 @@ static void a_slow_reader_gets_all_in_order(void **state)
     pair_end(&pair);
 }
 
+static void a_fast_sender_leaves_turns_to_others(void **state)
+{
+    struct pair pair;
+    pair_begin(&pair, *state);
+    stream_read_stop(pair.server.stream);
+    char *bytes = pattern(BIG);
+    slice part = slice_of(bytes, BIG);
+    assert_int_equal(stream_write(pair.client.stream, &part, 1), OK);
+    stream_shutdown(pair.client.stream);
+    stream_read_start(pair.server.stream);
+    size_t most = 0;
+    while (!pair.server.eofs) {
+        size_t before = pair.server.got.len;
+        loop_turn(pair.loop, true);
+        if (pair.server.got.len - before > most)
+            most = pair.server.got.len - before;
+        if (before > BIG / 4 && before < BIG / 2) { /* stopping while it rests is kept */
+            stream_read_stop(pair.server.stream);
+            loop_turn(pair.loop, false);
+            size_t stopped = pair.server.got.len;
+            loop_turn(pair.loop, false);
+            assert_int_equal(pair.server.got.len, stopped);
+            stream_read_start(pair.server.stream);
+        }
+    }
+    assert_int_equal(pair.server.got.len, BIG);
+    assert_memory_equal(pair.server.got.ptr, bytes, BIG);
+    assert_in_range(most, 1, 256 * 1024 + 64 * 1024);
+    mem_free(bytes);
+    pair_end(&pair);
+}
+
 static void the_queue_has_a_limit(void **state)
 {
     struct pair pair;
@@ -567,6 +599,7 @@ int main(void)
         TEST(bytes_come_back),
         TEST(what_is_written_before_the_connect_is_sent),
         TEST(a_slow_reader_gets_all_in_order),
+        TEST(a_fast_sender_leaves_turns_to_others),
         TEST(the_queue_has_a_limit),
         TEST(reading_goes_on_after_shutdown),
         TEST(a_reset_is_told),
