@@ -375,7 +375,7 @@ test('a missing or broken file says how to upload and try again', async () => {
     assert.match(json.canonical.hint, hint);
   };
   await bad('upload_put', [], /none came/);
-  await bad('upload_put', [{ name: 'x', path: '/home/me/x.pdf' }], /files\[0\] has no data/);
+  await bad('upload_put', [{ name: 'x', path: 'reports/x.pdf' }], /files\[0\] has no data/);
   await bad('upload_put', [{ name: 'x', data: null }], /no data/);
   for (const data of ['not base64!', 'QUI', 'QUJD\n', 'QU_D', '====', `QUJD${' '.repeat(4)}`])
     await bad('upload_put', [{ name: 'x', data }], /files\[0\].*base64/);
