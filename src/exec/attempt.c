@@ -24,11 +24,31 @@ static unsigned min_timeout(unsigned wanted, uint64_t left_ms)
     return wanted > 0 && wanted < left_ms ? wanted : 0;
 }
 
-/* The last look before the first byte: a process whose lease has run out may have been replaced
- * already, and must not write. */
-static enum op_result stop_without_lease(struct exec *exec)
+/* Whether sending the same request again cannot do the thing twice. */
+static bool is_repeat_safe(const struct exec *exec)
 {
-    exec->out.message = SLICE("This server has lost touch with the database; nothing was sent.");
+    return exec->action->is_idempotent || exec->action->idempotency_header.len > 0;
+}
+
+/* The provider's own idempotency key, where the manifest names its header: the same for every
+ * attempt, and for every run under one of the client's keys (RFC 9562 5.5: a name in the account's
+ * space, so that accounts cannot meet). false: no room for the header. */
+static bool add_provider_key(struct exec *exec)
+{
+    slice name = exec->action->idempotency_header, key = exec->in.idempotency_key;
+    char *text = arena_alloc_text(&exec->op.arena, UUID_TEXT_LEN + 1);
+    if (!text || exec->request.header_count == HTTP_CALL_HEADERS_MAX)
+        return false;
+    uuid_format(key.len > 0 ? uuid_v5(exec->in.account_id, key) : exec->out.execution_id, text);
+    exec->request.headers[exec->request.header_count++] =
+        (struct http_header){name, slice_of(text, UUID_TEXT_LEN)};
+    return true;
+}
+
+/* Ends before the first byte, so that the claim goes and the key is free. */
+static enum op_result stop_unsent(struct exec *exec, slice message)
+{
+    exec->out.message = message;
     exec->out.hint = SLICE_NONE;
     exec->out.reason = EXEC_UNAVAILABLE;
     op_goto(&exec->op, EXEC_STEP_RECORD);
@@ -41,8 +61,14 @@ enum op_result exec_step_call(struct op *op)
     const struct catalog_limits *limits = &exec->integration->limits;
     uint64_t now = loop_now_ns(op->loop);
     uint64_t left_ms = exec->deadline_ns > now ? (exec->deadline_ns - now) / 1000000 : 0;
+    /* the last look: a process whose lease has run out may have been replaced, and must not write
+     */
     if (exec->is_claimed && !exec_node_may_write(exec->service->config.node))
-        return stop_without_lease(exec);
+        return stop_unsent(
+            exec, SLICE("This server has lost touch with the database; nothing was sent."));
+    bool is_first = exec->out.attempts == 0;
+    if (is_first && exec->action->idempotency_header.len > 0 && !add_provider_key(exec))
+        return stop_unsent(exec, SLICE("Out of memory; nothing was sent."));
     uint64_t deadline = exec->deadline_ns;
     if (limits->total_timeout_ms > 0 && limits->total_timeout_ms < left_ms)
         deadline = now + (uint64_t)limits->total_timeout_ms * 1000000;
@@ -53,7 +79,7 @@ enum op_result exec_step_call(struct op *op)
         .header_count = exec->request.header_count,
         .body_parts = exec->request.body,
         .body_part_count = exec->request.body_count,
-        .is_idempotent = exec->action->is_idempotent,
+        .is_idempotent = is_repeat_safe(exec),
         .deadline_ns = deadline,
         .connect_ms = min_timeout(limits->connect_timeout_ms, left_ms),
         .first_byte_ms = min_timeout(limits->first_byte_timeout_ms, left_ms),
@@ -93,7 +119,7 @@ static bool is_worth_retrying(const struct exec *exec)
     if (exec->out.reason == EXEC_UNREACHABLE)
         return call->result == HTTP_CALL_DNS || call->result == HTTP_CALL_CONNECT ||
                call->result == HTTP_CALL_RESET;
-    if (!exec->action->is_idempotent)
+    if (!is_repeat_safe(exec))
         return false;
     if (exec->out.reason == EXEC_PROVIDER_RATE_LIMITED || exec->out.reason == EXEC_BROKEN_OFF)
         return true;

@@ -51,6 +51,9 @@ const upload = {
     action('slow_write', { path: '/sleep/20000' }, null, { deadline_ms: 400, side_effect_level: 'write' }),
     ...[400, 401, 403, 404, 418, 429, 500, 501].map((status) =>
       action(`status_${status}`, { method: 'GET', path: `/status/${status}` })),
+    action('keyed', { body: { json: { note: '${input.note}' } } }, null, {
+      side_effect_level: 'write', idempotency_header: 'X-Provider-Key',
+    }),
     action('write_500', { path: '/status/500' }, null, { side_effect_level: 'write' }),
   ],
 };
@@ -400,6 +403,22 @@ test('files are part of what an idempotency key stands for', async () => {
   assert.deepEqual(again.json.canonical, first.canonical);
   for (const other of [body('two'), body('one', { name: 'y' }), body('one', { contentType: 'text/plain' }), body('one', { field: 'f' })])
     assertError(await tool('upload_put', other, key), [409, 'validation', 'idempotency_key_reused', false, 'validation_error']);
+});
+
+test("a provider's own idempotency key is sent, and makes a write worth another try", async () => {
+  const send = async (headers, account) => {
+    const reply = await tool('upload_keyed', { arguments: { note: 'n' }, confirmed: true }, headers, account);
+    return header(assertOk(reply, 'upload_keyed').data, 'x-provider-key');
+  };
+  const once = [{ match: { path_prefix: '/echo' }, count: 1, action: { status: 503 } }];
+  await stack.provider.faults(once);
+  const key = { 'idempotency-key': 'for the provider, too' };
+  const first = await send(key);
+  assert.match(first, /^[0-9a-f-]{36}$/);
+  assert.notEqual(await send(key, b), first);
+  const [one, two] = [await send(), await send()];
+  assert.match(one, UUID);
+  assert.notEqual(one, two);
 });
 
 test('the largest files fit; what is over the limits is refused', async () => {
