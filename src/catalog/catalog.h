@@ -59,8 +59,9 @@ struct catalog_auth {
     const struct json *scopes;           /* array of strings; NULL when none */
     const struct json *authorize_params; /* object of strings; NULL when none */
     bool token_by_basic, token_as_json, uses_pkce;
-    /* Where the credential goes; name empty: nowhere (AUTH_NONE, and AUTH_BASIC's own header). */
-    bool send_in_query;
+    /* Where the credential goes; value NULL: nowhere (AUTH_NONE), or AUTH_BASIC's own header. In
+     * the path the value stands between base_url and the action's path, and has no name. */
+    enum { SEND_IN_HEADER, SEND_IN_QUERY, SEND_IN_PATH } send_in;
     slice send_name;
     const struct expr_template *send_value;
     /* The harmless request that proves a credential; path empty: none. */

@@ -142,15 +142,48 @@ static const struct expr_template *constant_template(struct reader *r, const cha
     return expr_template_compile_text(r->arena, slice_cstr(text), NULL);
 }
 
+/* What needs no encoding in a path (RFC 3986 3.3). */
+static bool is_path_text(slice text)
+{
+    for (size_t i = 0; i < text.len; i++) {
+        char c = text.ptr[i];
+        if (!((c >= '0' && c <= '9') || (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') ||
+              slice_find_char(SLICE("/-._~!$&'()*+,;=:@"), c) >= 0))
+            return false;
+    }
+    return slice_find(text, SLICE("//")) < 0;
+}
+
+/* "/bot${credential.api_key}": whole segments before the path of each action, with one placeholder,
+ * whose value will be encoded. */
+static void check_path_value(struct reader *r, slice text)
+{
+    ptrdiff_t open = slice_find(text, SLICE("${"));
+    slice head = slice_first(text, open < 0 ? 0 : (size_t)open);
+    slice tail = text;
+    for (ptrdiff_t brace = slice_find_char(tail, '}'); brace >= 0;
+         brace = slice_find_char(tail, '}'))
+        tail = slice_from(tail, (size_t)brace + 1);
+    if (open < 1 || slice_find(slice_from(text, (size_t)open + 2), SLICE("${")) >= 0 ||
+        text.ptr[0] != '/' || slice_ends_with(text, SLICE("/")) || !is_path_text(head) ||
+        !is_path_text(tail))
+        reader_error(r, "value",
+                     "in a path it must look like \"/bot${credential.api_key}\": a slash "
+                     "first and none at the end, one ${...}, no query, nothing encoded");
+}
+
 static void read_auth_send(struct reader *parent, struct catalog_auth *auth)
 {
-    static const char *const places[] = {"header", "query", NULL};
+    static const char *const places[] = {"header", "query", "path", NULL};
     const struct json *object = reader_member(parent, "send");
     struct reader_path path = {parent->path, SLICE("send"), -1};
     struct reader r;
     if (object && reader_init(&r, parent, &path, object)) {
-        auth->send_in_query = reader_choice(&r, "in", places, 0) == 1;
-        auth->send_name = reader_text_required(&r, "name");
+        auth->send_in = (unsigned)reader_choice(&r, "in", places, SEND_IN_HEADER);
+        if (auth->send_in != SEND_IN_PATH)
+            auth->send_name = reader_text_required(&r, "name");
+        else
+            check_path_value(&r, json_get_str(object, SLICE("value")));
         auth->send_value = reader_template(&r, "value");
         if (!auth->send_value)
             reader_error(&r, NULL, "member \"value\" is missing or faulty");

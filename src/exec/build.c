@@ -182,8 +182,9 @@ static int credential_text(struct build *b, const struct json *credential, slice
     struct json root = b->root, value;
     struct err detail;
     json_object_set(b->arena, &root, SLICE("credential"), *credential);
+    unsigned flags = auth->send_in == SEND_IN_PATH ? EXPR_PATH_SEGMENTS : 0;
     int result =
-        expr_template_eval(auth->send_value, &root, 0, &b->budget, b->arena, &value, &detail);
+        expr_template_eval(auth->send_value, &root, flags, &b->budget, b->arena, &value, &detail);
     *text = json_str(&value);
     if (result == OK && text->len > 0)
         return OK;
@@ -191,16 +192,33 @@ static int credential_text(struct build *b, const struct json *credential, slice
                    "the stored credential lacks what this app needs; connect the app again");
 }
 
+/* Behind base_url; its placeholder is encoded as a segment is, so a credential that holds a slash
+ * stays one segment, and one that is "" or ".." is refused. */
+static int add_credential_path(struct build *b, const struct json *credential, struct buf *url)
+{
+    const struct catalog_auth *auth = &b->action->integration->auth;
+    slice text;
+    if (auth->kind == AUTH_NONE || auth->send_in != SEND_IN_PATH || !credential)
+        return OK;
+    if (credential_text(b, credential, &text) != OK)
+        return (int)b->err->code;
+    buf_append_char(url, '/');
+    b->out->secret_at = url->len;
+    buf_append(url, slice_from(text, 1));
+    b->out->secret_len = url->len - b->out->secret_at;
+    return OK;
+}
+
 static int add_credential(struct build *b, const struct json *credential, struct buf *url)
 {
     const struct catalog_auth *auth = &b->action->integration->auth;
     slice text;
     b->out->credential_index = SIZE_MAX;
-    if (auth->kind == AUTH_NONE || !credential)
+    if (auth->kind == AUTH_NONE || auth->send_in == SEND_IN_PATH || !credential)
         return OK;
     if (credential_text(b, credential, &text) != OK)
         return (int)b->err->code;
-    if (auth->send_in_query) {
+    if (auth->send_in == SEND_IN_QUERY) {
         buf_append_char(url, slice_find_char(buf_slice(url), '?') < 0 ? '?' : '&');
         encode_percent(url, auth->send_name);
         buf_append_char(url, '=');
@@ -239,6 +257,8 @@ static int build_url(struct build *b, const struct json *credential)
     struct buf url;
     buf_init(&url, BUILD_URL_BYTES_MAX);
     int result = append_template(b, &url, b->action->integration->base_url, 0);
+    if (result == OK)
+        result = add_credential_path(b, credential, &url);
     if (result == OK)
         result = append_template(b, &url, request->path, EXPR_PATH_SEGMENTS);
     if (result == OK)

@@ -108,6 +108,19 @@ static void a_good_manifest_is_found_by_all_its_names(void **state)
     catalog_unref(catalog);
 }
 
+#define PATH_AUTH(value) "{\"type\":\"bearer\",\"send\":{\"in\":\"path\",\"value\":\"" value "\"}}"
+
+static void a_credential_may_go_in_the_path(void **state)
+{
+    struct catalog *catalog =
+        load(*state, "", "{\"type\":\"bearer\"}", PATH_AUTH("/v1/bot${credential.token}:x"));
+    assert_non_null(catalog);
+    const struct catalog_auth *auth = &catalog_find_integration(catalog, SLICE("demo"))->auth;
+    assert_int_equal(auth->send_in, SEND_IN_PATH);
+    assert_int_equal(auth->send_name.len, 0);
+    catalog_unref(catalog);
+}
+
 static void replies_are_rendered_at_load(void **state)
 {
     struct catalog *catalog = load(*state, "", NULL, NULL);
@@ -157,6 +170,24 @@ static void faults_are_named_with_their_place(void **state)
                  "https://");
     assert_fault(b, "", "{\"type\":\"bearer\"}", "{\"type\":\"magic\"}", "/auth/type", "one of");
     assert_fault(b, "", "{\"type\":\"bearer\"}", "{\"type\":\"api_key\"}", "/auth", "send");
+    static const char *const no_paths[] = {
+        "bot${credential.token}",
+        "/bot${credential.token}/",
+        "/bot",
+        "//bot${credential.token}",
+        "/b?t=${credential.token}",
+        "/bot${credential.token}#",
+        "/b%20${credential.token}",
+        "${credential.token}",
+        "/${credential.token}${credential.x}",
+    };
+    for (size_t i = 0; i < ARRAY_LEN(no_paths); i++) {
+        char auth[256];
+        (void)snprintf(auth, sizeof(auth), PATH_AUTH("%s"), no_paths[i]);
+        assert_fault(b, "", "{\"type\":\"bearer\"}", auth, "/auth/send/value", "in a path");
+    }
+    assert_fault(b, "", "{\"type\":\"bearer\"}", PATH_AUTH("/a/${input.id}"), "/auth",
+                 "not known here");
     assert_fault(b, "", "\"method\":\"GET\"", "\"method\":\"FETCH\"", "/actions/0/request/method",
                  "one of");
     assert_fault(b, "", "/pages/${input.id}", "pages", "/actions/0/request/path", "slash");
@@ -289,6 +320,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(a_good_manifest_is_found_by_all_its_names, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_credential_may_go_in_the_path, setup, teardown),
         cmocka_unit_test_setup_teardown(replies_are_rendered_at_load, setup, teardown),
         cmocka_unit_test_setup_teardown(writes_need_confirmation, setup, teardown),
         cmocka_unit_test_setup_teardown(faults_are_named_with_their_place, setup, teardown),

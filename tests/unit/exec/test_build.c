@@ -145,6 +145,26 @@ static void credentials_go_where_the_manifest_says(void **state)
     assert_int_equal(built.secret_len, 0);
 }
 
+#define IN_PATH                                                  \
+    "{\"type\":\"api_key\",\"send\":{\"in\":\"path\",\"value\":" \
+    "\"/bot${credential.api_key}\"}}"
+
+static void a_credential_in_the_path_is_one_segment(void **state)
+{
+    struct bench *b = *state;
+    assert_int_equal(build_with(b, IN_PATH, "{\"api_key\":\"12:A-b_/../x?y#z% \"}"), OK);
+    assert_slice(built.url, "https://h.example/bot12%3AA-b_%2F..%2Fx%3Fy%23z%25%20/a");
+    assert_slice(slice_first(slice_from(built.url, built.secret_at), built.secret_len),
+                 "bot12%3AA-b_%2F..%2Fx%3Fy%23z%25%20");
+    assert_int_equal(built.credential_index, SIZE_MAX);
+    for (size_t i = 0; i < 4; i++) {
+        static const char *const broken[] = {"{\"api_key\":\"\"}", "{\"api_key\":\"..\"}",
+                                             "{\"api_key\":[\"..\"]}", "{}"};
+        assert_int_equal(build_with(b, IN_PATH, broken[i]), ERR_CRYPTO);
+        assert_null(strstr(b->err.text, ".."));
+    }
+}
+
 static void a_broken_credential_is_never_quoted(void **state)
 {
     struct bench *b = *state;
@@ -371,6 +391,7 @@ int main(void)
         BENCH_TEST(json_bodies_leave_out_what_is_absent),
         BENCH_TEST(forms_and_raw_and_multipart),
         BENCH_TEST(credentials_go_where_the_manifest_says),
+        BENCH_TEST(a_credential_in_the_path_is_one_segment),
         BENCH_TEST(a_broken_credential_is_never_quoted),
         BENCH_TEST(expressions_that_fail_are_the_callers_fault),
         BENCH_TEST(files_become_parts_that_are_not_copied),
