@@ -97,12 +97,17 @@ struct catalog_error_rules {
     size_t count;
 };
 
+/* What becomes of arrays and objects in a query or a form: names that repeat (objects are refused),
+ * name[]=, or name[0]=; both of the latter give name[key]= for objects. */
+enum catalog_nesting { NESTING_REPEAT, NESTING_BRACKETS, NESTING_INDICES };
+
 enum catalog_body_kind { BODY_NONE, BODY_JSON, BODY_FORM, BODY_MULTIPART, BODY_RAW };
 
 struct catalog_request {
     slice method;
     const struct expr_template *path;
     struct catalog_parts query, headers;
+    enum catalog_nesting nesting; /* in query and form */
     enum catalog_body_kind body_kind;
     const struct expr_template *body; /* BODY_JSON, BODY_RAW */
     struct catalog_parts fields;      /* BODY_FORM, BODY_MULTIPART */

@@ -65,6 +65,7 @@ static void read_body(struct reader *parent, struct catalog_request *request)
 static void read_request(struct reader *parent, struct catalog_request *request)
 {
     static const char *const methods[] = {"GET", "POST", "PUT", "PATCH", "DELETE", NULL};
+    static const char *const nestings[] = {"repeat", "brackets", "indices", NULL};
     const struct json *object = reader_member(parent, "request");
     struct reader_path path = {parent->path, SLICE("request"), -1};
     struct reader r;
@@ -82,6 +83,7 @@ static void read_request(struct reader *parent, struct catalog_request *request)
     if (slice_find_char(text, '?') >= 0 && slice_find(text, SLICE("${")) < 0)
         reader_error(&r, "path", "must not hold a query; use \"query\"");
     request->query = reader_parts(&r, "query");
+    request->nesting = (enum catalog_nesting)reader_choice(&r, "nesting", nestings, NESTING_REPEAT);
     request->headers = reader_parts(&r, "headers");
     read_body(&r, request);
     reader_finish(&r);

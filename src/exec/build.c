@@ -12,6 +12,7 @@ enum {
     BUILD_URL_BYTES_MAX = 16 * 1024,
     BUILD_BODY_BYTES_MAX = 64 * 1024 * 1024,
     BUILD_BOUNDARY_LEN = 24,
+    BUILD_NAME_BYTES_MAX = 4096, /* of a form field, brackets and all */
 };
 
 struct build {
@@ -80,43 +81,90 @@ static int scalar_text(struct build *b, const struct json *value, slice name, sl
 
 /* ---- url-encoded pairs: query and form ---- */
 
-static int append_pair(struct build *b, struct buf *out, char lead, slice name,
-                       const struct json *value)
+/* name: of the pair being written, with the brackets of what it is nested in. */
+struct pairs {
+    struct buf *out;
+    struct buf name;
+    enum catalog_nesting nesting;
+    char lead; /* before the next pair; NUL: nothing */
+};
+
+static int append_value(struct build *b, struct pairs *pairs, const struct json *value);
+
+static int append_pair(struct build *b, struct pairs *pairs, const struct json *value)
 {
-    slice text;
+    slice text, name = buf_slice(&pairs->name);
+    if (value->type == JSON_NULL)
+        return OK;
     if (scalar_text(b, value, name, &text) != OK)
         return (int)b->err->code;
-    if (lead)
-        buf_append_char(out, lead);
-    encode_percent(out, name);
-    buf_append_char(out, '=');
-    encode_percent(out, text);
+    if (pairs->lead)
+        buf_append_char(pairs->out, pairs->lead);
+    pairs->lead = '&';
+    encode_percent(pairs->out, name);
+    buf_append_char(pairs->out, '=');
+    encode_percent(pairs->out, text);
     return OK;
 }
 
-/* name=value pairs; null is left out, an array repeats its name. `lead` goes before the first. */
+/* name[key]=value, and so on inside. */
+static int append_nested(struct build *b, struct pairs *pairs, slice key, const struct json *value)
+{
+    size_t len = pairs->name.len;
+    buf_append_char(&pairs->name, '[');
+    buf_append(&pairs->name, key);
+    buf_append_char(&pairs->name, ']');
+    if (!buf_is_ok(&pairs->name))
+        return err_set(b->err, ERR_INVALID, "%.*s: what is nested there has too long a name",
+                       SLICE_ARG(slice_first_utf8(buf_slice(&pairs->name), 100)));
+    int result = append_value(b, pairs, value);
+    pairs->name.len = len;
+    return result;
+}
+
+static int append_items(struct build *b, struct pairs *pairs, const struct json *array)
+{
+    int result = OK;
+    for (uint32_t i = 0; i < array->count && result == OK; i++) {
+        const struct json *item = &array->as.items[i];
+        slice key = pairs->nesting == NESTING_INDICES ? arena_printf(b->arena, "%u", i) : SLICE("");
+        result = pairs->nesting == NESTING_REPEAT ? append_pair(b, pairs, item)
+                                                  : append_nested(b, pairs, key, item);
+    }
+    return result;
+}
+
+/* null is left out; what an array or an object becomes is the manifest's to say. */
+static int append_value(struct build *b, struct pairs *pairs, const struct json *value)
+{
+    int result = OK;
+    if (value->type == JSON_ARRAY)
+        return append_items(b, pairs, value);
+    if (value->type != JSON_OBJECT || pairs->nesting == NESTING_REPEAT)
+        return append_pair(b, pairs, value);
+    for (uint32_t i = 0; i < value->count && result == OK; i++)
+        result = append_nested(b, pairs, json_str(&value->as.members[i].key),
+                               &value->as.members[i].value);
+    return result;
+}
+
+/* name=value pairs; `lead` goes before the first. */
 static int append_pairs(struct build *b, struct buf *out, char lead,
                         const struct catalog_parts *parts)
 {
-    for (size_t i = 0; i < parts->count; i++) {
+    struct pairs pairs = {.out = out, .nesting = b->action->request.nesting, .lead = lead};
+    int result = OK;
+    buf_init(&pairs.name, BUILD_NAME_BYTES_MAX);
+    for (size_t i = 0; i < parts->count && result == OK; i++) {
         struct json value;
-        const struct json *items = &value;
-        uint32_t count = 1;
-        if (eval(b, parts->items[i].value, EXPR_DROP_NULL_MEMBERS, &value) != OK)
-            return (int)b->err->code;
-        if (value.type == JSON_ARRAY) {
-            items = value.as.items;
-            count = value.count;
-        }
-        for (uint32_t j = 0; j < count; j++) {
-            if (items[j].type == JSON_NULL)
-                continue;
-            if (append_pair(b, out, lead, parts->items[i].name, &items[j]) != OK)
-                return (int)b->err->code;
-            lead = '&';
-        }
+        buf_clear(&pairs.name);
+        buf_append(&pairs.name, parts->items[i].name);
+        result = eval(b, parts->items[i].value, EXPR_DROP_NULL_MEMBERS, &value);
+        if (result == OK)
+            result = append_value(b, &pairs, &value);
     }
-    return OK;
+    buf_deinit(&pairs.name);
+    return result;
 }
 
 /* ---- headers ---- */
@@ -251,6 +299,18 @@ static int append_template(struct build *b, struct buf *out, const struct expr_t
     return OK;
 }
 
+/* A segment that servers take for a step up or for nothing: a placeholder cannot be one, but it
+ * could complete one. */
+static bool has_dot_segment(slice path)
+{
+    while (path.ptr) {
+        slice segment = slice_split(&path, '/');
+        if (slice_eq_cstr(segment, ".") || slice_eq_cstr(segment, ".."))
+            return true;
+    }
+    return false;
+}
+
 static int build_url(struct build *b, const struct json *credential)
 {
     const struct catalog_request *request = &b->action->request;
@@ -261,6 +321,9 @@ static int build_url(struct build *b, const struct json *credential)
         result = add_credential_path(b, credential, &url);
     if (result == OK)
         result = append_template(b, &url, request->path, EXPR_PATH_SEGMENTS);
+    if (result == OK && has_dot_segment(buf_slice(&url)))
+        result = err_set(b->err, ERR_INVALID,
+                         "a value would make \".\" or \"..\" of a part of the path");
     if (result == OK)
         result = append_pairs(b, &url, slice_find_char(buf_slice(&url), '?') < 0 ? '?' : '&',
                               &request->query);
@@ -353,6 +416,32 @@ static void append_files(struct build *b, struct buf *out, slice boundary)
     }
 }
 
+/* null is left out, an array repeats the part. */
+static int append_field(struct build *b, struct buf *out, slice boundary,
+                        const struct catalog_part *part)
+{
+    struct json value;
+    const struct json *items = &value;
+    uint32_t count = 1;
+    if (eval(b, part->value, 0, &value) != OK)
+        return (int)b->err->code;
+    if (value.type == JSON_ARRAY) {
+        items = value.as.items;
+        count = value.count;
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        slice text;
+        if (items[i].type == JSON_NULL)
+            continue;
+        if (scalar_text(b, &items[i], part->name, &text) != OK)
+            return (int)b->err->code;
+        append_part_head(out, boundary, part->name, NULL);
+        buf_append(out, text);
+        buf_append_cstr(out, "\r\n");
+    }
+    return OK;
+}
+
 /* RFC 7578. The boundary is random: no value can hold it but by guessing 144 bits. */
 static int body_multipart(struct build *b, struct buf *out)
 {
@@ -364,17 +453,8 @@ static int body_multipart(struct build *b, struct buf *out)
     encode_base64url(&boundary, slice_of(noise, sizeof(noise)));
     ASSERT(boundary.len == BUILD_BOUNDARY_LEN);
     int result = OK;
-    for (size_t i = 0; i < fields->count && result == OK; i++) {
-        struct json value;
-        slice text = SLICE_NONE;
-        result = eval(b, fields->items[i].value, 0, &value);
-        if (result != OK || value.type == JSON_NULL)
-            continue;
-        result = scalar_text(b, &value, fields->items[i].name, &text);
-        append_part_head(out, buf_slice(&boundary), fields->items[i].name, NULL);
-        buf_append(out, text);
-        buf_append_cstr(out, "\r\n");
-    }
+    for (size_t i = 0; i < fields->count && result == OK; i++)
+        result = append_field(b, out, buf_slice(&boundary), &fields->items[i]);
     append_files(b, out, buf_slice(&boundary));
     buf_printf(out, "--%.*s--\r\n", SLICE_ARG(buf_slice(&boundary)));
     slice type = arena_printf(b->arena, "multipart/form-data; boundary=%.*s",

@@ -2,6 +2,8 @@
  * Requests as they go out: encodings, what is left out, what is refused before anything is sent.
  */
 #include "exec/build.h"
+
+#include "base/encode.h"
 #include "exec_test.h"
 
 #define BEARER "{\"type\":\"bearer\"}"
@@ -109,6 +111,149 @@ static void forms_and_raw_and_multipart(void **state)
                    "--%.*s\r\nContent-Disposition: form-data; name=\"n\"\r\n\r\nx\r\n--%.*s--\r\n",
                    SLICE_ARG(boundary), SLICE_ARG(boundary));
     assert_slice(built.body[0], wanted);
+}
+
+static void nested_values_are_written_in_brackets(void **state)
+{
+    static const char input[] =
+        "{\"v\":{\"meta\":{\"a b\":1,\"n\":null,\"deep\":{\"x\":[true,{\"y\":\"&=\"}]}}},"
+        "\"items\":[{\"price\":\"p\",\"qty\":2},{\"price\":\"q\"}],\"none\":[],\"nul\":[null]}";
+    static const struct {
+        const char *nesting, *wanted;
+    } table[] = {
+        {"brackets", "v%5Bmeta%5D%5Ba%20b%5D=1&v%5Bmeta%5D%5Bdeep%5D%5Bx%5D%5B%5D=true&"
+                     "v%5Bmeta%5D%5Bdeep%5D%5Bx%5D%5B%5D%5By%5D=%26%3D&items%5B%5D%5Bprice%5D=p&"
+                     "items%5B%5D%5Bqty%5D=2&items%5B%5D%5Bprice%5D=q"},
+        {"indices", "v%5Bmeta%5D%5Ba%20b%5D=1&v%5Bmeta%5D%5Bdeep%5D%5Bx%5D%5B0%5D=true&"
+                    "v%5Bmeta%5D%5Bdeep%5D%5Bx%5D%5B1%5D%5By%5D=%26%3D&items%5B0%5D%5Bprice%5D=p&"
+                    "items%5B0%5D%5Bqty%5D=2&items%5B1%5D%5Bprice%5D=q"},
+    };
+    char request[512], url[1024];
+    for (size_t i = 0; i < ARRAY_LEN(table); i++) {
+        (void)snprintf(request, sizeof(request),
+                       "{\"method\":\"POST\",\"path\":\"/a\",\"nesting\":\"%s\",\"body\":{"
+                       "\"form\":{\"v\":\"${input.v}\",\"items\":\"${input.items}\",\"none\":"
+                       "\"${input.none}\",\"nul\":\"${input.nul}\"}}}",
+                       table[i].nesting);
+        assert_int_equal(build(*state, request, input), OK);
+        assert_slice(built.body[0], table[i].wanted);
+        (void)snprintf(request, sizeof(request),
+                       "{\"method\":\"GET\",\"path\":\"/a\",\"nesting\":\"%s\",\"query\":{"
+                       "\"v\":\"${input.v}\",\"items\":\"${input.items}\"}}",
+                       table[i].nesting);
+        assert_int_equal(build(*state, request, input), OK);
+        (void)snprintf(url, sizeof(url), "https://h.example/a?%s", table[i].wanted);
+        assert_slice(built.url, url);
+    }
+    /* without it an object has no form, at any depth */
+    const char *repeat = "{\"method\":\"POST\",\"path\":\"/a\",\"body\":{\"form\":{\"k\":"
+                         "\"${input.k}\"}}}";
+    assert_int_equal(build(*state, repeat, "{\"k\":{\"a\":1}}"), ERR_INVALID);
+    assert_int_equal(build(*state, repeat, "{\"k\":[{\"a\":1}]}"), ERR_INVALID);
+    assert_int_equal(build(*state, repeat, "{\"k\":[[1]]}"), ERR_INVALID);
+}
+
+static void nested_names_are_bounded(void **state)
+{
+    struct bench *b = *state;
+    const char *form = "{\"method\":\"POST\",\"path\":\"/a\",\"nesting\":\"indices\",\"body\":{"
+                       "\"form\":{\"k\":\"${input.k}\"}}}";
+    char input[6000];
+    (void)snprintf(input, sizeof(input), "{\"k\":{\"%05000d\":1}}", 1);
+    assert_int_equal(build(b, form, input), ERR_INVALID);
+    assert_non_null(strstr(b->err.text, "too long a name"));
+}
+
+static void commas_are_an_expression(void **state)
+{
+    const char *get = "{\"method\":\"GET\",\"path\":\"/a\",\"query\":{\"s\":\"${input.s && "
+                      "join(',', input.s)}\",\"n\":\"${input.n && join(',', "
+                      "input.n[].to_string(@))}\",\"f\":\"${input.f}\"}}";
+    assert_int_equal(build(*state, get, "{\"s\":[\"a,b\",\"c\"],\"n\":[1,2.5],\"f\":false}"), OK);
+    assert_slice(built.url, "https://h.example/a?s=a%2Cb%2Cc&n=1%2C2.5&f=false");
+    assert_int_equal(build(*state, get, "{}"), OK);
+    assert_slice(built.url, "https://h.example/a");
+}
+
+static void dots_cannot_be_completed(void **state)
+{
+    const char *get = "{\"method\":\"GET\",\"path\":\"/a/.${input.x}/b\"}";
+    assert_int_equal(build(*state, get, "{\"x\":\"hidden\"}"), OK);
+    assert_slice(built.url, "https://h.example/a/.hidden/b");
+    assert_int_equal(build(*state, get, "{\"x\":\".\"}"), ERR_INVALID);
+    get = "{\"method\":\"GET\",\"path\":\"/a/${input.x}\"}";
+    assert_int_equal(build(*state, get, "{\"x\":\"%2e%2E\\u0000\\r\\n\"}"), OK);
+    assert_slice(built.url, "https://h.example/a/%252e%252E%00%0D%0A");
+    assert_int_equal(build(*state, get, "{\"x\":\"...\"}"), OK);
+    assert_int_equal(build(*state, get, "{\"x\":true}"), OK);
+    assert_slice(built.url, "https://h.example/a/true");
+}
+
+/* GraphQL is JSON: a constant query, and variables whose nulls mean something. */
+static void graphql_keeps_nulls(void **state)
+{
+    const char *post =
+        "{\"method\":\"POST\",\"path\":\"/graphql\",\"body\":{\"json\":{\"query\":\"mutation "
+        "U($id: String!, $in: In!) { update(id: $id, input: $in) { ok } }\",\"variables\":{"
+        "\"id\":\"${input.id}\",\"in\":\"${input.fields}\",\"after\":\"${input.after}\"}}}}";
+    assert_int_equal(
+        build(*state, post, "{\"id\":\"i\",\"fields\":{\"assignee\":null,\"tags\":[null]}}"), OK);
+    assert_slice(built.body[0],
+                 "{\"query\":\"mutation U($id: String!, $in: In!) { update(id: $id, input: $in) { "
+                 "ok } }\",\"variables\":{\"id\":\"i\",\"in\":{\"assignee\":null,\"tags\":[null]"
+                 "}}}");
+}
+
+/* Mail travels as base64url of a whole message (Gmail's raw). */
+static void mail_is_base64url_of_a_message(void **state)
+{
+    struct bench *b = *state;
+    const char *post = "{\"method\":\"POST\",\"path\":\"/send\",\"body\":{\"json\":{\"raw\":"
+                       "\"${base64url(mime_message({to: input.to, subject: input.subject, text: "
+                       "input.text}))}\"}}}";
+    assert_int_equal(build(b, post,
+                           "{\"to\":\"ada@example.com\",\"subject\":\"Gr\\u00fc\\u00dfe\","
+                           "\"text\":\"?\\u003f?>>>\"}"),
+                     OK);
+    slice raw = json_get_str(json_parse(&b->arena, built.body[0], &json_limits_provider, &b->err),
+                             SLICE("raw"));
+    assert_true(raw.len > 0 && slice_find_char(raw, '+') < 0 && slice_find_char(raw, '/') < 0 &&
+                slice_find_char(raw, '=') < 0);
+    struct buf message;
+    buf_init(&message, 8192);
+    assert_int_equal(decode_base64url(&message, raw), OK);
+    assert_true(slice_find(buf_slice(&message), SLICE("To: ada@example.com\r\n")) >= 0);
+    assert_true(slice_find(buf_slice(&message), SLICE("=?")) > 0);
+    buf_deinit(&message);
+    /* a line break in a subject is a header of its own to a careless writer */
+    int result = build(b, post,
+                       "{\"to\":\"ada@example.com\",\"subject\":\"a\\r\\nBcc: eve@example.com\","
+                       "\"text\":\"x\"}");
+    if (result == OK) {
+        raw = json_get_str(json_parse(&b->arena, built.body[0], &json_limits_provider, &b->err),
+                           SLICE("raw"));
+        buf_init(&message, 8192);
+        assert_int_equal(decode_base64url(&message, raw), OK);
+        assert_true(slice_find(buf_slice(&message), SLICE("\nBcc:")) < 0);
+        buf_deinit(&message);
+    } else {
+        assert_int_equal(result, ERR_INVALID);
+    }
+}
+
+static void multipart_fields_repeat_and_leave_out(void **state)
+{
+    struct bench *b = *state;
+    const char *post = "{\"method\":\"POST\",\"path\":\"/a\",\"body\":{\"multipart\":[{\"name\":"
+                       "\"n\\\"\\r\\nX: y\",\"value\":\"${input.v}\"}]}}";
+    assert_int_equal(build(b, post, "{\"v\":[\"a\",null,7,true]}"), OK);
+    slice body = built.body[0];
+    size_t parts = 0;
+    for (ptrdiff_t at; (at = slice_find(body, SLICE("name=\"n%22%0D%0AX: y\"\r\n"))) >= 0; parts++)
+        body = slice_from(body, (size_t)at + 1);
+    assert_int_equal(parts, 3);
+    assert_int_equal(build(b, post, "{\"v\":{}}"), ERR_INVALID);
+    assert_int_equal(build(b, post, "{\"v\":[[]]}"), ERR_INVALID);
 }
 
 static int build_with(struct bench *b, const char *auth, const char *credential)
@@ -390,6 +535,13 @@ int main(void)
         BENCH_TEST(headers_cannot_be_split),
         BENCH_TEST(json_bodies_leave_out_what_is_absent),
         BENCH_TEST(forms_and_raw_and_multipart),
+        BENCH_TEST(nested_values_are_written_in_brackets),
+        BENCH_TEST(nested_names_are_bounded),
+        BENCH_TEST(commas_are_an_expression),
+        BENCH_TEST(dots_cannot_be_completed),
+        BENCH_TEST(graphql_keeps_nulls),
+        BENCH_TEST(mail_is_base64url_of_a_message),
+        BENCH_TEST(multipart_fields_repeat_and_leave_out),
         BENCH_TEST(credentials_go_where_the_manifest_says),
         BENCH_TEST(a_credential_in_the_path_is_one_segment),
         BENCH_TEST(a_broken_credential_is_never_quoted),
