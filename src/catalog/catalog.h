@@ -76,12 +76,15 @@ struct catalog_rate_rule {
 };
 
 struct catalog_limits {
-    double rate_per_s; /* 0: none known */
+    bool is_per_action; /* counted for each action of a connection; else all together */
+    double rate_per_s;  /* 0: none known */
     unsigned burst, in_flight_max;
     unsigned connect_timeout_ms, first_byte_timeout_ms, total_timeout_ms; /* 0: server's default */
     size_t response_bytes_max;                                            /* 0: server's default */
     struct catalog_rate_rule *rate_rules;
     size_t rate_rule_count;
+    /* what every reply says of the calls that are left; both or none */
+    const struct expr *quota_remaining, *quota_reset;
 };
 
 /* From a reply to an error: the first whose `when` is true wins. */

@@ -215,6 +215,8 @@ void manifest_lint(const struct catalog_integration *integration, slice source,
         check_expr(&lint, "limits", ROOT_REPLY, integration->limits.rate_rules[i].when);
         check_expr(&lint, "limits", ROOT_REPLY, integration->limits.rate_rules[i].retry_after);
     }
+    check_expr(&lint, "limits", ROOT_REPLY, integration->limits.quota_remaining);
+    check_expr(&lint, "limits", ROOT_REPLY, integration->limits.quota_reset);
     check_errors(&lint, &integration->errors);
     struct reader_path actions = {NULL, SLICE("actions"), -1};
     for (size_t i = 0; i < integration->action_count; i++) {

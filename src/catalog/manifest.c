@@ -115,12 +115,28 @@ static void default_rate_rules(struct reader *r, struct catalog_limits *limits)
     limits->rate_rule_count = rule->when && rule->retry_after ? 1 : 0;
 }
 
+static void read_quota(struct reader *parent, struct catalog_limits *limits)
+{
+    const struct json *object = reader_member(parent, "quota");
+    struct reader_path path = {parent->path, SLICE("quota"), -1};
+    struct reader r;
+    if (!object || !reader_init(&r, parent, &path, object))
+        return;
+    limits->quota_remaining = reader_expr(&r, "remaining");
+    limits->quota_reset = reader_expr(&r, "reset");
+    reader_finish(&r);
+    if (!json_get(object, SLICE("remaining")) || !json_get(object, SLICE("reset")))
+        reader_error(&r, NULL, "quota wants both \"remaining\" and \"reset\"");
+}
+
 static void read_limits(struct reader *parent, struct catalog_limits *limits)
 {
+    static const char *const scopes[] = {"connection", "action", NULL};
     const struct json *object = reader_member(parent, "limits");
     struct reader_path path = {parent->path, SLICE("limits"), -1};
     struct reader r;
     if (object && reader_init(&r, parent, &path, object)) {
+        limits->is_per_action = reader_choice(&r, "per", scopes, 0) == 1;
         limits->rate_per_s = reader_number(&r, "rate_per_s", 100000);
         limits->burst = (unsigned)reader_count(&r, "burst", 1000000);
         limits->in_flight_max = (unsigned)reader_count(&r, "in_flight_max", 10000);
@@ -131,7 +147,10 @@ static void read_limits(struct reader *parent, struct catalog_limits *limits)
         limits->total_timeout_ms = (unsigned)reader_count(&r, "total_timeout_ms", TIMEOUT_MS_MAX);
         limits->response_bytes_max = reader_count(&r, "response_bytes_max", RESPONSE_BYTES_MAX);
         read_rate_rules(&r, limits);
+        read_quota(&r, limits);
         reader_finish(&r);
+        if (limits->burst > 0 && limits->rate_per_s <= 0)
+            reader_error(&r, "burst", "has no meaning without \"rate_per_s\"");
     }
     if (limits->rate_rule_count == 0)
         default_rate_rules(parent, limits);

@@ -121,6 +121,34 @@ static void a_credential_may_go_in_the_path(void **state)
     catalog_unref(catalog);
 }
 
+static void limits_are_read_and_their_faults_named(void **state)
+{
+    static const char *const auth = "\"auth\":";
+    struct catalog *catalog =
+        load(*state, "", auth,
+             "\"limits\":{\"per\":\"action\",\"rate_per_s\":0.5,\"burst\":3,\"in_flight_max\":2,"
+             "\"quota\":{\"remaining\":\"headers.left\",\"reset\":\"body.reset\"}},\"auth\":");
+    assert_non_null(catalog);
+    const struct catalog_limits *limits = &catalog->integrations[0]->limits;
+    assert_true(limits->is_per_action && limits->rate_per_s == 0.5);
+    assert_int_equal(limits->burst, 3);
+    assert_int_equal(limits->in_flight_max, 2);
+    assert_true(limits->quota_remaining && limits->quota_reset);
+    assert_int_equal(limits->rate_rule_count, 1); /* a 429, as long as nothing else is said */
+    catalog_unref(catalog);
+    assert_fault(*state, "", auth, "\"limits\":{\"burst\":3},\"auth\":", "/limits/burst",
+                 "rate_per_s");
+    assert_fault(*state, "", auth, "\"limits\":{\"per\":\"account\"},\"auth\":", "/limits/per",
+                 "connection");
+    assert_fault(*state, "", auth,
+                 "\"limits\":{\"quota\":{\"remaining\":\"headers.left\"}},\"auth\":",
+                 "/limits/quota", "reset");
+    assert_fault(*state, "", auth,
+                 "\"limits\":{\"quota\":{\"remaining\":\"input.left\",\"reset\":\"`1`\"}},"
+                 "\"auth\":",
+                 "/limits", "input");
+}
+
 static void replies_are_rendered_at_load(void **state)
 {
     struct catalog *catalog = load(*state, "", NULL, NULL);
@@ -321,6 +349,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(a_good_manifest_is_found_by_all_its_names, setup, teardown),
         cmocka_unit_test_setup_teardown(a_credential_may_go_in_the_path, setup, teardown),
+        cmocka_unit_test_setup_teardown(limits_are_read_and_their_faults_named, setup, teardown),
         cmocka_unit_test_setup_teardown(replies_are_rendered_at_load, setup, teardown),
         cmocka_unit_test_setup_teardown(writes_need_confirmation, setup, teardown),
         cmocka_unit_test_setup_teardown(faults_are_named_with_their_place, setup, teardown),
