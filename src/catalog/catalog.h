@@ -4,7 +4,7 @@
  * endpoints are rendered at load, so that serving one is a copy.
  *
  * Ownership: a snapshot is counted. Whoever works with an action across turns holds a reference;
- * a reload makes a new snapshot beside the old one and swaps them (catalog_holder_swap).
+ * a reload makes a new snapshot beside the old one and swaps them (cmd/reload.c).
  */
 #ifndef CATALOG_CATALOG_H
 #define CATALOG_CATALOG_H

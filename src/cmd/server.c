@@ -13,6 +13,7 @@
 #include "base/mem.h"
 #include "base/metric.h"
 #include "cmd/janitor.h"
+#include "cmd/reload.h"
 #include "exec/node.h"
 #include "http/address.h"
 #include "pg/migrate.h"
@@ -54,7 +55,8 @@ struct server {
     struct janitor *janitor;
     struct api *api;
     struct http_server *http, *metrics;
-    struct signal_watch on_term, on_int, on_hup;
+    struct reload *reload;
+    struct signal_watch on_term, on_int;
     struct timer tick;
     struct loop_hook log_hook;
     struct stop stop;
@@ -126,31 +128,6 @@ static int open_ring(struct server *server, struct err *err)
                        "no master key: set SLUICE_MASTER_KEY or --master-key-file; `sluice keys "
                        "master` makes one");
     return server->ring ? OK : err_prefix(err, "master key");
-}
-
-static void log_problems(const struct catalog_report *report)
-{
-    for (size_t i = 0; i < report->count; i++) {
-        const struct catalog_problem *problem = &report->problems[i];
-        log_event(problem->is_warning ? LOG_DEBUG : LOG_ERROR, "manifest",
-                  LOG_STR("file", problem->source), LOG_STR("at", problem->pointer),
-                  LOG_STR("problem", problem->text));
-    }
-}
-
-/* A new snapshot beside the old one; NULL when the report has an error, which is logged. */
-static struct catalog *load_catalog(const struct config *config)
-{
-    struct catalog_report *report = mem_alloc(sizeof(*report));
-    if (!report)
-        return NULL;
-    catalog_report_init(report);
-    const char *dir = config->catalog_dir.len > 0 ? config->catalog_dir.ptr : NULL;
-    struct catalog *catalog = catalog_load_all(dir, report);
-    log_problems(report);
-    catalog_report_deinit(report);
-    mem_free(report);
-    return catalog;
 }
 
 static int start_database(struct server *server, struct err *err)
@@ -351,30 +328,6 @@ static void on_term(struct signal_watch *watch, int signum)
 
 /* ---- while it runs ---- */
 
-/* New manifests and trust roots, compiled aside; a faulty file keeps the old ones. */
-static void on_hup(struct signal_watch *watch, int signum)
-{
-    struct server *server = CONTAINER_OF(watch, struct server, on_hup);
-    const struct config *config = server->config;
-    struct tls_config tls = {.ca_file = config->ca_file.len > 0 ? config->ca_file.ptr : NULL};
-    struct err err;
-    (void)signum;
-    struct catalog *catalog = load_catalog(config);
-    if (catalog) {
-        catalog_unref(server->catalog);
-        server->catalog = catalog;
-    }
-    struct tls_context *context = tls_context_new(&tls, &err);
-    if (context) {
-        http_client_tls_set(server->client, context);
-        tls_context_unref(server->tls);
-        server->tls = context;
-    }
-    log_event(catalog && context ? LOG_INFO : LOG_ERROR, "reloaded",
-              LOG_BOOL("catalog", catalog != NULL), LOG_BOOL("trust_roots", context != NULL),
-              LOG_CSTR("cause", context ? "" : err.text));
-}
-
 static void on_tick(struct timer *timer)
 {
     struct server *server = CONTAINER_OF(timer, struct server, tick);
@@ -398,11 +351,17 @@ static void flush_log(struct loop_hook *hook)
 static int start_watching(struct server *server, struct err *err)
 {
     server->on_term.on_signal = server->on_int.on_signal = on_term;
-    server->on_hup.on_signal = on_hup;
     if (signal_watch_start(server->loop, &server->on_term, SIGTERM) != OK ||
-        signal_watch_start(server->loop, &server->on_int, SIGINT) != OK ||
-        signal_watch_start(server->loop, &server->on_hup, SIGHUP) != OK)
+        signal_watch_start(server->loop, &server->on_int, SIGINT) != OK)
         return err_set(err, ERR_IO, "cannot watch signals");
+    struct reload_config reload = {.loop = server->loop,
+                                   .config = server->config,
+                                   .client = server->client,
+                                   .catalog = &server->catalog,
+                                   .tls = &server->tls};
+    server->reload = reload_new(&reload, err);
+    if (!server->reload)
+        return (int)err->code;
     server->log_hook.run = flush_log;
     loop_hook_add(server->loop, &server->log_hook, LOOP_PHASE_LOG);
     timer_init(&server->tick, server->loop, on_tick);
@@ -412,7 +371,7 @@ static int start_watching(struct server *server, struct err *err)
 
 static int start(struct server *server, struct err *err)
 {
-    server->catalog = load_catalog(server->config);
+    server->catalog = reload_first_catalog(server->config);
     if (!server->catalog)
         return err_set(err, ERR_INVALID, "the catalog has errors; they are in the log above");
     if (open_ring(server, err) != OK || start_outbound(server, err) != OK ||
@@ -439,7 +398,7 @@ static void free_watching(struct server *server)
     timer_stop(&server->tick);
     signal_watch_stop(&server->on_term);
     signal_watch_stop(&server->on_int);
-    signal_watch_stop(&server->on_hup);
+    reload_free(server->reload);
     loop_hook_remove(&server->log_hook);
 }
 

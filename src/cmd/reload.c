@@ -1,0 +1,275 @@
+/*
+ * Reload; see reload.h.
+ */
+#include "cmd/reload.h"
+
+#include <signal.h>
+
+#include "base/clock.h"
+#include "base/mem.h"
+#include "base/metric.h"
+#include "loop/dir_watch.h"
+#include "loop/op.h"
+
+enum { ARENA_BYTES_MAX = 4096 };
+
+enum step { STEP_REST, STEP_LOAD, STEP_SWAP };
+
+/* One op for the server's whole life: it rests, loads, swaps, and rests again. */
+struct reload {
+    struct op op;
+    struct op_job job;
+    struct reload_config config;
+    struct signal_watch on_hup;
+    struct dir_watch watch;
+    bool is_resting;
+    bool is_wanted, is_hup_wanted; /* since the load that is under way began */
+    bool is_hup;                   /* of that load: the trust roots, too */
+    uint64_t began_ns;
+    /* what the load made */
+    struct catalog_report report;
+    struct catalog *catalog;
+    struct tls_context *tls;
+    struct err tls_err;
+};
+
+static struct metric reloads_total = METRIC_INIT(
+    "sluice_catalog_reloads_total", "Reloads of the catalog by result.", METRIC_COUNTER);
+static struct metric outdated = METRIC_INIT(
+    "sluice_catalog_outdated",
+    "1 while the manifests on disk are faulty and older ones are served.", METRIC_GAUGE);
+static struct metric actions =
+    METRIC_INIT("sluice_catalog_actions", "Actions in the catalog that is served.", METRIC_GAUGE);
+
+static struct reload *reload_of(struct op *op)
+{
+    return CONTAINER_OF(op, struct reload, op);
+}
+
+/* ---- the catalog ---- */
+
+static void log_problems(const struct catalog_report *report)
+{
+    for (size_t i = 0; i < report->count; i++) {
+        const struct catalog_problem *problem = &report->problems[i];
+        log_event(problem->is_warning ? LOG_DEBUG : LOG_ERROR, "manifest",
+                  LOG_STR("file", problem->source), LOG_STR("at", problem->pointer),
+                  LOG_STR("problem", problem->text));
+    }
+}
+
+static struct catalog *load_catalog(const struct config *config, struct catalog_report *report)
+{
+    return catalog_load_all(config->catalog_dir.len > 0 ? config->catalog_dir.ptr : NULL, report);
+}
+
+struct catalog *reload_first_catalog(const struct config *config)
+{
+    struct catalog_report *report = mem_alloc(sizeof(*report));
+    if (!report)
+        return NULL;
+    catalog_report_init(report);
+    struct catalog *catalog = load_catalog(config, report);
+    log_problems(report);
+    catalog_report_deinit(report);
+    mem_free(report);
+    if (catalog)
+        metric_set(metric_series(&actions, SLICE_NONE), (double)catalog->action_count);
+    return catalog;
+}
+
+static void count(const char *result, bool is_outdated)
+{
+    char text[32];
+    int len = snprintf(text, sizeof(text), "result=\"%s\"", result);
+    metric_add(metric_series(&reloads_total, slice_of(text, (size_t)len)), 1);
+    metric_set(metric_series(&outdated, SLICE_NONE), is_outdated);
+}
+
+/* With the first problem in the line itself: it is what an operator looks for. */
+static void keep_old(struct reload *reload)
+{
+    const struct catalog_report *report = &reload->report;
+    const struct catalog_problem none = {.text = SLICE("out of memory")}, *first = &none;
+    for (size_t i = report->count; i > 0; i--)
+        if (!report->problems[i - 1].is_warning)
+            first = &report->problems[i - 1];
+    count("refused", true);
+    log_event(LOG_ERROR, "the catalog was not reloaded, the old one is served",
+              LOG_CSTR("because", reload->is_hup ? "SIGHUP" : "files changed"),
+              LOG_INT("errors", report->error_count), LOG_STR("file", first->source),
+              LOG_STR("at", first->pointer), LOG_STR("problem", first->text));
+}
+
+/* Counted references keep the old one for executions that began with it. */
+static void swap_catalog(struct reload *reload)
+{
+    struct catalog **current = reload->config.catalog, *old = *current;
+    bool is_same = strcmp(old->etag, reload->catalog->etag) == 0;
+    count(is_same ? "unchanged" : "swapped", false);
+    *current = reload->catalog;
+    reload->catalog = NULL;
+    metric_set(metric_series(&actions, SLICE_NONE), (double)(*current)->action_count);
+    log_event(is_same && !reload->is_hup ? LOG_DEBUG : LOG_INFO,
+              is_same ? "the catalog is as it was" : "the catalog was reloaded",
+              LOG_CSTR("because", reload->is_hup ? "SIGHUP" : "files changed"),
+              LOG_INT("integrations", (*current)->integration_count),
+              LOG_INT("actions", (*current)->action_count), LOG_CSTR("etag", (*current)->etag),
+              LOG_MS("ms", clock_mono_ns() - reload->began_ns));
+    catalog_unref(old);
+}
+
+/* ---- trust roots ---- */
+
+static void swap_tls(struct reload *reload)
+{
+    if (!reload->tls) {
+        log_event(LOG_ERROR, "the trust roots were not reloaded, the old ones are used",
+                  LOG_CSTR("cause", reload->tls_err.text));
+        return;
+    }
+    http_client_tls_set(reload->config.client, reload->tls);
+    tls_context_unref(*reload->config.tls);
+    *reload->config.tls = reload->tls;
+    reload->tls = NULL;
+    log_event(LOG_INFO, "the trust roots were reloaded",
+              LOG_INT("roots", tls_context_root_count(*reload->config.tls)));
+}
+
+/* ---- the op ---- */
+
+static void want(struct reload *reload, bool is_hup)
+{
+    reload->is_wanted = true;
+    reload->is_hup_wanted |= is_hup;
+    if (!reload->is_resting)
+        return;
+    reload->is_resting = false;
+    op_release(&reload->op);
+}
+
+static void on_hup(struct signal_watch *watch, int signum)
+{
+    (void)signum;
+    want(CONTAINER_OF(watch, struct reload, on_hup), true);
+}
+
+static void on_change(struct dir_watch *watch)
+{
+    want(CONTAINER_OF(watch, struct reload, watch), false);
+}
+
+static enum op_result step_rest(struct op *op)
+{
+    struct reload *reload = reload_of(op);
+    if (reload->is_wanted)
+        return OP_NEXT;
+    reload->is_resting = true;
+    op_hold(op, "a reason to reload");
+    return OP_WAIT;
+}
+
+static void load(struct op *op)
+{
+    struct reload *reload = reload_of(op);
+    slice ca_file = reload->config.config->ca_file;
+    struct tls_config tls = {.ca_file = ca_file.len > 0 ? ca_file.ptr : NULL};
+    reload->catalog = load_catalog(reload->config.config, &reload->report);
+    if (reload->is_hup)
+        reload->tls = tls_context_new(&tls, &reload->tls_err);
+}
+
+static enum op_result step_load(struct op *op)
+{
+    struct reload *reload = reload_of(op);
+    reload->is_hup = reload->is_hup_wanted;
+    reload->is_wanted = reload->is_hup_wanted = false;
+    reload->began_ns = clock_mono_ns();
+    catalog_report_init(&reload->report);
+    if (op_offload(op, &reload->job, load, "manifests and trust roots") == OK)
+        return OP_WAIT;
+    load(op);
+    return OP_NEXT;
+}
+
+static enum op_result step_swap(struct op *op)
+{
+    struct reload *reload = reload_of(op);
+    log_problems(&reload->report);
+    if (reload->catalog)
+        swap_catalog(reload);
+    else
+        keep_old(reload);
+    catalog_report_deinit(&reload->report);
+    if (reload->is_hup)
+        swap_tls(reload);
+    op_goto(op, STEP_REST);
+    return OP_NEXT;
+}
+
+static void on_cancel(struct op *op)
+{
+    struct reload *reload = reload_of(op);
+    signal_watch_stop(&reload->on_hup);
+    dir_watch_stop(&reload->watch);
+    if (reload->is_resting)
+        op_release(op);
+    reload->is_resting = false;
+}
+
+/* What was being loaded is nobody's. */
+static void on_end(struct op *op, enum op_end end)
+{
+    struct reload *reload = reload_of(op);
+    (void)end;
+    catalog_unref(reload->catalog);
+    tls_context_unref(reload->tls);
+    catalog_report_deinit(&reload->report);
+}
+
+static void free_op(struct op *op)
+{
+    mem_free(reload_of(op));
+}
+
+static const struct op_step steps[] = {
+    [STEP_REST] = {"rest", step_rest},
+    [STEP_LOAD] = {"load", step_load},
+    [STEP_SWAP] = {"swap", step_swap},
+};
+
+static const struct op_class reload_class = {
+    .name = "reload",
+    .steps = steps,
+    .step_count = ARRAY_LEN(steps),
+    .on_cancel = on_cancel,
+    .on_end = on_end,
+    .free = free_op,
+};
+
+struct reload *reload_new(const struct reload_config *config, struct err *err)
+{
+    struct reload *reload = mem_zalloc(sizeof(*reload));
+    if (!reload) {
+        (void)err_set(err, ERR_NOMEM, "out of memory for the reload");
+        return NULL;
+    }
+    reload->config = *config;
+    reload->on_hup.on_signal = on_hup;
+    reload->watch.on_change = on_change;
+    if (signal_watch_start(config->loop, &reload->on_hup, SIGHUP) != OK) {
+        (void)err_set(err, ERR_IO, "cannot watch signals");
+        mem_free(reload);
+        return NULL;
+    }
+    if (config->config->catalog_dir.len > 0)
+        dir_watch_start(config->loop, &reload->watch, config->config->catalog_dir.ptr);
+    op_start(&reload->op, &reload_class, config->loop, NULL, ARENA_BYTES_MAX);
+    return reload;
+}
+
+void reload_free(struct reload *reload)
+{
+    if (reload)
+        op_cancel(&reload->op);
+}

@@ -1,0 +1,35 @@
+/*
+ * Reload: manifests and trust roots are read anew while the server runs, on SIGHUP and when files
+ * of the `--catalog` folder change. They are compiled on a pool thread and swapped whole on the
+ * loop; what is under way keeps what it began with. Where anything is faulty the old ones stay, the
+ * log says why, and sluice_catalog_outdated is 1.
+ */
+#ifndef CMD_RELOAD_H
+#define CMD_RELOAD_H
+
+#include "catalog/catalog.h"
+#include "cmd/config.h"
+#include "http/client.h"
+#include "loop/loop.h"
+#include "tls/tls.h"
+
+struct reload;
+
+/* All outlive it; *catalog and *tls are counted references that a reload replaces. */
+struct reload_config {
+    struct loop *loop;
+    const struct config *config;
+    struct http_client *client;
+    struct catalog **catalog;
+    struct tls_context **tls;
+};
+
+/* At start, before there is a loop that could stall. NULL: the log says what is wrong with which
+ * file. */
+struct catalog *reload_first_catalog(const struct config *config) MUST_CHECK;
+/* Watches from now on. NULL: err. */
+struct reload *reload_new(const struct reload_config *config, struct err *err) MUST_CHECK;
+/* Ends its op: nothing is swapped from now on; the memory goes by itself. NULL: nothing. */
+void reload_free(struct reload *reload);
+
+#endif

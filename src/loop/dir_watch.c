@@ -1,0 +1,184 @@
+/*
+ * A folder's changes; see dir_watch.h.
+ */
+#include "loop/dir_watch.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/log.h"
+#include "base/mem.h"
+#include "loop/internal.h"
+
+/* In a block of its own: it ends on its thread, whatever became of the watch. */
+struct dir_look {
+    struct work work;
+    struct dir_watch *watch; /* NULL: it was stopped */
+    struct stat st;
+    int error;
+    char path[];
+};
+
+/* ---- what the kernel tells ---- */
+
+static void note_change(struct dir_watch *watch)
+{
+    uint64_t now_ns = loop_now_ns(watch->loop);
+    if (!watch->changed_ns)
+        watch->changed_ns = now_ns;
+    uint64_t due_ns = now_ns + DIR_WATCH_SETTLE_MS * 1000000ULL;
+    uint64_t last_ns = watch->changed_ns + DIR_WATCH_SETTLE_MS_MAX * 1000000ULL;
+    timer_start(&watch->settle, due_ns < last_ns ? due_ns : last_ns);
+}
+
+static void on_event(uv_fs_event_t *uv, const char *name, int events, int status)
+{
+    struct dir_watch *watch = uv->data;
+    (void)name; /* of a folder that went it is the folder's own */
+    (void)events;
+    (void)status;
+    loop_enter(loop_of(uv->loop));
+    if (watch)
+        note_change(watch);
+}
+
+static void close_handle(struct dir_watch *watch)
+{
+    uv_fs_event_t *uv = watch->handle;
+    if (!uv)
+        return;
+    uv->data = NULL;
+    watch->handle = NULL;
+    loop_handle_close((uv_handle_t *)uv);
+}
+
+static void warn(struct dir_watch *watch, const char *cause)
+{
+    if (!watch->is_warned)
+        log_event(LOG_WARN, "a folder cannot be watched: files written in place are not noticed",
+                  LOG_CSTR("folder", watch->path), LOG_CSTR("cause", cause));
+    watch->is_warned = true;
+}
+
+static void open_handle(struct dir_watch *watch)
+{
+    uv_fs_event_t *uv = mem_zalloc(sizeof(*uv));
+    if (!uv) {
+        warn(watch, "out of memory");
+        return;
+    }
+    (void)uv_fs_event_init(&watch->loop->uv, uv); /* fills in the struct, cannot fail */
+    uv->data = watch;
+    int rc = uv_fs_event_start(uv, on_event, watch->path, 0);
+    if (rc != 0) {
+        if (rc != UV_ENOENT)
+            warn(watch, uv_strerror(rc));
+        uv->data = NULL;
+        loop_handle_close((uv_handle_t *)uv);
+        return;
+    }
+    uv_unref((uv_handle_t *)uv);
+    watch->handle = uv;
+    watch->is_warned = false;
+}
+
+/* Anew each time: the path may lead to another folder by now, and the old one tells nothing. */
+static void on_settled(struct timer *timer)
+{
+    struct dir_watch *watch = CONTAINER_OF(timer, struct dir_watch, settle);
+    watch->changed_ns = 0;
+    close_handle(watch);
+    open_handle(watch);
+    watch->on_change(watch);
+}
+
+/* ---- what only a look tells ---- */
+
+/* true: the folder is another one, or its list of files is. */
+static bool take_look(struct dir_watch *watch, const struct stat *st, int error)
+{
+    bool was_there = watch->is_there;
+    watch->is_there = error == 0;
+    if (error)
+        return was_there;
+    bool is_same = was_there && watch->device == st->st_dev && watch->inode == st->st_ino;
+    bool is_quiet = watch->changed_at.tv_sec == st->st_mtim.tv_sec &&
+                    watch->changed_at.tv_nsec == st->st_mtim.tv_nsec;
+    watch->device = st->st_dev;
+    watch->inode = st->st_ino;
+    watch->changed_at = st->st_mtim;
+    return !is_same || (!watch->handle && !is_quiet);
+}
+
+static void run_look(struct work *work)
+{
+    struct dir_look *look = CONTAINER_OF(work, struct dir_look, work);
+    look->error = stat(look->path, &look->st) == 0 ? 0 : errno;
+}
+
+static void on_looked(struct work *work)
+{
+    struct dir_look *look = CONTAINER_OF(work, struct dir_look, work);
+    struct dir_watch *watch = look->watch;
+    if (watch) {
+        watch->looking = NULL;
+        if (take_look(watch, &look->st, look->error)) {
+            note_change(watch);
+        } else if (watch->is_there && !watch->handle) {
+            open_handle(watch);
+            if (watch->handle) /* what was written in place until now was missed */
+                note_change(watch);
+        }
+        timer_start_in_ms(&watch->look, watch->look_ms);
+    }
+    mem_free(look);
+}
+
+static void on_look_due(struct timer *timer)
+{
+    struct dir_watch *watch = CONTAINER_OF(timer, struct dir_watch, look);
+    size_t len = strlen(watch->path) + 1;
+    struct dir_look *look = mem_zalloc(sizeof(*look) + len);
+    if (look) {
+        look->work = (struct work){.run = run_look, .done = on_looked};
+        look->watch = watch;
+        memcpy(look->path, watch->path, len);
+        if (work_start(watch->loop, &look->work) == OK) {
+            watch->looking = look;
+            return;
+        }
+        mem_free(look);
+    }
+    timer_start_in_ms(timer, watch->look_ms);
+}
+
+/* ---- start, stop ---- */
+
+void dir_watch_start(struct loop *loop, struct dir_watch *watch, const char *path)
+{
+    struct stat st;
+    ASSERT(watch->on_change && !watch->loop && path);
+    watch->loop = loop;
+    watch->path = path;
+    watch->look_ms = watch->look_ms ? watch->look_ms : DIR_WATCH_LOOK_MS;
+    timer_init(&watch->settle, loop, on_settled);
+    timer_init(&watch->look, loop, on_look_due);
+    int error = stat(path, &st) == 0 ? 0 : errno;
+    (void)take_look(watch, &st, error);
+    open_handle(watch);
+    timer_start_in_ms(&watch->look, watch->look_ms);
+}
+
+void dir_watch_stop(struct dir_watch *watch)
+{
+    if (!watch->loop)
+        return;
+    if (watch->looking)
+        watch->looking->watch = NULL;
+    watch->looking = NULL;
+    timer_stop(&watch->settle);
+    timer_stop(&watch->look);
+    close_handle(watch);
+    watch->loop = NULL;
+}

@@ -1,0 +1,49 @@
+/*
+ * Tells when the files of a folder have changed: libuv's inotify watch, settled, so that an
+ * editor's or a deployment's burst of writes and renames is told of once. The folder may be
+ * missing, may go and come back, and may be a symbolic link that is set to another folder.
+ */
+#ifndef LOOP_DIR_WATCH_H
+#define LOOP_DIR_WATCH_H
+
+#include <sys/types.h>
+#include <time.h>
+
+#include "loop/loop.h"
+
+enum {
+    DIR_WATCH_SETTLE_MS = 200,      /* of quiet, before on_change */
+    DIR_WATCH_SETTLE_MS_MAX = 2000, /* after the first change, however restless the folder is */
+    DIR_WATCH_LOOK_MS = 5000,
+};
+
+struct dir_look;
+
+/* Embedded in its owner. */
+struct dir_watch {
+    /* From the loop. Something is different, or may be: it can come without a cause. */
+    void (*on_change)(struct dir_watch *watch);
+    uint32_t look_ms; /* 0: DIR_WATCH_LOOK_MS */
+    /* ---- private ---- */
+    struct loop *loop;
+    const char *path;
+    void *handle;             /* NULL: not watched now */
+    struct dir_look *looking; /* on a pool thread */
+    struct timer settle, look;
+    uint64_t changed_ns; /* the first change that was not told of; 0: none */
+    dev_t device;
+    ino_t inode;
+    struct timespec changed_at; /* the folder's own mtime */
+    bool is_there, is_warned;
+};
+
+/* path is borrowed until dir_watch_stop. What inotify cannot say (a folder that came back, a link
+ * that leads elsewhere) is found by a look every look_ms, on a pool thread. Where the kernel
+ * refuses to watch, a warning goes to the log, and the look finds new, renamed and removed files,
+ * but not a file that was written in place. A network file system tells only of this machine's
+ * changes. A watch alone does not keep loop_run going, its look does. */
+void dir_watch_start(struct loop *loop, struct dir_watch *watch, const char *path);
+/* No callback follows. Harmless when it was not started. */
+void dir_watch_stop(struct dir_watch *watch);
+
+#endif

@@ -1,0 +1,226 @@
+// Manifests and trust roots are read anew while the server runs: on SIGHUP, and when files of the
+// --catalog folder change. What is faulty changes nothing and is named in the log.
+import assert from 'node:assert/strict';
+import { copyFile, mkdir, readFile, rename, rm, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { after, before, test } from 'node:test';
+import { until } from './support/client.mjs';
+import { Stack } from './support/stack.mjs';
+
+const probeFile = new URL('support/catalog/probe.json', import.meta.url).pathname;
+const probe = JSON.parse(await readFile(probeFile, 'utf8'));
+let stack, server, account, folder;
+
+before(async () => {
+  stack = await Stack.start();
+  account = await stack.account('Acme');
+  folder = await freshFolder('catalog');
+  server = await stack.serve({ env: { SLUICE_CATALOG: folder } });
+});
+after(() => stack?.stopWell(assert));
+
+async function freshFolder(name) {
+  const dir = join(stack.dir, name);
+  await mkdir(dir);
+  await copyFile(probeFile, join(dir, 'probe.json'));
+  return dir;
+}
+
+const manifest = (change) => {
+  const copy = structuredClone(probe);
+  change(copy);
+  return JSON.stringify(copy);
+};
+
+// As an editor or a deployment does it: whole, by rename.
+async function put(name, text, dir = folder) {
+  const draft = join(stack.dir, `draft-${name}`);
+  await writeFile(draft, text);
+  await rename(draft, join(dir, name));
+}
+
+// Its log, line by line, from `from` on.
+const lines = (of, from = 0) =>
+  of.log
+    .slice(from)
+    .split('\n')
+    .filter((line) => line.startsWith('{'))
+    .map((line) => JSON.parse(line));
+
+const said = (of, from, wanted) =>
+  lines(of, from).find((line) => Object.entries(wanted).every(([key, value]) => line[key] === value));
+
+const saying = (of, from, wanted) => until(`the log says ${JSON.stringify(wanted)}`, () => said(of, from, wanted));
+
+async function metric(of, name) {
+  const line = (await of.metrics()).split('\n').find((one) => one.startsWith(`${name} `));
+  return line === undefined ? undefined : Number(line.slice(name.length + 1));
+}
+
+const get = (path) => server.call(account.key, 'GET', path);
+const actionIds = async () => {
+  const { json } = await get('/api/actions?integration_id=probe');
+  return json.items?.map((item) => item.action_id);
+};
+const offered = ['echo', 'read_label', 'send', 'wait'];
+
+test('SIGHUP without a change says so, and reads the trust roots anew', async () => {
+  const from = server.log.length;
+  server.process.kill('SIGHUP');
+  const line = await saying(server, from, { msg: 'the catalog is as it was', because: 'SIGHUP' });
+  assert.ok(line.actions > 200, JSON.stringify(line));
+  assert.equal(line.actions, await metric(server, 'sluice_catalog_actions'));
+  const roots = await saying(server, from, { msg: 'the trust roots were reloaded' });
+  assert.equal(roots.roots, 1);
+  assert.equal(await metric(server, 'sluice_catalog_reloads_total{result="unchanged"}'), 1);
+  const { status } = await server.execute(account.key, 'probe', 'read_label', { id: 'INBOX' });
+  assert.equal(status, 200);
+});
+
+test('a changed manifest is served after SIGHUP', async () => {
+  const from = server.log.length;
+  const { headers } = await get('/api/actions/probe/echo');
+  await put('probe.json', manifest((copy) => (copy.actions[2].title = 'Echo it')));
+  server.process.kill('SIGHUP');
+  await saying(server, from, { msg: 'the catalog was reloaded', because: 'SIGHUP' });
+  const after = await get('/api/actions/probe/echo');
+  assert.equal(after.json.title, 'Echo it');
+  assert.notEqual(after.headers.get('etag'), headers.get('etag'));
+});
+
+test('files that are renamed into the folder, written in it or removed are noticed', async () => {
+  const other = (title) =>
+    manifest((copy) => Object.assign(copy, { integration_id: 'other', name: 'Other', description: title }));
+  const name = async () => (await get('/api/integrations?query=other')).json.items[0]?.name;
+  await put('other.json', other('Renamed into it.'));
+  await until('a new manifest is served', async () => (await name()) === 'Other');
+  await writeFile(join(folder, 'other.json'), other('Written in place.').replaceAll('"Other"', '"Other app"'));
+  await until('one written in place is served', async () => (await name()) === 'Other app');
+  await rm(join(folder, 'other.json'));
+  await until('one that was removed is gone', async () => (await name()) === undefined);
+  assert.ok((await metric(server, 'sluice_catalog_reloads_total{result="swapped"}')) >= 3);
+});
+
+test('a manifest that is faulty keeps the old catalog, and the log names the fault', async () => {
+  const before = await get('/api/actions/probe/echo');
+  const faults = [
+    ['{"integration_id": ', { file: join(folder, 'probe.json') }, /expected|end|value/i],
+    [
+      manifest((copy) => delete copy.actions[1].request),
+      { file: join(folder, 'probe.json'), at: '/actions/1/request' },
+      /./,
+    ],
+    [
+      manifest((copy) => (copy.actions[0].request.path = '/x/${input.nothing}')),
+      { file: join(folder, 'probe.json'), at: '/actions/read_label/request' },
+      /nothing/,
+    ],
+  ];
+  for (const [text, where, why] of faults)
+    for (const because of ['files changed', 'SIGHUP']) {
+      const from = server.log.length;
+      await put('probe.json', text);
+      if (because === 'SIGHUP') server.process.kill('SIGHUP');
+      const line = await saying(server, from, {
+        msg: 'the catalog was not reloaded, the old one is served',
+        level: 'error',
+        because,
+        ...where,
+      });
+      assert.match(line.problem, why);
+      assert.ok(line.errors >= 1);
+      assert.equal(await metric(server, 'sluice_catalog_outdated'), 1);
+      const now = await get('/api/actions/probe/echo');
+      assert.equal(now.text, before.text);
+      assert.equal(now.headers.get('etag'), before.headers.get('etag'));
+    }
+  const { status } = await server.execute(account.key, 'probe', 'read_label', { id: 'INBOX' });
+  assert.equal(status, 200);
+  await put('probe.json', JSON.stringify(probe));
+  await until('the mended one is served', async () => (await metric(server, 'sluice_catalog_outdated')) === 0);
+  assert.equal((await get('/api/actions/probe/echo')).json.title, 'Echo');
+});
+
+test('one faulty file of two holds back both: the catalog is swapped whole', async () => {
+  const from = server.log.length;
+  await writeFile(join(folder, 'broken.json'), '[]');
+  await put('probe.json', manifest((copy) => copy.actions.pop()));
+  server.process.kill('SIGHUP');
+  await saying(server, from, { msg: 'the catalog was not reloaded, the old one is served', because: 'SIGHUP' });
+  assert.deepEqual(await actionIds(), offered);
+  await rm(join(folder, 'broken.json'));
+  await until('the other is served', async () => (await actionIds()).length === offered.length - 1);
+  await put('probe.json', JSON.stringify(probe));
+  await until('it is as it was', async () => (await actionIds()).length === offered.length);
+});
+
+test('what is under way keeps the catalog that it began with', async () => {
+  let isDone = false;
+  const call = server
+    .execute(account.key, 'probe', 'wait', { ms: 3000 }, {})
+    .finally(() => (isDone = true));
+  await until('the provider has it', async () => (await metric(server, 'sluice_provider_connections{state="busy"}')) > 0);
+  await put('probe.json', manifest((copy) => copy.actions.pop()));
+  await until('the action is no longer offered', async () => (await actionIds()).length === offered.length - 1);
+  const refused = await server.execute(account.key, 'probe', 'wait', { ms: 1 });
+  assert.deepEqual([refused.status, refused.json.error_code], [409, 'action_not_found']);
+  assert.equal(isDone, false, 'the call should still have been under way');
+  const { status, json } = await call;
+  assert.deepEqual([status, json.status, json.display.title], [200, 'succeeded', 'Waited']);
+  assert.equal((await get(`/api/executions/${json.execution_id}`)).json.action_id, 'wait');
+});
+
+test('a folder that goes is told of, and served again when it is back', async () => {
+  const from = server.log.length;
+  await rename(folder, `${folder}.away`);
+  const line = await saying(server, from, { msg: 'the catalog was not reloaded, the old one is served' });
+  assert.match(line.problem, /cannot be read as a folder/);
+  assert.equal((await actionIds()).length, offered.length - 1);
+  await rename(`${folder}.away`, folder);
+  await until('it is read again', async () => (await metric(server, 'sluice_catalog_outdated')) === 0);
+  await put('probe.json', JSON.stringify(probe));
+  await until('and watched again', async () => (await actionIds()).length === offered.length);
+});
+
+// Its turns are judged at 50 ms of CPU by the program itself, here without sanitizers: 10,000 actions
+// are compiled meanwhile, and the former 10,000 are freed.
+test('a large catalog is compiled beside the loop', async () => {
+  const dir = await freshFolder('large');
+  const write = async (round) => {
+    for (let file = 0; file < 20; file++)
+      await put(
+        `app${file}.json`,
+        manifest((copy) => {
+          Object.assign(copy, { integration_id: `app${file}`, name: `App ${file}`, description: `Round ${round}.` });
+          copy.actions = Array.from({ length: 500 }, (_, at) => ({
+            ...probe.actions[at % probe.actions.length],
+            action_id: `action_${at}`,
+          }));
+        }),
+        dir,
+      );
+  };
+  const large = await stack.serve({ bin: process.env.SLUICE_RELEASE_BIN, env: { SLUICE_CATALOG: dir } });
+  for (const round of [1, 2]) {
+    await write(round);
+    const from = large.log.length;
+    large.process.kill('SIGHUP');
+    let answered = 0;
+    const line = await until('it is loaded', async () => {
+      assert.equal((await fetch(`${large.base}/healthz`)).status, 200);
+      answered++;
+      return said(large, from, { msg: 'the catalog was reloaded', because: 'SIGHUP' });
+    });
+    assert.ok(line.actions > 10_000, JSON.stringify(line));
+    console.log(`# ${line.actions} actions in ${line.ms} ms, ${answered} requests answered meanwhile`);
+  }
+  const { json } = await large.call(account.key, 'GET', '/api/integrations?supports_action=app19_action_499');
+  assert.deepEqual(json.items.map((item) => item.integration_id), ['app19']);
+  const turn = await metric(large, 'sluice_loop_turn_cpu_seconds_max');
+  console.log(`# longest turn ${(turn * 1000).toFixed(1)} ms of CPU`);
+  assert.ok(turn < 0.05);
+  // the way down does not wait for a reader, nor trip over one
+  large.process.kill('SIGHUP');
+  const end = await large.stop();
+  assert.deepEqual([end.code, end.signal], [0, null], large.log.slice(-2000));
+});
