@@ -15,4 +15,6 @@ select create_distributed_table('sluice.flow', 'account_id', colocate_with => 's
 select create_distributed_table('sluice.flow_doc', 'account_id', colocate_with => 'sluice.connection');
 select create_distributed_table('sluice.flow_step', 'account_id', colocate_with => 'sluice.connection');
 select create_distributed_table('sluice.flow_item', 'account_id', colocate_with => 'sluice.connection');
+select create_distributed_table('sluice.oauth_client', 'account_id', colocate_with => 'sluice.connection');
+select create_distributed_table('sluice.oauth_begun', 'account_id', colocate_with => 'sluice.connection');
 commit;

@@ -94,7 +94,8 @@ static const struct pg_column status_params[] = {
 static const struct pg_stmt connection_status_set = {
     .name = "connection_status_set",
     .sql = "update sluice.connection t set status = :status, error = :error, rev = :rev + 1, "
-           "op_token = :op_token, updated_at = :now @update(sluice.connection) " CAS,
+           "op_token = :op_token, refreshing_by = null, refreshing_until = null, "
+           "updated_at = :now @update(sluice.connection) " CAS,
     PG_PARAMS(status_params),
     PG_COLUMNS(rev_columns),
     .key_count = 2,
@@ -110,8 +111,8 @@ static const struct pg_stmt connection_credentials_set = {
     .name = "connection_credentials_set",
     .sql = "update sluice.connection t set sealed = :sealed, key_id = :key_id, "
            "scopes = coalesce(:scopes, t.scopes), expires_at = :expires_at, status = 'live', "
-           "error = null, rev = :rev + 1, op_token = :op_token, updated_at = :now "
-           "@update(sluice.connection) " CAS,
+           "error = null, rev = :rev + 1, op_token = :op_token, refreshing_by = null, "
+           "refreshing_until = null, updated_at = :now @update(sluice.connection) " CAS,
     PG_PARAMS(credentials_params),
     PG_COLUMNS(rev_columns),
     .key_count = 2,
@@ -122,6 +123,7 @@ static const struct pg_stmt connection_credentials_set = {
 const struct pg_stmt *const connection_stmts[] = {
     &connection_list,          &connection_list_all,    &connection_get,
     &connection_insert,        &connection_status_set,  &connection_credentials_set,
+    &connection_lost,          &connection_claim,       &connection_release,
     &connection_clear_default, &connection_set_default, &connection_delete,
     &connection_stale,         &connection_reseal,      NULL};
 

@@ -70,6 +70,31 @@ void store_connection_credentials_set(struct pg_pool *pool, struct pg_query *que
                                       const struct connection_credentials *credentials);
 int store_connection_set_result(const struct pg_query *query, int64_t *rev) MUST_CHECK;
 
+/* connection_refresh.c: */
+
+/* As store_connection_status_set to reauth_required, and the audit event
+ * connection.reauth_required in the same statement: one event a loss, whoever finds it. */
+struct connection_loss {
+    struct uuid account_id;
+    int64_t id, rev;
+    slice error; /* for a person */
+    /* of the event; details: JSON object, SLICE_NONE for none */
+    slice reason, actor, request_id, details;
+};
+void store_connection_lost(struct pg_pool *pool, struct pg_query *query, struct op *op,
+                           const struct connection_loss *loss);
+
+/* Nobody else may refresh its token for lease_ms, by the database's clock. Again by the same
+ * holder: the lease begins anew. Result: OK; ERR_NOTFOUND when somebody else holds it, or when rev
+ * is no longer the row's. A change of credentials or status ends the claim. */
+void store_connection_claim(struct pg_pool *pool, struct pg_query *query, struct op *op,
+                            struct uuid account_id, int64_t id, int64_t rev, struct uuid holder,
+                            unsigned lease_ms);
+int store_connection_claim_result(const struct pg_query *query) MUST_CHECK;
+/* Ends holder's claim. store_done_result. */
+void store_connection_release(struct pg_pool *pool, struct pg_query *query, struct op *op,
+                              struct uuid account_id, int64_t id, struct uuid holder);
+
 /* Operator commands. insert makes it the default where there is none yet or where is_default is
  * set (the former default gives way). */
 int store_connection_insert_sync(struct pg_sync *sync, const struct connection *connection,

@@ -14,6 +14,7 @@ extern const struct pg_stmt *const connection_stmts[];
 extern const struct pg_stmt *const execution_stmts[];
 extern const struct pg_stmt *const idempotency_stmts[];
 extern const struct pg_stmt *const node_stmts[];
+extern const struct pg_stmt *const oauth_stmts[];
 extern const struct pg_stmt *const retention_stmts[];
 
 /* 0 counts as absent. */

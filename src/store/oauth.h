@@ -1,0 +1,70 @@
+/*
+ * oauth: clients registered with the apps' authorization servers, and authorizations that people
+ * have begun. Secrets are sealed (vault/seal.h); the states of the latter are stored as hashes.
+ */
+#ifndef STORE_OAUTH_H
+#define STORE_OAUTH_H
+
+#include "store/store.h"
+
+enum {
+    OAUTH_HASH_LEN = 32, /* SHA-256 */
+    OAUTH_CLIENT_ID_MAX = 1000,
+    OAUTH_BEGUN_SWEEP_MAX = 1000, /* rows a sweep */
+};
+
+struct oauth_client {
+    struct uuid account_id; /* nil: for all accounts that have none of their own */
+    slice integration_id;
+    slice client_id;
+    slice sealed; /* the secret; empty: a public client */
+    slice key_id;
+    int64_t created_at, updated_at;
+};
+
+/* Result: ERR_NOTFOUND; slices live in op's arena. */
+void store_oauth_client_get(struct pg_pool *pool, struct pg_query *query, struct op *op,
+                            struct uuid account_id, slice integration_id);
+int store_oauth_client_get_result(const struct pg_query *query,
+                                  struct oauth_client *client) MUST_CHECK;
+
+/* Operator commands. set inserts or replaces. delete: ERR_NOTFOUND with a sentence. */
+int store_oauth_client_set_sync(struct pg_sync *sync, const struct oauth_client *client,
+                                struct err *err) MUST_CHECK;
+int store_oauth_client_delete_sync(struct pg_sync *sync, struct uuid account_id,
+                                   slice integration_id, struct err *err) MUST_CHECK;
+/* One account's, or the nil account's; at most 1000. */
+int store_oauth_client_list_sync(struct pg_sync *sync, struct arena *arena, struct uuid account_id,
+                                 struct oauth_client **list, size_t *count,
+                                 struct err *err) MUST_CHECK;
+/* As store_connection_stale_sync. */
+int store_oauth_client_stale_sync(struct pg_sync *sync, struct arena *arena, slice key_id,
+                                  struct uuid after_account, slice after_integration,
+                                  struct oauth_client **list, size_t *count,
+                                  struct err *err) MUST_CHECK;
+/* Only where client->sealed is still what is stored: ERR_NOTFOUND when somebody was first. */
+int store_oauth_client_reseal_sync(struct pg_sync *sync, const struct oauth_client *client,
+                                   slice sealed, slice key_id, struct err *err) MUST_CHECK;
+
+struct oauth_begun {
+    struct uuid account_id;
+    uint8_t state_hash[OAUTH_HASH_LEN], session_hash[OAUTH_HASH_LEN];
+    slice integration_id, sealed, key_id;
+    int64_t created_at, expires_at;
+};
+
+/* store_done_result. ERR_INVALID: there is no such account. */
+void store_oauth_begun_insert(struct pg_pool *pool, struct pg_query *query, struct op *op,
+                              const struct oauth_begun *begun);
+/* Takes it: whoever asks first with the session that began it has it, and nobody after. Not
+ * replayable: ERR_CLOSED when the answer was lost. Result: ERR_NOTFOUND when it is unknown, taken,
+ * past `now`, or another session's (that one stays). */
+void store_oauth_begun_take(struct pg_pool *pool, struct pg_query *query, struct op *op,
+                            struct uuid account_id, const uint8_t state_hash[OAUTH_HASH_LEN],
+                            const uint8_t session_hash[OAUTH_HASH_LEN], int64_t now);
+int store_oauth_begun_take_result(const struct pg_query *query,
+                                  struct oauth_begun *begun) MUST_CHECK;
+/* Those that nobody came back to. store_done_result. */
+void store_oauth_begun_sweep(struct pg_pool *pool, struct pg_query *query, struct op *op);
+
+#endif
