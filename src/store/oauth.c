@@ -106,17 +106,19 @@ static const struct pg_stmt oauth_begun_insert = {
     .is_replayable = true,
 };
 
-static const struct pg_column begun_take_params[] = {{"account_id", PG_UUID},
-                                                     {"state_hash", PG_BYTES},
-                                                     {"session_hash", PG_BYTES},
-                                                     {"now", PG_TIME}};
-static const struct pg_column begun_columns[] = {
-    {"integration_id", PG_TEXT}, {"sealed", PG_BYTES}, {"key_id", PG_TEXT}};
+static const struct pg_column begun_take_params[] = {
+    {"account_id", PG_UUID}, {"state_hash", PG_BYTES}, {"session_hash", PG_BYTES}};
+static const struct pg_column begun_columns[] = {{"integration_id", PG_TEXT},
+                                                 {"sealed", PG_BYTES},
+                                                 {"key_id", PG_TEXT},
+                                                 {"expires_at", PG_TIME}};
+/* The expiry is for the caller to judge: as a condition here it would offer its index for a walk
+ * (pg/stmt.c). */
 static const struct pg_stmt oauth_begun_take = {
     .name = "oauth_begun_take",
     .sql = "delete from sluice.oauth_begun t @delete(sluice.oauth_begun) "
-           "and t.session_hash = :session_hash and t.expires_at > :now "
-           "returning :ord, t.integration_id, t.sealed, t.key_id",
+           "and t.session_hash = :session_hash "
+           "returning :ord, t.integration_id, t.sealed, t.key_id, t.expires_at",
     PG_PARAMS(begun_take_params),
     PG_COLUMNS(begun_columns),
     .key_count = 2,
@@ -256,12 +258,11 @@ void store_oauth_begun_insert(struct pg_pool *pool, struct pg_query *query, stru
 
 void store_oauth_begun_take(struct pg_pool *pool, struct pg_query *query, struct op *op,
                             struct uuid account_id, const uint8_t state_hash[OAUTH_HASH_LEN],
-                            const uint8_t session_hash[OAUTH_HASH_LEN], int64_t now)
+                            const uint8_t session_hash[OAUTH_HASH_LEN])
 {
     query->params[0] = pg_uuid(account_id);
     query->params[1] = pg_bytes(slice_of(state_hash, OAUTH_HASH_LEN));
     query->params[2] = pg_bytes(slice_of(session_hash, OAUTH_HASH_LEN));
-    query->params[3] = pg_time(now);
     store_submit(pool, query, op, &oauth_begun_take);
 }
 
@@ -275,6 +276,7 @@ int store_oauth_begun_take_result(const struct pg_query *query, struct oauth_beg
         .integration_id = pg_get_bytes(&query->rows, 0, 0),
         .sealed = pg_get_bytes(&query->rows, 0, 1),
         .key_id = pg_get_bytes(&query->rows, 0, 2),
+        .expires_at = pg_get_time(&query->rows, 0, 3),
     };
     return OK;
 }

@@ -58,10 +58,11 @@ void store_oauth_begun_insert(struct pg_pool *pool, struct pg_query *query, stru
                               const struct oauth_begun *begun);
 /* Takes it: whoever asks first with the session that began it has it, and nobody after. Not
  * replayable: ERR_CLOSED when the answer was lost. Result: ERR_NOTFOUND when it is unknown, taken,
- * past `now`, or another session's (that one stays). */
+ * or another session's (that one stays); else what was sealed and expires_at, which may have
+ * passed. */
 void store_oauth_begun_take(struct pg_pool *pool, struct pg_query *query, struct op *op,
                             struct uuid account_id, const uint8_t state_hash[OAUTH_HASH_LEN],
-                            const uint8_t session_hash[OAUTH_HASH_LEN], int64_t now);
+                            const uint8_t session_hash[OAUTH_HASH_LEN]);
 int store_oauth_begun_take_result(const struct pg_query *query,
                                   struct oauth_begun *begun) MUST_CHECK;
 /* Those that nobody came back to. store_done_result. */

@@ -286,7 +286,12 @@ static void check_all_plans(void)
     "generate_series(1, 5) n on conflict do nothing;"                                             \
     "insert into sluice.idempotency_key select a.account_id, 'k' || n, gen_random_uuid(), "       \
     "sha256('x'), 'bound', null, 'i', 'a', null, true, now(), now() from sluice.account a, "      \
-    "generate_series(1, 5) n on conflict do nothing;"
+    "generate_series(1, 5) n on conflict do nothing;"                                             \
+    "insert into sluice.oauth_client select a.account_id, 'i' || n, 'c', '', 'k', now(), now() "  \
+    "from sluice.account a, generate_series(1, 5) n on conflict do nothing;"                      \
+    "insert into sluice.oauth_begun select a.account_id, sha256(n::text::bytea), sha256('s'), "   \
+    "'i', '', 'k', now(), now() from sluice.account a, generate_series(1, 5) n "                  \
+    "on conflict do nothing;"
 
 static void test_plans_on_empty_tables(void **state)
 {
