@@ -24,6 +24,8 @@ struct api_verdict {
 const struct api_verdict *api_verdict_of(enum exec_reason reason);
 /* error_code of INTERFACE.md 7.3: a manifest's own, or the table's. */
 slice api_error_code(const struct exec_outcome *outcome);
+/* Seconds for Retry-After, at least 1; 0: it is not told. */
+int64_t api_retry_after_s(const struct exec_outcome *outcome);
 bool api_is_retryable(const struct exec_outcome *outcome);
 
 #endif

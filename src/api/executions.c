@@ -6,68 +6,82 @@
 
 struct create {
     struct exec exec;
-    char actor[4 + UUID_TEXT_LEN + 1];
 };
 
-/* The key of the body, or of the header. false: answered. */
-static bool read_key(struct api_request *request, slice *key)
+/* A sentence, in the op's arena. */
+static slice told(struct api_request *request, const char *fmt, ...) PRINTF_LIKE(2, 3);
+static slice told(struct api_request *request, const char *fmt, ...)
 {
-    const struct json *member = JSON_GET(request->body, "idempotency_key");
-    slice header = http_request_header(request->exchange, SLICE("Idempotency-Key"));
-    *key = SLICE_NONE;
-    if (member && member->type != JSON_NULL) {
-        if (member->type != JSON_STRING) {
-            (void)api_reply_error(request, 400, "idempotency_key must be a string, got %s",
-                                  json_type_name(member));
-            return false;
-        }
-        *key = json_str(member);
-    }
-    if (key->ptr && header.ptr && !slice_eq(*key, header)) {
-        (void)api_reply_error(request, 400,
-                              "idempotency_key and the header Idempotency-Key differ");
-        return false;
-    }
-    if (!key->ptr && header.ptr)
-        *key = header;
-    return api_check_key(request, *key);
+    va_list args;
+    va_start(args, fmt);
+    slice text = arena_vprintf(&request->op.arena, fmt, args);
+    va_end(args);
+    return text.ptr ? text : SLICE("Out of memory");
 }
 
-static enum op_result begin_create(struct api_request *request)
+static bool is_flag(const struct json *value)
 {
-    const struct json *body = request->body, *confirm = JSON_GET(body, "confirm");
-    const struct json *dry_run = JSON_GET(body, "dry_run");
+    return !value || value->type == JSON_BOOL || value->type == JSON_NULL;
+}
+
+slice api_execution_read(struct api_request *request, const struct json *body,
+                         struct exec_request *wanted)
+{
+    const struct json *confirm = JSON_GET(body, "confirm"), *dry_run = JSON_GET(body, "dry_run");
+    const struct json *input = JSON_GET(body, "input"), *key = JSON_GET(body, "idempotency_key");
     slice integration_id = json_get_str(body, SLICE("integration_id"));
-    slice action_id = json_get_str(body, SLICE("action_id")), key;
-    const struct json *input = JSON_GET(body, "input");
+    slice action_id = json_get_str(body, SLICE("action_id"));
     if (integration_id.len == 0 || action_id.len == 0 || !json_is(input, JSON_OBJECT))
-        return api_reply_error(request, 400,
-                               "integration_id, action_id and an object input are required");
-    if (confirm && confirm->type != JSON_BOOL && confirm->type != JSON_NULL)
-        return api_reply_error(request, 400, "confirm must be true or false, got %s",
-                               json_type_name(confirm));
-    if (dry_run && dry_run->type != JSON_BOOL && dry_run->type != JSON_NULL)
-        return api_reply_error(request, 400, "dry_run must be true or false, got %s",
-                               json_type_name(dry_run));
-    if (!read_key(request, &key))
-        return OP_DONE;
-    struct create *create = ARENA_NEW(&request->op.arena, struct create);
-    if (!create)
-        return api_reply_database(request, ERR_BUSY);
-    memcpy(create->actor, "key:", 4);
-    uuid_format(request->grant.key_id, create->actor + 4);
-    request->state = create;
-    struct exec_request wanted = {
+        return SLICE("integration_id, action_id and an object input are required");
+    if (!is_flag(confirm))
+        return told(request, "confirm must be true or false, got %s", json_type_name(confirm));
+    if (!is_flag(dry_run))
+        return told(request, "dry_run must be true or false, got %s", json_type_name(dry_run));
+    if (key && key->type != JSON_STRING && key->type != JSON_NULL)
+        return told(request, "idempotency_key must be a string, got %s", json_type_name(key));
+    *wanted = (struct exec_request){
         .account_id = request->grant.account_id,
-        .actor = slice_cstr(create->actor),
+        .actor = api_actor(request),
         .request_id = request->exchange->request_id,
         .integration_id = integration_id,
         .action_id = action_id,
         .input = input,
         .is_confirmed = json_get_bool(body, SLICE("confirm"), false),
         .is_dry_run = json_get_bool(body, SLICE("dry_run"), false),
-        .idempotency_key = key,
+        .idempotency_key = json_str(key),
     };
+    if (wanted->idempotency_key.ptr && !api_key_is_acceptable(wanted->idempotency_key))
+        return told(request, API_KEY_TEXT, IDEMPOTENCY_KEY_MAX);
+    return SLICE_NONE;
+}
+
+/* The key of the body, or of the header. false: answered. */
+static bool read_header_key(struct api_request *request, struct exec_request *wanted)
+{
+    slice header = http_request_header(request->exchange, SLICE("Idempotency-Key"));
+    slice key = wanted->idempotency_key;
+    if (key.ptr && header.ptr && !slice_eq(key, header)) {
+        (void)api_reply_error(request, 400,
+                              "idempotency_key and the header Idempotency-Key differ");
+        return false;
+    }
+    if (!key.ptr)
+        wanted->idempotency_key = header;
+    return api_check_key(request, wanted->idempotency_key);
+}
+
+static enum op_result begin_create(struct api_request *request)
+{
+    struct exec_request wanted;
+    slice problem = api_execution_read(request, request->body, &wanted);
+    if (problem.ptr)
+        return api_reply_error(request, 400, "%.*s", SLICE_ARG(problem));
+    if (!read_header_key(request, &wanted))
+        return OP_DONE;
+    struct create *create = ARENA_NEW(&request->op.arena, struct create);
+    if (!create)
+        return api_reply_database(request, ERR_BUSY);
+    request->state = create;
     exec_start(request->api->config.exec, &create->exec, &wanted, &request->op);
     return OP_WAIT;
 }

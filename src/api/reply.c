@@ -60,7 +60,7 @@ enum op_result api_reply_database(struct api_request *request, int status)
 }
 
 /* 1 to 255 bytes of UTF-8 without control characters (DECISIONS.md "idempotency_key"). */
-static bool is_key_acceptable(slice key)
+bool api_key_is_acceptable(slice key)
 {
     if (key.len == 0 || key.len > IDEMPOTENCY_KEY_MAX || !slice_is_utf8(key, NULL))
         return false;
@@ -72,11 +72,28 @@ static bool is_key_acceptable(slice key)
 
 bool api_check_key(struct api_request *request, slice key)
 {
-    if (!key.ptr || is_key_acceptable(key))
+    if (!key.ptr || api_key_is_acceptable(key))
         return true;
-    (void)api_reply_error(request, 400, "idempotency_key must be 1 to %d printable characters",
-                          IDEMPOTENCY_KEY_MAX);
+    (void)api_reply_error(request, 400, API_KEY_TEXT, IDEMPOTENCY_KEY_MAX);
     return false;
+}
+
+slice api_actor(struct api_request *request)
+{
+    char id[UUID_TEXT_LEN + 1];
+    uuid_format(request->grant.key_id, id);
+    return arena_printf(&request->op.arena, "key:%s", id);
+}
+
+int64_t api_retry_after_s(const struct exec_outcome *outcome)
+{
+    const struct api_verdict *verdict = api_verdict_of(outcome->reason);
+    bool is_told = verdict->status ? outcome->retry_after_ms >= 0 &&
+                                         slice_eq_cstr(api_error_code(outcome), "rate_limited")
+                                   : verdict->http_status == 503;
+    if (!is_told)
+        return 0;
+    return outcome->retry_after_ms <= 1000 ? 1 : (outcome->retry_after_ms + 999) / 1000;
 }
 
 bool api_reply_guard(struct api_request *request, const struct exec_outcome *outcome)
@@ -84,14 +101,11 @@ bool api_reply_guard(struct api_request *request, const struct exec_outcome *out
     const struct api_verdict *verdict = api_verdict_of(outcome->reason);
     if (outcome->is_replayed)
         api_reply_header(request, "Idempotent-Replayed", SLICE("true"));
-    if (verdict->status) {
-        bool is_rate_limited = slice_eq_cstr(api_error_code(outcome), "rate_limited");
-        if (is_rate_limited && outcome->retry_after_ms >= 0)
-            api_reply_retry_after(request, outcome->retry_after_ms);
+    int64_t retry_after_s = api_retry_after_s(outcome);
+    if (retry_after_s > 0)
+        api_reply_retry_after(request, retry_after_s * 1000);
+    if (verdict->status)
         return false;
-    }
-    if (verdict->http_status == 503)
-        api_reply_retry_after(request, outcome->retry_after_ms);
     slice message = outcome->message.len > 0 ? outcome->message : SLICE("Internal error");
     (void)api_reply_error(request, verdict->http_status, "%.*s", SLICE_ARG(message));
     return true;

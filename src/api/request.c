@@ -15,6 +15,7 @@ static const struct http_route routes[] = {
     {HTTP_METHOD_GET, "/readyz", NULL, &api_readyz},
     {HTTP_METHOD_GET, "/metrics", NULL, &api_metrics},
     {HTTP_METHOD_POST, "/api/executions", NULL, &api_executions_create},
+    {HTTP_METHOD_POST, "/api/executions/batch", NULL, &api_executions_batch},
     {HTTP_METHOD_GET, "/api/executions/{id}", NULL, &api_executions_get},
     {HTTP_METHOD_POST, "/api/tools/{tool_name}/execute", NULL, &api_tools_execute},
     {HTTP_METHOD_GET, "/api/integrations", NULL, &api_integrations_list},

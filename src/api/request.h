@@ -63,6 +63,7 @@ struct api {
 
 /* All endpoints by group, for the route table in request.c. */
 extern const struct api_endpoint api_executions_create, api_executions_get;
+extern const struct api_endpoint api_executions_batch;
 extern const struct api_endpoint api_tools_execute;
 extern const struct api_endpoint api_integrations_list, api_actions_list, api_actions_get,
     api_search;
@@ -82,8 +83,16 @@ enum op_result api_reply_database(struct api_request *request, int status);
 /* The headers that both execution endpoints give an outcome, and the answer where it is a guard
  * error (true). */
 bool api_reply_guard(struct api_request *request, const struct exec_outcome *outcome);
+#define API_KEY_TEXT "idempotency_key must be 1 to %d printable characters"
+bool api_key_is_acceptable(slice key);
 /* SLICE_NONE passes. false: answered with 400. */
 bool api_check_key(struct api_request *request, slice key) MUST_CHECK;
+/* "key:<id>", for the audit trail; in the op's arena. */
+slice api_actor(struct api_request *request);
+/* The body of POST /api/executions, or an item of a batch. SLICE_NONE: wanted is filled, from the
+ * request's memory; else what is wrong with it (400). */
+slice api_execution_read(struct api_request *request, const struct json *body,
+                         struct exec_request *wanted) MUST_CHECK;
 /* The summary envelope with that reason (discovery errors, 7.1). */
 enum op_result api_reply_outcome(struct api_request *request, const struct exec_outcome *outcome);
 

@@ -16,7 +16,6 @@ struct tool {
     struct json arguments;
     struct exec_file files[EXEC_FILES_MAX + 1]; /* one more than can be, so that it is seen */
     size_t file_count;
-    char actor[4 + UUID_TEXT_LEN + 1];
 };
 
 /* ---- the request ---- */
@@ -151,12 +150,10 @@ static enum op_result begin_execute(struct api_request *request)
         return OP_DONE;
     tool->name = request->match.params[0];
     tool->integration_id = find_integration(*request->api->config.catalog, tool->name);
-    memcpy(tool->actor, "key:", 4);
-    uuid_format(request->grant.key_id, tool->actor + 4);
     request->state = tool;
     struct exec_request wanted = {
         .account_id = request->grant.account_id,
-        .actor = slice_cstr(tool->actor),
+        .actor = api_actor(request),
         .request_id = request->exchange->request_id,
         .integration_id = tool->integration_id,
         .action_id = tool->name,

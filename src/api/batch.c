@@ -1,0 +1,184 @@
+/*
+ * POST /api/executions/batch: up to 50 executions at once, each as POST /api/executions would run
+ * it, with its own gate, key, deadline and record. The reply is
+ *
+ *   {"results": [{"status": 200, "summary": {...}}, {"status": 400, "error": "..."}, ...]}
+ *
+ * in the order asked: `status` is the HTTP status that the item would have had alone, `summary` its
+ * summary (of a dry run: the request), `error` the sentence of a guard error. Where the single
+ * endpoint would send them as headers there are `retry_after` (seconds) and `idempotent_replayed`.
+ * The whole is 200 however its items end: a caller branches on each.
+ *
+ * Summaries up to BATCH_SUMMARIES_BYTES_MAX in all are answered in full; one past that is told by
+ * its id with `truncated`, since it is stored and can be fetched.
+ */
+#include "api/envelope.h"
+#include "api/request.h"
+
+enum {
+    BATCH_ITEMS_MAX = 50,
+    BATCH_SUMMARIES_BYTES_MAX = 8 * 1024 * 1024,
+    BATCH_REPLY_BYTES_MAX = BATCH_SUMMARIES_BYTES_MAX + 1024 * 1024,
+    BATCH_ITEM_BYTES = 256, /* about what an item takes beside its summary */
+};
+
+struct item {
+    struct exec exec;
+    slice problem; /* SLICE_NONE: exec was started */
+};
+
+struct batch {
+    struct item *items;
+    size_t count, summaries_len;
+};
+
+static enum op_result start_all(struct api_request *request, const struct json *list)
+{
+    struct batch *batch = ARENA_NEW(&request->op.arena, struct batch);
+    struct item *items = ARENA_ARRAY(&request->op.arena, struct item, list->count);
+    if (!batch || !items)
+        return api_reply_database(request, ERR_BUSY);
+    *batch = (struct batch){.items = items, .count = list->count};
+    request->state = batch;
+    request->op.arena.bytes_max += BATCH_REPLY_BYTES_MAX;
+    for (size_t i = 0; i < batch->count; i++) {
+        const struct json *body = &list->as.items[i];
+        struct exec_request wanted;
+        items[i].problem = body->type == JSON_OBJECT ? api_execution_read(request, body, &wanted)
+                                                     : SLICE("An execution must be a JSON object");
+        if (!items[i].problem.ptr)
+            exec_start(request->api->config.exec, &items[i].exec, &wanted, &request->op);
+    }
+    return request->op.holds > 0 ? OP_WAIT : OP_NEXT;
+}
+
+static enum op_result begin_batch(struct api_request *request)
+{
+    const struct json *list = JSON_GET(request->body, "executions");
+    if (!json_is(list, JSON_ARRAY) || list->count == 0)
+        return api_reply_error(request, 400, "executions must be an array of 1 to %d executions",
+                               BATCH_ITEMS_MAX);
+    if (list->count > BATCH_ITEMS_MAX)
+        return api_reply_error(request, 400, "executions has %u items, a batch takes at most %d",
+                               list->count, BATCH_ITEMS_MAX);
+    if (http_request_header(request->exchange, SLICE("Idempotency-Key")).ptr)
+        return api_reply_error(request, 400,
+                               "The header Idempotency-Key cannot say which execution it is for: "
+                               "give each an idempotency_key");
+    return start_all(request, list);
+}
+
+/* ---- the reply ---- */
+
+/* Too large for this reply: what it takes to fetch it. */
+static void put_truncated(struct json_writer *w, const struct exec_outcome *out)
+{
+    char id[UUID_TEXT_LEN + 1];
+    uuid_format(out->execution_id, id);
+    json_key(w, "summary");
+    json_open(w, '{');
+    json_key(w, "status");
+    json_put_str(w, slice_cstr(api_verdict_of(out->reason)->status));
+    json_key(w, "execution_id");
+    json_put_str(w, slice_cstr(id));
+    json_key(w, "integration_id");
+    json_put_str(w, out->integration_id);
+    json_key(w, "action_id");
+    json_put_str(w, out->action_id);
+    json_close(w, '}');
+    json_key(w, "truncated");
+    json_put_bool(w, true);
+}
+
+static void put_outcome(struct json_writer *w, struct batch *batch, const struct exec *exec)
+{
+    const struct exec_outcome *out = &exec->out;
+    const struct api_verdict *verdict = api_verdict_of(out->reason);
+    bool is_guard = !verdict->status || exec->summary_json.len == 0;
+    json_key(w, "status");
+    json_put_i64(w, is_guard && verdict->status ? 500 : verdict->http_status);
+    if (is_guard) {
+        json_key(w, "error");
+        json_put_str(w, out->message.len > 0 && !verdict->status ? out->message
+                                                                 : SLICE("Internal error"));
+    } else if (batch->summaries_len + exec->summary_json.len > BATCH_SUMMARIES_BYTES_MAX &&
+               !uuid_is_nil(out->execution_id)) {
+        put_truncated(w, out);
+    } else {
+        batch->summaries_len += exec->summary_json.len;
+        json_key(w, "summary");
+        json_put_raw(w, exec->summary_json);
+    }
+    int64_t retry_after_s = api_retry_after_s(out);
+    if (retry_after_s > 0) {
+        json_key(w, "retry_after");
+        json_put_i64(w, retry_after_s);
+    }
+    if (out->is_replayed) {
+        json_key(w, "idempotent_replayed");
+        json_put_bool(w, true);
+    }
+}
+
+static void put_results(struct json_writer *w, struct batch *batch)
+{
+    json_open(w, '{');
+    json_key(w, "results");
+    json_open(w, '[');
+    for (size_t i = 0; i < batch->count; i++) {
+        const struct item *item = &batch->items[i];
+        json_open(w, '{');
+        if (item->problem.ptr) {
+            json_key(w, "status");
+            json_put_i64(w, 400);
+            json_key(w, "error");
+            json_put_str(w, item->problem);
+        } else {
+            put_outcome(w, batch, &item->exec);
+        }
+        json_close(w, '}');
+    }
+    json_close(w, ']');
+    json_close(w, '}');
+}
+
+/* Nothing is copied twice: the reply is as large as a turn of the loop can bear. */
+static size_t reply_size(const struct batch *batch)
+{
+    size_t size = 0;
+    for (size_t i = 0; i < batch->count; i++)
+        size += BATCH_ITEM_BYTES + batch->items[i].exec.summary_json.len;
+    return size < BATCH_REPLY_BYTES_MAX ? size : BATCH_REPLY_BYTES_MAX;
+}
+
+static enum op_result finish_batch(struct api_request *request)
+{
+    struct json_writer w;
+    struct buf text;
+    buf_init(&text, BATCH_REPLY_BYTES_MAX);
+    (void)buf_reserve(&text, reply_size(request->state));
+    json_begin(&w, &text);
+    put_results(&w, request->state);
+    slice reply = buf_is_ok(&text) ? arena_dup(&request->op.arena, buf_slice(&text)) : SLICE_NONE;
+    buf_deinit(&text);
+    if (!reply.ptr)
+        return api_reply_error(request, 500, "Internal error");
+    return api_reply(request, 200, reply);
+}
+
+static void gone_batch(struct api_request *request)
+{
+    struct batch *batch = request->state;
+    for (size_t i = 0; batch && i < batch->count; i++)
+        if (!batch->items[i].problem.ptr)
+            exec_client_gone(&batch->items[i].exec);
+}
+
+const struct api_endpoint api_executions_batch = {
+    .route = "/api/executions/batch",
+    .scope = SCOPE_EXECUTE,
+    .body = API_BODY_REQUIRED,
+    .begin = begin_batch,
+    .finish = finish_batch,
+    .on_gone = gone_batch,
+};

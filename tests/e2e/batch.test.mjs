@@ -1,0 +1,150 @@
+// POST /api/executions/batch: many executions in one request, each as it would be alone.
+import assert from 'node:assert/strict';
+import net from 'node:net';
+import { after, before, beforeEach, test } from 'node:test';
+import { startDev, until } from './support/dev.mjs';
+
+let dev;
+before(async () => (dev = await startDev({ args: ['--executions', '45'] })));
+after(async () => {
+  const end = await dev.stop();
+  assert.deepEqual([end.code, end.signal], [0, null], end.log);
+});
+beforeEach(() => dev.faults([]));
+
+const read = { integration_id: 'gmail', action_id: 'list_labels', input: {} };
+const page = (title, more = {}) => ({
+  integration_id: 'notion',
+  action_id: 'create_page',
+  input: { parent: dev.taskParent, properties: { title: { title: [{ text: { content: title } }] } } },
+  ...more,
+});
+const batch = (executions, headers) => dev.call('POST', '/api/executions/batch', { executions }, headers);
+const writesOf = async (title) =>
+  (await dev.ledger()).filter((write) => JSON.stringify(write).includes(title)).length;
+
+test('each item ends as it would alone, in the order asked', async () => {
+  const { status, json, text } = await batch([
+    read,
+    page('never confirmed'),
+    page('a page of a batch', { confirm: true, idempotency_key: 'batch-1' }),
+    { integration_id: 'gmail', action_id: 'nope', input: {} },
+    { integration_id: 'gmail', action_id: 'list_labels' },
+    'not an object',
+    { ...read, confirm: 'yes' },
+    { ...read, idempotency_key: '' },
+    page('a dry run', { confirm: true, dry_run: true }),
+    { integration_id: 'gmail', action_id: 'get_message', input: { id: 'ffffffffffffffff' } },
+  ]);
+  assert.equal(status, 200, text);
+  const { results } = json;
+  assert.deepEqual(results.map((one) => one.status), [200, 409, 200, 409, 400, 400, 400, 400, 200, 500]);
+  assert.deepEqual(
+    results.map((one) => one.summary?.error_code),
+    [undefined, 'policy_blocked', undefined, 'action_not_found', undefined, undefined, undefined, undefined, undefined,
+      'execution_failed'],
+  );
+  assert.deepEqual(results[4], { status: 400, error: 'integration_id, action_id and an object input are required' });
+  for (const [index, word] of [[5, /object/], [6, /confirm/], [7, /idempotency_key/]])
+    assert.match(results[index].error, word);
+  assert.equal(results[8].summary.dry_run, true);
+  assert.deepEqual([await writesOf('a page of a batch'), await writesOf('never confirmed'), await writesOf('a dry run')],
+    [1, 0, 0]);
+  // what was run is stored as any other execution
+  for (const index of [0, 2, 9]) {
+    const stored = await dev.call('GET', `/api/executions/${results[index].summary.execution_id}`);
+    assert.deepEqual(stored.json, results[index].summary);
+  }
+});
+
+test('items run at the same time', async () => {
+  const hang = { match: { path_prefix: '/gmail/v1/users/me/labels' }, count: -1, action: { latency_ms: 400 } };
+  await dev.faults([hang]);
+  const seen = async () => (await dev.control('GET', '/counters')).requests;
+  const before = await seen();
+  let isOver = false;
+  const reply = batch(Array.from({ length: 20 }, () => read)).finally(() => (isOver = true));
+  await until('all have reached the provider', async () => (await seen()) >= before + 20);
+  assert.equal(isOver, false, 'none was answered before the last had begun');
+  const { json } = await reply;
+  assert.deepEqual(json.results.map((one) => one.status), Array(20).fill(200));
+  assert.equal(new Set(json.results.map((one) => one.summary.execution_id)).size, 20);
+});
+
+test('one key in several items is one run', async () => {
+  const item = page('keyed in a batch', { confirm: true, idempotency_key: 'batch-same' });
+  const { json } = await batch([item, item, item, page('another', { confirm: true, idempotency_key: 'batch-same' })]);
+  assert.deepEqual(json.results.map((one) => one.status).sort(), [200, 200, 200, 409]);
+  const done = json.results.filter((one) => one.status === 200);
+  assert.equal(new Set(done.map((one) => one.summary.execution_id)).size, 1);
+  assert.equal(done.filter((one) => one.idempotent_replayed === true).length, 2);
+  assert.equal((await writesOf('keyed in a batch')) + (await writesOf('another')), 1);
+});
+
+test('what a batch may be', async () => {
+  for (const executions of [undefined, null, {}, [], 'x', Array.from({ length: 51 }, () => read)]) {
+    const reply = await dev.call('POST', '/api/executions/batch', { executions });
+    assert.equal(reply.status, 400, JSON.stringify(executions));
+    assert.match(reply.json.error, /executions|50/);
+  }
+  const header = await batch([read], { 'idempotency-key': 'x' });
+  assert.equal(header.status, 400);
+  assert.match(header.json.error, /Idempotency-Key/);
+  const large = await batch([{ ...read, input: { x: 'x'.repeat(9 * 1024 * 1024) } }]);
+  assert.equal(large.status, 413);
+  assert.equal((await dev.call('DELETE', '/api/executions/batch')).status, 405);
+});
+
+test('what is over the limit of executions in flight is told per item', async () => {
+  const hang = { match: { path_prefix: '/gmail/v1/users/me/labels' }, count: -1, action: { latency_ms: 200 } };
+  await dev.faults([hang]);
+  const { status, json } = await batch(Array.from({ length: 50 }, () => read)); // the server takes 45
+  assert.equal(status, 200);
+  const statuses = json.results.map((one) => one.status);
+  assert.deepEqual(statuses, [...Array(45).fill(200), ...Array(5).fill(503)]);
+  assert.equal(typeof json.results[49].error, 'string');
+  assert.equal(json.results[49].retry_after, 1);
+});
+
+test('a rate limit tells when to come again', async () => {
+  const limit = { match: { path_prefix: '/gmail/v1/users/me/labels' }, count: -1, action: { status: 429, retry_after: 40 } };
+  await dev.faults([limit]);
+  const { json } = await batch([read, page('not limited')]);
+  assert.deepEqual(json.results.map((one) => one.retry_after), [40, undefined]);
+});
+
+test('summaries that would make the reply too large are told by their ids', async () => {
+  // replies of a provider, over 8 MiB together
+  const mail = { from: 'ada@example.com', subject: 'large', text: 'x'.repeat(700_000) };
+  const { id } = await dev.control('POST', '/mail', mail);
+  const get = { integration_id: 'gmail', action_id: 'get_message', input: { id } };
+  const alone = await dev.call('POST', '/api/executions', get);
+  const { status, json, text } = await batch(Array.from({ length: 45 }, () => get));
+  assert.equal(status, 200);
+  const fit = Math.floor((8 * 1024 * 1024) / Buffer.byteLength(alone.text));
+  assert.ok(fit < 45, `${alone.text.length} bytes each are not enough`);
+  assert.ok(text.length < 9 * 1024 * 1024);
+  assert.deepEqual(json.results.map((one) => one.truncated === true), Array.from({ length: 45 }, (_, i) => i >= fit));
+  const { summary } = json.results[44];
+  assert.deepEqual([summary.status, summary.action_id], ['succeeded', 'get_message']);
+  const stored = await dev.call('GET', `/api/executions/${summary.execution_id}`);
+  assert.deepEqual(stored.json.output, alone.json.output);
+});
+
+test('a client that goes away loses no record of a write', async () => {
+  const items = Array.from({ length: 10 }, (_, i) => page(`left behind ${i}`, { confirm: true, idempotency_key: `left-${i}` }));
+  await dev.faults([{ match: { method: 'POST', path_prefix: '/v1/pages' }, count: -1, action: { latency_ms: 300 } }]);
+  const body = JSON.stringify({ executions: [...items, read] });
+  const socket = net.connect(dev.port, '127.0.0.1');
+  socket.on('error', () => {});
+  socket.write(
+    `POST /api/executions/batch HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer ${dev.key}\r\n` +
+      `Content-Type: application/json\r\nContent-Length: ${Buffer.byteLength(body)}\r\n\r\n${body}`,
+  );
+  await until('the provider has done all writes', async () => (await writesOf('left behind')) === 10);
+  socket.destroy();
+  const { json } = await batch(items);
+  assert.deepEqual(json.results.map((one) => one.status), Array(10).fill(200));
+  assert.deepEqual(json.results.map((one) => one.idempotent_replayed), Array(10).fill(true));
+  assert.equal(await writesOf('left behind'), 10);
+});
