@@ -148,8 +148,10 @@ static uint64_t backoff_ms(const struct exec *exec)
 static void read_reply(struct op *op)
 {
     struct exec *exec = exec_of(op);
-    exec_reply_read(exec->action, &exec->call, exec->in.input,
-                    exec->connection ? exec->connection->params : NULL, &op->arena, &exec->out);
+    struct exec_scope scope = {.input = exec->in.input,
+                               .connection_params = exec->connection ? exec->connection->params
+                                                                     : NULL};
+    exec_reply_read(exec->action, &exec->call, &scope, &exec->request, &op->arena, &exec->out);
 }
 
 enum op_result exec_step_read_reply(struct op *op)

@@ -221,12 +221,34 @@ static int basic_header(struct build *b, const struct json *credential, slice *v
     return is_ok ? OK : err_set(b->err, ERR_NOMEM, "out of memory");
 }
 
+static void keep_secret(struct build *b, slice text)
+{
+    struct exec_built *out = b->out;
+    if (text.len >= EXEC_SECRET_BYTES_MIN && out->secret_count < EXEC_SECRETS_MAX)
+        out->secrets[out->secret_count++] = text;
+}
+
+/* What a provider could send back of it: the members that are secret, and the form it was sent in.
+ */
+static void keep_secrets(struct build *b, const struct json *credential, slice sent)
+{
+    static const char *const names[] = {"access_token", "token",         "api_key",
+                                        "password",     "refresh_token", "client_secret"};
+    ptrdiff_t space = slice_find_char(sent, ' '); /* behind the scheme: "Bearer", "Basic" */
+    for (size_t i = 0; i < ARRAY_LEN(names); i++)
+        keep_secret(b, json_get_str(credential, slice_cstr(names[i])));
+    keep_secret(b, slice_from(sent, (size_t)(space + 1)));
+}
+
 /* The value that auth.send makes of the credential. Its errors never quote it. */
 static int credential_text(struct build *b, const struct json *credential, slice *text)
 {
     const struct catalog_auth *auth = &b->action->integration->auth;
-    if (!auth->send_value)
-        return basic_header(b, credential, text);
+    if (!auth->send_value) {
+        int made = basic_header(b, credential, text);
+        keep_secrets(b, credential, *text);
+        return made;
+    }
     struct json root = b->root, value;
     struct err detail;
     json_object_set(b->arena, &root, SLICE("credential"), *credential);
@@ -234,8 +256,10 @@ static int credential_text(struct build *b, const struct json *credential, slice
     int result =
         expr_template_eval(auth->send_value, &root, flags, &b->budget, b->arena, &value, &detail);
     *text = json_str(&value);
-    if (result == OK && text->len > 0)
+    if (result == OK && text->len > 0) {
+        keep_secrets(b, credential, *text);
         return OK;
+    }
     return err_set(b->err, ERR_CRYPTO,
                    "the stored credential lacks what this app needs; connect the app again");
 }
@@ -335,6 +359,8 @@ static int build_url(struct build *b, const struct json *credential)
     b->out->url = arena_dup(b->arena, buf_slice(&url));
     if (result == OK && !b->out->url.ptr)
         result = err_set(b->err, ERR_NOMEM, "out of memory");
+    if (result == OK) /* as it was encoded */
+        keep_secret(b, slice_first(slice_from(b->out->url, b->out->secret_at), b->out->secret_len));
     buf_deinit(&url);
     return result;
 }

@@ -19,7 +19,11 @@ struct exec_scope {
 };
 
 /* Text before each file, the file, and the text behind the last. */
-enum { EXEC_BODY_PARTS_MAX = 2 * EXEC_FILES_MAX + 1 };
+enum {
+    EXEC_BODY_PARTS_MAX = 2 * EXEC_FILES_MAX + 1,
+    EXEC_SECRETS_MAX = 8,
+    EXEC_SECRET_BYTES_MIN = 6, /* a shorter one would mask ordinary words */
+};
 
 /* A request ready for http_call; everything lies in the arena. The bytes of files are not copied:
  * they are parts of the body of their own. */
@@ -29,8 +33,10 @@ struct exec_built {
     size_t header_count;
     slice body[EXEC_BODY_PARTS_MAX];
     size_t body_count;
-    size_t credential_index;      /* of the header that holds the credential; SIZE_MAX: none */
-    size_t secret_at, secret_len; /* the credential's place in the url; len 0: not there */
+    size_t credential_index;         /* of the header that holds the credential; SIZE_MAX: none */
+    size_t secret_at, secret_len;    /* the credential's place in the url; len 0: not there */
+    slice secrets[EXEC_SECRETS_MAX]; /* texts that no reply may show */
+    size_t secret_count;
 };
 
 /* ERR_INVALID: err is a sentence for the caller about his input (an expression that fails, an empty

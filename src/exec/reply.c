@@ -6,8 +6,11 @@
 
 #include "base/clock.h"
 #include "base/encode.h"
+#include "exec/reply_text.h"
 
 enum {
+    REQUEST_ID_BYTES_MAX = 200,
+    REPLY_WORDS_BYTES_MAX = 500, /* of a provider's own, inside a message of ours */
     REPLY_WAIT_MS_MAX = 24 * 3600 * 1000,
     REPLY_OVERLOAD_WAIT_MS = 1000,
     REPLY_EPOCH_S_MIN = 1000000000, /* a number this large is a time, not a wait */
@@ -16,10 +19,12 @@ enum {
 struct reply {
     const struct catalog_action *action;
     const struct http_call *call;
+    const struct exec_built *built;
     struct arena *arena;
     struct exec_outcome *out;
     struct json root;
     struct expr_budget budget;
+    bool is_json; /* the body */
 };
 
 /* ---- the scope of expressions ---- */
@@ -49,28 +54,51 @@ static struct json headers_object(struct reply *r)
     return object;
 }
 
-/* The body when it is JSON, else its text when that is UTF-8, else null. */
+/* {content_type, encoding, data, bytes}. */
+static struct json binary_value(struct reply *r)
+{
+    slice body = r->call->body, type = http_call_header(r->call, SLICE("content-type"));
+    struct json object = json_object();
+    struct buf data;
+    buf_init(&data, r->arena->bytes_max);
+    encode_base64(&data, body);
+    slice text = buf_is_ok(&data) ? arena_dup(r->arena, buf_slice(&data)) : SLICE_NONE;
+    buf_deinit(&data);
+    if (!text.ptr)
+        return json_null;
+    if (type.len == 0 || !slice_is_utf8(type, NULL))
+        type = SLICE("application/octet-stream");
+    json_object_set(r->arena, &object, SLICE("content_type"), json_string(type));
+    json_object_set(r->arena, &object, SLICE("encoding"), json_string(SLICE("base64")));
+    json_object_set(r->arena, &object, SLICE("data"), json_string(text));
+    json_object_set(r->arena, &object, SLICE("bytes"), json_u64(body.len));
+    return object;
+}
+
+/* The body when it is JSON, else its text when that is UTF-8, else its bytes in base64. */
 static struct json body_value(struct reply *r)
 {
     slice body = r->call->body;
     if (body.len == 0)
         return json_null;
     const struct json *parsed = json_parse(r->arena, body, &json_limits_provider, NULL);
+    r->is_json = parsed != NULL;
     if (parsed)
         return *parsed;
-    return slice_is_utf8(body, NULL) ? json_string(body) : json_null;
+    return slice_is_utf8(body, NULL) ? json_string(body) : binary_value(r);
 }
 
-static void make_root(struct reply *r, const struct json *input, const struct json *params)
+static void make_root(struct reply *r, const struct exec_scope *scope)
 {
     static const struct json empty = {.type = JSON_OBJECT};
     struct json connection = json_object();
-    json_object_set(r->arena, &connection, SLICE("params"), params ? *params : empty);
+    json_object_set(r->arena, &connection, SLICE("params"),
+                    scope->connection_params ? *scope->connection_params : empty);
     r->root = json_object();
     json_object_set(r->arena, &r->root, SLICE("status"), json_i64(r->call->status));
     json_object_set(r->arena, &r->root, SLICE("headers"), headers_object(r));
     json_object_set(r->arena, &r->root, SLICE("body"), body_value(r));
-    json_object_set(r->arena, &r->root, SLICE("input"), input ? *input : empty);
+    json_object_set(r->arena, &r->root, SLICE("input"), scope->input ? *scope->input : empty);
     json_object_set(r->arena, &r->root, SLICE("connection"), connection);
 }
 
@@ -84,14 +112,9 @@ static struct json eval(struct reply *r, const struct expr *expr)
     return value;
 }
 
-/* At most `max` bytes, cut at a character. */
-static slice bounded(slice text, size_t max)
+static slice mask(struct reply *r, slice text)
 {
-    if (text.len <= max)
-        return text;
-    while (max > 0 && ((unsigned char)text.ptr[max] & 0xc0) == 0x80)
-        max--;
-    return slice_first(text, max);
+    return reply_mask_secrets(text, r->built->secrets, r->built->secret_count, r->arena);
 }
 
 /* A template's text, {NULL,0} when there is none or it fails. */
@@ -101,7 +124,7 @@ static slice eval_text(struct reply *r, const struct expr_template *tmpl)
     struct err err;
     if (!tmpl || expr_template_eval(tmpl, &r->root, 0, &r->budget, r->arena, &value, &err) != OK)
         return SLICE_NONE;
-    return bounded(json_str(&value), EXEC_MESSAGE_BYTES_MAX);
+    return slice_first_utf8(mask(r, json_str(&value)), EXEC_MESSAGE_BYTES_MAX);
 }
 
 /* ---- times to wait ---- */
@@ -205,52 +228,87 @@ static enum exec_reason reason_of_code(slice code, enum exec_reason otherwise)
     return otherwise;
 }
 
+/* What the provider says of it, quoted: `: "..."`, or a full stop where it says nothing. */
+static slice provider_words(struct reply *r)
+{
+    slice words = mask(r, reply_error_text(&r->root.as.members[2].value)); /* body */
+    words = reply_clean_text(words, REPLY_WORDS_BYTES_MAX, r->arena);
+    slice quoted = words.len > 0 ? arena_printf(r->arena, ": \"%.*s\"", SLICE_ARG(words))
+                                 : SLICE_NONE;
+    return quoted.ptr ? quoted : SLICE(".");
+}
+
 static slice default_message(struct reply *r)
 {
-    slice app = r->action->integration->name;
-    unsigned status = r->call->status;
+    const char *what;
     switch (r->out->reason) {
     case EXEC_REAUTH_REQUIRED:
     case EXEC_KEY_REFUSED:
-        return arena_printf(r->arena, "%.*s refused the stored credential (HTTP %u).",
-                            SLICE_ARG(app), status);
+        what = "refused the stored credential";
+        break;
     case EXEC_PROVIDER_FORBIDDEN:
-        return arena_printf(r->arena, "%.*s says that this account may not do that (HTTP %u).",
-                            SLICE_ARG(app), status);
+        what = "does not let the connected account do this";
+        break;
     case EXEC_PROVIDER_RATE_LIMITED:
-        return arena_printf(r->arena, "%.*s limits the rate of calls (HTTP %u).", SLICE_ARG(app),
-                            status);
+        what = "limits the rate of calls";
+        break;
     case EXEC_PROVIDER_INVALID:
-        return arena_printf(r->arena, "%.*s found the request invalid (HTTP %u).", SLICE_ARG(app),
-                            status);
+        what = "found the request invalid";
+        break;
+    case EXEC_PROVIDER_UNSUPPORTED:
+        what = "does not offer this operation";
+        break;
     default:
-        return arena_printf(r->arena, "%.*s answered with HTTP %u (%s).", SLICE_ARG(app), status,
-                            http_status_text(status));
+        what = r->call->status == 404 ? "found nothing there" : "reported an error";
+        break;
     }
+    return arena_printf(r->arena, "%.*s %s (HTTP %u %s)%.*s",
+                        SLICE_ARG(r->action->integration->name), what, r->call->status,
+                        http_status_text(r->call->status), SLICE_ARG(provider_words(r)));
 }
 
+/* What to do next, and what has happened so far: for a model that must decide. */
 static slice default_hint(const struct reply *r)
 {
     bool is_write = r->action->level != LEVEL_READ;
     switch (r->out->reason) {
+    case EXEC_REAUTH_REQUIRED:
+    case EXEC_KEY_REFUSED:
+        return SLICE("Nothing was done. Reconnect the app, then send the same request again.");
     case EXEC_PROVIDER_FORBIDDEN:
         return SLICE("Nothing was done. Reconnect the app with the permissions that the action's "
                      "scopes name, or use an account that may do this.");
     case EXEC_PROVIDER_RATE_LIMITED:
-        return SLICE("Nothing was done. Wait as long as Retry-After says, then send the same "
-                     "request again.");
+        return SLICE("Nothing was done. Wait as long as Retry-After says (a minute where there is "
+                     "none), then send the same request again.");
     case EXEC_PROVIDER_INVALID:
-        return SLICE("Nothing was done. Correct the input as the message says and try again.");
+        return SLICE("Nothing was done. Correct the input as the message says, then try again.");
+    case EXEC_PROVIDER_UNSUPPORTED:
+        return SLICE("Nothing was done. Do not send it again unchanged; use another action.");
+    case EXEC_TIMED_OUT:
     case EXEC_PROVIDER_ERROR:
-        if (r->call->status >= 500)
-            return is_write ? SLICE("The provider failed while handling a write: it may or may not "
-                                    "have happened. Check before sending it again.")
-                            : SLICE("The provider failed; try again later.");
-        return SLICE("Check that the ids in the input exist and are visible to the connected "
-                     "account.");
+        break;
     default:
         return SLICE_NONE;
     }
+    if (r->call->status >= 500)
+        return is_write ? SLICE("The outcome is unknown: the provider failed while handling a "
+                                "write, which may or may not have happened. Check before sending "
+                                "it again.")
+                        : SLICE("Nothing was changed. The provider has a problem of its own; try "
+                                "again later.");
+    return SLICE("Nothing was done. Check that the ids in the input exist and that the connected "
+                 "account can see them.");
+}
+
+/* For whoever asks the provider about it. */
+static slice with_request_id(struct reply *r, slice message)
+{
+    slice id = r->out->provider_request_id;
+    slice text = id.len > 0 ? arena_printf(r->arena, "%.*s [provider request id %.*s]",
+                                           SLICE_ARG(message), SLICE_ARG(id))
+                            : message;
+    return text.ptr ? text : message;
 }
 
 static void fail_by_reply(struct reply *r)
@@ -272,49 +330,72 @@ static void fail_by_reply(struct reply *r)
         out->message = default_message(r);
     if (out->hint.len == 0)
         out->hint = default_hint(r);
+    out->message = with_request_id(r, out->message);
 }
 
 /* ---- calls that brought no reply ---- */
 
+static enum exec_reason reason_of_call(const struct http_call *call)
+{
+    switch (call->result) {
+    case HTTP_CALL_ADDRESS_REFUSED:
+        return EXEC_ADDRESS_REFUSED;
+    case HTTP_CALL_TIMEOUT:
+    case HTTP_CALL_TIMEOUT_CONNECT:
+        return EXEC_TIMED_OUT;
+    case HTTP_CALL_TOO_LARGE:
+        return EXEC_REPLY_TOO_LARGE;
+    case HTTP_CALL_CANCELLED:
+        return EXEC_CANCELLED;
+    case HTTP_CALL_OVERLOADED:
+        return EXEC_OWN_RATE_LIMIT;
+    default:
+        return call->is_any_byte_sent ? EXEC_BROKEN_OFF : EXEC_UNREACHABLE;
+    }
+}
+
+static const char *call_words(enum exec_reason reason)
+{
+    switch (reason) {
+    case EXEC_ADDRESS_REFUSED:
+        return "is at an address that this server may not call";
+    case EXEC_TIMED_OUT:
+        return "took too long";
+    case EXEC_REPLY_TOO_LARGE:
+        return "sent a reply that is larger than this server takes";
+    case EXEC_OWN_RATE_LIMIT:
+        return "has too many calls of this server under way";
+    case EXEC_UNREACHABLE:
+        return "could not be reached";
+    default:
+        return "did not send a whole, readable reply";
+    }
+}
+
+static slice call_hint(const struct reply *r)
+{
+    if (r->out->reason == EXEC_ADDRESS_REFUSED)
+        return SLICE("Nothing was sent, so nothing was done. Sending it again does not help; the "
+                     "operator's setting allow-host decides.");
+    if (!r->call->is_any_byte_sent)
+        return SLICE("Nothing was sent, so nothing was done; trying again is safe.");
+    if (r->out->reason == EXEC_REPLY_TOO_LARGE)
+        return SLICE("The action ran. Do not repeat it unchanged; ask for fewer items or fields.");
+    if (r->action->level != LEVEL_READ)
+        return SLICE("The outcome is unknown: the write may or may not have happened. Check before "
+                     "sending it again.");
+    return SLICE("Nothing was changed; trying again is safe.");
+}
+
 static void fail_by_call(struct reply *r)
 {
     struct exec_outcome *out = r->out;
-    const struct http_call *call = r->call;
-    bool is_write = r->action->level != LEVEL_READ;
-    switch (call->result) {
-    case HTTP_CALL_ADDRESS_REFUSED:
-        out->reason = EXEC_ADDRESS_REFUSED;
-        break;
-    case HTTP_CALL_TIMEOUT:
-    case HTTP_CALL_TIMEOUT_CONNECT:
-        out->reason = EXEC_TIMED_OUT;
-        break;
-    case HTTP_CALL_TOO_LARGE:
-        out->reason = EXEC_REPLY_TOO_LARGE;
-        break;
-    case HTTP_CALL_CANCELLED:
-        out->reason = EXEC_CANCELLED;
-        break;
-    case HTTP_CALL_OVERLOADED:
-        out->reason = EXEC_OWN_RATE_LIMIT;
+    out->reason = reason_of_call(r->call);
+    if (out->reason == EXEC_OWN_RATE_LIMIT)
         out->retry_after_ms = REPLY_OVERLOAD_WAIT_MS;
-        break;
-    default:
-        out->reason = call->is_any_byte_sent ? EXEC_BROKEN_OFF : EXEC_UNREACHABLE;
-        break;
-    }
-    out->message =
-        arena_printf(r->arena, "%.*s: %s", SLICE_ARG(r->action->integration->name), call->err.text);
-    if (!call->is_any_byte_sent)
-        out->hint = SLICE("Nothing was sent, so nothing was done; trying again is safe.");
-    else if (out->reason == EXEC_REPLY_TOO_LARGE)
-        out->hint = SLICE("The action ran, but its reply is larger than this server takes; ask for "
-                          "fewer items or fields.");
-    else if (is_write)
-        out->hint = SLICE("The outcome is unknown: the write may or may not have happened. Check "
-                          "before sending it again.");
-    else
-        out->hint = SLICE("Nothing was changed; trying again is safe.");
+    out->message = arena_printf(r->arena, "%.*s %s: %s.", SLICE_ARG(r->action->integration->name),
+                                call_words(out->reason), r->call->err.text);
+    out->hint = call_hint(r);
 }
 
 /* ---- success ---- */
@@ -330,19 +411,45 @@ static void read_output(struct reply *r)
     struct buf text;
     buf_init(&text, r->arena->bytes_max);
     json_write(&text, &value);
-    out->output_json = arena_dup(r->arena, buf_slice(&text));
+    slice shown = mask(r, buf_slice(&text));
+    out->output_json = shown.ptr == text.ptr ? arena_dup(r->arena, shown) : shown;
     if (!buf_is_ok(&text) || !out->output_json.ptr) {
         out->reason = EXEC_REPLY_TOO_LARGE;
-        out->message = SLICE("The reply is larger than this server can hold.");
-        out->hint = SLICE("The action ran. Ask for fewer items or fields.");
+        out->message = arena_printf(r->arena, "%.*s %s.", SLICE_ARG(r->action->integration->name),
+                                    call_words(out->reason));
+        out->hint = call_hint(r);
     }
     buf_deinit(&text);
     json_object_set(r->arena, &r->root, SLICE("output"), value);
 }
 
+/* It says that it is JSON, and is not. */
+static bool is_unreadable(const struct reply *r)
+{
+    slice type = http_call_header(r->call, SLICE("content-type"));
+    slice media = slice_trim(slice_split(&type, ';'));
+    bool says_json = slice_eq_nocase(media, SLICE("application/json")) ||
+                     slice_ends_with(media, SLICE("+json"));
+    return says_json && r->call->body.len > 0 && !r->is_json;
+}
+
+static void fail_unreadable(struct reply *r)
+{
+    r->out->reason = EXEC_BROKEN_OFF;
+    r->out->message = arena_printf(
+        r->arena, "%.*s %s: HTTP %u with a body that is not the JSON it claims to be.",
+        SLICE_ARG(r->action->integration->name), call_words(EXEC_BROKEN_OFF), r->call->status);
+    r->out->message = with_request_id(r, r->out->message);
+    r->out->hint = call_hint(r);
+}
+
 static void read_success(struct reply *r)
 {
     struct exec_outcome *out = r->out;
+    if (is_unreadable(r)) {
+        fail_unreadable(r);
+        return;
+    }
     const struct catalog_error_rule *rule = find_rule(r, &r->action->errors);
     if (!rule)
         rule = find_rule(r, &r->action->integration->errors);
@@ -363,21 +470,25 @@ static void read_success(struct reply *r)
 
 static slice request_id(const struct http_call *call)
 {
-    static const char *const names[] = {"x-request-id", "x-amzn-requestid", "request-id",
-                                        "x-notion-request-id", "cf-ray"};
+    static const char *const names[] = {"x-request-id",          "request-id",
+                                        "x-notion-request-id",   "x-github-request-id",
+                                        "x-slack-req-id",        "x-amzn-requestid",
+                                        "x-dropbox-request-id",  "twilio-request-id",
+                                        "x-airtable-request-id", "cf-ray"};
     for (size_t i = 0; i < ARRAY_LEN(names); i++) {
         slice value = http_call_header(call, slice_cstr(names[i]));
-        if (value.len > 0 && value.len <= 200 && http_is_visible(value))
+        if (value.len > 0 && value.len <= REQUEST_ID_BYTES_MAX && http_is_visible(value))
             return value;
     }
     return SLICE_NONE;
 }
 
 void exec_reply_read(const struct catalog_action *action, const struct http_call *call,
-                     const struct json *input, const struct json *connection_params,
+                     const struct exec_scope *scope, const struct exec_built *built,
                      struct arena *arena, struct exec_outcome *outcome)
 {
-    struct reply r = {.action = action, .call = call, .arena = arena, .out = outcome};
+    struct reply r = {
+        .action = action, .call = call, .built = built, .arena = arena, .out = outcome};
     expr_budget_init(&r.budget);
     outcome->retry_after_ms = -1;
     outcome->message = outcome->hint = outcome->error_code = SLICE_NONE;
@@ -386,14 +497,14 @@ void exec_reply_read(const struct catalog_action *action, const struct http_call
     if (call->result != HTTP_CALL_OK) {
         fail_by_call(&r);
     } else {
-        make_root(&r, input, connection_params);
+        make_root(&r, scope);
         if (call->status >= 200 && call->status < 300)
             read_success(&r);
         else
             fail_by_reply(&r);
     }
     if (outcome->reason != EXEC_SUCCEEDED) {
-        outcome->display_title = arena_printf(arena, "%.*s", SLICE_ARG(action->title));
+        outcome->display_title = action->title;
         outcome->display_summary = outcome->message;
     }
     if (arena->is_exhausted && outcome->reason == EXEC_SUCCEEDED && !outcome->output_json.ptr)

@@ -6,16 +6,18 @@
 #define EXEC_REPLY_H
 
 #include "catalog/catalog.h"
+#include "exec/build.h"
 #include "exec/outcome.h"
 #include "http/client.h"
 
 enum { EXEC_MESSAGE_BYTES_MAX = 2000 };
 
 /* Fills reason, output, display, message, hint, error_code, retry_after_ms, provider_* of *outcome
- * from a call that has ended. Texts lie in the arena. `input` is what the templates see. Touches
- * nothing else, so that it may run on a pool thread. */
+ * from a call that has ended. Texts lie in the arena. What templates see besides the reply is the
+ * scope's input and connection_params; no text shows the secrets of `built`. Touches nothing else,
+ * so that it may run on a pool thread. */
 void exec_reply_read(const struct catalog_action *action, const struct http_call *call,
-                     const struct json *input, const struct json *connection_params,
+                     const struct exec_scope *scope, const struct exec_built *built,
                      struct arena *arena, struct exec_outcome *outcome);
 
 #endif

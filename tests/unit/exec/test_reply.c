@@ -9,6 +9,7 @@
 
 static struct exec_outcome out;
 static struct http_header headers[4];
+static struct exec_built built;
 
 static const struct catalog_action *plain(struct bench *b, const char *level)
 {
@@ -24,7 +25,8 @@ static void read_reply(struct bench *b, const struct catalog_action *action, uns
                              .response_headers = headers,
                              .response_header_count = header_count};
     out = (struct exec_outcome){.retry_after_ms = -1};
-    exec_reply_read(action, &call, bench_json(b, "{\"x\":1}"), NULL, &b->arena, &out);
+    struct exec_scope scope = {.input = bench_json(b, "{\"x\":1}")};
+    exec_reply_read(action, &call, &scope, &built, &b->arena, &out);
 }
 
 static void read_failure(struct bench *b, const char *level, enum http_call_result result,
@@ -33,7 +35,7 @@ static void read_failure(struct bench *b, const char *level, enum http_call_resu
     struct http_call call = {.result = result, .is_any_byte_sent = is_any_byte_sent};
     (void)err_set(&call.err, ERR_IO, "what happened");
     out = (struct exec_outcome){.retry_after_ms = -1};
-    exec_reply_read(plain(b, level), &call, NULL, NULL, &b->arena, &out);
+    exec_reply_read(plain(b, level), &call, &(struct exec_scope){0}, &built, &b->arena, &out);
 }
 
 static void statuses_become_reasons(void **state)
@@ -80,8 +82,12 @@ static void outputs_are_selected_and_survive(void **state)
     assert_true(slice_eq_cstr(out.output_json, "\"plain text\""));
     read_reply(*state, action, 204, "", 0);
     assert_true(slice_eq_cstr(out.output_json, "null"));
-    read_reply(*state, action, 200, "\xff\xfe", 0);
-    assert_true(slice_eq_cstr(out.output_json, "null"));
+    headers[0] = (struct http_header){SLICE("Content-Type"), SLICE("image/png")};
+    read_reply(*state, action, 200, "\xff\xfe", 1);
+    assert_true(slice_eq_cstr(out.output_json, "{\"content_type\":\"image/png\",\"encoding\":"
+                                               "\"base64\",\"data\":\"//4=\",\"bytes\":2}"));
+    read_reply(*state, action, 200, "\xff", 0);
+    assert_true(slice_find(out.output_json, SLICE("application/octet-stream")) > 0);
 }
 
 static void a_failing_output_expression_gives_the_whole_body(void **state)
@@ -151,6 +157,84 @@ static void waits_come_in_many_forms(void **state)
     assert_int_equal(out.reason, EXEC_PROVIDER_FORBIDDEN);
 }
 
+#define assert_message(wanted)                                    \
+    do {                                                          \
+        if (!slice_eq_cstr(out.message, wanted))                  \
+            fail_msg("message is: %.*s", SLICE_ARG(out.message)); \
+    } while (0)
+
+static void the_providers_own_words_are_kept(void **state)
+{
+    const struct catalog_action *action = plain(*state, "read");
+    static const struct {
+        unsigned status;
+        const char *body, *wanted;
+    } table[] = {
+        {404, "{\"error\":{\"code\":404,\"message\":\"Requested entity was not found.\"}}",
+         "Demo found nothing there (HTTP 404 Not Found): \"Requested entity was not found.\""},
+        {400, "{\"message\":\"a\\r\\n\\tb\\u0000c\",\"error\":\"less\"}",
+         "Demo found the request invalid (HTTP 400 Bad Request): \"a b c\""},
+        {422, "{\"errors\":[\"name is too long\"]}",
+         "Demo found the request invalid (HTTP 422 Unprocessable Content): \"name is too long\""},
+        {403, "[{\"message\":\"no access\"}]",
+         "Demo does not let the connected account do this (HTTP 403 Forbidden): \"no access\""},
+        {502, "<html><head><title> 502 Bad\nGateway </title></head></html>",
+         "Demo reported an error (HTTP 502 Bad Gateway): \"502 Bad Gateway\""},
+        {500, "out of\xc3\xa4 order",
+         "Demo reported an error (HTTP 500 Internal Server Error): "
+         "\"out of\xc3\xa4 order\""},
+        {500, "<html>", "Demo reported an error (HTTP 500 Internal Server Error)."},
+        {501, "{\"error\":17}", "Demo does not offer this operation (HTTP 501 Not Implemented)."},
+        {500, "", "Demo reported an error (HTTP 500 Internal Server Error)."},
+    };
+    for (size_t i = 0; i < ARRAY_LEN(table); i++) {
+        read_reply(*state, action, table[i].status, table[i].body, 0);
+        assert_message(table[i].wanted);
+        assert_true(out.hint.len > 0);
+    }
+    headers[0] = (struct http_header){SLICE("X-Request-Id"), SLICE("req-17")};
+    read_reply(*state, action, 500, "", 1);
+    assert_message("Demo reported an error (HTTP 500 Internal Server Error). "
+                   "[provider request id req-17]");
+}
+
+static void secrets_are_masked_wherever_a_text_goes(void **state)
+{
+    built =
+        (struct exec_built){.secrets = {SLICE("s3cr3t-token"), SLICE("other")}, .secret_count = 2};
+    read_reply(*state, plain(*state, "read"), 401,
+               "{\"message\":\"s3cr3t-token is bad, s3cr3t-tokens3cr3t-token\"}", 0);
+    assert_message("Demo refused the stored credential (HTTP 401 Unauthorized): \"*** is bad, "
+                   "******\"");
+    read_reply(*state, plain(*state, "read"), 200, "{\"echo\":[\"Bearer s3cr3t-token\"]}", 0);
+    assert_true(slice_eq_cstr(out.output_json, "{\"echo\":[\"Bearer ***\"]}"));
+    const struct catalog_action *action = bench_action(
+        *state, "{\"type\":\"none\"}",
+        ",\"errors\":[{\"when\":\"status == `400`\",\"message\":\"m ${body.m}\",\"hint\":\"h "
+        "${body.m}\"}]",
+        "read", GET, "");
+    read_reply(*state, action, 400, "{\"m\":\"s3cr3t-token\"}", 0);
+    assert_message("m ***");
+    assert_true(slice_eq_cstr(out.hint, "h ***"));
+    built = (struct exec_built){0};
+}
+
+static void a_reply_that_is_not_what_it_says_is_unreadable(void **state)
+{
+    static const char *const types[] = {"application/json", "Application/JSON; charset=utf-8",
+                                        "application/problem+json"};
+    for (size_t i = 0; i < ARRAY_LEN(types); i++) {
+        headers[0] = (struct http_header){SLICE("Content-Type"), slice_cstr(types[i])};
+        read_reply(*state, plain(*state, "write"), 200, "{\"a\":", 1);
+        assert_int_equal(out.reason, EXEC_BROKEN_OFF);
+        assert_true(slice_find(out.message, SLICE("not the JSON")) > 0);
+        read_reply(*state, plain(*state, "write"), 200, "", 1);
+        assert_int_equal(out.reason, EXEC_SUCCEEDED);
+        read_reply(*state, plain(*state, "write"), 200, "null", 1);
+        assert_int_equal(out.reason, EXEC_SUCCEEDED);
+    }
+}
+
 static void lost_calls_say_what_is_known(void **state)
 {
     read_failure(*state, "write", HTTP_CALL_CONNECT, false);
@@ -209,6 +293,9 @@ int main(void)
         BENCH_TEST(a_failing_output_expression_gives_the_whole_body),
         BENCH_TEST(rules_of_the_manifest_win),
         BENCH_TEST(waits_come_in_many_forms),
+        BENCH_TEST(the_providers_own_words_are_kept),
+        BENCH_TEST(secrets_are_masked_wherever_a_text_goes),
+        BENCH_TEST(a_reply_that_is_not_what_it_says_is_unreadable),
         BENCH_TEST(lost_calls_say_what_is_known),
         BENCH_TEST(hostile_replies_are_bounded),
         BENCH_TEST(names_of_reasons_are_unique_and_parse),
