@@ -1,0 +1,142 @@
+/*
+ * flow: durable runs of templates (DESIGN.md 6). A flow's place is its row in the database; this
+ * process holds only the flows that it runs right now, each an op (run.c), and the timers of the
+ * next minute (timers.c). Whatever ends, parks or is lost is dropped from memory.
+ *
+ * Order of files for a reader: template.c, run.c (the table of steps of a running flow), step_*.c
+ * (the four types), command.c (start, approve, reject, resume, cancel), timers.c, adopt.c, watch.c
+ * (who looks at a flow), view.c (INTERFACE.md 2.6 to 2.8).
+ */
+#ifndef FLOW_FLOW_H
+#define FLOW_FLOW_H
+
+#include "exec/exec.h"
+#include "exec/node.h"
+#include "flow/template.h"
+#include "store/flow.h"
+#include "store/flow_read.h"
+
+struct flow_service;
+
+struct flow_config {
+    struct loop *loop;
+    struct pg_pool *pool;
+    struct exec_service *exec;
+    struct exec_node *node;
+    struct catalog **catalog;
+    struct flow_template_set **templates; /* the current set; all its versions are stored */
+    size_t runs_max; /* flows in memory at a time, 0: 2000; more wait their turn */
+};
+
+/* NULL: out of memory. Begins to adopt and to fire timers at once. */
+struct flow_service *flow_service_new(const struct flow_config *config) MUST_CHECK;
+/* A clean drain: takes no more, lets what runs come to its next durable point, bounded by the
+ * caller (then flow_service_cancel_all). Flows still owned are adopted by others once the node has
+ * left, which does not count as an adoption. */
+void flow_service_drain(struct flow_service *service);
+size_t flow_service_active(const struct flow_service *service);
+void flow_service_cancel_all(struct flow_service *service);
+/* Nothing may run (asserted). */
+void flow_service_free(struct flow_service *service);
+
+/* Makes all versions of a set durable; parent is held until then. Before the set is used. */
+struct flow_publish {
+    struct op op;
+    int status; /* OK, or as pg_query */
+    /* private */
+    struct pg_pool *pool;
+    const struct flow_template_set *set;
+    size_t next;
+    struct pg_query query;
+};
+void flow_templates_publish(struct flow_publish *publish, struct pg_pool *pool,
+                            const struct flow_template_set *set, struct op *parent);
+
+/* ---- commands: one op each, embedded in the caller's ---- */
+
+enum flow_command_kind {
+    FLOW_COMMAND_START,
+    FLOW_COMMAND_APPROVE,
+    FLOW_COMMAND_REJECT,
+    FLOW_COMMAND_RESUME,
+    FLOW_COMMAND_CANCEL,
+};
+
+enum flow_answer {
+    FLOW_ANSWER_DONE,
+    FLOW_ANSWER_NOT_FOUND,   /* no such flow of this account */
+    FLOW_ANSWER_NO_TEMPLATE, /* start */
+    FLOW_ANSWER_INVALID,     /* start: the input; message has every violation */
+    FLOW_ANSWER_CONFLICT,    /* nothing to approve, another step, not resumable: message */
+    FLOW_ANSWER_UNAVAILABLE, /* database away, queue full */
+};
+
+/* All borrowed until it has ended. */
+struct flow_request {
+    enum flow_command_kind kind;
+    struct uuid account_id;
+    slice actor, request_id;
+    struct uuid flow_id;      /* not START */
+    slice template_key;       /* START */
+    const struct json *input; /* START; an object */
+    slice trigger_type;       /* START */
+    slice step_key;           /* APPROVE, REJECT; SLICE_NONE: the waiting one */
+    slice note;               /* APPROVE, REJECT; SLICE_NONE: none */
+    int64_t rev;              /* APPROVE, REJECT: what was shown; 0: any */
+};
+
+struct flow_command {
+    struct op op;
+    struct flow_service *service;
+    struct flow_request in;
+    /* out, from the op's end until the caller lets go of its memory */
+    enum flow_answer answer;
+    slice message;
+    struct uuid flow_id;
+    slice view_json; /* {flow, steps} after the change; with DONE */
+    /* private */
+    struct flow_template *tmpl;
+    struct pg_query query;
+    struct flow flow;
+    struct uuid op_token;
+    unsigned tries;
+};
+void flow_command_start(struct flow_service *service, struct flow_command *command,
+                        const struct flow_request *request, struct op *parent);
+
+/* ---- looking ---- */
+
+/* The pinned template of a flow: from memory, or loaded and compiled. A reference of the caller's
+ * in *tmpl with status OK; ERR_NOTFOUND; else as pg_query. true: known at once, op is not held. */
+struct flow_template_find {
+    int status;
+    struct flow_template *tmpl;
+    struct pg_query query;
+    struct uuid version;
+};
+bool flow_template_find(struct flow_service *service, struct flow_template_find *find,
+                        struct uuid version, struct op *op) MUST_CHECK;
+/* After OP_WAIT: looks at what came. */
+void flow_template_found(struct flow_service *service, struct flow_template_find *find);
+
+/* {flow, steps} (2.8) and the record alone (2.6), appended. All derived from the row, the document
+ * and the finished attempts. */
+void flow_view_write(struct buf *out, const struct flow_whole *whole,
+                     const struct flow_template *tmpl);
+void flow_record_write(struct buf *out, const struct flow_listed *listed,
+                       const struct flow_template *tmpl);
+
+/* A watch: told when a flow has changed, by this process at once, by others within about a
+ * second (one look at all watched revs). The callback only stores and wakes. */
+struct flow_watch {
+    struct uuid account_id, flow_id;
+    int64_t rev; /* the last one seen */
+    void (*on_change)(struct flow_watch *watch);
+    struct list link;
+};
+void flow_watch_add(struct flow_service *service, struct flow_watch *watch);
+void flow_watch_remove(struct flow_watch *watch); /* harmless when not added */
+/* For whoever changes a flow in this process. */
+void flow_watch_poke(struct flow_service *service, struct uuid flow_id, int64_t rev);
+
+#endif

@@ -1,0 +1,106 @@
+/*
+ * Flow templates (contrib/templates/README.md describes the format): data, compiled once, never
+ * changed, counted. A template's version is the hash of its content; a flow keeps the version that
+ * it began with, which is in the database (store/flow.h) for as long as a flow may need it.
+ *
+ * Placeholders and expressions see, as `$`:
+ *   input            the flow's inputs
+ *   steps.<key>      the outputs of the completed steps (null of a skipped one)
+ *   item, index      in a fan-out's `input` and `connection`
+ *   flow             {id, templateKey, createdAt, triggerType, currentTime} (RFC 3339 texts)
+ * currentTime is the time at which the step's attempt began: it is the one thing that is not the
+ * same when a step is evaluated again, and a confirmed write may not refer to it (lint).
+ */
+#ifndef FLOW_TEMPLATE_H
+#define FLOW_TEMPLATE_H
+
+#include "base/arena.h"
+#include "base/id.h"
+#include "base/map.h"
+#include "catalog/catalog.h"
+#include "expr/expr.h"
+#include "json/schema.h"
+
+enum {
+    FLOW_STEPS_MAX = 50,
+    FLOW_ITEMS_MAX = 1000,     /* of a fan-out */
+    FLOW_CONCURRENCY_MAX = 20, /* default 4 */
+    FLOW_ATTEMPTS_MAX = 20,    /* a step's retry budget */
+    FLOW_TEMPLATE_BYTES_MAX = 256 * 1024,
+};
+
+enum flow_step_type { FLOW_TOOL_CALL, FLOW_TRANSFORM, FLOW_WAIT, FLOW_APPROVAL };
+
+enum flow_confirm {
+    FLOW_CONFIRM_NONE, /* reads */
+    FLOW_CONFIRM_START,
+    FLOW_CONFIRM_APPROVAL,
+};
+
+struct flow_retry {
+    unsigned attempts_max;               /* 1: none. Default: 3 for what may be repeated, else 1 */
+    unsigned backoff_ms, backoff_ms_max; /* default 1000, 60000; doubled, full jitter */
+};
+
+struct flow_step_def {
+    slice key; /* [a-z][a-z0-9_]*, unique */
+    enum flow_step_type type;
+    const struct expr *when; /* NULL: always */
+    /* tool_call */
+    slice tool;                        /* full tool name */
+    const struct expr_template *input; /* an object */
+    const struct expr *for_each;       /* NULL: one call; else an array, at most FLOW_ITEMS_MAX */
+    unsigned concurrency;
+    struct flow_retry retry;
+    unsigned timeout_ms;                    /* of one attempt; 0: the action's */
+    const struct expr_template *connection; /* NULL: the default one; null: likewise */
+    enum flow_confirm confirm;
+    size_t confirm_step; /* with FLOW_CONFIRM_APPROVAL: that step's index, before this one */
+    /* transform */
+    const struct expr *expr;
+    /* wait: exactly one */
+    const struct expr_template *wait_for;   /* seconds */
+    const struct expr_template *wait_until; /* RFC 3339 */
+    /* approval */
+    const struct expr_template *title, *summary;
+    const struct expr_template *expires_in; /* seconds; NULL: never */
+};
+
+struct flow_template {
+    struct arena arena;
+    unsigned refs;
+    slice key, name, description;
+    struct uuid version;
+    slice body; /* its JSON text, as stored; canonical: sorted keys, no space */
+    const struct json *input_schema;
+    const struct schema *schema;
+    unsigned deadline_s; /* of the whole flow; 0: none */
+    struct flow_step_def *steps;
+    size_t step_count; /* at least 1 */
+    slice item_json;   /* {key, name, description}, rendered once */
+};
+
+/* Compiles one text. Problems go to the report (file, pointer, sentence); NULL when it has an
+ * error. catalog: tools must exist there and constant inputs must fit; NULL: not looked at (a
+ * stored version, which was checked when it was new; compilation itself is checked again). */
+struct flow_template *flow_template_compile(slice name, slice text, const struct catalog *catalog,
+                                            struct catalog_report *report) MUST_CHECK;
+struct flow_template *flow_template_ref(struct flow_template *tmpl);
+void flow_template_unref(struct flow_template *tmpl);
+
+/* The built-in templates (contrib/templates, compiled in), then every *.json of dir/templates
+ * (dir: --catalog; NULL for none), later ones replace earlier ones of the same key. NULL: see the
+ * report. Templates whose tools the catalog lacks are an error, as in the catalog. */
+struct flow_template_set {
+    struct flow_template **items; /* sorted by key */
+    size_t count;
+    slice list_json; /* [flow template, ...] of 2.9, rendered once */
+    struct arena arena;
+};
+struct flow_template_set *flow_template_set_load(const char *dir, const struct catalog *catalog,
+                                                 struct catalog_report *report) MUST_CHECK;
+void flow_template_set_free(struct flow_template_set *set);
+/* NULL: unknown. Borrowed. */
+struct flow_template *flow_template_set_find(const struct flow_template_set *set, slice key);
+
+#endif

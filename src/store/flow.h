@@ -1,0 +1,188 @@
+/*
+ * flow: where a flow stands, and the facts of what it did (sql/0002_flows.sql). Every change is
+ * one statement, fenced by rev and, while it runs, by its owner: no row back means that somebody
+ * else changed it (cancelled, adopted), and whoever held it in memory drops it.
+ *
+ * Writes are here and in flow_take.c; what only reads is in store/flow_read.h.
+ */
+#ifndef STORE_FLOW_H
+#define STORE_FLOW_H
+
+#include "store/store.h"
+
+enum flow_status {
+    FLOW_RUNNING,
+    FLOW_WAITING,
+    FLOW_COMPLETED,
+    FLOW_FAILED,
+    FLOW_CANCELLED,
+};
+
+enum flow_waiting {
+    FLOW_WAITS_NOT,
+    FLOW_WAITS_TIME,
+    FLOW_WAITS_APPROVAL,
+    FLOW_WAITS_RETRY, /* a provider's long Retry-After */
+};
+
+/* The row. Times are microseconds of the wall clock, 0 where absent. */
+struct flow {
+    struct uuid account_id, id;
+    slice template_key;
+    struct uuid template_version;
+    slice trigger_type;
+    enum flow_status status;
+    int64_t rev;
+    struct uuid owner; /* nil unless it runs */
+    int64_t step_index;
+    int64_t attempt; /* begun attempts of this step */
+    bool is_begun;   /* this attempt may have reached a provider */
+    int64_t adoptions;
+    enum flow_waiting waiting_for;
+    int64_t wake_at, deadline;
+    int64_t created_at, updated_at, completed_at;
+};
+
+const char *flow_status_name(enum flow_status status);
+
+/* A finished attempt of a step: one row, written once. */
+struct flow_step {
+    int64_t step_index, attempt;
+    bool is_completed; /* else failed */
+    int64_t started_at, finished_at;
+    slice input, output, error; /* JSON texts; SLICE_NONE for none; error exactly when failed */
+};
+
+/* ---- start ---- */
+
+/* Inserts flow and document, owned and with the intent of its first step. Replayable: the id is
+ * the operation token. flow->rev is 1. store_done_result. */
+void store_flow_start(struct pg_pool *pool, struct pg_query *query, struct op *op,
+                      const struct flow *flow, slice input, slice actor);
+
+/* ---- the owner's transitions ---- */
+
+/*
+ * From the state that was loaded or written last to `next`, and the row of the attempt that has
+ * ended with it (NULL: none, an intent alone). Where account, id, rev = next->rev - 1, owner and
+ * status running still match. next->status:
+ *   running    the next step's intent, or its next attempt; next->owner stays
+ *   waiting    parks; waiting_input is what the step shows (JSON text)
+ *   completed, failed
+ * Replayable: op_token knows it again. Slices are borrowed until it has ended.
+ */
+struct flow_move {
+    const struct flow *next;
+    struct uuid owner; /* who may: the fence */
+    struct uuid op_token;
+    const struct flow_step *finished;
+    slice waiting_input; /* with waiting */
+};
+void store_flow_move(struct pg_pool *pool, struct pg_query *query, struct op *op,
+                     const struct flow_move *move);
+/* OK, or ERR_NOTFOUND: it is not ours any more. */
+int store_flow_move_result(const struct pg_query *query) MUST_CHECK;
+
+enum flow_item_fact { FLOW_ITEM_BEGUN, FLOW_ITEM_COMPLETED, FLOW_ITEM_FAILED };
+
+/* A fact about one item of a fan-out, where the flow is still owned and at this rev (the flow's
+ * row does not change). Replayable. */
+struct flow_item {
+    struct uuid account_id, flow_id;
+    int64_t step_index, item, attempt;
+    enum flow_item_fact fact;
+    int64_t at;
+    slice output, error; /* JSON texts */
+};
+void store_flow_item_insert(struct pg_pool *pool, struct pg_query *query, struct op *op,
+                            const struct flow_item *item, struct uuid owner, int64_t rev);
+/* OK, or ERR_NOTFOUND: it is not ours any more. */
+int store_flow_item_insert_result(const struct pg_query *query) MUST_CHECK;
+
+/* ---- taking a flow that nobody runs: each makes it running, owned by `owner`, not begun ---- */
+
+enum flow_take_kind {
+    FLOW_TAKE_DUE,     /* waiting, wake_at has passed (by the database's clock): the timer */
+    FLOW_TAKE_RESUME,  /* the same by a person, or failed: again from the failed step */
+    FLOW_TAKE_APPROVE, /* waiting for an approval: writes its completed row */
+    FLOW_TAKE_ADOPT,   /* running, its owner is dead_owner: is_begun stays, adoptions grows */
+};
+
+struct flow_take {
+    enum flow_take_kind kind;
+    struct uuid account_id, id;
+    struct uuid owner, op_token;
+    int64_t rev; /* the fence; 0: any (approve and resume without one) */
+    int64_t now;
+    struct uuid dead_owner; /* ADOPT */
+    int64_t step_index;     /* APPROVE: which approval step; -1: the waiting one */
+    slice output;           /* APPROVE: {approvedBy, approvedAt, note?} */
+};
+/* Replayable. */
+void store_flow_take(struct pg_pool *pool, struct pg_query *query, struct op *op,
+                     const struct flow_take *take);
+/* OK and the row as it is now, or ERR_NOTFOUND: nothing was changed; look at the row to say why. */
+int store_flow_take_result(const struct pg_query *query, struct flow *flow) MUST_CHECK;
+
+/* ---- endings from outside ---- */
+
+/* Any state -> cancelled; of a cancelled one nothing changes. Result as store_flow_take_result:
+ * the row as it is now, its owner before in *was_owned_by (nil: nobody's), or ERR_NOTFOUND: no such
+ * flow of this account. */
+void store_flow_cancel(struct pg_pool *pool, struct pg_query *query, struct op *op,
+                       struct uuid account_id, struct uuid id, struct uuid op_token, int64_t now);
+int store_flow_cancel_result(const struct pg_query *query, struct flow *flow,
+                             struct uuid *was_owned_by) MUST_CHECK;
+
+/* Waiting for an approval -> cancelled, with the approval's row failed (error: JSON text). rev and
+ * step_index as in flow_take. Result as store_flow_take_result. */
+struct flow_reject {
+    struct uuid account_id, id, op_token;
+    int64_t rev, step_index, now;
+    slice error;
+};
+void store_flow_reject(struct pg_pool *pool, struct pg_query *query, struct op *op,
+                       const struct flow_reject *reject);
+
+/* A clean drain: running flows of `owner` become anybody's at once (the node's lease is given up
+ * after that; adoption then does not count). Is part of store_node_leave's promise: nothing to
+ * call. Flows whose node has left are found by store_flow_orphans as those of a dead one. */
+
+/* ---- scans over all accounts: read-only, bounded; each hit is then taken, fenced ---- */
+
+enum { FLOW_SCAN_MAX = 500 };
+
+struct flow_ref {
+    struct uuid account_id, id, owner;
+    int64_t rev, wake_at, adoptions;
+};
+/* Waiting flows with wake_at up to `until`, soonest first; after (wake_at, id) of the last page. */
+void store_flow_due(struct pg_pool *pool, struct pg_query *query, struct op *op, int64_t until,
+                    int64_t after_wake_at, struct uuid after_id);
+/* Running flows of nodes whose lease has run out. */
+void store_flow_orphans(struct pg_pool *pool, struct pg_query *query, struct op *op);
+int store_flow_scan_result(const struct pg_query *query, struct flow_ref **list,
+                           size_t *count) MUST_CHECK;
+
+/* ---- templates ---- */
+
+/* Makes a version known for good; flows may refer to it afterwards. Replayable. */
+void store_flow_template_insert(struct pg_pool *pool, struct pg_query *query, struct op *op,
+                                struct uuid version, slice key, slice body, int64_t now);
+/* ERR_NOTFOUND. */
+void store_flow_template_get(struct pg_pool *pool, struct pg_query *query, struct op *op,
+                             struct uuid version);
+int store_flow_template_get_result(const struct pg_query *query, slice *key,
+                                   slice *body) MUST_CHECK;
+
+/* ---- retention ---- */
+
+/* Removes up to FLOW_SCAN_MAX flows that ended before `before` (their documents go with their
+ * partitions). Result: how many. */
+void store_flow_ended(struct pg_pool *pool, struct pg_query *query, struct op *op, int64_t before);
+int store_flow_ended_result(const struct pg_query *query, struct flow_ref **list,
+                            size_t *count) MUST_CHECK;
+void store_flow_remove(struct pg_pool *pool, struct pg_query *query, struct op *op,
+                       const struct flow_ref *ref, int64_t before);
+
+#endif

@@ -1,0 +1,50 @@
+/*
+ * What only reads flows: one whole flow for a view or to run it, and lists.
+ */
+#ifndef STORE_FLOW_READ_H
+#define STORE_FLOW_READ_H
+
+#include "store/flow.h"
+
+/* Everything about one flow, from one snapshot of the database (one statement). */
+struct flow_whole {
+    struct flow flow;
+    slice input, actor;
+    slice waiting_input;     /* SLICE_NONE for none */
+    struct flow_step *steps; /* by step_index, attempt */
+    size_t step_count;
+    struct flow_item *items; /* of the current step alone: by item, attempt, fact */
+    size_t item_count;
+};
+/* with_items: for whoever runs it. Result in the op's arena. ERR_NOTFOUND. */
+void store_flow_load(struct pg_pool *pool, struct pg_query *query, struct op *op,
+                     struct uuid account_id, struct uuid id, bool with_items);
+int store_flow_load_result(const struct pg_query *query, struct flow_whole *whole) MUST_CHECK;
+
+/* Records, most recent first, with their inputs; `context` needs the outputs of completed steps. */
+struct flow_filter {
+    struct uuid account_id;
+    int status;         /* enum flow_status; -1: any */
+    slice template_key; /* SLICE_NONE: any */
+    struct uuid before; /* the last one of the page before; nil: from the newest */
+    int64_t limit;      /* 1 to 100 */
+};
+void store_flow_list(struct pg_pool *pool, struct pg_query *query, struct op *op,
+                     const struct flow_filter *filter);
+/* outputs: completed steps (step_index and output only), in order. */
+struct flow_listed {
+    struct flow flow;
+    slice input;
+    struct flow_step *outputs;
+    size_t output_count;
+};
+int store_flow_list_result(const struct pg_query *query, struct flow_listed **list,
+                           size_t *count) MUST_CHECK;
+
+/* The revs of many watched flows in one look, for long polls and event streams on other nodes:
+ * one query a flow, batched into one statement a turn. ERR_NOTFOUND. */
+void store_flow_rev(struct pg_pool *pool, struct pg_query *query, struct op *op,
+                    struct uuid account_id, struct uuid id);
+int store_flow_rev_result(const struct pg_query *query, int64_t *rev) MUST_CHECK;
+
+#endif
