@@ -38,7 +38,7 @@ enum flow_confirm {
 };
 
 struct flow_retry {
-    unsigned attempts_max;               /* 1: none. Default: 3 for what may be repeated, else 1 */
+    unsigned attempts_max; /* 1: none. 0: not said: 3 for what may be repeated, else 1 */
     unsigned backoff_ms, backoff_ms_max; /* default 1000, 60000; doubled, full jitter */
 };
 
@@ -55,7 +55,10 @@ struct flow_step_def {
     unsigned timeout_ms;                    /* of one attempt; 0: the action's */
     const struct expr_template *connection; /* NULL: the default one; null: likewise */
     enum flow_confirm confirm;
-    size_t confirm_step; /* with FLOW_CONFIRM_APPROVAL: that step's index, before this one */
+    size_t confirm_step; /* with FLOW_CONFIRM_APPROVAL: that step's index, before this one. Where
+                            that one has a `when`, this one has the same (lint) */
+    bool is_when_late;   /* `when` needs what is not known yet at confirm_step: the approval shows
+                            the call as one that may not be made. All else is known there (lint) */
     /* transform */
     const struct expr *expr;
     /* wait: exactly one */
