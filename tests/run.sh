@@ -5,7 +5,8 @@
 # time and kills what it leaves behind. One line a program tells how it went; the whole output is
 # shown for failures only. Programs speak TAP ("ok 1 - name", "not ok", "# SKIP"), as cmocka and
 # Node's test runner do; one that prints none counts as a single test, by its exit status (77 is a
-# skip). The last line is the sum: "N passed, N failed, N skipped". Exits 1 when anything failed.
+# skip). What was measured is shown, too: lines that begin with "figure: ".
+# The last line is the sum: "N passed, N failed, N skipped". Exits 1 when anything failed.
 #
 # lint, unit and fuzz run TEST_JOBS at a time (the number of processors); integration and e2e alone,
 # because they measure time. TEST_TIMEOUT_S bounds each program (300).
@@ -92,6 +93,7 @@ report()
         [ "$failed" -eq 0 ] || printf ', %d failed' "$failed"
         [ "$skipped" -eq 0 ] || printf ', %d skipped' "$skipped"
         printf '  %s s\n' "$seconds"
+        sed -n 's/^\(# \)\{0,1\}figure: /      /p' "$log"
         if [ "$word" = FAIL ]; then
             printf -- '----- %s (exit status %s) -----\n' "$name" "$status"
             cat "$log"
