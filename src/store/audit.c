@@ -6,13 +6,13 @@
 #include "store/internal.h"
 
 static const struct pg_column insert_params[] = {
-    {"account_id", PG_UUID}, {"id", PG_UUID},         {"kind", PG_TEXT},   {"reason", PG_TEXT},
-    {"actor", PG_TEXT},      {"request_id", PG_TEXT}, {"details", PG_JSON}};
+    {"account_id", PG_UUID}, {"id", PG_UUID},         {"kind", PG_TEXT},    {"reason", PG_TEXT},
+    {"actor", PG_TEXT},      {"request_id", PG_TEXT}, {"details", PG_JSON}, {"address", PG_TEXT}};
 static const struct pg_stmt audit_insert = {
     .name = "audit_insert",
     .sql = "insert into sluice.audit_event "
-           "(account_id, id, kind, reason, actor, request_id, details) "
-           "@row :account_id, :id, :kind, :reason, :actor, :request_id, :details @end "
+           "(account_id, id, kind, reason, actor, request_id, details, address) "
+           "@row :account_id, :id, :kind, :reason, :actor, :request_id, :details, :address @end "
            "on conflict do nothing",
     PG_PARAMS(insert_params),
     .key_count = 2,
@@ -33,6 +33,7 @@ static void fill(struct pg_value *params, const struct audit_event *event)
     params[4] = pg_text_or_empty(event->actor);
     params[5] = pg_text(event->request_id);
     params[6] = pg_json(event->details);
+    params[7] = pg_text(event->address);
 }
 
 void store_audit_insert(struct pg_pool *pool, struct pg_query *query, struct op *op,

@@ -14,7 +14,8 @@ struct audit_event {
     slice reason;     /* an error code or a word; SLICE_NONE for none */
     slice actor;      /* "key:<id>", "operator", "system" */
     slice request_id; /* SLICE_NONE for none */
-    slice details;    /* JSON object; SLICE_NONE for none; no secrets, no inputs */
+    slice address; /* the client's, at most 200 characters; SLICE_NONE: not known, or nobody's */
+    slice details; /* JSON object; SLICE_NONE for none; no secrets, no inputs */
 };
 
 /* Replayable. store_done_result. */
