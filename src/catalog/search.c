@@ -10,7 +10,9 @@
 /* What is found: what has enough of the query's words in strong fields, 1 being all of them in the
  * strongest, or nearly all of them in any field. */
 static const float score_floor = 0.22f;
-static const float coverage_floor = 0.75f;
+static const float coverage_floor = 0.65f;
+/* Less than this is about something else, and had one rare word in common by chance. */
+static const float coverage_least = 0.34f;
 /* A word that the catalog does not know is worth so many documents in rarity, however large the
  * catalog is: it must weigh against a match elsewhere, but a person's name must not undo it. */
 static const float unknown_share = 0.012f;
@@ -28,6 +30,8 @@ static const float last_word_prefix_weight = 0.4f;
 static const float phrase_factor = 0.5f;
 /* Who asks does not want to change anything. */
 static const float question_factor = 0.6f;
+/* Who names an app does not want another. */
+static const float other_app_factor = 0.7f;
 /* A synonym this close decides how rare a word is. */
 static const float close_weight = 0.55f;
 
@@ -36,8 +40,9 @@ enum { JOINED_WORDS_MAX = 3, WORD_PARTS_MAX = 8, PREFIX_BYTES_MIN = 3, HALF_BYTE
 /* What a document has of the query, by the words' weights; best_*: of the current word. */
 struct score {
     float sum, best;
-    float covered;                        /* the weights of the words that it has */
+    float covered, best_cover; /* the weights of the words that it has, by how sure they are */
     float id, best_id, title, best_title; /* how many words of its id, of its title */
+    bool is_app_named;                    /* one of them is the name of its integration */
 };
 
 struct query {
@@ -48,8 +53,11 @@ struct query {
     size_t doc_first, doc_end;    /* where hits may be */
     struct score *scores;         /* of these documents */
     float weight_sum;             /* of the words so far */
-    bool is_plural;               /* the word being looked at */
+    float said_sum;               /* likewise, none being worth more than an unknown word */
+    float unknown_weight;
+    bool is_plural; /* the word being looked at */
     bool is_question;
+    bool is_app_named;                    /* some integration */
     char id_text[SEARCH_QUERY_BYTES_MAX]; /* the query as an id: lower case, words joined by _ */
     slice id;
     const struct catalog_action *tool; /* named exactly */
@@ -152,6 +160,16 @@ static void expand(struct query *q, const struct search_token *token, bool is_la
     search_expand_typo(q->index, text, &q->word);
 }
 
+static float larger(float a, float b)
+{
+    return a > b ? a : b;
+}
+
+static float smaller(float a, float b)
+{
+    return a < b ? a : b;
+}
+
 /* How rare a word is that so many documents have (BM25's idf, never negative). */
 static float rarity(const struct query *q, float docs)
 {
@@ -162,12 +180,11 @@ static float rarity(const struct query *q, float docs)
 /* A word is as rare as the most common of the terms that stand for it. */
 static float word_weight(const struct query *q)
 {
-    uint32_t docs = 0;
+    float docs = 0;
     for (size_t i = 0; i < q->word.count; i++)
-        if (q->word.terms[i].weight >= close_weight && q->word.terms[i].term->posting_count > docs)
-            docs = q->word.terms[i].term->posting_count;
-    return docs > 0 ? rarity(q, (float)docs)
-                    : rarity(q, unknown_share * (float)q->index->doc_count);
+        if (q->word.terms[i].weight >= close_weight)
+            docs = larger(docs, q->word.terms[i].term->docs);
+    return docs > 0 ? rarity(q, docs) : q->unknown_weight;
 }
 
 /* ---- scores ---- */
@@ -185,11 +202,6 @@ static const struct search_posting *first_posting(const struct search_term *term
     return term->postings + low;
 }
 
-static float larger(float a, float b)
-{
-    return a > b ? a : b;
-}
-
 /* The best of the terms that stand for the word counts, not their sum. */
 static void score_term(struct query *q, const struct search_link *link)
 {
@@ -201,6 +213,9 @@ static void score_term(struct query *q, const struct search_link *link)
                                             : posting->is_many && !posting->is_one;
         float weight = is_other_number ? link->weight * number_factor : link->weight;
         score->best = larger(score->best, weight * posting->impact);
+        score->best_cover = larger(score->best_cover, link->weight);
+        if (posting->is_in_app && link->weight >= close_weight)
+            score->is_app_named = q->is_app_named = true;
         if (posting->is_in_id)
             score->best_id = larger(score->best_id, weight);
         if (posting->is_in_title)
@@ -211,7 +226,9 @@ static void score_term(struct query *q, const struct search_link *link)
 static void score_word(struct query *q, float weight)
 {
     size_t count = q->doc_end - q->doc_first;
+    float said = smaller(weight, q->unknown_weight);
     q->weight_sum += weight;
+    q->said_sum += said;
     for (size_t i = 0; i < q->word.count; i++)
         score_term(q, &q->word.terms[i]);
     for (size_t i = 0; i < count && q->word.count > 0; i++) {
@@ -219,10 +236,10 @@ static void score_word(struct query *q, float weight)
         if (score->best <= 0)
             continue;
         score->sum += weight * score->best;
-        score->covered += weight;
+        score->covered += said * score->best_cover;
         score->id += score->best_id;
         score->title += score->best_title;
-        score->best = score->best_id = score->best_title = 0;
+        score->best = score->best_cover = score->best_id = score->best_title = 0;
     }
 }
 
@@ -303,6 +320,7 @@ static void score_words(struct query *q)
 {
     struct search_token token;
     bool is_in_phrase = false;
+    q->unknown_weight = rarity(q, unknown_share * (float)q->index->doc_count);
     q->is_question = search_text_is_question(token_text(&q->tokens[0]));
     for (size_t i = 0, used; i < q->token_count; i += used) {
         used = join_tokens(q, i, &token);
@@ -339,11 +357,14 @@ static float final_score(const struct query *q, const struct search_request *req
         return 200 + score;
     if (d->action && slice_eq(d->action->action_id, q->id))
         return 100 + score;
-    bool is_enough = score >= score_floor || got->covered >= coverage_floor * q->weight_sum;
+    bool is_enough = got->covered >= coverage_floor * q->said_sum ||
+                     (score >= score_floor && got->covered >= coverage_least * q->said_sum);
     if (score <= 0 || !(is_enough || request->is_lenient))
         return 0;
     score *= 1 + name_bonus * larger(share(got->id, d->id_word_count),
                                      share(got->title, d->title_word_count));
+    if (q->is_app_named && !got->is_app_named)
+        score *= other_app_factor;
     if (q->is_question && d->action && d->action->level != LEVEL_READ)
         score *= question_factor;
     return d->action || !request->with_actions ? score : score * integration_factor;

@@ -37,6 +37,7 @@ struct builder {
     size_t entry_count, entry_cap;
     uint32_t (*lengths)[SEARCH_FIELD_COUNT]; /* words of each field of each document */
     double totals[SEARCH_FIELD_COUNT];
+    size_t integration_count;
     struct search_word *words; /* all, in no order */
     struct search_term *terms;
     bool is_out_of_memory;
@@ -254,6 +255,20 @@ static float impact_of(const struct builder *b, const struct entry *entry)
     return sum / (saturation + sum);
 }
 
+/* How many documents this one stands for, were all integrations of one size. */
+static float weight_of(const struct builder *b, uint32_t doc)
+{
+    size_t size = 1 + b->index->docs[doc].integration->action_count;
+    return (float)b->index->doc_count / (float)b->integration_count / (float)size;
+}
+
+static bool names_app(const struct builder *b, const struct entry *entry)
+{
+    bool is_integration = !b->index->docs[entry->doc].action;
+    return entry->counts[FIELD_INTEGRATION] > 0 ||
+           (is_integration && entry->counts[FIELD_ID] + entry->counts[FIELD_TITLE] > 0);
+}
+
 /* Entries are in the order of documents, so each term's postings are too. */
 static int make_postings(struct builder *b)
 {
@@ -267,10 +282,12 @@ static int make_postings(struct builder *b)
     }
     for (size_t i = 0; i < b->entry_count; i++) {
         const struct entry *entry = &b->entries[i];
+        entry->term->docs += weight_of(b, entry->doc);
         entry->term->postings[entry->term->posting_count++] = (struct search_posting){
             .doc = entry->doc & SEARCH_DOC_MAX,
             .is_in_id = entry->counts[FIELD_ID] > 0,
             .is_in_title = entry->counts[FIELD_TITLE] > 0,
+            .is_in_app = names_app(b, entry),
             .is_one = entry->is_one,
             .is_many = entry->is_many,
             .impact = impact_of(b, entry),
@@ -403,6 +420,7 @@ static int build(struct builder *b, const struct catalog *catalog)
     b->lengths = mem_calloc(index->doc_count + 1, sizeof(*b->lengths));
     if (!index->stemmer || !index->docs || !b->lengths)
         return ERR_NOMEM;
+    b->integration_count = catalog->integration_count;
     put_documents(b, catalog);
     if (b->is_out_of_memory || make_postings(b) != OK)
         return ERR_NOMEM;

@@ -15,7 +15,7 @@ enum {
     SEARCH_FIELD_WORDS_MAX = 400, /* of one field; further ones are not entered */
     SEARCH_TYPO_BYTES_MIN = 4,    /* shorter words are taken as they are */
     SEARCH_TYPO_BYTES_MAX = 24,
-    SEARCH_DOC_MAX = (1 << 28) - 1,
+    SEARCH_DOC_MAX = (1 << 27) - 1,
 };
 
 /* In the order of search_fields in search_index.c. */
@@ -32,8 +32,8 @@ enum search_field {
 
 /* impact: the part of BM25F that does not depend on the query, above 0 and below 1. */
 struct search_posting {
-    uint32_t doc : 28;
-    uint32_t is_in_id : 1, is_in_title : 1;
+    uint32_t doc : 27;
+    uint32_t is_in_id : 1, is_in_title : 1, is_in_app : 1; /* its integration is called so */
     uint32_t is_one : 1, is_many : 1; /* in id or title as "message", as "messages" */
     float impact;
 };
@@ -50,6 +50,8 @@ struct search_term {
     struct search_posting *postings;
     struct search_link *links;
     uint32_t posting_count, link_count;
+    float docs; /* that have it, were all integrations of one size: a large one must not make the
+                   words of the others common, nor its own name */
     const struct search_term *implied; /* what it asks for as a query's first word; or NULL */
     bool is_app_name;                  /* an integration is called so */
     uint32_t last_doc, last_entry;     /* while the index is built */

@@ -124,18 +124,19 @@ const size_t search_implied_count = sizeof(search_implied) / sizeof(*search_impl
 
 /* Sorted by bytes: they are looked up by halving. */
 const char *const search_stop_words[] = {
-    "a",        "about", "also",   "am",      "an",    "and",      "another",    "any",
-    "anything", "are",   "as",     "at",      "be",    "by",       "can",        "could",
-    "did",      "do",    "does",   "each",    "else",  "every",    "everything", "for",
-    "from",     "had",   "has",    "have",    "he",    "her",      "here",       "him",
-    "his",      "how",   "i",      "if",      "in",    "into",     "is",         "it",
-    "its",      "just",  "let",    "me",      "more",  "my",       "need",       "not",
-    "now",      "of",    "on",     "or",      "other", "our",      "own",        "please",
-    "s",        "she",   "should", "so",      "some",  "somebody", "someone",    "something",
-    "than",     "that",  "the",    "their",   "them",  "then",     "there",      "these",
-    "they",     "this",  "those",  "to",      "up",    "us",       "use",        "using",
-    "via",      "want",  "was",    "we",      "were",  "what",     "when",       "where",
-    "who",      "will",  "with",   "without", "would", "you",      "your",
+    "a",        "about",    "also",    "am",        "an",   "and",     "another",    "any",
+    "anything", "are",      "as",      "at",        "be",   "by",      "can",        "could",
+    "did",      "do",       "does",    "each",      "else", "every",   "everything", "for",
+    "from",     "had",      "has",     "have",      "he",   "her",     "here",       "him",
+    "his",      "how",      "i",       "if",        "in",   "into",    "is",         "it",
+    "its",      "just",     "let",     "me",        "mean", "meaning", "means",      "meant",
+    "more",     "my",       "need",    "not",       "now",  "of",      "on",         "or",
+    "other",    "our",      "own",     "please",    "s",    "she",     "should",     "so",
+    "some",     "somebody", "someone", "something", "than", "that",    "the",        "their",
+    "them",     "then",     "there",   "these",     "they", "this",    "those",      "to",
+    "up",       "us",       "use",     "using",     "via",  "want",    "was",        "we",
+    "were",     "what",     "when",    "where",     "who",  "will",    "with",       "without",
+    "would",    "you",      "your",
 };
 
 const size_t search_stop_word_count = sizeof(search_stop_words) / sizeof(*search_stop_words);
