@@ -21,7 +21,21 @@ static const struct pg_stmt audit_insert = {
     .is_replayable = true,
 };
 
-const struct pg_stmt *const audit_stmts[] = {&audit_insert, NULL};
+static const struct pg_column list_params[] = {STORE_PAGE_PARAMS, {"kind", PG_TEXT}};
+static const struct pg_column list_columns[] = {
+    {"id", PG_UUID},         {"kind", PG_TEXT},    {"reason", PG_TEXT},  {"actor", PG_TEXT},
+    {"request_id", PG_TEXT}, {"address", PG_TEXT}, {"details", PG_JSON}, STORE_PAGE_COLUMNS};
+static const struct pg_stmt audit_list = {
+    .name = "audit_list",
+    .sql = STORE_PAGE_SQL("sluice.audit_event",
+                          "e.id, e.kind, e.reason, e.actor, e.request_id, e.address, e.details",
+                          ":kind is null or e.kind = :kind or "
+                          "left(e.kind, char_length(:kind) + 1) = :kind || '.'"),
+    PG_PARAMS(list_params),
+    PG_COLUMNS(list_columns),
+};
+
+const struct pg_stmt *const audit_stmts[] = {&audit_insert, &audit_list, NULL};
 
 static void fill(struct pg_value *params, const struct audit_event *event)
 {
@@ -48,4 +62,36 @@ int store_audit_insert_sync(struct pg_sync *sync, const struct audit_event *even
     struct pg_value params[ARRAY_LEN(insert_params)];
     fill(params, event);
     return pg_sync_exec(sync, &audit_insert, params, NULL, NULL, err);
+}
+
+void store_audit_list(struct pg_pool *pool, struct pg_query *query, struct op *op,
+                      struct uuid account_id, const struct store_page *page, slice kind)
+{
+    store_page_params(query, account_id, page);
+    query->params[4] = pg_text(kind);
+    store_submit(pool, query, op, &audit_list);
+}
+
+int store_audit_list_result(const struct pg_query *query, struct audit_event **list, size_t *count,
+                            struct uuid *next)
+{
+    const struct pg_rows *rows = &query->rows;
+    if (query->status != OK)
+        return query->status;
+    *count = store_page_end(query, next);
+    *list = ARENA_ARRAY(&query->op->arena, struct audit_event, *count + 1);
+    if (!*list)
+        return ERR_NOMEM;
+    for (size_t i = 0; i < *count; i++)
+        (*list)[i] = (struct audit_event){
+            .account_id = query->params[0].as.uuid,
+            .id = pg_get_uuid(rows, i, 0),
+            .kind = pg_get_bytes(rows, i, 1),
+            .reason = pg_get_bytes(rows, i, 2),
+            .actor = pg_get_bytes(rows, i, 3),
+            .request_id = pg_get_bytes(rows, i, 4),
+            .address = pg_get_bytes(rows, i, 5),
+            .details = pg_get_bytes(rows, i, 6),
+        };
+    return OK;
 }

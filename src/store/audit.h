@@ -14,8 +14,8 @@ struct audit_event {
     slice reason;     /* an error code or a word; SLICE_NONE for none */
     slice actor;      /* "key:<id>", "operator", "system" */
     slice request_id; /* SLICE_NONE for none */
-    slice address; /* the client's, at most 200 characters; SLICE_NONE: not known, or nobody's */
-    slice details; /* JSON object; SLICE_NONE for none; no secrets, no inputs */
+    slice address;    /* the client's, at most 200 characters; SLICE_NONE: not known, or nobody's */
+    slice details;    /* JSON object; SLICE_NONE for none; no secrets, no inputs */
 };
 
 /* Replayable. store_done_result. */
@@ -23,5 +23,12 @@ void store_audit_insert(struct pg_pool *pool, struct pg_query *query, struct op 
                         const struct audit_event *event);
 int store_audit_insert_sync(struct pg_sync *sync, const struct audit_event *event,
                             struct err *err) MUST_CHECK;
+
+/* The account's events, newest first. kind: "key.created", or "key" for all that begin so;
+ * SLICE_NONE: all. next as in store_execution_list_result. */
+void store_audit_list(struct pg_pool *pool, struct pg_query *query, struct op *op,
+                      struct uuid account_id, const struct store_page *page, slice kind);
+int store_audit_list_result(const struct pg_query *query, struct audit_event **list, size_t *count,
+                            struct uuid *next) MUST_CHECK;
 
 #endif

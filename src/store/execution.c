@@ -84,8 +84,29 @@ static const struct pg_stmt execution_get = {
     .key_count = 2,
 };
 
-const struct pg_stmt *const execution_stmts[] = {&execution_insert, &execution_finish_keep,
-                                                 &execution_finish_release, &execution_get, NULL};
+/* What a summary holds is written once and may be large: only of what failed is it read. */
+static const struct pg_column list_params[] = {
+    STORE_PAGE_PARAMS, {"integration_id", PG_TEXT}, {"status", PG_TEXT}};
+static const struct pg_column list_columns[] = {
+    {"id", PG_UUID},           {"integration_id", PG_TEXT}, {"action_id", PG_TEXT},
+    {"connection_id", PG_I64}, {"status", PG_TEXT},         {"error_code", PG_TEXT},
+    {"started_at", PG_TIME},   {"finished_at", PG_TIME},    {"summary", PG_JSON},
+    STORE_PAGE_COLUMNS};
+static const struct pg_stmt execution_list = {
+    .name = "execution_list",
+    .sql = STORE_PAGE_SQL("sluice.execution",
+                          "e.id, e.integration_id, e.action_id, e.connection_id, e.status, "
+                          "e.error_code, e.started_at, e.finished_at, "
+                          "case when e.status = 'failed' then e.summary end as summary",
+                          "(:integration_id is null or e.integration_id = :integration_id) and "
+                          "(:status is null or e.status = :status)"),
+    PG_PARAMS(list_params),
+    PG_COLUMNS(list_columns),
+};
+
+const struct pg_stmt *const execution_stmts[] = {&execution_insert,         &execution_finish_keep,
+                                                 &execution_finish_release, &execution_get,
+                                                 &execution_list,           NULL};
 
 /* The parameters from integration_id on are the same everywhere. */
 static void fill_from_integration(struct pg_value *params, const struct execution *execution)
@@ -158,5 +179,41 @@ int store_execution_get_result(const struct pg_query *query, struct execution *e
         .owner = pg_get_uuid(rows, 0, 9),
         .summary = pg_get_bytes(rows, 0, 10),
     };
+    return OK;
+}
+
+void store_execution_list(struct pg_pool *pool, struct pg_query *query, struct op *op,
+                          struct uuid account_id, const struct store_page *page,
+                          const struct execution_filter *filter)
+{
+    store_page_params(query, account_id, page);
+    query->params[4] = pg_text(filter->integration_id);
+    query->params[5] = pg_text(filter->status);
+    store_submit(pool, query, op, &execution_list);
+}
+
+int store_execution_list_result(const struct pg_query *query, struct execution **list,
+                                size_t *count, struct uuid *next)
+{
+    const struct pg_rows *rows = &query->rows;
+    if (query->status != OK)
+        return query->status;
+    *count = store_page_end(query, next);
+    *list = ARENA_ARRAY(&query->op->arena, struct execution, *count + 1);
+    if (!*list)
+        return ERR_NOMEM;
+    for (size_t i = 0; i < *count; i++)
+        (*list)[i] = (struct execution){
+            .account_id = query->params[0].as.uuid,
+            .id = pg_get_uuid(rows, i, 0),
+            .integration_id = pg_get_bytes(rows, i, 1),
+            .action_id = pg_get_bytes(rows, i, 2),
+            .connection_id = pg_get_i64(rows, i, 3),
+            .is_succeeded = slice_eq(pg_get_bytes(rows, i, 4), SLICE("succeeded")),
+            .error_code = pg_get_bytes(rows, i, 5),
+            .started_at = pg_get_time(rows, i, 6),
+            .finished_at = pg_get_time(rows, i, 7),
+            .summary = pg_get_bytes(rows, i, 8),
+        };
     return OK;
 }

@@ -44,4 +44,17 @@ void store_execution_get(struct pg_pool *pool, struct pg_query *query, struct op
 int store_execution_get_result(const struct pg_query *query,
                                struct execution *execution) MUST_CHECK;
 
+/* The account's executions, newest first; of those that failed with their summary, which has no
+ * output, of the others without (SLICE_NONE). next: where the next page goes on, as `before`; nil
+ * when the range is through. */
+struct execution_filter {
+    slice integration_id; /* SLICE_NONE: of all */
+    slice status;         /* "succeeded", "failed"; SLICE_NONE: both */
+};
+void store_execution_list(struct pg_pool *pool, struct pg_query *query, struct op *op,
+                          struct uuid account_id, const struct store_page *page,
+                          const struct execution_filter *filter);
+int store_execution_list_result(const struct pg_query *query, struct execution **list,
+                                size_t *count, struct uuid *next) MUST_CHECK;
+
 #endif

@@ -36,6 +36,34 @@ static inline void store_submit(struct pg_pool *pool, struct pg_query *query, st
     pg_submit(pool, query, op);
 }
 
+/*
+ * A page of a list by id (store.h). `columns` and `match`, the filter, are of row e; the first
+ * column is the id. Two columns follow: is_match, false for a row that only tells how far the page
+ * has looked, and is_cut, true of that row: there it stopped. The parameters begin with
+ * STORE_PAGE_PARAMS.
+ */
+#define STORE_PAGE_PARAMS                                             \
+    {"account_id", PG_UUID}, {"since", PG_UUID}, {"before", PG_UUID}, \
+    {                                                                 \
+        "count_max", PG_I64                                           \
+    }
+#define STORE_PAGE_COLUMNS \
+    {"is_match", PG_BOOL}, \
+    {                      \
+        "is_cut", PG_BOOL  \
+    }
+#define STORE_PAGE_SQL(table, columns, match)                                                     \
+    "select :ord, t.* from @input lateral (select p.* from (select " columns ", (" match ") "     \
+    "as is_match, e.n = 1000 as is_cut from (select r.*, row_number() over (order by r.id desc) " \
+    "as n from (select x.* from " table " x where x.account_id = :account_id "                    \
+    "and x.id < :before and x.id >= :since order by x.id desc limit 1000) r) e) p "               \
+    "where p.is_match or p.is_cut order by p.id desc limit :count_max) t"
+void store_page_params(struct pg_query *query, struct uuid account_id,
+                       const struct store_page *page);
+/* How many of the rows match, and where the next page goes on (before that id): nil where this one
+ * has looked through its whole range. */
+size_t store_page_end(const struct pg_query *query, struct uuid *next);
+
 /* A sync statement that must hit a row: ERR_NOTFOUND with `what` else. */
 int store_exec_one_sync(struct pg_sync *sync, const struct pg_stmt *stmt,
                         const struct pg_value *params, const char *what,

@@ -17,6 +17,17 @@
  * EXPLAIN tests. */
 const struct pg_stmt *store_stmt_at(size_t index);
 
+/*
+ * Lists by id, newest first, go in pages: ids in [since, before), the key's own index walked
+ * backward, so that partitions outside are pruned. A filter is applied to what is read: a page
+ * looks at STORE_PAGE_ROWS rows at most, and says where it stopped.
+ */
+enum { STORE_PAGE_ROWS = 1000, STORE_PAGE_COUNT_MAX = 200 };
+struct store_page {
+    struct uuid since, before;
+    size_t count_max; /* rows wanted, at most STORE_PAGE_COUNT_MAX */
+};
+
 /* For statements that only had to be committed: the query's status. */
 static inline int store_done_result(const struct pg_query *query)
 {

@@ -1,0 +1,315 @@
+/* Pages of executions and audit events: order, filters, where a page stops, what it touches. */
+#include <stdarg.h>
+#include <stddef.h>
+#include <setjmp.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <stdio.h>
+
+#include "base/clock.h"
+#include "base/mem.h"
+#include "base/metric.h"
+#include "pg/stmt.h"
+#include "store/audit.h"
+#include "store/execution.h"
+#include "support/pg_call.h"
+#include "support/pg_cluster.h"
+#include "support/pg_items.h"
+
+enum { TODAY_ROWS = 2500, ALL_ROWS = TODAY_ROWS + 3 };
+
+static const char *conninfo;
+static struct pg_bench bench;
+static struct pg_call call;
+static struct uuid account, other;
+
+static struct store_page page;
+static struct execution_filter filter;
+static slice kind;
+static int64_t midnight_ms;
+
+static const struct uuid nil, top = {{0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff,
+                                      0xff, 0xff, 0xff, 0xff, 0xff, 0xff}};
+
+static void start_list(struct pg_call *c)
+{
+    store_execution_list(c->bench->pool, &c->query, &c->op, account, &page, &filter);
+}
+
+static void start_audit_list(struct pg_call *c)
+{
+    store_audit_list(c->bench->pool, &c->query, &c->op, account, &page, kind);
+}
+
+/* Walks on from before until the range is through; returns how many executions it met. */
+static size_t walk(struct uuid since, struct uuid before, size_t count_max, size_t *pages)
+{
+    struct execution *list;
+    struct uuid last = before, next = before;
+    size_t count, met = 0;
+    for (*pages = 0; !uuid_is_nil(next); ++*pages) {
+        page = (struct store_page){since, next, count_max};
+        assert_int_equal(pg_call_run(&bench, &call, start_list, NULL), OK);
+        assert_int_equal(store_execution_list_result(&call.query, &list, &count, &next), OK);
+        assert_true(count <= count_max);
+        for (size_t i = 0; i < count; i++) {
+            assert_true(uuid_cmp(list[i].id, last) < 0 && uuid_cmp(list[i].id, since) >= 0);
+            last = list[i].id;
+        }
+        if (!uuid_is_nil(next))
+            assert_true(uuid_cmp(next, last) <= 0);
+        met += count;
+        pg_call_end(&call);
+        assert_true(*pages < ALL_ROWS);
+    }
+    return met;
+}
+
+static void test_all_in_order(void **state)
+{
+    size_t pages;
+    (void)state;
+    filter = (struct execution_filter){SLICE_NONE, SLICE_NONE};
+    assert_int_equal(walk(nil, top, 100, &pages), ALL_ROWS);
+    assert_int_equal(walk(nil, top, 7, &pages), ALL_ROWS);
+    assert_int_equal(walk(uuid_v7_floor(midnight_ms), top, 100, &pages), TODAY_ROWS);
+    assert_int_equal(walk(nil, uuid_v7_floor(midnight_ms), 100, &pages), 3);
+    assert_int_equal(pages, 1);
+}
+
+/* A filter that little passes: no page looks at more than it may, and each tells where it was. */
+static void test_filters(void **state)
+{
+    size_t pages;
+    (void)state;
+    filter = (struct execution_filter){SLICE_NONE, SLICE("failed")};
+    assert_int_equal(walk(nil, top, 100, &pages), 4);
+    assert_int_equal(pages, 3);
+    filter = (struct execution_filter){SLICE("notion"), SLICE_NONE};
+    assert_int_equal(walk(nil, top, 100, &pages), 3);
+    filter = (struct execution_filter){SLICE("notion"), SLICE("failed")};
+    assert_int_equal(walk(nil, top, 100, &pages), 1);
+    filter = (struct execution_filter){SLICE("slack"), SLICE_NONE};
+    assert_int_equal(walk(nil, top, 100, &pages), 0);
+    assert_int_equal(pages, 3);
+    filter = (struct execution_filter){SLICE("gmail"), SLICE("succeeded")};
+    assert_int_equal(walk(nil, top, 100, &pages), TODAY_ROWS - 3);
+}
+
+static void test_what_a_row_holds(void **state)
+{
+    struct execution *list;
+    struct uuid next;
+    size_t count;
+    (void)state;
+    filter = (struct execution_filter){SLICE_NONE, SLICE_NONE};
+    page = (struct store_page){nil, uuid_v7_floor(midnight_ms), 10};
+    assert_int_equal(pg_call_run(&bench, &call, start_list, NULL), OK);
+    assert_int_equal(store_execution_list_result(&call.query, &list, &count, &next), OK);
+    assert_int_equal(count, 3);
+    assert_true(uuid_is_nil(next));
+    assert_true(slice_eq(list[0].integration_id, SLICE("notion")));
+    assert_true(slice_eq(list[0].action_id, SLICE("get")));
+    assert_true(list[0].is_succeeded && !list[0].summary.ptr && !list[0].error_code.ptr);
+    assert_int_equal(list[0].connection_id, 7);
+    assert_true(list[0].started_at > 0 && list[0].finished_at >= list[0].started_at);
+    assert_true(!list[2].is_succeeded && slice_eq(list[2].error_code, SLICE("timed_out")));
+    assert_true(slice_eq(list[2].summary, SLICE("{\"status\": \"failed\"}")));
+    pg_call_end(&call);
+}
+
+static size_t events_of(slice wanted)
+{
+    struct audit_event *list;
+    struct uuid next;
+    size_t count;
+    kind = wanted;
+    page = (struct store_page){nil, top, 100};
+    assert_int_equal(pg_call_run(&bench, &call, start_audit_list, NULL), OK);
+    assert_int_equal(store_audit_list_result(&call.query, &list, &count, &next), OK);
+    for (size_t i = 0; i < count; i++)
+        assert_true(slice_eq(list[i].actor, SLICE("operator")) &&
+                    slice_eq(list[i].address, SLICE("192.0.2.1")) && list[i].details.len > 0 &&
+                    !list[i].reason.ptr && slice_eq(list[i].request_id, SLICE("r")));
+    pg_call_end(&call);
+    return count;
+}
+
+static void test_audit_by_kind(void **state)
+{
+    (void)state;
+    assert_int_equal(events_of(SLICE_NONE), 4);
+    assert_int_equal(events_of(SLICE("key")), 2);
+    assert_int_equal(events_of(SLICE("key.created")), 1);
+    assert_int_equal(events_of(SLICE("key.")), 0);
+    assert_int_equal(events_of(SLICE("keychain.opened")), 1);
+    assert_int_equal(events_of(SLICE("%")), 0);
+}
+
+/* ---- what it touches ---- */
+
+static const struct pg_stmt *statement(const char *name)
+{
+    for (size_t i = 0; store_stmt_at(i); i++)
+        if (strcmp(store_stmt_at(i)->name, name) == 0)
+            return store_stmt_at(i);
+    fail_msg("no statement %s", name);
+    return NULL;
+}
+
+/* How many partitions a page reads rows of: those that it prunes are not executed. */
+static size_t partitions_read(const char *name, const char *more, enum pg_mode mode)
+{
+    struct err err;
+    struct arena arena;
+    struct pg_rows rows;
+    struct buf sql;
+    char settings[1024], ids[3][UUID_TEXT_LEN + 1];
+    size_t count = 0;
+    snprintf(settings, sizeof(settings), "%s options='%s'", conninfo, PG_SETTINGS_PLAN);
+    struct pg_sync *sync = pg_sync_open(settings, &err);
+    assert_non_null(sync);
+    uuid_format(account, ids[0]);
+    uuid_format(uuid_v7_floor(midnight_ms), ids[1]);
+    uuid_format(uuid_v7_floor(midnight_ms + 86399999), ids[2]);
+    buf_init(&sql, 64 * 1024);
+    const struct pg_stmt *stmt = statement(name);
+    for (size_t i = 0; i < stmt->param_count; i++)
+        buf_printf(&sql, "%s %s%s", i ? "," : "prepare x (", pg_type_name(stmt->params[i].type),
+                   mode == PG_MODE_SET ? "[]" : "");
+    buf_append_cstr(&sql, ") as ");
+    assert_int_equal(pg_stmt_expand(stmt, mode, &sql, &err), OK);
+    buf_append_char(&sql, '\0');
+    assert_int_equal(pg_sync_run(sync, sql.ptr, &err), OK);
+    buf_clear(&sql);
+    buf_append_cstr(&sql, "explain (analyze, costs off, timing off, summary off) execute x (");
+    for (size_t i = 0; i < 3; i++)
+        if (mode == PG_MODE_SET)
+            buf_printf(&sql, "array['%s']::uuid[], ", ids[i]);
+        else
+            buf_printf(&sql, "'%s', ", ids[i]);
+    buf_printf(&sql, "%s, %s)", mode == PG_MODE_SET ? "array[20]::bigint[]" : "20", more);
+    buf_append_char(&sql, '\0');
+    arena_init(&arena, 1024 * 1024);
+    if (pg_sync_text(sync, sql.ptr, &arena, &rows, &err) != OK)
+        fail_msg("%s in: %s", err.text, sql.ptr);
+    for (size_t i = 0; i < rows.count; i++) {
+        slice line = pg_get_bytes(&rows, i, 0);
+        bool is_scan = slice_find(line, SLICE("Index Scan Backward using ")) >= 0;
+        if (!is_scan && slice_find(line, SLICE("Sort")) >= 0)
+            fail_msg("%s sorts: %.*s", name, SLICE_ARG(line));
+        count += is_scan && slice_find(line, SLICE("never executed")) < 0;
+    }
+    buf_deinit(&sql);
+    arena_deinit(&arena);
+    pg_sync_close(sync);
+    return count;
+}
+
+static void test_partitions_are_pruned(void **state)
+{
+    (void)state;
+    items_tell(conninfo, "analyze");
+    assert_true(items_ask(conninfo, "select count(*) from pg_inherits "
+                                    "where inhparent = 'sluice.execution'::regclass") >= 9);
+    assert_int_equal(partitions_read("execution_list", "null, null", PG_MODE_PIPE), 1);
+    assert_int_equal(
+        partitions_read("execution_list", "array['gmail'], array[null]::text[]", PG_MODE_SET), 1);
+    assert_int_equal(partitions_read("audit_list", "'key'", PG_MODE_PIPE), 1);
+    assert_int_equal(partitions_read("audit_list", "array[null]::text[]", PG_MODE_SET), 1);
+}
+
+/* ---- ---- */
+
+/* Executions n of a day, the youngest with the largest n; each account the same. */
+#define FILL_DAY                                                                             \
+    "insert into sluice.execution select a.id, (lpad(to_hex(%lld + n), 12, '0') || "         \
+    "'70008000000000000000')::uuid, case when %s then 'notion' else 'gmail' end, 'get', 7, " \
+    "case when %s then 'failed' else 'succeeded' end, case when %s then 'timed_out' end, "   \
+    "now(), now(), gen_random_uuid(), "                                                      \
+    "case when %s then '{\"status\": \"failed\"}' else '{\"output\": 1}' end::json "         \
+    "from (values ('%s'::uuid), ('%s'::uuid)) a (id), generate_series(1, %d) n"
+
+static void fill_day(int64_t day_ms, const char *is_notion, const char *is_failed, int count)
+{
+    char sql[4096], one[UUID_TEXT_LEN + 1], two[UUID_TEXT_LEN + 1];
+    uuid_format(account, one);
+    uuid_format(other, two);
+    snprintf(sql, sizeof(sql), FILL_DAY, (long long)day_ms, is_notion, is_failed, is_failed,
+             is_failed, one, two, count);
+    items_tell(conninfo, sql);
+}
+
+static void fill_audit(struct uuid id)
+{
+    char sql[1024], text[UUID_TEXT_LEN + 1];
+    uuid_format(id, text);
+    snprintf(sql, sizeof(sql),
+             "insert into sluice.audit_event select '%s', (lpad(to_hex(%lld + n), 12, '0') || "
+             "'70008000000000000000')::uuid, k, null, 'operator', 'r', '{}', "
+             "'192.0.2.1' from unnest(array['key.created', 'key.revoked', 'keychain.opened', "
+             "'execution.blocked']) with ordinality t (k, n)",
+             text, (long long)midnight_ms);
+    items_tell(conninfo, sql);
+}
+
+static int open_in(enum pg_mode mode)
+{
+    struct pg_pool_config config = {.conninfo = conninfo, .mode = mode, .queue_timeout_ms = 30000};
+    pg_bench_open(&bench, &config, true);
+    return 0;
+}
+
+static int set_up(void **state)
+{
+    (void)state;
+    conninfo = pg_cluster_database(true);
+    account = uuid_v7();
+    other = uuid_v7();
+    midnight_ms = items_ask(
+        conninfo,
+        "select ((now() at time zone 'UTC')::date - date '1970-01-01')::bigint * 86400000");
+    fill_day(midnight_ms, "n = 1", "n in (1, 1000, 2500)", TODAY_ROWS);
+    fill_day(midnight_ms - 86400000, "n > 1", "n = 1", 3);
+    fill_audit(account);
+    fill_audit(other);
+    return 0;
+}
+
+static int open_set(void **state)
+{
+    (void)state;
+    return open_in(PG_MODE_SET);
+}
+
+static int open_pipe(void **state)
+{
+    (void)state;
+    return open_in(PG_MODE_PIPE);
+}
+
+static int close_it(void **state)
+{
+    (void)state;
+    pg_bench_close(&bench);
+    return 0;
+}
+
+#define IN_BOTH(test)                                          \
+    cmocka_unit_test_setup_teardown(test, open_set, close_it), \
+        cmocka_unit_test_setup_teardown(test, open_pipe, close_it)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        IN_BOTH(test_all_in_order),
+        IN_BOTH(test_filters),
+        IN_BOTH(test_what_a_row_holds),
+        IN_BOTH(test_audit_by_kind),
+        cmocka_unit_test(test_partitions_are_pruned),
+    };
+    int failed = cmocka_run_group_tests(tests, set_up, NULL);
+    metric_deinit();
+    return failed ? failed : mem_live_blocks() != 0;
+}
