@@ -3,6 +3,9 @@
  */
 #include "api/envelope.h"
 #include "api/request.h"
+#include "exec/fit.h"
+
+enum { FIT_ON_LOOP_BYTES_MAX = 64 * 1024 };
 
 struct create {
     struct exec exec;
@@ -19,6 +22,13 @@ static slice told(struct api_request *request, const char *fmt, ...)
     return text.ptr ? text : SLICE("Out of memory");
 }
 
+/* 0 where it is absent. */
+static bool is_budget(const struct json *value, int64_t *bytes)
+{
+    *bytes = 0;
+    return !value || value->type == JSON_NULL || (json_to_i64(value, bytes) && *bytes > 0);
+}
+
 static bool is_flag(const struct json *value)
 {
     return !value || value->type == JSON_BOOL || value->type == JSON_NULL;
@@ -29,6 +39,7 @@ slice api_execution_read(struct api_request *request, const struct json *body,
 {
     const struct json *confirm = JSON_GET(body, "confirm"), *dry_run = JSON_GET(body, "dry_run");
     const struct json *input = JSON_GET(body, "input"), *key = JSON_GET(body, "idempotency_key");
+    int64_t output_bytes_max;
     slice integration_id = json_get_str(body, SLICE("integration_id"));
     slice action_id = json_get_str(body, SLICE("action_id"));
     if (integration_id.len == 0 || action_id.len == 0 || !json_is(input, JSON_OBJECT))
@@ -39,6 +50,8 @@ slice api_execution_read(struct api_request *request, const struct json *body,
         return told(request, "dry_run must be true or false, got %s", json_type_name(dry_run));
     if (key && key->type != JSON_STRING && key->type != JSON_NULL)
         return told(request, "idempotency_key must be a string, got %s", json_type_name(key));
+    if (!is_budget(JSON_GET(body, "max_output_bytes"), &output_bytes_max))
+        return SLICE("max_output_bytes must be a positive integer");
     *wanted = (struct exec_request){
         .account_id = request->grant.account_id,
         .actor = api_actor(request),
@@ -49,6 +62,7 @@ slice api_execution_read(struct api_request *request, const struct json *body,
         .is_confirmed = json_get_bool(body, SLICE("confirm"), false),
         .is_dry_run = json_get_bool(body, SLICE("dry_run"), false),
         .idempotency_key = json_str(key),
+        .output_bytes_max = (uint64_t)output_bytes_max,
     };
     if (wanted->idempotency_key.ptr && !api_key_is_acceptable(wanted->idempotency_key))
         return told(request, API_KEY_TEXT, IDEMPOTENCY_KEY_MAX);
@@ -120,25 +134,76 @@ static enum op_result reply_unknown(struct api_request *request)
     return api_reply_error(request, 404, "Execution not found");
 }
 
+/* What of the output is wanted: ?pointer= &offset= &max_output_bytes= (exec/fit.h). */
+struct get {
+    struct exec_fit wanted;
+    struct op_job fitting;
+    slice summary;
+    int status;
+    bool is_here;
+};
+
+static void fit_summary(struct op *op)
+{
+    struct api_request *request = CONTAINER_OF(op, struct api_request, op);
+    struct get *get = request->state;
+    get->status = exec_fit_summary(get->summary, &get->wanted, &op->arena, &get->summary, NULL);
+}
+
 static enum op_result begin_get(struct api_request *request)
 {
+    struct get *get = ARENA_NEW(&request->op.arena, struct get);
     struct uuid id;
+    uint64_t bytes_max;
     if (!uuid_parse(request->match.params[0], &id))
         return reply_unknown(request);
+    if (!get)
+        return api_reply_database(request, ERR_BUSY);
+    if (!api_query_budget(request, &bytes_max) ||
+        !api_query_count(request, "offset", 0, &get->wanted.offset))
+        return OP_DONE;
+    get->wanted.execution_id = id;
+    get->wanted.bytes_max = bytes_max;
+    get->wanted.pointer = api_query_text(request, "pointer");
+    request->state = get;
     store_execution_get(request->api->config.pool, &request->query, &request->op,
                         request->grant.account_id, id);
     return OP_WAIT;
 }
 
+/* A parse of the whole is done on a pool thread where it is large. */
+static enum op_result fit_stored(struct api_request *request, struct get *get)
+{
+    bool is_wanted = get->wanted.bytes_max > 0 || get->wanted.offset > 0 || get->wanted.pointer.ptr;
+    get->is_here = true;
+    if (is_wanted && get->summary.len > FIT_ON_LOOP_BYTES_MAX &&
+        op_offload(&request->op, &get->fitting, fit_summary, "an output to be cut") == OK)
+        return OP_WAIT;
+    if (is_wanted)
+        fit_summary(&request->op);
+    return OP_NEXT;
+}
+
 static enum op_result finish_get(struct api_request *request)
 {
+    struct get *get = request->state;
     struct execution execution;
-    int status = store_execution_get_result(&request->query, &execution);
-    if (status == ERR_NOTFOUND)
-        return reply_unknown(request);
-    if (status != OK)
-        return api_reply_database(request, status);
-    return api_reply(request, 200, execution.summary);
+    if (!get->is_here) {
+        int status = store_execution_get_result(&request->query, &execution);
+        if (status == ERR_NOTFOUND)
+            return reply_unknown(request);
+        if (status != OK)
+            return api_reply_database(request, status);
+        get->summary = execution.summary;
+        if (fit_stored(request, get) == OP_WAIT)
+            return OP_WAIT;
+    }
+    if (get->status == ERR_NOTFOUND)
+        return api_reply_error(request, 404, "The output of this execution has nothing at \"%.*s\"",
+                               SLICE_ARG(get->wanted.pointer));
+    if (get->status != OK)
+        return api_reply_database(request, ERR_BUSY);
+    return api_reply(request, 200, get->summary);
 }
 
 const struct api_endpoint api_executions_get = {

@@ -136,6 +136,7 @@ static enum op_result begin_execute(struct api_request *request)
     const struct json *confirmed = member(request->body, SLICE("confirmed"));
     slice key = http_request_header(request->exchange, SLICE("Idempotency-Key"));
     int64_t connection_id;
+    uint64_t output_bytes_max;
     bool is_dry_run;
     struct tool *tool = ARENA_NEW(&request->op.arena, struct tool);
     if (!tool)
@@ -143,7 +144,8 @@ static enum op_result begin_execute(struct api_request *request)
     if (confirmed && confirmed->type != JSON_BOOL)
         return api_reply_error(request, 400, "confirmed must be true or false, got %s",
                                json_type_name(confirmed));
-    if (!api_query_bool(request, "dry_run", &is_dry_run))
+    if (!api_query_bool(request, "dry_run", &is_dry_run) ||
+        !api_query_budget(request, &output_bytes_max))
         return OP_DONE;
     if (!read_arguments(request, tool) || !read_connection(request, &connection_id) ||
         !read_files(request, tool) || !api_check_key(request, key))
@@ -161,6 +163,7 @@ static enum op_result begin_execute(struct api_request *request)
         .is_confirmed = json_get_bool(request->body, SLICE("confirmed"), false),
         .is_dry_run = is_dry_run,
         .idempotency_key = key,
+        .output_bytes_max = output_bytes_max,
         .connection_id = connection_id,
         .files = tool->files,
         .file_count = tool->file_count,

@@ -41,7 +41,7 @@ struct config {
     slice master_key, master_key_file;
     /* executions */
     uint64_t execution_timeout_ms, idempotency_ttl_ms, provider_response_bytes_max;
-    uint64_t executions_max, file_bytes_max;
+    uint64_t executions_max, file_bytes_max, output_bytes, output_bytes_max;
     /* outbound */
     slice ca_file;
     struct config_list origin_override, allow_host;

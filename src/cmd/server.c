@@ -184,6 +184,8 @@ static int start_services(struct server *server, struct err *err)
         .response_bytes_max = config->provider_response_bytes_max,
         .executions_max = config->executions_max,
         .file_bytes_max = config->file_bytes_max,
+        .output_bytes = config->output_bytes,
+        .output_bytes_max = config->output_bytes_max,
     };
     server->exec = exec_service_new(&exec);
     return server->exec ? OK : out_of_memory(err, "executions");

@@ -142,7 +142,7 @@ static enum op_result replay(struct exec *exec, struct uuid id, bool is_succeede
                        : parsed == EXEC_REASONS ? EXEC_PROVIDER_ERROR
                                                 : parsed;
     exec->summary_json = summary;
-    op_goto(&exec->op, EXEC_STEP_ANSWER);
+    op_goto(&exec->op, EXEC_STEP_FIT_OUTPUT);
     return OP_NEXT;
 }
 

@@ -46,7 +46,9 @@ struct exec_config {
     exec_render_fn render;
     uint64_t timeout_ms, idempotency_ttl_ms;
     size_t response_bytes_max, executions_max;
-    size_t file_bytes_max; /* of one file, decoded; an action may take less */
+    size_t file_bytes_max;   /* of one file, decoded; an action may take less */
+    size_t output_bytes;     /* answered of an output where the caller names no limit */
+    size_t output_bytes_max; /* and what he can ask for at most */
 };
 
 /* NULL: out of memory. Everything in config outlives it. */
@@ -66,10 +68,11 @@ struct exec_request {
     slice integration_id, action_id; /* action_id: short or full tool name */
     const struct json *input;
     bool is_confirmed;
-    bool is_dry_run;         /* all but the call: summary_json is the request */
-    slice idempotency_key;   /* SLICE_NONE: none; else 1 to 255 printable characters */
-    int64_t connection_id;   /* 0: the default one, EXEC_CONNECTION_NONE: one that cannot be */
-    struct exec_file *files; /* their bytes are filled in */
+    bool is_dry_run;           /* all but the call: summary_json is the request */
+    slice idempotency_key;     /* SLICE_NONE: none; else 1 to 255 printable characters */
+    uint64_t output_bytes_max; /* exec/fit.h; 0: the service's */
+    int64_t connection_id;     /* 0: the default one, EXEC_CONNECTION_NONE: one that cannot be */
+    struct exec_file *files;   /* their bytes are filled in */
     size_t file_count;
 };
 
@@ -105,6 +108,7 @@ struct exec {
     bool is_any_byte_sent; /* by any attempt */
     size_t file_index;     /* the file that files_status is about */
     int files_status;
+    int fit_status;
     unsigned waits;      /* for somebody else's run of the same key */
     struct list waiters; /* struct exec.waiter_link of those who wait for this one */
     struct list waiter_link;
@@ -148,6 +152,8 @@ enum exec_step {
     EXEC_STEP_RECORD,
     EXEC_STEP_CHECK_RECORD,
     EXEC_STEP_MARK_CONNECTION,
+    EXEC_STEP_FIT_OUTPUT,
+    EXEC_STEP_JUDGE_FIT,
     EXEC_STEP_ANSWER,
     EXEC_STEPS,
 };
@@ -175,6 +181,8 @@ enum op_result exec_step_judge_reply(struct op *op);
 enum op_result exec_step_record(struct op *op);
 enum op_result exec_step_check_record(struct op *op);
 enum op_result exec_step_mark_connection(struct op *op);
+enum op_result exec_step_fit_output(struct op *op);
+enum op_result exec_step_judge_fit(struct op *op);
 enum op_result exec_step_answer(struct op *op);
 
 /* Ends with a reason that needs no record: sets out, goes to the answer. message and hint are in

@@ -1,0 +1,37 @@
+/*
+ * The output budget: what is answered of an output that is larger than its reader wants
+ * (max_output_bytes). The record keeps the whole; the answer gets, in its place,
+ *
+ *   {"truncated": true, "bytes": 1234567, "max_output_bytes": 1048576,
+ *    "cuts": [{"pointer": "/messages", "kept": 12, "of": 300,
+ *              "more": "/api/executions/ID?pointer=%2Fmessages&offset=12"}],
+ *    "preview": <the output with its longest parts cut>}
+ *
+ * so that no program can take a part for the whole, and a model sees what there is and how to read
+ * on. `kept` and `of` count an array's items, an object's members or a string's bytes. Sizes are
+ * those of the JSON text.
+ */
+#ifndef EXEC_FIT_H
+#define EXEC_FIT_H
+
+#include "base/arena.h"
+#include "base/id.h"
+#include "base/slice.h"
+
+enum { EXEC_FIT_CUTS_MAX = 20 };
+
+struct exec_fit {
+    struct uuid execution_id;
+    size_t bytes_max; /* 0: no limit */
+    slice pointer;    /* RFC 6901: a part of the output in place of the whole; "" is the whole */
+    uint64_t offset;  /* items, members or bytes of that part that are skipped */
+};
+
+/* summary: an execution summary (INTERFACE.md 2.1). Sets *fitted to the summary itself where there
+ * is nothing to do, else to another in the arena; *output (may be NULL) to the text of the new
+ * output, SLICE_NONE where it is unchanged. ERR_NOTFOUND: the pointer leads nowhere; ERR_NOMEM.
+ * Touches nothing but the arena, so that it may run on a pool thread. */
+int exec_fit_summary(slice summary, const struct exec_fit *wanted, struct arena *arena,
+                     slice *fitted, slice *output) MUST_CHECK;
+
+#endif
