@@ -109,9 +109,10 @@ libraries = $(foreach r,$(LINKS_$(1)),$(LIBS_$(r))) $(LIBS_SYSTEM)
 # --- Files ---------------------------------------------------------------------------------------
 
 # Folders of data that are compiled in, each as embed_<name> (base/embed.h).
-EMBEDS := sql integrations
+EMBEDS := sql integrations templates
 EMBED_sql := $(wildcard sql/*.sql)
 EMBED_integrations := $(wildcard contrib/integrations/*.json)
+EMBED_templates := $(wildcard contrib/templates/*.json)
 
 PROVIDER := $(wildcard bench/provider/*.c)
 $(foreach r,$(ROOMS),$(eval UNIT_$(r) := $(wildcard tests/unit/$(r)/test_*.c)))

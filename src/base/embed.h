@@ -16,5 +16,7 @@ extern const struct embed_file embed_sql[];
 extern const size_t embed_sql_count;
 extern const struct embed_file embed_integrations[];
 extern const size_t embed_integrations_count;
+extern const struct embed_file embed_templates[];
+extern const size_t embed_templates_count;
 
 #endif

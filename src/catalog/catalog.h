@@ -200,6 +200,11 @@ struct catalog *catalog_load(const struct catalog_source *sources, size_t count,
                              struct catalog_report *report) MUST_CHECK;
 /* The manifests compiled in, then every *.json of `dir` (NULL for none), sorted by name. */
 struct catalog *catalog_load_all(const char *dir, struct catalog_report *report) MUST_CHECK;
+/* The *.json of a folder, sorted by name, into items: how many. Names and texts lie in the arena;
+ * what cannot be read, is over bytes_max or finds no room is reported. */
+size_t catalog_read_folder(const char *dir, struct arena *arena, size_t bytes_max,
+                           struct catalog_source *items, size_t room,
+                           struct catalog_report *report);
 struct catalog *catalog_ref(struct catalog *catalog);
 void catalog_unref(struct catalog *catalog);
 

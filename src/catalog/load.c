@@ -182,33 +182,29 @@ void catalog_unref(struct catalog *catalog)
 
 /* ---- files ---- */
 
-struct source_list {
-    struct arena arena;
-    struct catalog_source items[CATALOG_INTEGRATIONS_MAX];
-    size_t count;
-};
-
-static void read_manifest_file(struct source_list *list, const char *dir, const char *name,
+static bool read_manifest_file(struct arena *arena, const char *dir, const char *name,
+                               size_t bytes_max, struct catalog_source *out,
                                struct catalog_report *report)
 {
-    slice path = arena_printf(&list->arena, "%s/%s", dir, name);
+    slice path = arena_printf(arena, "%s/%s", dir, name);
     FILE *file = path.ptr ? fopen(path.ptr, "re") : NULL;
     if (!file) {
         catalog_report_add(report, false, slice_cstr(name), SLICE_NONE, "cannot be opened: %s",
                            strerror(errno));
-        return;
+        return false;
     }
     char *text = NULL;
     long size = fseek(file, 0, SEEK_END) == 0 ? ftell(file) : -1;
-    if (size >= 0 && size <= CATALOG_MANIFEST_BYTES_MAX && fseek(file, 0, SEEK_SET) == 0)
-        text = arena_alloc_text(&list->arena, (size_t)size + 1);
-    if (text && fread(text, 1, (size_t)size, file) == (size_t)size &&
-        list->count < CATALOG_INTEGRATIONS_MAX)
-        list->items[list->count++] = (struct catalog_source){path, slice_of(text, (size_t)size)};
+    if (size >= 0 && (size_t)size <= bytes_max && fseek(file, 0, SEEK_SET) == 0)
+        text = arena_alloc_text(arena, (size_t)size + 1);
+    bool is_read = text && fread(text, 1, (size_t)size, file) == (size_t)size;
+    if (is_read)
+        *out = (struct catalog_source){path, slice_of(text, (size_t)size)};
     else
         catalog_report_add(report, false, slice_cstr(name), SLICE_NONE,
-                           "cannot be read, or is over %d bytes", CATALOG_MANIFEST_BYTES_MAX);
+                           "cannot be read, or is over %zu bytes", bytes_max);
     (void)fclose(file);
+    return is_read;
 }
 
 static int is_manifest_name(const struct dirent *entry)
@@ -217,19 +213,33 @@ static int is_manifest_name(const struct dirent *entry)
     return name.len > 5 && name.ptr[0] != '.' && slice_ends_with(name, SLICE(".json"));
 }
 
-static void read_directory(struct source_list *list, const char *dir, struct catalog_report *report)
+size_t catalog_read_folder(const char *dir, struct arena *arena, size_t bytes_max,
+                           struct catalog_source *items, size_t room, struct catalog_report *report)
 {
     struct dirent **entries = NULL;
+    size_t read = 0;
     int count = scandir(dir, &entries, is_manifest_name, alphasort);
     if (count < 0)
         catalog_report_add(report, false, slice_cstr(dir), SLICE_NONE,
-                           "cannot be read as a folder of manifests: %s", strerror(errno));
+                           "cannot be read as a folder of JSON files: %s", strerror(errno));
+    else if ((size_t)count > room)
+        catalog_report_add(report, false, slice_cstr(dir), SLICE_NONE,
+                           "holds %d files, %zu at most are read", count, room);
     for (int i = 0; i < count; i++) {
-        read_manifest_file(list, dir, entries[i]->d_name, report);
+        if (read < room &&
+            read_manifest_file(arena, dir, entries[i]->d_name, bytes_max, &items[read], report))
+            read++;
         free(entries[i]); /* scandir's own malloc */
     }
     free(entries);
+    return read;
 }
+
+struct source_list {
+    struct arena arena;
+    struct catalog_source items[CATALOG_INTEGRATIONS_MAX];
+    size_t count;
+};
 
 struct catalog *catalog_load_all(const char *dir, struct catalog_report *report)
 {
@@ -245,7 +255,9 @@ struct catalog *catalog_load_all(const char *dir, struct catalog_report *report)
             slice_of(embed_integrations[i].data, embed_integrations[i].len)};
     size_t errors = report->error_count;
     if (dir)
-        read_directory(list, dir, report);
+        list->count += catalog_read_folder(dir, &list->arena, CATALOG_MANIFEST_BYTES_MAX,
+                                           list->items + list->count,
+                                           CATALOG_INTEGRATIONS_MAX - list->count, report);
     struct catalog *catalog = catalog_load(list->items, list->count, report);
     arena_deinit(&list->arena);
     mem_free(list);

@@ -1,0 +1,180 @@
+/*
+ * One template: its text, parsed, read and checked; see template.h. Steps are read in
+ * template_step.c.
+ */
+#include "base/mem.h"
+#include "flow/template_read.h"
+#include "vault/key.h"
+
+enum { TEMPLATE_ARENA_BYTES_MAX = 32 * 1024 * 1024 };
+
+ptrdiff_t template_find_step(const struct flow_template *tmpl, slice key)
+{
+    for (size_t i = 0; i < tmpl->step_count; i++)
+        if (slice_eq(tmpl->steps[i].key, key))
+            return (ptrdiff_t)i;
+    return -1;
+}
+
+bool template_constant(struct reader *r, const char *name, const struct expr_template *tmpl,
+                       struct json *value)
+{
+    struct expr_budget budget;
+    struct err err;
+    if (!tmpl || !expr_template_is_constant(tmpl))
+        return false;
+    expr_budget_init(&budget);
+    if (expr_template_eval(tmpl, NULL, 0, &budget, r->arena, value, &err) == OK)
+        return true;
+    reader_error(r, name, "%s", err.text);
+    return false;
+}
+
+static void read_steps(struct reader *r, struct flow_template *tmpl)
+{
+    const struct json *array = reader_member(r, "steps");
+    if (!json_is(array, JSON_ARRAY) || array->count == 0 || array->count > FLOW_STEPS_MAX) {
+        reader_error(r, "steps", "must be an array of 1 to %d steps", FLOW_STEPS_MAX);
+        return;
+    }
+    tmpl->steps = ARENA_ARRAY(r->arena, struct flow_step_def, array->count);
+    struct reader_path list = {r->path, SLICE("steps"), -1};
+    for (uint32_t i = 0; tmpl->steps && i < array->count; i++) {
+        struct reader_path path = {&list, SLICE_NONE, i};
+        template_read_step(r, &path, &array->as.items[i], tmpl, i);
+        tmpl->step_count++;
+    }
+}
+
+static void lint_steps(struct reader *r, struct flow_template *tmpl, const struct catalog *catalog)
+{
+    const struct json *array = JSON_GET(r->object, "steps");
+    struct reader_path list = {r->path, SLICE("steps"), -1};
+    for (size_t i = 0; i < tmpl->step_count; i++) {
+        struct reader_path path = {&list, SLICE_NONE, (ptrdiff_t)i};
+        struct reader step;
+        if (!reader_init(&step, r, &path, &array->as.items[i]))
+            continue;
+        template_lint_step(&step, tmpl, i);
+        if (catalog && tmpl->steps[i].type == FLOW_TOOL_CALL)
+            template_check_tool(&step, &tmpl->steps[i], catalog,
+                                JSON_GET(&array->as.items[i], "input"));
+    }
+}
+
+/* A template without "input" takes none. */
+static void read_input(struct reader *r, struct flow_template *tmpl)
+{
+    static const char none[] = "{\"type\":\"object\",\"additionalProperties\":false}";
+    tmpl->schema = reader_schema(r, "input", &tmpl->input_schema);
+    if (tmpl->input_schema)
+        return;
+    struct err err;
+    tmpl->input_schema = json_parse(r->arena, slice_cstr(none), &json_limits_request, &err);
+    if (tmpl->input_schema)
+        tmpl->schema = schema_compile(r->arena, tmpl->input_schema, NULL, &err);
+}
+
+static void read_template(struct reader *r, struct flow_template *tmpl,
+                          const struct catalog *catalog)
+{
+    size_t errors = r->report->error_count;
+    tmpl->key = reader_text_required(r, "key");
+    if (tmpl->key.len > 0 && !reader_is_id(tmpl->key, FLOW_KEY_BYTES_MAX))
+        reader_error(r, "key", "must match [a-z][a-z0-9_]* and have at most %d characters",
+                     FLOW_KEY_BYTES_MAX);
+    tmpl->name = reader_text_required(r, "name");
+    tmpl->description = reader_text_required(r, "description");
+    read_input(r, tmpl);
+    tmpl->deadline_s = (unsigned)reader_count(r, "deadline", FLOW_SECONDS_MAX);
+    read_steps(r, tmpl);
+    reader_finish(r);
+    if (r->report->error_count != errors)
+        return;
+    template_lint_input(r, tmpl);
+    lint_steps(r, tmpl, catalog);
+}
+
+/* body, version, item_json. */
+static bool finish_texts(struct flow_template *tmpl, const struct json *document)
+{
+    struct buf text;
+    struct json_writer w;
+    uint8_t hash[32];
+    buf_init(&text, 4 * (size_t)FLOW_TEMPLATE_BYTES_MAX);
+    json_write_sorted(&text, document);
+    tmpl->body = arena_dup(&tmpl->arena, buf_slice(&text));
+    vault_sha256(tmpl->body, hash);
+    memcpy(tmpl->version.bytes, hash, sizeof(tmpl->version.bytes));
+    bool is_ok = buf_is_ok(&text);
+    buf_clear(&text);
+    json_begin(&w, &text);
+    json_open(&w, '{');
+    json_key(&w, "key");
+    json_put_str(&w, tmpl->key);
+    json_key(&w, "name");
+    json_put_str(&w, tmpl->name);
+    json_key(&w, "description");
+    json_put_str(&w, tmpl->description);
+    json_close(&w, '}');
+    tmpl->item_json = arena_dup(&tmpl->arena, buf_slice(&text));
+    is_ok = is_ok && buf_is_ok(&text) && !tmpl->arena.is_exhausted;
+    buf_deinit(&text);
+    return is_ok;
+}
+
+static void compile(struct flow_template *tmpl, slice name, slice text,
+                    const struct catalog *catalog, struct catalog_report *report)
+{
+    struct reader top = {.report = report, .arena = &tmpl->arena, .source = name};
+    struct reader_path root = {NULL, SLICE_NONE, -1};
+    struct reader r;
+    struct err err;
+    if (text.len > FLOW_TEMPLATE_BYTES_MAX) {
+        catalog_report_add(report, false, name, SLICE_NONE, "is over %d bytes",
+                           FLOW_TEMPLATE_BYTES_MAX);
+        return;
+    }
+    const struct json *document = json_parse(&tmpl->arena, text, &json_limits_request, &err);
+    if (!document) {
+        catalog_report_add(report, false, name, SLICE_NONE, "%s", err.text);
+        return;
+    }
+    if (!reader_init(&r, &top, &root, document))
+        return;
+    read_template(&r, tmpl, catalog);
+    if (!finish_texts(tmpl, document))
+        catalog_report_add(report, false, name, SLICE_NONE, "out of memory");
+}
+
+struct flow_template *flow_template_compile(slice name, slice text, const struct catalog *catalog,
+                                            struct catalog_report *report)
+{
+    struct flow_template *tmpl = mem_zalloc(sizeof(*tmpl));
+    size_t errors = report->error_count;
+    if (!tmpl) {
+        catalog_report_add(report, false, name, SLICE_NONE, "out of memory");
+        return NULL;
+    }
+    tmpl->refs = 1;
+    arena_init(&tmpl->arena, TEMPLATE_ARENA_BYTES_MAX);
+    compile(tmpl, name, text, catalog, report);
+    if (report->error_count == errors)
+        return tmpl;
+    flow_template_unref(tmpl);
+    return NULL;
+}
+
+struct flow_template *flow_template_ref(struct flow_template *tmpl)
+{
+    tmpl->refs++;
+    return tmpl;
+}
+
+void flow_template_unref(struct flow_template *tmpl)
+{
+    if (!tmpl || --tmpl->refs > 0)
+        return;
+    arena_deinit(&tmpl->arena);
+    mem_free(tmpl);
+}

@@ -1,0 +1,192 @@
+/*
+ * What expressions of a template may name, and that people see what they confirm: whatever a step
+ * that an approval confirms is made of must be known when the approval is shown.
+ */
+#include <stdio.h>
+
+#include "flow/template_read.h"
+
+struct lint {
+    struct reader *reader; /* of the step */
+    struct flow_template *tmpl;
+    struct flow_step_def *step;
+    size_t index;
+    const char *member; /* that is looked at */
+    slice where;        /* inside it; a JSON Pointer */
+    bool sees_item;
+};
+
+PRINTF_LIKE(2, 3) static void complain(const struct lint *lint, const char *fmt, ...)
+{
+    char name[512], text[512];
+    va_list args;
+    va_start(args, fmt);
+    (void)vsnprintf(text, sizeof(text), fmt, args);
+    va_end(args);
+    (void)snprintf(name, sizeof(name), "%s%.*s", lint->member, SLICE_ARG(lint->where));
+    reader_error(lint->reader, name, "%s", text);
+}
+
+static bool is_when(const struct lint *lint)
+{
+    return strcmp(lint->member, "when") == 0;
+}
+
+static void check_input(const struct lint *lint, const slice *names, size_t count)
+{
+    const struct json *schema = lint->tmpl->input_schema;
+    if (count > 1 && !json_get(JSON_GET(schema, "properties"), names[1]))
+        complain(lint, "the template's input has no property \"%.*s\"", SLICE_ARG(names[1]));
+}
+
+static void check_steps(struct lint *lint, const slice *names, size_t count)
+{
+    ptrdiff_t at = count > 1 ? template_find_step(lint->tmpl, names[1]) : -1;
+    if (count == 1)
+        complain(lint, "name the step: steps.KEY");
+    else if (at < 0)
+        complain(lint, "there is no step \"%.*s\"", SLICE_ARG(names[1]));
+    else if ((size_t)at >= lint->index)
+        complain(lint, "step \"%.*s\" has not run yet here", SLICE_ARG(names[1]));
+    else if (lint->step->confirm != FLOW_CONFIRM_APPROVAL || (size_t)at < lint->step->confirm_step)
+        return;
+    else if (is_when(lint))
+        lint->step->is_when_late = true;
+    else
+        complain(lint,
+                 "steps.%.*s is not known yet when \"%.*s\" shows people what they confirm; use "
+                 "only inputs and steps before it",
+                 SLICE_ARG(names[1]), SLICE_ARG(lint->tmpl->steps[lint->step->confirm_step].key));
+}
+
+static void check_flow(const struct lint *lint, const slice *names, size_t count)
+{
+    static const char *const known[] = {"id", "templateKey", "createdAt", "triggerType",
+                                        "currentTime"};
+    bool is_known = false;
+    for (size_t i = 0; count > 1 && i < ARRAY_LEN(known); i++)
+        is_known = is_known || slice_eq_cstr(names[1], known[i]);
+    if (!is_known)
+        complain(lint, "flow has id, templateKey, createdAt, triggerType and currentTime; name one "
+                       "of them");
+    else if (slice_eq_cstr(names[1], "currentTime") && lint->step->confirm != FLOW_CONFIRM_NONE)
+        complain(lint, "a confirmed call may not depend on flow.currentTime, which is another one "
+                       "when it is tried again; use flow.createdAt");
+}
+
+static bool on_path(void *user, const slice *names, size_t count)
+{
+    struct lint *lint = user;
+    if (count == 0)
+        complain(lint, "the whole context is too much: name input, steps.KEY, flow.NAME or item");
+    else if (slice_eq_cstr(names[0], "input"))
+        check_input(lint, names, count);
+    else if (slice_eq_cstr(names[0], "steps"))
+        check_steps(lint, names, count);
+    else if (slice_eq_cstr(names[0], "flow"))
+        check_flow(lint, names, count);
+    else if (!slice_eq_cstr(names[0], "item") && !slice_eq_cstr(names[0], "index"))
+        complain(lint,
+                 "\"%.*s\" is not known; there are input, steps, flow, and item and index in "
+                 "a fan-out",
+                 SLICE_ARG(names[0]));
+    else if (!lint->sees_item)
+        complain(lint, "\"%.*s\" is known in input and connection of a step with for_each only",
+                 SLICE_ARG(names[0]));
+    return true;
+}
+
+static bool on_expr(void *user, const struct expr *expr, slice where)
+{
+    struct lint *lint = user;
+    lint->where = where;
+    expr_root_names(expr, on_path, lint);
+    return true;
+}
+
+static void check_template(struct lint *lint, const char *member, const struct expr_template *tmpl,
+                           bool sees_item)
+{
+    lint->member = member;
+    lint->sees_item = sees_item;
+    if (tmpl)
+        expr_template_each_expr(tmpl, on_expr, lint);
+}
+
+static void check_expr(struct lint *lint, const char *member, const struct expr *expr)
+{
+    lint->member = member;
+    lint->where = SLICE_NONE;
+    lint->sees_item = false;
+    if (expr)
+        expr_root_names(expr, on_path, lint);
+}
+
+/* Where the approval itself may be skipped, so must be what it confirms. What `when` reads never
+ * changes once it is known, so the same text has the same truth. */
+static void check_same_when(struct lint *lint)
+{
+    const struct flow_step_def *step = lint->step;
+    const struct expr *when = lint->tmpl->steps[step->confirm_step].when;
+    if (when && (!step->when || !slice_eq(expr_source(when), expr_source(step->when))))
+        reader_error(lint->reader, step->when ? "when" : NULL,
+                     "\"%.*s\", which confirms this step, has a condition: give this step the same "
+                     "\"when\"",
+                     SLICE_ARG(lint->tmpl->steps[step->confirm_step].key));
+}
+
+void template_lint_step(struct reader *r, struct flow_template *tmpl, size_t index)
+{
+    struct flow_step_def *step = &tmpl->steps[index];
+    struct lint lint = {.reader = r, .tmpl = tmpl, .step = step, .index = index};
+    bool is_fan_out = step->for_each != NULL;
+    check_expr(&lint, "when", step->when);
+    check_template(&lint, "input", step->input, is_fan_out);
+    check_expr(&lint, "for_each", step->for_each);
+    check_template(&lint, "connection", step->connection, is_fan_out);
+    check_expr(&lint, "expr", step->expr);
+    check_template(&lint, "for", step->wait_for, false);
+    check_template(&lint, "until", step->wait_until, false);
+    check_template(&lint, "title", step->title, false);
+    check_template(&lint, "summary", step->summary, false);
+    check_template(&lint, "expires_in", step->expires_in, false);
+    if (step->confirm == FLOW_CONFIRM_APPROVAL)
+        check_same_when(&lint);
+}
+
+static bool is_required(const struct json *schema, const char *name)
+{
+    const struct json *list = JSON_GET(schema, "required");
+    for (uint32_t i = 0; json_is(list, JSON_ARRAY) && i < list->count; i++)
+        if (slice_eq_cstr(json_str(&list->as.items[i]), name))
+            return true;
+    return false;
+}
+
+void template_lint_input(struct reader *r, const struct flow_template *tmpl)
+{
+    const struct json *schema = tmpl->input_schema;
+    const struct json *properties = JSON_GET(schema, "properties");
+    const struct json *closed = JSON_GET(schema, "additionalProperties");
+    const struct json *confirm = JSON_GET(JSON_GET(properties, "confirm"), "const");
+    if (!slice_eq_cstr(json_get_str(schema, SLICE("type")), "object"))
+        reader_error(r, "input", "must have type \"object\"");
+    if (!json_is(closed, JSON_BOOL) || closed->as.boolean)
+        reader_error(r, "input",
+                     "must have \"additionalProperties\": false, so that a misspelt "
+                     "input is refused");
+    for (uint32_t i = 0; json_is(properties, JSON_OBJECT) && i < properties->count; i++)
+        if (!JSON_GET(&properties->as.members[i].value, "description"))
+            reader_warning(r, "input", "property \"%.*s\" has no description",
+                           SLICE_ARG(json_str(&properties->as.members[i].key)));
+    for (size_t i = 0; i < tmpl->step_count; i++)
+        if (tmpl->steps[i].confirm == FLOW_CONFIRM_START &&
+            (!is_required(schema, "confirm") || !json_is(confirm, JSON_BOOL) ||
+             !confirm->as.boolean)) {
+            reader_error(r, "input",
+                         "step \"%.*s\" is confirmed by the start, so a required property "
+                         "\"confirm\": {\"const\": true} is needed",
+                         SLICE_ARG(tmpl->steps[i].key));
+            return;
+        }
+}

@@ -1,0 +1,41 @@
+/*
+ * What the files of a template's compilation share: template.c (the file), template_step.c (one
+ * step), template_lint.c (what placeholders may name, who confirms a write), template_tool.c (the
+ * catalog's say). Private to the flow room.
+ */
+#ifndef FLOW_TEMPLATE_READ_H
+#define FLOW_TEMPLATE_READ_H
+
+#include "catalog/reader.h"
+#include "flow/template.h"
+
+enum {
+    FLOW_KEY_BYTES_MAX = 64,
+    FLOW_SECONDS_MAX = 366 * 86400,
+    FLOW_TIMEOUT_S_MAX = 600,
+};
+
+/* The index of the step with that key, -1 when there is none. */
+ptrdiff_t template_find_step(const struct flow_template *tmpl, slice key);
+
+/* Reads one item of "steps" into tmpl->steps[index], whose predecessors are there. */
+void template_read_step(struct reader *parent, struct reader_path *path, const struct json *object,
+                        struct flow_template *tmpl, size_t index);
+
+/* Every placeholder exists where it stands, every confirmed step is shown by its approval. Sets
+ * is_when_late. r: the step. */
+void template_lint_step(struct reader *r, struct flow_template *tmpl, size_t index);
+/* The input schema: it names all there is, and has `confirm` where a step asks for it. */
+void template_lint_input(struct reader *r, const struct flow_template *tmpl);
+
+/* The tool exists, what it writes is confirmed, what is constant of its input fits. input: as in
+ * the file. */
+void template_check_tool(struct reader *r, const struct flow_step_def *step,
+                         const struct catalog *catalog, const struct json *input);
+
+/* The value of a template without placeholders: false when it has some, or (reported) when it
+ * cannot be evaluated. */
+bool template_constant(struct reader *r, const char *name, const struct expr_template *tmpl,
+                       struct json *value);
+
+#endif

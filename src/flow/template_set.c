@@ -1,0 +1,144 @@
+/*
+ * The templates that new flows may use: those compiled in, then those of a folder.
+ */
+#include <dirent.h>
+#include <stdlib.h>
+
+#include "base/embed.h"
+#include "base/mem.h"
+#include "flow/template.h"
+
+enum { SET_TEMPLATES_MAX = 500, SET_ARENA_BYTES_MAX = 256 * 1024 * 1024 };
+
+static void report_memory(struct catalog_report *report)
+{
+    catalog_report_add(report, false, SLICE("templates"), SLICE_NONE, "out of memory");
+}
+
+/* A later template replaces an earlier one of the same key. */
+static void enter(struct flow_template_set *set, struct flow_template *tmpl)
+{
+    for (size_t i = 0; i < set->count; i++)
+        if (slice_eq(set->items[i]->key, tmpl->key)) {
+            flow_template_unref(set->items[i]);
+            set->items[i] = tmpl;
+            return;
+        }
+    set->items[set->count++] = tmpl;
+}
+
+static void read_sources(struct flow_template_set *set, const struct catalog_source *sources,
+                         size_t count, const struct catalog *catalog, struct catalog_report *report)
+{
+    for (size_t i = 0; i < count && set->count < SET_TEMPLATES_MAX; i++) {
+        struct flow_template *tmpl =
+            flow_template_compile(sources[i].name, sources[i].text, catalog, report);
+        if (tmpl)
+            enter(set, tmpl);
+    }
+}
+
+static void read_embedded(struct flow_template_set *set, const struct catalog *catalog,
+                          struct catalog_report *report)
+{
+    for (size_t i = 0; i < embed_templates_count; i++) {
+        const struct embed_file *file = &embed_templates[i];
+        struct catalog_source source = {slice_cstr(file->name), slice_of(file->data, file->len)};
+        read_sources(set, &source, 1, catalog, report);
+    }
+}
+
+/* A catalog folder need not have templates. */
+static void read_folder(struct flow_template_set *set, const char *dir,
+                        const struct catalog *catalog, struct catalog_report *report)
+{
+    struct arena arena;
+    arena_init(&arena, SET_ARENA_BYTES_MAX);
+    slice path = arena_printf(&arena, "%s/templates", dir);
+    struct catalog_source *sources = ARENA_ARRAY(&arena, struct catalog_source, SET_TEMPLATES_MAX);
+    DIR *folder = path.ptr ? opendir(path.ptr) : NULL;
+    if (folder && sources) {
+        size_t count = catalog_read_folder(path.ptr, &arena, FLOW_TEMPLATE_BYTES_MAX, sources,
+                                           SET_TEMPLATES_MAX - set->count, report);
+        read_sources(set, sources, count, catalog, report);
+    }
+    if (folder)
+        (void)closedir(folder);
+    if (arena.is_exhausted)
+        report_memory(report);
+    arena_deinit(&arena);
+}
+
+static int compare_templates(const void *a, const void *b)
+{
+    const struct flow_template *const *left = a, *const *right = b;
+    return slice_cmp((*left)->key, (*right)->key);
+}
+
+static void render_list(struct flow_template_set *set, struct catalog_report *report)
+{
+    struct buf text;
+    struct json_writer w;
+    buf_init(&text, SET_ARENA_BYTES_MAX);
+    json_begin(&w, &text);
+    json_open(&w, '[');
+    for (size_t i = 0; i < set->count; i++)
+        json_put_raw(&w, set->items[i]->item_json);
+    json_close(&w, ']');
+    set->list_json = arena_dup(&set->arena, buf_slice(&text));
+    if (!buf_is_ok(&text) || !set->list_json.ptr)
+        report_memory(report);
+    buf_deinit(&text);
+}
+
+struct flow_template_set *flow_template_set_load(const char *dir, const struct catalog *catalog,
+                                                 struct catalog_report *report)
+{
+    size_t errors = report->error_count;
+    struct flow_template_set *set = mem_zalloc(sizeof(*set));
+    if (!set) {
+        report_memory(report);
+        return NULL;
+    }
+    arena_init(&set->arena, SET_ARENA_BYTES_MAX);
+    set->items = ARENA_ARRAY(&set->arena, struct flow_template *, SET_TEMPLATES_MAX);
+    if (set->items) {
+        read_embedded(set, catalog, report);
+        if (dir)
+            read_folder(set, dir, catalog, report);
+        qsort(set->items, set->count, sizeof(*set->items), compare_templates);
+        render_list(set, report);
+    } else {
+        report_memory(report);
+    }
+    if (report->error_count == errors)
+        return set;
+    flow_template_set_free(set);
+    return NULL;
+}
+
+void flow_template_set_free(struct flow_template_set *set)
+{
+    if (!set)
+        return;
+    for (size_t i = 0; i < set->count; i++)
+        flow_template_unref(set->items[i]);
+    arena_deinit(&set->arena);
+    mem_free(set);
+}
+
+struct flow_template *flow_template_set_find(const struct flow_template_set *set, slice key)
+{
+    size_t low = 0, high = set->count;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        int order = slice_cmp(key, set->items[middle]->key);
+        if (order == 0)
+            return set->items[middle];
+        if (order < 0)
+            high = middle;
+        else
+            low = middle + 1;
+    }
+    return NULL;
+}

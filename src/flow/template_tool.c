@@ -1,0 +1,87 @@
+/*
+ * A tool_call step against the catalog: the tool is there, a write has somebody who confirms it,
+ * and what is constant of the input fits its schema.
+ */
+#include "flow/template_read.h"
+
+/* Whether the schema knows that member; one that does not close itself knows any. */
+static bool is_known_member(const struct json *schema, slice name)
+{
+    const struct json *closed = JSON_GET(schema, "additionalProperties");
+    return !json_is(closed, JSON_BOOL) || closed->as.boolean ||
+           json_get(JSON_GET(schema, "properties"), name);
+}
+
+static void check_names(struct reader *r, const struct catalog_action *action,
+                        const struct json *input)
+{
+    const struct json *schema = action->input_schema, *required = JSON_GET(schema, "required");
+    for (uint32_t i = 0; i < input->count; i++)
+        if (!is_known_member(schema, json_str(&input->as.members[i].key)))
+            reader_error(r, "input", "%.*s has no input \"%.*s\"", SLICE_ARG(action->tool_name),
+                         SLICE_ARG(json_str(&input->as.members[i].key)));
+    for (uint32_t i = 0; json_is(required, JSON_ARRAY) && i < required->count; i++)
+        if (!json_get(input, json_str(&required->as.items[i])))
+            reader_error(r, "input", "%.*s needs the input \"%.*s\"", SLICE_ARG(action->tool_name),
+                         SLICE_ARG(json_str(&required->as.items[i])));
+}
+
+/* The members of input that hold no placeholder, as they will be sent. */
+static struct json constant_members(struct reader *r, const struct json *input)
+{
+    struct json constants = json_object();
+    for (uint32_t i = 0; i < input->count; i++) {
+        const struct json_member *member = &input->as.members[i];
+        struct err err;
+        struct json value;
+        const struct expr_template *tmpl = expr_template_compile(r->arena, &member->value, &err);
+        if (template_constant(r, "input", tmpl, &value))
+            json_object_set(r->arena, &constants, json_str(&member->key), value);
+    }
+    return constants;
+}
+
+/* Of a part only what is wrong inside a member that is there counts. */
+static void check_constants(struct reader *r, const struct catalog_action *action,
+                            const struct json *input)
+{
+    struct json constants = constant_members(r, input);
+    struct schema_report report;
+    schema_report_init(&report, r->arena, SLICE_NONE);
+    if (constants.count == 0 || schema_validate(action->schema, &constants, &report))
+        return;
+    bool is_whole = constants.count == input->count;
+    for (size_t i = 0; i < report.count; i++) {
+        const struct schema_violation *found = &report.violations[i];
+        slice name = slice_from(found->pointer, 1), rest = name;
+        if (!is_whole && !json_get(&constants, slice_split(&rest, '/')))
+            continue;
+        reader_error(r, "input", "%s%.*s %.*s", found->pointer.len ? "" : "the input",
+                     SLICE_ARG(found->pointer), SLICE_ARG(found->message));
+    }
+}
+
+void template_check_tool(struct reader *r, const struct flow_step_def *step,
+                         const struct catalog *catalog, const struct json *input)
+{
+    static const struct json none = {.type = JSON_OBJECT};
+    const struct catalog_action *action = catalog_find_tool(catalog, step->tool);
+    if (!action) {
+        reader_error(r, "tool", "the catalog has no tool \"%.*s\"", SLICE_ARG(step->tool));
+        return;
+    }
+    if (action->requires_confirmation && step->confirm == FLOW_CONFIRM_NONE)
+        reader_error(r, NULL,
+                     "%.*s writes: \"confirmed_by\" must name the approval step that shows it "
+                     "(\"approval:STEP\"), or \"start\"",
+                     SLICE_ARG(step->tool));
+    if (!action->requires_confirmation && step->confirm != FLOW_CONFIRM_NONE)
+        reader_warning(r, "confirmed_by", "%.*s only reads and needs no confirmation",
+                       SLICE_ARG(step->tool));
+    if (!input)
+        input = &none;
+    if (input->type != JSON_OBJECT) /* one ${...}: known when it runs */
+        return;
+    check_names(r, action, input);
+    check_constants(r, action, input);
+}

@@ -1,0 +1,393 @@
+/*
+ * Templates: what a good one becomes, that every fault is found and named with its place, and that
+ * those compiled in are good against the catalog compiled in.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/mem.h"
+#include "flow/template.h"
+
+/* Every kind of step; names are short so that a test can replace a part. */
+static const char good[] =
+    "{\"key\":\"demo\",\"name\":\"Demo\",\"description\":\"A demo.\",\"deadline\":3600,"
+    "\"input\":{\"type\":\"object\",\"required\":[\"to\"],\"additionalProperties\":false,"
+    "\"properties\":{\"to\":{\"type\":\"string\",\"description\":\"Whom\"},"
+    "\"box\":{\"type\":\"integer\",\"description\":\"Which mailbox\"}}},"
+    "\"steps\":["
+    "{\"key\":\"list\",\"type\":\"tool_call\",\"tool\":\"gmail_list_messages\","
+    "\"connection\":\"${input.box}\",\"input\":{\"query\":\"to:${input.to}\",\"maxResults\":5},"
+    "\"retry\":{\"attempts\":5,\"backoff\":0.5,\"backoff_max\":9},\"timeout\":2.5},"
+    "{\"key\":\"ids\",\"type\":\"transform\",\"expr\":\"steps.list.messages[].id\"},"
+    "{\"key\":\"ask\",\"type\":\"approval\",\"when\":\"steps.ids\",\"title\":\"Mark "
+    "${length(steps.ids)}\",\"summary\":\"To ${input.to}\",\"expires_in\":60},"
+    "{\"key\":\"mark\",\"type\":\"tool_call\",\"tool\":\"gmail_mark_as_read\",\"when\":\"steps."
+    "ids\","
+    "\"confirmed_by\":\"approval:ask\",\"for_each\":\"steps.ids\",\"concurrency\":2,"
+    "\"input\":{\"id\":\"${item}\"}},"
+    "{\"key\":\"rest\",\"type\":\"wait\",\"for\":60},"
+    "{\"key\":\"again\",\"type\":\"tool_call\",\"tool\":\"gmail_send_message\","
+    "\"confirmed_by\":\"approval:ask\",\"when\":\"steps.ids\",\"input\":{\"to\":\"${input.to}\","
+    "\"subject\":\"x\",\"text\":\"${flow.createdAt}\"}}]}";
+
+struct bench {
+    struct catalog *catalog;
+    struct catalog_report report;
+    char text[16384];
+};
+
+static int setup(void **state)
+{
+    struct bench *b = mem_zalloc(sizeof(*b));
+    catalog_report_init(&b->report);
+    b->catalog = catalog_load_all(NULL, &b->report);
+    assert_non_null(b->catalog);
+    *state = b;
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    struct bench *b = *state;
+    catalog_unref(b->catalog);
+    catalog_report_deinit(&b->report);
+    mem_free(b);
+    return mem_live_blocks() == 0 ? 0 : -1;
+}
+
+/* The good template with the first `old` replaced by `new`. */
+static struct flow_template *load(struct bench *b, const char *old, const char *new)
+{
+    catalog_report_deinit(&b->report);
+    catalog_report_init(&b->report);
+    const char *at = old ? strstr(good, old) : NULL;
+    assert_true(!old || at);
+    if (at)
+        (void)snprintf(b->text, sizeof(b->text), "%.*s%s%s", (int)(at - good), good, new,
+                       at + strlen(old));
+    else
+        (void)snprintf(b->text, sizeof(b->text), "%s", good);
+    return flow_template_compile(SLICE("demo.json"), slice_cstr(b->text), b->catalog, &b->report);
+}
+
+static void print_report(const struct bench *b)
+{
+    for (size_t i = 0; i < b->report.count; i++)
+        print_error("  got %.*s %.*s: %.*s\n", SLICE_ARG(b->report.problems[i].source),
+                    SLICE_ARG(b->report.problems[i].pointer),
+                    SLICE_ARG(b->report.problems[i].text));
+}
+
+static void check_fault(struct bench *b, const char *old, const char *new, const char *pointer,
+                        const char *phrase, int line)
+{
+    struct flow_template *tmpl = load(b, old, new);
+    for (size_t i = 0; i < b->report.count && !tmpl; i++)
+        if (slice_eq_cstr(b->report.problems[i].source, "demo.json") &&
+            slice_eq_cstr(b->report.problems[i].pointer, pointer) &&
+            slice_find(b->report.problems[i].text, slice_cstr(phrase)) >= 0)
+            return;
+    print_error("line %d: %s\n", line, tmpl ? "was taken" : "the fault was not named");
+    print_report(b);
+    flow_template_unref(tmpl);
+    fail();
+}
+
+#define assert_fault(old, new, pointer, phrase) \
+    check_fault(*state, (old), (new), (pointer), (phrase), __LINE__)
+
+static void a_good_one_is_read_whole(void **state)
+{
+    struct bench *b = *state;
+    struct flow_template *tmpl = load(b, NULL, NULL);
+    if (!tmpl)
+        print_report(b);
+    assert_non_null(tmpl);
+    assert_int_equal(b->report.warning_count, 0);
+    assert_true(slice_eq_cstr(tmpl->item_json,
+                              "{\"key\":\"demo\",\"name\":\"Demo\",\"description\":\"A demo.\"}"));
+    assert_int_equal(tmpl->deadline_s, 3600);
+    assert_int_equal(tmpl->step_count, 6);
+    const struct flow_step_def *list = &tmpl->steps[0], *mark = &tmpl->steps[3];
+    assert_int_equal(list->type, FLOW_TOOL_CALL);
+    assert_int_equal(list->confirm, FLOW_CONFIRM_NONE);
+    assert_int_equal(list->retry.attempts_max, 5);
+    assert_int_equal(list->retry.backoff_ms, 500);
+    assert_int_equal(list->retry.backoff_ms_max, 9000);
+    assert_int_equal(list->timeout_ms, 2500);
+    assert_non_null(list->connection);
+    assert_int_equal(mark->confirm, FLOW_CONFIRM_APPROVAL);
+    assert_int_equal(mark->confirm_step, 2);
+    assert_int_equal(mark->concurrency, 2);
+    assert_int_equal(mark->retry.attempts_max, 0);
+    assert_false(mark->is_when_late);
+    assert_non_null(tmpl->steps[2].expires_in);
+    assert_non_null(tmpl->steps[4].wait_for);
+    flow_template_unref(flow_template_ref(tmpl));
+    flow_template_unref(tmpl);
+}
+
+static void its_version_is_its_content(void **state)
+{
+    struct bench *b = *state;
+    struct flow_template *one = load(b, NULL, NULL);
+    struct flow_template *spaced =
+        load(b, "{\"key\":\"demo\",\"name\":\"Demo\"", "{ \"name\" : \"Demo\", \"key\":\"demo\"");
+    struct flow_template *other = load(b, "A demo.", "Another demo.");
+    assert_non_null(one);
+    assert_true(uuid_eq(one->version, spaced->version));
+    assert_true(slice_eq(one->body, spaced->body));
+    assert_false(uuid_eq(one->version, other->version));
+    /* What is stored gives the same again, without a catalog. */
+    struct flow_template *stored =
+        flow_template_compile(SLICE("stored"), one->body, NULL, &b->report);
+    assert_non_null(stored);
+    assert_true(uuid_eq(one->version, stored->version));
+    flow_template_unref(stored);
+    flow_template_unref(one);
+    flow_template_unref(spaced);
+    flow_template_unref(other);
+}
+
+static void its_grammar_is_checked(void **state)
+{
+    assert_fault("{\"key\":\"demo\"", "[{\"key\":\"demo\"", "", "byte");
+    assert_fault("\"key\":\"demo\",", "", "", "\"key\" is missing");
+    assert_fault("\"key\":\"demo\"", "\"key\":\"De mo\"", "/key", "must match");
+    assert_fault("\"deadline\"", "\"deadlin\"", "", "did you mean \"deadline\"");
+    assert_fault("\"type\":\"object\",\"required\"", "\"type\":\"objekt\",\"required\"", "/input",
+                 "type");
+    assert_fault("\"additionalProperties\":false,", "", "/input", "additionalProperties");
+    assert_fault("\"type\":\"wait\",", "\"type\":\"sleep\",", "/steps/4/type", "must be one of");
+    assert_fault("\"type\":\"wait\",", "", "/steps/4", "\"type\" is missing");
+    assert_fault("\"key\":\"rest\"", "\"key\":\"ids\"", "/steps/4/key", "another step");
+    assert_fault("\"key\":\"rest\"", "\"key\":\"9\"", "/steps/4/key", "must match");
+    assert_fault("\"for\":60", "\"for\":60,\"tool\":\"x\"", "/steps/4", "unknown member \"tool\"");
+    assert_fault("\"key\":\"rest\"", "\"key\":\"rest\",\"key\":\"rest\"", "", "key");
+}
+
+static void its_members_are_checked(void **state)
+{
+    assert_fault("\"for\":60", "\"for\":-1", "/steps/4/for", "seconds");
+    assert_fault("\"for\":60", "\"for\":\"soon\"", "/steps/4/for", "seconds");
+    assert_fault("\"for\":60", "\"until\":\"tomorrow\"", "/steps/4/until", "RFC 3339");
+    assert_fault("\"for\":60", "\"for\":60,\"until\":\"2026-01-01T00:00:00Z\"", "/steps/4",
+                 "one of");
+    assert_fault(",\"for\":60", "", "/steps/4", "one of");
+    assert_fault("\"title\":\"Mark ${length(steps.ids)}\",", "", "/steps/2",
+                 "\"title\" is missing");
+    assert_fault("\"expr\":\"steps.list.messages[].id\"", "\"expr\":\"steps.list.[\"",
+                 "/steps/1/expr", "");
+    assert_fault(",\"expr\":\"steps.list.messages[].id\"", "", "/steps/1", "\"expr\" is missing");
+    assert_fault("\"concurrency\":2", "\"concurrency\":0", "/steps/3/concurrency", "from 1 to 20");
+    assert_fault("\"timeout\":2.5", "\"concurrency\":2", "/steps/0/concurrency", "for_each");
+    assert_fault("\"attempts\":5", "\"attempts\":21", "/steps/0/retry/attempts", "from");
+    assert_fault("\"input\":{\"id\":\"${item}\"}", "\"input\":7", "/steps/3/input", "object");
+}
+
+static void placeholders_exist(void **state)
+{
+    assert_fault("to:${input.to}", "to:${input.too}", "/steps/0/input/query",
+                 "no property \"too\"");
+    assert_fault("to:${input.to}", "to:${steps.ids}", "/steps/0/input/query", "has not run yet");
+    assert_fault("to:${input.to}", "to:${steps.list}", "/steps/0/input/query", "has not run yet");
+    assert_fault("to:${input.to}", "to:${steps.nope}", "/steps/0/input/query", "no step \"nope\"");
+    assert_fault("to:${input.to}", "to:${imput.to}", "/steps/0/input/query", "\"imput\"");
+    assert_fault("to:${input.to}", "to:${item}", "/steps/0/input/query", "for_each");
+    assert_fault("to:${input.to}", "to:${keys($)}", "/steps/0/input/query", "whole context");
+    assert_fault("to:${input.to}", "to:${flow.now}", "/steps/0/input/query", "currentTime");
+    assert_fault("\"connection\":\"${input.box}\"", "\"connection\":\"${input.bax}\"",
+                 "/steps/0/connection", "\"bax\"");
+    assert_fault("steps.list.messages[].id", "keys(steps)", "/steps/1/expr", "steps.KEY");
+    assert_fault("steps.list.messages[].id", "item", "/steps/1/expr", "for_each");
+    assert_fault("\"for_each\":\"steps.ids\"", "\"for_each\":\"item\"", "/steps/3/for_each",
+                 "for_each");
+    assert_fault("Mark ${length(steps.ids)}", "Mark ${steps.mark}", "/steps/2/title",
+                 "has not run yet");
+}
+
+static void tools_and_their_constants_are_checked(void **state)
+{
+    assert_fault("gmail_list_messages", "gmail_list_mesages", "/steps/0/tool", "no tool");
+    assert_fault("\"maxResults\":5", "\"maxResults\":5000", "/steps/0/input", "/maxResults must");
+    assert_fault("\"maxResults\":5", "\"maxResult\":5", "/steps/0/input", "no input \"maxResult\"");
+    assert_fault("\"input\":{\"id\":\"${item}\"}", "\"input\":{}", "/steps/3/input",
+                 "needs the input \"id\"");
+    assert_fault("\"query\":\"to:${input.to}\",\"maxResults\":5", "\"maxResults\":\"5\"",
+                 "/steps/0/input", "/maxResults");
+}
+
+static void writes_are_confirmed(void **state)
+{
+    assert_fault("\"confirmed_by\":\"approval:ask\",\"for_each\"", "\"for_each\"", "/steps/3",
+                 "confirmed_by");
+    assert_fault("approval:ask", "approval:list", "/steps/3/confirmed_by", "no approval step");
+    assert_fault("approval:ask", "approval:again", "/steps/3/confirmed_by", "no earlier step");
+    assert_fault("approval:ask", "ask", "/steps/3/confirmed_by", "approval:STEP");
+    assert_fault("\"confirmed_by\":\"approval:ask\",\"for_each\"",
+                 "\"confirmed_by\":\"start\",\"for_each\"", "/input", "\"confirm\"");
+    assert_fault("${flow.createdAt}", "${flow.currentTime}", "/steps/5/input/text", "createdAt");
+    assert_fault("${flow.createdAt}", "${steps.mark}", "/steps/5/input/text", "not known yet");
+    assert_fault("${flow.createdAt}", "${steps.ask.note}", "/steps/5/input/text", "not known yet");
+    assert_fault("\"when\":\"steps.ids\",\"confirmed_by\"", "\"confirmed_by\"", "/steps/3",
+                 "same \"when\"");
+    assert_fault("\"when\":\"steps.ids\",\"confirmed_by\"",
+                 "\"when\":\"steps.list\",\"confirmed_by\"", "/steps/3/when", "same \"when\"");
+}
+
+static void a_start_may_confirm(void **state)
+{
+    struct bench *b = *state;
+    struct flow_template *tmpl;
+    const char *old = "\"confirmed_by\":\"approval:ask\",\"when\":\"steps.ids\"";
+    char text[16384];
+    tmpl = load(b, old, "\"confirmed_by\":\"start\"");
+    assert_null(tmpl);
+    const char *at = strstr(b->text, "\"required\":[\"to\"]");
+    (void)snprintf(text, sizeof(text), "%.*s\"required\":[\"to\",\"confirm\"]%s",
+                   (int)(at - b->text), b->text, at + strlen("\"required\":[\"to\"]"));
+    char whole[16384];
+    at = strstr(text, "\"box\":");
+    (void)snprintf(whole, sizeof(whole),
+                   "%.*s\"confirm\":{\"const\":true,\"description\":\"Yes\"},%s", (int)(at - text),
+                   text, at);
+    catalog_report_deinit(&b->report);
+    catalog_report_init(&b->report);
+    tmpl = flow_template_compile(SLICE("x"), slice_cstr(whole), b->catalog, &b->report);
+    if (!tmpl)
+        print_report(b);
+    assert_non_null(tmpl);
+    assert_int_equal(tmpl->steps[5].confirm, FLOW_CONFIRM_START);
+    flow_template_unref(tmpl);
+}
+
+static void a_condition_may_be_late_where_the_approval_has_none(void **state)
+{
+    struct bench *b = *state;
+    struct flow_template_set *set = flow_template_set_load(NULL, b->catalog, &b->report);
+    assert_non_null(set);
+    const struct flow_template *tmpl = flow_template_set_find(set, SLICE("mail_with_reminder"));
+    assert_non_null(tmpl);
+    const struct flow_step_def *remind = &tmpl->steps[tmpl->step_count - 1];
+    assert_true(remind->is_when_late);
+    assert_int_equal(remind->confirm_step, 0);
+    flow_template_set_free(set);
+}
+
+static void those_compiled_in_are_good(void **state)
+{
+    static const char *const keys[] = {"mail_with_reminder", "nudge_stale_issues",
+                                       "unread_mail_summary", "unread_mail_to_slack",
+                                       "unread_mail_to_tasks"};
+    struct bench *b = *state;
+    struct flow_template_set *set = flow_template_set_load(NULL, b->catalog, &b->report);
+    if (!set || b->report.count)
+        print_report(b);
+    assert_non_null(set);
+    assert_int_equal(b->report.warning_count, 0);
+    assert_int_equal(set->count, ARRAY_LEN(keys));
+    struct arena arena;
+    arena_init(&arena, 1024 * 1024);
+    const struct json *list = json_parse(&arena, set->list_json, &json_limits_request, NULL);
+    for (size_t i = 0; i < set->count; i++) {
+        assert_true(slice_eq_cstr(set->items[i]->key, keys[i]));
+        assert_ptr_equal(flow_template_set_find(set, slice_cstr(keys[i])), set->items[i]);
+        assert_true(slice_eq_cstr(json_get_str(json_at(list, i), SLICE("key")), keys[i]));
+    }
+    assert_null(flow_template_set_find(set, SLICE("nope")));
+    arena_deinit(&arena);
+    flow_template_set_free(set);
+}
+
+static void write_file(const char *dir, const char *name, const char *text)
+{
+    char path[256];
+    (void)snprintf(path, sizeof(path), "%s/%s", dir, name);
+    FILE *file = fopen(path, "we");
+    assert_non_null(file);
+    assert_true(fputs(text, file) >= 0);
+    assert_int_equal(fclose(file), 0);
+}
+
+static void a_folder_adds_and_replaces(void **state)
+{
+    struct bench *b = *state;
+    char dir[] = "build/templates-XXXXXX", sub[64], path[128];
+    assert_non_null(mkdtemp(dir));
+    struct flow_template_set *set = flow_template_set_load(dir, b->catalog, &b->report);
+    assert_non_null(set); /* no folder of templates in it */
+    size_t built_in = set->count;
+    flow_template_set_free(set);
+    (void)snprintf(sub, sizeof(sub), "%s/templates", dir);
+    assert_int_equal(mkdir(sub, 0700), 0);
+    write_file(sub, "demo.json", good);
+    write_file(sub, "own.json",
+               "{\"key\":\"unread_mail_summary\",\"name\":\"Own\",\"description\":\"Mine.\","
+               "\"steps\":[{\"key\":\"a\",\"type\":\"transform\",\"expr\":\"'x'\"}]}");
+    set = flow_template_set_load(dir, b->catalog, &b->report);
+    assert_non_null(set);
+    assert_int_equal(set->count, built_in + 1);
+    assert_true(
+        slice_eq_cstr(flow_template_set_find(set, SLICE("unread_mail_summary"))->name, "Own"));
+    flow_template_set_free(set);
+    write_file(sub, "own.json", "{");
+    assert_null(flow_template_set_load(dir, b->catalog, &b->report));
+    assert_true(slice_ends_with(b->report.problems[0].source, SLICE("templates/own.json")));
+    (void)snprintf(path, sizeof(path), "%s/own.json", sub);
+    assert_int_equal(unlink(path), 0);
+    (void)snprintf(path, sizeof(path), "%s/demo.json", sub);
+    assert_int_equal(unlink(path), 0);
+    assert_int_equal(rmdir(sub), 0);
+    assert_int_equal(rmdir(dir), 0);
+}
+
+static void a_failing_allocation_is_an_error_not_a_crash(void **state)
+{
+    struct bench *b = *state;
+    for (uint64_t n = 1;; n++) {
+        catalog_report_deinit(&b->report);
+        catalog_report_init(&b->report);
+        size_t blocks = mem_live_blocks();
+        mem_fail_at(n, 1);
+        struct flow_template *tmpl =
+            flow_template_compile(SLICE("demo.json"), slice_cstr(good), b->catalog, &b->report);
+        uint64_t hits = mem_fail_hits();
+        mem_fail_at(0, 0);
+        flow_template_unref(tmpl);
+        catalog_report_deinit(&b->report);
+        assert_int_equal(mem_live_blocks(), blocks);
+        if (!hits)
+            break;
+    }
+    catalog_report_init(&b->report);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(a_good_one_is_read_whole, setup, teardown),
+        cmocka_unit_test_setup_teardown(its_version_is_its_content, setup, teardown),
+        cmocka_unit_test_setup_teardown(its_grammar_is_checked, setup, teardown),
+        cmocka_unit_test_setup_teardown(its_members_are_checked, setup, teardown),
+        cmocka_unit_test_setup_teardown(placeholders_exist, setup, teardown),
+        cmocka_unit_test_setup_teardown(tools_and_their_constants_are_checked, setup, teardown),
+        cmocka_unit_test_setup_teardown(writes_are_confirmed, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_start_may_confirm, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_condition_may_be_late_where_the_approval_has_none, setup,
+                                        teardown),
+        cmocka_unit_test_setup_teardown(those_compiled_in_are_good, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_folder_adds_and_replaces, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_failing_allocation_is_an_error_not_a_crash, setup,
+                                        teardown),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
