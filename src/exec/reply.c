@@ -282,7 +282,8 @@ static slice default_hint(const struct reply *r)
         return SLICE("Nothing was done. Wait as long as Retry-After says (a minute where there is "
                      "none), then send the same request again.");
     case EXEC_PROVIDER_INVALID:
-        return SLICE("Nothing was done. Correct the input as the message says, then try again.");
+        return SLICE("Nothing was done. Correct the input as the message says, then try again, "
+                     "under a new idempotency_key where one was given.");
     case EXEC_PROVIDER_UNSUPPORTED:
         return SLICE("Nothing was done. Do not send it again unchanged; use another action.");
     case EXEC_TIMED_OUT:

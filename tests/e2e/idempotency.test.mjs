@@ -1,0 +1,147 @@
+// Idempotency keys (DECISIONS.md "idempotency_key") over two processes on one database: whoever gets
+// the request, the action runs once, and everybody hears the same.
+import assert from 'node:assert/strict';
+import { after, before, beforeEach, test } from 'node:test';
+import { until } from './support/client.mjs';
+import { Stack } from './support/stack.mjs';
+
+const SEND = '/gmail/v1/users/me/messages/send';
+let stack, servers, account, other;
+
+before(async () => {
+  stack = await Stack.start();
+  account = await stack.account('a', { apps: ['probe'] });
+  other = await stack.account('b', { apps: ['probe'] });
+  servers = await Promise.all([stack.serve(), stack.serve()]);
+});
+after(() => stack?.stopWell(assert));
+beforeEach(() => stack.provider.faults([]));
+
+const send = (server, subject, key, who = account) =>
+  server.execute(who.key, 'probe', 'send', { subject }, { confirm: true, idempotency_key: key });
+const sendTool = (server, subject, key) =>
+  server.call(account.key, 'POST', '/api/tools/probe_send/execute', { arguments: { subject }, confirmed: true }, { 'idempotency-key': key });
+const writes = async (subject) => (await stack.provider.ledger()).filter((one) => one.marker === subject).length;
+const fault = (action, count = -1, path_prefix = SEND) => stack.provider.faults([{ match: { path_prefix }, count, action }]);
+const only = (list) => {
+  const set = new Set(list);
+  assert.equal(set.size, 1, [...set].join('\n'));
+  return list[0];
+};
+
+test('50 parallel requests with one key over two processes: one write, 50 equal summaries', async () => {
+  await fault({ latency_ms: 400 });
+  const replies = await Promise.all(Array.from({ length: 50 }, (_, i) => send(servers[i % 2], 'fifty', 'fifty')));
+  assert.equal(only(replies.map((reply) => reply.status)), 200);
+  const text = only(replies.map((reply) => reply.text));
+  assert.equal(await writes('fifty'), 1);
+  assert.equal(replies.filter((reply) => reply.headers.get('idempotent-replayed') === null).length, 1);
+  assert.equal(replies.filter((reply) => reply.headers.get('idempotent-replayed') === 'true').length, 49);
+  for (const server of servers) {
+    const stored = await server.call(account.key, 'GET', `/api/executions/${JSON.parse(text).execution_id}`);
+    assert.equal(stored.text, text);
+  }
+});
+
+test('the same on both endpoints at once, where the provider fails', async () => {
+  await fault({ status: 500, executed: true, latency_ms: 300 });
+  const replies = await Promise.all(Array.from({ length: 20 }, (_, i) =>
+    (i % 4 < 2 ? send : sendTool)(servers[i % 2], 'failed', 'failed')));
+  assert.equal(only(replies.map((reply) => reply.status)), 500);
+  only(replies.map((reply) => JSON.stringify(reply.json.canonical ?? reply.json)));
+  for (const reply of replies)
+    if (reply.json.error) assert.deepEqual([reply.json.error.code, reply.json.error.retryable], ['provider_error', false]);
+  assert.equal(await writes('failed'), 1);
+  await fault({ latency_ms: 0 });
+  assert.equal((await send(servers[0], 'failed', 'failed')).status, 500, 'the key stays bound: it may have been done');
+  assert.equal(await writes('failed'), 1);
+});
+
+test('another request under the key is refused, in flight and afterwards, in each process', async () => {
+  await fault({ latency_ms: 500 });
+  const first = send(servers[0], 'mine', 'taken');
+  await until('the key is claimed', () =>
+    stack.cluster.sql("select count(*) from sluice.idempotency_key where key = 'taken'").then((count) => count === '1'));
+  const refuse = async (server, subject) => {
+    const reply = await send(server, subject, 'taken');
+    assert.deepEqual([reply.status, reply.json.error_code, reply.json.execution_id], [409, 'validation_error', null]);
+    assert.match(reply.json.message, /different request/);
+  };
+  await Promise.all(servers.map((server) => refuse(server, 'not mine')));
+  assert.equal((await first).status, 200);
+  await Promise.all(servers.map((server) => refuse(server, 'not mine')));
+  assert.equal(await writes('not mine'), 0);
+});
+
+test('a key belongs to its account', async () => {
+  const replies = await Promise.all([send(servers[0], 'of a', 'shared'), send(servers[1], 'of b', 'shared', other)]);
+  for (const reply of replies) assert.equal(reply.status, 200, reply.text);
+  assert.notEqual(replies[0].json.execution_id, replies[1].json.execution_id);
+  assert.deepEqual([await writes('of a'), await writes('of b')], [1, 1]);
+});
+
+test('where nothing was done the key is free again; where it may have been, it is not', async () => {
+  const cases = [
+    // [fault, released]
+    [{ status: 403 }, true],
+    [{ status: 429, retry_after: 90 }, true],
+    [{ status: 400 }, false],
+    [{ status: 503 }, false],
+    [{ reset: 'after' }, false],
+    [{ garbage: true }, false],
+  ];
+  for (const [i, [action, isReleased]] of cases.entries()) {
+    const name = `case ${i}`;
+    await fault(action);
+    const first = await send(servers[0], name, name);
+    assert.equal(first.status, 500, `${JSON.stringify(action)} ${first.text}`);
+    await fault({ latency_ms: 0 });
+    const again = await send(servers[1], name, name);
+    assert.equal(again.status, isReleased ? 200 : 500, `${JSON.stringify(action)} ${again.text}`);
+    assert.equal(again.headers.get('idempotent-replayed'), isReleased ? null : 'true');
+    if (!isReleased) assert.equal(again.text, first.text);
+  }
+});
+
+test('what is blocked binds no key', async () => {
+  const blocked = await servers[0].execute(account.key, 'probe', 'send', { subject: 'later' }, { idempotency_key: 'later' });
+  assert.deepEqual([blocked.status, blocked.json.error_code], [409, 'policy_blocked']);
+  const sent = await send(servers[1], 'later', 'later');
+  assert.equal(sent.status, 200, sent.text);
+  assert.equal(await writes('later'), 1);
+});
+
+test('confirm is no part of the request that a key stands for', async () => {
+  const first = await send(servers[0], 'confirmed', 'confirm-or-not');
+  const again = await servers[1].execute(account.key, 'probe', 'send', { subject: 'confirmed' }, { idempotency_key: 'confirm-or-not' });
+  assert.equal(again.text, first.text);
+});
+
+test('a key is forgotten after its time, by a job of the server', async () => {
+  const brief = await stack.serve({ args: ['--idempotency-ttl', '1s'] });
+  assert.equal((await send(brief, 'brief', 'brief')).status, 200);
+  await until('the key has expired', async () => {
+    const reply = await send(brief, 'brief', 'brief');
+    return reply.headers.get('idempotent-replayed') === null;
+  });
+  assert.equal(await writes('brief'), 2);
+});
+
+test('a client that goes away does not stop what others wait for', async () => {
+  await fault({ latency_ms: 500 });
+  const gone = new AbortController();
+  const first = fetch(`${servers[0].base}/api/executions`, {
+    method: 'POST',
+    signal: gone.signal,
+    headers: { authorization: `Bearer ${account.key}`, 'content-type': 'application/json' },
+    body: JSON.stringify({ integration_id: 'probe', action_id: 'send', input: { subject: 'gone' }, confirm: true, idempotency_key: 'gone' }),
+  }).catch((error) => error.name);
+  await until('the key is claimed', () =>
+    stack.cluster.sql("select count(*) from sluice.idempotency_key where key = 'gone'").then((count) => count === '1'));
+  gone.abort();
+  assert.equal(await first, 'AbortError');
+  const replies = await Promise.all(servers.map((server) => send(server, 'gone', 'gone')));
+  for (const reply of replies) assert.equal(reply.status, 200, reply.text);
+  only(replies.map((reply) => reply.text));
+  assert.equal(await writes('gone'), 1);
+});
