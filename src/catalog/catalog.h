@@ -130,6 +130,7 @@ struct catalog_integration;
 struct catalog_action {
     const struct catalog_integration *integration;
     slice action_id, tool_name, title, description;
+    slice docs_url, checked; /* empty: not said */
     enum catalog_level level;
     bool requires_confirmation;
     bool is_idempotent;       /* repeating it is the same as doing it once */

@@ -178,7 +178,8 @@ void manifest_read_action(struct reader *parent, struct reader_path *path,
     name_tool(&r, action);
     action->title = reader_text_required(&r, "title");
     action->description = reader_text_required(&r, "description");
-    (void)reader_text(&r, "docs_url");
+    action->docs_url = reader_text(&r, "docs_url");
+    action->checked = reader_text(&r, "checked");
     action->tags = reader_texts(&r, "tags");
     read_behaviour(&r, action);
     action->scopes = reader_texts(&r, "scopes");

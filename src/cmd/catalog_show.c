@@ -195,6 +195,15 @@ static void show_strings(const char *heading, const struct json *array)
         (void)printf("\n");
 }
 
+static void show_line(const char *heading, slice text)
+{
+    if (text.len == 0)
+        return;
+    (void)printf("%s", heading);
+    output_text(stdout, text);
+    (void)printf("\n");
+}
+
 static int show_action(struct session *session, const struct catalog_action *action)
 {
     (void)printf("%.*s: ", SLICE_ARG(action->tool_name));
@@ -205,6 +214,8 @@ static int show_action(struct session *session, const struct catalog_action *act
                  action->requires_confirmation ? ", wants \"confirm\": true" : "",
                  action->is_idempotent ? ", may be repeated" : "");
     show_strings("needs one of the scopes: ", action->scopes);
+    show_line("documentation: ", action->docs_url);
+    show_line("compared with: ", action->checked);
     show_input(session, action->input_schema);
     return show_examples(session, action->examples);
 }

@@ -150,7 +150,7 @@ static size_t count_actions_without_page(slice name, const struct json *manifest
     return bad;
 }
 
-/* The catalog does not keep an action's docs_url, so the sources are read. */
+/* The catalog does not know the files' names, so the sources are read. */
 static void every_action_names_its_page(void **state)
 {
     struct bench *b = *state;

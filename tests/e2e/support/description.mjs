@@ -1,0 +1,135 @@
+// A vendor's machine-readable description (OpenAPI), and what of it an action of ours does not agree with.
+
+const METHODS = ['get', 'put', 'post', 'delete', 'patch'];
+const PLACEHOLDER = /\$\{[^}]*\}/g;
+
+export class Description {
+  // options: prefix, what stands before each path in the vendor's URLs where the servers do not say it; rename,
+  // path -> path as the vendor's documentation has it; credentials, parameters that auth fills in;
+  // isBodyInQuery, what is described as body travels in the query; isCaseIgnored, of body fields
+  constructor(document, { prefix, rename = (path) => path, credentials = [], isBodyInQuery = false, isCaseIgnored = false } = {}) {
+    this.document = document;
+    this.isBodyInQuery = isBodyInQuery;
+    this.isCaseIgnored = isCaseIgnored;
+    this.prefix = (prefix ?? new URL(document.servers[0].url, 'https://h').pathname).replace(/\/$/, '');
+    this.operations = Object.entries(document.paths).flatMap(([path, item]) =>
+      METHODS.filter((method) => item[method]).map((method) => ({
+        method: method.toUpperCase(),
+        segments: segmentsOf(this.prefix + rename(path)),
+        parameters: [...(item.parameters ?? []), ...(item[method].parameters ?? [])]
+          .map((one) => this.resolve(one))
+          .filter((one) => !credentials.includes(one.name)),
+        node: item[method],
+      })));
+  }
+
+  resolve(node) {
+    for (let hops = 0; node?.$ref && hops < 20; hops++) {
+      const keys = node.$ref.slice(2).split('/').map((key) => decodeURIComponent(key).replaceAll('~1', '/').replaceAll('~0', '~'));
+      node = keys.reduce((at, key) => at?.[key], this.document);
+    }
+    return node;
+  }
+
+  // The operation that the action calls: method and path are the same, but for the names of placeholders. One
+  // of the description's own placeholders may be a word of ours ("me" for a user); the fewest of them win.
+  find(base, action) {
+    const ours = segmentsOf(base + action.request.path.replace(PLACEHOLDER, '{}'));
+    const words = (one) => ours.filter((segment, i) => segment !== one.segments[i]).length;
+    return this.operations
+      .filter((one) => one.method === action.request.method && one.segments.length === ours.length)
+      .filter((one) => ours.every((segment, i) => segment === one.segments[i] || (!isOpen(segment) && isOpen(one.segments[i]))))
+      .sort((a, b) => words(a) - words(b))[0];
+  }
+
+  // {properties: name -> schema, required: [name], open}, of all that the schema is put together from. Of
+  // alternatives every property counts, and what all of them require.
+  shape(schema, depth = 0) {
+    const node = this.resolve(schema) ?? {};
+    const shape = { properties: { ...node.properties }, required: [...(node.required ?? [])], isOpen: false };
+    if (depth > 8) return { ...shape, isOpen: true };
+    for (const part of node.allOf ?? []) {
+      const { properties, required, isOpen } = this.shape(part, depth + 1);
+      Object.assign(shape.properties, properties);
+      shape.required.push(...required);
+      shape.isOpen ||= isOpen;
+    }
+    const choices = [...(node.oneOf ?? []), ...(node.anyOf ?? [])].map((part) => this.shape(part, depth + 1));
+    for (const { properties, isOpen } of choices) {
+      Object.assign(shape.properties, properties);
+      shape.isOpen ||= isOpen;
+    }
+    if (choices.length) shape.required.push(...choices[0].required.filter((name) => choices.every((one) => one.required.includes(name))));
+    const isBare = Object.keys(shape.properties).length === 0;
+    shape.isOpen ||= isBare || node.additionalProperties === true || typeof node.additionalProperties === 'object';
+    return shape;
+  }
+
+  body(operation) {
+    const body = this.resolve(operation.node.requestBody);
+    const types = Object.entries(body?.content ?? {});
+    const [, content] = types.find(([type]) => /json/.test(type)) ?? types.find(([type]) => /form/.test(type)) ?? types[0] ?? [];
+    if (!content) return undefined;
+    const shape = this.shape(content.schema);
+    return { ...shape, isOptional: !body.required };
+  }
+}
+
+const isOpen = (segment) => segment.includes('{');
+
+function segmentsOf(path) {
+  return path.split('/').slice(1).map((segment) => segment.replace(/\{[^}]*\}/g, '{}'));
+}
+
+// The names of what our request sends, each with its template; undefined where it is one template as a whole.
+function fieldsOf(request) {
+  const body = request.body ?? {};
+  if (body.multipart) return Object.fromEntries(body.multipart.map(({ name, value }) => [name, value]));
+  if (body.form) return body.form;
+  return body.json && typeof body.json === 'object' && !Array.isArray(body.json) ? body.json : undefined;
+}
+
+// Whether the value is always there: it is constant, or made of an input that is required.
+function isAlwaysSent(template, schema) {
+  const text = JSON.stringify(template);
+  const single = typeof template === 'string' && template.match(/^\$\{([^]*)\}$/);
+  if (!single) return true;
+  const inputs = [...text.matchAll(/\binput\.([A-Za-z_][A-Za-z0-9_]*)/g)].map(([, name]) => name);
+  return inputs.length === 0 || inputs.some((name) => (schema.required ?? []).includes(name)) || /\|\|/.test(text);
+}
+
+// "line_items[0][price]": a field of line_items.
+const plain = (name) => name.replace(/\[.*$/, '');
+
+// What does not agree with the operation, a line each; the names of what it does not know, or wants.
+export function differences(description, base, action) {
+  const operation = description.find(base, action);
+  if (!operation) return ['path: unknown'];
+  const found = [];
+  const complain = (place, name, what) => found.push(`${place}: ${name} ${what}`);
+  const query = operation.parameters.filter((one) => one.in === 'query');
+  const sent = action.request.query ?? {};
+  const fields = fieldsOf(action.request);
+  const isForm = Boolean(action.request.body?.form ?? action.request.body?.multipart);
+  const shape = description.body(operation);
+  const fold = (name) => (description.isCaseIgnored ? name.toLowerCase() : name);
+  const inBody = new Set(Object.keys(shape?.properties ?? {}).map(fold));
+  const inQuery = new Set([...query.flatMap((one) => [one.name, plain(one.name)]), ...(description.isBodyInQuery ? inBody : [])]);
+  const isInQuery = (name) => inQuery.has(name) || inQuery.has(plain(name));
+  const isInBody = (name) => shape.isOpen || inBody.has(fold(name)) || (isForm && inBody.has(fold(plain(name))));
+  const value = (of, name) => Object.entries(of ?? {}).find(([one]) => fold(one) === fold(name) || plain(one) === name)?.[1];
+  const want = (place, name, template) => {
+    if (template === undefined) complain(place, name, 'is required');
+    else if (!isAlwaysSent(template, action.input_schema)) complain(place, name, 'may be left out');
+  };
+
+  for (const name of Object.keys(sent)) if (!isInQuery(name)) complain('query', name, 'is unknown');
+  for (const one of query.filter((each) => each.required)) want('query', one.name, value(sent, one.name) ?? value(fields, one.name));
+  for (const name of Object.keys(fields ?? {}))
+    if (shape ? !isInBody(name) : !isInQuery(name)) complain('body', name, 'is unknown');
+  const isWhole = action.request.body && !fields;
+  const isExpected = shape && !isWhole && (fields || !shape.isOptional);
+  for (const name of isExpected ? new Set(shape.required) : [])
+    if (action.files?.field !== name) want('body', name, value(description.isBodyInQuery ? { ...sent, ...fields } : fields, name));
+  return found;
+}
