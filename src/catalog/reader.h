@@ -1,7 +1,7 @@
 /*
  * Typed reading of a manifest: each getter reports what is wrong with its JSON Pointer and goes on,
- * so that one pass finds every fault. For the catalog, and for flow templates, which are data of the
- * same kind.
+ * so that one pass finds every fault. For the catalog, and for flow templates, which are data of
+ * the same kind.
  */
 #ifndef CATALOG_READER_H
 #define CATALOG_READER_H

@@ -1,0 +1,218 @@
+/*
+ * The record and the view of a flow (INTERFACE.md 2.6 to 2.8, DECISIONS.md "Flows"), derived from
+ * its row, its document, the attempts that have finished and the template that it is pinned to.
+ * What has not finished has no row: steps behind the current one are pending while the flow may
+ * still come to them, steps before it without a completed attempt were skipped.
+ */
+#include "base/clock.h"
+#include "flow/flow.h"
+
+/* One step, as far as it can be told apart. */
+struct step_view {
+    const struct flow_step *first, *last; /* its finished attempts; NULL: none */
+    const char *status;
+    bool is_current;
+};
+
+static void put_time(struct json_writer *w, const char *key, int64_t wall_us)
+{
+    char text[TIME_TEXT_LEN + 1];
+    json_key(w, key);
+    if (wall_us == 0) {
+        json_put_null(w);
+        return;
+    }
+    time_format(wall_us, text);
+    json_put_str(w, slice_of(text, TIME_TEXT_LEN));
+}
+
+static void put_text(struct json_writer *w, const char *key, slice text)
+{
+    json_key(w, key);
+    json_put_str(w, text);
+}
+
+static size_t current_index(const struct flow *flow, const struct flow_template *tmpl)
+{
+    size_t last = tmpl->step_count - 1;
+    return (size_t)flow->step_index < last ? (size_t)flow->step_index : last;
+}
+
+/* ---- the record ---- */
+
+static void put_context(struct json_writer *w, const struct flow_template *tmpl,
+                        const struct flow_step *steps, size_t count)
+{
+    json_key(w, "context");
+    json_open(w, '{');
+    for (size_t i = 0; i < count; i++) {
+        if (!steps[i].is_completed || (size_t)steps[i].step_index >= tmpl->step_count)
+            continue;
+        json_key_slice(w, tmpl->steps[steps[i].step_index].key);
+        json_put_raw(w, steps[i].output);
+    }
+    json_close(w, '}');
+}
+
+static void put_record(struct json_writer *w, const struct flow *flow, slice input,
+                       const struct flow_step *steps, size_t count,
+                       const struct flow_template *tmpl)
+{
+    char id[UUID_TEXT_LEN + 1];
+    uuid_format(flow->id, id);
+    json_open(w, '{');
+    put_text(w, "id", slice_of(id, UUID_TEXT_LEN));
+    put_text(w, "name", tmpl->name);
+    put_text(w, "templateKey", flow->template_key);
+    put_text(w, "status", slice_cstr(flow_status_name(flow->status)));
+    put_text(w, "triggerType", flow->trigger_type);
+    json_key(w, "input");
+    json_put_raw(w, input);
+    put_context(w, tmpl, steps, count);
+    put_text(w, "currentStep", tmpl->steps[current_index(flow, tmpl)].key);
+    put_time(w, "createdAt", flow->created_at);
+    put_time(w, "updatedAt", flow->updated_at);
+    put_time(w, "completedAt", flow->completed_at);
+    json_close(w, '}');
+}
+
+void flow_record_write(struct buf *out, const struct flow_listed *listed,
+                       const struct flow_template *tmpl)
+{
+    struct json_writer w;
+    json_begin(&w, out);
+    put_record(&w, &listed->flow, listed->input, listed->outputs, listed->output_count, tmpl);
+}
+
+/* ---- steps ---- */
+
+/* The last attempt has ended, and no other was begun since. */
+static bool has_ended(const struct step_view *step, const struct flow *flow)
+{
+    return step->last && step->last->attempt >= flow->attempt;
+}
+
+static const char *current_status(const struct step_view *step, const struct flow *flow)
+{
+    switch (flow->status) {
+    case FLOW_RUNNING:
+        return flow->is_begun ? "running" : "pending";
+    case FLOW_WAITING:
+        return "waiting";
+    case FLOW_COMPLETED: /* the last one, and its condition was false */
+        return "skipped";
+    case FLOW_FAILED:
+        return "failed";
+    case FLOW_CANCELLED:
+        return has_ended(step, flow) ? "failed" : "cancelled";
+    }
+    UNREACHABLE("all are listed");
+    return "pending";
+}
+
+static const char *step_status(const struct step_view *step, const struct flow *flow, size_t index)
+{
+    if (step->last && step->last->is_completed)
+        return "completed";
+    if (step->is_current)
+        return current_status(step, flow);
+    if ((int64_t)index < flow->step_index || flow->status == FLOW_COMPLETED)
+        return "skipped";
+    return flow->status == FLOW_CANCELLED ? "cancelled" : "pending";
+}
+
+/* What went wrong last is told where the step has failed, and while it waits for another attempt.
+ */
+static bool shows_error(const struct step_view *step, const struct flow *flow)
+{
+    bool waits_for_retry = step->is_current && flow->waiting_for == FLOW_WAITS_RETRY;
+    return step->last && (strcmp(step->status, "failed") == 0 || waits_for_retry);
+}
+
+static void put_documents(struct json_writer *w, const struct flow_whole *whole,
+                          const struct step_view *step)
+{
+    bool is_waiting = step->is_current && whole->flow.status == FLOW_WAITING;
+    bool is_done = step->last && step->last->is_completed;
+    slice input = step->last ? step->last->input : SLICE_NONE;
+    if (is_waiting && whole->waiting_input.ptr)
+        input = whole->waiting_input;
+    json_key(w, "input");
+    json_put_raw(w, input);
+    json_key(w, "output");
+    json_put_raw(w, is_done ? step->last->output : SLICE_NONE);
+    json_key(w, "error");
+    json_put_raw(w, shows_error(step, &whole->flow) ? step->last->error : SLICE_NONE);
+}
+
+static void put_times(struct json_writer *w, const struct flow *flow, const struct step_view *step)
+{
+    bool is_touched = step->is_current && (flow->attempt > 0 || flow->is_begun);
+    int64_t started = step->first ? step->first->started_at : 0;
+    int64_t updated = step->last ? step->last->finished_at : flow->created_at;
+    if (!started && is_touched)
+        started = flow->updated_at;
+    if (step->is_current && flow->updated_at > updated)
+        updated = flow->updated_at;
+    put_time(w, "createdAt", flow->created_at);
+    put_time(w, "startedAt", started);
+    put_time(w, "completedAt",
+             step->last && step->last->is_completed ? step->last->finished_at : 0);
+    put_time(w, "updatedAt", updated);
+    if (!step->is_current || flow->status != FLOW_WAITING || !flow->wake_at)
+        return;
+    put_time(w, flow->waiting_for == FLOW_WAITS_APPROVAL ? "expiresAt" : "wakeAt", flow->wake_at);
+}
+
+static int64_t attempt_count(const struct step_view *step, const struct flow *flow)
+{
+    int64_t count = step->last ? step->last->attempt : 0;
+    return step->is_current && flow->attempt > count ? flow->attempt : count;
+}
+
+static void put_step(struct json_writer *w, const struct flow_whole *whole,
+                     const struct flow_step_def *def, size_t index, const struct step_view *step)
+{
+    static const char *const types[] = {
+        [FLOW_TOOL_CALL] = "tool_call",
+        [FLOW_TRANSFORM] = "transform",
+        [FLOW_WAIT] = "wait",
+        [FLOW_APPROVAL] = "approval",
+    };
+    json_open(w, '{');
+    put_text(w, "stepKey", def->key);
+    json_key(w, "stepIndex");
+    json_put_i64(w, (int64_t)index);
+    put_text(w, "stepType", slice_cstr(types[def->type]));
+    put_text(w, "status", slice_cstr(step->status));
+    put_documents(w, whole, step);
+    json_key(w, "attemptCount");
+    json_put_i64(w, attempt_count(step, &whole->flow));
+    put_times(w, &whole->flow, step);
+    json_close(w, '}');
+}
+
+void flow_view_write(struct buf *out, const struct flow_whole *whole,
+                     const struct flow_template *tmpl)
+{
+    struct json_writer w;
+    size_t at = 0;
+    json_begin(&w, out);
+    json_open(&w, '{');
+    json_key(&w, "flow");
+    put_record(&w, &whole->flow, whole->input, whole->steps, whole->step_count, tmpl);
+    json_key(&w, "steps");
+    json_open(&w, '[');
+    for (size_t i = 0; i < tmpl->step_count; i++) {
+        struct step_view step = {.is_current = i == current_index(&whole->flow, tmpl)};
+        for (; at < whole->step_count && (size_t)whole->steps[at].step_index <= i; at++) {
+            step.last = &whole->steps[at];
+            if (!step.first)
+                step.first = step.last;
+        }
+        step.status = step_status(&step, &whole->flow, i);
+        put_step(&w, whole, &tmpl->steps[i], i, &step);
+    }
+    json_close(&w, ']');
+    json_close(&w, '}');
+}
