@@ -8,6 +8,7 @@
 #include "catalog/catalog.h"
 #include "connect/connect.h"
 #include "exec/exec.h"
+#include "http/address.h"
 #include "http/server.h"
 #include "vault/auth.h"
 
@@ -21,7 +22,9 @@ struct api_config {
     struct exec_service *exec;
     struct catalog **catalog;      /* the current snapshot */
     uint64_t files_body_bytes_max; /* of a body that may hold files; 0: as others */
-    unsigned schema_known;         /* pg_schema_known(): for /readyz */
+    /* whose X-Forwarded-For is believed; NULL: nobody's. Outlives it */
+    const struct address_policy *trusted_proxies;
+    unsigned schema_known; /* pg_schema_known(): for /readyz */
 };
 
 /* Everything in config outlives it. NULL: err. */

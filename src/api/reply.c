@@ -78,13 +78,6 @@ bool api_check_key(struct api_request *request, slice key)
     return false;
 }
 
-slice api_actor(struct api_request *request)
-{
-    char id[UUID_TEXT_LEN + 1];
-    uuid_format(request->grant.key_id, id);
-    return arena_printf(&request->op.arena, "key:%s", id);
-}
-
 int64_t api_retry_after_s(const struct exec_outcome *outcome)
 {
     const struct api_verdict *verdict = api_verdict_of(outcome->reason);

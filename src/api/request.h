@@ -63,7 +63,8 @@ struct api {
 
 /* All endpoints by group, for the route table in request.c. */
 extern const struct api_endpoint api_executions_create, api_executions_get;
-extern const struct api_endpoint api_executions_batch;
+extern const struct api_endpoint api_executions_batch, api_executions_list;
+extern const struct api_endpoint api_audit_list;
 extern const struct api_endpoint api_tools_execute;
 extern const struct api_endpoint api_integrations_list, api_actions_list, api_actions_get,
     api_search;
@@ -89,6 +90,8 @@ bool api_key_is_acceptable(slice key);
 bool api_check_key(struct api_request *request, slice key) MUST_CHECK;
 /* "key:<id>", for the audit trail; in the op's arena. */
 slice api_actor(struct api_request *request);
+/* The client's address, as the nearest trusted proxy tells it; "unix" for one on a Unix socket. */
+slice api_client_address(struct api_request *request);
 /* The body of POST /api/executions, or an item of a batch. SLICE_NONE: wanted is filled, from the
  * request's memory; else what is wrong with it (400). */
 slice api_execution_read(struct api_request *request, const struct json *body,

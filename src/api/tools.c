@@ -157,6 +157,7 @@ static enum op_result begin_execute(struct api_request *request)
         .account_id = request->grant.account_id,
         .actor = api_actor(request),
         .request_id = request->exchange->request_id,
+        .address = api_client_address(request),
         .integration_id = tool->integration_id,
         .action_id = tool->name,
         .input = &tool->arguments,

@@ -17,6 +17,9 @@ const struct config_item config_items[] = {
      "where to listen: 127.0.0.1:8080, [::1]:8080 or unix:/run/sluice.sock; may be repeated"},
     {"metrics-listen", CONFIG_TEXT, SERVERS, AT(metrics_listen), "", 0, 0, "ADDRESS",
      "serve /metrics here only, instead of on the main listeners"},
+    {"trusted-proxy", CONFIG_TEXTS, SERVERS, AT(trusted_proxy), "", 0, 0, "ADDRESS",
+     "address or network of a proxy, or unix, whose X-Forwarded-For tells the client's address for "
+     "the audit trail; may be repeated"},
     {"port", CONFIG_COUNT, CONFIG_DEV, AT(port), "8080", 0, 65535, "N",
      "port on 127.0.0.1; 0 takes a free one"},
     {"data", CONFIG_TEXT, CONFIG_DEV, AT(data_dir), ".sluice", 0, 0, "DIR",

@@ -42,7 +42,7 @@ struct server {
     const struct server_events *events;
     struct loop *loop;
     struct dns_resolver *dns;
-    struct address_policy *policy;
+    struct address_policy *policy, *proxies;
     struct tls_context *tls;
     struct http_client *client;
     struct vault_ring *ring;
@@ -86,11 +86,15 @@ static int start_outbound(struct server *server, struct err *err)
     const struct config *config = server->config;
     server->dns = dns_resolver_new(server->loop, NULL);
     server->policy = address_policy_new();
-    if (!server->dns || !server->policy)
+    server->proxies = address_policy_new();
+    if (!server->dns || !server->policy || !server->proxies)
         return out_of_memory(err, "resolver");
     for (size_t i = 0; i < config->allow_host.count; i++)
         if (address_policy_allow(server->policy, config->allow_host.items[i], err) != OK)
             return err_prefix(err, "allow-host");
+    for (size_t i = 0; i < config->trusted_proxy.count; i++)
+        if (address_policy_allow(server->proxies, config->trusted_proxy.items[i], err) != OK)
+            return err_prefix(err, "trusted-proxy");
     struct tls_config tls = {.ca_file = config->ca_file.len > 0 ? config->ca_file.ptr : NULL};
     server->tls = tls_context_new(&tls, err);
     if (!server->tls)
@@ -226,6 +230,7 @@ static int start_inbound(struct server *server, struct err *err)
         .http = server->client,
         .exec = server->exec,
         .catalog = &server->catalog,
+        .trusted_proxies = server->proxies,
         .files_body_bytes_max =
             config->body_bytes_max + EXEC_FILES_MAX * (config->file_bytes_max * 4 / 3 + 4),
         .schema_known = pg_schema_known(embed_sql, embed_sql_count),
@@ -454,6 +459,7 @@ int server_run(const struct config *config, const struct server_events *events, 
     catalog_unref(server->catalog);
     tls_context_unref(server->tls);
     address_policy_free(server->policy);
+    address_policy_free(server->proxies);
     mem_free(server->conninfo);
     mem_free(server);
     tls_library_deinit();

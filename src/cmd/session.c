@@ -3,11 +3,16 @@
  */
 #include "cmd/session.h"
 
+#include <pwd.h>
+#include <unistd.h>
+
 #include "base/embed.h"
 #include "base/mem.h"
 #include "pg/migrate.h"
 #include "store/audit.h"
 #include "tls/tls.h"
+
+enum { HOST_NAME_LEN_MAX = 150 };
 
 void session_begin(struct session *session, const struct config *config)
 {
@@ -129,15 +134,28 @@ int session_find_account(struct session *session, slice text, struct account *ac
 
 /* ---- audit ---- */
 
+/* "operator:<login>" and "host:<name>", as this machine knows them. */
+static void tell_operator(struct session *session, struct audit_event *event)
+{
+    char host[HOST_NAME_LEN_MAX + 1] = "";
+    struct passwd entry, *found = NULL;
+    char names[4096];
+    bool is_known = getpwuid_r(getuid(), &entry, names, sizeof(names), &found) == 0 && found;
+    event->actor = is_known ? arena_printf(&session->arena, "operator:%.100s", found->pw_name)
+                            : arena_printf(&session->arena, "operator:%u", (unsigned)getuid());
+    if (gethostname(host, sizeof(host) - 1) == 0 && slice_is_utf8(slice_cstr(host), NULL))
+        event->address = arena_printf(&session->arena, "host:%s", host);
+}
+
 int session_audit(struct session *session, struct uuid account_id, const char *kind, slice details)
 {
     struct audit_event event = {
         .account_id = account_id,
         .id = uuid_v7(),
         .kind = slice_cstr(kind),
-        .actor = SLICE("operator"),
         .details = details,
     };
+    tell_operator(session, &event);
     /* a server makes the partitions ahead, but none may have run for days */
     int result = pg_sync_run(session->sync, "select sluice.partitions_make(7)", &session->err);
     if (result == OK)

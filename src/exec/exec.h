@@ -65,6 +65,7 @@ struct exec_request {
     struct uuid account_id;
     slice actor;                     /* "key:<id>", for the audit trail */
     slice request_id;                /* for the log */
+    slice address;                   /* the client's, for the audit trail; SLICE_NONE: none */
     slice integration_id, action_id; /* action_id: short or full tool name */
     const struct json *input;
     bool is_confirmed;

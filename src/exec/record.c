@@ -308,6 +308,7 @@ void exec_audit_blocked(struct exec *exec)
         .reason = slice_cstr(exec_reason_name(exec->out.reason)),
         .actor = arena_dup(arena, exec->in.actor),
         .request_id = arena_dup(arena, exec->in.request_id),
+        .address = exec->in.address.len > 0 ? arena_dup(arena, exec->in.address) : SLICE_NONE,
         .details = audit_details(exec, arena),
     };
 }

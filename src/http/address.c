@@ -305,3 +305,60 @@ int address_policy_check(const struct address_policy *policy, slice host, uint16
                    "allow the host or its network",
                    SLICE_ARG(slice_first(host, URL_HOST_MAX)), text, what);
 }
+
+/* ---- lists of proxies ---- */
+
+/* 4 bytes of an IPv4-mapped address, too. */
+static size_t plain_bytes(const struct sockaddr *address, const uint8_t **bytes)
+{
+    static const uint8_t mapped[12] = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff};
+    size_t len = address_bytes(address, bytes);
+    if (len != 16 || memcmp(*bytes, mapped, sizeof(mapped)) != 0)
+        return len;
+    *bytes += sizeof(mapped);
+    return 4;
+}
+
+bool address_policy_holds(const struct address_policy *policy, const struct sockaddr *address)
+{
+    const uint8_t *bytes = NULL;
+    size_t len = plain_bytes(address, &bytes);
+    for (size_t i = 0; policy && i < policy->count; i++) {
+        const struct rule *rule = &policy->rules[i];
+        if (len == 0 && rule->len == 0 && strcmp(rule->host, "unix") == 0)
+            return true;
+        unsigned bits = rule->is_network ? rule->bits : rule->len * 8u;
+        if (len > 0 && rule->len == len && is_within(bytes, rule->bytes, bits))
+            return true;
+    }
+    return false;
+}
+
+/* What stands before a port. */
+static slice without_port(slice text)
+{
+    ptrdiff_t end = slice_find_char(text, ']'), colon = slice_find_char(text, ':');
+    if (text.len > 0 && text.ptr[0] == '[')
+        return end > 0 ? slice_of(text.ptr + 1, (size_t)end - 1) : SLICE_NONE;
+    bool has_one = colon >= 0 && slice_find_char(slice_from(text, (size_t)colon + 1), ':') < 0;
+    return has_one ? slice_first(text, (size_t)colon) : text;
+}
+
+bool address_parse(slice text, struct sockaddr_storage *out)
+{
+    uint8_t ip[16];
+    const uint8_t *bytes;
+    struct sockaddr_in *v4 = (struct sockaddr_in *)(void *)out;
+    struct sockaddr_in6 *v6 = (struct sockaddr_in6 *)(void *)out;
+    size_t len = parse_ip(without_port(slice_trim(text)), ip);
+    *out = (struct sockaddr_storage){.ss_family = len == 4 ? AF_INET : AF_INET6};
+    if (len == 16) {
+        memcpy(&v6->sin6_addr, ip, 16);
+        if (plain_bytes((const struct sockaddr *)out, &bytes) == 16)
+            return true;
+        memcpy(ip, ip + 12, 4);
+        *out = (struct sockaddr_storage){.ss_family = AF_INET};
+    }
+    memcpy(&v4->sin_addr, ip, 4);
+    return len > 0;
+}

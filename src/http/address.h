@@ -37,4 +37,12 @@ const char *address_special(const struct sockaddr *address);
 /* "192.0.2.1:443", "[2001:db8::1]:443", "unix". */
 slice address_format(const struct sockaddr *address, char out[ADDRESS_TEXT_MAX]);
 
+/* Whether one of the list's networks or literal addresses is, or holds, this one; a name is only
+ * met by AF_UNIX, and then it is "unix". For a list of proxies. */
+bool address_policy_holds(const struct address_policy *policy, const struct sockaddr *address);
+/* An address as a proxy writes it: "192.0.2.1", "192.0.2.1:443", "2001:db8::1",
+ * "[2001:db8::1]:443"; an IPv4 address that IPv6 carries (::ffff:192.0.2.1) is taken for itself.
+ * The port is dropped. false: none of these ("unknown", a name). */
+bool address_parse(slice text, struct sockaddr_storage *out) MUST_CHECK;
+
 #endif

@@ -12,10 +12,10 @@ struct audit_event {
     struct uuid id;   /* uuid_v7(): also its time */
     slice kind;       /* "execution.blocked", "connection.reauth_required", "key.created" ... */
     slice reason;     /* an error code or a word; SLICE_NONE for none */
-    slice actor;      /* "key:<id>", "operator", "system" */
+    slice actor;      /* "key:<id>", "operator:<login>", "system" */
     slice request_id; /* SLICE_NONE for none */
-    slice address;    /* the client's, at most 200 characters; SLICE_NONE: not known, or nobody's */
-    slice details;    /* JSON object; SLICE_NONE for none; no secrets, no inputs */
+    slice address; /* of the client, or "host:<name>"; at most 200 characters; may be SLICE_NONE */
+    slice details; /* JSON object; SLICE_NONE for none; no secrets, no inputs */
 };
 
 /* Replayable. store_done_result. */

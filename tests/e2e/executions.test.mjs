@@ -143,7 +143,7 @@ test('the key comes first, then path and method', async () => {
   assert.deepEqual(unknown.json, { error: 'Not found' });
   const method = await dev.call('DELETE', '/api/executions');
   assert.equal(method.status, 405);
-  assert.equal(method.headers.get('allow'), 'POST');
+  assert.equal(method.headers.get('allow'), 'GET, HEAD, POST');
 });
 
 test('what stops before the call is blocked, in the order of the table', async () => {

@@ -265,6 +265,64 @@ static void bad_rules_are_refused(void **state)
     assert_int_equal(mem_live_blocks(), 0);
 }
 
+/* "" where it is none. */
+static void check_parsed(const char *text, const char *wanted)
+{
+    struct sockaddr_storage address;
+    char out[ADDRESS_TEXT_MAX];
+    bool is_one = address_parse(slice_cstr(text), &address);
+    slice got = is_one ? address_format((const struct sockaddr *)&address, out) : SLICE("");
+    if (!slice_eq_cstr(got, wanted))
+        fail_msg("%s gave %.*s", text, SLICE_ARG(got));
+}
+
+static void what_a_proxy_writes_is_parsed(void **state)
+{
+    (void)state;
+    check_parsed("192.0.2.1", "192.0.2.1:0");
+    check_parsed(" \t192.0.2.1 ", "192.0.2.1:0");
+    check_parsed("192.0.2.1:443", "192.0.2.1:0");
+    check_parsed("2001:db8::1", "[2001:db8::1]:0");
+    check_parsed("[2001:db8::1]", "[2001:db8::1]:0");
+    check_parsed("[2001:db8::1]:443", "[2001:db8::1]:0");
+    check_parsed("::ffff:192.0.2.1", "192.0.2.1:0");
+    check_parsed("[::ffff:192.0.2.1]:1", "192.0.2.1:0");
+    static const char *const none[] = {
+        "",  " ",    "unknown", "_x",        "a.example", "[",      "[]",
+        "]", "[::1", "1.2.3",   "1.2.3.4/8", ":",         "::1]:1", "1.2.3.4,1.2.3.5"};
+    for (size_t i = 0; i < ARRAY_LEN(none); i++)
+        check_parsed(none[i], "");
+}
+
+static void a_list_of_proxies_holds_addresses(void **state)
+{
+    static const char *const proxies[] = {"127.0.0.1", "10.0.0.0/8", "2001:db8::/32", "::1"};
+    static const struct {
+        const char *text;
+        bool is_held;
+    } cases[] = {{"127.0.0.1", true},        {"127.0.0.2", false},  {"10.255.0.1", true},
+                 {"11.0.0.1", false},        {"::1", true},         {"::2", false},
+                 {"2001:db8:ffff::1", true}, {"2001:db9::", false}, {"::ffff:10.0.0.1", true}};
+    struct address_policy *policy = address_policy_new();
+    struct sockaddr_storage address;
+    struct err err;
+    (void)state;
+    for (size_t i = 0; i < ARRAY_LEN(proxies); i++)
+        assert_int_equal(address_policy_allow(policy, slice_cstr(proxies[i]), &err), OK);
+    for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+        assert_true(address_parse(slice_cstr(cases[i].text), &address));
+        if (address_policy_holds(policy, (const struct sockaddr *)&address) != cases[i].is_held)
+            fail_msg("%s", cases[i].text);
+        assert_false(address_policy_holds(NULL, (const struct sockaddr *)&address));
+    }
+    address = (struct sockaddr_storage){.ss_family = AF_UNIX};
+    assert_false(address_policy_holds(policy, (const struct sockaddr *)&address));
+    assert_int_equal(address_policy_allow(policy, SLICE("unix"), &err), OK);
+    assert_true(address_policy_holds(policy, (const struct sockaddr *)&address));
+    address_policy_free(policy);
+    assert_int_equal(mem_live_blocks(), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -273,6 +331,8 @@ int main(void)
         cmocka_unit_test(addresses_print),
         cmocka_unit_test(the_operator_may_allow),
         cmocka_unit_test(bad_rules_are_refused),
+        cmocka_unit_test(what_a_proxy_writes_is_parsed),
+        cmocka_unit_test(a_list_of_proxies_holds_addresses),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,63 @@
+/*
+ * GET /api/audit: what happened to the account, newest first; `kind` filters ("key.created", or
+ * "key" for all that begin so). Who (actor: "key:<id>", "operator:<name>", "system"), when (at),
+ * from where (address). It shows what every key of the account does, so it needs the scope admin.
+ */
+#include "api/listing.h"
+#include "store/audit.h"
+
+static void ask(struct api_request *request, struct listing *listing)
+{
+    store_audit_list(request->api->config.pool, &request->query, &request->op,
+                     request->grant.account_id, &listing->page, *(const slice *)listing->filter);
+}
+
+static int read(struct api_request *request, const void **items, size_t *count, struct uuid *next)
+{
+    struct audit_event *list;
+    int status = store_audit_list_result(&request->query, &list, count, next);
+    for (size_t i = 0; status == OK && i < *count; i++)
+        items[i] = &list[i];
+    return status;
+}
+
+static struct uuid id_of(const void *item)
+{
+    return ((const struct audit_event *)item)->id;
+}
+
+static void put(struct json_writer *w, const void *item, struct arena *arena)
+{
+    const struct audit_event *event = item;
+    (void)arena;
+    json_open(w, '{');
+    listing_put_id(w, "id", event->id);
+    listing_put_time(w, "at", uuid_v7_wall_ms(event->id) * 1000);
+    listing_put_text(w, "kind", event->kind);
+    listing_put_text(w, "reason", event->reason);
+    listing_put_text(w, "actor", event->actor);
+    listing_put_text(w, "address", event->address);
+    listing_put_text(w, "request_id", event->request_id);
+    json_key(w, "details");
+    json_put_raw(w, event->details);
+    json_close(w, '}');
+}
+
+static const struct listing_kind kind = {"events", ask, read, id_of, put};
+
+static enum op_result begin(struct api_request *request)
+{
+    slice *wanted = ARENA_NEW(&request->op.arena, slice);
+    if (!wanted)
+        return api_reply_database(request, ERR_BUSY);
+    if (!listing_read_word(request, "kind", wanted))
+        return OP_DONE;
+    return listing_begin(request, &kind, wanted);
+}
+
+const struct api_endpoint api_audit_list = {
+    .route = "/api/audit",
+    .scope = SCOPE_ADMIN,
+    .begin = begin,
+    .finish = listing_finish,
+};

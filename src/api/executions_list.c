@@ -1,0 +1,80 @@
+/*
+ * GET /api/executions: what was run, newest first; `integration_id` and `status` filter. An item is
+ * the record without what the provider said: output and display are in GET /api/executions/{id}.
+ */
+#include "api/listing.h"
+#include "store/execution.h"
+
+static void ask(struct api_request *request, struct listing *listing)
+{
+    store_execution_list(request->api->config.pool, &request->query, &request->op,
+                         request->grant.account_id, &listing->page, listing->filter);
+}
+
+static int read(struct api_request *request, const void **items, size_t *count, struct uuid *next)
+{
+    struct execution *list;
+    int status = store_execution_list_result(&request->query, &list, count, next);
+    for (size_t i = 0; status == OK && i < *count; i++)
+        items[i] = &list[i];
+    return status;
+}
+
+static struct uuid id_of(const void *item)
+{
+    return ((const struct execution *)item)->id;
+}
+
+/* The summary of one that failed is short and says why. */
+static void put_failure(struct json_writer *w, slice summary_text, struct arena *arena)
+{
+    const struct json *summary = json_parse(arena, summary_text, &json_limits_provider, NULL);
+    listing_put_text(w, "error_code", json_get_str(summary, SLICE("error_code")));
+    listing_put_text(w, "message", json_get_str(summary, SLICE("message")));
+    if (JSON_GET(summary, "hint"))
+        listing_put_text(w, "hint", json_get_str(summary, SLICE("hint")));
+}
+
+static void put(struct json_writer *w, const void *item, struct arena *arena)
+{
+    const struct execution *execution = item;
+    slice connection_id = SLICE_NONE;
+    if (execution->connection_id)
+        connection_id = arena_printf(arena, "%lld", (long long)execution->connection_id);
+    json_open(w, '{');
+    listing_put_text(w, "status", execution->is_succeeded ? SLICE("succeeded") : SLICE("failed"));
+    listing_put_id(w, "execution_id", execution->id);
+    listing_put_text(w, "integration_id", execution->integration_id);
+    listing_put_text(w, "action_id", execution->action_id);
+    listing_put_text(w, "connection_id", connection_id);
+    listing_put_time(w, "started_at", execution->started_at);
+    listing_put_time(w, "finished_at", execution->finished_at);
+    if (!execution->is_succeeded)
+        put_failure(w, execution->summary, arena);
+    json_close(w, '}');
+}
+
+static const struct listing_kind kind = {"executions", ask, read, id_of, put};
+
+static enum op_result begin(struct api_request *request)
+{
+    struct execution_filter *filter = ARENA_NEW(&request->op.arena, struct execution_filter);
+    if (!filter)
+        return api_reply_database(request, ERR_BUSY);
+    if (!listing_read_word(request, "integration_id", &filter->integration_id) ||
+        !listing_read_word(request, "status", &filter->status))
+        return OP_DONE;
+    slice status = filter->status;
+    if (status.ptr && !slice_eq_cstr(status, "succeeded") && !slice_eq_cstr(status, "failed"))
+        return api_reply_error(request, 400,
+                               "status must be succeeded or failed; blocked runs are no "
+                               "executions, GET /api/audit?kind=execution.blocked has them");
+    return listing_begin(request, &kind, filter);
+}
+
+const struct api_endpoint api_executions_list = {
+    .route = "/api/executions",
+    .scope = SCOPE_READ,
+    .begin = begin,
+    .finish = listing_finish,
+};

@@ -1,0 +1,175 @@
+/*
+ * Pages of lists; see listing.h.
+ */
+#include "api/listing.h"
+
+#include "base/clock.h"
+
+enum { REPLY_BYTES_MAX = 16 * 1024 * 1024, WINDOW_GROWTH = 8, WORD_LEN_MAX = 200 };
+
+static const int64_t day_ms = 86400000;
+
+/* ---- the query string ---- */
+
+static bool is_digits(slice text)
+{
+    for (size_t i = 0; i < text.len; i++)
+        if (text.ptr[i] < '0' || text.ptr[i] > '9')
+            return false;
+    return text.len > 0;
+}
+
+/* A positive integer; above the highest it is read as the highest. */
+static bool read_limit(struct api_request *request, size_t *limit)
+{
+    slice text = http_query_get(request->exchange, SLICE("limit"));
+    uint64_t value = LISTING_DEFAULT;
+    bool is_given = text.ptr != NULL;
+    if (is_given && is_digits(text) && !slice_to_u64(text, LISTING_MAX, &value))
+        value = LISTING_MAX;
+    *limit = (size_t)value;
+    if (!is_given || (is_digits(text) && value > 0))
+        return true;
+    (void)api_reply_error(request, 400, "limit must be a positive integer, got \"%.*s\"",
+                          SLICE_ARG(slice_first_utf8(text, WORD_LEN_MAX)));
+    return false;
+}
+
+static struct uuid window_start(struct uuid before, int64_t window_ms)
+{
+    int64_t start_ms = uuid_v7_wall_ms(before) - window_ms;
+    return start_ms > 0 ? uuid_v7_floor(start_ms) : (struct uuid){{0}};
+}
+
+/* Without a cursor from a day ahead on, since clocks differ. */
+static bool read_cursor(struct api_request *request, struct listing *listing)
+{
+    slice text = api_query_text(request, "cursor");
+    listing->window_ms = text.ptr ? day_ms : 2 * day_ms;
+    listing->page.before = uuid_v7_floor(clock_wall_us() / 1000 + day_ms);
+    if (text.ptr && !uuid_parse(text, &listing->page.before)) {
+        (void)api_reply_error(request, 400,
+                              "cursor must be the next_cursor of another page, got \"%.*s\"",
+                              SLICE_ARG(slice_first_utf8(text, WORD_LEN_MAX)));
+        return false;
+    }
+    listing->page.since = window_start(listing->page.before, listing->window_ms);
+    return true;
+}
+
+bool listing_read_word(struct api_request *request, const char *name, slice *word)
+{
+    *word = api_query_text(request, name);
+    bool is_word = word->len <= WORD_LEN_MAX;
+    for (size_t i = 0; is_word && i < word->len; i++)
+        is_word = word->ptr[i] > ' ' && word->ptr[i] < 0x7f;
+    if (!is_word)
+        (void)api_reply_error(request, 400, "%s must be a word of at most %d characters", name,
+                              WORD_LEN_MAX);
+    return is_word;
+}
+
+/* ---- the walk ---- */
+
+/* One more than what is still wanted: whether there is more is then known. */
+static enum op_result ask(struct api_request *request, struct listing *listing)
+{
+    listing->page.count_max = listing->limit - listing->count + 1;
+    listing->kind->ask(request, listing);
+    return OP_WAIT;
+}
+
+enum op_result listing_begin(struct api_request *request, const struct listing_kind *kind,
+                             void *filter)
+{
+    struct listing *listing = ARENA_NEW(&request->op.arena, struct listing);
+    if (!listing)
+        return api_reply_database(request, ERR_BUSY);
+    listing->kind = kind;
+    listing->filter = filter;
+    request->state = listing;
+    if (!read_limit(request, &listing->limit) || !read_cursor(request, listing))
+        return OP_DONE;
+    return ask(request, listing);
+}
+
+/* Whether the items suffice, or the next page was made out. next as the store says. */
+static bool is_complete(struct listing *listing, struct uuid next)
+{
+    bool is_window_through = uuid_is_nil(next);
+    if (listing->count > listing->limit) {
+        listing->count = listing->limit;
+        listing->is_more = true;
+        listing->cursor = listing->kind->id(listing->items[listing->limit - 1]);
+        return true;
+    }
+    if (is_window_through && uuid_is_nil(listing->page.since))
+        return true;
+    listing->page.before = is_window_through ? listing->page.since : next;
+    if (is_window_through) {
+        listing->window_ms *= WINDOW_GROWTH;
+        listing->page.since = window_start(listing->page.before, listing->window_ms);
+    }
+    listing->is_more = ++listing->rounds == LISTING_ROUNDS_MAX;
+    listing->cursor = listing->page.before;
+    return listing->is_more;
+}
+
+static enum op_result reply(struct api_request *request, const struct listing *listing)
+{
+    struct json_writer w;
+    struct buf text;
+    buf_init(&text, REPLY_BYTES_MAX);
+    json_begin(&w, &text);
+    json_open(&w, '{');
+    json_key(&w, listing->kind->key);
+    json_open(&w, '[');
+    for (size_t i = 0; i < listing->count; i++)
+        listing->kind->put(&w, listing->items[i], &request->op.arena);
+    json_close(&w, ']');
+    if (listing->is_more)
+        listing_put_id(&w, "next_cursor", listing->cursor);
+    else
+        listing_put_text(&w, "next_cursor", SLICE_NONE);
+    json_close(&w, '}');
+    slice body = buf_is_ok(&text) ? arena_dup(&request->op.arena, buf_slice(&text)) : SLICE_NONE;
+    buf_deinit(&text);
+    if (!body.ptr)
+        return api_reply_error(request, 500, "Internal error");
+    return api_reply(request, 200, body);
+}
+
+enum op_result listing_finish(struct api_request *request)
+{
+    struct listing *listing = request->state;
+    struct uuid next;
+    size_t count = 0;
+    int status = listing->kind->read(request, &listing->items[listing->count], &count, &next);
+    if (status != OK)
+        return api_reply_database(request, status);
+    listing->count += count;
+    ASSERT(listing->count <= listing->limit + 1);
+    return is_complete(listing, next) ? reply(request, listing) : ask(request, listing);
+}
+
+/* ---- items ---- */
+
+void listing_put_id(struct json_writer *w, const char *key, struct uuid id)
+{
+    char text[UUID_TEXT_LEN + 1];
+    uuid_format(id, text);
+    listing_put_text(w, key, slice_cstr(text));
+}
+
+void listing_put_time(struct json_writer *w, const char *key, int64_t wall_us)
+{
+    char text[TIME_TEXT_LEN + 1];
+    time_format(wall_us, text);
+    listing_put_text(w, key, slice_cstr(text));
+}
+
+void listing_put_text(struct json_writer *w, const char *key, slice text)
+{
+    json_key(w, key);
+    json_put_str(w, text);
+}
