@@ -4,16 +4,18 @@
  */
 #include "connect/connect.h"
 
-#include "base/map.h"
 #include "base/mem.h"
+#include "connect/internal.h"
 #include "loop/op.h"
 
 enum {
     CACHE_MAX_DEFAULT = 20000,
     TTL_MS_DEFAULT = 2000,
+    TOKEN_TIMEOUT_MS_DEFAULT = 10000,
     KEY_MAX = 16 + 64,
     SET_ARENA_BYTES_MAX = 4 * 1024 * 1024,
     LOAD_ARENA_BYTES_MAX = 8 * 1024 * 1024,
+    LOOK_ARENA_BYTES_MAX = 1024 * 1024,
 };
 
 struct load;
@@ -41,16 +43,6 @@ struct load {
     bool is_stale;    /* somebody changed a row meanwhile: answer, but do not remember */
 };
 
-struct connect_service {
-    struct loop *loop;
-    struct pg_pool *pool;
-    const struct vault_ring *ring;
-    size_t cache_max;
-    uint64_t ttl_ns;
-    struct map entries;
-    struct list lru, loads;
-};
-
 /* ---- sets ---- */
 
 void connect_set_unref(struct connect_set *set)
@@ -63,6 +55,18 @@ void connect_set_unref(struct connect_set *set)
     mem_free(set);
 }
 
+/* Which tokens it holds. */
+static void look_into(struct connect_item *item)
+{
+    struct arena arena;
+    arena_init(&arena, LOOK_ARENA_BYTES_MAX);
+    const struct json *credential =
+        json_parse(&arena, secret_reveal(item->credential), &json_limits_provider, NULL);
+    item->has_token = json_get_str(credential, SLICE("access_token")).len > 0;
+    item->has_refresh_token = json_get_str(credential, SLICE("refresh_token")).len > 0;
+    arena_deinit(&arena);
+}
+
 /* Opens the credential; one that does not open counts as lost, and says so to the account. */
 static void open_credential(struct connect_service *service, struct connect_set *set,
                             const struct connection *row, struct connect_item *item)
@@ -71,8 +75,11 @@ static void open_credential(struct connect_service *service, struct connect_set 
     struct err err;
     if (row->sealed.len == 0)
         return;
-    if (vault_open(service->ring, &place, row->key_id, row->sealed, &item->credential, &err) == OK)
+    if (vault_open(service->config.ring, &place, row->key_id, row->sealed, &item->credential,
+                   &err) == OK) {
+        look_into(item);
         return;
+    }
     log_event(LOG_ERROR, "a stored credential does not open", LOG_INT("connection_id", row->id),
               LOG_STR("integration_id", set->integration_id), LOG_CSTR("cause", err.text));
     item->status = CONNECTION_REAUTH_REQUIRED;
@@ -89,6 +96,8 @@ static void fill_item(struct connect_service *service, struct connect_set *set,
         .error = arena_dup(&set->arena, row->error),
         .is_default = row->is_default,
         .status = row->status,
+        .expires_at = row->expires_at,
+        .updated_at = row->updated_at,
     };
     if (row->scopes.ptr)
         item->scopes = arena_dup(&set->arena, row->scopes);
@@ -148,7 +157,7 @@ static struct entry *find_entry(struct connect_service *service, struct uuid acc
 static struct entry *make_entry(struct connect_service *service, struct uuid account_id,
                                 slice integration_id)
 {
-    if (service->entries.count >= service->cache_max && !list_is_empty(&service->lru))
+    if (service->entries.count >= service->config.cache_max && !list_is_empty(&service->lru))
         drop_entry(service, LIST_ITEM(service->lru.prev, struct entry, lru_link));
     struct entry *entry = mem_zalloc(sizeof(*entry));
     if (!entry)
@@ -170,7 +179,7 @@ static enum op_result step_ask(struct op *op)
     struct load *load = CONTAINER_OF(op, struct load, op);
     if (!load->service)
         return OP_FAIL;
-    store_connection_list(load->service->pool, &load->query, op, load->account_id,
+    store_connection_list(load->service->config.pool, &load->query, op, load->account_id,
                           slice_of(load->integration_id, load->integration_len));
     return OP_WAIT;
 }
@@ -276,11 +285,17 @@ struct connect_service *connect_new(struct loop *loop, const struct connect_conf
     if (!service)
         return NULL;
     service->loop = loop;
-    service->pool = config->pool;
-    service->ring = config->ring;
-    service->cache_max = config->cache_max ? config->cache_max : CACHE_MAX_DEFAULT;
+    service->config = *config;
+    if (config->cache_max == 0)
+        service->config.cache_max = CACHE_MAX_DEFAULT;
+    if (config->token_timeout_ms == 0)
+        service->config.token_timeout_ms = TOKEN_TIMEOUT_MS_DEFAULT;
     service->ttl_ns = (uint64_t)(config->ttl_ms ? config->ttl_ms : TTL_MS_DEFAULT) * 1000000;
-    map_init(&service->entries, service->cache_max + 1);
+    service->holder = uuid_v7();
+    service->jitter = random_u64();
+    map_init(&service->entries, service->config.cache_max + 1);
+    map_init(&service->renewals, CONNECT_SLOTS_MAX + 1);
+    list_init(&service->slots);
     list_init(&service->lru);
     list_init(&service->loads);
     return service;
@@ -301,6 +316,7 @@ void connect_free(struct connect_service *service)
         drop_entry(service, LIST_ITEM(service->lru.next, struct entry, lru_link));
     while (list_pop_front(&service->loads))
         ; /* the ops end by themselves; their links must not point here */
+    connect_renewals_free(service);
     map_deinit(&service->entries);
     mem_free(service);
 }

@@ -6,22 +6,31 @@
  *
  * Credentials are JSON objects (contrib/integrations/README.md "auth": access_token, token,
  * api_key, username and password), sealed in the database, held here as struct secret.
+ *
+ * OAuth: oauth.h connects an app (code and PKCE), renew.c keeps its token fresh, oauth_token.c
+ * speaks to token endpoints.
  */
 #ifndef CONNECT_CONNECT_H
 #define CONNECT_CONNECT_H
 
 #include "base/secret.h"
+#include "catalog/catalog.h"
 #include "json/json.h"
 #include "store/connection.h"
 #include "vault/seal.h"
 
 struct connect_service;
+struct http_client;
 
+/* All that is pointed to outlives the service. */
 struct connect_config {
-    struct pg_pool *pool;          /* outlives it */
-    const struct vault_ring *ring; /* outlives it */
-    size_t cache_max;              /* sets remembered, 0: 20000; the least recently used goes */
-    unsigned ttl_ms;               /* 0: 2000 */
+    struct pg_pool *pool;
+    const struct vault_ring *ring;
+    struct http_client *http;  /* for token endpoints; NULL: nothing is renewed */
+    struct catalog **catalog;  /* the current snapshot; NULL where http is */
+    size_t cache_max;          /* sets remembered, 0: 20000; the least recently used goes */
+    unsigned ttl_ms;           /* 0: 2000 */
+    unsigned token_timeout_ms; /* of a call to a token endpoint, 0: 10000 */
 };
 
 struct connect_item {
@@ -32,6 +41,10 @@ struct connect_item {
     enum connection_status status;
     const struct json *params; /* NULL: none */
     struct secret *credential; /* JSON text; NULL when it does not open (then status says so) */
+    bool has_token;            /* an access token is in it */
+    bool has_refresh_token;
+    int64_t expires_at; /* of the access token; 0: not known, or never */
+    int64_t updated_at;
 };
 
 /* All connections of one account to one integration; immutable, counted. */
@@ -66,6 +79,55 @@ void connect_find_cancel(struct connect_lookup *lookup);
 void connect_set_unref(struct connect_set *set);
 /* The next find asks the database. */
 void connect_forget(struct connect_service *service, struct uuid account_id, slice integration_id);
+
+/* ---- renewal of OAuth tokens (renew.c) ---- */
+
+enum connect_need {
+    CONNECT_FRESH,
+    CONNECT_AGING,   /* works, and is to be renewed beside */
+    CONNECT_EXPIRED, /* wait for a new one */
+};
+/* By the wall clock, with a margin that follows the token's life and differs between processes.
+ * CONNECT_FRESH for what cannot be renewed: a call tells. */
+enum connect_need connect_item_need(const struct connect_service *service,
+                                    const struct connect_item *item, enum catalog_auth_kind kind,
+                                    int64_t now_us);
+
+enum connect_renewed {
+    CONNECT_RENEWED,            /* look it up again: another token, or another state */
+    CONNECT_RENEWAL_IMPOSSIBLE, /* nothing to renew it with: no refresh token, no OAuth client */
+    CONNECT_RENEWAL_GONE,       /* the grant has ended, and is marked so */
+    CONNECT_RENEWAL_REFUSED,    /* by the token endpoint, for a reason that is not the grant's */
+    CONNECT_RENEWAL_OUTAGE,     /* no answer that says anything; the connection is as it was */
+    CONNECT_RENEWAL_TIMEOUT,    /* the same, or the caller's deadline */
+    CONNECT_RENEWAL_NO_DATABASE,
+};
+
+struct connect_renewal {
+    /* out */
+    enum connect_renewed result;
+    slice message; /* part of a sentence, in op's arena; SLICE_NONE when renewed */
+    /* private */
+    struct op *op;
+    struct timer timer;
+    struct list link;
+};
+
+/* Gets the connection another token than item's, once, however many ask at once and in how many
+ * processes. true: answered at once; false: op is held, at most until deadline_ns. What was begun
+ * goes on also when nobody waits any more: a new refresh token must not be lost. */
+bool connect_renew(struct connect_service *service, struct connect_renewal *renewal,
+                   struct uuid account_id, slice integration_id, const struct connect_item *item,
+                   uint64_t deadline_ns, struct op *op) MUST_CHECK;
+/* For an op's on_cancel; harmless when not waiting. */
+void connect_renew_cancel(struct connect_renewal *renewal);
+/* The same with nobody waiting; not more often than back-off allows after failures. */
+void connect_renew_beside(struct connect_service *service, struct uuid account_id,
+                          slice integration_id, const struct connect_item *item);
+/* Under way: to be waited for on the way down. */
+size_t connect_renewals_active(const struct connect_service *service);
+/* The last resort on the way down. */
+void connect_renewals_cancel(struct connect_service *service);
 
 /* What `connected` and `connection_state` say (DECISIONS.md "Catalog"). */
 enum connect_state {

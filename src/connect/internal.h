@@ -1,0 +1,28 @@
+/*
+ * The inside of struct connect_service, for the files of this room.
+ */
+#ifndef CONNECT_INTERNAL_H
+#define CONNECT_INTERNAL_H
+
+#include "base/map.h"
+#include "connect/connect.h"
+
+enum { CONNECT_SLOTS_MAX = 10000 }; /* of connections that are, or failed to be, renewed */
+
+struct connect_service {
+    struct loop *loop;
+    struct connect_config config; /* defaults filled in */
+    uint64_t ttl_ns;
+    struct map entries; /* connect.c */
+    struct list lru, loads;
+    struct uuid holder;  /* this process, where it claims a refresh */
+    uint64_t jitter;     /* this process's, so that several do not find a token old at once */
+    struct map renewals; /* renew.c: account and connection -> struct slot */
+    struct list slots;   /* most recently used first */
+    size_t renewals_active;
+};
+
+/* renew.c */
+void connect_renewals_free(struct connect_service *service);
+
+#endif

@@ -1,0 +1,71 @@
+/*
+ * OAuth clients; see oauth_client.h.
+ */
+#include "connect/oauth_client.h"
+
+#include "connect/internal.h"
+#include "vault/key.h"
+
+/* A place that is no connection's: 63 bits of a hash, below zero. */
+static struct vault_place place_of(struct uuid account_id, const char *kind, slice name)
+{
+    struct buf text;
+    uint8_t hash[32];
+    int64_t id = INT64_MIN;
+    buf_init(&text, 1024);
+    buf_append(&text, slice_of(kind, strlen(kind) + 1));
+    buf_append(&text, name);
+    ASSERT(buf_is_ok(&text));
+    vault_sha256(buf_slice(&text), hash);
+    buf_deinit(&text);
+    for (int i = 0; i < 8; i++)
+        id |= (int64_t)((uint64_t)(hash[i] & (i ? 0xff : 0x7f)) << (56 - 8 * i));
+    return (struct vault_place){account_id, id};
+}
+
+struct vault_place oauth_client_place(struct uuid account_id, slice integration_id)
+{
+    return place_of(account_id, "oauth_client", integration_id);
+}
+
+struct vault_place oauth_begun_place(struct uuid account_id,
+                                     const uint8_t state_hash[OAUTH_HASH_LEN])
+{
+    return place_of(account_id, "oauth_begun", slice_of(state_hash, OAUTH_HASH_LEN));
+}
+
+void oauth_client_find(struct connect_service *service, struct oauth_client_lookup *lookup,
+                       struct op *op, struct uuid account_id, slice integration_id)
+{
+    struct pg_pool *pool = service->config.pool;
+    store_oauth_client_get(pool, &lookup->own, op, account_id, integration_id);
+    store_oauth_client_get(pool, &lookup->shared, op, (struct uuid){{0}}, integration_id);
+}
+
+void oauth_client_find_cancel(struct oauth_client_lookup *lookup)
+{
+    pg_cancel(&lookup->own);
+    pg_cancel(&lookup->shared);
+}
+
+int oauth_client_result(struct connect_service *service, const struct oauth_client_lookup *lookup,
+                        slice integration_id, slice *client_id, struct secret **secret)
+{
+    struct oauth_client client;
+    struct err err;
+    *secret = NULL;
+    int status = store_oauth_client_get_result(&lookup->own, &client);
+    if (status == ERR_NOTFOUND)
+        status = store_oauth_client_get_result(&lookup->shared, &client);
+    if (status != OK)
+        return status;
+    *client_id = client.client_id;
+    if (client.sealed.len == 0)
+        return OK;
+    struct vault_place place = oauth_client_place(client.account_id, integration_id);
+    if (vault_open(service->config.ring, &place, client.key_id, client.sealed, secret, &err) == OK)
+        return OK;
+    log_event(LOG_ERROR, "the secret of an OAuth client does not open",
+              LOG_STR("integration_id", integration_id), LOG_CSTR("cause", err.text));
+    return ERR_CRYPTO;
+}

@@ -1,0 +1,30 @@
+/*
+ * The client that sluice is to an app's authorization server: the account's own, else the one that
+ * the operator gave for all accounts (`sluice oauth-clients`).
+ */
+#ifndef CONNECT_OAUTH_CLIENT_H
+#define CONNECT_OAUTH_CLIENT_H
+
+#include "connect/connect.h"
+#include "store/oauth.h"
+
+/* Where the secret of a client is sealed to; account_id nil for all accounts. No connection's
+ * place: the id is negative. */
+struct vault_place oauth_client_place(struct uuid account_id, slice integration_id);
+/* The same for an authorization begun. */
+struct vault_place oauth_begun_place(struct uuid account_id,
+                                     const uint8_t state_hash[OAUTH_HASH_LEN]);
+
+struct oauth_client_lookup {
+    struct pg_query own, shared;
+};
+/* Takes two holds on op. */
+void oauth_client_find(struct connect_service *service, struct oauth_client_lookup *lookup,
+                       struct op *op, struct uuid account_id, slice integration_id);
+void oauth_client_find_cancel(struct oauth_client_lookup *lookup);
+/* client_id lies in op's arena; *secret: the caller's reference, NULL for a public client.
+ * ERR_NOTFOUND: there is none. ERR_CRYPTO: its secret does not open here. Else the queries'. */
+int oauth_client_result(struct connect_service *service, const struct oauth_client_lookup *lookup,
+                        slice integration_id, slice *client_id, struct secret **secret) MUST_CHECK;
+
+#endif

@@ -1,0 +1,383 @@
+/*
+ * The token endpoint; see oauth_token.h.
+ */
+#include "connect/oauth_token.h"
+
+#include "base/encode.h"
+#include "base/mem.h"
+#include "http/message.h"
+
+enum {
+    EXPIRES_IN_S_MAX = 10 * 365 * 24 * 3600,
+    ERROR_CODE_MAX = 64,
+    SCOPES_BYTES_MAX = 16 * 1024,
+};
+
+/* ---- the request ---- */
+
+static void put_field(struct buf *out, bool as_json, struct json_writer *w, const char *name,
+                      slice value)
+{
+    if (value.len == 0)
+        return;
+    if (as_json) {
+        json_key(w, name);
+        json_put_str(w, value);
+        return;
+    }
+    if (out->len > 0)
+        buf_append_char(out, '&');
+    buf_append_cstr(out, name);
+    buf_append_char(out, '=');
+    encode_percent(out, value);
+}
+
+static slice grant_name(enum oauth_grant grant)
+{
+    switch (grant) {
+    case OAUTH_GRANT_CODE:
+        return SLICE("authorization_code");
+    case OAUTH_GRANT_REFRESH:
+        return SLICE("refresh_token");
+    case OAUTH_GRANT_CLIENT:
+        return SLICE("client_credentials");
+    }
+    UNREACHABLE("a grant has a name");
+}
+
+/* The manifest's scopes in its own separator, for the one grant that nobody is asked about. */
+static void write_scope(const struct oauth_ask *ask, struct buf *scope)
+{
+    const struct json *scopes = ask->auth->scopes;
+    if (ask->grant != OAUTH_GRANT_CLIENT || !scopes)
+        return;
+    for (uint32_t i = 0; i < scopes->count; i++) {
+        if (i > 0)
+            buf_append(scope, ask->auth->scope_separator);
+        buf_append(scope, json_str(&scopes->as.items[i]));
+    }
+}
+
+static void write_body(const struct oauth_ask *ask, struct buf *out, slice scope)
+{
+    struct json_writer w;
+    bool as_json = ask->auth->token_as_json, by_basic = ask->auth->token_by_basic;
+    if (as_json) {
+        json_begin(&w, out);
+        json_open(&w, '{');
+    }
+    put_field(out, as_json, &w, "grant_type", grant_name(ask->grant));
+    put_field(out, as_json, &w, "code", ask->code);
+    put_field(out, as_json, &w, "redirect_uri", ask->redirect_uri);
+    put_field(out, as_json, &w, "code_verifier", ask->verifier);
+    put_field(out, as_json, &w, "refresh_token", ask->refresh_token);
+    put_field(out, as_json, &w, "scope", scope);
+    /* a public client has nothing for a Basic header, and is named in the body (RFC 6749 4.1.3) */
+    if (!by_basic || ask->client_secret.len == 0)
+        put_field(out, as_json, &w, "client_id", ask->client_id);
+    if (!by_basic)
+        put_field(out, as_json, &w, "client_secret", ask->client_secret);
+    if (as_json)
+        json_close(&w, '}');
+}
+
+/* RFC 6749 2.3.1: both are form-encoded before they become one text. */
+static void write_authorization(const struct oauth_ask *ask, struct buf *out)
+{
+    struct buf pair;
+    buf_init(&pair, OAUTH_REQUEST_BYTES_MAX);
+    encode_percent(&pair, ask->client_id);
+    buf_append_char(&pair, ':');
+    encode_percent(&pair, ask->client_secret);
+    buf_append_cstr(out, "Basic ");
+    encode_base64(out, buf_slice(&pair));
+    out->is_failed = out->is_failed || !buf_is_ok(&pair);
+    mem_wipe(pair.ptr, pair.len);
+    buf_deinit(&pair);
+}
+
+static void add_header(struct oauth_request *request, const char *name, slice value)
+{
+    ASSERT(request->header_count < OAUTH_REQUEST_HEADERS_MAX);
+    request->headers[request->header_count++] = (struct http_header){slice_cstr(name), value};
+}
+
+int oauth_request_make(const struct oauth_ask *ask, struct oauth_request *request,
+                       struct http_call *call)
+{
+    struct buf scope;
+    *request = (struct oauth_request){.header_count = 0};
+    buf_init(&request->body, OAUTH_REQUEST_BYTES_MAX);
+    buf_init(&request->authorization, OAUTH_REQUEST_BYTES_MAX);
+    buf_init(&scope, SCOPES_BYTES_MAX);
+    write_scope(ask, &scope);
+    write_body(ask, &request->body, buf_slice(&scope));
+    bool is_ok = buf_is_ok(&scope) && buf_is_ok(&request->body);
+    buf_deinit(&scope);
+    /* GitHub answers in form encoding without it */
+    add_header(request, "Accept", SLICE("application/json"));
+    add_header(request, "Content-Type",
+               ask->auth->token_as_json ? SLICE("application/json")
+                                        : SLICE("application/x-www-form-urlencoded"));
+    if (ask->auth->token_by_basic && ask->client_secret.len > 0) {
+        write_authorization(ask, &request->authorization);
+        is_ok = is_ok && buf_is_ok(&request->authorization);
+        add_header(request, "Authorization", buf_slice(&request->authorization));
+    }
+    request->body_part = buf_slice(&request->body);
+    call->method = SLICE("POST");
+    call->url = ask->auth->token_url;
+    call->headers = request->headers;
+    call->header_count = request->header_count;
+    call->body_parts = &request->body_part;
+    call->body_part_count = 1;
+    call->response_bytes_max = OAUTH_REPLY_BYTES_MAX;
+    return is_ok ? OK : ERR_LIMIT;
+}
+
+void oauth_request_deinit(struct oauth_request *request)
+{
+    mem_wipe(request->body.ptr, request->body.cap);
+    mem_wipe(request->authorization.ptr, request->authorization.cap);
+    buf_deinit(&request->body);
+    buf_deinit(&request->authorization);
+    *request = (struct oauth_request){.header_count = 0};
+}
+
+/* ---- scopes ---- */
+
+static bool next_scope(slice *text, slice *scope)
+{
+    while (text->len > 0) {
+        size_t len = 0;
+        while (len < text->len && text->ptr[len] != ' ' && text->ptr[len] != ',')
+            len++;
+        *scope = slice_first(*text, len);
+        *text = slice_from(*text, len + 1);
+        if (scope->len > 0)
+            return true;
+    }
+    return false;
+}
+
+slice oauth_scopes_normal(slice text, struct arena *arena)
+{
+    struct buf out;
+    slice scope;
+    if (!text.ptr || text.len > SCOPES_BYTES_MAX)
+        return SLICE_NONE;
+    buf_init(&out, SCOPES_BYTES_MAX);
+    while (next_scope(&text, &scope)) {
+        if (!http_is_visible(scope))
+            continue;
+        if (out.len > 0)
+            buf_append_char(&out, ' ');
+        buf_append(&out, scope);
+    }
+    slice normal = out.len > 0 ? arena_dup(arena, buf_slice(&out)) : SLICE_NONE;
+    buf_deinit(&out);
+    return normal;
+}
+
+static bool has_scope(slice granted, slice wanted)
+{
+    slice scope;
+    while (next_scope(&granted, &scope))
+        if (slice_eq(scope, wanted))
+            return true;
+    return false;
+}
+
+slice oauth_scopes_missing(const struct json *wanted, slice granted, struct arena *arena)
+{
+    struct buf out;
+    buf_init(&out, SCOPES_BYTES_MAX);
+    for (uint32_t i = 0; wanted && i < wanted->count; i++) {
+        slice scope = json_str(&wanted->as.items[i]);
+        if (has_scope(granted, scope))
+            continue;
+        if (out.len > 0)
+            buf_append_char(&out, ' ');
+        buf_append(&out, scope);
+    }
+    slice missing = out.len > 0 ? arena_dup(arena, buf_slice(&out)) : SLICE_NONE;
+    buf_deinit(&out);
+    return missing;
+}
+
+/* ---- the reply ---- */
+
+/* name=value pairs as an object of strings; NULL when it is not that. */
+static const struct json *parse_form(slice text, struct arena *arena)
+{
+    struct json *object = ARENA_NEW(arena, struct json);
+    struct buf part;
+    if (!object)
+        return NULL;
+    *object = json_object();
+    buf_init(&part, OAUTH_REPLY_BYTES_MAX);
+    bool is_form = true;
+    while (text.len > 0 && is_form) {
+        slice value = slice_split(&text, '&'), name = slice_split(&value, '=');
+        buf_clear(&part);
+        is_form = name.len > 0 && decode_percent(&part, value.ptr ? value : SLICE(""), true) == OK;
+        for (size_t i = 0; i < name.len; i++)
+            is_form = is_form && ((name.ptr[i] >= 'a' && name.ptr[i] <= 'z') || name.ptr[i] == '_');
+        if (is_form)
+            json_object_set(arena, object, name, json_string_dup(arena, buf_slice(&part)));
+    }
+    mem_wipe(part.ptr, part.cap);
+    buf_deinit(&part);
+    return is_form && !arena->is_exhausted ? object : NULL;
+}
+
+static const struct json *parse_reply(const struct http_call *call, struct arena *arena)
+{
+    const struct json *object = json_parse(arena, call->body, &json_limits_provider, NULL);
+    if (object)
+        return json_is(object, JSON_OBJECT) ? object : NULL;
+    return parse_form(call->body, arena);
+}
+
+/* A token goes into a header as it is. */
+static bool is_token(slice text)
+{
+    return text.len > 0 && text.len <= OAUTH_TOKEN_BYTES_MAX && http_is_visible(text);
+}
+
+static int64_t read_seconds(const struct json *value)
+{
+    int64_t seconds = 0;
+    if (!value)
+        return 0;
+    if (!json_to_i64(value, &seconds) && !slice_to_i64(json_str(value), &seconds))
+        return 0;
+    if (seconds < 0)
+        return 0;
+    return seconds < EXPIRES_IN_S_MAX ? seconds : EXPIRES_IN_S_MAX;
+}
+
+/* Kinds of token that are more than their text (RFC 6749 7.1). */
+static bool is_bound_type(slice type)
+{
+    return slice_eq_nocase(type, SLICE("mac")) || slice_eq_nocase(type, SLICE("dpop"));
+}
+
+static void fail(struct oauth_reply *reply, enum oauth_verdict verdict, slice message)
+{
+    reply->verdict = verdict;
+    reply->message = message;
+}
+
+/* Error codes: RFC 6749 5.2, and what GitHub and Slack say instead, with status 200. */
+static enum oauth_verdict verdict_of(slice error)
+{
+    static const char *const gone[] = {"invalid_grant", "bad_refresh_token",
+                                       "invalid_refresh_token", "token_revoked"};
+    static const char *const outage[] = {"temporarily_unavailable", "server_error", "slow_down",
+                                         "ratelimited", "internal_error"};
+    for (size_t i = 0; i < ARRAY_LEN(gone); i++)
+        if (slice_eq_cstr(error, gone[i]))
+            return OAUTH_GONE;
+    for (size_t i = 0; i < ARRAY_LEN(outage); i++)
+        if (slice_eq_cstr(error, outage[i]))
+            return OAUTH_OUTAGE;
+    return OAUTH_REFUSED;
+}
+
+static void read_error(struct oauth_reply *reply, slice error, struct arena *arena)
+{
+    bool is_word = error.len > 0 && error.len <= ERROR_CODE_MAX && http_is_visible(error);
+    reply->error = is_word ? arena_dup(arena, error) : SLICE("an unreadable error");
+    reply->verdict = verdict_of(reply->error);
+    reply->message =
+        arena_printf(arena, "its authorization server answered %.*s", SLICE_ARG(reply->error));
+}
+
+static void read_object(struct oauth_reply *reply, const struct json *object, struct arena *arena)
+{
+    const struct json *error = json_get(object, SLICE("error"));
+    slice access = json_get_str(object, SLICE("access_token"));
+    slice refresh = json_get_str(object, SLICE("refresh_token"));
+    if (error && error->type != JSON_NULL) {
+        read_error(reply, json_str(error), arena);
+    } else if (!is_token(access)) {
+        fail(reply, OAUTH_OUTAGE, SLICE("its authorization server's reply holds no access token"));
+    } else if (is_bound_type(json_get_str(object, SLICE("token_type")))) {
+        fail(reply, OAUTH_REFUSED,
+             SLICE("its authorization server gave a kind of token that sluice cannot send"));
+    } else {
+        reply->verdict = OAUTH_GRANTED;
+        reply->access_token = access;
+        reply->refresh_token = is_token(refresh) ? refresh : SLICE_NONE;
+        reply->expires_in_s = read_seconds(json_get(object, SLICE("expires_in")));
+        reply->scopes = oauth_scopes_normal(json_get_str(object, SLICE("scope")), arena);
+    }
+}
+
+static void read_call(const struct http_call *call, struct arena *arena, struct oauth_reply *reply)
+{
+    switch (call->result) {
+    case HTTP_CALL_TIMEOUT:
+    case HTTP_CALL_TIMEOUT_CONNECT:
+        fail(reply, OAUTH_TIMEOUT, SLICE("its authorization server did not answer in time"));
+        return;
+    case HTTP_CALL_ADDRESS_REFUSED:
+        fail(reply, OAUTH_REFUSED,
+             SLICE("the address of its authorization server is not allowed here"));
+        return;
+    default:
+        fail(reply, OAUTH_OUTAGE,
+             arena_printf(arena, "its authorization server could not be asked (%s)",
+                          http_call_result_name(call->result)));
+    }
+}
+
+void oauth_reply_read(const struct http_call *call, struct arena *arena, struct oauth_reply *reply)
+{
+    *reply = (struct oauth_reply){.verdict = OAUTH_OUTAGE};
+    if (call->result != HTTP_CALL_OK) {
+        read_call(call, arena, reply);
+        return;
+    }
+    bool is_answer = call->status / 100 == 2 ||
+                     (call->status / 100 == 4 && call->status != 429 && call->status != 408);
+    const struct json *object = is_answer ? parse_reply(call, arena) : NULL;
+    if (object && (call->status / 100 == 2 || json_get(object, SLICE("error"))))
+        read_object(reply, object, arena);
+    else
+        reply->message = arena_printf(arena, "its authorization server answered with HTTP %u%s",
+                                      call->status, is_answer ? " and nothing readable" : "");
+}
+
+/* ---- the credential ---- */
+
+static bool is_replaced(slice name, const struct oauth_reply *reply)
+{
+    return slice_eq_cstr(name, "access_token") || slice_eq_cstr(name, "expires_at") ||
+           slice_eq_cstr(name, "expires_in") ||
+           (slice_eq_cstr(name, "refresh_token") && reply->refresh_token.ptr);
+}
+
+int oauth_credential_write(const struct json *former, const struct oauth_reply *reply,
+                           struct buf *out)
+{
+    struct json_writer w;
+    json_begin(&w, out);
+    json_open(&w, '{');
+    json_key(&w, "access_token");
+    json_put_str(&w, reply->access_token);
+    if (reply->refresh_token.ptr) {
+        json_key(&w, "refresh_token");
+        json_put_str(&w, reply->refresh_token);
+    }
+    for (uint32_t i = 0; former && i < former->count; i++) {
+        const struct json_member *member = &former->as.members[i];
+        if (is_replaced(json_str(&member->key), reply))
+            continue;
+        json_key_slice(&w, json_str(&member->key));
+        json_put(&w, &member->value);
+    }
+    json_close(&w, '}');
+    return buf_is_ok(out) ? OK : ERR_LIMIT;
+}

@@ -1,0 +1,78 @@
+/*
+ * The token endpoint (RFC 6749 3.2): the request of a grant and what its reply means. No I/O here.
+ */
+#ifndef CONNECT_OAUTH_TOKEN_H
+#define CONNECT_OAUTH_TOKEN_H
+
+#include "base/buf.h"
+#include "catalog/catalog.h"
+#include "http/client.h"
+
+enum {
+    OAUTH_TOKEN_BYTES_MAX = 16 * 1024,  /* of one token */
+    OAUTH_REPLY_BYTES_MAX = 256 * 1024, /* of a token endpoint's reply */
+    OAUTH_REQUEST_BYTES_MAX = 128 * 1024,
+    OAUTH_REQUEST_HEADERS_MAX = 3,
+};
+
+enum oauth_grant { OAUTH_GRANT_CODE, OAUTH_GRANT_REFRESH, OAUTH_GRANT_CLIENT };
+
+/* All borrowed. */
+struct oauth_ask {
+    const struct catalog_auth *auth;
+    enum oauth_grant grant;
+    slice client_id, client_secret;     /* secret empty: a public client */
+    slice code, redirect_uri, verifier; /* OAUTH_GRANT_CODE; verifier empty: no PKCE */
+    slice refresh_token;                /* OAUTH_GRANT_REFRESH */
+};
+
+/* What http_call borrows; its texts hold secrets. */
+struct oauth_request {
+    struct http_header headers[OAUTH_REQUEST_HEADERS_MAX];
+    size_t header_count;
+    struct buf body, authorization;
+    slice body_part;
+};
+
+/* Fills request, and of call: method, url, headers and body. Client authentication and form as the
+ * manifest says (contrib/integrations/README.md "auth"). ERR_LIMIT, ERR_NOMEM. request is to be
+ * given to oauth_request_deinit in any case. */
+int oauth_request_make(const struct oauth_ask *ask, struct oauth_request *request,
+                       struct http_call *call) MUST_CHECK;
+/* Wipes. Harmless when zeroed. */
+void oauth_request_deinit(struct oauth_request *request);
+
+enum oauth_verdict {
+    OAUTH_GRANTED,
+    OAUTH_GONE,    /* the grant has ended: invalid_grant and its vendors' names for it */
+    OAUTH_REFUSED, /* an answer that the same request would get again: a wrong client, say */
+    OAUTH_OUTAGE,  /* no answer, 5xx, 429, or not what a token endpoint says: tells nothing of the
+                      grant */
+    OAUTH_TIMEOUT,
+};
+
+/* Slices lie in the arena. */
+struct oauth_reply {
+    enum oauth_verdict verdict;
+    slice access_token, refresh_token; /* the latter SLICE_NONE: the former one goes on */
+    slice scopes;                      /* granted, one space between; SLICE_NONE: not told */
+    int64_t expires_in_s;              /* 0: not told */
+    slice error;                       /* the server's error code; SLICE_NONE */
+    slice message;                     /* a part of a sentence, for a person; without secrets */
+};
+
+/* call has ended; JSON and form replies, errors with status 200 too. */
+void oauth_reply_read(const struct http_call *call, struct arena *arena, struct oauth_reply *reply);
+/* Words separated by spaces or commas, as they are told, to one space between. SLICE_NONE for none.
+ */
+slice oauth_scopes_normal(slice text, struct arena *arena);
+/* Those of wanted (array of strings or NULL) that are not among granted, one space between;
+ * SLICE_NONE when all are. */
+slice oauth_scopes_missing(const struct json *wanted, slice granted, struct arena *arena);
+
+/* The credential of a connection after a grant, as JSON text: what the former one had (NULL: there
+ * was none) with the new tokens. The caller wipes out. */
+int oauth_credential_write(const struct json *former, const struct oauth_reply *reply,
+                           struct buf *out) MUST_CHECK;
+
+#endif

@@ -1,0 +1,221 @@
+/*
+ * When a token is renewed, and who waits for it: slots of connections that are being renewed, or
+ * whose last renewal failed and which are left alone for a moment. The renewal itself is renewer.c.
+ */
+#include "connect/renewer.h"
+
+#include <stdio.h>
+
+#include "base/mem.h"
+
+enum {
+    QUIET_MS = 500,             /* after a failure, also for those who need it */
+    BESIDE_QUIET_MS_MIN = 2000, /* for those who do not yet; doubles */
+    BESIDE_QUIET_MS_MAX = 60000,
+    AGING_US_MAX = 300 * 1000000,
+    SKEW_US_MAX = 5 * 1000000,
+};
+
+/* ---- when ---- */
+
+static int64_t min_i64(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+enum connect_need connect_item_need(const struct connect_service *service,
+                                    const struct connect_item *item, enum catalog_auth_kind kind,
+                                    int64_t now_us)
+{
+    bool is_renewable = kind == AUTH_OAUTH2_CLIENT_CREDENTIALS ||
+                        (kind == AUTH_OAUTH2 && item->has_refresh_token);
+    if (!is_renewable || item->status != CONNECTION_LIVE)
+        return CONNECT_FRESH;
+    if (!item->has_token)
+        return CONNECT_EXPIRED;
+    if (item->expires_at == 0)
+        return CONNECT_FRESH;
+    int64_t life = item->expires_at - item->updated_at;
+    if (life < 0)
+        life = 0;
+    if (now_us >= item->expires_at - min_i64(life / 20, SKEW_US_MAX))
+        return CONNECT_EXPIRED;
+    /* 75 to 100 % of the margin, the same for one connection in one process */
+    uint64_t noise = hash_siphash13((uint64_t[2]){service->jitter, 0}, &item->id, sizeof(item->id));
+    int64_t margin = min_i64(life / 5, AGING_US_MAX);
+    margin -= margin / 4 * (int64_t)(noise % 1024) / 1024;
+    return now_us >= item->expires_at - margin ? CONNECT_AGING : CONNECT_FRESH;
+}
+
+/* ---- those who wait, and what is remembered ---- */
+
+static void let_go(struct connect_renewal *renewal, enum connect_renewed result, slice message)
+{
+    struct op *op = renewal->op;
+    list_unlink(&renewal->link);
+    timer_stop(&renewal->timer);
+    renewal->op = NULL;
+    renewal->result = result;
+    renewal->message = message.len > 0 ? arena_dup(&op->arena, message) : SLICE_NONE;
+    op_release(op);
+}
+
+static void drop_slot(struct connect_service *service, struct slot *slot)
+{
+    ASSERT(!slot->running);
+    (void)map_remove(&service->renewals, slice_of(slot->key, RENEWAL_KEY_LEN));
+    list_unlink(&slot->link);
+    mem_free(slot);
+}
+
+/* The slot of one that failed stays. */
+static void remember(struct renewer *renewer)
+{
+    struct slot *slot = renewer->slot;
+    slot->running = NULL;
+    if (renewer->result == CONNECT_RENEWED || renewer->result == CONNECT_RENEWAL_GONE) {
+        drop_slot(renewer->service, slot);
+        return;
+    }
+    slot->failed_ns = loop_now_ns(renewer->op.loop);
+    slot->failures++;
+    slot->result = renewer->result;
+    (void)snprintf(slot->message, sizeof(slot->message), "%.*s",
+                   SLICE_ARG(slice_first_utf8(renewer->message, RENEWAL_MESSAGE_MAX)));
+}
+
+void renewer_ended(struct renewer *renewer)
+{
+    remember(renewer);
+    LIST_EACH(&renewer->waiting, node)
+    {
+        let_go(LIST_ITEM(node, struct connect_renewal, link), renewer->result, renewer->message);
+    }
+    renewer->service->renewals_active--;
+}
+
+/* ---- starting ---- */
+
+static struct slot *find_slot(struct connect_service *service, struct uuid account_id, int64_t id)
+{
+    char key[RENEWAL_KEY_LEN];
+    memcpy(key, account_id.bytes, 16);
+    memcpy(key + 16, &id, 8);
+    struct slot *slot = map_get(&service->renewals, slice_of(key, RENEWAL_KEY_LEN));
+    if (slot) {
+        list_unlink(&slot->link);
+        list_push_front(&service->slots, &slot->link);
+        return slot;
+    }
+    for (struct list *node = service->slots.prev;
+         service->renewals.count >= CONNECT_SLOTS_MAX && node != &service->slots;) {
+        struct slot *old = LIST_ITEM(node, struct slot, link);
+        node = node->prev;
+        if (!old->running)
+            drop_slot(service, old);
+    }
+    slot = mem_zalloc(sizeof(*slot));
+    if (!slot)
+        return NULL;
+    memcpy(slot->key, key, RENEWAL_KEY_LEN);
+    list_init(&slot->link);
+    if (map_put(&service->renewals, slice_of(slot->key, RENEWAL_KEY_LEN), slot, NULL) != OK) {
+        mem_free(slot);
+        return NULL;
+    }
+    list_push_front(&service->slots, &slot->link);
+    return slot;
+}
+
+static uint64_t quiet_ns(const struct slot *slot, bool is_needed)
+{
+    uint64_t ms = QUIET_MS;
+    if (!is_needed) {
+        unsigned doublings = slot->failures < 6 ? slot->failures : 6;
+        ms = (uint64_t)BESIDE_QUIET_MS_MIN << (doublings ? doublings - 1 : 0);
+        ms = ms < BESIDE_QUIET_MS_MAX ? ms : BESIDE_QUIET_MS_MAX;
+    }
+    return ms * 1000000;
+}
+
+/* Failed just now, and so it would again. */
+static bool is_quiet(const struct connect_service *service, const struct slot *slot, bool is_needed)
+{
+    return slot->failed_ns > 0 &&
+           loop_now_ns(service->loop) < slot->failed_ns + quiet_ns(slot, is_needed);
+}
+
+static void on_deadline(struct timer *timer)
+{
+    let_go(CONTAINER_OF(timer, struct connect_renewal, timer), CONNECT_RENEWAL_TIMEOUT,
+           SLICE("its authorization server did not answer in time"));
+}
+
+bool connect_renew(struct connect_service *service, struct connect_renewal *renewal,
+                   struct uuid account_id, slice integration_id, const struct connect_item *item,
+                   uint64_t deadline_ns, struct op *op)
+{
+    *renewal = (struct connect_renewal){.result = CONNECT_RENEWAL_IMPOSSIBLE,
+                                        .message = SLICE("it cannot be renewed here")};
+    timer_init(&renewal->timer, service->loop, on_deadline);
+    list_init(&renewal->link);
+    struct slot *slot = service->config.http ? find_slot(service, account_id, item->id) : NULL;
+    if (!slot)
+        return true;
+    if (!slot->running && is_quiet(service, slot, true)) {
+        renewal->result = slot->result;
+        renewal->message = arena_dup(&op->arena, slice_cstr(slot->message));
+        return true;
+    }
+    struct renewer *renewer = slot->running
+                                  ? slot->running
+                                  : renewer_start(service, slot, account_id, integration_id, item);
+    if (!renewer)
+        return true;
+    renewal->op = op;
+    list_push_back(&renewer->waiting, &renewal->link);
+    op_hold(op, "a token to be renewed");
+    timer_start(&renewal->timer, deadline_ns);
+    return false;
+}
+
+void connect_renew_cancel(struct connect_renewal *renewal)
+{
+    if (renewal->op)
+        let_go(renewal, CONNECT_RENEWAL_TIMEOUT, SLICE_NONE);
+}
+
+void connect_renew_beside(struct connect_service *service, struct uuid account_id,
+                          slice integration_id, const struct connect_item *item)
+{
+    struct slot *slot = service->config.http ? find_slot(service, account_id, item->id) : NULL;
+    if (slot && !slot->running && !is_quiet(service, slot, false))
+        (void)!renewer_start(service, slot, account_id, integration_id, item);
+}
+
+/* ---- the way down ---- */
+
+size_t connect_renewals_active(const struct connect_service *service)
+{
+    return service->renewals_active;
+}
+
+void connect_renewals_cancel(struct connect_service *service)
+{
+    LIST_EACH(&service->slots, node)
+    {
+        struct slot *slot = LIST_ITEM(node, struct slot, link);
+        if (slot->running)
+            op_cancel(&slot->running->op);
+    }
+}
+
+void connect_renewals_free(struct connect_service *service)
+{
+    ASSERT(service->renewals_active == 0);
+    LIST_EACH(&service->slots, node)
+    {
+        drop_slot(service, LIST_ITEM(node, struct slot, link));
+    }
+    map_deinit(&service->renewals);
+}

@@ -1,0 +1,515 @@
+/*
+ * One renewal of an OAuth token, by refresh token or client credentials: one at a time for a
+ * connection, in this process (those who ask meanwhile wait in its list) and in all (a claim in the
+ * row, a lease that ends by itself; store/connection.h). The claim is no lock: nothing is held over
+ * the network.
+ *
+ * Rotation: the new refresh token is durable before the new access token is used, and what a token
+ * endpoint gave is stored however long the database is away. A process that dies between the two
+ * loses it; then the next renewal finds out whether the old one still works, and if not the
+ * connection says reauth_required.
+ *
+ * Only an answer that the grant has ended marks a connection. A token endpoint that is away,
+ * answers nonsense or does not know us leaves it as it is.
+ */
+#include <stdio.h>
+
+#include "base/clock.h"
+#include "base/mem.h"
+#include "base/metric.h"
+#include "connect/renewer.h"
+
+enum {
+    RENEWAL_ARENA_BYTES_MAX = 16 * 1024 * 1024,
+    LEASE_MARGIN_MS = 5000, /* a claim outlasts the call to the token endpoint by that */
+    CLAIM_POLL_MS = 60,     /* somebody else renews it: its row is looked at so often */
+    STORE_RETRY_MS = 200,
+    STORE_TRIES_MAX = 600,
+};
+
+static struct metric renewals_total =
+    METRIC_INIT("sluice_token_renewals_total",
+                "Renewals of OAuth tokens by integration and result.", METRIC_COUNTER);
+
+enum step {
+    STEP_LOAD,
+    STEP_JUDGE,
+    STEP_FIND_CLIENT,
+    STEP_CLAIM,
+    STEP_JUDGE_CLAIM,
+    STEP_ASK,
+    STEP_READ,
+    STEP_STORE,
+    STEP_STORED,
+    STEP_JUDGE_RELOAD,
+    STEP_MARK,
+    STEP_MARKED,
+    STEP_RELEASE,
+    STEP_ANSWER,
+};
+
+static struct renewer *renewer_of(struct op *op)
+{
+    return CONTAINER_OF(op, struct renewer, op);
+}
+
+static slice integration_of(const struct renewer *renewer)
+{
+    return slice_of(renewer->integration_id, renewer->integration_len);
+}
+
+/* ---- the end ---- */
+
+static void count_end(const struct renewer *renewer)
+{
+    static const char *const names[] = {
+        [CONNECT_RENEWED] = "renewed",
+        [CONNECT_RENEWAL_IMPOSSIBLE] = "impossible",
+        [CONNECT_RENEWAL_GONE] = "gone",
+        [CONNECT_RENEWAL_REFUSED] = "refused",
+        [CONNECT_RENEWAL_OUTAGE] = "outage",
+        [CONNECT_RENEWAL_TIMEOUT] = "timeout",
+        [CONNECT_RENEWAL_NO_DATABASE] = "no_database",
+    };
+    char labels[160];
+    (void)snprintf(labels, sizeof(labels), "integration=\"%.*s\",result=\"%s\"",
+                   SLICE_ARG(integration_of(renewer)), names[renewer->result]);
+    metric_add(metric_series(&renewals_total, slice_cstr(labels)), 1);
+    if (renewer->result >= CONNECT_RENEWAL_GONE)
+        op_log(&renewer->op, LOG_WARN, "a token could not be renewed",
+               LOG_STR("integration_id", integration_of(renewer)),
+               LOG_INT("connection_id", renewer->id), LOG_CSTR("result", names[renewer->result]),
+               LOG_STR("cause", renewer->message));
+}
+
+/* Also after a cancel. */
+static void on_end(struct op *op, enum op_end end)
+{
+    struct renewer *renewer = renewer_of(op);
+    if (end == OP_ENDED_CANCELLED)
+        renewer->result = CONNECT_RENEWAL_NO_DATABASE;
+    connect_forget(renewer->service, renewer->account_id, integration_of(renewer));
+    count_end(renewer);
+    renewer_ended(renewer);
+    oauth_request_deinit(&renewer->request);
+    buf_deinit(&renewer->sealed);
+    secret_unref(renewer->used);
+    secret_unref(renewer->former);
+    secret_unref(renewer->client_secret);
+    secret_unref(renewer->renewed);
+    catalog_unref(renewer->catalog);
+}
+
+static void on_cancel(struct op *op)
+{
+    struct renewer *renewer = renewer_of(op);
+    pg_cancel(&renewer->query);
+    oauth_client_find_cancel(&renewer->client_lookup);
+    http_call_cancel(&renewer->call);
+}
+
+static void free_renewer(struct op *op)
+{
+    mem_free(renewer_of(op));
+}
+
+/* Ends with a result; a claim of ours is given back first. */
+static enum op_result finish(struct renewer *renewer, enum connect_renewed result, slice message)
+{
+    renewer->result = result;
+    renewer->message = message;
+    op_goto(&renewer->op, renewer->is_claimed ? STEP_RELEASE : STEP_ANSWER);
+    return OP_NEXT;
+}
+
+static enum op_result no_database(struct renewer *renewer)
+{
+    return finish(renewer, CONNECT_RENEWAL_NO_DATABASE, SLICE("the database cannot be reached"));
+}
+
+/* ---- the row ---- */
+
+static enum op_result step_load(struct op *op)
+{
+    struct renewer *renewer = renewer_of(op);
+    store_connection_get(renewer->service->config.pool, &renewer->query, op, renewer->account_id,
+                         renewer->id);
+    return OP_WAIT;
+}
+
+static const struct json *parse(struct renewer *renewer, const struct secret *secret)
+{
+    return json_parse(&renewer->op.arena, secret_reveal(secret), &json_limits_provider, NULL);
+}
+
+static bool has_same(const struct json *a, const struct json *b, slice member)
+{
+    slice left = json_get_str(a, member), right = json_get_str(b, member);
+    return left.len == right.len && (left.len == 0 || slice_eq_secret(left, right));
+}
+
+/* Whether both hold the same tokens: other changes of the row (its label, a rotation of master
+ * keys) are none of our business. */
+static bool is_same_grant(struct renewer *renewer, const struct secret *a, const struct secret *b)
+{
+    const struct json *left = parse(renewer, a), *right = parse(renewer, b);
+    return has_same(left, right, SLICE("access_token")) &&
+           has_same(left, right, SLICE("refresh_token"));
+}
+
+/* Takes the row's credential as renewer->former. false: it does not open, which a look-up tells. */
+static bool open_row(struct renewer *renewer, const struct connection *row)
+{
+    struct vault_place place = {renewer->account_id, renewer->id};
+    struct err err;
+    secret_unref(renewer->former);
+    renewer->former = NULL;
+    renewer->rev = row->rev;
+    return row->sealed.len > 0 && vault_open(renewer->service->config.ring, &place, row->key_id,
+                                             row->sealed, &renewer->former, &err) == OK;
+}
+
+static enum op_result step_judge(struct op *op)
+{
+    struct renewer *renewer = renewer_of(op);
+    struct connection row;
+    int status = store_connection_get_result(&renewer->query, &row);
+    if (status != OK && status != ERR_NOTFOUND)
+        return no_database(renewer);
+    if (status == ERR_NOTFOUND || row.status != CONNECTION_LIVE || !open_row(renewer, &row) ||
+        !is_same_grant(renewer, renewer->used, renewer->former))
+        return finish(renewer, CONNECT_RENEWED, SLICE_NONE);
+    slice refresh = json_get_str(parse(renewer, renewer->former), SLICE("refresh_token"));
+    if (renewer->auth->kind == AUTH_OAUTH2 && refresh.len == 0)
+        return finish(renewer, CONNECT_RENEWAL_IMPOSSIBLE, SLICE("the app gave no refresh token"));
+    if (renewer->client_id.len > 0) /* known from a former round */
+        op_goto(op, STEP_CLAIM);
+    return OP_NEXT;
+}
+
+/* ---- the client ---- */
+
+static enum op_result step_find_client(struct op *op)
+{
+    struct renewer *renewer = renewer_of(op);
+    const struct json *credential = parse(renewer, renewer->former);
+    slice id = json_get_str(credential, SLICE("client_id"));
+    slice secret = json_get_str(credential, SLICE("client_secret"));
+    if (id.len > 0) { /* a connection's own, of client credentials */
+        renewer->client_id = id;
+        renewer->client_secret = secret.len > 0 ? secret_new(secret) : NULL;
+        op_goto(op, STEP_CLAIM);
+        return OP_NEXT;
+    }
+    oauth_client_find(renewer->service, &renewer->client_lookup, op, renewer->account_id,
+                      integration_of(renewer));
+    return OP_WAIT;
+}
+
+static enum op_result read_client(struct renewer *renewer)
+{
+    switch (oauth_client_result(renewer->service, &renewer->client_lookup, integration_of(renewer),
+                                &renewer->client_id, &renewer->client_secret)) {
+    case OK:
+        return OP_NEXT;
+    case ERR_NOTFOUND:
+        return finish(renewer, CONNECT_RENEWAL_IMPOSSIBLE,
+                      SLICE("this server has no OAuth client for the app"));
+    case ERR_CRYPTO:
+        return finish(renewer, CONNECT_RENEWAL_IMPOSSIBLE,
+                      SLICE("the secret of this server's OAuth client can no longer be opened"));
+    default:
+        return no_database(renewer);
+    }
+}
+
+/* ---- the claim ---- */
+
+static unsigned lease_ms(const struct renewer *renewer)
+{
+    return renewer->service->config.token_timeout_ms + LEASE_MARGIN_MS;
+}
+
+static enum op_result step_claim(struct op *op)
+{
+    struct renewer *renewer = renewer_of(op);
+    if (renewer->client_id.len == 0) {
+        (void)read_client(renewer);
+        if (renewer->client_id.len == 0)
+            return OP_NEXT;
+    }
+    if (renewer->claims_until_ns == 0) /* a dead holder's lease, and our own turn */
+        renewer->claims_until_ns = loop_now_ns(op->loop) + 2ULL * lease_ms(renewer) * 1000000;
+    renewer->claimed_boot_ns = clock_boot_ns();
+    store_connection_claim(renewer->service->config.pool, &renewer->query, op, renewer->account_id,
+                           renewer->id, renewer->rev, renewer->service->holder, lease_ms(renewer));
+    return OP_WAIT;
+}
+
+static enum op_result step_judge_claim(struct op *op)
+{
+    struct renewer *renewer = renewer_of(op);
+    int status = store_connection_claim_result(&renewer->query);
+    if (status == OK) {
+        renewer->is_claimed = true;
+        return OP_NEXT;
+    }
+    if (status != ERR_NOTFOUND)
+        return no_database(renewer);
+    if (loop_now_ns(op->loop) > renewer->claims_until_ns)
+        return finish(renewer, CONNECT_RENEWAL_TIMEOUT,
+                      SLICE("another process has been renewing its token for too long"));
+    op_goto(op, STEP_LOAD);
+    op_sleep(op, &renewer->timer, CLAIM_POLL_MS + random_below(CLAIM_POLL_MS),
+             "another process's renewal");
+    return OP_WAIT;
+}
+
+/* ---- the call ---- */
+
+static enum op_result step_ask(struct op *op)
+{
+    struct renewer *renewer = renewer_of(op);
+    unsigned timeout_ms = renewer->service->config.token_timeout_ms;
+    const struct json *credential = parse(renewer, renewer->former);
+    struct oauth_ask ask = {
+        .auth = renewer->auth,
+        .grant = renewer->auth->kind == AUTH_OAUTH2 ? OAUTH_GRANT_REFRESH : OAUTH_GRANT_CLIENT,
+        .client_id = renewer->client_id,
+        .client_secret = secret_reveal(renewer->client_secret),
+    };
+    if (ask.grant == OAUTH_GRANT_REFRESH)
+        ask.refresh_token = json_get_str(credential, SLICE("refresh_token"));
+    /* A process that stood still meanwhile claims anew: nobody else may send this token now. */
+    uint64_t waited_ms = (clock_boot_ns() - renewer->claimed_boot_ns) / 1000000;
+    if (waited_ms > LEASE_MARGIN_MS / 2) {
+        if (loop_now_ns(op->loop) > renewer->claims_until_ns)
+            return no_database(renewer);
+        op_goto(op, STEP_LOAD);
+        return OP_NEXT;
+    }
+    renewer->call = (struct http_call){
+        .deadline_ns = loop_now_ns(op->loop) + (uint64_t)timeout_ms * 1000000,
+    };
+    oauth_request_deinit(&renewer->request);
+    renewer->asked_us = clock_wall_us();
+    if (oauth_request_make(&ask, &renewer->request, &renewer->call) == OK &&
+        http_call_start(renewer->service->config.http, &renewer->call, op) == OK)
+        return OP_WAIT;
+    return finish(renewer, CONNECT_RENEWAL_REFUSED,
+                  SLICE("the request to its authorization server cannot be made"));
+}
+
+/* Seals what was given. false: out of memory, or larger than what can be sealed. */
+static bool seal(struct renewer *renewer)
+{
+    struct vault_place place = {renewer->account_id, renewer->id};
+    struct buf text;
+    buf_init(&text, VAULT_PLAIN_MAX);
+    buf_init(&renewer->sealed, VAULT_PLAIN_MAX + VAULT_SEAL_OVERHEAD);
+    bool is_ok =
+        oauth_credential_write(parse(renewer, renewer->former), &renewer->reply, &text) == OK &&
+        vault_seal(renewer->service->config.ring, &place, buf_slice(&text), &renewer->sealed) == OK;
+    renewer->renewed = is_ok ? secret_new(buf_slice(&text)) : NULL;
+    mem_wipe(text.ptr, text.cap);
+    buf_deinit(&text);
+    return renewer->renewed != NULL;
+}
+
+static enum op_result step_read(struct op *op)
+{
+    struct renewer *renewer = renewer_of(op);
+    oauth_request_deinit(&renewer->request);
+    oauth_reply_read(&renewer->call, &op->arena, &renewer->reply);
+    switch (renewer->reply.verdict) {
+    case OAUTH_GRANTED:
+        if (seal(renewer))
+            return OP_NEXT;
+        return finish(renewer, CONNECT_RENEWAL_REFUSED, SLICE("its new tokens are too large"));
+    case OAUTH_GONE:
+        op_goto(op, STEP_MARK);
+        return OP_NEXT;
+    case OAUTH_REFUSED:
+        return finish(renewer, CONNECT_RENEWAL_REFUSED, renewer->reply.message);
+    case OAUTH_TIMEOUT:
+        return finish(renewer, CONNECT_RENEWAL_TIMEOUT, renewer->reply.message);
+    case OAUTH_OUTAGE:
+        break;
+    }
+    return finish(renewer, CONNECT_RENEWAL_OUTAGE, renewer->reply.message);
+}
+
+/* ---- what was given becomes durable ---- */
+
+static enum op_result step_store(struct op *op)
+{
+    struct renewer *renewer = renewer_of(op);
+    int64_t life_s = renewer->reply.expires_in_s;
+    struct connection_credentials credentials = {
+        .sealed = buf_slice(&renewer->sealed),
+        .key_id = vault_ring_key_id(renewer->service->config.ring),
+        .scopes = renewer->reply.scopes,
+        .expires_at = life_s > 0 ? renewer->asked_us + life_s * 1000000 : 0,
+    };
+    store_connection_credentials_set(renewer->service->config.pool, &renewer->query, op,
+                                     renewer->account_id, renewer->id, renewer->rev, &credentials);
+    return OP_WAIT;
+}
+
+static enum op_result again(struct renewer *renewer, enum step step)
+{
+    op_goto(&renewer->op, step);
+    op_sleep(&renewer->op, &renewer->timer, STORE_RETRY_MS, "the database, to store a token");
+    return OP_WAIT;
+}
+
+static enum op_result step_stored(struct op *op)
+{
+    struct renewer *renewer = renewer_of(op);
+    int64_t rev;
+    int status = store_connection_set_result(&renewer->query, &rev);
+    if (status == OK) {
+        renewer->is_claimed = false; /* it ended with that */
+        return finish(renewer, CONNECT_RENEWED, SLICE_NONE);
+    }
+    if (status == ERR_INVALID || renewer->tries++ >= STORE_TRIES_MAX) {
+        op_log(op, LOG_ERROR, "a new token cannot be stored", LOG_INT("connection_id", renewer->id),
+               LOG_CSTR("sqlstate", renewer->query.sqlstate));
+        return no_database(renewer);
+    }
+    if (status != ERR_NOTFOUND)
+        return again(renewer, STEP_STORE);
+    store_connection_get(renewer->service->config.pool, &renewer->query, op, renewer->account_id,
+                         renewer->id);
+    return OP_WAIT;
+}
+
+/* The row is another one now: ours already, changed in what does not concern us, or connected anew
+ * by somebody. */
+static enum op_result step_judge_reload(struct op *op)
+{
+    struct renewer *renewer = renewer_of(op);
+    struct connection row;
+    struct secret *asked_with = secret_ref(renewer->former);
+    int status = store_connection_get_result(&renewer->query, &row);
+    bool is_ours = false;
+    if (status == OK && open_row(renewer, &row) && row.status == CONNECTION_LIVE)
+        is_ours = is_same_grant(renewer, asked_with, renewer->former);
+    secret_unref(asked_with);
+    if (status != OK && status != ERR_NOTFOUND && renewer->tries++ < STORE_TRIES_MAX)
+        return again(renewer, STEP_STORE); /* which finds the old revision gone once more */
+    if (!is_ours)
+        return finish(renewer, CONNECT_RENEWED, SLICE_NONE);
+    op_goto(op, STEP_STORE);
+    return OP_NEXT;
+}
+
+/* ---- the grant has ended ---- */
+
+static enum op_result step_mark(struct op *op)
+{
+    struct renewer *renewer = renewer_of(op);
+    struct connection_loss loss = {
+        .account_id = renewer->account_id,
+        .id = renewer->id,
+        .rev = renewer->rev,
+        .error = renewer->reply.message,
+        .reason = renewer->reply.error,
+        .actor = SLICE("system"),
+        .details = arena_printf(&op->arena,
+                                "{\"connection_id\":\"%lld\",\"integration_id\":\"%.*s\"}",
+                                (long long)renewer->id, SLICE_ARG(integration_of(renewer))),
+    };
+    store_connection_lost(renewer->service->config.pool, &renewer->query, op, &loss);
+    return OP_WAIT;
+}
+
+static enum op_result step_marked(struct op *op)
+{
+    struct renewer *renewer = renewer_of(op);
+    int64_t rev;
+    int status = store_connection_set_result(&renewer->query, &rev);
+    if (status == OK)
+        renewer->is_claimed = false;
+    if (status == ERR_NOTFOUND) { /* whoever changed it may have another grant */
+        op_goto(op, renewer->tries++ < STORE_TRIES_MAX ? STEP_LOAD : STEP_RELEASE);
+        renewer->result = CONNECT_RENEWED;
+        return OP_NEXT;
+    }
+    if (status != OK && status != ERR_INVALID && renewer->tries++ < STORE_TRIES_MAX)
+        return again(renewer, STEP_MARK);
+    return finish(renewer, CONNECT_RENEWAL_GONE, renewer->reply.message);
+}
+
+static enum op_result step_release(struct op *op)
+{
+    struct renewer *renewer = renewer_of(op);
+    store_connection_release(renewer->service->config.pool, &renewer->query, op,
+                             renewer->account_id, renewer->id, renewer->service->holder);
+    return OP_WAIT;
+}
+
+/* on_end tells those who wait. */
+static enum op_result step_answer(struct op *op)
+{
+    (void)op;
+    return OP_DONE;
+}
+
+static const struct op_step steps[] = {
+    [STEP_LOAD] = {"load", step_load},
+    [STEP_JUDGE] = {"judge", step_judge},
+    [STEP_FIND_CLIENT] = {"find_client", step_find_client},
+    [STEP_CLAIM] = {"claim", step_claim},
+    [STEP_JUDGE_CLAIM] = {"judge_claim", step_judge_claim},
+    [STEP_ASK] = {"ask", step_ask},
+    [STEP_READ] = {"read", step_read},
+    [STEP_STORE] = {"store", step_store},
+    [STEP_STORED] = {"stored", step_stored},
+    [STEP_JUDGE_RELOAD] = {"judge_reload", step_judge_reload},
+    [STEP_MARK] = {"mark", step_mark},
+    [STEP_MARKED] = {"marked", step_marked},
+    [STEP_RELEASE] = {"release", step_release},
+    [STEP_ANSWER] = {"answer", step_answer},
+};
+static const struct op_class renewer_class = {
+    .name = "token_renewal",
+    .steps = steps,
+    .step_count = ARRAY_LEN(steps),
+    .on_cancel = on_cancel,
+    .on_end = on_end,
+    .free = free_renewer,
+};
+
+static bool is_grant(enum catalog_auth_kind kind)
+{
+    return kind == AUTH_OAUTH2 || kind == AUTH_OAUTH2_CLIENT_CREDENTIALS;
+}
+
+struct renewer *renewer_start(struct connect_service *service, struct slot *slot,
+                              struct uuid account_id, slice integration_id,
+                              const struct connect_item *item)
+{
+    const struct catalog_integration *integration =
+        catalog_find_integration(*service->config.catalog, integration_id);
+    if (!integration || !is_grant(integration->auth.kind) || !item->credential)
+        return NULL;
+    struct renewer *renewer = mem_zalloc(sizeof(*renewer));
+    if (!renewer)
+        return NULL;
+    ASSERT(integration_id.len <= sizeof(renewer->integration_id));
+    memcpy(renewer->integration_id, integration_id.ptr, integration_id.len);
+    renewer->integration_len = integration_id.len;
+    renewer->service = service;
+    renewer->slot = slot;
+    renewer->account_id = account_id;
+    renewer->id = item->id;
+    renewer->catalog = catalog_ref(*service->config.catalog);
+    renewer->auth = &integration->auth;
+    renewer->used = secret_ref(item->credential);
+    list_init(&renewer->waiting);
+    slot->running = renewer;
+    service->renewals_active++;
+    op_start(&renewer->op, &renewer_class, service->loop, NULL, RENEWAL_ARENA_BYTES_MAX);
+    return renewer;
+}

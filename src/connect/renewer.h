@@ -1,0 +1,64 @@
+/*
+ * A renewal under way (renewer.c), and the slots in which renewals and their failures are kept
+ * (renew.c).
+ */
+#ifndef CONNECT_RENEWER_H
+#define CONNECT_RENEWER_H
+
+#include "connect/internal.h"
+#include "connect/oauth_client.h"
+#include "connect/oauth_token.h"
+
+enum { RENEWAL_KEY_LEN = 16 + 8, RENEWAL_MESSAGE_MAX = 200 };
+
+/* One connection that is being renewed, or that could not be. */
+struct slot {
+    char key[RENEWAL_KEY_LEN];
+    struct renewer *running; /* NULL: none */
+    uint64_t failed_ns;      /* 0: the last one did not fail */
+    unsigned failures;
+    enum connect_renewed result;
+    char message[RENEWAL_MESSAGE_MAX + 1];
+    struct list link;
+};
+
+struct renewer {
+    struct op op;
+    struct connect_service *service;
+    struct slot *slot;
+    struct uuid account_id;
+    int64_t id, rev;
+    char integration_id[64];
+    size_t integration_len;
+    struct catalog *catalog;
+    const struct catalog_auth *auth;
+    struct list waiting;   /* struct connect_renewal */
+    struct secret *used;   /* the credential that somebody found wanting */
+    struct secret *former; /* the row's, which is renewed */
+    struct pg_query query;
+    struct oauth_client_lookup client_lookup;
+    slice client_id;
+    struct secret *client_secret;
+    struct op_timer timer;
+    uint64_t claimed_boot_ns, claims_until_ns;
+    int64_t asked_us;
+    struct oauth_request request;
+    struct http_call call;
+    struct oauth_reply reply;
+    struct buf sealed;
+    struct secret *renewed; /* what was given, until it is durable */
+    unsigned tries;
+    bool is_claimed;
+    enum connect_renewed result;
+    slice message;
+};
+
+/* renewer.c: starts it in slot, for the credential that was found wanting. NULL: not an app whose
+ * tokens can be renewed, or out of memory. */
+struct renewer *renewer_start(struct connect_service *service, struct slot *slot,
+                              struct uuid account_id, slice integration_id,
+                              const struct connect_item *item) MUST_CHECK;
+/* renew.c: at its end; keeps what failed, lets those go who wait. */
+void renewer_ended(struct renewer *renewer);
+
+#endif
