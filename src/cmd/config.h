@@ -42,6 +42,7 @@ struct config {
     /* executions */
     uint64_t execution_timeout_ms, idempotency_ttl_ms, provider_response_bytes_max;
     uint64_t executions_max, file_bytes_max, output_bytes, output_bytes_max;
+    uint64_t token_timeout_ms;
     /* outbound */
     slice ca_file;
     struct config_list origin_override, allow_host;

@@ -65,6 +65,8 @@ const struct config_item config_items[] = {
      "answered of an output where the request names no max_output_bytes; the record has the whole"},
     {"output-bytes-max", CONFIG_BYTES, SERVERS, AT(output_bytes_max), "16m", KIB, 256 * MIB,
      "BYTES", "largest max_output_bytes that a request gets"},
+    {"token-timeout", CONFIG_MS, SERVERS, AT(token_timeout_ms), "10s", 100, 5 * MINUTE, "TIME",
+     "for an app's authorization server to give a new token"},
     {"idempotency-ttl", CONFIG_MS, SERVERS, AT(idempotency_ttl_ms), "24h", SECOND, 365 * 24 * HOUR,
      "TIME", "how long an idempotency key is remembered"},
     {"execution-days", CONFIG_COUNT, SERVERS, AT(execution_days), "30", 1, 3650, "DAYS",

@@ -237,7 +237,9 @@ static int run_remove(struct command_call *call)
 
 static const struct config_option add_options[] = {
     {"credential-file", "FILE",
-     "a JSON object, or - for stdin; oauth2: access_token, refresh_token, expires_at; bearer: "
+     "a JSON object, or - for stdin; oauth2: access_token, refresh_token, expires_at or "
+     "expires_in, "
+     "as a token endpoint answers; oauth2_client_credentials: client_id, client_secret; bearer: "
      "token; api_key: api_key; basic: username, password"},
     {"label", "TEXT", "tells connections of one app apart; the app's name by default"},
     {"default", NULL, "use it where a call names none; the first one is the default anyhow"},

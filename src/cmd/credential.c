@@ -9,8 +9,14 @@
 #include "base/clock.h"
 #include "base/mem.h"
 #include "cmd/output.h"
+#include "connect/oauth_token.h"
 
-enum { CREDENTIAL_ARENA_BYTES_MAX = 1024 * 1024, REPORT_BYTES_MAX = 400, MEMBERS_MAX = 3 };
+enum {
+    CREDENTIAL_ARENA_BYTES_MAX = 1024 * 1024,
+    EXPIRES_IN_S_MAX = 10 * 365 * 86400,
+    REPORT_BYTES_MAX = 400,
+    MEMBERS_MAX = 6
+};
 
 /* ---- shapes ---- */
 
@@ -24,10 +30,22 @@ static const struct shape {
     struct member members[MEMBERS_MAX];
 } shapes[] = {
     [AUTH_NONE] = {"nothing", {{NULL, false}}},
-    [AUTH_OAUTH2] = {"access_token, and optionally refresh_token and expires_at",
-                     {{"access_token", false}, {"refresh_token", true}, {"expires_at", true}}},
-    [AUTH_OAUTH2_CLIENT_CREDENTIALS] = {"access_token, and optionally expires_at",
-                                        {{"access_token", false}, {"expires_at", true}}},
+    [AUTH_OAUTH2] = {"access_token, and optionally refresh_token, expires_at or expires_in, scope "
+                     "and token_type",
+                     {{"access_token", false},
+                      {"refresh_token", true},
+                      {"expires_at", true},
+                      {"expires_in", true},
+                      {"scope", true},
+                      {"token_type", true}}},
+    [AUTH_OAUTH2_CLIENT_CREDENTIALS] = {"client_id and client_secret, or access_token and "
+                                        "optionally expires_at, or nothing where `sluice "
+                                        "oauth-clients` has one for the app",
+                                        {{"client_id", true},
+                                         {"client_secret", true},
+                                         {"access_token", true},
+                                         {"expires_at", true},
+                                         {"expires_in", true}}},
     [AUTH_API_KEY] = {"api_key", {{"api_key", false}}},
     [AUTH_BEARER] = {"token", {{"token", false}}},
     [AUTH_BASIC] = {"username and password", {{"username", false}, {"password", false}}},
@@ -56,6 +74,14 @@ static bool is_sendable(slice text)
     return text.len > 0;
 }
 
+/* A time as token endpoints tell it: seconds from now. */
+static bool is_span(slice name, const struct json *value)
+{
+    int64_t seconds;
+    return slice_eq_cstr(name, "expires_in") && json_to_i64(value, &seconds) && seconds > 0 &&
+           seconds <= EXPIRES_IN_S_MAX;
+}
+
 static int check_members(const struct shape *shape, const struct json *object, struct err *err)
 {
     for (uint32_t i = 0; i < object->count; i++) {
@@ -64,6 +90,10 @@ static int check_members(const struct shape *shape, const struct json *object, s
         if (!find_member(shape, name))
             return err_set(err, ERR_INVALID, "the credential has a member \"%.*s\"; it wants %s",
                            SLICE_ARG(slice_first_utf8(name, 40)), shape->form);
+        if (is_span(name, &pair->value))
+            continue;
+        if (slice_eq_cstr(name, "expires_in"))
+            return err_set(err, ERR_INVALID, "expires_in is a number of seconds");
         bool may_be_empty = slice_eq_cstr(name, "password");
         if (!value.ptr || (!is_sendable(value) && !(may_be_empty && value.len == 0)))
             return err_set(err, ERR_INVALID, "%.*s must be a string without control characters%s",
@@ -94,6 +124,13 @@ int credential_check(enum catalog_auth_kind kind, slice text, struct arena *aren
     slice expiry = json_get_str(object, SLICE("expires_at"));
     if (expiry.ptr && !time_parse(expiry, expires_at))
         return err_set(err, ERR_INVALID, "expires_at is a time such as 2027-01-31T00:00:00Z");
+    int64_t span_s = json_get_i64(object, SLICE("expires_in"), 0);
+    if (!expiry.ptr && span_s > 0)
+        *expires_at = clock_wall_us() + span_s * 1000000;
+    bool has_id = json_get(object, SLICE("client_id")) != NULL;
+    if (has_id != (json_get(object, SLICE("client_secret")) != NULL))
+        return err_set(err, ERR_INVALID, "client_id and client_secret go together; it wants %s",
+                       shapes[kind].form);
     return OK;
 }
 
@@ -152,13 +189,19 @@ static int check_params(struct session *session, const struct credential_order *
     return ERR_INVALID;
 }
 
+/* row: expires_at, and the scopes that a token endpoint's reply tells where the order has none. */
 static int check_credential(struct session *session, const struct credential_order *order,
-                            int64_t *expires_at)
+                            struct connection *row)
 {
     struct arena arena;
     arena_init(&arena, CREDENTIAL_ARENA_BYTES_MAX);
     int result = credential_check(order->integration->auth.kind, order->credential, &arena,
-                                  expires_at, &session->err);
+                                  &row->expires_at, &session->err);
+    if (result == OK && !row->scopes.ptr) {
+        const struct json *object =
+            json_parse(&arena, order->credential, &json_limits_request, NULL);
+        row->scopes = oauth_scopes_normal(json_get_str(object, SLICE("scope")), &session->arena);
+    }
     arena_deinit(&arena);
     return result;
 }
@@ -191,8 +234,7 @@ int credential_connect(struct session *session, const struct credential_order *o
         .status = CONNECTION_LIVE,
         .rev = 1,
     };
-    if (check_credential(session, order, &row.expires_at) != OK ||
-        check_params(session, order) != OK ||
+    if (check_credential(session, order, &row) != OK || check_params(session, order) != OK ||
         output_name_check(order->label, "a label", CONNECTION_LABEL_MAX, &session->err) != OK)
         return (int)session->err.code;
     const struct vault_place place = {row.account_id, row.id};

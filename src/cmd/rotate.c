@@ -4,6 +4,7 @@
  */
 #include "cmd/rotate.h"
 
+#include "connect/oauth_client.h"
 #include "store/connection.h"
 
 enum { SEALED_BYTES_MAX = VAULT_PLAIN_MAX + VAULT_SEAL_OVERHEAD, PASSES_MAX = 5 };
@@ -87,6 +88,64 @@ static int rotate_pass(struct rotation *rotation, int pass)
     return OK;
 }
 
+/* ---- OAuth clients: few, so a pass over them is one walk ---- */
+
+static int reseal_client(struct rotation *rotation, const struct oauth_client *row, struct err *err)
+{
+    const struct vault_ring *ring = rotation->session->ring;
+    const struct vault_place place = oauth_client_place(row->account_id, row->integration_id);
+    struct secret *plain = NULL;
+    buf_clear(&rotation->sealed);
+    if (vault_open(ring, &place, row->key_id, row->sealed, &plain, err) != OK)
+        return (int)err->code;
+    int result = vault_seal(ring, &place, secret_reveal(plain), &rotation->sealed);
+    secret_unref(plain);
+    if (result != OK)
+        return err_set(err, (enum err_code)result, "the secret could not be sealed");
+    return store_oauth_client_reseal_sync(
+        rotation->session->sync, row, buf_slice(&rotation->sealed), vault_ring_key_id(ring), err);
+}
+
+static int rotate_client(struct rotation *rotation, const struct oauth_client *row)
+{
+    struct err err;
+    int result = reseal_client(rotation, row, &err);
+    if (result == ERR_IO || result == ERR_NOMEM) {
+        rotation->session->err = err;
+        return result;
+    }
+    if (result == OK) {
+        rotation->done++;
+        return OK;
+    }
+    rotation->failed++;
+    (void)fprintf(stderr, "OAuth client of %.*s: %s\n", SLICE_ARG(row->integration_id), err.text);
+    return OK;
+}
+
+static int rotate_clients(struct rotation *rotation)
+{
+    struct session *session = rotation->session;
+    struct uuid after_account = {{0}};
+    slice after = SLICE_NONE;
+    struct oauth_client *list;
+    size_t count = 0;
+    arena_reset(&rotation->arena);
+    do {
+        int result = store_oauth_client_stale_sync(session->sync, &rotation->arena,
+                                                   vault_ring_key_id(session->ring), after_account,
+                                                   after, &list, &count, &session->err);
+        for (size_t i = 0; result == OK && i < count; i++) {
+            result = rotate_client(rotation, &list[i]);
+            after_account = list[i].account_id;
+            after = list[i].integration_id;
+        }
+        if (result != OK)
+            return result;
+    } while (count > 0);
+    return OK;
+}
+
 int rotate_all(struct session *session, struct command_call *call)
 {
     struct rotation rotation = {.session = session};
@@ -102,6 +161,8 @@ int rotate_all(struct session *session, struct command_call *call)
         if (rotation.changed == 0)
             break;
     }
+    if (result == OK)
+        result = rotate_clients(&rotation);
     arena_deinit(&rotation.arena);
     buf_deinit(&rotation.sealed);
     if (result != OK)

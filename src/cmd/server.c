@@ -167,7 +167,13 @@ static int start_services(struct server *server, struct err *err)
 {
     const struct config *config = server->config;
     struct vault_auth_config auth = {.pool = server->pool};
-    struct connect_config connect = {.pool = server->pool, .ring = server->ring};
+    struct connect_config connect = {
+        .pool = server->pool,
+        .ring = server->ring,
+        .http = server->client,
+        .catalog = &server->catalog,
+        .token_timeout_ms = (unsigned)config->token_timeout_ms,
+    };
     server->auth = vault_auth_new(server->loop, &auth);
     server->connect = connect_new(server->loop, &connect);
     server->node = exec_node_new(server->loop, server->pool, api_render_summary);
@@ -277,18 +283,19 @@ static enum op_result step_drain(struct op *op)
     return OP_WAIT;
 }
 
-/* Executions whose client has gone still record what a provider did. */
+/* Executions whose client has gone still record what a provider did; new tokens are stored. */
 static enum op_result step_wait_for_records(struct op *op)
 {
     struct server *server = server_of(op);
     uint64_t now = loop_now_ns(op->loop);
     if (server->stop.until_ns == 0)
         server->stop.until_ns = now + RECORD_TIMEOUT_MS * 1000000ULL;
-    if (exec_service_active(server->exec) == 0)
+    if (exec_service_active(server->exec) == 0 && connect_renewals_active(server->connect) == 0)
         return OP_NEXT;
     if (now > server->stop.until_ns) {
-        log_event(LOG_ERROR, "stopping with executions that could not be recorded",
-                  LOG_INT("count", exec_service_active(server->exec)));
+        log_event(LOG_ERROR, "stopping with executions or tokens that could not be recorded",
+                  LOG_INT("count", exec_service_active(server->exec)),
+                  LOG_INT("renewals", connect_renewals_active(server->connect)));
         return OP_NEXT;
     }
     op_goto(op, 1);
@@ -423,6 +430,8 @@ static void free_parts(struct server *server)
         exec_node_free(server->node);
     if (server->exec)
         exec_service_cancel_all(server->exec);
+    if (server->connect)
+        connect_renewals_cancel(server->connect);
     (void)loop_turn(server->loop, false);
     pg_pool_free(server->pool);
     if (server->client)

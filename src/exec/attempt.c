@@ -42,6 +42,7 @@ static bool add_provider_key(struct exec *exec)
     uuid_format(key.len > 0 ? uuid_v5(exec->in.account_id, key) : exec->out.execution_id, text);
     exec->request.headers[exec->request.header_count++] =
         (struct http_header){name, slice_of(text, UUID_TEXT_LEN)};
+    exec->has_provider_key = true;
     return true;
 }
 
@@ -66,8 +67,8 @@ enum op_result exec_step_call(struct op *op)
     if (exec->is_claimed && !exec_node_may_write(exec->service->config.node))
         return stop_unsent(
             exec, SLICE("This server has lost touch with the database; nothing was sent."));
-    bool is_first = exec->out.attempts == 0;
-    if (is_first && exec->action->idempotency_header.len > 0 && !add_provider_key(exec))
+    if (!exec->has_provider_key && exec->action->idempotency_header.len > 0 &&
+        !add_provider_key(exec))
         return stop_unsent(exec, SLICE("Out of memory; nothing was sent."));
     uint64_t deadline = exec->deadline_ns;
     if (limits->total_timeout_ms > 0 && limits->total_timeout_ms < left_ms)
@@ -171,6 +172,10 @@ enum op_result exec_step_judge_reply(struct op *op)
     struct exec *exec = exec_of(op);
     exec->out.is_repeatable = exec->action->level == LEVEL_READ || !exec->is_any_byte_sent;
     count_call(exec);
+    if (exec_renews_after(exec)) {
+        op_goto(op, EXEC_STEP_RENEW);
+        return OP_NEXT;
+    }
     uint64_t wait_ms =
         exec->out.reason != EXEC_SUCCEEDED && is_worth_retrying(exec) ? backoff_ms(exec) : 0;
     if (wait_ms == 0)

@@ -20,6 +20,9 @@ static const struct op_step steps[EXEC_STEPS] = {
     [EXEC_STEP_JUDGE_FILES] = {"judge_files", exec_step_judge_files},
     [EXEC_STEP_FIND_CONNECTION] = {"find_connection", exec_step_find_connection},
     [EXEC_STEP_CHECK_CONNECTION] = {"check_connection", exec_step_check_connection},
+    [EXEC_STEP_RENEW] = {"renew", exec_step_renew},
+    [EXEC_STEP_LOOK_AGAIN] = {"look_again", exec_step_look_again},
+    [EXEC_STEP_BUILD_AGAIN] = {"build_again", exec_step_build_again},
     [EXEC_STEP_CLAIM] = {"claim", exec_step_claim},
     [EXEC_STEP_JUDGE_CLAIM] = {"judge_claim", exec_step_judge_claim},
     [EXEC_STEP_CALL] = {"call", exec_step_call},
@@ -116,6 +119,7 @@ static void on_cancel(struct op *op)
     pg_cancel(&exec->query);
     http_call_cancel(&exec->call);
     connect_find_cancel(&exec->lookup);
+    connect_renew_cancel(&exec->renewal);
     op_sleep_stop(&exec->timer);
 }
 

@@ -92,6 +92,8 @@ struct exec {
     struct connect_lookup lookup;
     struct connect_set *set; /* lookup's reference, once its status was looked at */
     const struct connect_item *connection;
+    struct connect_renewal renewal;
+    int64_t renewed_id; /* of the connection whose token was renewed */
     struct exec_built request;
     struct pg_query query;
     struct claim claim;
@@ -107,6 +109,8 @@ struct exec {
     bool is_answered;   /* out is final */
     bool is_counted;
     bool is_any_byte_sent; /* by any attempt */
+    bool is_renewed;       /* the connection's token, or it was tried: once a run */
+    bool has_provider_key; /* the request carries the provider's idempotency key */
     size_t file_index;     /* the file that files_status is about */
     int files_status;
     int fit_status;
@@ -145,6 +149,9 @@ enum exec_step {
     EXEC_STEP_JUDGE_FILES,
     EXEC_STEP_FIND_CONNECTION,
     EXEC_STEP_CHECK_CONNECTION,
+    EXEC_STEP_RENEW,
+    EXEC_STEP_LOOK_AGAIN,
+    EXEC_STEP_BUILD_AGAIN,
     EXEC_STEP_CLAIM,
     EXEC_STEP_JUDGE_CLAIM,
     EXEC_STEP_CALL,
@@ -174,6 +181,9 @@ enum op_result exec_step_decode_files(struct op *op);
 enum op_result exec_step_judge_files(struct op *op);
 enum op_result exec_step_find_connection(struct op *op);
 enum op_result exec_step_check_connection(struct op *op);
+enum op_result exec_step_renew(struct op *op);
+enum op_result exec_step_look_again(struct op *op);
+enum op_result exec_step_build_again(struct op *op);
 enum op_result exec_step_claim(struct op *op);
 enum op_result exec_step_judge_claim(struct op *op);
 enum op_result exec_step_call(struct op *op);
@@ -189,6 +199,14 @@ enum op_result exec_step_answer(struct op *op);
 /* Ends with a reason that needs no record: sets out, goes to the answer. message and hint are in
  * the op's arena or constant. */
 enum op_result exec_stop(struct exec *exec, enum exec_reason reason, slice message, slice hint);
+/* gate.c: chooses the connection of that id and builds the request with it, or stops. */
+enum op_result exec_use_connection(struct exec *exec, int64_t id);
+enum op_result exec_build_request(struct exec *exec);
+enum op_result exec_end_dry_run(struct exec *exec);
+/* renew.c: whether a new token may mend what the provider said. */
+bool exec_renews_after(const struct exec *exec);
+/* The connection has no token at all: client credentials before their first use. */
+bool exec_needs_first_token(const struct exec *exec);
 /* claim.c: lets the next one have the key; wakes those who wait with the outcome. */
 void exec_key_let_go(struct exec *exec);
 /* record.c: ends the claim on an op of its own that tries until it is gone, so that the client need

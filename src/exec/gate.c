@@ -187,15 +187,19 @@ static enum op_result stop_connection_unknown(struct exec *exec)
                      SLICE("Leave connectionId out to use the default connection."));
 }
 
+enum op_result exec_use_connection(struct exec *exec, int64_t id)
+{
+    exec->connection = find_item(exec->set, id);
+    if (!exec->connection)
+        return stop_connection_unknown(exec);
+    return exec->connection->status == CONNECTION_LIVE ? OP_NEXT : stop_reauth(exec);
+}
+
 /* Sets exec->connection; OP_NEXT when it may be used. */
 static enum op_result choose_connection(struct exec *exec)
 {
-    if (exec->in.connection_id != 0) {
-        exec->connection = find_item(exec->set, exec->in.connection_id);
-        if (!exec->connection)
-            return stop_connection_unknown(exec);
-        return exec->connection->status == CONNECTION_LIVE ? OP_NEXT : stop_reauth(exec);
-    }
+    if (exec->in.connection_id != 0)
+        return exec_use_connection(exec, exec->in.connection_id);
     switch (connect_set_state(exec->set, &exec->connection)) {
     case CONNECT_CONNECTED:
         return OP_NEXT;
@@ -242,7 +246,7 @@ static enum op_result stop_scope(struct exec *exec)
 
 /* The request is built before anything is claimed, so that one that cannot be built leaves no
  * trace. */
-static enum op_result build_request(struct exec *exec)
+enum op_result exec_build_request(struct exec *exec)
 {
     const struct connect_item *connection = exec->connection;
     struct exec_scope scope = {.input = exec->in.input,
@@ -273,6 +277,14 @@ static enum op_result build_request(struct exec *exec)
     }
 }
 
+enum op_result exec_end_dry_run(struct exec *exec)
+{
+    exec->out.is_dry_run = true;
+    exec->summary_json = exec_render_dry_run(exec);
+    op_goto(&exec->op, EXEC_STEP_ANSWER);
+    return OP_NEXT;
+}
+
 enum op_result exec_step_check_connection(struct op *op)
 {
     struct exec *exec = exec_of(op);
@@ -289,11 +301,10 @@ enum op_result exec_step_check_connection(struct op *op)
     } else if (exec->in.connection_id != 0) {
         return stop_connection_unknown(exec);
     }
-    enum op_result result = build_request(exec);
+    if (exec_needs_first_token(exec)) /* there is nothing to build a request with yet */
+        return OP_NEXT;
+    enum op_result result = exec_build_request(exec);
     if (!exec->in.is_dry_run || exec->out.reason != EXEC_SUCCEEDED)
         return result;
-    exec->out.is_dry_run = true;
-    exec->summary_json = exec_render_dry_run(exec);
-    op_goto(op, EXEC_STEP_ANSWER);
-    return OP_NEXT;
+    return exec_end_dry_run(exec);
 }

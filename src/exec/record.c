@@ -134,16 +134,25 @@ enum op_result exec_step_mark_connection(struct op *op)
     struct exec *exec = exec_of(op);
     bool is_refused = exec->out.reason == EXEC_REAUTH_REQUIRED ||
                       exec->out.reason == EXEC_KEY_REFUSED;
-    if (!is_refused || !exec->connection)
+    if (!is_refused || !exec->connection || exec->connection->status != CONNECTION_LIVE)
         return OP_NEXT;
     op_goto(op, EXEC_STEP_ANSWER);
     connect_forget(exec->service->config.connect, exec->in.account_id,
                    exec->integration->integration_id);
-    store_connection_status_set(exec->service->config.pool, &exec->query, op, exec->in.account_id,
-                                exec->connection->id, exec->connection->rev,
-                                CONNECTION_REAUTH_REQUIRED,
-                                SLICE("the provider refused the "
-                                      "credential"));
+    struct connection_loss loss = {
+        .account_id = exec->in.account_id,
+        .id = exec->connection->id,
+        .rev = exec->connection->rev,
+        .error = SLICE("the provider refused the credential"),
+        .reason = slice_cstr(exec_reason_name(exec->out.reason)),
+        .actor = exec->in.actor,
+        .request_id = exec->in.request_id,
+        .details = arena_printf(&op->arena,
+                                "{\"connection_id\":\"%lld\",\"integration_id\":\"%.*s\"}",
+                                (long long)exec->connection->id,
+                                SLICE_ARG(exec->integration->integration_id)),
+    };
+    store_connection_lost(exec->service->config.pool, &exec->query, op, &loss);
     return OP_WAIT;
 }
 

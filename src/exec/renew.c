@@ -1,0 +1,152 @@
+/*
+ * A fresh token for the call (connect/connect.h): ahead of its expiry, and once when the provider
+ * says that it is not good any more. Then the connection is looked up again, and the request built
+ * again with what is found.
+ */
+#include "base/clock.h"
+#include "exec/exec.h"
+
+static bool is_grant(const struct exec *exec)
+{
+    enum catalog_auth_kind kind = exec->integration->auth.kind;
+    return kind == AUTH_OAUTH2 || kind == AUTH_OAUTH2_CLIENT_CREDENTIALS;
+}
+
+bool exec_renews_after(const struct exec *exec)
+{
+    return exec->out.reason == EXEC_REAUTH_REQUIRED && exec->connection && is_grant(exec) &&
+           !exec->is_renewed;
+}
+
+bool exec_needs_first_token(const struct exec *exec)
+{
+    return exec->connection && !exec->connection->has_token &&
+           exec->integration->auth.kind == AUTH_OAUTH2_CLIENT_CREDENTIALS;
+}
+
+static bool wait_for_token(struct exec *exec)
+{
+    exec->is_renewed = true;
+    return connect_renew(exec->service->config.connect, &exec->renewal, exec->in.account_id,
+                         exec->integration->integration_id, exec->connection, exec->deadline_ns,
+                         &exec->op);
+}
+
+enum op_result exec_step_renew(struct op *op)
+{
+    struct exec *exec = exec_of(op);
+    if (exec->out.attempts > 0) /* the provider refused the token */
+        return wait_for_token(exec) ? OP_NEXT : OP_WAIT;
+    if (exec->connection && !exec->is_renewed) {
+        struct connect_service *connect = exec->service->config.connect;
+        switch (connect_item_need(connect, exec->connection, exec->integration->auth.kind,
+                                  clock_wall_us())) {
+        case CONNECT_EXPIRED:
+            return wait_for_token(exec) ? OP_NEXT : OP_WAIT;
+        case CONNECT_AGING:
+            connect_renew_beside(connect, exec->in.account_id, exec->integration->integration_id,
+                                 exec->connection);
+            break;
+        case CONNECT_FRESH:
+            break;
+        }
+    }
+    op_goto(op, EXEC_STEP_CLAIM);
+    return OP_NEXT;
+}
+
+/* ---- no token ---- */
+
+/* The run ends here. What was claimed is released on the way: the provider refused the token, or
+ * was not called, so nothing was done. */
+static enum op_result end_run(struct exec *exec, enum exec_reason reason, slice message, slice hint)
+{
+    (void)exec_stop(exec, reason, message, hint);
+    exec->is_any_byte_sent = exec->call.is_any_byte_sent = false;
+    if (uuid_is_nil(exec->out.execution_id))
+        exec->out.execution_id = uuid_v7();
+    op_goto(&exec->op, EXEC_STEP_RECORD);
+    return OP_NEXT;
+}
+
+static enum op_result end_unrenewed(struct exec *exec)
+{
+    enum exec_reason reason = EXEC_UNREACHABLE;
+    slice hint = SLICE("Nothing was done, and the connection stays as it is. Try again later.");
+    exec->out.is_repeatable = true;
+    if (exec->renewal.result == CONNECT_RENEWAL_TIMEOUT)
+        reason = EXEC_TIMED_OUT;
+    if (exec->renewal.result == CONNECT_RENEWAL_NO_DATABASE)
+        reason = EXEC_UNAVAILABLE;
+    if (exec->renewal.result == CONNECT_RENEWAL_REFUSED ||
+        exec->renewal.result == CONNECT_RENEWAL_IMPOSSIBLE) {
+        exec->out.is_repeatable = false;
+        hint = SLICE("Nothing was done. The operator of this server has to look at the app's OAuth "
+                     "client (sluice oauth-clients).");
+    }
+    return end_run(exec, reason,
+                   arena_printf(&exec->op.arena,
+                                "The token of the connection to %.*s could not be renewed: %.*s.",
+                                SLICE_ARG(exec->integration->name),
+                                SLICE_ARG(exec->renewal.message)),
+                   hint);
+}
+
+/* The token that there is: it is refused already, or good for a moment, or its fate is the
+ * provider's to tell. */
+static enum op_result go_on_unrenewed(struct exec *exec)
+{
+    bool is_refused = exec->out.attempts > 0;
+    bool is_impossible = exec->renewal.result == CONNECT_RENEWAL_IMPOSSIBLE;
+    if (is_refused && is_impossible) {
+        op_goto(&exec->op, EXEC_STEP_RECORD); /* as the provider said */
+        return OP_NEXT;
+    }
+    bool is_usable = exec->connection->has_token &&
+                     (is_impossible || clock_wall_us() < exec->connection->expires_at);
+    if (is_refused || !is_usable)
+        return end_unrenewed(exec);
+    op_goto(&exec->op, EXEC_STEP_CLAIM);
+    return OP_NEXT;
+}
+
+/* ---- the connection as it is now ---- */
+
+enum op_result exec_step_look_again(struct op *op)
+{
+    struct exec *exec = exec_of(op);
+    if (exec->renewal.result != CONNECT_RENEWED && exec->renewal.result != CONNECT_RENEWAL_GONE)
+        return go_on_unrenewed(exec);
+    exec->renewed_id = exec->connection->id;
+    exec->connection = NULL;
+    exec->set = NULL;
+    connect_set_unref(exec->lookup.set);
+    exec->lookup.set = NULL;
+    bool is_known = connect_find(exec->service->config.connect, &exec->lookup, exec->in.account_id,
+                                 exec->integration->integration_id, op);
+    return is_known ? OP_NEXT : OP_WAIT;
+}
+
+enum op_result exec_step_build_again(struct op *op)
+{
+    struct exec *exec = exec_of(op);
+    struct exec_outcome *out = &exec->out;
+    out->reason = EXEC_SUCCEEDED;
+    out->message = out->hint = out->error_code = SLICE_NONE;
+    if (exec->lookup.status != OK)
+        return end_run(exec, EXEC_UNAVAILABLE, SLICE("The database cannot be reached."),
+                       SLICE_NONE);
+    exec->set = exec->lookup.set;
+    (void)exec_use_connection(exec, exec->renewed_id);
+    if (out->reason == EXEC_SUCCEEDED)
+        (void)exec_build_request(exec);
+    if (out->reason != EXEC_SUCCEEDED) {
+        op_goto(op, exec->is_claimed ? EXEC_STEP_RECORD : EXEC_STEP_ANSWER);
+        return OP_NEXT;
+    }
+    if (exec->in.is_dry_run)
+        return exec_end_dry_run(exec);
+    exec->has_provider_key = false;
+    op_goto(op, out->attempts > 0 ? EXEC_STEP_CALL : EXEC_STEP_CLAIM);
+    return OP_NEXT;
+}
