@@ -109,12 +109,14 @@ libraries = $(foreach r,$(LINKS_$(1)),$(LIBS_$(r))) $(LIBS_SYSTEM)
 # --- Files ---------------------------------------------------------------------------------------
 
 # Folders of data that are compiled in, each as embed_<name> (base/embed.h).
-EMBEDS := sql integrations templates
+EMBEDS := sql integrations templates scenarios
 EMBED_sql := $(wildcard sql/*.sql)
 EMBED_integrations := $(wildcard contrib/integrations/*.json)
 EMBED_templates := $(wildcard contrib/templates/*.json)
+EMBED_scenarios := $(wildcard bench/scenarios/*.json)
 
 PROVIDER := $(wildcard bench/provider/*.c)
+LOAD := $(wildcard bench/load/*.c)
 $(foreach r,$(ROOMS),$(eval UNIT_$(r) := $(wildcard tests/unit/$(r)/test_*.c)))
 UNIT_SUPPORT := $(wildcard tests/unit/support/*.c)
 INTEGRATION_C := $(wildcard tests/integration/test_*.c)
@@ -136,7 +138,8 @@ SHELL_FILES := $(wildcard deps/*.sh tests/*.sh tests/*/*.sh) .ci/run
 
 # $(call program,VARIANT,NAME): release programs stand right under build/.
 program = build/$(if $(filter release,$(1)),,$(1)/)$(2)
-programs = $(call program,$(1),sluice) $(call program,$(1),sluice-provider)
+programs = $(call program,$(1),sluice) $(call program,$(1),sluice-provider) \
+	$(call program,$(1),sluice-bench)
 
 # $(call remember,NAME,WORDS): build/list/NAME is rewritten only when the words change, so that a
 # file may depend on a list: a source that went away, a flag that was added.
@@ -178,6 +181,7 @@ endef
 
 $(foreach r,$(ROOMS),$(call remember,sources-$(r),$(SOURCES_$(r))))
 $(call remember,sources-provider,$(PROVIDER))
+$(call remember,sources-load,$(LOAD))
 $(call remember,sources-unitsupport,$(UNIT_SUPPORT))
 $(call remember,sources-integrationsupport,$(INTEGRATION_SUPPORT))
 $(foreach e,$(EMBEDS),$(call remember,embed-$(e),$(EMBED_$(e))))
@@ -215,6 +219,10 @@ $(call program,$(1),sluice): $(MAIN:%.c=build/$(1)/%.o) $(call archives,$(1),cmd
 
 $(call program,$(1),sluice-provider): $(PROVIDER:%.c=build/$(1)/%.o) $(call archives,$(1),bench) \
 		build/list/ldflags-$(1) build/list/sources-provider
+	$$(call link,$(1),bench)
+
+$(call program,$(1),sluice-bench): $(LOAD:%.c=build/$(1)/%.o) $(call archives,$(1),bench) \
+		build/list/ldflags-$(1) build/list/sources-load
 	$$(call link,$(1),bench)
 
 $(if $(INTEGRATION_C),$(INTEGRATION_C:%.c=build/$(1)/%): build/$(1)/%: build/$(1)/%.o \
@@ -323,6 +331,7 @@ endef
 
 export SLUICE_BIN := $(CURDIR)/$(call program,$(TEST_VARIANT),sluice)
 export SLUICE_PROVIDER_BIN := $(CURDIR)/$(call program,$(TEST_VARIANT),sluice-provider)
+export SLUICE_BENCH_BIN := $(CURDIR)/$(call program,$(TEST_VARIANT),sluice-bench)
 export SLUICE_RELEASE_BIN := $(CURDIR)/build/sluice
 
 ## test: install what is needed, build, run every test
@@ -362,6 +371,7 @@ fuzz: build/stamp/system-fuzz $(FUZZ_C:%.c=build/fuzz/%)
 .PHONY: cov
 cov: export SLUICE_BIN := $(CURDIR)/$(call program,cov,sluice)
 cov: export SLUICE_PROVIDER_BIN := $(CURDIR)/$(call program,cov,sluice-provider)
+cov: export SLUICE_BENCH_BIN := $(CURDIR)/$(call program,cov,sluice-bench)
 cov: build/stamp/system-run build/stamp/system-test $(E2E_STAMP) $(CONTAIN) \
 		$(call programs,cov) $(call programs,release) \
 		$(call unit_programs,cov) $(call integration_programs,cov)

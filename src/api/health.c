@@ -3,6 +3,7 @@
  */
 #include "api/request.h"
 #include "base/metric.h"
+#include "base/process.h"
 #include "pg/migrate.h"
 #include "store/retention.h"
 
@@ -62,11 +63,20 @@ static struct metric database_ready = METRIC_INIT(
 static struct metric http_connections =
     METRIC_INIT("sluice_http_connections", "Client connections.", METRIC_GAUGE);
 
+static struct metric process_cpu =
+    METRIC_INIT("process_cpu_seconds_total", "Processor time of all threads.", METRIC_COUNTER);
+static struct metric process_memory =
+    METRIC_INIT("process_resident_memory_bytes", "Resident memory.", METRIC_GAUGE);
+
 static void take_readings(struct api_request *request)
 {
     const struct api_config *config = &request->api->config;
     struct http_client_stats client = http_client_stats(config->http);
+    const struct process_usage usage = process_usage();
     double cpu = (double)loop_stats(config->loop)->turn_cpu_ns_max / 1e9;
+    struct metric_series *cpu_total = metric_series(&process_cpu, SLICE_NONE);
+    metric_add(cpu_total, usage.cpu_s - metric_get(cpu_total));
+    metric_set(metric_series(&process_memory, SLICE_NONE), (double)usage.rss_bytes);
     metric_set(metric_series(&turn_cpu_max, SLICE_NONE), cpu);
     metric_set(metric_series(&client_connections, SLICE("state=\"idle\"")), (double)client.idle);
     metric_set(metric_series(&client_connections, SLICE("state=\"busy\"")),

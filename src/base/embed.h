@@ -18,5 +18,7 @@ extern const struct embed_file embed_integrations[];
 extern const size_t embed_integrations_count;
 extern const struct embed_file embed_templates[];
 extern const size_t embed_templates_count;
+extern const struct embed_file embed_scenarios[]; /* sluice-bench's */
+extern const size_t embed_scenarios_count;
 
 #endif

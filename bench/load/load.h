@@ -1,0 +1,45 @@
+/*
+ * load: what one load process does. Its connections begin operations in a closed loop (the next
+ * when one has ended) or in an open loop (at a constant rate, whatever the server does; an
+ * operation's latency then counts from when it was due, so that a stall is seen by all that it
+ * held up: no coordinated omission).
+ */
+#ifndef LOAD_LOAD_H
+#define LOAD_LOAD_H
+
+#include "load/histogram.h"
+#include "load/options.h"
+
+enum { LOAD_WHY_MAX = 160 };
+
+/* Of one scenario, in the measured time. */
+struct load_part {
+    uint64_t done, wrong;
+    struct histogram latencies;
+};
+
+/* What a process has to tell when it ends: shared memory, zeroed by the parent. */
+struct load_result {
+    struct load_part parts[SCENARIOS_MAX];
+    uint64_t dropped;       /* open loop: due, but more than LOAD_DUE_MAX were waiting */
+    char why[LOAD_WHY_MAX]; /* the first failure */
+    /* live, for the progress line and the time line; since the start */
+    volatile uint64_t live_done, live_wrong;
+    /* of the second that has just ended */
+    volatile uint64_t second, second_p50_us, second_p99_us, second_max_us;
+};
+
+enum { LOAD_DUE_MAX = 1 << 20 };
+
+struct load_plan {
+    const struct load_options *options;
+    const struct peer_target *target;
+    unsigned process;          /* its number */
+    uint64_t connections;      /* its share */
+    uint64_t start_ns, end_ns; /* of the measured time, CLOCK_MONOTONIC */
+};
+
+/* Runs until the end. Not 0: it could not run, why is in result. */
+int load_run(const struct load_plan *plan, struct load_result *result);
+
+#endif

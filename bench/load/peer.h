@@ -1,0 +1,55 @@
+/*
+ * peer: one keep-alive HTTP/1.1 connection to the server under load. One request at a time; it
+ * connects when it must, and again after the server has closed it.
+ */
+#ifndef LOAD_PEER_H
+#define LOAD_PEER_H
+
+#include <llhttp.h>
+#include <sys/socket.h>
+
+#include "base/buf.h"
+#include "loop/stream.h"
+#include "tls/tls.h"
+
+enum { PEER_BODY_BYTES_MAX = 16 * 1024 * 1024, PEER_WRITE_BYTES_MAX = 4 * 1024 * 1024 };
+
+/* Where all peers go; resolved once, before the loop runs. */
+struct peer_target {
+    struct sockaddr_storage address;
+    slice host;              /* the Host header, borrowed */
+    char name[256];          /* for TLS */
+    struct tls_context *tls; /* NULL: plain */
+};
+
+struct peer {
+    struct loop *loop;
+    const struct peer_target *target;
+    void *owner;
+    /* With a whole reply: its status (100 to 599) and body (borrowed; empty unless keeps_body). Or
+     * status 0 and why. Never from inside peer_send. */
+    void (*on_reply)(struct peer *peer, unsigned status, slice body, const char *why);
+    bool keeps_body; /* of the request under way */
+    /* private */
+    struct stream *stream; /* NULL: not connected */
+    llhttp_t parser;
+    struct buf body, waiting; /* waiting: the request, until the connection is open */
+    struct loop_task failed;
+    const char *why;
+    bool is_open, is_busy, is_complete, closes;
+};
+
+/* Resolves "http://host:port" or https; blocks. */
+int peer_target_init(struct peer_target *target, slice base, const char *ca_file,
+                     struct err *err) MUST_CHECK;
+void peer_target_deinit(struct peer_target *target);
+
+void peer_init(struct peer *peer, struct loop *loop, const struct peer_target *target, void *owner,
+               void (*on_reply)(struct peer *peer, unsigned status, slice body, const char *why));
+/* A whole request with its head; copied where it cannot be sent at once. Not while one is under
+ * way (asserted). */
+void peer_send(struct peer *peer, slice request, bool keeps_body);
+/* Closes; no callback follows. The memory is the caller's again after the next turn. */
+void peer_close(struct peer *peer);
+
+#endif

@@ -1,0 +1,142 @@
+/*
+ * The figures as text and as JSON.
+ */
+#include "load/report.h"
+
+#include <stdio.h>
+
+#include "base/clock.h"
+
+const double report_percents[] = {50, 75, 90, 95, 99, 99.9, 99.99, 100};
+const size_t report_percent_count = sizeof(report_percents) / sizeof(report_percents[0]);
+
+/* ---- text ---- */
+
+static void print_part(const struct report *report, slice name, const struct load_part *part)
+{
+    const struct histogram *h = &part->latencies;
+    printf("%.*s: %.0f a second (%llu in %.1f s), %llu failed\n", SLICE_ARG(name),
+           (double)part->done / report->measured_s, (unsigned long long)part->done,
+           report->measured_s, (unsigned long long)part->wrong);
+    printf("  latency in ms: mean %.3f", histogram_mean(h) / 1000);
+    for (size_t i = 0; i < report_percent_count; i++)
+        printf("%s%g%% %.3f", i ? "  " : "  ", report_percents[i],
+               (double)histogram_percentile(h, report_percents[i]) / 1000);
+    printf("\n");
+}
+
+void report_print(const struct report *report)
+{
+    const struct load_options *options = report->options;
+    for (size_t i = 0; i < options->scenario_count; i++)
+        print_part(report, options->scenarios[i].name, &report->parts[i]);
+    if (options->scenario_count > 1)
+        print_part(report, SLICE("all"), &report->total);
+    if (report->dropped > 0)
+        printf("not begun, since over %d were due: %llu\n", LOAD_DUE_MAX,
+               (unsigned long long)report->dropped);
+    if (report->why[0])
+        printf("the first failure: %s\n", report->why);
+}
+
+/* ---- JSON ---- */
+
+static void put_real(struct json_writer *w, const char *key, double value)
+{
+    const struct json number = json_real(value);
+    json_key(w, key);
+    json_put(w, &number);
+}
+
+static void put_u64(struct json_writer *w, const char *key, uint64_t value)
+{
+    json_key(w, key);
+    json_put_i64(w, (int64_t)value);
+}
+
+/* Unknown figures are left out. */
+static void put_known(struct json_writer *w, const char *key, double value)
+{
+    if (value >= 0)
+        put_real(w, key, value);
+}
+
+static void write_part(const struct report *report, const struct load_part *part,
+                       struct json_writer *w)
+{
+    const struct histogram *h = &part->latencies;
+    put_u64(w, "done", part->done);
+    put_u64(w, "failed", part->wrong);
+    put_real(w, "per_second", (double)part->done / report->measured_s);
+    json_key(w, "latency_us");
+    json_open(w, '{');
+    put_real(w, "mean", histogram_mean(h));
+    put_u64(w, "min", h->min_us);
+    for (size_t i = 0; i < report_percent_count; i++) {
+        char name[16];
+        (void)snprintf(name, sizeof(name), "p%g", report_percents[i]);
+        put_u64(w, name, histogram_percentile(h, report_percents[i]));
+    }
+    put_u64(w, "max", h->max_us);
+    json_close(w, '}');
+}
+
+static void write_seconds(const struct report *report, struct json_writer *w)
+{
+    json_key(w, "seconds");
+    json_open(w, '[');
+    for (size_t i = 0; i < report->second_count; i++) {
+        const struct report_second *second = &report->seconds[i];
+        json_open(w, '{');
+        put_real(w, "at_s", second->at_s);
+        put_real(w, "done_per_s", second->done_per_s);
+        put_real(w, "failed_per_s", second->wrong_per_s);
+        put_u64(w, "p50_us", second->p50_us);
+        put_u64(w, "p99_us", second->p99_us);
+        put_u64(w, "max_us", second->max_us);
+        put_known(w, "server_cpu_s", second->server.cpu_s);
+        put_known(w, "server_rss_bytes", second->server.rss_bytes);
+        put_known(w, "server_turn_s_max", second->server.turn_s_max);
+        put_known(w, "server_commits", second->server.commits);
+        json_close(w, '}');
+    }
+    json_close(w, ']');
+}
+
+void report_write_json(const struct report *report, struct buf *out)
+{
+    const struct load_options *options = report->options;
+    struct json_writer w;
+    char when[TIME_TEXT_LEN + 1];
+    time_format(report->started_us, when);
+    json_begin(&w, out);
+    json_open(&w, '{');
+    json_key(&w, "base");
+    json_put_str(&w, slice_cstr(options->base));
+    json_key(&w, "started_at");
+    json_put_str(&w, slice_cstr(when));
+    put_u64(&w, "connections", options->connections);
+    put_u64(&w, "processes", options->processes);
+    put_real(&w, "rate", options->rate);
+    put_u64(&w, "warmup_s", options->warmup_s);
+    put_real(&w, "measured_s", report->measured_s);
+    write_part(report, &report->total, &w);
+    put_u64(&w, "dropped", report->dropped);
+    put_u64(&w, "unmeasured", report->unmeasured);
+    json_key(&w, "first_failure");
+    json_put_str(&w, report->why[0] ? slice_cstr(report->why) : SLICE_NONE);
+    json_key(&w, "scenarios");
+    json_open(&w, '[');
+    for (size_t i = 0; i < options->scenario_count; i++) {
+        json_open(&w, '{');
+        json_key(&w, "name");
+        json_put_str(&w, options->scenarios[i].name);
+        put_u64(&w, "weight", options->weights[i]);
+        write_part(report, &report->parts[i], &w);
+        json_close(&w, '}');
+    }
+    json_close(&w, ']');
+    write_seconds(report, &w);
+    json_close(&w, '}');
+    buf_append_char(out, '\n');
+}

@@ -1,0 +1,41 @@
+/*
+ * What a run has found, as text, JSON and a page.
+ */
+#ifndef LOAD_REPORT_H
+#define LOAD_REPORT_H
+
+#include "load/load.h"
+#include "load/sampler.h"
+
+enum { REPORT_SECONDS_MAX = 100000 };
+
+/* One second of the run, warm-up included. */
+struct report_second {
+    double at_s; /* since the measured time began; negative in the warm-up */
+    double done_per_s, wrong_per_s;
+    uint64_t p50_us, p99_us, max_us;
+    struct sample server; /* cumulative, as sampled */
+};
+
+struct report {
+    const struct load_options *options;
+    int64_t started_us; /* wall clock */
+    double measured_s;
+    struct load_part total; /* all scenarios together */
+    struct load_part parts[SCENARIOS_MAX];
+    uint64_t dropped;
+    uint64_t unmeasured; /* ended outside the measured time */
+    char why[LOAD_WHY_MAX];
+    struct report_second *seconds;
+    size_t second_count;
+};
+
+extern const double report_percents[];
+extern const size_t report_percent_count;
+
+void report_print(const struct report *report);
+void report_write_json(const struct report *report, struct buf *out);
+/* One self-contained file: no script, no other host. */
+void report_write_html(const struct report *report, struct buf *out);
+
+#endif

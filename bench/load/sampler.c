@@ -1,0 +1,59 @@
+/*
+ * GET /metrics.
+ */
+#include "load/sampler.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+double sampler_find(slice text, slice name)
+{
+    while (text.ptr) {
+        slice line = slice_split(&text, '\n');
+        char number[64];
+        if (!slice_starts_with(line, name) || line.len <= name.len || line.ptr[name.len] != ' ')
+            continue;
+        (void)snprintf(number, sizeof(number), "%.*s", SLICE_ARG(slice_from(line, name.len + 1)));
+        return strtod(number, NULL);
+    }
+    return -1;
+}
+
+static void on_reply(struct peer *peer, unsigned status, slice body, const char *why)
+{
+    struct sampler *sampler = peer->owner;
+    (void)why;
+    sampler->is_busy = false;
+    if (status != 200)
+        return;
+    sampler->last = (struct sample){
+        .cpu_s = sampler_find(body, SLICE("process_cpu_seconds_total")),
+        .rss_bytes = sampler_find(body, SLICE("process_resident_memory_bytes")),
+        .turn_s_max = sampler_find(body, SLICE("sluice_loop_turn_cpu_seconds_max")),
+        .commits = sampler_find(body, SLICE("sluice_pg_commits_total")),
+    };
+}
+
+void sampler_init(struct sampler *sampler, struct loop *loop, const struct peer_target *target,
+                  slice key)
+{
+    *sampler = (struct sampler){.last = {-1, -1, -1, -1}, .key = key};
+    peer_init(&sampler->peer, loop, target, sampler, on_reply);
+}
+
+void sampler_ask(struct sampler *sampler)
+{
+    char request[1024];
+    if (sampler->is_busy)
+        return;
+    int len = snprintf(request, sizeof(request),
+                       "GET /metrics HTTP/1.1\r\nHost: %.*s\r\nAuthorization: Bearer %.*s\r\n\r\n",
+                       SLICE_ARG(sampler->peer.target->host), SLICE_ARG(sampler->key));
+    sampler->is_busy = true;
+    peer_send(&sampler->peer, slice_of(request, (size_t)len), true);
+}
+
+void sampler_close(struct sampler *sampler)
+{
+    peer_close(&sampler->peer);
+}

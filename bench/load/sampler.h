@@ -1,0 +1,34 @@
+/*
+ * sampler: what the server says of itself while it is under load, once a second, from its
+ * GET /metrics. A server that does not answer there is measured all the same, without these.
+ */
+#ifndef LOAD_SAMPLER_H
+#define LOAD_SAMPLER_H
+
+#include "load/peer.h"
+
+/* Negative: not known. */
+struct sample {
+    double cpu_s;      /* process_cpu_seconds_total */
+    double rss_bytes;  /* process_resident_memory_bytes */
+    double turn_s_max; /* sluice_loop_turn_cpu_seconds_max, since the server's start */
+    double commits;    /* sluice_pg_commits_total */
+};
+
+struct sampler {
+    struct peer peer;
+    struct sample last;
+    bool is_busy;
+    slice key;
+};
+
+void sampler_init(struct sampler *sampler, struct loop *loop, const struct peer_target *target,
+                  slice key);
+/* Asks anew unless an answer is still awaited; the answer is in `last` some time later. */
+void sampler_ask(struct sampler *sampler);
+void sampler_close(struct sampler *sampler);
+
+/* The value of a sample without labels in the Prometheus text format; -1 when there is none. */
+double sampler_find(slice text, slice name);
+
+#endif

@@ -1,0 +1,368 @@
+/*
+ * Scenario files, and the requests made of them.
+ */
+#include "load/scenario.h"
+
+#include <errno.h>
+#include <stdio.h>
+
+#include "base/embed.h"
+
+/* ---- texts with ${name} in them ---- */
+
+static int name_index(struct scenario *scenario, slice name)
+{
+    if (slice_eq(name, SLICE("unique")))
+        return SCENARIO_UNIQUE;
+    for (size_t i = 0; i < scenario->name_count; i++)
+        if (slice_eq(scenario->names[i], name))
+            return (int)i;
+    if (scenario->name_count == SCENARIO_VALUES_MAX)
+        return -1;
+    scenario->names[scenario->name_count] = name;
+    return (int)scenario->name_count++;
+}
+
+static int add_part(struct scenario_text *text, slice literal, int value, struct err *err)
+{
+    if (text->count == SCENARIO_PARTS_MAX)
+        return err_set(err, ERR_LIMIT, "over %d placeholders in one text", SCENARIO_PARTS_MAX);
+    text->parts[text->count++] = (struct scenario_part){literal, value};
+    return OK;
+}
+
+/* source lives as long as the scenario. */
+static int compile_text(struct scenario *scenario, slice source, struct scenario_text *text,
+                        struct err *err)
+{
+    text->count = 0;
+    for (;;) {
+        ptrdiff_t at = slice_find(source, SLICE("${"));
+        if (at < 0)
+            return add_part(text, source, -1, err);
+        slice rest = slice_from(source, (size_t)at + 2);
+        ptrdiff_t end = slice_find_char(rest, '}');
+        if (end < 0)
+            return err_set(err, ERR_SYNTAX, "a ${ without its }");
+        int value = name_index(scenario, slice_first(rest, (size_t)end));
+        if (value == -1)
+            return err_set(err, ERR_LIMIT, "over %d names", SCENARIO_VALUES_MAX);
+        int status = add_part(text, slice_first(source, (size_t)at), value, err);
+        if (status != OK)
+            return status;
+        source = slice_from(rest, (size_t)end + 1);
+    }
+}
+
+static void write_text(const struct scenario_text *text, const struct scenario_context *context,
+                       struct buf *out)
+{
+    for (size_t i = 0; i < text->count; i++) {
+        const struct scenario_part *part = &text->parts[i];
+        buf_append(out, part->literal);
+        if (part->value == SCENARIO_UNIQUE)
+            buf_append_u64(out, context->unique);
+        else if (part->value >= 0)
+            buf_append(
+                out, slice_of(context->values[part->value].text, context->values[part->value].len));
+    }
+}
+
+/* ---- files ---- */
+
+static slice body_text(struct scenario *scenario, const struct json *body)
+{
+    struct buf out;
+    if (!body)
+        return SLICE("");
+    buf_init(&out, SCENARIO_BYTES_MAX);
+    json_write(&out, body);
+    slice text = arena_dup(&scenario->arena, buf_slice(&out));
+    buf_deinit(&out);
+    return text;
+}
+
+static slice header_text(struct scenario *scenario, const struct json *headers)
+{
+    struct buf out;
+    buf_init(&out, SCENARIO_BYTES_MAX);
+    for (size_t i = 0; json_is(headers, JSON_OBJECT) && i < headers->count; i++)
+        buf_printf(&out, "%.*s: %.*s\r\n", SLICE_ARG(json_str(&headers->as.members[i].key)),
+                   SLICE_ARG(json_str(&headers->as.members[i].value)));
+    slice text = arena_dup(&scenario->arena, buf_slice(&out));
+    buf_deinit(&out);
+    return text;
+}
+
+static int read_captures(struct scenario *scenario, const struct json *captures,
+                         struct scenario_step *step, struct err *err)
+{
+    for (size_t i = 0; json_is(captures, JSON_OBJECT) && i < captures->count; i++) {
+        int value = name_index(scenario, json_str(&captures->as.members[i].key));
+        if (value < 0 || step->capture_count == SCENARIO_VALUES_MAX)
+            return err_set(err, ERR_LIMIT, "over %d captured names", SCENARIO_VALUES_MAX);
+        step->captures[step->capture_count++] =
+            (struct scenario_capture){value, json_str(&captures->as.members[i].value)};
+    }
+    return OK;
+}
+
+static int read_step(struct scenario *scenario, const struct json *from, struct scenario_step *step,
+                     struct err *err)
+{
+    slice path = json_get_str(from, SLICE("path"));
+    const struct json *until = JSON_GET(from, "until");
+    step->method = json_get_str(from, SLICE("method"));
+    if (!path.ptr || !step->method.ptr)
+        return err_set(err, ERR_INVALID, "every step has a method and a path");
+    step->expect = (unsigned)json_get_i64(from, SLICE("expect"), 200);
+    step->until_pointer = json_get_str(until, SLICE("pointer"));
+    step->until_text = json_get_str(until, SLICE("is"));
+    step->fail_text = json_get_str(until, SLICE("fails_with"));
+    if (until && (!step->until_pointer.ptr || !step->until_text.ptr))
+        return err_set(err, ERR_INVALID, "until has a pointer and the text that it waits for (is)");
+    int status = compile_text(scenario, path, &step->path, err);
+    if (status == OK)
+        status =
+            compile_text(scenario, body_text(scenario, JSON_GET(from, "body")), &step->body, err);
+    if (status == OK)
+        status = compile_text(scenario, header_text(scenario, JSON_GET(from, "headers")),
+                              &step->headers, err);
+    if (status == OK)
+        status = read_captures(scenario, JSON_GET(from, "capture"), step, err);
+    return status;
+}
+
+static int read_steps(struct scenario *scenario, const struct json *from,
+                      struct scenario_step *steps, size_t *count, struct err *err)
+{
+    if (from && (!json_is(from, JSON_ARRAY) || from->count > SCENARIO_STEPS_MAX))
+        return err_set(err, ERR_INVALID, "steps and prepare are arrays of at most %d requests",
+                       SCENARIO_STEPS_MAX);
+    for (size_t i = 0; from && i < from->count; i++) {
+        int status = read_step(scenario, &from->as.items[i], &steps[i], err);
+        if (status != OK)
+            return status;
+        *count = i + 1;
+    }
+    return OK;
+}
+
+static int compile_scenario(struct scenario *scenario, slice text, struct err *err)
+{
+    const struct json *root = json_parse(&scenario->arena, text, &json_limits_request, err);
+    if (!root)
+        return ERR_SYNTAX;
+    scenario->name = json_get_str(root, SLICE("name"));
+    scenario->description = json_get_str(root, SLICE("description"));
+    int status = read_steps(scenario, JSON_GET(root, "prepare"), scenario->prepare,
+                            &scenario->prepare_count, err);
+    if (status == OK)
+        status = read_steps(scenario, JSON_GET(root, "steps"), scenario->steps,
+                            &scenario->step_count, err);
+    if (status == OK && scenario->step_count == 0)
+        status = err_set(err, ERR_INVALID, "a scenario has at least one step");
+    if (status == OK && !scenario->name.ptr)
+        status = err_set(err, ERR_INVALID, "a scenario has a name");
+    return status;
+}
+
+static int read_file(const char *path, struct buf *out, struct err *err)
+{
+    FILE *file = fopen(path, "re");
+    if (!file)
+        return err_set(err, ERR_IO, "%s: %s", path, strerror(errno));
+    for (;;) {
+        char *place = buf_reserve(out, 4096);
+        size_t got = place ? fread(place, 1, 4096, file) : 0;
+        if (got == 0)
+            break;
+        buf_added(out, got);
+    }
+    bool is_read = !ferror(file) && buf_is_ok(out);
+    (void)fclose(file);
+    return is_read ? OK : err_set(err, ERR_IO, "%s: cannot be read, or is over 1 MB", path);
+}
+
+static const struct embed_file *find_embedded(const char *name)
+{
+    char file[128];
+    (void)snprintf(file, sizeof(file), "%s.json", name);
+    for (size_t i = 0; i < embed_scenarios_count; i++)
+        if (strcmp(embed_scenarios[i].name, file) == 0)
+            return &embed_scenarios[i];
+    return NULL;
+}
+
+int scenario_load(struct scenario *scenario, const char *name, struct err *err)
+{
+    struct buf text;
+    struct err inner;
+    int status = OK;
+    *scenario = (struct scenario){0};
+    arena_init(&scenario->arena, 16 * SCENARIO_BYTES_MAX);
+    buf_init(&text, SCENARIO_BYTES_MAX);
+    const struct embed_file *embedded = find_embedded(name);
+    if (embedded)
+        buf_append(&text, slice_of(embedded->data, embedded->len));
+    else if (strchr(name, '/') || strstr(name, ".json"))
+        status = read_file(name, &text, err);
+    else
+        status = err_set(err, ERR_NOTFOUND, "no scenario %s: see --list, or name a file", name);
+    if (status == OK) {
+        status = compile_scenario(scenario, buf_slice(&text), &inner);
+        if (status != OK)
+            (void)err_set(err, status, "scenario %s: %s", name, inner.text);
+    }
+    buf_deinit(&text);
+    return status;
+}
+
+void scenario_deinit(struct scenario *scenario)
+{
+    arena_deinit(&scenario->arena);
+}
+
+void scenario_print_all(void)
+{
+    for (size_t i = 0; i < embed_scenarios_count; i++) {
+        struct scenario scenario;
+        char name[128];
+        (void)snprintf(name, sizeof(name), "%.*s", (int)strlen(embed_scenarios[i].name) - 5,
+                       embed_scenarios[i].name);
+        if (scenario_load(&scenario, name, NULL) == OK)
+            printf("  %-18s %.*s\n", name, SLICE_ARG(scenario.description));
+        scenario_deinit(&scenario);
+    }
+}
+
+/* Values go into JSON texts and paths as they are. */
+static int take_value(struct scenario_value *value, slice text, struct err *err)
+{
+    if (text.len >= SCENARIO_VALUE_BYTES_MAX)
+        return err_set(err, ERR_LIMIT, "a value is at most %d bytes long",
+                       SCENARIO_VALUE_BYTES_MAX - 1);
+    for (size_t i = 0; i < text.len; i++)
+        if (text.ptr[i] <= ' ' || text.ptr[i] > '~' || strchr("\"\\", text.ptr[i]))
+            return err_set(err, ERR_INVALID, "a value of visible ASCII without quotes is needed");
+    memcpy(value->text, text.ptr, text.len);
+    value->len = text.len;
+    return OK;
+}
+
+int scenario_set(struct scenario *scenario, slice name, slice text, struct err *err)
+{
+    for (size_t i = 0; i < scenario->name_count; i++)
+        if (slice_eq(scenario->names[i], name))
+            return take_value(&scenario->values[i], text, err);
+    return OK;
+}
+
+static int check_text(const struct scenario *scenario, const struct scenario_text *text,
+                      const bool *is_known, struct err *err)
+{
+    for (size_t i = 0; i < text->count; i++) {
+        int value = text->parts[i].value;
+        if (value >= 0 && !is_known[value])
+            return err_set(err, ERR_INVALID, "scenario %.*s needs a value: --var %.*s=...",
+                           SLICE_ARG(scenario->name), SLICE_ARG(scenario->names[value]));
+    }
+    return OK;
+}
+
+static int check_steps(const struct scenario *scenario, const struct scenario_step *steps,
+                       size_t count, bool *is_known, struct err *err)
+{
+    int status = OK;
+    for (size_t i = 0; status == OK && i < count; i++) {
+        status = check_text(scenario, &steps[i].path, is_known, err);
+        if (status == OK)
+            status = check_text(scenario, &steps[i].body, is_known, err);
+        if (status == OK)
+            status = check_text(scenario, &steps[i].headers, is_known, err);
+        for (size_t c = 0; c < steps[i].capture_count; c++)
+            is_known[steps[i].captures[c].value] = true;
+    }
+    return status;
+}
+
+int scenario_check(const struct scenario *scenario, struct err *err)
+{
+    bool is_known[SCENARIO_VALUES_MAX];
+    for (size_t i = 0; i < SCENARIO_VALUES_MAX; i++)
+        is_known[i] = scenario->values[i].len > 0;
+    int status = check_steps(scenario, scenario->prepare, scenario->prepare_count, is_known, err);
+    return status == OK
+               ? check_steps(scenario, scenario->steps, scenario->step_count, is_known, err)
+               : status;
+}
+
+/* ---- requests and replies ---- */
+
+void scenario_write(const struct scenario_step *step, const struct scenario_context *context,
+                    struct buf *out)
+{
+    buf_append(out, step->method);
+    buf_append_char(out, ' ');
+    write_text(&step->path, context, out);
+    buf_append(out, SLICE(" HTTP/1.1\r\nHost: "));
+    buf_append(out, context->host);
+    buf_append(out, SLICE("\r\nAuthorization: Bearer "));
+    buf_append(out, context->key);
+    buf_append(out, SLICE("\r\n"));
+    write_text(&step->headers, context, out);
+    if (step->body.count == 1 && step->body.parts[0].literal.len == 0) {
+        buf_append(out, SLICE("\r\n"));
+        return;
+    }
+    /* the length goes in front of what is not written yet: into a gap of fixed width */
+    buf_append(out, SLICE("Content-Type: application/json\r\nContent-Length: "));
+    size_t gap = out->len;
+    buf_append(out, SLICE("0000000\r\n\r\n"));
+    size_t begin = out->len;
+    write_text(&step->body, context, out);
+    if (!buf_is_ok(out))
+        return;
+    char digits[8];
+    (void)snprintf(digits, sizeof(digits), "%07zu", (out->len - begin) % 10000000);
+    memcpy(out->ptr + gap, digits, 7);
+}
+
+bool scenario_reads_body(const struct scenario_step *step)
+{
+    return step->capture_count > 0 || step->until_pointer.ptr;
+}
+
+enum scenario_verdict scenario_judge(const struct scenario_step *step, unsigned status, slice body,
+                                     struct scenario_value *values, struct arena *arena,
+                                     struct err *why)
+{
+    if (status != step->expect) {
+        (void)err_set(why, ERR_INVALID, "status %u instead of %u", status, step->expect);
+        return SCENARIO_WRONG;
+    }
+    if (!scenario_reads_body(step))
+        return SCENARIO_GO_ON;
+    const struct json *reply = json_parse(arena, body, &json_limits_provider, why);
+    if (!reply)
+        return SCENARIO_WRONG;
+    for (size_t i = 0; i < step->capture_count; i++) {
+        const struct scenario_capture *capture = &step->captures[i];
+        slice text = json_str(json_pointer(reply, capture->pointer));
+        if (!text.ptr || take_value(&values[capture->value], text, why) != OK) {
+            (void)err_set(why, ERR_NOTFOUND, "no text at %.*s", SLICE_ARG(capture->pointer));
+            return SCENARIO_WRONG;
+        }
+    }
+    if (!step->until_pointer.ptr)
+        return SCENARIO_GO_ON;
+    slice found = json_str(json_pointer(reply, step->until_pointer));
+    if (slice_eq(found, step->until_text))
+        return SCENARIO_GO_ON;
+    if (step->fail_text.ptr && slice_eq(found, step->fail_text)) {
+        (void)err_set(why, ERR_INVALID, "%.*s is %.*s", SLICE_ARG(step->until_pointer),
+                      SLICE_ARG(found));
+        return SCENARIO_WRONG;
+    }
+    return SCENARIO_AGAIN;
+}

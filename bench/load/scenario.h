@@ -1,0 +1,98 @@
+/*
+ * Scenarios as data (bench/scenarios/README.md): one operation is a list of requests, each
+ * rendered once with places for what differs from run to run.
+ */
+#ifndef LOAD_SCENARIO_H
+#define LOAD_SCENARIO_H
+
+#include "base/arena.h"
+#include "base/buf.h"
+#include "base/err.h"
+#include "json/json.h"
+
+enum {
+    SCENARIO_STEPS_MAX = 16,
+    SCENARIO_PARTS_MAX = 32,
+    SCENARIO_VALUES_MAX = 8,
+    SCENARIO_VALUE_BYTES_MAX = 128,
+    SCENARIO_BYTES_MAX = 1024 * 1024,
+    SCENARIOS_MAX = 16, /* in a mix */
+};
+
+/* What `${name}` stands for in this run of the operation. */
+struct scenario_value {
+    char text[SCENARIO_VALUE_BYTES_MAX];
+    size_t len;
+};
+
+/* Literal text, and then the value (if any). */
+struct scenario_part {
+    slice literal;
+    int value; /* index of the name; SCENARIO_UNIQUE; -1: nothing */
+};
+enum { SCENARIO_UNIQUE = -2 };
+
+struct scenario_text {
+    struct scenario_part parts[SCENARIO_PARTS_MAX];
+    size_t count;
+};
+
+struct scenario_capture {
+    int value;
+    slice pointer; /* RFC 6901 into the reply */
+};
+
+struct scenario_step {
+    slice method;
+    struct scenario_text path, body;
+    struct scenario_text headers; /* further header lines, each ended by CR LF */
+    unsigned expect;              /* the status that is right */
+    struct scenario_capture captures[SCENARIO_VALUES_MAX];
+    size_t capture_count;
+    /* Asked again until the member at the pointer is this text; SLICE_NONE: once. */
+    slice until_pointer, until_text, fail_text;
+};
+
+struct scenario {
+    struct arena arena;
+    slice name, description;
+    slice names[SCENARIO_VALUES_MAX];
+    size_t name_count;
+    /* run once before the load; what they capture is there in every operation */
+    struct scenario_step prepare[SCENARIO_STEPS_MAX];
+    size_t prepare_count;
+    struct scenario_step steps[SCENARIO_STEPS_MAX];
+    size_t step_count;
+    struct scenario_value values[SCENARIO_VALUES_MAX]; /* given with --var, or by prepare */
+};
+
+/* name: one of those compiled in, or a file with a '/' or ".json" in it. err names the file and
+ * the place. */
+int scenario_load(struct scenario *scenario, const char *name, struct err *err) MUST_CHECK;
+void scenario_deinit(struct scenario *scenario);
+/* A value given from outside; names that the scenario lacks are ignored. ERR_LIMIT, ERR_INVALID. */
+int scenario_set(struct scenario *scenario, slice name, slice text, struct err *err) MUST_CHECK;
+/* Every name must have a value by now, given, or captured by a request before its first use.
+ * ERR_INVALID names the one that has none. */
+int scenario_check(const struct scenario *scenario, struct err *err) MUST_CHECK;
+/* Names and descriptions of those compiled in, a line each. */
+void scenario_print_all(void);
+
+struct scenario_context {
+    slice host, key; /* the Host header and the API key */
+    const struct scenario_value *values;
+    uint64_t unique;
+};
+/* The whole request, appended. */
+void scenario_write(const struct scenario_step *step, const struct scenario_context *context,
+                    struct buf *out);
+
+enum scenario_verdict { SCENARIO_GO_ON, SCENARIO_AGAIN, SCENARIO_WRONG };
+/* Whether the step needs the body of its reply. */
+bool scenario_reads_body(const struct scenario_step *step);
+/* Judges a reply and takes what is captured into values; why (a sentence) when it is wrong. */
+enum scenario_verdict scenario_judge(const struct scenario_step *step, unsigned status, slice body,
+                                     struct scenario_value *values, struct arena *arena,
+                                     struct err *why);
+
+#endif

@@ -1,0 +1,16 @@
+/*
+ * What this process uses, for its metrics.
+ */
+#ifndef BASE_PROCESS_H
+#define BASE_PROCESS_H
+
+#include <stdint.h>
+
+struct process_usage {
+    double cpu_s;       /* user and system, all threads, since the start */
+    uint64_t rss_bytes; /* resident memory; 0 where the system does not tell */
+};
+
+struct process_usage process_usage(void);
+
+#endif

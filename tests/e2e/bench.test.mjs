@@ -1,0 +1,134 @@
+// sluice-bench tells the truth: what it counts is what the server did, an open loop's latencies
+// count from when each operation was due, and what it cannot do it says.
+import assert from 'node:assert/strict';
+import { readFile, writeFile } from 'node:fs/promises';
+import { createServer } from 'node:http';
+import { join } from 'node:path';
+import { after, before, test } from 'node:test';
+import { startDev } from './support/dev.mjs';
+import { makeFolder, removeFolder, run } from './support/process.mjs';
+
+const bench = process.env.SLUICE_BENCH_BIN;
+let dev, dir;
+
+before(async () => {
+  dir = await makeFolder();
+  dev = await startDev();
+});
+after(async () => {
+  await removeFolder(dir);
+  const end = await dev?.stop();
+  if (end) assert.deepEqual([end.code, end.signal], [0, null], end.log);
+});
+
+const load = (args, env = { SLUICE_KEY: dev.key }) => run(bench, ['--warmup', '0', '--duration', '1', ...args], { env });
+const loadDev = (...args) => load(['--base', dev.base, ...args]);
+
+async function figures(end, file) {
+  assert.equal(end.code, 0, end.stdout + end.stderr);
+  return JSON.parse(await readFile(file));
+}
+
+function areInOrder(latency) {
+  const names = ['min', 'p50', 'p75', 'p90', 'p95', 'p99', 'p99.9', 'p99.99', 'p100', 'max'];
+  const values = names.map((name) => latency[name]);
+  for (const [i, value] of values.entries()) assert.ok(i === 0 || value >= values[i - 1], `${names[i]}: ${values}`);
+  assert.ok(latency.mean >= latency.min && latency.mean <= latency.max);
+}
+
+test('a closed loop counts what the provider was asked for', async () => {
+  const json = join(dir, 'closed.json');
+  const before = (await dev.control('GET', '/counters')).writes_total;
+  const report = await figures(
+    await loadDev('--scenario', 'write', '--connections', '4', '--var', `task_parent=${dev.taskParent.page_id}`, '--json', json),
+    json,
+  );
+  const written = (await dev.control('GET', '/counters')).writes_total - before;
+  assert.ok(report.done > 0);
+  assert.equal(report.failed, 0);
+  // at most those that were under way when the time was over are written and not counted
+  const counted = report.done + report.unmeasured;
+  assert.ok(written >= counted && written <= counted + 4, `${written} written, ${counted} counted`);
+  areInOrder(report.latency_us);
+});
+
+test('a mix by weight over two processes, with the server seen each second', async () => {
+  const [json, html] = [join(dir, 'mix.json'), join(dir, 'mix.html')];
+  const report = await figures(
+    await loadDev('--scenario', 'detail:3,search:1', '--processes', '2', '--duration', '3', '--json', json, '--html', html),
+    json,
+  );
+  const [detail, search] = report.scenarios;
+  assert.equal(detail.done + search.done, report.done);
+  const share = detail.done / report.done;
+  assert.ok(share > 0.7 && share < 0.8, `${share} of them were the ones of weight 3 of 4`);
+  assert.ok(report.seconds.some((one) => one.server_rss_bytes > 0 && one.server_cpu_s > 0));
+  const page = await readFile(html, 'utf8');
+  for (const title of ['Latencies', 'Latency by percentile', 'Throughput', 'Server processor time']) assert.match(page, new RegExp(`<h2>${title}`));
+  assert.doesNotMatch(page, /<script|https?:\/\/(?!127\.0\.0\.1)|NaN|inf/);
+});
+
+test('every scenario that is compiled in runs', async () => {
+  const list = (await run(bench, ['--list'])).stdout;
+  const names = [...list.matchAll(/^ {2}(\w+)/gm)].map(([, name]) => name);
+  assert.ok(names.includes('read') && names.length >= 6, list);
+  for (const name of names) {
+    const end = await loadDev('--scenario', name, '--connections', '2', '--var', `task_parent=${dev.taskParent.page_id}`);
+    assert.equal(end.code, 0, `${name}: ${end.stdout}${end.stderr}`);
+  }
+});
+
+// Answers at once, but for `stallMs` once, in which nobody is served.
+async function startStaller(stallMs) {
+  let asked = 0;
+  const server = createServer((request, response) => {
+    if (++asked === 100) Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, stallMs);
+    response.end('{}');
+  });
+  await new Promise((resolve) => server.listen(0, '127.0.0.1', resolve));
+  return { server, base: `http://127.0.0.1:${server.address().port}`, asked: () => asked };
+}
+
+test('an open loop counts what a stall held up, not only whom it met', async () => {
+  const staller = await startStaller(500);
+  const json = join(dir, 'open.json');
+  const scenario = join(dir, 'get.json');
+  await writeFile(scenario, JSON.stringify({ name: 'get', description: 'a GET', steps: [{ method: 'GET', path: '/' }] }));
+  const args = ['--base', staller.base, '--scenario', scenario, '--connections', '8', '--rate', '400', '--duration', '2', '--json', json];
+  const report = await figures(await load(args), json);
+  staller.server.close();
+  staller.server.closeAllConnections();
+  // 800 were due, 200 of them in the stall, which lasted from 500 ms to nothing for them: a closed
+  // loop would have seen 8
+  assert.ok(report.done >= 780 && report.done <= 801, `${report.done}`);
+  assert.ok(report.latency_us.p90 >= 150_000, JSON.stringify(report.latency_us));
+  assert.ok(report.latency_us.max >= 450_000, JSON.stringify(report.latency_us));
+  assert.ok(staller.asked() >= report.done);
+});
+
+test('failures are counted and told', async () => {
+  const end = await load(['--base', dev.base, '--scenario', 'read'], { SLUICE_KEY: 'sk_wrong' });
+  assert.equal(end.code, 2);
+  assert.match(end.stdout, /the first failure: read, step 1: status 401 instead of 200/);
+});
+
+test('what it cannot do it says', async () => {
+  const cases = [
+    [['--base', dev.base, '--scenario', 'write'], /--var task_parent=/],
+    [['--base', dev.base, '--scenario', 'nothing'], /no scenario nothing: see --list/],
+    [['--base', dev.base, '--scenario', join(dir, 'absent.json')], /No such file/],
+    [['--base', 'http://127.0.0.1:1'], /refused/],
+    [['--base', `${dev.base}/path`], /without a path/],
+    [['--base', dev.base, '--rate', 'fast'], /--rate/],
+    [['--base', dev.base, '--connections', '0'], /--connections/],
+    [[], /--base is needed/],
+    [['--colour', 'red'], /--colour is no option/],
+  ];
+  for (const [args, says] of cases) {
+    const end = await load(args);
+    assert.equal(end.code, 1, args.join(' '));
+    assert.match(end.stderr, says);
+  }
+  const end = await load(['--base', dev.base], { SLUICE_KEY: '' });
+  assert.match(end.stderr, /no API key/);
+});
