@@ -50,23 +50,20 @@ static enum op_result reply_not_found(struct api_request *request, enum exec_rea
     return api_reply_outcome(request, &outcome);
 }
 
-/* true: the client has this catalog already, and was told so. */
-static bool reply_not_modified(struct api_request *request)
+/* The same, where it is told by its account's connections, too. */
+static enum op_result reply_tagged(struct api_request *request, struct buf *text)
 {
-    slice etag = slice_cstr((*request->api->config.catalog)->etag);
-    slice known = http_request_header(request->exchange, SLICE("If-None-Match"));
-    api_reply_header(request, "ETag", etag);
-    api_reply_header(request, "Cache-Control", SLICE("private, no-cache"));
-    while (known.len > 0) {
-        slice one = slice_trim(slice_split(&known, ','));
-        if (slice_starts_with(one, SLICE("W/")))
-            one = slice_from(one, 2);
-        if (slice_eq(one, etag) || slice_eq_cstr(one, "*")) {
-            (void)api_reply(request, 304, SLICE_NONE);
-            return true;
-        }
+    if (buf_is_ok(text) && api_reply_not_modified(request, api_etag_of(request, buf_slice(text)))) {
+        buf_deinit(text);
+        return OP_DONE;
     }
-    return false;
+    return reply_written(request, text);
+}
+
+/* true: the client has this catalog already, and was told so. */
+static bool has_catalog(struct api_request *request)
+{
+    return api_reply_not_modified(request, slice_cstr((*request->api->config.catalog)->etag));
 }
 
 /* `limit`, read as one that may be. false: answered with 400. */
@@ -224,7 +221,7 @@ static enum op_result finish_integrations(struct api_request *request)
     buf_init(&text, LIST_BYTES_MAX);
     json_begin(&w, &text);
     put_integrations(&w, catalog, filter, list, count, rows, row_count);
-    return reply_written(request, &text);
+    return reply_tagged(request, &text);
 }
 
 const struct api_endpoint api_integrations_list = {
@@ -264,7 +261,7 @@ static enum op_result begin_actions(struct api_request *request)
     search.within = catalog_find_integration(catalog, id);
     if (!search.within)
         return reply_not_found(request, EXEC_INTEGRATION_UNKNOWN, id, SLICE_NONE);
-    if (reply_not_modified(request))
+    if (has_catalog(request))
         return OP_DONE;
     size_t count = search.within->action_count;
     if (search.query.ptr &&
@@ -295,7 +292,7 @@ static enum op_result begin_action(struct api_request *request)
     const struct catalog_action *action = catalog_find_action(integration, action_id);
     if (!action)
         return reply_not_found(request, EXEC_ACTION_UNKNOWN, integration_id, action_id);
-    if (reply_not_modified(request))
+    if (has_catalog(request))
         return OP_DONE;
     /* the copy: a reload may drop the catalog before the reply has left */
     return api_reply(request, 200, arena_dup(&request->op.arena, action->detail_json));
@@ -391,7 +388,7 @@ static enum op_result finish_search(struct api_request *request)
         put_hit(&w, &hits[i], state_of(hits[i].integration, rows, row_count));
     json_close(&w, ']');
     json_close(&w, '}');
-    return reply_written(request, &text);
+    return reply_tagged(request, &text);
 }
 
 const struct api_endpoint api_search = {

@@ -5,6 +5,7 @@
 
 #include "api/envelope.h"
 #include "api/request.h"
+#include "base/map.h"
 
 enum { RETRY_AFTER_MS = 1000 };
 
@@ -20,6 +21,38 @@ void api_reply_retry_after(struct api_request *request, int64_t ms)
     slice text = arena_printf(&request->op.arena, "%lld", (long long)seconds);
     if (text.ptr)
         api_reply_header(request, "Retry-After", text);
+}
+
+slice api_etag_of(struct api_request *request, slice body)
+{
+    uint64_t hash = hash_stable(body.ptr, body.len);
+    return arena_printf(&request->op.arena, "\"%016llx\"", (unsigned long long)hash);
+}
+
+/* Weak comparison, RFC 9110 13.1.2. */
+static bool is_known(slice known, slice etag)
+{
+    while (known.len > 0) {
+        slice one = slice_trim(slice_split(&known, ','));
+        if (slice_starts_with(one, SLICE("W/")))
+            one = slice_from(one, 2);
+        if (slice_eq(one, etag) || slice_eq_cstr(one, "*"))
+            return true;
+    }
+    return false;
+}
+
+bool api_reply_not_modified(struct api_request *request, slice etag)
+{
+    if (!etag.ptr) /* out of memory: a reply without one */
+        return false;
+    api_reply_header(request, "ETag", etag);
+    api_reply_header(request, "Cache-Control", SLICE("private, no-cache"));
+    if (!is_known(http_request_header(request->exchange, SLICE("If-None-Match")), etag))
+        return false;
+    request->is_answered = true;
+    http_reply(request->exchange, 304, request->headers, request->header_count, SLICE_NONE);
+    return true;
 }
 
 enum op_result api_reply(struct api_request *request, unsigned status, slice json_text)

@@ -14,6 +14,7 @@ static const struct http_route routes[] = {
     {HTTP_METHOD_GET, "/healthz", NULL, &api_healthz},
     {HTTP_METHOD_GET, "/readyz", NULL, &api_readyz},
     {HTTP_METHOD_GET, "/metrics", NULL, &api_metrics},
+    {HTTP_METHOD_GET, "/openapi.json", NULL, &api_openapi},
     {HTTP_METHOD_POST, "/api/executions", NULL, &api_executions_create},
     {HTTP_METHOD_GET, "/api/executions", NULL, &api_executions_list},
     {HTTP_METHOD_POST, "/api/executions/batch", NULL, &api_executions_batch},
@@ -25,6 +26,12 @@ static const struct http_route routes[] = {
     {HTTP_METHOD_GET, "/api/actions/{integration_id}/{action_id}", NULL, &api_actions_get},
     {HTTP_METHOD_GET, "/api/search", NULL, &api_search},
 };
+
+const struct http_route *api_routes(size_t *count)
+{
+    *count = ARRAY_LEN(routes);
+    return routes;
+}
 
 enum step {
     STEP_CHECK_KEY,

@@ -68,12 +68,19 @@ extern const struct api_endpoint api_audit_list;
 extern const struct api_endpoint api_tools_execute;
 extern const struct api_endpoint api_integrations_list, api_actions_list, api_actions_get,
     api_search;
-extern const struct api_endpoint api_healthz, api_readyz, api_metrics;
+extern const struct api_endpoint api_healthz, api_readyz, api_metrics, api_openapi;
+
+/* The table in request.c, for its comparison with openapi.json. */
+const struct http_route *api_routes(size_t *count);
 
 /* Adds a header to the reply to come. Both are borrowed until the end of the turn. */
 void api_reply_header(struct api_request *request, const char *name, slice value);
 /* Seconds, rounded up, at least 1. */
 void api_reply_retry_after(struct api_request *request, int64_t ms);
+/* A quoted hash of the body, for a reply that differs by account. */
+slice api_etag_of(struct api_request *request, slice body);
+/* Gives the reply its ETag. true: the client has it already, and was told so (304). */
+bool api_reply_not_modified(struct api_request *request, slice etag);
 /* application/json. Returns OP_DONE, so that `return api_reply(...)` ends an endpoint. */
 enum op_result api_reply(struct api_request *request, unsigned status, slice json_text);
 /* {"error": text} */

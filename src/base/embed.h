@@ -20,5 +20,7 @@ extern const struct embed_file embed_templates[];
 extern const size_t embed_templates_count;
 extern const struct embed_file embed_scenarios[]; /* sluice-bench's */
 extern const size_t embed_scenarios_count;
+extern const struct embed_file embed_openapi[];
+extern const size_t embed_openapi_count;
 
 #endif

@@ -1,0 +1,18 @@
+/*
+ * GET /openapi.json: the document of the whole interface, openapi.json beside this file, as it was
+ * compiled in. tests/unit/api/test_openapi.c compares it with the table of routes, and
+ * tests/e2e/openapi.test.mjs with what the server answers.
+ */
+#include "api/request.h"
+#include "base/embed.h"
+
+static enum op_result begin_openapi(struct api_request *request)
+{
+    const struct embed_file *file = &embed_openapi[0];
+    slice document = slice_of((const char *)file->data, file->len);
+    if (api_reply_not_modified(request, api_etag_of(request, document)))
+        return OP_DONE;
+    return api_reply(request, 200, document);
+}
+
+const struct api_endpoint api_openapi = {.route = "/openapi.json", .begin = begin_openapi};

@@ -1,0 +1,277 @@
+// GET /openapi.json is the contract of the whole server: prism proxy stands between a client and the
+// server and compares every kind of reply with it. Each reply is then changed on its way, one thing
+// at a time, and prism must say so. tests/unit/api/test_openapi.c compares its paths with the routes.
+import assert from 'node:assert/strict';
+import { after, before, test } from 'node:test';
+import { Contract, changes } from './support/contract.mjs';
+import { run } from './support/process.mjs';
+import { Raw } from './support/raw.mjs';
+import { Stack } from './support/stack.mjs';
+
+const redocly = new URL('node_modules/@redocly/cli/bin/cli.js', import.meta.url).pathname;
+const write = { to: 'ada@example.com', subject: 'Contract', text: 'x' };
+let stack, server, account, other, revoked, reader, contract;
+
+before(async () => {
+  stack = await Stack.start();
+  account = await stack.account('Acme', { apps: ['gmail', 'notion', 'probe'] });
+  other = await stack.account('Other', { apps: [] });
+  revoked = await stack.account('Revoked', { apps: [] });
+  await stack.connect(revoked.id, 'gmail', { access_token: 'revoked' });
+  reader = await stack.key(account.id, ['--scopes', 'read']);
+  server = await stack.serve();
+  contract = await Contract.start(server.base, stack.dir);
+});
+after(async () => {
+  await contract?.stop();
+  await stack?.stopWell(assert);
+});
+
+// The reply is as the document says, and none of the changes to it is. at: places further inside.
+async function judge(status, reply, at = []) {
+  const what = `${reply.again.method} ${reply.again.path}`;
+  assert.deepEqual(reply.violations, [], `${what}: ${reply.real.status} ${reply.real.text.slice(0, 2000)}`);
+  assert.equal(reply.status, status, `${what}: ${reply.text.slice(0, 2000)}`);
+  assert.equal(reply.real.status, status);
+  for (const [change, place] of [...Object.keys(changes).map((name) => [name, '']), ...at.map((one) => ['a member more', one])]) {
+    const altered = await contract.changed(reply, change, place);
+    if (altered) assert.notDeepEqual(altered.violations, [], `${what} ${status}: ${change} at "${place}" was not noticed`);
+    else assert.ok(place === '', `${what}: nothing at ${place}`);
+  }
+  return reply;
+}
+
+const get = (path, headers, key = account.key) => contract.call(key, 'GET', path, undefined, headers);
+const post = (path, body, headers, key = account.key) => contract.call(key, 'POST', path, body, headers);
+const execute = (integration_id, action_id, input, more = {}) =>
+  post('/api/executions', { integration_id, action_id, input, ...more });
+const tool = (name, body, headers, key) => post(`/api/tools/${name}/execute`, body, headers, key);
+
+test('the document is sound, in the words of a linter', async () => {
+  const { code, stdout, stderr } = await run(process.execPath, [redocly, 'lint', '--format', 'stylish', contract.file], {
+    env: { REDOCLY_TELEMETRY: 'off', REDOCLY_SUPPRESS_UPDATE_NOTICE: 'true' },
+  });
+  assert.equal(code, 0, stdout + stderr);
+  assert.doesNotMatch(stdout, /warning/i);
+});
+
+test('it is served to anybody, with an ETag', async () => {
+  const plain = await fetch(`${server.base}/openapi.json`);
+  assert.equal(plain.headers.get('content-type'), 'application/json; charset=utf-8');
+  const etag = plain.headers.get('etag');
+  assert.match(etag, /^"[0-9a-f]{16}"$/);
+  for (const known of [etag, `W/${etag}`, `"x", ${etag}`, '*']) {
+    const again = await fetch(`${server.base}/openapi.json`, { headers: { 'if-none-match': known } });
+    assert.deepEqual([again.status, await again.text(), again.headers.get('etag')], [304, '', etag], known);
+  }
+  const head = await fetch(`${server.base}/openapi.json`, { method: 'HEAD' });
+  assert.deepEqual([head.status, head.headers.get('etag')], [200, etag]);
+});
+
+test('for operators', async () => {
+  await judge(200, await get('/healthz'));
+  await judge(200, await get('/readyz'));
+  const metrics = await get('/metrics');
+  assert.deepEqual([metrics.status, metrics.violations], [200, []]);
+  const document = await get('/openapi.json');
+  assert.deepEqual([document.status, document.violations], [200, []]);
+  await judge(304, await get('/openapi.json', { 'if-none-match': document.headers.get('etag') }));
+});
+
+test('the catalog, every action of it', async () => {
+  const list = await judge(200, await get('/api/integrations?page_size=100'), ['/items/0']);
+  await judge(200, await get('/api/integrations?query=mail&connected_only=true&category=email&page=2&page_size=0'));
+  await judge(200, await get('/api/integrations?supports_action=send_message', {}, other.key));
+  await judge(200, await get('/api/search?query=create+a+notion+page'), ['/items/0']);
+  await judge(200, await get('/api/search?query=gmail&limit=1'), ['/items/0']);
+  await judge(200, await get('/api/search?query=list&connected_only=true', {}, other.key));
+  await judge(200, await get('/api/actions?integration_id=gmail&intent=send+a+mail'), ['/items/0']);
+  await judge(200, await get('/api/actions/gmail/send_message'), ['/input_summary', '/examples/0', '/preconditions/0']);
+  for (const path of ['/api/integrations', '/api/search?query=mail', '/api/actions?integration_id=gmail', '/api/actions/gmail/list_labels']) {
+    const etag = (await get(path)).headers.get('etag');
+    await judge(304, await get(path, { 'if-none-match': etag }));
+  }
+  const blocked = ['/display'];
+  assert.equal((await judge(409, await get('/api/actions?integration_id=nope'), blocked)).json.action_id, null);
+  await judge(409, await get('/api/actions/nope/x'), blocked);
+  await judge(409, await get('/api/actions/gmail/nope'), blocked);
+  let seen = 0;
+  for (const { integration_id, capabilities } of list.json.items)
+    for (const action_id of capabilities) {
+      const { status, violations } = await get(`/api/actions/${integration_id}/${action_id}`);
+      assert.deepEqual([status, violations], [200, []], `${integration_id} ${action_id}`);
+      seen++;
+    }
+  assert.ok(seen > 200, `${seen} actions`);
+});
+
+test('executions', async () => {
+  const done = await judge(200, await execute('gmail', 'list_labels', {}), ['/display']);
+  await judge(200, await get(`/api/executions/${done.json.execution_id}`), ['/display']);
+  await judge(200, await execute('gmail', 'send_message', write, { confirm: true, dry_run: true }), ['/request']);
+  for (const replayed of [null, 'true']) {
+    const once = await execute('gmail', 'send_message', write, { confirm: true, idempotency_key: 'contract-1' });
+    assert.equal(once.headers.get('idempotent-replayed'), replayed);
+    await judge(200, once);
+  }
+  await judge(409, await execute('gmail', 'send_message', write), ['/display']);
+  await judge(409, await execute('gmail', 'send_message', { ...write, to: 1 }));
+  await judge(409, await execute('gmail', 'send_message', { ...write, to: 'eve@example.com' }, { confirm: true, idempotency_key: 'contract-1' }));
+  await judge(409, await execute('nope', 'x', {}));
+  await judge(409, await execute('gmail', 'nope', {}));
+  await judge(
+    409,
+    await post('/api/executions', { integration_id: 'gmail', action_id: 'list_labels', input: {} }, {}, other.key),
+    ['/recommended_next_action', '/recommended_next_action/input'],
+  );
+  await judge(400, await execute('gmail', 'list_labels', 'text'));
+  await judge(400, await execute('gmail', 'list_labels', {}, { confirm: 'yes' }));
+});
+
+test('executions that the provider fails', async () => {
+  const faulty = async (status, more = {}) => {
+    await stack.provider.faults([{ match: { path_prefix: '/gmail/' }, count: -1, action: { status, ...more } }]);
+    return execute('gmail', 'send_message', write, { confirm: true });
+  };
+  try {
+    const limited = await judge(500, await faulty(429, { retry_after: 7 }), ['/display']);
+    assert.deepEqual([limited.json.error_code, limited.headers.get('retry-after')], ['rate_limited', '7']);
+    await judge(200, await get(`/api/executions/${limited.json.execution_id}`), ['/display']);
+    await judge(500, await faulty(400));
+    await judge(500, await faulty(403));
+    await judge(500, await faulty(500));
+    await judge(500, await faulty(501));
+    await judge(500, await tool('gmail_send_message', { ...write, confirmed: true }), ['/error', '/canonical', '/canonical/display']);
+  } finally {
+    await stack.provider.faults([]);
+  }
+  // the provider's 401: the connection needs its account again
+  const refused = ['/recommended_next_action', '/recommended_next_action/input'];
+  const body = { integration_id: 'gmail', action_id: 'list_labels', input: {} };
+  const dead = await judge(409, await post('/api/executions', body, {}, revoked.key), refused);
+  assert.equal(dead.json.error_code, 'reauth_required');
+  await judge(409, await tool('gmail_list_labels', {}, {}, revoked.key), ['/error', '/canonical', '/canonical/recommended_next_action/input']);
+});
+
+test('the tool endpoint', async () => {
+  await judge(200, await tool('gmail_list_labels', {}), ['/meta', '/meta/provider', '/canonical', '/canonical/display']);
+  await judge(200, await post('/api/tools/gmail_send_message/execute?dry_run=true', { ...write, confirmed: true }), ['/request']);
+  const file = { name: 'a.txt', contentType: 'text/plain', data: Buffer.from('hello').toString('base64') };
+  for (const replayed of [null, 'true']) {
+    const once = await tool('gmail_send_message', { ...write, confirmed: true }, { 'idempotency-key': 'contract-2' });
+    assert.equal(once.headers.get('idempotent-replayed'), replayed);
+    await judge(200, once, ['/meta']);
+  }
+  await judge(412, await tool('gmail_send_message', write), ['/error', '/canonical']);
+  await judge(409, await tool('gmail_send_message', { to: 1 }), ['/error', '/canonical']);
+  await judge(409, await tool('gmail_list_labels', { files: [file] }), ['/error']);
+  await judge(409, await tool('gmail_list_labels', { connectionId: '42' }), ['/error', '/canonical/recommended_next_action']);
+  await judge(409, await tool('gmail_nope', {}));
+  await judge(409, await tool('nope_nope', {}));
+  await judge(400, await tool('gmail_list_labels', { arguments: 1 }));
+});
+
+test('batches', async () => {
+  const of = (action_id, input, more) => ({ integration_id: 'gmail', action_id, input, ...more });
+  const executions = [
+    of('list_labels', {}),
+    of('send_message', write),
+    of('send_message', write, { confirm: true, idempotency_key: 'contract-1' }),
+    of('send_message', write, { confirm: true, dry_run: true }),
+    of('list_labels', 1),
+    { integration_id: 'nope', action_id: 'x', input: {} },
+  ];
+  const { json } = await judge(200, await post('/api/executions/batch', { executions }), [0, 1, 2, 3, 4].map((at) => `/results/${at}`));
+  assert.deepEqual(json.results.map((one) => one.status), [200, 409, 200, 200, 400, 409]);
+  await judge(400, await post('/api/executions/batch', { executions: [] }));
+});
+
+test('guard errors', async () => {
+  const routes = [
+    ['GET', '/api/integrations'],
+    ['GET', '/api/actions?integration_id=gmail'],
+    ['GET', '/api/actions/gmail/list_labels'],
+    ['GET', '/api/search?query=x'],
+    ['GET', '/api/executions/019a1b2c-3d4e-7f50-8a61-72839405a6b7'],
+    ['POST', '/api/executions'],
+    ['POST', '/api/executions/batch'],
+    ['POST', '/api/tools/gmail_list_labels/execute'],
+  ];
+  for (const [method, path] of routes) {
+    const body = method === 'POST' ? {} : undefined;
+    const { headers } = await judge(401, await contract.call('sk_none', method, path, body));
+    assert.equal(headers.get('www-authenticate'), 'Bearer');
+    if (method === 'GET') continue;
+    await judge(403, await contract.call(reader, method, path, body));
+    await judge(415, await contract.call(account.key, method, path, 'a=1', { 'content-type': 'text/plain' }));
+    await judge(400, await contract.call(account.key, method, path, ''));
+  }
+  await judge(404, await get('/api/executions/019a1b2c-3d4e-7f50-8a61-72839405a6b7'));
+  await judge(404, await get('/api/executions/x'));
+  for (const path of ['/api/integrations?page=x', '/api/actions', '/api/search', '/api/search?query=x&limit=x'])
+    await judge(400, await get(path));
+  await judge(413, await post('/api/executions', { large: 'x'.repeat(9 * 1024 * 1024) }));
+});
+
+// Prism has no judgment where the document has no operation, and a client of its own cannot send
+// what is refused here: the reply's schema is asked directly.
+test('refusals of any path', async () => {
+  const check = (status, { json, headers }, pointer) => {
+    const schema = `${pointer}/content/application~1json/schema`;
+    assert.equal(contract.problems(schema, json), '');
+    assert.notEqual(contract.problems(schema, { ...json, unexpected: 1 }), '');
+    assert.notEqual(contract.problems(schema, {}), '');
+    assert.equal(headers.get('content-type'), 'application/json; charset=utf-8', `${status}`);
+    assert.ok(headers.get('x-request-id'));
+  };
+  const any = (status) => `/x-any-path/responses/${status}`;
+  const named = (name) => `/components/responses/${name}`;
+  const nowhere = await server.call(account.key, 'GET', '/api/nowhere');
+  assert.equal(nowhere.status, 404);
+  check(404, nowhere, any(404));
+  const wrong = await server.call(account.key, 'DELETE', '/api/executions');
+  assert.deepEqual([wrong.status, wrong.headers.get('allow')], [405, 'POST']);
+  check(405, wrong, any(405));
+  assert.equal((await server.call(account.key, 'POST', '/healthz')).headers.get('allow'), 'GET, HEAD');
+  const malformed = await server.call(account.key, 'POST', '/api/executions', '{"a":');
+  assert.equal(malformed.status, 400);
+  check(400, malformed, named('BadRequest'));
+  const keyless = await fetch(`${server.base}/api/integrations`);
+  assert.equal(keyless.status, 401);
+  check(401, { json: await keyless.json(), headers: keyless.headers }, named('Unauthorized'));
+  const get = (path, more = '') => `GET ${path} HTTP/1.1\r\nHost: x\r\n${more}\r\n`;
+  const raw = {
+    414: [get(`/${'x'.repeat(9000)}`), named('UriTooLong')],
+    417: [get('/healthz', 'Content-Length: 1\r\nExpect: miracles\r\n'), named('ExpectationFailed')],
+    431: [get('/healthz', `X-Large: ${'x'.repeat(20_000)}\r\n`), named('HeadTooLarge')],
+    501: ['BREW / HTTP/1.1\r\nHost: x\r\n\r\n', any(501)],
+    505: ['GET / HTTP/2.0\r\nHost: x\r\n\r\n', any(505)],
+  };
+  for (const [status, [text, pointer]] of Object.entries(raw)) {
+    const connection = await Raw.connect({ port: server.port });
+    await connection.send(text);
+    const reply = await connection.reply();
+    assert.equal(reply.status, Number(status));
+    check(status, { json: JSON.parse(reply.body), headers: new Headers(reply.headers) }, pointer);
+    connection.close();
+  }
+});
+
+test('without its database', async () => {
+  const before = await get('/api/integrations');
+  assert.equal(before.status, 200);
+  await stack.cluster.down('immediate');
+  try {
+    const replies = await Promise.all([
+      get('/api/integrations'),
+      get('/api/search?query=x'),
+      execute('gmail', 'list_labels', {}, { idempotency_key: 'contract-3' }),
+      tool('gmail_list_labels', {}),
+      get('/api/executions/019a1b2c-3d4e-7f50-8a61-72839405a6b7'),
+      get('/readyz'),
+    ]);
+    for (const reply of replies) await judge(503, reply);
+  } finally {
+    await stack.cluster.up();
+  }
+});

@@ -1,0 +1,152 @@
+// The contract of the interface as a judge: client -> prism -> Between -> sluice. Prism compares what
+// passes with openapi.json; Between can change a reply on its way, which prism must then notice, for
+// a judge that finds nothing may also be one that is asleep (prism takes a schema that does not
+// compile for one that everything satisfies).
+import http from 'node:http';
+import { writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import Ajv2020 from 'ajv/dist/2020.js';
+import { call, until } from './client.mjs';
+import { Running, freePort } from './process.mjs';
+
+const prismBin = new URL('../node_modules/@stoplight/prism-cli/dist/index.js', import.meta.url).pathname;
+const START_MS = 60_000;
+
+// What Between does to a remembered reply, each by itself: [what, reply -> whether it applies].
+export const changes = {
+  'a member more': (reply, at = '') => {
+    let place = reply.json;
+    for (const key of at.split('/').slice(1)) place = place?.[key];
+    if (!place || typeof place !== 'object' || Array.isArray(place)) return false;
+    place.unexpected = 1;
+    return true;
+  },
+  'a member less': (reply) => {
+    const [name] = Object.keys(reply.json ?? {});
+    delete reply.json?.[name];
+    return name !== undefined;
+  },
+  'no request id': (reply) => delete reply.headers['x-request-id'],
+  'another media type': (reply) => {
+    if (reply.text === '') return false;
+    reply.headers['content-type'] = 'application/xml';
+    return true;
+  },
+  'a status that is not listed': (reply) => (reply.status = 418),
+};
+
+class Between {
+  static async start(target) {
+    const between = new Between();
+    between.replies = new Map(); // case -> reply
+    between.server = http.createServer((request, out) => between.pass(target, request, out));
+    await new Promise((resolve) => between.server.listen(0, '127.0.0.1', resolve));
+    between.url = `http://127.0.0.1:${between.server.address().port}`;
+    return between;
+  }
+
+  // x-case: remember the reply; x-change: answer with the one remembered, changed.
+  pass(target, request, out) {
+    const { 'x-case': name, 'x-change': change, 'x-at': at, ...headers } = request.headers;
+    if (change) {
+      const reply = structuredClone(this.replies.get(name));
+      reply.isChanged = changes[change](reply, at);
+      if (reply.json !== undefined) reply.text = JSON.stringify(reply.json);
+      return send(out, reply);
+    }
+    const onward = http.request(target + request.url, { method: request.method, headers }, (answer) => {
+      const parts = [];
+      answer.on('data', (part) => parts.push(part));
+      answer.on('end', () => {
+        const text = Buffer.concat(parts).toString('utf8');
+        const reply = { status: answer.statusCode, headers: answer.headers, text };
+        if (/^application\/json/.test(answer.headers['content-type'] ?? '') && text) reply.json = JSON.parse(text);
+        this.replies.set(name, reply);
+        send(out, reply);
+      });
+    });
+    onward.on('error', () => out.destroy());
+    request.pipe(onward);
+    return undefined;
+  }
+
+  stop() {
+    this.server.closeAllConnections();
+    return new Promise((resolve) => this.server.close(resolve));
+  }
+}
+
+function send(out, { status, headers, text }) {
+  const copy = { ...headers };
+  for (const name of ['content-length', 'transfer-encoding', 'connection', 'keep-alive']) delete copy[name];
+  out.writeHead(status, copy);
+  out.end(status === 304 ? undefined : text);
+}
+
+export class Contract {
+  // dir: for the document's file. base: the server, whose own document is the judge's.
+  static async start(base, dir) {
+    const contract = new Contract();
+    contract.document = await (await fetch(`${base}/openapi.json`)).json();
+    contract.file = join(dir, 'openapi.json');
+    await writeFile(contract.file, JSON.stringify(contract.document, null, 2));
+    contract.between = await Between.start(base);
+    const port = await freePort();
+    contract.url = `http://127.0.0.1:${port}`;
+    const args = [prismBin, 'proxy', '--errors', '--validate-request=false', '-v', 'error', '-p', `${port}`];
+    contract.prism = new Running(process.execPath, [...args, contract.file, contract.between.url]);
+    await until(
+      'prism listens',
+      () => {
+        contract.prism.check();
+        return fetch(`${contract.url}/healthz`).then(
+          (reply) => reply.ok,
+          () => false,
+        );
+      },
+      START_MS,
+    );
+    contract.count = 0;
+    contract.judged = new Set(); // "method path status", as the document writes them
+    contract.ajv = new Ajv2020({ strict: false, validateFormats: false });
+    contract.ajv.addSchema(contract.document, 'contract');
+    return contract;
+  }
+
+  // What prism has against a reply; empty: nothing.
+  static violations(reply) {
+    const found = reply.headers.get('sl-violations');
+    if (found) return found.startsWith('[') ? JSON.parse(found) : [found]; // "Too many violations"
+    return reply.json?.validation ?? [];
+  }
+
+  // One request through prism; {status, headers, text, json, violations, name}.
+  async call(key, method, path, body, headers = {}) {
+    const name = `case-${++this.count}`;
+    const reply = await call(this.url, key, method, path, body, { ...headers, 'x-case': name });
+    const real = this.between.replies.get(name);
+    if (!real) throw new Error(`${method} ${path} did not come through: ${reply.status} ${reply.text}`);
+    return { ...reply, real, name, violations: Contract.violations(reply), again: { key, method, path, body, headers } };
+  }
+
+  // The same reply, changed on its way. undefined where that change cannot be done to it.
+  async changed({ name, again, real }, change, at = '') {
+    if (!changes[change](structuredClone(real), at)) return undefined;
+    const headers = { ...again.headers, 'x-case': name, 'x-change': change, 'x-at': at };
+    const body = again.method === 'GET' ? undefined : {}; // Between does not look at it
+    const reply = await call(this.url, again.key, again.method, again.path, body, headers);
+    return { ...reply, violations: Contract.violations(reply) };
+  }
+
+  // Where the document has no operation prism has no judgment: the schema at this pointer says.
+  // The problems as text, '' for none.
+  problems(pointer, value) {
+    const validate = this.ajv.compile({ $ref: `contract#${pointer}` });
+    return validate(value) ? '' : this.ajv.errorsText(validate.errors);
+  }
+
+  async stop() {
+    await this.prism.stop();
+    await this.between.stop();
+  }
+}
