@@ -24,6 +24,8 @@ struct api_config {
     uint64_t files_body_bytes_max; /* of a body that may hold files; 0: as others */
     /* whose X-Forwarded-For is believed; NULL: nobody's. Outlives it */
     const struct address_policy *trusted_proxies;
+    uint64_t account_rate_per_s; /* requests of an account; 0: any number */
+    uint64_t account_burst;
     unsigned schema_known; /* pg_schema_known(): for /readyz */
 };
 

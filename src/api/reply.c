@@ -114,10 +114,9 @@ bool api_check_key(struct api_request *request, slice key)
 int64_t api_retry_after_s(const struct exec_outcome *outcome)
 {
     const struct api_verdict *verdict = api_verdict_of(outcome->reason);
-    bool is_told = verdict->status ? outcome->retry_after_ms >= 0 &&
-                                         slice_eq_cstr(api_error_code(outcome), "rate_limited")
-                                   : verdict->http_status == 503;
-    if (!is_told)
+    bool is_told = outcome->reason == EXEC_CIRCUIT_OPEN ||
+                   slice_eq_cstr(api_error_code(outcome), "rate_limited");
+    if (verdict->status ? !is_told || outcome->retry_after_ms < 0 : verdict->http_status != 503)
         return 0;
     return outcome->retry_after_ms <= 1000 ? 1 : (outcome->retry_after_ms + 999) / 1000;
 }

@@ -79,6 +79,18 @@ static enum op_result step_check_key(struct op *op)
     return is_known ? OP_NEXT : OP_WAIT;
 }
 
+static enum op_result judge_rate(struct api_request *request)
+{
+    struct account_rate *rate = request->api->rate;
+    uint64_t wait_ms =
+        rate ? account_rate_take(rate, request->grant.account_id, loop_now_ns(request->op.loop))
+             : 0;
+    if (wait_ms == 0)
+        return OP_NEXT;
+    api_reply_retry_after(request, (int64_t)wait_ms);
+    return api_reply_error(request, 429, "Too many requests");
+}
+
 static enum op_result step_judge_key(struct op *op)
 {
     struct api_request *request = request_of(op);
@@ -91,7 +103,7 @@ static enum op_result step_judge_key(struct op *op)
     request->grant = request->check.grant;
     uuid_format(request->grant.account_id, request->account_text);
     op->account_id = slice_cstr(request->account_text);
-    return OP_NEXT;
+    return judge_rate(request);
 }
 
 /* ---- route ---- */
@@ -358,8 +370,14 @@ struct api *api_new(const struct api_config *config, struct err *err)
     }
     api->config = *config;
     api->router = http_router_new(routes, ARRAY_LEN(routes), err);
-    if (api->router)
+    if (api->router && config->account_rate_per_s > 0) {
+        api->rate = account_rate_new(config->account_rate_per_s, config->account_burst);
+        if (!api->rate)
+            (void)err_set(err, ERR_NOMEM, "out of memory");
+    }
+    if (api->router && (api->rate || config->account_rate_per_s == 0))
         return api;
+    http_router_free(api->router);
     mem_free(api);
     return NULL;
 }
@@ -375,5 +393,6 @@ void api_free(struct api *api)
         return;
     ASSERT(api->active == 0);
     http_router_free(api->router);
+    account_rate_free(api->rate);
     mem_free(api);
 }

@@ -8,6 +8,7 @@
 #ifndef API_REQUEST_H
 #define API_REQUEST_H
 
+#include "api/account_rate.h"
 #include "api/api.h"
 #include "http/router.h"
 
@@ -57,6 +58,7 @@ struct api_request {
 struct api {
     struct api_config config;
     struct http_router *router;
+    struct account_rate *rate;                /* NULL: off */
     const struct http_server *metrics_server; /* NULL: every server answers /metrics */
     size_t active;
 };

@@ -176,6 +176,10 @@ static int start(struct dev *dev)
     if (make_demo(dev) != OK || is_stopped(dev))
         return (int)dev->err.code;
     dev_stage_later(&dev->stages, "starting the server");
+    /* the limits in manifests are the vendors', and the emulated provider has none */
+    if (slice_eq_cstr(dev->config->connection_limits, "auto") &&
+        config_set(dev->config, SLICE("connection-limits"), SLICE("off"), &dev->err) != OK)
+        return (int)dev->err.code;
     (void)snprintf(listen_on, sizeof(listen_on), "127.0.0.1:%u", (unsigned)dev->config->port);
     return config_set(dev->config, SLICE("listen"), slice_cstr(listen_on), &dev->err);
 }

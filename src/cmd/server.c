@@ -181,6 +181,10 @@ static int start_services(struct server *server, struct err *err)
     server->janitor = janitor_new(server->loop, server->pool, days);
     if (!server->auth || !server->connect || !server->node || !server->janitor)
         return out_of_memory(err, "services");
+    bool is_off = slice_eq_cstr(config->connection_limits, "off");
+    if (!is_off && !slice_eq_cstr(config->connection_limits, "on") &&
+        !slice_eq_cstr(config->connection_limits, "auto"))
+        return err_set(err, ERR_INVALID, "connection-limits must be on, off or auto");
     struct exec_config exec = {
         .loop = server->loop,
         .pool = server->pool,
@@ -193,6 +197,10 @@ static int start_services(struct server *server, struct err *err)
         .idempotency_ttl_ms = config->idempotency_ttl_ms,
         .response_bytes_max = config->provider_response_bytes_max,
         .executions_max = config->executions_max,
+        .limit_wait_ms = config->limit_wait_ms,
+        .is_limits_off = is_off,
+        .breaker = {.volume_min = (unsigned)config->circuit_volume,
+                    .open_ms = (unsigned)config->circuit_open_ms},
         .file_bytes_max = config->file_bytes_max,
         .output_bytes = config->output_bytes,
         .output_bytes_max = config->output_bytes_max,
@@ -239,6 +247,8 @@ static int start_inbound(struct server *server, struct err *err)
         .trusted_proxies = server->proxies,
         .files_body_bytes_max =
             config->body_bytes_max + EXEC_FILES_MAX * (config->file_bytes_max * 4 / 3 + 4),
+        .account_rate_per_s = config->account_rate,
+        .account_burst = config->account_burst,
         .schema_known = pg_schema_known(embed_sql, embed_sql_count),
     };
     server->api = api_new(&api, err);

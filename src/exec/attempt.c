@@ -67,6 +67,15 @@ enum op_result exec_step_call(struct op *op)
     if (exec->is_claimed && !exec_node_may_write(exec->service->config.node))
         return stop_unsent(
             exec, SLICE("This server has lost touch with the database; nothing was sent."));
+    bool is_first = exec->out.attempts == 0;
+    bool is_retry = !is_first && exec->out.reason != EXEC_SUCCEEDED;
+    if (is_retry && breaker_is_open(&exec->pass, now)) { /* the last outcome stands */
+        exec_leave(exec);
+        op_goto(op, EXEC_STEP_RECORD);
+        return OP_NEXT;
+    }
+    if (!is_first)
+        limits_repeat(&exec->place);
     if (!exec->has_provider_key && exec->action->idempotency_header.len > 0 &&
         !add_provider_key(exec))
         return stop_unsent(exec, SLICE("Out of memory; nothing was sent."));
@@ -115,7 +124,7 @@ static void count_call(const struct exec *exec)
 static bool is_worth_retrying(const struct exec *exec)
 {
     const struct http_call *call = &exec->call;
-    if (exec->out.attempts >= EXEC_ATTEMPTS_MAX)
+    if (exec->out.attempts >= EXEC_ATTEMPTS_MAX || exec->pass.is_probe)
         return false;
     if (exec->out.reason == EXEC_UNREACHABLE)
         return call->result == HTTP_CALL_DNS || call->result == HTTP_CALL_CONNECT ||
@@ -172,14 +181,17 @@ enum op_result exec_step_judge_reply(struct op *op)
     struct exec *exec = exec_of(op);
     exec->out.is_repeatable = exec->action->level == LEVEL_READ || !exec->is_any_byte_sent;
     count_call(exec);
+    exec_tell_limits(exec);
     if (exec_renews_after(exec)) {
         op_goto(op, EXEC_STEP_RENEW);
         return OP_NEXT;
     }
     uint64_t wait_ms =
         exec->out.reason != EXEC_SUCCEEDED && is_worth_retrying(exec) ? backoff_ms(exec) : 0;
-    if (wait_ms == 0)
+    if (wait_ms == 0) {
+        exec_leave(exec);
         return OP_NEXT;
+    }
     op_log(op, LOG_INFO, "calling the provider again",
            LOG_STR("integration_id", exec->out.integration_id),
            LOG_CSTR("cause", exec_reason_name(exec->out.reason)), LOG_INT("wait_ms", wait_ms));

@@ -228,8 +228,10 @@ enum op_result exec_step_judge_claim(struct op *op)
         exec_claim_release_later(exec);
     if (status != OK)
         return stop_database(exec);
-    if (exec->claimed.state != CLAIM_WON)
+    if (exec->claimed.state != CLAIM_WON) {
+        exec_leave(exec); /* nobody should wait for the place of one who waits */
         return judge(exec);
+    }
     exec->is_claimed = true;
     return OP_NEXT;
 }

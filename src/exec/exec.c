@@ -9,6 +9,8 @@
 #include "base/mem.h"
 #include "base/metric.h"
 
+enum { LIMITS_IDLE_MAX = 20000 }; /* connections remembered beside those in use */
+
 static const struct op_step steps[EXEC_STEPS] = {
     [EXEC_STEP_FIND_ACTION] = {"find_action", exec_step_find_action},
     [EXEC_STEP_HASH_FILES] = {"hash_files", exec_step_hash_files},
@@ -23,6 +25,8 @@ static const struct op_step steps[EXEC_STEPS] = {
     [EXEC_STEP_RENEW] = {"renew", exec_step_renew},
     [EXEC_STEP_LOOK_AGAIN] = {"look_again", exec_step_look_again},
     [EXEC_STEP_BUILD_AGAIN] = {"build_again", exec_step_build_again},
+    [EXEC_STEP_ENTER_LIMITS] = {"enter_limits", exec_step_enter_limits},
+    [EXEC_STEP_ADMIT] = {"admit", exec_step_admit},
     [EXEC_STEP_CLAIM] = {"claim", exec_step_claim},
     [EXEC_STEP_JUDGE_CLAIM] = {"judge_claim", exec_step_judge_claim},
     [EXEC_STEP_CALL] = {"call", exec_step_call},
@@ -52,7 +56,17 @@ struct exec_service *exec_service_new(const struct exec_config *config)
     list_init(&service->all);
     list_init(&service->releases);
     map_init(&service->in_flight, config->executions_max + 1);
-    return service;
+    struct limits_config limits = {
+        .loop = config->loop,
+        .buckets_max = config->executions_max + LIMITS_IDLE_MAX,
+        .is_off = config->is_limits_off,
+    };
+    service->limits = limits_new(&limits);
+    service->breaker = breaker_new(&config->breaker);
+    if (service->limits && service->breaker)
+        return service;
+    exec_service_free(service);
+    return NULL;
 }
 
 void exec_service_free(struct exec_service *service)
@@ -61,6 +75,8 @@ void exec_service_free(struct exec_service *service)
         return;
     ASSERT(service->active == 0);
     map_deinit(&service->in_flight);
+    limits_free(service->limits);
+    breaker_free(service->breaker);
     mem_free(service);
 }
 
@@ -102,6 +118,7 @@ static void on_end(struct op *op, enum op_end end)
     struct exec *exec = exec_of(op);
     if (end == OP_ENDED_CANCELLED || !exec->is_answered)
         exec->out.reason = end == OP_ENDED_CANCELLED ? EXEC_CANCELLED : EXEC_INTERNAL;
+    exec_leave(exec);
     exec_key_let_go(exec);
     list_unlink(&exec->all_link);
     count_active(exec, false);
@@ -120,6 +137,7 @@ static void on_cancel(struct op *op)
     http_call_cancel(&exec->call);
     connect_find_cancel(&exec->lookup);
     connect_renew_cancel(&exec->renewal);
+    limits_leave(&exec->place, false);
     op_sleep_stop(&exec->timer);
 }
 
@@ -139,7 +157,7 @@ void exec_start(struct exec_service *service, struct exec *exec, const struct ex
     list_init(&exec->waiter_link);
     list_init(&exec->all_link);
     list_push_back(&service->all, &exec->all_link);
-    exec->out.retry_after_ms = -1;
+    exec->out.retry_after_ms = exec->out.quota_remaining = exec->out.quota_reset_ms = -1;
     exec->out.started_us = clock_wall_us();
     op_start(&exec->op, &exec_class, service->config.loop, parent,
              EXEC_ARENA_BYTES_MAX + exec_files_size(request->files, request->file_count));

@@ -1,7 +1,7 @@
 /*
  * exec: one action, from gate to stored summary (DESIGN.md 5). The sequence is the table in
- * exec.c; what each step decides lies in gate.c (may it run), claim.c (has it run), attempt.c (the
- * call and its retries) and record.c (the result).
+ * exec.c; what each step decides lies in gate.c (may it run), admit.c (may it go out now), claim.c
+ * (has it run), attempt.c (the call and its retries) and record.c (the result).
  *
  * A struct exec is embedded in its caller's op. Whoever starts it keeps what struct exec_request
  * borrows until it has ended; an execution that a provider may have seen always runs to its record,
@@ -12,8 +12,10 @@
 
 #include "catalog/catalog.h"
 #include "connect/connect.h"
+#include "exec/breaker.h"
 #include "exec/build.h"
 #include "exec/files.h"
+#include "exec/limits.h"
 #include "exec/outcome.h"
 #include "exec/reply.h"
 #include "http/client.h"
@@ -45,6 +47,9 @@ struct exec_config {
     struct exec_node *node;
     exec_render_fn render;
     uint64_t timeout_ms, idempotency_ttl_ms;
+    uint64_t limit_wait_ms; /* longest wait for a connection's own limits */
+    bool is_limits_off;
+    struct breaker_config breaker;
     size_t response_bytes_max, executions_max;
     size_t file_bytes_max;   /* of one file, decoded; an action may take less */
     size_t output_bytes;     /* answered of an output where the caller names no limit */
@@ -99,6 +104,8 @@ struct exec {
     struct claim claim;
     struct claim_outcome claimed;
     struct execution record;
+    struct limits_place place;
+    struct breaker_pass pass;
     struct http_call call;
     struct op_job reading;
     struct op_timer timer;
@@ -132,6 +139,8 @@ void exec_client_gone(struct exec *exec);
 
 struct exec_service {
     struct exec_config config;
+    struct limits *limits;
+    struct breaker *breaker;
     struct map in_flight; /* account and key -> struct exec, of this process */
     struct list all;      /* struct exec.all_link */
     struct list releases; /* record.c */
@@ -152,6 +161,8 @@ enum exec_step {
     EXEC_STEP_RENEW,
     EXEC_STEP_LOOK_AGAIN,
     EXEC_STEP_BUILD_AGAIN,
+    EXEC_STEP_ENTER_LIMITS,
+    EXEC_STEP_ADMIT,
     EXEC_STEP_CLAIM,
     EXEC_STEP_JUDGE_CLAIM,
     EXEC_STEP_CALL,
@@ -184,6 +195,8 @@ enum op_result exec_step_check_connection(struct op *op);
 enum op_result exec_step_renew(struct op *op);
 enum op_result exec_step_look_again(struct op *op);
 enum op_result exec_step_build_again(struct op *op);
+enum op_result exec_step_enter_limits(struct op *op);
+enum op_result exec_step_admit(struct op *op);
 enum op_result exec_step_claim(struct op *op);
 enum op_result exec_step_judge_claim(struct op *op);
 enum op_result exec_step_call(struct op *op);
@@ -207,6 +220,11 @@ enum op_result exec_end_dry_run(struct exec *exec);
 bool exec_renews_after(const struct exec *exec);
 /* The connection has no token at all: client credentials before their first use. */
 bool exec_needs_first_token(const struct exec *exec);
+/* admit.c: what a reply says about the calls to come. */
+void exec_tell_limits(struct exec *exec);
+/* admit.c: gives back what admit took, with a vote on the origin where it was called; harmless
+ * where nothing was taken. */
+void exec_leave(struct exec *exec);
 /* claim.c: lets the next one have the key; wakes those who wait with the outcome. */
 void exec_key_let_go(struct exec *exec);
 /* record.c: ends the claim on an op of its own that tries until it is gone, so that the client need

@@ -67,6 +67,7 @@ struct exec_outcome {
     slice message, hint;    /* hint may be empty */
     slice error_code;       /* set by a manifest's rule, overrides the table's; usually empty */
     int64_t retry_after_ms; /* -1: not known */
+    int64_t quota_remaining, quota_reset_ms; /* what the reply told of calls to come; -1 */
     unsigned attempts, provider_status;
     slice provider_request_id;
     bool is_replayed, is_running;

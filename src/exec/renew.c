@@ -51,7 +51,7 @@ enum op_result exec_step_renew(struct op *op)
             break;
         }
     }
-    op_goto(op, EXEC_STEP_CLAIM);
+    op_goto(op, EXEC_STEP_ENTER_LIMITS);
     return OP_NEXT;
 }
 
@@ -106,7 +106,7 @@ static enum op_result go_on_unrenewed(struct exec *exec)
                      (is_impossible || clock_wall_us() < exec->connection->expires_at);
     if (is_refused || !is_usable)
         return end_unrenewed(exec);
-    op_goto(&exec->op, EXEC_STEP_CLAIM);
+    op_goto(&exec->op, EXEC_STEP_ENTER_LIMITS);
     return OP_NEXT;
 }
 
@@ -147,6 +147,6 @@ enum op_result exec_step_build_again(struct op *op)
     if (exec->in.is_dry_run)
         return exec_end_dry_run(exec);
     exec->has_provider_key = false;
-    op_goto(op, out->attempts > 0 ? EXEC_STEP_CALL : EXEC_STEP_CLAIM);
+    op_goto(op, out->attempts > 0 ? EXEC_STEP_CALL : EXEC_STEP_ENTER_LIMITS);
     return OP_NEXT;
 }

@@ -13,6 +13,7 @@ enum {
     REPLY_WORDS_BYTES_MAX = 500, /* of a provider's own, inside a message of ours */
     REPLY_WAIT_MS_MAX = 24 * 3600 * 1000,
     REPLY_OVERLOAD_WAIT_MS = 1000,
+    REPLY_COUNT_MAX = 1000000000,
     REPLY_EPOCH_S_MIN = 1000000000, /* a number this large is a time, not a wait */
 };
 
@@ -129,7 +130,8 @@ static slice eval_text(struct reply *r, const struct expr_template *tmpl)
 
 /* ---- times to wait ---- */
 
-/* Seconds, an epoch in seconds or milliseconds, or an HTTP date; -1 when it is none. */
+/* Seconds, an epoch in seconds or milliseconds, an HTTP date or an RFC 3339 time; -1 when it is
+ * none. */
 static int64_t wait_ms(const struct json *value)
 {
     double number = 0;
@@ -137,7 +139,7 @@ static int64_t wait_ms(const struct json *value)
     slice text = slice_trim(json_str(value));
     if (json_is_number(value)) {
         number = json_to_double(value);
-    } else if (text.len > 0 && time_parse_http(text, &at_us)) {
+    } else if (text.len > 0 && (time_parse_http(text, &at_us) || time_parse(text, &at_us))) {
         number = (double)(at_us - now_us) / 1e6;
     } else {
         uint64_t whole;
@@ -167,6 +169,28 @@ static bool is_rate_limited(struct reply *r)
         return true;
     }
     return false;
+}
+
+/* A whole number of calls, -1 when it is none. */
+static int64_t count_of(const struct json *value)
+{
+    uint64_t count;
+    if (json_is_number(value)) {
+        double number = json_to_double(value);
+        return number < 0 ? 0 : number > REPLY_COUNT_MAX ? REPLY_COUNT_MAX : (int64_t)number;
+    }
+    return slice_to_u64(slice_trim(json_str(value)), REPLY_COUNT_MAX, &count) ? (int64_t)count : -1;
+}
+
+static void read_quota(struct reply *r)
+{
+    const struct catalog_limits *limits = &r->action->integration->limits;
+    if (!limits->quota_remaining || !limits->quota_reset)
+        return;
+    struct json remaining = eval(r, limits->quota_remaining);
+    struct json reset = eval(r, limits->quota_reset);
+    r->out->quota_remaining = count_of(&remaining);
+    r->out->quota_reset_ms = wait_ms(&reset);
 }
 
 /* ---- errors ---- */
@@ -259,7 +283,10 @@ static slice default_message(struct reply *r)
         what = "does not offer this operation";
         break;
     default:
-        what = r->call->status == 404 ? "found nothing there" : "reported an error";
+        what = r->call->status == 404                            ? "found nothing there"
+               : r->call->status >= 300 && r->call->status < 400 ? "answered with a redirect, "
+                                                                   "which is not followed"
+                                                                 : "reported an error";
         break;
     }
     return arena_printf(r->arena, "%.*s %s (HTTP %u %s)%.*s",
@@ -491,7 +518,7 @@ void exec_reply_read(const struct catalog_action *action, const struct http_call
     struct reply r = {
         .action = action, .call = call, .built = built, .arena = arena, .out = outcome};
     expr_budget_init(&r.budget);
-    outcome->retry_after_ms = -1;
+    outcome->retry_after_ms = outcome->quota_remaining = outcome->quota_reset_ms = -1;
     outcome->message = outcome->hint = outcome->error_code = SLICE_NONE;
     outcome->provider_status = call->status;
     outcome->provider_request_id = request_id(call);
@@ -499,6 +526,7 @@ void exec_reply_read(const struct catalog_action *action, const struct http_call
         fail_by_call(&r);
     } else {
         make_root(&r, scope);
+        read_quota(&r);
         if (call->status >= 200 && call->status < 300)
             read_success(&r);
         else

@@ -229,7 +229,8 @@ export class Stack {
         args.push('--origin-override', `${origin}=${target.url}`);
     }
     const process = new Running(options.bin ?? sluiceBin, [...args, ...(options.args ?? [])], {
-      env: { ...this.env, SLUICE_TURN_CPU_MS_MAX: TURN_CPU_MS_MAX, ...options.env },
+      // the emulated provider has not the limits that manifests know of, as in `sluice dev`
+      env: { ...this.env, SLUICE_TURN_CPU_MS_MAX: TURN_CPU_MS_MAX, SLUICE_CONNECTION_LIMITS: 'off', ...options.env },
     });
     this.servers.push(process);
     await until(

@@ -1,0 +1,41 @@
+/*
+ * A token bucket: `burst` tokens at most, `rate` of them a second. Time comes from the caller, so
+ * that one look at the clock serves many buckets and a test has its own.
+ */
+#ifndef BASE_TOKEN_BUCKET_H
+#define BASE_TOKEN_BUCKET_H
+
+#include <stdint.h>
+
+struct token_bucket {
+    double tokens; /* below 0: taken ahead of time */
+    uint64_t filled_ns;
+};
+
+/* Full. */
+static inline void token_bucket_init(struct token_bucket *bucket, double burst, uint64_t now_ns)
+{
+    *bucket = (struct token_bucket){burst, now_ns};
+}
+
+/* What has come in since the last look. A clock that stands still or goes back adds nothing. */
+static inline void token_bucket_fill(struct token_bucket *bucket, double rate_per_s, double burst,
+                                     uint64_t now_ns)
+{
+    if (now_ns > bucket->filled_ns) {
+        bucket->tokens += (double)(now_ns - bucket->filled_ns) / 1e9 * rate_per_s;
+        bucket->filled_ns = now_ns;
+    }
+    if (bucket->tokens > burst)
+        bucket->tokens = burst;
+}
+
+/* From the last filling on until `wanted` tokens are there, rounded up; rate_per_s > 0. */
+static inline uint64_t token_bucket_wait_ns(const struct token_bucket *bucket, double rate_per_s,
+                                            double wanted)
+{
+    double missing = wanted - bucket->tokens;
+    return missing <= 0 ? 0 : (uint64_t)(missing / rate_per_s * 1e9) + 1;
+}
+
+#endif

@@ -1,0 +1,127 @@
+/*
+ * May it go out now? The connection's limits, then the origin's circuit, before anything is claimed
+ * (DECISIONS.md "Executions"); and what both learn from how the call ended.
+ */
+#include "exec/exec.h"
+
+static struct limits_key limits_key_of(const struct exec *exec)
+{
+    return (struct limits_key){
+        .account_id = exec->in.account_id,
+        .connection_id = exec->connection ? exec->connection->id : 0,
+        .action = exec->action,
+    };
+}
+
+static long long seconds_of(uint64_t ms)
+{
+    return (long long)((ms + 999) / 1000);
+}
+
+static enum op_result stop_limited(struct exec *exec)
+{
+    uint64_t wait_ms = exec->place.retry_after_ms;
+    exec->out.retry_after_ms = (int64_t)wait_ms;
+    return exec_stop(exec, EXEC_OWN_RATE_LIMIT,
+                     arena_printf(&exec->op.arena,
+                                  "%.*s takes no more calls of this connection for about %lld s; "
+                                  "nothing was sent.",
+                                  SLICE_ARG(exec->integration->name), seconds_of(wait_ms)),
+                     SLICE("Wait as long as Retry-After says, then send the same request again; "
+                           "send fewer at a time."));
+}
+
+static enum op_result stop_circuit(struct exec *exec, slice origin, uint64_t wait_ms)
+{
+    exec->out.retry_after_ms = (int64_t)wait_ms;
+    return exec_stop(exec, EXEC_CIRCUIT_OPEN,
+                     arena_printf(&exec->op.arena,
+                                  "Calls to %.*s kept failing, so none is sent for about %lld s.",
+                                  SLICE_ARG(origin), seconds_of(wait_ms)),
+                     SLICE("Nothing was sent, so nothing was done. The app itself is failing, not "
+                           "this request: wait, then send it again unchanged."));
+}
+
+/* A wait takes half of the time that is left at most: the call needs some, too. */
+enum op_result exec_step_enter_limits(struct op *op)
+{
+    struct exec *exec = exec_of(op);
+    struct exec_service *service = exec->service;
+    struct limits_key key = limits_key_of(exec);
+    uint64_t now = loop_now_ns(op->loop);
+    uint64_t left_ns = exec->deadline_ns > now ? exec->deadline_ns - now : 0;
+    uint64_t wait_ns = service->config.limit_wait_ms * 1000000;
+    uint64_t until_ns = now + (wait_ns < left_ns / 2 ? wait_ns : left_ns / 2);
+    exec_leave(exec); /* a claim was lost, and this is another try */
+    if (breaker_would_refuse(service->breaker, breaker_origin_of(exec->request.url), now))
+        return OP_NEXT; /* no use in waiting */
+    if (limits_enter(service->limits, &exec->place, &key, until_ns, op) == LIMITS_QUEUED)
+        return OP_WAIT;
+    return OP_NEXT;
+}
+
+enum op_result exec_step_admit(struct op *op)
+{
+    struct exec *exec = exec_of(op);
+    slice origin = breaker_origin_of(exec->request.url);
+    uint64_t wait_ms;
+    if (exec->place.verdict == LIMITS_REFUSED)
+        return stop_limited(exec);
+    if (breaker_enter(exec->service->breaker, &exec->pass, origin, loop_now_ns(op->loop), &wait_ms))
+        return OP_NEXT;
+    return stop_circuit(exec, origin, wait_ms);
+}
+
+/* ---- what the end of a call teaches ---- */
+
+void exec_tell_limits(struct exec *exec)
+{
+    const struct exec_outcome *out = &exec->out;
+    struct limits_key key = limits_key_of(exec);
+    struct limits_told told = {
+        .is_too_fast = out->reason == EXEC_PROVIDER_RATE_LIMITED,
+        .retry_after_ms = out->retry_after_ms,
+        .remaining = out->quota_remaining,
+        .reset_ms = out->quota_reset_ms,
+    };
+    limits_tell(exec->service->limits, &exec->place, &key, &told);
+}
+
+/* Whether the origin is at fault; no vote where it was not asked, or not given its time. */
+static bool read_vote(const struct exec *exec, bool *is_failure)
+{
+    const struct http_call *call = &exec->call;
+    *is_failure = true;
+    switch (call->result) {
+    case HTTP_CALL_OK:
+        *is_failure = call->status >= 500 && call->status != 501 &&
+                      exec->out.reason != EXEC_PROVIDER_RATE_LIMITED;
+        return true;
+    case HTTP_CALL_TOO_LARGE:
+        *is_failure = false;
+        return true;
+    case HTTP_CALL_DNS:
+    case HTTP_CALL_CONNECT:
+    case HTTP_CALL_TLS:
+    case HTTP_CALL_TIMEOUT_CONNECT:
+    case HTTP_CALL_TIMEOUT:
+    case HTTP_CALL_RESET:
+    case HTTP_CALL_PROTOCOL:
+        return true;
+    case HTTP_CALL_ADDRESS_REFUSED:
+    case HTTP_CALL_OVERLOADED:
+    case HTTP_CALL_CANCELLED:
+    case HTTP_CALL_RESULTS:
+        break;
+    }
+    return false;
+}
+
+void exec_leave(struct exec *exec)
+{
+    bool is_failure, is_called = exec->out.attempts > 0;
+    if (is_called && exec->pass.origin && read_vote(exec, &is_failure))
+        breaker_report(&exec->pass, is_failure, exec->in.account_id, loop_now_ns(exec->op.loop));
+    breaker_leave(&exec->pass);
+    limits_leave(&exec->place, is_called);
+}

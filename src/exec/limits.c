@@ -1,0 +1,381 @@
+/*
+ * Buckets by connection; see limits.h. A bucket has one timer for its whole queue.
+ */
+#include "exec/limits.h"
+
+#include <stdio.h>
+
+#include "base/map.h"
+#include "base/mem.h"
+#include "base/metric.h"
+#include "base/token_bucket.h"
+
+enum { IN_FLIGHT_RETRY_MS = 1000 };
+
+struct limits_bucket {
+    struct limits *limits;
+    char key[LIMITS_KEY_MAX];
+    size_t key_len;
+    struct list idle_link; /* in limits->idle while nobody is in; least recently used first */
+    struct list waiting;   /* struct limits_place.link, oldest first */
+    size_t waiting_count, in_flight;
+    struct timer timer; /* for the queue */
+    /* of the manifest; 0: not limited */
+    double rate_per_s, burst;
+    size_t in_flight_max;
+    /* as it stands */
+    struct token_bucket tokens;
+    uint64_t closed_until_ns;
+    int64_t quota_left; /* counts until quota_until_ns */
+    uint64_t quota_until_ns;
+};
+
+struct limits {
+    struct limits_config config;
+    struct map buckets;
+    struct list idle;
+    size_t waiting;
+};
+
+static struct metric refused_total = METRIC_INIT(
+    "sluice_limits_refused_total",
+    "Executions that would have waited too long for their connection's limits.", METRIC_COUNTER);
+static struct metric waited_seconds =
+    METRIC_INIT("sluice_limits_wait_seconds",
+                "Time that executions waited for their connection's limits.", METRIC_HISTOGRAM);
+static struct metric waiting_gauge = METRIC_INIT(
+    "sluice_limits_waiting", "Executions that wait for their connection's limits.", METRIC_GAUGE);
+
+static void on_due(struct timer *timer);
+
+/* ---- buckets ---- */
+
+static slice make_key(const struct limits_key *key, char out[LIMITS_KEY_MAX])
+{
+    const struct catalog_integration *integration = key->action->integration;
+    bool is_per_action = integration->limits.is_per_action;
+    slice scope = is_per_action ? key->action->tool_name : integration->integration_id;
+    ASSERT(scope.len <= CATALOG_TOOL_NAME_MAX);
+    memcpy(out, key->account_id.bytes, 16);
+    memcpy(out + 16, &key->connection_id, 8);
+    out[24] = is_per_action ? 'a' : 'i'; /* an action may be called as another integration is */
+    memcpy(out + 25, scope.ptr, scope.len);
+    return slice_of(out, 25 + scope.len);
+}
+
+static void bucket_free(struct limits_bucket *bucket)
+{
+    ASSERT(bucket->in_flight == 0 && bucket->waiting_count == 0);
+    (void)map_remove(&bucket->limits->buckets, slice_of(bucket->key, bucket->key_len));
+    list_unlink(&bucket->idle_link);
+    timer_stop(&bucket->timer);
+    mem_free(bucket);
+}
+
+static struct limits_bucket *bucket_new(struct limits *limits, slice key)
+{
+    if (limits->buckets.count >= limits->config.buckets_max && !list_is_empty(&limits->idle))
+        bucket_free(LIST_ITEM(limits->idle.next, struct limits_bucket, idle_link));
+    struct limits_bucket *bucket = mem_zalloc(sizeof(*bucket));
+    if (!bucket)
+        return NULL;
+    bucket->limits = limits;
+    memcpy(bucket->key, key.ptr, key.len);
+    bucket->key_len = key.len;
+    list_init(&bucket->idle_link);
+    list_init(&bucket->waiting);
+    timer_init(&bucket->timer, limits->config.loop, on_due);
+    if (map_put(&limits->buckets, slice_of(bucket->key, key.len), bucket, NULL) == OK) {
+        list_push_back(&limits->idle, &bucket->idle_link);
+        return bucket;
+    }
+    mem_free(bucket);
+    return NULL;
+}
+
+/* What the manifest says now: it may have been loaded anew. */
+static void bucket_configure(struct limits_bucket *bucket, const struct catalog_limits *wanted,
+                             uint64_t now)
+{
+    double rate = wanted->rate_per_s;
+    double burst = wanted->burst > 0 ? wanted->burst : rate < 1 ? 1 : rate;
+    if (bucket->rate_per_s == 0 && rate > 0)
+        token_bucket_init(&bucket->tokens, burst, now);
+    bucket->rate_per_s = rate;
+    bucket->burst = burst;
+    bucket->in_flight_max = wanted->in_flight_max;
+}
+
+static void bucket_settle(struct limits_bucket *bucket)
+{
+    list_unlink(&bucket->idle_link);
+    if (bucket->in_flight == 0 && bucket->waiting_count == 0) {
+        timer_stop(&bucket->timer);
+        list_push_back(&bucket->limits->idle, &bucket->idle_link);
+    }
+}
+
+/* ---- who may go when ---- */
+
+static void bucket_fill(struct limits_bucket *bucket, uint64_t now)
+{
+    if (bucket->rate_per_s > 0)
+        token_bucket_fill(&bucket->tokens, bucket->rate_per_s, bucket->burst, now);
+}
+
+/* The earliest time for the one who is `place`th in the queue (1: the first), as far as time alone
+ * decides. The bucket is filled. */
+static uint64_t bucket_open_ns(const struct limits_bucket *bucket, size_t place, uint64_t now)
+{
+    uint64_t at = now;
+    if (bucket->closed_until_ns > at)
+        at = bucket->closed_until_ns;
+    if (bucket->quota_until_ns > at && bucket->quota_left < (int64_t)place)
+        at = bucket->quota_until_ns;
+    if (bucket->rate_per_s <= 0)
+        return at;
+    uint64_t filled =
+        now + token_bucket_wait_ns(&bucket->tokens, bucket->rate_per_s, (double)place);
+    return filled > at ? filled : at;
+}
+
+static bool bucket_has_place(const struct limits_bucket *bucket)
+{
+    return bucket->in_flight_max == 0 || bucket->in_flight < bucket->in_flight_max;
+}
+
+static void bucket_take(struct limits_bucket *bucket)
+{
+    bucket->in_flight++;
+    if (bucket->rate_per_s > 0)
+        bucket->tokens.tokens -= 1;
+    if (bucket->quota_left > 0)
+        bucket->quota_left--;
+}
+
+/* ---- the queue ---- */
+
+static void queue_counted(struct limits *limits, size_t waiting)
+{
+    limits->waiting = waiting;
+    metric_set(metric_series(&waiting_gauge, SLICE_NONE), (double)waiting);
+}
+
+/* Out of the queue; the op goes on with the verdict. */
+static void place_dequeue(struct limits_place *place, enum limits_verdict verdict)
+{
+    struct limits_bucket *bucket = place->bucket;
+    struct op *op = place->op;
+    list_unlink(&place->link);
+    bucket->waiting_count--;
+    queue_counted(bucket->limits, bucket->limits->waiting - 1);
+    place->op = NULL;
+    place->verdict = verdict;
+    if (verdict != LIMITS_FREE)
+        place->bucket = NULL;
+    metric_time(&waited_seconds, loop_now_ns(bucket->limits->config.loop) - place->entered_ns);
+    op_release(op);
+}
+
+static uint64_t ms_until(uint64_t at, uint64_t now)
+{
+    return at > now ? (at - now + 999999) / 1000000 : 0;
+}
+
+static void place_refuse(struct limits_place *place, uint64_t open_ns, uint64_t now)
+{
+    uint64_t wait_ms = ms_until(open_ns, now);
+    place->retry_after_ms = wait_ms > 0 ? wait_ms : IN_FLIGHT_RETRY_MS;
+    metric_inc(&refused_total);
+}
+
+/* Lets go whose turn it is, refuses whose time is over or cannot come, and sets the timer. */
+static void bucket_serve(struct limits_bucket *bucket)
+{
+    uint64_t now = loop_now_ns(bucket->limits->config.loop), next = UINT64_MAX;
+    bucket_fill(bucket, now);
+    while (!list_is_empty(&bucket->waiting) && bucket_has_place(bucket) &&
+           bucket_open_ns(bucket, 1, now) <= now) {
+        bucket_take(bucket);
+        place_dequeue(LIST_ITEM(bucket->waiting.next, struct limits_place, link), LIMITS_FREE);
+    }
+    uint64_t open = bucket_open_ns(bucket, 1, now);
+    LIST_EACH(&bucket->waiting, node)
+    {
+        struct limits_place *place = LIST_ITEM(node, struct limits_place, link);
+        if (place->due_ns <= now || open > place->due_ns) {
+            place_refuse(place, open, now);
+            place_dequeue(place, LIMITS_REFUSED);
+        } else if (place->due_ns < next) {
+            next = place->due_ns;
+        }
+    }
+    if (open > now && open < next)
+        next = open;
+    if (!list_is_empty(&bucket->waiting))
+        timer_start(&bucket->timer, next);
+    bucket_settle(bucket);
+}
+
+static void on_due(struct timer *timer)
+{
+    bucket_serve(CONTAINER_OF(timer, struct limits_bucket, timer));
+}
+
+static enum limits_verdict place_enqueue(struct limits_bucket *bucket, struct limits_place *place,
+                                         uint64_t until_ns, struct op *op)
+{
+    uint64_t now = loop_now_ns(bucket->limits->config.loop);
+    uint64_t open = bucket_open_ns(bucket, bucket->waiting_count + 1, now);
+    if (open > until_ns || until_ns <= now || bucket->waiting_count >= LIMITS_WAITING_MAX) {
+        place_refuse(place, open, now);
+        bucket_settle(bucket);
+        return place->verdict = LIMITS_REFUSED;
+    }
+    place->bucket = bucket;
+    place->op = op;
+    place->entered_ns = now;
+    place->due_ns = until_ns;
+    list_push_back(&bucket->waiting, &place->link);
+    bucket->waiting_count++;
+    queue_counted(bucket->limits, bucket->limits->waiting + 1);
+    op_hold(op, "its connection's limits");
+    if (open > now && open < until_ns)
+        until_ns = open;
+    if (!timer_is_armed(&bucket->timer) || until_ns < bucket->timer.due_ns)
+        timer_start(&bucket->timer, until_ns);
+    bucket_settle(bucket);
+    return LIMITS_QUEUED;
+}
+
+/* ---- coming and going ---- */
+
+enum limits_verdict limits_enter(struct limits *limits, struct limits_place *place,
+                                 const struct limits_key *key, uint64_t until_ns, struct op *op)
+{
+    const struct catalog_limits *wanted = &key->action->integration->limits;
+    char text[LIMITS_KEY_MAX];
+    *place = (struct limits_place){.verdict = LIMITS_FREE};
+    list_init(&place->link);
+    bool is_wanted = wanted->rate_per_s > 0 || wanted->in_flight_max > 0;
+    if (limits->config.is_off || (!is_wanted && limits->buckets.count == 0))
+        return LIMITS_FREE;
+    slice name = make_key(key, text);
+    struct limits_bucket *bucket = map_get(&limits->buckets, name);
+    if (!bucket && is_wanted)
+        bucket = bucket_new(limits, name);
+    if (!bucket) /* nothing to heed, or no memory to count with: the provider counts, too */
+        return LIMITS_FREE;
+    uint64_t now = loop_now_ns(limits->config.loop);
+    bucket_configure(bucket, wanted, now);
+    bucket_fill(bucket, now);
+    if (bucket->waiting_count > 0 || !bucket_has_place(bucket) ||
+        bucket_open_ns(bucket, 1, now) > now)
+        return place_enqueue(bucket, place, until_ns, op);
+    bucket_take(bucket);
+    bucket_settle(bucket);
+    place->bucket = bucket;
+    return LIMITS_FREE;
+}
+
+void limits_repeat(struct limits_place *place)
+{
+    struct limits_bucket *bucket = place->bucket;
+    if (!bucket)
+        return;
+    ASSERT(!place->op);
+    bucket->in_flight--;
+    bucket_take(bucket);
+}
+
+void limits_leave(struct limits_place *place, bool is_used)
+{
+    struct limits_bucket *bucket = place->bucket;
+    if (!bucket)
+        return;
+    if (place->op) {
+        place_dequeue(place, LIMITS_REFUSED);
+    } else {
+        ASSERT(bucket->in_flight > 0);
+        bucket->in_flight--;
+        if (!is_used && bucket->rate_per_s > 0)
+            bucket->tokens.tokens += 1;
+        place->bucket = NULL;
+    }
+    bucket_serve(bucket);
+}
+
+/* ---- what providers say ---- */
+
+static void bucket_learn(struct limits_bucket *bucket, const struct limits_told *told)
+{
+    uint64_t now = loop_now_ns(bucket->limits->config.loop);
+    if (told->is_too_fast && bucket->tokens.tokens > 0)
+        bucket->tokens.tokens = 0;
+    if (told->is_too_fast && told->retry_after_ms > 0) {
+        int64_t ms = told->retry_after_ms < LIMITS_CLOSED_MS_MAX ? told->retry_after_ms
+                                                                 : LIMITS_CLOSED_MS_MAX;
+        uint64_t until = now + (uint64_t)ms * 1000000;
+        if (until > bucket->closed_until_ns)
+            bucket->closed_until_ns = until;
+    }
+    if (told->remaining < 0 || told->reset_ms <= 0)
+        return;
+    int64_t ms = told->reset_ms < LIMITS_CLOSED_MS_MAX ? told->reset_ms : LIMITS_CLOSED_MS_MAX;
+    /* the provider may not have counted the others that are under way */
+    int64_t others = bucket->in_flight > 0 ? (int64_t)bucket->in_flight - 1 : 0;
+    bucket->quota_left = told->remaining > others ? told->remaining - others : 0;
+    bucket->quota_until_ns = now + (uint64_t)ms * 1000000;
+}
+
+void limits_tell(struct limits *limits, struct limits_place *place, const struct limits_key *key,
+                 const struct limits_told *told)
+{
+    struct limits_bucket *bucket = place->bucket;
+    char text[LIMITS_KEY_MAX];
+    bool is_closing = told->is_too_fast && told->retry_after_ms > 0;
+    bool is_quota = told->remaining >= 0 && told->reset_ms > 0;
+    ASSERT(!place->op);
+    if (limits->config.is_off || (!is_closing && !is_quota && !(told->is_too_fast && bucket)))
+        return;
+    if (!bucket) {
+        slice name = make_key(key, text);
+        bucket = map_get(&limits->buckets, name);
+        if (!bucket)
+            bucket = bucket_new(limits, name);
+    }
+    if (!bucket)
+        return;
+    bucket_learn(bucket, told);
+    bucket_serve(bucket);
+}
+
+/* ---- the whole ---- */
+
+struct limits *limits_new(const struct limits_config *config)
+{
+    struct limits *limits = mem_zalloc(sizeof(*limits));
+    if (!limits)
+        return NULL;
+    ASSERT(config->buckets_max > 0);
+    limits->config = *config;
+    map_init(&limits->buckets, config->buckets_max);
+    list_init(&limits->idle);
+    return limits;
+}
+
+void limits_free(struct limits *limits)
+{
+    if (!limits)
+        return;
+    while (!list_is_empty(&limits->idle))
+        bucket_free(LIST_ITEM(limits->idle.next, struct limits_bucket, idle_link));
+    ASSERT(limits->buckets.count == 0);
+    map_deinit(&limits->buckets);
+    mem_free(limits);
+}
+
+struct limits_stats limits_stats(const struct limits *limits)
+{
+    return (struct limits_stats){limits->buckets.count, limits->waiting};
+}

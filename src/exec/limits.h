@@ -1,0 +1,93 @@
+/*
+ * limits: how fast the calls of one connection go out and how many at a time (DESIGN.md 5;
+ * DECISIONS.md "own rate limit or in-flight cap, after a bounded wait"). What is known comes from
+ * the manifest's `limits` and from what the provider has said since: a 429 with a time, the
+ * remaining quota of its headers.
+ *
+ * Who comes too early waits in the connection's queue, first in, first out, if his turn can come
+ * within his bound; else he is refused at once, with the time after which it is worth coming again.
+ * A connection without any limit costs one look at an empty map.
+ *
+ * Limits: buckets_max connections are remembered (the least recently used one that nobody is in
+ * goes first), LIMITS_WAITING_MAX wait for one connection. A process counts for itself: several of
+ * them together may be faster, and then learn from the provider's answers.
+ */
+#ifndef EXEC_LIMITS_H
+#define EXEC_LIMITS_H
+
+#include "base/id.h"
+#include "catalog/catalog.h"
+#include "loop/op.h"
+
+enum {
+    LIMITS_WAITING_MAX = 1000,
+    LIMITS_CLOSED_MS_MAX = 3600 * 1000, /* then one call goes out to see whether it still holds */
+    LIMITS_KEY_MAX = 16 + 8 + 1 + CATALOG_TOOL_NAME_MAX,
+};
+
+struct limits;
+
+struct limits_config {
+    struct loop *loop;
+    size_t buckets_max; /* at least as many as places that are taken at the same time */
+    bool is_off;        /* everybody may go at once */
+};
+
+/* Whose calls are counted together. */
+struct limits_key {
+    struct uuid account_id;
+    int64_t connection_id; /* 0: the app needs none */
+    const struct catalog_action *action;
+};
+
+enum limits_verdict {
+    LIMITS_FREE,    /* go ahead; the place is taken */
+    LIMITS_QUEUED,  /* the op is held; afterwards limits_place.verdict is one of the others */
+    LIMITS_REFUSED, /* retry_after_ms says when to come again */
+};
+
+/* A call's place in its connection's limits. Zero it before its first use: then limits_leave is
+ * harmless from the start. */
+struct limits_place {
+    /* out */
+    enum limits_verdict verdict;
+    uint64_t retry_after_ms;
+    /* private */
+    struct limits_bucket *bucket; /* NULL: nothing is limited, or not in */
+    struct op *op;                /* while queued */
+    struct list link;
+    uint64_t entered_ns, due_ns;
+};
+
+/* NULL: out of memory. */
+struct limits *limits_new(const struct limits_config *config) MUST_CHECK;
+/* No place may be taken (asserted). */
+void limits_free(struct limits *limits);
+
+/* Never completes a wait before it returns. until_ns (loop clock) bounds the wait. */
+enum limits_verdict limits_enter(struct limits *limits, struct limits_place *place,
+                                 const struct limits_key *key, uint64_t until_ns,
+                                 struct op *op) MUST_CHECK;
+/* The same call goes out once more: it counts, but does not wait again. */
+void limits_repeat(struct limits_place *place);
+/* Gives the place back, and the token with it where no call went out. While queued: leaves the
+ * queue and releases the op. Any number of times. */
+void limits_leave(struct limits_place *place, bool is_used);
+
+/* What a reply says about the next ones; -1: nothing. */
+struct limits_told {
+    bool is_too_fast;       /* it was refused for its rate */
+    int64_t retry_after_ms; /* with is_too_fast */
+    int64_t remaining;      /* calls that are left ... */
+    int64_t reset_ms;       /* ... until then, from now */
+};
+/* For all who come later. place is the one that the call had. */
+void limits_tell(struct limits *limits, struct limits_place *place, const struct limits_key *key,
+                 const struct limits_told *told);
+
+struct limits_stats {
+    size_t buckets, waiting;
+};
+struct limits_stats limits_stats(const struct limits *limits);
+
+#endif
