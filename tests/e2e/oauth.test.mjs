@@ -1,0 +1,305 @@
+// Connections with OAuth against a strict server (npm oidc-provider) whose access tokens live 5 s and
+// whose refresh tokens rotate: reuse of an old one revokes the whole family, so a second refresh for
+// one expiry, or one that is forgotten, ends in reauth_required here.
+import assert from 'node:assert/strict';
+import { mkdir, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { after, before, test } from 'node:test';
+import { until } from './support/client.mjs';
+import { clientOf, Oidc } from './support/oidc.mjs';
+import { Stack } from './support/stack.mjs';
+
+const CRASHES = ['load', 'judge', 'claim', 'judge_claim', 'ask', 'read', 'store', 'stored', 'answer'];
+// Between the reply and its commit: the new refresh token died with the process, the old one is used.
+const LOST = ['read', 'store'];
+const TOKEN_TIMEOUT_MS = 1000;
+
+let stack, oidc, catalog, one, two;
+const people = new Map(); // name -> {id, key, connection, tokens}
+
+const env = () => ({ SLUICE_CATALOG: catalog });
+const serve = (options = {}) =>
+  stack.serve({
+    args: ['--allow-host', '127.0.0.1', '--token-timeout', `${TOKEN_TIMEOUT_MS}ms`, ...(options.args ?? [])],
+    env: { ...env(), ...options.env },
+  });
+
+// An account of that name with one connection of its own.
+async function person(name, { app = 'strict', client = 'sluice', expired = false } = {}) {
+  const account = await stack.account(name, { apps: [] });
+  account.tokens = await oidc.tokens({ login: name, client });
+  account.addedAt = Date.now();
+  const credential = expired ? { ...account.tokens, expires_in: undefined, expires_at: '2026-01-01T00:00:00Z' } : account.tokens;
+  account.connection = await stack.connect(account.id, app, credential, [], { env: env() });
+  account.app = app;
+  people.set(name, account);
+  return account;
+}
+
+const read = (server, account, more = {}) => server.execute(account.key, account.app, 'read_me', {}, more);
+const many = (count, fn) => Promise.all(Array.from({ length: count }, (_, i) => fn(i)));
+const isPast = (account) => Date.now() > account.addedAt + 5000;
+const stateOf = (account) => stack.cluster.sql(`select status from sluice.connection where id = ${account.connection}`);
+const events = async (account) =>
+  Number(
+    await stack.cluster.sql(
+      `select count(*) from sluice.audit_event where account_id = '${account.id}' and kind = 'connection.reauth_required'`,
+    ),
+  );
+
+function assertReauth(reply, app) {
+  assert.equal(reply.status, 409, reply.text);
+  assert.equal(reply.json.status, 'blocked');
+  assert.equal(reply.json.error_code, 'reauth_required');
+  assert.equal(reply.json.execution_id, null);
+  assert.deepEqual(reply.json.recommended_next_action, {
+    tool: 'sluice.connect_app',
+    input: { integration_id: app, force_reconnect: true },
+  });
+}
+
+before(async () => {
+  oidc = await Oidc.start({ ttl: 5 });
+  stack = await Stack.start({ provider: false, postgres: { max_connections: 200 } });
+  catalog = join(stack.dir, 'catalog');
+  await mkdir(catalog);
+  const manifests = [
+    oidc.manifest('strict'),
+    oidc.manifest('posting', { client: 'posting' }),
+    oidc.manifest('orphan'),
+    oidc.manifest('machine', { type: 'oauth2_client_credentials' }),
+  ];
+  for (const one of manifests) await writeFile(join(catalog, `${one.integration_id}.json`), JSON.stringify(one));
+  for (const [app, client] of [['strict', 'sluice'], ['posting', 'posting'], ['machine', 'sluice']])
+    await stack.must(['oauth-clients', 'set', app, '--client-id', client, '--client-secret-file', '-'], {
+      env: env(),
+      input: `${clientOf(client).client_secret}\n`,
+    });
+  [one, two] = await Promise.all([serve(), serve()]);
+  await Promise.all(['alone', 'both', 'steady'].map((name) => person(name)));
+});
+after(async () => {
+  await oidc?.stop();
+  await stack?.stopWell(assert);
+});
+
+test('50 parallel executions over an expiry make one refresh, with one process and with two', async () => {
+  const [alone, both] = [people.get('alone'), people.get('both')];
+  for (let expiries = 1; expiries <= 2; expiries++) {
+    await until('the tokens have expired', () => isPast(alone) && isPast(both));
+    const replies = await Promise.all([
+      many(50, () => read(one, alone)),
+      many(50, (i) => read(i % 2 ? one : two, both)),
+    ]);
+    for (const reply of replies.flat()) assert.equal(reply.status, 200, reply.text);
+    assert.equal(oidc.refreshes('alone').length, expiries);
+    assert.equal(oidc.refreshes('both').length, expiries);
+    alone.addedAt = both.addedAt = Date.now();
+  }
+  assert.equal(oidc.grants.filter((grant) => !grant.ok).length, 0);
+});
+
+test('a steady stream of executions never notices an expiry', async () => {
+  const steady = people.get('steady');
+  await read(one, steady);
+  const before = oidc.refreshes('steady').length;
+  const refusedBefore = oidc.calls.filter((call) => call.status === 401).length;
+  const end = Date.now() + 7000;
+  let count = 0;
+  await until('7 s have passed', async () => {
+    const replies = await Promise.all([read(one, steady), read(two, steady)]);
+    for (const reply of replies) assert.equal(reply.status, 200, reply.text);
+    count++;
+    return Date.now() > end;
+  });
+  const made = oidc.refreshes('steady').length - before;
+  assert.ok(made >= 1 && made <= 2, `${made} refreshes in 7 s`);
+  assert.ok(count > 20);
+  assert.equal(oidc.calls.filter((call) => call.status === 401).length, refusedBefore);
+});
+
+test('a token that the provider refuses is renewed once, and the call made again', async () => {
+  oidc.ttl = 3600;
+  const account = await person('refused');
+  const token = await oidc.provider.AccessToken.find(account.tokens.access_token);
+  await token.destroy();
+  const replies = await many(20, (i) =>
+    (i % 2 ? one : two).execute(account.key, 'strict', 'write_note', {}, { confirm: true, idempotency_key: `note-${i}` }),
+  );
+  for (const reply of replies) assert.equal(reply.status, 200, reply.text);
+  assert.equal(oidc.refreshes('refused').length, 1);
+  assert.equal(oidc.calls.filter((call) => call.account === 'refused' && call.status === 201).length, 20);
+});
+
+test('refused again with a fresh token: reauth_required, marked once', async () => {
+  const account = await person('deaf');
+  oidc.isDeaf = true;
+  const replies = await many(20, () => read(one, account));
+  oidc.isDeaf = false;
+  for (const reply of replies) assertReauth(reply, 'strict');
+  assert.equal(oidc.refreshes('deaf').length, 1);
+  assert.equal(await events(account), 1);
+  const calls = oidc.calls.length;
+  assertReauth(await read(two, account), 'strict');
+  assert.equal(oidc.calls.length, calls, 'the provider is not asked any more');
+});
+
+test('a grant that has ended is told once to the account, and to every execution', async () => {
+  const account = await person('withdrawn', { expired: true });
+  await oidc.revoke(account.tokens.refresh_token);
+  const asked = oidc.asked;
+  for (const reply of await many(50, (i) => read(i % 2 ? one : two, account))) assertReauth(reply, 'strict');
+  assertReauth(await read(two, account), 'strict');
+  assert.equal(oidc.asked - asked, 1);
+  assert.equal(oidc.refreshes().at(-1).error, 'invalid_grant');
+  assert.equal(await stateOf(account), 'reauth_required');
+  assert.equal(await events(account), 1);
+  const listed = await one.call(account.key, 'GET', '/api/integrations?query=strict');
+  assert.equal(listed.json.items.find((item) => item.integration_id === 'strict').connection_state, 'reauth_required');
+});
+
+test('a token server that is away is not a dead token', async () => {
+  for (const fault of ['cut', 'error', 'garbage', 'html', 'hang']) {
+    const account = await person(`outage ${fault}`, { expired: true });
+    oidc.fault = fault;
+    const reply = await read(one, account);
+    const code = fault === 'hang' ? 'timeout' : 'execution_failed';
+    assert.equal(reply.status, 500, `${fault}: ${reply.text}`);
+    assert.equal(reply.json.status, 'failed');
+    assert.equal(reply.json.error_code, code, fault);
+    assert.match(reply.json.hint, /stays as it is/);
+    assert.ok(reply.json.execution_id);
+    const tool = await one.call(account.key, 'POST', '/api/tools/strict_read_me/execute', {});
+    assert.equal(tool.json.error.retryable, true, fault);
+    oidc.fault = null;
+    oidc.letGo();
+    assert.equal(await stateOf(account), 'live');
+    const again = await until('it works again', async () => {
+      const next = await read(one, account);
+      return next.status === 200 && next;
+    });
+    assert.equal(again.json.output.account, `outage ${fault}`);
+    assert.equal(await events(account), 0);
+  }
+});
+
+test('a token that still works goes on being used while the token server is away', async () => {
+  const account = await person('aging');
+  await stack.cluster.sql(
+    `update sluice.connection set expires_at = now() + interval '2 minutes', updated_at = now() - interval '1 hour'
+     where id = ${account.connection}`,
+  );
+  const asked = oidc.asked;
+  oidc.fault = 'cut';
+  for (const reply of await many(10, () => read(one, account))) assert.equal(reply.status, 200, reply.text);
+  await until('it was tried beside', () => oidc.asked > asked);
+  assert.equal((await read(one, account)).status, 200);
+  assert.equal(oidc.asked, asked + 1, 'and is left alone for a while');
+  oidc.fault = null;
+  assert.equal((await read(two, account)).status, 200);
+  await until('another process has renewed it', () => oidc.refreshes('aging').some((grant) => grant.ok));
+});
+
+test('a client that the token server does not know is the operator’s matter, not the account’s', async () => {
+  const account = await person('unknown client', { expired: true });
+  await stack.must(['oauth-clients', 'set', 'strict', '--client-id', 'nobody', '--account', account.id, '--client-secret-file', '-'], {
+    env: env(),
+    input: 'sentinel-client-secret',
+  });
+  const reply = await read(one, account);
+  assert.equal(reply.status, 500, reply.text);
+  assert.equal(reply.json.error_code, 'execution_failed');
+  assert.match(reply.json.message, /invalid_client/);
+  assert.equal(await stateOf(account), 'live');
+  await stack.must(['oauth-clients', 'delete', 'strict', '--account', account.id], { env: env() });
+  await until('the shared client is used', async () => (await read(one, account)).status === 200);
+});
+
+test('without an OAuth client the provider has the last word', async () => {
+  const account = await person('orphan', { app: 'orphan', expired: true });
+  assert.equal((await read(one, account)).status, 200, 'the token is good, whatever was noted of it');
+  await (await oidc.provider.AccessToken.find(account.tokens.access_token)).destroy();
+  assertReauth(await read(one, account), 'orphan');
+  assert.equal(await events(account), 1);
+});
+
+test('token endpoints are under the same address rules', async () => {
+  const account = await person('inside', { expired: true });
+  const asked = oidc.asked;
+  const closed = await stack.serve({ env: env() });
+  const reply = await read(closed, account);
+  assert.equal(reply.status, 500, reply.text);
+  assert.match(reply.json.message, /could not be renewed/);
+  assert.equal(oidc.asked, asked);
+  assert.equal(await stateOf(account), 'live');
+});
+
+test('client credentials: the first token and the next, one at a time', async () => {
+  const account = await stack.account('machine', { apps: [] });
+  account.app = 'machine';
+  const own = { client_id: 'sluice', client_secret: clientOf('sluice').client_secret };
+  for (const credential of [{}, own]) {
+    account.connection = await stack.connect(account.id, 'machine', credential, ['--default'], { env: env() });
+    const before = oidc.grants.length;
+    await until('servers know of it', async () => (await stack.cluster.sql('select 1')) === '1');
+    const preview = await one.execute(account.key, 'machine', 'read_me', {}, { dry_run: true });
+    assert.equal(preview.status, 200, preview.text);
+    const replies = await many(20, () => read(one, account));
+    for (const reply of replies) assert.equal(reply.status, 200, reply.text);
+    const made = oidc.grants.slice(before).filter((grant) => grant.type === 'client_credentials');
+    assert.ok(made.length <= 1, `${made.length} grants`);
+  }
+  await stack.cluster.sql(`update sluice.connection set expires_at = now() where id = ${account.connection}`);
+  const before = oidc.grants.length;
+  await until('the expiry is seen, and mended', async () => {
+    assert.equal((await read(one, account)).status, 200);
+    return oidc.grants.length > before;
+  });
+  assert.equal(oidc.grants.length, before + 1);
+});
+
+test('a scope that was not granted is told before the call', async () => {
+  const account = await person('narrow');
+  const calls = oidc.calls.length;
+  const reply = await one.execute(account.key, 'strict', 'needs_more', {});
+  assert.equal(reply.status, 409, reply.text);
+  assert.equal(reply.json.error_code, 'forbidden');
+  assert.match(reply.json.message, /notes\.write/);
+  assert.equal(oidc.calls.length, calls);
+});
+
+test('killed at every step of a renewal: usable, or honestly reauth_required', async () => {
+  const cases = [...CRASHES.map((step) => ['strict', 'sluice', step]), ...LOST.map((step) => ['posting', 'posting', step])];
+  const killed = await Promise.all(
+    cases.map(async ([app, client, step]) => {
+      const account = await person(`crash ${app} ${step}`, { app, client, expired: true });
+      const server = await serve({ env: { SLUICE_CRASH_AT: `token_renewal/${step}` } });
+      await assert.rejects(read(server, account), `nothing was answered at ${step}`);
+      assert.equal((await server.process.gone).signal, 'SIGKILL', server.log);
+      stack.forget(server);
+      return [account, app, step];
+    }),
+  );
+  await Promise.all(
+    killed.map(async ([account, app, step]) => {
+      const reply = await read(one, account);
+      if (app === 'strict' && LOST.includes(step)) {
+        assertReauth(reply, app);
+        assert.equal(await events(account), 1);
+      } else {
+        assert.equal(reply.status, 200, `${step}: ${reply.text}`);
+      }
+      const asked = oidc.refreshes(`crash ${app} ${step}`).length;
+      assert.ok(asked <= (LOST.includes(step) ? 2 : 1), `${step}: ${asked}`);
+    }),
+  );
+});
+
+test('no token and no client secret in logs and in the database', async () => {
+  const secrets = ['sentinel-client-secret', ...['sluice', 'posting'].map((id) => clientOf(id).client_secret)];
+  for (const account of people.values()) secrets.push(account.tokens.access_token, account.tokens.refresh_token);
+  const metrics = await one.metrics();
+  const texts = [await stack.cluster.dump(), metrics, one.log, two.log];
+  for (const secret of secrets) for (const text of texts) assert.ok(!text.includes(secret));
+  assert.match(metrics, /sluice_token_renewals_total\{integration="strict",result="renewed"\} \d/);
+});
