@@ -137,22 +137,23 @@ static bool is_worth_retrying(const struct exec *exec)
            (call->status == 502 || call->status == 503 || call->status == 504);
 }
 
-/* Full jitter over an exponential ceiling, or what the provider asked for; 0 where it would not
- * fit before the deadline. */
-static uint64_t backoff_ms(const struct exec *exec)
+uint64_t exec_backoff_ms(unsigned attempts, uint64_t left_ms, int64_t retry_after_ms)
+{
+    uint64_t ceiling = EXEC_BACKOFF_MS_MAX;
+    if (attempts < 16 && (uint64_t)EXEC_BACKOFF_MS_MIN << attempts < ceiling)
+        ceiling = (uint64_t)EXEC_BACKOFF_MS_MIN << attempts;
+    uint64_t wait = 1 + random_below(ceiling);
+    if (retry_after_ms > EXEC_BACKOFF_MS_MAX)
+        return 0;
+    if (retry_after_ms > 0)
+        wait += (uint64_t)retry_after_ms;
+    return wait * 2 < left_ms ? wait : 0;
+}
+
+static uint64_t left_ms(const struct exec *exec)
 {
     uint64_t now = loop_now_ns(exec->op.loop);
-    uint64_t left_ms = exec->deadline_ns > now ? (exec->deadline_ns - now) / 1000000 : 0;
-    uint64_t ceiling = (uint64_t)EXEC_BACKOFF_MS_MIN << exec->out.attempts;
-    if (ceiling > EXEC_BACKOFF_MS_MAX)
-        ceiling = EXEC_BACKOFF_MS_MAX;
-    uint64_t wait = 1 + random_below(ceiling);
-    if (exec->out.retry_after_ms >= 0) {
-        if (exec->out.retry_after_ms > EXEC_BACKOFF_MS_MAX)
-            return 0;
-        wait += (uint64_t)exec->out.retry_after_ms;
-    }
-    return wait * 2 < left_ms ? wait : 0;
+    return exec->deadline_ns > now ? (exec->deadline_ns - now) / 1000000 : 0;
 }
 
 static void read_reply(struct op *op)
@@ -186,8 +187,9 @@ enum op_result exec_step_judge_reply(struct op *op)
         op_goto(op, EXEC_STEP_RENEW);
         return OP_NEXT;
     }
-    uint64_t wait_ms =
-        exec->out.reason != EXEC_SUCCEEDED && is_worth_retrying(exec) ? backoff_ms(exec) : 0;
+    uint64_t wait_ms = 0;
+    if (exec->out.reason != EXEC_SUCCEEDED && is_worth_retrying(exec))
+        wait_ms = exec_backoff_ms(exec->out.attempts, left_ms(exec), exec->out.retry_after_ms);
     if (wait_ms == 0) {
         exec_leave(exec);
         return OP_NEXT;

@@ -2,6 +2,7 @@
  * What becomes of a provider's reply: reasons, messages, times to wait, hostile bodies.
  */
 #include "exec/reply.h"
+#include "base/clock.h"
 #include "exec_test.h"
 
 #define GET  "{\"method\":\"GET\",\"path\":\"/a\"}"
@@ -235,6 +236,71 @@ static void a_reply_that_is_not_what_it_says_is_unreadable(void **state)
     }
 }
 
+/* A limit that is told as a point in time: seconds and milliseconds since 1970, both forms of text.
+ */
+static void waits_until_a_time_are_counted_from_now(void **state)
+{
+    const struct catalog_action *action = plain(*state, "read");
+    int64_t at_us = clock_wall_us() + 30 * 1000000;
+    char forms[5][40], body[80];
+    time_format_http(at_us, forms[0]);
+    time_format(at_us, forms[1]);
+    (void)snprintf(forms[2], sizeof(forms[2]), "%lld", (long long)(at_us / 1000000));
+    (void)snprintf(forms[3], sizeof(forms[3]), "%lld", (long long)(at_us / 1000));
+    (void)snprintf(forms[4], sizeof(forms[4]), "  %lld ", (long long)(at_us / 1000000));
+    for (size_t i = 0; i < ARRAY_LEN(forms); i++) {
+        headers[0] = (struct http_header){SLICE("retry-after"), slice_cstr(forms[i])};
+        read_reply(*state, action, 429, "", 1);
+        assert_in_range(out.retry_after_ms, 25000, 30000);
+    }
+    action = bench_action(*state, "{\"type\":\"none\"}",
+                          ",\"limits\":{\"rate_limited\":[{\"when\":\"status == `403` && "
+                          "headers.\\\"x-ratelimit-remaining\\\" == '0'\",\"retry_after\":"
+                          "\"headers.\\\"x-ratelimit-reset\\\"\"},{\"when\":\"body.slow\","
+                          "\"retry_after\":\"body.reset\"}]}",
+                          "read", GET, "");
+    headers[0] = (struct http_header){SLICE("X-RateLimit-Reset"), slice_cstr(forms[2])};
+    headers[1] = (struct http_header){SLICE("X-RateLimit-Remaining"), SLICE("0")};
+    read_reply(*state, action, 403, "", 2);
+    assert_int_equal(out.reason, EXEC_PROVIDER_RATE_LIMITED);
+    assert_in_range(out.retry_after_ms, 25000, 30000);
+    headers[1].value = SLICE("1");
+    read_reply(*state, action, 403, "", 2);
+    assert_int_equal(out.reason, EXEC_PROVIDER_FORBIDDEN);
+    (void)snprintf(body, sizeof(body), "{\"slow\":true,\"reset\":%s}", forms[3]);
+    read_reply(*state, action, 400, body, 0);
+    assert_int_equal(out.reason, EXEC_PROVIDER_RATE_LIMITED);
+    assert_in_range(out.retry_after_ms, 25000, 30000);
+}
+
+static void a_quota_is_read_from_every_reply(void **state)
+{
+    const struct catalog_action *action = bench_action(
+        *state, "{\"type\":\"none\"}",
+        ",\"limits\":{\"quota\":{\"remaining\":\"headers.left || body.left\",\"reset\":"
+        "\"headers.reset || body.reset\"}}",
+        "read", GET, "");
+    headers[0] = (struct http_header){SLICE("Left"), SLICE("17")};
+    headers[1] = (struct http_header){SLICE("Reset"), SLICE("30")};
+    read_reply(*state, action, 200, "{}", 2);
+    assert_int_equal(out.reason, EXEC_SUCCEEDED);
+    assert_int_equal(out.quota_remaining, 17);
+    assert_int_equal(out.quota_reset_ms, 30000);
+    assert_int_equal(out.retry_after_ms, -1);
+    read_reply(*state, action, 404, "{\"left\":0,\"reset\":0.5}", 0);
+    assert_int_equal(out.quota_remaining, 0);
+    assert_int_equal(out.quota_reset_ms, 500);
+    read_reply(*state, action, 200, "{\"left\":1e300,\"reset\":\"soon\"}", 0);
+    assert_true(out.quota_remaining > 0 && out.quota_reset_ms == -1);
+    read_reply(*state, action, 200, "{\"left\":-4,\"reset\":null}", 0);
+    assert_true(out.quota_remaining == 0 && out.quota_reset_ms == -1);
+    headers[0].value = SLICE("unlimited");
+    read_reply(*state, action, 200, "", 2);
+    assert_int_equal(out.quota_remaining, -1);
+    read_reply(*state, plain(*state, "read"), 200, "", 2);
+    assert_int_equal(out.quota_remaining, -1);
+}
+
 static void lost_calls_say_what_is_known(void **state)
 {
     read_failure(*state, "write", HTTP_CALL_CONNECT, false);
@@ -296,6 +362,8 @@ int main(void)
         BENCH_TEST(the_providers_own_words_are_kept),
         BENCH_TEST(secrets_are_masked_wherever_a_text_goes),
         BENCH_TEST(a_reply_that_is_not_what_it_says_is_unreadable),
+        BENCH_TEST(waits_until_a_time_are_counted_from_now),
+        BENCH_TEST(a_quota_is_read_from_every_reply),
         BENCH_TEST(lost_calls_say_what_is_known),
         BENCH_TEST(hostile_replies_are_bounded),
         BENCH_TEST(names_of_reasons_are_unique_and_parse),

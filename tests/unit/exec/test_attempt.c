@@ -1,0 +1,64 @@
+/*
+ * How long an execution waits before it calls again.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "exec/exec.h"
+
+enum { DRAWS = 2000, PLENTY_MS = 1000000 };
+
+static void jitter_is_full_under_a_ceiling_that_doubles(void **state)
+{
+    (void)state;
+    for (unsigned attempts = 1; attempts < 40; attempts++) {
+        uint64_t ceiling = attempts < 6 ? (uint64_t)EXEC_BACKOFF_MS_MIN << attempts
+                                        : EXEC_BACKOFF_MS_MAX;
+        uint64_t least = UINT64_MAX, most = 0;
+        for (unsigned i = 0; i < DRAWS; i++) {
+            uint64_t wait = exec_backoff_ms(attempts, PLENTY_MS, -1);
+            least = wait < least ? wait : least;
+            most = wait > most ? wait : most;
+        }
+        /* all of the range is drawn from: a miss of either tenth has odds of 0.9 ^ 2000 */
+        assert_in_range(least, 1, ceiling / 10);
+        assert_in_range(most, ceiling * 9 / 10, ceiling);
+    }
+}
+
+static void what_the_provider_asks_for_comes_first(void **state)
+{
+    (void)state;
+    for (unsigned i = 0; i < DRAWS; i++) {
+        assert_in_range(exec_backoff_ms(1, PLENTY_MS, 3000), 3001,
+                        3000 + (EXEC_BACKOFF_MS_MIN << 1));
+        assert_in_range(exec_backoff_ms(1, PLENTY_MS, 0), 1, EXEC_BACKOFF_MS_MIN << 1);
+    }
+    assert_true(exec_backoff_ms(1, PLENTY_MS, EXEC_BACKOFF_MS_MAX) > EXEC_BACKOFF_MS_MAX);
+    assert_int_equal(exec_backoff_ms(1, PLENTY_MS, EXEC_BACKOFF_MS_MAX + 1), 0); /* fails fast */
+}
+
+static void it_stays_within_the_deadline(void **state)
+{
+    (void)state;
+    for (unsigned i = 0; i < DRAWS; i++) {
+        uint64_t wait = exec_backoff_ms(6, 600, -1);
+        assert_true(wait == 0 || wait < 300); /* as much is left for the call */
+    }
+    assert_int_equal(exec_backoff_ms(1, 4000, 2000), 0);
+    assert_int_equal(exec_backoff_ms(1, 0, -1), 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(jitter_is_full_under_a_ceiling_that_doubles),
+        cmocka_unit_test(what_the_provider_asks_for_comes_first),
+        cmocka_unit_test(it_stays_within_the_deadline),
+    };
+    return cmocka_run_group_tests_name("exec/attempt", tests, NULL, NULL);
+}
