@@ -39,6 +39,8 @@ static const struct api_verdict verdicts[EXEC_REASONS] = {
                            "circuit_open", RETRY_ALWAYS},
     [EXEC_ADDRESS_REFUSED] = {"blocked", 409, "unsupported_operation", NEXT_NONE, 409,
                               "unsupported", "address_refused", RETRY_NEVER},
+    [EXEC_OPERATION_GONE] = {"blocked", 409, "unsupported_operation", NEXT_NONE, 409, "unsupported",
+                             "operation_gone", RETRY_NEVER},
     [EXEC_KEY_MISMATCH] = {"blocked", 409, "validation_error", NEXT_NONE, 409, "validation",
                            "idempotency_key_reused", RETRY_NEVER},
 

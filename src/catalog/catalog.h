@@ -135,6 +135,7 @@ struct catalog_action {
     bool requires_confirmation;
     bool is_idempotent;       /* repeating it is the same as doing it once */
     slice idempotency_header; /* the provider's own idempotency key; empty: it knows none */
+    slice gone;               /* why the provider no longer has it; empty: it has */
     const struct json *scopes, *tags, *examples, *preconditions; /* arrays or NULL */
     const struct json *input_schema, *output_schema;             /* the latter may be NULL */
     const struct schema *schema;

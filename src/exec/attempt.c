@@ -66,7 +66,8 @@ enum op_result exec_step_call(struct op *op)
      */
     if (exec->is_claimed && !exec_node_may_write(exec->service->config.node))
         return stop_unsent(
-            exec, SLICE("This server has lost touch with the database; nothing was sent."));
+            exec,
+            SLICE("This server has lost touch with the database; nothing was sent, try again."));
     bool is_first = exec->out.attempts == 0;
     bool is_retry = !is_first && exec->out.reason != EXEC_SUCCEEDED;
     if (is_retry && breaker_is_open(&exec->pass, now)) { /* the last outcome stands */
@@ -78,7 +79,7 @@ enum op_result exec_step_call(struct op *op)
         limits_repeat(&exec->place);
     if (!exec->has_provider_key && exec->action->idempotency_header.len > 0 &&
         !add_provider_key(exec))
-        return stop_unsent(exec, SLICE("Out of memory; nothing was sent."));
+        return stop_unsent(exec, SLICE("Out of memory; nothing was sent, try again."));
     uint64_t deadline = exec->deadline_ns;
     if (limits->total_timeout_ms > 0 && limits->total_timeout_ms < left_ms)
         deadline = now + (uint64_t)limits->total_timeout_ms * 1000000;

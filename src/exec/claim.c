@@ -45,13 +45,18 @@ static enum op_result stop_mismatch(struct exec *exec)
 static enum op_result stop_waited(struct exec *exec)
 {
     exec->out.retry_after_ms = WAIT_MS_MAX;
-    return exec_stop(exec, EXEC_STILL_RUNNING,
-                     SLICE("A request with this idempotency_key is still running."), SLICE_NONE);
+    return exec_stop(
+        exec, EXEC_STILL_RUNNING,
+        SLICE("A request with this idempotency_key is still running; send it again to get "
+              "its result."),
+        SLICE_NONE);
 }
 
 static enum op_result stop_database(struct exec *exec)
 {
-    return exec_stop(exec, EXEC_UNAVAILABLE, SLICE("The database cannot be reached."), SLICE_NONE);
+    return exec_stop(exec, EXEC_UNAVAILABLE,
+                     SLICE("The database cannot be reached; nothing was done, try again."),
+                     SLICE_NONE);
 }
 
 /* ---- the table of this process ---- */
@@ -116,7 +121,8 @@ enum op_result exec_step_look_up_key(struct op *op)
     if (exec->table_key_len == 0) {
         make_table_key(exec);
         if (make_fingerprint(exec) != OK)
-            return exec_stop(exec, EXEC_UNAVAILABLE, SLICE("Out of memory."), SLICE_NONE);
+            return exec_stop(exec, EXEC_UNAVAILABLE,
+                             SLICE("Out of memory; nothing was done, try again."), SLICE_NONE);
     }
     slice key = slice_of(exec->table_key, exec->table_key_len);
     struct exec *holder = map_get(&exec->service->in_flight, key);
@@ -124,7 +130,8 @@ enum op_result exec_step_look_up_key(struct op *op)
         return is_same_request(exec, holder->fingerprint) ? wait_for(exec, holder)
                                                           : stop_mismatch(exec);
     if (!holder && map_put(&exec->service->in_flight, key, exec, NULL) != OK)
-        return exec_stop(exec, EXEC_UNAVAILABLE, SLICE("Out of memory."), SLICE_NONE);
+        return exec_stop(exec, EXEC_UNAVAILABLE,
+                         SLICE("Out of memory; nothing was done, try again."), SLICE_NONE);
     exec->is_key_holder = true;
     store_claim_find(exec->service->config.pool, &exec->query, op, exec->in.account_id,
                      exec->in.idempotency_key);
@@ -199,8 +206,11 @@ enum op_result exec_step_claim(struct op *op)
         return OP_NEXT;
     }
     if (!exec_node_may_write(exec->service->config.node))
-        return exec_stop(exec, EXEC_UNAVAILABLE,
-                         SLICE("This server has lost touch with the database."), SLICE_NONE);
+        return exec_stop(
+            exec, EXEC_UNAVAILABLE,
+            SLICE("This server has lost touch with the database; nothing was done, try "
+                  "again."),
+            SLICE_NONE);
     exec->claim = (struct claim){
         .account_id = exec->in.account_id,
         .key = exec->in.idempotency_key,

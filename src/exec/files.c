@@ -190,7 +190,8 @@ enum op_result exec_step_judge_files(struct op *op)
     if (exec->files_status == OK)
         return OP_NEXT;
     if (exec->files_status != ERR_SYNTAX)
-        return exec_stop(exec, EXEC_UNAVAILABLE, SLICE("Out of memory."), SLICE_NONE);
+        return exec_stop(exec, EXEC_UNAVAILABLE,
+                         SLICE("Out of memory; nothing was done, try again."), SLICE_NONE);
     return exec_stop(exec, EXEC_INPUT_INVALID,
                      arena_printf(&op->arena,
                                   "files[%zu]: data is not standard base64 with padding; nothing "

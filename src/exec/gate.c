@@ -20,7 +20,8 @@ enum op_result exec_step_find_action(struct op *op)
 {
     struct exec *exec = exec_of(op);
     if (!exec->is_counted)
-        return exec_stop(exec, EXEC_UNAVAILABLE, SLICE("Too many executions are under way."),
+        return exec_stop(exec, EXEC_UNAVAILABLE,
+                         SLICE("Too many executions are under way; nothing was done, try again."),
                          SLICE_NONE);
     exec->catalog = catalog_ref(*exec->service->config.catalog);
     exec->integration = catalog_find_integration(exec->catalog, exec->in.integration_id);
@@ -38,15 +39,17 @@ static enum op_result stop_unknown(struct exec *exec)
 {
     struct arena *arena = &exec->op.arena;
     if (!exec->integration)
-        return exec_stop(exec, EXEC_INTEGRATION_UNKNOWN,
-                         arena_printf(arena, "There is no integration \"%.*s\".",
-                                      SLICE_ARG(exec->in.integration_id)),
-                         SLICE("GET /api/integrations lists them."));
+        return exec_stop(
+            exec, EXEC_INTEGRATION_UNKNOWN,
+            arena_printf(arena, "There is no integration \"%.*s\"; nothing was done.",
+                         SLICE_ARG(exec->in.integration_id)),
+            SLICE("GET /api/integrations lists those there are; GET /api/search?query= "
+                  "finds one by what it does."));
     return exec_stop(exec, EXEC_ACTION_UNKNOWN,
-                     arena_printf(arena, "%.*s has no action \"%.*s\".",
+                     arena_printf(arena, "%.*s has no action \"%.*s\"; nothing was done.",
                                   SLICE_ARG(exec->integration->name),
                                   SLICE_ARG(exec->in.action_id)),
-                     arena_printf(arena, "GET /api/actions?integration_id=%.*s lists them.",
+                     arena_printf(arena, "GET /api/actions?integration_id=%.*s lists its actions.",
                                   SLICE_ARG(exec->in.integration_id)));
 }
 
@@ -57,10 +60,11 @@ static enum op_result stop_invalid(struct exec *exec, const struct schema_report
     buf_init(&message, 16 * 1024);
     buf_init(&hint, 16 * 1024);
     schema_report_write(report, &message);
+    buf_append_cstr(&message, "; nothing was done.");
     schema_report_write_hints(report, &hint);
     if (hint.len > 0)
         buf_append_cstr(&hint, "; ");
-    buf_printf(&hint, "GET /api/actions/%.*s/%.*s shows the input_schema",
+    buf_printf(&hint, "GET /api/actions/%.*s/%.*s shows the input_schema.",
                SLICE_ARG(exec->out.integration_id), SLICE_ARG(exec->action_id));
     slice message_text = arena_dup(arena, buf_slice(&message));
     slice hint_text = arena_dup(arena, buf_slice(&hint));
@@ -117,7 +121,8 @@ enum op_result exec_step_find_connection(struct op *op)
 static enum op_result stop_not_connected(struct exec *exec)
 {
     return exec_stop(exec, EXEC_NOT_CONNECTED,
-                     arena_printf(&exec->op.arena, "%.*s is not connected to this account.",
+                     arena_printf(&exec->op.arena,
+                                  "%.*s is not connected to this account; nothing was done.",
                                   SLICE_ARG(exec->integration->name)),
                      SLICE("Connect the app in the dashboard, then send the same request again."));
 }
@@ -160,13 +165,16 @@ static enum op_result stop_reauth(struct exec *exec)
                       : SLICE("its grant has expired or was revoked");
     if (others.len > 0)
         hint = arena_printf(&exec->op.arena,
-                            "Reconnect the app, or name another connection on the tool endpoint: "
+                            "Reconnect the app and send the same request again, or name another "
+                            "connection: POST /api/tools/%.*s/execute with connectionId, one of "
                             "%.*s.",
-                            SLICE_ARG(others));
-    return exec_stop(exec, EXEC_REAUTH_REQUIRED,
-                     arena_printf(&exec->op.arena, "The connection to %.*s no longer works: %.*s.",
-                                  SLICE_ARG(exec->integration->name), SLICE_ARG(cause)),
-                     hint);
+                            SLICE_ARG(exec->action->tool_name), SLICE_ARG(others));
+    return exec_stop(
+        exec, EXEC_REAUTH_REQUIRED,
+        arena_printf(&exec->op.arena,
+                     "The connection to %.*s no longer works (%.*s); nothing was done.",
+                     SLICE_ARG(exec->integration->name), SLICE_ARG(cause)),
+        hint);
 }
 
 static const struct connect_item *find_item(const struct connect_set *set, int64_t id)
@@ -238,10 +246,23 @@ static enum op_result stop_scope(struct exec *exec)
     return exec_stop(exec, EXEC_SCOPE_MISSING,
                      arena_printf(&exec->op.arena,
                                   "The connection to %.*s lacks the permission that this action "
-                                  "needs: %.*s.",
+                                  "needs (%.*s); nothing was done.",
                                   SLICE_ARG(exec->integration->name),
                                   SLICE_ARG(json_str(&exec->action->scopes->as.items[0]))),
-                     SLICE("Nothing was done. Reconnect the app and grant it."));
+                     SLICE("Reconnect the app and grant it, then send the same request again."));
+}
+
+static enum op_result stop_gone(struct exec *exec)
+{
+    return exec_stop(
+        exec, EXEC_OPERATION_GONE,
+        arena_printf(&exec->op.arena, "%.*s no longer offers \"%.*s\": %.*s; nothing was done.",
+                     SLICE_ARG(exec->integration->name), SLICE_ARG(exec->action->title),
+                     SLICE_ARG(exec->action->gone)),
+        arena_printf(&exec->op.arena,
+                     "Do not send it again; GET /api/actions?integration_id=%.*s lists "
+                     "the actions there are.",
+                     SLICE_ARG(exec->out.integration_id)));
 }
 
 /* The request is built before anything is claimed, so that one that cannot be built leaves no
@@ -266,14 +287,18 @@ enum op_result exec_build_request(struct exec *exec)
     case ERR_CRYPTO:
         return stop_reauth(exec);
     case ERR_NOMEM:
-        return exec_stop(exec, EXEC_UNAVAILABLE, SLICE("Out of memory."), SLICE_NONE);
+        return exec_stop(exec, EXEC_UNAVAILABLE,
+                         SLICE("Out of memory; nothing was done, try again."), SLICE_NONE);
     default:
-        return exec_stop(exec, EXEC_INPUT_INVALID,
-                         arena_printf(&exec->op.arena,
-                                      "The request cannot be made from this "
-                                      "input: %s",
-                                      err.text),
-                         SLICE("Nothing was sent. Correct the input."));
+        return exec_stop(
+            exec, EXEC_INPUT_INVALID,
+            arena_printf(&exec->op.arena,
+                         "The request cannot be made from this input: %s; nothing was sent.",
+                         err.text),
+            arena_printf(&exec->op.arena,
+                         "Correct the input; GET /api/actions/%.*s/%.*s shows what the "
+                         "action takes.",
+                         SLICE_ARG(exec->out.integration_id), SLICE_ARG(exec->action_id)));
     }
 }
 
@@ -290,7 +315,8 @@ enum op_result exec_step_check_connection(struct op *op)
     struct exec *exec = exec_of(op);
     if (exec->integration->auth.kind != AUTH_NONE) {
         if (exec->lookup.status != OK)
-            return exec_stop(exec, EXEC_UNAVAILABLE, SLICE("The database cannot be reached."),
+            return exec_stop(exec, EXEC_UNAVAILABLE,
+                             SLICE("The database cannot be reached; nothing was done, try again."),
                              SLICE_NONE);
         exec->set = exec->lookup.set;
         enum op_result verdict = choose_connection(exec);
@@ -301,6 +327,8 @@ enum op_result exec_step_check_connection(struct op *op)
     } else if (exec->in.connection_id != 0) {
         return stop_connection_unknown(exec);
     }
+    if (exec->action->gone.len > 0)
+        return stop_gone(exec);
     if (exec_needs_first_token(exec)) /* there is nothing to build a request with yet */
         return OP_NEXT;
     enum op_result result = exec_build_request(exec);

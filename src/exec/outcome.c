@@ -18,6 +18,7 @@ static const char *const names[EXEC_REASONS] = {
     [EXEC_OWN_RATE_LIMIT] = "own_rate_limit",
     [EXEC_CIRCUIT_OPEN] = "circuit_open",
     [EXEC_ADDRESS_REFUSED] = "address_refused",
+    [EXEC_OPERATION_GONE] = "operation_gone",
     [EXEC_KEY_MISMATCH] = "key_mismatch",
     [EXEC_PROVIDER_FORBIDDEN] = "provider_forbidden",
     [EXEC_PROVIDER_RATE_LIMITED] = "provider_rate_limited",

@@ -29,7 +29,8 @@ enum exec_reason {
     EXEC_OWN_RATE_LIMIT,
     EXEC_CIRCUIT_OPEN,
     EXEC_ADDRESS_REFUSED,
-    EXEC_KEY_MISMATCH, /* the idempotency key was used for another request */
+    EXEC_OPERATION_GONE, /* the manifest says that the provider no longer has it */
+    EXEC_KEY_MISMATCH,   /* the idempotency key was used for another request */
     /* failed: it was tried */
     EXEC_PROVIDER_FORBIDDEN,
     EXEC_PROVIDER_RATE_LIMITED,

@@ -82,9 +82,11 @@ enum op_result exec_step_record(struct op *op)
 static enum op_result record_again(struct exec *exec)
 {
     if (exec->waits++ >= RECORD_TRIES_MAX)
-        return exec_stop(exec, EXEC_UNAVAILABLE,
-                         SLICE("The action ran, but its result could not be recorded."),
-                         SLICE_NONE);
+        return exec_stop(
+            exec, EXEC_UNAVAILABLE,
+            SLICE("The action ran, but its result could not be recorded. Check whether it was "
+                  "done before sending it again."),
+            SLICE_NONE);
     op_goto(&exec->op, EXEC_STEP_RECORD);
     op_sleep(&exec->op, &exec->timer, RECORD_RETRY_MS, "the database, to record a result");
     return OP_WAIT;
@@ -94,7 +96,8 @@ static enum op_result stop_recovered(struct exec *exec)
 {
     return exec_stop(exec, EXEC_UNAVAILABLE,
                      SLICE("The action ran, but this server had lost touch with the database and "
-                           "its run was recorded as unknown."),
+                           "its run was recorded as unknown. Check whether it was done before "
+                           "sending it again."),
                      SLICE_NONE);
 }
 
@@ -123,8 +126,11 @@ enum op_result exec_step_check_record(struct op *op)
             exec_claim_release_later(exec);
             return OP_NEXT;
         }
-        return exec_stop(exec, EXEC_UNAVAILABLE, SLICE("The database cannot be reached."),
-                         SLICE_NONE);
+        return exec_stop(
+            exec, EXEC_UNAVAILABLE,
+            SLICE("The database cannot be reached, so the result could not be recorded; "
+                  "nothing was changed, try again."),
+            SLICE_NONE);
     }
 }
 

@@ -325,6 +325,10 @@ static slice default_hint(const struct reply *r)
                                 "it again.")
                         : SLICE("Nothing was changed. The provider has a problem of its own; try "
                                 "again later.");
+    if (r->call->status < 400)
+        return SLICE("Nothing was done. The provider answered with a redirect, and those are not "
+                     "followed: the manifest's base_url or the connection's address is out of "
+                     "date.");
     return SLICE("Nothing was done. Check that the ids in the input exist and that the connected "
                  "account can see them.");
 }
