@@ -36,7 +36,9 @@ create table sluice.flow (
     is_begun boolean not null,
     adoptions bigint not null check (adoptions >= 0), -- without a finished step in between
     waiting_for text check (waiting_for in ('time', 'approval', 'retry')),
-    wake_at timestamptz,  -- a wait's or a retry's time, an approval's expiry
+    -- A wait's or a retry's time, an approval's expiry, the deadline where that is sooner. Counts
+    -- while it waits, and stays behind, since it is in an index.
+    wake_at timestamptz,
     deadline timestamptz, -- of the whole flow
     created_at timestamptz not null,
     updated_at timestamptz not null,
@@ -57,8 +59,13 @@ create index flow_owner on sluice.flow (owner) where status = 'running';
 create index flow_due on sluice.flow (wake_at) where status = 'waiting';
 create index flow_attention on sluice.flow (account_id, status, id)
     where status in ('waiting', 'failed');
-create index flow_ended on sluice.flow (updated_at)
+-- By id, not by updated_at: a column of any index, even of a partial one that the row is not in,
+-- makes each of its changes a non-HOT update.
+create index flow_ended on sluice.flow (id)
     where status in ('completed', 'failed', 'cancelled');
+
+-- A node that left by itself: the adoption of what it still owned does not count.
+alter table sluice.node add column left_at timestamptz;
 
 create table sluice.flow_doc (
     account_id uuid not null,

@@ -35,7 +35,7 @@ struct flow {
     int64_t rev;
     struct uuid owner; /* nil unless it runs */
     int64_t step_index;
-    int64_t attempt; /* begun attempts of this step */
+    int64_t attempt; /* begun attempts of this step, a parked one (wait, approval) counts */
     bool is_begun;   /* this attempt may have reached a provider */
     int64_t adoptions;
     enum flow_waiting waiting_for;
@@ -99,13 +99,19 @@ void store_flow_item_insert(struct pg_pool *pool, struct pg_query *query, struct
 /* OK, or ERR_NOTFOUND: it is not ours any more. */
 int store_flow_item_insert_result(const struct pg_query *query) MUST_CHECK;
 
-/* ---- taking a flow that nobody runs: each makes it running, owned by `owner`, not begun ---- */
+/*
+ * Taking a flow that nobody runs: each makes it running, owned by `owner`, not begun. step_index,
+ * attempt and wake_at stay: a parked attempt (a wait, an approval) without a row of its own in
+ * flow_step has come to its time; an approved one has its row.
+ */
 
 enum flow_take_kind {
     FLOW_TAKE_DUE,     /* waiting, wake_at has passed (by the database's clock): the timer */
-    FLOW_TAKE_RESUME,  /* the same by a person, or failed: again from the failed step */
-    FLOW_TAKE_APPROVE, /* waiting for an approval: writes its completed row */
-    FLOW_TAKE_ADOPT,   /* running, its owner is dead_owner: is_begun stays, adoptions grows */
+    FLOW_TAKE_RESUME,  /* the same by a person, or failed: again from the failed step. A deadline
+                          that has passed is lifted */
+    FLOW_TAKE_APPROVE, /* waiting for an approval that has not expired: writes its completed row */
+    FLOW_TAKE_ADOPT,   /* running, its owner is dead_owner: is_begun stays, adoptions grows unless
+                          that node had left by itself */
 };
 
 struct flow_take {
@@ -144,9 +150,8 @@ struct flow_reject {
 void store_flow_reject(struct pg_pool *pool, struct pg_query *query, struct op *op,
                        const struct flow_reject *reject);
 
-/* A clean drain: running flows of `owner` become anybody's at once (the node's lease is given up
- * after that; adoption then does not count). Is part of store_node_leave's promise: nothing to
- * call. Flows whose node has left are found by store_flow_orphans as those of a dead one. */
+/* After a clean drain, store_node_leave makes a node's running flows anybody's at once: they are
+ * found by store_flow_orphans, and their adoption does not count. */
 
 /* ---- scans over all accounts: read-only, bounded; each hit is then taken, fenced ---- */
 
@@ -156,11 +161,16 @@ struct flow_ref {
     struct uuid account_id, id, owner;
     int64_t rev, wake_at, adoptions;
 };
-/* Waiting flows with wake_at up to `until`, soonest first; after (wake_at, id) of the last page. */
+/* Waiting flows with wake_at up to `until`, soonest first; after (wake_at, id) of the last page (0
+ * and nil: from the first). */
 void store_flow_due(struct pg_pool *pool, struct pg_query *query, struct op *op, int64_t until,
                     int64_t after_wake_at, struct uuid after_id);
 /* Running flows of nodes whose lease has run out. */
 void store_flow_orphans(struct pg_pool *pool, struct pg_query *query, struct op *op);
+/* Running flows of this owner that have not changed since `before`: all of them (a node's own are
+ * in its memory anyway), for what it has lost track of. */
+void store_flow_owned(struct pg_pool *pool, struct pg_query *query, struct op *op,
+                      struct uuid owner, int64_t before);
 int store_flow_scan_result(const struct pg_query *query, struct flow_ref **list,
                            size_t *count) MUST_CHECK;
 

@@ -12,6 +12,11 @@ extern const struct pg_stmt *const api_key_stmts[];
 extern const struct pg_stmt *const audit_stmts[];
 extern const struct pg_stmt *const connection_stmts[];
 extern const struct pg_stmt *const execution_stmts[];
+extern const struct pg_stmt *const flow_item_stmts[];
+extern const struct pg_stmt *const flow_retention_stmts[];
+extern const struct pg_stmt *const flow_stmts[];
+extern const struct pg_stmt *const flow_take_stmts[];
+extern const struct pg_stmt *const flow_template_stmts[];
 extern const struct pg_stmt *const idempotency_stmts[];
 extern const struct pg_stmt *const node_stmts[];
 extern const struct pg_stmt *const oauth_stmts[];
@@ -63,6 +68,17 @@ void store_page_params(struct pg_query *query, struct uuid account_id,
 /* How many of the rows match, and where the next page goes on (before that id): nil where this one
  * has looked through its whole range. */
 size_t store_page_end(const struct pg_query *query, struct uuid *next);
+
+/* A flow's whole row, as table alias t, in the order of store_flow_columns (store/flow.c). */
+#define STORE_FLOW_ROW                                                                   \
+    "t.account_id, t.id, t.template_key, t.template_version, t.trigger_type, t.status, " \
+    "t.rev, t.owner, t.step_index, t.attempt, t.is_begun, t.adoptions, t.waiting_for, "  \
+    "t.wake_at, t.deadline, t.created_at, t.updated_at, t.completed_at"
+enum { STORE_FLOW_COLUMNS = 18 };
+struct flow;
+extern const struct pg_column store_flow_columns[STORE_FLOW_COLUMNS];
+/* From the columns of a row that begin at `col`. Slices lie in the query's arena. */
+void store_flow_read(const struct pg_rows *rows, size_t row, size_t col, struct flow *flow);
 
 /* A sync statement that must hit a row: ERR_NOTFOUND with `what` else. */
 int store_exec_one_sync(struct pg_sync *sync, const struct pg_stmt *stmt,

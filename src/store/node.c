@@ -37,7 +37,7 @@ static const struct pg_stmt node_heartbeat = {
 static const struct pg_column leave_params[] = {{"node_id", PG_UUID}};
 static const struct pg_stmt node_leave = {
     .name = "node_leave",
-    .sql = "update sluice.node t set lease_until = least(t.lease_until, now()) "
+    .sql = "update sluice.node t set lease_until = least(t.lease_until, now()), left_at = now() "
            "@update(sluice.node)",
     PG_PARAMS(leave_params),
     .key_count = 1,
@@ -51,7 +51,9 @@ static const struct pg_stmt node_sweep = {
     .name = "node_sweep",
     .sql = "delete from sluice.node n where n.lease_until < now() - interval '1 hour' "
            "and (select k.owner from sluice.idempotency_key k "
-           "where k.owner = n.node_id and k.state = 'in_flight' limit 1) is null",
+           "where k.owner = n.node_id and k.state = 'in_flight' limit 1) is null "
+           "and (select f.owner from sluice.flow f "
+           "where f.owner = n.node_id and f.status = 'running' limit 1) is null",
     .match = PG_MATCH_NONE,
     .is_write = true,
     .is_replayable = true,

@@ -1,0 +1,280 @@
+/*
+ * Flows: start, and the transitions of whoever owns one.
+ */
+#include "store/flow.h"
+
+#include "store/internal.h"
+
+static const char *const status_names[] = {
+    [FLOW_RUNNING] = "running", [FLOW_WAITING] = "waiting",     [FLOW_COMPLETED] = "completed",
+    [FLOW_FAILED] = "failed",   [FLOW_CANCELLED] = "cancelled",
+};
+
+static const char *const waiting_names[] = {
+    [FLOW_WAITS_NOT] = NULL,
+    [FLOW_WAITS_TIME] = "time",
+    [FLOW_WAITS_APPROVAL] = "approval",
+    [FLOW_WAITS_RETRY] = "retry",
+};
+
+const char *flow_status_name(enum flow_status status)
+{
+    ASSERT(status < ARRAY_LEN(status_names));
+    return status_names[status];
+}
+
+/* ---- the row ---- */
+
+const struct pg_column store_flow_columns[STORE_FLOW_COLUMNS] = {
+    {"account_id", PG_UUID},  {"id", PG_UUID},         {"template_key", PG_TEXT},
+    {"version", PG_UUID},     {"trigger", PG_TEXT},    {"status", PG_TEXT},
+    {"rev", PG_I64},          {"owner", PG_UUID},      {"step_index", PG_I64},
+    {"attempt", PG_I64},      {"is_begun", PG_BOOL},   {"adoptions", PG_I64},
+    {"waiting_for", PG_TEXT}, {"wake_at", PG_TIME},    {"deadline", PG_TIME},
+    {"created_at", PG_TIME},  {"updated_at", PG_TIME}, {"completed_at", PG_TIME},
+};
+
+static enum flow_status parse_status(slice name)
+{
+    for (unsigned i = 0; i < ARRAY_LEN(status_names); i++)
+        if (slice_eq_cstr(name, status_names[i]))
+            return (enum flow_status)i;
+    UNREACHABLE("a CHECK of the table");
+    return FLOW_FAILED;
+}
+
+static enum flow_waiting parse_waiting(slice name)
+{
+    for (unsigned i = FLOW_WAITS_TIME; i < ARRAY_LEN(waiting_names); i++)
+        if (slice_eq_cstr(name, waiting_names[i]))
+            return (enum flow_waiting)i;
+    return FLOW_WAITS_NOT;
+}
+
+void store_flow_read(const struct pg_rows *rows, size_t row, size_t col, struct flow *flow)
+{
+    *flow = (struct flow){
+        .account_id = pg_get_uuid(rows, row, col),
+        .id = pg_get_uuid(rows, row, col + 1),
+        .template_key = pg_get_bytes(rows, row, col + 2),
+        .template_version = pg_get_uuid(rows, row, col + 3),
+        .trigger_type = pg_get_bytes(rows, row, col + 4),
+        .status = parse_status(pg_get_bytes(rows, row, col + 5)),
+        .rev = pg_get_i64(rows, row, col + 6),
+        .owner = pg_get_uuid(rows, row, col + 7),
+        .step_index = pg_get_i64(rows, row, col + 8),
+        .attempt = pg_get_i64(rows, row, col + 9),
+        .is_begun = pg_get_bool(rows, row, col + 10),
+        .adoptions = pg_get_i64(rows, row, col + 11),
+        .waiting_for = parse_waiting(pg_get_bytes(rows, row, col + 12)),
+        .wake_at = pg_get_time(rows, row, col + 13),
+        .deadline = pg_get_time(rows, row, col + 14),
+        .created_at = pg_get_time(rows, row, col + 15),
+        .updated_at = pg_get_time(rows, row, col + 16),
+        .completed_at = pg_get_time(rows, row, col + 17),
+    };
+}
+
+/* ---- start ---- */
+
+static const struct pg_column start_params[] = {
+    {"account_id", PG_UUID}, {"id", PG_UUID},        {"template_key", PG_TEXT},
+    {"version", PG_UUID},    {"trigger", PG_TEXT},   {"op_token", PG_UUID},
+    {"owner", PG_UUID},      {"step_index", PG_I64}, {"attempt", PG_I64},
+    {"is_begun", PG_BOOL},   {"deadline", PG_TIME},  {"created_at", PG_TIME},
+    {"input", PG_JSON},      {"actor", PG_TEXT},
+};
+static const struct pg_stmt flow_start = {
+    .name = "flow_start",
+    .sql = "with made as (insert into sluice.flow (account_id, id, template_key, "
+           "template_version, trigger_type, status, rev, op_token, owner, step_index, attempt, "
+           "is_begun, adoptions, deadline, created_at, updated_at) "
+           "@row :account_id, :id, :template_key, :version, :trigger, 'running', 1::bigint, "
+           ":op_token, :owner, :step_index, :attempt, :is_begun, 0::bigint, :deadline, "
+           ":created_at, :created_at @end on conflict do nothing) "
+           "insert into sluice.flow_doc (account_id, flow_id, input, actor) "
+           "@row :account_id, :id, :input, :actor @end on conflict do nothing",
+    PG_PARAMS(start_params),
+    .key_count = 2,
+    .match = PG_MATCH_NONE,
+    .is_write = true,
+    .is_replayable = true,
+};
+
+void store_flow_start(struct pg_pool *pool, struct pg_query *query, struct op *op,
+                      const struct flow *flow, slice input, slice actor)
+{
+    struct pg_value *params = query->params;
+    ASSERT(flow->status == FLOW_RUNNING && flow->rev == 1);
+    params[0] = pg_uuid(flow->account_id);
+    params[1] = pg_uuid(flow->id);
+    params[2] = pg_text(flow->template_key);
+    params[3] = pg_uuid(flow->template_version);
+    params[4] = pg_text(flow->trigger_type);
+    params[5] = pg_uuid(flow->id);
+    params[6] = pg_uuid(flow->owner);
+    params[7] = pg_i64(flow->step_index);
+    params[8] = pg_i64(flow->attempt);
+    params[9] = pg_bool(flow->is_begun);
+    params[10] = pg_time(flow->deadline);
+    params[11] = pg_time(flow->created_at);
+    params[12] = pg_json(input);
+    params[13] = pg_text_or_empty(actor);
+    store_submit(pool, query, op, &flow_start);
+}
+
+/* ---- the owner's transitions ---- */
+
+/* The columns of the attempt that has ended, at the end of both statements' parameters. */
+#define FINISHED_PARAMS                                                                          \
+    {"f_step", PG_I64}, {"f_attempt", PG_I64}, {"f_status", PG_TEXT}, {"f_started_at", PG_TIME}, \
+        {"f_finished_at", PG_TIME}, {"f_input", PG_JSON}, {"f_output", PG_JSON},                 \
+    {                                                                                            \
+        "f_error", PG_JSON                                                                       \
+    }
+enum { FINISHED_COUNT = 8 };
+
+#define MOVED_COLUMNS                                                                 \
+    ":ord as ord, :account_id as account_id, :id as id, :f_step as f_step, "          \
+    ":f_attempt as f_attempt, :f_status as f_status, :f_started_at as f_started_at, " \
+    ":f_finished_at as f_finished_at, :f_input as f_input, :f_output as f_output, "   \
+    ":f_error as f_error"
+
+/* Who has an owner runs. Not written as an equality, nor with the status, since the index by owner
+ * would then offer itself (pg/stmt.c). */
+#define WHERE_OURS "and t.rev = :rev - 1 and t.owner is not distinct from :owner returning "
+
+#define STEP_INSERT                                                                    \
+    "insert into sluice.flow_step (account_id, flow_id, step_index, attempt, status, " \
+    "started_at, finished_at, input, output, error) "
+
+#define STEPPED                                                                      \
+    "stepped as (" STEP_INSERT                                                       \
+    "select m.account_id, m.id, m.f_step, m.f_attempt, m.f_status, m.f_started_at, " \
+    "m.f_finished_at, m.f_input, m.f_output, m.f_error from moved m "                \
+    "where m.f_step is not null on conflict do nothing) "
+
+/* A replay finds its own token in the row; `:ord in` is a hashed subplan, see execution.c. */
+#define ANSWER                                                     \
+    "select :ord @from where :ord in (select m.ord from moved m) " \
+    "or (select f.op_token = :op_token from sluice.flow f "        \
+    "where f.account_id = :account_id and f.id = :id)"
+
+static const struct pg_column move_params[] = {
+    {"account_id", PG_UUID}, {"id", PG_UUID},       {"rev", PG_I64},         {"owner", PG_UUID},
+    {"op_token", PG_UUID},   {"status", PG_TEXT},   {"step_index", PG_I64},  {"attempt", PG_I64},
+    {"is_begun", PG_BOOL},   {"adoptions", PG_I64}, {"updated_at", PG_TIME}, FINISHED_PARAMS,
+};
+static const struct pg_stmt flow_move = {
+    .name = "flow_move",
+    .sql = "with moved as (update sluice.flow t set rev = :rev, op_token = :op_token, "
+           "status = :status, owner = case when :status = 'running' then t.owner end, "
+           "step_index = :step_index, attempt = :attempt, is_begun = :is_begun, "
+           "adoptions = :adoptions, updated_at = :updated_at, "
+           "completed_at = case when :status = 'completed' then :updated_at end "
+           "@update(sluice.flow) " WHERE_OURS MOVED_COLUMNS "), " STEPPED ANSWER,
+    PG_PARAMS(move_params),
+    .key_count = 2,
+    .is_write = true,
+    .is_replayable = true,
+};
+
+/* Apart from the above because of flow_doc: merely opening a plan that updates all partitions costs
+ * more than a transition. */
+static const struct pg_column park_params[] = {
+    {"account_id", PG_UUID}, {"id", PG_UUID},          {"rev", PG_I64},         {"owner", PG_UUID},
+    {"op_token", PG_UUID},   {"waiting_for", PG_TEXT}, {"step_index", PG_I64},  {"attempt", PG_I64},
+    {"wake_at", PG_TIME},    {"adoptions", PG_I64},    {"updated_at", PG_TIME}, {"shown", PG_JSON},
+    FINISHED_PARAMS,
+};
+static const struct pg_stmt flow_park = {
+    .name = "flow_park",
+    .sql =
+        "with moved as (update sluice.flow t set rev = :rev, op_token = :op_token, "
+        "status = 'waiting', owner = null, step_index = :step_index, attempt = :attempt, "
+        "is_begun = false, adoptions = :adoptions, updated_at = :updated_at, "
+        "waiting_for = :waiting_for, wake_at = :wake_at "
+        "@update(sluice.flow) " WHERE_OURS MOVED_COLUMNS ", :shown as shown), " STEPPED
+        ", shown as (update sluice.flow_doc d set waiting_input = m.shown from moved m "
+        "where d.account_id = any(array[m.account_id]) and d.flow_id = any(array[m.id])) " ANSWER,
+    PG_PARAMS(park_params),
+    .key_count = 2,
+    .is_write = true,
+    .is_replayable = true,
+};
+
+static void fill_finished(struct pg_value *params, const struct flow_step *step)
+{
+    if (!step) {
+        static const struct pg_column columns[] = {FINISHED_PARAMS};
+        for (size_t i = 0; i < FINISHED_COUNT; i++)
+            params[i] = pg_null(columns[i].type);
+        return;
+    }
+    ASSERT(step->is_completed == !step->error.ptr && step->attempt > 0);
+    params[0] = pg_i64(step->step_index);
+    params[1] = pg_i64(step->attempt);
+    params[2] = pg_text(step->is_completed ? SLICE("completed") : SLICE("failed"));
+    params[3] = pg_time(step->started_at);
+    params[4] = pg_time(step->finished_at);
+    params[5] = pg_json(step->input);
+    params[6] = pg_json(step->output);
+    params[7] = pg_json(step->error);
+}
+
+static void fill_fence(struct pg_value *params, const struct flow_move *move)
+{
+    params[0] = pg_uuid(move->next->account_id);
+    params[1] = pg_uuid(move->next->id);
+    params[2] = pg_i64(move->next->rev);
+    params[3] = pg_uuid(move->owner);
+    params[4] = pg_uuid(move->op_token);
+}
+
+static void park(struct pg_pool *pool, struct pg_query *query, struct op *op,
+                 const struct flow_move *move)
+{
+    const struct flow *next = move->next;
+    struct pg_value *params = query->params;
+    ASSERT(next->waiting_for != FLOW_WAITS_NOT && !next->is_begun);
+    fill_fence(params, move);
+    params[5] = pg_text(slice_cstr(waiting_names[next->waiting_for]));
+    params[6] = pg_i64(next->step_index);
+    params[7] = pg_i64(next->attempt);
+    params[8] = pg_time(next->wake_at);
+    params[9] = pg_i64(next->adoptions);
+    params[10] = pg_time(next->updated_at);
+    params[11] = pg_json(move->waiting_input);
+    fill_finished(&params[12], move->finished);
+    store_submit(pool, query, op, &flow_park);
+}
+
+void store_flow_move(struct pg_pool *pool, struct pg_query *query, struct op *op,
+                     const struct flow_move *move)
+{
+    const struct flow *next = move->next;
+    struct pg_value *params = query->params;
+    ASSERT(next->rev > 1 && next->status != FLOW_CANCELLED);
+    if (next->status == FLOW_WAITING) {
+        park(pool, query, op, move);
+        return;
+    }
+    fill_fence(params, move);
+    params[5] = pg_text(slice_cstr(status_names[next->status]));
+    params[6] = pg_i64(next->step_index);
+    params[7] = pg_i64(next->attempt);
+    params[8] = pg_bool(next->is_begun);
+    params[9] = pg_i64(next->adoptions);
+    params[10] = pg_time(next->updated_at);
+    fill_finished(&params[11], move->finished);
+    store_submit(pool, query, op, &flow_move);
+}
+
+int store_flow_move_result(const struct pg_query *query)
+{
+    if (query->status != OK)
+        return query->status;
+    return query->rows.count ? OK : ERR_NOTFOUND;
+}
+
+const struct pg_stmt *const flow_stmts[] = {&flow_start, &flow_move, &flow_park, NULL};

@@ -1,0 +1,318 @@
+/*
+ * Flows that nobody runs are taken, and ended from outside; and the scans that find them.
+ */
+#include "store/flow.h"
+#include "store/internal.h"
+
+/* What a statement here answers: the row as this statement made it, or as an earlier run of it did
+ * (a replay knows its token). The second half sees the table as it was before. */
+#define ROW_NOW                                                      \
+    "select m.* from moved m union all select :ord, " STORE_FLOW_ROW \
+    " @read(sluice.flow) and t.op_token = :op_token"
+
+/* Who is waiting is said by waiting_for, and who runs by owner, not by the status: the partial
+ * indexes would offer themselves for a walk (pg/stmt.c). */
+#define FENCED "and (:rev = 0 or t.rev = :rev) "
+
+#define RUNS_AGAIN                                                                \
+    "status = 'running', owner = :owner, rev = t.rev + 1, op_token = :op_token, " \
+    "waiting_for = null, updated_at = :now"
+
+static const struct pg_column take_params[] = {
+    {"account_id", PG_UUID}, {"id", PG_UUID}, {"owner", PG_UUID},
+    {"op_token", PG_UUID},   {"rev", PG_I64}, {"now", PG_TIME},
+};
+
+static const struct pg_stmt flow_take_due = {
+    .name = "flow_take_due",
+    .sql = "with moved as (update sluice.flow t set " RUNS_AGAIN ", is_begun = false "
+           "@update(sluice.flow) " FENCED "and t.waiting_for is not null and t.wake_at <= now() "
+           "returning :ord as ord, " STORE_FLOW_ROW ") " ROW_NOW,
+    PG_PARAMS(take_params),
+    PG_COLUMNS(store_flow_columns),
+    .key_count = 2,
+    .is_write = true,
+    .is_replayable = true,
+};
+
+/* A deadline that has passed was what failed it: whoever resumes means to go on. */
+static const struct pg_stmt flow_take_resume = {
+    .name = "flow_take_resume",
+    .sql = "with moved as (update sluice.flow t set " RUNS_AGAIN ", is_begun = false, "
+           "adoptions = 0, "
+           "deadline = case when t.status = 'failed' and t.deadline <= now() then null "
+           "else t.deadline end "
+           "@update(sluice.flow) " FENCED "and (t.status = 'failed' "
+           "or (t.waiting_for is not null and t.wake_at <= now())) "
+           "returning :ord as ord, " STORE_FLOW_ROW ") " ROW_NOW,
+    PG_PARAMS(take_params),
+    PG_COLUMNS(store_flow_columns),
+    .key_count = 2,
+    .is_write = true,
+    .is_replayable = true,
+};
+
+/* What was there before this statement: `t` is the new row, and a subquery sees the old one. */
+#define BEFORE(column)                         \
+    "(select o." column " from sluice.flow o " \
+    "where o.account_id = t.account_id and o.id = t.id)"
+
+#define SHOWN                                         \
+    "(select d.waiting_input from sluice.flow_doc d " \
+    "where d.account_id = m.account_id and d.flow_id = m.id)"
+
+#define END_APPROVAL(status, output, error)                                              \
+    "ended as (insert into sluice.flow_step (account_id, flow_id, step_index, attempt, " \
+    "status, started_at, finished_at, input, output, error) "                            \
+    "select m.account_id, m.id, m.step_index, m.attempt, " status ", m.parked_at, "      \
+    "m.updated_at, " SHOWN ", " output ", " error " from moved m on conflict do nothing) "
+
+#define MOVED_ROW                                                                     \
+    "select m.ord, m.account_id, m.id, m.template_key, m.template_version, "          \
+    "m.trigger_type, m.status, m.rev, m.owner, m.step_index, m.attempt, m.is_begun, " \
+    "m.adoptions, m.waiting_for, m.wake_at, m.deadline, m.created_at, m.updated_at, " \
+    "m.completed_at from moved m union all select :ord, " STORE_FLOW_ROW              \
+    " @read(sluice.flow) and t.op_token = :op_token"
+
+#define WAITS_FOR_APPROVAL                                         \
+    FENCED "and t.waiting_for = 'approval' "                       \
+           "and (:step_index = -1 or t.step_index = :step_index) " \
+           "and (t.wake_at is null or t.wake_at > now()) "
+
+static const struct pg_column approve_params[] = {
+    {"account_id", PG_UUID}, {"id", PG_UUID},  {"owner", PG_UUID},     {"op_token", PG_UUID},
+    {"rev", PG_I64},         {"now", PG_TIME}, {"step_index", PG_I64}, {"output", PG_JSON},
+};
+static const struct pg_stmt flow_take_approve = {
+    .name = "flow_take_approve",
+    .sql = "with moved as (update sluice.flow t set " RUNS_AGAIN ", adoptions = 0 "
+           "@update(sluice.flow) " WAITS_FOR_APPROVAL "returning :ord as ord, " STORE_FLOW_ROW
+           ", " BEFORE("updated_at") " as parked_at, :output as output), " END_APPROVAL(
+               "'completed'", "m.output", "null::json") MOVED_ROW,
+    PG_PARAMS(approve_params),
+    PG_COLUMNS(store_flow_columns),
+    .key_count = 2,
+    .is_write = true,
+    .is_replayable = true,
+};
+
+static const struct pg_column reject_params[] = {
+    {"account_id", PG_UUID}, {"id", PG_UUID},        {"op_token", PG_UUID}, {"rev", PG_I64},
+    {"now", PG_TIME},        {"step_index", PG_I64}, {"error", PG_JSON},
+};
+static const struct pg_stmt flow_reject = {
+    .name = "flow_reject",
+    .sql = "with moved as (update sluice.flow t set status = 'cancelled', rev = t.rev + 1, "
+           "op_token = :op_token, waiting_for = null, updated_at = :now "
+           "@update(sluice.flow) " WAITS_FOR_APPROVAL "returning :ord as ord, " STORE_FLOW_ROW
+           ", " BEFORE("updated_at") " as parked_at, :error as error), " END_APPROVAL(
+               "'failed'", "null::json", "m.error") MOVED_ROW,
+    PG_PARAMS(reject_params),
+    PG_COLUMNS(store_flow_columns),
+    .key_count = 2,
+    .is_write = true,
+    .is_replayable = true,
+};
+
+/* The one that fences is the dead owner: dead stays dead. */
+static const struct pg_column adopt_params[] = {
+    {"account_id", PG_UUID}, {"id", PG_UUID},  {"owner", PG_UUID},      {"op_token", PG_UUID},
+    {"rev", PG_I64},         {"now", PG_TIME}, {"dead_owner", PG_UUID},
+};
+static const struct pg_stmt flow_take_adopt = {
+    .name = "flow_take_adopt",
+    .sql = "with moved as (update sluice.flow t set " RUNS_AGAIN ", adoptions = t.adoptions + "
+           "(case when (select n.left_at from sluice.node n where n.node_id = :dead_owner) "
+           "is null then 1 else 0 end) "
+           "@update(sluice.flow) " FENCED "and t.owner is not distinct from :dead_owner "
+           "returning :ord as ord, " STORE_FLOW_ROW ") " ROW_NOW,
+    PG_PARAMS(adopt_params),
+    PG_COLUMNS(store_flow_columns),
+    .key_count = 2,
+    .is_write = true,
+    .is_replayable = true,
+};
+
+void store_flow_take(struct pg_pool *pool, struct pg_query *query, struct op *op,
+                     const struct flow_take *take)
+{
+    static const struct pg_stmt *const stmts[] = {
+        [FLOW_TAKE_DUE] = &flow_take_due,
+        [FLOW_TAKE_RESUME] = &flow_take_resume,
+        [FLOW_TAKE_APPROVE] = &flow_take_approve,
+        [FLOW_TAKE_ADOPT] = &flow_take_adopt,
+    };
+    struct pg_value *params = query->params;
+    params[0] = pg_uuid(take->account_id);
+    params[1] = pg_uuid(take->id);
+    params[2] = pg_uuid(take->owner);
+    params[3] = pg_uuid(take->op_token);
+    params[4] = pg_i64(take->rev);
+    params[5] = pg_time(take->now);
+    if (take->kind == FLOW_TAKE_APPROVE) {
+        params[6] = pg_i64(take->step_index);
+        params[7] = pg_json(take->output);
+    } else if (take->kind == FLOW_TAKE_ADOPT) {
+        params[6] = pg_uuid(take->dead_owner);
+    }
+    store_submit(pool, query, op, stmts[take->kind]);
+}
+
+int store_flow_take_result(const struct pg_query *query, struct flow *flow)
+{
+    if (query->status != OK)
+        return query->status;
+    if (query->rows.count == 0)
+        return ERR_NOTFOUND;
+    store_flow_read(&query->rows, 0, 0, flow);
+    return OK;
+}
+
+void store_flow_reject(struct pg_pool *pool, struct pg_query *query, struct op *op,
+                       const struct flow_reject *reject)
+{
+    struct pg_value *params = query->params;
+    params[0] = pg_uuid(reject->account_id);
+    params[1] = pg_uuid(reject->id);
+    params[2] = pg_uuid(reject->op_token);
+    params[3] = pg_i64(reject->rev);
+    params[4] = pg_time(reject->now);
+    params[5] = pg_i64(reject->step_index);
+    params[6] = pg_json(reject->error);
+    store_submit(pool, query, op, &flow_reject);
+}
+
+/* ---- cancel ---- */
+
+static const struct pg_column cancel_params[] = {
+    {"account_id", PG_UUID}, {"id", PG_UUID}, {"op_token", PG_UUID}, {"now", PG_TIME}};
+static const struct pg_column cancel_columns[] = {
+    {"account_id", PG_UUID},   {"id", PG_UUID},         {"template_key", PG_TEXT},
+    {"version", PG_UUID},      {"trigger", PG_TEXT},    {"status", PG_TEXT},
+    {"rev", PG_I64},           {"owner", PG_UUID},      {"step_index", PG_I64},
+    {"attempt", PG_I64},       {"is_begun", PG_BOOL},   {"adoptions", PG_I64},
+    {"waiting_for", PG_TEXT},  {"wake_at", PG_TIME},    {"deadline", PG_TIME},
+    {"created_at", PG_TIME},   {"updated_at", PG_TIME}, {"completed_at", PG_TIME},
+    {"was_owned_by", PG_UUID},
+};
+static const struct pg_stmt flow_cancel = {
+    .name = "flow_cancel",
+    .sql = "with moved as (update sluice.flow t set status = 'cancelled', rev = t.rev + 1, "
+           "op_token = :op_token, owner = null, waiting_for = null, updated_at = :now "
+           "@update(sluice.flow) and t.status <> 'cancelled' "
+           "returning :ord as ord, " STORE_FLOW_ROW ", " BEFORE(
+               "owner") " as was_owned_by) "
+                        "select m.* from moved m union all select :ord, " STORE_FLOW_ROW
+                        ", null::uuid @read(sluice.flow) and coalesce(t.status, '') = 'cancelled'",
+    PG_PARAMS(cancel_params),
+    PG_COLUMNS(cancel_columns),
+    .key_count = 2,
+    .is_write = true,
+    .is_replayable = true,
+};
+
+void store_flow_cancel(struct pg_pool *pool, struct pg_query *query, struct op *op,
+                       struct uuid account_id, struct uuid id, struct uuid op_token, int64_t now)
+{
+    query->params[0] = pg_uuid(account_id);
+    query->params[1] = pg_uuid(id);
+    query->params[2] = pg_uuid(op_token);
+    query->params[3] = pg_time(now);
+    store_submit(pool, query, op, &flow_cancel);
+}
+
+int store_flow_cancel_result(const struct pg_query *query, struct flow *flow,
+                             struct uuid *was_owned_by)
+{
+    int status = store_flow_take_result(query, flow);
+    if (status == OK)
+        *was_owned_by = pg_get_uuid(&query->rows, 0, STORE_FLOW_COLUMNS);
+    return status;
+}
+
+/* ---- scans ---- */
+
+static const struct pg_column ref_columns[] = {
+    {"account_id", PG_UUID}, {"id", PG_UUID},      {"owner", PG_UUID},
+    {"rev", PG_I64},         {"wake_at", PG_TIME}, {"adoptions", PG_I64},
+};
+#define REF "f.account_id, f.id, f.owner, f.rev, f.wake_at, f.adoptions "
+
+static const struct pg_column due_params[] = {
+    {"until", PG_TIME}, {"after_at", PG_TIME}, {"after_id", PG_UUID}};
+static const struct pg_stmt flow_due = {
+    .name = "flow_due",
+    .sql = "select :ord, " REF "from @input lateral (select * from sluice.flow d "
+           "where d.status = 'waiting' and d.wake_at <= :until and d.wake_at >= :after_at "
+           "and (d.wake_at, d.id) > (:after_at, :after_id) "
+           "order by d.wake_at, d.id limit 500) f",
+    PG_PARAMS(due_params),
+    PG_COLUMNS(ref_columns),
+    .no_account = "a read-only scan for what is due, over all accounts",
+};
+
+static const struct pg_stmt flow_orphans = {
+    .name = "flow_orphans",
+    .sql = "select :ord, " REF "from sluice.node n cross join lateral (select * "
+           "from sluice.flow o where o.status = 'running' and o.owner = n.node_id limit 500) f "
+           "where n.lease_until <= now() limit 500",
+    PG_COLUMNS(ref_columns),
+    .no_account = "a read-only scan for what dead nodes left, over all accounts",
+};
+
+static const struct pg_column owned_params[] = {{"owner", PG_UUID}, {"before", PG_TIME}};
+static const struct pg_stmt flow_owned = {
+    .name = "flow_owned",
+    .sql = "select :ord, " REF "from @input lateral (select * from sluice.flow o "
+           "where o.status = 'running' and o.owner = :owner and o.updated_at < :before offset 0) f",
+    PG_PARAMS(owned_params),
+    PG_COLUMNS(ref_columns),
+    .no_account = "a read-only scan of a node's own flows, over all accounts",
+};
+
+const struct pg_stmt *const flow_take_stmts[] = {
+    &flow_take_due, &flow_take_resume, &flow_take_approve, &flow_take_adopt, &flow_reject,
+    &flow_cancel,   &flow_due,         &flow_orphans,      &flow_owned,      NULL};
+
+void store_flow_due(struct pg_pool *pool, struct pg_query *query, struct op *op, int64_t until,
+                    int64_t after_wake_at, struct uuid after_id)
+{
+    query->params[0] = pg_time(until);
+    query->params[1] = pg_time(after_wake_at ? after_wake_at : 1);
+    query->params[2] = pg_uuid(after_id);
+    store_submit(pool, query, op, &flow_due);
+}
+
+void store_flow_orphans(struct pg_pool *pool, struct pg_query *query, struct op *op)
+{
+    store_submit(pool, query, op, &flow_orphans);
+}
+
+void store_flow_owned(struct pg_pool *pool, struct pg_query *query, struct op *op,
+                      struct uuid owner, int64_t before)
+{
+    query->params[0] = pg_uuid(owner);
+    query->params[1] = pg_time(before);
+    store_submit(pool, query, op, &flow_owned);
+}
+
+int store_flow_scan_result(const struct pg_query *query, struct flow_ref **list, size_t *count)
+{
+    const struct pg_rows *rows = &query->rows;
+    if (query->status != OK)
+        return query->status;
+    *list = ARENA_ARRAY(&query->op->arena, struct flow_ref, rows->count + 1);
+    if (!*list)
+        return ERR_NOMEM;
+    *count = rows->count;
+    for (size_t i = 0; i < rows->count; i++)
+        (*list)[i] = (struct flow_ref){
+            .account_id = pg_get_uuid(rows, i, 0),
+            .id = pg_get_uuid(rows, i, 1),
+            .owner = pg_get_uuid(rows, i, 2),
+            .rev = pg_get_i64(rows, i, 3),
+            .wake_at = pg_get_time(rows, i, 4),
+            .adoptions = pg_get_i64(rows, i, 5),
+        };
+    return OK;
+}

@@ -1,0 +1,62 @@
+/*
+ * The versions of templates that flows run.
+ */
+#include "store/flow.h"
+#include "store/internal.h"
+
+#define NO_ACCOUNT "templates are the same for all accounts; a reference table where sharded"
+
+static const struct pg_column insert_params[] = {
+    {"version", PG_UUID}, {"key", PG_TEXT}, {"body", PG_JSON}, {"created_at", PG_TIME}};
+static const struct pg_stmt template_insert = {
+    .name = "flow_template_insert",
+    .sql = "insert into sluice.flow_template (version, key, body, created_at) "
+           "@row :version, :key, :body, :created_at @end on conflict do nothing",
+    PG_PARAMS(insert_params),
+    .key_count = 1,
+    .match = PG_MATCH_NONE,
+    .is_write = true,
+    .is_replayable = true,
+    .no_account = NO_ACCOUNT,
+};
+
+static const struct pg_column get_params[] = {{"version", PG_UUID}};
+static const struct pg_column get_columns[] = {{"key", PG_TEXT}, {"body", PG_JSON}};
+static const struct pg_stmt template_get = {
+    .name = "flow_template_get",
+    .sql = "select :ord, t.key, t.body @read(sluice.flow_template)",
+    PG_PARAMS(get_params),
+    PG_COLUMNS(get_columns),
+    .key_count = 1,
+    .no_account = NO_ACCOUNT,
+};
+
+const struct pg_stmt *const flow_template_stmts[] = {&template_insert, &template_get, NULL};
+
+void store_flow_template_insert(struct pg_pool *pool, struct pg_query *query, struct op *op,
+                                struct uuid version, slice key, slice body, int64_t now)
+{
+    query->params[0] = pg_uuid(version);
+    query->params[1] = pg_text(key);
+    query->params[2] = pg_json(body);
+    query->params[3] = pg_time(now);
+    store_submit(pool, query, op, &template_insert);
+}
+
+void store_flow_template_get(struct pg_pool *pool, struct pg_query *query, struct op *op,
+                             struct uuid version)
+{
+    query->params[0] = pg_uuid(version);
+    store_submit(pool, query, op, &template_get);
+}
+
+int store_flow_template_get_result(const struct pg_query *query, slice *key, slice *body)
+{
+    if (query->status != OK)
+        return query->status;
+    if (query->rows.count == 0)
+        return ERR_NOTFOUND;
+    *key = pg_get_bytes(&query->rows, 0, 0);
+    *body = pg_get_bytes(&query->rows, 0, 1);
+    return OK;
+}
