@@ -126,6 +126,8 @@ INTEGRATION_SUPPORT := $(wildcard tests/integration/support/*.c)
 INTEGRATION_SCRIPTS := $(sort $(shell find tests/integration -maxdepth 1 -type f -perm -u+x \
 	! -name '*.c' 2>/dev/null))
 CMOCKA_C := $(foreach r,$(ROOMS),$(UNIT_$(r))) $(UNIT_SUPPORT) $(INTEGRATION_C) $(INTEGRATION_SUPPORT)
+# Unit tests that hold to figures in the release build.
+COST_C := $(wildcard tests/unit/*/test_*_cost.c)
 FUZZ_C := $(wildcard tests/fuzz/fuzz_*.c)
 E2E := $(wildcard tests/e2e/*.test.mjs tests/e2e/*.test.js)
 E2E_STAMP := $(if $(wildcard tests/e2e/package-lock.json),build/stamp/e2e)
@@ -322,6 +324,9 @@ integration_programs = $(INTEGRATION_C:%.c=build/$(1)/%)
 integration_lines = $(foreach f,$(INTEGRATION_C),integration $(f:tests/%.c=%) \
 	build/$(1)/$(f:%.c=%)$(newline)) \
 	$(foreach f,$(INTEGRATION_SCRIPTS),integration $(f:tests/%=%) $(f)$(newline))
+cost_programs = $(COST_C:%.c=build/release/%)
+cost_lines = $(foreach f,$(COST_C),integration $(f:tests/unit/%.c=release/%) \
+	build/release/$(f:%.c=%)$(newline))
 e2e_lines = $(foreach f,$(E2E),e2e $(f:tests/%=%) $(f)$(newline))
 
 # $(call run_tests,LINES)
@@ -339,10 +344,10 @@ export SLUICE_RELEASE_BIN := $(CURDIR)/build/sluice
 .PHONY: test
 test: build/stamp/system-run build/stamp/system-test $(E2E_STAMP) $(CONTAIN) \
 		$(call programs,$(TEST_VARIANT)) $(call programs,release) \
-		$(call unit_programs,$(TEST_VARIANT)) $(fuzz_programs) \
+		$(call unit_programs,$(TEST_VARIANT)) $(fuzz_programs) $(cost_programs) \
 		$(call integration_programs,$(TEST_VARIANT))
 	$(call run_tests,$(lint_lines)$(call unit_lines,$(TEST_VARIANT))$(fuzz_lines) \
-		$(call integration_lines,$(TEST_VARIANT))$(e2e_lines))
+		$(call integration_lines,$(TEST_VARIANT))$(cost_lines)$(e2e_lines))
 
 ## test-unit, unit: unit tests, of ROOM= and names with T= in them
 .PHONY: test-unit unit
@@ -361,6 +366,11 @@ test-integration: build/stamp/system-run build/stamp/system-test $(E2E_STAMP) $(
 test-e2e: build/stamp/system-run build/stamp/system-test $(E2E_STAMP) $(CONTAIN) \
 		$(call programs,$(TEST_VARIANT)) $(call programs,release)
 	$(call run_tests,$(e2e_lines))
+
+## bench-micro: what validation, search and loading the catalog cost, without a server
+.PHONY: bench-micro
+bench-micro: build/stamp/system-test $(CONTAIN) $(cost_programs)
+	$(call run_tests,$(cost_lines))
 
 ## fuzz: search with libFuzzer (FUZZ_SECONDS= each, T= selects)
 .PHONY: fuzz

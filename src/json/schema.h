@@ -24,8 +24,8 @@ enum {
     SCHEMA_DEPTH_MAX = 2048,   /* subschemas inside one another while validating */
     SCHEMA_PATTERN_BYTES_MAX = 8192,
     SCHEMA_UNIQUE_STACK = 256,
-    SCHEMA_FUEL = 20 * 1000 * 1000,        /* about a nanosecond each, in a release build */
-    SCHEMA_REPORT_FUEL = 10 * 1000 * 1000, /* more, to find out all that is wrong */
+    SCHEMA_FUEL = 10 * 1000 * 1000,       /* one to three nanoseconds each, in a release build */
+    SCHEMA_REPORT_FUEL = 4 * 1000 * 1000, /* more, to find out all that is wrong */
 };
 
 struct schema;

@@ -270,10 +270,12 @@ struct schema *schema_compile(struct arena *arena, const struct json *document,
     const size_t count_max = (size_t)SCHEMA_NODES_MAX * 2;
     map_init(&compiler.by_uri, count_max);
     map_init(&compiler.by_root, count_max);
+    map_init(&compiler.by_member, SIZE_MAX);
     map_init(&compiler.by_json, count_max);
     struct schema *schema = compile(&compiler, document);
     map_deinit(&compiler.by_uri);
     map_deinit(&compiler.by_root);
+    map_deinit(&compiler.by_member);
     map_deinit(&compiler.by_json);
     return schema;
 }

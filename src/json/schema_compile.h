@@ -38,9 +38,10 @@ struct schema_compiler {
     struct arena *arena;
     const struct schema_options *options;
     struct err *err;
-    struct map by_uri;  /* URI -> compile_resource */
-    struct map by_root; /* address of a json -> compile_resource */
-    struct map by_json; /* address of a json -> compile_node */
+    struct map by_uri;    /* URI -> compile_resource */
+    struct map by_root;   /* address of a json -> compile_resource */
+    struct map by_member; /* address of a wide object, alone and with a name behind it -> value */
+    struct map by_json;   /* address of a json -> compile_node */
     struct compile_resource *resources;
     struct compile_node *queue, **queue_end;
     size_t node_count;

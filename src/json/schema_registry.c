@@ -261,6 +261,45 @@ static int find_resource(struct schema_compiler *compiler, enum keyword keyword,
     return *found ? OK : (int)compiler->err->code;
 }
 
+enum { WIDE_MEMBERS_MIN = 64 };
+
+static slice member_key(struct arena *arena, const struct json *const *object, slice name)
+{
+    char *key = arena_alloc_text(arena, sizeof(*object) + name.len);
+    if (!key)
+        return SLICE_NONE;
+    memcpy(key, object, sizeof(*object));
+    if (name.len > 0)
+        memcpy(key + sizeof(*object), name.ptr, name.len);
+    return slice_of(key, sizeof(*object) + name.len);
+}
+
+/* So that many references into many definitions are not looked up one by one in each. */
+static bool enter_members(struct schema_compiler *compiler, const struct json *object)
+{
+    for (uint32_t i = 0; i < object->count; i++) {
+        struct json_member *member = &object->as.members[i];
+        slice key = member_key(compiler->arena, &object, json_str(&member->key));
+        if (!key.ptr || map_put(&compiler->by_member, key, &member->value, NULL) != OK)
+            return false;
+    }
+    slice all = member_key(compiler->arena, &object, SLICE_NONE);
+    return all.ptr && map_put(&compiler->by_member, all, compiler, NULL) == OK;
+}
+
+/* One step of a pointer; token begins with its slash. */
+static const struct json *follow_token(struct schema_compiler *compiler, const struct json *value,
+                                       slice token)
+{
+    bool is_wide = value->type == JSON_OBJECT && value->count >= WIDE_MEMBERS_MIN;
+    if (!is_wide || token.len < 2 || slice_find_char(token, '~') >= 0)
+        return json_pointer(value, token);
+    if (!map_get(&compiler->by_member, address_key(&value)) && !enter_members(compiler, value))
+        return json_pointer(value, token);
+    slice key = member_key(compiler->arena, &value, slice_from(token, 1));
+    return key.ptr ? map_get(&compiler->by_member, key) : NULL;
+}
+
 /* The innermost resource whose root is on the way of the pointer. */
 static int follow_pointer(struct schema_compiler *compiler, enum keyword keyword, slice pointer,
                           struct compile_resource *from, const struct json **source,
@@ -272,7 +311,7 @@ static int follow_pointer(struct schema_compiler *compiler, enum keyword keyword
         ptrdiff_t slash = slice_find_char(slice_from(pointer, 1), '/');
         slice token = slash < 0 ? pointer : slice_first(pointer, (size_t)slash + 1);
         pointer = slice_from(pointer, token.len);
-        value = json_pointer(value, token);
+        value = follow_token(compiler, value, token);
         const struct compile_resource *crossed =
             value ? map_get(&compiler->by_root, address_key(&value)) : NULL;
         if (crossed)

@@ -84,6 +84,7 @@ bool schema_text_enter(struct schema_run *run, struct schema_text *text, const s
     };
     buf_deinit(&text->message);
     buf_deinit(&text->hint);
+    (void)schema_spend(run, FUEL_VIOLATION);
     if (report->arena->is_exhausted || report->count == run->violations_max) {
         report->is_cut = true;
     } else if (!is_known(report, &made)) {

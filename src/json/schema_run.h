@@ -49,10 +49,11 @@ struct schema_run {
 };
 
 enum {
-    FUEL_NODE = 12,
+    FUEL_NODE = 10,
     FUEL_OP = 3,
     FUEL_MEMBER = 12,
     FUEL_ITEM = 4,
+    FUEL_VIOLATION = 400, /* also one that is known already: its text was made */
 };
 
 void schema_stop(struct schema_run *run, const char *reason);

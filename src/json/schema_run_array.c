@@ -6,7 +6,9 @@
 
 /* ---- uniqueItems ---- */
 
-enum { UNIQUE_PAIRWISE_MAX = 4 };
+enum { UNIQUE_PAIRWISE_MAX = 4, FUEL_UNIQUE = 35 };
+
+static const uint64_t fuel_unique_weight = 20;
 
 struct unique_slot {
     uint32_t hash;
@@ -19,7 +21,7 @@ static bool find_twins(struct schema_run *run, const struct json *array, struct 
 {
     for (uint32_t i = 0; i < array->count; i++) {
         const struct json *item = &array->as.items[i];
-        if (!schema_spend(run, 35 + UINT64_C(20) * schema_weight(item)))
+        if (!schema_spend(run, FUEL_UNIQUE + fuel_unique_weight * schema_weight(item)))
             return false;
         uint64_t full = json_hash(item);
         uint32_t hash = (uint32_t)(full >> 32);
@@ -53,6 +55,9 @@ static bool find_twins_large(struct schema_run *run, const struct json *array, u
     size_t slot_count = (size_t)SCHEMA_UNIQUE_STACK * 2;
     while (slot_count < (size_t)array->count * 2)
         slot_count *= 2;
+    /* What cannot be gone through to its end is not begun: filling a large table costs, too. */
+    if (run->fuel < (FUEL_UNIQUE + fuel_unique_weight) * array->count)
+        schema_stop(run, "it takes too many steps");
     if (!schema_spend(run, slot_count / 4))
         return false;
     struct unique_slot *slots = mem_calloc(slot_count, sizeof(*slots));
@@ -122,7 +127,7 @@ static bool run_contains(struct schema_run *run, const struct schema_op *op,
     struct schema_report *report = run->report;
     uint64_t found = 0;
     run->report = NULL;
-    for (uint32_t i = 0; i < at->value->count && !run->stop_reason; i++) {
+    for (uint32_t i = 0; i < at->value->count && schema_spend(run, FUEL_ITEM); i++) {
         if (!schema_run_child(run, contains->node, at, NULL, i))
             continue;
         found++;
