@@ -1,0 +1,283 @@
+/*
+ * The way to an app's authorization server; see oauth.h.
+ */
+#include "base/clock.h"
+#include "base/encode.h"
+#include "base/mem.h"
+#include "connect/internal.h"
+#include "connect/oauth.h"
+#include "vault/key.h"
+
+enum { BEGIN_ARENA_BYTES_MAX = 1024 * 1024, RANDOM_BYTES = 32 };
+
+static struct oauth_begin *begin_of(struct op *op)
+{
+    return CONTAINER_OF(op, struct oauth_begin, op);
+}
+
+const char *oauth_outcome_name(enum oauth_outcome outcome)
+{
+    static const char *const names[] = {
+        [OAUTH_DONE] = "done",
+        [OAUTH_UNSUPPORTED] = "unsupported",
+        [OAUTH_NO_CLIENT] = "no_client",
+        [OAUTH_CONNECTION_UNKNOWN] = "connection_unknown",
+        [OAUTH_STATE_UNKNOWN] = "state_unknown",
+        [OAUTH_ISSUER_WRONG] = "issuer_wrong",
+        [OAUTH_DENIED] = "denied",
+        [OAUTH_EXCHANGE_REFUSED] = "exchange_refused",
+        [OAUTH_EXCHANGE_OUTAGE] = "exchange_outage",
+        [OAUTH_UNAVAILABLE] = "unavailable",
+    };
+    ASSERT(outcome < ARRAY_LEN(names));
+    return names[outcome];
+}
+
+static enum op_result stop(struct oauth_begin *begin, enum oauth_outcome outcome, slice message)
+{
+    begin->outcome = outcome;
+    begin->message = message;
+    return OP_FAIL;
+}
+
+static enum op_result stop_database(struct oauth_begin *begin)
+{
+    return stop(begin, OAUTH_UNAVAILABLE, SLICE("The database cannot be reached."));
+}
+
+/* 256 random bits as text. */
+static void draw(char out[48])
+{
+    uint8_t bytes[RANDOM_BYTES];
+    struct buf text;
+    random_kernel(bytes, sizeof(bytes));
+    buf_init(&text, 48);
+    encode_base64url(&text, slice_of(bytes, sizeof(bytes)));
+    ASSERT(buf_is_ok(&text) && text.len == 43);
+    memcpy(out, text.ptr, text.len);
+    out[text.len] = '\0';
+    mem_wipe(text.ptr, text.len);
+    mem_wipe(bytes, sizeof(bytes));
+    buf_deinit(&text);
+}
+
+/* ---- what is looked up ---- */
+
+static enum op_result step_find(struct op *op)
+{
+    struct oauth_begin *begin = begin_of(op);
+    const struct oauth_begin_request *in = &begin->in;
+    if (!begin->integration || begin->integration->auth.kind != AUTH_OAUTH2)
+        return stop(begin, OAUTH_UNSUPPORTED,
+                    SLICE("There is no such app, or it is not connected by OAuth."));
+    oauth_client_find(begin->service, &begin->lookup, op, in->account_id, in->integration_id);
+    if (in->connection_id != 0)
+        store_connection_get(begin->service->config.pool, &begin->query, op, in->account_id,
+                             in->connection_id);
+    return OP_WAIT;
+}
+
+/* ---- what is kept until the way back ---- */
+
+static void write_scopes(const struct catalog_auth *auth, slice separator, struct buf *out)
+{
+    for (uint32_t i = 0; auth->scopes && i < auth->scopes->count; i++) {
+        if (i > 0)
+            buf_append(out, separator);
+        buf_append(out, json_str(&auth->scopes->as.items[i]));
+    }
+}
+
+static void write_kept(const struct oauth_begin *begin, struct buf *out)
+{
+    struct json_writer w;
+    struct buf scopes;
+    buf_init(&scopes, OAUTH_URL_BYTES_MAX);
+    write_scopes(&begin->integration->auth, SLICE(" "), &scopes);
+    json_begin(&w, out);
+    json_open(&w, '{');
+    json_key(&w, "verifier");
+    json_put_str(&w, slice_cstr(begin->verifier));
+    json_key(&w, "redirect_uri");
+    json_put_str(&w, begin->in.redirect_uri);
+    json_key(&w, "scopes");
+    json_put_str(&w, scopes.len > 0 ? buf_slice(&scopes) : SLICE_NONE);
+    json_key(&w, "label");
+    json_put_str(&w, begin->in.label.ptr ? begin->in.label : begin->integration->name);
+    json_key(&w, "params");
+    json_put_str(&w, begin->in.params);
+    json_key(&w, "connection_id");
+    json_put_i64(&w, begin->in.connection_id);
+    json_close(&w, '}');
+    out->is_failed = out->is_failed || !buf_is_ok(&scopes);
+    buf_deinit(&scopes);
+}
+
+static int seal_kept(struct oauth_begin *begin)
+{
+    struct oauth_begun *begun = &begin->begun;
+    struct vault_place place = oauth_begun_place(begun->account_id, begun->state_hash);
+    struct buf text;
+    buf_init(&text, VAULT_PLAIN_MAX);
+    write_kept(begin, &text);
+    int result = buf_is_ok(&text) ? vault_seal(begin->service->config.ring, &place,
+                                               buf_slice(&text), &begin->sealed)
+                                  : ERR_LIMIT;
+    mem_wipe(text.ptr, text.cap);
+    buf_deinit(&text);
+    return result;
+}
+
+/* ---- the URL ---- */
+
+static void put_pair(struct buf *url, slice name, slice value)
+{
+    buf_append_char(url, slice_find_char(buf_slice(url), '?') < 0 ? '?' : '&');
+    encode_percent(url, name);
+    buf_append_char(url, '=');
+    encode_percent(url, value);
+}
+
+static void put_challenge(const struct oauth_begin *begin, struct buf *url)
+{
+    uint8_t hash[32];
+    struct buf text;
+    buf_init(&text, 64);
+    vault_sha256(slice_cstr(begin->verifier), hash);
+    encode_base64url(&text, slice_of(hash, sizeof(hash)));
+    put_pair(url, SLICE("code_challenge"), buf_slice(&text));
+    put_pair(url, SLICE("code_challenge_method"), SLICE("S256"));
+    buf_deinit(&text);
+}
+
+static slice make_url(struct oauth_begin *begin, slice client_id)
+{
+    const struct catalog_auth *auth = &begin->integration->auth;
+    const struct json *more = auth->authorize_params;
+    struct buf url, scopes;
+    buf_init(&url, OAUTH_URL_BYTES_MAX);
+    buf_init(&scopes, OAUTH_URL_BYTES_MAX);
+    write_scopes(auth, auth->scope_separator, &scopes);
+    buf_append(&url, auth->authorize_url);
+    put_pair(&url, SLICE("response_type"), SLICE("code"));
+    put_pair(&url, SLICE("client_id"), client_id);
+    put_pair(&url, SLICE("redirect_uri"), begin->in.redirect_uri);
+    if (scopes.len > 0)
+        put_pair(&url, SLICE("scope"), buf_slice(&scopes));
+    put_pair(&url, SLICE("state"), slice_cstr(begin->state));
+    if (auth->uses_pkce)
+        put_challenge(begin, &url);
+    for (uint32_t i = 0; more && i < more->count; i++)
+        put_pair(&url, json_str(&more->as.members[i].key), json_str(&more->as.members[i].value));
+    bool is_ok = buf_is_ok(&url) && buf_is_ok(&scopes);
+    slice text = is_ok ? arena_dup(&begin->op.arena, buf_slice(&url)) : SLICE_NONE;
+    buf_deinit(&scopes);
+    buf_deinit(&url);
+    return text;
+}
+
+/* ---- steps ---- */
+
+static bool is_reconnectable(const struct oauth_begin *begin, int *status)
+{
+    struct connection row;
+    *status = store_connection_get_result(&begin->query, &row);
+    return *status == OK && slice_eq(row.integration_id, begin->integration->integration_id);
+}
+
+static enum op_result step_keep(struct op *op)
+{
+    struct oauth_begin *begin = begin_of(op);
+    struct secret *secret;
+    slice client_id;
+    int status = oauth_client_result(begin->service, &begin->lookup,
+                                     begin->integration->integration_id, &client_id, &secret);
+    secret_unref(secret);
+    if (status == ERR_NOTFOUND || status == ERR_CRYPTO)
+        return stop(begin, OAUTH_NO_CLIENT,
+                    arena_printf(&op->arena,
+                                 "This server has no usable OAuth client for %.*s; its operator "
+                                 "sets one with `sluice oauth-clients`.",
+                                 SLICE_ARG(begin->integration->name)));
+    if (status != OK)
+        return stop_database(begin);
+    if (begin->in.connection_id != 0 && !is_reconnectable(begin, &status))
+        return status == OK || status == ERR_NOTFOUND
+                   ? stop(begin, OAUTH_CONNECTION_UNKNOWN,
+                          SLICE("There is no such connection to reconnect."))
+                   : stop_database(begin);
+    draw(begin->state);
+    draw(begin->verifier);
+    vault_sha256(slice_cstr(begin->state), begin->begun.state_hash);
+    vault_sha256(begin->in.session_id, begin->begun.session_hash);
+    begin->url = make_url(begin, client_id);
+    if (!begin->url.ptr || seal_kept(begin) != OK)
+        return stop(begin, OAUTH_UNAVAILABLE, SLICE("The request would be too large."));
+    begin->begun.sealed = buf_slice(&begin->sealed);
+    store_oauth_begun_insert(begin->service->config.pool, &begin->query, op, &begin->begun);
+    return OP_WAIT;
+}
+
+static enum op_result step_kept(struct op *op)
+{
+    struct oauth_begin *begin = begin_of(op);
+    if (store_done_result(&begin->query) != OK)
+        return stop_database(begin);
+    begin->outcome = OAUTH_DONE;
+    begin->message = SLICE_NONE;
+    return OP_DONE;
+}
+
+static void on_cancel(struct op *op)
+{
+    pg_cancel(&begin_of(op)->query);
+    oauth_client_find_cancel(&begin_of(op)->lookup);
+}
+
+static void on_end(struct op *op, enum op_end end)
+{
+    struct oauth_begin *begin = begin_of(op);
+    (void)end;
+    if (begin->outcome != OAUTH_DONE)
+        begin->url = SLICE_NONE;
+    mem_wipe(begin->verifier, sizeof(begin->verifier));
+    buf_deinit(&begin->sealed);
+    catalog_unref(begin->catalog);
+    begin->catalog = NULL;
+    begin->integration = NULL;
+}
+
+static const struct op_step steps[] = {
+    {"find", step_find},
+    {"keep", step_keep},
+    {"kept", step_kept},
+};
+static const struct op_class begin_class = {
+    .name = "oauth_begin",
+    .steps = steps,
+    .step_count = ARRAY_LEN(steps),
+    .on_cancel = on_cancel,
+    .on_end = on_end,
+};
+
+void oauth_begin_start(struct connect_service *service, struct oauth_begin *begin,
+                       const struct oauth_begin_request *request, struct op *parent)
+{
+    int64_t now = clock_wall_us();
+    ASSERT(request->session_id.len > 0 && service->config.catalog);
+    *begin = (struct oauth_begin){
+        .outcome = OAUTH_UNAVAILABLE,
+        .message = SLICE("This server is going down."),
+        .service = service,
+        .in = *request,
+        .catalog = catalog_ref(*service->config.catalog),
+        .begun = {.account_id = request->account_id,
+                  .integration_id = request->integration_id,
+                  .key_id = vault_ring_key_id(service->config.ring),
+                  .created_at = now,
+                  .expires_at = now + OAUTH_BEGUN_MS * 1000LL},
+    };
+    begin->integration = catalog_find_integration(begin->catalog, request->integration_id);
+    buf_init(&begin->sealed, VAULT_PLAIN_MAX + VAULT_SEAL_OVERHEAD);
+    op_start(&begin->op, &begin_class, service->loop, parent, BEGIN_ARENA_BYTES_MAX);
+}

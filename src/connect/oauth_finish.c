@@ -1,0 +1,403 @@
+/*
+ * The way back from an app's authorization server; see oauth.h.
+ */
+#include "base/clock.h"
+#include "base/mem.h"
+#include "connect/internal.h"
+#include "connect/oauth.h"
+#include "http/message.h"
+#include "http/url.h"
+#include "vault/key.h"
+
+enum {
+    FINISH_ARENA_BYTES_MAX = 4 * 1024 * 1024,
+    STORE_RETRY_MS = 200,
+    STORE_TRIES_MAX = 50, /* somebody waits for it */
+    ERROR_MAX = 64,
+};
+
+enum step {
+    STEP_TAKE,
+    STEP_JUDGE,
+    STEP_ASK,
+    STEP_READ,
+    STEP_STORE,
+    STEP_STORED,
+    STEP_RELOADED,
+    STEP_TELL,
+};
+
+static struct oauth_finish *finish_of(struct op *op)
+{
+    return CONTAINER_OF(op, struct oauth_finish, op);
+}
+
+static enum op_result stop(struct oauth_finish *finish, enum oauth_outcome outcome, slice message)
+{
+    finish->outcome = outcome;
+    finish->message = message;
+    return OP_FAIL;
+}
+
+static enum op_result stop_database(struct oauth_finish *finish)
+{
+    return stop(finish, OAUTH_UNAVAILABLE, SLICE("The database cannot be reached."));
+}
+
+/* ---- the state ---- */
+
+static enum op_result step_take(struct op *op)
+{
+    struct oauth_finish *finish = finish_of(op);
+    uint8_t *session_hash = arena_alloc(&op->arena, OAUTH_HASH_LEN);
+    if (!session_hash)
+        return stop(finish, OAUTH_UNAVAILABLE, SLICE("Out of memory."));
+    vault_sha256(finish->in.state, finish->state_hash);
+    vault_sha256(finish->in.session_id, session_hash);
+    store_oauth_begun_take(finish->service->config.pool, &finish->query, op, finish->in.account_id,
+                           finish->state_hash, session_hash);
+    return OP_WAIT;
+}
+
+/* What was sealed; NULL: it does not open (a master key that is gone). */
+static const struct json *open_kept(struct oauth_finish *finish, const struct oauth_begun *begun)
+{
+    struct vault_place place = oauth_begun_place(finish->in.account_id, finish->state_hash);
+    struct secret *kept;
+    struct err err;
+    if (vault_open(finish->service->config.ring, &place, begun->key_id, begun->sealed, &kept,
+                   &err) != OK)
+        return NULL;
+    const struct json *asked =
+        json_parse(&finish->op.arena, secret_reveal(kept), &json_limits_request, NULL);
+    secret_unref(kept);
+    return asked;
+}
+
+/* RFC 9207. A manifest names no issuer, so its origin is compared: whoever answers for another
+ * origin is not whom the browser was sent to. */
+static bool is_issuer(slice iss, slice authorize_url)
+{
+    struct url theirs, ours;
+    char a[URL_ORIGIN_MAX + 1], b[URL_ORIGIN_MAX + 1];
+    return url_parse(iss, &theirs, NULL) == OK && url_parse(authorize_url, &ours, NULL) == OK &&
+           slice_eq(url_origin(&theirs, a), url_origin(&ours, b));
+}
+
+static enum op_result judge_answer(struct oauth_finish *finish)
+{
+    const struct oauth_finish_request *in = &finish->in;
+    slice app = finish->integration->name;
+    bool is_word = in->error.len > 0 && in->error.len <= ERROR_MAX && http_is_visible(in->error);
+    if (in->iss.ptr && !is_issuer(in->iss, finish->integration->auth.authorize_url))
+        return stop(
+            finish, OAUTH_ISSUER_WRONG,
+            arena_printf(&finish->op.arena, "The answer did not come from %.*s.", SLICE_ARG(app)));
+    if (in->error.ptr)
+        return stop(finish, OAUTH_DENIED,
+                    arena_printf(&finish->op.arena, "%.*s was not connected: it answered %.*s.",
+                                 SLICE_ARG(app),
+                                 SLICE_ARG(is_word ? in->error : SLICE("an error"))));
+    if (in->code.len == 0 || in->code.len > OAUTH_TOKEN_BYTES_MAX)
+        return stop(finish, OAUTH_DENIED,
+                    arena_printf(&finish->op.arena, "%.*s was not connected: it gave no code.",
+                                 SLICE_ARG(app)));
+    return OP_NEXT;
+}
+
+static enum op_result step_judge(struct op *op)
+{
+    struct oauth_finish *finish = finish_of(op);
+    struct oauth_begun begun;
+    int status = store_oauth_begun_take_result(&finish->query, &begun);
+    if (status == OK && begun.expires_at > clock_wall_us())
+        finish->asked = open_kept(finish, &begun);
+    if (status != OK && status != ERR_NOTFOUND)
+        return stop_database(finish);
+    if (!finish->asked)
+        return stop(finish, OAUTH_STATE_UNKNOWN,
+                    SLICE("This was not begun here, was finished before, or took longer than ten "
+                          "minutes. Connect the app again."));
+    finish->integration_id = begun.integration_id;
+    finish->integration = catalog_find_integration(finish->catalog, begun.integration_id);
+    if (!finish->integration || finish->integration->auth.kind != AUTH_OAUTH2)
+        return stop(finish, OAUTH_UNSUPPORTED, SLICE("There is no such app any more."));
+    if (judge_answer(finish) != OP_NEXT)
+        return OP_FAIL;
+    finish->row.id = json_get_i64(finish->asked, SLICE("connection_id"), 0);
+    finish->is_reconnected = finish->row.id != 0;
+    oauth_client_find(finish->service, &finish->lookup, op, finish->in.account_id,
+                      finish->integration_id);
+    if (finish->is_reconnected)
+        store_connection_get(finish->service->config.pool, &finish->query, op,
+                             finish->in.account_id, finish->row.id);
+    return OP_WAIT;
+}
+
+/* ---- the exchange ---- */
+
+static enum op_result send_code(struct oauth_finish *finish, slice client_id, slice secret)
+{
+    const struct catalog_auth *auth = &finish->integration->auth;
+    struct connect_config *config = &finish->service->config;
+    struct oauth_ask ask = {
+        .auth = auth,
+        .grant = OAUTH_GRANT_CODE,
+        .client_id = client_id,
+        .client_secret = secret,
+        .code = finish->in.code,
+        .redirect_uri = json_get_str(finish->asked, SLICE("redirect_uri")),
+    };
+    if (auth->uses_pkce)
+        ask.verifier = json_get_str(finish->asked, SLICE("verifier"));
+    finish->call = (struct http_call){
+        .deadline_ns = loop_now_ns(finish->op.loop) + (uint64_t)config->token_timeout_ms * 1000000,
+    };
+    finish->asked_us = clock_wall_us();
+    if (oauth_request_make(&ask, &finish->request, &finish->call) == OK &&
+        http_call_start(config->http, &finish->call, &finish->op) == OK)
+        return OP_WAIT;
+    return stop(finish, OAUTH_EXCHANGE_REFUSED,
+                SLICE("The request to the app's authorization server cannot be made."));
+}
+
+static enum op_result step_ask(struct op *op)
+{
+    struct oauth_finish *finish = finish_of(op);
+    struct connection row;
+    struct secret *secret = NULL;
+    slice client_id;
+    int status = finish->is_reconnected ? store_connection_get_result(&finish->query, &row) : OK;
+    if (status == ERR_NOTFOUND)
+        return stop(finish, OAUTH_CONNECTION_UNKNOWN,
+                    SLICE("The connection was removed meanwhile."));
+    if (status != OK)
+        return stop_database(finish);
+    if (finish->is_reconnected)
+        finish->row.rev = row.rev;
+    status = oauth_client_result(finish->service, &finish->lookup, finish->integration_id,
+                                 &client_id, &secret);
+    enum op_result result;
+    if (status == OK)
+        result = send_code(finish, client_id, secret_reveal(secret));
+    else if (status == ERR_NOTFOUND || status == ERR_CRYPTO)
+        result = stop(finish, OAUTH_NO_CLIENT,
+                      SLICE("This server has no usable OAuth client for the app any more."));
+    else
+        result = stop_database(finish);
+    secret_unref(secret);
+    return result;
+}
+
+static void fill_row(struct oauth_finish *finish)
+{
+    slice asked = json_get_str(finish->asked, SLICE("scopes"));
+    int64_t life_s = finish->reply.expires_in_s;
+    /* left out, it is what was asked for (RFC 6749 5.1) */
+    finish->scopes = finish->reply.scopes.ptr ? finish->reply.scopes : asked;
+    if (finish->reply.scopes.ptr)
+        finish->scopes_missing = oauth_scopes_missing(finish->integration->auth.scopes,
+                                                      finish->scopes, &finish->op.arena);
+    finish->is_refresh_token_missing = life_s > 0 && !finish->reply.refresh_token.ptr;
+    if (!finish->is_reconnected)
+        finish->row.id = short_id_new();
+    finish->row = (struct connection){
+        .account_id = finish->in.account_id,
+        .id = finish->row.id,
+        .rev = finish->row.rev,
+        .integration_id = finish->integration_id,
+        .label = json_get_str(finish->asked, SLICE("label")),
+        .is_default = true, /* where there is none yet */
+        .auth_kind = slice_cstr(catalog_auth_name(AUTH_OAUTH2)),
+        .key_id = vault_ring_key_id(finish->service->config.ring),
+        .scopes = finish->scopes,
+        .params = json_get_str(finish->asked, SLICE("params")),
+        .status = CONNECTION_LIVE,
+        .expires_at = life_s > 0 ? finish->asked_us + life_s * 1000000 : 0,
+    };
+}
+
+static bool seal(struct oauth_finish *finish)
+{
+    struct vault_place place = {finish->row.account_id, finish->row.id};
+    struct buf text;
+    buf_init(&text, VAULT_PLAIN_MAX);
+    bool is_ok =
+        oauth_credential_write(NULL, &finish->reply, &text) == OK &&
+        vault_seal(finish->service->config.ring, &place, buf_slice(&text), &finish->sealed) == OK;
+    mem_wipe(text.ptr, text.cap);
+    buf_deinit(&text);
+    finish->row.sealed = buf_slice(&finish->sealed);
+    return is_ok;
+}
+
+static enum op_result step_read(struct op *op)
+{
+    struct oauth_finish *finish = finish_of(op);
+    struct oauth_reply *reply = &finish->reply;
+    oauth_request_deinit(&finish->request);
+    oauth_reply_read(&finish->call, &op->arena, reply);
+    bool is_outage = reply->verdict == OAUTH_OUTAGE || reply->verdict == OAUTH_TIMEOUT;
+    if (reply->verdict != OAUTH_GRANTED)
+        return stop(finish, is_outage ? OAUTH_EXCHANGE_OUTAGE : OAUTH_EXCHANGE_REFUSED,
+                    arena_printf(&op->arena, "%.*s could not be connected: %.*s.",
+                                 SLICE_ARG(finish->integration->name), SLICE_ARG(reply->message)));
+    fill_row(finish);
+    if (!seal(finish))
+        return stop(finish, OAUTH_EXCHANGE_REFUSED, SLICE("The app's tokens are too large."));
+    return OP_NEXT;
+}
+
+/* ---- the connection ---- */
+
+static enum op_result step_store(struct op *op)
+{
+    struct oauth_finish *finish = finish_of(op);
+    struct pg_pool *pool = finish->service->config.pool;
+    const struct connection *row = &finish->row;
+    struct connection_credentials credentials = {
+        .sealed = row->sealed,
+        .key_id = row->key_id,
+        .scopes = row->scopes,
+        .expires_at = row->expires_at,
+    };
+    if (finish->is_reconnected)
+        store_connection_credentials_set(pool, &finish->query, op, row->account_id, row->id,
+                                         row->rev, &credentials);
+    else
+        store_connection_insert(pool, &finish->query, op, row);
+    return OP_WAIT;
+}
+
+static enum op_result store_again(struct oauth_finish *finish)
+{
+    if (finish->tries++ >= STORE_TRIES_MAX)
+        return stop_database(finish);
+    op_goto(&finish->op, STEP_STORE);
+    op_sleep(&finish->op, &finish->timer, STORE_RETRY_MS, "the database, to store a connection");
+    return OP_WAIT;
+}
+
+static enum op_result step_stored(struct op *op)
+{
+    struct oauth_finish *finish = finish_of(op);
+    int64_t rev;
+    int status = finish->is_reconnected ? store_connection_set_result(&finish->query, &rev)
+                                        : store_done_result(&finish->query);
+    if (status == OK) {
+        op_goto(op, STEP_TELL);
+        return OP_NEXT;
+    }
+    if (status == ERR_NOTFOUND) { /* changed meanwhile */
+        store_connection_get(finish->service->config.pool, &finish->query, op,
+                             finish->row.account_id, finish->row.id);
+        return OP_WAIT;
+    }
+    bool has_default = slice_eq_cstr(slice_cstr(finish->query.sqlstate), "23505");
+    if (status == ERR_INVALID && has_default && finish->row.is_default) {
+        finish->row.is_default = false; /* the app has a default connection already */
+        op_goto(op, STEP_STORE);
+        return OP_NEXT;
+    }
+    return status == ERR_INVALID ? stop_database(finish) : store_again(finish);
+}
+
+static enum op_result step_reloaded(struct op *op)
+{
+    struct oauth_finish *finish = finish_of(op);
+    struct connection row;
+    int status = store_connection_get_result(&finish->query, &row);
+    if (status == ERR_NOTFOUND)
+        return stop(finish, OAUTH_CONNECTION_UNKNOWN,
+                    SLICE("The connection was removed meanwhile."));
+    if (status == OK)
+        finish->row.rev = row.rev;
+    return store_again(finish);
+}
+
+/* The event is the trail, not the deed: one that is lost is logged, and the app is connected. */
+static enum op_result step_tell(struct op *op)
+{
+    struct oauth_finish *finish = finish_of(op);
+    finish->outcome = OAUTH_DONE;
+    finish->message = SLICE_NONE;
+    finish->connection_id = finish->row.id;
+    connect_forget(finish->service, finish->row.account_id, finish->integration_id);
+    finish->event = (struct audit_event){
+        .account_id = finish->row.account_id,
+        .id = uuid_v7(),
+        .kind = finish->is_reconnected ? SLICE("connection.reconnected")
+                                       : SLICE("connection.added"),
+        .actor = finish->in.actor,
+        .request_id = finish->in.request_id,
+        .details = arena_printf(&op->arena,
+                                "{\"connection_id\":\"%lld\",\"integration_id\":\"%.*s\"}",
+                                (long long)finish->row.id, SLICE_ARG(finish->integration_id)),
+    };
+    store_audit_insert(finish->service->config.pool, &finish->audit_query, op, &finish->event);
+    return OP_WAIT;
+}
+
+static enum op_result step_told(struct op *op)
+{
+    struct oauth_finish *finish = finish_of(op);
+    if (store_done_result(&finish->audit_query) != OK)
+        op_log(op, LOG_WARN, "an audit event was lost", LOG_STR("kind", finish->event.kind));
+    return OP_DONE;
+}
+
+static void on_cancel(struct op *op)
+{
+    struct oauth_finish *finish = finish_of(op);
+    pg_cancel(&finish->query);
+    pg_cancel(&finish->audit_query);
+    oauth_client_find_cancel(&finish->lookup);
+    http_call_cancel(&finish->call);
+}
+
+static void on_end(struct op *op, enum op_end end)
+{
+    struct oauth_finish *finish = finish_of(op);
+    (void)end;
+    oauth_request_deinit(&finish->request);
+    buf_deinit(&finish->sealed);
+    catalog_unref(finish->catalog);
+    finish->catalog = NULL;
+    finish->integration = NULL;
+}
+
+static const struct op_step steps[] = {
+    [STEP_TAKE] = {"take", step_take},
+    [STEP_JUDGE] = {"judge", step_judge},
+    [STEP_ASK] = {"ask", step_ask},
+    [STEP_READ] = {"read", step_read},
+    [STEP_STORE] = {"store", step_store},
+    [STEP_STORED] = {"stored", step_stored},
+    [STEP_RELOADED] = {"reloaded", step_reloaded},
+    [STEP_TELL] = {"tell", step_tell},
+    {"told", step_told},
+};
+static const struct op_class finish_class = {
+    .name = "oauth_finish",
+    .steps = steps,
+    .step_count = ARRAY_LEN(steps),
+    .on_cancel = on_cancel,
+    .on_end = on_end,
+};
+
+void oauth_finish_start(struct connect_service *service, struct oauth_finish *finish,
+                        const struct oauth_finish_request *request, struct op *parent)
+{
+    ASSERT(request->session_id.len > 0 && service->config.catalog && service->config.http);
+    *finish = (struct oauth_finish){
+        .outcome = OAUTH_UNAVAILABLE,
+        .message = SLICE("This server is going down."),
+        .service = service,
+        .in = *request,
+        .catalog = catalog_ref(*service->config.catalog),
+    };
+    if (!finish->in.state.ptr)
+        finish->in.state = SLICE("");
+    buf_init(&finish->sealed, VAULT_PLAIN_MAX + VAULT_SEAL_OVERHEAD);
+    op_start(&finish->op, &finish_class, service->loop, parent, FINISH_ARENA_BYTES_MAX);
+}
