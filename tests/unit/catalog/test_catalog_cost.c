@@ -25,9 +25,9 @@ enum {
     INTENTS_MAX = 1000,
     ROUNDS = BUILD_SLOWNESS == 1 ? 20 : 1,
     /* The bars, with room for a machine that does other things, too; the figures are printed. */
-    ROOM = 3,
-    SEARCH_US_MAX = 300 * ROOM * BUILD_SLOWNESS,
-    LOAD_MS_MAX = 1000 * ROOM * BUILD_SLOWNESS,
+    BUSY_ROOM = 3,
+    SEARCH_US_MAX = 300 * BUSY_ROOM * BUILD_SLOWNESS,
+    LOAD_MS_MAX = 1000 * BUSY_ROOM * BUILD_SLOWNESS,
     LOADED_BYTES_MAX = 60 * 1024 * 1024,
 };
 
