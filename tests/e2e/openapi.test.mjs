@@ -45,7 +45,8 @@ const get = (path, headers, key = account.key) => contract.call(key, 'GET', path
 const post = (path, body, headers, key = account.key) => contract.call(key, 'POST', path, body, headers);
 const execute = (integration_id, action_id, input, more = {}) =>
   post('/api/executions', { integration_id, action_id, input, ...more });
-const tool = (name, body, headers, key) => post(`/api/tools/${name}/execute`, body, headers, key);
+const tool = (name, body, headers, key) =>
+  post(name.includes('/') ? `/api/tools/${name}` : `/api/tools/${name}/execute`, body, headers, key);
 
 test('the document is sound, in the words of a linter', async () => {
   const { code, stdout, stderr } = await run(process.execPath, [redocly, 'lint', '--format', 'stylish', contract.file], {
@@ -128,6 +129,19 @@ test('executions', async () => {
   await judge(400, await execute('gmail', 'list_labels', {}, { confirm: 'yes' }));
 });
 
+test('outputs that are cut', async () => {
+  const value = Array.from({ length: 300 }, (_, at) => `item ${at}`);
+  const cut = await judge(200, await execute('probe', 'echo', { value }, { max_output_bytes: 500 }));
+  const schema = '/components/schemas/CutOutput';
+  assert.equal(contract.problems(schema, cut.json.output), '');
+  assert.notEqual(contract.problems(schema, { ...cut.json.output, unexpected: 1 }), '');
+  await judge(200, await get(cut.json.output.cuts[0].more));
+  const path = `/api/executions/${cut.json.execution_id}`;
+  await judge(404, await get(`${path}?pointer=/nothing`));
+  await judge(400, await get(`${path}?max_output_bytes=0`));
+  await judge(200, await tool('probe_echo/execute?max_output_bytes=500', { value }));
+});
+
 test('executions that the provider fails', async () => {
   const faulty = async (status, more = {}) => {
     await stack.provider.faults([{ match: { path_prefix: '/gmail/' }, count: -1, action: { status, ...more } }]);
@@ -153,9 +167,21 @@ test('executions that the provider fails', async () => {
   await judge(409, await tool('gmail_list_labels', {}, {}, revoked.key), ['/error', '/canonical', '/canonical/recommended_next_action/input']);
 });
 
+test('lists', async () => {
+  const some = await judge(200, await get('/api/executions?limit=1'), ['/executions/0']);
+  await judge(200, await get(`/api/executions?status=succeeded&cursor=${some.json.next_cursor}`));
+  const failed = await judge(200, await get('/api/executions?status=failed'), ['/executions/0']);
+  assert.ok(failed.json.executions.some((one) => one.error_code === 'rate_limited'));
+  await judge(200, await get('/api/audit'), ['/events/0']);
+  await judge(200, await get('/api/audit?kind=execution&limit=1'), ['/events/0']);
+  await judge(400, await get('/api/executions?status=blocked'));
+  await judge(400, await get('/api/audit?limit=0'));
+  await judge(403, await get('/api/audit', {}, reader));
+});
+
 test('the tool endpoint', async () => {
   await judge(200, await tool('gmail_list_labels', {}), ['/meta', '/meta/provider', '/canonical', '/canonical/display']);
-  await judge(200, await post('/api/tools/gmail_send_message/execute?dry_run=true', { ...write, confirmed: true }), ['/request']);
+  await judge(200, await tool('gmail_send_message/execute?dry_run=true', { ...write, confirmed: true }), ['/request']);
   const file = { name: 'a.txt', contentType: 'text/plain', data: Buffer.from('hello').toString('base64') };
   for (const replayed of [null, 'true']) {
     const once = await tool('gmail_send_message', { ...write, confirmed: true }, { 'idempotency-key': 'contract-2' });
@@ -192,6 +218,8 @@ test('guard errors', async () => {
     ['GET', '/api/actions?integration_id=gmail'],
     ['GET', '/api/actions/gmail/list_labels'],
     ['GET', '/api/search?query=x'],
+    ['GET', '/api/executions'],
+    ['GET', '/api/audit'],
     ['GET', '/api/executions/019a1b2c-3d4e-7f50-8a61-72839405a6b7'],
     ['POST', '/api/executions'],
     ['POST', '/api/executions/batch'],
@@ -230,7 +258,7 @@ test('refusals of any path', async () => {
   assert.equal(nowhere.status, 404);
   check(404, nowhere, any(404));
   const wrong = await server.call(account.key, 'DELETE', '/api/executions');
-  assert.deepEqual([wrong.status, wrong.headers.get('allow')], [405, 'POST']);
+  assert.deepEqual([wrong.status, wrong.headers.get('allow')], [405, 'GET, HEAD, POST']);
   check(405, wrong, any(405));
   assert.equal((await server.call(account.key, 'POST', '/healthz')).headers.get('allow'), 'GET, HEAD');
   const malformed = await server.call(account.key, 'POST', '/api/executions', '{"a":');

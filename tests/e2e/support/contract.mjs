@@ -40,6 +40,7 @@ class Between {
     const between = new Between();
     between.replies = new Map(); // case -> reply
     between.server = http.createServer((request, out) => between.pass(target, request, out));
+    between.server.keepAliveTimeout = 0; // none: prism keeps its connections
     await new Promise((resolve) => between.server.listen(0, '127.0.0.1', resolve));
     between.url = `http://127.0.0.1:${between.server.address().port}`;
     return between;
