@@ -199,8 +199,8 @@ static const struct command_verb verbs[] = {
 const struct command accounts_command = {
     .name = "accounts",
     .summary = "tenants: create, list, show, disable, enable",
-    .help = "ACCOUNT is an account's id, or its name where no other has the same. Servers notice a "
-            "change within two seconds.",
+    .help = "ACCOUNT is an account's id, or its name where no other has the same. Servers are "
+            "told of a change at once.",
     .scopes = CONFIG_DATABASE,
     COMMAND_VERBS(verbs),
 };

@@ -37,6 +37,7 @@ struct config {
     slice database_url;
     uint64_t database_writers, database_readers, database_queue_max, database_timeout_ms;
     slice database_batch;
+    uint64_t cache_time_ms;
     /* secrets */
     slice master_key, master_key_file;
     /* executions */

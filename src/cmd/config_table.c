@@ -39,6 +39,8 @@ const struct config_item config_items[] = {
      "longest wait for a statement"},
     {"database-batch", CONFIG_TEXT, SERVERS, AT(database_batch), "set", 0, 0, "MODE",
      "set (one statement a kind and batch) or pipe (single-row statements; for sharding)"},
+    {"cache-time", CONFIG_MS, SERVERS, AT(cache_time_ms), "2s", 100, HOUR, "TIME",
+     "how long a key or connection that was read is believed where no change was told"},
     {"master-key", CONFIG_SECRET, CONFIG_SERVE | CONFIG_KEYRING, AT(master_key), "", 0, 0, "KEY",
      "32 bytes in base64 or hex that seal stored credentials; better in a file or the environment"},
     {"master-key-file", CONFIG_TEXT, CONFIG_SERVE | CONFIG_KEYRING, AT(master_key_file), "", 0, 0,

@@ -281,8 +281,8 @@ static const struct command_verb verbs[] = {
 const struct command connections_command = {
     .name = "connections",
     .summary = "connected apps: add, list, default, remove",
-    .help = "ACCOUNT is an account's id, or its name where no other has the same. Servers notice a "
-            "change within two seconds.",
+    .help = "ACCOUNT is an account's id, or its name where no other has the same. Servers are "
+            "told of a change at once.",
     .scopes = CONFIG_DATABASE | CONFIG_KEYRING | CONFIG_CATALOG,
     COMMAND_VERBS(verbs),
 };

@@ -12,6 +12,7 @@
 #include "base/embed.h"
 #include "base/mem.h"
 #include "base/metric.h"
+#include "cmd/changes.h"
 #include "cmd/janitor.h"
 #include "cmd/reload.h"
 #include "exec/node.h"
@@ -50,6 +51,7 @@ struct server {
     struct pg_pool *pool;
     struct vault_auth *auth;
     struct connect_service *connect;
+    struct changes *changes;
     struct exec_node *node;
     struct exec_service *exec;
     struct janitor *janitor;
@@ -163,16 +165,39 @@ static int start_database(struct server *server, struct err *err)
     return server->pool ? OK : (int)err->code;
 }
 
+static void on_connection_changed(void *owner, struct uuid account_id, slice integration_id)
+{
+    const struct server *server = owner;
+    if (server->changes)
+        changes_tell(server->changes, account_id, integration_id);
+}
+
+static int start_changes(struct server *server, struct err *err)
+{
+    struct changes_config changes = {
+        .conninfo = server->conninfo,
+        .dns = server->dns,
+        .auth = server->auth,
+        .connect = server->connect,
+    };
+    server->changes = changes_new(server->loop, &changes, err);
+    return server->changes ? OK : (int)err->code;
+}
+
 static int start_services(struct server *server, struct err *err)
 {
     const struct config *config = server->config;
-    struct vault_auth_config auth = {.pool = server->pool};
+    unsigned ttl_ms = (unsigned)config->cache_time_ms;
+    struct vault_auth_config auth = {.pool = server->pool, .ttl_ms = ttl_ms};
     struct connect_config connect = {
         .pool = server->pool,
         .ring = server->ring,
         .http = server->client,
         .catalog = &server->catalog,
+        .ttl_ms = ttl_ms,
         .token_timeout_ms = (unsigned)config->token_timeout_ms,
+        .on_changed = on_connection_changed,
+        .owner = server,
     };
     server->auth = vault_auth_new(server->loop, &auth);
     server->connect = connect_new(server->loop, &connect);
@@ -181,6 +206,8 @@ static int start_services(struct server *server, struct err *err)
     server->janitor = janitor_new(server->loop, server->pool, days);
     if (!server->auth || !server->connect || !server->node || !server->janitor)
         return out_of_memory(err, "services");
+    if (start_changes(server, err) != OK)
+        return (int)err->code;
     bool is_off = slice_eq_cstr(config->connection_limits, "off");
     if (!is_off && !slice_eq_cstr(config->connection_limits, "on") &&
         !slice_eq_cstr(config->connection_limits, "auto"))
@@ -443,6 +470,8 @@ static void free_parts(struct server *server)
     if (server->connect)
         connect_renewals_cancel(server->connect);
     (void)loop_turn(server->loop, false);
+    changes_free(server->changes);
+    server->changes = NULL;
     pg_pool_free(server->pool);
     if (server->client)
         http_client_free(server->client);

@@ -10,6 +10,7 @@
 #include "base/mem.h"
 #include "pg/migrate.h"
 #include "store/audit.h"
+#include "store/change.h"
 #include "tls/tls.h"
 
 enum { HOST_NAME_LEN_MAX = 150 };
@@ -156,6 +157,7 @@ int session_audit(struct session *session, struct uuid account_id, const char *k
         .details = details,
     };
     tell_operator(session, &event);
+    session->changing = account_id;
     /* a server makes the partitions ahead, but none may have run for days */
     int result = pg_sync_run(session->sync, "select sluice.partitions_make(7)", &session->err);
     if (result == OK)
@@ -171,6 +173,8 @@ int session_audit(struct session *session, struct uuid account_id, const char *k
 int session_commit(struct session *session, int result)
 {
     struct err ignored;
+    if (result == OK)
+        result = store_change_tell_sync(session->sync, session->changing, &session->err);
     if (result == OK)
         return pg_sync_run(session->sync, "commit", &session->err);
     (void)!pg_sync_run(session->sync, "rollback", &ignored);

@@ -18,7 +18,8 @@ struct session {
     struct pg_sync *sync;
     struct vault_ring *ring;
     struct catalog *catalog;
-    struct arena arena; /* for results */
+    struct uuid changing; /* the account of session_audit */
+    struct arena arena;   /* for results */
     struct err err;
 };
 
@@ -39,9 +40,9 @@ int session_open_catalog(struct session *session) MUST_CHECK;
 /* The account of that id, or the only one of that name. */
 int session_find_account(struct session *session, slice text, struct account *account) MUST_CHECK;
 
-/* One change and its audit event, both or none: begin, the event, then the caller's change, then
- * session_commit with the change's result, which it returns (or why it could not be committed).
- * details: JSON object or SLICE_NONE. */
+/* One change and its audit event, both or none, and servers are told: begin, the event, then the
+ * caller's change, then session_commit with the change's result, which it returns (or why it could
+ * not be committed). details: JSON object or SLICE_NONE. */
 int session_audit(struct session *session, struct uuid account_id, const char *kind,
                   slice details) MUST_CHECK;
 int session_commit(struct session *session, int result) MUST_CHECK;

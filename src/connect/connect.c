@@ -360,14 +360,40 @@ void connect_find_cancel(struct connect_lookup *lookup)
     op_release(op);
 }
 
-void connect_forget(struct connect_service *service, struct uuid account_id, slice integration_id)
+static void distrust(struct entry *entry)
 {
-    struct entry *entry = find_entry(service, account_id, integration_id);
-    if (!entry)
-        return;
     entry->fresh_until_ns = 0;
     if (entry->load)
         entry->load->is_stale = true;
+}
+
+void connect_forget(struct connect_service *service, struct uuid account_id, slice integration_id)
+{
+    struct entry *entry = find_entry(service, account_id, integration_id);
+    if (entry)
+        distrust(entry);
+}
+
+void connect_changed(struct connect_service *service, struct uuid account_id, slice integration_id)
+{
+    connect_forget(service, account_id, integration_id);
+    if (service->config.on_changed)
+        service->config.on_changed(service->config.owner, account_id, integration_id);
+}
+
+void connect_forget_account(struct connect_service *service, struct uuid account_id)
+{
+    LIST_EACH(&service->lru, node)
+    {
+        struct entry *entry = LIST_ITEM(node, struct entry, lru_link);
+        if (memcmp(entry->key, account_id.bytes, sizeof(account_id.bytes)) == 0)
+            distrust(entry);
+    }
+}
+
+void connect_forget_all(struct connect_service *service)
+{
+    LIST_EACH(&service->lru, node) distrust(LIST_ITEM(node, struct entry, lru_link));
 }
 
 /* ---- what a set means ---- */

@@ -31,6 +31,9 @@ struct connect_config {
     size_t cache_max;          /* sets remembered, 0: 20000; the least recently used goes */
     unsigned ttl_ms;           /* 0: 2000 */
     unsigned token_timeout_ms; /* of a call to a token endpoint, 0: 10000 */
+    /* Other processes are to be told; may be NULL. */
+    void (*on_changed)(void *owner, struct uuid account_id, slice integration_id);
+    void *owner;
 };
 
 struct connect_item {
@@ -79,6 +82,12 @@ void connect_find_cancel(struct connect_lookup *lookup);
 void connect_set_unref(struct connect_set *set);
 /* The next find asks the database. */
 void connect_forget(struct connect_service *service, struct uuid account_id, slice integration_id);
+
+/* After this process has changed a row of it (the commit is durable): forgets, and tells others. */
+void connect_changed(struct connect_service *service, struct uuid account_id, slice integration_id);
+/* Somebody else has changed something of the account's; of any account's. */
+void connect_forget_account(struct connect_service *service, struct uuid account_id);
+void connect_forget_all(struct connect_service *service);
 
 /* ---- renewal of OAuth tokens (renew.c) ---- */
 

@@ -88,7 +88,10 @@ static void on_end(struct op *op, enum op_end end)
     struct renewer *renewer = renewer_of(op);
     if (end == OP_ENDED_CANCELLED)
         renewer->result = CONNECT_RENEWAL_NO_DATABASE;
-    connect_forget(renewer->service, renewer->account_id, integration_of(renewer));
+    if (renewer->result == CONNECT_RENEWED || renewer->result == CONNECT_RENEWAL_GONE)
+        connect_changed(renewer->service, renewer->account_id, integration_of(renewer));
+    else
+        connect_forget(renewer->service, renewer->account_id, integration_of(renewer));
     count_end(renewer);
     renewer_ended(renewer);
     oauth_request_deinit(&renewer->request);

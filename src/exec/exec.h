@@ -171,6 +171,7 @@ enum exec_step {
     EXEC_STEP_RECORD,
     EXEC_STEP_CHECK_RECORD,
     EXEC_STEP_MARK_CONNECTION,
+    EXEC_STEP_TELL_CONNECTION,
     EXEC_STEP_FIT_OUTPUT,
     EXEC_STEP_JUDGE_FIT,
     EXEC_STEP_ANSWER,
@@ -207,6 +208,7 @@ enum op_result exec_step_check_record(struct op *op);
 enum op_result exec_step_mark_connection(struct op *op);
 enum op_result exec_step_fit_output(struct op *op);
 enum op_result exec_step_judge_fit(struct op *op);
+enum op_result exec_step_tell_connection(struct op *op);
 enum op_result exec_step_answer(struct op *op);
 
 /* Ends with a reason that needs no record: sets out, goes to the answer. message and hint are in

@@ -140,9 +140,10 @@ enum op_result exec_step_mark_connection(struct op *op)
     struct exec *exec = exec_of(op);
     bool is_refused = exec->out.reason == EXEC_REAUTH_REQUIRED ||
                       exec->out.reason == EXEC_KEY_REFUSED;
-    if (!is_refused || !exec->connection || exec->connection->status != CONNECTION_LIVE)
+    if (!is_refused || !exec->connection || exec->connection->status != CONNECTION_LIVE) {
+        op_goto(op, EXEC_STEP_ANSWER);
         return OP_NEXT;
-    op_goto(op, EXEC_STEP_ANSWER);
+    }
     connect_forget(exec->service->config.connect, exec->in.account_id,
                    exec->integration->integration_id);
     struct connection_loss loss = {
@@ -153,13 +154,20 @@ enum op_result exec_step_mark_connection(struct op *op)
         .reason = slice_cstr(exec_reason_name(exec->out.reason)),
         .actor = exec->in.actor,
         .request_id = exec->in.request_id,
-        .details = arena_printf(&op->arena,
-                                "{\"connection_id\":\"%lld\",\"integration_id\":\"%.*s\"}",
-                                (long long)exec->connection->id,
-                                SLICE_ARG(exec->integration->integration_id)),
+        .details = arena_printf(
+            &op->arena, "{\"connection_id\":\"%lld\",\"integration_id\":\"%.*s\"}",
+            (long long)exec->connection->id, SLICE_ARG(exec->integration->integration_id)),
     };
     store_connection_lost(exec->service->config.pool, &exec->query, op, &loss);
     return OP_WAIT;
+}
+
+enum op_result exec_step_tell_connection(struct op *op)
+{
+    struct exec *exec = exec_of(op);
+    connect_changed(exec->service->config.connect, exec->in.account_id,
+                    exec->integration->integration_id);
+    return OP_NEXT;
 }
 
 /* ---- claims that must go although nobody waits ---- */

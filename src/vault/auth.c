@@ -259,14 +259,31 @@ void vault_auth_cancel(struct vault_check *check)
     op_release(op);
 }
 
-void vault_auth_flush(struct vault_auth *auth)
+static void entry_distrust(struct entry *entry)
+{
+    entry->until_ns = 0;
+    entry->is_stale = true;
+}
+
+/* Of one that is looked up for the first time, or was refused, the account is not known. */
+void vault_auth_forget(struct vault_auth *auth, struct uuid account_id)
 {
     size_t pos = 0;
     struct map_slot *slot;
     while ((slot = map_next(&auth->entries, &pos))) {
         struct entry *entry = slot->value;
-        entry->until_ns = 0;
-        entry->is_stale = true;
+        bool is_known = entry->until_ns > 0 && entry->status == OK;
+        if (!is_known || uuid_eq(entry->grant.account_id, account_id))
+            entry_distrust(entry);
+    }
+}
+
+void vault_auth_flush(struct vault_auth *auth)
+{
+    size_t pos = 0;
+    struct map_slot *slot;
+    while ((slot = map_next(&auth->entries, &pos))) {
+        entry_distrust(slot->value);
     }
 }
 

@@ -1,7 +1,7 @@
 /*
  * auth: from a bearer key to an account and its scopes, through a small cache: a hash that was
- * found is believed for 2 s, one that was not for 500 ms; look-ups of one hash fly once. A NOTIFY
- * (store_key changes, sent by operator commands) empties it sooner.
+ * found is believed for ttl_ms, one that was not for 500 ms; look-ups of one hash fly once. Hints
+ * of changes (store/change.h) empty it sooner.
  */
 #ifndef VAULT_AUTH_H
 #define VAULT_AUTH_H
@@ -42,6 +42,8 @@ bool vault_auth_check(struct vault_auth *auth, struct vault_check *check, slice 
                       struct op *op) MUST_CHECK;
 /* For an op's on_cancel: lets go of op; harmless when not waiting. */
 void vault_auth_cancel(struct vault_check *check);
+/* Forgets what is known of an account's keys, and of keys that were refused. */
+void vault_auth_forget(struct vault_auth *auth, struct uuid account_id);
 /* Forgets all, so that the next check asks the database. */
 void vault_auth_flush(struct vault_auth *auth);
 

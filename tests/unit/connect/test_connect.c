@@ -249,6 +249,44 @@ static void a_cancelled_look_up_lets_go(void **state)
     pg_sync_close(sync);
 }
 
+static struct uuid told_account;
+static char told_integration[64];
+
+static void on_changed(void *owner, struct uuid account_id, slice integration_id)
+{
+    assert_ptr_equal(owner, &db);
+    told_account = account_id;
+    memcpy(told_integration, integration_id.ptr, integration_id.len);
+    told_integration[integration_id.len] = '\0';
+}
+
+static bool is_cached(struct uuid account)
+{
+    struct ask ask;
+    connect_set_unref(find(&ask, account));
+    return ask.was_cached;
+}
+
+static void others_are_told_and_tell(void **state)
+{
+    struct pg_sync *sync = open_sync();
+    struct uuid one = make_account(sync), two = make_account(sync);
+    (void)state;
+    assert_false(is_cached(one) || is_cached(two));
+    assert_true(is_cached(one) && is_cached(two));
+    connect_changed(service, one, SLICE("demo"));
+    assert_true(uuid_eq(told_account, one));
+    assert_string_equal(told_integration, "demo");
+    assert_true(!is_cached(one) && is_cached(two));
+    connect_forget_account(service, two);
+    assert_true(is_cached(one) && !is_cached(two));
+    assert_true(is_cached(one) && is_cached(two));
+    connect_forget_all(service);
+    assert_false(is_cached(one));
+    assert_false(is_cached(two));
+    pg_sync_close(sync);
+}
+
 static int setup(void **state)
 {
     struct err err;
@@ -263,7 +301,11 @@ static int setup(void **state)
     ring = vault_ring_new(buf_slice(&key), &err);
     buf_deinit(&key);
     pg_bench_open(&db, &pool, true);
-    struct connect_config config = {.pool = db.pool, .ring = ring, .ttl_ms = 3600 * 1000};
+    struct connect_config config = {.pool = db.pool,
+                                    .ring = ring,
+                                    .ttl_ms = 3600 * 1000,
+                                    .on_changed = on_changed,
+                                    .owner = &db};
     service = connect_new(db.loop, &config);
     return ring && service ? 0 : -1;
 }
@@ -287,6 +329,7 @@ int main(void)
         cmocka_unit_test(a_credential_of_another_row_does_not_open),
         cmocka_unit_test(the_rule_of_the_default),
         cmocka_unit_test(a_cancelled_look_up_lets_go),
+        cmocka_unit_test(others_are_told_and_tell),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }

@@ -215,6 +215,43 @@ static void test_revoked_after_flush(void **state)
     pg_bench_close(&bench);
 }
 
+/* Of one account: its keys are asked for again, those of others are not. */
+static void test_forget_one_account(void **state)
+{
+    struct pg_bench bench;
+    struct vault_auth *auth = open_auth(&bench, 60000, 0);
+    struct asker asker;
+    struct vault_key key, refused;
+    struct err err;
+    (void)state;
+    struct api_key row = make_key(&key, SCOPE_ALL, 0);
+    vault_key_new(&refused);
+    struct pg_sync *sync = pg_sync_open(conninfo, &err);
+    assert_int_equal(ask(&bench, auth, &asker, key.text), OK);
+    assert_int_equal(ask(&bench, auth, &asker, refused.text), ERR_REFUSED);
+    assert_int_equal(store_api_key_revoke_sync(sync, account_id, row.id, &err), OK);
+    vault_auth_forget(auth, uuid_v7());
+    assert_int_equal(ask(&bench, auth, &asker, key.text), OK);
+    assert_true(asker.was_at_once);
+    assert_int_equal(ask(&bench, auth, &asker, refused.text), ERR_REFUSED);
+    assert_false(asker.was_at_once); /* whose it could be now is not known */
+    vault_auth_forget(auth, account_id);
+    assert_int_equal(ask(&bench, auth, &asker, key.text), ERR_REFUSED);
+    assert_false(asker.was_at_once);
+    /* one under way when it is forgotten is answered, and not remembered */
+    make_key(&key, SCOPE_ALL, 0);
+    ask_start(&bench, auth, &asker, key.text);
+    loop_turn(bench.loop, false);
+    vault_auth_forget(auth, account_id);
+    assert_true(pg_bench_until(&bench, &asker.is_freed));
+    assert_int_equal(asker.check.status, OK);
+    assert_int_equal(ask(&bench, auth, &asker, key.text), OK);
+    assert_false(asker.was_at_once);
+    pg_sync_close(sync);
+    vault_auth_free(auth);
+    pg_bench_close(&bench);
+}
+
 static void test_cache_is_bounded(void **state)
 {
     struct pg_bench bench;
@@ -288,6 +325,7 @@ int main(void)
         cmocka_unit_test(test_answers),
         cmocka_unit_test(test_single_flight_and_cancel),
         cmocka_unit_test(test_revoked_after_flush),
+        cmocka_unit_test(test_forget_one_account),
         cmocka_unit_test(test_cache_is_bounded),
         cmocka_unit_test(test_no_database_is_no_refusal),
         cmocka_unit_test(test_freed_under_way),

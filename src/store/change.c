@@ -1,0 +1,36 @@
+/*
+ * Hints of changes; see change.h.
+ */
+#include "store/change.h"
+
+#include <stdio.h>
+
+slice store_change_format(struct uuid account_id, slice integration_id,
+                          char out[STORE_CHANGE_TEXT_MAX + 1])
+{
+    ASSERT(integration_id.len <= STORE_CHANGE_INTEGRATION_MAX);
+    uuid_format(account_id, out);
+    if (integration_id.len == 0)
+        return slice_of(out, UUID_TEXT_LEN);
+    out[UUID_TEXT_LEN] = ' ';
+    memcpy(out + UUID_TEXT_LEN + 1, integration_id.ptr, integration_id.len);
+    return slice_of(out, UUID_TEXT_LEN + 1 + integration_id.len);
+}
+
+bool store_change_parse(slice text, struct uuid *account_id, slice *integration_id)
+{
+    slice rest = text;
+    slice account = slice_split(&rest, ' ');
+    bool is_whole = account.len == text.len;
+    *integration_id = is_whole ? SLICE_NONE : rest;
+    return uuid_parse(account, account_id) &&
+           (is_whole || (rest.len > 0 && rest.len <= STORE_CHANGE_INTEGRATION_MAX));
+}
+
+int store_change_tell_sync(struct pg_sync *sync, struct uuid account_id, struct err *err)
+{
+    char id[UUID_TEXT_LEN + 1], sql[128];
+    uuid_format(account_id, id);
+    (void)snprintf(sql, sizeof(sql), "select pg_notify('" STORE_CHANGE_CHANNEL "', '%s')", id);
+    return pg_sync_run(sync, sql, err);
+}

@@ -1,0 +1,25 @@
+/*
+ * change: tells servers that an account's keys, connections or state were changed by somebody else,
+ * so that they forget what they believe of it. A hint by NOTIFY: whoever misses one goes on with
+ * what it knows for `cache-time` at most.
+ */
+#ifndef STORE_CHANGE_H
+#define STORE_CHANGE_H
+
+#include "store/store.h"
+
+#define STORE_CHANGE_CHANNEL "sluice_change"
+
+enum { STORE_CHANGE_INTEGRATION_MAX = 64, STORE_CHANGE_TEXT_MAX = UUID_TEXT_LEN + 1 + 64 };
+
+/* The payload: all of the account, or (integration_id not SLICE_NONE) its connections to one app.
+ */
+slice store_change_format(struct uuid account_id, slice integration_id,
+                          char out[STORE_CHANGE_TEXT_MAX + 1]);
+/* false: not a payload of ours. integration_id: SLICE_NONE, or a part of text. */
+bool store_change_parse(slice text, struct uuid *account_id, slice *integration_id) MUST_CHECK;
+/* Within a transaction it is sent when that commits. */
+int store_change_tell_sync(struct pg_sync *sync, struct uuid account_id,
+                           struct err *err) MUST_CHECK;
+
+#endif

@@ -1,0 +1,81 @@
+// What an operator command or another process changes is seen at once by every server. Both servers
+// here would go on for an hour with what they know, so what they see they were told.
+import assert from 'node:assert/strict';
+import { after, before, test } from 'node:test';
+import { until } from './support/client.mjs';
+import { Stack } from './support/stack.mjs';
+
+let stack, servers, account;
+before(async () => {
+  stack = await Stack.start({ tokens: ['gmail=ya29.second'] });
+  account = await stack.account('changing', { apps: ['gmail', 'notion'] });
+  const args = ['--cache-time', '1h'];
+  servers = [await stack.serve({ args }), await stack.serve({ args })];
+});
+after(() => stack?.stopWell(assert));
+
+const statuses = (key) =>
+  Promise.all(servers.map(async (one) => (await one.call(key, 'GET', '/api/integrations')).status));
+const seen = (what, key, status) =>
+  until(what, async () => (await statuses(key)).every((one) => one === status));
+const run = (server, action = 'list_labels', app = 'gmail') => server.execute(account.key, app, action, {});
+
+test('a revoked key', async () => {
+  const { id, key } = JSON.parse(await stack.must(['keys', 'create', account.id, '--json']));
+  assert.deepEqual(await statuses(key), [200, 200]);
+  await stack.must(['keys', 'revoke', account.id, id]);
+  await seen('both refuse the key', key, 401);
+  assert.deepEqual(await statuses(account.key), [200, 200]);
+});
+
+test('a disabled account, enabled again', async () => {
+  const other = await stack.account('not disabled', { apps: [] });
+  assert.deepEqual([await statuses(account.key), await statuses(other.key)], [[200, 200], [200, 200]]);
+  await stack.must(['accounts', 'disable', account.id]);
+  await seen('both refuse the account', account.key, 401);
+  assert.deepEqual(await statuses(other.key), [200, 200]);
+  await stack.must(['accounts', 'enable', account.id]);
+  await seen('both take it again', account.key, 200);
+});
+
+test('connections removed, added, made the default', async () => {
+  for (const server of servers) assert.equal((await run(server)).status, 200);
+  const listed = JSON.parse(await stack.must(['connections', 'list', account.id, '--json']));
+  const first = listed.find((one) => one.integration_id === 'gmail').id;
+  await stack.must(['connections', 'remove', account.id, first]);
+  for (const server of servers)
+    await until('it is gone', async () => (await run(server)).json.error_code === 'integration_not_connected');
+  await stack.connect(account.id, 'gmail', { access_token: 'ya29.second' });
+  for (const server of servers) await until('it is there', async () => (await run(server)).status === 200);
+  const dead = await stack.connect(account.id, 'gmail', { access_token: 'ya29.nobody' });
+  await stack.must(['connections', 'default', account.id, dead]);
+  for (const server of servers)
+    await until('the new default is used', async () => (await run(server)).json.error_code === 'reauth_required');
+});
+
+test('a connection that another process has found dead', async () => {
+  for (const server of servers) assert.equal((await run(server, 'get_self', 'notion')).status, 200);
+  const before = (await stack.provider.control('GET', '/counters')).requests;
+  await stack.provider.faults([{ match: { path_prefix: '/v1/' }, count: 1, action: { status: 401 } }]);
+  const found = await run(servers[0], 'get_self', 'notion');
+  assert.equal(found.status, 409, found.text);
+  await until('the other knows', async () => (await run(servers[1], 'get_self', 'notion')).status === 409);
+  const told = await run(servers[1], 'get_self', 'notion');
+  assert.deepEqual([told.json.error_code, told.json.execution_id], ['reauth_required', null]);
+  const asked = (await stack.provider.control('GET', '/counters')).requests - before;
+  const passed = (await servers[1].metrics()).match(/sluice_changes_total (\d+)/);
+  assert.ok(asked >= 1 && Number(passed[1]) > 0);
+});
+
+test('a server whose hints were cut off forgets all when it hears again', async () => {
+  const { id, key } = JSON.parse(await stack.must(['keys', 'create', account.id, '--json']));
+  assert.deepEqual(await statuses(key), [200, 200]);
+  // the change and the end of both connections are one commit: nobody can have heard of it
+  const cut = await stack.cluster.sql(
+    `begin; update sluice.api_key set revoked_at = now() where id = '${id}';
+     select count(pg_terminate_backend(pid)) from pg_stat_activity 
+     where query ilike 'listen %' or query ilike 'select pg_notify(%'; commit`,
+  );
+  assert.equal(cut, '2');
+  await seen('both have asked again', key, 401);
+});

@@ -1,0 +1,108 @@
+/* Payloads of hints, and that one is sent with its transaction. */
+#include <stdarg.h>
+#include <stddef.h>
+#include <setjmp.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include "base/mem.h"
+#include "base/metric.h"
+#include "pg/notify.h"
+#include "store/change.h"
+#include "support/pg_call.h"
+#include "support/pg_cluster.h"
+
+static const char *conninfo;
+
+static void test_payloads(void **state)
+{
+    static const char *const bad[] = {"",
+                                      " ",
+                                      "x",
+                                      "01900000-0000-7000-8000-000000000000 ",
+                                      " 01900000-0000-7000-8000-000000000000",
+                                      "01900000-0000-7000-8000-00000000000g",
+                                      "01900000-0000-7000-8000-0000000000001"};
+    char text[STORE_CHANGE_TEXT_MAX + 1], name[STORE_CHANGE_INTEGRATION_MAX + 1];
+    struct uuid account = uuid_v7(), got;
+    slice integration;
+    (void)state;
+    assert_true(
+        store_change_parse(store_change_format(account, SLICE_NONE, text), &got, &integration));
+    assert_true(uuid_eq(got, account) && !integration.ptr);
+    memset(name, 'x', sizeof(name));
+    for (size_t len = 1; len <= STORE_CHANGE_INTEGRATION_MAX; len++) {
+        slice payload = store_change_format(account, slice_of(name, len), text);
+        assert_true(payload.len <= STORE_CHANGE_TEXT_MAX);
+        assert_true(store_change_parse(payload, &got, &integration));
+        assert_true(uuid_eq(got, account) && slice_eq(integration, slice_of(name, len)));
+    }
+    for (size_t i = 0; i < ARRAY_LEN(bad); i++)
+        assert_false(store_change_parse(slice_cstr(bad[i]), &got, &integration));
+}
+
+struct heard {
+    struct uuid account;
+    size_t count;
+    bool is_listening, is_told;
+};
+
+static void on_notify(void *owner, slice payload)
+{
+    struct heard *heard = owner;
+    slice integration;
+    heard->is_listening = true;
+    if (!payload.ptr)
+        return;
+    heard->count++;
+    heard->is_told = store_change_parse(payload, &heard->account, &integration);
+}
+
+static void test_told_by_a_commit_only(void **state)
+{
+    struct pg_bench bench;
+    struct heard heard = {.count = 0};
+    struct err err;
+    struct uuid undone = uuid_v7(), done = uuid_v7();
+    (void)state;
+    struct pg_pool_config pool = {.conninfo = conninfo};
+    pg_bench_open(&bench, &pool, true);
+    struct pg_notify_config config = {.conninfo = conninfo,
+                                      .channel = STORE_CHANGE_CHANNEL,
+                                      .dns = bench.dns,
+                                      .on_notify = on_notify,
+                                      .owner = &heard};
+    struct pg_notify *notify = pg_notify_new(bench.loop, &config, &err);
+    assert_non_null(notify);
+    assert_true(pg_bench_until(&bench, &heard.is_listening));
+    struct pg_sync *sync = pg_sync_open(conninfo, &err);
+    assert_non_null(sync);
+    assert_int_equal(pg_sync_run(sync, "begin", &err), OK);
+    assert_int_equal(store_change_tell_sync(sync, undone, &err), OK);
+    assert_int_equal(pg_sync_run(sync, "rollback", &err), OK);
+    assert_int_equal(store_change_tell_sync(sync, done, &err), OK);
+    assert_true(pg_bench_until(&bench, &heard.is_told));
+    assert_true(uuid_eq(heard.account, done));
+    assert_int_equal(heard.count, 1);
+    pg_sync_close(sync);
+    pg_notify_free(notify);
+    pg_bench_close(&bench);
+}
+
+static int set_up(void **state)
+{
+    (void)state;
+    conninfo = pg_cluster_database(true);
+    return 0;
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_payloads),
+        cmocka_unit_test(test_told_by_a_commit_only),
+    };
+    int failed = cmocka_run_group_tests(tests, set_up, NULL);
+    metric_deinit();
+    return failed ? failed : mem_live_blocks() != 0;
+}
