@@ -141,5 +141,7 @@ void flow_watch_add(struct flow_service *service, struct flow_watch *watch);
 void flow_watch_remove(struct flow_watch *watch); /* harmless when not added */
 /* For whoever changes a flow in this process. */
 void flow_watch_poke(struct flow_service *service, struct uuid flow_id, int64_t rev);
+/* On the way down: every watch is told, so that long polls and event streams end. */
+void flow_watch_wake_all(struct flow_service *service);
 
 #endif

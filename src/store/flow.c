@@ -25,14 +25,7 @@ const char *flow_status_name(enum flow_status status)
 
 /* ---- the row ---- */
 
-const struct pg_column store_flow_columns[STORE_FLOW_COLUMNS] = {
-    {"account_id", PG_UUID},  {"id", PG_UUID},         {"template_key", PG_TEXT},
-    {"version", PG_UUID},     {"trigger", PG_TEXT},    {"status", PG_TEXT},
-    {"rev", PG_I64},          {"owner", PG_UUID},      {"step_index", PG_I64},
-    {"attempt", PG_I64},      {"is_begun", PG_BOOL},   {"adoptions", PG_I64},
-    {"waiting_for", PG_TEXT}, {"wake_at", PG_TIME},    {"deadline", PG_TIME},
-    {"created_at", PG_TIME},  {"updated_at", PG_TIME}, {"completed_at", PG_TIME},
-};
+const struct pg_column store_flow_columns[STORE_FLOW_COLUMNS] = {STORE_FLOW_ROW_COLUMNS};
 
 static enum flow_status parse_status(slice name)
 {

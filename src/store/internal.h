@@ -13,6 +13,7 @@ extern const struct pg_stmt *const audit_stmts[];
 extern const struct pg_stmt *const connection_stmts[];
 extern const struct pg_stmt *const execution_stmts[];
 extern const struct pg_stmt *const flow_item_stmts[];
+extern const struct pg_stmt *const flow_read_stmts[];
 extern const struct pg_stmt *const flow_retention_stmts[];
 extern const struct pg_stmt *const flow_stmts[];
 extern const struct pg_stmt *const flow_take_stmts[];
@@ -74,6 +75,15 @@ size_t store_page_end(const struct pg_query *query, struct uuid *next);
     "t.account_id, t.id, t.template_key, t.template_version, t.trigger_type, t.status, " \
     "t.rev, t.owner, t.step_index, t.attempt, t.is_begun, t.adoptions, t.waiting_for, "  \
     "t.wake_at, t.deadline, t.created_at, t.updated_at, t.completed_at"
+#define STORE_FLOW_ROW_COLUMNS                                                                     \
+    {"account_id", PG_UUID}, {"id", PG_UUID}, {"template_key", PG_TEXT}, {"version", PG_UUID},     \
+        {"trigger", PG_TEXT}, {"status", PG_TEXT}, {"rev", PG_I64}, {"owner", PG_UUID},            \
+        {"step_index", PG_I64}, {"attempt", PG_I64}, {"is_begun", PG_BOOL}, {"adoptions", PG_I64}, \
+        {"waiting_for", PG_TEXT}, {"wake_at", PG_TIME}, {"deadline", PG_TIME},                     \
+        {"created_at", PG_TIME}, {"updated_at", PG_TIME},                                          \
+    {                                                                                              \
+        "completed_at", PG_TIME                                                                    \
+    }
 enum { STORE_FLOW_COLUMNS = 18 };
 struct flow;
 extern const struct pg_column store_flow_columns[STORE_FLOW_COLUMNS];

@@ -1,0 +1,259 @@
+/*
+ * Watches: long polls and event streams. Whoever changes a flow in this process pokes them at once.
+ * What other nodes change is found by one look a second at the revs of all watched flows: a query a
+ * flow, which pg makes one statement. While nobody watches there is no timer.
+ */
+#include "base/mem.h"
+#include "flow/internal.h"
+#include "loop/op.h"
+
+enum {
+    WATCHED_FLOWS_MAX = 100000,
+    LOOK_MS = 1000,
+    LOOK_FLOWS_MAX = 1000, /* in one look; the next one goes on behind them */
+    LOOK_ARENA_BYTES_MAX = 8 * 1024 * 1024,
+};
+
+/* A flow that somebody watches; goes when a look finds that nobody does any more. */
+struct watched {
+    struct uuid account_id, flow_id;
+    struct list watches; /* struct flow_watch.link */
+    struct list link;    /* in all, those looked at longest ago first */
+};
+
+struct flow_watches {
+    struct loop *loop;
+    struct pg_pool *pool;
+    struct map by_flow; /* flow_id -> struct watched */
+    struct list all;
+    struct timer timer;
+    struct look *look; /* under way */
+    bool is_stopped;
+};
+
+struct look_item {
+    struct uuid account_id, flow_id;
+    struct pg_query query;
+};
+
+struct look {
+    struct op op;
+    struct flow_watches *watches; /* NULL: they have gone */
+    struct look_item *items;
+    size_t count;
+};
+
+static slice key_of(const struct uuid *flow_id)
+{
+    return slice_of(flow_id->bytes, sizeof(flow_id->bytes));
+}
+
+/* ---- telling ---- */
+
+static void tell(struct watched *watched, int64_t rev)
+{
+    LIST_EACH(&watched->watches, node)
+    {
+        struct flow_watch *watch = LIST_ITEM(node, struct flow_watch, link);
+        if (watch->rev < rev)
+            watch->on_change(watch);
+    }
+}
+
+static void poke(struct flow_watches *watches, struct uuid flow_id, int64_t rev)
+{
+    struct watched *watched = map_get(&watches->by_flow, key_of(&flow_id));
+    if (watched)
+        tell(watched, rev);
+}
+
+void flow_watch_poke(struct flow_service *service, struct uuid flow_id, int64_t rev)
+{
+    poke(service->watches, flow_id, rev);
+}
+
+void flow_watch_wake_all(struct flow_service *service)
+{
+    LIST_EACH(&service->watches->all, node)
+    tell(LIST_ITEM(node, struct watched, link), INT64_MAX);
+}
+
+/* ---- looking ---- */
+
+static void forget(struct flow_watches *watches, struct watched *watched)
+{
+    (void)map_remove(&watches->by_flow, key_of(&watched->flow_id));
+    list_unlink(&watched->link);
+    mem_free(watched);
+}
+
+static enum op_result step_ask(struct op *op)
+{
+    struct look *look = CONTAINER_OF(op, struct look, op);
+    struct flow_watches *watches = look->watches;
+    size_t room = watches->by_flow.count;
+    room = room < LOOK_FLOWS_MAX ? room : LOOK_FLOWS_MAX;
+    look->items = ARENA_ARRAY(&op->arena, struct look_item, room + 1);
+    if (!look->items)
+        return OP_FAIL;
+    LIST_EACH(&watches->all, node)
+    {
+        struct watched *watched = LIST_ITEM(node, struct watched, link);
+        if (list_is_empty(&watched->watches)) {
+            forget(watches, watched);
+            continue;
+        }
+        if (look->count == room)
+            break;
+        look->items[look->count++] = (struct look_item){watched->account_id, watched->flow_id, {0}};
+    }
+    for (size_t i = 0; i < look->count; i++) {
+        struct look_item *item = &look->items[i];
+        struct watched *watched = map_get(&watches->by_flow, key_of(&item->flow_id));
+        list_unlink(&watched->link);
+        list_push_back(&watches->all, &watched->link);
+        store_flow_rev(watches->pool, &item->query, op, item->account_id, item->flow_id);
+    }
+    return look->count > 0 ? OP_WAIT : OP_DONE;
+}
+
+static enum op_result step_judge(struct op *op)
+{
+    struct look *look = CONTAINER_OF(op, struct look, op);
+    for (size_t i = 0; i < look->count && look->watches; i++) {
+        int64_t rev = 0;
+        int status = store_flow_rev_result(&look->items[i].query, &rev);
+        if (status == OK || status == ERR_NOTFOUND) /* a database that is away comes back */
+            poke(look->watches, look->items[i].flow_id, status == OK ? rev : INT64_MAX);
+    }
+    return OP_DONE;
+}
+
+static void on_cancel(struct op *op)
+{
+    struct look *look = CONTAINER_OF(op, struct look, op);
+    for (size_t i = 0; i < look->count; i++)
+        pg_cancel(&look->items[i].query);
+}
+
+static void on_end(struct op *op, enum op_end end)
+{
+    struct look *look = CONTAINER_OF(op, struct look, op);
+    struct flow_watches *watches = look->watches;
+    (void)end;
+    if (!watches)
+        return;
+    watches->look = NULL;
+    if (!watches->is_stopped && !list_is_empty(&watches->all))
+        timer_start_in_ms(&watches->timer, LOOK_MS);
+}
+
+static void free_look(struct op *op)
+{
+    mem_free(CONTAINER_OF(op, struct look, op));
+}
+
+static const struct op_step steps[] = {{"ask", step_ask}, {"judge", step_judge}};
+
+static const struct op_class look_class = {
+    .name = "flow_look",
+    .steps = steps,
+    .step_count = ARRAY_LEN(steps),
+    .on_cancel = on_cancel,
+    .on_end = on_end,
+    .free = free_look,
+};
+
+static void on_due(struct timer *timer)
+{
+    struct flow_watches *watches = CONTAINER_OF(timer, struct flow_watches, timer);
+    struct look *look = mem_zalloc(sizeof(*look));
+    if (!look) {
+        timer_start_in_ms(&watches->timer, LOOK_MS);
+        return;
+    }
+    look->watches = watches;
+    watches->look = look;
+    op_start(&look->op, &look_class, watches->loop, NULL, LOOK_ARENA_BYTES_MAX);
+}
+
+/* ---- watches ---- */
+
+static struct watched *find_or_make(struct flow_watches *watches, const struct flow_watch *watch)
+{
+    struct watched *watched = map_get(&watches->by_flow, key_of(&watch->flow_id));
+    if (watched)
+        return watched;
+    watched = mem_zalloc(sizeof(*watched));
+    if (!watched)
+        return NULL;
+    watched->account_id = watch->account_id;
+    watched->flow_id = watch->flow_id;
+    list_init(&watched->watches);
+    list_init(&watched->link);
+    if (map_put(&watches->by_flow, key_of(&watched->flow_id), watched, NULL) != OK) {
+        mem_free(watched);
+        return NULL;
+    }
+    list_push_back(&watches->all, &watched->link);
+    return watched;
+}
+
+void flow_watch_add(struct flow_service *service, struct flow_watch *watch)
+{
+    struct flow_watches *watches = service->watches;
+    struct watched *watched = find_or_make(watches, watch);
+    list_init(&watch->link);
+    if (!watched) /* out of memory: whoever watches has a time-out, too */
+        return;
+    list_push_back(&watched->watches, &watch->link);
+    if (!watches->is_stopped && !watches->look && !timer_is_armed(&watches->timer))
+        timer_start_in_ms(&watches->timer, LOOK_MS);
+}
+
+void flow_watch_remove(struct flow_watch *watch)
+{
+    if (watch->link.next)
+        list_unlink(&watch->link);
+}
+
+/* ---- life ---- */
+
+struct flow_watches *flow_watches_new(struct flow_service *service)
+{
+    struct flow_watches *watches = mem_zalloc(sizeof(*watches));
+    if (!watches)
+        return NULL;
+    watches->loop = service->config.loop;
+    watches->pool = service->config.pool;
+    map_init(&watches->by_flow, WATCHED_FLOWS_MAX);
+    list_init(&watches->all);
+    timer_init(&watches->timer, watches->loop, on_due);
+    return watches;
+}
+
+void flow_watches_stop(struct flow_watches *watches)
+{
+    watches->is_stopped = true;
+    timer_stop(&watches->timer);
+    if (watches->look)
+        op_cancel(&watches->look->op);
+}
+
+/* A look that was cancelled may still be drained by the pool. */
+void flow_watches_free(struct flow_watches *watches)
+{
+    if (!watches)
+        return;
+    flow_watches_stop(watches);
+    if (watches->look)
+        watches->look->watches = NULL;
+    LIST_EACH(&watches->all, node)
+    {
+        struct watched *watched = LIST_ITEM(node, struct watched, link);
+        ASSERT(list_is_empty(&watched->watches));
+        forget(watches, watched);
+    }
+    map_deinit(&watches->by_flow);
+    mem_free(watches);
+}

@@ -1,0 +1,306 @@
+/*
+ * Reading flows: one whole flow from one snapshot, lists, and mere revisions.
+ *
+ * A flow has many attempts and items, but a statement answers one row a flow. They come as one text
+ * of frames, "number number ... length length;" and then the documents of these lengths in bytes
+ * (-1: there is none), so that documents are neither escaped nor copied.
+ */
+#include "store/flow_read.h"
+
+#include "store/internal.h"
+
+enum { FRAME_NUMBERS_MAX = 8 };
+
+#define US(column)   "(extract(epoch from " column ") * 1000000)::bigint"
+#define SIZE(column) "coalesce(octet_length(" column "::text), -1)"
+#define AND          ", ' ', "
+
+#define STEP_FRAMES                                                                          \
+    "(select string_agg(concat(s.step_index" AND "s.attempt" AND                             \
+    "(s.error is null)::integer" AND US("s.started_at") AND US("s.finished_at")              \
+        AND SIZE("s.input") AND SIZE("s.output")                                             \
+            AND SIZE("s.error") ", ';', s.input, s.output, s.error), '' "                    \
+                                "order by s.step_index, s.attempt) from sluice.flow_step s " \
+                                "where s.account_id = t.account_id and s.flow_id = t.id)"
+
+#define OUTPUT_FRAMES                                                            \
+    "(select string_agg(concat(s.step_index" AND SIZE(                           \
+        "s.output") ", ';', s.output), '' "                                      \
+                    "order by s.step_index, s.attempt) from sluice.flow_step s " \
+                    "where s.account_id = t.account_id and s.flow_id = t.id and s.error is null)"
+
+#define ITEM_FRAMES                                                                           \
+    "(select string_agg(concat(n.item" AND "n.attempt" AND "case n.fact when 'begun' then 0 " \
+    "when 'completed' then 1 else 2 end" AND US("n.at") AND SIZE("n.output")                  \
+        AND SIZE("n.error") ", ';', n.output, n.error), '' "                                  \
+                            "order by n.item, n.attempt, n.fact) from sluice.flow_item n "    \
+                            "where n.account_id = t.account_id and n.flow_id = t.id and "     \
+                            "n.step_index = t.step_index)"
+
+/* ---- frames ---- */
+
+/* Takes one frame's head from the front of *rest into numbers; the documents follow. */
+static void take_numbers(slice *rest, int64_t *numbers, size_t count)
+{
+    slice head = slice_split(rest, ';');
+    ASSERT(count <= FRAME_NUMBERS_MAX);
+    for (size_t i = 0; i < count; i++)
+        if (!slice_to_i64(slice_split(&head, ' '), &numbers[i]))
+            UNREACHABLE("the statement wrote it");
+}
+
+static slice take_document(slice *rest, int64_t len)
+{
+    if (len < 0)
+        return SLICE_NONE;
+    ASSERT((uint64_t)len <= rest->len);
+    slice document = slice_first(*rest, (size_t)len);
+    *rest = slice_from(*rest, (size_t)len);
+    return document;
+}
+
+/* How many frames there are: documents are stepped over, by their lengths. */
+static size_t count_frames(slice text, size_t numbers, size_t documents)
+{
+    int64_t values[FRAME_NUMBERS_MAX];
+    size_t count = 0;
+    for (; text.len > 0; count++) {
+        take_numbers(&text, values, numbers);
+        for (size_t i = numbers - documents; i < numbers; i++)
+            (void)take_document(&text, values[i]);
+    }
+    return count;
+}
+
+static int read_steps(struct arena *arena, slice text, struct flow_step **list, size_t *count)
+{
+    int64_t n[8];
+    *count = count_frames(text, ARRAY_LEN(n), 3);
+    *list = ARENA_ARRAY(arena, struct flow_step, *count + 1);
+    if (!*list)
+        return ERR_NOMEM;
+    for (size_t i = 0; i < *count; i++) {
+        take_numbers(&text, n, ARRAY_LEN(n));
+        (*list)[i] = (struct flow_step){
+            .step_index = n[0],
+            .attempt = n[1],
+            .is_completed = n[2] == 1,
+            .started_at = n[3],
+            .finished_at = n[4],
+            .input = take_document(&text, n[5]),
+            .output = take_document(&text, n[6]),
+            .error = take_document(&text, n[7]),
+        };
+    }
+    return OK;
+}
+
+static int read_outputs(struct arena *arena, slice text, struct flow_step **list, size_t *count)
+{
+    int64_t n[2];
+    *count = count_frames(text, ARRAY_LEN(n), 1);
+    *list = ARENA_ARRAY(arena, struct flow_step, *count + 1);
+    if (!*list)
+        return ERR_NOMEM;
+    for (size_t i = 0; i < *count; i++) {
+        take_numbers(&text, n, ARRAY_LEN(n));
+        (*list)[i] = (struct flow_step){
+            .step_index = n[0],
+            .is_completed = true,
+            .output = take_document(&text, n[1]),
+        };
+    }
+    return OK;
+}
+
+static int read_items(struct arena *arena, slice text, const struct flow *flow,
+                      struct flow_item **list, size_t *count)
+{
+    int64_t n[6];
+    *count = count_frames(text, ARRAY_LEN(n), 2);
+    *list = ARENA_ARRAY(arena, struct flow_item, *count + 1);
+    if (!*list)
+        return ERR_NOMEM;
+    for (size_t i = 0; i < *count; i++) {
+        take_numbers(&text, n, ARRAY_LEN(n));
+        (*list)[i] = (struct flow_item){
+            .account_id = flow->account_id,
+            .flow_id = flow->id,
+            .step_index = flow->step_index,
+            .item = n[0],
+            .attempt = n[1],
+            .fact = (enum flow_item_fact)n[2],
+            .at = n[3],
+            .output = take_document(&text, n[4]),
+            .error = take_document(&text, n[5]),
+        };
+    }
+    return OK;
+}
+
+/* ---- one whole flow ---- */
+
+/* Of the flow's row: what a view and its owner need. The item frames are null in a view's. */
+#define LOAD(items)                                                                               \
+    "select :ord, " STORE_FLOW_ROW ", d.input, d.actor, d.waiting_input, " STEP_FRAMES ", " items \
+    " from @input lateral (select f.* from sluice.flow f where f.account_id = :account_id "       \
+    "and f.id = :id offset 0) t, lateral (select c.input, c.actor, c.waiting_input "              \
+    "from sluice.flow_doc c where c.account_id = :account_id and c.flow_id = :id offset 0) d"
+
+static const struct pg_column load_params[] = {{"account_id", PG_UUID}, {"id", PG_UUID}};
+static const struct pg_column load_columns[] = {
+    STORE_FLOW_ROW_COLUMNS,     {"input", PG_JSON},       {"actor", PG_TEXT},
+    {"waiting_input", PG_JSON}, {"step_frames", PG_TEXT}, {"item_frames", PG_TEXT}};
+
+static const struct pg_stmt flow_load = {
+    .name = "flow_load",
+    .sql = LOAD("null::text"),
+    PG_PARAMS(load_params),
+    PG_COLUMNS(load_columns),
+    .key_count = 2,
+};
+static const struct pg_stmt flow_load_items = {
+    .name = "flow_load_items",
+    .sql = LOAD(ITEM_FRAMES),
+    PG_PARAMS(load_params),
+    PG_COLUMNS(load_columns),
+    .key_count = 2,
+};
+
+void store_flow_load(struct pg_pool *pool, struct pg_query *query, struct op *op,
+                     struct uuid account_id, struct uuid id, bool with_items)
+{
+    query->params[0] = pg_uuid(account_id);
+    query->params[1] = pg_uuid(id);
+    store_submit(pool, query, op, with_items ? &flow_load_items : &flow_load);
+}
+
+int store_flow_load_result(const struct pg_query *query, struct flow_whole *whole)
+{
+    const struct pg_rows *rows = &query->rows;
+    enum { INPUT = STORE_FLOW_COLUMNS, ACTOR, WAITING, STEPS, ITEMS };
+    if (query->status != OK)
+        return query->status;
+    if (rows->count == 0)
+        return ERR_NOTFOUND;
+    *whole = (struct flow_whole){
+        .input = pg_get_bytes(rows, 0, INPUT),
+        .actor = pg_get_bytes(rows, 0, ACTOR),
+        .waiting_input = pg_get_bytes(rows, 0, WAITING),
+    };
+    store_flow_read(rows, 0, 0, &whole->flow);
+    int rc = read_steps(&query->op->arena, pg_get_bytes(rows, 0, STEPS), &whole->steps,
+                        &whole->step_count);
+    if (rc != OK)
+        return rc;
+    return read_items(&query->op->arena, pg_get_bytes(rows, 0, ITEMS), &whole->flow, &whole->items,
+                      &whole->item_count);
+}
+
+/* ---- lists ---- */
+
+/*
+ * Most recent first is by the primary key, backwards. Waiting and failed flows, which people look
+ * for among many others, have an index of their own, flow_attention; to use it, and no other, the
+ * statement has to name just its statuses.
+ */
+#define LIST(filter)                                                                           \
+    "select :ord, t.*, d.input, " OUTPUT_FRAMES " from @input lateral (select " STORE_FLOW_ROW \
+    " from sluice.flow t where t.account_id = :account_id and t.id < :before "                 \
+    "and (:template_key is null or t.template_key = :template_key) and " filter                \
+    " order by t.id desc limit :count_max) t, lateral (select c.input from sluice.flow_doc c " \
+    "where c.account_id = :account_id and c.flow_id = t.id offset 0) d"
+
+static const struct pg_column list_params[] = {{"account_id", PG_UUID},
+                                               {"before", PG_UUID},
+                                               {"template_key", PG_TEXT},
+                                               {"status", PG_TEXT},
+                                               {"count_max", PG_I64}};
+static const struct pg_column list_columns[] = {
+    STORE_FLOW_ROW_COLUMNS, {"input", PG_JSON}, {"outputs", PG_TEXT}};
+
+static const struct pg_stmt flow_list = {
+    .name = "flow_list",
+    .sql = LIST("(:status is null or t.status = :status)"),
+    PG_PARAMS(list_params),
+    PG_COLUMNS(list_columns),
+};
+static const struct pg_stmt flow_list_attention = {
+    .name = "flow_list_attention",
+    .sql = LIST("t.status in ('waiting', 'failed') and t.status = :status"),
+    PG_PARAMS(list_params),
+    PG_COLUMNS(list_columns),
+};
+
+void store_flow_list(struct pg_pool *pool, struct pg_query *query, struct op *op,
+                     const struct flow_filter *filter)
+{
+    static const struct uuid newest = {{0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff,
+                                        0xff, 0xff, 0xff, 0xff, 0xff, 0xff}};
+    bool is_attention = filter->status == FLOW_WAITING || filter->status == FLOW_FAILED;
+    ASSERT(filter->limit > 0 && filter->limit <= 100);
+    slice status = filter->status < 0
+                       ? SLICE_NONE
+                       : slice_cstr(flow_status_name((enum flow_status)filter->status));
+    query->params[0] = pg_uuid(filter->account_id);
+    query->params[1] = pg_uuid(uuid_is_nil(filter->before) ? newest : filter->before);
+    query->params[2] = pg_text(filter->template_key);
+    query->params[3] = pg_text(status);
+    query->params[4] = pg_i64(filter->limit);
+    store_submit(pool, query, op, is_attention ? &flow_list_attention : &flow_list);
+}
+
+int store_flow_list_result(const struct pg_query *query, struct flow_listed **list, size_t *count)
+{
+    const struct pg_rows *rows = &query->rows;
+    struct arena *arena = &query->op->arena;
+    if (query->status != OK)
+        return query->status;
+    *count = rows->count;
+    *list = ARENA_ARRAY(arena, struct flow_listed, rows->count + 1);
+    if (!*list)
+        return ERR_NOMEM;
+    for (size_t i = 0; i < rows->count; i++) {
+        struct flow_listed *listed = &(*list)[i];
+        store_flow_read(rows, i, 0, &listed->flow);
+        listed->input = pg_get_bytes(rows, i, STORE_FLOW_COLUMNS);
+        int rc = read_outputs(arena, pg_get_bytes(rows, i, STORE_FLOW_COLUMNS + 1),
+                              &listed->outputs, &listed->output_count);
+        if (rc != OK)
+            return rc;
+    }
+    return OK;
+}
+
+/* ---- revisions ---- */
+
+static const struct pg_column rev_columns[] = {{"rev", PG_I64}};
+static const struct pg_stmt flow_rev = {
+    .name = "flow_rev",
+    .sql = "select :ord, t.rev @read(sluice.flow)",
+    PG_PARAMS(load_params),
+    PG_COLUMNS(rev_columns),
+    .key_count = 2,
+};
+
+void store_flow_rev(struct pg_pool *pool, struct pg_query *query, struct op *op,
+                    struct uuid account_id, struct uuid id)
+{
+    query->params[0] = pg_uuid(account_id);
+    query->params[1] = pg_uuid(id);
+    store_submit(pool, query, op, &flow_rev);
+}
+
+int store_flow_rev_result(const struct pg_query *query, int64_t *rev)
+{
+    if (query->status != OK)
+        return query->status;
+    if (query->rows.count == 0)
+        return ERR_NOTFOUND;
+    *rev = pg_get_i64(&query->rows, 0, 0);
+    return OK;
+}
+
+const struct pg_stmt *const flow_read_stmts[] = {
+    &flow_load, &flow_load_items, &flow_list, &flow_list_attention, &flow_rev, NULL,
+};

@@ -1,0 +1,176 @@
+/*
+ * Watches: told at once by this process, within about a second of what another one did, and nothing
+ * at all goes on while nobody watches.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <stdio.h>
+
+#include "base/mem.h"
+#include "base/metric.h"
+#include "flow/internal.h"
+#include "support/pg_call.h"
+#include "support/pg_cluster.h"
+#include "support/pg_items.h"
+
+static const char *conninfo;
+static struct pg_bench bench;
+static struct flow_service service;
+static struct uuid account, flow;
+
+struct seen {
+    struct flow_watch watch;
+    unsigned count;
+};
+
+static void on_change(struct flow_watch *watch)
+{
+    CONTAINER_OF(watch, struct seen, watch)->count++;
+}
+
+static struct seen watch_for(struct uuid id, int64_t rev)
+{
+    return (struct seen){
+        .watch = {.account_id = account, .flow_id = id, .rev = rev, .on_change = on_change}};
+}
+
+static bool is_seen(void *arg)
+{
+    return ((struct seen *)arg)->count > 0;
+}
+
+static void tell(const char *sql)
+{
+    char whole[1024], owner[UUID_TEXT_LEN + 1], id[UUID_TEXT_LEN + 1];
+    uuid_format(account, owner);
+    uuid_format(flow, id);
+    assert_true(snprintf(whole, sizeof(whole),
+                         "with k as (select '%s'::uuid as account, '%s'::uuid as flow) %s", owner,
+                         id, sql) < (int)sizeof(whole));
+    items_tell(conninfo, whole);
+}
+
+static void a_change_here_is_told_at_once(void **state)
+{
+    struct seen one = watch_for(flow, 3), other = watch_for(flow, 4);
+    struct seen foreign = watch_for(account, 0);
+    (void)state;
+    flow_watch_add(&service, &one.watch);
+    flow_watch_add(&service, &other.watch);
+    flow_watch_add(&service, &foreign.watch);
+    flow_watch_poke(&service, flow, 3);
+    assert_int_equal(one.count, 0); /* it has seen that */
+    flow_watch_poke(&service, flow, 4);
+    assert_int_equal(one.count, 1);
+    assert_int_equal(other.count, 0);
+    flow_watch_remove(&one.watch);
+    flow_watch_remove(&one.watch);
+    flow_watch_poke(&service, flow, 5);
+    assert_int_equal(one.count, 1);
+    assert_int_equal(other.count, 1);
+    assert_int_equal(foreign.count, 0);
+    flow_watch_wake_all(&service);
+    assert_int_equal(other.count, 2);
+    assert_int_equal(foreign.count, 1);
+    flow_watch_remove(&other.watch);
+    flow_watch_remove(&foreign.watch);
+}
+
+static void a_change_elsewhere_is_found(void **state)
+{
+    struct seen seen = watch_for(flow, 1);
+    (void)state;
+    flow_watch_add(&service, &seen.watch);
+    tell(
+        "update sluice.flow f set rev = 2 from k where f.account_id = k.account and f.id = k.flow");
+    assert_true(pg_bench_until_true(&bench, is_seen, &seen));
+    seen.count = 0;
+    seen.watch.rev = 2;
+    tell(
+        "update sluice.flow f set rev = 9 from k where f.account_id = k.account and f.id = k.flow");
+    assert_true(pg_bench_until_true(&bench, is_seen, &seen));
+    flow_watch_remove(&seen.watch);
+}
+
+static void a_flow_that_is_gone_is_told_too(void **state)
+{
+    struct seen seen = watch_for(uuid_v7(), 1);
+    (void)state;
+    flow_watch_add(&service, &seen.watch);
+    assert_true(pg_bench_until_true(&bench, is_seen, &seen));
+    flow_watch_remove(&seen.watch);
+}
+
+static bool is_idle(void *arg)
+{
+    (void)arg;
+    return op_count(bench.loop) == *(size_t *)arg;
+}
+
+/* All that a thousand watches leave behind is gone after the next look. */
+static void many_watches(void **state)
+{
+    enum { MANY = 2500 };
+    struct seen *seen = mem_calloc(MANY, sizeof(*seen));
+    size_t ops = op_count(bench.loop);
+    (void)state;
+    for (size_t i = 0; i < MANY; i++) {
+        seen[i] = watch_for(uuid_v7(), 1);
+        flow_watch_add(&service, &seen[i].watch);
+    }
+    /* The last one is behind two whole looks. */
+    assert_true(pg_bench_until_true(&bench, is_seen, &seen[MANY - 1]));
+    for (size_t i = 0; i < MANY; i++) {
+        assert_true(seen[i].count > 0);
+        flow_watch_remove(&seen[i].watch);
+    }
+    assert_true(pg_bench_until_true(&bench, is_idle, &ops));
+    mem_free(seen);
+}
+
+static int set_up(void **state)
+{
+    (void)state;
+    conninfo = pg_cluster_database(true);
+    account = uuid_v7();
+    flow = uuid_v7();
+    tell("insert into sluice.flow select account, flow, 't', gen_random_uuid(), 'agent', "
+         "'completed', 1, gen_random_uuid(), null, 0, 1, true, 0, null, null, null, now(), now(), "
+         "now() from k");
+    return 0;
+}
+
+static int open_it(void **state)
+{
+    struct pg_pool_config config = {.conninfo = conninfo};
+    (void)state;
+    pg_bench_open(&bench, &config, true);
+    service = (struct flow_service){.config = {.loop = bench.loop, .pool = bench.pool}};
+    service.watches = flow_watches_new(&service);
+    return service.watches ? 0 : -1;
+}
+
+static int close_it(void **state)
+{
+    (void)state;
+    flow_watches_free(service.watches);
+    pg_bench_close(&bench);
+    return 0;
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(a_change_here_is_told_at_once, open_it, close_it),
+        cmocka_unit_test_setup_teardown(a_change_elsewhere_is_found, open_it, close_it),
+        cmocka_unit_test_setup_teardown(a_flow_that_is_gone_is_told_too, open_it, close_it),
+        cmocka_unit_test_setup_teardown(many_watches, open_it, close_it),
+    };
+    int failed = cmocka_run_group_tests(tests, set_up, NULL);
+    metric_deinit();
+    return failed ? failed : mem_live_blocks() != 0;
+}
