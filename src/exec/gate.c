@@ -61,8 +61,10 @@ static enum op_result stop_invalid(struct exec *exec, const struct schema_report
     buf_init(&hint, 16 * 1024);
     schema_report_write(report, &message);
     buf_append_cstr(&message, "; nothing was done.");
+    buf_append_cstr(&hint, "Correct the input: ");
+    size_t len = hint.len;
     schema_report_write_hints(report, &hint);
-    if (hint.len > 0)
+    if (hint.len > len)
         buf_append_cstr(&hint, "; ");
     buf_printf(&hint, "GET /api/actions/%.*s/%.*s shows the input_schema.",
                SLICE_ARG(exec->out.integration_id), SLICE_ARG(exec->action_id));
