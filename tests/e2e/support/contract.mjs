@@ -47,34 +47,41 @@ class Between {
   }
 
   // x-case: remember the reply; x-change: answer with the one remembered, changed.
-  pass(target, request, out) {
+  async pass(target, request, out) {
     const { 'x-case': name, 'x-change': change, 'x-at': at, ...headers } = request.headers;
+    const body = await whole(request); // before any answer: the next request comes on the same connection
     if (change) {
       const reply = structuredClone(this.replies.get(name));
-      reply.isChanged = changes[change](reply, at);
+      changes[change](reply, at);
       if (reply.json !== undefined) reply.text = JSON.stringify(reply.json);
-      return send(out, reply);
+      send(out, reply);
+      return;
     }
-    const onward = http.request(target + request.url, { method: request.method, headers }, (answer) => {
-      const parts = [];
-      answer.on('data', (part) => parts.push(part));
-      answer.on('end', () => {
-        const text = Buffer.concat(parts).toString('utf8');
-        const reply = { status: answer.statusCode, headers: answer.headers, text };
-        if (/^application\/json/.test(answer.headers['content-type'] ?? '') && text) reply.json = JSON.parse(text);
-        this.replies.set(name, reply);
-        send(out, reply);
+    const options = { method: request.method, headers, agent: false };
+    try {
+      const answer = await new Promise((resolve, reject) => {
+        http.request(target + request.url, options, resolve).on('error', reject).end(body);
       });
-    });
-    onward.on('error', () => out.destroy());
-    request.pipe(onward);
-    return undefined;
+      const text = (await whole(answer)).toString('utf8');
+      const reply = { status: answer.statusCode, headers: answer.headers, text };
+      if (/^application\/json/.test(answer.headers['content-type'] ?? '') && text) reply.json = JSON.parse(text);
+      this.replies.set(name, reply);
+      send(out, reply);
+    } catch {
+      out.destroy(); // prism tells of it
+    }
   }
 
   stop() {
     this.server.closeAllConnections();
     return new Promise((resolve) => this.server.close(resolve));
   }
+}
+
+async function whole(stream) {
+  const parts = [];
+  for await (const part of stream) parts.push(part);
+  return Buffer.concat(parts);
 }
 
 function send(out, { status, headers, text }) {
