@@ -66,9 +66,10 @@ struct config {
 enum config_scope {
     CONFIG_SERVE = 1,
     CONFIG_DEV = 2,
-    CONFIG_DATABASE = 4, /* all commands that open the database */
-    CONFIG_KEYRING = 8,  /* all that open credentials */
-    CONFIG_CATALOG = 16, /* all that read manifests */
+    CONFIG_DATABASE = 4,  /* all commands that open the database */
+    CONFIG_KEYRING = 8,   /* all that open credentials */
+    CONFIG_CATALOG = 16,  /* all that read manifests */
+    CONFIG_OUTBOUND = 32, /* all that call apps */
 };
 
 enum config_kind {

@@ -3,6 +3,7 @@
  * apps themselves, in the dashboard.
  */
 #include "base/mem.h"
+#include "cmd/authorize.h"
 #include "cmd/catalog_show.h"
 #include "cmd/commands.h"
 #include "cmd/credential.h"
@@ -233,6 +234,42 @@ static int run_remove(struct command_call *call)
     return session_run(call, remove_one);
 }
 
+/* ---- authorize ---- */
+
+static int authorize(struct session *session, struct command_call *call)
+{
+    struct account account;
+    struct oauth_begin_request request = {.redirect_uri = command_option(call, "redirect-uri"),
+                                          .label = command_option(call, "label"),
+                                          .params = command_option(call, "params")};
+    const struct catalog_integration *integration;
+    slice former = command_option(call, "reconnect");
+    if (session_open_catalog(session) != OK ||
+        catalog_find_or_suggest(session, slice_cstr(call->argv[1]), &integration) != OK)
+        return (int)session->err.code;
+    ASSERT(integration);
+    if (!request.redirect_uri.ptr)
+        return err_set(&session->err, ERR_INVALID,
+                       "--redirect-uri is missing: the one that is registered with the app");
+    if (former.ptr && (!slice_to_i64(former, &request.connection_id) || request.connection_id <= 0))
+        return err_set(&session->err, ERR_INVALID, "--reconnect wants a connection's number");
+    if (request.label.ptr &&
+        output_name_check(request.label, "a label", CONNECTION_LABEL_MAX, &session->err) != OK)
+        return (int)session->err.code;
+    if ((!former.ptr && credential_params_check(session, integration, request.params) != OK) ||
+        session_open_ring(session) != OK || session_open_database(session) != OK ||
+        session_find_account(session, slice_cstr(call->argv[0]), &account) != OK)
+        return (int)session->err.code;
+    request.account_id = account.account_id;
+    request.integration_id = integration->integration_id;
+    return authorize_run(session, &request);
+}
+
+static int run_authorize(struct command_call *call)
+{
+    return session_run(call, authorize);
+}
+
 /* ---- the table ---- */
 
 static const struct config_option add_options[] = {
@@ -247,6 +284,12 @@ static const struct config_option add_options[] = {
     {"scopes", "LIST", "the scopes that were granted, separated by spaces"},
     {"json", NULL, "print JSON, for scripts"},
 };
+static const struct config_option authorize_options[] = {
+    {"redirect-uri", "URI", "as it is registered with the app; nobody needs to listen there"},
+    {"label", "TEXT", "tells connections of one app apart; the app's name by default"},
+    {"params", "JSON", "what the integration asks for beside the grant"},
+    {"reconnect", "CONNECTION", "give this one a new grant instead of adding another"},
+};
 static const struct config_option list_options[] = {{"json", NULL, "print JSON, for scripts"}};
 
 static const struct command_verb verbs[] = {
@@ -257,6 +300,14 @@ static const struct command_verb verbs[] = {
      .args_min = 2,
      .args_max = 2,
      .run = run_add},
+    {.name = "authorize",
+     .synopsis = "ACCOUNT INTEGRATION",
+     .summary = "Connect an app by OAuth: prints the address to open in a browser, and reads from "
+                "stdin the one that the browser ends at.",
+     COMMAND_OPTIONS(authorize_options),
+     .args_min = 2,
+     .args_max = 2,
+     .run = run_authorize},
     {.name = "list",
      .synopsis = "ACCOUNT",
      .summary = "The connections of an account.",
@@ -280,9 +331,9 @@ static const struct command_verb verbs[] = {
 
 const struct command connections_command = {
     .name = "connections",
-    .summary = "connected apps: add, list, default, remove",
+    .summary = "connected apps: add, authorize, list, default, remove",
     .help = "ACCOUNT is an account's id, or its name where no other has the same. Servers are "
             "told of a change at once.",
-    .scopes = CONFIG_DATABASE | CONFIG_KEYRING | CONFIG_CATALOG,
+    .scopes = CONFIG_DATABASE | CONFIG_KEYRING | CONFIG_CATALOG | CONFIG_OUTBOUND,
     COMMAND_VERBS(verbs),
 };

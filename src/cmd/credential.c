@@ -163,10 +163,12 @@ int credential_read(const char *path, struct buf *out, struct err *err)
 
 /* ---- connecting ---- */
 
-static int check_params(struct session *session, const struct credential_order *order)
+int credential_params_check(struct session *session, const struct catalog_integration *integration,
+                            slice text)
 {
-    const struct schema *schema = order->integration->connection_schema;
-    slice text = order->params.ptr ? order->params : SLICE("{}");
+    const struct schema *schema = integration->connection_schema;
+    if (!text.ptr)
+        text = SLICE("{}");
     const struct json *params =
         json_parse(&session->arena, text, &json_limits_request, &session->err);
     if (!params)
@@ -175,7 +177,7 @@ static int check_params(struct session *session, const struct credential_order *
         return err_set(&session->err, ERR_INVALID, "params is a JSON object");
     if (!schema && params->count > 0)
         return err_set(&session->err, ERR_INVALID, "%.*s takes no params",
-                       SLICE_ARG(order->integration->integration_id));
+                       SLICE_ARG(integration->integration_id));
     struct schema_report report;
     schema_report_init(&report, &session->arena, SLICE("params"));
     if (!schema || schema_validate(schema, params, &report))
@@ -234,7 +236,8 @@ int credential_connect(struct session *session, const struct credential_order *o
         .status = CONNECTION_LIVE,
         .rev = 1,
     };
-    if (check_credential(session, order, &row) != OK || check_params(session, order) != OK ||
+    if (check_credential(session, order, &row) != OK ||
+        credential_params_check(session, integration, order->params) != OK ||
         output_name_check(order->label, "a label", CONNECTION_LABEL_MAX, &session->err) != OK)
         return (int)session->err.code;
     const struct vault_place place = {row.account_id, row.id};

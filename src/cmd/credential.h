@@ -20,6 +20,10 @@ const char *credential_form(enum catalog_auth_kind kind);
 /* Reads a file, or stdin for "-", into out (wiped by the caller). */
 int credential_read(const char *path, struct buf *out, struct err *err) MUST_CHECK;
 
+/* Checks params (JSON text; SLICE_NONE: none) against what the integration asks for. */
+int credential_params_check(struct session *session, const struct catalog_integration *integration,
+                            slice text) MUST_CHECK;
+
 /* What `connections add` was told; also how dev makes its demo connections. */
 struct credential_order {
     struct uuid account_id;

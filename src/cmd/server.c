@@ -14,6 +14,7 @@
 #include "base/metric.h"
 #include "cmd/changes.h"
 #include "cmd/janitor.h"
+#include "cmd/outbound.h"
 #include "cmd/reload.h"
 #include "exec/node.h"
 #include "http/address.h"
@@ -42,10 +43,8 @@ struct server {
     const struct config *config;
     const struct server_events *events;
     struct loop *loop;
-    struct dns_resolver *dns;
-    struct address_policy *policy, *proxies;
-    struct tls_context *tls;
-    struct http_client *client;
+    struct outbound out;
+    struct address_policy *proxies;
     struct vault_ring *ring;
     struct catalog *catalog;
     struct pg_pool *pool;
@@ -73,51 +72,16 @@ static int out_of_memory(struct err *err, const char *part)
 
 /* ---- outbound ---- */
 
-static int add_override(struct server *server, slice item, struct err *err)
-{
-    ptrdiff_t equals = slice_find_char(item, '=');
-    if (equals <= 0)
-        return err_set(err, ERR_INVALID, "origin-override wants ORIGIN=URL, got \"%.*s\"",
-                       SLICE_ARG(item));
-    slice origin = slice_first(item, (size_t)equals), url = slice_from(item, (size_t)equals + 1);
-    return http_client_override(server->client, origin, url, err);
-}
-
 static int start_outbound(struct server *server, struct err *err)
 {
     const struct config *config = server->config;
-    server->dns = dns_resolver_new(server->loop, NULL);
-    server->policy = address_policy_new();
     server->proxies = address_policy_new();
-    if (!server->dns || !server->policy || !server->proxies)
-        return out_of_memory(err, "resolver");
-    for (size_t i = 0; i < config->allow_host.count; i++)
-        if (address_policy_allow(server->policy, config->allow_host.items[i], err) != OK)
-            return err_prefix(err, "allow-host");
+    if (!server->proxies)
+        return out_of_memory(err, "trusted proxies");
     for (size_t i = 0; i < config->trusted_proxy.count; i++)
         if (address_policy_allow(server->proxies, config->trusted_proxy.items[i], err) != OK)
             return err_prefix(err, "trusted-proxy");
-    struct tls_config tls = {.ca_file = config->ca_file.len > 0 ? config->ca_file.ptr : NULL};
-    server->tls = tls_context_new(&tls, err);
-    if (!server->tls)
-        return err_prefix(err, "trust roots");
-    struct http_client_config client = {
-        .resolver = server->dns,
-        .policy = server->policy,
-        .tls = server->tls,
-        .user_agent = SLICE("sluice"),
-        .calls_per_origin = config->origin_connections_max,
-        .waiting_per_origin = config->executions_max,
-        .idle_per_origin = config->origin_connections_max,
-        .response_bytes_max = config->provider_response_bytes_max,
-    };
-    server->client = http_client_new(server->loop, &client, err);
-    if (!server->client)
-        return (int)err->code;
-    for (size_t i = 0; i < config->origin_override.count; i++)
-        if (add_override(server, config->origin_override.items[i], err) != OK)
-            return (int)err->code;
-    return OK;
+    return outbound_open(&server->out, server->loop, config, err);
 }
 
 /* ---- data ---- */
@@ -154,7 +118,7 @@ static int start_database(struct server *server, struct err *err)
         return (int)err->code;
     struct pg_pool_config pool = {
         .conninfo = server->conninfo,
-        .dns = server->dns,
+        .dns = server->out.dns,
         .mode = is_pipe ? PG_MODE_PIPE : PG_MODE_SET,
         .writers = (unsigned)config->database_writers,
         .readers = (unsigned)config->database_readers,
@@ -192,7 +156,7 @@ static int start_services(struct server *server, struct err *err)
     struct connect_config connect = {
         .pool = server->pool,
         .ring = server->ring,
-        .http = server->client,
+        .http = server->out.client,
         .catalog = &server->catalog,
         .ttl_ms = ttl_ms,
         .token_timeout_ms = (unsigned)config->token_timeout_ms,
@@ -215,7 +179,7 @@ static int start_services(struct server *server, struct err *err)
     struct exec_config exec = {
         .loop = server->loop,
         .pool = server->pool,
-        .http = server->client,
+        .http = server->out.client,
         .connect = server->connect,
         .catalog = &server->catalog,
         .node = server->node,
@@ -268,7 +232,7 @@ static int start_inbound(struct server *server, struct err *err)
         .loop = server->loop,
         .pool = server->pool,
         .auth = server->auth,
-        .http = server->client,
+        .http = server->out.client,
         .exec = server->exec,
         .catalog = &server->catalog,
         .trusted_proxies = server->proxies,
@@ -407,9 +371,9 @@ static int start_watching(struct server *server, struct err *err)
         return err_set(err, ERR_IO, "cannot watch signals");
     struct reload_config reload = {.loop = server->loop,
                                    .config = server->config,
-                                   .client = server->client,
+                                   .client = server->out.client,
                                    .catalog = &server->catalog,
-                                   .tls = &server->tls};
+                                   .tls = &server->out.tls};
     server->reload = reload_new(&reload, err);
     if (!server->reload)
         return (int)err->code;
@@ -473,10 +437,7 @@ static void free_parts(struct server *server)
     changes_free(server->changes);
     server->changes = NULL;
     pg_pool_free(server->pool);
-    if (server->client)
-        http_client_free(server->client);
-    if (server->dns)
-        dns_resolver_free(server->dns);
+    outbound_close(&server->out);
     settle(server);
     api_free(server->api);
     exec_service_free(server->exec);
@@ -505,8 +466,7 @@ int server_run(const struct config *config, const struct server_events *events, 
     }
     vault_ring_free(server->ring);
     catalog_unref(server->catalog);
-    tls_context_unref(server->tls);
-    address_policy_free(server->policy);
+    outbound_free(&server->out);
     address_policy_free(server->proxies);
     mem_free(server->conninfo);
     mem_free(server);

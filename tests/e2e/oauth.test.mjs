@@ -2,12 +2,13 @@
 // whose refresh tokens rotate: reuse of an old one revokes the whole family, so a second refresh for
 // one expiry, or one that is forgotten, ends in reauth_required here.
 import assert from 'node:assert/strict';
+import { spawn } from 'node:child_process';
 import { mkdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 import { until } from './support/client.mjs';
-import { clientOf, Oidc } from './support/oidc.mjs';
-import { Stack } from './support/stack.mjs';
+import { clientOf, Oidc, REDIRECT } from './support/oidc.mjs';
+import { sluiceBin, Stack } from './support/stack.mjs';
 
 const CRASHES = ['load', 'judge', 'claim', 'judge_claim', 'ask', 'read', 'store', 'stored', 'answer'];
 // Between the reply and its commit: the new refresh token died with the process, the old one is used.
@@ -293,6 +294,86 @@ test('killed at every step of a renewal: usable, or honestly reauth_required', a
       assert.ok(asked <= (LOST.includes(step) ? 2 : 1), `${step}: ${asked}`);
     }),
   );
+});
+
+// `connections authorize`, with `answer` as the person: from the address printed to the one handed
+// back. {code, stdout, stderr, url}
+function authorize(account, app, args, answer) {
+  const command = ['connections', 'authorize', account.id, app, '--redirect-uri', REDIRECT, '--allow-host', '127.0.0.1'];
+  const child = spawn(sluiceBin, [...command, ...args], { env: { ...process.env, ...stack.env, ...env() } });
+  const end = { stdout: '', stderr: '' };
+  let isAsked = false;
+  return new Promise((resolve, reject) => {
+    child.on('error', reject);
+    child.stderr.setEncoding('utf8').on('data', (part) => (end.stderr += part));
+    child.stdout.setEncoding('utf8').on('data', (part) => {
+      end.stdout += part;
+      if (isAsked || !end.stdout.includes('\n')) return;
+      isAsked = true;
+      end.url = new URL(end.stdout.split('\n')[0]);
+      Promise.resolve(answer(end.url.href)).then((line) => child.stdin.end(`${line}\n`), reject);
+    });
+    child.on('close', (code) => resolve({ code, ...end }));
+  });
+}
+
+test('code and PKCE, through the real consent pages', async () => {
+  const account = await stack.account('walker', { apps: [] });
+  account.app = 'strict';
+  const consent = (options) => async (url) => (await oidc.consent(url, { login: 'walker', ...options })).url;
+  const made = await authorize(account, 'strict', ['--label', 'work'], consent());
+  assert.equal(made.code, 0, made.stderr);
+  const asked = Object.fromEntries(made.url.searchParams);
+  assert.equal(asked.redirect_uri, REDIRECT);
+  assert.equal(asked.scope, 'openid offline_access notes.read');
+  assert.equal(asked.code_challenge_method, 'S256');
+  assert.match(asked.code_challenge, /^[\w-]{43}$/);
+  assert.match(asked.state, /^[\w-]{43}$/);
+  assert.equal((await read(one, account)).json.output.account, 'walker');
+  const list = async () => JSON.parse(await stack.must(['connections', 'list', account.id, '--json']));
+  const [first] = await list();
+  assert.deepEqual(
+    [first.label, first.default, first.status, first.scopes],
+    ['work', true, 'live', 'openid offline_access notes.read'],
+  );
+  // A second one of the same app is not the default; the first, ended, lives again by a new grant.
+  const second = await authorize(account, 'strict', [], consent());
+  assert.equal(second.code, 0, second.stderr);
+  await stack.cluster.sql(`update sluice.connection set status = 'reauth_required', error = 'x' where id = ${first.id}`);
+  const mended = await authorize(account, 'strict', ['--reconnect', first.id], consent());
+  assert.equal(mended.code, 0, mended.stderr);
+  const after = await list();
+  assert.deepEqual(after.map((row) => [row.id === first.id, row.default, row.status]), [[true, true, 'live'], [false, false, 'live']]);
+  const kinds = await stack.cluster.sql(
+    `select string_agg(kind, ' ' order by id) from sluice.audit_event where account_id = '${account.id}' and kind like 'connection.%'`,
+  );
+  assert.equal(kinds, 'connection.added connection.added connection.reconnected');
+  assert.equal(await stack.cluster.sql('select count(*) from sluice.oauth_begun'), '0');
+});
+
+test('ways back that lead nowhere', async () => {
+  const account = await stack.account('stray', { apps: [] });
+  const back = (url, change) => {
+    const { state } = Object.fromEntries(new URL(url).searchParams);
+    return `${REDIRECT}?${new URLSearchParams({ state, code: 'made-up', iss: oidc.url, ...change })}`;
+  };
+  const cases = [
+    [(url) => oidc.consent(url, { login: 'stray', deny: true }).then((page) => page.url), /access_denied/],
+    [(url) => back(url, { state: 'another' }), /not begun here/],
+    [(url) => back(url, { iss: 'https://evil.example' }), /did not come from App strict/],
+    [(url) => back(url, {}), /invalid_grant/],
+    [(url) => back(url, { code: '' }), /gave no code/],
+    [() => 'nothing', /no query/],
+  ];
+  for (const [answer, why] of cases) {
+    const end = await authorize(account, 'strict', [], answer);
+    assert.equal(end.code, 1, end.stdout);
+    assert.match(end.stderr, why);
+  }
+  const none = await stack.sluice(['connections', 'authorize', account.id, 'orphan', '--redirect-uri', REDIRECT], { env: env() });
+  assert.equal(none.code, 1);
+  assert.match(none.stderr, /no usable OAuth client/);
+  assert.equal(await stack.cluster.sql(`select count(*) from sluice.connection where account_id = '${account.id}'`), '0');
 });
 
 test('no token and no client secret in logs and in the database', async () => {

@@ -1,0 +1,219 @@
+/*
+ * Authorizing from a terminal; see authorize.h. One loop: it turns for the way there, rests while
+ * the person is at the app, and turns for the way back.
+ */
+#include "cmd/authorize.h"
+
+#include <stdio.h>
+
+#include "base/clock.h"
+#include "base/encode.h"
+#include "cmd/outbound.h"
+#include "cmd/output.h"
+
+enum { SESSION_BYTES = 32, SETTLE_MS = 5000, ARENA_BYTES_MAX = 1024 * 1024 };
+
+struct authorize {
+    struct op op;
+    struct session *session;
+    struct loop *loop;
+    struct outbound out;
+    struct pg_pool *pool;
+    struct connect_service *connect;
+    struct oauth_begin_request begin_request;
+    struct oauth_finish_request finish_request;
+    struct oauth_begin begin;
+    struct oauth_finish finish;
+    uint8_t session_id[SESSION_BYTES];
+    bool is_finishing, is_done, is_freed;
+    struct buf line, values; /* the address handed back, and what its query says */
+};
+
+/* ---- one op for each way ---- */
+
+static struct authorize *authorize_of(struct op *op)
+{
+    return CONTAINER_OF(op, struct authorize, op);
+}
+
+static enum op_result step_start(struct op *op)
+{
+    struct authorize *it = authorize_of(op);
+    if (it->is_finishing)
+        oauth_finish_start(it->connect, &it->finish, &it->finish_request, op);
+    else
+        oauth_begin_start(it->connect, &it->begin, &it->begin_request, op);
+    return OP_WAIT;
+}
+
+/* What the child left lives until this turn's end: it is printed here. */
+static enum op_result step_print(struct op *op)
+{
+    struct authorize *it = authorize_of(op);
+    const struct oauth_finish *finish = &it->finish;
+    enum oauth_outcome outcome = it->is_finishing ? finish->outcome : it->begin.outcome;
+    slice message = it->is_finishing ? finish->message : it->begin.message;
+    it->is_done = true;
+    if (outcome != OAUTH_DONE) {
+        (void)err_set(&it->session->err, ERR_REFUSED, "%.*s", SLICE_ARG(message));
+        return OP_DONE;
+    }
+    if (!it->is_finishing) {
+        (void)printf("%.*s\n", SLICE_ARG(it->begin.url));
+        (void)fflush(stdout);
+        return OP_DONE;
+    }
+    (void)printf("connection %lld%s\n", (long long)finish->connection_id,
+                 finish->is_reconnected ? " has a new grant" : "");
+    if (finish->scopes_missing.ptr) {
+        (void)fprintf(stderr, "not granted: ");
+        output_text(stderr, finish->scopes_missing);
+        (void)fputc('\n', stderr);
+    }
+    if (finish->is_refresh_token_missing)
+        (void)fprintf(stderr, "the app gave no refresh token: connect it again once its access "
+                              "token has ended\n");
+    return OP_DONE;
+}
+
+static void on_freed(struct op *op)
+{
+    authorize_of(op)->is_freed = true;
+}
+
+static const struct op_step steps[] = {{"start", step_start}, {"print", step_print}};
+static const struct op_class authorize_class = {
+    .name = "authorize", .steps = steps, .step_count = ARRAY_LEN(steps), .free = on_freed};
+
+/* OK: the way was gone to its end. */
+static int go(struct authorize *it, bool is_finishing)
+{
+    it->is_finishing = is_finishing;
+    it->is_done = it->is_freed = false;
+    it->session->err.code = OK;
+    op_start(&it->op, &authorize_class, it->loop, NULL, ARENA_BYTES_MAX);
+    while (!it->is_freed)
+        (void)loop_turn(it->loop, true);
+    return (int)it->session->err.code;
+}
+
+/* ---- the address handed back ---- */
+
+static int read_line(struct authorize *it)
+{
+    struct err *err = &it->session->err;
+    int c;
+    (void)fprintf(stderr, "Open that address in a browser, then paste here the one it ends at:\n");
+    while ((c = getchar()) != EOF && c != '\n')
+        buf_append_char(&it->line, (char)c);
+    if (!buf_is_ok(&it->line) || it->line.len == 0)
+        return err_set(err, ERR_INVALID, "no address was handed back");
+    return OK;
+}
+
+/* A parameter's value, decoded into values (which never moves: it has its whole room). */
+static int read_value(struct authorize *it, slice text, slice *value)
+{
+    size_t start = it->values.len;
+    if (decode_percent(&it->values, text, true) != OK)
+        return err_set(&it->session->err, ERR_INVALID, "the address has a broken escape");
+    *value = slice_of(it->values.ptr + start, it->values.len - start);
+    return OK;
+}
+
+static int read_address(struct authorize *it)
+{
+    struct oauth_finish_request *request = &it->finish_request;
+    struct {
+        const char *name;
+        slice *value;
+    } const wanted[] = {{"state", &request->state},
+                        {"code", &request->code},
+                        {"iss", &request->iss},
+                        {"error", &request->error}};
+    slice query = slice_trim(buf_slice(&it->line));
+    ptrdiff_t mark = slice_find_char(query, '?');
+    if (mark < 0 || !buf_reserve(&it->values, query.len))
+        return err_set(&it->session->err, ERR_INVALID,
+                       "the address has no query; it should hold a code and a state");
+    query = slice_from(query, (size_t)mark + 1);
+    query = slice_split(&query, '#');
+    while (query.len > 0) {
+        slice value = slice_split(&query, '&'), name = slice_split(&value, '=');
+        for (size_t i = 0; i < ARRAY_LEN(wanted); i++)
+            if (slice_eq_cstr(name, wanted[i].name) &&
+                read_value(it, value.ptr ? value : SLICE(""), wanted[i].value) != OK)
+                return ERR_INVALID;
+    }
+    return OK;
+}
+
+/* ---- the parts ---- */
+
+static int open_parts(struct authorize *it)
+{
+    struct session *session = it->session;
+    struct err *err = &session->err;
+    it->loop = loop_new(err);
+    if (!it->loop)
+        return (int)err->code;
+    if (outbound_open(&it->out, it->loop, session->config, err) != OK)
+        return (int)err->code;
+    struct pg_pool_config pool = {.conninfo = session->config->database_url.ptr,
+                                  .dns = it->out.dns,
+                                  .writers = 1,
+                                  .readers = 1};
+    it->pool = pg_pool_new(it->loop, &pool, err);
+    struct connect_config connect = {
+        .pool = it->pool,
+        .ring = session->ring,
+        .http = it->out.client,
+        .catalog = &session->catalog,
+        .token_timeout_ms = (unsigned)session->config->token_timeout_ms,
+    };
+    it->connect = it->pool ? connect_new(it->loop, &connect) : NULL;
+    if (it->pool && !it->connect)
+        return err_set(err, ERR_NOMEM, "out of memory");
+    return it->pool ? OK : (int)err->code;
+}
+
+static void close_parts(struct authorize *it)
+{
+    if (!it->loop)
+        return;
+    pg_pool_free(it->pool);
+    outbound_close(&it->out);
+    uint64_t until = clock_mono_ns() + SETTLE_MS * 1000000ULL;
+    while (op_count(it->loop) > 0 && clock_mono_ns() < until)
+        (void)loop_turn(it->loop, false);
+    connect_free(it->connect);
+    loop_free(it->loop);
+    outbound_free(&it->out);
+}
+
+int authorize_run(struct session *session, const struct oauth_begin_request *request)
+{
+    struct authorize it = {.session = session, .begin_request = *request};
+    random_kernel(it.session_id, sizeof(it.session_id));
+    it.begin_request.session_id = slice_of(it.session_id, sizeof(it.session_id));
+    it.finish_request = (struct oauth_finish_request){
+        .account_id = request->account_id,
+        .session_id = it.begin_request.session_id,
+        .actor = SLICE("operator"),
+    };
+    buf_init(&it.line, OAUTH_URL_BYTES_MAX);
+    buf_init(&it.values, OAUTH_URL_BYTES_MAX);
+    int result = open_parts(&it);
+    if (result == OK)
+        result = go(&it, false);
+    if (result == OK)
+        result = read_line(&it);
+    if (result == OK)
+        result = read_address(&it);
+    if (result == OK)
+        result = go(&it, true);
+    close_parts(&it);
+    buf_deinit(&it.line);
+    buf_deinit(&it.values);
+    return result;
+}
