@@ -10,6 +10,7 @@
 #include "base/encode.h"
 #include "cmd/outbound.h"
 #include "cmd/output.h"
+#include "store/change.h"
 
 enum { SESSION_BYTES = 32, SETTLE_MS = 5000, ARENA_BYTES_MAX = 1024 * 1024 };
 
@@ -212,6 +213,8 @@ int authorize_run(struct session *session, const struct oauth_begin_request *req
         result = read_address(&it);
     if (result == OK)
         result = go(&it, true);
+    if (result == OK) /* running servers */
+        result = store_change_tell_sync(session->sync, request->account_id, &session->err);
     close_parts(&it);
     buf_deinit(&it.line);
     buf_deinit(&it.values);

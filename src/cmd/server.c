@@ -140,7 +140,7 @@ static int start_changes(struct server *server, struct err *err)
 {
     struct changes_config changes = {
         .conninfo = server->conninfo,
-        .dns = server->dns,
+        .dns = server->out.dns,
         .auth = server->auth,
         .connect = server->connect,
     };

@@ -322,7 +322,7 @@ static enum op_result step_tell(struct op *op)
     finish->outcome = OAUTH_DONE;
     finish->message = SLICE_NONE;
     finish->connection_id = finish->row.id;
-    connect_forget(finish->service, finish->row.account_id, finish->integration_id);
+    connect_changed(finish->service, finish->row.account_id, finish->integration_id);
     finish->event = (struct audit_event){
         .account_id = finish->row.account_id,
         .id = uuid_v7(),
