@@ -7,7 +7,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/log.h"
 #include "cmd/commands.h"
+#include "loop/loop.h"
 
 enum { FILES_MAX = 1024 * 1024 };
 
@@ -50,5 +52,10 @@ int main(int argc, char **argv)
     (void)setrlimit(RLIMIT_CORE, &no_core);
     raise_file_limit();
     (void)umask(077);
-    return command_main(commands, sizeof(commands) / sizeof(commands[0]), argc, argv);
+    int result = command_main(commands, sizeof(commands) / sizeof(commands[0]), argc, argv);
+    if (loop_has_abandoned()) { /* command_main has flushed stdout; stderr has no buffer */
+        log_flush();
+        _exit(result);
+    }
+    return result;
 }

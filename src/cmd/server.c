@@ -29,6 +29,7 @@ enum {
     STOP_ARENA_BYTES_MAX = 4096,
     REQUEST_MARGIN_MS = 10000,
     SETTLE_TIMEOUT_MS = 5000,
+    WORK_TIMEOUT_MS = 2000, /* on the way down, for threads */
 };
 
 /* The way down, as an op. */
@@ -446,6 +447,16 @@ static void free_parts(struct server *server)
         vault_auth_free(server->auth);
 }
 
+static int judge_turns(int result, struct err *err)
+{
+    log_flush();
+    if (result == OK && loop_turn_limit_passed())
+        return err_set(err, ERR_LIMIT,
+                       "a turn of the loop took longer than "
+                       "SLUICE_TURN_CPU_MS_MAX allows; the log names it");
+    return result;
+}
+
 int server_run(const struct config *config, const struct server_events *events, struct err *err)
 {
     struct server *server = mem_zalloc(sizeof(*server));
@@ -462,6 +473,11 @@ int server_run(const struct config *config, const struct server_events *events, 
         if (result == OK)
             loop_run(server->loop);
         free_parts(server);
+        if (!loop_wait_for_work(server->loop, WORK_TIMEOUT_MS)) {
+            log_event(LOG_WARN, "a name look-up hangs; leaving without it");
+            loop_abandon(server->loop);
+            return judge_turns(result, err); /* and with it all that its thread may use */
+        }
         loop_free(server->loop);
     }
     vault_ring_free(server->ring);
@@ -472,10 +488,5 @@ int server_run(const struct config *config, const struct server_events *events, 
     mem_free(server);
     tls_library_deinit();
     metric_deinit();
-    log_flush();
-    if (result == OK && loop_turn_limit_passed())
-        return err_set(err, ERR_LIMIT,
-                       "a turn of the loop took longer than "
-                       "SLUICE_TURN_CPU_MS_MAX allows; the log names it");
-    return result;
+    return judge_turns(result, err);
 }

@@ -26,6 +26,7 @@ static struct metric turn_metric = {
 
 static unsigned threads_wanted = 4; /* libuv's own default */
 static bool turn_limit_passed;
+static bool has_abandoned; /* a loop of this process, to threads that would not end */
 
 /* ---- tasks, hooks, garbage ---- */
 
@@ -406,6 +407,33 @@ static bool loop_is_ending(struct loop *loop)
     size_t closing = 0;
     uv_walk(&loop->uv, count_closing, &closing);
     return closing || loop->work_count || loop_has_tasks(loop);
+}
+
+static void on_wait_over(struct timer *timer)
+{
+    (void)timer; /* that it is no longer armed says it */
+}
+
+bool loop_wait_for_work(struct loop *loop, uint64_t timeout_ms)
+{
+    struct timer timer;
+    timer_init(&timer, loop, on_wait_over);
+    timer_start_in_ms(&timer, timeout_ms);
+    while (loop->work_count > 0 && timer_is_armed(&timer))
+        (void)loop_turn(loop, true);
+    timer_stop(&timer);
+    return loop->work_count == 0;
+}
+
+void loop_abandon(struct loop *loop)
+{
+    ASSERT(loop->work_count > 0); /* else loop_free does it properly */
+    has_abandoned = true;
+}
+
+bool loop_has_abandoned(void)
+{
+    return has_abandoned;
 }
 
 void loop_free(struct loop *loop)

@@ -36,6 +36,14 @@ void loop_stop(struct loop *loop);
 /* Runs the closing turns (work on threads is waited for), then ASSERTs that uv_loop_close() == 0
  * and that no timer is armed and no op is alive: what is left open is a bug, and is printed. */
 void loop_free(struct loop *loop);
+/* Turns until no work on threads is left. false: some still went on after timeout_ms (a look-up
+ * whose server does not answer cannot be interrupted). For the end, before loop_free. */
+bool loop_wait_for_work(struct loop *loop, uint64_t timeout_ms) MUST_CHECK;
+/* Instead of loop_free, after such a wait: the loop, and what the work may touch, stay in memory
+ * for good, and the process has to end with _exit, since libuv joins its threads on any other way.
+ */
+void loop_abandon(struct loop *loop);
+bool loop_has_abandoned(void);
 /* Monotonic nanoseconds, read once a turn; for deadlines. */
 uint64_t loop_now_ns(const struct loop *loop);
 /* How many pool threads loop_threads_init asked for; libuv's default of 4 before. */

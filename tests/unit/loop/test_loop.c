@@ -4,6 +4,7 @@
 
 #include <fcntl.h>
 #include <pthread.h>
+#include <semaphore.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/socket.h>
@@ -200,6 +201,31 @@ static void loop_free_waits_for_work(void **state)
     *state = loop_new(&err); /* for the teardown */
 }
 
+static sem_t may_end;
+
+static void run_until_told(struct work *work)
+{
+    (void)work;
+    while (sem_wait(&may_end) != 0)
+        continue;
+}
+
+static void work_that_hangs_is_waited_for_so_long_and_no_longer(void **state)
+{
+    struct loop *loop = *state;
+    struct sum sum = {.work = {.run = run_until_told, .done = done_sum}};
+    assert_int_equal(sem_init(&may_end, 0, 0), 0);
+    assert_true(loop_wait_for_work(loop, 0)); /* there is none */
+    assert_int_equal(work_start(loop, &sum.work), OK);
+    assert_false(loop_wait_for_work(loop, 5));
+    assert_int_equal(sum.done, 0);
+    assert_false(loop_has_abandoned());
+    assert_int_equal(sem_post(&may_end), 0);
+    assert_true(loop_wait_for_work(loop, 3600 * 1000));
+    assert_int_equal(sum.done, 1);
+    assert_int_equal(sem_destroy(&may_end), 0);
+}
+
 /* ---- signals ---- */
 
 struct catcher {
@@ -359,6 +385,7 @@ int main(void)
         TEST(loop_stop_stops),
         TEST(work_runs_on_a_thread_and_ends_on_the_loop),
         TEST(loop_free_waits_for_work),
+        TEST(work_that_hangs_is_waited_for_so_long_and_no_longer),
         TEST(signals_arrive),
         TEST(a_descriptor_is_watched),
         TEST(an_error_counts_as_both_and_can_be_watched_again),

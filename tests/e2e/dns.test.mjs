@@ -1,0 +1,82 @@
+// Name look-ups that hang (PROVING.md, failure 3): other hosts go on, every deadline holds, and the
+// server can still end.
+import assert from 'node:assert/strict';
+import { readFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { after, before, test } from 'node:test';
+import { must } from './support/process.mjs';
+import { Scripted, writeCatalog } from './support/scripted.mjs';
+import { Stack } from './support/stack.mjs';
+
+const SLOW_HOSTS = 5;
+const CALLS = 50;
+const LOOKUP_S = 300; // as good as for ever
+const DEADLINE_MS = 2000;
+const SLACK_MS = 8000;
+
+let stack, server, provider, account, log;
+
+before(async () => {
+  stack = await Stack.start({ provider: false });
+  provider = await Scripted.start((request, reply) => reply.writeHead(200, { 'content-type': 'application/json' }).end('{}'));
+  const library = join(stack.dir, 'slow_getaddrinfo.so');
+  const source = new URL('support/slow_getaddrinfo.c', import.meta.url).pathname;
+  await must('cc', ['-shared', '-fPIC', '-O1', '-o', library, source, '-ldl']);
+  const hosts = ['fast1', 'fast2', ...Array.from({ length: SLOW_HOSTS }, (_, i) => `slow${i}`)];
+  const integrations = Object.fromEntries(
+    hosts.map((name) => [name, { base_url: `http://${name}.test:${provider.port}`, actions: { read: { deadline_ms: DEADLINE_MS } } }]),
+  );
+  account = await stack.account('dns', { apps: [] });
+  log = join(stack.dir, 'lookups');
+  server = await stack.serve({
+    args: hosts.flatMap((name) => ['--allow-host', `${name}.test`]),
+    env: {
+      SLUICE_CATALOG: await writeCatalog(stack.dir, integrations),
+      LD_PRELOAD: library,
+      ASAN_OPTIONS: `${process.env.ASAN_OPTIONS ?? ''}:verify_asan_link_order=0`,
+      SLOW_LOOKUP_S: String(LOOKUP_S),
+      SLOW_LOOKUP_LOG: log,
+    },
+  });
+});
+after(async () => {
+  await provider?.stop();
+  await stack?.stopWell(assert);
+});
+
+const run = (app) => server.execute(account.key, app, 'read', {});
+
+test('hosts whose names are not resolved hold nobody else up', async () => {
+  assert.equal((await run('fast1')).status, 200);
+  let isOver = false;
+  let healthy = 0;
+  const slow = Promise.all(Array.from({ length: CALLS }, (_, i) => run(`slow${i % SLOW_HOSTS}`))).finally(() => (isOver = true));
+  while (!isOver)
+    for (const name of ['fast1', 'fast2']) { /* the second is a name that nobody has asked for yet */
+      const reply = await run(name);
+      assert.equal(reply.status, 200, reply.text);
+      healthy++;
+    }
+  for (const reply of await slow) {
+    assert.equal(reply.status, 500, reply.text);
+    assert.equal(reply.json.error_code, 'timeout', reply.text);
+    assert.match(reply.json.hint, /nothing was sent/i);
+    const took = Date.parse(reply.json.finished_at) - Date.parse(reply.json.started_at);
+    assert.ok(took < DEADLINE_MS + SLACK_MS, `${took} ms`);
+  }
+  assert.ok(healthy >= 10, `${healthy} beside them`);
+  const lookups = (await readFile(log, 'utf8')).trim().split('\n').sort();
+  const once = (name) => assert.equal(lookups.filter((one) => one === `${name}.test`).length, 1, `${lookups}`);
+  for (let i = 0; i < SLOW_HOSTS; i++) once(`slow${i}`); /* one flight a name, whoever asks */
+  once('fast2');
+});
+
+test('a look-up that hangs does not keep the server from ending', async () => {
+  const slow = run('slow0'); /* joins the flight that is under way */
+  assert.equal((await run('fast1')).status, 200);
+  const end = server.stop();
+  assert.equal((await slow).json.error_code, 'timeout');
+  assert.deepEqual(await end, { code: 0, signal: null }, server.log); /* the runner would see LOOKUP_S */
+  assert.match(server.log, /hangs/);
+  stack.forget(server);
+});
