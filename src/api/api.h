@@ -8,9 +8,12 @@
 #include "catalog/catalog.h"
 #include "connect/connect.h"
 #include "exec/exec.h"
+#include "flow/flow.h"
 #include "http/address.h"
 #include "http/server.h"
 #include "vault/auth.h"
+
+enum { API_WAIT_S_MAX = 60 }; /* how long a client may ask a reply to wait for a change */
 
 struct api;
 
@@ -20,8 +23,10 @@ struct api_config {
     struct vault_auth *auth;
     struct http_client *http;
     struct exec_service *exec;
-    struct catalog **catalog;      /* the current snapshot */
-    uint64_t files_body_bytes_max; /* of a body that may hold files; 0: as others */
+    struct catalog **catalog; /* the current snapshot */
+    struct flow_service *flow;
+    struct flow_template_set **templates; /* the current set */
+    uint64_t files_body_bytes_max;        /* of a body that may hold files; 0: as others */
     /* whose X-Forwarded-For is believed; NULL: nobody's. Outlives it */
     const struct address_policy *trusted_proxies;
     uint64_t account_rate_per_s; /* requests of an account; 0: any number */

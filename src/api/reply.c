@@ -42,13 +42,18 @@ static bool is_known(slice known, slice etag)
     return false;
 }
 
+bool api_has_etag(struct api_request *request, slice etag)
+{
+    return is_known(http_request_header(request->exchange, SLICE("If-None-Match")), etag);
+}
+
 bool api_reply_not_modified(struct api_request *request, slice etag)
 {
     if (!etag.ptr) /* out of memory: a reply without one */
         return false;
     api_reply_header(request, "ETag", etag);
     api_reply_header(request, "Cache-Control", SLICE("private, no-cache"));
-    if (!is_known(http_request_header(request->exchange, SLICE("If-None-Match")), etag))
+    if (!api_has_etag(request, etag))
         return false;
     request->is_answered = true;
     http_reply(request->exchange, 304, request->headers, request->header_count, SLICE_NONE);

@@ -70,6 +70,9 @@ extern const struct api_endpoint api_audit_list;
 extern const struct api_endpoint api_tools_execute;
 extern const struct api_endpoint api_integrations_list, api_actions_list, api_actions_get,
     api_search;
+extern const struct api_endpoint api_flows_templates, api_flows_start, api_flows_list,
+    api_flows_get, api_flows_events, api_flows_approve, api_flows_reject, api_flows_resume,
+    api_flows_cancel;
 extern const struct api_endpoint api_healthz, api_readyz, api_metrics, api_openapi;
 
 /* The table in request.c, for its comparison with openapi.json. */
@@ -81,6 +84,8 @@ void api_reply_header(struct api_request *request, const char *name, slice value
 void api_reply_retry_after(struct api_request *request, int64_t ms);
 /* A quoted hash of the body, for a reply that differs by account. */
 slice api_etag_of(struct api_request *request, slice body);
+/* Whether If-None-Match names it. */
+bool api_has_etag(struct api_request *request, slice etag);
 /* Gives the reply its ETag. true: the client has it already, and was told so (304). */
 bool api_reply_not_modified(struct api_request *request, slice etag);
 /* application/json. Returns OP_DONE, so that `return api_reply(...)` ends an endpoint. */

@@ -203,6 +203,13 @@ static int start_services(struct server *server, struct err *err)
 
 /* ---- inbound ---- */
 
+/* A request may wait for another's execution and then for its own, or for a flow to change. */
+static uint32_t request_timeout_ms(const struct config *config)
+{
+    uint64_t executions_ms = config->execution_timeout_ms * 2, wait_ms = API_WAIT_S_MAX * 1000;
+    return (uint32_t)((executions_ms > wait_ms ? executions_ms : wait_ms) + REQUEST_MARGIN_MS);
+}
+
 static struct http_server *listen_on(struct server *server, const slice *addresses, size_t count,
                                      struct err *err)
 {
@@ -221,7 +228,7 @@ static struct http_server *listen_on(struct server *server, const slice *address
         .body_timeout_ms = (uint32_t)config->body_timeout_ms,
         .idle_timeout_ms = (uint32_t)config->idle_timeout_ms,
         .drain_timeout_ms = (uint32_t)config->drain_timeout_ms,
-        .request_timeout_ms = (uint32_t)(config->execution_timeout_ms * 2 + REQUEST_MARGIN_MS),
+        .request_timeout_ms = request_timeout_ms(config),
     };
     return http_server_new(server->loop, &http, &api_handler, server->api, err);
 }

@@ -1,0 +1,181 @@
+/*
+ * GET /api/flows/{id}/events: a stream of server-sent events (WHATWG HTML 9.2), one for each change
+ * of the flow that is seen: `id` is the revision, `data` the view. The first comes at once, unless
+ * Last-Event-ID names it. The stream ends with the flow, when the server drains, and after
+ * STREAM_MS_MAX; a client that comes again for a flow that has ended, with nothing new, is told to
+ * stay away (204).
+ */
+#include <stdio.h>
+
+#include "api/flow_look.h"
+
+enum {
+    STREAM_MS_MAX = 15 * 60 * 1000,
+    HEARTBEAT_MS = 15000,
+    SLOW_BYTES = 256 * 1024, /* with so much pending, the next event waits for a heartbeat */
+};
+
+struct stream_state {
+    struct uuid id;
+    struct flow_look *look;
+    struct flow_watch watch;
+    struct op_timer timer;
+    uint64_t until_ns;
+    int64_t sent_rev; /* what the client has; 0: nothing */
+    bool has_begun, is_told;
+    struct api_request *request;
+};
+
+static void on_change(struct flow_watch *watch)
+{
+    struct stream_state *state = CONTAINER_OF(watch, struct stream_state, watch);
+    state->is_told = true;
+    op_sleep_stop(&state->timer);
+}
+
+static enum op_result look(struct api_request *request, struct stream_state *state)
+{
+    state->is_told = false;
+    state->look = flow_look_start(request, state->id);
+    if (state->look)
+        return OP_WAIT;
+    if (!state->has_begun)
+        return api_reply_database(request, ERR_BUSY);
+    op_sleep(&request->op, &state->timer, HEARTBEAT_MS, "memory");
+    return OP_WAIT;
+}
+
+static enum op_result begin_events(struct api_request *request)
+{
+    struct stream_state *state = ARENA_NEW(&request->op.arena, struct stream_state);
+    slice last = http_request_header(request->exchange, SLICE("Last-Event-ID"));
+    struct uuid id;
+    if (!state)
+        return api_reply_database(request, ERR_BUSY);
+    if (!api_flow_id(request, &id))
+        return OP_DONE;
+    if (!slice_to_i64(last, &state->sent_rev)) /* of another kind: as if there were none */
+        state->sent_rev = 0;
+    state->id = id;
+    state->request = request;
+    state->watch = (struct flow_watch){request->grant.account_id, id, 0, on_change, {NULL, NULL}};
+    state->until_ns = loop_now_ns(request->op.loop) + STREAM_MS_MAX * 1000000ULL;
+    request->state = state;
+    return look(request, state);
+}
+
+static enum op_result end_stream(struct api_request *request, struct stream_state *state)
+{
+    flow_watch_remove(&state->watch);
+    request->is_answered = true;
+    http_reply_end(request->exchange);
+    return OP_DONE;
+}
+
+static void begin_stream(struct api_request *request, struct stream_state *state)
+{
+    static const struct http_header headers[] = {
+        {SLICE_INIT("Content-Type"), SLICE_INIT("text/event-stream; charset=utf-8")},
+        {SLICE_INIT("Cache-Control"), SLICE_INIT("no-store")},
+        {SLICE_INIT("X-Accel-Buffering"), SLICE_INIT("no")}, /* nginx passes each event on */
+    };
+    state->has_begun = true;
+    http_reply_begin(request->exchange, 200, headers, ARRAY_LEN(headers));
+    flow_watch_add(request->api->config.flow, &state->watch);
+}
+
+/* false: the client is gone, or the view cannot be told. */
+static bool send_view(struct api_request *request, struct stream_state *state)
+{
+    struct flow_look *seen = state->look;
+    slice view = flow_look_view(seen); /* JSON: no line break in it */
+    struct buf text;
+    if (!view.ptr)
+        return false;
+    buf_init(&text, API_FLOW_VIEW_BYTES_MAX + 1024);
+    buf_printf(&text, "id: %lld\ndata: ", (long long)seen->whole.flow.rev);
+    buf_append(&text, view);
+    buf_append(&text, SLICE("\n\n"));
+    int rc = buf_is_ok(&text) ? http_reply_chunk(request->exchange, buf_slice(&text)) : ERR_NOMEM;
+    buf_deinit(&text);
+    state->sent_rev = seen->whole.flow.rev;
+    return rc == OK;
+}
+
+static enum op_result rest(struct api_request *request, struct stream_state *state)
+{
+    state->look = NULL;
+    if (state->is_told)
+        return look(request, state);
+    op_sleep(&request->op, &state->timer, HEARTBEAT_MS, "a change of the flow");
+    return OP_WAIT;
+}
+
+static enum op_result judge_look(struct api_request *request, struct stream_state *state)
+{
+    struct flow_look *seen = state->look;
+    bool is_new = seen->whole.flow.rev != state->sent_rev, has_ended = flow_look_has_ended(seen);
+    if (!state->has_begun && !is_new && has_ended)
+        return api_reply(request, 204, SLICE_NONE);
+    if (!state->has_begun)
+        begin_stream(request, state);
+    if (is_new && !send_view(request, state))
+        return end_stream(request, state);
+    if (has_ended)
+        return end_stream(request, state);
+    state->watch.rev = seen->whole.flow.rev;
+    return rest(request, state);
+}
+
+/* Nothing came, or something did. */
+static enum op_result go_on(struct api_request *request, struct stream_state *state)
+{
+    bool is_over = loop_now_ns(request->op.loop) >= state->until_ns ||
+                   http_server_is_draining(request->exchange->server);
+    if (is_over)
+        return end_stream(request, state);
+    if (http_reply_pending(request->exchange) > SLOW_BYTES) {
+        op_sleep(&request->op, &state->timer, HEARTBEAT_MS, "a client that reads slowly");
+        return OP_WAIT;
+    }
+    if (state->is_told)
+        return look(request, state);
+    if (http_reply_chunk(request->exchange, SLICE(": still here\n\n")) != OK)
+        return end_stream(request, state);
+    return rest(request, state);
+}
+
+static enum op_result finish_events(struct api_request *request)
+{
+    struct stream_state *state = request->state;
+    if (!state->look)
+        return go_on(request, state);
+    int status = state->look->status;
+    if (status == OK)
+        return judge_look(request, state);
+    if (!state->has_begun)
+        return status == ERR_NOTFOUND ? api_reply_no_flow(request)
+                                      : api_reply_database(request, status);
+    if (status == ERR_NOTFOUND)
+        return end_stream(request, state);
+    state->look = NULL; /* the database is away: tell it at the next heartbeat */
+    op_sleep(&request->op, &state->timer, HEARTBEAT_MS, "the database");
+    state->is_told = true;
+    return OP_WAIT;
+}
+
+static void gone_events(struct api_request *request)
+{
+    struct stream_state *state = request->state;
+    if (state)
+        flow_watch_remove(&state->watch);
+    op_cancel(&request->op);
+}
+
+const struct api_endpoint api_flows_events = {
+    .route = "/api/flows/{id}/events",
+    .scope = SCOPE_READ,
+    .begin = begin_events,
+    .finish = finish_events,
+    .on_gone = gone_events,
+};

@@ -1,0 +1,221 @@
+/*
+ * Looks at flows; see flow_look.h.
+ */
+#include "api/flow_look.h"
+
+#include "base/mem.h"
+
+enum { LOOK_ARENA_BYTES_MAX = 192 * 1024 * 1024 };
+
+/* ---- one flow ---- */
+
+static struct flow_look *look_of(struct op *op)
+{
+    return CONTAINER_OF(op, struct flow_look, op);
+}
+
+static enum op_result look_load(struct op *op)
+{
+    struct flow_look *look = look_of(op);
+    store_flow_load(look->pool, &look->query, op, look->account_id, look->id, false);
+    return OP_WAIT;
+}
+
+static enum op_result look_find(struct op *op)
+{
+    struct flow_look *look = look_of(op);
+    look->status = store_flow_load_result(&look->query, &look->whole);
+    if (look->status != OK)
+        return OP_DONE;
+    struct uuid version = look->whole.flow.template_version;
+    if (!flow_template_find(look->service, &look->find, version, op))
+        return OP_WAIT;
+    look->status = look->find.status;
+    look->tmpl = look->find.tmpl;
+    return OP_DONE;
+}
+
+static enum op_result look_found(struct op *op)
+{
+    struct flow_look *look = look_of(op);
+    flow_template_found(look->service, &look->find);
+    look->status = look->find.status;
+    look->tmpl = look->find.tmpl;
+    return OP_DONE;
+}
+
+static void look_cancel(struct op *op)
+{
+    struct flow_look *look = look_of(op);
+    pg_cancel(&look->query);
+    pg_cancel(&look->find.query);
+}
+
+static void look_free(struct op *op)
+{
+    struct flow_look *look = look_of(op);
+    if (look->tmpl)
+        flow_template_unref(look->tmpl);
+    mem_free(look);
+}
+
+static const struct op_step look_steps[] = {
+    {"load", look_load},
+    {"find_template", look_find},
+    {"found_template", look_found},
+};
+
+static const struct op_class look_class = {
+    .name = "flow_view",
+    .steps = look_steps,
+    .step_count = ARRAY_LEN(look_steps),
+    .on_cancel = look_cancel,
+    .free = look_free,
+};
+
+struct flow_look *flow_look_start(struct api_request *request, struct uuid id)
+{
+    struct flow_look *look = mem_zalloc(sizeof(*look));
+    if (!look)
+        return NULL;
+    look->service = request->api->config.flow;
+    look->pool = request->api->config.pool;
+    look->account_id = request->grant.account_id;
+    look->id = id;
+    look->status = ERR_BUSY;
+    op_start(&look->op, &look_class, request->op.loop, &request->op, LOOK_ARENA_BYTES_MAX);
+    return look;
+}
+
+bool flow_look_has_ended(const struct flow_look *look)
+{
+    enum flow_status status = look->whole.flow.status;
+    return status == FLOW_COMPLETED || status == FLOW_FAILED || status == FLOW_CANCELLED;
+}
+
+slice flow_look_view(struct flow_look *look)
+{
+    struct buf text;
+    buf_init(&text, API_FLOW_VIEW_BYTES_MAX);
+    flow_view_write(&text, &look->whole, look->tmpl);
+    slice view = buf_is_ok(&text) ? arena_dup(&look->op.arena, buf_slice(&text)) : SLICE_NONE;
+    buf_deinit(&text);
+    return view;
+}
+
+/* ---- a page ---- */
+
+static struct flow_page *page_of(struct op *op)
+{
+    return CONTAINER_OF(op, struct flow_page, op);
+}
+
+static enum op_result page_load(struct op *op)
+{
+    struct flow_page *page = page_of(op);
+    store_flow_list(page->pool, &page->query, op, &page->filter);
+    return OP_WAIT;
+}
+
+static enum op_result page_judge(struct op *op)
+{
+    struct flow_page *page = page_of(op);
+    page->status = store_flow_list_result(&page->query, &page->list, &page->count);
+    if (page->status != OK)
+        return OP_DONE;
+    buf_append_char(&page->text, '[');
+    return OP_NEXT;
+}
+
+/* The one at `next`, whose template was looked for. */
+static void page_put(struct flow_page *page)
+{
+    page->status = page->find.status;
+    if (page->status != OK)
+        return;
+    if (page->next > 0)
+        buf_append_char(&page->text, ',');
+    flow_record_write(&page->text, &page->list[page->next++], page->find.tmpl);
+    flow_template_unref(page->find.tmpl);
+    page->find = (struct flow_template_find){0};
+}
+
+static enum op_result page_write(struct op *op)
+{
+    struct flow_page *page = page_of(op);
+    while (page->status == OK && page->next < page->count) {
+        struct uuid version = page->list[page->next].flow.template_version;
+        if (!flow_template_find(page->service, &page->find, version, op))
+            return OP_WAIT;
+        page_put(page);
+    }
+    buf_append_char(&page->text, ']');
+    return OP_DONE;
+}
+
+static enum op_result page_found(struct op *op)
+{
+    struct flow_page *page = page_of(op);
+    flow_template_found(page->service, &page->find);
+    page_put(page);
+    op_goto(op, 2);
+    return OP_NEXT;
+}
+
+static void page_cancel(struct op *op)
+{
+    struct flow_page *page = page_of(op);
+    pg_cancel(&page->query);
+    pg_cancel(&page->find.query);
+}
+
+static void page_free(struct op *op)
+{
+    struct flow_page *page = page_of(op);
+    buf_deinit(&page->text);
+    mem_free(page);
+}
+
+static const struct op_step page_steps[] = {
+    {"load", page_load},
+    {"judge", page_judge},
+    {"write", page_write},
+    {"found_template", page_found},
+};
+
+static const struct op_class page_class = {
+    .name = "flow_page",
+    .steps = page_steps,
+    .step_count = ARRAY_LEN(page_steps),
+    .on_cancel = page_cancel,
+    .free = page_free,
+};
+
+struct flow_page *flow_page_start(struct api_request *request, const struct flow_filter *filter)
+{
+    struct flow_page *page = mem_zalloc(sizeof(*page));
+    if (!page)
+        return NULL;
+    page->service = request->api->config.flow;
+    page->pool = request->api->config.pool;
+    page->filter = *filter;
+    page->status = ERR_BUSY;
+    buf_init(&page->text, API_FLOW_VIEW_BYTES_MAX);
+    op_start(&page->op, &page_class, request->op.loop, &request->op, LOOK_ARENA_BYTES_MAX);
+    return page;
+}
+
+/* ---- common to the endpoints ---- */
+
+enum op_result api_reply_no_flow(struct api_request *request)
+{
+    return api_reply_error(request, 404, "Flow not found");
+}
+
+bool api_flow_id(struct api_request *request, struct uuid *id)
+{
+    if (uuid_parse(request->match.params[0], id))
+        return true;
+    (void)api_reply_no_flow(request);
+    return false;
+}

@@ -1,0 +1,305 @@
+/*
+ * Flows: the templates, start, and what changes a flow (INTERFACE.md 4.8, 4.9, 4.12 to 4.14). What
+ * only looks at them is in flows_get.c and flow_events.c.
+ */
+#include "api/flow_look.h"
+
+enum { NOTE_BYTES_MAX = 2000 };
+
+struct command {
+    struct flow_command command;
+    struct flow_request in;
+    bool is_audited;
+};
+
+/* ---- templates ---- */
+
+static slice template_list(const struct api_request *request)
+{
+    return (*request->api->config.templates)->list_json;
+}
+
+static enum op_result begin_templates(struct api_request *request)
+{
+    slice text =
+        arena_printf(&request->op.arena, "{\"templates\":%.*s}", SLICE_ARG(template_list(request)));
+    if (!text.ptr)
+        return api_reply_database(request, ERR_BUSY);
+    if (api_reply_not_modified(request, api_etag_of(request, text)))
+        return OP_DONE;
+    return api_reply(request, 200, text);
+}
+
+const struct api_endpoint api_flows_templates = {
+    .route = "/api/flows/templates",
+    .scope = SCOPE_READ,
+    .begin = begin_templates,
+};
+
+/* ---- common to all commands ---- */
+
+static enum op_result begin_command(struct api_request *request, const struct flow_request *in)
+{
+    struct command *state = ARENA_NEW(&request->op.arena, struct command);
+    if (!state)
+        return api_reply_database(request, ERR_BUSY);
+    state->in = *in;
+    state->in.account_id = request->grant.account_id;
+    state->in.actor = api_actor(request);
+    state->in.request_id = request->exchange->request_id;
+    request->state = state;
+    flow_command_start(request->api->config.flow, &state->command, &state->in, &request->op);
+    return OP_WAIT;
+}
+
+/* An approval that was given is given: what became of its client matters no more. */
+static void on_gone(struct api_request *request)
+{
+    (void)request;
+}
+
+static enum op_result refuse(struct api_request *request, const struct flow_command *command)
+{
+    switch (command->answer) {
+    case FLOW_ANSWER_NOT_FOUND:
+        return api_reply_no_flow(request);
+    case FLOW_ANSWER_NO_TEMPLATE:
+        return api_reply_error(request, 404, "Unknown flow template: %.*s",
+                               SLICE_ARG(command->in.template_key));
+    case FLOW_ANSWER_INVALID:
+        return api_reply_error(request, 400, "%.*s", SLICE_ARG(command->message));
+    case FLOW_ANSWER_CONFLICT:
+        return api_reply_error(request, 409, "%.*s", SLICE_ARG(command->message));
+    case FLOW_ANSWER_UNAVAILABLE:
+        return api_reply_database(request, ERR_BUSY);
+    case FLOW_ANSWER_DONE:
+        break;
+    }
+    UNREACHABLE("the caller has looked");
+    return OP_DONE;
+}
+
+static enum op_result finish_command(struct api_request *request)
+{
+    const struct command *state = request->state;
+    if (state->command.answer != FLOW_ANSWER_DONE)
+        return refuse(request, &state->command);
+    if (!state->command.view_json.ptr)
+        return api_reply_error(request, 500, "Internal error");
+    return api_reply(request, 200, state->command.view_json);
+}
+
+/* A member that is a string, or absent (SLICE_NONE). false: answered. */
+static bool read_text(struct api_request *request, const char *name, slice *text)
+{
+    const struct json *value = json_get(request->body, slice_cstr(name));
+    *text = json_str(value);
+    if (!value || value->type == JSON_NULL || value->type == JSON_STRING)
+        return true;
+    (void)api_reply_error(request, 400, "%s must be a string, got %s", name, json_type_name(value));
+    return false;
+}
+
+/* ---- start ---- */
+
+static bool is_trigger(slice type)
+{
+    static const char *const types[] = {"agent", "manual", "webhook", "schedule"};
+    for (size_t i = 0; i < ARRAY_LEN(types); i++)
+        if (slice_eq_cstr(type, types[i]))
+            return true;
+    return false;
+}
+
+static enum op_result begin_start(struct api_request *request)
+{
+    static const struct json none = {.type = JSON_OBJECT};
+    const struct json *input = JSON_GET(request->body, "input");
+    struct flow_request in = {.kind = FLOW_COMMAND_START};
+    if (!read_text(request, "flowTemplate", &in.template_key) ||
+        !read_text(request, "triggerType", &in.trigger_type))
+        return OP_DONE;
+    if (in.template_key.len == 0)
+        return api_reply_error(request, 400,
+                               "flowTemplate is required, a key of GET "
+                               "/api/flows/templates");
+    if (input && input->type != JSON_OBJECT && input->type != JSON_NULL)
+        return api_reply_error(request, 400, "input must be an object, got %s",
+                               json_type_name(input));
+    if (!in.trigger_type.ptr)
+        in.trigger_type = SLICE("manual");
+    if (!is_trigger(in.trigger_type))
+        return api_reply_error(request, 400,
+                               "triggerType must be agent, manual, webhook or schedule");
+    in.input = json_is(input, JSON_OBJECT) ? input : &none;
+    return begin_command(request, &in);
+}
+
+static enum op_result finish_start(struct api_request *request)
+{
+    const struct command *state = request->state;
+    struct buf text;
+    struct json_writer w;
+    char id[UUID_TEXT_LEN + 1];
+    if (state->command.answer != FLOW_ANSWER_DONE)
+        return refuse(request, &state->command);
+    uuid_format(state->command.flow_id, id);
+    buf_init(&text, API_FLOW_VIEW_BYTES_MAX);
+    json_begin(&w, &text);
+    json_open(&w, '{');
+    json_key(&w, "flowId");
+    json_put_str(&w, slice_of(id, UUID_TEXT_LEN));
+    json_key(&w, "flow");
+    json_put_raw(&w, state->command.view_json);
+    json_key(&w, "templates");
+    json_put_raw(&w, template_list(request));
+    json_close(&w, '}');
+    slice reply = buf_is_ok(&text) ? arena_dup(&request->op.arena, buf_slice(&text)) : SLICE_NONE;
+    buf_deinit(&text);
+    if (!reply.ptr || !state->command.view_json.ptr)
+        return api_reply_error(request, 500, "Internal error");
+    return api_reply(request, 200, reply);
+}
+
+const struct api_endpoint api_flows_start = {
+    .route = "/api/flows/start",
+    .scope = SCOPE_EXECUTE,
+    .body = API_BODY_REQUIRED,
+    .begin = begin_start,
+    .finish = finish_start,
+    .on_gone = on_gone,
+};
+
+/* ---- approve, reject ---- */
+
+static enum op_result begin_decision(struct api_request *request, enum flow_command_kind kind)
+{
+    struct flow_request in = {.kind = kind};
+    const struct json *rev = JSON_GET(request->body, "rev");
+    if (!api_flow_id(request, &in.flow_id) || !read_text(request, "stepKey", &in.step_key) ||
+        !read_text(request, "note", &in.note))
+        return OP_DONE;
+    if (in.note.len > NOTE_BYTES_MAX)
+        return api_reply_error(request, 400, "note must have at most %d bytes", NOTE_BYTES_MAX);
+    if (rev && rev->type != JSON_NULL && (!json_to_i64(rev, &in.rev) || in.rev < 1))
+        return api_reply_error(request, 400, "rev must be a positive integer");
+    return begin_command(request, &in);
+}
+
+static enum op_result begin_approve(struct api_request *request)
+{
+    return begin_decision(request, FLOW_COMMAND_APPROVE);
+}
+
+static enum op_result begin_reject(struct api_request *request)
+{
+    return begin_decision(request, FLOW_COMMAND_REJECT);
+}
+
+/* {"flow_id", "step_key"?, "note"?} */
+static slice decision_details(struct api_request *request, const struct command *state)
+{
+    struct buf text;
+    struct json_writer w;
+    buf_init(&text, 16 * 1024);
+    json_begin(&w, &text);
+    json_open(&w, '{');
+    json_key(&w, "flow_id");
+    json_put_str(&w, request->match.params[0]);
+    if (state->in.step_key.ptr) {
+        json_key(&w, "step_key");
+        json_put_str(&w, state->in.step_key);
+    }
+    if (state->in.note.ptr) {
+        json_key(&w, "note");
+        json_put_str(&w, state->in.note);
+    }
+    json_close(&w, '}');
+    slice details = buf_is_ok(&text) ? arena_dup(&request->op.arena, buf_slice(&text)) : SLICE_NONE;
+    buf_deinit(&text);
+    return details;
+}
+
+/* The decision stands already: an audit event that cannot be written is told in the log. */
+static enum op_result finish_decision(struct api_request *request)
+{
+    struct command *state = request->state;
+    if (state->command.answer != FLOW_ANSWER_DONE)
+        return refuse(request, &state->command);
+    if (state->is_audited) {
+        int status = store_done_result(&request->query);
+        if (status != OK)
+            op_log(&request->op, LOG_ERROR, "a decision about a flow is not in the audit trail",
+                   LOG_INT("status", status), LOG_STR("cause", request->query.message));
+        return finish_command(request);
+    }
+    state->is_audited = true;
+    bool is_approved = state->in.kind == FLOW_COMMAND_APPROVE;
+    const struct audit_event event = {
+        .account_id = request->grant.account_id,
+        .id = uuid_v7(),
+        .kind = is_approved ? SLICE("flow.approved") : SLICE("flow.rejected"),
+        .actor = state->in.actor,
+        .request_id = request->exchange->request_id,
+        .address = api_client_address(request),
+        .details = decision_details(request, state),
+    };
+    store_audit_insert(request->api->config.pool, &request->query, &request->op, &event);
+    return OP_WAIT;
+}
+
+const struct api_endpoint api_flows_approve = {
+    .route = "/api/flows/{id}/approve",
+    .scope = SCOPE_APPROVE,
+    .body = API_BODY_OPTIONAL,
+    .begin = begin_approve,
+    .finish = finish_decision,
+    .on_gone = on_gone,
+};
+
+const struct api_endpoint api_flows_reject = {
+    .route = "/api/flows/{id}/reject",
+    .scope = SCOPE_APPROVE,
+    .body = API_BODY_OPTIONAL,
+    .begin = begin_reject,
+    .finish = finish_decision,
+    .on_gone = on_gone,
+};
+
+/* ---- resume, cancel ---- */
+
+static enum op_result begin_plain(struct api_request *request, enum flow_command_kind kind)
+{
+    struct flow_request in = {.kind = kind};
+    if (!api_flow_id(request, &in.flow_id))
+        return OP_DONE;
+    return begin_command(request, &in);
+}
+
+static enum op_result begin_resume(struct api_request *request)
+{
+    return begin_plain(request, FLOW_COMMAND_RESUME);
+}
+
+static enum op_result begin_cancel(struct api_request *request)
+{
+    return begin_plain(request, FLOW_COMMAND_CANCEL);
+}
+
+const struct api_endpoint api_flows_resume = {
+    .route = "/api/flows/{id}/resume",
+    .scope = SCOPE_EXECUTE,
+    .body = API_BODY_OPTIONAL,
+    .begin = begin_resume,
+    .finish = finish_command,
+    .on_gone = on_gone,
+};
+
+const struct api_endpoint api_flows_cancel = {
+    .route = "/api/flows/{id}/cancel",
+    .scope = SCOPE_EXECUTE,
+    .body = API_BODY_OPTIONAL,
+    .begin = begin_cancel,
+    .finish = finish_command,
+    .on_gone = on_gone,
+};

@@ -1,0 +1,215 @@
+/*
+ * Looking at flows: GET /api/flows/{id}, which may wait for a change, and GET /api/flows
+ * (INTERFACE.md 4.10, 4.11; DECISIONS.md "Flows").
+ */
+#include <stdio.h>
+
+#include "api/flow_look.h"
+
+enum { LIST_LIMIT = 20, LIST_LIMIT_MAX = 100 };
+
+/* ---- GET /api/flows/{id} ---- */
+
+struct get {
+    struct uuid id;
+    struct flow_look *look; /* under way, or just done */
+    struct flow_watch watch;
+    struct op_timer timer;
+    uint64_t until_ns; /* 0: it does not wait */
+    int64_t first_rev; /* 0: not seen yet */
+    bool has_told;     /* that it changed, while nothing slept */
+    struct api_request *request;
+};
+
+static void on_change(struct flow_watch *watch)
+{
+    struct get *get = CONTAINER_OF(watch, struct get, watch);
+    get->has_told = true;
+    op_sleep_stop(&get->timer);
+}
+
+static enum op_result look(struct api_request *request, struct get *get)
+{
+    get->has_told = false;
+    get->look = flow_look_start(request, get->id);
+    return get->look ? OP_WAIT : api_reply_database(request, ERR_BUSY);
+}
+
+static enum op_result begin_get(struct api_request *request)
+{
+    struct get *get = ARENA_NEW(&request->op.arena, struct get);
+    uint64_t wait_s;
+    struct uuid id;
+    if (!get)
+        return api_reply_database(request, ERR_BUSY);
+    if (!api_flow_id(request, &id) || !api_query_count(request, "wait", 0, &wait_s))
+        return OP_DONE;
+    if (wait_s > API_WAIT_S_MAX)
+        wait_s = API_WAIT_S_MAX;
+    get->id = id;
+    get->request = request;
+    get->watch = (struct flow_watch){request->grant.account_id, id, 0, on_change, {NULL, NULL}};
+    if (wait_s > 0)
+        get->until_ns = loop_now_ns(request->op.loop) + wait_s * 1000000000ULL;
+    request->state = get;
+    return look(request, get);
+}
+
+/* The view is what its revision says. */
+static slice etag_of(struct api_request *request, int64_t rev)
+{
+    return arena_printf(&request->op.arena, "\"%lld\"", (long long)rev);
+}
+
+/* Whether the client asked for what comes after this revision. */
+static bool is_known(struct api_request *request, const struct get *get)
+{
+    slice wanted = http_request_header(request->exchange, SLICE("If-None-Match"));
+    int64_t rev = get->look->whole.flow.rev;
+    if (wanted.ptr)
+        return api_has_etag(request, etag_of(request, rev));
+    return get->first_rev == 0 || get->first_rev == rev;
+}
+
+static bool may_wait(struct api_request *request, const struct get *get)
+{
+    return loop_now_ns(request->op.loop) < get->until_ns && !flow_look_has_ended(get->look) &&
+           !http_server_is_draining(request->exchange->server) && is_known(request, get);
+}
+
+static enum op_result wait_for_change(struct api_request *request, struct get *get)
+{
+    uint64_t left_ns = get->until_ns - loop_now_ns(request->op.loop);
+    int64_t rev = get->look->whole.flow.rev;
+    if (get->first_rev == 0) {
+        get->first_rev = rev;
+        flow_watch_add(request->api->config.flow, &get->watch);
+    }
+    get->watch.rev = rev;
+    get->look = NULL;
+    if (get->has_told)
+        return look(request, get);
+    op_sleep(&request->op, &get->timer, left_ns / 1000000 + 1, "a change of the flow");
+    return OP_WAIT;
+}
+
+static enum op_result answer(struct api_request *request, struct get *get)
+{
+    slice view = flow_look_view(get->look);
+    flow_watch_remove(&get->watch);
+    if (!view.ptr)
+        return api_reply_error(request, 500, "Internal error");
+    if (api_reply_not_modified(request, etag_of(request, get->look->whole.flow.rev)))
+        return OP_DONE;
+    return api_reply(request, 200, view);
+}
+
+static enum op_result finish_get(struct api_request *request)
+{
+    struct get *get = request->state;
+    if (!get->look) /* it slept */
+        return look(request, get);
+    int status = get->look->status;
+    if (status == OK && may_wait(request, get))
+        return wait_for_change(request, get);
+    if (status == OK)
+        return answer(request, get);
+    flow_watch_remove(&get->watch);
+    return status == ERR_NOTFOUND ? api_reply_no_flow(request)
+                                  : api_reply_database(request, status);
+}
+
+static void gone_get(struct api_request *request)
+{
+    struct get *get = request->state;
+    if (get)
+        flow_watch_remove(&get->watch);
+    op_cancel(&request->op);
+}
+
+const struct api_endpoint api_flows_get = {
+    .route = "/api/flows/{id}",
+    .scope = SCOPE_READ,
+    .begin = begin_get,
+    .finish = finish_get,
+    .on_gone = gone_get,
+};
+
+/* ---- GET /api/flows ---- */
+
+/* false: answered. */
+static bool read_limit(struct api_request *request, int64_t *limit)
+{
+    uint64_t value;
+    if (!api_query_count(request, "limit", LIST_LIMIT, &value))
+        return false;
+    if (value == 0) {
+        (void)api_reply_error(request, 400, "limit must be a positive integer");
+        return false;
+    }
+    *limit = value < LIST_LIMIT_MAX ? (int64_t)value : LIST_LIMIT_MAX;
+    return true;
+}
+
+/* A status of the interface that no stored flow has: nothing is found. */
+enum { STATUS_PENDING = FLOW_CANCELLED + 1 };
+
+static bool read_status(struct api_request *request, int *status)
+{
+    slice text = api_query_text(request, "status");
+    *status = slice_eq_cstr(text, "pending") ? STATUS_PENDING : -1;
+    for (int i = FLOW_RUNNING; i <= FLOW_CANCELLED; i++)
+        if (slice_eq_cstr(text, flow_status_name((enum flow_status)i)))
+            *status = i;
+    if (!text.ptr || *status >= 0)
+        return true;
+    (void)api_reply_error(request, 400,
+                          "status must be pending, running, waiting, completed, "
+                          "failed or cancelled");
+    return false;
+}
+
+static bool read_cursor(struct api_request *request, struct uuid *before)
+{
+    slice text = api_query_text(request, "cursor");
+    if (!text.ptr || uuid_parse(text, before))
+        return true;
+    (void)api_reply_error(request, 400, "cursor must be the id of a flow");
+    return false;
+}
+
+static enum op_result begin_list(struct api_request *request)
+{
+    struct flow_filter filter = {.account_id = request->grant.account_id,
+                                 .template_key = api_query_text(request, "template")};
+    if (!read_limit(request, &filter.limit) || !read_status(request, &filter.status) ||
+        !read_cursor(request, &filter.before))
+        return OP_DONE;
+    if (!slice_is_utf8(filter.template_key, NULL) ||
+        (filter.template_key.ptr && memchr(filter.template_key.ptr, 0, filter.template_key.len)))
+        return api_reply_error(request, 400, "template must be the key of a template");
+    if (filter.status == STATUS_PENDING)
+        return api_reply(request, 200, SLICE("{\"flows\":[]}"));
+    request->state = flow_page_start(request, &filter);
+    return request->state ? OP_WAIT : api_reply_database(request, ERR_BUSY);
+}
+
+static enum op_result finish_list(struct api_request *request)
+{
+    const struct flow_page *page = request->state;
+    if (page->status != OK)
+        return api_reply_database(request, page->status);
+    if (!buf_is_ok(&page->text))
+        return api_reply_error(request, 500, "Internal error");
+    slice text =
+        arena_printf(&request->op.arena, "{\"flows\":%.*s}", SLICE_ARG(buf_slice(&page->text)));
+    return text.ptr ? api_reply(request, 200, text)
+                    : api_reply_error(request, 500, "Internal error");
+}
+
+const struct api_endpoint api_flows_list = {
+    .route = "/api/flows",
+    .scope = SCOPE_READ,
+    .begin = begin_list,
+    .finish = finish_list,
+};
