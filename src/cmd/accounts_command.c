@@ -1,6 +1,7 @@
 /*
  * sluice accounts: tenants.
  */
+#include "cmd/accounts_rows.h"
 #include "cmd/commands.h"
 #include "cmd/output.h"
 #include "cmd/session.h"
@@ -156,8 +157,30 @@ static int run_enable(struct command_call *call)
     return session_run(call, enable);
 }
 
+/* ---- export, erase ---- */
+
+static int run_export(struct command_call *call)
+{
+    return session_run(call, accounts_export);
+}
+
+static int run_erase(struct command_call *call)
+{
+    return session_run(call, accounts_erase);
+}
+
 /* ---- the table ---- */
 
+static const struct config_option export_options[] = {
+    {"out", "FILE", "write there instead of to stdout; whole or not at all, mode 0600"},
+};
+static const struct config_option erase_options[] = {
+    {"yes", NULL, "really"},
+    {"settle", "TIME",
+     "how long servers may take to end what they have begun, and then to leave rows that are "
+     "erased, "
+     "too; at least the execution-timeout of the servers, 45s by default"},
+};
 static const struct config_option options[] = {{"json", NULL, "print JSON, for scripts"}};
 
 static const struct command_verb verbs[] = {
@@ -194,11 +217,25 @@ static const struct command_verb verbs[] = {
      .args_min = 1,
      .args_max = 1,
      .run = run_enable},
+    {.name = "export",
+     .synopsis = "ACCOUNT",
+     .summary = "All that is stored of an account, a line of JSON a row; no credentials.",
+     COMMAND_OPTIONS(export_options),
+     .args_min = 1,
+     .args_max = 1,
+     .run = run_export},
+    {.name = "erase",
+     .synopsis = "ACCOUNT",
+     .summary = "Delete an account and all that is stored of it, for ever.",
+     COMMAND_OPTIONS(erase_options),
+     .args_min = 1,
+     .args_max = 1,
+     .run = run_erase},
 };
 
 const struct command accounts_command = {
     .name = "accounts",
-    .summary = "tenants: create, list, show, disable, enable",
+    .summary = "tenants: create, list, show, disable, enable, export, erase",
     .help = "ACCOUNT is an account's id, or its name where no other has the same. Servers are "
             "told of a change at once.",
     .scopes = CONFIG_DATABASE,

@@ -386,8 +386,11 @@ void connect_forget_account(struct connect_service *service, struct uuid account
     LIST_EACH(&service->lru, node)
     {
         struct entry *entry = LIST_ITEM(node, struct entry, lru_link);
-        if (memcmp(entry->key, account_id.bytes, sizeof(account_id.bytes)) == 0)
-            distrust(entry);
+        if (memcmp(entry->key, account_id.bytes, sizeof(account_id.bytes)) != 0)
+            continue;
+        distrust(entry);
+        connect_set_unref(entry->set); /* its secrets, too: the account may be gone for ever */
+        entry->set = NULL;
     }
 }
 

@@ -1,0 +1,224 @@
+/*
+ * Rows of an account in all tables. Statements are made by the database from its own catalog, with
+ * its quoting; what this file puts into them is the account's id, in canonical form.
+ */
+#include "store/account_rows.h"
+
+#include <stdio.h>
+
+#include "base/buf.h"
+#include "store/internal.h"
+
+enum { TABLES_ARENA_BYTES_MAX = 4 * 1024 * 1024, BATCH_ARENA_BYTES_MAX = 1024 * 1024 * 1024 };
+
+#define SQL_BYTES_MAX ((size_t)64 * 1024)
+
+#define HAS_ACCOUNT_ID                                                                \
+    "c.relnamespace = 'sluice'::regnamespace and exists (select from pg_attribute a " \
+    "where a.attrelid = c.oid and a.attname = 'account_id' and not a.attisdropped) "
+
+/* A cursor's statement for each table that is no partition; the account first. A newline in json is
+ * white space: inside a string it is escaped. */
+static const char export_sql[] =
+    "select format('select translate(''{\"table\":\"%s\",\"row\":'' || row_to_json(r)::text || "
+    "''}'', E''\\n\\r'', ''  '') from (select %s from sluice.%I t where t.account_id = %%s "
+    "order by %s) r', c.relname, "
+    "(select string_agg(case when a.atttypid = 'bytea'::regtype then format("
+    "'octet_length(t.%1$I) as %2$I', a.attname, a.attname || '_bytes') "
+    "else format('t.%I', a.attname) end, ', ' order by a.attnum) from pg_attribute a "
+    "where a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped), c.relname, "
+    "(select string_agg(format('t.%I', a.attname), ', ' order by array_position("
+    "i.indkey::int2[], a.attnum)) from pg_index i join pg_attribute a on a.attrelid = c.oid "
+    "and a.attnum = any(i.indkey::int2[]) where i.indrelid = c.oid and i.indisprimary)) "
+    "from pg_class c where c.relkind in ('r', 'p') and not c.relispartition and " HAS_ACCOUNT_ID
+    "order by c.relname <> 'account', c.relname";
+
+/* A batch of each table that holds rows itself. The ids of rows are stable for the statement. */
+static const char erase_sql[] =
+    "select format('with gone as (delete from sluice.%1$I t where t.account_id = %%s and t.ctid = "
+    "any(array(select k.ctid from sluice.%1$I k where k.account_id = %%s limit 1000)) "
+    "returning 1) select count(*) from gone', c.relname) "
+    "from pg_class c where c.relkind = 'r' and c.relname <> 'account' and " HAS_ACCOUNT_ID
+    "order by c.relname";
+
+/* text with each %s replaced by the account's id, quoted; NUL-terminated. */
+static int put_account(struct buf *sql, slice text, struct uuid account_id, struct err *err)
+{
+    char id[UUID_TEXT_LEN + 1];
+    ptrdiff_t at;
+    uuid_format(account_id, id);
+    while ((at = slice_find(text, SLICE("%s"))) >= 0) {
+        buf_append(sql, slice_first(text, (size_t)at));
+        buf_printf(sql, "'%s'", id);
+        text = slice_from(text, (size_t)at + 2);
+    }
+    buf_append(sql, text);
+    buf_append_char(sql, '\0');
+    return buf_is_ok(sql) ? OK : err_set(err, ERR_NOMEM, "out of memory");
+}
+
+/* Calls on_table for each row of `list_sql`, a statement with %s for the account. */
+static int each_table(struct pg_sync *sync, const char *list_sql, struct uuid account_id,
+                      int (*on_table)(void *ctx, const char *sql, struct err *err), void *ctx,
+                      struct err *err)
+{
+    struct arena arena;
+    struct pg_rows rows;
+    struct buf sql;
+    arena_init(&arena, TABLES_ARENA_BYTES_MAX);
+    buf_init(&sql, SQL_BYTES_MAX);
+    int result = pg_sync_text(sync, list_sql, &arena, &rows, err);
+    for (size_t i = 0; result == OK && i < rows.count; i++) {
+        buf_clear(&sql);
+        result = put_account(&sql, pg_get_bytes(&rows, i, 0), account_id, err);
+        if (result == OK)
+            result = on_table(ctx, sql.ptr, err);
+    }
+    buf_deinit(&sql);
+    arena_deinit(&arena);
+    return result;
+}
+
+/* ---- export ---- */
+
+struct exporting {
+    struct pg_sync *sync;
+    struct account_export *export;
+    struct arena arena; /* a batch */
+};
+
+static int fetch_batch(struct exporting *x, size_t *count, struct err *err)
+{
+    struct pg_rows rows;
+    char sql[64];
+    arena_reset(&x->arena);
+    (void)snprintf(sql, sizeof(sql), "fetch %d from account_rows", ACCOUNT_ROWS_EXPORT_BATCH);
+    int result = pg_sync_text(x->sync, sql, &x->arena, &rows, err);
+    *count = result == OK ? rows.count : 0;
+    for (size_t i = 0; result == OK && i < rows.count; i++) {
+        result = x->export->on_line(x->export->owner, pg_get_bytes(&rows, i, 0), err);
+        x->export->rows++;
+    }
+    return result;
+}
+
+static int export_table(void *ctx, const char *select, struct err *err)
+{
+    struct exporting *x = ctx;
+    struct buf sql;
+    size_t count = 0;
+    buf_init(&sql, SQL_BYTES_MAX);
+    buf_printf(&sql, "declare account_rows no scroll cursor for %s", select);
+    buf_append_char(&sql, '\0');
+    int result = buf_is_ok(&sql) ? pg_sync_run(x->sync, sql.ptr, err)
+                                 : err_set(err, ERR_NOMEM, "out of memory");
+    buf_deinit(&sql);
+    do {
+        if (result == OK)
+            result = fetch_batch(x, &count, err);
+    } while (result == OK && count > 0);
+    return result == OK ? pg_sync_run(x->sync, "close account_rows", err) : result;
+}
+
+int store_account_export_sync(struct pg_sync *sync, struct uuid account_id,
+                              struct account_export *export, struct err *err)
+{
+    struct exporting x = {.sync = sync, .export = export};
+    struct err ignored;
+    export->rows = 0;
+    arena_init(&x.arena, BATCH_ARENA_BYTES_MAX);
+    int result = pg_sync_run(sync,
+                             "begin isolation level repeatable read, read only; "
+                             "set local timezone to 'UTC'; set local statement_timeout to 0",
+                             err);
+    if (result == OK)
+        result = each_table(sync, export_sql, account_id, export_table, &x, err);
+    (void)!pg_sync_run(sync, "rollback", &ignored); /* nothing was written */
+    arena_deinit(&x.arena);
+    return result;
+}
+
+/* ---- erasure ---- */
+
+struct erasing {
+    struct pg_sync *sync;
+    uint64_t rows, refused;
+};
+
+static int ask_count(struct pg_sync *sync, const char *sql, uint64_t *count, struct err *err)
+{
+    struct arena arena;
+    struct pg_rows rows;
+    arena_init(&arena, TABLES_ARENA_BYTES_MAX);
+    int result = pg_sync_text(sync, sql, &arena, &rows, err);
+    if (result == OK && !slice_to_u64(pg_get_bytes(&rows, 0, 0), UINT64_MAX, count))
+        result = err_set(err, ERR_IO, "the database gave no count");
+    arena_deinit(&arena);
+    return result;
+}
+
+/* A table whose rows others refer to still is left for the next pass. */
+static int erase_table(void *ctx, const char *sql, struct err *err)
+{
+    struct erasing *erasing = ctx;
+    uint64_t count;
+    do {
+        int result = ask_count(erasing->sync, sql, &count, err);
+        if (result == ERR_INVALID && strcmp(pg_sync_sqlstate(erasing->sync), "23503") == 0) {
+            erasing->refused++;
+            return OK;
+        }
+        if (result != OK)
+            return result;
+        erasing->rows += count;
+    } while (count > 0);
+    return OK;
+}
+
+int store_account_erase_rows_sync(struct pg_sync *sync, struct uuid account_id, uint64_t *rows,
+                                  struct err *err)
+{
+    uint64_t before;
+    struct erasing erasing = {.sync = sync};
+    do {
+        before = erasing.rows;
+        erasing.refused = 0;
+        int result = each_table(sync, erase_sql, account_id, erase_table, &erasing, err);
+        if (result != OK)
+            return result;
+    } while (erasing.refused > 0 && erasing.rows > before);
+    *rows = erasing.rows;
+    if (erasing.refused == 0)
+        return OK;
+    return err_set(err, ERR_INVALID, "rows of other accounts refer to rows of this one");
+}
+
+static int ask_of_account(struct pg_sync *sync, const char *text, struct uuid account_id,
+                          uint64_t *count, struct err *err)
+{
+    struct buf sql;
+    buf_init(&sql, SQL_BYTES_MAX);
+    int result = put_account(&sql, slice_cstr(text), account_id, err);
+    if (result == OK)
+        result = ask_count(sync, sql.ptr, count, err);
+    buf_deinit(&sql);
+    return result;
+}
+
+int store_account_claims_sync(struct pg_sync *sync, struct uuid account_id, uint64_t *count,
+                              struct err *err)
+{
+    return ask_of_account(sync,
+                          "select count(*) from sluice.idempotency_key k where k.account_id = %s "
+                          "and k.state = 'in_flight'",
+                          account_id, count, err);
+}
+
+int store_account_delete_sync(struct pg_sync *sync, struct uuid account_id, struct err *err)
+{
+    uint64_t count;
+    return ask_of_account(sync,
+                          "with gone as (delete from sluice.account t where t.account_id = %s "
+                          "returning 1) select count(*) from gone",
+                          account_id, &count, err);
+}

@@ -1,0 +1,40 @@
+/*
+ * account_rows: every row of an account, whatever table it is in: for export and erasure. Tables
+ * are found in the schema's catalog by their column account_id, so that one that a later migration
+ * adds is covered without a word here. Blocking, for operator commands; servers may run meanwhile.
+ */
+#ifndef STORE_ACCOUNT_ROWS_H
+#define STORE_ACCOUNT_ROWS_H
+
+#include "store/store.h"
+
+enum {
+    ACCOUNT_ROWS_EXPORT_BATCH = 20,  /* rows in memory at a time */
+    ACCOUNT_ROWS_ERASE_BATCH = 1000, /* rows a transaction */
+};
+
+struct account_export {
+    /* One row as a line of JSON without its newline: {"table": name, "row": {...}}. Columns of
+     * bytes (sealed credentials, hashes) are left out; `<name>_bytes` says how many there were. Not
+     * OK ends the export with that. */
+    int (*on_line)(void *owner, slice line, struct err *err);
+    void *owner;
+    uint64_t rows; /* out */
+};
+/* All rows as they are at one moment, the account's own first. */
+int store_account_export_sync(struct pg_sync *sync, struct uuid account_id,
+                              struct account_export *export, struct err *err) MUST_CHECK;
+
+/* Deletes what is there of the account in all tables but `account`, table by table, each batch a
+ * transaction of its own. rows: how many; 0: nothing was there. Rows that servers write meanwhile
+ * are left for the next call. */
+int store_account_erase_rows_sync(struct pg_sync *sync, struct uuid account_id, uint64_t *rows,
+                                  struct err *err) MUST_CHECK;
+/* Runs of the account that servers have claimed and not ended: writes under way. */
+int store_account_claims_sync(struct pg_sync *sync, struct uuid account_id, uint64_t *count,
+                              struct err *err) MUST_CHECK;
+/* The account itself, at last. ERR_INVALID while a row refers to it. */
+int store_account_delete_sync(struct pg_sync *sync, struct uuid account_id,
+                              struct err *err) MUST_CHECK;
+
+#endif

@@ -1,0 +1,121 @@
+// An account leaves: all that is stored of it as lines of JSON, and then none of it any more.
+import assert from 'node:assert/strict';
+import { readFile, stat } from 'node:fs/promises';
+import { join } from 'node:path';
+import { after, before, test } from 'node:test';
+import { until } from './support/client.mjs';
+import { Stack } from './support/stack.mjs';
+
+const TOKEN = 'ya29.sentinel-of-leaving';
+let stack, server, leaving, staying;
+
+before(async () => {
+  stack = await Stack.start({ tokens: [`gmail=${TOKEN}`] });
+  leaving = await stack.account('leaving', { apps: ['notion'] });
+  await stack.connect(leaving.id, 'gmail', { access_token: TOKEN });
+  staying = await stack.account('staying');
+  server = await stack.serve();
+  for (const { key } of [leaving, staying]) {
+    assert.equal((await server.execute(key, 'gmail', 'list_labels', {}, { idempotency_key: 'k' })).status, 200);
+    for (let i = 0; i < 30; i++) assert.equal((await server.execute(key, 'notion', 'get_self', {})).status, 200);
+    assert.equal((await server.execute(key, 'gmail', 'nope', {})).status, 409);
+  }
+});
+after(() => stack?.stopWell(assert));
+
+// How many rows of each table are the account's: of every table of the schema that names an account.
+async function rowsOf(id) {
+  const tables = (await stack.cluster.sql(
+    `select c.relname from pg_class c join pg_attribute a on a.attrelid = c.oid and a.attname = 'account_id'
+     where c.relnamespace = 'sluice'::regnamespace and c.relkind in ('r', 'p') and not c.relispartition`,
+  )).split('\n');
+  assert.ok(tables.length >= 6, tables.join());
+  const counts = {};
+  for (const table of tables) {
+    const count = Number(await stack.cluster.sql(`select count(*) from sluice.${table} where account_id = '${id}'`));
+    if (count > 0) counts[table] = count;
+  }
+  return counts;
+}
+
+const lines = (text) => text.trimEnd().split('\n').map((line) => JSON.parse(line));
+const countBy = (rows) => rows.reduce((sums, { table }) => ({ ...sums, [table]: (sums[table] ?? 0) + 1 }), {});
+
+test('export: every row of the account, no credentials', async () => {
+  await until('the blocked run is written', async () =>
+    (await stack.cluster.sql(`select count(*) from sluice.audit_event where kind = 'execution.blocked'`)) === '2');
+  const text = await stack.must(['accounts', 'export', leaving.id]);
+  const rows = lines(text);
+  assert.deepEqual(countBy(rows), await rowsOf(leaving.id));
+  for (const { row } of rows) assert.equal(row.account_id, leaving.id);
+  const of = (table) => rows.filter((one) => one.table === table).map((one) => one.row);
+  assert.equal(rows[0].table, 'account');
+  assert.equal(rows[0].row.name, 'leaving');
+  assert.equal(of('execution').length, 31);
+  assert.ok(of('execution').every((row) => row.summary.output !== undefined && /\+00:00$/.test(row.started_at)));
+  const gmail = of('connection').find((row) => row.integration_id === 'gmail');
+  assert.ok(gmail.sealed_bytes > 20 && !('sealed' in gmail) && gmail.auth_kind === 'oauth2');
+  assert.equal(of('api_key')[0].hash_bytes, 32);
+  const secrets = [TOKEN, leaving.key, (await stack.cluster.sql(
+    `select encode(sealed, 'hex') from sluice.connection where account_id = '${leaving.id}' and integration_id = 'gmail'`))];
+  for (const secret of secrets)
+    for (const form of [secret, Buffer.from(secret).toString('hex'), Buffer.from(secret).toString('base64').replace(/=*$/, '')])
+      assert.ok(!text.includes(form));
+  assert.ok(!text.includes(staying.id));
+
+  const file = join(stack.dir, 'leaving.ndjson');
+  assert.equal(await stack.must(['accounts', 'export', 'leaving', '--out', file]), '');
+  assert.deepEqual(lines(await readFile(file, 'utf8')), rows);
+  assert.equal((await stat(file)).mode & 0o777, 0o600);
+  const refused = await stack.sluice(['accounts', 'export', 'leaving', '--out', join(stack.dir, 'nowhere', 'x')]);
+  assert.equal(refused.code, 1);
+  assert.equal((await stack.sluice(['accounts', 'export', 'nobody'])).code, 1);
+});
+
+test('erase: only with --yes', async () => {
+  const before = await rowsOf(leaving.id);
+  const refused = await stack.sluice(['accounts', 'erase', leaving.id]);
+  assert.equal(refused.code, 1);
+  assert.match(refused.stderr, /--yes/);
+  assert.equal((await stack.sluice(['accounts', 'erase', leaving.id, '--yes', '--settle', 'soon'])).code, 1);
+  assert.deepEqual(await rowsOf(leaving.id), before);
+  assert.equal((await server.execute(leaving.key, 'gmail', 'list_labels', {})).status, 200);
+});
+
+test('erase while the server runs: nothing is left, others are not touched', async () => {
+  const before = await rowsOf(staying.id);
+  await stack.provider.faults([
+    { match: { path_prefix: '/gmail/v1/users/me/labels' }, count: 1, action: { latency_ms: 1500 } },
+    { match: { method: 'POST', path_prefix: '/gmail/v1/users/me/messages/send' }, count: 1, action: { latency_ms: 1000 } },
+  ]);
+  const sent = async () => (await stack.provider.ledger()).length;
+  const before_sent = await sent();
+  const read = server.execute(leaving.key, 'gmail', 'list_labels', {});
+  const write = server.execute(leaving.key, 'gmail', 'send_message', { to: 'x@example.com', subject: 's', text: 't' },
+    { confirm: true });
+  await until('the write is under way', async () => (await sent()) > before_sent);
+  const erased = await stack.must(['accounts', 'erase', leaving.id, '--yes', '--settle', '3s']);
+  assert.match(erased, new RegExp(`^erased account ${leaving.id} and \\d+ rows\n$`));
+  // what was begun was answered, and recorded before it was erased
+  assert.deepEqual([(await read).status, (await write).status], [200, 200]);
+  assert.equal((await server.execute(leaving.key, 'gmail', 'list_labels', {})).status, 401);
+  assert.deepEqual(await rowsOf(leaving.id), {});
+  const dump = await stack.cluster.dump();
+  assert.ok(dump.includes(staying.id) && !dump.includes(leaving.id));
+  assert.deepEqual(await rowsOf(staying.id), before);
+  assert.equal((await server.execute(staying.key, 'gmail', 'list_labels', {})).status, 200);
+  assert.equal((await stack.sluice(['accounts', 'show', leaving.id])).code, 1);
+  assert.equal((await stack.sluice(['accounts', 'erase', leaving.id, '--yes'])).code, 1);
+});
+
+test('an account that lies in many rows goes in batches', async () => {
+  const c = await stack.account('large', { apps: [] });
+  const midnight = Math.floor(Date.now() / 86_400_000) * 86_400_000;
+  await stack.cluster.sql(
+    `insert into sluice.execution select '${c.id}', (lpad(to_hex(${midnight} + n), 12, '0') || '70008000000000000000')::uuid,
+     'x', 'x', null, 'succeeded', null, now(), now(), gen_random_uuid(), '{}' from generate_series(1, 5500) n`,
+  );
+  const erased = await stack.must(['accounts', 'erase', 'large', '--yes', '--settle', '0s']);
+  assert.match(erased, /and 55\d\d rows/);
+  assert.deepEqual(await rowsOf(c.id), {});
+});
