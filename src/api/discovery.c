@@ -66,14 +66,40 @@ static bool has_catalog(struct api_request *request)
     return api_reply_not_modified(request, slice_cstr((*request->api->config.catalog)->etag));
 }
 
-/* `limit`, read as one that may be. false: answered with 400. */
+/* A whole number; outside of 1 to max it is read as the nearest. false: answered with 400. */
+static bool read_number(struct api_request *request, const char *name, uint64_t otherwise,
+                        uint64_t max, uint64_t *value)
+{
+    slice text = http_query_get(request->exchange, slice_cstr(name)), digits = text;
+    *value = otherwise;
+    if (!text.ptr)
+        return true;
+    bool is_negative = slice_starts_with(text, SLICE("-")), is_number;
+    if (is_negative)
+        digits = slice_from(text, 1);
+    is_number = digits.len > 0;
+    for (size_t i = 0; i < digits.len; i++)
+        is_number = is_number && digits.ptr[i] >= '0' && digits.ptr[i] <= '9';
+    if (!is_number) {
+        (void)api_reply_error(request, 400, "%s must be a whole number, got \"%.*s\"", name,
+                              SLICE_ARG(text));
+        return false;
+    }
+    if (is_negative)
+        *value = 1;
+    else if (!slice_to_u64(digits, max, value))
+        *value = max;
+    *value = *value < 1 ? 1 : *value;
+    return true;
+}
+
+/* Of an intent, of a search. */
 static bool read_limit(struct api_request *request, size_t *limit)
 {
     uint64_t value;
-    if (!api_query_count(request, "limit", FOUND_ITEMS_DEFAULT, &value))
-        return false;
-    *limit = value < 1 ? 1 : value > FOUND_ITEMS_MAX ? FOUND_ITEMS_MAX : (size_t)value;
-    return true;
+    bool is_good = read_number(request, "limit", FOUND_ITEMS_DEFAULT, FOUND_ITEMS_MAX, &value);
+    *limit = (size_t)value;
+    return is_good;
 }
 
 /* ---- integrations ---- */
@@ -147,13 +173,9 @@ static enum op_result begin_integrations(struct api_request *request)
     filter->category = api_query_text(request, "category");
     filter->supports_action = api_query_text(request, "supports_action");
     if (!api_query_bool(request, "connected_only", &filter->connected_only) ||
-        !api_query_count(request, "page", 1, &filter->page) ||
-        !api_query_count(request, "page_size", PAGE_SIZE_DEFAULT, &filter->page_size))
+        !read_number(request, "page", 1, UINT32_MAX, &filter->page) ||
+        !read_number(request, "page_size", PAGE_SIZE_DEFAULT, PAGE_SIZE_MAX, &filter->page_size))
         return OP_DONE;
-    filter->page = filter->page < 1 ? 1 : filter->page;
-    filter->page_size = filter->page_size < 1               ? 1
-                        : filter->page_size > PAGE_SIZE_MAX ? PAGE_SIZE_MAX
-                                                            : filter->page_size;
     store_connection_list(request->api->config.pool, &request->query, &request->op,
                           request->grant.account_id, SLICE_NONE);
     return OP_WAIT;

@@ -3,7 +3,8 @@
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import Ajv2020 from 'ajv/dist/2020.js';
-import { startDev } from './support/dev.mjs';
+import { startDev, until } from './support/dev.mjs';
+import { Stack } from './support/stack.mjs';
 
 let dev;
 before(async () => (dev = await startDev()));
@@ -40,8 +41,78 @@ test('the list is filtered and paged', async () => {
   assert.deepEqual([page.page, page.page_size, page.items.length], [2, 1, 1]);
   assert.equal((await get('/api/integrations?page_size=1000')).json.page_size, 100);
   assert.equal((await get('/api/integrations?page=0')).json.page, 1);
-  for (const query of ['page=x', 'page_size=-1', 'page=1.5', 'connected_only=maybe'])
+  for (const query of ['page=x', 'page=', 'page_size=--1', 'page=1.5', 'page_size=1e2', 'page=0x1', 'connected_only=maybe'])
     assert.equal((await get(`/api/integrations?${query}`)).status, 400, query);
+});
+
+test('pages: what is out of range is clamped, and walking them gives each integration once', async () => {
+  const page = async (query) => (await get(`/api/integrations?${query}`)).json;
+  const whole = await page('page_size=100');
+  assert.ok(whole.total > 20 && whole.total === whole.items.length);
+  for (const [query, wanted] of [
+    ['', [1, 20]],
+    ['page=0&page_size=0', [1, 1]],
+    ['page=-5&page_size=-1', [1, 1]],
+    ['page=99999999999999999999&page_size=99999999999999999999', [4294967295, 100]],
+    ['page_size=101', [1, 100]],
+    ['page=007', [7, 20]],
+  ]) {
+    const got = await page(query);
+    assert.deepEqual([got.page, got.page_size, got.total], [...wanted, whole.total], query);
+    const from = (wanted[0] - 1) * wanted[1];
+    assert.deepEqual(got.items, whole.items.slice(from, from + wanted[1]), query);
+  }
+  const walked = [];
+  for (let number = 1; walked.length < whole.total; number++) {
+    const { items } = await page(`page=${number}&page_size=7`);
+    assert.ok(items.length > 0);
+    walked.push(...items);
+  }
+  assert.deepEqual(walked, whole.items);
+  const past = await page('page=1000');
+  assert.deepEqual([past.items, past.total], [[], whole.total]);
+});
+
+test('filters: category, supports_action, connected_only, query, and all of them together', async () => {
+  const page = async (query) => (await get(`/api/integrations?page_size=100&${query}`)).json;
+  const ids = async (query) => (await page(query)).items.map((item) => item.integration_id);
+  const all = await page('');
+  // by action id: every integration that has it; by tool name: the one that it is of
+  const having = (action) => all.items.filter((item) => item.capabilities.includes(action)).map((item) => item.integration_id);
+  assert.ok(having('send_message').length > 1);
+  assert.deepEqual(await ids('supports_action=send_message'), having('send_message'));
+  for (const { integration_id, capabilities } of all.items)
+    assert.deepEqual(await ids(`supports_action=${integration_id}_${capabilities[0]}`), [integration_id]);
+  for (const none of ['nothing', 'gmail_nothing', 'gmail', 'gmail_', '%20', 'SEND_MESSAGE'])
+    assert.deepEqual(await ids(`supports_action=${none}`), [], none);
+  // categories divide them
+  const mail = await ids('category=mail');
+  assert.ok(mail.includes('gmail') && !mail.includes('notion'));
+  assert.deepEqual(await ids('category=MAIL'), mail);
+  assert.deepEqual(await ids('category=mai'), []);
+  assert.deepEqual(await ids('connected_only=true'), ['gmail', 'notion']);
+  assert.deepEqual(await ids('connected_only=1'), ['gmail', 'notion']);
+  for (const query of ['connected_only=false', 'connected_only=0', 'query=', 'category=', 'supports_action='])
+    assert.deepEqual((await page(query)).total, all.total, query);
+  const both = await page('category=mail&connected_only=true&supports_action=send_message&query=mail');
+  assert.deepEqual([both.items.map((item) => item.integration_id), both.total], [['gmail'], 1]);
+  const neither = await page('category=notes&supports_action=gmail_send_message');
+  assert.deepEqual([neither.items, neither.total], [[], 0]);
+  const ranked = (await get('/api/integrations?query=mail&page_size=1')).json;
+  assert.ok(ranked.items.length === 1 && ranked.total > 1);
+});
+
+test('an intent is limited, and its limit clamped', async () => {
+  const items = async (query) => (await get(`/api/actions?integration_id=github&intent=issue${query}`)).json.items;
+  const many = await items('&limit=100');
+  assert.ok(many.length > 3);
+  assert.deepEqual(await items('&limit=3'), many.slice(0, 3));
+  assert.deepEqual(await items('&limit=-2'), many.slice(0, 1));
+  assert.deepEqual(await items('&limit=99999999999999999999'), many);
+  assert.deepEqual(await items(''), many.slice(0, 20));
+  const { json } = await get('/api/actions?integration_id=github&limit=1');
+  assert.ok(json.items.length > 1); // without an intent all are listed
+  for (const item of many) assert.deepEqual(json.items.find((one) => one.action_id === item.action_id), item);
 });
 
 test('actions of an integration, plain and by intent', async () => {
@@ -95,14 +166,14 @@ test('a search is limited, and narrowed to what is connected', async () => {
   const items = async (query) => (await get(`/api/search?${query}`)).json.items;
   assert.equal((await items('query=list')).length, 20);
   assert.equal((await items('query=list&limit=3')).length, 3);
-  assert.equal((await items('query=list&limit=0')).length, 1);
+  for (const limit of ['0', '-1', '-99999999999999999999']) assert.equal((await items(`query=list&limit=${limit}`)).length, 1);
   const many = await items('query=list&limit=1000');
   assert.ok(many.length > 20 && many.length <= 100);
   assert.ok(many.some((item) => !item.connected && item.connection_state === 'not_connected'));
   const mine = await items('query=list&limit=100&connected_only=true');
   assert.ok(mine.length > 0 && mine.every((item) => item.connected));
   assert.deepEqual(new Set(mine.map((item) => item.integration_id)), new Set(['gmail', 'notion']));
-  for (const query of ['', 'query=', 'connected_only=true', 'query=x&connected_only=maybe', 'query=x&limit=-1'])
+  for (const query of ['', 'query=', 'connected_only=true', 'query=x&connected_only=maybe', 'query=x&limit=1x'])
     assert.equal((await get(`/api/search?${query}`)).status, 400, query);
   assert.match((await get('/api/search')).json.error, /query is required/);
   const hostile = await get(`/api/search?query=${'%F0%9F%92%A9a'.repeat(500)}`);
@@ -130,6 +201,46 @@ test('every detail has a schema that its examples satisfy, and the examples succ
   }
 });
 
+test('every detail of every integration has each field, and agrees with the lists', async () => {
+  const strings = (list) => Array.isArray(list) && list.every((one) => typeof one === 'string');
+  const { items } = (await get('/api/integrations?page_size=100')).json;
+  const versions = new Map();
+  for (const { integration_id, capabilities } of items) {
+    const listed = (await get(`/api/actions?integration_id=${integration_id}`)).json.items;
+    assert.deepEqual(listed.map((item) => item.action_id), capabilities);
+    for (const item of listed) {
+      const path = `/api/actions/${integration_id}/${item.action_id}`;
+      const { json: detail, headers } = await get(path);
+      assert.deepEqual(
+        Object.keys(detail),
+        [
+          'integration_id', 'action_id', 'title', 'description', 'side_effect_level', 'tool_name', 'requires_confirmation',
+          'idempotent', 'scopes', 'input_schema', 'schema_version', 'input_summary', 'output_schema', 'examples', 'preconditions',
+        ],
+        path,
+      );
+      for (const [key, value] of Object.entries(item)) assert.equal(detail[key], value, `${path} ${key}`);
+      assert.equal(detail.integration_id, integration_id);
+      assert.equal(detail.tool_name, `${integration_id}_${item.action_id}`);
+      assert.ok(detail.tool_name.length <= 64);
+      assert.ok(['read', 'write', 'delete', 'admin'].includes(detail.side_effect_level));
+      assert.ok(detail.requires_confirmation || detail.side_effect_level === 'read', path);
+      assert.equal(typeof detail.idempotent, 'boolean');
+      assert.equal(detail.input_schema.type, 'object');
+      assert.ok(strings(detail.scopes) && strings(detail.input_summary.required) && strings(detail.input_summary.optional));
+      assert.deepEqual([...detail.input_summary.required].sort(), [...(detail.input_schema.required ?? [])].sort(), path);
+      for (const one of detail.preconditions) assert.ok(['connection', 'scope', 'note'].includes(one.kind) && one.description, path);
+      assert.ok(headers.get('etag'));
+      versions.set(path, detail.schema_version);
+    }
+  }
+  // another schema, another version; the whole tool name leads to the same detail
+  const send = await get('/api/actions/gmail/send_message');
+  assert.deepEqual((await get('/api/actions/gmail/gmail_send_message')).json, send.json);
+  assert.notEqual(versions.get('/api/actions/gmail/send_message'), versions.get('/api/actions/gmail/list_labels'));
+  assert.ok(new Set(versions.values()).size > versions.size / 2);
+});
+
 test('every example of a read succeeds on a fresh start, then every write', async () => {
   for (const wantsRead of [true, false])
     for (const integration of ['gmail', 'notion']) {
@@ -146,15 +257,85 @@ test('every example of a read succeeds on a fresh start, then every write', asyn
     }
 });
 
-test('an unknown action is a summary, a known one has an ETag', async () => {
+test('an unknown action is a summary', async () => {
   const unknown = await get('/api/actions/gmail/nope');
   assert.equal(unknown.status, 409);
   assert.deepEqual([unknown.json.execution_id, unknown.json.error_code], [null, 'action_not_found']);
-  const first = await get('/api/actions/gmail/list_labels');
-  const etag = first.headers.get('etag');
-  const again = await get('/api/actions/gmail/list_labels', { 'if-none-match': etag });
-  assert.equal(again.status, 304);
-  assert.equal(again.text, '');
+  assert.equal(unknown.headers.get('etag'), null);
+});
+
+test('every reply of the catalog has an ETag, and is 304 to whoever names it', async () => {
+  const tags = new Set();
+  for (const path of [
+    '/api/integrations',
+    '/api/integrations?query=mail&page_size=2',
+    '/api/actions?integration_id=gmail',
+    '/api/actions?integration_id=gmail&intent=send',
+    '/api/actions/gmail/list_labels',
+    '/api/search?query=mail',
+    '/api/search?query=zzzzz',
+  ]) {
+    const first = await get(path);
+    const etag = first.headers.get('etag');
+    assert.match(etag, /^"[0-9a-f]{16}"$/, path);
+    assert.equal(first.headers.get('cache-control'), 'private, no-cache');
+    assert.equal((await get(path)).headers.get('etag'), etag, 'a reply that is the same has the same');
+    for (const known of [etag, `W/${etag}`, `"other" , ${etag}`, '*']) {
+      const again = await get(path, { 'if-none-match': known });
+      assert.deepEqual([again.status, again.text, again.headers.get('etag')], [304, '', etag], `${path} ${known}`);
+    }
+    for (const other of ['"0000000000000000"', etag.slice(1, -1), `x${etag}`])
+      assert.equal((await get(path, { 'if-none-match': other })).status, 200, `${path} ${other}`);
+    tags.add(etag);
+  }
+  assert.ok(tags.size >= 4); // lists that are told by the account have tags of their own
+});
+
+test('the state of the connections is the account’s, and its ETag with it', async () => {
+  const stack = await Stack.start();
+  try {
+    const [fresh, one] = [await stack.account('fresh', { apps: [] }), await stack.account('one', { apps: ['gmail'] })];
+    const server = await stack.serve();
+    const item = async (key, query = '') => {
+      const { json, headers } = await server.call(key, 'GET', `/api/integrations?page_size=100${query}`);
+      const found = json.items.find((entry) => entry.integration_id === 'gmail');
+      return { state: [found?.connected, found?.connection_state], etag: headers.get('etag'), total: json.total };
+    };
+    const found = async (key, query = '') => {
+      const { json } = await server.call(key, 'GET', `/api/search?query=gmail_send_message${query}`);
+      const [first] = json.items;
+      return first?.integration_id === 'gmail' && [first.connected, first.connection_state];
+    };
+    const shows = async (key, state) => {
+      const seen = await item(key);
+      assert.deepEqual(seen.state, state);
+      assert.deepEqual(await found(key), state);
+      const [connected] = state;
+      assert.equal((await item(key, '&connected_only=true')).state[0], connected ? true : undefined);
+      assert.deepEqual(await found(key, '&connected_only=true'), connected ? state : false);
+      return seen.etag;
+    };
+    const etags = [await shows(fresh.key, [false, 'not_connected']), await shows(one.key, [true, 'connected'])];
+    await stack.connect(one.id, 'gmail', { access_token: 'revoked' }, ['--label', 'two']);
+    assert.equal(await shows(one.key, [true, 'connected']), etags[1]); // the first is still the default
+    await stack.cluster.sql('update sluice.connection set is_default = false');
+    etags.push(await shows(one.key, [true, 'ambiguous']));
+    await stack.connect(fresh.id, 'gmail', { access_token: 'revoked' });
+    const { json } = await until('the connection is used', async () => {
+      const reply = await server.execute(fresh.key, 'gmail', 'list_labels', {});
+      return reply.json.error_code !== 'integration_not_connected' && reply;
+    });
+    assert.equal(json.error_code, 'reauth_required');
+    etags.push(await shows(fresh.key, [false, 'reauth_required']));
+    assert.equal(new Set(etags).size, 4);
+    const stale = await server.call(fresh.key, 'GET', '/api/integrations?page_size=100', undefined, { 'if-none-match': etags[0] });
+    assert.equal(stale.status, 200);
+    // what an integration can and how it is called is the same for all
+    const detail = (key) => server.call(key, 'GET', '/api/actions/gmail/send_message');
+    assert.equal((await detail(fresh.key)).text, (await detail(one.key)).text);
+  } finally {
+    await stack.stopWell(assert);
+  }
 });
 
 test('operators see health, readiness and metrics without a key', async () => {

@@ -79,13 +79,17 @@ test('SIGHUP without a change says so, and reads the trust roots anew', async ()
 
 test('a changed manifest is served after SIGHUP', async () => {
   const from = server.log.length;
-  const { headers } = await get('/api/actions/probe/echo');
+  const { headers, json } = await get('/api/actions/probe/echo');
   await put('probe.json', manifest((copy) => (copy.actions[2].title = 'Echo it')));
   server.process.kill('SIGHUP');
   await saying(server, from, { msg: 'the catalog was reloaded', because: 'SIGHUP' });
   const after = await get('/api/actions/probe/echo');
   assert.equal(after.json.title, 'Echo it');
   assert.notEqual(after.headers.get('etag'), headers.get('etag'));
+  assert.equal(after.json.schema_version, json.schema_version);
+  await put('probe.json', manifest((copy) => (copy.actions[2].input_schema.properties.value.type = 'string')));
+  const version = async () => (await get('/api/actions/probe/echo')).json.schema_version;
+  await until('a changed schema has another version', async () => (await version()) !== json.schema_version);
 });
 
 test('files that are renamed into the folder, written in it or removed are noticed', async () => {
