@@ -68,6 +68,32 @@ static void make_table_key(struct exec *exec)
     exec->table_key_len = 16 + exec->in.idempotency_key.len;
 }
 
+/* A finished run: its stored summary is the answer. */
+static enum op_result replay(struct exec *exec, struct uuid id, bool is_succeeded, slice reason,
+                             slice summary)
+{
+    enum exec_reason parsed = exec_reason_parse(reason);
+    exec->out.is_replayed = true;
+    exec->out.execution_id = id;
+    exec->out.reason = is_succeeded             ? EXEC_SUCCEEDED
+                       : parsed == EXEC_REASONS ? EXEC_PROVIDER_ERROR
+                                                : parsed;
+    exec->record.id = id;
+    exec->record.summary = exec->summary_json = summary;
+    op_goto(&exec->op, EXEC_STEP_FIT_OUTPUT);
+    return OP_NEXT;
+}
+
+/* Who asked meanwhile for the same gets the same, without another look at the database. After
+ * anything but a success the key may be free: then they look for themselves. */
+static void hand_on(const struct exec *holder, struct exec *waiter)
+{
+    bool is_bound = holder->is_answered && holder->out.reason == EXEC_SUCCEEDED;
+    slice summary = is_bound ? arena_dup(&waiter->op.arena, holder->record.summary) : SLICE_NONE;
+    if (summary.len > 0)
+        (void)replay(waiter, holder->record.id, true, SLICE_NONE, summary);
+}
+
 void exec_key_let_go(struct exec *exec)
 {
     list_unlink(&exec->waiter_link);
@@ -79,6 +105,7 @@ void exec_key_let_go(struct exec *exec)
     {
         struct exec *waiter = LIST_ITEM(node, struct exec, waiter_link);
         list_unlink(&waiter->waiter_link);
+        hand_on(exec, waiter);
         op_sleep_stop(&waiter->timer);
     }
 }
@@ -136,21 +163,6 @@ enum op_result exec_step_look_up_key(struct op *op)
     store_claim_find(exec->service->config.pool, &exec->query, op, exec->in.account_id,
                      exec->in.idempotency_key);
     return OP_WAIT;
-}
-
-/* A finished run: its stored summary is the answer. */
-static enum op_result replay(struct exec *exec, struct uuid id, bool is_succeeded, slice reason,
-                             slice summary)
-{
-    enum exec_reason parsed = exec_reason_parse(reason);
-    exec->out.is_replayed = true;
-    exec->out.execution_id = id;
-    exec->out.reason = is_succeeded             ? EXEC_SUCCEEDED
-                       : parsed == EXEC_REASONS ? EXEC_PROVIDER_ERROR
-                                                : parsed;
-    exec->summary_json = summary;
-    op_goto(&exec->op, EXEC_STEP_FIT_OUTPUT);
-    return OP_NEXT;
 }
 
 /* What is known of the key, from a look-up or a claim that was lost. */
