@@ -19,6 +19,8 @@ static const struct {
 };
 
 static const float saturation = 0.8f; /* BM25's k1 */
+/* Of the documents that have an app's name, how many are the app's own, at least. */
+static const float name_share = 0.8f;
 
 enum { ENTRIES_MIN = 1024, ENTRIES_MAX = 64 * 1024 * 1024 };
 
@@ -269,6 +271,17 @@ static bool names_app(const struct builder *b, const struct entry *entry)
            (is_integration && entry->counts[FIELD_ID] + entry->counts[FIELD_TITLE] > 0);
 }
 
+/* "mail" is a part of one app's name, and what others are about: who says it names no app. */
+static void forget_common_name(struct search_term *term)
+{
+    uint32_t named = 0;
+    for (uint32_t i = 0; i < term->posting_count; i++)
+        named += term->postings[i].is_in_app;
+    for (uint32_t i = 0; i < term->posting_count && named < name_share * (float)term->posting_count;
+         i++)
+        term->postings[i].is_in_app = 0;
+}
+
 /* Entries are in the order of documents, so each term's postings are too. */
 static int make_postings(struct builder *b)
 {
@@ -293,6 +306,8 @@ static int make_postings(struct builder *b)
             .impact = impact_of(b, entry),
         };
     }
+    for (struct search_term *term = b->terms; term; term = term->next)
+        forget_common_name(term);
     return OK;
 }
 

@@ -33,7 +33,8 @@ enum search_field {
 /* impact: the part of BM25F that does not depend on the query, above 0 and below 1. */
 struct search_posting {
     uint32_t doc : 27;
-    uint32_t is_in_id : 1, is_in_title : 1, is_in_app : 1; /* its integration is called so */
+    uint32_t is_in_id : 1, is_in_title : 1,
+        is_in_app : 1;                /* its integration, and hardly anything else, is called so */
     uint32_t is_one : 1, is_many : 1; /* in id or title as "message", as "messages" */
     float impact;
 };
