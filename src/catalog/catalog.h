@@ -131,6 +131,7 @@ struct catalog_action {
     const struct catalog_integration *integration;
     slice action_id, tool_name, title, description;
     slice docs_url, checked; /* empty: not said */
+    uint32_t source_index;   /* in its manifest's `actions` */
     enum catalog_level level;
     bool requires_confirmation;
     bool is_idempotent;       /* repeating it is the same as doing it once */

@@ -2,9 +2,12 @@
  * What a manifest must satisfy beyond its grammar (DESIGN.md 8): every placeholder exists, every
  * example validates, a GET does not write.
  */
+#include <stdio.h>
+#include <string.h>
+
 #include "catalog/manifest.h"
 
-enum { LINT_ARENA_BYTES_MAX = 16 * 1024 * 1024 };
+enum { LINT_ARENA_BYTES_MAX = 16 * 1024 * 1024, PLACE_BYTES_MAX = 256 };
 
 /* What expressions may name in one place: bits of roots. */
 enum {
@@ -22,6 +25,7 @@ struct lint {
     const struct json *params_schema;
     unsigned roots;
     const char *member;
+    char place[PLACE_BYTES_MAX]; /* what member points to where it is put together */
 };
 
 static const struct {
@@ -91,20 +95,58 @@ static void check_expr(struct lint *lint, const char *member, unsigned allowed,
         expr_root_names(expr, on_path, lint);
 }
 
+/* A pointer put together; what is too long for it names what is around it. */
+PRINTF_LIKE(2, 3)
+static const char *place_of(struct lint *lint, const char *fmt, ...)
+{
+    va_list args;
+    va_start(args, fmt);
+    int len = vsnprintf(lint->place, sizeof(lint->place), fmt, args);
+    va_end(args);
+    if (len >= (int)sizeof(lint->place))
+        lint->place[strcspn(lint->place, "/")] = '\0';
+    return lint->place;
+}
+
 static void check_parts(struct lint *lint, const char *member, unsigned allowed,
                         const struct catalog_parts *parts)
 {
     for (size_t i = 0; i < parts->count; i++)
-        check_template(lint, member, allowed, parts->items[i].value);
+        check_template(lint, place_of(lint, "%s/%.*s", member, SLICE_ARG(parts->items[i].name)),
+                       allowed, parts->items[i].value);
+}
+
+static void check_body(struct lint *lint, const struct catalog_request *request, unsigned allowed)
+{
+    switch (request->body_kind) {
+    case BODY_NONE:
+        return;
+    case BODY_JSON:
+        check_template(lint, "request/body/json", allowed, request->body);
+        return;
+    case BODY_RAW:
+        check_template(lint, "request/body/raw", allowed, request->body);
+        return;
+    case BODY_FORM:
+        check_parts(lint, "request/body/form", allowed, &request->fields);
+        return;
+    case BODY_MULTIPART:
+        for (size_t i = 0; i < request->fields.count; i++)
+            check_template(lint, place_of(lint, "request/body/multipart/%zu/value", i), allowed,
+                           request->fields.items[i].value);
+        return;
+    }
+    UNREACHABLE("every kind of body is above");
 }
 
 static void check_errors(struct lint *lint, const struct catalog_error_rules *rules)
 {
+    unsigned allowed = ROOT_INPUT | ROOT_REPLY;
     for (size_t i = 0; i < rules->count; i++) {
-        unsigned allowed = ROOT_INPUT | ROOT_REPLY;
-        check_expr(lint, "errors", allowed, rules->items[i].when);
-        check_template(lint, "errors", allowed, rules->items[i].message);
-        check_template(lint, "errors", allowed, rules->items[i].hint);
+        const struct catalog_error_rule *rule = &rules->items[i];
+        check_expr(lint, place_of(lint, "errors/%zu/when", i), allowed, rule->when);
+        check_template(lint, place_of(lint, "errors/%zu/message", i), allowed, rule->message);
+        check_template(lint, place_of(lint, "errors/%zu/hint", i), allowed, rule->hint);
     }
 }
 
@@ -127,12 +169,12 @@ static void check_examples(struct lint *lint, const struct catalog_action *actio
         schema_report_init(&report, &arena, SLICE("/input"));
         buf_init(&text, 4096);
         if (json_get_str(example, SLICE("title")).len == 0 || !json_is(input, JSON_OBJECT)) {
-            reader_error(&lint->reader, "examples", "example %u wants a title and an object input",
-                         i);
+            reader_error(&lint->reader, place_of(lint, "examples/%u", i),
+                         "wants a title and an object input");
         } else if (action->schema && !schema_validate(action->schema, input, &report)) {
             schema_report_write(&report, &text);
-            reader_error(&lint->reader, "examples", "example %u does not validate: %.*s", i,
-                         SLICE_ARG(buf_slice(&text)));
+            reader_error(&lint->reader, place_of(lint, "examples/%u/input", i),
+                         "does not validate: %.*s", SLICE_ARG(buf_slice(&text)));
         }
         buf_deinit(&text);
     }
@@ -145,10 +187,11 @@ static void check_preconditions(struct lint *lint, const struct json *list)
         slice kind = json_get_str(&list->as.items[i], SLICE("kind"));
         if (!slice_eq_cstr(kind, "connection") && !slice_eq_cstr(kind, "scope") &&
             !slice_eq_cstr(kind, "note"))
-            reader_error(&lint->reader, "preconditions",
-                         "item %u: kind must be connection, scope or note", i);
+            reader_error(&lint->reader, place_of(lint, "preconditions/%u/kind", i),
+                         "must be connection, scope or note");
         if (json_get_str(&list->as.items[i], SLICE("description")).len == 0)
-            reader_error(&lint->reader, "preconditions", "item %u has no description", i);
+            reader_error(&lint->reader, place_of(lint, "preconditions/%u", i),
+                         "has no description");
     }
     if (list && list->type != JSON_ARRAY)
         reader_error(&lint->reader, "preconditions", "must be an array of {kind, description}");
@@ -160,14 +203,15 @@ static void check_input_schema(struct lint *lint, const struct catalog_action *a
     if (!schema)
         return;
     if (!slice_eq_cstr(json_get_str(schema, SLICE("type")), "object"))
-        reader_error(&lint->reader, "input_schema", "must have type \"object\"");
+        reader_error(&lint->reader, "input_schema/type", "must be \"object\"");
     const struct json *properties = JSON_GET(schema, "properties");
     for (uint32_t i = 0; json_is(properties, JSON_OBJECT) && i < properties->count; i++)
         if (!JSON_GET(&properties->as.members[i].value, "description"))
-            reader_warning(&lint->reader, "input_schema", "property \"%.*s\" has no description",
+            reader_warning(&lint->reader, "input_schema/properties",
+                           "property \"%.*s\" has no description",
                            SLICE_ARG(json_str(&properties->as.members[i].key)));
     if (action->page_input.len > 0 && schema_lacks(schema, action->page_input))
-        reader_error(&lint->reader, "response",
+        reader_error(&lint->reader, "response/pagination/input",
                      "pagination names the input \"%.*s\", which "
                      "input_schema does not have",
                      SLICE_ARG(action->page_input));
@@ -178,26 +222,27 @@ static void check_action(struct lint *lint, const struct catalog_action *action)
     const struct catalog_request *request = &action->request;
     unsigned sent = ROOT_INPUT | ROOT_FILES, seen = ROOT_INPUT | ROOT_REPLY;
     lint->input_schema = action->input_schema;
-    check_template(lint, "request", sent, request->path);
-    check_parts(lint, "request", sent, &request->query);
-    check_parts(lint, "request", sent, &request->headers);
-    check_parts(lint, "request", sent, &request->fields);
-    check_template(lint, "request", sent, request->body);
-    check_expr(lint, "response", seen, action->output);
-    check_expr(lint, "response", seen, action->page_next);
-    check_template(lint, "display", seen | ROOT_OUTPUT, action->display_title);
-    check_template(lint, "display", seen | ROOT_OUTPUT, action->display_summary);
+    check_template(lint, "request/path", sent, request->path);
+    check_parts(lint, "request/query", sent, &request->query);
+    check_parts(lint, "request/headers", sent, &request->headers);
+    check_body(lint, request, sent);
+    check_expr(lint, "response/output", seen, action->output);
+    check_expr(lint, "response/pagination/next", seen, action->page_next);
+    check_template(lint, "display/title", seen | ROOT_OUTPUT, action->display_title);
+    check_template(lint, "display/summary", seen | ROOT_OUTPUT, action->display_summary);
     check_errors(lint, &action->errors);
     check_input_schema(lint, action);
     check_examples(lint, action);
     check_preconditions(lint, action->preconditions);
     if (slice_eq_cstr(request->method, "GET") && action->level != LEVEL_READ)
-        reader_error(&lint->reader, "request", "a GET does not write; side_effect_level says %s",
+        reader_error(&lint->reader, "request/method",
+                     "a GET does not write, but side_effect_level says %s: one of the two is wrong",
                      catalog_level_name(action->level));
     if (slice_eq_cstr(request->method, "DELETE") && action->level == LEVEL_READ)
-        reader_error(&lint->reader, "request", "a DELETE is not a read");
+        reader_error(&lint->reader, "request/method",
+                     "a DELETE is no read: side_effect_level must be delete, write or admin");
     if (slice_eq_cstr(request->method, "GET") && request->body_kind != BODY_NONE)
-        reader_error(&lint->reader, "request", "a GET has no body");
+        reader_error(&lint->reader, "request/body", "a GET has none: use query");
     if (!action->display_title || !action->display_summary)
         reader_error(&lint->reader, NULL, "display wants a title and a summary");
 }
@@ -209,19 +254,23 @@ void manifest_lint(const struct catalog_integration *integration, slice source,
                         .params_schema = integration->connection_params};
     check_template(&lint, "base_url", 0, integration->base_url);
     check_parts(&lint, "headers", ROOT_INPUT, &integration->headers);
-    check_template(&lint, "auth", ROOT_CREDENTIAL, integration->auth.send_value);
-    check_expr(&lint, "auth", ROOT_REPLY, integration->auth.test_label);
+    check_template(&lint, "auth/send/value", ROOT_CREDENTIAL, integration->auth.send_value);
+    check_expr(&lint, "auth/test/label", ROOT_REPLY, integration->auth.test_label);
     for (size_t i = 0; i < integration->limits.rate_rule_count; i++) {
-        check_expr(&lint, "limits", ROOT_REPLY, integration->limits.rate_rules[i].when);
-        check_expr(&lint, "limits", ROOT_REPLY, integration->limits.rate_rules[i].retry_after);
+        const struct catalog_rate_rule *rule = &integration->limits.rate_rules[i];
+        check_expr(&lint, place_of(&lint, "limits/rate_limited/%zu/when", i), ROOT_REPLY,
+                   rule->when);
+        check_expr(&lint, place_of(&lint, "limits/rate_limited/%zu/retry_after", i), ROOT_REPLY,
+                   rule->retry_after);
     }
     check_expr(&lint, "limits", ROOT_REPLY, integration->limits.quota_remaining);
     check_expr(&lint, "limits", ROOT_REPLY, integration->limits.quota_reset);
     check_errors(&lint, &integration->errors);
     struct reader_path actions = {NULL, SLICE("actions"), -1};
     for (size_t i = 0; i < integration->action_count; i++) {
-        struct reader_path path = {&actions, integration->actions[i].action_id, -1};
+        struct reader_path path = {&actions, SLICE_NONE, integration->actions[i].source_index};
         lint.reader.path = &path;
+        lint.reader.about = integration->actions[i].action_id;
         check_action(&lint, &integration->actions[i]);
     }
 }

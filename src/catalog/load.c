@@ -50,6 +50,25 @@ void catalog_report_add(struct catalog_report *report, bool is_warning, slice so
 
 static const struct json_limits manifest_limits = {.depth_max = 128, .refuse_dup_keys = true};
 
+/* The parser says "at byte 4000"; editors count lines. */
+static void report_syntax(struct catalog_report *report, const struct catalog_source *source,
+                          const struct err *err)
+{
+    static const char mark[] = "at byte ";
+    const char *found = strstr(err->text, mark);
+    size_t end = found ? strtoul(found + sizeof(mark) - 1, NULL, 10) : 0;
+    size_t line = 1, column = 1;
+    for (size_t i = 0; i < end && i < source->text.len; i++) {
+        column = source->text.ptr[i] == '\n' ? 1 : column + 1;
+        line += source->text.ptr[i] == '\n';
+    }
+    if (found)
+        catalog_report_add(report, false, source->name, SLICE_NONE, "line %zu, column %zu: %s",
+                           line, column, err->text);
+    else
+        catalog_report_add(report, false, source->name, SLICE_NONE, "%s", err->text);
+}
+
 static struct catalog_integration *read_source(struct catalog *catalog,
                                                const struct catalog_source *source,
                                                struct catalog_report *report)
@@ -62,7 +81,7 @@ static struct catalog_integration *read_source(struct catalog *catalog,
     }
     const struct json *document = json_parse(&catalog->arena, source->text, &manifest_limits, &err);
     if (!document) {
-        catalog_report_add(report, false, source->name, SLICE_NONE, "%s", err.text);
+        report_syntax(report, source, &err);
         return NULL;
     }
     size_t errors = report->error_count;

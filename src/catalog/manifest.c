@@ -292,6 +292,7 @@ static void read_actions(struct reader *r, struct catalog_integration *integrati
     for (uint32_t i = 0; i < array->count; i++) {
         struct reader_path path = {&list, SLICE_NONE, i};
         struct catalog_action *action = &integration->actions[integration->action_count++];
+        action->source_index = i;
         action->integration = integration;
         manifest_read_action(r, &path, &array->as.items[i], action);
     }

@@ -72,10 +72,9 @@ static void read_request(struct reader *parent, struct catalog_request *request)
     if (!reader_init(&r, parent, &path, object))
         return;
     int method = reader_choice(&r, "method", methods, -1);
-    if (method < 0)
-        reader_error(&r, "method", "is missing or unknown");
-    else
-        request->method = slice_cstr(methods[method]);
+    if (!json_get(object, SLICE("method")))
+        reader_error(&r, "method", "is missing; say GET, POST, PUT, PATCH or DELETE");
+    request->method = slice_cstr(methods[method < 0 ? 0 : method]);
     slice text = json_get_str(object, SLICE("path"));
     request->path = reader_template(&r, "path");
     if (text.len == 0 || text.ptr[0] != '/')
@@ -140,7 +139,7 @@ static void read_behaviour(struct reader *r, struct catalog_action *action)
 {
     static const char *const levels[] = {"read", "write", "delete", "admin", NULL};
     int level = reader_choice(r, "side_effect_level", levels, -1);
-    if (level < 0)
+    if (!json_get(r->object, SLICE("side_effect_level")))
         reader_error(r, "side_effect_level", "is missing; say read, write, delete or admin");
     action->level = level < 0 ? LEVEL_ADMIN : (enum catalog_level)level;
     bool is_read = action->level == LEVEL_READ;
@@ -159,6 +158,7 @@ static void read_behaviour(struct reader *r, struct catalog_action *action)
 static void name_tool(struct reader *r, struct catalog_action *action)
 {
     action->action_id = reader_text_required(r, "action_id");
+    r->about = action->action_id;
     if (action->action_id.len > 0 && !reader_is_id(action->action_id, CATALOG_TOOL_NAME_MAX))
         reader_error(r, "action_id", "must match [a-z][a-z0-9_]*");
     slice prefix = action->integration->integration_id;

@@ -17,7 +17,7 @@ static void write_path(struct buf *out, const struct reader_path *path)
     if (path->index >= 0)
         buf_printf(out, "/%td", path->index);
     else if (path->name.len > 0)
-        buf_printf(out, "/%.*s", SLICE_ARG(path->name));
+        json_pointer_append_key(out, path->name);
 }
 
 PRINTF_LIKE(4, 0)
@@ -30,6 +30,8 @@ static void say(const struct reader *r, bool is_warning, const char *name, const
     write_path(&pointer, r->path);
     if (name)
         buf_printf(&pointer, "/%s", name);
+    if (r->about.len > 0)
+        buf_printf(&text, "%.*s: ", SLICE_ARG(r->about));
     buf_vprintf(&text, fmt, args);
     catalog_report_add(r->report, is_warning, r->source, buf_slice(&pointer), "%.*s",
                        SLICE_ARG(buf_slice(&text)));
@@ -61,6 +63,7 @@ bool reader_init(struct reader *r, const struct reader *parent, struct reader_pa
     *r = (struct reader){.report = parent->report,
                          .arena = parent->arena,
                          .source = parent->source,
+                         .about = parent->about,
                          .object = object,
                          .path = path};
     if (json_is(object, JSON_OBJECT))

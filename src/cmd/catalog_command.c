@@ -15,6 +15,9 @@
 
 enum { LINT_FILES_MAX = CATALOG_INTEGRATIONS_MAX, SEARCH_ARGS_MAX = 64 };
 
+/* For "%zu error%s". */
+#define COUNTED(count) (count), (count) == 1 ? "" : "s"
+
 /* ---- lint ---- */
 
 struct lint {
@@ -112,11 +115,13 @@ static int lint_sources(struct lint *lint)
     int result = OK;
     print_problems(report);
     if (!catalog)
-        result = err_set(err, ERR_INVALID, "%zu errors and %zu warnings in %zu files",
-                         report->error_count, report->warning_count, lint->count);
+        result = err_set(err, ERR_INVALID, "%zu error%s and %zu warning%s in %zu file%s",
+                         COUNTED(report->error_count), COUNTED(report->warning_count),
+                         COUNTED(lint->count));
     else
-        (void)printf("%zu integrations, %zu actions, %zu warnings: fine\n",
-                     catalog->integration_count, catalog->action_count, report->warning_count);
+        (void)printf("%zu integration%s, %zu action%s, %zu warning%s: fine\n",
+                     COUNTED(catalog->integration_count), COUNTED(catalog->action_count),
+                     COUNTED(report->warning_count));
     catalog_unref(catalog);
     catalog_report_deinit(report);
     mem_free(report);

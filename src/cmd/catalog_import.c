@@ -11,7 +11,8 @@
 
 const struct config_option catalog_import_options[CATALOG_IMPORT_OPTIONS] = {
     {"id", "ID", "the integration's id; made of the description's title when left out"},
-    {"overrides", "FILE", "what the description does not know (src/catalog/import.h has the form)"},
+    {"overrides", "FILE",
+     "what the description does not know; contrib/integrations/README.md shows the form"},
     {"output", "FILE", "where the manifest goes; stdout when left out"},
 };
 

@@ -7,7 +7,7 @@
 #include "cmd/output.h"
 #include "cmd/suggest.h"
 
-enum { TEXT_BYTES_MAX = 64 * 1024, FOUND_MAX = 20 };
+enum { TEXT_BYTES_MAX = 64 * 1024, FOUND_MAX = 20, LINE_BYTES_MAX = 72, CHOICES_MAX = 8 };
 
 int catalog_find_or_suggest(struct session *session, slice id,
                             const struct catalog_integration **found)
@@ -89,15 +89,29 @@ int catalog_show_all(struct session *session, bool as_json)
     return output_table_print(&table, stdout, "there are no integrations", &session->err);
 }
 
-/* Wrapped; texts of manifests may hold anything. */
+/* Wrapped, paragraph by paragraph; texts of manifests may hold anything. */
 static void print_text(struct session *session, int indent, slice text)
 {
     struct output_table cell; /* its cells are cleaned */
-    output_table_begin(&cell, &session->arena, "text");
-    output_table_cell(&cell, slice_first_utf8(text, TEXT_BYTES_MAX));
-    char *line = session->arena.is_exhausted ? NULL : arena_cstr(&session->arena, cell.cells[1]);
-    if (line)
-        config_print_wrapped(stdout, indent, line);
+    bool is_begun = false, is_gap = false;
+    text = slice_first_utf8(text, TEXT_BYTES_MAX);
+    while (text.len > 0) {
+        slice line = slice_trim(slice_split(&text, '\n'));
+        is_gap = is_gap || (is_begun && line.len == 0);
+        if (line.len == 0)
+            continue;
+        output_table_begin(&cell, &session->arena, "text");
+        output_table_cell(&cell, line);
+        char *clean = session->arena.is_exhausted ? NULL
+                                                  : arena_cstr(&session->arena, cell.cells[1]);
+        if (!clean)
+            return;
+        if (is_gap)
+            (void)fputc('\n', stdout);
+        config_print_wrapped(stdout, indent, clean);
+        is_begun = true;
+        is_gap = false;
+    }
 }
 
 static int show_integration(struct session *session, const struct catalog_integration *integration)
@@ -147,6 +161,21 @@ static slice type_text(struct session *session, const struct json *schema)
     return text;
 }
 
+/* ": open, closed", where the values are few and texts. */
+static slice choices_text(struct session *session, const struct json *schema)
+{
+    const struct json *choices = JSON_GET(schema, "enum");
+    slice text = SLICE("");
+    for (uint32_t i = 0; json_is(choices, JSON_ARRAY) && i < choices->count; i++) {
+        const struct json *one = json_at(choices, i);
+        if (choices->count > CHOICES_MAX || !json_is(one, JSON_STRING))
+            return SLICE("");
+        text = arena_printf(&session->arena, "%.*s%s%.*s", SLICE_ARG(text), i == 0 ? ": " : ", ",
+                            SLICE_ARG(json_str(one)));
+    }
+    return text;
+}
+
 static void show_input(struct session *session, const struct json *schema)
 {
     const struct json *properties = JSON_GET(schema, "properties");
@@ -158,11 +187,21 @@ static void show_input(struct session *session, const struct json *schema)
         slice name = json_str(&member->key);
         (void)printf("  ");
         output_text(stdout, name);
-        (void)printf(" (%.*s%s)\n", SLICE_ARG(type_text(session, &member->value)),
-                     is_required(schema, name) ? ", required" : "");
+        (void)printf(" (%.*s", SLICE_ARG(type_text(session, &member->value)));
+        output_text(stdout, choices_text(session, &member->value));
+        (void)printf("%s)\n", is_required(schema, name) ? "; required" : "");
         slice description = json_get_str(&member->value, SLICE("description"));
         if (description.len > 0)
             print_text(session, 6, description);
+    }
+}
+
+static void print_lines(int indent, slice text)
+{
+    while (text.len > 0) {
+        (void)printf("%*s", indent, "");
+        output_text(stdout, slice_split(&text, '\n'));
+        (void)printf("\n");
     }
 }
 
@@ -174,11 +213,13 @@ static int show_examples(struct session *session, const struct json *examples)
         const struct json *example = json_at(examples, i);
         buf_clear(&text);
         json_write(&text, JSON_GET(example, "input"));
+        if (text.len > LINE_BYTES_MAX) {
+            buf_clear(&text);
+            json_write_pretty(&text, JSON_GET(example, "input"));
+        }
         (void)printf(i == 0 ? "\nexamples of input:\n" : "");
         print_text(session, 2, json_get_str(example, SLICE("title")));
-        (void)printf("      ");
-        output_text(stdout, buf_slice(&text));
-        (void)printf("\n");
+        print_lines(6, buf_slice(&text));
     }
     bool is_ok = buf_is_ok(&text);
     buf_deinit(&text);
@@ -188,7 +229,7 @@ static int show_examples(struct session *session, const struct json *examples)
 static void show_strings(const char *heading, const struct json *array)
 {
     for (uint32_t i = 0; json_is(array, JSON_ARRAY) && i < array->count; i++) {
-        (void)printf("%s", i == 0 ? heading : " ");
+        (void)printf("%s", i == 0 ? heading : ", ");
         output_text(stdout, json_str(json_at(array, i)));
     }
     if (json_is(array, JSON_ARRAY) && array->count > 0)
@@ -290,5 +331,8 @@ int catalog_show_found(struct session *session, slice query, bool as_json)
                           action ? slice_cstr(catalog_level_name(action->level)) : SLICE("-"));
         output_table_cell(&table, action ? action->title : hits[i].integration->name);
     }
-    return output_table_print(&table, stdout, "nothing fits", &session->err);
+    return output_table_print(&table, stdout,
+                              "nothing fits; say it in other words, or look through `sluice "
+                              "catalog list`",
+                              &session->err);
 }

@@ -3,9 +3,12 @@
  */
 #include "cmd/output.h"
 
+#include <sys/ioctl.h>
+#include <unistd.h>
+
 #include "base/clock.h"
 
-enum { CELLS_FIRST = 64 };
+enum { CELLS_FIRST = 64, LAST_COLUMNS_MIN = 24 };
 
 /* ---- text ---- */
 
@@ -107,16 +110,53 @@ static size_t width_of(slice text)
     return width;
 }
 
-static void print_row(const struct output_table *table, const slice *row, const size_t *widths,
-                      FILE *out)
+/* Columns of the terminal; SIZE_MAX where nobody looks at one: what is read by a program is whole.
+ */
+static size_t terminal_columns(FILE *out)
 {
-    for (size_t i = 0; i < table->columns; i++) {
-        bool is_last = i + 1 == table->columns;
+    struct winsize size;
+    bool is_known = isatty(fileno(out)) && ioctl(fileno(out), TIOCGWINSZ, &size) == 0;
+    return is_known && size.ws_col > 0 ? size.ws_col : SIZE_MAX;
+}
+
+/* The last cell, in what is left of the line; on a line of its own where that is too little. */
+static void print_last(slice cell, size_t left, FILE *out)
+{
+    if (left < LAST_COLUMNS_MIN)
+        (void)fprintf(out, "\n    ");
+    else if (width_of(cell) > left) {
+        size_t len = 0;
+        for (size_t width = 0; width < left - 1; width++)
+            len += slice_utf8_first(slice_from(cell, len));
+        (void)fprintf(out, "%.*s\xe2\x80\xa6\n", SLICE_ARG(slice_trim(slice_first(cell, len))));
+        return;
+    }
+    (void)fprintf(out, "%.*s\n", SLICE_ARG(cell));
+}
+
+/* left: columns for the last cell. */
+static void print_row(const struct output_table *table, const slice *row, const size_t *widths,
+                      size_t left, FILE *out)
+{
+    size_t last = table->columns - 1;
+    for (size_t i = 0; i < last; i++) {
+        bool is_end = i + 1 == last && left < LAST_COLUMNS_MIN;
         (void)fprintf(out, "%.*s", SLICE_ARG(row[i]));
-        if (!is_last)
+        if (!is_end)
             (void)fprintf(out, "%*s", (int)(widths[i] - width_of(row[i]) + 2), "");
     }
-    (void)fputc('\n', out);
+    print_last(row[last], left, out);
+}
+
+/* What the columns before the last leave of the line; SIZE_MAX where all of it fits. */
+static size_t columns_left(const size_t *widths, size_t columns, FILE *out)
+{
+    size_t whole = terminal_columns(out), taken = 0;
+    for (size_t i = 0; i + 1 < columns; i++)
+        taken += widths[i] + 2;
+    if (taken + widths[columns - 1] <= whole)
+        return SIZE_MAX;
+    return taken < whole ? whole - taken : 0;
 }
 
 int output_table_print(const struct output_table *table, FILE *out, const char *none,
@@ -132,8 +172,9 @@ int output_table_print(const struct output_table *table, FILE *out, const char *
         if (width > widths[i % columns])
             widths[i % columns] = width;
     }
+    size_t left = columns_left(widths, columns, out);
     for (size_t i = 0; rows > 1 && i < rows; i++)
-        print_row(table, table->cells + i * columns, widths, out);
+        print_row(table, table->cells + i * columns, widths, left, out);
     if (rows <= 1)
         (void)fprintf(out, "%s\n", none);
     return OK;

@@ -80,9 +80,11 @@ static int catalog_error(struct session *session, const struct catalog_report *r
         const struct catalog_problem *problem = &report->problems[i];
         if (!problem->is_warning)
             return err_set(&session->err, ERR_INVALID,
-                           "%.*s %.*s: %.*s (%zu errors; `sluice catalog lint` shows them)",
-                           SLICE_ARG(problem->source), SLICE_ARG(problem->pointer),
-                           SLICE_ARG(problem->text), report->error_count);
+                           "%.*s%s%.*s: %.*s (%zu error%s; `sluice catalog lint %.*s` shows all)",
+                           SLICE_ARG(problem->source), problem->pointer.len > 0 ? " " : "",
+                           SLICE_ARG(problem->pointer), SLICE_ARG(problem->text),
+                           report->error_count, report->error_count == 1 ? "" : "s",
+                           SLICE_ARG(session->config->catalog_dir));
     }
     return err_set(&session->err, ERR_NOMEM, "the manifests could not be loaded");
 }

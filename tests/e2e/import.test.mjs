@@ -99,7 +99,7 @@ test('another validator takes every schema and example', () => {
 test('the linter takes the manifest', async () => {
   const end = await run(sluiceBin, ['catalog', 'lint', join(out, 'gh.json')]);
   assert.equal(end.code, 0, end.stdout);
-  assert.match(end.stdout, new RegExp(`1 integrations, ${manifest.actions.length} actions, 0 warnings: fine`));
+  assert.match(end.stdout, new RegExp(`1 integration, ${manifest.actions.length} actions, 0 warnings: fine`));
 });
 
 test('what cannot be read is said in a sentence', async () => {

@@ -116,7 +116,7 @@ test('a manifest that is faulty keeps the old catalog, and the log names the fau
     ],
     [
       manifest((copy) => (copy.actions[0].request.path = '/x/${input.nothing}')),
-      { file: join(folder, 'probe.json'), at: '/actions/read_label/request' },
+      { file: join(folder, 'probe.json'), at: '/actions/0/request/path' },
       /nothing/,
     ],
   ];

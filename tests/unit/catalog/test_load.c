@@ -174,7 +174,7 @@ static void writes_need_confirmation(void **state)
     struct bench *b = *state;
     const char *post = "\"side_effect_level\":\"write\"";
     struct catalog *catalog;
-    assert_fault(b, "", "\"side_effect_level\":\"read\"", post, "/actions/get_page/request",
+    assert_fault(b, "", "\"side_effect_level\":\"read\"", post, "/actions/0/request/method",
                  "a GET does not write");
     assert_fault(b, ",\"requires_confirmation\":false", "\"side_effect_level\":\"read\"", post,
                  "/actions/0/requires_confirmation", "stricter");
@@ -214,18 +214,18 @@ static void faults_are_named_with_their_place(void **state)
         (void)snprintf(auth, sizeof(auth), PATH_AUTH("%s"), no_paths[i]);
         assert_fault(b, "", "{\"type\":\"bearer\"}", auth, "/auth/send/value", "in a path");
     }
-    assert_fault(b, "", "{\"type\":\"bearer\"}", PATH_AUTH("/a/${input.id}"), "/auth",
+    assert_fault(b, "", "{\"type\":\"bearer\"}", PATH_AUTH("/a/${input.id}"), "/auth/send/value",
                  "not known here");
     assert_fault(b, "", "\"method\":\"GET\"", "\"method\":\"FETCH\"", "/actions/0/request/method",
                  "one of");
     assert_fault(b, "", "/pages/${input.id}", "pages", "/actions/0/request/path", "slash");
     assert_fault(b, "", "/pages/${input.id}", "/pages/${input.", "/actions/0/request/path", "");
-    assert_fault(b, "", "${input.full}", "${input.ful}", "/actions/get_page/request",
+    assert_fault(b, "", "${input.full}", "${input.ful}", "/actions/0/request/query/full",
                  "no property \"ful\"");
-    assert_fault(b, "", "Read ${input.id}", "Read ${credential.token}", "/actions/get_page/display",
-                 "not known here");
+    assert_fault(b, "", "Read ${input.id}", "Read ${credential.token}",
+                 "/actions/0/display/summary", "not known here");
     assert_fault(b, "", "\"input\":{\"id\":\"p1\"}", "\"input\":{\"idd\":\"p1\"}",
-                 "/actions/get_page/examples", "does not validate");
+                 "/actions/0/examples/0/input", "does not validate");
     assert_fault(b, "", "\"type\":\"boolean\"", "\"type\":\"bool\"", "/actions/0/input_schema",
                  "type");
     assert_fault(b, "", "\"tags\":[\"paper\"]", "\"tags\":[1]", "/tags", "array of strings");

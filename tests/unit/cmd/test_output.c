@@ -3,6 +3,9 @@
  */
 #include "unit/cmd/testing.h"
 
+#include <fcntl.h>
+#include <sys/ioctl.h>
+
 #include "cmd/output.h"
 #include "cmd/ready_file.h"
 
@@ -27,6 +30,49 @@ static void a_table_is_as_wide_as_its_cells(void **state)
     assert_string_equal(capture_end(&capture), "ID    NAME    WHEN\n"
                                                "1     Z\xc3\xbcrich  -\n"
                                                "1000  a       2026-01-31 23:59\n");
+    arena_deinit(&arena);
+}
+
+/* What a terminal of so many columns gets, in `text`. */
+static void print_on_terminal(const struct output_table *table, unsigned short columns, char *text,
+                              size_t size)
+{
+    struct winsize window = {.ws_row = 40, .ws_col = columns};
+    struct err err;
+    int master = posix_openpt(O_RDWR | O_NOCTTY);
+    assert_true(master >= 0 && grantpt(master) == 0 && unlockpt(master) == 0);
+    int slave = open(ptsname(master), O_RDWR | O_NOCTTY);
+    assert_true(slave >= 0 && ioctl(slave, TIOCSWINSZ, &window) == 0);
+    FILE *out = fdopen(slave, "w");
+    assert_non_null(out);
+    assert_int_equal(output_table_print(table, out, "none", &err), OK);
+    assert_int_equal(fflush(out), 0);
+    ssize_t len = read(master, text, size - 1);
+    assert_true(len > 0);
+    text[len] = '\0';
+    assert_int_equal(fclose(out), 0);
+    assert_int_equal(close(master), 0);
+}
+
+static void a_narrow_terminal_cuts_the_last_column_or_folds_it(void **state)
+{
+    (void)state;
+    struct arena arena;
+    struct output_table table;
+    char text[1024];
+    arena_init(&arena, 1024 * 1024);
+    output_table_begin(&table, &arena, "ID|TITLE");
+    output_table_cell(&table, SLICE("1"));
+    output_table_cell(&table, SLICE("Z\xc3\xbcrich and whatever else there is to say of it"));
+    print_on_terminal(&table, 80, text, sizeof(text));
+    assert_string_equal(text, "ID  TITLE\r\n"
+                              "1   Z\xc3\xbcrich and whatever else there is to say of it\r\n");
+    print_on_terminal(&table, 30, text, sizeof(text));
+    assert_string_equal(text, "ID  TITLE\r\n"
+                              "1   Z\xc3\xbcrich and whatever else\xe2\x80\xa6\r\n");
+    print_on_terminal(&table, 20, text, sizeof(text));
+    assert_string_equal(text, "ID\r\n    TITLE\r\n1\r\n"
+                              "    Z\xc3\xbcrich and whatever else there is to say of it\r\n");
     arena_deinit(&arena);
 }
 
@@ -172,6 +218,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(a_table_is_as_wide_as_its_cells),
+        TEST(a_narrow_terminal_cuts_the_last_column_or_folds_it),
         TEST(an_empty_table_says_so),
         TEST(a_table_past_its_arena_is_an_error),
         TEST(a_terminal_gets_no_commands),
