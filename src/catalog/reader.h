@@ -58,7 +58,8 @@ const struct schema *reader_schema(struct reader *r, const char *name,
 
 /* [a-z][a-z0-9_]*, at most max bytes. */
 bool reader_is_id(slice text, size_t max);
-/* name: the member at fault, or a JSON Pointer from here without its first slash; NULL: the object. */
+/* name: the member at fault, or a JSON Pointer from here without its first slash; NULL: the object.
+ */
 void reader_error(const struct reader *r, const char *name, const char *fmt, ...) PRINTF_LIKE(3, 4);
 void reader_warning(const struct reader *r, const char *name, const char *fmt, ...)
     PRINTF_LIKE(3, 4);
