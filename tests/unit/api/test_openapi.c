@@ -1,0 +1,149 @@
+/*
+ * openapi.json and the table of routes: each has what the other has, and both say the same of keys
+ * and bodies. A route that is added belongs into src/api/openapi.json, with a
+ * request to it in tests/e2e/openapi.test.mjs.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <string.h>
+
+#include "api/request.h"
+#include "base/embed.h"
+#include "base/mem.h"
+
+static struct arena arena;
+static const struct json *document;
+
+static int setup(void **state)
+{
+    struct err err;
+    (void)state;
+    arena_init(&arena, 16 * 1024 * 1024);
+    assert_int_equal(embed_openapi_count, 1);
+    document = json_parse(&arena,
+                          slice_of((const char *)embed_openapi[0].data, embed_openapi[0].len),
+                          &json_limits_request, &err);
+    assert_non_null(document);
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    arena_deinit(&arena);
+    return mem_live_blocks() == 0 ? 0 : -1;
+}
+
+/* "get": OpenAPI's names of methods. */
+static const char *method_key(enum http_method method)
+{
+    switch (method) {
+    case HTTP_METHOD_GET:
+        return "get";
+    case HTTP_METHOD_POST:
+        return "post";
+    case HTTP_METHOD_PUT:
+        return "put";
+    case HTTP_METHOD_PATCH:
+        return "patch";
+    case HTTP_METHOD_DELETE:
+        return "delete";
+    default:
+        fail_msg("a route with a method that openapi.json cannot say");
+        return "";
+    }
+}
+
+static const struct json *operation_of(const struct http_route *route)
+{
+    const struct json *path = json_get(JSON_GET(document, "paths"), slice_cstr(route->pattern));
+    return json_get(path, slice_cstr(method_key(route->method)));
+}
+
+static void every_route_is_in_the_document(void **state)
+{
+    size_t count;
+    const struct http_route *routes = api_routes(&count);
+    (void)state;
+    for (size_t i = 0; i < count; i++)
+        if (!operation_of(&routes[i]))
+            fail_msg("src/api/openapi.json lacks %s %s: add it, and a request to "
+                     "tests/e2e/openapi.test.mjs",
+                     method_key(routes[i].method), routes[i].pattern);
+}
+
+static bool is_routed(slice path, slice method)
+{
+    size_t count;
+    const struct http_route *routes = api_routes(&count);
+    for (size_t i = 0; i < count; i++)
+        if (slice_eq_cstr(path, routes[i].pattern) &&
+            slice_eq_cstr(method, method_key(routes[i].method)))
+            return true;
+    return false;
+}
+
+static void every_operation_has_its_route(void **state)
+{
+    const struct json *paths = JSON_GET(document, "paths");
+    (void)state;
+    for (uint32_t i = 0; i < paths->count; i++) {
+        slice path = json_str(&paths->as.members[i].key);
+        const struct json *item = &paths->as.members[i].value;
+        for (uint32_t k = 0; k < item->count; k++) {
+            slice method = json_str(&item->as.members[k].key);
+            if (!is_routed(path, method))
+                fail_msg("no route for openapi.json's %.*s %.*s", SLICE_ARG(method),
+                         SLICE_ARG(path));
+        }
+    }
+}
+
+/* The scope that `security` names; SLICE_NONE: public. */
+static slice scope_of(const struct json *operation)
+{
+    const struct json *security = JSON_GET(operation, "security");
+    if (!json_is(security, JSON_ARRAY) || security->count == 0)
+        return SLICE_NONE;
+    const struct json *scopes = JSON_GET(&security->as.items[0], "apiKey");
+    assert_true(json_is(scopes, JSON_ARRAY) && scopes->count == 1);
+    return json_str(&scopes->as.items[0]);
+}
+
+static void keys_and_bodies_are_said_as_they_are(void **state)
+{
+    size_t count;
+    const struct http_route *routes = api_routes(&count);
+    (void)state;
+    for (size_t i = 0; i < count; i++) {
+        const struct api_endpoint *endpoint = routes[i].data;
+        const struct json *operation = operation_of(&routes[i]);
+        assert_non_null(operation);
+        assert_string_equal(endpoint->route, routes[i].pattern);
+        slice scope = scope_of(operation);
+        if (endpoint->scope == 0)
+            assert_null(scope.ptr);
+        else if (!slice_eq_cstr(scope, scope_name((enum api_key_scope)endpoint->scope)))
+            fail_msg("%s: the scope is another in openapi.json", routes[i].pattern);
+        const struct json *body = JSON_GET(operation, "requestBody");
+        if ((endpoint->body == API_BODY_NONE) != !body)
+            fail_msg("%s: openapi.json and the route disagree on a body", routes[i].pattern);
+        if (json_get_bool(body, SLICE("required"), false) != (endpoint->body == API_BODY_REQUIRED))
+            fail_msg("%s: openapi.json and the route disagree on a body being required",
+                     routes[i].pattern);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_route_is_in_the_document),
+        cmocka_unit_test(every_operation_has_its_route),
+        cmocka_unit_test(keys_and_bodies_are_said_as_they_are),
+    };
+    return cmocka_run_group_tests(tests, setup, teardown);
+}
