@@ -131,6 +131,8 @@ COST_C := $(wildcard tests/unit/*/test_*_cost.c)
 FUZZ_C := $(wildcard tests/fuzz/fuzz_*.c)
 E2E := $(wildcard tests/e2e/*.test.mjs tests/e2e/*.test.js)
 E2E_STAMP := $(if $(wildcard tests/e2e/package-lock.json),build/stamp/e2e)
+# answer_<room>.c answers differ_<room>.py, which compares it with another implementation.
+ANSWER_C := $(wildcard tests/fuzz/answer_*.c)
 # fuzz_<room>_<name>.c is linked like a test of that room and replays corpus/<name>.
 fuzz_room = $(word 2,$(subst _, ,$(notdir $(1))))
 fuzz_name = $(patsubst fuzz_$(fuzz_room)_%,%,$(basename $(notdir $(1))))
@@ -256,9 +258,15 @@ $(1:%.c=build/asan/%): $(1:%.c=build/asan/%.o) build/asan/tests/fuzz/replay_main
 	$$(call link,asan,$(2))
 endef
 
+define ANSWER_RULES
+$(1:%.c=build/asan/%): $(1:%.c=build/asan/%.o) $(call archives,asan,$(2)) build/list/ldflags-asan
+	$$(call link,asan,$(2))
+endef
+
 $(foreach v,$(VARIANTS),$(eval $(call VARIANT_RULES,$(v))))
 $(foreach v,$(VARIANTS),$(foreach r,$(ROOMS),$(eval $(call ROOM_RULES,$(v),$(r)))))
 $(foreach f,$(FUZZ_C),$(eval $(call FUZZ_RULES,$(f),$(call fuzz_room,$(f)))))
+$(foreach f,$(ANSWER_C),$(eval $(call ANSWER_RULES,$(f),$(call fuzz_room,$(f:.c=)))))
 # The bytes come in through the assembler, which no dependency file tells of.
 $(foreach v,$(VARIANTS),$(foreach e,$(EMBEDS),$(eval \
 	build/$(v)/build/gen/embed_$(e).o: $(EMBED_$(e)))))
@@ -374,9 +382,11 @@ bench-micro: build/stamp/system-test $(CONTAIN) $(cost_programs)
 
 ## fuzz: search with libFuzzer (FUZZ_SECONDS= each, T= selects)
 .PHONY: fuzz
-fuzz: build/stamp/system-fuzz $(FUZZ_C:%.c=build/fuzz/%)
+fuzz: build/stamp/system-fuzz $(FUZZ_C:%.c=build/fuzz/%) $(ANSWER_C:%.c=build/asan/%)
 	@$(foreach f,$(FUZZ_C),$(if $(selected),\
 		tests/fuzz/search.sh build/fuzz/$(f:%.c=%) $(call fuzz_name,$(f)) $(FUZZ_SECONDS);))
+	@$(foreach f,$(ANSWER_C),$(if $(selected),$(f:tests/fuzz/answer_%.c=tests/fuzz/differ_%.py) \
+		build/asan/$(f:%.c=%) $(FUZZ_SECONDS);))
 
 ## bench: measure the server against this machine's own limits (ARGS="--repetitions 5")
 .PHONY: bench

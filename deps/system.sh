@@ -37,7 +37,7 @@ group_packages()
     test) echo libcmocka-dev nginx openssl curl clang-format ;;
     e2e) command -v npm >/dev/null 2>&1 || echo npm ;;
     lint) echo clang-format clang-tidy clang cppcheck shellcheck ;;
-    fuzz) echo clang libclang-rt-dev llvm ;;
+    fuzz) echo clang libclang-rt-dev llvm python3 python3-jmespath ;;
     *) fail "no such group: $1 (build run test e2e lint fuzz)" ;;
     esac
 }
