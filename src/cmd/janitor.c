@@ -7,6 +7,7 @@
 #include "base/metric.h"
 #include "loop/op.h"
 #include "store/node.h"
+#include "store/oauth.h"
 #include "store/retention.h"
 
 enum {
@@ -39,6 +40,8 @@ enum step {
     STEP_EXPIRE_KEYS,
     STEP_SWEEP_NODES,
     STEP_SWEPT,
+    STEP_SWEEP_BEGUN,
+    STEP_BEGUN_SWEPT,
 };
 
 static struct janitor *janitor_of(struct op *op)
@@ -195,6 +198,19 @@ static enum op_result step_sweep_nodes(struct op *op)
 static enum op_result step_swept(struct op *op)
 {
     (void)note(op, store_done_result(&janitor_of(op)->query), "nodes", 1);
+    return OP_NEXT;
+}
+
+static enum op_result step_sweep_begun(struct op *op)
+{
+    struct janitor *janitor = janitor_of(op);
+    store_oauth_begun_sweep(janitor->pool, &janitor->query, op);
+    return OP_WAIT;
+}
+
+static enum op_result step_begun_swept(struct op *op)
+{
+    (void)note(op, store_done_result(&janitor_of(op)->query), "oauth_begun", 1);
     op_goto(op, STEP_REST);
     return OP_NEXT;
 }
@@ -219,6 +235,8 @@ static const struct op_step steps[] = {
     [STEP_EXPIRE_KEYS] = {"expire_keys", step_expire_keys},
     [STEP_SWEEP_NODES] = {"sweep_nodes", step_sweep_nodes},
     [STEP_SWEPT] = {"swept", step_swept},
+    [STEP_SWEEP_BEGUN] = {"sweep_begun", step_sweep_begun},
+    [STEP_BEGUN_SWEPT] = {"begun_swept", step_begun_swept},
 };
 
 static const struct op_class janitor_class = {
