@@ -4,6 +4,7 @@ import assert from 'node:assert/strict';
 import { readFile, writeFile } from 'node:fs/promises';
 import { after, before, test } from 'node:test';
 import { until } from './support/client.mjs';
+import { requestsWith } from './support/matrix.mjs';
 import { Stack } from './support/stack.mjs';
 
 // Unlike anything else, so that finding them means that they leaked.
@@ -133,6 +134,75 @@ test('scopes of a key', async () => {
   }
 });
 
+// Whatever names something of an account in any table, and of no other account.
+async function idsOf(account, other) {
+  const columns = (await stack.cluster.sql(
+    `select c.relname || ' ' || a.attname from pg_class c join pg_attribute a on a.attrelid = c.oid
+     where c.relnamespace = 'sluice'::regnamespace and c.relkind in ('r', 'p') and not c.relispartition
+     and a.atttypid in ('uuid'::regtype, 'bigint'::regtype) and a.attnum > 0 and exists (select from pg_attribute k
+     where k.attrelid = c.oid and k.attname = 'account_id')`,
+  )).split('\n').map((line) => line.split(' '));
+  const valuesOf = async (id) => {
+    const values = new Set();
+    for (const [table, column] of columns)
+      for (const value of (await stack.cluster.sql(`select distinct ${column} from sluice.${table} where account_id = '${id}'`)).split('\n'))
+        if (value.length > 9) values.add(value);
+    return values;
+  };
+  const others = await valuesOf(other);
+  return [...(await valuesOf(account))].filter((value) => !others.has(value));
+}
+
+// Rows as they are stored, one a line; when a key was used last is noted some time after.
+const rowsOf = async (account) =>
+  (await stack.must(['accounts', 'export', account])).replace(/"last_used_at":[^,}]*/g, '').split('\n').sort();
+
+test('no route shows or touches what is another account\'s', async () => {
+  const LABEL = 'label-that-only-a-knows';
+  const extra = await stack.connect(a.id, 'probe', { token: TOKEN_A }, ['--label', LABEL]);
+  const written = await execute(a.key, 'send_message', mail('subject-that-only-a-knows'), { confirm: true, idempotency_key: 'key-that-only-a-knows' });
+  assert.equal(written.status, 200, written.text);
+  const failed = await execute(a.key, 'get_message', { id: 'id-that-only-a-knows' });
+  assert.equal(failed.status, 500, failed.text);
+  assert.equal((await execute(a.key, 'action-that-only-a-knows', {})).status, 409);
+  await until('the blocked run is written', async () =>
+    (await call(a.key, 'GET', '/api/audit')).text.includes('action-that-only-a-knows'));
+
+  const ids = await idsOf(a.id, b.id);
+  for (const id of [a.id, a.gmail, extra, written.json.execution_id, failed.json.execution_id]) assert.ok(ids.includes(id), id);
+  assert.ok(ids.length >= 12, ids.join());
+  const markers = [...ids, LABEL, 'subject-that-only', 'key-that-only', 'id-that-only', 'action-that-only'];
+  const document = (await call(b.key, 'GET', '/openapi.json')).json;
+  const before = await rowsOf(a.id);
+  const unknown = new Map();
+  let count = 0;
+  // reads first: what is asked for otherwise stands in b's own lists afterwards
+  const requests = [...ids, 'key-that-only-a-knows', LABEL].flatMap((id) => requestsWith(document, id).map((one) => ({ id, ...one })));
+  for (const isRead of [true, false]) {
+    for (const { id, method, route, path, body, isPathId } of requests.filter((one) => (one.method === 'GET') === isRead)) {
+      count++;
+      const reply = await call(b.key, method, path, body);
+      assert.ok(reply.status < 600 && reply.text !== undefined, `${method} ${path}`);
+      // a reply may quote what it was asked for, and nothing else
+      const text = (reply.text + [...reply.headers.values()].join()).replaceAll(id, '');
+      for (const marker of markers) assert.ok(!text.includes(marker), `${method} ${path} shows ${marker}: ${reply.text}`);
+      if (!isPathId || /[^0-9a-f-]/.test(id)) continue;
+      assert.ok([400, 404, 409].includes(reply.status), `${method} ${path}: ${reply.status} ${reply.text}`);
+      // not to be told from an id that never was
+      const key = `${method} ${route} ${path.split('?')[1]?.split('=')[0]} ${JSON.stringify(body)?.length}`;
+      if (!/^[0-9a-f-]{36}$/.test(id) || path.includes('?')) continue;
+      if (unknown.has(key)) assert.equal(reply.text, unknown.get(key), `${method} ${path}`);
+      unknown.set(key, reply.text);
+    }
+  }
+  assert.ok(count > 300 && unknown.size > 0, `${count} requests`);
+  assert.deepEqual(await rowsOf(a.id), before);
+  // and each is reached by its own account, where it is a thing that can be reached
+  for (const { execution_id } of (await call(a.key, 'GET', '/api/executions?limit=100')).json.executions)
+    assert.equal((await call(a.key, 'GET', `/api/executions/${execution_id}`)).status, 200);
+  assert.ok((await call(a.key, 'GET', '/api/audit?limit=100')).text.includes('action-that-only-a-knows'));
+});
+
 const isRefused = (key) => async () => {
   const reply = await call(key, 'GET', '/api/integrations');
   if (reply.status === 401) assert.deepEqual(reply.json, { error: 'Missing or invalid API key' });
@@ -212,10 +282,14 @@ test('no secret has leaked', async () => {
   await call(`${a.key}x`, 'GET', '/api/integrations');
   await call(a.key, 'GET', `/api/executions/${a.key}`);
   await call(a.key, 'GET', '/api/integrations', undefined, { 'x-request-id': 'a request' });
+  await call(a.key, 'POST', '/api/executions/batch', { executions: [{ integration_id: 'gmail', action_id: TOKEN_A }] });
+  for (const { key } of [a, b])
+    for (const path of ['/api/executions', '/api/audit', '/api/integrations', '/openapi.json']) await call(key, 'GET', `${path}?limit=100`);
   const places = {
     replies: replies.join('\n').replaceAll(`/api/executions/${a.key}`, ''),
     metrics: await server.metrics(),
     dump: await stack.cluster.dump(),
+    exports: (await Promise.all([a, b].map(({ id }) => stack.must(['accounts', 'export', id])))).join(),
     logs: stack.servers.map((one) => one.log).join('\n').replaceAll(`/api/executions/${a.key}`, ''),
   };
   for (const [place, text] of Object.entries(places)) {
@@ -224,7 +298,7 @@ test('no secret has leaked', async () => {
       assert.ok(!text.includes(secret), `${name} in ${place}`);
       const base64 = Buffer.from(secret).toString('base64').replace(/=+$/, '');
       assert.ok(!text.includes(base64), `${name} in base64 in ${place}`);
-      if (place === 'dump') assert.ok(!text.includes(Buffer.from(secret).toString('hex')), `${name} in hex in ${place}`);
+      if (place === 'dump' || place === 'exports') assert.ok(!text.includes(Buffer.from(secret).toString('hex')), `${name} in hex in ${place}`);
     }
   }
 });
