@@ -202,7 +202,7 @@ static int choose_prefix(struct import *im, slice given, struct err *err)
                        "characters",
                        IMPORT_PREFIX_MAX);
     im->prefix = given.len > 0 ? arena_dup(im->arena, given)
-                               : slice_first(import_slug(im, title), IMPORT_PREFIX_MAX / 2);
+                               : import_title_id(im, title, IMPORT_PREFIX_MAX / 2);
     while (im->prefix.len > 0 && im->prefix.ptr[im->prefix.len - 1] == '_')
         im->prefix.len--;
     if (im->prefix.len == 0)

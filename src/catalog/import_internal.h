@@ -162,6 +162,9 @@ struct json import_scopes(struct import_op *op);
 
 /* [a-z][a-z0-9_]* of any text: "listPets" is list_pets. Empty when no letter or digit is in it. */
 slice import_slug(struct import *im, slice text);
+/* An integration's id of at most `max` bytes, made of what a title says beyond "API": "GitHub REST
+ * API v3" is github. Empty when there is nothing to make it of. */
+slice import_title_id(struct import *im, slice title, size_t max);
 /* The action's id: at most what the prefix leaves of a tool name, unique, the same in every run. */
 slice import_action_id(struct import_op *op);
 /* At most `max` bytes, cut at a word with "..." behind; control characters but \n and \t dropped.

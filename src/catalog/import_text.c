@@ -51,6 +51,65 @@ slice import_slug(struct import *im, slice text)
     return slug;
 }
 
+/* What a title says of any description. */
+static bool is_title_filler(slice word)
+{
+    static const char *const fillers[] = {
+        "a",        "an",   "and",       "api",    "apis",    "definition",    "description",
+        "docs",     "for",  "extension", "http",   "json",    "documentation", "of",
+        "official", "open", "openapi",   "public", "rest",    "reference",     "restful",
+        "s",        "spec", "swagger",   "the",    "version", "specification", "web",
+    };
+    for (size_t i = 0; i < ARRAY_LEN(fillers); i++)
+        if (slice_eq_cstr(word, fillers[i]))
+            return true;
+    /* v3, 2.0 */
+    size_t digits = word.len > 0 && word.ptr[0] == 'v' ? 1 : 0;
+    bool is_version = word.len > digits;
+    for (size_t i = digits; i < word.len; i++)
+        is_version = is_version && word.ptr[i] >= '0' && word.ptr[i] <= '9';
+    return is_version;
+}
+
+/* The next word of letters and digits, lower case, in `word`; false at the end. */
+static bool next_title_word(slice *title, char word[SLUG_BYTES_MAX], size_t *len)
+{
+    *len = 0;
+    for (; title->len > 0; *title = slice_from(*title, 1)) {
+        char c = title->ptr[0];
+        if (is_upper(c) || is_lower_or_digit(c))
+            word[(*len)++] = is_upper(c) ? (char)(c - 'A' + 'a') : c;
+        else if (*len > 0)
+            break;
+    }
+    return *len > 0;
+}
+
+slice import_title_id(struct import *im, slice title, size_t max)
+{
+    char word[SLUG_BYTES_MAX];
+    size_t word_len;
+    struct buf out;
+    buf_init(&out, 2 * SLUG_BYTES_MAX);
+    slice rest = slice_first(title, SLUG_BYTES_MAX);
+    while (next_title_word(&rest, word, &word_len)) {
+        bool is_first = out.len == 0;
+        if (is_title_filler(slice_of(word, word_len)) || (is_first && word[0] <= '9'))
+            continue;
+        if (!is_first && out.len + 1 + word_len > max)
+            break;
+        if (!is_first)
+            buf_append_char(&out, '_');
+        buf_append(&out, slice_first(slice_of(word, word_len), max));
+    }
+    slice id = out.len > 0 ? arena_dup(im->arena, buf_slice(&out))
+                           : slice_first(import_slug(im, title), max);
+    if (!buf_is_ok(&out))
+        import_starve(im);
+    buf_deinit(&out);
+    return id;
+}
+
 /* The slug cut to `max` bytes, ending in a hash of what it was made of. */
 static slice hashed(struct import *im, slice slug, slice source, size_t max)
 {

@@ -126,9 +126,10 @@ test('imported actions run end to end', async () => {
     request.setEncoding('utf8').on('data', (part) => (body += part));
     request.on('end', () => {
       seen.push({ method: request.method, url: request.url, token: request.headers.authorization, body: body && JSON.parse(body) });
-      const status = request.method === 'DELETE' ? 204 : 200;
+      const status = request.method === 'DELETE' ? 204 : request.url.includes('/nowhere/') ? 404 : 200;
       response.writeHead(status, { 'content-type': 'application/json' });
-      response.end(status === 204 ? '' : JSON.stringify({ number: 7, login: 'octocat' }));
+      const reply = status === 404 ? { message: 'Not Found' } : { number: 7, login: 'octocat' };
+      response.end(status === 204 ? '' : JSON.stringify(reply));
     });
   });
   await new Promise((listening) => standIn.listen(0, '127.0.0.1', listening));
@@ -159,7 +160,26 @@ test('imported actions run end to end', async () => {
       ['PATCH', '/repos/octo%20org/hello/issues/7', { title: 'New', milestone: null, labels: ['a'] }],
       ['DELETE', '/repos/octo%20org/hello/issues/7/labels/a%2Fb', ''],
     ]);
+
+    // The gate knows the imported schema, so nothing of this reaches the provider.
+    const blocked = await server.execute(account.key, 'gh', 'issues_update', { ...at, issue_number: 'seven', titel: 'x' }, { confirm: true });
+    assert.deepEqual([blocked.status, blocked.json.error_code], [409, 'validation_error'], blocked.text);
+    assert.match(blocked.json.message, /\/input\/issue_number/);
+    const unconfirmed = await server.execute(account.key, 'gh', 'issues_update', { ...at, issue_number: 7 });
+    assert.deepEqual([unconfirmed.status, unconfirmed.json.error_code], [409, 'policy_blocked']);
+    assert.equal(seen.filter((call) => call.url !== '/user').length, calls.length);
+
+    // What the provider refuses has failed, and what it said is passed on.
+    const failed = await server.execute(account.key, 'gh', 'issues_list_for_repo', { owner: 'nowhere', repo: 'x' });
+    assert.deepEqual([failed.status, failed.json.status, failed.json.error_code], [500, 'failed', 'execution_failed'], failed.text);
     for (const call of seen) assert.equal(call.token, 'Bearer t0ken');
+
+    // Discovery has them like any other.
+    const detail = await server.call(account.key, 'GET', '/api/actions/gh/issues_update');
+    assert.deepEqual(detail.json.input_summary.required, ['owner', 'repo', 'issue_number']);
+    assert.equal(detail.json.side_effect_level, 'write');
+    const found = await server.call(account.key, 'GET', '/api/search?query=gh+issues+list+for+repo');
+    assert.ok(found.json.items.some((one) => one.integration_id === 'gh' && one.action_id === 'issues_list_for_repo'));
   } finally {
     standIn.close();
     await stack.stopWell(assert);

@@ -252,6 +252,37 @@ static void faulty_overrides(void **state)
 
 /* ---- faults of the document ---- */
 
+/* A title says "API" and the like of every description; the id says what is left. */
+static void a_title_becomes_an_id(void **state)
+{
+    static const struct {
+        const char *title, *id;
+    } cases[] = {
+        {"GitHub v3 REST API", "github"},
+        {"GitHub's official OpenAPI spec + Octokit extension", "github_octokit"},
+        {"Notion API", "notion"},
+        {"The Slack Web API v1.7.0", "slack"},
+        {"Swagger Petstore - OpenAPI 3.0", "petstore"},
+        {"42 Widgets", "widgets"},
+        {"A Very Long Title Of Some Service Nobody Knows", "very_long_title_some"},
+        {"API", "api"},
+        {"The REST API", "the_rest_api"},
+    };
+    struct bench *b = *state;
+    for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+        slice text = arena_printf(&b->arena,
+                                  "{\"openapi\":\"3.0.0\",\"info\":{\"title\":\"%s\"},"
+                                  "\"paths\":{\"/a\":{\"get\":{}}}}",
+                                  cases[i].title);
+        struct import_options options = {.document = text};
+        forget(b);
+        b->is_imported = true;
+        assert_int_equal(catalog_import_openapi(&options, &b->result, &b->err), OK);
+        if (!slice_eq_cstr(b->result.integration_id, cases[i].id))
+            fail_msg("%s: %.*s", cases[i].title, SLICE_ARG(b->result.integration_id));
+    }
+}
+
 static void faulty_documents(void **state)
 {
     struct bench *b = *state;
@@ -344,6 +375,7 @@ int main(void)
         TEST(examples_need_every_required_input),
         TEST(overrides_say_what_is_not_described),
         TEST(faulty_overrides),
+        TEST(a_title_becomes_an_id),
         TEST(faulty_documents),
         TEST(nonsense_inside),
         TEST(memory_runs_out),
