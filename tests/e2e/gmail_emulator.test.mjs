@@ -35,7 +35,7 @@ const SEED = `google:
       date: 2026-11-02T10:00:00Z
 `;
 
-let stack, emulator, nginx, server, account;
+let stack, emulator, nginx, server, account, google;
 
 before(async () => {
   stack = await Stack.start({ provider: false });
@@ -63,6 +63,7 @@ before(async () => {
   );
   server = await stack.serve({ provider: { url: `https://127.0.0.1:${nginx.port}`, caFile: tls.caFile } });
   account = await stack.account('emulated', { apps: [] });
+  google = await googleClient(`http://127.0.0.1:${port}/`);
   await stack.connect(account.id, 'gmail', { access_token: `token-of-${USER}` });
 });
 
@@ -71,6 +72,24 @@ after(async () => {
   await emulator?.stop();
   await stack?.stopWell(assert);
 });
+
+// Google's own client, on the same mailbox: what it sees is what was done.
+async function googleClient(rootUrl) {
+  const { gmail, auth } = await import('@googleapis/gmail');
+  const client = new auth.OAuth2();
+  client.setCredentials({ access_token: `token-of-${USER}` });
+  const { users } = gmail({ version: 'v1', auth: client, rootUrl });
+  return {
+    get: async (id, format = 'full') => (await users.messages.get({ userId: 'me', id, format })).data,
+    list: async (query) => (await users.messages.list({ userId: 'me', ...query })).data.messages ?? [],
+    raw: async (id) => {
+      const { data } = await users.messages.get({ userId: 'me', id, format: 'raw' });
+      return Buffer.from(data.raw, 'base64url').toString();
+    },
+  };
+}
+const headerOf = (message, name) => message.payload.headers.find((one) => one.name.toLowerCase() === name)?.value;
+const idsOf = (list) => list.map((one) => one.id).sort();
 
 const execute = (action, input, more) => server.execute(account.key, 'gmail', action, input, more);
 
@@ -124,6 +143,66 @@ test('modify labels', async () => {
   const message = await succeeds('get_message', { id: 'msg_first' });
   const labels = message.labelIds ?? message.labels;
   assert.ok(labels.includes('STARRED') && !labels.includes('UNREAD'), JSON.stringify(message));
+  const seen = (await google.get('msg_first')).labelIds;
+  assert.ok(seen.includes('STARRED') && !seen.includes('UNREAD') && seen.includes('INBOX'), seen.join());
+});
+
+test("Google's own client sees what was sent, byte for byte of its meaning", async () => {
+  const input = {
+    to: ['Ada Lovelace <ada@example.org>', 'ben@example.org'],
+    cc: 'Größe <groesse@example.org>',
+    subject: 'Übersicht: 50 % „fertig“ – und eine Zeile, die so lang ist, dass sie gefaltet werden muss, zweimal 😀',
+    text: 'Erste Zeile äöü €\n.\nFrom here on\n=3D not encoded\n\n' + 'x'.repeat(1200),
+    html: '<p>Erste <b>Zeile</b> äöü €</p>',
+  };
+  const sent = await succeeds('send_message', input, { confirm: true });
+  const message = await google.get(sent.id);
+  assert.ok(message.labelIds.includes('SENT'), message.labelIds.join());
+  const raw = await google.raw(sent.id);
+  assert.match(raw, /^To: .*ada@example\.org.*ben@example\.org/ims);
+  const decoded = (text) => text.replace(/\?=\s+=\?/g, '?==?').replace(/=\?utf-8\?(b|q)\?([^?]*)\?=/gi, (_, kind, body) =>
+    Buffer.from(kind.toLowerCase() === 'b' ? Buffer.from(body, 'base64') : Buffer.from(body.replaceAll('_', ' ').replace(/=([0-9A-F]{2})/gi, (__, hex) => String.fromCharCode(parseInt(hex, 16))), 'latin1')).toString());
+  const headers = decoded(raw.slice(0, raw.indexOf('\r\n\r\n')).replace(/\r\n[ \t]/g, ' '));
+  assert.ok(headers.includes(`Subject: ${input.subject}`), headers);
+  assert.ok(headers.includes('Größe <groesse@example.org>'), headers);
+  for (const line of raw.split('\r\n')) assert.ok(Buffer.byteLength(line) <= 998, 'RFC 5322 2.1.1');
+  // the parts as Google's shape has them
+  const parts = [message.payload, ...(message.payload.parts ?? [])];
+  const text = parts.find((part) => part.mimeType === 'text/plain')?.body?.data;
+  assert.equal(Buffer.from(text ?? '', 'base64url').toString().replaceAll('\r\n', '\n').trimEnd(), input.text);
+  assert.ok((await google.list({ labelIds: ['SENT'] })).some((one) => one.id === sent.id));
+});
+
+test('a reply stays in its conversation', async () => {
+  const first = await google.get('msg_first');
+  const sent = await succeeds('reply_to_message',
+    { to: 'anna@example.org', subject: 'Offsite in March', text: 'Yes.', threadId: first.threadId, inReplyTo: headerOf(first, 'message-id') ?? '<first@example.org>' },
+    { confirm: true });
+  assert.equal((await google.get(sent.id)).threadId, first.threadId);
+  assert.match(await google.raw(sent.id), /^Subject: Re: Offsite in March\r$/m);
+  const thread = await succeeds('get_thread', { id: first.threadId });
+  assert.deepEqual(idsOf(thread.messages), ['msg_first', sent.id].sort());
+});
+
+test('trash and back', async () => {
+  const blocked = await execute('trash_message', { id: 'msg_second' });
+  assert.deepEqual([blocked.status, blocked.json.error_code], [409, 'policy_blocked']);
+  await succeeds('trash_message', { id: 'msg_second' }, { confirm: true });
+  let { labelIds } = await google.get('msg_second');
+  assert.ok(labelIds.includes('TRASH') && !labelIds.includes('INBOX'), labelIds.join());
+  assert.ok(!idsOf(await google.list({ labelIds: ['INBOX'] })).includes('msg_second'));
+  assert.ok(!idsOf((await succeeds('list_messages', { labelIds: ['INBOX'] })).messages).includes('msg_second'));
+  await succeeds('untrash_message', { id: 'msg_second' }, { confirm: true });
+  ({ labelIds } = await google.get('msg_second'));
+  assert.ok(!labelIds.includes('TRASH'), labelIds.join());
+});
+
+test('each write is done once, however often it is asked for', async () => {
+  const before = (await google.list({ labelIds: ['SENT'] })).length;
+  const input = { to: 'ben@example.org', subject: 'only one of these', text: 'x' };
+  const replies = await Promise.all(Array.from({ length: 10 }, () => execute('send_message', input, { confirm: true, idempotency_key: 'ten' })));
+  assert.equal(new Set(replies.map((reply) => reply.text)).size, 1);
+  assert.equal((await google.list({ labelIds: ['SENT'] })).length, before + 1);
 });
 
 test('an unknown id is a failure with the reason', async () => {

@@ -268,9 +268,18 @@ def _(source, ours, theirs):
     return re.search(r"\.\s*[\[{]", source)
 
 
-@reason("`...` that is no JSON: the old grammar's bare word, which ours takes only where it does not begin as JSON does")
+def is_json(text):
+    try:
+        json.loads(text.replace("\\`", "`"))
+        return True
+    except ValueError:
+        return False
+
+
+@reason("`...` that is no JSON: the old grammar's bare word, which ours takes without blanks at its ends, and not where it begins as JSON does or is empty")
 def _(source, ours, theirs):
-    return ours.get("fault") == "syntax" and re.search(r'`\s*[\[{"\d-]', source)
+    return any(not is_json(text) for text in re.findall(r"`((?:\\.|[^`\\])*)`", source)) and (
+        ours.get("fault") == "syntax" or re.search(r"`\s|\s`", source))
 
 
 def excuse(source, ours, theirs):
