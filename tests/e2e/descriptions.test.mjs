@@ -7,6 +7,7 @@ import { readFileSync, readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, test } from 'node:test';
 import { Description, differences } from './support/description.mjs';
+import * as graphql from './support/graphql.mjs';
 
 const modules = new URL('node_modules/', import.meta.url).pathname;
 const folder = new URL('../../contrib/integrations/', import.meta.url).pathname;
@@ -120,6 +121,16 @@ const vendors = {
   twilio: { source: DIRECTORY, load: directory('twilio.com/api'), atLeast: 10 },
 };
 
+// GraphQL: every field, argument and variable of each request.
+const linear = { source: 'npm @linear/sdk', atLeast: 13 };
+function linearTypes() {
+  const dist = join(modules, '@linear/sdk/dist');
+  const text = readdirSync(dist).filter((name) => name.endsWith('.d.mts')).map((name) => readFileSync(join(dist, name), 'utf8')).join('\n');
+  const types = graphql.readTypes(text);
+  assert.ok(types.get('Query').size > 100 && types.get('Issue').size > 50);
+  return types;
+}
+
 const manifestOf = (id) => json(folder, `${id}.json`);
 const baseOf = (manifest) => new URL(manifest.base_url.replace(/\$\{[^}]*\}/g, '_')).pathname.replace(/\/$/, '');
 
@@ -159,6 +170,35 @@ for (const [id, vendor] of Object.entries(vendors))
     checked += found;
   });
 
+test(`linear agrees with ${linear.source}`, () => {
+  const types = linearTypes();
+  const { actions } = manifestOf('linear');
+  for (const action of actions) {
+    assert.deepEqual([action.request.method, action.request.path], ['POST', '/graphql']);
+    assert.deepEqual(graphql.differences(types, action.request.body.json), [], action.action_id);
+    assert.equal(action.checked, linear.source, action.action_id);
+  }
+  assert.ok(actions.length >= linear.atLeast);
+  checked += actions.length;
+});
+
+describe('the comparison of GraphQL sees', () => {
+  const types = linearTypes();
+  const query = 'mutation($id:String!,$input:IssueUpdateInput!){issueUpdate(id:$id,input:$input){success issue{id team{key}}}}';
+  const variables = { id: '${input.id}', input: { title: '${input.title}' } };
+  for (const [what, changed, expected] of [
+    ['nothing where all is well', {}, []],
+    ['a field that is unknown', { query: query.replace('success', 'succeeded') }, ['IssuePayload has no succeeded']],
+    ['a nested field that is unknown', { query: query.replace('key', 'kee') }, ['Team has no kee']],
+    ['an argument that is unknown', { query: query.replace('(id:$id', '(key:$id') }, ['Mutation.issueUpdate takes no key', 'Mutation.issueUpdate wants id']],
+    ['another type of a variable', { query: query.replace('String!', 'Int!') }, ['$id is Int, Mutation.issueUpdate takes String']],
+    ['a variable that is not sent', { variables: { input: {} } }, ['$id is not sent']],
+    ['an input that is unknown', { variables: { ...variables, input: { titel: 'x' } } }, ['IssueUpdateInput has no titel']],
+    ['an object without fields', { query: query.replace('team{key}', 'team') }, ['Issue.team is an object']],
+  ])
+    test(what, () => assert.deepEqual(graphql.differences(types, { query, variables, ...changed }), expected));
+});
+
 describe('the comparison sees', () => {
   const manifest = manifestOf('github');
   const description = new Description(vendors.github.load());
@@ -184,8 +224,9 @@ describe('the comparison sees', () => {
 test('nothing else is marked as checked', () => {
   const ids = readdirSync(folder).filter((name) => name.endsWith('.json')).map((name) => name.slice(0, -5));
   const marked = ids.flatMap((id) => manifestOf(id).actions.filter((one) => one.checked).map(() => id));
-  assert.deepEqual([...new Set(marked)].sort(), Object.keys(vendors).sort());
+  const compared = [...Object.keys(vendors), 'linear'].sort();
+  assert.deepEqual([...new Set(marked)].sort(), compared);
   assert.equal(marked.length, checked);
   const total = ids.reduce((sum, id) => sum + manifestOf(id).actions.length, 0);
-  console.log(`figure: ${checked} of ${total} actions agree with machine-readable descriptions of ${Object.keys(vendors).length} vendors`);
+  console.log(`figure: ${checked} of ${total} actions agree with machine-readable descriptions of ${compared.length} vendors`);
 });

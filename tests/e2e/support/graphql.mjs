@@ -1,0 +1,99 @@
+// What a GraphQL request of ours does not agree with in a vendor's schema, as the types that GraphQL Code Generator
+// makes of one: `type Issue = {...}`, and `type QueryIssuesArgs = {...}` for what a field takes.
+
+// name -> member -> {type: its named type, isRequired}
+export function readTypes(text) {
+  const types = new Map();
+  for (const [, name, body] of text.matchAll(/^(?:export )?type (\w+) = (?:\w+ & )*\{\n([^]*?)^\};/gm))
+    types.set(name, new Map([...body.matchAll(/^ {2}(\w+)(\?)?: ([^]*?);$/gm)].map(([, member, optional, type]) =>
+      [member, { type: named(type), isRequired: !optional }])));
+  return types;
+}
+
+// Maybe<Array<Scalars["String"]>> is String.
+function named(type) {
+  const words = type.match(/\w+/g).filter((word) => !['Maybe', 'InputMaybe', 'Array', 'Scalars'].includes(word));
+  return words[0];
+}
+
+// {name, variables: [[name, type, isRequired]], selections: [{name, args: {name: variable or null}, selections}]}
+export function parse(query) {
+  const tokens = query.match(/\$\w+|\w+|"[^"]*"|[{}()[\]:!,=]/g).filter((token) => token !== ',');
+  let at = 0;
+  const take = (expected) => {
+    if (expected && tokens[at] !== expected) throw new Error(`${query}: "${expected}" is missing before "${tokens[at]}"`);
+    return tokens[at++];
+  };
+  const list = (open, close, item) => {
+    const items = [];
+    if (tokens[at] !== open) return items;
+    for (take(open); tokens[at] !== close; ) items.push(item());
+    take(close);
+    return items;
+  };
+  const variable = () => {
+    const name = take().slice(1);
+    take(':');
+    while (tokens[at] === '[') take();
+    const type = take();
+    let isRequired = false;
+    for (; ['!', ']'].includes(tokens[at]); take()) isRequired = tokens[at] === '!';
+    return [name, type, isRequired];
+  };
+  const argument = () => {
+    const name = take();
+    take(':');
+    const value = take();
+    return [name, value.startsWith('$') ? value.slice(1) : null];
+  };
+  const selection = () => ({ name: take(), args: list('(', ')', argument), selections: list('{', '}', selection) });
+  const root = take();
+  return { root, variables: list('(', ')', variable), selections: list('{', '}', selection) };
+}
+
+const capital = (word) => word[0].toUpperCase() + word.slice(1);
+
+export function differences(types, { query, variables }) {
+  const found = [];
+  const operation = parse(query);
+  const declared = new Map(operation.variables.map(([name, type, isRequired]) => [name, { type, isRequired }]));
+  const used = new Set();
+
+  const checkArguments = (owner, { name, args }) => {
+    const known = types.get(`${owner}${capital(name)}Args`) ?? new Map();
+    for (const [arg, from] of args) {
+      if (!known.has(arg)) found.push(`${owner}.${name} takes no ${arg}`);
+      else if (from && !declared.has(from)) found.push(`$${from} is not declared`);
+      else if (from && declared.get(from).type !== known.get(arg).type)
+        found.push(`$${from} is ${declared.get(from).type}, ${owner}.${name} takes ${known.get(arg).type}`);
+      if (from) used.add(from);
+    }
+    const given = new Set(args.map(([arg]) => arg));
+    for (const [arg, { isRequired }] of known) if (isRequired && !given.has(arg)) found.push(`${owner}.${name} wants ${arg}`);
+  };
+  const checkSelections = (owner, selections) => {
+    for (const one of selections) {
+      const field = types.get(owner).get(one.name);
+      if (!field) {
+        found.push(`${owner} has no ${one.name}`);
+        continue;
+      }
+      checkArguments(owner, one);
+      const isObject = types.has(field.type);
+      if (isObject !== one.selections.length > 0) found.push(`${owner}.${one.name} is ${isObject ? 'an object' : 'no object'}`);
+      else if (isObject) checkSelections(field.type, one.selections);
+    }
+  };
+  checkSelections(capital(operation.root), operation.selections);
+
+  for (const [name, { type, isRequired }] of declared) {
+    if (!used.has(name)) found.push(`$${name} is not used`);
+    if (isRequired && variables?.[name] === undefined) found.push(`$${name} is not sent`);
+    const value = variables?.[name];
+    if (!types.has(type) || typeof value !== 'object') continue;
+    for (const member of Object.keys(value)) if (!types.get(type).has(member)) found.push(`${type} has no ${member}`);
+    for (const [member, wanted] of types.get(type)) if (wanted.isRequired && !(member in value)) found.push(`${type} wants ${member}`);
+  }
+  for (const name of Object.keys(variables ?? {})) if (!declared.has(name)) found.push(`the variable ${name} is not declared`);
+  return found;
+}
