@@ -148,6 +148,11 @@ static void put_error(struct json_writer *w, const struct exec_outcome *outcome,
     json_put_str(w, api_error_code(outcome));
     json_key(w, "message");
     json_put_str(w, outcome->message.ptr ? outcome->message : SLICE(""));
+    int64_t retry_after_s = api_retry_after_s(outcome);
+    if (retry_after_s > 0) { /* a model sees no headers, and what is stored has none */
+        json_key(w, "retry_after");
+        json_put_i64(w, retry_after_s);
+    }
     if (outcome->hint.len > 0) {
         json_key(w, "hint");
         json_put_str(w, outcome->hint);

@@ -92,6 +92,7 @@ function assertBlocked(reply, code, seconds) {
   assert.ok(reply.json.message && reply.json.hint && reply.json.display.title);
   const retry = Number(reply.headers.get('retry-after'));
   assert.ok(retry >= 1 && retry <= seconds, `Retry-After: ${retry}`);
+  assert.equal(reply.json.retry_after, retry);
 }
 
 test('a cap holds, and all who wait get their turn', async () => {
@@ -144,6 +145,7 @@ test('"not before" in every form: passed on, stored, and believed', async () => 
     assert.deepEqual([first.json.status, first.json.error_code], ['failed', 'rate_limited'], id);
     const retry = Number(first.headers.get('retry-after'));
     assert.ok(retry > AHEAD_S - 5 && retry <= AHEAD_S, `${id}: Retry-After ${retry}`);
+    assert.equal(first.json.retry_after, retry, id);
     const stored = await server.call(a.key, 'GET', `/api/executions/${first.json.execution_id}`);
     assert.equal(stored.text, first.text);
     assert.equal(seen(`/${id}`), 1, `${id}: so long a wait is not tried again`);

@@ -88,7 +88,7 @@ const rows = [
     account: [{ app: 'keyed', credential: { token: 'secret-five' }, args: ['--label', 'one'] }, { app: 'keyed', credential: { token: 'secret-six' }, args: ['--label', 'two'] }] },
   { what: 'a scope that is known to be missing', reason: 'scope_missing', integration: 'granted', action: 'scoped', message: /things\.write/, account: [{ app: 'granted', credential: { access_token: 'secret-seven' }, args: ['--scopes', 'things.read'] }] },
   { what: 'own rate limit', reason: 'own_rate_limit', server: 'limited', integration: 'slowly', twice: true, retryAfter: [1, 1000], message: NOTHING_DONE },
-  { what: 'an open circuit', reason: 'circuit_open', server: 'limited', integration: 'failing', times: 3, fault: S(500), retryAfter: [1, 120], hint: NOTHING_DONE },
+  { what: 'an open circuit', reason: 'circuit_open', server: 'limited', integration: 'failing', times: 4, fault: S(500), retryAfter: [1, 120], hint: NOTHING_DONE },
   { what: 'an address that is not allowed', reason: 'address_refused', integration: 'inside', hint: /allow-host/ },
   { what: 'an address that is not allowed, IPv6', reason: 'address_refused', integration: 'inside_six' },
   { what: 'the metadata service of a cloud', reason: 'address_refused', integration: 'metadata' },
