@@ -5,18 +5,12 @@
 
 #include <errno.h>
 #include <stdio.h>
-#include <unistd.h>
+
+#include "tls/tls.h"
 
 enum { ROOTS_BYTES_MAX = 16 * 1024 * 1024, STEP_BYTES = 64 * 1024 };
 
 static const char bundle_name[] = "ca-bundle.pem";
-
-/* The places that tls/context.c looks in. */
-static const char *const system_roots[] = {
-    "/etc/ssl/certs/ca-certificates.crt",
-    "/etc/pki/tls/certs/ca-bundle.crt",
-    "/etc/ssl/cert.pem",
-};
 
 static int append_file(struct buf *out, const char *path, struct err *err)
 {
@@ -38,12 +32,8 @@ static int append_file(struct buf *out, const char *path, struct err *err)
 
 static int append_roots(struct buf *out, const char *own_file, struct err *err)
 {
-    if (own_file[0])
-        return append_file(out, own_file, err);
-    for (size_t i = 0; i < ARRAY_LEN(system_roots); i++)
-        if (access(system_roots[i], R_OK) == 0)
-            return append_file(out, system_roots[i], err);
-    return OK;
+    const char *path = own_file[0] ? own_file : tls_system_roots();
+    return path ? append_file(out, path, err) : OK;
 }
 
 int dev_trust_write(const struct dev_folder *folder, const char *own_file, const char *ca_file,

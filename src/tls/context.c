@@ -100,11 +100,18 @@ static int roots_parse(struct tls_context *context, const char *path, struct buf
     return OK;
 }
 
+const char *tls_system_roots(void)
+{
+    for (size_t i = 0; i < ARRAY_LEN(system_roots); i++)
+        if (access(system_roots[i], R_OK) == 0)
+            return system_roots[i];
+    return NULL;
+}
+
 static int roots_load(struct tls_context *context, const char *path, struct err *err)
 {
-    for (size_t i = 0; !path && i < ARRAY_LEN(system_roots); i++)
-        if (access(system_roots[i], R_OK) == 0)
-            path = system_roots[i];
+    if (!path)
+        path = tls_system_roots();
     if (!path)
         return err_set(err, ERR_NOTFOUND,
                        "no trust roots: install the package ca-certificates, or name a PEM file "

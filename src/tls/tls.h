@@ -27,6 +27,9 @@ int tls_library_init(struct err *err) MUST_CHECK;
 /* At the very end, when no context and no PSA key is left; for leak checks. */
 void tls_library_deinit(void);
 
+/* The file with the system's trust roots; NULL where ca-certificates is not installed. */
+const char *tls_system_roots(void);
+
 enum tls_version { TLS_VERSION_ANY, TLS_VERSION_1_2, TLS_VERSION_1_3 };
 
 struct tls_config {

@@ -1,0 +1,140 @@
+/* Claims: who wins a key, when keys expire. */
+#include "execution_test.h"
+
+#include "store/retention.h"
+
+static void race(struct pg_bench *other)
+{
+    enum { RACERS = 100 };
+    static struct claim racers[RACERS];
+    size_t winners = 0;
+    struct uuid winner = {{0}};
+    for (size_t i = 0; i < RACERS; i++) {
+        racers[i] = claim_of(SLICE("race"));
+        pg_call_start(i % 2 && other ? other : &bench, &calls[i], start_claim, &racers[i]);
+    }
+    for (size_t i = 0; i < RACERS; i++) {
+        while (!calls[i].is_done) {
+            loop_turn(bench.loop, false);
+            if (other)
+                loop_turn(other->loop, false);
+        }
+        struct claim_outcome outcome = outcome_of(&calls[i]);
+        if (outcome.state == CLAIM_WON) {
+            winners++;
+            winner = racers[i].execution_id;
+            claim = racers[i];
+        } else {
+            assert_int_equal(outcome.state, CLAIM_IN_FLIGHT);
+        }
+    }
+    for (size_t i = 0; i < RACERS; i++)
+        assert_true(uuid_eq(outcome_of(&calls[i]).execution_id, winner));
+    pg_calls_end(calls, RACERS);
+    assert_int_equal(winners, 1);
+    run(start_release);
+    done();
+}
+
+static void test_one_winner(void **state)
+{
+    struct pg_bench other;
+    struct pg_pool_config config = {.conninfo = conninfo, .queue_timeout_ms = 30000};
+    (void)state;
+    race(NULL);
+    pg_bench_open(&other, &config, true); /* as another process would */
+    for (int round = 0; round < 5; round++)
+        race(&other);
+    pg_bench_close(&other);
+}
+
+static void test_a_set_of_claims(void **state)
+{
+    enum { COUNT = 150 };
+    static struct claim many[COUNT];
+    static char keys[COUNT][16];
+    (void)state;
+    for (int round = 0; round < 2; round++) {
+        for (size_t i = 0; i < COUNT; i++) {
+            snprintf(keys[i], sizeof(keys[i]), "many-%zu", i * 7919 % COUNT);
+            many[i] = claim_of(slice_cstr(keys[i]));
+            pg_call_start(&bench, &calls[i], start_claim, &many[i]);
+        }
+        pg_calls_wait(&bench, calls, COUNT);
+        for (size_t i = 0; i < COUNT; i++)
+            assert_int_equal(outcome_of(&calls[i]).state, round ? CLAIM_IN_FLIGHT : CLAIM_WON);
+        pg_calls_end(calls, COUNT);
+    }
+    items_tell(conninfo, "delete from sluice.idempotency_key where key like 'many-%'");
+}
+
+/* ---- expiry ---- */
+
+static struct expired_key expired;
+
+static void start_expired(struct pg_call *call)
+{
+    store_keys_expired(call->bench->pool, &call->query, &call->op);
+}
+
+static void start_expire(struct pg_call *call)
+{
+    store_key_expire(call->bench->pool, &call->query, &call->op, &expired);
+}
+
+static void test_expired_keys(void **state)
+{
+    (void)state;
+    claim = claim_of(SLICE("old"));
+    claim.expires_at = clock_wall_us() - 1000000;
+    run(start_claim);
+    done();
+    assert_int_equal(finish_now(CLAIM_KEEP, SLICE("{}")), OK);
+    run(start_find);
+    struct claim_outcome outcome;
+    assert_int_equal(store_claim_result(&calls[0].query, &outcome),
+                     ERR_NOTFOUND); /* as good as free */
+    done();
+    struct expired_key *list;
+    size_t count;
+    run(start_expired);
+    assert_int_equal(store_keys_expired_result(&calls[0].query, &list, &count), OK);
+    assert_int_equal(count, 1);
+    assert_true(slice_eq(list[0].key, SLICE("old")));
+    expired = list[0];
+    expired.key = SLICE("old");
+    done();
+    assert_int_equal(claim_now(SLICE("old")), CLAIM_WON); /* changes hands before it is removed */
+    run(start_expire);
+    done();
+    run(start_find);
+    assert_int_equal(outcome_of(&calls[0]).state, CLAIM_IN_FLIGHT); /* the fence held */
+    done();
+    claim.expires_at = expired.expires_at;
+    assert_int_equal(finish_now(CLAIM_KEEP, SLICE("{}")), OK);
+    items_tell(conninfo, "update sluice.idempotency_key set expires_at = now() - interval '1 h' "
+                         "where key = 'old'");
+    run(start_expired);
+    assert_int_equal(store_keys_expired_result(&calls[0].query, &list, &count), OK);
+    assert_int_equal(count, 1);
+    expired.expires_at = list[0].expires_at;
+    done();
+    run(start_expire);
+    done();
+    run(start_expired);
+    assert_int_equal(store_keys_expired_result(&calls[0].query, &list, &count), OK);
+    assert_int_equal(count, 0);
+    done();
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        IN_BOTH(test_one_winner),
+        IN_BOTH(test_a_set_of_claims),
+        IN_BOTH(test_expired_keys),
+    };
+    if (tests_begin() != 0)
+        return 1;
+    return tests_end(cmocka_run_group_tests(tests, NULL, NULL));
+}
