@@ -203,6 +203,9 @@ struct catalog *catalog_load(const struct catalog_source *sources, size_t count,
                              struct catalog_report *report) MUST_CHECK;
 /* The manifests compiled in, then every *.json of `dir` (NULL for none), sorted by name. */
 struct catalog *catalog_load_all(const char *dir, struct catalog_report *report) MUST_CHECK;
+/* One file, into the arena; its path is its name. false: reported why not. */
+bool catalog_read_file(slice path, struct arena *arena, size_t bytes_max,
+                       struct catalog_source *out, struct catalog_report *report) MUST_CHECK;
 /* The *.json of a folder, sorted by name, into items: how many. Names and texts lie in the arena;
  * what cannot be read, is over bytes_max or finds no room is reported. */
 size_t catalog_read_folder(const char *dir, struct arena *arena, size_t bytes_max,

@@ -201,14 +201,12 @@ void catalog_unref(struct catalog *catalog)
 
 /* ---- files ---- */
 
-static bool read_manifest_file(struct arena *arena, const char *dir, const char *name,
-                               size_t bytes_max, struct catalog_source *out,
-                               struct catalog_report *report)
+bool catalog_read_file(slice path, struct arena *arena, size_t bytes_max,
+                       struct catalog_source *out, struct catalog_report *report)
 {
-    slice path = arena_printf(arena, "%s/%s", dir, name);
     FILE *file = path.ptr ? fopen(path.ptr, "re") : NULL;
     if (!file) {
-        catalog_report_add(report, false, slice_cstr(name), SLICE_NONE, "cannot be opened: %s",
+        catalog_report_add(report, false, path, SLICE_NONE, "cannot be opened: %s",
                            strerror(errno));
         return false;
     }
@@ -220,8 +218,8 @@ static bool read_manifest_file(struct arena *arena, const char *dir, const char 
     if (is_read)
         *out = (struct catalog_source){path, slice_of(text, (size_t)size)};
     else
-        catalog_report_add(report, false, slice_cstr(name), SLICE_NONE,
-                           "cannot be read, or is over %zu bytes", bytes_max);
+        catalog_report_add(report, false, path, SLICE_NONE, "cannot be read, or is over %zu bytes",
+                           bytes_max);
     (void)fclose(file);
     return is_read;
 }
@@ -245,8 +243,8 @@ size_t catalog_read_folder(const char *dir, struct arena *arena, size_t bytes_ma
         catalog_report_add(report, false, slice_cstr(dir), SLICE_NONE,
                            "holds %d files, %zu at most are read", count, room);
     for (int i = 0; i < count; i++) {
-        if (read < room &&
-            read_manifest_file(arena, dir, entries[i]->d_name, bytes_max, &items[read], report))
+        slice path = arena_printf(arena, "%s/%s", dir, entries[i]->d_name);
+        if (read < room && catalog_read_file(path, arena, bytes_max, &items[read], report))
             read++;
         free(entries[i]); /* scandir's own malloc */
     }

@@ -86,24 +86,6 @@ static int read_folder(struct lint *lint, const char *path)
     return result;
 }
 
-/* One a line: `file pointer: text`. The text was made from the file, so a terminal is guarded. */
-static void print_problems(const struct catalog_report *report)
-{
-    for (size_t i = 0; i < report->count; i++) {
-        const struct catalog_problem *problem = &report->problems[i];
-        output_text(stdout, problem->source);
-        if (problem->pointer.len > 0) {
-            (void)fputc(' ', stdout);
-            output_text(stdout, problem->pointer);
-        }
-        (void)fputs(problem->is_warning ? ": warning: " : ": ", stdout);
-        output_text(stdout, problem->text);
-        (void)fputc('\n', stdout);
-    }
-    if (report->error_count + report->warning_count > report->count)
-        (void)printf("and %zu more\n", report->error_count + report->warning_count - report->count);
-}
-
 static int lint_sources(struct lint *lint)
 {
     struct err *err = &lint->session->err;
@@ -113,7 +95,7 @@ static int lint_sources(struct lint *lint)
     catalog_report_init(report);
     struct catalog *catalog = catalog_load(lint->sources, lint->count, report);
     int result = OK;
-    print_problems(report);
+    catalog_show_problems(report);
     if (!catalog)
         result = err_set(err, ERR_INVALID, "%zu error%s and %zu warning%s in %zu file%s",
                          COUNTED(report->error_count), COUNTED(report->warning_count),

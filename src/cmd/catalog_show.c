@@ -49,6 +49,26 @@ static int find_action(struct session *session, const struct catalog_integration
                    SLICE_ARG(name), SLICE_ARG(id), SLICE_ARG(name));
 }
 
+/* ---- problems ---- */
+
+/* One a line: `file pointer: text`. The text was made from the file, so a terminal is guarded. */
+void catalog_show_problems(const struct catalog_report *report)
+{
+    for (size_t i = 0; i < report->count; i++) {
+        const struct catalog_problem *problem = &report->problems[i];
+        output_text(stdout, problem->source);
+        if (problem->pointer.len > 0) {
+            (void)fputc(' ', stdout);
+            output_text(stdout, problem->pointer);
+        }
+        (void)fputs(problem->is_warning ? ": warning: " : ": ", stdout);
+        output_text(stdout, problem->text);
+        (void)fputc('\n', stdout);
+    }
+    if (report->error_count + report->warning_count > report->count)
+        (void)printf("and %zu more\n", report->error_count + report->warning_count - report->count);
+}
+
 /* ---- integrations ---- */
 
 static void put_integration(struct output_json *json, const struct catalog_integration *integration)
@@ -90,7 +110,7 @@ int catalog_show_all(struct session *session, bool as_json)
 }
 
 /* Wrapped, paragraph by paragraph; texts of manifests may hold anything. */
-static void print_text(struct session *session, int indent, slice text)
+void catalog_show_text(struct session *session, int indent, slice text)
 {
     struct output_table cell; /* its cells are cleaned */
     bool is_begun = false, is_gap = false;
@@ -120,7 +140,7 @@ static int show_integration(struct session *session, const struct catalog_integr
     (void)printf("%.*s: ", SLICE_ARG(integration->integration_id));
     output_text(stdout, integration->name);
     (void)printf(" (auth: %s)\n", catalog_auth_name(integration->auth.kind));
-    print_text(session, 2, integration->description);
+    catalog_show_text(session, 2, integration->description);
     (void)fputc('\n', stdout);
     output_table_begin(&table, &session->arena, "ACTION|LEVEL|CONFIRM|TITLE");
     for (size_t i = 0; i < integration->action_count; i++) {
@@ -176,7 +196,7 @@ static slice choices_text(struct session *session, const struct json *schema)
     return text;
 }
 
-static void show_input(struct session *session, const struct json *schema)
+void catalog_show_input(struct session *session, const struct json *schema)
 {
     const struct json *properties = JSON_GET(schema, "properties");
     (void)printf("\ninput:\n");
@@ -192,7 +212,7 @@ static void show_input(struct session *session, const struct json *schema)
         (void)printf("%s)\n", is_required(schema, name) ? "; required" : "");
         slice description = json_get_str(&member->value, SLICE("description"));
         if (description.len > 0)
-            print_text(session, 6, description);
+            catalog_show_text(session, 6, description);
     }
 }
 
@@ -218,7 +238,7 @@ static int show_examples(struct session *session, const struct json *examples)
             json_write_pretty(&text, JSON_GET(example, "input"));
         }
         (void)printf(i == 0 ? "\nexamples of input:\n" : "");
-        print_text(session, 2, json_get_str(example, SLICE("title")));
+        catalog_show_text(session, 2, json_get_str(example, SLICE("title")));
         print_lines(6, buf_slice(&text));
     }
     bool is_ok = buf_is_ok(&text);
@@ -250,14 +270,14 @@ static int show_action(struct session *session, const struct catalog_action *act
     (void)printf("%.*s: ", SLICE_ARG(action->tool_name));
     output_text(stdout, action->title);
     (void)printf("\n");
-    print_text(session, 2, action->description);
+    catalog_show_text(session, 2, action->description);
     (void)printf("\nlevel: %s%s%s\n", catalog_level_name(action->level),
                  action->requires_confirmation ? ", wants \"confirm\": true" : "",
                  action->is_idempotent ? ", may be repeated" : "");
     show_strings("needs one of the scopes: ", action->scopes);
     show_line("documentation: ", action->docs_url);
     show_line("compared with: ", action->checked);
-    show_input(session, action->input_schema);
+    catalog_show_input(session, action->input_schema);
     return show_examples(session, action->examples);
 }
 

@@ -14,6 +14,12 @@ int catalog_show_one(struct session *session, slice integration, slice action,
 /* The integrations and actions that fit the query (catalog/search.h), best first. None is no error.
  */
 int catalog_show_found(struct session *session, slice query, bool as_json) MUST_CHECK;
+/* What a load found, a line each. */
+void catalog_show_problems(const struct catalog_report *report);
+/* A text that may hold anything, wrapped. */
+void catalog_show_text(struct session *session, int indent, slice text);
+/* The properties of an input schema. */
+void catalog_show_input(struct session *session, const struct json *schema);
 /* ERR_NOTFOUND names the nearest. */
 int catalog_find_or_suggest(struct session *session, slice id,
                             const struct catalog_integration **found) MUST_CHECK;

@@ -7,6 +7,6 @@
 #include "cmd/command.h"
 
 extern const struct command serve_command, dev_command, migrate_command, accounts_command,
-    keys_command, connections_command, catalog_command, oauth_clients_command;
+    keys_command, connections_command, catalog_command, oauth_clients_command, flow_command;
 
 #endif

@@ -12,6 +12,7 @@ extern const struct pg_stmt *const api_key_stmts[];
 extern const struct pg_stmt *const audit_stmts[];
 extern const struct pg_stmt *const connection_stmts[];
 extern const struct pg_stmt *const execution_stmts[];
+extern const struct pg_stmt *const flow_explain_stmts[];
 extern const struct pg_stmt *const flow_item_stmts[];
 extern const struct pg_stmt *const flow_read_stmts[];
 extern const struct pg_stmt *const flow_retention_stmts[];
