@@ -48,8 +48,10 @@ static void why_nobody(struct explanation *e, const char *who)
     if (e->found.nodes_alive == 0)
         buf_printf(&e->why, " No server is alive: start one (`sluice serve`).");
     else
-        buf_printf(&e->why, " %lld servers are alive, one of them should %s it within seconds.",
-                   (long long)e->found.nodes_alive, who);
+        buf_printf(&e->why, " %lld %s alive, %s should %s within seconds.",
+                   (long long)e->found.nodes_alive,
+                   e->found.nodes_alive == 1 ? "server is" : "servers are",
+                   e->found.nodes_alive == 1 ? "it" : "one of them", who);
 }
 
 static void why_running(struct explanation *e)
@@ -62,7 +64,7 @@ static void why_running(struct explanation *e)
         if (found->flow.adoptions > 0)
             buf_printf(&e->why, " It was taken over %lld times before without finishing a step.",
                        (long long)found->flow.adoptions);
-        why_nobody(e, "take over");
+        why_nobody(e, "take it over");
         return;
     }
     buf_printf(&e->why, "%.*s runs it. Step \"%.*s\" %s %.*s ago (attempt %lld).",
@@ -83,7 +85,7 @@ static void why_until(struct explanation *e, const char *what)
     buf_printf(&e->why, "%s until %.*s, which was %.*s ago.", what,
                SLICE_ARG(time_text(e, flow->wake_at)), SLICE_ARG(span(e, left)));
     if (left < -LATE_US || e->found.nodes_alive == 0)
-        why_nobody(e, "wake");
+        why_nobody(e, "wake it");
 }
 
 static void why_approval(struct explanation *e)
