@@ -116,7 +116,7 @@ struct exec {
     bool is_answered;   /* out is final */
     bool is_counted;
     bool is_any_byte_sent; /* by any attempt */
-    bool is_renewed;       /* the connection's token, or it was tried: once a run */
+    bool is_renewed_after; /* after the provider refused the token, or it was tried */
     bool has_provider_key; /* the request carries the provider's idempotency key */
     size_t file_index;     /* the file that files_status is about */
     int files_status;

@@ -12,10 +12,15 @@ static bool is_grant(const struct exec *exec)
     return kind == AUTH_OAUTH2 || kind == AUTH_OAUTH2_CLIENT_CREDENTIALS;
 }
 
+/* A token that has run out on the way says nothing of the grant, however often that happens. */
 bool exec_renews_after(const struct exec *exec)
 {
-    return exec->out.reason == EXEC_REAUTH_REQUIRED && exec->connection && is_grant(exec) &&
-           !exec->is_renewed;
+    const struct connect_item *item = exec->connection;
+    if (exec->out.reason != EXEC_REAUTH_REQUIRED || !item || !is_grant(exec) ||
+        exec->out.attempts >= EXEC_ATTEMPTS_MAX)
+        return false;
+    bool has_run_out = item->expires_at > 0 && clock_wall_us() >= item->expires_at;
+    return !exec->is_renewed_after || has_run_out;
 }
 
 bool exec_needs_first_token(const struct exec *exec)
@@ -26,7 +31,6 @@ bool exec_needs_first_token(const struct exec *exec)
 
 static bool wait_for_token(struct exec *exec)
 {
-    exec->is_renewed = true;
     return connect_renew(exec->service->config.connect, &exec->renewal, exec->in.account_id,
                          exec->integration->integration_id, exec->connection, exec->deadline_ns,
                          &exec->op);
@@ -35,9 +39,11 @@ static bool wait_for_token(struct exec *exec)
 enum op_result exec_step_renew(struct op *op)
 {
     struct exec *exec = exec_of(op);
-    if (exec->out.attempts > 0) /* the provider refused the token */
+    if (exec->out.attempts > 0) { /* the provider refused the token */
+        exec->is_renewed_after = true;
         return wait_for_token(exec) ? OP_NEXT : OP_WAIT;
-    if (exec->connection && !exec->is_renewed) {
+    }
+    if (exec->connection) {
         struct connect_service *connect = exec->service->config.connect;
         switch (connect_item_need(connect, exec->connection, exec->integration->auth.kind,
                                   clock_wall_us())) {
