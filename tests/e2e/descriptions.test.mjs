@@ -39,6 +39,35 @@ function telegram() {
   return { servers: [{ url: '/' }], paths };
 }
 
+// Dropbox's package is made of its own description, too: a line a route, an interface what each takes.
+function dropbox() {
+  const text = (name) => readFileSync(join(modules, 'dropbox', name), 'utf8');
+  const interfaces = new Map();
+  for (const [, namespace, body] of text('types/dropbox_types.d.ts').matchAll(/^ {2}export namespace (\w+) \{\n([^]*?)^ {2}\}/gm))
+    for (const [, name, parent, members] of body.matchAll(/^ {4}export interface (\w+)(?: extends (\w+))? \{\n?([^]*?)^ {4}\}/gm))
+      interfaces.set(`${namespace}.${name}`, { parent: parent && `${namespace}.${parent}`, members: [...members.matchAll(/^ {6}(\w+)(\??): /gm)] });
+  const membersOf = (name) => {
+    const { parent, members } = interfaces.get(name);
+    return [...(parent && interfaces.has(parent) ? membersOf(parent) : []), ...members];
+  };
+  const takes = new Map([...text('types/index.d.ts').matchAll(/^ {4}public (\w+)\(arg: ([\w.]+)\)/gm)].map(([, route, type]) => [route, type]));
+  const paths = {};
+  for (const [, route, path, scope] of text('lib/routes.js').matchAll(/^routes\.(\w+) = function \(arg\) \{\n {2}return this\.request\('([^']+)', arg, '[^']*', 'api', 'rpc', (?:'([^']*)'|null)\)/gm)) {
+    const members = interfaces.has(takes.get(route)) ? membersOf(takes.get(route)) : [];
+    const schema = {
+      type: 'object',
+      additionalProperties: false,
+      properties: Object.fromEntries(members.map(([, member]) => [member, {}])),
+      required: members.filter(([, , optional]) => !optional).map(([, member]) => member),
+    };
+    paths[`/2/${path}`] = {
+      post: { security: [{ oauth2: scope ? [scope] : [] }], requestBody: { required: true, content: { 'application/json': { schema } } } },
+    };
+  }
+  assert.ok(Object.keys(paths).length > 100);
+  return { servers: [{ url: '/' }], paths };
+}
+
 // source: what "checked" says. without: actions that the description does not have. known: differences and why.
 const vendors = {
   github: { source: 'npm @octokit/openapi', load: () => json(modules, '@octokit/openapi/generated/api.github.com.json'), atLeast: 25 },
@@ -55,6 +84,7 @@ const vendors = {
     },
   },
   telegram: { source: 'npm @gramio/types', load: telegram, atLeast: 16, base: '' },
+  dropbox: { source: 'npm dropbox', load: dropbox, atLeast: 15, options: { hasScopes: true } },
   slack: { source: DIRECTORY, load: directory('slack.com'), atLeast: 19, options: { credentials: ['token'] } },
   stripe: { source: DIRECTORY, load: directory('stripe.com'), atLeast: 24 },
   asana: {
@@ -92,11 +122,22 @@ const vendors = {
       delete_bounce: { 'query: email_address is required': 'it is the one in the path; the documentation does not ask for it twice' },
     },
   },
-  gmail: { source: DIRECTORY, load: directory('googleapis.com/gmail'), atLeast: 21 },
-  google_calendar: { source: DIRECTORY, load: directory('googleapis.com/calendar'), atLeast: 11 },
+  gmail: { source: DIRECTORY, load: directory('googleapis.com/gmail'), options: { hasScopes: true }, atLeast: 21 },
+  google_calendar: {
+    source: DIRECTORY,
+    load: directory('googleapis.com/calendar'),
+    options: { hasScopes: true },
+    atLeast: 11,
+    known: {
+      query_free_busy: {
+        'scopes: https://www.googleapis.com/auth/calendar.freebusy does not suffice': 'newer than the copy in the directory',
+        'scopes: https://www.googleapis.com/auth/calendar.events.freebusy does not suffice': 'newer than the copy in the directory',
+      },
+    },
+  },
   // What uploads has a path of its own before that of the operation.
-  google_drive: { source: DIRECTORY, load: directory('googleapis.com/drive'), atLeast: 14, path: (path) => path.replace(/^\/upload\//, '/') },
-  google_sheets: { source: DIRECTORY, load: directory('googleapis.com/sheets'), atLeast: 11 },
+  google_drive: { source: DIRECTORY, load: directory('googleapis.com/drive'), options: { hasScopes: true }, atLeast: 14, path: (path) => path.replace(/^\/upload\//, '/') },
+  google_sheets: { source: DIRECTORY, load: directory('googleapis.com/sheets'), options: { hasScopes: true }, atLeast: 11 },
   outlook_mail: {
     source: DIRECTORY,
     load: directory('microsoft.com/graph'),
@@ -219,6 +260,14 @@ describe('the comparison sees', () => {
     ['a required field that may be missing', (a) => (a.input_schema.required = ['owner', 'repo']), ['body: title may be left out']],
   ])
     test(what, () => assert.deepEqual(change(edit), expected));
+
+  test('a scope that does not suffice', () => {
+    const { actions } = manifestOf('dropbox');
+    const action = { ...actions.find((one) => one.action_id === 'delete_file'), scopes: ['files.content.read'] };
+    const found = differences(new Description(dropbox(), vendors.dropbox.options), '', action);
+    assert.deepEqual(found, ['scopes: files.content.read does not suffice']);
+    assert.deepEqual(differences(new Description(dropbox(), vendors.dropbox.options), '', { ...action, scopes: [] }), ['scopes: files.content.write is not named']);
+  });
 });
 
 test('nothing else is marked as checked', () => {

@@ -6,11 +6,13 @@ const PLACEHOLDER = /\$\{[^}]*\}/g;
 export class Description {
   // options: prefix, what stands before each path in the vendor's URLs where the servers do not say it; rename,
   // path -> path as the vendor's documentation has it; credentials, parameters that auth fills in;
-  // isBodyInQuery, what is described as body travels in the query; isCaseIgnored, of body fields
-  constructor(document, { prefix, rename = (path) => path, credentials = [], isBodyInQuery = false, isCaseIgnored = false } = {}) {
+  // isBodyInQuery, what is described as body travels in the query; isCaseIgnored, of body fields; hasScopes, every
+  // scope that suffices is described
+  constructor(document, { prefix, rename = (path) => path, credentials = [], isBodyInQuery = false, isCaseIgnored = false, hasScopes = false } = {}) {
     this.document = document;
     this.isBodyInQuery = isBodyInQuery;
     this.isCaseIgnored = isCaseIgnored;
+    this.hasScopes = hasScopes;
     this.prefix = (prefix ?? new URL(document.servers[0].url, 'https://h').pathname).replace(/\/$/, '');
     this.operations = Object.entries(document.paths).flatMap(([path, item]) =>
       METHODS.filter((method) => item[method]).map((method) => ({
@@ -127,6 +129,11 @@ export function differences(description, base, action) {
   for (const one of query.filter((each) => each.required)) want('query', one.name, value(sent, one.name) ?? value(fields, one.name));
   for (const name of Object.keys(fields ?? {}))
     if (shape ? !isInBody(name) : !isInQuery(name)) complain('body', name, 'is unknown');
+  if (description.hasScopes) {
+    const enough = new Set((operation.node.security ?? []).flatMap((one) => Object.values(one).flat()));
+    for (const scope of action.scopes ?? []) if (!enough.has(scope)) complain('scopes', scope, 'does not suffice');
+    if (enough.size > 0 && !action.scopes?.length) complain('scopes', [...enough].join(' or '), 'is not named');
+  }
   const isWhole = action.request.body && !fields;
   const isExpected = shape && !isWhole && (fields || !shape.isOptional);
   for (const name of isExpected ? new Set(shape.required) : [])
