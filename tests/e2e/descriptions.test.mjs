@@ -123,18 +123,8 @@ const vendors = {
     },
   },
   gmail: { source: DIRECTORY, load: directory('googleapis.com/gmail'), options: { hasScopes: true }, atLeast: 21 },
-  google_calendar: {
-    source: DIRECTORY,
-    load: directory('googleapis.com/calendar'),
-    options: { hasScopes: true },
-    atLeast: 11,
-    known: {
-      query_free_busy: {
-        'scopes: https://www.googleapis.com/auth/calendar.freebusy does not suffice': 'newer than the copy in the directory',
-        'scopes: https://www.googleapis.com/auth/calendar.events.freebusy does not suffice': 'newer than the copy in the directory',
-      },
-    },
-  },
+  // The finer scopes of Calendar are newer than the copy in the directory.
+  google_calendar: { source: DIRECTORY, load: directory('googleapis.com/calendar'), atLeast: 11 },
   // What uploads has a path of its own before that of the operation.
   google_drive: { source: DIRECTORY, load: directory('googleapis.com/drive'), options: { hasScopes: true }, atLeast: 14, path: (path) => path.replace(/^\/upload\//, '/') },
   google_sheets: { source: DIRECTORY, load: directory('googleapis.com/sheets'), options: { hasScopes: true }, atLeast: 11 },
