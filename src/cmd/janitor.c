@@ -22,7 +22,7 @@ struct janitor {
     struct pg_pool *pool;
     struct pg_query query;
     struct op_timer timer;
-    unsigned keep_days;
+    unsigned keep_days, audit_days;
 };
 
 static struct metric done_total =
@@ -153,7 +153,8 @@ static enum op_result step_made(struct op *op)
 static enum op_result step_drop_partition(struct op *op)
 {
     struct janitor *janitor = janitor_of(op);
-    store_partitions_drop(janitor->pool, &janitor->query, op, janitor->keep_days);
+    store_partitions_drop(janitor->pool, &janitor->query, op, janitor->keep_days,
+                          janitor->audit_days);
     return OP_WAIT;
 }
 
@@ -247,13 +248,15 @@ static const struct op_class janitor_class = {
     .free = free_janitor,
 };
 
-struct janitor *janitor_new(struct loop *loop, struct pg_pool *pool, unsigned keep_days)
+struct janitor *janitor_new(struct loop *loop, struct pg_pool *pool, unsigned keep_days,
+                            unsigned audit_days)
 {
     struct janitor *janitor = mem_zalloc(sizeof(*janitor));
     if (!janitor)
         return NULL;
     janitor->pool = pool;
     janitor->keep_days = keep_days;
+    janitor->audit_days = audit_days;
     op_start(&janitor->op, &janitor_class, loop, NULL, ARENA_BYTES_MAX);
     return janitor;
 }

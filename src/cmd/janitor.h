@@ -10,8 +10,10 @@
 
 struct janitor;
 
-/* keep_days: partitions whose rows are all older are dropped. NULL: out of memory. */
-struct janitor *janitor_new(struct loop *loop, struct pg_pool *pool, unsigned keep_days) MUST_CHECK;
+/* Partitions whose rows are all older than keep_days, of audit events than audit_days, are dropped.
+ * NULL: out of memory. */
+struct janitor *janitor_new(struct loop *loop, struct pg_pool *pool, unsigned keep_days,
+                            unsigned audit_days) MUST_CHECK;
 /* Ends its op; the memory goes by itself. */
 void janitor_free(struct janitor *janitor);
 

@@ -167,8 +167,8 @@ static int start_services(struct server *server, struct err *err)
     server->auth = vault_auth_new(server->loop, &auth);
     server->connect = connect_new(server->loop, &connect);
     server->node = exec_node_new(server->loop, server->pool, api_render_summary);
-    unsigned days = (unsigned)config->execution_days;
-    server->janitor = janitor_new(server->loop, server->pool, days);
+    server->janitor = janitor_new(server->loop, server->pool, (unsigned)config->execution_days,
+                                  (unsigned)config->audit_days);
     if (!server->auth || !server->connect || !server->node || !server->janitor)
         return out_of_memory(err, "services");
     if (start_changes(server, err) != OK)

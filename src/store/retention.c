@@ -18,10 +18,11 @@ static const struct pg_stmt partitions_make = {
     .no_account = "makes tables",
 };
 
+static const struct pg_column drop_params[] = {{"days", PG_I64}, {"audit_days", PG_I64}};
 static const struct pg_stmt partitions_drop = {
     .name = "partitions_drop",
-    .sql = "select :ord, sluice.partitions_drop(:days) @from",
-    PG_PARAMS(make_params),
+    .sql = "select :ord, sluice.partitions_drop(:days, :audit_days) @from",
+    PG_PARAMS(drop_params),
     PG_COLUMNS(count_columns),
     .is_write = true,
     .is_replayable = true,
@@ -70,10 +71,11 @@ void store_partitions_make(struct pg_pool *pool, struct pg_query *query, struct 
 }
 
 void store_partitions_drop(struct pg_pool *pool, struct pg_query *query, struct op *op,
-                           unsigned keep_days)
+                           unsigned keep_days, unsigned audit_days)
 {
-    ASSERT(keep_days >= 1);
+    ASSERT(keep_days >= 1 && audit_days >= 1);
     query->params[0] = pg_i64(keep_days);
+    query->params[1] = pg_i64(audit_days);
     store_submit(pool, query, op, &partitions_drop);
 }
 

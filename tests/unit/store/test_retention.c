@@ -17,6 +17,7 @@
 static const char *conninfo;
 static struct pg_bench bench;
 static struct pg_call call;
+static unsigned audit_days = 90;
 
 static void start_make(struct pg_call *c)
 {
@@ -25,7 +26,7 @@ static void start_make(struct pg_call *c)
 
 static void start_drop(struct pg_call *c)
 {
-    store_partitions_drop(c->bench->pool, &c->query, &c->op, *(unsigned *)c->arg);
+    store_partitions_drop(c->bench->pool, &c->query, &c->op, *(unsigned *)c->arg, audit_days);
 }
 
 static void start_version(struct pg_call *c)
@@ -79,6 +80,23 @@ static void test_dropped_by_age(void **state)
                      9);
 }
 
+/* Each kind has its own age. */
+static void test_the_audit_trail_is_kept_longer(void **state)
+{
+    (void)state;
+    items_tell(conninfo,
+               "do $$ declare day date := (now() at time zone 'UTC')::date - 20; begin "
+               "execute format('create table sluice.%I partition of sluice.audit_event for values "
+               "from (%L) to (%L)', 'audit_event_' || to_char(day, 'YYYYMMDD'), "
+               "sluice.uuid_floor(day), sluice.uuid_floor(day + 1)); end $$");
+    audit_days = 90;
+    assert_int_equal(run(start_drop, 5), 0);
+    assert_int_equal(items_ask(conninfo, "select sluice.partitions_drop(5)"), 0); /* the former */
+    audit_days = 10;
+    assert_int_equal(run(start_drop, 30), 1);
+    assert_int_equal(run(start_drop, 30), 0);
+}
+
 static void test_a_drop_does_not_wait_long(void **state)
 {
     struct err err;
@@ -128,6 +146,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_made_once),
         cmocka_unit_test(test_dropped_by_age),
+        cmocka_unit_test(test_the_audit_trail_is_kept_longer),
         cmocka_unit_test(test_a_drop_does_not_wait_long),
         cmocka_unit_test(test_schema_version),
     };
