@@ -35,9 +35,9 @@ static const struct op_step steps[EXEC_STEPS] = {
     [EXEC_STEP_RECORD] = {"record", exec_step_record},
     [EXEC_STEP_CHECK_RECORD] = {"check_record", exec_step_check_record},
     [EXEC_STEP_MARK_CONNECTION] = {"mark_connection", exec_step_mark_connection},
+    [EXEC_STEP_TELL_CONNECTION] = {"tell_connection", exec_step_tell_connection},
     [EXEC_STEP_FIT_OUTPUT] = {"fit_output", exec_step_fit_output},
     [EXEC_STEP_JUDGE_FIT] = {"judge_fit", exec_step_judge_fit},
-    [EXEC_STEP_TELL_CONNECTION] = {"tell_connection", exec_step_tell_connection},
     [EXEC_STEP_ANSWER] = {"answer", exec_step_answer},
 };
 

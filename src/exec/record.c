@@ -141,7 +141,7 @@ enum op_result exec_step_mark_connection(struct op *op)
     bool is_refused = exec->out.reason == EXEC_REAUTH_REQUIRED ||
                       exec->out.reason == EXEC_KEY_REFUSED;
     if (!is_refused || !exec->connection || exec->connection->status != CONNECTION_LIVE) {
-        op_goto(op, EXEC_STEP_ANSWER);
+        op_goto(op, EXEC_STEP_FIT_OUTPUT);
         return OP_NEXT;
     }
     connect_forget(exec->service->config.connect, exec->in.account_id,
