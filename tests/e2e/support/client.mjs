@@ -1,5 +1,6 @@
 // A client of the service: what the tests of `sluice dev` and of `sluice serve` share.
 import https from 'node:https';
+import { judge } from './judge.mjs';
 
 const PAUSE_MS = 20;
 
@@ -36,7 +37,9 @@ export async function call(base, key, method, path, body, headers = {}) {
   }
   const reply = await fetch(base + path, init);
   const text = await reply.text();
-  return { status: reply.status, headers: reply.headers, text, json: parse(text) };
+  const taken = { status: reply.status, headers: reply.headers, text, json: parse(text) };
+  await judge(base, method, path, taken);
+  return taken;
 }
 
 // The emulated provider's control endpoint (bench/provider/README.md).

@@ -1,0 +1,89 @@
+// With SLUICE_CONTRACT=1 every reply that any end-to-end test gets is compared with the document that
+// the server gives of itself: its status, its headers, its body. tests/e2e/openapi.test.mjs proves
+// the document with a judge that is not ours; this one sees every odd reply that all the tests cause.
+import Ajv2020 from 'ajv/dist/2020.js';
+
+const documents = new Map(); // base -> promise of a Judge, null where there is none
+
+class Judge {
+  constructor(document) {
+    this.document = document;
+    this.ajv = new Ajv2020({ strict: false, validateFormats: false });
+    this.ajv.addSchema(document, 'contract');
+    this.paths = Object.keys(document.paths).map((path) => ({
+      path,
+      segments: path.split('/'),
+      literals: path.split('/').filter((one) => !one.startsWith('{')).length,
+    }));
+    this.paths.sort((a, b) => b.literals - a.literals);
+  }
+
+  static async of(base) {
+    const reply = await fetch(`${base}/openapi.json`);
+    return reply.ok ? new Judge(await reply.json()) : null;
+  }
+
+  resolve(node) {
+    if (!node?.$ref) return node;
+    return node.$ref
+      .slice(2)
+      .split('/')
+      .reduce((at, key) => at[key.replaceAll('~1', '/')], this.document);
+  }
+
+  operation(method, url) {
+    const segments = new URL(url, 'http://x').pathname.split('/');
+    const found = this.paths.find(
+      (one) =>
+        one.segments.length === segments.length &&
+        one.segments.every((segment, at) => (segment.startsWith('{') ? segments[at] !== '' : segment === segments[at])),
+    );
+    const name = method === 'HEAD' ? 'get' : method.toLowerCase();
+    return found && this.document.paths[found.path][name];
+  }
+
+  // What is wrong with it, as text; '' for nothing.
+  problem(method, url, { status, headers, text, json }) {
+    const any = this.document['x-any-path'].responses;
+    const operation = this.operation(method, url);
+    const response = this.resolve(operation?.responses[status] ?? (operation ? undefined : any[status]) ?? (status >= 501 ? any[status] : undefined));
+    // the key is checked before the path, and what cannot be read before that
+    const early = { 400: 'BadRequest', 401: 'Unauthorized', 414: 'UriTooLong', 431: 'HeadTooLarge', 503: 'Unavailable', 429: 'TooManyRequests' };
+    const listed = response ?? (operation ? undefined : this.document.components.responses[early[status]]);
+    if (!listed) return `status ${status} is not listed`;
+    for (const [name, entry] of Object.entries(listed.headers ?? {})) {
+      const header = this.resolve(entry);
+      const value = headers.get(name);
+      if (value === null && header.required) return `${name} is missing`;
+      if (value === null) continue;
+      const typed = header.schema.type === 'integer' ? Number(value) : value;
+      const problem = this.check(header.schema, typed);
+      if (problem) return `${name}: ${problem}`;
+    }
+    if (text === '' && (method === 'HEAD' || !listed.content)) return '';
+    const type = (headers.get('content-type') ?? '').split(';')[0];
+    const content = listed.content?.[type];
+    if (!content) return `media type ${type} is not listed`;
+    return this.check(content.schema, type === 'application/json' ? json : text);
+  }
+
+  // References are relative to the document.
+  check(schema, value) {
+    this.compiled ??= new Map();
+    if (!this.compiled.has(schema)) {
+      const rooted = JSON.parse(JSON.stringify(schema).replaceAll('"#/', '"contract#/'));
+      this.compiled.set(schema, this.ajv.compile(rooted));
+    }
+    const validate = this.compiled.get(schema);
+    return validate(value) ? '' : this.ajv.errorsText(validate.errors);
+  }
+}
+
+export async function judge(base, method, path, reply) {
+  if (process.env.SLUICE_CONTRACT !== '1') return;
+  if (!documents.has(base)) documents.set(base, Judge.of(base).catch(() => null));
+  const found = await documents.get(base);
+  if (!found) documents.delete(base); // it was not up
+  const problem = found?.problem(method, path, reply);
+  if (problem) throw new Error(`${method} ${path} is not as openapi.json says: ${problem}\n${reply.status} ${reply.text.slice(0, 2000)}`);
+}
