@@ -120,6 +120,7 @@ int64_t api_retry_after_s(const struct exec_outcome *outcome)
 {
     const struct api_verdict *verdict = api_verdict_of(outcome->reason);
     bool is_told = outcome->reason == EXEC_CIRCUIT_OPEN ||
+                   outcome->reason == EXEC_PROVIDER_ERROR || /* a 503 that says until when */
                    slice_eq_cstr(api_error_code(outcome), "rate_limited");
     if (verdict->status ? !is_told || outcome->retry_after_ms < 0 : verdict->http_status != 503)
         return 0;

@@ -171,6 +171,17 @@ static bool is_rate_limited(struct reply *r)
     return false;
 }
 
+/* What Retry-After says where no rule has said more: of a rate limit, and of an outage (RFC 9110
+ * 10.2.3), whose end is then waited for. */
+static void read_retry_after(struct reply *r)
+{
+    bool is_due = r->out->reason == EXEC_PROVIDER_RATE_LIMITED || r->call->status == 503;
+    if (!is_due || r->out->retry_after_ms >= 0)
+        return;
+    struct json header = json_string(http_call_header(r->call, SLICE("retry-after")));
+    r->out->retry_after_ms = wait_ms(&header);
+}
+
 /* A whole number of calls, -1 when it is none. */
 static int64_t count_of(const struct json *value)
 {
@@ -356,6 +367,7 @@ static void fail_by_reply(struct reply *r)
         out->error_code = rule->error_code;
         out->reason = reason_of_code(rule->error_code, out->reason);
     }
+    read_retry_after(r);
     out->message = rule ? eval_text(r, rule->message) : SLICE_NONE;
     out->hint = rule ? eval_text(r, rule->hint) : SLICE_NONE;
     if (out->message.len == 0)

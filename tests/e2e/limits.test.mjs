@@ -166,6 +166,16 @@ test('a short wait is waited for, within the deadline', async () => {
   assert.ok(tool.json.meta.durationMs >= 1000, `${tool.json.meta.durationMs} ms`);
 });
 
+test('an outage with its end is not tried again before it', async () => {
+  answer = status(503, { 'retry-after': '40' });
+  const reply = await run(a, 'patient');
+  assert.deepEqual([reply.status, reply.json.error_code, reply.headers.get('retry-after')], [500, 'execution_failed', '40']);
+  assert.equal(seen(), 1);
+  answer = (reply) => (seen() === 2 ? status(503, { 'retry-after': '1' })(reply) : ok(reply));
+  assert.equal((await run(a, 'patient')).status, 200); /* nor is the connection closed by it */
+  assert.equal(seen(), 3);
+});
+
 test('a quota that is used up is not run into', async () => {
   let left = 3;
   answer = (reply) => ok(reply, { 'x-left': String(--left), 'x-reset': String(AHEAD_S) });

@@ -273,6 +273,27 @@ static void waits_until_a_time_are_counted_from_now(void **state)
     assert_in_range(out.retry_after_ms, 25000, 30000);
 }
 
+static void retry_after_counts_where_no_rule_says_more(void **state)
+{
+    const struct catalog_action *action = bench_action(
+        *state, "{\"type\":\"none\"}",
+        ",\"limits\":{\"rate_limited\":[{\"when\":\"status == `430`\"}]}", "read", GET, "");
+    headers[0] = (struct http_header){SLICE("Retry-After"), SLICE("12")};
+    read_reply(*state, action, 429, "", 1); /* as it is by its status, though no rule has it */
+    assert_int_equal(out.reason, EXEC_PROVIDER_RATE_LIMITED);
+    assert_int_equal(out.retry_after_ms, 12000);
+    read_reply(*state, action, 430, "", 1);
+    assert_int_equal(out.reason, EXEC_PROVIDER_RATE_LIMITED);
+    assert_int_equal(out.retry_after_ms, 12000);
+    read_reply(*state, action, 503, "", 1);
+    assert_int_equal(out.reason, EXEC_PROVIDER_ERROR);
+    assert_int_equal(out.retry_after_ms, 12000);
+    read_reply(*state, action, 503, "", 0);
+    assert_int_equal(out.retry_after_ms, -1);
+    read_reply(*state, action, 500, "", 1);
+    assert_int_equal(out.retry_after_ms, -1);
+}
+
 static void a_quota_is_read_from_every_reply(void **state)
 {
     const struct catalog_action *action = bench_action(
@@ -363,6 +384,7 @@ int main(void)
         BENCH_TEST(secrets_are_masked_wherever_a_text_goes),
         BENCH_TEST(a_reply_that_is_not_what_it_says_is_unreadable),
         BENCH_TEST(waits_until_a_time_are_counted_from_now),
+        BENCH_TEST(retry_after_counts_where_no_rule_says_more),
         BENCH_TEST(a_quota_is_read_from_every_reply),
         BENCH_TEST(lost_calls_say_what_is_known),
         BENCH_TEST(hostile_replies_are_bounded),
