@@ -39,11 +39,26 @@ static bool add_provider_key(struct exec *exec)
     char *text = arena_alloc_text(&exec->op.arena, UUID_TEXT_LEN + 1);
     if (!text || exec->request.header_count == HTTP_CALL_HEADERS_MAX)
         return false;
+    if (exec->in.provider_key.len > 0) {
+        exec->request.headers[exec->request.header_count++] =
+            (struct http_header){name, exec->in.provider_key};
+        exec->has_provider_key = true;
+        return true;
+    }
     uuid_format(key.len > 0 ? uuid_v5(exec->in.account_id, key) : exec->out.execution_id, text);
     exec->request.headers[exec->request.header_count++] =
         (struct http_header){name, slice_of(text, UUID_TEXT_LEN)};
     exec->has_provider_key = true;
     return true;
+}
+
+/* Whether the intent, where there is one, is still ours to carry out. */
+static bool may_send(const struct exec *exec)
+{
+    const struct exec_node *node = exec->service->config.node;
+    if (exec->in.is_recorded_by_caller)
+        return exec_node_may_write(node) && uuid_eq(exec_node_id(node), exec->in.owner);
+    return !exec->is_claimed || exec_node_may_write(node);
 }
 
 /* Ends before the first byte, so that the claim goes and the key is free. */
@@ -64,7 +79,7 @@ enum op_result exec_step_call(struct op *op)
     uint64_t left_ms = exec->deadline_ns > now ? (exec->deadline_ns - now) / 1000000 : 0;
     /* the last look: a process whose lease has run out may have been replaced, and must not write
      */
-    if (exec->is_claimed && !exec_node_may_write(exec->service->config.node))
+    if (!may_send(exec))
         return stop_unsent(
             exec,
             SLICE("This server has lost touch with the database; nothing was sent, try again."));
@@ -181,7 +196,8 @@ enum op_result exec_step_read_reply(struct op *op)
 enum op_result exec_step_judge_reply(struct op *op)
 {
     struct exec *exec = exec_of(op);
-    exec->out.is_repeatable = exec->action->level == LEVEL_READ || !exec->is_any_byte_sent;
+    exec->out.is_repeatable = exec->action->level == LEVEL_READ || !exec->is_any_byte_sent ||
+                              (exec->in.is_recorded_by_caller && is_repeat_safe(exec));
     count_call(exec);
     exec_tell_limits(exec);
     if (exec_renews_after(exec)) {

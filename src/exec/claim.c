@@ -213,7 +213,7 @@ enum op_result exec_step_claim(struct op *op)
     bool has_key = exec->in.idempotency_key.len > 0;
     out->execution_id = uuid_v7();
     out->started_us = now;
-    if (exec->action->level == LEVEL_READ && !has_key) {
+    if (exec->in.is_recorded_by_caller || (exec->action->level == LEVEL_READ && !has_key)) {
         op_goto(op, EXEC_STEP_CALL);
         return OP_NEXT;
     }

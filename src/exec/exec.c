@@ -199,10 +199,11 @@ enum op_result exec_step_answer(struct op *op)
         out->finished_us = clock_wall_us();
     if (exec_reason_is_blocked(out->reason)) {
         out->execution_id = (struct uuid){{0}};
-        exec_audit_blocked(exec);
+        if (!exec->in.is_recorded_by_caller)
+            exec_audit_blocked(exec);
     }
     out->error_code = arena_dup(&op->arena, out->error_code); /* it was the manifest's */
-    if (exec->summary_json.len == 0 && !out->is_dry_run)
+    if (exec->summary_json.len == 0 && !out->is_dry_run && !exec->in.is_recorded_by_caller)
         exec->summary_json = exec->service->config.render(out, &op->arena);
     exec->is_answered = true;
     op_log(op, LOG_DEBUG, "execution ended", LOG_CSTR("outcome", exec_reason_name(out->reason)),

@@ -80,6 +80,14 @@ struct exec_request {
     int64_t connection_id;     /* 0: the default one, EXEC_CONNECTION_NONE: one that cannot be */
     struct exec_file *files;   /* their bytes are filled in */
     size_t file_count;
+    /* The caller's own rows are intent and record (a step of a flow): no key is looked up, nothing
+     * is claimed, stored, audited or rendered; out alone is the result. */
+    bool is_recorded_by_caller;
+    /* With it: */
+    struct uuid owner;    /* the incarnation that the caller owns its work as: once this process is
+                             another one, nothing is sent */
+    slice provider_key;   /* the provider's idempotency key, where the action has one */
+    uint64_t deadline_ns; /* loop time; 0: the action's own */
 };
 
 struct exec {

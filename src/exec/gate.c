@@ -32,6 +32,8 @@ enum op_result exec_step_find_action(struct op *op)
     exec->out.action_id = exec->action_id;
     if (exec->action && exec->action->deadline_ms > 0)
         exec->deadline_ns = op->started_ns + (uint64_t)exec->action->deadline_ms * 1000000;
+    if (exec->in.deadline_ns > 0)
+        exec->deadline_ns = exec->in.deadline_ns;
     return OP_NEXT;
 }
 

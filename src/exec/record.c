@@ -61,7 +61,7 @@ enum op_result exec_step_record(struct op *op)
     if (exec->out.finished_us == 0)
         exec->out.finished_us = clock_wall_us();
     bool is_tried = reason == EXEC_SUCCEEDED || exec_reason_is_failed(reason);
-    if (!is_tried && !exec->is_claimed)
+    if (exec->in.is_recorded_by_caller || (!is_tried && !exec->is_claimed))
         return OP_NEXT;
     if (!is_tried) {
         store_claim_release(pool, &exec->query, op, &exec->claim);
@@ -105,7 +105,7 @@ enum op_result exec_step_check_record(struct op *op)
 {
     struct exec *exec = exec_of(op);
     bool is_tried = exec->out.reason == EXEC_SUCCEEDED || exec_reason_is_failed(exec->out.reason);
-    if (!is_tried && !exec->is_claimed)
+    if (exec->in.is_recorded_by_caller || (!is_tried && !exec->is_claimed))
         return OP_NEXT;
     int status = exec->is_claimed && is_tried ? store_execution_finish_result(&exec->query)
                                               : store_done_result(&exec->query);
