@@ -25,15 +25,183 @@ struct flow_service {
     struct map by_id; /* flow id -> struct flow_run, the one that may go on */
     struct list runs; /* struct flow_run.link: all, also those that were lost */
     size_t run_count;
-    size_t taking;      /* takes under way, which may become runs */
-    struct map pinned;  /* version -> struct flow_template, those in use (pinned.c) */
-    struct list unused; /* pinned.c */
+    size_t taking;     /* takes under way, which may become runs */
+    struct map pinned; /* version -> struct flow_template, those in use (pinned.c) */
     struct flow_timers *timers;
     struct flow_adopter *adopter;
     struct flow_watches *watches;
     bool is_draining;
     bool has_strays; /* something of ours may be in no memory: look at the rows */
 };
+
+/* ---- a flow that runs (run.c) ---- */
+
+/* What is to be done next, found before the transition that leads there is written (plan.c). */
+enum flow_plan {
+    FLOW_PLAN_END, /* no step is left */
+    FLOW_PLAN_CALL,
+    FLOW_PLAN_FAN_OUT,
+    FLOW_PLAN_TRANSFORM,
+    FLOW_PLAN_PASS,  /* a wait whose time has come */
+    FLOW_PLAN_PARK,  /* a wait or an approval */
+    FLOW_PLAN_FAULT, /* the step fails with run->error before anything is done */
+};
+
+/* What a failed step shows. Texts are constant or live as long as the plan. */
+struct flow_error {
+    slice code, message, hint; /* hint may be SLICE_NONE */
+    bool is_retryable;
+    int64_t retry_after_ms; /* -1: not known */
+};
+
+struct flow_fan;
+
+struct flow_run {
+    struct op op; /* its arena: documents, for as long as it runs */
+    struct flow_service *service;
+    struct list link;
+    struct flow flow; /* as it is in the database */
+    struct flow_whole whole;
+    struct flow_template_find find;
+    struct flow_template *tmpl; /* counted */
+    struct pg_query query;
+    struct op_timer timer;
+    slice actor, id_text;
+    const struct json *input;
+    const struct json *outputs[FLOW_STEPS_MAX]; /* of completed steps; else NULL */
+    /* Two arenas in turn: the step that is being recorded, and the plan of the next. */
+    struct arena scratch[2];
+    unsigned turn;
+    /* the plan */
+    enum flow_plan plan;
+    size_t step;
+    int64_t attempt, attempt_base; /* base: attempts before a person resumed it */
+    int64_t started_us;
+    struct json value; /* a call's input, a fan-out's items */
+    slice input_json;  /* what the step's row shows as its input */
+    slice shown;       /* while it is parked */
+    int64_t wake_at, connection_id;
+    struct flow_error error;
+    bool is_interrupted; /* begun by a node that has died */
+    /* the attempt that has ended, and the transition */
+    struct flow_step finished;
+    bool has_finished;
+    uint64_t retry_ms; /* before the next attempt */
+    struct flow next;
+    struct uuid op_token;
+    struct exec *exec;
+    struct flow_fan *fan;
+    unsigned unsent; /* calls that could not be made in a row */
+    bool is_loaded, is_resumed, is_registered;
+};
+
+static inline struct flow_run *flow_run_of(struct op *op)
+{
+    return CONTAINER_OF(op, struct flow_run, op);
+}
+
+/* A flow that this process has just taken. false: out of memory (it is found again later). */
+bool flow_run_start(struct flow_service *service, const struct flow *flow, bool is_resumed);
+/* A new one, planned up to its first step and held: flow_run_launch once it is durable, or
+ * flow_run_drop. input is JSON text. NULL: out of memory. */
+struct flow_run *flow_run_new(struct flow_service *service, const struct flow *flow,
+                              struct flow_template *tmpl, slice input, slice actor) MUST_CHECK;
+void flow_run_launch(struct flow_run *run);
+void flow_run_drop(struct flow_run *run);
+/* Stops the run of this flow in this process, if there is one: its row says something else now. */
+void flow_run_cut(struct flow_service *service, struct uuid id);
+bool flow_run_is_known(const struct flow_service *service, struct uuid id);
+/* Whether there is room for `count` more runs. */
+bool flow_service_has_room(const struct flow_service *service);
+/* A run ended: whoever waits for room may go on. */
+void flow_service_room(struct flow_service *service);
+
+/* No longer to begin anything: draining, or the row's owner is a former incarnation of ours. */
+bool flow_run_is_leaving(const struct flow_run *run);
+static inline bool flow_run_is_ours(const struct flow_run *run)
+{
+    return uuid_eq(run->flow.owner, exec_node_id(run->service->config.node));
+}
+static inline struct arena *flow_run_scratch(struct flow_run *run)
+{
+    return &run->scratch[run->turn];
+}
+
+/* plan.c: from step `at` on, whose attempt it would be; is_decided: its `when` was looked at
+ * before. Into the current scratch arena. */
+void flow_plan_make(struct flow_run *run, size_t at, int64_t attempt, bool is_decided);
+/* The input of one item of the plan's fan-out. false: run->error style fault in *error. */
+bool flow_plan_item(struct flow_run *run, size_t index, struct arena *arena, struct json *input,
+                    int64_t *connection_id, struct flow_error *error);
+/* A transform's value. */
+bool flow_plan_transform(struct flow_run *run, struct json *value);
+/* plan_park.c: the parts of it for waits and approvals. */
+void flow_plan_wait(struct flow_run *run, const struct flow_step_def *step);
+void flow_plan_approval(struct flow_run *run, const struct flow_step_def *step);
+/* For both: the root that expressions see; item NULL for none. */
+struct json flow_plan_root(struct flow_run *run, struct arena *arena, const struct json *item,
+                           size_t index);
+/* The plan is a fault: validation_error with this message. */
+void flow_plan_fault(struct flow_run *run, const char *what, const char *why);
+/* JSON text of a value in the arena; SLICE_NONE past bytes_max. */
+slice flow_json_text(const struct json *value, struct arena *arena, size_t bytes_max);
+/* A connection's id from a value: a number or a decimal string; null: the default one. */
+int64_t flow_connection_id(const struct json *value);
+
+/* call.c: one call of a step, on behalf of the run or of a lane of its fan-out. */
+struct flow_call {
+    struct flow_run *run;
+    const struct json *input;
+    int64_t connection_id;
+    size_t item; /* SIZE_MAX: no fan-out */
+};
+/* The exec lives in parent's arena, as does what it borrows besides the input. NULL: no memory. */
+struct exec *flow_call_start(const struct flow_call *call, struct op *parent);
+enum flow_call_end {
+    FLOW_CALL_SUCCEEDED,
+    FLOW_CALL_FAILED, /* *error */
+    FLOW_CALL_UNSENT, /* nothing was sent for reasons of ours: again later */
+    FLOW_CALL_CUT,    /* on the way down: nobody knows */
+};
+enum flow_call_end flow_call_judge(const struct flow_run *run, const struct exec *exec,
+                                   struct arena *arena, struct flow_error *error);
+/* Whether making the call a second time does nothing twice. */
+bool flow_call_is_safe(const struct flow_run *run, size_t step);
+/* How long to wait before the next attempt, `tries` having been made; 0: none is left. */
+uint64_t flow_call_retry_ms(const struct flow_run *run, const struct flow_error *error,
+                            int64_t tries);
+struct flow_error flow_error_unknown(void);
+slice flow_error_text(const struct flow_error *error, struct arena *arena);
+
+/* fan_out.c */
+/* Lanes are started, run is held; false: out of memory. */
+bool flow_fan_start(struct flow_run *run);
+void flow_fan_cancel(struct flow_run *run);
+enum flow_fan_end {
+    FLOW_FAN_COMPLETED, /* *output_json */
+    FLOW_FAN_FAILED,    /* *error */
+    FLOW_FAN_LEFT,      /* lost or leaving: drop */
+};
+enum flow_fan_end flow_fan_join(struct flow_run *run, slice *output_json, struct flow_error *error);
+
+/* timers.c */
+struct flow_timers *flow_timers_new(struct flow_service *service) MUST_CHECK;
+void flow_timers_stop(struct flow_timers *timers);
+void flow_timers_free(struct flow_timers *timers);
+/* A flow that was parked by this process. */
+void flow_timers_arm(struct flow_timers *timers, const struct flow *flow);
+/* There is room for runs again. */
+void flow_timers_pump(struct flow_timers *timers);
+
+/* adopt.c */
+struct flow_adopter *flow_adopter_new(struct flow_service *service) MUST_CHECK;
+void flow_adopter_stop(struct flow_adopter *adopter);
+/* take.c: takes one flow on an op of its own and runs it. dead_owner: ADOPT. */
+bool flow_take_start(struct flow_service *service, enum flow_take_kind kind,
+                     const struct flow_ref *ref, struct op *parent);
+
+/* pinned.c: versions that nobody uses, or all. */
+void flow_pinned_drop(struct flow_service *service, bool even_used);
 
 /* watch.c. NULL: out of memory. Free: nobody may be watching (asserted). */
 struct flow_watches *flow_watches_new(struct flow_service *service) MUST_CHECK;

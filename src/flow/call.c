@@ -1,0 +1,189 @@
+/*
+ * One call of a tool_call step through the exec engine, which neither claims nor records here: the
+ * flow's own rows are intent and result. And what becomes of the outcome.
+ */
+#include <stdio.h>
+
+#include "base/clock.h"
+#include "flow/internal.h"
+
+enum { UNSENT_MAX = 200, RETRY_MS_MAX = 3600 * 1000 };
+
+static const struct catalog_action *find_action(const struct flow_run *run, size_t step)
+{
+    return catalog_find_tool(*run->service->config.catalog, run->tmpl->steps[step].tool);
+}
+
+bool flow_call_is_safe(const struct flow_run *run, size_t step)
+{
+    const struct catalog_action *action = find_action(run, step);
+    return !action || action->level == LEVEL_READ || action->is_idempotent ||
+           action->idempotency_header.len > 0;
+}
+
+/* Confirmed at the start, or by an approval that a person has given. */
+static bool is_confirmed(const struct flow_run *run, const struct flow_step_def *step)
+{
+    switch (step->confirm) {
+    case FLOW_CONFIRM_START:
+        return true;
+    case FLOW_CONFIRM_APPROVAL:
+        return run->outputs[step->confirm_step] != NULL;
+    case FLOW_CONFIRM_NONE:
+        break;
+    }
+    return false;
+}
+
+/* Derived from flow, step and item: the same whenever and wherever the call is made again. */
+static slice provider_key(const struct flow_call *call, slice step_key, struct arena *arena)
+{
+    char name[160], *text = arena_alloc_text(arena, UUID_TEXT_LEN + 1);
+    int len = call->item == SIZE_MAX
+                  ? snprintf(name, sizeof(name), "%.*s", SLICE_ARG(step_key))
+                  : snprintf(name, sizeof(name), "%.*s/%zu", SLICE_ARG(step_key), call->item);
+    if (!text)
+        return SLICE_NONE;
+    uuid_format(uuid_v5(call->run->flow.id, slice_of(name, (size_t)len)), text);
+    return slice_of(text, UUID_TEXT_LEN);
+}
+
+/* Loop time; 0: the action's own. */
+static uint64_t deadline_ns(const struct flow_run *run, const struct flow_step_def *step)
+{
+    const struct catalog_action *action = find_action(run, run->step);
+    uint64_t now = loop_now_ns(run->op.loop), ms = step->timeout_ms;
+    if (ms == 0)
+        ms = action && action->deadline_ms ? action->deadline_ms : 0;
+    if (run->flow.deadline != 0) {
+        int64_t left_us = run->flow.deadline - clock_wall_us();
+        uint64_t left_ms = left_us > 1000 ? (uint64_t)left_us / 1000 : 1;
+        if (ms == 0 ? left_ms < 30000 : left_ms < ms)
+            ms = left_ms;
+    }
+    return ms > 0 ? now + ms * 1000000 : 0;
+}
+
+struct exec *flow_call_start(const struct flow_call *call, struct op *parent)
+{
+    struct flow_run *run = call->run;
+    const struct flow_step_def *step = &run->tmpl->steps[run->step];
+    const struct catalog_action *action = find_action(run, run->step);
+    struct arena *arena = &parent->arena;
+    struct exec *exec = ARENA_NEW(arena, struct exec);
+    slice integration = action ? arena_dup(arena, action->integration->integration_id) : step->tool;
+    struct exec_request request = {
+        .account_id = run->flow.account_id,
+        .actor = run->actor,
+        .request_id = run->id_text,
+        .integration_id = integration,
+        .action_id = step->tool,
+        .input = call->input,
+        .is_confirmed = is_confirmed(run, step),
+        .connection_id = call->connection_id,
+        .is_recorded_by_caller = true,
+        .owner = run->flow.owner,
+        .provider_key = provider_key(call, step->key, arena),
+        .deadline_ns = deadline_ns(run, step),
+    };
+    if (!exec || !integration.ptr || !request.provider_key.ptr)
+        return NULL;
+    exec_start(run->service->config.exec, exec, &request, parent);
+    return exec;
+}
+
+enum flow_call_end flow_call_judge(const struct flow_run *run, const struct exec *exec,
+                                   struct arena *arena, struct flow_error *error)
+{
+    const struct flow_config *config = &run->service->config;
+    const struct exec_outcome *out = &exec->out;
+    switch (out->reason) {
+    case EXEC_SUCCEEDED:
+        if (out->output_json.len <= FLOW_OUTPUT_BYTES_MAX)
+            return FLOW_CALL_SUCCEEDED;
+        *error = (struct flow_error){
+            .code = SLICE("execution_failed"),
+            .message = arena_printf(arena,
+                                    "The call succeeded, but its output has %zu bytes; a "
+                                    "step keeps 1 MB at most.",
+                                    out->output_json.len),
+            .hint = SLICE("Ask for less, for example for fewer items or fields."),
+            .retry_after_ms = -1,
+        };
+        return FLOW_CALL_FAILED;
+    case EXEC_UNAVAILABLE:
+    case EXEC_STILL_RUNNING:
+        if (run->unsent < UNSENT_MAX)
+            return FLOW_CALL_UNSENT;
+        break;
+    case EXEC_CANCELLED:
+    case EXEC_INTERNAL:
+        return FLOW_CALL_CUT;
+    default:
+        break;
+    }
+    slice code = config->error_code(out);
+    *error = (struct flow_error){
+        .code = code.len > 0 ? arena_dup(arena, code) : SLICE("execution_failed"),
+        .message = arena_dup(arena, out->message),
+        .hint = out->hint.len > 0 ? arena_dup(arena, out->hint) : SLICE_NONE,
+        .is_retryable = config->is_retryable(out),
+        .retry_after_ms = out->retry_after_ms,
+    };
+    return FLOW_CALL_FAILED;
+}
+
+uint64_t flow_call_retry_ms(const struct flow_run *run, const struct flow_error *error,
+                            int64_t tries)
+{
+    const struct flow_retry *retry = &run->tmpl->steps[run->step].retry;
+    unsigned tries_max = retry->attempts_max;
+    if (tries_max == 0)
+        tries_max = flow_call_is_safe(run, run->step) ? 3 : 1;
+    if (!error->is_retryable || tries >= tries_max)
+        return 0;
+    uint64_t ceiling = retry->backoff_ms ? retry->backoff_ms : 1000;
+    uint64_t most = retry->backoff_ms_max ? retry->backoff_ms_max : 60000;
+    for (int64_t i = 1; i < tries && ceiling < most; i++)
+        ceiling *= 2;
+    uint64_t wait = 1 + random_below(ceiling < most ? ceiling : most);
+    if (error->retry_after_ms > 0)
+        wait = (uint64_t)error->retry_after_ms + random_below(500);
+    return wait < RETRY_MS_MAX ? wait : RETRY_MS_MAX;
+}
+
+struct flow_error flow_error_unknown(void)
+{
+    return (struct flow_error){
+        .code = SLICE("execution_failed"),
+        .message = SLICE("The server stopped while this write was under way."),
+        .hint = SLICE("The outcome is unknown: the write may or may not have happened. Check "
+                      "first; resume makes the call again."),
+        .retry_after_ms = -1,
+    };
+}
+
+slice flow_error_text(const struct flow_error *error, struct arena *arena)
+{
+    struct buf text;
+    struct json_writer w;
+    buf_init(&text, 256 * 1024);
+    json_begin(&w, &text);
+    json_open(&w, '{');
+    json_key(&w, "code");
+    json_put_str(&w, error->code);
+    json_key(&w, "message");
+    json_put_str(&w, error->message.ptr ? error->message : SLICE(""));
+    json_key(&w, "retryable");
+    json_put_bool(&w, error->is_retryable);
+    if (error->hint.len > 0) {
+        json_key(&w, "hint");
+        json_put_str(&w, error->hint);
+    }
+    json_close(&w, '}');
+    slice copy = buf_is_ok(&text) ? arena_dup(arena, buf_slice(&text)) : SLICE_NONE;
+    buf_deinit(&text);
+    if (copy.ptr)
+        return copy;
+    return SLICE("{\"code\":\"execution_failed\",\"message\":\"\",\"retryable\":false}");
+}

@@ -1,0 +1,435 @@
+/*
+ * A tool_call with for_each. The items are worked off by a few lanes, each an op that takes one
+ * item after the other: intent (where the call must not be made twice in silence), call, fact.
+ * Facts are rows of flow_item; those of one turn share a commit. Once an item has failed for good
+ * no new one is begun; those in flight finish.
+ */
+#include "base/clock.h"
+#include "flow/internal.h"
+
+enum {
+    LANE_ARENA_MAX = 256 * 1024 * 1024,
+    ITEM_ARENA_MAX = 16 * 1024 * 1024,
+    AGAIN_MS = 200,
+    SLEEP_MS_MAX = 5000,
+    NAMED_MAX = 5, /* failed items that the step's error names */
+};
+
+enum item_state { ITEM_TO_DO, ITEM_IN_FLIGHT, ITEM_COMPLETED, ITEM_FAILED };
+
+struct fan_item {
+    enum item_state state;
+    slice output; /* JSON text, in the run's arena */
+    struct flow_error error;
+};
+
+struct flow_lane {
+    struct op op;
+    struct flow_run *run;
+    struct flow_fan *fan;
+    struct arena scratch; /* of the item at hand */
+    struct pg_query query;
+    struct op_timer timer;
+    struct exec *exec;
+    struct json input;
+    struct flow_error error;
+    struct flow_item fact;
+    size_t item;
+    int64_t tries;
+};
+
+struct flow_fan {
+    struct fan_item *items;
+    size_t count, next, output_bytes;
+    struct flow_lane *lanes[FLOW_CONCURRENCY_MAX];
+    size_t lane_count;
+    bool is_safe;    /* calls may be repeated: no intents */
+    bool is_stopped; /* an item has failed for good */
+    bool is_left;    /* the flow is not ours any more, or we are leaving */
+    bool is_too_large;
+};
+
+enum lane_step {
+    LANE_TAKE,
+    LANE_BEGIN,
+    LANE_BEGUN,
+    LANE_CALL,
+    LANE_CALLED,
+    LANE_TELL,
+    LANE_TOLD,
+};
+
+static struct flow_lane *lane_of(struct op *op)
+{
+    return CONTAINER_OF(op, struct flow_lane, op);
+}
+
+static struct fan_item *item_of(struct flow_lane *lane)
+{
+    return &lane->fan->items[lane->item];
+}
+
+/* ---- one item ---- */
+
+static enum op_result tell(struct flow_lane *lane, enum flow_item_fact fact)
+{
+    struct flow_run *run = lane->run;
+    lane->fact = (struct flow_item){
+        .account_id = run->flow.account_id,
+        .flow_id = run->flow.id,
+        .step_index = (int64_t)run->step,
+        .item = (int64_t)lane->item,
+        .attempt = run->attempt,
+        .fact = fact,
+        .at = clock_wall_us(),
+    };
+    if (fact == FLOW_ITEM_COMPLETED)
+        lane->fact.output = item_of(lane)->output;
+    if (fact == FLOW_ITEM_FAILED)
+        lane->fact.error = flow_error_text(&lane->error, &lane->scratch);
+    op_goto(&lane->op, fact == FLOW_ITEM_BEGUN ? LANE_BEGIN : LANE_TELL);
+    return OP_NEXT;
+}
+
+/* Texts of the error move to where the run can see them. */
+static enum op_result fail_item(struct flow_lane *lane)
+{
+    struct fan_item *item = item_of(lane);
+    struct arena *arena = &lane->run->op.arena;
+    item->state = ITEM_FAILED;
+    item->error = lane->error;
+    item->error.code = arena_dup(arena, lane->error.code);
+    item->error.message = arena_dup(arena, lane->error.message);
+    item->error.hint = lane->error.hint.len > 0 ? arena_dup(arena, lane->error.hint) : SLICE_NONE;
+    lane->fan->is_stopped = true;
+    return tell(lane, FLOW_ITEM_FAILED);
+}
+
+static enum op_result leave(struct flow_lane *lane)
+{
+    lane->fan->is_left = true;
+    return OP_DONE;
+}
+
+static enum op_result step_take(struct op *op)
+{
+    struct flow_lane *lane = lane_of(op);
+    struct flow_fan *fan = lane->fan;
+    if (flow_run_is_leaving(lane->run))
+        return leave(lane);
+    while (fan->next < fan->count && fan->items[fan->next].state != ITEM_TO_DO)
+        fan->next++;
+    if (fan->is_stopped || fan->is_left || fan->next == fan->count)
+        return OP_DONE;
+    lane->item = fan->next++;
+    lane->tries = 0;
+    item_of(lane)->state = ITEM_IN_FLIGHT;
+    arena_reset(&lane->scratch);
+    lane->input = json_object();
+    op_goto(op, LANE_CALL);
+    return fan->is_safe ? OP_NEXT : tell(lane, FLOW_ITEM_BEGUN);
+}
+
+static enum op_result insert(struct flow_lane *lane)
+{
+    struct flow_run *run = lane->run;
+    store_flow_item_insert(run->service->config.pool, &lane->query, &lane->op, &lane->fact,
+                           run->flow.owner, run->flow.rev);
+    return OP_WAIT;
+}
+
+static enum op_result step_begin(struct op *op)
+{
+    struct flow_lane *lane = lane_of(op);
+    if (flow_run_is_leaving(lane->run)) {
+        item_of(lane)->state = ITEM_TO_DO;
+        return leave(lane);
+    }
+    return insert(lane);
+}
+
+/* OK: goes on at `next`. */
+static enum op_result check_insert(struct flow_lane *lane, enum lane_step again,
+                                   enum lane_step next)
+{
+    int status = store_flow_item_insert_result(&lane->query);
+    if (status == OK) {
+        op_goto(&lane->op, next);
+        return OP_NEXT;
+    }
+    if (status == ERR_NOTFOUND)
+        return leave(lane);
+    if ((status == ERR_INVALID || status == ERR_LIMIT) && lane->fact.fact == FLOW_ITEM_COMPLETED) {
+        lane->error = (struct flow_error){
+            .code = SLICE("execution_failed"),
+            .message = SLICE("The call succeeded, but its output cannot be stored."),
+            .retry_after_ms = -1};
+        return fail_item(lane);
+    }
+    op_goto(&lane->op, again);
+    op_sleep(&lane->op, &lane->timer, AGAIN_MS, "the database, to record an item");
+    return OP_WAIT;
+}
+
+static enum op_result step_begun(struct op *op)
+{
+    return check_insert(lane_of(op), LANE_BEGIN, LANE_CALL);
+}
+
+static enum op_result step_call(struct op *op)
+{
+    struct flow_lane *lane = lane_of(op);
+    struct flow_call call = {.run = lane->run, .input = &lane->input, .item = lane->item};
+    if (!flow_plan_item(lane->run, lane->item, &lane->scratch, &lane->input, &call.connection_id,
+                        &lane->error))
+        return fail_item(lane);
+    lane->exec = flow_call_start(&call, op);
+    if (lane->exec)
+        return OP_WAIT;
+    lane->error = (struct flow_error){.code = SLICE("execution_failed"),
+                                      .message = SLICE("Out of memory; nothing was sent."),
+                                      .retry_after_ms = -1};
+    return fail_item(lane);
+}
+
+static enum op_result complete_item(struct flow_lane *lane, slice output)
+{
+    struct fan_item *item = item_of(lane);
+    struct flow_fan *fan = lane->fan;
+    item->state = ITEM_COMPLETED;
+    item->output = arena_dup(&lane->run->op.arena, output);
+    fan->output_bytes += output.len + 1;
+    if (fan->output_bytes + 2 > FLOW_OUTPUT_BYTES_MAX || !item->output.ptr)
+        fan->is_too_large = fan->is_stopped = true;
+    if (!item->output.ptr)
+        item->output = SLICE("null");
+    return tell(lane, FLOW_ITEM_COMPLETED);
+}
+
+static enum op_result call_again(struct flow_lane *lane, uint64_t wait_ms, const char *what)
+{
+    op_goto(&lane->op, LANE_CALL);
+    op_sleep(&lane->op, &lane->timer, wait_ms, what);
+    return OP_WAIT;
+}
+
+static enum op_result step_called(struct op *op)
+{
+    struct flow_lane *lane = lane_of(op);
+    struct flow_run *run = lane->run;
+    struct exec *exec = lane->exec;
+    lane->exec = NULL;
+    switch (flow_call_judge(run, exec, &lane->scratch, &lane->error)) {
+    case FLOW_CALL_SUCCEEDED:
+        run->unsent = 0;
+        return complete_item(lane, exec->out.output_json);
+    case FLOW_CALL_UNSENT:
+        run->unsent++;
+        if (flow_run_is_leaving(run) && lane->fan->is_safe)
+            return leave(lane);
+        return call_again(lane, AGAIN_MS + random_below(AGAIN_MS), "a call that could not be made");
+    case FLOW_CALL_CUT:
+        return leave(lane);
+    case FLOW_CALL_FAILED:
+        break;
+    }
+    uint64_t wait_ms = flow_call_retry_ms(run, &lane->error, ++lane->tries);
+    if (wait_ms > 0 && wait_ms <= SLEEP_MS_MAX && !lane->fan->is_stopped)
+        return call_again(lane, wait_ms, "back-off before an item's next attempt");
+    return fail_item(lane);
+}
+
+static enum op_result step_tell(struct op *op)
+{
+    return insert(lane_of(op));
+}
+
+static enum op_result step_told(struct op *op)
+{
+    return check_insert(lane_of(op), LANE_TELL, LANE_TAKE);
+}
+
+static const struct op_step lane_steps[] = {
+    [LANE_TAKE] = {"take", step_take},       [LANE_BEGIN] = {"begin", step_begin},
+    [LANE_BEGUN] = {"begun", step_begun},    [LANE_CALL] = {"call", step_call},
+    [LANE_CALLED] = {"called", step_called}, [LANE_TELL] = {"tell", step_tell},
+    [LANE_TOLD] = {"told", step_told},
+};
+
+static void cancel_lane(struct op *op)
+{
+    struct flow_lane *lane = lane_of(op);
+    pg_cancel(&lane->query);
+    if (lane->exec)
+        op_cancel(&lane->exec->op);
+}
+
+/* In the run's arena, which outlives its children. */
+static void free_lane(struct op *op)
+{
+    arena_deinit(&lane_of(op)->scratch);
+}
+
+static const struct op_class lane_class = {
+    .name = "flow_lane",
+    .steps = lane_steps,
+    .step_count = ARRAY_LEN(lane_steps),
+    .on_cancel = cancel_lane,
+    .free = free_lane,
+};
+
+/* ---- what is known of the items ---- */
+
+/* What completed in any attempt has completed. A fact of this very attempt was written by a node
+ * that has died since: an intent without an end is a call whose outcome nobody knows. */
+static void read_fact(struct flow_run *run, struct flow_fan *fan, const struct flow_item *fact)
+{
+    struct fan_item *item = &fan->items[fact->item];
+    if (item->state == ITEM_COMPLETED)
+        return;
+    if (fact->fact == FLOW_ITEM_COMPLETED) {
+        item->state = ITEM_COMPLETED;
+        item->output = fact->output;
+        fan->output_bytes += fact->output.len + 1;
+    } else if (fact->attempt == run->attempt && item->state == ITEM_TO_DO) {
+        item->state = ITEM_FAILED;
+        item->error = flow_error_unknown();
+        if (fact->fact == FLOW_ITEM_FAILED)
+            item->error = (struct flow_error){
+                .code = SLICE("execution_failed"), .message = fact->error, .retry_after_ms = -1};
+    }
+}
+
+static struct flow_fan *make_fan(struct flow_run *run)
+{
+    struct flow_fan *old = run->fan;
+    struct flow_fan *fan = ARENA_NEW(&run->op.arena, struct flow_fan);
+    if (!fan)
+        return NULL;
+    fan->count = run->value.count;
+    fan->items = ARENA_ARRAY(&run->op.arena, struct fan_item, fan->count + 1);
+    if (!fan->items)
+        return NULL;
+    fan->is_safe = flow_call_is_safe(run, run->step);
+    for (size_t i = 0; i < run->whole.item_count; i++)
+        if (run->whole.items[i].step_index == (int64_t)run->step &&
+            run->whole.items[i].item < (int64_t)fan->count)
+            read_fact(run, fan, &run->whole.items[i]);
+    for (size_t i = 0; old && i < old->count && i < fan->count; i++)
+        if (old->items[i].state == ITEM_COMPLETED && fan->items[i].state != ITEM_COMPLETED) {
+            fan->items[i] = old->items[i];
+            fan->output_bytes += old->items[i].output.len + 1;
+        }
+    for (size_t i = 0; i < fan->count; i++)
+        fan->is_stopped = fan->is_stopped || fan->items[i].state == ITEM_FAILED;
+    return fan;
+}
+
+bool flow_fan_start(struct flow_run *run)
+{
+    const struct flow_step_def *step = &run->tmpl->steps[run->step];
+    struct flow_fan *fan = make_fan(run);
+    size_t to_do = 0;
+    if (!fan)
+        return false;
+    run->fan = fan;
+    for (size_t i = 0; i < fan->count; i++)
+        to_do += fan->items[i].state == ITEM_TO_DO;
+    size_t lanes = step->concurrency > 0 ? step->concurrency : 1;
+    if (lanes > FLOW_CONCURRENCY_MAX)
+        lanes = FLOW_CONCURRENCY_MAX;
+    for (size_t i = 0; i < lanes && i < to_do && !fan->is_stopped; i++) {
+        struct flow_lane *lane = ARENA_NEW(&run->op.arena, struct flow_lane);
+        if (!lane)
+            break;
+        lane->run = run;
+        lane->fan = fan;
+        arena_init(&lane->scratch, ITEM_ARENA_MAX);
+        op_start(&lane->op, &lane_class, run->op.loop, &run->op, LANE_ARENA_MAX);
+        fan->lanes[fan->lane_count++] = lane;
+    }
+    return fan->lane_count > 0 || to_do == 0 || fan->is_stopped;
+}
+
+void flow_fan_cancel(struct flow_run *run)
+{
+    for (size_t i = 0; run->fan && i < run->fan->lane_count; i++)
+        op_cancel(&run->fan->lanes[i]->op);
+}
+
+/* ---- the end ---- */
+
+static slice put_outputs(struct flow_run *run, const struct flow_fan *fan)
+{
+    struct buf text;
+    struct json_writer w;
+    buf_init(&text, FLOW_OUTPUT_BYTES_MAX);
+    json_begin(&w, &text);
+    json_open(&w, '[');
+    for (size_t i = 0; i < fan->count; i++)
+        json_put_raw(&w, fan->items[i].output);
+    json_close(&w, ']');
+    slice output = buf_is_ok(&text) ? arena_dup(flow_run_scratch(run), buf_slice(&text))
+                                    : SLICE_NONE;
+    buf_deinit(&text);
+    return output;
+}
+
+/* The step's error: that of the first failed item, naming all of them, and how many are left. */
+static void sum_up(struct flow_run *run, const struct flow_fan *fan, struct flow_error *error)
+{
+    struct arena *arena = flow_run_scratch(run);
+    const struct fan_item *first = NULL;
+    size_t failed = 0, completed = 0;
+    struct buf names;
+    buf_init(&names, 256);
+    for (size_t i = 0; i < fan->count; i++) {
+        const struct fan_item *item = &fan->items[i];
+        completed += item->state == ITEM_COMPLETED;
+        if (item->state != ITEM_FAILED)
+            continue;
+        if (failed++ < NAMED_MAX)
+            buf_printf(&names, "%s%zu", failed > 1 ? ", " : "", i);
+        if (!first || (first->error.is_retryable && !item->error.is_retryable))
+            first = item;
+    }
+    *error = first->error;
+    error->message = arena_printf(arena, "%s %.*s%s of %zu failed, %zu completed: %.*s",
+                                  failed > 1 ? "Items" : "Item", SLICE_ARG(buf_slice(&names)),
+                                  failed > NAMED_MAX ? " and more" : "", fan->count, completed,
+                                  SLICE_ARG(first->error.message));
+    buf_deinit(&names);
+    if (error->hint.len == 0)
+        error->hint = SLICE("Resume runs only the items that have not completed.");
+}
+
+enum flow_fan_end flow_fan_join(struct flow_run *run, slice *output_json, struct flow_error *error)
+{
+    struct flow_fan *fan = run->fan;
+    size_t completed = 0, failed = 0;
+    fan->lane_count = 0;
+    for (size_t i = 0; i < fan->count; i++) {
+        completed += fan->items[i].state == ITEM_COMPLETED;
+        failed += fan->items[i].state == ITEM_FAILED;
+    }
+    if (fan->is_left)
+        return FLOW_FAN_LEFT;
+    if (failed > 0) {
+        sum_up(run, fan, error);
+        return FLOW_FAN_FAILED;
+    }
+    if (!fan->is_too_large && completed < fan->count)
+        return FLOW_FAN_LEFT;
+    *output_json = fan->is_too_large ? SLICE_NONE : put_outputs(run, fan);
+    if (output_json->ptr)
+        return FLOW_FAN_COMPLETED;
+    *error = (struct flow_error){
+        .code = SLICE("execution_failed"),
+        .message = arena_printf(flow_run_scratch(run),
+                                "The outputs of %zu items are over the 1 MB that a step keeps.",
+                                completed),
+        .hint = SLICE("Ask each call for less, for example for fewer fields."),
+        .retry_after_ms = -1,
+    };
+    return FLOW_FAN_FAILED;
+}

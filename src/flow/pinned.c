@@ -1,0 +1,136 @@
+/*
+ * The templates that flows are pinned to: those of the current set, and older versions, which are
+ * loaded from the database when a flow needs one and kept for a while.
+ */
+#include "base/clock.h"
+#include "base/mem.h"
+#include "flow/internal.h"
+
+enum { PINNED_MAX = 256, PUBLISH_RETRY_MS = 500, PUBLISH_ARENA_MAX = 1024 * 1024 };
+
+static struct flow_template *find_known(struct flow_service *service, struct uuid version)
+{
+    const struct flow_template_set *set = *service->config.templates;
+    for (size_t i = 0; set && i < set->count; i++)
+        if (uuid_eq(set->items[i]->version, version))
+            return set->items[i];
+    return map_get(&service->pinned, slice_of(version.bytes, sizeof(version.bytes)));
+}
+
+bool flow_template_find(struct flow_service *service, struct flow_template_find *find,
+                        struct uuid version, struct op *op)
+{
+    struct flow_template *known = find_known(service, version);
+    find->version = version;
+    find->status = OK;
+    find->tmpl = known ? flow_template_ref(known) : NULL;
+    if (known)
+        return true;
+    store_flow_template_get(service->config.pool, &find->query, op, version);
+    return false;
+}
+
+void flow_pinned_drop(struct flow_service *service, bool even_used)
+{
+    struct flow_template *tmpl;
+    size_t at = 0;
+    struct map_slot *slot;
+    while ((slot = map_next(&service->pinned, &at))) {
+        tmpl = slot->value;
+        if (!even_used && tmpl->refs > 1)
+            continue;
+        (void)map_remove(&service->pinned, slot->key);
+        flow_template_unref(tmpl);
+        at = 0;
+    }
+}
+
+static void keep(struct flow_service *service, struct flow_template *tmpl)
+{
+    if (service->pinned.count >= PINNED_MAX)
+        flow_pinned_drop(service, false);
+    slice key = slice_of(tmpl->version.bytes, sizeof(tmpl->version.bytes));
+    if (map_put(&service->pinned, key, tmpl, NULL) == OK)
+        (void)flow_template_ref(tmpl);
+}
+
+static struct flow_template *compile(slice key, slice body)
+{
+    struct catalog_report *report = mem_alloc(sizeof(*report));
+    if (!report)
+        return NULL;
+    catalog_report_init(report);
+    struct flow_template *tmpl = flow_template_compile(key, body, NULL, report);
+    if (!tmpl)
+        log_event(LOG_ERROR, "a stored template no longer compiles", LOG_STR("key", key),
+                  LOG_STR("problem", report->count ? report->problems[0].text : SLICE("")));
+    catalog_report_deinit(report);
+    mem_free(report);
+    return tmpl;
+}
+
+void flow_template_found(struct flow_service *service, struct flow_template_find *find)
+{
+    slice key, body;
+    if (find->tmpl)
+        return;
+    find->status = store_flow_template_get_result(&find->query, &key, &body);
+    if (find->status != OK)
+        return;
+    struct flow_template *known = find_known(service, find->version); /* loaded twice at once */
+    find->tmpl = known ? flow_template_ref(known) : compile(key, body);
+    if (!find->tmpl)
+        find->status = ERR_INVALID;
+    else if (!known)
+        keep(service, find->tmpl);
+}
+
+/* ---- publishing a set ---- */
+
+static struct flow_publish *publish_of(struct op *op)
+{
+    return CONTAINER_OF(op, struct flow_publish, op);
+}
+
+static enum op_result step_insert(struct op *op)
+{
+    struct flow_publish *publish = publish_of(op);
+    if (publish->next == publish->set->count)
+        return OP_DONE;
+    const struct flow_template *tmpl = publish->set->items[publish->next];
+    store_flow_template_insert(publish->pool, &publish->query, op, tmpl->version, tmpl->key,
+                               tmpl->body, clock_wall_us());
+    return OP_WAIT;
+}
+
+static enum op_result step_inserted(struct op *op)
+{
+    struct flow_publish *publish = publish_of(op);
+    publish->status = store_done_result(&publish->query);
+    if (publish->status != OK)
+        return OP_FAIL;
+    publish->next++;
+    op_goto(op, 0);
+    return OP_NEXT;
+}
+
+static void cancel_publish(struct op *op)
+{
+    pg_cancel(&publish_of(op)->query);
+}
+
+static const struct op_step publish_steps[] = {{"insert", step_insert},
+                                               {"inserted", step_inserted}};
+static const struct op_class publish_class = {
+    .name = "flow_publish",
+    .steps = publish_steps,
+    .step_count = ARRAY_LEN(publish_steps),
+    .on_cancel = cancel_publish,
+};
+
+void flow_templates_publish(struct flow_publish *publish, struct pg_pool *pool,
+                            const struct flow_template_set *set, struct op *parent)
+{
+    *publish = (struct flow_publish){.pool = pool, .set = set};
+    op_start(&publish->op, &publish_class, parent->loop, parent, PUBLISH_ARENA_MAX);
+}

@@ -1,0 +1,238 @@
+/*
+ * What comes next: which step, with which input. Expressions are evaluated before the transition
+ * that leads to the step is written, so that one statement carries the result of one step and the
+ * intent of the next (DESIGN.md 6).
+ */
+#include "base/clock.h"
+#include "flow/internal.h"
+
+enum { SHOWN_ITEMS_BYTES_MAX = 256 * 1024, INPUT_BYTES_MAX = 4 * 1024 * 1024 };
+
+slice flow_json_text(const struct json *value, struct arena *arena, size_t bytes_max)
+{
+    struct buf text;
+    buf_init(&text, bytes_max);
+    json_write(&text, value);
+    slice copy = buf_is_ok(&text) ? arena_dup(arena, buf_slice(&text)) : SLICE_NONE;
+    buf_deinit(&text);
+    return copy;
+}
+
+void flow_plan_fault(struct flow_run *run, const char *what, const char *why)
+{
+    run->plan = FLOW_PLAN_FAULT;
+    run->error = (struct flow_error){
+        .code = SLICE("validation_error"),
+        .message = arena_printf(flow_run_scratch(run), "%s of step \"%.*s\": %s", what,
+                                SLICE_ARG(run->tmpl->steps[run->step].key), why),
+        .hint = SLICE("Nothing was done in this step. Its template does not fit what earlier steps "
+                      "gave."),
+        .retry_after_ms = -1,
+    };
+}
+
+/* ---- what expressions see ---- */
+
+static struct json time_value(struct arena *arena, int64_t wall_us)
+{
+    char text[TIME_TEXT_LEN + 1];
+    time_format(wall_us, text);
+    return json_string_dup(arena, slice_of(text, TIME_TEXT_LEN));
+}
+
+static struct json steps_value(const struct flow_run *run, struct arena *arena)
+{
+    struct json steps = json_object();
+    for (size_t i = 0; i < run->tmpl->step_count; i++)
+        if (run->outputs[i])
+            json_object_set(arena, &steps, run->tmpl->steps[i].key, *run->outputs[i]);
+    return steps;
+}
+
+static struct json flow_value(const struct flow_run *run, struct arena *arena)
+{
+    struct json flow = json_object();
+    json_object_set(arena, &flow, SLICE("id"), json_string(run->id_text));
+    json_object_set(arena, &flow, SLICE("templateKey"), json_string(run->flow.template_key));
+    json_object_set(arena, &flow, SLICE("createdAt"), time_value(arena, run->flow.created_at));
+    json_object_set(arena, &flow, SLICE("triggerType"), json_string(run->flow.trigger_type));
+    json_object_set(arena, &flow, SLICE("currentTime"), time_value(arena, run->started_us));
+    return flow;
+}
+
+struct json flow_plan_root(struct flow_run *run, struct arena *arena, const struct json *item,
+                           size_t index)
+{
+    struct json root = json_object();
+    json_object_set(arena, &root, SLICE("input"), *run->input);
+    json_object_set(arena, &root, SLICE("steps"), steps_value(run, arena));
+    json_object_set(arena, &root, SLICE("flow"), flow_value(run, arena));
+    if (!item)
+        return root;
+    json_object_set(arena, &root, SLICE("item"), *item);
+    json_object_set(arena, &root, SLICE("index"), json_i64((int64_t)index));
+    return root;
+}
+
+static bool evaluate(struct flow_run *run, const struct expr *expr, const char *what,
+                     struct json *value)
+{
+    struct arena *arena = flow_run_scratch(run);
+    struct expr_budget budget;
+    struct err err;
+    struct json *root = ARENA_NEW(arena, struct json);
+    if (root) {
+        *root = flow_plan_root(run, arena, NULL, 0);
+        expr_budget_init(&budget);
+        if (!arena->is_exhausted && expr_eval(expr, root, root, &budget, arena, value, &err) == OK)
+            return true;
+    }
+    flow_plan_fault(run, what, arena->is_exhausted ? "out of memory" : err.text);
+    return false;
+}
+
+/* ---- inputs of calls ---- */
+
+int64_t flow_connection_id(const struct json *value)
+{
+    int64_t id = 0;
+    if (json_is(value, JSON_NULL))
+        return 0;
+    bool is_number = json_is(value, JSON_STRING) ? slice_to_i64(json_str(value), &id)
+                                                 : json_to_i64(value, &id);
+    return is_number && id > 0 ? id : EXEC_CONNECTION_NONE;
+}
+
+/* Of the step, or of one of its items. */
+static int evaluate_call(struct flow_run *run, const struct flow_step_def *step,
+                         const struct json *item, size_t index, struct arena *arena,
+                         struct json *input, int64_t *connection_id, struct err *err)
+{
+    struct expr_budget budget;
+    struct json connection;
+    struct json *root = ARENA_NEW(arena, struct json);
+    if (!root)
+        return err_set(err, ERR_NOMEM, "out of memory");
+    *root = flow_plan_root(run, arena, item, index);
+    *input = json_object();
+    *connection_id = 0;
+    expr_budget_init(&budget);
+    if (arena->is_exhausted)
+        return err_set(err, ERR_NOMEM, "out of memory");
+    if (step->input && expr_template_eval(step->input, root, EXPR_DROP_NULL_MEMBERS, &budget, arena,
+                                          input, err) != OK)
+        return (int)err->code;
+    if (input->type != JSON_OBJECT)
+        return err_set(err, ERR_INVALID, "it is %s, not an object", json_type_name(input));
+    if (!step->connection)
+        return OK;
+    if (expr_template_eval(step->connection, root, 0, &budget, arena, &connection, err) != OK)
+        return err_prefix(err, "connection");
+    *connection_id = flow_connection_id(&connection);
+    return OK;
+}
+
+bool flow_plan_item(struct flow_run *run, size_t index, struct arena *arena, struct json *input,
+                    int64_t *connection_id, struct flow_error *error)
+{
+    const struct flow_step_def *step = &run->tmpl->steps[run->step];
+    struct err err;
+    if (evaluate_call(run, step, &run->value.as.items[index], index, arena, input, connection_id,
+                      &err) == OK)
+        return true;
+    *error = (struct flow_error){
+        .code = SLICE("validation_error"),
+        .message = arena_printf(arena, "The input of this item: %s", err.text),
+        .retry_after_ms = -1,
+    };
+    return false;
+}
+
+static void plan_call(struct flow_run *run, const struct flow_step_def *step)
+{
+    struct arena *arena = flow_run_scratch(run);
+    struct err err;
+    run->plan = FLOW_PLAN_CALL;
+    if (evaluate_call(run, step, NULL, 0, arena, &run->value, &run->connection_id, &err) != OK) {
+        flow_plan_fault(run, "input", err.text);
+        return;
+    }
+    run->input_json = flow_json_text(&run->value, arena, INPUT_BYTES_MAX);
+    if (!run->input_json.ptr)
+        flow_plan_fault(run, "input", "it is too large");
+}
+
+static void plan_fan_out(struct flow_run *run, const struct flow_step_def *step)
+{
+    struct arena *arena = flow_run_scratch(run);
+    run->plan = FLOW_PLAN_FAN_OUT;
+    if (!evaluate(run, step->for_each, "for_each", &run->value))
+        return;
+    if (run->value.type != JSON_ARRAY) {
+        flow_plan_fault(run, "for_each", "it gives no array");
+        return;
+    }
+    if (run->value.count > FLOW_ITEMS_MAX) {
+        flow_plan_fault(run, "for_each", "it gives more than 1,000 items");
+        return;
+    }
+    struct json shown = json_object();
+    json_object_set(arena, &shown, SLICE("items"), run->value);
+    run->input_json = flow_json_text(&shown, arena, SHOWN_ITEMS_BYTES_MAX);
+    if (!run->input_json.ptr)
+        run->input_json = arena_printf(arena, "{\"count\":%u}", run->value.count);
+}
+
+bool flow_plan_transform(struct flow_run *run, struct json *value)
+{
+    return evaluate(run, run->tmpl->steps[run->step].expr, "expr", value);
+}
+
+/* ---- the next step ---- */
+
+static void plan_step(struct flow_run *run, const struct flow_step_def *step)
+{
+    switch (step->type) {
+    case FLOW_TOOL_CALL:
+        if (step->for_each)
+            plan_fan_out(run, step);
+        else
+            plan_call(run, step);
+        return;
+    case FLOW_TRANSFORM:
+        run->plan = FLOW_PLAN_TRANSFORM;
+        return;
+    case FLOW_WAIT:
+        flow_plan_wait(run, step);
+        return;
+    case FLOW_APPROVAL:
+        flow_plan_approval(run, step);
+        return;
+    }
+    UNREACHABLE("all types are above");
+}
+
+void flow_plan_make(struct flow_run *run, size_t at, int64_t attempt, bool is_decided)
+{
+    run->started_us = clock_wall_us();
+    run->attempt = attempt;
+    run->input_json = run->shown = SLICE_NONE;
+    run->wake_at = run->connection_id = 0;
+    run->retry_ms = 0;
+    for (size_t i = at; i < run->tmpl->step_count; i++) {
+        const struct flow_step_def *step = &run->tmpl->steps[i];
+        struct json when;
+        run->step = i;
+        if (step->when && !(is_decided && i == at)) {
+            if (!evaluate(run, step->when, "when", &when))
+                return;
+            if (!expr_is_true(&when)) {
+                run->attempt = 1;
+                continue;
+            }
+        }
+        plan_step(run, step);
+        return;
+    }
+    run->plan = FLOW_PLAN_END;
+}

@@ -1,0 +1,208 @@
+/*
+ * The plans of steps that pause the flow: until when, and what people see meanwhile.
+ */
+#include "base/clock.h"
+#include "flow/internal.h"
+#include "flow/template_read.h"
+
+enum { SECOND_US = 1000000 };
+
+static bool evaluate_text(struct flow_run *run, const struct expr_template *tmpl, const char *what,
+                          struct json *value)
+{
+    struct arena *arena = flow_run_scratch(run);
+    struct expr_budget budget;
+    struct err err = {.text = "out of memory"};
+    struct json *root = ARENA_NEW(arena, struct json);
+    if (root) {
+        *root = flow_plan_root(run, arena, NULL, 0);
+        expr_budget_init(&budget);
+        if (!arena->is_exhausted &&
+            expr_template_eval(tmpl, root, 0, &budget, arena, value, &err) == OK)
+            return true;
+    }
+    flow_plan_fault(run, what, err.text);
+    return false;
+}
+
+/* Seconds to microseconds. */
+static bool read_seconds(struct flow_run *run, const struct json *value, const char *what,
+                         int64_t *out_us)
+{
+    double seconds = json_to_double(value);
+    if (!json_is_number(value) || !(seconds >= 0) || seconds > FLOW_SECONDS_MAX) {
+        flow_plan_fault(run, what, "it is no number of seconds up to a year");
+        return false;
+    }
+    *out_us = (int64_t)(seconds * SECOND_US);
+    return true;
+}
+
+static void park_until(struct flow_run *run, int64_t wake_at)
+{
+    int64_t deadline = run->flow.deadline;
+    run->plan = FLOW_PLAN_PARK;
+    run->wake_at = wake_at;
+    if (deadline != 0 && (wake_at == 0 || wake_at > deadline))
+        run->wake_at = deadline;
+}
+
+/* ---- waits ---- */
+
+static bool wait_end(struct flow_run *run, const struct flow_step_def *step, int64_t *wake_at)
+{
+    struct json value;
+    if (step->wait_for) {
+        if (!evaluate_text(run, step->wait_for, "for", &value) ||
+            !read_seconds(run, &value, "for", wake_at))
+            return false;
+        *wake_at += run->started_us;
+        return true;
+    }
+    if (!evaluate_text(run, step->wait_until, "until", &value))
+        return false;
+    if (json_is(&value, JSON_STRING) && time_parse(json_str(&value), wake_at))
+        return true;
+    flow_plan_fault(run, "until", "it is no RFC 3339 time");
+    return false;
+}
+
+void flow_plan_wait(struct flow_run *run, const struct flow_step_def *step)
+{
+    char text[TIME_TEXT_LEN + 1];
+    int64_t wake_at;
+    if (!wait_end(run, step, &wake_at))
+        return;
+    time_format(wake_at, text);
+    run->input_json = run->shown = arena_printf(flow_run_scratch(run), "{\"until\":\"%s\"}", text);
+    if (wake_at <= run->started_us)
+        run->plan = FLOW_PLAN_PASS;
+    else
+        park_until(run, wake_at);
+}
+
+/* ---- approvals ---- */
+
+struct approval {
+    struct flow_run *run;
+    struct json_writer w;
+    struct expr_budget budget; /* for all that it shows */
+    struct err err;
+};
+
+/* One call that this approval confirms: the very input that will be sent. */
+static bool put_call(struct approval *a, const struct flow_step_def *step, const struct json *item,
+                     size_t index)
+{
+    struct arena *arena = flow_run_scratch(a->run);
+    struct json *root = ARENA_NEW(arena, struct json);
+    struct json input = json_object(), connection = json_null;
+    if (!root)
+        return false;
+    *root = flow_plan_root(a->run, arena, item, index);
+    if (step->input && expr_template_eval(step->input, root, EXPR_DROP_NULL_MEMBERS, &a->budget,
+                                          arena, &input, &a->err) != OK)
+        return false;
+    if (step->connection && expr_template_eval(step->connection, root, 0, &a->budget, arena,
+                                               &connection, &a->err) != OK)
+        return false;
+    json_open(&a->w, '{');
+    json_key(&a->w, "stepKey");
+    json_put_str(&a->w, step->key);
+    json_key(&a->w, "tool");
+    json_put_str(&a->w, step->tool);
+    if (connection.type != JSON_NULL) {
+        json_key(&a->w, "connection");
+        json_put(&a->w, &connection);
+    }
+    if (step->is_when_late) {
+        json_key(&a->w, "conditional");
+        json_put_bool(&a->w, true);
+    }
+    json_key(&a->w, "input");
+    json_put(&a->w, &input);
+    json_close(&a->w, '}');
+    return buf_is_ok(a->w.out);
+}
+
+/* All calls of a step; none where its condition is false already. */
+static bool put_step(struct approval *a, const struct flow_step_def *step)
+{
+    struct arena *arena = flow_run_scratch(a->run);
+    struct json value;
+    struct json *root = ARENA_NEW(arena, struct json);
+    if (!root)
+        return false;
+    *root = flow_plan_root(a->run, arena, NULL, 0);
+    if (step->when && !step->is_when_late) {
+        if (expr_eval(step->when, root, root, &a->budget, arena, &value, &a->err) != OK)
+            return false;
+        if (!expr_is_true(&value))
+            return true;
+    }
+    if (!step->for_each)
+        return put_call(a, step, NULL, 0);
+    if (expr_eval(step->for_each, root, root, &a->budget, arena, &value, &a->err) != OK)
+        return false;
+    if (value.type != JSON_ARRAY || value.count > FLOW_ITEMS_MAX) {
+        (void)err_set(&a->err, ERR_INVALID, "its for_each gives no array of at most 1,000 items");
+        return false;
+    }
+    for (uint32_t i = 0; i < value.count; i++)
+        if (!put_call(a, step, &value.as.items[i], i))
+            return false;
+    return true;
+}
+
+static bool put_items(struct approval *a)
+{
+    const struct flow_run *run = a->run;
+    json_key(&a->w, "items");
+    json_open(&a->w, '[');
+    for (size_t i = run->step + 1; i < run->tmpl->step_count; i++) {
+        const struct flow_step_def *step = &run->tmpl->steps[i];
+        if (step->confirm != FLOW_CONFIRM_APPROVAL || step->confirm_step != run->step)
+            continue;
+        if (!put_step(a, step)) {
+            (void)err_prefix(&a->err, "step \"%.*s\"", SLICE_ARG(step->key));
+            return false;
+        }
+    }
+    json_close(&a->w, ']');
+    return true;
+}
+
+static void show(struct flow_run *run, const struct json *title, const struct json *summary)
+{
+    struct buf text;
+    struct approval a = {.run = run, .err = {.text = "it is too large"}};
+    buf_init(&text, FLOW_OUTPUT_BYTES_MAX);
+    json_begin(&a.w, &text);
+    expr_budget_init(&a.budget);
+    json_open(&a.w, '{');
+    json_key(&a.w, "title");
+    json_put(&a.w, title);
+    json_key(&a.w, "summary");
+    json_put(&a.w, summary);
+    bool is_ok = put_items(&a);
+    json_close(&a.w, '}');
+    if (is_ok && buf_is_ok(&text))
+        run->shown = run->input_json = arena_dup(flow_run_scratch(run), buf_slice(&text));
+    buf_deinit(&text);
+    if (!run->shown.ptr)
+        flow_plan_fault(run, "what there is to approve", a.err.text);
+}
+
+void flow_plan_approval(struct flow_run *run, const struct flow_step_def *step)
+{
+    struct json title, summary = json_string(SLICE("")), expires;
+    int64_t expires_us = 0;
+    if (!evaluate_text(run, step->title, "title", &title) ||
+        (step->summary && !evaluate_text(run, step->summary, "summary", &summary)))
+        return;
+    if (step->expires_in && (!evaluate_text(run, step->expires_in, "expires_in", &expires) ||
+                             !read_seconds(run, &expires, "expires_in", &expires_us)))
+        return;
+    park_until(run, step->expires_in ? run->started_us + expires_us : 0);
+    show(run, &title, &summary);
+}

@@ -1,0 +1,426 @@
+/*
+ * A flow that runs: the table of its steps. What is durable lies in the row (struct flow); this op
+ * only carries it on, and may vanish at any time: whoever takes the flow next begins with "load".
+ *
+ * A turn of the wheel is plan -> execute -> record: the result of one step and the plan of the next
+ * go in one statement. Before a call that must not be made twice in silence the intent is durable,
+ * either with the statement before or, after a pause, by one of its own ("begin").
+ */
+#include <stdio.h>
+
+#include "base/clock.h"
+#include "base/mem.h"
+#include "flow/internal.h"
+#include "flow/run_end.h"
+
+enum {
+    LOAD_RETRY_MS = 500,
+    RECORD_RETRY_MS = 200,
+    UNSENT_RETRY_MS = 300,
+};
+
+enum run_step {
+    RUN_BEGIN,
+    RUN_LOAD,
+    RUN_LOADED,
+    RUN_TEMPLATE,
+    RUN_PLACE,
+    RUN_EXECUTE,
+    RUN_CALLED,
+    RUN_JOINED,
+    RUN_RECORD,
+    RUN_RECORDED,
+    RUN_REPLAN,
+};
+
+/* ---- loading ---- */
+
+static enum op_result step_begin(struct op *op)
+{
+    op_goto(op, flow_run_of(op)->is_loaded ? RUN_EXECUTE : RUN_LOAD);
+    return OP_NEXT;
+}
+
+static enum op_result step_load(struct op *op)
+{
+    struct flow_run *run = flow_run_of(op);
+    if (flow_run_is_leaving(run))
+        return OP_DONE;
+    store_flow_load(run->service->config.pool, &run->query, op, run->flow.account_id, run->flow.id,
+                    true);
+    return OP_WAIT;
+}
+
+static enum op_result step_loaded(struct op *op)
+{
+    struct flow_run *run = flow_run_of(op);
+    int status = store_flow_load_result(&run->query, &run->whole);
+    if (status == ERR_NOTFOUND)
+        return OP_DONE;
+    if (status != OK) {
+        op_goto(op, RUN_LOAD);
+        op_sleep(op, &run->timer, LOAD_RETRY_MS, "the database, to load a flow");
+        return OP_WAIT;
+    }
+    const struct flow *now = &run->whole.flow;
+    if (now->status != FLOW_RUNNING || !uuid_eq(now->owner, run->flow.owner))
+        return OP_DONE; /* somebody else was faster */
+    run->flow = *now;
+    run->actor = run->whole.actor;
+    if (flow_template_find(run->service, &run->find, now->template_version, op))
+        return OP_NEXT;
+    return OP_WAIT;
+}
+
+static enum op_result step_template(struct op *op)
+{
+    struct flow_run *run = flow_run_of(op);
+    flow_template_found(run->service, &run->find);
+    if (run->find.status == OK) {
+        run->tmpl = run->find.tmpl;
+        run->find.tmpl = NULL;
+        return OP_NEXT;
+    }
+    if (run->find.status == ERR_NOTFOUND || run->find.status == ERR_INVALID) {
+        struct flow_error error = {.code = SLICE("execution_failed"),
+                                   .message = SLICE("The flow's template cannot be read."),
+                                   .retry_after_ms = -1};
+        flow_run_end_at_once(run, &error);
+        op_goto(op, RUN_RECORD);
+        return OP_NEXT;
+    }
+    op_goto(op, RUN_LOAD);
+    op_sleep(op, &run->timer, LOAD_RETRY_MS, "the database, to load a template");
+    return OP_WAIT;
+}
+
+/* Where it stands: the plan of what is to be done now. */
+static enum op_result step_place(struct op *op)
+{
+    struct flow_run *run = flow_run_of(op);
+    op_goto(op, flow_run_place(run) ? RUN_EXECUTE : RUN_RECORD);
+    return OP_NEXT;
+}
+
+/* ---- doing it ---- */
+
+static bool is_begun(const struct flow_run *run)
+{
+    return run->flow.is_begun && run->flow.step_index == (int64_t)run->step &&
+           run->flow.attempt == run->attempt;
+}
+
+static enum op_result record(struct flow_run *run)
+{
+    op_goto(&run->op, RUN_RECORD);
+    return OP_NEXT;
+}
+
+static enum op_result fail_step(struct flow_run *run, const struct flow_error *error)
+{
+    flow_run_finish_failed(run, error);
+    return record(run);
+}
+
+static enum op_result execute_call(struct flow_run *run)
+{
+    bool is_safe = flow_call_is_safe(run, run->step);
+    if (run->is_interrupted && !is_safe) {
+        struct flow_error error = flow_error_unknown();
+        return fail_step(run, &error);
+    }
+    if (!is_safe && !is_begun(run)) { /* the intent first */
+        flow_run_next(run);
+        return record(run);
+    }
+    struct flow_call call = {
+        .run = run, .input = &run->value, .connection_id = run->connection_id, .item = SIZE_MAX};
+    run->exec = flow_call_start(&call, &run->op);
+    op_goto(&run->op, RUN_CALLED);
+    if (run->exec)
+        return OP_WAIT;
+    struct flow_error error = {.code = SLICE("execution_failed"),
+                               .message = SLICE("Out of memory; nothing was sent."),
+                               .retry_after_ms = -1};
+    return fail_step(run, &error);
+}
+
+static enum op_result execute_fan_out(struct flow_run *run)
+{
+    op_goto(&run->op, RUN_JOINED);
+    if (flow_fan_start(run))
+        return run->op.holds > 0 ? OP_WAIT : OP_NEXT;
+    struct flow_error error = {.code = SLICE("execution_failed"),
+                               .message = SLICE("Out of memory; nothing was sent."),
+                               .retry_after_ms = -1};
+    return fail_step(run, &error);
+}
+
+static enum op_result execute_transform(struct flow_run *run)
+{
+    struct json value;
+    struct flow_error too_large = {.code = SLICE("validation_error"),
+                                   .message = SLICE("The step's value is over 1 MB."),
+                                   .retry_after_ms = -1};
+    if (!flow_plan_transform(run, &value))
+        return fail_step(run, &run->error);
+    slice text = flow_json_text(&value, flow_run_scratch(run), FLOW_OUTPUT_BYTES_MAX);
+    if (!text.ptr)
+        return fail_step(run, &too_large);
+    flow_run_finish_completed(run, text);
+    return record(run);
+}
+
+static bool is_past_deadline(const struct flow_run *run)
+{
+    return run->flow.deadline != 0 && clock_wall_us() >= run->flow.deadline;
+}
+
+static enum op_result step_execute(struct op *op)
+{
+    struct flow_run *run = flow_run_of(op);
+    bool must_end = run->plan == FLOW_PLAN_CALL && is_begun(run) && flow_run_is_ours(run) &&
+                    !run->is_interrupted && !flow_call_is_safe(run, run->step);
+    if (flow_run_is_leaving(run) && !must_end)
+        return OP_DONE;
+    if (flow_run_is_leaving(run) && run->unsent > 0) { /* the intent is taken back */
+        flow_run_next(run);
+        return record(run);
+    }
+    if (run->plan != FLOW_PLAN_END && run->plan != FLOW_PLAN_FAULT && is_past_deadline(run)) {
+        struct flow_error error = flow_error_deadline();
+        return fail_step(run, &error);
+    }
+    switch (run->plan) {
+    case FLOW_PLAN_CALL:
+        return execute_call(run);
+    case FLOW_PLAN_FAN_OUT:
+        return execute_fan_out(run);
+    case FLOW_PLAN_TRANSFORM:
+        return execute_transform(run);
+    case FLOW_PLAN_PASS:
+        flow_run_finish_completed(run, run->input_json);
+        return record(run);
+    case FLOW_PLAN_END:
+    case FLOW_PLAN_PARK:
+        flow_run_next(run);
+        return record(run);
+    case FLOW_PLAN_FAULT:
+        return fail_step(run, &run->error);
+    }
+    UNREACHABLE("all plans are above");
+    return OP_FAIL;
+}
+
+static enum op_result step_called(struct op *op)
+{
+    struct flow_run *run = flow_run_of(op);
+    struct flow_error error;
+    struct exec *exec = run->exec;
+    run->exec = NULL;
+    switch (flow_call_judge(run, exec, flow_run_scratch(run), &error)) {
+    case FLOW_CALL_SUCCEEDED:
+        run->unsent = 0;
+        flow_run_finish_completed(run, exec->out.output_json);
+        return record(run);
+    case FLOW_CALL_FAILED:
+        run->unsent = 0;
+        return fail_step(run, &error);
+    case FLOW_CALL_UNSENT:
+        run->unsent++;
+        op_goto(op, RUN_EXECUTE);
+        op_sleep(op, &run->timer, UNSENT_RETRY_MS, "a call that could not be made");
+        return OP_WAIT;
+    case FLOW_CALL_CUT:
+        break;
+    }
+    return OP_DONE;
+}
+
+static enum op_result step_joined(struct op *op)
+{
+    struct flow_run *run = flow_run_of(op);
+    struct flow_error error;
+    slice output;
+    switch (flow_fan_join(run, &output, &error)) {
+    case FLOW_FAN_COMPLETED:
+        flow_run_finish_completed(run, output);
+        return record(run);
+    case FLOW_FAN_FAILED:
+        return fail_step(run, &error);
+    case FLOW_FAN_LEFT:
+        break;
+    }
+    return OP_DONE;
+}
+
+/* ---- the transition ---- */
+
+static enum op_result step_record(struct op *op)
+{
+    struct flow_run *run = flow_run_of(op);
+    struct flow_move move = {
+        .next = &run->next,
+        .owner = run->flow.owner,
+        .op_token = run->op_token,
+        .finished = run->has_finished ? &run->finished : NULL,
+        .waiting_input = run->shown,
+    };
+    store_flow_move(run->service->config.pool, &run->query, op, &move);
+    op_goto(op, RUN_RECORDED);
+    return OP_WAIT;
+}
+
+/* The database away: tried until somebody else owns the flow. A value that it refuses is the step's
+ * fault. */
+static enum op_result record_again(struct flow_run *run, int status)
+{
+    bool is_refused = status == ERR_INVALID || status == ERR_LIMIT;
+    op_log(&run->op, LOG_WARN, "a transition could not be stored", LOG_INT("status", status),
+           LOG_CSTR("sqlstate", run->query.sqlstate), LOG_STR("cause", run->query.message));
+    if (is_refused && run->has_finished && run->finished.is_completed) {
+        flow_run_finish_refused(run);
+        return record(run);
+    }
+    op_goto(&run->op, RUN_RECORD);
+    op_sleep(&run->op, &run->timer, RECORD_RETRY_MS, "the database, to record a transition");
+    return OP_WAIT;
+}
+
+static enum op_result step_recorded(struct op *op)
+{
+    struct flow_run *run = flow_run_of(op);
+    int status = store_flow_move_result(&run->query);
+    if (status == ERR_NOTFOUND)
+        return OP_DONE; /* cancelled, or adopted */
+    if (status != OK)
+        return record_again(run, status);
+    flow_run_recorded(run);
+    if (run->flow.status != FLOW_RUNNING)
+        return OP_DONE;
+    op_goto(op, run->retry_ms > 0 ? RUN_REPLAN : RUN_EXECUTE);
+    if (run->retry_ms == 0)
+        return OP_NEXT;
+    op_sleep(op, &run->timer, run->retry_ms, "back-off before the next attempt");
+    return OP_WAIT;
+}
+
+static enum op_result step_replan(struct op *op)
+{
+    struct flow_run *run = flow_run_of(op);
+    flow_plan_make(run, run->step, run->flow.attempt + 1, true);
+    op_goto(op, RUN_EXECUTE);
+    return OP_NEXT;
+}
+
+static const struct op_step steps[] = {
+    [RUN_BEGIN] = {"begin", step_begin},    [RUN_LOAD] = {"load", step_load},
+    [RUN_LOADED] = {"loaded", step_loaded}, [RUN_TEMPLATE] = {"template", step_template},
+    [RUN_PLACE] = {"place", step_place},    [RUN_EXECUTE] = {"execute", step_execute},
+    [RUN_CALLED] = {"called", step_called}, [RUN_JOINED] = {"joined", step_joined},
+    [RUN_RECORD] = {"record", step_record}, [RUN_RECORDED] = {"recorded", step_recorded},
+    [RUN_REPLAN] = {"replan", step_replan},
+};
+
+/* ---- beginning and ending ---- */
+
+static void on_cancel(struct op *op)
+{
+    struct flow_run *run = flow_run_of(op);
+    pg_cancel(&run->query);
+    pg_cancel(&run->find.query);
+    if (run->exec)
+        op_cancel(&run->exec->op);
+    flow_fan_cancel(run);
+}
+
+static void on_end(struct op *op, enum op_end end)
+{
+    struct flow_run *run = flow_run_of(op);
+    (void)end;
+    flow_run_forget(run);
+}
+
+static void free_run(struct op *op)
+{
+    struct flow_run *run = flow_run_of(op);
+    arena_deinit(&run->scratch[0]);
+    arena_deinit(&run->scratch[1]);
+    flow_template_unref(run->tmpl);
+    mem_free(run);
+}
+
+static const struct op_class run_class = {
+    .name = "flow",
+    .steps = steps,
+    .step_count = ARRAY_LEN(steps),
+    .on_cancel = on_cancel,
+    .on_end = on_end,
+    .free = free_run,
+};
+
+static struct flow_run *make_run(struct flow_service *service, const struct flow *flow)
+{
+    char text[UUID_TEXT_LEN + 1];
+    struct flow_run *run = mem_zalloc(sizeof(*run));
+    if (!run)
+        return NULL;
+    run->service = service;
+    list_init(&run->link);
+    op_start(&run->op, &run_class, service->config.loop, NULL, FLOW_RUN_ARENA_MAX);
+    arena_init(&run->scratch[0], FLOW_RUN_ARENA_MAX);
+    arena_init(&run->scratch[1], FLOW_RUN_ARENA_MAX);
+    uuid_format(flow->id, text);
+    run->id_text = arena_dup(&run->op.arena, slice_of(text, UUID_TEXT_LEN));
+    run->op.request_id = run->id_text;
+    run->flow = *flow;
+    run->flow.template_key = arena_dup(&run->op.arena, flow->template_key);
+    run->flow.trigger_type = arena_dup(&run->op.arena, flow->trigger_type);
+    flow_run_remember(run);
+    return run;
+}
+
+bool flow_run_start(struct flow_service *service, const struct flow *flow, bool is_resumed)
+{
+    struct flow_run *run = make_run(service, flow);
+    if (run)
+        run->is_resumed = is_resumed;
+    return run != NULL;
+}
+
+struct flow_run *flow_run_new(struct flow_service *service, const struct flow *flow,
+                              struct flow_template *tmpl, slice input, slice actor)
+{
+    struct err err;
+    struct flow_run *run = make_run(service, flow);
+    if (!run)
+        return NULL;
+    op_hold(&run->op, "its start");
+    run->is_loaded = true;
+    run->tmpl = flow_template_ref(tmpl);
+    run->actor = arena_dup(&run->op.arena, actor);
+    run->input = json_parse(&run->op.arena, input, &json_limits_request, &err);
+    if (!run->input) {
+        flow_run_drop(run);
+        return NULL;
+    }
+    flow_plan_make(run, 0, 1, false);
+    bool is_call = run->plan == FLOW_PLAN_CALL || run->plan == FLOW_PLAN_FAN_OUT;
+    run->flow.status = FLOW_RUNNING;
+    run->flow.rev = 1;
+    run->flow.step_index = run->plan == FLOW_PLAN_END ? 0 : (int64_t)run->step;
+    run->flow.attempt = is_call ? 1 : 0;
+    run->flow.is_begun = is_call;
+    return run;
+}
+
+void flow_run_launch(struct flow_run *run)
+{
+    op_release(&run->op);
+}
+
+void flow_run_drop(struct flow_run *run)
+{
+    op_cancel(&run->op);
+    op_release(&run->op);
+}

@@ -1,0 +1,298 @@
+/*
+ * Endings of steps, and the transitions that follow from them.
+ */
+#include "flow/run_end.h"
+
+#include <stdio.h>
+
+#include "base/clock.h"
+
+enum { SLEEP_MS_MAX = 5000 }; /* a longer wait for another attempt parks the flow */
+
+static struct metric transitions_total =
+    METRIC_INIT("sluice_flow_transitions_total", "Transitions of flows by the status they led to.",
+                METRIC_COUNTER);
+static struct metric steps_total = METRIC_INIT(
+    "sluice_flow_attempts_total", "Ended attempts of steps by how they ended.", METRIC_COUNTER);
+
+struct flow_error flow_error_deadline(void)
+{
+    return (struct flow_error){
+        .code = SLICE("timeout"),
+        .message = SLICE("The flow's deadline has passed."),
+        .hint = SLICE("Resume goes on without a deadline."),
+        .retry_after_ms = -1,
+    };
+}
+
+/* ---- the next state ---- */
+
+static void begin_next(struct flow_run *run)
+{
+    run->next = run->flow;
+    run->next.rev++;
+    run->next.updated_at = clock_wall_us();
+    run->op_token = uuid_v7();
+    if (run->has_finished)
+        run->next.adoptions = 0;
+}
+
+/* The state that the plan is carried out from. */
+static void fill_next(struct flow_run *run)
+{
+    struct flow *next = &run->next;
+    bool is_intent = (run->plan == FLOW_PLAN_CALL || run->plan == FLOW_PLAN_FAN_OUT) &&
+                     !flow_run_is_leaving(run);
+    next->is_begun = false;
+    if (run->plan == FLOW_PLAN_END) {
+        next->status = FLOW_COMPLETED;
+        next->completed_at = next->updated_at;
+        next->owner = (struct uuid){{0}};
+        return;
+    }
+    next->step_index = (int64_t)run->step;
+    next->attempt = run->attempt - 1;
+    if (run->plan == FLOW_PLAN_PARK) {
+        next->status = FLOW_WAITING;
+        next->owner = (struct uuid){{0}};
+        next->attempt = run->attempt;
+        next->waiting_for = run->tmpl->steps[run->step].type == FLOW_APPROVAL ? FLOW_WAITS_APPROVAL
+                                                                              : FLOW_WAITS_TIME;
+        next->wake_at = run->wake_at;
+    } else if (is_intent) {
+        next->attempt = run->attempt;
+        next->is_begun = true;
+    }
+}
+
+void flow_run_next(struct flow_run *run)
+{
+    run->has_finished = false;
+    begin_next(run);
+    fill_next(run);
+}
+
+/* ---- ended attempts ---- */
+
+static void fill_finished(struct flow_run *run, bool is_completed)
+{
+    run->has_finished = true;
+    run->finished = (struct flow_step){
+        .step_index = (int64_t)run->step,
+        .attempt = run->attempt,
+        .is_completed = is_completed,
+        .started_at = run->started_us,
+        .finished_at = clock_wall_us(),
+        .input = run->input_json,
+    };
+    metric_add(metric_series(&steps_total,
+                             is_completed ? SLICE("as=\"completed\"") : SLICE("as=\"failed\"")),
+               1);
+}
+
+static void fail_flow(struct flow_run *run)
+{
+    begin_next(run);
+    run->next.status = FLOW_FAILED;
+    run->next.owner = (struct uuid){{0}};
+    run->next.step_index = run->finished.step_index;
+    run->next.attempt = run->finished.attempt;
+    run->next.is_begun = false;
+}
+
+static void fail_finished(struct flow_run *run, const struct flow_error *error)
+{
+    fill_finished(run, false);
+    run->finished.error = flow_error_text(error, flow_run_scratch(run));
+}
+
+void flow_run_finish_completed(struct flow_run *run, slice output)
+{
+    struct err err;
+    const struct json *value = json_parse(&run->op.arena, output, &json_limits_provider, &err);
+    if (!value) {
+        struct flow_error error = {.code = SLICE("execution_failed"),
+                                   .message = SLICE("The step's output cannot be held in memory."),
+                                   .retry_after_ms = -1};
+        fail_finished(run, &error);
+        fail_flow(run);
+        return;
+    }
+    fill_finished(run, true);
+    run->finished.output = arena_dup(flow_run_scratch(run), output);
+    run->outputs[run->step] = value;
+    run->fan = NULL;
+    run->attempt_base = 0;
+    run->is_interrupted = false;
+    run->turn ^= 1; /* what has ended stays where it is until it is durable */
+    flow_plan_make(run, run->step + 1, 1, false);
+    begin_next(run);
+    fill_next(run);
+}
+
+/* A wait for another attempt: in memory where it is short, else parked. */
+static void plan_retry(struct flow_run *run, uint64_t wait_ms)
+{
+    struct flow *next = &run->next;
+    int64_t wake_at = clock_wall_us() + (int64_t)wait_ms * 1000;
+    begin_next(run);
+    next->step_index = (int64_t)run->step;
+    next->attempt = run->attempt;
+    next->is_begun = false;
+    if (wait_ms <= SLEEP_MS_MAX) {
+        run->retry_ms = wait_ms;
+        return;
+    }
+    next->status = FLOW_WAITING;
+    next->owner = (struct uuid){{0}};
+    next->waiting_for = FLOW_WAITS_RETRY;
+    next->wake_at = next->deadline != 0 && wake_at > next->deadline ? next->deadline : wake_at;
+    run->shown = run->input_json;
+}
+
+void flow_run_finish_failed(struct flow_run *run, const struct flow_error *error)
+{
+    uint64_t wait_ms = 0;
+    fail_finished(run, error);
+    run->retry_ms = 0;
+    run->is_interrupted = false;
+    if (run->tmpl->steps[run->step].type == FLOW_TOOL_CALL)
+        wait_ms = flow_call_retry_ms(run, error, run->attempt - run->attempt_base);
+    if (wait_ms > 0)
+        plan_retry(run, wait_ms);
+    else
+        fail_flow(run);
+}
+
+void flow_run_finish_refused(struct flow_run *run)
+{
+    struct flow_error error = {
+        .code = SLICE("execution_failed"),
+        .message = SLICE("The step's output cannot be stored."),
+        .retry_after_ms = -1,
+    };
+    run->finished.is_completed = false;
+    run->finished.output = SLICE_NONE;
+    run->finished.error = flow_error_text(&error, flow_run_scratch(run));
+    fail_flow(run);
+}
+
+void flow_run_end_at_once(struct flow_run *run, const struct flow_error *error)
+{
+    run->step = (size_t)run->flow.step_index;
+    run->attempt = run->flow.attempt + (run->flow.is_begun ? 0 : 1);
+    run->started_us = run->flow.updated_at;
+    run->input_json = SLICE_NONE;
+    fail_finished(run, error);
+    fail_flow(run);
+}
+
+void flow_run_recorded(struct flow_run *run)
+{
+    char labels[32];
+    slice key = run->flow.template_key, trigger = run->flow.trigger_type;
+    run->flow = run->next;
+    run->flow.template_key = key;
+    run->flow.trigger_type = trigger;
+    run->has_finished = false;
+    (void)snprintf(labels, sizeof(labels), "to=\"%s\"", flow_status_name(run->flow.status));
+    metric_add(metric_series(&transitions_total, slice_cstr(labels)), 1);
+    flow_watch_poke(run->service, run->flow.id, run->flow.rev);
+    if (run->flow.status == FLOW_WAITING && run->flow.wake_at != 0 && run->service->timers)
+        flow_timers_arm(run->service->timers, &run->flow);
+    arena_reset(&run->scratch[run->turn ^ 1]);
+}
+
+/* ---- where a flow stands that was loaded ---- */
+
+static bool parse_documents(struct flow_run *run)
+{
+    struct err err;
+    struct arena *arena = &run->op.arena;
+    run->input = json_parse(arena, run->whole.input, &json_limits_provider, &err);
+    if (!run->input)
+        return false;
+    for (size_t i = 0; i < run->whole.step_count; i++) {
+        const struct flow_step *step = &run->whole.steps[i];
+        if (!step->is_completed || step->step_index >= (int64_t)run->tmpl->step_count)
+            continue;
+        run->outputs[step->step_index] =
+            step->output.ptr ? json_parse(arena, step->output, &json_limits_provider, &err)
+                             : &json_null;
+        if (!run->outputs[step->step_index])
+            return false;
+    }
+    return true;
+}
+
+static bool has_ended(const struct flow_run *run, int64_t step, int64_t attempt)
+{
+    for (size_t i = 0; i < run->whole.step_count; i++)
+        if (run->whole.steps[i].step_index == step && run->whole.steps[i].attempt == attempt)
+            return true;
+    return false;
+}
+
+/* A wait or an approval that has come to its time: only then does a parked flow run again. */
+static void place_woken(struct flow_run *run, size_t at)
+{
+    const struct flow *flow = &run->flow;
+    enum flow_step_type type = run->tmpl->steps[at].type;
+    flow_plan_make(run, at, flow->attempt, true);
+    run->started_us = flow->updated_at;
+    if (run->whole.waiting_input.ptr)
+        run->input_json = run->whole.waiting_input;
+    if (flow->deadline != 0 && flow->wake_at >= flow->deadline) {
+        run->plan = FLOW_PLAN_FAULT;
+        run->error = flow_error_deadline();
+    } else if (type == FLOW_APPROVAL) {
+        run->plan = FLOW_PLAN_FAULT;
+        run->error = (struct flow_error){
+            .code = SLICE("timeout"),
+            .message = SLICE("Nobody approved this step before it expired."),
+            .hint = SLICE("Resume asks again."),
+            .retry_after_ms = -1,
+        };
+    } else {
+        run->plan = FLOW_PLAN_PASS;
+    }
+}
+
+static void place(struct flow_run *run)
+{
+    const struct flow *flow = &run->flow;
+    size_t at = (size_t)flow->step_index;
+    if (at >= run->tmpl->step_count || run->outputs[at]) {
+        flow_plan_make(run, at + 1, 1, false);
+        return;
+    }
+    enum flow_step_type type = run->tmpl->steps[at].type;
+    bool is_pause = type == FLOW_WAIT || type == FLOW_APPROVAL;
+    if (has_ended(run, flow->step_index, flow->attempt)) {
+        run->attempt_base = run->is_resumed ? flow->attempt : 0;
+        flow_plan_make(run, at, flow->attempt + 1, true);
+    } else if (flow->is_begun) {
+        run->is_interrupted = true;
+        flow_plan_make(run, at, flow->attempt, true);
+    } else if (flow->attempt > 0 && is_pause) {
+        place_woken(run, at);
+    } else {
+        flow_plan_make(run, at, flow->attempt + 1, flow->attempt > 0);
+    }
+}
+
+bool flow_run_place(struct flow_run *run)
+{
+    struct flow_error error = {.code = SLICE("execution_failed"), .retry_after_ms = -1};
+    if (run->flow.adoptions >= FLOW_POISON_ADOPTIONS) {
+        error.message = SLICE("The servers that ran this flow died again and again in this step.");
+        error.hint = SLICE("Resume tries it once more.");
+    } else if (!parse_documents(run)) {
+        error.message = SLICE("The flow's documents cannot be held in memory.");
+    } else {
+        place(run);
+        return true;
+    }
+    flow_run_end_at_once(run, &error);
+    return false;
+}

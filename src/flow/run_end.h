@@ -1,0 +1,28 @@
+/*
+ * How a step of a running flow ends and what follows (run_end.c), for run.c.
+ */
+#ifndef FLOW_RUN_END_H
+#define FLOW_RUN_END_H
+
+#include "flow/internal.h"
+
+/* After a load: plans. false: it ends here, the transition is prepared. */
+bool flow_run_place(struct flow_run *run);
+/* The current attempt has ended; the transition to what follows is prepared. output: JSON text that
+ * lives as long as the plan. */
+void flow_run_finish_completed(struct flow_run *run, slice output);
+void flow_run_finish_failed(struct flow_run *run, const struct flow_error *error);
+/* The database refused the value: the same attempt has failed instead. */
+void flow_run_finish_refused(struct flow_run *run);
+/* Fails without a plan: poisonous, no template. */
+void flow_run_end_at_once(struct flow_run *run, const struct flow_error *error);
+/* The transition to the plan, with no attempt ended: an intent, a pause, the end. */
+void flow_run_next(struct flow_run *run);
+/* The transition is durable. */
+void flow_run_recorded(struct flow_run *run);
+struct flow_error flow_error_deadline(void);
+/* In and out of the service's tables. */
+void flow_run_remember(struct flow_run *run);
+void flow_run_forget(struct flow_run *run);
+
+#endif

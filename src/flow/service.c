@@ -1,0 +1,131 @@
+/*
+ * The service: the flows that this process runs, and the way down.
+ */
+#include "flow/internal.h"
+
+#include "base/mem.h"
+#include "flow/run_end.h"
+
+static struct metric running =
+    METRIC_INIT("sluice_flows_running", "Flows that this process runs now.", METRIC_GAUGE);
+
+struct flow_service *flow_service_new(const struct flow_config *config)
+{
+    struct flow_service *service = mem_zalloc(sizeof(*service));
+    if (!service)
+        return NULL;
+    service->config = *config;
+    if (service->config.runs_max == 0)
+        service->config.runs_max = FLOW_RUNS_MAX;
+    list_init(&service->runs);
+    map_init(&service->by_id, SIZE_MAX);
+    map_init(&service->pinned, SIZE_MAX);
+    service->watches = flow_watches_new(service);
+    service->timers = flow_timers_new(service);
+    service->adopter = flow_adopter_new(service);
+    if (service->watches && service->timers && service->adopter)
+        return service;
+    flow_service_cancel_all(service); /* what is there ends with the loop, and the process */
+    return NULL;
+}
+
+void flow_service_drain(struct flow_service *service)
+{
+    if (service->is_draining)
+        return;
+    service->is_draining = true;
+    flow_timers_stop(service->timers);
+    flow_adopter_stop(service->adopter);
+    service->adopter = NULL;
+    LIST_EACH(&service->runs, link)
+    {
+        struct flow_run *run = LIST_ITEM(link, struct flow_run, link);
+        op_sleep_stop(run->op.sleep); /* what waits for its next attempt leaves at once */
+    }
+}
+
+size_t flow_service_active(const struct flow_service *service)
+{
+    return service->run_count + service->taking;
+}
+
+void flow_service_cancel_all(struct flow_service *service)
+{
+    flow_service_drain(service);
+    if (service->watches)
+        flow_watches_stop(service->watches);
+    LIST_EACH(&service->runs, link)
+    {
+        op_cancel(&LIST_ITEM(link, struct flow_run, link)->op);
+    }
+}
+
+void flow_service_free(struct flow_service *service)
+{
+    if (!service)
+        return;
+    ASSERT(service->run_count == 0 && service->taking == 0);
+    flow_timers_free(service->timers);
+    flow_watches_free(service->watches);
+    flow_pinned_drop(service, true);
+    map_deinit(&service->by_id);
+    map_deinit(&service->pinned);
+    mem_free(service);
+}
+
+/* ---- runs ---- */
+
+static slice id_key(const struct flow_run *run)
+{
+    return slice_of(run->flow.id.bytes, sizeof(run->flow.id.bytes));
+}
+
+void flow_run_remember(struct flow_run *run)
+{
+    struct flow_service *service = run->service;
+    list_push_back(&service->runs, &run->link);
+    service->run_count++;
+    metric_set(metric_series(&running, SLICE_NONE), (double)service->run_count);
+    run->is_registered = map_put(&service->by_id, id_key(run), run, NULL) == OK;
+}
+
+void flow_run_forget(struct flow_run *run)
+{
+    struct flow_service *service = run->service;
+    list_unlink(&run->link);
+    service->run_count--;
+    metric_set(metric_series(&running, SLICE_NONE), (double)service->run_count);
+    if (run->is_registered && map_get(&service->by_id, id_key(run)) == run)
+        (void)map_remove(&service->by_id, id_key(run));
+    if (run->flow.status == FLOW_RUNNING && flow_run_is_ours(run) && !service->is_draining)
+        service->has_strays = true; /* unless it was cancelled or adopted, it stays behind */
+    flow_service_room(service);
+}
+
+void flow_run_cut(struct flow_service *service, struct uuid id)
+{
+    struct flow_run *run = map_get(&service->by_id, slice_of(id.bytes, sizeof(id.bytes)));
+    if (run)
+        op_cancel(&run->op);
+}
+
+bool flow_run_is_known(const struct flow_service *service, struct uuid id)
+{
+    return map_get(&service->by_id, slice_of(id.bytes, sizeof(id.bytes))) != NULL;
+}
+
+bool flow_run_is_leaving(const struct flow_run *run)
+{
+    return run->service->is_draining || !flow_run_is_ours(run);
+}
+
+bool flow_service_has_room(const struct flow_service *service)
+{
+    return !service->is_draining && service->run_count + service->taking < service->config.runs_max;
+}
+
+void flow_service_room(struct flow_service *service)
+{
+    if (service->timers && flow_service_has_room(service))
+        flow_timers_pump(service->timers);
+}

@@ -1,0 +1,117 @@
+/*
+ * Taking one flow that nobody runs, on an op of its own, so that many share a batch: timers and
+ * adoption. Who loses the race has nothing to do.
+ */
+#include "base/clock.h"
+#include "base/mem.h"
+#include "flow/internal.h"
+
+enum { TAKE_ARENA_MAX = 64 * 1024 };
+
+static struct metric adoptions_total = METRIC_INIT(
+    "sluice_flow_adoptions_total", "Flows taken over from a node that is gone.", METRIC_COUNTER);
+static struct metric lateness_seconds =
+    METRIC_INIT("sluice_flow_lateness_seconds",
+                "How long after its time a waiting flow began to run.", METRIC_HISTOGRAM);
+
+struct taking {
+    struct op op;
+    struct flow_service *service;
+    struct pg_query query;
+    struct flow_take take;
+    int64_t wake_at;
+};
+
+static struct taking *taking_of(struct op *op)
+{
+    return CONTAINER_OF(op, struct taking, op);
+}
+
+static enum op_result step_take(struct op *op)
+{
+    struct taking *taking = taking_of(op);
+    taking->take.owner = exec_node_id(taking->service->config.node);
+    taking->take.now = clock_wall_us();
+    if (!exec_node_may_write(taking->service->config.node))
+        return OP_FAIL;
+    store_flow_take(taking->service->config.pool, &taking->query, op, &taking->take);
+    return OP_WAIT;
+}
+
+static void count(const struct taking *taking)
+{
+    int64_t late = clock_wall_us() - taking->wake_at;
+    if (taking->take.kind == FLOW_TAKE_ADOPT)
+        metric_inc(&adoptions_total);
+    else
+        metric_observe_ns(metric_series(&lateness_seconds, SLICE_NONE),
+                          late > 0 ? (uint64_t)late * 1000 : 0);
+}
+
+static enum op_result step_taken(struct op *op)
+{
+    struct taking *taking = taking_of(op);
+    struct flow flow;
+    int status = store_flow_take_result(&taking->query, &flow);
+    if (status == OK) {
+        count(taking);
+        flow_watch_poke(taking->service, flow.id, flow.rev);
+        if (!flow_run_start(taking->service, &flow, false))
+            taking->service->has_strays = true;
+    } else if (status == ERR_CLOSED) {
+        taking->service->has_strays = true; /* it may be ours */
+    }
+    return OP_DONE;
+}
+
+static void cancel_taking(struct op *op)
+{
+    struct taking *taking = taking_of(op);
+    taking->service->has_strays = true;
+    pg_cancel(&taking->query);
+}
+
+static void end_taking(struct op *op, enum op_end end)
+{
+    struct flow_service *service = taking_of(op)->service;
+    (void)end;
+    service->taking--;
+    flow_service_room(service);
+}
+
+static void free_taking(struct op *op)
+{
+    mem_free(taking_of(op));
+}
+
+static const struct op_step steps[] = {{"take", step_take}, {"taken", step_taken}};
+static const struct op_class taking_class = {
+    .name = "flow_take",
+    .steps = steps,
+    .step_count = ARRAY_LEN(steps),
+    .on_cancel = cancel_taking,
+    .on_end = end_taking,
+    .free = free_taking,
+};
+
+bool flow_take_start(struct flow_service *service, enum flow_take_kind kind,
+                     const struct flow_ref *ref, struct op *parent)
+{
+    struct taking *taking = mem_zalloc(sizeof(*taking));
+    if (!taking)
+        return false;
+    taking->service = service;
+    taking->wake_at = ref->wake_at;
+    taking->take = (struct flow_take){
+        .kind = kind,
+        .account_id = ref->account_id,
+        .id = ref->id,
+        .op_token = uuid_v7(),
+        .rev = ref->rev,
+        .dead_owner = ref->owner,
+        .step_index = -1,
+    };
+    service->taking++;
+    op_start(&taking->op, &taking_class, service->config.loop, parent, TAKE_ARENA_MAX);
+    return true;
+}

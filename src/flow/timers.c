@@ -1,0 +1,285 @@
+/*
+ * Waiting flows whose time comes. Due times live in the rows; what comes due within the next minute
+ * is held here, in a heap behind one timer. Between two look-ups of the next minute, `horizon` says
+ * up to where the heap is complete: a flow that is parked to wake before it is armed by whoever
+ * parks it, a later one is found by the next look-up. What nobody fired, for whatever reason, every
+ * node finds in a look at what is overdue by two seconds.
+ */
+#include "base/clock.h"
+#include "base/mem.h"
+#include "flow/internal.h"
+
+enum {
+    HELD_MAX = 50000,
+    HORIZON_US = 60 * 1000000,
+    REFILL_US = 30 * 1000000,
+    OVERDUE_US = 2 * 1000000,
+    LOOK_MS = 2000,
+    LOOK_JITTER_MS = 500,
+    NOT_YET_MS = 100, /* until this node is known */
+    SCAN_ARENA_MAX = 1024 * 1024,
+    FOREIGN_DELAY_US =
+        50 * 1000, /* of what this process did not park itself: others have it, too */
+};
+
+static struct metric held =
+    METRIC_INIT("sluice_flow_timers", "Due times of the next minute held in memory.", METRIC_GAUGE);
+
+struct flow_timers {
+    struct op op; /* looks, for ever */
+    struct flow_service *service;
+    struct pg_query query;
+    struct op_timer rest;
+    struct timer timer;
+    struct flow_ref *heap; /* by wake_at */
+    size_t count, cap;
+    int64_t horizon, refill_at;
+    int64_t page_at; /* of the scan under way */
+    struct uuid page_id;
+    int64_t until;
+    bool is_refill, is_stopped;
+};
+
+/* ---- the heap ---- */
+
+static void swap(struct flow_ref *a, struct flow_ref *b)
+{
+    struct flow_ref held_ref = *a;
+    *a = *b;
+    *b = held_ref;
+}
+
+static bool push(struct flow_timers *timers, const struct flow_ref *ref)
+{
+    if (timers->count == timers->cap) {
+        size_t cap = timers->cap ? timers->cap * 2 : 64;
+        struct flow_ref *heap =
+            timers->count < HELD_MAX ? mem_realloc(timers->heap, cap * sizeof(*heap)) : NULL;
+        if (!heap)
+            return false;
+        timers->heap = heap;
+        timers->cap = cap;
+    }
+    size_t at = timers->count++;
+    timers->heap[at] = *ref;
+    while (at > 0 && timers->heap[(at - 1) / 2].wake_at > timers->heap[at].wake_at) {
+        swap(&timers->heap[(at - 1) / 2], &timers->heap[at]);
+        at = (at - 1) / 2;
+    }
+    return true;
+}
+
+static void pop(struct flow_timers *timers, struct flow_ref *ref)
+{
+    *ref = timers->heap[0];
+    timers->heap[0] = timers->heap[--timers->count];
+    for (size_t at = 0, least;; at = least) {
+        least = at;
+        for (size_t child = 2 * at + 1; child <= 2 * at + 2 && child < timers->count; child++)
+            if (timers->heap[child].wake_at < timers->heap[least].wake_at)
+                least = child;
+        if (least == at)
+            return;
+        swap(&timers->heap[at], &timers->heap[least]);
+    }
+}
+
+/* ---- firing ---- */
+
+static void set_timer(struct flow_timers *timers)
+{
+    metric_set(metric_series(&held, SLICE_NONE), (double)timers->count);
+    if (timers->count == 0 || timers->is_stopped) {
+        timer_stop(&timers->timer);
+        return;
+    }
+    int64_t left_us = timers->heap[0].wake_at - clock_wall_us();
+    timer_start_in_ms(&timers->timer, left_us > 0 ? (uint64_t)left_us / 1000 + 1 : 0);
+}
+
+void flow_timers_pump(struct flow_timers *timers)
+{
+    struct flow_ref ref;
+    int64_t now = clock_wall_us();
+    while (!timers->is_stopped && timers->count > 0 && timers->heap[0].wake_at <= now) {
+        if (!flow_service_has_room(timers->service)) {
+            timer_stop(&timers->timer); /* goes on when a run has ended */
+            return;
+        }
+        pop(timers, &ref);
+        (void)flow_take_start(timers->service, FLOW_TAKE_DUE, &ref, NULL);
+    }
+    set_timer(timers);
+}
+
+static void on_due(struct timer *timer)
+{
+    flow_timers_pump(CONTAINER_OF(timer, struct flow_timers, timer));
+}
+
+void flow_timers_arm(struct flow_timers *timers, const struct flow *flow)
+{
+    struct flow_ref ref = {
+        .account_id = flow->account_id, .id = flow->id, .rev = flow->rev, .wake_at = flow->wake_at};
+    if (timers->is_stopped || flow->wake_at > timers->horizon || !push(timers, &ref))
+        return;
+    if (timers->heap[0].wake_at == ref.wake_at)
+        set_timer(timers); /* it is the first one now */
+}
+
+/* ---- looking ---- */
+
+enum look_step { LOOK_REST, LOOK_CHOOSE, LOOK_SCAN, LOOK_SCANNED };
+
+static struct flow_timers *timers_of(struct op *op)
+{
+    return CONTAINER_OF(op, struct flow_timers, op);
+}
+
+static enum op_result step_rest(struct op *op)
+{
+    struct flow_timers *timers = timers_of(op);
+    arena_reset(&op->arena);
+    bool is_up = timers->horizon != 0 && exec_node_may_write(timers->service->config.node);
+    op_sleep(op, &timers->rest, is_up ? LOOK_MS + random_below(LOOK_JITTER_MS) : NOT_YET_MS,
+             "rest between looks");
+    return OP_WAIT;
+}
+
+/* The next minute now and then, what is overdue otherwise. */
+static enum op_result step_choose(struct op *op)
+{
+    struct flow_timers *timers = timers_of(op);
+    int64_t now = clock_wall_us();
+    if (!exec_node_may_write(timers->service->config.node)) {
+        op_goto(op, LOOK_REST);
+        return OP_NEXT;
+    }
+    timers->is_refill = now >= timers->refill_at && timers->horizon != 0;
+    if (timers->horizon ==
+        0) { /* the first look: all that is due; the second one: the next minute */
+        timers->horizon = timers->until = now;
+    } else if (timers->is_refill) {
+        timers->page_at = timers->horizon + 1;
+        timers->until = timers->horizon =
+            now + HORIZON_US; /* what is parked from now on is armed */
+        timers->page_id = (struct uuid){{0}};
+        return OP_NEXT;
+    } else {
+        timers->until = now - OVERDUE_US;
+    }
+    timers->page_at = 0;
+    timers->page_id = (struct uuid){{0}};
+    if (!flow_service_has_room(timers->service))
+        op_goto(op, LOOK_REST);
+    return OP_NEXT;
+}
+
+static enum op_result step_scan(struct op *op)
+{
+    struct flow_timers *timers = timers_of(op);
+    store_flow_due(timers->service->config.pool, &timers->query, op, timers->until, timers->page_at,
+                   timers->page_id);
+    return OP_WAIT;
+}
+
+/* How far the heap is complete now. */
+static void hold(struct flow_timers *timers, const struct flow_ref *refs, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        struct flow_ref ref = refs[i];
+        ref.wake_at += (int64_t)random_below(FOREIGN_DELAY_US);
+        if (!push(timers, &ref)) {
+            timers->horizon = i > 0 ? refs[i - 1].wake_at : timers->page_at - 1;
+            timers->refill_at = clock_wall_us() + REFILL_US / 10;
+            timers->is_refill = false;
+            break;
+        }
+    }
+    set_timer(timers);
+}
+
+static void fire(struct flow_timers *timers, const struct flow_ref *refs, size_t count)
+{
+    for (size_t i = 0; i < count && flow_service_has_room(timers->service); i++)
+        (void)flow_take_start(timers->service, FLOW_TAKE_DUE, &refs[i], NULL);
+}
+
+static enum op_result step_scanned(struct op *op)
+{
+    struct flow_timers *timers = timers_of(op);
+    struct flow_ref *refs = NULL;
+    size_t count = 0;
+    int status = store_flow_scan_result(&timers->query, &refs, &count);
+    op_goto(op, LOOK_REST);
+    if (status != OK) {
+        if (timers->is_refill)
+            timers->horizon = timers->page_at - 1;
+        return OP_NEXT;
+    }
+    bool was_refill = timers->is_refill;
+    if (was_refill)
+        hold(timers, refs, count);
+    else
+        fire(timers, refs, count);
+    bool goes_on = was_refill ? timers->is_refill : flow_service_has_room(timers->service);
+    if (count == FLOW_SCAN_MAX && goes_on) {
+        timers->page_at = refs[count - 1].wake_at;
+        timers->page_id = refs[count - 1].id;
+        arena_reset(&op->arena);
+        op_goto(op, LOOK_SCAN);
+    } else if (timers->is_refill) {
+        timers->refill_at = clock_wall_us() + REFILL_US;
+    } else if (timers->refill_at == 0) {
+        op_goto(op, LOOK_CHOOSE); /* right after the first look */
+    }
+    return OP_NEXT;
+}
+
+static const struct op_step look_steps[] = {
+    [LOOK_REST] = {"rest", step_rest},
+    [LOOK_CHOOSE] = {"choose", step_choose},
+    [LOOK_SCAN] = {"scan", step_scan},
+    [LOOK_SCANNED] = {"scanned", step_scanned},
+};
+
+static void cancel_look(struct op *op)
+{
+    pg_cancel(&timers_of(op)->query);
+}
+
+static const struct op_class look_class = {
+    .name = "flow_timers",
+    .steps = look_steps,
+    .step_count = ARRAY_LEN(look_steps),
+    .on_cancel = cancel_look,
+};
+
+struct flow_timers *flow_timers_new(struct flow_service *service)
+{
+    struct flow_timers *timers = mem_zalloc(sizeof(*timers));
+    if (!timers)
+        return NULL;
+    timers->service = service;
+    timer_init(&timers->timer, service->config.loop, on_due);
+    op_start(&timers->op, &look_class, service->config.loop, NULL, SCAN_ARENA_MAX);
+    return timers;
+}
+
+void flow_timers_stop(struct flow_timers *timers)
+{
+    if (!timers || timers->is_stopped)
+        return;
+    timers->is_stopped = true;
+    timer_stop(&timers->timer);
+    op_cancel(&timers->op);
+}
+
+void flow_timers_free(struct flow_timers *timers)
+{
+    if (!timers)
+        return;
+    ASSERT(timers->is_stopped && timers->op.is_ended);
+    mem_free(timers->heap);
+    mem_free(timers);
+}
