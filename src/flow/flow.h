@@ -17,6 +17,7 @@
 #include "store/flow_read.h"
 
 struct flow_service;
+struct flow_run;
 
 struct flow_config {
     struct loop *loop;
@@ -54,6 +55,21 @@ struct flow_publish {
 };
 void flow_templates_publish(struct flow_publish *publish, struct pg_pool *pool,
                             const struct flow_template_set *set, struct op *parent);
+
+/* ---- the template of a flow ---- */
+
+/* The pinned template of a flow: from memory, or loaded and compiled. A reference of the caller's
+ * in *tmpl with status OK; ERR_NOTFOUND; else as pg_query. true: known at once, op is not held. */
+struct flow_template_find {
+    int status;
+    struct flow_template *tmpl;
+    struct pg_query query;
+    struct uuid version;
+};
+bool flow_template_find(struct flow_service *service, struct flow_template_find *find,
+                        struct uuid version, struct op *op) MUST_CHECK;
+/* In the next step, in either case: looks at what came. */
+void flow_template_found(struct flow_service *service, struct flow_template_find *find);
 
 /* ---- commands: one op each, embedded in the caller's ---- */
 
@@ -98,29 +114,22 @@ struct flow_command {
     struct uuid flow_id;
     slice view_json; /* {flow, steps} after the change; with DONE */
     /* private */
-    struct flow_template *tmpl;
+    struct flow_run *run; /* START, until it is launched */
+    struct flow_template_find find;
+    struct flow_whole whole;
     struct pg_query query;
+    struct op_timer timer;
     struct flow flow;
+    struct flow_take take;
+    slice input_json;
     struct uuid op_token;
     unsigned tries;
+    bool is_changed; /* what was asked for has happened, or had */
 };
 void flow_command_start(struct flow_service *service, struct flow_command *command,
                         const struct flow_request *request, struct op *parent);
 
 /* ---- looking ---- */
-
-/* The pinned template of a flow: from memory, or loaded and compiled. A reference of the caller's
- * in *tmpl with status OK; ERR_NOTFOUND; else as pg_query. true: known at once, op is not held. */
-struct flow_template_find {
-    int status;
-    struct flow_template *tmpl;
-    struct pg_query query;
-    struct uuid version;
-};
-bool flow_template_find(struct flow_service *service, struct flow_template_find *find,
-                        struct uuid version, struct op *op) MUST_CHECK;
-/* After OP_WAIT: looks at what came. */
-void flow_template_found(struct flow_service *service, struct flow_template_find *find);
 
 /* {flow, steps} (2.8) and the record alone (2.6), appended. All derived from the row, the document
  * and the finished attempts. */

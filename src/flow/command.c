@@ -1,0 +1,414 @@
+/*
+ * Start, approve, reject, resume, cancel. Each is one conditional statement, whatever node it
+ * reaches; whoever takes a flow by it runs it. The answer is the view as it is afterwards.
+ */
+#include "base/clock.h"
+#include "flow/internal.h"
+
+enum {
+    COMMAND_ARENA_MAX = 256 * 1024 * 1024,
+    VIEW_BYTES_MAX = 128 * 1024 * 1024,
+    INPUT_BYTES_MAX = 64 * 1024 * 1024,
+    TRIES_MAX = 8,
+    AGAIN_MS = 100,
+    REPORT_BYTES_MAX = 16 * 1024,
+};
+
+enum command_step {
+    COMMAND_BEGIN,
+    COMMAND_STARTED,
+    COMMAND_LOAD,
+    COMMAND_LOADED,
+    COMMAND_TEMPLATE,
+    COMMAND_DECIDE,
+    COMMAND_CHANGED,
+};
+
+static struct flow_command *command_of(struct op *op)
+{
+    return CONTAINER_OF(op, struct flow_command, op);
+}
+
+static enum op_result answer(struct flow_command *command, enum flow_answer how, slice message)
+{
+    command->answer = how;
+    command->message = message;
+    return OP_DONE;
+}
+
+static enum op_result unavailable(struct flow_command *command)
+{
+    return answer(command, FLOW_ANSWER_UNAVAILABLE, SLICE_NONE);
+}
+
+static enum op_result conflict(struct flow_command *command, slice message)
+{
+    if (!message.ptr)
+        return unavailable(command);
+    return answer(command, FLOW_ANSWER_CONFLICT, message);
+}
+
+static enum op_result again(struct flow_command *command, enum command_step step)
+{
+    if (++command->tries > TRIES_MAX)
+        return unavailable(command);
+    op_goto(&command->op, step);
+    op_sleep(&command->op, &command->timer, AGAIN_MS, "another try");
+    return OP_WAIT;
+}
+
+static enum op_result show(struct flow_command *command, const struct flow_whole *whole,
+                           const struct flow_template *tmpl)
+{
+    struct buf text;
+    buf_init(&text, VIEW_BYTES_MAX);
+    flow_view_write(&text, whole, tmpl);
+    command->view_json = buf_is_ok(&text) ? arena_dup(&command->op.arena, buf_slice(&text))
+                                          : SLICE_NONE;
+    buf_deinit(&text);
+    return answer(command, FLOW_ANSWER_DONE, SLICE_NONE);
+}
+
+/* ---- start ---- */
+
+static enum op_result refuse_input(struct flow_command *command, const struct flow_template *tmpl)
+{
+    struct schema_report report;
+    struct buf text;
+    schema_report_init(&report, &command->op.arena, SLICE("/input"));
+    if (schema_validate(tmpl->schema, command->in.input, &report))
+        UNREACHABLE("it was refused a moment ago");
+    buf_init(&text, REPORT_BYTES_MAX);
+    schema_report_write(&report, &text);
+    slice message = arena_dup(&command->op.arena, buf_slice(&text));
+    buf_deinit(&text);
+    return answer(command, FLOW_ANSWER_INVALID, message);
+}
+
+static struct flow new_flow(const struct flow_command *command, const struct flow_template *tmpl)
+{
+    int64_t now = clock_wall_us();
+    return (struct flow){
+        .account_id = command->in.account_id,
+        .id = uuid_v7(),
+        .template_key = tmpl->key,
+        .template_version = tmpl->version,
+        .trigger_type = command->in.trigger_type,
+        .owner = exec_node_id(command->service->config.node),
+        .deadline = tmpl->deadline_s > 0 ? now + (int64_t)tmpl->deadline_s * 1000000 : 0,
+        .created_at = now,
+        .updated_at = now,
+    };
+}
+
+static bool can_run(const struct flow_service *service)
+{
+    return !service->is_draining && exec_node_may_write(service->config.node) &&
+           service->run_count + service->taking < 2 * service->config.runs_max;
+}
+
+static enum op_result begin_start(struct flow_command *command)
+{
+    struct flow_service *service = command->service;
+    struct flow_template *tmpl =
+        flow_template_set_find(*service->config.templates, command->in.template_key);
+    if (!tmpl)
+        return answer(command, FLOW_ANSWER_NO_TEMPLATE, SLICE_NONE);
+    if (tmpl->schema && !schema_validate(tmpl->schema, command->in.input, NULL))
+        return refuse_input(command, tmpl);
+    command->input_json = flow_json_text(command->in.input, &command->op.arena, INPUT_BYTES_MAX);
+    if (!can_run(service) || !command->input_json.ptr)
+        return unavailable(command);
+    struct flow flow = new_flow(command, tmpl);
+    command->run = flow_run_new(service, &flow, tmpl, command->input_json, command->in.actor);
+    if (!command->run)
+        return unavailable(command);
+    command->flow_id = flow.id;
+    op_goto(&command->op, COMMAND_STARTED);
+    store_flow_start(service->config.pool, &command->query, &command->op, &command->run->flow,
+                     command->input_json, command->in.actor);
+    return OP_WAIT;
+}
+
+static enum op_result step_started(struct op *op)
+{
+    struct flow_command *command = command_of(op);
+    struct flow_run *run = command->run;
+    int status = store_done_result(&command->query);
+    command->run = NULL;
+    if (status != OK) {
+        if (status == ERR_CLOSED)
+            command->service->has_strays = true; /* it may have begun: it is found then */
+        op_log(op, LOG_WARN, "a flow could not be started", LOG_INT("status", status),
+               LOG_STR("cause", command->query.message));
+        flow_run_drop(run);
+        return unavailable(command);
+    }
+    command->whole = (struct flow_whole){
+        .flow = run->flow, .input = command->input_json, .actor = command->in.actor};
+    enum op_result result = show(command, &command->whole, run->tmpl);
+    flow_run_launch(run);
+    return result;
+}
+
+/* ---- changes ---- */
+
+static enum op_result submit_cancel(struct flow_command *command)
+{
+    store_flow_cancel(command->service->config.pool, &command->query, &command->op,
+                      command->in.account_id, command->in.flow_id, command->op_token,
+                      clock_wall_us());
+    op_goto(&command->op, COMMAND_CHANGED);
+    return OP_WAIT;
+}
+
+static enum op_result step_begin(struct op *op)
+{
+    struct flow_command *command = command_of(op);
+    command->op_token = uuid_v7();
+    command->flow_id = command->in.flow_id;
+    if (command->in.kind == FLOW_COMMAND_START)
+        return begin_start(command);
+    if (command->in.kind == FLOW_COMMAND_CANCEL)
+        return submit_cancel(command);
+    op_goto(op, COMMAND_LOAD);
+    return OP_NEXT;
+}
+
+static enum op_result step_load(struct op *op)
+{
+    struct flow_command *command = command_of(op);
+    store_flow_load(command->service->config.pool, &command->query, op, command->in.account_id,
+                    command->in.flow_id, false);
+    return OP_WAIT;
+}
+
+static enum op_result step_loaded(struct op *op)
+{
+    struct flow_command *command = command_of(op);
+    int status = store_flow_load_result(&command->query, &command->whole);
+    if (status == ERR_NOTFOUND)
+        return answer(command, FLOW_ANSWER_NOT_FOUND, SLICE_NONE);
+    if (status != OK)
+        return unavailable(command);
+    flow_template_unref(command->find.tmpl);
+    command->find.tmpl = NULL;
+    if (flow_template_find(command->service, &command->find, command->whole.flow.template_version,
+                           op))
+        return OP_NEXT;
+    return OP_WAIT;
+}
+
+static enum op_result step_template(struct op *op)
+{
+    struct flow_command *command = command_of(op);
+    flow_template_found(command->service, &command->find);
+    if (command->find.status != OK)
+        return unavailable(command);
+    if (command->is_changed)
+        return show(command, &command->whole, command->find.tmpl);
+    return OP_NEXT;
+}
+
+static slice approval_output(struct flow_command *command)
+{
+    struct buf text;
+    struct json_writer w;
+    char at[TIME_TEXT_LEN + 1];
+    time_format(clock_wall_us(), at);
+    buf_init(&text, 64 * 1024);
+    json_begin(&w, &text);
+    json_open(&w, '{');
+    json_key(&w, "approvedBy");
+    json_put_str(&w, command->in.actor);
+    json_key(&w, "approvedAt");
+    json_put_str(&w, slice_of(at, TIME_TEXT_LEN));
+    if (command->in.note.ptr) {
+        json_key(&w, "note");
+        json_put_str(&w, command->in.note);
+    }
+    json_close(&w, '}');
+    slice output = arena_dup(&command->op.arena, buf_slice(&text));
+    buf_deinit(&text);
+    return output;
+}
+
+static slice rejection(struct flow_command *command)
+{
+    struct arena *arena = &command->op.arena;
+    struct flow_error error = {
+        .code = SLICE("policy_blocked"),
+        .message = arena_printf(arena, "Rejected by %.*s%s%.*s", SLICE_ARG(command->in.actor),
+                                command->in.note.ptr ? ": " : ".", SLICE_ARG(command->in.note)),
+        .retry_after_ms = -1,
+    };
+    return flow_error_text(&error, arena);
+}
+
+static enum op_result submit_take(struct flow_command *command, enum flow_take_kind kind)
+{
+    const struct flow_service *service = command->service;
+    if (!can_run(service))
+        return unavailable(command);
+    command->take = (struct flow_take){
+        .kind = kind,
+        .account_id = command->in.account_id,
+        .id = command->in.flow_id,
+        .owner = exec_node_id(service->config.node),
+        .op_token = command->op_token,
+        .rev = command->whole.flow.rev,
+        .now = clock_wall_us(),
+        .step_index = command->whole.flow.step_index,
+    };
+    if (kind == FLOW_TAKE_APPROVE)
+        command->take.output = approval_output(command);
+    store_flow_take(service->config.pool, &command->query, &command->op, &command->take);
+    return OP_WAIT;
+}
+
+static enum op_result submit_reject(struct flow_command *command)
+{
+    struct flow_reject reject = {
+        .account_id = command->in.account_id,
+        .id = command->in.flow_id,
+        .op_token = command->op_token,
+        .rev = command->whole.flow.rev,
+        .step_index = command->whole.flow.step_index,
+        .now = clock_wall_us(),
+        .error = rejection(command),
+    };
+    store_flow_reject(command->service->config.pool, &command->query, &command->op, &reject);
+    return OP_WAIT;
+}
+
+static enum op_result decide_approval(struct flow_command *command)
+{
+    const struct flow *flow = &command->whole.flow;
+    const struct flow_template *tmpl = command->find.tmpl;
+    struct arena *arena = &command->op.arena;
+    if (flow->status != FLOW_WAITING || flow->waiting_for != FLOW_WAITS_APPROVAL)
+        return conflict(command,
+                        arena_printf(arena, "No approval step of this flow is waiting; it is %s.",
+                                     flow_status_name(flow->status)));
+    slice key = tmpl->steps[flow->step_index].key;
+    if (command->in.step_key.ptr && !slice_eq(command->in.step_key, key))
+        return conflict(
+            command,
+            arena_printf(arena, "The step that waits for approval is \"%.*s\".", SLICE_ARG(key)));
+    if (command->in.rev != 0 && command->in.rev != flow->rev)
+        return conflict(command, SLICE("The flow has changed since it was shown; look again."));
+    if (flow->wake_at != 0 && flow->wake_at <= clock_wall_us())
+        return conflict(command, SLICE("The approval has expired."));
+    return command->in.kind == FLOW_COMMAND_APPROVE ? submit_take(command, FLOW_TAKE_APPROVE)
+                                                    : submit_reject(command);
+}
+
+static enum op_result decide_resume(struct flow_command *command)
+{
+    const struct flow *flow = &command->whole.flow;
+    bool is_due = flow->wake_at != 0 && flow->wake_at <= clock_wall_us();
+    if (flow->status == FLOW_FAILED || (flow->status == FLOW_WAITING && is_due))
+        return submit_take(command, FLOW_TAKE_RESUME);
+    if (flow->status == FLOW_WAITING)
+        return show(command, &command->whole, command->find.tmpl);
+    return conflict(command, arena_printf(&command->op.arena,
+                                          "Only a waiting or failed flow can be resumed; it is %s.",
+                                          flow_status_name(flow->status)));
+}
+
+static enum op_result step_decide(struct op *op)
+{
+    struct flow_command *command = command_of(op);
+    if (command->in.kind == FLOW_COMMAND_RESUME)
+        return decide_resume(command);
+    return decide_approval(command);
+}
+
+static int change_result(struct flow_command *command)
+{
+    struct uuid was_owned_by;
+    if (command->in.kind == FLOW_COMMAND_CANCEL)
+        return store_flow_cancel_result(&command->query, &command->flow, &was_owned_by);
+    return store_flow_take_result(&command->query, &command->flow);
+}
+
+/* The row has changed: those in this process who carry it on, or watch it, learn of it. */
+static void tell(struct flow_command *command)
+{
+    struct flow_service *service = command->service;
+    const struct flow *flow = &command->flow;
+    command->is_changed = true;
+    flow_watch_poke(service, flow->id, flow->rev);
+    if (flow->status == FLOW_CANCELLED)
+        flow_run_cut(service, flow->id);
+    else if (!flow_run_start(service, flow, command->in.kind == FLOW_COMMAND_RESUME))
+        service->has_strays = true;
+}
+
+static enum op_result step_changed(struct op *op)
+{
+    struct flow_command *command = command_of(op);
+    int status = change_result(command);
+    if (status == OK) {
+        tell(command);
+        op_goto(op, COMMAND_LOAD);
+        return OP_NEXT;
+    }
+    if (status == ERR_NOTFOUND && command->in.kind != FLOW_COMMAND_CANCEL)
+        return again(command, COMMAND_LOAD); /* somebody else was faster: look again */
+    if (status == ERR_NOTFOUND) {
+        if (command->tries > 0)
+            return answer(command, FLOW_ANSWER_NOT_FOUND, SLICE_NONE);
+        return again(command, COMMAND_BEGIN); /* unless it was cancelled this very moment */
+    }
+    if (status == ERR_CLOSED && command->in.kind != FLOW_COMMAND_CANCEL)
+        command->service->has_strays = true; /* it may be ours */
+    return unavailable(command);
+}
+
+static const struct op_step steps[] = {
+    [COMMAND_BEGIN] = {"begin", step_begin},
+    [COMMAND_STARTED] = {"started", step_started},
+    [COMMAND_LOAD] = {"load", step_load},
+    [COMMAND_LOADED] = {"loaded", step_loaded},
+    [COMMAND_TEMPLATE] = {"template", step_template},
+    [COMMAND_DECIDE] = {"decide", step_decide},
+    [COMMAND_CHANGED] = {"changed", step_changed},
+};
+
+static void on_cancel(struct op *op)
+{
+    struct flow_command *command = command_of(op);
+    pg_cancel(&command->query);
+    pg_cancel(&command->find.query);
+}
+
+static void on_end(struct op *op, enum op_end end)
+{
+    struct flow_command *command = command_of(op);
+    if (end == OP_ENDED_CANCELLED) {
+        command->answer = FLOW_ANSWER_UNAVAILABLE;
+        command->service->has_strays = true; /* what was sent may yet happen */
+    }
+    if (command->run)
+        flow_run_drop(command->run);
+    command->run = NULL;
+    flow_template_unref(command->find.tmpl);
+    command->find.tmpl = NULL;
+}
+
+static const struct op_class command_class = {
+    .name = "flow_command",
+    .steps = steps,
+    .step_count = ARRAY_LEN(steps),
+    .on_cancel = on_cancel,
+    .on_end = on_end,
+};
+
+void flow_command_start(struct flow_service *service, struct flow_command *command,
+                        const struct flow_request *request, struct op *parent)
+{
+    *command = (struct flow_command){.service = service, .in = *request};
+    op_start(&command->op, &command_class, service->config.loop, parent, COMMAND_ARENA_MAX);
+    command->op.request_id = request->request_id;
+}
