@@ -25,6 +25,15 @@ static const struct http_route routes[] = {
     {HTTP_METHOD_GET, "/api/actions", NULL, &api_actions_list},
     {HTTP_METHOD_GET, "/api/actions/{integration_id}/{action_id}", NULL, &api_actions_get},
     {HTTP_METHOD_GET, "/api/search", NULL, &api_search},
+    {HTTP_METHOD_GET, "/api/flows/templates", NULL, &api_flows_templates},
+    {HTTP_METHOD_POST, "/api/flows/start", NULL, &api_flows_start},
+    {HTTP_METHOD_GET, "/api/flows", NULL, &api_flows_list},
+    {HTTP_METHOD_GET, "/api/flows/{id}", NULL, &api_flows_get},
+    {HTTP_METHOD_GET, "/api/flows/{id}/events", NULL, &api_flows_events},
+    {HTTP_METHOD_POST, "/api/flows/{id}/approve", NULL, &api_flows_approve},
+    {HTTP_METHOD_POST, "/api/flows/{id}/reject", NULL, &api_flows_reject},
+    {HTTP_METHOD_POST, "/api/flows/{id}/resume", NULL, &api_flows_resume},
+    {HTTP_METHOD_POST, "/api/flows/{id}/cancel", NULL, &api_flows_cancel},
 };
 
 const struct http_route *api_routes(size_t *count)

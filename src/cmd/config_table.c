@@ -73,6 +73,8 @@ const struct config_item config_items[] = {
      "requests a second that an account may make; further ones are answered 429. 0: any number"},
     {"account-burst", CONFIG_COUNT, SERVERS, AT(account_burst), "0", 0, 1000000, "N",
      "requests that may come at once within it; 0: two seconds' worth"},
+    {"flows", CONFIG_COUNT, SERVERS, AT(flows_max), "2000", 1, 1000000, "N",
+     "flows that run at a time in this process; those whose time has come wait for their turn"},
     {"file-bytes", CONFIG_BYTES, SERVERS, AT(file_bytes_max), "5m", KIB, 64 * MIB, "BYTES",
      "largest file of a call, decoded; the tool endpoint takes bodies of ten such files in base64"},
     {"provider-response-bytes", CONFIG_BYTES, SERVERS, AT(provider_response_bytes_max), "8m", KIB,

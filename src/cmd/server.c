@@ -13,6 +13,7 @@
 #include "base/mem.h"
 #include "base/metric.h"
 #include "cmd/changes.h"
+#include "cmd/flow_set.h"
 #include "cmd/janitor.h"
 #include "cmd/outbound.h"
 #include "cmd/reload.h"
@@ -33,10 +34,11 @@ enum {
 };
 
 /* The way down, as an op. */
+enum stop_step { STOP_DRAIN, STOP_WAIT_FOR_FLOWS, STOP_WAIT_FOR_RECORDS, STOP_LEAVE, STOP_LOOP };
 struct stop {
     struct op op;
     struct op_timer timer;
-    uint64_t until_ns;
+    uint64_t until_ns, flows_until_ns;
     bool is_started;
 };
 
@@ -54,6 +56,8 @@ struct server {
     struct changes *changes;
     struct exec_node *node;
     struct exec_service *exec;
+    struct flow_template_set *templates;
+    struct flow_service *flow;
     struct janitor *janitor;
     struct api *api;
     struct http_server *http, *metrics;
@@ -149,6 +153,26 @@ static int start_changes(struct server *server, struct err *err)
     return server->changes ? OK : (int)err->code;
 }
 
+static int start_flows(struct server *server, struct err *err)
+{
+    server->templates = flow_set_load(server->config, server->catalog, server->conninfo, err);
+    if (!server->templates)
+        return (int)err->code;
+    struct flow_config flow = {
+        .loop = server->loop,
+        .pool = server->pool,
+        .exec = server->exec,
+        .node = server->node,
+        .catalog = &server->catalog,
+        .templates = &server->templates,
+        .runs_max = (size_t)server->config->flows_max,
+        .error_code = api_error_code,
+        .is_retryable = api_is_retryable,
+    };
+    server->flow = flow_service_new(&flow);
+    return server->flow ? OK : out_of_memory(err, "flows");
+}
+
 static int start_services(struct server *server, struct err *err)
 {
     const struct config *config = server->config;
@@ -198,7 +222,7 @@ static int start_services(struct server *server, struct err *err)
         .output_bytes_max = config->output_bytes_max,
     };
     server->exec = exec_service_new(&exec);
-    return server->exec ? OK : out_of_memory(err, "executions");
+    return server->exec ? start_flows(server, err) : out_of_memory(err, "executions");
 }
 
 /* ---- inbound ---- */
@@ -242,6 +266,8 @@ static int start_inbound(struct server *server, struct err *err)
         .auth = server->auth,
         .http = server->out.client,
         .exec = server->exec,
+        .flow = server->flow,
+        .templates = &server->templates,
         .catalog = &server->catalog,
         .trusted_proxies = server->proxies,
         .files_body_bytes_max =
@@ -286,9 +312,29 @@ static enum op_result step_drain(struct op *op)
     struct server *server = server_of(op);
     janitor_free(server->janitor);
     server->janitor = NULL;
+    flow_service_drain(server->flow); /* what runs comes to its next durable point meanwhile */
+    server->stop.flows_until_ns =
+        loop_now_ns(op->loop) + (uint64_t)server->config->drain_timeout_ms * 1000000;
     op_hold(op, "http drain");
     http_server_drain(server->http, on_drained, server);
     server->stop.until_ns = 0;
+    return OP_WAIT;
+}
+
+/* A flow's call under way is waited for as long as a client's. */
+static enum op_result step_wait_for_flows(struct op *op)
+{
+    struct server *server = server_of(op);
+    if (flow_service_active(server->flow) == 0)
+        return OP_NEXT;
+    if (loop_now_ns(op->loop) > server->stop.flows_until_ns) {
+        log_event(LOG_ERROR, "stopping with flows in the middle of a step",
+                  LOG_INT("count", flow_service_active(server->flow)));
+        flow_service_cancel_all(server->flow);
+        return OP_NEXT;
+    }
+    op_goto(op, STOP_WAIT_FOR_FLOWS);
+    op_sleep(op, &server->stop.timer, RECORD_POLL_MS, "flows to come to a durable point");
     return OP_WAIT;
 }
 
@@ -307,7 +353,7 @@ static enum op_result step_wait_for_records(struct op *op)
                   LOG_INT("renewals", connect_renewals_active(server->connect)));
         return OP_NEXT;
     }
-    op_goto(op, 1);
+    op_goto(op, STOP_WAIT_FOR_RECORDS);
     op_sleep(op, &server->stop.timer, RECORD_POLL_MS, "executions to be recorded");
     return OP_WAIT;
 }
@@ -325,10 +371,11 @@ static enum op_result step_stop_loop(struct op *op)
 }
 
 static const struct op_step stop_steps[] = {
-    {"drain", step_drain},
-    {"wait_for_records", step_wait_for_records},
-    {"leave", step_leave},
-    {"stop_loop", step_stop_loop},
+    [STOP_DRAIN] = {"drain", step_drain},
+    [STOP_WAIT_FOR_FLOWS] = {"wait_for_flows", step_wait_for_flows},
+    [STOP_WAIT_FOR_RECORDS] = {"wait_for_records", step_wait_for_records},
+    [STOP_LEAVE] = {"leave", step_leave},
+    [STOP_LOOP] = {"stop_loop", step_stop_loop},
 };
 static const struct op_class stop_class = {
     .name = "stop", .steps = stop_steps, .step_count = ARRAY_LEN(stop_steps)};
@@ -437,6 +484,8 @@ static void free_parts(struct server *server)
     janitor_free(server->janitor);
     if (server->node)
         exec_node_free(server->node);
+    if (server->flow)
+        flow_service_cancel_all(server->flow);
     if (server->exec)
         exec_service_cancel_all(server->exec);
     if (server->connect)
@@ -448,6 +497,8 @@ static void free_parts(struct server *server)
     outbound_close(&server->out);
     settle(server);
     api_free(server->api);
+    flow_service_free(server->flow);
+    flow_template_set_free(server->templates);
     exec_service_free(server->exec);
     connect_free(server->connect);
     if (server->auth)

@@ -43,19 +43,6 @@ void flow_service_cancel_all(struct flow_service *service);
 /* Nothing may run (asserted). */
 void flow_service_free(struct flow_service *service);
 
-/* Makes all versions of a set durable; parent is held until then. Before the set is used. */
-struct flow_publish {
-    struct op op;
-    int status; /* OK, or as pg_query */
-    /* private */
-    struct pg_pool *pool;
-    const struct flow_template_set *set;
-    size_t next;
-    struct pg_query query;
-};
-void flow_templates_publish(struct flow_publish *publish, struct pg_pool *pool,
-                            const struct flow_template_set *set, struct op *parent);
-
 /* ---- the template of a flow ---- */
 
 /* The pinned template of a flow: from memory, or loaded and compiled. A reference of the caller's

@@ -2,11 +2,10 @@
  * The templates that flows are pinned to: those of the current set, and older versions, which are
  * loaded from the database when a flow needs one and kept for a while.
  */
-#include "base/clock.h"
 #include "base/mem.h"
 #include "flow/internal.h"
 
-enum { PINNED_MAX = 256, PUBLISH_RETRY_MS = 500, PUBLISH_ARENA_MAX = 1024 * 1024 };
+enum { PINNED_MAX = 256 };
 
 static struct flow_template *find_known(struct flow_service *service, struct uuid version)
 {
@@ -83,54 +82,4 @@ void flow_template_found(struct flow_service *service, struct flow_template_find
         find->status = ERR_INVALID;
     else if (!known)
         keep(service, find->tmpl);
-}
-
-/* ---- publishing a set ---- */
-
-static struct flow_publish *publish_of(struct op *op)
-{
-    return CONTAINER_OF(op, struct flow_publish, op);
-}
-
-static enum op_result step_insert(struct op *op)
-{
-    struct flow_publish *publish = publish_of(op);
-    if (publish->next == publish->set->count)
-        return OP_DONE;
-    const struct flow_template *tmpl = publish->set->items[publish->next];
-    store_flow_template_insert(publish->pool, &publish->query, op, tmpl->version, tmpl->key,
-                               tmpl->body, clock_wall_us());
-    return OP_WAIT;
-}
-
-static enum op_result step_inserted(struct op *op)
-{
-    struct flow_publish *publish = publish_of(op);
-    publish->status = store_done_result(&publish->query);
-    if (publish->status != OK)
-        return OP_FAIL;
-    publish->next++;
-    op_goto(op, 0);
-    return OP_NEXT;
-}
-
-static void cancel_publish(struct op *op)
-{
-    pg_cancel(&publish_of(op)->query);
-}
-
-static const struct op_step publish_steps[] = {{"insert", step_insert},
-                                               {"inserted", step_inserted}};
-static const struct op_class publish_class = {
-    .name = "flow_publish",
-    .steps = publish_steps,
-    .step_count = ARRAY_LEN(publish_steps),
-    .on_cancel = cancel_publish,
-};
-
-void flow_templates_publish(struct flow_publish *publish, struct pg_pool *pool,
-                            const struct flow_template_set *set, struct op *parent)
-{
-    *publish = (struct flow_publish){.pool = pool, .set = set};
-    op_start(&publish->op, &publish_class, parent->loop, parent, PUBLISH_ARENA_MAX);
 }

@@ -176,9 +176,9 @@ int store_flow_scan_result(const struct pg_query *query, struct flow_ref **list,
 
 /* ---- templates ---- */
 
-/* Makes a version known for good; flows may refer to it afterwards. Replayable. */
-void store_flow_template_insert(struct pg_pool *pool, struct pg_query *query, struct op *op,
-                                struct uuid version, slice key, slice body, int64_t now);
+/* Makes a version known for good; flows may refer to it afterwards. Blocks: at start only. */
+int store_flow_template_insert_sync(struct pg_sync *sync, struct uuid version, slice key,
+                                    slice body, int64_t now, struct err *err) MUST_CHECK;
 /* ERR_NOTFOUND. */
 void store_flow_template_get(struct pg_pool *pool, struct pg_query *query, struct op *op,
                              struct uuid version);

@@ -1,0 +1,15 @@
+/*
+ * The set of flow templates that a server offers: loaded, and made durable before it is used.
+ */
+#ifndef CMD_FLOW_SET_H
+#define CMD_FLOW_SET_H
+
+#include "cmd/config.h"
+#include "flow/template.h"
+
+/* At start, before the loop turns: blocks on the database. NULL: err, and the log says what is
+ * wrong with which file. */
+struct flow_template_set *flow_set_load(const struct config *config, const struct catalog *catalog,
+                                        const char *conninfo, struct err *err) MUST_CHECK;
+
+#endif
