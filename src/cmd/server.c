@@ -8,6 +8,7 @@
 #include <stdio.h>
 
 #include "api/api.h"
+#include "api/envelope.h"
 #include "base/clock.h"
 #include "base/embed.h"
 #include "base/mem.h"

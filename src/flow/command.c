@@ -29,6 +29,12 @@ static struct flow_command *command_of(struct op *op)
     return CONTAINER_OF(op, struct flow_command, op);
 }
 
+/* What is answered lives in the caller's arena: he may look at it turns later. */
+static struct arena *answer_arena(const struct flow_command *command)
+{
+    return &command->op.parent->arena;
+}
+
 static enum op_result answer(struct flow_command *command, enum flow_answer how, slice message)
 {
     command->answer = how;
@@ -63,7 +69,7 @@ static enum op_result show(struct flow_command *command, const struct flow_whole
     struct buf text;
     buf_init(&text, VIEW_BYTES_MAX);
     flow_view_write(&text, whole, tmpl);
-    command->view_json = buf_is_ok(&text) ? arena_dup(&command->op.arena, buf_slice(&text))
+    command->view_json = buf_is_ok(&text) ? arena_dup(answer_arena(command), buf_slice(&text))
                                           : SLICE_NONE;
     buf_deinit(&text);
     return answer(command, FLOW_ANSWER_DONE, SLICE_NONE);
@@ -80,7 +86,7 @@ static enum op_result refuse_input(struct flow_command *command, const struct fl
         UNREACHABLE("it was refused a moment ago");
     buf_init(&text, REPORT_BYTES_MAX);
     schema_report_write(&report, &text);
-    slice message = arena_dup(&command->op.arena, buf_slice(&text));
+    slice message = arena_dup(answer_arena(command), buf_slice(&text));
     buf_deinit(&text);
     return answer(command, FLOW_ANSWER_INVALID, message);
 }
@@ -285,7 +291,7 @@ static enum op_result decide_approval(struct flow_command *command)
 {
     const struct flow *flow = &command->whole.flow;
     const struct flow_template *tmpl = command->find.tmpl;
-    struct arena *arena = &command->op.arena;
+    struct arena *arena = answer_arena(command);
     if (flow->status != FLOW_WAITING || flow->waiting_for != FLOW_WAITS_APPROVAL)
         return conflict(command,
                         arena_printf(arena, "No approval step of this flow is waiting; it is %s.",
@@ -311,7 +317,7 @@ static enum op_result decide_resume(struct flow_command *command)
         return submit_take(command, FLOW_TAKE_RESUME);
     if (flow->status == FLOW_WAITING)
         return show(command, &command->whole, command->find.tmpl);
-    return conflict(command, arena_printf(&command->op.arena,
+    return conflict(command, arena_printf(answer_arena(command),
                                           "Only a waiting or failed flow can be resumed; it is %s.",
                                           flow_status_name(flow->status)));
 }

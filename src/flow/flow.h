@@ -95,7 +95,7 @@ struct flow_command {
     struct op op;
     struct flow_service *service;
     struct flow_request in;
-    /* out, from the op's end until the caller lets go of its memory */
+    /* out, from the op's end; texts lie in the parent's arena */
     enum flow_answer answer;
     slice message;
     struct uuid flow_id;
@@ -113,6 +113,7 @@ struct flow_command {
     unsigned tries;
     bool is_changed; /* what was asked for has happened, or had */
 };
+/* parent is held until the end, and is not NULL. */
 void flow_command_start(struct flow_service *service, struct flow_command *command,
                         const struct flow_request *request, struct op *parent);
 
