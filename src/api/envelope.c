@@ -160,6 +160,28 @@ static void put_error(struct json_writer *w, const struct exec_outcome *outcome,
     put_next_action(w, outcome, verdict);
 }
 
+static void put_pages(struct json_writer *w, const struct exec_outcome *outcome)
+{
+    json_key(w, "pages");
+    json_open(w, '{');
+    json_key(w, "read");
+    json_put_i64(w, outcome->pages_read);
+    json_key(w, "next");
+    if (outcome->page_next.type == JSON_NULL) {
+        json_put_null(w);
+    } else {
+        json_open(w, '{');
+        json_key_slice(w, outcome->page_input);
+        json_put(w, &outcome->page_next);
+        json_close(w, '}');
+    }
+    if (outcome->pages_stopped.len > 0) {
+        json_key(w, "stopped");
+        json_put_str(w, outcome->pages_stopped);
+    }
+    json_close(w, '}');
+}
+
 static void put_summary(struct json_writer *w, const struct exec_outcome *outcome,
                         const struct api_verdict *verdict)
 {
@@ -182,6 +204,8 @@ static void put_summary(struct json_writer *w, const struct exec_outcome *outcom
     if (outcome->reason == EXEC_SUCCEEDED) {
         json_key(w, "output");
         json_put_raw(w, outcome->output_json);
+        if (outcome->pages_read > 0)
+            put_pages(w, outcome);
     }
     put_display(w, outcome);
     if (outcome->reason != EXEC_SUCCEEDED)

@@ -22,11 +22,11 @@ static slice told(struct api_request *request, const char *fmt, ...)
     return text.ptr ? text : SLICE("Out of memory");
 }
 
-/* 0 where it is absent. */
-static bool is_budget(const struct json *value, int64_t *bytes)
+/* A positive integer; 0 where it is absent. */
+static bool is_limit(const struct json *value, int64_t *limit)
 {
-    *bytes = 0;
-    return !value || value->type == JSON_NULL || (json_to_i64(value, bytes) && *bytes > 0);
+    *limit = 0;
+    return !value || value->type == JSON_NULL || (json_to_i64(value, limit) && *limit > 0);
 }
 
 static bool is_flag(const struct json *value)
@@ -39,7 +39,7 @@ slice api_execution_read(struct api_request *request, const struct json *body,
 {
     const struct json *confirm = JSON_GET(body, "confirm"), *dry_run = JSON_GET(body, "dry_run");
     const struct json *input = JSON_GET(body, "input"), *key = JSON_GET(body, "idempotency_key");
-    int64_t output_bytes_max;
+    int64_t output_bytes_max, pages_max;
     slice integration_id = json_get_str(body, SLICE("integration_id"));
     slice action_id = json_get_str(body, SLICE("action_id"));
     if (integration_id.len == 0 || action_id.len == 0 || !json_is(input, JSON_OBJECT))
@@ -50,8 +50,10 @@ slice api_execution_read(struct api_request *request, const struct json *body,
         return told(request, "dry_run must be true or false, got %s", json_type_name(dry_run));
     if (key && key->type != JSON_STRING && key->type != JSON_NULL)
         return told(request, "idempotency_key must be a string, got %s", json_type_name(key));
-    if (!is_budget(JSON_GET(body, "max_output_bytes"), &output_bytes_max))
+    if (!is_limit(JSON_GET(body, "max_output_bytes"), &output_bytes_max))
         return SLICE("max_output_bytes must be a positive integer");
+    if (!is_limit(JSON_GET(body, "max_pages"), &pages_max))
+        return SLICE("max_pages must be a positive integer");
     *wanted = (struct exec_request){
         .account_id = request->grant.account_id,
         .actor = api_actor(request),
@@ -64,6 +66,7 @@ slice api_execution_read(struct api_request *request, const struct json *body,
         .is_dry_run = json_get_bool(body, SLICE("dry_run"), false),
         .idempotency_key = json_str(key),
         .output_bytes_max = (uint64_t)output_bytes_max,
+        .pages_max = pages_max > CATALOG_PAGES_MAX ? CATALOG_PAGES_MAX : (unsigned)pages_max,
     };
     if (wanted->idempotency_key.ptr && !api_key_is_acceptable(wanted->idempotency_key))
         return told(request, API_KEY_TEXT, IDEMPOTENCY_KEY_MAX);
@@ -160,7 +163,7 @@ static enum op_result begin_get(struct api_request *request)
         return reply_unknown(request);
     if (!get)
         return api_reply_database(request, ERR_BUSY);
-    if (!api_query_budget(request, &bytes_max) ||
+    if (!api_query_limit(request, "max_output_bytes", &bytes_max) ||
         !api_query_count(request, "offset", 0, &get->wanted.offset))
         return OP_DONE;
     get->wanted.execution_id = id;

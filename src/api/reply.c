@@ -168,13 +168,13 @@ bool api_query_count(struct api_request *request, const char *name, uint64_t oth
     return false;
 }
 
-bool api_query_budget(struct api_request *request, uint64_t *bytes)
+bool api_query_limit(struct api_request *request, const char *name, uint64_t *limit)
 {
-    slice text = http_query_get(request->exchange, SLICE("max_output_bytes"));
-    *bytes = 0;
-    if (!text.ptr || (slice_to_u64(text, INT64_MAX, bytes) && *bytes > 0))
+    slice text = http_query_get(request->exchange, slice_cstr(name));
+    *limit = 0;
+    if (!text.ptr || (slice_to_u64(text, INT64_MAX, limit) && *limit > 0))
         return true;
-    (void)api_reply_error(request, 400, "max_output_bytes must be a positive integer");
+    (void)api_reply_error(request, 400, "%s must be a positive integer", name);
     return false;
 }
 

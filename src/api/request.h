@@ -116,8 +116,8 @@ enum op_result api_reply_outcome(struct api_request *request, const struct exec_
 /* A positive integer from the query string: otherwise when absent. false: answered with 400. */
 bool api_query_count(struct api_request *request, const char *name, uint64_t otherwise,
                      uint64_t *value) MUST_CHECK;
-/* ?max_output_bytes= (exec/fit.h): 0 when absent. false: answered with 400. */
-bool api_query_budget(struct api_request *request, uint64_t *bytes) MUST_CHECK;
+/* A positive integer (max_output_bytes, max_pages); 0 when absent. false: answered with 400. */
+bool api_query_limit(struct api_request *request, const char *name, uint64_t *limit) MUST_CHECK;
 /* true, false, 1, 0. false: answered with 400. */
 bool api_query_bool(struct api_request *request, const char *name, bool *value) MUST_CHECK;
 /* SLICE_NONE when absent or empty. */

@@ -136,7 +136,7 @@ static enum op_result begin_execute(struct api_request *request)
     const struct json *confirmed = member(request->body, SLICE("confirmed"));
     slice key = http_request_header(request->exchange, SLICE("Idempotency-Key"));
     int64_t connection_id;
-    uint64_t output_bytes_max;
+    uint64_t output_bytes_max, pages_max;
     bool is_dry_run;
     struct tool *tool = ARENA_NEW(&request->op.arena, struct tool);
     if (!tool)
@@ -145,7 +145,8 @@ static enum op_result begin_execute(struct api_request *request)
         return api_reply_error(request, 400, "confirmed must be true or false, got %s",
                                json_type_name(confirmed));
     if (!api_query_bool(request, "dry_run", &is_dry_run) ||
-        !api_query_budget(request, &output_bytes_max))
+        !api_query_limit(request, "max_output_bytes", &output_bytes_max) ||
+        !api_query_limit(request, "max_pages", &pages_max))
         return OP_DONE;
     if (!read_arguments(request, tool) || !read_connection(request, &connection_id) ||
         !read_files(request, tool) || !api_check_key(request, key))
@@ -165,6 +166,7 @@ static enum op_result begin_execute(struct api_request *request)
         .is_dry_run = is_dry_run,
         .idempotency_key = key,
         .output_bytes_max = output_bytes_max,
+        .pages_max = pages_max > CATALOG_PAGES_MAX ? CATALOG_PAGES_MAX : (unsigned)pages_max,
         .connection_id = connection_id,
         .files = tool->files,
         .file_count = tool->file_count,

@@ -28,6 +28,8 @@ enum {
     CATALOG_INTEGRATIONS_MAX = 1000,
     CATALOG_PARTS_MAX = 256, /* query parameters, headers or form fields of a request */
     CATALOG_RULES_MAX = 64,
+    CATALOG_PAGES_DEFAULT = 10,
+    CATALOG_PAGES_MAX = 100,
     CATALOG_PROBLEMS_MAX = 200, /* a report; further ones are counted only */
 };
 
@@ -147,6 +149,7 @@ struct catalog_action {
     const struct expr *output; /* NULL: the whole body */
     slice page_input;          /* empty: no paging */
     const struct expr *page_next;
+    unsigned pages_max; /* that one execution may read; 0: CATALOG_PAGES_DEFAULT */
     const struct expr_template *display_title, *display_summary;
     /* Rendered once: the item of 2.3 and the detail of 2.4. */
     slice item_json, detail_json;

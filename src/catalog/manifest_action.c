@@ -101,6 +101,7 @@ static void read_response(struct reader *parent, struct catalog_action *action)
     if (pagination && reader_init(&page, &r, &page_path, pagination)) {
         action->page_input = reader_text_required(&page, "input");
         action->page_next = reader_expr(&page, "next");
+        action->pages_max = (unsigned)reader_count(&page, "max_pages", CATALOG_PAGES_MAX);
         reader_finish(&page);
     }
     reader_finish(&r);

@@ -86,8 +86,7 @@ enum op_result exec_step_call(struct op *op)
     bool is_first = exec->out.attempts == 0;
     bool is_retry = !is_first && exec->out.reason != EXEC_SUCCEEDED;
     if (is_retry && breaker_is_open(&exec->pass, now)) { /* the last outcome stands */
-        exec_leave(exec);
-        op_goto(op, EXEC_STEP_RECORD);
+        op_goto(op, EXEC_STEP_TAKE_PAGE);
         return OP_NEXT;
     }
     if (!is_first)
@@ -175,7 +174,7 @@ static uint64_t left_ms(const struct exec *exec)
 static void read_reply(struct op *op)
 {
     struct exec *exec = exec_of(op);
-    struct exec_scope scope = {.input = exec->in.input,
+    struct exec_scope scope = {.input = exec->pages.input ? exec->pages.input : exec->in.input,
                                .connection_params = exec->connection ? exec->connection->params
                                                                      : NULL};
     exec_reply_read(exec->action, &exec->call, &scope, &exec->request, &op->arena, &exec->out);
@@ -207,10 +206,8 @@ enum op_result exec_step_judge_reply(struct op *op)
     uint64_t wait_ms = 0;
     if (exec->out.reason != EXEC_SUCCEEDED && is_worth_retrying(exec))
         wait_ms = exec_backoff_ms(exec->out.attempts, left_ms(exec), exec->out.retry_after_ms);
-    if (wait_ms == 0) {
-        exec_leave(exec);
+    if (wait_ms == 0)
         return OP_NEXT;
-    }
     op_log(op, LOG_INFO, "calling the provider again",
            LOG_STR("integration_id", exec->out.integration_id),
            LOG_CSTR("cause", exec_reason_name(exec->out.reason)), LOG_INT("wait_ms", wait_ms));

@@ -21,6 +21,8 @@ static int make_fingerprint(struct exec *exec)
     buf_printf(&text, "1\n%.*s\n%.*s\n%lld\n", SLICE_ARG(exec->in.integration_id),
                SLICE_ARG(exec->action_id), (long long)exec->in.connection_id);
     json_write_sorted(&text, exec->in.input);
+    if (exec->in.pages_max > 1)
+        buf_printf(&text, "\npages %u\n", exec->in.pages_max);
     exec_files_write_fingerprint(exec->in.files, exec->in.file_count, &text);
     bool is_ok = buf_is_ok(&text);
     vault_sha256(buf_slice(&text), exec->fingerprint);

@@ -77,6 +77,7 @@ struct exec_request {
     bool is_dry_run;           /* all but the call: summary_json is the request */
     slice idempotency_key;     /* SLICE_NONE: none; else 1 to 255 printable characters */
     uint64_t output_bytes_max; /* exec/fit.h; 0: the service's */
+    unsigned pages_max;        /* exec/page.c; 0, 1: one */
     int64_t connection_id;     /* 0: the default one, EXEC_CONNECTION_NONE: one that cannot be */
     struct exec_file *files;   /* their bytes are filled in */
     size_t file_count;
@@ -88,6 +89,17 @@ struct exec_request {
                              another one, nothing is sent */
     slice provider_key;   /* the provider's idempotency key, where the action has one */
     uint64_t deadline_ns; /* loop time; 0: the action's own */
+};
+
+/* Of a list that is read page by page (page.c). */
+struct exec_pages {
+    unsigned read, attempts; /* attempts: at the pages before this one */
+    size_t bytes;
+    struct json all;
+    struct exec_outcome kept; /* after the page before this one */
+    const struct json *input; /* of this page; NULL: the first */
+    slice stopped;
+    bool is_ended;
 };
 
 struct exec {
@@ -126,7 +138,8 @@ struct exec {
     bool is_any_byte_sent; /* by any attempt */
     bool is_renewed_after; /* after the provider refused the token, or it was tried */
     bool has_provider_key; /* the request carries the provider's idempotency key */
-    size_t file_index;     /* the file that files_status is about */
+    struct exec_pages pages;
+    size_t file_index; /* the file that files_status is about */
     int files_status;
     int fit_status;
     unsigned waits;      /* for somebody else's run of the same key */
@@ -176,6 +189,8 @@ enum exec_step {
     EXEC_STEP_CALL,
     EXEC_STEP_READ_REPLY,
     EXEC_STEP_JUDGE_REPLY,
+    EXEC_STEP_TAKE_PAGE,
+    EXEC_STEP_TURN_PAGE,
     EXEC_STEP_RECORD,
     EXEC_STEP_CHECK_RECORD,
     EXEC_STEP_MARK_CONNECTION,
@@ -211,6 +226,8 @@ enum op_result exec_step_judge_claim(struct op *op);
 enum op_result exec_step_call(struct op *op);
 enum op_result exec_step_read_reply(struct op *op);
 enum op_result exec_step_judge_reply(struct op *op);
+enum op_result exec_step_take_page(struct op *op);
+enum op_result exec_step_turn_page(struct op *op);
 enum op_result exec_step_record(struct op *op);
 enum op_result exec_step_check_record(struct op *op);
 enum op_result exec_step_mark_connection(struct op *op);

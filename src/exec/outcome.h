@@ -69,6 +69,11 @@ struct exec_outcome {
     slice error_code;       /* set by a manifest's rule, overrides the table's; usually empty */
     int64_t retry_after_ms; /* -1: not known */
     int64_t quota_remaining, quota_reset_ms; /* what the reply told of calls to come; -1 */
+    /* of an action with pages (exec/page.c): how many were read, what asks for the next (null:
+     * there is none), and why it ended before the last one that was wanted; else 0 */
+    unsigned pages_read;
+    struct json page_next;
+    slice page_input, pages_stopped;
     unsigned attempts, provider_status;
     slice provider_request_id;
     bool is_replayed, is_running;

@@ -444,6 +444,27 @@ static void fail_by_call(struct reply *r)
 
 /* ---- success ---- */
 
+/* A mark that says nothing ("", false) is none. */
+static void read_next(struct reply *r)
+{
+    struct json next = eval(r, r->action->page_next);
+    bool is_mark = json_is_number(&next) || (next.type == JSON_STRING && next.count > 0);
+    r->out->page_input = r->action->page_input;
+    r->out->page_next = is_mark ? next : json_null;
+}
+
+static void read_display(struct reply *r)
+{
+    struct exec_outcome *out = r->out;
+    out->display_title = eval_text(r, r->action->display_title);
+    out->display_summary = eval_text(r, r->action->display_summary);
+    if (out->display_title.len == 0)
+        out->display_title = r->action->title;
+    if (out->display_summary.len == 0)
+        out->display_summary =
+            arena_printf(r->arena, "%.*s succeeded.", SLICE_ARG(r->action->tool_name));
+}
+
 static void read_output(struct reply *r)
 {
     struct exec_outcome *out = r->out;
@@ -502,14 +523,9 @@ static void read_success(struct reply *r)
         return;
     }
     out->reason = EXEC_SUCCEEDED;
+    read_next(r);
     read_output(r);
-    out->display_title = eval_text(r, r->action->display_title);
-    out->display_summary = eval_text(r, r->action->display_summary);
-    if (out->display_title.len == 0)
-        out->display_title = r->action->title;
-    if (out->display_summary.len == 0)
-        out->display_summary =
-            arena_printf(r->arena, "%.*s succeeded.", SLICE_ARG(r->action->tool_name));
+    read_display(r);
 }
 
 static slice request_id(const struct http_call *call)
@@ -554,4 +570,18 @@ void exec_reply_read(const struct catalog_action *action, const struct http_call
     }
     if (arena->is_exhausted && outcome->reason == EXEC_SUCCEEDED && !outcome->output_json.ptr)
         outcome->reason = EXEC_REPLY_TOO_LARGE;
+}
+
+void exec_reply_display(const struct catalog_action *action, const struct json *input,
+                        const struct json *output, struct arena *arena,
+                        struct exec_outcome *outcome)
+{
+    static const struct exec_built nothing;
+    struct reply r = {.action = action, .built = &nothing, .arena = arena, .out = outcome};
+    expr_budget_init(&r.budget);
+    r.root = json_object();
+    json_object_set(arena, &r.root, SLICE("status"), json_i64(outcome->provider_status));
+    json_object_set(arena, &r.root, SLICE("input"), *input);
+    json_object_set(arena, &r.root, SLICE("output"), *output);
+    read_display(&r);
 }

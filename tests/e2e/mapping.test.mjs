@@ -43,6 +43,27 @@ const manifest = {
   ],
 };
 
+// Pages of three items, as a cursor, a page number, a link and the like ask for them. The echo gives
+// back what it was asked, so that the next mark can be counted from it.
+const paged = (action_id, input, next, more = {}) => action(action_id, { path: '/pages', body: { json: { [input]: `\${input.${input}}` } } }, {
+  input_schema: { type: 'object', additionalProperties: false, properties: { [input]: { description: 'The mark of a page.' }, last: { type: 'integer', description: 'The last page.' } } },
+  request: { method: 'POST', path: '/echo', headers: { 'X-Page': `\${input.${input} || \`1\`}` }, body: { json: { n: `\${input.${input} || \`1\`}`, last: '${input.last || `5`}' } } },
+  response: { output: '{items: [join(\'\', [\'a\', to_string(body.json.n)]), \'b\'], page: body.json.n, texts: `null`}', pagination: { input, next, ...more } },
+  display: { title: 'Pages', summary: '${length(output.items)} items to ${output.page}' },
+});
+const onward = 'body.json.n < body.json.last && sum([body.json.n, `1`])';
+manifest.actions.push(
+  paged('cursor', 'cursor', `${onward} || \`null\``),
+  paged('few', 'page', onward, { max_pages: 2 }),
+  paged('circle', 'page', '`1`'),
+  action('whole', { method: 'GET', path: '/echo' }, {
+    input_schema: { type: 'object', properties: { page: { type: 'integer', description: 'Page.' } } },
+    request: { method: 'POST', path: '/echo', body: { json: { n: '${input.page || `1`}' } } },
+    response: { output: '[body.json.n]', pagination: { input: 'page', next: 'body.json.n < `3` && sum([body.json.n, `1`])' } },
+  }),
+  action('written', { body: { json: { n: 1 } } }, { side_effect_level: 'write', response: { output: 'body.json', pagination: { input: 'v', next: '`2`' } } }),
+);
+
 let stack, server, account;
 before(async () => {
   stack = await Stack.start();
@@ -267,4 +288,74 @@ test('a stored output is read in parts', async () => {
   const failed = await run('path', { v: 'x' });
   const stored = await server.call(account.key, 'GET', `/api/executions/${failed.json.execution_id}?max_output_bytes=10`);
   assert.equal(stored.text, failed.text);
+});
+
+// ---- pages ----
+
+const pages = (name, input, max_pages, more) => run(name, input, { ...(max_pages && { max_pages }), ...more });
+const names = (...numbers) => numbers.flatMap((n) => [`a${n}`, 'b']);
+
+test('a success says what asks for the next page', async () => {
+  const first = (await pages('cursor', {})).json;
+  assert.deepEqual([first.output.items, first.pages], [names(1), { read: 1, next: { cursor: 2 } }]);
+  const third = (await pages('cursor', { cursor: 3 })).json;
+  assert.deepEqual(third.pages, { read: 1, next: { cursor: 4 } });
+  const last = (await pages('cursor', { cursor: 5 })).json;
+  assert.deepEqual(last.pages, { read: 1, next: null });
+  assert.equal('pages' in (await run('json', { v: { n: 1 } })).json, false);
+});
+
+test('pages are followed as far as the caller and the manifest say, and put together', async () => {
+  const all = (await pages('cursor', {}, 50)).json;
+  assert.deepEqual(all.output, { items: names(1, 2, 3, 4, 5), page: 5, texts: null });
+  assert.deepEqual(all.pages, { read: 5, next: null });
+  assert.equal(all.display.summary, '10 items to 5');
+  const stored = await server.call(account.key, 'GET', `/api/executions/${all.execution_id}`);
+  assert.deepEqual(stored.json, all);
+  const some = (await pages('cursor', { cursor: 2 }, 3)).json;
+  assert.deepEqual([some.output.items, some.pages], [names(2, 3, 4), { read: 3, next: { cursor: 5 } }]);
+  const capped = (await pages('few', {}, 50)).json;
+  assert.deepEqual([capped.output.items, capped.pages], [names(1, 2), { read: 2, next: { page: 3 } }]);
+  assert.deepEqual((await pages('cursor', { last: 100 }, 1000)).json.pages, { read: 10, next: { cursor: 11 } });
+  assert.deepEqual((await pages('whole', {}, 9)).json.output, [1, 2, 3]);
+  const tool = await server.call(account.key, 'POST', '/api/tools/mapped_cursor/execute?max_pages=2', {});
+  assert.deepEqual([tool.json.data.items, tool.json.canonical.pages.read, tool.json.meta.attempts], [names(1, 2), 2, 2]);
+  for (const bad of [0, -1, 1.5, 'x', true]) {
+    assert.equal((await pages('cursor', {}, undefined, { max_pages: bad })).status, 400);
+    assert.equal((await server.call(account.key, 'POST', `/api/tools/mapped_cursor/execute?max_pages=${bad}`, {})).status, 400);
+  }
+});
+
+test('a mark that names itself ends it, a write is never followed', async () => {
+  const circle = (await pages('circle', { page: 1 }, 5)).json;
+  assert.equal(circle.pages.read, 1);
+  assert.match(circle.pages.stopped, /leads no further/);
+  assert.deepEqual((await pages('circle', {}, 5)).json.output.items, names(1, 1));
+  const written = await pages('written', {}, 5, { confirm: true });
+  assert.equal(written.json.status, 'succeeded');
+  assert.equal('pages' in written.json, false);
+});
+
+test('a page that fails ends it with what there is; the first one fails the run', async () => {
+  const fail = (skip, action) => stack.provider.faults([{ match: { path_prefix: '/echo' }, skip, count: -1, action }]);
+  await fail(2, { status: 400, body: { message: 'cursor expired' } });
+  const some = await pages('cursor', {}, 50);
+  assert.equal(some.status, 200, some.text);
+  assert.deepEqual([some.json.output.items, some.json.pages.read, some.json.pages.next], [names(1, 2), 2, { cursor: 3 }]);
+  assert.match(some.json.pages.stopped, /cursor expired/);
+  await fail(0, { status: 400 });
+  assert.equal((await pages('cursor', {}, 50)).json.error_code, 'validation_error');
+  // a page that only fails for a moment is tried again
+  await stack.provider.faults([{ match: { path_prefix: '/echo' }, skip: 2, count: 1, action: { status: 503 } }]);
+  const all = (await pages('cursor', {}, 50)).json;
+  assert.deepEqual([all.output.items, all.pages], [names(1, 2, 3, 4, 5), { read: 5, next: null }]);
+});
+
+test('a key stands for its pages, too', async () => {
+  const key = { idempotency_key: 'pages' };
+  const first = await pages('cursor', {}, 3, key);
+  const again = await pages('cursor', {}, 3, key);
+  assert.equal(again.headers.get('idempotent-replayed'), 'true');
+  assert.equal(again.text, first.text);
+  assert.equal((await pages('cursor', {}, 4, key)).json.error_code, 'validation_error');
 });

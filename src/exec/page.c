@@ -1,0 +1,191 @@
+/*
+ * Pages: a list that comes in parts (the manifest's response.pagination). Every success says what
+ * asks for the next page; a caller that wants more of them at once (max_pages) gets them followed
+ * here and put together: arrays one behind the other, all else as the last page has it.
+ *
+ * Ends with the last page, max_pages, PAGES_BYTES_MAX, a page that names itself as the next one, or
+ * a page that fails: what was read until then is the result, and says why it ends there.
+ */
+#include "exec/exec.h"
+
+enum { PAGES_BYTES_MAX = 8 * 1024 * 1024, PAGES_ON_LOOP_BYTES_MAX = 64 * 1024 };
+
+static bool is_paged(const struct exec *exec)
+{
+    return exec->action->page_input.len > 0 && exec->action->level == LEVEL_READ;
+}
+
+/* As many as the caller wants, the manifest and the server allow. */
+static unsigned pages_max(const struct exec *exec)
+{
+    unsigned max = exec->action->pages_max > 0 ? exec->action->pages_max : CATALOG_PAGES_DEFAULT;
+    return exec->in.pages_max < max ? exec->in.pages_max : max;
+}
+
+/* ---- putting together ---- */
+
+static void append_items(struct arena *arena, struct json *all, const struct json *more)
+{
+    for (uint32_t i = 0; i < more->count; i++)
+        json_array_push(arena, all, more->as.items[i]);
+}
+
+/* all: an array, or an object whose arrays grow. false: they do not go together. */
+static bool append_page(struct arena *arena, struct json *all, const struct json *page)
+{
+    if (all->type != page->type || (all->type != JSON_ARRAY && all->type != JSON_OBJECT))
+        return false;
+    if (all->type == JSON_ARRAY)
+        append_items(arena, all, page);
+    for (uint32_t i = 0; all->type == JSON_OBJECT && i < page->count; i++) {
+        slice key = json_str(&page->as.members[i].key);
+        struct json value = page->as.members[i].value;
+        const struct json *former = json_get(all, key);
+        if (json_is(former, JSON_ARRAY) && value.type == JSON_ARRAY) {
+            struct json joined = *former;
+            append_items(arena, &joined, &value);
+            value = joined;
+        }
+        json_object_put(arena, all, key, value);
+    }
+    return !arena->is_exhausted;
+}
+
+/* ---- one page ---- */
+
+static void stop_pages(struct exec *exec, slice why)
+{
+    exec->pages.is_ended = true;
+    exec->pages.stopped = why;
+}
+
+static void take_success(struct exec *exec)
+{
+    struct exec_pages *pages = &exec->pages;
+    struct arena *arena = &exec->op.arena;
+    const struct json *page = NULL;
+    pages->read++;
+    pages->bytes += exec->out.output_json.len;
+    pages->is_ended = exec->out.page_next.type == JSON_NULL || pages->read >= pages_max(exec);
+    if (pages->read == 1 && pages->is_ended)
+        return; /* the usual case: nothing to put together */
+    page = json_parse(arena, exec->out.output_json, &json_limits_provider, NULL);
+    if (pages->read == 1 && page)
+        pages->all = *page;
+    else if (!page || !append_page(arena, &pages->all, page))
+        stop_pages(exec, SLICE("The next page could not be put behind the former ones."));
+    if (!pages->is_ended && pages->bytes >= PAGES_BYTES_MAX)
+        stop_pages(exec, SLICE("The pages so far are as large as they may be together."));
+}
+
+/* The pages so far are what the run gives. */
+static void take_failure(struct exec *exec)
+{
+    slice why = exec->out.message;
+    unsigned attempts = exec->out.attempts;
+    exec->out = exec->pages.kept;
+    exec->out.attempts = attempts;
+    stop_pages(exec, why);
+}
+
+static void write_all(struct exec *exec)
+{
+    struct exec_outcome *out = &exec->out;
+    struct buf text;
+    buf_init(&text, exec->op.arena.bytes_max);
+    json_write(&text, &exec->pages.all);
+    slice output = buf_is_ok(&text) ? arena_dup(&exec->op.arena, buf_slice(&text)) : SLICE_NONE;
+    buf_deinit(&text);
+    if (!output.ptr)
+        return; /* the last page, then */
+    out->output_json = output;
+    exec_reply_display(exec->action, exec->in.input, &exec->pages.all, &exec->op.arena, out);
+}
+
+static void take_page(struct op *op)
+{
+    struct exec *exec = exec_of(op);
+    struct exec_pages *pages = &exec->pages;
+    if (exec->out.reason == EXEC_SUCCEEDED)
+        take_success(exec);
+    else
+        take_failure(exec);
+    if (pages->is_ended && pages->read > 1)
+        write_all(exec);
+    exec->out.pages_read = pages->read;
+    exec->out.pages_stopped = pages->stopped;
+}
+
+/* After a reply that stands: no further attempt at this page follows. */
+enum op_result exec_step_take_page(struct op *op)
+{
+    struct exec *exec = exec_of(op);
+    bool is_failure = exec->out.reason != EXEC_SUCCEEDED;
+    exec->out.attempts += exec->pages.attempts;
+    if (!is_paged(exec) || (is_failure && exec->pages.read == 0)) {
+        exec->pages.is_ended = true;
+        return OP_NEXT;
+    }
+    if (pages_max(exec) > 1 &&
+        exec->pages.bytes + exec->out.output_json.len > PAGES_ON_LOOP_BYTES_MAX &&
+        op_offload(op, &exec->reading, take_page, "a page to be put behind the others") == OK)
+        return OP_WAIT;
+    take_page(op);
+    return OP_NEXT;
+}
+
+/* ---- the next one ---- */
+
+static struct json copy_of(struct arena *arena, const struct json *object)
+{
+    struct json copy = json_object();
+    for (uint32_t i = 0; i < object->count; i++)
+        json_object_set(arena, &copy, json_str(&object->as.members[i].key),
+                        object->as.members[i].value);
+    return copy;
+}
+
+/* The request for it; false: there is none. The input as it came stays what the run is about. */
+static bool build_next(struct exec *exec)
+{
+    struct arena *arena = &exec->op.arena;
+    const struct json *given = exec->in.input,
+                      *former = exec->pages.input ? exec->pages.input : given;
+    struct json *input = ARENA_NEW(arena, struct json);
+    if (!input)
+        return false;
+    const struct json *place = json_get(former, exec->action->page_input);
+    if (place && json_equal(place, &exec->out.page_next))
+        return false;
+    *input = copy_of(arena, given);
+    json_object_put(arena, input, exec->action->page_input, exec->out.page_next);
+    exec->pages.input = input;
+    exec->in.input = input;
+    (void)exec_build_request(exec);
+    exec->in.input = given;
+    return exec->out.reason == EXEC_SUCCEEDED && !arena->is_exhausted;
+}
+
+enum op_result exec_step_turn_page(struct op *op)
+{
+    struct exec *exec = exec_of(op);
+    if (exec->pages.is_ended) {
+        exec_leave(exec);
+        return OP_NEXT;
+    }
+    exec->pages.kept = exec->out;
+    if (!build_next(exec)) {
+        exec->out = exec->pages.kept;
+        stop_pages(exec, SLICE("The provider's mark of the next page leads no further."));
+        write_all(exec);
+        exec->out.pages_stopped = exec->pages.stopped;
+        exec_leave(exec);
+        op_goto(op, EXEC_STEP_RECORD);
+        return OP_NEXT;
+    }
+    exec->pages.attempts = exec->out.attempts;
+    exec->out.attempts = 0;
+    limits_repeat(&exec->place);
+    op_goto(op, EXEC_STEP_CALL);
+    return OP_NEXT;
+}
