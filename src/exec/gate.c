@@ -245,14 +245,28 @@ static bool is_scope_missing(const struct exec *exec)
     return true;
 }
 
+/* "a", "b or c": any one of them suffices. */
+static slice list_scopes(struct exec *exec)
+{
+    const struct json *wanted = exec->action->scopes;
+    struct buf text;
+    buf_init(&text, 4096);
+    for (uint32_t i = 0; i < wanted->count; i++) {
+        buf_append_cstr(&text, i ? " or " : "");
+        buf_append(&text, json_str(&wanted->as.items[i]));
+    }
+    slice list = arena_dup(&exec->op.arena, buf_slice(&text));
+    buf_deinit(&text);
+    return list;
+}
+
 static enum op_result stop_scope(struct exec *exec)
 {
     return exec_stop(exec, EXEC_SCOPE_MISSING,
                      arena_printf(&exec->op.arena,
                                   "The connection to %.*s lacks the permission that this action "
                                   "needs (%.*s); nothing was done.",
-                                  SLICE_ARG(exec->integration->name),
-                                  SLICE_ARG(json_str(&exec->action->scopes->as.items[0]))),
+                                  SLICE_ARG(exec->integration->name), SLICE_ARG(list_scopes(exec))),
                      SLICE("Reconnect the app and grant it, then send the same request again."));
 }
 

@@ -238,6 +238,27 @@ test('a token that still works goes on being used while the token server is away
   await until('another process has renewed it', () => oidc.refreshes('aging').some((grant) => grant.ok));
 });
 
+test('a server that is told to stop stores the token that it has asked for', async () => {
+  const account = await person('leaving', { expired: true });
+  const leaving = await serve();
+  const { promise: wasAsked, resolve: asked } = Promise.withResolvers();
+  const { promise: mayAnswer, resolve: answer } = Promise.withResolvers();
+  oidc.fault = (request, response, handle) => {
+    asked();
+    mayAnswer.then(handle);
+  };
+  const running = read(leaving, account);
+  await wasAsked;
+  leaving.process.kill('SIGTERM');
+  await until('it drains', () => leaving.log.includes('draining'));
+  answer();
+  assert.equal((await running).status, 200);
+  assert.equal((await leaving.process.gone).code, 0, leaving.log);
+  oidc.fault = null;
+  assert.equal((await read(one, account)).status, 200);
+  assert.equal(oidc.refreshes('leaving').length, 1);
+});
+
 test('a client that the token server does not know is the operator’s matter, not the account’s', async () => {
   const account = await person('unknown client', { expired: true });
   await stack.must(['oauth-clients', 'set', 'strict', '--client-id', 'nobody', '--account', account.id, '--client-secret-file', '-'], {
