@@ -318,6 +318,7 @@ static enum op_result step_drain(struct op *op)
         loop_now_ns(op->loop) + (uint64_t)server->config->drain_timeout_ms * 1000000;
     op_hold(op, "http drain");
     http_server_drain(server->http, on_drained, server);
+    flow_watch_wake_all(server->flow); /* those who wait for a change are answered now */
     server->stop.until_ns = 0;
     return OP_WAIT;
 }

@@ -35,7 +35,8 @@ static void put_text(struct json_writer *w, const char *key, slice text)
 static size_t current_index(const struct flow *flow, const struct flow_template *tmpl)
 {
     size_t last = tmpl->step_count - 1;
-    return (size_t)flow->step_index < last ? (size_t)flow->step_index : last;
+    bool is_inside = flow->status != FLOW_COMPLETED && (size_t)flow->step_index < last;
+    return is_inside ? (size_t)flow->step_index : last;
 }
 
 /* ---- the record ---- */
@@ -96,7 +97,7 @@ static const char *current_status(const struct step_view *step, const struct flo
 {
     switch (flow->status) {
     case FLOW_RUNNING:
-        return flow->is_begun ? "running" : "pending";
+        return flow->is_begun || flow->attempt > 0 ? "running" : "pending";
     case FLOW_WAITING:
         return "waiting";
     case FLOW_COMPLETED: /* the last one, and its condition was false */

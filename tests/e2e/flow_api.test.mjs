@@ -1,0 +1,336 @@
+// The endpoints of flows (INTERFACE.md 4.8 to 4.14, DECISIONS.md "Flows"): what they answer, whom they
+// refuse, how a flow is watched, and that it makes no difference which of two servers is asked.
+import assert from 'node:assert/strict';
+import { after, before, test } from 'node:test';
+import { pause, until } from './support/client.mjs';
+import { Stack } from './support/stack.mjs';
+
+const ID = /^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/;
+const TIME = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/;
+const NOWHERE = '019a0000-0000-7000-8000-000000000000';
+let stack, one, two, account, other, reader, agent;
+
+before(async () => {
+  stack = await Stack.start();
+  account = await stack.account('Flows', { apps: ['gmail', 'notion'] });
+  other = await stack.account('Other', { apps: [] });
+  reader = await stack.key(account.id, ['--scopes', 'read']);
+  agent = await stack.key(account.id, ['--scopes', 'read,execute']);
+  [one, two] = [await stack.serve(), await stack.serve()];
+});
+after(() => stack?.stopWell(assert));
+
+const get = (path, { key = account.key, server = one, headers } = {}) => server.call(key, 'GET', path, undefined, headers);
+const post = (path, body, { key = account.key, server = one } = {}) => server.call(key, 'POST', path, body);
+
+async function start(input, more = {}, options) {
+  const reply = await post('/api/flows/start', { flowTemplate: 'api_gate', input, ...more }, options);
+  assert.equal(reply.status, 200, reply.text);
+  return reply.json;
+}
+
+const view = async (id, options) => (await get(`/api/flows/${id}`, options)).json;
+const reaches = (id, status, options) =>
+  until(`${id} is ${status}`, async () => {
+    const seen = await view(id, options);
+    return seen.flow.status === status && seen;
+  });
+const statuses = ({ steps }) => steps.map((step) => step.status);
+
+test('the templates', async () => {
+  const { status, json, headers } = await get('/api/flows/templates');
+  assert.equal(status, 200);
+  const keys = json.templates.map((template) => template.key);
+  for (const key of ['unread_mail_summary', 'unread_mail_to_tasks', 'api_gate']) assert.ok(keys.includes(key), key);
+  assert.deepEqual(keys, [...keys].sort());
+  for (const template of json.templates) assert.deepEqual(Object.keys(template), ['key', 'name', 'description']);
+  const again = await get('/api/flows/templates', { headers: { 'if-none-match': headers.get('etag') } });
+  assert.equal(again.status, 304);
+});
+
+test('start answers with the view and the templates, approve leads on', async () => {
+  const started = await start({ id: 'INBOX' }, { triggerType: 'agent' });
+  assert.deepEqual(Object.keys(started), ['flowId', 'flow', 'templates']);
+  assert.match(started.flowId, ID);
+  const { flow, steps } = started.flow;
+  assert.deepEqual(Object.keys(flow), [
+    'id', 'name', 'templateKey', 'status', 'triggerType', 'input', 'context', 'currentStep', 'createdAt', 'updatedAt', 'completedAt',
+  ]);
+  assert.equal(flow.id, started.flowId);
+  assert.deepEqual([flow.name, flow.templateKey, flow.status, flow.triggerType], ['Gate', 'api_gate', 'running', 'agent']);
+  assert.deepEqual([flow.input, flow.context, flow.completedAt, flow.currentStep], [{ id: 'INBOX' }, {}, null, 'label']);
+  assert.match(flow.createdAt, TIME);
+  assert.deepEqual(steps.map((step) => [step.stepKey, step.stepIndex, step.stepType]), [
+    ['label', 0, 'tool_call'], ['rest', 1, 'wait'], ['ask', 2, 'approval'], ['done', 3, 'transform'],
+  ]);
+
+  const waiting = await reaches(flow.id, 'waiting');
+  assert.deepEqual(statuses(waiting), ['completed', 'completed', 'waiting', 'pending']);
+  assert.equal(waiting.flow.currentStep, 'ask');
+  assert.equal(waiting.flow.context.label.name, 'INBOX');
+  const ask = waiting.steps[2];
+  assert.deepEqual(ask.input, { title: 'Go on with INBOX', summary: 'Nothing is written.', items: [] });
+  assert.match(ask.expiresAt, TIME);
+  assert.deepEqual([ask.output, ask.error, ask.completedAt], [null, null, null]);
+
+  const wrong = await post(`/api/flows/${flow.id}/approve`, { stepKey: 'rest' });
+  assert.deepEqual([wrong.status, wrong.json], [409, { error: 'The step that waits for approval is "ask".' }]);
+  const old = await post(`/api/flows/${flow.id}/approve`, { rev: 1 });
+  assert.equal(old.status, 409, old.text);
+  const approved = await post(`/api/flows/${flow.id}/approve`, { stepKey: 'ask', note: 'Grüße' }, { server: two });
+  assert.equal(approved.status, 200, approved.text);
+  assert.equal(approved.json.steps[2].status, 'completed');
+  const ended = await reaches(flow.id, 'completed');
+  assert.deepEqual(statuses(ended), ['completed', 'completed', 'completed', 'completed']);
+  assert.deepEqual(ended.flow.context.done, { name: 'INBOX', note: 'Grüße' });
+  assert.match(ended.steps[2].output.approvedBy, /^key:/);
+  assert.match(ended.steps[2].output.approvedAt, TIME);
+  assert.match(ended.flow.completedAt, TIME);
+  assert.equal(ended.flow.currentStep, 'done');
+  assert.equal((await post(`/api/flows/${flow.id}/approve`)).status, 409);
+  const [event] = (await get('/api/audit?kind=flow.approved')).json.events;
+  assert.deepEqual(event.details, { flow_id: flow.id, step_key: 'ask', note: 'Grüße' });
+});
+
+test('what a start may not be', async () => {
+  const refused = async (body, status, text) => {
+    const reply = await post('/api/flows/start', body);
+    assert.equal(reply.status, status, reply.text);
+    assert.match(reply.json.error, text);
+  };
+  await refused({ flowTemplate: 'nope' }, 404, /^Unknown flow template: nope$/);
+  await refused({}, 400, /flowTemplate is required/);
+  await refused({ flowTemplate: 7 }, 400, /flowTemplate must be a string/);
+  await refused({ flowTemplate: 'api_gate', input: [] }, 400, /input must be an object/);
+  await refused({ flowTemplate: 'api_gate', input: { id: 'x' }, triggerType: 'cron' }, 400, /triggerType/);
+  await refused({ flowTemplate: 'api_gate', input: { id: 1, nope: 2 } }, 400, /\/input\/id.*\/input\/nope|\/input.*nope.*\/input\/id/);
+  await refused({ flowTemplate: 'unread_mail_summary', input: { maxResults: 21 } }, 400, /\/input\/maxResults: must be at most 20/);
+  await refused({ flowTemplate: 'unread_mail_to_tasks' }, 400, /taskParent/);
+  await refused({ flowTemplate: 'unread_mail_to_slack', input: { channel: 'C1' } }, 400, /confirm/);
+  await refused({ flowTemplate: 'unread_mail_to_slack', input: { channel: 'C1', confirm: false } }, 400, /\/input\/confirm/);
+  await refused('', 400, /JSON object is required/);
+  const listed = await get('/api/flows?template=unread_mail_to_slack');
+  assert.deepEqual(listed.json, { flows: [] });
+});
+
+test('reject cancels the flow and says by whom', async () => {
+  const { flowId } = await start({ id: 'INBOX' });
+  await reaches(flowId, 'waiting');
+  const reply = await post(`/api/flows/${flowId}/reject`, { note: 'not today' });
+  assert.equal(reply.status, 200, reply.text);
+  assert.equal(reply.json.flow.status, 'cancelled');
+  assert.deepEqual(statuses(reply.json), ['completed', 'completed', 'failed', 'cancelled']);
+  assert.match(reply.json.steps[2].error.message, /^Rejected by key:.*: not today$/);
+  assert.equal((await get('/api/audit?kind=flow.rejected')).json.events.length, 1);
+  assert.equal((await post(`/api/flows/${flowId}/resume`)).status, 409);
+});
+
+test('a failed flow is resumed, a cancelled one is not', async () => {
+  await stack.provider.faults([{ match: { path_prefix: '/gmail/' }, count: 1, action: { status: 400 } }]);
+  const { flowId } = await start({ id: 'INBOX' });
+  const failed = await reaches(flowId, 'failed');
+  assert.deepEqual(statuses(failed), ['failed', 'pending', 'pending', 'pending']);
+  assert.deepEqual([failed.flow.completedAt, failed.flow.context], [null, {}]);
+  assert.equal(failed.steps[0].error.code, 'validation_error');
+  assert.equal(typeof failed.steps[0].error.retryable, 'boolean');
+  assert.equal((await post(`/api/flows/${flowId}/approve`)).status, 409);
+  const resumed = await post(`/api/flows/${flowId}/resume`, undefined, { server: two });
+  assert.equal(resumed.status, 200, resumed.text);
+  const waiting = await reaches(flowId, 'waiting');
+  assert.equal(waiting.steps[0].attemptCount, 2);
+  const same = await post(`/api/flows/${flowId}/resume`, {});
+  assert.deepEqual([same.status, same.json], [200, waiting]);
+  for (let i = 0; i < 2; i++) {
+    const cancelled = await post(`/api/flows/${flowId}/cancel`);
+    assert.deepEqual([cancelled.status, cancelled.json.flow.status], [200, 'cancelled']);
+    assert.deepEqual(statuses(cancelled.json), ['completed', 'completed', 'cancelled', 'cancelled']);
+  }
+  assert.equal((await post(`/api/flows/${flowId}/resume`)).status, 409);
+  assert.equal((await post(`/api/flows/${flowId}/approve`)).status, 409);
+});
+
+test('unknown and foreign flows are not found, in the same words', async () => {
+  const { flowId } = await start({ id: 'INBOX' });
+  const paths = (id) => [
+    ['GET', `/api/flows/${id}`], ['GET', `/api/flows/${id}/events`], ['POST', `/api/flows/${id}/approve`],
+    ['POST', `/api/flows/${id}/reject`], ['POST', `/api/flows/${id}/resume`], ['POST', `/api/flows/${id}/cancel`],
+  ];
+  for (const [method, path] of [...paths(NOWHERE), ...paths('nonsense')]) {
+    const reply = await one.call(account.key, method, path);
+    assert.deepEqual([reply.status, reply.json], [404, { error: 'Flow not found' }], path);
+  }
+  for (const [method, path] of paths(flowId)) {
+    const reply = await one.call(other.key, method, path);
+    assert.deepEqual([reply.status, reply.json], [404, { error: 'Flow not found' }], path);
+  }
+  assert.deepEqual((await get('/api/flows', { key: other.key })).json, { flows: [] });
+  await reaches(flowId, 'waiting');
+});
+
+test('scopes: an agent cannot approve its own flow', async () => {
+  const { flowId } = await start({ id: 'INBOX' }, {}, { key: agent });
+  await reaches(flowId, 'waiting');
+  for (const [key, path, scope] of [
+    [agent, `/api/flows/${flowId}/approve`, 'approve'], [agent, `/api/flows/${flowId}/reject`, 'approve'],
+    [reader, `/api/flows/${flowId}/resume`, 'execute'], [reader, `/api/flows/${flowId}/cancel`, 'execute'],
+    [reader, '/api/flows/start', 'execute'],
+  ]) {
+    const reply = await post(path, {}, { key });
+    assert.deepEqual([reply.status, reply.json], [403, { error: `This API key lacks the scope "${scope}"` }], path);
+  }
+  assert.equal((await view(flowId, { key: reader })).flow.status, 'waiting');
+});
+
+test('bodies of decisions', async () => {
+  const { flowId } = await start({ id: 'INBOX' });
+  await reaches(flowId, 'waiting');
+  for (const [body, text] of [
+    [{ note: 7 }, /note must be a string/], [{ stepKey: [] }, /stepKey must be a string/], [{ rev: 0 }, /rev/],
+    [{ rev: '1' }, /rev/], [{ note: 'x'.repeat(2001) }, /2000/], ['[]', /must be a JSON object/],
+  ]) {
+    const reply = await post(`/api/flows/${flowId}/approve`, body);
+    assert.equal(reply.status, 400, reply.text);
+    assert.match(reply.json.error, text);
+  }
+  const { headers } = await get(`/api/flows/${flowId}`);
+  const rev = Number(JSON.parse(headers.get('etag')));
+  assert.equal((await post(`/api/flows/${flowId}/approve`, { rev })).status, 200);
+});
+
+test('lists: newest first, filters, cursor, limit', async () => {
+  const ids = [];
+  for (let i = 0; i < 3; i++) ids.unshift((await start({ id: 'INBOX' })).flowId);
+  for (const id of ids) await reaches(id, 'waiting');
+  const newest = (await get('/api/flows?limit=2')).json.flows;
+  assert.deepEqual(newest.map((flow) => flow.id), ids.slice(0, 2));
+  assert.deepEqual(newest[0], (await view(ids[0])).flow);
+  const next = (await get(`/api/flows?limit=1&cursor=${newest[1].id}`)).json.flows;
+  assert.equal(next[0].id, ids[2]);
+  const waiting = (await get('/api/flows?status=waiting&limit=1000')).json.flows;
+  assert.ok(waiting.length >= 3 && waiting.every((flow) => flow.status === 'waiting'));
+  const completed = (await get('/api/flows?status=completed')).json.flows;
+  assert.ok(completed.length >= 1 && completed.every((flow) => flow.status === 'completed'));
+  assert.deepEqual((await get('/api/flows?status=pending')).json, { flows: [] });
+  for (const query of ['limit=0', 'limit=-1', 'limit=x', 'status=nope', 'cursor=7'])
+    assert.equal((await get(`/api/flows?${query}`)).status, 400, query);
+});
+
+test('a long poll is answered when the view changes, on whichever server', async () => {
+  const { flowId } = await start({ id: 'INBOX' });
+  await reaches(flowId, 'waiting');
+  const path = `/api/flows/${flowId}`;
+  const { headers, json } = await get(path);
+  const etag = headers.get('etag');
+  const known = await get(path, { headers: { 'if-none-match': etag } });
+  assert.deepEqual([known.status, known.text], [304, '']);
+  const idle = await get(`${path}?wait=1`, { headers: { 'if-none-match': etag } });
+  assert.equal(idle.status, 304);
+  const stale = await get(`${path}?wait=60`, { headers: { 'if-none-match': '"0"' } });
+  assert.deepEqual(stale.json, json);
+  const polls = [one, two].flatMap((server) => [
+    get(`${path}?wait=60`, { server, headers: { 'if-none-match': etag } }), get(`${path}?wait=60`, { server }),
+  ]);
+  await pause(100); // most of them wait by now; the others are answered all the same
+  assert.equal((await post(`${path}/approve`)).status, 200);
+  for (const reply of await Promise.all(polls)) {
+    assert.equal(reply.status, 200);
+    assert.notEqual(reply.headers.get('etag'), etag);
+  }
+  const ended = await reaches(flowId, 'completed');
+  const last = await get(`${path}?wait=60`); // what has ended is not waited for
+  assert.deepEqual(last.json, ended);
+  for (const wait of ['-1', 'x']) assert.equal((await get(`${path}?wait=${wait}`)).status, 400);
+});
+
+// Reads a stream of server-sent events to its end.
+async function* events(server, path, headers = {}) {
+  const reply = await fetch(server.base + path, { headers: { authorization: `Bearer ${account.key}`, ...headers } });
+  assert.equal(reply.status, 200);
+  assert.equal(reply.headers.get('content-type'), 'text/event-stream; charset=utf-8');
+  let text = '';
+  for await (const part of reply.body.pipeThrough(new TextDecoderStream())) {
+    text += part;
+    for (let at; (at = text.indexOf('\n\n')) >= 0; text = text.slice(at + 2)) {
+      const fields = text.slice(0, at).split('\n').filter((line) => !line.startsWith(':'));
+      if (fields.length === 0) continue;
+      const event = Object.fromEntries(fields.map((line) => [line.slice(0, line.indexOf(':')), line.slice(line.indexOf(':') + 2)]));
+      yield { id: Number(event.id), view: JSON.parse(event.data) };
+    }
+  }
+  assert.equal(text, '');
+}
+
+test('event streams end with the flow, here and elsewhere', async () => {
+  const { flowId } = await start({ id: 'INBOX' });
+  const path = `/api/flows/${flowId}`;
+  await reaches(flowId, 'waiting');
+  const seen = await Promise.all(
+    [one, two].map(async (server) => {
+      const all = [];
+      for await (const event of events(server, `${path}/events`)) {
+        if (all.push(event) === 1 && server === two) await post(`${path}/approve`, {}, { server: one });
+      }
+      return all;
+    }),
+  );
+  for (const all of seen) {
+    assert.ok(all.length >= 2);
+    assert.ok(all.every((event, at) => at === 0 || event.id > all[at - 1].id));
+    assert.equal(all[0].view.flow.status, 'waiting');
+    assert.deepEqual(all.at(-1).view, await view(flowId));
+    assert.equal(all.at(-1).view.flow.status, 'completed');
+  }
+  const last = seen[0].at(-1).id;
+  const done = await get(`${path}/events`, { headers: { 'last-event-id': String(last) } });
+  assert.deepEqual([done.status, done.text], [204, '']);
+  const again = [];
+  for await (const event of events(one, `${path}/events`, { 'last-event-id': '1' })) again.push(event.id);
+  assert.deepEqual(again, [last]);
+});
+
+test('waits: a short one passes by itself, an approval expires', async () => {
+  const { flowId } = await start({ id: 'INBOX', seconds: 1, skip: true });
+  const resting = await reaches(flowId, 'waiting');
+  assert.equal(resting.steps[0].status, 'skipped');
+  if (resting.flow.currentStep === 'rest') {
+    assert.match(resting.steps[1].wakeAt, TIME);
+    const early = await post(`/api/flows/${flowId}/resume`);
+    assert.deepEqual([early.status, early.json.flow.currentStep], [200, 'rest']);
+    assert.equal((await post(`/api/flows/${flowId}/approve`)).status, 409);
+  }
+  await until('it asks', async () => (await view(flowId)).flow.currentStep === 'ask');
+  const { flowId: brief } = await start({ id: 'INBOX', expiresIn: 1 });
+  const expired = await reaches(brief, 'failed');
+  assert.equal(expired.steps[2].status, 'failed');
+  assert.match(expired.steps[2].error.message, /expired|nobody/i);
+});
+
+test('a client that leaves a long poll or a stream leaves nothing behind', async () => {
+  const { flowId } = await start({ id: 'INBOX' });
+  await reaches(flowId, 'waiting');
+  for (const path of [`/api/flows/${flowId}?wait=60`, `/api/flows/${flowId}/events`]) {
+    const gone = new AbortController();
+    const call = fetch(one.base + path, { signal: gone.signal, headers: { authorization: `Bearer ${account.key}` } });
+    const body = call.then((reply) => reply.text());
+    await pause(50);
+    gone.abort();
+    await assert.rejects(body);
+  }
+  assert.equal((await post(`/api/flows/${flowId}/cancel`)).status, 200);
+});
+
+test('a server that drains ends streams and long polls', async () => {
+  const third = await stack.serve();
+  const { flowId } = await start({ id: 'INBOX' });
+  await reaches(flowId, 'waiting');
+  const poll = get(`/api/flows/${flowId}?wait=60`, { server: third });
+  const stream = events(third, `/api/flows/${flowId}/events`);
+  assert.equal((await stream.next()).value.view.flow.status, 'waiting');
+  stack.forget(third);
+  const ended = third.stop();
+  assert.equal((await stream.next()).done, true);
+  assert.ok([200, 304].includes((await poll).status));
+  const { code } = await ended;
+  assert.equal(code, 0, third.log);
+  assert.equal((await view(flowId)).flow.status, 'waiting');
+});
