@@ -31,7 +31,7 @@ int getaddrinfo(const char *name, const char *service, const struct addrinfo *hi
     const char *seconds = getenv("SLOW_LOOKUP_S");
     if (name && strncmp(name, "slow", 4) == 0) {
         note(name);
-        (void)sleep(seconds ? (unsigned)atol(seconds) : 1);
+        (void)sleep(seconds ? (unsigned)strtoul(seconds, NULL, 10) : 1);
         return EAI_AGAIN;
     }
     if (name && strncmp(name, "fast", 4) == 0) {
