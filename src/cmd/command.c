@@ -186,7 +186,8 @@ out:
 /* argv[0] is the command's name. */
 static int run_command(const struct command *const *commands, size_t count, int argc, char **argv)
 {
-    struct command_call call = {.command = find_command(commands, count, argv[0])};
+    struct command_call call = {.command = find_command(commands, count, argv[0]),
+                                .line = argv - 1};
     if (!call.command)
         return unknown_command(commands, count, argv[0]);
     ASSERT(call.command->verb_count > 0);

@@ -23,6 +23,7 @@ struct command_call {
     struct config_args args; /* args.values belong to verb->options */
     int argc;                /* positional ones */
     char **argv;
+    char *const *line; /* the whole command line, from the program on */
 };
 
 struct command_verb {

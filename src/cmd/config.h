@@ -31,8 +31,9 @@ struct config {
     /* server */
     struct config_list listen, trusted_proxy;
     slice metrics_listen;
+    uint64_t workers;
     uint64_t connections_max, body_bytes_max, head_bytes_max;
-    uint64_t head_timeout_ms, body_timeout_ms, idle_timeout_ms, drain_timeout_ms;
+    uint64_t head_timeout_ms, body_timeout_ms, idle_timeout_ms, drain_timeout_ms, drain_grace_ms;
     /* database */
     slice database_url;
     uint64_t database_writers, database_readers, database_queue_max, database_timeout_ms;

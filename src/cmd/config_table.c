@@ -15,8 +15,13 @@
 const struct config_item config_items[] = {
     {"listen", CONFIG_TEXTS, CONFIG_SERVE, AT(listen), "127.0.0.1:8080", 0, 0, "ADDRESS",
      "where to listen: 127.0.0.1:8080, [::1]:8080 or unix:/run/sluice.sock; may be repeated"},
+    {"workers", CONFIG_COUNT, CONFIG_SERVE, AT(workers), "0", 0, 256, "N",
+     "processes that share the listening sockets, under a parent that SIGUSR2 tells to hand over "
+     "to a successor; 0: this one process alone"},
     {"metrics-listen", CONFIG_TEXT, SERVERS, AT(metrics_listen), "", 0, 0, "ADDRESS",
-     "serve /metrics here only, instead of on the main listeners"},
+     "serve /metrics here only, instead of on the main listeners; with --workers the first has "
+     "this "
+     "port, the second the next"},
     {"trusted-proxy", CONFIG_TEXTS, SERVERS, AT(trusted_proxy), "", 0, 0, "ADDRESS",
      "address or network of a proxy, or unix, whose X-Forwarded-For tells the client's address for "
      "the audit trail; may be repeated"},
@@ -105,6 +110,9 @@ const struct config_item config_items[] = {
      "for the next request on a kept connection; longer than the proxy's"},
     {"drain-timeout", CONFIG_MS, SERVERS, AT(drain_timeout_ms), "35s", 10, HOUR, "TIME",
      "for requests under way to finish after SIGTERM"},
+    {"drain-grace", CONFIG_MS, CONFIG_SERVE, AT(drain_grace_ms), "1s", 0, MINUTE, "TIME",
+     "after SIGTERM, for a kept connection's next request, which is answered with Connection: "
+     "close, before it is closed"},
     {"log-level", CONFIG_TEXT, SERVERS, AT(log_level), "info", 0, 0, "LEVEL",
      "debug, info, warn or error"},
     {"log-format", CONFIG_TEXT, SERVERS, AT(log_format), "auto", 0, 0, "FORMAT",

@@ -236,13 +236,14 @@ static uint32_t request_timeout_ms(const struct config *config)
 }
 
 static struct http_server *listen_on(struct server *server, const slice *addresses, size_t count,
-                                     struct err *err)
+                                     const int *fds, struct err *err)
 {
     const struct config *config = server->config;
     struct tcp_listen_config listeners[CONFIG_LIST_MAX];
     ASSERT(count <= CONFIG_LIST_MAX);
     for (size_t i = 0; i < count; i++)
-        listeners[i] = (struct tcp_listen_config){.address = addresses[i], .inherited_fd = -1};
+        listeners[i] =
+            (struct tcp_listen_config){.address = addresses[i], .inherited_fd = fds ? fds[i] : -1};
     struct http_server_config http = {
         .listeners = listeners,
         .listener_count = count,
@@ -253,6 +254,7 @@ static struct http_server *listen_on(struct server *server, const slice *address
         .body_timeout_ms = (uint32_t)config->body_timeout_ms,
         .idle_timeout_ms = (uint32_t)config->idle_timeout_ms,
         .drain_timeout_ms = (uint32_t)config->drain_timeout_ms,
+        .drain_grace_ms = (uint32_t)config->drain_grace_ms,
         .request_timeout_ms = request_timeout_ms(config),
     };
     return http_server_new(server->loop, &http, &api_handler, server->api, err);
@@ -281,12 +283,13 @@ static int start_inbound(struct server *server, struct err *err)
     if (!server->api)
         return (int)err->code;
     if (config->metrics_listen.len > 0) {
-        server->metrics = listen_on(server, &config->metrics_listen, 1, err);
+        server->metrics = listen_on(server, &config->metrics_listen, 1, NULL, err);
         if (!server->metrics)
             return (int)err->code;
         api_metrics_only_on(server->api, server->metrics);
     }
-    server->http = listen_on(server, config->listen.items, config->listen.count, err);
+    server->http = listen_on(server, config->listen.items, config->listen.count,
+                             server->events ? server->events->listen_fds : NULL, err);
     if (!server->http)
         return (int)err->code;
     for (size_t i = 0; i < config->listen.count; i++)

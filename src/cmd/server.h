@@ -17,6 +17,9 @@ struct server_events {
      * be NULL. */
     bool (*is_going_on)(void *owner);
     void *owner;
+    /* Listening sockets of a parent, as many as config->listen has and in its order; NULL: they are
+     * opened here. */
+    const int *listen_fds;
 };
 
 /* Starts, serves until SIGTERM or SIGINT, drains, frees everything. Requires a migrated schema.

@@ -139,6 +139,7 @@ static void run_drained(struct loop_task *task)
         return;
     server->is_drained_told = true;
     timer_stop(&server->drain_timer);
+    timer_stop(&server->grace_timer);
     if (server->on_drained)
         server->on_drained(server->drained_ctx);
 }
@@ -173,6 +174,7 @@ static bool server_listen(struct http_server *server, const struct tcp_listen_co
 }
 
 static void on_drain_due(struct timer *timer);
+static void on_grace_over(struct timer *timer);
 
 static bool server_init(struct http_server *server, const struct http_server_config *config,
                         struct err *err)
@@ -182,6 +184,7 @@ static bool server_init(struct http_server *server, const struct http_server_con
     list_init(&server->conns);
     list_init(&server->flush);
     timer_init(&server->drain_timer, server->loop, on_drain_due);
+    timer_init(&server->grace_timer, server->loop, on_grace_over);
     loop_task_init(&server->drain_task, run_drained);
     server->hook.run = on_turn_end;
     loop_hook_add(server->loop, &server->hook, LOOP_PHASE_REPLY);
@@ -260,6 +263,17 @@ static void on_drain_due(struct timer *timer)
     cut_all(CONTAINER_OF(timer, struct http_server, drain_timer));
 }
 
+static void see_off(struct http_server *server)
+{
+    server->drain_left = server->conn_count;
+    loop_task_queue_next_turn(server->loop, &server->drain_task);
+}
+
+static void on_grace_over(struct timer *timer)
+{
+    see_off(CONTAINER_OF(timer, struct http_server, grace_timer));
+}
+
 void http_server_drain(struct http_server *server, void (*on_drained)(void *ctx), void *ctx)
 {
     ASSERT(!server->is_freed);
@@ -272,8 +286,10 @@ void http_server_drain(struct http_server *server, void (*on_drained)(void *ctx)
     server->is_draining = true;
     stop_listening(server);
     timer_start_in_ms(&server->drain_timer, server->config.drain_timeout_ms);
-    server->drain_left = server->conn_count;
-    loop_task_queue_next_turn(server->loop, &server->drain_task);
+    if (server->conn_count > 0 && server->config.drain_grace_ms > 0)
+        timer_start_in_ms(&server->grace_timer, server->config.drain_grace_ms);
+    else
+        see_off(server);
 }
 
 void http_server_free(struct http_server *server)
@@ -284,6 +300,7 @@ void http_server_free(struct http_server *server)
     server->is_freed = true;
     stop_listening(server);
     timer_stop(&server->drain_timer);
+    timer_stop(&server->grace_timer);
     loop_task_cancel(&server->drain_task);
     cut_all(server);
     http_server_release(server);

@@ -55,6 +55,9 @@ struct http_server_config {
     uint32_t linger_timeout_ms;     /* (2 s) after our FIN input is read and dropped; ends when none
                                        came for so long, or after ten times as long */
     uint32_t drain_timeout_ms;      /* (30 s) then what is left is cut */
+    /* In a drain, a connection between two requests is closed after so long (0: at once): what its
+     * client had sent already, or sends meanwhile, is answered with Connection: close. */
+    uint32_t drain_grace_ms;
     /* A body (a reply) has the first rate_grace_ms for nothing, then must have moved this many
      * bytes a second on average. */
     uint32_t rate_grace_ms;    /* (10 s) */

@@ -92,7 +92,7 @@ struct http_server {
     size_t conn_count, exchange_count;
     uint64_t bodies_bytes;
     struct loop_hook hook;
-    struct timer drain_timer;
+    struct timer drain_timer, grace_timer;
     struct loop_task drain_task;
     size_t drain_left; /* connections that do not know of the drain yet */
     struct loop_garbage garbage;

@@ -5,6 +5,8 @@
 #define LOOP_TCP_H
 
 #include <stdint.h>
+#include <sys/types.h>
+#include <sys/un.h>
 
 #include "loop/stream.h"
 
@@ -16,6 +18,23 @@ struct tcp_listen_config {
     unsigned unix_mode; /* file mode of a Unix socket, 0: 0660 */
     int inherited_fd;   /* -1 or 0: none; or a listening socket from a parent process */
 };
+
+/* A listening socket that no loop watches: for a parent that hands it to the processes that serve
+ * it, which take it as inherited_fd. */
+struct tcp_bound {
+    int fd;                /* -1: none */
+    struct sockaddr_un un; /* sun_path is empty unless the file is ours to remove */
+    dev_t device;
+    ino_t inode;
+};
+
+/* inherited_fd is not looked at. err says which address and why; nothing is left then. */
+int tcp_bind(const struct tcp_listen_config *config, struct tcp_bound *bound,
+             struct err *err) MUST_CHECK;
+/* Closes it and removes the file of a Unix socket. Harmless when there is none. */
+void tcp_unbind(struct tcp_bound *bound);
+/* The port that a socket is bound to; 0 for a Unix socket. */
+uint16_t tcp_port_of(int fd);
 
 /* on_accept owns the new stream (stream_own, then stream_read_start); it may close it at once.
  * EMFILE and ENFILE do not spin: a spare descriptor is spent to accept and close, and accepting

@@ -230,7 +230,7 @@ export class Stack {
     }
     const process = new Running(options.bin ?? sluiceBin, [...args, ...(options.args ?? [])], {
       // the emulated provider has not the limits that manifests know of, as in `sluice dev`
-      env: { ...this.env, SLUICE_TURN_CPU_MS_MAX: TURN_CPU_MS_MAX, SLUICE_CONNECTION_LIMITS: 'off', ...options.env },
+      env: { ...this.env, SLUICE_TURN_CPU_MS_MAX: TURN_CPU_MS_MAX, SLUICE_CONNECTION_LIMITS: 'off', SLUICE_DRAIN_GRACE: '0', ...options.env },
     });
     this.servers.push(process);
     await until(

@@ -1,0 +1,37 @@
+/*
+ * supervisor: the parent of `sluice serve --workers N`. It owns the listening sockets and nothing
+ * else: no loop, no thread, no database. Each worker is this program run again (fork and exec),
+ * told by SLUICE_WORKER which descriptors are its own; a worker that dies is started anew.
+ *
+ * SIGUSR2 hands the sockets to a successor: N workers of whatever now lies at the program's path
+ * are started beside the old ones, and once all are ready the old ones drain. When one of them
+ * does not come up, the new ones go and the old ones stay. SIGHUP is passed on; SIGTERM and SIGINT
+ * drain all. The parent's process id stays the same throughout.
+ */
+#ifndef CMD_SUPERVISOR_H
+#define CMD_SUPERVISOR_H
+
+#include "cmd/config.h"
+
+enum { WORKERS_MAX = 256 };
+
+/* Serves until SIGTERM or SIGINT. on_ready: all workers answer; port is that of the first TCP
+ * listener; once. argv: how this process was started. err says what failed. */
+int supervisor_run(const struct config *config, char *const *argv,
+                   void (*on_ready)(void *owner, uint16_t port), void *owner,
+                   struct err *err) MUST_CHECK;
+
+/* What a worker was told. */
+struct worker {
+    unsigned index; /* from 0 */
+    int ready_fd;   /* worker_ready writes to it */
+    int listen_fds[CONFIG_LIST_MAX];
+    size_t listen_count; /* as many as config.listen has, in its order; else 0: bind yourself */
+};
+
+/* false: this process is no worker. Takes SLUICE_WORKER out of the environment. */
+bool worker_read(struct worker *worker, const struct config *config);
+/* Tells the parent. */
+void worker_ready(struct worker *worker);
+
+#endif
