@@ -1,9 +1,11 @@
 /*
  * What --help prints.
  */
+#include <stdarg.h>
+
 #include "cmd/command.h"
 
-enum { NAME_WIDTH = 13 };
+enum { NAME_WIDTH = 13, USAGE_WIDTH = 79, USAGE_INDENT = 14 };
 
 const char command_version[] = "0.1.0";
 
@@ -17,19 +19,37 @@ void command_help_all(FILE *out, const struct command *const *commands, size_t c
     (void)fprintf(out, "\n`sluice COMMAND --help` tells more. Try `sluice dev` first.\n");
 }
 
+/* A part of the usage line, on the next one where this is full. */
+static void print_part(FILE *out, int *column, const char *fmt, ...) PRINTF_LIKE(3, 4);
+
+static void print_part(FILE *out, int *column, const char *fmt, ...)
+{
+    char text[256];
+    va_list args;
+    va_start(args, fmt);
+    int len = vsnprintf(text, sizeof(text), fmt, args);
+    va_end(args);
+    if (*column + 1 + len > USAGE_WIDTH)
+        *column = fprintf(out, "\n%*s", USAGE_INDENT - 1, "") - 1;
+    *column += fprintf(out, " %s", text);
+}
+
 static void print_usage(FILE *out, const struct command *command, const struct command_verb *verb)
 {
-    (void)fprintf(out, "usage: sluice %s", command->name);
+    int column = fprintf(out, "usage: sluice");
+    print_part(out, &column, "%s", command->name);
     if (verb->name)
-        (void)fprintf(out, " %s", verb->name);
+        print_part(out, &column, "%s", verb->name);
     if (verb->synopsis[0])
-        (void)fprintf(out, " %s", verb->synopsis);
+        print_part(out, &column, "%s", verb->synopsis);
     for (size_t i = 0; i < verb->option_count; i++) {
         const struct config_option *option = &verb->options[i];
-        (void)fprintf(out, option->value_name ? " [--%s %s]" : " [--%s]", option->name,
-                      option->value_name);
+        print_part(out, &column, "[--%s%s%s]", option->name, option->value_name ? " " : "",
+                   option->value_name ? option->value_name : "");
     }
-    (void)fprintf(out, command->scopes ? " [SETTINGS]\n" : "\n");
+    if (command->scopes)
+        print_part(out, &column, "[SETTINGS]");
+    (void)fputc('\n', out);
 }
 
 static void print_verb(FILE *out, const struct command *command, const struct command_verb *verb)
