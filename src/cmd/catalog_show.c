@@ -134,6 +134,15 @@ void catalog_show_text(struct session *session, int indent, slice text)
     }
 }
 
+static void show_line(const char *heading, slice text)
+{
+    if (text.len == 0)
+        return;
+    (void)printf("%s", heading);
+    output_text(stdout, text);
+    (void)printf("\n");
+}
+
 static int show_integration(struct session *session, const struct catalog_integration *integration)
 {
     struct output_table table;
@@ -254,15 +263,6 @@ static void show_strings(const char *heading, const struct json *array)
     }
     if (json_is(array, JSON_ARRAY) && array->count > 0)
         (void)printf("\n");
-}
-
-static void show_line(const char *heading, slice text)
-{
-    if (text.len == 0)
-        return;
-    (void)printf("%s", heading);
-    output_text(stdout, text);
-    (void)printf("\n");
 }
 
 static int show_action(struct session *session, const struct catalog_action *action)

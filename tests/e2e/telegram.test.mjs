@@ -10,6 +10,12 @@ const ENCODED = encodeURIComponent(TOKEN);
 const calls = [];
 let stack, server, account, standIn, answer;
 
+// With all that a log can say.
+const serve = (url) =>
+  stack.serve({
+    args: ['--origin-override', `https://api.telegram.org=${url}`, '--allow-host', '127.0.0.1', '--log-level', 'debug'],
+  });
+
 before(async () => {
   standIn = createServer((request, response) => {
     const parts = [];
@@ -27,7 +33,7 @@ before(async () => {
   account = await stack.account('a', { apps: [] });
   await stack.connect(account.id, 'telegram', { api_key: TOKEN });
   const url = `http://127.0.0.1:${standIn.address().port}`;
-  server = await stack.serve({ args: ['--origin-override', `https://api.telegram.org=${url}`, '--allow-host', '127.0.0.1'] });
+  server = await serve(url);
 });
 after(async () => {
   standIn?.close();
@@ -95,6 +101,18 @@ test('errors are told apart, and never quote it', async () => {
     if (status === 429) assert.equal(reply.headers.get('retry-after'), '9');
   }
   calls.length = 0;
+});
+
+test('a provider that cannot be reached is told without it', async () => {
+  const free = createServer();
+  await new Promise((listening) => free.listen(0, '127.0.0.1', listening));
+  const { port } = free.address();
+  await new Promise((closed) => free.close(closed));
+  const other = await serve(`http://127.0.0.1:${port}`);
+  const reply = await other.execute(account.key, 'telegram', 'get_me', {});
+  assert.deepEqual([reply.status, reply.json.error_code], [500, 'execution_failed'], reply.text);
+  hidden(reply.text, 'the reply');
+  hidden(other.log, 'the log');
 });
 
 test('it is in no log, metric, catalog page or row', async () => {
