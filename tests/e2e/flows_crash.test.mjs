@@ -1,0 +1,204 @@
+// Crashes under flows (PROVING.md, failure 1): a server is killed at every step of every op that a
+// flow passes, another adopts what it left, and where each flow ends is compared with the
+// provider's ledger. A write is never made twice in silence: it was made once, or not at all, or
+// the step says that the outcome is unknown.
+import assert from 'node:assert/strict';
+import { after, before, test } from 'node:test';
+import { until } from './support/client.mjs';
+import { Stack } from './support/stack.mjs';
+
+// In the order in which a flow passes them.
+const RUN_STEPS = ['begin', 'execute', 'called', 'record', 'recorded'];
+const LANE_STEPS = ['take', 'begin', 'begun', 'call', 'called', 'tell', 'told'];
+const COMMAND_STEPS = ['begin', 'load', 'loaded', 'template', 'decide', 'changed'];
+const LOAD_STEPS = ['load', 'loaded', 'template', 'place'];
+
+let stack, account, heir;
+const begun = new Map(); // name of the crash point -> {id, subjects, approved}
+
+before(async () => {
+  stack = await Stack.start({ postgres: { max_connections: 200 } });
+  account = await stack.account('crash');
+  await inPairs([
+    ...RUN_STEPS.map((step) => () => crashInRun(step)),
+    ...LANE_STEPS.map((step) => () => crashInLane(step)),
+    () => crashInExec('call'),
+    () => crashInExec('read_reply'),
+    () => crashInStart(),
+    ...COMMAND_STEPS.map((step) => () => crashAfterWait('flow_command', step)),
+    ...LOAD_STEPS.map((step) => () => crashAfterWait('flow', step)),
+    () => crashInTimer(),
+  ]);
+  heir = await stack.serve();
+});
+after(() => stack?.stopWell(assert));
+
+async function inPairs(tasks) {
+  const rest = [...tasks];
+  const worker = async () => {
+    for (let task = rest.shift(); task; task = rest.shift()) await task();
+  };
+  await Promise.all([worker(), worker(), worker()]);
+}
+
+const post = (server, path, body = {}) => server.call(account.key, 'POST', `/api/flows/${path}`, body);
+const view = async (server, id) => (await server.call(account.key, 'GET', `/api/flows/${id}`)).json;
+const sent = async (subject) => (await stack.provider.ledger()).filter((entry) => entry.marker === subject).length;
+
+const servesUntil = (at) => stack.serve({ env: { SLUICE_CRASH_AT: at } });
+
+async function dies(server) {
+  const end = await server.process.gone;
+  assert.equal(end.signal, 'SIGKILL', server.log.slice(-3000));
+  stack.forget(server);
+}
+
+// A start that was cut off told no id, but may be durable.
+const findBy = (subject) =>
+  stack.cluster.sql(`select flow_id from sluice.flow_doc where input::text like '%"${subject}"%'`);
+
+async function cutOff(name, at, template, input, subjects) {
+  const server = await servesUntil(at);
+  const reply = await post(server, 'start', { flowTemplate: template, input }).catch(() => null);
+  await dies(server);
+  begun.set(name, { id: reply?.json?.flowId, subjects });
+}
+
+const crashInRun = (step) => {
+  const subject = `run at ${step}`;
+  return cutOff(subject, `flow/${step}`, 'probe_chain', { subject, confirm: true }, [subject]);
+};
+const crashInLane = (step) => {
+  const subjects = [0, 1, 2, 3, 4].map((i) => `lane at ${step} ${i}`);
+  return cutOff(`lane at ${step}`, `flow_lane/${step}`, 'probe_fan', { subjects, confirm: true }, subjects);
+};
+const crashInExec = (step) => {
+  const subject = `exec at ${step}`;
+  return cutOff(subject, `exec/${step}`, 'probe_chain', { subject, confirm: true }, [subject]);
+};
+const crashInStart = () => {
+  const subject = 'start at started';
+  return cutOff(subject, 'flow_command/started', 'probe_chain', { subject, confirm: true }, [subject]);
+};
+
+// Started and parked by one server, approved on another, which dies.
+let starter;
+async function crashAfterWait(op, step) {
+  starter ??= stack.serve();
+  const subject = `${op} at ${step} after approval`;
+  const { json } = await post(await starter, 'start', { flowTemplate: 'probe_approve', input: { subject } });
+  await until('it waits', async () => (await view(await starter, json.flowId)).flow.status === 'waiting');
+  const server = await servesUntil(`${op}/${step}`);
+  const reply = await post(server, `${json.flowId}/approve`).catch(() => null);
+  await dies(server);
+  begun.set(subject, { id: json.flowId, subjects: [subject], isAcknowledged: reply?.status === 200 });
+}
+
+async function crashInTimer() {
+  const server = await servesUntil('flow_take/taken');
+  const { json } = await post(server, 'start', { flowTemplate: 'probe_wait', input: { seconds: 0.2 } });
+  await dies(server);
+  begun.set('timer', { id: json.flowId, subjects: [] });
+}
+
+const ended = (id) =>
+  until(
+    'the flow has ended',
+    async () => {
+      const flow = await view(heir, id);
+      return ['completed', 'failed', 'waiting'].includes(flow.flow.status) && flow;
+    },
+    30_000,
+  );
+
+// What the ledger has and what the flow says fit.
+async function judge(name) {
+  const { id: told, subjects } = begun.get(name);
+  const id = told ?? (await findBy(subjects[0]));
+  const counts = await Promise.all(subjects.map(sent));
+  assert.ok(counts.every((count) => count <= 1), `${name}: ${counts}`);
+  const flow = await ended(id);
+  const after_end = await Promise.all(subjects.map(sent));
+  assert.ok(after_end.every((count) => count <= 1), `${name}: ${after_end}`);
+  if (flow.flow.status === 'completed') assert.ok(after_end.every((count) => count === 1), `${name}: ${after_end}`);
+  if (flow.flow.status === 'failed') {
+    const failed = flow.steps.find((step) => step.status === 'failed');
+    assert.equal(failed.error.code, 'execution_failed', JSON.stringify(failed));
+    assert.match(failed.error.hint, /outcome is unknown/i);
+  }
+  return { flow, counts: after_end };
+}
+
+// The first step is a transform; its transition carries the intent of the write.
+for (const [step, status, count] of [
+  ['begin', 'completed', 1],
+  ['execute', 'completed', 1],
+  ['record', 'completed', 1],
+  ['recorded', 'failed', 0],
+  ['called', 'failed', 1],
+])
+  test(`a flow, killed before ${step}`, async () => {
+    const { flow, counts } = await judge(`run at ${step}`);
+    assert.equal(flow.flow.status, status, JSON.stringify(flow.steps));
+    assert.deepEqual(counts, [count]);
+  });
+
+for (const step of LANE_STEPS)
+  test(`a fan-out, killed before ${step} of an item`, async () => {
+    const { flow, counts } = await judge(`lane at ${step}`);
+    const isIntentOpen = ['begun', 'call', 'called', 'tell'].includes(step);
+    if (isIntentOpen || step !== 'told') assert.equal(flow.flow.status, isIntentOpen ? 'failed' : 'completed');
+    if (flow.flow.status === 'completed') return;
+    const done = await stack.cluster.sql(
+      `select count(*) from sluice.flow_item where flow_id = '${flow.flow.id}' and fact = 'completed'`,
+    );
+    assert.ok(counts.filter((count) => count === 1).length >= Number(done));
+    // Resume is the explicit decision to make the call whose outcome is unknown again, and the rest.
+    assert.equal((await post(heir, `${flow.flow.id}/resume`)).status, 200);
+    const resumed = await until('resume runs the rest', async () => {
+      const now = await view(heir, flow.flow.id);
+      return now.flow.status === 'completed' && now;
+    });
+    assert.equal(resumed.flow.context.count, 5);
+    const counts_now = await Promise.all(begun.get(`lane at ${step}`).subjects.map(sent));
+    const repeated = counts_now.filter((count) => count > 1).length;
+    assert.ok(counts_now.every((count) => count >= 1) && repeated <= 2, `${counts_now}: at most those in flight`);
+  });
+
+test('a write, killed before it is called: outcome unknown, and resume makes it', async () => {
+  const { flow, counts } = await judge('exec at call');
+  assert.equal(flow.flow.status, 'failed');
+  assert.deepEqual(counts, [0]);
+  assert.equal((await post(heir, `${flow.flow.id}/resume`)).status, 200);
+  await until('resume has made it', async () => (await view(heir, flow.flow.id)).flow.status === 'completed');
+  assert.equal(await sent('exec at call'), 1);
+});
+
+test('a write, killed with its reply in hand: outcome unknown, not repeated', async () => {
+  const { flow, counts } = await judge('exec at read_reply');
+  assert.equal(flow.flow.status, 'failed');
+  assert.deepEqual(counts, [1]);
+});
+
+test('a start whose answer was lost is a flow all the same', async () => {
+  assert.notEqual(await findBy('start at started'), '');
+  await until('it has sent its mail', async () => (await sent('start at started')) === 1, 30_000);
+});
+
+for (const [op, steps] of [['flow_command', COMMAND_STEPS], ['flow', LOAD_STEPS]])
+  for (const step of steps)
+    test(`approved, killed before ${step} of ${op}`, async () => {
+      const name = `${op} at ${step} after approval`;
+      const { flow, counts } = await judge(name);
+      if (begun.get(name).isAcknowledged) assert.equal(flow.flow.status, 'completed');
+      if (flow.flow.status === 'waiting') {
+        assert.deepEqual(counts, [0]);
+        assert.equal((await post(heir, `${flow.flow.id}/approve`)).status, 200);
+        await until('it is sent', async () => (await sent(name)) === 1);
+      }
+    });
+
+test('a timer that fired on a server that died', async () => {
+  const { flow } = await judge('timer');
+  assert.equal(flow.flow.status, 'completed');
+});
