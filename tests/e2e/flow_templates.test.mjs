@@ -1,0 +1,243 @@
+// The templates that are compiled in, run: against the emulated provider, and the two of mail also
+// against somebody else's idea of Gmail (npm `emulate`), with the pages in our emulated notes app.
+import assert from 'node:assert/strict';
+import { readFile, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { after, before, test } from 'node:test';
+import { until } from './support/client.mjs';
+import { makeCertificates, startNginx } from './support/nginx.mjs';
+import { Running, freePort } from './support/process.mjs';
+import { Stack, credentials } from './support/stack.mjs';
+
+const USER = 'mailbox@example.com';
+const SEED = `google:
+  users:
+    - { email: ${USER}, name: Mail Box }
+  messages:
+    - id: msg_first
+      user_email: ${USER}
+      from: Anna Keller <anna@example.org>
+      to: ${USER}
+      subject: Offsite in March
+      body_text: Are you coming? Grüße
+      label_ids: [INBOX, UNREAD]
+      date: 2026-11-01T10:00:00Z
+    - id: msg_second
+      user_email: ${USER}
+      from: billing@example.net
+      to: ${USER}
+      subject: Invoice 17
+      body_text: Please pay.
+      label_ids: [INBOX, UNREAD]
+      date: 2026-11-02T10:00:00Z
+    - id: msg_read
+      user_email: ${USER}
+      from: billing@example.net
+      to: ${USER}
+      subject: Invoice 16
+      body_text: Thank you.
+      label_ids: [INBOX]
+      date: 2026-10-02T10:00:00Z
+`;
+const LINK = 'https://mail.google.com/mail/#all/';
+const DATABASE = '8e1d4c6b-2a3f-4b5c-9d7e-0f1a2b3c4d20';
+let stack, server, account, emulator, nginx, foreign, mailbox, parent;
+
+before(async () => {
+  stack = await Stack.start();
+  server = await stack.serve();
+  account = await stack.account('Demo', { apps: ['gmail', 'notion'] });
+  parent = JSON.parse(await readFile(join(stack.dir, 'provider', 'ready.json'), 'utf8')).task_parent;
+
+  const seed = join(stack.dir, 'seed.yaml');
+  await writeFile(seed, SEED);
+  const port = await freePort();
+  const program = new URL('node_modules/emulate/dist/index.js', import.meta.url).pathname;
+  const args = [program, 'start', '--service', 'google', '--port', String(port), '--seed', seed];
+  emulator = new Running(process.execPath, args, { cwd: stack.dir });
+  await until('the emulator answers', async () => {
+    emulator.check();
+    return (await fetch(`http://127.0.0.1:${port}/gmail/v1/users/me/messages`).catch(() => null)) !== null;
+  });
+  const tls = await makeCertificates(stack.dir);
+  nginx = await startNginx(
+    stack.dir,
+    (own) => `
+  upstream emulator { server 127.0.0.1:${port}; keepalive 8; }
+  server {
+    listen 127.0.0.1:${own} ssl;
+    ssl_certificate ${tls.certFile}; ssl_certificate_key ${tls.keyFile};
+    proxy_http_version 1.1;
+    proxy_set_header Connection "";
+    location /gmail { proxy_pass http://emulator; }
+    location /v1 { proxy_pass ${stack.provider.url}; }
+  }`,
+  );
+  foreign = await stack.serve({ provider: { url: `https://127.0.0.1:${nginx.port}`, caFile: tls.caFile } });
+  mailbox = await stack.account('Mailbox', { apps: [] });
+  await stack.connect(mailbox.id, 'gmail', { access_token: `token-of-${USER}` });
+  await stack.connect(mailbox.id, 'notion', credentials.notion);
+});
+after(async () => {
+  await nginx?.stop();
+  await emulator?.stop();
+  await stack?.stopWell(assert);
+});
+
+// A flow of an account on a server, followed by long polls.
+class Flow {
+  static async start(at, { key }, flowTemplate, input) {
+    const reply = await at.call(key, 'POST', '/api/flows/start', { flowTemplate, input, triggerType: 'agent' });
+    assert.equal(reply.status, 200, reply.text);
+    return Object.assign(new Flow(), { at, key, id: reply.json.flowId });
+  }
+
+  async reaches(status) {
+    for (let etag; ; ) {
+      const headers = { 'if-none-match': etag };
+      const reply = await this.at.call(this.key, 'GET', `/api/flows/${this.id}?wait=20`, undefined, headers);
+      if (reply.status !== 304) this.view = reply.json;
+      etag = reply.headers.get('etag');
+      if (this.view.flow.status === status) return this.view;
+      assert.ok(['running', 'waiting'].includes(this.view.flow.status), reply.text);
+    }
+  }
+
+  step(key) {
+    return this.view.steps.find((step) => step.stepKey === key);
+  }
+
+  async tell(what, body) {
+    const reply = await this.at.call(this.key, 'POST', `/api/flows/${this.id}/${what}`, body);
+    assert.equal(reply.status, 200, reply.text);
+    return (this.view = reply.json);
+  }
+}
+
+const pagesMade = async () => (await stack.provider.ledger()).filter((entry) => entry.path === '/v1/pages');
+
+async function readPage(at, { key }, id) {
+  const page = await at.execute(key, 'notion', 'get_page', { page_id: id });
+  assert.equal(page.status, 200, page.text);
+  const blocks = await at.execute(key, 'notion', 'get_block_children', { block_id: id });
+  assert.equal(blocks.status, 200, blocks.text);
+  return { page: page.json.output, blocks: blocks.json.output.results };
+}
+
+test('summary: counts, senders, subjects, oldest and newest, links', async () => {
+  const flow = await Flow.start(server, account, 'unread_mail_summary', { maxResults: 5 });
+  await flow.reaches('completed');
+  const { summary } = flow.view.flow.context;
+  assert.equal(summary.query, 'is:unread');
+  assert.deepEqual([summary.counts.mails, summary.counts.hasMore], [5, true]);
+  assert.equal(summary.mails.length, 5);
+  assert.equal(summary.senders.length, 5);
+  const received = summary.mails.map((mail) => mail.received).sort();
+  assert.deepEqual([summary.oldest, summary.newest], [received[0], received[4]]);
+  for (const [at, mail] of summary.mails.entries()) {
+    assert.deepEqual(Object.keys(mail), ['id', 'from', 'subject', 'received', 'snippet', 'link']);
+    assert.equal(mail.link, LINK + mail.id);
+    assert.equal(summary.subjects[at], mail.subject);
+  }
+  assert.equal(flow.step('read').output.length, 5);
+});
+
+test('summary: a query, a certain connection, nothing found', async () => {
+  const id = await stack.connect(account.id, 'gmail', credentials.gmail, ['--label', 'second']);
+  for (const mailConnectionId of [id, Number(id)]) {
+    const flow = await Flow.start(server, account, 'unread_mail_summary', { query: 'subject:nothinglikeit', mailConnectionId });
+    await flow.reaches('completed');
+    assert.deepEqual(flow.view.flow.context.summary, {
+      query: 'subject:nothinglikeit', counts: { mails: 0, estimated: 0, hasMore: false }, oldest: null, newest: null, senders: [], subjects: [], mails: [],
+    });
+  }
+  const flow = await Flow.start(server, account, 'unread_mail_summary', { mailConnectionId: 1 });
+  await flow.reaches('failed');
+  assert.equal(flow.step('list').error.code, 'integration_not_connected');
+});
+
+// parent: what the flow is given; expected: what is sent.
+async function mailToTasks(at, who, taskParent, expected, { mails }) {
+  const before = (await pagesMade()).length;
+  const flow = await Flow.start(at, who, 'unread_mail_to_tasks', { maxResults: mails, taskParent });
+  await flow.reaches('waiting');
+  assert.equal(flow.view.flow.currentStep, 'approve_tasks');
+  const shown = flow.step('approve_tasks').input;
+  assert.equal(shown.title, `Create ${mails} task pages in Notion`);
+  assert.equal(shown.items.length, mails);
+  for (const item of shown.items) {
+    assert.deepEqual([item.stepKey, item.tool], ['create_tasks', 'notion_create_page']);
+    assert.deepEqual(item.input.parent, expected);
+  }
+  assert.equal((await pagesMade()).length, before, 'nothing is written before the approval');
+  await flow.tell('approve', { stepKey: 'approve_tasks', note: 'fine' });
+  await flow.reaches('completed');
+  const made = (await pagesMade()).slice(before);
+  const sorted = (list) => list.map((one) => JSON.stringify(one)).sort();
+  const { created } = flow.view.flow.context;
+  assert.deepEqual([made.length, created.count, created.pages.length], [mails, mails, mails]);
+  assert.deepEqual(sorted(created.pages.map((page) => page.title)), sorted(shown.items.map((item) => item.input.title)));
+  // each page holds what was shown
+  for (const [index, { id, title }] of created.pages.entries()) {
+    const { page, blocks } = await readPage(at, who, id);
+    const wanted = shown.items[index].input;
+    assert.equal(page.plain_title ?? title, wanted.title);
+    const texts = blocks.map((block) => block.paragraph.rich_text[0].text);
+    assert.deepEqual(texts.map((text) => text.content), wanted.children.map((child) => child.paragraph.rich_text[0].text.content));
+    assert.ok(texts[2].link.url.startsWith(LINK));
+  }
+  return { flow, shown };
+}
+
+test('mail to tasks: the pages are those that were shown, below a page and in a database', async () => {
+  await mailToTasks(server, account, parent, parent, { mails: 4 });
+  await mailToTasks(server, account, parent.page_id, parent, { mails: 2 });
+  await mailToTasks(server, account, { database_id: DATABASE }, { database_id: DATABASE }, { mails: 1 });
+});
+
+test('mail to tasks: no mail, no question; rejected, no page', async () => {
+  const before = (await pagesMade()).length;
+  const none = await Flow.start(server, account, 'unread_mail_to_tasks', { query: 'subject:nothinglikeit', taskParent: parent });
+  await none.reaches('completed');
+  assert.deepEqual([none.step('approve_tasks').status, none.step('create_tasks').status], ['skipped', 'skipped']);
+  assert.deepEqual(none.view.flow.context.created, { count: 0, pages: [] });
+  const rejected = await Flow.start(server, account, 'unread_mail_to_tasks', { maxResults: 1, taskParent: parent });
+  await rejected.reaches('waiting');
+  await rejected.tell('reject');
+  await rejected.reaches('cancelled');
+  assert.equal((await pagesMade()).length, before);
+});
+
+test('a mail, a wait, a reminder: both are shown before the first is sent', async () => {
+  const input = { to: 'ben@example.org', subject: 'Offer', text: 'Have you seen it?', remindAfter: 3600 };
+  const flow = await Flow.start(server, account, 'mail_with_reminder', input);
+  await flow.reaches('waiting');
+  const [mail, reminder, ...more] = flow.step('approve_mails').input.items;
+  assert.deepEqual(more, []);
+  assert.deepEqual(mail, { stepKey: 'send', tool: 'gmail_send_message', input: { to: input.to, subject: 'Offer', text: input.text } });
+  assert.deepEqual([reminder.stepKey, reminder.conditional, reminder.input.subject], ['remind', true, 'Reminder: Offer']);
+  await flow.tell('approve');
+  await until('it rests', async () => (await flow.reaches('waiting')).flow.currentStep === 'pause');
+  const sent = (await stack.provider.ledger()).filter((entry) => entry.path.endsWith('/messages/send'));
+  assert.equal(sent.length, 1);
+  const rests = Date.parse(flow.step('pause').wakeAt) - Date.parse(flow.step('send').completedAt);
+  assert.ok(rests > 3590_000 && rests < 3610_000, `${rests} ms`);
+  await flow.tell('cancel');
+});
+
+test('somebody else’s Gmail: summary', async () => {
+  const flow = await Flow.start(foreign, mailbox, 'unread_mail_summary', {});
+  await flow.reaches('completed');
+  const { summary } = flow.view.flow.context;
+  assert.equal(summary.counts.mails, 2);
+  assert.deepEqual([...summary.subjects].sort(), ['Invoice 17', 'Offsite in March']);
+  assert.ok(summary.senders.some((sender) => sender.includes('anna@example.org')), JSON.stringify(summary));
+  assert.deepEqual([summary.oldest, summary.newest].map((time) => Date.parse(time)), [
+    Date.parse('2026-11-01T10:00:00Z'), Date.parse('2026-11-02T10:00:00Z'),
+  ]);
+});
+
+test('somebody else’s Gmail: mail to tasks', async () => {
+  const { shown } = await mailToTasks(foreign, mailbox, parent, parent, { mails: 2 });
+  assert.deepEqual(shown.items.map((item) => item.input.title).sort(), ['Invoice 17', 'Offsite in March']);
+});
