@@ -3,6 +3,8 @@
  */
 #include "cmd/catalog_show.h"
 
+#include <string.h>
+
 #include "catalog/search.h"
 #include "cmd/output.h"
 #include "cmd/suggest.h"
@@ -151,6 +153,10 @@ static int show_integration(struct session *session, const struct catalog_integr
     (void)printf(" (auth: %s)\n", catalog_auth_name(integration->auth.kind));
     catalog_show_text(session, 2, integration->description);
     (void)fputc('\n', stdout);
+    if (integration->docs_url.len > 0) {
+        show_line("documentation: ", integration->docs_url);
+        (void)fputc('\n', stdout);
+    }
     output_table_begin(&table, &session->arena, "ACTION|LEVEL|CONFIRM|TITLE");
     for (size_t i = 0; i < integration->action_count; i++) {
         const struct catalog_action *action = &integration->actions[i];
@@ -255,14 +261,21 @@ static int show_examples(struct session *session, const struct json *examples)
     return is_ok ? OK : err_set(&session->err, ERR_LIMIT, "the examples are too large");
 }
 
+/* On one line where it fits, else one below the other. */
 static void show_strings(const char *heading, const struct json *array)
 {
-    for (uint32_t i = 0; json_is(array, JSON_ARRAY) && i < array->count; i++) {
-        (void)printf("%s", i == 0 ? heading : ", ");
+    size_t width = strlen(heading);
+    if (!json_is(array, JSON_ARRAY) || array->count == 0)
+        return;
+    for (uint32_t i = 0; i < array->count; i++)
+        width += json_str(json_at(array, i)).len + 2;
+    bool is_wide = width > LINE_BYTES_MAX;
+    (void)printf("%s", heading);
+    for (uint32_t i = 0; i < array->count; i++) {
+        (void)printf("%s", is_wide ? "\n  " : i == 0 ? " " : ", ");
         output_text(stdout, json_str(json_at(array, i)));
     }
-    if (json_is(array, JSON_ARRAY) && array->count > 0)
-        (void)printf("\n");
+    (void)printf("\n");
 }
 
 static int show_action(struct session *session, const struct catalog_action *action)
@@ -274,7 +287,7 @@ static int show_action(struct session *session, const struct catalog_action *act
     (void)printf("\nlevel: %s%s%s\n", catalog_level_name(action->level),
                  action->requires_confirmation ? ", wants \"confirm\": true" : "",
                  action->is_idempotent ? ", may be repeated" : "");
-    show_strings("needs one of the scopes: ", action->scopes);
+    show_strings("needs one of the scopes:", action->scopes);
     show_line("documentation: ", action->docs_url);
     show_line("compared with: ", action->checked);
     catalog_show_input(session, action->input_schema);
