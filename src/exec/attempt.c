@@ -90,7 +90,7 @@ enum op_result exec_step_call(struct op *op)
         return OP_NEXT;
     }
     if (!is_first)
-        limits_repeat(&exec->place);
+        (void)limits_repeat(&exec->place); /* the back-off was its wait */
     if (!exec->has_provider_key && exec->action->idempotency_header.len > 0 &&
         !add_provider_key(exec))
         return stop_unsent(exec, SLICE("Out of memory; nothing was sent, try again."));
@@ -165,7 +165,7 @@ uint64_t exec_backoff_ms(unsigned attempts, uint64_t left_ms, int64_t retry_afte
     return wait * 2 < left_ms ? wait : 0;
 }
 
-static uint64_t left_ms(const struct exec *exec)
+uint64_t exec_left_ms(const struct exec *exec)
 {
     uint64_t now = loop_now_ns(exec->op.loop);
     return exec->deadline_ns > now ? (exec->deadline_ns - now) / 1000000 : 0;
@@ -205,7 +205,7 @@ enum op_result exec_step_judge_reply(struct op *op)
     }
     uint64_t wait_ms = 0;
     if (exec->out.reason != EXEC_SUCCEEDED && is_worth_retrying(exec))
-        wait_ms = exec_backoff_ms(exec->out.attempts, left_ms(exec), exec->out.retry_after_ms);
+        wait_ms = exec_backoff_ms(exec->out.attempts, exec_left_ms(exec), exec->out.retry_after_ms);
     if (wait_ms == 0)
         return OP_NEXT;
     op_log(op, LOG_INFO, "calling the provider again",

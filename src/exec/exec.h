@@ -251,6 +251,8 @@ bool exec_needs_first_token(const struct exec *exec);
  * under an exponential ceiling, behind what the provider asked for (-1: nothing). 0: do not, since
  * it asked for more than EXEC_BACKOFF_MS_MAX, or too little of left_ms would remain. */
 uint64_t exec_backoff_ms(unsigned attempts, uint64_t left_ms, int64_t retry_after_ms);
+/* attempt.c: until its deadline. */
+uint64_t exec_left_ms(const struct exec *exec);
 /* admit.c: what a reply says about the calls to come. */
 void exec_tell_limits(struct exec *exec);
 /* admit.c: gives back what admit took, with a vote on the origin where it was called; harmless

@@ -278,14 +278,18 @@ enum limits_verdict limits_enter(struct limits *limits, struct limits_place *pla
     return LIMITS_FREE;
 }
 
-void limits_repeat(struct limits_place *place)
+uint64_t limits_repeat(struct limits_place *place)
 {
     struct limits_bucket *bucket = place->bucket;
     if (!bucket)
-        return;
+        return 0;
     ASSERT(!place->op);
+    uint64_t now = loop_now_ns(bucket->limits->config.loop);
+    bucket_fill(bucket, now);
+    uint64_t open = bucket_open_ns(bucket, 1, now);
     bucket->in_flight--;
     bucket_take(bucket);
+    return ms_until(open, now);
 }
 
 void limits_leave(struct limits_place *place, bool is_used)

@@ -68,8 +68,9 @@ void limits_free(struct limits *limits);
 enum limits_verdict limits_enter(struct limits *limits, struct limits_place *place,
                                  const struct limits_key *key, uint64_t until_ns,
                                  struct op *op) MUST_CHECK;
-/* The same call goes out once more: it counts, but does not wait again. */
-void limits_repeat(struct limits_place *place);
+/* The same execution calls once more, in its place: a call more that counts. The milliseconds after
+ * which its turn would be, for a caller that has not waited for another reason. */
+uint64_t limits_repeat(struct limits_place *place);
 /* Gives the place back, and the token with it where no call went out. While queued: leaves the
  * queue and releases the op. Any number of times. */
 void limits_leave(struct limits_place *place, bool is_used);

@@ -185,7 +185,10 @@ enum op_result exec_step_turn_page(struct op *op)
     }
     exec->pages.attempts = exec->out.attempts;
     exec->out.attempts = 0;
-    limits_repeat(&exec->place);
+    uint64_t wait_ms = limits_repeat(&exec->place);
     op_goto(op, EXEC_STEP_CALL);
-    return OP_NEXT;
+    if (wait_ms == 0 || wait_ms * 2 > exec_left_ms(exec))
+        return OP_NEXT;
+    op_sleep(op, &exec->timer, wait_ms, "its connection's limits");
+    return OP_WAIT;
 }

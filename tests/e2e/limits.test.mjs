@@ -46,6 +46,10 @@ const integrations = {
   told: { limits: { per: 'action', rate_limited: rules }, actions: Object.fromEntries(Object.keys(forms).map((id) => [id, {}])) },
   patient: {},
   quota: { limits: { quota: { remaining: 'headers."x-left"', reset: 'headers."x-reset"' } } },
+  leafed: {
+    limits: { rate_per_s: 5, burst: 1 },
+    actions: { read: { response: { output: '{items: [body.page]}', pagination: { input: 'q', next: 'body.next', max_pages: 10 } } } },
+  },
   shaky: {},
   steady: {},
   strict: {},
@@ -186,6 +190,18 @@ test('a quota that is used up is not run into', async () => {
   answer = (reply) => ok(reply, { 'x-left': String(--left), 'x-reset': '1' });
   assert.equal((await run(b, 'quota')).status, 200);
   assert.equal((await run(b, 'quota')).status, 200); /* waits until the second is over */
+});
+
+test('pages count, and keep to the rate', async () => {
+  answer = (reply, url) => {
+    const page = Number(url.searchParams.get('q') ?? 1);
+    reply.writeHead(200, { 'content-type': 'application/json' }).end(JSON.stringify({ page, next: page < 4 ? String(page + 1) : null }));
+  };
+  const path = '/api/tools/leafed_read/execute?max_pages=10';
+  const reply = await server.call(a.key, 'POST', path, { arguments: {} });
+  assert.equal(reply.status, 200, reply.text);
+  assert.deepEqual(reply.json.data.items, [1, 2, 3, 4]);
+  assert.ok(reply.json.meta.durationMs >= 590, `${reply.json.meta.durationMs} ms for four at five a second`);
 });
 
 test('an origin that keeps failing is left alone, then asked by a few, then used again', async () => {
