@@ -341,6 +341,44 @@ static void lost_calls_say_what_is_known(void **state)
     assert_int_equal(out.reason, EXEC_REPLY_TOO_LARGE);
 }
 
+static void the_mark_of_the_next_page_is_read(void **state)
+{
+    static const struct {
+        const char *body, *next;
+    } table[] = {
+        {"{\"next\":\"c2\"}", "\"c2\""},
+        {"{\"next\":7}", "7"},
+        {"{\"next\":\"\"}", "null"},
+        {"{\"next\":null}", "null"},
+        {"{\"next\":false}", "null"},
+        {"{}", "null"},
+        {"[]", "null"},
+        {"{\"next\":{}}", "null"},
+    };
+    const struct catalog_action *action =
+        bench_action(*state, "{\"type\":\"none\"}", "", "read", GET,
+                     ",\"response\":{\"pagination\":{\"input\":\"cursor\",\"next\":\"body.next\","
+                     "\"max_pages\":3}}");
+    assert_int_equal(action->pages_max, 3);
+    for (size_t i = 0; i < ARRAY_LEN(table); i++) {
+        read_reply(*state, action, 200, table[i].body, 0);
+        assert_true(json_equal(&out.page_next, bench_json(*state, table[i].next)));
+        assert_true(slice_eq_cstr(out.page_input, "cursor"));
+    }
+    read_reply(*state, plain(*state, "read"), 200, "{\"next\":1}", 0);
+    assert_int_equal(out.page_next.type, JSON_NULL);
+}
+
+static void a_display_is_made_anew_for_pages_put_together(void **state)
+{
+    struct bench *b = *state;
+    const struct catalog_action *action = plain(b, "read");
+    read_reply(b, action, 200, "{}", 0);
+    exec_reply_display(action, bench_json(b, "{}"), bench_json(b, "[1]"), &b->arena, &out);
+    assert_true(slice_eq_cstr(out.display_title, "Done"));
+    assert_true(slice_eq_cstr(out.display_summary, "status 200"));
+}
+
 static void hostile_replies_are_bounded(void **state)
 {
     struct bench *b = *state;
@@ -387,6 +425,8 @@ int main(void)
         BENCH_TEST(retry_after_counts_where_no_rule_says_more),
         BENCH_TEST(a_quota_is_read_from_every_reply),
         BENCH_TEST(lost_calls_say_what_is_known),
+        BENCH_TEST(the_mark_of_the_next_page_is_read),
+        BENCH_TEST(a_display_is_made_anew_for_pages_put_together),
         BENCH_TEST(hostile_replies_are_bounded),
         BENCH_TEST(names_of_reasons_are_unique_and_parse),
     };
