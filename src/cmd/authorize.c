@@ -195,12 +195,15 @@ static void close_parts(struct authorize *it)
 int authorize_run(struct session *session, const struct oauth_begin_request *request)
 {
     struct authorize it = {.session = session, .begin_request = *request};
+    struct audit_event who = {.account_id = request->account_id};
     random_kernel(it.session_id, sizeof(it.session_id));
     it.begin_request.session_id = slice_of(it.session_id, sizeof(it.session_id));
+    session_tell_operator(session, &who);
     it.finish_request = (struct oauth_finish_request){
         .account_id = request->account_id,
         .session_id = it.begin_request.session_id,
-        .actor = SLICE("operator"),
+        .actor = who.actor,
+        .address = who.address,
     };
     buf_init(&it.line, OAUTH_URL_BYTES_MAX);
     buf_init(&it.values, OAUTH_URL_BYTES_MAX);

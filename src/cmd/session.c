@@ -138,7 +138,7 @@ int session_find_account(struct session *session, slice text, struct account *ac
 /* ---- audit ---- */
 
 /* "operator:<login>" and "host:<name>", as this machine knows them. */
-static void tell_operator(struct session *session, struct audit_event *event)
+void session_tell_operator(struct session *session, struct audit_event *event)
 {
     char host[HOST_NAME_LEN_MAX + 1] = "";
     struct passwd entry, *found = NULL;
@@ -158,7 +158,7 @@ int session_audit(struct session *session, struct uuid account_id, const char *k
         .kind = slice_cstr(kind),
         .details = details,
     };
-    tell_operator(session, &event);
+    session_tell_operator(session, &event);
     session->changing = account_id;
     /* a server makes the partitions ahead, but none may have run for days */
     int result = pg_sync_run(session->sync, "select sluice.partitions_make(7)", &session->err);

@@ -9,6 +9,7 @@
 #include "catalog/catalog.h"
 #include "cmd/command.h"
 #include "store/account.h"
+#include "store/audit.h"
 #include "vault/seal.h"
 
 enum { SESSION_ARENA_BYTES_MAX = 256 * 1024 * 1024 };
@@ -40,6 +41,8 @@ int session_open_catalog(struct session *session) MUST_CHECK;
 /* The account of that id, or the only one of that name. */
 int session_find_account(struct session *session, slice text, struct account *account) MUST_CHECK;
 
+/* Who runs the command and where, as actor and address of an event; in the session's arena. */
+void session_tell_operator(struct session *session, struct audit_event *event);
 /* One change and its audit event, both or none, and servers are told: begin, the event, then the
  * caller's change, then session_commit with the change's result, which it returns (or why it could
  * not be committed). details: JSON object or SLICE_NONE. */

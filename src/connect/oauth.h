@@ -70,7 +70,7 @@ struct oauth_finish_request {
     struct uuid account_id;
     slice session_id;
     slice state, code, iss, error;
-    slice actor, request_id; /* for the audit trail */
+    slice actor, request_id, address; /* for the audit trail */
 };
 
 struct oauth_finish {

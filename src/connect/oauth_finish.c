@@ -330,6 +330,7 @@ static enum op_result step_tell(struct op *op)
                                        : SLICE("connection.added"),
         .actor = finish->in.actor,
         .request_id = finish->in.request_id,
+        .address = finish->in.address,
         .details = arena_printf(&op->arena,
                                 "{\"connection_id\":\"%lld\",\"integration_id\":\"%.*s\"}",
                                 (long long)finish->row.id, SLICE_ARG(finish->integration_id)),

@@ -154,6 +154,7 @@ enum op_result exec_step_mark_connection(struct op *op)
         .reason = slice_cstr(exec_reason_name(exec->out.reason)),
         .actor = exec->in.actor,
         .request_id = exec->in.request_id,
+        .address = exec->in.address.len > 0 ? exec->in.address : SLICE_NONE,
         .details = arena_printf(
             &op->arena, "{\"connection_id\":\"%lld\",\"integration_id\":\"%.*s\"}",
             (long long)exec->connection->id, SLICE_ARG(exec->integration->integration_id)),

@@ -125,7 +125,8 @@ const struct pg_stmt *const connection_stmts[] = {
     &connection_insert,        &connection_status_set,  &connection_credentials_set,
     &connection_lost,          &connection_claim,       &connection_release,
     &connection_clear_default, &connection_set_default, &connection_delete,
-    &connection_stale,         &connection_reseal,      NULL};
+    &connection_make_default,  &connection_label_set,   &connection_stale,
+    &connection_reseal,        NULL};
 
 /* ---- rows ---- */
 

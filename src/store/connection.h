@@ -70,6 +70,21 @@ void store_connection_credentials_set(struct pg_pool *pool, struct pg_query *que
                                       const struct connection_credentials *credentials);
 int store_connection_set_result(const struct pg_query *query, int64_t *rev) MUST_CHECK;
 
+/* connection_manage.c: what a person changes. store_connection_set_result; a lost answer is
+ * ERR_CLOSED, and doing it again is harmless. */
+
+/* The former default of the same integration gives way. ERR_INVALID: another one became the default
+ * at the same moment; ask again. */
+void store_connection_default_set(struct pg_pool *pool, struct pg_query *query, struct op *op,
+                                  struct uuid account_id, int64_t id);
+/* label: at most CONNECTION_LABEL_MAX characters (ERR_INVALID past it). */
+void store_connection_label_set(struct pg_pool *pool, struct pg_query *query, struct op *op,
+                                struct uuid account_id, int64_t id, slice label);
+/* Result: ERR_NOTFOUND. */
+void store_connection_delete(struct pg_pool *pool, struct pg_query *query, struct op *op,
+                             struct uuid account_id, int64_t id);
+int store_connection_delete_result(const struct pg_query *query) MUST_CHECK;
+
 /* connection_refresh.c: */
 
 /* As store_connection_status_set to reauth_required, and the audit event
@@ -79,7 +94,7 @@ struct connection_loss {
     int64_t id, rev;
     slice error; /* for a person */
     /* of the event; details: JSON object, SLICE_NONE for none */
-    slice reason, actor, request_id, details;
+    slice reason, actor, request_id, address, details;
 };
 void store_connection_lost(struct pg_pool *pool, struct pg_query *query, struct op *op,
                            const struct connection_loss *loss);

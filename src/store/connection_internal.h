@@ -18,6 +18,7 @@ extern const struct pg_stmt connection_insert, connection_list_all;
 extern const struct pg_stmt connection_clear_default, connection_set_default, connection_delete,
     connection_stale, connection_reseal;
 extern const struct pg_stmt connection_lost, connection_claim, connection_release;
+extern const struct pg_stmt connection_make_default, connection_label_set;
 
 void connection_read(const struct pg_rows *rows, size_t row, struct connection *connection);
 int connection_read_list(const struct pg_rows *rows, struct arena *arena, struct connection **list,

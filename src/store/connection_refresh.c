@@ -41,7 +41,7 @@ const struct pg_stmt connection_release = {
 static const struct pg_column lost_params[] = {
     {"account_id", PG_UUID}, {"id", PG_I64},          {"rev", PG_I64},       {"op_token", PG_UUID},
     {"error", PG_TEXT},      {"now", PG_TIME},        {"event_id", PG_UUID}, {"reason", PG_TEXT},
-    {"actor", PG_TEXT},      {"request_id", PG_TEXT}, {"details", PG_JSON}};
+    {"actor", PG_TEXT},      {"request_id", PG_TEXT}, {"details", PG_JSON},  {"address", PG_TEXT}};
 static const struct pg_column rev_columns[] = {{"rev", PG_I64}};
 const struct pg_stmt connection_lost = {
     .name = "connection_lost",
@@ -51,11 +51,11 @@ const struct pg_stmt connection_lost = {
            "and (t.rev = :rev or (t.rev = :rev + 1 and t.op_token = :op_token)) "
            "returning :ord as ord, t.rev as rev, :account_id as account_id, "
            ":event_id as event_id, :reason as reason, :actor as actor, "
-           ":request_id as request_id, :details as details), "
+           ":request_id as request_id, :details as details, :address as address), "
            "told as (insert into sluice.audit_event "
-           "(account_id, id, kind, reason, actor, request_id, details) "
+           "(account_id, id, kind, reason, actor, request_id, details, address) "
            "select g.account_id, g.event_id, 'connection.reauth_required', g.reason, g.actor, "
-           "g.request_id, g.details from gone g on conflict do nothing) "
+           "g.request_id, g.details, g.address from gone g on conflict do nothing) "
            "select g.ord, g.rev from gone g",
     PG_PARAMS(lost_params),
     PG_COLUMNS(rev_columns),
@@ -107,5 +107,6 @@ void store_connection_lost(struct pg_pool *pool, struct pg_query *query, struct 
     query->params[8] = pg_text_or_empty(loss->actor);
     query->params[9] = pg_text(loss->request_id);
     query->params[10] = pg_json(loss->details);
+    query->params[11] = pg_text(loss->address);
     store_submit(pool, query, op, &connection_lost);
 }

@@ -90,6 +90,7 @@ static void start_lost(struct pg_call *call)
                                    .error = SLICE("the grant is gone"),
                                    .reason = SLICE("invalid_grant"),
                                    .actor = SLICE("system"),
+                                   .address = SLICE("192.0.2.1"),
                                    .details = SLICE("{\"a\":1}")};
     store_connection_lost(bench.pool, &call->query, &call->op, &loss);
 }
@@ -161,11 +162,93 @@ static void test_a_loss_is_told_once(void **state)
     (void)snprintf(sql, sizeof(sql),
                    "select count(*) from sluice.audit_event where kind = "
                    "'connection.reauth_required' and reason = 'invalid_grant' and actor = 'system' "
-                   "and details::text = '{\"a\":1}'");
+                   "and details::text = '{\"a\":1}' and address = '192.0.2.1'");
     assert_int_equal(items_ask(conninfo, sql), 1);
     lease_ms = LEASE_MS;
     wanted_rev = before + 1;
     assert_int_equal(claim(uuid_v7()), ERR_NOTFOUND); /* what is not live is not refreshed */
+}
+
+/* ---- what a person changes ---- */
+
+static slice wanted_label;
+
+static void start_default(struct pg_call *call)
+{
+    int64_t *id = call->arg;
+    store_connection_default_set(bench.pool, &call->query, &call->op, wanted_account,
+                                 id ? *id : connection.id);
+}
+
+static void start_label(struct pg_call *call)
+{
+    store_connection_label_set(bench.pool, &call->query, &call->op, wanted_account, connection.id,
+                               wanted_label);
+}
+
+static void start_delete(struct pg_call *call)
+{
+    store_connection_delete(bench.pool, &call->query, &call->op, wanted_account, connection.id);
+}
+
+static int set_result(void (*start)(struct pg_call *call))
+{
+    int64_t rev;
+    assert_int_equal(run(start), OK);
+    int result = store_connection_set_result(&calls[0].query, &rev);
+    done();
+    return result;
+}
+
+static int64_t count_of(const char *format_id, int64_t id)
+{
+    char text[300];
+    (void)snprintf(text, sizeof(text), "select count(*) from sluice.connection where id = %lld %s",
+                   (long long)id, format_id);
+    return items_ask(conninfo, text);
+}
+
+static void test_what_a_person_changes(void **state)
+{
+    int64_t ids[CALLS_MAX];
+    (void)state;
+    wanted_account = account;
+    for (size_t i = 0; i < 5; i++) {
+        make_connection();
+        ids[i] = connection.id;
+    }
+    for (size_t i = 0; i < 5; i++) { /* in whatever order they come: one default */
+        pg_call_start(&bench, &calls[i], start_default, &ids[i]);
+    }
+    pg_calls_wait(&bench, calls, 5);
+    size_t winners = 0; /* two at the very same moment: one may be refused by the unique index */
+    for (size_t i = 0; i < 5; i++) {
+        winners += calls[i].query.status == OK;
+        assert_true(calls[i].query.status == OK || calls[i].query.status == ERR_INVALID);
+    }
+    pg_calls_end(calls, 5);
+    assert_true(winners > 0);
+    assert_int_equal(items_ask(conninfo, "select count(*) from sluice.connection "
+                                         "where is_default and integration_id = 'gmail'"),
+                     1);
+    assert_int_equal(set_result(start_default), OK);
+    assert_int_equal(count_of("and is_default", connection.id), 1);
+    assert_int_equal(set_result(start_default), OK); /* again: the same */
+    wanted_label = SLICE("mine");
+    assert_int_equal(set_result(start_label), OK);
+    assert_int_equal(count_of("and label = 'mine' and is_default", connection.id), 1);
+    wanted_account = uuid_v7(); /* another account's */
+    assert_int_equal(set_result(start_default), ERR_NOTFOUND);
+    assert_int_equal(set_result(start_label), ERR_NOTFOUND);
+    assert_int_equal(run(start_delete), OK);
+    assert_int_equal(store_connection_delete_result(&calls[0].query), ERR_NOTFOUND);
+    done();
+    assert_int_equal(count_of("and label = 'mine' and is_default", connection.id), 1);
+    wanted_account = account;
+    assert_int_equal(run(start_delete), OK);
+    assert_int_equal(store_connection_delete_result(&calls[0].query), OK);
+    done();
+    assert_int_equal(count_of("", connection.id), 0);
 }
 
 /* ---- clients ---- */
@@ -328,6 +411,7 @@ int main(void)
         cmocka_unit_test(test_one_holder_at_a_time),
         cmocka_unit_test(test_a_claim_runs_out),
         cmocka_unit_test(test_a_loss_is_told_once),
+        cmocka_unit_test(test_what_a_person_changes),
         cmocka_unit_test(test_clients),
         cmocka_unit_test(test_an_authorization_is_taken_once),
         cmocka_unit_test(test_what_nobody_came_back_to_is_swept),
