@@ -3,9 +3,11 @@
  */
 #include "cmd/janitor.h"
 
+#include "base/clock.h"
 #include "base/mem.h"
 #include "base/metric.h"
 #include "loop/op.h"
+#include "store/flow.h"
 #include "store/node.h"
 #include "store/oauth.h"
 #include "store/retention.h"
@@ -15,6 +17,7 @@ enum {
     FIRST_ROUND_MS = 1000,
     ARENA_BYTES_MAX = 4 * 1024 * 1024,
     EXPIRE_ARENA_BYTES_MAX = 16 * 1024,
+    FLOW_PAGES_MAX = 100, /* a round */
 };
 
 struct janitor {
@@ -23,6 +26,7 @@ struct janitor {
     struct pg_query query;
     struct op_timer timer;
     unsigned keep_days, audit_days;
+    unsigned flow_pages; /* in this round */
 };
 
 static struct metric done_total =
@@ -34,6 +38,8 @@ enum step {
     STEP_REST,
     STEP_MAKE_PARTITIONS,
     STEP_MADE,
+    STEP_FIND_FLOWS,
+    STEP_REMOVE_FLOWS,
     STEP_DROP_PARTITION,
     STEP_DROPPED,
     STEP_FIND_KEYS,
@@ -124,6 +130,71 @@ static void start_expiry(struct janitor *janitor, const struct expired_key *key)
     expiry->key.key = arena_dup(&expiry->op.arena, key->key);
 }
 
+/* ---- one flow that ended long ago, likewise ---- */
+
+struct removal {
+    struct op op;
+    struct pg_pool *pool;
+    struct pg_query query;
+    struct flow_ref ref;
+    int64_t before;
+};
+
+static struct removal *removal_of(struct op *op)
+{
+    return CONTAINER_OF(op, struct removal, op);
+}
+
+static enum op_result step_remove(struct op *op)
+{
+    struct removal *removal = removal_of(op);
+    store_flow_remove(removal->pool, &removal->query, op, &removal->ref, removal->before);
+    return OP_WAIT;
+}
+
+static enum op_result step_removed(struct op *op)
+{
+    int status = store_done_result(&removal_of(op)->query);
+    metric_add(metric_series(status == OK ? &done_total : &failed_total, SLICE("what=\"flow\"")),
+               1);
+    return OP_DONE;
+}
+
+static void cancel_removal(struct op *op)
+{
+    pg_cancel(&removal_of(op)->query);
+}
+
+static void free_removal(struct op *op)
+{
+    mem_free(removal_of(op));
+}
+
+static const struct op_step removal_steps[] = {{"remove", step_remove}, {"removed", step_removed}};
+static const struct op_class removal_class = {
+    .name = "flow_removal",
+    .steps = removal_steps,
+    .step_count = ARRAY_LEN(removal_steps),
+    .on_cancel = cancel_removal,
+    .free = free_removal,
+};
+
+static int64_t flows_before(const struct janitor *janitor)
+{
+    return clock_wall_us() - (int64_t)janitor->keep_days * 86400 * 1000000;
+}
+
+static void start_removal(struct janitor *janitor, const struct flow_ref *ref)
+{
+    struct removal *removal = mem_zalloc(sizeof(*removal));
+    if (!removal)
+        return;
+    removal->pool = janitor->pool;
+    removal->ref = *ref;
+    removal->before = flows_before(janitor);
+    op_start(&removal->op, &removal_class, janitor->op.loop, &janitor->op, EXPIRE_ARENA_BYTES_MAX);
+}
+
 /* ---- the round ---- */
 
 static enum op_result step_rest(struct op *op)
@@ -131,6 +202,7 @@ static enum op_result step_rest(struct op *op)
     struct janitor *janitor = janitor_of(op);
     bool is_first = janitor->query.stmt == NULL;
     arena_reset(&op->arena);
+    janitor->flow_pages = 0;
     op_sleep(op, &janitor->timer, is_first ? FIRST_ROUND_MS : ROUND_MS, "rest");
     return OP_WAIT;
 }
@@ -148,6 +220,29 @@ static enum op_result step_made(struct op *op)
     int status = store_partitions_result(&janitor_of(op)->query, &count);
     (void)note(op, status, "partition_made", (double)count);
     return OP_NEXT;
+}
+
+static enum op_result step_find_flows(struct op *op)
+{
+    struct janitor *janitor = janitor_of(op);
+    store_flow_ended(janitor->pool, &janitor->query, op, flows_before(janitor));
+    return OP_WAIT;
+}
+
+/* Before partitions are dropped: those of flows' documents wait for their last flow. */
+static enum op_result step_remove_flows(struct op *op)
+{
+    struct janitor *janitor = janitor_of(op);
+    struct flow_ref *refs = NULL;
+    size_t count = 0;
+    int status = store_flow_ended_result(&janitor->query, &refs, &count);
+    if (status != OK)
+        (void)note(op, status, "flow", 0);
+    for (size_t i = 0; i < count; i++)
+        start_removal(janitor, &refs[i]);
+    if (count == FLOW_SCAN_MAX && ++janitor->flow_pages < FLOW_PAGES_MAX)
+        op_goto(op, STEP_FIND_FLOWS);
+    return op->holds > 0 ? OP_WAIT : OP_NEXT;
 }
 
 static enum op_result step_drop_partition(struct op *op)
@@ -230,6 +325,8 @@ static const struct op_step steps[] = {
     [STEP_REST] = {"rest", step_rest},
     [STEP_MAKE_PARTITIONS] = {"make_partitions", step_make_partitions},
     [STEP_MADE] = {"made", step_made},
+    [STEP_FIND_FLOWS] = {"find_flows", step_find_flows},
+    [STEP_REMOVE_FLOWS] = {"remove_flows", step_remove_flows},
     [STEP_DROP_PARTITION] = {"drop_partition", step_drop_partition},
     [STEP_DROPPED] = {"dropped", step_dropped},
     [STEP_FIND_KEYS] = {"find_keys", step_find_keys},

@@ -10,8 +10,8 @@
 
 struct janitor;
 
-/* Partitions whose rows are all older than keep_days, of audit events than audit_days, are dropped.
- * NULL: out of memory. */
+/* Flows that ended more than keep_days ago go, partitions whose rows are all older than that, of
+ * audit events than audit_days, are dropped. NULL: out of memory. */
 struct janitor *janitor_new(struct loop *loop, struct pg_pool *pool, unsigned keep_days,
                             unsigned audit_days) MUST_CHECK;
 /* Ends its op; the memory goes by itself. */
