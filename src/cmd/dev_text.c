@@ -23,6 +23,26 @@ static void print_curl(FILE *out, const char *url, const char *title, const char
                   title, url, body);
 }
 
+/* Starts one that pauses, looks at it, approves. It takes some milliseconds to come to its pause.
+ */
+static void print_flow(FILE *out, const char *url, slice page)
+{
+    static const char key[] = "-H \"Authorization: Bearer $SLUICE_KEY\"";
+    (void)fprintf(out,
+                  "# flow: unread mail becomes task pages; it waits, and shows what it will write\n"
+                  "SLUICE_FLOW=$(curl -s %s/api/flows/start %s \\\n"
+                  "  -H 'Content-Type: application/json' -d '{\"flowTemplate\": "
+                  "\"unread_mail_to_tasks\",\n"
+                  "   \"input\": {\"maxResults\": 3, \"taskParent\": {\"page_id\": \"%.*s\"}}}' |\n"
+                  "  sed 's/{\"flowId\":\"\\([^\"]*\\)\".*/\\1/')\n"
+                  "sleep 1; curl -sw '\\n' %s/api/flows/$SLUICE_FLOW %s\n\n",
+                  url, key, SLICE_ARG(page), url, key);
+    (void)fprintf(out,
+                  "# approved, it creates the pages\n"
+                  "curl -sw '\\n' -X POST %s/api/flows/$SLUICE_FLOW/approve %s\n\n",
+                  url, key);
+}
+
 void dev_text_print(FILE *out, const struct dev_facts *facts)
 {
     char url[URL_MAX], body[600];
@@ -48,8 +68,9 @@ void dev_text_print(FILE *out, const struct dev_facts *facts)
                    "   \"content\": \"Present: Anna, Ben, Sam.\"}}",
                    SLICE_ARG(page));
     print_curl(out, url, "the same, confirmed", body);
-    (void)fprintf(out,
-                  "`sluice catalog show gmail` lists what can be done. Ctrl-C stops it all.\n");
+    print_flow(out, url, page);
+    (void)fprintf(out, "`sluice catalog show gmail` and `sluice flow list` tell what can be done. "
+                       "Ctrl-C stops it all.\n");
 }
 
 int dev_text_ready_write(const char *path, const struct dev_facts *facts, struct err *err)
