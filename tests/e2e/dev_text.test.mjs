@@ -1,5 +1,7 @@
-// What `sluice dev` prints for a newcomer is pasted into a shell, whole, as a newcomer would.
+// What `sluice dev` prints for a newcomer, and what the README shows, is pasted into a shell, whole, as
+// a newcomer would.
 import assert from 'node:assert/strict';
+import { readFile } from 'node:fs/promises';
 import { after, before, test } from 'node:test';
 import { startDev, until } from './support/dev.mjs';
 import { must } from './support/process.mjs';
@@ -13,11 +15,36 @@ after(async () => {
   assert.deepEqual([end?.code, end?.signal], [0, null], end?.log.slice(-30000));
 });
 
+const pagesMade = async () => (await dev.ledger()).filter((entry) => entry.path === '/v1/pages');
+
+// Runs the lines, each of which answers with JSON.
+async function paste(lines) {
+  return (await must('bash', ['-euc', lines])).trim().split('\n').map((line) => JSON.parse(line));
+}
+
+test('the README', async () => {
+  const readme = await readFile(new URL('../../README.md', import.meta.url), 'utf8');
+  const [, block] = readme.slice(readme.indexOf('## Three requests')).match(/```sh\n(.*?)```/s);
+  const lines = block
+    .replace('$(cat .sluice/api_key)', dev.key)
+    .replaceAll('http://127.0.0.1:8080', dev.base)
+    .replaceAll(/(^|; )curl -s /gm, "$1curl -sw '\\n' ");
+  const [read, blocked, sent, waiting, approved, ...more] = await paste(lines);
+  assert.deepEqual(more, []);
+  assert.deepEqual([read.status, blocked.status, sent.status], ['succeeded', 'blocked', 'succeeded']);
+  assert.deepEqual([waiting.flow.status, waiting.flow.currentStep], ['waiting', 'approve_tasks']);
+  assert.equal(approved.flow.id, waiting.flow.id);
+  await until('the pages are made', async () => {
+    const { json } = await dev.call('GET', `/api/flows/${waiting.flow.id}`);
+    return json.flow.status === 'completed';
+  });
+});
+
 test('read, blocked write, confirmed write, a flow that waits and goes on', async () => {
   const printed = dev.log.slice(dev.log.indexOf('SLUICE_KEY='), dev.log.indexOf('`sluice catalog show'));
   assert.equal(printed.match(/^# /gm).length, 5, printed);
-  const replies = (await must('bash', ['-euc', printed])).trim().split('\n').map((line) => JSON.parse(line));
-  const [read, blocked, written, waiting, approved, ...more] = replies;
+  const before = (await pagesMade()).length;
+  const [read, blocked, written, waiting, approved, ...more] = await paste(printed);
   assert.deepEqual(more, []);
   assert.equal(read.status, 'succeeded');
   assert.ok(read.output.threads.length > 0);
@@ -32,8 +59,7 @@ test('read, blocked write, confirmed write, a flow that waits and goes on', asyn
     const { json } = await dev.call('GET', `/api/flows/${waiting.flow.id}`);
     return json.flow.status === 'completed' && json;
   });
-  const made = (await dev.ledger()).filter((entry) => entry.path === '/v1/pages');
-  assert.equal(made.length, 4);
+  assert.equal((await pagesMade()).length - before, 4);
   for (const [index, page] of ended.flow.context.created.pages.entries()) {
     assert.equal(page.title, items[index].input.title);
     const read = await dev.execute('notion', 'get_page', { page_id: page.id });
