@@ -17,7 +17,7 @@
 
 enum {
     BATCH_ITEMS_MAX = 50,
-    BATCH_SUMMARIES_BYTES_MAX = 8 * 1024 * 1024,
+    BATCH_SUMMARIES_BYTES_MAX = 4 * 1024 * 1024,
     BATCH_REPLY_BYTES_MAX = BATCH_SUMMARIES_BYTES_MAX + 1024 * 1024,
     BATCH_ITEM_BYTES = 256, /* about what an item takes beside its summary */
 };
