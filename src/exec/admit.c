@@ -94,8 +94,9 @@ static bool read_vote(const struct exec *exec, bool *is_failure)
     *is_failure = true;
     switch (call->result) {
     case HTTP_CALL_OK:
-        *is_failure = call->status >= 500 && call->status != 501 &&
-                      exec->out.reason != EXEC_PROVIDER_RATE_LIMITED;
+        /* a manifest may know better what a 5xx means: bad input, too fast */
+        *is_failure = call->status >= 500 && (exec->out.reason == EXEC_PROVIDER_ERROR ||
+                                              exec->out.reason == EXEC_TIMED_OUT);
         return true;
     case HTTP_CALL_TOO_LARGE:
         *is_failure = false;

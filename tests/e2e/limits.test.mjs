@@ -51,7 +51,7 @@ const integrations = {
     actions: { read: { response: { output: '{items: [body.page]}', pagination: { input: 'q', next: 'body.next', max_pages: 10 } } } },
   },
   shaky: {},
-  steady: {},
+  steady: { errors: [{ when: 'status == `500` && headers."x-input"', error_code: 'validation_error' }] },
   strict: {},
   walled: { limits: { rate_per_s: 9, burst: 3 } },
   unaware: { actions: { read: { deadline_ms: 20000 } } },
@@ -252,6 +252,8 @@ test('requests that a provider refuses open nothing, nor do one account\'s fault
     answer = status(code);
     await times(CIRCUIT_VOLUME, () => run(a, 'steady'));
   }
+  answer = status(500, { 'x-input': 'bad' }); /* the manifest knows whose fault that is */
+  await times(CIRCUIT_VOLUME, () => run(a, 'steady'));
   answer = ok;
   assert.equal((await run(a, 'steady')).status, 200);
   assert.equal((await run(b, 'steady')).status, 200);
