@@ -3,6 +3,7 @@
  */
 #include "cmd/reload.h"
 
+#include <limits.h>
 #include <signal.h>
 
 #include "base/clock.h"
@@ -10,10 +11,11 @@
 #include "base/metric.h"
 #include "loop/dir_watch.h"
 #include "loop/op.h"
+#include "store/flow.h"
 
-enum { ARENA_BYTES_MAX = 4096 };
+enum { ARENA_BYTES_MAX = 64 * 1024, AGAIN_MS = 5000 };
 
-enum step { STEP_REST, STEP_LOAD, STEP_SWAP };
+enum step { STEP_REST, STEP_LOAD, STEP_PUBLISH, STEP_PUBLISHED, STEP_SWAP, STEP_AGAIN };
 
 /* One op for the server's whole life: it rests, loads, swaps, and rests again. */
 struct reload {
@@ -21,7 +23,8 @@ struct reload {
     struct op_job job;
     struct reload_config config;
     struct signal_watch on_hup;
-    struct dir_watch watch;
+    struct dir_watch watch, templates_watch;
+    struct op_timer timer;
     bool is_resting;
     bool is_wanted, is_hup_wanted; /* since the load that is under way began */
     bool is_hup;                   /* of that load: the trust roots, too */
@@ -29,8 +32,13 @@ struct reload {
     /* what the load made */
     struct catalog_report report;
     struct catalog *catalog;
+    struct flow_template_set *templates;
     struct tls_context *tls;
     struct err tls_err;
+    struct pg_query query;
+    size_t published; /* of templates */
+    bool is_unstored; /* one of them, since the database is away */
+    char *templates_dir;
 };
 
 static struct metric reloads_total = METRIC_INIT(
@@ -52,7 +60,7 @@ static void log_problems(const struct catalog_report *report)
 {
     for (size_t i = 0; i < report->count; i++) {
         const struct catalog_problem *problem = &report->problems[i];
-        log_event(problem->is_warning ? LOG_DEBUG : LOG_ERROR, "manifest",
+        log_event(problem->is_warning ? LOG_DEBUG : LOG_ERROR, "catalog file",
                   LOG_STR("file", problem->source), LOG_STR("at", problem->pointer),
                   LOG_STR("problem", problem->text));
     }
@@ -101,21 +109,36 @@ static void keep_old(struct reload *reload)
               LOG_STR("at", first->pointer), LOG_STR("problem", first->text));
 }
 
-/* Counted references keep the old one for executions that began with it. */
+static bool has_same(const struct flow_template_set *a, const struct flow_template_set *b)
+{
+    bool is_same = a->count == b->count;
+    for (size_t i = 0; is_same && i < a->count; i++)
+        is_same = uuid_eq(a->items[i]->version, b->items[i]->version);
+    return is_same;
+}
+
+/* Counted references keep the old ones for executions and flows that began with them. */
 static void swap_catalog(struct reload *reload)
 {
-    struct catalog **current = reload->config.catalog, *old = *current;
-    bool is_same = strcmp(old->etag, reload->catalog->etag) == 0;
+    struct catalog *old = *reload->config.catalog;
+    struct flow_template_set *old_templates = *reload->config.templates;
+    const struct catalog *catalog = reload->catalog;
+    bool is_same = strcmp(old->etag, catalog->etag) == 0 &&
+                   has_same(old_templates, reload->templates);
     count(is_same ? "unchanged" : "swapped", false);
-    *current = reload->catalog;
-    reload->catalog = NULL;
-    metric_set(metric_series(&actions, SLICE_NONE), (double)(*current)->action_count);
+    metric_set(metric_series(&actions, SLICE_NONE), (double)catalog->action_count);
     log_event(is_same && !reload->is_hup ? LOG_DEBUG : LOG_INFO,
               is_same ? "the catalog is as it was" : "the catalog was reloaded",
               LOG_CSTR("because", reload->is_hup ? "SIGHUP" : "files changed"),
-              LOG_INT("integrations", (*current)->integration_count),
-              LOG_INT("actions", (*current)->action_count), LOG_CSTR("etag", (*current)->etag),
+              LOG_INT("integrations", catalog->integration_count),
+              LOG_INT("actions", catalog->action_count),
+              LOG_INT("templates", reload->templates->count), LOG_CSTR("etag", catalog->etag),
               LOG_MS("ms", clock_mono_ns() - reload->began_ns));
+    *reload->config.catalog = reload->catalog;
+    *reload->config.templates = reload->templates;
+    reload->catalog = NULL;
+    reload->templates = NULL;
+    flow_template_set_free(old_templates);
     catalog_unref(old);
 }
 
@@ -159,9 +182,15 @@ static void on_change(struct dir_watch *watch)
     want(CONTAINER_OF(watch, struct reload, watch), false);
 }
 
+static void on_templates_change(struct dir_watch *watch)
+{
+    want(CONTAINER_OF(watch, struct reload, templates_watch), false);
+}
+
 static enum op_result step_rest(struct op *op)
 {
     struct reload *reload = reload_of(op);
+    arena_reset(&op->arena); /* of what queries left there */
     if (reload->is_wanted)
         return OP_NEXT;
     reload->is_resting = true;
@@ -169,12 +198,27 @@ static enum op_result step_rest(struct op *op)
     return OP_WAIT;
 }
 
+static void drop_catalog(struct reload *reload)
+{
+    flow_template_set_free(reload->templates);
+    catalog_unref(reload->catalog);
+    reload->templates = NULL;
+    reload->catalog = NULL;
+}
+
 static void load(struct op *op)
 {
     struct reload *reload = reload_of(op);
-    slice ca_file = reload->config.config->ca_file;
+    const struct config *config = reload->config.config;
+    slice ca_file = config->ca_file;
     struct tls_config tls = {.ca_file = ca_file.len > 0 ? ca_file.ptr : NULL};
-    reload->catalog = load_catalog(reload->config.config, &reload->report);
+    reload->catalog = load_catalog(config, &reload->report);
+    if (reload->catalog)
+        reload->templates =
+            flow_template_set_load(config->catalog_dir.len > 0 ? config->catalog_dir.ptr : NULL,
+                                   reload->catalog, &reload->report);
+    if (!reload->templates)
+        drop_catalog(reload);
     if (reload->is_hup)
         reload->tls = tls_context_new(&tls, &reload->tls_err);
 }
@@ -185,6 +229,8 @@ static enum op_result step_load(struct op *op)
     reload->is_hup = reload->is_hup_wanted;
     reload->is_wanted = reload->is_hup_wanted = false;
     reload->began_ns = clock_mono_ns();
+    reload->published = 0;
+    reload->is_unstored = false;
     catalog_report_init(&reload->report);
     if (op_offload(op, &reload->job, load, "manifests and trust roots") == OK)
         return OP_WAIT;
@@ -192,9 +238,51 @@ static enum op_result step_load(struct op *op)
     return OP_NEXT;
 }
 
+/* A template that the set in use has is durable already. */
+static bool is_stored(const struct reload *reload, const struct flow_template *tmpl)
+{
+    const struct flow_template *old = flow_template_set_find(*reload->config.templates, tmpl->key);
+    return old && uuid_eq(old->version, tmpl->version);
+}
+
+static enum op_result step_publish(struct op *op)
+{
+    struct reload *reload = reload_of(op);
+    const struct flow_template_set *set = reload->templates;
+    while (set && reload->published < set->count &&
+           is_stored(reload, set->items[reload->published]))
+        reload->published++;
+    if (!set || reload->published == set->count) {
+        op_goto(op, STEP_SWAP);
+        return OP_NEXT;
+    }
+    const struct flow_template *tmpl = set->items[reload->published];
+    store_flow_template_insert(reload->config.pool, &reload->query, op, tmpl->version, tmpl->key,
+                               tmpl->body, clock_wall_us());
+    return OP_WAIT;
+}
+
+/* Without the database nothing new can be used; it is tried again. */
+static enum op_result step_published(struct op *op)
+{
+    struct reload *reload = reload_of(op);
+    if (store_done_result(&reload->query) == OK) {
+        reload->published++;
+        op_goto(op, STEP_PUBLISH);
+        return OP_NEXT;
+    }
+    catalog_report_add(&reload->report, false, reload->templates->items[reload->published]->key,
+                       SLICE_NONE, "the template cannot be stored now: %.*s",
+                       SLICE_ARG(reload->query.message));
+    drop_catalog(reload);
+    reload->is_unstored = reload->is_wanted = true;
+    return OP_NEXT;
+}
+
 static enum op_result step_swap(struct op *op)
 {
     struct reload *reload = reload_of(op);
+    bool is_to_come_again = reload->is_unstored;
     log_problems(&reload->report);
     if (reload->catalog)
         swap_catalog(reload);
@@ -203,8 +291,17 @@ static enum op_result step_swap(struct op *op)
     catalog_report_deinit(&reload->report);
     if (reload->is_hup)
         swap_tls(reload);
+    if (is_to_come_again)
+        return OP_NEXT;
     op_goto(op, STEP_REST);
     return OP_NEXT;
+}
+
+static enum op_result step_again(struct op *op)
+{
+    op_goto(op, STEP_REST);
+    op_sleep(op, &reload_of(op)->timer, AGAIN_MS, "the database, to store templates");
+    return OP_WAIT;
 }
 
 static void on_cancel(struct op *op)
@@ -212,6 +309,8 @@ static void on_cancel(struct op *op)
     struct reload *reload = reload_of(op);
     signal_watch_stop(&reload->on_hup);
     dir_watch_stop(&reload->watch);
+    dir_watch_stop(&reload->templates_watch);
+    pg_cancel(&reload->query);
     if (reload->is_resting)
         op_release(op);
     reload->is_resting = false;
@@ -222,20 +321,22 @@ static void on_end(struct op *op, enum op_end end)
 {
     struct reload *reload = reload_of(op);
     (void)end;
-    catalog_unref(reload->catalog);
+    drop_catalog(reload);
     tls_context_unref(reload->tls);
     catalog_report_deinit(&reload->report);
 }
 
 static void free_op(struct op *op)
 {
-    mem_free(reload_of(op));
+    struct reload *reload = reload_of(op);
+    mem_free(reload->templates_dir);
+    mem_free(reload);
 }
 
 static const struct op_step steps[] = {
-    [STEP_REST] = {"rest", step_rest},
-    [STEP_LOAD] = {"load", step_load},
-    [STEP_SWAP] = {"swap", step_swap},
+    [STEP_REST] = {"rest", step_rest},          [STEP_LOAD] = {"load", step_load},
+    [STEP_PUBLISH] = {"publish", step_publish}, [STEP_PUBLISHED] = {"published", step_published},
+    [STEP_SWAP] = {"swap", step_swap},          [STEP_AGAIN] = {"again", step_again},
 };
 
 static const struct op_class reload_class = {
@@ -247,6 +348,22 @@ static const struct op_class reload_class = {
     .free = free_op,
 };
 
+/* Templates have a folder of their own in it; it need not be there. */
+static void watch_folders(struct reload *reload, slice dir)
+{
+    struct buf path;
+    reload->watch.on_change = on_change;
+    reload->templates_watch.on_change = on_templates_change;
+    dir_watch_start(reload->config.loop, &reload->watch, dir.ptr);
+    buf_init(&path, PATH_MAX);
+    buf_printf(&path, "%.*s/templates", SLICE_ARG(dir));
+    if (buf_is_ok(&path))
+        reload->templates_dir = mem_strndup(path.ptr, path.len);
+    buf_deinit(&path);
+    if (reload->templates_dir)
+        dir_watch_start(reload->config.loop, &reload->templates_watch, reload->templates_dir);
+}
+
 struct reload *reload_new(const struct reload_config *config, struct err *err)
 {
     struct reload *reload = mem_zalloc(sizeof(*reload));
@@ -256,14 +373,13 @@ struct reload *reload_new(const struct reload_config *config, struct err *err)
     }
     reload->config = *config;
     reload->on_hup.on_signal = on_hup;
-    reload->watch.on_change = on_change;
     if (signal_watch_start(config->loop, &reload->on_hup, SIGHUP) != OK) {
         (void)err_set(err, ERR_IO, "cannot watch signals");
         mem_free(reload);
         return NULL;
     }
     if (config->config->catalog_dir.len > 0)
-        dir_watch_start(config->loop, &reload->watch, config->config->catalog_dir.ptr);
+        watch_folders(reload, config->config->catalog_dir);
     op_start(&reload->op, &reload_class, config->loop, NULL, ARENA_BYTES_MAX);
     return reload;
 }

@@ -9,18 +9,23 @@
 
 #include "catalog/catalog.h"
 #include "cmd/config.h"
+#include "flow/template.h"
 #include "http/client.h"
 #include "loop/loop.h"
+#include "pg/pg.h"
 #include "tls/tls.h"
 
 struct reload;
 
-/* All outlive it; *catalog and *tls are counted references that a reload replaces. */
+/* All outlive it; *catalog and *tls are counted references, *templates is owned: a reload replaces
+ * them. */
 struct reload_config {
     struct loop *loop;
     const struct config *config;
     struct http_client *client;
+    struct pg_pool *pool;
     struct catalog **catalog;
+    struct flow_template_set **templates;
     struct tls_context **tls;
 };
 

@@ -432,7 +432,9 @@ static int start_watching(struct server *server, struct err *err)
     struct reload_config reload = {.loop = server->loop,
                                    .config = server->config,
                                    .client = server->out.client,
+                                   .pool = server->pool,
                                    .catalog = &server->catalog,
+                                   .templates = &server->templates,
                                    .tls = &server->out.tls};
     server->reload = reload_new(&reload, err);
     if (!server->reload)

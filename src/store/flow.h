@@ -179,6 +179,9 @@ int store_flow_scan_result(const struct pg_query *query, struct flow_ref **list,
 /* Makes a version known for good; flows may refer to it afterwards. Blocks: at start only. */
 int store_flow_template_insert_sync(struct pg_sync *sync, struct uuid version, slice key,
                                     slice body, int64_t now, struct err *err) MUST_CHECK;
+/* The same while the loop turns; texts are borrowed until the end. Result: store_done_result. */
+void store_flow_template_insert(struct pg_pool *pool, struct pg_query *query, struct op *op,
+                                struct uuid version, slice key, slice body, int64_t now);
 /* ERR_NOTFOUND. */
 void store_flow_template_get(struct pg_pool *pool, struct pg_query *query, struct op *op,
                              struct uuid version);

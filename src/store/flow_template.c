@@ -40,6 +40,16 @@ int store_flow_template_insert_sync(struct pg_sync *sync, struct uuid version, s
     return pg_sync_exec(sync, &template_insert, params, NULL, NULL, err);
 }
 
+void store_flow_template_insert(struct pg_pool *pool, struct pg_query *query, struct op *op,
+                                struct uuid version, slice key, slice body, int64_t now)
+{
+    query->params[0] = pg_uuid(version);
+    query->params[1] = pg_text(key);
+    query->params[2] = pg_json(body);
+    query->params[3] = pg_time(now);
+    store_submit(pool, query, op, &template_insert);
+}
+
 void store_flow_template_get(struct pg_pool *pool, struct pg_query *query, struct op *op,
                              struct uuid version)
 {

@@ -121,7 +121,7 @@ test('a manifest that is faulty keeps the old catalog, and the log names the fau
     ],
   ];
   for (const [text, where, why] of faults)
-    for (const because of ['files changed', 'SIGHUP']) {
+    for (const because of text === faults[0][0] ? ['SIGHUP', 'files changed'] : ['files changed']) {
       const from = server.log.length;
       await put('probe.json', text);
       if (because === 'SIGHUP') server.process.kill('SIGHUP');
@@ -172,6 +172,68 @@ test('what is under way keeps the catalog that it began with', async () => {
   const { status, json } = await call;
   assert.deepEqual([status, json.status, json.display.title], [200, 'succeeded', 'Waited']);
   assert.equal((await get(`/api/executions/${json.execution_id}`)).json.action_id, 'wait');
+});
+
+// A flow that waits for an approval, and ends with a word of its template.
+const template = (word, more = {}) =>
+  JSON.stringify({
+    key: 'reload_gate',
+    name: `Gate ${word}`,
+    description: 'Waits, then says a word.',
+    input: { type: 'object', properties: {}, additionalProperties: false },
+    steps: [
+      { key: 'gate', type: 'approval', title: 'Go on?', summary: 'It says a word.' },
+      { key: 'word', type: 'transform', expr: `'${word}'`, ...more },
+    ],
+  });
+const putTemplate = (name, text) => put(name, text, join(folder, 'templates'));
+const offers = async (name) =>
+  (await get('/api/flows/templates')).json.templates.some((one) => one.key === 'reload_gate' && one.name === name);
+const post = (path, body) => server.call(account.key, 'POST', path, body);
+const startGate = async () => (await post('/api/flows/start', { flowTemplate: 'reload_gate' })).json.flowId;
+const wordOf = async (id) => {
+  await until('it waits', async () => (await get(`/api/flows/${id}`)).json.flow.status === 'waiting');
+  assert.equal((await post(`/api/flows/${id}/approve`, {})).status, 200);
+  const done = await until('it has ended', async () => {
+    const { flow } = (await get(`/api/flows/${id}`)).json;
+    return flow.status === 'completed' && flow;
+  });
+  return done.context.word;
+};
+
+test('templates are read anew, too, and a flow keeps the one that it began with', async () => {
+  await mkdir(join(folder, 'templates'));
+  await putTemplate('gate.json', template('one'));
+  await until('a new template is offered', () => offers('Gate one'));
+  const [first, second] = [await startGate(), await startGate()];
+  await putTemplate('gate.json', template('two'));
+  await until('the changed one is offered', () => offers('Gate two'));
+  assert.equal(await wordOf(first), 'one');
+  assert.equal(await wordOf(await startGate()), 'two');
+  const from = server.log.length;
+  await putTemplate('gate.json', template('three', { expr: 'sum(' }));
+  const line = await saying(server, from, { msg: 'the catalog was not reloaded, the old one is served' });
+  assert.ok(line.file.endsWith('templates/gate.json'), JSON.stringify(line));
+  assert.equal(await metric(server, 'sluice_catalog_outdated'), 1);
+  assert.ok(await offers('Gate two'));
+  await rm(join(folder, 'templates', 'gate.json'));
+  await until('one that was removed is offered no more', async () => !(await offers('Gate two')));
+  assert.equal((await post('/api/flows/start', { flowTemplate: 'reload_gate' })).status, 404);
+  assert.equal(await wordOf(second), 'one');
+});
+
+test('without the database a new template is put off, and comes by itself when it is back', async () => {
+  const from = server.log.length;
+  await stack.cluster.down('immediate');
+  try {
+    await putTemplate('gate.json', template('four'));
+    const line = await saying(server, from, { msg: 'the catalog was not reloaded, the old one is served' });
+    assert.match(line.problem, /cannot be stored now/);
+  } finally {
+    await stack.cluster.up();
+  }
+  await until('it is offered', async () => (await get('/api/flows/templates')).status === 200 && (await offers('Gate four')), 30_000);
+  assert.equal(await wordOf(await startGate()), 'four');
 });
 
 test('a folder that goes is told of, and served again when it is back', async () => {
