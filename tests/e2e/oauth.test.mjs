@@ -3,7 +3,7 @@
 // one expiry, or one that is forgotten, ends in reauth_required here.
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
-import { mkdir, writeFile } from 'node:fs/promises';
+import { mkdir, readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
 import { until } from './support/client.mjs';
@@ -405,6 +405,17 @@ test('ways back that lead nowhere', async () => {
   assert.equal(none.code, 1);
   assert.match(none.stderr, /no usable OAuth client/);
   assert.equal(await stack.cluster.sql(`select count(*) from sluice.connection where account_id = '${account.id}'`), '0');
+});
+
+test('a rotation of the master key takes OAuth clients and tokens along', async () => {
+  const account = await person('rotated', { expired: true });
+  const former = (await readFile(stack.masterKeyFile, 'utf8')).trim();
+  const fresh = (await stack.must(['keys', 'master'])).trim();
+  const keys = (text) => ({ ...env(), SLUICE_MASTER_KEY_FILE: '', SLUICE_MASTER_KEY: text });
+  await stack.must(['keys', 'rotate'], { env: keys(`${fresh},${former}`) });
+  const server = await serve({ env: keys(fresh) });
+  assert.equal((await read(server, account)).status, 200);
+  assert.equal(oidc.refreshes('rotated').length, 1);
 });
 
 test('no token and no client secret in logs and in the database', async () => {

@@ -3,6 +3,7 @@
  */
 #include "unit/cmd/testing.h"
 
+#include "base/clock.h"
 #include "cmd/credential.h"
 
 static const char secret[] = "s3cr3t-value";
@@ -43,6 +44,28 @@ static void each_kind_has_its_shape(void **state)
     assert_int_equal(taken(AUTH_BEARER, "{\"token\":\"a\"}"), 0);
     assert_int_equal(taken(AUTH_API_KEY, "{\"api_key\":\"a\"}"), 0);
     assert_int_equal(taken(AUTH_BASIC, "{\"username\":\"a\",\"password\":\"\"}"), 0);
+}
+
+static void what_a_token_endpoint_answers_is_taken(void **state)
+{
+    int64_t before = clock_wall_us();
+    (void)state;
+    int64_t expires_at = taken(AUTH_OAUTH2, "{\"access_token\":\"a\",\"refresh_token\":\"b\","
+                                            "\"expires_in\":3600,\"scope\":\"x y\","
+                                            "\"token_type\":\"Bearer\"}");
+    assert_true(expires_at >= before + 3600 * 1000000LL);
+    assert_true(expires_at <= clock_wall_us() + 3600 * 1000000LL);
+    assert_int_equal(taken(AUTH_OAUTH2_CLIENT_CREDENTIALS, "{}"), 0);
+    assert_int_equal(
+        taken(AUTH_OAUTH2_CLIENT_CREDENTIALS, "{\"client_id\":\"a\",\"client_secret\":\"b\"}"), 0);
+    assert_contains(refusal(AUTH_OAUTH2_CLIENT_CREDENTIALS, "{\"client_secret\":\"s3cr3t-value\"}",
+                            ERR_INVALID),
+                    "client_id and client_secret go together");
+    assert_contains(
+        refusal(AUTH_OAUTH2, "{\"access_token\":\"a\",\"expires_in\":\"3600\"}", ERR_INVALID),
+        "expires_in is a number");
+    assert_contains(refusal(AUTH_OAUTH2, "{\"access_token\":\"a\",\"expires_in\":0}", ERR_INVALID),
+                    "expires_in is a number");
 }
 
 static void what_lacks_is_named(void **state)
@@ -112,9 +135,8 @@ static void a_file_is_read_within_bounds(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(each_kind_has_its_shape),
-        TEST(what_lacks_is_named),
-        TEST(what_is_no_object_is_refused),
+        TEST(each_kind_has_its_shape),      TEST(what_a_token_endpoint_answers_is_taken),
+        TEST(what_lacks_is_named),          TEST(what_is_no_object_is_refused),
         TEST(a_file_is_read_within_bounds),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
