@@ -111,9 +111,13 @@ static const char *place_of(struct lint *lint, const char *fmt, ...)
 static void check_parts(struct lint *lint, const char *member, unsigned allowed,
                         const struct catalog_parts *parts)
 {
-    for (size_t i = 0; i < parts->count; i++)
-        check_template(lint, place_of(lint, "%s/%.*s", member, SLICE_ARG(parts->items[i].name)),
+    for (size_t i = 0; i < parts->count; i++) {
+        slice name = parts->items[i].name;
+        /* A pointer would have to write these otherwise. */
+        bool is_plain = slice_find_char(name, '/') < 0 && slice_find_char(name, '~') < 0;
+        check_template(lint, is_plain ? place_of(lint, "%s/%.*s", member, SLICE_ARG(name)) : member,
                        allowed, parts->items[i].value);
+    }
 }
 
 static void check_body(struct lint *lint, const struct catalog_request *request, unsigned allowed)
