@@ -107,6 +107,32 @@ test('a cap holds, and all who wait get their turn', async () => {
   assert.equal(await metric('sluice_limits_waiting'), 0);
 });
 
+test('clients that go away leave the queue; a server that drains lets those who wait have their turn', async () => {
+  const open = [];
+  answer = (reply) => open.push(reply);
+  const other = await serve();
+  const first = times(3, () => run(a, 'capped', 'read', other));
+  await until('three are under way', () => open.length === 3);
+  const gone = new AbortController();
+  const body = JSON.stringify({ integration_id: 'capped', action_id: 'read', input: {} });
+  const headers = { authorization: `Bearer ${a.key}`, 'content-type': 'application/json' };
+  const leaving = times(10, () =>
+    fetch(`${other.base}/api/executions`, { method: 'POST', body, headers, signal: gone.signal }).catch((error) => error.name));
+  await until('ten wait', async () => (await metric('sluice_limits_waiting', other)) === 10);
+  gone.abort();
+  assert.deepEqual(new Set(await leaving), new Set(['AbortError']));
+  await until('nobody waits', async () => (await metric('sluice_limits_waiting', other)) === 0);
+  const last = times(2, () => run(a, 'capped', 'read', other));
+  await until('two wait', async () => (await metric('sluice_limits_waiting', other)) === 2);
+  const end = other.stop();
+  await until('it drains', () => other.log.includes('draining'));
+  answer = ok;
+  for (const reply of open) ok(reply);
+  for (const reply of [...(await first), ...(await last)]) assert.equal(reply.status, 200, reply.text);
+  assert.deepEqual(await end, { code: 0, signal: null }, other.log);
+  assert.equal(seen(), 5);
+});
+
 test('a rate lets a burst pass and the others one after the other', async () => {
   const replies = await times(20, () => run(a, 'brisk'));
   assert.deepEqual([...new Set(replies.map((reply) => reply.status))], [200]);
