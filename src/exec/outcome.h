@@ -74,6 +74,8 @@ struct exec_outcome {
     unsigned pages_read;
     struct json page_next;
     slice page_input, pages_stopped;
+    slice
+        manifest_fault; /* an expression of the manifest that failed, for the log; usually empty */
     unsigned attempts, provider_status;
     slice provider_request_id;
     bool is_replayed, is_running;

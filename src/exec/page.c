@@ -121,6 +121,11 @@ enum op_result exec_step_take_page(struct op *op)
 {
     struct exec *exec = exec_of(op);
     bool is_failure = exec->out.reason != EXEC_SUCCEEDED;
+    if (exec->out.manifest_fault.len > 0)
+        op_log(op, LOG_WARN, "an expression of a manifest failed over a reply",
+               LOG_STR("integration_id", exec->out.integration_id),
+               LOG_STR("action_id", exec->out.action_id),
+               LOG_STR("cause", exec->out.manifest_fault));
     exec->out.attempts += exec->pages.attempts;
     if (!is_paged(exec) || (is_failure && exec->pages.read == 0)) {
         exec->pages.is_ended = true;

@@ -7,6 +7,7 @@
 #include "base/clock.h"
 #include "base/encode.h"
 #include "exec/reply_text.h"
+#include "exec/reply_words.h"
 
 enum {
     REQUEST_ID_BYTES_MAX = 200,
@@ -118,14 +119,25 @@ static slice mask(struct reply *r, slice text)
     return reply_mask_secrets(text, r->built->secrets, r->built->secret_count, r->arena);
 }
 
-/* A template's text, {NULL,0} when there is none or it fails. */
-static slice eval_text(struct reply *r, const struct expr_template *tmpl)
+/* The first one of a reply is told. */
+static void note_fault(struct reply *r, const char *place, const struct err *err)
+{
+    if (r->out->manifest_fault.len == 0)
+        r->out->manifest_fault = arena_printf(r->arena, "%s: %s", place, err->text);
+}
+
+/* A template's text on one line, {NULL,0} when there is none or it fails. */
+static slice eval_text(struct reply *r, const char *place, const struct expr_template *tmpl)
 {
     struct json value;
     struct err err;
-    if (!tmpl || expr_template_eval(tmpl, &r->root, 0, &r->budget, r->arena, &value, &err) != OK)
+    if (!tmpl)
         return SLICE_NONE;
-    return slice_first_utf8(mask(r, json_str(&value)), EXEC_MESSAGE_BYTES_MAX);
+    if (expr_template_eval(tmpl, &r->root, 0, &r->budget, r->arena, &value, &err) != OK) {
+        note_fault(r, place, &err);
+        return SLICE_NONE;
+    }
+    return reply_clean_text(mask(r, json_str(&value)), EXEC_MESSAGE_BYTES_MAX, r->arena);
 }
 
 /* ---- times to wait ---- */
@@ -275,73 +287,11 @@ static slice provider_words(struct reply *r)
 
 static slice default_message(struct reply *r)
 {
-    const char *what;
-    switch (r->out->reason) {
-    case EXEC_REAUTH_REQUIRED:
-    case EXEC_KEY_REFUSED:
-        what = "refused the stored credential";
-        break;
-    case EXEC_PROVIDER_FORBIDDEN:
-        what = "does not let the connected account do this";
-        break;
-    case EXEC_PROVIDER_RATE_LIMITED:
-        what = "limits the rate of calls";
-        break;
-    case EXEC_PROVIDER_INVALID:
-        what = "found the request invalid";
-        break;
-    case EXEC_PROVIDER_UNSUPPORTED:
-        what = "does not offer this operation";
-        break;
-    default:
-        what = r->call->status == 404                            ? "found nothing there"
-               : r->call->status >= 300 && r->call->status < 400 ? "answered with a redirect, "
-                                                                   "which is not followed"
-                                                                 : "reported an error";
-        break;
-    }
+    unsigned status = r->call->status;
     return arena_printf(r->arena, "%.*s %s (HTTP %u %s)%.*s",
-                        SLICE_ARG(r->action->integration->name), what, r->call->status,
-                        http_status_text(r->call->status), SLICE_ARG(provider_words(r)));
-}
-
-/* What to do next, and what has happened so far: for a model that must decide. */
-static slice default_hint(const struct reply *r)
-{
-    bool is_write = r->action->level != LEVEL_READ;
-    switch (r->out->reason) {
-    case EXEC_REAUTH_REQUIRED:
-    case EXEC_KEY_REFUSED:
-        return SLICE("Nothing was done. Reconnect the app, then send the same request again.");
-    case EXEC_PROVIDER_FORBIDDEN:
-        return SLICE("Nothing was done. Reconnect the app with the permissions that the action's "
-                     "scopes name, or use an account that may do this.");
-    case EXEC_PROVIDER_RATE_LIMITED:
-        return SLICE("Nothing was done. Wait as long as Retry-After says (a minute where there is "
-                     "none), then send the same request again.");
-    case EXEC_PROVIDER_INVALID:
-        return SLICE("Nothing was done. Correct the input as the message says, then try again, "
-                     "under a new idempotency_key where one was given.");
-    case EXEC_PROVIDER_UNSUPPORTED:
-        return SLICE("Nothing was done. Do not send it again unchanged; use another action.");
-    case EXEC_TIMED_OUT:
-    case EXEC_PROVIDER_ERROR:
-        break;
-    default:
-        return SLICE_NONE;
-    }
-    if (r->call->status >= 500)
-        return is_write ? SLICE("The outcome is unknown: the provider failed while handling a "
-                                "write, which may or may not have happened. Check before sending "
-                                "it again.")
-                        : SLICE("Nothing was changed. The provider has a problem of its own; try "
-                                "again later.");
-    if (r->call->status < 400)
-        return SLICE("Nothing was done. The provider answered with a redirect, and those are not "
-                     "followed: the manifest's base_url or the connection's address is out of "
-                     "date.");
-    return SLICE("Nothing was done. Check that the ids in the input exist and that the connected "
-                 "account can see them.");
+                        SLICE_ARG(r->action->integration->name),
+                        reply_status_words(r->out->reason, status), status,
+                        http_status_text(status), SLICE_ARG(provider_words(r)));
 }
 
 /* For whoever asks the provider about it. */
@@ -368,12 +318,16 @@ static void fail_by_reply(struct reply *r)
         out->reason = reason_of_code(rule->error_code, out->reason);
     }
     read_retry_after(r);
-    out->message = rule ? eval_text(r, rule->message) : SLICE_NONE;
-    out->hint = rule ? eval_text(r, rule->hint) : SLICE_NONE;
+    out->message = rule ? eval_text(r, "message", rule->message) : SLICE_NONE;
+    out->hint = rule ? eval_text(r, "hint", rule->hint) : SLICE_NONE;
     if (out->message.len == 0)
         out->message = default_message(r);
     if (out->hint.len == 0)
-        out->hint = default_hint(r);
+        out->hint = reply_hint(out->reason, r->call->status, r->action->level != LEVEL_READ);
+    else if (r->action->level != LEVEL_READ && r->call->status >= 500)
+        out->hint = arena_printf(r->arena,
+                                 "%.*s The outcome is unknown: check before sending it again.",
+                                 SLICE_ARG(out->hint));
     out->message = with_request_id(r, out->message);
 }
 
@@ -398,37 +352,10 @@ static enum exec_reason reason_of_call(const struct http_call *call)
     }
 }
 
-static const char *call_words(enum exec_reason reason)
-{
-    switch (reason) {
-    case EXEC_ADDRESS_REFUSED:
-        return "is at an address that this server may not call";
-    case EXEC_TIMED_OUT:
-        return "took too long";
-    case EXEC_REPLY_TOO_LARGE:
-        return "sent a reply that is larger than this server takes";
-    case EXEC_OWN_RATE_LIMIT:
-        return "has too many calls of this server under way";
-    case EXEC_UNREACHABLE:
-        return "could not be reached";
-    default:
-        return "did not send a whole, readable reply";
-    }
-}
-
 static slice call_hint(const struct reply *r)
 {
-    if (r->out->reason == EXEC_ADDRESS_REFUSED)
-        return SLICE("Nothing was sent, so nothing was done. Sending it again does not help; the "
-                     "operator's setting allow-host decides.");
-    if (!r->call->is_any_byte_sent)
-        return SLICE("Nothing was sent, so nothing was done; trying again is safe.");
-    if (r->out->reason == EXEC_REPLY_TOO_LARGE)
-        return SLICE("The action ran. Do not repeat it unchanged; ask for fewer items or fields.");
-    if (r->action->level != LEVEL_READ)
-        return SLICE("The outcome is unknown: the write may or may not have happened. Check before "
-                     "sending it again.");
-    return SLICE("Nothing was changed; trying again is safe.");
+    return reply_call_hint(r->out->reason, r->call->is_any_byte_sent,
+                           r->action->level != LEVEL_READ);
 }
 
 static void fail_by_call(struct reply *r)
@@ -438,7 +365,7 @@ static void fail_by_call(struct reply *r)
     if (out->reason == EXEC_OWN_RATE_LIMIT)
         out->retry_after_ms = REPLY_OVERLOAD_WAIT_MS;
     out->message = arena_printf(r->arena, "%.*s %s: %s.", SLICE_ARG(r->action->integration->name),
-                                call_words(out->reason), r->call->err.text);
+                                reply_call_words(out->reason), r->call->err.text);
     out->hint = call_hint(r);
 }
 
@@ -456,8 +383,8 @@ static void read_next(struct reply *r)
 static void read_display(struct reply *r)
 {
     struct exec_outcome *out = r->out;
-    out->display_title = eval_text(r, r->action->display_title);
-    out->display_summary = eval_text(r, r->action->display_summary);
+    out->display_title = eval_text(r, "display.title", r->action->display_title);
+    out->display_summary = eval_text(r, "display.summary", r->action->display_summary);
     if (out->display_title.len == 0)
         out->display_title = r->action->title;
     if (out->display_summary.len == 0)
@@ -470,9 +397,11 @@ static void read_output(struct reply *r)
     struct exec_outcome *out = r->out;
     struct json value = r->root.as.members[2].value; /* body */
     struct err err;
-    if (r->action->output &&
-        expr_eval(r->action->output, &r->root, &r->root, &r->budget, r->arena, &value, &err) != OK)
+    if (r->action->output && expr_eval(r->action->output, &r->root, &r->root, &r->budget, r->arena,
+                                       &value, &err) != OK) {
+        note_fault(r, "output", &err);
         value = r->root.as.members[2].value;
+    }
     struct buf text;
     buf_init(&text, r->arena->bytes_max);
     json_write(&text, &value);
@@ -481,7 +410,7 @@ static void read_output(struct reply *r)
     if (!buf_is_ok(&text) || !out->output_json.ptr) {
         out->reason = EXEC_REPLY_TOO_LARGE;
         out->message = arena_printf(r->arena, "%.*s %s.", SLICE_ARG(r->action->integration->name),
-                                    call_words(out->reason));
+                                    reply_call_words(out->reason));
         out->hint = call_hint(r);
     }
     buf_deinit(&text);
@@ -501,9 +430,10 @@ static bool is_unreadable(const struct reply *r)
 static void fail_unreadable(struct reply *r)
 {
     r->out->reason = EXEC_BROKEN_OFF;
-    r->out->message = arena_printf(
-        r->arena, "%.*s %s: HTTP %u with a body that is not the JSON it claims to be.",
-        SLICE_ARG(r->action->integration->name), call_words(EXEC_BROKEN_OFF), r->call->status);
+    r->out->message =
+        arena_printf(r->arena, "%.*s %s: HTTP %u with a body that is not the JSON it claims to be.",
+                     SLICE_ARG(r->action->integration->name), reply_call_words(EXEC_BROKEN_OFF),
+                     r->call->status);
     r->out->message = with_request_id(r, r->out->message);
     r->out->hint = call_hint(r);
 }
@@ -552,6 +482,7 @@ void exec_reply_read(const struct catalog_action *action, const struct http_call
     expr_budget_init(&r.budget);
     outcome->retry_after_ms = outcome->quota_remaining = outcome->quota_reset_ms = -1;
     outcome->message = outcome->hint = outcome->error_code = SLICE_NONE;
+    outcome->manifest_fault = SLICE_NONE;
     outcome->provider_status = call->status;
     outcome->provider_request_id = request_id(call);
     if (call->result != HTTP_CALL_OK) {

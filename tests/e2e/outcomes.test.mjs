@@ -119,7 +119,7 @@ const rows = [
   { what: '504', reason: 'provider_error', fault: S(504), retryable: true },
   { what: '599', reason: 'provider_error', fault: S(599), retryable: true },
   { what: 'a redirect to another host', reason: 'provider_error', integration: 'nginx', at: 'redirect', hint: /redirect/ },
-  { what: 'an error in a 200', reason: 'provider_error', fault: S(200, { ok: false, why: 'because' }), message: /^The app says because/ },
+  { what: 'an error in a 200', reason: 'provider_error', fault: S(200, { ok: false, why: 'because' }), message: /^The app says because/, hint: /Correct what the message says/ },
   ...['unauthorized', 'forbidden', 'reauth_required', 'rate_limited', 'validation_error', 'unsupported_operation', 'timeout', 'execution_failed'].map((code) => ({
     what: `a rule's ${code}`,
     reason: { unauthorized: 'key_refused', forbidden: 'provider_forbidden', rate_limited: 'provider_rate_limited', validation_error: 'provider_invalid',

@@ -99,6 +99,9 @@ static void a_failing_output_expression_gives_the_whole_body(void **state)
     read_reply(*state, action, 200, "[1,2]", 0);
     assert_int_equal(out.reason, EXEC_SUCCEEDED);
     assert_true(slice_eq_cstr(out.output_json, "[1,2]"));
+    assert_true(slice_starts_with(out.manifest_fault, SLICE("output: ")));
+    read_reply(*state, action, 200, "{\"a\":1}", 0);
+    assert_int_equal(out.manifest_fault.len, 0);
 }
 
 static void rules_of_the_manifest_win(void **state)
@@ -379,6 +382,22 @@ static void a_display_is_made_anew_for_pages_put_together(void **state)
     assert_true(slice_eq_cstr(out.display_summary, "status 200"));
 }
 
+static void a_write_whose_outcome_is_unknown_says_so_beside_the_manifests_hint(void **state)
+{
+    static const char rule[] = ",\"errors\":[{\"when\":\"status >= `400`\",\"message\":\"m\\n "
+                               "${body}\",\"hint\":\"Ask the admin.\"}]";
+    read_reply(*state, bench_action(*state, "{\"type\":\"none\"}", rule, "write", POST, ""), 500,
+               "a\r\nb", 0);
+    assert_message("m a b");
+    assert_true(slice_starts_with(out.hint, SLICE("Ask the admin. The outcome is unknown")));
+    read_reply(*state, bench_action(*state, "{\"type\":\"none\"}", rule, "write", POST, ""), 400,
+               "x", 0);
+    assert_true(slice_eq_cstr(out.hint, "Ask the admin."));
+    read_reply(*state, bench_action(*state, "{\"type\":\"none\"}", rule, "read", GET, ""), 500, "x",
+               0);
+    assert_true(slice_eq_cstr(out.hint, "Ask the admin."));
+}
+
 static void hostile_replies_are_bounded(void **state)
 {
     struct bench *b = *state;
@@ -427,6 +446,7 @@ int main(void)
         BENCH_TEST(lost_calls_say_what_is_known),
         BENCH_TEST(the_mark_of_the_next_page_is_read),
         BENCH_TEST(a_display_is_made_anew_for_pages_put_together),
+        BENCH_TEST(a_write_whose_outcome_is_unknown_says_so_beside_the_manifests_hint),
         BENCH_TEST(hostile_replies_are_bounded),
         BENCH_TEST(names_of_reasons_are_unique_and_parse),
     };

@@ -1,0 +1,19 @@
+/*
+ * sluice's own sentences about a provider's reply, or about a call that brought none: what
+ * happened, whether anything was done, what to do next. They are written for a model that must
+ * decide; where a manifest has words of its own, those are used. Private to the room.
+ */
+#ifndef EXEC_REPLY_WORDS_H
+#define EXEC_REPLY_WORDS_H
+
+#include "exec/outcome.h"
+
+/* Behind the app's name: "found the request invalid". Constant text, as all of these. */
+const char *reply_status_words(enum exec_reason reason, unsigned status);
+/* Of a reply with that status; SLICE_NONE where there is nothing to say. */
+slice reply_hint(enum exec_reason reason, unsigned status, bool is_write);
+/* Behind the app's name: "could not be reached". */
+const char *reply_call_words(enum exec_reason reason);
+slice reply_call_hint(enum exec_reason reason, bool is_any_byte_sent, bool is_write);
+
+#endif
