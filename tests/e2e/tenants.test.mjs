@@ -134,7 +134,8 @@ test('scopes of a key', async () => {
   }
 });
 
-// Whatever names something of an account in any table, and of no other account.
+// Whatever names something of an account in any table, and of no other account: all of it, and one
+// of each kind, that is of each column.
 async function idsOf(account, other) {
   const columns = (await stack.cluster.sql(
     `select c.relname || ' ' || a.attname from pg_class c join pg_attribute a on a.attrelid = c.oid
@@ -142,15 +143,12 @@ async function idsOf(account, other) {
      and a.atttypid in ('uuid'::regtype, 'bigint'::regtype) and a.attnum > 0 and exists (select from pg_attribute k
      where k.attrelid = c.oid and k.attname = 'account_id')`,
   )).split('\n').map((line) => line.split(' '));
-  const valuesOf = async (id) => {
-    const values = new Set();
-    for (const [table, column] of columns)
-      for (const value of (await stack.cluster.sql(`select distinct ${column} from sluice.${table} where account_id = '${id}'`)).split('\n'))
-        if (value.length > 9) values.add(value);
-    return values;
-  };
-  const others = await valuesOf(other);
-  return [...(await valuesOf(account))].filter((value) => !others.has(value));
+  const of = (id) => columns.map(([table, column]) =>
+    `select '${table}.${column} ' || ${column} from sluice.${table} where account_id = '${id}' and length(${column}::text) > 9`).join(' union ');
+  const pairs = async (id) => (await stack.cluster.sql(of(id))).split('\n').map((line) => line.split(' '));
+  const others = new Set((await pairs(other)).map(([, value]) => value));
+  const own = (await pairs(account)).filter(([, value]) => !others.has(value));
+  return { all: [...new Set(own.map(([, value]) => value))], kinds: [...new Set(new Map(own).values())] };
 }
 
 // Rows as they are stored, one a line; when a key was used last is noted some time after.
@@ -165,13 +163,26 @@ test('no route shows or touches what is another account\'s', async () => {
   const failed = await execute(a.key, 'get_message', { id: 'id-that-only-a-knows' });
   assert.equal(failed.status, 500, failed.text);
   assert.equal((await execute(a.key, 'action-that-only-a-knows', {})).status, 409);
+  // one flow that waits for an approval, one that has ended
+  const flows = [];
+  for (const [flowTemplate, input, status] of [
+    ['mail_with_reminder', { ...mail('flow-that-only-a-knows') }, 'waiting'],
+    ['unread_mail_summary', { maxResults: 1 }, 'completed'],
+  ]) {
+    const started = await call(a.key, 'POST', '/api/flows/start', { flowTemplate, input });
+    assert.equal(started.status, 200, started.text);
+    flows.push(started.json.flowId);
+    await until(`the flow is ${status}`, async () =>
+      (await call(a.key, 'GET', `/api/flows/${started.json.flowId}`)).json.flow.status === status);
+  }
   await until('the blocked run is written', async () =>
     (await call(a.key, 'GET', '/api/audit')).text.includes('action-that-only-a-knows'));
 
-  const ids = await idsOf(a.id, b.id);
-  for (const id of [a.id, a.gmail, extra, written.json.execution_id, failed.json.execution_id]) assert.ok(ids.includes(id), id);
-  assert.ok(ids.length >= 12, ids.join());
-  const markers = [...ids, LABEL, 'subject-that-only', 'key-that-only', 'id-that-only', 'action-that-only'];
+  const { all, kinds } = await idsOf(a.id, b.id);
+  for (const id of [a.id, a.gmail, extra, written.json.execution_id, failed.json.execution_id, ...flows]) assert.ok(all.includes(id), id);
+  const ids = [...new Set([...kinds, a.gmail, written.json.execution_id, ...flows])];
+  assert.ok(ids.length >= 10, ids.join());
+  const markers = [...all, LABEL, 'subject-that-only', 'flow-that-only', 'key-that-only', 'id-that-only', 'action-that-only'];
   const document = (await call(b.key, 'GET', '/openapi.json')).json;
   const before = await rowsOf(a.id);
   const unknown = new Map();
@@ -200,6 +211,9 @@ test('no route shows or touches what is another account\'s', async () => {
   // and each is reached by its own account, where it is a thing that can be reached
   for (const { execution_id } of (await call(a.key, 'GET', '/api/executions?limit=100')).json.executions)
     assert.equal((await call(a.key, 'GET', `/api/executions/${execution_id}`)).status, 200);
+  for (const id of flows) assert.equal((await call(a.key, 'GET', `/api/flows/${id}`)).status, 200);
+  assert.deepEqual((await call(b.key, 'GET', '/api/flows')).json.flows, []);
+  assert.equal((await call(a.key, 'POST', `/api/flows/${flows[0]}/cancel`)).status, 200);
   assert.ok((await call(a.key, 'GET', '/api/audit?limit=100')).text.includes('action-that-only-a-knows'));
 });
 

@@ -17,7 +17,7 @@ function bodiesOf(path, id) {
   const plain = { ...run, arguments: {}, connectionId: id, connection_id: id, flowTemplate: id, stepKey: id, id };
   if (path.endsWith('/execute')) return [{ arguments: {}, connectionId: id }];
   if (path.endsWith('/batch')) return [{ executions: [run, { ...run, idempotency_key: id }, { ...run, input: { id } }] }];
-  return [plain, { ...plain, idempotency_key: id }, { ...plain, input: { id } }];
+  return path === '/api/executions' ? [plain, { ...plain, idempotency_key: id }, { ...plain, input: { id } }] : [plain];
 }
 
 // [{method, path, route, body?, isPathId}]: one request for each place of each route that an id fits
