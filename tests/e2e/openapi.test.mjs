@@ -3,6 +3,7 @@
 // at a time, and prism must say so. tests/unit/api/test_openapi.c compares its paths with the routes.
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
+import { until } from './support/client.mjs';
 import { Contract, changes } from './support/contract.mjs';
 import { run } from './support/process.mjs';
 import { Raw } from './support/raw.mjs';
@@ -28,12 +29,12 @@ after(async () => {
 });
 
 // The reply is as the document says, and none of the changes to it is. at: places further inside.
-async function judge(status, reply, at = []) {
+async function judge(status, reply, at = [], names = Object.keys(changes)) {
   const what = `${reply.again.method} ${reply.again.path}`;
   assert.deepEqual(reply.violations, [], `${what}: ${reply.real.status} ${reply.real.text.slice(0, 2000)}`);
   assert.equal(reply.status, status, `${what}: ${reply.text.slice(0, 2000)}`);
   assert.equal(reply.real.status, status);
-  for (const [change, place] of [...Object.keys(changes).map((name) => [name, '']), ...at.map((one) => ['a member more', one])]) {
+  for (const [change, place] of [...names.map((name) => [name, '']), ...at.map((one) => ['a member more', one])]) {
     const altered = await contract.changed(reply, change, place);
     if (altered) assert.notDeepEqual(altered.violations, [], `${what} ${status}: ${change} at "${place}" was not noticed`);
     else assert.ok(place === '', `${what}: nothing at ${place}`);
@@ -96,11 +97,14 @@ test('the catalog, every action of it', async () => {
   assert.equal((await judge(409, await get('/api/actions?integration_id=nope'), blocked)).json.action_id, null);
   await judge(409, await get('/api/actions/nope/x'), blocked);
   await judge(409, await get('/api/actions/gmail/nope'), blocked);
+  // one of each integration through prism, the rest by the schema alone
   let seen = 0;
   for (const { integration_id, capabilities } of list.json.items)
-    for (const action_id of capabilities) {
-      const { status, violations } = await get(`/api/actions/${integration_id}/${action_id}`);
-      assert.deepEqual([status, violations], [200, []], `${integration_id} ${action_id}`);
+    for (const [at, action_id] of capabilities.entries()) {
+      const path = `/api/actions/${integration_id}/${action_id}`;
+      if (at === 0) assert.deepEqual((await get(path)).violations, [], path);
+      const { json } = await server.call(account.key, 'GET', path);
+      assert.equal(contract.problems('/components/schemas/ActionDetail', json), '', path);
       seen++;
     }
   assert.ok(seen > 200, `${seen} actions`);
@@ -212,6 +216,80 @@ test('batches', async () => {
   await judge(400, await post('/api/executions/batch', { executions: [] }));
 });
 
+// Waits through the back door, so that what is judged is at rest.
+const rests = (id, ...statuses) =>
+  until(`${id} is ${statuses}`, async () => {
+    const { json } = await server.call(account.key, 'GET', `/api/flows/${id}`);
+    return statuses.includes(json.flow.status) && json;
+  });
+const start = (flowTemplate, input, more) => post('/api/flows/start', { flowTemplate, input, ...more });
+const command = (id, name, body = {}, key = account.key) => post(`/api/flows/${id}/${name}`, body, {}, key);
+
+test('flows', async () => {
+  const templates = await judge(200, await get('/api/flows/templates'), ['/templates/0']);
+  await judge(304, await get('/api/flows/templates', { 'if-none-match': templates.headers.get('etag') }));
+  await judge(200, await get('/api/flows', {}, other.key));
+  // waits for a person, is approved, completes; another is rejected; a third is cancelled
+  const gate = () => start('api_gate', { id: 'INBOX' }, { triggerType: 'agent' });
+  const begun = await judge(200, await gate(), ['/flow', '/flow/flow', '/flow/steps/0', '/flow/steps/3', '/templates/0']);
+  const id = begun.json.flowId;
+  await rests(id, 'waiting');
+  const waiting = await judge(200, await get(`/api/flows/${id}`), ['/flow', '/steps/0', '/steps/2']);
+  assert.equal(waiting.json.steps[2].status, 'waiting');
+  await judge(304, await get(`/api/flows/${id}`, { 'if-none-match': waiting.headers.get('etag') }));
+  await judge(304, await get(`/api/flows/${id}?wait=1`, { 'if-none-match': waiting.headers.get('etag') }));
+  await judge(200, await command(id, 'resume'), ['/flow']);
+  await judge(409, await command(id, 'approve', { stepKey: 'nope' }));
+  await judge(400, await command(id, 'approve', { note: 1 }));
+  await judge(403, await command(id, 'approve', {}, reader));
+  await judge(200, await command(id, 'approve', { stepKey: 'ask', note: 'by contract' }), ['/flow', '/steps/0', '/steps/3']);
+  await rests(id, 'completed');
+  await judge(200, await get(`/api/flows/${id}`), ['/flow', '/steps/2']);
+  for (const name of ['approve', 'reject', 'resume']) await judge(409, await command(id, name));
+  const rejected = (await gate()).json.flowId;
+  await rests(rejected, 'waiting');
+  await judge(200, await command(rejected, 'reject', { note: 'no' }), ['/flow', '/steps/0']);
+  await rests(rejected, 'failed', 'cancelled');
+  await judge(200, await get(`/api/flows/${rejected}`), ['/flow', '/steps/2', '/steps/2/error']);
+  const cancelled = (await gate()).json.flowId;
+  await judge(200, await command(cancelled, 'cancel'), ['/flow', '/steps/0']);
+  await judge(200, await command(cancelled, 'cancel'), ['/flow']);
+  await judge(200, await command(id, 'cancel'), ['/flow']);
+  // a wait for a time, a fan-out, a step that fails
+  const asleep = (await start('probe_wait', { seconds: 3600 })).json.flowId;
+  await rests(asleep, 'waiting');
+  const sleeping = await judge(200, await get(`/api/flows/${asleep}`));
+  assert.ok(sleeping.json.steps.some((step) => step.wakeAt));
+  await stack.provider.faults([{ match: { path_prefix: '/gmail/' }, count: -1, action: { status: 404 } }]);
+  const failing = (await start('api_gate', { id: 'INBOX' })).json.flowId;
+  await rests(failing, 'failed');
+  await stack.provider.faults([]);
+  const failed = await judge(200, await get(`/api/flows/${failing}`), ['/steps/0/error']);
+  assert.equal(failed.json.steps[0].error.code, 'execution_failed');
+  await judge(200, await command(failing, 'resume'), ['/flow']);
+  // lists
+  await judge(200, await get('/api/flows'), ['/flows/0']);
+  const page = await judge(200, await get('/api/flows?limit=1&status=completed&template=api_gate'));
+  await judge(200, await get('/api/flows?limit=200&status=pending'));
+  await judge(200, await get(`/api/flows?cursor=${rejected}`), ['/flows/0']);
+  assert.ok(page.json.flows.length <= 1);
+  // what is refused
+  await judge(404, await start('nope', {}));
+  await judge(400, await start('api_gate', { id: 1, more: true }));
+  await judge(400, await start('api_gate', { id: 'INBOX' }, { triggerType: 'nobody' }));
+  for (const query of ['limit=0', 'limit=x', 'status=x', 'cursor=x']) await judge(400, await get(`/api/flows?${query}`));
+  await judge(404, await get(`/api/flows/${id}`, {}, other.key));
+  await judge(404, await get(`/api/flows/${id}/events`, {}, other.key));
+  for (const name of ['approve', 'reject', 'resume', 'cancel']) await judge(404, await command(id, name, {}, other.key));
+  // the stream of one that has ended is finite, so that it can pass through prism; then it is 204
+  const stream = await get(`/api/flows/${id}/events`);
+  assert.deepEqual([stream.status, stream.violations], [200, []], stream.text);
+  assert.match(stream.headers.get('content-type'), /^text\/event-stream/);
+  const [, rev, data] = /^id: (\d+)\ndata: (.*)\n\n$/.exec(stream.text);
+  assert.equal(contract.problems('/components/schemas/FlowView', JSON.parse(data)), '');
+  await judge(204, await get(`/api/flows/${id}/events`, { 'last-event-id': rev }));
+});
+
 test('guard errors', async () => {
   const routes = [
     ['GET', '/api/integrations'],
@@ -224,15 +302,22 @@ test('guard errors', async () => {
     ['POST', '/api/executions'],
     ['POST', '/api/executions/batch'],
     ['POST', '/api/tools/gmail_list_labels/execute'],
+    ['GET', '/api/flows'],
+    ['GET', '/api/flows/templates'],
+    ['GET', '/api/flows/019a1b2c-3d4e-7f50-8a61-72839405a6b7'],
+    ['GET', '/api/flows/019a1b2c-3d4e-7f50-8a61-72839405a6b7/events'],
+    ['POST', '/api/flows/start'],
+    ...['approve', 'reject', 'resume', 'cancel'].map((name) => ['POST', `/api/flows/019a1b2c-3d4e-7f50-8a61-72839405a6b7/${name}`, 404]),
   ];
-  for (const [method, path] of routes) {
+  for (const [method, path, empty = 400] of routes) {
     const body = method === 'POST' ? {} : undefined;
-    const { headers } = await judge(401, await contract.call('sk_none', method, path, body));
+    const briefly = (status, reply) => judge(status, reply, [], ['a member more']);
+    const { headers } = await briefly(401, await contract.call('sk_none', method, path, body));
     assert.equal(headers.get('www-authenticate'), 'Bearer');
     if (method === 'GET') continue;
-    await judge(403, await contract.call(reader, method, path, body));
-    await judge(415, await contract.call(account.key, method, path, 'a=1', { 'content-type': 'text/plain' }));
-    await judge(400, await contract.call(account.key, method, path, ''));
+    await briefly(403, await contract.call(reader, method, path, body));
+    await briefly(415, await contract.call(account.key, method, path, 'a=1', { 'content-type': 'text/plain' }));
+    await briefly(empty, await contract.call(account.key, method, path, ''));
   }
   await judge(404, await get('/api/executions/019a1b2c-3d4e-7f50-8a61-72839405a6b7'));
   await judge(404, await get('/api/executions/x'));

@@ -88,7 +88,7 @@ function send(out, { status, headers, text }) {
   const copy = { ...headers };
   for (const name of ['content-length', 'transfer-encoding', 'connection', 'keep-alive']) delete copy[name];
   out.writeHead(status, copy);
-  out.end(status === 304 ? undefined : text);
+  out.end(status === 304 || status === 204 ? undefined : text);
 }
 
 export class Contract {
@@ -125,7 +125,8 @@ export class Contract {
   static violations(reply) {
     const found = reply.headers.get('sl-violations');
     if (found) return found.startsWith('[') ? JSON.parse(found) : [found]; // "Too many violations"
-    return reply.json?.validation ?? [];
+    const isProblem = /problem\+json/.test(reply.headers.get('content-type')); // prism's own
+    return isProblem ? (reply.json?.validation ?? [reply.text]) : [];
   }
 
   // One request through prism; {status, headers, text, json, violations, name}.
@@ -149,7 +150,7 @@ export class Contract {
   // Where the document has no operation prism has no judgment: the schema at this pointer says.
   // The problems as text, '' for none.
   problems(pointer, value) {
-    const validate = this.ajv.compile({ $ref: `contract#${pointer}` });
+    const validate = this.ajv.getSchema(`contract#${pointer}`);
     return validate(value) ? '' : this.ajv.errorsText(validate.errors);
   }
 
