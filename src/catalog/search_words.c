@@ -12,6 +12,8 @@ const struct search_synonyms search_synonyms[] = {
     /* what is done */
     {"create make new add", NULL, 0.85f},
     {"write compose draft", NULL, 0.6f},
+    {"write", "send post", 0.6f},
+    {"read", "list", 0.6f},
     {"post publish send", NULL, 0.7f},
     {"send", "mail email", 0.5f},
     {"tell notify inform announce alert say", "send post message", 0.75f},
