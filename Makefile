@@ -109,10 +109,11 @@ libraries = $(foreach r,$(LINKS_$(1)),$(LIBS_$(r))) $(LIBS_SYSTEM)
 # --- Files ---------------------------------------------------------------------------------------
 
 # Folders of data that are compiled in, each as embed_<name> (base/embed.h).
-EMBEDS := sql integrations templates scenarios openapi
+EMBEDS := sql integrations templates scenarios web openapi
 EMBED_sql := $(wildcard sql/*.sql)
 EMBED_integrations := $(wildcard contrib/integrations/*.json)
 EMBED_templates := $(wildcard contrib/templates/*.json)
+EMBED_web := $(wildcard src/web/assets/*)
 EMBED_scenarios := $(wildcard bench/scenarios/*.json)
 EMBED_openapi := src/api/openapi.json
 

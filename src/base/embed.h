@@ -18,6 +18,8 @@ extern const struct embed_file embed_integrations[];
 extern const size_t embed_integrations_count;
 extern const struct embed_file embed_templates[];
 extern const size_t embed_templates_count;
+extern const struct embed_file embed_web[];
+extern const size_t embed_web_count;
 extern const struct embed_file embed_scenarios[]; /* sluice-bench's */
 extern const size_t embed_scenarios_count;
 extern const struct embed_file embed_openapi[];

@@ -30,7 +30,7 @@ struct config {
     struct arena arena; /* owns all texts */
     /* server */
     struct config_list listen, trusted_proxy;
-    slice metrics_listen;
+    slice metrics_listen, public_url;
     uint64_t workers;
     uint64_t connections_max, body_bytes_max, head_bytes_max;
     uint64_t head_timeout_ms, body_timeout_ms, idle_timeout_ms, drain_timeout_ms, drain_grace_ms;

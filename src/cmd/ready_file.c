@@ -46,13 +46,10 @@ void ready_file_remove(const char *path)
     (void)unlink(path);
 }
 
-void ready_put_base_url(struct json_writer *w, slice address, uint16_t port)
+slice ready_base_url(slice address, uint16_t port, char text[READY_URL_MAX])
 {
-    char text[300];
-    if (slice_starts_with(address, SLICE("unix:")) || port == 0) {
-        json_put_str(w, address);
-        return;
-    }
+    if (slice_starts_with(address, SLICE("unix:")) || port == 0)
+        return address;
     size_t len = address.len;
     while (len > 0 && address.ptr[len - 1] != ':')
         len--;
@@ -61,6 +58,6 @@ void ready_put_base_url(struct json_writer *w, slice address, uint16_t port)
         host = SLICE("127.0.0.1");
     if (slice_eq_cstr(host, "[::]"))
         host = SLICE("[::1]");
-    (void)snprintf(text, sizeof(text), "http://%.*s:%u", SLICE_ARG(host), (unsigned)port);
-    json_put_str(w, slice_cstr(text));
+    (void)snprintf(text, READY_URL_MAX, "http://%.*s:%u", SLICE_ARG(host), (unsigned)port);
+    return slice_cstr(text);
 }

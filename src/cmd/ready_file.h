@@ -15,6 +15,7 @@ int ready_file_write(const char *path, slice text, struct err *err) MUST_CHECK;
 void ready_file_remove(const char *path);
 /* "http://HOST:PORT" of a listener's address (0.0.0.0 and :: become loopback); a Unix socket as
  * "unix:/path"; the port is the one really bound. */
-void ready_put_base_url(struct json_writer *w, slice address, uint16_t port);
+enum { READY_URL_MAX = 300 };
+slice ready_base_url(slice address, uint16_t port, char text[READY_URL_MAX]);
 
 #endif

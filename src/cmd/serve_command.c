@@ -23,6 +23,7 @@ static void on_ready(void *owner, uint16_t port)
 {
     const struct serving *serving = owner;
     const struct config *config = serving->call->config;
+    char url[READY_URL_MAX];
     struct buf text;
     struct err err;
     if (config->ready_file.len == 0)
@@ -32,7 +33,8 @@ static void on_ready(void *owner, uint16_t port)
     json_begin(&w, &text);
     json_open(&w, '{');
     json_key(&w, "base_url");
-    ready_put_base_url(&w, config->listen.count > 0 ? config->listen.items[0] : SLICE_NONE, port);
+    json_put_str(&w, ready_base_url(config->listen.count > 0 ? config->listen.items[0] : SLICE_NONE,
+                                    port, url));
     json_key(&w, "pid");
     json_put_i64(&w, getpid());
     json_close(&w, '}');

@@ -14,9 +14,11 @@
 #include "base/mem.h"
 #include "base/metric.h"
 #include "cmd/changes.h"
+#include "cmd/front.h"
 #include "cmd/flow_set.h"
 #include "cmd/janitor.h"
 #include "cmd/outbound.h"
+#include "cmd/ready_file.h"
 #include "cmd/reload.h"
 #include "exec/node.h"
 #include "http/address.h"
@@ -60,7 +62,7 @@ struct server {
     struct flow_template_set *templates;
     struct flow_service *flow;
     struct janitor *janitor;
-    struct api *api;
+    struct front front;
     struct http_server *http, *metrics;
     struct reload *reload;
     struct signal_watch on_term, on_int;
@@ -257,7 +259,41 @@ static struct http_server *listen_on(struct server *server, const slice *address
         .drain_grace_ms = (uint32_t)config->drain_grace_ms,
         .request_timeout_ms = request_timeout_ms(config),
     };
-    return http_server_new(server->loop, &http, &api_handler, server->api, err);
+    return http_server_new(server->loop, &http, &front_handler, &server->front, err);
+}
+
+static int start_web(struct server *server, struct err *err)
+{
+    const struct config *config = server->config;
+    struct web_config web = {
+        .loop = server->loop,
+        .pool = server->pool,
+        .auth = server->auth,
+        .ring = server->ring,
+        .connect = server->connect,
+        .exec = server->exec,
+        .flow = server->flow,
+        .catalog = &server->catalog,
+        .templates = &server->templates,
+        .http = server->out.client,
+        .trusted_proxies = server->proxies,
+        .public_url = config->public_url,
+    };
+    server->front.web = web_new(&web, err);
+    return server->front.web ? OK : (int)err->code;
+}
+
+static void tell_listening(struct server *server)
+{
+    const struct config *config = server->config;
+    char url[READY_URL_MAX];
+    for (size_t i = 0; i < config->listen.count; i++)
+        log_event(LOG_INFO, "listening", LOG_STR("address", config->listen.items[i]),
+                  LOG_INT("port", http_server_port(server->http, i)));
+    if (config->public_url.len == 0)
+        web_public_url_set(
+            server->front.web,
+            ready_base_url(config->listen.items[0], http_server_port(server->http, 0), url));
 }
 
 static int start_inbound(struct server *server, struct err *err)
@@ -279,22 +315,20 @@ static int start_inbound(struct server *server, struct err *err)
         .account_burst = config->account_burst,
         .schema_known = pg_schema_known(embed_sql, embed_sql_count),
     };
-    server->api = api_new(&api, err);
-    if (!server->api)
+    server->front.api = api_new(&api, err);
+    if (!server->front.api || start_web(server, err) != OK)
         return (int)err->code;
     if (config->metrics_listen.len > 0) {
         server->metrics = listen_on(server, &config->metrics_listen, 1, NULL, err);
         if (!server->metrics)
             return (int)err->code;
-        api_metrics_only_on(server->api, server->metrics);
+        api_metrics_only_on(server->front.api, server->metrics);
     }
     server->http = listen_on(server, config->listen.items, config->listen.count,
                              server->events ? server->events->listen_fds : NULL, err);
     if (!server->http)
         return (int)err->code;
-    for (size_t i = 0; i < config->listen.count; i++)
-        log_event(LOG_INFO, "listening", LOG_STR("address", config->listen.items[i]),
-                  LOG_INT("port", http_server_port(server->http, i)));
+    tell_listening(server);
     return OK;
 }
 
@@ -503,7 +537,8 @@ static void free_parts(struct server *server)
     pg_pool_free(server->pool);
     outbound_close(&server->out);
     settle(server);
-    api_free(server->api);
+    web_free(server->front.web);
+    api_free(server->front.api);
     flow_service_free(server->flow);
     flow_template_set_free(server->templates);
     exec_service_free(server->exec);

@@ -35,6 +35,7 @@ enum {
 
 struct http_server;
 struct http_exchange;
+struct address_policy;
 
 struct http_server_config {
     const struct tcp_listen_config *listeners; /* borrowed for http_server_new */
@@ -125,6 +126,10 @@ slice http_query_get(struct http_exchange *exchange, slice name);
 const struct http_header *http_query_all(struct http_exchange *exchange, size_t *count);
 /* "127.0.0.1", "::1", "unix"; in the arena. */
 slice http_peer_text(struct http_exchange *exchange);
+/* The client's address without its port, as the nearest of these proxies tells it in
+ * X-Forwarded-For; "unix" for one on a Unix socket. proxies NULL: nobody is believed. In the arena.
+ */
+slice http_client_address(struct http_exchange *exchange, const struct address_policy *proxies);
 /* Ends HTTP_BODY_WAIT. Harmless otherwise. */
 void http_body_accept(struct http_exchange *exchange);
 

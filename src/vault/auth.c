@@ -223,11 +223,19 @@ static bool refuse(struct vault_check *check, int status)
 bool vault_auth_check(struct vault_auth *auth, struct vault_check *check, slice text, struct op *op)
 {
     uint8_t hash[API_KEY_HASH_LEN];
+    if (vault_key_hash(text, hash))
+        return vault_auth_check_hash(auth, check, hash, op);
     *check = (struct vault_check){.op = NULL};
     list_init(&check->link);
-    if (!vault_key_hash(text, hash))
-        return refuse(check, ERR_REFUSED);
-    struct entry *entry = map_get(&auth->entries, slice_of(hash, sizeof(hash)));
+    return refuse(check, ERR_REFUSED);
+}
+
+bool vault_auth_check_hash(struct vault_auth *auth, struct vault_check *check,
+                           const uint8_t hash[API_KEY_HASH_LEN], struct op *op)
+{
+    *check = (struct vault_check){.op = NULL};
+    list_init(&check->link);
+    struct entry *entry = map_get(&auth->entries, slice_of(hash, API_KEY_HASH_LEN));
     if (entry && entry->until_ns > loop_now_ns(auth->loop)) {
         metric_add(metric_series(&hit_metric, SLICE("result=\"hit\"")), 1);
         check_answer(check, entry);

@@ -40,6 +40,9 @@ void vault_auth_free(struct vault_auth *auth);
  * is not held. false: op is held until the answer is there. */
 bool vault_auth_check(struct vault_auth *auth, struct vault_check *check, slice text,
                       struct op *op) MUST_CHECK;
+/* The same for a key that is known by its hash: of a session (web/session.h). */
+bool vault_auth_check_hash(struct vault_auth *auth, struct vault_check *check,
+                           const uint8_t hash[API_KEY_HASH_LEN], struct op *op) MUST_CHECK;
 /* For an op's on_cancel: lets go of op; harmless when not waiting. */
 void vault_auth_cancel(struct vault_check *check);
 /* Forgets what is known of an account's keys, and of keys that were refused. */

@@ -1,0 +1,19 @@
+/*
+ * front: one door for both: pages go to the dashboard, everything else to the JSON interface, which
+ * also tells the 404s.
+ */
+#ifndef CMD_FRONT_H
+#define CMD_FRONT_H
+
+#include "api/api.h"
+#include "web/web.h"
+
+/* The ctx of front_handler; lives as long as the servers. */
+struct front {
+    struct api *api;
+    struct web *web;
+};
+
+extern const struct http_handler front_handler;
+
+#endif

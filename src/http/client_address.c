@@ -1,0 +1,58 @@
+/*
+ * From where a request came: the address of the nearest client that no proxy of ours stands for.
+ */
+#include "http/address.h"
+#include "http/server.h"
+
+/* The host alone, in the arena. */
+static slice host_text(const struct sockaddr_storage *address, struct arena *arena)
+{
+    char text[ADDRESS_TEXT_MAX];
+    slice host = address_format((const struct sockaddr *)address, text);
+    if (address->ss_family == AF_INET)
+        host = slice_split(&host, ':');
+    else if (address->ss_family == AF_INET6)
+        host = slice_of(text + 1, (size_t)slice_find_char(host, ']') - 1);
+    return arena_dup(arena, host);
+}
+
+/* Goes on from the address that was told last; true: another proxy of ours, so look further. */
+static bool take_told(const struct address_policy *proxies, slice told,
+                      struct sockaddr_storage *client)
+{
+    struct sockaddr_storage address;
+    if (!address_parse(told, &address))
+        return false;
+    *client = address;
+    return address_policy_holds(proxies, (const struct sockaddr *)client);
+}
+
+/* The last in a list, which is cut before it. */
+static slice take_last(slice *list)
+{
+    size_t at = list->len;
+    while (at > 0 && list->ptr[at - 1] != ',')
+        at--;
+    slice last = slice_from(*list, at);
+    *list = slice_first(*list, at ? at - 1 : 0);
+    return last;
+}
+
+/* Each proxy adds on the right whom it was asked by: as long as the one who tells is ours, the one
+ * told is believed (RFC 7239 5.2 says the same of Forwarded). */
+slice http_client_address(struct http_exchange *exchange, const struct address_policy *proxies)
+{
+    const struct http_head *head = &exchange->head;
+    struct sockaddr_storage client;
+    if (!address_parse(http_peer_text(exchange), &client))
+        client = exchange->peer; /* a Unix socket */
+    bool is_ours = address_policy_holds(proxies, (const struct sockaddr *)&client);
+    for (size_t i = head->header_count; is_ours && i > 0; i--) {
+        if (!slice_eq_nocase(head->headers[i - 1].name, SLICE("X-Forwarded-For")))
+            continue;
+        slice list = head->headers[i - 1].value;
+        while (is_ours && list.len > 0)
+            is_ours = take_told(proxies, take_last(&list), &client);
+    }
+    return host_text(&client, &exchange->arena);
+}

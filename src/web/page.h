@@ -1,0 +1,19 @@
+/*
+ * page: the frame of every page, the cookie, and the headers that keep strangers out.
+ */
+#ifndef WEB_PAGE_H
+#define WEB_PAGE_H
+
+#include "web/request.h"
+
+extern const struct web_page web_asset;
+
+/* "__Host-sluice" behind https, "sluice" where the dashboard is reached by plain http. */
+const char *web_cookie_name(const struct web *web);
+/* Puts the session's cookie into the reply to come. false: out of memory. */
+bool web_set_cookie(struct web_request *request) MUST_CHECK;
+void web_clear_cookie(struct web_request *request);
+/* The path of an asset with the hash of its bytes in it, so that it may be cached for good. */
+const char *web_asset_path(const char *name);
+
+#endif

@@ -1,0 +1,449 @@
+/*
+ * The life of a request for a page; see request.h. The order: session, route, who may see it, form,
+ * whether the form is ours, then the page.
+ */
+#include "web/request.h"
+
+#include <stdio.h>
+
+#include "base/clock.h"
+#include "base/encode.h"
+#include "base/mem.h"
+#include "base/metric.h"
+#include "vault/key.h"
+#include "web/page.h"
+
+static const struct http_route routes[] = {
+    {HTTP_METHOD_GET, "/", NULL, &web_overview},
+    {HTTP_METHOD_GET, "/sign-in", NULL, &web_sign_in},
+    {HTTP_METHOD_POST, "/sign-in", NULL, &web_sign_in_post},
+    {HTTP_METHOD_POST, "/sign-out", NULL, &web_sign_out},
+    {HTTP_METHOD_GET, "/assets/{name}", NULL, &web_asset},
+};
+
+enum { SIGN_INS_AT_ONCE = 10 }; /* of an address, then one a second */
+
+enum step { STEP_SESSION, STEP_JUDGE_SESSION, STEP_ROUTE, STEP_FORM, STEP_BEGIN, STEP_FINISH };
+
+static struct web_request *request_of(struct op *op)
+{
+    return CONTAINER_OF(op, struct web_request, op);
+}
+
+/* ---- the session ---- */
+
+/* The value of our cookie; RFC 6265 5.4: pairs separated by "; ". */
+static slice find_cookie(const struct web_request *request)
+{
+    slice rest = http_request_header(request->exchange, SLICE("Cookie"));
+    slice wanted = slice_cstr(web_cookie_name(request->web));
+    while (rest.ptr) {
+        slice pair = slice_trim(slice_split(&rest, ';'));
+        if (slice_eq(slice_split(&pair, '='), wanted))
+            return pair;
+    }
+    return SLICE_NONE;
+}
+
+static enum op_result step_session(struct op *op)
+{
+    struct web_request *request = request_of(op);
+    struct web_session *session = &request->session;
+    slice cookie = find_cookie(request);
+    if (!cookie.ptr ||
+        session_unseal(request->web->config.ring, cookie, &op->arena, session) != OK) {
+        *session = (struct web_session){0};
+        op_goto(op, STEP_ROUTE);
+        return OP_NEXT;
+    }
+    return vault_auth_check_hash(request->web->config.auth, &request->check, session->key_hash, op)
+               ? OP_NEXT
+               : OP_WAIT;
+}
+
+static enum op_result step_judge_session(struct op *op)
+{
+    struct web_request *request = request_of(op);
+    struct web_session *session = &request->session;
+    const struct vault_grant *grant = &request->check.grant;
+    if (request->check.status == ERR_REFUSED) {
+        *session = (struct web_session){0};
+        return OP_NEXT;
+    }
+    if (request->check.status != OK)
+        return web_reply_database(request, request->check.status);
+    if (!uuid_eq(grant->account_id, session->account_id)) {
+        *session = (struct web_session){0};
+        return OP_NEXT;
+    }
+    session->is_open = true;
+    session->key_id = grant->key_id;
+    session->scopes = grant->scopes;
+    uuid_format(session->account_id, request->account_text);
+    op->account_id = slice_cstr(request->account_text);
+    return OP_NEXT;
+}
+
+/* ---- the page, and who may see it ---- */
+
+static bool is_limited(const struct web_session *session)
+{
+    return session->limit_integration.ptr;
+}
+
+static enum op_result ask_to_sign_in(struct web_request *request)
+{
+    if (request->exchange->head.method != HTTP_METHOD_GET)
+        return web_reply_problem(request, 401, SLICE("Signed out"),
+                                 SLICE("Your session has ended; nothing was done. Sign in and try "
+                                       "again."));
+    struct buf path;
+    buf_init(&path, 8 * 1024);
+    buf_append(&path, SLICE("/sign-in?next="));
+    encode_percent(&path, request->exchange->head.target);
+    slice text = buf_is_ok(&path) ? arena_dup(&request->op.arena, buf_slice(&path)) : SLICE_NONE;
+    buf_deinit(&path);
+    return web_reply_redirect(request, text.ptr ? text : SLICE("/sign-in"), "");
+}
+
+static enum op_result judge_access(struct web_request *request)
+{
+    const struct web_page *page = request->page;
+    const struct web_session *session = &request->session;
+    if (page->access == WEB_OPEN)
+        return OP_NEXT;
+    if (!session->is_open)
+        return ask_to_sign_in(request);
+    if (page->access == WEB_SESSION && is_limited(session))
+        return web_reply_problem(request, 403, SLICE("Not part of this link"),
+                                 SLICE("The link that you followed lets you connect one app. For "
+                                       "anything else, sign in."));
+    if (page->scope & ~session->scopes)
+        return web_reply_problem(request, 403, SLICE("Not allowed"),
+                                 SLICE("The API key of this session lacks the scope for this; sign "
+                                       "in with another key."));
+    return OP_NEXT;
+}
+
+static enum op_result step_route(struct op *op)
+{
+    struct web_request *request = request_of(op);
+    struct http_exchange *exchange = request->exchange;
+    switch (http_router_match(request->web->router, exchange->head.method, exchange->segments,
+                              exchange->segment_count, &request->match)) {
+    case HTTP_MATCH_NO_PATH:
+        return web_reply_problem(request, 404, SLICE("Not found"),
+                                 SLICE("There is no page at this address."));
+    case HTTP_MATCH_NO_METHOD:
+        web_header(request, "Allow", slice_cstr(request->match.allow));
+        return web_reply_problem(request, 405, SLICE("Method not allowed"),
+                                 SLICE("This address is asked for in another way."));
+    case HTTP_MATCH_FOUND:
+        break;
+    }
+    request->page = request->match.route->data;
+    request->tag->route = request->page->route;
+    enum op_result result = judge_access(request);
+    if (result != OP_NEXT || request->is_body_here)
+        return result;
+    request->is_waiting_for_body = true;
+    exchange->body_bytes_max = WEB_FORM_BYTES_MAX;
+    op_hold(op, "form");
+    http_body_accept(exchange);
+    return OP_WAIT;
+}
+
+/* ---- forms ---- */
+
+static slice decode_part(struct web_request *request, slice text)
+{
+    struct buf out;
+    buf_init(&out, WEB_FORM_BYTES_MAX);
+    slice result = decode_percent(&out, text, true) == OK && buf_is_ok(&out)
+                       ? arena_dup(&request->op.arena, buf_slice(&out))
+                       : SLICE_NONE;
+    buf_deinit(&out);
+    return result;
+}
+
+/* application/x-www-form-urlencoded. false: broken, or too many. */
+static bool read_fields(struct web_request *request)
+{
+    slice rest = request->exchange->body;
+    request->fields = ARENA_ARRAY(&request->op.arena, struct web_field, WEB_FIELDS_MAX);
+    if (!request->fields)
+        return false;
+    while (rest.len > 0) {
+        slice pair = slice_split(&rest, '&');
+        slice name = slice_split(&pair, '=');
+        struct web_field *field = &request->fields[request->field_count];
+        if (request->field_count == WEB_FIELDS_MAX)
+            return false;
+        field->name = decode_part(request, name);
+        field->value = pair.ptr ? decode_part(request, pair) : SLICE("");
+        if (!field->name.ptr || !field->value.ptr)
+            return false;
+        request->field_count++;
+    }
+    return true;
+}
+
+/* Where a browser says from which site a form came, that must be ours. */
+static bool is_from_here(const struct web_request *request)
+{
+    slice site = http_request_header(request->exchange, SLICE("Sec-Fetch-Site"));
+    slice origin = http_request_header(request->exchange, SLICE("Origin"));
+    slice host = http_request_header(request->exchange, SLICE("Host"));
+    if (site.ptr && !slice_eq_cstr(site, "same-origin"))
+        return false;
+    if (!origin.ptr)
+        return true;
+    ptrdiff_t at = slice_find(origin, SLICE("://"));
+    return at > 0 && slice_eq_nocase(slice_from(origin, (size_t)at + 3), host);
+}
+
+static bool has_token(const struct web_request *request)
+{
+    const struct web_session *session = &request->session;
+    return !session->is_open ||
+           slice_eq_secret(web_field(request, "csrf"), slice_of(session->csrf, SESSION_CSRF_LEN));
+}
+
+static enum op_result step_form(struct op *op)
+{
+    struct web_request *request = request_of(op);
+    if (request->exchange->head.method != HTTP_METHOD_POST)
+        return OP_NEXT;
+    slice type = http_media_type(http_request_header(request->exchange, SLICE("Content-Type")));
+    if (!slice_eq_nocase(type, SLICE("application/x-www-form-urlencoded")) &&
+        request->exchange->body.len > 0)
+        return web_reply_problem(request, 415, SLICE("Not a form"),
+                                 SLICE("This address takes what its form sends."));
+    if (!read_fields(request))
+        return web_reply_problem(request, 400, SLICE("Not readable"),
+                                 SLICE("The form could not be read; nothing was done."));
+    if (!is_from_here(request) || !has_token(request))
+        return web_reply_problem(request, 403, SLICE("Not from this site"),
+                                 SLICE("The form did not come from this site, or its page is from "
+                                       "an earlier session; nothing was done. Load the page again "
+                                       "and try once more."));
+    return OP_NEXT;
+}
+
+static enum op_result step_begin(struct op *op)
+{
+    struct web_request *request = request_of(op);
+    return request->page->begin(request);
+}
+
+static enum op_result step_finish(struct op *op)
+{
+    struct web_request *request = request_of(op);
+    if (request->is_answered)
+        return OP_DONE;
+    enum op_result result = request->page->finish(request);
+    if (result == OP_WAIT)
+        op_goto(op, STEP_FINISH);
+    return result;
+}
+
+/* ---- the op ---- */
+
+static void on_cancel(struct op *op)
+{
+    struct web_request *request = request_of(op);
+    vault_auth_cancel(&request->check);
+    pg_cancel(&request->query);
+    if (request->is_waiting_for_body)
+        op_release(op);
+    request->is_waiting_for_body = false;
+}
+
+static void on_end(struct op *op, enum op_end end)
+{
+    struct web_request *request = request_of(op);
+    request->tag->request = NULL;
+    request->exchange->on_gone = NULL;
+    request->web->active--;
+    if (!request->is_answered && end == OP_ENDED_CANCELLED)
+        http_reply_drop(request->exchange);
+    else if (!request->is_answered)
+        http_reply_error(request->exchange, 500, SLICE("Internal error"));
+    http_exchange_unref(request->exchange);
+}
+
+static void free_request(struct op *op)
+{
+    mem_free(request_of(op));
+}
+
+static const struct op_step steps[] = {
+    [STEP_SESSION] = {"session", step_session},
+    [STEP_JUDGE_SESSION] = {"judge_session", step_judge_session},
+    [STEP_ROUTE] = {"route", step_route},
+    [STEP_FORM] = {"form", step_form},
+    [STEP_BEGIN] = {"begin", step_begin},
+    [STEP_FINISH] = {"finish", step_finish},
+};
+
+static const struct op_class request_class = {
+    .name = "page",
+    .steps = steps,
+    .step_count = ARRAY_LEN(steps),
+    .on_cancel = on_cancel,
+    .on_end = on_end,
+    .free = free_request,
+};
+
+/* What a form asks for is finished though its client has gone; a page that nobody reads is not. */
+static void on_gone(struct http_exchange *exchange)
+{
+    struct web_tag *tag = exchange->user;
+    struct web_request *request = tag->request;
+    if (!request)
+        return;
+    bool has_begun = request->page && request->op.step >= STEP_BEGIN;
+    if (!has_begun || exchange->head.method != HTTP_METHOD_POST)
+        op_cancel(&request->op);
+}
+
+static enum http_body_wanted on_head(struct http_exchange *exchange, void *ctx)
+{
+    struct web *web = ctx;
+    struct web_tag *tag = ARENA_NEW(&exchange->arena, struct web_tag);
+    struct web_request *request = mem_zalloc(sizeof(*request));
+    exchange->user = tag;
+    if (!tag || !request) {
+        mem_free(request);
+        http_reply_error(exchange, 503, SLICE("Out of memory"));
+        return HTTP_BODY_READ;
+    }
+    *tag = (struct web_tag){request, "(none)"};
+    request->web = web;
+    request->exchange = exchange;
+    request->tag = tag;
+    web->active++;
+    exchange->on_gone = on_gone;
+    http_exchange_ref(exchange);
+    op_start(&request->op, &request_class, exchange->loop, NULL, WEB_ARENA_BYTES_MAX);
+    request->op.request_id = exchange->request_id;
+    return HTTP_BODY_WAIT;
+}
+
+static void on_request(struct http_exchange *exchange, void *ctx)
+{
+    struct web_tag *tag = exchange->user;
+    struct web_request *request = tag ? tag->request : NULL;
+    (void)ctx;
+    if (!request)
+        return;
+    request->is_body_here = true;
+    if (!request->is_waiting_for_body)
+        return;
+    request->is_waiting_for_body = false;
+    op_release(&request->op);
+}
+
+static struct metric pages_total =
+    METRIC_INIT("sluice_web_requests_total", "Pages by route and status.", METRIC_COUNTER);
+static struct metric page_seconds =
+    METRIC_INIT("sluice_web_request_seconds", "Time of a page, by route.", METRIC_HISTOGRAM);
+
+static void on_finished(struct http_exchange *exchange, void *ctx)
+{
+    const struct web_tag *tag = exchange->user;
+    const char *route = tag ? tag->route : "(none)";
+    char labels[128];
+    (void)ctx;
+    int len =
+        snprintf(labels, sizeof(labels), "route=\"%s\",status=\"%u\"", route, exchange->status);
+    metric_add(metric_series(&pages_total, slice_of(labels, (size_t)len)), 1);
+    len = snprintf(labels, sizeof(labels), "route=\"%s\"", route);
+    metric_observe_ns(metric_series(&page_seconds, slice_of(labels, (size_t)len)),
+                      clock_mono_ns() - exchange->started_ns);
+}
+
+const struct http_handler web_handler = {on_head, on_request, on_finished};
+
+/* ---- the whole ---- */
+
+struct web *web_new(const struct web_config *config, struct err *err)
+{
+    struct web *web = mem_zalloc(sizeof(*web));
+    if (!web) {
+        (void)err_set(err, ERR_NOMEM, "out of memory for the dashboard");
+        return NULL;
+    }
+    web->config = *config;
+    web->router = http_router_new(routes, ARRAY_LEN(routes), err);
+    web->sign_ins = account_rate_new(1, SIGN_INS_AT_ONCE);
+    if (web->router && web->sign_ins)
+        return web;
+    web_free(web);
+    return NULL;
+}
+
+void web_free(struct web *web)
+{
+    if (!web)
+        return;
+    ASSERT(web->active == 0);
+    http_router_free(web->router);
+    account_rate_free(web->sign_ins);
+    mem_free(web);
+}
+
+void web_public_url_set(struct web *web, slice url)
+{
+    (void)snprintf(web->public_url, sizeof(web->public_url), "%.*s", SLICE_ARG(url));
+    web->config.public_url = slice_cstr(web->public_url);
+}
+
+bool web_has_path(const struct web *web, const struct http_exchange *exchange)
+{
+    struct http_route_match match;
+    return http_router_match(web->router, exchange->head.method, exchange->segments,
+                             exchange->segment_count, &match) != HTTP_MATCH_NO_PATH;
+}
+
+/* ---- what was asked ---- */
+
+slice web_field(const struct web_request *request, const char *name)
+{
+    for (size_t i = 0; i < request->field_count; i++)
+        if (slice_eq_cstr(request->fields[i].name, name))
+            return slice_trim(request->fields[i].value);
+    return SLICE_NONE;
+}
+
+slice web_query(struct web_request *request, const char *name)
+{
+    slice value = http_query_get(request->exchange, slice_cstr(name));
+    return value.len > 0 ? value : SLICE_NONE;
+}
+
+bool web_path_uuid(struct web_request *request, size_t i, struct uuid *id)
+{
+    if (uuid_parse(request->match.params[i], id))
+        return true;
+    (void)web_reply_problem(request, 404, SLICE("Not found"),
+                            SLICE("There is no page at this address."));
+    return false;
+}
+
+slice web_actor(struct web_request *request)
+{
+    char id[UUID_TEXT_LEN + 1];
+    uuid_format(request->session.key_id, id);
+    return arena_printf(&request->op.arena, "key:%s", id);
+}
+
+bool web_may(const struct web_request *request, uint32_t scope)
+{
+    return (scope & ~request->session.scopes) == 0;
+}
+
+slice web_client_address(struct web_request *request)
+{
+    return http_client_address(request->exchange, request->web->config.trusted_proxies);
+}

@@ -1,0 +1,127 @@
+/*
+ * A request for a page as an op: session, route, form, then the page. Private to the room.
+ *
+ * A page has two functions, as an endpoint of api/ has: begin answers, or starts something that
+ * holds the op and returns OP_WAIT; finish runs when the holds are gone (again after each further
+ * OP_WAIT). Each answers exactly once, through web_reply_*.
+ */
+#ifndef WEB_REQUEST_H
+#define WEB_REQUEST_H
+
+#include "api/account_rate.h"
+#include "http/router.h"
+#include "web/html.h"
+#include "web/session.h"
+#include "web/web.h"
+
+enum {
+    WEB_ARENA_BYTES_MAX = 16 * 1024 * 1024,
+    WEB_FORM_BYTES_MAX = 64 * 1024,
+    WEB_FIELDS_MAX = 64,
+    WEB_PAGE_BYTES_MAX = 8 * 1024 * 1024,
+    WEB_HEADERS_MAX = 8,
+    WEB_URL_MAX = 512,
+};
+
+struct web_request;
+
+/* Who may see it. */
+enum web_access {
+    WEB_OPEN,    /* anybody: sign-in, assets */
+    WEB_SESSION, /* a session; without one, to the sign-in */
+    /* a session that a connect link gave suffices, for its own integration (the page checks) */
+    WEB_LIMITED,
+};
+
+struct web_page {
+    const char *route;
+    enum web_access access;
+    uint32_t scope; /* SCOPE_* that the session's key needs; 0: none */
+    enum op_result (*begin)(struct web_request *request);
+    enum op_result (*finish)(struct web_request *request); /* NULL where begin always answers */
+};
+
+struct web_field {
+    slice name, value;
+};
+
+struct web_tag {
+    struct web_request *request; /* NULL once the op has ended */
+    const char *route;
+};
+
+struct web_request {
+    struct op op;
+    struct web *web;
+    struct http_exchange *exchange;
+    struct web_tag *tag;
+    const struct web_page *page;
+    struct http_route_match match;
+    struct web_session session; /* is_open tells whether there is one */
+    struct vault_check check;
+    struct web_field *fields; /* of a form */
+    size_t field_count;
+    bool is_answered, is_body_here, is_waiting_for_body;
+    struct pg_query query;
+    void *state; /* the page's, in the op's arena */
+    struct http_header headers[WEB_HEADERS_MAX];
+    size_t header_count;
+    slice form_origin;
+    char account_text[UUID_TEXT_LEN + 1];
+};
+
+struct web {
+    struct web_config config;
+    struct http_router *router;
+    struct account_rate *sign_ins; /* by the client's address, as a UUID of it */
+    size_t active;
+    char public_url[WEB_URL_MAX];
+};
+
+/* ---- what was asked ---- */
+
+/* A field of the form, trimmed; SLICE_NONE when absent. */
+slice web_field(const struct web_request *request, const char *name);
+/* A parameter of the query string; SLICE_NONE when absent or empty. */
+slice web_query(struct web_request *request, const char *name);
+/* The id in the path's i-th parameter. false: answered with 404. */
+bool web_path_uuid(struct web_request *request, size_t i, struct uuid *id) MUST_CHECK;
+/* "key:<id>", for the audit trail; in the op's arena. */
+slice web_actor(struct web_request *request);
+slice web_client_address(struct web_request *request);
+bool web_may(const struct web_request *request, uint32_t scope);
+
+/* ---- answering; each returns OP_DONE ---- */
+
+/* A page in its frame. title is plain text; body is markup, as HTML() made it. */
+enum op_result web_reply_page(struct web_request *request, unsigned status, slice title,
+                              struct buf *body);
+/* A page that says what is wrong and what to do. */
+enum op_result web_reply_problem(struct web_request *request, unsigned status, slice title,
+                                 slice text);
+enum op_result web_reply_database(struct web_request *request, int status);
+/* 303, to a path of ours; notice (a word of notices.c) is shown there once, "" for none. */
+enum op_result web_reply_redirect(struct web_request *request, slice path, const char *notice);
+/* 303 to another site: an authorization server, a return URL that was checked. */
+enum op_result web_reply_away(struct web_request *request, slice url);
+/* Constant bytes with an ETag, cached for good: their path has their hash. */
+enum op_result web_reply_asset(struct web_request *request, slice type, slice bytes);
+void web_header(struct web_request *request, const char *name, slice value);
+/* Origins that a form of this page may lead to, besides our own (CSP form-action). */
+void web_allow_form_to(struct web_request *request, slice origin);
+
+/* ---- markup that many pages share ---- */
+
+/* The hidden field that every form needs; without a session nothing. */
+void web_csrf_field(struct web_request *request, struct buf *out);
+/* A form of one button. label is plain text; style "" or "danger" or "primary". */
+void web_button(struct web_request *request, struct buf *out, slice action, slice label,
+                const char *style);
+/* <span class="badge ok|warn|bad|quiet">: of a status of a flow, step, execution or connection. */
+void web_badge(struct buf *out, slice status);
+
+/* ---- the pages, for the route table ---- */
+
+extern const struct web_page web_sign_in, web_sign_in_post, web_sign_out, web_overview;
+
+#endif

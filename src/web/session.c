@@ -1,0 +1,122 @@
+/*
+ * Cookies: base64url of the account's 16 bytes, the master key's id and the sealed text.
+ */
+#include "web/session.h"
+
+#include "base/clock.h"
+#include "base/encode.h"
+#include "json/json.h"
+
+enum { HEAD_LEN = 16 + VAULT_KEY_ID_LEN };
+
+/* No connection has this id: what is sealed for a cookie opens as nothing else. */
+static struct vault_place place_of(struct uuid account_id)
+{
+    return (struct vault_place){.account_id = account_id, .connection_id = -1};
+}
+
+static int64_t now_ms(void)
+{
+    return clock_wall_us() / 1000;
+}
+
+void session_draw_csrf(struct web_session *session)
+{
+    uint8_t bytes[SESSION_CSRF_LEN / 2];
+    struct buf hex;
+    random_bytes(bytes, sizeof(bytes));
+    buf_init(&hex, SESSION_CSRF_LEN);
+    encode_hex(&hex, slice_of(bytes, sizeof(bytes)));
+    ASSERT(!buf_is_ok(&hex) || hex.len == SESSION_CSRF_LEN);
+    if (buf_is_ok(&hex))
+        memcpy(session->csrf, hex.ptr, SESSION_CSRF_LEN);
+    buf_deinit(&hex);
+}
+
+static void write_plain(const struct web_session *session, struct buf *out)
+{
+    struct buf hex;
+    struct json_writer w;
+    buf_init(&hex, 2 * API_KEY_HASH_LEN);
+    encode_hex(&hex, slice_of(session->key_hash, API_KEY_HASH_LEN));
+    json_begin(&w, out);
+    json_open(&w, '{');
+    json_key(&w, "key");
+    json_put_str(&w, buf_slice(&hex));
+    json_key(&w, "csrf");
+    json_put_str(&w, slice_cstr(session->csrf));
+    json_key(&w, "until");
+    json_put_i64(&w, session->until_ms);
+    json_key(&w, "limit");
+    json_put_str(&w, session->limit_integration);
+    json_key(&w, "return");
+    json_put_str(&w, session->return_url);
+    json_close(&w, '}');
+    out->is_failed |= !buf_is_ok(&hex);
+    buf_deinit(&hex);
+}
+
+slice session_seal(const struct vault_ring *ring, const struct web_session *session,
+                   struct arena *arena)
+{
+    const struct vault_place place = place_of(session->account_id);
+    struct buf plain, bytes, text;
+    slice result = SLICE_NONE;
+    buf_init(&plain, SESSION_COOKIE_MAX);
+    buf_init(&bytes, SESSION_COOKIE_MAX);
+    buf_init(&text, 2 * SESSION_COOKIE_MAX);
+    write_plain(session, &plain);
+    buf_append(&bytes, slice_of(session->account_id.bytes, 16));
+    buf_append(&bytes, vault_ring_key_id(ring));
+    if (buf_is_ok(&plain) && vault_seal(ring, &place, buf_slice(&plain), &bytes) == OK) {
+        encode_base64url(&text, buf_slice(&bytes));
+        if (buf_is_ok(&text))
+            result = arena_dup(arena, buf_slice(&text));
+    }
+    buf_deinit(&plain);
+    buf_deinit(&bytes);
+    buf_deinit(&text);
+    return result;
+}
+
+static int read_plain(slice text, struct arena *arena, struct web_session *session)
+{
+    const struct json *root = json_parse(arena, text, &json_limits_request, NULL);
+    slice csrf = json_get_str(root, SLICE("csrf"));
+    struct buf hash;
+    buf_init(&hash, API_KEY_HASH_LEN);
+    bool is_whole = decode_hex(&hash, json_get_str(root, SLICE("key"))) == OK &&
+                    hash.len == API_KEY_HASH_LEN && csrf.len == SESSION_CSRF_LEN;
+    if (is_whole) {
+        memcpy(session->key_hash, hash.ptr, API_KEY_HASH_LEN);
+        memcpy(session->csrf, csrf.ptr, SESSION_CSRF_LEN);
+        session->until_ms = json_get_i64(root, SLICE("until"), 0);
+        session->limit_integration = json_get_str(root, SLICE("limit"));
+        session->return_url = json_get_str(root, SLICE("return"));
+    }
+    buf_deinit(&hash);
+    if (!is_whole)
+        return ERR_SYNTAX;
+    return session->until_ms > now_ms() ? OK : ERR_TIMEOUT;
+}
+
+int session_unseal(const struct vault_ring *ring, slice cookie, struct arena *arena,
+                   struct web_session *session)
+{
+    struct buf bytes;
+    struct secret *plain = NULL;
+    int status = ERR_SYNTAX;
+    *session = (struct web_session){0};
+    buf_init(&bytes, SESSION_COOKIE_MAX);
+    if (decode_base64url(&bytes, cookie) == OK && bytes.len > HEAD_LEN) {
+        memcpy(session->account_id.bytes, bytes.ptr, 16);
+        const struct vault_place place = place_of(session->account_id);
+        status = vault_open(ring, &place, slice_of(bytes.ptr + 16, VAULT_KEY_ID_LEN),
+                            slice_from(buf_slice(&bytes), HEAD_LEN), &plain, NULL);
+    }
+    if (status == OK)
+        status = read_plain(secret_reveal(plain), arena, session);
+    secret_unref(plain);
+    buf_deinit(&bytes);
+    return status;
+}

@@ -1,0 +1,44 @@
+/*
+ * Sessions: what a sealed cookie says, checked against the API key that opened it.
+ *
+ * The cookie's plain text is JSON {key, csrf, until, limit?, ...}: the key's SHA-256 as hex, the
+ * token that forms must bring, the end as milliseconds, and for a session that a connect link gave
+ * the one integration that it is for. It is sealed with the master key, bound to the account.
+ */
+#ifndef WEB_SESSION_H
+#define WEB_SESSION_H
+
+#include "base/arena.h"
+#include "base/id.h"
+#include "store/api_key.h"
+#include "vault/auth.h"
+#include "vault/seal.h"
+
+enum {
+    SESSION_MS = 12 * 60 * 60 * 1000, /* of a sign-in */
+    SESSION_LINK_MS = 60 * 60 * 1000, /* of a connect link */
+    SESSION_CSRF_LEN = 32,            /* hex digits */
+    SESSION_COOKIE_MAX = 2048,
+};
+
+struct web_session {
+    bool is_open;
+    struct uuid account_id, key_id;
+    uint32_t scopes;
+    uint8_t key_hash[API_KEY_HASH_LEN];
+    char csrf[SESSION_CSRF_LEN + 1];
+    int64_t until_ms;
+    /* of a connect link; SLICE_NONE otherwise */
+    slice limit_integration, return_url;
+};
+
+/* A new token for the session's forms. */
+void session_draw_csrf(struct web_session *session);
+/* The cookie's value, base64url; SLICE_NONE: out of memory. */
+slice session_seal(const struct vault_ring *ring, const struct web_session *session,
+                   struct arena *arena);
+/* ERR_*: it does not open, or has ended. The key is still to be checked (vault_auth_check_hash). */
+int session_unseal(const struct vault_ring *ring, slice cookie, struct arena *arena,
+                   struct web_session *session) MUST_CHECK;
+
+#endif

@@ -1,0 +1,98 @@
+/*
+ * Signing in with an API key, and out. The key itself goes no further than its hash.
+ */
+#include "base/clock.h"
+#include "vault/key.h"
+#include "web/page.h"
+
+/* A place of ours to go on to: a path, and nothing that a browser takes for another site. */
+static slice next_path(slice wanted)
+{
+    bool is_path = wanted.len > 0 && wanted.ptr[0] == '/' &&
+                   !(wanted.len > 1 && (wanted.ptr[1] == '/' || wanted.ptr[1] == '\\'));
+    for (size_t i = 0; is_path && i < wanted.len; i++)
+        is_path = wanted.ptr[i] > ' ' && wanted.ptr[i] <= '~';
+    return is_path ? wanted : SLICE("/");
+}
+
+static enum op_result reply_form(struct web_request *request, unsigned status, slice next,
+                                 const char *problem)
+{
+    struct buf body;
+    buf_init(&body, WEB_PAGE_BYTES_MAX);
+    if (*problem)
+        HTML(&body, "<p class=\"problem\" role=\"alert\" id=\"problem\">{}</p>",
+             slice_cstr(problem));
+    HTML(&body,
+         "<form method=\"post\" action=\"/sign-in\" class=\"card\">"
+         "<input type=\"hidden\" name=\"next\" value=\"{}\">"
+         "<label for=\"key\">API key</label>"
+         "<input id=\"key\" name=\"key\" type=\"password\" required "
+         "autocomplete=\"current-password\" "
+         "spellcheck=\"false\" aria-describedby=\"key-hint{}\">"
+         "<p class=\"hint\" id=\"key-hint\">It begins with sk_. An operator makes one with "
+         "<code>sluice keys create</code>; <code>sluice dev</code> prints its own.</p>"
+         "<button class=\"primary\">Sign in</button></form>",
+         next, slice_cstr(*problem ? " problem" : ""));
+    return web_reply_page(request, status, SLICE("Sign in"), &body);
+}
+
+static enum op_result begin_sign_in(struct web_request *request)
+{
+    slice next = next_path(web_query(request, "next"));
+    if (request->session.is_open && !request->session.limit_integration.ptr)
+        return web_reply_redirect(request, next, "");
+    return reply_form(request, 200, next, "");
+}
+
+const struct web_page web_sign_in = {
+    .route = "/sign-in", .access = WEB_OPEN, .begin = begin_sign_in};
+
+static enum op_result finish_post(struct web_request *request)
+{
+    struct web_session *session = &request->session;
+    slice next = next_path(web_field(request, "next"));
+    if (request->check.status == ERR_REFUSED)
+        return reply_form(
+            request, 401, next,
+            "This key is unknown, expired or revoked. Check that it was copied whole.");
+    if (request->check.status != OK)
+        return web_reply_database(request, request->check.status);
+    *session = (struct web_session){.is_open = true,
+                                    .account_id = request->check.grant.account_id,
+                                    .until_ms = clock_wall_us() / 1000 + SESSION_MS};
+    if (!vault_key_hash(web_field(request, "key"), session->key_hash))
+        return reply_form(request, 401, next, "This is no API key.");
+    session_draw_csrf(session);
+    if (!web_set_cookie(request))
+        return web_reply_problem(request, 503, SLICE("Not available now"), SLICE("Try again."));
+    return web_reply_redirect(request, next, "");
+}
+
+static enum op_result begin_post(struct web_request *request)
+{
+    struct uuid address = uuid_v5((struct uuid){{0}}, web_client_address(request));
+    uint64_t wait_ms =
+        account_rate_take(request->web->sign_ins, address, loop_now_ns(request->op.loop));
+    if (wait_ms > 0) {
+        web_header(request, "Retry-After", SLICE("1"));
+        return reply_form(request, 429, next_path(web_field(request, "next")),
+                          "Too many tries from your address. Wait a moment, then try again.");
+    }
+    bool is_known = vault_auth_check(request->web->config.auth, &request->check,
+                                     web_field(request, "key"), &request->op);
+    return is_known ? finish_post(request) : OP_WAIT;
+}
+
+const struct web_page web_sign_in_post = {
+    .route = "/sign-in", .access = WEB_OPEN, .begin = begin_post, .finish = finish_post};
+
+static enum op_result begin_sign_out(struct web_request *request)
+{
+    request->session = (struct web_session){0};
+    web_clear_cookie(request);
+    return web_reply_redirect(request, SLICE("/sign-in"), "signed_out");
+}
+
+const struct web_page web_sign_out = {
+    .route = "/sign-out", .access = WEB_LIMITED, .begin = begin_sign_out};
