@@ -117,11 +117,10 @@ static enum op_result judge_look(struct api_request *request, struct stream_stat
     bool is_new = seen->whole.flow.rev != state->sent_rev, has_ended = flow_look_has_ended(seen);
     if (!state->has_begun && !is_new && has_ended)
         return api_reply(request, 204, SLICE_NONE);
+    bool is_head = request->exchange->head.method == HTTP_METHOD_HEAD;
     if (!state->has_begun)
         begin_stream(request, state);
-    if (is_new && !send_view(request, state))
-        return end_stream(request, state);
-    if (has_ended)
+    if (is_head || (is_new && !send_view(request, state)) || has_ended)
         return end_stream(request, state);
     state->watch.rev = seen->whole.flow.rev;
     return rest(request, state);

@@ -5,7 +5,10 @@
 
 #include "base/mem.h"
 
-enum { LOOK_ARENA_BYTES_MAX = 192 * 1024 * 1024 };
+enum {
+    LOOK_ARENA_BYTES_MAX = 192 * 1024 * 1024,
+    PAGE_BYTES = 16 * 1024 * 1024,
+};
 
 /* ---- one flow ---- */
 
@@ -140,10 +143,16 @@ static void page_put(struct flow_page *page)
     page->find = (struct flow_template_find){0};
 }
 
+/* Contexts may be large: a page of such flows is shorter, and the next one goes on behind it. */
+static bool page_is_full(const struct flow_page *page)
+{
+    return page->next == page->count || page->text.len > PAGE_BYTES;
+}
+
 static enum op_result page_write(struct op *op)
 {
     struct flow_page *page = page_of(op);
-    while (page->status == OK && page->next < page->count) {
+    while (page->status == OK && !page_is_full(page)) {
         struct uuid version = page->list[page->next].flow.template_version;
         if (!flow_template_find(page->service, &page->find, version, op))
             return OP_WAIT;

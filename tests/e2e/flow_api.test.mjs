@@ -1,6 +1,8 @@
 // The endpoints of flows (INTERFACE.md 4.8 to 4.14, DECISIONS.md "Flows"): what they answer, whom they
 // refuse, how a flow is watched, and that it makes no difference which of two servers is asked.
 import assert from 'node:assert/strict';
+import { mkdir, rename, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 import { pause, until } from './support/client.mjs';
 import { Stack } from './support/stack.mjs';
@@ -264,6 +266,8 @@ test('event streams end with the flow, here and elsewhere', async () => {
   const { flowId } = await start({ id: 'INBOX' });
   const path = `/api/flows/${flowId}`;
   await reaches(flowId, 'waiting');
+  for (const what of ['/events', '?wait=0', ''])
+    assert.equal((await one.call(account.key, 'HEAD', path + what)).status, 200);
   const seen = await Promise.all(
     [one, two].map(async (server) => {
       const all = [];
@@ -333,4 +337,43 @@ test('a server that drains ends streams and long polls', async () => {
   const { code } = await ended;
   assert.equal(code, 0, third.log);
   assert.equal((await view(flowId)).flow.status, 'waiting');
+});
+
+test('templates of a folder are read anew; a flow keeps the version that it began with', async () => {
+  const dir = join(stack.dir, 'catalog');
+  await mkdir(join(dir, 'templates'), { recursive: true });
+  const put = async (expr) => {
+    const steps = [
+      { key: 'ask', type: 'approval', title: 'Go on', summary: 'Nothing is written.' },
+      { key: 'said', type: 'transform', expr },
+    ];
+    const template = { key: 'own', name: 'Own', description: 'Of a folder.', steps };
+    await writeFile(join(dir, 'draft'), JSON.stringify(template));
+    await rename(join(dir, 'draft'), join(dir, 'templates', 'own.json'));
+  };
+  await put("'first'");
+  const server = await stack.serve({ env: { SLUICE_CATALOG: dir } });
+  const begin = async () => {
+    const reply = await post('/api/flows/start', { flowTemplate: 'own' }, { server });
+    assert.equal(reply.status, 200, reply.text);
+    await reaches(reply.json.flowId, 'waiting', { server });
+    return reply.json.flowId;
+  };
+  const says = async (id) => {
+    assert.equal((await post(`/api/flows/${id}/approve`, {}, { server })).status, 200);
+    return (await reaches(id, 'completed', { server })).flow.context.said;
+  };
+  const logs = (text) => until(`the log says ${text}`, () => server.log.includes(text));
+  const [first, kept] = [await begin(), await begin()];
+  await put("'second'");
+  await logs('"msg":"the catalog was reloaded"');
+  const second = await begin();
+  assert.deepEqual([await says(first), await says(second)], ['first', 'second']);
+  await put('steps.nowhere');
+  await logs('the catalog was not reloaded, the old one is served');
+  await logs('there is no step \\"nowhere\\"');
+  assert.equal(await says(await begin()), 'second');
+  // A server that has never seen the first version reads it from the database.
+  assert.equal((await post(`/api/flows/${kept}/approve`, {}, { server: two })).status, 200);
+  assert.equal((await reaches(kept, 'completed', { server: two })).flow.context.said, 'first');
 });
