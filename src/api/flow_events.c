@@ -7,7 +7,7 @@
  */
 #include <stdio.h>
 
-#include "api/flow_look.h"
+#include "api/flow_path.h"
 
 enum {
     STREAM_MS_MAX = 15 * 60 * 1000,
@@ -36,7 +36,8 @@ static void on_change(struct flow_watch *watch)
 static enum op_result look(struct api_request *request, struct stream_state *state)
 {
     state->is_told = false;
-    state->look = flow_look_start(request, state->id);
+    state->look = flow_look_start(request->api->config.flow, request->grant.account_id, state->id,
+                                  &request->op);
     if (state->look)
         return OP_WAIT;
     if (!state->has_begun)
@@ -92,7 +93,7 @@ static bool send_view(struct api_request *request, struct stream_state *state)
     struct buf text;
     if (!view.ptr)
         return false;
-    buf_init(&text, API_FLOW_VIEW_BYTES_MAX + 1024);
+    buf_init(&text, FLOW_VIEW_BYTES_MAX + 1024);
     buf_printf(&text, "id: %lld\ndata: ", (long long)seen->whole.flow.rev);
     buf_append(&text, view);
     buf_append(&text, SLICE("\n\n"));

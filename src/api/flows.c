@@ -2,7 +2,7 @@
  * Flows: the templates, start, and what changes a flow (INTERFACE.md 4.8, 4.9, 4.12 to 4.14). What
  * only looks at them is in flows_get.c and flow_events.c.
  */
-#include "api/flow_look.h"
+#include "api/flow_path.h"
 
 enum { NOTE_BYTES_MAX = 2000 };
 
@@ -11,6 +11,21 @@ struct command {
     struct flow_request in;
     bool is_audited;
 };
+
+/* ---- the path ---- */
+
+enum op_result api_reply_no_flow(struct api_request *request)
+{
+    return api_reply_error(request, 404, "Flow not found");
+}
+
+bool api_flow_id(struct api_request *request, struct uuid *id)
+{
+    if (uuid_parse(request->match.params[0], id))
+        return true;
+    (void)api_reply_no_flow(request);
+    return false;
+}
 
 /* ---- templates ---- */
 

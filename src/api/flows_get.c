@@ -4,7 +4,7 @@
  */
 #include <stdio.h>
 
-#include "api/flow_look.h"
+#include "api/flow_path.h"
 
 enum { LIST_LIMIT = 20, LIST_LIMIT_MAX = 100 };
 
@@ -31,7 +31,8 @@ static void on_change(struct flow_watch *watch)
 static enum op_result look(struct api_request *request, struct get *get)
 {
     get->has_told = false;
-    get->look = flow_look_start(request, get->id);
+    get->look = flow_look_start(request->api->config.flow, request->grant.account_id, get->id,
+                                &request->op);
     return get->look ? OP_WAIT : api_reply_database(request, ERR_BUSY);
 }
 
@@ -190,7 +191,7 @@ static enum op_result begin_list(struct api_request *request)
         return api_reply_error(request, 400, "template must be the key of a template");
     if (filter.status == STATUS_PENDING)
         return api_reply(request, 200, SLICE("{\"flows\":[]}"));
-    request->state = flow_page_start(request, &filter);
+    request->state = flow_page_start(request->api->config.flow, &filter, &request->op);
     return request->state ? OP_WAIT : api_reply_database(request, ERR_BUSY);
 }
 

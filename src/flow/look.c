@@ -1,9 +1,10 @@
 /*
- * Looks at flows; see flow_look.h.
+ * Looks at flows; see look.h.
  */
-#include "api/flow_look.h"
+#include "flow/look.h"
 
 #include "base/mem.h"
+#include "flow/internal.h"
 
 enum {
     LOOK_ARENA_BYTES_MAX = 192 * 1024 * 1024,
@@ -20,7 +21,8 @@ static struct flow_look *look_of(struct op *op)
 static enum op_result look_load(struct op *op)
 {
     struct flow_look *look = look_of(op);
-    store_flow_load(look->pool, &look->query, op, look->account_id, look->id, false);
+    store_flow_load(look->service->config.pool, &look->query, op, look->account_id, look->id,
+                    false);
     return OP_WAIT;
 }
 
@@ -76,17 +78,17 @@ static const struct op_class look_class = {
     .free = look_free,
 };
 
-struct flow_look *flow_look_start(struct api_request *request, struct uuid id)
+struct flow_look *flow_look_start(struct flow_service *service, struct uuid account_id,
+                                  struct uuid id, struct op *parent)
 {
     struct flow_look *look = mem_zalloc(sizeof(*look));
     if (!look)
         return NULL;
-    look->service = request->api->config.flow;
-    look->pool = request->api->config.pool;
-    look->account_id = request->grant.account_id;
+    look->service = service;
+    look->account_id = account_id;
     look->id = id;
     look->status = ERR_BUSY;
-    op_start(&look->op, &look_class, request->op.loop, &request->op, LOOK_ARENA_BYTES_MAX);
+    op_start(&look->op, &look_class, parent->loop, parent, LOOK_ARENA_BYTES_MAX);
     return look;
 }
 
@@ -99,7 +101,7 @@ bool flow_look_has_ended(const struct flow_look *look)
 slice flow_look_view(struct flow_look *look)
 {
     struct buf text;
-    buf_init(&text, API_FLOW_VIEW_BYTES_MAX);
+    buf_init(&text, FLOW_VIEW_BYTES_MAX);
     flow_view_write(&text, &look->whole, look->tmpl);
     slice view = buf_is_ok(&text) ? arena_dup(&look->op.arena, buf_slice(&text)) : SLICE_NONE;
     buf_deinit(&text);
@@ -116,7 +118,7 @@ static struct flow_page *page_of(struct op *op)
 static enum op_result page_load(struct op *op)
 {
     struct flow_page *page = page_of(op);
-    store_flow_list(page->pool, &page->query, op, &page->filter);
+    store_flow_list(page->service->config.pool, &page->query, op, &page->filter);
     return OP_WAIT;
 }
 
@@ -200,31 +202,16 @@ static const struct op_class page_class = {
     .free = page_free,
 };
 
-struct flow_page *flow_page_start(struct api_request *request, const struct flow_filter *filter)
+struct flow_page *flow_page_start(struct flow_service *service, const struct flow_filter *filter,
+                                  struct op *parent)
 {
     struct flow_page *page = mem_zalloc(sizeof(*page));
     if (!page)
         return NULL;
-    page->service = request->api->config.flow;
-    page->pool = request->api->config.pool;
+    page->service = service;
     page->filter = *filter;
     page->status = ERR_BUSY;
-    buf_init(&page->text, API_FLOW_VIEW_BYTES_MAX);
-    op_start(&page->op, &page_class, request->op.loop, &request->op, LOOK_ARENA_BYTES_MAX);
+    buf_init(&page->text, FLOW_VIEW_BYTES_MAX);
+    op_start(&page->op, &page_class, parent->loop, parent, LOOK_ARENA_BYTES_MAX);
     return page;
-}
-
-/* ---- common to the endpoints ---- */
-
-enum op_result api_reply_no_flow(struct api_request *request)
-{
-    return api_reply_error(request, 404, "Flow not found");
-}
-
-bool api_flow_id(struct api_request *request, struct uuid *id)
-{
-    if (uuid_parse(request->match.params[0], id))
-        return true;
-    (void)api_reply_no_flow(request);
-    return false;
 }

@@ -1,20 +1,18 @@
 /*
  * A look at one flow, or at a page of them, as an op below a request: the rows and the templates
  * that they are pinned to. A request that looks again and again (a long poll, an event stream)
- * makes one each time, so that its own memory does not grow. Private to the api room.
+ * makes one each time, so that its own memory does not grow.
  */
-#ifndef API_FLOW_LOOK_H
-#define API_FLOW_LOOK_H
+#ifndef FLOW_LOOK_H
+#define FLOW_LOOK_H
 
-#include "api/request.h"
 #include "flow/flow.h"
 
-enum { API_FLOW_VIEW_BYTES_MAX = 60 * 1024 * 1024 };
+enum { FLOW_VIEW_BYTES_MAX = 60 * 1024 * 1024 };
 
 struct flow_look {
     struct op op;
     struct flow_service *service;
-    struct pg_pool *pool;
     struct uuid account_id, id;
     /* out, for the parent's next run; then it frees itself */
     int status; /* OK, ERR_NOTFOUND, else as pg_query */
@@ -25,8 +23,9 @@ struct flow_look {
     struct flow_template_find find;
 };
 
-/* Holds the request until it is done. NULL: out of memory, nothing was started. */
-struct flow_look *flow_look_start(struct api_request *request, struct uuid id) MUST_CHECK;
+/* Holds parent until it is done. NULL: out of memory, nothing was started. */
+struct flow_look *flow_look_start(struct flow_service *service, struct uuid account_id,
+                                  struct uuid id, struct op *parent) MUST_CHECK;
 /* The flow may be resumed or not, but nothing happens to it by itself any more. */
 bool flow_look_has_ended(const struct flow_look *look);
 /* {flow, steps} in the look's arena; SLICE_NONE: too large, or out of memory. */
@@ -35,7 +34,6 @@ slice flow_look_view(struct flow_look *look);
 struct flow_page {
     struct op op;
     struct flow_service *service;
-    struct pg_pool *pool;
     struct flow_filter filter;
     /* out, likewise */
     int status;
@@ -46,11 +44,7 @@ struct flow_page {
     struct pg_query query;
     struct flow_template_find find;
 };
-struct flow_page *flow_page_start(struct api_request *request,
-                                  const struct flow_filter *filter) MUST_CHECK;
-
-/* The {id} of the path. false: answered, 404. */
-bool api_flow_id(struct api_request *request, struct uuid *id) MUST_CHECK;
-enum op_result api_reply_no_flow(struct api_request *request);
+struct flow_page *flow_page_start(struct flow_service *service, const struct flow_filter *filter,
+                                  struct op *parent) MUST_CHECK;
 
 #endif
