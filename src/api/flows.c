@@ -159,7 +159,7 @@ static enum op_result finish_start(struct api_request *request)
     if (state->command.answer != FLOW_ANSWER_DONE)
         return refuse(request, &state->command);
     uuid_format(state->command.flow_id, id);
-    buf_init(&text, API_FLOW_VIEW_BYTES_MAX);
+    buf_init(&text, FLOW_VIEW_BYTES_MAX);
     json_begin(&w, &text);
     json_open(&w, '{');
     json_key(&w, "flowId");
