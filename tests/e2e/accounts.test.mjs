@@ -19,6 +19,16 @@ before(async () => {
     assert.equal((await server.execute(key, 'gmail', 'list_labels', {}, { idempotency_key: 'k' })).status, 200);
     for (let i = 0; i < 30; i++) assert.equal((await server.execute(key, 'notion', 'get_self', {})).status, 200);
     assert.equal((await server.execute(key, 'gmail', 'nope', {})).status, 409);
+    // one flow that waits for an approval, one that has ended
+    for (const [flowTemplate, input, status] of [
+      ['mail_with_reminder', { to: 'x@example.com', subject: 's', text: 't' }, 'waiting'],
+      ['unread_mail_summary', { maxResults: 2 }, 'completed'],
+    ]) {
+      const started = await server.call(key, 'POST', '/api/flows/start', { flowTemplate, input });
+      assert.equal(started.status, 200, started.text);
+      await until(`the flow is ${status}`, async () =>
+        (await server.call(key, 'GET', `/api/flows/${started.json.flowId}`)).json.flow.status === status);
+    }
   }
 });
 after(() => stack?.stopWell(assert));
@@ -52,6 +62,8 @@ test('export: every row of the account, no credentials', async () => {
   assert.equal(rows[0].table, 'account');
   assert.equal(rows[0].row.name, 'leaving');
   assert.equal(of('execution').length, 31);
+  assert.deepEqual(of('flow').map((row) => row.status).sort(), ['completed', 'waiting']);
+  assert.ok(of('flow_step').length > 3 && of('flow_doc').length === 2);
   assert.ok(of('execution').every((row) => row.summary.output !== undefined && /\+00:00$/.test(row.started_at)));
   const gmail = of('connection').find((row) => row.integration_id === 'gmail');
   assert.ok(gmail.sealed_bytes > 20 && !('sealed' in gmail) && gmail.auth_kind === 'oauth2');
