@@ -171,11 +171,19 @@ static void test_single_flight_and_cancel(void **state)
     struct vault_key key;
     (void)state;
     vault_key_new(&key); /* unknown: nothing is noted afterwards */
+    struct err err;
+    struct pg_sync *sync = pg_sync_open(conninfo, &err);
+    assert_non_null(sync);
+    /* no answer before one of them was cancelled */
+    assert_int_equal(
+        pg_sync_run(sync, "begin; lock table sluice.api_key in access exclusive mode", &err), OK);
     double before = misses();
     for (size_t i = 0; i < CHECKS; i++)
         ask_start(&bench, auth, &askers[i], key.text);
     loop_turn(bench.loop, false);
     op_cancel(&askers[7].op);
+    assert_int_equal(pg_sync_run(sync, "rollback", &err), OK);
+    pg_sync_close(sync);
     for (size_t i = 0; i < CHECKS; i++)
         assert_true(pg_bench_until(&bench, &askers[i].is_freed));
     for (size_t i = 0; i < CHECKS; i++) {
