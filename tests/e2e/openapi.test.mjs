@@ -328,30 +328,37 @@ test('guard errors', async () => {
 
 // Prism has no judgment where the document has no operation, and a client of its own cannot send
 // what is refused here: the reply's schema is asked directly.
+function check(status, reply, pointer) {
+  assert.equal(reply.status, status);
+  const schema = `${pointer}/content/application~1json/schema`;
+  assert.equal(contract.problems(schema, reply.json), '');
+  assert.notEqual(contract.problems(schema, { ...reply.json, unexpected: 1 }), '');
+  assert.notEqual(contract.problems(schema, {}), '');
+  assert.equal(reply.headers.get('content-type'), 'application/json; charset=utf-8', `${status}`);
+  assert.ok(reply.headers.get('x-request-id'));
+}
+const named = (name) => `/components/responses/${name}`;
+
+async function byHand(port, text) {
+  const connection = await Raw.connect({ port });
+  await connection.send(text);
+  const { status, headers, body } = await connection.reply();
+  connection.close();
+  return { status, headers: new Headers(headers), json: JSON.parse(body) };
+}
+
 test('refusals of any path', async () => {
-  const check = (status, { json, headers }, pointer) => {
-    const schema = `${pointer}/content/application~1json/schema`;
-    assert.equal(contract.problems(schema, json), '');
-    assert.notEqual(contract.problems(schema, { ...json, unexpected: 1 }), '');
-    assert.notEqual(contract.problems(schema, {}), '');
-    assert.equal(headers.get('content-type'), 'application/json; charset=utf-8', `${status}`);
-    assert.ok(headers.get('x-request-id'));
-  };
   const any = (status) => `/x-any-path/responses/${status}`;
-  const named = (name) => `/components/responses/${name}`;
   const nowhere = await server.call(account.key, 'GET', '/api/nowhere');
-  assert.equal(nowhere.status, 404);
   check(404, nowhere, any(404));
   const wrong = await server.call(account.key, 'DELETE', '/api/executions');
   assert.deepEqual([wrong.status, wrong.headers.get('allow')], [405, 'GET, HEAD, POST']);
   check(405, wrong, any(405));
   assert.equal((await server.call(account.key, 'POST', '/healthz')).headers.get('allow'), 'GET, HEAD');
   const malformed = await server.call(account.key, 'POST', '/api/executions', '{"a":');
-  assert.equal(malformed.status, 400);
   check(400, malformed, named('BadRequest'));
   const keyless = await fetch(`${server.base}/api/integrations`);
-  assert.equal(keyless.status, 401);
-  check(401, { json: await keyless.json(), headers: keyless.headers }, named('Unauthorized'));
+  check(401, { status: keyless.status, json: await keyless.json(), headers: keyless.headers }, named('Unauthorized'));
   const get = (path, more = '') => `GET ${path} HTTP/1.1\r\nHost: x\r\n${more}\r\n`;
   const raw = {
     414: [get(`/${'x'.repeat(9000)}`), named('UriTooLong')],
@@ -360,14 +367,23 @@ test('refusals of any path', async () => {
     501: ['BREW / HTTP/1.1\r\nHost: x\r\n\r\n', any(501)],
     505: ['GET / HTTP/2.0\r\nHost: x\r\n\r\n', any(505)],
   };
-  for (const [status, [text, pointer]] of Object.entries(raw)) {
-    const connection = await Raw.connect({ port: server.port });
-    await connection.send(text);
-    const reply = await connection.reply();
-    assert.equal(reply.status, Number(status));
-    check(status, { json: JSON.parse(reply.body), headers: new Headers(reply.headers) }, pointer);
-    connection.close();
-  }
+  for (const [status, [text, pointer]] of Object.entries(raw))
+    check(Number(status), await byHand(server.port, text), pointer);
+});
+
+test('refusals that settings bring about', async () => {
+  const strict = await stack.serve({
+    args: ['--body-timeout', '200ms', '--account-rate', '1', '--account-burst', '1', '--metrics-listen', '127.0.0.1:0'],
+  });
+  const late = `POST /api/executions HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer ${account.key}\r\nContent-Length: 9\r\n\r\n{`;
+  check(408, await byHand(strict.port, late), named('RequestTimeout'));
+  const limited = await until('there were too many', async () => {
+    const reply = await strict.call(account.key, 'GET', '/api/integrations');
+    return reply.status === 429 && reply;
+  });
+  check(429, limited, named('TooManyRequests'));
+  assert.ok(Number(limited.headers.get('retry-after')) >= 1);
+  check(404, await strict.call(account.key, 'GET', '/metrics'), '/paths/~1metrics/get/responses/404');
 });
 
 test('without its database', async () => {
