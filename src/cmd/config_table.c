@@ -23,7 +23,8 @@ const struct config_item config_items[] = {
      "this "
      "port, the second the next"},
     {"public-url", CONFIG_TEXT, SERVERS, AT(public_url), "", 0, 0, "URL",
-     "how browsers reach the dashboard, as https://sluice.example.com: OAuth redirects come back to "
+     "how browsers reach the dashboard, as https://sluice.example.com: OAuth redirects come back "
+     "to "
      "URL/connect/callback; the first listener's address when left out"},
     {"trusted-proxy", CONFIG_TEXTS, SERVERS, AT(trusted_proxy), "", 0, 0, "ADDRESS",
      "address or network of a proxy, or unix, whose X-Forwarded-For tells the client's address for "

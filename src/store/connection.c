@@ -120,13 +120,23 @@ static const struct pg_stmt connection_credentials_set = {
     .is_replayable = true,
 };
 
-const struct pg_stmt *const connection_stmts[] = {
-    &connection_list,          &connection_list_all,    &connection_get,
-    &connection_insert,        &connection_status_set,  &connection_credentials_set,
-    &connection_lost,          &connection_claim,       &connection_release,
-    &connection_clear_default, &connection_set_default, &connection_delete,
-    &connection_make_default,  &connection_label_set,   &connection_stale,
-    &connection_reseal,        NULL};
+const struct pg_stmt *const connection_stmts[] = {&connection_list,
+                                                  &connection_list_all,
+                                                  &connection_get,
+                                                  &connection_insert,
+                                                  &connection_status_set,
+                                                  &connection_credentials_set,
+                                                  &connection_lost,
+                                                  &connection_claim,
+                                                  &connection_release,
+                                                  &connection_clear_default,
+                                                  &connection_set_default,
+                                                  &connection_delete,
+                                                  &connection_make_default,
+                                                  &connection_label_set,
+                                                  &connection_stale,
+                                                  &connection_reseal,
+                                                  NULL};
 
 /* ---- rows ---- */
 
