@@ -71,7 +71,7 @@ static enum op_result end_run(struct exec *exec, enum exec_reason reason, slice 
     exec->is_any_byte_sent = exec->call.is_any_byte_sent = false;
     if (uuid_is_nil(exec->out.execution_id))
         exec->out.execution_id = uuid_v7();
-    op_goto(&exec->op, EXEC_STEP_RECORD);
+    op_goto(&exec->op, EXEC_STEP_TAKE_PAGE); /* former pages are the result */
     return OP_NEXT;
 }
 
@@ -105,7 +105,7 @@ static enum op_result go_on_unrenewed(struct exec *exec)
     bool is_refused = exec->out.attempts > 0;
     bool is_impossible = exec->renewal.result == CONNECT_RENEWAL_IMPOSSIBLE;
     if (is_refused && is_impossible) {
-        op_goto(&exec->op, EXEC_STEP_RECORD); /* as the provider said */
+        op_goto(&exec->op, EXEC_STEP_TAKE_PAGE); /* as the provider said */
         return OP_NEXT;
     }
     bool is_usable = exec->connection->has_token &&
@@ -133,6 +133,16 @@ enum op_result exec_step_look_again(struct op *op)
     return is_known ? OP_NEXT : OP_WAIT;
 }
 
+/* Of the page that was asked for. */
+static void build_call(struct exec *exec)
+{
+    const struct json *given = exec->in.input;
+    if (exec->pages.input)
+        exec->in.input = exec->pages.input;
+    (void)exec_build_request(exec);
+    exec->in.input = given;
+}
+
 enum op_result exec_step_build_again(struct op *op)
 {
     struct exec *exec = exec_of(op);
@@ -145,9 +155,9 @@ enum op_result exec_step_build_again(struct op *op)
     exec->set = exec->lookup.set;
     (void)exec_use_connection(exec, exec->renewed_id);
     if (out->reason == EXEC_SUCCEEDED)
-        (void)exec_build_request(exec);
+        build_call(exec);
     if (out->reason != EXEC_SUCCEEDED) {
-        op_goto(op, exec->is_claimed ? EXEC_STEP_RECORD : EXEC_STEP_ANSWER);
+        op_goto(op, EXEC_STEP_TAKE_PAGE);
         return OP_NEXT;
     }
     if (exec->in.is_dry_run)

@@ -171,6 +171,30 @@ test('a token that the provider refuses is renewed once, and the call made again
   assert.equal(oidc.calls.filter((call) => call.account === 'refused' && call.status === 201).length, 20);
 });
 
+test('a token that ends between two pages: the list goes on where it was', async () => {
+  const account = await person('pages');
+  const destroy = async (text) => (await oidc.provider.AccessToken.find(text)).destroy();
+  oidc.onPage = (page, token) => page === 0 && destroy(token);
+  const list = () => one.execute(account.key, 'strict', 'list', {}, { max_pages: 5 });
+  const whole = await list();
+  assert.equal(whole.status, 200, whole.text);
+  assert.deepEqual(whole.json.output.items, [0, 1, 2]);
+  assert.equal(oidc.refreshes('pages').length, 1);
+  // With the grant gone, too, what was read until then is the result.
+  oidc.onPage = async (page, token) => {
+    if (page !== 1) return;
+    const sealed = await oidc.provider.AccessToken.find(token);
+    await destroy(token);
+    await oidc.provider.RefreshToken.revokeByGrantId(sealed.grantId);
+  };
+  const part = await list();
+  oidc.onPage = null;
+  assert.equal(part.status, 200, part.text);
+  assert.deepEqual(part.json.output.items, [0, 1]);
+  assertReauth(await read(one, account), 'strict');
+  assert.equal(await events(account), 1);
+});
+
 test('refused again with a fresh token: reauth_required, marked once', async () => {
   const account = await person('deaf');
   oidc.isDeaf = true;

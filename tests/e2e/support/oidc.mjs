@@ -25,6 +25,7 @@ export class Oidc {
     oidc.calls = []; // of the API: {status, account, method}
     oidc.hanging = new Set();
     oidc.isDeaf = false; // the API refuses every token
+    oidc.onPage = null; // (page, token) before a page of the list is answered
     oidc.server = createServer((request, response) => oidc.#serve(request, response));
     await listen(oidc.server);
     oidc.url = `http://127.0.0.1:${oidc.server.address().port}`;
@@ -107,6 +108,12 @@ export class Oidc {
       response.writeHead(status, { 'content-type': 'application/json' }).end(JSON.stringify(body));
     };
     if (!token) return reply(401, { error: 'unauthorized' });
+    const { pathname, searchParams } = new URL(request.url, this.url);
+    if (pathname === '/api/list') {
+      const at = Number(searchParams.get('cursor') ?? 0);
+      await this.onPage?.(at, text);
+      return reply(200, { items: [at], next: at < 2 ? `${at + 1}` : null });
+    }
     return reply(request.method === 'POST' ? 201 : 200, { account, scope: token.scope });
   }
 
@@ -147,6 +154,16 @@ export class Oidc {
         action('read_me', 'read', 'GET', '/me', type === 'oauth2' ? ['notes.read'] : []),
         action('write_note', 'write', 'POST', '/notes', []),
         action('needs_more', 'read', 'GET', '/me', ['notes.write']),
+        {
+          ...action('list', 'read', 'GET', '/list', []),
+          input_schema: {
+            type: 'object',
+            additionalProperties: false,
+            properties: { cursor: { type: 'string', description: 'Where to go on.' } },
+          },
+          request: { method: 'GET', path: '/list', query: { cursor: '${input.cursor}' } },
+          response: { pagination: { input: 'cursor', next: 'body.next' } },
+        },
       ],
     };
   }
