@@ -140,7 +140,7 @@ uint64_t flow_call_retry_ms(const struct flow_run *run, const struct flow_error 
     unsigned tries_max = retry->attempts_max;
     if (tries_max == 0)
         tries_max = flow_call_is_safe(run, run->step) ? 3 : 1;
-    if (!error->is_retryable || tries >= tries_max)
+    if (!error->is_retryable || error->is_final || tries >= tries_max)
         return 0;
     uint64_t ceiling = retry->backoff_ms ? retry->backoff_ms : 1000;
     uint64_t most = retry->backoff_ms_max ? retry->backoff_ms_max : 60000;

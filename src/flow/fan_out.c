@@ -236,6 +236,7 @@ static enum op_result step_called(struct op *op)
     uint64_t wait_ms = flow_call_retry_ms(run, &lane->error, ++lane->tries);
     if (wait_ms > 0 && wait_ms <= SLEEP_MS_MAX && !lane->fan->is_stopped)
         return call_again(lane, wait_ms, "back-off before an item's next attempt");
+    lane->error.is_final = wait_ms == 0; /* else the whole step waits for that long */
     return fail_item(lane);
 }
 
@@ -390,10 +391,11 @@ static void sum_up(struct flow_run *run, const struct flow_fan *fan, struct flow
             continue;
         if (failed++ < NAMED_MAX)
             buf_printf(&names, "%s%zu", failed > 1 ? ", " : "", i);
-        if (!first || (first->error.is_retryable && !item->error.is_retryable))
+        if (!first || (!first->error.is_final && item->error.is_final))
             first = item;
     }
     *error = first->error;
+    error->is_final = error->is_final || !error->is_retryable;
     error->message = arena_printf(arena, "%s %.*s%s of %zu failed, %zu completed: %.*s",
                                   failed > 1 ? "Items" : "Item", SLICE_ARG(buf_slice(&names)),
                                   failed > NAMED_MAX ? " and more" : "", fan->count, completed,

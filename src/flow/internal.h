@@ -51,6 +51,7 @@ enum flow_plan {
 struct flow_error {
     slice code, message, hint; /* hint may be SLICE_NONE */
     bool is_retryable;
+    bool is_final; /* all attempts have been made, whatever is_retryable tells the caller */
     int64_t retry_after_ms; /* -1: not known */
 };
 

@@ -16,7 +16,7 @@ enum {
     OVERDUE_US = 2 * 1000000,
     LOOK_MS = 2000,
     LOOK_JITTER_MS = 500,
-    NOT_YET_MS = 100, /* until this node is known */
+    SOON_MS = 100, /* until this node is known, and while more is due than there is room for */
     SCAN_ARENA_MAX = 1024 * 1024,
     FOREIGN_DELAY_US =
         50 * 1000, /* of what this process did not park itself: others have it, too */
@@ -38,6 +38,7 @@ struct flow_timers {
     struct uuid page_id;
     int64_t until;
     bool is_refill, is_stopped;
+    bool is_behind; /* more is overdue than was taken */
 };
 
 /* ---- the heap ---- */
@@ -141,7 +142,9 @@ static enum op_result step_rest(struct op *op)
     struct flow_timers *timers = timers_of(op);
     arena_reset(&op->arena);
     bool is_up = timers->horizon != 0 && exec_node_may_write(timers->service->config.node);
-    op_sleep(op, &timers->rest, is_up ? LOOK_MS + random_below(LOOK_JITTER_MS) : NOT_YET_MS,
+    bool is_soon = !is_up || timers->is_behind;
+    timers->is_behind = false;
+    op_sleep(op, &timers->rest, is_soon ? SOON_MS : LOOK_MS + random_below(LOOK_JITTER_MS),
              "rest between looks");
     return OP_WAIT;
 }
@@ -170,8 +173,10 @@ static enum op_result step_choose(struct op *op)
     }
     timers->page_at = 0;
     timers->page_id = (struct uuid){{0}};
-    if (!flow_service_has_room(timers->service))
+    if (!flow_service_has_room(timers->service)) {
+        timers->is_behind = true;
         op_goto(op, LOOK_REST);
+    }
     return OP_NEXT;
 }
 
@@ -201,8 +206,10 @@ static void hold(struct flow_timers *timers, const struct flow_ref *refs, size_t
 
 static void fire(struct flow_timers *timers, const struct flow_ref *refs, size_t count)
 {
-    for (size_t i = 0; i < count && flow_service_has_room(timers->service); i++)
-        (void)flow_take_start(timers->service, FLOW_TAKE_DUE, &refs[i], NULL);
+    size_t taken = 0;
+    while (taken < count && flow_service_has_room(timers->service))
+        (void)flow_take_start(timers->service, FLOW_TAKE_DUE, &refs[taken++], NULL);
+    timers->is_behind = taken < count || count == FLOW_SCAN_MAX;
 }
 
 static enum op_result step_scanned(struct op *op)

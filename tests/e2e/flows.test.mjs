@@ -251,3 +251,80 @@ test('a step that is blocked fails the flow with its code; resume goes on once i
     return (await status()).flow.status === 'completed';
   });
 });
+
+// Two at a time, both orders, on one node and on two: each ends as one of the two serial orders.
+const both = async (id, first, second, servers) =>
+  Promise.all([post(servers[0], `${id}/${first}`), post(servers[1], `${id}/${second}`)]);
+
+const OUTCOMES = {
+  'approve cancel': { approve: [200, 409], cancel: [200], ends: ['cancelled'] },
+  'approve reject': { approve: [200, 409], reject: [200, 409], ends: ['completed', 'cancelled'] },
+  'approve resume': { approve: [200], resume: [200, 409], ends: ['completed'] },
+  'approve approve': { approve: [200, 409], ends: ['completed'] },
+  'reject cancel': { reject: [200, 409], cancel: [200], ends: ['cancelled'] },
+  'reject resume': { reject: [200], resume: [200, 409], ends: ['cancelled'] },
+  'cancel resume': { cancel: [200], resume: [200, 409], ends: ['cancelled'] },
+};
+
+for (const [pair, wanted] of Object.entries(OUTCOMES))
+  test(`at the same time: ${pair}`, async () => {
+    const [a, b] = pair.split(' ');
+    const runs = [[a, b, one, one], [b, a, one, one], [a, b, one, two], [b, a, one, two]];
+    await Promise.all(runs.map(async ([first, second, ...servers]) => {
+      const subject = fresh(pair);
+      const id = await start('probe_approve', { subject });
+      await reaches(id, 'waiting');
+      const [x, y] = await both(id, first, second, servers);
+      assert.ok(wanted[first].includes(x.status) && wanted[second].includes(y.status), `${x.text} ${y.text}`);
+      const flow = await reaches(id, ...wanted.ends);
+      const decided = { [first]: x.status, [second]: y.status };
+      if (pair === 'approve approve' || pair === 'approve reject')
+        assert.deepEqual([x.status, y.status].sort(), [200, 409]);
+      if (decided.reject === 200) assert.equal(flow.flow.status, 'cancelled');
+      const mails = await sent(subject);
+      if (flow.flow.status === 'completed') assert.equal(mails, 1);
+      else if (decided.approve === 200) assert.ok(mails <= 1);
+      else assert.equal(mails, 0);
+    }));
+  });
+
+for (const verb of ['cancel', 'resume'])
+  test(`at the same time: a timer fires and somebody sends ${verb}`, async () => {
+    await Promise.all([0, 5, 10, 15, 20, 25, 30, 40].map(async (ms, i) => {
+      const at = Date.now() + 1000;
+      const id = await start('probe_wait', { until: new Date(at).toISOString() }, i % 2 ? one : two);
+      await reaches(id, 'waiting');
+      await new Promise((resolve) => setTimeout(resolve, at + ms - 10 - Date.now()));
+      const reply = await post(one, `${id}/${verb}`);
+      const flow = await reaches(id, verb === 'cancel' ? 'cancelled' : 'completed');
+      if (verb === 'cancel') assert.equal(reply.status, 200, reply.text);
+      else assert.ok([200, 409].includes(reply.status), reply.text);
+      assert.equal(step(flow, 'by_time').attemptCount, 1);
+    }));
+  });
+
+test('at the same time: a step completes and somebody cancels', async () => {
+  await Promise.all([280, 290, 300, 310, 320, 340].map(async (ms, i) => {
+    const subject = fresh('completes');
+    const id = await start('probe_slow', { ms: 300, subject, confirm: true });
+    await new Promise((resolve) => setTimeout(resolve, ms));
+    const reply = await post(i % 2 ? one : two, `${id}/cancel`);
+    assert.deepEqual([reply.status, reply.json.flow.status], [200, 'cancelled'], reply.text);
+    const after = await view(id);
+    assert.equal(after.flow.status, 'cancelled');
+    assert.ok((await sent(subject)) <= 1);
+  }));
+});
+
+test('an item of a fan-out is tried as often as the template says, not more', async () => {
+  await stack.provider.faults([{ match: { path_prefix: '/sleep/' }, action: { status: 501 } }]);
+  const id = await start('probe_reads', { ms: [1, 1, 1] });
+  const failed = await reaches(id, 'failed');
+  assert.equal(step(failed, 'rest').error.code, 'unsupported_operation');
+  await stack.provider.faults([{ match: { path_prefix: '/sleep/' }, action: { status: 500 } }]);
+  const calls = async () => (await stack.provider.control('GET', '/counters')).requests;
+  const before = await calls();
+  const again = await reaches(await start('probe_reads', { ms: [1] }), 'failed');
+  assert.equal(step(again, 'rest').error.retryable, true);
+  assert.equal((await calls()) - before, 2);
+});

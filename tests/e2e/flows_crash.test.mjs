@@ -29,6 +29,10 @@ before(async () => {
     ...LOAD_STEPS.map((step) => () => crashAfterWait('flow', step)),
     () => crashInTimer(),
   ]);
+  await cutOff('poison', 'exec/call', 'probe_chain', { subject: 'poison', confirm: true }, ['poison']);
+  const poison = begun.get('poison');
+  poison.id ??= await findBy('poison');
+  await stack.cluster.sql(`update sluice.flow set adoptions = 4 where id = '${poison.id}'`);
   heir = await stack.serve();
 });
 after(() => stack?.stopWell(assert));
@@ -164,6 +168,16 @@ for (const step of LANE_STEPS)
     const repeated = counts_now.filter((count) => count > 1).length;
     assert.ok(counts_now.every((count) => count >= 1) && repeated <= 2, `${counts_now}: at most those in flight`);
   });
+
+test('a flow that kills whoever runs it is left alone after five adoptions', async () => {
+  const { id } = begun.get('poison');
+  const flow = await ended(id);
+  assert.equal(flow.flow.status, 'failed');
+  assert.match(flow.steps[1].error.message, /died again and again/);
+  assert.equal((await post(heir, `${id}/resume`)).status, 200);
+  await until('resume tries once more', async () => (await view(heir, id)).flow.status === 'completed');
+  assert.equal(await sent('poison'), 1);
+});
 
 test('a write, killed before it is called: outcome unknown, and resume makes it', async () => {
   const { flow, counts } = await judge('exec at call');
