@@ -24,13 +24,42 @@ enum {
 
 struct item {
     struct exec exec;
-    slice problem; /* SLICE_NONE: exec was started */
+    slice problem;         /* SLICE_NONE: exec was started */
+    unsigned status;       /* of the problem */
+    int64_t retry_after_s; /* 0: not told */
 };
 
 struct batch {
     struct item *items;
     size_t count, summaries_len;
 };
+
+/* Each counts as a request of its own where the account's rate is limited; the first one's was
+ * counted before the body was looked at. */
+static bool is_within_rate(struct api_request *request, struct item *item, bool is_first)
+{
+    struct account_rate *rate = request->api->rate;
+    if (is_first || !rate)
+        return true;
+    uint64_t wait_ms =
+        account_rate_take(rate, request->grant.account_id, loop_now_ns(request->op.loop));
+    if (wait_ms == 0)
+        return true;
+    item->problem = SLICE("Too many requests");
+    item->status = 429;
+    item->retry_after_s = (int64_t)(wait_ms + 999) / 1000;
+    return false;
+}
+
+static void start_item(struct api_request *request, struct item *item, const struct json *body)
+{
+    struct exec_request wanted;
+    item->status = 400;
+    item->problem = body->type == JSON_OBJECT ? api_execution_read(request, body, &wanted)
+                                              : SLICE("An execution must be a JSON object");
+    if (!item->problem.ptr)
+        exec_start(request->api->config.exec, &item->exec, &wanted, &request->op);
+}
 
 static enum op_result start_all(struct api_request *request, const struct json *list)
 {
@@ -41,14 +70,9 @@ static enum op_result start_all(struct api_request *request, const struct json *
     *batch = (struct batch){.items = items, .count = list->count};
     request->state = batch;
     request->op.arena.bytes_max += BATCH_REPLY_BYTES_MAX;
-    for (size_t i = 0; i < batch->count; i++) {
-        const struct json *body = &list->as.items[i];
-        struct exec_request wanted;
-        items[i].problem = body->type == JSON_OBJECT ? api_execution_read(request, body, &wanted)
-                                                     : SLICE("An execution must be a JSON object");
-        if (!items[i].problem.ptr)
-            exec_start(request->api->config.exec, &items[i].exec, &wanted, &request->op);
-    }
+    for (size_t i = 0; i < batch->count; i++)
+        if (is_within_rate(request, &items[i], i == 0))
+            start_item(request, &items[i], &list->as.items[i]);
     return request->op.holds > 0 ? OP_WAIT : OP_NEXT;
 }
 
@@ -120,6 +144,19 @@ static void put_outcome(struct json_writer *w, struct batch *batch, const struct
     }
 }
 
+/* What was refused before anything of it ran. */
+static void put_problem(struct json_writer *w, const struct item *item)
+{
+    json_key(w, "status");
+    json_put_i64(w, item->status);
+    json_key(w, "error");
+    json_put_str(w, item->problem);
+    if (item->retry_after_s > 0) {
+        json_key(w, "retry_after");
+        json_put_i64(w, item->retry_after_s);
+    }
+}
+
 static void put_results(struct json_writer *w, struct batch *batch)
 {
     json_open(w, '{');
@@ -128,14 +165,10 @@ static void put_results(struct json_writer *w, struct batch *batch)
     for (size_t i = 0; i < batch->count; i++) {
         const struct item *item = &batch->items[i];
         json_open(w, '{');
-        if (item->problem.ptr) {
-            json_key(w, "status");
-            json_put_i64(w, 400);
-            json_key(w, "error");
-            json_put_str(w, item->problem);
-        } else {
+        if (item->problem.ptr)
+            put_problem(w, item);
+        else
             put_outcome(w, batch, &item->exec);
-        }
         json_close(w, '}');
     }
     json_close(w, ']');

@@ -106,6 +106,21 @@ test('what is over the limit of executions in flight is told per item', async ()
   assert.equal(json.results[49].retry_after, 1);
 });
 
+test('each execution counts where the rate of an account is limited', async () => {
+  const slow = await startDev({ args: ['--account-rate', '1', '--account-burst', '5'] });
+  try {
+    const { status, json } = await slow.call('POST', '/api/executions/batch', { executions: Array(8).fill(read) });
+    assert.equal(status, 200);
+    assert.deepEqual(json.results.map((one) => one.status), [200, 200, 200, 200, 200, 429, 429, 429]);
+    for (const { error, retry_after } of json.results.slice(5)) {
+      assert.equal(error, 'Too many requests');
+      assert.ok(retry_after >= 1);
+    }
+  } finally {
+    await slow.stop();
+  }
+});
+
 test('a rate limit tells when to come again', async () => {
   const limit = { match: { path_prefix: '/gmail/v1/users/me/labels' }, count: -1, action: { status: 429, retry_after: 40 } };
   await dev.faults([limit]);
