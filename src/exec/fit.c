@@ -74,15 +74,14 @@ static size_t value_size(struct fit *f, const struct json *value)
 
 /* ---- cutting ---- */
 
-static void write_cut(struct fit *f, const struct json *value, size_t size, size_t room);
+static void write_cut(struct fit *f, const struct json *value, size_t room);
 
 static void write_fitting(struct fit *f, const struct json *value, size_t room)
 {
-    size_t size = value_size(f, value);
-    if (size <= room)
+    if (value_size(f, value) <= room)
         json_write(&f->out, value);
     else
-        write_cut(f, value, size, room);
+        write_cut(f, value, room);
 }
 
 static void note_cut(struct fit *f, uint64_t kept, uint64_t of)
@@ -181,18 +180,18 @@ static void cut_object(struct fit *f, const struct json *value, size_t room)
         note_cut(f, kept, value->count);
 }
 
-static void write_cut(struct fit *f, const struct json *value, size_t size, size_t room)
+static void write_cut(struct fit *f, const struct json *value, size_t room)
 {
-    if (value->type == JSON_STRING)
+    if (value->type == JSON_STRING) {
         cut_string(f, value, room);
-    else if (value->type == JSON_ARRAY)
+    } else if (value->type == JSON_ARRAY) {
         cut_array(f, value, room);
-    else if (value->type == JSON_OBJECT)
+    } else if (value->type == JSON_OBJECT) {
         cut_object(f, value, room);
-    else if (size <= FIT_SHARE_MIN)
-        json_write(&f->out, value);
-    else
-        buf_append_cstr(&f->out, "null"); /* a number of hundreds of digits */
+    } else { /* half a number would be another one */
+        buf_append_cstr(&f->out, "null");
+        note_cut(f, 0, 1);
+    }
 }
 
 /* ---- a part in place of the whole ---- */
@@ -249,7 +248,7 @@ static void put_cuts(struct fit *f, struct json_writer *w, const struct cut *cut
 static void put_truncated(struct fit *f, struct json_writer *w, const struct json *value,
                           size_t size)
 {
-    write_cut(f, value, size, f->wanted->bytes_max);
+    write_cut(f, value, f->wanted->bytes_max);
     json_open(w, '{');
     json_key(w, "truncated");
     json_put_bool(w, true);
