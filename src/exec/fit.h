@@ -8,8 +8,8 @@
  *    "preview": <the output with its longest parts cut>}
  *
  * so that no program can take a part for the whole, and a model sees what there is and how to read
- * on. `kept` and `of` count an array's items, an object's members or a string's bytes; a number that
- * does not fit is null, 0 of 1. Sizes are those of the JSON text.
+ * on. `kept` and `of` count an array's items, an object's members or a string's bytes; a number
+ * that does not fit is null, 0 of 1. Sizes are those of the JSON text.
  */
 #ifndef EXEC_FIT_H
 #define EXEC_FIT_H
