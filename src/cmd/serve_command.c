@@ -125,8 +125,9 @@ const struct command serve_command = {
     .name = "serve",
     .summary = "run the service",
     .help = "It needs a migrated database (`sluice migrate`) and a master key (`sluice keys "
-            "master`). Put a proxy that ends TLS before it. SIGHUP reads the manifests and the "
-            "trust roots again. With --workers, SIGUSR2 hands the sockets to a successor: "
+            "master`). Put a proxy that ends TLS before it. SIGHUP reads manifests, "
+            "templates and trust roots again; a change in the --catalog folder is noticed without "
+            "it. With --workers, SIGUSR2 hands the sockets to a successor: "
             "the program that now lies at this path, without a dropped connection.",
     .scopes = CONFIG_SERVE,
     COMMAND_VERBS(verbs),

@@ -46,6 +46,7 @@ class Judge {
   problem(method, url, { status, headers, text, json }) {
     const any = this.document['x-any-path'].responses;
     const operation = this.operation(method, url);
+    if (!operation && !/^\/api\//.test(url)) return ''; // behind a proxy that gives it a prefix
     const response = this.resolve(operation?.responses[status] ?? (operation ? undefined : any[status]) ?? (status >= 501 ? any[status] : undefined));
     // the key is checked before the path, and what cannot be read before that
     const early = { 400: 'BadRequest', 401: 'Unauthorized', 414: 'UriTooLong', 431: 'HeadTooLarge', 503: 'Unavailable', 429: 'TooManyRequests' };
