@@ -11,13 +11,22 @@
 #include "base/mem.h"
 #include "base/metric.h"
 #include "vault/key.h"
-#include "web/page.h"
+#include "web/pages.h"
 
 static const struct http_route routes[] = {
     {HTTP_METHOD_GET, "/", NULL, &web_overview},
     {HTTP_METHOD_GET, "/sign-in", NULL, &web_sign_in},
     {HTTP_METHOD_POST, "/sign-in", NULL, &web_sign_in_post},
     {HTTP_METHOD_POST, "/sign-out", NULL, &web_sign_out},
+    {HTTP_METHOD_GET, "/flows", NULL, &web_flows},
+    {HTTP_METHOD_GET, "/flows/new", NULL, &web_flow_new},
+    {HTTP_METHOD_POST, "/flows/new", NULL, &web_flow_start},
+    {HTTP_METHOD_GET, "/flows/{id}", NULL, &web_flow},
+    {HTTP_METHOD_GET, "/flows/{id}/events", NULL, &web_flow_events},
+    {HTTP_METHOD_POST, "/flows/{id}/approve", NULL, &web_flow_approve},
+    {HTTP_METHOD_POST, "/flows/{id}/reject", NULL, &web_flow_reject},
+    {HTTP_METHOD_POST, "/flows/{id}/resume", NULL, &web_flow_resume},
+    {HTTP_METHOD_POST, "/flows/{id}/cancel", NULL, &web_flow_cancel},
     {HTTP_METHOD_GET, "/assets/{name}", NULL, &web_asset},
 };
 
@@ -262,6 +271,8 @@ static void on_cancel(struct op *op)
 static void on_end(struct op *op, enum op_end end)
 {
     struct web_request *request = request_of(op);
+    if (request->on_end)
+        request->on_end(request);
     request->tag->request = NULL;
     request->exchange->on_gone = NULL;
     request->web->active--;
@@ -295,7 +306,8 @@ static const struct op_class request_class = {
     .free = free_request,
 };
 
-/* What a form asks for is finished though its client has gone; a page that nobody reads is not. */
+/* What a form asks for is finished though its client has gone; a page that nobody reads is not.
+ * Pages that wait register an end of their own (web_request.on_end). */
 static void on_gone(struct http_exchange *exchange)
 {
     struct web_tag *tag = exchange->user;

@@ -63,7 +63,8 @@ struct web_request {
     size_t field_count;
     bool is_answered, is_body_here, is_waiting_for_body;
     struct pg_query query;
-    void *state; /* the page's, in the op's arena */
+    void *state;                                 /* the page's, in the op's arena */
+    void (*on_end)(struct web_request *request); /* NULL, or lets go of what the page holds */
     struct http_header headers[WEB_HEADERS_MAX];
     size_t header_count;
     slice form_origin;

@@ -1,0 +1,205 @@
+/*
+ * One flow: what waits for a decision first, with exactly what will be done; then its steps.
+ */
+#include <stdio.h>
+
+#include "base/clock.h"
+#include "flow/look.h"
+#include "web/pages.h"
+
+static enum op_result begin_flow(struct web_request *request)
+{
+    struct uuid id;
+    if (!web_path_uuid(request, 0, &id))
+        return OP_DONE;
+    request->state =
+        flow_look_start(request->web->config.flow, request->session.account_id, id, &request->op);
+    return request->state ? OP_WAIT : web_reply_database(request, ERR_BUSY);
+}
+
+static void write_when(struct buf *out, const struct json *of, const char *name, const char *label)
+{
+    int64_t at = 0;
+    if (!time_parse(json_get_str(of, slice_cstr(name)), &at))
+        return;
+    HTML(out, "<dt>{}</dt><dd>", slice_cstr(label));
+    html_time(out, at);
+    buf_append(out, SLICE("</dd>"));
+}
+
+/* ---- a decision ---- */
+
+static void write_items(struct buf *out, const struct json *items)
+{
+    if (!json_is(items, JSON_ARRAY) || items->count == 0)
+        return;
+    buf_printf(out, "<h3>What will be done (%u)</h3><ol class=\"list\">", items->count);
+    for (size_t i = 0; i < items->count; i++) {
+        const struct json *item = &items->as.items[i];
+        HTML(out, "<li><p class=\"soft\">{}</p>", json_get_str(item, SLICE("tool")));
+        value_write(out, JSON_GET(item, "input"));
+        buf_append(out, SLICE("</li>"));
+    }
+    buf_append(out, SLICE("</ol>"));
+}
+
+static void write_decision(struct web_request *request, const struct flow *flow,
+                           const struct json *step, struct buf *out)
+{
+    const struct json *input = JSON_GET(step, "input");
+    slice id = request->match.params[0], key = json_get_str(step, SLICE("stepKey"));
+    char rev[24];
+    (void)snprintf(rev, sizeof(rev), "%lld", (long long)flow->rev);
+    HTML(
+        out,
+        "<section class=\"card\" aria-labelledby=\"decision\"><h2 id=\"decision\">{}</h2><p>{}</p>",
+        json_get_str(input, SLICE("title")), json_get_str(input, SLICE("summary")));
+    write_items(out, JSON_GET(input, "items"));
+    if (!web_may(request, SCOPE_APPROVE)) {
+        buf_append(out, SLICE("<p class=\"problem\">The API key of this session may not approve; "
+                              "sign in with one that has the scope approve.</p></section>"));
+        return;
+    }
+    HTML(out,
+         "<form method=\"post\" action=\"/flows/{}/approve\">"
+         "<input type=\"hidden\" name=\"step\" value=\"{}\">"
+         "<input type=\"hidden\" name=\"rev\" value=\"{}\">",
+         id, key, slice_cstr(rev));
+    web_csrf_field(request, out);
+    HTML(out,
+         "<label for=\"note\">Note <span class=\"soft\">(optional)</span></label>"
+         "<textarea id=\"note\" name=\"note\" rows=\"2\" maxlength=\"2000\"></textarea>"
+         "<p class=\"actions\"><button class=\"primary\">Approve</button>"
+         "<button class=\"danger\" formaction=\"/flows/{}/reject\">Reject</button></p></form>"
+         "</section>",
+         id);
+}
+
+/* ---- the steps ---- */
+
+static void write_error(struct buf *out, const struct json *error)
+{
+    if (!json_is(error, JSON_OBJECT))
+        return;
+    HTML(out, "<p class=\"problem\"><strong>{}</strong>: {}", json_get_str(error, SLICE("code")),
+         json_get_str(error, SLICE("message")));
+    slice hint = json_get_str(error, SLICE("hint"));
+    if (hint.len > 0)
+        HTML(out, " {}", hint);
+    buf_append(out, SLICE("</p>"));
+}
+
+static void write_part(struct buf *out, const struct json *step, const char *name,
+                       const char *label)
+{
+    const struct json *value = json_get(step, slice_cstr(name));
+    slice key = json_get_str(step, SLICE("stepKey"));
+    if (!value || value->type == JSON_NULL)
+        return;
+    HTML(out, "<details id=\"{}-{}\"><summary>{}</summary>", key, slice_cstr(name),
+         slice_cstr(label));
+    value_write_text(out, value);
+    buf_append(out, SLICE("</details>"));
+}
+
+static void write_step(struct buf *out, const struct json *step, slice current)
+{
+    slice key = json_get_str(step, SLICE("stepKey"));
+    int64_t attempts = json_get_i64(step, SLICE("attemptCount"), 0);
+    buf_append(out, slice_eq(key, current) ? SLICE("<li class=\"current\">") : SLICE("<li>"));
+    HTML(out, "<div class=\"row\"><h3>{} <span class=\"soft\">{}</span></h3>", key,
+         json_get_str(step, SLICE("stepType")));
+    web_badge(out, json_get_str(step, SLICE("status")));
+    buf_append(out, SLICE("</div><dl>"));
+    write_when(out, step, "startedAt", "started");
+    write_when(out, step, "completedAt", "completed");
+    write_when(out, step, "wakeAt", "goes on");
+    if (attempts > 1)
+        buf_printf(out, "<dt>attempts</dt><dd>%lld</dd>", (long long)attempts);
+    buf_append(out, SLICE("</dl>"));
+    write_error(out, JSON_GET(step, "error"));
+    write_part(out, step, "input", "Input");
+    write_part(out, step, "output", "Output");
+    buf_append(out, SLICE("</li>"));
+}
+
+static const struct json *waiting_step(const struct json *steps)
+{
+    for (size_t i = 0; json_is(steps, JSON_ARRAY) && i < steps->count; i++) {
+        const struct json *step = &steps->as.items[i];
+        if (slice_eq_cstr(json_get_str(step, SLICE("status")), "waiting") &&
+            slice_eq_cstr(json_get_str(step, SLICE("stepType")), "approval"))
+            return step;
+    }
+    return NULL;
+}
+
+static void write_actions(struct web_request *request, const struct flow *flow, struct buf *out)
+{
+    struct arena *arena = &request->op.arena;
+    slice id = request->match.params[0];
+    if (!web_may(request, SCOPE_EXECUTE) || flow->status == FLOW_COMPLETED ||
+        flow->status == FLOW_CANCELLED)
+        return;
+    buf_append(out, SLICE("<div class=\"actions\">"));
+    if (flow->status == FLOW_FAILED)
+        web_button(request, out, arena_printf(arena, "/flows/%.*s/resume", SLICE_ARG(id)),
+                   SLICE("Resume from the failed step"), "primary");
+    web_button(request, out, arena_printf(arena, "/flows/%.*s/cancel", SLICE_ARG(id)),
+               SLICE("Cancel the flow"), "danger");
+    buf_append(out, SLICE("</div>"));
+}
+
+static void write_flow(struct web_request *request, const struct flow_look *look,
+                       const struct json *view, struct buf *out)
+{
+    const struct json *record = JSON_GET(view, "flow"), *steps = JSON_GET(view, "steps");
+    const struct json *decision = waiting_step(steps);
+    slice id = request->match.params[0];
+    HTML(out, "<div data-live=\"/flows/{}/events\" data-version=\"", id);
+    buf_append_i64(out, look->whole.flow.rev);
+    buf_append(out, flow_look_has_ended(look) ? SLICE("\" data-over>") : SLICE("\">"));
+    buf_append(out, SLICE("<p role=\"status\">"));
+    web_badge(out, json_get_str(record, SLICE("status")));
+    buf_append(out, SLICE("</p>"));
+    if (decision)
+        write_decision(request, &look->whole.flow, decision, out);
+    buf_append(out, SLICE("<h2>Steps</h2><ol class=\"steps\">"));
+    for (size_t i = 0; json_is(steps, JSON_ARRAY) && i < steps->count; i++)
+        write_step(out, &steps->as.items[i], json_get_str(record, SLICE("currentStep")));
+    buf_append(out, SLICE("</ol>"));
+    write_actions(request, &look->whole.flow, out);
+    HTML(out, "<h2>About it</h2><dl><dt>template</dt><dd>{}</dd><dt>started as</dt><dd>{}</dd>",
+         json_get_str(record, SLICE("templateKey")), json_get_str(record, SLICE("triggerType")));
+    write_when(out, record, "createdAt", "created");
+    write_when(out, record, "updatedAt", "changed");
+    write_when(out, record, "completedAt", "completed");
+    HTML(out, "<dt>id</dt><dd><code>{}</code></dd></dl>", id);
+    buf_append(out, SLICE("<details id=\"flow-input\"><summary>Inputs</summary>"));
+    value_write_text(out, JSON_GET(record, "input"));
+    buf_append(out, SLICE("</details></div>"));
+}
+
+static enum op_result finish_flow(struct web_request *request)
+{
+    struct flow_look *look = request->state;
+    struct buf body;
+    if (look->status == ERR_NOTFOUND)
+        return web_reply_problem(request, 404, SLICE("Not found"), SLICE("There is no such flow."));
+    if (look->status != OK)
+        return web_reply_database(request, look->status);
+    slice text = flow_look_view(look);
+    const struct json *view =
+        text.ptr ? json_parse(&request->op.arena, text, &json_limits_provider, NULL) : NULL;
+    if (!view)
+        return web_reply_database(request, ERR_NOMEM);
+    buf_init(&body, WEB_PAGE_BYTES_MAX);
+    write_flow(request, look, view, &body);
+    return web_reply_page(request, 200, look->tmpl->name, &body);
+}
+
+const struct web_page web_flow = {.route = "/flows/{id}",
+                                  .access = WEB_SESSION,
+                                  .scope = SCOPE_READ,
+                                  .begin = begin_flow,
+                                  .finish = finish_flow};

@@ -1,0 +1,192 @@
+/*
+ * What a person does to a flow. An approval is bound to what was shown: the form carries the
+ * revision of the page, and a flow that has changed since is not approved.
+ */
+#include "web/pages.h"
+
+enum { NOTE_BYTES_MAX = 2000 };
+
+struct doing {
+    struct flow_command command;
+    struct flow_request in;
+    bool is_audited;
+};
+
+enum op_result web_begin_command(struct web_request *request, const struct flow_request *in)
+{
+    struct doing *doing = ARENA_NEW(&request->op.arena, struct doing);
+    if (!doing)
+        return web_reply_database(request, ERR_BUSY);
+    doing->in = *in;
+    doing->in.account_id = request->session.account_id;
+    doing->in.actor = web_actor(request);
+    doing->in.request_id = request->exchange->request_id;
+    request->state = doing;
+    flow_command_start(request->web->config.flow, &doing->command, &doing->in, &request->op);
+    return OP_WAIT;
+}
+
+const struct flow_command *web_command_of(const struct web_request *request)
+{
+    const struct doing *doing = request->state;
+    return &doing->command;
+}
+
+enum op_result web_refuse_command(struct web_request *request, const struct flow_command *command)
+{
+    switch (command->answer) {
+    case FLOW_ANSWER_NOT_FOUND:
+        return web_reply_problem(request, 404, SLICE("Not found"), SLICE("There is no such flow."));
+    case FLOW_ANSWER_NO_TEMPLATE:
+        return web_reply_problem(request, 404, SLICE("No such template"),
+                                 SLICE("It may have been removed; look at the list again."));
+    case FLOW_ANSWER_CONFLICT:
+    case FLOW_ANSWER_INVALID:
+        return web_reply_problem(
+            request, 409, SLICE("Not done"),
+            arena_printf(&request->op.arena,
+                         "%.*s. The flow may have changed since its page was loaded: look at it "
+                         "again.",
+                         SLICE_ARG(command->message)));
+    case FLOW_ANSWER_UNAVAILABLE:
+    case FLOW_ANSWER_DONE:
+        break;
+    }
+    return web_reply_database(request, ERR_BUSY);
+}
+
+static enum op_result reply_done(struct web_request *request, const char *notice)
+{
+    const struct flow_command *command = web_command_of(request);
+    if (command->answer != FLOW_ANSWER_DONE)
+        return web_refuse_command(request, command);
+    return web_reply_redirect(
+        request,
+        arena_printf(&request->op.arena, "/flows/%.*s", SLICE_ARG(request->match.params[0])),
+        notice);
+}
+
+/* ---- approve, reject ---- */
+
+static enum op_result begin_decision(struct web_request *request, enum flow_command_kind kind)
+{
+    struct flow_request in = {.kind = kind};
+    if (!web_path_uuid(request, 0, &in.flow_id))
+        return OP_DONE;
+    in.step_key = web_field(request, "step");
+    in.note = web_field(request, "note");
+    if (in.note.len == 0)
+        in.note = SLICE_NONE;
+    if (in.note.len > NOTE_BYTES_MAX)
+        return web_reply_problem(request, 400, SLICE("Not done"),
+                                 SLICE("The note has over 2,000 characters."));
+    if (in.step_key.len == 0 || !slice_to_i64(web_field(request, "rev"), &in.rev) || in.rev < 1)
+        return web_reply_problem(request, 400, SLICE("Not done"),
+                                 SLICE("The form is not complete; load the flow's page again."));
+    return web_begin_command(request, &in);
+}
+
+static slice decision_details(struct web_request *request, const struct doing *doing)
+{
+    struct buf text;
+    struct json_writer w;
+    buf_init(&text, 16 * 1024);
+    json_begin(&w, &text);
+    json_open(&w, '{');
+    json_key(&w, "flow_id");
+    json_put_str(&w, request->match.params[0]);
+    json_key(&w, "step_key");
+    json_put_str(&w, doing->in.step_key);
+    json_key(&w, "note");
+    json_put_str(&w, doing->in.note);
+    json_key(&w, "by");
+    json_put_str(&w, SLICE("dashboard"));
+    json_close(&w, '}');
+    slice details = buf_is_ok(&text) ? arena_dup(&request->op.arena, buf_slice(&text)) : SLICE_NONE;
+    buf_deinit(&text);
+    return details;
+}
+
+static enum op_result finish_decision(struct web_request *request)
+{
+    struct doing *doing = request->state;
+    bool is_approved = doing->in.kind == FLOW_COMMAND_APPROVE;
+    if (doing->command.answer == FLOW_ANSWER_DONE && !doing->is_audited) {
+        const struct audit_event event = {
+            .account_id = request->session.account_id,
+            .id = uuid_v7(),
+            .kind = is_approved ? SLICE("flow.approved") : SLICE("flow.rejected"),
+            .actor = doing->in.actor,
+            .request_id = request->exchange->request_id,
+            .address = web_client_address(request),
+            .details = decision_details(request, doing),
+        };
+        doing->is_audited = true;
+        store_audit_insert(request->web->config.pool, &request->query, &request->op, &event);
+        return OP_WAIT;
+    }
+    if (doing->is_audited && store_done_result(&request->query) != OK)
+        op_log(&request->op, LOG_ERROR, "a decision about a flow is not in the audit trail",
+               LOG_STR("cause", request->query.message));
+    return reply_done(request, is_approved ? "approved" : "rejected");
+}
+
+static enum op_result begin_approve(struct web_request *request)
+{
+    return begin_decision(request, FLOW_COMMAND_APPROVE);
+}
+
+static enum op_result begin_reject(struct web_request *request)
+{
+    return begin_decision(request, FLOW_COMMAND_REJECT);
+}
+
+const struct web_page web_flow_approve = {.route = "/flows/{id}/approve",
+                                          .access = WEB_SESSION,
+                                          .scope = SCOPE_APPROVE,
+                                          .begin = begin_approve,
+                                          .finish = finish_decision};
+const struct web_page web_flow_reject = {.route = "/flows/{id}/reject",
+                                         .access = WEB_SESSION,
+                                         .scope = SCOPE_APPROVE,
+                                         .begin = begin_reject,
+                                         .finish = finish_decision};
+
+/* ---- resume, cancel ---- */
+
+static enum op_result begin_plain(struct web_request *request, enum flow_command_kind kind)
+{
+    struct flow_request in = {.kind = kind};
+    return web_path_uuid(request, 0, &in.flow_id) ? web_begin_command(request, &in) : OP_DONE;
+}
+
+static enum op_result begin_resume(struct web_request *request)
+{
+    return begin_plain(request, FLOW_COMMAND_RESUME);
+}
+
+static enum op_result finish_resume(struct web_request *request)
+{
+    return reply_done(request, "resumed");
+}
+
+static enum op_result begin_cancel(struct web_request *request)
+{
+    return begin_plain(request, FLOW_COMMAND_CANCEL);
+}
+
+static enum op_result finish_cancel(struct web_request *request)
+{
+    return reply_done(request, "cancelled");
+}
+
+const struct web_page web_flow_resume = {.route = "/flows/{id}/resume",
+                                         .access = WEB_SESSION,
+                                         .scope = SCOPE_EXECUTE,
+                                         .begin = begin_resume,
+                                         .finish = finish_resume};
+const struct web_page web_flow_cancel = {.route = "/flows/{id}/cancel",
+                                         .access = WEB_SESSION,
+                                         .scope = SCOPE_EXECUTE,
+                                         .begin = begin_cancel,
+                                         .finish = finish_cancel};

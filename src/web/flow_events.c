@@ -1,0 +1,107 @@
+/*
+ * Server-sent events for a flow's page: that it has changed, not what; the page then asks for
+ * itself. The stream ends with the flow, when the server drains, and after STREAM_MS_MAX, and the
+ * browser comes again by itself.
+ */
+#include "flow/look.h"
+#include "web/pages.h"
+
+enum { STREAM_MS_MAX = 10 * 60 * 1000, HEARTBEAT_MS = 15000, SLOW_BYTES = 64 * 1024 };
+
+struct events {
+    struct flow_watch watch;
+    struct op_timer timer;
+    uint64_t until_ns;
+    struct flow_look *look; /* the first, which says whether there is such a flow */
+    bool is_told, has_begun;
+};
+
+static void on_change(struct flow_watch *watch)
+{
+    struct events *events = CONTAINER_OF(watch, struct events, watch);
+    events->is_told = true;
+    op_sleep_stop(&events->timer);
+}
+
+static enum op_result begin_events(struct web_request *request)
+{
+    struct events *events = ARENA_NEW(&request->op.arena, struct events);
+    struct uuid id;
+    if (!events)
+        return web_reply_database(request, ERR_BUSY);
+    if (!web_path_uuid(request, 0, &id))
+        return OP_DONE;
+    events->watch =
+        (struct flow_watch){request->session.account_id, id, 0, on_change, {NULL, NULL}};
+    events->until_ns = loop_now_ns(request->op.loop) + STREAM_MS_MAX * 1000000ULL;
+    request->state = events;
+    events->look =
+        flow_look_start(request->web->config.flow, request->session.account_id, id, &request->op);
+    return events->look ? OP_WAIT : web_reply_database(request, ERR_BUSY);
+}
+
+/* Also when the browser has gone. */
+static void let_go(struct web_request *request)
+{
+    struct events *events = request->state;
+    flow_watch_remove(&events->watch);
+}
+
+static enum op_result end_stream(struct web_request *request)
+{
+    request->is_answered = true;
+    http_reply_end(request->exchange);
+    return OP_DONE;
+}
+
+static enum op_result begin_stream(struct web_request *request, struct events *events)
+{
+    static const struct http_header headers[] = {
+        {SLICE_INIT("Content-Type"), SLICE_INIT("text/event-stream; charset=utf-8")},
+        {SLICE_INIT("Cache-Control"), SLICE_INIT("no-store")},
+        {SLICE_INIT("X-Accel-Buffering"), SLICE_INIT("no")},
+    };
+    const struct flow_look *look = events->look;
+    bool has_ended = look->status == OK && flow_look_has_ended(look);
+    if (look->status == ERR_NOTFOUND)
+        return web_reply_problem(request, 404, SLICE("Not found"), SLICE("There is no such flow."));
+    if (look->status != OK)
+        return web_reply_database(request, look->status);
+    events->has_begun = true;
+    events->watch.rev = look->whole.flow.rev;
+    events->look = NULL;
+    http_reply_begin(request->exchange, 200, headers, ARRAY_LEN(headers));
+    flow_watch_add(request->web->config.flow, &events->watch);
+    request->on_end = let_go;
+    /* what changed between the page and now is seen by asking once */
+    events->is_told = true;
+    if (!has_ended)
+        return OP_NEXT;
+    (void)!http_reply_chunk(request->exchange, SLICE("data: changed\n\n"));
+    return end_stream(request);
+}
+
+static enum op_result finish_events(struct web_request *request)
+{
+    struct events *events = request->state;
+    if (!events->has_begun) {
+        enum op_result result = begin_stream(request, events);
+        if (result != OP_NEXT)
+            return result;
+    }
+    bool is_over = loop_now_ns(request->op.loop) >= events->until_ns ||
+                   http_server_is_draining(request->exchange->server);
+    bool is_slow = http_reply_pending(request->exchange) > SLOW_BYTES;
+    slice event = events->is_told ? SLICE("data: changed\n\n") : SLICE(": still here\n\n");
+    if (is_over || (!is_slow && http_reply_chunk(request->exchange, event) != OK))
+        return end_stream(request);
+    events->is_told &= is_slow;
+    op_sleep(&request->op, &events->timer, HEARTBEAT_MS, "a change of the flow");
+    return OP_WAIT;
+}
+
+const struct web_page web_flow_events = {.route = "/flows/{id}/events",
+                                         .access = WEB_SESSION,
+                                         .scope = SCOPE_READ,
+                                         .begin = begin_events,
+                                         .finish = finish_events};

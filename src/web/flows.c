@@ -1,0 +1,270 @@
+/*
+ * Flows: the list, and the form that starts one.
+ */
+#include <stdio.h>
+
+#include "base/clock.h"
+#include "flow/look.h"
+#include "web/pages.h"
+
+enum { FLOWS_A_PAGE = 25 };
+
+static const char *const statuses[] = {"running", "waiting", "completed", "failed", "cancelled"};
+
+/* ---- the list ---- */
+
+static int status_of(slice text)
+{
+    for (size_t i = 0; i < ARRAY_LEN(statuses); i++)
+        if (slice_eq_cstr(text, statuses[i]))
+            return (int)i; /* as enum flow_status is */
+    return -1;
+}
+
+static void write_filter(struct web_request *request, struct buf *out)
+{
+    slice wanted = web_query(request, "status");
+    buf_append(out, SLICE("<form class=\"inline card\" method=\"get\" action=\"/flows\"><div>"
+                          "<label for=\"status\">Status</label><select id=\"status\" "
+                          "name=\"status\"><option value=\"\">any</option>"));
+    for (size_t i = 0; i < ARRAY_LEN(statuses); i++) {
+        slice status = slice_cstr(statuses[i]);
+        HTML(out, slice_eq(wanted, status) ? "<option selected>{}</option>" : "<option>{}</option>",
+             status);
+    }
+    buf_append(out, SLICE("</select></div><button>Show</button></form>"));
+}
+
+void web_write_flow_row(struct buf *out, const struct json *flow)
+{
+    slice status = json_get_str(flow, SLICE("status"));
+    int64_t updated = 0;
+    buf_append(out, SLICE("<li class=\"row\"><div>"));
+    HTML(out, "<h3><a href=\"/flows/{}\">{}</a></h3><p class=\"soft\">step {}, changed ",
+         json_get_str(flow, SLICE("id")), json_get_str(flow, SLICE("name")),
+         json_get_str(flow, SLICE("currentStep")));
+    if (time_parse(json_get_str(flow, SLICE("updatedAt")), &updated))
+        html_time(out, updated);
+    buf_append(out, SLICE("</p></div>"));
+    web_badge(out, status);
+    buf_append(out, SLICE("</li>"));
+}
+
+static enum op_result begin_list(struct web_request *request)
+{
+    struct flow_filter filter = {
+        .account_id = request->session.account_id,
+        .status = status_of(web_query(request, "status")),
+        .limit = FLOWS_A_PAGE,
+    };
+    slice before = web_query(request, "before");
+    if (before.ptr && !uuid_parse(before, &filter.before))
+        return web_reply_problem(request, 404, SLICE("Not found"),
+                                 SLICE("There is no page at this address."));
+    request->state = flow_page_start(request->web->config.flow, &filter, &request->op);
+    return request->state ? OP_WAIT : web_reply_database(request, ERR_BUSY);
+}
+
+static void write_older(struct web_request *request, const struct json *list, struct buf *out)
+{
+    if (list->count < FLOWS_A_PAGE)
+        return;
+    slice last = json_get_str(&list->as.items[list->count - 1], SLICE("id"));
+    slice status = web_query(request, "status");
+    HTML(out,
+         "<p class=\"actions\"><a class=\"button\" href=\"/flows?before={}&amp;status={}\">"
+         "Older</a></p>",
+         last, status_of(status) < 0 ? SLICE("") : status);
+}
+
+static enum op_result finish_list(struct web_request *request)
+{
+    struct flow_page *page = request->state;
+    struct buf body;
+    if (page->status != OK)
+        return web_reply_database(request, page->status);
+    const struct json *list =
+        json_parse(&request->op.arena, buf_slice(&page->text), &json_limits_provider, NULL);
+    if (!list)
+        return web_reply_database(request, ERR_NOMEM);
+    buf_init(&body, WEB_PAGE_BYTES_MAX);
+    buf_append(&body, SLICE("<p class=\"actions\"><a class=\"button primary\" "
+                            "href=\"/flows/new\">Start a flow</a></p>"));
+    write_filter(request, &body);
+    if (list->count == 0)
+        buf_append(&body, SLICE("<p>No flow.</p>"));
+    buf_append(&body, SLICE("<ul class=\"list\">"));
+    for (size_t i = 0; i < list->count; i++)
+        web_write_flow_row(&body, &list->as.items[i]);
+    buf_append(&body, SLICE("</ul>"));
+    write_older(request, list, &body);
+    return web_reply_page(request, 200, SLICE("Flows"), &body);
+}
+
+const struct web_page web_flows = {.route = "/flows",
+                                   .access = WEB_SESSION,
+                                   .scope = SCOPE_READ,
+                                   .begin = begin_list,
+                                   .finish = finish_list};
+
+/* ---- starting ---- */
+
+static const struct flow_template_set *templates_of(const struct web_request *request)
+{
+    return *request->web->config.templates;
+}
+
+static const struct json *properties_of(const struct flow_template *tmpl)
+{
+    const struct json *properties = JSON_GET(tmpl->input_schema, "properties");
+    return json_is(properties, JSON_OBJECT) ? properties : NULL;
+}
+
+static bool is_required(const struct flow_template *tmpl, slice name)
+{
+    const struct json *required = JSON_GET(tmpl->input_schema, "required");
+    for (size_t i = 0; json_is(required, JSON_ARRAY) && i < required->count; i++)
+        if (slice_eq(json_str(&required->as.items[i]), name))
+            return true;
+    return false;
+}
+
+static bool is_boolean(const struct json *property)
+{
+    return slice_eq_cstr(json_get_str(property, SLICE("type")), "boolean");
+}
+
+static void write_input(struct web_request *request, const struct flow_template *tmpl, slice name,
+                        const struct json *property, struct buf *out)
+{
+    char field[160];
+    (void)snprintf(field, sizeof(field), "input.%.*s", SLICE_ARG(name));
+    slice given = web_field(request, field);
+    if (is_boolean(property)) {
+        HTML(out,
+             "<p><label><input type=\"checkbox\" name=\"input.{}\" value=\"true\"> {}</label></p>",
+             name, name);
+    } else {
+        HTML(out, "<label for=\"in-{}\">{}", name, name);
+        buf_append(out, is_required(tmpl, name)
+                            ? SLICE("</label>")
+                            : SLICE(" <span class=\"soft\">(optional)</span></label>"));
+        HTML(out, "<input id=\"in-{}\" name=\"input.{}\" value=\"{}\" aria-describedby=\"hint-{}\"",
+             name, name, given, name);
+        buf_append(out, is_required(tmpl, name) ? SLICE(" required>") : SLICE(">"));
+    }
+    HTML(out, "<p class=\"hint\" id=\"hint-{}\">{}</p>", name,
+         json_get_str(property, SLICE("description")));
+}
+
+static enum op_result reply_form(struct web_request *request, unsigned status,
+                                 const struct flow_template *tmpl, slice problem)
+{
+    struct buf body;
+    const struct json *properties = properties_of(tmpl);
+    buf_init(&body, WEB_PAGE_BYTES_MAX);
+    if (problem.len > 0)
+        HTML(&body, "<p class=\"problem\" role=\"alert\">{}</p>", problem);
+    HTML(&body,
+         "<p>{}</p><form class=\"card\" method=\"post\" action=\"/flows/new\">"
+         "<input type=\"hidden\" name=\"template\" value=\"{}\">",
+         tmpl->description, tmpl->key);
+    web_csrf_field(request, &body);
+    for (size_t i = 0; properties && i < properties->count; i++)
+        write_input(request, tmpl, json_str(&properties->as.members[i].key),
+                    &properties->as.members[i].value, &body);
+    buf_append(&body,
+               SLICE("<p class=\"actions\"><button class=\"primary\">Start</button> "
+                     "<a class=\"button\" href=\"/flows/new\">Another template</a></p></form>"));
+    return web_reply_page(request, status, tmpl->name, &body);
+}
+
+static enum op_result begin_new(struct web_request *request)
+{
+    const struct flow_template_set *set = templates_of(request);
+    slice wanted = web_query(request, "template");
+    const struct flow_template *tmpl = wanted.ptr ? flow_template_set_find(set, wanted) : NULL;
+    struct buf body;
+    if (tmpl)
+        return reply_form(request, 200, tmpl, SLICE_NONE);
+    buf_init(&body, WEB_PAGE_BYTES_MAX);
+    buf_append(&body, SLICE("<ul class=\"list\">"));
+    for (size_t i = 0; i < set->count; i++)
+        HTML(&body, "<li><h3><a href=\"/flows/new?template={}\">{}</a></h3><p>{}</p></li>",
+             set->items[i]->key, set->items[i]->name, set->items[i]->description);
+    buf_append(&body, SLICE("</ul>"));
+    return web_reply_page(request, 200, SLICE("Start a flow"), &body);
+}
+
+const struct web_page web_flow_new = {
+    .route = "/flows/new", .access = WEB_SESSION, .scope = SCOPE_EXECUTE, .begin = begin_new};
+
+/* What was typed as the schema wants it: text where that may be a string, else JSON where it reads
+ * as such. Empty fields are left out. */
+static struct json typed(struct web_request *request, const struct json *property, slice text)
+{
+    struct arena *arena = &request->op.arena;
+    slice type = json_get_str(property, SLICE("type"));
+    const struct json *parsed = json_parse(arena, text, &json_limits_request, NULL);
+    bool is_text = slice_eq_cstr(type, "string") || !parsed;
+    /* of a choice: an object as an object, everything else as it was typed */
+    if (!type.ptr && parsed && parsed->type != JSON_OBJECT)
+        is_text = true;
+    return is_text ? json_string(text) : *parsed;
+}
+
+static const struct json *read_input(struct web_request *request, const struct flow_template *tmpl)
+{
+    struct arena *arena = &request->op.arena;
+    struct json *input = ARENA_NEW(arena, struct json);
+    const struct json *properties = properties_of(tmpl);
+    if (!input)
+        return NULL;
+    *input = json_object();
+    for (size_t i = 0; properties && i < properties->count; i++) {
+        slice name = json_str(&properties->as.members[i].key);
+        char field[160];
+        (void)snprintf(field, sizeof(field), "input.%.*s", SLICE_ARG(name));
+        slice text = web_field(request, field);
+        if (text.len > 0)
+            json_object_set(arena, input, name,
+                            typed(request, &properties->as.members[i].value, text));
+    }
+    return arena->is_exhausted ? NULL : input;
+}
+
+static enum op_result begin_start(struct web_request *request)
+{
+    slice key = web_field(request, "template");
+    const struct flow_template *tmpl = flow_template_set_find(templates_of(request), key);
+    struct flow_request in = {
+        .kind = FLOW_COMMAND_START, .template_key = key, .trigger_type = SLICE("manual")};
+    if (!tmpl)
+        return web_reply_problem(request, 404, SLICE("No such template"),
+                                 SLICE("It may have been removed; look at the list again."));
+    in.input = read_input(request, tmpl);
+    if (!in.input)
+        return web_reply_database(request, ERR_NOMEM);
+    return web_begin_command(request, &in);
+}
+
+static enum op_result finish_start(struct web_request *request)
+{
+    const struct flow_command *command = web_command_of(request);
+    const struct flow_template *tmpl =
+        flow_template_set_find(templates_of(request), command->in.template_key);
+    char id[UUID_TEXT_LEN + 1];
+    if (command->answer == FLOW_ANSWER_INVALID && tmpl)
+        return reply_form(request, 400, tmpl, command->message);
+    if (command->answer != FLOW_ANSWER_DONE)
+        return web_refuse_command(request, command);
+    uuid_format(command->flow_id, id);
+    return web_reply_redirect(request, arena_printf(&request->op.arena, "/flows/%s", id),
+                              "started");
+}
+
+const struct web_page web_flow_start = {.route = "/flows/new",
+                                        .access = WEB_SESSION,
+                                        .scope = SCOPE_EXECUTE,
+                                        .begin = begin_start,
+                                        .finish = finish_start};

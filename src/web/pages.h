@@ -1,0 +1,24 @@
+/*
+ * The pages by file, for the route table, and what more than one of them needs.
+ */
+#ifndef WEB_PAGES_H
+#define WEB_PAGES_H
+
+#include "web/page.h"
+#include "web/value.h"
+
+/* flows.c */
+extern const struct web_page web_flows, web_flow_new, web_flow_start;
+void web_write_flow_row(struct buf *out, const struct json *flow); /* of a record (2.6) */
+/* flow.c */
+extern const struct web_page web_flow;
+/* flow_do.c */
+extern const struct web_page web_flow_approve, web_flow_reject, web_flow_resume, web_flow_cancel;
+/* Starts what is asked of a flow; account, actor and request id are filled in here. */
+enum op_result web_begin_command(struct web_request *request, const struct flow_request *in);
+const struct flow_command *web_command_of(const struct web_request *request);
+/* A page that says why it was not done. */
+enum op_result web_refuse_command(struct web_request *request, const struct flow_command *command);
+/* flow_events.c */
+extern const struct web_page web_flow_events;
+#endif

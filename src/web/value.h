@@ -1,0 +1,18 @@
+/*
+ * value: JSON for people: names and values where it is small, its text where it is not.
+ */
+#ifndef WEB_VALUE_H
+#define WEB_VALUE_H
+
+#include "json/json.h"
+#include "web/html.h"
+
+enum { VALUE_TEXT_BYTES_MAX = 20 * 1024, VALUE_ITEMS_MAX = 100, VALUE_DEPTH_MAX = 4 };
+
+/* Objects as lists of names, arrays as lists; deeper than VALUE_DEPTH_MAX, past VALUE_ITEMS_MAX
+ * items or VALUE_TEXT_BYTES_MAX of a text it says what is left out. value NULL: "-". */
+void value_write(struct buf *out, const struct json *value);
+/* In <pre>, indented, cut at VALUE_TEXT_BYTES_MAX. */
+void value_write_text(struct buf *out, const struct json *value);
+
+#endif
