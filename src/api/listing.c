@@ -5,7 +5,7 @@
 
 #include "base/clock.h"
 
-enum { REPLY_BYTES_MAX = 16 * 1024 * 1024, WINDOW_GROWTH = 8, WORD_LEN_MAX = 200 };
+enum { REPLY_BYTES_MAX = 16 * 1024 * 1024, WINDOW_GROWTH = 32, WORD_LEN_MAX = 200 };
 
 static const int64_t day_ms = 86400000;
 

@@ -4,7 +4,7 @@
  *   {"<key>": [...], "next_cursor": "<id>" or null}
  *
  * `limit` is 20 by default and 100 at most; next_cursor goes into the next request's `cursor`;
- * null: there is nothing older. A list is read in windows of time that grow (1 day, 8 days, ...),
+ * null: there is nothing older. A list is read in windows of time that grow (1 day, 32 days, ...),
  * so that the usual request touches one partition. A page looks at LISTING_ROUNDS_MAX times
  * STORE_PAGE_ROWS rows at most: where a filter lets little pass it may hold fewer than `limit`
  * before the end. Private to the api room.
