@@ -17,7 +17,10 @@ before(async () => {
   folder = await freshFolder('catalog');
   server = await stack.serve({ env: { SLUICE_CATALOG: folder } });
 });
-after(() => stack?.stopWell(assert));
+after(async () => {
+  if (server?.process.isRunning) server.process.kill('SIGHUP'); // what is being loaded then is nobody's, and freed
+  await stack?.stopWell(assert);
+});
 
 async function freshFolder(name) {
   const dir = join(stack.dir, name);
