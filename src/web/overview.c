@@ -1,14 +1,140 @@
 /*
- * The overview: what waits for a person, what failed, what is connected.
+ * The overview: what waits for a person, what failed lately, what is connected. Four look-ups, all
+ * at once.
  */
-#include "web/page.h"
+#include "base/clock.h"
+#include "flow/look.h"
+#include "store/connection.h"
+#include "web/pages.h"
+
+enum { SHOWN = 8, LATELY_MS = 7 * 24 * 60 * 60 * 1000 };
+
+struct overview {
+    struct flow_page *waiting, *failed;
+    struct pg_query connections; /* request->query: failed executions */
+};
+
+static struct flow_page *look(struct web_request *request, enum flow_status status)
+{
+    const struct flow_filter filter = {
+        .account_id = request->session.account_id, .status = (int)status, .limit = SHOWN};
+    return flow_page_start(request->web->config.flow, &filter, &request->op);
+}
 
 static enum op_result begin_overview(struct web_request *request)
 {
-    struct buf body;
-    buf_init(&body, WEB_PAGE_BYTES_MAX);
-    return web_reply_page(request, 200, SLICE("Overview"), &body);
+    static const struct execution_filter failed = {.status = SLICE_INIT("failed")};
+    struct overview *overview = ARENA_NEW(&request->op.arena, struct overview);
+    struct pg_pool *pool = request->web->config.pool;
+    int64_t now_ms = clock_wall_us() / 1000;
+    const struct store_page page = {.before = uuid_v7_floor(now_ms + 60000),
+                                    .since = uuid_v7_floor(now_ms - LATELY_MS),
+                                    .count_max = SHOWN};
+    if (!overview)
+        return web_reply_database(request, ERR_BUSY);
+    request->state = overview;
+    overview->waiting = look(request, FLOW_WAITING);
+    overview->failed = look(request, FLOW_FAILED);
+    store_execution_list(pool, &request->query, &request->op, request->session.account_id, &page,
+                         &failed);
+    store_connection_list(pool, &overview->connections, &request->op, request->session.account_id,
+                          SLICE_NONE);
+    return OP_WAIT;
 }
 
-const struct web_page web_overview = {
-    .route = "/", .access = WEB_SESSION, .scope = SCOPE_READ, .begin = begin_overview};
+/* ---- writing ---- */
+
+static bool write_flows(struct web_request *request, struct flow_page *page, const char *title,
+                        const char *none, const char *more, struct buf *out)
+{
+    if (!page || page->status != OK)
+        return false;
+    const struct json *list =
+        json_parse(&request->op.arena, buf_slice(&page->text), &json_limits_provider, NULL);
+    if (!list)
+        return false;
+    HTML(out, "<h2>{}</h2>", slice_cstr(title));
+    if (list->count == 0)
+        HTML(out, "<p class=\"soft\">{}</p>", slice_cstr(none));
+    buf_append(out, SLICE("<ul class=\"list\">"));
+    for (size_t i = 0; i < list->count; i++)
+        web_write_flow_row(out, &list->as.items[i]);
+    buf_append(out, SLICE("</ul>"));
+    if (list->count == SHOWN)
+        HTML(out, "<p><a href=\"{}\">All of them</a></p>", slice_cstr(more));
+    return true;
+}
+
+static bool write_executions(struct web_request *request, struct buf *out)
+{
+    struct execution *list;
+    struct uuid next;
+    size_t count;
+    if (store_execution_list_result(&request->query, &list, &count, &next) != OK)
+        return false;
+    buf_append(out, SLICE("<h2>Executions that failed in the last seven days</h2>"));
+    if (count == 0)
+        buf_append(out, SLICE("<p class=\"soft\">None.</p>"));
+    buf_append(out, SLICE("<ul class=\"list\">"));
+    for (size_t i = 0; i < count; i++)
+        web_write_execution_row(out, &list[i], &request->op.arena);
+    buf_append(out, SLICE("</ul>"));
+    if (!uuid_is_nil(next))
+        buf_append(out, SLICE("<p><a href=\"/executions?status=failed\">All of them</a></p>"));
+    return true;
+}
+
+static void write_connection(const struct catalog *catalog, const struct connection *row,
+                             struct buf *out)
+{
+    const struct catalog_integration *app = map_get(&catalog->by_id, row->integration_id);
+    HTML(out,
+         "<li class=\"row\"><div><h3><a href=\"/integrations/{}\">{}</a></h3>"
+         "<p class=\"soft\">{}</p>",
+         row->integration_id, app ? app->name : row->integration_id, row->label);
+    if (row->error.len > 0)
+        HTML(out, "<p>{}</p>", row->error);
+    buf_append(out, SLICE("</div>"));
+    web_badge(out, slice_cstr(connection_status_name(row->status)));
+    buf_append(out, SLICE("</li>"));
+}
+
+static bool write_connections(struct web_request *request, const struct overview *overview,
+                              struct buf *out)
+{
+    struct connection *list;
+    size_t count;
+    if (store_connection_list_result(&overview->connections, &list, &count) != OK)
+        return false;
+    buf_append(out, SLICE("<h2>Connected apps</h2>"));
+    if (count == 0)
+        buf_append(out, SLICE("<p class=\"soft\">None yet.</p>"));
+    buf_append(out, SLICE("<ul class=\"list grid\">"));
+    for (size_t i = 0; i < count; i++)
+        write_connection(*request->web->config.catalog, &list[i], out);
+    buf_append(out, SLICE("</ul><p class=\"actions\"><a class=\"button\" "
+                          "href=\"/integrations\">Connect an app</a></p>"));
+    return true;
+}
+
+static enum op_result finish_overview(struct web_request *request)
+{
+    struct overview *overview = request->state;
+    struct buf body;
+    buf_init(&body, WEB_PAGE_BYTES_MAX);
+    bool is_whole = write_flows(request, overview->waiting, "Waiting",
+                                "No flow waits for anything.", "/flows?status=waiting", &body) &&
+                    write_flows(request, overview->failed, "Flows that failed", "None.",
+                                "/flows?status=failed", &body) &&
+                    write_executions(request, &body) && write_connections(request, overview, &body);
+    if (is_whole)
+        return web_reply_page(request, 200, SLICE("Overview"), &body);
+    buf_deinit(&body);
+    return web_reply_database(request, ERR_BUSY);
+}
+
+const struct web_page web_overview = {.route = "/",
+                                      .access = WEB_SESSION,
+                                      .scope = SCOPE_READ,
+                                      .begin = begin_overview,
+                                      .finish = finish_overview};

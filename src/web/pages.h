@@ -21,4 +21,9 @@ const struct flow_command *web_command_of(const struct web_request *request);
 enum op_result web_refuse_command(struct web_request *request, const struct flow_command *command);
 /* flow_events.c */
 extern const struct web_page web_flow_events;
+/* executions.c */
+extern const struct web_page web_executions, web_execution;
+void web_write_execution_row(struct buf *out, const struct execution *execution,
+                             struct arena *arena);
+
 #endif

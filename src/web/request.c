@@ -27,6 +27,8 @@ static const struct http_route routes[] = {
     {HTTP_METHOD_POST, "/flows/{id}/reject", NULL, &web_flow_reject},
     {HTTP_METHOD_POST, "/flows/{id}/resume", NULL, &web_flow_resume},
     {HTTP_METHOD_POST, "/flows/{id}/cancel", NULL, &web_flow_cancel},
+    {HTTP_METHOD_GET, "/executions", NULL, &web_executions},
+    {HTTP_METHOD_GET, "/executions/{id}", NULL, &web_execution},
     {HTTP_METHOD_GET, "/assets/{name}", NULL, &web_asset},
 };
 

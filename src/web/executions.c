@@ -1,0 +1,198 @@
+/*
+ * Executions: what was run, newest first, and one of them with what came of it.
+ */
+#include "base/clock.h"
+#include "store/execution.h"
+#include "web/pages.h"
+
+enum { EXECUTIONS_A_PAGE = 25, CLOCK_MARGIN_MS = 24 * 60 * 60 * 1000 };
+
+/* ---- the list ---- */
+
+struct listing {
+    struct store_page page;
+    struct execution_filter filter;
+    size_t looks; /* pages without a row are asked on, a few times */
+};
+
+enum { LOOKS_MAX = 8 };
+
+static void ask(struct web_request *request, struct listing *listing)
+{
+    store_execution_list(request->web->config.pool, &request->query, &request->op,
+                         request->session.account_id, &listing->page, &listing->filter);
+}
+
+static enum op_result begin_list(struct web_request *request)
+{
+    struct listing *listing = ARENA_NEW(&request->op.arena, struct listing);
+    slice before = web_query(request, "before"), status = web_query(request, "status");
+    if (!listing)
+        return web_reply_database(request, ERR_BUSY);
+    listing->page.count_max = EXECUTIONS_A_PAGE;
+    listing->page.before = uuid_v7_floor(clock_wall_us() / 1000 + CLOCK_MARGIN_MS);
+    if (before.ptr && !uuid_parse(before, &listing->page.before))
+        return web_reply_problem(request, 404, SLICE("Not found"),
+                                 SLICE("There is no page at this address."));
+    listing->filter.integration_id = web_query(request, "app");
+    if (slice_eq_cstr(status, "succeeded") || slice_eq_cstr(status, "failed"))
+        listing->filter.status = status;
+    request->state = listing;
+    ask(request, listing);
+    return OP_WAIT;
+}
+
+static void write_filter(const struct listing *listing, struct buf *out)
+{
+    static const char *const statuses[] = {"succeeded", "failed"};
+    HTML(out,
+         "<form class=\"inline card\" method=\"get\" action=\"/executions\"><div>"
+         "<label for=\"app\">App</label><input id=\"app\" name=\"app\" value=\"{}\"></div><div>"
+         "<label for=\"status\">Status</label><select id=\"status\" name=\"status\">"
+         "<option value=\"\">any</option>",
+         listing->filter.integration_id);
+    for (size_t i = 0; i < ARRAY_LEN(statuses); i++)
+        HTML(out,
+             slice_eq_cstr(listing->filter.status, statuses[i]) ? "<option selected>{}</option>"
+                                                                : "<option>{}</option>",
+             slice_cstr(statuses[i]));
+    buf_append(out, SLICE("</select></div><button>Show</button></form>"));
+}
+
+void web_write_execution_row(struct buf *out, const struct execution *execution,
+                             struct arena *arena)
+{
+    char id[UUID_TEXT_LEN + 1];
+    uuid_format(execution->id, id);
+    buf_append(out, SLICE("<li class=\"row\"><div>"));
+    HTML(out, "<h3><a href=\"/executions/{}\">{} {}</a></h3><p class=\"soft\">", slice_cstr(id),
+         execution->integration_id, execution->action_id);
+    html_time(out, execution->started_at);
+    buf_append(out, SLICE("</p>"));
+    if (!execution->is_succeeded) {
+        const struct json *summary =
+            json_parse(arena, execution->summary, &json_limits_provider, NULL);
+        HTML(out, "<p>{}</p>", json_get_str(summary, SLICE("message")));
+    }
+    buf_append(out, SLICE("</div>"));
+    web_badge(out, execution->is_succeeded ? SLICE("succeeded") : SLICE("failed"));
+    buf_append(out, SLICE("</li>"));
+}
+
+static void write_older(const struct listing *listing, struct uuid next, struct buf *out)
+{
+    char id[UUID_TEXT_LEN + 1];
+    if (uuid_is_nil(next))
+        return;
+    uuid_format(next, id);
+    HTML(out,
+         "<p class=\"actions\"><a class=\"button\" href=\"/executions?before={}&amp;app={}&amp;"
+         "status={}\">Older</a></p>",
+         slice_cstr(id), listing->filter.integration_id, listing->filter.status);
+}
+
+static enum op_result finish_list(struct web_request *request)
+{
+    struct listing *listing = request->state;
+    struct execution *list;
+    struct uuid next;
+    struct buf body;
+    size_t count;
+    int status = store_execution_list_result(&request->query, &list, &count, &next);
+    if (status != OK)
+        return web_reply_database(request, status);
+    if (count == 0 && !uuid_is_nil(next) && ++listing->looks < LOOKS_MAX) {
+        listing->page.before = next;
+        ask(request, listing);
+        return OP_WAIT;
+    }
+    buf_init(&body, WEB_PAGE_BYTES_MAX);
+    write_filter(listing, &body);
+    if (count == 0)
+        buf_append(&body, SLICE("<p>No execution.</p>"));
+    buf_append(&body, SLICE("<ul class=\"list\">"));
+    for (size_t i = 0; i < count; i++)
+        web_write_execution_row(&body, &list[i], &request->op.arena);
+    buf_append(&body, SLICE("</ul>"));
+    write_older(listing, next, &body);
+    return web_reply_page(request, 200, SLICE("Executions"), &body);
+}
+
+const struct web_page web_executions = {.route = "/executions",
+                                        .access = WEB_SESSION,
+                                        .scope = SCOPE_READ,
+                                        .begin = begin_list,
+                                        .finish = finish_list};
+
+/* ---- one ---- */
+
+static enum op_result begin_one(struct web_request *request)
+{
+    struct uuid id;
+    if (!web_path_uuid(request, 0, &id))
+        return OP_DONE;
+    store_execution_get(request->web->config.pool, &request->query, &request->op,
+                        request->session.account_id, id);
+    return OP_WAIT;
+}
+
+static void write_error(const struct json *summary, struct buf *out)
+{
+    slice code = json_get_str(summary, SLICE("error_code"));
+    slice hint = json_get_str(summary, SLICE("hint"));
+    if (code.len == 0)
+        return;
+    HTML(out, "<p class=\"problem\"><strong>{}</strong>: {}", code,
+         json_get_str(summary, SLICE("message")));
+    if (hint.len > 0)
+        HTML(out, " {}", hint);
+    buf_append(out, SLICE("</p>"));
+}
+
+static void write_one(const struct execution *execution, const struct json *summary,
+                      struct buf *out)
+{
+    const struct json *display = JSON_GET(summary, "display");
+    buf_append(out, SLICE("<p role=\"status\">"));
+    web_badge(out, execution->is_succeeded ? SLICE("succeeded") : SLICE("failed"));
+    HTML(out, "</p><p>{}</p>", json_get_str(display, SLICE("summary")));
+    write_error(summary, out);
+    HTML(out,
+         "<dl><dt>app</dt><dd><a href=\"/integrations/{}\">{}</a></dd><dt>action</dt><dd>{}</dd>",
+         execution->integration_id, execution->integration_id, execution->action_id);
+    if (execution->connection_id)
+        buf_printf(out, "<dt>connection</dt><dd><code>%lld</code></dd>",
+                   (long long)execution->connection_id);
+    buf_append(out, SLICE("<dt>started</dt><dd>"));
+    html_time(out, execution->started_at);
+    buf_printf(out, "</dd><dt>took</dt><dd>%.1f ms</dd>",
+               (double)(execution->finished_at - execution->started_at) / 1000);
+    HTML(out, "<dt>id</dt><dd><code>{}</code></dd></dl>",
+         json_get_str(summary, SLICE("execution_id")));
+    buf_append(out, SLICE("<h2>Output</h2>"));
+    value_write_text(out, JSON_GET(summary, "output"));
+}
+
+static enum op_result finish_one(struct web_request *request)
+{
+    struct execution execution;
+    struct buf body;
+    int status = store_execution_get_result(&request->query, &execution);
+    if (status == ERR_NOTFOUND)
+        return web_reply_problem(request, 404, SLICE("Not found"),
+                                 SLICE("There is no such execution."));
+    if (status != OK)
+        return web_reply_database(request, status);
+    const struct json *summary =
+        json_parse(&request->op.arena, execution.summary, &json_limits_provider, NULL);
+    slice title = json_get_str(JSON_GET(summary, "display"), SLICE("title"));
+    buf_init(&body, WEB_PAGE_BYTES_MAX);
+    write_one(&execution, summary, &body);
+    return web_reply_page(request, 200, title.len > 0 ? title : SLICE("Execution"), &body);
+}
+
+const struct web_page web_execution = {.route = "/executions/{id}",
+                                       .access = WEB_SESSION,
+                                       .scope = SCOPE_READ,
+                                       .begin = begin_one,
+                                       .finish = finish_one};
