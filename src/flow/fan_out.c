@@ -281,8 +281,23 @@ static const struct op_class lane_class = {
 
 /* ---- what is known of the items ---- */
 
-/* What completed in any attempt has completed. A fact of this very attempt was written by a node
- * that has died since: an intent without an end is a call whose outcome nobody knows. */
+static struct flow_error read_error(struct flow_run *run, slice text)
+{
+    struct err err;
+    const struct json *error = json_parse(&run->op.arena, text, &json_limits_provider, &err);
+    slice code = json_get_str(error, SLICE("code"));
+    return (struct flow_error){
+        .code = code.ptr ? code : SLICE("execution_failed"),
+        .message = json_get_str(error, SLICE("message")),
+        .hint = json_get_str(error, SLICE("hint")),
+        .is_final = true,
+        .retry_after_ms = -1,
+    };
+}
+
+/* In the order of facts (begun, completed, failed). What completed in any attempt has completed. A
+ * fact of this very attempt was written by a node that has died since: an intent without an end is
+ * a call whose outcome nobody knows. */
 static void read_fact(struct flow_run *run, struct flow_fan *fan, const struct flow_item *fact)
 {
     struct fan_item *item = &fan->items[fact->item];
@@ -292,12 +307,10 @@ static void read_fact(struct flow_run *run, struct flow_fan *fan, const struct f
         item->state = ITEM_COMPLETED;
         item->output = fact->output;
         fan->output_bytes += fact->output.len + 1;
-    } else if (fact->attempt == run->attempt && item->state == ITEM_TO_DO) {
+    } else if (fact->attempt == run->attempt) {
         item->state = ITEM_FAILED;
-        item->error = flow_error_unknown();
-        if (fact->fact == FLOW_ITEM_FAILED)
-            item->error = (struct flow_error){
-                .code = SLICE("execution_failed"), .message = fact->error, .retry_after_ms = -1};
+        item->error = fact->fact == FLOW_ITEM_FAILED ? read_error(run, fact->error)
+                                                     : flow_error_unknown();
     }
 }
 

@@ -145,8 +145,14 @@ static enum op_result execute_call(struct flow_run *run)
     return fail_step(run, &error);
 }
 
+/* Facts about items belong to the step and the attempt that the row is at: whoever loads the flow
+ * reads those alone. */
 static enum op_result execute_fan_out(struct flow_run *run)
 {
+    if (!is_begun(run)) {
+        flow_run_next(run);
+        return record(run);
+    }
     op_goto(&run->op, RUN_JOINED);
     if (flow_fan_start(run))
         return run->op.holds > 0 ? OP_WAIT : OP_NEXT;

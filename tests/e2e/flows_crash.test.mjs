@@ -32,6 +32,7 @@ before(async () => {
     () => crashInTimer(),
     () => crashPoisoned(),
   ]);
+  await crashInApprovedFan();
   await stack.cluster.sql(
     `insert into sluice.node (node_id, name, started_at, lease_until)
      values ('${GRAVE}', 'grave', now(), now() - interval '1 s')`,
@@ -104,6 +105,24 @@ async function crashAfterWait(op, step) {
   const reply = await post(server, `${json.flowId}/approve`).catch(() => null);
   await dies(server);
   begun.set(subject, { id: json.flowId, subjects: [subject], isAcknowledged: reply?.status === 200 });
+}
+
+// The third item is under way when the server dies.
+async function crashInApprovedFan() {
+  starter ??= stack.serve();
+  const subjects = [0, 1, 2, 3, 4].map((i) => `approved item ${i}`);
+  const { json } = await post(await starter, 'start', { flowTemplate: 'probe_approve_fan', input: { subjects } });
+  await until('it waits', async () => (await view(await starter, json.flowId)).flow.status === 'waiting');
+  const server = await stack.serve();
+  await stack.provider.faults([
+    { match: { method: 'POST', path_prefix: '/gmail/v1/users/me/messages/send' }, skip: 2, count: 1, action: { hang: 'after' } },
+  ]);
+  assert.equal((await post(server, `${json.flowId}/approve`)).status, 200);
+  await until('the third is under way', async () => (await sent(subjects[2])) === 1);
+  server.process.kill('SIGKILL');
+  await dies(server);
+  await stack.provider.faults([]);
+  begun.set('approved fan', { id: json.flowId, subjects });
 }
 
 async function crashInTimer() {
@@ -226,6 +245,16 @@ for (const [op, steps] of [['flow_command', COMMAND_STEPS], ['flow', LOAD_STEPS]
         await until('it is sent', async () => (await sent(name)) === 1);
       }
     });
+
+test('an approved fan-out, killed in the middle: what had completed is not made again', async () => {
+  const { flow, counts } = await judge('approved fan');
+  assert.equal(flow.flow.status, 'failed');
+  assert.deepEqual(counts, [1, 1, 1, 0, 0]);
+  assert.match(flow.steps[1].error.message, /^Item 2 of 5 failed, 2 completed: The server stopped/);
+  await post(heir, `${flow.flow.id}/resume`);
+  await until('resume runs the rest', async () => (await view(heir, flow.flow.id)).flow.status === 'completed');
+  assert.deepEqual(await Promise.all(begun.get('approved fan').subjects.map(sent)), [1, 1, 2, 1, 1]);
+});
 
 test('a timer that fired on a server that died', async () => {
   const { flow } = await judge('timer');
