@@ -203,6 +203,7 @@ enum op_result exec_step_judge_reply(struct op *op)
         op_goto(op, EXEC_STEP_RENEW);
         return OP_NEXT;
     }
+    exec_excuse_token(exec);
     uint64_t wait_ms = 0;
     if (exec->out.reason != EXEC_SUCCEEDED && is_worth_retrying(exec))
         wait_ms = exec_backoff_ms(exec->out.attempts, exec_left_ms(exec), exec->out.retry_after_ms);

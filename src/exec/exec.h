@@ -245,6 +245,8 @@ enum op_result exec_build_request(struct exec *exec);
 enum op_result exec_end_dry_run(struct exec *exec);
 /* renew.c: whether a new token may mend what the provider said. */
 bool exec_renews_after(const struct exec *exec);
+/* Where it may not any more: what a token that ran out met is not held against its connection. */
+void exec_excuse_token(struct exec *exec);
 /* The connection has no token at all: client credentials before their first use. */
 bool exec_needs_first_token(const struct exec *exec);
 /* attempt.c: how long to wait before the next attempt, `attempts` having been made: full jitter

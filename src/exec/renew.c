@@ -12,15 +12,32 @@ static bool is_grant(const struct exec *exec)
     return kind == AUTH_OAUTH2 || kind == AUTH_OAUTH2_CLIENT_CREDENTIALS;
 }
 
-/* A token that has run out on the way says nothing of the grant, however often that happens. */
+/* The provider refused a token that has run out by now: that says nothing of the grant. */
+static bool has_run_out(const struct exec *exec)
+{
+    int64_t expires_at = exec->connection->expires_at;
+    return expires_at > 0 && clock_wall_us() >= expires_at;
+}
+
 bool exec_renews_after(const struct exec *exec)
 {
-    const struct connect_item *item = exec->connection;
-    if (exec->out.reason != EXEC_REAUTH_REQUIRED || !item || !is_grant(exec) ||
+    if (exec->out.reason != EXEC_REAUTH_REQUIRED || !exec->connection || !is_grant(exec) ||
         exec->out.attempts >= EXEC_ATTEMPTS_MAX)
         return false;
-    bool has_run_out = item->expires_at > 0 && clock_wall_us() >= item->expires_at;
-    return !exec->is_renewed_after || has_run_out;
+    return !exec->is_renewed_after || has_run_out(exec);
+}
+
+void exec_excuse_token(struct exec *exec)
+{
+    if (exec->out.reason != EXEC_REAUTH_REQUIRED || !exec->is_renewed_after || !has_run_out(exec))
+        return;
+    exec->out.reason = EXEC_TIMED_OUT;
+    exec->out.error_code = SLICE_NONE;
+    exec->out.is_repeatable = true;
+    exec->is_any_byte_sent = exec->call.is_any_byte_sent = false; /* as good as not sent */
+    exec->out.message = exec->out.display_summary =
+        SLICE("The connection's tokens ran out before the provider looked at them.");
+    exec->out.hint = SLICE("Nothing was done, and the connection stays as it is. Try again.");
 }
 
 bool exec_needs_first_token(const struct exec *exec)

@@ -25,6 +25,7 @@ export class Oidc {
     oidc.calls = []; // of the API: {status, account, method}
     oidc.hanging = new Set();
     oidc.isDeaf = false; // the API refuses every token
+    oidc.onRefusal = null; // awaited before the API answers 401
     oidc.onPage = null; // (page, token) before a page of the list is answered
     oidc.server = createServer((request, response) => oidc.#serve(request, response));
     await listen(oidc.server);
@@ -107,7 +108,10 @@ export class Oidc {
       this.calls.push({ status, account, method: request.method });
       response.writeHead(status, { 'content-type': 'application/json' }).end(JSON.stringify(body));
     };
-    if (!token) return reply(401, { error: 'unauthorized' });
+    if (!token) {
+      await this.onRefusal?.();
+      return reply(401, { error: 'unauthorized' });
+    }
     const { pathname, searchParams } = new URL(request.url, this.url);
     if (pathname === '/api/list') {
       const at = Number(searchParams.get('cursor') ?? 0);
