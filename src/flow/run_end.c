@@ -177,10 +177,19 @@ void flow_run_finish_refused(struct flow_run *run)
     fail_flow(run);
 }
 
+/* The row may still be at an approval that was given: it is the step behind it that ends. */
 void flow_run_end_at_once(struct flow_run *run, const struct flow_error *error)
 {
     run->step = (size_t)run->flow.step_index;
     run->attempt = run->flow.attempt + (run->flow.is_begun ? 0 : 1);
+    for (size_t i = 0; i < run->whole.step_count; i++)
+        if (run->whole.steps[i].is_completed &&
+            run->whole.steps[i].step_index == run->flow.step_index && run->tmpl &&
+            run->step + 1 < run->tmpl->step_count) {
+            run->step++;
+            run->attempt = 1;
+            break;
+        }
     run->started_us = run->flow.updated_at;
     run->input_json = SLICE_NONE;
     fail_finished(run, error);

@@ -226,6 +226,23 @@ test('a fan-out: outputs in order; after a failure resume runs only what had not
   assert.deepEqual(step(flow, 'send').output.map((each) => each.id), inOrder);
 });
 
+test('an item whose provider wants a long pause parks the fan-out; what had completed is not read again', async () => {
+  const SLEEP = { path_prefix: '/sleep/' };
+  await stack.provider.faults([{ match: SLEEP, skip: 2, count: 1, action: { status: 429, retry_after: 6 } }]);
+  const id = await start('probe_reads', { ms: [1, 1, 1, 1, 1, 1] });
+  const parked = await reaches(id, 'waiting', 'failed');
+  assert.equal(parked.flow.status, 'waiting', JSON.stringify(step(parked, 'rest').error));
+  assert.equal(step(parked, 'rest').error.code, 'rate_limited');
+  const completed = () =>
+    stack.cluster.sql(`select count(*) from sluice.flow_item where flow_id = '${id}' and fact = 'completed'`);
+  assert.ok(Number(await completed()) >= 2);
+  const flow = await reaches(id, 'completed', 'failed');
+  assert.equal(flow.flow.status, 'completed');
+  assert.equal(step(flow, 'rest').attemptCount, 2);
+  assert.equal(step(flow, 'rest').output.length, 6);
+  assert.equal(await completed(), '6');
+});
+
 test('an empty fan-out and one of too many items', async () => {
   const none = await reaches(await start('probe_fan', { subjects: [], confirm: true }), 'completed');
   assert.deepEqual(step(none, 'send').output, []);
