@@ -277,8 +277,8 @@ static void forget_common_name(struct search_term *term)
     uint32_t named = 0;
     for (uint32_t i = 0; i < term->posting_count; i++)
         named += term->postings[i].is_in_app;
-    for (uint32_t i = 0; i < term->posting_count && named < name_share * (float)term->posting_count;
-         i++)
+    for (uint32_t i = 0;
+         i < term->posting_count && (float)named < name_share * (float)term->posting_count; i++)
         term->postings[i].is_in_app = 0;
 }
 

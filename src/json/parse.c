@@ -57,7 +57,8 @@ static bool has_byte(uint64_t bytes, uint64_t wanted)
 static size_t string_end(slice text, size_t at)
 {
     const uint64_t quotes = UINT64_C(0x2222222222222222), slashes = UINT64_C(0x5c5c5c5c5c5c5c5c);
-    for (at++; at < text.len; at++) {
+    at++;
+    while (at < text.len) {
         uint64_t bytes;
         while (at + sizeof(bytes) <= text.len) {
             memcpy(&bytes, text.ptr + at, sizeof(bytes));
@@ -69,7 +70,7 @@ static size_t string_end(slice text, size_t at)
             at++;
         if (at >= text.len || text.ptr[at] == '"')
             return at;
-        at++; /* what is escaped */
+        at += 2; /* the slash and what it escapes */
     }
     return at;
 }
