@@ -87,6 +87,8 @@ void flow_run_remember(struct flow_run *run)
     service->run_count++;
     metric_set(metric_series(&running, SLICE_NONE), (double)service->run_count);
     run->is_registered = map_put(&service->by_id, id_key(run), run, NULL) == OK;
+    if (!run->is_registered) /* it would be taken for a stray while it runs */
+        op_cancel(&run->op);
 }
 
 void flow_run_forget(struct flow_run *run)
