@@ -1,5 +1,5 @@
-// The templates that are compiled in, run: against the emulated provider, and the two of mail also
-// against somebody else's idea of Gmail (npm `emulate`), with the pages in our emulated notes app.
+// The templates that are compiled in, run: against the emulated provider, and against somebody else's
+// idea of Gmail, Slack and GitHub (npm `emulate`), with the pages in our emulated notes app.
 import assert from 'node:assert/strict';
 import { readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -38,10 +38,41 @@ const SEED = `google:
       body_text: Thank you.
       label_ids: [INBOX]
       date: 2026-10-02T10:00:00Z
+tokens:
+  slack-token: { login: developer, scopes: [chat:write, channels:read] }
+  github-token: { login: octocat, scopes: [repo] }
+slack:
+  users: [{ name: developer, email: dev@example.com }]
+  channels: [{ name: general }]
+github:
+  users: [{ login: octocat }]
+  repos: [{ owner: octocat, name: hello, auto_init: true }, { owner: octocat, name: quiet, auto_init: true }]
 `;
 const LINK = 'https://mail.google.com/mail/#all/';
 const DATABASE = '8e1d4c6b-2a3f-4b5c-9d7e-0f1a2b3c4d20';
-let stack, server, account, emulator, nginx, foreign, mailbox, parent;
+let stack, server, account, emulators, nginx, foreign, mailbox, parent;
+
+class Emulator {
+  static async start(service, seed) {
+    const emulator = new Emulator();
+    emulator.port = await freePort();
+    const program = new URL('node_modules/emulate/dist/index.js', import.meta.url).pathname;
+    const args = [program, 'start', '--service', service, '--port', String(emulator.port), '--seed', seed];
+    emulator.process = new Running(process.execPath, args, { cwd: stack.dir });
+    await until(`the emulated ${service} answers`, async () => {
+      emulator.process.check();
+      return (await fetch(`http://127.0.0.1:${emulator.port}/`).catch(() => null)) !== null;
+    });
+    return emulator;
+  }
+
+  async call(token, method, path, body) {
+    const headers = { authorization: `Bearer ${token}`, 'content-type': 'application/json' };
+    const reply = await fetch(`http://127.0.0.1:${this.port}${path}`, { method, headers, body: body && JSON.stringify(body) });
+    assert.ok(reply.ok, `${path}: ${reply.status}`);
+    return reply.json();
+  }
+}
 
 before(async () => {
   stack = await Stack.start();
@@ -51,36 +82,36 @@ before(async () => {
 
   const seed = join(stack.dir, 'seed.yaml');
   await writeFile(seed, SEED);
-  const port = await freePort();
-  const program = new URL('node_modules/emulate/dist/index.js', import.meta.url).pathname;
-  const args = [program, 'start', '--service', 'google', '--port', String(port), '--seed', seed];
-  emulator = new Running(process.execPath, args, { cwd: stack.dir });
-  await until('the emulator answers', async () => {
-    emulator.check();
-    return (await fetch(`http://127.0.0.1:${port}/gmail/v1/users/me/messages`).catch(() => null)) !== null;
-  });
+  emulators = await Promise.all(['google', 'slack', 'github'].map((service) => Emulator.start(service, seed)));
+  const [google, slack, github] = emulators.map((one) => `http://127.0.0.1:${one.port}`);
   const tls = await makeCertificates(stack.dir);
   nginx = await startNginx(
     stack.dir,
     (own) => `
-  upstream emulator { server 127.0.0.1:${port}; keepalive 8; }
   server {
     listen 127.0.0.1:${own} ssl;
     ssl_certificate ${tls.certFile}; ssl_certificate_key ${tls.keyFile};
     proxy_http_version 1.1;
     proxy_set_header Connection "";
-    location /gmail { proxy_pass http://emulator; }
+    location /gmail { proxy_pass ${google}; }
+    location /api { proxy_pass ${slack}; }
+    location /search { proxy_pass ${github}; }
+    location /repos { proxy_pass ${github}; }
     location /v1 { proxy_pass ${stack.provider.url}; }
   }`,
   );
-  foreign = await stack.serve({ provider: { url: `https://127.0.0.1:${nginx.port}`, caFile: tls.caFile } });
+  const url = `https://127.0.0.1:${nginx.port}`;
+  const args = ['https://slack.com', 'https://api.github.com'].flatMap((origin) => ['--origin-override', `${origin}=${url}`]);
+  foreign = await stack.serve({ provider: { url, caFile: tls.caFile }, args });
   mailbox = await stack.account('Mailbox', { apps: [] });
   await stack.connect(mailbox.id, 'gmail', { access_token: `token-of-${USER}` });
   await stack.connect(mailbox.id, 'notion', credentials.notion);
+  await stack.connect(mailbox.id, 'slack', { access_token: 'slack-token' });
+  await stack.connect(mailbox.id, 'github', { access_token: 'github-token' });
 });
 after(async () => {
   await nginx?.stop();
-  await emulator?.stop();
+  await Promise.all((emulators ?? []).map((one) => one.process.stop()));
   await stack?.stopWell(assert);
 });
 
@@ -93,9 +124,11 @@ class Flow {
   }
 
   async reaches(status) {
-    for (let etag; ; ) {
+    for (let etag, polls = 0; ; ) {
+      assert.ok(polls++ < 20, `${status} was not reached: ${JSON.stringify(this.view)}`);
       const headers = { 'if-none-match': etag };
-      const reply = await this.at.call(this.key, 'GET', `/api/flows/${this.id}?wait=20`, undefined, headers);
+      const wait = etag ? '?wait=5' : '';
+      const reply = await this.at.call(this.key, 'GET', `/api/flows/${this.id}${wait}`, undefined, headers);
       if (reply.status !== 304) this.view = reply.json;
       etag = reply.headers.get('etag');
       if (this.view.flow.status === status) return this.view;
@@ -240,4 +273,47 @@ test('somebody else’s Gmail: summary', async () => {
 test('somebody else’s Gmail: mail to tasks', async () => {
   const { shown } = await mailToTasks(foreign, mailbox, parent, parent, { mails: 2 });
   assert.deepEqual(shown.items.map((item) => item.input.title).sort(), ['Invoice 17', 'Offsite in March']);
+});
+
+test('a digest is posted to Slack, once the start has confirmed it', async () => {
+  const slack = emulators[1];
+  const { channels } = await slack.call('slack-token', 'POST', '/api/conversations.list', {});
+  const channel = channels.find((one) => one.name === 'general').id;
+  const messages = async () =>
+    (await slack.call('slack-token', 'POST', '/api/conversations.history', { channel })).messages.filter((one) => one.blocks);
+  const none = await Flow.start(foreign, mailbox, 'unread_mail_to_slack', { channel, confirm: true, query: 'subject:nothinglikeit' });
+  await none.reaches('completed');
+  assert.equal(none.step('post').status, 'skipped');
+  assert.deepEqual(await messages(), []);
+  const flow = await Flow.start(foreign, mailbox, 'unread_mail_to_slack', { channel, confirm: true });
+  await flow.reaches('completed');
+  const [message, ...more] = await messages();
+  assert.deepEqual(more, []);
+  assert.equal(message.text, '2 mails');
+  const text = JSON.stringify(message.blocks);
+  for (const part of ['Invoice 17', 'Offsite in March', 'anna@example.org', `${LINK}msg_first`]) assert.ok(text.includes(part), text);
+});
+
+test('stale issues are commented on, once somebody has approved', async () => {
+  const github = emulators[2];
+  for (const title of ['One', 'Two'])
+    await github.call('github-token', 'POST', '/repos/octocat/hello/issues', { title });
+  const comments = async (number) =>
+    (await github.call('github-token', 'GET', `/repos/octocat/hello/issues/${number}/comments`)).map((one) => one.body);
+  // that emulator does not look at updated:<
+  const input = { owner: 'octocat', repo: 'hello', untouchedSince: '2100-01-01', comment: 'Is this still wanted?' };
+  const none = await Flow.start(foreign, mailbox, 'nudge_stale_issues', { ...input, repo: 'quiet' });
+  await none.reaches('completed');
+  assert.equal(none.step('comment').status, 'skipped');
+  const flow = await Flow.start(foreign, mailbox, 'nudge_stale_issues', input);
+  await flow.reaches('waiting');
+  const { title, items } = flow.step('approve_comments').input;
+  assert.equal(title, 'Comment on 2 issues of octocat/hello');
+  assert.deepEqual(items.map((item) => [item.tool, item.input.issue_number, item.input.body]).sort(), [
+    ['github_create_issue_comment', 1, input.comment], ['github_create_issue_comment', 2, input.comment],
+  ]);
+  assert.deepEqual(await comments(1), []);
+  await flow.tell('approve');
+  await flow.reaches('completed');
+  for (const number of [1, 2]) assert.deepEqual(await comments(number), [input.comment]);
 });
