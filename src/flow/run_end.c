@@ -206,7 +206,7 @@ void flow_run_recorded(struct flow_run *run)
     run->has_finished = false;
     (void)snprintf(labels, sizeof(labels), "to=\"%s\"", flow_status_name(run->flow.status));
     metric_add(metric_series(&transitions_total, slice_cstr(labels)), 1);
-    flow_watch_poke(run->service, run->flow.id, run->flow.rev);
+    flow_watch_poke(run->service, &run->flow);
     if (run->flow.status == FLOW_WAITING && run->flow.wake_at != 0 && run->service->timers)
         flow_timers_arm(run->service->timers, &run->flow);
     arena_reset(&run->scratch[run->turn ^ 1]);

@@ -50,32 +50,32 @@ static slice key_of(const struct uuid *flow_id)
 
 /* ---- telling ---- */
 
-static void tell(struct watched *watched, int64_t rev)
+static void tell(struct watched *watched, int64_t rev, bool is_settled)
 {
     LIST_EACH(&watched->watches, node)
     {
         struct flow_watch *watch = LIST_ITEM(node, struct flow_watch, link);
-        if (watch->rev < rev)
+        if (watch->rev < rev && (is_settled || !watch->is_until_settled))
             watch->on_change(watch);
     }
 }
 
-static void poke(struct flow_watches *watches, struct uuid flow_id, int64_t rev)
+static void poke(struct flow_watches *watches, struct uuid flow_id, int64_t rev, bool is_settled)
 {
     struct watched *watched = map_get(&watches->by_flow, key_of(&flow_id));
     if (watched)
-        tell(watched, rev);
+        tell(watched, rev, is_settled);
 }
 
-void flow_watch_poke(struct flow_service *service, struct uuid flow_id, int64_t rev)
+void flow_watch_poke(struct flow_service *service, const struct flow *flow)
 {
-    poke(service->watches, flow_id, rev);
+    poke(service->watches, flow->id, flow->rev, flow->status != FLOW_RUNNING);
 }
 
 void flow_watch_wake_all(struct flow_service *service)
 {
     LIST_EACH(&service->watches->all, node)
-    tell(LIST_ITEM(node, struct watched, link), INT64_MAX);
+    tell(LIST_ITEM(node, struct watched, link), INT64_MAX, true);
 }
 
 /* ---- looking ---- */
@@ -124,7 +124,7 @@ static enum op_result step_judge(struct op *op)
         int64_t rev = 0;
         int status = store_flow_rev_result(&look->items[i].query, &rev);
         if (status == OK || status == ERR_NOTFOUND) /* a database that is away comes back */
-            poke(look->watches, look->items[i].flow_id, status == OK ? rev : INT64_MAX);
+            poke(look->watches, look->items[i].flow_id, status == OK ? rev : INT64_MAX, true);
     }
     return OP_DONE;
 }

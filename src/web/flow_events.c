@@ -31,8 +31,8 @@ static enum op_result begin_events(struct web_request *request)
         return web_reply_database(request, ERR_BUSY);
     if (!web_path_uuid(request, 0, &id))
         return OP_DONE;
-    events->watch =
-        (struct flow_watch){request->session.account_id, id, 0, on_change, {NULL, NULL}};
+    events->watch = (struct flow_watch){
+        .account_id = request->session.account_id, .flow_id = id, .on_change = on_change};
     events->until_ns = loop_now_ns(request->op.loop) + STREAM_MS_MAX * 1000000ULL;
     request->state = events;
     events->look =

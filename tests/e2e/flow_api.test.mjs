@@ -217,6 +217,14 @@ test('lists: newest first, filters, cursor, limit', async () => {
     assert.equal((await get(`/api/flows?${query}`)).status, 400, query);
 });
 
+test('a long poll may wait until the flow is settled, on whichever server', async () => {
+  const { flowId } = await start({ id: 'INBOX' });
+  const path = `/api/flows/${flowId}`;
+  for (const server of [one, two]) assert.equal((await get(`${path}?wait=60&until=settled`, { server })).json.flow.status, 'waiting');
+  assert.equal((await post(`${path}/approve`)).status, 200);
+  for (const server of [one, two]) assert.equal((await get(`${path}?wait=60&until=settled`, { server })).json.flow.status, 'completed');
+});
+
 test('a long poll is answered when the view changes, on whichever server', async () => {
   const { flowId } = await start({ id: 'INBOX' });
   await reaches(flowId, 'waiting');
@@ -242,6 +250,7 @@ test('a long poll is answered when the view changes, on whichever server', async
   const last = await get(`${path}?wait=60`); // what has ended is not waited for
   assert.deepEqual(last.json, ended);
   for (const wait of ['-1', 'x']) assert.equal((await get(`${path}?wait=${wait}`)).status, 400);
+  assert.equal((await get(`${path}?wait=1&until=later`)).status, 400);
 });
 
 // Reads a stream of server-sent events to its end.

@@ -38,6 +38,12 @@ static struct seen watch_for(struct uuid id, int64_t rev)
         .watch = {.account_id = account, .flow_id = id, .rev = rev, .on_change = on_change}};
 }
 
+static void poke(int64_t rev, enum flow_status status)
+{
+    const struct flow changed = {.id = flow, .rev = rev, .status = status};
+    flow_watch_poke(&service, &changed);
+}
+
 static bool is_seen(void *arg)
 {
     return ((struct seen *)arg)->count > 0;
@@ -62,14 +68,14 @@ static void a_change_here_is_told_at_once(void **state)
     flow_watch_add(&service, &one.watch);
     flow_watch_add(&service, &other.watch);
     flow_watch_add(&service, &foreign.watch);
-    flow_watch_poke(&service, flow, 3);
+    poke(3, FLOW_RUNNING);
     assert_int_equal(one.count, 0); /* it has seen that */
-    flow_watch_poke(&service, flow, 4);
+    poke(4, FLOW_RUNNING);
     assert_int_equal(one.count, 1);
     assert_int_equal(other.count, 0);
     flow_watch_remove(&one.watch);
     flow_watch_remove(&one.watch);
-    flow_watch_poke(&service, flow, 5);
+    poke(5, FLOW_RUNNING);
     assert_int_equal(one.count, 1);
     assert_int_equal(other.count, 1);
     assert_int_equal(foreign.count, 0);
@@ -78,6 +84,22 @@ static void a_change_here_is_told_at_once(void **state)
     assert_int_equal(foreign.count, 1);
     flow_watch_remove(&other.watch);
     flow_watch_remove(&foreign.watch);
+}
+
+static void who_waits_for_the_end_hears_of_no_step(void **state)
+{
+    struct seen one = watch_for(flow, 3);
+    (void)state;
+    one.watch.is_until_settled = true;
+    flow_watch_add(&service, &one.watch);
+    poke(4, FLOW_RUNNING);
+    assert_int_equal(one.count, 0);
+    poke(5, FLOW_WAITING);
+    poke(6, FLOW_COMPLETED);
+    assert_int_equal(one.count, 2);
+    flow_watch_wake_all(&service);
+    assert_int_equal(one.count, 3);
+    flow_watch_remove(&one.watch);
 }
 
 static void a_change_elsewhere_is_found(void **state)
@@ -166,6 +188,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(a_change_here_is_told_at_once, open_it, close_it),
+        cmocka_unit_test_setup_teardown(who_waits_for_the_end_hears_of_no_step, open_it, close_it),
         cmocka_unit_test_setup_teardown(a_change_elsewhere_is_found, open_it, close_it),
         cmocka_unit_test_setup_teardown(a_flow_that_is_gone_is_told_too, open_it, close_it),
         cmocka_unit_test_setup_teardown(many_watches, open_it, close_it),
