@@ -12,8 +12,10 @@
  * - UPDATE and DELETE find their row by key = any(array[input]). The index takes that as an
  *   equality, the planner does not, so it offers no ordered walk over the whole index to build a
  *   join on; and with sequential scans off (PG_SETTINGS_PLAN) an index scan for each input row is
- *   all that is left. Tried and dropped: a range, (key) >= (input) and (key) <= (input), pins as
- *   well but reads dead entries of the account; a lateral that yields the row's ctid misses a row
+ *   all that is left. Key columns behind the first are pinned by >= and <=: of a second any() the
+ *   planner may make a mere filter, and does while the table is empty, which then reads the whole
+ *   account for each row. Tried and dropped: a range, (key) >= (input) and (key) <= (input), pins
+ * as well but reads dead entries of the account; a lateral that yields the row's ctid misses a row
  *   that somebody else changes meanwhile, since PostgreSQL 15.14 compares the new version's ctid.
  */
 #include "pg/stmt.h"
@@ -123,7 +125,10 @@ static void put_change(struct expansion *x, const char *word)
     buf_printf(x->out, "%s input i where ", word);
     for (size_t i = 0; i < x->stmt->key_count; i++) {
         const char *name = x->stmt->params[i].name;
-        buf_printf(x->out, "%st.%s = any(array[i.%s])", i ? " and " : "", name, name);
+        if (i == 0)
+            buf_printf(x->out, "t.%s = any(array[i.%s])", name, name);
+        else
+            buf_printf(x->out, " and t.%s >= i.%s and t.%s <= i.%s", name, name, name, name);
     }
 }
 

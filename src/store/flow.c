@@ -182,14 +182,14 @@ static const struct pg_column park_params[] = {
 };
 static const struct pg_stmt flow_park = {
     .name = "flow_park",
-    .sql =
-        "with moved as (update sluice.flow t set rev = :rev, op_token = :op_token, "
-        "status = 'waiting', owner = null, step_index = :step_index, attempt = :attempt, "
-        "is_begun = false, adoptions = :adoptions, updated_at = :updated_at, "
-        "waiting_for = :waiting_for, wake_at = :wake_at "
-        "@update(sluice.flow) " WHERE_OURS MOVED_COLUMNS ", :shown as shown), " STEPPED
-        ", shown as (update sluice.flow_doc d set waiting_input = m.shown from moved m "
-        "where d.account_id = any(array[m.account_id]) and d.flow_id = any(array[m.id])) " ANSWER,
+    .sql = "with moved as (update sluice.flow t set rev = :rev, op_token = :op_token, "
+           "status = 'waiting', owner = null, step_index = :step_index, attempt = :attempt, "
+           "is_begun = false, adoptions = :adoptions, updated_at = :updated_at, "
+           "waiting_for = :waiting_for, wake_at = :wake_at "
+           "@update(sluice.flow) " WHERE_OURS MOVED_COLUMNS ", :shown as shown), " STEPPED
+           ", shown as (update sluice.flow_doc d set waiting_input = m.shown from moved m "
+           "where d.account_id = any(array[m.account_id]) and d.flow_id >= m.id and d.flow_id <= "
+           "m.id) " ANSWER,
     PG_PARAMS(park_params),
     .key_count = 2,
     .is_write = true,

@@ -246,6 +246,10 @@ static void check_plan(const struct pg_stmt *stmt, const struct pg_rows *rows)
                 continue;
         if (!has(next, "Index Cond"))
             fail_plan(stmt, rows, "a walk over a whole index");
+        bool is_change = has(line, " on ") && has(line, " t") && stmt->is_write &&
+                         stmt->key_count == 2 && has(line, "_pkey");
+        if (is_change && !has(next, " AND "))
+            fail_plan(stmt, rows, "a look-up by half of the key");
         bool by_hash = stmt->no_account && has(line, "api_key_hash");
         if (!by_hash && !has(next, "account_id") && !has(line, " on node"))
             fail_plan(stmt, rows, "a look-up without account_id");
