@@ -187,13 +187,43 @@ int store_oauth_client_get_result(const struct pg_query *query, struct oauth_cli
     return OK;
 }
 
+static void set_params(const struct oauth_client *client, struct pg_value *params)
+{
+    params[0] = pg_uuid(client->account_id);
+    params[1] = pg_text(client->integration_id);
+    params[2] = pg_text(client->client_id);
+    params[3] = pg_bytes(client->sealed.ptr ? client->sealed : SLICE(""));
+    params[4] = pg_text_or_empty(client->key_id);
+    params[5] = pg_time(clock_wall_us());
+}
+
+void store_oauth_client_set(struct pg_pool *pool, struct pg_query *query, struct op *op,
+                            const struct oauth_client *client)
+{
+    set_params(client, query->params);
+    store_submit(pool, query, op, &oauth_client_set);
+}
+
+void store_oauth_client_delete(struct pg_pool *pool, struct pg_query *query, struct op *op,
+                               struct uuid account_id, slice integration_id)
+{
+    query->params[0] = pg_uuid(account_id);
+    query->params[1] = pg_text(integration_id);
+    store_submit(pool, query, op, &oauth_client_delete);
+}
+
+int store_oauth_client_delete_result(const struct pg_query *query)
+{
+    if (query->status != OK)
+        return query->status;
+    return query->rows.count > 0 ? OK : ERR_NOTFOUND;
+}
+
 int store_oauth_client_set_sync(struct pg_sync *sync, const struct oauth_client *client,
                                 struct err *err)
 {
-    struct pg_value params[] = {
-        pg_uuid(client->account_id),      pg_text(client->integration_id),
-        pg_text(client->client_id),       pg_bytes(client->sealed.ptr ? client->sealed : SLICE("")),
-        pg_text_or_empty(client->key_id), pg_time(clock_wall_us())};
+    struct pg_value params[ARRAY_LEN(client_set_params)];
+    set_params(client, params);
     return pg_sync_exec(sync, &oauth_client_set, params, NULL, NULL, err);
 }
 

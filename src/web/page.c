@@ -25,6 +25,7 @@ static const struct {
     {"cancelled", "The flow is cancelled."},
     {"started", "The flow has started."},
     {"key_revoked", "The key is revoked; it is refused from now on."},
+    {"connection_untested", "Connected. The app has no request that could test it."},
     {"client_saved", "The app's OAuth client is saved."},
     {"client_deleted", "The app's OAuth client is deleted."},
 };

@@ -26,4 +26,16 @@ extern const struct web_page web_executions, web_execution;
 void web_write_execution_row(struct buf *out, const struct execution *execution,
                              struct arena *arena);
 
+/* apps.c */
+extern const struct web_page web_apps;
+/* app.c */
+extern const struct web_page web_app;
+/* app_connect.c */
+extern const struct web_page web_app_connect;
+/* app_oauth.c */
+extern const struct web_page web_connect_callback, web_app_client, web_app_client_delete;
+/* connection_do.c */
+extern const struct web_page web_connection_default, web_connection_label, web_connection_delete,
+    web_connection_test;
+
 #endif

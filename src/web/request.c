@@ -29,6 +29,16 @@ static const struct http_route routes[] = {
     {HTTP_METHOD_POST, "/flows/{id}/cancel", NULL, &web_flow_cancel},
     {HTTP_METHOD_GET, "/executions", NULL, &web_executions},
     {HTTP_METHOD_GET, "/executions/{id}", NULL, &web_execution},
+    {HTTP_METHOD_GET, "/integrations", NULL, &web_apps},
+    {HTTP_METHOD_GET, "/integrations/{id}", NULL, &web_app},
+    {HTTP_METHOD_POST, "/integrations/{id}/connect", NULL, &web_app_connect},
+    {HTTP_METHOD_POST, "/integrations/{id}/client", NULL, &web_app_client},
+    {HTTP_METHOD_POST, "/integrations/{id}/client/delete", NULL, &web_app_client_delete},
+    {HTTP_METHOD_POST, "/connections/{id}/default", NULL, &web_connection_default},
+    {HTTP_METHOD_POST, "/connections/{id}/label", NULL, &web_connection_label},
+    {HTTP_METHOD_POST, "/connections/{id}/delete", NULL, &web_connection_delete},
+    {HTTP_METHOD_POST, "/connections/{id}/test", NULL, &web_connection_test},
+    {HTTP_METHOD_GET, "/connect/callback", NULL, &web_connect_callback},
     {HTTP_METHOD_GET, "/assets/{name}", NULL, &web_asset},
 };
 
@@ -265,6 +275,8 @@ static void on_cancel(struct op *op)
     struct web_request *request = request_of(op);
     vault_auth_cancel(&request->check);
     pg_cancel(&request->query);
+    if (request->on_cancel)
+        request->on_cancel(request);
     if (request->is_waiting_for_body)
         op_release(op);
     request->is_waiting_for_body = false;
@@ -317,7 +329,9 @@ static void on_gone(struct http_exchange *exchange)
     if (!request)
         return;
     bool has_begun = request->page && request->op.step >= STEP_BEGIN;
-    if (!has_begun || exchange->head.method != HTTP_METHOD_POST)
+    bool is_deed = exchange->head.method == HTTP_METHOD_POST ||
+                   (has_begun && request->page->is_detached);
+    if (!has_begun || !is_deed)
         op_cancel(&request->op);
 }
 

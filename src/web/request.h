@@ -39,6 +39,7 @@ struct web_page {
     uint32_t scope; /* SCOPE_* that the session's key needs; 0: none */
     enum op_result (*begin)(struct web_request *request);
     enum op_result (*finish)(struct web_request *request); /* NULL where begin always answers */
+    bool is_detached; /* goes on without its client, as POST does */
 };
 
 struct web_field {
@@ -63,8 +64,9 @@ struct web_request {
     size_t field_count;
     bool is_answered, is_body_here, is_waiting_for_body;
     struct pg_query query;
-    void *state;                                 /* the page's, in the op's arena */
-    void (*on_end)(struct web_request *request); /* NULL, or lets go of what the page holds */
+    void *state;                                    /* the page's, in the op's arena */
+    void (*on_end)(struct web_request *request);    /* NULL, or lets go of what the page holds */
+    void (*on_cancel)(struct web_request *request); /* NULL, or cancels what it waits for */
     struct http_header headers[WEB_HEADERS_MAX];
     size_t header_count;
     slice form_origin;

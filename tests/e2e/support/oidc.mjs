@@ -6,6 +6,8 @@ import { createServer } from 'node:http';
 import { Provider } from 'oidc-provider';
 
 export const REDIRECT = 'http://127.0.0.1:9/callback';
+// Of a server whose --public-url is PUBLIC, which nobody listens at.
+export const PUBLIC = 'http://127.0.0.1:9';
 const CLIENTS = [
   { client_id: 'sluice', client_secret: 'client-secret-0123456789', token_endpoint_auth_method: 'client_secret_basic' },
   { client_id: 'posting', client_secret: 'posting-secret-0123456789', token_endpoint_auth_method: 'client_secret_post' },
@@ -42,7 +44,7 @@ export class Oidc {
     const provider = new Provider(this.url, {
       clients: CLIENTS.map((client) => ({
         ...client,
-        redirect_uris: [REDIRECT],
+        redirect_uris: [REDIRECT, `${PUBLIC}/connect/callback`],
         response_types: ['code'],
         grant_types: ['authorization_code', 'refresh_token', 'client_credentials'],
       })),
@@ -249,7 +251,7 @@ class Browser {
     const to = reply.headers.get('location');
     if (!to) return { url, text: await reply.text(), status: reply.status };
     const next = new URL(to, url).href;
-    return next.startsWith(REDIRECT) ? { url, redirected: next } : this.#fetch(next);
+    return next.startsWith(`${PUBLIC}/`) ? { url, redirected: next } : this.#fetch(next);
   }
 
   get(url) {

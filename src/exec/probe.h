@@ -1,0 +1,54 @@
+/*
+ * probe: does the app take this credential? The manifest's test request (auth.test), sent with a
+ * credential that is not stored yet, or with one that is. Where the credential is an OAuth client's
+ * (client credentials), a token is asked for first.
+ *
+ * An op embedded in a caller's op; addresses, overrides and limits are those of executions.
+ */
+#ifndef EXEC_PROBE_H
+#define EXEC_PROBE_H
+
+#include "connect/oauth_token.h"
+#include "exec/build.h"
+#include "exec/outcome.h"
+
+enum { EXEC_PROBE_LABEL_MAX = 200 }; /* bytes */
+
+enum exec_probe_verdict {
+    EXEC_PROBE_WORKS,
+    EXEC_PROBE_UNTESTED, /* the manifest has no test request */
+    EXEC_PROBE_REFUSED,  /* by the app, or not fit to be sent */
+    EXEC_PROBE_OUTAGE,   /* the app cannot be asked now */
+};
+
+/* Borrowed until the probe has ended. */
+struct exec_probe_request {
+    slice integration_id;
+    slice credential;          /* JSON text, as connections store it */
+    const struct json *params; /* NULL: none */
+};
+
+struct exec_probe {
+    struct op op;
+    /* out, in the op's arena */
+    enum exec_probe_verdict verdict;
+    slice message; /* sentences unless it works; shows no secret */
+    slice label;   /* of the account there, as the app names it; SLICE_NONE: not told */
+    /* private */
+    struct http_client *http;
+    struct catalog *catalog;
+    const struct catalog_integration *integration;
+    struct exec_probe_request in;
+    const struct json *credential;
+    struct catalog_action action;
+    struct exec_scope scope;
+    struct exec_built built;
+    struct http_call call;
+    struct oauth_request token_request;
+};
+
+/* http and catalog outlive it (the catalog is counted). */
+void exec_probe_start(struct http_client *http, struct catalog *catalog, struct exec_probe *probe,
+                      const struct exec_probe_request *request, struct op *parent);
+
+#endif

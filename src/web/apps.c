@@ -1,0 +1,164 @@
+/*
+ * Apps: all that the catalog has, by search and category, with what is connected first.
+ */
+#include "catalog/search.h"
+#include "web/app.h"
+
+enum { CATEGORIES_MAX = 64 };
+
+struct apps {
+    struct catalog *catalog;
+    const bool *found; /* by place in the catalog; NULL: all */
+};
+
+static void on_end(struct web_request *request)
+{
+    struct apps *apps = request->state;
+    catalog_unref(apps->catalog);
+}
+
+static enum op_result begin_apps(struct web_request *request)
+{
+    struct apps *apps = ARENA_NEW(&request->op.arena, struct apps);
+    if (!apps)
+        return web_reply_database(request, ERR_BUSY);
+    apps->catalog = catalog_ref(*request->web->config.catalog);
+    request->state = apps;
+    request->on_end = on_end;
+    store_connection_list(request->web->config.pool, &request->query, &request->op,
+                          request->session.account_id, SLICE_NONE);
+    return OP_WAIT;
+}
+
+/* ---- which ones ---- */
+
+static size_t place_of(const struct catalog *catalog, const struct catalog_integration *app)
+{
+    for (size_t i = 0; i < catalog->integration_count; i++)
+        if (catalog->integrations[i] == app)
+            return i;
+    UNREACHABLE("a hit is of the catalog");
+}
+
+static bool find(struct web_request *request, struct apps *apps, slice query)
+{
+    struct arena *arena = &request->op.arena;
+    const struct search_request search = {
+        .query = query, .with_integrations = true, .with_actions = true, .limit = 200};
+    struct search_hit *hits;
+    size_t count;
+    bool *found = ARENA_ARRAY(arena, bool, apps->catalog->integration_count + 1);
+    if (!found || catalog_search(apps->catalog, arena, &search, &hits, &count) != OK)
+        return false;
+    for (size_t i = 0; i < count; i++)
+        found[place_of(apps->catalog, hits[i].integration)] = true;
+    apps->found = found;
+    return true;
+}
+
+static bool is_wanted(const struct apps *apps, size_t i, slice category)
+{
+    return (!apps->found || apps->found[i]) &&
+           (!category.ptr || slice_eq(apps->catalog->integrations[i]->category, category));
+}
+
+/* ---- writing ---- */
+
+static void write_categories(const struct catalog *catalog, slice chosen, struct buf *out)
+{
+    slice seen[CATEGORIES_MAX];
+    size_t count = 0;
+    for (size_t i = 0; i < catalog->integration_count; i++) {
+        slice category = catalog->integrations[i]->category;
+        bool is_new = category.len > 0 && count < CATEGORIES_MAX;
+        for (size_t j = 0; is_new && j < count; j++)
+            is_new = !slice_eq(seen[j], category);
+        if (!is_new)
+            continue;
+        seen[count++] = category;
+        HTML(out,
+             slice_eq(category, chosen) ? "<option selected>{}</option>" : "<option>{}</option>",
+             category);
+    }
+}
+
+static void write_filter(struct web_request *request, const struct catalog *catalog,
+                         struct buf *out)
+{
+    HTML(out,
+         "<form class=\"inline card\" method=\"get\" action=\"/integrations\" role=\"search\"><div>"
+         "<label for=\"q\">Search</label><input id=\"q\" name=\"q\" type=\"search\" value=\"{}\" "
+         "maxlength=\"200\"></div><div><label for=\"category\">Category</label>"
+         "<select id=\"category\" name=\"category\"><option value=\"\">any</option>",
+         web_query(request, "q"));
+    write_categories(catalog, web_query(request, "category"), out);
+    buf_append(out, SLICE("</select></div><button>Show</button></form>"));
+}
+
+/* The rows of one app, which stand together in the account's list. */
+static size_t rows_of(const struct connection *rows, size_t count, slice id,
+                      const struct connection **first)
+{
+    size_t found = 0;
+    for (size_t i = 0; i < count; i++)
+        if (slice_eq(rows[i].integration_id, id) && found++ == 0)
+            *first = &rows[i];
+    return found;
+}
+
+static void write_app(const struct catalog_integration *app, const struct connection *rows,
+                      size_t count, struct buf *out)
+{
+    HTML(out, "<li><h3><a href=\"/integrations/{}\">{}</a> ", app->integration_id, app->name);
+    if (count > 0)
+        web_badge(out, slice_cstr(connect_state_name(connect_state_of(rows, count))));
+    else if (app->auth.kind == AUTH_NONE)
+        web_badge(out, SLICE("no sign-in needed"));
+    HTML(out, "</h3><p class=\"soft\">{}</p><p>{}</p></li>", app->category,
+         catalog_summary(app->description));
+}
+
+static size_t write_list(const struct apps *apps, slice category, const struct connection *rows,
+                         size_t count, struct buf *out)
+{
+    size_t shown = 0;
+    buf_append(out, SLICE("<ul class=\"list grid\">"));
+    for (int connected = 1; connected >= 0; connected--)
+        for (size_t i = 0; i < apps->catalog->integration_count; i++) {
+            const struct catalog_integration *app = apps->catalog->integrations[i];
+            const struct connection *first = NULL;
+            size_t of_app = rows_of(rows, count, app->integration_id, &first);
+            if ((of_app > 0) != (connected == 1) || !is_wanted(apps, i, category))
+                continue;
+            write_app(app, first, of_app, out);
+            shown++;
+        }
+    buf_append(out, SLICE("</ul>"));
+    return shown;
+}
+
+static enum op_result finish_apps(struct web_request *request)
+{
+    struct apps *apps = request->state;
+    slice query = web_query(request, "q");
+    struct connection *rows;
+    size_t count;
+    struct buf body;
+    int status = store_connection_list_result(&request->query, &rows, &count);
+    if (status == OK && query.ptr && !find(request, apps, query))
+        status = ERR_NOMEM;
+    if (status != OK)
+        return web_reply_database(request, status);
+    buf_init(&body, WEB_PAGE_BYTES_MAX);
+    write_filter(request, apps->catalog, &body);
+    if (write_list(apps, web_query(request, "category"), rows, count, &body) == 0)
+        buf_append(&body, SLICE("<p>No app. Search for something else, or ask your operator to "
+                                "add one.</p>"));
+    return web_reply_page(request, 200, SLICE("Apps"), &body);
+}
+
+const struct web_page web_apps = {.route = "/integrations",
+                                  .access = WEB_SESSION,
+                                  .scope = SCOPE_READ,
+                                  .begin = begin_apps,
+                                  .finish = finish_apps};

@@ -1,0 +1,281 @@
+/*
+ * What a person does to a connection: make it the default, name it, test it, disconnect it.
+ */
+#include "web/app.h"
+
+#include "base/clock.h"
+
+enum doing_kind { MAKE_DEFAULT, SET_LABEL, DISCONNECT, TEST };
+enum phase { PHASE_LOADED, PHASE_FOUND, PHASE_CHANGED, PHASE_AUDITED, PHASE_RENEWED, PHASE_TESTED };
+
+struct doing {
+    enum doing_kind kind;
+    enum phase phase;
+    int64_t id;
+    slice integration_id;
+    struct connect_lookup lookup;
+    struct connect_renewal renewal;
+    struct exec_probe probe;
+    bool has_renewed;
+};
+
+enum { RENEW_MS = 15 * 1000 };
+
+static void on_cancel(struct web_request *request)
+{
+    struct doing *it = request->state;
+    connect_find_cancel(&it->lookup);
+    connect_renew_cancel(&it->renewal);
+    if (op_is_active(&it->probe.op))
+        op_cancel(&it->probe.op);
+}
+
+static void on_end(struct web_request *request)
+{
+    struct doing *it = request->state;
+    connect_set_unref(it->lookup.set);
+}
+
+static enum op_result not_found(struct web_request *request)
+{
+    return web_reply_problem(request, 404, SLICE("Not found"),
+                             SLICE("There is no such connection; it may have been removed."));
+}
+
+static enum op_result begin(struct web_request *request, enum doing_kind kind)
+{
+    struct doing *it = ARENA_NEW(&request->op.arena, struct doing);
+    if (!it)
+        return web_reply_database(request, ERR_BUSY);
+    it->kind = kind;
+    if (!slice_to_i64(request->match.params[0], &it->id) || it->id <= 0)
+        return not_found(request);
+    if (kind == SET_LABEL && !app_is_label(web_field(request, "label")))
+        return web_reply_problem(request, 400, SLICE("Not changed"),
+                                 SLICE("A label has 1 to 200 characters, on one line."));
+    list_init(&it->lookup.link);
+    request->state = it;
+    request->on_end = on_end;
+    request->on_cancel = on_cancel;
+    store_connection_get(request->web->config.pool, &request->query, &request->op,
+                         request->session.account_id, it->id);
+    return OP_WAIT;
+}
+
+/* ---- changing ---- */
+
+static enum op_result change(struct web_request *request)
+{
+    struct doing *it = request->state;
+    struct pg_pool *pool = request->web->config.pool;
+    struct uuid account_id = request->session.account_id;
+    it->phase = PHASE_CHANGED;
+    switch (it->kind) {
+    case MAKE_DEFAULT:
+        store_connection_default_set(pool, &request->query, &request->op, account_id, it->id);
+        return OP_WAIT;
+    case SET_LABEL:
+        store_connection_label_set(pool, &request->query, &request->op, account_id, it->id,
+                                   web_field(request, "label"));
+        return OP_WAIT;
+    case DISCONNECT:
+        store_connection_delete(pool, &request->query, &request->op, account_id, it->id);
+        return OP_WAIT;
+    case TEST:
+        break;
+    }
+    UNREACHABLE("a test changes nothing");
+}
+
+static enum op_result on_changed(struct web_request *request)
+{
+    static const slice kinds[] = {[MAKE_DEFAULT] = SLICE_INIT("connection.default_set"),
+                                  [SET_LABEL] = SLICE_INIT("connection.renamed"),
+                                  [DISCONNECT] = SLICE_INIT("connection.removed")};
+    struct doing *it = request->state;
+    int64_t rev;
+    int status = it->kind == DISCONNECT ? store_connection_delete_result(&request->query)
+                                        : store_connection_set_result(&request->query, &rev);
+    if (status == ERR_NOTFOUND)
+        return not_found(request);
+    if (status == ERR_INVALID)
+        return web_reply_problem(request, 409, SLICE("Not changed"),
+                                 SLICE("Somebody changed it at the same moment; try again."));
+    if (status != OK)
+        return web_reply_database(request, status);
+    connect_changed(request->web->config.connect, request->session.account_id, it->integration_id);
+    it->phase = PHASE_AUDITED;
+    app_audit(request, &request->query, kinds[it->kind], it->id, it->integration_id);
+    return OP_WAIT;
+}
+
+static enum op_result on_audited(struct web_request *request)
+{
+    const struct doing *it = request->state;
+    app_audited(request, &request->query);
+    return web_reply_redirect(request, app_path(request, it->integration_id),
+                              it->kind == DISCONNECT ? "connection_deleted" : "connection_changed");
+}
+
+/* ---- testing ---- */
+
+static enum op_result on_found(struct web_request *request);
+
+static enum op_result look_up(struct web_request *request)
+{
+    struct doing *it = request->state;
+    struct connect_service *connect = request->web->config.connect;
+    connect_set_unref(it->lookup.set);
+    it->phase = PHASE_FOUND;
+    return connect_find(connect, &it->lookup, request->session.account_id, it->integration_id,
+                        &request->op)
+               ? on_found(request)
+               : OP_WAIT;
+}
+
+static enum op_result on_renewed(struct web_request *request)
+{
+    struct doing *it = request->state;
+    it->has_renewed = true;
+    return look_up(request);
+}
+
+static enum op_result reply_test(struct web_request *request, unsigned status, slice text)
+{
+    const struct doing *it = request->state;
+    struct buf body;
+    buf_init(&body, WEB_PAGE_BYTES_MAX);
+    HTML(&body,
+         "<p class=\"problem\" role=\"alert\">{}</p><p class=\"actions\">"
+         "<a class=\"button\" href=\"/integrations/{}\">Back</a></p>",
+         text, it->integration_id);
+    return web_reply_page(request, status, SLICE("The test failed"), &body);
+}
+
+static enum op_result test(struct web_request *request, const struct connect_item *item)
+{
+    struct doing *it = request->state;
+    const struct exec_probe_request in = {.integration_id = it->integration_id,
+                                          .credential = secret_reveal(item->credential),
+                                          .params = item->params};
+    if (!item->credential)
+        return reply_test(request, 409, item->error.len > 0 ? item->error : SLICE("Reconnect it."));
+    it->phase = PHASE_TESTED;
+    exec_probe_start(request->web->config.http, *request->web->config.catalog, &it->probe, &in,
+                     &request->op);
+    return OP_WAIT;
+}
+
+static enum op_result on_found(struct web_request *request)
+{
+    struct doing *it = request->state;
+    struct connect_service *connect = request->web->config.connect;
+    const struct catalog_integration *app =
+        catalog_find_integration(*request->web->config.catalog, it->integration_id);
+    const struct connect_item *item = NULL;
+    if (it->lookup.status != OK)
+        return web_reply_database(request, it->lookup.status);
+    for (size_t i = 0; i < it->lookup.set->count; i++)
+        if (it->lookup.set->items[i].id == it->id)
+            item = &it->lookup.set->items[i];
+    if (!item || !app)
+        return not_found(request);
+    bool is_old = connect_item_need(connect, item, app->auth.kind, clock_wall_us()) ==
+                  CONNECT_EXPIRED;
+    if (!is_old || it->has_renewed)
+        return test(request, item);
+    it->phase = PHASE_RENEWED;
+    uint64_t deadline = loop_now_ns(request->op.loop) + RENEW_MS * 1000000ULL;
+    return connect_renew(connect, &it->renewal, request->session.account_id, it->integration_id,
+                         item, deadline, &request->op)
+               ? on_renewed(request)
+               : OP_WAIT;
+}
+
+static enum op_result on_tested(struct web_request *request)
+{
+    const struct doing *it = request->state;
+    const struct exec_probe *probe = &it->probe;
+    if (probe->verdict == EXEC_PROBE_WORKS)
+        return web_reply_redirect(request, app_path(request, it->integration_id),
+                                  "connection_works");
+    return reply_test(request, probe->verdict == EXEC_PROBE_OUTAGE ? 503 : 409, probe->message);
+}
+
+/* ---- the way ---- */
+
+static enum op_result on_loaded(struct web_request *request)
+{
+    struct doing *it = request->state;
+    struct connection row;
+    int status = store_connection_get_result(&request->query, &row);
+    if (status == ERR_NOTFOUND)
+        return not_found(request);
+    if (status != OK)
+        return web_reply_database(request, status);
+    it->integration_id = arena_dup(&request->op.arena, row.integration_id);
+    if (!it->integration_id.ptr)
+        return web_reply_database(request, ERR_NOMEM);
+    return it->kind == TEST ? look_up(request) : change(request);
+}
+
+static enum op_result finish(struct web_request *request)
+{
+    const struct doing *it = request->state;
+    switch (it->phase) {
+    case PHASE_LOADED:
+        return on_loaded(request);
+    case PHASE_FOUND:
+        return on_found(request);
+    case PHASE_CHANGED:
+        return on_changed(request);
+    case PHASE_AUDITED:
+        return on_audited(request);
+    case PHASE_RENEWED:
+        return on_renewed(request);
+    case PHASE_TESTED:
+        return on_tested(request);
+    }
+    UNREACHABLE("a phase has its end");
+}
+
+static enum op_result begin_default(struct web_request *request)
+{
+    return begin(request, MAKE_DEFAULT);
+}
+
+static enum op_result begin_label(struct web_request *request)
+{
+    return begin(request, SET_LABEL);
+}
+
+static enum op_result begin_delete(struct web_request *request)
+{
+    return begin(request, DISCONNECT);
+}
+
+static enum op_result begin_test(struct web_request *request)
+{
+    return begin(request, TEST);
+}
+
+const struct web_page web_connection_default = {.route = "/connections/{id}/default",
+                                                .access = WEB_SESSION,
+                                                .scope = SCOPE_ADMIN,
+                                                .begin = begin_default,
+                                                .finish = finish};
+const struct web_page web_connection_label = {.route = "/connections/{id}/label",
+                                              .access = WEB_SESSION,
+                                              .scope = SCOPE_ADMIN,
+                                              .begin = begin_label,
+                                              .finish = finish};
+const struct web_page web_connection_delete = {.route = "/connections/{id}/delete",
+                                               .access = WEB_SESSION,
+                                               .scope = SCOPE_ADMIN,
+                                               .begin = begin_delete,
+                                               .finish = finish};
+const struct web_page web_connection_test = {.route = "/connections/{id}/test",
+                                             .access = WEB_SESSION,
+                                             .scope = SCOPE_EXECUTE,
+                                             .begin = begin_test,
+                                             .finish = finish};

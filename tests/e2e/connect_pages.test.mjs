@@ -1,0 +1,235 @@
+// The dashboard's connecting half without a browser: apps, forms tested before anything is stored,
+// OAuth through oidc-provider's real consent pages, links for end users, keys; and what must be
+// refused: other sites' forms, other accounts, links used twice, too many sign-ins.
+import assert from 'node:assert/strict';
+import { copyFile, mkdir, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { after, before, test } from 'node:test';
+import { clientOf, Oidc, PUBLIC } from './support/oidc.mjs';
+import { formsOf, Pages } from './support/pages.mjs';
+import { Stack } from './support/stack.mjs';
+
+const GOOD = 'ya29.demo-gmail-full';
+const BAD = 'sentinel-wrong-token-55';
+const HOSTILE = `"><img src=x onerror=alert(1)>'`;
+
+let stack, oidc, server, one, two;
+
+before(async () => {
+  oidc = await Oidc.start({ ttl: 3600 });
+  stack = await Stack.start();
+  const catalog = join(stack.dir, 'catalog');
+  await mkdir(catalog);
+  const manifests = [
+    oidc.manifest('strict'),
+    oidc.manifest('bare'),
+    oidc.manifest('machine', { type: 'oauth2_client_credentials', auth: { test: { method: 'GET', path: '/me' } } }),
+  ];
+  for (const manifest of manifests)
+    await writeFile(join(catalog, `${manifest.integration_id}.json`), JSON.stringify(manifest));
+  await copyFile(join(import.meta.dirname, 'support/catalog/probe.json'), join(catalog, 'probe.json'));
+  const env = { SLUICE_CATALOG: catalog };
+  await stack.must(['oauth-clients', 'set', 'strict', '--client-id', 'sluice', '--client-secret-file', '-'], {
+    env,
+    input: `${clientOf('sluice').client_secret}\n`,
+  });
+  server = await stack.serve({ args: ['--allow-host', '127.0.0.1', '--public-url', PUBLIC], env });
+  one = await stack.account('one', { apps: [] });
+  two = await stack.account('two', { apps: [] });
+});
+after(async () => {
+  await oidc?.stop();
+  await stack?.stopWell(assert);
+});
+
+async function signedIn(account) {
+  const pages = new Pages(server.base);
+  const page = await pages.signIn(account.key);
+  assert.equal(page.status, 200, page.text);
+  return pages;
+}
+
+const count = async (account, what = '') =>
+  Number(await stack.cluster.sql(`select count(*) from sluice.connection where account_id = '${account.id}' ${what}`));
+const events = (account, kind) =>
+  stack.cluster
+    .sql(`select count(*) from sluice.audit_event where account_id = '${account.id}' and kind = '${kind}'`)
+    .then(Number);
+
+test('without a session every page leads to the sign-in, and a wrong key is refused', async () => {
+  const pages = new Pages(server.base);
+  for (const path of ['/integrations', '/integrations/probe', '/connect/callback?state=x&code=y']) {
+    const reply = await pages.ask(path);
+    assert.equal(reply.status, 303);
+    assert.match(reply.location, /^\/sign-in\?next=/);
+  }
+  assert.equal((await pages.signIn(`sk_${'a'.repeat(43)}`)).status, 401);
+});
+
+test('apps: searched, by category, escaped', async () => {
+  const pages = await signedIn(one);
+  const all = await pages.go('/integrations');
+  assert.equal(all.status, 200);
+  assert.match(all.headers.get('cache-control'), /no-store/);
+  assert.ok(all.text.includes('href="/integrations/gmail"') && all.text.includes('href="/integrations/strict"'));
+  const found = await pages.go('/integrations?q=gmail');
+  assert.ok(found.text.includes('href="/integrations/gmail"') && !found.text.includes('href="/integrations/strict"'));
+  const category = await pages.go('/integrations?category=test');
+  assert.ok(category.text.includes('href="/integrations/strict"') && !category.text.includes('href="/integrations/gmail"'));
+  const hostile = await pages.go(`/integrations?q=${encodeURIComponent(HOSTILE)}`);
+  assert.ok(!hostile.text.includes('<img') && hostile.text.includes('&lt;img'), hostile.text);
+  assert.equal((await pages.go('/integrations/nosuchapp')).status, 404);
+});
+
+test('a key app through its form: what the app refuses is not stored, what it takes works', async () => {
+  const pages = await signedIn(one);
+  const page = await pages.go('/integrations/probe');
+  const refused = await pages.press(page, 'Connect Probe', { token: BAD });
+  assert.equal(refused.status, 400);
+  assert.match(refused.text, /Nothing was stored/);
+  assert.ok(!refused.text.includes(BAD));
+  assert.equal(await count(one), 0);
+  assert.equal((await pages.press(page, 'Connect Probe', { token: '' })).status, 400);
+  const done = await pages.press(page, 'Connect Probe', { token: GOOD, label: HOSTILE });
+  assert.equal(done.status, 200, done.text);
+  assert.match(done.text, /role="status">Connected/);
+  assert.ok(!done.text.includes('<img') && done.text.includes('&lt;img') && !done.text.includes(GOOD));
+  assert.equal(await count(one, 'and is_default'), 1);
+  assert.equal(await events(one, 'connection.added'), 1);
+  const run = await server.execute(one.key, 'probe', 'read_label', { id: 'INBOX' });
+  assert.equal(run.status, 200, run.text);
+  const tested = await pages.press(done, `Test ${HOSTILE}`);
+  assert.match(tested.text, /the connection works/);
+});
+
+test('a second connection: default, label, a new credential, disconnected', async () => {
+  const pages = await signedIn(one);
+  let page = await pages.press(await pages.go('/integrations/probe'), 'Connect Probe', { token: GOOD, label: 'second' });
+  assert.equal(await count(one, 'and is_default'), 1);
+  page = await pages.press(page, 'Make default second');
+  assert.match(page.text, /The connection is changed/);
+  assert.equal(await count(one, `and is_default and label = 'second'`), 1);
+  page = await pages.press(page, 'Save the label of second', { label: 'renamed' });
+  assert.equal(await count(one, `and label = 'renamed'`), 1);
+  const refused = await pages.press(page, 'Reconnect renamed', { token: BAD });
+  assert.equal(refused.status, 400, refused.text);
+  page = await pages.press(page, 'Reconnect renamed', { token: GOOD });
+  assert.match(page.text, /Connected again/);
+  page = await pages.press(page, 'Disconnect renamed');
+  assert.match(page.text, /The connection is deleted/);
+  assert.equal(await count(one), 1);
+  for (const kind of ['default_set', 'renamed', 'reconnected', 'removed'])
+    assert.equal(await events(one, `connection.${kind}`), 1, kind);
+});
+
+test('client credentials are tried at the token endpoint before they are stored', async () => {
+  const pages = await signedIn(one);
+  const page = await pages.go('/integrations/machine');
+  const refused = await pages.press(page, 'Connect App machine', { client_id: 'sluice', client_secret: 'wrong' });
+  assert.equal(refused.status, 400, refused.text);
+  const done = await pages.press(page, 'Connect App machine', {
+    client_id: 'sluice',
+    client_secret: clientOf('sluice').client_secret,
+  });
+  assert.match(done.text, /role="status">Connected/, done.text);
+  const run = await server.execute(one.key, 'machine', 'write_note', {}, { confirm: true });
+  assert.equal(run.status, 200, run.text);
+});
+
+test('OAuth: consent connects; a state is good once and for its session; a denial is told', async () => {
+  const pages = await signedIn(one);
+  const page = await pages.go('/integrations/strict');
+  const sent = await pages.press(page, 'Connect App strict', { label: 'by consent' }, { follow: false });
+  assert.equal(sent.status, 303, sent.text);
+  assert.ok(sent.location.startsWith(`${oidc.url}/auth?`));
+  const policy = page.headers.get('content-security-policy');
+  assert.ok(policy.includes(`form-action 'self' ${oidc.url}`), policy);
+  const back = await oidc.consent(sent.location, { login: 'sam' });
+  const path = `/connect/callback${new URL(back.url).search}`;
+
+  const stranger = await signedIn(two);
+  const stolen = await stranger.go(path);
+  assert.equal(stolen.status, 400);
+  assert.match(stolen.text, /was not begun here/);
+  assert.equal(await count(two), 0);
+
+  const done = await pages.go(path);
+  assert.equal(done.path, '/integrations/strict?notice=connected', done.text);
+  assert.match(done.text, /notes\.read/);
+  assert.equal((await server.execute(one.key, 'strict', 'read_me', {})).status, 200);
+  assert.equal((await pages.go(path)).status, 400);
+
+  const again = await pages.press(done, 'Reconnect by consent', {}, { follow: false });
+  const second = await oidc.consent(again.location, { login: 'sam' });
+  const reconnected = await pages.go(`/connect/callback${new URL(second.url).search}`);
+  assert.match(reconnected.text, /Connected again/);
+  assert.equal(await count(one, `and integration_id = 'strict'`), 1);
+
+  const third = await pages.press(done, 'Connect App strict', {}, { follow: false });
+  const no = await oidc.consent(third.location, { login: 'sam', deny: true });
+  const denied = await pages.go(`/connect/callback${new URL(no.url).search}`);
+  assert.equal(denied.status, 400);
+  assert.match(denied.text, /access_denied/);
+});
+
+test('an account brings an OAuth client of its own; its secret is in no page', async () => {
+  const pages = await signedIn(two);
+  let page = await pages.go('/integrations/bare');
+  assert.match(page.text, /There is none yet/);
+  assert.ok(page.text.includes(`<code>${PUBLIC}/connect/callback</code>`));
+  assert.equal((await pages.press(page, 'Connect App bare')).status, 400);
+  const { client_id, client_secret } = clientOf('sluice');
+  page = await pages.press(page, 'Save the client', { client_id, client_secret });
+  assert.match(page.text, /client is saved/);
+  assert.ok(!page.text.includes(client_secret));
+  const sent = await pages.press(page, 'Connect App bare', {}, { follow: false });
+  const back = await oidc.consent(sent.location, { login: 'kim' });
+  const done = await pages.go(`/connect/callback${new URL(back.url).search}`);
+  assert.match(done.text, /Connected/);
+  page = await pages.press(done, 'Delete the client');
+  assert.match(page.text, /There is none yet/);
+  assert.equal(await events(two, 'oauth_client.set'), 1);
+});
+
+test('forms of other sites, without the token, or by another account change nothing', async () => {
+  const pages = await signedIn(one);
+  const page = await pages.go('/integrations/probe');
+  const form = formsOf(page.text).find((each) => each.action.endsWith('/delete'));
+  const before = await count(one);
+  const evil = [
+    { fields: form.fields, headers: { origin: 'https://evil.example' } },
+    { fields: form.fields, headers: { 'sec-fetch-site': 'cross-site' } },
+    { fields: {} },
+    { fields: { csrf: '0'.repeat(32) } },
+  ];
+  for (const one of evil) assert.equal((await pages.ask(form.action, { method: 'POST', ...one })).status, 403);
+  const stranger = await signedIn(two);
+  const own = formsOf((await stranger.go('/integrations/probe')).text).find((each) => each.fields.csrf);
+  for (const verb of ['delete', 'default', 'test', 'label']) {
+    const path = form.action.replace('/delete', `/${verb}`);
+    const reply = await stranger.ask(path, { method: 'POST', fields: { csrf: own.fields.csrf, label: 'mine now' } });
+    assert.equal(reply.status, 404, `${verb}: ${reply.text}`);
+  }
+  assert.equal(await count(one), before);
+});
+
+test('a session without the scope sees pages, and changes nothing', async () => {
+  const reader = { id: one.id, key: await stack.key(one.id, ['--scopes', 'read']) };
+  const pages = await signedIn(reader);
+  const page = await pages.go('/integrations/probe');
+  assert.equal(page.status, 200);
+  assert.ok(!formsOf(page.text).some((form) => /connect|delete/.test(form.action)));
+  const csrf = formsOf(page.text).find((form) => form.fields.csrf).fields.csrf;
+  const reply = await pages.ask('/integrations/probe/connect', { method: 'POST', fields: { csrf, token: GOOD } });
+  assert.equal(reply.status, 403);
+});
+
+// Last: the address that is slowed down is that of all tests here.
+test('guessing keys is slowed down', async () => {
+  const pages = new Pages(server.base);
+  const page = await pages.ask('/sign-in');
+  const tries = await Promise.all(Array.from({ length: 40 }, () => pages.press(page, 'Sign in', { key: 'sk_wrong' })));
+  const slowed = tries.filter((one) => one.status === 429);
+  assert.ok(slowed.length > 10, `${slowed.length} of 40`);
+  assert.equal(slowed[0].headers.get('retry-after'), '1');
+});
