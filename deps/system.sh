@@ -26,6 +26,12 @@ has_postgres()
     ls -d /usr/lib/postgresql/*/bin/postgres >/dev/null 2>&1
 }
 
+# The dashboard's tests need no window: the shell is the smallest of Debian's packages of Chromium.
+has_browser()
+{
+    command -v chromium-headless-shell >/dev/null 2>&1 || command -v chromium >/dev/null 2>&1
+}
+
 group_packages()
 {
     case $1 in
@@ -35,7 +41,11 @@ group_packages()
         ;;
     run) has_postgres || echo postgresql ;;
     test) echo libcmocka-dev nginx openssl curl clang-format ;;
-    e2e) command -v npm >/dev/null 2>&1 || echo npm ;;
+    e2e)
+        command -v npm >/dev/null 2>&1 || echo npm
+        has_browser || echo chromium-headless-shell
+        echo pngquant
+        ;;
     lint) echo clang-format clang-tidy clang cppcheck shellcheck ;;
     fuzz) echo clang libclang-rt-dev llvm python3 python3-jmespath ;;
     *) fail "no such group: $1 (build run test e2e lint fuzz)" ;;

@@ -1,7 +1,7 @@
 /*
  * Everything below /__control: faults, counters, the ledger, a look at the state, mail that comes
- * in. Only with the header `X-Control: 1`, which no provider's client sends by accident; the
- * listener is on the loopback.
+ * in, tokens. Only with the header `X-Control: 1`, which no provider's client sends by accident;
+ * the listener is on the loopback.
  */
 #include "base/clock.h"
 #include "provider/fault.h"
@@ -9,6 +9,7 @@
 #include "provider/ledger.h"
 #include "provider/notion.h"
 #include "provider/route.h"
+#include "provider/token.h"
 
 static void fail(struct provider_reply *reply, unsigned status, const char *text)
 {
@@ -196,6 +197,21 @@ static void post_mail(struct provider *provider, const struct provider_request *
     gmail_write_brief(&w, message);
 }
 
+/* {"token": "gmail=TOKEN,scope..."}, as --token has it: what an authorization server has just given
+ * is good from now on. */
+static void post_token(struct provider *provider, const struct provider_request *request,
+                       struct provider_reply *reply)
+{
+    struct err err = {0};
+    const struct json *body = read_body(request, reply);
+    if (!body)
+        return;
+    if (tokens_add(provider->tokens, json_get_str(body, SLICE("token")), &err) != OK)
+        fail(reply, 400, err.text);
+    else
+        reply_text(reply, 200, SLICE("application/json"), SLICE("{\"added\":true}"));
+}
+
 static const struct {
     enum http_method method;
     const char *pattern;
@@ -210,6 +226,7 @@ static const struct {
     {HTTP_METHOD_GET, "__control/state/messages", get_messages},
     {HTTP_METHOD_GET, "__control/state/pages", get_pages},
     {HTTP_METHOD_POST, "__control/mail", post_mail},
+    {HTTP_METHOD_POST, "__control/token", post_token},
 };
 
 void control_handle(struct provider *provider, const struct provider_request *request,

@@ -59,19 +59,30 @@ static void write_filter(const struct listing *listing, struct buf *out)
     buf_append(out, SLICE("</select></div><button>Show</button></form>"));
 }
 
-void web_write_execution_row(struct buf *out, const struct execution *execution,
-                             struct arena *arena)
+void web_write_action(struct web_request *request, const struct execution *execution,
+                      struct buf *out)
+{
+    const struct catalog_integration *app =
+        catalog_find_integration(*request->web->config.catalog, execution->integration_id);
+    const struct catalog_action *action = app ? catalog_find_action(app, execution->action_id)
+                                              : NULL;
+    HTML(out, "{}: {}", app ? app->name : execution->integration_id,
+         action ? action->title : execution->action_id);
+}
+
+void web_write_execution_row(struct web_request *request, const struct execution *execution,
+                             struct buf *out)
 {
     char id[UUID_TEXT_LEN + 1];
     uuid_format(execution->id, id);
-    buf_append(out, SLICE("<li class=\"row\"><div>"));
-    HTML(out, "<h3><a href=\"/executions/{}\">{} {}</a></h3><p class=\"soft\">", slice_cstr(id),
-         execution->integration_id, execution->action_id);
+    HTML(out, "<li class=\"row\"><div><h3><a href=\"/executions/{}\">", slice_cstr(id));
+    web_write_action(request, execution, out);
+    buf_append(out, SLICE("</a></h3><p class=\"soft\">"));
     html_time(out, execution->started_at);
     buf_append(out, SLICE("</p>"));
     if (!execution->is_succeeded) {
         const struct json *summary =
-            json_parse(arena, execution->summary, &json_limits_provider, NULL);
+            json_parse(&request->op.arena, execution->summary, &json_limits_provider, NULL);
         HTML(out, "<p>{}</p>", json_get_str(summary, SLICE("message")));
     }
     buf_append(out, SLICE("</div>"));
@@ -112,7 +123,7 @@ static enum op_result finish_list(struct web_request *request)
         buf_append(&body, SLICE("<p>No execution.</p>"));
     buf_append(&body, SLICE("<ul class=\"list\">"));
     for (size_t i = 0; i < count; i++)
-        web_write_execution_row(&body, &list[i], &request->op.arena);
+        web_write_execution_row(request, &list[i], &body);
     buf_append(&body, SLICE("</ul>"));
     write_older(listing, next, &body);
     return web_reply_page(request, 200, SLICE("Executions"), &body);

@@ -29,17 +29,35 @@ static void write_when(struct buf *out, const struct json *of, const char *name,
 
 /* ---- a decision ---- */
 
-static void write_items(struct buf *out, const struct json *items)
+/* At a glance first, then all of it, folded. */
+static void write_item(struct web_request *request, const struct json *item, size_t i,
+                       struct buf *out)
+{
+    slice tool = json_get_str(item, SLICE("tool"));
+    const struct json *input = JSON_GET(item, "input");
+    const struct catalog_action *action = catalog_find_tool(*request->web->config.catalog, tool);
+    slice headline = value_headline(input), what = action ? action->title : tool;
+    if (headline.len > 0)
+        HTML(out, "<li><p class=\"row\"><strong>{}</strong><span class=\"soft\">{}", headline,
+             what);
+    else
+        HTML(out, "<li><p class=\"row\"><strong>{}</strong><span class=\"soft\">", what);
+    if (action)
+        HTML(out, " <span class=\"badge\">{}</span>", action->integration->name);
+    buf_append(out, SLICE("</span></p>"));
+    value_write_brief(out, input, headline);
+    buf_printf(out, "<details id=\"item-%zu\"><summary>All that is sent</summary>", i);
+    value_write(out, input);
+    buf_append(out, SLICE("</details></li>"));
+}
+
+static void write_items(struct web_request *request, const struct json *items, struct buf *out)
 {
     if (!json_is(items, JSON_ARRAY) || items->count == 0)
         return;
-    buf_printf(out, "<h3>What will be done (%u)</h3><ol class=\"list\">", items->count);
-    for (size_t i = 0; i < items->count; i++) {
-        const struct json *item = &items->as.items[i];
-        HTML(out, "<li><p class=\"soft\">{}</p>", json_get_str(item, SLICE("tool")));
-        value_write(out, JSON_GET(item, "input"));
-        buf_append(out, SLICE("</li>"));
-    }
+    buf_printf(out, "<h3>What will be done (%u)</h3><ol class=\"list items\">", items->count);
+    for (size_t i = 0; i < items->count; i++)
+        write_item(request, &items->as.items[i], i, out);
     buf_append(out, SLICE("</ol>"));
 }
 
@@ -54,7 +72,7 @@ static void write_decision(struct web_request *request, const struct flow *flow,
         out,
         "<section class=\"card\" aria-labelledby=\"decision\"><h2 id=\"decision\">{}</h2><p>{}</p>",
         json_get_str(input, SLICE("title")), json_get_str(input, SLICE("summary")));
-    write_items(out, JSON_GET(input, "items"));
+    write_items(request, JSON_GET(input, "items"), out);
     if (!web_may(request, SCOPE_APPROVE)) {
         buf_append(out, SLICE("<p class=\"problem\">The API key of this session may not approve; "
                               "sign in with one that has the scope approve.</p></section>"));
@@ -102,21 +120,34 @@ static void write_part(struct buf *out, const struct json *step, const char *nam
     buf_append(out, SLICE("</details>"));
 }
 
+static void write_timing(struct buf *out, const struct json *step)
+{
+    int64_t started = 0, completed = 0, wakes = 0;
+    int64_t attempts = json_get_i64(step, SLICE("attemptCount"), 0);
+    if (!time_parse(json_get_str(step, SLICE("startedAt")), &started))
+        return;
+    buf_append(out, SLICE("<p class=\"soft\">"));
+    html_time(out, started);
+    if (time_parse(json_get_str(step, SLICE("completedAt")), &completed))
+        buf_printf(out, ", took %.1f s", (double)(completed - started) / 1e6);
+    if (attempts > 1)
+        buf_printf(out, ", %lld attempts", (long long)attempts);
+    if (time_parse(json_get_str(step, SLICE("wakeAt")), &wakes)) {
+        buf_append(out, SLICE(", goes on "));
+        html_time(out, wakes);
+    }
+    buf_append(out, SLICE("</p>"));
+}
+
 static void write_step(struct buf *out, const struct json *step, slice current)
 {
     slice key = json_get_str(step, SLICE("stepKey"));
-    int64_t attempts = json_get_i64(step, SLICE("attemptCount"), 0);
     buf_append(out, slice_eq(key, current) ? SLICE("<li class=\"current\">") : SLICE("<li>"));
     HTML(out, "<div class=\"row\"><h3>{} <span class=\"soft\">{}</span></h3>", key,
          json_get_str(step, SLICE("stepType")));
     web_badge(out, json_get_str(step, SLICE("status")));
-    buf_append(out, SLICE("</div><dl>"));
-    write_when(out, step, "startedAt", "started");
-    write_when(out, step, "completedAt", "completed");
-    write_when(out, step, "wakeAt", "goes on");
-    if (attempts > 1)
-        buf_printf(out, "<dt>attempts</dt><dd>%lld</dd>", (long long)attempts);
-    buf_append(out, SLICE("</dl>"));
+    buf_append(out, SLICE("</div>"));
+    write_timing(out, step);
     write_error(out, JSON_GET(step, "error"));
     write_part(out, step, "input", "Input");
     write_part(out, step, "output", "Output");

@@ -77,7 +77,7 @@ static bool write_executions(struct web_request *request, struct buf *out)
         buf_append(out, SLICE("<p class=\"soft\">None.</p>"));
     buf_append(out, SLICE("<ul class=\"list\">"));
     for (size_t i = 0; i < count; i++)
-        web_write_execution_row(out, &list[i], &request->op.arena);
+        web_write_execution_row(request, &list[i], out);
     buf_append(out, SLICE("</ul>"));
     if (!uuid_is_nil(next))
         buf_append(out, SLICE("<p><a href=\"/executions?status=failed\">All of them</a></p>"));
@@ -122,7 +122,7 @@ static enum op_result finish_overview(struct web_request *request)
     struct overview *overview = request->state;
     struct buf body;
     buf_init(&body, WEB_PAGE_BYTES_MAX);
-    bool is_whole = write_flows(request, overview->waiting, "Waiting",
+    bool is_whole = write_flows(request, overview->waiting, "Waiting for you",
                                 "No flow waits for anything.", "/flows?status=waiting", &body) &&
                     write_flows(request, overview->failed, "Flows that failed", "None.",
                                 "/flows?status=failed", &body) &&

@@ -257,15 +257,25 @@ void web_button(struct web_request *request, struct buf *out, slice action, slic
 void web_badge(struct buf *out, slice status)
 {
     static const struct {
-        const char *status, *kind;
+        const char *status, *kind, *word;
     } kinds[] = {
-        {"completed", "ok"},   {"succeeded", "ok"}, {"connected", "ok"},
-        {"live", "ok"},        {"running", "busy"}, {"waiting", "warn"},
-        {"ambiguous", "warn"}, {"failed", "bad"},   {"reauth_required", "bad"},
+        {"completed", "ok", "completed"},
+        {"succeeded", "ok", "succeeded"},
+        {"connected", "ok", "connected"},
+        {"live", "ok", "connected"},
+        {"running", "busy", "running"},
+        {"waiting", "warn", "waiting"},
+        {"ambiguous", "warn", "ambiguous"},
+        {"failed", "bad", "failed"},
+        {"reauth_required", "bad", "reconnect it"},
     };
     const char *kind = "quiet";
-    for (size_t i = 0; i < ARRAY_LEN(kinds); i++)
-        if (slice_eq_cstr(status, kinds[i].status))
-            kind = kinds[i].kind;
-    HTML(out, "<span class=\"badge {}\">{}</span>", slice_cstr(kind), status);
+    slice word = status;
+    for (size_t i = 0; i < ARRAY_LEN(kinds); i++) {
+        if (!slice_eq_cstr(status, kinds[i].status))
+            continue;
+        kind = kinds[i].kind;
+        word = slice_cstr(kinds[i].word);
+    }
+    HTML(out, "<span class=\"badge {}\">{}</span>", slice_cstr(kind), word);
 }

@@ -23,8 +23,11 @@ enum op_result web_refuse_command(struct web_request *request, const struct flow
 extern const struct web_page web_flow_events;
 /* executions.c */
 extern const struct web_page web_executions, web_execution;
-void web_write_execution_row(struct buf *out, const struct execution *execution,
-                             struct arena *arena);
+void web_write_execution_row(struct web_request *request, const struct execution *execution,
+                             struct buf *out);
+/* "Gmail: List messages", or the ids where the catalog has neither any more. */
+void web_write_action(struct web_request *request, const struct execution *execution,
+                      struct buf *out);
 
 /* apps.c */
 extern const struct web_page web_apps;

@@ -79,6 +79,82 @@ void value_write(struct buf *out, const struct json *value)
         write_at(out, value, 0);
 }
 
+/* ---- in short ---- */
+
+enum { BRIEF_BYTES_MAX = 240 };
+
+static slice headline_at(const struct json *value, unsigned depth)
+{
+    static const char *const names[] = {"title", "subject", "name", "summary", "text", "content"};
+    slice found = json_is(value, JSON_STRING) ? slice_trim(json_str(value)) : SLICE_NONE;
+    if (!value || depth > VALUE_DEPTH_MAX)
+        return SLICE_NONE;
+    for (size_t i = 0; value->type == JSON_OBJECT && i < ARRAY_LEN(names) && found.len == 0; i++)
+        found = headline_at(json_get(value, slice_cstr(names[i])), depth + 1);
+    for (size_t i = 0; value->type == JSON_OBJECT && i < value->count && found.len == 0; i++)
+        if (!json_is(&value->as.members[i].value, JSON_STRING))
+            found = headline_at(&value->as.members[i].value, depth + 1);
+    for (size_t i = 0; value->type == JSON_ARRAY && i < value->count && found.len == 0; i++)
+        if (!json_is(&value->as.items[i], JSON_STRING))
+            found = headline_at(&value->as.items[i], depth + 1);
+    return found;
+}
+
+slice value_headline(const struct json *value)
+{
+    return headline_at(value, 0);
+}
+
+static void write_start_of(struct buf *out, slice text)
+{
+    slice shown = slice_first_utf8(text, BRIEF_BYTES_MAX);
+    html_text(out, shown);
+    if (shown.len < text.len)
+        buf_append(out, SLICE(" ..."));
+}
+
+/* Texts of more than one word; names of types and ids are none. Returns how many more may follow.
+ */
+static unsigned write_sentences(struct buf *out, const struct json *value, slice headline,
+                                unsigned left, unsigned depth)
+{
+    if (!value || depth > VALUE_DEPTH_MAX || left == 0)
+        return 0;
+    slice text = json_is(value, JSON_STRING) ? slice_trim(json_str(value)) : SLICE_NONE;
+    if (slice_find_char(text, ' ') > 0 && !slice_eq(text, headline)) {
+        buf_append(out, SLICE("<p class=\"brief\">"));
+        write_start_of(out, text);
+        buf_append(out, SLICE("</p>"));
+        return left - 1;
+    }
+    for (size_t i = 0; value->type == JSON_OBJECT && i < value->count; i++)
+        left = write_sentences(out, &value->as.members[i].value, headline, left, depth + 1);
+    for (size_t i = 0; value->type == JSON_ARRAY && i < value->count; i++)
+        left = write_sentences(out, &value->as.items[i], headline, left, depth + 1);
+    return left;
+}
+
+void value_write_brief(struct buf *out, const struct json *value, slice headline)
+{
+    unsigned left = VALUE_LINES_MAX;
+    if (!json_is(value, JSON_OBJECT))
+        return;
+    buf_append(out, SLICE("<dl>"));
+    for (size_t i = 0; i < value->count && i < VALUE_ITEMS_MAX; i++) {
+        const struct json_member *member = &value->as.members[i];
+        slice text = json_is(&member->value, JSON_STRING) ? json_str(&member->value) : SLICE_NONE;
+        if (!text.ptr || slice_eq(slice_trim(text), headline))
+            continue;
+        HTML(out, "<dt>{}</dt><dd>", json_str(&member->key));
+        write_start_of(out, text);
+        buf_append(out, SLICE("</dd>"));
+    }
+    buf_append(out, SLICE("</dl>"));
+    for (size_t i = 0; i < value->count; i++)
+        if (!json_is(&value->as.members[i].value, JSON_STRING))
+            left = write_sentences(out, &value->as.members[i].value, headline, left, 1);
+}
+
 void value_write_text(struct buf *out, const struct json *value)
 {
     struct buf text;

@@ -7,11 +7,17 @@
 #include "json/json.h"
 #include "web/html.h"
 
-enum { VALUE_TEXT_BYTES_MAX = 20 * 1024, VALUE_ITEMS_MAX = 100, VALUE_DEPTH_MAX = 8 };
+enum { VALUE_TEXT_BYTES_MAX = 20 * 1024, VALUE_ITEMS_MAX = 100, VALUE_DEPTH_MAX = 8, VALUE_LINES_MAX = 2 };
 
 /* Objects as lists of names, arrays as lists; deeper than VALUE_DEPTH_MAX, past VALUE_ITEMS_MAX
  * items or VALUE_TEXT_BYTES_MAX of a text it says what is left out. value NULL: "-". */
 void value_write(struct buf *out, const struct json *value);
+/* What a person would call it: of its members (and theirs) the first text that is a title, a
+ * subject, a name or the like; SLICE_NONE when nothing is. */
+slice value_headline(const struct json *value);
+/* In short, for people who have yet to see all of it: its own small values but the headline, then
+ * the first sentences that are somewhere in it. */
+void value_write_brief(struct buf *out, const struct json *value, slice headline);
 /* In <pre>, indented, cut at VALUE_TEXT_BYTES_MAX. */
 void value_write_text(struct buf *out, const struct json *value);
 

@@ -1,0 +1,218 @@
+// The dashboard as people use it, in headless Chromium: sign in, look, start, approve, reject, resume;
+// with JavaScript, without, and on a phone. What is proved of every page is in
+// dashboard_safety.test.mjs, connecting in dashboard_connect.test.mjs.
+import assert from 'node:assert/strict';
+import { after, before, test } from 'node:test';
+import { Dashboard } from './support/dashboard.mjs';
+import { credentials } from './support/stack.mjs';
+
+const PHONE = { viewport: { width: 390, height: 800 }, isMobile: true, hasTouch: true };
+
+let dashboard, account;
+
+before(async () => {
+  dashboard = await Dashboard.start();
+  account = await dashboard.account('Dashboard');
+});
+after(async () => {
+  try {
+    if (account) dashboard.judge({ key: account.key, mail: credentials.gmail.access_token, notes: credentials.notion.access_token });
+  } finally {
+    await dashboard?.stop();
+  }
+});
+
+const flowOf = (visit) => visit.page.url().match(/\/flows\/([0-9a-f-]{36})/)[1];
+const stepsOf = (visit) => visit.page.locator('.steps > li');
+
+async function signIn(visit) {
+  await visit.goto('/flows?status=waiting');
+  assert.equal(await visit.title(), 'Sign in');
+  await visit.page.getByLabel('API key').fill('sk_0000000000000000000000000000000000000000000');
+  await visit.press('Sign in');
+  await visit.sees('unknown, expired or revoked');
+  await visit.page.getByLabel('API key').fill(account.key);
+  await visit.press('Sign in');
+  assert.equal(await visit.title(), 'Flows', 'where one wanted to go');
+  assert.equal(new URL(visit.page.url()).search, '?status=waiting');
+}
+
+// /flows/new to a page on which every task that would be made is seen.
+async function startTasks(visit, number) {
+  await visit.goto('/flows/new');
+  await visit.press('Unread mail to tasks');
+  await visit.page.locator('[name="input.taskParent"]').fill(JSON.stringify(dashboard.taskParent));
+  await visit.page.locator('[name="input.maxResults"]').fill(`${number}`);
+  await visit.press('Start');
+  await visit.sees('The flow has started.');
+  const id = flowOf(visit);
+  await dashboard.reaches(account, id, 'waiting');
+  return id;
+}
+
+async function seesItems(visit, id) {
+  const flow = await dashboard.reaches(account, id, 'waiting');
+  const { items } = flow.steps.find((step) => step.status === 'waiting').input;
+  const shown = await visit.page.locator('main').textContent();
+  for (const { input } of items) {
+    const strings = [];
+    JSON.stringify(input, (key, value) => (typeof value === 'string' && strings.push(value), value));
+    assert.ok(strings.length > 3);
+    for (const text of strings) assert.ok(shown.includes(text), `"${text}" is not seen`);
+  }
+  return items;
+}
+
+async function approve(visit, id, note) {
+  const items = await seesItems(visit, id);
+  assert.equal((await visit.page.locator('.items > li').count()), items.length);
+  const before = (await dashboard.pagesMade()).length;
+  await visit.page.getByLabel('Note').fill(note);
+  await visit.press('Approve');
+  await visit.sees('Approved; the flow goes on.');
+  return { before, items };
+}
+
+async function isDone(id, { before, items }, note) {
+  const flow = await dashboard.reaches(account, id, 'completed');
+  assert.equal(flow.steps.find((step) => step.stepType === 'approval').output.note, note);
+  const made = (await dashboard.pagesMade()).slice(before);
+  assert.deepEqual(made.sort(), items.map((item) => item.input.title).sort());
+}
+
+test('sign in, start a flow, approve exactly what is shown, watch it end without reloading', async () => {
+  const visit = await dashboard.browser.visit(dashboard.base);
+  await signIn(visit);
+  await visit.goto('/');
+  await visit.sees('Gmail');
+  await visit.sees('Notion');
+  const id = await startTasks(visit, 3);
+  // the page comes to the decision by itself
+  const before = visit.navigations;
+  await visit.page.getByRole('button', { name: 'Approve' }).waitFor();
+  assert.equal(visit.navigations, before);
+  // the writes are held until the page has been seen with the step under way
+  await dashboard.provider.faults([{ match: { method: 'POST', path_prefix: '/v1/pages' }, action: { latency_ms: 1500 } }]);
+  const done = await approve(visit, id, 'go ahead');
+  const navigations = visit.navigations;
+  const token = await visit.page.evaluate(() => (globalThis.sameDocument = Math.random()));
+  await visit.page.locator('[role=status] .badge', { hasText: 'completed' }).waitFor();
+  assert.equal(await visit.page.evaluate(() => globalThis.sameDocument), token);
+  assert.equal(visit.navigations, navigations, 'no page was loaded meanwhile');
+  await dashboard.provider.faults([]);
+  for (const step of await stepsOf(visit).all()) assert.match(await step.locator('.badge').innerText(), /completed/);
+  await isDone(id, done, 'go ahead');
+  await visit.goto('/flows?status=completed');
+  assert.ok(await visit.page.locator(`a[href="/flows/${id}"]`).count());
+  await visit.press('Sign out');
+  await visit.sees('You are signed out.');
+  await visit.goto('/');
+  assert.equal(await visit.title(), 'Sign in');
+  await visit.end();
+});
+
+test('the same without JavaScript', async () => {
+  const visit = await dashboard.browser.visit(dashboard.base, { javaScriptEnabled: false });
+  await signIn(visit);
+  const id = await startTasks(visit, 2);
+  await visit.page.reload();
+  const done = await approve(visit, id, 'by hand');
+  await isDone(id, done, 'by hand');
+  await visit.page.reload();
+  assert.match(await visit.page.locator('main [role=status] .badge').first().innerText(), /completed/);
+  await visit.end();
+});
+
+test('the same at 390 pixels: nothing is wider than the screen', async () => {
+  const visit = await dashboard.browser.visit(dashboard.base, PHONE);
+  await signIn(visit);
+  const id = await startTasks(visit, 2);
+  await visit.page.getByRole('button', { name: 'Approve' }).waitFor();
+  for (const one of await visit.page.locator('details').all()) await one.evaluate((element) => (element.open = true));
+  await visit.fits();
+  const done = await approve(visit, id, 'on the way');
+  await isDone(id, done, 'on the way');
+  const { json } = await dashboard.call(account, 'POST', '/api/executions', {
+    integration_id: 'gmail', action_id: 'list_messages', input: { maxResults: 2 },
+  });
+  for (const path of ['/', '/flows', '/flows/new', '/flows/new?template=unread_mail_to_tasks', '/flows/' + id, '/executions', '/executions/' + json.execution_id]) {
+    await visit.goto(path);
+    for (const one of await visit.page.locator('details').all()) await one.evaluate((element) => (element.open = true));
+    await visit.fits();
+  }
+  await visit.end();
+});
+
+test('reject: nothing is made, and the note is kept', async () => {
+  const visit = await dashboard.signIn(account);
+  const before = await dashboard.pagesMade();
+  const id = await dashboard.startTasks(account);
+  await visit.goto(`/flows/${id}`);
+  await visit.page.getByLabel('Note').fill('not these');
+  await visit.press('Reject');
+  await visit.sees('Rejected');
+  const flow = await dashboard.reaches(account, id, 'cancelled');
+  assert.match(JSON.stringify(flow.steps.find((step) => step.stepType === 'approval')), /not these/);
+  assert.deepEqual(await dashboard.pagesMade(), before);
+  assert.equal(await visit.page.getByRole('button', { name: 'Approve' }).count(), 0);
+  await visit.end();
+});
+
+test('a stale page approves nothing', async () => {
+  // without the script, or the page would not stay stale
+  const visit = await dashboard.signIn(account, { javaScriptEnabled: false });
+  const id = await dashboard.startTasks(account);
+  await visit.goto(`/flows/${id}`);
+  const before = await dashboard.pagesMade();
+  const approved = await dashboard.call(account, 'POST', `/api/flows/${id}/approve`, {});
+  assert.equal(approved.status, 200, approved.text);
+  await visit.press('Approve');
+  assert.equal(await visit.title(), 'Not done');
+  await visit.sees('may have changed');
+  await dashboard.reaches(account, id, 'completed');
+  assert.equal((await dashboard.pagesMade()).length, before.length + 2);
+  await visit.end();
+});
+
+test('a flow that failed goes on after its cause is mended', async () => {
+  const visit = await dashboard.signIn(account);
+  await dashboard.provider.faults([{ match: { method: 'POST', path_prefix: '/v1/pages' }, action: { status: 400 } }]);
+  const id = await dashboard.startTasks(account);
+  await visit.goto(`/flows/${id}`);
+  await visit.press('Approve');
+  await visit.page.locator('[role=status] .badge', { hasText: 'failed' }).waitFor();
+  await visit.goto('/');
+  assert.ok(await visit.page.locator(`a[href="/flows/${id}"]`).count(), 'the overview has it');
+  await visit.goto(`/flows/${id}`);
+  await dashboard.provider.faults([]);
+  await visit.press('Resume');
+  await visit.sees('The flow goes on.');
+  await visit.page.locator('[role=status] .badge', { hasText: 'completed' }).waitFor();
+  await visit.end();
+});
+
+test('executions: the list, its filters, one in detail', async () => {
+  const visit = await dashboard.signIn(account);
+  const good = await dashboard.call(account, 'POST', '/api/executions', {
+    integration_id: 'gmail', action_id: 'list_messages', input: { maxResults: 3 },
+  });
+  const bad = await dashboard.call(account, 'POST', '/api/executions', {
+    integration_id: 'notion', action_id: 'get_page', input: { page_id: '00000000-0000-4000-8000-000000000000' },
+  });
+  const [yes, no] = [good, bad].map((reply) => `a[href="/executions/${reply.json.execution_id}"]`);
+  await visit.goto('/executions');
+  assert.deepEqual([await visit.page.locator(yes).count(), await visit.page.locator(no).count()], [1, 1]);
+  await visit.page.getByLabel('Status').selectOption('failed');
+  await visit.press('Show');
+  assert.deepEqual([await visit.page.locator(yes).count(), await visit.page.locator(no).count()], [0, 1]);
+  await visit.page.getByLabel('Status').selectOption('');
+  await visit.page.getByLabel('App').fill('gmail');
+  await visit.press('Show');
+  assert.deepEqual([await visit.page.locator(yes).count(), await visit.page.locator(no).count()], [1, 0]);
+  await visit.page.locator(yes).click();
+  await visit.page.waitForURL(/\/executions\/[0-9a-f]/);
+  await visit.sees(good.json.execution_id);
+  await visit.goto(`/executions/${bad.json.execution_id}`);
+  await visit.sees(bad.json.error_code);
+  await visit.end();
+});

@@ -1,0 +1,147 @@
+// Debian's Chromium, driven by playwright-core. Each Visit is a person with a browser of their own
+// (a context); all that it asks for goes through a proxy that keeps every exchange, so that tests can
+// look at each byte that came, with JavaScript and without. Whatever the browser complains of (errors
+// in the console, violations of the content security policy, exceptions) fails the visit at its end.
+import assert from 'node:assert/strict';
+import { existsSync } from 'node:fs';
+import { createServer, request as send } from 'node:http';
+import { chromium } from 'playwright-core';
+
+const PROGRAMS = ['/usr/bin/chromium-headless-shell', '/usr/bin/chromium'];
+const WAIT_MS = 60_000;
+const WIDTH = 1000;
+
+// Forwards, and keeps {url, method, status, headers, body} of each exchange.
+class Recorder {
+  exchanges = [];
+
+  static async start() {
+    const recorder = new Recorder();
+    recorder.server = createServer((request, response) => recorder.#forward(request, response));
+    // nothing that is tested speaks TLS to the browser
+    recorder.server.on('connect', (request, socket) => {
+      recorder.exchanges.push({ url: `https://${request.url}`, method: 'CONNECT', status: 0, headers: {}, body: Buffer.alloc(0) });
+      socket.destroy();
+    });
+    await new Promise((resolve) => recorder.server.listen(0, '127.0.0.1', resolve));
+    recorder.url = `http://127.0.0.1:${recorder.server.address().port}`;
+    return recorder;
+  }
+
+  #forward(request, response) {
+    const { hostname, port, pathname, search } = new URL(request.url);
+    const headers = { ...request.headers };
+    delete headers['proxy-connection'];
+    const onward = send({ hostname, port, path: pathname + search, method: request.method, headers, agent: false }, (reply) => {
+      const parts = [];
+      const one = { url: request.url, method: request.method, status: reply.statusCode, headers: reply.headers };
+      one.raw = reply.rawHeaders;
+      reply.on('data', (part) => parts.push(part));
+      reply.on('close', () => this.exchanges.push({ ...one, body: Buffer.concat(parts) }));
+      response.writeHead(reply.statusCode, reply.rawHeaders);
+      reply.pipe(response);
+    });
+    onward.on('error', () => response.destroy());
+    response.on('close', () => onward.destroy());
+    request.pipe(onward);
+  }
+
+  stop() {
+    this.server.closeAllConnections();
+    return new Promise((resolve) => this.server.close(resolve));
+  }
+}
+
+export class Browser {
+  static async start() {
+    const browser = new Browser();
+    browser.recorder = await Recorder.start();
+    browser.chromium = await chromium.launch({
+      executablePath: PROGRAMS.find((one) => existsSync(one)),
+      args: process.getuid() === 0 ? ['--no-sandbox'] : [],
+      proxy: { server: browser.recorder.url },
+    });
+    return browser;
+  }
+
+  // All that was exchanged by all visits.
+  get exchanges() {
+    return this.recorder.exchanges;
+  }
+
+  // options: as playwright's newContext; base: the server's URL
+  async visit(base, options = {}) {
+    const context = await this.chromium.newContext({
+      baseURL: base,
+      viewport: { width: WIDTH, height: 900 },
+      reducedMotion: 'reduce',
+      ...options,
+    });
+    context.setDefaultTimeout(WAIT_MS);
+    return Visit.of(context, await context.newPage());
+  }
+
+  async stop() {
+    await this.chromium?.close();
+    await this.recorder?.stop();
+  }
+}
+
+export class Visit {
+  static async of(context, page) {
+    const visit = Object.assign(new Visit(), { context, page, problems: [], navigations: 0 });
+    await context.exposeBinding('sluiceViolation', (source, text) => visit.problems.push(`policy: ${text}`));
+    await context.addInitScript(() =>
+      addEventListener('securitypolicyviolation', (event) =>
+        globalThis.sluiceViolation(`${event.violatedDirective} ${event.blockedURI}`),
+      ),
+    );
+    page.on('pageerror', (error) => visit.problems.push(`exception: ${error.message}`));
+    page.on('dialog', (dialog) => {
+      visit.problems.push(`dialog: ${dialog.message()}`);
+      dialog.dismiss();
+    });
+    page.on('console', (message) => {
+      // pages that say no (401, 404, ...) are pages, too
+      const isPage = message.location().url === page.url() && /status of 4\d\d/.test(message.text());
+      if (['error', 'warning'].includes(message.type()) && !isPage) visit.problems.push(`console: ${message.text()}`);
+    });
+    page.on('framenavigated', (frame) => frame === page.mainFrame() && visit.navigations++);
+    return visit;
+  }
+
+  goto(path) {
+    return this.page.goto(path);
+  }
+
+  // Presses a button or follows a link, and waits for the page that comes of it.
+  async press(name, within = this.page) {
+    const target = within.getByRole('button', { name }).or(within.getByRole('link', { name, exact: true })).first();
+    await Promise.all([this.page.waitForNavigation(), target.click()]);
+  }
+
+  text() {
+    return this.page.locator('main').innerText();
+  }
+
+  async title() {
+    return this.page.locator('h1').innerText();
+  }
+
+  async sees(pattern) {
+    const text = await this.text();
+    if (typeof pattern === 'string') assert.ok(text.includes(pattern), `${this.page.url()} lacks "${pattern}":\n${text}`);
+    else assert.match(text, pattern, this.page.url());
+  }
+
+  async fits() {
+    // measured in the tester's own world, which needs no script of the page's
+    const [wide, inner] = await this.page.evaluate(() => [document.documentElement.scrollWidth, innerWidth]);
+    assert.ok(wide <= inner, `${this.page.url()} is ${wide} wide in ${inner}`);
+  }
+
+  async end() {
+    await this.context.close();
+    assert.deepEqual(this.problems, []);
+  }
+}
