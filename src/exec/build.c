@@ -60,7 +60,8 @@ static int eval(struct build *b, const struct expr_template *tmpl, unsigned flag
     return expr_template_eval(tmpl, &b->root, flags, &b->budget, b->arena, value, b->err);
 }
 
-/* A scalar as text: strings as they are, numbers and booleans as JSON. */
+/* A scalar as text: strings as they are, numbers and booleans as JSON. A whole number has no
+ * fraction: the schema takes 1.0 for an integer, but a vendor's query may not. */
 static int scalar_text(struct build *b, const struct json *value, slice name, slice *text)
 {
     if (value->type == JSON_STRING) {
@@ -71,8 +72,9 @@ static int scalar_text(struct build *b, const struct json *value, slice name, sl
         return err_set(b->err, ERR_INVALID, "%.*s: %s cannot be sent here", SLICE_ARG(name),
                        json_type_name(value));
     struct buf out;
+    struct json plain = json_plain_number(value);
     buf_init(&out, 1024);
-    json_write(&out, value);
+    json_write(&out, &plain);
     *text = arena_dup(b->arena, buf_slice(&out));
     bool is_ok = buf_is_ok(&out) && text->ptr;
     buf_deinit(&out);

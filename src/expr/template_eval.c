@@ -85,6 +85,7 @@ static int text_part(struct filling *f, struct expr_run *run, const struct expr_
         slice text = SLICE_NONE;
         if (out->type != JSON_BOOL && !json_is_number(out))
             return text_fault(f, part, out);
+        *out = json_plain_number(out);
         rc = expr_value_text(run, out, &text);
         if (rc == OK)
             *out = expr_string(text.ptr, text.len);

@@ -407,6 +407,7 @@ static void sum_up(struct flow_run *run, const struct flow_fan *fan, struct flow
         if (!first || (!first->error.is_final && item->error.is_final))
             first = item;
     }
+    ASSERT(first); /* joined because an item failed */
     *error = first->error;
     error->is_final = error->is_final || !error->is_retryable;
     error->message = arena_printf(arena, "%s %.*s%s of %zu failed, %zu completed: %.*s",

@@ -114,6 +114,9 @@ void json_pointer_append_index(struct buf *out, uint64_t index);
 double json_to_double(const struct json *value);
 /* true and *out when it is a number with an integer value in int64 (1.0 and 1e3 are). */
 bool json_to_i64(const struct json *value, int64_t *out);
+/* The same number as its shortest text: 1 for 1.0 and 1e3's 1000, where an int64 holds it; whatever
+ * else is given back as it is. For places that have text only (a query), where many take no 1.0. */
+struct json json_plain_number(const struct json *value);
 /* "null", "boolean", "integer", "number", "string", "array", "object" */
 const char *json_type_name(const struct json *value);
 /* Equality of values as JSON Schema and JMESPath want it: 1 == 1.0, member order is irrelevant,

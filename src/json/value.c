@@ -209,6 +209,12 @@ bool json_to_i64(const struct json *value, int64_t *out)
     return json_is(value, JSON_BIGNUM) && bignum_to_i64(value, out);
 }
 
+struct json json_plain_number(const struct json *value)
+{
+    int64_t whole = 0;
+    return json_to_i64(value, &whole) ? json_i64(whole) : *value;
+}
+
 const char *json_type_name(const struct json *value)
 {
     static const char *const names[] = {"null",   "boolean", "integer", "integer", "number",

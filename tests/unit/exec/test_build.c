@@ -38,8 +38,11 @@ static void paths_are_encoded_by_segment(void **state)
     const char *get = "{\"method\":\"GET\",\"path\":\"/a/${input.id}:go\"}";
     assert_int_equal(build(*state, get, "{\"id\":\"x y/../z?#%\"}"), OK);
     assert_slice(built.url, "https://h.example/a/x%20y%2F..%2Fz%3F%23%25:go");
-    assert_int_equal(build(*state, get, "{\"id\":12}"), OK);
-    assert_slice(built.url, "https://h.example/a/12:go");
+    static const char *const twelve[] = {"{\"id\":12}", "{\"id\":12.0}", "{\"id\":1.2e1}"};
+    for (size_t i = 0; i < ARRAY_LEN(twelve); i++) {
+        assert_int_equal(build(*state, get, twelve[i]), OK);
+        assert_slice(built.url, "https://h.example/a/12:go");
+    }
     for (size_t i = 0; i < 4; i++) {
         static const char *const bad[] = {"{}", "{\"id\":\"\"}", "{\"id\":\"..\"}", "{\"id\":[]}"};
         assert_int_equal(build(*state, get, bad[i]), ERR_INVALID);
@@ -56,6 +59,8 @@ static void queries_drop_null_and_repeat_arrays(void **state)
     assert_int_equal(build(*state, get, "{}"), OK);
     assert_slice(built.url, "https://h.example/a");
     assert_int_equal(build(*state, get, "{\"q\":{}}"), ERR_INVALID);
+    assert_int_equal(build(*state, get, "{\"q\":5.0,\"l\":[-0.0,1e3,1.5],\"n\":1e300}"), OK);
+    assert_slice(built.url, "https://h.example/a?q=5&l=0&l=1000&l=1.5&n=1e300");
 }
 
 static void headers_cannot_be_split(void **state)

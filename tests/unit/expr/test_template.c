@@ -61,6 +61,8 @@ static void inside_text_scalars_are_written(void **state)
 {
     assert_fills(*state, "\"to ${input.to}!\"", "\"to a@b.c!\"");
     assert_fills(*state, "\"${input.n}${input.real} ${input.yes}\"", "\"31.5 true\"");
+    assert_fills(*state, "\"n=${`2.0`} ${`1e3`} ${`1.5`}\"", "\"n=2 1000 1.5\"");
+    assert_fills(*state, "\"${`2.0`}\"", "2.0"); /* a value of its own is not touched */
     assert_fills(*state, "\"/v1/${input.deep.x}/${to_string(input.list)}\"", "\"/v1/X/[1,2]\"");
     assert_refused(*state, "{\"q\":{\"s\":\"a ${input.none}\"}}", ERR_INVALID,
                    "/q/s: ${input.none} is null, which cannot stand inside a longer text");

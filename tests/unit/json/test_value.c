@@ -91,6 +91,25 @@ static void test_to_i64(void **state)
     assert_int_equal(untouched, 5);
 }
 
+static void test_plain_numbers(void **state)
+{
+    static const char *const cases[][2] = {
+        {"1.0", "1"},       {"-0.0", "0"},
+        {"1e3", "1000"},    {"7", "7"},
+        {"1.5", "1.5"},     {"1e300", "1e300"},
+        {"true", "true"},   {"\"1.0\"", "\"1.0\""},
+        {"[1.0]", "[1.0]"}, {"18446744073709551615", "18446744073709551615"},
+    };
+    for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+        struct json plain = json_plain_number(parse(*state, cases[i][0]));
+        struct buf out;
+        buf_init(&out, 100);
+        json_write(&out, &plain);
+        assert_true(slice_eq_cstr(buf_slice(&out), cases[i][1]));
+        buf_deinit(&out);
+    }
+}
+
 static void test_to_double(void **state)
 {
     static const struct {
@@ -131,8 +150,9 @@ static void test_type_name(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        JSON_TEST(test_get),    JSON_TEST(test_pointer),   JSON_TEST(test_pointer_append),
-        JSON_TEST(test_to_i64), JSON_TEST(test_to_double), JSON_TEST(test_type_name),
+        JSON_TEST(test_get),       JSON_TEST(test_pointer),       JSON_TEST(test_pointer_append),
+        JSON_TEST(test_to_i64),    JSON_TEST(test_plain_numbers), JSON_TEST(test_to_double),
+        JSON_TEST(test_type_name),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
