@@ -23,11 +23,17 @@ static const struct pg_column take_params[] = {
     {"op_token", PG_UUID},   {"rev", PG_I64}, {"now", PG_TIME},
 };
 
+/* All nodes that hold a timer go for its flow at the same time. Who waited here for another's take
+ * would hold rows that the other waits for: it is left to who has it, and to the next look. */
+#define NOBODY_HAS                                                                  \
+    "t.ctid = (select k.ctid from sluice.flow k where k.account_id = t.account_id " \
+    "and k.id = t.id for update skip locked) "
+
 static const struct pg_stmt flow_take_due = {
     .name = "flow_take_due",
     .sql = "with moved as (update sluice.flow t set " RUNS_AGAIN ", is_begun = false "
            "@update(sluice.flow) " FENCED "and t.waiting_for is not null and t.wake_at <= now() "
-           "returning :ord as ord, " STORE_FLOW_ROW ") " ROW_NOW,
+           "and " NOBODY_HAS "returning :ord as ord, " STORE_FLOW_ROW ") " ROW_NOW,
     PG_PARAMS(take_params),
     PG_COLUMNS(store_flow_columns),
     .key_count = 2,
