@@ -1,0 +1,22 @@
+// Waiting flows in numbers that starting them one by one would take too long for: copies of one.
+
+// `count` flows like `model`, which waits for a time. due: SQL of each one's time, n from 1 on. They
+// are told apart by `batch`: returns SQL that is true of these rows `f`.
+export async function copies(stack, model, batch, count, due) {
+  await stack.cluster.sql(`
+    create table made as select n, (lpad(to_hex((extract(epoch from now()) * 1000)::bigint), 12, '0') || '7000'
+      || '8' || lpad(to_hex(${batch}), 3, '0') || lpad(to_hex(n), 12, '0'))::uuid as id, (${due}) as at
+    from generate_series(1, ${count}) n;
+    insert into sluice.flow (account_id, id, template_key, template_version, trigger_type, status, rev,
+      op_token, step_index, attempt, is_begun, adoptions, waiting_for, wake_at, created_at, updated_at)
+    select f.account_id, m.id, f.template_key, f.template_version, f.trigger_type, f.status, f.rev,
+      gen_random_uuid(), f.step_index, f.attempt, f.is_begun, 0, f.waiting_for, m.at, now(), now()
+    from made m join sluice.flow f on f.id = '${model}';
+    insert into sluice.flow_doc (account_id, flow_id, input, actor, waiting_input)
+    select d.account_id, m.id, json_build_object('until', m.at), d.actor, json_build_object('until', m.at)
+    from made m join sluice.flow_doc d on d.flow_id = '${model}';
+    drop table made;
+    analyze sluice.flow; analyze sluice.flow_doc;`);
+  return `substr(f.id::text, 20, 4) = '8${batch.toString(16).padStart(3, '0')}'`;
+}
+
