@@ -194,6 +194,62 @@ void store_api_key_touch(struct pg_pool *pool, struct pg_query *query, struct op
     store_submit(pool, query, op, &api_key_touch);
 }
 
+static int read_rows(const struct pg_rows *rows, struct arena *arena, struct api_key **keys,
+                     size_t *count)
+{
+    *keys = ARENA_ARRAY(arena, struct api_key, rows->count + 1);
+    if (!*keys)
+        return ERR_NOMEM;
+    for (size_t i = 0; i < rows->count; i++)
+        read_row(rows, i, &(*keys)[i]);
+    *count = rows->count;
+    return OK;
+}
+
+void store_api_key_create(struct pg_pool *pool, struct pg_query *query, struct op *op,
+                          const struct api_key *key)
+{
+    char text[33];
+    query->params[0] = pg_uuid(key->account_id);
+    query->params[1] = pg_uuid(key->id);
+    query->params[2] = pg_bytes(slice_of(key->hash, API_KEY_HASH_LEN));
+    query->params[3] = pg_text_or_empty(key->prefix);
+    query->params[4] = pg_text_or_empty(key->name);
+    query->params[5] = pg_text(arena_dup(&op->arena, scopes_format(key->scopes, text)));
+    query->params[6] = pg_time(key->created_at);
+    query->params[7] = pg_time(key->expires_at);
+    store_submit(pool, query, op, &api_key_create);
+}
+
+void store_api_key_list(struct pg_pool *pool, struct pg_query *query, struct op *op,
+                        struct uuid account_id)
+{
+    query->params[0] = pg_uuid(account_id);
+    store_submit(pool, query, op, &api_key_list);
+}
+
+int store_api_key_list_result(const struct pg_query *query, struct api_key **keys, size_t *count)
+{
+    return query->status == OK ? read_rows(&query->rows, &query->op->arena, keys, count)
+                               : query->status;
+}
+
+void store_api_key_revoke(struct pg_pool *pool, struct pg_query *query, struct op *op,
+                          struct uuid account_id, struct uuid id)
+{
+    query->params[0] = pg_uuid(account_id);
+    query->params[1] = pg_uuid(id);
+    query->params[2] = pg_time(clock_wall_us());
+    store_submit(pool, query, op, &api_key_revoke);
+}
+
+int store_api_key_revoke_result(const struct pg_query *query)
+{
+    if (query->status != OK)
+        return query->status;
+    return query->rows.count > 0 ? OK : ERR_NOTFOUND;
+}
+
 /* ---- operator commands ---- */
 
 int store_api_key_create_sync(struct pg_sync *sync, const struct api_key *key, struct err *err)
@@ -224,13 +280,9 @@ int store_api_key_list_sync(struct pg_sync *sync, struct arena *arena, struct uu
     int rc = pg_sync_exec(sync, &api_key_list, params, arena, &rows, err);
     if (rc != OK)
         return rc;
-    *keys = ARENA_ARRAY(arena, struct api_key, rows.count + 1);
-    if (!*keys)
-        return err_set(err, ERR_NOMEM, "the list of keys is too large");
-    for (size_t i = 0; i < rows.count; i++)
-        read_row(&rows, i, &(*keys)[i]);
-    *count = rows.count;
-    return OK;
+    return read_rows(&rows, arena, keys, count) == OK
+               ? OK
+               : err_set(err, ERR_NOMEM, "the list of keys is too large");
 }
 
 int store_api_key_revoke_sync(struct pg_sync *sync, struct uuid account_id, struct uuid id,

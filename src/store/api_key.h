@@ -47,6 +47,22 @@ int store_api_key_find_result(const struct pg_query *query, struct api_key *key)
 void store_api_key_touch(struct pg_pool *pool, struct pg_query *query, struct op *op,
                          struct uuid account_id, struct uuid id, int64_t now);
 
+/* account_id, id, hash, prefix, name, scopes, created_at, expires_at are in. Not replayable.
+ * store_done_result. */
+void store_api_key_create(struct pg_pool *pool, struct pg_query *query, struct op *op,
+                          const struct api_key *key);
+/* Of one account, oldest first, at most 1000. */
+void store_api_key_list(struct pg_pool *pool, struct pg_query *query, struct op *op,
+                        struct uuid account_id);
+int store_api_key_list_result(const struct pg_query *query, struct api_key **keys,
+                              size_t *count) MUST_CHECK;
+/* Sets revoked_at where it is not set. Result: ERR_NOTFOUND. */
+void store_api_key_revoke(struct pg_pool *pool, struct pg_query *query, struct op *op,
+                          struct uuid account_id, struct uuid id);
+int store_api_key_revoke_result(const struct pg_query *query) MUST_CHECK;
+
+/* Operator commands: */
+
 /* account_id, id, hash, prefix, name, scopes, expires_at are in. ERR_NOTFOUND: no such account. */
 int store_api_key_create_sync(struct pg_sync *sync, const struct api_key *key,
                               struct err *err) MUST_CHECK;

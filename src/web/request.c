@@ -39,6 +39,9 @@ static const struct http_route routes[] = {
     {HTTP_METHOD_POST, "/connections/{id}/delete", NULL, &web_connection_delete},
     {HTTP_METHOD_POST, "/connections/{id}/test", NULL, &web_connection_test},
     {HTTP_METHOD_GET, "/connect/callback", NULL, &web_connect_callback},
+    {HTTP_METHOD_GET, "/keys", NULL, &web_keys},
+    {HTTP_METHOD_POST, "/keys", NULL, &web_key_create},
+    {HTTP_METHOD_POST, "/keys/{id}/revoke", NULL, &web_key_revoke},
     {HTTP_METHOD_GET, "/assets/{name}", NULL, &web_asset},
 };
 

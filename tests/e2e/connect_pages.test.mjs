@@ -224,6 +224,33 @@ test('a session without the scope sees pages, and changes nothing', async () => 
   assert.equal(reply.status, 403);
 });
 
+test('keys: shown once, marked, revoked at once; none has more scopes than its maker', async () => {
+  const pages = await signedIn(two);
+  const list = await pages.go('/keys');
+  assert.match(list.text, /you are signed in with it/);
+  const made = await pages.press(list, 'Create the key', { name: HOSTILE, 'scope.read': 'yes', expires: '30' });
+  assert.equal(made.status, 201, made.text);
+  const key = made.text.match(/sk_[\w-]{43}/)[0];
+  assert.equal((await server.call(key, 'GET', '/api/integrations')).status, 200);
+  const page = await pages.go('/keys');
+  assert.ok(!page.text.includes(key) && page.text.includes(key.slice(0, 10)) && !page.text.includes('<img'));
+  const gone = await pages.press(page, `Revoke ${HOSTILE} ${key.slice(0, 10)}`);
+  assert.match(gone.text, /The key is revoked/);
+  assert.equal((await server.call(key, 'GET', '/api/integrations')).status, 401);
+  for (const kind of ['created', 'revoked']) assert.equal(await events(two, `key.${kind}`), kind === 'created' ? 2 : 1);
+
+  const limited = await signedIn({ key: await stack.key(two.id, ['--scopes', 'read,admin']) });
+  const form = formsOf((await limited.go('/keys')).text).find((each) => each.action === '/keys');
+  assert.ok(!form.names.includes('scope.execute'));
+  const fields = { csrf: form.fields.csrf, name: 'more', 'scope.execute': 'yes', expires: 'never' };
+  assert.equal((await limited.ask('/keys', { method: 'POST', fields })).status, 400);
+  const stranger = await signedIn(one);
+  const csrf = formsOf((await stranger.go('/keys')).text).find((each) => each.action === '/keys').fields.csrf;
+  const theirs = formsOf(page.text).find((each) => each.action.endsWith('/revoke')).action;
+  assert.equal((await stranger.ask(theirs, { method: 'POST', fields: { csrf } })).status, 404);
+  assert.equal((await pages.go('/keys')).status, 200);
+});
+
 // Last: the address that is slowed down is that of all tests here.
 test('guessing keys is slowed down', async () => {
   const pages = new Pages(server.base);

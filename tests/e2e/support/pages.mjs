@@ -16,9 +16,11 @@ export function formsOf(text) {
   return [...text.matchAll(/<form ([^>]*)>([\s\S]*?)<\/form>/g)].map(([, head, body]) => {
     const { action, method } = attributes(`form ${head}`);
     const inputs = [...body.matchAll(/<input ([^>]*)>/g)].map(([, input]) => attributes(`input ${input}`));
-    const fields = Object.fromEntries(inputs.filter((one) => one.value !== undefined).map((one) => [one.name, one.value]));
+    const selects = [...body.matchAll(/<select ([^>]*)>/g)].map(([, select]) => attributes(`select ${select}`).name);
+    const isTyped = (one) => one.value !== undefined && one.type !== 'checkbox';
+    const fields = Object.fromEntries(inputs.filter(isTyped).map((one) => [one.name, one.value]));
     const buttons = [...body.matchAll(/<button([^>]*)>([\s\S]*?)<\/button>/g)].map(([, button, label]) => attributes(`button ${button}`)['aria-label'] ?? unescape(label));
-    return { action, method, fields, names: inputs.map((one) => one.name), buttons };
+    return { action, method, fields, names: [...inputs.map((one) => one.name), ...selects], buttons };
   });
 }
 

@@ -1,0 +1,285 @@
+/*
+ * API keys: the list, a new one (its text is on the page that answers, and nowhere else), revoking.
+ * Nobody gives a key scopes that his own has not.
+ */
+#include <stdio.h>
+
+#include "base/clock.h"
+#include "base/mem.h"
+#include "vault/key.h"
+#include "web/app.h"
+
+static const struct {
+    enum api_key_scope scope;
+    const char *field, *meaning;
+} choices[] = {
+    {SCOPE_READ, "scope.read", "look at apps, executions and flows"},
+    {SCOPE_EXECUTE, "scope.execute", "run actions, start flows, connect apps"},
+    {SCOPE_APPROVE, "scope.approve", "decide about steps that wait"},
+    {SCOPE_ADMIN, "scope.admin", "keys, connections, the audit trail"},
+};
+
+static const struct {
+    const char *value, *label;
+    int64_t days;
+} lives[] = {
+    {"30", "30 days", 30}, {"90", "90 days", 90}, {"365", "one year", 365}, {"never", "never", 0}};
+
+static const int64_t us_per_day = 86400LL * 1000000;
+
+/* ---- the list ---- */
+
+static void write_state(const struct api_key *key, struct buf *out)
+{
+    bool has_expired = key->expires_at > 0 && key->expires_at <= clock_wall_us();
+    if (key->revoked_at)
+        web_badge(out, SLICE("revoked"));
+    else
+        web_badge(out, has_expired ? SLICE("expired") : SLICE("live"));
+}
+
+static void write_when(struct buf *out, const char *label, int64_t at)
+{
+    HTML(out, "<dt>{}</dt><dd>", slice_cstr(label));
+    html_time(out, at);
+    buf_append(out, SLICE("</dd>"));
+}
+
+static void write_key(struct web_request *request, const struct api_key *key, struct buf *out)
+{
+    char scopes[33], id[UUID_TEXT_LEN + 1];
+    slice name = key->name.len > 0 ? key->name : SLICE("(no name)");
+    uuid_format(key->id, id);
+    HTML(out, "<li><h3>{} ", name);
+    write_state(key, out);
+    if (uuid_eq(key->id, request->session.key_id))
+        buf_append(out, SLICE(" <span class=\"badge\">you are signed in with it</span>"));
+    HTML(out, "</h3><dl><dt>Begins with</dt><dd><code>{}</code></dd><dt>Scopes</dt><dd>{}</dd>",
+         key->prefix, scopes_format(key->scopes, scopes));
+    write_when(out, "Created", key->created_at);
+    write_when(out, "Expires", key->expires_at);
+    write_when(out, "Last used", key->last_used_at);
+    buf_append(out, SLICE("</dl>"));
+    if (!key->revoked_at) {
+        HTML(out, "<form method=\"post\" action=\"/keys/{}/revoke\">", slice_cstr(id));
+        web_csrf_field(request, out);
+        HTML(out, "<button class=\"danger\" aria-label=\"Revoke {} {}\">Revoke</button></form>",
+             name, key->prefix);
+    }
+    buf_append(out, SLICE("</li>"));
+}
+
+static void write_form(struct web_request *request, struct buf *out)
+{
+    buf_append(out, SLICE("<section class=\"card\" aria-labelledby=\"new\"><h2 id=\"new\">New key"
+                          "</h2><form method=\"post\" action=\"/keys\">"));
+    web_csrf_field(request, out);
+    HTML(out,
+         "<label for=\"name\">Name</label><input id=\"name\" name=\"name\" value=\"{}\" required "
+         "maxlength=\"200\" autocomplete=\"off\"><fieldset><legend>Scopes</legend>",
+         web_field(request, "name"));
+    for (size_t i = 0; i < ARRAY_LEN(choices); i++)
+        if (web_may(request, (uint32_t)choices[i].scope))
+            HTML(out,
+                 "<p><label><input type=\"checkbox\" name=\"{}\" value=\"yes\"> {} "
+                 "<span class=\"soft\">{}</span></label></p>",
+                 slice_cstr(choices[i].field), slice_cstr(scope_name(choices[i].scope)),
+                 slice_cstr(choices[i].meaning));
+    buf_append(out, SLICE("</fieldset><label for=\"expires\">Expires after</label>"
+                          "<select id=\"expires\" name=\"expires\">"));
+    for (size_t i = 0; i < ARRAY_LEN(lives); i++)
+        HTML(out, "<option value=\"{}\">{}</option>", slice_cstr(lives[i].value),
+             slice_cstr(lives[i].label));
+    buf_append(out, SLICE("</select><p class=\"actions\"><button class=\"primary\">Create the key"
+                          "</button></p></form></section>"));
+}
+
+static enum op_result begin_list(struct web_request *request)
+{
+    store_api_key_list(request->web->config.pool, &request->query, &request->op,
+                       request->session.account_id);
+    return OP_WAIT;
+}
+
+static enum op_result finish_list(struct web_request *request)
+{
+    struct api_key *keys;
+    struct buf body;
+    size_t count;
+    int status = store_api_key_list_result(&request->query, &keys, &count);
+    if (status != OK)
+        return web_reply_database(request, status);
+    buf_init(&body, WEB_PAGE_BYTES_MAX);
+    write_form(request, &body);
+    buf_append(&body, SLICE("<h2>Keys</h2><ul class=\"list\">"));
+    for (size_t i = count; i-- > 0;) /* newest first */
+        write_key(request, &keys[i], &body);
+    buf_append(&body, SLICE("</ul>"));
+    return web_reply_page(request, 200, SLICE("API keys"), &body);
+}
+
+const struct web_page web_keys = {.route = "/keys",
+                                  .access = WEB_SESSION,
+                                  .scope = SCOPE_ADMIN,
+                                  .begin = begin_list,
+                                  .finish = finish_list};
+
+/* ---- what is done is in the audit trail ---- */
+
+static void audit(struct web_request *request, slice kind, const struct api_key *key)
+{
+    char id[UUID_TEXT_LEN + 1], scopes[33];
+    uuid_format(key->id, id);
+    slice details =
+        key->prefix.ptr
+            ? arena_printf(&request->op.arena,
+                           "{\"key_id\":\"%s\",\"prefix\":\"%.*s\",\"scopes\":\"%.*s\","
+                           "\"by\":\"dashboard\"}",
+                           id, SLICE_ARG(key->prefix),
+                           SLICE_ARG(scopes_format(key->scopes, scopes)))
+            : arena_printf(&request->op.arena, "{\"key_id\":\"%s\",\"by\":\"dashboard\"}", id);
+    const struct audit_event event = {
+        .account_id = request->session.account_id,
+        .id = uuid_v7(),
+        .kind = kind,
+        .actor = web_actor(request),
+        .request_id = request->exchange->request_id,
+        .address = web_client_address(request),
+        .details = details,
+    };
+    store_audit_insert(request->web->config.pool, &request->query, &request->op, &event);
+}
+
+/* ---- a new one ---- */
+
+struct creating {
+    struct vault_key fresh;
+    struct api_key key;
+    bool is_stored;
+};
+
+static void on_create_end(struct web_request *request)
+{
+    struct creating *it = request->state;
+    mem_wipe(&it->fresh, sizeof(it->fresh));
+}
+
+static enum op_result refuse(struct web_request *request, slice problem)
+{
+    struct buf body;
+    buf_init(&body, WEB_PAGE_BYTES_MAX);
+    HTML(&body, "<p class=\"problem\" role=\"alert\">{}</p>", problem);
+    write_form(request, &body);
+    return web_reply_page(request, 400, SLICE("API keys"), &body);
+}
+
+static bool read_expiry(struct web_request *request, int64_t *expires_at)
+{
+    for (size_t i = 0; i < ARRAY_LEN(lives); i++)
+        if (slice_eq_cstr(web_field(request, "expires"), lives[i].value)) {
+            *expires_at = lives[i].days ? clock_wall_us() + lives[i].days * us_per_day : 0;
+            return true;
+        }
+    return false;
+}
+
+static enum op_result begin_create(struct web_request *request)
+{
+    struct creating *it = ARENA_NEW(&request->op.arena, struct creating);
+    if (!it)
+        return web_reply_database(request, ERR_BUSY);
+    struct api_key *key = &it->key;
+    for (size_t i = 0; i < ARRAY_LEN(choices); i++)
+        if (web_field(request, choices[i].field).ptr)
+            key->scopes |= (uint32_t)choices[i].scope;
+    key->name = web_field(request, "name");
+    if (!app_is_label(key->name))
+        return refuse(request, SLICE("A key needs a name of at most 200 characters, on one line."));
+    if (key->scopes == 0 || !web_may(request, key->scopes))
+        return refuse(request, SLICE("Choose at least one scope, of those that your own key has."));
+    if (!read_expiry(request, &key->expires_at))
+        return refuse(request, SLICE("Choose when the key expires."));
+    request->state = it;
+    request->on_end = on_create_end;
+    vault_key_new(&it->fresh);
+    memcpy(key->hash, it->fresh.hash, sizeof(key->hash));
+    key->account_id = request->session.account_id;
+    key->id = uuid_v7();
+    key->prefix = slice_cstr(it->fresh.prefix);
+    key->created_at = clock_wall_us();
+    store_api_key_create(request->web->config.pool, &request->query, &request->op, key);
+    return OP_WAIT;
+}
+
+static enum op_result finish_create(struct web_request *request)
+{
+    struct creating *it = request->state;
+    struct buf body;
+    if (!it->is_stored && store_done_result(&request->query) != OK)
+        return web_reply_database(request, request->query.status);
+    if (!it->is_stored) {
+        it->is_stored = true;
+        audit(request, SLICE("key.created"), &it->key);
+        return OP_WAIT;
+    }
+    if (store_done_result(&request->query) != OK)
+        op_log(&request->op, LOG_ERROR, "a new key is not in the audit trail",
+               LOG_STR("cause", request->query.message));
+    buf_init(&body, WEB_PAGE_BYTES_MAX);
+    HTML(&body,
+         "<p>Copy it now: it is shown this once, and only its hash is kept.</p>"
+         "<p class=\"card\"><code id=\"new-key\">{}</code></p>"
+         "<p class=\"actions\"><a class=\"button\" href=\"/keys\">To the keys</a></p>",
+         slice_of(it->fresh.text, VAULT_KEY_LEN));
+    return web_reply_page(request, 201, SLICE("The new key"), &body);
+}
+
+const struct web_page web_key_create = {.route = "/keys",
+                                        .access = WEB_SESSION,
+                                        .scope = SCOPE_ADMIN,
+                                        .begin = begin_create,
+                                        .finish = finish_create};
+
+/* ---- revoking ---- */
+
+static enum op_result begin_revoke(struct web_request *request)
+{
+    struct api_key *key = ARENA_NEW(&request->op.arena, struct api_key);
+    if (!key)
+        return web_reply_database(request, ERR_BUSY);
+    if (!web_path_uuid(request, 0, &key->id))
+        return OP_DONE;
+    request->state = key;
+    store_api_key_revoke(request->web->config.pool, &request->query, &request->op,
+                         request->session.account_id, key->id);
+    return OP_WAIT;
+}
+
+static enum op_result finish_revoke(struct web_request *request)
+{
+    struct api_key *key = request->state;
+    struct uuid account_id = request->session.account_id;
+    if (key->revoked_at) {
+        if (store_done_result(&request->query) != OK)
+            op_log(&request->op, LOG_ERROR, "a revoked key is not in the audit trail",
+                   LOG_STR("cause", request->query.message));
+        return web_reply_redirect(request, SLICE("/keys"), "key_revoked");
+    }
+    int status = store_api_key_revoke_result(&request->query);
+    if (status == ERR_NOTFOUND)
+        return web_reply_problem(request, 404, SLICE("Not found"),
+                                 SLICE("The account has no such key."));
+    if (status != OK)
+        return web_reply_database(request, status);
+    key->revoked_at = clock_wall_us();
+    vault_auth_forget(request->web->config.auth, account_id);
+    connect_account_changed(request->web->config.connect, account_id);
+    audit(request, SLICE("key.revoked"), key);
+    return OP_WAIT;
+}
+
+const struct web_page web_key_revoke = {.route = "/keys/{id}/revoke",
+                                        .access = WEB_SESSION,
+                                        .scope = SCOPE_ADMIN,
+                                        .begin = begin_revoke,
+                                        .finish = finish_revoke};
