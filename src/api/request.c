@@ -169,6 +169,13 @@ static bool is_json_type(slice content_type)
            slice_eq_nocase(http_media_type(content_type), SLICE("application/json"));
 }
 
+/* A body that is packed would be told as bad JSON, which helps nobody (RFC 9110 8.4, 15.5.16). */
+static bool is_packed(const struct http_exchange *exchange)
+{
+    slice coding = http_request_header(exchange, SLICE("Content-Encoding"));
+    return coding.len > 0 && !slice_eq_nocase(coding, SLICE("identity"));
+}
+
 static bool has_body(const struct api_request *request)
 {
     return request->endpoint->body != API_BODY_NONE && request->exchange->body.len > 0;
@@ -189,6 +196,9 @@ static enum op_result step_read_body(struct op *op)
         return OP_NEXT;
     if (!is_json_type(http_request_header(exchange, SLICE("Content-Type"))))
         return api_reply_error(request, 415, "Content-Type must be application/json");
+    if (is_packed(exchange))
+        return api_reply_error(request, 415,
+                               "Content-Encoding must be identity: send the body as it is");
     if (!has_body(request) && request->endpoint->body == API_BODY_REQUIRED)
         return api_reply_error(request, 400, "A JSON object is required as the body");
     if (!has_body(request))

@@ -205,6 +205,24 @@ static bool read_host(struct http_head *out, struct http_problem *problem)
     return http_is_authority(out->host) ? true : bad(problem, 400, "Host is no host");
 }
 
+/* Of these RFC 9110 5.3 allows one. Which of two counts is for each reader to guess: a proxy may
+ * have looked at the other. */
+static bool check_singles(const struct http_head *out, struct http_problem *problem)
+{
+    static const struct {
+        slice name;
+        const char *text;
+    } singles[] = {
+        {SLICE_INIT("Authorization"), "more than one Authorization"},
+        {SLICE_INIT("Content-Type"), "more than one Content-Type"},
+        {SLICE_INIT("Idempotency-Key"), "more than one Idempotency-Key"},
+    };
+    for (size_t i = 0; i < ARRAY_LEN(singles); i++)
+        if (http_header_count(out->headers, out->header_count, singles[i].name) > 1)
+            return bad(problem, 400, singles[i].text);
+    return true;
+}
+
 static void read_expect(struct http_head *out)
 {
     for (size_t i = 0; i < out->header_count; i++) {
@@ -220,7 +238,8 @@ static void read_expect(struct http_head *out)
 static bool check_request(struct http_head *out, struct http_problem *problem)
 {
     const char *text = NULL;
-    if (!read_host(out, problem) || !read_framing(out, problem) || !read_connection(out, problem))
+    if (!read_host(out, problem) || !read_framing(out, problem) || !read_connection(out, problem) ||
+        !check_singles(out, problem))
         return false;
     if (out->method == HTTP_METHOD_OTHER)
         return bad(problem, 501, "the method is not known");

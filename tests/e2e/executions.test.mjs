@@ -120,6 +120,9 @@ test('bodies that are not acceptable JSON are refused with the place', async () 
   await bad(`{"a":${'['.repeat(70)}${']'.repeat(70)}}`);
   const type = await dev.call('POST', '/api/executions', '{}', { 'content-type': 'text/plain' });
   assert.equal(type.status, 415);
+  const packed = await dev.call('POST', '/api/executions', '{}', { 'content-encoding': 'gzip' });
+  assert.equal(packed.status, 415);
+  assert.match(packed.json.error, /Content-Encoding/);
   const utf8 = await fetch(dev.base + '/api/executions', {
     method: 'POST',
     headers: { authorization: `Bearer ${dev.key}` },

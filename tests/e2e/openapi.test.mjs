@@ -317,6 +317,7 @@ test('guard errors', async () => {
     if (method === 'GET') continue;
     await briefly(403, await contract.call(reader, method, path, body));
     await briefly(415, await contract.call(account.key, method, path, 'a=1', { 'content-type': 'text/plain' }));
+    await briefly(415, await contract.call(account.key, method, path, '{}', { 'content-encoding': 'br' }));
     await briefly(empty, await contract.call(account.key, method, path, ''));
   }
   await judge(404, await get('/api/executions/019a1b2c-3d4e-7f50-8a61-72839405a6b7'));
