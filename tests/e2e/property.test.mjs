@@ -188,7 +188,10 @@ test('any path and method', () =>
       if (method === 'HEAD' || path.startsWith('/metrics')) return;
       const request = `${method} ${path} HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer ${account.key}\r\nContent-Length: 0\r\n\r\n`;
       const reply = await ask(request);
-      assertEnvelope(reply, request);
+      // beside /api stands the dashboard: pages, and the way to the sign-in
+      const isPage = !path.startsWith('/api') && (reply.status === 303 || reply.headers['content-type']?.startsWith('text/'));
+      if (isPage) assert.ok(reply.status < 500, `${request} -> ${reply.status}`);
+      else assertEnvelope(reply, request);
     }),
   ));
 
