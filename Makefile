@@ -376,6 +376,14 @@ test-e2e: build/stamp/system-run build/stamp/system-test $(E2E_STAMP) $(CONTAIN)
 		$(call programs,$(TEST_VARIANT)) $(call programs,release)
 	$(call run_tests,$(e2e_lines))
 
+## soak: 2,000 flows at a time under kills, pauses and a dying PostgreSQL (SOAK_SECONDS=600)
+.PHONY: soak
+soak: export SOAK_SECONDS ?= 600
+soak: export TEST_TIMEOUT_S = $(shell expr $(SOAK_SECONDS) + 900)
+soak: build/stamp/system-run build/stamp/system-test $(E2E_STAMP) $(CONTAIN) \
+		$(call programs,$(TEST_VARIANT))
+	$(call run_tests,e2e e2e/flow_chaos.test.mjs tests/e2e/flow_chaos.test.mjs$(newline))
+
 ## bench-micro: what validation, search and loading the catalog cost, without a server
 .PHONY: bench-micro
 bench-micro: build/stamp/system-test $(CONTAIN) $(cost_programs)

@@ -7,7 +7,7 @@
 #include "flow/internal.h"
 
 enum {
-    LOOK_MS = 2000,
+    LOOK_MS = 1000, /* with the lease before it: adopted within 12 s */
     LOOK_JITTER_MS = 500,
     NOT_YET_MS = 100,            /* until this node is known */
     STRAY_AGE_US = 20 * 1000000, /* older than any statement that may still make it known */

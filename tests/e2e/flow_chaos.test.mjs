@@ -1,0 +1,205 @@
+// Everything at once: flows with writes, fan-outs, waits and approvals on two servers, while servers
+// are killed and paused past their lease and PostgreSQL dies. Then: every flow ends, no confirmed
+// write was made twice, no acknowledged start or approval is lost, and what a dead server left is
+// adopted in time. A short form; SOAK_SECONDS=600 makes it the long one: 2,000 flows are open at a
+// time and PostgreSQL dies every five seconds, whatever else happens.
+import assert from 'node:assert/strict';
+import { after, before, test } from 'node:test';
+import { pause, until } from './support/client.mjs';
+import { Stack } from './support/stack.mjs';
+
+const SOAK_SECONDS = Number(process.env.SOAK_SECONDS ?? 0);
+const OPEN_MAX = SOAK_SECONDS ? 2000 : 200;
+const WAIT_S = SOAK_SECONDS ? 20 : 0.7;
+const PAUSED_MS = 11_500; // past the lease
+const OUTAGE_EVERY_MS = 5000;
+const ADOPTION_MS_MAX = 12_000;
+const END_MS_MAX = SOAK_SECONDS ? 300_000 : 60_000;
+const MODES = ['set', 'pipe'];
+
+let stack, account;
+const servers = [];
+const flows = new Map(); // id of an acknowledged start -> {sends, isApproval, isApproved}
+const outages = []; // [begin, end]
+const adoptions = []; // ms
+let open = 0; // about
+let started = 0;
+let isOver = false;
+
+before(async () => {
+  stack = await Stack.start({ postgres: { max_connections: 100 } });
+  account = await stack.account('chaos', { apps: ['probe'] });
+  for (const mode of MODES) servers.push(await serve(mode));
+});
+after(() => stack?.stopWell(assert));
+
+const serve = (mode) => stack.serve({ args: ['--database-batch', mode] });
+const call = (server, method, path, body) =>
+  server
+    .call(account.key, method, `/api/flows${path}`, body, { connection: 'close' })
+    .catch((error) => ({ status: 0, text: String(error) }));
+const sqlOr = (otherwise, text) => stack.cluster.sql(text).catch(() => otherwise);
+
+const TEMPLATES = [
+  (name) => ['probe_chain', { subject: name, confirm: true }, [name]],
+  (name) => ['probe_slow', { ms: 200, subject: name, confirm: true }, [name]],
+  () => ['probe_wait', { seconds: WAIT_S }, []],
+  (name) => ['probe_approve', { subject: name }, [name]],
+  (name) => {
+    const items = [0, 1, 2, 3].map((i) => `${name} ${i}`);
+    return ['probe_fan', { subjects: items, confirm: true }, items];
+  },
+];
+
+async function start(server, flowTemplate, input, sends) {
+  const reply = await call(server, 'POST', '/start', { flowTemplate, input });
+  if (reply.status !== 200) return false;
+  open++;
+  flows.set(reply.json.flowId, { sends, isApproval: flowTemplate === 'probe_approve', isApproved: false });
+  return true;
+}
+
+async function startFlows() {
+  while (!isOver) {
+    if (open >= OPEN_MAX) {
+      await pause(50);
+      continue;
+    }
+    const n = ++started;
+    const [flowTemplate, input, sends] = TEMPLATES[n % TEMPLATES.length](`chaos ${n}`);
+    if (!(await start(servers[n % servers.length], flowTemplate, input, sends))) await pause(100);
+    await pause(20);
+  }
+}
+
+// Whatever waits is approved by and by, wherever it is asked.
+async function approve() {
+  for (let n = 0; !isOver || [...flows.values()].some((flow) => flow.isApproval && !flow.isApproved); n++) {
+    const ids = await sqlOr('', `select id from sluice.flow where waiting_for = 'approval' order by random() limit 20`);
+    for (const id of ids.split('\n').filter(Boolean)) {
+      const reply = await call(servers[n % servers.length], 'POST', `/${id}/approve`, {});
+      if (reply.status === 200 && flows.has(id)) flows.get(id).isApproved = true;
+    }
+    // Of an answer that was lost nobody knows; of those acknowledged below.
+    if (isOver && ids === '' && (await sqlOr('?', `select count(*) from sluice.flow where status = 'running'`)) === '0') return;
+    await pause(100);
+  }
+}
+
+async function watchOpen() {
+  while (!isOver) {
+    open = Number(await sqlOr(open, `select count(*) from sluice.flow where status in ('running', 'waiting')`));
+    await pause(250);
+  }
+}
+
+async function outage() {
+  const times = [Date.now()];
+  await stack.cluster.down('immediate');
+  await stack.cluster.up();
+  times.push(Date.now());
+  outages.push(times);
+}
+
+const downSince = (begin) => outages.reduce((sum, [down, up]) => sum + Math.max(0, up - Math.max(down, begin)), 0);
+
+// Kills server i and puts another in its place; in the end nothing is owned by it any more.
+async function kill(i) {
+  const server = servers[i];
+  const node = await until('its node is known', () => sqlOr('', `select node_id from sluice.node where name like '%:${server.process.pid}'`));
+  const owned = () => sqlOr('?', `select count(*) from sluice.flow where status = 'running' and owner = '${node}'`);
+  await start(server, 'probe_slow', { ms: 5000, subject: `killed ${++started}`, confirm: true }, [`killed ${started}`]);
+  server.process.kill('SIGKILL');
+  const begin = Date.now();
+  await server.process.gone;
+  stack.forget(server);
+  const left = await owned();
+  servers[i] = await until('another server is up', () => serve(MODES[i]).catch(() => null), 60_000);
+  await until('its flows are adopted', async () => (await owned()) === '0', 60_000);
+  if (left !== '0') adoptions.push(Date.now() - begin - downSince(begin));
+}
+
+async function stall(i) {
+  servers[i].process.kill('SIGSTOP');
+  await pause(PAUSED_MS);
+  servers[i].process.kill('SIGCONT');
+}
+
+async function disturb() {
+  await pause(1000);
+  if (!SOAK_SECONDS) {
+    for (const trouble of [() => kill(0), outage, () => stall(1), outage]) {
+      await trouble();
+      await pause(500);
+    }
+    return;
+  }
+  const end = Date.now() + SOAK_SECONDS * 1000;
+  const dying = (async () => {
+    while (Date.now() < end) {
+      await outage();
+      await pause(OUTAGE_EVERY_MS);
+    }
+  })();
+  for (let n = 0; Date.now() < end; n++) {
+    await (n % 3 === 2 ? stall(n % 2) : kill(n % 2));
+    await pause(1000);
+  }
+  await dying;
+}
+
+async function ledger() {
+  const made = new Map();
+  for (const { marker } of await stack.provider.ledger()) made.set(marker, (made.get(marker) ?? 0) + 1);
+  return made;
+}
+
+const statuses = async () =>
+  new Map((await stack.cluster.sql(`select id || ' ' || status from sluice.flow`)).split('\n').map((row) => row.split(' ')));
+
+test('flows under kills, pauses and a database that dies', async (t) => {
+  const work = [0, 1, 2, 3, 4, 5].map(startFlows);
+  const others = [approve(), watchOpen()];
+  await disturb();
+  isOver = true;
+  await Promise.all([...work, ...others]);
+  const ended = async () => (await sqlOr('?', `select count(*) from sluice.flow where status in ('running', 'waiting')`)) === '0';
+  await until('all flows have ended', ended, END_MS_MAX);
+  t.diagnostic(`figure: ${flows.size} flows, ${outages.length} ends of PostgreSQL, adoptions after ${adoptions.join(', ')} ms`);
+
+  const status = await statuses();
+  const made = await ledger();
+  assert.deepEqual([...made].filter(([, count]) => count > 1), [], 'a write was made twice');
+  const approved = new Set((await stack.cluster.sql(
+    `select flow_id from sluice.flow_step s join sluice.flow f on f.id = s.flow_id
+     where f.template_key = 'probe_approve' and s.step_index = 0 and s.status = 'completed'`,
+  )).split('\n'));
+  for (const [id, flow] of flows) {
+    assert.ok(['completed', 'failed'].includes(status.get(id)), `${id}: ${status.get(id)}: the start was acknowledged`);
+    if (flow.isApproved) assert.ok(approved.has(id), `the approval of ${id} was acknowledged`);
+    if (status.get(id) === 'completed') for (const one of flow.sends) assert.equal(made.get(one), 1, one);
+  }
+  assert.ok(adoptions.length > 0);
+  for (const ms of adoptions) assert.ok(ms < ADOPTION_MS_MAX, `adopted after ${ms} ms`);
+
+  // Who failed was interrupted in a write. Resume is the decision to make that one again, and no other.
+  const reasons = await stack.cluster.sql(
+    `select distinct s.error->>'message' from sluice.flow f join sluice.flow_step s
+     on s.account_id = f.account_id and s.flow_id = f.id and s.step_index = f.step_index
+     where f.status = 'failed' and s.error is not null`,
+  );
+  for (const reason of reasons.split('\n').filter(Boolean)) assert.match(reason, /The server stopped/);
+  const failed = [...flows].filter(([id]) => status.get(id) === 'failed');
+  for (const [id] of failed) assert.equal((await call(servers[0], 'POST', `/${id}/resume`, {})).status, 200);
+  await until('those resumed have ended', ended, END_MS_MAX);
+  const status_then = await statuses();
+  const made_then = await ledger();
+  for (const [id, { sends }] of failed) {
+    assert.equal(status_then.get(id), 'completed');
+    const counts = sends.map((one) => made_then.get(one));
+    assert.ok(counts.every((count) => count === 1 || count === 2), `${counts}`);
+    const repeated = counts.filter((count) => count === 2).length;
+    assert.ok(repeated <= 2, `${counts}: no more than were under way`);
+  }
+  t.diagnostic(`${failed.length} flows whose outcome was unknown were resumed`);
+});
