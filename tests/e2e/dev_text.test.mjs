@@ -24,7 +24,9 @@ async function paste(lines) {
 
 test('the README', async () => {
   const readme = await readFile(new URL('../../README.md', import.meta.url), 'utf8');
-  const [, block] = readme.slice(readme.indexOf('## Three requests')).match(/```sh\n(.*?)```/s);
+  const blocks = [...readme.matchAll(/^```sh\n(.*?)^```/gms)].map(([, block]) => block);
+  const [block, ...others] = blocks.filter((one) => one.includes('curl'));
+  assert.deepEqual(others, [], 'all of its curl lines are tried here');
   const lines = block
     .replace('$(cat .sluice/api_key)', dev.key)
     .replaceAll('http://127.0.0.1:8080', dev.base)

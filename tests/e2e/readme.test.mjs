@@ -1,0 +1,139 @@
+// The README and the other pages beside the source say what is there: paths, commands, flags, settings
+// with their defaults, endpoints, metrics, make targets. Its curl lines are run by dev_text.test.mjs,
+// the files of contrib/deploy by deploy.test.mjs.
+import assert from 'node:assert/strict';
+import { existsSync, globSync } from 'node:fs';
+import { readFile } from 'node:fs/promises';
+import { dirname, join, relative } from 'node:path';
+import { before, test } from 'node:test';
+import { must, run } from './support/process.mjs';
+
+const root = new URL('../..', import.meta.url).pathname;
+const bin = process.env.SLUICE_BIN;
+const pages = ['README.md', ...globSync('{contrib,bench}/**/README.md', { cwd: root, exclude: (name) => name.endsWith('node_modules') })];
+const texts = new Map();
+let readme, source;
+
+before(async () => {
+  for (const page of pages) texts.set(page, await readFile(join(root, page), 'utf8'));
+  readme = texts.get('README.md');
+  source = (await Promise.all(globSync('src/**/*.[ch]', { cwd: root }).map((file) => readFile(join(root, file), 'utf8')))).join('\n');
+});
+
+// Every page's findings, told together.
+function none(found) {
+  assert.deepEqual([...new Set(found)], []);
+}
+const overPages = (look) => pages.flatMap((page) => look(texts.get(page), page).map((what) => `${page}: ${what}`));
+const ticked = (text) => [...text.replaceAll(/^```.*?^```/gms, '').matchAll(/`([^`\n]+(?:\n[^`\n]+)?)`/g)].map(([, one]) => one.replace('\n', ' '));
+const blocks = (text) => [...text.matchAll(/^```sh\n(.*?)^```/gms)].map(([, block]) => block);
+const rows = (text) => text.split('\n').filter((line) => line.startsWith('| ')).map((line) => line.split(/(?<!\\)\|/).map((cell) => cell.trim()).slice(1, -1));
+const section = (heading) => {
+  const begin = readme.indexOf(`\n${heading}\n`);
+  assert.ok(begin >= 0, heading);
+  const text = readme.slice(begin + heading.length + 2);
+  const end = text.search(/^##+ /m);
+  return end < 0 ? text : text.slice(0, end);
+};
+
+test('pages were found', () => {
+  for (const page of ['README.md', 'contrib/integrations/README.md', 'contrib/templates/README.md', 'bench/provider/README.md', 'bench/scenarios/README.md'])
+    assert.ok(pages.includes(page), page);
+});
+
+test('every link and picture leads somewhere', () => {
+  none(overPages((text, page) => {
+    const links = [...text.matchAll(/\]\(([^)\s]+)\)|(?:src|href|srcset)="([^"]+)"/g)].map(([, a, b]) => a ?? b);
+    return links.filter((link) => !/^(https?:|#)/.test(link) && !existsSync(join(root, dirname(page), link.replace(/#.*/, ''))));
+  }));
+});
+
+// What looks like a file of ours: its first part is a folder here, or a room. What is built is not
+// there before it is.
+test('every path exists', () => {
+  const rooms = globSync('src/*/', { cwd: root }).map((path) => relative('src', path).replace(/\/$/, ''));
+  const folders = ['src', 'tests', 'bench', 'contrib', 'deps', 'sql', 'deploy'];
+  none(overPages((text) => ticked(text).filter((one) => /^[\w.-]+(\/[\w.<>*-]*)+$/.test(one)).filter((path) => {
+    const first = path.split('/')[0];
+    const pattern = path.replaceAll(/<[^>]*>/g, '*').replace(/\/$/, '');
+    if (folders.includes(first)) return globSync(pattern, { cwd: root }).length === 0;
+    return rooms.includes(first) && /\.[ch]$/.test(path) && !existsSync(join(root, 'src', path));
+  })));
+});
+
+test('the tour names every room in the order of src/ROOMS, and files that are there', async () => {
+  const tour = rows(section('## A tour of the source')).filter(([room]) => /^`\w+`$/.test(room));
+  const all = (await readFile(join(root, 'src/ROOMS'), 'utf8')).split('\n').filter((line) => /^\w+ *\|/.test(line)).map((line) => line.split('|')[0].trim());
+  const present = all.filter((room) => existsSync(join(root, 'src', room)));
+  assert.deepEqual(tour.map(([room]) => room.replaceAll('`', '')), present);
+  none(tour.flatMap(([room, , files]) => ticked(files).map((file) => `src/${room.replaceAll('`', '')}/${file}`)).filter((file) => !existsSync(join(root, file))));
+});
+
+test('the settings are those of `sluice serve --help`, with their defaults', async () => {
+  const help = await must(bin, ['serve', '--help']);
+  const settings = help.slice(help.indexOf('\nsettings:\n'), help.indexOf('\nEach setting'));
+  const wanted = [...settings.matchAll(/^ {2}--(\S+) (\S+)(?: {3}\((.*)\))?\n((?: {6}.*\n?)+)/gm)].map(
+    ([, name, value, otherwise, text]) => [`\`${name}\` ${value}`, otherwise ? `\`${otherwise}\`` : '', text.trim().split(/\s+/).join(' ')],
+  );
+  assert.ok(wanted.length > 40, help);
+  const said = rows(section('## Configuration')).filter(([first]) => first.startsWith('`'));
+  assert.deepEqual(said, wanted);
+});
+
+// "sluice keys create ...", in backticks or at the head of a command in a block.
+function commandsOf(text) {
+  const lines = blocks(text).flatMap((block) => block.replaceAll(/\\\n\s*/g, ' ').replaceAll(/#.*$/gm, '').split(/[\n|;]|\$\(/));
+  return [...ticked(text), ...lines].map((one) => one.trim()).filter((one) => /^(build\/)?sluice [a-z-]/.test(one));
+}
+
+test('every command, verb and flag is known to `sluice help`', async () => {
+  const [all, found] = [await must(bin, ['help']), []];
+  let count = 0;
+  for (const [page, text] of texts)
+    for (const line of commandsOf(text)) {
+      const [, command, verb] = line.match(/sluice ([a-z-]+)(?: ([a-z]+)(?![\w-]))?/);
+      const flags = line.match(/(?<= )--[a-z-]+/g) ?? [];
+      count++;
+      if (command === 'help') continue;
+      if (!new RegExp(`^ {2}${command}[ a-z]`, 'm').test(all)) {
+        found.push(`${page}: ${line}`);
+        continue;
+      }
+      const { stdout: help } = await run(bin, [command, '--help']);
+      const verbs = [...help.matchAll(new RegExp(`^usage: sluice ${command} ([a-z]+)`, 'gm'))].map(([, one]) => one);
+      if (verb && !verbs.includes(verb)) found.push(`${page}: ${line}`);
+      for (const flag of flags) if (flag !== '--help' && !new RegExp(`^ {2}${flag}( |$)`, 'm').test(help)) found.push(`${page}: ${line}: ${flag}`);
+    }
+  assert.ok(count > 20, `${count} commands`);
+  none(found);
+});
+
+test('flags by themselves are settings, or options of some command', async () => {
+  let all = '';
+  for (const command of ['serve', 'dev', 'migrate', 'accounts', 'keys', 'connections', 'oauth-clients', 'catalog', 'flow'])
+    all += await must(bin, [command, '--help']);
+  const isKnown = (flag) => new RegExp(`^ {2}${flag}( |$)`, 'm').test(all);
+  none(ticked(readme).flatMap((one) => one.match(/^--[a-z-]+/) ?? []).filter((flag) => flag !== '--config' && !isKnown(flag)));
+});
+
+test('the table of the interface is that of openapi.json, with its scopes', async () => {
+  const { paths } = JSON.parse(await readFile(join(root, 'src/api/openapi.json'), 'utf8'));
+  const wanted = new Map();
+  for (const [path, methods] of Object.entries(paths))
+    for (const [method, operation] of Object.entries(methods))
+      if (/^(get|post|put|patch|delete)$/.test(method))
+        wanted.set(`${method.toUpperCase()} ${path}`, operation.security?.[0]?.apiKey?.[0] ?? 'no key');
+  const said = new Map();
+  for (const [requests, , scope] of rows(section('### The interface')))
+    for (const request of ticked(requests).filter((one) => one.includes(' /'))) said.set(request, scope);
+  assert.deepEqual([...said].sort(), [...wanted].sort());
+});
+
+test('metrics and make targets exist', async () => {
+  const makefile = await readFile(join(root, 'Makefile'), 'utf8');
+  const targets = new Set([...makefile.matchAll(/^\.PHONY: (.*)$/gm)].flatMap(([, names]) => names.split(' ')));
+  none(overPages((text) => [
+    ...ticked(text).filter((one) => /^sluice_[a-z_]+$/.test(one) && !source.includes(`"${one}"`)),
+    ...[...text.matchAll(/`make ([a-z-]+)/g)].map(([, target]) => target).filter((target) => !targets.has(target)),
+  ]));
+});
