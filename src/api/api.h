@@ -32,10 +32,13 @@ struct api_config {
     uint64_t account_rate_per_s; /* requests of an account; 0: any number */
     uint64_t account_burst;
     unsigned schema_known; /* pg_schema_known(): for /readyz */
+    struct connect_service *connect;
 };
 
 /* Everything in config outlives it. NULL: err. */
 struct api *api_new(const struct api_config *config, struct err *err) MUST_CHECK;
+/* What links to the dashboard begin with: "https://sluice.example.com". Copied. */
+void api_public_url_set(struct api *api, slice url);
 /* No request may be under way (asserted). */
 void api_free(struct api *api);
 /* /metrics is answered on this server only from now on. */

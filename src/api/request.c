@@ -20,6 +20,10 @@ static const struct http_route routes[] = {
     {HTTP_METHOD_POST, "/api/executions/batch", NULL, &api_executions_batch},
     {HTTP_METHOD_GET, "/api/executions/{id}", NULL, &api_executions_get},
     {HTTP_METHOD_GET, "/api/audit", NULL, &api_audit_list},
+    {HTTP_METHOD_POST, "/api/connect/sessions", NULL, &api_connect_session},
+    {HTTP_METHOD_GET, "/api/connections", NULL, &api_connections_list},
+    {HTTP_METHOD_PATCH, "/api/connections/{id}", NULL, &api_connections_change},
+    {HTTP_METHOD_DELETE, "/api/connections/{id}", NULL, &api_connections_delete},
     {HTTP_METHOD_POST, "/api/tools/{tool_name}/execute", NULL, &api_tools_execute},
     {HTTP_METHOD_GET, "/api/integrations", NULL, &api_integrations_list},
     {HTTP_METHOD_GET, "/api/actions", NULL, &api_actions_list},
@@ -404,6 +408,11 @@ struct api *api_new(const struct api_config *config, struct err *err)
 void api_metrics_only_on(struct api *api, const struct http_server *server)
 {
     api->metrics_server = server;
+}
+
+void api_public_url_set(struct api *api, slice url)
+{
+    (void)snprintf(api->public_url, sizeof(api->public_url), "%.*s", SLICE_ARG(url));
 }
 
 void api_free(struct api *api)

@@ -12,7 +12,11 @@
 #include "api/api.h"
 #include "http/router.h"
 
-enum { API_REQUEST_ARENA_BYTES_MAX = 64 * 1024 * 1024, API_REPLY_HEADERS_MAX = 8 };
+enum {
+    API_REQUEST_ARENA_BYTES_MAX = 64 * 1024 * 1024,
+    API_REPLY_HEADERS_MAX = 8,
+    API_PUBLIC_URL_MAX = 512,
+};
 
 struct api_request;
 
@@ -61,6 +65,7 @@ struct api {
     struct account_rate *rate;                /* NULL: off */
     const struct http_server *metrics_server; /* NULL: every server answers /metrics */
     size_t active;
+    char public_url[API_PUBLIC_URL_MAX]; /* "" until it listens */
 };
 
 /* All endpoints by group, for the route table in request.c. */
@@ -73,6 +78,8 @@ extern const struct api_endpoint api_integrations_list, api_actions_list, api_ac
 extern const struct api_endpoint api_flows_templates, api_flows_start, api_flows_list,
     api_flows_get, api_flows_events, api_flows_approve, api_flows_reject, api_flows_resume,
     api_flows_cancel;
+extern const struct api_endpoint api_connect_session, api_connections_list, api_connections_change,
+    api_connections_delete;
 extern const struct api_endpoint api_healthz, api_readyz, api_metrics, api_openapi;
 
 /* The table in request.c, for its comparison with openapi.json. */

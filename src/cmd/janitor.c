@@ -7,6 +7,7 @@
 #include "base/mem.h"
 #include "base/metric.h"
 #include "loop/op.h"
+#include "store/connect_session.h"
 #include "store/flow.h"
 #include "store/node.h"
 #include "store/oauth.h"
@@ -48,6 +49,7 @@ enum step {
     STEP_SWEPT,
     STEP_SWEEP_BEGUN,
     STEP_BEGUN_SWEPT,
+    STEP_LINKS_SWEPT,
 };
 
 static struct janitor *janitor_of(struct op *op)
@@ -307,6 +309,13 @@ static enum op_result step_sweep_begun(struct op *op)
 static enum op_result step_begun_swept(struct op *op)
 {
     (void)note(op, store_done_result(&janitor_of(op)->query), "oauth_begun", 1);
+    store_connect_session_sweep(janitor_of(op)->pool, &janitor_of(op)->query, op);
+    return OP_WAIT;
+}
+
+static enum op_result step_links_swept(struct op *op)
+{
+    (void)note(op, store_done_result(&janitor_of(op)->query), "connect_session", 1);
     op_goto(op, STEP_REST);
     return OP_NEXT;
 }
@@ -335,6 +344,7 @@ static const struct op_step steps[] = {
     [STEP_SWEPT] = {"swept", step_swept},
     [STEP_SWEEP_BEGUN] = {"sweep_begun", step_sweep_begun},
     [STEP_BEGUN_SWEPT] = {"begun_swept", step_begun_swept},
+    [STEP_LINKS_SWEPT] = {"links_swept", step_links_swept},
 };
 
 static const struct op_class janitor_class = {

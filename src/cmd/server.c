@@ -290,10 +290,11 @@ static void tell_listening(struct server *server)
     for (size_t i = 0; i < config->listen.count; i++)
         log_event(LOG_INFO, "listening", LOG_STR("address", config->listen.items[i]),
                   LOG_INT("port", http_server_port(server->http, i)));
-    if (config->public_url.len == 0)
-        web_public_url_set(
-            server->front.web,
-            ready_base_url(config->listen.items[0], http_server_port(server->http, 0), url));
+    slice base = config->public_url;
+    if (base.len == 0)
+        base = ready_base_url(config->listen.items[0], http_server_port(server->http, 0), url);
+    web_public_url_set(server->front.web, base);
+    api_public_url_set(server->front.api, base);
 }
 
 static int start_inbound(struct server *server, struct err *err)
@@ -314,6 +315,7 @@ static int start_inbound(struct server *server, struct err *err)
         .account_rate_per_s = config->account_rate,
         .account_burst = config->account_burst,
         .schema_known = pg_schema_known(embed_sql, embed_sql_count),
+        .connect = server->connect,
     };
     server->front.api = api_new(&api, err);
     if (!server->front.api || start_web(server, err) != OK)

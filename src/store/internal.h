@@ -10,6 +10,7 @@
 extern const struct pg_stmt *const account_stmts[];
 extern const struct pg_stmt *const api_key_stmts[];
 extern const struct pg_stmt *const audit_stmts[];
+extern const struct pg_stmt *const connect_session_stmts[];
 extern const struct pg_stmt *const connection_stmts[];
 extern const struct pg_stmt *const execution_stmts[];
 extern const struct pg_stmt *const flow_explain_stmts[];

@@ -40,6 +40,8 @@ extern const struct web_page web_connect_callback, web_app_client, web_app_clien
 /* connection_do.c */
 extern const struct web_page web_connection_default, web_connection_label, web_connection_delete,
     web_connection_test;
+/* connect_link.c */
+extern const struct web_page web_connect_link, web_connect_link_take;
 /* keys.c */
 extern const struct web_page web_keys, web_key_create, web_key_revoke;
 

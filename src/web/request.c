@@ -39,6 +39,8 @@ static const struct http_route routes[] = {
     {HTTP_METHOD_POST, "/connections/{id}/delete", NULL, &web_connection_delete},
     {HTTP_METHOD_POST, "/connections/{id}/test", NULL, &web_connection_test},
     {HTTP_METHOD_GET, "/connect/callback", NULL, &web_connect_callback},
+    {HTTP_METHOD_GET, "/connect/{token}", NULL, &web_connect_link},
+    {HTTP_METHOD_POST, "/connect/{token}", NULL, &web_connect_link_take},
     {HTTP_METHOD_GET, "/keys", NULL, &web_keys},
     {HTTP_METHOD_POST, "/keys", NULL, &web_key_create},
     {HTTP_METHOD_POST, "/keys/{id}/revoke", NULL, &web_key_revoke},

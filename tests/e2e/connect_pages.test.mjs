@@ -5,6 +5,7 @@ import assert from 'node:assert/strict';
 import { copyFile, mkdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
+import { until } from './support/client.mjs';
 import { clientOf, Oidc, PUBLIC } from './support/oidc.mjs';
 import { formsOf, Pages } from './support/pages.mjs';
 import { Stack } from './support/stack.mjs';
@@ -44,7 +45,9 @@ after(async () => {
 
 async function signedIn(account) {
   const pages = new Pages(server.base);
-  const page = await pages.signIn(account.key);
+  let page;
+  // the tests sign in more often than people do
+  await until('this address may sign in again', async () => (page = await pages.signIn(account.key)).status !== 429);
   assert.equal(page.status, 200, page.text);
   return pages;
 }
@@ -249,6 +252,103 @@ test('keys: shown once, marked, revoked at once; none has more scopes than its m
   const theirs = formsOf(page.text).find((each) => each.action.endsWith('/revoke')).action;
   assert.equal((await stranger.ask(theirs, { method: 'POST', fields: { csrf } })).status, 404);
   assert.equal((await pages.go('/keys')).status, 200);
+});
+
+const link = (key, body) => server.call(key, 'POST', '/api/connect/sessions', body);
+
+test('a connect link: looked at, followed once, good for one app only', async () => {
+  const made = await link(two.key, { integration_id: 'probe', return_url: 'https://agent.example/done' });
+  assert.equal(made.status, 201, made.text);
+  assert.ok(made.json.url.startsWith(`${PUBLIC}/connect/`));
+  const { pathname } = new URL(made.json.url);
+  const scanner = new Pages(server.base);
+  for (let looks = 0; looks < 3; looks++) assert.equal((await scanner.ask(pathname)).status, 200);
+  const person = new Pages(server.base);
+  const page = await person.ask(pathname);
+  assert.match(page.text, /https:\/\/agent\.example\/done/);
+  const evil = await person.ask(pathname, { method: 'POST', headers: { origin: 'https://evil.example' } });
+  assert.equal(evil.status, 403);
+  let app = await person.press(page, 'Go on');
+  assert.equal(app.path, '/integrations/probe');
+  const token = pathname.split('/').at(-1);
+  assert.ok(!app.text.includes(token));
+  for (const path of ['/', '/integrations', '/integrations/strict', '/flows', '/keys'])
+    assert.equal((await person.go(path)).status, 403, path);
+  app = await person.press(app, 'Connect Probe', { token: GOOD });
+  assert.match(app.text, /role="status">Connected/);
+  assert.match(app.text, /href="https:\/\/agent\.example\/done"/);
+  assert.equal(await count(two, `and integration_id = 'probe'`), 1);
+  // a thief who has the link now, and a thief who had only guessed
+  for (const path of [pathname, `/connect/${token.slice(0, -4)}AAAA`, '/connect/x']) {
+    assert.equal((await scanner.ask(path)).status, 404);
+    assert.equal((await scanner.ask(path, { method: 'POST' })).status, 404);
+  }
+  const stored = await stack.cluster.sql('select count(*) from sluice.connect_session');
+  assert.equal(stored, '0');
+});
+
+test('a link for OAuth; one that is too old; one whose key is revoked', async () => {
+  const made = await link(one.key, { integration_id: 'strict', force_reconnect: true });
+  const person = new Pages(server.base);
+  const first = await person.ask(new URL(made.json.url).pathname);
+  assert.match(first.text, /<h1>Reconnect App strict/);
+  const app = await person.press(first, 'Go on');
+  const sent = await person.press(app, 'Connect App strict', {}, { follow: false });
+  const back = await oidc.consent(sent.location, { login: 'pat' });
+  const done = await person.go(`/connect/callback${new URL(back.url).search}`);
+  assert.match(done.text, /Connected/);
+
+  const old = new URL((await link(one.key, { integration_id: 'probe' })).json.url).pathname;
+  await stack.cluster.sql(`update sluice.connect_session set expires_at = now() - interval '1 second'`);
+  assert.equal((await person.ask(old)).status, 404);
+
+  const short = await stack.key(one.id);
+  const { pathname } = new URL((await link(short, { integration_id: 'probe' })).json.url);
+  const other = new Pages(server.base);
+  await other.press(await other.ask(pathname), 'Go on');
+  assert.equal((await other.ask('/integrations/probe')).status, 200);
+  await stack.must(['keys', 'revoke', one.id, short.slice(0, 10)]);
+  await until('the session has ended with its key', async () => (await other.ask('/integrations/probe')).status === 303);
+});
+
+test('what a link is refused for', async () => {
+  const cases = [
+    [{}, 400],
+    [{ integration_id: 'nosuchapp' }, 404],
+    [{ integration_id: 'probe', force_reconnect: 'yes' }, 400],
+    ...['http://agent.example/', 'javascript:alert(1)', '//agent.example', 'https://a b', 7, ''].map((return_url) => [
+      { integration_id: 'probe', return_url },
+      400,
+    ]),
+    [{ integration_id: 'probe', return_url: 'http://127.0.0.1:3000/back' }, 201],
+  ];
+  for (const [body, status] of cases) assert.equal((await link(two.key, body)).status, status, JSON.stringify(body));
+  const reader = await stack.key(two.id, ['--scopes', 'read']);
+  assert.equal((await link(reader, { integration_id: 'probe' })).status, 403);
+});
+
+test('connections by the interface: listed without credentials, changed, deleted', async () => {
+  const all = await server.call(one.key, 'GET', '/api/connections');
+  assert.equal(all.status, 200);
+  assert.ok(all.json.connections.length >= 3 && !all.text.includes(GOOD));
+  const { connections } = (await server.call(one.key, 'GET', '/api/connections?integration_id=probe')).json;
+  assert.deepEqual(connections.map((each) => [each.integration_id, each.default, each.status]), [['probe', false, 'live']]);
+  const path = `/api/connections/${connections[0].id}`;
+  const changed = await server.call(one.key, 'PATCH', path, { label: 'by hand', default: true });
+  assert.deepEqual([changed.status, changed.json.label, changed.json.default], [200, 'by hand', true]);
+  for (const body of [{}, { label: '' }, { label: 'a\nb' }, { label: 7 }, { default: false }, { label: 'x'.repeat(201) }])
+    assert.equal((await server.call(one.key, 'PATCH', path, body)).status, 400, JSON.stringify(body));
+  for (const key of [two.key]) {
+    assert.equal((await server.call(key, 'PATCH', path, { label: 'mine' })).status, 404);
+    assert.equal((await server.call(key, 'DELETE', path)).status, 404);
+  }
+  const executor = await stack.key(one.id, ['--scopes', 'read,execute']);
+  assert.equal((await server.call(executor, 'DELETE', path)).status, 403);
+  assert.equal((await server.call(one.key, 'DELETE', path)).status, 200);
+  assert.equal((await server.call(one.key, 'DELETE', path)).status, 404);
+  assert.equal((await server.call(one.key, 'DELETE', '/api/connections/x')).status, 404);
+  const run = await server.execute(one.key, 'probe', 'read_label', { id: 'INBOX' });
+  assert.equal(run.json.error_code, 'integration_not_connected');
 });
 
 // Last: the address that is slowed down is that of all tests here.

@@ -290,6 +290,20 @@ test('flows', async () => {
   await judge(204, await get(`/api/flows/${id}/events`, { 'last-event-id': rev }));
 });
 
+test('connections', async () => {
+  const own = await judge(200, await get('/api/connections?integration_id=probe'), ['/connections/0']);
+  const path = `/api/connections/${own.json.connections[0].id}`;
+  const change = (body, key = account.key) => contract.call(key, 'PATCH', path, body);
+  await judge(200, await change({ label: 'by contract', default: true }));
+  await judge(400, await change({ label: 1 }));
+  await judge(404, await change({ label: 'mine' }, other.key));
+  await judge(404, await contract.call(other.key, 'DELETE', path));
+  await judge(403, await contract.call(reader, 'DELETE', path));
+  await judge(201, await post('/api/connect/sessions', { integration_id: 'probe' }));
+  await judge(404, await post('/api/connect/sessions', { integration_id: 'nope' }));
+  await judge(200, await contract.call(account.key, 'DELETE', path));
+});
+
 test('guard errors', async () => {
   const routes = [
     ['GET', '/api/integrations'],
@@ -298,6 +312,9 @@ test('guard errors', async () => {
     ['GET', '/api/search?query=x'],
     ['GET', '/api/executions'],
     ['GET', '/api/audit'],
+    ['GET', '/api/connections'],
+    ['POST', '/api/connect/sessions'],
+    ['PATCH', '/api/connections/1'],
     ['GET', '/api/executions/019a1b2c-3d4e-7f50-8a61-72839405a6b7'],
     ['POST', '/api/executions'],
     ['POST', '/api/executions/batch'],

@@ -1,0 +1,310 @@
+/*
+ * GET /api/connections (scope read), PATCH and DELETE /api/connections/{id} (admin): the account's
+ * connections, without their credentials. Connecting itself is done in the dashboard, where
+ * POST /api/connect/sessions leads to (connect_session.c).
+ */
+#include "api/listing.h"
+#include "store/audit.h"
+#include "store/connection.h"
+
+/* ---- the list ---- */
+
+static enum op_result begin_list(struct api_request *request)
+{
+    slice wanted;
+    if (!listing_read_word(request, "integration_id", &wanted))
+        return OP_DONE;
+    store_connection_list(request->api->config.pool, &request->query, &request->op,
+                          request->grant.account_id, wanted);
+    return OP_WAIT;
+}
+
+static void put_when(struct json_writer *w, const char *key, int64_t at)
+{
+    if (at != 0)
+        listing_put_time(w, key, at);
+    else
+        listing_put_text(w, key, SLICE_NONE);
+}
+
+static void put_connection(struct json_writer *w, const struct connection *row, struct arena *arena)
+{
+    json_open(w, '{');
+    listing_put_text(w, "id", arena_printf(arena, "%lld", (long long)row->id));
+    listing_put_text(w, "integration_id", row->integration_id);
+    listing_put_text(w, "label", row->label);
+    json_key(w, "default");
+    json_put_bool(w, row->is_default);
+    listing_put_text(w, "auth", row->auth_kind);
+    listing_put_text(w, "status", slice_cstr(connection_status_name(row->status)));
+    listing_put_text(w, "error", row->error.len > 0 ? row->error : SLICE_NONE);
+    listing_put_text(w, "scopes", row->scopes);
+    put_when(w, "expires_at", row->expires_at);
+    listing_put_time(w, "created_at", row->created_at);
+    listing_put_time(w, "updated_at", row->updated_at);
+    json_close(w, '}');
+}
+
+static enum op_result finish_list(struct api_request *request)
+{
+    struct json_writer w;
+    struct connection *rows;
+    struct buf text;
+    size_t count;
+    int status = store_connection_list_result(&request->query, &rows, &count);
+    if (status != OK)
+        return api_reply_database(request, status);
+    buf_init(&text, API_REQUEST_ARENA_BYTES_MAX);
+    json_begin(&w, &text);
+    json_open(&w, '{');
+    json_key(&w, "connections");
+    json_open(&w, '[');
+    for (size_t i = 0; i < count; i++)
+        put_connection(&w, &rows[i], &request->op.arena);
+    json_close(&w, ']');
+    json_close(&w, '}');
+    slice reply = buf_is_ok(&text) ? arena_dup(&request->op.arena, buf_slice(&text)) : SLICE_NONE;
+    buf_deinit(&text);
+    return reply.ptr ? api_reply(request, 200, reply) : api_reply_database(request, ERR_BUSY);
+}
+
+const struct api_endpoint api_connections_list = {
+    .route = "/api/connections",
+    .scope = SCOPE_READ,
+    .begin = begin_list,
+    .finish = finish_list,
+};
+
+/* ---- changes ---- */
+
+/* What is waited for; a change goes down the list, and leaves out what was not asked for. */
+enum phase {
+    PHASE_FOUND,
+    PHASE_LABELLED,
+    PHASE_DEFAULTED,
+    PHASE_DELETED,
+    PHASE_AUDITED,
+    PHASE_SEEN
+};
+
+struct changing {
+    enum phase phase;
+    int64_t id;
+    slice integration_id, label;
+    bool is_delete, is_default_wanted;
+    slice kind; /* of the event */
+};
+
+static enum op_result reply_unknown(struct api_request *request)
+{
+    return api_reply_error(request, 404, "Connection not found");
+}
+
+/* NULL: answered. */
+static struct changing *changing_new(struct api_request *request)
+{
+    struct changing *it = ARENA_NEW(&request->op.arena, struct changing);
+    if (!it) {
+        (void)api_reply_database(request, ERR_BUSY);
+        return NULL;
+    }
+    request->state = it;
+    if (slice_to_i64(request->match.params[0], &it->id) && it->id > 0)
+        return it;
+    (void)reply_unknown(request);
+    return NULL;
+}
+
+static enum op_result find(struct api_request *request, enum phase phase)
+{
+    struct changing *it = request->state;
+    it->phase = phase;
+    store_connection_get(request->api->config.pool, &request->query, &request->op,
+                         request->grant.account_id, it->id);
+    return OP_WAIT;
+}
+
+static bool is_label(slice text)
+{
+    size_t characters = 0;
+    for (size_t i = 0; i < text.len; i++) {
+        unsigned char c = (unsigned char)text.ptr[i];
+        if (c < 0x20 || c == 0x7F)
+            return false;
+        characters += (c & 0xC0) != 0x80;
+    }
+    return slice_trim(text).len > 0 && characters <= CONNECTION_LABEL_MAX;
+}
+
+static enum op_result begin_change(struct api_request *request)
+{
+    struct changing *it = changing_new(request);
+    const struct json *label = JSON_GET(request->body, "label");
+    const struct json *is_default = JSON_GET(request->body, "default");
+    if (!it)
+        return OP_DONE;
+    it->label = json_str(label);
+    it->is_default_wanted = is_default != NULL;
+    if (label && !is_label(it->label))
+        return api_reply_error(request, 400,
+                               "label must be a string of 1 to %d characters on one line",
+                               CONNECTION_LABEL_MAX);
+    if (is_default && !(is_default->type == JSON_BOOL && is_default->as.boolean))
+        return api_reply_error(request, 400,
+                               "default can only be set to true: make another one the default");
+    if (!label && !is_default)
+        return api_reply_error(request, 400, "nothing to change: send label, default or both");
+    return find(request, PHASE_FOUND);
+}
+
+static enum op_result begin_delete(struct api_request *request)
+{
+    struct changing *it = changing_new(request);
+    if (!it)
+        return OP_DONE;
+    it->is_delete = true;
+    return find(request, PHASE_FOUND);
+}
+
+static enum op_result audit(struct api_request *request)
+{
+    struct changing *it = request->state;
+    const struct audit_event event = {
+        .account_id = request->grant.account_id,
+        .id = uuid_v7(),
+        .kind = it->kind,
+        .actor = api_actor(request),
+        .request_id = request->exchange->request_id,
+        .address = api_client_address(request),
+        .details = arena_printf(&request->op.arena,
+                                "{\"connection_id\":\"%lld\",\"integration_id\":\"%.*s\"}",
+                                (long long)it->id, SLICE_ARG(it->integration_id)),
+    };
+    it->phase = PHASE_AUDITED;
+    connect_changed(request->api->config.connect, event.account_id, it->integration_id);
+    store_audit_insert(request->api->config.pool, &request->query, &request->op, &event);
+    return OP_WAIT;
+}
+
+static enum op_result set_default(struct api_request *request)
+{
+    struct changing *it = request->state;
+    if (!it->is_default_wanted)
+        return audit(request);
+    it->kind = SLICE("connection.default_set");
+    it->phase = PHASE_DEFAULTED;
+    store_connection_default_set(request->api->config.pool, &request->query, &request->op,
+                                 request->grant.account_id, it->id);
+    return OP_WAIT;
+}
+
+static enum op_result on_found(struct api_request *request)
+{
+    struct changing *it = request->state;
+    struct pg_pool *pool = request->api->config.pool;
+    struct uuid account_id = request->grant.account_id;
+    struct connection row;
+    int status = store_connection_get_result(&request->query, &row);
+    if (status == ERR_NOTFOUND)
+        return reply_unknown(request);
+    if (status != OK)
+        return api_reply_database(request, status);
+    it->integration_id = arena_dup(&request->op.arena, row.integration_id);
+    if (!it->integration_id.ptr)
+        return api_reply_database(request, ERR_BUSY);
+    if (it->is_delete) {
+        it->kind = SLICE("connection.removed");
+        it->phase = PHASE_DELETED;
+        store_connection_delete(pool, &request->query, &request->op, account_id, it->id);
+        return OP_WAIT;
+    }
+    if (!it->label.ptr)
+        return set_default(request);
+    it->kind = SLICE("connection.renamed");
+    it->phase = PHASE_LABELLED;
+    store_connection_label_set(pool, &request->query, &request->op, account_id, it->id, it->label);
+    return OP_WAIT;
+}
+
+static enum op_result on_changed(struct api_request *request)
+{
+    struct changing *it = request->state;
+    int64_t rev;
+    int status = it->is_delete ? store_connection_delete_result(&request->query)
+                               : store_connection_set_result(&request->query, &rev);
+    if (status == ERR_NOTFOUND)
+        return reply_unknown(request);
+    if (status == ERR_INVALID)
+        return api_reply_error(request, 409, "Another connection was made the default meanwhile");
+    if (status != OK)
+        return api_reply_database(request, status);
+    return it->phase == PHASE_LABELLED ? set_default(request) : audit(request);
+}
+
+static enum op_result on_audited(struct api_request *request)
+{
+    const struct changing *it = request->state;
+    if (store_done_result(&request->query) != OK)
+        op_log(&request->op, LOG_ERROR, "a change of a connection is not in the audit trail",
+               LOG_STR("cause", request->query.message));
+    return it->is_delete ? api_reply(request, 200, SLICE("{\"success\":true}"))
+                         : find(request, PHASE_SEEN);
+}
+
+static enum op_result on_seen(struct api_request *request)
+{
+    struct json_writer w;
+    struct connection row;
+    struct buf text;
+    int status = store_connection_get_result(&request->query, &row);
+    if (status == ERR_NOTFOUND)
+        return reply_unknown(request);
+    if (status != OK)
+        return api_reply_database(request, status);
+    buf_init(&text, API_REQUEST_ARENA_BYTES_MAX);
+    json_begin(&w, &text);
+    put_connection(&w, &row, &request->op.arena);
+    slice reply = buf_is_ok(&text) ? arena_dup(&request->op.arena, buf_slice(&text)) : SLICE_NONE;
+    buf_deinit(&text);
+    return reply.ptr ? api_reply(request, 200, reply) : api_reply_database(request, ERR_BUSY);
+}
+
+static enum op_result finish_change(struct api_request *request)
+{
+    const struct changing *it = request->state;
+    switch (it->phase) {
+    case PHASE_FOUND:
+        return on_found(request);
+    case PHASE_LABELLED:
+    case PHASE_DEFAULTED:
+    case PHASE_DELETED:
+        return on_changed(request);
+    case PHASE_AUDITED:
+        return on_audited(request);
+    case PHASE_SEEN:
+        return on_seen(request);
+    }
+    UNREACHABLE("a phase has its end");
+}
+
+/* What was begun is finished, and told to the trail, though the client has gone. */
+static void on_gone(struct api_request *request)
+{
+    (void)request;
+}
+
+const struct api_endpoint api_connections_change = {
+    .route = "/api/connections/{id}",
+    .scope = SCOPE_ADMIN,
+    .body = API_BODY_REQUIRED,
+    .begin = begin_change,
+    .finish = finish_change,
+    .on_gone = on_gone,
+};
+const struct api_endpoint api_connections_delete = {
+    .route = "/api/connections/{id}",
+    .scope = SCOPE_ADMIN,
+    .begin = begin_delete,
+    .finish = finish_change,
+    .on_gone = on_gone,
+};

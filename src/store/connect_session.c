@@ -1,0 +1,123 @@
+/*
+ * Connect links.
+ */
+#include "store/connect_session.h"
+
+#include "store/internal.h"
+
+static const struct pg_column insert_params[] = {
+    {"account_id", PG_UUID}, {"token_hash", PG_BYTES},  {"integration_id", PG_TEXT},
+    {"key_hash", PG_BYTES},  {"is_reconnect", PG_BOOL}, {"return_url", PG_TEXT},
+    {"created_at", PG_TIME}, {"expires_at", PG_TIME}};
+static const struct pg_stmt connect_session_insert = {
+    .name = "connect_session_insert",
+    .sql = "insert into sluice.connect_session (account_id, token_hash, integration_id, key_hash, "
+           "is_reconnect, return_url, created_at, expires_at) "
+           "@row :account_id, :token_hash, :integration_id, :key_hash, :is_reconnect, :return_url, "
+           ":created_at, :expires_at @end on conflict (account_id, token_hash) do nothing",
+    PG_PARAMS(insert_params),
+    .key_count = 2,
+    .match = PG_MATCH_NONE,
+    .is_write = true,
+    .is_replayable = true,
+};
+
+#define SESSION_SELECT \
+    "t.integration_id, t.key_hash, t.is_reconnect, t.return_url, t.created_at, t.expires_at"
+static const struct pg_column key_params[] = {{"account_id", PG_UUID}, {"token_hash", PG_BYTES}};
+static const struct pg_column session_columns[] = {
+    {"integration_id", PG_TEXT}, {"key_hash", PG_BYTES},  {"is_reconnect", PG_BOOL},
+    {"return_url", PG_TEXT},     {"created_at", PG_TIME}, {"expires_at", PG_TIME}};
+static const struct pg_stmt connect_session_get = {
+    .name = "connect_session_get",
+    .sql = "select :ord, " SESSION_SELECT " @read(sluice.connect_session)",
+    PG_PARAMS(key_params),
+    PG_COLUMNS(session_columns),
+    .key_count = 2,
+};
+
+static const struct pg_stmt connect_session_take = {
+    .name = "connect_session_take",
+    .sql = "delete from sluice.connect_session t @delete(sluice.connect_session) "
+           "returning :ord, " SESSION_SELECT,
+    PG_PARAMS(key_params),
+    PG_COLUMNS(session_columns),
+    .key_count = 2,
+    .is_write = true,
+};
+
+static const struct pg_stmt connect_session_sweep = {
+    .name = "connect_session_sweep",
+    .sql = "delete from sluice.connect_session t where (t.account_id, t.token_hash) in "
+           "(select b.account_id, b.token_hash from sluice.connect_session b "
+           "where b.expires_at < now() order by b.expires_at limit 1000)",
+    .match = PG_MATCH_NONE,
+    .is_write = true,
+    .is_replayable = true,
+    .no_account = "what is due, over all accounts",
+};
+
+const struct pg_stmt *const connect_session_stmts[] = {&connect_session_insert,
+                                                       &connect_session_get, &connect_session_take,
+                                                       &connect_session_sweep, NULL};
+
+void store_connect_session_insert(struct pg_pool *pool, struct pg_query *query, struct op *op,
+                                  const struct connect_session *session)
+{
+    query->params[0] = pg_uuid(session->account_id);
+    query->params[1] = pg_bytes(slice_of(session->token_hash, CONNECT_SESSION_HASH_LEN));
+    query->params[2] = pg_text(session->integration_id);
+    query->params[3] = pg_bytes(slice_of(session->key_hash, API_KEY_HASH_LEN));
+    query->params[4] = pg_bool(session->is_reconnect);
+    query->params[5] = pg_text(session->return_url);
+    query->params[6] = pg_time(session->created_at);
+    query->params[7] = pg_time(session->expires_at);
+    store_submit(pool, query, op, &connect_session_insert);
+}
+
+static void ask(struct pg_pool *pool, struct pg_query *query, struct op *op, struct uuid account_id,
+                const uint8_t *token_hash, const struct pg_stmt *stmt)
+{
+    query->params[0] = pg_uuid(account_id);
+    query->params[1] = pg_bytes(slice_of(token_hash, CONNECT_SESSION_HASH_LEN));
+    store_submit(pool, query, op, stmt);
+}
+
+void store_connect_session_get(struct pg_pool *pool, struct pg_query *query, struct op *op,
+                               struct uuid account_id,
+                               const uint8_t token_hash[CONNECT_SESSION_HASH_LEN])
+{
+    ask(pool, query, op, account_id, token_hash, &connect_session_get);
+}
+
+void store_connect_session_take(struct pg_pool *pool, struct pg_query *query, struct op *op,
+                                struct uuid account_id,
+                                const uint8_t token_hash[CONNECT_SESSION_HASH_LEN])
+{
+    ask(pool, query, op, account_id, token_hash, &connect_session_take);
+}
+
+int store_connect_session_result(const struct pg_query *query, struct connect_session *session)
+{
+    const struct pg_rows *rows = &query->rows;
+    if (query->status != OK)
+        return query->status;
+    if (rows->count == 0)
+        return ERR_NOTFOUND;
+    *session = (struct connect_session){
+        .integration_id = pg_get_bytes(rows, 0, 0),
+        .is_reconnect = pg_get_bool(rows, 0, 2),
+        .return_url = pg_get_bytes(rows, 0, 3),
+        .created_at = pg_get_time(rows, 0, 4),
+        .expires_at = pg_get_time(rows, 0, 5),
+    };
+    slice hash = pg_get_bytes(rows, 0, 1);
+    ASSERT(hash.len == API_KEY_HASH_LEN); /* a CHECK of the table */
+    memcpy(session->key_hash, hash.ptr, hash.len);
+    return OK;
+}
+
+void store_connect_session_sweep(struct pg_pool *pool, struct pg_query *query, struct op *op)
+{
+    store_submit(pool, query, op, &connect_session_sweep);
+}
