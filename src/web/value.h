@@ -7,7 +7,12 @@
 #include "json/json.h"
 #include "web/html.h"
 
-enum { VALUE_TEXT_BYTES_MAX = 20 * 1024, VALUE_ITEMS_MAX = 100, VALUE_DEPTH_MAX = 8, VALUE_LINES_MAX = 2 };
+enum {
+    VALUE_TEXT_BYTES_MAX = 20 * 1024,
+    VALUE_ITEMS_MAX = 100,
+    VALUE_DEPTH_MAX = 8,
+    VALUE_LINES_MAX = 2
+};
 
 /* Objects as lists of names, arrays as lists; deeper than VALUE_DEPTH_MAX, past VALUE_ITEMS_MAX
  * items or VALUE_TEXT_BYTES_MAX of a text it says what is left out. value NULL: "-". */

@@ -5,8 +5,8 @@ import { readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 import { until } from './support/client.mjs';
+import { Emulator } from './support/emulator.mjs';
 import { makeCertificates, startNginx } from './support/nginx.mjs';
-import { Running, freePort } from './support/process.mjs';
 import { Stack, credentials } from './support/stack.mjs';
 
 const USER = 'mailbox@example.com';
@@ -52,28 +52,6 @@ const LINK = 'https://mail.google.com/mail/#all/';
 const DATABASE = '8e1d4c6b-2a3f-4b5c-9d7e-0f1a2b3c4d20';
 let stack, server, account, emulators, nginx, foreign, mailbox, parent;
 
-class Emulator {
-  static async start(service, seed) {
-    const emulator = new Emulator();
-    emulator.port = await freePort();
-    const program = new URL('node_modules/emulate/dist/index.js', import.meta.url).pathname;
-    const args = [program, 'start', '--service', service, '--port', String(emulator.port), '--seed', seed];
-    emulator.process = new Running(process.execPath, args, { cwd: stack.dir });
-    await until(`the emulated ${service} answers`, async () => {
-      emulator.process.check();
-      return (await fetch(`http://127.0.0.1:${emulator.port}/`).catch(() => null)) !== null;
-    });
-    return emulator;
-  }
-
-  async call(token, method, path, body) {
-    const headers = { authorization: `Bearer ${token}`, 'content-type': 'application/json' };
-    const reply = await fetch(`http://127.0.0.1:${this.port}${path}`, { method, headers, body: body && JSON.stringify(body) });
-    assert.ok(reply.ok, `${path}: ${reply.status}`);
-    return reply.json();
-  }
-}
-
 before(async () => {
   stack = await Stack.start();
   server = await stack.serve();
@@ -82,8 +60,8 @@ before(async () => {
 
   const seed = join(stack.dir, 'seed.yaml');
   await writeFile(seed, SEED);
-  emulators = await Promise.all(['google', 'slack', 'github'].map((service) => Emulator.start(service, seed)));
-  const [google, slack, github] = emulators.map((one) => `http://127.0.0.1:${one.port}`);
+  emulators = await Promise.all(['google', 'slack', 'github'].map((service) => Emulator.start(service, seed, stack.dir)));
+  const [google, slack, github] = emulators.map((one) => one.url);
   const tls = await makeCertificates(stack.dir);
   nginx = await startNginx(
     stack.dir,

@@ -5,9 +5,8 @@ import assert from 'node:assert/strict';
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
-import { until } from './support/client.mjs';
+import { Emulator } from './support/emulator.mjs';
 import { makeCertificates, startNginx } from './support/nginx.mjs';
-import { Running, freePort } from './support/process.mjs';
 import { Stack } from './support/stack.mjs';
 
 const USER = 'mailbox@example.com';
@@ -41,19 +40,12 @@ before(async () => {
   stack = await Stack.start({ provider: false });
   const seed = join(stack.dir, 'seed.yaml');
   await writeFile(seed, SEED);
-  const port = await freePort();
-  const program = new URL('node_modules/emulate/dist/index.js', import.meta.url).pathname;
-  const args = [program, 'start', '--service', 'google', '--port', String(port), '--seed', seed];
-  emulator = new Running(process.execPath, args, { cwd: stack.dir });
-  await until('the emulator answers', async () => {
-    emulator.check();
-    return (await fetch(`http://127.0.0.1:${port}/gmail/v1/users/me/messages`).catch(() => null)) !== null;
-  });
+  emulator = await Emulator.start('google', seed, stack.dir);
   const tls = await makeCertificates(stack.dir);
   nginx = await startNginx(
     stack.dir,
     (own) => `
-  upstream emulator { server 127.0.0.1:${port}; keepalive 8; }
+  upstream emulator { server 127.0.0.1:${emulator.port}; keepalive 8; }
   server {
     listen 127.0.0.1:${own} ssl;
     ssl_certificate ${tls.certFile}; ssl_certificate_key ${tls.keyFile};
@@ -63,13 +55,13 @@ before(async () => {
   );
   server = await stack.serve({ provider: { url: `https://127.0.0.1:${nginx.port}`, caFile: tls.caFile } });
   account = await stack.account('emulated', { apps: [] });
-  google = await googleClient(`http://127.0.0.1:${port}/`);
+  google = await googleClient(`${emulator.url}/`);
   await stack.connect(account.id, 'gmail', { access_token: `token-of-${USER}` });
 });
 
 after(async () => {
   await nginx?.stop();
-  await emulator?.stop();
+  await emulator?.process.stop();
   await stack?.stopWell(assert);
 });
 
