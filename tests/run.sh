@@ -8,8 +8,8 @@
 # skip). What was measured is shown, too: lines that begin with "figure: ".
 # The last line is the sum: "N passed, N failed, N skipped". Exits 1 when anything failed.
 #
-# lint, unit and fuzz run TEST_JOBS at a time (the number of processors); integration and e2e alone,
-# because they measure time. TEST_TIMEOUT_S bounds each program (300).
+# lint, unit, fuzz and e2e run TEST_JOBS at a time (the number of processors); integration one by
+# one, and so e2e tests that say "// Alone:" and why, because they measure. TEST_TIMEOUT_S bounds each program (300).
 set -eu
 
 self=$0
@@ -110,6 +110,16 @@ run_kinds()
         xargs -0 -r -n 1 -P "$1" "$self" "$contain" "$list" --one "$2" || true
 }
 
+# $1 how many at a time, $2 results, $3 yes: those whose head says "// Alone:" and why; no: the rest.
+run_e2e()
+{
+    awk '$1 == "e2e"' "$list" | while read -r line; do
+        alone=no
+        ! head -n 12 "${line##* }" | grep -q '^// Alone:' || alone=yes
+        [ "$alone" != "$3" ] || printf '%s\0' "$line"
+    done | xargs -0 -r -n 1 -P "$1" "$self" "$contain" "$list" --one "$2" || true
+}
+
 main()
 {
     local results
@@ -121,7 +131,9 @@ main()
     cp "$list" "$results/list"
     list=$results/list
     run_kinds "${TEST_JOBS:-$(nproc)}" "$results" '^(lint|unit|fuzz)$'
-    run_kinds 1 "$results" '^(integration|e2e)$'
+    run_kinds 1 "$results" '^integration$'
+    run_e2e "${TEST_JOBS:-$(nproc)}" "$results" no
+    run_e2e 1 "$results" yes
     sum "$results"
 }
 

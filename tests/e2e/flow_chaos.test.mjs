@@ -3,6 +3,7 @@
 // write was made twice, no acknowledged start or approval is lost, and what a dead server left is
 // adopted in time. A short form; SOAK_SECONDS=600 makes it the long one: 2,000 flows are open at a
 // time and PostgreSQL dies every five seconds, whatever else happens.
+// Alone: it keeps both processors busy.
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { pause, until } from './support/client.mjs';

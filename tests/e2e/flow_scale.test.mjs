@@ -1,5 +1,6 @@
 // Many flows (issue "Flows", what it costs): 100,000 that wait cost next to nothing, and
 // a running flow's row changes where it lies. On the release build.
+// Alone: it measures lateness and memory.
 import assert from 'node:assert/strict';
 import { readFile } from 'node:fs/promises';
 import { after, before, test } from 'node:test';

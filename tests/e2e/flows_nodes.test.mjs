@@ -1,5 +1,6 @@
 // Flows and the life of nodes: a drain hands them over, a paused node loses them, PostgreSQL may
 // come and go, an idle node is quiet, ended flows go.
+// Alone: leases run out while the machine is busy.
 import assert from 'node:assert/strict';
 import { after, before, beforeEach, test } from 'node:test';
 import { until } from './support/client.mjs';
