@@ -1,0 +1,113 @@
+/*
+ * What strangers wrote stays text, wherever it stands.
+ */
+#include <stdarg.h>
+#include <stddef.h>
+#include <setjmp.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <string.h>
+
+#include "web/html.h"
+
+static struct buf out;
+
+static int set_up(void **state)
+{
+    (void)state;
+    buf_init(&out, 64 * 1024);
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    buf_deinit(&out);
+    return 0;
+}
+
+static void check(const char *want)
+{
+    assert_true(buf_is_ok(&out));
+    buf_append_char(&out, '\0');
+    assert_string_equal(out.ptr, want);
+    buf_clear(&out);
+}
+
+static void test_markup_of_strangers_is_text(void **state)
+{
+    (void)state;
+    HTML(&out, "<p title=\"{}\">{}</p>", SLICE("\"><img src=x onerror=alert(1)>"),
+         SLICE("<script>'&amp;'</script>"));
+    check("<p title=\"&quot;&gt;&lt;img src=x onerror=alert(1)&gt;\">"
+          "&lt;script&gt;&#39;&amp;amp;&#39;&lt;/script&gt;</p>");
+}
+
+static void test_a_placeholder_in_a_value_is_no_placeholder(void **state)
+{
+    (void)state;
+    HTML(&out, "{}-{}", SLICE("{}"), SLICE("b"));
+    check("{}-b");
+    HTML(&out, "nothing to fill in");
+    check("nothing to fill in");
+    HTML(&out, "[{}]", SLICE_NONE);
+    check("[]");
+}
+
+static void test_what_is_no_text_is_marked(void **state)
+{
+    (void)state;
+    html_text(&out, SLICE("a\xFFz"));
+    check("a\xEF\xBF\xBDz");
+    html_text(&out, SLICE("\x01\x1B[0m\x7F"));
+    check("\xEF\xBF\xBD\xEF\xBF\xBD[0m\xEF\xBF\xBD");
+    html_text(&out, SLICE("\xC3"));
+    check("\xEF\xBF\xBD");
+    html_text(&out, SLICE("\xC0\xBCscript"));
+    check("\xEF\xBF\xBD\xEF\xBF\xBDscript");
+    html_text(&out, SLICE("tab\tline\n\xC3\xA9 \xF0\x9F\x99\x82"));
+    check("tab\tline\n\xC3\xA9 \xF0\x9F\x99\x82");
+    html_text(&out, slice_of("a\0b", 3));
+    check("a\xEF\xBF\xBD"
+          "b");
+}
+
+/* Every byte between two others: no character that means something to a browser gets through. */
+static void test_no_byte_gets_through(void **state)
+{
+    (void)state;
+    for (unsigned c = 0; c < 256; c++) {
+        char text[3] = {'a', (char)c, 'z'};
+        html_text(&out, slice_of(text, sizeof(text)));
+        assert_true(buf_is_ok(&out));
+        for (size_t i = 0; i < out.len; i++)
+            assert_null(memchr("<>\"'", out.ptr[i], 4));
+        assert_true(slice_is_utf8(buf_slice(&out), NULL));
+        assert_true(slice_starts_with(buf_slice(&out), SLICE("a")));
+        assert_true(slice_ends_with(buf_slice(&out), SLICE("z")));
+        buf_clear(&out);
+    }
+}
+
+static void test_times(void **state)
+{
+    (void)state;
+    html_time(&out, 0);
+    check("-");
+    html_time(&out, 1769903940LL * 1000000);
+    assert_true(slice_find(buf_slice(&out), SLICE(">2026-01-31 23:59 UTC</time>")) > 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(test_markup_of_strangers_is_text, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_a_placeholder_in_a_value_is_no_placeholder, set_up,
+                                        tear_down),
+        cmocka_unit_test_setup_teardown(test_what_is_no_text_is_marked, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_no_byte_gets_through, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_times, set_up, tear_down),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
