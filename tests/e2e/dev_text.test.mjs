@@ -25,17 +25,19 @@ async function paste(lines) {
 test('the README', async () => {
   const readme = await readFile(new URL('../../README.md', import.meta.url), 'utf8');
   const blocks = [...readme.matchAll(/^```sh\n(.*?)^```/gms)].map(([, block]) => block);
-  const [block, ...others] = blocks.filter((one) => one.includes('curl'));
-  assert.deepEqual(others, [], 'all of its curl lines are tried here');
-  const lines = block
+  const lines = blocks
+    .filter((block) => block.includes('curl'))
+    .join('\n')
     .replace('$(cat .sluice/api_key)', dev.key)
     .replaceAll('http://127.0.0.1:8080', dev.base)
     .replaceAll(/(^|; )curl -s /gm, "$1curl -sw '\\n' ");
-  const [read, blocked, sent, waiting, approved, ...more] = await paste(lines);
+  const [read, blocked, sent, waiting, approved, link, ...more] = await paste(lines);
   assert.deepEqual(more, []);
   assert.deepEqual([read.status, blocked.status, sent.status], ['succeeded', 'blocked', 'succeeded']);
   assert.deepEqual([waiting.flow.status, waiting.flow.currentStep], ['waiting', 'approve_tasks']);
   assert.equal(approved.flow.id, waiting.flow.id);
+  assert.ok(link.url.startsWith(`${dev.base}/connect/`) && link.expires_at, JSON.stringify(link));
+  assert.equal((await fetch(link.url)).status, 200);
   await until('the pages are made', async () => {
     const { json } = await dev.call('GET', `/api/flows/${waiting.flow.id}`);
     return json.flow.status === 'completed';

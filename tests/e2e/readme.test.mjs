@@ -6,7 +6,7 @@ import { existsSync, globSync } from 'node:fs';
 import { readFile } from 'node:fs/promises';
 import { dirname, join, relative } from 'node:path';
 import { before, test } from 'node:test';
-import { must, run } from './support/process.mjs';
+import { must } from './support/process.mjs';
 
 const root = new URL('../..', import.meta.url).pathname;
 const bin = process.env.SLUICE_BIN;
@@ -45,6 +45,13 @@ test('every link and picture leads somewhere', () => {
   none(overPages((text, page) => {
     const links = [...text.matchAll(/\]\(([^)\s]+)\)|(?:src|href|srcset)="([^"]+)"/g)].map(([, a, b]) => a ?? b);
     return links.filter((link) => !/^(https?:|#)/.test(link) && !existsSync(join(root, dirname(page), link.replace(/#.*/, ''))));
+  }));
+});
+
+test('no page is named that is not there', () => {
+  none(overPages((text, page) => {
+    const names = [...text.matchAll(/[\w./-]+\.md\b/g)].map(([name]) => name);
+    return names.filter((name) => ![root, join(root, dirname(page))].some((dir) => existsSync(join(dir, name))));
   }));
 });
 
@@ -87,7 +94,7 @@ function commandsOf(text) {
 }
 
 test('every command, verb and flag is known to `sluice help`', async () => {
-  const [all, found] = [await must(bin, ['help']), []];
+  const [all, helps, found] = [await must(bin, ['help']), new Map(), []];
   let count = 0;
   for (const [page, text] of texts)
     for (const line of commandsOf(text)) {
@@ -99,7 +106,8 @@ test('every command, verb and flag is known to `sluice help`', async () => {
         found.push(`${page}: ${line}`);
         continue;
       }
-      const { stdout: help } = await run(bin, [command, '--help']);
+      if (!helps.has(command)) helps.set(command, await must(bin, [command, '--help']));
+      const help = helps.get(command);
       const verbs = [...help.matchAll(new RegExp(`^usage: sluice ${command} ([a-z]+)`, 'gm'))].map(([, one]) => one);
       if (verb && !verbs.includes(verb)) found.push(`${page}: ${line}`);
       for (const flag of flags) if (flag !== '--help' && !new RegExp(`^ {2}${flag}( |$)`, 'm').test(help)) found.push(`${page}: ${line}: ${flag}`);
