@@ -4,10 +4,8 @@
 // Alone: it measures pages.
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
-import { Dashboard } from './support/dashboard.mjs';
+import { Dashboard, PHONE } from './support/dashboard.mjs';
 import { credentials } from './support/stack.mjs';
-
-const PHONE = { viewport: { width: 390, height: 800 }, isMobile: true, hasTouch: true };
 
 let dashboard, account;
 

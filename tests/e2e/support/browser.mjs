@@ -78,7 +78,7 @@ export class Browser {
       ...options,
     });
     context.setDefaultTimeout(WAIT_MS);
-    return Visit.of(context, await context.newPage());
+    return Visit.of(context, await context.newPage(), base);
   }
 
   async stop() {
@@ -88,7 +88,8 @@ export class Browser {
 }
 
 export class Visit {
-  static async of(context, page) {
+  // What other sites' pages complain of is theirs (an authorization server's, on the way).
+  static async of(context, page, base) {
     const visit = Object.assign(new Visit(), { context, page, problems: [], navigations: 0 });
     await context.exposeBinding('sluiceViolation', (source, text) => visit.problems.push(`policy: ${text}`));
     await context.addInitScript(() =>
@@ -104,7 +105,8 @@ export class Visit {
     page.on('console', (message) => {
       // pages that say no (401, 404, ...) are pages, too
       const isPage = message.location().url === page.url() && /status of 4\d\d/.test(message.text());
-      if (['error', 'warning'].includes(message.type()) && !isPage) visit.problems.push(`console: ${message.text()}`);
+      const isOurs = page.url().startsWith(base);
+      if (['error', 'warning'].includes(message.type()) && isOurs && !isPage) visit.problems.push(`console: ${message.text()}`);
     });
     page.on('framenavigated', (frame) => frame === page.mainFrame() && visit.navigations++);
     return visit;

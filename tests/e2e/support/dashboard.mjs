@@ -2,22 +2,28 @@
 // server (npm oidc-provider) that the emulated mail provider believes, people with a session, and
 // what is looked at on every page that came.
 import assert from 'node:assert/strict';
-import { mkdir, readFile, writeFile } from 'node:fs/promises';
+import { copyFile, mkdir, readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { Browser } from './browser.mjs';
 import { until } from './client.mjs';
-import { Stack, credentials } from './stack.mjs';
+import { Oidc, clientOf } from './oidc.mjs';
+import { Stack } from './stack.mjs';
 
 export const TEMPLATE = 'unread_mail_to_tasks';
-const catalogDir = new URL('catalog', import.meta.url).pathname;
+export const PHONE = { viewport: { width: 390, height: 800 }, isMobile: true, hasTouch: true };
+const MAIL_SCOPE = 'https://www.googleapis.com/auth/gmail.modify';
+const ROOT = new URL('../../../', import.meta.url).pathname;
 
 export class Dashboard {
-  static async start(options = {}) {
+  // options: oidc (the mail app is connected there), and as Stack.serve has them
+  static async start({ oidc = false, ...options } = {}) {
     const dashboard = new Dashboard();
     try {
       dashboard.stack = await Stack.start({ postgres: { max_connections: 100 } });
       dashboard.provider = dashboard.stack.provider;
+      if (oidc) Object.assign(options, await dashboard.#startOidc());
       dashboard.server = await dashboard.stack.serve(options);
+      dashboard.oidc?.allowRedirect(`${dashboard.server.base}/connect/callback`);
       dashboard.base = dashboard.server.base;
       const ready = join(dashboard.stack.dir, 'provider', 'ready.json');
       dashboard.taskParent = JSON.parse(await readFile(ready, 'utf8')).task_parent;
@@ -27,6 +33,33 @@ export class Dashboard {
       throw error;
     }
     return dashboard;
+  }
+
+  // The mail app's own manifest, but for where people consent and where tokens are.
+  async #startOidc() {
+    this.oidc = await Oidc.start({ ttl: 3600, scopes: [MAIL_SCOPE] });
+    this.oidc.onToken = async (token) => {
+      this.tokens = [...(this.tokens ?? []), token];
+      await this.provider.control('POST', '/token', { token: `gmail=${token},modify` });
+    };
+    const mail = JSON.parse(await readFile(join(ROOT, 'contrib/integrations/gmail.json'), 'utf8'));
+    Object.assign(mail.auth, {
+      authorize_url: `${this.oidc.url}/auth`,
+      token_url: `${this.oidc.url}/token`,
+      revoke_url: `${this.oidc.url}/token/revocation`,
+      scopes: ['openid', 'offline_access', MAIL_SCOPE],
+      token_auth: 'basic',
+    });
+    const folder = join(this.stack.dir, 'catalog');
+    await mkdir(folder);
+    await writeFile(join(folder, 'gmail.json'), JSON.stringify(mail));
+    await copyFile(join(ROOT, 'tests/e2e/support/catalog/probe.json'), join(folder, 'probe.json'));
+    const env = { SLUICE_CATALOG: folder };
+    await this.stack.must(['oauth-clients', 'set', 'gmail', '--client-id', 'sluice', '--client-secret-file', '-'], {
+      env,
+      input: `${clientOf('sluice').client_secret}\n`,
+    });
+    return { env, args: ['--allow-host', '127.0.0.1'] };
   }
 
   // An account with mail and notes connected (or what apps names), and its key.
@@ -91,7 +124,7 @@ export class Dashboard {
       assert.equal(page.headers['referrer-policy'], 'same-origin', page.url);
     }
     for (const one of this.browser.exchanges) {
-      assert.ok([this.base, ...elsewhere].some((origin) => one.url.startsWith(`${origin}/`)), `asked for ${one.url}`);
+      assert.ok([this.base, ...elsewhere].some((origin) => `${one.url}/`.startsWith(`${origin}/`)), `asked for ${one.url}`);
       if (!one.url.startsWith(this.base)) continue;
       assert.ok(one.status < 500, `${one.method} ${one.url}: ${one.status}`);
       const text = `${one.url}\n${JSON.stringify(one.headers)}\n${one.body}`;
@@ -102,8 +135,7 @@ export class Dashboard {
 
   async stop() {
     await this.browser?.stop();
+    await this.oidc?.stop();
     await this.stack?.stopWell(assert);
   }
 }
-
-export { catalogDir, credentials };

@@ -18,9 +18,13 @@ const listen = (server) => new Promise((resolve) => server.listen(0, '127.0.0.1'
 
 export class Oidc {
   // ttl: seconds of an access token; may be changed at any time
-  static async start({ ttl = 5 } = {}) {
+  // scopes: that it knows besides its own
+  static async start({ ttl = 5, scopes = [] } = {}) {
     const oidc = new Oidc();
     oidc.ttl = ttl;
+    oidc.scopes = scopes;
+    oidc.redirects = [REDIRECT, `${PUBLIC}/connect/callback`];
+    oidc.onToken = null; // awaited with each access token before the client has it
     oidc.fault = null; // of the token endpoint: 'cut', 'error', 'garbage', 'hang', 'html', or a function
     oidc.asked = 0; // requests to the token endpoint, answered or not
     oidc.grants = []; // {type, ok, error, account}
@@ -32,9 +36,19 @@ export class Oidc {
     oidc.server = createServer((request, response) => oidc.#serve(request, response));
     await listen(oidc.server);
     oidc.url = `http://127.0.0.1:${oidc.server.address().port}`;
-    oidc.provider = oidc.#provider();
-    oidc.handler = oidc.provider.callback();
+    oidc.#setUp();
     return oidc;
+  }
+
+  #setUp() {
+    this.provider = this.#provider();
+    this.handler = this.provider.callback();
+  }
+
+  // A redirect URI that was not known at the start; what was granted until now is forgotten.
+  allowRedirect(uri) {
+    this.redirects.push(uri);
+    this.#setUp();
   }
 
   #provider() {
@@ -44,11 +58,11 @@ export class Oidc {
     const provider = new Provider(this.url, {
       clients: CLIENTS.map((client) => ({
         ...client,
-        redirect_uris: [REDIRECT, `${PUBLIC}/connect/callback`],
+        redirect_uris: this.redirects,
         response_types: ['code'],
         grant_types: ['authorization_code', 'refresh_token', 'client_credentials'],
       })),
-      scopes: ['openid', 'offline_access', 'notes.read', 'notes.write'],
+      scopes: ['openid', 'offline_access', 'notes.read', 'notes.write', ...this.scopes],
       pkce: { required: () => true },
       // as apps do: some rotate, some give the same for ever
       rotateRefreshToken: (ctx) => ctx.oidc.client.clientId === 'sluice',
@@ -63,6 +77,10 @@ export class Oidc {
     });
     console.warn = warn;
     console.info = info;
+    provider.use(async (ctx, next) => {
+      await next();
+      if (ctx.oidc?.route === 'token' && ctx.body?.access_token) await this.onToken?.(ctx.body.access_token);
+    });
     const note = (ctx, ok, error) =>
       this.grants.push({
         type: ctx.oidc.params?.grant_type,

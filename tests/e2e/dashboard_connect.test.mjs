@@ -1,0 +1,102 @@
+// Connecting apps in headless Chromium: the mail app through npm oidc-provider's real consent pages,
+// a key app through its form; what was blocked succeeds afterwards. With JavaScript, without, and on
+// a phone.
+import assert from 'node:assert/strict';
+import { after, before, test } from 'node:test';
+import { Dashboard, PHONE } from './support/dashboard.mjs';
+import { clientOf } from './support/oidc.mjs';
+import { credentials } from './support/stack.mjs';
+
+const WRONG = 'wrong-token-0123456789';
+
+let dashboard;
+const secrets = { client: clientOf('sluice').client_secret, probe: credentials.probe.token, wrong: WRONG };
+
+before(async () => {
+  dashboard = await Dashboard.start({ oidc: true });
+});
+after(async () => {
+  try {
+    // its pages want a font of Google's, which the recorder refuses
+    const elsewhere = [dashboard.oidc.url, 'https://fonts.googleapis.com:443'];
+    for (const [i, token] of dashboard.tokens.entries()) secrets[`token ${i}`] = token;
+    dashboard.judge(secrets, { elsewhere });
+  } finally {
+    await dashboard?.stop();
+  }
+});
+
+const list = (account) =>
+  dashboard.call(account, 'POST', '/api/executions', {
+    integration_id: 'gmail', action_id: 'list_messages', input: { maxResults: 2 },
+  });
+
+async function connectMail(visit, account) {
+  const blocked = await list(account);
+  assert.deepEqual([blocked.json.status, blocked.json.error_code], ['blocked', 'integration_not_connected']);
+  await visit.goto('/integrations');
+  await visit.page.getByLabel('Search').fill('gmail');
+  await visit.press('Show');
+  await visit.fits();
+  await visit.press('Gmail');
+  await visit.fits();
+  await visit.press('Connect Gmail');
+  assert.ok(visit.page.url().startsWith(dashboard.oidc.url), visit.page.url());
+  await visit.page.locator('[name=login]').fill('sam');
+  await visit.page.locator('[name=password]').fill('any');
+  await visit.press('Sign-in');
+  await visit.press('Continue');
+  assert.ok(visit.page.url().startsWith(`${dashboard.base}/integrations/gmail`), visit.page.url());
+  await visit.sees('Connected.');
+  await visit.sees('gmail.modify');
+  await visit.fits();
+  const done = await list(account);
+  assert.equal(done.json.status, 'succeeded', done.text);
+  await visit.goto(`/executions/${done.json.execution_id}`);
+  await visit.sees('succeeded');
+  await visit.goto('/');
+  await visit.sees('Gmail');
+  await visit.fits();
+}
+
+async function connectProbe(visit, account) {
+  await visit.goto('/integrations/probe');
+  await visit.page.getByLabel('Token', { exact: true }).fill(WRONG);
+  await visit.press('Connect');
+  await visit.sees('Nothing was stored.');
+  await visit.page.getByLabel('Token', { exact: true }).fill(credentials.probe.token);
+  await visit.page.getByLabel('Label').fill('Mine');
+  await visit.press('Connect');
+  await visit.sees('Connected.');
+  await visit.sees('Mine');
+  await visit.press('Test');
+  await visit.sees('the connection works');
+  await visit.fits();
+  const { json } = await dashboard.call(account, 'GET', '/api/integrations?query=probe');
+  assert.equal(json.items.find((item) => item.integration_id === 'probe').connection_state, 'connected');
+  await visit.press('Disconnect');
+  await visit.sees('The connection is deleted.');
+  const gone = await dashboard.call(account, 'GET', '/api/integrations?query=probe');
+  assert.equal(gone.json.items.find((item) => item.integration_id === 'probe').connection_state, 'not_connected');
+}
+
+for (const [how, options] of [['with JavaScript', {}], ['without JavaScript', { javaScriptEnabled: false }], ['at 390 pixels', PHONE]])
+  test(`connect apps ${how}: by consent, and by a form`, async () => {
+    const account = await dashboard.account(`connect ${how}`, { apps: [] });
+    secrets[`key ${how}`] = account.key;
+    const visit = await dashboard.signIn(account, options);
+    await connectMail(visit, account);
+    await connectProbe(visit, account);
+    await visit.end();
+  });
+
+test('refused at the consent page: said so, nothing is connected', async () => {
+  const account = await dashboard.account('refused', { apps: [] });
+  const visit = await dashboard.signIn(account);
+  await visit.goto('/integrations/gmail');
+  await visit.press('Connect Gmail');
+  await visit.press('[ Cancel ]');
+  assert.equal(await visit.title(), 'Not connected');
+  assert.equal((await list(account)).json.error_code, 'integration_not_connected');
+  await visit.end();
+});
