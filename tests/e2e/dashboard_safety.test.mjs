@@ -1,0 +1,225 @@
+// What a stranger may try: names, subjects and labels that would be markup, forms of other sites,
+// ids of other accounts.
+import assert from 'node:assert/strict';
+import { after, before, test } from 'node:test';
+import { until } from './support/client.mjs';
+import { Dashboard } from './support/dashboard.mjs';
+import { credentials } from './support/stack.mjs';
+
+const NASTY = [
+  `"><img src=x onerror="globalThis.isHacked=1">`,
+  `</title></script><script>globalThis.isHacked=1</script>`,
+  `'><svg onload=globalThis.isHacked=1><a href="javascript:globalThis.isHacked=1">x</a>`,
+  `\u202Egnp.exe \u2067right\u2069 to left \u05E9\u05DC\u05D5\u05DD`,
+  `{}{{7*7}}\${7*7}%s%n&lt;b&gt;&amp;`,
+  `${'wide'.repeat(45)}`,
+];
+const TAGS = new Set(
+  `html head meta title link script body a header nav ul ol li form input button main h1 h2 h3 p span strong
+   section label textarea select option details summary dl dt dd pre code div time table thead tbody tr th td`.split(/\s+/),
+);
+
+let dashboard, account, other, owned;
+
+before(async () => {
+  dashboard = await Dashboard.start();
+  [account, other] = await Promise.all([dashboard.account('nasty'), dashboard.account('other')]);
+  owned = { flow: await dashboard.startTasks(other, { maxResults: 1 }) };
+  const run = await dashboard.call(other, 'POST', '/api/executions', { integration_id: 'gmail', action_id: 'list_messages', input: {} });
+  owned.execution = run.json.execution_id;
+  owned.connection = await dashboard.stack.connect(other.id, 'gmail', credentials.gmail, ['--label', 'more']);
+});
+after(async () => {
+  try {
+    dashboard.judge({ one: account.key, two: other.key, mail: credentials.gmail.access_token, notes: credentials.notion.access_token });
+  } finally {
+    await dashboard?.stop();
+  }
+});
+
+// Only elements that pages are made of, no attribute that runs or styles, one script.
+async function isTame(visit) {
+  const wild = await visit.page.evaluate((tags) => {
+    const found = [];
+    for (const one of document.querySelectorAll('*')) {
+      if (!tags.includes(one.localName)) found.push(one.outerHTML.slice(0, 200));
+      for (const { name, value } of one.attributes)
+        if (name.startsWith('on') || name === 'style' || (/^(href|src|action|formaction)$/.test(name) && !/^[/#]/.test(value)))
+          found.push(`${name}=${value}`);
+    }
+    if (document.scripts.length !== 1) found.push(`${document.scripts.length} scripts`);
+    if (globalThis.isHacked) found.push('something ran');
+    return found;
+  }, [...TAGS]);
+  assert.deepEqual(wild, [], visit.page.url());
+  await visit.fits();
+}
+
+async function shows(visit, text) {
+  const shown = await visit.page.evaluate(() => document.documentElement.textContent + [...document.querySelectorAll('input')].map((one) => one.value).join('\n'));
+  assert.ok(shown.includes(text), `${visit.page.url()} lacks ${JSON.stringify(text)}`);
+}
+
+for (const [how, options] of [['at a desk', {}], ['at 390 pixels', { viewport: { width: 390, height: 800 } }]])
+  test(`hostile texts are text on every page, ${how}`, async () => {
+    const word = `hostile ${how}`;
+    for (const text of NASTY)
+      await dashboard.provider.control('POST', '/mail', { from: `${text.replace(/["\\,:;<>()@[\]]/g, '')} <a@b.example>`, subject: `${word} ${text}`, text: `body ${text}` });
+    const visit = await dashboard.signIn(account, options);
+    const tasks = await dashboard.startTasks(account, { query: `subject:"${word}"`, maxResults: 10 });
+    await visit.goto(`/flows/${tasks}`);
+    for (const text of NASTY) await shows(visit, `${word} ${text}`);
+    await isTame(visit);
+    for (const one of await visit.page.locator('details').all()) await one.evaluate((element) => (element.open = true));
+    await isTame(visit);
+    await visit.press('Approve');
+    await visit.page.locator('[role=status] .badge', { hasText: 'completed' }).waitFor();
+    await isTame(visit);
+
+    for (const text of NASTY) {
+      const flow = await dashboard.start(account, 'probe_approve', { subject: text });
+      await dashboard.reaches(account, flow, 'waiting');
+      await visit.goto(`/flows/${flow}`);
+      await shows(visit, text);
+      await isTame(visit);
+      await dashboard.stack.connect(account.id, 'gmail', credentials.gmail, ['--label', text]);
+    }
+    const failed = await dashboard.call(account, 'POST', '/api/executions', {
+      integration_id: 'gmail', action_id: 'get_message', input: { id: NASTY[0] },
+    });
+    const list = await dashboard.call(account, 'POST', '/api/executions', {
+      integration_id: 'gmail', action_id: 'get_message', input: { id: (await dashboard.provider.control('GET', '/state/messages')).messages[0].id },
+    });
+    const paths = ['/', '/flows', '/executions', '/integrations', '/integrations/gmail', `/executions/${list.json.execution_id}`];
+    if (failed.json.execution_id) paths.push(`/executions/${failed.json.execution_id}`);
+    for (const text of NASTY) {
+      const part = encodeURIComponent(text);
+      paths.push(`/executions?app=${part}`, `/flows?status=${part}`, `/integrations?q=${part}`, `/sign-in?next=${part}`, `/flows/new?template=${part}&notice=${part}`, `/${part}`);
+    }
+    for (const path of paths) {
+      await visit.goto(path);
+      await isTame(visit);
+    }
+    await visit.goto('/integrations/gmail');
+    for (const text of NASTY) await shows(visit, text);
+    await visit.end();
+  });
+
+test('control characters and broken text are shown as replacement characters', async () => {
+  await dashboard.provider.control('POST', '/mail', { raw: 'From: a@b.example\r\nSubject: =?utf-8?B?Y3RybCAAAQgbWzMxbSB4?=\r\n\r\nx' });
+  const visit = await dashboard.signIn(account);
+  const tasks = await dashboard.startTasks(account, { query: 'subject:ctrl', maxResults: 1 });
+  await visit.goto(`/flows/${tasks}`);
+  await visit.sees('ctrl');
+  const page = dashboard.pages.findLast((one) => one.url.endsWith(tasks));
+  assert.doesNotMatch(page.body.toString(), /[\x00-\x08\x0b-\x1f\x7f]/);
+  await isTame(visit);
+  await visit.end();
+});
+
+/* ---- by hand, without a browser ---- */
+
+const form = (fields) => new URLSearchParams(fields).toString();
+
+async function ask(path, { cookie, method = 'GET', fields, headers = {} } = {}) {
+  const all = { ...headers };
+  if (cookie) all.cookie = cookie;
+  if (fields) all['content-type'] ??= 'application/x-www-form-urlencoded';
+  const init = { method, headers: all, redirect: 'manual', body: fields && form(fields) };
+  const reply = await fetch(dashboard.base + path, init);
+  return { status: reply.status, headers: reply.headers, text: await reply.text() };
+}
+
+async function session(person) {
+  const reply = await ask('/sign-in', { method: 'POST', fields: { key: person.key, next: '/' } });
+  assert.equal(reply.status, 303, reply.text);
+  const [line] = reply.headers.getSetCookie();
+  const cookie = line.split(';')[0];
+  const page = await ask('/flows/new?template=unread_mail_summary', { cookie });
+  const csrf = page.text.match(/name="csrf" value="([0-9a-f]+)"/)[1];
+  return { cookie, csrf, line };
+}
+
+test('the cookie: HttpOnly, SameSite=Lax, no key in it; __Host- and Secure behind https', async () => {
+  const { line } = await session(account);
+  assert.match(line, /^sluice=[\w-]+; Path=\/; Max-Age=\d+; HttpOnly; SameSite=Lax$/);
+  assert.ok(!line.includes(account.key));
+  const server = await dashboard.stack.serve({ args: ['--public-url', 'https://sluice.example.com'] });
+  const headers = { 'content-type': 'application/x-www-form-urlencoded' };
+  const reply = await fetch(`${server.base}/sign-in`, { method: 'POST', headers, redirect: 'manual', body: form({ key: account.key }) });
+  const [strict] = reply.headers.getSetCookie();
+  assert.match(strict, /^__Host-sluice=[\w-]+; Path=\/; Max-Age=\d+; HttpOnly; SameSite=Lax; Secure$/);
+});
+
+test('forms of other sites are refused, and do nothing', async () => {
+  const { cookie, csrf } = await session(account);
+  const id = await dashboard.startTasks(account, { maxResults: 1 });
+  const page = await ask(`/flows/${id}`, { cookie });
+  const [step, rev] = ['step', 'rev'].map((name) => page.text.match(new RegExp(`name="${name}" value="([^"]+)"`))[1]);
+  const fields = { csrf, step, rev };
+  const paths = [`/flows/${id}/approve`, `/flows/${id}/reject`, `/flows/${id}/cancel`, `/flows/${id}/resume`, '/flows/new', '/sign-out',
+    '/integrations/gmail/connect', '/integrations/gmail/client', `/connections/${owned.connection}/delete`];
+  const attacks = [
+    { headers: { origin: 'https://evil.example' }, fields },
+    { headers: { origin: 'null' }, fields },
+    { headers: { origin: `${dashboard.base}.evil.example` }, fields },
+    { headers: { 'sec-fetch-site': 'cross-site' }, fields },
+    { headers: { 'sec-fetch-site': 'same-site' }, fields },
+    { headers: { 'sec-fetch-site': 'none' }, fields },
+    { headers: { origin: dashboard.base }, fields: { step, rev } },
+    { headers: { origin: dashboard.base }, fields: { ...fields, csrf: csrf.replace(/./g, '0') } },
+    { headers: { origin: dashboard.base }, fields: { ...fields, csrf: '' } },
+  ];
+  for (const path of paths)
+    for (const attack of attacks) {
+      const reply = await ask(path, { cookie, method: 'POST', ...attack });
+      assert.equal(reply.status, 403, `${path} ${JSON.stringify(attack)}`);
+    }
+  for (const path of paths) {
+    const other = await ask(path, { cookie, method: 'POST', fields, headers: { 'content-type': 'text/plain' } });
+    assert.equal(other.status, 415, path);
+    const stranger = await ask(path, { method: 'POST', fields });
+    assert.ok([401, 303].includes(stranger.status), `${path}: ${stranger.status}`);
+    assert.ok(!stranger.headers.get('location') || stranger.headers.get('location').startsWith('/sign-in'));
+    if (!['/flows/new', '/integrations/gmail/connect'].includes(path) && path !== '/sign-out') assert.ok([404, 405].includes((await ask(path, { cookie })).status), `GET ${path}`);
+  }
+  const flow = await dashboard.call(account, 'GET', `/api/flows/${id}`);
+  assert.equal(flow.json.flow.status, 'waiting');
+  // and the same form from here is taken
+  const taken = await ask(`/flows/${id}/reject`, { cookie, method: 'POST', fields, headers: { origin: dashboard.base, 'sec-fetch-site': 'same-origin' } });
+  assert.equal(taken.status, 303, taken.text);
+  await dashboard.reaches(account, id, 'cancelled');
+});
+
+test('what belongs to another account is not there', async () => {
+  const { cookie, csrf } = await session(account);
+  for (const path of [`/flows/${owned.flow}`, `/flows/${owned.flow}/events`, `/executions/${owned.execution}`])
+    assert.equal((await ask(path, { cookie })).status, 404, path);
+  const fields = { csrf, step: 'approve_tasks', rev: '1', label: 'mine now' };
+  for (const path of [
+    ...['approve', 'reject', 'resume', 'cancel'].map((verb) => `/flows/${owned.flow}/${verb}`),
+    ...['default', 'label', 'delete', 'test'].map((verb) => `/connections/${owned.connection}/${verb}`),
+  ])
+    assert.equal((await ask(path, { cookie, method: 'POST', fields })).status, 404, path);
+  const flow = await dashboard.call(other, 'GET', `/api/flows/${owned.flow}`);
+  assert.equal(flow.json.flow.status, 'waiting');
+  assert.equal(await dashboard.stack.cluster.sql(`select label from sluice.connection where id = ${owned.connection}`), 'more');
+});
+
+test('the sign-in leads only to places of ours', async () => {
+  for (const next of ['//evil.example', '/\\evil.example', 'https://evil.example/', 'javascript:alert(1)', '/a\r\nSet-Cookie: x=1', '']) {
+    const reply = await ask('/sign-in', { method: 'POST', fields: { key: account.key, next } });
+    assert.equal(reply.headers.get('location'), '/', next);
+  }
+});
+
+test('a session ends with its key, and a cookie that was changed is none', async () => {
+  const { id, key } = JSON.parse(await dashboard.stack.must(['keys', 'create', account.id, '--json']));
+  const { cookie } = await session({ key });
+  assert.equal((await ask('/', { cookie })).status, 200);
+  const at = cookie.length - 20;
+  const changed = cookie.slice(0, at) + (cookie[at] === 'A' ? 'B' : 'A') + cookie.slice(at + 1);
+  assert.equal((await ask('/', { cookie: changed })).status, 303);
+  await dashboard.stack.must(['keys', 'revoke', account.id, id]);
+  await until('the session has ended', async () => (await ask('/', { cookie })).status === 303);
+});
