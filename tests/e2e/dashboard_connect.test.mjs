@@ -1,8 +1,9 @@
 // Connecting apps in headless Chromium: the mail app through npm oidc-provider's real consent pages,
 // a key app through its form; what was blocked succeeds afterwards. With JavaScript, without, and on
-// a phone.
+// a phone. And keys: seen once, revoked, refused.
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
+import { until } from './support/client.mjs';
 import { Dashboard, PHONE } from './support/dashboard.mjs';
 import { clientOf } from './support/oidc.mjs';
 import { credentials } from './support/stack.mjs';
@@ -20,7 +21,9 @@ after(async () => {
     // its pages want a font of Google's, which the recorder refuses
     const elsewhere = [dashboard.oidc.url, 'https://fonts.googleapis.com:443'];
     for (const [i, token] of dashboard.tokens.entries()) secrets[`token ${i}`] = token;
-    dashboard.judge(secrets, { elsewhere });
+    // the page that shows a new key is the answer to its form, and no other
+    const shown = (one, name) => name.startsWith('new key') && one.method === 'POST' && one.url.endsWith('/keys');
+    dashboard.judge(secrets, { elsewhere, shown });
   } finally {
     await dashboard?.stop();
   }
@@ -80,13 +83,41 @@ async function connectProbe(visit, account) {
   assert.equal(gone.json.items.find((item) => item.integration_id === 'probe').connection_state, 'not_connected');
 }
 
+// Shown once, works, is revoked, is refused: by the API and as a session.
+async function makeKey(visit, how) {
+  await visit.goto('/keys');
+  await visit.page.getByLabel('Name', { exact: true }).fill(`for ${how}`);
+  await visit.press('Create the key');
+  const key = (await visit.page.locator('#new-key').innerText()).trim();
+  secrets[`new key ${how}`] = key;
+  await visit.fits();
+  const ask = () => dashboard.call({ key }, 'GET', '/api/integrations?query=gmail');
+  assert.equal((await ask()).status, 200);
+  const mine = await dashboard.signIn({ key });
+  await mine.sees('Connected apps');
+  await visit.press('To the keys');
+  await visit.sees(`for ${how}`);
+  assert.ok(!(await visit.page.content()).includes(key), 'it was shown once');
+  await visit.fits();
+  await visit.press(`Revoke for ${how}`);
+  await visit.sees('The key is revoked');
+  await until('the key is refused', async () => (await ask()).status === 401);
+  await mine.goto('/flows');
+  assert.equal(await mine.title(), 'Sign in');
+  await mine.page.getByLabel('API key').fill(key);
+  await mine.press('Sign in');
+  await mine.sees('unknown, expired or revoked');
+  await mine.end();
+}
+
 for (const [how, options] of [['with JavaScript', {}], ['without JavaScript', { javaScriptEnabled: false }], ['at 390 pixels', PHONE]])
-  test(`connect apps ${how}: by consent, and by a form`, async () => {
+  test(`${how}: connect an app by consent and one by a form, make a key and revoke it`, async () => {
     const account = await dashboard.account(`connect ${how}`, { apps: [] });
     secrets[`key ${how}`] = account.key;
     const visit = await dashboard.signIn(account, options);
     await connectMail(visit, account);
     await connectProbe(visit, account);
+    await makeKey(visit, how);
     await visit.end();
   });
 

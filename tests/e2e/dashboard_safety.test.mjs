@@ -16,7 +16,7 @@ const NASTY = [
 ];
 const TAGS = new Set(
   `html head meta title link script body a header nav ul ol li form input button main h1 h2 h3 p span strong
-   section label textarea select option details summary dl dt dd pre code div time table thead tbody tr th td`.split(/\s+/),
+   section label textarea select option details summary dl dt dd pre code div time table thead tbody tr th td fieldset legend`.split(/\s+/),
 );
 
 let dashboard, account, other, owned;
@@ -44,7 +44,7 @@ async function isTame(visit) {
     for (const one of document.querySelectorAll('*')) {
       if (!tags.includes(one.localName)) found.push(one.outerHTML.slice(0, 200));
       for (const { name, value } of one.attributes)
-        if (name.startsWith('on') || name === 'style' || (/^(href|src|action|formaction)$/.test(name) && !/^[/#]/.test(value)))
+        if (name.startsWith('on') || name === 'style' || (/^(href|src|action|formaction)$/.test(name) && !/^[/#]/.test(value) && !value.startsWith('https://developers.google.com/')))
           found.push(`${name}=${value}`);
     }
     if (document.scripts.length !== 1) found.push(`${document.scripts.length} scripts`);
@@ -90,11 +90,11 @@ for (const [how, options] of [['at a desk', {}], ['at 390 pixels', { viewport: {
     const list = await dashboard.call(account, 'POST', '/api/executions', {
       integration_id: 'gmail', action_id: 'get_message', input: { id: (await dashboard.provider.control('GET', '/state/messages')).messages[0].id },
     });
-    const paths = ['/', '/flows', '/executions', '/integrations', '/integrations/gmail', `/executions/${list.json.execution_id}`];
+    const paths = ['/', '/flows', '/executions', '/integrations', '/integrations/gmail', '/keys', `/executions/${list.json.execution_id}`];
     if (failed.json.execution_id) paths.push(`/executions/${failed.json.execution_id}`);
     for (const text of NASTY) {
       const part = encodeURIComponent(text);
-      paths.push(`/executions?app=${part}`, `/flows?status=${part}`, `/integrations?q=${part}`, `/sign-in?next=${part}`, `/flows/new?template=${part}&notice=${part}`, `/${part}`);
+      paths.push(`/executions?app=${part}`, `/flows?status=${part}`, `/integrations?q=${part}`, `/sign-in?next=${part}`, `/flows/new?template=${part}&notice=${part}`, `/executions/${part}`);
     }
     for (const path of paths) {
       await visit.goto(path);

@@ -5,6 +5,7 @@
 import assert from 'node:assert/strict';
 import { existsSync } from 'node:fs';
 import { createServer, request as send } from 'node:http';
+import axe from 'axe-core';
 import { chromium } from 'playwright-core';
 
 const PROGRAMS = ['/usr/bin/chromium-headless-shell', '/usr/bin/chromium'];
@@ -134,6 +135,14 @@ export class Visit {
     const text = await this.text();
     if (typeof pattern === 'string') assert.ok(text.includes(pattern), `${this.page.url()} lacks "${pattern}":\n${text}`);
     else assert.match(text, pattern, this.page.url());
+  }
+
+  // axe-core's serious and critical findings, none of which there may be.
+  async isAccessible() {
+    const { violations } = await this.page.evaluate(`${axe.source};axe.run(document, { resultTypes: ['violations'] })`);
+    const bad = violations.filter(({ impact }) => impact === 'serious' || impact === 'critical');
+    const said = bad.map(({ id, nodes }) => `${id}: ${nodes.map((node) => `${node.html}\n${node.failureSummary}`).join('\n')}`);
+    assert.deepEqual(said, [], this.page.url());
   }
 
   async fits() {
