@@ -181,7 +181,7 @@ static void write_one(const struct execution *execution, const struct json *summ
     HTML(out, "<dt>id</dt><dd><code>{}</code></dd></dl>",
          json_get_str(summary, SLICE("execution_id")));
     buf_append(out, SLICE("<h2>Output</h2>"));
-    value_write_text(out, JSON_GET(summary, "output"));
+    value_write_text(out, JSON_GET(summary, "output"), VALUE_TEXT_BYTES_MAX);
 }
 
 static enum op_result finish_one(struct web_request *request)

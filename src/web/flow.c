@@ -7,6 +7,10 @@
 #include "flow/look.h"
 #include "web/pages.h"
 
+/* Of a step's input or output: a page stays small, and the API has all of it. What waits for a
+ * decision is shown whole. */
+enum { PART_BYTES_MAX = 3 * 1024 };
+
 static enum op_result begin_flow(struct web_request *request)
 {
     struct uuid id;
@@ -116,7 +120,7 @@ static void write_part(struct buf *out, const struct json *step, const char *nam
         return;
     HTML(out, "<details id=\"{}-{}\"><summary>{}</summary>", key, slice_cstr(name),
          slice_cstr(label));
-    value_write_text(out, value);
+    value_write_text(out, value, PART_BYTES_MAX);
     buf_append(out, SLICE("</details>"));
 }
 
@@ -139,7 +143,7 @@ static void write_timing(struct buf *out, const struct json *step)
     buf_append(out, SLICE("</p>"));
 }
 
-static void write_step(struct buf *out, const struct json *step, slice current)
+static void write_step(struct buf *out, const struct json *step, slice current, bool is_decided_on)
 {
     slice key = json_get_str(step, SLICE("stepKey"));
     buf_append(out, slice_eq(key, current) ? SLICE("<li class=\"current\">") : SLICE("<li>"));
@@ -149,7 +153,8 @@ static void write_step(struct buf *out, const struct json *step, slice current)
     buf_append(out, SLICE("</div>"));
     write_timing(out, step);
     write_error(out, JSON_GET(step, "error"));
-    write_part(out, step, "input", "Input");
+    if (!is_decided_on) /* or it stands above, as what will be done */
+        write_part(out, step, "input", "Input");
     write_part(out, step, "output", "Output");
     buf_append(out, SLICE("</li>"));
 }
@@ -197,7 +202,8 @@ static void write_flow(struct web_request *request, const struct flow_look *look
         write_decision(request, &look->whole.flow, decision, out);
     buf_append(out, SLICE("<h2>Steps</h2><ol class=\"steps\">"));
     for (size_t i = 0; json_is(steps, JSON_ARRAY) && i < steps->count; i++)
-        write_step(out, &steps->as.items[i], json_get_str(record, SLICE("currentStep")));
+        write_step(out, &steps->as.items[i], json_get_str(record, SLICE("currentStep")),
+                   &steps->as.items[i] == decision);
     buf_append(out, SLICE("</ol>"));
     write_actions(request, &look->whole.flow, out);
     HTML(out, "<h2>About it</h2><dl><dt>template</dt><dd>{}</dd><dt>started as</dt><dd>{}</dd>",
@@ -207,7 +213,7 @@ static void write_flow(struct web_request *request, const struct flow_look *look
     write_when(out, record, "completedAt", "completed");
     HTML(out, "<dt>id</dt><dd><code>{}</code></dd></dl>", id);
     buf_append(out, SLICE("<details id=\"flow-input\"><summary>Inputs</summary>"));
-    value_write_text(out, JSON_GET(record, "input"));
+    value_write_text(out, JSON_GET(record, "input"), PART_BYTES_MAX);
     buf_append(out, SLICE("</details></div>"));
 }
 

@@ -3,9 +3,9 @@
  */
 #include "web/value.h"
 
-static void write_cut(struct buf *out, slice text)
+static void write_cut(struct buf *out, slice text, size_t bytes_max)
 {
-    slice shown = slice_first_utf8(text, VALUE_TEXT_BYTES_MAX);
+    slice shown = slice_first_utf8(text, bytes_max);
     html_text(out, shown);
     if (shown.len < text.len)
         buf_append(out, SLICE(" ... (cut)"));
@@ -15,7 +15,7 @@ static void write_scalar(struct buf *out, const struct json *value)
 {
     struct buf text;
     if (json_is(value, JSON_STRING)) {
-        write_cut(out, json_str(value));
+        write_cut(out, json_str(value), VALUE_TEXT_BYTES_MAX);
         return;
     }
     buf_init(&text, VALUE_TEXT_BYTES_MAX + 1024);
@@ -64,7 +64,7 @@ static void write_at(struct buf *out, const struct json *value, unsigned depth)
     else if (value->count == 0)
         buf_append(out, SLICE("<span class=\"soft\">none</span>"));
     else if (depth >= VALUE_DEPTH_MAX)
-        value_write_text(out, value);
+        value_write_text(out, value, VALUE_TEXT_BYTES_MAX);
     else if (value->type == JSON_OBJECT)
         write_object(out, value, depth);
     else
@@ -155,13 +155,13 @@ void value_write_brief(struct buf *out, const struct json *value, slice headline
             left = write_sentences(out, &value->as.members[i].value, headline, left, 1);
 }
 
-void value_write_text(struct buf *out, const struct json *value)
+void value_write_text(struct buf *out, const struct json *value, size_t bytes_max)
 {
     struct buf text;
     buf_init(&text, 16 * 1024 * 1024);
     json_write_pretty(&text, value ? value : &json_null);
     buf_append(out, SLICE("<pre tabindex=\"0\">"));
-    write_cut(out, buf_slice(&text));
+    write_cut(out, buf_slice(&text), bytes_max);
     buf_append(out, SLICE("</pre>"));
     buf_deinit(&text);
 }

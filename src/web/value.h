@@ -23,7 +23,7 @@ slice value_headline(const struct json *value);
 /* In short, for people who have yet to see all of it: its own small values but the headline, then
  * the first sentences that are somewhere in it. */
 void value_write_brief(struct buf *out, const struct json *value, slice headline);
-/* In <pre>, indented, cut at VALUE_TEXT_BYTES_MAX. */
-void value_write_text(struct buf *out, const struct json *value);
+/* In <pre>, indented, cut at bytes_max. */
+void value_write_text(struct buf *out, const struct json *value, size_t bytes_max);
 
 #endif

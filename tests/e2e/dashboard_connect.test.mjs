@@ -87,6 +87,7 @@ async function connectProbe(visit, account) {
 async function makeKey(visit, how) {
   await visit.goto('/keys');
   await visit.page.getByLabel('Name', { exact: true }).fill(`for ${how}`);
+  await visit.page.getByRole('checkbox', { name: /^read/ }).check();
   await visit.press('Create the key');
   const key = (await visit.page.locator('#new-key').innerText()).trim();
   secrets[`new key ${how}`] = key;

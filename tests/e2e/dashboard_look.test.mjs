@@ -72,7 +72,9 @@ for (const colorScheme of ['light', 'dark'])
     }
     await visit.goto('/keys');
     await visit.page.getByLabel('Name', { exact: true }).fill(`seen in ${colorScheme}`);
+    await visit.page.getByRole('checkbox', { name: /^read/ }).check();
     await visit.press('Create the key');
+    assert.equal(await visit.title(), 'The new key');
     await visit.isAccessible();
     await visit.end();
   });
@@ -81,7 +83,7 @@ for (const colorScheme of ['light', 'dark'])
   test(`pictures, ${colorScheme}`, async () => {
     await mkdir(PICTURES, { recursive: true });
     const visit = await dashboard.signIn(account, { colorScheme, viewport: { width: 1000, height: 860 } });
-    for (const [name, path] of [['overview', '/'], ['flow', `/flows/${waiting}`], ['connect', '/integrations/hubspot']]) {
+    for (const [name, path] of [['overview', '/'], ['flow', `/flows/${waiting}`], ['connect', '/integrations/zendesk']]) {
       await visit.goto(path);
       await picture(visit, `${name}-${colorScheme}`);
     }
