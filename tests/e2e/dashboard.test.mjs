@@ -1,7 +1,6 @@
 // The dashboard as people use it, in headless Chromium: sign in, look, start, approve, reject, resume;
 // with JavaScript, without, and on a phone. What is proved of every page is in
 // dashboard_safety.test.mjs, connecting in dashboard_connect.test.mjs.
-// Alone: it measures pages.
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { Dashboard, PHONE } from './support/dashboard.mjs';

@@ -2,6 +2,7 @@
 // server (release build). Time is asserted as CPU, of the server and of its database, which a loaded
 // machine does not change; the time that the server itself measured is told, and asserted where the
 // machine has nothing else to do.
+// Alone: it measures pages.
 import assert from 'node:assert/strict';
 import { readFile, readdir } from 'node:fs/promises';
 import { availableParallelism, loadavg } from 'node:os';
