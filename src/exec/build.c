@@ -559,6 +559,8 @@ int exec_build(const struct catalog_action *action, const struct exec_scope *sco
     ASSERT(scope->file_count <= EXEC_FILES_MAX);
     *built = (struct exec_built){.credential_index = SIZE_MAX};
     expr_budget_init(&b.budget);
+    /* In a mail they are in base64 twice: 4/3 with line ends and 4/3 of that, and the result. */
+    b.budget.bytes_max += exec_files_size(scope->files, scope->file_count) * 6;
     make_root(&b, scope);
     if (arena->is_exhausted)
         return err_set(err, ERR_NOMEM, "out of memory");

@@ -165,6 +165,17 @@ test("Google's own client sees what was sent, byte for byte of its meaning", asy
   assert.ok((await google.list({ labelIds: ['SENT'] })).some((one) => one.id === sent.id));
 });
 
+test('a file of the call is a part of the mail', async () => {
+  const bytes = Buffer.from([...Array(256).keys()]);
+  const body = { to: 'ada@example.org', subject: 'With a file', text: 'See below.', confirmed: true, files: [{ name: 'all bytes.bin', data: bytes.toString('base64') }] };
+  const reply = await server.call(account.key, 'POST', '/api/tools/gmail_send_message/execute', body);
+  assert.equal(reply.status, 200, reply.text);
+  const raw = await google.raw(reply.json.data.id);
+  const part = raw.slice(raw.indexOf('Content-Disposition: attachment'));
+  assert.match(part, /filename="all bytes\.bin"/);
+  assert.ok(part.replaceAll('\r\n', '').includes(bytes.toString('base64')), part);
+});
+
 test('a reply stays in its conversation', async () => {
   const first = await google.get('msg_first');
   const sent = await succeeds('reply_to_message',

@@ -430,6 +430,13 @@ test('the largest files fit; what is over the limits is refused', async () => {
   assert.equal(put.data, bytes.toString('base64').length);
   const over = await run('upload_put_large', { files: [file('x', Buffer.alloc(size + 1))] });
   assert.match(assertError(over, INVALID).error.message, /5242881 bytes, at most 5242880/);
+  // attached to a mail they are in base64 twice, and come back as they were
+  const withFiles = (...sizes) => ({ ...mail('with files'), confirmed: true, files: sizes.map((n) => file(`${n}.bin`, bytes.subarray(0, n))) });
+  const half = 512 * 1024;
+  const sent = assertOk(await run('gmail_send_message', withFiles(half, half - 1)), 'gmail_send_message');
+  const { data } = assertOk(await run('gmail_get_message', { id: sent.data.id }), 'gmail_get_message');
+  assert.deepEqual(data.attachments.map((one) => [one.filename, one.size]), [half, half - 1].map((n) => [`${n}.bin`, n]));
+  assert.match(assertError(await run('gmail_send_message', withFiles(half + 1)), INVALID).error.message, /at most 524288/);
   // as many as the provider takes, and hashed one by one for a key
   const many = { files: Array(7).fill(file('x', bytes)) };
   for (const replayed of [null, 'true']) {
