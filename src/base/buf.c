@@ -51,13 +51,12 @@ static bool grow(struct buf *buf, size_t want)
     return true;
 }
 
-char *buf_reserve(struct buf *buf, size_t len)
+char *buf_make_room(struct buf *buf, size_t len)
 {
     ASSERT(buf->len <= buf->cap && buf->cap <= buf->bytes_max);
     if (buf->is_failed)
         return NULL;
-    bool has_room = buf->ptr && len <= buf->cap - buf->len;
-    if (!has_room && (len > buf->bytes_max - buf->len || !grow(buf, buf->len + len))) {
+    if (len > buf->bytes_max - buf->len || !grow(buf, buf->len + len)) {
         buf->is_failed = true;
         return NULL;
     }
@@ -81,38 +80,17 @@ void buf_append_cstr(struct buf *buf, const char *text)
     buf_append(buf, slice_cstr(text));
 }
 
-void buf_append_char(struct buf *buf, char c)
-{
-    char *room = buf_reserve(buf, 1);
-    if (!room)
-        return;
-    *room = c;
-    buf->len++;
-}
-
-/* Digits of value at the end of text[20]; returns how many. */
-static size_t format_u64(uint64_t value, char text[20])
-{
-    size_t at = 20;
-    do {
-        text[--at] = (char)('0' + value % 10);
-        value /= 10;
-    } while (value);
-    return 20 - at;
-}
-
 void buf_append_u64(struct buf *buf, uint64_t value)
 {
-    char text[20];
-    size_t len = format_u64(value, text);
-    buf_append(buf, slice_of(text + sizeof(text) - len, len));
+    char text[SLICE_U64_MAX];
+    buf_append(buf, slice_of_u64(value, text));
 }
 
 void buf_append_i64(struct buf *buf, int64_t value)
 {
-    char text[21];
+    char text[1 + SLICE_U64_MAX];
     uint64_t size = value < 0 ? 0 - (uint64_t)value : (uint64_t)value;
-    size_t len = format_u64(size, text + 1);
+    size_t len = slice_of_u64(size, text + 1).len;
     if (value < 0)
         text[sizeof(text) - ++len] = '-';
     buf_append(buf, slice_of(text + sizeof(text) - len, len));

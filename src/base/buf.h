@@ -37,9 +37,19 @@ static inline slice buf_slice(const struct buf *buf)
     return (slice){buf->ptr, buf->len};
 }
 
+/* What buf_reserve does when there is no room yet. */
+char *buf_make_room(struct buf *buf, size_t len);
+
 /* Room for `len` more bytes at the returned place, NULL when it cannot be had. The bytes count
- * only after buf_added(). */
-char *buf_reserve(struct buf *buf, size_t len);
+ * only after buf_added(). Inlined: a text of JSON asks for every key, value and comma. */
+static inline char *buf_reserve(struct buf *buf, size_t len)
+{
+    ASSERT(buf->len <= buf->cap);
+    if (buf->is_failed || !buf->ptr || len > buf->cap - buf->len)
+        return buf_make_room(buf, len);
+    return buf->ptr + buf->len;
+}
+
 static inline void buf_added(struct buf *buf, size_t len)
 {
     ASSERT(len <= buf->cap - buf->len);
@@ -48,7 +58,14 @@ static inline void buf_added(struct buf *buf, size_t len)
 
 void buf_append(struct buf *buf, slice bytes);
 void buf_append_cstr(struct buf *buf, const char *text);
-void buf_append_char(struct buf *buf, char c);
+static inline void buf_append_char(struct buf *buf, char c)
+{
+    char *room = buf_reserve(buf, 1);
+    if (!room)
+        return;
+    *room = c;
+    buf->len++;
+}
 void buf_append_u64(struct buf *buf, uint64_t value);
 void buf_append_i64(struct buf *buf, int64_t value);
 void buf_printf(struct buf *buf, const char *fmt, ...) PRINTF_LIKE(2, 3);

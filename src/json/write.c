@@ -46,7 +46,9 @@ static void write_member(struct buf *out, const struct json_member *member, enum
                          size_t depth)
 {
     json_write_str(out, json_str(&member->key));
-    buf_append(out, style == STYLE_PRETTY ? SLICE(": ") : SLICE(":"));
+    buf_append_char(out, ':');
+    if (style == STYLE_PRETTY)
+        buf_append_char(out, ' ');
     write_value(out, &member->value, style, depth);
 }
 

@@ -30,13 +30,18 @@ static size_t utf8_len(const unsigned char *text, size_t room)
     return len;
 }
 
+static uint64_t load_word(const char *text)
+{
+    uint64_t word;
+    memcpy(&word, text, sizeof(word));
+    return word;
+}
+
 /* Whether none of the 8 bytes is below 0x20, '"', '\\' or past ASCII. The usual carry trick: a
  * borrow may cross into the next byte, but only from one that answers "no" by itself. */
-static bool is_plain_word(const unsigned char *text)
+static bool is_plain_word(uint64_t word)
 {
     const uint64_t ones = UINT64_C(0x0101010101010101);
-    uint64_t word = 0;
-    memcpy(&word, text, sizeof(word));
     uint64_t quote = word ^ ones * '"';
     uint64_t slash = word ^ ones * '\\';
     uint64_t bad = (word - ones * 0x20) | (quote - ones) | (slash - ones) | word;
@@ -49,7 +54,7 @@ static size_t run_end(slice text, size_t start)
     const unsigned char *bytes = (const unsigned char *)text.ptr;
     size_t at = start;
     while (at < text.len) {
-        if (text.len - at >= sizeof(uint64_t) && is_plain_word(bytes + at)) {
+        if (text.len - at >= sizeof(uint64_t) && is_plain_word(load_word(text.ptr + at))) {
             at += sizeof(uint64_t);
             continue;
         }
@@ -91,19 +96,54 @@ static void write_escaped(struct buf *out, slice text, size_t end)
     buf_append_char(out, '"');
 }
 
+/* At most 7 bytes: two halves that overlap, or one by one. */
+static bool copy_short(char *to, slice text)
+{
+    uint32_t first, last;
+    if (text.len >= sizeof(first)) {
+        memcpy(&first, text.ptr, sizeof(first));
+        memcpy(&last, text.ptr + text.len - sizeof(last), sizeof(last));
+        memcpy(to, &first, sizeof(first));
+        memcpy(to + text.len - sizeof(last), &last, sizeof(last));
+        return is_plain_word(first | (uint64_t)last << 32);
+    }
+    for (size_t at = 0; at < text.len; at++) {
+        if (byte_class((unsigned char)text.ptr[at]) != 0)
+            return false;
+        to[at] = text.ptr[at];
+    }
+    return true;
+}
+
+/* Copies while it looks, a word at a time, the last one over the one before; false: some byte is
+ * not plain, and what was copied is of no use. Most strings are keys and short texts, for which
+ * the call of a copying function would cost more than the copy. */
+static bool copy_plain(char *to, slice text)
+{
+    if (text.len < sizeof(uint64_t))
+        return copy_short(to, text);
+    size_t last = text.len - sizeof(uint64_t);
+    for (size_t at = 0;; at += sizeof(uint64_t)) {
+        at = at < last ? at : last;
+        uint64_t word = load_word(text.ptr + at);
+        if (!is_plain_word(word))
+            return false;
+        memcpy(to + at, &word, sizeof(word));
+        if (at == last)
+            return true;
+    }
+}
+
 void json_write_str(struct buf *out, slice text)
 {
-    size_t end = run_end(text, 0);
-    if (end < text.len) {
-        write_escaped(out, text, end);
-        return;
-    }
     char *place = buf_reserve(out, text.len + 2);
     if (!place)
         return;
+    if (!copy_plain(place + 1, text)) {
+        write_escaped(out, text, run_end(text, 0));
+        return;
+    }
     place[0] = '"';
-    if (text.len > 0)
-        memcpy(place + 1, text.ptr, text.len);
     place[text.len + 1] = '"';
     buf_added(out, text.len + 2);
 }

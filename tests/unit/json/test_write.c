@@ -4,6 +4,7 @@
 #include "json_test.h"
 
 #include <math.h>
+#include <stdlib.h>
 
 typedef void write_fn(struct buf *, const struct json *);
 
@@ -101,6 +102,54 @@ static void test_invalid_utf8(void **state)
         assert_slice(buf_slice(&out), cases[i].want);
     }
     buf_deinit(&out);
+}
+
+/* RFC 8259 7, byte by byte, for texts of one character out of ASCII at most. */
+static void write_naive(struct buf *out, slice text)
+{
+    buf_append_char(out, '"');
+    for (size_t i = 0; i < text.len; i++) {
+        unsigned char c = (unsigned char)text.ptr[i];
+        if (c >= 0x80)
+            buf_append(out, SLICE("\xEF\xBF\xBD"));
+        else if (c == '"' || c == '\\')
+            buf_printf(out, "\\%c", c);
+        else if (c < 0x20)
+            buf_printf(out, "\\u%04x", c);
+        else
+            buf_append_char(out, (char)c);
+    }
+    buf_append_char(out, '"');
+}
+
+/* Every length around the words that are copied at once, with every kind of byte at every place;
+ * in a block of just that size, so that ASan sees a byte read too many. */
+static void test_every_length(void **state)
+{
+    (void)state;
+    static const char odd[] = {'a', ' ', '!', '"', '\\', '\x01', '\x1f', '\x7f', '\x80', '\xff'};
+    struct buf out, want;
+    buf_init(&out, 1024);
+    buf_init(&want, 1024);
+    for (size_t len = 0; len <= 26; len++) {
+        char *text = malloc(len ? len : 1);
+        assert_non_null(text);
+        for (size_t at = 0; at < (len ? len : 1); at++) {
+            for (size_t k = 0; k < sizeof(odd); k++) {
+                memset(text, 'x', len);
+                if (len > 0)
+                    text[at] = odd[k];
+                buf_clear(&out);
+                buf_clear(&want);
+                json_write_str(&out, slice_of(text, len));
+                write_naive(&want, slice_of(text, len));
+                assert_true(slice_eq(buf_slice(&out), buf_slice(&want)));
+            }
+        }
+        free(text);
+    }
+    buf_deinit(&out);
+    buf_deinit(&want);
 }
 
 static void test_doubles(void **state)
@@ -227,10 +276,10 @@ static void test_exhausted_arena(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        JSON_TEST(test_compact),         JSON_TEST(test_pretty),  JSON_TEST(test_sorted),
-        JSON_TEST(test_invalid_utf8),    JSON_TEST(test_doubles), JSON_TEST(test_stream),
-        JSON_TEST(test_full_buffer),     JSON_TEST(test_build),   JSON_TEST(test_grow_parsed),
-        JSON_TEST(test_exhausted_arena),
+        JSON_TEST(test_compact),         JSON_TEST(test_pretty),       JSON_TEST(test_sorted),
+        JSON_TEST(test_invalid_utf8),    JSON_TEST(test_doubles),      JSON_TEST(test_stream),
+        JSON_TEST(test_full_buffer),     JSON_TEST(test_build),        JSON_TEST(test_grow_parsed),
+        JSON_TEST(test_exhausted_arena), JSON_TEST(test_every_length),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
