@@ -5,9 +5,9 @@
 
 slice api_actor(struct api_request *request)
 {
-    char id[UUID_TEXT_LEN + 1];
-    uuid_format(request->grant.key_id, id);
-    return arena_printf(&request->op.arena, "key:%s", id);
+    char text[4 + UUID_TEXT_LEN + 1] = "key:";
+    uuid_format(request->grant.key_id, text + 4);
+    return arena_dup(&request->op.arena, slice_cstr(text));
 }
 
 slice api_client_address(struct api_request *request)

@@ -96,10 +96,10 @@ static enum op_result begin_create(struct api_request *request)
         return api_reply_error(request, 400, "%.*s", SLICE_ARG(problem));
     if (!read_header_key(request, &wanted))
         return OP_DONE;
-    struct create *create = ARENA_NEW(&request->op.arena, struct create);
+    struct create *create = arena_alloc(&request->op.arena, sizeof(*create));
     if (!create)
         return api_reply_database(request, ERR_BUSY);
-    request->state = create;
+    request->state = create; /* cleared by exec_start */
     exec_start(request->api->config.exec, &create->exec, &wanted, &request->op);
     return OP_WAIT;
 }

@@ -366,16 +366,17 @@ static struct metric request_seconds = METRIC_INIT(
 static void on_finished(struct http_exchange *exchange, void *ctx)
 {
     const struct api_tag *tag = exchange->user;
-    const char *route = tag ? tag->route : "(none)";
-    char text[160];
+    slice route = slice_cstr(tag ? tag->route : "(none)");
+    char room[160], digits[SLICE_U64_MAX];
     (void)ctx;
     slice method = http_method_text(exchange->head.method);
-    int len = snprintf(text, sizeof(text), "route=\"%s\",method=\"%.*s\",status=\"%u\"", route,
-                       SLICE_ARG(method), exchange->status);
-    metric_add(metric_series(&requests_total, slice_of(text, (size_t)len)), 1);
-    len = snprintf(text, sizeof(text), "route=\"%s\"", route);
+    slice labels = SLICE_JOIN(room, SLICE("route=\""), route, SLICE("\",method=\""), method,
+                              SLICE("\",status=\""), slice_of_u64(exchange->status, digits),
+                              SLICE("\""));
+    metric_add(metric_series(&requests_total, labels), 1);
+    labels = SLICE_JOIN(room, SLICE("route=\""), route, SLICE("\""));
     uint64_t ns = clock_mono_ns() - exchange->started_ns;
-    metric_observe_ns(metric_series(&request_seconds, slice_of(text, (size_t)len)), ns);
+    metric_observe_ns(metric_series(&request_seconds, labels), ns);
     log_event(exchange->status == 503 ? LOG_WARN : LOG_DEBUG, "request",
               LOG_STR("request_id", exchange->request_id), LOG_STR("method", method),
               LOG_STR("path", exchange->head.path), LOG_INT("status", exchange->status),

@@ -122,8 +122,18 @@ static struct metric_series *series_new(struct metric *metric, slice key)
     return series;
 }
 
+/* Not the spare: what memory could not hold is asked for again next time. */
+static struct metric_series *remember(struct metric *metric, struct metric_series *series)
+{
+    if (series != &spare)
+        metric->recent = series;
+    return series;
+}
+
 struct metric_series *metric_series(struct metric *metric, slice labels)
 {
+    if (metric->recent && slice_eq(series_labels(metric->recent), labels))
+        return metric->recent;
     const uintptr_t family = (uintptr_t)metric;
     char key[sizeof(family) + METRIC_LABELS_MAX];
     register_family(metric);
@@ -137,9 +147,9 @@ struct metric_series *metric_series(struct metric *metric, slice labels)
         slice whole = slice_of(key, sizeof(family) + labels.len);
         struct metric_series *series = map_get(&series_by_key, whole);
         if (series)
-            return series;
+            return remember(metric, series);
         if (is_other || (metric->series_count < METRIC_SERIES_MAX && are_labels(labels)))
-            return series_new(metric, whole);
+            return remember(metric, series_new(metric, whole));
         is_other = true;
     }
 }

@@ -30,7 +30,8 @@ struct metric {
     enum metric_kind kind;
     struct metric_series *series, *series_last; /* in order of first use */
     size_t series_count;
-    struct metric_series *plain; /* the one without labels, once it was asked for */
+    struct metric_series *plain;  /* the one without labels, once it was asked for */
+    struct metric_series *recent; /* asked for last: mostly the next one, too */
     struct metric *next;
     bool is_registered;
 };

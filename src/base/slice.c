@@ -178,6 +178,28 @@ slice slice_first_utf8(slice s, size_t len)
     return slice_first(s, len);
 }
 
+slice slice_join(char *room, size_t size, const slice *parts, size_t count)
+{
+    size_t len = 0;
+    for (size_t i = 0; i < count; i++) {
+        slice part = slice_first(parts[i], size - len);
+        if (part.len > 0)
+            memcpy(room + len, part.ptr, part.len);
+        len += part.len;
+    }
+    return slice_of(room, len);
+}
+
+slice slice_of_u64(uint64_t value, char room[SLICE_U64_MAX])
+{
+    size_t at = SLICE_U64_MAX;
+    do {
+        room[--at] = (char)('0' + value % 10);
+        value /= 10;
+    } while (value);
+    return slice_of(room + at, SLICE_U64_MAX - at);
+}
+
 bool slice_eq_secret(slice a, slice b)
 {
     if (a.len != b.len)

@@ -86,6 +86,16 @@ bool slice_is_utf8(slice s, size_t *bad_at);
 size_t slice_utf8_first(slice s);
 /* At most `len` bytes of s, cut so that no UTF-8 sequence is torn. */
 slice slice_first_utf8(slice s, size_t len);
+/* The parts one behind the other in room[size], cut where it is full; no NUL. What is made for each
+ * request (labels of metrics, heads) is joined and not printed: a format costs 500 instructions
+ * and more. */
+slice slice_join(char *room, size_t size, const slice *parts, size_t count);
+#define SLICE_JOIN(room, ...)                                      \
+    slice_join((room), sizeof(room), (const slice[]){__VA_ARGS__}, \
+               sizeof((const slice[]){__VA_ARGS__}) / sizeof(slice))
+enum { SLICE_U64_MAX = 20 };
+/* The decimal digits of value, at the end of room. */
+slice slice_of_u64(uint64_t value, char room[SLICE_U64_MAX]);
 /* Constant time in the length; for secrets. */
 bool slice_eq_secret(slice a, slice b);
 

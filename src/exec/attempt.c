@@ -2,8 +2,6 @@
  * The call to the provider, and when it is worth another try (DECISIONS.md "Retries inside one
  * execution").
  */
-#include <stdio.h>
-
 #include "base/clock.h"
 #include "base/metric.h"
 #include "exec/exec.h"
@@ -121,18 +119,17 @@ enum op_result exec_step_call(struct op *op)
 
 static void count_call(const struct exec *exec)
 {
-    char labels[160];
-    char class[32];
-    (void)snprintf(class, sizeof(class), "%uxx", exec->call.status / 100);
-    (void)snprintf(labels, sizeof(labels), "integration=\"%.*s\"",
-                   SLICE_ARG(exec->integration->integration_id));
-    metric_observe_ns(metric_series(&provider_seconds, slice_cstr(labels)),
+    char labels[160], digits[SLICE_U64_MAX];
+    bool is_ok = exec->call.result == HTTP_CALL_OK;
+    slice name = exec->integration->integration_id;
+    slice of_integration = SLICE_JOIN(labels, SLICE("integration=\""), name, SLICE("\""));
+    metric_observe_ns(metric_series(&provider_seconds, of_integration),
                       clock_mono_ns() - exec->call_started_ns);
-    (void)snprintf(
-        labels, sizeof(labels), "integration=\"%.*s\",result=\"%s\"",
-        SLICE_ARG(exec->integration->integration_id),
-        exec->call.result == HTTP_CALL_OK ? class : http_call_result_name(exec->call.result));
-    metric_add(metric_series(&provider_calls, slice_cstr(labels)), 1);
+    slice of_result = SLICE_JOIN(labels, SLICE("integration=\""), name, SLICE("\",result=\""),
+                                 is_ok ? slice_of_u64(exec->call.status / 100, digits)
+                                       : slice_cstr(http_call_result_name(exec->call.result)),
+                                 is_ok ? SLICE("xx\"") : SLICE("\""));
+    metric_add(metric_series(&provider_calls, of_result), 1);
 }
 
 /* Whether the same request may go out again without doing anything twice, and it could help. */

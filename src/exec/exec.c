@@ -3,8 +3,6 @@
  */
 #include "exec/exec.h"
 
-#include <stdio.h>
-
 #include "base/clock.h"
 #include "base/mem.h"
 #include "base/metric.h"
@@ -108,10 +106,11 @@ static void count_end(const struct exec *exec)
 {
     char labels[160];
     slice integration = exec->integration ? exec->integration->integration_id : SLICE("(unknown)");
-    (void)snprintf(labels, sizeof(labels), "integration=\"%.*s\",outcome=\"%s\"",
-                   SLICE_ARG(integration),
-                   exec->out.is_dry_run ? "dry_run" : exec_reason_name(exec->out.reason));
-    metric_add(metric_series(&executions_total, slice_cstr(labels)), 1);
+    slice outcome = exec->out.is_dry_run ? SLICE("dry_run")
+                                         : slice_cstr(exec_reason_name(exec->out.reason));
+    slice text = SLICE_JOIN(labels, SLICE("integration=\""), integration, SLICE("\",outcome=\""),
+                            outcome, SLICE("\""));
+    metric_add(metric_series(&executions_total, text), 1);
     metric_time(&execution_seconds, loop_now_ns(exec->op.loop) - exec->op.started_ns);
 }
 

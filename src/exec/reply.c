@@ -16,6 +16,7 @@ enum {
     REPLY_OVERLOAD_WAIT_MS = 1000,
     REPLY_COUNT_MAX = 1000000000,
     REPLY_EPOCH_S_MIN = 1000000000, /* a number this large is a time, not a wait */
+    OUTPUT_ROOM_BYTES = 16 * 1024,
 };
 
 struct reply {
@@ -404,6 +405,8 @@ static void read_output(struct reply *r)
     }
     struct buf text;
     buf_init(&text, r->arena->bytes_max);
+    /* About as long as what came: a common one need not grow from nothing. */
+    (void)buf_reserve(&text, slice_first(r->call->body, OUTPUT_ROOM_BYTES).len);
     json_write(&text, &value);
     slice shown = mask(r, buf_slice(&text));
     out->output_json = shown.ptr == text.ptr ? arena_dup(r->arena, shown) : shown;

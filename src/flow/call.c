@@ -2,8 +2,6 @@
  * One call of a tool_call step through the exec engine, which neither claims nor records here: the
  * flow's own rows are intent and result. And what becomes of the outcome.
  */
-#include <stdio.h>
-
 #include "base/clock.h"
 #include "flow/internal.h"
 
@@ -38,13 +36,13 @@ static bool is_confirmed(const struct flow_run *run, const struct flow_step_def 
 /* Derived from flow, step and item: the same whenever and wherever the call is made again. */
 static slice provider_key(const struct flow_call *call, slice step_key, struct arena *arena)
 {
-    char name[160], *text = arena_alloc_text(arena, UUID_TEXT_LEN + 1);
-    int len = call->item == SIZE_MAX
-                  ? snprintf(name, sizeof(name), "%.*s", SLICE_ARG(step_key))
-                  : snprintf(name, sizeof(name), "%.*s/%zu", SLICE_ARG(step_key), call->item);
+    char room[160], digits[SLICE_U64_MAX], *text = arena_alloc_text(arena, UUID_TEXT_LEN + 1);
+    bool is_item = call->item != SIZE_MAX;
+    slice name = SLICE_JOIN(room, step_key, is_item ? SLICE("/") : SLICE_NONE,
+                            is_item ? slice_of_u64(call->item, digits) : SLICE_NONE);
     if (!text)
         return SLICE_NONE;
-    uuid_format(uuid_v5(call->run->flow.id, slice_of(name, (size_t)len)), text);
+    uuid_format(uuid_v5(call->run->flow.id, name), text);
     return slice_of(text, UUID_TEXT_LEN);
 }
 
@@ -70,7 +68,7 @@ struct exec *flow_call_start(const struct flow_call *call, struct op *parent)
     const struct flow_step_def *step = &run->tmpl->steps[run->step];
     const struct catalog_action *action = find_action(run, run->step);
     struct arena *arena = &parent->arena;
-    struct exec *exec = ARENA_NEW(arena, struct exec);
+    struct exec *exec = arena_alloc(arena, sizeof(*exec)); /* exec_start clears it */
     slice integration = action ? arena_dup(arena, action->integration->integration_id) : step->tool;
     struct exec_request request = {
         .account_id = run->flow.account_id,

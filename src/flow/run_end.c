@@ -3,8 +3,6 @@
  */
 #include "flow/run_end.h"
 
-#include <stdio.h>
-
 #include "base/clock.h"
 
 enum { SLEEP_MS_MAX = 5000 }; /* a longer wait for another attempt parks the flow */
@@ -204,8 +202,9 @@ void flow_run_recorded(struct flow_run *run)
     run->flow.template_key = key;
     run->flow.trigger_type = trigger;
     run->has_finished = false;
-    (void)snprintf(labels, sizeof(labels), "to=\"%s\"", flow_status_name(run->flow.status));
-    metric_add(metric_series(&transitions_total, slice_cstr(labels)), 1);
+    slice to = SLICE_JOIN(labels, SLICE("to=\""), slice_cstr(flow_status_name(run->flow.status)),
+                          SLICE("\""));
+    metric_add(metric_series(&transitions_total, to), 1);
     flow_watch_poke(run->service, &run->flow);
     if (run->flow.status == FLOW_WAITING && run->flow.wake_at != 0 && run->service->timers)
         flow_timers_arm(run->service->timers, &run->flow);

@@ -96,6 +96,9 @@ struct http_client *http_client_new(struct loop *loop, const struct http_client_
     client->config.user_agent = slice_of(client->user_agent, agent.len);
     client->tls = config->tls ? tls_context_ref(config->tls) : NULL;
     client->refs = 1;
+    client->idle_series = metric_series(&connections_gauge, SLICE("state=\"idle\""));
+    client->busy_series = metric_series(&connections_gauge, SLICE("state=\"busy\""));
+    client->waiting_series = metric_series(&waiting_gauge, SLICE_NONE);
     map_init(&client->origins, client->config.origins_max);
     list_init(&client->calls);
     list_init(&client->by_idle);
@@ -171,11 +174,9 @@ struct http_client_stats http_client_stats(const struct http_client *client)
 
 void client_count_changed(struct http_client *client)
 {
-    metric_set(metric_series(&connections_gauge, SLICE("state=\"idle\"")),
-               (double)client->idle_count);
-    metric_set(metric_series(&connections_gauge, SLICE("state=\"busy\"")),
-               (double)(client->connection_count - client->idle_count));
-    metric_set(metric_series(&waiting_gauge, SLICE("")), (double)client->waiting_count);
+    metric_set(client->idle_series, (double)client->idle_count);
+    metric_set(client->busy_series, (double)(client->connection_count - client->idle_count));
+    metric_set(client->waiting_series, (double)client->waiting_count);
 }
 
 /* ---- overrides ---- */

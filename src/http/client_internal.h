@@ -60,6 +60,7 @@ struct http_client {
     struct list calls;   /* not ended, by all_link */
     struct list by_idle; /* idle connections of all origins, least recently used first */
     size_t connection_count, dial_count, idle_count, call_count, waiting_count;
+    struct metric_series *idle_series, *busy_series, *waiting_series; /* set at every change */
     struct http_override *overrides;
     size_t override_count;
     struct buf head;                    /* of the request being written; wiped after each */

@@ -45,13 +45,12 @@ static char *put_field(char *at, slice name, slice value)
 static char *put_framing(struct exchange *exchange, char *at, uint64_t body_len)
 {
     bool is_old = exchange->pub.head.version_minor == 0;
-    char number[24];
+    char number[SLICE_U64_MAX];
     if (exchange->is_streaming && exchange->is_chunked) {
         at = put_field(at, SLICE("Transfer-Encoding"), SLICE("chunked"));
     } else if (!exchange->is_streaming && exchange->pub.status >= 200 &&
                exchange->pub.status != 204) {
-        int len = snprintf(number, sizeof(number), "%llu", (unsigned long long)body_len);
-        at = put_field(at, SLICE("Content-Length"), slice_of(number, (size_t)len));
+        at = put_field(at, SLICE("Content-Length"), slice_of_u64(body_len, number));
     }
     if (exchange->is_close)
         at = put_field(at, SLICE("Connection"), SLICE("close"));
@@ -80,9 +79,13 @@ static bool make_head(struct exchange *exchange, const struct http_header *heade
     char *head = arena_alloc_text(&pub->arena, cap);
     if (!head)
         return false;
-    int len =
-        snprintf(head, cap, "HTTP/1.1 %03u %s\r\n", pub->status, http_status_text(pub->status));
-    char *at = head + len;
+    char digits[SLICE_U64_MAX];
+    ASSERT(pub->status >= 100 && pub->status <= 999);
+    char *at = put(head, SLICE("HTTP/1.1 "));
+    at = put(at, slice_of_u64(pub->status, digits));
+    at = put(at, SLICE(" "));
+    at = put(at, slice_cstr(http_status_text(pub->status)));
+    at = put(at, SLICE("\r\n"));
     at = put_field(at, SLICE("Date"), http_server_date(pub->server));
     if (pub->server->config.server_name.len)
         at = put_field(at, SLICE("Server"), pub->server->config.server_name);

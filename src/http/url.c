@@ -4,7 +4,6 @@
 #include "http/url.h"
 
 #include <arpa/inet.h>
-#include <stdio.h>
 #include <string.h>
 
 static bool is_digit(char c)
@@ -188,11 +187,15 @@ int url_parse(slice text, struct url *url, struct err *err)
 slice url_origin(const struct url *url, char out[URL_ORIGIN_MAX + 1])
 {
     bool is_v6 = url->is_ip_literal && memchr(url->host.ptr, ':', url->host.len);
-    int len = snprintf(out, URL_ORIGIN_MAX + 1, is_v6 ? "%s://[%.*s]:%u" : "%s://%.*s:%u",
-                       url->is_https ? "https" : "http", SLICE_ARG(url->host), (unsigned)url->port);
-    ASSERT(len > 0 && len <= URL_ORIGIN_MAX);
-    for (int i = 0; i < len; i++)
+    char port[SLICE_U64_MAX];
+    const slice parts[] = {url->is_https ? SLICE("https://") : SLICE("http://"),
+                           is_v6 ? SLICE("[") : SLICE_NONE, url->host,
+                           is_v6 ? SLICE("]:") : SLICE(":"), slice_of_u64(url->port, port)};
+    slice text = slice_join(out, URL_ORIGIN_MAX + 1, parts, ARRAY_LEN(parts));
+    ASSERT(text.len <= URL_ORIGIN_MAX);
+    for (size_t i = 0; i < text.len; i++)
         if (out[i] >= 'A' && out[i] <= 'Z')
             out[i] = (char)(out[i] + 32);
-    return slice_of(out, (size_t)len);
+    out[text.len] = '\0';
+    return text;
 }

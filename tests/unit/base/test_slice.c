@@ -277,6 +277,27 @@ static void cuts_between_characters(void **state)
     assert_int_equal(slice_first_utf8(SLICE("\x80\x80\x80\x80\x80\x80"), 5).len, 5);
 }
 
+static void joins(void **state)
+{
+    (void)state;
+    char room[8];
+    assert_slice(SLICE_JOIN(room, SLICE("ab"), SLICE_NONE, SLICE("c")), SLICE("abc"));
+    assert_slice(SLICE_JOIN(room, SLICE("abcd"), SLICE("efgh")), SLICE("abcdefgh"));
+    assert_slice(SLICE_JOIN(room, SLICE("abcd"), SLICE("efghi"), SLICE("j")), SLICE("abcdefgh"));
+    assert_int_equal(SLICE_JOIN(room, SLICE_NONE).len, 0);
+}
+
+static void writes_unsigned(void **state)
+{
+    (void)state;
+    static const uint64_t values[] = {0, 7, 10, 99, 100, 65535, UINT64_C(999999999999), UINT64_MAX};
+    for (size_t i = 0; i < ARRAY_LEN(values); i++) {
+        char room[SLICE_U64_MAX], want[32];
+        (void)snprintf(want, sizeof(want), "%llu", (unsigned long long)values[i]);
+        assert_slice(slice_of_u64(values[i], room), slice_cstr(want));
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -291,6 +312,8 @@ int main(void)
         TEST(knows_every_code_point),
         TEST(judges_kuhns_cases),
         TEST(cuts_between_characters),
+        TEST(joins),
+        TEST(writes_unsigned),
     };
     return cmocka_run_group_tests_name("base/slice", tests, NULL, NULL);
 }
