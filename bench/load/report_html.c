@@ -121,7 +121,8 @@ static void write_histogram(const struct histogram *h, struct buf *out)
             out, "<rect class=\"bar\" x=\"%.1f\" width=\"%.1f\" y=\"%.1f\" height=\"%.1f\"/>", left,
             right - left - 0.5, y_at(&y, counts[i]), y_at(&y, 0) - y_at(&y, counts[i]));
     }
-    for (double at = x.min; at < x.max; at *= 10) {
+    for (int power = 0; x.min * pow(10, power) < x.max; power++) {
+        double at = x.min * pow(10, power);
         (void)snprintf(text, sizeof(text), at < 1000 ? "%g us" : "%g ms",
                        at < 1000 ? at : at / 1000);
         x_label(out, x_at(&x, at), text);
@@ -143,7 +144,8 @@ static void write_percentiles(const struct histogram *h, struct buf *out)
     chart_begin(out, "Latency by percentile", "ms");
     y_grid(out, &y);
     buf_append(out, SLICE("<polyline class=\"curve\" points=\""));
-    for (double at = 1; at <= 10000; at *= 1.1) {
+    for (int power = 0; power <= 96; power++) { /* 1.1^96 is just below the axis' end */
+        double at = pow(1.1, power);
         double percent = 100 * (1 - 1 / at);
         buf_printf(out, "%.1f,%.1f ", x_at(&x, at),
                    y_at(&y, (double)histogram_percentile(h, percent) / 1000));
