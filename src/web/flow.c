@@ -133,7 +133,8 @@ static void write_timing(struct buf *out, const struct json *step)
     buf_append(out, SLICE("<p class=\"soft\">"));
     html_time(out, started);
     if (time_parse(json_get_str(step, SLICE("completedAt")), &completed))
-        buf_printf(out, ", took %.1f s", (double)(completed - started) / 1e6);
+        buf_printf(out, completed - started < 1000000 ? ", took %.0f ms" : ", took %.1f s",
+                   (double)(completed - started) / (completed - started < 1000000 ? 1e3 : 1e6));
     if (attempts > 1)
         buf_printf(out, ", %lld attempts", (long long)attempts);
     if (time_parse(json_get_str(step, SLICE("wakeAt")), &wakes)) {

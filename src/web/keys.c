@@ -35,7 +35,7 @@ static void write_state(const struct api_key *key, struct buf *out)
     if (key->revoked_at)
         web_badge(out, SLICE("revoked"));
     else
-        web_badge(out, has_expired ? SLICE("expired") : SLICE("live"));
+        web_badge(out, has_expired ? SLICE("expired") : SLICE("valid"));
 }
 
 static void write_when(struct buf *out, const char *label, int64_t at)

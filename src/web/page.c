@@ -259,15 +259,11 @@ void web_badge(struct buf *out, slice status)
     static const struct {
         const char *status, *kind, *word;
     } kinds[] = {
-        {"completed", "ok", "completed"},
-        {"succeeded", "ok", "succeeded"},
-        {"connected", "ok", "connected"},
-        {"live", "ok", "connected"},
-        {"running", "busy", "running"},
-        {"waiting", "warn", "waiting"},
-        {"ambiguous", "warn", "ambiguous"},
-        {"failed", "bad", "failed"},
-        {"reauth_required", "bad", "reconnect it"},
+        {"completed", "ok", "completed"}, {"succeeded", "ok", "succeeded"},
+        {"connected", "ok", "connected"}, {"live", "ok", "connected"},
+        {"valid", "ok", "valid"},         {"running", "busy", "running"},
+        {"waiting", "warn", "waiting"},   {"ambiguous", "warn", "ambiguous"},
+        {"failed", "bad", "failed"},      {"reauth_required", "bad", "reconnect it"},
     };
     const char *kind = "quiet";
     slice word = status;

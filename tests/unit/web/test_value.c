@@ -1,0 +1,103 @@
+/*
+ * JSON for people: what it is called, in short, whole, and cut.
+ */
+#include <stdarg.h>
+#include <stddef.h>
+#include <setjmp.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include "web/value.h"
+
+static struct arena arena;
+static struct buf out;
+
+static int set_up(void **state)
+{
+    (void)state;
+    arena_init(&arena, 1024 * 1024);
+    buf_init(&out, 1024 * 1024);
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    buf_deinit(&out);
+    arena_deinit(&arena);
+    return 0;
+}
+
+static const struct json *parse(const char *text)
+{
+    const struct json *value = json_parse(&arena, slice_cstr(text), &json_limits_request, NULL);
+    assert_non_null(value);
+    return value;
+}
+
+static void check_headline(const char *text, const char *want)
+{
+    slice found = value_headline(parse(text));
+    assert_true(want ? slice_eq_cstr(found, want) : found.len == 0);
+}
+
+static void test_headlines(void **state)
+{
+    (void)state;
+    check_headline("{\"to\":\"a\",\"text\":\"Hello\",\"subject\":\"Hi\"}", "Hi");
+    check_headline("{\"title\":\"  \",\"name\":\"N\"}", "N");
+    check_headline("{\"parent\":{\"page_id\":\"1\"},\"properties\":{\"Name\":{\"title\":"
+                   "[{\"text\":{\"content\":\"Deep\"}}]}}}",
+                   "Deep");
+    check_headline("{\"channel\":\"C1\",\"count\":3}", NULL);
+    check_headline("[\"a\"]", NULL);
+    check_headline("null", NULL);
+    assert_true(value_headline(NULL).len == 0);
+    check_headline("{\"a\":{\"a\":{\"a\":{\"a\":{\"a\":{\"a\":{\"a\":{\"a\":{\"a\":{\"title\":"
+                   "\"too deep\"}}}}}}}}}}",
+                   NULL);
+}
+
+static void check_brief(const char *text, const char *want)
+{
+    const struct json *value = parse(text);
+    value_write_brief(&out, value, value_headline(value));
+    buf_append_char(&out, '\0');
+    assert_string_equal(out.ptr, want);
+    buf_clear(&out);
+}
+
+static void test_in_short(void **state)
+{
+    (void)state;
+    check_brief("{\"subject\":\"Hi\",\"to\":\"<a@b>\",\"n\":1}",
+                "<dl><dt>to</dt><dd>&lt;a@b&gt;</dd></dl>");
+    check_brief("{\"title\":\"T\",\"children\":[{\"type\":\"paragraph\",\"t\":\"one two\"},"
+                "{\"t\":\"<b> x\"},{\"t\":\"no more\"}]}",
+                "<dl></dl><p class=\"brief\">one two</p><p class=\"brief\">&lt;b&gt; x</p>");
+    check_brief("[1]", "");
+}
+
+static void test_whole_and_cut(void **state)
+{
+    (void)state;
+    value_write(&out, parse("{\"a\":{\"b\":[\"<i>\",true,[]]}}"));
+    buf_append_char(&out, '\0');
+    assert_string_equal(out.ptr, "<dl><dt>a</dt><dd><dl><dt>b</dt><dd><ol><li>&lt;i&gt;</li>"
+                                 "<li>true</li><li><span class=\"soft\">none</span></li></ol></dd>"
+                                 "</dl></dd></dl>");
+    buf_clear(&out);
+    value_write_text(&out, parse("\"0123456789\""), 4);
+    buf_append_char(&out, '\0');
+    assert_string_equal(out.ptr, "<pre tabindex=\"0\">&quot;012 ... (cut)</pre>");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(test_headlines, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_in_short, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_whole_and_cut, set_up, tear_down),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
