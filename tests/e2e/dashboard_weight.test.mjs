@@ -73,7 +73,8 @@ async function cpuOf(pid) {
   return ticks / TICKS_PER_S;
 }
 
-// The bound under which 99 of 100 observations are since `before`, of a histogram's text form.
+// What 99 of 100 observations since `before` are below, of a histogram's text form: as far into the
+// bucket as its share of them.
 function p99(name, text, before) {
   const buckets = (metrics) =>
     [...metrics.matchAll(new RegExp(`^${name}_bucket\\{(.*?)le="([^"]+)"\\} (\\d+)`, 'gm'))].map(([, labels, bound, count]) => [labels, Number(bound.replace('+Inf', 'Infinity')), Number(count)]);
@@ -86,7 +87,11 @@ function p99(name, text, before) {
   const result = {};
   for (const [labels, list] of found) {
     const all = list.at(-1)[1];
-    if (all > 0) result[labels.match(/route="([^"]+)"/)?.[1] ?? 'all'] = list.find(([, count]) => count >= all * 0.99)[0];
+    if (all === 0) continue;
+    const at = list.findIndex(([, count]) => count >= all * 0.99);
+    const [low, under] = list[at - 1] ?? [0, 0];
+    const [high, upTo] = list[at];
+    result[labels.match(/route="([^"]+)"/)?.[1] ?? 'all'] = low + ((high - low) * (all * 0.99 - under)) / (upTo - under);
   }
   return result;
 }
