@@ -44,7 +44,7 @@ group_packages()
     e2e)
         command -v npm >/dev/null 2>&1 || echo npm
         has_browser || echo chromium-headless-shell
-        echo pngquant
+        echo pngquant haproxy caddy
         ;;
     lint) echo clang-format clang-tidy clang cppcheck shellcheck ;;
     fuzz) echo clang libclang-rt-dev llvm python3 python3-jmespath ;;

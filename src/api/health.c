@@ -60,8 +60,6 @@ static struct metric database_pending = METRIC_INIT(
     "sluice_database_pending", "Statements waiting for the database or in flight.", METRIC_GAUGE);
 static struct metric database_ready = METRIC_INIT(
     "sluice_database_ready", "1 when a writer and a reader are connected.", METRIC_GAUGE);
-static struct metric http_connections =
-    METRIC_INIT("sluice_http_connections", "Client connections.", METRIC_GAUGE);
 
 static struct metric process_cpu =
     METRIC_INIT("process_cpu_seconds_total", "Processor time of all threads.", METRIC_COUNTER);
@@ -83,8 +81,6 @@ static void take_readings(struct api_request *request)
                (double)(client.connections - client.idle));
     metric_set(metric_series(&database_pending, SLICE_NONE), (double)pg_pool_pending(config->pool));
     metric_set(metric_series(&database_ready, SLICE_NONE), pg_pool_is_ready(config->pool));
-    metric_set(metric_series(&http_connections, SLICE_NONE),
-               (double)http_server_connection_count(request->exchange->server));
 }
 
 static enum op_result begin_metrics(struct api_request *request)

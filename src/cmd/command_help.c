@@ -5,7 +5,7 @@
 
 #include "cmd/command.h"
 
-enum { NAME_WIDTH = 13, USAGE_WIDTH = 79, USAGE_INDENT = 14 };
+enum { NAME_WIDTH = 15, USAGE_WIDTH = 79, USAGE_INDENT = 14 };
 
 const char command_version[] = "0.1.0";
 

@@ -119,7 +119,7 @@ static bool is_limited(const struct web_session *session)
 
 static enum op_result ask_to_sign_in(struct web_request *request)
 {
-    if (request->exchange->head.method != HTTP_METHOD_GET)
+    if (request->exchange->head.method == HTTP_METHOD_POST)
         return web_reply_problem(request, 401, SLICE("Signed out"),
                                  SLICE("Your session has ended; nothing was done. Sign in and try "
                                        "again."));
