@@ -229,18 +229,32 @@ static void the_rule_of_the_default(void **state)
         assert_true(strlen(connect_state_name((enum connect_state)i)) > 0);
 }
 
+static void tell(struct pg_sync *sync, const char *sql)
+{
+    struct arena arena;
+    struct pg_rows rows;
+    struct err err;
+    arena_init(&arena, 64 * 1024);
+    if (pg_sync_text(sync, sql, &arena, &rows, &err) != OK)
+        fail_msg("%s", err.text);
+    arena_deinit(&arena);
+}
+
 static void a_cancelled_look_up_lets_go(void **state)
 {
     struct pg_sync *sync = open_sync();
     struct uuid account = make_account(sync);
     struct ask asks[2];
     (void)state;
+    tell(sync, "begin"); /* nothing is answered before it is cancelled */
+    tell(sync, "lock table sluice.connection in access exclusive mode");
     start(&asks[0], account, SLICE("demo"));
     start(&asks[1], account, SLICE("demo"));
     (void)loop_turn(db.loop, false);
     connect_find_cancel(&asks[0].lookup);
     assert_int_equal(asks[0].lookup.status, ERR_CLOSED);
     connect_find_cancel(&asks[0].lookup);
+    tell(sync, "rollback");
     assert_true(pg_bench_until(&db, &asks[1].is_done));
     assert_true(pg_bench_until(&db, &asks[0].is_done));
     assert_null(asks[0].lookup.set);
