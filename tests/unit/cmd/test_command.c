@@ -176,7 +176,7 @@ static void help_is_on_stdout_and_runs_nothing(void **state)
     for (size_t i = 0; i < ARRAY_LEN(lines); i++) {
         assert_int_equal(run_line(lines[i]), EXIT_OK);
         assert_contains(out_text, "things         make and remove things");
-        assert_contains(out_text, "gogo         go somewhere");
+        assert_contains(out_text, "gogo           go somewhere");
         assert_string_equal(err_text, "");
     }
     assert_int_equal(run_line("things --help"), EXIT_OK);
