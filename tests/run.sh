@@ -9,8 +9,7 @@
 # The last line is the sum: "N passed, N failed, N skipped". Exits 1 when anything failed.
 #
 # lint, unit, fuzz and e2e run TEST_JOBS at a time (the number of processors); integration one by
-# one, and so e2e tests that say "// Alone:" and why, because they measure. What failed runs once
-# more, alone. TEST_TIMEOUT_S bounds each program (300).
+# one, and so e2e tests that say "// Alone:" and why, because they measure. TEST_TIMEOUT_S bounds each program (300).
 set -eu
 
 self=$0
@@ -121,23 +120,6 @@ run_e2e()
     done | xargs -0 -r -n 1 -P "$1" "$self" "$contain" "$list" --one "$2" || true
 }
 
-# A program that failed runs once more, alone, when all others have ended: what a busy machine did
-# to it passes then, and both runs are shown. More than AGAIN_MAX failures are not the machine's.
-AGAIN_MAX=4
-run_again()
-{
-    local results=$1 lines count
-    lines=$(awk '$1 ~ /^(unit|integration|e2e)$/' "$list" | while read -r kind name command; do
-        read -r _ failed _ <"$results/${name//\//_}.counts" || failed=1
-        [ "$failed" -eq 0 ] || echo "$kind $name $command"
-    done)
-    count=$(printf '%s' "$lines" | awk 'NF { n++ } END { print n + 0 }')
-    [ "$count" -gt 0 ] && [ "$count" -le "$AGAIN_MAX" ] || return 0
-    echo "again, alone: $(printf '%s\n' "$lines" | awk '{ printf "%s ", $2 }')"
-    printf '%s\n' "$lines" | tr '\n' '\0' |
-        xargs -0 -r -n 1 "$self" "$contain" "$list" --one "$results" || true
-}
-
 main()
 {
     local results
@@ -152,7 +134,6 @@ main()
     run_kinds 1 "$results" '^integration$'
     run_e2e "${TEST_JOBS:-$(nproc)}" "$results" no
     run_e2e 1 "$results" yes
-    run_again "$results"
     sum "$results"
 }
 
