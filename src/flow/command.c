@@ -131,8 +131,13 @@ static enum op_result begin_start(struct flow_command *command)
         return unavailable(command);
     command->flow_id = flow.id;
     op_goto(&command->op, COMMAND_STARTED);
-    store_flow_start(service->config.pool, &command->query, &command->op, &command->run->flow,
-                     command->input_json, command->in.actor);
+    struct flow_start start = {
+        .flow = &command->run->next,
+        .input = command->input_json,
+        .actor = command->in.actor,
+        .waiting_input = command->run->shown,
+    };
+    store_flow_start(service->config.pool, &command->query, &command->op, &start);
     return OP_WAIT;
 }
 

@@ -103,8 +103,10 @@ static inline struct flow_run *flow_run_of(struct op *op)
 
 /* A flow that this process has just taken. false: out of memory (it is found again later). */
 bool flow_run_start(struct flow_service *service, const struct flow *flow, bool is_resumed);
-/* A new one, planned up to its first step and held: flow_run_launch once it is durable, or
- * flow_run_drop. input is JSON text. NULL: out of memory. */
+/* A new one, planned up to its first step and held: flow_run_launch once run->next is durable (and
+ * run->shown with it), or flow_run_drop. A first step that needs nobody's answer but a person's or
+ * the clock's is part of the start: run->next is behind it already, while run->flow is what is told
+ * of a start. input is JSON text. NULL: out of memory. */
 struct flow_run *flow_run_new(struct flow_service *service, const struct flow *flow,
                               struct flow_template *tmpl, slice input, slice actor) MUST_CHECK;
 void flow_run_launch(struct flow_run *run);

@@ -37,7 +37,10 @@ enum run_step {
 
 static enum op_result step_begin(struct op *op)
 {
-    op_goto(op, flow_run_of(op)->is_loaded ? RUN_EXECUTE : RUN_LOAD);
+    struct flow_run *run = flow_run_of(op);
+    if (run->flow.status != FLOW_RUNNING)
+        return OP_DONE; /* its start was all that there was to do */
+    op_goto(op, run->is_loaded ? RUN_EXECUTE : RUN_LOAD);
     return OP_NEXT;
 }
 
@@ -417,11 +420,16 @@ struct flow_run *flow_run_new(struct flow_service *service, const struct flow *f
     run->flow.step_index = run->plan == FLOW_PLAN_END ? 0 : (int64_t)run->step;
     run->flow.attempt = is_call ? 1 : 0;
     run->flow.is_begun = is_call;
+    run->next = run->flow;
+    if (run->plan == FLOW_PLAN_PARK || run->plan == FLOW_PLAN_END)
+        flow_run_next(run);
     return run;
 }
 
 void flow_run_launch(struct flow_run *run)
 {
+    if (run->next.rev != run->flow.rev)
+        flow_run_recorded(run);
     op_release(&run->op);
 }
 

@@ -71,22 +71,25 @@ void store_flow_read(const struct pg_rows *rows, size_t row, size_t col, struct 
 /* ---- start ---- */
 
 static const struct pg_column start_params[] = {
-    {"account_id", PG_UUID}, {"id", PG_UUID},        {"template_key", PG_TEXT},
-    {"version", PG_UUID},    {"trigger", PG_TEXT},   {"op_token", PG_UUID},
-    {"owner", PG_UUID},      {"step_index", PG_I64}, {"attempt", PG_I64},
-    {"is_begun", PG_BOOL},   {"deadline", PG_TIME},  {"created_at", PG_TIME},
-    {"input", PG_JSON},      {"actor", PG_TEXT},
+    {"account_id", PG_UUID}, {"id", PG_UUID},           {"template_key", PG_TEXT},
+    {"version", PG_UUID},    {"trigger", PG_TEXT},      {"status", PG_TEXT},
+    {"rev", PG_I64},         {"owner", PG_UUID},        {"step_index", PG_I64},
+    {"attempt", PG_I64},     {"is_begun", PG_BOOL},     {"waiting_for", PG_TEXT},
+    {"wake_at", PG_TIME},    {"deadline", PG_TIME},     {"created_at", PG_TIME},
+    {"updated_at", PG_TIME}, {"completed_at", PG_TIME}, {"input", PG_JSON},
+    {"actor", PG_TEXT},      {"shown", PG_JSON},
 };
 static const struct pg_stmt flow_start = {
     .name = "flow_start",
     .sql = "with made as (insert into sluice.flow (account_id, id, template_key, "
            "template_version, trigger_type, status, rev, op_token, owner, step_index, attempt, "
-           "is_begun, adoptions, deadline, created_at, updated_at) "
-           "@row :account_id, :id, :template_key, :version, :trigger, 'running', 1::bigint, "
-           ":op_token, :owner, :step_index, :attempt, :is_begun, 0::bigint, :deadline, "
-           ":created_at, :created_at @end on conflict do nothing) "
-           "insert into sluice.flow_doc (account_id, flow_id, input, actor) "
-           "@row :account_id, :id, :input, :actor @end on conflict do nothing",
+           "is_begun, adoptions, waiting_for, wake_at, deadline, created_at, updated_at, "
+           "completed_at) "
+           "@row :account_id, :id, :template_key, :version, :trigger, :status, :rev, :id, :owner, "
+           ":step_index, :attempt, :is_begun, 0::bigint, :waiting_for, :wake_at, :deadline, "
+           ":created_at, :updated_at, :completed_at @end on conflict do nothing) "
+           "insert into sluice.flow_doc (account_id, flow_id, input, actor, waiting_input) "
+           "@row :account_id, :id, :input, :actor, :shown @end on conflict do nothing",
     PG_PARAMS(start_params),
     .key_count = 2,
     .match = PG_MATCH_NONE,
@@ -94,25 +97,39 @@ static const struct pg_stmt flow_start = {
     .is_replayable = true,
 };
 
-void store_flow_start(struct pg_pool *pool, struct pg_query *query, struct op *op,
-                      const struct flow *flow, slice input, slice actor)
+static struct pg_value waiting_text(enum flow_waiting waiting)
 {
+    return pg_text(waiting == FLOW_WAITS_NOT ? SLICE_NONE : slice_cstr(waiting_names[waiting]));
+}
+
+void store_flow_start(struct pg_pool *pool, struct pg_query *query, struct op *op,
+                      const struct flow_start *start)
+{
+    const struct flow *flow = start->flow;
+    bool is_running = flow->status == FLOW_RUNNING;
     struct pg_value *params = query->params;
-    ASSERT(flow->status == FLOW_RUNNING && flow->rev == 1);
+    ASSERT(flow->rev == 1 ? is_running : flow->rev == 2 && !is_running);
+    ASSERT(is_running == !uuid_is_nil(flow->owner));
     params[0] = pg_uuid(flow->account_id);
     params[1] = pg_uuid(flow->id);
     params[2] = pg_text(flow->template_key);
     params[3] = pg_uuid(flow->template_version);
     params[4] = pg_text(flow->trigger_type);
-    params[5] = pg_uuid(flow->id);
-    params[6] = pg_uuid(flow->owner);
-    params[7] = pg_i64(flow->step_index);
-    params[8] = pg_i64(flow->attempt);
-    params[9] = pg_bool(flow->is_begun);
-    params[10] = pg_time(flow->deadline);
-    params[11] = pg_time(flow->created_at);
-    params[12] = pg_json(input);
-    params[13] = pg_text_or_empty(actor);
+    params[5] = pg_text(slice_cstr(status_names[flow->status]));
+    params[6] = pg_i64(flow->rev);
+    params[7] = is_running ? pg_uuid(flow->owner) : pg_null(PG_UUID);
+    params[8] = pg_i64(flow->step_index);
+    params[9] = pg_i64(flow->attempt);
+    params[10] = pg_bool(flow->is_begun);
+    params[11] = waiting_text(flow->waiting_for);
+    params[12] = pg_time(flow->wake_at);
+    params[13] = pg_time(flow->deadline);
+    params[14] = pg_time(flow->created_at);
+    params[15] = pg_time(flow->updated_at);
+    params[16] = pg_time(flow->completed_at);
+    params[17] = pg_json(start->input);
+    params[18] = pg_text_or_empty(start->actor);
+    params[19] = pg_json(start->waiting_input);
     store_submit(pool, query, op, &flow_start);
 }
 
@@ -231,7 +248,7 @@ static void park(struct pg_pool *pool, struct pg_query *query, struct op *op,
     struct pg_value *params = query->params;
     ASSERT(next->waiting_for != FLOW_WAITS_NOT && !next->is_begun);
     fill_fence(params, move);
-    params[5] = pg_text(slice_cstr(waiting_names[next->waiting_for]));
+    params[5] = waiting_text(next->waiting_for);
     params[6] = pg_i64(next->step_index);
     params[7] = pg_i64(next->attempt);
     params[8] = pg_time(next->wake_at);

@@ -55,10 +55,17 @@ struct flow_step {
 
 /* ---- start ---- */
 
-/* Inserts flow and document, owned and with the intent of its first step. Replayable: the id is
- * the operation token. flow->rev is 1. store_done_result. */
+/* Replayable: the id is the operation token. store_done_result. Slices are borrowed until then. */
+struct flow_start {
+    /* rev 1: running, owned and with the intent of its first step. rev 2: what would follow at once
+     * without a call, has: it waits, or is completed. */
+    const struct flow *flow;
+    slice input, actor;
+    slice waiting_input; /* while it waits: what the step shows; else SLICE_NONE */
+};
+/* Inserts flow and document. */
 void store_flow_start(struct pg_pool *pool, struct pg_query *query, struct op *op,
-                      const struct flow *flow, slice input, slice actor);
+                      const struct flow_start *start);
 
 /* ---- the owner's transitions ---- */
 

@@ -27,6 +27,8 @@ before(async () => {
     () => crashInExec('call'),
     () => crashInExec('read_reply'),
     () => crashInStart(),
+    () => crashInParkedStart(),
+    () => crashInStartOfWait(),
     ...COMMAND_STEPS.map((step) => () => crashAfterWait('flow_command', step)),
     ...LOAD_STEPS.map((step) => () => crashAfterWait('flow', step)),
     () => crashInTimer(),
@@ -93,6 +95,14 @@ const crashInStart = () => {
   const subject = 'start at started';
   return cutOff(subject, 'flow_command/started', 'probe_chain', { subject, confirm: true }, [subject]);
 };
+
+// What the start itself goes as far as: parked with it, for a person and for a time.
+const crashInParkedStart = () => {
+  const subject = 'start that asks';
+  return cutOff(subject, 'flow_command/started', 'probe_approve', { subject }, [subject]);
+};
+const crashInStartOfWait = () =>
+  cutOff('start that waits', 'flow_command/started', 'probe_wait', { seconds: 0.731 }, []);
 
 // Started and parked by one server, approved on another, which dies.
 let starter;
@@ -231,6 +241,26 @@ test('a write, killed with its reply in hand: outcome unknown, not repeated', as
 test('a start whose answer was lost is a flow all the same', async () => {
   assert.notEqual(await findBy('start at started'), '');
   await until('it has sent its mail', async () => (await sent('start at started')) === 1, 30_000);
+});
+
+test('a start that asks, its answer lost: it waits, shown as it was to be, and goes on when approved', async () => {
+  const name = 'start that asks';
+  const id = await findBy(name);
+  const flow = await view(heir, id);
+  assert.deepEqual([flow.flow.status, flow.steps[0].status, flow.steps[1].status], ['waiting', 'waiting', 'pending']);
+  assert.equal(flow.steps[0].input.items[0].input.subject, name);
+  assert.equal((await post(heir, `${id}/approve`)).status, 200);
+  await until('it is sent', async () => (await sent(name)) === 1);
+});
+
+test('a start that waits, its answer lost: no timer of anybody has it, and it goes on in time', async () => {
+  const id = await stack.cluster.sql(`select flow_id from sluice.flow_doc where input::text like '%0.731%'`);
+  const flow = await until('its time has come', async () => {
+    const now = await view(heir, id);
+    return now.flow.status === 'completed' && now;
+  });
+  assert.deepEqual(flow.steps.filter((step) => step.stepType === 'wait').map((step) => step.status), ['skipped', 'completed']);
+  assert.equal(await stack.cluster.sql(`select rev from sluice.flow where id = '${id}'`), '5'); // parked, taken, waited, ended, as if each had a statement
 });
 
 for (const [op, steps] of [['flow_command', COMMAND_STEPS], ['flow', LOAD_STEPS]])

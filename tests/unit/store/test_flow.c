@@ -35,7 +35,13 @@ static int64_t due_until;
 
 static void start_start(struct pg_call *c)
 {
-    store_flow_start(c->bench->pool, &c->query, &c->op, &flow, SLICE("{\"a\":1}"), SLICE("me"));
+    struct flow_start begun = {
+        .flow = &flow,
+        .input = SLICE("{\"a\":1}"),
+        .actor = SLICE("me"),
+        .waiting_input = flow.status == FLOW_WAITING ? SLICE("{\"title\":\"shown\"}") : SLICE_NONE,
+    };
+    store_flow_start(c->bench->pool, &c->query, &c->op, &begun);
 }
 static void start_move(struct pg_call *c)
 {
@@ -116,10 +122,10 @@ static int taken(enum flow_take_kind kind)
     return status;
 }
 
-/* A running flow of ours, its first step begun. */
-static void begin(void)
+static struct flow new_flow(void)
 {
-    flow = (struct flow){.account_id = account,
+    int64_t now = clock_wall_us();
+    return (struct flow){.account_id = account,
                          .id = uuid_v7(),
                          .template_key = SLICE("t"),
                          .template_version = uuid_v7(),
@@ -129,7 +135,14 @@ static void begin(void)
                          .owner = node,
                          .attempt = 1,
                          .is_begun = true,
-                         .created_at = clock_wall_us()};
+                         .created_at = now,
+                         .updated_at = now};
+}
+
+/* A running flow of ours, its first step begun. */
+static void begin(void)
+{
+    flow = new_flow();
     take = (struct flow_take){.owner = node, .op_token = uuid_v7(), .step_index = -1};
     run(start_start, NULL);
     pg_call_end(&calls[0]);
@@ -176,6 +189,49 @@ static int64_t count(const char *table, const char *condition)
 }
 
 /* ---- tests ---- */
+
+/* A start that goes as far as it can by itself: one statement, taken up as any parked flow is. */
+static void test_a_start_may_be_parked(void **state)
+{
+    (void)state;
+    begin(); /* take */
+    flow = new_flow();
+    flow.status = FLOW_WAITING;
+    flow.rev = 2;
+    flow.owner = (struct uuid){{0}};
+    flow.is_begun = false;
+    flow.waiting_for = FLOW_WAITS_TIME;
+    flow.wake_at = flow.created_at - SECOND_US;
+    for (int i = 0; i < 2; i++) { /* the second is a replay */
+        run(start_start, NULL);
+        pg_call_end(&calls[0]);
+    }
+    assert_int_equal(count("flow",
+                           "status = 'waiting' and owner is null and rev = 2 and attempt = 1 "
+                           "and waiting_for = 'time' and completed_at is null"),
+                     1);
+    assert_int_equal(count("flow_doc", "waiting_input ->> 'title' = 'shown'"), 1);
+    assert_int_equal(taken(FLOW_TAKE_DUE), OK);
+    run(start_start, NULL); /* a replay that comes late changes nothing */
+    pg_call_end(&calls[0]);
+    assert_int_equal(count("flow", "status = 'running' and rev = 3"), 1);
+}
+
+static void test_a_start_may_be_all(void **state)
+{
+    (void)state;
+    flow = new_flow();
+    flow.status = FLOW_COMPLETED;
+    flow.rev = 2;
+    flow.owner = (struct uuid){{0}};
+    flow.attempt = 0;
+    flow.is_begun = false;
+    flow.completed_at = flow.updated_at;
+    run(start_start, NULL);
+    pg_call_end(&calls[0]);
+    assert_int_equal(count("flow", "status = 'completed' and completed_at = updated_at"), 1);
+    assert_int_equal(count("flow_doc", "waiting_input is null"), 1);
+}
 
 static void test_moves_are_fenced_and_replayable(void **state)
 {
@@ -504,6 +560,8 @@ static int close_it(void **state)
 }
 
 static const struct CMUnitTest tests[] = {
+    cmocka_unit_test(test_a_start_may_be_parked),
+    cmocka_unit_test(test_a_start_may_be_all),
     cmocka_unit_test(test_moves_are_fenced_and_replayable),
     cmocka_unit_test(test_running_to_running_is_hot),
     cmocka_unit_test(test_due),
