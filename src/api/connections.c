@@ -40,6 +40,9 @@ static void put_connection(struct json_writer *w, const struct connection *row, 
     listing_put_text(w, "error", row->error.len > 0 ? row->error : SLICE_NONE);
     listing_put_text(w, "scopes", row->scopes);
     put_when(w, "expires_at", row->expires_at);
+    put_when(w, "last_used_at", row->last_used_at);
+    put_when(w, "failed_at", row->failed_at);
+    listing_put_text(w, "failure", row->failure);
     listing_put_time(w, "created_at", row->created_at);
     listing_put_time(w, "updated_at", row->updated_at);
     json_close(w, '}');

@@ -114,13 +114,14 @@ static int print_table(struct session *session, const struct connection *rows, s
 {
     struct output_table table;
     output_table_begin(&table, &session->arena,
-                       "CONNECTION|INTEGRATION|DEFAULT|STATE|CREATED|EXPIRES|MASTER KEY|LABEL");
+                       "CONNECTION|INTEGRATION|DEFAULT|STATE|CREATED|LAST USED|EXPIRES|MASTER KEY|LABEL");
     for (size_t i = 0; i < count; i++) {
         output_table_cell(&table, id_text(session, rows[i].id));
         output_table_cell(&table, rows[i].integration_id);
         output_table_cell(&table, rows[i].is_default ? SLICE("yes") : SLICE("no"));
         output_table_cell(&table, slice_cstr(connection_status_name(rows[i].status)));
         output_table_time(&table, rows[i].created_at);
+        output_table_time(&table, rows[i].last_used_at);
         output_table_time(&table, rows[i].expires_at);
         output_table_cell(&table, rows[i].key_id);
         output_table_cell(&table, rows[i].label);
@@ -147,6 +148,9 @@ static void put_connection(struct session *session, struct output_json *json,
     json_put_raw(&json->w, row->params);
     output_json_str(json, "master_key_id", row->key_id);
     output_json_time(json, "expires_at", row->expires_at);
+    output_json_time(json, "last_used_at", row->last_used_at);
+    output_json_time(json, "failed_at", row->failed_at);
+    output_json_str(json, "failure", row->failure);
     output_json_time(json, "created_at", row->created_at);
     output_json_time(json, "updated_at", row->updated_at);
     json_close(&json->w, '}');

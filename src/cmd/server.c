@@ -37,7 +37,15 @@ enum {
 };
 
 /* The way down, as an op. */
-enum stop_step { STOP_DRAIN, STOP_WAIT_FOR_FLOWS, STOP_WAIT_FOR_RECORDS, STOP_LEAVE, STOP_LOOP };
+enum stop_step {
+    STOP_DRAIN,
+    STOP_WAIT_FOR_FLOWS,
+    STOP_WAIT_FOR_RECORDS,
+    STOP_TELL_USES,
+    STOP_WAIT_FOR_USES,
+    STOP_LEAVE,
+    STOP_LOOP,
+};
 struct stop {
     struct op op;
     struct op_timer timer;
@@ -399,6 +407,23 @@ static enum op_result step_wait_for_records(struct op *op)
     return OP_WAIT;
 }
 
+static enum op_result step_tell_uses(struct op *op)
+{
+    connect_uses_flush(server_of(op)->connect);
+    return OP_NEXT;
+}
+
+/* As long as a query waits for its turn: a database that is away costs a minute's last uses. */
+static enum op_result step_wait_for_uses(struct op *op)
+{
+    struct server *server = server_of(op);
+    if (!connect_uses_active(server->connect) || loop_now_ns(op->loop) > server->stop.until_ns)
+        return OP_NEXT;
+    op_goto(op, STOP_WAIT_FOR_USES);
+    op_sleep(op, &server->stop.timer, RECORD_POLL_MS, "last uses to be stored");
+    return OP_WAIT;
+}
+
 static enum op_result step_leave(struct op *op)
 {
     exec_node_leave(server_of(op)->node, op);
@@ -415,6 +440,8 @@ static const struct op_step stop_steps[] = {
     [STOP_DRAIN] = {"drain", step_drain},
     [STOP_WAIT_FOR_FLOWS] = {"wait_for_flows", step_wait_for_flows},
     [STOP_WAIT_FOR_RECORDS] = {"wait_for_records", step_wait_for_records},
+    [STOP_TELL_USES] = {"tell_uses", step_tell_uses},
+    [STOP_WAIT_FOR_USES] = {"wait_for_uses", step_wait_for_uses},
     [STOP_LEAVE] = {"leave", step_leave},
     [STOP_LOOP] = {"stop_loop", step_stop_loop},
 };

@@ -12,6 +12,7 @@ enum {
     CACHE_MAX_DEFAULT = 20000,
     TTL_MS_DEFAULT = 2000,
     TOKEN_TIMEOUT_MS_DEFAULT = 10000,
+    USE_EVERY_MS_DEFAULT = 60000,
     KEY_MAX = 16 + 64,
     SET_ARENA_BYTES_MAX = 4 * 1024 * 1024,
     LOAD_ARENA_BYTES_MAX = 8 * 1024 * 1024,
@@ -291,6 +292,8 @@ struct connect_service *connect_new(struct loop *loop, const struct connect_conf
     if (config->token_timeout_ms == 0)
         service->config.token_timeout_ms = TOKEN_TIMEOUT_MS_DEFAULT;
     service->ttl_ns = (uint64_t)(config->ttl_ms ? config->ttl_ms : TTL_MS_DEFAULT) * 1000000;
+    service->use_every_ns =
+        (uint64_t)(config->use_every_ms ? config->use_every_ms : USE_EVERY_MS_DEFAULT) * 1000000;
     service->holder = uuid_v7();
     service->jitter = random_u64();
     map_init(&service->entries, service->config.cache_max + 1);
@@ -298,6 +301,7 @@ struct connect_service *connect_new(struct loop *loop, const struct connect_conf
     list_init(&service->slots);
     list_init(&service->lru);
     list_init(&service->loads);
+    connect_uses_init(service);
     return service;
 }
 
@@ -317,6 +321,7 @@ void connect_free(struct connect_service *service)
     while (list_pop_front(&service->loads))
         ; /* the ops end by themselves; their links must not point here */
     connect_renewals_free(service);
+    connect_uses_free(service);
     map_deinit(&service->entries);
     mem_free(service);
 }

@@ -7,6 +7,8 @@
  * Credentials are JSON objects (contrib/integrations/README.md "auth": access_token, token,
  * api_key, username and password), sealed in the database, held here as struct secret.
  *
+ * use.c notes when each was last used.
+ *
  * OAuth: oauth.h connects an app (code and PKCE), renew.c keeps its token fresh, oauth_token.c
  * speaks to token endpoints.
  */
@@ -31,6 +33,7 @@ struct connect_config {
     size_t cache_max;          /* sets remembered, 0: 20000; the least recently used goes */
     unsigned ttl_ms;           /* 0: 2000 */
     unsigned token_timeout_ms; /* of a call to a token endpoint, 0: 10000 */
+    unsigned use_every_ms;     /* between two notes of a connection's last use, 0: 60000 */
     /* Other processes are to be told; may be NULL. */
     void (*on_changed)(void *owner, struct uuid account_id, slice integration_id);
     void *owner;
@@ -139,6 +142,16 @@ void connect_renew_beside(struct connect_service *service, struct uuid account_i
 size_t connect_renewals_active(const struct connect_service *service);
 /* The last resort on the way down. */
 void connect_renewals_cancel(struct connect_service *service);
+
+/* ---- when it was last used (use.c) ---- */
+
+/* A call to the app was made with it, and went wrong if failure (for a person) is not SLICE_NONE.
+ * Costs no write: many uses are told as one, some seconds later. */
+void connect_used(struct connect_service *service, struct uuid account_id, int64_t id,
+                  slice failure);
+/* The last thing on the way down: what is not told yet is told now. */
+void connect_uses_flush(struct connect_service *service);
+bool connect_uses_active(const struct connect_service *service);
 
 /* What `connected` and `connection_state` say (DECISIONS.md "Catalog"). */
 enum connect_state {

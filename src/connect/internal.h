@@ -20,9 +20,19 @@ struct connect_service {
     struct map renewals; /* renew.c: account and connection -> struct slot */
     struct list slots;   /* most recently used first */
     size_t renewals_active;
+    struct map uses; /* use.c: account and connection -> struct use */
+    struct list uses_young, uses_told;
+    struct timer uses_timer;
+    struct connect_flush *flush; /* under way; NULL: none */
+    uint64_t use_every_ns;
+    bool are_uses_hurried; /* on the way down: all at once */
 };
 
 /* renew.c */
 void connect_renewals_free(struct connect_service *service);
+
+/* use.c */
+void connect_uses_init(struct connect_service *service);
+void connect_uses_free(struct connect_service *service);
 
 #endif

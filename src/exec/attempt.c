@@ -132,6 +132,15 @@ static void count_call(const struct exec *exec)
     metric_add(metric_series(&provider_calls, of_result), 1);
 }
 
+/* Not each attempt: what became of the call in the end. */
+static void tell_use(const struct exec *exec)
+{
+    const struct exec_outcome *out = &exec->out;
+    if (exec->connection)
+        connect_used(exec->service->config.connect, exec->in.account_id, exec->connection->id,
+                     out->reason == EXEC_SUCCEEDED ? SLICE_NONE : out->message);
+}
+
 /* Whether the same request may go out again without doing anything twice, and it could help. */
 static bool is_worth_retrying(const struct exec *exec)
 {
@@ -204,8 +213,10 @@ enum op_result exec_step_judge_reply(struct op *op)
     uint64_t wait_ms = 0;
     if (exec->out.reason != EXEC_SUCCEEDED && is_worth_retrying(exec))
         wait_ms = exec_backoff_ms(exec->out.attempts, exec_left_ms(exec), exec->out.retry_after_ms);
-    if (wait_ms == 0)
+    if (wait_ms == 0) {
+        tell_use(exec);
         return OP_NEXT;
+    }
     op_log(op, LOG_INFO, "calling the provider again",
            LOG_STR("integration_id", exec->out.integration_id),
            LOG_CSTR("cause", exec_reason_name(exec->out.reason)), LOG_INT("wait_ms", wait_ms));

@@ -22,12 +22,16 @@ const char *connection_status_name(enum connection_status status)
 /* ---- statements ---- */
 
 const struct pg_column connection_columns[CONNECTION_COLUMNS] = {
-    {"account_id", PG_UUID}, {"id", PG_I64},          {"integration_id", PG_TEXT},
-    {"label", PG_TEXT},      {"is_default", PG_BOOL}, {"auth_kind", PG_TEXT},
-    {"sealed", PG_BYTES},    {"key_id", PG_TEXT},     {"scopes", PG_TEXT},
-    {"params", PG_JSON},     {"status", PG_TEXT},     {"error", PG_TEXT},
-    {"expires_at", PG_TIME}, {"rev", PG_I64},         {"created_at", PG_TIME},
-    {"updated_at", PG_TIME},
+    {"account_id", PG_UUID},     {"id", PG_I64},
+    {"integration_id", PG_TEXT}, {"label", PG_TEXT},
+    {"is_default", PG_BOOL},     {"auth_kind", PG_TEXT},
+    {"sealed", PG_BYTES},        {"key_id", PG_TEXT},
+    {"scopes", PG_TEXT},         {"params", PG_JSON},
+    {"status", PG_TEXT},         {"error", PG_TEXT},
+    {"expires_at", PG_TIME},     {"rev", PG_I64},
+    {"created_at", PG_TIME},     {"updated_at", PG_TIME},
+    {"last_used_at", PG_TIME},   {"failed_at", PG_TIME},
+    {"failure", PG_TEXT},
 };
 
 static const struct pg_column list_params[] = {{"account_id", PG_UUID},
@@ -120,23 +124,13 @@ static const struct pg_stmt connection_credentials_set = {
     .is_replayable = true,
 };
 
-const struct pg_stmt *const connection_stmts[] = {&connection_list,
-                                                  &connection_list_all,
-                                                  &connection_get,
-                                                  &connection_insert,
-                                                  &connection_status_set,
-                                                  &connection_credentials_set,
-                                                  &connection_lost,
-                                                  &connection_claim,
-                                                  &connection_release,
-                                                  &connection_clear_default,
-                                                  &connection_set_default,
-                                                  &connection_delete,
-                                                  &connection_make_default,
-                                                  &connection_label_set,
-                                                  &connection_stale,
-                                                  &connection_reseal,
-                                                  NULL};
+const struct pg_stmt *const connection_stmts[] = {
+    &connection_list,          &connection_list_all,    &connection_get,
+    &connection_insert,        &connection_status_set,  &connection_credentials_set,
+    &connection_lost,          &connection_claim,       &connection_release,
+    &connection_clear_default, &connection_set_default, &connection_delete,
+    &connection_make_default,  &connection_label_set,   &connection_stale,
+    &connection_reseal,        &connection_use,         NULL};
 
 /* ---- rows ---- */
 
@@ -167,6 +161,9 @@ void connection_read(const struct pg_rows *rows, size_t row, struct connection *
         .rev = pg_get_i64(rows, row, 13),
         .created_at = pg_get_time(rows, row, 14),
         .updated_at = pg_get_time(rows, row, 15),
+        .last_used_at = pg_get_time(rows, row, 16),
+        .failed_at = pg_get_time(rows, row, 17),
+        .failure = pg_get_bytes(rows, row, 18),
     };
 }
 

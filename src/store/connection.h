@@ -11,7 +11,8 @@
 enum {
     CONNECTION_LABEL_MAX = 200,
     CONNECTION_ERROR_MAX = 500,
-    CONNECTION_LIST_MAX = 100, /* of one integration; an account's whole list: 1000 */
+    CONNECTION_FAILURE_MAX = 500, /* bytes */
+    CONNECTION_LIST_MAX = 100,    /* of one integration; an account's whole list: 1000 */
     CONNECTION_LIST_ALL_MAX = 1000,
 };
 
@@ -33,6 +34,9 @@ struct connection {
     int64_t expires_at; /* of the access token; 0: unknown or never */
     int64_t rev;        /* starts at 1, plus 1 a change */
     int64_t created_at, updated_at;
+    int64_t last_used_at; /* of a call to the app, some seconds behind; 0: not yet */
+    int64_t failed_at;    /* the same of one that went wrong */
+    slice failure;        /* what was said of it; SLICE_NONE: none has */
 };
 
 const char *connection_status_name(enum connection_status status);
@@ -109,6 +113,17 @@ int store_connection_claim_result(const struct pg_query *query) MUST_CHECK;
 /* Ends holder's claim. store_done_result. */
 void store_connection_release(struct pg_pool *pool, struct pg_query *query, struct op *op,
                               struct uuid account_id, int64_t id, struct uuid holder);
+
+/* connection_use.c: no change, so rev stays. Later times win. store_done_result. */
+struct connection_use {
+    struct uuid account_id;
+    int64_t id;
+    int64_t used_at;
+    int64_t failed_at; /* 0: none went wrong */
+    slice failure;     /* at most CONNECTION_FAILURE_MAX; with failed_at */
+};
+void store_connection_use(struct pg_pool *pool, struct pg_query *query, struct op *op,
+                          const struct connection_use *use);
 
 /* Operator commands. insert makes it the default where there is none yet or where is_default is
  * set (the former default gives way). */

@@ -105,6 +105,25 @@ test('a key app through its form: what the app refuses is not stored, what it ta
   assert.match(tested.text, /the connection works/);
 });
 
+test('the last use and the last failure are told soon, and on a clean way down', async () => {
+  const listed = async (node) => (await node.call(one.key, 'GET', '/api/connections?integration_id=probe')).json.connections[0];
+  await until('the use is told', async () => (await listed(server)).last_used_at);
+  const first = await listed(server);
+  assert.deepEqual([first.failed_at, first.failure], [null, null]);
+  const bad = await server.execute(one.key, 'probe', 'read_label', { id: 'NONE' });
+  assert.equal(bad.status, 500, bad.text);
+  // within the minute only a server that leaves tells it
+  const node = await stack.serve({ args: ['--allow-host', '127.0.0.1'], env: { SLUICE_CATALOG: join(stack.dir, 'catalog') } });
+  assert.equal((await node.execute(one.key, 'probe', 'read_label', { id: 'NONE' })).status, 500);
+  await node.stop();
+  const last = await listed(server);
+  assert.ok(last.last_used_at > first.last_used_at, JSON.stringify(last));
+  assert.equal(last.failed_at, last.last_used_at);
+  assert.equal(last.failure, bad.json.message);
+  const [row] = JSON.parse(await stack.must(['connections', 'list', one.id, '--json']));
+  assert.equal(row.last_used_at, last.last_used_at);
+});
+
 test('a second connection: default, label, a new credential, disconnected', async () => {
   const pages = await signedIn(one);
   let page = await pages.press(await pages.go('/integrations/probe'), 'Connect Probe', { token: GOOD, label: 'second' });

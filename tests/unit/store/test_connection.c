@@ -73,6 +73,16 @@ static void start_refresh(struct pg_call *call)
                                      connection.id, wanted_rev, &credentials);
 }
 
+static void start_use(struct pg_call *call)
+{
+    const struct connection_use use = {.account_id = account,
+                                       .id = connection.id,
+                                       .used_at = clock_wall_us(),
+                                       .failed_at = clock_wall_us(),
+                                       .failure = SLICE("again")};
+    store_connection_use(call->bench->pool, &call->query, &call->op, &use);
+}
+
 static int run(void (*start)(struct pg_call *call))
 {
     return pg_call_run(&bench, &calls[0], start, NULL);
@@ -362,6 +372,8 @@ static void test_updates_are_hot(void **state)
     for (wanted_rev = 1; wanted_rev <= 60; wanted_rev++) {
         assert_int_equal(run(wanted_rev % 4 ? start_refresh : start_dead), OK);
         assert_int_equal(store_connection_set_result(&calls[0].query, &rev), OK);
+        done();
+        assert_int_equal(run(start_use), OK);
         done();
         assert_int_equal(run(start_heartbeat), OK);
         done();

@@ -1,0 +1,283 @@
+/*
+ * When connections were last used, and what last went wrong: kept in memory, told to the database
+ * soon after a connection's first use and then at most once every use_every_ms, in sets. A process
+ * that dies loses at most that; a clean way down loses nothing (connect_uses_flush).
+ */
+#include "base/clock.h"
+#include "base/mem.h"
+#include "base/metric.h"
+#include "connect/internal.h"
+
+enum {
+    USES_MAX = 20000, /* connections remembered: past it a use goes untold, and is counted */
+    SOON_MS = 1000,
+    FLUSH_MAX = 64, /* told at once */
+    FLUSH_ARENA_BYTES_MAX = 1024 * 1024,
+    KEY_LEN = 16 + 8,
+};
+
+static struct metric untold_total =
+    METRIC_INIT("sluice_connection_uses_untold_total",
+                "Uses of connections that could not be kept or told.", METRIC_COUNTER);
+
+struct use {
+    char key[KEY_LEN]; /* account, connection */
+    struct list link;  /* in uses_young or uses_told, in order of due_ns; or in no list, while a
+                          flush has it */
+    uint64_t due_ns;
+    int64_t used_at, failed_at;
+    char *failure; /* failure_len bytes; NULL: none */
+    size_t failure_len;
+    bool is_dirty; /* something is to be told */
+};
+
+struct connect_flush {
+    struct op op;
+    struct connect_service *service; /* NULL once it has gone */
+    struct use *uses[FLUSH_MAX];
+    struct pg_query queries[FLUSH_MAX];
+    char failures[FLUSH_MAX][CONNECTION_FAILURE_MAX]; /* a use may get another one meanwhile */
+    size_t count;
+};
+
+static void drop(struct connect_service *service, struct use *use)
+{
+    map_remove(&service->uses, slice_of(use->key, KEY_LEN));
+    list_unlink(&use->link);
+    mem_free(use->failure);
+    mem_free(use);
+}
+
+/* ---- telling ---- */
+
+/* The next one of a list that is due, or, on the way down, the next one. */
+static struct use *first_due(const struct connect_service *service, const struct list *list)
+{
+    if (list_is_empty(list))
+        return NULL;
+    struct use *use = LIST_ITEM(list->next, struct use, link);
+    bool is_due = service->are_uses_hurried || use->due_ns <= loop_now_ns(service->loop);
+    return is_due ? use : NULL;
+}
+
+static void submit(struct connect_flush *flush, struct use *use)
+{
+    struct connection_use row = {.used_at = use->used_at, .failed_at = use->failed_at};
+    size_t at = flush->count++;
+    memcpy(row.account_id.bytes, use->key, 16);
+    memcpy(&row.id, use->key + 16, sizeof(row.id));
+    if (use->failure) {
+        memcpy(flush->failures[at], use->failure, use->failure_len);
+        row.failure = slice_of(flush->failures[at], use->failure_len);
+    }
+    list_unlink(&use->link);
+    use->is_dirty = false;
+    flush->uses[at] = use;
+    store_connection_use(flush->service->config.pool, &flush->queries[at], &flush->op, &row);
+}
+
+static enum op_result step_take(struct op *op)
+{
+    struct connect_flush *flush = CONTAINER_OF(op, struct connect_flush, op);
+    struct connect_service *service = flush->service;
+    struct use *use;
+    flush->count = 0;
+    if (!service)
+        return OP_FAIL;
+    while (flush->count < FLUSH_MAX && (use = first_due(service, &service->uses_young)))
+        submit(flush, use);
+    while (flush->count < FLUSH_MAX && (use = first_due(service, &service->uses_told))) {
+        if (use->is_dirty)
+            submit(flush, use);
+        else
+            drop(service, use);
+    }
+    return flush->count > 0 ? OP_WAIT : OP_DONE;
+}
+
+static enum op_result step_told(struct op *op)
+{
+    struct connect_flush *flush = CONTAINER_OF(op, struct connect_flush, op);
+    struct connect_service *service = flush->service;
+    size_t failed = 0;
+    if (!service)
+        return OP_FAIL;
+    for (size_t i = 0; i < flush->count; i++) {
+        struct use *use = flush->uses[i];
+        bool is_lost = flush->queries[i].status != OK;
+        failed += is_lost;
+        use->is_dirty |= is_lost && !service->are_uses_hurried; /* told with the next one */
+        use->due_ns = loop_now_ns(service->loop) + service->use_every_ns;
+        list_push_back(&service->uses_told, &use->link);
+    }
+    if (failed > 0) {
+        metric_add(metric_series(&untold_total, SLICE_NONE), (double)failed);
+        op_log(op, LOG_WARN, "when connections were last used is not stored",
+               LOG_INT("count", failed), LOG_STR("cause", flush->queries[0].message));
+    }
+    op_goto(op, 0);
+    return OP_NEXT;
+}
+
+static void arm(struct connect_service *service)
+{
+    uint64_t due_ns = UINT64_MAX;
+    const struct list *const lists[] = {&service->uses_young, &service->uses_told};
+    for (size_t i = 0; i < ARRAY_LEN(lists); i++) {
+        const struct use *first = LIST_ITEM(lists[i]->next, struct use, link);
+        if (!list_is_empty(lists[i]) && first->due_ns < due_ns)
+            due_ns = first->due_ns;
+    }
+    if (due_ns != UINT64_MAX)
+        timer_start(&service->uses_timer, due_ns);
+}
+
+static void on_flush_end(struct op *op, enum op_end end)
+{
+    struct connect_flush *flush = CONTAINER_OF(op, struct connect_flush, op);
+    (void)end;
+    if (!flush->service)
+        return;
+    flush->service->flush = NULL;
+    arm(flush->service);
+}
+
+static void on_flush_cancel(struct op *op)
+{
+    struct connect_flush *flush = CONTAINER_OF(op, struct connect_flush, op);
+    for (size_t i = 0; i < flush->count; i++)
+        pg_cancel(&flush->queries[i]);
+}
+
+static void free_flush(struct op *op)
+{
+    mem_free(CONTAINER_OF(op, struct connect_flush, op));
+}
+
+static const struct op_step flush_steps[] = {{"take", step_take}, {"told", step_told}};
+static const struct op_class flush_class = {
+    .name = "connect_uses",
+    .steps = flush_steps,
+    .step_count = ARRAY_LEN(flush_steps),
+    .on_cancel = on_flush_cancel,
+    .on_end = on_flush_end,
+    .free = free_flush,
+};
+
+static void start_flush(struct connect_service *service)
+{
+    if (service->flush)
+        return;
+    struct connect_flush *flush = mem_zalloc(sizeof(*flush));
+    if (!flush) {
+        timer_start_in_ms(&service->uses_timer, SOON_MS);
+        return;
+    }
+    timer_stop(&service->uses_timer);
+    flush->service = service;
+    service->flush = flush;
+    op_start(&flush->op, &flush_class, service->loop, NULL, FLUSH_ARENA_BYTES_MAX);
+}
+
+static void on_due(struct timer *timer)
+{
+    start_flush(CONTAINER_OF(timer, struct connect_service, uses_timer));
+}
+
+/* ---- noting ---- */
+
+/* NULL: no room. */
+static struct use *use_new(struct connect_service *service, slice key)
+{
+    if (service->uses.count >= USES_MAX)
+        return NULL;
+    struct use *use = mem_zalloc(sizeof(*use));
+    if (!use)
+        return NULL;
+    memcpy(use->key, key.ptr, KEY_LEN);
+    list_init(&use->link);
+    use->due_ns = loop_now_ns(service->loop) + SOON_MS * 1000000ULL;
+    if (map_put(&service->uses, slice_of(use->key, KEY_LEN), use, NULL) != OK) {
+        mem_free(use);
+        return NULL;
+    }
+    list_push_back(&service->uses_young, &use->link);
+    if (!service->flush)
+        arm(service);
+    return use;
+}
+
+/* What a provider wrote may hold what no text column takes, and what a page would show as boxes. */
+static void keep_failure(struct use *use, slice failure)
+{
+    slice text = slice_first_utf8(failure, CONNECTION_FAILURE_MAX);
+    char *copy = mem_strndup(text.ptr, text.len);
+    if (!copy)
+        return;
+    for (size_t i = 0; i < text.len; i++)
+        if ((unsigned char)copy[i] < 0x20 || copy[i] == 0x7F)
+            copy[i] = ' ';
+    mem_free(use->failure);
+    use->failure = copy;
+    use->failure_len = text.len;
+    use->failed_at = use->used_at;
+}
+
+void connect_used(struct connect_service *service, struct uuid account_id, int64_t id,
+                  slice failure)
+{
+    char key[KEY_LEN];
+    memcpy(key, account_id.bytes, 16);
+    memcpy(key + 16, &id, sizeof(id));
+    struct use *use = map_get(&service->uses, slice_of(key, KEY_LEN));
+    if (!use)
+        use = use_new(service, slice_of(key, KEY_LEN));
+    if (!use) {
+        metric_inc(&untold_total);
+        return;
+    }
+    use->is_dirty = true;
+    use->used_at = clock_wall_us();
+    if (failure.len > 0)
+        keep_failure(use, failure);
+}
+
+/* ---- the service ---- */
+
+void connect_uses_init(struct connect_service *service)
+{
+    map_init(&service->uses, USES_MAX + 1);
+    list_init(&service->uses_young);
+    list_init(&service->uses_told);
+    timer_init(&service->uses_timer, service->loop, on_due);
+}
+
+void connect_uses_flush(struct connect_service *service)
+{
+    service->are_uses_hurried = true;
+    if (service->uses.count > 0)
+        start_flush(service);
+}
+
+bool connect_uses_active(const struct connect_service *service)
+{
+    return service->flush != NULL;
+}
+
+void connect_uses_free(struct connect_service *service)
+{
+    size_t pos = 0;
+    struct map_slot *slot;
+    timer_stop(&service->uses_timer);
+    if (service->flush) {
+        service->flush->service = NULL;
+        op_cancel(&service->flush->op);
+    }
+    while ((slot = map_next(&service->uses, &pos))) {
+        struct use *use = slot->value;
+        list_unlink(&use->link);
+        mem_free(use->failure);
+        mem_free(use);
+    }
+    map_deinit(&service->uses);
+}

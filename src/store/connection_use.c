@@ -1,0 +1,37 @@
+/*
+ * Connections: when one was last used, and what last went wrong with it.
+ */
+#include "store/connection_internal.h"
+#include "store/internal.h"
+
+/* rev stays: it fences credentials and health, of which this says nothing. Several servers tell the
+ * same connection, in any order: the latest wins. */
+static const struct pg_column use_params[] = {{"account_id", PG_UUID},
+                                              {"id", PG_I64},
+                                              {"used_at", PG_TIME},
+                                              {"failed_at", PG_TIME},
+                                              {"failure", PG_TEXT}};
+const struct pg_stmt connection_use = {
+    .name = "connection_use",
+    .sql = "update sluice.connection t set last_used_at = greatest(t.last_used_at, :used_at), "
+           "failed_at = greatest(t.failed_at, :failed_at), "
+           "failure = case when :failed_at >= coalesce(t.failed_at, :failed_at) then :failure "
+           "else t.failure end @update(sluice.connection)",
+    PG_PARAMS(use_params),
+    .key_count = 2,
+    .match = PG_MATCH_NONE,
+    .is_write = true,
+    .is_replayable = true,
+};
+
+void store_connection_use(struct pg_pool *pool, struct pg_query *query, struct op *op,
+                          const struct connection_use *use)
+{
+    ASSERT((use->failed_at != 0) == (use->failure.ptr != NULL));
+    query->params[0] = pg_uuid(use->account_id);
+    query->params[1] = pg_i64(use->id);
+    query->params[2] = pg_time(use->used_at);
+    query->params[3] = pg_time(use->failed_at);
+    query->params[4] = pg_text(use->failure);
+    store_submit(pool, query, op, &connection_use);
+}
