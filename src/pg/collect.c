@@ -1,7 +1,8 @@
 /*
  * Which of the waiting queries make the next batch: in their order, as many as the limits let, but
- * at most one operation a row. A query whose row is in the batch already stays where it is; so do
- * later ones of that row, and their order holds.
+ * at most one operation a row, over all batches in flight. A query whose row is being changed stays
+ * where it is; so do later ones of that row, and their order holds. And no two connections ever
+ * wait for each other's rows.
  */
 #include <stdlib.h>
 
@@ -17,18 +18,18 @@ struct collection {
     size_t rows_max, bytes, kinds, skips;
 };
 
-/* Is this the row's first operation in the batch? Notes it. */
-static bool row_is_new(struct pg_pool *pool, uint64_t hash)
+/* key_hash 0: the query changes no row that another could. */
+static bool row_is_busy(const struct pg_pool *pool, uint64_t key_hash)
 {
-    size_t mask = pool->row_key_cap - 1;
-    size_t at = hash & mask;
-    while (pool->row_keys[at].mark == pool->batch_mark) {
-        if (pool->row_keys[at].hash == hash)
-            return false;
-        at = (at + 1) & mask;
-    }
-    pool->row_keys[at] = (struct pg_row_key){hash, pool->batch_mark};
-    return true;
+    size_t bit = key_hash & (PG_ROWS_BUSY - 1);
+    return key_hash && (pool->rows_busy[bit / 64] >> bit % 64 & 1);
+}
+
+static void row_flip(struct pg_pool *pool, uint64_t key_hash)
+{
+    size_t bit = key_hash & (PG_ROWS_BUSY - 1);
+    if (key_hash)
+        pool->rows_busy[bit / 64] ^= UINT64_C(1) << bit % 64;
 }
 
 static bool goes_alone(const struct pg_query *query)
@@ -40,6 +41,8 @@ enum verdict { TAKE, TAKE_LAST, SKIP, STOP };
 
 static enum verdict collection_judge(struct collection *c, const struct pg_query *query)
 {
+    if (row_is_busy(c->pool, query->key_hash))
+        return ++c->skips < PG_SKIPS_MAX ? SKIP : STOP;
     if (goes_alone(query))
         return c->batch->query_count ? STOP : TAKE_LAST;
     if (c->batch->query_count == c->rows_max)
@@ -49,14 +52,13 @@ static enum verdict collection_judge(struct collection *c, const struct pg_query
     bool is_new_kind = query->slot->batch_mark != c->pool->batch_mark;
     if (is_new_kind && c->kinds == PG_KINDS_MAX)
         return STOP;
-    if (query->key_hash && !row_is_new(c->pool, query->key_hash))
-        return ++c->skips < PG_SKIPS_MAX ? SKIP : STOP;
     return TAKE;
 }
 
 static void collection_take(struct collection *c, struct pg_query *query)
 {
     struct pg_slot *slot = query->slot;
+    row_flip(c->pool, query->key_hash);
     pg_queue_unlink(query);
     query->state = QUERY_SENT;
     c->batch->queries[c->batch->query_count++] = query;
@@ -115,12 +117,25 @@ struct pg_batch *pg_batch_collect(struct pg_lane *lane)
         struct pg_query *first = LIST_ITEM(queue->queries.next, struct pg_query, link);
         pg_batch_free(c.batch);
         pg_queue_unlink(first);
+        lane->pool->is_dirty = true; /* the others may have better luck */
         pg_query_end(first, first->is_unknown ? ERR_CLOSED : ERR_NOMEM);
         return NULL;
     }
     lane->pool->batch_mark++;
     collection_run(&c, queue);
-    ASSERT(c.batch->query_count > 0);
+    if (c.batch->query_count == 0) {
+        pg_batch_free(c.batch);
+        return NULL;
+    }
     qsort(c.batch->queries, c.batch->query_count, sizeof(c.batch->queries[0]), cmp_queries);
     return c.batch;
+}
+
+void pg_batch_leave_rows(struct pg_pool *pool, const struct pg_batch *batch)
+{
+    for (size_t i = 0; i < batch->query_count; i++) {
+        uint64_t key_hash = batch->queries[i]->key_hash;
+        ASSERT(!key_hash || row_is_busy(pool, key_hash));
+        row_flip(pool, key_hash);
+    }
 }

@@ -54,7 +54,7 @@ bool pg_lane_send(struct pg_lane *lane)
         return false;
     struct pg_batch *batch = pg_batch_collect(lane);
     if (!batch)
-        return true;
+        return false;
     batch->sent_ns = loop_now_ns(lane->pool->loop);
     list_push_back(&lane->flight, &batch->link);
     lane->flight_count++;
@@ -119,7 +119,8 @@ static void query_lost(struct pg_lane *lane, struct pg_query *query)
     const struct pg_stmt *stmt = query->stmt;
     query->is_unknown |= stmt->is_write;
     bool is_harmless = !stmt->is_write || stmt->is_replayable;
-    if (query->is_abandoned || !is_harmless || query->attempts >= PG_ATTEMPTS_MAX)
+    if (query->is_abandoned || !is_harmless || query->attempts >= PG_ATTEMPTS_MAX ||
+        !pg_query_choose(query))
         pg_query_end(query, ERR_CLOSED);
     else
         query_again(lane, query);
@@ -166,11 +167,18 @@ static void lane_fail_batch(struct pg_lane *lane, struct pg_batch *batch)
     lane_replay(lane, batch);
 }
 
-static void lane_finish_batch(struct pg_lane *lane, struct pg_batch *batch)
+/* Whatever became of it, it is in flight no more. */
+static void lane_land_batch(struct pg_lane *lane, struct pg_batch *batch)
 {
     list_unlink(&batch->link);
     lane->flight_count--;
+    pg_batch_leave_rows(lane->pool, batch);
     lane->pool->is_dirty = true;
+}
+
+static void lane_finish_batch(struct pg_lane *lane, struct pg_batch *batch)
+{
+    lane_land_batch(lane, batch);
     if (batch->failed_at == SIZE_MAX)
         pg_batch_deliver(batch);
     else
@@ -258,8 +266,7 @@ static void on_down(struct pg_link *link, const struct err *why)
     metric_inc(&loss_metric);
     while (!list_is_empty(&lane->flight)) {
         struct pg_batch *batch = LIST_ITEM(lane->flight.prev, struct pg_batch, link);
-        list_unlink(&batch->link);
-        lane->flight_count--;
+        lane_land_batch(lane, batch);
         for (size_t i = batch->query_count; i-- > 0;)
             query_lost(lane, batch->queries[i]);
         pg_batch_free(batch);

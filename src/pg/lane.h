@@ -19,8 +19,10 @@ enum {
     PG_FLIGHT_SINGLES = 64, /* replayed queries, each with its own Sync */
     PG_ATTEMPTS_MAX = 8,
     PG_STALE_ATTEMPTS_MAX = 2, /* then the error is the statement's own */
-    PG_SKIPS_MAX = 1024, /* queries passed over in a queue because their row is in the batch */
-    PG_KINDS_MAX = 64,   /* statements in a batch */
+    PG_SKIPS_MAX = 1024,  /* queries passed over in a queue because their row is being changed */
+    PG_ROWS_BUSY = 65536, /* bits for rows being changed, by hash; a power of two */
+    PG_HOLD_MS = 5,       /* a batch in flight for longer holds back no other lane's */
+    PG_KINDS_MAX = 64,    /* statements in a batch */
 };
 
 enum pg_query_state { QUERY_IDLE, QUERY_WAITING, QUERY_SENT, QUERY_REJECTED };
@@ -33,11 +35,6 @@ struct pg_slot {
     char name[2][PG_STMT_NAME_MAX + 2]; /* prepared statement: s_name, p_name */
     uint64_t batch_mark;                /* number of the batch being built ... */
     size_t kind;                        /* ... and this statement's group in it */
-};
-
-/* Counts only where mark is that of the batch. */
-struct pg_row_key {
-    uint64_t hash, mark;
 };
 
 struct pg_queue {
@@ -70,9 +67,8 @@ struct pg_lane {
     struct pg_link link;
     struct pg_pool *pool;
     bool is_writer, needs_flush;
-    struct pg_queue *queue; /* own for a writer; readers share one */
-    struct pg_queue own_queue;
-    struct list flight; /* batches */
+    struct pg_queue *queue; /* the pool's, of writes or of reads */
+    struct list flight;     /* batches */
     size_t flight_count;
     uint64_t heard_ns;              /* last bytes from the server */
     uint8_t prepared[PG_SLOTS_MAX]; /* bit per enum pg_mode */
@@ -81,7 +77,7 @@ struct pg_lane {
 struct pg_pool {
     struct loop *loop;
     struct loop_hook hook;
-    struct timer sweep;
+    struct timer sweep, hold;
     struct pg_target *target;
     enum pg_mode mode;
     size_t queue_max, batch_rows_max;
@@ -89,23 +85,25 @@ struct pg_pool {
     struct map slots;
     struct pg_slot *slot_list[PG_SLOTS_MAX];
     size_t slot_count;
-    struct pg_queue reads;
+    struct pg_queue writes, reads;
     struct list rejected;
     size_t pending; /* waiting, in flight and rejected */
     size_t waiting;
     struct pg_lane **lanes; /* writers first */
     size_t writer_count, lane_count, lanes_alive;
-    size_t next_writer;
     struct buf scratch; /* arrays of the statement being sent */
     uint64_t batch_mark;
-    struct pg_row_key *row_keys; /* open addressing: rows in the batch being collected */
-    size_t row_key_cap;          /* a power of two, at least twice batch_rows_max */
+    /* Rows in batches in flight and in the one being collected, by hash: two rows that share a bit
+     * wait for each other, which costs time and nothing else. */
+    uint64_t rows_busy[PG_ROWS_BUSY / 64];
     bool is_dirty, is_closing;
     struct loop_garbage garbage;
 };
 
 /* pool.c */
 void pg_query_end(struct pg_query *query, int status);
+/* Which statement it is sent as: by whether it may have been done. false: out of memory. */
+bool pg_query_choose(struct pg_query *query) MUST_CHECK;
 void pg_queue_push(struct pg_queue *queue, struct pg_query *query);
 void pg_queue_push_front(struct pg_queue *queue, struct pg_query *query);
 void pg_queue_unlink(struct pg_query *query);
@@ -114,8 +112,8 @@ void pg_pool_lane_freed(struct pg_pool *pool);
 
 /* lane.c */
 extern const struct pg_link_events pg_lane_events;
-/* Sends one batch of what waits, if there is something and the lane may; true: it did, or dropped
- * some of it, so call again. Then pg_lane_flush. */
+/* Sends one batch of what waits, if there is something and the lane may; true: it did, so call
+ * again. Then pg_lane_flush. */
 bool pg_lane_send(struct pg_lane *lane) MUST_CHECK;
 void pg_lane_flush(struct pg_lane *lane);
 /* A lane that is silent for too long is given up. */
@@ -126,9 +124,11 @@ void pg_lane_check_stall(struct pg_lane *lane, uint64_t now_ns);
 struct pg_slot *pg_slot_get(struct pg_pool *pool, const struct pg_stmt *stmt) MUST_CHECK;
 void pg_slot_free_all(struct pg_pool *pool);
 
-/* collect.c: takes queries from the lane's queue; NULL when there is nothing to take, or when out
- * of memory (the queries then end with ERR_NOMEM). */
+/* collect.c: takes queries from the lane's queue; NULL when all that wait do so for their row, or
+ * when out of memory (the first query then ends with ERR_NOMEM). */
 struct pg_batch *pg_batch_collect(struct pg_lane *lane) MUST_CHECK;
+/* The batch is no longer in flight: its rows may be changed again. */
+void pg_batch_leave_rows(struct pg_pool *pool, const struct pg_batch *batch);
 /* batch.c */
 /* false: the connection broke. */
 bool pg_batch_send(struct pg_batch *batch, struct pg_lane *lane) MUST_CHECK;

@@ -83,13 +83,16 @@ struct pg_stmt {
     const struct pg_column *params;
     const struct pg_column *columns; /* results, without ord */
     uint8_t param_count, column_count;
-    /* The first key_count parameters name the row: at most one operation a row in a batch, always
-     * the same writer connection, and sets are sorted by them. 0: rows cannot meet. */
+    /* The first key_count parameters name the row: at most one change of a row is in flight, in the
+     * order they were submitted, and sets are sorted by them. 0: rows cannot meet. */
     uint8_t key_count;
     enum pg_match match;
     bool is_write;      /* goes to a writer connection */
     bool is_replayable; /* running it twice is harmless and tells the same (reads are always) */
     bool goes_alone;    /* never shares a batch: DDL */
+    /* What is sent where this one may have been done already, its answer lost: the same parameters
+     * and columns, and it finds what it did. So that the usual case need not look. NULL: itself. */
+    const struct pg_stmt *again;
     /* NULL, or why this statement may lack account_id (checked by the lint test). */
     const char *no_account;
 };
@@ -152,7 +155,8 @@ struct pg_pool;
 struct pg_queue;
 struct pg_slot;
 
-/* Zeroed before its first use; may be used again once it has ended. */
+/* Zeroed before its first use; may be used again once it has ended. After ERR_CLOSED its next use
+ * counts as the same operation, until one ends with OK (pg_stmt.again). */
 struct pg_query {
     /* in */
     const struct pg_stmt *stmt;

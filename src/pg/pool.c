@@ -87,15 +87,6 @@ static void pool_reject(struct pg_pool *pool, struct pg_query *query, int status
     pool->is_dirty = true;
 }
 
-/* A row has one writer, so that its changes stay in order; reads go wherever there is room. */
-static struct pg_queue *pool_route(struct pg_pool *pool, const struct pg_query *query)
-{
-    if (!query->stmt->is_write)
-        return &pool->reads;
-    uint64_t choice = query->key_hash ? query->key_hash : pool->next_writer++;
-    return &pool->lanes[choice % pool->writer_count]->own_queue;
-}
-
 static void query_check(const struct pg_query *query)
 {
     const struct pg_stmt *stmt = query->stmt;
@@ -107,6 +98,7 @@ static void query_check(const struct pg_query *query)
 static void query_init(struct pg_pool *pool, struct pg_query *query, struct op *op)
 {
     const struct pg_stmt *stmt = query->stmt;
+    query->is_unknown = query->is_unknown && query->status != OK;
     query->status = OK;
     query->sqlstate[0] = '\0';
     query->message = SLICE_NONE;
@@ -119,12 +111,19 @@ static void query_init(struct pg_pool *pool, struct pg_query *query, struct op *
     query->expires_ns = query->deadline_ns ? query->deadline_ns
                                            : query->queued_ns + pool->queue_timeout_ns;
     query->attempts = 0;
-    query->is_single = query->is_abandoned = query->is_unknown = false;
+    query->is_single = query->is_abandoned = false;
     query->param_bytes = 0;
     for (size_t i = 0; i < stmt->param_count; i++)
         query->param_bytes += pg_value_size(&query->params[i]);
     bool has_row = stmt->is_write && stmt->key_count > 0;
     query->key_hash = has_row ? pg_values_hash(query->params, stmt->key_count) : 0;
+}
+
+bool pg_query_choose(struct pg_query *query)
+{
+    const struct pg_stmt *stmt = query->stmt;
+    query->slot = pg_slot_get(query->pool, query->is_unknown && stmt->again ? stmt->again : stmt);
+    return query->slot != NULL;
 }
 
 void pg_submit(struct pg_pool *pool, struct pg_query *query, struct op *op)
@@ -133,15 +132,14 @@ void pg_submit(struct pg_pool *pool, struct pg_query *query, struct op *op)
     query_init(pool, query, op);
     op_hold(op, query->stmt->name);
     pool->pending++;
-    query->slot = pg_slot_get(pool, query->stmt);
-    if (!query->slot)
+    if (!pg_query_choose(query))
         pool_reject(pool, query, ERR_NOMEM);
     else if (query->param_bytes > PG_PARAM_BYTES_MAX)
         pool_reject(pool, query, ERR_LIMIT);
     else if (pool->waiting >= pool->queue_max || pool->is_closing)
         pool_reject(pool, query, ERR_BUSY);
     else
-        pg_queue_push(pool_route(pool, query), query);
+        pg_queue_push(query->stmt->is_write ? &pool->writes : &pool->reads, query);
     pool_arm_sweep(pool);
 }
 
@@ -187,10 +185,42 @@ static struct pg_lane *pool_best_reader(struct pg_pool *pool)
     return best;
 }
 
+/* Queries in the batches that writers have in flight, but for those that take long. */
+static size_t pool_writing(const struct pg_pool *pool)
+{
+    uint64_t since_ns = loop_now_ns(pool->loop) - (uint64_t)PG_HOLD_MS * 1000 * 1000;
+    size_t count = 0;
+    for (size_t i = 0; i < pool->writer_count; i++) {
+        LIST_EACH(&pool->lanes[i]->flight, link)
+        {
+            const struct pg_batch *batch = LIST_ITEM(link, struct pg_batch, link);
+            count += batch->sent_ns > since_ns ? batch->query_count : 0;
+        }
+    }
+    return count;
+}
+
+/* A batch costs the database as much as some ten of its rows, so under load few large ones are what
+ * is fast: beside others a batch leaves only when it is as large as they are together. A lone query
+ * waits for nobody, and nobody waits for a slow batch. */
+static bool pool_holds_back(struct pg_pool *pool)
+{
+    if (pool->writes.count >= pool_writing(pool))
+        return false;
+    if (pool->writes.count && !timer_is_armed(&pool->hold))
+        timer_start_in_ms(&pool->hold, PG_HOLD_MS);
+    return true;
+}
+
+static void on_hold_end(struct timer *timer)
+{
+    CONTAINER_OF(timer, struct pg_pool, hold)->is_dirty = true;
+}
+
 static void pool_flush(struct pg_pool *pool)
 {
     for (size_t i = 0; i < pool->writer_count; i++)
-        while (pg_lane_send(pool->lanes[i]))
+        while (!pool_holds_back(pool) && pg_lane_send(pool->lanes[i]))
             continue;
     struct pg_lane *reader;
     while ((reader = pool_best_reader(pool)) && pg_lane_send(reader))
@@ -229,11 +259,9 @@ static void on_sweep(struct timer *timer)
 {
     struct pg_pool *pool = CONTAINER_OF(timer, struct pg_pool, sweep);
     uint64_t now_ns = loop_now_ns(pool->loop);
-    for (size_t i = 0; i < pool->lane_count; i++) {
-        if (i < pool->writer_count)
-            queue_expire(pool->lanes[i]->queue, now_ns);
+    for (size_t i = 0; i < pool->lane_count; i++)
         pg_lane_check_stall(pool->lanes[i], now_ns);
-    }
+    queue_expire(&pool->writes, now_ns);
     queue_expire(&pool->reads, now_ns);
     pool->is_dirty = true;
     if (pool->pending)
@@ -250,7 +278,6 @@ static void pool_free_memory(struct loop_garbage *garbage)
     pg_slot_free_all(pool);
     buf_deinit(&pool->scratch);
     pg_target_free(pool->target);
-    mem_free(pool->row_keys);
     mem_free(pool->lanes);
     mem_free(pool);
 }
@@ -276,8 +303,7 @@ static int pool_start_lanes(struct pg_pool *pool, const struct pg_pool_config *c
         struct pg_lane *lane = pool->lanes[i];
         lane->pool = pool;
         lane->is_writer = i < pool->writer_count;
-        list_init(&lane->own_queue.queries);
-        lane->queue = lane->is_writer ? &lane->own_queue : &pool->reads;
+        lane->queue = lane->is_writer ? &pool->writes : &pool->reads;
         list_init(&lane->flight);
         pg_link_start(&lane->link, pool->loop, pool->target, config->dns, timeout_ms, true,
                       &pg_lane_events, lane);
@@ -321,16 +347,14 @@ struct pg_pool *pg_pool_new(struct loop *loop, const struct pg_pool_config *conf
     ASSERT(pool->lane_count <= PG_LANES_MAX);
     map_init(&pool->slots, PG_SLOTS_MAX);
     buf_init(&pool->scratch, (size_t)3 * PG_PARAM_BYTES_MAX);
+    list_init(&pool->writes.queries);
     list_init(&pool->reads.queries);
     list_init(&pool->rejected);
     timer_init(&pool->sweep, loop, on_sweep);
+    timer_init(&pool->hold, loop, on_hold_end);
     pool->target = pool_target(config, err);
-    pool->row_key_cap = 4;
-    while (pool->row_key_cap < 2 * pool->batch_rows_max)
-        pool->row_key_cap *= 2;
-    pool->row_keys = mem_calloc(pool->row_key_cap, sizeof(*pool->row_keys));
     pool->lanes = pool->target ? mem_calloc(pool->lane_count, sizeof(struct pg_lane *)) : NULL;
-    if (!pool->lanes || !pool->row_keys || pool_start_lanes(pool, config) != OK) {
+    if (!pool->lanes || pool_start_lanes(pool, config) != OK) {
         if (pool->target)
             err_set(err, ERR_NOMEM, "out of memory");
         if (!pool->lanes)
@@ -361,12 +385,12 @@ void pg_pool_free(struct pg_pool *pool)
     pool->is_closing = true;
     for (size_t i = 0; i < pool->lane_count; i++)
         pg_link_close(&pool->lanes[i]->link);
-    for (size_t i = 0; i < pool->writer_count; i++)
-        queue_end_all(pool->lanes[i]->queue);
+    queue_end_all(&pool->writes);
     queue_end_all(&pool->reads);
     pool_end_rejected(pool);
     ASSERT(pool->pending == 0);
     timer_stop(&pool->sweep);
+    timer_stop(&pool->hold);
     loop_hook_remove(&pool->hook);
 }
 
