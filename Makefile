@@ -92,10 +92,7 @@ ROOMS_PRESENT := $(foreach r,$(ROOMS),$(if $(SOURCES_$(r)),$(r)))
 # What a room brings to the link besides its archive.
 LIBS_json := $(DEPS)/lib/libyyjson.a -lpcre2-8
 LIBS_loop := $(DEPS)/lib/libuv.a
-# src/tls/gcm.h: on x86-64 our AES-GCM stands in front of the library's.
-WRAP_GCM := $(if $(filter x86_64%,$(shell $(CC) -dumpmachine)),$(foreach f,crypt_and_tag auth_decrypt,\
-	-Wl,--wrap=mbedtls_gcm_$(f) -Wl,-u,__wrap_mbedtls_gcm_$(f)))
-LIBS_tls := $(WRAP_GCM) $(DEPS)/lib/libmbedtls.a
+LIBS_tls := $(DEPS)/lib/libmbedtls.a
 LIBS_vault := $(DEPS)/lib/libmbedtls.a
 LIBS_http := $(DEPS)/lib/libllhttp.a
 LIBS_pg := -lpq
