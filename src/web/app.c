@@ -1,5 +1,6 @@
 /*
- * One app: what it is, its connections, and the form that connects it.
+ * One app: what it is, its connections in short (connection.c has all of each), and the form that
+ * connects it.
  */
 #include "web/app.h"
 
@@ -12,8 +13,15 @@ struct app {
     struct catalog *catalog;
     const struct catalog_integration *integration;
     struct pg_query own, shared; /* OAuth clients; request->query: connections */
-    bool has_asked_clients;
+    struct oauth_client own_client;
+    bool has_own, has_shared;
 };
+
+/* Or it needs none. */
+static bool has_client(const struct app *app)
+{
+    return app->integration->auth.kind != AUTH_OAUTH2 || app->has_own || app->has_shared;
+}
 
 /* ---- what the files of the app's pages share ---- */
 
@@ -216,116 +224,39 @@ enum op_result app_reply_connect(struct web_request *request, unsigned status,
 
 /* ---- connections ---- */
 
-static void write_when(struct buf *out, const char *label, int64_t at)
-{
-    if (at == 0)
-        return;
-    HTML(out, "<dt>{}</dt><dd>", slice_cstr(label));
-    html_time(out, at);
-    buf_append(out, SLICE("</dd>"));
-}
-
-static void write_facts(struct web_request *request, const struct catalog_integration *app,
-                        const struct connection *row, struct buf *out)
-{
-    bool is_grant = app->auth.kind == AUTH_OAUTH2;
-    slice missing = is_grant && row->scopes.ptr
-                        ? oauth_scopes_missing(app->auth.scopes, row->scopes, &request->op.arena)
-                        : SLICE_NONE;
-    buf_append(out, SLICE("<dl>"));
-    if (row->error.len > 0)
-        HTML(out, "<dt>Last error</dt><dd>{}</dd>", row->error);
-    if (is_grant)
-        HTML(out, "<dt>Granted</dt><dd>{}</dd>",
-             row->scopes.ptr ? row->scopes : SLICE("not known"));
-    if (missing.ptr)
-        HTML(out,
-             "<dt>Not granted</dt><dd>{}. What needs it will be refused; reconnect and allow "
-             "it.</dd>",
-             missing);
-    write_when(out, "Token ends", row->expires_at);
-    write_when(out, "Connected", row->created_at);
-    write_when(out, "Changed", row->updated_at);
-    buf_append(out, SLICE("</dl>"));
-}
-
-static void write_action(struct web_request *request, const struct connection *row,
-                         const char *verb, const char *label, const char *style, struct buf *out)
-{
-    char id[24];
-    (void)snprintf(id, sizeof(id), "%lld", (long long)row->id);
-    HTML(out, "<form method=\"post\" action=\"/connections/{}/{}\">", slice_cstr(id),
-         slice_cstr(verb));
-    web_csrf_field(request, out);
-    HTML(out, "<button class=\"{}\" aria-label=\"{} {}\">{}</button></form>", slice_cstr(style),
-         slice_cstr(label), row->label, slice_cstr(label));
-}
-
-static void write_rename(struct web_request *request, const struct connection *row, struct buf *out)
-{
-    char id[24];
-    (void)snprintf(id, sizeof(id), "%lld", (long long)row->id);
-    slice text = slice_cstr(id);
-    HTML(out,
-         "<details id=\"rename-{}\"><summary>Change the label</summary><form class=\"inline\" "
-         "method=\"post\" action=\"/connections/{}/label\">",
-         text, text);
-    web_csrf_field(request, out);
-    HTML(out,
-         "<div><label for=\"label-{}\">Label</label><input id=\"label-{}\" name=\"label\" "
-         "value=\"{}\" required maxlength=\"200\"></div><button aria-label=\"Save the label of "
-         "{}\">Save</button></form></details>",
-         text, text, row->label, row->label);
-}
-
-static void write_actions(struct web_request *request, const struct catalog_integration *app,
-                          const struct connection *row, struct buf *out)
-{
-    bool is_limited = request->session.limit_integration.ptr != NULL;
-    bool may_change = !is_limited && web_may(request, SCOPE_ADMIN);
-    if (web_may(request, SCOPE_EXECUTE) && app->auth.kind == AUTH_OAUTH2)
-        app_write_connect(request, app, row, out);
-    buf_append(out, SLICE("<div class=\"actions\">"));
-    if (!is_limited && web_may(request, SCOPE_EXECUTE) && app->auth.test_path.len > 0)
-        write_action(request, row, "test", "Test", "", out);
-    if (may_change && !row->is_default)
-        write_action(request, row, "default", "Make default", "", out);
-    if (may_change)
-        write_action(request, row, "delete", "Disconnect", "danger", out);
-    buf_append(out, SLICE("</div>"));
-    if (may_change)
-        write_rename(request, row, out);
-    if (web_may(request, SCOPE_EXECUTE) && app->auth.kind != AUTH_OAUTH2 &&
-        app->auth.kind != AUTH_NONE) {
-        buf_append(out, SLICE("<details><summary>Reconnect with a new credential</summary>"));
-        app_write_connect(request, app, row, out);
-        buf_append(out, SLICE("</details>"));
-    }
-}
-
 static void write_connection(struct web_request *request, const struct catalog_integration *app,
                              const struct connection *row, struct buf *out)
 {
-    HTML(out, "<li><h3>{} ", row->label);
-    web_badge(out, slice_cstr(connection_status_name(row->status)));
-    if (row->is_default)
-        buf_append(out, SLICE(" <span class=\"badge\">default</span>"));
-    buf_append(out, SLICE("</h3>"));
-    write_facts(request, app, row, out);
-    write_actions(request, app, row, out);
+    bool is_limited = request->session.limit_integration.ptr != NULL;
+    slice missing = app_scopes_missing(request, app, row);
+    buf_append(out, SLICE("<li><div class=\"row\"><div>"));
+    if (is_limited)
+        HTML(out, "<h3>{}</h3>", row->label);
+    else
+        HTML(out, "<h3><a href=\"{}\">{}</a></h3>", app_connection_path(request, row->id),
+             row->label);
+    app_write_last_use(row, out);
+    buf_append(out, SLICE("</div><p>"));
+    app_write_badges(row, out);
+    buf_append(out, SLICE("</p></div>"));
+    if (row->error.len > 0)
+        HTML(out, "<p class=\"problem\">{}</p>", row->error);
+    if (missing.ptr)
+        HTML(out,
+             "<p><strong>Not granted: {}</strong>. What needs it will be refused; reconnect and "
+             "allow it.</p>",
+             missing);
+    if (is_limited || row->status != CONNECTION_LIVE)
+        app_write_reconnect(request, app, row, out);
     buf_append(out, SLICE("</li>"));
 }
 
 /* ---- the OAuth client ---- */
 
-static void write_client_form(struct web_request *request, const struct app *app,
-                              const struct oauth_client *own, struct buf *out)
+static void write_client_form(struct web_request *request, const struct app *app, struct buf *out)
 {
-    slice id = app->integration->integration_id;
-    HTML(out,
-         "<details id=\"client\"><summary>Use an OAuth client of your own</summary>"
-         "<form method=\"post\" action=\"/integrations/{}/client\">",
-         id);
+    HTML(out, "<form method=\"post\" action=\"/integrations/{}/client\">",
+         app->integration->integration_id);
     web_csrf_field(request, out);
     HTML(out,
          "<label for=\"client-id\">Client id</label><input id=\"client-id\" name=\"client_id\" "
@@ -333,36 +264,76 @@ static void write_client_form(struct web_request *request, const struct app *app
          "<label for=\"client-secret\">Client secret <span class=\"soft\">(empty for a public "
          "client)</span></label><input id=\"client-secret\" name=\"client_secret\" "
          "type=\"password\" autocomplete=\"off\">"
-         "<p class=\"actions\"><button>Save the client</button></p></form>",
-         own ? own->client_id : SLICE(""));
-    if (own)
-        web_button(
-            request, out,
-            arena_printf(&request->op.arena, "/integrations/%.*s/client/delete", SLICE_ARG(id)),
-            SLICE("Delete the client"), "danger");
+         "<p class=\"actions\"><button class=\"{}\">Save the client</button></p></form>",
+         app->has_own ? app->own_client.client_id : SLICE(""),
+         has_client(app) ? SLICE("") : SLICE("primary"));
+}
+
+static void write_redirect_uri(const struct web_request *request, struct buf *out)
+{
+    HTML(out, "<p>The redirect URI to register with the app: <code>{}/connect/callback</code></p>",
+         request->web->config.public_url);
+}
+
+/* In the place of the button that could only fail. */
+static void write_no_client(struct web_request *request, const struct app *app, struct buf *out)
+{
+    HTML(out,
+         "<p>{} lets nobody in whom it does not know: this server needs an OAuth client there, and "
+         "has none yet.</p>",
+         app->integration->name);
+    if (request->session.limit_integration.ptr) {
+        buf_append(out, SLICE("<p>Tell whoever sent you this link; only they can set it up.</p>"));
+        return;
+    }
+    if (!web_may(request, SCOPE_ADMIN)) {
+        HTML(out,
+             "<p>Ask your operator to register one (<code>sluice oauth-clients set {}</code>), or "
+             "sign in with a key that has the scope admin to enter one for your account.</p>",
+             app->integration->integration_id);
+        return;
+    }
+    HTML(out,
+         "<p>Register a client in the developer settings of {} and enter it here for your account, "
+         "or ask your operator for one that serves all (<code>sluice oauth-clients set {}</code>)."
+         "</p>",
+         app->integration->name, app->integration->integration_id);
+    write_redirect_uri(request, out);
+    write_client_form(request, app, out);
+}
+
+/* Which one is used, where there is one. */
+static void write_client(struct web_request *request, const struct app *app, struct buf *out)
+{
+    HTML(out, "<h2>OAuth client</h2><p>{}</p>",
+         app->has_own ? SLICE("Your account's own client is used.")
+                      : SLICE("The client that your operator registered is used."));
+    if (!web_may(request, SCOPE_ADMIN))
+        return;
+    HTML(out, "<details id=\"client\"><summary>{}</summary>",
+         app->has_own ? SLICE("Change the client") : SLICE("Use an OAuth client of your own"));
+    write_redirect_uri(request, out);
+    write_client_form(request, app, out);
+    if (app->has_own)
+        web_button(request, out,
+                   arena_printf(&request->op.arena, "/integrations/%.*s/client/delete",
+                                SLICE_ARG(app->integration->integration_id)),
+                   SLICE("Delete the client"), "danger");
     buf_append(out, SLICE("</details>"));
 }
 
-static int write_client(struct web_request *request, const struct app *app, struct buf *out)
+static int read_clients(struct app *app)
 {
-    struct oauth_client own, shared;
-    int has_own = store_oauth_client_get_result(&app->own, &own);
-    int has_shared = store_oauth_client_get_result(&app->shared, &shared);
-    if (has_own != OK && has_own != ERR_NOTFOUND)
-        return has_own;
-    if (has_shared != OK && has_shared != ERR_NOTFOUND)
-        return has_shared;
-    HTML(out, "<h2>OAuth client</h2><p>{}</p>",
-         has_own == OK      ? SLICE("Your account's own client is used.")
-         : has_shared == OK ? SLICE("The client that your operator registered is used.")
-                            : SLICE("There is none yet: the app cannot be connected. Register a "
-                                    "client with the app, and enter it here."));
-    if (!web_may(request, SCOPE_ADMIN))
+    struct oauth_client shared;
+    if (app->integration->auth.kind != AUTH_OAUTH2)
         return OK;
-    HTML(out, "<p>The redirect URI to register with the app: <code>{}/connect/callback</code></p>",
-         request->web->config.public_url);
-    write_client_form(request, app, has_own == OK ? &own : NULL, out);
-    return OK;
+    int own = store_oauth_client_get_result(&app->own, &app->own_client);
+    int operators = store_oauth_client_get_result(&app->shared, &shared);
+    app->has_own = own == OK;
+    app->has_shared = operators == OK;
+    if (own != OK && own != ERR_NOTFOUND)
+        return own;
+    return operators == ERR_NOTFOUND ? OK : operators;
 }
 
 /* ---- the page ---- */
@@ -390,9 +361,7 @@ static enum op_result begin_app(struct web_request *request)
     request->on_end = on_end;
     slice id = app->integration->integration_id;
     store_connection_list(pool, &request->query, &request->op, account_id, id);
-    app->has_asked_clients = app->integration->auth.kind == AUTH_OAUTH2 &&
-                             !request->session.limit_integration.ptr;
-    if (app->has_asked_clients) {
+    if (app->integration->auth.kind == AUTH_OAUTH2) {
         store_oauth_client_get(pool, &app->own, &request->op, account_id, id);
         store_oauth_client_get(pool, &app->shared, &request->op, (struct uuid){{0}}, id);
     }
@@ -408,21 +377,23 @@ static void write_about(const struct catalog_integration *app, struct buf *out)
     buf_append(out, SLICE("</p>"));
 }
 
-static void write_connect_section(struct web_request *request,
-                                  const struct catalog_integration *app, size_t count,
+static void write_connect_section(struct web_request *request, const struct app *app, size_t count,
                                   struct buf *out)
 {
-    if (app->auth.kind == AUTH_NONE) {
+    const struct catalog_integration *integration = app->integration;
+    if (integration->auth.kind == AUTH_NONE) {
         buf_append(out, SLICE("<p>It needs no connection: it works as it is.</p>"));
         return;
     }
     HTML(out, "<section class=\"card\" aria-labelledby=\"connect\"><h2 id=\"connect\">{}</h2>",
          count > 0 ? SLICE("Connect another account") : SLICE("Connect"));
-    if (web_may(request, SCOPE_EXECUTE))
-        app_write_connect(request, app, NULL, out);
-    else
+    if (!web_may(request, SCOPE_EXECUTE))
         buf_append(out, SLICE("<p>The API key of this session may not connect apps; sign in with "
                               "one that has the scope execute.</p>"));
+    else if (has_client(app))
+        app_write_connect(request, integration, NULL, out);
+    else
+        write_no_client(request, app, out);
     buf_append(out, SLICE("</section>"));
 }
 
@@ -445,6 +416,8 @@ static enum op_result finish_app(struct web_request *request)
     size_t count;
     struct buf body;
     int status = store_connection_list_result(&request->query, &rows, &count);
+    if (status == OK)
+        status = read_clients(app);
     if (status != OK)
         return web_reply_database(request, status);
     buf_init(&body, WEB_PAGE_BYTES_MAX);
@@ -456,14 +429,12 @@ static enum op_result finish_app(struct web_request *request)
         write_connection(request, app->integration, &rows[i], &body);
     if (count > 0)
         buf_append(&body, SLICE("</ul>"));
-    write_connect_section(request, app->integration, count, &body);
-    status = app->has_asked_clients ? write_client(request, app, &body) : OK;
-    if (status == OK) {
-        app_allow_forms(request, app->integration);
-        return web_reply_page(request, 200, app->integration->name, &body);
-    }
-    buf_deinit(&body);
-    return web_reply_database(request, status);
+    write_connect_section(request, app, count, &body);
+    if (app->integration->auth.kind == AUTH_OAUTH2 && has_client(app) &&
+        !request->session.limit_integration.ptr)
+        write_client(request, app, &body);
+    app_allow_forms(request, app->integration);
+    return web_reply_page(request, 200, app->integration->name, &body);
 }
 
 const struct web_page web_app = {

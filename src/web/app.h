@@ -21,6 +21,26 @@ bool app_is_allowed(const struct web_request *request, slice integration_id);
 /* "/integrations/<id>", in the op's arena. */
 slice app_path(struct web_request *request, slice integration_id);
 
+/* "/connections/<id>", in the op's arena. */
+slice app_connection_path(struct web_request *request, int64_t id);
+
+/* ---- of a connection (connection.c) ---- */
+
+/* Where to go once it is connected: to its own page where it was `again`, to the app's where it is
+ * new and where a link's session may see no more. */
+slice app_path_after(struct web_request *request, slice integration_id, int64_t connection_id,
+                     bool again);
+/* What the app was asked for and did not grant, space-separated; SLICE_NONE: all was, or nobody
+ * knows. */
+slice app_scopes_missing(struct web_request *request, const struct catalog_integration *app,
+                         const struct connection *row);
+void app_write_badges(const struct connection *row, struct buf *out);
+/* <p>: when it was last used. */
+void app_write_last_use(const struct connection *row, struct buf *out);
+/* The form that gives it a new grant or credential; nothing where the session may not. */
+void app_write_reconnect(struct web_request *request, const struct catalog_integration *app,
+                         const struct connection *row, struct buf *out);
+
 /* The form that connects it, or gives connection `again` (not NULL) a new grant; what was typed
  * before is in the fields again, but no credential. */
 void app_write_connect(struct web_request *request, const struct catalog_integration *app,

@@ -362,10 +362,11 @@ static enum op_result on_audited(struct web_request *request)
     struct connecting *it = request->state;
     bool is_tested = it->probe.verdict == EXEC_PROBE_WORKS;
     app_audited(request, &request->query);
-    return web_reply_redirect(request, app_path(request, it->app->integration_id),
-                              it->again   ? "reconnected"
-                              : is_tested ? "connected"
-                                          : "connection_untested");
+    return web_reply_redirect(
+        request, app_path_after(request, it->app->integration_id, it->row.id, it->again != 0),
+        it->again   ? "reconnected"
+        : is_tested ? "connected"
+                    : "connection_untested");
 }
 
 static enum op_result on_sent(struct web_request *request)

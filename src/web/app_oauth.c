@@ -77,8 +77,10 @@ static enum op_result finish_callback(struct web_request *request)
     const struct oauth_finish *finish = &((struct callback *)request->state)->finish;
     if (finish->outcome != OAUTH_DONE)
         return reply_failed(request, finish);
-    slice path = app_path(request, finish->integration_id);
-    if (finish->scopes_missing.ptr || finish->is_refresh_token_missing)
+    bool is_incomplete = finish->scopes_missing.ptr || finish->is_refresh_token_missing;
+    slice path = app_path_after(request, finish->integration_id, finish->connection_id,
+                                finish->is_reconnected || is_incomplete);
+    if (is_incomplete)
         return reply_incomplete(request, finish, path);
     return web_reply_redirect(request, path, finish->is_reconnected ? "reconnected" : "connected");
 }

@@ -113,8 +113,10 @@ static enum op_result on_audited(struct web_request *request)
 {
     const struct doing *it = request->state;
     app_audited(request, &request->query);
-    return web_reply_redirect(request, app_path(request, it->integration_id),
-                              it->kind == DISCONNECT ? "connection_deleted" : "connection_changed");
+    if (it->kind == DISCONNECT)
+        return web_reply_redirect(request, app_path(request, it->integration_id),
+                                  "connection_deleted");
+    return web_reply_redirect(request, app_connection_path(request, it->id), "connection_changed");
 }
 
 /* ---- testing ---- */
@@ -147,8 +149,8 @@ static enum op_result reply_test(struct web_request *request, unsigned status, s
     buf_init(&body, WEB_PAGE_BYTES_MAX);
     HTML(&body,
          "<p class=\"problem\" role=\"alert\">{}</p><p class=\"actions\">"
-         "<a class=\"button\" href=\"/integrations/{}\">Back</a></p>",
-         text, it->integration_id);
+         "<a class=\"button\" href=\"{}\">Back</a></p>",
+         text, app_connection_path(request, it->id));
     return web_reply_page(request, status, SLICE("The test failed"), &body);
 }
 
@@ -197,7 +199,7 @@ static enum op_result on_tested(struct web_request *request)
     const struct doing *it = request->state;
     const struct exec_probe *probe = &it->probe;
     if (probe->verdict == EXEC_PROBE_WORKS)
-        return web_reply_redirect(request, app_path(request, it->integration_id),
+        return web_reply_redirect(request, app_connection_path(request, it->id),
                                   "connection_works");
     return reply_test(request, probe->verdict == EXEC_PROBE_OUTAGE ? 503 : 409, probe->message);
 }

@@ -88,10 +88,12 @@ static void write_connection(const struct catalog *catalog, const struct connect
                              struct buf *out)
 {
     const struct catalog_integration *app = map_get(&catalog->by_id, row->integration_id);
+    char digits[SLICE_U64_MAX];
     HTML(out,
-         "<li class=\"row\"><div><h3><a href=\"/integrations/{}\">{}</a></h3>"
+         "<li class=\"row\"><div><h3><a href=\"/connections/{}\">{}</a></h3>"
          "<p class=\"soft\">{}</p>",
-         row->integration_id, app ? app->name : row->integration_id, row->label);
+         slice_of_u64((uint64_t)row->id, digits), app ? app->name : row->integration_id,
+         row->label);
     if (row->error.len > 0)
         HTML(out, "<p>{}</p>", row->error);
     buf_append(out, SLICE("</div>"));

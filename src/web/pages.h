@@ -37,6 +37,8 @@ extern const struct web_page web_app;
 extern const struct web_page web_app_connect;
 /* app_oauth.c */
 extern const struct web_page web_connect_callback, web_app_client, web_app_client_delete;
+/* connection.c */
+extern const struct web_page web_connection;
 /* connection_do.c */
 extern const struct web_page web_connection_default, web_connection_label, web_connection_delete,
     web_connection_test;

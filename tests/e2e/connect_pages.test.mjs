@@ -7,7 +7,7 @@ import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 import { until } from './support/client.mjs';
 import { clientOf, Oidc, PUBLIC } from './support/oidc.mjs';
-import { formsOf, Pages } from './support/pages.mjs';
+import { formsOf, linkOf, Pages } from './support/pages.mjs';
 import { Stack } from './support/stack.mjs';
 
 const GOOD = 'ya29.demo-gmail-full';
@@ -54,6 +54,8 @@ async function signedIn(account) {
 
 const count = async (account, what = '') =>
   Number(await stack.cluster.sql(`select count(*) from sluice.connection where account_id = '${account.id}' ${what}`));
+// The page of a connection, by its label on its app's page.
+const connectionOf = (pages, app, label) => pages.go(linkOf(app.text, label));
 const events = (account, kind) =>
   stack.cluster
     .sql(`select count(*) from sluice.audit_event where account_id = '${account.id}' and kind = '${kind}'`)
@@ -101,7 +103,8 @@ test('a key app through its form: what the app refuses is not stored, what it ta
   assert.equal(await events(one, 'connection.added'), 1);
   const run = await server.execute(one.key, 'probe', 'read_label', { id: 'INBOX' });
   assert.equal(run.status, 200, run.text);
-  const tested = await pages.press(done, `Test ${HOSTILE}`);
+  const tested = await pages.press(await connectionOf(pages, done, HOSTILE), 'Test it');
+  assert.match(tested.path, /^\/connections\/\d+\?/);
   assert.match(tested.text, /the connection works/);
 });
 
@@ -128,16 +131,18 @@ test('a second connection: default, label, a new credential, disconnected', asyn
   const pages = await signedIn(one);
   let page = await pages.press(await pages.go('/integrations/probe'), 'Connect Probe', { token: GOOD, label: 'second' });
   assert.equal(await count(one, 'and is_default'), 1);
-  page = await pages.press(page, 'Make default second');
+  page = await connectionOf(pages, page, 'second');
+  page = await pages.press(page, 'Make it the default');
   assert.match(page.text, /The connection is changed/);
   assert.equal(await count(one, `and is_default and label = 'second'`), 1);
-  page = await pages.press(page, 'Save the label of second', { label: 'renamed' });
+  page = await pages.press(page, 'Save the label', { label: 'renamed' });
   assert.equal(await count(one, `and label = 'renamed'`), 1);
   const refused = await pages.press(page, 'Reconnect renamed', { token: BAD });
   assert.equal(refused.status, 400, refused.text);
   page = await pages.press(page, 'Reconnect renamed', { token: GOOD });
   assert.match(page.text, /Connected again/);
-  page = await pages.press(page, 'Disconnect renamed');
+  assert.match(page.path, /^\/connections\//);
+  page = await pages.press(page, 'Disconnect');
   assert.match(page.text, /The connection is deleted/);
   assert.equal(await count(one), 1);
   for (const kind of ['default_set', 'renamed', 'reconnected', 'removed'])
@@ -177,11 +182,13 @@ test('OAuth: consent connects; a state is good once and for its session; a denia
 
   const done = await pages.go(path);
   assert.equal(done.path, '/integrations/strict?notice=connected', done.text);
-  assert.match(done.text, /notes\.read/);
+  const granted = await connectionOf(pages, done, 'by consent');
+  assert.match(granted.text, /<code>notes\.read<\/code><span class="badge ok">granted/);
+  assert.match(granted.text, /by itself, before the token ends/);
   assert.equal((await server.execute(one.key, 'strict', 'read_me', {})).status, 200);
   assert.equal((await pages.go(path)).status, 400);
 
-  const again = await pages.press(done, 'Reconnect by consent', {}, { follow: false });
+  const again = await pages.press(granted, 'Reconnect by consent', {}, { follow: false });
   const second = await oidc.consent(again.location, { login: 'sam' });
   const reconnected = await pages.go(`/connect/callback${new URL(second.url).search}`);
   assert.match(reconnected.text, /Connected again/);
@@ -197,9 +204,13 @@ test('OAuth: consent connects; a state is good once and for its session; a denia
 test('an account brings an OAuth client of its own; its secret is in no page', async () => {
   const pages = await signedIn(two);
   let page = await pages.go('/integrations/bare');
-  assert.match(page.text, /There is none yet/);
+  assert.match(page.text, /needs an OAuth client there, and has none yet/);
   assert.ok(page.text.includes(`<code>${PUBLIC}/connect/callback</code>`));
-  assert.equal((await pages.press(page, 'Connect App bare')).status, 400);
+  const own = formsOf(page.text).flatMap((form) => form.buttons);
+  assert.ok(!own.includes('Connect App bare') && own.includes('Save the client'), 'no button that could only fail');
+  const { fields } = formsOf(page.text).find((form) => form.fields.csrf);
+  const forced = await pages.go('/integrations/bare/connect', { method: 'POST', fields: { csrf: fields.csrf } });
+  assert.equal(forced.status, 400, forced.text);
   const { client_id, client_secret } = clientOf('sluice');
   page = await pages.press(page, 'Save the client', { client_id, client_secret });
   assert.match(page.text, /client is saved/);
@@ -209,13 +220,13 @@ test('an account brings an OAuth client of its own; its secret is in no page', a
   const done = await pages.go(`/connect/callback${new URL(back.url).search}`);
   assert.match(done.text, /Connected/);
   page = await pages.press(done, 'Delete the client');
-  assert.match(page.text, /There is none yet/);
+  assert.match(page.text, /has none yet/);
   assert.equal(await events(two, 'oauth_client.set'), 1);
 });
 
 test('forms of other sites, without the token, or by another account change nothing', async () => {
   const pages = await signedIn(one);
-  const page = await pages.go('/integrations/probe');
+  const page = await connectionOf(pages, await pages.go('/integrations/probe'), HOSTILE);
   const form = formsOf(page.text).find((each) => each.action.endsWith('/delete'));
   const before = await count(one);
   const evil = [
@@ -227,6 +238,7 @@ test('forms of other sites, without the token, or by another account change noth
   for (const one of evil) assert.equal((await pages.ask(form.action, { method: 'POST', ...one })).status, 403);
   const stranger = await signedIn(two);
   const own = formsOf((await stranger.go('/integrations/probe')).text).find((each) => each.fields.csrf);
+  assert.equal((await stranger.go(form.action.replace('/delete', ''))).status, 404);
   for (const verb of ['delete', 'default', 'test', 'label']) {
     const path = form.action.replace('/delete', `/${verb}`);
     const reply = await stranger.ask(path, { method: 'POST', fields: { csrf: own.fields.csrf, label: 'mine now' } });
@@ -238,7 +250,7 @@ test('forms of other sites, without the token, or by another account change noth
 test('a session without the scope sees pages, and changes nothing', async () => {
   const reader = { id: one.id, key: await stack.key(one.id, ['--scopes', 'read']) };
   const pages = await signedIn(reader);
-  const page = await pages.go('/integrations/probe');
+  const page = await connectionOf(pages, await pages.go('/integrations/probe'), HOSTILE);
   assert.equal(page.status, 200);
   assert.ok(!formsOf(page.text).some((form) => /connect|delete/.test(form.action)));
   const csrf = formsOf(page.text).find((form) => form.fields.csrf).fields.csrf;

@@ -51,7 +51,11 @@ async function connectMail(visit, account) {
   await visit.press('Continue');
   assert.ok(visit.page.url().startsWith(`${dashboard.base}/integrations/gmail`), visit.page.url());
   await visit.sees('Connected.');
-  await visit.sees('gmail.modify');
+  await visit.fits();
+  await visit.press('Gmail', visit.page.locator('.list'));
+  await visit.sees(/gmail\.modify\s+granted/);
+  await visit.sees('by itself, before the token ends');
+  await visit.sees('not used yet');
   await visit.fits();
   const done = await list(account);
   assert.equal(done.json.status, 'succeeded', done.text);
@@ -72,7 +76,8 @@ async function connectProbe(visit, account) {
   await visit.press('Connect');
   await visit.sees('Connected.');
   await visit.sees('Mine');
-  await visit.press('Test');
+  await visit.press('Mine');
+  await visit.press('Test it');
   await visit.sees('the connection works');
   await visit.fits();
   const { json } = await dashboard.call(account, 'GET', '/api/integrations?query=probe');

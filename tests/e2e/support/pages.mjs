@@ -24,6 +24,13 @@ export function formsOf(text) {
   });
 }
 
+// Where the link of that text leads.
+export function linkOf(text, label) {
+  const link = [...text.matchAll(/<a ([^>]*)>([\s\S]*?)<\/a>/g)].find(([, , body]) => unescape(body) === label);
+  if (!link) throw new Error(`no link "${label}" in: ${text}`);
+  return attributes(`a ${link[1]}`).href;
+}
+
 export class Pages {
   constructor(base) {
     this.base = base;

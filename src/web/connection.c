@@ -1,0 +1,349 @@
+/*
+ * One connection: whether it works, what the app granted it and what that is good for, when it was
+ * last used, what went wrong last; and what a person may do about it.
+ */
+#include "connect/oauth.h"
+#include "web/app.h"
+
+enum { REFUSED_SHOWN = 12 };
+
+struct page {
+    bool is_found; /* request->query has the row, lookup is waited for */
+    struct connection row;
+    struct catalog *catalog;
+    const struct catalog_integration *app; /* NULL: the catalog does not have it any more */
+    struct connect_lookup lookup;
+};
+
+/* ---- what an app's page shows of it, too ---- */
+
+slice app_connection_path(struct web_request *request, int64_t id)
+{
+    return arena_printf(&request->op.arena, "/connections/%lld", (long long)id);
+}
+
+slice app_path_after(struct web_request *request, slice integration_id, int64_t connection_id,
+                     bool again)
+{
+    return again && !request->session.limit_integration.ptr
+               ? app_connection_path(request, connection_id)
+               : app_path(request, integration_id);
+}
+
+slice app_scopes_missing(struct web_request *request, const struct catalog_integration *app,
+                         const struct connection *row)
+{
+    if (app->auth.kind != AUTH_OAUTH2 || !row->scopes.ptr)
+        return SLICE_NONE;
+    return oauth_scopes_missing(app->auth.scopes, row->scopes, &request->op.arena);
+}
+
+void app_write_badges(const struct connection *row, struct buf *out)
+{
+    if (row->is_default)
+        buf_append(out, SLICE("<span class=\"badge\">default</span> "));
+    web_badge(out, slice_cstr(connection_status_name(row->status)));
+}
+
+void app_write_last_use(const struct connection *row, struct buf *out)
+{
+    if (row->last_used_at == 0) {
+        buf_append(out, SLICE("<p class=\"soft\">not used yet</p>"));
+        return;
+    }
+    buf_append(out, SLICE("<p class=\"soft\">last used "));
+    html_time(out, row->last_used_at);
+    buf_append(out, SLICE("</p>"));
+}
+
+void app_write_reconnect(struct web_request *request, const struct catalog_integration *app,
+                         const struct connection *row, struct buf *out)
+{
+    if (!web_may(request, SCOPE_EXECUTE) || app->auth.kind == AUTH_NONE)
+        return;
+    if (app->auth.kind == AUTH_OAUTH2) {
+        app_write_connect(request, app, row, out);
+        return;
+    }
+    buf_append(out, SLICE("<details><summary>Reconnect with a new credential</summary>"));
+    app_write_connect(request, app, row, out);
+    buf_append(out, SLICE("</details>"));
+}
+
+/* ---- loading ---- */
+
+static void on_cancel(struct web_request *request)
+{
+    struct page *page = request->state;
+    connect_find_cancel(&page->lookup);
+}
+
+static void on_end(struct web_request *request)
+{
+    struct page *page = request->state;
+    connect_set_unref(page->lookup.set);
+    catalog_unref(page->catalog);
+}
+
+static enum op_result not_found(struct web_request *request)
+{
+    return web_reply_problem(request, 404, SLICE("Not found"),
+                             SLICE("There is no such connection; it may have been removed."));
+}
+
+static enum op_result begin_connection(struct web_request *request)
+{
+    struct page *page = ARENA_NEW(&request->op.arena, struct page);
+    int64_t id;
+    if (!page)
+        return web_reply_database(request, ERR_BUSY);
+    if (!slice_to_i64(request->match.params[0], &id) || id <= 0)
+        return not_found(request);
+    list_init(&page->lookup.link);
+    page->catalog = catalog_ref(*request->web->config.catalog);
+    request->state = page;
+    request->on_cancel = on_cancel;
+    request->on_end = on_end;
+    store_connection_get(request->web->config.pool, &request->query, &request->op,
+                         request->session.account_id, id);
+    return OP_WAIT;
+}
+
+/* ---- facts ---- */
+
+static void write_when(struct buf *out, const char *label, int64_t at, const char *none)
+{
+    HTML(out, "<dt>{}</dt><dd>", slice_cstr(label));
+    if (at != 0)
+        html_time(out, at);
+    else
+        buf_append_cstr(out, none);
+    buf_append(out, SLICE("</dd>"));
+}
+
+/* NULL: it is not known, as while the database of a moment ago is away. */
+static const struct connect_item *item_of(const struct page *page)
+{
+    for (size_t i = 0; page->lookup.set && i < page->lookup.set->count; i++)
+        if (page->lookup.set->items[i].id == page->row.id)
+            return &page->lookup.set->items[i];
+    return NULL;
+}
+
+static void write_expiry(const struct page *page, struct buf *out)
+{
+    const struct connect_item *item = item_of(page);
+    if (page->row.expires_at == 0) {
+        write_when(out, "Token ends", 0, "not known, or never");
+        return;
+    }
+    write_when(out, "Token ends", page->row.expires_at, "");
+    if (!item || page->row.status != CONNECTION_LIVE)
+        return;
+    HTML(out, "<dt>Renewal</dt><dd>{}</dd>",
+         item->has_refresh_token || page->app->auth.kind == AUTH_OAUTH2_CLIENT_CREDENTIALS
+             ? SLICE("by itself, before the token ends")
+             : SLICE("none: the app gave no refresh token. Reconnect once the token has ended."));
+}
+
+static void write_facts(const struct page *page, struct buf *out)
+{
+    const struct connection *row = &page->row;
+    buf_append(out, SLICE("<dl class=\"card\">"));
+    write_when(out, "Last use", row->last_used_at, "not used yet");
+    HTML(out, "<dt>Last error</dt><dd>{}", row->failure.len > 0 ? row->failure : SLICE("none"));
+    if (row->failed_at != 0) {
+        buf_append(out, SLICE("<br><span class=\"soft\">"));
+        html_time(out, row->failed_at);
+        buf_append(out, SLICE("</span>"));
+    }
+    buf_append(out, SLICE("</dd>"));
+    if (page->app && (page->app->auth.kind == AUTH_OAUTH2 ||
+                      page->app->auth.kind == AUTH_OAUTH2_CLIENT_CREDENTIALS))
+        write_expiry(page, out);
+    write_when(out, "Connected", row->created_at, "");
+    write_when(out, "Changed", row->updated_at, "");
+    buf_printf(out, "<dt>Id</dt><dd><code>%lld</code></dd></dl>", (long long)row->id);
+}
+
+/* ---- scopes ---- */
+
+static bool has_scope(slice granted, slice wanted)
+{
+    while (granted.len > 0)
+        if (slice_eq(slice_split(&granted, ' '), wanted))
+            return true;
+    return false;
+}
+
+static bool is_listed(const struct json *scopes, slice wanted)
+{
+    for (size_t i = 0; scopes && i < scopes->count; i++)
+        if (slice_eq(json_str(&scopes->as.items[i]), wanted))
+            return true;
+    return false;
+}
+
+/* Any one of an action's scopes suffices (exec/gate.c). */
+static bool is_refused(const struct catalog_action *action, slice granted)
+{
+    const struct json *scopes = action->scopes;
+    for (size_t i = 0; scopes && i < scopes->count; i++)
+        if (has_scope(granted, json_str(&scopes->as.items[i])))
+            return false;
+    return scopes && scopes->count > 0;
+}
+
+static void write_scope(slice scope, bool is_granted, struct buf *out)
+{
+    HTML(out, "<li class=\"row\"><code>{}</code>", scope);
+    buf_append(out, is_granted ? SLICE("<span class=\"badge ok\">granted</span></li>")
+                               : SLICE("<span class=\"badge warn\">not granted</span></li>"));
+}
+
+static void write_refused(const struct page *page, struct buf *out)
+{
+    const struct catalog_integration *app = page->app;
+    size_t count = 0;
+    for (size_t i = 0; i < app->action_count; i++)
+        count += is_refused(&app->actions[i], page->row.scopes);
+    if (count == 0)
+        return;
+    buf_printf(out, "<p>Refused for want of them, %zu of %zu actions: ", count, app->action_count);
+    size_t shown = 0;
+    for (size_t i = 0; i < app->action_count && shown < REFUSED_SHOWN; i++)
+        if (is_refused(&app->actions[i], page->row.scopes))
+            HTML(out, shown++ > 0 ? "; {}" : "{}", app->actions[i].title);
+    buf_append(out, shown < count ? SLICE("; and more.</p>") : SLICE(".</p>"));
+}
+
+static void write_scopes(struct web_request *request, const struct page *page, struct buf *out)
+{
+    const struct json *wanted = page->app->auth.scopes;
+    slice granted = page->row.scopes;
+    if (page->app->auth.kind != AUTH_OAUTH2)
+        return;
+    buf_append(out, SLICE("<h2>What the app granted</h2>"));
+    if (!granted.ptr) {
+        buf_append(out, SLICE("<p>The app did not say; it refuses what it does not allow.</p>"));
+        return;
+    }
+    buf_append(out, SLICE("<ul class=\"list\">"));
+    for (size_t i = 0; wanted && i < wanted->count; i++) {
+        slice scope = json_str(&wanted->as.items[i]);
+        write_scope(scope, has_scope(granted, scope), out);
+    }
+    while (granted.len > 0) {
+        slice scope = slice_split(&granted, ' ');
+        if (scope.len > 0 && !is_listed(wanted, scope))
+            write_scope(scope, true, out);
+    }
+    buf_append(out, SLICE("</ul>"));
+    if (!app_scopes_missing(request, page->app, &page->row).ptr)
+        return;
+    buf_append(out, SLICE("<p>Not everything that was asked for was granted. To allow the rest, "
+                          "reconnect and leave all boxes ticked.</p>"));
+    write_refused(page, out);
+}
+
+/* ---- what may be done ---- */
+
+static void write_button(struct web_request *request, const struct page *page, const char *verb,
+                         slice label, const char *style, struct buf *out)
+{
+    slice path = app_connection_path(request, page->row.id);
+    web_button(request, out, arena_printf(&request->op.arena, "%.*s/%s", SLICE_ARG(path), verb),
+               label, style);
+}
+
+static void write_rename(struct web_request *request, const struct page *page, struct buf *out)
+{
+    HTML(out, "<h2>Label</h2><form class=\"inline card\" method=\"post\" action=\"{}/label\">",
+         app_connection_path(request, page->row.id));
+    web_csrf_field(request, out);
+    HTML(out,
+         "<div><label for=\"label\">Label</label><input id=\"label\" name=\"label\" value=\"{}\" "
+         "required maxlength=\"200\"></div><button>Save the label</button></form>",
+         page->row.label);
+}
+
+static void write_reconnect(struct web_request *request, const struct page *page, struct buf *out)
+{
+    buf_append(out, SLICE("<section class=\"card\" aria-labelledby=\"reconnect\">"
+                          "<h2 id=\"reconnect\">Reconnect</h2><p>Gives this connection a new grant "
+                          "or credential. Whatever uses it goes on with the new one.</p>"));
+    app_write_connect(request, page->app, &page->row, out);
+    buf_append(out, SLICE("</section>"));
+}
+
+static void write_actions(struct web_request *request, const struct page *page, struct buf *out)
+{
+    bool may_change = web_may(request, SCOPE_ADMIN), may_execute = web_may(request, SCOPE_EXECUTE);
+    const struct catalog_integration *app = page->app;
+    buf_append(out, SLICE("<div class=\"actions\">"));
+    if (may_execute && app && app->auth.test_path.len > 0)
+        write_button(request, page, "test", SLICE("Test it"), "", out);
+    if (may_change && !page->row.is_default)
+        write_button(request, page, "default", SLICE("Make it the default"), "", out);
+    buf_append(out, SLICE("</div>"));
+    if (may_execute && app && app->auth.kind != AUTH_NONE)
+        write_reconnect(request, page, out);
+    if (!may_change)
+        return;
+    write_rename(request, page, out);
+    buf_append(out, SLICE("<h2>Disconnect</h2><p>Deletes the credential from this server. Flows "
+                          "and agents that use this connection are refused from then on.</p>"
+                          "<div class=\"actions\">"));
+    write_button(request, page, "delete", SLICE("Disconnect"), "danger", out);
+    buf_append(out, SLICE("</div>"));
+}
+
+/* ---- the page ---- */
+
+static enum op_result reply(struct web_request *request)
+{
+    const struct page *page = request->state;
+    const struct connection *row = &page->row;
+    struct buf body;
+    buf_init(&body, WEB_PAGE_BYTES_MAX);
+    HTML(&body, "<p class=\"row\"><a href=\"{}\">{}</a><span>",
+         app_path(request, row->integration_id), page->app ? page->app->name : row->integration_id);
+    app_write_badges(row, &body);
+    buf_append(&body, SLICE("</span></p>"));
+    if (row->error.len > 0)
+        HTML(&body, "<p class=\"problem\">It does not work any more: {}. Reconnect it.</p>",
+             row->error);
+    if (!page->app)
+        buf_append(&body, SLICE("<p>The catalog does not have this app any more.</p>"));
+    write_facts(page, &body);
+    if (page->app) {
+        write_scopes(request, page, &body);
+        app_allow_forms(request, page->app);
+    }
+    write_actions(request, page, &body);
+    return web_reply_page(request, 200, row->label, &body);
+}
+
+static enum op_result finish_connection(struct web_request *request)
+{
+    struct page *page = request->state;
+    if (page->is_found)
+        return reply(request);
+    int status = store_connection_get_result(&request->query, &page->row);
+    if (status == ERR_NOTFOUND)
+        return not_found(request);
+    if (status != OK)
+        return web_reply_database(request, status);
+    page->is_found = true;
+    page->app = catalog_find_integration(page->catalog, page->row.integration_id);
+    return connect_find(request->web->config.connect, &page->lookup, request->session.account_id,
+                        page->row.integration_id, &request->op)
+               ? reply(request)
+               : OP_WAIT;
+}
+
+const struct web_page web_connection = {.route = "/connections/{id}",
+                                        .access = WEB_SESSION,
+                                        .scope = SCOPE_READ,
+                                        .begin = begin_connection,
+                                        .finish = finish_connection};
