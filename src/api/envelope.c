@@ -6,7 +6,10 @@
 #include "api/api.h"
 #include "base/clock.h"
 
-enum { SUMMARY_BYTES_MAX = 64 * 1024 * 1024 };
+enum {
+    SUMMARY_BYTES_MAX = 64 * 1024 * 1024,
+    SUMMARY_FRAME_BYTES = 1000, /* what stands around most outputs: then it need not grow */
+};
 
 /* The first line of each is the canonical endpoint's, the second the tool endpoint's.
  * clang-format off: a table is read by its columns */
@@ -219,6 +222,7 @@ slice api_render_summary(const struct exec_outcome *outcome, struct arena *arena
     struct json_writer w;
     struct buf text;
     buf_init(&text, SUMMARY_BYTES_MAX);
+    (void)buf_reserve(&text, outcome->output_json.len + SUMMARY_FRAME_BYTES);
     json_begin(&w, &text);
     if (verdict->status)
         put_summary(&w, outcome, verdict);

@@ -1,6 +1,7 @@
 /*
  * poison: tells ASan which bytes of a block that base divides up by itself are in nobody's use.
- * Nothing in other builds. Only for arena.c and secret.c.
+ * Nothing in other builds. For arena.c and secret.c, and for
+ * loop.c, which keeps no blocks where ASan should see them freed.
  */
 #ifndef BASE_POISON_H
 #define BASE_POISON_H

@@ -12,9 +12,10 @@ bool slice_eq_nocase(slice a, slice b)
 {
     if (a.len != b.len)
         return false;
-    for (size_t i = 0; i < a.len; i++)
-        if (lower(a.ptr[i]) != lower(b.ptr[i]))
+    for (size_t i = 0; i < a.len; i++) {
+        if (a.ptr[i] != b.ptr[i] && lower(a.ptr[i]) != lower(b.ptr[i]))
             return false;
+    }
     return true;
 }
 

@@ -46,13 +46,24 @@ static bool is_blank(unsigned char c)
     return c <= 0x20 || c == 0x7f;
 }
 
+/* How many of the first bytes are ASCII that is shown as it is. */
+static size_t plain_first(slice text)
+{
+    size_t len = 0;
+    while (len < text.len && text.ptr[len] > 0x20 && text.ptr[len] < 0x7f)
+        len++;
+    return len;
+}
+
 slice reply_clean_text(slice text, size_t bytes_max, struct arena *arena)
 {
     struct buf out;
     buf_init(&out, LINE_BYTES_MAX);
     text = slice_first(text, LINE_BYTES_MAX / 4); /* a longer one is cut anyway */
     while (text.len > 0 && out.len <= bytes_max) {
-        size_t len = slice_utf8_first(text);
+        size_t len = plain_first(text);
+        if (len == 0)
+            len = slice_utf8_first(text);
         if (len == 0 || is_blank((unsigned char)text.ptr[0])) {
             if (out.len > 0 && out.ptr[out.len - 1] != ' ')
                 buf_append_char(&out, ' ');

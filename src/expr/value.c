@@ -222,12 +222,23 @@ static size_t scalar_size(struct measure *m, const struct json *value)
     }
 }
 
+/* A value inside a container; most are strings without a look at their bytes. */
+static inline int measure_inner(struct measure *m, const struct json *value, unsigned depth)
+{
+    if (value->type != JSON_STRING || m->with_escapes)
+        return measure(m, value, depth);
+    *m->bytes += 2 + (size_t)value->count;
+    return expr_run_visit(m->run, 1);
+}
+
 static int measure_object(struct measure *m, const struct json *object, unsigned depth)
 {
     int rc = OK;
     for (uint32_t i = 0; rc == OK && i < object->count; i++) {
-        *m->bytes += 2 + scalar_size(m, &object->as.members[i].key); /* , and : */
-        rc = measure(m, &object->as.members[i].value, depth);
+        const struct json_member *member = &object->as.members[i];
+        *m->bytes += 2; /* , and : */
+        *m->bytes += m->with_escapes ? escaped_size(&member->key) : 2 + (size_t)member->key.count;
+        rc = measure_inner(m, &member->value, depth);
     }
     return rc;
 }
@@ -245,7 +256,7 @@ static int measure(struct measure *m, const struct json *value, unsigned depth)
         rc = measure_object(m, value, depth + 1);
     for (uint32_t i = 0; rc == OK && value->type == JSON_ARRAY && i < value->count; i++) {
         *m->bytes += i > 0;
-        rc = measure(m, &value->as.items[i], depth + 1);
+        rc = measure_inner(m, &value->as.items[i], depth + 1);
     }
     if (rc == OK && *m->bytes > m->bytes_max)
         rc = expr_run_over_bytes(m->run);

@@ -123,20 +123,45 @@ const char *address_special(const struct sockaddr *address)
     return is_isatap(bytes) ? "ISATAP" : NULL;
 }
 
-slice address_format(const struct sockaddr *address, char out[ADDRESS_TEXT_MAX])
+/* By hand: it is asked for once a request, and inet_ntop prints through sprintf. */
+static slice format_v4(const uint8_t *bytes, char *out)
 {
-    char text[INET6_ADDRSTRLEN];
+    size_t len = 0;
+    for (size_t i = 0; i < 4; i++) {
+        char digits[SLICE_U64_MAX];
+        slice number = slice_of_u64(bytes[i], digits);
+        if (i > 0)
+            out[len++] = '.';
+        memcpy(out + len, number.ptr, number.len);
+        len += number.len;
+    }
+    out[len] = '\0';
+    return slice_of(out, len);
+}
+
+slice address_format_host(const struct sockaddr *address, char out[ADDRESS_TEXT_MAX])
+{
     const uint8_t *bytes;
     size_t len = address_bytes(address, &bytes);
-    if (len == 0) {
-        memcpy(out, "unix", 5);
-        return slice_of(out, 4);
-    }
-    const char *ok = inet_ntop(address->sa_family, bytes, text, sizeof(text));
-    ASSERT(ok);
+    if (len == 4)
+        return format_v4(bytes, out);
+    const char *text = len == 16 ? inet_ntop(AF_INET6, bytes, out, ADDRESS_TEXT_MAX)
+                                 : memcpy(out, "unix", 5);
+    ASSERT(text);
+    return slice_cstr(out);
+}
+
+slice address_format(const struct sockaddr *address, char out[ADDRESS_TEXT_MAX])
+{
+    char host[ADDRESS_TEXT_MAX];
+    const uint8_t *bytes;
+    size_t len = address_bytes(address, &bytes);
+    if (len == 0)
+        return address_format_host(address, out);
+    address_format_host(address, host);
     uint16_t port = len == 4 ? ((const struct sockaddr_in *)(const void *)address)->sin_port
                              : ((const struct sockaddr_in6 *)(const void *)address)->sin6_port;
-    int n = snprintf(out, ADDRESS_TEXT_MAX, len == 4 ? "%s:%u" : "[%s]:%u", text, ntohs(port));
+    int n = snprintf(out, ADDRESS_TEXT_MAX, len == 4 ? "%s:%u" : "[%s]:%u", host, ntohs(port));
     ASSERT(n > 0 && n < ADDRESS_TEXT_MAX);
     return slice_of(out, (size_t)n);
 }
@@ -334,6 +359,20 @@ bool address_policy_holds(const struct address_policy *policy, const struct sock
     return false;
 }
 
+void address_plain(const struct sockaddr_storage *address, struct sockaddr_storage *out)
+{
+    const uint8_t *bytes;
+    size_t len = plain_bytes((const struct sockaddr *)address, &bytes);
+    *out = (struct sockaddr_storage){.ss_family = address->ss_family};
+    if (len == 4) {
+        struct sockaddr_in *v4 = (struct sockaddr_in *)(void *)out;
+        v4->sin_family = AF_INET;
+        memcpy(&v4->sin_addr, bytes, 4);
+    } else if (len == 16) {
+        memcpy(&((struct sockaddr_in6 *)(void *)out)->sin6_addr, bytes, 16);
+    }
+}
+
 /* What stands before a port. */
 static slice without_port(slice text)
 {
@@ -347,18 +386,12 @@ static slice without_port(slice text)
 bool address_parse(slice text, struct sockaddr_storage *out)
 {
     uint8_t ip[16];
-    const uint8_t *bytes;
-    struct sockaddr_in *v4 = (struct sockaddr_in *)(void *)out;
-    struct sockaddr_in6 *v6 = (struct sockaddr_in6 *)(void *)out;
     size_t len = parse_ip(without_port(slice_trim(text)), ip);
-    *out = (struct sockaddr_storage){.ss_family = len == 4 ? AF_INET : AF_INET6};
-    if (len == 16) {
-        memcpy(&v6->sin6_addr, ip, 16);
-        if (plain_bytes((const struct sockaddr *)out, &bytes) == 16)
-            return true;
-        memcpy(ip, ip + 12, 4);
-        *out = (struct sockaddr_storage){.ss_family = AF_INET};
-    }
-    memcpy(&v4->sin_addr, ip, 4);
+    struct sockaddr_storage told = {.ss_family = len == 4 ? AF_INET : AF_INET6};
+    if (len == 16)
+        memcpy(&((struct sockaddr_in6 *)(void *)&told)->sin6_addr, ip, 16);
+    else if (len == 4)
+        memcpy(&((struct sockaddr_in *)(void *)&told)->sin_addr, ip, 4);
+    address_plain(&told, out);
     return len > 0;
 }

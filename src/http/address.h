@@ -36,6 +36,10 @@ int address_policy_check(const struct address_policy *policy, slice host, uint16
 const char *address_special(const struct sockaddr *address);
 /* "192.0.2.1:443", "[2001:db8::1]:443", "unix". */
 slice address_format(const struct sockaddr *address, char out[ADDRESS_TEXT_MAX]);
+/* "192.0.2.1", "2001:db8::1", "unix". */
+slice address_format_host(const struct sockaddr *address, char out[ADDRESS_TEXT_MAX]);
+/* Without port and scope; an IPv4 address that IPv6 carries is taken for itself. */
+void address_plain(const struct sockaddr_storage *address, struct sockaddr_storage *out);
 
 /* Whether one of the list's networks or literal addresses is, or holds, this one; a name is only
  * met by AF_UNIX, and then it is "unix". For a list of proxies. */

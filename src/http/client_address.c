@@ -4,18 +4,6 @@
 #include "http/address.h"
 #include "http/server.h"
 
-/* The host alone, in the arena. */
-static slice host_text(const struct sockaddr_storage *address, struct arena *arena)
-{
-    char text[ADDRESS_TEXT_MAX];
-    slice host = address_format((const struct sockaddr *)address, text);
-    if (address->ss_family == AF_INET)
-        host = slice_split(&host, ':');
-    else if (address->ss_family == AF_INET6)
-        host = slice_of(text + 1, (size_t)slice_find_char(host, ']') - 1);
-    return arena_dup(arena, host);
-}
-
 /* Goes on from the address that was told last; true: another proxy of ours, so look further. */
 static bool take_told(const struct address_policy *proxies, slice told,
                       struct sockaddr_storage *client)
@@ -44,8 +32,8 @@ slice http_client_address(struct http_exchange *exchange, const struct address_p
 {
     const struct http_head *head = &exchange->head;
     struct sockaddr_storage client;
-    if (!address_parse(http_peer_text(exchange), &client))
-        client = exchange->peer; /* a Unix socket */
+    char text[ADDRESS_TEXT_MAX];
+    address_plain(&exchange->peer, &client);
     bool is_ours = address_policy_holds(proxies, (const struct sockaddr *)&client);
     for (size_t i = head->header_count; is_ours && i > 0; i--) {
         if (!slice_eq_nocase(head->headers[i - 1].name, SLICE("X-Forwarded-For")))
@@ -54,5 +42,5 @@ slice http_client_address(struct http_exchange *exchange, const struct address_p
         while (is_ours && list.len > 0)
             is_ours = take_told(proxies, take_last(&list), &client);
     }
-    return host_text(&client, &exchange->arena);
+    return arena_dup(&exchange->arena, address_format_host((const struct sockaddr *)&client, text));
 }

@@ -1,8 +1,6 @@
 /*
  * A request: from its raw head to its whole body, and the life of its exchange.
  */
-#include <arpa/inet.h>
-
 #include "base/encode.h"
 #include "base/id.h"
 #include "base/mem.h"
@@ -333,22 +331,6 @@ slice http_query_get(struct http_exchange *pub, slice name)
         if (slice_eq(params[i].name, name))
             return params[i].value;
     return SLICE_NONE;
-}
-
-slice http_peer_text(struct http_exchange *pub)
-{
-    char text[INET6_ADDRSTRLEN];
-    const struct sockaddr_in *v4 = (const struct sockaddr_in *)(const void *)&pub->peer;
-    const struct sockaddr_in6 *v6 = (const struct sockaddr_in6 *)(const void *)&pub->peer;
-    const char *result = NULL;
-    if (pub->peer.ss_family == AF_INET)
-        result = inet_ntop(AF_INET, &v4->sin_addr, text, sizeof(text));
-    else if (pub->peer.ss_family == AF_INET6)
-        result = inet_ntop(AF_INET6, &v6->sin6_addr, text, sizeof(text));
-    if (!result)
-        return SLICE("unix");
-    slice copy = arena_dup(&pub->arena, slice_cstr(text));
-    return copy.ptr ? copy : SLICE("");
 }
 
 void http_body_accept(struct http_exchange *pub)

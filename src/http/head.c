@@ -15,9 +15,18 @@ static bool bad(struct http_problem *problem, unsigned status, const char *text)
 /* The next line without its CRLF; *rest moves behind it. The scan found the CRLFs. */
 static slice take_line(slice *rest)
 {
-    ptrdiff_t end = slice_find(*rest, SLICE("\r\n"));
-    slice line = end < 0 ? *rest : slice_first(*rest, (size_t)end);
-    *rest = end < 0 ? SLICE_NONE : slice_from(*rest, (size_t)end + 2);
+    slice line = *rest;
+    for (size_t at = 0; at < line.len; at++) {
+        const char *end = memchr(line.ptr + at, '\n', line.len - at);
+        if (!end)
+            break;
+        at = (size_t)(end - line.ptr);
+        if (at == 0 || end[-1] != '\r')
+            continue;
+        *rest = slice_from(line, at + 1);
+        return slice_first(line, at - 1);
+    }
+    *rest = SLICE_NONE;
     return line;
 }
 

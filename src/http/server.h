@@ -124,8 +124,6 @@ slice http_request_header(const struct http_exchange *exchange, slice name);
 slice http_query_get(struct http_exchange *exchange, slice name);
 /* All decoded parameters in order, name and value. */
 const struct http_header *http_query_all(struct http_exchange *exchange, size_t *count);
-/* "127.0.0.1", "::1", "unix"; in the arena. */
-slice http_peer_text(struct http_exchange *exchange);
 /* The client's address without its port, as the nearest of these proxies tells it in
  * X-Forwarded-For; "unix" for one on a Unix socket. proxies NULL: nobody is believed. In the arena.
  */

@@ -50,6 +50,7 @@ struct loop {
     uint64_t turn_cpu_ns_limit;        /* 0: none */
     const char *worst_op, *worst_step; /* costliest step of this turn */
     uint64_t worst_ns, step_began_ns;
+    unsigned uncharged;      /* steps since then */
     uint64_t drain_until_ns; /* of this turn; 0: it has not drained yet */
     struct metric_series *lag_series, *turn_series;
 
@@ -58,7 +59,7 @@ struct loop {
 
 /* Every libuv callback of this room begins with it: the first one of a turn reads the clock. */
 void loop_enter(struct loop *loop);
-/* A step has run: the time since the last call is charged to it. */
+/* A step has run: the time since the last one is charged to it. */
 void loop_charge_step(struct loop *loop, const char *op_name, const char *step_name);
 /* The tasks of this turn have had their time: what is left comes in the next. */
 bool loop_is_drain_over(const struct loop *loop);

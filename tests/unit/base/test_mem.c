@@ -133,13 +133,89 @@ static void counts_across_threads(void **state)
     assert_int_equal(mem_live_blocks(), 0);
 }
 
+/* The same block for any size that it is the smallest for, cleared where that was asked for. */
+static void keeps_middling_blocks(void **state)
+{
+    (void)state;
+    mem_keep(32 * 1024);
+    for (size_t size = 1025; size <= 16 * 1024; size += 1 + size / 9) {
+        char *block = mem_alloc(size);
+        memset(block, 'x', size);
+        mem_free(block);
+        char *again = mem_zalloc(size);
+        assert_ptr_equal(again, block);
+        for (size_t i = 0; i < size; i++)
+            assert_int_equal(again[i], 0);
+        again = mem_realloc(again, size + 100);
+        memset(again, 'y', size + 100);
+        mem_free(again);
+        mem_keep(32 * 1024);
+    }
+    assert_int_equal(mem_live_blocks(), 0);
+    mem_keep(0);
+}
+
+/* Whatever comes and goes, blocks do not lie over one another. */
+static void kept_blocks_are_apart(void **state)
+{
+    (void)state;
+    struct chance chance = {5};
+    struct {
+        unsigned char *ptr;
+        size_t size;
+    } held[32] = {{NULL, 0}};
+    mem_keep(64 * 1024);
+    for (int i = 0; i < 20000; i++) {
+        size_t at = chance_below(&chance, ARRAY_LEN(held));
+        for (size_t j = 0; j < held[at].size; j += 97)
+            assert_int_equal(held[at].ptr[j], at);
+        mem_free(held[at].ptr);
+        held[at].size = chance_below(&chance, 20 * 1024);
+        held[at].ptr = mem_alloc(held[at].size);
+        memset(held[at].ptr, (int)at, held[at].size);
+    }
+    for (size_t i = 0; i < ARRAY_LEN(held); i++)
+        mem_free(held[i].ptr);
+    assert_int_equal(mem_live_blocks(), 0);
+    mem_keep(0);
+}
+
+static void keeps_no_more_than_told(void **state)
+{
+    (void)state;
+    char *blocks[8];
+    mem_keep(3 * 2048);
+    for (size_t i = 0; i < ARRAY_LEN(blocks); i++)
+        blocks[i] = mem_alloc(2048);
+    for (size_t i = 0; i < ARRAY_LEN(blocks); i++)
+        mem_free(blocks[i]);
+    for (size_t i = 0; i < 3; i++) { /* the newest first */
+        char *again = mem_alloc(2000);
+        assert_ptr_equal(again, blocks[2 - i]);
+        blocks[2 - i] = again;
+    }
+    for (size_t i = 0; i < 3; i++)
+        mem_free(blocks[i]);
+    mem_fail_at(1, 1);
+    assert_null(mem_alloc(2048));
+    mem_fail_at(0, 0);
+    mem_keep(0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(counts_blocks), TEST(nothing_is_still_a_block),
-        TEST(copies_text),   TEST(refuses_what_overflows),
-        TEST(fails_the_nth), TEST(counts_foreign_blocks),
-        TEST(wipes),         TEST(counts_across_threads),
+        TEST(counts_blocks),
+        TEST(nothing_is_still_a_block),
+        TEST(copies_text),
+        TEST(refuses_what_overflows),
+        TEST(fails_the_nth),
+        TEST(counts_foreign_blocks),
+        TEST(wipes),
+        TEST(counts_across_threads),
+        TEST(keeps_middling_blocks),
+        TEST(kept_blocks_are_apart),
+        TEST(keeps_no_more_than_told),
     };
     return cmocka_run_group_tests_name("base/mem", tests, NULL, NULL);
 }
