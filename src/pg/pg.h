@@ -155,13 +155,15 @@ struct pg_pool;
 struct pg_queue;
 struct pg_slot;
 
-/* Zeroed before its first use; may be used again once it has ended. After ERR_CLOSED its next use
- * counts as the same operation, until one ends with OK (pg_stmt.again). */
+/* Zeroed before its first use; may be used again once it has ended. */
 struct pg_query {
     /* in */
     const struct pg_stmt *stmt;
     uint64_t deadline_ns; /* for waiting and for being sent again; 0: the pool's queue_timeout_ms */
     struct pg_value params[PG_PARAMS_MAX];
+    /* in and out: the operation may have been done already, its answer lost (pg_stmt.again). Left
+     * so by ERR_CLOSED, for who tries again with the same query; gone after OK. */
+    bool is_unknown;
     /* out */
     /* OK
      * ERR_BUSY     never sent: queue full, or no database before the deadline; nothing was done
@@ -185,7 +187,7 @@ struct pg_query {
     uint64_t queued_ns, expires_ns;
     size_t param_bytes;
     uint8_t state, attempts;
-    bool is_single, is_abandoned, is_unknown;
+    bool is_single, is_abandoned;
     char text[48]; /* a parameter that the store made up */
 };
 

@@ -15,17 +15,20 @@ static const struct pg_column insert_params[] = {
     {"error_code", PG_TEXT}, {"started_at", PG_TIME},   {"finished_at", PG_TIME},
     {"owner", PG_UUID},      {"summary", PG_JSON},
 };
-static const struct pg_stmt execution_insert = {
-    .name = "execution_insert",
-    .sql = EXECUTION_INSERT
-    "@row :account_id, :id, :integration_id, :action_id, :connection_id, :status, :error_code, "
-    ":started_at, :finished_at, :owner, :summary @end on conflict do nothing",
-    PG_PARAMS(insert_params),
-    .key_count = 2,
-    .match = PG_MATCH_NONE,
-    .is_write = true,
-    .is_replayable = true,
-};
+/* `rest` is what the second sending adds. */
+#define INSERT_STMT(stmt_name, rest, ...)                                                   \
+    {                                                                                       \
+        .name = stmt_name,                                                                  \
+        .sql = EXECUTION_INSERT                                                             \
+            "@row :account_id, :id, :integration_id, :action_id, :connection_id, :status, " \
+            ":error_code, :started_at, :finished_at, :owner, :summary @end" rest,           \
+        PG_PARAMS(insert_params), .key_count = 2, .match = PG_MATCH_NONE, .is_write = true, \
+        .is_replayable = true, __VA_ARGS__                                                  \
+    }
+static const struct pg_stmt execution_insert_again =
+    INSERT_STMT("execution_insert_again", " on conflict do nothing", );
+static const struct pg_stmt execution_insert =
+    INSERT_STMT("execution_insert", "", .again = &execution_insert_again);
 
 static const struct pg_column finish_params[] = {
     {"account_id", PG_UUID},     {"key", PG_TEXT},        {"id", PG_UUID},
@@ -35,11 +38,11 @@ static const struct pg_column finish_params[] = {
 };
 
 /*
- * The claim is the fence: only where it was still ours does the execution appear. In a replay the
- * claim is gone already, and the execution that stands there tells by owner and time that it is
- * ours. `:ord in (...)` is a hashed subplan, so a set is not matched pair by pair.
+ * The claim is the fence: only where it was still ours does the execution appear. At a second
+ * sending the claim may be gone already, and the execution that stands there tells by owner and
+ * time that it is ours. `:ord in (...)` is a hashed subplan, so a set is not matched pair by pair.
  */
-#define FINISH_REST                                                                             \
+#define FINISH_STORE                                                                            \
     "and t.execution_id = :id and t.owner = :owner "                                            \
     "returning :ord as ord, :account_id as account_id, :id as id, "                             \
     ":integration_id as integration_id, :action_id as action_id, "                              \
@@ -48,30 +51,32 @@ static const struct pg_column finish_params[] = {
     ":summary as summary), "                                                                    \
     "stored as (" EXECUTION_INSERT "select m.account_id, m.id, m.integration_id, m.action_id, " \
     "m.connection_id, m.status, m.error_code, m.started_at, m.finished_at, m.owner, m.summary " \
-    "from moved m on conflict do nothing) "                                                     \
-    "select :ord @from where :ord in (select m.ord from moved m) "                              \
-    "or (select e.owner = :owner and e.finished_at = :finished_at from sluice.execution e "     \
+    "from moved m"
+#define FINISH_ONCE ") select m.ord from moved m"
+#define FINISH_AGAIN                                                                        \
+    " on conflict do nothing) select :ord @from where :ord in (select m.ord from moved m) " \
+    "or (select e.owner = :owner and e.finished_at = :finished_at from sluice.execution e " \
     "where e.account_id = :account_id and e.id = :id)"
+#define FINISH_KEEP                                                      \
+    "update sluice.idempotency_key t set state = 'bound', owner = null " \
+    "@update(sluice.idempotency_key) "
+#define FINISH_RELEASE "delete from sluice.idempotency_key t @delete(sluice.idempotency_key) "
 
-static const struct pg_stmt execution_finish_keep = {
-    .name = "execution_finish_keep",
-    .sql = "with moved as (update sluice.idempotency_key t set state = 'bound', owner = null "
-           "@update(sluice.idempotency_key) " FINISH_REST,
-    PG_PARAMS(finish_params),
-    .key_count = 2,
-    .is_write = true,
-    .is_replayable = true,
-};
-
-static const struct pg_stmt execution_finish_release = {
-    .name = "execution_finish_release",
-    .sql = "with moved as (delete from sluice.idempotency_key t "
-           "@delete(sluice.idempotency_key) " FINISH_REST,
-    PG_PARAMS(finish_params),
-    .key_count = 2,
-    .is_write = true,
-    .is_replayable = true,
-};
+#define FINISH_STMT(stmt_name, claim, answer, ...)                                         \
+    {                                                                                      \
+        .name = stmt_name, .sql = "with moved as (" claim FINISH_STORE answer,             \
+        PG_PARAMS(finish_params), .key_count = 2, .is_write = true, .is_replayable = true, \
+        __VA_ARGS__                                                                        \
+    }
+static const struct pg_stmt execution_finish_keep_again =
+    FINISH_STMT("execution_finish_keep_again", FINISH_KEEP, FINISH_AGAIN, );
+static const struct pg_stmt execution_finish_keep = FINISH_STMT(
+    "execution_finish_keep", FINISH_KEEP, FINISH_ONCE, .again = &execution_finish_keep_again);
+static const struct pg_stmt execution_finish_release_again =
+    FINISH_STMT("execution_finish_release_again", FINISH_RELEASE, FINISH_AGAIN, );
+static const struct pg_stmt execution_finish_release =
+    FINISH_STMT("execution_finish_release", FINISH_RELEASE, FINISH_ONCE,
+                .again = &execution_finish_release_again);
 
 static const struct pg_column get_params[] = {{"account_id", PG_UUID}, {"id", PG_UUID}};
 static const struct pg_stmt execution_get = {
@@ -104,9 +109,17 @@ static const struct pg_stmt execution_list = {
     PG_COLUMNS(list_columns),
 };
 
-const struct pg_stmt *const execution_stmts[] = {&execution_insert,         &execution_finish_keep,
-                                                 &execution_finish_release, &execution_get,
-                                                 &execution_list,           NULL};
+const struct pg_stmt *const execution_stmts[] = {
+    &execution_insert,
+    &execution_insert_again,
+    &execution_finish_keep,
+    &execution_finish_keep_again,
+    &execution_finish_release,
+    &execution_finish_release_again,
+    &execution_get,
+    &execution_list,
+    NULL,
+};
 
 /* The parameters from integration_id on are the same everywhere. */
 static void fill_from_integration(struct pg_value *params, const struct execution *execution)

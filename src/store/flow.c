@@ -79,23 +79,26 @@ static const struct pg_column start_params[] = {
     {"updated_at", PG_TIME}, {"completed_at", PG_TIME}, {"input", PG_JSON},
     {"actor", PG_TEXT},      {"shown", PG_JSON},
 };
-static const struct pg_stmt flow_start = {
-    .name = "flow_start",
-    .sql = "with made as (insert into sluice.flow (account_id, id, template_key, "
-           "template_version, trigger_type, status, rev, op_token, owner, step_index, attempt, "
-           "is_begun, adoptions, waiting_for, wake_at, deadline, created_at, updated_at, "
-           "completed_at) "
-           "@row :account_id, :id, :template_key, :version, :trigger, :status, :rev, :id, :owner, "
-           ":step_index, :attempt, :is_begun, 0::bigint, :waiting_for, :wake_at, :deadline, "
-           ":created_at, :updated_at, :completed_at @end on conflict do nothing) "
-           "insert into sluice.flow_doc (account_id, flow_id, input, actor, waiting_input) "
-           "@row :account_id, :id, :input, :actor, :shown @end on conflict do nothing",
-    PG_PARAMS(start_params),
-    .key_count = 2,
-    .match = PG_MATCH_NONE,
-    .is_write = true,
-    .is_replayable = true,
-};
+/* What the second sending adds: the first inserts rows that cannot be there. */
+#define AGAIN " on conflict do nothing"
+
+#define START_STMT(stmt_name, rest, ...)                                                         \
+    {                                                                                            \
+        .name = stmt_name,                                                                       \
+        .sql = "with made as (insert into sluice.flow (account_id, id, template_key, "           \
+               "template_version, trigger_type, status, rev, op_token, owner, step_index, "      \
+               "attempt, is_begun, adoptions, waiting_for, wake_at, deadline, created_at, "      \
+               "updated_at, completed_at) "                                                      \
+               "@row :account_id, :id, :template_key, :version, :trigger, :status, :rev, :id, "  \
+               ":owner, :step_index, :attempt, :is_begun, 0::bigint, :waiting_for, :wake_at, "   \
+               ":deadline, :created_at, :updated_at, :completed_at @end" rest ") "               \
+               "insert into sluice.flow_doc (account_id, flow_id, input, actor, waiting_input) " \
+               "@row :account_id, :id, :input, :actor, :shown @end" rest,                        \
+        PG_PARAMS(start_params), .key_count = 2, .match = PG_MATCH_NONE, .is_write = true,       \
+        .is_replayable = true, __VA_ARGS__                                                       \
+    }
+static const struct pg_stmt flow_start_again = START_STMT("flow_start_again", AGAIN, );
+static const struct pg_stmt flow_start = START_STMT("flow_start", "", .again = &flow_start_again);
 
 static struct pg_value waiting_text(enum flow_waiting waiting)
 {
@@ -162,10 +165,12 @@ enum { FINISHED_COUNT = 8 };
     "stepped as (" STEP_INSERT                                                       \
     "select m.account_id, m.id, m.f_step, m.f_attempt, m.f_status, m.f_started_at, " \
     "m.f_finished_at, m.f_input, m.f_output, m.f_error from moved m "                \
-    "where m.f_step is not null on conflict do nothing) "
+    "where m.f_step is not null"
 
-/* A replay finds its own token in the row; `:ord in` is a hashed subplan, see execution.c. */
-#define ANSWER                                                     \
+/* Which of the queries were done. At a second sending one may find its own token in the row; `:ord
+ * in` is a hashed subplan, see execution.c. */
+#define ANSWER_ONCE "select m.ord from moved m"
+#define ANSWER_AGAIN                                               \
     "select :ord @from where :ord in (select m.ord from moved m) " \
     "or (select f.op_token = :op_token from sluice.flow f "        \
     "where f.account_id = :account_id and f.id = :id)"
@@ -175,19 +180,21 @@ static const struct pg_column move_params[] = {
     {"op_token", PG_UUID},   {"status", PG_TEXT},   {"step_index", PG_I64},  {"attempt", PG_I64},
     {"is_begun", PG_BOOL},   {"adoptions", PG_I64}, {"updated_at", PG_TIME}, FINISHED_PARAMS,
 };
-static const struct pg_stmt flow_move = {
-    .name = "flow_move",
-    .sql = "with moved as (update sluice.flow t set rev = :rev, op_token = :op_token, "
-           "status = :status, owner = case when :status = 'running' then t.owner end, "
-           "step_index = :step_index, attempt = :attempt, is_begun = :is_begun, "
-           "adoptions = :adoptions, updated_at = :updated_at, "
-           "completed_at = case when :status = 'completed' then :updated_at end "
-           "@update(sluice.flow) " WHERE_OURS MOVED_COLUMNS "), " STEPPED ANSWER,
-    PG_PARAMS(move_params),
-    .key_count = 2,
-    .is_write = true,
-    .is_replayable = true,
-};
+#define MOVE_STMT(stmt_name, rest, answer, ...)                                                 \
+    {                                                                                           \
+        .name = stmt_name,                                                                      \
+        .sql = "with moved as (update sluice.flow t set rev = :rev, op_token = :op_token, "     \
+               "status = :status, owner = case when :status = 'running' then t.owner end, "     \
+               "step_index = :step_index, attempt = :attempt, is_begun = :is_begun, "           \
+               "adoptions = :adoptions, updated_at = :updated_at, "                             \
+               "completed_at = case when :status = 'completed' then :updated_at end "           \
+               "@update(sluice.flow) " WHERE_OURS MOVED_COLUMNS "), " STEPPED rest ") " answer, \
+        PG_PARAMS(move_params), .key_count = 2, .is_write = true, .is_replayable = true,        \
+        __VA_ARGS__                                                                             \
+    }
+static const struct pg_stmt flow_move_again = MOVE_STMT("flow_move_again", AGAIN, ANSWER_AGAIN, );
+static const struct pg_stmt flow_move =
+    MOVE_STMT("flow_move", "", ANSWER_ONCE, .again = &flow_move_again);
 
 /* Apart from the above because of flow_doc: merely opening a plan that updates all partitions costs
  * more than a transition. */
@@ -197,21 +204,24 @@ static const struct pg_column park_params[] = {
     {"wake_at", PG_TIME},    {"adoptions", PG_I64},    {"updated_at", PG_TIME}, {"shown", PG_JSON},
     FINISHED_PARAMS,
 };
-static const struct pg_stmt flow_park = {
-    .name = "flow_park",
-    .sql = "with moved as (update sluice.flow t set rev = :rev, op_token = :op_token, "
-           "status = 'waiting', owner = null, step_index = :step_index, attempt = :attempt, "
-           "is_begun = false, adoptions = :adoptions, updated_at = :updated_at, "
-           "waiting_for = :waiting_for, wake_at = :wake_at "
-           "@update(sluice.flow) " WHERE_OURS MOVED_COLUMNS ", :shown as shown), " STEPPED
-           ", shown as (update sluice.flow_doc d set waiting_input = m.shown from moved m "
-           "where d.account_id = any(array[m.account_id]) and d.flow_id >= m.id and d.flow_id <= "
-           "m.id) " ANSWER,
-    PG_PARAMS(park_params),
-    .key_count = 2,
-    .is_write = true,
-    .is_replayable = true,
-};
+#define PARK_STMT(stmt_name, rest, answer, ...)                                                  \
+    {                                                                                            \
+        .name = stmt_name,                                                                       \
+        .sql = "with moved as (update sluice.flow t set rev = :rev, op_token = :op_token, "      \
+               "status = 'waiting', owner = null, step_index = :step_index, "                    \
+               "attempt = :attempt, is_begun = false, adoptions = :adoptions, "                  \
+               "updated_at = :updated_at, waiting_for = :waiting_for, wake_at = :wake_at "       \
+               "@update(sluice.flow) " WHERE_OURS MOVED_COLUMNS                                  \
+               ", :shown as shown), " STEPPED rest                                               \
+               "), shown as (update sluice.flow_doc d set waiting_input = m.shown from moved m " \
+               "where d.account_id = any(array[m.account_id]) and d.flow_id >= m.id and "        \
+               "d.flow_id <= m.id) " answer,                                                     \
+        PG_PARAMS(park_params), .key_count = 2, .is_write = true, .is_replayable = true,         \
+        __VA_ARGS__                                                                              \
+    }
+static const struct pg_stmt flow_park_again = PARK_STMT("flow_park_again", AGAIN, ANSWER_AGAIN, );
+static const struct pg_stmt flow_park =
+    PARK_STMT("flow_park", "", ANSWER_ONCE, .again = &flow_park_again);
 
 static void fill_finished(struct pg_value *params, const struct flow_step *step)
 {
@@ -287,4 +297,7 @@ int store_flow_move_result(const struct pg_query *query)
     return query->rows.count ? OK : ERR_NOTFOUND;
 }
 
-const struct pg_stmt *const flow_stmts[] = {&flow_start, &flow_move, &flow_park, NULL};
+const struct pg_stmt *const flow_stmts[] = {
+    &flow_start, &flow_start_again, &flow_move, &flow_move_again,
+    &flow_park,  &flow_park_again,  NULL,
+};

@@ -49,6 +49,12 @@ static void start_set(struct pg_call *call)
     submit(call, &item_set);
 }
 
+static void start_try(struct pg_call *call)
+{
+    items_fill_by(&call->query, items_account(0), id_of(call), id_of(call) == 3 ? -1 : 7);
+    submit(call, &item_try);
+}
+
 static void start_add(struct pg_call *call)
 {
     items_fill_by(&call->query, items_account(0), id_of(call), 1);
@@ -142,6 +148,36 @@ static void test_killed_mid_batch_is_sent_again(void **state)
     pg_calls_end(calls, 20);
     pg_bench_close(&bench);
     assert_int_equal(items_ask(conninfo, "select count(*) from t.item where n = 7"), 20);
+}
+
+/* What may have been done is sent as the statement that looks first; what was rolled back is not.
+ */
+static void test_the_second_sending_looks_first(void **state)
+{
+    struct pg_bench bench;
+    struct pg_pool_config config = config_of(conninfo);
+    (void)state;
+    config.lock_timeout_ms = 60000;
+    config.statement_timeout_ms = 60000;
+    open_with_rows(&bench, &config, 5);
+    start_all(&bench, 5, start_try); /* the third breaks a CHECK: all are rolled back */
+    pg_calls_wait(&bench, calls, 5);
+    assert_int_equal(calls[2].query.status, ERR_INVALID);
+    pg_calls_end(calls, 5);
+    assert_int_equal(items_ask(conninfo, "select count(*) from t.item where n = 7"), 4);
+    struct pg_sync *lock = lock_row();
+    start_all(&bench, 2, start_try);
+    assert_true(pg_bench_until_true(&bench, somebody_waits, NULL));
+    kill_waiting();
+    assert_true(pg_bench_until_true(&bench, nobody_waits, NULL));
+    pg_sync_close(lock);
+    pg_calls_wait(&bench, calls, 2);
+    for (size_t i = 0; i < 2; i++) {
+        assert_int_equal(calls[i].query.status, OK);
+        assert_int_equal(pg_get_i64(&calls[i].query.rows, 0, 0), 1007);
+    }
+    pg_calls_end(calls, 2);
+    pg_bench_close(&bench);
 }
 
 static void test_killed_and_not_replayable_is_unknown(void **state)
@@ -572,6 +608,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_killed_mid_batch_is_sent_again),
+        cmocka_unit_test(test_the_second_sending_looks_first),
         cmocka_unit_test(test_killed_and_not_replayable_is_unknown),
         cmocka_unit_test(test_restarts_lose_nothing),
         cmocka_unit_test(test_lock_timeout_hits_the_guilty_only),

@@ -21,11 +21,13 @@ static void test_claim_finish_replay(void **state)
 
     claim.execution_id = id;
     assert_int_equal(finish_now(CLAIM_KEEP, summary), OK);
+    calls[0].is_again = true;
     for (int replay = 0; replay < 3; replay++) {
         run(start_finish);
         assert_int_equal(store_execution_finish_result(&calls[0].query), OK);
         done();
     }
+    calls[0].is_again = false;
     run(start_get);
     struct execution got;
     assert_int_equal(store_execution_get_result(&calls[0].query, &got), OK);
@@ -68,8 +70,13 @@ static void test_write_without_a_key(void **state)
     assert_int_equal(count_of("idempotency_key"), before + 1);
     assert_int_equal(finish_now(CLAIM_RELEASE, SLICE("{}")), OK);
     assert_int_equal(count_of("idempotency_key"), before);
+    calls[0].is_again = true;
     run(start_finish);
     assert_int_equal(store_execution_finish_result(&calls[0].query), OK); /* replay */
+    done();
+    calls[0].is_again = false;
+    run(start_finish);
+    assert_int_equal(store_execution_finish_result(&calls[0].query), ERR_NOTFOUND);
     done();
 }
 
@@ -101,8 +108,10 @@ static void test_plain_insert_is_replayable(void **state)
     int64_t before = count_of("execution");
     run(start_insert);
     done();
+    calls[0].is_again = true;
     run(start_insert);
     done();
+    calls[0].is_again = false;
     assert_int_equal(count_of("execution"), before + 1);
     run(start_get);
     struct execution got;
@@ -202,11 +211,15 @@ static void test_sets_of_everything(void **state)
         assert_int_equal(outcome_of(&calls[i]).state, CLAIM_WON);
     pg_calls_end(calls, SET);
     for (int replay = 0; replay < 2; replay++) {
+        for (size_t i = 0; i < SET; i++)
+            calls[i].is_again = replay > 0;
         start_items(start_item_finish);
         for (size_t i = 0; i < SET; i++)
             assert_int_equal(store_execution_finish_result(&calls[i].query), OK);
         pg_calls_end(calls, SET);
     }
+    for (size_t i = 0; i < SET; i++)
+        calls[i].is_again = false;
     check_items_got();
     start_items(start_item_find);
     for (size_t i = 0; i < SET; i++) {

@@ -18,6 +18,8 @@ static struct pg_call *call_of(struct op *op)
 static enum op_result step_submit(struct op *op)
 {
     struct pg_call *call = call_of(op);
+    call->query.is_unknown = call->is_again;
+    call->query.status = call->is_again ? ERR_CLOSED : OK;
     call->start(call);
     return OP_WAIT;
 }

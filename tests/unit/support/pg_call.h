@@ -32,6 +32,7 @@ struct pg_call {
     struct pg_bench *bench;
     void (*start)(struct pg_call *call);
     void *arg;
+    bool is_again; /* it may have been done already: pg_query.is_unknown */
     bool is_done;  /* the query has ended; its results stay until pg_call_end */
     bool is_freed; /* the op's memory may go */
 };

@@ -60,6 +60,27 @@ const struct pg_stmt item_set = {
     .is_replayable = true,
 };
 
+static const struct pg_stmt item_try_again = {
+    .name = "item_try_again",
+    .sql = "update t.item t set n = 1000 + :by @update(t.item) returning :ord, t.n",
+    PG_PARAMS(by_params),
+    PG_COLUMNS(n_columns),
+    .key_count = 2,
+    .is_write = true,
+    .is_replayable = true,
+};
+
+const struct pg_stmt item_try = {
+    .name = "item_try",
+    .sql = "update t.item t set n = :by @update(t.item) returning :ord, t.n",
+    PG_PARAMS(by_params),
+    PG_COLUMNS(n_columns),
+    .key_count = 2,
+    .is_write = true,
+    .is_replayable = true,
+    .again = &item_try_again,
+};
+
 const struct pg_stmt item_get = {
     .name = "item_get",
     .sql = "select :ord, t.account_id, t.id, t.n, t.name, t.body, t.at, t.flag, t.raw "

@@ -18,6 +18,7 @@ extern const struct pg_stmt item_put;   /* insert, on conflict do nothing; no ro
 extern const struct pg_stmt item_take;  /* the same, returns account_id, id, n; matched by key */
 extern const struct pg_stmt item_add;   /* n += :by, returns n; not replayable */
 extern const struct pg_stmt item_set;   /* n = :by, returns n; replayable */
+extern const struct pg_stmt item_try;   /* the same, but n = 1000 + :by when sent again */
 extern const struct pg_stmt item_get;   /* all columns by key */
 extern const struct pg_stmt item_list;  /* id, n of an account, in order of id */
 extern const struct pg_stmt item_drop;  /* delete, returns nothing but the match */
