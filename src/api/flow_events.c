@@ -17,7 +17,7 @@ enum {
 
 struct stream_state {
     struct uuid id;
-    struct flow_look *look;
+    struct flow_look *look; /* under way, or just done; NULL: it slept */
     struct flow_watch watch;
     struct op_timer timer;
     uint64_t until_ns;
@@ -36,8 +36,8 @@ static void on_change(struct flow_watch *watch)
 static enum op_result look(struct api_request *request, struct stream_state *state)
 {
     state->is_told = false;
-    state->look = flow_look_start(request->api->config.flow, request->grant.account_id, state->id,
-                                  &request->op);
+    state->look = flow_look_start_view(request->api->config.flow, request->grant.account_id,
+                                       state->id, &request->op);
     if (state->look)
         return OP_WAIT;
     if (!state->has_begun)
@@ -60,7 +60,11 @@ static enum op_result begin_events(struct api_request *request)
     state->id = id;
     state->request = request;
     state->watch = (struct flow_watch){
-        .account_id = request->grant.account_id, .flow_id = id, .on_change = on_change};
+        .account_id = request->grant.account_id,
+        .flow_id = id,
+        .wants_view = true,
+        .on_change = on_change,
+    };
     state->until_ns = loop_now_ns(request->op.loop) + STREAM_MS_MAX * 1000000ULL;
     request->state = state;
     return look(request, state);
@@ -86,46 +90,55 @@ static void begin_stream(struct api_request *request, struct stream_state *state
     flow_watch_add(request->api->config.flow, &state->watch);
 }
 
-/* false: the client is gone, or the view cannot be told. */
-static bool send_view(struct api_request *request, struct stream_state *state)
+/* false: the client is gone, or out of memory. */
+static bool send_view(struct api_request *request, struct stream_state *state,
+                      const struct flow_seen *seen)
 {
-    struct flow_look *seen = state->look;
-    slice view = flow_look_view(seen); /* JSON: no line break in it */
     struct buf text;
-    if (!view.ptr)
-        return false;
     buf_init(&text, FLOW_VIEW_BYTES_MAX + 1024);
-    buf_printf(&text, "id: %lld\ndata: ", (long long)seen->whole.flow.rev);
-    buf_append(&text, view);
+    buf_printf(&text, "id: %lld\ndata: ", (long long)seen->rev);
+    buf_append(&text, seen->text); /* JSON: no line break in it */
     buf_append(&text, SLICE("\n\n"));
     int rc = buf_is_ok(&text) ? http_reply_chunk(request->exchange, buf_slice(&text)) : ERR_NOMEM;
     buf_deinit(&text);
-    state->sent_rev = seen->whole.flow.rev;
+    state->sent_rev = seen->rev;
     return rc == OK;
 }
 
 static enum op_result rest(struct api_request *request, struct stream_state *state)
 {
     state->look = NULL;
-    if (state->is_told)
-        return look(request, state);
-    op_sleep(&request->op, &state->timer, HEARTBEAT_MS, "a change of the flow");
+    op_sleep(&request->op, &state->timer, state->is_told ? 0 : HEARTBEAT_MS,
+             "a change of the flow");
     return OP_WAIT;
 }
 
-static enum op_result judge_look(struct api_request *request, struct stream_state *state)
+static enum op_result judge(struct api_request *request, struct stream_state *state,
+                            const struct flow_seen *seen)
 {
-    struct flow_look *seen = state->look;
-    bool is_new = seen->whole.flow.rev != state->sent_rev, has_ended = flow_look_has_ended(seen);
+    bool is_new = seen->rev != state->sent_rev, has_ended = flow_seen_has_ended(seen);
     if (!state->has_begun && !is_new && has_ended)
         return api_reply(request, 204, SLICE_NONE);
     bool is_head = request->exchange->head.method == HTTP_METHOD_HEAD;
     if (!state->has_begun)
         begin_stream(request, state);
-    if (is_head || (is_new && !send_view(request, state)) || has_ended)
+    if (is_head || (is_new && !send_view(request, state, seen)) || has_ended)
         return end_stream(request, state);
-    state->watch.rev = seen->whole.flow.rev;
+    state->watch.rev = seen->rev;
     return rest(request, state);
+}
+
+/* What this process was told, it need not look for. */
+static enum op_result go_to_news(struct api_request *request, struct stream_state *state)
+{
+    struct flow_seen *seen = flow_watch_take(&state->watch);
+    if (!seen)
+        return look(request, state);
+    state->is_told = false;
+    bool is_newer = seen->rev > state->watch.rev; /* than a look that was under way */
+    enum op_result result = is_newer ? judge(request, state, seen) : rest(request, state);
+    flow_seen_unref(seen);
+    return result;
 }
 
 /* Nothing came, or something did. */
@@ -140,7 +153,7 @@ static enum op_result go_on(struct api_request *request, struct stream_state *st
         return OP_WAIT;
     }
     if (state->is_told)
-        return look(request, state);
+        return go_to_news(request, state);
     if (http_reply_chunk(request->exchange, SLICE(": still here\n\n")) != OK)
         return end_stream(request, state);
     return rest(request, state);
@@ -152,8 +165,10 @@ static enum op_result finish_events(struct api_request *request)
     if (!state->look)
         return go_on(request, state);
     int status = state->look->status;
+    if (status == OK && !state->look->seen)
+        status = ERR_NOMEM;
     if (status == OK)
-        return judge_look(request, state);
+        return judge(request, state, state->look->seen);
     if (!state->has_begun)
         return status == ERR_NOTFOUND ? api_reply_no_flow(request)
                                       : api_reply_database(request, status);

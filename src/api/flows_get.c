@@ -12,7 +12,8 @@ enum { LIST_LIMIT = 20, LIST_LIMIT_MAX = 100 };
 
 struct get {
     struct uuid id;
-    struct flow_look *look; /* under way, or just done */
+    struct flow_look *look; /* under way, or just done; NULL: it slept */
+    struct flow_seen *seen; /* what is to be judged */
     struct flow_watch watch;
     struct op_timer timer;
     uint64_t until_ns; /* 0: it does not wait */
@@ -28,15 +29,29 @@ static void on_change(struct flow_watch *watch)
     op_sleep_stop(&get->timer);
 }
 
+static void let_go(struct get *get)
+{
+    flow_watch_remove(&get->watch);
+    flow_seen_unref(get->seen);
+    get->seen = NULL;
+}
+
 static enum op_result look(struct api_request *request, struct get *get)
 {
     get->has_told = false;
-    get->look = flow_look_start(request->api->config.flow, request->grant.account_id, get->id,
-                                &request->op);
+    get->look = flow_look_start_view(request->api->config.flow, request->grant.account_id, get->id,
+                                     &request->op);
     if (get->look)
         return OP_WAIT;
-    flow_watch_remove(&get->watch);
+    let_go(get);
     return api_reply_database(request, ERR_BUSY);
+}
+
+static enum op_result rest(struct api_request *request, struct get *get)
+{
+    uint64_t left_ns = get->until_ns - loop_now_ns(request->op.loop);
+    op_sleep(&request->op, &get->timer, left_ns / 1000000 + 1, "a change of the flow");
+    return OP_WAIT;
 }
 
 /* ?until=change (what is waited for by default) or settled: until it runs no more. */
@@ -48,6 +63,26 @@ static bool read_until(struct api_request *request, bool *is_until_settled)
         return true;
     (void)api_reply_error(request, 400, "until must be change or settled");
     return false;
+}
+
+/* The view is what its revision says. */
+static slice etag_of(struct api_request *request, int64_t rev)
+{
+    return arena_printf(&request->op.arena, "\"%lld\"", (long long)rev);
+}
+
+/* Who waits for what comes after the last change that was made here need not be shown it. */
+static bool knows_enough(struct api_request *request, struct get *get)
+{
+    slice wanted = http_request_header(request->exchange, SLICE("If-None-Match"));
+    int64_t rev;
+    if (get->until_ns == 0 || http_server_is_draining(request->exchange->server) ||
+        !flow_is_here(request->api->config.flow, request->grant.account_id, get->id, &rev))
+        return false;
+    if (!get->watch.is_until_settled && wanted.ptr && !api_has_etag(request, etag_of(request, rev)))
+        return false;
+    get->watch.rev = get->first_rev = rev;
+    return true;
 }
 
 static enum op_result begin_get(struct api_request *request)
@@ -68,6 +103,7 @@ static enum op_result begin_get(struct api_request *request)
     get->watch = (struct flow_watch){.account_id = request->grant.account_id,
                                      .flow_id = id,
                                      .is_until_settled = is_until_settled,
+                                     .wants_view = true,
                                      .on_change = on_change};
     request->state = get;
     if (wait_s > 0) {
@@ -75,20 +111,14 @@ static enum op_result begin_get(struct api_request *request)
         /* before the look: what changes while it is under way is not missed */
         flow_watch_add(request->api->config.flow, &get->watch);
     }
-    return look(request, get);
-}
-
-/* The view is what its revision says. */
-static slice etag_of(struct api_request *request, int64_t rev)
-{
-    return arena_printf(&request->op.arena, "\"%lld\"", (long long)rev);
+    return knows_enough(request, get) ? rest(request, get) : look(request, get);
 }
 
 /* Whether the client asked for what comes after this revision. */
 static bool is_known(struct api_request *request, const struct get *get)
 {
     slice wanted = http_request_header(request->exchange, SLICE("If-None-Match"));
-    int64_t rev = get->look->whole.flow.rev;
+    int64_t rev = get->seen->rev;
     if (wanted.ptr)
         return api_has_etag(request, etag_of(request, rev));
     return get->first_rev == 0 || get->first_rev == rev;
@@ -97,48 +127,61 @@ static bool is_known(struct api_request *request, const struct get *get)
 static bool may_wait(struct api_request *request, const struct get *get)
 {
     bool is_wanted = get->watch.is_until_settled
-                         ? get->look->whole.flow.status != FLOW_RUNNING
-                         : flow_look_has_ended(get->look) || !is_known(request, get);
+                         ? get->seen->status != FLOW_RUNNING
+                         : flow_seen_has_ended(get->seen) || !is_known(request, get);
     return loop_now_ns(request->op.loop) < get->until_ns && !is_wanted &&
            !http_server_is_draining(request->exchange->server);
 }
 
-static enum op_result wait_for_change(struct api_request *request, struct get *get)
-{
-    uint64_t left_ns = get->until_ns - loop_now_ns(request->op.loop);
-    int64_t rev = get->look->whole.flow.rev;
-    if (get->first_rev == 0)
-        get->first_rev = rev;
-    get->watch.rev = rev;
-    get->look = NULL;
-    if (get->has_told)
-        return look(request, get);
-    op_sleep(&request->op, &get->timer, left_ns / 1000000 + 1, "a change of the flow");
-    return OP_WAIT;
-}
-
 static enum op_result answer(struct api_request *request, struct get *get)
 {
-    slice view = flow_look_view(get->look);
-    flow_watch_remove(&get->watch);
-    if (!view.ptr)
-        return api_reply_error(request, 500, "Internal error");
-    if (api_reply_not_modified(request, etag_of(request, get->look->whole.flow.rev)))
-        return OP_DONE;
-    return api_reply(request, 200, view);
+    enum op_result result = OP_DONE;
+    if (!api_reply_not_modified(request, etag_of(request, get->seen->rev)))
+        result = api_reply(request, 200, get->seen->text);
+    let_go(get);
+    return result;
+}
+
+/* What was told while it was looked at, or meanwhile. false: look. */
+static bool take_news(struct get *get)
+{
+    struct flow_seen *news = flow_watch_take(&get->watch), *old = get->seen;
+    bool is_newer = news && (!old || news->rev > old->rev);
+    get->has_told = false;
+    get->seen = is_newer ? news : old;
+    flow_seen_unref(is_newer ? old : news);
+    return news != NULL;
+}
+
+static enum op_result judge(struct api_request *request, struct get *get)
+{
+    while (may_wait(request, get)) {
+        if (get->first_rev == 0)
+            get->first_rev = get->seen->rev;
+        if (get->watch.rev < get->seen->rev)
+            get->watch.rev = get->seen->rev;
+        if (!get->has_told)
+            return rest(request, get);
+        if (!take_news(get))
+            return look(request, get);
+    }
+    return answer(request, get);
 }
 
 static enum op_result finish_get(struct api_request *request)
 {
     struct get *get = request->state;
     if (!get->look) /* it slept */
-        return look(request, get);
+        return take_news(get) ? judge(request, get) : look(request, get);
     int status = get->look->status;
-    if (status == OK && may_wait(request, get))
-        return wait_for_change(request, get);
+    flow_seen_unref(get->seen);
+    get->seen = get->look->seen ? flow_seen_ref(get->look->seen) : NULL;
+    get->look = NULL;
+    if (status == OK && get->seen)
+        return judge(request, get);
+    let_go(get);
     if (status == OK)
-        return answer(request, get);
-    flow_watch_remove(&get->watch);
+        return api_reply_error(request, 500, "Internal error");
     return status == ERR_NOTFOUND ? api_reply_no_flow(request)
                                   : api_reply_database(request, status);
 }
@@ -147,7 +190,7 @@ static void gone_get(struct api_request *request)
 {
     struct get *get = request->state;
     if (get)
-        flow_watch_remove(&get->watch);
+        let_go(get);
     op_cancel(&request->op);
 }
 

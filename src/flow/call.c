@@ -26,7 +26,7 @@ static bool is_confirmed(const struct flow_run *run, const struct flow_step_def 
     case FLOW_CONFIRM_START:
         return true;
     case FLOW_CONFIRM_APPROVAL:
-        return run->outputs[step->confirm_step] != NULL;
+        return run->outputs[step->confirm_step].is_there;
     case FLOW_CONFIRM_NONE:
         break;
     }

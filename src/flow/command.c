@@ -349,7 +349,7 @@ static void tell(struct flow_command *command)
     struct flow_service *service = command->service;
     const struct flow *flow = &command->flow;
     command->is_changed = true;
-    flow_watch_poke(service, flow);
+    flow_watch_poke(service, flow, NULL, NULL);
     if (flow->status == FLOW_CANCELLED)
         flow_run_cut(service, flow->id);
     else if (!flow_run_start(service, flow, command->in.kind == FLOW_COMMAND_RESUME))

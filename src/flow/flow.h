@@ -12,6 +12,7 @@
 
 #include "exec/exec.h"
 #include "exec/node.h"
+#include "flow/seen.h"
 #include "flow/template.h"
 #include "store/flow.h"
 #include "store/flow_read.h"
@@ -127,20 +128,32 @@ void flow_record_write(struct buf *out, const struct flow_listed *listed,
                        const struct flow_template *tmpl);
 
 /* A watch: told when a flow has changed, by this process at once, by others within about a
- * second (one look at all watched revs). The callback only stores and wakes. */
+ * second (one look at all watched revs). The callback only stores and wakes. Zeroed first. */
 struct flow_watch {
     struct uuid account_id, flow_id;
     int64_t rev; /* the last one seen */
     /* Told only when the flow runs no more: it waits, or has ended. What other nodes change is told
      * in any case: look. */
     bool is_until_settled;
+    bool wants_view;
     void (*on_change)(struct flow_watch *watch);
     struct list link;
+    /* With wants_view: the view at the change that was told last, where this process knows it;
+     * flow_watch_take. */
+    struct flow_seen *seen;
 };
 void flow_watch_add(struct flow_service *service, struct flow_watch *watch);
 void flow_watch_remove(struct flow_watch *watch); /* harmless when not added */
-/* For whoever changes a flow in this process. */
-void flow_watch_poke(struct flow_service *service, const struct flow *flow);
+/* The caller's reference; NULL: look. */
+struct flow_seen *flow_watch_take(struct flow_watch *watch) MUST_CHECK;
+/* For whoever changes a flow in this process; whole and tmpl, or NULL for both: all of it as it is
+ * after the change, durable. */
+void flow_watch_poke(struct flow_service *service, const struct flow *flow,
+                     const struct flow_whole *whole, const struct flow_template *tmpl);
+/* Whether this process runs this flow of this account: *rev is its last revision here. What other
+ * nodes do to it a watch is told of. */
+bool flow_is_here(const struct flow_service *service, struct uuid account_id, struct uuid id,
+                  int64_t *rev) MUST_CHECK;
 /* On the way down: every watch is told, so that long polls and event streams end. */
 void flow_watch_wake_all(struct flow_service *service);
 

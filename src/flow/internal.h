@@ -30,6 +30,7 @@ struct flow_service {
     struct flow_timers *timers;
     struct flow_adopter *adopter;
     struct flow_watches *watches;
+    struct flow_seen_set *seen;
     bool is_draining;
     bool has_strays; /* something of ours may be in no memory: look at the rows */
 };
@@ -57,19 +58,31 @@ struct flow_error {
 
 struct flow_fan;
 
+/* Of a completed step. Most outputs are asked for by few steps or by none: they stay text until
+ * then. */
+struct flow_output {
+    bool is_there;
+    slice text;               /* SLICE_NONE: null */
+    const struct json *value; /* NULL: not parsed yet */
+};
+
 struct flow_run {
     struct op op; /* its arena: documents, for as long as it runs */
     struct flow_service *service;
     struct list link;
     struct flow flow; /* as it is in the database */
+    /* What was loaded; while has_view all of it as it is in the database, for those who watch */
     struct flow_whole whole;
+    size_t step_cap;   /* of whole.steps */
+    size_t shown_left; /* bytes of inputs and errors that may yet be held for them alone */
+    bool has_view;
     struct flow_template_find find;
     struct flow_template *tmpl; /* counted */
     struct pg_query query;
     struct op_timer timer;
     slice actor, id_text;
     const struct json *input;
-    const struct json *outputs[FLOW_STEPS_MAX]; /* of completed steps; else NULL */
+    struct flow_output outputs[FLOW_STEPS_MAX];
     /* Two arenas in turn: the step that is being recorded, and the plan of the next. */
     struct arena scratch[2];
     unsigned turn;
@@ -113,6 +126,10 @@ void flow_run_launch(struct flow_run *run);
 void flow_run_drop(struct flow_run *run);
 /* Stops the run of this flow in this process, if there is one: its row says something else now. */
 void flow_run_cut(struct flow_service *service, struct uuid id);
+/* The view of this account's flow at this revision, where this process runs it and is there. NULL.
+ */
+struct flow_seen *flow_run_seen(const struct flow_service *service, struct uuid account_id,
+                                struct uuid id, int64_t rev) MUST_CHECK;
 bool flow_run_is_known(const struct flow_service *service, struct uuid id);
 /* Whether there is room for `count` more runs. */
 bool flow_service_has_room(const struct flow_service *service);
@@ -141,9 +158,9 @@ bool flow_plan_transform(struct flow_run *run, struct json *value);
 /* plan_park.c: the parts of it for waits and approvals. */
 void flow_plan_wait(struct flow_run *run, const struct flow_step_def *step);
 void flow_plan_approval(struct flow_run *run, const struct flow_step_def *step);
-/* For both: the root that expressions see; item NULL for none. */
-struct json flow_plan_root(struct flow_run *run, struct arena *arena, const struct json *item,
-                           size_t index);
+/* For both: the root that this step's expressions see; item NULL for none. NULL: out of memory. */
+struct json *flow_plan_root(struct flow_run *run, const struct flow_step_def *step,
+                            struct arena *arena, const struct json *item, size_t index) MUST_CHECK;
 /* The plan is a fault: validation_error with this message. */
 void flow_plan_fault(struct flow_run *run, const char *what, const char *why);
 /* JSON text of a value in the arena; SLICE_NONE past bytes_max. */

@@ -18,12 +18,56 @@ static struct flow_look *look_of(struct op *op)
     return CONTAINER_OF(op, struct flow_look, op);
 }
 
+enum look_step { LOOK_BEGIN, LOOK_REVISED, LOOK_LOAD, LOOK_FIND, LOOK_FOUND };
+
+/* Something of the flow is known here: perhaps it is what it is now. */
+static enum op_result look_begin(struct op *op)
+{
+    struct flow_look *look = look_of(op);
+    struct flow_service *service = look->service;
+    int64_t rev;
+    if (look->wants_view && (flow_seen_find(service->seen, look->account_id, look->id) ||
+                             flow_is_here(service, look->account_id, look->id, &rev))) {
+        store_flow_rev(service->config.pool, &look->query, op, look->account_id, look->id);
+        return OP_WAIT;
+    }
+    op_goto(op, LOOK_LOAD);
+    return OP_NEXT;
+}
+
+static enum op_result look_revised(struct op *op)
+{
+    struct flow_look *look = look_of(op);
+    int64_t rev;
+    look->status = store_flow_rev_result(&look->query, &rev);
+    if (look->status != OK)
+        return OP_DONE;
+    struct flow_seen *kept = flow_seen_find(look->service->seen, look->account_id, look->id);
+    if (kept && kept->rev == rev)
+        look->seen = flow_seen_ref(kept);
+    else
+        look->seen = flow_run_seen(look->service, look->account_id, look->id, rev);
+    return look->seen ? OP_DONE : OP_NEXT;
+}
+
 static enum op_result look_load(struct op *op)
 {
     struct flow_look *look = look_of(op);
     store_flow_load(look->service->config.pool, &look->query, op, look->account_id, look->id,
                     false);
     return OP_WAIT;
+}
+
+static enum op_result look_end(struct flow_look *look)
+{
+    look->status = look->find.status;
+    look->tmpl = look->find.tmpl;
+    if (look->status != OK || !look->wants_view)
+        return OP_DONE;
+    look->seen = flow_seen_new(look->op.loop, &look->whole, look->tmpl);
+    if (look->seen)
+        flow_seen_keep(look->service->seen, look->seen);
+    return OP_DONE;
 }
 
 static enum op_result look_find(struct op *op)
@@ -35,18 +79,14 @@ static enum op_result look_find(struct op *op)
     struct uuid version = look->whole.flow.template_version;
     if (!flow_template_find(look->service, &look->find, version, op))
         return OP_WAIT;
-    look->status = look->find.status;
-    look->tmpl = look->find.tmpl;
-    return OP_DONE;
+    return look_end(look);
 }
 
 static enum op_result look_found(struct op *op)
 {
     struct flow_look *look = look_of(op);
     flow_template_found(look->service, &look->find);
-    look->status = look->find.status;
-    look->tmpl = look->find.tmpl;
-    return OP_DONE;
+    return look_end(look);
 }
 
 static void look_cancel(struct op *op)
@@ -61,13 +101,16 @@ static void look_free(struct op *op)
     struct flow_look *look = look_of(op);
     if (look->tmpl)
         flow_template_unref(look->tmpl);
+    flow_seen_unref(look->seen);
     mem_free(look);
 }
 
 static const struct op_step look_steps[] = {
-    {"load", look_load},
-    {"find_template", look_find},
-    {"found_template", look_found},
+    [LOOK_BEGIN] = {"begin", look_begin},
+    [LOOK_REVISED] = {"revised", look_revised},
+    [LOOK_LOAD] = {"load", look_load},
+    [LOOK_FIND] = {"find_template", look_find},
+    [LOOK_FOUND] = {"found_template", look_found},
 };
 
 static const struct op_class look_class = {
@@ -78,8 +121,8 @@ static const struct op_class look_class = {
     .free = look_free,
 };
 
-struct flow_look *flow_look_start(struct flow_service *service, struct uuid account_id,
-                                  struct uuid id, struct op *parent)
+static struct flow_look *start(struct flow_service *service, struct uuid account_id, struct uuid id,
+                               struct op *parent, bool wants_view)
 {
     struct flow_look *look = mem_zalloc(sizeof(*look));
     if (!look)
@@ -88,8 +131,21 @@ struct flow_look *flow_look_start(struct flow_service *service, struct uuid acco
     look->account_id = account_id;
     look->id = id;
     look->status = ERR_BUSY;
+    look->wants_view = wants_view;
     op_start(&look->op, &look_class, parent->loop, parent, LOOK_ARENA_BYTES_MAX);
     return look;
+}
+
+struct flow_look *flow_look_start(struct flow_service *service, struct uuid account_id,
+                                  struct uuid id, struct op *parent)
+{
+    return start(service, account_id, id, parent, false);
+}
+
+struct flow_look *flow_look_start_view(struct flow_service *service, struct uuid account_id,
+                                       struct uuid id, struct op *parent)
+{
+    return start(service, account_id, id, parent, true);
 }
 
 bool flow_look_has_ended(const struct flow_look *look)

@@ -8,8 +8,6 @@
 
 #include "flow/flow.h"
 
-enum { FLOW_VIEW_BYTES_MAX = 60 * 1024 * 1024 };
-
 struct flow_look {
     struct op op;
     struct flow_service *service;
@@ -18,7 +16,10 @@ struct flow_look {
     int status; /* OK, ERR_NOTFOUND, else as pg_query */
     struct flow_whole whole;
     struct flow_template *tmpl;
+    struct flow_seen *seen; /* of flow_look_start_view alone, instead of the two; NULL: too large,
+                               or out of memory */
     /* private */
+    bool wants_view;
     struct pg_query query;
     struct flow_template_find find;
 };
@@ -26,6 +27,10 @@ struct flow_look {
 /* Holds parent until it is done. NULL: out of memory, nothing was started. */
 struct flow_look *flow_look_start(struct flow_service *service, struct uuid account_id,
                                   struct uuid id, struct op *parent) MUST_CHECK;
+/* The same, for its view alone: where that of its present revision is known here, the revision is
+ * all that is asked of the database. */
+struct flow_look *flow_look_start_view(struct flow_service *service, struct uuid account_id,
+                                       struct uuid id, struct op *parent) MUST_CHECK;
 /* The flow may be resumed or not, but nothing happens to it by itself any more. */
 bool flow_look_has_ended(const struct flow_look *look);
 /* {flow, steps} in the look's arena; SLICE_NONE: too large, or out of memory. */

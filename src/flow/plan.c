@@ -40,13 +40,31 @@ static struct json time_value(struct arena *arena, int64_t wall_us)
     return json_string_dup(arena, slice_of(text, TIME_TEXT_LEN));
 }
 
-static struct json steps_value(const struct flow_run *run, struct arena *arena)
+/* NULL: out of memory. */
+static const struct json *output_value(struct flow_run *run, struct flow_output *output)
+{
+    struct err err;
+    if (!output->value)
+        output->value = output->text.ptr
+                            ? json_parse(&run->op.arena, output->text, &json_limits_provider, &err)
+                            : &json_null;
+    return output->value;
+}
+
+/* Those that the step reads. */
+static bool put_steps(struct flow_run *run, uint64_t reads, struct arena *arena, struct json *root)
 {
     struct json steps = json_object();
-    for (size_t i = 0; i < run->tmpl->step_count; i++)
-        if (run->outputs[i])
-            json_object_set(arena, &steps, run->tmpl->steps[i].key, *run->outputs[i]);
-    return steps;
+    for (size_t i = 0; i < run->tmpl->step_count; i++) {
+        if (!(reads >> i & 1) || !run->outputs[i].is_there)
+            continue;
+        const struct json *value = output_value(run, &run->outputs[i]);
+        if (!value)
+            return false;
+        json_object_set(arena, &steps, run->tmpl->steps[i].key, *value);
+    }
+    json_object_set(arena, root, SLICE("steps"), steps);
+    return true;
 }
 
 static struct json flow_value(const struct flow_run *run, struct arena *arena)
@@ -60,18 +78,22 @@ static struct json flow_value(const struct flow_run *run, struct arena *arena)
     return flow;
 }
 
-struct json flow_plan_root(struct flow_run *run, struct arena *arena, const struct json *item,
-                           size_t index)
+struct json *flow_plan_root(struct flow_run *run, const struct flow_step_def *step,
+                            struct arena *arena, const struct json *item, size_t index)
 {
-    struct json root = json_object();
-    json_object_set(arena, &root, SLICE("input"), *run->input);
-    json_object_set(arena, &root, SLICE("steps"), steps_value(run, arena));
-    json_object_set(arena, &root, SLICE("flow"), flow_value(run, arena));
-    if (!item)
-        return root;
-    json_object_set(arena, &root, SLICE("item"), *item);
-    json_object_set(arena, &root, SLICE("index"), json_i64((int64_t)index));
-    return root;
+    struct json *root = ARENA_NEW(arena, struct json);
+    if (!root)
+        return NULL;
+    *root = json_object();
+    json_object_set(arena, root, SLICE("input"), *run->input);
+    if (!put_steps(run, step->reads, arena, root))
+        return NULL;
+    json_object_set(arena, root, SLICE("flow"), flow_value(run, arena));
+    if (item) {
+        json_object_set(arena, root, SLICE("item"), *item);
+        json_object_set(arena, root, SLICE("index"), json_i64((int64_t)index));
+    }
+    return arena->is_exhausted ? NULL : root;
 }
 
 static bool evaluate(struct flow_run *run, const struct expr *expr, const char *what,
@@ -79,15 +101,12 @@ static bool evaluate(struct flow_run *run, const struct expr *expr, const char *
 {
     struct arena *arena = flow_run_scratch(run);
     struct expr_budget budget;
-    struct err err;
-    struct json *root = ARENA_NEW(arena, struct json);
-    if (root) {
-        *root = flow_plan_root(run, arena, NULL, 0);
-        expr_budget_init(&budget);
-        if (!arena->is_exhausted && expr_eval(expr, root, root, &budget, arena, value, &err) == OK)
-            return true;
-    }
-    flow_plan_fault(run, what, arena->is_exhausted ? "out of memory" : err.text);
+    struct err err = {.text = "out of memory"};
+    const struct json *root = flow_plan_root(run, &run->tmpl->steps[run->step], arena, NULL, 0);
+    expr_budget_init(&budget);
+    if (root && expr_eval(expr, root, root, &budget, arena, value, &err) == OK)
+        return true;
+    flow_plan_fault(run, what, err.text);
     return false;
 }
 
@@ -110,15 +129,12 @@ static int evaluate_call(struct flow_run *run, const struct flow_step_def *step,
 {
     struct expr_budget budget;
     struct json connection;
-    struct json *root = ARENA_NEW(arena, struct json);
+    const struct json *root = flow_plan_root(run, step, arena, item, index);
     if (!root)
         return err_set(err, ERR_NOMEM, "out of memory");
-    *root = flow_plan_root(run, arena, item, index);
     *input = json_object();
     *connection_id = 0;
     expr_budget_init(&budget);
-    if (arena->is_exhausted)
-        return err_set(err, ERR_NOMEM, "out of memory");
     if (step->input && expr_template_eval(step->input, root, EXPR_DROP_NULL_MEMBERS, &budget, arena,
                                           input, err) != OK)
         return (int)err->code;

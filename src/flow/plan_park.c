@@ -13,14 +13,10 @@ static bool evaluate_text(struct flow_run *run, const struct expr_template *tmpl
     struct arena *arena = flow_run_scratch(run);
     struct expr_budget budget;
     struct err err = {.text = "out of memory"};
-    struct json *root = ARENA_NEW(arena, struct json);
-    if (root) {
-        *root = flow_plan_root(run, arena, NULL, 0);
-        expr_budget_init(&budget);
-        if (!arena->is_exhausted &&
-            expr_template_eval(tmpl, root, 0, &budget, arena, value, &err) == OK)
-            return true;
-    }
+    const struct json *root = flow_plan_root(run, &run->tmpl->steps[run->step], arena, NULL, 0);
+    expr_budget_init(&budget);
+    if (root && expr_template_eval(tmpl, root, 0, &budget, arena, value, &err) == OK)
+        return true;
     flow_plan_fault(run, what, err.text);
     return false;
 }
@@ -95,11 +91,10 @@ static bool put_call(struct approval *a, const struct flow_step_def *step, const
                      size_t index)
 {
     struct arena *arena = flow_run_scratch(a->run);
-    struct json *root = ARENA_NEW(arena, struct json);
+    const struct json *root = flow_plan_root(a->run, step, arena, item, index);
     struct json input = json_object(), connection = json_null;
     if (!root)
         return false;
-    *root = flow_plan_root(a->run, arena, item, index);
     if (step->input && expr_template_eval(step->input, root, EXPR_DROP_NULL_MEMBERS, &a->budget,
                                           arena, &input, &a->err) != OK)
         return false;
@@ -130,10 +125,9 @@ static bool put_step(struct approval *a, const struct flow_step_def *step)
 {
     struct arena *arena = flow_run_scratch(a->run);
     struct json value;
-    struct json *root = ARENA_NEW(arena, struct json);
+    const struct json *root = flow_plan_root(a->run, step, arena, NULL, 0);
     if (!root)
         return false;
-    *root = flow_plan_root(a->run, arena, NULL, 0);
     if (step->when && !step->is_when_late) {
         if (expr_eval(step->when, root, root, &a->budget, arena, &value, &a->err) != OK)
             return false;

@@ -413,6 +413,12 @@ struct flow_run *flow_run_new(struct flow_service *service, const struct flow *f
         flow_run_drop(run);
         return NULL;
     }
+    run->whole.input = arena_dup(&run->op.arena, input);
+    run->whole.actor = run->actor;
+    if (!run->whole.input.ptr) {
+        flow_run_drop(run);
+        return NULL;
+    }
     flow_plan_make(run, 0, 1, false);
     bool is_call = run->plan == FLOW_PLAN_CALL || run->plan == FLOW_PLAN_FAN_OUT;
     run->flow.status = FLOW_RUNNING;
@@ -428,6 +434,7 @@ struct flow_run *flow_run_new(struct flow_service *service, const struct flow *f
 
 void flow_run_launch(struct flow_run *run)
 {
+    flow_run_show_from(run);
     if (run->next.rev != run->flow.rev)
         flow_run_recorded(run);
     op_release(&run->op);

@@ -5,7 +5,10 @@
 
 #include "base/clock.h"
 
-enum { SLEEP_MS_MAX = 5000 }; /* a longer wait for another attempt parks the flow */
+enum {
+    SLEEP_MS_MAX = 5000, /* a longer wait for another attempt parks the flow */
+    SHOWN_BYTES_MAX = 1024 * 1024,
+};
 
 static struct metric transitions_total =
     METRIC_INIT("sluice_flow_transitions_total", "Transitions of flows by the status they led to.",
@@ -106,9 +109,9 @@ static void fail_finished(struct flow_run *run, const struct flow_error *error)
 
 void flow_run_finish_completed(struct flow_run *run, slice output)
 {
-    struct err err;
-    const struct json *value = json_parse(&run->op.arena, output, &json_limits_provider, &err);
-    if (!value) {
+    struct flow_output *kept = &run->outputs[run->step];
+    slice text = arena_dup(&run->op.arena, output);
+    if (!text.ptr) {
         struct flow_error error = {.code = SLICE("execution_failed"),
                                    .message = SLICE("The step's output cannot be held in memory."),
                                    .retry_after_ms = -1};
@@ -117,8 +120,8 @@ void flow_run_finish_completed(struct flow_run *run, slice output)
         return;
     }
     fill_finished(run, true);
-    run->finished.output = arena_dup(flow_run_scratch(run), output);
-    run->outputs[run->step] = value;
+    run->finished.output = text;
+    *kept = (struct flow_output){.is_there = true, .text = text};
     run->fan = NULL;
     run->attempt_base = 0;
     run->is_interrupted = false;
@@ -194,6 +197,58 @@ void flow_run_end_at_once(struct flow_run *run, const struct flow_error *error)
     fail_flow(run);
 }
 
+/* ---- what those who watch are shown ---- */
+
+static bool keep_text(struct flow_run *run, slice *text)
+{
+    if (!text->ptr)
+        return true;
+    if (text->len > run->shown_left)
+        return false;
+    run->shown_left -= text->len;
+    *text = arena_dup(&run->op.arena, *text);
+    return text->ptr != NULL;
+}
+
+/* The attempt that has ended joins the others. Its output lives as long as the run anyway. */
+static bool keep_finished(struct flow_run *run)
+{
+    struct flow_whole *whole = &run->whole;
+    if (whole->step_count == run->step_cap) {
+        size_t cap = run->step_cap * 2 + 4;
+        struct flow_step *steps = ARENA_ARRAY(&run->op.arena, struct flow_step, cap);
+        if (!steps)
+            return false;
+        for (size_t i = 0; i < whole->step_count; i++)
+            steps[i] = whole->steps[i];
+        whole->steps = steps;
+        run->step_cap = cap;
+    }
+    struct flow_step step = run->finished;
+    if (!keep_text(run, &step.input) || !keep_text(run, &step.error))
+        return false;
+    whole->steps[whole->step_count++] = step;
+    return true;
+}
+
+void flow_run_show_from(struct flow_run *run)
+{
+    run->whole.flow = run->flow;
+    run->step_cap = run->whole.step_count;
+    run->shown_left = SHOWN_BYTES_MAX;
+    run->has_view = true;
+}
+
+static void tell(struct flow_run *run)
+{
+    if (run->has_view && run->has_finished)
+        run->has_view = keep_finished(run);
+    run->whole.flow = run->flow;
+    if (run->flow.status == FLOW_WAITING)
+        run->whole.waiting_input = run->shown;
+    flow_watch_poke(run->service, &run->flow, run->has_view ? &run->whole : NULL, run->tmpl);
+}
+
 void flow_run_recorded(struct flow_run *run)
 {
     char labels[32];
@@ -201,11 +256,11 @@ void flow_run_recorded(struct flow_run *run)
     run->flow = run->next;
     run->flow.template_key = key;
     run->flow.trigger_type = trigger;
-    run->has_finished = false;
     slice to = SLICE_JOIN(labels, SLICE("to=\""), slice_cstr(flow_status_name(run->flow.status)),
                           SLICE("\""));
     metric_add(metric_series(&transitions_total, to), 1);
-    flow_watch_poke(run->service, &run->flow);
+    tell(run);
+    run->has_finished = false;
     if (run->flow.status == FLOW_WAITING && run->flow.wake_at != 0 && run->service->timers)
         flow_timers_arm(run->service->timers, &run->flow);
     arena_reset(&run->scratch[run->turn ^ 1]);
@@ -213,11 +268,10 @@ void flow_run_recorded(struct flow_run *run)
 
 /* ---- where a flow stands that was loaded ---- */
 
-static bool parse_documents(struct flow_run *run)
+static bool take_documents(struct flow_run *run)
 {
     struct err err;
-    struct arena *arena = &run->op.arena;
-    run->input = json_parse(arena, run->whole.input, &json_limits_provider, &err);
+    run->input = json_parse(&run->op.arena, run->whole.input, &json_limits_provider, &err);
     if (!run->input)
         return false;
     for (size_t i = 0; i < run->whole.step_count; i++) {
@@ -225,10 +279,7 @@ static bool parse_documents(struct flow_run *run)
         if (!step->is_completed || step->step_index >= (int64_t)run->tmpl->step_count)
             continue;
         run->outputs[step->step_index] =
-            step->output.ptr ? json_parse(arena, step->output, &json_limits_provider, &err)
-                             : &json_null;
-        if (!run->outputs[step->step_index])
-            return false;
+            (struct flow_output){.is_there = true, .text = step->output};
     }
     return true;
 }
@@ -270,7 +321,7 @@ static void place(struct flow_run *run)
 {
     const struct flow *flow = &run->flow;
     size_t at = (size_t)flow->step_index;
-    if (at >= run->tmpl->step_count || run->outputs[at]) {
+    if (at >= run->tmpl->step_count || run->outputs[at].is_there) {
         flow_plan_make(run, at + 1, 1, false);
         return;
     }
@@ -295,9 +346,10 @@ bool flow_run_place(struct flow_run *run)
     if (run->flow.adoptions >= FLOW_POISON_ADOPTIONS) {
         error.message = SLICE("The servers that ran this flow died again and again in this step.");
         error.hint = SLICE("Resume tries it once more.");
-    } else if (!parse_documents(run)) {
+    } else if (!take_documents(run)) {
         error.message = SLICE("The flow's documents cannot be held in memory.");
     } else {
+        flow_run_show_from(run);
         place(run);
         return true;
     }

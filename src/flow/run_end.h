@@ -18,6 +18,8 @@ void flow_run_finish_refused(struct flow_run *run);
 void flow_run_end_at_once(struct flow_run *run, const struct flow_error *error);
 /* The transition to the plan, with no attempt ended: an intent, a pause, the end. */
 void flow_run_next(struct flow_run *run);
+/* run->whole, but for its flow, is all there is: views may be made of it from now on. */
+void flow_run_show_from(struct flow_run *run);
 /* The transition is durable. */
 void flow_run_recorded(struct flow_run *run);
 struct flow_error flow_error_deadline(void);

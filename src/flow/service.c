@@ -20,10 +20,11 @@ struct flow_service *flow_service_new(const struct flow_config *config)
     list_init(&service->runs);
     map_init(&service->by_id, SIZE_MAX);
     map_init(&service->pinned, SIZE_MAX);
+    service->seen = flow_seen_set_new();
     service->watches = flow_watches_new(service);
     service->timers = flow_timers_new(service);
     service->adopter = flow_adopter_new(service);
-    if (service->watches && service->timers && service->adopter)
+    if (service->seen && service->watches && service->timers && service->adopter)
         return service;
     flow_service_cancel_all(service); /* what is there ends with the loop, and the process */
     return NULL;
@@ -67,6 +68,7 @@ void flow_service_free(struct flow_service *service)
     ASSERT(service->run_count == 0 && service->taking == 0);
     flow_timers_free(service->timers);
     flow_watches_free(service->watches);
+    flow_seen_set_free(service->seen);
     flow_pinned_drop(service, true);
     map_deinit(&service->by_id);
     map_deinit(&service->pinned);
@@ -111,9 +113,34 @@ void flow_run_cut(struct flow_service *service, struct uuid id)
         op_cancel(&run->op);
 }
 
+static struct flow_run *find_run(const struct flow_service *service, struct uuid id)
+{
+    return map_get(&service->by_id, slice_of(id.bytes, sizeof(id.bytes)));
+}
+
 bool flow_run_is_known(const struct flow_service *service, struct uuid id)
 {
-    return map_get(&service->by_id, slice_of(id.bytes, sizeof(id.bytes))) != NULL;
+    return find_run(service, id) != NULL;
+}
+
+bool flow_is_here(const struct flow_service *service, struct uuid account_id, struct uuid id,
+                  int64_t *rev)
+{
+    const struct flow_run *run = find_run(service, id);
+    if (!run || !run->has_view || flow_run_is_leaving(run) ||
+        !uuid_eq(run->flow.account_id, account_id))
+        return false;
+    *rev = run->flow.rev;
+    return run->flow.status == FLOW_RUNNING;
+}
+
+struct flow_seen *flow_run_seen(const struct flow_service *service, struct uuid account_id,
+                                struct uuid id, int64_t rev)
+{
+    const struct flow_run *run = find_run(service, id);
+    bool is_known = run && run->has_view && run->flow.rev == rev &&
+                    uuid_eq(run->flow.account_id, account_id);
+    return is_known ? flow_seen_new(run->op.loop, &run->whole, run->tmpl) : NULL;
 }
 
 bool flow_run_is_leaving(const struct flow_run *run)

@@ -55,7 +55,7 @@ static enum op_result step_taken(struct op *op)
     int status = store_flow_take_result(&taking->query, &flow);
     if (status == OK) {
         count(taking);
-        flow_watch_poke(taking->service, &flow);
+        flow_watch_poke(taking->service, &flow, NULL, NULL);
         if (!flow_run_start(taking->service, &flow, false))
             taking->service->has_strays = true;
     } else if (status == ERR_CLOSED) {

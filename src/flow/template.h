@@ -46,6 +46,7 @@ struct flow_step_def {
     slice key; /* [a-z][a-z0-9_]*, unique */
     enum flow_step_type type;
     const struct expr *when; /* NULL: always */
+    uint64_t reads;          /* the steps whose outputs its expressions name, a bit each */
     /* tool_call */
     slice tool;                        /* full tool name */
     const struct expr_template *input; /* an object */

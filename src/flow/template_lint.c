@@ -1,6 +1,7 @@
 /*
- * What expressions of a template may name, and that people see what they confirm: whatever a step
- * that an approval confirms is made of must be known when the approval is shown.
+ * What expressions of a template may name, which steps' outputs they do name, and that people see
+ * what they confirm: whatever a step that an approval confirms is made of must be known when the
+ * approval is shown.
  */
 #include <stdio.h>
 
@@ -42,6 +43,8 @@ static void check_input(const struct lint *lint, const slice *names, size_t coun
 static void check_steps(struct lint *lint, const slice *names, size_t count)
 {
     ptrdiff_t at = count > 1 ? template_find_step(lint->tmpl, names[1]) : -1;
+    if (at >= 0)
+        lint->step->reads |= UINT64_C(1) << at;
     if (count == 1)
         complain(lint, "name the step: steps.KEY");
     else if (at < 0)
@@ -134,6 +137,8 @@ static void check_same_when(struct lint *lint)
                      "\"when\"",
                      SLICE_ARG(lint->tmpl->steps[step->confirm_step].key));
 }
+
+_Static_assert(FLOW_STEPS_MAX <= 64, "flow_step_def.reads has a bit a step");
 
 void template_lint_step(struct reader *r, struct flow_template *tmpl, size_t index)
 {

@@ -1,5 +1,6 @@
 /*
- * Watches: long polls and event streams. Whoever changes a flow in this process pokes them at once.
+ * Watches: long polls and event streams. Whoever changes a flow in this process pokes them at once,
+ * and who runs it says what it looks like now: made once for all who watch, and for nobody else.
  * What other nodes change is found by one look a second at the revs of all watched flows: a query a
  * flow, which pg makes one statement. While nobody watches there is no timer.
  */
@@ -50,32 +51,72 @@ static slice key_of(const struct uuid *flow_id)
 
 /* ---- telling ---- */
 
-static void tell(struct watched *watched, int64_t rev, bool is_settled)
+/* What is told of a flow. */
+struct news {
+    int64_t rev;
+    bool is_settled;
+    const struct flow_whole *whole; /* NULL: nobody knows here */
+    const struct flow_template *tmpl;
+    struct loop *loop;
+    struct flow_seen *seen; /* made for the first who wants it */
+};
+
+static void give_view(struct flow_watch *watch, struct news *news)
+{
+    flow_seen_unref(watch->seen);
+    watch->seen = NULL;
+    if (!watch->wants_view || !news->whole)
+        return;
+    if (!news->seen)
+        news->seen = flow_seen_new(news->loop, news->whole, news->tmpl);
+    if (news->seen)
+        watch->seen = flow_seen_ref(news->seen);
+}
+
+static void tell(struct watched *watched, struct news *news)
 {
     LIST_EACH(&watched->watches, node)
     {
         struct flow_watch *watch = LIST_ITEM(node, struct flow_watch, link);
-        if (watch->rev < rev && (is_settled || !watch->is_until_settled))
-            watch->on_change(watch);
+        if (watch->rev >= news->rev || (watch->is_until_settled && !news->is_settled))
+            continue;
+        give_view(watch, news);
+        watch->on_change(watch);
     }
 }
 
-static void poke(struct flow_watches *watches, struct uuid flow_id, int64_t rev, bool is_settled)
+static void poke(struct flow_watches *watches, struct uuid flow_id, struct news *news)
 {
     struct watched *watched = map_get(&watches->by_flow, key_of(&flow_id));
     if (watched)
-        tell(watched, rev, is_settled);
+        tell(watched, news);
+    flow_seen_unref(news->seen);
 }
 
-void flow_watch_poke(struct flow_service *service, const struct flow *flow)
+void flow_watch_poke(struct flow_service *service, const struct flow *flow,
+                     const struct flow_whole *whole, const struct flow_template *tmpl)
 {
-    poke(service->watches, flow->id, flow->rev, flow->status != FLOW_RUNNING);
+    struct news news = {.rev = flow->rev,
+                        .is_settled = flow->status != FLOW_RUNNING,
+                        .whole = whole,
+                        .tmpl = tmpl,
+                        .loop = service->config.loop};
+    flow_seen_drop(service->seen, flow->id, flow->rev);
+    poke(service->watches, flow->id, &news);
 }
 
 void flow_watch_wake_all(struct flow_service *service)
 {
+    struct news news = {.rev = INT64_MAX, .is_settled = true};
     LIST_EACH(&service->watches->all, node)
-    tell(LIST_ITEM(node, struct watched, link), INT64_MAX, true);
+    tell(LIST_ITEM(node, struct watched, link), &news);
+}
+
+struct flow_seen *flow_watch_take(struct flow_watch *watch)
+{
+    struct flow_seen *seen = watch->seen;
+    watch->seen = NULL;
+    return seen;
 }
 
 /* ---- looking ---- */
@@ -121,10 +162,12 @@ static enum op_result step_judge(struct op *op)
 {
     struct look *look = CONTAINER_OF(op, struct look, op);
     for (size_t i = 0; i < look->count && look->watches; i++) {
-        int64_t rev = 0;
-        int status = store_flow_rev_result(&look->items[i].query, &rev);
+        struct news news = {.is_settled = true};
+        int status = store_flow_rev_result(&look->items[i].query, &news.rev);
+        if (status == ERR_NOTFOUND)
+            news.rev = INT64_MAX;
         if (status == OK || status == ERR_NOTFOUND) /* a database that is away comes back */
-            poke(look->watches, look->items[i].flow_id, status == OK ? rev : INT64_MAX, true);
+            poke(look->watches, look->items[i].flow_id, &news);
     }
     return OP_DONE;
 }
@@ -215,6 +258,8 @@ void flow_watch_remove(struct flow_watch *watch)
 {
     if (watch->link.next)
         list_unlink(&watch->link);
+    flow_seen_unref(watch->seen);
+    watch->seen = NULL;
 }
 
 /* ---- life ---- */

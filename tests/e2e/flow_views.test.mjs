@@ -1,0 +1,113 @@
+// A view is the same whoever shows it: the server that runs a flow tells it from memory, another
+// reads it from the database; and what another server does to a flow is seen at once, everywhere.
+import assert from 'node:assert/strict';
+import { after, before, test } from 'node:test';
+import { Stack } from './support/stack.mjs';
+
+let stack, account, other, one, two;
+
+before(async () => {
+  stack = await Stack.start();
+  account = await stack.account('views', { apps: ['gmail', 'probe'] });
+  other = await stack.account('other', { apps: [] });
+  [one, two] = [await stack.serve(), await stack.serve()];
+});
+after(() => stack?.stopWell(assert));
+
+const LABEL = { path_prefix: '/gmail/v1/users/me/labels' };
+const get = (server, id, query = '', headers) => server.call(account.key, 'GET', `/api/flows/${id}${query}`, undefined, headers);
+const post = (server, path, body) => server.call(account.key, 'POST', `/api/flows/${path}`, body);
+async function start(flowTemplate, input, server = one) {
+  const reply = await post(server, 'start', { flowTemplate, input });
+  assert.equal(reply.status, 200, reply.text);
+  return reply.json.flowId;
+}
+
+// Each revision that can be seen on the way, from the server that runs it; the other one beside it.
+async function follow(id) {
+  const told = new Map(), read = new Map();
+  let etag;
+  for (;;) {
+    const reply = await get(one, id, '?wait=20', etag && { 'if-none-match': etag });
+    assert.equal(reply.status, 200, reply.text);
+    etag = reply.headers.get('etag');
+    told.set(etag, reply.text);
+    for (const server of [two, one]) {
+      const beside = await get(server, id);
+      const tag = beside.headers.get('etag');
+      assert.ok(Number(tag.slice(1, -1)) >= Number(etag.slice(1, -1)), 'nobody is behind what was told');
+      assert.equal(read.get(tag) ?? beside.text, beside.text);
+      read.set(tag, beside.text);
+    }
+    if (reply.json.flow.status !== 'running') break;
+  }
+  for (const [tag, text] of told) if (read.has(tag)) assert.equal(text, read.get(tag));
+  assert.ok(read.has(etag), 'the last one was read, too');
+  return JSON.parse(told.get(etag));
+}
+
+test('calls and transforms', async () => {
+  const seen = await follow(await start('probe_chain', { subject: 'seen "\u00fc\ud83d\ude00"', confirm: true }));
+  assert.equal(seen.flow.status, 'completed');
+  assert.equal(seen.flow.context.end.subject, 'seen "\u00fc\ud83d\ude00"');
+});
+
+test('a fan-out', async () => {
+  const seen = await follow(await start('probe_fan', { subjects: ['seen a', 'seen b', 'seen c'], confirm: true }));
+  assert.equal(seen.flow.context.count, 3);
+});
+
+test('attempts that fail, and a failed flow that is resumed', async () => {
+  await stack.provider.faults([{ match: LABEL, count: 3, action: { status: 400, body: '{"error":{"message":"no"}}' } }]);
+  const id = await start('probe_retry', {});
+  const failed = await follow(id);
+  assert.equal(failed.flow.status, 'failed');
+  await stack.provider.faults([{ match: LABEL, count: 2, action: { status: 503 } }]);
+  assert.equal((await post(one, `${id}/resume`)).status, 200);
+  const seen = await follow(id);
+  assert.equal(seen.flow.status, 'completed', JSON.stringify(seen.steps));
+  assert.ok(seen.steps[0].attemptCount > failed.steps[0].attemptCount);
+  await stack.provider.faults([]);
+});
+
+test('a wait, an approval on another server, and the end', async () => {
+  const id = await start('api_gate', { id: 'INBOX', seconds: 0.2 });
+  assert.equal((await follow(id)).flow.status, 'waiting');
+  const asks = (await get(one, id, '?wait=20&until=settled')).json;
+  assert.equal(asks.flow.status, 'waiting');
+  let now = asks;
+  while (now.flow.currentStep !== 'ask' || now.flow.status !== 'waiting') now = await follow(id);
+  assert.equal((await post(two, `${id}/approve`, { note: 'yes' })).status, 200);
+  const done = await get(one, id, '?wait=20&until=settled');
+  assert.equal(done.json.flow.status, 'completed');
+  assert.equal((await get(two, id)).text, done.text);
+});
+
+test('what another server did is seen at once: nothing that was kept is shown again', async () => {
+  const id = await start('probe_approve', { subject: 'seen and cancelled' });
+  for (let i = 0; i < 3; i++) assert.equal((await get(one, id)).json.flow.status, 'waiting');
+  assert.equal((await post(two, `${id}/cancel`)).status, 200);
+  assert.equal((await get(one, id)).json.flow.status, 'cancelled');
+  assert.equal((await get(one, id)).text, (await get(two, id)).text);
+});
+
+test('nor is what is run here, once it was cancelled there', async () => {
+  const id = await start('probe_reads', { ms: [8000] });
+  assert.equal((await get(one, id)).json.flow.status, 'running');
+  const waits = get(one, id, '?wait=20&until=settled');
+  assert.equal((await post(two, `${id}/cancel`)).status, 200);
+  assert.equal((await get(one, id)).json.flow.status, 'cancelled');
+  assert.equal((await waits).json.flow.status, 'cancelled');
+});
+
+test("another account's flow is not there, whether it runs here, is kept here, or neither", async () => {
+  const runs = await start('probe_reads', { ms: [8000] });
+  const kept = await start('probe_approve', { subject: 'kept' });
+  assert.equal((await get(one, kept)).status, 200);
+  assert.equal((await get(one, runs)).status, 200);
+  for (const id of [runs, kept])
+    for (const server of [one, two])
+      for (const query of ['', '?wait=20', '?wait=20&until=settled'])
+        assert.equal((await server.call(other.key, 'GET', `/api/flows/${id}${query}`)).status, 404);
+  assert.equal((await post(one, `${runs}/cancel`)).status, 200);
+});

@@ -1,0 +1,128 @@
+/* Views that are kept: of one account, one a flow, few enough, and there until a reply is out. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <stdlib.h>
+
+#include "base/mem.h"
+#include "base/metric.h"
+#include "flow/internal.h"
+
+static struct loop *loop;
+static struct flow_seen_set *set;
+static struct flow_template *tmpl;
+static struct uuid account;
+
+static struct flow_seen *see(struct uuid id, int64_t rev, slice input)
+{
+    struct flow_whole whole = {
+        .flow = {.account_id = account, .id = id, .rev = rev, .template_key = SLICE("t")},
+        .input = input,
+        .actor = SLICE("me"),
+    };
+    struct flow_seen *seen = flow_seen_new(loop, &whole, tmpl);
+    assert_non_null(seen);
+    return seen;
+}
+
+static void keep(struct uuid id, int64_t rev, slice input)
+{
+    struct flow_seen *seen = see(id, rev, input);
+    flow_seen_keep(set, seen);
+    flow_seen_unref(seen);
+}
+
+static void test_one_a_flow_and_of_its_account_alone(void **state)
+{
+    struct uuid id = uuid_v7();
+    (void)state;
+    assert_null(flow_seen_find(set, account, id));
+    keep(id, 3, SLICE("{}"));
+    assert_int_equal(flow_seen_find(set, account, id)->rev, 3);
+    assert_null(flow_seen_find(set, uuid_v7(), id));
+    keep(id, 4, SLICE("{\"a\":1}"));
+    assert_int_equal(flow_seen_find(set, account, id)->rev, 4);
+    flow_seen_drop(set, id, 4); /* it is of that revision */
+    assert_non_null(flow_seen_find(set, account, id));
+    flow_seen_drop(set, id, 5);
+    assert_null(flow_seen_find(set, account, id));
+}
+
+static void test_a_text_lives_to_the_bottom_of_the_turn(void **state)
+{
+    struct uuid id = uuid_v7();
+    (void)state;
+    keep(id, 1, SLICE("{\"b\":2}"));
+    slice text = flow_seen_find(set, account, id)->text;
+    flow_seen_drop(set, id, INT64_MAX);
+    assert_true(slice_starts_with(text, SLICE("{\"flow\":{\"id\":")));
+    assert_true(slice_find(text, SLICE("{\"b\":2}")) > 0);
+    (void)loop_turn(loop, false);
+}
+
+static void test_the_last_ones_are_kept(void **state)
+{
+    enum { VIEWS = 200, BYTES = 60 * 1024 };
+    struct uuid ids[VIEWS];
+    char *input = malloc(BYTES + 64 * 1024);
+    size_t kept = 0;
+    (void)state;
+    memset(input, ' ', BYTES + 64 * 1024);
+    input[0] = '{', input[BYTES - 1] = '}';
+    for (size_t i = 0; i < VIEWS; i++) {
+        ids[i] = uuid_v7();
+        keep(ids[i], 1, slice_of(input, BYTES));
+        (void)flow_seen_find(set, account, ids[0]); /* asked for again and again */
+    }
+    for (size_t i = 0; i < VIEWS; i++)
+        kept += flow_seen_find(set, account, ids[i]) != NULL;
+    assert_true(kept > 50 && kept <= 4 * 1024 * 1024 / BYTES);
+    assert_non_null(flow_seen_find(set, account, ids[0]));
+    assert_null(flow_seen_find(set, account, ids[1]));
+    assert_non_null(flow_seen_find(set, account, ids[VIEWS - 1]));
+    keep(ids[1], 1, slice_of(input, BYTES + 64 * 1024)); /* too large to be kept */
+    assert_null(flow_seen_find(set, account, ids[1]));
+    free(input);
+    (void)loop_turn(loop, false);
+}
+
+static int set_up(void **state)
+{
+    static const char text[] = "{\"key\":\"t\",\"name\":\"T\",\"description\":\"T.\",\"steps\":[{"
+                               "\"key\":\"a\",\"type\":\"transform\",\"expr\":\"`1`\"}]}";
+    struct catalog_report report;
+    (void)state;
+    catalog_report_init(&report);
+    tmpl = flow_template_compile(SLICE("t"), slice_cstr(text), NULL, &report);
+    catalog_report_deinit(&report);
+    account = uuid_v7();
+    struct err err;
+    loop = loop_new(&err);
+    set = flow_seen_set_new();
+    return tmpl && loop && set ? 0 : -1;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    keep(uuid_v7(), 1, SLICE("{}"));
+    (void)loop_turn(loop, false);
+    flow_seen_set_free(set);
+    flow_template_unref(tmpl);
+    loop_free(loop);
+    metric_deinit();
+    return mem_live_blocks() == 0 ? 0 : -1;
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_one_a_flow_and_of_its_account_alone),
+        cmocka_unit_test(test_a_text_lives_to_the_bottom_of_the_turn),
+        cmocka_unit_test(test_the_last_ones_are_kept),
+    };
+    return cmocka_run_group_tests(tests, set_up, tear_down);
+}
