@@ -84,9 +84,11 @@ ifneq ($(filter-out $(ROOMS),$(ROOM)),)
 $(error ROOM is one or more of: $(ROOMS))
 endif
 
-# The main file belongs to the program, so that tests can link all the rest.
+# A main file belongs to its program, so that tests can link all the rest.
 MAIN := src/cmd/main.c
-$(foreach r,$(ROOMS),$(eval SOURCES_$(r) := $(filter-out $(MAIN),$(wildcard src/$(r)/*.c))))
+PACK_MAIN := src/catalog/pack_main.c
+$(foreach r,$(ROOMS),$(eval SOURCES_$(r) := \
+	$(filter-out $(MAIN) $(PACK_MAIN),$(wildcard src/$(r)/*.c))))
 ROOMS_PRESENT := $(foreach r,$(ROOMS),$(if $(SOURCES_$(r)),$(r)))
 
 # What a room brings to the link besides its archive.
@@ -109,9 +111,11 @@ libraries = $(foreach r,$(LINKS_$(1)),$(LIBS_$(r))) $(LIBS_SYSTEM)
 # --- Files ---------------------------------------------------------------------------------------
 
 # Folders of data that are compiled in, each as embed_<name> (base/embed.h).
-EMBEDS := sql integrations templates scenarios web openapi
+EMBEDS := sql integrations catalog templates scenarios web openapi
 EMBED_sql := $(wildcard sql/*.sql)
 EMBED_integrations := $(wildcard contrib/integrations/*.json)
+# The same manifests, checked, rendered and indexed (src/catalog/pack.h).
+EMBED_catalog := build/gen/catalog.pack
 EMBED_templates := $(wildcard contrib/templates/*.json)
 EMBED_web := $(wildcard src/web/assets/*)
 EMBED_scenarios := $(wildcard bench/scenarios/*.json)
@@ -195,6 +199,15 @@ $(foreach e,$(EMBEDS),$(eval build/gen/embed_$(e).c: $(EMBED_$(e)) build/list/em
 build/gen/embed_%.c: deps/embed.sh
 	@mkdir -p $(@D)
 	$(Q)deps/embed.sh $* $(EMBED_$*) >$@
+
+# A program of the build, for every variant; it links no archive of what is embedded.
+build/release/catalog-pack: $(PACK_MAIN:%.c=build/release/%.o) \
+		$(foreach r,$(LINKS_catalog),build/release/lib$(r).a) build/list/ldflags-release
+	$(call link,release,catalog)
+build/gen/catalog.pack: build/release/catalog-pack $(EMBED_integrations) \
+		build/list/embed-integrations
+	@mkdir -p $(@D)
+	$(Q)build/release/catalog-pack $(EMBED_integrations) >$@
 
 define VARIANT_RULES
 $(call remember,flags-$(1),$(CC_$(1)) $(COMPILE_FLAGS) $(CFLAGS_$(1)) $(CPPFLAGS) $(CFLAGS))

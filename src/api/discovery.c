@@ -114,8 +114,7 @@ static bool supports(const struct catalog *catalog, const struct catalog_integra
                      slice wanted)
 {
     const struct catalog_action *tool = catalog_find_tool(catalog, wanted);
-    return tool ? tool->integration == integration
-                : catalog_find_action(integration, wanted) != NULL;
+    return tool ? tool->integration == integration : catalog_has_action(integration, wanted);
 }
 
 static bool is_connected(enum connect_state state)

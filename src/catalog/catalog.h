@@ -1,10 +1,14 @@
 /*
  * The catalog: integrations and their actions, read from manifests (contrib/integrations/README.md
- * describes the format), compiled once into an immutable snapshot. Replies of the discovery
- * endpoints are rendered at load, so that serving one is a copy.
+ * describes the format), an immutable snapshot. All of a manifest is checked when it is loaded, or
+ * when sluice is built for those compiled in; what then remains is a pack (pack.h): texts, rendered
+ * replies of the discovery endpoints, and the search index. An integration or action is compiled
+ * (schemas, expressions) from its text in the pack when it is first looked up, which costs some ten
+ * microseconds and cannot fail but for lack of memory.
  *
  * Ownership: a snapshot is counted. Whoever works with an action across turns holds a reference;
- * a reload makes a new snapshot beside the old one and swaps them (cmd/reload.c).
+ * a reload makes a new snapshot beside the old one and swaps them (cmd/reload.c). One snapshot is
+ * used by one thread at a time, since looking up compiles.
  */
 #ifndef CATALOG_CATALOG_H
 #define CATALOG_CATALOG_H
@@ -15,7 +19,6 @@
 
 #include "base/arena.h"
 #include "base/err.h"
-#include "base/map.h"
 #include "base/slice.h"
 #include "expr/expr.h"
 #include "json/json.h"
@@ -129,13 +132,19 @@ struct catalog_files {
 
 struct catalog_integration;
 
+/* The first part, the head, is there in all that a list or a search shows; the rest once the action
+ * was looked up by catalog_find_action or catalog_find_tool. */
 struct catalog_action {
     const struct catalog_integration *integration;
     slice action_id, tool_name, title, description;
-    slice docs_url, checked; /* empty: not said */
-    uint32_t source_index;   /* in its manifest's `actions` */
     enum catalog_level level;
     bool requires_confirmation;
+    bool is_open;                 /* all of it is there */
+    slice item_json, detail_json; /* rendered once: the item of 2.3 and the detail of 2.4 */
+    slice source;                 /* its JSON, where it was packed */
+
+    slice docs_url, checked;  /* empty: not said */
+    uint32_t source_index;    /* in its manifest's `actions`, while that is loaded */
     bool is_idempotent;       /* repeating it is the same as doing it once */
     slice idempotency_header; /* the provider's own idempotency key; empty: it knows none */
     slice gone;               /* why the provider no longer has it; empty: it has */
@@ -151,12 +160,22 @@ struct catalog_action {
     const struct expr *page_next;
     unsigned pages_max; /* that one execution may read; 0: CATALOG_PAGES_DEFAULT */
     const struct expr_template *display_title, *display_summary;
-    /* Rendered once: the item of 2.3 and the detail of 2.4. */
-    slice item_json, detail_json;
 };
 
+/* The head is there always, with auth.kind; the rest once it was looked up. */
 struct catalog_integration {
+    struct catalog *catalog;
     slice integration_id, name, description, category, docs_url;
+    slice capabilities_json;        /* array of action ids */
+    struct catalog_action *actions; /* sorted by action_id; NULL while nobody asked for one */
+    size_t action_count;
+    size_t place;        /* in the catalog's integrations */
+    size_t action_first; /* its actions' place in the pack */
+    size_t search_first; /* its place in the search index; its actions follow */
+    slice source;        /* its JSON without `actions`, where it was packed */
+    bool is_open;
+
+    const struct json *document; /* while it is loaded */
     const struct json *tags;
     const struct expr_template *base_url;
     struct catalog_parts headers;
@@ -165,21 +184,19 @@ struct catalog_integration {
     struct catalog_auth auth;
     struct catalog_limits limits;
     struct catalog_error_rules errors;
-    struct catalog_action *actions; /* sorted by action_id */
-    size_t action_count;
-    slice capabilities_json; /* array of action ids */
-    size_t search_first;     /* its place in the search index; its actions follow */
 };
 
+struct pack_header;
+
 struct catalog {
-    struct arena arena;
+    struct arena arena; /* of what was looked up */
     unsigned refs;
+    const struct pack_header *pack;
+    char *owned;                               /* the pack, or NULL */
     struct catalog_integration **integrations; /* sorted by integration_id */
     size_t integration_count, action_count;
-    struct map by_id;            /* integration_id -> struct catalog_integration */
-    struct map by_tool;          /* tool_name -> struct catalog_action */
     struct search_index *search; /* search.h */
-    char etag[19];               /* quoted hash of all manifests */
+    const char *etag;            /* quoted hash of all manifests */
 };
 
 /* A manifest's text and the name to show in errors. */
@@ -200,8 +217,8 @@ struct catalog_report {
     size_t error_count, warning_count;
 };
 
-/* Compiles all sources. NULL when the report has an error (or memory ran out: reported too).
- * Later sources replace earlier integrations of the same id. Texts are copied. */
+/* Checks and packs all sources. NULL when the report has an error (or memory ran out: reported
+ * too). Later sources replace earlier integrations of the same id. Texts are copied. */
 struct catalog *catalog_load(const struct catalog_source *sources, size_t count,
                              struct catalog_report *report) MUST_CHECK;
 /* The manifests compiled in, then every *.json of `dir` (NULL for none), sorted by name. */
@@ -222,11 +239,14 @@ void catalog_report_deinit(struct catalog_report *report);
 void catalog_report_add(struct catalog_report *report, bool is_warning, slice source, slice pointer,
                         const char *fmt, ...) PRINTF_LIKE(5, 6);
 
-/* NULL when unknown. */
+/* NULL when unknown, or when memory ran out: then catalog_has_... still says that it is there. */
 const struct catalog_integration *catalog_find_integration(const struct catalog *catalog, slice id);
-/* action is the action id or the full tool name (INTERFACE.md 4.1). NULL when unknown. */
+/* action is the action id or the full tool name (INTERFACE.md 4.1). NULL as above. */
 const struct catalog_action *catalog_find_action(const struct catalog_integration *integration,
                                                  slice action);
+/* Whether there is one; nothing is compiled. */
+bool catalog_has_integration(const struct catalog *catalog, slice id);
+bool catalog_has_action(const struct catalog_integration *integration, slice action);
 /* By full tool name: longest registered integration prefix (DECISIONS.md "Tool endpoint"). */
 const struct catalog_action *catalog_find_tool(const struct catalog *catalog, slice tool_name);
 

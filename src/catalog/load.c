@@ -1,17 +1,17 @@
 /*
- * Sources to a snapshot: parse, read, lint, render, enter into the maps; and the look-ups.
+ * Sources to a snapshot: parse, read, lint, render, pack; and open the pack.
  */
 #include <dirent.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "base/embed.h"
+#include "base/map.h"
 #include "base/mem.h"
 #include "catalog/manifest.h"
-#include "catalog/search_index.h"
+#include "catalog/pack.h"
 
-enum { CATALOG_ARENA_BYTES_MAX = 512 * 1024 * 1024, REPORT_ARENA_BYTES_MAX = 1024 * 1024 };
+enum { LOAD_ARENA_BYTES_MAX = 512 * 1024 * 1024, REPORT_ARENA_BYTES_MAX = 1024 * 1024 };
 
 /* ---- the report ---- */
 
@@ -69,7 +69,7 @@ static void report_syntax(struct catalog_report *report, const struct catalog_so
         catalog_report_add(report, false, source->name, SLICE_NONE, "%s", err->text);
 }
 
-static struct catalog_integration *read_source(struct catalog *catalog,
+static struct catalog_integration *read_source(struct arena *arena,
                                                const struct catalog_source *source,
                                                struct catalog_report *report)
 {
@@ -79,34 +79,35 @@ static struct catalog_integration *read_source(struct catalog *catalog,
                            CATALOG_MANIFEST_BYTES_MAX);
         return NULL;
     }
-    const struct json *document = json_parse(&catalog->arena, source->text, &manifest_limits, &err);
+    const struct json *document = json_parse(arena, source->text, &manifest_limits, &err);
     if (!document) {
         report_syntax(report, source, &err);
         return NULL;
     }
     size_t errors = report->error_count;
-    struct catalog_integration *integration =
-        manifest_read(&catalog->arena, source->name, document, report);
+    struct catalog_integration *integration = manifest_read(arena, source->name, document, report);
     if (integration && report->error_count == errors)
         manifest_lint(integration, source->name, report);
     if (!integration || report->error_count != errors)
         return NULL;
-    if (manifest_render(&catalog->arena, integration) != OK) {
+    if (manifest_render(arena, integration) != OK) {
         catalog_report_add(report, false, source->name, SLICE_NONE, "out of memory");
         return NULL;
     }
     return integration;
 }
 
+/* ---- all sources ---- */
+
 /* A later source replaces an earlier integration of the same id. */
-static void enter(struct catalog *catalog, struct catalog_integration *integration)
+static void enter(struct manifest_set *set, struct catalog_integration *integration)
 {
-    for (size_t i = 0; i < catalog->integration_count; i++)
-        if (slice_eq(catalog->integrations[i]->integration_id, integration->integration_id)) {
-            catalog->integrations[i] = integration;
+    for (size_t i = 0; i < set->count; i++)
+        if (slice_eq(set->items[i]->integration_id, integration->integration_id)) {
+            set->items[i] = integration;
             return;
         }
-    catalog->integrations[catalog->integration_count++] = integration;
+    set->items[set->count++] = integration;
 }
 
 static int compare_integrations(const void *a, const void *b)
@@ -115,88 +116,75 @@ static int compare_integrations(const void *a, const void *b)
     return slice_cmp((*left)->integration_id, (*right)->integration_id);
 }
 
-/* Tool names are unique by construction unless ids overlap: gmail + send_x and gmail_send + x. */
-static int index_all(struct catalog *catalog, struct catalog_report *report)
+static void read_all(struct manifest_set *set, const struct catalog_source *sources, size_t count,
+                     struct arena *arena, struct catalog_report *report)
 {
-    for (size_t i = 0; i < catalog->integration_count; i++) {
-        struct catalog_integration *integration = catalog->integrations[i];
-        if (map_put(&catalog->by_id, integration->integration_id, integration, NULL) != OK)
-            return ERR_NOMEM;
-        for (size_t j = 0; j < integration->action_count; j++) {
-            struct catalog_action *action = &integration->actions[j];
-            void *old = NULL;
-            if (map_put(&catalog->by_tool, action->tool_name, action, &old) != OK)
-                return ERR_NOMEM;
-            if (old)
-                catalog_report_add(report, false, integration->integration_id, SLICE_NONE,
-                                   "the tool name %.*s exists twice", SLICE_ARG(action->tool_name));
-            catalog->action_count++;
-        }
+    for (size_t i = 0; i < count; i++) {
+        struct catalog_integration *integration = read_source(arena, &sources[i], report);
+        if (integration)
+            enter(set, integration);
     }
-    return OK;
+    qsort(set->items, set->count, sizeof(struct catalog_integration *), compare_integrations);
+    for (size_t i = 0; i < set->count; i++)
+        set->action_count += set->items[i]->action_count;
 }
 
-static struct catalog *catalog_new(size_t integrations_max)
+static int pack_sources(const struct catalog_source *sources, size_t count, struct arena *arena,
+                        struct buf *out, struct catalog_report *report)
 {
-    struct catalog *catalog = mem_zalloc(sizeof(*catalog));
-    if (!catalog)
-        return NULL;
-    catalog->refs = 1;
-    arena_init(&catalog->arena, CATALOG_ARENA_BYTES_MAX);
-    map_init(&catalog->by_id, CATALOG_INTEGRATIONS_MAX);
-    map_init(&catalog->by_tool, (size_t)CATALOG_INTEGRATIONS_MAX * CATALOG_ACTIONS_MAX);
-    catalog->integrations =
-        ARENA_ARRAY(&catalog->arena, struct catalog_integration *, integrations_max + 1);
-    if (catalog->integrations)
-        return catalog;
-    catalog_unref(catalog);
-    return NULL;
+    struct manifest_set set = {.items =
+                                   ARENA_ARRAY(arena, struct catalog_integration *, count + 1)};
+    size_t errors = report->error_count;
+    uint64_t hash = 0;
+    char etag[19];
+    slice twice;
+    if (!set.items)
+        return ERR_NOMEM;
+    for (size_t i = 0; i < count; i++)
+        hash = hash * 31 + hash_stable(sources[i].text.ptr, sources[i].text.len);
+    (void)snprintf(etag, sizeof(etag), "\"%016llx\"", (unsigned long long)hash);
+    read_all(&set, sources, count, arena, report);
+    if (report->error_count != errors)
+        return ERR_INVALID;
+    int result = pack_make(&set, etag, arena, out, &twice);
+    if (result == ERR_INVALID)
+        catalog_report_add(report, false, SLICE("catalog"), SLICE_NONE,
+                           "the tool name %.*s exists twice", SLICE_ARG(twice));
+    return result == OK && arena->is_exhausted ? ERR_NOMEM : result;
+}
+
+int catalog_pack(const struct catalog_source *sources, size_t count, struct buf *out,
+                 struct catalog_report *report)
+{
+    struct arena arena;
+    arena_init(&arena, LOAD_ARENA_BYTES_MAX);
+    int result = ERR_LIMIT;
+    if (count <= CATALOG_INTEGRATIONS_MAX)
+        result = pack_sources(sources, count, &arena, out, report);
+    else
+        catalog_report_add(report, false, SLICE("catalog"), SLICE_NONE, "has over %d manifests",
+                           CATALOG_INTEGRATIONS_MAX);
+    if (result == ERR_NOMEM)
+        catalog_report_add(report, false, SLICE("catalog"), SLICE_NONE, "out of memory");
+    arena_deinit(&arena);
+    return result;
 }
 
 struct catalog *catalog_load(const struct catalog_source *sources, size_t count,
                              struct catalog_report *report)
 {
-    struct catalog *catalog = count <= CATALOG_INTEGRATIONS_MAX ? catalog_new(count) : NULL;
-    if (!catalog) {
-        catalog_report_add(report, false, SLICE("catalog"), SLICE_NONE,
-                           "out of memory, or over %d manifests", CATALOG_INTEGRATIONS_MAX);
-        return NULL;
+    struct buf pack;
+    size_t len;
+    struct catalog *catalog = NULL;
+    buf_init(&pack, PACK_BYTES_MAX);
+    if (catalog_pack(sources, count, &pack, report) == OK) {
+        char *bytes = buf_take(&pack, &len);
+        catalog = catalog_open((const struct pack_header *)(const void *)bytes, bytes);
+        if (!catalog)
+            catalog_report_add(report, false, SLICE("catalog"), SLICE_NONE, "out of memory");
     }
-    uint64_t hash = 0;
-    size_t errors = report->error_count;
-    for (size_t i = 0; i < count; i++) {
-        struct catalog_integration *integration = read_source(catalog, &sources[i], report);
-        if (integration)
-            enter(catalog, integration);
-        hash = hash * 31 + hash_stable(sources[i].text.ptr, sources[i].text.len);
-    }
-    (void)snprintf(catalog->etag, sizeof(catalog->etag), "\"%016llx\"", (unsigned long long)hash);
-    qsort(catalog->integrations, catalog->integration_count, sizeof(*catalog->integrations),
-          compare_integrations);
-    if (index_all(catalog, report) != OK ||
-        (report->error_count == errors && search_index_build(catalog) != OK))
-        catalog_report_add(report, false, SLICE("catalog"), SLICE_NONE, "out of memory");
-    if (report->error_count == errors)
-        return catalog;
-    catalog_unref(catalog);
-    return NULL;
-}
-
-struct catalog *catalog_ref(struct catalog *catalog)
-{
-    catalog->refs++;
+    buf_deinit(&pack);
     return catalog;
-}
-
-void catalog_unref(struct catalog *catalog)
-{
-    if (!catalog || --catalog->refs > 0)
-        return;
-    map_deinit(&catalog->by_id);
-    map_deinit(&catalog->by_tool);
-    search_index_free(catalog->search);
-    arena_deinit(&catalog->arena);
-    mem_free(catalog);
 }
 
 /* ---- files ---- */
@@ -250,76 +238,4 @@ size_t catalog_read_folder(const char *dir, struct arena *arena, size_t bytes_ma
     }
     free(entries);
     return read;
-}
-
-struct source_list {
-    struct arena arena;
-    struct catalog_source items[CATALOG_INTEGRATIONS_MAX];
-    size_t count;
-};
-
-struct catalog *catalog_load_all(const char *dir, struct catalog_report *report)
-{
-    struct source_list *list = mem_zalloc(sizeof(*list));
-    if (!list) {
-        catalog_report_add(report, false, SLICE("catalog"), SLICE_NONE, "out of memory");
-        return NULL;
-    }
-    arena_init(&list->arena, CATALOG_ARENA_BYTES_MAX);
-    for (size_t i = 0; i < embed_integrations_count; i++)
-        list->items[list->count++] = (struct catalog_source){
-            slice_cstr(embed_integrations[i].name),
-            slice_of(embed_integrations[i].data, embed_integrations[i].len)};
-    size_t errors = report->error_count;
-    if (dir)
-        list->count += catalog_read_folder(dir, &list->arena, CATALOG_MANIFEST_BYTES_MAX,
-                                           list->items + list->count,
-                                           CATALOG_INTEGRATIONS_MAX - list->count, report);
-    struct catalog *catalog = catalog_load(list->items, list->count, report);
-    arena_deinit(&list->arena);
-    mem_free(list);
-    if (report->error_count == errors)
-        return catalog;
-    catalog_unref(catalog);
-    return NULL;
-}
-
-/* ---- look-ups ---- */
-
-const struct catalog_integration *catalog_find_integration(const struct catalog *catalog, slice id)
-{
-    return map_get(&catalog->by_id, id);
-}
-
-static const struct catalog_action *find_by_id(const struct catalog_integration *integration,
-                                               slice id)
-{
-    size_t low = 0, high = integration->action_count;
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        int order = slice_cmp(id, integration->actions[middle].action_id);
-        if (order == 0)
-            return &integration->actions[middle];
-        if (order < 0)
-            high = middle;
-        else
-            low = middle + 1;
-    }
-    return NULL;
-}
-
-const struct catalog_action *catalog_find_action(const struct catalog_integration *integration,
-                                                 slice action)
-{
-    const struct catalog_action *found = find_by_id(integration, action);
-    slice prefix = integration->integration_id;
-    if (!found && slice_starts_with(action, prefix) && action.len > prefix.len + 1 &&
-        action.ptr[prefix.len] == '_')
-        found = find_by_id(integration, slice_from(action, prefix.len + 1));
-    return found;
-}
-
-const struct catalog_action *catalog_find_tool(const struct catalog *catalog, slice tool_name)
-{
-    return map_get(&catalog->by_tool, tool_name);
 }

@@ -319,6 +319,23 @@ static void check_integration(struct reader *r, const struct catalog_integration
         reader_error(r, "base_url", "must not end in a slash");
 }
 
+static void read_head(struct reader *r, struct catalog_integration *integration)
+{
+    integration->integration_id = reader_text_required(r, "integration_id");
+    integration->name = reader_text_required(r, "name");
+    integration->description = reader_text_required(r, "description");
+    integration->category = reader_text_required(r, "category");
+    integration->docs_url = reader_text(r, "docs_url");
+    integration->tags = reader_texts(r, "tags");
+    integration->base_url = reader_template(r, "base_url");
+    integration->headers = reader_parts(r, "headers");
+    integration->connection_schema =
+        reader_schema(r, "connection_params", &integration->connection_params);
+    read_auth(r, &integration->auth);
+    read_limits(r, &integration->limits);
+    integration->errors = manifest_read_errors(r, "errors");
+}
+
 struct catalog_integration *manifest_read(struct arena *arena, slice source,
                                           const struct json *document,
                                           struct catalog_report *report)
@@ -329,21 +346,29 @@ struct catalog_integration *manifest_read(struct arena *arena, slice source,
     struct catalog_integration *integration = ARENA_NEW(arena, struct catalog_integration);
     if (!reader_init(&r, &top, &root, document) || !integration)
         return NULL;
-    integration->integration_id = reader_text_required(&r, "integration_id");
-    integration->name = reader_text_required(&r, "name");
-    integration->description = reader_text_required(&r, "description");
-    integration->category = reader_text_required(&r, "category");
-    integration->docs_url = reader_text(&r, "docs_url");
-    integration->tags = reader_texts(&r, "tags");
-    integration->base_url = reader_template(&r, "base_url");
-    integration->headers = reader_parts(&r, "headers");
-    integration->connection_schema =
-        reader_schema(&r, "connection_params", &integration->connection_params);
-    read_auth(&r, &integration->auth);
-    read_limits(&r, &integration->limits);
-    integration->errors = manifest_read_errors(&r, "errors");
+    integration->document = document;
+    read_head(&r, integration);
     check_integration(&r, integration);
     read_actions(&r, integration);
     reader_finish(&r);
     return integration;
+}
+
+void manifest_reread(struct arena *arena, const struct json *document,
+                     struct catalog_integration *integration, struct catalog_report *report)
+{
+    struct reader top = {.report = report, .arena = arena, .source = integration->integration_id};
+    struct reader_path root = {NULL, SLICE_NONE, -1};
+    struct reader r;
+    if (reader_init(&r, &top, &root, document))
+        read_head(&r, integration);
+}
+
+void manifest_reread_action(struct arena *arena, const struct json *object,
+                            struct catalog_action *action, struct catalog_report *report)
+{
+    struct reader top = {
+        .report = report, .arena = arena, .source = action->integration->integration_id};
+    struct reader_path root = {NULL, SLICE_NONE, -1};
+    manifest_read_action(&top, &root, object, action);
 }

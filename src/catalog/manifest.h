@@ -11,6 +11,12 @@
 struct catalog_integration *manifest_read(struct arena *arena, slice source,
                                           const struct json *document,
                                           struct catalog_report *report);
+/* Reads it again where it was found good when it was packed: all but its actions. The report says
+ * what no memory was found for. */
+void manifest_reread(struct arena *arena, const struct json *document,
+                     struct catalog_integration *integration, struct catalog_report *report);
+void manifest_reread_action(struct arena *arena, const struct json *object,
+                            struct catalog_action *action, struct catalog_report *report);
 /* manifest_action.c: one item of `actions`. */
 void manifest_read_action(struct reader *parent, struct reader_path *path,
                           const struct json *object, struct catalog_action *action);

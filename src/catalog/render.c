@@ -3,6 +3,7 @@
  */
 #include <stdio.h>
 
+#include "base/map.h"
 #include "catalog/manifest.h"
 
 enum { RENDER_BYTES_MAX = 4 * 1024 * 1024, SUMMARY_BYTES_MAX = 280 };

@@ -3,6 +3,7 @@
  */
 #include "catalog/search.h"
 
+#include <libstemmer.h>
 #include <math.h>
 
 #include "catalog/search_index.h"
@@ -46,6 +47,7 @@ struct score {
 };
 
 struct query {
+    const struct catalog *catalog;
     const struct search_index *index;
     struct search_token tokens[SEARCH_QUERY_WORDS_MAX];
     size_t token_count;
@@ -94,6 +96,11 @@ static bool is_known(const struct search_term *term)
     return term && (term->posting_count > 0 || term->link_count > 0);
 }
 
+static bool is_word(const struct query *q, slice text)
+{
+    return search_index_word(q->index, text) != NULL;
+}
+
 /* Whether the token is a word that counts and that the catalog has. */
 static bool says_something(const struct query *q, const struct search_token *token)
 {
@@ -119,9 +126,7 @@ static size_t join_tokens(const struct query *q, size_t first, struct search_tok
         joined->len = len;
         joined->source = SLICE_NONE;
         slice text = token_text(joined);
-        const struct search_word *word = map_get(&q->index->words_by_text, text);
-        if (parts == n && telling < n && word && is_known(word->term) &&
-            !search_text_is_stop_word(text))
+        if (parts == n && telling < n && is_word(q, text) && !search_text_is_stop_word(text))
             return n;
     }
     *joined = q->tokens[first];
@@ -141,7 +146,7 @@ static void add_known(struct query *q, slice word, float weight)
 {
     const struct search_term *term = word.len > 0 ? search_index_find(q->index, word) : NULL;
     if (is_known(term))
-        search_expand_term(term, weight, &q->word);
+        search_expand_term(q->index, term, weight, &q->word);
 }
 
 static void expand(struct query *q, const struct search_token *token, bool is_last)
@@ -189,32 +194,35 @@ static float word_weight(const struct query *q)
 
 /* ---- scores ---- */
 
-static const struct search_posting *first_posting(const struct search_term *term, size_t doc)
+static const struct search_posting *first_posting(const struct query *q,
+                                                  const struct search_term *term, size_t doc)
 {
+    const struct search_posting *postings = q->index->postings + term->posting_first;
     size_t low = 0, high = term->posting_count;
     while (low < high) {
         size_t middle = low + (high - low) / 2;
-        if (term->postings[middle].doc < doc)
+        if (postings[middle].doc < doc)
             low = middle + 1;
         else
             high = middle;
     }
-    return term->postings + low;
+    return postings + low;
 }
 
 /* The best of the terms that stand for the word counts, not their sum. */
-static void score_term(struct query *q, const struct search_link *link)
+static void score_term(struct query *q, const struct search_term *term, float term_weight)
 {
-    const struct search_posting *end = link->term->postings + link->term->posting_count;
-    const struct search_posting *posting = first_posting(link->term, q->doc_first);
+    const struct search_posting *end =
+        q->index->postings + term->posting_first + term->posting_count;
+    const struct search_posting *posting = first_posting(q, term, q->doc_first);
     for (; posting < end && posting->doc < q->doc_end; posting++) {
         struct score *score = &q->scores[posting->doc - q->doc_first];
         bool is_other_number = q->is_plural ? posting->is_one && !posting->is_many
                                             : posting->is_many && !posting->is_one;
-        float weight = is_other_number ? link->weight * number_factor : link->weight;
+        float weight = is_other_number ? term_weight * number_factor : term_weight;
         score->best = larger(score->best, weight * posting->impact);
-        score->best_cover = larger(score->best_cover, link->weight);
-        if (posting->is_in_app && link->weight >= close_weight)
+        score->best_cover = larger(score->best_cover, term_weight);
+        if (posting->is_in_app && term_weight >= close_weight)
             score->is_app_named = q->is_app_named = true;
         if (posting->is_in_id)
             score->best_id = larger(score->best_id, weight);
@@ -230,7 +238,7 @@ static void score_word(struct query *q, float weight)
     q->weight_sum += weight;
     q->said_sum += said;
     for (size_t i = 0; i < q->word.count; i++)
-        score_term(q, &q->word.terms[i]);
+        score_term(q, q->word.terms[i].term, q->word.terms[i].weight);
     for (size_t i = 0; i < count && q->word.count > 0; i++) {
         struct score *score = &q->scores[i];
         if (score->best <= 0)
@@ -260,12 +268,6 @@ static void score_expanded(struct query *q, bool is_in_phrase)
     score_word(q, stands_back ? weight * phrase_factor : weight);
 }
 
-static bool is_word(const struct query *q, slice text)
-{
-    const struct search_word *word = map_get(&q->index->words_by_text, text);
-    return word && is_known(word->term);
-}
-
 /* Of "createEvent", or of "freebusy" where both halves are words; 0 when there are none. */
 static size_t read_parts(const struct query *q, const struct search_token *token,
                          struct search_token parts[WORD_PARTS_MAX])
@@ -290,11 +292,11 @@ static size_t read_parts(const struct query *q, const struct search_token *token
 static void score_implied(struct query *q, const struct search_token *token)
 {
     const struct search_term *term = search_index_find(q->index, token_text(token));
-    if (!term || !term->implied || search_text_is_plural(token_text(token)))
+    if (!term || term->implied == SEARCH_NO_TERM || search_text_is_plural(token_text(token)))
         return;
     q->word.count = 0;
     q->is_plural = false;
-    search_expand_term(term->implied, 1, &q->word);
+    search_expand_term(q->index, &q->index->terms[term->implied], 1, &q->word);
     score_word(q, word_weight(q) * implied_factor);
 }
 
@@ -334,10 +336,23 @@ static void score_words(struct query *q)
 
 /* ---- the best ---- */
 
+static const struct catalog_integration *integration_of(const struct query *q,
+                                                        const struct search_doc *doc)
+{
+    return q->catalog->integrations[doc->integration];
+}
+
+/* NULL: the integration itself. */
+static const struct catalog_action *action_of(const struct query *q, const struct search_doc *doc)
+{
+    return doc->action == SEARCH_NO_ACTION ? NULL : &integration_of(q, doc)->actions[doc->action];
+}
+
 static bool may_be_found(const struct search_request *request, const struct search_doc *doc)
 {
-    return (doc->action ? request->with_actions : request->with_integrations) &&
-           (!request->allowed || request->allowed[doc->integration_index]);
+    bool is_action = doc->action != SEARCH_NO_ACTION;
+    return (is_action ? request->with_actions : request->with_integrations) &&
+           (!request->allowed || request->allowed[doc->integration]);
 }
 
 /* Of a name's words, how many were said. */
@@ -351,11 +366,12 @@ static float share(float said, unsigned words)
 static float final_score(const struct query *q, const struct search_request *request, size_t doc)
 {
     const struct search_doc *d = &q->index->docs[doc];
+    const struct catalog_action *action = action_of(q, d);
     const struct score *got = &q->scores[doc - q->doc_first];
     float score = q->weight_sum > 0 ? got->sum / q->weight_sum : 0;
-    if (d->action ? d->action == q->tool : slice_eq(d->integration->integration_id, q->id))
+    if (action ? action == q->tool : slice_eq(integration_of(q, d)->integration_id, q->id))
         return 200 + score;
-    if (d->action && slice_eq(d->action->action_id, q->id))
+    if (action && slice_eq(action->action_id, q->id))
         return 100 + score;
     bool is_enough = got->covered >= coverage_floor * q->said_sum ||
                      (score >= score_floor && got->covered >= coverage_least * q->said_sum);
@@ -365,9 +381,9 @@ static float final_score(const struct query *q, const struct search_request *req
                                      share(got->title, d->title_word_count));
     if (q->is_app_named && !got->is_app_named)
         score *= other_app_factor;
-    if (q->is_question && d->action && d->action->level != LEVEL_READ)
+    if (q->is_question && action && action->level != LEVEL_READ)
         score *= question_factor;
-    return d->action || !request->with_actions ? score : score * integration_factor;
+    return action || !request->with_actions ? score : score * integration_factor;
 }
 
 struct found {
@@ -437,14 +453,17 @@ static size_t pick_best(const struct query *q, const struct search_request *requ
 int catalog_search(const struct catalog *catalog, struct arena *arena,
                    const struct search_request *request, struct search_hit **hits, size_t *count)
 {
-    const struct search_index *index = catalog->search;
+    struct search_index *index = catalog->search;
     struct query *q = ARENA_NEW(arena, struct query);
     size_t most = request->limit < index->doc_count ? request->limit : index->doc_count;
     struct found *found = ARENA_ARRAY(arena, struct found, most + 1);
     *hits = ARENA_ARRAY(arena, struct search_hit, most + 1);
     *count = 0;
-    if (!q || !found || !*hits)
+    if (!index->stemmer)
+        index->stemmer = sb_stemmer_new("english", "UTF_8");
+    if (!q || !found || !*hits || !index->stemmer || catalog_open_heads(catalog) != OK)
         return ERR_NOMEM;
+    q->catalog = catalog;
     q->index = index;
     q->doc_end = index->doc_count;
     if (request->within) {
@@ -457,12 +476,12 @@ int catalog_search(const struct catalog *catalog, struct arena *arena,
     q->scores = ARENA_ARRAY(arena, struct score, q->doc_end - q->doc_first);
     if (!q->scores)
         return ERR_NOMEM;
-    q->tool = catalog_find_tool(catalog, q->id);
+    q->tool = catalog_head_of_tool(catalog, q->id);
     score_words(q);
     *count = pick_best(q, request, found);
     for (size_t i = 0; i < *count; i++) {
         const struct search_doc *doc = &index->docs[found[i].doc];
-        (*hits)[i] = (struct search_hit){doc->integration, doc->action, found[i].score};
+        (*hits)[i] = (struct search_hit){integration_of(q, doc), action_of(q, doc), found[i].score};
     }
     return OK;
 }

@@ -1,7 +1,7 @@
 /*
  * Search over the catalog, from memory: what an agent says it wants to the actions that do it.
  *
- * An inverted index is built when the catalog is loaded and never changes. A query's words are
+ * An inverted index is a part of the catalog's pack and never changes. A query's words are
  * stemmed and widened by synonyms, a word that nobody wrote by its prefix and by one typing
  * mistake; documents are ranked by BM25F (Robertson, Zaragoza: The Probabilistic Relevance
  * Framework, 3.6) over id, title, tags, description, integration and input names. What covers too
@@ -40,7 +40,7 @@ struct search_hit {
 /* The best hits, best first, at most request->limit. An exact id or tool name comes first; equal
  * ones in the order of the catalog (integration id, the integration before its actions, action id).
  * Hits and working memory (28 bytes a document) are the arena's; the hits point into the
- * catalog. Never a heap allocation of its own. ERR_NOMEM past the arena's limit. */
+ * catalog; their actions are heads (catalog.h). ERR_NOMEM. */
 int catalog_search(const struct catalog *catalog, struct arena *arena,
                    const struct search_request *request, struct search_hit **hits,
                    size_t *count) MUST_CHECK;

@@ -16,17 +16,20 @@ static void add(struct search_expansion *out, const struct search_term *term, fl
         i++;
     if (i == SEARCH_EXPANSIONS_MAX)
         return;
-    if (i == out->count)
-        out->terms[out->count++] = (struct search_link){term, weight};
-    else if (out->terms[i].weight < weight)
+    if (i == out->count) {
+        out->terms[out->count].term = term;
+        out->terms[out->count++].weight = weight;
+    } else if (out->terms[i].weight < weight)
         out->terms[i].weight = weight;
 }
 
-void search_expand_term(const struct search_term *term, float weight, struct search_expansion *out)
+void search_expand_term(const struct search_index *index, const struct search_term *term,
+                        float weight, struct search_expansion *out)
 {
+    const struct search_link *links = index->links + term->link_first;
     add(out, term, weight);
     for (uint32_t i = 0; i < term->link_count; i++)
-        add(out, term->links[i].term, weight * term->links[i].weight);
+        add(out, &index->terms[links[i].term], weight * links[i].weight);
 }
 
 /* The first of the sorted words that is not before this one. */
@@ -35,7 +38,7 @@ static size_t lower_bound(const struct search_index *index, slice word)
     size_t low = 0, high = index->word_count;
     while (low < high) {
         size_t middle = low + (high - low) / 2;
-        if (slice_cmp(index->words[middle]->text, word) < 0)
+        if (slice_cmp(search_index_text(index, index->words[middle].text), word) < 0)
             low = middle + 1;
         else
             high = middle;
@@ -48,11 +51,11 @@ void search_expand_prefix(const struct search_index *index, slice word, float we
 {
     size_t first = lower_bound(index, word);
     for (size_t i = first; i < index->word_count && i < first + PREFIX_WORDS_MAX; i++) {
-        const struct search_word *longer = index->words[i];
-        if (!slice_starts_with(longer->text, word))
+        slice longer = search_index_text(index, index->words[i].text);
+        if (!slice_starts_with(longer, word))
             break;
-        search_expand_term(longer->term,
-                           weight * (0.5f + 0.5f * (float)word.len / (float)longer->text.len), out);
+        search_expand_term(index, &index->terms[index->words[i].term],
+                           weight * (0.5f + 0.5f * (float)word.len / (float)longer.len), out);
     }
 }
 
@@ -84,10 +87,10 @@ static void try_remainder(const struct search_index *index, slice word, size_t s
     for (uint32_t i = index->bucket_starts[bucket]; i < index->bucket_starts[bucket + 1]; i++) {
         if (index->remainders[i].hash != hash)
             continue;
-        const struct search_word *other = index->words[index->remainders[i].word];
-        float weight = typo_weight_of(word, other->text);
+        const struct search_word *other = &index->words[index->remainders[i].word];
+        float weight = typo_weight_of(word, search_index_text(index, other->text));
         if (weight > 0)
-            search_expand_term(other->term, weight, out);
+            search_expand_term(index, &index->terms[other->term], weight, out);
     }
 }
 

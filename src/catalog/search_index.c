@@ -1,11 +1,13 @@
 /*
- * Building the index: every field of every document to words, terms and postings.
+ * Building the index: every field of every document to words, terms and postings, and these to
+ * tables; and looking up a word in them.
  */
 #include "catalog/search_index.h"
 
 #include <libstemmer.h>
 #include <stdlib.h>
 
+#include "base/map.h"
 #include "base/mem.h"
 
 /* How much a word counts in a field, and how much less in a long one (BM25F's w and b). */
@@ -24,74 +26,96 @@ static const float name_share = 0.8f;
 
 enum { ENTRIES_MIN = 1024, ENTRIES_MAX = 64 * 1024 * 1024 };
 
+/* As in search_index.h, with pointers while it grows. */
+struct term {
+    slice stem;
+    struct search_posting *postings;
+    struct link *links;
+    uint32_t posting_count, link_count;
+    float docs;
+    const struct term *implied;
+    bool is_app_name;
+    uint32_t last_doc, last_entry; /* that it was entered for */
+    uint32_t number;               /* in the order of stems */
+    struct term *next;
+};
+
+struct link {
+    const struct term *term;
+    float weight;
+};
+
+struct word {
+    slice text;
+    struct term *term;
+    struct word *next;
+};
+
 /* A term in a document. */
 struct entry {
-    struct search_term *term;
+    struct term *term;
     uint32_t doc;
     uint8_t counts[SEARCH_FIELD_COUNT];
     bool is_one, is_many;
 };
 
 struct builder {
-    struct search_index *index;
+    struct sb_stemmer *stemmer;
+    struct map words_by_text, terms_by_stem;
     struct arena *arena;
+    struct search_doc *docs;
     struct entry *entries;
     size_t entry_count, entry_cap;
     uint32_t (*lengths)[SEARCH_FIELD_COUNT]; /* words of each field of each document */
     double totals[SEARCH_FIELD_COUNT];
-    size_t integration_count;
-    struct search_word *words; /* all, in no order */
-    struct search_term *terms;
+    size_t doc_count, word_count, term_count;
+    const struct manifest_set *set;
+    struct word *words; /* all, in no order */
+    struct term *terms;
     bool is_out_of_memory;
 };
 
 /* ---- words and terms ---- */
 
-static struct search_term *term_new(struct builder *b, slice stem)
+static struct term *term_new(struct builder *b, slice stem)
 {
-    struct search_term *term = ARENA_NEW(b->arena, struct search_term);
+    struct term *term = ARENA_NEW(b->arena, struct term);
     if (!term)
         return NULL;
-    *term = (struct search_term){
-        .stem = arena_dup(b->arena, stem), .last_doc = UINT32_MAX, .next = b->terms};
-    if (!term->stem.ptr || map_put(&b->index->terms_by_stem, term->stem, term, NULL) != OK)
+    *term =
+        (struct term){.stem = arena_dup(b->arena, stem), .last_doc = UINT32_MAX, .next = b->terms};
+    if (!term->stem.ptr || map_put(&b->terms_by_stem, term->stem, term, NULL) != OK)
         return NULL;
     b->terms = term;
+    b->term_count++;
     return term;
 }
 
-static struct search_term *term_of(struct builder *b, slice text)
+static struct term *term_of(struct builder *b, slice text)
 {
-    const struct search_word *known = map_get(&b->index->words_by_text, text);
+    const struct word *known = map_get(&b->words_by_text, text);
     if (known)
         return known->term;
-    slice stem = search_text_stem(b->index->stemmer, text);
-    struct search_term *term = map_get(&b->index->terms_by_stem, stem);
+    slice stem = search_text_stem(b->stemmer, text);
+    struct term *term = map_get(&b->terms_by_stem, stem);
     if (!term)
         term = term_new(b, stem);
-    struct search_word *word = ARENA_NEW(b->arena, struct search_word);
+    struct word *word = ARENA_NEW(b->arena, struct word);
     if (term && word)
-        *word = (struct search_word){arena_dup(b->arena, text), term, b->words};
+        *word = (struct word){arena_dup(b->arena, text), term, b->words};
     if (!term || !word || !word->text.ptr ||
-        map_put(&b->index->words_by_text, word->text, word, NULL) != OK) {
+        map_put(&b->words_by_text, word->text, word, NULL) != OK) {
         b->is_out_of_memory = true;
         return NULL;
     }
     b->words = word;
-    b->index->word_count++;
+    b->word_count++;
     return term;
-}
-
-const struct search_term *search_index_find(const struct search_index *index, slice word)
-{
-    const struct search_word *known = map_get(&index->words_by_text, word);
-    return known ? known->term
-                 : map_get(&index->terms_by_stem, search_text_stem(index->stemmer, word));
 }
 
 /* ---- documents ---- */
 
-static struct entry *entry_of(struct builder *b, struct search_term *term, uint32_t doc)
+static struct entry *entry_of(struct builder *b, struct term *term, uint32_t doc)
 {
     if (term->last_doc == doc)
         return &b->entries[term->last_entry];
@@ -115,7 +139,7 @@ static struct entry *entry_of(struct builder *b, struct search_term *term, uint3
 
 static void count_word(struct builder *b, struct entry *entry, enum search_field field, slice word)
 {
-    struct search_doc *doc = &b->index->docs[entry->doc];
+    struct search_doc *doc = &b->docs[entry->doc];
     if (field == FIELD_ID || field == FIELD_TITLE) {
         uint16_t *count = field == FIELD_ID ? &doc->id_word_count : &doc->title_word_count;
         *count = (uint16_t)(*count + (entry->counts[field] == 0));
@@ -139,7 +163,7 @@ static void put_text(struct builder *b, size_t doc, enum search_field field, sli
         slice word = slice_of(token.text, token.len);
         if (token.len == 0 || search_text_is_stop_word(word))
             continue;
-        struct search_term *term = term_of(b, word);
+        struct term *term = term_of(b, word);
         struct entry *entry = term ? entry_of(b, term, (uint32_t)doc) : NULL;
         if (!entry)
             return;
@@ -182,7 +206,7 @@ static bool names_another(const struct catalog_action *action, slice sentence)
             len++;
         slice word = slice_first(sentence, len);
         if (slice_find_char(word, '_') > 0) {
-            const struct catalog_action *other = catalog_find_action(action->integration, word);
+            const struct catalog_action *other = catalog_head(action->integration, word);
             if (other && other != action)
                 return true;
         }
@@ -222,29 +246,26 @@ static void put_action(struct builder *b, size_t doc, const struct catalog_actio
         put_text(b, doc, FIELD_INPUTS, json_str(&properties->as.members[i].key));
 }
 
-static void put_documents(struct builder *b, const struct catalog *catalog)
+static void put_documents(struct builder *b)
 {
-    struct search_doc *docs = b->index->docs;
     size_t doc = 0;
-    for (size_t i = 0; i < catalog->integration_count; i++) {
-        struct catalog_integration *integration = catalog->integrations[i];
-        integration->search_first = doc;
-        docs[doc] = (struct search_doc){integration, NULL, (uint32_t)i, 0, 0};
+    for (uint32_t i = 0; i < b->set->count; i++) {
+        const struct catalog_integration *integration = b->set->items[i];
+        b->docs[doc] = (struct search_doc){i, SEARCH_NO_ACTION, 0, 0};
         put_integration(b, doc++, integration);
-        for (size_t j = 0; j < integration->action_count; j++) {
-            docs[doc] =
-                (struct search_doc){integration, &integration->actions[j], (uint32_t)i, 0, 0};
+        for (uint32_t j = 0; j < integration->action_count; j++) {
+            b->docs[doc] = (struct search_doc){i, j, 0, 0};
             put_action(b, doc++, &integration->actions[j]);
         }
     }
-    ASSERT(doc == b->index->doc_count);
+    ASSERT(doc == b->doc_count);
 }
 
 /* ---- postings ---- */
 
 static float impact_of(const struct builder *b, const struct entry *entry)
 {
-    float sum = 0, docs = (float)b->index->doc_count;
+    float sum = 0, docs = (float)b->doc_count;
     for (size_t field = 0; field < SEARCH_FIELD_COUNT; field++) {
         if (entry->counts[field] == 0)
             continue;
@@ -260,19 +281,19 @@ static float impact_of(const struct builder *b, const struct entry *entry)
 /* How many documents this one stands for, were all integrations of one size. */
 static float weight_of(const struct builder *b, uint32_t doc)
 {
-    size_t size = 1 + b->index->docs[doc].integration->action_count;
-    return (float)b->index->doc_count / (float)b->integration_count / (float)size;
+    size_t size = 1 + b->set->items[b->docs[doc].integration]->action_count;
+    return (float)b->doc_count / (float)b->set->count / (float)size;
 }
 
 static bool names_app(const struct builder *b, const struct entry *entry)
 {
-    bool is_integration = !b->index->docs[entry->doc].action;
+    bool is_integration = b->docs[entry->doc].action == SEARCH_NO_ACTION;
     return entry->counts[FIELD_INTEGRATION] > 0 ||
            (is_integration && entry->counts[FIELD_ID] + entry->counts[FIELD_TITLE] > 0);
 }
 
 /* "mail" is a part of one app's name, and what others are about: who says it names no app. */
-static void forget_common_name(struct search_term *term)
+static void forget_common_name(struct term *term)
 {
     uint32_t named = 0;
     for (uint32_t i = 0; i < term->posting_count; i++)
@@ -282,13 +303,15 @@ static void forget_common_name(struct search_term *term)
         term->postings[i].is_in_app = 0;
 }
 
-/* Entries are in the order of documents, so each term's postings are too. */
-static int make_postings(struct builder *b)
+/* One term's after the other's. Entries are in the order of documents, so each term's postings are
+ * too. NULL: out of memory. */
+static struct search_posting *make_postings(struct builder *b)
 {
-    struct search_posting *free = ARENA_ARRAY(b->arena, struct search_posting, b->entry_count + 1);
-    if (!free)
-        return ERR_NOMEM;
-    for (struct search_term *term = b->terms; term; term = term->next) {
+    struct search_posting *all = ARENA_ARRAY(b->arena, struct search_posting, b->entry_count + 1);
+    struct search_posting *free = all;
+    if (!all)
+        return NULL;
+    for (struct term *term = b->terms; term; term = term->next) {
         term->postings = free;
         free += term->posting_count;
         term->posting_count = 0;
@@ -306,34 +329,34 @@ static int make_postings(struct builder *b)
             .impact = impact_of(b, entry),
         };
     }
-    for (struct search_term *term = b->terms; term; term = term->next)
+    for (struct term *term = b->terms; term; term = term->next)
         forget_common_name(term);
-    return OK;
+    return all;
 }
 
 /* ---- synonyms ---- */
 
 enum { GROUP_WORDS_MAX = 32 };
 
-static size_t read_group(struct builder *b, const char *words, struct search_term **terms)
+static size_t read_group(struct builder *b, const char *words, struct term **terms)
 {
     struct search_token token;
     size_t count = 0;
     slice text = slice_cstr(words);
     while (search_text_next(&text, false, &token)) {
         ASSERT(count < GROUP_WORDS_MAX && token.len > 0);
-        struct search_term *term = term_of(b, slice_of(token.text, token.len));
+        struct term *term = term_of(b, slice_of(token.text, token.len));
         if (term)
             terms[count++] = term;
     }
     return count;
 }
 
-static void link_to(struct builder *b, struct search_term *from, struct search_term *const *to,
-                    size_t count, float weight)
+static void link_to(struct builder *b, struct term *from, struct term *const *to, size_t count,
+                    float weight)
 {
     size_t had = from->link_count;
-    struct search_link *links =
+    struct link *links =
         arena_realloc(b->arena, from->links, had * sizeof(*links), (had + count) * sizeof(*links));
     if (!links) {
         b->is_out_of_memory = true;
@@ -342,12 +365,12 @@ static void link_to(struct builder *b, struct search_term *from, struct search_t
     from->links = links;
     for (size_t i = 0; i < count; i++)
         if (to[i] != from)
-            links[from->link_count++] = (struct search_link){to[i], weight};
+            links[from->link_count++] = (struct link){to[i], weight};
 }
 
 static void make_links(struct builder *b)
 {
-    struct search_term *from[GROUP_WORDS_MAX], *to[GROUP_WORDS_MAX];
+    struct term *from[GROUP_WORDS_MAX], *to[GROUP_WORDS_MAX];
     for (size_t i = 0; i < search_synonyms_count; i++) {
         const struct search_synonyms *group = &search_synonyms[i];
         size_t from_count = read_group(b, group->words, from);
@@ -363,109 +386,199 @@ static void make_links(struct builder *b)
     }
 }
 
-/* ---- words in order, and their remainders ---- */
+/* ---- the tables ---- */
 
 static int compare_words(const void *a, const void *b)
 {
-    const struct search_word *const *left = a, *const *right = b;
+    const struct word *const *left = a, *const *right = b;
     return slice_cmp((*left)->text, (*right)->text);
 }
 
-static int sort_words(struct builder *b)
+static int compare_terms(const void *a, const void *b)
 {
-    struct search_index *index = b->index;
+    const struct term *const *left = a, *const *right = b;
+    return slice_cmp((*left)->stem, (*right)->stem);
+}
+
+/* Those that find something, in order. */
+static int make_words(struct builder *b, struct buf *texts, struct search_index *index)
+{
+    struct word **sorted = ARENA_ARRAY(b->arena, struct word *, b->word_count + 1);
+    struct search_word *words = ARENA_ARRAY(b->arena, struct search_word, b->word_count + 1);
     size_t count = 0;
-    index->words = ARENA_ARRAY(b->arena, struct search_word *, index->word_count + 1);
-    if (!index->words)
+    if (!sorted || !words)
         return ERR_NOMEM;
-    for (struct search_word *word = b->words; word; word = word->next)
+    for (struct word *word = b->words; word; word = word->next)
         if (word->term->posting_count > 0 || word->term->link_count > 0)
-            index->words[count++] = word;
+            sorted[count++] = word;
+    qsort(sorted, count, sizeof(*sorted), compare_words);
+    for (size_t i = 0; i < count; i++)
+        words[i] =
+            (struct search_word){pack_text_add(texts, sorted[i]->text), sorted[i]->term->number};
+    index->words = words;
     index->word_count = count;
-    qsort(index->words, count, sizeof(*index->words), compare_words);
     return OK;
 }
 
-static bool may_be_mistyped(slice word)
+/* Terms in order, numbered, with what they point to. Postings stand as make_postings left them. */
+static int make_terms(struct builder *b, struct buf *texts, struct search_index *index)
+{
+    struct term **sorted = ARENA_ARRAY(b->arena, struct term *, b->term_count + 1);
+    struct search_term *terms = ARENA_ARRAY(b->arena, struct search_term, b->term_count + 1);
+    size_t count = 0, link_count = 0;
+    if (!sorted || !terms)
+        return ERR_NOMEM;
+    for (struct term *term = b->terms; term; term = term->next) {
+        sorted[count++] = term;
+        link_count += term->link_count;
+    }
+    struct search_link *links = ARENA_ARRAY(b->arena, struct search_link, link_count + 1);
+    if (!links)
+        return ERR_NOMEM;
+    qsort(sorted, count, sizeof(*sorted), compare_terms);
+    for (uint32_t i = 0; i < count; i++)
+        sorted[i]->number = i;
+    for (size_t i = 0; i < count; i++) {
+        const struct term *term = sorted[i];
+        terms[i] = (struct search_term){
+            .stem = pack_text_add(texts, term->stem),
+            .posting_first = term->posting_count > 0 ? (uint32_t)(term->postings - index->postings)
+                                                     : 0,
+            .posting_count = term->posting_count,
+            .link_first = (uint32_t)index->link_count,
+            .link_count = term->link_count,
+            .docs = term->docs,
+            .implied = term->implied ? term->implied->number : SEARCH_NO_TERM,
+            .is_app_name = term->is_app_name,
+        };
+        for (uint32_t j = 0; j < term->link_count; j++)
+            links[index->link_count++] =
+                (struct search_link){term->links[j].term->number, term->links[j].weight};
+    }
+    index->terms = terms;
+    index->term_count = count;
+    index->links = links;
+    return OK;
+}
+
+static bool may_be_mistyped(struct pack_text word)
 {
     return word.len >= SEARCH_TYPO_BYTES_MIN && word.len <= SEARCH_TYPO_BYTES_MAX;
 }
 
 /* A counting sort by the hash's low bits: count, sum up, and fill from each bucket's end. */
-static int make_remainders(struct builder *b)
+static int make_remainders(struct builder *b, const struct buf *texts, struct search_index *index)
 {
-    struct search_index *index = b->index;
-    size_t total = 0;
+    size_t total = 0, buckets = 16;
     for (size_t i = 0; i < index->word_count; i++)
-        total += may_be_mistyped(index->words[i]->text) ? index->words[i]->text.len + 1 : 0;
-    index->bucket_count = 16;
-    while (index->bucket_count < total)
-        index->bucket_count *= 2;
-    uint32_t *starts = ARENA_ARRAY(b->arena, uint32_t, index->bucket_count + 1);
-    index->remainders = ARENA_ARRAY(b->arena, struct search_remainder, total + 1);
-    index->bucket_starts = starts;
-    if (!starts || !index->remainders)
+        total += may_be_mistyped(index->words[i].text) ? index->words[i].text.len + 1 : 0;
+    while (buckets < total)
+        buckets *= 2;
+    uint32_t *starts = ARENA_ARRAY(b->arena, uint32_t, buckets + 1);
+    struct search_remainder *all = ARENA_ARRAY(b->arena, struct search_remainder, total + 1);
+    if (!starts || !all || !buf_is_ok(texts))
         return ERR_NOMEM;
     for (int pass = 0; pass < 2; pass++) {
-        for (size_t i = 0; i < index->word_count; i++) {
-            slice text = index->words[i]->text;
-            for (size_t skip = 0; may_be_mistyped(text) && skip <= text.len; skip++) {
+        for (uint32_t i = 0; i < index->word_count; i++) {
+            struct pack_text word = index->words[i].text;
+            slice text = slice_of(texts->ptr + word.at, word.len);
+            for (size_t skip = 0; may_be_mistyped(word) && skip <= text.len; skip++) {
                 uint32_t hash = search_text_hash(text, skip); /* the last skips nothing */
-                uint32_t *start = &starts[hash & (index->bucket_count - 1)];
+                uint32_t *start = &starts[hash & (buckets - 1)];
                 if (pass == 0)
                     ++*start;
                 else
-                    index->remainders[--*start] = (struct search_remainder){hash, (uint32_t)i};
+                    all[--*start] = (struct search_remainder){hash, i};
             }
         }
-        for (size_t i = 1; pass == 0 && i <= index->bucket_count; i++)
+        for (size_t i = 1; pass == 0 && i <= buckets; i++)
             starts[i] += starts[i - 1];
     }
-    ASSERT(starts[0] == 0 && starts[index->bucket_count] == total);
+    ASSERT(starts[0] == 0 && starts[buckets] == total);
+    index->remainders = all;
+    index->remainder_count = total;
+    index->bucket_starts = starts;
+    index->bucket_count = buckets;
     return OK;
 }
 
 /* ---- all of it ---- */
 
-static int build(struct builder *b, const struct catalog *catalog)
+static int build(struct builder *b, struct buf *texts, struct search_index *index)
 {
-    struct search_index *index = b->index;
-    index->stemmer = sb_stemmer_new("english", "UTF_8");
-    index->docs = ARENA_ARRAY(b->arena, struct search_doc, index->doc_count + 1);
-    b->lengths = mem_calloc(index->doc_count + 1, sizeof(*b->lengths));
-    if (!index->stemmer || !index->docs || !b->lengths)
+    b->stemmer = sb_stemmer_new("english", "UTF_8");
+    b->docs = ARENA_ARRAY(b->arena, struct search_doc, b->doc_count + 1);
+    b->lengths = mem_calloc(b->doc_count + 1, sizeof(*b->lengths));
+    if (!b->stemmer || !b->docs || !b->lengths)
         return ERR_NOMEM;
-    b->integration_count = catalog->integration_count;
-    put_documents(b, catalog);
-    if (b->is_out_of_memory || make_postings(b) != OK)
+    put_documents(b);
+    if (b->is_out_of_memory)
+        return ERR_NOMEM;
+    struct search_posting *postings = make_postings(b);
+    if (!postings)
         return ERR_NOMEM;
     make_links(b);
-    if (b->is_out_of_memory || sort_words(b) != OK)
+    *index = (struct search_index){.postings = postings,
+                                   .posting_count = b->entry_count,
+                                   .docs = b->docs,
+                                   .doc_count = b->doc_count};
+    if (b->is_out_of_memory || make_terms(b, texts, index) != OK)
         return ERR_NOMEM;
-    return make_remainders(b);
+    return make_words(b, texts, index) == OK ? make_remainders(b, texts, index) : ERR_NOMEM;
 }
 
-int search_index_build(struct catalog *catalog)
+int search_index_build(const struct manifest_set *set, struct arena *arena, struct buf *texts,
+                       struct search_index *index)
 {
-    struct search_index *index = ARENA_NEW(&catalog->arena, struct search_index);
-    struct builder b = {.index = index, .arena = &catalog->arena};
-    if (!index)
-        return ERR_NOMEM;
-    catalog->search = index;
-    map_init(&index->words_by_text, SIZE_MAX);
-    map_init(&index->terms_by_stem, SIZE_MAX);
-    index->doc_count = catalog->integration_count + catalog->action_count;
-    int result = build(&b, catalog);
+    struct builder b = {.arena = arena, .set = set, .doc_count = set->count + set->action_count};
+    map_init(&b.words_by_text, SIZE_MAX);
+    map_init(&b.terms_by_stem, SIZE_MAX);
+    int result = build(&b, texts, index);
+    map_deinit(&b.words_by_text);
+    map_deinit(&b.terms_by_stem);
+    sb_stemmer_delete(b.stemmer);
     mem_free(b.lengths);
     mem_free(b.entries);
     return result;
 }
 
-void search_index_free(struct search_index *index)
+/* ---- look-ups ---- */
+
+const struct search_word *search_index_word(const struct search_index *index, slice word)
 {
-    if (!index)
-        return;
-    map_deinit(&index->words_by_text);
-    map_deinit(&index->terms_by_stem);
-    sb_stemmer_delete(index->stemmer);
+    size_t low = 0, high = index->word_count;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        int order = slice_cmp(word, search_index_text(index, index->words[middle].text));
+        if (order == 0)
+            return &index->words[middle];
+        if (order < 0)
+            high = middle;
+        else
+            low = middle + 1;
+    }
+    return NULL;
+}
+
+static const struct search_term *find_stem(const struct search_index *index, slice stem)
+{
+    size_t low = 0, high = index->term_count;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        int order = slice_cmp(stem, search_index_text(index, index->terms[middle].stem));
+        if (order == 0)
+            return &index->terms[middle];
+        if (order < 0)
+            high = middle;
+        else
+            low = middle + 1;
+    }
+    return NULL;
+}
+
+const struct search_term *search_index_find(const struct search_index *index, slice word)
+{
+    const struct search_word *known = search_index_word(index, word);
+    return known ? &index->terms[known->term]
+                 : find_stem(index, search_text_stem(index->stemmer, word));
 }

@@ -3,12 +3,13 @@
  *
  * A document is an integration or an action. A word is what somebody wrote, a term is its stem; a
  * term has postings (the documents it is in, ascending) and links (the terms that mean the same).
- * Everything is the catalog's arena's but the two maps and the stemmer.
+ * All of it are tables that name one another by number, so that it is read where it lies in a pack
+ * (pack.h).
  */
 #ifndef CATALOG_SEARCH_INDEX_H
 #define CATALOG_SEARCH_INDEX_H
 
-#include "catalog/catalog.h"
+#include "catalog/pack.h"
 
 enum {
     SEARCH_WORD_BYTES_MAX = 32,   /* a longer word is not entered and finds nothing */
@@ -39,30 +40,26 @@ struct search_posting {
     float impact;
 };
 
-struct search_term;
-
 struct search_link {
-    const struct search_term *term;
+    uint32_t term;
     float weight;
 };
 
+enum { SEARCH_NO_TERM = UINT32_MAX };
+
 struct search_term {
-    slice stem;
-    struct search_posting *postings;
-    struct search_link *links;
-    uint32_t posting_count, link_count;
+    struct pack_text stem;
+    uint32_t posting_first, posting_count;
+    uint32_t link_first, link_count;
     float docs; /* that have it, were all integrations of one size: a large one must not make the
                    words of the others common, nor its own name */
-    const struct search_term *implied; /* what it asks for as a query's first word; or NULL */
-    bool is_app_name;                  /* an integration is called so */
-    uint32_t last_doc, last_entry;     /* while the index is built */
-    struct search_term *next;
+    uint32_t implied;     /* what it asks for as a query's first word; or SEARCH_NO_TERM */
+    uint32_t is_app_name; /* an integration is called so */
 };
 
 struct search_word {
-    slice text;
-    struct search_term *term;
-    struct search_word *next;
+    struct pack_text text;
+    uint32_t term;
 };
 
 /* A word with one byte left out, by the hash of what remains: two words that are one typing mistake
@@ -72,30 +69,41 @@ struct search_remainder {
 };
 
 struct search_doc {
-    const struct catalog_integration *integration;
-    const struct catalog_action *action; /* NULL: the integration */
-    uint32_t integration_index;
+    uint32_t integration;
+    uint32_t action; /* of the integration; SEARCH_NO_ACTION: the integration itself */
     uint16_t id_word_count, title_word_count;
 };
+
+enum { SEARCH_NO_ACTION = UINT32_MAX };
 
 struct sb_stemmer;
 
 struct search_index {
-    struct sb_stemmer *stemmer;
-    struct map words_by_text, terms_by_stem;
-    struct search_word **words; /* sorted */
-    struct search_remainder *remainders;
-    uint32_t *bucket_starts; /* bucket_count + 1, into remainders */
-    struct search_doc *docs; /* an integration, then its actions, as the catalog sorts them */
-    size_t word_count, doc_count, bucket_count;
+    struct sb_stemmer *stemmer;      /* NULL until the first search */
+    const char *texts;               /* what pack_text names */
+    const struct search_word *words; /* sorted; each has a posting or a link */
+    const struct search_term *terms; /* sorted by stem */
+    const struct search_posting *postings;
+    const struct search_link *links;
+    const struct search_remainder *remainders;
+    const uint32_t *bucket_starts; /* bucket_count + 1, into remainders */
+    const struct search_doc *docs; /* an integration, then its actions, as the catalog sorts them */
+    size_t word_count, term_count, posting_count, link_count, remainder_count, bucket_count,
+        doc_count;
 };
 
-/* The maps must be initialised before and are deinitialised by search_index_free also after a
- * failure. ERR_NOMEM. */
-int search_index_build(struct catalog *catalog) MUST_CHECK;
-void search_index_free(struct search_index *index);
-/* NULL when no document and no synonym has it. word is lower case. */
+/* The tables, into the arena; texts are appended. ERR_NOMEM. */
+int search_index_build(const struct manifest_set *set, struct arena *arena, struct buf *texts,
+                       struct search_index *index) MUST_CHECK;
+/* NULL when no document and no synonym has this very word. word is lower case. */
+const struct search_word *search_index_word(const struct search_index *index, slice word);
+/* By its stem, too: NULL when no document and no synonym has it. */
 const struct search_term *search_index_find(const struct search_index *index, slice word);
+
+static inline slice search_index_text(const struct search_index *index, struct pack_text text)
+{
+    return slice_of(index->texts + text.at, text.len);
+}
 
 /* ---- text (search_text.c) ---- */
 
@@ -152,12 +160,16 @@ enum { SEARCH_EXPANSIONS_MAX = 24 };
 
 /* The terms that stand for one word of a query. */
 struct search_expansion {
-    struct search_link terms[SEARCH_EXPANSIONS_MAX];
+    struct {
+        const struct search_term *term;
+        float weight;
+    } terms[SEARCH_EXPANSIONS_MAX];
     size_t count;
 };
 
 /* The term itself with its synonyms. */
-void search_expand_term(const struct search_term *term, float weight, struct search_expansion *out);
+void search_expand_term(const struct search_index *index, const struct search_term *term,
+                        float weight, struct search_expansion *out);
 /* Words that begin like this one, and with may_mistype those that are one mistake away. */
 void search_expand_prefix(const struct search_index *index, slice word, float weight,
                           struct search_expansion *out);

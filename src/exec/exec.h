@@ -10,6 +10,7 @@
 #ifndef EXEC_EXEC_H
 #define EXEC_EXEC_H
 
+#include "base/map.h"
 #include "catalog/catalog.h"
 #include "connect/connect.h"
 #include "exec/breaker.h"

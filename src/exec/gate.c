@@ -40,6 +40,10 @@ enum op_result exec_step_find_action(struct op *op)
 static enum op_result stop_unknown(struct exec *exec)
 {
     struct arena *arena = &exec->op.arena;
+    if (exec->integration ? catalog_has_action(exec->integration, exec->in.action_id)
+                          : catalog_has_integration(exec->catalog, exec->in.integration_id))
+        return exec_stop(exec, EXEC_UNAVAILABLE,
+                         SLICE("Memory is short; nothing was done, try again."), SLICE_NONE);
     if (!exec->integration)
         return exec_stop(
             exec, EXEC_INTEGRATION_UNKNOWN,

@@ -87,7 +87,7 @@ static bool write_executions(struct web_request *request, struct buf *out)
 static void write_connection(const struct catalog *catalog, const struct connection *row,
                              struct buf *out)
 {
-    const struct catalog_integration *app = map_get(&catalog->by_id, row->integration_id);
+    const struct catalog_integration *app = catalog_find_integration(catalog, row->integration_id);
     char digits[SLICE_U64_MAX];
     HTML(out,
          "<li class=\"row\"><div><h3><a href=\"/connections/{}\">{}</a></h3>"

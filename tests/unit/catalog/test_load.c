@@ -129,7 +129,7 @@ static void limits_are_read_and_their_faults_named(void **state)
              "\"limits\":{\"per\":\"action\",\"rate_per_s\":0.5,\"burst\":3,\"in_flight_max\":2,"
              "\"quota\":{\"remaining\":\"headers.left\",\"reset\":\"body.reset\"}},\"auth\":");
     assert_non_null(catalog);
-    const struct catalog_limits *limits = &catalog->integrations[0]->limits;
+    const struct catalog_limits *limits = &catalog_find_integration(catalog, SLICE("demo"))->limits;
     assert_true(limits->is_per_action && limits->rate_per_s == 0.5);
     assert_int_equal(limits->burst, 3);
     assert_int_equal(limits->in_flight_max, 2);
@@ -180,7 +180,7 @@ static void writes_need_confirmation(void **state)
                  "/actions/0/requires_confirmation", "stricter");
     catalog = load(b, ",\"requires_confirmation\":true", NULL, NULL);
     assert_non_null(catalog);
-    assert_true(catalog->integrations[0]->actions[0].requires_confirmation);
+    assert_true(catalog_find_tool(catalog, SLICE("demo_get_page"))->requires_confirmation);
     catalog_unref(catalog);
 }
 
@@ -270,7 +270,12 @@ static void the_later_source_wins(void **state)
 static void the_manifests_compiled_in_are_clean(void **state)
 {
     struct bench *b = *state;
-    struct catalog *catalog = catalog_load_all(NULL, &b->report);
+    struct catalog_source sources[CATALOG_INTEGRATIONS_MAX];
+    for (size_t i = 0; i < embed_integrations_count; i++)
+        sources[i] = (struct catalog_source){
+            slice_cstr(embed_integrations[i].name),
+            slice_of(embed_integrations[i].data, embed_integrations[i].len)};
+    struct catalog *catalog = catalog_load(sources, embed_integrations_count, &b->report);
     for (size_t i = 0; i < b->report.count; i++)
         print_error("%.*s %.*s: %.*s\n", SLICE_ARG(b->report.problems[i].source),
                     SLICE_ARG(b->report.problems[i].pointer),

@@ -13,7 +13,7 @@
 #include "base/embed.h"
 #include "base/map.h"
 #include "base/mem.h"
-#include "catalog/catalog.h"
+#include "catalog/pack.h"
 
 enum {
     TITLE_MAX = 60,
@@ -52,9 +52,12 @@ static void check_actions(const struct catalog *catalog,
                           bool (*is_good)(const struct catalog_action *))
 {
     size_t bad = 0, seen = 0;
+    assert_int_equal(catalog_open_heads(catalog), OK);
     for (size_t i = 0; i < catalog->integration_count; i++)
         for (size_t j = 0; j < catalog->integrations[i]->action_count; j++, seen++) {
-            const struct catalog_action *action = &catalog->integrations[i]->actions[j];
+            const struct catalog_action *action =
+                catalog_find_tool(catalog, catalog->integrations[i]->actions[j].tool_name);
+            assert_ptr_equal(action, &catalog->integrations[i]->actions[j]);
             if (is_good(action))
                 continue;
             print_error("%.*s\n", SLICE_ARG(action->tool_name));
@@ -121,6 +124,7 @@ static void tool_names_are_unique_and_within_limits(void **state)
 {
     const struct catalog *catalog = ((struct bench *)*state)->catalog;
     struct map seen;
+    assert_int_equal(catalog_open_heads(catalog), OK);
     map_init(&seen, catalog->action_count + 1);
     for (size_t i = 0; i < catalog->integration_count; i++)
         for (size_t j = 0; j < catalog->integrations[i]->action_count; j++) {

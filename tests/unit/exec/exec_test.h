@@ -50,7 +50,7 @@ static inline const struct catalog_action *bench_action(struct bench *b, const c
     catalog_report_deinit(report);
     mem_free(report);
     assert_non_null(b->catalog);
-    return &b->catalog->integrations[0]->actions[0];
+    return catalog_find_tool(b->catalog, SLICE("demo_act"));
 }
 
 static inline const struct json *bench_json(struct bench *b, const char *text)

@@ -1,0 +1,350 @@
+/*
+ * A catalog on a pack: nothing of the pack is read but what is asked for. And the look-ups, which
+ * compile what they find the first time.
+ */
+#include <libstemmer.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "catalog/manifest.h"
+#include "catalog/search_index.h"
+
+enum { CATALOG_ARENA_BYTES_MAX = 512 * 1024 * 1024 };
+
+static const struct json_limits packed_limits = {.depth_max = 128};
+
+static const void *table_of(const struct pack_header *pack, enum pack_table table)
+{
+    return (const char *)pack + pack->tables[table].at;
+}
+
+static slice text_of(const struct pack_header *pack, struct pack_text text)
+{
+    return slice_of((const char *)table_of(pack, PACK_TEXTS) + text.at, text.len);
+}
+
+/* ---- opening ---- */
+
+static struct search_index *open_index(struct catalog *catalog)
+{
+    const struct pack_header *pack = catalog->pack;
+    struct search_index *index = ARENA_NEW(&catalog->arena, struct search_index);
+    if (index)
+        *index = (struct search_index){
+            .texts = table_of(pack, PACK_TEXTS),
+            .words = table_of(pack, PACK_WORDS),
+            .word_count = pack->tables[PACK_WORDS].count,
+            .terms = table_of(pack, PACK_TERMS),
+            .term_count = pack->tables[PACK_TERMS].count,
+            .postings = table_of(pack, PACK_POSTINGS),
+            .posting_count = pack->tables[PACK_POSTINGS].count,
+            .links = table_of(pack, PACK_LINKS),
+            .link_count = pack->tables[PACK_LINKS].count,
+            .remainders = table_of(pack, PACK_REMAINDERS),
+            .remainder_count = pack->tables[PACK_REMAINDERS].count,
+            .bucket_starts = table_of(pack, PACK_BUCKETS),
+            .bucket_count = pack->tables[PACK_BUCKETS].count - 1,
+            .docs = table_of(pack, PACK_DOCS),
+            .doc_count = pack->tables[PACK_DOCS].count,
+        };
+    return index;
+}
+
+static void open_integration_head(struct catalog *catalog, size_t place,
+                                  struct catalog_integration *integration)
+{
+    const struct pack_header *pack = catalog->pack;
+    const struct pack_integration *packed =
+        (const struct pack_integration *)table_of(pack, PACK_INTEGRATIONS) + place;
+    *integration = (struct catalog_integration){
+        .catalog = catalog,
+        .integration_id = text_of(pack, packed->integration_id),
+        .name = text_of(pack, packed->name),
+        .description = text_of(pack, packed->description),
+        .category = text_of(pack, packed->category),
+        .docs_url = text_of(pack, packed->docs_url),
+        .capabilities_json = text_of(pack, packed->capabilities_json),
+        .source = text_of(pack, packed->source),
+        .auth = {.kind = (enum catalog_auth_kind)packed->auth_kind},
+        .place = place,
+        .action_first = packed->action_first,
+        .action_count = packed->action_count,
+        .search_first = place + packed->action_first,
+    };
+}
+
+struct catalog *catalog_open(const struct pack_header *pack, char *owned)
+{
+    struct catalog *catalog = mem_zalloc(sizeof(*catalog));
+    if (!catalog) {
+        mem_free(owned);
+        return NULL;
+    }
+    ASSERT(memcmp(pack->magic, PACK_MAGIC, sizeof(pack->magic)) == 0);
+    catalog->refs = 1;
+    catalog->pack = pack;
+    catalog->owned = owned;
+    catalog->etag = pack->etag;
+    catalog->integration_count = pack->tables[PACK_INTEGRATIONS].count;
+    catalog->action_count = pack->tables[PACK_ACTIONS].count;
+    arena_init(&catalog->arena, CATALOG_ARENA_BYTES_MAX);
+    size_t count = catalog->integration_count;
+    struct catalog_integration *all =
+        ARENA_ARRAY(&catalog->arena, struct catalog_integration, count + 1);
+    catalog->integrations = ARENA_ARRAY(&catalog->arena, struct catalog_integration *, count + 1);
+    catalog->search = open_index(catalog);
+    if (!all || !catalog->integrations || !catalog->search) {
+        catalog_unref(catalog);
+        return NULL;
+    }
+    for (size_t i = 0; i < count; i++) {
+        open_integration_head(catalog, i, &all[i]);
+        catalog->integrations[i] = &all[i];
+    }
+    return catalog;
+}
+
+struct catalog *catalog_ref(struct catalog *catalog)
+{
+    catalog->refs++;
+    return catalog;
+}
+
+void catalog_unref(struct catalog *catalog)
+{
+    if (!catalog || --catalog->refs > 0)
+        return;
+    if (catalog->search)
+        sb_stemmer_delete(catalog->search->stemmer);
+    arena_deinit(&catalog->arena);
+    mem_free(catalog->owned);
+    mem_free(catalog);
+}
+
+/* ---- heads of actions ---- */
+
+static int open_heads(struct catalog_integration *integration)
+{
+    struct catalog *catalog = integration->catalog;
+    const struct pack_header *pack = catalog->pack;
+    const struct pack_action *packed =
+        (const struct pack_action *)table_of(pack, PACK_ACTIONS) + integration->action_first;
+    if (integration->actions)
+        return OK;
+    struct catalog_action *actions =
+        ARENA_ARRAY(&catalog->arena, struct catalog_action, integration->action_count + 1);
+    if (!actions)
+        return ERR_NOMEM;
+    for (size_t i = 0; i < integration->action_count; i++)
+        actions[i] = (struct catalog_action){
+            .integration = integration,
+            .action_id = text_of(pack, packed[i].action_id),
+            .tool_name = text_of(pack, packed[i].tool_name),
+            .title = text_of(pack, packed[i].title),
+            .description = text_of(pack, packed[i].description),
+            .level = (enum catalog_level)packed[i].level,
+            .requires_confirmation = packed[i].requires_confirmation,
+            .item_json = text_of(pack, packed[i].item_json),
+            .detail_json = text_of(pack, packed[i].detail_json),
+            .source = text_of(pack, packed[i].source),
+        };
+    integration->actions = actions;
+    return OK;
+}
+
+int catalog_open_heads(const struct catalog *catalog)
+{
+    int result = OK;
+    for (size_t i = 0; i < catalog->integration_count && result == OK; i++)
+        result = open_heads(catalog->integrations[i]);
+    return result;
+}
+
+/* ---- compiling ---- */
+
+/* The text of a part is parsed and read as it was when it was packed, so only memory may lack. */
+static const struct json *parse_part(struct catalog *catalog, slice text)
+{
+    catalog->arena.is_exhausted = false; /* as it may be since an earlier time */
+    return json_parse(&catalog->arena, text, &packed_limits, NULL);
+}
+
+static bool is_read(struct catalog *catalog, struct catalog_report *report)
+{
+    bool is_good = report->error_count == 0 && !catalog->arena.is_exhausted;
+    catalog_report_deinit(report);
+    return is_good;
+}
+
+/* Into a copy: what has failed half-way is begun again the next time. */
+static bool open_integration(struct catalog_integration *integration)
+{
+    struct catalog *catalog = integration->catalog;
+    if (integration->is_open)
+        return true;
+    const struct json *document =
+        open_heads(integration) == OK ? parse_part(catalog, integration->source) : NULL;
+    struct catalog_integration whole = *integration;
+    struct catalog_report report;
+    catalog_report_init(&report);
+    if (document)
+        manifest_reread(&catalog->arena, document, &whole, &report);
+    whole.is_open = is_read(catalog, &report) && document;
+    if (whole.is_open)
+        *integration = whole;
+    return whole.is_open;
+}
+
+static bool open_action(struct catalog_action *action)
+{
+    struct catalog *catalog = action->integration->catalog;
+    if (action->is_open)
+        return true;
+    bool is_good = open_integration(catalog->integrations[action->integration->place]);
+    const struct json *object = is_good ? parse_part(catalog, action->source) : NULL;
+    struct catalog_action whole = *action;
+    struct catalog_report report;
+    catalog_report_init(&report);
+    if (object)
+        manifest_reread_action(&catalog->arena, object, &whole, &report);
+    whole.is_open = is_read(catalog, &report) && object;
+    if (whole.is_open)
+        *action = whole;
+    return whole.is_open;
+}
+
+/* ---- look-ups ---- */
+
+static struct catalog_integration *find_head(const struct catalog *catalog, slice id)
+{
+    size_t low = 0, high = catalog->integration_count;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        struct catalog_integration *integration = catalog->integrations[middle];
+        int order = slice_cmp(id, integration->integration_id);
+        if (order == 0)
+            return integration;
+        if (order < 0)
+            high = middle;
+        else
+            low = middle + 1;
+    }
+    return NULL;
+}
+
+bool catalog_has_integration(const struct catalog *catalog, slice id)
+{
+    return find_head(catalog, id) != NULL;
+}
+
+const struct catalog_integration *catalog_find_integration(const struct catalog *catalog, slice id)
+{
+    struct catalog_integration *integration = find_head(catalog, id);
+    return integration && open_integration(integration) ? integration : NULL;
+}
+
+/* A head. */
+static struct catalog_action *find_by_id(const struct catalog_integration *integration, slice id)
+{
+    size_t low = 0, high = integration->action_count;
+    if (!integration->actions && open_heads(integration->catalog->integrations[integration->place]))
+        return NULL;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        int order = slice_cmp(id, integration->actions[middle].action_id);
+        if (order == 0)
+            return &integration->actions[middle];
+        if (order < 0)
+            high = middle;
+        else
+            low = middle + 1;
+    }
+    return NULL;
+}
+
+const struct catalog_action *catalog_head(const struct catalog_integration *integration, slice id)
+{
+    return find_by_id(integration, id);
+}
+
+/* Of "gmail_send_message" what stands behind "gmail_"; else all of it. */
+static slice short_id(const struct catalog_integration *integration, slice action)
+{
+    slice prefix = integration->integration_id;
+    bool is_long = slice_starts_with(action, prefix) && action.len > prefix.len + 1 &&
+                   action.ptr[prefix.len] == '_';
+    return is_long ? slice_from(action, prefix.len + 1) : action;
+}
+
+const struct catalog_action *catalog_find_action(const struct catalog_integration *integration,
+                                                 slice action)
+{
+    struct catalog_action *found = find_by_id(integration, action);
+    if (!found)
+        found = find_by_id(integration, short_id(integration, action));
+    return found && open_action(found) ? found : NULL;
+}
+
+/* In the pack itself, so that no memory is needed. */
+static bool is_packed(const struct catalog_integration *integration, slice id)
+{
+    const struct pack_header *pack = integration->catalog->pack;
+    const struct pack_action *actions =
+        (const struct pack_action *)table_of(pack, PACK_ACTIONS) + integration->action_first;
+    size_t low = 0, high = integration->action_count;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        int order = slice_cmp(id, text_of(pack, actions[middle].action_id));
+        if (order == 0)
+            return true;
+        if (order < 0)
+            high = middle;
+        else
+            low = middle + 1;
+    }
+    return false;
+}
+
+bool catalog_has_action(const struct catalog_integration *integration, slice action)
+{
+    return is_packed(integration, action) || is_packed(integration, short_id(integration, action));
+}
+
+/* NULL when unknown; its integration may have no heads yet. */
+static const struct pack_action *find_packed_tool(const struct pack_header *pack, slice name)
+{
+    const uint32_t *tools = table_of(pack, PACK_TOOLS);
+    const struct pack_action *actions = table_of(pack, PACK_ACTIONS);
+    size_t low = 0, high = pack->tables[PACK_TOOLS].count;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        const struct pack_action *action = &actions[tools[middle]];
+        int order = slice_cmp(name, text_of(pack, action->tool_name));
+        if (order == 0)
+            return action;
+        if (order < 0)
+            high = middle;
+        else
+            low = middle + 1;
+    }
+    return NULL;
+}
+
+static struct catalog_action *find_tool(const struct catalog *catalog, slice tool_name)
+{
+    const struct pack_action *packed = find_packed_tool(catalog->pack, tool_name);
+    struct catalog_integration *integration = packed ? catalog->integrations[packed->integration]
+                                                     : NULL;
+    return integration ? find_by_id(integration, text_of(catalog->pack, packed->action_id)) : NULL;
+}
+
+const struct catalog_action *catalog_head_of_tool(const struct catalog *catalog, slice tool_name)
+{
+    return find_tool(catalog, tool_name);
+}
+
+const struct catalog_action *catalog_find_tool(const struct catalog *catalog, slice tool_name)
+{
+    struct catalog_action *found = find_tool(catalog, tool_name);
+    return found && open_action(found) ? found : NULL;
+}

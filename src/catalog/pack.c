@@ -1,0 +1,184 @@
+/*
+ * Making a pack; see pack.h.
+ */
+#include "catalog/pack.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "catalog/search_index.h"
+
+struct pack_text pack_text_add(struct buf *texts, slice text)
+{
+    struct pack_text added = {(uint32_t)texts->len, (uint32_t)text.len};
+    buf_append(texts, text);
+    return added;
+}
+
+/* All of an integration's document but its actions. */
+static struct pack_text add_document(struct buf *texts, const struct json *document)
+{
+    size_t begin = texts->len;
+    struct json_writer w;
+    json_begin(&w, texts);
+    json_open(&w, '{');
+    for (uint32_t i = 0; i < document->count; i++) {
+        const struct json_member *member = &document->as.members[i];
+        if (slice_eq_cstr(json_str(&member->key), "actions"))
+            continue;
+        json_key_slice(&w, json_str(&member->key));
+        json_put(&w, &member->value);
+    }
+    json_close(&w, '}');
+    return (struct pack_text){(uint32_t)begin, (uint32_t)(texts->len - begin)};
+}
+
+static struct pack_text add_json(struct buf *texts, const struct json *value)
+{
+    size_t begin = texts->len;
+    json_write(texts, value);
+    return (struct pack_text){(uint32_t)begin, (uint32_t)(texts->len - begin)};
+}
+
+static struct pack_action pack_action(struct buf *texts, const struct catalog_action *action,
+                                      uint32_t integration)
+{
+    const struct json *actions = JSON_GET(action->integration->document, "actions");
+    return (struct pack_action){
+        .action_id = pack_text_add(texts, action->action_id),
+        .tool_name = pack_text_add(texts, action->tool_name),
+        .title = pack_text_add(texts, action->title),
+        .description = pack_text_add(texts, action->description),
+        .item_json = pack_text_add(texts, action->item_json),
+        .detail_json = pack_text_add(texts, action->detail_json),
+        .source = add_json(texts, json_at(actions, action->source_index)),
+        .integration = integration,
+        .level = (uint16_t)action->level,
+        .requires_confirmation = action->requires_confirmation,
+    };
+}
+
+static struct pack_integration pack_integration(struct buf *texts,
+                                                const struct catalog_integration *integration,
+                                                size_t action_first)
+{
+    return (struct pack_integration){
+        .integration_id = pack_text_add(texts, integration->integration_id),
+        .name = pack_text_add(texts, integration->name),
+        .description = pack_text_add(texts, integration->description),
+        .category = pack_text_add(texts, integration->category),
+        .docs_url = pack_text_add(texts, integration->docs_url),
+        .capabilities_json = pack_text_add(texts, integration->capabilities_json),
+        .source = add_document(texts, integration->document),
+        .auth_kind = integration->auth.kind,
+        .action_first = (uint32_t)action_first,
+        .action_count = (uint32_t)integration->action_count,
+    };
+}
+
+/* ---- tool names ---- */
+
+struct tool {
+    slice name;
+    uint32_t action;
+};
+
+static int compare_tools(const void *a, const void *b)
+{
+    const struct tool *left = a, *right = b;
+    return slice_cmp(left->name, right->name);
+}
+
+/* Tool names are unique by construction unless ids overlap: gmail + send_x and gmail_send + x. */
+static int sort_tools(const struct manifest_set *set, struct arena *arena, uint32_t *numbers,
+                      slice *twice)
+{
+    struct tool *tools = ARENA_ARRAY(arena, struct tool, set->action_count + 1);
+    uint32_t count = 0;
+    if (!tools)
+        return ERR_NOMEM;
+    for (size_t i = 0; i < set->count; i++)
+        for (size_t j = 0; j < set->items[i]->action_count; j++, count++)
+            tools[count] = (struct tool){set->items[i]->actions[j].tool_name, count};
+    qsort(tools, count, sizeof(*tools), compare_tools);
+    for (size_t i = 0; i < count; i++) {
+        if (i > 0 && slice_eq(tools[i].name, tools[i - 1].name)) {
+            *twice = tools[i].name;
+            return ERR_INVALID;
+        }
+        numbers[i] = tools[i].action;
+    }
+    return OK;
+}
+
+/* ---- the block ---- */
+
+static void put_table(struct buf *out, struct pack_header *header, enum pack_table table,
+                      const void *items, size_t count, size_t item_bytes)
+{
+    buf_append(out, slice_of("\0\0\0\0\0\0\0", (8 - out->len % 8) % 8));
+    header->tables[table].at = (uint32_t)out->len;
+    header->tables[table].count = (uint32_t)count;
+    buf_append(out, slice_of(items, count * item_bytes));
+}
+
+static void put_index(struct buf *out, struct pack_header *header, const struct search_index *index)
+{
+    put_table(out, header, PACK_DOCS, index->docs, index->doc_count, sizeof(*index->docs));
+    put_table(out, header, PACK_WORDS, index->words, index->word_count, sizeof(*index->words));
+    put_table(out, header, PACK_TERMS, index->terms, index->term_count, sizeof(*index->terms));
+    put_table(out, header, PACK_POSTINGS, index->postings, index->posting_count,
+              sizeof(*index->postings));
+    put_table(out, header, PACK_LINKS, index->links, index->link_count, sizeof(*index->links));
+    put_table(out, header, PACK_REMAINDERS, index->remainders, index->remainder_count,
+              sizeof(*index->remainders));
+    put_table(out, header, PACK_BUCKETS, index->bucket_starts, index->bucket_count + 1,
+              sizeof(*index->bucket_starts));
+}
+
+static int make(const struct manifest_set *set, const char *etag, struct arena *arena,
+                struct buf *texts, struct buf *out, slice *twice)
+{
+    struct pack_header header = {.magic = PACK_MAGIC};
+    struct search_index index;
+    struct pack_integration *integrations =
+        ARENA_ARRAY(arena, struct pack_integration, set->count + 1);
+    struct pack_action *actions = ARENA_ARRAY(arena, struct pack_action, set->action_count + 1);
+    uint32_t *tools = ARENA_ARRAY(arena, uint32_t, set->action_count + 1);
+    size_t count = 0;
+    if (!integrations || !actions || !tools)
+        return ERR_NOMEM;
+    int result = sort_tools(set, arena, tools, twice);
+    if (result != OK)
+        return result;
+    (void)snprintf(header.etag, sizeof(header.etag), "%s", etag);
+    for (uint32_t i = 0; i < set->count; i++) {
+        const struct catalog_integration *integration = set->items[i];
+        integrations[i] = pack_integration(texts, integration, count);
+        for (size_t j = 0; j < integration->action_count; j++)
+            actions[count++] = pack_action(texts, &integration->actions[j], i);
+    }
+    if (search_index_build(set, arena, texts, &index) != OK)
+        return ERR_NOMEM;
+    buf_append(out, slice_of((const char *)&header, sizeof(header)));
+    put_table(out, &header, PACK_INTEGRATIONS, integrations, set->count, sizeof(*integrations));
+    put_table(out, &header, PACK_ACTIONS, actions, count, sizeof(*actions));
+    put_table(out, &header, PACK_TOOLS, tools, count, sizeof(*tools));
+    put_index(out, &header, &index);
+    put_table(out, &header, PACK_TEXTS, texts->ptr, texts->len, 1);
+    if (!buf_is_ok(texts) || !buf_is_ok(out))
+        return ERR_NOMEM;
+    memcpy(out->ptr, &header, sizeof(header));
+    return OK;
+}
+
+int pack_make(const struct manifest_set *set, const char *etag, struct arena *arena,
+              struct buf *out, slice *twice)
+{
+    struct buf texts;
+    buf_init(&texts, PACK_BYTES_MAX);
+    int result = make(set, etag, arena, &texts, out, twice);
+    buf_deinit(&texts);
+    return result;
+}

@@ -1,0 +1,91 @@
+/*
+ * A pack: manifests that were checked, rendered and indexed, as one block of bytes. A catalog is
+ * opened on it without reading it: tables name texts and one another by offset and number, so that
+ * nothing is relocated, copied or parsed before it is asked for. The pack of the manifests compiled
+ * in is made when sluice is built (pack_main.c) and lies in the program's file; that of a catalog
+ * with an operator's own manifests is made when these are loaded.
+ *
+ * A pack is read by the build that made it: its numbers are the machine's own. Private to the
+ * catalog room.
+ *
+ *   header | a table for each of enum pack_table, each aligned to 8
+ */
+#ifndef CATALOG_PACK_H
+#define CATALOG_PACK_H
+
+#include "base/buf.h"
+#include "catalog/catalog.h"
+
+#define PACK_MAGIC "sluice1"
+
+enum { PACK_BYTES_MAX = 1024 * 1024 * 1024 };
+
+enum pack_table {
+    PACK_INTEGRATIONS, /* sorted by id */
+    PACK_ACTIONS,      /* an integration's stand together, sorted by id */
+    PACK_TOOLS,        /* uint32_t: numbers of actions, sorted by tool name */
+    PACK_DOCS,         /* from here the tables of struct search_index (search_index.h) */
+    PACK_WORDS,
+    PACK_TERMS,
+    PACK_POSTINGS,
+    PACK_LINKS,
+    PACK_REMAINDERS,
+    PACK_BUCKETS,
+    PACK_TEXTS, /* bytes that pack_text names */
+    PACK_TABLES,
+};
+
+struct pack_text {
+    uint32_t at, len;
+};
+
+/* source: its JSON without `actions`, which is parsed and compiled when it is first looked up */
+struct pack_integration {
+    struct pack_text integration_id, name, description, category, docs_url;
+    struct pack_text source, capabilities_json;
+    uint32_t auth_kind, action_first, action_count;
+};
+
+struct pack_action {
+    struct pack_text action_id, tool_name, title, description;
+    struct pack_text source, item_json, detail_json;
+    uint32_t integration;
+    uint16_t level, requires_confirmation;
+};
+
+struct pack_header {
+    char magic[8], etag[24];
+    struct {
+        uint32_t at, count; /* bytes from the header's first; items */
+    } tables[PACK_TABLES];
+};
+
+/* Manifests that were read whole, sorted by id: what a pack is made of. */
+struct manifest_set {
+    struct catalog_integration **items;
+    size_t count, action_count;
+};
+
+/* Appends the text to the pack's texts. */
+struct pack_text pack_text_add(struct buf *texts, slice text);
+/* Everything into `out`, which becomes the pack (is_failed past its limit). The arena is for what
+ * is needed meanwhile. ERR_NOMEM; ERR_INVALID when two actions have one tool name, *twice. */
+int pack_make(const struct manifest_set *set, const char *etag, struct arena *arena,
+              struct buf *out, slice *twice) MUST_CHECK;
+
+/* load.c: checks all sources into a pack. Not OK: the report has an error. */
+int catalog_pack(const struct catalog_source *sources, size_t count, struct buf *out,
+                 struct catalog_report *report) MUST_CHECK;
+
+/* ---- open.c ---- */
+
+/* A catalog on a pack, which it owns (mem_free) where owned is not NULL, also on failure; else the
+ * pack outlives it. NULL: out of memory. */
+struct catalog *catalog_open(const struct pack_header *pack, char *owned) MUST_CHECK;
+/* Sees that all integrations have their actions' heads, without compiling any. ERR_NOMEM. */
+int catalog_open_heads(const struct catalog *catalog) MUST_CHECK;
+/* As the finders of catalog.h, and nothing is compiled. */
+const struct catalog_action *catalog_head(const struct catalog_integration *integration, slice id);
+const struct catalog_action *catalog_head_of_tool(const struct catalog *catalog, slice tool_name);
+
+#endif

@@ -1,0 +1,149 @@
+/*
+ * The pack of the manifests compiled in: it is that of their sources, all of it opens, each part
+ * in a short time, and what memory was not found for is opened the next time.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "base/clock.h"
+#include "base/embed.h"
+#include "base/mem.h"
+#include "catalog/pack.h"
+#include "support/slowness.h"
+
+/* A turn of the loop may open several. */
+enum { OPEN_US_MAX = 2000 * BUILD_SLOWNESS, ALLOCATIONS_MAX = 1000 };
+
+struct bench {
+    struct catalog_report report;
+    struct catalog *catalog;
+};
+
+static int setup(void **state)
+{
+    struct bench *b = mem_zalloc(sizeof(*b));
+    catalog_report_init(&b->report);
+    b->catalog = catalog_load_all(NULL, &b->report);
+    *state = b;
+    return b->catalog ? 0 : -1;
+}
+
+static int teardown(void **state)
+{
+    struct bench *b = *state;
+    catalog_unref(b->catalog);
+    catalog_report_deinit(&b->report);
+    mem_free(b);
+    return mem_live_blocks() == 0 ? 0 : -1;
+}
+
+static void assert_slice(slice a, slice b)
+{
+    assert_true(slice_eq(a, b));
+}
+
+static void the_pack_is_that_of_the_sources(void **state)
+{
+    struct bench *b = *state;
+    struct catalog_source sources[CATALOG_INTEGRATIONS_MAX];
+    for (size_t i = 0; i < embed_integrations_count; i++)
+        sources[i] = (struct catalog_source){
+            slice_cstr(embed_integrations[i].name),
+            slice_of(embed_integrations[i].data, embed_integrations[i].len)};
+    struct buf pack;
+    buf_init(&pack, PACK_BYTES_MAX);
+    assert_int_equal(catalog_pack(sources, embed_integrations_count, &pack, &b->report), OK);
+    assert_int_equal(embed_catalog_count, 1);
+    assert_slice(buf_slice(&pack), slice_of(embed_catalog[0].data, embed_catalog[0].len));
+    assert_int_equal((uintptr_t)embed_catalog[0].data % 8, 0);
+    buf_deinit(&pack);
+}
+
+static void everything_opens_each_in_a_short_time(void **state)
+{
+    const struct catalog *catalog = ((struct bench *)*state)->catalog;
+    uint64_t longest = 0;
+    assert_int_equal(catalog_open_heads(catalog), OK);
+    for (size_t i = 0; i < catalog->integration_count; i++) {
+        const struct catalog_integration *integration = catalog->integrations[i];
+        assert_false(integration->is_open);
+        for (size_t j = 0; j < integration->action_count; j++) {
+            const struct catalog_action *head = &integration->actions[j];
+            slice tool = head->tool_name, title = head->title;
+            bool asks = head->requires_confirmation;
+            enum catalog_level level = head->level;
+            assert_false(head->is_open);
+            uint64_t start = clock_thread_cpu_ns();
+            const struct catalog_action *action = catalog_find_tool(catalog, tool);
+            uint64_t spent = clock_thread_cpu_ns() - start;
+            longest = spent > longest ? spent : longest;
+            assert_ptr_equal(action, head);
+            assert_true(action->is_open && integration->is_open);
+            assert_slice(action->title, title);
+            assert_slice(action->tool_name, tool);
+            assert_true(action->level == level && action->requires_confirmation == asks);
+            assert_true(action->schema && action->request.path && action->display_summary);
+        }
+    }
+    if (BUILD_SLOWNESS == 1)
+        print_message("figure: opening an action, the slowest: %.0f us of CPU (bar 2000)\n",
+                      (double)longest / 1e3);
+    assert_true(longest < UINT64_C(1000) * OPEN_US_MAX);
+}
+
+static void nothing_is_opened_to_see_whether_it_is_there(void **state)
+{
+    const struct catalog *catalog = ((struct bench *)*state)->catalog;
+    const struct catalog_integration *gmail = NULL;
+    for (size_t i = 0; i < catalog->integration_count; i++)
+        if (slice_eq_cstr(catalog->integrations[i]->integration_id, "gmail"))
+            gmail = catalog->integrations[i];
+    assert_non_null(gmail);
+    assert_int_equal(gmail->auth.kind, AUTH_OAUTH2);
+    assert_true(catalog_has_action(gmail, SLICE("send_message")));
+    assert_true(catalog_has_action(gmail, SLICE("gmail_send_message")));
+    assert_false(catalog_has_action(gmail, SLICE("send_messag")));
+    assert_true(catalog_has_integration(catalog, SLICE("gmail")));
+    assert_false(catalog_has_integration(catalog, SLICE("gmai")));
+    assert_false(gmail->is_open || gmail->actions);
+    assert_null(catalog_find_integration(catalog, SLICE("gmai")));
+    assert_ptr_equal(catalog_find_integration(catalog, SLICE("gmail")), gmail);
+    assert_true(gmail->is_open);
+}
+
+static void what_memory_was_short_for_is_opened_later(void **state)
+{
+    struct bench *b = *state;
+    uint64_t hits = 1;
+    for (uint64_t n = 1; hits > 0; n++) {
+        assert_true(n < ALLOCATIONS_MAX);
+        catalog_unref(b->catalog);
+        b->catalog = catalog_load_all(NULL, &b->report);
+        assert_non_null(b->catalog);
+        mem_fail_at(n, 1);
+        const struct catalog_action *found =
+            catalog_find_tool(b->catalog, SLICE("github_create_issue"));
+        hits = mem_fail_hits();
+        mem_fail_at(0, 0);
+        assert_true(found || catalog_has_integration(b->catalog, SLICE("github")));
+        found = catalog_find_tool(b->catalog, SLICE("github_create_issue"));
+        assert_non_null(found);
+        assert_true(found->is_open && found->integration->limits.rate_rule_count > 0);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(the_pack_is_that_of_the_sources, setup, teardown),
+        cmocka_unit_test_setup_teardown(everything_opens_each_in_a_short_time, setup, teardown),
+        cmocka_unit_test_setup_teardown(nothing_is_opened_to_see_whether_it_is_there, setup,
+                                        teardown),
+        cmocka_unit_test_setup_teardown(what_memory_was_short_for_is_opened_later, setup, teardown),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
