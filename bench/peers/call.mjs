@@ -8,10 +8,10 @@ const agent = new Agent({ keepAlive: true, maxSockets: 128, ca: readFileSync(PRO
 export function callProvider() {
   return new Promise((resolve, reject) => {
     const headers = { authorization: `Bearer ${PROVIDER_TOKEN}` };
-    request(`${PROVIDER_URL}/gmail/v1/users/me/labels`, { agent, headers }, (reply) => {
+    request(`${PROVIDER_URL}/gmail/v1/users/me/profile`, { agent, headers }, (reply) => {
       let text = '';
       reply.setEncoding('utf8').on('data', (part) => (text += part));
-      reply.on('end', () => (reply.statusCode === 200 ? resolve(JSON.parse(text).labels.length) : reject(new Error(`status ${reply.statusCode}`))));
+      reply.on('end', () => (reply.statusCode === 200 ? resolve(JSON.parse(text).messagesTotal) : reject(new Error(`status ${reply.statusCode}`))));
       reply.on('error', reject);
     })
       .on('error', reject)
