@@ -113,8 +113,9 @@ static slice id_text(struct session *session, int64_t id)
 static int print_table(struct session *session, const struct connection *rows, size_t count)
 {
     struct output_table table;
-    output_table_begin(&table, &session->arena,
-                       "CONNECTION|INTEGRATION|DEFAULT|STATE|CREATED|LAST USED|EXPIRES|MASTER KEY|LABEL");
+    output_table_begin(
+        &table, &session->arena,
+        "CONNECTION|INTEGRATION|DEFAULT|STATE|CREATED|LAST USED|EXPIRES|MASTER KEY|LABEL");
     for (size_t i = 0; i < count; i++) {
         output_table_cell(&table, id_text(session, rows[i].id));
         output_table_cell(&table, rows[i].integration_id);

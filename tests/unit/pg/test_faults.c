@@ -49,6 +49,12 @@ static void start_set(struct pg_call *call)
     submit(call, &item_set);
 }
 
+static void start_first_set(struct pg_call *call)
+{
+    items_fill_by(&call->query, items_account(0), 1, 8);
+    submit(call, &item_set);
+}
+
 static void start_try(struct pg_call *call)
 {
     items_fill_by(&call->query, items_account(0), id_of(call), id_of(call) == 3 ? -1 : 7);
@@ -148,6 +154,39 @@ static void test_killed_mid_batch_is_sent_again(void **state)
     pg_calls_end(calls, 20);
     pg_bench_close(&bench);
     assert_int_equal(items_ask(conninfo, "select count(*) from t.item where n = 7"), 20);
+}
+
+/* A batch that waits for a lock holds back neither the other connections for long, nor anything but
+ * its own rows: the second change of one of them waits, that of another row does not. */
+static void test_a_slow_batch_holds_back_its_rows_only(void **state)
+{
+    struct pg_bench bench;
+    struct pg_pool_config config = config_of(conninfo);
+    (void)state;
+    config.writers = 3;
+    config.lock_timeout_ms = 60000;
+    config.statement_timeout_ms = 60000;
+    open_with_rows(&bench, &config, 8);
+    struct pg_sync *lock = lock_row();
+    start_all(&bench, 5, start_set);
+    assert_true(pg_bench_until_true(&bench, somebody_waits, NULL));
+    pg_call_start(&bench, &calls[5], start_set, NULL);
+    pg_call_start(&bench, &calls[10], start_first_set, NULL);
+    pg_calls_wait(&bench, &calls[5], 1);
+    assert_int_equal(calls[5].query.status, OK);
+    pg_call_start(&bench, &calls[6], start_set, NULL);
+    pg_calls_wait(&bench, &calls[6], 1);
+    for (size_t i = 0; i < 5; i++)
+        assert_false(calls[i].is_done);
+    assert_false(calls[10].is_done);
+    assert_int_equal(items_ask(conninfo, waiting_sql), 1);
+    pg_sync_close(lock);
+    pg_calls_wait(&bench, calls, 7);
+    pg_calls_wait(&bench, &calls[10], 1);
+    pg_calls_end(calls, 7);
+    pg_call_end(&calls[10]);
+    pg_bench_close(&bench);
+    assert_int_equal(items_ask(conninfo, "select n from t.item where id = 1"), 8);
 }
 
 /* What may have been done is sent as the statement that looks first; what was rolled back is not.
@@ -608,6 +647,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_killed_mid_batch_is_sent_again),
+        cmocka_unit_test(test_a_slow_batch_holds_back_its_rows_only),
         cmocka_unit_test(test_the_second_sending_looks_first),
         cmocka_unit_test(test_killed_and_not_replayable_is_unknown),
         cmocka_unit_test(test_restarts_lose_nothing),
