@@ -64,7 +64,7 @@ static enum op_result step_found(struct op *op)
     if (count > 0)
         op_log(op, LOG_WARN, "taking over flows of nodes that are gone", LOG_INT("count", count));
     for (size_t i = 0; i < count && flow_service_has_room(service); i++)
-        (void)flow_take_start(service, FLOW_TAKE_ADOPT, &refs[i], op);
+        (void)flow_take_start(service, &refs[i], op);
     if (count > 0)
         op_goto(op, ADOPT_FIND);
     return op->holds > 0 ? OP_WAIT : OP_NEXT;
@@ -99,7 +99,7 @@ static enum op_result step_strays_found(struct op *op)
         service->has_strays = true;
     for (size_t i = 0; i < count; i++)
         if (!flow_run_is_known(service, refs[i].id))
-            (void)flow_take_start(service, FLOW_TAKE_ADOPT, &refs[i], op);
+            (void)flow_take_start(service, &refs[i], op);
     return op->holds > 0 ? OP_WAIT : OP_NEXT;
 }
 

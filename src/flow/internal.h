@@ -107,6 +107,7 @@ struct flow_run {
     struct flow_fan *fan;
     unsigned unsent; /* calls that could not be made in a row */
     bool is_loaded, is_resumed, is_registered;
+    bool is_waking; /* a pause whose time has come, until the first transition has made it ours */
 };
 
 static inline struct flow_run *flow_run_of(struct op *op)
@@ -116,6 +117,9 @@ static inline struct flow_run *flow_run_of(struct op *op)
 
 /* A flow that this process has just taken. false: out of memory (it is found again later). */
 bool flow_run_start(struct flow_service *service, const struct flow *flow, bool is_resumed);
+/* One whose time has come, unless it is on its way already. It is read and planned as it waits;
+ * the transition that comes of it takes it, and who loses the race has nothing to do. */
+void flow_run_wake(struct flow_service *service, const struct flow_ref *ref);
 /* A new one, planned up to its first step and held: flow_run_launch once run->next is durable (and
  * run->shown with it), or flow_run_drop. A first step that needs nobody's answer but a person's or
  * the clock's is part of the start: run->next is behind it already, while run->flow is what is told
@@ -131,6 +135,8 @@ void flow_run_cut(struct flow_service *service, struct uuid id);
 struct flow_seen *flow_run_seen(const struct flow_service *service, struct uuid account_id,
                                 struct uuid id, int64_t rev) MUST_CHECK;
 bool flow_run_is_known(const struct flow_service *service, struct uuid id);
+/* It runs here, or is about to; one that has just been parked, and will end, is not counted. */
+bool flow_run_is_moving(const struct flow_service *service, struct uuid id);
 /* Whether there is room for `count` more runs. */
 bool flow_service_has_room(const struct flow_service *service);
 /* A run ended: whoever waits for room may go on. */
@@ -216,9 +222,8 @@ void flow_timers_pump(struct flow_timers *timers);
 /* adopt.c */
 struct flow_adopter *flow_adopter_new(struct flow_service *service) MUST_CHECK;
 void flow_adopter_stop(struct flow_adopter *adopter);
-/* take.c: takes one flow on an op of its own and runs it. dead_owner: ADOPT. */
-bool flow_take_start(struct flow_service *service, enum flow_take_kind kind,
-                     const struct flow_ref *ref, struct op *parent);
+/* take.c: takes the flow of a dead owner on an op of its own and runs it. */
+bool flow_take_start(struct flow_service *service, const struct flow_ref *ref, struct op *parent);
 
 /* pinned.c: versions that nobody uses, or all. */
 void flow_pinned_drop(struct flow_service *service, bool even_used);

@@ -66,7 +66,10 @@ static enum op_result step_loaded(struct op *op)
         return OP_WAIT;
     }
     const struct flow *now = &run->whole.flow;
-    if (now->status != FLOW_RUNNING || !uuid_eq(now->owner, run->flow.owner))
+    bool is_there = run->is_waking
+                        ? now->status == FLOW_WAITING && now->rev == run->flow.rev
+                        : now->status == FLOW_RUNNING && uuid_eq(now->owner, run->flow.owner);
+    if (!is_there)
         return OP_DONE; /* somebody else was faster */
     run->flow = *now;
     run->actor = run->whole.actor;
@@ -132,7 +135,7 @@ static enum op_result execute_call(struct flow_run *run)
         struct flow_error error = flow_error_unknown();
         return fail_step(run, &error);
     }
-    if (!is_safe && !is_begun(run)) { /* the intent first */
+    if ((run->is_waking || !is_safe) && !is_begun(run)) { /* the intent first */
         flow_run_next(run);
         return record(run);
     }
@@ -268,10 +271,13 @@ static enum op_result step_joined(struct op *op)
 static enum op_result step_record(struct op *op)
 {
     struct flow_run *run = flow_run_of(op);
+    if (run->is_waking && !exec_node_may_write(run->service->config.node))
+        return OP_DONE; /* whoever looks next finds it */
     struct flow_move move = {
         .next = &run->next,
-        .owner = run->flow.owner,
+        .owner = run->is_waking ? run->next.owner : run->flow.owner,
         .op_token = run->op_token,
+        .is_wake = run->is_waking,
         .finished = run->has_finished ? &run->finished : NULL,
         .waiting_input = run->shown,
     };
@@ -395,6 +401,20 @@ bool flow_run_start(struct flow_service *service, const struct flow *flow, bool 
     if (run)
         run->is_resumed = is_resumed;
     return run != NULL;
+}
+
+void flow_run_wake(struct flow_service *service, const struct flow_ref *ref)
+{
+    const struct flow flow = {.account_id = ref->account_id,
+                              .id = ref->id,
+                              .status = FLOW_WAITING,
+                              .rev = ref->rev,
+                              .wake_at = ref->wake_at};
+    if (flow_run_is_moving(service, ref->id))
+        return;
+    struct flow_run *run = make_run(service, &flow); /* out of memory: the next look finds it */
+    if (run)
+        run->is_waking = true;
 }
 
 struct flow_run *flow_run_new(struct flow_service *service, const struct flow *flow,

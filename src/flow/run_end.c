@@ -13,6 +13,9 @@ enum {
 static struct metric transitions_total =
     METRIC_INIT("sluice_flow_transitions_total", "Transitions of flows by the status they led to.",
                 METRIC_COUNTER);
+static struct metric lateness_seconds =
+    METRIC_INIT("sluice_flow_lateness_seconds", "How long after its time a waiting flow went on.",
+                METRIC_HISTOGRAM);
 static struct metric steps_total = METRIC_INIT(
     "sluice_flow_attempts_total", "Ended attempts of steps by how they ended.", METRIC_COUNTER);
 
@@ -36,6 +39,11 @@ static void begin_next(struct flow_run *run)
     run->op_token = uuid_v7();
     if (run->has_finished)
         run->next.adoptions = 0;
+    if (run->is_waking) { /* taken by the same statement */
+        run->next.status = FLOW_RUNNING;
+        run->next.owner = exec_node_id(run->service->config.node);
+        run->next.waiting_for = FLOW_WAITS_NOT;
+    }
 }
 
 /* The state that the plan is carried out from. */
@@ -197,6 +205,13 @@ void flow_run_end_at_once(struct flow_run *run, const struct flow_error *error)
     fail_flow(run);
 }
 
+static void count_wake(const struct flow_run *run)
+{
+    int64_t late = run->next.updated_at - run->flow.wake_at;
+    metric_observe_ns(metric_series(&lateness_seconds, SLICE_NONE),
+                      late > 0 ? (uint64_t)late * 1000 : 0);
+}
+
 /* ---- what those who watch are shown ---- */
 
 static bool keep_text(struct flow_run *run, slice *text)
@@ -253,6 +268,9 @@ void flow_run_recorded(struct flow_run *run)
 {
     char labels[32];
     slice key = run->flow.template_key, trigger = run->flow.trigger_type;
+    if (run->is_waking)
+        count_wake(run);
+    run->is_waking = false;
     run->flow = run->next;
     run->flow.template_key = key;
     run->flow.trigger_type = trigger;

@@ -143,9 +143,15 @@ struct flow_seen *flow_run_seen(const struct flow_service *service, struct uuid 
     return is_known ? flow_seen_new(run->op.loop, &run->whole, run->tmpl) : NULL;
 }
 
+bool flow_run_is_moving(const struct flow_service *service, struct uuid id)
+{
+    const struct flow_run *run = map_get(&service->by_id, slice_of(id.bytes, sizeof(id.bytes)));
+    return run && (run->is_waking || run->flow.status == FLOW_RUNNING);
+}
+
 bool flow_run_is_leaving(const struct flow_run *run)
 {
-    return run->service->is_draining || !flow_run_is_ours(run);
+    return run->service->is_draining || !(run->is_waking || flow_run_is_ours(run));
 }
 
 bool flow_service_has_room(const struct flow_service *service)

@@ -1,6 +1,6 @@
 /*
- * Taking one flow that nobody runs, on an op of its own, so that many share a batch: timers and
- * adoption. Who loses the race has nothing to do.
+ * Taking over one flow of a dead node, on an op of its own, so that many share a batch. Who loses
+ * the race has nothing to do.
  */
 #include "base/clock.h"
 #include "base/mem.h"
@@ -10,16 +10,12 @@ enum { TAKE_ARENA_MAX = 64 * 1024 };
 
 static struct metric adoptions_total = METRIC_INIT(
     "sluice_flow_adoptions_total", "Flows taken over from a node that is gone.", METRIC_COUNTER);
-static struct metric lateness_seconds =
-    METRIC_INIT("sluice_flow_lateness_seconds",
-                "How long after its time a waiting flow began to run.", METRIC_HISTOGRAM);
 
 struct taking {
     struct op op;
     struct flow_service *service;
     struct pg_query query;
     struct flow_take take;
-    int64_t wake_at;
 };
 
 static struct taking *taking_of(struct op *op)
@@ -38,23 +34,13 @@ static enum op_result step_take(struct op *op)
     return OP_WAIT;
 }
 
-static void count(const struct taking *taking)
-{
-    int64_t late = clock_wall_us() - taking->wake_at;
-    if (taking->take.kind == FLOW_TAKE_ADOPT)
-        metric_inc(&adoptions_total);
-    else
-        metric_observe_ns(metric_series(&lateness_seconds, SLICE_NONE),
-                          late > 0 ? (uint64_t)late * 1000 : 0);
-}
-
 static enum op_result step_taken(struct op *op)
 {
     struct taking *taking = taking_of(op);
     struct flow flow;
     int status = store_flow_take_result(&taking->query, &flow);
     if (status == OK) {
-        count(taking);
+        metric_inc(&adoptions_total);
         flow_watch_poke(taking->service, &flow, NULL, NULL);
         if (!flow_run_start(taking->service, &flow, false))
             taking->service->has_strays = true;
@@ -94,16 +80,14 @@ static const struct op_class taking_class = {
     .free = free_taking,
 };
 
-bool flow_take_start(struct flow_service *service, enum flow_take_kind kind,
-                     const struct flow_ref *ref, struct op *parent)
+bool flow_take_start(struct flow_service *service, const struct flow_ref *ref, struct op *parent)
 {
     struct taking *taking = mem_zalloc(sizeof(*taking));
     if (!taking)
         return false;
     taking->service = service;
-    taking->wake_at = ref->wake_at;
     taking->take = (struct flow_take){
-        .kind = kind,
+        .kind = FLOW_TAKE_ADOPT,
         .account_id = ref->account_id,
         .id = ref->id,
         .op_token = uuid_v7(),

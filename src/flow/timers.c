@@ -2,8 +2,9 @@
  * Waiting flows whose time comes. Due times live in the rows; what comes due within the next minute
  * is held here, in a heap behind one timer. Between two look-ups of the next minute, `horizon` says
  * up to where the heap is complete: a flow that is parked to wake before it is armed by whoever
- * parks it, a later one is found by the next look-up. What nobody fired, for whatever reason, every
- * node finds in a look at what is overdue by two seconds.
+ * parks it, a later one is found by the next look-up. Where the next minute is more than the heap
+ * may hold, the look-up stops there, and goes on when half of it has fired. What nobody fired, for
+ * whatever reason, every node finds in a look at what is overdue by two seconds.
  */
 #include "base/clock.h"
 #include "base/mem.h"
@@ -16,7 +17,8 @@ enum {
     OVERDUE_US = 2 * 1000000,
     LOOK_MS = 2000,
     LOOK_JITTER_MS = 500,
-    SOON_MS = 100, /* until this node is known, and while more is due than there is room for */
+    SOON_MS = 100, /* until this node is known, and while more is overdue than one page */
+    WAKES_A_TURN = 256,
     SCAN_ARENA_MAX = 1024 * 1024,
     FOREIGN_DELAY_US =
         50 * 1000, /* of what this process did not park itself: others have it, too */
@@ -34,11 +36,14 @@ struct flow_timers {
     struct flow_ref *heap; /* by wake_at */
     size_t count, cap;
     int64_t horizon, refill_at;
+    int64_t resume_at; /* where the next look-up of the next minute goes on, behind this id */
+    struct uuid resume_id;
     int64_t page_at; /* of the scan under way */
     struct uuid page_id;
     int64_t until;
     bool is_refill, is_stopped;
-    bool is_behind; /* more is overdue than was taken */
+    bool is_behind; /* more is overdue than was found */
+    bool is_cut;    /* the next minute holds more than the heap may */
 };
 
 /* ---- the heap ---- */
@@ -98,19 +103,32 @@ static void set_timer(struct flow_timers *timers)
     timer_start_in_ms(&timers->timer, left_us > 0 ? (uint64_t)left_us / 1000 + 1 : 0);
 }
 
+static bool is_due(const struct flow_timers *timers, int64_t now)
+{
+    return timers->count > 0 && timers->heap[0].wake_at <= now;
+}
+
+/* There is more of the next minute to hold, and room for it. */
+static bool is_hungry(const struct flow_timers *timers)
+{
+    return timers->is_cut && timers->count < HELD_MAX / 2;
+}
+
 void flow_timers_pump(struct flow_timers *timers)
 {
     struct flow_ref ref;
     int64_t now = clock_wall_us();
-    while (!timers->is_stopped && timers->count > 0 && timers->heap[0].wake_at <= now) {
+    for (size_t i = 0; i < WAKES_A_TURN && !timers->is_stopped && is_due(timers, now); i++) {
         if (!flow_service_has_room(timers->service)) {
             timer_stop(&timers->timer); /* goes on when a run has ended */
             return;
         }
         pop(timers, &ref);
-        (void)flow_take_start(timers->service, FLOW_TAKE_DUE, &ref, NULL);
+        flow_run_wake(timers->service, &ref);
     }
     set_timer(timers);
+    if (is_hungry(timers))
+        op_sleep_stop(timers->op.sleep);
 }
 
 static void on_due(struct timer *timer)
@@ -141,41 +159,33 @@ static enum op_result step_rest(struct op *op)
 {
     struct flow_timers *timers = timers_of(op);
     arena_reset(&op->arena);
-    bool is_up = timers->horizon != 0 && exec_node_may_write(timers->service->config.node);
-    bool is_soon = !is_up || timers->is_behind;
+    bool is_soon = timers->is_behind || !exec_node_may_write(timers->service->config.node);
     timers->is_behind = false;
     op_sleep(op, &timers->rest, is_soon ? SOON_MS : LOOK_MS + random_below(LOOK_JITTER_MS),
              "rest between looks");
     return OP_WAIT;
 }
 
-/* The next minute now and then, what is overdue otherwise. */
+/* The next minute now and then (at first with all that is due), what is overdue otherwise; but not
+ * while what is due waits here for its turn. */
 static enum op_result step_choose(struct op *op)
 {
     struct flow_timers *timers = timers_of(op);
     int64_t now = clock_wall_us();
-    if (!exec_node_may_write(timers->service->config.node)) {
+    timers->is_refill = timers->is_cut ? is_hungry(timers) : now >= timers->refill_at;
+    if (!exec_node_may_write(timers->service->config.node) ||
+        (!timers->is_refill && is_due(timers, now))) {
         op_goto(op, LOOK_REST);
-        return OP_NEXT;
-    }
-    timers->is_refill = now >= timers->refill_at && timers->horizon != 0;
-    if (timers->horizon ==
-        0) { /* the first look: all that is due; the second one: the next minute */
-        timers->horizon = timers->until = now;
     } else if (timers->is_refill) {
-        timers->page_at = timers->horizon + 1;
+        timers->page_at = timers->resume_at;
+        timers->page_id = timers->resume_id;
         timers->until = timers->horizon =
             now + HORIZON_US; /* what is parked from now on is armed */
-        timers->page_id = (struct uuid){{0}};
-        return OP_NEXT;
+        timers->is_cut = false;
     } else {
+        timers->page_at = 0;
+        timers->page_id = (struct uuid){{0}};
         timers->until = now - OVERDUE_US;
-    }
-    timers->page_at = 0;
-    timers->page_id = (struct uuid){{0}};
-    if (!flow_service_has_room(timers->service)) {
-        timers->is_behind = true;
-        op_goto(op, LOOK_REST);
     }
     return OP_NEXT;
 }
@@ -188,28 +198,27 @@ static enum op_result step_scan(struct op *op)
     return OP_WAIT;
 }
 
-/* How far the heap is complete now. */
-static void hold(struct flow_timers *timers, const struct flow_ref *refs, size_t count)
+/* The heap is complete up to the last one that was found. */
+static void cut(struct flow_timers *timers)
+{
+    timers->is_cut = true;
+    timers->resume_at = timers->page_at;
+    timers->resume_id = timers->page_id;
+    timers->horizon = timers->page_at - uuid_is_nil(timers->page_id);
+}
+
+/* false: the heap is full. */
+static bool hold(struct flow_timers *timers, const struct flow_ref *refs, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
         struct flow_ref ref = refs[i];
         ref.wake_at += (int64_t)random_below(FOREIGN_DELAY_US);
-        if (!push(timers, &ref)) {
-            timers->horizon = i > 0 ? refs[i - 1].wake_at : timers->page_at - 1;
-            timers->refill_at = clock_wall_us() + REFILL_US / 10;
-            timers->is_refill = false;
-            break;
-        }
+        if (!flow_run_is_moving(timers->service, ref.id) && !push(timers, &ref))
+            return false;
+        timers->page_at = refs[i].wake_at;
+        timers->page_id = refs[i].id;
     }
-    set_timer(timers);
-}
-
-static void fire(struct flow_timers *timers, const struct flow_ref *refs, size_t count)
-{
-    size_t taken = 0;
-    while (taken < count && flow_service_has_room(timers->service))
-        (void)flow_take_start(timers->service, FLOW_TAKE_DUE, &refs[taken++], NULL);
-    timers->is_behind = taken < count || count == FLOW_SCAN_MAX;
+    return true;
 }
 
 static enum op_result step_scanned(struct op *op)
@@ -217,28 +226,21 @@ static enum op_result step_scanned(struct op *op)
     struct flow_timers *timers = timers_of(op);
     struct flow_ref *refs = NULL;
     size_t count = 0;
-    int status = store_flow_scan_result(&timers->query, &refs, &count);
+    bool is_found = store_flow_scan_result(&timers->query, &refs, &count) == OK;
+    bool has_room = is_found && hold(timers, refs, count);
+    set_timer(timers);
     op_goto(op, LOOK_REST);
-    if (status != OK) {
-        if (timers->is_refill)
-            timers->horizon = timers->page_at - 1;
-        return OP_NEXT;
-    }
-    bool was_refill = timers->is_refill;
-    if (was_refill)
-        hold(timers, refs, count);
-    else
-        fire(timers, refs, count);
-    bool goes_on = was_refill ? timers->is_refill : flow_service_has_room(timers->service);
-    if (count == FLOW_SCAN_MAX && goes_on) {
-        timers->page_at = refs[count - 1].wake_at;
-        timers->page_id = refs[count - 1].id;
+    if (has_room && count == FLOW_DUE_MAX && timers->is_refill) {
         arena_reset(&op->arena);
         op_goto(op, LOOK_SCAN);
-    } else if (timers->is_refill) {
+    } else if (!timers->is_refill) {
+        timers->is_behind = count == FLOW_DUE_MAX;
+    } else if (!has_room) {
+        cut(timers);
+    } else {
+        timers->resume_at = timers->until + 1;
+        timers->resume_id = (struct uuid){{0}};
         timers->refill_at = clock_wall_us() + REFILL_US;
-    } else if (timers->refill_at == 0) {
-        op_goto(op, LOOK_CHOOSE); /* right after the first look */
     }
     return OP_NEXT;
 }

@@ -180,21 +180,23 @@ static const struct pg_column move_params[] = {
     {"op_token", PG_UUID},   {"status", PG_TEXT},   {"step_index", PG_I64},  {"attempt", PG_I64},
     {"is_begun", PG_BOOL},   {"adoptions", PG_I64}, {"updated_at", PG_TIME}, FINISHED_PARAMS,
 };
-#define MOVE_STMT(stmt_name, rest, answer, ...)                                                 \
-    {                                                                                           \
-        .name = stmt_name,                                                                      \
-        .sql = "with moved as (update sluice.flow t set rev = :rev, op_token = :op_token, "     \
-               "status = :status, owner = case when :status = 'running' then t.owner end, "     \
-               "step_index = :step_index, attempt = :attempt, is_begun = :is_begun, "           \
-               "adoptions = :adoptions, updated_at = :updated_at, "                             \
-               "completed_at = case when :status = 'completed' then :updated_at end "           \
-               "@update(sluice.flow) " WHERE_OURS MOVED_COLUMNS "), " STEPPED rest ") " answer, \
-        PG_PARAMS(move_params), .key_count = 2, .is_write = true, .is_replayable = true,        \
-        __VA_ARGS__                                                                             \
+#define STAYS "owner = case when :status = 'running' then t.owner end, "
+#define MOVE_STMT(stmt_name, took, fence, rest, answer, ...)                                \
+    {                                                                                       \
+        .name = stmt_name,                                                                  \
+        .sql = "with moved as (update sluice.flow t set rev = :rev, op_token = :op_token, " \
+               "status = :status, " took                                                    \
+               "step_index = :step_index, attempt = :attempt, is_begun = :is_begun, "       \
+               "adoptions = :adoptions, updated_at = :updated_at, "                         \
+               "completed_at = case when :status = 'completed' then :updated_at end "       \
+               "@update(sluice.flow) " fence MOVED_COLUMNS "), " STEPPED rest ") " answer,  \
+        PG_PARAMS(move_params), .key_count = 2, .is_write = true, .is_replayable = true,    \
+        __VA_ARGS__                                                                         \
     }
-static const struct pg_stmt flow_move_again = MOVE_STMT("flow_move_again", AGAIN, ANSWER_AGAIN, );
+static const struct pg_stmt flow_move_again =
+    MOVE_STMT("flow_move_again", STAYS, WHERE_OURS, AGAIN, ANSWER_AGAIN, );
 static const struct pg_stmt flow_move =
-    MOVE_STMT("flow_move", "", ANSWER_ONCE, .again = &flow_move_again);
+    MOVE_STMT("flow_move", STAYS, WHERE_OURS, "", ANSWER_ONCE, .again = &flow_move_again);
 
 /* Apart from the above because of flow_doc: merely opening a plan that updates all partitions costs
  * more than a transition. */
@@ -204,24 +206,44 @@ static const struct pg_column park_params[] = {
     {"wake_at", PG_TIME},    {"adoptions", PG_I64},    {"updated_at", PG_TIME}, {"shown", PG_JSON},
     FINISHED_PARAMS,
 };
-#define PARK_STMT(stmt_name, rest, answer, ...)                                                  \
+#define PARK_STMT(stmt_name, fence, rest, answer, ...)                                           \
     {                                                                                            \
         .name = stmt_name,                                                                       \
         .sql = "with moved as (update sluice.flow t set rev = :rev, op_token = :op_token, "      \
                "status = 'waiting', owner = null, step_index = :step_index, "                    \
                "attempt = :attempt, is_begun = false, adoptions = :adoptions, "                  \
                "updated_at = :updated_at, waiting_for = :waiting_for, wake_at = :wake_at "       \
-               "@update(sluice.flow) " WHERE_OURS MOVED_COLUMNS                                  \
-               ", :shown as shown), " STEPPED rest                                               \
+               "@update(sluice.flow) " fence MOVED_COLUMNS ", :shown as shown), " STEPPED rest   \
                "), shown as (update sluice.flow_doc d set waiting_input = m.shown from moved m " \
                "where d.account_id = any(array[m.account_id]) and d.flow_id >= m.id and "        \
                "d.flow_id <= m.id) " answer,                                                     \
         PG_PARAMS(park_params), .key_count = 2, .is_write = true, .is_replayable = true,         \
         __VA_ARGS__                                                                              \
     }
-static const struct pg_stmt flow_park_again = PARK_STMT("flow_park_again", AGAIN, ANSWER_AGAIN, );
+static const struct pg_stmt flow_park_again =
+    PARK_STMT("flow_park_again", WHERE_OURS, AGAIN, ANSWER_AGAIN, );
 static const struct pg_stmt flow_park =
-    PARK_STMT("flow_park", "", ANSWER_ONCE, .again = &flow_park_again);
+    PARK_STMT("flow_park", WHERE_OURS, "", ANSWER_ONCE, .again = &flow_park_again);
+
+/*
+ * The same two transitions from a pause whose time has come: taking the flow and its first
+ * transition are one statement. All nodes that hold a timer go for its flow at the same time, and
+ * who waited here for another's lock would hold rows that the other waits for: it is left to who
+ * has it, and to the next look.
+ */
+#define WHERE_DUE                                                                       \
+    "and t.rev = :rev - 1 and t.waiting_for is not null and t.wake_at <= now() "        \
+    "and t.ctid = (select k.ctid from sluice.flow k where k.account_id = t.account_id " \
+    "and k.id = t.id for update skip locked) returning "
+#define TAKEN "owner = case when :status = 'running' then :owner end, waiting_for = null, "
+static const struct pg_stmt flow_wake_again =
+    MOVE_STMT("flow_wake_again", TAKEN, WHERE_DUE, AGAIN, ANSWER_AGAIN, );
+static const struct pg_stmt flow_wake =
+    MOVE_STMT("flow_wake", TAKEN, WHERE_DUE, "", ANSWER_ONCE, .again = &flow_wake_again);
+static const struct pg_stmt flow_wake_park_again =
+    PARK_STMT("flow_wake_park_again", WHERE_DUE, AGAIN, ANSWER_AGAIN, );
+static const struct pg_stmt flow_wake_park =
+    PARK_STMT("flow_wake_park", WHERE_DUE, "", ANSWER_ONCE, .again = &flow_wake_park_again);
 
 static void fill_finished(struct pg_value *params, const struct flow_step *step)
 {
@@ -266,7 +288,7 @@ static void park(struct pg_pool *pool, struct pg_query *query, struct op *op,
     params[10] = pg_time(next->updated_at);
     params[11] = pg_json(move->waiting_input);
     fill_finished(&params[12], move->finished);
-    store_submit(pool, query, op, &flow_park);
+    store_submit(pool, query, op, move->is_wake ? &flow_wake_park : &flow_park);
 }
 
 void store_flow_move(struct pg_pool *pool, struct pg_query *query, struct op *op,
@@ -287,7 +309,7 @@ void store_flow_move(struct pg_pool *pool, struct pg_query *query, struct op *op
     params[9] = pg_i64(next->adoptions);
     params[10] = pg_time(next->updated_at);
     fill_finished(&params[11], move->finished);
-    store_submit(pool, query, op, &flow_move);
+    store_submit(pool, query, op, move->is_wake ? &flow_wake : &flow_move);
 }
 
 int store_flow_move_result(const struct pg_query *query)
@@ -298,6 +320,7 @@ int store_flow_move_result(const struct pg_query *query)
 }
 
 const struct pg_stmt *const flow_stmts[] = {
-    &flow_start, &flow_start_again, &flow_move, &flow_move_again,
-    &flow_park,  &flow_park_again,  NULL,
+    &flow_start,     &flow_start_again,     &flow_move, &flow_move_again,
+    &flow_park,      &flow_park_again,      &flow_wake, &flow_wake_again,
+    &flow_wake_park, &flow_wake_park_again, NULL,
 };

@@ -82,6 +82,9 @@ struct flow_move {
     const struct flow *next;
     struct uuid owner; /* who may: the fence */
     struct uuid op_token;
+    /* It waits (or did, at that rev) and its time has come by the database's clock: the same
+     * statement makes it run, owned by `owner`, and takes it from there to `next`. */
+    bool is_wake;
     const struct flow_step *finished;
     slice waiting_input; /* with waiting */
 };
@@ -113,9 +116,8 @@ int store_flow_item_insert_result(const struct pg_query *query) MUST_CHECK;
  */
 
 enum flow_take_kind {
-    FLOW_TAKE_DUE,     /* waiting, wake_at has passed (by the database's clock): the timer */
-    FLOW_TAKE_RESUME,  /* the same by a person, or failed: again from the failed step. A deadline
-                          that has passed is lifted */
+    FLOW_TAKE_RESUME,  /* waiting, wake_at has passed (by the database's clock), or failed: again
+                          from the failed step, by a person. A deadline that has passed is lifted */
     FLOW_TAKE_APPROVE, /* waiting for an approval that has not expired: writes its completed row */
     FLOW_TAKE_ADOPT,   /* running, its owner is dead_owner: is_begun stays, adoptions grows unless
                           that node had left by itself */
@@ -162,14 +164,14 @@ void store_flow_reject(struct pg_pool *pool, struct pg_query *query, struct op *
 
 /* ---- scans over all accounts: read-only, bounded; each hit is then taken, fenced ---- */
 
-enum { FLOW_SCAN_MAX = 500 };
+enum { FLOW_SCAN_MAX = 500, FLOW_DUE_MAX = 2000 };
 
 struct flow_ref {
     struct uuid account_id, id, owner;
     int64_t rev, wake_at, adoptions;
 };
-/* Waiting flows with wake_at up to `until`, soonest first; after (wake_at, id) of the last page (0
- * and nil: from the first). */
+/* FLOW_DUE_MAX waiting flows with wake_at up to `until`, soonest first; after (wake_at, id) of the
+ * last page (0 and nil: from the first). */
 void store_flow_due(struct pg_pool *pool, struct pg_query *query, struct op *op, int64_t until,
                     int64_t after_wake_at, struct uuid after_id);
 /* Running flows of nodes whose lease has run out. */

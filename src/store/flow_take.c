@@ -23,24 +23,6 @@ static const struct pg_column take_params[] = {
     {"op_token", PG_UUID},   {"rev", PG_I64}, {"now", PG_TIME},
 };
 
-/* All nodes that hold a timer go for its flow at the same time. Who waited here for another's take
- * would hold rows that the other waits for: it is left to who has it, and to the next look. */
-#define NOBODY_HAS                                                                  \
-    "t.ctid = (select k.ctid from sluice.flow k where k.account_id = t.account_id " \
-    "and k.id = t.id for update skip locked) "
-
-static const struct pg_stmt flow_take_due = {
-    .name = "flow_take_due",
-    .sql = "with moved as (update sluice.flow t set " RUNS_AGAIN ", is_begun = false "
-           "@update(sluice.flow) " FENCED "and t.waiting_for is not null and t.wake_at <= now() "
-           "and " NOBODY_HAS "returning :ord as ord, " STORE_FLOW_ROW ") " ROW_NOW,
-    PG_PARAMS(take_params),
-    PG_COLUMNS(store_flow_columns),
-    .key_count = 2,
-    .is_write = true,
-    .is_replayable = true,
-};
-
 /* A deadline that has passed was what failed it: whoever resumes means to go on. */
 static const struct pg_stmt flow_take_resume = {
     .name = "flow_take_resume",
@@ -143,7 +125,6 @@ void store_flow_take(struct pg_pool *pool, struct pg_query *query, struct op *op
                      const struct flow_take *take)
 {
     static const struct pg_stmt *const stmts[] = {
-        [FLOW_TAKE_DUE] = &flow_take_due,
         [FLOW_TAKE_RESUME] = &flow_take_resume,
         [FLOW_TAKE_APPROVE] = &flow_take_approve,
         [FLOW_TAKE_ADOPT] = &flow_take_adopt,
@@ -251,7 +232,7 @@ static const struct pg_stmt flow_due = {
     .sql = "select :ord, " REF "from @input lateral (select * from sluice.flow d "
            "where d.status = 'waiting' and d.wake_at <= :until and d.wake_at >= :after_at "
            "and (d.wake_at, d.id) > (:after_at, :after_id) "
-           "order by d.wake_at, d.id limit 500) f",
+           "order by d.wake_at, d.id limit 2000) f",
     PG_PARAMS(due_params),
     PG_COLUMNS(ref_columns),
     .no_account = "a read-only scan for what is due, over all accounts",
@@ -277,8 +258,8 @@ static const struct pg_stmt flow_owned = {
 };
 
 const struct pg_stmt *const flow_take_stmts[] = {
-    &flow_take_due, &flow_take_resume, &flow_take_approve, &flow_take_adopt, &flow_reject,
-    &flow_cancel,   &flow_due,         &flow_orphans,      &flow_owned,      NULL};
+    &flow_take_resume, &flow_take_approve, &flow_take_adopt, &flow_reject, &flow_cancel,
+    &flow_due,         &flow_orphans,      &flow_owned,      NULL};
 
 void store_flow_due(struct pg_pool *pool, struct pg_query *query, struct op *op, int64_t until,
                     int64_t after_wake_at, struct uuid after_id)

@@ -45,7 +45,7 @@ static void start_start(struct pg_call *c)
 }
 static void start_move(struct pg_call *c)
 {
-    store_flow_move(c->bench->pool, &c->query, &c->op, &move);
+    store_flow_move(c->bench->pool, &c->query, &c->op, c->arg ? c->arg : &move);
 }
 static void start_take(struct pg_call *c)
 {
@@ -178,6 +178,16 @@ static void park(enum flow_waiting why, int64_t wake_at)
     assert_int_equal(moved(), OK);
 }
 
+/* Its pause is over: the next step is begun, or it ends. */
+static void wake_into(enum flow_status status)
+{
+    finish_into(status);
+    flow.waiting_for = FLOW_WAITS_NOT;
+    flow.is_begun = status == FLOW_RUNNING;
+    flow.attempt = 1;
+    move.is_wake = true;
+}
+
 /* Rows about this flow that meet a condition. */
 static int64_t count(const char *table, const char *condition)
 {
@@ -266,14 +276,14 @@ static void test_running_to_running_is_hot(void **state)
 {
     (void)state;
     begin();
-    for (int i = 0; i < 200; i++) {
+    for (int i = 0; i < 500; i++) {
         finish_into(FLOW_RUNNING);
         assert_int_equal(moved(), OK);
     }
     bool is_hot = false;
     for (int tries = 0; tries < 100 && !is_hot; tries++) {
         is_hot = items_ask(conninfo, "select count(*) from pg_stat_user_tables "
-                                     "where relname = 'flow' and n_tup_upd >= 200 "
+                                     "where relname = 'flow' and n_tup_upd >= 500 "
                                      "and n_tup_hot_upd > 0.95 * n_tup_upd") == 1;
         items_tell(conninfo, "select pg_sleep(0.1)");
     }
@@ -285,8 +295,9 @@ static void test_due(void **state)
     (void)state;
     begin();
     park(FLOW_WAITS_TIME, clock_wall_us() + 3600LL * SECOND_US);
-    assert_int_equal(taken(FLOW_TAKE_DUE), ERR_NOTFOUND);
     assert_int_equal(taken(FLOW_TAKE_RESUME), ERR_NOTFOUND);
+    wake_into(FLOW_RUNNING);
+    assert_int_equal(moved(), ERR_NOTFOUND);
     begin();
     park(FLOW_WAITS_TIME, clock_wall_us() - SECOND_US);
     due_until = clock_wall_us();
@@ -299,40 +310,64 @@ static void test_due(void **state)
         is_found = is_found || (uuid_eq(refs[i].id, flow.id) && refs[i].rev == flow.rev);
     assert_true(is_found);
     pg_call_end(&calls[0]);
-    take.rev = flow.rev + 1;
-    assert_int_equal(taken(FLOW_TAKE_DUE), ERR_NOTFOUND);
-    take.rev = flow.rev;
-    assert_int_equal(taken(FLOW_TAKE_DUE), OK);
-    assert_int_equal(got.status, FLOW_RUNNING);
-    assert_true(uuid_eq(got.owner, node));
-    assert_int_equal(got.rev, flow.rev + 1);
-    assert_int_equal(got.attempt, flow.attempt);
-    assert_int_equal(taken(FLOW_TAKE_DUE), OK); /* a replay */
-    take.op_token = uuid_v7();
-    assert_int_equal(taken(FLOW_TAKE_DUE), ERR_NOTFOUND);
+    flow.rev++;
+    wake_into(FLOW_RUNNING);
+    assert_int_equal(moved(), ERR_NOTFOUND); /* another rev */
+    flow.rev -= 2;
+    flow.step_index--;
+    wake_into(FLOW_RUNNING);
+    move.owner = other;
+    assert_int_equal(moved(), OK);
+    assert_int_equal(moved(), OK); /* a replay */
+    move.op_token = uuid_v7();
+    assert_int_equal(moved(), ERR_NOTFOUND);
+    char condition[256], id[UUID_TEXT_LEN + 1];
+    uuid_format(other, id);
+    (void)snprintf(condition, sizeof(condition),
+                   "status = 'running' and owner = '%s' and is_begun and waiting_for is null", id);
+    assert_int_equal(count("flow", condition), 1);
+    assert_int_equal(count("flow_step", "step_index = 1 and status = 'completed'"), 1);
 }
 
-static void test_fifty_take_one_due_flow(void **state)
+static void test_due_into_an_end_and_another_pause(void **state)
 {
     (void)state;
-    static struct flow_take takes[50];
     begin();
     park(FLOW_WAITS_TIME, clock_wall_us() - SECOND_US);
+    wake_into(FLOW_WAITING);
+    flow.waiting_for = FLOW_WAITS_RETRY;
+    flow.wake_at = clock_wall_us() - SECOND_US;
+    flow.is_begun = false;
+    move.waiting_input = SLICE("{\"title\":\"again\"}");
+    assert_int_equal(moved(), OK);
+    assert_int_equal(moved(), OK);
+    assert_int_equal(count("flow", "status = 'waiting' and waiting_for = 'retry'"), 1);
+    assert_int_equal(count("flow_doc", "waiting_input->>'title' = 'again'"), 1);
+    wake_into(FLOW_COMPLETED);
+    assert_int_equal(moved(), OK);
+    assert_int_equal(count("flow", "status = 'completed' and owner is null and rev = 4"), 1);
+    assert_int_equal(count("flow_step", "true"), 3);
+}
+
+static void test_fifty_wake_one_due_flow(void **state)
+{
+    (void)state;
+    static struct flow_move moves[50];
+    begin();
+    park(FLOW_WAITS_TIME, clock_wall_us() - SECOND_US);
+    wake_into(FLOW_RUNNING);
     size_t won = 0;
-    for (size_t i = 0; i < ARRAY_LEN(takes); i++) {
-        takes[i] = (struct flow_take){.kind = FLOW_TAKE_DUE,
-                                      .account_id = account,
-                                      .id = flow.id,
-                                      .owner = node,
-                                      .op_token = uuid_v7(),
-                                      .now = clock_wall_us()};
-        pg_call_start(&bench, &calls[i], start_take, &takes[i]);
+    for (size_t i = 0; i < ARRAY_LEN(moves); i++) {
+        moves[i] = move;
+        moves[i].op_token = uuid_v7();
+        pg_call_start(&bench, &calls[i], start_move, &moves[i]);
     }
-    pg_calls_wait(&bench, calls, ARRAY_LEN(takes));
-    for (size_t i = 0; i < ARRAY_LEN(takes); i++)
-        won += store_flow_take_result(&calls[i].query, &got) == OK;
-    pg_calls_end(calls, ARRAY_LEN(takes));
+    pg_calls_wait(&bench, calls, ARRAY_LEN(moves));
+    for (size_t i = 0; i < ARRAY_LEN(moves); i++)
+        won += store_flow_move_result(&calls[i].query) == OK;
+    pg_calls_end(calls, ARRAY_LEN(moves));
     assert_int_equal(won, 1);
+    assert_int_equal(count("flow_step", "step_index = 1"), 1);
 }
 
 static void test_approval(void **state)
@@ -359,7 +394,8 @@ static void test_approval(void **state)
     park(FLOW_WAITS_APPROVAL, clock_wall_us() - SECOND_US);
     take.output = SLICE("{}");
     assert_int_equal(taken(FLOW_TAKE_APPROVE), ERR_NOTFOUND);
-    assert_int_equal(taken(FLOW_TAKE_DUE), OK);
+    wake_into(FLOW_FAILED);
+    assert_int_equal(moved(), OK);
 }
 
 static void test_reject(void **state)
@@ -570,7 +606,8 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(test_moves_are_fenced_and_replayable),
     cmocka_unit_test(test_running_to_running_is_hot),
     cmocka_unit_test(test_due),
-    cmocka_unit_test(test_fifty_take_one_due_flow),
+    cmocka_unit_test(test_due_into_an_end_and_another_pause),
+    cmocka_unit_test(test_fifty_wake_one_due_flow),
     cmocka_unit_test(test_approval),
     cmocka_unit_test(test_reject),
     cmocka_unit_test(test_cancel),
