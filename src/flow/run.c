@@ -38,7 +38,7 @@ enum run_step {
 static enum op_result step_begin(struct op *op)
 {
     struct flow_run *run = flow_run_of(op);
-    if (run->flow.status != FLOW_RUNNING)
+    if (run->is_loaded && run->flow.status != FLOW_RUNNING)
         return OP_DONE; /* its start was all that there was to do */
     op_goto(op, run->is_loaded ? RUN_EXECUTE : RUN_LOAD);
     return OP_NEXT;

@@ -222,7 +222,7 @@ static void test_a_start_may_be_parked(void **state)
                            "and waiting_for = 'time' and completed_at is null"),
                      1);
     assert_int_equal(count("flow_doc", "waiting_input ->> 'title' = 'shown'"), 1);
-    assert_int_equal(taken(FLOW_TAKE_DUE), OK);
+    assert_int_equal(taken(FLOW_TAKE_RESUME), OK);
     run(start_start, NULL); /* a replay that comes late changes nothing */
     pg_call_end(&calls[0]);
     calls[0].is_again = false;
