@@ -92,7 +92,17 @@ static enum op_result judge_answer(struct oauth_finish *finish)
     if (in->iss.ptr && !is_issuer(in->iss, finish->integration->auth.authorize_url))
         return stop(
             finish, OAUTH_ISSUER_WRONG,
-            arena_printf(&finish->op.arena, "The answer did not come from %.*s.", SLICE_ARG(app)));
+            arena_printf(&finish->op.arena,
+                         "The answer that your browser brought did not come from %.*s. It was not "
+                         "used, and nothing is connected. Begin again on the app's page; if it "
+                         "happens again, tell your operator.",
+                         SLICE_ARG(app)));
+    if (in->error.ptr && slice_eq_cstr(in->error, "access_denied"))
+        return stop(finish, OAUTH_DENIED,
+                    arena_printf(&finish->op.arena,
+                                 "%.*s was not connected: the permission was refused there "
+                                 "(access_denied). To connect it, try again and allow it.",
+                                 SLICE_ARG(app)));
     if (in->error.ptr)
         return stop(finish, OAUTH_DENIED,
                     arena_printf(&finish->op.arena, "%.*s was not connected: it answered %.*s.",

@@ -171,7 +171,9 @@ static void write_params(const struct place *place, const struct json *schema)
         char field[160];
         (void)snprintf(field, sizeof(field), "param.%.*s", SLICE_ARG(name));
         slice text = slice_cstr(field), id = slice_cstr(place->suffix);
-        HTML(place->out, "<label for=\"{}-{}\">{}</label>", text, id, name);
+        HTML(place->out, "<label for=\"{}-{}\">", text, id);
+        value_write_name(place->out, name);
+        buf_append(place->out, SLICE("</label>"));
         HTML(place->out,
              "<input id=\"{}-{}\" name=\"{}\" value=\"{}\" aria-describedby=\"hint-{}-{}\"", text,
              id, text, web_field(place->request, field), text, id);

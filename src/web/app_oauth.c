@@ -62,9 +62,8 @@ static enum op_result reply_failed(struct web_request *request, const struct oau
 {
     struct buf body;
     bool is_known = finish->integration_id.ptr && app_is_allowed(request, finish->integration_id);
-    unsigned status = finish->outcome == OAUTH_UNAVAILABLE       ? 503
-                      : finish->outcome == OAUTH_EXCHANGE_OUTAGE ? 502
-                                                                 : 400;
+    /* no 502 for an app that is away: proxies in front put a page of their own in its place */
+    unsigned status = finish->outcome == OAUTH_UNAVAILABLE ? 503 : 400;
     buf_init(&body, WEB_PAGE_BYTES_MAX);
     HTML(&body, "<p class=\"problem\" role=\"alert\">{}</p>", finish->message);
     HTML(&body, "<p class=\"actions\"><a class=\"button primary\" href=\"{}\">Try again</a></p>",

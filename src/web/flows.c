@@ -141,11 +141,12 @@ static void write_input(struct web_request *request, const struct flow_template 
     (void)snprintf(field, sizeof(field), "input.%.*s", SLICE_ARG(name));
     slice given = web_field(request, field);
     if (is_boolean(property)) {
-        HTML(out,
-             "<p><label><input type=\"checkbox\" name=\"input.{}\" value=\"true\"> {}</label></p>",
-             name, name);
+        HTML(out, "<p><label><input type=\"checkbox\" name=\"input.{}\" value=\"true\"> ", name);
+        value_write_name(out, name);
+        buf_append(out, SLICE("</label></p>"));
     } else {
-        HTML(out, "<label for=\"in-{}\">{}", name, name);
+        HTML(out, "<label for=\"in-{}\">", name);
+        value_write_name(out, name);
         buf_append(out, is_required(tmpl, name)
                             ? SLICE("</label>")
                             : SLICE(" <span class=\"soft\">(optional)</span></label>"));

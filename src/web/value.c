@@ -165,3 +165,30 @@ void value_write_text(struct buf *out, const struct json *value, size_t bytes_ma
     buf_append(out, SLICE("</pre>"));
     buf_deinit(&text);
 }
+
+/* Of ASCII; a run of capitals is an abbreviation and stays. */
+static bool is_upper(slice text, size_t i)
+{
+    return i < text.len && text.ptr[i] >= 'A' && text.ptr[i] <= 'Z';
+}
+
+void value_write_name(struct buf *out, slice name)
+{
+    struct buf words;
+    buf_init(&words, VALUE_TEXT_BYTES_MAX);
+    for (size_t i = 0; i < name.len; i++) {
+        char c = name.ptr[i];
+        bool is_word = is_upper(name, i) && i > 0 && !is_upper(name, i - 1);
+        if (is_word)
+            buf_append_char(&words, ' ');
+        if (c == '_' || c == '-')
+            c = ' ';
+        else if (i == 0 && c >= 'a' && c <= 'z')
+            c = (char)(c - 'a' + 'A');
+        else if (is_word && !is_upper(name, i + 1))
+            c = (char)(c - 'A' + 'a');
+        buf_append_char(&words, c);
+    }
+    html_text(out, buf_is_ok(&words) ? buf_slice(&words) : name);
+    buf_deinit(&words);
+}

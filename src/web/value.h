@@ -23,6 +23,8 @@ slice value_headline(const struct json *value);
 /* In short, for people who have yet to see all of it: its own small values but the headline, then
  * the first sentences that are somewhere in it. */
 void value_write_brief(struct buf *out, const struct json *value, slice headline);
+/* A member's name as people would write it: "taskParent" and "task_parent" are "Task parent". */
+void value_write_name(struct buf *out, slice name);
 /* In <pre>, indented, cut at bytes_max. */
 void value_write_text(struct buf *out, const struct json *value, size_t bytes_max);
 

@@ -1,7 +1,8 @@
-// How the dashboard looks: axe-core on every page in both schemes, and the pictures that the README
+// How the dashboard looks: axe-core on every page (each route of src/web/request.c, by GET and by
+// POST) in both schemes, and the pictures that the README
 // shows, made into build/screenshots (committed under contrib/screenshots).
 import assert from 'node:assert/strict';
-import { mkdir, stat } from 'node:fs/promises';
+import { mkdir, readFile, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 import { Dashboard } from './support/dashboard.mjs';
@@ -10,7 +11,7 @@ import { must } from './support/process.mjs';
 const PICTURES = new URL('../../build/screenshots/', import.meta.url).pathname;
 const PICTURE_BYTES_MAX = 60e3;
 
-let dashboard, account, waiting, failed, completed, good, bad;
+let dashboard, account, waiting, failed, completed, good, bad, connection;
 
 before(async () => {
   dashboard = await Dashboard.start();
@@ -25,6 +26,7 @@ before(async () => {
   await dashboard.provider.faults([]);
   completed = await dashboard.start(account, 'unread_mail_summary', { maxResults: 2 });
   await dashboard.reaches(account, completed, 'completed');
+  connection = (await dashboard.call(account, 'GET', '/api/connections?integration_id=gmail')).json.connections[0].id;
   good = await execute('gmail', 'list_messages', { maxResults: 3 });
   bad = await execute('notion', 'get_page', { page_id: '00000000-0000-4000-8000-000000000000' });
 });
@@ -44,28 +46,65 @@ const open = async (visit) => {
 
 const PHONE = { width: 390, height: 800 };
 
+// Of the route table: what answers with a page.
+async function routes() {
+  const source = await readFile(new URL('../../src/web/request.c', import.meta.url), 'utf8');
+  const all = [...source.matchAll(/\{HTTP_METHOD_(\w+), "([^"]+)"/g)].map(([, method, path]) => ({ method, path }));
+  assert.ok(all.length > 30, `${all.length} routes`);
+  return all.filter(({ path }) => path !== '/assets/{name}' && path !== '/flows/{id}/events');
+}
+
+const matches = (pattern, url) => new RegExp(`^${pattern.replace(/\{\w+\}/g, '[^/]+')}$`).test(new URL(url).pathname);
+
+// A form of ours with nothing filled in: the page that says no.
+async function post(visit, path) {
+  await visit.goto('/keys');
+  await Promise.all([
+    visit.page.waitForNavigation(),
+    visit.page.evaluate((action) => {
+      const form = Object.assign(document.createElement('form'), { method: 'post', action });
+      form.append(document.querySelector('[name=csrf]').cloneNode());
+      document.body.append(form);
+      form.submit();
+    }, path),
+  ]);
+}
+
 for (const colorScheme of ['light', 'dark'])
   test(`axe-core finds nothing serious on any page, ${colorScheme}`, async () => {
+    const seen = [];
+    const check = async (one, method = 'GET') => {
+      await one.isAccessible();
+      await one.fits();
+      seen.push({ method, url: one.page.url() });
+    };
     const stranger = await dashboard.browser.visit(dashboard.base, { colorScheme });
     await stranger.goto('/sign-in');
-    await stranger.isAccessible();
+    await check(stranger);
     await stranger.page.getByLabel('API key').fill('sk_no');
     await stranger.press('Sign in');
-    await stranger.isAccessible();
+    await check(stranger, 'POST');
+    const link = await dashboard.call(account, 'POST', '/api/connect/sessions', { integration_id: 'probe', return_url: 'https://agent.example/' });
+    await stranger.goto(new URL(link.json.url).pathname);
+    await check(stranger);
+    await stranger.press('Go on');
+    await check(stranger);
+    await stranger.goto('/flows');
+    await check(stranger);
     await stranger.end();
     const visit = await dashboard.signIn(account, { colorScheme });
     const flows = [waiting, failed, completed].map((id) => `/flows/${id}`);
     const executions = [good, bad].map(({ json }) => `/executions/${json.execution_id}`);
     const apps = ['gmail', 'probe', 'twilio', 'salesforce'].map((id) => `/integrations/${id}`);
+    const { connections } = (await dashboard.call(account, 'GET', '/api/connections')).json;
     for (const path of [
       '/', '/?notice=connected', '/flows', '/flows/new', '/flows/new?template=unread_mail_to_tasks', ...flows,
       '/executions', '/executions?status=failed', ...executions, '/integrations', '/integrations?q=nothinglikeit', ...apps,
-      '/keys', '/executions/00000000-0000-4000-8000-000000000000', '/connect/callback?state=none&code=none',
+      '/keys', ...connections.map(({ id }) => `/connections/${id}`), '/connections/1', '/connect/none', '/executions/00000000-0000-4000-8000-000000000000', '/connect/callback?state=none&code=none',
     ]) {
       await visit.goto(path);
       await open(visit);
-      await visit.isAccessible();
-      await visit.fits();
+      await check(visit);
       await visit.page.setViewportSize(PHONE);
       await visit.fits();
       await visit.page.setViewportSize({ width: 1000, height: 900 });
@@ -75,7 +114,17 @@ for (const colorScheme of ['light', 'dark'])
     await visit.page.getByRole('checkbox', { name: /^read/ }).check();
     await visit.press('Create the key');
     assert.equal(await visit.title(), 'The new key');
-    await visit.isAccessible();
+    await check(visit, 'POST');
+    // sign-out last: it ends the session
+    const forms = (await routes()).filter(({ method }) => method === 'POST').sort((a, b) => (a.path === '/sign-out') - (b.path === '/sign-out'));
+    const spare = await dashboard.start(account, 'unread_mail_summary', { maxResults: 1 });
+    for (const { path } of forms) {
+      await post(visit, path.replace('/integrations/{id}', '/integrations/zendesk').replace('/flows/{id}', `/flows/${spare}`).replace(/\{\w+\}/, '1'));
+      await check(visit, 'POST');
+      seen.push({ method: 'POST', url: dashboard.base + path });
+    }
+    for (const { method, path } of await routes())
+      assert.ok(seen.some((one) => one.method === method && matches(path, one.url)), `${method} ${path} was not seen`);
     await visit.end();
   });
 
@@ -83,7 +132,7 @@ for (const colorScheme of ['light', 'dark'])
   test(`pictures, ${colorScheme}`, async () => {
     await mkdir(PICTURES, { recursive: true });
     const visit = await dashboard.signIn(account, { colorScheme, viewport: { width: 1000, height: 860 } });
-    for (const [name, path] of [['overview', '/'], ['flow', `/flows/${waiting}`], ['connect', '/integrations/zendesk']]) {
+    for (const [name, path] of [['overview', '/'], ['flow', `/flows/${waiting}`], ['connect', '/integrations/zendesk'], ['connection', `/connections/${connection}`]]) {
       await visit.goto(path);
       await picture(visit, `${name}-${colorScheme}`);
     }

@@ -1,5 +1,16 @@
 // Keeps a page that says so (data-live on an element of it) fresh: by server-sent events where they
-// come through, by asking again where they do not. Everything works without this file.
+// come through, by asking again where they do not; and tells times as the reader's clock does.
+// Everything works without this file.
+// In the reader's own time, where it can; the page has it in UTC.
+const clock = new Intl.DateTimeFormat(undefined, { dateStyle: 'medium', timeStyle: 'short' });
+const localize = (part) => {
+  for (const time of part.querySelectorAll('time')) {
+    time.title = time.textContent;
+    time.textContent = clock.format(new Date(time.dateTime));
+  }
+};
+localize(document);
+
 const live = document.querySelector('[data-live]');
 
 if (live) {
@@ -20,6 +31,7 @@ if (live) {
     for (const one of fresh.querySelectorAll('details')) one.open = one.open || opened.has(one.id);
     const typed = live.querySelector('textarea')?.value;
     const focused = live.contains(document.activeElement) ? document.activeElement.id : null;
+    localize(fresh);
     live.replaceChildren(...fresh.childNodes);
     const field = live.querySelector('textarea');
     if (field && typed) field.value = typed;

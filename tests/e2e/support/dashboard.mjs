@@ -15,13 +15,14 @@ const MAIL_SCOPE = 'https://www.googleapis.com/auth/gmail.modify';
 const ROOT = new URL('../../../', import.meta.url).pathname;
 
 export class Dashboard {
-  // options: oidc (the mail app is connected there), and as Stack.serve has them
-  static async start({ oidc = false, ...options } = {}) {
+  // options: oidc (the mail app is connected there), apps (with it: further manifests), and as
+  // Stack.serve has them
+  static async start({ oidc = false, apps = [], ...options } = {}) {
     const dashboard = new Dashboard();
     try {
       dashboard.stack = await Stack.start({ postgres: { max_connections: 100 } });
       dashboard.provider = dashboard.stack.provider;
-      if (oidc) Object.assign(options, await dashboard.#startOidc());
+      if (oidc) Object.assign(options, await dashboard.#startOidc(apps));
       dashboard.server = await dashboard.stack.serve(options);
       dashboard.oidc?.allowRedirect(`${dashboard.server.base}/connect/callback`);
       dashboard.base = dashboard.server.base;
@@ -36,7 +37,7 @@ export class Dashboard {
   }
 
   // The mail app's own manifest, but for where people consent and where tokens are.
-  async #startOidc() {
+  async #startOidc(apps) {
     this.oidc = await Oidc.start({ ttl: 3600, scopes: [MAIL_SCOPE] });
     this.oidc.onToken = async (token) => {
       this.tokens = [...(this.tokens ?? []), token];
@@ -53,6 +54,7 @@ export class Dashboard {
     const folder = join(this.stack.dir, 'catalog');
     await mkdir(folder);
     await writeFile(join(folder, 'gmail.json'), JSON.stringify(mail));
+    for (const app of apps) await writeFile(join(folder, `${app.integration_id}.json`), JSON.stringify(app));
     await copyFile(join(ROOT, 'tests/e2e/support/catalog/probe.json'), join(folder, 'probe.json'));
     const env = { SLUICE_CATALOG: folder };
     await this.stack.must(['oauth-clients', 'set', 'gmail', '--client-id', 'sluice', '--client-secret-file', '-'], {

@@ -92,12 +92,33 @@ static void test_whole_and_cut(void **state)
     assert_string_equal(out.ptr, "<pre tabindex=\"0\">&quot;012 ... (cut)</pre>");
 }
 
+static void check_name(const char *name, const char *want)
+{
+    buf_clear(&out);
+    value_write_name(&out, slice_cstr(name));
+    assert_true(slice_eq_cstr(buf_slice(&out), want));
+}
+
+static void test_names(void **state)
+{
+    (void)state;
+    check_name("taskParent", "Task parent");
+    check_name("max_results", "Max results");
+    check_name("mailConnectionId", "Mail connection id");
+    check_name("baseURL", "Base URL");
+    check_name("api-key", "Api key");
+    check_name("X", "X");
+    check_name("", "");
+    check_name("\xC3\xA9t\xC3\xA9<b>", "\xC3\xA9t\xC3\xA9&lt;b&gt;");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_headlines, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_in_short, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_whole_and_cut, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_names, set_up, tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

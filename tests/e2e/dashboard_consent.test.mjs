@@ -1,0 +1,226 @@
+// What can go wrong on the way back from an app's consent page, in headless Chromium against an
+// authorization server that misbehaves: each is told plainly, with what to do; nothing is connected
+// that should not be, and no code, token or secret is in a page or in the log. And the links that
+// end users are handed (POST /api/connect/sessions): for one app, once, and back to where they came
+// from.
+import assert from 'node:assert/strict';
+import { after, before, test } from 'node:test';
+import { until } from './support/client.mjs';
+import { CLIENT, Consent } from './support/consent.mjs';
+import { Dashboard, PHONE } from './support/dashboard.mjs';
+import { clientOf } from './support/oidc.mjs';
+import { credentials } from './support/stack.mjs';
+
+let consent, dashboard, account;
+
+before(async () => {
+  consent = await Consent.start();
+  dashboard = await Dashboard.start({ oidc: true, apps: [consent.manifest('picky')] });
+  account = await dashboard.account('consent', { apps: [] });
+});
+after(async () => {
+  try {
+    const elsewhere = [consent.url, dashboard.oidc.url, 'https://fonts.googleapis.com:443'];
+    const secrets = { client: CLIENT.secret, mail: clientOf('sluice').client_secret, key: account.key, probe: credentials.probe.token };
+    for (const [i, token] of (dashboard.tokens ?? []).entries()) secrets[`token ${i}`] = token;
+    // the browser brings the code in the callback's URL; that page and what follows do not have it
+    const shown = (one, name) => name.startsWith('sentinel-code') && new URL(one.url).pathname === '/connect/callback' && !`${JSON.stringify(one.headers)}${one.body}`.includes(name);
+    dashboard.judge({ ...secrets, ...consent.secrets }, { elsewhere, shown });
+    for (const [name, secret] of Object.entries({ ...secrets, ...consent.secrets })) assert.ok(!dashboard.server.log.includes(secret), `${name} is in the log`);
+  } finally {
+    await dashboard?.stop();
+    await consent?.stop();
+  }
+});
+
+const connections = async (what = '') => Number(await dashboard.stack.cluster.sql(`select count(*) from sluice.connection where account_id = '${account.id}' ${what}`));
+const run = (action_id) => dashboard.call(account, 'POST', '/api/executions', { integration_id: 'picky', action_id, input: {} });
+
+async function toConsent(visit) {
+  await visit.goto('/integrations/picky');
+  await visit.press('Connect Picky Files');
+  assert.ok(visit.page.url().startsWith(consent.url), visit.page.url());
+}
+
+// Says what happened and what to do, and nothing is connected.
+async function fails(visit, ...texts) {
+  assert.equal(await visit.title(), 'Not connected');
+  for (const text of texts) await visit.sees(text);
+  assert.equal(await connections(`and integration_id = 'picky'`), 0);
+}
+
+test('an app without an OAuth client: said so, entered in its place, then it connects', async () => {
+  const visit = await dashboard.signIn(account);
+  await visit.goto('/integrations/picky');
+  await visit.sees('needs an OAuth client there, and has none yet');
+  await visit.sees(`${dashboard.base}/connect/callback`);
+  assert.equal(await visit.page.getByRole('button', { name: 'Connect Picky' }).count(), 0);
+  await visit.isAccessible();
+  await visit.page.getByLabel('Client id').fill(CLIENT.id);
+  await visit.page.getByLabel('Client secret').fill(CLIENT.secret);
+  await visit.press('Save the client');
+  await visit.sees("The app's OAuth client is saved.");
+  await toConsent(visit);
+  await visit.end();
+});
+
+test('refused at the consent page', async () => {
+  const visit = await dashboard.signIn(account);
+  await toConsent(visit);
+  await visit.press('Deny');
+  await fails(visit, 'the permission was refused there', 'try again and allow it');
+  await visit.isAccessible();
+  assert.ok(!(await visit.page.content()).includes('told you'), 'what the redirect says is not repeated');
+  await visit.press('Try again');
+  assert.equal(new URL(visit.page.url()).pathname, '/integrations/picky');
+  await visit.end();
+});
+
+test('an answer of another issuer is not used', async () => {
+  const visit = await dashboard.signIn(account);
+  const before = consent.asked;
+  for (const iss of ['https://evil.example', 'nonsense', `${consent.url}.evil.example`]) {
+    consent.behave({ iss });
+    await toConsent(visit);
+    await visit.press('Allow');
+    await fails(visit, 'did not come from Picky Files', 'Begin again');
+  }
+  consent.behave();
+  assert.equal(consent.asked, before, 'no code went anywhere');
+  await visit.end();
+});
+
+test('a token endpoint that refuses, fails or talks nonsense', async () => {
+  const visit = await dashboard.signIn(account);
+  for (const [status, text] of [[400, '{"error":"invalid_grant","error_description":"<img src=x onerror=alert(1)>"}'], [401, '{"error":"invalid_client"}'], [200, '{"access_token": nonsense'], [200, '{}']]) {
+    consent.behave({ token: [status, text] });
+    await toConsent(visit);
+    await visit.press('Allow');
+    await fails(visit, 'Picky Files could not be connected');
+  }
+  consent.behave();
+  await visit.end();
+});
+
+test('a state is good once, and for the session that began', async () => {
+  const visit = await dashboard.signIn(account);
+  const other = await dashboard.signIn(account);
+  await toConsent(visit);
+  // somebody else comes back with it first
+  consent.behave({ isSlow: true });
+  await visit.press('Allow');
+  consent.behave();
+  const { pathname, search } = new URL(await visit.page.getByRole('link', { name: 'On' }).getAttribute('href'));
+  await other.goto(pathname + search);
+  await fails(other, 'was not begun here', 'Connect the app again');
+  for (const wrong of ['/connect/callback', '/connect/callback?code=x', `/connect/callback?state=${'A'.repeat(43)}&code=x`]) {
+    await other.goto(wrong);
+    await fails(other, 'was not begun here');
+  }
+  await visit.press('On');
+  await visit.sees('Connected.');
+  assert.equal(await connections(`and integration_id = 'picky'`), 1);
+  await visit.goto(pathname + search);
+  assert.equal(await visit.title(), 'Not connected');
+  await visit.sees('was finished before');
+  assert.equal(await connections(`and integration_id = 'picky'`), 1);
+  await dashboard.stack.cluster.sql(`delete from sluice.connection where account_id = '${account.id}'`);
+  await visit.end();
+  await other.end();
+});
+
+for (const [how, options] of [['with JavaScript', {}], ['without JavaScript', { javaScriptEnabled: false }], ['at 390 pixels', PHONE]])
+  test(`a box unticked, no refresh token: told, shown, mended by reconnecting; ${how}`, async () => {
+    const visit = await dashboard.signIn(account, options);
+    consent.behave({ hasRefresh: false });
+    await toConsent(visit);
+    await visit.page.getByLabel('files.write').uncheck();
+    await visit.press('Allow');
+    assert.equal(await visit.title(), 'Connected, with less than was asked for');
+    await visit.sees('files.write');
+    await visit.sees('gave no refresh token');
+    await visit.fits();
+    await visit.press('Go on');
+    assert.match(new URL(visit.page.url()).pathname, /^\/connections\/\d+$/);
+    await visit.sees(/files\.read\s+granted/);
+    await visit.sees(/files\.write\s+not granted/);
+    await visit.sees('1 of 2 actions: Change a file.');
+    await visit.sees('the app gave no refresh token');
+    await visit.sees('not used yet');
+    await visit.fits();
+    assert.equal((await run('look')).json.status, 'succeeded');
+    const refused = await run('change');
+    assert.deepEqual([refused.json.status, refused.json.error_code], ['blocked', 'forbidden']);
+    consent.behave();
+    await visit.press('Reconnect');
+    await visit.press('Allow');
+    await visit.sees('Connected again.');
+    await visit.sees('by itself, before the token ends');
+    assert.ok(!(await visit.text()).includes('not granted'));
+    await until('its use is told', async () => {
+      await visit.page.reload();
+      return !(await visit.text()).includes('not used yet');
+    });
+    assert.equal((await run('change')).json.status, 'succeeded');
+    await visit.press('Disconnect');
+    await visit.sees('The connection is deleted.');
+    await visit.end();
+  });
+
+/* ---- links for end users ---- */
+
+async function link(integration_id, body = {}) {
+  const reply = await dashboard.call(account, 'POST', '/api/connect/sessions', { integration_id, ...body });
+  assert.equal(reply.status, 201, reply.text);
+  return new URL(reply.json.url).pathname;
+}
+
+async function isConfined(visit) {
+  const { id } = JSON.parse(await dashboard.stack.must(['keys', 'list', account.id, '--json']))[0];
+  for (const path of ['/', '/flows', '/flows/new', '/executions', '/integrations', '/integrations/gmail', '/keys', '/connections/1', `/keys/${id}/revoke`]) {
+    await visit.goto(path);
+    assert.match(await visit.title(), /^Not part of this link$|^Method not allowed$/, path);
+  }
+}
+
+for (const [how, options] of [['with JavaScript', {}], ['without JavaScript', { javaScriptEnabled: false }], ['at 390 pixels', PHONE]])
+  test(`a link, ${how}: an OAuth app, a key app, and back to where it came from`, async () => {
+    const back = `${consent.url}/back`;
+    for (const integration_id of ['picky', 'probe']) {
+      const path = await link(integration_id, { return_url: back });
+      const visit = await dashboard.browser.visit(dashboard.base, options);
+      await visit.goto(path);
+      assert.equal(await visit.title(), integration_id === 'picky' ? 'Connect Picky Files' : 'Connect Probe');
+      await visit.sees(`Afterwards you can go back to ${back}`);
+      await visit.fits();
+      await visit.press('Go on');
+      assert.equal(await visit.page.getByRole('navigation').count(), 0);
+      if (integration_id === 'picky') {
+        await visit.press('Connect Picky Files');
+        await visit.press('Allow');
+      } else {
+        await visit.page.getByLabel('Token', { exact: true }).fill(credentials.probe.token);
+        await visit.press('Connect Probe');
+      }
+      await visit.sees('Connected.');
+      await visit.fits();
+      if (how === 'with JavaScript') await visit.isAccessible();
+      assert.equal(await visit.page.getByRole('button', { name: 'Disconnect' }).count(), 0);
+      if (integration_id === 'probe' && how === 'without JavaScript') await isConfined(visit);
+      await visit.goto(`/integrations/${integration_id}`);
+      await visit.press('Go back');
+      assert.equal(visit.page.url(), back);
+      // followed once: nobody follows it again, not even the same person
+      await visit.goto(path);
+      assert.equal(await visit.title(), 'This link is not good any more');
+      await visit.sees('Ask whoever sent it to you for a new one.');
+      await visit.end();
+    }
+    const late = await link('probe');
+    await dashboard.stack.cluster.sql(`update sluice.connect_session set expires_at = now() - interval '1 second'`);
+    const visit = await dashboard.browser.visit(dashboard.base, options);
+    await visit.goto(late);
+    assert.equal(await visit.title(), 'This link is not good any more');
+    await visit.end();
+    await dashboard.stack.cluster.sql(`delete from sluice.connection where account_id = '${account.id}'`);
+  });
