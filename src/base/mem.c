@@ -2,9 +2,10 @@
  * mem: malloc and friends, counted. One relaxed atomic add a block, nothing in front of it, so
  * that ASan sees every block at its real bounds. Fault injection costs one relaxed load when off.
  *
- * Blocks of 1 to 16 KiB are what an arena or a buffer takes for a moment. glibc keeps no short list
- * of that size: it cuts them out of larger ones and joins them again, for five times the price. A
- * thread that asked for it (mem_keep) keeps some of those that it frees, in eight sizes an octave.
+ * Blocks of half a KiB to 16 KiB are what an arena or a buffer takes for a moment. glibc keeps a
+ * short list of few of them or of none: it cuts them out of larger ones and joins them again, for
+ * five times the price. A thread that asked for it (mem_keep) keeps some of those that it frees, in
+ * eight sizes an octave, and counts for itself: an atomic add waits for all that was written.
  */
 #include "base/mem.h"
 
@@ -13,7 +14,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-static atomic_size_t live_blocks;
+/* Of one thread alone it may be negative: blocks go from hand to hand. */
+static atomic_ptrdiff_t live_blocks;
 
 /* Fault injection: 0 in fail_from means off. */
 static _Atomic uint64_t fail_from, fail_to;
@@ -39,8 +41,8 @@ static bool may_allocate(size_t size)
 /* ---- blocks that are kept ---- */
 
 enum {
-    KEPT_OCTAVE_MIN = 10, /* from 2^10, exclusive ... */
-    KEPT_OCTAVES = 4,     /* ... to 2^14, inclusive */
+    KEPT_OCTAVE_MIN = 9, /* from 2^9, exclusive ... */
+    KEPT_OCTAVES = 5,    /* ... to 2^14, inclusive */
     KEPT_BYTES_MAX = 1 << (KEPT_OCTAVE_MIN + KEPT_OCTAVES),
     STEPS_LOG2 = 3,
     KEPT_SIZES = KEPT_OCTAVES << STEPS_LOG2,
@@ -52,6 +54,7 @@ struct kept {
 
 static _Thread_local struct {
     size_t bytes, bytes_max;
+    ptrdiff_t live; /* not yet added to live_blocks */
     struct kept *blocks[KEPT_SIZES];
 } kept;
 
@@ -110,6 +113,18 @@ void mem_keep(size_t bytes_max)
     }
     kept.bytes = 0;
     kept.bytes_max = bytes_max;
+    atomic_fetch_add(&live_blocks, kept.live);
+    kept.live = 0;
+}
+
+/* ---- counting ---- */
+
+static void count(ptrdiff_t change)
+{
+    if (kept.bytes_max)
+        kept.live += change;
+    else
+        atomic_fetch_add_explicit(&live_blocks, change, memory_order_relaxed);
 }
 
 /* ---- doors ---- */
@@ -117,7 +132,7 @@ void mem_keep(size_t bytes_max)
 static void *counted(void *ptr)
 {
     if (ptr)
-        atomic_fetch_add_explicit(&live_blocks, 1, memory_order_relaxed);
+        count(1);
     return ptr;
 }
 
@@ -184,7 +199,9 @@ void mem_wipe(void *ptr, size_t size)
 
 size_t mem_live_blocks(void)
 {
-    return atomic_load(&live_blocks);
+    ptrdiff_t live = atomic_load(&live_blocks) + kept.live;
+    ASSERT(live >= 0);
+    return (size_t)live;
 }
 
 void mem_fail_at(uint64_t n, uint64_t count)
@@ -205,12 +222,11 @@ bool mem_block_begin(void)
 {
     if (!may_allocate(0))
         return false;
-    atomic_fetch_add_explicit(&live_blocks, 1, memory_order_relaxed);
+    count(1);
     return true;
 }
 
 void mem_block_end(void)
 {
-    size_t before = atomic_fetch_sub_explicit(&live_blocks, 1, memory_order_relaxed);
-    ASSERT(before > 0);
+    count(-1);
 }

@@ -25,13 +25,14 @@ void mem_free(void *ptr);
 /* Overwrites size bytes in a way that the compiler may not drop; for secrets. */
 void mem_wipe(void *ptr, size_t size);
 
-/* From now on the calling thread keeps up to so many bytes of the blocks of 1 to 16 KiB that it
- * frees, for its next ones; those it has kept so far go, so that 0 leaves nothing behind. */
+/* From now on the calling thread keeps up to so many bytes of the blocks of half a KiB to 16 KiB
+ * that it frees, for its next ones; those it has kept so far go, so that 0 leaves nothing behind. */
 void mem_keep(size_t bytes_max);
 
 /* A single block over this is refused, as if memory had run out. */
 #define MEM_BLOCK_BYTES_MAX ((size_t)1 << 32)
 
+/* Exact once no other thread that keeps blocks runs. */
 size_t mem_live_blocks(void);
 /* The n-th allocation from now on (1 = the next) and `count - 1` after it fail; 0 turns it off. */
 void mem_fail_at(uint64_t n, uint64_t count);

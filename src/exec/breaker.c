@@ -173,8 +173,9 @@ static struct breaker_origin *origin_get(struct breaker *breaker, slice name)
 
 slice breaker_origin_of(slice url)
 {
-    ptrdiff_t scheme = slice_find(url, SLICE("://"));
-    size_t at = scheme < 0 ? 0 : (size_t)scheme + 3;
+    ptrdiff_t colon = slice_find_char(url, ':');
+    bool has_scheme = colon >= 0 && slice_starts_with(slice_from(url, (size_t)colon), SLICE("://"));
+    size_t at = has_scheme ? (size_t)colon + 3 : 0;
     while (at < url.len && url.ptr[at] != '/' && url.ptr[at] != '?')
         at++;
     return slice_first(url, at);

@@ -138,7 +138,7 @@ static void keeps_middling_blocks(void **state)
 {
     (void)state;
     mem_keep(32 * 1024);
-    for (size_t size = 1025; size <= 16 * 1024; size += 1 + size / 9) {
+    for (size_t size = 513; size <= 16 * 1024; size += 1 + size / 9) {
         char *block = mem_alloc(size);
         memset(block, 'x', size);
         mem_free(block);
