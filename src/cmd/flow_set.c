@@ -8,6 +8,8 @@
 #include "base/mem.h"
 #include "store/flow.h"
 
+enum { VERSIONS_BYTES_MAX = 1024 * 1024 };
+
 static void log_problems(const struct catalog_report *report)
 {
     for (size_t i = 0; i < report->count; i++) {
@@ -38,24 +40,35 @@ static struct flow_template_set *load(const struct config *config, const struct 
     return set;
 }
 
-/* A flow may be pinned to a version only once it is in the database. */
-static int publish(const struct flow_template_set *set, const char *conninfo, struct err *err)
+static bool is_stored(const struct pg_rows *rows, struct uuid version)
 {
-    struct pg_sync *sync = pg_sync_open(conninfo, err);
-    int result = sync ? OK : (int)err->code;
+    for (size_t i = 0; i < rows->count; i++)
+        if (uuid_eq(pg_get_uuid(rows, i, 0), version))
+            return true;
+    return false;
+}
+
+/* A flow may be pinned to a version only once it is in the database. */
+static int publish(const struct flow_template_set *set, struct pg_sync *sync, struct err *err)
+{
+    struct arena arena;
+    struct pg_rows stored;
+    arena_init(&arena, VERSIONS_BYTES_MAX);
+    int result = store_flow_template_versions_sync(sync, &arena, &stored, err);
     for (size_t i = 0; i < set->count && result == OK; i++)
-        result = store_flow_template_insert_sync(sync, set->items[i]->version, set->items[i]->key,
-                                                 set->items[i]->body, clock_wall_us(), err);
-    if (sync)
-        pg_sync_close(sync);
+        if (!is_stored(&stored, set->items[i]->version))
+            result = store_flow_template_insert_sync(sync, set->items[i]->version,
+                                                     set->items[i]->key, set->items[i]->body,
+                                                     clock_wall_us(), err);
+    arena_deinit(&arena);
     return result;
 }
 
 struct flow_template_set *flow_set_load(const struct config *config, const struct catalog *catalog,
-                                        const char *conninfo, struct err *err)
+                                        struct pg_sync *sync, struct err *err)
 {
     struct flow_template_set *set = load(config, catalog, err);
-    if (set && publish(set, conninfo, err) != OK) {
+    if (set && publish(set, sync, err) != OK) {
         flow_template_set_free(set);
         return NULL;
     }

@@ -6,10 +6,11 @@
 
 #include "cmd/config.h"
 #include "flow/template.h"
+#include "pg/sync.h"
 
 /* At start, before the loop turns: blocks on the database. NULL: err, and the log says what is
  * wrong with which file. */
 struct flow_template_set *flow_set_load(const struct config *config, const struct catalog *catalog,
-                                        const char *conninfo, struct err *err) MUST_CHECK;
+                                        struct pg_sync *sync, struct err *err) MUST_CHECK;
 
 #endif

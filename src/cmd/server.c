@@ -23,11 +23,14 @@
 #include "exec/node.h"
 #include "http/address.h"
 #include "pg/migrate.h"
+#include "pg/sync.h"
 #include "tls/tls.h"
 
 enum {
     THREADS = 16, /* of libuv's pool: look-ups and handshakes */
     TICK_MS = 1000,
+    START_TICK_MS = 1,
+    CONNECT_TURNS = 2,        /* of the loop: connect, and say who we are */
     RECORD_TIMEOUT_MS = 5000, /* on the way down, for results that wait for the database */
     RECORD_POLL_MS = 20,
     STOP_ARENA_BYTES_MAX = 4096,
@@ -62,6 +65,7 @@ struct server {
     struct vault_ring *ring;
     struct catalog *catalog;
     struct pg_pool *pool;
+    struct pg_sync *sync; /* while it starts */
     struct vault_auth *auth;
     struct connect_service *connect;
     struct changes *changes;
@@ -78,6 +82,7 @@ struct server {
     struct loop_hook log_hook;
     struct stop stop;
     bool is_ready;
+    uint64_t began_ns; /* the process, by clock_mono_ns */
     char *conninfo;
 };
 
@@ -119,7 +124,6 @@ static int open_ring(struct server *server, struct err *err)
 static int start_database(struct server *server, struct err *err)
 {
     const struct config *config = server->config;
-    unsigned version = 0;
     if (config->database_url.len == 0)
         return err_set(err, ERR_NOTFOUND,
                        "no database: set DATABASE_URL or --database-url, for example "
@@ -130,8 +134,6 @@ static int start_database(struct server *server, struct err *err)
     server->conninfo = mem_strndup(config->database_url.ptr, config->database_url.len);
     if (!server->conninfo)
         return out_of_memory(err, "database");
-    if (pg_schema_check(server->conninfo, embed_sql, embed_sql_count, &version, err) != OK)
-        return (int)err->code;
     struct pg_pool_config pool = {
         .conninfo = server->conninfo,
         .dns = server->out.dns,
@@ -142,7 +144,13 @@ static int start_database(struct server *server, struct err *err)
         .statement_timeout_ms = (unsigned)config->database_timeout_ms,
     };
     server->pool = pg_pool_new(server->loop, &pool, err);
-    return server->pool ? OK : (int)err->code;
+    if (!server->pool)
+        return (int)err->code;
+    /* its first connections begin now, beside the one that looks at the schema */
+    for (int i = 0; i < CONNECT_TURNS; i++)
+        (void)loop_turn(server->loop, false);
+    server->sync = pg_schema_open(server->conninfo, embed_sql, embed_sql_count, err);
+    return server->sync ? OK : (int)err->code;
 }
 
 static void on_connection_changed(void *owner, struct uuid account_id, slice integration_id)
@@ -166,7 +174,9 @@ static int start_changes(struct server *server, struct err *err)
 
 static int start_flows(struct server *server, struct err *err)
 {
-    server->templates = flow_set_load(server->config, server->catalog, server->conninfo, err);
+    server->templates = flow_set_load(server->config, server->catalog, server->sync, err);
+    pg_sync_close(server->sync);
+    server->sync = NULL;
     if (!server->templates)
         return (int)err->code;
     struct flow_config flow = {
@@ -472,12 +482,13 @@ static void on_tick(struct timer *timer)
     const struct server_events *events = server->events;
     if (!server->is_ready && pg_pool_is_ready(server->pool) && exec_node_may_write(server->node)) {
         server->is_ready = true;
+        log_event(LOG_INFO, "ready", LOG_MS("ready_ms", clock_mono_ns() - server->began_ns));
         if (events && events->on_ready)
             events->on_ready(events->owner, http_server_port(server->http, 0));
     }
     if (events && events->is_going_on && !events->is_going_on(events->owner))
         begin_stop(server, "a process that it needs has ended");
-    timer_start_in_ms(timer, server->is_ready ? TICK_MS : RECORD_POLL_MS);
+    timer_start_in_ms(timer, server->is_ready ? TICK_MS : START_TICK_MS);
 }
 
 static void flush_log(struct loop_hook *hook)
@@ -505,7 +516,7 @@ static int start_watching(struct server *server, struct err *err)
     server->log_hook.run = flush_log;
     loop_hook_add(server->loop, &server->log_hook, LOOP_PHASE_LOG);
     timer_init(&server->tick, server->loop, on_tick);
-    timer_start_in_ms(&server->tick, 1);
+    timer_start_in_ms(&server->tick, START_TICK_MS);
     return OK;
 }
 
@@ -563,6 +574,7 @@ static void free_parts(struct server *server)
     (void)loop_turn(server->loop, false);
     changes_free(server->changes);
     server->changes = NULL;
+    pg_sync_close(server->sync);
     pg_pool_free(server->pool);
     outbound_close(&server->out);
     settle(server);
@@ -593,6 +605,8 @@ int server_run(const struct config *config, const struct server_events *events, 
         return out_of_memory(err, "server");
     server->config = config;
     server->events = events;
+    /* what a process did before this (it was loaded and linked, it read its settings) was work */
+    server->began_ns = clock_mono_ns() - clock_thread_cpu_ns();
     loop_threads_init(THREADS);
     int result = tls_library_init(err);
     if (result == OK && !(server->loop = loop_new(err)))

@@ -44,16 +44,13 @@ int session_run(struct command_call *call,
 
 int session_open_database(struct session *session)
 {
-    unsigned version = 0;
     slice url = session->config->database_url;
     ASSERT(!session->sync);
     if (url.len == 0)
         return err_set(&session->err, ERR_NOTFOUND,
                        "no database: set DATABASE_URL or --database-url, for example "
                        "postgresql://user@localhost/sluice");
-    if (pg_schema_check(url.ptr, embed_sql, embed_sql_count, &version, &session->err) != OK)
-        return (int)session->err.code;
-    session->sync = pg_sync_open(url.ptr, &session->err);
+    session->sync = pg_schema_open(url.ptr, embed_sql, embed_sql_count, &session->err);
     return session->sync ? OK : (int)session->err.code;
 }
 

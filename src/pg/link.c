@@ -166,9 +166,11 @@ static enum op_result step_rest(struct op *op)
     struct pg_link *link = link_of(op);
     pg_endpoints_clear(&link->endpoints);
     link->host_at = 0;
-    if (link->failures == 0)
+    uint64_t rest_ms = link->failures > 0 ? link_rest_ms(link) : link->first_rest_ms;
+    link->first_rest_ms = 0;
+    if (rest_ms == 0)
         return OP_NEXT;
-    op_sleep(op, &link->rest, link_rest_ms(link), "pg back-off");
+    op_sleep(op, &link->rest, rest_ms, "pg back-off");
     return OP_WAIT;
 }
 

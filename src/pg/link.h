@@ -13,6 +13,10 @@
 
 struct pg_link;
 
+/* first_rest_ms of connections that a server can begin without: a server on a few cores is ready
+ * sooner when not all of its backends start at once. */
+enum { PG_LINK_SPARE_MS = 30 };
+
 struct pg_link_events {
     /* Connected; conn is non-blocking. May call pg_link_lost. */
     void (*on_up)(struct pg_link *link);
@@ -32,6 +36,7 @@ struct pg_link {
     const struct pg_target *target;
     struct dns_resolver *dns;
     uint64_t connect_timeout_ms;
+    uint64_t first_rest_ms; /* before the first attempt; the owner may set it after the start */
     bool is_pipeline;
     /* public to the owner */
     PGconn *conn; /* NULL unless connecting or up */

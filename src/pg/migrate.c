@@ -271,18 +271,36 @@ static int schema_judge(const struct migrator *m)
                    m->found, m->known_count, m->known_count + 1);
 }
 
+static int schema_look(struct migrator *m, const char *conninfo, const struct embed_file *files,
+                       size_t file_count, struct err *err)
+{
+    int rc = migrator_open(m, conninfo, files, file_count, err);
+    if (rc == OK)
+        rc = migrator_read(m);
+    return rc == OK ? schema_judge(m) : rc;
+}
+
 int pg_schema_check(const char *conninfo, const struct embed_file *files, size_t file_count,
                     unsigned *version, struct err *err)
 {
     struct migrator m;
     struct err spare;
-    int rc = migrator_open(&m, conninfo, files, file_count, err ? err : &spare);
-    if (rc == OK)
-        rc = migrator_read(&m);
-    if (rc == OK)
-        rc = schema_judge(&m);
+    int rc = schema_look(&m, conninfo, files, file_count, err ? err : &spare);
     if (version)
         *version = m.found;
     migrator_close(&m);
     return rc;
+}
+
+struct pg_sync *pg_schema_open(const char *conninfo, const struct embed_file *files,
+                               size_t file_count, struct err *err)
+{
+    struct migrator m;
+    struct pg_sync *sync = NULL;
+    if (schema_look(&m, conninfo, files, file_count, err) == OK) {
+        sync = m.sync;
+        m.sync = NULL;
+    }
+    migrator_close(&m);
+    return sync;
 }

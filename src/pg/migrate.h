@@ -11,6 +11,8 @@
 #include "base/embed.h"
 #include "base/err.h"
 
+struct pg_sync;
+
 struct pg_migrate_events {
     /* before file number `version` is applied; may be NULL */
     void (*on_apply)(void *owner, unsigned version, const char *name);
@@ -31,6 +33,9 @@ int pg_migrate(const char *conninfo, const struct embed_file *files, size_t file
  * checksums of 1..N are ours. ERR_REFUSED with a sentence that says what to run; ERR_IO. */
 int pg_schema_check(const char *conninfo, const struct embed_file *files, size_t file_count,
                     unsigned *version, struct err *err) MUST_CHECK;
+/* The same, and gives the connection on which it looked; NULL where that says ERR_. */
+struct pg_sync *pg_schema_open(const char *conninfo, const struct embed_file *files,
+                               size_t file_count, struct err *err) MUST_CHECK;
 /* The number of migrations in files: the version this binary was built with. */
 unsigned pg_schema_known(const struct embed_file *files, size_t file_count);
 /* May a binary that knows `known` serve a database at `found`? For /readyz. */

@@ -217,6 +217,7 @@ struct pg_notify *pg_notify_new(struct loop *loop, const struct pg_notify_config
     loop_hook_add(loop, &notify->hook, LOOP_PHASE_DATABASE);
     pg_link_start(&notify->link, loop, notify->target, config->dns, 5000, false, &notify_events,
                   notify);
+    notify->link.first_rest_ms = PG_LINK_SPARE_MS;
     return notify;
 }
 

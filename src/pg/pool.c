@@ -307,6 +307,8 @@ static int pool_start_lanes(struct pg_pool *pool, const struct pg_pool_config *c
         list_init(&lane->flight);
         pg_link_start(&lane->link, pool->loop, pool->target, config->dns, timeout_ms, true,
                       &pg_lane_events, lane);
+        bool is_first = i == 0 || i == pool->writer_count;
+        lane->link.first_rest_ms = is_first ? 0 : PG_LINK_SPARE_MS;
         pool->lanes_alive++;
     }
     return OK;

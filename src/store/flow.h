@@ -186,6 +186,9 @@ int store_flow_scan_result(const struct pg_query *query, struct flow_ref **list,
 /* ---- templates ---- */
 
 /* Makes a version known for good; flows may refer to it afterwards. Blocks: at start only. */
+/* The versions that are stored, newest first, at most 1,000: a row of one PG_UUID each. */
+int store_flow_template_versions_sync(struct pg_sync *sync, struct arena *arena,
+                                      struct pg_rows *rows, struct err *err) MUST_CHECK;
 int store_flow_template_insert_sync(struct pg_sync *sync, struct uuid version, slice key,
                                     slice body, int64_t now, struct err *err) MUST_CHECK;
 /* The same while the loop turns; texts are borrowed until the end. Result: store_done_result. */

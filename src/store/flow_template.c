@@ -31,7 +31,22 @@ static const struct pg_stmt template_get = {
     .no_account = NO_ACCOUNT,
 };
 
-const struct pg_stmt *const flow_template_stmts[] = {&template_insert, &template_get, NULL};
+static const struct pg_column versions_columns[] = {{"version", PG_UUID}};
+static const struct pg_stmt template_versions = {
+    .name = "flow_template_versions",
+    .sql = "select :ord, version from sluice.flow_template order by created_at desc limit 1000",
+    PG_COLUMNS(versions_columns),
+    .no_account = NO_ACCOUNT,
+};
+
+const struct pg_stmt *const flow_template_stmts[] = {&template_insert, &template_get,
+                                                     &template_versions, NULL};
+
+int store_flow_template_versions_sync(struct pg_sync *sync, struct arena *arena,
+                                      struct pg_rows *rows, struct err *err)
+{
+    return pg_sync_exec(sync, &template_versions, NULL, arena, rows, err);
+}
 
 int store_flow_template_insert_sync(struct pg_sync *sync, struct uuid version, slice key,
                                     slice body, int64_t now, struct err *err)
