@@ -182,7 +182,8 @@ static void read_reply(struct op *op)
     struct exec *exec = exec_of(op);
     struct exec_scope scope = {.input = exec->pages.input ? exec->pages.input : exec->in.input,
                                .connection_params = exec->connection ? exec->connection->params
-                                                                     : NULL};
+                                                                     : NULL,
+                               .is_display_unused = exec->in.is_recorded_by_caller};
     exec_reply_read(exec->action, &exec->call, &scope, &exec->request, &op->arena, &exec->out);
 }
 

@@ -16,6 +16,7 @@ struct exec_scope {
     const struct json *connection_params; /* NULL: empty */
     const struct exec_file *files;        /* decoded, checked (exec_files_check) */
     size_t file_count;
+    bool is_display_unused; /* nobody will be shown the outcome's display: it is not made */
 };
 
 /* Text before each file, the file, and the text behind the last. */

@@ -28,6 +28,7 @@ struct reply {
     struct json root;
     struct expr_budget budget;
     bool is_json; /* the body */
+    bool is_display_unused;
 };
 
 /* ---- the scope of expressions ---- */
@@ -458,7 +459,8 @@ static void read_success(struct reply *r)
     out->reason = EXEC_SUCCEEDED;
     read_next(r);
     read_output(r);
-    read_display(r);
+    if (!r->is_display_unused)
+        read_display(r);
 }
 
 static slice request_id(const struct http_call *call)
@@ -482,6 +484,7 @@ void exec_reply_read(const struct catalog_action *action, const struct http_call
 {
     struct reply r = {
         .action = action, .call = call, .built = built, .arena = arena, .out = outcome};
+    r.is_display_unused = scope->is_display_unused;
     expr_budget_init(&r.budget);
     outcome->retry_after_ms = outcome->quota_remaining = outcome->quota_reset_ms = -1;
     outcome->message = outcome->hint = outcome->error_code = SLICE_NONE;
