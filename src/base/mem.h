@@ -26,7 +26,8 @@ void mem_free(void *ptr);
 void mem_wipe(void *ptr, size_t size);
 
 /* From now on the calling thread keeps up to so many bytes of the blocks of half a KiB to 16 KiB
- * that it frees, for its next ones; those it has kept so far go, so that 0 leaves nothing behind. */
+ * that it frees, for its next ones; those it has kept so far go, so that 0 leaves nothing behind.
+ */
 void mem_keep(size_t bytes_max);
 
 /* A single block over this is refused, as if memory had run out. */
