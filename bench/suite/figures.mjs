@@ -1,0 +1,81 @@
+// The figures: measure(stage) gives {value, base?}; against says what base is; least and aim are of
+// the ratio where there is one, else of the value; isLess: the less the better.
+import { own } from './stage.mjs';
+import { measureConnectionMemory, measureIdleMemory, measurePooledMemory, measureStart } from './memory.mjs';
+import { measureTurns } from './turns.mjs';
+import { measureWaiting } from './waiting.mjs';
+import { measureWorkers } from './workers.mjs';
+
+// What several figures of one repetition share.
+function shared(stage, name, measure) {
+  if (!stage.shared.has(name)) stage.shared.set(name, measure());
+  return stage.shared.get(name);
+}
+
+// The row of a read whose reply is of 3 KB, as most figures take it; and one of a small reply.
+const B = 'B: pgbench inserts of the same row';
+const B_SMALL = 'B of the small row';
+const inserts = (stage) => shared(stage, B, () => stage.inserts('gmail', 'list_labels'));
+const insertsSmall = (stage) => shared(stage, B_SMALL, () => stage.inserts('gmail', 'get_profile'));
+
+const rate = async (stage, scenario, more) => (await stage.load(scenario, more)).per_second;
+const toB = (scenario, times = 1) => async (stage) => ({ base: await inserts(stage), value: times * (await rate(stage, scenario)) });
+
+const added = (scenario, direct, percentile) => async (stage) => {
+  const [with_, without] = await shared(stage, `added ${scenario}`, async () => [
+    await stage.load(scenario, { rate: 2000, name: `added_${scenario}` }),
+    await stage.load(own(direct), { ...stage.direct, rate: 2000, name: `added_${direct}` }),
+  ]);
+  return { value: (with_.latency_us[percentile] - without.latency_us[percentile]) / 1000 };
+};
+const alone = (scenario) => async (stage) => ({ value: (await stage.load(scenario, { connections: 1, name: 'alone' })).latency_us.p50 / 1000 });
+const part = (name, measure, key) => async (stage) => ({ value: (await shared(stage, name, () => measure(stage)))[key] });
+
+export const figures = [
+  { name: 'B: single-row inserts, pgbench', unit: '1/s', measure: async (stage) => ({ value: await inserts(stage) }) },
+  { name: 'B of the small row', unit: '1/s', measure: async (stage) => ({ value: await insertsSmall(stage) }) },
+  { name: 'read executions (3 KB reply)', unit: '1/s', against: B, least: 1.0, aim: 1.5, measure: toB('read') },
+  {
+    name: 'read executions (small reply)', unit: '1/s', against: B_SMALL, least: 1.0, aim: 1.5,
+    measure: async (stage) => ({ base: await insertsSmall(stage), value: await rate(stage, 'read_small') }),
+  },
+  { name: 'confirmed writes', unit: '1/s', against: B, least: 0.6, aim: 1.0, measure: toB('write') },
+  { name: 'flow starts', unit: '1/s', against: B, least: 1.2, aim: 1.7, measure: toB(own('flow_start')) },
+  { name: 'step transitions, each with its provider call', unit: '1/s', against: B, least: 0.5, aim: 0.85, measure: toB(own('flow_twenty'), 20) },
+  { name: 'GET of an execution', unit: '1/s', against: B, least: 3, aim: 4, measure: toB('get_execution') },
+  { name: 'GET of a flow', unit: '1/s', against: B, least: 3, aim: 4, measure: toB(own('get_flow')) },
+  { name: 'idempotent replays', unit: '1/s', against: B, measure: toB('replay') },
+  { name: 'catalog search', unit: '1/s', against: B, measure: toB('search') },
+  { name: 'catalog detail', unit: '1/s', against: B, measure: toB('detail') },
+  { name: 'approvals (start, wait, approve, completed)', unit: '1/s', against: B, measure: toB(own('flow_approval')) },
+  { name: 'three-step flows', unit: '1/s', against: B, measure: toB(own('flow_three')) },
+  {
+    name: 'provider called directly', unit: '1/s', against: B,
+    measure: async (stage) => ({ base: await inserts(stage), value: await rate(stage, own('provider'), stage.direct) }),
+  },
+  {
+    name: 'nginx proxying the same call', unit: '1/s', against: B,
+    measure: async (stage) => ({ base: await inserts(stage), value: await rate(stage, own('provider'), { ...(await stage.proxy()), name: 'nginx' }) }),
+  },
+  ...[['read', 'provider', '3 KB'], ['read_small', 'provider_small', 'small']].flatMap(([scenario, direct, size]) =>
+    [['p50', 0.6, 0.35], ['p99', 3, 2]].map(([percentile, least, aim]) => ({
+      name: `added to a direct call (${size}) at 2,000/s, ${percentile}`, unit: 'ms', isLess: true, least, aim,
+      measure: added(scenario, direct, percentile),
+    })),
+  ),
+  { name: 'one read execution at a time, p50', unit: 'ms', isLess: true, measure: alone('read') },
+  { name: 'one three-step flow alone, start to completed, p50', unit: 'ms', isLess: true, measure: alone(own('flow_three')) },
+  { name: 'longest turn, fresh TLS handshakes: CPU', unit: 'ms', isLess: true, least: 5, aim: 1, measure: part('turns', measureTurns, 'cpu_ms') },
+  { name: 'longest turn, fresh TLS handshakes: wall, at most', unit: 'ms', isLess: true, measure: part('turns', measureTurns, 'wall_ms') },
+  { name: 'fresh TLS handshakes meanwhile', unit: '1/s', measure: part('turns', measureTurns, 'handshakes_per_s') },
+  { name: 'two workers against one: catalog search', unit: 'x', least: 1.5, aim: 1.8, measure: (stage) => measureWorkers(stage, 'search') },
+  { name: 'two workers against one: replays', unit: 'x', least: 1.5, aim: 1.8, measure: (stage) => measureWorkers(stage, 'replay') },
+  { name: 'memory of an idle server', unit: 'MiB', isLess: true, least: 16, aim: 8, measure: measureIdleMemory },
+  { name: 'memory of an idle connection', unit: 'KiB', isLess: true, least: 2, aim: 1, measure: measureConnectionMemory },
+  { name: 'memory of a pooled TLS connection', unit: 'KiB', isLess: true, least: 48, aim: 40, measure: measurePooledMemory },
+  { name: 'start to ready on a current schema', unit: 'ms', isLess: true, least: 50, aim: 10, measure: measureStart },
+  ...[['memory added', 'MiB', 'added_mib', 64, 32, true], ['ready after restart', 'ms', 'ready_ms', 2000, 1000, true],
+    ['wakes when due (due to completed)', '1/s', 'wakes_per_s', 15_000, 30_000, false]].map(([what, unit, key, least, aim, isLess]) => ({
+    name: `1,000,000 waiting flows: ${what}`, unit, least, aim, isLess, isLast: true, measure: part('waiting', measureWaiting, key),
+  })),
+];
