@@ -37,13 +37,12 @@ static bool add_provider_key(struct exec *exec)
     char *text = arena_alloc_text(&exec->op.arena, UUID_TEXT_LEN + 1);
     if (!text || exec->request.header_count == HTTP_CALL_HEADERS_MAX)
         return false;
-    if (exec->in.provider_key.len > 0) {
-        exec->request.headers[exec->request.header_count++] =
-            (struct http_header){name, exec->in.provider_key};
-        exec->has_provider_key = true;
-        return true;
-    }
-    uuid_format(key.len > 0 ? uuid_v5(exec->in.account_id, key) : exec->out.execution_id, text);
+    struct uuid id = exec->out.execution_id;
+    if (exec->in.provider_name.len > 0)
+        id = uuid_v5(exec->in.provider_space, exec->in.provider_name);
+    else if (key.len > 0)
+        id = uuid_v5(exec->in.account_id, key);
+    uuid_format(id, text);
     exec->request.headers[exec->request.header_count++] =
         (struct http_header){name, slice_of(text, UUID_TEXT_LEN)};
     exec->has_provider_key = true;

@@ -86,9 +86,12 @@ struct exec_request {
      * is claimed, stored, audited or rendered; out alone is the result. */
     bool is_recorded_by_caller;
     /* With it: */
-    struct uuid owner;    /* the incarnation that the caller owns its work as: once this process is
-                             another one, nothing is sent */
-    slice provider_key;   /* the provider's idempotency key, where the action has one */
+    struct uuid owner; /* the incarnation that the caller owns its work as: once this process is
+                          another one, nothing is sent */
+    /* The provider's idempotency key, where the action has one: this name in that space (RFC 9562
+     * 5.5), made when it is needed. Empty: of idempotency_key, or the run's own. */
+    slice provider_name;
+    struct uuid provider_space;
     uint64_t deadline_ns; /* loop time; 0: the action's own */
 };
 

@@ -33,17 +33,15 @@ static bool is_confirmed(const struct flow_run *run, const struct flow_step_def 
     return false;
 }
 
-/* Derived from flow, step and item: the same whenever and wherever the call is made again. */
-static slice provider_key(const struct flow_call *call, slice step_key, struct arena *arena)
+/* Step and item: with the flow's id the provider's idempotency key is made of it, which so is the
+ * same whenever and wherever the call is made again. */
+static slice provider_name(const struct flow_call *call, slice step_key, struct arena *arena)
 {
-    char room[160], digits[SLICE_U64_MAX], *text = arena_alloc_text(arena, UUID_TEXT_LEN + 1);
-    bool is_item = call->item != SIZE_MAX;
-    slice name = SLICE_JOIN(room, step_key, is_item ? SLICE("/") : SLICE_NONE,
-                            is_item ? slice_of_u64(call->item, digits) : SLICE_NONE);
-    if (!text)
-        return SLICE_NONE;
-    uuid_format(uuid_v5(call->run->flow.id, name), text);
-    return slice_of(text, UUID_TEXT_LEN);
+    char room[160], digits[SLICE_U64_MAX];
+    if (call->item == SIZE_MAX)
+        return step_key;
+    return arena_dup(arena,
+                     SLICE_JOIN(room, step_key, SLICE("/"), slice_of_u64(call->item, digits)));
 }
 
 /* Loop time; 0: the action's own. */
@@ -81,10 +79,11 @@ struct exec *flow_call_start(const struct flow_call *call, struct op *parent)
         .connection_id = call->connection_id,
         .is_recorded_by_caller = true,
         .owner = run->flow.owner,
-        .provider_key = provider_key(call, step->key, arena),
+        .provider_name = provider_name(call, step->key, arena),
+        .provider_space = run->flow.id,
         .deadline_ns = deadline_ns(run, step),
     };
-    if (!exec || !integration.ptr || !request.provider_key.ptr)
+    if (!exec || !integration.ptr || !request.provider_name.ptr)
         return NULL;
     exec_start(run->service->config.exec, exec, &request, parent);
     return exec;

@@ -5,7 +5,7 @@
  *
  * Order of files for a reader: template.c, run.c (the table of steps of a running flow), step_*.c
  * (the four types), command.c (start, approve, reject, resume, cancel), timers.c, adopt.c, watch.c
- * (who looks at a flow), view.c (INTERFACE.md 2.6 to 2.8).
+ * (who looks at a flow), view.c (INTERFACE.md 2.6 to 2.8), seen.c (views that are shown again).
  */
 #ifndef FLOW_FLOW_H
 #define FLOW_FLOW_H
