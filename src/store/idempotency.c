@@ -66,21 +66,43 @@ static const struct pg_column insert_params[] = {
     TAKE("expires_at")
 /* clang-format on */
 
+#define CLAIM_INSERT                                                                        \
+    "insert into sluice.idempotency_key as t (account_id, key, execution_id, fingerprint, " \
+    "state, owner, integration_id, action_id, connection_id, is_write, started_at, "        \
+    "expires_at) "                                                                          \
+    "@row :account_id, :key, :execution_id, :fingerprint, 'in_flight', :owner, "            \
+    ":integration_id, :action_id, :connection_id, :is_write, :started_at, :expires_at @end"
 static const struct pg_stmt claim_insert = {
     .name = "claim_insert",
-    .sql = "insert into sluice.idempotency_key as t (account_id, key, execution_id, fingerprint, "
-           "state, owner, integration_id, action_id, connection_id, is_write, started_at, "
-           "expires_at) "
-           "@row :account_id, :key, :execution_id, :fingerprint, 'in_flight', :owner, "
-           ":integration_id, :action_id, :connection_id, :is_write, :started_at, :expires_at @end "
-           "on conflict (account_id, key) do update set " TAKE_ALL " returning " CLAIM_ROW
-           "null::boolean, null::text, null::json",
+    .sql = CLAIM_INSERT " on conflict (account_id, key) do update set " TAKE_ALL
+                        " returning " CLAIM_ROW "null::boolean, null::text, null::json",
     PG_PARAMS(insert_params),
     PG_COLUMNS(claim_columns),
     .key_count = 2,
     .match = PG_MATCH_KEY,
     .is_write = true,
     .is_replayable = true,
+};
+
+/* The key of a run without one is its own: nobody else can have taken it. */
+static const struct pg_stmt claim_own_again = {
+    .name = "claim_own_again",
+    .sql = CLAIM_INSERT " on conflict do nothing",
+    PG_PARAMS(insert_params),
+    .key_count = 2,
+    .match = PG_MATCH_NONE,
+    .is_write = true,
+    .is_replayable = true,
+};
+static const struct pg_stmt claim_own = {
+    .name = "claim_own",
+    .sql = CLAIM_INSERT,
+    PG_PARAMS(insert_params),
+    .key_count = 2,
+    .match = PG_MATCH_NONE,
+    .is_write = true,
+    .is_replayable = true,
+    .again = &claim_own_again,
 };
 
 static const struct pg_column release_params[] = {
@@ -107,8 +129,9 @@ static const struct pg_stmt claim_recover = {
     .no_account = "a read-only scan for what dead nodes left, over all accounts",
 };
 
-const struct pg_stmt *const idempotency_stmts[] = {&claim_find, &claim_insert, &claim_release,
-                                                   &claim_recover, NULL};
+const struct pg_stmt *const idempotency_stmts[] = {
+    &claim_find, &claim_insert, &claim_own, &claim_own_again, &claim_release, &claim_recover, NULL,
+};
 
 enum { OWN_KEY_MARK = '\x01' };
 
@@ -148,7 +171,7 @@ void store_claim_insert(struct pg_pool *pool, struct pg_query *query, struct op 
     params[8] = pg_bool(claim->is_write);
     params[9] = pg_time(claim->started_at);
     params[10] = pg_time(claim->expires_at ? claim->expires_at : claim->started_at);
-    store_submit(pool, query, op, &claim_insert);
+    store_submit(pool, query, op, claim->key.ptr ? &claim_insert : &claim_own);
 }
 
 static void read_fingerprint(slice from, uint8_t out[IDEMPOTENCY_FINGERPRINT_LEN])
@@ -157,12 +180,26 @@ static void read_fingerprint(slice from, uint8_t out[IDEMPOTENCY_FINGERPRINT_LEN
     memcpy(out, from.ptr, from.len);
 }
 
+static void win_own(const struct pg_query *query, struct claim_outcome *outcome)
+{
+    *outcome = (struct claim_outcome){
+        .state = CLAIM_WON,
+        .execution_id = query->params[2].as.uuid,
+        .owner = query->params[4].as.uuid,
+    };
+    read_fingerprint(query->params[3].as.bytes, outcome->fingerprint);
+}
+
 int store_claim_result(const struct pg_query *query, struct claim_outcome *outcome)
 {
     const struct pg_rows *rows = &query->rows;
     bool is_claim = query->stmt == &claim_insert;
     if (query->status != OK)
         return query->status;
+    if (query->stmt == &claim_own) {
+        win_own(query, outcome);
+        return OK;
+    }
     if (rows->count == 0)
         return ERR_NOTFOUND;
     *outcome = (struct claim_outcome){
