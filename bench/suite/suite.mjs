@@ -1,7 +1,7 @@
 // `make bench`: the figures of README "Performance", each as a ratio to a limit of this machine that
 // is measured in the same repetition, because the machine's speed changes from minute to minute.
 //
-//   node bench/suite/suite.mjs [--repetitions N] [--seconds S] [--warmup S] [--only NAME,...]
+//   node bench/suite/suite.mjs [--repetitions N] [--seconds S] [--warmup S] [--only NAME|NAME...]
 //                              [--flows N] [--pooled N] [--idle N] [--out DIR]
 //
 // Writes report.json to build/bench (or --out): rows of {name, unit, value, base, ratio, ratio_min,
@@ -17,7 +17,7 @@ const options = { repetitions: 5, seconds: 4, warmup: 1, only: null, flows: 1_00
 for (let i = 2; i < process.argv.length; i += 2) {
   const [name, value] = [process.argv[i].replace(/^--/, ''), process.argv[i + 1]];
   if (!(name in options) || value === undefined) throw new Error(`unknown option ${process.argv[i]}`);
-  options[name] = name === 'only' ? value.split(',') : name === 'out' ? value : Number(value);
+  options[name] = name === 'only' ? value.split(/[|]|,(?![ \d])/) : name === 'out' ? value : Number(value);
 }
 
 const median = (values) => {

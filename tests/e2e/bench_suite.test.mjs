@@ -1,0 +1,60 @@
+// `make bench` works: every kind of figure is measured, at sizes that say nothing, and nothing stays
+// behind. On the release build.
+// Alone: it measures rates, and needs the cores.
+import assert from 'node:assert/strict';
+import { readFile, readdir } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { dirname, join } from 'node:path';
+import { after, before, test } from 'node:test';
+import { makeFolder, removeFolder, run } from './support/process.mjs';
+
+const suite = new URL('../../bench/suite/suite.mjs', import.meta.url).pathname;
+const { figures } = await import('../../bench/suite/figures.mjs');
+const SMALL = ['--repetitions', '1', '--seconds', '1', '--warmup', '0', '--flows', '10000', '--pooled', '50', '--idle', '200'];
+// One of each kind: what the others differ in is the scenario.
+const KINDS = ['B of the small row', 'read executions (small', 'flow starts', 'step transitions', 'proxying', '(small) at 2,000/s', 'one read', 'longest turn',
+  'fresh TLS handshakes', 'one: catalog search', 'memory', 'start to ready', 'waiting flows'];
+const release = (name) => join(dirname(process.env.SLUICE_RELEASE_BIN), name);
+let out;
+
+before(async () => {
+  out = await makeFolder();
+});
+after(() => removeFolder(out));
+
+const bench = (...args) =>
+  run(process.execPath, [suite, ...SMALL, '--out', out, ...args], {
+    env: { SLUICE_BIN: release('sluice'), SLUICE_BENCH_BIN: release('sluice-bench'), SLUICE_PROVIDER_BIN: release('sluice-provider') },
+  });
+const leftovers = async () => (await readdir(tmpdir())).filter((name) => name.startsWith('sluice-e2e-')).sort();
+const report = async () => JSON.parse(await readFile(join(out, 'report.json'), 'utf8'));
+
+test('figures are measured, and the report has them', async () => {
+  const before = await leftovers();
+  const end = await bench('--only', KINDS.join('|'));
+  assert.equal(end.code, 0, end.stdout + end.stderr);
+  const rows = await report();
+  const names = figures.map((one) => one.name).filter((name) => KINDS.some((kind) => name.includes(kind)));
+  assert.deepEqual(rows.map((row) => row.name), names);
+  for (const row of rows) {
+    for (const member of ['name', 'unit', 'value', 'base', 'ratio', 'ratio_min', 'ratio_max', 'repetitions']) assert.ok(member in row, `${row.name}: ${member}`);
+    assert.ok(Number.isFinite(row.value), `${row.name}: ${row.value}`);
+    assert.equal(row.ratio === null, row.base === null, row.name);
+    assert.equal(row.repetitions, 1);
+  }
+  const rate = (part) => rows.find((row) => row.name.includes(part)).value;
+  assert.ok(rate('wakes when due') > 0);
+  assert.deepEqual(await leftovers(), before, 'nothing stays behind');
+});
+
+test('a figure that cannot be measured is told, and the others are', async () => {
+  const end = await bench('--only', 'pooled|idle server', '--pooled', '100000');
+  assert.equal(end.code, 1, end.stdout + end.stderr);
+  assert.match(end.stdout, /not measured: memory of a pooled TLS connection: /);
+  assert.deepEqual((await report()).map((row) => row.name), ['memory of an idle server']);
+});
+
+test('what it does not know it says', async () => {
+  assert.match((await bench('--only', 'no such figure')).stderr, /no figure's name has no such figure/);
+  assert.match((await bench('--colour', 'red')).stderr, /unknown option --colour/);
+});
