@@ -247,7 +247,9 @@ const struct catalog_integration *catalog_find_integration(const struct catalog 
 static struct catalog_action *find_by_id(const struct catalog_integration *integration, slice id)
 {
     size_t low = 0, high = integration->action_count;
-    if (!integration->actions && open_heads(integration->catalog->integrations[integration->place]))
+    if (!integration->actions)
+        (void)open_heads(integration->catalog->integrations[integration->place]);
+    if (!integration->actions) /* memory ran out */
         return NULL;
     while (low < high) {
         size_t middle = low + (high - low) / 2;
