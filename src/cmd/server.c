@@ -40,15 +40,7 @@ enum {
 };
 
 /* The way down, as an op. */
-enum stop_step {
-    STOP_DRAIN,
-    STOP_WAIT_FOR_FLOWS,
-    STOP_WAIT_FOR_RECORDS,
-    STOP_TELL_USES,
-    STOP_WAIT_FOR_USES,
-    STOP_LEAVE,
-    STOP_LOOP,
-};
+enum stop_step { STOP_DRAIN, STOP_WAIT_FOR_FLOWS, STOP_WAIT_FOR_RECORDS, STOP_LEAVE, STOP_LOOP };
 struct stop {
     struct op op;
     struct op_timer timer;
@@ -397,15 +389,19 @@ static enum op_result step_wait_for_flows(struct op *op)
     return OP_WAIT;
 }
 
-/* Executions whose client has gone still record what a provider did; new tokens are stored. */
+/* Executions whose client has gone still record what a provider did; new tokens are stored; and
+ * then when connections were last used. */
 static enum op_result step_wait_for_records(struct op *op)
 {
     struct server *server = server_of(op);
     uint64_t now = loop_now_ns(op->loop);
     if (server->stop.until_ns == 0)
         server->stop.until_ns = now + RECORD_TIMEOUT_MS * 1000000ULL;
-    if (exec_service_active(server->exec) == 0 && connect_renewals_active(server->connect) == 0)
-        return OP_NEXT;
+    if (exec_service_active(server->exec) == 0 && connect_renewals_active(server->connect) == 0) {
+        connect_uses_flush(server->connect);
+        if (!connect_uses_active(server->connect))
+            return OP_NEXT;
+    }
     if (now > server->stop.until_ns) {
         log_event(LOG_ERROR, "stopping with executions or tokens that could not be recorded",
                   LOG_INT("count", exec_service_active(server->exec)),
@@ -414,23 +410,6 @@ static enum op_result step_wait_for_records(struct op *op)
     }
     op_goto(op, STOP_WAIT_FOR_RECORDS);
     op_sleep(op, &server->stop.timer, RECORD_POLL_MS, "executions to be recorded");
-    return OP_WAIT;
-}
-
-static enum op_result step_tell_uses(struct op *op)
-{
-    connect_uses_flush(server_of(op)->connect);
-    return OP_NEXT;
-}
-
-/* As long as a query waits for its turn: a database that is away costs a minute's last uses. */
-static enum op_result step_wait_for_uses(struct op *op)
-{
-    struct server *server = server_of(op);
-    if (!connect_uses_active(server->connect) || loop_now_ns(op->loop) > server->stop.until_ns)
-        return OP_NEXT;
-    op_goto(op, STOP_WAIT_FOR_USES);
-    op_sleep(op, &server->stop.timer, RECORD_POLL_MS, "last uses to be stored");
     return OP_WAIT;
 }
 
@@ -450,8 +429,6 @@ static const struct op_step stop_steps[] = {
     [STOP_DRAIN] = {"drain", step_drain},
     [STOP_WAIT_FOR_FLOWS] = {"wait_for_flows", step_wait_for_flows},
     [STOP_WAIT_FOR_RECORDS] = {"wait_for_records", step_wait_for_records},
-    [STOP_TELL_USES] = {"tell_uses", step_tell_uses},
-    [STOP_WAIT_FOR_USES] = {"wait_for_uses", step_wait_for_uses},
     [STOP_LEAVE] = {"leave", step_leave},
     [STOP_LOOP] = {"stop_loop", step_stop_loop},
 };

@@ -149,7 +149,7 @@ void connect_renewals_cancel(struct connect_service *service);
  * Costs no write: many uses are told as one, some seconds later. */
 void connect_used(struct connect_service *service, struct uuid account_id, int64_t id,
                   slice failure);
-/* The last thing on the way down: what is not told yet is told now. */
+/* The last thing on the way down: what is not told yet is told now. Harmless again and again. */
 void connect_uses_flush(struct connect_service *service);
 bool connect_uses_active(const struct connect_service *service);
 

@@ -106,7 +106,11 @@ static enum op_result step_told(struct op *op)
         struct use *use = flush->uses[i];
         bool is_lost = flush->queries[i].status != OK;
         failed += is_lost;
-        use->is_dirty |= is_lost && !service->are_uses_hurried; /* told with the next one */
+        if (service->are_uses_hurried) { /* there is no next one */
+            drop(service, use);
+            continue;
+        }
+        use->is_dirty |= is_lost; /* told with the next one */
         use->due_ns = loop_now_ns(service->loop) + service->use_every_ns;
         list_push_back(&service->uses_told, &use->link);
     }

@@ -278,17 +278,20 @@ static void write_reconnect(struct web_request *request, const struct page *page
 
 static void write_actions(struct web_request *request, const struct page *page, struct buf *out)
 {
-    bool may_change = web_may(request, SCOPE_ADMIN), may_execute = web_may(request, SCOPE_EXECUTE);
     const struct catalog_integration *app = page->app;
     buf_append(out, SLICE("<div class=\"actions\">"));
-    if (may_execute && app && app->auth.test_path.len > 0)
+    if (web_may(request, SCOPE_EXECUTE) && app && app->auth.test_path.len > 0)
         write_button(request, page, "test", SLICE("Test it"), "", out);
-    if (may_change && !page->row.is_default)
+    if (web_may(request, SCOPE_ADMIN) && !page->row.is_default)
         write_button(request, page, "default", SLICE("Make it the default"), "", out);
     buf_append(out, SLICE("</div>"));
-    if (may_execute && app && app->auth.kind != AUTH_NONE)
+}
+
+static void write_changes(struct web_request *request, const struct page *page, struct buf *out)
+{
+    if (web_may(request, SCOPE_EXECUTE) && page->app && page->app->auth.kind != AUTH_NONE)
         write_reconnect(request, page, out);
-    if (!may_change)
+    if (!web_may(request, SCOPE_ADMIN))
         return;
     write_rename(request, page, out);
     buf_append(out, SLICE("<h2>Disconnect</h2><p>Deletes the credential from this server. Flows "
@@ -306,7 +309,8 @@ static enum op_result reply(struct web_request *request)
     const struct connection *row = &page->row;
     struct buf body;
     buf_init(&body, WEB_PAGE_BYTES_MAX);
-    HTML(&body, "<p class=\"row\"><a href=\"{}\">{}</a><span>",
+    HTML(&body,
+         "<p class=\"row\"><span class=\"soft\">Connection to <a href=\"{}\">{}</a></span><span>",
          app_path(request, row->integration_id), page->app ? page->app->name : row->integration_id);
     app_write_badges(row, &body);
     buf_append(&body, SLICE("</span></p>"));
@@ -316,11 +320,12 @@ static enum op_result reply(struct web_request *request)
     if (!page->app)
         buf_append(&body, SLICE("<p>The catalog does not have this app any more.</p>"));
     write_facts(page, &body);
+    write_actions(request, page, &body);
     if (page->app) {
         write_scopes(request, page, &body);
         app_allow_forms(request, page->app);
     }
-    write_actions(request, page, &body);
+    write_changes(request, page, &body);
     return web_reply_page(request, 200, row->label, &body);
 }
 
