@@ -73,7 +73,7 @@ static enum op_result begin_events(struct api_request *request)
 static enum op_result end_stream(struct api_request *request, struct stream_state *state)
 {
     flow_watch_remove(&state->watch);
-    request->is_answered = true;
+    request->frame.is_answered = true;
     http_reply_end(request->exchange);
     return OP_DONE;
 }

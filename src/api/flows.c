@@ -4,8 +4,6 @@
  */
 #include "api/flow_path.h"
 
-enum { NOTE_BYTES_MAX = 2000 };
-
 struct command {
     struct flow_command command;
     struct flow_request in;
@@ -194,8 +192,9 @@ static enum op_result begin_decision(struct api_request *request, enum flow_comm
     if (!api_flow_id(request, &in.flow_id) || !read_text(request, "stepKey", &in.step_key) ||
         !read_text(request, "note", &in.note))
         return OP_DONE;
-    if (in.note.len > NOTE_BYTES_MAX)
-        return api_reply_error(request, 400, "note must have at most %d bytes", NOTE_BYTES_MAX);
+    if (in.note.len > FLOW_NOTE_BYTES_MAX)
+        return api_reply_error(request, 400, "note must have at most %d bytes",
+                               FLOW_NOTE_BYTES_MAX);
     if (rev && rev->type != JSON_NULL && (!json_to_i64(rev, &in.rev) || in.rev < 1))
         return api_reply_error(request, 400, "rev must be a positive integer");
     return begin_command(request, &in);
@@ -211,55 +210,18 @@ static enum op_result begin_reject(struct api_request *request)
     return begin_decision(request, FLOW_COMMAND_REJECT);
 }
 
-/* {"flow_id", "step_key"?, "note"?} */
-static slice decision_details(struct api_request *request, const struct command *state)
-{
-    struct buf text;
-    struct json_writer w;
-    buf_init(&text, 16 * 1024);
-    json_begin(&w, &text);
-    json_open(&w, '{');
-    json_key(&w, "flow_id");
-    json_put_str(&w, request->match.params[0]);
-    if (state->in.step_key.ptr) {
-        json_key(&w, "step_key");
-        json_put_str(&w, state->in.step_key);
-    }
-    if (state->in.note.ptr) {
-        json_key(&w, "note");
-        json_put_str(&w, state->in.note);
-    }
-    json_close(&w, '}');
-    slice details = buf_is_ok(&text) ? arena_dup(&request->op.arena, buf_slice(&text)) : SLICE_NONE;
-    buf_deinit(&text);
-    return details;
-}
-
-/* The decision stands already: an audit event that cannot be written is told in the log. */
 static enum op_result finish_decision(struct api_request *request)
 {
     struct command *state = request->state;
     if (state->command.answer != FLOW_ANSWER_DONE)
         return refuse(request, &state->command);
     if (state->is_audited) {
-        int status = store_done_result(&request->query);
-        if (status != OK)
-            op_log(&request->op, LOG_ERROR, "a decision about a flow is not in the audit trail",
-                   LOG_INT("status", status), LOG_STR("cause", request->query.message));
+        flow_decision_audited(&request->op, &request->query);
         return finish_command(request);
     }
     state->is_audited = true;
-    bool is_approved = state->in.kind == FLOW_COMMAND_APPROVE;
-    const struct audit_event event = {
-        .account_id = request->grant.account_id,
-        .id = uuid_v7(),
-        .kind = is_approved ? SLICE("flow.approved") : SLICE("flow.rejected"),
-        .actor = state->in.actor,
-        .request_id = request->exchange->request_id,
-        .address = api_client_address(request),
-        .details = decision_details(request, state),
-    };
-    store_audit_insert(request->api->config.pool, &request->query, &request->op, &event);
+    flow_decision_audit(request->api->config.pool, &request->query, &request->op, &state->in,
+                        api_client_address(request), SLICE_NONE);
     return OP_WAIT;
 }
 

@@ -98,7 +98,7 @@ static enum op_result begin_metrics(struct api_request *request)
         return api_reply_error(request, 500, "Internal error");
     struct http_header type = {SLICE_INIT("Content-Type"),
                                SLICE_INIT("text/plain; version=0.0.4; charset=utf-8")};
-    request->is_answered = true;
+    request->frame.is_answered = true;
     http_reply(request->exchange, 200, &type, 1, body);
     return OP_DONE;
 }

@@ -55,16 +55,16 @@ bool api_reply_not_modified(struct api_request *request, slice etag)
     api_reply_header(request, "Cache-Control", SLICE("private, no-cache"));
     if (!api_has_etag(request, etag))
         return false;
-    request->is_answered = true;
+    request->frame.is_answered = true;
     http_reply(request->exchange, 304, request->headers, request->header_count, SLICE_NONE);
     return true;
 }
 
 enum op_result api_reply(struct api_request *request, unsigned status, slice json_text)
 {
-    ASSERT(!request->is_answered);
+    ASSERT(!request->frame.is_answered);
     api_reply_header(request, "Content-Type", SLICE("application/json; charset=utf-8"));
-    request->is_answered = true;
+    request->frame.is_answered = true;
     http_reply(request->exchange, status, request->headers, request->header_count, json_text);
     return OP_DONE;
 }

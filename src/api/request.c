@@ -152,17 +152,12 @@ static enum op_result step_route(struct op *op)
         break;
     }
     request->endpoint = request->match.route->data;
-    request->tag->route = request->endpoint->route;
+    request->frame.tag->route = request->endpoint->route;
     if (request->endpoint->scope & ~request->grant.scopes)
         return refuse_scope(request);
     if (request->endpoint->takes_files)
         allow_files(request);
-    if (request->is_body_here)
-        return OP_NEXT;
-    request->is_waiting_for_body = true;
-    op_hold(op, "request body");
-    http_body_accept(exchange);
-    return OP_WAIT;
+    return http_frame_wait_for_body(&request->frame);
 }
 
 /* ---- body ---- */
@@ -249,7 +244,7 @@ static enum op_result step_begin(struct op *op)
 static enum op_result step_finish(struct op *op)
 {
     struct api_request *request = request_of(op);
-    if (request->is_answered)
+    if (request->frame.is_answered)
         return OP_DONE;
     enum op_result result = request->endpoint->finish(request);
     if (result == OP_WAIT)
@@ -264,23 +259,14 @@ static void on_cancel(struct op *op)
     struct api_request *request = request_of(op);
     vault_auth_cancel(&request->check);
     pg_cancel(&request->query);
-    if (request->is_waiting_for_body)
-        op_release(op);
-    request->is_waiting_for_body = false;
+    http_frame_cancel(&request->frame);
 }
 
 /* Every exchange is answered exactly once, whatever happened to its op. */
 static void on_end(struct op *op, enum op_end end)
 {
     struct api_request *request = request_of(op);
-    request->tag->request = NULL;
-    request->exchange->on_gone = NULL;
-    request->api->active--;
-    if (!request->is_answered && end == OP_ENDED_CANCELLED)
-        http_reply_drop(request->exchange);
-    else if (!request->is_answered)
-        http_reply_error(request->exchange, 500, SLICE("Internal error"));
-    http_exchange_unref(request->exchange);
+    http_frame_end(&request->frame, end);
 }
 
 static void free_request(struct op *op)
@@ -309,10 +295,7 @@ static const struct op_class request_class = {
 
 static void on_gone(struct http_exchange *exchange)
 {
-    struct api_tag *tag = exchange->user;
-    struct api_request *request = tag->request;
-    if (!request)
-        return;
+    struct api_request *request = CONTAINER_OF(http_frame_of(exchange), struct api_request, frame);
     bool has_begun = request->endpoint && request->op.step >= STEP_BEGIN;
     if (has_begun && request->endpoint->on_gone)
         request->endpoint->on_gone(request);
@@ -323,21 +306,14 @@ static void on_gone(struct http_exchange *exchange)
 static enum http_body_wanted on_head(struct http_exchange *exchange, void *ctx)
 {
     struct api *api = ctx;
-    struct api_tag *tag = ARENA_NEW(&exchange->arena, struct api_tag);
     struct api_request *request = mem_zalloc(sizeof(*request));
-    exchange->user = tag;
-    if (!tag || !request) {
+    if (!http_frame_begin(request ? &request->frame : NULL, exchange, request ? &request->op : NULL,
+                          &api->active, on_gone)) {
         mem_free(request);
-        http_reply_error(exchange, 503, SLICE("Out of memory"));
         return HTTP_BODY_READ;
     }
-    *tag = (struct api_tag){request, "(none)"};
     request->api = api;
     request->exchange = exchange;
-    request->tag = tag;
-    api->active++;
-    exchange->on_gone = on_gone;
-    http_exchange_ref(exchange); /* a client may vanish while its key is looked up */
     op_start(&request->op, &request_class, exchange->loop, NULL, API_REQUEST_ARENA_BYTES_MAX);
     request->op.request_id = exchange->request_id;
     return HTTP_BODY_WAIT;
@@ -345,16 +321,8 @@ static enum http_body_wanted on_head(struct http_exchange *exchange, void *ctx)
 
 static void on_request(struct http_exchange *exchange, void *ctx)
 {
-    struct api_tag *tag = exchange->user;
-    struct api_request *request = tag ? tag->request : NULL;
     (void)ctx;
-    if (!request)
-        return;
-    request->is_body_here = true;
-    if (!request->is_waiting_for_body)
-        return;
-    request->is_waiting_for_body = false;
-    op_release(&request->op);
+    http_frame_body_came(exchange);
 }
 
 static struct metric requests_total = METRIC_INIT(
@@ -365,8 +333,7 @@ static struct metric request_seconds = METRIC_INIT(
 
 static void on_finished(struct http_exchange *exchange, void *ctx)
 {
-    const struct api_tag *tag = exchange->user;
-    slice route = slice_cstr(tag ? tag->route : "(none)");
+    slice route = slice_cstr(http_frame_route(exchange));
     char room[160], digits[SLICE_U64_MAX];
     (void)ctx;
     slice method = http_method_text(exchange->head.method);

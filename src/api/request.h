@@ -10,6 +10,7 @@
 
 #include "api/account_rate.h"
 #include "api/api.h"
+#include "http/frame.h"
 #include "http/router.h"
 
 enum {
@@ -33,17 +34,11 @@ struct api_endpoint {
     void (*on_gone)(struct api_request *request);
 };
 
-/* What outlives the op: the exchange's user. */
-struct api_tag {
-    struct api_request *request; /* NULL once the op has ended */
-    const char *route;
-};
-
 struct api_request {
     struct op op;
+    struct http_frame frame;
     struct api *api;
-    struct http_exchange *exchange;
-    struct api_tag *tag;
+    struct http_exchange *exchange; /* the frame's */
     struct vault_check check;
     struct vault_grant grant;
     const struct api_endpoint *endpoint;
@@ -51,7 +46,6 @@ struct api_request {
     const struct json *body; /* an object; NULL where there is none */
     struct err body_err;     /* why it was not acceptable */
     struct op_job parsing;
-    bool is_body_here, is_waiting_for_body, is_answered;
     char account_text[UUID_TEXT_LEN + 1];
     struct pg_query query;
     void *state; /* the endpoint's, in the op's arena */

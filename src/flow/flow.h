@@ -118,6 +118,14 @@ struct flow_command {
 void flow_command_start(struct flow_service *service, struct flow_command *command,
                         const struct flow_request *request, struct op *parent);
 
+/* decision.c: the audit event of an approval or a rejection that stands. Takes a hold; then: an
+ * event that could not be written is told in the log, since the decision was made. by: where, for
+ * the event's details; SLICE_NONE: not said. */
+enum { FLOW_NOTE_BYTES_MAX = 2000 };
+void flow_decision_audit(struct pg_pool *pool, struct pg_query *query, struct op *op,
+                         const struct flow_request *decision, slice address, slice by);
+void flow_decision_audited(struct op *op, const struct pg_query *query);
+
 /* ---- looking ---- */
 
 /* {flow, steps} (2.8) and the record alone (2.6), appended. All derived from the row, the document

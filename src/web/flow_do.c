@@ -4,8 +4,6 @@
  */
 #include "web/pages.h"
 
-enum { NOTE_BYTES_MAX = 2000 };
-
 struct doing {
     struct flow_command command;
     struct flow_request in;
@@ -77,7 +75,7 @@ static enum op_result begin_decision(struct web_request *request, enum flow_comm
     in.note = web_field(request, "note");
     if (in.note.len == 0)
         in.note = SLICE_NONE;
-    if (in.note.len > NOTE_BYTES_MAX)
+    if (in.note.len > FLOW_NOTE_BYTES_MAX)
         return web_reply_problem(request, 400, SLICE("Not done"),
                                  SLICE("The note has over 2,000 characters."));
     if (in.step_key.len == 0 || !slice_to_i64(web_field(request, "rev"), &in.rev) || in.rev < 1)
@@ -86,48 +84,18 @@ static enum op_result begin_decision(struct web_request *request, enum flow_comm
     return web_begin_command(request, &in);
 }
 
-static slice decision_details(struct web_request *request, const struct doing *doing)
-{
-    struct buf text;
-    struct json_writer w;
-    buf_init(&text, 16 * 1024);
-    json_begin(&w, &text);
-    json_open(&w, '{');
-    json_key(&w, "flow_id");
-    json_put_str(&w, request->match.params[0]);
-    json_key(&w, "step_key");
-    json_put_str(&w, doing->in.step_key);
-    json_key(&w, "note");
-    json_put_str(&w, doing->in.note);
-    json_key(&w, "by");
-    json_put_str(&w, SLICE("dashboard"));
-    json_close(&w, '}');
-    slice details = buf_is_ok(&text) ? arena_dup(&request->op.arena, buf_slice(&text)) : SLICE_NONE;
-    buf_deinit(&text);
-    return details;
-}
-
 static enum op_result finish_decision(struct web_request *request)
 {
     struct doing *doing = request->state;
     bool is_approved = doing->in.kind == FLOW_COMMAND_APPROVE;
     if (doing->command.answer == FLOW_ANSWER_DONE && !doing->is_audited) {
-        const struct audit_event event = {
-            .account_id = request->session.account_id,
-            .id = uuid_v7(),
-            .kind = is_approved ? SLICE("flow.approved") : SLICE("flow.rejected"),
-            .actor = doing->in.actor,
-            .request_id = request->exchange->request_id,
-            .address = web_client_address(request),
-            .details = decision_details(request, doing),
-        };
         doing->is_audited = true;
-        store_audit_insert(request->web->config.pool, &request->query, &request->op, &event);
+        flow_decision_audit(request->web->config.pool, &request->query, &request->op, &doing->in,
+                            web_client_address(request), SLICE("dashboard"));
         return OP_WAIT;
     }
-    if (doing->is_audited && store_done_result(&request->query) != OK)
-        op_log(&request->op, LOG_ERROR, "a decision about a flow is not in the audit trail",
-               LOG_STR("cause", request->query.message));
+    if (doing->is_audited)
+        flow_decision_audited(&request->op, &request->query);
     return reply_done(request, is_approved ? "approved" : "rejected");
 }
 

@@ -49,7 +49,7 @@ static void let_go(struct web_request *request)
 
 static enum op_result end_stream(struct web_request *request)
 {
-    request->is_answered = true;
+    request->frame.is_answered = true;
     http_reply_end(request->exchange);
     return OP_DONE;
 }

@@ -102,8 +102,8 @@ static void add_guards(struct web_request *request)
 
 static enum op_result reply(struct web_request *request, unsigned status, slice body)
 {
-    ASSERT(!request->is_answered);
-    request->is_answered = true;
+    ASSERT(!request->frame.is_answered);
+    request->frame.is_answered = true;
     http_reply(request->exchange, status, request->headers, request->header_count, body);
     return OP_DONE;
 }
@@ -179,7 +179,7 @@ enum op_result web_reply_page(struct web_request *request, unsigned status, slic
     buf_deinit(&page);
     buf_deinit(body);
     if (!text.ptr) {
-        request->is_answered = true;
+        request->frame.is_answered = true;
         http_reply_error(request->exchange, 503, SLICE("Out of memory, try again"));
         return OP_DONE;
     }

@@ -169,15 +169,13 @@ static enum op_result step_route(struct op *op)
         break;
     }
     request->page = request->match.route->data;
-    request->tag->route = request->page->route;
+    request->frame.tag->route = request->page->route;
     enum op_result result = judge_access(request);
-    if (result != OP_NEXT || request->is_body_here)
+    if (result != OP_NEXT)
         return result;
-    request->is_waiting_for_body = true;
-    exchange->body_bytes_max = WEB_FORM_BYTES_MAX;
-    op_hold(op, "form");
-    http_body_accept(exchange);
-    return OP_WAIT;
+    if (!request->frame.is_body_here)
+        exchange->body_bytes_max = WEB_FORM_BYTES_MAX;
+    return http_frame_wait_for_body(&request->frame);
 }
 
 /* ---- forms ---- */
@@ -266,7 +264,7 @@ static enum op_result step_begin(struct op *op)
 static enum op_result step_finish(struct op *op)
 {
     struct web_request *request = request_of(op);
-    if (request->is_answered)
+    if (request->frame.is_answered)
         return OP_DONE;
     enum op_result result = request->page->finish(request);
     if (result == OP_WAIT)
@@ -283,9 +281,7 @@ static void on_cancel(struct op *op)
     pg_cancel(&request->query);
     if (request->on_cancel)
         request->on_cancel(request);
-    if (request->is_waiting_for_body)
-        op_release(op);
-    request->is_waiting_for_body = false;
+    http_frame_cancel(&request->frame);
 }
 
 static void on_end(struct op *op, enum op_end end)
@@ -293,14 +289,7 @@ static void on_end(struct op *op, enum op_end end)
     struct web_request *request = request_of(op);
     if (request->on_end)
         request->on_end(request);
-    request->tag->request = NULL;
-    request->exchange->on_gone = NULL;
-    request->web->active--;
-    if (!request->is_answered && end == OP_ENDED_CANCELLED)
-        http_reply_drop(request->exchange);
-    else if (!request->is_answered)
-        http_reply_error(request->exchange, 500, SLICE("Internal error"));
-    http_exchange_unref(request->exchange);
+    http_frame_end(&request->frame, end);
 }
 
 static void free_request(struct op *op)
@@ -330,10 +319,7 @@ static const struct op_class request_class = {
  * Pages that wait register an end of their own (web_request.on_end). */
 static void on_gone(struct http_exchange *exchange)
 {
-    struct web_tag *tag = exchange->user;
-    struct web_request *request = tag->request;
-    if (!request)
-        return;
+    struct web_request *request = CONTAINER_OF(http_frame_of(exchange), struct web_request, frame);
     bool has_begun = request->page && request->op.step >= STEP_BEGIN;
     bool is_deed = exchange->head.method == HTTP_METHOD_POST ||
                    (has_begun && request->page->is_detached);
@@ -344,21 +330,14 @@ static void on_gone(struct http_exchange *exchange)
 static enum http_body_wanted on_head(struct http_exchange *exchange, void *ctx)
 {
     struct web *web = ctx;
-    struct web_tag *tag = ARENA_NEW(&exchange->arena, struct web_tag);
     struct web_request *request = mem_zalloc(sizeof(*request));
-    exchange->user = tag;
-    if (!tag || !request) {
+    if (!http_frame_begin(request ? &request->frame : NULL, exchange, request ? &request->op : NULL,
+                          &web->active, on_gone)) {
         mem_free(request);
-        http_reply_error(exchange, 503, SLICE("Out of memory"));
         return HTTP_BODY_READ;
     }
-    *tag = (struct web_tag){request, "(none)"};
     request->web = web;
     request->exchange = exchange;
-    request->tag = tag;
-    web->active++;
-    exchange->on_gone = on_gone;
-    http_exchange_ref(exchange);
     op_start(&request->op, &request_class, exchange->loop, NULL, WEB_ARENA_BYTES_MAX);
     request->op.request_id = exchange->request_id;
     return HTTP_BODY_WAIT;
@@ -366,16 +345,8 @@ static enum http_body_wanted on_head(struct http_exchange *exchange, void *ctx)
 
 static void on_request(struct http_exchange *exchange, void *ctx)
 {
-    struct web_tag *tag = exchange->user;
-    struct web_request *request = tag ? tag->request : NULL;
     (void)ctx;
-    if (!request)
-        return;
-    request->is_body_here = true;
-    if (!request->is_waiting_for_body)
-        return;
-    request->is_waiting_for_body = false;
-    op_release(&request->op);
+    http_frame_body_came(exchange);
 }
 
 static struct metric pages_total =
@@ -385,8 +356,7 @@ static struct metric page_seconds =
 
 static void on_finished(struct http_exchange *exchange, void *ctx)
 {
-    const struct web_tag *tag = exchange->user;
-    const char *route = tag ? tag->route : "(none)";
+    const char *route = http_frame_route(exchange);
     char labels[128];
     (void)ctx;
     int len =

@@ -9,6 +9,7 @@
 #define WEB_REQUEST_H
 
 #include "api/account_rate.h"
+#include "http/frame.h"
 #include "http/router.h"
 #include "web/html.h"
 #include "web/session.h"
@@ -46,23 +47,17 @@ struct web_field {
     slice name, value;
 };
 
-struct web_tag {
-    struct web_request *request; /* NULL once the op has ended */
-    const char *route;
-};
-
 struct web_request {
     struct op op;
+    struct http_frame frame;
     struct web *web;
-    struct http_exchange *exchange;
-    struct web_tag *tag;
+    struct http_exchange *exchange; /* the frame's */
     const struct web_page *page;
     struct http_route_match match;
     struct web_session session; /* is_open tells whether there is one */
     struct vault_check check;
     struct web_field *fields; /* of a form */
     size_t field_count;
-    bool is_answered, is_body_here, is_waiting_for_body;
     struct pg_query query;
     void *state;                                    /* the page's, in the op's arena */
     void (*on_end)(struct web_request *request);    /* NULL, or lets go of what the page holds */

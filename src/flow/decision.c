@@ -1,0 +1,59 @@
+/*
+ * What the audit trail says of a person's decision about a flow.
+ */
+#include "flow/flow.h"
+#include "store/audit.h"
+
+enum { DETAILS_BYTES_MAX = 16 * 1024 };
+
+static void put(struct json_writer *w, const char *key, slice text)
+{
+    if (!text.ptr)
+        return;
+    json_key(w, key);
+    json_put_str(w, text);
+}
+
+/* {"flow_id", "step_key"?, "note"?, "by"?} */
+static slice details(const struct flow_request *decision, slice by, struct arena *arena)
+{
+    char id[UUID_TEXT_LEN + 1];
+    struct buf text;
+    struct json_writer w;
+    uuid_format(decision->flow_id, id);
+    buf_init(&text, DETAILS_BYTES_MAX);
+    json_begin(&w, &text);
+    json_open(&w, '{');
+    put(&w, "flow_id", slice_cstr(id));
+    put(&w, "step_key", decision->step_key);
+    put(&w, "note", decision->note);
+    put(&w, "by", by);
+    json_close(&w, '}');
+    slice result = buf_is_ok(&text) ? arena_dup(arena, buf_slice(&text)) : SLICE_NONE;
+    buf_deinit(&text);
+    return result;
+}
+
+void flow_decision_audit(struct pg_pool *pool, struct pg_query *query, struct op *op,
+                         const struct flow_request *decision, slice address, slice by)
+{
+    bool is_approved = decision->kind == FLOW_COMMAND_APPROVE;
+    ASSERT(is_approved || decision->kind == FLOW_COMMAND_REJECT);
+    const struct audit_event event = {
+        .account_id = decision->account_id,
+        .id = uuid_v7(),
+        .kind = is_approved ? SLICE("flow.approved") : SLICE("flow.rejected"),
+        .actor = decision->actor,
+        .request_id = decision->request_id,
+        .address = address,
+        .details = details(decision, by, &op->arena),
+    };
+    store_audit_insert(pool, query, op, &event);
+}
+
+void flow_decision_audited(struct op *op, const struct pg_query *query)
+{
+    if (store_done_result(query) != OK)
+        op_log(op, LOG_ERROR, "a decision about a flow is not in the audit trail",
+               LOG_INT("status", query->status), LOG_STR("cause", query->message));
+}

@@ -1,0 +1,77 @@
+/*
+ * Requests as ops; see frame.h.
+ */
+#include "http/frame.h"
+
+bool http_frame_begin(struct http_frame *frame, struct http_exchange *exchange, struct op *op,
+                      size_t *active, void (*on_gone)(struct http_exchange *exchange))
+{
+    struct http_frame_tag *tag = ARENA_NEW(&exchange->arena, struct http_frame_tag);
+    exchange->user = tag;
+    if (!frame || !tag) {
+        exchange->user = NULL;
+        http_reply_error(exchange, 503, SLICE("Out of memory"));
+        return false;
+    }
+    *tag = (struct http_frame_tag){frame, "(none)"};
+    *frame = (struct http_frame){.op = op, .exchange = exchange, .tag = tag, .active = active};
+    (*active)++;
+    exchange->on_gone = on_gone;
+    http_exchange_ref(exchange); /* a client may vanish while its key is looked up */
+    return true;
+}
+
+enum op_result http_frame_wait_for_body(struct http_frame *frame)
+{
+    if (frame->is_body_here)
+        return OP_NEXT;
+    frame->is_waiting_for_body = true;
+    op_hold(frame->op, "request body");
+    http_body_accept(frame->exchange);
+    return OP_WAIT;
+}
+
+static void stop_waiting(struct http_frame *frame)
+{
+    if (frame->is_waiting_for_body)
+        op_release(frame->op);
+    frame->is_waiting_for_body = false;
+}
+
+void http_frame_body_came(struct http_exchange *exchange)
+{
+    struct http_frame *frame = http_frame_of(exchange);
+    if (!frame)
+        return;
+    frame->is_body_here = true;
+    stop_waiting(frame);
+}
+
+void http_frame_cancel(struct http_frame *frame)
+{
+    stop_waiting(frame);
+}
+
+void http_frame_end(struct http_frame *frame, enum op_end end)
+{
+    frame->tag->frame = NULL;
+    frame->exchange->on_gone = NULL;
+    (*frame->active)--;
+    if (!frame->is_answered && end == OP_ENDED_CANCELLED)
+        http_reply_drop(frame->exchange);
+    else if (!frame->is_answered)
+        http_reply_error(frame->exchange, 500, SLICE("Internal error"));
+    http_exchange_unref(frame->exchange);
+}
+
+struct http_frame *http_frame_of(const struct http_exchange *exchange)
+{
+    const struct http_frame_tag *tag = exchange->user;
+    return tag ? tag->frame : NULL;
+}
+
+const char *http_frame_route(const struct http_exchange *exchange)
+{
+    const struct http_frame_tag *tag = exchange->user;
+    return tag ? tag->route : "(none)";
+}
