@@ -307,8 +307,9 @@ static enum http_body_wanted on_head(struct http_exchange *exchange, void *ctx)
 {
     struct api *api = ctx;
     struct api_request *request = mem_zalloc(sizeof(*request));
-    if (!http_frame_begin(request ? &request->frame : NULL, exchange, request ? &request->op : NULL,
-                          &api->active, on_gone)) {
+    bool has_begun = http_frame_begin(request ? &request->frame : NULL, exchange,
+                                      request ? &request->op : NULL, &api->active, on_gone);
+    if (!request || !has_begun) {
         mem_free(request);
         return HTTP_BODY_READ;
     }

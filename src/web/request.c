@@ -331,8 +331,9 @@ static enum http_body_wanted on_head(struct http_exchange *exchange, void *ctx)
 {
     struct web *web = ctx;
     struct web_request *request = mem_zalloc(sizeof(*request));
-    if (!http_frame_begin(request ? &request->frame : NULL, exchange, request ? &request->op : NULL,
-                          &web->active, on_gone)) {
+    bool has_begun = http_frame_begin(request ? &request->frame : NULL, exchange,
+                                      request ? &request->op : NULL, &web->active, on_gone);
+    if (!request || !has_begun) {
         mem_free(request);
         return HTTP_BODY_READ;
     }
