@@ -2,8 +2,7 @@
 // behind. On the release build.
 // Alone: it measures rates, and needs the cores.
 import assert from 'node:assert/strict';
-import { readFile, readdir } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { chmod, mkdir, readFile, readdir } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { after, before, test } from 'node:test';
 import { makeFolder, removeFolder, run } from './support/process.mjs';
@@ -15,22 +14,23 @@ const SMALL = ['--repetitions', '1', '--seconds', '1', '--warmup', '0', '--flows
 const KINDS = ['B of the small row', 'read executions (small', 'flow starts', 'step transitions', 'proxying', '(small) at 2,000/s', 'one read', 'longest turn',
   'fresh TLS handshakes', 'one: catalog search', 'memory', 'start to ready', 'waiting flows'];
 const release = (name) => join(dirname(process.env.SLUICE_RELEASE_BIN), name);
-let out;
+let out, temporary;
 
 before(async () => {
   out = await makeFolder();
+  temporary = join(out, 't');
+  await mkdir(temporary);
+  for (const dir of [out, temporary]) await chmod(dir, 0o711); // PostgreSQL's user passes through
 });
 after(() => removeFolder(out));
 
 const bench = (...args) =>
   run(process.execPath, [suite, ...SMALL, '--out', out, ...args], {
-    env: { SLUICE_BIN: release('sluice'), SLUICE_BENCH_BIN: release('sluice-bench'), SLUICE_PROVIDER_BIN: release('sluice-provider') },
+    env: { SLUICE_BIN: release('sluice'), SLUICE_BENCH_BIN: release('sluice-bench'), SLUICE_PROVIDER_BIN: release('sluice-provider'), TMPDIR: temporary },
   });
-const leftovers = async () => (await readdir(tmpdir())).filter((name) => name.startsWith('sluice-e2e-')).sort();
 const report = async () => JSON.parse(await readFile(join(out, 'report.json'), 'utf8'));
 
 test('figures are measured, and the report has them', async () => {
-  const before = await leftovers();
   const end = await bench('--only', KINDS.join('|'));
   assert.equal(end.code, 0, end.stdout + end.stderr);
   const rows = await report();
@@ -44,7 +44,7 @@ test('figures are measured, and the report has them', async () => {
   }
   const rate = (part) => rows.find((row) => row.name.includes(part)).value;
   assert.ok(rate('wakes when due') > 0);
-  assert.deepEqual(await leftovers(), before, 'nothing stays behind');
+  assert.deepEqual(await readdir(temporary), [], 'nothing stays behind');
 });
 
 test('a figure that cannot be measured is told, and the others are', async () => {
