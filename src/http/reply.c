@@ -28,7 +28,8 @@ static bool status_has_body(unsigned status)
 
 static char *put(char *at, slice text)
 {
-    memcpy(at, text.ptr, text.len);
+    if (text.len)
+        memcpy(at, text.ptr, text.len);
     return at + text.len;
 }
 
@@ -36,8 +37,7 @@ static char *put_field(char *at, slice name, slice value)
 {
     at = put(at, name);
     at = put(at, SLICE(": "));
-    if (value.len)
-        at = put(at, value);
+    at = put(at, value);
     return put(at, SLICE("\r\n"));
 }
 
