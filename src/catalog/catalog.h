@@ -141,6 +141,7 @@ struct catalog_action {
     bool requires_confirmation;
     bool is_open;                 /* all of it is there */
     slice item_json, detail_json; /* rendered once: the item of 2.3 and the detail of 2.4 */
+    slice scope_words;            /* the scopes below, with a space between two */
     slice source;                 /* its JSON, where it was packed */
 
     slice docs_url, checked;  /* empty: not said */

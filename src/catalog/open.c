@@ -146,6 +146,7 @@ static int open_heads(struct catalog_integration *integration)
             .requires_confirmation = packed[i].requires_confirmation,
             .item_json = text_of(pack, packed[i].item_json),
             .detail_json = text_of(pack, packed[i].detail_json),
+            .scope_words = text_of(pack, packed[i].scope_words),
             .source = text_of(pack, packed[i].source),
         };
     integration->actions = actions;

@@ -41,6 +41,17 @@ static struct pack_text add_json(struct buf *texts, const struct json *value)
     return (struct pack_text){(uint32_t)begin, (uint32_t)(texts->len - begin)};
 }
 
+static struct pack_text add_words(struct buf *texts, const struct json *words)
+{
+    size_t at = texts->len;
+    for (size_t i = 0; words && i < words->count; i++) {
+        if (i > 0)
+            buf_append_char(texts, ' ');
+        buf_append(texts, json_str(&words->as.items[i]));
+    }
+    return (struct pack_text){(uint32_t)at, (uint32_t)(texts->len - at)};
+}
+
 static struct pack_action pack_action(struct buf *texts, const struct catalog_action *action,
                                       uint32_t integration)
 {
@@ -52,6 +63,7 @@ static struct pack_action pack_action(struct buf *texts, const struct catalog_ac
         .description = pack_text_add(texts, action->description),
         .item_json = pack_text_add(texts, action->item_json),
         .detail_json = pack_text_add(texts, action->detail_json),
+        .scope_words = add_words(texts, action->scopes),
         .source = add_json(texts, json_at(actions, action->source_index)),
         .integration = integration,
         .level = (uint16_t)action->level,

@@ -48,7 +48,7 @@ struct pack_integration {
 
 struct pack_action {
     struct pack_text action_id, tool_name, title, description;
-    struct pack_text source, item_json, detail_json;
+    struct pack_text source, item_json, detail_json, scope_words;
     uint32_t integration;
     uint16_t level, requires_confirmation;
 };

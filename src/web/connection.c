@@ -187,11 +187,11 @@ static bool is_listed(const struct json *scopes, slice wanted)
 /* Any one of an action's scopes suffices (exec/gate.c). */
 static bool is_refused(const struct catalog_action *action, slice granted)
 {
-    const struct json *scopes = action->scopes;
-    for (size_t i = 0; scopes && i < scopes->count; i++)
-        if (has_scope(granted, json_str(&scopes->as.items[i])))
+    slice rest = action->scope_words;
+    while (rest.len > 0)
+        if (has_scope(granted, slice_split(&rest, ' ')))
             return false;
-    return scopes && scopes->count > 0;
+    return action->scope_words.len > 0;
 }
 
 static void write_scope(slice scope, bool is_granted, struct buf *out)

@@ -54,6 +54,8 @@ const countBy = (rows) => rows.reduce((sums, { table }) => ({ ...sums, [table]: 
 test('export: every row of the account, no credentials', async () => {
   await until('the blocked run is written', async () =>
     (await stack.cluster.sql(`select count(*) from sluice.audit_event where kind = 'execution.blocked'`)) === '2');
+  await until('the use of the connection is told', async () => (await stack.cluster.sql(
+    `select count(*) from sluice.connection where account_id = '${leaving.id}' and last_used_at is not null`)) === '1');
   const text = await stack.must(['accounts', 'export', leaving.id]);
   const rows = lines(text);
   assert.deepEqual(countBy(rows), await rowsOf(leaving.id));
