@@ -39,7 +39,7 @@ const struct config_item config_items[] = {
      "URL",
      "PostgreSQL, as libpq takes it: postgresql://user@host/dbname (DATABASE_URL counts too)"},
     {"database-writers", CONFIG_COUNT, SERVERS, AT(database_writers), "3", 1, 64, "N",
-     "connections that write; batches go to them in turn"},
+     "connections that write; a second one helps once as much waits as the first is writing"},
     {"database-readers", CONFIG_COUNT, SERVERS, AT(database_readers), "2", 1, 64, "N",
      "connections that only read"},
     {"database-queue", CONFIG_COUNT, SERVERS, AT(database_queue_max), "20000", 1, 10000000, "N",

