@@ -22,10 +22,13 @@ const rate = async (stage, scenario, more) => (await stage.load(scenario, more))
 const toB = (scenario, times = 1) => async (stage) => ({ base: await inserts(stage), value: times * (await rate(stage, scenario)) });
 
 const added = (scenario, direct, percentile) => async (stage) => {
-  const [with_, without] = await shared(stage, `added ${scenario}`, async () => [
-    await stage.load(scenario, { rate: 2000, name: `added_${scenario}` }),
-    await stage.load(own(direct), { ...stage.direct, rate: 2000, name: `added_${direct}` }),
-  ]);
+  const [with_, without] = await shared(stage, `added ${scenario}`, async () => {
+    await stage.settle();
+    return [
+      await stage.load(scenario, { rate: 2000, name: `added_${scenario}` }),
+      await stage.load(own(direct), { ...stage.direct, rate: 2000, name: `added_${direct}` }),
+    ];
+  });
   return { value: (with_.latency_us[percentile] - without.latency_us[percentile]) / 1000 };
 };
 const alone = (scenario) => async (stage) => ({ value: (await stage.load(scenario, { connections: 1, name: 'alone' })).latency_us.p50 / 1000 });

@@ -64,6 +64,12 @@ export class Stage {
     this.server = await this.serve();
   }
 
+  // What the figures before have left to be written is written, so that a commit waits for its own.
+  async settle() {
+    await this.stack.cluster.sql('checkpoint');
+    await must('sync', []);
+  }
+
   // One run of sluice-bench; its report. name: of the files that are left of it.
   async load(scenario, { server = this.server, base = server.base, key = this.account.key, connections = 64, rate, ca, seconds, processes, name } = {}) {
     const json = join(this.options.out, `${name ?? basename(scenario, '.json')}.json`);
