@@ -134,6 +134,8 @@ void flow_view_write(struct buf *out, const struct flow_whole *whole,
                      const struct flow_template *tmpl);
 void flow_record_write(struct buf *out, const struct flow_listed *listed,
                        const struct flow_template *tmpl);
+/* The step that is told as the current one: the last one once it is completed. */
+size_t flow_current_index(const struct flow *flow, const struct flow_template *tmpl);
 
 /* A watch: told when a flow has changed, by this process at once, by others within about a
  * second (one look at all watched revs). The callback only stores and wakes. Zeroed first. */

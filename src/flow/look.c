@@ -185,18 +185,43 @@ static enum op_result page_judge(struct op *op)
     if (page->status != OK)
         return OP_DONE;
     buf_append_char(&page->text, '[');
-    return OP_NEXT;
+    if (!page->filter.is_rows_alone)
+        return OP_NEXT;
+    page->rows = ARENA_ARRAY(&op->arena, struct flow_row, page->count + 1);
+    if (page->rows)
+        return OP_NEXT;
+    page->status = ERR_NOMEM;
+    return OP_DONE;
+}
+
+static struct flow_row row_of(struct flow_page *page, const struct flow *flow)
+{
+    struct arena *arena = &page->op.arena;
+    const struct flow_template *tmpl = page->find.tmpl;
+    return (struct flow_row){
+        .id = flow->id,
+        .name = arena_dup(arena, tmpl->name),
+        .current_step = arena_dup(arena, tmpl->steps[flow_current_index(flow, tmpl)].key),
+        .status = flow->status,
+        .updated_at = flow->updated_at,
+    };
 }
 
 /* The one at `next`, whose template was looked for. */
 static void page_put(struct flow_page *page)
 {
+    const struct flow_listed *listed = &page->list[page->next];
     page->status = page->find.status;
     if (page->status != OK)
         return;
-    if (page->next > 0)
-        buf_append_char(&page->text, ',');
-    flow_record_write(&page->text, &page->list[page->next++], page->find.tmpl);
+    if (page->filter.is_rows_alone) {
+        page->rows[page->next] = row_of(page, &listed->flow);
+    } else {
+        if (page->next > 0)
+            buf_append_char(&page->text, ',');
+        flow_record_write(&page->text, listed, page->find.tmpl);
+    }
+    page->next++;
     flow_template_unref(page->find.tmpl);
     page->find = (struct flow_template_find){0};
 }

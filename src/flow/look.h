@@ -36,16 +36,26 @@ bool flow_look_has_ended(const struct flow_look *look);
 /* {flow, steps} in the look's arena; SLICE_NONE: too large, or out of memory. */
 slice flow_look_view(struct flow_look *look);
 
+/* A flow as a row of a list. Slices in the page's arena. */
+struct flow_row {
+    struct uuid id;
+    slice name, current_step;
+    enum flow_status status;
+    int64_t updated_at;
+};
+
 struct flow_page {
     struct op op;
     struct flow_service *service;
     struct flow_filter filter;
     /* out, likewise */
     int status;
-    struct buf text; /* [flow record, ...] */
+    struct buf text;       /* [flow record, ...]; with filter.is_rows_alone instead: */
+    struct flow_row *rows; /* count of them */
+    size_t count;
     /* private */
     struct flow_listed *list;
-    size_t count, next;
+    size_t next;
     struct pg_query query;
     struct flow_template_find find;
 };

@@ -32,7 +32,7 @@ static void put_text(struct json_writer *w, const char *key, slice text)
     json_put_str(w, text);
 }
 
-static size_t current_index(const struct flow *flow, const struct flow_template *tmpl)
+size_t flow_current_index(const struct flow *flow, const struct flow_template *tmpl)
 {
     size_t last = tmpl->step_count - 1;
     bool is_inside = flow->status != FLOW_COMPLETED && (size_t)flow->step_index < last;
@@ -70,7 +70,7 @@ static void put_record(struct json_writer *w, const struct flow *flow, slice inp
     json_key(w, "input");
     json_put_raw(w, input);
     put_context(w, tmpl, steps, count);
-    put_text(w, "currentStep", tmpl->steps[current_index(flow, tmpl)].key);
+    put_text(w, "currentStep", tmpl->steps[flow_current_index(flow, tmpl)].key);
     put_time(w, "createdAt", flow->created_at);
     put_time(w, "updatedAt", flow->updated_at);
     put_time(w, "completedAt", flow->completed_at);
@@ -205,7 +205,7 @@ void flow_view_write(struct buf *out, const struct flow_whole *whole,
     json_key(&w, "steps");
     json_open(&w, '[');
     for (size_t i = 0; i < tmpl->step_count; i++) {
-        struct step_view step = {.is_current = i == current_index(&whole->flow, tmpl)};
+        struct step_view step = {.is_current = i == flow_current_index(&whole->flow, tmpl)};
         for (; at < whole->step_count && (size_t)whole->steps[at].step_index <= i; at++) {
             step.last = &whole->steps[at];
             if (!step.first)

@@ -200,16 +200,22 @@ int store_flow_load_result(const struct pg_query *query, struct flow_whole *whol
 /* ---- lists ---- */
 
 /*
- * Most recent first is by the primary key, backwards. Waiting and failed flows, which people look
- * for among many others, have an index of their own, flow_attention; to use it, and no other, the
- * statement has to name just its statuses.
+ * Most recent first: by the primary key backwards, or by flow_status. Whoever shows rows alone
+ * asks for no documents; they are most of what a list costs.
  */
-#define LIST(filter)                                                                           \
-    "select :ord, t.*, d.input, " OUTPUT_FRAMES " from @input lateral (select " STORE_FLOW_ROW \
-    " from sluice.flow t where t.account_id = :account_id and t.id < :before "                 \
-    "and (:template_key is null or t.template_key = :template_key) and " filter                \
-    " order by t.id desc limit :count_max) t, lateral (select c.input from sluice.flow_doc c " \
-    "where c.account_id = :account_id and c.flow_id = t.id offset 0) d"
+#define LIST(columns, join, filter)                                             \
+    "select :ord, t.*, " columns " from @input lateral (select " STORE_FLOW_ROW \
+    " from sluice.flow t where t.account_id = :account_id and t.id < :before "  \
+    "and (:template_key is null or t.template_key = :template_key) and " filter \
+    " order by t.id desc limit :count_max) t" join
+#define LIST_WHOLE(filter)                                                                    \
+    LIST("d.input, " OUTPUT_FRAMES,                                                           \
+         ", lateral (select c.input from sluice.flow_doc c where c.account_id = :account_id " \
+         "and c.flow_id = t.id offset 0) d",                                                  \
+         filter)
+#define LIST_ROWS(filter) LIST("null::json, null::text", "", filter)
+#define ANY_STATUS        ":status is null"
+#define OF_STATUS         "t.status = :status"
 
 static const struct pg_column list_params[] = {{"account_id", PG_UUID},
                                                {"before", PG_UUID},
@@ -221,13 +227,25 @@ static const struct pg_column list_columns[] = {
 
 static const struct pg_stmt flow_list = {
     .name = "flow_list",
-    .sql = LIST("(:status is null or t.status = :status)"),
+    .sql = LIST_WHOLE(ANY_STATUS),
     PG_PARAMS(list_params),
     PG_COLUMNS(list_columns),
 };
-static const struct pg_stmt flow_list_attention = {
-    .name = "flow_list_attention",
-    .sql = LIST("t.status in ('waiting', 'failed') and t.status = :status"),
+static const struct pg_stmt flow_list_status = {
+    .name = "flow_list_status",
+    .sql = LIST_WHOLE(OF_STATUS),
+    PG_PARAMS(list_params),
+    PG_COLUMNS(list_columns),
+};
+static const struct pg_stmt flow_list_rows = {
+    .name = "flow_list_rows",
+    .sql = LIST_ROWS(ANY_STATUS),
+    PG_PARAMS(list_params),
+    PG_COLUMNS(list_columns),
+};
+static const struct pg_stmt flow_list_status_rows = {
+    .name = "flow_list_status_rows",
+    .sql = LIST_ROWS(OF_STATUS),
     PG_PARAMS(list_params),
     PG_COLUMNS(list_columns),
 };
@@ -237,7 +255,8 @@ void store_flow_list(struct pg_pool *pool, struct pg_query *query, struct op *op
 {
     static const struct uuid newest = {{0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff,
                                         0xff, 0xff, 0xff, 0xff, 0xff, 0xff}};
-    bool is_attention = filter->status == FLOW_WAITING || filter->status == FLOW_FAILED;
+    static const struct pg_stmt *const of_any[] = {&flow_list, &flow_list_rows};
+    static const struct pg_stmt *const of_status[] = {&flow_list_status, &flow_list_status_rows};
     ASSERT(filter->limit > 0 && filter->limit <= 100);
     slice status = filter->status < 0
                        ? SLICE_NONE
@@ -247,7 +266,7 @@ void store_flow_list(struct pg_pool *pool, struct pg_query *query, struct op *op
     query->params[2] = pg_text(filter->template_key);
     query->params[3] = pg_text(status);
     query->params[4] = pg_i64(filter->limit);
-    store_submit(pool, query, op, is_attention ? &flow_list_attention : &flow_list);
+    store_submit(pool, query, op, (filter->status < 0 ? of_any : of_status)[filter->is_rows_alone]);
 }
 
 int store_flow_list_result(const struct pg_query *query, struct flow_listed **list, size_t *count)
@@ -302,5 +321,6 @@ int store_flow_rev_result(const struct pg_query *query, int64_t *rev)
 }
 
 const struct pg_stmt *const flow_read_stmts[] = {
-    &flow_load, &flow_load_items, &flow_list, &flow_list_attention, &flow_rev, NULL,
+    &flow_load,      &flow_load_items,       &flow_list, &flow_list_status,
+    &flow_list_rows, &flow_list_status_rows, &flow_rev,  NULL,
 };

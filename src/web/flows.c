@@ -4,7 +4,6 @@
 #include <stdio.h>
 
 #include "base/clock.h"
-#include "flow/look.h"
 #include "web/pages.h"
 
 enum { FLOWS_A_PAGE = 25 };
@@ -35,18 +34,17 @@ static void write_filter(struct web_request *request, struct buf *out)
     buf_append(out, SLICE("</select></div><button>Show</button></form>"));
 }
 
-void web_write_flow_row(struct buf *out, const struct json *flow)
+void web_write_flow_row(struct buf *out, const struct flow_row *flow)
 {
-    slice status = json_get_str(flow, SLICE("status"));
-    int64_t updated = 0;
-    buf_append(out, SLICE("<li class=\"row\"><div>"));
-    HTML(out, "<h3><a href=\"/flows/{}\">{}</a></h3><p class=\"soft\">step {}, changed ",
-         json_get_str(flow, SLICE("id")), json_get_str(flow, SLICE("name")),
-         json_get_str(flow, SLICE("currentStep")));
-    if (time_parse(json_get_str(flow, SLICE("updatedAt")), &updated))
-        html_time(out, updated);
+    char id[UUID_TEXT_LEN + 1];
+    uuid_format(flow->id, id);
+    HTML(out,
+         "<li class=\"row\"><div><h3><a href=\"/flows/{}\">{}</a></h3><p class=\"soft\">step {}, "
+         "changed ",
+         slice_of(id, UUID_TEXT_LEN), flow->name, flow->current_step);
+    html_time(out, flow->updated_at);
     buf_append(out, SLICE("</p></div>"));
-    web_badge(out, status);
+    web_badge(out, slice_cstr(flow_status_name(flow->status)));
     buf_append(out, SLICE("</li>"));
 }
 
@@ -56,6 +54,7 @@ static enum op_result begin_list(struct web_request *request)
         .account_id = request->session.account_id,
         .status = status_of(web_query(request, "status")),
         .limit = FLOWS_A_PAGE,
+        .is_rows_alone = true,
     };
     slice before = web_query(request, "before");
     if (before.ptr && !uuid_parse(before, &filter.before))
@@ -65,16 +64,17 @@ static enum op_result begin_list(struct web_request *request)
     return request->state ? OP_WAIT : web_reply_database(request, ERR_BUSY);
 }
 
-static void write_older(struct web_request *request, const struct json *list, struct buf *out)
+static void write_older(struct web_request *request, const struct flow_page *page, struct buf *out)
 {
-    if (list->count < FLOWS_A_PAGE)
+    char last[UUID_TEXT_LEN + 1];
+    if (page->count < FLOWS_A_PAGE)
         return;
-    slice last = json_get_str(&list->as.items[list->count - 1], SLICE("id"));
+    uuid_format(page->rows[page->count - 1].id, last);
     slice status = web_query(request, "status");
     HTML(out,
          "<p class=\"actions\"><a class=\"button\" href=\"/flows?before={}&amp;status={}\">"
          "Older</a></p>",
-         last, status_of(status) < 0 ? SLICE("") : status);
+         slice_of(last, UUID_TEXT_LEN), status_of(status) < 0 ? SLICE("") : status);
 }
 
 static enum op_result finish_list(struct web_request *request)
@@ -83,21 +83,17 @@ static enum op_result finish_list(struct web_request *request)
     struct buf body;
     if (page->status != OK)
         return web_reply_database(request, page->status);
-    const struct json *list =
-        json_parse(&request->op.arena, buf_slice(&page->text), &json_limits_provider, NULL);
-    if (!list)
-        return web_reply_database(request, ERR_NOMEM);
     buf_init(&body, WEB_PAGE_BYTES_MAX);
     buf_append(&body, SLICE("<p class=\"actions\"><a class=\"button primary\" "
                             "href=\"/flows/new\">Start a flow</a></p>"));
     write_filter(request, &body);
-    if (list->count == 0)
+    if (page->count == 0)
         buf_append(&body, SLICE("<p>No flow.</p>"));
     buf_append(&body, SLICE("<ul class=\"list\">"));
-    for (size_t i = 0; i < list->count; i++)
-        web_write_flow_row(&body, &list->as.items[i]);
+    for (size_t i = 0; i < page->count; i++)
+        web_write_flow_row(&body, &page->rows[i]);
     buf_append(&body, SLICE("</ul>"));
-    write_older(request, list, &body);
+    write_older(request, page, &body);
     return web_reply_page(request, 200, SLICE("Flows"), &body);
 }
 

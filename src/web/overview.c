@@ -3,7 +3,6 @@
  * at once.
  */
 #include "base/clock.h"
-#include "flow/look.h"
 #include "store/connection.h"
 #include "web/pages.h"
 
@@ -16,8 +15,10 @@ struct overview {
 
 static struct flow_page *look(struct web_request *request, enum flow_status status)
 {
-    const struct flow_filter filter = {
-        .account_id = request->session.account_id, .status = (int)status, .limit = SHOWN};
+    const struct flow_filter filter = {.account_id = request->session.account_id,
+                                       .status = (int)status,
+                                       .limit = SHOWN,
+                                       .is_rows_alone = true};
     return flow_page_start(request->web->config.flow, &filter, &request->op);
 }
 
@@ -44,23 +45,19 @@ static enum op_result begin_overview(struct web_request *request)
 
 /* ---- writing ---- */
 
-static bool write_flows(struct web_request *request, struct flow_page *page, const char *title,
-                        const char *none, const char *more, struct buf *out)
+static bool write_flows(const struct flow_page *page, const char *title, const char *none,
+                        const char *more, struct buf *out)
 {
     if (!page || page->status != OK)
         return false;
-    const struct json *list =
-        json_parse(&request->op.arena, buf_slice(&page->text), &json_limits_provider, NULL);
-    if (!list)
-        return false;
     HTML(out, "<h2>{}</h2>", slice_cstr(title));
-    if (list->count == 0)
+    if (page->count == 0)
         HTML(out, "<p class=\"soft\">{}</p>", slice_cstr(none));
     buf_append(out, SLICE("<ul class=\"list\">"));
-    for (size_t i = 0; i < list->count; i++)
-        web_write_flow_row(out, &list->as.items[i]);
+    for (size_t i = 0; i < page->count; i++)
+        web_write_flow_row(out, &page->rows[i]);
     buf_append(out, SLICE("</ul>"));
-    if (list->count == SHOWN)
+    if (page->count == SHOWN)
         HTML(out, "<p><a href=\"{}\">All of them</a></p>", slice_cstr(more));
     return true;
 }
@@ -124,9 +121,9 @@ static enum op_result finish_overview(struct web_request *request)
     struct overview *overview = request->state;
     struct buf body;
     buf_init(&body, WEB_PAGE_BYTES_MAX);
-    bool is_whole = write_flows(request, overview->waiting, "Waiting for you",
-                                "No flow waits for anything.", "/flows?status=waiting", &body) &&
-                    write_flows(request, overview->failed, "Flows that failed", "None.",
+    bool is_whole = write_flows(overview->waiting, "Waiting for you", "No flow waits for anything.",
+                                "/flows?status=waiting", &body) &&
+                    write_flows(overview->failed, "Flows that failed", "None.",
                                 "/flows?status=failed", &body) &&
                     write_executions(request, &body) && write_connections(request, overview, &body);
     if (is_whole)

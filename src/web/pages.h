@@ -4,12 +4,13 @@
 #ifndef WEB_PAGES_H
 #define WEB_PAGES_H
 
+#include "flow/look.h"
 #include "web/page.h"
 #include "web/value.h"
 
 /* flows.c */
 extern const struct web_page web_flows, web_flow_new, web_flow_start;
-void web_write_flow_row(struct buf *out, const struct json *flow); /* of a record (2.6) */
+void web_write_flow_row(struct buf *out, const struct flow_row *flow);
 /* flow.c */
 extern const struct web_page web_flow;
 /* flow_do.c */

@@ -1,7 +1,7 @@
 // What a page costs at 10,000 flows in the account (SLUICE_WEIGHT_FLOWS: another number): bytes that a
 // first visit transfers, statements, and time of the server (release build). Time is asserted page by
-// page as CPU of the server and of its database, which a loaded machine does not change; the time that
-// the server itself measured is told.
+// page as CPU of the server and its database together, which a loaded machine does not change and
+// which leaves room below 5 ms; the time that the server itself measured is told.
 // Alone: it measures pages.
 import assert from 'node:assert/strict';
 import { readFile, readdir } from 'node:fs/promises';
@@ -13,7 +13,8 @@ const FLOWS = Number(process.env.SLUICE_WEIGHT_FLOWS ?? 10_000);
 const ROUNDS = 50;
 const STATEMENTS_MAX = 5;
 const PAGE_BYTES_MAX = 60e3;
-const SERVER_S_MAX = 0.005;
+const PAGE_S_MAX = 0.003; // of CPU, of the server and of its database together
+const TURN_S_MAX = 0.003;
 
 let dashboard, account, paths;
 
@@ -138,12 +139,10 @@ test(`a page at ${FLOWS} flows takes the server less than 5 ms`, async (t) => {
   t.diagnostic(`figure: p99 of a turn of the loop ${ms(turns.all)} of CPU`);
   t.diagnostic(`figure: p99 by route (load ${loadavg()[0]}): ${Object.entries(pages).map(([route, bound]) => `${route} ${ms(bound)}`).join(', ')}`);
   for (const { path, own, its, statements } of costs) {
-    assert.ok(own < SERVER_S_MAX, `${path}: ${ms(own)} of the server's CPU`);
-    // a filter by a status that no index has walks the account
-    assert.ok(its < SERVER_S_MAX * (path.includes('?status=') ? 3 : 1), `${path}: ${ms(its)} of the database's CPU`);
+    assert.ok(own + its < PAGE_S_MAX, `${path}: ${ms(own)} of the server's CPU, ${ms(its)} of its database's`);
     // keys are believed for some seconds, and then looked up
     assert.ok(statements <= STATEMENTS_MAX + 0.5, `${path}: ${statements} statements`);
   }
-  assert.ok(turns.all < SERVER_S_MAX, `a turn of ${ms(turns.all)}`);
+  assert.ok(turns.all < TURN_S_MAX, `a turn of ${ms(turns.all)}`);
   assert.ok(Object.keys(pages).length >= 12);
 });

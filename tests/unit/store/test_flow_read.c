@@ -104,25 +104,35 @@ static void start_list(struct pg_call *c)
 }
 
 /* How many flows there are with that filter, in pages of `limit`; checks their order. */
-static size_t walk(int status, const char *template_key, int64_t limit)
+static size_t walk_all(int status, const char *template_key, int64_t limit, bool alone)
 {
     struct flow_listed *list;
     size_t count = 1, met = 0;
     struct uuid last = {{0}};
     while (count > 0) {
-        filter = (struct flow_filter){account, status, slice_cstr(template_key), last, limit};
+        filter =
+            (struct flow_filter){account, status, slice_cstr(template_key), last, limit, alone};
         assert_int_equal(pg_call_run(&bench, &call, start_list, NULL), OK);
         assert_int_equal(store_flow_list_result(&call.query, &list, &count), OK);
         assert_true(count <= (size_t)limit);
         for (size_t i = 0; i < count; i++) {
             assert_true(uuid_is_nil(last) || uuid_cmp(list[i].flow.id, last) < 0);
             assert_true(status < 0 || (int)list[i].flow.status == status);
+            assert_int_equal(list[i].input.len > 0, !alone);
+            assert_true(!alone || list[i].output_count == 0);
             last = list[i].flow.id;
         }
         met += count;
         pg_call_end(&call);
     }
     return met;
+}
+
+static size_t walk(int status, const char *template_key, int64_t limit)
+{
+    size_t count = walk_all(status, template_key, limit, false);
+    assert_int_equal(walk_all(status, template_key, limit, true), count);
+    return count;
 }
 
 static void test_lists(void **state)
@@ -144,7 +154,7 @@ static void test_what_a_listed_one_holds(void **state)
     struct flow_listed *list;
     size_t count;
     (void)state;
-    filter = (struct flow_filter){account, -1, SLICE_NONE, ids[1], 5};
+    filter = (struct flow_filter){account, -1, SLICE_NONE, ids[1], 5, false};
     assert_int_equal(pg_call_run(&bench, &call, start_list, NULL), OK);
     assert_int_equal(store_flow_list_result(&call.query, &list, &count), OK);
     assert_int_equal(count, 1);
