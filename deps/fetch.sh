@@ -7,7 +7,8 @@
 # static archive), Debian stable, Debian testing. Where none has it, the newest that is still
 # accepted is taken, with a warning. A library that is in place is not looked for again; what was
 # downloaded is kept and not fetched twice. DEPS_CACHE names another folder than build/deps, so
-# that several clones can share one. CC and JOBS are honoured.
+# that several clones can share one. CC (which may be several words: ccache gcc) and JOBS are
+# honoured.
 set -eu
 
 root=$(cd "$(dirname "$0")/.." && pwd)
@@ -15,7 +16,7 @@ deps=${DEPS_CACHE:-$root/build/deps}
 mkdir -p "$deps"
 deps=$(cd "$deps" && pwd)
 apt_dir=$deps/apt
-cc=${CC:-gcc}
+cc=$deps/work/cc
 # shellcheck disable=SC2034 # used by the recipes
 jobs=${JOBS:-$(nproc 2>/dev/null || echo 2)}
 
@@ -64,6 +65,14 @@ write_stamp()
     mkdir -p "$deps/stamp"
     printf '%s\n%s %s (%s)\n' "$(stamp_key "$1")" "$1" "$2" "$3" >"$deps/stamp/$1.new"
     mv "$deps/stamp/$1.new" "$deps/stamp/$1"
+}
+
+# CC may be several words (ccache gcc). One program stands for them, so that the recipes call one.
+write_compiler()
+{
+    mkdir -p "$deps/work"
+    printf '#!/bin/sh\nexec %s "$@"\n' "${CC:-gcc}" >"$cc"
+    chmod +x "$cc"
 }
 
 # $1: library, $2: folder with include/ and lib/. Compiles, links and runs the recipe's probe: an
@@ -345,6 +354,7 @@ main()
     flock 9
     rm -rf "$apt_dir"
     mkdir -p "$apt_dir"
+    write_compiler
     # shellcheck disable=SC2086 # a list of words
     [ $# -gt 0 ] || set -- $recipe_all
     for library in "$@"; do
