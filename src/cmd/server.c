@@ -1,6 +1,6 @@
 /*
- * The server: its parts in the order in which they depend on one another, and the way down
- * (drain, record, leave, free). See server.h.
+ * The server: its parts in the order in which they depend on one another, and freed in the
+ * reverse order once they are drained (drain.h). See server.h.
  */
 #include "cmd/server.h"
 
@@ -14,6 +14,7 @@
 #include "base/mem.h"
 #include "base/metric.h"
 #include "cmd/changes.h"
+#include "cmd/drain.h"
 #include "cmd/front.h"
 #include "cmd/flow_set.h"
 #include "cmd/janitor.h"
@@ -30,22 +31,10 @@ enum {
     THREADS = 16, /* of libuv's pool: look-ups and handshakes */
     TICK_MS = 1000,
     START_TICK_MS = 1,
-    CONNECT_TURNS = 2,        /* of the loop: connect, and say who we are */
-    RECORD_TIMEOUT_MS = 5000, /* on the way down, for results that wait for the database */
-    RECORD_POLL_MS = 20,
-    STOP_ARENA_BYTES_MAX = 4096,
+    CONNECT_TURNS = 2, /* of the loop: connect, and say who we are */
     REQUEST_MARGIN_MS = 10000,
     SETTLE_TIMEOUT_MS = 5000,
     WORK_TIMEOUT_MS = 2000, /* on the way down, for threads */
-};
-
-/* The way down, as an op. */
-enum stop_step { STOP_DRAIN, STOP_WAIT_FOR_FLOWS, STOP_WAIT_FOR_RECORDS, STOP_LEAVE, STOP_LOOP };
-struct stop {
-    struct op op;
-    struct op_timer timer;
-    uint64_t until_ns, flows_until_ns;
-    bool is_started;
 };
 
 struct server {
@@ -72,7 +61,7 @@ struct server {
     struct signal_watch on_term, on_int;
     struct timer tick;
     struct loop_hook log_hook;
-    struct stop stop;
+    struct drain drain;
     bool is_ready;
     uint64_t began_ns; /* the process, by clock_mono_ns */
     char *conninfo;
@@ -344,114 +333,29 @@ static int start_inbound(struct server *server, struct err *err)
     return OK;
 }
 
-/* ---- the way down ---- */
+/* ---- while it runs ---- */
 
-static struct server *server_of(struct op *op)
+static void begin_drain(struct server *server, const char *why)
 {
-    return CONTAINER_OF(CONTAINER_OF(op, struct stop, op), struct server, stop);
-}
-
-static void on_drained(void *ctx)
-{
-    struct server *server = ctx;
-    op_release(&server->stop.op);
-}
-
-static enum op_result step_drain(struct op *op)
-{
-    struct server *server = server_of(op);
-    janitor_free(server->janitor);
-    server->janitor = NULL;
-    flow_service_drain(server->flow); /* what runs comes to its next durable point meanwhile */
-    server->stop.flows_until_ns =
-        loop_now_ns(op->loop) + (uint64_t)server->config->drain_timeout_ms * 1000000;
-    op_hold(op, "http drain");
-    http_server_drain(server->http, on_drained, server);
-    flow_watch_wake_all(server->flow); /* those who wait for a change are answered now */
-    server->stop.until_ns = 0;
-    return OP_WAIT;
-}
-
-/* A flow's call under way is waited for as long as a client's. */
-static enum op_result step_wait_for_flows(struct op *op)
-{
-    struct server *server = server_of(op);
-    if (flow_service_active(server->flow) == 0)
-        return OP_NEXT;
-    if (loop_now_ns(op->loop) > server->stop.flows_until_ns) {
-        log_event(LOG_ERROR, "stopping with flows in the middle of a step",
-                  LOG_INT("count", flow_service_active(server->flow)));
-        flow_service_cancel_all(server->flow);
-        return OP_NEXT;
-    }
-    op_goto(op, STOP_WAIT_FOR_FLOWS);
-    op_sleep(op, &server->stop.timer, RECORD_POLL_MS, "flows to come to a durable point");
-    return OP_WAIT;
-}
-
-/* Executions whose client has gone still record what a provider did; new tokens are stored; and
- * then when connections were last used. */
-static enum op_result step_wait_for_records(struct op *op)
-{
-    struct server *server = server_of(op);
-    uint64_t now = loop_now_ns(op->loop);
-    if (server->stop.until_ns == 0)
-        server->stop.until_ns = now + RECORD_TIMEOUT_MS * 1000000ULL;
-    if (exec_service_active(server->exec) == 0 && connect_renewals_active(server->connect) == 0) {
-        connect_uses_flush(server->connect);
-        if (!connect_uses_active(server->connect))
-            return OP_NEXT;
-    }
-    if (now > server->stop.until_ns) {
-        log_event(LOG_ERROR, "stopping with executions or tokens that could not be recorded",
-                  LOG_INT("count", exec_service_active(server->exec)),
-                  LOG_INT("renewals", connect_renewals_active(server->connect)));
-        return OP_NEXT;
-    }
-    op_goto(op, STOP_WAIT_FOR_RECORDS);
-    op_sleep(op, &server->stop.timer, RECORD_POLL_MS, "executions to be recorded");
-    return OP_WAIT;
-}
-
-static enum op_result step_leave(struct op *op)
-{
-    exec_node_leave(server_of(op)->node, op);
-    return OP_WAIT;
-}
-
-static enum op_result step_stop_loop(struct op *op)
-{
-    loop_stop(op->loop);
-    return OP_DONE;
-}
-
-static const struct op_step stop_steps[] = {
-    [STOP_DRAIN] = {"drain", step_drain},
-    [STOP_WAIT_FOR_FLOWS] = {"wait_for_flows", step_wait_for_flows},
-    [STOP_WAIT_FOR_RECORDS] = {"wait_for_records", step_wait_for_records},
-    [STOP_LEAVE] = {"leave", step_leave},
-    [STOP_LOOP] = {"stop_loop", step_stop_loop},
-};
-static const struct op_class stop_class = {
-    .name = "stop", .steps = stop_steps, .step_count = ARRAY_LEN(stop_steps)};
-
-static void begin_stop(struct server *server, const char *why)
-{
-    if (server->stop.is_started)
-        return;
-    server->stop.is_started = true;
-    log_event(LOG_INFO, "draining", LOG_CSTR("because", why));
-    op_start(&server->stop.op, &stop_class, server->loop, NULL, STOP_ARENA_BYTES_MAX);
+    struct drain_config config = {
+        .loop = server->loop,
+        .http = server->http,
+        .flow = server->flow,
+        .exec = server->exec,
+        .connect = server->connect,
+        .node = server->node,
+        .janitor = &server->janitor,
+        .timeout_ms = server->config->drain_timeout_ms,
+    };
+    drain_begin(&server->drain, &config, why);
 }
 
 static void on_term(struct signal_watch *watch, int signum)
 {
     struct server *server = signum == SIGTERM ? CONTAINER_OF(watch, struct server, on_term)
                                               : CONTAINER_OF(watch, struct server, on_int);
-    begin_stop(server, signum == SIGTERM ? "SIGTERM" : "SIGINT");
+    begin_drain(server, signum == SIGTERM ? "SIGTERM" : "SIGINT");
 }
-
-/* ---- while it runs ---- */
 
 static void on_tick(struct timer *timer)
 {
@@ -464,7 +368,7 @@ static void on_tick(struct timer *timer)
             events->on_ready(events->owner, http_server_port(server->http, 0));
     }
     if (events && events->is_going_on && !events->is_going_on(events->owner))
-        begin_stop(server, "a process that it needs has ended");
+        begin_drain(server, "a process that it needs has ended");
     timer_start_in_ms(timer, server->is_ready ? TICK_MS : START_TICK_MS);
 }
 

@@ -1,0 +1,112 @@
+/* The way down: drain, record, leave, stop. See drain.h. */
+#include "cmd/drain.h"
+
+#include "base/log.h"
+
+enum {
+    RECORD_TIMEOUT_MS = 5000, /* for results that wait for the database */
+    POLL_MS = 20,
+    ARENA_BYTES_MAX = 4096,
+};
+
+enum drain_step { DRAIN_REQUESTS, DRAIN_FLOWS, DRAIN_RECORDS, DRAIN_LEAVE, DRAIN_STOP };
+
+static struct drain *drain_of(struct op *op)
+{
+    return CONTAINER_OF(op, struct drain, op);
+}
+
+static void on_drained(void *ctx)
+{
+    struct drain *drain = ctx;
+    op_release(&drain->op);
+}
+
+static enum op_result step_drain_requests(struct op *op)
+{
+    struct drain *drain = drain_of(op);
+    const struct drain_config *config = &drain->config;
+    janitor_free(*config->janitor);
+    *config->janitor = NULL;
+    flow_service_drain(config->flow); /* what runs comes to its next durable point meanwhile */
+    drain->flows_until_ns = loop_now_ns(op->loop) + config->timeout_ms * 1000000;
+    op_hold(op, "http drain");
+    http_server_drain(config->http, on_drained, drain);
+    flow_watch_wake_all(config->flow); /* those who wait for a change are answered now */
+    return OP_WAIT;
+}
+
+/* A flow's call under way is waited for as long as a client's. */
+static enum op_result step_wait_for_flows(struct op *op)
+{
+    struct drain *drain = drain_of(op);
+    struct flow_service *flow = drain->config.flow;
+    if (flow_service_active(flow) == 0)
+        return OP_NEXT;
+    if (loop_now_ns(op->loop) > drain->flows_until_ns) {
+        log_event(LOG_ERROR, "stopping with flows in the middle of a step",
+                  LOG_INT("count", flow_service_active(flow)));
+        flow_service_cancel_all(flow);
+        return OP_NEXT;
+    }
+    op_goto(op, DRAIN_FLOWS);
+    op_sleep(op, &drain->timer, POLL_MS, "flows to come to a durable point");
+    return OP_WAIT;
+}
+
+/* Executions whose client has gone still record what a provider did; new tokens are stored; and
+ * then when connections were last used. */
+static enum op_result step_wait_for_records(struct op *op)
+{
+    struct drain *drain = drain_of(op);
+    const struct drain_config *config = &drain->config;
+    uint64_t now = loop_now_ns(op->loop);
+    if (drain->records_until_ns == 0)
+        drain->records_until_ns = now + RECORD_TIMEOUT_MS * 1000000ULL;
+    if (exec_service_active(config->exec) == 0 && connect_renewals_active(config->connect) == 0) {
+        connect_uses_flush(config->connect);
+        if (!connect_uses_active(config->connect))
+            return OP_NEXT;
+    }
+    if (now > drain->records_until_ns) {
+        log_event(LOG_ERROR, "stopping with executions or tokens that could not be recorded",
+                  LOG_INT("count", exec_service_active(config->exec)),
+                  LOG_INT("renewals", connect_renewals_active(config->connect)));
+        return OP_NEXT;
+    }
+    op_goto(op, DRAIN_RECORDS);
+    op_sleep(op, &drain->timer, POLL_MS, "executions to be recorded");
+    return OP_WAIT;
+}
+
+static enum op_result step_leave(struct op *op)
+{
+    exec_node_leave(drain_of(op)->config.node, op);
+    return OP_WAIT;
+}
+
+static enum op_result step_stop_loop(struct op *op)
+{
+    loop_stop(op->loop);
+    return OP_DONE;
+}
+
+static const struct op_step drain_steps[] = {
+    [DRAIN_REQUESTS] = {"drain_requests", step_drain_requests},
+    [DRAIN_FLOWS] = {"wait_for_flows", step_wait_for_flows},
+    [DRAIN_RECORDS] = {"wait_for_records", step_wait_for_records},
+    [DRAIN_LEAVE] = {"leave", step_leave},
+    [DRAIN_STOP] = {"stop_loop", step_stop_loop},
+};
+static const struct op_class drain_class = {
+    .name = "drain", .steps = drain_steps, .step_count = ARRAY_LEN(drain_steps)};
+
+void drain_begin(struct drain *drain, const struct drain_config *config, const char *why)
+{
+    if (drain->is_begun)
+        return;
+    drain->is_begun = true;
+    drain->config = *config;
+    log_event(LOG_INFO, "draining", LOG_CSTR("because", why));
+    op_start(&drain->op, &drain_class, config->loop, NULL, ARENA_BYTES_MAX);
+}
