@@ -1,18 +1,11 @@
-/* What goes wrong: backends killed, servers restarted, locks, queues that are full, slow look-ups.
+/* What goes wrong: backends killed, servers restarted, locks, queues that are full, sessions
+ * outlived.
  */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
 #include <stdint.h>
 #include <cmocka.h>
-
-#include <arpa/inet.h>
-#include <netdb.h>
-#include <pthread.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <sys/socket.h>
-#include <unistd.h>
 
 #include "base/mem.h"
 #include "base/metric.h"
@@ -477,23 +470,6 @@ static void test_queue_is_bounded(void **state)
     pg_bench_close(&bench);
 }
 
-static void test_conninfo_errors(void **state)
-{
-    struct err err;
-    struct loop *loop = loop_new(&err);
-    struct pg_pool_config config = {.conninfo = "host=a,b,c port=1,2 password=hunter2"};
-    (void)state;
-    assert_null(pg_pool_new(loop, &config, &err));
-    assert_string_equal(err.text, "the database address has 3 hosts but 2 ports");
-    config.conninfo = "postgresql://u:hunter2@h:1/db?nonsense=1";
-    assert_null(pg_pool_new(loop, &config, &err));
-    assert_null(strstr(err.text, "hunter2"));
-    config.conninfo = "service=x";
-    assert_null(pg_pool_new(loop, &config, &err));
-    assert_non_null(strstr(err.text, "service"));
-    loop_free(loop);
-}
-
 /* ---- sessions that do not fit any more ---- */
 
 static void test_plans_outlived_by_a_migration(void **state)
@@ -517,120 +493,10 @@ static void test_plans_outlived_by_a_migration(void **state)
     pg_bench_close(&bench);
 }
 
-/* ---- several hosts, and names that take long ---- */
-
-static char tcp_conninfo[256];
-
-static void test_hosts_are_tried_in_turn(void **state)
-{
-    struct pg_bench bench;
-    (void)state;
-    if (!pg_cluster_is_private())
-        skip();
-    snprintf(tcp_conninfo, sizeof(tcp_conninfo),
-             "host=/nonexistent,127.0.0.1 port=%u user=postgres dbname=postgres "
-             "target_session_attrs=read-write",
-             pg_cluster_port());
-    struct pg_pool_config config = config_of(tcp_conninfo);
-    pg_bench_open(&bench, &config, true);
-    pg_bench_close(&bench);
-}
-
-static pthread_mutex_t gate = PTHREAD_MUTEX_INITIALIZER;
-static pthread_cond_t gate_moves = PTHREAD_COND_INITIALIZER;
-static bool gate_is_reached, gate_is_open;
-
-static void wait_for_gate(void)
-{
-    pthread_mutex_lock(&gate);
-    gate_is_reached = true;
-    pthread_cond_broadcast(&gate_moves);
-    while (!gate_is_open)
-        pthread_cond_wait(&gate_moves, &gate);
-    pthread_mutex_unlock(&gate);
-}
-
-/* Instead of the C library's, for libpq too: "slow.test" is 127.0.0.1, but not before the gate is
- * open; otherwise only numbers are known. */
-int getaddrinfo(const char *node, const char *service, const struct addrinfo *hints,
-                struct addrinfo **result)
-{
-    struct in_addr number;
-    (void)hints;
-    if (node && strcmp(node, "slow.test") == 0) {
-        wait_for_gate();
-        number.s_addr = htonl(INADDR_LOOPBACK);
-    } else if (!node || inet_pton(AF_INET, node, &number) != 1) {
-        return EAI_NONAME;
-    }
-    struct {
-        struct addrinfo info;
-        struct sockaddr_in address;
-    } *both = calloc(1, sizeof(*both));
-    both->address.sin_family = AF_INET;
-    both->address.sin_addr = number;
-    both->address.sin_port = htons((uint16_t)(service ? strtol(service, NULL, 10) : 0));
-    both->info.ai_family = AF_INET;
-    both->info.ai_socktype = SOCK_STREAM;
-    both->info.ai_addr = (struct sockaddr *)&both->address;
-    both->info.ai_addrlen = sizeof(both->address);
-    *result = &both->info;
-    return 0;
-}
-
-void freeaddrinfo(struct addrinfo *info)
-{
-    free(info);
-}
-
-static bool gate_reached(void *arg)
-{
-    (void)arg;
-    pthread_mutex_lock(&gate);
-    bool is_reached = gate_is_reached;
-    pthread_mutex_unlock(&gate);
-    return is_reached;
-}
-
-static bool pool_is_ready(void *pool)
-{
-    return pg_pool_is_ready(pool);
-}
-
-static void test_slow_lookup_does_not_stop_the_loop(void **state)
-{
-    struct pg_bench bench;
-    (void)state;
-    if (!pg_cluster_is_private())
-        skip();
-    snprintf(tcp_conninfo, sizeof(tcp_conninfo),
-             "host=slow.test port=%u user=postgres dbname=postgres", pg_cluster_port());
-    struct pg_pool_config config = config_of(tcp_conninfo);
-    config.connect_timeout_ms = 60000;
-    pg_bench_open(&bench, &config, false);
-    assert_true(pg_bench_until_true(&bench, gate_reached, NULL));
-    pg_call_start(&bench, &calls[0], start_get, NULL);
-    for (int turn = 0; turn < 100; turn++) /* with libpq's own look-up this would not return */
-        loop_turn(bench.loop, false);
-    assert_false(pg_pool_is_ready(bench.pool));
-    pthread_mutex_lock(&gate);
-    gate_is_open = true;
-    pthread_cond_broadcast(&gate_moves);
-    pthread_mutex_unlock(&gate);
-    assert_true(pg_bench_until_true(&bench, pool_is_ready, bench.pool));
-    pg_calls_wait(&bench, calls, 1);
-    assert_int_equal(calls[0].query.status, ERR_IO); /* no t.item in that database */
-    assert_string_equal(calls[0].query.sqlstate, "42P01");
-    pg_calls_end(calls, 1);
-    pg_bench_close(&bench);
-    gate_is_open = gate_is_reached = false;
-}
-
 static int set_up(void **state)
 {
     (void)state;
     calls = mem_calloc(CALLS_MAX, sizeof(*calls));
-    pg_cluster_listen_tcp();
     conninfo = pg_cluster_database(false);
     items_tell(conninfo, ITEMS_SCHEMA);
     return calls ? 0 : -1;
@@ -657,10 +523,7 @@ int main(void)
         cmocka_unit_test(test_cancel_waiting_and_in_flight),
         cmocka_unit_test(test_pool_freed_under_way),
         cmocka_unit_test(test_queue_is_bounded),
-        cmocka_unit_test(test_conninfo_errors),
         cmocka_unit_test(test_plans_outlived_by_a_migration),
-        cmocka_unit_test(test_hosts_are_tried_in_turn),
-        cmocka_unit_test(test_slow_lookup_does_not_stop_the_loop),
     };
     loop_threads_init(4);
     int failed = 0;
