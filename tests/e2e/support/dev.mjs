@@ -13,9 +13,11 @@ export { until } from './client.mjs';
 const bin = process.env.SLUICE_BIN;
 const START_MS = 60_000;
 
-// No turn of the loop may take longer than this in thread CPU time (PROVING.md, failure 2). The
-// sanitizers make everything some times slower, so the limit is theirs, too: it is the same 50 ms.
-export const TURN_CPU_MS_MAX = '50';
+// No turn of the loop may take longer than this in thread CPU time (PROVING.md, failure 2), under
+// sanitizers, too. loop.test.mjs, which runs alone, holds the server to 50 ms; beside other tests a
+// virtual machine charges now and then some 60 ms to a turn that takes 15 (memory that the host has
+// to fetch counts as work).
+export const TURN_CPU_MS_MAX = '100';
 
 export class Dev {
   constructor(process, dir, info) {
