@@ -75,6 +75,7 @@ static void send_step(struct connection *connection)
         .key = slice_cstr(load->plan->options->key),
         .values = connection->values,
         .unique = connection->unique,
+        .connection = load->plan->connection_first + (uint64_t)(connection - load->connections),
     };
     buf_clear(&load->request);
     scenario_write(step, &context, &load->request);

@@ -36,6 +36,7 @@ struct load_plan {
     const struct peer_target *target;
     unsigned process;          /* its number */
     uint64_t connections;      /* its share */
+    uint64_t connection_first; /* the number of its first one */
     uint64_t start_ns, end_ns; /* of the measured time, CLOCK_MONOTONIC */
 };
 

@@ -41,6 +41,7 @@ struct preparing {
     struct arena arena;
     struct err err;
     size_t step;
+    uint64_t connection; /* of a request that is made for each */
     bool is_done;
 };
 
@@ -53,10 +54,20 @@ static void send_preparing(struct preparing *preparing)
         .key = slice_cstr(preparing->bench->options.key),
         .values = preparing->scenario->values,
         .unique = (uint64_t)clock_wall_us(),
+        .connection = preparing->connection,
     };
     scenario_write(&preparing->scenario->prepare[preparing->step], &context, &request);
     peer_send(&preparing->peer, buf_slice(&request), true);
     buf_deinit(&request);
+}
+
+static void advance(struct preparing *preparing)
+{
+    const struct scenario_step *step = &preparing->scenario->prepare[preparing->step];
+    if (step->is_each && ++preparing->connection < preparing->bench->options.connections)
+        return;
+    preparing->connection = 0;
+    preparing->step++;
 }
 
 static void on_prepared(struct peer *peer, unsigned status, slice body, const char *why)
@@ -69,7 +80,7 @@ static void on_prepared(struct peer *peer, unsigned status, slice body, const ch
         verdict = scenario_judge(&preparing->scenario->prepare[preparing->step], status, body,
                                  preparing->scenario->values, &preparing->arena, &preparing->err);
     if (verdict == SCENARIO_GO_ON)
-        preparing->step++;
+        advance(preparing);
     if (verdict != SCENARIO_WRONG && preparing->step < preparing->scenario->prepare_count) {
         send_preparing(preparing);
         return;
@@ -114,6 +125,7 @@ static int start_processes(struct bench *bench, struct err *err)
         return err_set(err, ERR_NOMEM, "out of memory");
     uint64_t start_ns =
         clock_mono_ns() + START_DELAY_MS * 1000000ull + options->warmup_s * 1000000000ull;
+    uint64_t connection_first = 0;
     bench->start_ns = start_ns;
     for (unsigned i = 0; i < options->processes; i++) {
         struct load_plan plan = {
@@ -122,9 +134,11 @@ static int start_processes(struct bench *bench, struct err *err)
             .process = i,
             .connections = options->connections / options->processes +
                            (i < options->connections % options->processes),
+            .connection_first = connection_first,
             .start_ns = start_ns,
             .end_ns = start_ns + options->duration_s * 1000000000ull,
         };
+        connection_first += plan.connections;
         bench->pids[i] = fork();
         if (bench->pids[i] < 0)
             return err_set(err, ERR_IO, "fork: %s", strerror(errno));

@@ -14,6 +14,8 @@ static int name_index(struct scenario *scenario, slice name)
 {
     if (slice_eq(name, SLICE("unique")))
         return SCENARIO_UNIQUE;
+    if (slice_eq(name, SLICE("connection")))
+        return SCENARIO_CONNECTION;
     for (size_t i = 0; i < scenario->name_count; i++)
         if (slice_eq(scenario->names[i], name))
             return (int)i;
@@ -62,6 +64,8 @@ static void write_text(const struct scenario_text *text, const struct scenario_c
         buf_append(out, part->literal);
         if (part->value == SCENARIO_UNIQUE)
             buf_append_u64(out, context->unique);
+        else if (part->value == SCENARIO_CONNECTION)
+            buf_append_u64(out, context->connection);
         else if (part->value >= 0)
             buf_append(
                 out, slice_of(context->values[part->value].text, context->values[part->value].len));
@@ -133,6 +137,28 @@ static int read_step(struct scenario *scenario, const struct json *from, struct 
     return status;
 }
 
+static bool names_connection(const struct scenario_text *text)
+{
+    for (size_t i = 0; i < text->count; i++)
+        if (text->parts[i].value == SCENARIO_CONNECTION)
+            return true;
+    return false;
+}
+
+/* What prepare captures is one value for all, which a request for each connection has not. */
+static int mark_each(struct scenario *scenario, struct err *err)
+{
+    for (size_t i = 0; i < scenario->prepare_count; i++) {
+        struct scenario_step *step = &scenario->prepare[i];
+        step->is_each = names_connection(&step->path) || names_connection(&step->body) ||
+                        names_connection(&step->headers);
+        if (step->is_each && step->capture_count > 0)
+            return err_set(err, ERR_INVALID,
+                           "prepare captures nothing from a request that names ${connection}");
+    }
+    return OK;
+}
+
 static int read_steps(struct scenario *scenario, const struct json *from,
                       struct scenario_step *steps, size_t *count, struct err *err)
 {
@@ -157,6 +183,8 @@ static int compile_scenario(struct scenario *scenario, slice text, struct err *e
     scenario->description = json_get_str(root, SLICE("description"));
     int status = read_steps(scenario, JSON_GET(root, "prepare"), scenario->prepare,
                             &scenario->prepare_count, err);
+    if (status == OK)
+        status = mark_each(scenario, err);
     if (status == OK)
         status = read_steps(scenario, JSON_GET(root, "steps"), scenario->steps,
                             &scenario->step_count, err);

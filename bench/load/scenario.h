@@ -28,9 +28,9 @@ struct scenario_value {
 /* Literal text, and then the value (if any). */
 struct scenario_part {
     slice literal;
-    int value; /* index of the name; SCENARIO_UNIQUE; -1: nothing */
+    int value; /* index of the name; SCENARIO_UNIQUE, SCENARIO_CONNECTION; -1: nothing */
 };
-enum { SCENARIO_UNIQUE = -2 };
+enum { SCENARIO_UNIQUE = -2, SCENARIO_CONNECTION = -3 };
 
 struct scenario_text {
     struct scenario_part parts[SCENARIO_PARTS_MAX];
@@ -51,6 +51,7 @@ struct scenario_step {
     size_t capture_count;
     /* Asked again until the member at the pointer is this text; SLICE_NONE: once. */
     slice until_pointer, until_text, fail_text;
+    bool is_each; /* of prepare: names ${connection}, so it is made once for each of them */
 };
 
 struct scenario {
@@ -58,7 +59,7 @@ struct scenario {
     slice name, description;
     slice names[SCENARIO_VALUES_MAX];
     size_t name_count;
-    /* run once before the load; what they capture is there in every operation */
+    /* run before the load; what they capture is there in every operation */
     struct scenario_step prepare[SCENARIO_STEPS_MAX];
     size_t prepare_count;
     struct scenario_step steps[SCENARIO_STEPS_MAX];
@@ -82,6 +83,7 @@ struct scenario_context {
     slice host, key; /* the Host header and the API key */
     const struct scenario_value *values;
     uint64_t unique;
+    uint64_t connection; /* its number among those of all processes, from 0 */
 };
 /* The whole request, appended. */
 void scenario_write(const struct scenario_step *step, const struct scenario_context *context,

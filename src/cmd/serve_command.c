@@ -91,6 +91,8 @@ static int serve(struct serving *serving, struct err *err)
         events.on_ready = on_worker_ready;
         if (serving->worker.listen_count > 0)
             events.listen_fds = serving->worker.listen_fds;
+        if (serving->worker.share.connections)
+            events.share = &serving->worker.share;
         int status = place_metrics(&serving->worker, config, err);
         if (status != OK)
             return status;

@@ -237,14 +237,16 @@ static uint32_t request_timeout_ms(const struct config *config)
 }
 
 static struct http_server *listen_on(struct server *server, const slice *addresses, size_t count,
-                                     const int *fds, struct err *err)
+                                     const struct server_events *events, struct err *err)
 {
     const struct config *config = server->config;
     struct tcp_listen_config listeners[CONFIG_LIST_MAX];
     ASSERT(count <= CONFIG_LIST_MAX);
     for (size_t i = 0; i < count; i++)
-        listeners[i] =
-            (struct tcp_listen_config){.address = addresses[i], .inherited_fd = fds ? fds[i] : -1};
+        listeners[i] = (struct tcp_listen_config){
+            .address = addresses[i],
+            .inherited_fd = events && events->listen_fds ? events->listen_fds[i] : -1,
+            .share = events ? events->share : NULL};
     struct http_server_config http = {
         .listeners = listeners,
         .listener_count = count,
@@ -325,8 +327,8 @@ static int start_inbound(struct server *server, struct err *err)
             return (int)err->code;
         api_metrics_only_on(server->front.api, server->metrics);
     }
-    server->http = listen_on(server, config->listen.items, config->listen.count,
-                             server->events ? server->events->listen_fds : NULL, err);
+    server->http =
+        listen_on(server, config->listen.items, config->listen.count, server->events, err);
     if (!server->http)
         return (int)err->code;
     tell_listening(server);

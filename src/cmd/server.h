@@ -8,6 +8,7 @@
 #include <stdint.h>
 
 #include "cmd/config.h"
+#include "loop/tcp.h"
 
 struct server_events {
     /* Requests are answered now; port is that of the first TCP listener (0: none). From the loop,
@@ -20,6 +21,7 @@ struct server_events {
     /* Listening sockets of a parent, as many as config->listen has and in its order; NULL: they are
      * opened here. */
     const int *listen_fds;
+    const struct tcp_share *share; /* with those that accept there, too; NULL: nobody does */
 };
 
 /* Starts, serves until SIGTERM or SIGINT, drains, frees everything. Requires a migrated schema.

@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
 #include <sys/wait.h>
@@ -25,9 +26,12 @@ enum {
     RESPAWN_MS_MIN = 500,
     RESPAWN_MS_MAX = 30 * 1000,
     WORKER_TEXT_MAX = 512,
+    SHARE_BYTES = WORKERS_MAX * sizeof(uint32_t),
 };
 
 #define WORKER_VARIABLE "SLUICE_WORKER"
+/* Beside it, since a successor may be an older program: "fd,count" of what its generation shares */
+#define SHARE_VARIABLE "SLUICE_WORKER_SHARE"
 
 struct place {
     pid_t pid;    /* 0: none runs */
@@ -40,6 +44,7 @@ struct place {
 struct generation {
     struct place places[WORKERS_MAX];
     size_t count; /* 0: there is no such generation */
+    int share_fd; /* memory for a struct tcp_share of its workers; -1: none */
     uint64_t deadline_ns;
 };
 
@@ -68,11 +73,23 @@ static void write_told(const struct supervisor *supervisor, size_t index, int re
                                 supervisor->bound[i].fd);
 }
 
+static void tell_share(const struct generation *generation)
+{
+    char told[WORKER_TEXT_MAX];
+    (void)unsetenv(SHARE_VARIABLE);
+    if (generation->share_fd < 0 || fcntl(generation->share_fd, F_SETFD, 0) != 0)
+        return;
+    (void)snprintf(told, sizeof(told), "%d,%zu", generation->share_fd, generation->count);
+    (void)setenv(SHARE_VARIABLE, told, 1);
+}
+
 /* In the child. */
-static void run_worker(const struct supervisor *supervisor, size_t index, int ready_fd)
+static void run_worker(const struct supervisor *supervisor, const struct generation *generation,
+                       size_t index, int ready_fd)
 {
     char told[WORKER_TEXT_MAX];
     sigset_t none;
+    tell_share(generation);
     write_told(supervisor, index, ready_fd, told);
     for (size_t i = 0; i < supervisor->config->listen.count; i++)
         (void)fcntl(supervisor->bound[i].fd, F_SETFD, 0);
@@ -99,7 +116,7 @@ static void start_place(struct supervisor *supervisor, struct generation *genera
     }
     place->pid = fork();
     if (place->pid == 0)
-        run_worker(supervisor, index, pipe_fds[1]);
+        run_worker(supervisor, generation, index, pipe_fds[1]);
     (void)close(pipe_fds[1]);
     if (place->pid < 0) {
         (void)close(pipe_fds[0]);
@@ -113,6 +130,11 @@ static void start_place(struct supervisor *supervisor, struct generation *genera
 static void start_generation(struct supervisor *supervisor, struct generation *generation)
 {
     *generation = (struct generation){.count = supervisor->config->workers};
+    generation->share_fd = memfd_create("sluice-share", MFD_CLOEXEC);
+    if (generation->share_fd >= 0 && ftruncate(generation->share_fd, SHARE_BYTES) != 0) {
+        (void)close(generation->share_fd);
+        generation->share_fd = -1;
+    }
     generation->deadline_ns = clock_mono_ns() + SUCCESSOR_TIMEOUT_MS * 1000000ull;
     for (size_t i = 0; i < generation->count; i++)
         start_place(supervisor, generation, i);
@@ -142,6 +164,8 @@ static void let_go(struct supervisor *supervisor, struct generation *generation)
         if (generation->places[i].ready_fd >= 0)
             (void)close(generation->places[i].ready_fd);
     }
+    if (generation->count > 0 && generation->share_fd >= 0)
+        (void)close(generation->share_fd);
     generation->count = 0;
 }
 
@@ -420,6 +444,24 @@ static bool take_number(slice *rest, char end, int *number)
     return is_number;
 }
 
+/* A worker that was started anew has none of what its predecessor had. */
+static void read_share(struct worker *worker)
+{
+    const char *told = getenv(SHARE_VARIABLE);
+    slice rest = told ? slice_cstr(told) : SLICE_NONE;
+    int fd = -1, count = 0;
+    if (!told || !take_number(&rest, ',', &fd) || !take_number(&rest, ',', &count) ||
+        count > WORKERS_MAX || worker->index >= (unsigned)count)
+        return;
+    void *memory = mmap(NULL, SHARE_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    (void)close(fd);
+    (void)unsetenv(SHARE_VARIABLE);
+    if (memory == MAP_FAILED)
+        return;
+    worker->share = (struct tcp_share){memory, (size_t)count, worker->index};
+    atomic_store(&worker->share.connections[worker->index], 0);
+}
+
 bool worker_read(struct worker *worker, const struct config *config)
 {
     char text[WORKER_TEXT_MAX];
@@ -441,6 +483,7 @@ bool worker_read(struct worker *worker, const struct config *config)
     /* a successor that is told to listen elsewhere */
     if (worker->listen_count != config->listen.count)
         worker->listen_count = 0;
+    read_share(worker);
     return true;
 }
 

@@ -12,6 +12,7 @@
 #define CMD_SUPERVISOR_H
 
 #include "cmd/config.h"
+#include "loop/tcp.h"
 
 enum { WORKERS_MAX = 256 };
 
@@ -26,7 +27,8 @@ struct worker {
     unsigned index; /* from 0 */
     int ready_fd;   /* worker_ready writes to it */
     int listen_fds[CONFIG_LIST_MAX];
-    size_t listen_count; /* as many as config.listen has, in its order; else 0: bind yourself */
+    size_t listen_count;    /* as many as config.listen has, in its order; else 0: bind yourself */
+    struct tcp_share share; /* with its siblings; connections NULL: no memory was to be had */
 };
 
 /* false: this process is no worker. Takes SLUICE_WORKER out of the environment. */

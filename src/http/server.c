@@ -88,11 +88,20 @@ slice http_server_date(struct http_server *server)
 
 /* ---- connections come and go ---- */
 
+/* Of all servers of this process together: there may be one for the metrics alone. */
+static void tell_connections(struct http_server *server)
+{
+    struct metric_series *series = metric_series(&connections_metric, SLICE_NONE);
+    metric_set(series,
+               metric_get(series) + (double)server->conn_count - (double)server->conn_count_told);
+    server->conn_count_told = server->conn_count;
+}
+
 static void on_accept(struct stream *stream, void *owner)
 {
     struct http_server *server = owner;
     http_conn_accept(server, stream);
-    metric_set(metric_series(&connections_metric, SLICE_NONE), (double)server->conn_count);
+    tell_connections(server);
 }
 
 static void server_free(struct loop_garbage *garbage)
@@ -148,7 +157,7 @@ void http_server_conn_gone(struct http_server *server)
 {
     ASSERT(server->conn_count > 0);
     server->conn_count--;
-    metric_set(metric_series(&connections_metric, SLICE_NONE), (double)server->conn_count);
+    tell_connections(server);
     if (server->is_draining && !server->is_freed && server->conn_count == 0)
         loop_task_queue(server->loop, &server->drain_task);
     http_server_release(server);

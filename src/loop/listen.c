@@ -14,6 +14,8 @@
 enum {
     ACCEPTS_A_TURN_MAX = 128, /* then others get their turn; poll reports the rest again */
     ACCEPT_REST_MS = 100,
+    LEAVE_MS = 1,
+    LEFT_ACCEPTS_MAX = 4, /* of those that nobody else took meanwhile */
 };
 
 struct tcp_listener {
@@ -22,10 +24,11 @@ struct tcp_listener {
     struct timer rest;
     void (*on_accept)(struct stream *stream, void *owner);
     void *owner;
+    const struct tcp_share *share;
     struct tcp_bound bound;
     int spare_fd;
     uint16_t port;
-    bool is_unix, is_resting;
+    bool is_unix, is_resting, is_leaving;
     struct loop_garbage garbage;
 };
 
@@ -44,6 +47,10 @@ static void accept_one(struct tcp_listener *listener, int fd)
         if (tcp)
             stream_close(&tcp->base);
         return;
+    }
+    if (listener->share) {
+        tcp->counted = &listener->share->connections[listener->share->self];
+        atomic_fetch_add_explicit(tcp->counted, 1, memory_order_relaxed);
     }
     listener->on_accept(&tcp->base, listener->owner);
 }
@@ -68,15 +75,6 @@ static void accept_rest(struct tcp_listener *listener, int cause)
     listener->is_resting = true;
     poll_watch_set(listener->watch, 0);
     timer_start_in_ms(&listener->rest, ACCEPT_REST_MS);
-}
-
-static void on_rested(struct timer *timer)
-{
-    struct tcp_listener *listener = CONTAINER_OF(timer, struct tcp_listener, rest);
-    listener->is_resting = false;
-    if (listener->spare_fd < 0)
-        listener->spare_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
-    poll_watch_set(listener->watch, POLL_READ);
 }
 
 /* false: nothing is left to accept, or accepting rests now. */
@@ -109,13 +107,55 @@ static bool accept_next(struct tcp_listener *listener)
     }
 }
 
+static void on_rested(struct timer *timer)
+{
+    struct tcp_listener *listener = CONTAINER_OF(timer, struct tcp_listener, rest);
+    bool was_leaving = listener->is_leaving;
+    listener->is_resting = false;
+    listener->is_leaving = false;
+    if (listener->spare_fd < 0)
+        listener->spare_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    poll_watch_set(listener->watch, POLL_READ);
+    for (size_t i = 0; was_leaving && i < LEFT_ACCEPTS_MAX && accept_next(listener); i++)
+        continue;
+}
+
+/* Within an eighth of the one that has the fewest: of few connections two more, so that a burst is
+ * taken in steps of some, not one by one. */
+static bool is_its_turn(const struct tcp_listener *listener)
+{
+    const struct tcp_share *share = listener->share;
+    uint32_t fewest = UINT32_MAX;
+    if (!share)
+        return true;
+    for (size_t i = 0; i < share->count; i++) {
+        uint32_t count = atomic_load_explicit(&share->connections[i], memory_order_relaxed);
+        fewest = count < fewest ? count : fewest;
+    }
+    uint32_t own = atomic_load_explicit(&share->connections[share->self], memory_order_relaxed);
+    return own <= fewest + 2 + fewest / 8;
+}
+
+/* One that is stuck, or gone, does not hinder the others: they only wait a little. */
+static void leave_to_others(struct tcp_listener *listener)
+{
+    listener->is_leaving = true;
+    poll_watch_set(listener->watch, 0);
+    timer_start_in_ms(&listener->rest, LEAVE_MS);
+}
+
 static void on_listener_ready(void *owner, int events)
 {
     struct tcp_listener *listener = owner;
     (void)events;
     poll_watch_set(listener->watch, POLL_READ); /* after an error libuv has stopped watching */
-    for (size_t i = 0; i < ACCEPTS_A_TURN_MAX && accept_next(listener); i++)
-        continue;
+    if (!is_its_turn(listener)) {
+        leave_to_others(listener);
+        return;
+    }
+    for (size_t i = 0; i < ACCEPTS_A_TURN_MAX && is_its_turn(listener); i++)
+        if (!accept_next(listener))
+            break;
 }
 
 void tcp_listener_accept_all(struct tcp_listener *listener)
@@ -145,6 +185,7 @@ static int listener_open(struct tcp_listener *listener, const struct tcp_listen_
                          struct err *err)
 {
     listener->is_unix = slice_starts_with(config->address, SLICE("unix:"));
+    listener->share = config->share;
     int rc = config->inherited_fd > 0
                  ? use_inherited(listener, config->inherited_fd, config->address, err)
                  : tcp_bind(config, &listener->bound, err);

@@ -71,6 +71,8 @@ static void tcp_close_handle(struct tcp_stream *tcp, bool is_reset)
 {
     ASSERT(!tcp->is_closing);
     tcp->is_closing = true;
+    if (tcp->counted)
+        atomic_fetch_sub_explicit(tcp->counted, 1, memory_order_relaxed);
     loop_task_cancel(&tcp->resume);
     if (is_reset && !tcp->is_unix && uv_tcp_close_reset(&tcp->uv.tcp, on_uv_closed) == 0)
         return;

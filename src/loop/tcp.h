@@ -4,6 +4,7 @@
 #ifndef LOOP_TCP_H
 #define LOOP_TCP_H
 
+#include <stdatomic.h>
 #include <stdint.h>
 #include <sys/types.h>
 #include <sys/un.h>
@@ -12,11 +13,20 @@
 
 struct tcp_listener;
 
+/* How many connections each of the processes has that accept from the same sockets, in memory that
+ * they share. Whoever wakes first would otherwise have them all, and keep them as long as clients
+ * do: a listener that has clearly more than another leaves what comes to that one for 1 ms. */
+struct tcp_share {
+    _Atomic uint32_t *connections;
+    size_t count, self; /* self: whose this process's is */
+};
+
 struct tcp_listen_config {
-    slice address;      /* "127.0.0.1:8080", "[::1]:0", "unix:/run/sluice.sock" */
-    int backlog;        /* 0: 1024 */
-    unsigned unix_mode; /* file mode of a Unix socket, 0: 0660 */
-    int inherited_fd;   /* -1 or 0: none; or a listening socket from a parent process */
+    slice address;                 /* "127.0.0.1:8080", "[::1]:0", "unix:/run/sluice.sock" */
+    int backlog;                   /* 0: 1024 */
+    unsigned unix_mode;            /* file mode of a Unix socket, 0: 0660 */
+    int inherited_fd;              /* -1 or 0: none; or a listening socket from a parent process */
+    const struct tcp_share *share; /* NULL: nobody else accepts here; outlives the listener */
 };
 
 /* A listening socket that no loop watches: for a parent that hands it to the processes that serve

@@ -24,6 +24,7 @@ struct tcp_stream {
     const char *fail_what;
     int fail_status; /* libuv's; 0: closed by us */
     bool is_unix, is_connecting, is_closing, is_shutdown, is_eof, wants_read;
+    _Atomic uint32_t *counted; /* less one when it closes; NULL: it is not counted */
     struct loop_garbage garbage;
     uint64_t read_turn; /* of the loop; turn_bytes were read in it */
     size_t turn_bytes;

@@ -79,6 +79,33 @@ test('every scenario that is compiled in runs', async () => {
   }
 });
 
+test('${connection} gives each connection, of whatever process, an object of its own', async () => {
+  const asked = [];
+  const server = createServer((request, response) => {
+    asked.push(request.url);
+    response.end('{}');
+  });
+  await new Promise((resolve) => server.listen(0, '127.0.0.1', resolve));
+  const scenario = join(dir, 'each.json');
+  const steps = (path) => [{ method: 'GET', path }];
+  await writeFile(scenario, JSON.stringify({ name: 'each', prepare: [...steps('/once'), ...steps('/make/${connection}')], steps: steps('/use/${connection}') }));
+  const end = await load(['--base', `http://127.0.0.1:${server.address().port}`, '--scenario', scenario, '--connections', '5', '--processes', '2']);
+  server.close();
+  assert.equal(end.code, 0, end.stdout + end.stderr);
+  const load_ = asked.filter((path) => path !== '/metrics');
+  assert.deepEqual(load_.slice(0, 6), ['/once', ...[0, 1, 2, 3, 4].map((i) => `/make/${i}`)]);
+  const used = new Set(load_.slice(6));
+  assert.deepEqual([...used].sort(), [0, 1, 2, 3, 4].map((i) => `/use/${i}`));
+});
+
+test('a replay is of a key that each connection has for itself', async () => {
+  const before = (await dev.control('GET', '/counters')).requests;
+  const end = await loadDev('--scenario', 'replay', '--connections', '7');
+  assert.equal(end.code, 0, end.stdout + end.stderr);
+  const keys = (await dev.control('GET', '/counters')).requests - before;
+  assert.ok(keys <= 7, `${keys} of the provider's calls for 7 keys`);
+});
+
 // Answers at once, but for `stallMs` once, in which nobody is served.
 async function startStaller(stallMs) {
   let asked = 0;
@@ -114,10 +141,13 @@ test('failures are counted and told', async () => {
 });
 
 test('what it cannot do it says', async () => {
+  const each = { method: 'GET', path: '/${connection}' };
+  await writeFile(join(dir, 'capturing.json'), JSON.stringify({ name: 'capturing', prepare: [{ ...each, capture: { id: '/id' } }], steps: [each] }));
   const cases = [
     [['--base', dev.base, '--scenario', 'write'], /--var task_parent=/],
     [['--base', dev.base, '--scenario', 'nothing'], /no scenario nothing: see --list/],
     [['--base', dev.base, '--scenario', join(dir, 'absent.json')], /No such file/],
+    [['--base', dev.base, '--scenario', join(dir, 'capturing.json')], /captures nothing from a request that names \$\{connection\}/],
     [['--base', 'http://127.0.0.1:1'], /refused/],
     [['--base', `${dev.base}/path`], /without a path/],
     [['--base', dev.base, '--rate', 'fast'], /--rate/],

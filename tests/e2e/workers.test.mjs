@@ -2,7 +2,7 @@
 // hand-over to a successor that no client notices.
 import assert from 'node:assert/strict';
 import { copyFile, readFile, readdir, rename, writeFile, chmod } from 'node:fs/promises';
-import { createServer } from 'node:net';
+import { connect, createServer } from 'node:net';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 import { until } from './support/client.mjs';
@@ -78,6 +78,34 @@ test('as many workers as asked for answer, each with metrics of its own', async 
   assert.equal(reply.status, 200);
   await ends(server);
   for (const pid of pids) assert.ok(!(await readdir('/proc')).includes(String(pid)), 'no worker is left');
+});
+
+test('connections are shared out, also those of one burst and to a worker started anew', async () => {
+  const port = await freePair();
+  const server = await serve({ args: ['--metrics-listen', `127.0.0.1:${port}`] });
+  const sockets = [];
+  const open = async (count) => {
+    for (let i = 0; i < count; i++) sockets.push(connect(server.port, '127.0.0.1').on('error', () => {}));
+    await until('all are accepted', async () => (await counts()).reduce((sum, one) => sum + one, 0) >= sockets.length);
+  };
+  const counts = () =>
+    Promise.all([0, 1].map(async (i) => {
+      const reply = await fetch(`http://127.0.0.1:${port + i}/metrics`).catch(() => null); // while it starts
+      return Number(/^sluice_http_connections (\d+)/m.exec((await reply?.text()) ?? '')?.[1] ?? -1);
+    }));
+  const areEven = (found) => assert.ok(Math.min(...found) >= sockets.length / 3, `${found} of ${sockets.length}`);
+  await open(60);
+  areEven(await counts());
+  const [victim] = await workersOf(server);
+  process.kill(victim, 'SIGKILL');
+  await until('the victim is gone', async () => !(await workersOf(server)).includes(victim));
+  await until('both answer', async () => (await counts()).every((one) => one >= 0));
+  sockets.splice(0).forEach((socket) => socket.destroy());
+  await until('none is left', async () => (await counts()).every((one) => one <= 2));
+  await open(60);
+  areEven(await counts());
+  sockets.forEach((socket) => socket.destroy());
+  await ends(server);
 });
 
 test('a worker that is killed is started anew, and the others go on', async () => {

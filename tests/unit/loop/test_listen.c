@@ -133,6 +133,94 @@ static void a_listener_may_go_while_it_accepts(void **state)
     pair_end(&pair);
 }
 
+/* One of the processes that accept from the same socket, as far as the loop is concerned. */
+struct sharer {
+    struct tcp_share share;
+    struct tcp_listener *listener;
+    struct stream *streams[64];
+    size_t count;
+};
+
+static void on_accept_keep(struct stream *stream, void *owner)
+{
+    struct sharer *sharer = owner;
+    sharer->streams[sharer->count++] = stream;
+}
+
+static void sharer_listen(struct sharer *sharer, struct loop *loop, int fd)
+{
+    struct err err = {0};
+    struct tcp_listen_config config = {
+        .address = SLICE("127.0.0.1:0"), .inherited_fd = fd, .share = &sharer->share};
+    sharer->listener = tcp_listen(loop, &config, on_accept_keep, sharer, &err);
+    assert_non_null(sharer->listener);
+}
+
+static void sharer_end(struct sharer *sharer)
+{
+    for (size_t i = 0; i < sharer->count; i++)
+        stream_close(sharer->streams[i]);
+    assert_int_equal(sharer->share.connections[sharer->share.self], 0);
+    tcp_listener_free(sharer->listener);
+}
+
+enum { SHARED_CLIENTS = 40 };
+
+static void connect_shared(int *fds, uint16_t port)
+{
+    struct sockaddr_in address = loopback(port);
+    for (size_t i = 0; i < SHARED_CLIENTS; i++) {
+        fds[i] = socket(AF_INET, SOCK_STREAM, 0);
+        assert_int_equal(connect(fds[i], (struct sockaddr *)&address, sizeof(address)), 0);
+    }
+}
+
+static void connections_are_shared_out(void **state)
+{
+    struct loop *loop = *state;
+    struct err err = {0};
+    struct tcp_bound bound;
+    _Atomic uint32_t counts[2] = {0};
+    struct sharer sharers[2] = {{.share = {counts, 2, 0}}, {.share = {counts, 2, 1}}};
+    int fds[SHARED_CLIENTS];
+    assert_int_equal(
+        tcp_bind(&(struct tcp_listen_config){.address = SLICE("127.0.0.1:0")}, &bound, &err), OK);
+    uint16_t port = tcp_port_of(bound.fd);
+    sharer_listen(&sharers[0], loop, dup(bound.fd));
+    sharer_listen(&sharers[1], loop, bound.fd);
+    connect_shared(fds, port);
+    TURN_UNTIL(loop, sharers[0].count + sharers[1].count == SHARED_CLIENTS);
+    for (size_t i = 0; i < 2; i++) {
+        assert_in_range(sharers[i].count, SHARED_CLIENTS / 3, SHARED_CLIENTS * 2 / 3);
+        assert_int_equal(counts[i], sharers[i].count);
+    }
+    for (size_t i = 0; i < SHARED_CLIENTS; i++)
+        close(fds[i]);
+    for (size_t i = 0; i < 2; i++)
+        sharer_end(&sharers[i]);
+}
+
+static void one_that_takes_none_hinders_nobody(void **state)
+{
+    struct loop *loop = *state;
+    struct err err = {0};
+    struct tcp_bound bound;
+    _Atomic uint32_t counts[2] = {0};
+    struct sharer sharer = {.share = {counts, 2, 0}};
+    int fds[SHARED_CLIENTS];
+    assert_int_equal(
+        tcp_bind(&(struct tcp_listen_config){.address = SLICE("127.0.0.1:0")}, &bound, &err), OK);
+    uint16_t port = tcp_port_of(bound.fd);
+    sharer_listen(&sharer, loop, bound.fd);
+    connect_shared(fds, port);
+    uint64_t turns = loop_stats(loop)->turns;
+    TURN_UNTIL(loop, sharer.count == SHARED_CLIENTS);
+    assert_true(loop_stats(loop)->turns - turns < SHARED_CLIENTS); /* it waited, and did not spin */
+    for (size_t i = 0; i < SHARED_CLIENTS; i++)
+        close(fds[i]);
+    sharer_end(&sharer);
+}
+
 static void unix_sockets_work_too(void **state)
 {
     char folder[] = "/tmp/sluice-test-XXXXXX";
@@ -193,6 +281,8 @@ int main(void)
         TEST(bad_addresses_are_named),
         TEST(a_socket_can_be_inherited),
         TEST(a_listener_may_go_while_it_accepts),
+        TEST(connections_are_shared_out),
+        TEST(one_that_takes_none_hinders_nobody),
         TEST(unix_sockets_work_too),
     };
     return cmocka_run_group_tests_name("loop/listen", tests, NULL, NULL);
