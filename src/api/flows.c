@@ -192,9 +192,9 @@ static enum op_result begin_decision(struct api_request *request, enum flow_comm
     if (!api_flow_id(request, &in.flow_id) || !read_text(request, "stepKey", &in.step_key) ||
         !read_text(request, "note", &in.note))
         return OP_DONE;
-    if (in.note.len > FLOW_NOTE_BYTES_MAX)
-        return api_reply_error(request, 400, "note must have at most %d bytes",
-                               FLOW_NOTE_BYTES_MAX);
+    if (!flow_note_fits(in.note))
+        return api_reply_error(request, 400, "note must have at most %d characters",
+                               FLOW_NOTE_CHARS_MAX);
     if (rev && rev->type != JSON_NULL && (!json_to_i64(rev, &in.rev) || in.rev < 1))
         return api_reply_error(request, 400, "rev must be a positive integer");
     return begin_command(request, &in);

@@ -4,7 +4,7 @@
 #include "flow/flow.h"
 #include "store/audit.h"
 
-enum { DETAILS_BYTES_MAX = 16 * 1024 };
+enum { DETAILS_BYTES_MAX = 16 * 1024 }; /* a note of escapes takes six a character */
 
 static void put(struct json_writer *w, const char *key, slice text)
 {
@@ -12,6 +12,17 @@ static void put(struct json_writer *w, const char *key, slice text)
         return;
     json_key(w, key);
     json_put_str(w, text);
+}
+
+bool flow_note_fits(slice note)
+{
+    size_t chars = 0;
+    for (size_t at = 0; at < note.len && chars <= FLOW_NOTE_CHARS_MAX; chars++) {
+        slice rest = slice_from(note, at);
+        size_t len = slice_starts_with(rest, SLICE("\r\n")) ? 2 : slice_utf8_first(rest);
+        at += len ? len : 1; /* a byte that begins no character is shown as one */
+    }
+    return chars <= FLOW_NOTE_CHARS_MAX;
 }
 
 /* {"flow_id", "step_key"?, "note"?, "by"?} */

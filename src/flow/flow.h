@@ -121,7 +121,9 @@ void flow_command_start(struct flow_service *service, struct flow_command *comma
 /* decision.c: the audit event of an approval or a rejection that stands. Takes a hold; then: an
  * event that could not be written is told in the log, since the decision was made. by: where, for
  * the event's details; SLICE_NONE: not said. */
-enum { FLOW_NOTE_BYTES_MAX = 2000 };
+enum { FLOW_NOTE_CHARS_MAX = 2000 };
+/* As a browser counts: characters, not bytes, and the CR LF that it sends for a line break once. */
+bool flow_note_fits(slice note) MUST_CHECK;
 void flow_decision_audit(struct pg_pool *pool, struct pg_query *query, struct op *op,
                          const struct flow_request *decision, slice address, slice by);
 void flow_decision_audited(struct op *op, const struct pg_query *query);

@@ -75,7 +75,7 @@ static enum op_result begin_decision(struct web_request *request, enum flow_comm
     in.note = web_field(request, "note");
     if (in.note.len == 0)
         in.note = SLICE_NONE;
-    if (in.note.len > FLOW_NOTE_BYTES_MAX)
+    if (!flow_note_fits(in.note))
         return web_reply_problem(request, 400, SLICE("Not done"),
                                  SLICE("The note has over 2,000 characters."));
     if (in.step_key.len == 0 || !slice_to_i64(web_field(request, "rev"), &in.rev) || in.rev < 1)

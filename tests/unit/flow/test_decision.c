@@ -1,0 +1,256 @@
+/*
+ * What the audit trail says of a decision about a flow: all that was said, whatever was said, and
+ * nothing that was not.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <stdio.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "base/mem.h"
+#include "base/metric.h"
+#include "flow/flow.h"
+#include "support/pg_call.h"
+#include "support/pg_cluster.h"
+#include "support/pg_items.h"
+
+static const char *conninfo;
+static struct pg_bench bench;
+static struct pg_call call;
+static struct flow_request decision;
+static slice address, by;
+
+static void start_audit(struct pg_call *c)
+{
+    flow_decision_audit(c->bench->pool, &c->query, &c->op, &decision, address, by);
+}
+
+static void decide(enum flow_command_kind kind)
+{
+    decision = (struct flow_request){.kind = kind,
+                                     .account_id = uuid_v7(),
+                                     .flow_id = uuid_v7(),
+                                     .actor = SLICE("key:1"),
+                                     .request_id = SLICE("request-1")};
+    address = SLICE("203.0.113.7");
+    by = SLICE_NONE;
+}
+
+static void audit(void)
+{
+    assert_int_equal(pg_call_run(&bench, &call, start_audit, NULL), OK);
+    flow_decision_audited(&call.op, &call.query);
+    pg_call_end(&call);
+}
+
+/* The events of the decision's account that meet a condition; flow is the flow's id as text. */
+static int64_t events(const char *condition)
+{
+    static char sql[32 * 1024];
+    char account[UUID_TEXT_LEN + 1], id[UUID_TEXT_LEN + 1];
+    uuid_format(decision.account_id, account);
+    uuid_format(decision.flow_id, id);
+    int len = snprintf(sql, sizeof(sql),
+                       "select count(*) from sluice.audit_event, (select '%s'::text as flow) f "
+                       "where account_id = '%s' and (%s)",
+                       id, account, condition);
+    assert_true(len > 0 && (size_t)len < sizeof(sql));
+    return items_ask(conninfo, sql);
+}
+
+static void an_approval_says_all_that_was_said(void **state)
+{
+    (void)state;
+    decide(FLOW_COMMAND_APPROVE);
+    decision.step_key = SLICE("review");
+    decision.note = SLICE("looks good");
+    by = SLICE("dashboard");
+    audit();
+    assert_int_equal(events("true"), 1);
+    assert_int_equal(events("kind = 'flow.approved' and actor = 'key:1' and reason is null and "
+                            "request_id = 'request-1' and address = '203.0.113.7'"),
+                     1);
+    assert_int_equal(events("details::jsonb = jsonb_build_object('flow_id', flow, 'step_key', "
+                            "'review', 'note', 'looks good', 'by', 'dashboard')"),
+                     1);
+}
+
+static void a_rejection_says_nothing_that_was_not_said(void **state)
+{
+    (void)state;
+    decide(FLOW_COMMAND_REJECT);
+    address = decision.request_id = SLICE_NONE;
+    audit();
+    assert_int_equal(events("kind = 'flow.rejected' and address is null and request_id is null "
+                            "and details::jsonb = jsonb_build_object('flow_id', flow)"),
+                     1);
+    decide(FLOW_COMMAND_REJECT);
+    decision.note = SLICE(""); /* one that was empty */
+    audit();
+    assert_int_equal(events("details ->> 'note' = ''"), 1);
+}
+
+/* Two decisions of one flow (it was resumed, or rejected by another) are two events. */
+static void each_decision_is_an_event(void **state)
+{
+    (void)state;
+    decide(FLOW_COMMAND_APPROVE);
+    audit();
+    audit();
+    decision.kind = FLOW_COMMAND_REJECT;
+    audit();
+    assert_int_equal(events("kind = 'flow.approved' and details ->> 'flow_id' = flow"), 2);
+    assert_int_equal(events("kind = 'flow.rejected' and details ->> 'flow_id' = flow"), 1);
+}
+
+/* ---- hostile notes ---- */
+
+static void a_note_stays_a_note(void **state)
+{
+    (void)state;
+    decide(FLOW_COMMAND_APPROVE);
+    decision.note = SLICE("\",\"by\":\"root\",\"x\":\"\\'); drop table sluice.flow; --");
+    audit();
+    assert_int_equal(events("details ->> 'note' like '%drop table%' and details -> 'by' is null "
+                            "and details -> 'x' is null"),
+                     1);
+    decide(FLOW_COMMAND_APPROVE);
+    decision.note = SLICE("a\0b"); /* json keeps what text cannot */
+    audit();
+    assert_int_equal(events("position('\"note\":\"a\\u0000b\"' in details::text) > 0"), 1);
+    decide(FLOW_COMMAND_APPROVE);
+    decision.note = SLICE("a\xC3(\xED\xA0\x80 b"); /* not UTF-8 */
+    audit();
+    assert_int_equal(events("details ->> 'note' like 'a%b'"), 1);
+}
+
+/* `count` times text. */
+static slice times(slice text, size_t count)
+{
+    static struct buf out;
+    buf_deinit(&out);
+    buf_init(&out, 1 << 20);
+    for (size_t i = 0; i < count; i++)
+        buf_append(&out, text);
+    assert_true(buf_is_ok(&out));
+    return buf_slice(&out);
+}
+
+static void the_longest_notes_are_kept_whole(void **state)
+{
+    static const slice chars[] = {SLICE_INIT("x"),
+                                  SLICE_INIT("\x01"),
+                                  SLICE_INIT("\xE2\x82\xAC"),
+                                  SLICE_INIT("\xF0\x9F\x98\x80"),
+                                  SLICE_INIT("\r\n"),
+                                  SLICE_INIT("\\"),
+                                  SLICE_INIT("\xFF")};
+    (void)state;
+    for (size_t i = 0; i < ARRAY_LEN(chars); i++) {
+        char condition[128];
+        bool is_two = slice_eq_cstr(chars[i], "\r\n");
+        decide(FLOW_COMMAND_APPROVE);
+        assert_false(flow_note_fits(times(chars[i], FLOW_NOTE_CHARS_MAX + 1)));
+        decision.note = times(chars[i], FLOW_NOTE_CHARS_MAX);
+        assert_true(flow_note_fits(decision.note));
+        decision.step_key =
+            SLICE("a_step_with_a_name_that_is_as_long_as_they_may_be_0123456789abcd");
+        by = SLICE("dashboard");
+        audit();
+        (void)snprintf(condition, sizeof(condition), "char_length(details ->> 'note') = %d",
+                       FLOW_NOTE_CHARS_MAX * (is_two ? 2 : 1));
+        assert_int_equal(events(condition), 1);
+    }
+    (void)times(SLICE(""), 0);
+}
+
+static void what_counts_as_a_character(void **state)
+{
+    (void)state;
+    assert_true(flow_note_fits(SLICE_NONE));
+    assert_true(flow_note_fits(SLICE("")));
+    assert_true(flow_note_fits(times(SLICE("\r\n"), FLOW_NOTE_CHARS_MAX)));
+    assert_false(flow_note_fits(times(SLICE("\r\r"), FLOW_NOTE_CHARS_MAX)));
+    assert_false(flow_note_fits(times(SLICE("\n\r"), FLOW_NOTE_CHARS_MAX)));
+    assert_false(flow_note_fits(times(SLICE("\x80"), FLOW_NOTE_CHARS_MAX + 1)));
+    assert_false(flow_note_fits(times(SLICE("\xF0\x9F\x98"), FLOW_NOTE_CHARS_MAX))); /* torn */
+    assert_false(flow_note_fits(times(SLICE("x"), 1 << 19)));
+}
+
+/* More than the trail takes of one event: that it was decided is told all the same. */
+static void details_that_are_too_large_do_not_hide_the_decision(void **state)
+{
+    (void)state;
+    decide(FLOW_COMMAND_APPROVE);
+    decision.step_key = times(SLICE("k"), 16 * 1024);
+    audit();
+    assert_int_equal(events("kind = 'flow.approved' and details is null"), 1);
+    (void)times(SLICE(""), 0);
+}
+
+/* ---- when it cannot be written ---- */
+
+static void what_is_not_in_the_trail_is_in_the_log(void **state)
+{
+    struct pg_bench away;
+    struct pg_pool_config config = {.conninfo = "host=/nonexistent dbname=x",
+                                    .queue_timeout_ms = 50};
+    char text[4096];
+    (void)state;
+    int file = memfd_create("log", 0);
+    assert_true(file >= 0);
+    log_set_fd(file);
+    log_init(LOG_ERROR, LOG_JSON);
+    pg_bench_open(&away, &config, false);
+    decide(FLOW_COMMAND_APPROVE);
+    assert_int_equal(pg_call_run(&away, &call, start_audit, NULL), ERR_BUSY);
+    flow_decision_audited(&call.op, &call.query);
+    pg_call_end(&call);
+    pg_bench_close(&away);
+    log_flush();
+    log_set_fd(STDERR_FILENO);
+    ssize_t len = pread(file, text, sizeof(text) - 1, 0);
+    assert_true(len > 0);
+    close(file);
+    text[len] = '\0';
+    assert_non_null(strstr(text, "a decision about a flow is not in the audit trail"));
+    assert_int_equal(events("true"), 0);
+}
+
+static int set_up(void **state)
+{
+    struct pg_pool_config config = {.conninfo = NULL};
+    (void)state;
+    config.conninfo = conninfo = pg_cluster_database(true);
+    pg_bench_open(&bench, &config, true);
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    pg_bench_close(&bench);
+    return 0;
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(an_approval_says_all_that_was_said),
+        cmocka_unit_test(a_rejection_says_nothing_that_was_not_said),
+        cmocka_unit_test(each_decision_is_an_event),
+        cmocka_unit_test(a_note_stays_a_note),
+        cmocka_unit_test(the_longest_notes_are_kept_whole),
+        cmocka_unit_test(what_counts_as_a_character),
+        cmocka_unit_test(details_that_are_too_large_do_not_hide_the_decision),
+        cmocka_unit_test(what_is_not_in_the_trail_is_in_the_log),
+    };
+    int failed = cmocka_run_group_tests(tests, set_up, tear_down);
+    metric_deinit();
+    return failed ? failed : mem_live_blocks() != 0;
+}
