@@ -255,75 +255,6 @@ static void write_connection(struct web_request *request, const struct catalog_i
 
 /* ---- the OAuth client ---- */
 
-static void write_client_form(struct web_request *request, const struct app *app, struct buf *out)
-{
-    HTML(out, "<form method=\"post\" action=\"/integrations/{}/client\">",
-         app->integration->integration_id);
-    web_csrf_field(request, out);
-    HTML(out,
-         "<label for=\"client-id\">Client id</label><input id=\"client-id\" name=\"client_id\" "
-         "value=\"{}\" required maxlength=\"1000\" autocomplete=\"off\" spellcheck=\"false\">"
-         "<label for=\"client-secret\">Client secret <span class=\"soft\">(empty for a public "
-         "client)</span></label><input id=\"client-secret\" name=\"client_secret\" "
-         "type=\"password\" autocomplete=\"off\">"
-         "<p class=\"actions\"><button class=\"{}\">Save the client</button></p></form>",
-         app->has_own ? app->own_client.client_id : SLICE(""),
-         has_client(app) ? SLICE("") : SLICE("primary"));
-}
-
-static void write_redirect_uri(const struct web_request *request, struct buf *out)
-{
-    HTML(out, "<p>The redirect URI to register with the app: <code>{}/connect/callback</code></p>",
-         request->web->config.public_url);
-}
-
-/* In the place of the button that could only fail. */
-static void write_no_client(struct web_request *request, const struct app *app, struct buf *out)
-{
-    HTML(out,
-         "<p>{} lets nobody in whom it does not know: this server needs an OAuth client there, and "
-         "has none yet.</p>",
-         app->integration->name);
-    if (request->session.limit_integration.ptr) {
-        buf_append(out, SLICE("<p>Tell whoever sent you this link; only they can set it up.</p>"));
-        return;
-    }
-    if (!web_may(request, SCOPE_ADMIN)) {
-        HTML(out,
-             "<p>Ask your operator to register one (<code>sluice oauth-clients set {}</code>), or "
-             "sign in with a key that has the scope admin to enter one for your account.</p>",
-             app->integration->integration_id);
-        return;
-    }
-    HTML(out,
-         "<p>Register a client in the developer settings of {} and enter it here for your account, "
-         "or ask your operator for one that serves all (<code>sluice oauth-clients set {}</code>)."
-         "</p>",
-         app->integration->name, app->integration->integration_id);
-    write_redirect_uri(request, out);
-    write_client_form(request, app, out);
-}
-
-/* Which one is used, where there is one. */
-static void write_client(struct web_request *request, const struct app *app, struct buf *out)
-{
-    HTML(out, "<h2>OAuth client</h2><p>{}</p>",
-         app->has_own ? SLICE("Your account's own client is used.")
-                      : SLICE("The client that your operator registered is used."));
-    if (!web_may(request, SCOPE_ADMIN))
-        return;
-    HTML(out, "<details id=\"client\"><summary>{}</summary>",
-         app->has_own ? SLICE("Change the client") : SLICE("Use an OAuth client of your own"));
-    write_redirect_uri(request, out);
-    write_client_form(request, app, out);
-    if (app->has_own)
-        web_button(request, out,
-                   arena_printf(&request->op.arena, "/integrations/%.*s/client/delete",
-                                SLICE_ARG(app->integration->integration_id)),
-                   SLICE("Delete the client"), "danger");
-    buf_append(out, SLICE("</details>"));
-}
-
 static int read_clients(struct app *app)
 {
     struct oauth_client shared;
@@ -377,6 +308,16 @@ static void write_about(const struct catalog_integration *app, struct buf *out)
     if (app->docs_url.len > 0 && slice_starts_with(app->docs_url, SLICE("https://")))
         HTML(out, ", <a href=\"{}\" rel=\"noreferrer\">its documentation</a>", app->docs_url);
     buf_append(out, SLICE("</p>"));
+}
+
+/* In the place of the button that could only fail. */
+static void write_no_client(struct web_request *request, const struct app *app, struct buf *out)
+{
+    HTML(out,
+         "<p>{} lets nobody in whom it does not know: this server needs an OAuth client there, and "
+         "has none yet.</p>",
+         app->integration->name);
+    app_write_client_wanted(request, app->integration, 0, out);
 }
 
 static void write_connect_section(struct web_request *request, const struct app *app, size_t count,
@@ -434,7 +375,7 @@ static enum op_result finish_app(struct web_request *request)
     write_connect_section(request, app, count, &body);
     if (app->integration->auth.kind == AUTH_OAUTH2 && has_client(app) &&
         !request->session.limit_integration.ptr)
-        write_client(request, app, &body);
+        app_write_client(request, app->integration, app->has_own ? &app->own_client : NULL, &body);
     app_allow_forms(request, app->integration);
     return web_reply_page(request, 200, app->integration->name, &body);
 }

@@ -52,6 +52,18 @@ enum op_result app_reply_connect(struct web_request *request, unsigned status,
                                  const struct catalog_integration *app,
                                  const struct connection *again, slice problem);
 
+/* ---- the app's OAuth client (app_client.c) ---- */
+
+/* Where there is none that works: what this person may do about it, and the form that sets one
+ * where that is allowed. again: the connection whose page is gone back to; 0: the app's. */
+void app_write_client_wanted(struct web_request *request, const struct catalog_integration *app,
+                             int64_t again, struct buf *out);
+/* Which one is used, and how to use another. own NULL: the operator's. */
+void app_write_client(struct web_request *request, const struct catalog_integration *app,
+                      const struct oauth_client *own, struct buf *out);
+
+/* ---- */
+
 /* A label as it may be stored: 1 to 200 characters, UTF-8, no control characters. */
 bool app_is_label(slice text);
 /* Takes a hold. A connection's event in the audit trail; the caller waits and logs. */

@@ -369,12 +369,34 @@ static enum op_result on_audited(struct web_request *request)
                     : "connection_untested");
 }
 
+/* It was removed since the form was shown, or its secret does not open: one can be entered here. */
+static enum op_result reply_no_client(struct web_request *request)
+{
+    struct connecting *it = request->state;
+    bool is_to_app = !it->again || request->session.limit_integration.ptr;
+    struct buf body;
+    buf_init(&body, WEB_PAGE_BYTES_MAX);
+    HTML(&body,
+         "<p class=\"problem\" role=\"alert\">Nothing was changed: this server has no OAuth client "
+         "for {} that works, and {} lets nobody in whom it does not know.</p><div class=\"card\">",
+         it->app->name, it->app->name);
+    app_write_client_wanted(request, it->app, it->again, &body);
+    HTML(&body, "</div><p class=\"actions\"><a class=\"button\" href=\"{}\">Back to {}</a></p>",
+         app_path_after(request, it->app->integration_id, it->again, it->again != 0),
+         is_to_app ? it->app->name : it->row.label);
+    return web_reply_page(
+        request, 409, arena_printf(&request->op.arena, "Connect %.*s", SLICE_ARG(it->app->name)),
+        &body);
+}
+
 static enum op_result on_sent(struct web_request *request)
 {
     struct connecting *it = request->state;
     const struct oauth_begin *begin = &it->begin;
     if (begin->outcome == OAUTH_DONE)
         return web_reply_away(request, begin->url);
+    if (begin->outcome == OAUTH_NO_CLIENT)
+        return reply_no_client(request);
     return refuse(request, begin->outcome == OAUTH_UNAVAILABLE ? 503 : 400, begin->message);
 }
 

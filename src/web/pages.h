@@ -36,8 +36,10 @@ extern const struct web_page web_apps;
 extern const struct web_page web_app;
 /* app_connect.c */
 extern const struct web_page web_app_connect;
+/* app_client.c */
+extern const struct web_page web_app_client, web_app_client_delete;
 /* app_oauth.c */
-extern const struct web_page web_connect_callback, web_app_client, web_app_client_delete;
+extern const struct web_page web_connect_callback;
 /* connection.c */
 extern const struct web_page web_connection;
 /* connection_do.c */

@@ -167,6 +167,60 @@ for (const [how, options] of [['with JavaScript', {}], ['without JavaScript', { 
     await visit.end();
   });
 
+for (const [how, options] of [['without JavaScript', { javaScriptEnabled: false }], ['at 390 pixels', PHONE]])
+  test(`the client is gone when somebody reconnects: said, entered in its place, and on with it; ${how}`, async () => {
+    const visit = await dashboard.signIn(account, options);
+    await toConsent(visit);
+    await visit.press('Allow');
+    await visit.sees('Connected.');
+    const id = await dashboard.stack.cluster.sql(`select id from sluice.connection where account_id = '${account.id}'`);
+    const page = `/connections/${String(id).trim()}`;
+    await dashboard.stack.cluster.sql(`delete from sluice.oauth_client where account_id = '${account.id}'`);
+    await visit.goto(page);
+    await visit.press('Reconnect');
+    await visit.sees('Nothing was changed: this server has no OAuth client for Picky Files that works');
+    await visit.sees(`${dashboard.base}/connect/callback`);
+    await visit.fits();
+    if (options === PHONE) await visit.isAccessible();
+    await visit.page.getByRole('link', { name: /^Back to / }).click();
+    assert.equal(new URL(visit.page.url()).pathname, page);
+    await visit.press('Reconnect');
+    await visit.page.getByLabel('Client id').fill(CLIENT.id);
+    await visit.page.getByLabel('Client secret').fill(CLIENT.secret);
+    await visit.press('Save the client');
+    assert.equal(new URL(visit.page.url()).pathname, page);
+    await visit.sees("The app's OAuth client is saved.");
+    await visit.press('Reconnect');
+    await visit.press('Allow');
+    await visit.sees('Connected again.');
+    assert.equal(await connections(`and integration_id = 'picky'`), 1);
+    await visit.press('Disconnect');
+    await visit.end();
+  });
+
+test('the client is gone: who may not set one is told who may', async () => {
+  const admin = await dashboard.signIn(account);
+  await admin.goto('/integrations/picky');
+  const reader = await dashboard.browser.visit(dashboard.base);
+  await reader.goto(await link('picky'));
+  await reader.press('Go on');
+  await dashboard.stack.cluster.sql(`delete from sluice.oauth_client where account_id = '${account.id}'`);
+  await admin.press('Connect Picky Files');
+  await admin.sees('this server has no OAuth client for Picky Files that works');
+  await reader.press('Connect Picky Files');
+  await reader.sees('this server has no OAuth client for Picky Files that works');
+  await reader.sees('Tell whoever sent you this link');
+  assert.equal(await reader.page.getByLabel('Client id').count(), 0);
+  await reader.press('Back to Picky Files');
+  await reader.sees('has none yet');
+  await admin.page.getByLabel('Client id').fill(CLIENT.id);
+  await admin.page.getByLabel('Client secret').fill(CLIENT.secret);
+  await admin.press('Save the client');
+  assert.equal(new URL(admin.page.url()).pathname, '/integrations/picky');
+  await reader.end();
+  await admin.end();
+});
+
 /* ---- links for end users ---- */
 
 async function link(integration_id, body = {}) {

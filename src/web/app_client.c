@@ -1,0 +1,224 @@
+/*
+ * The OAuth client with which an app is asked for a grant: which one is used, the form that sets
+ * the account's own, and what that form and its button do.
+ */
+#include "base/mem.h"
+#include "connect/oauth.h"
+#include "web/app.h"
+
+/* ---- forms ---- */
+
+/* again: the connection whose page is gone back to; 0: the app's */
+static void write_form(struct web_request *request, const struct catalog_integration *app,
+                       slice client_id, int64_t again, bool is_wanted, struct buf *out)
+{
+    HTML(out, "<form method=\"post\" action=\"/integrations/{}/client\">", app->integration_id);
+    web_csrf_field(request, out);
+    if (again)
+        buf_printf(out, "<input type=\"hidden\" name=\"connection\" value=\"%lld\">",
+                   (long long)again);
+    HTML(out,
+         "<label for=\"client-id\">Client id</label><input id=\"client-id\" name=\"client_id\" "
+         "value=\"{}\" required maxlength=\"1000\" autocomplete=\"off\" spellcheck=\"false\">"
+         "<label for=\"client-secret\">Client secret <span class=\"soft\">(empty for a public "
+         "client)</span></label><input id=\"client-secret\" name=\"client_secret\" "
+         "type=\"password\" autocomplete=\"off\">"
+         "<p class=\"actions\"><button class=\"{}\">Save the client</button></p></form>",
+         client_id, is_wanted ? SLICE("primary") : SLICE(""));
+}
+
+static void write_redirect_uri(const struct web_request *request, struct buf *out)
+{
+    HTML(out, "<p>The redirect URI to register with the app: <code>{}/connect/callback</code></p>",
+         request->web->config.public_url);
+}
+
+void app_write_client_wanted(struct web_request *request, const struct catalog_integration *app,
+                             int64_t again, struct buf *out)
+{
+    if (request->session.limit_integration.ptr) {
+        buf_append(out, SLICE("<p>Tell whoever sent you this link; only they can set it up.</p>"));
+        return;
+    }
+    if (!web_may(request, SCOPE_ADMIN)) {
+        HTML(out,
+             "<p>Ask your operator to register one (<code>sluice oauth-clients set {}</code>), or "
+             "sign in with a key that has the scope admin to enter one for your account.</p>",
+             app->integration_id);
+        return;
+    }
+    HTML(out,
+         "<p>Register a client in the developer settings of {} and enter it here for your account, "
+         "or ask your operator for one that serves all (<code>sluice oauth-clients set {}</code>)."
+         "</p>",
+         app->name, app->integration_id);
+    write_redirect_uri(request, out);
+    write_form(request, app, SLICE(""), again, true, out);
+}
+
+void app_write_client(struct web_request *request, const struct catalog_integration *app,
+                      const struct oauth_client *own, struct buf *out)
+{
+    HTML(out, "<h2>OAuth client</h2><p>{}</p>",
+         own ? SLICE("Your account's own client is used.")
+             : SLICE("The client that your operator registered is used."));
+    if (!web_may(request, SCOPE_ADMIN))
+        return;
+    HTML(out, "<details id=\"client\"><summary>{}</summary>",
+         own ? SLICE("Change the client") : SLICE("Use an OAuth client of your own"));
+    write_redirect_uri(request, out);
+    write_form(request, app, own ? own->client_id : SLICE(""), 0, false, out);
+    if (own)
+        web_button(request, out,
+                   arena_printf(&request->op.arena, "/integrations/%.*s/client/delete",
+                                SLICE_ARG(app->integration_id)),
+                   SLICE("Delete the client"), "danger");
+    buf_append(out, SLICE("</details>"));
+}
+
+/* ---- saving, deleting ---- */
+
+struct client {
+    struct catalog *catalog;
+    const struct catalog_integration *app;
+    struct buf sealed;
+    int64_t again; /* the connection whose page is gone back to; 0: the app's */
+    bool is_stored;
+};
+
+static void on_client_end(struct web_request *request)
+{
+    struct client *it = request->state;
+    for (size_t i = 0; i < request->field_count; i++)
+        mem_wipe((char *)(uintptr_t)request->fields[i].value.ptr, request->fields[i].value.len);
+    buf_deinit(&it->sealed);
+    catalog_unref(it->catalog);
+}
+
+static struct client *client_new(struct web_request *request)
+{
+    struct client *it = ARENA_NEW(&request->op.arena, struct client);
+    if (!it) {
+        (void)web_reply_database(request, ERR_BUSY);
+        return NULL;
+    }
+    it->app = app_of_path(request, &it->catalog);
+    if (!it->app)
+        return NULL;
+    buf_init(&it->sealed, VAULT_PLAIN_MAX + VAULT_SEAL_OVERHEAD);
+    request->state = it;
+    request->on_end = on_client_end;
+    if (it->app->auth.kind == AUTH_OAUTH2)
+        return it;
+    (void)web_reply_problem(request, 400, SLICE("Nothing to do"),
+                            SLICE("This app is not connected by OAuth."));
+    return NULL;
+}
+
+static bool is_fit(slice text, size_t bytes_max)
+{
+    for (size_t i = 0; i < text.len; i++)
+        if ((unsigned char)text.ptr[i] <= 0x20 || (unsigned char)text.ptr[i] >= 0x7F)
+            return false;
+    return text.len <= bytes_max;
+}
+
+static enum op_result begin_client(struct web_request *request)
+{
+    struct client *it = client_new(request);
+    slice client_id = web_field(request, "client_id"), secret = web_field(request, "client_secret");
+    if (!it)
+        return OP_DONE;
+    slice app_id = it->app->integration_id;
+    if (!slice_to_i64(web_field(request, "connection"), &it->again) || it->again < 0)
+        it->again = 0;
+    struct vault_place place = oauth_client_place(request->session.account_id, app_id);
+    if (client_id.len == 0 || !is_fit(client_id, OAUTH_CLIENT_ID_MAX) || !is_fit(secret, 4096))
+        return web_reply_problem(request, 400, SLICE("Not saved"),
+                                 SLICE("A client id and a client secret are printable ASCII "
+                                       "without spaces."));
+    if (secret.len > 0 && vault_seal(request->web->config.ring, &place, secret, &it->sealed) != OK)
+        return web_reply_database(request, ERR_NOMEM);
+    const struct oauth_client client = {
+        .account_id = request->session.account_id,
+        .integration_id = app_id,
+        .client_id = client_id,
+        .sealed = buf_slice(&it->sealed),
+        .key_id = vault_ring_key_id(request->web->config.ring),
+    };
+    store_oauth_client_set(request->web->config.pool, &request->query, &request->op, &client);
+    return OP_WAIT;
+}
+
+static void audit_client(struct web_request *request, const struct client *it, slice kind)
+{
+    const struct audit_event event = {
+        .account_id = request->session.account_id,
+        .id = uuid_v7(),
+        .kind = kind,
+        .actor = web_actor(request),
+        .request_id = request->exchange->request_id,
+        .address = web_client_address(request),
+        .details = arena_printf(&request->op.arena,
+                                "{\"integration_id\":\"%.*s\",\"by\":\"dashboard\"}",
+                                SLICE_ARG(it->app->integration_id)),
+    };
+    store_audit_insert(request->web->config.pool, &request->query, &request->op, &event);
+}
+
+static enum op_result finish_client(struct web_request *request)
+{
+    struct client *it = request->state;
+    if (it->is_stored) {
+        app_audited(request, &request->query);
+        return web_reply_redirect(
+            request, app_path_after(request, it->app->integration_id, it->again, it->again != 0),
+            "client_saved");
+    }
+    if (store_done_result(&request->query) != OK)
+        return web_reply_database(request, request->query.status);
+    it->is_stored = true;
+    audit_client(request, it, SLICE("oauth_client.set"));
+    return OP_WAIT;
+}
+
+const struct web_page web_app_client = {.route = "/integrations/{id}/client",
+                                        .access = WEB_SESSION,
+                                        .scope = SCOPE_ADMIN,
+                                        .begin = begin_client,
+                                        .finish = finish_client};
+
+static enum op_result begin_delete(struct web_request *request)
+{
+    const struct client *it = client_new(request);
+    if (!it)
+        return OP_DONE;
+    store_oauth_client_delete(request->web->config.pool, &request->query, &request->op,
+                              request->session.account_id, it->app->integration_id);
+    return OP_WAIT;
+}
+
+static enum op_result finish_delete(struct web_request *request)
+{
+    struct client *it = request->state;
+    if (it->is_stored) {
+        app_audited(request, &request->query);
+        return web_reply_redirect(request, app_path(request, it->app->integration_id),
+                                  "client_deleted");
+    }
+    int status = store_oauth_client_delete_result(&request->query);
+    if (status == ERR_NOTFOUND)
+        return web_reply_redirect(request, app_path(request, it->app->integration_id),
+                                  "client_deleted");
+    if (status != OK)
+        return web_reply_database(request, status);
+    it->is_stored = true;
+    audit_client(request, it, SLICE("oauth_client.removed"));
+    return OP_WAIT;
+}
+
+const struct web_page web_app_client_delete = {.route = "/integrations/{id}/client/delete",
+                                               .access = WEB_SESSION,
+                                               .scope = SCOPE_ADMIN,
+                                               .begin = begin_delete,
+                                               .finish = finish_delete};
