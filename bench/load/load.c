@@ -4,6 +4,7 @@
 #include "load/load.h"
 
 #include <stdio.h>
+#include <sys/resource.h>
 #include <sys/timerfd.h>
 #include <unistd.h>
 
@@ -34,7 +35,8 @@ struct load {
     unsigned weight_sum;
     uint64_t uniques, random;
     struct histogram second; /* the running second */
-    struct timer ending, ticking;
+    struct timer starting, ending, ticking;
+    double cpu_s; /* that had been used when the measured time began */
     /* open loop */
     int timer_fd;
     struct poll_watch *watch;
@@ -234,6 +236,20 @@ static void on_tick(struct timer *timer)
     timer_start_in_ms(timer, 1000);
 }
 
+static double used_cpu_s(void)
+{
+    struct rusage usage = {0};
+    (void)getrusage(RUSAGE_SELF, &usage);
+    return (double)(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) +
+           (double)(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) / 1e6;
+}
+
+static void on_starting(struct timer *timer)
+{
+    struct load *load = CONTAINER_OF(timer, struct load, starting);
+    load->cpu_s = used_cpu_s();
+}
+
 /* An open loop's operations that were due in the measured time are still waited for. */
 static bool is_anything_due(const struct load *load)
 {
@@ -251,6 +267,9 @@ static void on_ending(struct timer *timer)
 {
     struct load *load = CONTAINER_OF(timer, struct load, ending);
     uint64_t now_ns = clock_mono_ns();
+    if (load->result->cpu == 0)
+        load->result->cpu =
+            (used_cpu_s() - load->cpu_s) * 1e9 / (double)(now_ns - load->plan->start_ns);
     if (is_anything_due(load) && now_ns < load->plan->end_ns + GRACE_MS * 1000000ull) {
         timer_start_in_ms(timer, 10);
         return;
@@ -280,6 +299,7 @@ static void close_all(struct load *load)
 {
     for (uint64_t i = 0; i < load->plan->connections; i++)
         peer_close(&load->connections[i].peer);
+    timer_stop(&load->starting);
     timer_stop(&load->ending);
     timer_stop(&load->ticking);
     poll_watch_free(load->watch);
@@ -313,8 +333,10 @@ int load_run(const struct load_plan *plan, struct load_result *result)
         (void)snprintf(result->why, LOAD_WHY_MAX, "out of memory");
         return ERR_NOMEM;
     }
+    timer_init(&load->starting, load->loop, on_starting);
     timer_init(&load->ending, load->loop, on_ending);
     timer_init(&load->ticking, load->loop, on_tick);
+    timer_start(&load->starting, plan->start_ns);
     timer_start(&load->ending, plan->end_ns);
     timer_start_in_ms(&load->ticking, 1000);
     start_connections(load);

@@ -22,6 +22,7 @@ struct load_part {
 struct load_result {
     struct load_part parts[SCENARIOS_MAX];
     uint64_t dropped;       /* open loop: due, but more than LOAD_DUE_MAX were waiting */
+    double cpu;             /* cores that the process used in the measured time */
     char why[LOAD_WHY_MAX]; /* the first failure */
     /* live, for the progress line and the time line; since the start */
     volatile uint64_t live_done, live_wrong;

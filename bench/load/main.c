@@ -264,6 +264,8 @@ static void gather(struct bench *bench)
             }
         }
         report->dropped += result->dropped;
+        report->cpu += result->cpu;
+        report->cpu_max = result->cpu > report->cpu_max ? result->cpu : report->cpu_max;
         report->unmeasured += result->live_done;
         if (result->why[0] && !report->why[0])
             (void)snprintf(report->why, LOAD_WHY_MAX, "%s", result->why);

@@ -35,6 +35,10 @@ void report_print(const struct report *report)
     if (report->dropped > 0)
         printf("not begun, since over %d were due: %llu\n", LOAD_DUE_MAX,
                (unsigned long long)report->dropped);
+    printf("the load used %.0f %% of a core%s\n", 100 * report->cpu,
+           report->cpu_max > REPORT_CPU_BUSY
+               ? ": a process of it was busy, so it may be what limits (--processes)"
+               : "");
     if (report->why[0])
         printf("the first failure: %s\n", report->why);
 }
@@ -123,6 +127,7 @@ void report_write_json(const struct report *report, struct buf *out)
     write_part(report, &report->total, &w);
     put_u64(&w, "dropped", report->dropped);
     put_u64(&w, "unmeasured", report->unmeasured);
+    put_real(&w, "load_cpu", report->cpu);
     json_key(&w, "first_failure");
     json_put_str(&w, report->why[0] ? slice_cstr(report->why) : SLICE_NONE);
     json_key(&w, "scenarios");

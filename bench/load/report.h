@@ -25,10 +25,14 @@ struct report {
     struct load_part parts[SCENARIOS_MAX];
     uint64_t dropped;
     uint64_t unmeasured; /* ended outside the measured time */
+    double cpu, cpu_max; /* cores that the load processes used, all together and the busiest */
     char why[LOAD_WHY_MAX];
     struct report_second *seconds;
     size_t second_count;
 };
+
+/* A load process that has used so much of a core may be what limits the figures. */
+#define REPORT_CPU_BUSY 0.9
 
 extern const double report_percents[];
 extern const size_t report_percent_count;

@@ -71,14 +71,16 @@ export class Stage {
   }
 
   // One run of sluice-bench; its report. name: of the files that are left of it.
-  async load(scenario, { server = this.server, base = server.base, key = this.account.key, connections = 64, rate, ca, seconds, processes, name } = {}) {
+  async load(scenario, { server = this.server, base = server.base, key = this.account.key, connections = 64, rate, ca, seconds, processes, cores, name } = {}) {
     const json = join(this.options.out, `${name ?? basename(scenario, '.json')}.json`);
     const args = ['--base', base, '--scenario', scenario, '--connections', connections, '--duration', seconds ?? this.options.seconds,
       '--warmup', this.options.warmup, '--json', json, '--html', json.replace(/json$/, 'html'), '--var', `task_parent=${taskParent}`, '--quiet'];
     if (rate) args.push('--rate', rate);
     if (ca) args.push('--ca-file', ca);
     if (processes) args.push('--processes', processes);
-    await must(process.env.SLUICE_BENCH_BIN, args.map(String), { env: { SLUICE_KEY: key } });
+    const line = [process.env.SLUICE_BENCH_BIN, ...args.map(String)];
+    const [program, ...rest] = cores ? ['taskset', '-c', cores.join(','), ...line] : line;
+    await must(program, rest, { env: { SLUICE_KEY: key } });
     return JSON.parse(await readFile(json, 'utf8'));
   }
 

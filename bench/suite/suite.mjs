@@ -34,6 +34,7 @@ function print(rows) {
     const ratio = row.ratio === null ? ['', '', ''] : [row.ratio, row.ratio_min, row.ratio_max].map((one) => one.toFixed(2));
     const verdict = row.least === undefined ? '' : row.is_met ? 'ok' : 'SHORT';
     console.log(`${row.name.padEnd(62)}${cell(number(row.value), 10)} ${row.unit.padEnd(5)}${ratio.map((one) => cell(one, 7)).join('')}${cell(row.least ?? '', 7)}${cell(row.aim ?? '', 6)} ${verdict}`);
+    if (row.note) console.log(`    ${row.note}`);
   }
 }
 
@@ -46,7 +47,7 @@ function summarize(figure, samples) {
     ratio_min: ratios.length ? Math.min(...ratios) : null,
     ratio_max: ratios.length ? Math.max(...ratios) : null,
     value_min: Math.min(...values), value_max: Math.max(...values),
-    repetitions: samples.length, least: figure.least, aim: figure.aim,
+    repetitions: samples.length, least: figure.least, aim: figure.aim, note: samples.at(-1).note,
   };
   const judged = row.ratio ?? row.value;
   if (figure.least !== undefined) row.is_met = figure.isLess ? judged <= figure.least : judged >= figure.least;

@@ -130,6 +130,33 @@ static size_t group_end(const struct pg_batch *batch, size_t start)
     return end;
 }
 
+/* The end of those that ask for the same as the one at `start`. */
+static size_t same_end(const struct pg_batch *batch, size_t start, size_t end)
+{
+    const struct pg_query *first = batch->queries[start];
+    size_t at = start + 1;
+    for (; first->stmt->is_shared && at < end; at++)
+        for (size_t i = 0; i < first->stmt->param_count; i++)
+            if (pg_value_cmp(&first->params[i], &batch->queries[at]->params[i]) != 0)
+                return at;
+    return at;
+}
+
+/* The queries of a group that are asked: of those that share an answer the first. NULL: out of
+ * memory. */
+static struct pg_query **group_heads(struct pg_batch *batch, size_t start, size_t end,
+                                     size_t *count)
+{
+    *count = end - start;
+    if (!batch->queries[start]->stmt->is_shared)
+        return &batch->queries[start];
+    struct pg_query **heads = ARENA_ARRAY(&batch->arena, struct pg_query *, end - start);
+    *count = 0;
+    for (size_t at = start; heads && at < end; at = same_end(batch, at, end))
+        heads[(*count)++] = batch->queries[at];
+    return heads;
+}
+
 /* Turns the queries into commands; those before the Sync. false: out of memory. */
 static bool batch_plan(struct pg_batch *batch, struct pg_lane *lane)
 {
@@ -146,14 +173,24 @@ static bool batch_plan(struct pg_batch *batch, struct pg_lane *lane)
     for (size_t at = 0, end; at < batch->query_count; at = end) {
         end = group_end(batch, at);
         struct pg_slot *slot = batch->queries[at]->slot;
-        enum pg_mode mode = group_mode(lane->pool, slot->stmt, end - at);
+        size_t count = 0;
+        struct pg_query **heads = group_heads(batch, at, end, &count);
+        if (!heads)
+            return false;
+        enum pg_mode mode = group_mode(lane->pool, slot->stmt, count);
         if (!(lane->prepared[slot->index] & (1u << mode)))
             *next++ = (struct pg_command){.slot = slot, .mode = mode, .is_prepare = true};
         lane->prepared[slot->index] |= (uint8_t)(1u << mode);
-        size_t step = mode == PG_MODE_SET ? end - at : 1;
-        for (size_t q = at; q < end; q += step)
-            *next++ = (struct pg_command){
-                .slot = slot, .mode = mode, .queries = &batch->queries[q], .count = step};
+        size_t step = mode == PG_MODE_SET ? count : 1;
+        for (size_t head = 0, q = at, last; head < count; head += step, q = last) {
+            last = mode == PG_MODE_SET ? end : same_end(batch, q, end);
+            *next++ = (struct pg_command){.slot = slot,
+                                          .mode = mode,
+                                          .queries = &heads[head],
+                                          .count = step,
+                                          .sharers = &batch->queries[q],
+                                          .sharer_count = last - q};
+        }
     }
     batch->command_count = (size_t)(next - batch->commands);
     return true;
@@ -273,12 +310,14 @@ static void deliver_command(struct pg_batch *batch, struct pg_command *command)
         ASSERT((size_t)PQnfields(command->result) == stmt->column_count + lead_columns(stmt));
     size_t *rows = NULL, *starts = NULL;
     bool has_memory = row_count == 0 || sort_rows(batch, command, row_count, &rows, &starts);
-    for (size_t q = 0; q < command->count; q++) {
+    for (size_t i = 0, q = 0; i < command->sharer_count; i++) {
+        struct pg_query *query = command->sharers[i];
         int status = has_memory ? OK : ERR_NOMEM;
+        q += q + 1 < command->count && query == command->queries[q + 1];
         if (row_count && has_memory)
-            status = fill_query(command->queries[q], command->result, rows + starts[q],
-                                starts[q + 1] - starts[q]);
-        pg_query_end(command->queries[q], status);
+            status =
+                fill_query(query, command->result, rows + starts[q], starts[q + 1] - starts[q]);
+        pg_query_end(query, status);
     }
 }
 

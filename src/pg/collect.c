@@ -85,14 +85,18 @@ static void collection_run(struct collection *c, struct pg_queue *queue)
     }
 }
 
-/* By kind in order of first appearance, then by row: sets lock their rows in one order. */
+/* By kind in order of first appearance, then by row: sets lock their rows in one order, and those
+ * that share an answer lie side by side. */
 static int cmp_queries(const void *left, const void *right)
 {
     const struct pg_query *a = *(struct pg_query *const *)left;
     const struct pg_query *b = *(struct pg_query *const *)right;
     if (a->slot != b->slot)
         return a->slot->kind < b->slot->kind ? -1 : 1;
-    for (size_t i = 0; a->stmt->is_write && i < a->stmt->key_count; i++) {
+    size_t keys = a->stmt->is_write ? a->stmt->key_count : 0;
+    if (a->stmt->is_shared)
+        keys = a->stmt->param_count;
+    for (size_t i = 0; i < keys; i++) {
         int order = pg_value_cmp(&a->params[i], &b->params[i]);
         if (order)
             return order;

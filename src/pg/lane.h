@@ -49,6 +49,9 @@ struct pg_command {
     bool is_prepare;
     struct pg_query **queries; /* one in pipe mode */
     size_t count;
+    /* Who is answered: each of these queries, followed by those that ask for the same. */
+    struct pg_query **sharers;
+    size_t sharer_count;
     PGresult *result;
 };
 

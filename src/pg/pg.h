@@ -90,6 +90,9 @@ struct pg_stmt {
     bool is_write;      /* goes to a writer connection */
     bool is_replayable; /* running it twice is harmless and tells the same (reads are always) */
     bool goes_alone;    /* never shares a batch: DDL */
+    /* A read that many are likely to make at a time with the same parameters: of a batch it is
+     * made once for all of these, and each has a copy of its rows. */
+    bool is_shared;
     /* What is sent where this one may have been done already, its answer lost: the same parameters
      * and columns, and it finds what it did. So that the usual case need not look. NULL: itself. */
     const struct pg_stmt *again;

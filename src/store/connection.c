@@ -44,6 +44,7 @@ static const struct pg_stmt connection_list = {
            "order by t.is_default desc, t.id limit 100) c",
     PG_PARAMS(list_params),
     PG_COLUMNS(connection_columns),
+    .is_shared = true,
 };
 
 static const struct pg_column account_params[] = {{"account_id", PG_UUID}};
@@ -54,6 +55,7 @@ const struct pg_stmt connection_list_all = {
            "order by t.integration_id, t.is_default desc, t.id limit 1000) c",
     PG_PARAMS(account_params),
     PG_COLUMNS(connection_columns),
+    .is_shared = true,
 };
 
 static const struct pg_column get_params[] = {{"account_id", PG_UUID}, {"id", PG_I64}};

@@ -211,6 +211,66 @@ static double metric_now(const char *line)
     return value;
 }
 
+/* ---- reads that share an answer ---- */
+
+/* n of an account's row, and how often anything was asked. */
+static const struct pg_column shared_params[] = {{"account_id", PG_UUID}, {"id", PG_I64}};
+static const struct pg_column shared_columns[] = {{"n", PG_I64}, {"asked", PG_I64}};
+static const struct pg_stmt item_shared = {
+    .name = "item_shared",
+    .sql = "select :ord, c.* from @input lateral (select x.n, nextval('t.asked') from t.item x "
+           "where x.account_id = :account_id and x.id = :id) c",
+    PG_PARAMS(shared_params),
+    PG_COLUMNS(shared_columns),
+    .is_shared = true,
+};
+
+static void start_shared(struct pg_call *call)
+{
+    struct todo *t = todo_of(call);
+    items_fill_key(&call->query, t->account, t->id);
+    submit(call, &item_shared);
+}
+
+/* count calls of one turn for `different` rows, and one that is not there. */
+static void share(enum pg_mode mode, size_t count, size_t different)
+{
+    struct pg_bench bench;
+    struct pg_pool_config config = config_of(mode);
+    items_tell(conninfo, "truncate t.item");
+    items_tell(conninfo, "drop sequence if exists t.asked");
+    items_tell(conninfo, "create sequence t.asked");
+    plan(different);
+    pg_bench_open(&bench, &config, true);
+    start_all(&bench, different, start_take);
+    pg_calls_end(calls, different);
+    for (size_t i = different; i < count; i++)
+        todo[i] = todo[i % different];
+    todo[count / 2].id = -1;
+    start_all(&bench, count, start_shared);
+    for (size_t i = 0; i < count; i++) {
+        const struct pg_rows *rows = &calls[i].query.rows;
+        assert_int_equal(calls[i].query.status, OK);
+        assert_int_equal(rows->count, todo[i].id != -1);
+        if (rows->count)
+            assert_int_equal(pg_get_i64(rows, 0, 0), todo[i].n);
+    }
+    pg_calls_end(calls, count);
+    pg_bench_close(&bench);
+    int64_t asked = items_ask(conninfo, "select last_value from t.asked");
+    assert_in_range(asked, different, 2 * different);
+}
+
+static void test_the_same_is_asked_once(void **state)
+{
+    (void)state;
+    static const size_t counts[][2] = {{2, 1}, {50, 1}, {50, 7}, {300, 40}};
+    for (size_t i = 0; i < ARRAY_LEN(counts); i++) {
+        share(PG_MODE_SET, counts[i][0], counts[i][1]);
+        share(PG_MODE_PIPE, counts[i][0], counts[i][1]);
+    }
+}
+
 static void test_a_turn_is_a_commit(void **state)
 {
     struct pg_bench bench;
@@ -357,6 +417,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_sizes_in_both_modes),
+        cmocka_unit_test(test_the_same_is_asked_once),
         cmocka_unit_test(test_a_turn_is_a_commit),
         cmocka_unit_test(test_one_row_keeps_its_order),
         cmocka_unit_test(test_only_the_guilty_sees_its_error),
