@@ -19,6 +19,7 @@ enum {
     CONN_DISCARD_BYTES_MAX = 64 * 1024, /* of a body nobody wants, to keep the connection */
     CONN_REFUSED_MAX = 256,             /* over connections_max: told so, then closed */
     CONN_PARTS_MAX = 64,
+    CONN_FLUSH_NS_ABOUT = 10 * 1000, /* to write a reply: nearly all of it is the kernel's */
     DATE_TEXT_LEN = 29,
 };
 

@@ -12,10 +12,15 @@
 
 enum {
     LOOP_READ_BYTES = 64 * 1024,
-    /* Of tasks in one turn, whatever their count; then I/O gets its turn. A step that has begun
-     * runs to its end on top of that. */
-    LOOP_DRAIN_NS_MAX = 10 * 1000 * 1000,
+    /* Of reading and accepting in one turn, however many sockets are ready. */
+    LOOP_READ_NS_MAX = 200 * 1000,
+    /* Of tasks in one turn, whatever their count, with what hooks will have to do for them
+     * (loop_owe); then I/O gets its turn. A step that has begun runs to its end on top of that. */
+    LOOP_DRAIN_NS_MAX = 400 * 1000,
 };
+
+/* What the CPU time of a turn went to; told of turns over the limit. */
+enum loop_part { PART_EVENTS, PART_STEPS, PART_DATABASE, PART_REPLY, PART_LOG, PART_MEMORY, PARTS };
 
 /* A copy of armed_ns beside the pointer: sifting touches only the heap's own memory. */
 struct timer_slot {
@@ -46,23 +51,54 @@ struct loop {
     uint64_t now_ns, turn_began_ns, cpu_mark_ns;
     bool is_in_turn, is_dirty, is_stopped;
 
+    /* Sockets that are read in turn: see loop_may_read. */
+    uint64_t read_round;
+    bool is_round_open, has_passed_over;
+
     struct loop_stats stats;
     uint64_t turn_cpu_ns_limit;        /* 0: none */
     const char *worst_op, *worst_step; /* costliest step of this turn */
     uint64_t worst_ns, step_began_ns;
     unsigned uncharged;      /* steps since then */
     uint64_t drain_until_ns; /* of this turn; 0: it has not drained yet */
+    uint64_t owed_ns;        /* to hooks, at the end of this turn */
+    uint64_t parts_ns[PARTS], part_began_ns;
+    unsigned events, tasks_run; /* of this turn */
     struct metric_series *lag_series, *turn_series;
+
+    uv_thread_t pool_starter;
+    bool has_pool_starter;
 
     char *read_buf; /* LOOP_READ_BYTES, shared by all streams */
 };
 
+/* ---- turn.c: what a turn takes ---- */
+
+/* The first thing after poll, before anything is read. */
+void loop_turn_begin(struct loop *loop);
 /* Every libuv callback of this room begins with it: the first one of a turn reads the clock. */
 void loop_enter(struct loop *loop);
 /* A step has run: the time since the last one is charged to it. */
 void loop_charge_step(struct loop *loop, const char *op_name, const char *step_name);
 /* The tasks of this turn have had their time: what is left comes in the next. */
 bool loop_is_drain_over(const struct loop *loop);
+/* The same for what is read and accepted. */
+bool loop_is_reading_over(const struct loop *loop);
+/* Whether a socket that is ready may be read now; *round is of that socket, 0 at first. When a
+ * turn's time for reading is over, the rest is passed over, and poll reports it again; then those
+ * that have been read wait until all that were ready have been, however fast their peers send. */
+bool loop_may_read(struct loop *loop, uint64_t *round);
+/* What has run since the last lap was this part of the turn. */
+void loop_lap(struct loop *loop, enum loop_part part);
+void loop_turn_end(struct loop *loop);
+/* Reads the environment. */
+void loop_turn_init(struct loop *loop);
+
+/* Starts libuv's pool on a thread of its own: made by the first work, its threads would cost the
+ * loop a turn of some milliseconds. */
+void loop_pool_start(struct loop *loop);
+void loop_pool_started(struct loop *loop);
+
 int loop_err_from_uv(int status);
 
 void loop_timers_init(struct loop *loop);

@@ -13,6 +13,7 @@
 
 enum {
     ACCEPTS_A_TURN_MAX = 128, /* then others get their turn; poll reports the rest again */
+    ACCEPTS_A_TURN_MIN = 8,   /* however much there was to read before */
     ACCEPT_REST_MS = 100,
     LEAVE_MS = 1,
     LEFT_ACCEPTS_MAX = 4, /* of those that nobody else took meanwhile */
@@ -153,9 +154,11 @@ static void on_listener_ready(void *owner, int events)
         leave_to_others(listener);
         return;
     }
-    for (size_t i = 0; i < ACCEPTS_A_TURN_MAX && is_its_turn(listener); i++)
-        if (!accept_next(listener))
+    for (size_t i = 0; i < ACCEPTS_A_TURN_MAX && is_its_turn(listener); i++) {
+        bool has_time = i < ACCEPTS_A_TURN_MIN || !loop_is_reading_over(listener->loop);
+        if (!has_time || !accept_next(listener))
             break;
+    }
 }
 
 void tcp_listener_accept_all(struct tcp_listener *listener)

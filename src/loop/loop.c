@@ -14,17 +14,6 @@
 #include "base/poison.h"
 #include "loop/op.h"
 
-static struct metric lag_metric = {
-    .name = "sluice_loop_lag_seconds",
-    .help = "Wall-clock time of one turn of the event loop, poll excluded.",
-    .kind = METRIC_HISTOGRAM,
-};
-static struct metric turn_metric = {
-    .name = "sluice_loop_turn_cpu_seconds",
-    .help = "Thread CPU time of one turn of the event loop.",
-    .kind = METRIC_HISTOGRAM,
-};
-
 #ifdef BASE_HAS_ASAN
 enum { LOOP_KEPT_BYTES = 0 };
 #else
@@ -35,8 +24,7 @@ enum {
 #endif
 
 static unsigned threads_wanted = 4; /* libuv's own default */
-static bool turn_limit_passed;
-static bool has_abandoned; /* a loop of this process, to threads that would not end */
+static bool has_abandoned;          /* a loop of this process, to threads that would not end */
 
 /* ---- tasks, hooks, garbage ---- */
 
@@ -91,44 +79,6 @@ void loop_garbage_add(struct loop *loop, struct loop_garbage *garbage)
 
 /* ---- one turn ---- */
 
-void loop_enter(struct loop *loop)
-{
-    loop->is_dirty = true;
-    if (loop->is_in_turn)
-        return;
-    loop->is_in_turn = true;
-    loop->now_ns = loop->turn_began_ns = clock_mono_ns();
-    loop->worst_ns = 0;
-    loop->worst_op = loop->worst_step = NULL;
-}
-
-uint64_t loop_now_ns(const struct loop *loop)
-{
-    return loop->is_in_turn ? loop->now_ns : clock_mono_ns();
-}
-
-/* Who took longest is told only under a limit; without one a clock for every fourth step will do.
- */
-void loop_charge_step(struct loop *loop, const char *op_name, const char *step_name)
-{
-    if (loop->turn_cpu_ns_limit == 0 && ++loop->uncharged < 4)
-        return;
-    loop->uncharged = 0;
-    uint64_t now_ns = clock_mono_ns();
-    uint64_t took_ns = now_ns - loop->step_began_ns;
-    loop->step_began_ns = now_ns;
-    if (took_ns <= loop->worst_ns)
-        return;
-    loop->worst_ns = took_ns;
-    loop->worst_op = op_name;
-    loop->worst_step = step_name;
-}
-
-bool loop_is_drain_over(const struct loop *loop)
-{
-    return loop->step_began_ns >= loop->drain_until_ns;
-}
-
 /* A turn may drain several times (after poll, before it, after close callbacks); the time is for
  * all of them together. */
 static void loop_drain(struct loop *loop)
@@ -139,12 +89,15 @@ static void loop_drain(struct loop *loop)
     loop->step_began_ns = clock_mono_ns();
     if (loop->drain_until_ns == 0)
         loop->drain_until_ns = loop->step_began_ns + LOOP_DRAIN_NS_MAX;
-    for (size_t runs = 0; runs < LOOP_RUNS_MAX && !loop_is_drain_over(loop); runs++) {
+    for (size_t runs = 0; runs < LOOP_RUNS_MAX; runs++) {
+        if (runs > 0 && loop_is_drain_over(loop))
+            return;
         struct list *link = list_pop_front(&loop->tasks);
         if (!link)
             return;
         struct loop_task *task = LIST_ITEM(link, struct loop_task, link);
         task->run(task);
+        loop->tasks_run++;
         /* also for tasks that are no ops: keeps the time of the drain going */
         loop_charge_step(loop, NULL, NULL);
     }
@@ -158,6 +111,7 @@ static void loop_run_hooks(struct loop *loop)
             struct loop_hook *hook = LIST_ITEM(link, struct loop_hook, link);
             hook->run(hook);
         }
+        loop_lap(loop, PART_DATABASE + phase);
     }
 }
 
@@ -181,10 +135,14 @@ static void loop_settle(struct loop *loop)
     if (!loop->is_dirty)
         return;
     loop->is_dirty = false;
+    loop_lap(loop, PART_EVENTS);
     loop_drain(loop);
+    loop_lap(loop, PART_STEPS);
     loop_run_hooks(loop);
     log_flush();
+    loop_lap(loop, PART_LOG);
     loop_free_garbage(loop);
+    loop_lap(loop, PART_MEMORY);
     bool has_tasks = !list_is_empty(&loop->tasks) || !list_is_empty(&loop->tasks_next);
     if (uv_is_closing((uv_handle_t *)&loop->idle))
         return;
@@ -194,38 +152,6 @@ static void loop_settle(struct loop *loop)
     } else if (!has_tasks && uv_is_active((uv_handle_t *)&loop->idle)) {
         uv_idle_stop(&loop->idle);
     }
-}
-
-static void loop_report_long_turn(struct loop *loop, uint64_t cpu_ns)
-{
-    turn_limit_passed = true;
-    log_event(LOG_ERROR, "a turn of the loop took longer than SLUICE_TURN_CPU_MS_MAX allows",
-              LOG_MS("cpu_ms", cpu_ns), LOG_CSTR("op", loop->worst_op ? loop->worst_op : ""),
-              LOG_CSTR("step", loop->worst_step ? loop->worst_step : ""),
-              LOG_MS("step_ms", loop->worst_ns));
-}
-
-static void loop_end_turn(struct loop *loop)
-{
-    if (!loop->is_in_turn)
-        return;
-    uint64_t cpu_ns = clock_thread_cpu_ns();
-    uint64_t turn_cpu_ns = cpu_ns - loop->cpu_mark_ns;
-    uint64_t turn_wall_ns = clock_mono_ns() - loop->turn_began_ns;
-    loop->cpu_mark_ns = cpu_ns;
-    loop->is_in_turn = false;
-    loop->drain_until_ns = 0;
-    struct loop_stats *stats = &loop->stats;
-    stats->turns++;
-    stats->turn_cpu_ns_last = turn_cpu_ns;
-    if (turn_cpu_ns > stats->turn_cpu_ns_max)
-        stats->turn_cpu_ns_max = turn_cpu_ns;
-    if (turn_wall_ns > stats->turn_wall_ns_max)
-        stats->turn_wall_ns_max = turn_wall_ns;
-    metric_observe_ns(loop->lag_series, turn_wall_ns);
-    metric_observe_ns(loop->turn_series, turn_cpu_ns);
-    if (loop->turn_cpu_ns_limit && turn_cpu_ns > loop->turn_cpu_ns_limit)
-        loop_report_long_turn(loop, turn_cpu_ns);
 }
 
 static void on_check(uv_check_t *check)
@@ -239,15 +165,14 @@ static void on_prepare(uv_prepare_t *prepare)
 {
     struct loop *loop = loop_of(prepare->loop);
     loop_settle(loop);
-    loop_end_turn(loop);
+    loop_turn_end(loop);
 }
 
 /* ---- running ---- */
 
 static void loop_begin_running(struct loop *loop)
 {
-    loop->cpu_mark_ns = clock_thread_cpu_ns(); /* the caller's own time is no turn */
-    loop->is_dirty = true;                     /* hooks may have work from outside a turn */
+    loop->is_dirty = true; /* hooks may have work from outside a turn */
 }
 
 static bool loop_has_tasks(const struct loop *loop)
@@ -259,7 +184,7 @@ static bool loop_uv_turn(struct loop *loop, uv_run_mode mode)
 {
     uv_run(&loop->uv, mode);
     loop_settle(loop); /* close callbacks and timers came after uv_check */
-    loop_end_turn(loop);
+    loop_turn_end(loop);
     return uv_loop_alive(&loop->uv) || loop_has_tasks(loop);
 }
 
@@ -267,6 +192,7 @@ void loop_run(struct loop *loop)
 {
     loop->is_stopped = false;
     mem_keep(LOOP_KEPT_BYTES);
+    loop_pool_start(loop);
     loop_begin_running(loop);
     loop_settle(loop);
     while (loop_uv_turn(loop, UV_RUN_DEFAULT) && !loop->is_stopped)
@@ -292,16 +218,6 @@ void loop_stop(struct loop *loop)
 struct uv_loop_s *loop_uv(struct loop *loop)
 {
     return &loop->uv;
-}
-
-const struct loop_stats *loop_stats(const struct loop *loop)
-{
-    return &loop->stats;
-}
-
-bool loop_turn_limit_passed(void)
-{
-    return turn_limit_passed;
 }
 
 int loop_err_from_uv(int status)
@@ -337,14 +253,6 @@ void loop_threads_init(unsigned threads)
 unsigned loop_threads_count(void)
 {
     return threads_wanted;
-}
-
-static void loop_read_limit(struct loop *loop)
-{
-    const char *text = getenv("SLUICE_TURN_CPU_MS_MAX");
-    uint64_t limit_ms = 0;
-    if (text && slice_to_u64(slice_cstr(text), 3600 * 1000, &limit_ms))
-        loop->turn_cpu_ns_limit = limit_ms * 1000 * 1000;
 }
 
 static void loop_init_handles(struct loop *loop)
@@ -383,9 +291,7 @@ struct loop *loop_new(struct err *err)
     for (size_t phase = 0; phase < LOOP_PHASES; phase++)
         list_init(&loop->hooks[phase]);
     loop_init_handles(loop);
-    loop_read_limit(loop);
-    loop->lag_series = metric_series(&lag_metric, SLICE_NONE);
-    loop->turn_series = metric_series(&turn_metric, SLICE_NONE);
+    loop_turn_init(loop);
     return loop;
 }
 
@@ -468,13 +374,9 @@ void loop_free(struct loop *loop)
     while (loop_uv_turn(loop, UV_RUN_DEFAULT))
         list_append_all(&loop->tasks, &loop->tasks_next); /* as on_check did */
     ASSERT(list_is_empty(&loop->garbage));
+    loop_pool_started(loop);
     int rc = uv_loop_close(&loop->uv);
     ASSERT(rc == 0);
-    if (turn_limit_passed)
-        fprintf(stderr,
-                "error: a turn of the loop took up to %" PRIu64 " us of CPU time, over "
-                "SLUICE_TURN_CPU_MS_MAX\n",
-                loop->stats.turn_cpu_ns_max / 1000);
     mem_free(loop->read_buf);
     mem_free(loop);
 }

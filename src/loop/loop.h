@@ -60,6 +60,9 @@ struct loop_hook {
 void loop_hook_add(struct loop *loop, struct loop_hook *hook, enum loop_phase phase);
 void loop_hook_remove(struct loop_hook *hook);
 
+/* Something was queued for a hook that will take about so long: the drain ends as much earlier. */
+void loop_owe(struct loop *loop, uint64_t about_ns);
+
 /* Something whose memory goes at the bottom of this turn, never where it dies. */
 struct loop_garbage {
     struct list link;
@@ -119,12 +122,13 @@ static inline bool timer_is_armed(const struct timer *timer)
 
 /* ---- work on the thread pool ---- */
 
-/* run is called on a pool thread and may touch only what the work owns; done follows on the loop.
- * Embedded in its owner, which stays alive until done. */
+/* run is called on a pool thread and may touch only what the work owns; done follows in a drain of
+ * the loop. Embedded in its owner, which stays alive until done. */
 struct work {
     void (*run)(struct work *work);
     void (*done)(struct work *work);
     void *handle;
+    struct loop_task task;
 };
 int work_start(struct loop *loop, struct work *work) MUST_CHECK;
 

@@ -107,7 +107,11 @@ static void tcp_reset(struct stream *stream)
 static void on_alloc(uv_handle_t *handle, size_t suggested, uv_buf_t *out)
 {
     (void)suggested;
-    *out = uv_buf_init(loop_of(handle->loop)->read_buf, LOOP_READ_BYTES);
+    struct tcp_stream *tcp = handle->data;
+    struct loop *loop = loop_of(handle->loop);
+    loop_turn_begin(loop);
+    bool may_read = loop_may_read(loop, &tcp->read_round);
+    *out = uv_buf_init(may_read ? loop->read_buf : NULL, may_read ? LOOP_READ_BYTES : 0);
 }
 
 /* libuv takes a hang-up behind the last bytes for EOF, also when it was a reset: then the socket
@@ -139,7 +143,8 @@ static void rest_after(struct tcp_stream *tcp, size_t count)
 static void on_read(uv_stream_t *handle, ssize_t count, const uv_buf_t *bytes)
 {
     struct tcp_stream *tcp = handle->data;
-    if (count == 0 || tcp->is_closing) /* 0 is EAGAIN */
+    bool is_passed_over = count == UV_ENOBUFS && bytes->len == 0; /* on_alloc gave no room */
+    if (count == 0 || is_passed_over || tcp->is_closing)          /* 0 is EAGAIN */
         return;
     loop_enter(tcp->base.loop);
     struct stream *stream = &tcp->base;

@@ -26,7 +26,8 @@ struct tcp_stream {
     bool is_unix, is_connecting, is_closing, is_shutdown, is_eof, wants_read;
     _Atomic uint32_t *counted; /* less one when it closes; NULL: it is not counted */
     struct loop_garbage garbage;
-    uint64_t read_turn; /* of the loop; turn_bytes were read in it */
+    uint64_t read_round; /* of loop_may_read */
+    uint64_t read_turn;  /* of the loop; turn_bytes were read in it */
     size_t turn_bytes;
     struct loop_task resume; /* queued while reading rests until the next turn */
 };

@@ -2,8 +2,12 @@
  * Work on the thread pool, and signals: thin over libuv, each in a block of its own that is freed
  * when libuv has let go.
  */
+#include <sys/resource.h>
+
 #include "base/mem.h"
 #include "loop/internal.h"
+
+enum { POOL_NICE = 5 }; /* a third of the loop's weight */
 
 /* ---- work ---- */
 
@@ -12,23 +16,42 @@ struct work_request {
     struct work *work;
 };
 
+/* The loop goes first: beside busy threads of its own weight it would wait tens of milliseconds for
+ * its core, and with it all that these threads are wanted for. */
+static void pool_thread_yield(void)
+{
+    static _Thread_local bool is_done;
+    if (is_done)
+        return;
+    is_done = true;
+    (void)setpriority(PRIO_PROCESS, 0, POOL_NICE); /* of this thread alone, on Linux */
+}
+
 static void on_work_run(uv_work_t *uv)
 {
     struct work *work = CONTAINER_OF(uv, struct work_request, uv)->work;
+    pool_thread_yield();
     work->run(work);
 }
 
-static void on_work_done(uv_work_t *uv, int status)
+static void run_done(struct loop_task *task)
 {
-    struct work_request *request = CONTAINER_OF(uv, struct work_request, uv);
-    struct loop *loop = loop_of(uv->loop);
-    struct work *work = request->work;
-    ASSERT(status == 0); /* nothing cancels work */
-    loop_enter(loop);
-    loop->work_count--;
+    struct work *work = CONTAINER_OF(task, struct work, task);
+    struct work_request *request = work->handle;
+    loop_of(request->uv.loop)->work_count--;
     work->handle = NULL;
     mem_free(request);
     work->done(work);
+}
+
+/* libuv tells of all that has been done since the last poll at once: each has its place in the
+ * drain, whose time is bounded. */
+static void on_work_done(uv_work_t *uv, int status)
+{
+    struct loop *loop = loop_of(uv->loop);
+    ASSERT(status == 0); /* nothing cancels work */
+    loop_enter(loop);
+    loop_task_queue(loop, &CONTAINER_OF(uv, struct work_request, uv)->work->task);
 }
 
 int work_start(struct loop *loop, struct work *work)
@@ -39,6 +62,7 @@ int work_start(struct loop *loop, struct work *work)
         return ERR_NOMEM;
     request->work = work;
     work->handle = request;
+    loop_task_init(&work->task, run_done);
     int rc = uv_queue_work(&loop->uv, &request->uv, on_work_run, on_work_done);
     if (rc != 0) {
         work->handle = NULL;
@@ -47,6 +71,45 @@ int work_start(struct loop *loop, struct work *work)
     }
     loop->work_count++;
     return OK;
+}
+
+/* ---- the pool's threads ---- */
+
+static void on_first_run(uv_work_t *uv)
+{
+    (void)uv; /* that there is work makes the threads */
+}
+
+static void on_first_done(uv_work_t *uv, int status)
+{
+    (void)uv, (void)status;
+}
+
+/* A loop of its own: libuv makes the threads with the first work of any. */
+static void run_pool_starter(void *unused)
+{
+    (void)unused;
+    uv_loop_t uv;
+    uv_work_t first;
+    if (uv_loop_init(&uv) != 0)
+        return; /* then they are made when they are needed */
+    if (uv_queue_work(&uv, &first, on_first_run, on_first_done) == 0)
+        uv_run(&uv, UV_RUN_DEFAULT);
+    int rc = uv_loop_close(&uv);
+    ASSERT(rc == 0);
+}
+
+void loop_pool_start(struct loop *loop)
+{
+    if (!loop->has_pool_starter)
+        loop->has_pool_starter = uv_thread_create(&loop->pool_starter, run_pool_starter, NULL) == 0;
+}
+
+void loop_pool_started(struct loop *loop)
+{
+    if (loop->has_pool_starter)
+        uv_thread_join(&loop->pool_starter);
+    loop->has_pool_starter = false;
 }
 
 /* ---- signals ---- */

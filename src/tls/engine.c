@@ -462,7 +462,7 @@ int tls_engine_init(struct tls_engine *engine, const struct tls_engine_hooks *ho
     engine->hooks = hooks;
     engine->state = TLS_HANDSHAKE;
     engine->write_bytes_max = write_bytes_max ? write_bytes_max : (size_t)1 << 20;
-    engine->work = (struct work){handshake_run, handshake_done, NULL};
+    engine->work = (struct work){.run = handshake_run, .done = handshake_done};
     mbedtls_ssl_init(&engine->ssl);
     buf_init(&engine->in, TLS_ARRIVING_BYTES_MAX);
     buf_init(&engine->arriving, TLS_ARRIVING_BYTES_MAX);

@@ -2,6 +2,7 @@
  * foreign descriptors, the CPU limit of a turn. */
 #include "testing.h"
 
+#include <dirent.h>
 #include <fcntl.h>
 #include <pthread.h>
 #include <semaphore.h>
@@ -9,6 +10,8 @@
 #include <stdlib.h>
 #include <sys/socket.h>
 #include <unistd.h>
+
+#include "loop/internal.h"
 
 static char trace[64];
 
@@ -54,6 +57,121 @@ static void a_drain_is_bounded_and_the_rest_comes_first(void **state)
     assert_int_equal(repeat.runs, 0);
     loop_run(loop); /* goes on without anything else to wait for */
     assert_int_equal(repeat.runs, 3 * LOOP_RUNS_MAX);
+}
+
+/* ---- the time of a turn ---- */
+
+enum { BURN_NS = 50 * 1000, BURNS = 200 };
+
+struct burn {
+    struct loop_task task;
+    struct loop *loop;
+    uint64_t turn; /* in which it ran; UINT64_MAX: not yet */
+    bool owes;
+};
+
+static void burn_cpu(uint64_t time_ns)
+{
+    uint64_t until_ns = clock_thread_cpu_ns() + time_ns;
+    while (clock_thread_cpu_ns() < until_ns)
+        continue;
+}
+
+static void run_burn(struct loop_task *task)
+{
+    struct burn *burn = CONTAINER_OF(task, struct burn, task);
+    burn->turn = loop_stats(burn->loop)->turns;
+    burn_cpu(BURN_NS);
+    if (burn->owes)
+        loop_owe(burn->loop, BURN_NS);
+}
+
+/* How many of these tasks ran in one turn at most; all ran, in order. */
+static size_t most_burns_a_turn(struct loop *loop, bool owes)
+{
+    static struct burn burns[BURNS];
+    size_t most = 0, count = 0;
+    for (size_t i = 0; i < BURNS; i++) {
+        burns[i] = (struct burn){.loop = loop, .turn = UINT64_MAX, .owes = owes};
+        loop_task_init(&burns[i].task, run_burn);
+        loop_task_queue(loop, &burns[i].task);
+    }
+    loop_run(loop);
+    for (size_t i = 0; i < BURNS; i++) {
+        assert_true(burns[i].turn != UINT64_MAX);
+        assert_true(i == 0 || burns[i].turn >= burns[i - 1].turn);
+        count = i > 0 && burns[i].turn == burns[i - 1].turn ? count + 1 : 1;
+        most = count > most ? count : most;
+    }
+    return most;
+}
+
+/* Counted in tasks, because a clock may stand still or leap on a busy machine. */
+static void a_turn_has_its_time_whatever_is_queued(void **state)
+{
+    struct loop *loop = *state;
+    enum { CHARGED_EVERY = 4 }; /* see loop_charge_step */
+    assert_in_range(most_burns_a_turn(loop, false), 1,
+                    (size_t)LOOP_DRAIN_NS_MAX / BURN_NS + CHARGED_EVERY);
+    assert_in_range(most_burns_a_turn(loop, true), 1,
+                    (size_t)LOOP_DRAIN_NS_MAX / BURN_NS / 2 + CHARGED_EVERY);
+}
+
+struct done_work {
+    struct work work;
+    struct burn burn;
+};
+
+static void run_nothing(struct work *work)
+{
+    (void)work;
+}
+
+static void on_burning_work_done(struct work *work)
+{
+    run_burn(&CONTAINER_OF(work, struct done_work, work)->burn.task);
+}
+
+/* libuv tells of all of it in one callback. */
+static void what_threads_have_done_has_its_place_in_the_drain(void **state)
+{
+    struct loop *loop = *state;
+    static struct done_work works[BURNS];
+    for (size_t i = 0; i < BURNS; i++) {
+        works[i].burn = (struct burn){.loop = loop, .turn = UINT64_MAX};
+        works[i].work = (struct work){.run = run_nothing, .done = on_burning_work_done};
+        assert_int_equal(work_start(loop, &works[i].work), OK);
+    }
+    loop_run(loop);
+    uint64_t turns = loop_stats(loop)->turns;
+    size_t most = 0;
+    for (uint64_t turn = 0; turn <= turns; turn++) {
+        size_t count = 0;
+        for (size_t i = 0; i < BURNS; i++)
+            count += works[i].burn.turn == turn;
+        most = count > most ? count : most;
+    }
+    assert_in_range(most, 1, LOOP_DRAIN_NS_MAX / BURN_NS + 4);
+    for (size_t i = 0; i < BURNS; i++)
+        assert_true(works[i].burn.turn <= turns);
+}
+
+/* The first work of all finds them there: to make them costs milliseconds. */
+static void the_pool_has_its_threads_before_it_is_needed(void **state)
+{
+    struct loop *loop = *state;
+    struct repeat repeat;
+    repeat_init(&repeat, loop, 2);
+    loop_task_queue(loop, &repeat.task);
+    loop_run(loop);
+    loop_pool_started(loop);
+    DIR *tasks = opendir("/proc/self/task");
+    assert_non_null(tasks);
+    size_t threads = 0;
+    for (struct dirent *entry; (entry = readdir(tasks));)
+        threads += entry->d_name[0] != '.';
+    closedir(tasks);
+    assert_true(threads >= 1 + loop_threads_count());
 }
 
 static void next_turn_means_next_turn(void **state)
@@ -327,9 +445,7 @@ static void an_unwatchable_descriptor_is_refused(void **state)
 static enum op_result step_burn(struct op *op)
 {
     (void)op;
-    uint64_t until_ns = clock_thread_cpu_ns() + 5000000;
-    while (clock_thread_cpu_ns() < until_ns)
-        continue;
+    burn_cpu(5000000);
     return OP_DONE;
 }
 
@@ -380,6 +496,9 @@ int main(void)
     loop_threads_init(2);
     const struct CMUnitTest tests[] = {
         TEST(a_drain_is_bounded_and_the_rest_comes_first),
+        TEST(the_pool_has_its_threads_before_it_is_needed),
+        TEST(a_turn_has_its_time_whatever_is_queued),
+        TEST(what_threads_have_done_has_its_place_in_the_drain),
         TEST(next_turn_means_next_turn),
         TEST(a_turn_ends_with_hooks_in_order_then_garbage),
         TEST(loop_stop_stops),

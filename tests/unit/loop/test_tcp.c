@@ -5,6 +5,8 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include "loop/internal.h"
+
 static void bytes_come_back(void **state)
 {
     struct pair pair;
@@ -105,6 +107,113 @@ static void a_fast_sender_leaves_turns_to_others(void **state)
     assert_in_range(most, 1, 256 * 1024 + 64 * 1024);
     mem_free(bytes);
     pair_end(&pair);
+}
+
+/* ---- many that are ready at once ---- */
+
+enum { READERS = 40, READ_NS = 50 * 1000 };
+
+struct crowd {
+    struct loop *loop;
+    struct reader {
+        struct crowd *crowd;
+        struct stream *stream;
+        int peer;
+        size_t reads;
+        bool sends_on;
+    } readers[READERS];
+    size_t reads, reads_in_turn, most_in_turn, closed;
+    uint64_t turn;
+};
+
+static void send_byte(const struct reader *reader)
+{
+    assert_int_equal(write(reader->peer, "x", 1), 1);
+}
+
+/* Half of the peers send again as soon as they were read. */
+static void on_crowd_read(struct stream *stream, void *owner, slice bytes)
+{
+    struct reader *reader = owner;
+    struct crowd *crowd = reader->crowd;
+    (void)stream, (void)bytes;
+    uint64_t turn = loop_stats(crowd->loop)->turns;
+    crowd->reads_in_turn = turn == crowd->turn ? crowd->reads_in_turn + 1 : 1;
+    crowd->turn = turn;
+    if (crowd->reads_in_turn > crowd->most_in_turn)
+        crowd->most_in_turn = crowd->reads_in_turn;
+    crowd->reads++;
+    reader->reads++;
+    uint64_t until_ns = clock_mono_ns() + READ_NS;
+    while (clock_mono_ns() < until_ns)
+        continue;
+    if (reader->sends_on)
+        send_byte(reader);
+}
+
+static void on_crowd_eof(struct stream *stream, void *owner, bool is_clean)
+{
+    (void)stream, (void)owner, (void)is_clean;
+}
+
+static void on_crowd_closed(struct stream *stream, void *owner, const struct err *why)
+{
+    (void)stream, (void)why;
+    ((struct reader *)owner)->crowd->closed++;
+}
+
+static const struct stream_events crowd_events = {
+    NULL, on_crowd_read, on_crowd_eof, NULL, on_crowd_closed,
+};
+
+static void crowd_begin(struct crowd *crowd, struct loop *loop)
+{
+    struct sockaddr_in address = loopback(0);
+    socklen_t len = sizeof(address);
+    int listener = socket(AF_INET, SOCK_STREAM, 0);
+    assert_int_equal(bind(listener, (struct sockaddr *)&address, len), 0);
+    assert_int_equal(listen(listener, READERS), 0);
+    assert_int_equal(getsockname(listener, (struct sockaddr *)&address, &len), 0);
+    *crowd = (struct crowd){.loop = loop};
+    for (size_t i = 0; i < READERS; i++) {
+        struct reader *reader = &crowd->readers[i];
+        struct err err = {0};
+        reader->crowd = crowd;
+        reader->sends_on = i % 2;
+        reader->stream =
+            tcp_connect(loop, (struct sockaddr *)&address, 100, &crowd_events, reader, &err);
+        assert_non_null(reader->stream);
+        reader->peer = accept(listener, NULL, NULL);
+        assert_true(reader->peer >= 0);
+        stream_read_start(reader->stream);
+    }
+    close(listener);
+}
+
+static void crowd_end(struct crowd *crowd)
+{
+    for (size_t i = 0; i < READERS; i++) {
+        stream_close(crowd->readers[i].stream);
+        close(crowd->readers[i].peer);
+    }
+    TURN_UNTIL(crowd->loop, crowd->closed == READERS);
+}
+
+static void many_that_are_ready_are_read_in_turns_and_all_of_them(void **state)
+{
+    static struct crowd crowd;
+    crowd_begin(&crowd, *state);
+    for (size_t i = 0; i < READERS; i++)
+        send_byte(&crowd.readers[i]);
+    for (size_t i = 0; i < READERS; i++) /* however fast the others send */
+        TURN_UNTIL(crowd.loop, crowd.readers[i].reads > 0);
+    assert_true(crowd.reads <= 2 * READERS);
+    TURN_UNTIL(crowd.loop, crowd.reads > 5 * READERS);
+    assert_in_range(crowd.most_in_turn, 1, LOOP_READ_NS_MAX / READ_NS + 1);
+    for (size_t i = 0; i < READERS; i++)
+        assert_true(crowd.readers[i].sends_on ? crowd.readers[i].reads >= 4
+                                              : crowd.readers[i].reads == 1);
+    crowd_end(&crowd);
 }
 
 static void the_queue_has_a_limit(void **state)
@@ -287,6 +396,7 @@ int main(void)
         TEST(what_is_written_before_the_connect_is_sent),
         TEST(a_slow_reader_gets_all_in_order),
         TEST(a_fast_sender_leaves_turns_to_others),
+        TEST(many_that_are_ready_are_read_in_turns_and_all_of_them),
         TEST(the_queue_has_a_limit),
         TEST(reading_goes_on_after_shutdown),
         TEST(a_reset_is_told),

@@ -1,0 +1,176 @@
+/*
+ * What a turn takes: when it began, whose step was the costliest, when its time for reading and for
+ * tasks is over, and what is told of it when it ends. Both times are short, so that a turn stays
+ * about a millisecond however many sockets are ready and ops queued; what is left comes in the
+ * next turn, which does not wait in poll.
+ */
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "loop/internal.h"
+
+static struct metric lag_metric = {
+    .name = "sluice_loop_lag_seconds",
+    .help = "Wall-clock time of one turn of the event loop, poll excluded.",
+    .kind = METRIC_HISTOGRAM,
+};
+static struct metric turn_metric = {
+    .name = "sluice_loop_turn_cpu_seconds",
+    .help = "Thread CPU time of one turn of the event loop.",
+    .kind = METRIC_HISTOGRAM,
+};
+
+static bool turn_limit_passed;
+
+void loop_turn_init(struct loop *loop)
+{
+    const char *text = getenv("SLUICE_TURN_CPU_MS_MAX");
+    uint64_t limit_ms = 0;
+    if (text && slice_to_u64(slice_cstr(text), 3600 * 1000, &limit_ms))
+        loop->turn_cpu_ns_limit = limit_ms * 1000 * 1000;
+    loop->lag_series = metric_series(&lag_metric, SLICE_NONE);
+    loop->turn_series = metric_series(&turn_metric, SLICE_NONE);
+    loop->read_round = 1;
+}
+
+void loop_turn_begin(struct loop *loop)
+{
+    if (loop->is_in_turn)
+        return;
+    loop->is_in_turn = true;
+    loop->now_ns = loop->turn_began_ns = clock_mono_ns();
+    loop->cpu_mark_ns = loop->part_began_ns = clock_thread_cpu_ns();
+    loop->worst_ns = 0;
+    loop->worst_op = loop->worst_step = NULL;
+}
+
+void loop_enter(struct loop *loop)
+{
+    loop->is_dirty = true;
+    loop->events++;
+    loop_turn_begin(loop);
+}
+
+uint64_t loop_now_ns(const struct loop *loop)
+{
+    return loop->is_in_turn ? loop->now_ns : clock_mono_ns();
+}
+
+/* ---- who has how much of it ---- */
+
+/* Who took longest is told only under a limit; without one a clock for every fourth step will do.
+ */
+void loop_charge_step(struct loop *loop, const char *op_name, const char *step_name)
+{
+    if (loop->turn_cpu_ns_limit == 0 && ++loop->uncharged < 4)
+        return;
+    loop->uncharged = 0;
+    uint64_t now_ns = clock_mono_ns();
+    uint64_t took_ns = now_ns - loop->step_began_ns;
+    loop->step_began_ns = now_ns;
+    if (took_ns <= loop->worst_ns)
+        return;
+    loop->worst_ns = took_ns;
+    loop->worst_op = op_name;
+    loop->worst_step = step_name;
+}
+
+void loop_owe(struct loop *loop, uint64_t about_ns)
+{
+    loop->owed_ns += about_ns;
+}
+
+bool loop_is_drain_over(const struct loop *loop)
+{
+    return loop->step_began_ns + loop->owed_ns >= loop->drain_until_ns;
+}
+
+bool loop_is_reading_over(const struct loop *loop)
+{
+    return loop->is_in_turn && clock_mono_ns() >= loop->turn_began_ns + LOOP_READ_NS_MAX;
+}
+
+bool loop_may_read(struct loop *loop, uint64_t *round)
+{
+    bool was_read = *round == loop->read_round;
+    if (was_read && loop->is_round_open)
+        return false;
+    if (!loop_is_reading_over(loop)) {
+        *round = loop->read_round;
+        return true;
+    }
+    if (!was_read)
+        loop->has_passed_over = true;
+    return false;
+}
+
+void loop_lap(struct loop *loop, enum loop_part part)
+{
+    if (loop->turn_cpu_ns_limit == 0 || !loop->is_in_turn)
+        return;
+    uint64_t now_ns = clock_thread_cpu_ns();
+    loop->parts_ns[part] += now_ns - loop->part_began_ns;
+    loop->part_began_ns = now_ns;
+}
+
+/* ---- its end ---- */
+
+static void loop_tell_long_turn(const struct loop *loop, uint64_t cpu_ns)
+{
+    const uint64_t *parts_ns = loop->parts_ns;
+    log_event(LOG_ERROR, "a turn of the loop took longer than SLUICE_TURN_CPU_MS_MAX allows",
+              LOG_MS("cpu_ms", cpu_ns), LOG_CSTR("op", loop->worst_op ? loop->worst_op : ""),
+              LOG_CSTR("step", loop->worst_step ? loop->worst_step : ""),
+              LOG_MS("step_ms", loop->worst_ns), LOG_INT("events", loop->events),
+              LOG_MS("events_ms", parts_ns[PART_EVENTS]), LOG_INT("tasks", loop->tasks_run),
+              LOG_MS("tasks_ms", parts_ns[PART_STEPS]),
+              LOG_MS("database_ms", parts_ns[PART_DATABASE]),
+              LOG_MS("reply_ms", parts_ns[PART_REPLY]), LOG_MS("log_ms", parts_ns[PART_LOG]),
+              LOG_MS("memory_ms", parts_ns[PART_MEMORY]));
+}
+
+/* Who was passed over in this turn is read in the next before anybody else; else all are equal. */
+static void loop_end_round(struct loop *loop)
+{
+    loop->is_round_open = loop->has_passed_over;
+    loop->has_passed_over = false;
+    loop->read_round += !loop->is_round_open;
+}
+
+void loop_turn_end(struct loop *loop)
+{
+    if (!loop->is_in_turn)
+        return;
+    uint64_t turn_cpu_ns = clock_thread_cpu_ns() - loop->cpu_mark_ns;
+    uint64_t turn_wall_ns = clock_mono_ns() - loop->turn_began_ns;
+    loop->is_in_turn = false;
+    loop->drain_until_ns = loop->owed_ns = 0;
+    struct loop_stats *stats = &loop->stats;
+    stats->turns++;
+    stats->turn_cpu_ns_last = turn_cpu_ns;
+    if (turn_cpu_ns > stats->turn_cpu_ns_max)
+        stats->turn_cpu_ns_max = turn_cpu_ns;
+    if (turn_wall_ns > stats->turn_wall_ns_max)
+        stats->turn_wall_ns_max = turn_wall_ns;
+    metric_observe_ns(loop->lag_series, turn_wall_ns);
+    metric_observe_ns(loop->turn_series, turn_cpu_ns);
+    if (loop->turn_cpu_ns_limit && turn_cpu_ns > loop->turn_cpu_ns_limit) {
+        turn_limit_passed = true;
+        loop_tell_long_turn(loop, turn_cpu_ns);
+    }
+    loop_end_round(loop);
+    memset(loop->parts_ns, 0, sizeof(loop->parts_ns));
+    loop->events = loop->tasks_run = 0;
+}
+
+const struct loop_stats *loop_stats(const struct loop *loop)
+{
+    return &loop->stats;
+}
+
+bool loop_turn_limit_passed(void)
+{
+    return turn_limit_passed;
+}
