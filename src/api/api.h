@@ -41,6 +41,8 @@ struct api *api_new(const struct api_config *config, struct err *err) MUST_CHECK
 void api_public_url_set(struct api *api, slice url);
 /* No request may be under way (asserted). */
 void api_free(struct api *api);
+/* Whether an address is its own, or below /api, where it tells the 404s in any case. */
+bool api_has_path(const struct api *api, const struct http_exchange *exchange);
 /* /metrics is answered on this server only from now on. */
 void api_metrics_only_on(struct api *api, const struct http_server *server);
 /* For http_server_new, with the api as ctx. */

@@ -374,6 +374,14 @@ struct api *api_new(const struct api_config *config, struct err *err)
     return NULL;
 }
 
+bool api_has_path(const struct api *api, const struct http_exchange *exchange)
+{
+    struct http_route_match match;
+    return is_under_api(exchange) ||
+           http_router_match(api->router, exchange->head.method, exchange->segments,
+                             exchange->segment_count, &match) != HTTP_MATCH_NO_PATH;
+}
+
 void api_metrics_only_on(struct api *api, const struct http_server *server)
 {
     api->metrics_server = server;

@@ -3,17 +3,28 @@
  */
 #include "cmd/front.h"
 
+/* A person who is at an address that is nobody's reads a page, too. */
+static bool is_for_web(const struct front *front, const struct http_exchange *exchange)
+{
+    if (exchange->segment_count > 0 && slice_eq_cstr(exchange->segments[0], "api"))
+        return false; /* most requests, and none of them is looked at further */
+    if (web_has_path(front->web, exchange))
+        return true;
+    return exchange->head.method == HTTP_METHOD_GET && !api_has_path(front->api, exchange) &&
+           slice_find(http_request_header(exchange, SLICE("Accept")), SLICE("text/html")) >= 0;
+}
+
 static enum http_body_wanted on_head(struct http_exchange *exchange, void *ctx)
 {
     const struct front *front = ctx;
-    return web_has_path(front->web, exchange) ? web_handler.on_head(exchange, front->web)
-                                              : api_handler.on_head(exchange, front->api);
+    return is_for_web(front, exchange) ? web_handler.on_head(exchange, front->web)
+                                       : api_handler.on_head(exchange, front->api);
 }
 
 static void on_request(struct http_exchange *exchange, void *ctx)
 {
     const struct front *front = ctx;
-    if (web_has_path(front->web, exchange))
+    if (is_for_web(front, exchange))
         web_handler.on_request(exchange, front->web);
     else
         api_handler.on_request(exchange, front->api);
@@ -22,7 +33,7 @@ static void on_request(struct http_exchange *exchange, void *ctx)
 static void on_finished(struct http_exchange *exchange, void *ctx)
 {
     const struct front *front = ctx;
-    if (exchange->user && web_has_path(front->web, exchange))
+    if (exchange->user && is_for_web(front, exchange))
         web_handler.on_finished(exchange, front->web);
     else
         api_handler.on_finished(exchange, front->api);

@@ -1,6 +1,6 @@
 /*
- * front: one door for both: pages go to the dashboard, everything else to the JSON interface, which
- * also tells the 404s.
+ * front: one door for both: pages go to the dashboard, everything else to the JSON interface. An
+ * address that is nobody's is told as a page to a browser, else as JSON.
  */
 #ifndef CMD_FRONT_H
 #define CMD_FRONT_H

@@ -385,7 +385,7 @@ static enum op_result reply_no_client(struct web_request *request)
          app_path_after(request, it->app->integration_id, it->again, it->again != 0),
          is_to_app ? it->app->name : it->row.label);
     return web_reply_page(
-        request, 409, arena_printf(&request->op.arena, "Connect %.*s", SLICE_ARG(it->app->name)),
+        request, 400, arena_printf(&request->op.arena, "Connect %.*s", SLICE_ARG(it->app->name)),
         &body);
 }
 

@@ -258,7 +258,7 @@ static void write_button(struct web_request *request, const struct page *page, c
 
 static void write_rename(struct web_request *request, const struct page *page, struct buf *out)
 {
-    HTML(out, "<h2>Label</h2><form class=\"inline card\" method=\"post\" action=\"{}/label\">",
+    HTML(out, "<h2>Rename</h2><form class=\"inline card\" method=\"post\" action=\"{}/label\">",
          app_connection_path(request, page->row.id));
     web_csrf_field(request, out);
     HTML(out,

@@ -147,12 +147,15 @@ static enum op_result begin_one(struct web_request *request)
     return OP_WAIT;
 }
 
-static void write_error(const struct json *summary, struct buf *out)
+/* What came of it, in words. */
+static void write_outcome(const struct json *summary, struct buf *out)
 {
     slice code = json_get_str(summary, SLICE("error_code"));
     slice hint = json_get_str(summary, SLICE("hint"));
-    if (code.len == 0)
+    if (code.len == 0) {
+        HTML(out, "<p>{}</p>", json_get_str(JSON_GET(summary, "display"), SLICE("summary")));
         return;
+    }
     HTML(out, "<p class=\"problem\"><strong>{}</strong>: {}", code,
          json_get_str(summary, SLICE("message")));
     if (hint.len > 0)
@@ -163,25 +166,27 @@ static void write_error(const struct json *summary, struct buf *out)
 static void write_one(const struct execution *execution, const struct json *summary,
                       struct buf *out)
 {
-    const struct json *display = JSON_GET(summary, "display");
+    const struct json *output = JSON_GET(summary, "output");
     buf_append(out, SLICE("<p role=\"status\">"));
     web_badge(out, execution->is_succeeded ? SLICE("succeeded") : SLICE("failed"));
-    HTML(out, "</p><p>{}</p>", json_get_str(display, SLICE("summary")));
-    write_error(summary, out);
+    buf_append(out, SLICE("</p>"));
+    write_outcome(summary, out);
     HTML(out,
          "<dl><dt>app</dt><dd><a href=\"/integrations/{}\">{}</a></dd><dt>action</dt><dd>{}</dd>",
          execution->integration_id, execution->integration_id, execution->action_id);
     if (execution->connection_id)
-        buf_printf(out, "<dt>connection</dt><dd><code>%lld</code></dd>",
-                   (long long)execution->connection_id);
+        buf_printf(out, "<dt>connection</dt><dd><a href=\"/connections/%lld\">%lld</a></dd>",
+                   (long long)execution->connection_id, (long long)execution->connection_id);
     buf_append(out, SLICE("<dt>started</dt><dd>"));
     html_time(out, execution->started_at);
     buf_printf(out, "</dd><dt>took</dt><dd>%.1f ms</dd>",
                (double)(execution->finished_at - execution->started_at) / 1000);
     HTML(out, "<dt>id</dt><dd><code>{}</code></dd></dl>",
          json_get_str(summary, SLICE("execution_id")));
+    if (!execution->is_succeeded && (!output || output->type == JSON_NULL))
+        return;
     buf_append(out, SLICE("<h2>Output</h2>"));
-    value_write_text(out, JSON_GET(summary, "output"), VALUE_TEXT_BYTES_MAX);
+    value_write_text(out, output, VALUE_TEXT_BYTES_MAX);
 }
 
 static enum op_result finish_one(struct web_request *request)

@@ -41,7 +41,10 @@ static void write_state(const struct api_key *key, struct buf *out)
 static void write_when(struct buf *out, const char *label, int64_t at)
 {
     HTML(out, "<dt>{}</dt><dd>", slice_cstr(label));
-    html_time(out, at);
+    if (at != 0)
+        html_time(out, at);
+    else
+        buf_append(out, SLICE("never"));
     buf_append(out, SLICE("</dd>"));
 }
 

@@ -40,7 +40,7 @@ struct web *web_new(const struct web_config *config, struct err *err) MUST_CHECK
 void web_free(struct web *web);
 /* Once it listens, where nothing was configured; copied. */
 void web_public_url_set(struct web *web, slice url);
-/* Whether the path is one of its pages; of others somebody else tells the 404. */
+/* Whether the path is one of its pages; of others it tells a 404. */
 bool web_has_path(const struct web *web, const struct http_exchange *exchange);
 /* For http_server_new, with the web as ctx. */
 extern const struct http_handler web_handler;

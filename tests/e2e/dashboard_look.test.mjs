@@ -91,6 +91,9 @@ for (const colorScheme of ['light', 'dark'])
     await check(stranger);
     await stranger.goto('/flows');
     await check(stranger);
+    await stranger.goto('/nowhere');
+    assert.equal(await stranger.title(), 'Not found');
+    await check(stranger);
     await stranger.end();
     const visit = await dashboard.signIn(account, { colorScheme });
     const flows = [waiting, failed, completed].map((id) => `/flows/${id}`);
@@ -100,7 +103,7 @@ for (const colorScheme of ['light', 'dark'])
     for (const path of [
       '/', '/?notice=connected', '/flows', '/flows/new', '/flows/new?template=unread_mail_to_tasks', ...flows,
       '/executions', '/executions?status=failed', ...executions, '/integrations', '/integrations?q=nothinglikeit', ...apps,
-      '/keys', ...connections.map(({ id }) => `/connections/${id}`), '/connections/1', '/connect/none', '/executions/00000000-0000-4000-8000-000000000000', '/connect/callback?state=none&code=none',
+      '/keys', ...connections.map(({ id }) => `/connections/${id}`), '/connections/1', '/connect/none', '/nowhere/at/all', '/executions/00000000-0000-4000-8000-000000000000', '/connect/callback?state=none&code=none',
     ]) {
       await visit.goto(path);
       await open(visit);
@@ -127,6 +130,23 @@ for (const colorScheme of ['light', 'dark'])
       assert.ok(seen.some((one) => one.method === method && matches(path, one.url)), `${method} ${path} was not seen`);
     await visit.end();
   });
+
+test('an address that is nobody\'s: a page for a browser, JSON for a program and below /api', async () => {
+  const ask = async (path, Accept, method = 'GET') => {
+    const reply = await fetch(dashboard.base + path, { method, headers: { Accept } });
+    return [reply.status, reply.headers.get('content-type'), await reply.text()];
+  };
+  const browser = 'text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8';
+  const json = [404, 'application/json; charset=utf-8', '{"error":"Not found"}'];
+  const [status, type, page] = await ask('/nowhere', browser);
+  assert.deepEqual([status, type], [404, 'text/html; charset=utf-8']);
+  assert.match(page, /There is no page at this address/);
+  assert.deepEqual(await ask('/nowhere', '*/*'), json);
+  assert.deepEqual(await ask('/nowhere', browser, 'POST'), json);
+  assert.equal((await ask('/api/nowhere', browser))[0], 401);
+  assert.match((await ask('/openapi.json', browser))[1], /^application\/json/);
+  assert.match((await ask('/metrics', browser))[1], /^text\/plain/);
+});
 
 for (const colorScheme of ['light', 'dark'])
   test(`pictures, ${colorScheme}`, async () => {
