@@ -4,6 +4,7 @@
  * POST /api/connect/sessions leads to (connect_session.c).
  */
 #include "api/listing.h"
+#include "connect/connect.h"
 #include "store/audit.h"
 #include "store/connection.h"
 
@@ -19,32 +20,10 @@ static enum op_result begin_list(struct api_request *request)
     return OP_WAIT;
 }
 
-static void put_when(struct json_writer *w, const char *key, int64_t at)
-{
-    if (at != 0)
-        listing_put_time(w, key, at);
-    else
-        listing_put_text(w, key, SLICE_NONE);
-}
-
-static void put_connection(struct json_writer *w, const struct connection *row, struct arena *arena)
+static void put_connection(struct json_writer *w, const struct connection *row)
 {
     json_open(w, '{');
-    listing_put_text(w, "id", arena_printf(arena, "%lld", (long long)row->id));
-    listing_put_text(w, "integration_id", row->integration_id);
-    listing_put_text(w, "label", row->label);
-    json_key(w, "default");
-    json_put_bool(w, row->is_default);
-    listing_put_text(w, "auth", row->auth_kind);
-    listing_put_text(w, "status", slice_cstr(connection_status_name(row->status)));
-    listing_put_text(w, "error", row->error.len > 0 ? row->error : SLICE_NONE);
-    listing_put_text(w, "scopes", row->scopes);
-    put_when(w, "expires_at", row->expires_at);
-    put_when(w, "last_used_at", row->last_used_at);
-    put_when(w, "failed_at", row->failed_at);
-    listing_put_text(w, "failure", row->failure);
-    listing_put_time(w, "created_at", row->created_at);
-    listing_put_time(w, "updated_at", row->updated_at);
+    connect_write(w, row);
     json_close(w, '}');
 }
 
@@ -63,7 +42,7 @@ static enum op_result finish_list(struct api_request *request)
     json_key(&w, "connections");
     json_open(&w, '[');
     for (size_t i = 0; i < count; i++)
-        put_connection(&w, &rows[i], &request->op.arena);
+        put_connection(&w, &rows[i]);
     json_close(&w, ']');
     json_close(&w, '}');
     slice reply = buf_is_ok(&text) ? arena_dup(&request->op.arena, buf_slice(&text)) : SLICE_NONE;
@@ -266,7 +245,7 @@ static enum op_result on_seen(struct api_request *request)
         return api_reply_database(request, status);
     buf_init(&text, API_REQUEST_ARENA_BYTES_MAX);
     json_begin(&w, &text);
-    put_connection(&w, &row, &request->op.arena);
+    put_connection(&w, &row);
     slice reply = buf_is_ok(&text) ? arena_dup(&request->op.arena, buf_slice(&text)) : SLICE_NONE;
     buf_deinit(&text);
     return reply.ptr ? api_reply(request, 200, reply) : api_reply_database(request, ERR_BUSY);

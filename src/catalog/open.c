@@ -3,6 +3,7 @@
  * compile what they find the first time.
  */
 #include <libstemmer.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/mem.h"
@@ -216,21 +217,20 @@ static bool open_action(struct catalog_action *action)
 
 /* ---- look-ups ---- */
 
+static int by_integration_id(const void *id, const void *place)
+{
+    struct catalog_integration *const *integration = place;
+    return slice_cmp(*(const slice *)id, (*integration)->integration_id);
+}
+
 static struct catalog_integration *find_head(const struct catalog *catalog, slice id)
 {
-    size_t low = 0, high = catalog->integration_count;
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        struct catalog_integration *integration = catalog->integrations[middle];
-        int order = slice_cmp(id, integration->integration_id);
-        if (order == 0)
-            return integration;
-        if (order < 0)
-            high = middle;
-        else
-            low = middle + 1;
-    }
-    return NULL;
+    if (catalog->integration_count == 0)
+        return NULL;
+    struct catalog_integration **found = bsearch(&id, catalog->integrations,
+                                                 catalog->integration_count,
+                                                 sizeof(*catalog->integrations), by_integration_id);
+    return found ? *found : NULL;
 }
 
 bool catalog_has_integration(const struct catalog *catalog, slice id)
@@ -244,25 +244,20 @@ const struct catalog_integration *catalog_find_integration(const struct catalog 
     return integration && open_integration(integration) ? integration : NULL;
 }
 
+static int by_action_id(const void *id, const void *action)
+{
+    return slice_cmp(*(const slice *)id, ((const struct catalog_action *)action)->action_id);
+}
+
 /* A head. */
 static struct catalog_action *find_by_id(const struct catalog_integration *integration, slice id)
 {
-    size_t low = 0, high = integration->action_count;
     if (!integration->actions)
         (void)open_heads(integration->catalog->integrations[integration->place]);
-    if (!integration->actions) /* memory ran out */
+    if (!integration->actions) /* none, or memory ran out */
         return NULL;
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        int order = slice_cmp(id, integration->actions[middle].action_id);
-        if (order == 0)
-            return &integration->actions[middle];
-        if (order < 0)
-            high = middle;
-        else
-            low = middle + 1;
-    }
-    return NULL;
+    return bsearch(&id, integration->actions, integration->action_count,
+                   sizeof(*integration->actions), by_action_id);
 }
 
 const struct catalog_action *catalog_head(const struct catalog_integration *integration, slice id)
@@ -288,24 +283,26 @@ const struct catalog_action *catalog_find_action(const struct catalog_integratio
     return found && open_action(found) ? found : NULL;
 }
 
+/* What is looked for in a table of the pack. */
+struct sought {
+    const struct pack_header *pack;
+    slice text;
+};
+
+static int by_packed_id(const void *key, const void *place)
+{
+    const struct sought *sought = key;
+    const struct pack_action *action = place;
+    return slice_cmp(sought->text, text_of(sought->pack, action->action_id));
+}
+
 /* In the pack itself, so that no memory is needed. */
 static bool is_packed(const struct catalog_integration *integration, slice id)
 {
-    const struct pack_header *pack = integration->catalog->pack;
-    const struct pack_action *actions =
-        (const struct pack_action *)table_of(pack, PACK_ACTIONS) + integration->action_first;
-    size_t low = 0, high = integration->action_count;
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        int order = slice_cmp(id, text_of(pack, actions[middle].action_id));
-        if (order == 0)
-            return true;
-        if (order < 0)
-            high = middle;
-        else
-            low = middle + 1;
-    }
-    return false;
+    const struct sought sought = {integration->catalog->pack, id};
+    const struct pack_action *actions = table_of(sought.pack, PACK_ACTIONS);
+    return bsearch(&sought, actions + integration->action_first, integration->action_count,
+                   sizeof(*actions), by_packed_id) != NULL;
 }
 
 bool catalog_has_action(const struct catalog_integration *integration, slice action)
@@ -313,24 +310,23 @@ bool catalog_has_action(const struct catalog_integration *integration, slice act
     return is_packed(integration, action) || is_packed(integration, short_id(integration, action));
 }
 
+static int by_tool_name(const void *key, const void *place)
+{
+    const struct sought *sought = key;
+    const struct pack_action *actions = table_of(sought->pack, PACK_ACTIONS);
+    return slice_cmp(sought->text,
+                     text_of(sought->pack, actions[*(const uint32_t *)place].tool_name));
+}
+
 /* NULL when unknown; its integration may have no heads yet. */
 static const struct pack_action *find_packed_tool(const struct pack_header *pack, slice name)
 {
-    const uint32_t *tools = table_of(pack, PACK_TOOLS);
+    const struct sought sought = {pack, name};
     const struct pack_action *actions = table_of(pack, PACK_ACTIONS);
-    size_t low = 0, high = pack->tables[PACK_TOOLS].count;
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        const struct pack_action *action = &actions[tools[middle]];
-        int order = slice_cmp(name, text_of(pack, action->tool_name));
-        if (order == 0)
-            return action;
-        if (order < 0)
-            high = middle;
-        else
-            low = middle + 1;
-    }
-    return NULL;
+    const uint32_t *tools = table_of(pack, PACK_TOOLS);
+    const uint32_t *found =
+        bsearch(&sought, tools, pack->tables[PACK_TOOLS].count, sizeof(*tools), by_tool_name);
+    return found ? &actions[*found] : NULL;
 }
 
 static struct catalog_action *find_tool(const struct catalog *catalog, slice tool_name)

@@ -544,36 +544,36 @@ int search_index_build(const struct manifest_set *set, struct arena *arena, stru
 
 /* ---- look-ups ---- */
 
+/* What is looked for in a table of the index. */
+struct sought {
+    const struct search_index *index;
+    slice text;
+};
+
+static int by_word(const void *key, const void *word)
+{
+    const struct sought *sought = key;
+    return slice_cmp(sought->text,
+                     search_index_text(sought->index, ((const struct search_word *)word)->text));
+}
+
 const struct search_word *search_index_word(const struct search_index *index, slice word)
 {
-    size_t low = 0, high = index->word_count;
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        int order = slice_cmp(word, search_index_text(index, index->words[middle].text));
-        if (order == 0)
-            return &index->words[middle];
-        if (order < 0)
-            high = middle;
-        else
-            low = middle + 1;
-    }
-    return NULL;
+    const struct sought sought = {index, word};
+    return bsearch(&sought, index->words, index->word_count, sizeof(*index->words), by_word);
+}
+
+static int by_stem(const void *key, const void *term)
+{
+    const struct sought *sought = key;
+    return slice_cmp(sought->text,
+                     search_index_text(sought->index, ((const struct search_term *)term)->stem));
 }
 
 static const struct search_term *find_stem(const struct search_index *index, slice stem)
 {
-    size_t low = 0, high = index->term_count;
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        int order = slice_cmp(stem, search_index_text(index, index->terms[middle].stem));
-        if (order == 0)
-            return &index->terms[middle];
-        if (order < 0)
-            high = middle;
-        else
-            low = middle + 1;
-    }
-    return NULL;
+    const struct sought sought = {index, stem};
+    return bsearch(&sought, index->terms, index->term_count, sizeof(*index->terms), by_stem);
 }
 
 const struct search_term *search_index_find(const struct search_index *index, slice word)

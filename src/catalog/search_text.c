@@ -2,6 +2,7 @@
  * Text to words: where they begin and end, their stems, and what one typing mistake is.
  */
 #include <libstemmer.h>
+#include <stdlib.h>
 
 #include "catalog/search_index.h"
 
@@ -48,20 +49,14 @@ bool search_text_next(slice *text, bool splits_humps, struct search_token *token
     return true;
 }
 
+static int by_word(const void *word, const void *place)
+{
+    return slice_cmp(*(const slice *)word, slice_cstr(*(const char *const *)place));
+}
+
 static bool is_listed(const char *const *words, size_t count, slice word)
 {
-    size_t low = 0, high = count;
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        int order = slice_cmp(word, slice_cstr(words[middle]));
-        if (order == 0)
-            return true;
-        if (order < 0)
-            high = middle;
-        else
-            low = middle + 1;
-    }
-    return false;
+    return bsearch(&word, words, count, sizeof(*words), by_word) != NULL;
 }
 
 bool search_text_is_stop_word(slice word)

@@ -132,28 +132,13 @@ static int print_table(struct session *session, const struct connection *rows, s
                               &session->err);
 }
 
-static void put_connection(struct session *session, struct output_json *json,
-                           const struct connection *row)
+static void put_connection(struct output_json *json, const struct connection *row)
 {
     json_open(&json->w, '{');
-    output_json_str(json, "id", id_text(session, row->id));
-    output_json_str(json, "integration_id", row->integration_id);
-    output_json_str(json, "label", row->label);
-    json_key(&json->w, "default");
-    json_put_bool(&json->w, row->is_default);
-    output_json_str(json, "auth", row->auth_kind);
-    output_json_str(json, "status", slice_cstr(connection_status_name(row->status)));
-    output_json_str(json, "error", row->error.len > 0 ? row->error : SLICE_NONE);
-    output_json_str(json, "scopes", row->scopes);
+    connect_write(&json->w, row);
     json_key(&json->w, "params");
     json_put_raw(&json->w, row->params);
     output_json_str(json, "master_key_id", row->key_id);
-    output_json_time(json, "expires_at", row->expires_at);
-    output_json_time(json, "last_used_at", row->last_used_at);
-    output_json_time(json, "failed_at", row->failed_at);
-    output_json_str(json, "failure", row->failure);
-    output_json_time(json, "created_at", row->created_at);
-    output_json_time(json, "updated_at", row->updated_at);
     json_close(&json->w, '}');
 }
 
@@ -181,7 +166,7 @@ static int list(struct session *session, struct command_call *call)
     output_json_begin(&json);
     json_open(&json.w, '[');
     for (size_t i = 0; i < count; i++)
-        put_connection(session, &json, &rows[i]);
+        put_connection(&json, &rows[i]);
     json_close(&json.w, ']');
     return output_json_end(&json, stdout, &session->err);
 }

@@ -167,4 +167,8 @@ enum connect_state connect_set_state(const struct connect_set *set,
 /* The same rule over plain rows of one integration, for lists. */
 enum connect_state connect_state_of(const struct connection *rows, size_t count);
 
+/* write.c: what is told of a connection as JSON, without its credential and what was asked for
+ * beside it: the members of an object that the caller opens and closes. */
+void connect_write(struct json_writer *w, const struct connection *row);
+
 #endif

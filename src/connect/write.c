@@ -1,0 +1,38 @@
+/*
+ * What is told of a connection as JSON, to whoever asks: the interface, and operators.
+ */
+#include "base/clock.h"
+#include "connect/connect.h"
+
+static void put(struct json_writer *w, const char *key, slice text)
+{
+    json_key(w, key);
+    json_put_str(w, text);
+}
+
+static void put_time(struct json_writer *w, const char *key, int64_t wall_us)
+{
+    char text[TIME_TEXT_LEN + 1];
+    time_format(wall_us, text);
+    put(w, key, wall_us == 0 ? SLICE_NONE : slice_cstr(text));
+}
+
+void connect_write(struct json_writer *w, const struct connection *row)
+{
+    char id[SLICE_U64_MAX];
+    put(w, "id", slice_of_u64((uint64_t)row->id, id));
+    put(w, "integration_id", row->integration_id);
+    put(w, "label", row->label);
+    json_key(w, "default");
+    json_put_bool(w, row->is_default);
+    put(w, "auth", row->auth_kind);
+    put(w, "status", slice_cstr(connection_status_name(row->status)));
+    put(w, "error", row->error.len > 0 ? row->error : SLICE_NONE);
+    put(w, "scopes", row->scopes);
+    put_time(w, "expires_at", row->expires_at);
+    put_time(w, "last_used_at", row->last_used_at);
+    put_time(w, "failed_at", row->failed_at);
+    put(w, "failure", row->failure);
+    put_time(w, "created_at", row->created_at);
+    put_time(w, "updated_at", row->updated_at);
+}
