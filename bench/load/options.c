@@ -10,12 +10,13 @@
 static const char help[] =
     "usage: sluice-bench --base URL [--scenario NAME[:WEIGHT][,...]] [options]\n"
     "\n"
-    "Loads a sluice server and tells throughput and latencies. The API key is read from the\n"
-    "environment variable SLUICE_KEY or from --key-file.\n"
+    "Loads a sluice server and tells throughput and latencies.\n"
     "\n"
     "  --base URL           the server: http://127.0.0.1:8080, https://...\n"
     "  --ca-file FILE       trust roots for https (the system's)\n"
-    "  --key-file FILE      a file that holds the API key\n"
+    "  --key KEY            the API key; or, seen by nobody else, in the environment variable\n"
+    "                       SLUICE_KEY or in a file:\n"
+    "  --key-file FILE\n"
     "  --scenario LIST      what to do: names (--list) or files, with weights for a mix (read)\n"
     "  --var NAME=TEXT      a value that a scenario needs, such as task_parent; may be repeated\n"
     "  --connections N      connections, all processes together (64)\n"
@@ -109,9 +110,21 @@ static int read_key(struct load_options *options, const char *path, struct err *
     return OK;
 }
 
+/* Kept here and gone from the command line, where ps would show it. */
+static int take_key(struct load_options *options, char *key, struct err *err)
+{
+    size_t len = strlen(key);
+    if (len == 0 || len >= sizeof(options->key_text))
+        return err_set(err, ERR_INVALID, "--key is an API key of 1 to %zu characters",
+                       sizeof(options->key_text) - 1);
+    memcpy(options->key_text, key, len + 1);
+    memset(key, '*', len);
+    options->key = options->key_text;
+    return OK;
+}
+
 /* One option and its value. */
-static int parse_one(struct load_options *options, const char *name, const char *value,
-                     struct err *err)
+static int parse_one(struct load_options *options, const char *name, char *value, struct err *err)
 {
     const struct {
         const char *name;
@@ -143,6 +156,8 @@ static int parse_one(struct load_options *options, const char *name, const char 
     }
     if (strcmp(name, "--rate") == 0)
         return parse_rate(value, &options->rate, err);
+    if (strcmp(name, "--key") == 0)
+        return take_key(options, value, err);
     if (strcmp(name, "--key-file") == 0)
         return read_key(options, value, err);
     if (strcmp(name, "--var") == 0)
@@ -160,7 +175,7 @@ static int check_options(struct load_options *options, struct err *err)
     if (!options->key)
         options->key = getenv("SLUICE_KEY");
     if (!options->key || !*options->key)
-        return err_set(err, ERR_INVALID, "no API key: set SLUICE_KEY, or name a --key-file");
+        return err_set(err, ERR_INVALID, "no API key: give --key or --key-file, or set SLUICE_KEY");
     if (options->scenario_count == 0)
         status = parse_scenarios(options, SLICE("read"), err);
     for (size_t s = 0; status == OK && s < options->scenario_count; s++)
