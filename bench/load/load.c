@@ -11,7 +11,11 @@
 #include "base/clock.h"
 #include "base/mem.h"
 
-enum { REQUEST_BYTES_MAX = SCENARIO_BYTES_MAX + 8192, GRACE_MS = 5000 };
+enum {
+    REQUEST_BYTES_MAX = SCENARIO_BYTES_MAX + 8192,
+    GRACE_MS = 5000,
+    REST_MS = 100
+}; /* of a connection that failed, so that a server which is gone is no flood */
 
 struct connection {
     struct load *load;
@@ -19,7 +23,8 @@ struct connection {
     struct list idle_link;
     const struct scenario *scenario;
     size_t scenario_index, step;
-    uint64_t due_ns; /* when the operation began, or should have begun */
+    uint64_t due_ns;  /* when the operation began, or should have begun */
+    uint64_t rest_ns; /* until then */
     uint64_t unique;
     struct scenario_value values[SCENARIO_VALUES_MAX];
 };
@@ -29,13 +34,13 @@ struct load {
     struct load_result *result;
     struct loop *loop;
     struct connection *connections;
-    struct list idle;
+    struct list idle, resting; /* resting: by the time */
     struct buf request;
     struct arena arena; /* of one reply */
     unsigned weight_sum;
     uint64_t uniques, random;
     struct histogram second; /* the running second */
-    struct timer starting, ending, ticking;
+    struct timer starting, ending, ticking, rested;
     double cpu_s; /* that had been used when the measured time began */
     /* open loop */
     int timer_fd;
@@ -146,6 +151,30 @@ static void go_on(struct connection *connection, uint64_t now_ns)
     begin_due(load);
 }
 
+static void rest(struct connection *connection, uint64_t now_ns)
+{
+    struct load *load = connection->load;
+    connection->rest_ns = now_ns + REST_MS * 1000000ull;
+    if (list_is_empty(&load->resting))
+        timer_start(&load->rested, connection->rest_ns);
+    list_push_back(&load->resting, &connection->idle_link);
+}
+
+static void on_rested(struct timer *timer)
+{
+    struct load *load = CONTAINER_OF(timer, struct load, rested);
+    uint64_t now_ns = clock_mono_ns();
+    while (!list_is_empty(&load->resting)) {
+        struct connection *connection = LIST_ITEM(load->resting.next, struct connection, idle_link);
+        if (connection->rest_ns > now_ns) {
+            timer_start(timer, connection->rest_ns);
+            return;
+        }
+        list_unlink(&connection->idle_link);
+        go_on(connection, now_ns);
+    }
+}
+
 static void on_reply(struct peer *peer, unsigned status, slice body, const char *why)
 {
     struct connection *connection = peer->owner;
@@ -167,11 +196,14 @@ static void on_reply(struct peer *peer, unsigned status, slice body, const char 
         return;
     }
     if (verdict == SCENARIO_WRONG && load->result->why[0] == 0)
-        (void)snprintf(load->result->why, LOAD_WHY_MAX, "%.*s, step %zu: %.100s",
+        (void)snprintf(load->result->why, LOAD_WHY_MAX, "%.*s, step %zu: %.240s",
                        SLICE_ARG(connection->scenario->name), connection->step + 1, err.text);
     uint64_t now_ns = clock_mono_ns();
     count(connection, now_ns, verdict == SCENARIO_GO_ON);
-    go_on(connection, now_ns);
+    if (status == 0)
+        rest(connection, now_ns);
+    else
+        go_on(connection, now_ns);
 }
 
 /* ---- time ---- */
@@ -300,6 +332,7 @@ static void close_all(struct load *load)
     for (uint64_t i = 0; i < load->plan->connections; i++)
         peer_close(&load->connections[i].peer);
     timer_stop(&load->starting);
+    timer_stop(&load->rested);
     timer_stop(&load->ending);
     timer_stop(&load->ticking);
     poll_watch_free(load->watch);
@@ -325,6 +358,7 @@ int load_run(const struct load_plan *plan, struct load_result *result)
     for (size_t i = 0; i < plan->options->scenario_count; i++)
         load->weight_sum += plan->options->weights[i];
     list_init(&load->idle);
+    list_init(&load->resting);
     buf_init(&load->request, REQUEST_BYTES_MAX);
     arena_init(&load->arena, 4 * PEER_BODY_BYTES_MAX);
     load->loop = loop_new(&err);
@@ -333,6 +367,7 @@ int load_run(const struct load_plan *plan, struct load_result *result)
         (void)snprintf(result->why, LOAD_WHY_MAX, "out of memory");
         return ERR_NOMEM;
     }
+    timer_init(&load->rested, load->loop, on_rested);
     timer_init(&load->starting, load->loop, on_starting);
     timer_init(&load->ending, load->loop, on_ending);
     timer_init(&load->ticking, load->loop, on_tick);

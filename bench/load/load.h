@@ -10,7 +10,7 @@
 #include "load/histogram.h"
 #include "load/options.h"
 
-enum { LOAD_WHY_MAX = 160 };
+enum { LOAD_WHY_MAX = 320 };
 
 /* Of one scenario, in the measured time. */
 struct load_part {

@@ -15,7 +15,7 @@
 #include "base/mem.h"
 #include "load/report.h"
 
-enum { START_DELAY_MS = 200 };
+enum { START_DELAY_MS = 200, HOPELESS_S = 2 };
 
 struct bench {
     struct load_options options;
@@ -24,6 +24,7 @@ struct bench {
     pid_t pids[LOAD_PROCESSES_MAX];
     size_t running;
     struct report report;
+    bool is_hopeless; /* everything failed from the start on, so it was ended */
     /* while it runs */
     struct loop *loop;
     struct sampler sampler;
@@ -214,6 +215,10 @@ static void on_tick(struct timer *timer)
     if (bench->report.second_count < REPORT_SECONDS_MAX)
         bench->report.seconds[bench->report.second_count++] = second;
     print_progress(bench, &second);
+    if (done > 0 && done == wrong && bench->report.second_count == HOPELESS_S) {
+        bench->is_hopeless = true;
+        stop_processes(bench); /* their end is seen by on_child */
+    }
     sampler_ask(&bench->sampler);
     timer_start_in_ms(timer, 1000);
 }
@@ -289,10 +294,26 @@ static int write_file(const char *path, const struct report *report,
     return is_written ? OK : err_set(err, ERR_IO, "%s: %s", path, strerror(errno));
 }
 
+/* Before the run, not after it. */
+static int check_writable(const char *path, struct err *err)
+{
+    FILE *file = path ? fopen(path, "ae") : NULL;
+    if (path && !file)
+        return err_set(err, ERR_IO, "%s: %s", path, strerror(errno));
+    if (file)
+        (void)fclose(file);
+    return OK;
+}
+
 static int run(struct bench *bench, struct err *err)
 {
-    int status = peer_target_init(&bench->target, slice_cstr(bench->options.base),
-                                  bench->options.ca_file, err);
+    int status = check_writable(bench->options.json_file, err);
+    if (status == OK)
+        status = check_writable(bench->options.html_file, err);
+    if (status != OK)
+        return status;
+    status = peer_target_init(&bench->target, slice_cstr(bench->options.base),
+                              bench->options.ca_file, err);
     for (size_t i = 0; status == OK && i < bench->options.scenario_count; i++)
         status = prepare(bench, &bench->options.scenarios[i], err);
     bench->report.options = &bench->options;
@@ -306,6 +327,9 @@ static int run(struct bench *bench, struct err *err)
         return status;
     }
     gather(bench);
+    if (bench->is_hopeless)
+        return err_set(err, ERR_INVALID, "nothing succeeded in the first %d s, so it was ended: %s",
+                       HOPELESS_S, bench->report.why);
     report_print(&bench->report);
     status = write_file(bench->options.json_file, &bench->report, report_write_json, err);
     if (status == OK)
@@ -336,7 +360,7 @@ int main(int argc, char **argv)
         status = run(bench, &err);
         bool is_clean = bench->report.total.wrong == 0 && bench->report.dropped == 0 &&
                         bench->report.total.done > 0;
-        exit_status = status != OK ? 1 : is_clean ? 0 : 2;
+        exit_status = bench->is_hopeless ? 2 : status != OK ? 1 : is_clean ? 0 : 2;
     }
     if (status != OK)
         (void)fprintf(stderr, "sluice-bench: %s\n", err.text);

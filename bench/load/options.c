@@ -32,7 +32,9 @@ static const char help[] =
     "  --list               the scenarios that are compiled in\n"
     "  --help\n"
     "\n"
-    "Exit status: 0 when all operations succeeded, 2 when some failed, 1 when it could not run.\n";
+    "Exit status: 0 when all operations succeeded, 2 when some failed (it ends early where all "
+    "do),\n"
+    "1 when it could not run.\n";
 
 void load_options_print_help(void)
 {

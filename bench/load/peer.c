@@ -71,7 +71,7 @@ static struct peer *peer_of(llhttp_t *parser)
 static int on_body(llhttp_t *parser, const char *at, size_t length)
 {
     struct peer *peer = peer_of(parser);
-    if (peer->keeps_body)
+    if (peer->keeps_body || parser->status_code >= 400) /* it tells what is wrong */
         buf_append(&peer->body, slice_of(at, length));
     return 0;
 }
@@ -152,13 +152,16 @@ static void on_eof(struct stream *stream, void *owner, bool is_clean)
 static void on_closed(struct stream *stream, void *owner, const struct err *why)
 {
     struct peer *peer = owner;
-    (void)why;
+    char text[ERR_TEXT_MAX + 64];
     if (!peer || peer->stream != stream)
         return;
     bool was_open = peer->is_open;
     peer->stream = NULL;
     peer->is_open = false;
-    finish(peer, 0, was_open ? "the connection was reset" : "the connection could not be opened");
+    (void)snprintf(text, sizeof(text), "the connection %s%s%s",
+                   was_open ? "was reset" : "could not be opened", why->code != OK ? ": " : "",
+                   why->code != OK ? why->text : "");
+    finish(peer, 0, text);
 }
 
 /* ---- requests ---- */

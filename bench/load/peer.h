@@ -26,8 +26,8 @@ struct peer {
     struct loop *loop;
     const struct peer_target *target;
     void *owner;
-    /* With a whole reply: its status (100 to 599) and body (borrowed; empty unless keeps_body). Or
-     * status 0 and why. Never from inside peer_send. */
+    /* With a whole reply: its status (100 to 599) and body (borrowed; empty unless keeps_body, or
+     * the status is an error's). Or status 0 and why (borrowed). Never from inside peer_send. */
     void (*on_reply)(struct peer *peer, unsigned status, slice body, const char *why);
     bool keeps_body; /* of the request under way */
     /* private */

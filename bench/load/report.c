@@ -18,6 +18,8 @@ static void print_part(const struct report *report, slice name, const struct loa
     printf("%.*s: %.0f a second (%llu in %.1f s), %llu failed\n", SLICE_ARG(name),
            (double)part->done / report->measured_s, (unsigned long long)part->done,
            report->measured_s, (unsigned long long)part->wrong);
+    if (part->done == 0)
+        return;
     printf("  latency in ms: mean %.3f", histogram_mean(h) / 1000);
     for (size_t i = 0; i < report_percent_count; i++)
         printf("%s%g%% %.3f", i ? "  " : "  ", report_percents[i],
@@ -102,6 +104,7 @@ static void write_seconds(const struct report *report, struct json_writer *w)
         put_known(w, "server_rss_bytes", second->server.rss_bytes);
         put_known(w, "server_turn_s_max", second->server.turn_s_max);
         put_known(w, "server_commits", second->server.commits);
+        put_known(w, "server_lag_s_max", second->server.lag_s_max);
         json_close(w, '}');
     }
     json_close(w, ']');

@@ -12,10 +12,12 @@ enum {
     CHART_WIDTH = 860,
     CHART_HEIGHT = 220,
     MARGIN_LEFT = 70,
-    MARGIN_RIGHT = 10,
+    MARGIN_RIGHT = 30,
     MARGIN_TOP = 10,
     MARGIN_BOTTOM = 30,
-    BARS_MAX = 80
+    BARS_MAX = 80,
+    Y_MARKS = 5,
+    X_MARKS = 10,
 };
 
 static const char style[] =
@@ -25,12 +27,13 @@ static const char style[] =
     "--bar:#6aa9e4;--hot:#e08a5f;--page:#15191d}}"
     "body{font:15px/1.5 system-ui,sans-serif;color:var(--ink);background:var(--page);"
     "max-width:900px;margin:2rem auto;padding:0 1rem}"
-    "table{border-collapse:collapse;width:100%}td,th{padding:.25rem .6rem;text-align:right;"
+    ".wide{overflow-x:auto}table{border-collapse:collapse;width:100%}td,th{padding:.25rem "
+    ".6rem;text-align:right;"
     "border-bottom:1px solid var(--line)}td:first-child,th:first-child{text-align:left}"
     "h2{margin-top:2rem;font-size:1.1rem}svg{width:100%;height:auto}"
     "svg text{fill:var(--soft);font-size:11px}.grid{stroke:var(--line)}"
-    ".curve{fill:none;stroke:var(--bar);stroke-width:1.5}.hot{stroke:var(--hot)}"
-    ".bar{fill:var(--bar)}.note{color:var(--soft)}";
+    ".curve{fill:none;stroke:var(--bar);stroke-width:1.5}"
+    ".bar{fill:var(--bar)}.warm{fill:var(--line);opacity:.5}.note{color:var(--soft)}";
 
 static void write_escaped(struct buf *out, slice text)
 {
@@ -72,18 +75,35 @@ static double y_at(const struct axis *axis, double value)
 
 static void chart_begin(struct buf *out, const char *title, const char *unit)
 {
-    buf_printf(out, "<h2>%s</h2><svg viewBox=\"0 0 %d %d\" role=\"img\" aria-label=\"%s\">", title,
-               CHART_WIDTH, CHART_HEIGHT, title);
-    buf_printf(out, "<text x=\"4\" y=\"%d\">%s</text>", MARGIN_TOP + 10, unit);
+    buf_printf(out,
+               "<h2>%s <span class=\"note\">%s</span></h2>"
+               "<svg viewBox=\"0 0 %d %d\" role=\"img\" aria-label=\"%s\">",
+               title, unit, CHART_WIDTH, CHART_HEIGHT, title);
+}
+
+/* The least of 1, 2 and 5 times a power of ten by which `range` is gone in at most `parts`. */
+static double nice_step(double range, int parts)
+{
+    double power = pow(10, floor(log10(range / parts)));
+    double times = range / parts / power;
+    return power * (times <= 1 ? 1 : times <= 2 ? 2 : times <= 5 ? 5 : 10);
+}
+
+/* From 0 to the first mark that is not below `highest`. */
+static struct axis axis_up_to(double highest)
+{
+    double step = nice_step(highest > 0 ? highest : 1, Y_MARKS);
+    return (struct axis){.min = 0, .max = step * ceil((highest > 0 ? highest : 1) / step)};
 }
 
 static void y_grid(struct buf *out, const struct axis *y)
 {
-    for (int i = 0; i <= 4; i++) {
-        double value = y->min + (y->max - y->min) * i / 4;
+    double step = nice_step(y->max, Y_MARKS);
+    for (int i = 0; i <= (int)lround(y->max / step); i++) {
+        double value = step * i;
         buf_printf(out,
                    "<line class=\"grid\" x1=\"%d\" x2=\"%d\" y1=\"%.1f\" y2=\"%.1f\"/>"
-                   "<text x=\"%d\" y=\"%.1f\" text-anchor=\"end\">%.4g</text>",
+                   "<text x=\"%d\" y=\"%.1f\" text-anchor=\"end\">%.10g</text>",
                    MARGIN_LEFT, CHART_WIDTH - MARGIN_RIGHT, y_at(y, value), y_at(y, value),
                    MARGIN_LEFT - 6, y_at(y, value) + 4, value);
     }
@@ -111,8 +131,8 @@ static void write_histogram(const struct histogram *h, struct buf *out)
         if (counts[i] > highest)
             highest = counts[i];
     }
-    const struct axis y = {.min = 0, .max = highest};
-    chart_begin(out, "Latencies", "count");
+    const struct axis y = axis_up_to(highest);
+    chart_begin(out, "Latencies", "how many took how long");
     y_grid(out, &y);
     for (int i = 0; i < BARS_MAX; i++) {
         double left = x_at(&x, x.min * exp(step * i)),
@@ -134,8 +154,7 @@ static void write_histogram(const struct histogram *h, struct buf *out)
 static void write_percentiles(const struct histogram *h, struct buf *out)
 {
     const struct axis x = {.min = 1, .max = 10000, .is_log = true}; /* 1 / (1 - part) */
-    const struct axis y = {.min = 0,
-                           .max = (double)histogram_percentile(h, 99.99) / 1000 * 1.05 + 0.001};
+    const struct axis y = axis_up_to((double)histogram_percentile(h, 99.99) / 1000);
     static const struct {
         double at;
         const char *text;
@@ -168,7 +187,8 @@ static double done_per_s(const struct report *report, size_t i)
 
 static double p99_ms(const struct report *report, size_t i)
 {
-    return (double)report->seconds[i].p99_us / 1000;
+    const struct report_second *second = &report->seconds[i];
+    return second->max_us == 0 ? -1 : (double)second->p99_us / 1000; /* nothing has ended */
 }
 
 /* The rise of a counter since the second before. */
@@ -207,6 +227,12 @@ static double turn_ms_max(const struct report *report, size_t i)
     return seconds < 0 ? -1 : seconds * 1000;
 }
 
+static double lag_ms_max(const struct report *report, size_t i)
+{
+    double seconds = report->seconds[i].server.lag_s_max;
+    return seconds < 0 ? -1 : seconds * 1000;
+}
+
 static void write_line(const struct report *report, const char *title, const char *unit,
                        second_fn figure, struct buf *out)
 {
@@ -217,9 +243,13 @@ static void write_line(const struct report *report, const char *title, const cha
         return;
     const struct axis x = {.min = report->seconds[0].at_s,
                            .max = report->seconds[report->second_count - 1].at_s};
-    const struct axis y = {.min = 0, .max = highest > 0 ? highest * 1.05 : 1};
+    const struct axis y = axis_up_to(highest);
     char text[32];
     chart_begin(out, title, unit);
+    if (x.min < 0)
+        buf_printf(out, "<rect class=\"warm\" x=\"%d\" width=\"%.1f\" y=\"%d\" height=\"%d\"/>",
+                   MARGIN_LEFT, x_at(&x, fmin(0, x.max)) - MARGIN_LEFT, MARGIN_TOP,
+                   CHART_HEIGHT - MARGIN_TOP - MARGIN_BOTTOM);
     y_grid(out, &y);
     buf_append(out, SLICE("<polyline class=\"curve\" points=\""));
     for (size_t i = 0; i < report->second_count; i++)
@@ -227,9 +257,9 @@ static void write_line(const struct report *report, const char *title, const cha
             buf_printf(out, "%.1f,%.1f ", x_at(&x, report->seconds[i].at_s),
                        y_at(&y, figure(report, i)));
     buf_append(out, SLICE("\"/>"));
-    for (int i = 0; i <= 5; i++) {
-        double at = x.min + (x.max - x.min) * i / 5;
-        (void)snprintf(text, sizeof(text), "%.0f s", at);
+    double step = fmax(1, nice_step(x.max - x.min, X_MARKS));
+    for (double at = step * ceil(x.min / step); at <= x.max; at += step) {
+        (void)snprintf(text, sizeof(text), "%.0f s", at + 0.0); /* no -0 */
         x_label(out, x_at(&x, at), text);
     }
     buf_append(out, SLICE("</svg>"));
@@ -255,16 +285,18 @@ static void write_row(const struct report *report, slice name, const struct load
 static void write_table(const struct report *report, struct buf *out)
 {
     const struct load_options *options = report->options;
-    buf_append(out, SLICE("<table><tr><th>scenario</th><th>a second</th><th>done</th>"
-                          "<th>failed</th>"));
+    buf_append(out, SLICE("<div class=\"wide\"><table><tr><th>scenario</th><th>a second</th>"
+                          "<th>done</th><th>failed</th>"));
     for (size_t i = 0; i < report_percent_count; i++)
-        buf_printf(out, "<th>%g %% ms</th>", report_percents[i]);
+        buf_printf(out, "<th>p%g</th>", report_percents[i]);
     buf_append(out, SLICE("</tr>"));
     for (size_t i = 0; i < options->scenario_count; i++)
         write_row(report, options->scenarios[i].name, &report->parts[i], out);
     if (options->scenario_count > 1)
         write_row(report, SLICE("all"), &report->total, out);
-    buf_append(out, SLICE("</table>"));
+    buf_append(out,
+               SLICE("</table></div><p class=\"note\">p50: what half of the operations did not "
+                     "exceed, in ms, and so on.</p>"));
 }
 
 void report_write_html(const struct report *report, struct buf *out)
@@ -278,13 +310,14 @@ void report_write_html(const struct report *report, struct buf *out)
     buf_append_cstr(out, style);
     buf_append(out, SLICE("</style><h1>sluice-bench</h1><p class=\"note\">"));
     write_escaped(out, slice_cstr(options->base));
-    buf_printf(out, ", %s, %llu connections, %llu processes, ", when,
-               (unsigned long long)options->connections, (unsigned long long)options->processes);
+    buf_printf(out, ", %s, %llu connections, %llu load process%s (%.0f %% of a core), ", when,
+               (unsigned long long)options->connections, (unsigned long long)options->processes,
+               options->processes > 1 ? "es" : "", 100 * report->cpu);
     if (options->rate > 0)
         buf_printf(out, "open loop at %g a second", options->rate);
     else
         buf_append(out, SLICE("closed loop"));
-    buf_printf(out, ", %.0f s after %llu s of warm-up</p>", report->measured_s,
+    buf_printf(out, ", %.0f s after %llu s of warm-up (shaded)</p>", report->measured_s,
                (unsigned long long)options->warmup_s);
     write_table(report, out);
     if (report->why[0]) {
@@ -300,7 +333,10 @@ void report_write_html(const struct report *report, struct buf *out)
     write_line(report, "99th percentile, second by second", "ms", p99_ms, out);
     write_line(report, "Server processor time", "% of a core", cpu_percent, out);
     write_line(report, "Server resident memory", "MiB", rss_mib, out);
-    write_line(report, "Longest turn of the server's loop so far", "ms", turn_ms_max, out);
+    write_line(report, "Longest turn of the server's loop", "ms at most, wall clock, each second",
+               lag_ms_max, out);
+    write_line(report, "Longest turn of the server's loop so far", "ms of processor time",
+               turn_ms_max, out);
     write_line(report, "Database commits", "a second", commits_per_s, out);
     buf_append(out, SLICE("</html>\n"));
 }

@@ -3,6 +3,7 @@
  */
 #include "load/sampler.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -19,6 +20,29 @@ double sampler_find(slice text, slice name)
     return -1;
 }
 
+/* "name{le="0.0016"} 18" and so on; the counts are summed up in the text. */
+static double take_lags(struct sampler *sampler, slice text)
+{
+    static const slice prefix = SLICE_INIT("sluice_loop_lag_seconds_bucket{le=\"");
+    double before = 0, bound = 0, longest = -1;
+    for (size_t i = 0; text.ptr && i < SAMPLER_BUCKETS_MAX;) {
+        slice line = slice_split(&text, '\n');
+        char part[96];
+        if (!slice_starts_with(line, prefix))
+            continue;
+        (void)snprintf(part, sizeof(part), "%.*s", SLICE_ARG(slice_from(line, prefix.len)));
+        const char *count_text = strchr(part, ' ');
+        double here = strtod(part, NULL), sum = count_text ? strtod(count_text, NULL) : before;
+        bound = isfinite(here) ? here : bound; /* of +Inf the one before */
+        if (sampler->has_lags && sum - before > sampler->lags[i])
+            longest = bound;
+        sampler->lags[i++] = sum - before;
+        before = sum;
+    }
+    sampler->has_lags = true;
+    return longest;
+}
+
 static void on_reply(struct peer *peer, unsigned status, slice body, const char *why)
 {
     struct sampler *sampler = peer->owner;
@@ -31,13 +55,14 @@ static void on_reply(struct peer *peer, unsigned status, slice body, const char 
         .rss_bytes = sampler_find(body, SLICE("process_resident_memory_bytes")),
         .turn_s_max = sampler_find(body, SLICE("sluice_loop_turn_cpu_seconds_max")),
         .commits = sampler_find(body, SLICE("sluice_pg_commits_total")),
+        .lag_s_max = take_lags(sampler, body),
     };
 }
 
 void sampler_init(struct sampler *sampler, struct loop *loop, const struct peer_target *target,
                   slice key)
 {
-    *sampler = (struct sampler){.last = {-1, -1, -1, -1}, .key = key};
+    *sampler = (struct sampler){.last = {-1, -1, -1, -1, -1}, .key = key};
     peer_init(&sampler->peer, loop, target, sampler, on_reply);
 }
 

@@ -13,12 +13,18 @@ struct sample {
     double rss_bytes;  /* process_resident_memory_bytes */
     double turn_s_max; /* sluice_loop_turn_cpu_seconds_max, since the server's start */
     double commits;    /* sluice_pg_commits_total */
+    /* Of the turns since the sample before, the bound of the highest bucket of
+     * sluice_loop_lag_seconds in which there is one: no turn took longer. */
+    double lag_s_max;
 };
+
+enum { SAMPLER_BUCKETS_MAX = 40 };
 
 struct sampler {
     struct peer peer;
     struct sample last;
-    bool is_busy;
+    double lags[SAMPLER_BUCKETS_MAX]; /* turns in each bucket, not summed up */
+    bool is_busy, has_lags;
     slice key;
 };
 

@@ -8,6 +8,8 @@
 
 #include "base/embed.h"
 
+enum { SAID_BYTES_MAX = 200 }; /* of a reply that is not the right one */
+
 /* ---- texts with ${name} in them ---- */
 
 static int name_index(struct scenario *scenario, slice name)
@@ -366,7 +368,9 @@ enum scenario_verdict scenario_judge(const struct scenario_step *step, unsigned 
                                      struct err *why)
 {
     if (status != step->expect) {
-        (void)err_set(why, ERR_INVALID, "status %u instead of %u", status, step->expect);
+        slice text = slice_first(body, body.len < SAID_BYTES_MAX ? body.len : SAID_BYTES_MAX);
+        (void)err_set(why, ERR_INVALID, "status %u instead of %u%s%.*s", status, step->expect,
+                      text.len ? ": " : "", SLICE_ARG(text));
         return SCENARIO_WRONG;
     }
     if (!scenario_reads_body(step))
