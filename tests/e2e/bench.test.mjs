@@ -6,8 +6,10 @@ import { readFile, writeFile } from 'node:fs/promises';
 import { createServer } from 'node:http';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
+import { setTimeout as pause } from 'node:timers/promises';
 import { startDev } from './support/dev.mjs';
-import { makeFolder, removeFolder, run } from './support/process.mjs';
+import { until } from './support/client.mjs';
+import { Running, makeFolder, removeFolder, run } from './support/process.mjs';
 
 const bench = process.env.SLUICE_BENCH_BIN;
 let dev, dir;
@@ -65,14 +67,14 @@ test('a mix by weight over two processes, with the server seen each second', asy
   assert.ok(share > 0.7 && share < 0.8, `${share} of them were the ones of weight 3 of 4`);
   assert.ok(report.seconds.some((one) => one.server_rss_bytes > 0 && one.server_cpu_s > 0));
   const page = await readFile(html, 'utf8');
-  for (const title of ['Latencies', 'Latency by percentile', 'Throughput', 'Server processor time']) assert.match(page, new RegExp(`<h2>${title}`));
+  for (const title of ['Latencies', 'Latency by percentile', 'Throughput', 'Server processor time', 'Server resident memory', "Longest turn of the server's loop ", 'Database commits']) assert.match(page, new RegExp(`<h2>${title}`));
   assert.doesNotMatch(page, /<script|https?:\/\/(?!127\.0\.0\.1)|NaN|inf/);
 });
 
 test('every scenario that is compiled in runs', async () => {
   const list = (await run(bench, ['--list'])).stdout;
   const names = [...list.matchAll(/^ {2}(\w+)/gm)].map(([, name]) => name);
-  assert.ok(names.includes('read') && names.length >= 6, list);
+  assert.ok(['read', 'write', 'replay', 'search', 'detail', 'flow', 'approval'].every((name) => names.includes(name)), list);
   for (const name of names) {
     const end = await loadDev('--scenario', name, '--connections', '2', '--var', `task_parent=${dev.taskParent.page_id}`);
     assert.equal(end.code, 0, `${name}: ${end.stdout}${end.stderr}`);
@@ -134,10 +136,58 @@ test('an open loop counts what a stall held up, not only whom it met', async () 
   assert.ok(staller.asked() >= report.done);
 });
 
+test('a server that is stopped for 200 ms is seen by all that were due meanwhile', async () => {
+  const json = join(dir, 'stopped.json');
+  const loading = loadDev('--scenario', 'detail', '--connections', '8', '--rate', '500', '--duration', '3', '--json', json);
+  const asked = async () => Number(/^process_cpu_seconds_total (\S+)/m.exec(await (await fetch(`${dev.base}/metrics`, { headers: { Authorization: `Bearer ${dev.key}` } })).text())[1]);
+  const idle = await asked();
+  await until('it is under load', async () => (await asked()) > idle + 0.3);
+  dev.process.kill('SIGSTOP');
+  await pause(200);
+  dev.process.kill('SIGCONT');
+  const report = await figures(await loading, json);
+  // 1,500 were due, 100 of them in the stop, evenly from 200 ms to nothing: more than half of these,
+  // a thirtieth of all, took over 80 ms. A closed loop of 8 would have seen 8, half a percent.
+  assert.ok(report.latency_us.p95 < report.latency_us.max);
+  assert.ok(report.latency_us.p99 >= 100_000, JSON.stringify(report.latency_us));
+  assert.ok(report.latency_us.max >= 190_000, JSON.stringify(report.latency_us));
+  assert.equal(report.failed, 0);
+});
+
 test('failures are counted and told', async () => {
   const end = await load(['--base', dev.base, '--scenario', 'read'], { SLUICE_KEY: 'sk_wrong' });
   assert.equal(end.code, 2);
-  assert.match(end.stdout, /the first failure: read, step 1: status 401 instead of 200/);
+  assert.match(end.stdout, /the first failure: read, step 1: status 401 instead of 200: \{"error":"Missing or invalid API key"\}/);
+});
+
+test('a run in which nothing succeeds ends, one whose server goes away does not', async () => {
+  const began = Date.now();
+  const hopeless = await load(['--base', dev.base, '--scenario', 'read', '--duration', '60'], { SLUICE_KEY: 'sk_wrong' });
+  assert.equal(hopeless.code, 2);
+  assert.match(hopeless.stderr, /nothing succeeded in the first 2 s, so it was ended: read, step 1: status 401/);
+  assert.ok(Date.now() - began < 50_000);
+  const staller = await startStaller(0);
+  const json = join(dir, 'gone.json');
+  const scenario = join(dir, 'get.json');
+  await writeFile(scenario, JSON.stringify({ name: 'get', description: 'a GET', steps: [{ method: 'GET', path: '/' }] }));
+  const loading = load(['--base', staller.base, '--scenario', scenario, '--connections', '4', '--duration', '2', '--json', json]);
+  await until('it is under load', () => staller.asked() > 100);
+  await pause(700); // the measured time begins 200 ms after the load
+  staller.server.close();
+  staller.server.closeAllConnections();
+  const end = await loading;
+  assert.equal(end.code, 2, end.stdout + end.stderr);
+  assert.match(end.stdout, /the first failure: get, step 1: the (server closed the connection|connection was reset)/);
+  const report = JSON.parse(await readFile(json));
+  assert.ok(report.done >= 100 && report.failed > 0 && report.failed <= 4 * 21, `${report.done} done, ${report.failed} failed`); // each tries again after 100 ms
+});
+
+test('the key on the command line works, and ps does not show it', async () => {
+  const args = ['--base', dev.base, '--key', dev.key, '--scenario', 'detail', '--duration', '2', '--warmup', '0'];
+  const running = new Running(bench, args, { env: { SLUICE_KEY: '' } });
+  await until('the key is taken', async () => (await readFile(`/proc/${running.pid}/cmdline`, 'utf8')).includes('\0--key\0***'));
+  assert.ok(!(await readFile(`/proc/${running.pid}/cmdline`, 'utf8')).includes(dev.key));
+  assert.equal((await running.gone).code, 0);
 });
 
 test('what it cannot do it says', async () => {
@@ -151,6 +201,11 @@ test('what it cannot do it says', async () => {
     [['--base', 'http://127.0.0.1:1'], /refused/],
     [['--base', `${dev.base}/path`], /without a path/],
     [['--base', dev.base, '--rate', 'fast'], /--rate/],
+    [['--base', dev.base, '--rate', '0'], /--rate is above 0/],
+    [['--base', dev.base, '--scenario', 'read:much'], /a weight is a number from 1 to 1000: read:much/],
+    [['--base', dev.base, '--scenario', 'read:0,detail'], /a weight is a number/],
+    [['--base', dev.base, '--json', join(dir, 'no/such/folder')], /No such file/],
+    [['--base', dev.base, '--html', dir], /Is a directory/],
     [['--base', dev.base, '--connections', '0'], /--connections/],
     [[], /--base is needed/],
     [['--colour', 'red'], /--colour is no option/],
