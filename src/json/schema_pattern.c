@@ -8,6 +8,7 @@
 #include <pcre2.h>
 
 #include "base/mem.h"
+#include "base/thread_block.h"
 #include "json/schema.h"
 #include "json/schema_regex.h"
 
@@ -100,50 +101,55 @@ slice schema_pattern_source(const struct schema_pattern *pattern)
 
 /* ---- matching ---- */
 
-static _Thread_local struct {
+struct matcher {
     _Alignas(16) char space[SPACE_BYTES];
     size_t used;
     size_t heap_blocks;
     pcre2_match_context *context;
     pcre2_match_data *data;
-} matcher;
+};
+
+/* Only threads that validate have one. */
+static _Thread_local struct matcher *matcher;
 
 static void *matcher_malloc(PCRE2_SIZE size, void *unused)
 {
     (void)unused;
     size_t rounded = (size + 15) & ~(size_t)15;
-    if (rounded >= size && rounded <= SPACE_BYTES - matcher.used) {
-        void *ptr = matcher.space + matcher.used;
-        matcher.used += rounded;
+    if (rounded >= size && rounded <= SPACE_BYTES - matcher->used) {
+        void *ptr = matcher->space + matcher->used;
+        matcher->used += rounded;
         return ptr;
     }
     void *ptr = mem_alloc(size);
-    matcher.heap_blocks += ptr != NULL;
+    matcher->heap_blocks += ptr != NULL;
     return ptr;
 }
 
 static void matcher_free(void *ptr, void *unused)
 {
     (void)unused;
-    if (!ptr || ((char *)ptr >= matcher.space && (char *)ptr < matcher.space + SPACE_BYTES))
+    if (!ptr || ((char *)ptr >= matcher->space && (char *)ptr < matcher->space + SPACE_BYTES))
         return;
-    ASSERT(matcher.heap_blocks > 0);
-    matcher.heap_blocks--;
+    ASSERT(matcher->heap_blocks > 0);
+    matcher->heap_blocks--;
     mem_free(ptr);
 }
 
 /* Everything anew from the start of the block. */
 static bool matcher_prepare(void)
 {
-    ASSERT(matcher.heap_blocks == 0);
-    matcher.used = 0;
+    if (!matcher && !(matcher = thread_block_new(sizeof(*matcher))))
+        return false;
+    ASSERT(matcher->heap_blocks == 0);
+    matcher->used = 0;
     pcre2_general_context *general =
         pcre2_general_context_create(matcher_malloc, matcher_free, NULL);
-    matcher.context = general ? pcre2_match_context_create(general) : NULL;
-    matcher.data = general ? pcre2_match_data_create(1, general) : NULL;
-    if (!matcher.context || !matcher.data)
+    matcher->context = general ? pcre2_match_context_create(general) : NULL;
+    matcher->data = general ? pcre2_match_data_create(1, general) : NULL;
+    if (!matcher->context || !matcher->data)
         return false;
-    pcre2_set_heap_limit(matcher.context, HEAP_KIB_MAX);
+    pcre2_set_heap_limit(matcher->context, HEAP_KIB_MAX);
     return true;
 }
 
@@ -175,18 +181,19 @@ enum schema_match schema_pattern_match(const struct schema_pattern *pattern, sli
                                        uint64_t *fuel)
 {
     uint64_t fixed = MATCH_FUEL + text.len;
-    if (*fuel < fixed || (!matcher.data && !matcher_prepare()))
+    if (*fuel < fixed || ((!matcher || !matcher->data) && !matcher_prepare()))
         return SCHEMA_MATCH_FUEL;
     size_t repeat = pattern->info.repeat_min_max;
     struct match_run run = {*fuel - fixed, 0, repeat < text.len ? repeat : text.len,
                             pattern->info.has_backreference};
-    pcre2_set_callout(matcher.context, on_callout, &run);
+    pcre2_set_callout(matcher->context, on_callout, &run);
     PCRE2_SPTR subject = (PCRE2_SPTR)(text.ptr ? text.ptr : "");
-    int result = pcre2_match(pattern->code, subject, text.len, 0, 0, matcher.data, matcher.context);
+    int result =
+        pcre2_match(pattern->code, subject, text.len, 0, 0, matcher->data, matcher->context);
     *fuel = run.fuel;
-    if (matcher.heap_blocks > 0) {
-        pcre2_match_data_free(matcher.data);
-        matcher.data = NULL; /* prepared anew by the next match */
+    if (matcher->heap_blocks > 0) {
+        pcre2_match_data_free(matcher->data);
+        matcher->data = NULL; /* prepared anew by the next match */
     }
     if (result >= 0)
         return SCHEMA_MATCH_YES;

@@ -5,6 +5,7 @@
 #include "json/schema_run.h"
 
 #include "base/mem.h"
+#include "base/thread_block.h"
 
 /* ---- limits ---- */
 
@@ -32,10 +33,13 @@ static bool enter(struct schema_run *run)
 enum { SEEN_WORDS = 4096 };
 
 /* A stack, as validation is one: what was taken last goes first. */
-static _Thread_local struct {
+struct seen_space {
     uint64_t words[SEEN_WORDS];
     size_t used;
-} seen_space;
+};
+
+/* Only threads that validate have one. */
+static _Thread_local struct seen_space *seen_space;
 
 bool schema_seen_init(struct schema_run *run, struct schema_seen *seen, uint32_t count)
 {
@@ -47,9 +51,11 @@ bool schema_seen_init(struct schema_run *run, struct schema_seen *seen, uint32_t
     }
     if (!schema_spend(run, seen->words))
         return false;
-    if (seen->words <= SEEN_WORDS - seen_space.used) {
-        seen->bits = seen_space.words + seen_space.used;
-        seen_space.used += seen->words;
+    if (!seen_space)
+        seen_space = thread_block_new(sizeof(*seen_space));
+    if (seen_space && seen->words <= SEEN_WORDS - seen_space->used) {
+        seen->bits = seen_space->words + seen_space->used;
+        seen_space->used += seen->words;
         memset(seen->bits, 0, seen->words * sizeof(*seen->bits));
         return true;
     }
@@ -65,8 +71,8 @@ void schema_seen_deinit(struct schema_seen *seen)
     if (seen->is_heap) {
         mem_free(seen->bits);
     } else if (seen->bits != &seen->few) {
-        ASSERT(seen_space.used >= seen->words);
-        seen_space.used -= seen->words;
+        ASSERT(seen_space->used >= seen->words);
+        seen_space->used -= seen->words;
     }
 }
 

@@ -1,0 +1,53 @@
+/*
+ * See thread_block.h. The blocks of a thread are a list behind a key whose destructor unmaps them;
+ * of the thread that ends with the process nobody needs to.
+ */
+#include "base/thread_block.h"
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <sys/mman.h>
+
+struct thread_block {
+    struct thread_block *next;
+    size_t size;
+    _Alignas(64) char bytes[];
+};
+
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+static pthread_key_t key;
+static bool has_key;
+
+static void on_thread_end(void *head)
+{
+    struct thread_block *block = head;
+    while (block) {
+        struct thread_block *next = block->next;
+        munmap(block, block->size);
+        block = next;
+    }
+}
+
+static void make_key(void)
+{
+    has_key = pthread_key_create(&key, on_thread_end) == 0;
+}
+
+void *thread_block_new(size_t size)
+{
+    pthread_once(&once, make_key);
+    if (!has_key)
+        return NULL;
+    size_t total = sizeof(struct thread_block) + size;
+    struct thread_block *block =
+        mmap(NULL, total, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (block == MAP_FAILED)
+        return NULL;
+    block->next = pthread_getspecific(key);
+    block->size = total;
+    if (pthread_setspecific(key, block) != 0) {
+        munmap(block, total);
+        return NULL;
+    }
+    return block->bytes;
+}
