@@ -122,7 +122,7 @@ struct pg_batch *pg_batch_collect(struct pg_lane *lane)
         pg_batch_free(c.batch);
         pg_queue_unlink(first);
         lane->pool->is_dirty = true; /* the others may have better luck */
-        pg_query_end(first, first->is_unknown ? ERR_CLOSED : ERR_NOMEM);
+        pg_query_end(first, ERR_NOMEM);
         return NULL;
     }
     lane->pool->batch_mark++;

@@ -170,14 +170,16 @@ struct pg_query {
     /* out */
     /* OK
      * ERR_BUSY     never sent: queue full, or no database before the deadline; nothing was done
-     * ERR_CLOSED   sent, connection lost, and not replayable (or past the deadline): unknown
+     * ERR_CLOSED   sent, connection lost, and not replayable, or whatever but ERR_INVALID and
+     *              ERR_LIMIT became of sending it again: unknown
      * ERR_TIMEOUT  statement_timeout or lock_timeout: rolled back, nothing was done
      * ERR_INVALID  refused by a constraint or by the value's type (SQLSTATE class 22, 23)
      * ERR_IO       any other SQL error: rolled back
      * ERR_LIMIT    parameters over PG_PARAM_BYTES_MAX; never sent
      * ERR_NOMEM    done, but the result did not fit the op's arena */
     int status;
-    char sqlstate[PG_SQLSTATE_LEN + 1]; /* of ERR_IO, ERR_INVALID, ERR_TIMEOUT; else empty */
+    char sqlstate[PG_SQLSTATE_LEN +
+                  1];    /* of an SQL error (ERR_IO, ERR_INVALID, ERR_TIMEOUT); else empty */
     slice message;       /* the server's sentence, in the op's arena; may be SLICE_NONE. For logs */
     struct pg_rows rows; /* in the op's arena */
     /* private to pg */

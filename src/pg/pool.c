@@ -63,12 +63,20 @@ static void pool_arm_sweep(struct pg_pool *pool)
 
 /* ---- queries ---- */
 
+/* What became of one sending says nothing of an earlier one whose answer was lost, unless all of
+ * them must have been refused alike. */
+static int status_of_all(const struct pg_query *query, int status)
+{
+    bool is_same_for_all = status == OK || status == ERR_INVALID || status == ERR_LIMIT;
+    return query->is_unknown && !is_same_for_all ? ERR_CLOSED : status;
+}
+
 void pg_query_end(struct pg_query *query, int status)
 {
     struct pg_pool *pool = query->pool;
     ASSERT(query->state != QUERY_IDLE && pool->pending > 0);
     ASSERT(list_is_empty(&query->link));
-    query->status = status;
+    query->status = status_of_all(query, status);
     query->state = QUERY_IDLE;
     pool->pending--;
     if (status == ERR_BUSY)
@@ -148,7 +156,7 @@ void pg_cancel(struct pg_query *query)
     switch ((enum pg_query_state)query->state) {
     case QUERY_WAITING:
         pg_queue_unlink(query);
-        pg_query_end(query, query->is_unknown ? ERR_CLOSED : ERR_BUSY);
+        pg_query_end(query, ERR_BUSY);
         break;
     case QUERY_REJECTED:
         list_unlink(&query->link);
@@ -251,7 +259,7 @@ static void queue_expire(struct pg_queue *queue, uint64_t now_ns)
         if (query->expires_ns > now_ns)
             continue;
         pg_queue_unlink(query);
-        pg_query_end(query, query->is_unknown ? ERR_CLOSED : ERR_BUSY);
+        pg_query_end(query, ERR_BUSY);
     }
 }
 
@@ -375,7 +383,7 @@ static void queue_end_all(struct pg_queue *queue)
     {
         struct pg_query *query = LIST_ITEM(link, struct pg_query, link);
         pg_queue_unlink(query);
-        pg_query_end(query, query->is_unknown ? ERR_CLOSED : ERR_BUSY);
+        pg_query_end(query, ERR_BUSY);
     }
 }
 

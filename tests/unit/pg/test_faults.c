@@ -54,6 +54,13 @@ static void start_try(struct pg_call *call)
     submit(call, &item_try);
 }
 
+/* n >= 0 is a CHECK, whichever way it is sent. */
+static void start_bad_try(struct pg_call *call)
+{
+    items_fill_by(&call->query, items_account(0), id_of(call), -2000);
+    submit(call, &item_try);
+}
+
 static void start_add(struct pg_call *call)
 {
     items_fill_by(&call->query, items_account(0), id_of(call), 1);
@@ -366,6 +373,31 @@ static void test_a_changed_row_is_seen_in_its_new_version(void **state)
     pg_bench_close(&bench);
 }
 
+/* What an earlier sending may have done is not undone by the failure of a later one: whoever asked
+ * is not told that nothing was done. What the values are refused for, they were refused for before.
+ */
+static void test_a_later_failure_hides_no_earlier_success(void **state)
+{
+    struct pg_bench bench;
+    struct pg_pool_config config = config_of(conninfo);
+    (void)state;
+    config.lock_timeout_ms = 50;
+    open_with_rows(&bench, &config, 3);
+    struct pg_sync *lock = lock_row();
+    calls[0].is_again = calls[2].is_again = true;
+    start_all(&bench, 2, start_try);
+    pg_call_start(&bench, &calls[2], start_bad_try, NULL);
+    pg_calls_wait(&bench, calls, 3);
+    calls[0].is_again = calls[2].is_again = false;
+    pg_sync_close(lock);
+    assert_int_equal(calls[0].query.status, ERR_CLOSED); /* waited for the lock in vain */
+    assert_true(calls[0].query.is_unknown);
+    assert_int_equal(calls[1].query.status, OK);
+    assert_int_equal(calls[2].query.status, ERR_INVALID);
+    pg_calls_end(calls, 3);
+    pg_bench_close(&bench);
+}
+
 /* ---- memory ---- */
 
 /* Every allocation in turn fails while 12 writes and 12 reads are under way: each query ends, and
@@ -461,6 +493,12 @@ static void test_queue_is_bounded(void **state)
     start_all(&bench, 15, start_put);
     pg_calls_wait(&bench, &calls[10], 5); /* at once */
     assert_int_equal(pg_pool_pending(bench.pool), 10);
+    calls[15].is_again = true; /* no room for it, but it may have been done before */
+    pg_call_start(&bench, &calls[15], start_put, NULL);
+    pg_calls_wait(&bench, &calls[15], 1);
+    assert_int_equal(calls[15].query.status, ERR_CLOSED);
+    pg_call_end(&calls[15]);
+    calls[15].is_again = false;
     pg_calls_wait(&bench, calls, 15); /* at the deadline */
     for (size_t i = 0; i < 15; i++)
         assert_int_equal(calls[i].query.status, ERR_BUSY);
@@ -519,6 +557,7 @@ int main(void)
         cmocka_unit_test(test_restarts_lose_nothing),
         cmocka_unit_test(test_lock_timeout_hits_the_guilty_only),
         cmocka_unit_test(test_a_changed_row_is_seen_in_its_new_version),
+        cmocka_unit_test(test_a_later_failure_hides_no_earlier_success),
         cmocka_unit_test(test_failing_allocations),
         cmocka_unit_test(test_cancel_waiting_and_in_flight),
         cmocka_unit_test(test_pool_freed_under_way),
