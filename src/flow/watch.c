@@ -15,9 +15,14 @@ enum {
     LOOK_ARENA_BYTES_MAX = 8 * 1024 * 1024,
 };
 
+/* An account's flow: whoever else knows its id watches another one, which there is not. */
+struct place {
+    struct uuid account_id, flow_id;
+};
+
 /* A flow that somebody watches; goes when a look finds that nobody does any more. */
 struct watched {
-    struct uuid account_id, flow_id;
+    struct place place;
     struct list watches; /* struct flow_watch.link */
     struct list link;    /* in all, those looked at longest ago first */
 };
@@ -25,7 +30,7 @@ struct watched {
 struct flow_watches {
     struct loop *loop;
     struct pg_pool *pool;
-    struct map by_flow; /* flow_id -> struct watched */
+    struct map by_flow; /* struct place -> struct watched */
     struct list all;
     struct timer timer;
     struct look *look; /* under way */
@@ -33,7 +38,7 @@ struct flow_watches {
 };
 
 struct look_item {
-    struct uuid account_id, flow_id;
+    struct place place;
     struct pg_query query;
 };
 
@@ -44,9 +49,9 @@ struct look {
     size_t count;
 };
 
-static slice key_of(const struct uuid *flow_id)
+static slice key_of(const struct place *place)
 {
-    return slice_of(flow_id->bytes, sizeof(flow_id->bytes));
+    return slice_of(place, sizeof(*place));
 }
 
 /* ---- telling ---- */
@@ -85,9 +90,9 @@ static void tell(struct watched *watched, struct news *news)
     }
 }
 
-static void poke(struct flow_watches *watches, struct uuid flow_id, struct news *news)
+static void poke(struct flow_watches *watches, const struct place *place, struct news *news)
 {
-    struct watched *watched = map_get(&watches->by_flow, key_of(&flow_id));
+    struct watched *watched = map_get(&watches->by_flow, key_of(place));
     if (watched)
         tell(watched, news);
     flow_seen_unref(news->seen);
@@ -101,8 +106,9 @@ void flow_watch_poke(struct flow_service *service, const struct flow *flow,
                         .whole = whole,
                         .tmpl = tmpl,
                         .loop = service->config.loop};
+    const struct place place = {flow->account_id, flow->id};
     flow_seen_drop(service->seen, flow->id, flow->rev);
-    poke(service->watches, flow->id, &news);
+    poke(service->watches, &place, &news);
 }
 
 void flow_watch_wake_all(struct flow_service *service)
@@ -123,7 +129,7 @@ struct flow_seen *flow_watch_take(struct flow_watch *watch)
 
 static void forget(struct flow_watches *watches, struct watched *watched)
 {
-    (void)map_remove(&watches->by_flow, key_of(&watched->flow_id));
+    (void)map_remove(&watches->by_flow, key_of(&watched->place));
     list_unlink(&watched->link);
     mem_free(watched);
 }
@@ -146,14 +152,15 @@ static enum op_result step_ask(struct op *op)
         }
         if (look->count == room)
             break;
-        look->items[look->count++] = (struct look_item){watched->account_id, watched->flow_id, {0}};
+        look->items[look->count++] = (struct look_item){.place = watched->place};
     }
     for (size_t i = 0; i < look->count; i++) {
         struct look_item *item = &look->items[i];
-        struct watched *watched = map_get(&watches->by_flow, key_of(&item->flow_id));
+        struct watched *watched = map_get(&watches->by_flow, key_of(&item->place));
         list_unlink(&watched->link);
         list_push_back(&watches->all, &watched->link);
-        store_flow_rev(watches->pool, &item->query, op, item->account_id, item->flow_id);
+        store_flow_rev(watches->pool, &item->query, op, item->place.account_id,
+                       item->place.flow_id);
     }
     return look->count > 0 ? OP_WAIT : OP_DONE;
 }
@@ -167,7 +174,7 @@ static enum op_result step_judge(struct op *op)
         if (status == ERR_NOTFOUND)
             news.rev = INT64_MAX;
         if (status == OK || status == ERR_NOTFOUND) /* a database that is away comes back */
-            poke(look->watches, look->items[i].flow_id, &news);
+            poke(look->watches, &look->items[i].place, &news);
     }
     return OP_DONE;
 }
@@ -224,17 +231,17 @@ static void on_due(struct timer *timer)
 
 static struct watched *find_or_make(struct flow_watches *watches, const struct flow_watch *watch)
 {
-    struct watched *watched = map_get(&watches->by_flow, key_of(&watch->flow_id));
+    const struct place place = {watch->account_id, watch->flow_id};
+    struct watched *watched = map_get(&watches->by_flow, key_of(&place));
     if (watched)
         return watched;
     watched = mem_zalloc(sizeof(*watched));
     if (!watched)
         return NULL;
-    watched->account_id = watch->account_id;
-    watched->flow_id = watch->flow_id;
+    watched->place = place;
     list_init(&watched->watches);
     list_init(&watched->link);
-    if (map_put(&watches->by_flow, key_of(&watched->flow_id), watched, NULL) != OK) {
+    if (map_put(&watches->by_flow, key_of(&watched->place), watched, NULL) != OK) {
         mem_free(watched);
         return NULL;
     }

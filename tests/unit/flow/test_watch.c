@@ -40,7 +40,7 @@ static struct seen watch_for(struct uuid id, int64_t rev)
 
 static void poke(int64_t rev, enum flow_status status)
 {
-    const struct flow changed = {.id = flow, .rev = rev, .status = status};
+    const struct flow changed = {.account_id = account, .id = flow, .rev = rev, .status = status};
     flow_watch_poke(&service, &changed, NULL, NULL);
 }
 
@@ -127,6 +127,29 @@ static void a_flow_that_is_gone_is_told_too(void **state)
     flow_watch_remove(&seen.watch);
 }
 
+/* An id that another account knows, and watches first, is none of its flows: it hears that there is
+ * none, and of what happens to it hears nothing, nor does it stand in its owner's way. */
+static void another_account_watches_nothing(void **state)
+{
+    struct seen foreign = watch_for(flow, 0), ours = watch_for(flow, 9);
+    (void)state;
+    tell(
+        "update sluice.flow f set rev = 9 from k where f.account_id = k.account and f.id = k.flow");
+    foreign.watch.account_id = uuid_v7();
+    foreign.watch.rev = 1;
+    flow_watch_add(&service, &foreign.watch);
+    flow_watch_add(&service, &ours.watch);
+    poke(10, FLOW_WAITING);
+    assert_int_equal(foreign.count, 0);
+    assert_int_equal(ours.count, 1);
+    ours.count = 0;
+    ours.watch.rev = 9;
+    assert_true(pg_bench_until_true(&bench, is_seen, &foreign)); /* a look, in which ours is, too */
+    assert_int_equal(ours.count, 0);
+    flow_watch_remove(&foreign.watch);
+    flow_watch_remove(&ours.watch);
+}
+
 static bool is_idle(void *arg)
 {
     (void)arg;
@@ -193,6 +216,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(who_waits_for_the_end_hears_of_no_step, open_it, close_it),
         cmocka_unit_test_setup_teardown(a_change_elsewhere_is_found, open_it, close_it),
         cmocka_unit_test_setup_teardown(a_flow_that_is_gone_is_told_too, open_it, close_it),
+        cmocka_unit_test_setup_teardown(another_account_watches_nothing, open_it, close_it),
         cmocka_unit_test_setup_teardown(many_watches, open_it, close_it),
     };
     int failed = cmocka_run_group_tests(tests, set_up, NULL);
