@@ -1,5 +1,6 @@
 // The figures: measure(stage) gives {value, base?}; against says what base is; least and aim are of
 // the ratio where there is one, else of the value; isLess: the less the better.
+import { measurePeers } from '../peers/measure.mjs';
 import { own } from './stage.mjs';
 import { measureConnectionMemory, measureIdleMemory, measurePooledMemory, measureStart } from './memory.mjs';
 import { measureTurns } from './turns.mjs';
@@ -33,6 +34,11 @@ const added = (scenario, direct, percentile) => async (stage) => {
 };
 const alone = (scenario) => async (stage) => ({ value: (await stage.load(scenario, { connections: 1, name: 'alone' })).latency_us.p50 / 1000 });
 const part = (name, measure, key) => async (stage) => ({ value: (await shared(stage, name, () => measure(stage)))[key] });
+
+const peer = (name, field) => async (stage) => {
+  const all = await shared(stage, 'peers', () => measurePeers(stage));
+  return { value: all.sluice[field], base: all[name][field] };
+};
 
 export const figures = [
   { name: 'B: single-row inserts, pgbench', unit: '1/s', measure: async (stage) => ({ value: await inserts(stage) }) },
@@ -68,6 +74,12 @@ export const figures = [
   ),
   { name: 'one read execution at a time, p50', unit: 'ms', isLess: true, measure: alone('read') },
   { name: 'one three-step flow alone, start to completed, p50', unit: 'ms', isLess: true, measure: alone(own('flow_three')) },
+  ...[['Restate', 'restate', 5, 8], ['DBOS', 'dbos', 10, 20]].map(([name, key, least, aim]) => ({
+    name: `three-step flows against ${name}`, unit: '1/s', against: name, least, aim, measure: peer(key, 'per_second'),
+  })),
+  ...[['Restate', 'restate'], ['DBOS', 'dbos']].map(([name, key]) => ({
+    name: `one three-step flow alone against ${name}, p50`, unit: 'ms', against: name, isLess: true, least: 0.5, aim: 0.25, measure: peer(key, 'alone_ms_p50'),
+  })),
   { name: 'longest turn, fresh TLS handshakes: CPU', unit: 'ms', isLess: true, least: 5, aim: 1, measure: part('turns', measureTurns, 'cpu_ms') },
   { name: 'longest turn, fresh TLS handshakes: wall, at most', unit: 'ms', isLess: true, measure: part('turns', measureTurns, 'wall_ms') },
   { name: 'fresh TLS handshakes meanwhile', unit: '1/s', measure: part('turns', measureTurns, 'handshakes_per_s') },

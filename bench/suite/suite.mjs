@@ -13,7 +13,7 @@ import { join } from 'node:path';
 import { figures } from './figures.mjs';
 import { Stage, root } from './stage.mjs';
 
-const options = { repetitions: 5, seconds: 4, warmup: 1, only: null, flows: 1_000_000, pooled: 500, idle: 5000, out: join(root, 'build/bench') };
+const options = { repetitions: 5, seconds: 2, warmup: 1, only: null, flows: 1_000_000, pooled: 500, idle: 5000, out: join(root, 'build/bench') };
 for (let i = 2; i < process.argv.length; i += 2) {
   const [name, value] = [process.argv[i].replace(/^--/, ''), process.argv[i + 1]];
   if (!(name in options) || value === undefined) throw new Error(`unknown option ${process.argv[i]}`);
