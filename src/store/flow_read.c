@@ -200,8 +200,9 @@ int store_flow_load_result(const struct pg_query *query, struct flow_whole *whol
 /* ---- lists ---- */
 
 /*
- * Most recent first: by the primary key backwards, or by flow_status. Whoever shows rows alone
- * asks for no documents; they are most of what a list costs.
+ * Most recent first: by the primary key backwards, or by flow_status, which is partial: to use it,
+ * a statement has to say so. Whoever shows rows alone asks for no documents; they are most of what
+ * a list costs.
  */
 #define LIST(columns, join, filter)                                             \
     "select :ord, t.*, " columns " from @input lateral (select " STORE_FLOW_ROW \
@@ -215,7 +216,7 @@ int store_flow_load_result(const struct pg_query *query, struct flow_whole *whol
          filter)
 #define LIST_ROWS(filter) LIST("null::json, null::text", "", filter)
 #define ANY_STATUS        ":status is null"
-#define OF_STATUS         "t.status = :status"
+#define OF_STATUS         "t.status <> '' and t.status = :status"
 
 static const struct pg_column list_params[] = {{"account_id", PG_UUID},
                                                {"before", PG_UUID},

@@ -254,6 +254,10 @@ static void check_plan(const struct pg_stmt *stmt, const struct pg_rows *rows)
                          stmt->key_count == 2 && has(line, "_pkey");
         if (is_change && !has(next, " AND "))
             fail_plan(stmt, rows, "a look-up by half of the key");
+        if (has(line, "flow_status") && !strstr(stmt->sql, "t.status <> ''"))
+            fail_plan(stmt, rows, "a walk over the account's flows");
+        if (has(line, "flow_pkey") && strstr(stmt->sql, "t.status <> ''"))
+            fail_plan(stmt, rows, "a walk over flows of other statuses");
         bool by_hash = stmt->no_account && has(line, "api_key_hash");
         if (!by_hash && !has(next, "account_id") && !has(line, " on node"))
             fail_plan(stmt, rows, "a look-up without account_id");
