@@ -13,10 +13,10 @@
 enum {
     LOOP_READ_BYTES = 64 * 1024,
     /* Of reading and accepting in one turn, however many sockets are ready. */
-    LOOP_READ_NS_MAX = 200 * 1000,
+    LOOP_READ_NS_MAX = 500 * 1000,
     /* Of tasks in one turn, whatever their count, with what hooks will have to do for them
      * (loop_owe); then I/O gets its turn. A step that has begun runs to its end on top of that. */
-    LOOP_DRAIN_NS_MAX = 400 * 1000,
+    LOOP_DRAIN_NS_MAX = 1000 * 1000,
 };
 
 /* What the CPU time of a turn went to; told of turns over the limit. */

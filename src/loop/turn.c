@@ -1,8 +1,9 @@
 /*
  * What a turn takes: when it began, whose step was the costliest, when its time for reading and for
  * tasks is over, and what is told of it when it ends. Both times are short, so that a turn stays
- * about a millisecond however many sockets are ready and ops queued; what is left comes in the
- * next turn, which does not wait in poll.
+ * below some two milliseconds however many sockets are ready and ops queued; what is left comes in
+ * the next turn, which does not wait in poll. Shorter ones would make smaller batches of
+ * statements: half of these times cost a twelfth of the executions.
  */
 #include <inttypes.h>
 #include <stdlib.h>
