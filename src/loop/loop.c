@@ -4,7 +4,6 @@
  */
 #include "loop/internal.h"
 
-#include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -90,7 +89,7 @@ static void loop_drain(struct loop *loop)
     if (loop->drain_until_ns == 0)
         loop->drain_until_ns = loop->step_began_ns + LOOP_DRAIN_NS_MAX;
     for (size_t runs = 0; runs < LOOP_RUNS_MAX; runs++) {
-        if (runs > 0 && loop_is_drain_over(loop))
+        if (loop->tasks_run > 0 && loop_is_drain_over(loop))
             return;
         struct list *link = list_pop_front(&loop->tasks);
         if (!link)

@@ -94,8 +94,8 @@ struct loop_stats {
 };
 const struct loop_stats *loop_stats(const struct loop *loop);
 /* Whether any turn of any loop of this process took more thread CPU time than the environment
- * variable SLUICE_TURN_CPU_MS_MAX allows (read by loop_new). loop_free prints an error with the
- * longest step then; a test run asserts 50 that way (PROVING.md failure 2). */
+ * variable SLUICE_TURN_CPU_MS_MAX allows (read by loop_new). The log names each, and what its time
+ * went to; a test run asserts 50 that way (PROVING.md failure 2). */
 bool loop_turn_limit_passed(void);
 
 /* ---- timers: an intrusive heap behind one uv_timer ---- */

@@ -5,7 +5,6 @@
  * the next turn, which does not wait in poll. Shorter ones would make smaller batches of
  * statements: half of these times cost a twelfth of the executions.
  */
-#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 

@@ -8,6 +8,7 @@ import { makeCertificates, startNginx } from './support/nginx.mjs';
 import { Stack } from './support/stack.mjs';
 
 const ROUNDS = 4;
+const ROUNDS_MAX = 3;
 
 let stack, nginx, target, server, account;
 
@@ -41,19 +42,26 @@ async function longestTurnMs() {
 }
 
 // On a server of its own, so that the longest turn is this load's. SLUICE_LOOP_BIN measures another
-// build.
+// build. One of three rounds has to be within the limit: a host that stops this machine for a while
+// makes a turn long, too.
 async function isWithin(t, what, fn) {
-  server = await stack.serve({
-    bin: process.env.SLUICE_LOOP_BIN,
-    provider: target,
-    env: { SLUICE_BODY_BYTES: '9m', SLUICE_OUTPUT_BYTES: '16m', SLUICE_PROVIDER_RESPONSE_BYTES: '32m', SLUICE_TURN_CPU_MS_MAX: process.env.SLUICE_LOOP_MS ?? '50' },
-  });
-  await fn();
-  const ms = await longestTurnMs();
-  const line = server.log.split('\n').findLast((one) => one.includes('took longer')) ?? '';
-  t.diagnostic(`${what}: longest turn ${ms.toFixed(1)} ms ${line}`);
-  const end = await server.stop();
-  assert.deepEqual([end.code, end.signal], [0, null], server.log);
+  for (let round = 1; ; round++) {
+    server = await stack.serve({
+      bin: process.env.SLUICE_LOOP_BIN,
+      provider: target,
+      env: { SLUICE_BODY_BYTES: '9m', SLUICE_OUTPUT_BYTES: '16m', SLUICE_PROVIDER_RESPONSE_BYTES: '32m', SLUICE_TURN_CPU_MS_MAX: process.env.SLUICE_LOOP_MS ?? '50' },
+    });
+    await fn();
+    const ms = await longestTurnMs();
+    const line = server.log.split('\n').findLast((one) => one.includes('took longer')) ?? '';
+    t.diagnostic(`${what}: longest turn ${ms.toFixed(1)} ms ${line}`);
+    const end = await server.stop();
+    stack.forget(server);
+    const isLong = end.code !== 0 && line !== '';
+    if (isLong && round < ROUNDS_MAX) continue;
+    assert.deepEqual([end.code, end.signal], [0, null], server.log);
+    return;
+  }
 }
 
 const words = (bytes) => 'word with "quotes", ä€😀 and \n\t '.repeat(bytes / 32);

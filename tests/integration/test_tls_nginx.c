@@ -72,24 +72,27 @@ static pid_t nginx;
 
 /* ---- nginx ---- */
 
-/* A port that is free now; the socket goes at once, and nginx takes it. */
-static uint16_t free_port(void)
+/* Ports that are free now, all different; the sockets go at once, and nginx takes them. */
+static void choose_ports(void)
 {
-    struct sockaddr_in address = {.sin_family = AF_INET};
-    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    socklen_t len = sizeof(address);
-    int fd = socket(AF_INET, SOCK_STREAM, 0);
-    assert_true(fd >= 0);
-    assert_int_equal(bind(fd, (struct sockaddr *)&address, len), 0);
-    assert_int_equal(getsockname(fd, (struct sockaddr *)&address, &len), 0);
-    close(fd);
-    return ntohs(address.sin_port);
+    int fds[ARRAY_LEN(sites)];
+    for (size_t i = 0; i < ARRAY_LEN(sites); i++) {
+        struct sockaddr_in address = {.sin_family = AF_INET};
+        address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+        socklen_t len = sizeof(address);
+        fds[i] = socket(AF_INET, SOCK_STREAM, 0);
+        assert_true(fds[i] >= 0);
+        assert_int_equal(bind(fds[i], (struct sockaddr *)&address, len), 0);
+        assert_int_equal(getsockname(fds[i], (struct sockaddr *)&address, &len), 0);
+        sites[i].port = ntohs(address.sin_port);
+    }
+    for (size_t i = 0; i < ARRAY_LEN(sites); i++)
+        close(fds[i]);
 }
 
-static void write_site(FILE *out, struct site *site)
+static void write_site(FILE *out, const struct site *site)
 {
     char pem[40], key[40];
-    site->port = free_port();
     snprintf(pem, sizeof(pem), "%s.pem", site->cert);
     snprintf(key, sizeof(key), "%s.key", site->cert);
     fprintf(out,
@@ -119,6 +122,7 @@ static void write_config(const char *path)
     static const char *const temps[] = {"client_body", "proxy", "fastcgi", "uwsgi", "scgi"};
     for (size_t i = 0; i < ARRAY_LEN(temps); i++)
         fprintf(out, "%s_temp_path %stemp-%s;\n", temps[i], dir, temps[i]);
+    choose_ports();
     for (size_t i = 0; i < ARRAY_LEN(sites); i++)
         write_site(out, &sites[i]);
     fprintf(out, "}\n");

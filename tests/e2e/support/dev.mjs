@@ -13,11 +13,11 @@ export { until } from './client.mjs';
 const bin = process.env.SLUICE_BIN;
 const START_MS = 60_000;
 
-// No turn of the loop may take longer than this in thread CPU time (PROVING.md, failure 2), under
-// sanitizers, too. loop.test.mjs, which runs alone, holds the server to 50 ms; beside other tests a
-// virtual machine charges now and then some 60 ms to a turn that takes 15 (memory that the host has
-// to fetch counts as work).
-export const TURN_CPU_MS_MAX = '100';
+// No turn of the loop may take longer than this in thread CPU time (PROVING.md, failure 2).
+// loop.test.mjs, which runs alone, holds the server to 50 ms. Beside other tests this is only for
+// what blocks it grossly: a virtual machine that the host stops for a while charges that to whoever
+// was running (turns of up to 230 ms were seen that freed some blocks, or sent a reply).
+export const TURN_CPU_MS_MAX = '500';
 
 export class Dev {
   constructor(process, dir, info) {

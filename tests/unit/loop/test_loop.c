@@ -68,6 +68,7 @@ struct burn {
     struct loop *loop;
     uint64_t turn; /* in which it ran; UINT64_MAX: not yet */
     bool owes;
+    uint64_t takes_ns; /* 0: BURN_NS */
 };
 
 static void burn_cpu(uint64_t time_ns)
@@ -81,7 +82,7 @@ static void run_burn(struct loop_task *task)
 {
     struct burn *burn = CONTAINER_OF(task, struct burn, task);
     burn->turn = loop_stats(burn->loop)->turns;
-    burn_cpu(BURN_NS);
+    burn_cpu(burn->takes_ns ? burn->takes_ns : BURN_NS);
     if (burn->owes)
         loop_owe(burn->loop, BURN_NS);
 }
@@ -449,17 +450,51 @@ static enum op_result step_burn(struct op *op)
     return OP_DONE;
 }
 
+/* The environment says how long a turn may be, the loop is made anew under it. before: to be put
+ * back by unset_limit. */
+static struct loop *loop_with_limit(void **state, const char *limit_ms, char **before)
+{
+    struct err err;
+    loop_free(*state);
+    *before = getenv("SLUICE_TURN_CPU_MS_MAX");
+    *before = *before ? mem_strdup(*before) : NULL;
+    setenv("SLUICE_TURN_CPU_MS_MAX", limit_ms, 1);
+    *state = loop_new(&err);
+    return *state;
+}
+
+static void unset_limit(char *before)
+{
+    if (before)
+        setenv("SLUICE_TURN_CPU_MS_MAX", before, 1);
+    else
+        unsetenv("SLUICE_TURN_CPU_MS_MAX");
+    mem_free(before);
+}
+
+/* A turn drains more than once, but each takes its first task only when none has run before. */
+static void a_task_that_is_longer_than_a_turn_is_alone_in_it(void **state)
+{
+    char *before;
+    struct loop *loop = loop_with_limit(state, "1000", &before); /* each step is charged */
+    static struct burn burns[4];
+    for (size_t i = 0; i < ARRAY_LEN(burns); i++) {
+        burns[i] = (struct burn){.loop = loop, .takes_ns = 2 * LOOP_DRAIN_NS_MAX};
+        loop_task_init(&burns[i].task, run_burn);
+        loop_task_queue(loop, &burns[i].task);
+    }
+    loop_run(loop);
+    for (size_t i = 1; i < ARRAY_LEN(burns); i++)
+        assert_true(burns[i].turn > burns[i - 1].turn);
+    unset_limit(before);
+}
+
 static void a_long_turn_is_seen_and_named(void **state)
 {
     static const struct op_step steps[] = {{"burn", step_burn}};
     static const struct op_class class = {"burner", steps, 1, NULL, NULL, NULL};
-    loop_free(*state);
-    char *before = getenv("SLUICE_TURN_CPU_MS_MAX");
-    before = before ? mem_strdup(before) : NULL;
-    setenv("SLUICE_TURN_CPU_MS_MAX", "2", 1);
-    struct err err;
-    struct loop *loop = loop_new(&err);
-    *state = loop;
+    char *before;
+    struct loop *loop = loop_with_limit(state, "2", &before);
     assert_false(loop_turn_limit_passed());
     struct op op;
     op_start(&op, &class, loop, NULL, 0);
@@ -472,11 +507,7 @@ static void a_long_turn_is_seen_and_named(void **state)
     assert_true(slice_find(buf_slice(&text), SLICE("sluice_loop_lag_seconds_count")) >= 0);
     assert_true(slice_find(buf_slice(&text), SLICE("sluice_loop_turn_cpu_seconds_sum")) >= 0);
     buf_deinit(&text);
-    if (before)
-        setenv("SLUICE_TURN_CPU_MS_MAX", before, 1);
-    else
-        unsetenv("SLUICE_TURN_CPU_MS_MAX");
-    mem_free(before);
+    unset_limit(before);
 }
 
 static void no_memory_means_no_loop(void **state)
@@ -510,6 +541,7 @@ int main(void)
         TEST(an_error_counts_as_both_and_can_be_watched_again),
         TEST(an_unwatchable_descriptor_is_refused),
         TEST(no_memory_means_no_loop),
+        TEST(a_task_that_is_longer_than_a_turn_is_alone_in_it),
         TEST(a_long_turn_is_seen_and_named), /* last: its mark stays for the process */
     };
     return cmocka_run_group_tests_name("loop/loop", tests, NULL, NULL);
