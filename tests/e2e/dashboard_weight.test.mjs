@@ -13,8 +13,8 @@ const FLOWS = Number(process.env.SLUICE_WEIGHT_FLOWS ?? 10_000);
 const ROUNDS = 50;
 const STATEMENTS_MAX = 5;
 const PAGE_BYTES_MAX = 60e3;
-const PAGE_S_MAX = 0.003; // of CPU, of the server and of its database together
-const TURN_S_MAX = 0.003;
+const PAGE_S_MAX = 0.005; // of CPU, of the server and of its database together
+const TURN_S_MAX = 0.005;
 
 let dashboard, account, paths;
 
