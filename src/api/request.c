@@ -152,7 +152,7 @@ static enum op_result step_route(struct op *op)
         break;
     }
     request->endpoint = request->match.route->data;
-    request->frame.tag->route = request->endpoint->route;
+    exchange->route = request->endpoint->route;
     if (request->endpoint->scope & ~request->grant.scopes)
         return refuse_scope(request);
     if (request->endpoint->takes_files)
@@ -307,23 +307,14 @@ static enum http_body_wanted on_head(struct http_exchange *exchange, void *ctx)
 {
     struct api *api = ctx;
     struct api_request *request = mem_zalloc(sizeof(*request));
-    bool has_begun = http_frame_begin(request ? &request->frame : NULL, exchange,
-                                      request ? &request->op : NULL, &api->active, on_gone);
-    if (!request || !has_begun) {
-        mem_free(request);
-        return HTTP_BODY_READ;
-    }
+    if (!request)
+        return http_frame_refuse(exchange);
     request->api = api;
     request->exchange = exchange;
+    http_frame_begin(&request->frame, exchange, &request->op, &api->active, on_gone);
     op_start(&request->op, &request_class, exchange->loop, NULL, API_REQUEST_ARENA_BYTES_MAX);
     request->op.request_id = exchange->request_id;
     return HTTP_BODY_WAIT;
-}
-
-static void on_request(struct http_exchange *exchange, void *ctx)
-{
-    (void)ctx;
-    http_frame_body_came(exchange);
 }
 
 static struct metric requests_total = METRIC_INIT(
@@ -334,7 +325,7 @@ static struct metric request_seconds = METRIC_INIT(
 
 static void on_finished(struct http_exchange *exchange, void *ctx)
 {
-    slice route = slice_cstr(http_frame_route(exchange));
+    slice route = slice_cstr(exchange->route);
     char room[160], digits[SLICE_U64_MAX];
     (void)ctx;
     slice method = http_method_text(exchange->head.method);
@@ -351,7 +342,7 @@ static void on_finished(struct http_exchange *exchange, void *ctx)
               LOG_MS("ms", ns), LOG_BOOL("client_gone", exchange->is_gone));
 }
 
-const struct http_handler api_handler = {on_head, on_request, on_finished};
+const struct http_handler api_handler = {on_head, http_frame_on_request, on_finished};
 
 struct api *api_new(const struct api_config *config, struct err *err)
 {

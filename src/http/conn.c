@@ -158,7 +158,7 @@ static void show_request(struct exchange *exchange)
     struct http_server *server = exchange->pub.server;
     if (exchange->is_answered || exchange->is_given_up || exchange->is_owed)
         return;
-    exchange->is_shown = true;
+    exchange->pub.is_shown = true;
     exchange->is_owed = true;
     http_exchange_ref(&exchange->pub);
     server->handler.on_request(&exchange->pub, server->ctx);
@@ -169,7 +169,7 @@ static void show_head(struct exchange *exchange)
     struct http_server *server = exchange->pub.server;
     if (!server->handler.on_head)
         return;
-    exchange->is_shown = true;
+    exchange->pub.is_shown = true;
     if (server->handler.on_head(&exchange->pub, server->ctx) == HTTP_BODY_WAIT)
         exchange->is_body_awaited = true;
 }

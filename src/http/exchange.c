@@ -56,7 +56,7 @@ void http_exchange_gone(struct exchange *exchange)
         return;
     exchange->is_gone_told = true;
     exchange->pub.is_gone = true;
-    if (exchange->pub.on_gone && exchange->is_shown && !exchange->is_answered)
+    if (exchange->pub.on_gone && exchange->pub.is_shown && !exchange->is_answered)
         exchange->pub.on_gone(&exchange->pub);
     else if (exchange->pub.on_gone && exchange->is_streaming)
         exchange->pub.on_gone(&exchange->pub);
@@ -187,6 +187,7 @@ struct exchange *http_exchange_new(struct http_conn *conn, slice head, struct ht
     buf_init(&exchange->body, 0);
     pub->server = server;
     pub->loop = server->loop;
+    pub->route = "(none)";
     pub->started_ns = conn->state_ns;
     pub->body_bytes_max = server->config.body_bytes_max;
     memcpy(&pub->peer, &conn->peer, sizeof(conn->peer));

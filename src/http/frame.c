@@ -3,22 +3,20 @@
  */
 #include "http/frame.h"
 
-bool http_frame_begin(struct http_frame *frame, struct http_exchange *exchange, struct op *op,
+void http_frame_begin(struct http_frame *frame, struct http_exchange *exchange, struct op *op,
                       size_t *active, void (*on_gone)(struct http_exchange *exchange))
 {
-    struct http_frame_tag *tag = ARENA_NEW(&exchange->arena, struct http_frame_tag);
-    exchange->user = tag;
-    if (!frame || !tag) {
-        exchange->user = NULL;
-        http_reply_error(exchange, 503, SLICE("Out of memory"));
-        return false;
-    }
-    *tag = (struct http_frame_tag){frame, "(none)"};
-    *frame = (struct http_frame){.op = op, .exchange = exchange, .tag = tag, .active = active};
+    *frame = (struct http_frame){.op = op, .exchange = exchange, .active = active};
     (*active)++;
+    exchange->user = frame;
     exchange->on_gone = on_gone;
     http_exchange_ref(exchange); /* a client may vanish while its key is looked up */
-    return true;
+}
+
+enum http_body_wanted http_frame_refuse(struct http_exchange *exchange)
+{
+    http_reply_error(exchange, 503, SLICE("Out of memory"));
+    return HTTP_BODY_READ;
 }
 
 enum op_result http_frame_wait_for_body(struct http_frame *frame)
@@ -38,9 +36,10 @@ static void stop_waiting(struct http_frame *frame)
     frame->is_waiting_for_body = false;
 }
 
-void http_frame_body_came(struct http_exchange *exchange)
+void http_frame_on_request(struct http_exchange *exchange, void *ctx)
 {
     struct http_frame *frame = http_frame_of(exchange);
+    (void)ctx;
     if (!frame)
         return;
     frame->is_body_here = true;
@@ -54,7 +53,7 @@ void http_frame_cancel(struct http_frame *frame)
 
 void http_frame_end(struct http_frame *frame, enum op_end end)
 {
-    frame->tag->frame = NULL;
+    frame->exchange->user = NULL;
     frame->exchange->on_gone = NULL;
     (*frame->active)--;
     if (!frame->is_answered && end == OP_ENDED_CANCELLED)
@@ -66,12 +65,5 @@ void http_frame_end(struct http_frame *frame, enum op_end end)
 
 struct http_frame *http_frame_of(const struct http_exchange *exchange)
 {
-    const struct http_frame_tag *tag = exchange->user;
-    return tag ? tag->frame : NULL;
-}
-
-const char *http_frame_route(const struct http_exchange *exchange)
-{
-    const struct http_frame_tag *tag = exchange->user;
-    return tag ? tag->route : "(none)";
+    return exchange->user;
 }

@@ -9,34 +9,27 @@
 #include "http/server.h"
 #include "loop/op.h"
 
-/* What outlives the op: the exchange's user. */
-struct http_frame_tag {
-    struct http_frame *frame; /* NULL once the op has ended */
-    const char *route;        /* for metrics: the pattern, once it is known */
-};
-
 struct http_frame {
     struct op *op;
-    struct http_exchange *exchange; /* a reference, until the op's end */
-    struct http_frame_tag *tag;
-    size_t *active; /* a count of the room's, of requests under way */
+    struct http_exchange *exchange; /* a reference, until the op's end; its user is the frame */
+    size_t *active;                 /* a count of the room's, of requests under way */
     bool is_answered, is_body_here, is_waiting_for_body;
 };
 
-/* In on_head, before op_start: fills the frame. frame NULL, or no memory for the tag: answered with
- * 503, and false. on_gone: the exchange's, from now on until the op's end. */
-bool http_frame_begin(struct http_frame *frame, struct http_exchange *exchange, struct op *op,
-                      size_t *active, void (*on_gone)(struct http_exchange *exchange)) MUST_CHECK;
+/* In on_head, before op_start: fills the frame. on_gone: the exchange's, from now on until the op's
+ * end. */
+void http_frame_begin(struct http_frame *frame, struct http_exchange *exchange, struct op *op,
+                      size_t *active, void (*on_gone)(struct http_exchange *exchange));
+/* In on_head instead, where there is no memory for the op: answers with 503. */
+enum http_body_wanted http_frame_refuse(struct http_exchange *exchange);
 /* In a step: OP_NEXT when the body is here, else the op is held until it is. */
 enum op_result http_frame_wait_for_body(struct http_frame *frame);
-/* In on_request. */
-void http_frame_body_came(struct http_exchange *exchange);
+/* A room's on_request. */
+void http_frame_on_request(struct http_exchange *exchange, void *ctx);
 /* In the op's on_cancel, and on_end. */
 void http_frame_cancel(struct http_frame *frame);
 void http_frame_end(struct http_frame *frame, enum op_end end);
 /* NULL once the op has ended. */
 struct http_frame *http_frame_of(const struct http_exchange *exchange);
-/* "(none)" where no route was found. */
-const char *http_frame_route(const struct http_exchange *exchange);
 
 #endif

@@ -103,8 +103,10 @@ struct http_exchange {
     unsigned status;      /* 0: none yet */
     uint64_t reply_bytes; /* of the body, as sent */
     bool is_gone;         /* the client went away, or the request was given up */
+    bool is_shown;        /* the handler knows it; false: it was refused before */
     /* ---- the handler's ---- */
     void *user;
+    const char *route;       /* for metrics: the pattern that was found; "(none)" before */
     uint64_t body_bytes_max; /* on_head may change it for its path */
     /* At most once, from the loop: the client closed, was reset, or the request timed out before
      * its reply was complete. A client that only half-closed may still read a reply, so replying is

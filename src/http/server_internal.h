@@ -70,7 +70,6 @@ struct exchange {
     struct http_header *params;
     size_t param_count;
     struct loop_garbage garbage;
-    bool is_shown;    /* the handler knows it: on_gone means something to it */
     bool is_owed;     /* on_request was called and the handler has not answered */
     bool is_answered; /* by the handler */
     bool is_begun;    /* a reply's head was made */

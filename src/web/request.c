@@ -169,7 +169,7 @@ static enum op_result step_route(struct op *op)
         break;
     }
     request->page = request->match.route->data;
-    request->frame.tag->route = request->page->route;
+    exchange->route = request->page->route;
     enum op_result result = judge_access(request);
     if (result != OP_NEXT)
         return result;
@@ -331,23 +331,14 @@ static enum http_body_wanted on_head(struct http_exchange *exchange, void *ctx)
 {
     struct web *web = ctx;
     struct web_request *request = mem_zalloc(sizeof(*request));
-    bool has_begun = http_frame_begin(request ? &request->frame : NULL, exchange,
-                                      request ? &request->op : NULL, &web->active, on_gone);
-    if (!request || !has_begun) {
-        mem_free(request);
-        return HTTP_BODY_READ;
-    }
+    if (!request)
+        return http_frame_refuse(exchange);
     request->web = web;
     request->exchange = exchange;
+    http_frame_begin(&request->frame, exchange, &request->op, &web->active, on_gone);
     op_start(&request->op, &request_class, exchange->loop, NULL, WEB_ARENA_BYTES_MAX);
     request->op.request_id = exchange->request_id;
     return HTTP_BODY_WAIT;
-}
-
-static void on_request(struct http_exchange *exchange, void *ctx)
-{
-    (void)ctx;
-    http_frame_body_came(exchange);
 }
 
 static struct metric pages_total =
@@ -357,7 +348,7 @@ static struct metric page_seconds =
 
 static void on_finished(struct http_exchange *exchange, void *ctx)
 {
-    const char *route = http_frame_route(exchange);
+    const char *route = exchange->route;
     char labels[128];
     (void)ctx;
     int len =
@@ -368,7 +359,7 @@ static void on_finished(struct http_exchange *exchange, void *ctx)
                       clock_mono_ns() - exchange->started_ns);
 }
 
-const struct http_handler web_handler = {on_head, on_request, on_finished};
+const struct http_handler web_handler = {on_head, http_frame_on_request, on_finished};
 
 /* ---- the whole ---- */
 

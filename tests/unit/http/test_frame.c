@@ -20,7 +20,7 @@ struct room {
     enum op_end end;
     unsigned status;
     const char *route;
-    bool is_frameless; /* as a room whose request found no memory */
+    bool has_no_memory; /* for a request */
     struct op *hanging;
 };
 
@@ -55,7 +55,7 @@ static enum op_result step_route(struct op *op)
         answer(request, 403, SLICE("unread"));
         return OP_DONE;
     }
-    request->frame.tag->route = "/{word}";
+    request->frame.exchange->route = "/{word}";
     return http_frame_wait_for_body(&request->frame);
 }
 
@@ -124,17 +124,14 @@ static void on_gone(struct http_exchange *exchange)
 static enum http_body_wanted on_head(struct http_exchange *exchange, void *ctx)
 {
     struct room *room = ctx;
-    struct request *request = room->is_frameless ? NULL : mem_zalloc(sizeof(*request));
-    bool has_begun = http_frame_begin(request ? &request->frame : NULL, exchange,
-                                      request ? &request->op : NULL, &room->active, on_gone);
-    if (!request || !has_begun) {
+    struct request *request = room->has_no_memory ? NULL : mem_zalloc(sizeof(*request));
+    if (!request) {
         room->refusals++;
-        assert_null(http_frame_of(exchange));
-        mem_free(request);
-        return HTTP_BODY_READ;
+        return http_frame_refuse(exchange);
     }
     request->room = room;
     room->begun++;
+    http_frame_begin(&request->frame, exchange, &request->op, &room->active, on_gone);
     assert_ptr_equal(http_frame_of(exchange), &request->frame);
     op_start(&request->op, &request_class, exchange->loop, NULL, 64 * 1024);
     return HTTP_BODY_WAIT;
@@ -143,7 +140,7 @@ static enum http_body_wanted on_head(struct http_exchange *exchange, void *ctx)
 static void on_request(struct http_exchange *exchange, void *ctx)
 {
     ((struct room *)ctx)->came++;
-    http_frame_body_came(exchange);
+    http_frame_on_request(exchange, NULL);
 }
 
 static void on_finished(struct http_exchange *exchange, void *ctx)
@@ -151,7 +148,7 @@ static void on_finished(struct http_exchange *exchange, void *ctx)
     struct room *room = ctx;
     room->finished++;
     room->status = exchange->status;
-    room->route = http_frame_route(exchange);
+    room->route = exchange->route;
 }
 
 static void room_begin(struct room *room, struct loop *loop, struct http_server_config config)
@@ -347,14 +344,14 @@ static void no_memory_is_said(void **state)
     struct room room;
     struct client client;
     room_begin(&room, *state, defaults);
-    room.is_frameless = true;
+    room.has_no_memory = true;
     client_open(&client, &room.app);
     SEND(&client, POST("/body", "2") "{}");
     client_expect(&client, "HTTP/1.1 503 ");
     assert_int_equal(room.active, 0);
     assert_int_equal(room.refusals, 1);
     assert_string_equal(room.route, "(none)");
-    room.is_frameless = false;
+    room.has_no_memory = false;
     client_forget(&client);
     SEND(&client, GET("/body"));
     client_expect(&client, "HTTP/1.1 200 ");
