@@ -69,29 +69,12 @@ bool app_is_label(slice text)
     return characters <= CONNECTION_LABEL_MAX;
 }
 
-void app_audit(struct web_request *request, struct pg_query *query, slice kind,
-               int64_t connection_id, slice integration_id)
+void app_audit(struct web_request *request, slice kind, int64_t connection_id, slice integration_id)
 {
-    const struct audit_event event = {
-        .account_id = request->session.account_id,
-        .id = uuid_v7(),
-        .kind = kind,
-        .actor = web_actor(request),
-        .request_id = request->exchange->request_id,
-        .address = web_client_address(request),
-        .details = arena_printf(&request->op.arena,
-                                "{\"connection_id\":\"%lld\",\"integration_id\":\"%.*s\","
-                                "\"by\":\"dashboard\"}",
-                                (long long)connection_id, SLICE_ARG(integration_id)),
-    };
-    store_audit_insert(request->web->config.pool, query, &request->op, &event);
-}
-
-void app_audited(struct web_request *request, const struct pg_query *query)
-{
-    if (store_done_result(query) != OK)
-        op_log(&request->op, LOG_ERROR, "a change of a connection is not in the audit trail",
-               LOG_STR("cause", query->message));
+    web_audit(request, kind,
+              arena_printf(&request->op.arena,
+                           "\"connection_id\":\"%lld\",\"integration_id\":\"%.*s\"",
+                           (long long)connection_id, SLICE_ARG(integration_id)));
 }
 
 /* Authorization servers send on to further hosts of theirs (a company's own sign-in), and browsers

@@ -6,7 +6,6 @@
 
 #include "base/secret.h"
 #include "exec/probe.h"
-#include "store/audit.h"
 #include "store/connection.h"
 #include "store/oauth.h"
 #include "web/pages.h"
@@ -66,10 +65,8 @@ void app_write_client(struct web_request *request, const struct catalog_integrat
 
 /* A label as it may be stored: 1 to 200 characters, UTF-8, no control characters. */
 bool app_is_label(slice text);
-/* Takes a hold. A connection's event in the audit trail; the caller waits and logs. */
-void app_audit(struct web_request *request, struct pg_query *query, slice kind,
-               int64_t connection_id, slice integration_id);
-/* Logs where the event is not in the trail: what was done is done. */
-void app_audited(struct web_request *request, const struct pg_query *query);
+/* web_audit of a connection. */
+void app_audit(struct web_request *request, slice kind, int64_t connection_id,
+               slice integration_id);
 
 #endif

@@ -152,25 +152,16 @@ static enum op_result begin_client(struct web_request *request)
 
 static void audit_client(struct web_request *request, const struct client *it, slice kind)
 {
-    const struct audit_event event = {
-        .account_id = request->session.account_id,
-        .id = uuid_v7(),
-        .kind = kind,
-        .actor = web_actor(request),
-        .request_id = request->exchange->request_id,
-        .address = web_client_address(request),
-        .details = arena_printf(&request->op.arena,
-                                "{\"integration_id\":\"%.*s\",\"by\":\"dashboard\"}",
-                                SLICE_ARG(it->app->integration_id)),
-    };
-    store_audit_insert(request->web->config.pool, &request->query, &request->op, &event);
+    web_audit(request, kind,
+              arena_printf(&request->op.arena, "\"integration_id\":\"%.*s\"",
+                           SLICE_ARG(it->app->integration_id)));
 }
 
 static enum op_result finish_client(struct web_request *request)
 {
     struct client *it = request->state;
     if (it->is_stored) {
-        app_audited(request, &request->query);
+        web_audited(request);
         return web_reply_redirect(
             request, app_path_after(request, it->app->integration_id, it->again, it->again != 0),
             "client_saved");
@@ -202,7 +193,7 @@ static enum op_result finish_delete(struct web_request *request)
 {
     struct client *it = request->state;
     if (it->is_stored) {
-        app_audited(request, &request->query);
+        web_audited(request);
         return web_reply_redirect(request, app_path(request, it->app->integration_id),
                                   "client_deleted");
     }

@@ -337,9 +337,8 @@ static enum op_result on_stored(struct web_request *request)
     connect_changed(request->web->config.connect, request->session.account_id,
                     it->app->integration_id);
     it->phase = PHASE_AUDITED;
-    app_audit(request, &request->query,
-              it->again ? SLICE("connection.reconnected") : SLICE("connection.added"), it->row.id,
-              it->app->integration_id);
+    app_audit(request, it->again ? SLICE("connection.reconnected") : SLICE("connection.added"),
+              it->row.id, it->app->integration_id);
     return OP_WAIT;
 }
 
@@ -361,7 +360,7 @@ static enum op_result on_audited(struct web_request *request)
 {
     struct connecting *it = request->state;
     bool is_tested = it->probe.verdict == EXEC_PROBE_WORKS;
-    app_audited(request, &request->query);
+    web_audited(request);
     return web_reply_redirect(
         request, app_path_after(request, it->app->integration_id, it->row.id, it->again != 0),
         it->again   ? "reconnected"

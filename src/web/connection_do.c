@@ -105,14 +105,14 @@ static enum op_result on_changed(struct web_request *request)
         return web_reply_database(request, status);
     connect_changed(request->web->config.connect, request->session.account_id, it->integration_id);
     it->phase = PHASE_AUDITED;
-    app_audit(request, &request->query, kinds[it->kind], it->id, it->integration_id);
+    app_audit(request, kinds[it->kind], it->id, it->integration_id);
     return OP_WAIT;
 }
 
 static enum op_result on_audited(struct web_request *request)
 {
     const struct doing *it = request->state;
-    app_audited(request, &request->query);
+    web_audited(request);
     if (it->kind == DISCONNECT)
         return web_reply_redirect(request, app_path(request, it->integration_id),
                                   "connection_deleted");

@@ -133,24 +133,13 @@ static void audit(struct web_request *request, slice kind, const struct api_key 
 {
     char id[UUID_TEXT_LEN + 1], scopes[33];
     uuid_format(key->id, id);
-    slice details =
-        key->prefix.ptr
-            ? arena_printf(&request->op.arena,
-                           "{\"key_id\":\"%s\",\"prefix\":\"%.*s\",\"scopes\":\"%.*s\","
-                           "\"by\":\"dashboard\"}",
-                           id, SLICE_ARG(key->prefix),
-                           SLICE_ARG(scopes_format(key->scopes, scopes)))
-            : arena_printf(&request->op.arena, "{\"key_id\":\"%s\",\"by\":\"dashboard\"}", id);
-    const struct audit_event event = {
-        .account_id = request->session.account_id,
-        .id = uuid_v7(),
-        .kind = kind,
-        .actor = web_actor(request),
-        .request_id = request->exchange->request_id,
-        .address = web_client_address(request),
-        .details = details,
-    };
-    store_audit_insert(request->web->config.pool, &request->query, &request->op, &event);
+    web_audit(request, kind,
+              key->prefix.ptr
+                  ? arena_printf(&request->op.arena,
+                                 "\"key_id\":\"%s\",\"prefix\":\"%.*s\",\"scopes\":\"%.*s\"", id,
+                                 SLICE_ARG(key->prefix),
+                                 SLICE_ARG(scopes_format(key->scopes, scopes)))
+                  : arena_printf(&request->op.arena, "\"key_id\":\"%s\"", id));
 }
 
 /* ---- a new one ---- */
@@ -225,9 +214,7 @@ static enum op_result finish_create(struct web_request *request)
         audit(request, SLICE("key.created"), &it->key);
         return OP_WAIT;
     }
-    if (store_done_result(&request->query) != OK)
-        op_log(&request->op, LOG_ERROR, "a new key is not in the audit trail",
-               LOG_STR("cause", request->query.message));
+    web_audited(request);
     buf_init(&body, WEB_PAGE_BYTES_MAX);
     HTML(&body,
          "<p>Copy it now: it is shown this once, and only its hash is kept.</p>"
@@ -263,9 +250,7 @@ static enum op_result finish_revoke(struct web_request *request)
     struct api_key *key = request->state;
     struct uuid account_id = request->session.account_id;
     if (key->revoked_at) {
-        if (store_done_result(&request->query) != OK)
-            op_log(&request->op, LOG_ERROR, "a revoked key is not in the audit trail",
-                   LOG_STR("cause", request->query.message));
+        web_audited(request);
         return web_reply_redirect(request, SLICE("/keys"), "key_revoked");
     }
     int status = store_api_key_revoke_result(&request->query);

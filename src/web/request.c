@@ -427,19 +427,7 @@ bool web_path_uuid(struct web_request *request, size_t i, struct uuid *id)
     return false;
 }
 
-slice web_actor(struct web_request *request)
-{
-    char id[UUID_TEXT_LEN + 1];
-    uuid_format(request->session.key_id, id);
-    return arena_printf(&request->op.arena, "key:%s", id);
-}
-
 bool web_may(const struct web_request *request, uint32_t scope)
 {
     return (scope & ~request->session.scopes) == 0;
-}
-
-slice web_client_address(struct web_request *request)
-{
-    return http_client_address(request->exchange, request->web->config.trusted_proxies);
 }

@@ -87,6 +87,11 @@ bool web_path_uuid(struct web_request *request, size_t i, struct uuid *id) MUST_
 /* "key:<id>", for the audit trail; in the op's arena. */
 slice web_actor(struct web_request *request);
 slice web_client_address(struct web_request *request);
+/* An event in the audit trail, of what was just done. details: the members of its JSON object.
+ * Takes a hold on request->query; the page waits, and web_audited logs an event that was lost: what
+ * is done is done. */
+void web_audit(struct web_request *request, slice kind, slice details);
+void web_audited(struct web_request *request);
 bool web_may(const struct web_request *request, uint32_t scope);
 
 /* ---- answering; each returns OP_DONE ---- */

@@ -1,0 +1,40 @@
+/*
+ * Who asks, and from where; and the audit trail, which is told both of whatever is done here.
+ */
+#include "store/audit.h"
+#include "web/request.h"
+
+slice web_actor(struct web_request *request)
+{
+    char id[UUID_TEXT_LEN + 1];
+    uuid_format(request->session.key_id, id);
+    return arena_printf(&request->op.arena, "key:%s", id);
+}
+
+slice web_client_address(struct web_request *request)
+{
+    return http_client_address(request->exchange, request->web->config.trusted_proxies);
+}
+
+void web_audit(struct web_request *request, slice kind, slice details)
+{
+    const struct audit_event event = {
+        .account_id = request->session.account_id,
+        .id = uuid_v7(),
+        .kind = kind,
+        .actor = web_actor(request),
+        .request_id = request->exchange->request_id,
+        .address = web_client_address(request),
+        .details =
+            arena_printf(&request->op.arena, "{%.*s,\"by\":\"dashboard\"}", SLICE_ARG(details)),
+    };
+    store_audit_insert(request->web->config.pool, &request->query, &request->op, &event);
+}
+
+void web_audited(struct web_request *request)
+{
+    const struct pg_query *query = &request->query;
+    if (store_done_result(query) != OK)
+        op_log(&request->op, LOG_ERROR, "what was done is not in the audit trail",
+               LOG_CSTR("route", request->page->route), LOG_STR("cause", query->message));
+}
