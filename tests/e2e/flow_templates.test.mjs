@@ -167,6 +167,8 @@ test('summary: a query, a certain connection, nothing found', async () => {
   assert.equal(flow.step('list').error.code, 'integration_not_connected');
 });
 
+const originOf = (item) => item.input.children[0].paragraph.rich_text[0].text.content;
+
 // parent: what the flow is given; expected: what is sent.
 async function mailToTasks(at, who, taskParent, expected, { mails }) {
   const before = (await pagesMade()).length;
@@ -178,6 +180,7 @@ async function mailToTasks(at, who, taskParent, expected, { mails }) {
   assert.equal(shown.items.length, mails);
   for (const item of shown.items) {
     assert.deepEqual([item.stepKey, item.tool], ['create_tasks', 'notion_create_page']);
+    assert.match(originOf(item), /^From .+, received \d{4}-\d\d-\d\d \d\d:\d\d UTC$/);
     assert.deepEqual(item.input.parent, expected);
   }
   assert.equal((await pagesMade()).length, before, 'nothing is written before the approval');
@@ -223,7 +226,8 @@ test('a mail, a wait, a reminder: both are shown before the first is sent', asyn
   const input = { to: 'ben@example.org', subject: 'Offer', text: 'Have you seen it?', remindAfter: 3600 };
   const flow = await Flow.start(server, account, 'mail_with_reminder', input);
   await flow.reaches('waiting');
-  const [mail, reminder, ...more] = flow.step('approve_mails').input.items;
+  const { summary, items: [mail, reminder, ...more] } = flow.step('approve_mails').input;
+  assert.match(summary, /the reminder 3600 seconds later,/);
   assert.deepEqual(more, []);
   assert.deepEqual(mail, { stepKey: 'send', tool: 'gmail_send_message', input: { to: input.to, subject: 'Offer', text: input.text } });
   assert.deepEqual([reminder.stepKey, reminder.conditional, reminder.input.subject], ['remind', true, 'Reminder: Offer']);
@@ -234,6 +238,11 @@ test('a mail, a wait, a reminder: both are shown before the first is sent', asyn
   const rests = Date.parse(flow.step('pause').wakeAt) - Date.parse(flow.step('send').completedAt);
   assert.ok(rests > 3590_000 && rests < 3610_000, `${rests} ms`);
   await flow.tell('cancel');
+  const { remindAfter, ...untimed } = input;
+  const patient = await Flow.start(server, account, 'mail_with_reminder', untimed);
+  await patient.reaches('waiting');
+  assert.match(patient.step('approve_mails').input.summary, /the reminder three days later,/);
+  await patient.tell('cancel');
 });
 
 test('somebody else’s Gmail: summary', async () => {
@@ -251,6 +260,7 @@ test('somebody else’s Gmail: summary', async () => {
 test('somebody else’s Gmail: mail to tasks', async () => {
   const { shown } = await mailToTasks(foreign, mailbox, parent, parent, { mails: 2 });
   assert.deepEqual(shown.items.map((item) => item.input.title).sort(), ['Invoice 17', 'Offsite in March']);
+  assert.deepEqual(shown.items.map((item) => originOf(item).split(', received ')[1]).sort(), ['2026-11-01 10:00 UTC', '2026-11-02 10:00 UTC']);
 });
 
 test('a digest is posted to Slack, once the start has confirmed it', async () => {
