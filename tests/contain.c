@@ -4,8 +4,9 @@
  * It makes itself the reaper of every process that the command starts, however far down and whether
  * or not it made a session of its own (a daemon does). When the command has ended, what is still
  * there gets a moment to end by itself, then is killed and reported: a test that leaves a process
- * behind has failed. SECONDS bounds the whole. Exits with the command's status; 124 when the time
- * ran out, 125 when something was left behind, 126 when the command could not be started.
+ * behind has failed. SECONDS bounds the whole. The last line on stderr, "# cpu SECONDS", is the
+ * processor time that all of them took. Exits with the command's status; 124 when the time ran out,
+ * 125 when something was left behind, 126 when the command could not be started.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -15,6 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -136,6 +138,33 @@ static pid_t start(char **command)
     _exit(STATUS_NO_START);
 }
 
+static int contain(const char *seconds, char **argv)
+{
+    pid_t command = start(argv);
+    if (command < 0)
+        return STATUS_NO_START;
+
+    int status = 0;
+    bool is_ended = false;
+    long long until_ms = now_ms() + strtol(seconds, NULL, 10) * 1000;
+    reap(command, &status, &is_ended, until_ms);
+    if (!is_ended) {
+        if (stop_signal == 0)
+            fprintf(stderr, "contain: ended after %s s\n", seconds);
+        end_all(false);
+        return stop_signal != 0 ? 128 + stop_signal : STATUS_TIMEOUT;
+    }
+    if (reap(0, &status, &is_ended, now_ms() + GRACE_MS))
+        return exit_status(status);
+    end_all(true);
+    return exit_status(status) != 0 ? exit_status(status) : STATUS_LEFT;
+}
+
+static double seconds_of(struct timeval time)
+{
+    return (double)time.tv_sec + (double)time.tv_usec / 1e6;
+}
+
 int main(int argc, char **argv)
 {
     if (argc < 3) {
@@ -145,22 +174,9 @@ int main(int argc, char **argv)
     prctl(PR_SET_CHILD_SUBREAPER, 1);
     signal(SIGINT, on_signal);
     signal(SIGTERM, on_signal);
-    pid_t command = start(argv + 2);
-    if (command < 0)
-        return STATUS_NO_START;
-
-    int status = 0;
-    bool is_ended = false;
-    long long until_ms = now_ms() + strtol(argv[1], NULL, 10) * 1000;
-    reap(command, &status, &is_ended, until_ms);
-    if (!is_ended) {
-        if (stop_signal == 0)
-            fprintf(stderr, "contain: ended after %s s\n", argv[1]);
-        end_all(false);
-        return stop_signal != 0 ? 128 + stop_signal : STATUS_TIMEOUT;
-    }
-    if (reap(0, &status, &is_ended, now_ms() + GRACE_MS))
-        return exit_status(status);
-    end_all(true);
-    return exit_status(status) != 0 ? exit_status(status) : STATUS_LEFT;
+    int status = contain(argv[1], argv + 2);
+    struct rusage usage;
+    if (getrusage(RUSAGE_CHILDREN, &usage) == 0)
+        fprintf(stderr, "# cpu %.1f\n", seconds_of(usage.ru_utime) + seconds_of(usage.ru_stime));
+    return status;
 }

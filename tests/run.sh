@@ -9,7 +9,8 @@
 # The last line is the sum: "N passed, N failed, N skipped". Exits 1 when anything failed.
 #
 # lint, unit, fuzz and e2e run TEST_JOBS at a time (the number of processors); integration one by
-# one, and so e2e tests that say "// Alone:" and why, because they measure. TEST_TIMEOUT_S bounds each program (300).
+# one, and so e2e tests that say "// Alone:" and why, because they measure. TEST_TIMEOUT_S bounds
+# each program (900: ten times what the longest takes, so that only what hangs is ended).
 set -eu
 
 self=$0
@@ -69,7 +70,7 @@ run_one()
     [ "$kind" != e2e ] || command="$(node_program) --test --test-reporter=tap $command"
     begin=$EPOCHREALTIME
     # shellcheck disable=SC2086 # a command and its arguments
-    CMOCKA_MESSAGE_OUTPUT=TAP "$contain" "${TEST_TIMEOUT_S:-300}" $command >"$log" 2>&1 </dev/null ||
+    CMOCKA_MESSAGE_OUTPUT=TAP "$contain" "${TEST_TIMEOUT_S:-900}" $command >"$log" 2>&1 </dev/null ||
         status=$?
     seconds=$(awk -v a="$begin" -v b="$EPOCHREALTIME" 'BEGIN { printf "%.1f", b - a }')
     if [ "$kind" = e2e ]; then
@@ -83,7 +84,8 @@ run_one()
 
 report()
 {
-    local name=$1 seconds=$2 status=$3 log=$4 passed failed skipped word=pass
+    local name=$1 seconds=$2 status=$3 log=$4 passed failed skipped word=pass cpu
+    cpu=$(sed -n 's/^# cpu \([0-9.]*\)$/\1/p' "$log" | tail -n 1)
     read -r passed failed skipped <<<"$5"
     [ "$failed" -eq 0 ] || word=FAIL
     [ "$passed" -ne 0 ] || [ "$failed" -ne 0 ] || word=skip
@@ -92,7 +94,7 @@ report()
         printf '%-4s  %-44s %4d passed' "$word" "$name" "$passed"
         [ "$failed" -eq 0 ] || printf ', %d failed' "$failed"
         [ "$skipped" -eq 0 ] || printf ', %d skipped' "$skipped"
-        printf '  %s s\n' "$seconds"
+        printf '  %s s, %s s of CPU\n' "$seconds" "${cpu:-?}"
         sed -n 's/^\(# \)\{0,1\}figure: /      /p' "$log"
         if [ "$word" = FAIL ]; then
             printf -- '----- %s (exit status %s) -----\n' "$name" "$status"

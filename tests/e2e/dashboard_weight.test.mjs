@@ -1,19 +1,25 @@
 // What a page costs at 10,000 flows in the account (SLUICE_WEIGHT_FLOWS: another number): bytes that a
-// first visit transfers, statements, and time of the server (release build). Time is asserted page by
-// page as CPU of the server and its database together, which a loaded machine does not change and
-// which leaves room below 5 ms; the time that the server itself measured is told.
+// first visit transfers, statements, and time of the server (release build): page by page as CPU of
+// the server and its database together, and route by route as what the server itself measured from a
+// request to its answer, of which 99 in 100 have to be short. The best of up to five rounds counts,
+// since a host that stops this machine makes pages slow, too; where it, or others here, left the
+// processors to the pages in less than two of them, the time on the clock is told and not judged.
 // Alone: it measures pages.
 import assert from 'node:assert/strict';
 import { readFile, readdir } from 'node:fs/promises';
-import { loadavg } from 'node:os';
 import { after, before, test } from 'node:test';
 import { Dashboard } from './support/dashboard.mjs';
+import { whileCounting } from './support/machine.mjs';
 
 const FLOWS = Number(process.env.SLUICE_WEIGHT_FLOWS ?? 10_000);
-const ROUNDS = 50;
+const REQUESTS = 50; // of a page, in a round
+const [ROUNDS_MIN, ROUNDS_MAX] = [2, 5];
+const [STOLEN_MAX, IDLE_MIN] = [0.01, 0.25]; // of the processors' time, in a quiet round
+const QUIET_MIN = 2;
 const STATEMENTS_MAX = 5;
 const PAGE_BYTES_MAX = 60e3;
 const PAGE_S_MAX = 0.005; // of CPU, of the server and of its database together
+const ROUTE_S_MAX = 0.005; // 99 of 100 requests, on the clock
 const TURN_S_MAX = 0.005;
 
 let dashboard, account, paths;
@@ -105,6 +111,59 @@ function p99(name, text, before) {
   return result;
 }
 
+const ms = (seconds) => `${(seconds * 1e3).toFixed(2)} ms`;
+const short = (path) => path.replace(/[0-9a-f]{8}-[0-9a-f-]{27}|\d{8,}|(?<=\/connect\/).*/, '…');
+const least = (a, b) => (a === undefined || b < a ? b : a);
+
+// Pages' costs, the least of the rounds that were measured.
+class Costs {
+  pages = new Map(); // path -> {own, its, statements}; CPU seconds of server and database
+  routes = new Map(); // route -> seconds that 99 of 100 are below
+  turn; // seconds of CPU that 99 of 100 turns are below
+  quiet = 0; // rounds
+  shares = []; // of the processors' time, that the host took and that nobody wanted; a round
+
+  async measure(ask) {
+    const [server, database] = [dashboard.server.process.pid, dashboard.stack.cluster.server.pid];
+    const first = await dashboard.server.metrics();
+    const { idle, stolen } = await whileCounting(async () => {
+      for (const path of paths) {
+        const before = statementsOf(await dashboard.server.metrics());
+        const began = await Promise.all([cpuOf(server), cpuOf(database)]);
+        for (let i = 0; i < REQUESTS; i++) await ask(path);
+        const ended = await Promise.all([cpuOf(server), cpuOf(database)]);
+        const statements = (statementsOf(await dashboard.server.metrics()) - before) / REQUESTS;
+        const [own, its] = ended.map((seconds, i) => (seconds - began[i]) / REQUESTS);
+        const known = this.pages.get(path);
+        if (!known || own + its < known.own + known.its) this.pages.set(path, { own, its, statements });
+      }
+    });
+    const text = await dashboard.server.metrics();
+    for (const [route, bound] of Object.entries(p99('sluice_web_request_seconds', text, first))) this.routes.set(route, least(this.routes.get(route), bound));
+    this.turn = least(this.turn, p99('sluice_loop_turn_cpu_seconds', text, first).all);
+    this.shares.push(`${[stolen, idle].map((one) => (one * 100).toFixed(1)).join(' and ')} %`);
+    this.quiet += stolen <= STOLEN_MAX && idle >= IDLE_MIN;
+  }
+
+  tooLong() {
+    return [
+      ...[...this.pages].filter(([, { own, its }]) => own + its >= PAGE_S_MAX).map(([path, { own, its }]) => `${path}: ${ms(own)} of the server's CPU, ${ms(its)} of its database's`),
+      ...(this.turn < TURN_S_MAX ? [] : [`turns of ${ms(this.turn)} of CPU`]),
+    ];
+  }
+
+  tooSlow() {
+    return [...this.routes].filter(([, bound]) => bound >= ROUTE_S_MAX).map(([route, bound]) => `${route}: ${ms(bound)}`);
+  }
+
+  tell(t) {
+    for (const [path, { own, its, statements }] of this.pages)
+      t.diagnostic(`figure: ${short(path)}: CPU ${ms(own)} of the server, ${ms(its)} of the database, ${statements.toFixed(1)} statements`);
+    t.diagnostic(`figure: p99 of a turn of the loop ${ms(this.turn)} of CPU`);
+    t.diagnostic(`figure: p99 by route (the host took, and nobody wanted, ${this.shares.join(', ')}): ${[...this.routes].map(([route, bound]) => `${route} ${ms(bound)}`).join(', ')}`);
+  }
+}
+
 test(`a page at ${FLOWS} flows takes the server less than 5 ms`, async (t) => {
   const count = Number(await dashboard.stack.cluster.sql(`select count(*) from sluice.flow where account_id = '${account.id}'`));
   assert.ok(count >= FLOWS, `${count} flows`);
@@ -117,32 +176,12 @@ test(`a page at ${FLOWS} flows takes the server less than 5 ms`, async (t) => {
     await reply.arrayBuffer();
   };
   for (let i = 0; i < 5; i++) for (const path of paths) await ask(path);
-  const [server, database] = [dashboard.server.process.pid, dashboard.stack.cluster.server.pid];
-  const ms = (seconds) => `${(seconds * 1e3).toFixed(2)} ms`;
-  const first = await dashboard.server.metrics();
-  const costs = [];
-  for (const path of paths) {
-    const before = statementsOf(await dashboard.server.metrics());
-    const began = await Promise.all([cpuOf(server), cpuOf(database)]);
-    for (let i = 0; i < ROUNDS; i++) await ask(path);
-    const ended = await Promise.all([cpuOf(server), cpuOf(database)]);
-    const statements = (statementsOf(await dashboard.server.metrics()) - before) / ROUNDS;
-    const [own, its] = ended.map((seconds, i) => (seconds - began[i]) / ROUNDS);
-    costs.push({ path, own, its, statements });
-  }
-  const text = await dashboard.server.metrics();
-  const pages = p99('sluice_web_request_seconds', text, first);
-  const turns = p99('sluice_loop_turn_cpu_seconds', text, first);
-  const short = (path) => path.replace(/[0-9a-f]{8}-[0-9a-f-]{27}|\d{8,}|(?<=\/connect\/).*/, '…');
-  for (const { path, own, its, statements } of costs)
-    t.diagnostic(`figure: ${short(path)}: CPU ${ms(own)} of the server, ${ms(its)} of the database, ${statements.toFixed(1)} statements`);
-  t.diagnostic(`figure: p99 of a turn of the loop ${ms(turns.all)} of CPU`);
-  t.diagnostic(`figure: p99 by route (load ${loadavg()[0]}): ${Object.entries(pages).map(([route, bound]) => `${route} ${ms(bound)}`).join(', ')}`);
-  for (const { path, own, its, statements } of costs) {
-    assert.ok(own + its < PAGE_S_MAX, `${path}: ${ms(own)} of the server's CPU, ${ms(its)} of its database's`);
-    // keys are believed for some seconds, and then looked up
-    assert.ok(statements <= STATEMENTS_MAX + 0.5, `${path}: ${statements} statements`);
-  }
-  assert.ok(turns.all < TURN_S_MAX, `a turn of ${ms(turns.all)}`);
-  assert.ok(Object.keys(pages).length >= 12);
+  const costs = new Costs();
+  for (let round = 0; round < ROUNDS_MIN || (round < ROUNDS_MAX && costs.tooLong().length + costs.tooSlow().length > 0); round++) await costs.measure(ask);
+  costs.tell(t);
+  // keys are believed for some seconds, and then looked up
+  for (const [path, { statements }] of costs.pages) assert.ok(statements <= STATEMENTS_MAX + 0.5, `${path}: ${statements} statements`);
+  assert.deepEqual(costs.tooLong(), []);
+  if (costs.quiet >= QUIET_MIN) assert.deepEqual(costs.tooSlow(), []);
+  assert.ok(costs.routes.size >= 12);
 });

@@ -49,7 +49,7 @@ async function isWithin(t, what, fn) {
     server = await stack.serve({
       bin: process.env.SLUICE_LOOP_BIN,
       provider: target,
-      env: { SLUICE_BODY_BYTES: '9m', SLUICE_OUTPUT_BYTES: '16m', SLUICE_PROVIDER_RESPONSE_BYTES: '32m', SLUICE_TURN_CPU_MS_MAX: process.env.SLUICE_LOOP_MS ?? '50' },
+      env: { SLUICE_BODY_BYTES: '9m', SLUICE_OUTPUT_BYTES: '16m', SLUICE_PROVIDER_RESPONSE_BYTES: '32m', SLUICE_TURN_CPU_MS_MAX: process.env.SLUICE_LOOP_MS ?? '50', SLUICE_TURNS_OVER_MAX: '0' },
     });
     await fn();
     const ms = await longestTurnMs();

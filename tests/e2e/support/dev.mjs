@@ -13,11 +13,11 @@ export { until } from './client.mjs';
 const bin = process.env.SLUICE_BIN;
 const START_MS = 60_000;
 
-// No turn of the loop may take longer than this in thread CPU time (PROVING.md, failure 2).
-// loop.test.mjs, which runs alone, holds the server to 50 ms. Beside other tests this is only for
-// what blocks it grossly: a virtual machine that the host stops for a while charges that to whoever
-// was running (turns of up to 230 ms were seen that freed some blocks, or sent a reply).
-export const TURN_CPU_MS_MAX = '500';
+// No turn of the loop may take longer than 50 ms of thread CPU time (PROVING.md, failure 2). Beside
+// other tests two of a server's life may, up to ten times that: a virtual machine that the host stops
+// for a while charges that to whoever was running (turns of up to 230 ms were seen that freed some
+// blocks, or sent a reply). What is too long by itself is so each time; loop.test.mjs, alone, has none.
+export const TURN_LIMITS = { SLUICE_TURN_CPU_MS_MAX: '50', SLUICE_TURNS_OVER_MAX: '2' };
 
 export class Dev {
   constructor(process, dir, info) {
@@ -86,7 +86,7 @@ export async function startDev(options = {}) {
   await rm(ready, { force: true });
   const args = ['dev', '--port', '0', '--data', join(dir, 'data'), '--ready-file', ready];
   const process = new Running(bin, [...args, ...(options.args ?? [])], {
-    env: { SLUICE_TURN_CPU_MS_MAX: TURN_CPU_MS_MAX, ...options.env },
+    env: { ...TURN_LIMITS, ...options.env },
   });
   try {
     await until(

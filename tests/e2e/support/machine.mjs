@@ -1,17 +1,18 @@
 // What the host of a virtual machine leaves to it.
 import { readFile } from 'node:fs/promises';
 
-// Processor time since the machine's start, of all processors, in ticks: all of it, and what the host
-// gave to others while somebody here wanted it.
+// Processor time since the machine's start, of all processors, in ticks: all of it, what nobody wanted,
+// and what the host gave to others while somebody here wanted it.
 async function ticks() {
   const [, ...counts] = (await readFile('/proc/stat', 'utf8')).split('\n')[0].split(/\s+/).map(Number);
-  return { all: counts.slice(0, 8).reduce((sum, one) => sum + one, 0), stolen: counts[7] };
+  return { all: counts.slice(0, 8).reduce((sum, one) => sum + one, 0), idle: counts[3] + counts[4], stolen: counts[7] };
 }
 
-// Runs fn; resolves with {result, stolen}, the latter as a share of the processors' time.
+// Runs fn; resolves with {result, idle, stolen}, the latter two as shares of the processors' time.
 export async function whileCounting(fn) {
   const before = await ticks();
   const result = await fn();
   const after = await ticks();
-  return { result, stolen: (after.stolen - before.stolen) / (after.all - before.all) };
+  const share = (what) => (after[what] - before[what]) / (after.all - before.all);
+  return { result, idle: share('idle'), stolen: share('stolen') };
 }

@@ -5,7 +5,7 @@ import { existsSync } from 'node:fs';
 import { chmod, chown, mkdir, readFile, readdir, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { call, control, until } from './client.mjs';
-import { TURN_CPU_MS_MAX } from './dev.mjs';
+import { TURN_LIMITS } from './dev.mjs';
 import { Running, makeFolder, must, removeFolder, run } from './process.mjs';
 
 export const sluiceBin = process.env.SLUICE_BIN;
@@ -230,7 +230,7 @@ export class Stack {
     }
     const process = new Running(options.bin ?? sluiceBin, [...args, ...(options.args ?? [])], {
       // the emulated provider has not the limits that manifests know of, as in `sluice dev`
-      env: { ...this.env, SLUICE_TURN_CPU_MS_MAX: TURN_CPU_MS_MAX, SLUICE_CONNECTION_LIMITS: 'off', SLUICE_DRAIN_GRACE: '0', ...options.env },
+      env: { ...this.env, ...TURN_LIMITS, SLUICE_CONNECTION_LIMITS: 'off', SLUICE_DRAIN_GRACE: '0', ...options.env },
     });
     this.servers.push(process);
     await until(
