@@ -8,9 +8,10 @@
 # skip). What was measured is shown, too: lines that begin with "figure: ".
 # The last line is the sum: "N passed, N failed, N skipped". Exits 1 when anything failed.
 #
-# lint, unit, fuzz and e2e run TEST_JOBS at a time (the number of processors); integration one by
-# one, and so e2e tests that say "// Alone:" and why, because they measure. TEST_TIMEOUT_S bounds
-# each program (900: ten times what the longest takes, so that only what hangs is ended).
+# lint, unit, fuzz and e2e run TEST_JOBS at a time (one more than there are processors, since they
+# wait half of the time); integration one by one, and so e2e tests that say "// Alone:" and why,
+# because they measure. TEST_TIMEOUT_S bounds each program (900: ten times what the longest takes,
+# so that only what hangs is ended).
 set -eu
 
 self=$0
@@ -132,9 +133,10 @@ main()
     # A second make may write the list anew while this one runs.
     cp "$list" "$results/list"
     list=$results/list
-    run_kinds "${TEST_JOBS:-$(nproc)}" "$results" '^(lint|unit|fuzz)$'
+    local jobs=${TEST_JOBS:-$(($(nproc) + 1))}
+    run_kinds "$jobs" "$results" '^(lint|unit|fuzz)$'
     run_kinds 1 "$results" '^integration$'
-    run_e2e "${TEST_JOBS:-$(nproc)}" "$results" no
+    run_e2e "$jobs" "$results" no
     run_e2e 1 "$results" yes
     sum "$results"
 }
