@@ -300,6 +300,25 @@ static bool sort_rows(struct pg_batch *batch, const struct pg_command *command, 
     return true;
 }
 
+/* The second sending of a write may have waited for the first, in whose row nothing was left to do
+ * when that was committed; but it saw the table as it was before. It finds what was done when it
+ * looks once more. */
+static bool looked_too_early(const struct pg_query *query)
+{
+    return query->is_unknown && query->stmt->match != PG_MATCH_NONE && query->rows.count == 0 &&
+           !query->has_looked_again && !query->is_abandoned && op_is_active(query->op);
+}
+
+static void deliver(struct pg_query *query, int status)
+{
+    if (status != OK || !looked_too_early(query)) {
+        pg_query_end(query, status);
+        return;
+    }
+    query->has_looked_again = true;
+    pg_query_again(query);
+}
+
 static void deliver_command(struct pg_batch *batch, struct pg_command *command)
 {
     const struct pg_stmt *stmt = command->slot->stmt;
@@ -317,7 +336,7 @@ static void deliver_command(struct pg_batch *batch, struct pg_command *command)
         if (row_count && has_memory)
             status =
                 fill_query(query, command->result, rows + starts[q], starts[q + 1] - starts[q]);
-        pg_query_end(query, status);
+        deliver(query, status);
     }
 }
 

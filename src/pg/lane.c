@@ -19,11 +19,6 @@ static struct metric connect_metric = {
     .help = "Database connections that came up.",
     .kind = METRIC_COUNTER,
 };
-static struct metric replay_metric = {
-    .name = "sluice_pg_replays_total",
-    .help = "Queries sent again after a rollback or a lost connection.",
-    .kind = METRIC_COUNTER,
-};
 static struct metric error_metric = {
     .name = "sluice_pg_errors_total",
     .help = "Queries that ended with an SQL error.",
@@ -95,26 +90,19 @@ static void query_fail(struct pg_query *query, const PGresult *result)
     pg_query_end(query, status);
 }
 
-static void query_again(struct pg_lane *lane, struct pg_query *query)
-{
-    query->attempts++;
-    metric_inc(&replay_metric);
-    pg_queue_push_front(lane->queue, query);
-}
-
 /* After a rollback nothing is unknown. */
-static void query_rolled_back(struct pg_lane *lane, struct pg_query *query, const PGresult *result)
+static void query_rolled_back(struct pg_query *query, const PGresult *result)
 {
     if (query->is_abandoned)
         pg_query_end(query, ERR_CLOSED);
     else if (query->attempts >= PG_ATTEMPTS_MAX)
         query_fail(query, result);
     else
-        query_again(lane, query);
+        pg_query_again(query);
 }
 
 /* The connection went away between sending and the commit's answer. */
-static void query_lost(struct pg_lane *lane, struct pg_query *query)
+static void query_lost(struct pg_query *query)
 {
     const struct pg_stmt *stmt = query->stmt;
     query->is_unknown |= stmt->is_write;
@@ -123,7 +111,7 @@ static void query_lost(struct pg_lane *lane, struct pg_query *query)
         !pg_query_choose(query))
         pg_query_end(query, ERR_CLOSED);
     else
-        query_again(lane, query);
+        pg_query_again(query);
 }
 
 /* ---- a batch ends ---- */
@@ -155,7 +143,7 @@ static void lane_replay(struct pg_lane *lane, struct pg_batch *batch)
     }
     for (size_t i = batch->query_count; i-- > 0;) {
         batch->queries[i]->is_single = !is_stale;
-        query_rolled_back(lane, batch->queries[i], result);
+        query_rolled_back(batch->queries[i], result);
     }
     if (is_stale)
         pg_link_lost(&lane->link, ERR_IO, PQresultErrorMessage(result));
@@ -268,7 +256,7 @@ static void on_down(struct pg_link *link, const struct err *why)
         struct pg_batch *batch = LIST_ITEM(lane->flight.prev, struct pg_batch, link);
         lane_land_batch(lane, batch);
         for (size_t i = batch->query_count; i-- > 0;)
-            query_lost(lane, batch->queries[i]);
+            query_lost(batch->queries[i]);
         pg_batch_free(batch);
     }
     ASSERT(lane->flight_count == 0);

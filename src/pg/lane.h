@@ -105,6 +105,8 @@ struct pg_pool {
 
 /* pool.c */
 void pg_query_end(struct pg_query *query, int status);
+/* Back into its queue, in front: it is sent once more. */
+void pg_query_again(struct pg_query *query);
 /* Which statement it is sent as: by whether it may have been done. false: out of memory. */
 bool pg_query_choose(struct pg_query *query) MUST_CHECK;
 void pg_queue_push(struct pg_queue *queue, struct pg_query *query);

@@ -27,6 +27,12 @@ static struct metric refused_metric = {
     .kind = METRIC_COUNTER,
 };
 
+static struct metric replay_metric = {
+    .name = "sluice_pg_replays_total",
+    .help = "Queries sent again after a rollback or a lost connection.",
+    .kind = METRIC_COUNTER,
+};
+
 /* ---- queues ---- */
 
 void pg_queue_push(struct pg_queue *queue, struct pg_query *query)
@@ -86,6 +92,13 @@ void pg_query_end(struct pg_query *query, int status)
     op_release(query->op);
 }
 
+void pg_query_again(struct pg_query *query)
+{
+    query->attempts++;
+    metric_inc(&replay_metric);
+    pg_queue_push_front(query->queue, query);
+}
+
 /* Ends at the end of this turn: nothing may complete before pg_submit has returned. */
 static void pool_reject(struct pg_pool *pool, struct pg_query *query, int status)
 {
@@ -119,7 +132,7 @@ static void query_init(struct pg_pool *pool, struct pg_query *query, struct op *
     query->expires_ns = query->deadline_ns ? query->deadline_ns
                                            : query->queued_ns + pool->queue_timeout_ns;
     query->attempts = 0;
-    query->is_single = query->is_abandoned = false;
+    query->is_single = query->is_abandoned = query->has_looked_again = false;
     query->param_bytes = 0;
     for (size_t i = 0; i < stmt->param_count; i++)
         query->param_bytes += pg_value_size(&query->params[i]);

@@ -167,13 +167,14 @@ enum { FINISHED_COUNT = 8 };
     "m.f_finished_at, m.f_input, m.f_output, m.f_error from moved m "                \
     "where m.f_step is not null"
 
-/* Which of the queries were done. At a second sending one may find its own token in the row; `:ord
- * in` is a hashed subplan, see execution.c. */
+/* Which of the queries were done. At a second sending one may find its own token in the row, also
+ * when the first is still about to commit it: who locks a row waits, and sees its last version.
+ * `:ord in` is a hashed subplan, see execution.c. */
 #define ANSWER_ONCE "select m.ord from moved m"
 #define ANSWER_AGAIN                                               \
     "select :ord @from where :ord in (select m.ord from moved m) " \
     "or (select f.op_token = :op_token from sluice.flow f "        \
-    "where f.account_id = :account_id and f.id = :id)"
+    "where f.account_id = :account_id and f.id = :id for share)"
 
 static const struct pg_column move_params[] = {
     {"account_id", PG_UUID}, {"id", PG_UUID},       {"rev", PG_I64},         {"owner", PG_UUID},

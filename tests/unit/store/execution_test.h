@@ -156,7 +156,11 @@ static inline void new_node(void)
 static inline int set_up(void **state)
 {
     enum pg_mode *mode = *state;
-    struct pg_pool_config config = {.conninfo = conninfo, .mode = *mode, .queue_timeout_ms = 30000};
+    struct pg_pool_config config = {.conninfo = conninfo,
+                                    .mode = *mode,
+                                    .queue_timeout_ms = 30000,
+                                    .lock_timeout_ms = 30000,
+                                    .statement_timeout_ms = 30000};
     items_tell(conninfo, "truncate sluice.execution, sluice.idempotency_key, sluice.node");
     pg_bench_open(&bench, &config, true);
     account = uuid_v7();

@@ -1,5 +1,6 @@
 /* Executions: what a replay says, sets of everything. */
 #include "execution_test.h"
+#include "support/pg_second.h"
 
 static void test_claim_finish_replay(void **state)
 {
@@ -78,6 +79,25 @@ static void test_write_without_a_key(void **state)
     run(start_finish);
     assert_int_equal(store_execution_finish_result(&calls[0].query), ERR_NOTFOUND);
     done();
+}
+
+/* Its first sending is still under way: the result is stored, and by us. */
+static void test_the_second_sending_sees_the_first(void **state)
+{
+    static const char lock[] = "select 1 from sluice.idempotency_key for update";
+    static const enum claim_end ends[] = {CLAIM_KEEP, CLAIM_RELEASE};
+    (void)state;
+    for (size_t i = 0; i < ARRAY_LEN(ends); i++) {
+        items_tell(conninfo, "truncate sluice.idempotency_key");
+        assert_int_equal(claim_now(SLICE("key-4")), CLAIM_WON);
+        execution = execution_of(&claim, SLICE("{}"));
+        claim_end = ends[i];
+        assert_int_equal(pg_second_run(&bench, conninfo, lock, &calls[0], start_finish, NULL), OK);
+        int status = store_execution_finish_result(&calls[0].query);
+        done();
+        assert_int_equal(status, OK);
+    }
+    assert_int_equal(count_of("execution"), 2);
 }
 
 static void test_accounts_do_not_meet(void **state)
@@ -255,9 +275,10 @@ static void test_sets_of_everything(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        IN_BOTH(test_claim_finish_replay),        IN_BOTH(test_release_frees_the_key),
-        IN_BOTH(test_write_without_a_key),        IN_BOTH(test_accounts_do_not_meet),
-        IN_BOTH(test_plain_insert_is_replayable), IN_BOTH(test_sets_of_everything),
+        IN_BOTH(test_claim_finish_replay),  IN_BOTH(test_release_frees_the_key),
+        IN_BOTH(test_write_without_a_key),  IN_BOTH(test_the_second_sending_sees_the_first),
+        IN_BOTH(test_accounts_do_not_meet), IN_BOTH(test_plain_insert_is_replayable),
+        IN_BOTH(test_sets_of_everything),
     };
     if (tests_begin() != 0)
         return 1;

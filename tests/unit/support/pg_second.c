@@ -1,0 +1,56 @@
+/*
+ * See pg_second.h.
+ */
+#include "support/pg_second.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "pg/sync.h"
+#include "support/pg_items.h"
+
+struct race {
+    const struct pg_call *call;
+    const char *conninfo;
+};
+
+/* Or has its answer, which it then had too early. */
+static bool waits_for_the_first(void *arg)
+{
+    const struct race *race = arg;
+    return race->call->is_done ||
+           items_ask(race->conninfo, "select count(*) from pg_stat_activity where wait_event_type "
+                                     "= 'Lock' and datname = current_database()") > 0;
+}
+
+static void must(int rc, const struct err *err)
+{
+    if (rc == OK)
+        return;
+    fprintf(stderr, "pg_second: %s\n", err->text);
+    abort();
+}
+
+int pg_second_run(struct pg_bench *bench, const char *conninfo, const char *lock_sql,
+                  struct pg_call *call, void (*start)(struct pg_call *call), void *arg)
+{
+    struct race race = {call, conninfo};
+    struct err err = {0};
+    struct arena arena;
+    struct pg_sync *first = pg_sync_open(conninfo, &err);
+    must(first ? OK : err.code, &err);
+    must(pg_sync_run(first, "begin", &err), &err);
+    must(pg_sync_run(first, lock_sql, &err), &err);
+    call->is_again = true;
+    pg_call_start(bench, call, start, arg);
+    if (!pg_bench_until_true(bench, waits_for_the_first, &race))
+        must(err_set(&err, ERR_TIMEOUT, "the second sending neither waits nor ends"), &err);
+    arena_init(&arena, 1024 * 1024);
+    must(pg_sync_exec(first, call->query.stmt, call->query.params, &arena, NULL, &err), &err);
+    must(pg_sync_run(first, "commit", &err), &err);
+    arena_deinit(&arena);
+    pg_sync_close(first);
+    pg_calls_wait(bench, call, 1);
+    call->is_again = false;
+    return call->query.status;
+}

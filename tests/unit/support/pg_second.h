@@ -1,0 +1,16 @@
+/*
+ * A write that is sent a second time while its first sending is still under way: its answer was
+ * lost with the connection, and the server has not done with it.
+ */
+#ifndef SUPPORT_PG_SECOND_H
+#define SUPPORT_PG_SECOND_H
+
+#include "support/pg_call.h"
+
+/* The second sending begins while lock_sql ("select ... for update") holds its row, for the first:
+ * that is made, in the same session, once the second waits, and then committed. Returns the second
+ * one's status; its results stay until pg_call_end. The pool's lock_timeout_ms has to be long. */
+int pg_second_run(struct pg_bench *bench, const char *conninfo, const char *lock_sql,
+                  struct pg_call *call, void (*start)(struct pg_call *call), void *arg);
+
+#endif
