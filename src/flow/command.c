@@ -272,7 +272,7 @@ static enum op_result submit_take(struct flow_command *command, enum flow_take_k
         .step_index = command->whole.flow.step_index,
     };
     if (kind == FLOW_TAKE_APPROVE)
-        command->take.output = approval_output(command);
+        command->take.output = command->decided.output;
     store_flow_take(service->config.pool, &command->query, &command->op, &command->take);
     return OP_WAIT;
 }
@@ -286,10 +286,26 @@ static enum op_result submit_reject(struct flow_command *command)
         .rev = command->whole.flow.rev,
         .step_index = command->whole.flow.step_index,
         .now = clock_wall_us(),
-        .error = rejection(command),
+        .error = command->decided.error,
     };
     store_flow_reject(command->service->config.pool, &command->query, &command->op, &reject);
     return OP_WAIT;
+}
+
+/* The attempt's row, as the statements of a decision make it. */
+static struct flow_step decided_step(struct flow_command *command)
+{
+    const struct flow *flow = &command->whole.flow;
+    bool is_approved = command->in.kind == FLOW_COMMAND_APPROVE;
+    return (struct flow_step){
+        .step_index = flow->step_index,
+        .attempt = flow->attempt,
+        .is_completed = is_approved,
+        .started_at = flow->updated_at,
+        .input = command->whole.waiting_input,
+        .output = is_approved ? approval_output(command) : SLICE_NONE,
+        .error = is_approved ? SLICE_NONE : rejection(command),
+    };
 }
 
 static enum op_result decide_approval(struct flow_command *command)
@@ -310,6 +326,7 @@ static enum op_result decide_approval(struct flow_command *command)
         return conflict(command, SLICE("The flow has changed since it was shown; look again."));
     if (flow->wake_at != 0 && flow->wake_at <= clock_wall_us())
         return conflict(command, SLICE("The approval has expired."));
+    command->decided = decided_step(command);
     return command->in.kind == FLOW_COMMAND_APPROVE ? submit_take(command, FLOW_TAKE_APPROVE)
                                                     : submit_reject(command);
 }
@@ -356,14 +373,41 @@ static void tell(struct flow_command *command)
         service->has_strays = true;
 }
 
+/* A decision's attempt is the last of all. */
+static bool add_decided(struct flow_command *command)
+{
+    struct flow_whole *whole = &command->whole;
+    struct flow_step *steps =
+        ARENA_ARRAY(&command->op.arena, struct flow_step, whole->step_count + 1);
+    if (!steps)
+        return false;
+    for (size_t i = 0; i < whole->step_count; i++)
+        steps[i] = whole->steps[i];
+    command->decided.finished_at = command->flow.updated_at;
+    steps[whole->step_count++] = command->decided;
+    whole->steps = steps;
+    return true;
+}
+
+/* What was loaded, with the change: its revision was the fence, so nothing lies between. */
+static enum op_result show_changed(struct flow_command *command)
+{
+    bool is_loaded = command->in.kind != FLOW_COMMAND_CANCEL;
+    if (is_loaded && (command->in.kind == FLOW_COMMAND_RESUME || add_decided(command))) {
+        command->whole.flow = command->flow;
+        return show(command, &command->whole, command->find.tmpl);
+    }
+    op_goto(&command->op, COMMAND_LOAD);
+    return OP_NEXT;
+}
+
 static enum op_result step_changed(struct op *op)
 {
     struct flow_command *command = command_of(op);
     int status = change_result(command);
     if (status == OK) {
         tell(command);
-        op_goto(op, COMMAND_LOAD);
-        return OP_NEXT;
+        return show_changed(command);
     }
     if (status == ERR_NOTFOUND && command->in.kind != FLOW_COMMAND_CANCEL)
         return again(command, COMMAND_LOAD); /* somebody else was faster: look again */

@@ -109,6 +109,7 @@ struct flow_command {
     struct op_timer timer;
     struct flow flow;
     struct flow_take take;
+    struct flow_step decided; /* of an approval: its attempt, as the decision ends it */
     slice input_json;
     struct uuid op_token;
     unsigned tries;

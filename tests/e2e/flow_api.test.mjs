@@ -84,6 +84,10 @@ test('start answers with the view and the templates, approve leads on', async ()
   assert.equal(approved.json.steps[2].status, 'completed');
   const ended = await reaches(flow.id, 'completed');
   assert.deepEqual(statuses(ended), ['completed', 'completed', 'completed', 'completed']);
+  assert.deepEqual(approved.json.steps.slice(0, 2), ended.steps.slice(0, 2));
+  const { updatedAt, ...step } = approved.json.steps[2]; // while it is the current one it changes with the flow
+  assert.deepEqual({ ...step, updatedAt: ended.steps[2].updatedAt }, ended.steps[2]);
+  assert.deepEqual(approved.json.flow.context.ask, ended.flow.context.ask);
   assert.deepEqual(ended.flow.context.done, { name: 'INBOX', note: 'Grüße' });
   assert.match(ended.steps[2].output.approvedBy, /^key:/);
   assert.match(ended.steps[2].output.approvedAt, TIME);
@@ -123,6 +127,7 @@ test('reject cancels the flow and says by whom', async () => {
   assert.equal(reply.json.flow.status, 'cancelled');
   assert.deepEqual(statuses(reply.json), ['completed', 'completed', 'failed', 'cancelled']);
   assert.match(reply.json.steps[2].error.message, /^Rejected by key:.*: not today$/);
+  assert.deepEqual((await get(`/api/flows/${flowId}`)).json, reply.json);
   assert.equal((await get('/api/audit?kind=flow.rejected')).json.events.length, 1);
   assert.equal((await post(`/api/flows/${flowId}/resume`)).status, 409);
 });
@@ -138,6 +143,9 @@ test('a failed flow is resumed, a cancelled one is not', async () => {
   assert.equal((await post(`/api/flows/${flowId}/approve`)).status, 409);
   const resumed = await post(`/api/flows/${flowId}/resume`, undefined, { server: two });
   assert.equal(resumed.status, 200, resumed.text);
+  assert.equal(resumed.json.flow.status, 'running');
+  assert.deepEqual(statuses(resumed.json), ['running', 'pending', 'pending', 'pending']);
+  assert.deepEqual(resumed.json.steps.slice(1), failed.steps.slice(1));
   const waiting = await reaches(flowId, 'waiting');
   assert.equal(waiting.steps[0].attemptCount, 2);
   const same = await post(`/api/flows/${flowId}/resume`, {});
