@@ -254,6 +254,14 @@ static int read_clients(struct app *app)
 
 /* ---- the page ---- */
 
+/* They ask in the catalog's words, and must not be sent once it is let go. */
+static void on_cancel(struct web_request *request)
+{
+    struct app *app = request->state;
+    pg_cancel(&app->own);
+    pg_cancel(&app->shared);
+}
+
 static void on_end(struct web_request *request)
 {
     struct app *app = request->state;
@@ -275,6 +283,7 @@ static enum op_result begin_app(struct web_request *request)
         return OP_DONE;
     request->state = app;
     request->on_end = on_end;
+    request->on_cancel = on_cancel;
     slice id = app->integration->integration_id;
     store_connection_list(pool, &request->query, &request->op, account_id, id);
     if (app->integration->auth.kind == AUTH_OAUTH2) {

@@ -5,6 +5,7 @@ import { copyFile, mkdir, readFile, rename, rm, writeFile } from 'node:fs/promis
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 import { until } from './support/client.mjs';
+import { Pages } from './support/pages.mjs';
 import { Stack } from './support/stack.mjs';
 
 const probeFile = new URL('support/catalog/probe.json', import.meta.url).pathname;
@@ -253,6 +254,26 @@ test('a folder that goes is told of, and served again when it is back', async ()
 
 // Its turns are judged at 50 ms of CPU by the program itself, here without sanitizers: 10,000 actions
 // are compiled meanwhile, and the former 10,000 are freed.
+// What they asked for still waits for the database; it was asked for in words of the catalog.
+test('pages whose readers have gone do not need the catalog that they were begun with', async () => {
+  const pages = new Pages(server.base);
+  await pages.signIn(account.key);
+  const lock = stack.cluster.sql("begin; lock table sluice.oauth_client in access exclusive mode; select pg_sleep(0.7); commit", 'sluice');
+  await until('the table is locked', async () => (await stack.cluster.sql("select count(*) from pg_locks where mode = 'AccessExclusiveLock' and relation = 'sluice.oauth_client'::regclass")) === '1');
+  const gone = new AbortController();
+  const readers = Array.from({ length: 60 }, () => fetch(`${server.base}/integrations/gmail`, { headers: { cookie: pages.cookie }, signal: gone.signal }).catch((error) => error.name));
+  await until('all that a reader takes is under way', async () => (await metric(server, 'sluice_pg_queries_waiting')) > 0);
+  gone.abort();
+  assert.deepEqual(new Set(await Promise.all(readers)), new Set(['AbortError']));
+  const from = server.log.length;
+  await put('probe.json', manifest((copy) => (copy.description = 'Another one.')));
+  server.process.kill('SIGHUP');
+  await saying(server, from, { msg: 'the catalog was reloaded' });
+  await lock;
+  await until('nothing waits', async () => (await metric(server, 'sluice_pg_queries_waiting')) === 0);
+  assert.equal((await pages.ask('/integrations/gmail')).status, 200);
+});
+
 test('a large catalog is compiled beside the loop', async () => {
   const dir = await freshFolder('large');
   const write = async (round) => {
