@@ -59,7 +59,7 @@ const struct api_endpoint api_connections_list = {
 
 /* ---- changes ---- */
 
-/* What is waited for; a change goes down the list, and leaves out what was not asked for. */
+/* What is waited for. Of a label and a default each is changed and audited by itself. */
 enum phase {
     PHASE_FOUND,
     PHASE_LABELLED,
@@ -73,8 +73,8 @@ struct changing {
     enum phase phase;
     int64_t id;
     slice integration_id, label;
-    bool is_delete, is_default_wanted;
-    slice kind; /* of the event */
+    bool is_delete, is_default_wanted; /* the latter until it is asked for */
+    slice kind;                        /* of the event */
 };
 
 static enum op_result reply_unknown(struct api_request *request)
@@ -171,8 +171,7 @@ static enum op_result audit(struct api_request *request)
 static enum op_result set_default(struct api_request *request)
 {
     struct changing *it = request->state;
-    if (!it->is_default_wanted)
-        return audit(request);
+    it->is_default_wanted = false;
     it->kind = SLICE("connection.default_set");
     it->phase = PHASE_DEFAULTED;
     store_connection_default_set(request->api->config.pool, &request->query, &request->op,
@@ -210,7 +209,7 @@ static enum op_result on_found(struct api_request *request)
 
 static enum op_result on_changed(struct api_request *request)
 {
-    struct changing *it = request->state;
+    const struct changing *it = request->state;
     int64_t rev;
     int status = it->is_delete ? store_connection_delete_result(&request->query)
                                : store_connection_set_result(&request->query, &rev);
@@ -220,7 +219,7 @@ static enum op_result on_changed(struct api_request *request)
         return api_reply_error(request, 409, "Another connection was made the default meanwhile");
     if (status != OK)
         return api_reply_database(request, status);
-    return it->phase == PHASE_LABELLED ? set_default(request) : audit(request);
+    return audit(request);
 }
 
 static enum op_result on_audited(struct api_request *request)
@@ -229,8 +228,9 @@ static enum op_result on_audited(struct api_request *request)
     if (store_done_result(&request->query) != OK)
         op_log(&request->op, LOG_ERROR, "a change of a connection is not in the audit trail",
                LOG_STR("cause", request->query.message));
-    return it->is_delete ? api_reply(request, 200, SLICE("{\"success\":true}"))
-                         : find(request, PHASE_SEEN);
+    if (it->is_delete)
+        return api_reply(request, 200, SLICE("{\"success\":true}"));
+    return it->is_default_wanted ? set_default(request) : find(request, PHASE_SEEN);
 }
 
 static enum op_result on_seen(struct api_request *request)

@@ -367,6 +367,8 @@ test('connections by the interface: listed without credentials, changed, deleted
   const path = `/api/connections/${connections[0].id}`;
   const changed = await server.call(one.key, 'PATCH', path, { label: 'by hand', default: true });
   assert.deepEqual([changed.status, changed.json.label, changed.json.default], [200, 'by hand', true]);
+  const { events } = (await server.call(one.key, 'GET', '/api/audit?limit=2')).json; // each change is one
+  assert.deepEqual(events.map((event) => event.kind), ['connection.default_set', 'connection.renamed']);
   for (const body of [{}, { label: '' }, { label: 'a\nb' }, { label: 7 }, { default: false }, { label: 'x'.repeat(201) }])
     assert.equal((await server.call(one.key, 'PATCH', path, body)).status, 400, JSON.stringify(body));
   for (const key of [two.key]) {
