@@ -12,7 +12,7 @@
 #include "store/connect_session.h"
 #include "vault/key.h"
 
-enum { LINK_MS = 15 * 60 * 1000, TOKEN_BYTES = 16 + 32, TOKEN_TEXT_MAX = 65 };
+enum { LINK_MS = 15 * 60 * 1000, TOKEN_BYTES = 16 + 32 };
 
 struct linking {
     struct connect_session session;
@@ -38,19 +38,15 @@ static bool draw(struct api_request *request, struct linking *linking)
 {
     struct connect_session *session = &linking->session;
     uint8_t bytes[TOKEN_BYTES];
-    struct buf text;
+    char text[BASE64URL_LEN(TOKEN_BYTES)];
     memcpy(bytes, session->account_id.bytes, 16);
     random_kernel(bytes + 16, sizeof(bytes) - 16);
-    buf_init(&text, TOKEN_TEXT_MAX);
-    encode_base64url(&text, slice_of(bytes, sizeof(bytes)));
     vault_sha256(slice_of(bytes, sizeof(bytes)), session->token_hash);
-    linking->url = buf_is_ok(&text)
-                       ? arena_printf(&request->op.arena, "%s/connect/%.*s",
-                                      request->api->public_url, SLICE_ARG(buf_slice(&text)))
-                       : SLICE_NONE;
+    linking->url = arena_printf(
+        &request->op.arena, "%s/connect/%.*s", request->api->public_url,
+        SLICE_ARG(encode_base64url_in(text, sizeof(text), slice_of(bytes, sizeof(bytes)))));
     mem_wipe(bytes, sizeof(bytes));
-    mem_wipe(text.ptr, text.len);
-    buf_deinit(&text);
+    mem_wipe(text, sizeof(text));
     return linking->url.ptr != NULL;
 }
 

@@ -18,15 +18,10 @@ static int no_room(const struct buf *out, size_t len)
     return len > out->bytes_max - out->len ? ERR_LIMIT : ERR_NOMEM;
 }
 
-static void base64_encode(struct buf *out, slice bytes, const char *digits, bool is_padded)
+/* The digits without padding; returns where they end. */
+static char *put_base64(char *to, slice bytes, const char *digits)
 {
-    if (bytes.len == 0)
-        return;
     size_t tail = bytes.len % 3;
-    size_t tail_len = tail == 0 ? 0 : is_padded ? 4 : tail + 1;
-    char *to = buf_reserve(out, bytes.len / 3 * 4 + tail_len);
-    if (!to)
-        return;
     const unsigned char *p = (const unsigned char *)bytes.ptr;
     const unsigned char *end = p + (bytes.len - tail);
     for (; p < end; p += 3, to += 4) {
@@ -41,10 +36,20 @@ static void base64_encode(struct buf *out, slice bytes, const char *digits, bool
         to[1] = digits[(p[0] & 3u) << 4 | second >> 4];
         if (tail == 2)
             to[2] = digits[(second & 15) << 2];
-        for (size_t i = tail + 1; i < tail_len; i++)
-            to[i] = '=';
+        to += tail + 1;
     }
-    buf_added(out, bytes.len / 3 * 4 + tail_len);
+    return to;
+}
+
+static void base64_encode(struct buf *out, slice bytes, const char *digits, bool is_padded)
+{
+    size_t len = is_padded ? (bytes.len + 2) / 3 * 4 : BASE64URL_LEN(bytes.len);
+    char *to = len > 0 ? buf_reserve(out, len) : NULL;
+    if (!to)
+        return;
+    for (char *at = put_base64(to, bytes, digits); at < to + len; at++)
+        *at = '=';
+    buf_added(out, len);
 }
 
 void encode_base64(struct buf *out, slice bytes)
@@ -55,6 +60,12 @@ void encode_base64(struct buf *out, slice bytes)
 void encode_base64url(struct buf *out, slice bytes)
 {
     base64_encode(out, bytes, base64url_digits, false);
+}
+
+slice encode_base64url_in(char *room, size_t size, slice bytes)
+{
+    ASSERT(BASE64URL_LEN(bytes.len) <= size);
+    return slice_of(room, (size_t)(put_base64(room, bytes, base64url_digits) - room));
 }
 
 enum { BASE64_BAD = 0x80 };

@@ -46,19 +46,14 @@ static enum op_result stop_database(struct oauth_begin *begin)
 }
 
 /* 256 random bits as text. */
-static void draw(char out[48])
+static void draw(char out[BASE64URL_LEN(RANDOM_BYTES) + 1])
 {
     uint8_t bytes[RANDOM_BYTES];
-    struct buf text;
     random_kernel(bytes, sizeof(bytes));
-    buf_init(&text, 48);
-    encode_base64url(&text, slice_of(bytes, sizeof(bytes)));
-    ASSERT(buf_is_ok(&text) && text.len == 43);
-    memcpy(out, text.ptr, text.len);
+    slice text =
+        encode_base64url_in(out, BASE64URL_LEN(RANDOM_BYTES), slice_of(bytes, sizeof(bytes)));
     out[text.len] = '\0';
-    mem_wipe(text.ptr, text.len);
     mem_wipe(bytes, sizeof(bytes));
-    buf_deinit(&text);
 }
 
 /* ---- what is looked up ---- */
@@ -141,13 +136,11 @@ static void put_pair(struct buf *url, slice name, slice value)
 static void put_challenge(const struct oauth_begin *begin, struct buf *url)
 {
     uint8_t hash[32];
-    struct buf text;
-    buf_init(&text, 64);
+    char text[BASE64URL_LEN(sizeof(hash))];
     vault_sha256(slice_cstr(begin->verifier), hash);
-    encode_base64url(&text, slice_of(hash, sizeof(hash)));
-    put_pair(url, SLICE("code_challenge"), buf_slice(&text));
+    put_pair(url, SLICE("code_challenge"),
+             encode_base64url_in(text, sizeof(text), slice_of(hash, sizeof(hash))));
     put_pair(url, SLICE("code_challenge_method"), SLICE("S256"));
-    buf_deinit(&text);
 }
 
 static slice make_url(struct oauth_begin *begin, slice client_id)

@@ -9,15 +9,11 @@
 /* A place that is no connection's: 63 bits of a hash, below zero. */
 static struct vault_place place_of(struct uuid account_id, const char *kind, slice name)
 {
-    struct buf text;
+    char room[1024];
     uint8_t hash[32];
     int64_t id = INT64_MIN;
-    buf_init(&text, 1024);
-    buf_append(&text, slice_of(kind, strlen(kind) + 1));
-    buf_append(&text, name);
-    ASSERT(buf_is_ok(&text));
-    vault_sha256(buf_slice(&text), hash);
-    buf_deinit(&text);
+    ASSERT(strlen(kind) + 1 + name.len <= sizeof(room));
+    vault_sha256(SLICE_JOIN(room, slice_of(kind, strlen(kind) + 1), name), hash);
     for (int i = 0; i < 8; i++)
         id |= (int64_t)((uint64_t)(hash[i] & (i ? 0xff : 0x7f)) << (56 - 8 * i));
     return (struct vault_place){account_id, id};

@@ -475,19 +475,15 @@ static int body_multipart(struct build *b, struct buf *out)
 {
     const struct catalog_parts *fields = &b->action->request.fields;
     uint8_t noise[18];
-    struct buf boundary;
+    char room[BUILD_BOUNDARY_LEN];
     random_bytes(noise, sizeof(noise));
-    buf_init(&boundary, 64);
-    encode_base64url(&boundary, slice_of(noise, sizeof(noise)));
-    ASSERT(boundary.len == BUILD_BOUNDARY_LEN);
+    slice boundary = encode_base64url_in(room, sizeof(room), slice_of(noise, sizeof(noise)));
     int result = OK;
     for (size_t i = 0; i < fields->count && result == OK; i++)
-        result = append_field(b, out, buf_slice(&boundary), &fields->items[i]);
-    append_files(b, out, buf_slice(&boundary));
-    buf_printf(out, "--%.*s--\r\n", SLICE_ARG(buf_slice(&boundary)));
-    slice type = arena_printf(b->arena, "multipart/form-data; boundary=%.*s",
-                              SLICE_ARG(buf_slice(&boundary)));
-    buf_deinit(&boundary);
+        result = append_field(b, out, boundary, &fields->items[i]);
+    append_files(b, out, boundary);
+    buf_printf(out, "--%.*s--\r\n", SLICE_ARG(boundary));
+    slice type = arena_printf(b->arena, "multipart/form-data; boundary=%.*s", SLICE_ARG(boundary));
     return result == OK ? add_header(b, SLICE("Content-Type"), type) : result;
 }
 

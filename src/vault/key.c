@@ -37,17 +37,11 @@ bool vault_key_hash(slice text, uint8_t hash[API_KEY_HASH_LEN])
 
 void vault_key_new(struct vault_key *key)
 {
-    static const char alphabet[] =
-        "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
-    uint8_t random[KEY_RANDOM_LEN + 1] = {0};
-    random_bytes(random, KEY_RANDOM_LEN);
+    uint8_t random[KEY_RANDOM_LEN];
+    random_bytes(random, sizeof(random));
     memcpy(key->text, "sk_", KEY_MARK_LEN);
-    /* 256 bits in groups of 6; the last character holds 4 of them, as base64url has it */
-    for (size_t i = 0; i < VAULT_KEY_LEN - KEY_MARK_LEN; i++) {
-        size_t bit = i * 6;
-        unsigned two = (unsigned)random[bit / 8] << 8 | random[bit / 8 + 1];
-        key->text[KEY_MARK_LEN + i] = alphabet[two >> (10 - bit % 8) & 63];
-    }
+    (void)encode_base64url_in(key->text + KEY_MARK_LEN, VAULT_KEY_LEN - KEY_MARK_LEN,
+                              slice_of(random, sizeof(random)));
     key->text[VAULT_KEY_LEN] = '\0';
     memcpy(key->prefix, key->text, VAULT_KEY_PREFIX_LEN);
     key->prefix[VAULT_KEY_PREFIX_LEN] = '\0';

@@ -342,6 +342,25 @@ static void what_cannot_begin(void **state)
         assert_true(strlen(oauth_outcome_name((enum oauth_outcome)outcome)) > 3);
 }
 
+/* Every allocation in turn fails: the way there is found or not, and the process stays. */
+static void failing_allocations(void **state)
+{
+    static struct way way;
+    (void)state;
+    for (uint64_t n = 1, hits = 1; hits; n++) {
+        way = (struct way){.begin_request = {.account_id = bench.account,
+                                             .integration_id = SLICE("demo"),
+                                             .session_id = SLICE("s"),
+                                             .redirect_uri = SLICE("https://s/back")}};
+        mem_fail_at(n, 1);
+        enum oauth_outcome outcome = go(&way, false);
+        hits = mem_fail_hits();
+        mem_fail_at(0, 0);
+        assert_true(outcome == OAUTH_DONE || hits);
+        assert_true((outcome == OAUTH_DONE) == (way.url[0] != '\0'));
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -352,6 +371,7 @@ int main(void)
         cmocka_unit_test(exchanges_that_fail_leave_nothing),
         cmocka_unit_test(a_connection_is_mended),
         cmocka_unit_test(what_cannot_begin),
+        cmocka_unit_test(failing_allocations),
     };
     return cmocka_run_group_tests(tests, bench_set_up, bench_tear_down);
 }

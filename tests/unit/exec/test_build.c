@@ -246,6 +246,30 @@ static void mail_is_base64url_of_a_message(void **state)
     }
 }
 
+/* Every allocation in turn fails: the request is as it should be, or there is none. */
+static void failing_allocations(void **state)
+{
+    const char *post = "{\"method\":\"POST\",\"path\":\"/a\",\"body\":{\"multipart\":[{\"name\":"
+                       "\"n\",\"value\":\"${input.v}\"}]}}";
+    struct bench *b = *state;
+    const struct catalog_action *action = bench_action(b, BEARER, "", "write", post, "");
+    struct exec_scope scope = {.input = bench_json(b, "{\"v\":\"x\"}"),
+                               .connection_params = bench_json(b, "{\"host\":\"h.example\"}")};
+    const struct json *credential = bench_json(b, "{\"token\":\"t0\"}");
+    for (uint64_t n = 1, hits = 1; hits; n++) {
+        struct arena arena;
+        arena_init(&arena, 1024 * 1024);
+        mem_fail_at(n, 1);
+        int rc = exec_build(action, &scope, credential, &arena, &built, &b->err);
+        hits = mem_fail_hits();
+        mem_fail_at(0, 0);
+        bool has_all = rc == OK && slice_eq_cstr(header("authorization"), "Bearer t0") &&
+                       header("content-type").len > 24 && built.body[0].len > 24;
+        arena_deinit(&arena);
+        assert_true(rc == OK ? has_all : hits > 0);
+    }
+}
+
 static void multipart_fields_repeat_and_leave_out(void **state)
 {
     struct bench *b = *state;
@@ -547,6 +571,7 @@ int main(void)
         BENCH_TEST(graphql_keeps_nulls),
         BENCH_TEST(mail_is_base64url_of_a_message),
         BENCH_TEST(multipart_fields_repeat_and_leave_out),
+        BENCH_TEST(failing_allocations),
         BENCH_TEST(credentials_go_where_the_manifest_says),
         BENCH_TEST(a_credential_in_the_path_is_one_segment),
         BENCH_TEST(a_broken_credential_is_never_quoted),
