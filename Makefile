@@ -94,9 +94,7 @@ ROOMS_PRESENT := $(foreach r,$(ROOMS),$(if $(SOURCES_$(r)),$(r)))
 # What a room brings to the link besides its archive.
 LIBS_json := $(DEPS)/lib/libyyjson.a -lpcre2-8
 LIBS_loop := $(DEPS)/lib/libuv.a
-# Calls of the library that go to src/tls/gcm.c, whoever makes them.
-WRAPPED_tls := mbedtls_gcm_crypt_and_tag mbedtls_gcm_auth_decrypt
-LIBS_tls := $(DEPS)/lib/libmbedtls.a $(WRAPPED_tls:%=-Wl,--wrap=%) $(WRAPPED_tls:%=-Wl,-u,__wrap_%)
+LIBS_tls := $(DEPS)/lib/libmbedtls.a
 LIBS_vault := $(DEPS)/lib/libmbedtls.a
 LIBS_http := $(DEPS)/lib/libllhttp.a
 LIBS_pg := -lpq
