@@ -106,18 +106,6 @@ static enum op_result find(struct api_request *request, enum phase phase)
     return OP_WAIT;
 }
 
-static bool is_label(slice text)
-{
-    size_t characters = 0;
-    for (size_t i = 0; i < text.len; i++) {
-        unsigned char c = (unsigned char)text.ptr[i];
-        if (c < 0x20 || c == 0x7F)
-            return false;
-        characters += (c & 0xC0) != 0x80;
-    }
-    return slice_trim(text).len > 0 && characters <= CONNECTION_LABEL_MAX;
-}
-
 static enum op_result begin_change(struct api_request *request)
 {
     struct changing *it = changing_new(request);
@@ -127,7 +115,7 @@ static enum op_result begin_change(struct api_request *request)
         return OP_DONE;
     it->label = json_str(label);
     it->is_default_wanted = is_default != NULL;
-    if (label && !is_label(it->label))
+    if (label && !slice_is_name(it->label, CONNECTION_LABEL_MAX))
         return api_reply_error(request, 400,
                                "label must be a string of 1 to %d characters on one line",
                                CONNECTION_LABEL_MAX);

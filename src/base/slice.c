@@ -163,6 +163,20 @@ bool slice_is_utf8(slice s, size_t *bad_at)
     return true;
 }
 
+bool slice_is_name(slice s, size_t characters_max)
+{
+    size_t characters = 0;
+    if (slice_trim(s).len == 0 || !slice_is_utf8(s, NULL))
+        return false;
+    for (size_t i = 0; i < s.len; i++) {
+        unsigned char c = (unsigned char)s.ptr[i];
+        if (c < 0x20 || c == 0x7F)
+            return false;
+        characters += (c & 0xC0) != 0x80;
+    }
+    return characters <= characters_max;
+}
+
 slice slice_first_utf8(slice s, size_t len)
 {
     if (len >= s.len)

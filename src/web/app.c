@@ -55,20 +55,6 @@ slice app_path(struct web_request *request, slice integration_id)
     return arena_printf(&request->op.arena, "/integrations/%.*s", SLICE_ARG(integration_id));
 }
 
-bool app_is_label(slice text)
-{
-    size_t characters = 0;
-    if (slice_trim(text).len == 0 || !slice_is_utf8(text, NULL))
-        return false;
-    for (size_t i = 0; i < text.len; i++) {
-        unsigned char c = (unsigned char)text.ptr[i];
-        if (c < 0x20 || c == 0x7F)
-            return false;
-        characters += (c & 0xC0) != 0x80;
-    }
-    return characters <= CONNECTION_LABEL_MAX;
-}
-
 void app_audit(struct web_request *request, slice kind, int64_t connection_id, slice integration_id)
 {
     web_audit(request, kind,

@@ -63,8 +63,6 @@ void app_write_client(struct web_request *request, const struct catalog_integrat
 
 /* ---- */
 
-/* A label as it may be stored: 1 to 200 characters, UTF-8, no control characters. */
-bool app_is_label(slice text);
 /* web_audit of a connection. */
 void app_audit(struct web_request *request, slice kind, int64_t connection_id,
                slice integration_id);

@@ -227,7 +227,7 @@ static enum op_result begin_connect(struct web_request *request)
                                  SLICE("This app needs no connection."));
     it->label = web_field(request, "label");
     it->label = it->label.len > 0 ? it->label : SLICE_NONE;
-    if (it->label.ptr && !app_is_label(it->label)) {
+    if (it->label.ptr && !slice_is_name(it->label, CONNECTION_LABEL_MAX)) {
         it->again = 0;
         return refuse(request, 400, SLICE("A label has at most 200 characters, on one line."));
     }
@@ -301,8 +301,9 @@ static enum op_result on_tested(struct web_request *request)
         return refuse(request, probe->verdict == EXEC_PROBE_REFUSED ? 400 : 503,
                       arena_printf(&request->op.arena, "Nothing was stored. %.*s",
                                    SLICE_ARG(probe->message)));
-    slice label = app_is_label(probe->label) ? arena_dup(&request->op.arena, probe->label)
-                                             : it->app->name;
+    slice label = slice_is_name(probe->label, CONNECTION_LABEL_MAX)
+                      ? arena_dup(&request->op.arena, probe->label)
+                      : it->app->name;
     if (!it->again)
         it->row = (struct connection){
             .account_id = request->session.account_id,

@@ -50,7 +50,7 @@ static enum op_result begin(struct web_request *request, enum doing_kind kind)
     it->kind = kind;
     if (!slice_to_i64(request->match.params[0], &it->id) || it->id <= 0)
         return not_found(request);
-    if (kind == SET_LABEL && !app_is_label(web_field(request, "label")))
+    if (kind == SET_LABEL && !slice_is_name(web_field(request, "label"), CONNECTION_LABEL_MAX))
         return web_reply_problem(request, 400, SLICE("Not changed"),
                                  SLICE("A label has 1 to 200 characters, on one line."));
     list_init(&it->lookup.link);

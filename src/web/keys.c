@@ -25,6 +25,8 @@ static const struct {
 } lives[] = {
     {"30", "30 days", 30}, {"90", "90 days", 90}, {"365", "one year", 365}, {"never", "never", 0}};
 
+enum { NAME_CHARACTERS_MAX = 200 };
+
 static const int64_t us_per_day = 86400LL * 1000000;
 
 /* ---- the list ---- */
@@ -185,7 +187,7 @@ static enum op_result begin_create(struct web_request *request)
         if (web_field(request, choices[i].field).ptr)
             key->scopes |= (uint32_t)choices[i].scope;
     key->name = web_field(request, "name");
-    if (!app_is_label(key->name))
+    if (!slice_is_name(key->name, NAME_CHARACTERS_MAX))
         return refuse(request, SLICE("A key needs a name of at most 200 characters, on one line."));
     if (key->scopes == 0 || !web_may(request, key->scopes))
         return refuse(request, SLICE("Choose at least one scope, of those that your own key has."));

@@ -277,6 +277,22 @@ static void cuts_between_characters(void **state)
     assert_int_equal(slice_first_utf8(SLICE("\x80\x80\x80\x80\x80\x80"), 5).len, 5);
 }
 
+static void names_are_of_one_line(void **state)
+{
+    static const slice good[] = {SLICE_INIT("a"), SLICE_INIT(" a b "), SLICE_INIT("a\xC3\xA9z"),
+                                 SLICE_INIT("\xF0\x9F\x98\x80")};
+    static const slice bad[] = {SLICE_INIT(""),        SLICE_INIT(" \t "),  SLICE_INIT("a\nb"),
+                                SLICE_INIT("a\tb"),    SLICE_INIT("a\x7F"), SLICE_INIT("a\xC3"),
+                                SLICE_INIT("abcdefg"), SLICE_INIT("a\0b"),  {NULL, 0}};
+    (void)state;
+    for (size_t i = 0; i < ARRAY_LEN(good); i++)
+        assert_true(slice_is_name(good[i], 5));
+    for (size_t i = 0; i < ARRAY_LEN(bad); i++)
+        assert_false(slice_is_name(bad[i], 6));
+    assert_true(slice_is_name(SLICE("a\xC3\xA9z"), 3)); /* characters, not bytes */
+    assert_false(slice_is_name(SLICE("a\xC3\xA9z"), 2));
+}
+
 static void joins(void **state)
 {
     (void)state;
@@ -312,6 +328,7 @@ int main(void)
         TEST(knows_every_code_point),
         TEST(judges_kuhns_cases),
         TEST(cuts_between_characters),
+        TEST(names_are_of_one_line),
         TEST(joins),
         TEST(writes_unsigned),
     };
