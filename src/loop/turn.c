@@ -131,7 +131,8 @@ void loop_lap(struct loop *loop, enum loop_part part)
 static void loop_tell_long_turn(const struct loop *loop, uint64_t cpu_ns)
 {
     const uint64_t *parts_ns = loop->parts_ns;
-    log_event(LOG_ERROR, "a turn of the loop took longer than SLUICE_TURN_CPU_MS_MAX allows",
+    log_event(loop_turn_limit_passed() ? LOG_ERROR : LOG_WARN,
+              "a turn of the loop took longer than SLUICE_TURN_CPU_MS_MAX allows",
               LOG_MS("cpu_ms", cpu_ns), LOG_CSTR("op", loop->worst_op ? loop->worst_op : ""),
               LOG_CSTR("step", loop->worst_step ? loop->worst_step : ""),
               LOG_MS("step_ms", loop->worst_ns), LOG_INT("events", loop->events),
