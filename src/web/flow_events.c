@@ -75,7 +75,7 @@ static enum op_result begin_stream(struct web_request *request, struct events *e
     request->on_end = let_go;
     /* what changed between the page and now is seen by asking once */
     events->is_told = true;
-    if (!has_ended)
+    if (!has_ended && request->exchange->head.method != HTTP_METHOD_HEAD)
         return OP_NEXT;
     (void)!http_reply_chunk(request->exchange, SLICE("data: changed\n\n"));
     return end_stream(request);

@@ -5,6 +5,8 @@ import { mkdir, rename, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 import { pause, until } from './support/client.mjs';
+import { Pages } from './support/pages.mjs';
+import { Raw } from './support/raw.mjs';
 import { Stack } from './support/stack.mjs';
 
 const ID = /^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/;
@@ -278,6 +280,20 @@ async function* events(server, path, headers = {}) {
   }
   assert.equal(text, '');
 }
+
+test('the stream of a flow’s page is its head alone for HEAD', { timeout: 30_000 }, async () => {
+  const { flowId } = await start({ id: 'INBOX' });
+  const pages = new Pages(one.base);
+  await pages.signIn(account.key);
+  const raw = await Raw.connect({ port: one.port });
+  await raw.send(
+    `HEAD /flows/${flowId}/events HTTP/1.1\r\nHost: a\r\nCookie: ${pages.cookie}\r\n\r\n` + 'GET /healthz HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n',
+  );
+  const replies = (await raw.untilEnd()).match(/HTTP\/1.1 \d{3}/g);
+  assert.deepEqual(replies, ['HTTP/1.1 200', 'HTTP/1.1 200']);
+  raw.close();
+  await post(`/api/flows/${flowId}/cancel`);
+});
 
 test('event streams end with the flow, here and elsewhere', async () => {
   const { flowId } = await start({ id: 'INBOX' });
