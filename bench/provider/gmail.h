@@ -101,6 +101,7 @@ struct gmail {
     struct map messages, threads, message_ids, drafts_by_id;
     struct gmail_label *labels[GMAIL_LABELS_MAX];
     unsigned label_count;
+    struct buf label_list;       /* the body of labels.list; empty when it is to be made anew */
     struct gmail_draft **drafts; /* oldest first */
     size_t draft_count, draft_cap;
     size_t api_messages; /* that came in through the API and are still there */

@@ -13,6 +13,7 @@ struct gmail *gmail_new(struct provider *provider)
         return NULL;
     gmail->provider = provider;
     gmail->history_id = 1000;
+    buf_init(&gmail->label_list, PROVIDER_REPLY_BYTES_MAX);
     size_t max = GMAIL_MESSAGES_MAX * 4;
     map_init(&gmail->messages, max);
     map_init(&gmail->threads, max);
@@ -56,6 +57,7 @@ void gmail_free(struct gmail *gmail)
         mem_free(gmail->drafts[i]);
     mem_free((void *)gmail->drafts);
     mem_free((void *)gmail->all.items);
+    buf_deinit(&gmail->label_list);
     map_deinit(&gmail->messages);
     map_deinit(&gmail->threads);
     map_deinit(&gmail->message_ids);

@@ -298,8 +298,12 @@ test('labels: list, get with counts, create, rename, delete', async () => {
   assert.deepEqual(made, { id: 'Label_2', name: 'Clients/ACME', messageListVisibility: 'show', labelListVisibility: 'labelHide', type: 'user' });
   await provider.gmail('POST', `/messages/${mailId(1)}/modify`, { body: { addLabelIds: ['Label_2'] } });
   assert.deepEqual(await search('label:clients-acme'), ids(1));
+  const listed = async () => (await provider.gmail('GET', '/labels')).json.labels.filter((l) => l.type === 'user').map((l) => l.name);
+  assert.deepEqual(await listed(), ['Receipts', 'Clients/ACME']);
   assert.equal((await provider.gmail('PATCH', '/labels/Label_2', { body: { name: 'ACME' } })).json.name, 'ACME');
+  assert.deepEqual(await listed(), ['Receipts', 'ACME']);
   assert.equal((await provider.gmail('DELETE', '/labels/Label_2')).status, 204);
+  assert.deepEqual(await listed(), ['Receipts']);
   assert.deepEqual((await provider.gmail('GET', `/messages/${mailId(1)}`)).json.labelIds.includes('Label_2'), false);
   await refused(provider.gmail('POST', '/labels', { body: { name: 'receipts' } }), 409, 'aborted', 'ABORTED', /exists/);
   await refused(provider.gmail('POST', '/labels', { body: { name: 'inbox' } }), 400, 'invalidArgument', 'INVALID_ARGUMENT', /Invalid label name/);
