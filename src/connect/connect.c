@@ -34,14 +34,13 @@ struct entry {
 struct load {
     struct op op;
     struct connect_service *service; /* NULL once the service has gone */
-    struct entry *entry;             /* NULL once the entry was dropped */
+    struct entry *entry;             /* NULL once it was dropped, or its rows have changed */
     struct uuid account_id;
     char integration_id[64];
     size_t integration_len;
     struct list waiting; /* struct connect_lookup */
     struct pg_query query;
     struct list link; /* in service->loads */
-    bool is_stale;    /* somebody changed a row meanwhile: answer, but do not remember */
 };
 
 /* ---- sets ---- */
@@ -214,7 +213,7 @@ static enum op_result step_answer(struct op *op)
     if (status == OK && !set)
         status = ERR_NOMEM;
     struct entry *entry = load->entry;
-    if (entry && set && !load->is_stale) {
+    if (entry && set) {
         connect_set_unref(entry->set);
         entry->set = set;
         set->refs++;
@@ -365,11 +364,13 @@ void connect_find_cancel(struct connect_lookup *lookup)
     op_release(op);
 }
 
+/* A row has changed: a load under way answers those who wait for it already, and nobody else. */
 static void distrust(struct entry *entry)
 {
     entry->fresh_until_ns = 0;
     if (entry->load)
-        entry->load->is_stale = true;
+        entry->load->entry = NULL;
+    entry->load = NULL;
 }
 
 void connect_forget(struct connect_service *service, struct uuid account_id, slice integration_id)

@@ -8,6 +8,7 @@
 #include <stdint.h>
 
 #include <cmocka.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/mem.h"
@@ -15,6 +16,7 @@
 #include "store/account.h"
 #include "support/pg_call.h"
 #include "support/pg_cluster.h"
+#include "support/pg_items.h"
 #include "tls/tls.h"
 
 static const char *conninfo;
@@ -185,6 +187,50 @@ static void look_ups_of_one_key_fly_once(void **state)
     pg_sync_close(sync);
 }
 
+/* The database has answered since then; the loop does not turn meanwhile. */
+static void wait_for_answer(int64_t since_us)
+{
+    char sql[400];
+    snprintf(sql, sizeof(sql),
+             "select count(*) from pg_stat_activity where state = 'idle' and query like "
+             "'%%sluice.connection%%' and datname = current_database() and "
+             "pid <> pg_backend_pid() and state_change > to_timestamp(%lld / 1e6)",
+             (long long)since_us);
+    while (items_ask(conninfo, sql) == 0)
+        continue;
+}
+
+/* Whoever asks after a change sees it, though a look-up from before the change is under way. */
+static void who_asks_after_a_change_sees_it(void **state)
+{
+    struct pg_sync *sync = open_sync();
+    struct uuid account = make_account(sync);
+    struct wanted wanted = {"one", "{}", CONNECTION_LIVE, true};
+    struct ask early, late;
+    (void)state;
+    int64_t now_us =
+        items_ask(conninfo, "select (extract(epoch from clock_timestamp()) * 1000000)::bigint");
+    start(&early, account, SLICE("demo"));
+    (void)loop_turn(db.loop, false); /* it begins, and its load asks */
+    wait_for_answer(now_us);
+    (void)add(sync, account, account, &wanted);
+    connect_changed(service, account, SLICE("demo"));
+    assert_false(early.is_done);
+    struct connect_set *seen = find(&late, account);
+    assert_true(pg_bench_until(&db, &early.is_done));
+    size_t early_count = early.lookup.set->count, count = seen->count;
+    connect_set_unref(early.lookup.set);
+    connect_set_unref(seen);
+    assert_int_equal(early_count, 0);
+    assert_int_equal(count, 1);
+    seen = find(&late, account); /* and it is what is remembered */
+    count = seen->count;
+    connect_set_unref(seen);
+    assert_true(late.was_cached);
+    assert_int_equal(count, 1);
+    pg_sync_close(sync);
+}
+
 static void a_credential_of_another_row_does_not_open(void **state)
 {
     struct pg_sync *sync = open_sync();
@@ -340,6 +386,7 @@ int main(void)
         cmocka_unit_test(a_set_holds_opened_credentials),
         cmocka_unit_test(what_was_read_is_believed_until_forgotten),
         cmocka_unit_test(look_ups_of_one_key_fly_once),
+        cmocka_unit_test(who_asks_after_a_change_sees_it),
         cmocka_unit_test(a_credential_of_another_row_does_not_open),
         cmocka_unit_test(the_rule_of_the_default),
         cmocka_unit_test(a_cancelled_look_up_lets_go),
