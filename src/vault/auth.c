@@ -158,9 +158,13 @@ static enum op_result step_answer(struct op *op)
     struct vault_auth *auth = entry->auth;
     entry_learn(entry);
     bool is_known = entry->status == OK || entry->status == ERR_REFUSED;
+    if (is_known && entry->is_stale) { /* older than the change, after which some have asked */
+        entry->is_stale = false;
+        op_goto(op, 0);
+        return OP_NEXT;
+    }
     uint64_t ttl_ns = entry->status == OK ? auth->ttl_ns : auth->negative_ttl_ns;
-    /* what came back may be older than the flush */
-    entry->until_ns = is_known && !entry->is_stale ? loop_now_ns(auth->loop) + ttl_ns : 0;
+    entry->until_ns = is_known ? loop_now_ns(auth->loop) + ttl_ns : 0;
     entry_answer_all(entry);
     int64_t now = clock_wall_us();
     if (entry->status != OK || now - entry->last_used_at < TOUCH_EVERY_US)

@@ -8,7 +8,6 @@
 #include <stdint.h>
 
 #include <cmocka.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "base/mem.h"
@@ -16,7 +15,7 @@
 #include "store/account.h"
 #include "support/pg_call.h"
 #include "support/pg_cluster.h"
-#include "support/pg_items.h"
+#include "support/pg_second.h"
 #include "tls/tls.h"
 
 static const char *conninfo;
@@ -187,17 +186,10 @@ static void look_ups_of_one_key_fly_once(void **state)
     pg_sync_close(sync);
 }
 
-/* The database has answered since then; the loop does not turn meanwhile. */
-static void wait_for_answer(int64_t since_us)
+static void start_early(void *arg)
 {
-    char sql[400];
-    snprintf(sql, sizeof(sql),
-             "select count(*) from pg_stat_activity where state = 'idle' and query like "
-             "'%%sluice.connection%%' and datname = current_database() and "
-             "pid <> pg_backend_pid() and state_change > to_timestamp(%lld / 1e6)",
-             (long long)since_us);
-    while (items_ask(conninfo, sql) == 0)
-        continue;
+    struct ask *ask = arg;
+    start(ask, ask->account_id, SLICE("demo"));
 }
 
 /* Whoever asks after a change sees it, though a look-up from before the change is under way. */
@@ -208,11 +200,8 @@ static void who_asks_after_a_change_sees_it(void **state)
     struct wanted wanted = {"one", "{}", CONNECTION_LIVE, true};
     struct ask early, late;
     (void)state;
-    int64_t now_us =
-        items_ask(conninfo, "select (extract(epoch from clock_timestamp()) * 1000000)::bigint");
-    start(&early, account, SLICE("demo"));
-    (void)loop_turn(db.loop, false); /* it begins, and its load asks */
-    wait_for_answer(now_us);
+    early.account_id = account;
+    pg_answer_unseen(&db, conninfo, "sluice.connection", start_early, &early);
     (void)add(sync, account, account, &wanted);
     connect_changed(service, account, SLICE("demo"));
     assert_false(early.is_done);

@@ -9,6 +9,12 @@
 #include "pg/sync.h"
 #include "support/pg_items.h"
 
+static bool somebody_waits(void *conninfo)
+{
+    return items_ask(conninfo, "select count(*) from pg_stat_activity where wait_event_type = "
+                               "'Lock' and datname = current_database()") > 0;
+}
+
 struct race {
     const struct pg_call *call;
     const char *conninfo;
@@ -18,9 +24,7 @@ struct race {
 static bool waits_for_the_first(void *arg)
 {
     const struct race *race = arg;
-    return race->call->is_done ||
-           items_ask(race->conninfo, "select count(*) from pg_stat_activity where wait_event_type "
-                                     "= 'Lock' and datname = current_database()") > 0;
+    return race->call->is_done || somebody_waits((void *)(uintptr_t)race->conninfo);
 }
 
 static void must(int rc, const struct err *err)
@@ -53,4 +57,26 @@ int pg_second_run(struct pg_bench *bench, const char *conninfo, const char *lock
     pg_calls_wait(bench, call, 1);
     call->is_again = false;
     return call->query.status;
+}
+
+void pg_answer_unseen(struct pg_bench *bench, const char *conninfo, const char *table,
+                      void (*begin)(void *arg), void *arg)
+{
+    char sql[400];
+    struct err err = {0};
+    struct pg_sync *lock = pg_sync_open(conninfo, &err);
+    must(lock ? OK : err.code, &err);
+    snprintf(sql, sizeof(sql), "begin; lock table %s in access exclusive mode", table);
+    must(pg_sync_run(lock, sql, &err), &err);
+    begin(arg);
+    if (!pg_bench_until_true(bench, somebody_waits, (void *)(uintptr_t)conninfo))
+        must(err_set(&err, ERR_TIMEOUT, "nobody reads the table"), &err);
+    must(pg_sync_run(lock, "rollback", &err), &err);
+    pg_sync_close(lock);
+    snprintf(sql, sizeof(sql),
+             "select count(*) from pg_stat_activity where state = 'active' and query like '%%%s%%' "
+             "and datname = current_database() and pid <> pg_backend_pid()",
+             table);
+    while (items_ask(conninfo, sql) > 0)
+        continue;
 }

@@ -1,6 +1,7 @@
 /*
- * A write that is sent a second time while its first sending is still under way: its answer was
- * lost with the connection, and the server has not done with it.
+ * What meets in the database. A write that is sent a second time while its first sending is still
+ * under way: its answer was lost with the connection, and the server has not done with it. A read
+ * whose answer is older than a change that its reader knows of.
  */
 #ifndef SUPPORT_PG_SECOND_H
 #define SUPPORT_PG_SECOND_H
@@ -12,5 +13,10 @@
  * one's status; its results stay until pg_call_end. The pool's lock_timeout_ms has to be long. */
 int pg_second_run(struct pg_bench *bench, const char *conninfo, const char *lock_sql,
                   struct pg_call *call, void (*start)(struct pg_call *call), void *arg);
+
+/* A read that a change overtakes: begin(arg) starts it, which is to read that table ("s.t"). When
+ * this returns the database has answered it, and the loop does not know yet. */
+void pg_answer_unseen(struct pg_bench *bench, const char *conninfo, const char *table,
+                      void (*begin)(void *arg), void *arg);
 
 #endif

@@ -14,6 +14,7 @@
 #include "support/pg_call.h"
 #include "support/pg_cluster.h"
 #include "support/pg_items.h"
+#include "support/pg_second.h"
 #include "vault/auth.h"
 #include "vault/key.h"
 
@@ -224,6 +225,38 @@ static void test_revoked_after_flush(void **state)
 }
 
 /* Of one account: its keys are asked for again, those of others are not. */
+struct early {
+    struct pg_bench bench;
+    struct vault_auth *auth;
+    struct asker asker;
+    struct vault_key key;
+};
+
+static void ask_early(void *arg)
+{
+    struct early *it = arg;
+    ask_start(&it->bench, it->auth, &it->asker, it->key.text);
+}
+
+/* Whoever asks after the revocation is refused, though a look-up from before it is under way. */
+static void test_revoked_under_way(void **state)
+{
+    struct early it;
+    struct asker late;
+    (void)state;
+    it.auth = open_auth(&it.bench, 60000, 0);
+    make_key(&it.key, SCOPE_ALL, 0);
+    pg_answer_unseen(&it.bench, conninfo, "sluice.api_key", ask_early, &it);
+    items_tell(conninfo, "update sluice.api_key set revoked_at = now()");
+    vault_auth_forget(it.auth, account_id);
+    assert_false(it.asker.is_done);
+    int status = ask(&it.bench, it.auth, &late, it.key.text);
+    assert_true(pg_bench_until(&it.bench, &it.asker.is_freed));
+    vault_auth_free(it.auth);
+    pg_bench_close(&it.bench);
+    assert_int_equal(status, ERR_REFUSED);
+}
+
 static void test_forget_one_account(void **state)
 {
     struct pg_bench bench;
@@ -333,6 +366,7 @@ int main(void)
         cmocka_unit_test(test_answers),
         cmocka_unit_test(test_single_flight_and_cancel),
         cmocka_unit_test(test_revoked_after_flush),
+        cmocka_unit_test(test_revoked_under_way),
         cmocka_unit_test(test_forget_one_account),
         cmocka_unit_test(test_cache_is_bounded),
         cmocka_unit_test(test_no_database_is_no_refusal),
