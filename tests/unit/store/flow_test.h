@@ -33,6 +33,8 @@ static struct flow flow, got;
 static struct flow_step step;
 static struct flow_move move;
 static struct flow_take take;
+static struct flow_reject reject;
+static struct uuid token; /* of a cancel */
 
 static inline void start_start(struct pg_call *c)
 {
@@ -53,6 +55,16 @@ static inline void start_move(struct pg_call *c)
 static inline void start_take(struct pg_call *c)
 {
     store_flow_take(c->bench->pool, &c->query, &c->op, c->arg ? c->arg : &take);
+}
+
+static inline void start_cancel(struct pg_call *c)
+{
+    store_flow_cancel(c->bench->pool, &c->query, &c->op, account, flow.id, token, clock_wall_us());
+}
+
+static inline void start_reject(struct pg_call *c)
+{
+    store_flow_reject(c->bench->pool, &c->query, &c->op, &reject);
 }
 
 static inline void run(void (*start)(struct pg_call *c), void *arg)

@@ -1,18 +1,7 @@
 /* Flows that change hands: approved, rejected, cancelled, resumed, adopted. In both batch modes. */
 #include "flow_test.h"
 
-static struct flow_reject reject;
-static struct uuid token, was_owned_by;
-
-static void start_cancel(struct pg_call *c)
-{
-    store_flow_cancel(c->bench->pool, &c->query, &c->op, account, flow.id, token, clock_wall_us());
-}
-
-static void start_reject(struct pg_call *c)
-{
-    store_flow_reject(c->bench->pool, &c->query, &c->op, &reject);
-}
+static struct uuid was_owned_by;
 
 static void start_orphans(struct pg_call *c)
 {

@@ -3,19 +3,6 @@
 #include "flow_test.h"
 #include "support/pg_second.h"
 
-static struct flow_reject reject;
-static struct uuid token;
-
-static void start_cancel(struct pg_call *c)
-{
-    store_flow_cancel(c->bench->pool, &c->query, &c->op, account, flow.id, token, clock_wall_us());
-}
-
-static void start_reject(struct pg_call *c)
-{
-    store_flow_reject(c->bench->pool, &c->query, &c->op, &reject);
-}
-
 static void second(void (*start)(struct pg_call *call))
 {
     char sql[128], id[UUID_TEXT_LEN + 1];
