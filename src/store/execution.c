@@ -13,7 +13,7 @@ static const struct pg_column insert_params[] = {
     {"account_id", PG_UUID}, {"id", PG_UUID},           {"integration_id", PG_TEXT},
     {"action_id", PG_TEXT},  {"connection_id", PG_I64}, {"status", PG_TEXT},
     {"error_code", PG_TEXT}, {"started_at", PG_TIME},   {"finished_at", PG_TIME},
-    {"owner", PG_UUID},      {"summary", PG_JSON},
+    {"owner", PG_UUID},      {"summary", PG_TEXT},
 };
 /* `rest` is what the second sending adds. */
 #define INSERT_STMT(stmt_name, rest, ...)                                                   \
@@ -34,7 +34,7 @@ static const struct pg_column finish_params[] = {
     {"account_id", PG_UUID},     {"key", PG_TEXT},        {"id", PG_UUID},
     {"integration_id", PG_TEXT}, {"action_id", PG_TEXT},  {"connection_id", PG_I64},
     {"status", PG_TEXT},         {"error_code", PG_TEXT}, {"started_at", PG_TIME},
-    {"finished_at", PG_TIME},    {"owner", PG_UUID},      {"summary", PG_JSON},
+    {"finished_at", PG_TIME},    {"owner", PG_UUID},      {"summary", PG_TEXT},
 };
 
 /*
@@ -95,7 +95,7 @@ static const struct pg_column list_params[] = {
 static const struct pg_column list_columns[] = {
     {"id", PG_UUID},           {"integration_id", PG_TEXT}, {"action_id", PG_TEXT},
     {"connection_id", PG_I64}, {"status", PG_TEXT},         {"error_code", PG_TEXT},
-    {"started_at", PG_TIME},   {"finished_at", PG_TIME},    {"summary", PG_JSON},
+    {"started_at", PG_TIME},   {"finished_at", PG_TIME},    {"summary", PG_TEXT},
     STORE_PAGE_COLUMNS};
 static const struct pg_stmt execution_list = {
     .name = "execution_list",
@@ -133,7 +133,7 @@ static void fill_from_integration(struct pg_value *params, const struct executio
     params[5] = pg_time(execution->started_at);
     params[6] = pg_time(execution->finished_at);
     params[7] = pg_uuid(execution->owner);
-    params[8] = pg_json(execution->summary);
+    params[8] = pg_text(execution->summary);
 }
 
 void store_execution_insert(struct pg_pool *pool, struct pg_query *query, struct op *op,

@@ -15,7 +15,7 @@ static const struct pg_column claim_columns[] = {
     {"account_id", PG_UUID},   {"key", PG_TEXT},          {"execution_id", PG_UUID},
     {"fingerprint", PG_BYTES}, {"is_bound", PG_BOOL},     {"owner", PG_UUID},
     {"is_live", PG_BOOL},      {"is_succeeded", PG_BOOL}, {"error_code", PG_TEXT},
-    {"summary", PG_JSON},
+    {"summary", PG_TEXT},
 };
 
 static const struct pg_column find_params[] = {
@@ -75,7 +75,7 @@ static const struct pg_column insert_params[] = {
 static const struct pg_stmt claim_insert = {
     .name = "claim_insert",
     .sql = CLAIM_INSERT " on conflict (account_id, key) do update set " TAKE_ALL
-                        " returning " CLAIM_ROW "null::boolean, null::text, null::json",
+                        " returning " CLAIM_ROW "null::boolean, null::text, null::text",
     PG_PARAMS(insert_params),
     PG_COLUMNS(claim_columns),
     .key_count = 2,
