@@ -13,13 +13,21 @@ function shared(stage, name, measure) {
   return stage.shared.get(name);
 }
 
-// The row of a read whose reply is of 3 KB, as most figures take it; and one of a small reply.
+// The row of a read whose reply is of 3 KB, as most figures take it; and one of a small reply. Each
+// figure is compared with what is measured just before it.
 const B = 'B: pgbench inserts of the same row';
 const B_SMALL = 'B of the small row';
-const inserts = (stage) => shared(stage, B, () => stage.inserts('gmail', 'list_labels'));
-const insertsSmall = (stage) => shared(stage, B_SMALL, () => stage.inserts('gmail', 'get_profile'));
+const limit = (action) => async (stage) => {
+  await stage.settle();
+  return stage.inserts('gmail', action);
+};
+const inserts = limit('list_labels');
+const insertsSmall = limit('get_profile');
 
-const rate = async (stage, scenario, more) => (await stage.load(scenario, more)).per_second;
+const rate = async (stage, scenario, more) => {
+  await stage.settle();
+  return (await stage.load(scenario, more)).per_second;
+};
 const toB = (scenario, times = 1) => async (stage) => ({ base: await inserts(stage), value: times * (await rate(stage, scenario)) });
 
 const added = (scenario, direct, percentile) => async (stage) => {
