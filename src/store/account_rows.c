@@ -18,13 +18,14 @@ enum { TABLES_ARENA_BYTES_MAX = 4 * 1024 * 1024, BATCH_ARENA_BYTES_MAX = 1024 * 
     "where a.attrelid = c.oid and a.attname = 'account_id' and not a.attisdropped) "
 
 /* A cursor's statement for each table that is no partition; the account first. A newline in json is
- * white space: inside a string it is escaped. */
+ * white space: inside a string it is escaped. A summary is json that lies there as text. */
 static const char export_sql[] =
     "select format('select translate(''{\"table\":\"%s\",\"row\":'' || row_to_json(r)::text || "
     "''}'', E''\\n\\r'', ''  '') from (select %s from sluice.%I t where t.account_id = %%s "
     "order by %s) r', c.relname, "
     "(select string_agg(case when a.atttypid = 'bytea'::regtype then format("
     "'octet_length(t.%1$I) as %2$I', a.attname, a.attname || '_bytes') "
+    "when (c.relname, a.attname) = ('execution', 'summary') then 't.summary::json' "
     "else format('t.%I', a.attname) end, ', ' order by a.attnum) from pg_attribute a "
     "where a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped), c.relname, "
     "(select string_agg(format('t.%I', a.attname), ', ' order by array_position("
