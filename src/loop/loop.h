@@ -93,11 +93,11 @@ struct loop_stats {
     uint64_t turn_cpu_ns_last;
 };
 const struct loop_stats *loop_stats(const struct loop *loop);
-/* Whether more of each thousand turns begun than SLUICE_TURNS_OVER_MAX (0) took more thread CPU time
- * than SLUICE_TURN_CPU_MS_MAX allows, or one took ten times that (both of the environment, read by
- * loop_new; of all loops of this process). The log names each, and what its time went to; a test run
- * asserts 50 that way (PROVING.md failure 2). A few are let pass where a virtual machine's host may
- * stop it, which is charged to whoever was running. */
+/* Whether more of each thousand turns begun than SLUICE_TURNS_OVER_MAX (0) took more thread CPU
+ * time than SLUICE_TURN_CPU_MS_MAX allows, or one took ten times that (both of the environment,
+ * read by loop_new; of all loops of this process). The log names each, and what its time went to; a
+ * test run asserts 50 that way (PROVING.md failure 2). A few are let pass where a virtual machine's
+ * host may stop it, which is charged to whoever was running. */
 bool loop_turn_limit_passed(void);
 
 /* ---- timers: an intrusive heap behind one uv_timer ---- */

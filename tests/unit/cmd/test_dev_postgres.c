@@ -8,6 +8,7 @@
 #include <sys/wait.h>
 
 #include "cmd/dev_postgres.h"
+#include "cmd/dev_postgres_place.h"
 #include "pg/sync.h"
 
 static struct folder folder;
@@ -106,7 +107,8 @@ static void an_orphan_is_stopped(void **state)
                               .death_signal = SIGWINCH};
     struct child orphan;
     assert_int_equal(child_start(&orphan, &spec, &err), OK);
-    while (access(folder_path(&folder, "postgres/postmaster.pid", program), F_OK) != 0)
+    /* its file is there, and whole */
+    while (dev_postgres_find_postmaster(pg.cluster) != orphan.pid)
         assert_true(child_is_running(&orphan, pg.log, &err));
     start(&pg);
     assert_int_not_equal(pg.child.pid, orphan.pid);
