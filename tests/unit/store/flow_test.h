@@ -130,6 +130,17 @@ static inline void begin(void)
     pg_call_end(&calls[0]);
 }
 
+/* What ends one that waits for a person. */
+static inline struct flow_reject new_reject(slice error)
+{
+    return (struct flow_reject){.account_id = account,
+                                .id = flow.id,
+                                .op_token = uuid_v7(),
+                                .step_index = -1,
+                                .now = clock_wall_us(),
+                                .error = error};
+}
+
 /* The next transition: the current attempt has ended. */
 static inline void finish_into(enum flow_status status)
 {

@@ -56,12 +56,7 @@ static void test_reject(void **state)
     (void)state;
     begin();
     park(FLOW_WAITS_APPROVAL, 0);
-    reject = (struct flow_reject){.account_id = account,
-                                  .id = flow.id,
-                                  .op_token = uuid_v7(),
-                                  .step_index = -1,
-                                  .now = clock_wall_us(),
-                                  .error = SLICE("{\"code\":\"policy_blocked\"}")};
+    reject = new_reject(SLICE("{\"code\":\"policy_blocked\"}"));
     for (int i = 0; i < 2; i++) {
         run(start_reject, NULL);
         assert_int_equal(store_flow_take_result(&calls[0].query, &got), OK);

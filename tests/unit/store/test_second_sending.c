@@ -93,12 +93,7 @@ static void test_of_who_ends_it(void **state)
     (void)state;
     begin();
     park(FLOW_WAITS_APPROVAL, 0);
-    reject = (struct flow_reject){.account_id = account,
-                                  .id = flow.id,
-                                  .op_token = uuid_v7(),
-                                  .step_index = -1,
-                                  .now = clock_wall_us(),
-                                  .error = SLICE("{}")};
+    reject = new_reject(SLICE("{}"));
     second(start_reject);
     assert_int_equal(store_flow_take_result(&calls[0].query, &got), OK);
     assert_int_equal(got.status, FLOW_CANCELLED);
