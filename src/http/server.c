@@ -100,6 +100,7 @@ static void tell_connections(struct http_server *server)
 static void on_accept(struct stream *stream, void *owner)
 {
     struct http_server *server = owner;
+    server->accepted++;
     http_conn_accept(server, stream);
     tell_connections(server);
 }
@@ -248,6 +249,11 @@ bool http_server_is_draining(const struct http_server *server)
 size_t http_server_connection_count(const struct http_server *server)
 {
     return server->conn_count;
+}
+
+uint64_t http_server_accepted_count(const struct http_server *server)
+{
+    return server->accepted;
 }
 
 /* ---- ending ---- */

@@ -178,7 +178,9 @@ int http_server_fd(const struct http_server *server, size_t index);
  * none is left. */
 void http_server_drain(struct http_server *server, void (*on_drained)(void *ctx), void *ctx);
 bool http_server_is_draining(const struct http_server *server);
+/* Connections that are open, and all that ever came, those that were refused too. */
 size_t http_server_connection_count(const struct http_server *server);
+uint64_t http_server_accepted_count(const struct http_server *server);
 /* Cuts what is left; on_gone of its exchanges follows in the next turn, memory goes when the last
  * exchange has been answered or dropped. The pointer must not be used afterwards. */
 void http_server_free(struct http_server *server);

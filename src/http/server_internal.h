@@ -90,6 +90,7 @@ struct http_server {
     size_t listener_count;
     struct list conns, flush;
     size_t conn_count, exchange_count;
+    uint64_t accepted;
     size_t conn_count_told; /* as it is in the metric */
     uint64_t bodies_bytes;
     struct loop_hook hook;
