@@ -9,7 +9,7 @@
 
 enum conn_state {
     CONN_READING,   /* the next request may be worked on */
-    CONN_LATE,      /* a whole reply waits for the timer */
+    CONN_LATE,      /* a whole reply waits for the timer, or to be let go */
     CONN_SLOW,      /* pieces of a reply go out by the timer */
     CONN_ENDLESS,   /* a body without end, as fast as it is taken */
     CONN_RESETTING, /* the timer resets it */
@@ -26,6 +26,7 @@ struct conn {
     bool is_attached;
     bool is_last;      /* Connection: close, or HTTP/1.0 */
     bool is_continued; /* 100 Continue was sent for this request */
+    bool is_held;      /* late, and no timer runs */
     bool is_read_stopped, has_eof;
     struct buf in; /* read and not yet used */
     struct http_chunk_scan chunk;
@@ -62,6 +63,8 @@ void conn_reset(struct conn *conn);
 /* What a fault makes of a reply that is ready. */
 void conn_deliver(struct conn *conn, const struct provider_reply *reply, bool has_body,
                   const struct fault *fault);
+/* Replies that are held until the rules change go out. */
+void conn_let_go(struct host *host);
 void conn_on_timer(struct timer *timer);
 void conn_more_endless(struct conn *conn);
 /* conn.c: goes on with what was read meanwhile. */

@@ -167,8 +167,9 @@ static void send_half(struct conn *conn, const struct provider_reply *reply)
     timer_start_in_ms(&conn->timer, CONN_RESET_DELAY_MS);
 }
 
-static void hold(struct conn *conn, const struct provider_reply *reply, bool has_body,
-                 uint64_t delay_ms)
+/* is_held: until conn_let_go, whatever the delay. */
+static void delay(struct conn *conn, const struct provider_reply *reply, bool has_body,
+                  uint64_t delay_ms, bool is_held)
 {
     buf_clear(&conn->held);
     conn_write_reply(conn, &conn->held, reply, has_body);
@@ -177,7 +178,20 @@ static void hold(struct conn *conn, const struct provider_reply *reply, bool has
         return;
     }
     conn->state = CONN_LATE;
-    timer_start_in_ms(&conn->timer, delay_ms);
+    conn->is_held = is_held;
+    if (!is_held)
+        timer_start_in_ms(&conn->timer, delay_ms);
+}
+
+void conn_let_go(struct host *host)
+{
+    LIST_EACH(&host->conns, link)
+    {
+        struct conn *conn = LIST_ITEM(link, struct conn, link);
+        if (conn->is_held)
+            timer_start_in_ms(&conn->timer, 0);
+        conn->is_held = false;
+    }
 }
 
 void conn_deliver(struct conn *conn, const struct provider_reply *reply, bool has_body,
@@ -185,6 +199,7 @@ void conn_deliver(struct conn *conn, const struct provider_reply *reply, bool ha
 {
     enum fault_kind kind = fault ? fault->kind : FAULT_NONE;
     uint64_t delay_ms = reply->delay_ms + (fault ? fault->latency_ms : 0);
+    bool is_held = fault && fault->is_held;
     if (!buf_is_ok(reply->body)) { /* longer than a reply may be, or no memory */
         conn_reset(conn);
         return;
@@ -217,8 +232,8 @@ void conn_deliver(struct conn *conn, const struct provider_reply *reply, bool ha
     default:
         break;
     }
-    if (delay_ms)
-        hold(conn, reply, has_body, delay_ms);
+    if (delay_ms || is_held)
+        delay(conn, reply, has_body, delay_ms, is_held);
     else
         conn_write_reply(conn, &conn->host->out, reply, has_body);
 }

@@ -106,8 +106,11 @@ void conn_run(struct conn *conn, struct conn_request *in)
         conn->state = CONN_HUNG;
         return;
     }
+    uint64_t changes = faults_changes(host->provider->faults);
     if (!fault || fault->kind != FAULT_STATUS || fault->is_executed)
         provider_handle(host->provider, &request, &reply);
+    if (faults_changes(host->provider->faults) != changes)
+        conn_let_go(host);
     if (fault && fault->kind == FAULT_STATUS)
         provider_fail(host->provider, &request, fault, &reply);
     conn_deliver(conn, &reply, has_body, fault);

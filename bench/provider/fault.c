@@ -18,6 +18,7 @@ struct faults {
     struct arena arena; /* texts of the rules */
     struct rule *rules;
     size_t count;
+    uint64_t changes;
 };
 
 struct faults *faults_new(void)
@@ -41,6 +42,12 @@ void faults_clear(struct faults *faults)
     arena_reset(&faults->arena);
     faults->rules = NULL;
     faults->count = 0;
+    faults->changes++;
+}
+
+uint64_t faults_changes(const struct faults *faults)
+{
+    return faults->changes;
 }
 
 static bool is_known(slice name, const char *const *names, size_t count)
@@ -123,13 +130,14 @@ static int read_action(struct arena *arena, const struct json *action, struct fa
 {
     static const char *const names[] = {
         "latency_ms", "status",       "retry_after",         "body",    "executed", "reset",
-        "slow_body",  "endless_body", "close_after_headers", "garbage", "hang"};
+        "slow_body",  "endless_body", "close_after_headers", "garbage", "hang",     "hold"};
     if (check_members(action, names, ARRAY_LEN(names), "action", err) != OK)
         return err->code;
     int64_t latency_ms = json_get_i64(action, SLICE("latency_ms"), 0);
     if (latency_ms < 0 || latency_ms > 3600000)
         return err_set(err, ERR_INVALID, "latency_ms must be 0 to 3600000");
     fault->latency_ms = (uint64_t)latency_ms;
+    fault->is_held = json_get_bool(action, SLICE("hold"), false);
     fault->retry_after_s = json_get_i64(action, SLICE("retry_after"), -1);
     if (JSON_GET(action, "status"))
         return read_status(arena, action, fault, err);
@@ -145,7 +153,7 @@ static int read_action(struct arena *arena, const struct json *action, struct fa
         fault->kind = FAULT_CLOSE_AFTER_HEADERS;
     else if (json_get_bool(action, SLICE("garbage"), false))
         fault->kind = FAULT_GARBAGE;
-    else if (!JSON_GET(action, "latency_ms"))
+    else if (!JSON_GET(action, "latency_ms") && !fault->is_held)
         return err_set(err, ERR_INVALID, "the action does nothing");
     return OK;
 }
@@ -194,6 +202,7 @@ int faults_set(struct faults *faults, const struct json *document, struct err *e
     faults->arena = arena;
     faults->rules = rules;
     faults->count = list->count;
+    faults->changes++;
     return OK;
 }
 

@@ -7,6 +7,8 @@
  *
  * Action, one kind, and latency_ms with any of them or alone:
  *   {"latency_ms": 200}                  wait, then answer as ever
+ *   {"hold": true}                       wait for the next change of the rules (PUT, DELETE,
+ * reset), then answer as ever, or with the status beside it
  *   {"status": 429, "retry_after": 3, "body": {...} | "text", "executed": false}
  *   {"reset": "before" | "after" | "mid_body"}
  *   {"slow_body": {"bytes": 10, "interval_ms": 50}}
@@ -40,6 +42,7 @@ enum fault_kind {
 struct fault {
     enum fault_kind kind;
     uint64_t latency_ms;
+    bool is_held; /* until the rules change */
     unsigned status;
     int64_t retry_after_s; /* -1: none */
     bool is_executed;      /* status: carry the request out first */
@@ -53,6 +56,8 @@ void faults_free(struct faults *faults);
 /* Replaces all rules by those of a document; nothing changes on an error. */
 int faults_set(struct faults *faults, const struct json *document, struct err *err) MUST_CHECK;
 void faults_clear(struct faults *faults);
+/* How often the rules have been replaced: whoever is held goes on when it is another number. */
+uint64_t faults_changes(const struct faults *faults);
 /* The fault for this request, and uses it up; NULL: none. */
 const struct fault *faults_take(struct faults *faults, struct rng *rng,
                                 const struct provider_request *request);

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import net from 'node:net';
 import { after, before, beforeEach, test } from 'node:test';
-import { startDev, until } from './support/dev.mjs';
+import { hold, startDev, until } from './support/dev.mjs';
 
 let dev;
 before(async () => (dev = await startDev({ args: ['--executions', '45'] })));
@@ -12,6 +12,7 @@ after(async () => {
 });
 beforeEach(() => dev.faults([]));
 
+const LABELS = { path_prefix: '/gmail/v1/users/me/labels' };
 const read = { integration_id: 'gmail', action_id: 'list_labels', input: {} };
 const page = (title, more = {}) => ({
   integration_id: 'notion',
@@ -58,14 +59,10 @@ test('each item ends as it would alone, in the order asked', async () => {
 });
 
 test('items run at the same time', async () => {
-  const hang = { match: { path_prefix: '/gmail/v1/users/me/labels' }, count: -1, action: { latency_ms: 400 } };
-  await dev.faults([hang]);
-  const seen = async () => (await dev.control('GET', '/counters')).requests;
-  const before = await seen();
-  let isOver = false;
-  const reply = batch(Array.from({ length: 20 }, () => read)).finally(() => (isOver = true));
-  await until('all have reached the provider', async () => (await seen()) >= before + 20);
-  assert.equal(isOver, false, 'none was answered before the last had begun');
+  const held = await hold(dev, LABELS);
+  const reply = batch(Array.from({ length: 20 }, () => read));
+  await held.reached(20); // none is answered before the last has begun
+  await held.letGo();
   const { json } = await reply;
   assert.deepEqual(json.results.map((one) => one.status), Array(20).fill(200));
   assert.equal(new Set(json.results.map((one) => one.summary.execution_id)).size, 20);
@@ -96,9 +93,11 @@ test('what a batch may be', async () => {
 });
 
 test('what is over the limit of executions in flight is told per item', async () => {
-  const hang = { match: { path_prefix: '/gmail/v1/users/me/labels' }, count: -1, action: { latency_ms: 200 } };
-  await dev.faults([hang]);
-  const { status, json } = await batch(Array.from({ length: 50 }, () => read)); // the server takes 45
+  const held = await hold(dev, LABELS);
+  const reply = batch(Array.from({ length: 50 }, () => read)); // the server takes 45
+  await held.reached(45);
+  await held.letGo();
+  const { status, json } = await reply;
   assert.equal(status, 200);
   const statuses = json.results.map((one) => one.status);
   assert.deepEqual(statuses, [...Array(45).fill(200), ...Array(5).fill(503)]);

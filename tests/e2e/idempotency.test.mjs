@@ -2,7 +2,7 @@
 // the request, the action runs once, and everybody hears the same.
 import assert from 'node:assert/strict';
 import { after, before, beforeEach, test } from 'node:test';
-import { until } from './support/client.mjs';
+import { hold, until } from './support/client.mjs';
 import { Stack } from './support/stack.mjs';
 
 const SEND = '/gmail/v1/users/me/messages/send';
@@ -58,16 +58,16 @@ test('the same on both endpoints at once, where the provider fails', async () =>
 });
 
 test('another request under the key is refused, in flight and afterwards, in each process', async () => {
-  await fault({ latency_ms: 500 });
+  const held = await hold(stack.provider, { path_prefix: SEND });
   const first = send(servers[0], 'mine', 'taken');
-  await until('the key is claimed', () =>
-    stack.cluster.sql("select count(*) from sluice.idempotency_key where key = 'taken'").then((count) => count === '1'));
+  await held.reached(1);
   const refuse = async (server, subject) => {
     const reply = await send(server, subject, 'taken');
     assert.deepEqual([reply.status, reply.json.error_code, reply.json.execution_id], [409, 'validation_error', null]);
     assert.match(reply.json.message, /different request/);
   };
   await Promise.all(servers.map((server) => refuse(server, 'not mine')));
+  await held.letGo();
   assert.equal((await first).status, 200);
   await Promise.all(servers.map((server) => refuse(server, 'not mine')));
   assert.equal(await writes('not mine'), 0);
@@ -128,7 +128,7 @@ test('a key is forgotten after its time, by a job of the server', async () => {
 });
 
 test('a client that goes away does not stop what others wait for', async () => {
-  await fault({ latency_ms: 500 });
+  const held = await hold(stack.provider, { path_prefix: SEND });
   const gone = new AbortController();
   const first = fetch(`${servers[0].base}/api/executions`, {
     method: 'POST',
@@ -136,11 +136,12 @@ test('a client that goes away does not stop what others wait for', async () => {
     headers: { authorization: `Bearer ${account.key}`, 'content-type': 'application/json' },
     body: JSON.stringify({ integration_id: 'probe', action_id: 'send', input: { subject: 'gone' }, confirm: true, idempotency_key: 'gone' }),
   }).catch((error) => error.name);
-  await until('the key is claimed', () =>
-    stack.cluster.sql("select count(*) from sluice.idempotency_key where key = 'gone'").then((count) => count === '1'));
+  await held.reached(1);
   gone.abort();
   assert.equal(await first, 'AbortError');
-  const replies = await Promise.all(servers.map((server) => send(server, 'gone', 'gone')));
+  const waiting = servers.map((server) => send(server, 'gone', 'gone'));
+  await held.letGo();
+  const replies = await Promise.all(waiting);
   for (const reply of replies) assert.equal(reply.status, 200, reply.text);
   only(replies.map((reply) => reply.text));
   assert.equal(await writes('gone'), 1);

@@ -24,6 +24,10 @@ const program = process.env.SLUICE_PROVIDER_BIN ?? join(root, 'build/sluice-prov
 const page = (title) => ({ parent: { page_id: TASK_PAGE }, properties: { title: { title: [{ text: { content: title } }] } } });
 const create = (title, more = {}) => provider.notion('POST', '/pages', { body: page(title), agent: false, ...more });
 const counters = async () => (await provider.control('GET', '/counters')).json;
+// Waits until a request has met the rule.
+const isMet = async (rule) => {
+  while ((await provider.control('GET', '/faults')).json.rules[rule].hits === 0);
+};
 const failure = async (promise) => {
   const result = await promise.then((reply) => reply, (error) => error);
   assert.ok(result instanceof Error, `answered with ${result.status}`);
@@ -124,6 +128,31 @@ test('latency delays the reply of this connection only; the write is done at onc
   assert.ok(Date.now() - started >= 390);
 });
 
+test('hold keeps replies back until the rules change; the write is done at once', async () => {
+  const markers = async () => (await provider.ledger()).entries.map((e) => e.marker);
+  let isOver;
+  const begin = async (title, action) => {
+    await provider.faults(on(action, { count: 1 }));
+    isOver = false;
+    const reply = create(title).finally(() => (isOver = true));
+    await isMet(0);
+    return { reply };
+  };
+  const changes = [() => provider.faults(), () => provider.control('DELETE', '/faults'), () => provider.faults(on({ hold: true })), () => provider.reset()];
+  for (const [i, change] of changes.entries()) {
+    const { reply } = await begin(`held ${i}`, { hold: true, latency_ms: 1 });
+    assert.ok((await markers()).includes(`held ${i}`));
+    const mistake = await provider.control('PUT', '/faults', { rules: [{}] });
+    assert.deepEqual([mistake.status, isOver], [400, false], 'which is no change');
+    await change();
+    assert.equal((await reply).status, 200);
+  }
+  const { reply } = await begin('not done', { hold: true, status: 503 });
+  assert.deepEqual([(await markers()).includes('not done'), isOver], [false, false]);
+  await provider.faults();
+  assert.equal((await reply).status, 503);
+});
+
 test('reset before and after: the difference is in the ledger', async () => {
   await provider.faults(on({ reset: 'before' }, { count: 1 }), on({ reset: 'after' }, { count: 1 }));
   assert.equal(await failure(create('before')), 'ECONNRESET');
@@ -172,8 +201,14 @@ test('close after headers, garbage, hang', async () => {
   const garbage = await raw('GET /status/200 HTTP/1.1\r\nHost: x\r\n\r\n');
   assert.doesNotMatch(garbage.text, /^HTTP\/1\./);
   await provider.faults(on({ hang: 'before' }, { count: 1 }), on({ hang: 'after' }, { count: 1 }));
-  assert.equal(await failure(create('never', { timeout: 150 })), 'TIMEOUT');
-  assert.equal(await failure(create('silent', { timeout: 150 })), 'TIMEOUT');
+  for (const [rule, title] of ['never', 'silent'].entries()) {
+    const gone = new AbortController();
+    const code = failure(create(title, { signal: gone.signal })); // what is answered is no failure
+    await isMet(rule);
+    await counters();
+    gone.abort();
+    assert.equal(await code, 'ABORT_ERR');
+  }
   assert.deepEqual((await provider.ledger()).entries.map((e) => e.marker), ['silent']);
 });
 

@@ -3,6 +3,7 @@
 import assert from 'node:assert/strict';
 import { createServer } from 'node:http';
 import { after, before, test } from 'node:test';
+import { freePort } from './support/process.mjs';
 import { Stack } from './support/stack.mjs';
 
 const TOKEN = '12345678:AAF-s3cr3t_t0ken/../x?y';
@@ -104,11 +105,7 @@ test('errors are told apart, and never quote it', async () => {
 });
 
 test('a provider that cannot be reached is told without it', async () => {
-  const free = createServer();
-  await new Promise((listening) => free.listen(0, '127.0.0.1', listening));
-  const { port } = free.address();
-  await new Promise((closed) => free.close(closed));
-  const other = await serve(`http://127.0.0.1:${port}`);
+  const other = await serve(`http://127.0.0.1:${await freePort()}`);
   const reply = await other.execute(account.key, 'telegram', 'get_me', {});
   assert.deepEqual([reply.status, reply.json.error_code], [500, 'execution_failed'], reply.text);
   hidden(reply.text, 'the reply');

@@ -2,11 +2,11 @@
 // hand-over to a successor that no client notices.
 import assert from 'node:assert/strict';
 import { copyFile, readFile, readdir, rename, writeFile, chmod } from 'node:fs/promises';
-import { connect, createServer } from 'node:net';
+import { connect } from 'node:net';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 import { until } from './support/client.mjs';
-import { run } from './support/process.mjs';
+import { freePort, run } from './support/process.mjs';
 import { Stack, sluiceBin } from './support/stack.mjs';
 
 const bench = process.env.SLUICE_BENCH_BIN;
@@ -34,19 +34,7 @@ async function children(pid) {
   }
   return found.sort((a, b) => a - b);
 }
-// A port whose next one is free, too; below those that systems hand out, so that neither is taken
-// meanwhile.
-const isFree = (port) =>
-  new Promise((resolve) => {
-    const server = createServer().on('error', () => resolve(false));
-    server.listen(port, '127.0.0.1', () => server.close(() => resolve(true)));
-  });
-async function freePair() {
-  for (;;) {
-    const port = 20_000 + Math.floor(Math.random() * 10_000);
-    if ((await isFree(port)) && (await isFree(port + 1))) return port;
-  }
-}
+const freePair = () => freePort(1);
 
 const workersOf = (server) => children(server.process.pid);
 const ends = async (server) => {

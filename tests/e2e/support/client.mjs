@@ -6,8 +6,9 @@ const PAUSE_MS = 20;
 
 export const pause = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
 
-// Waits for a condition, never for a time: fn is called until it gives something true.
-export async function until(what, fn, ms = 20_000) {
+// Waits for a condition, never for a time: fn is called until it gives something true. The limit is
+// for what would never come, and says nothing of how fast it has to be.
+export async function until(what, fn, ms = 60_000) {
   const end = Date.now() + ms;
   for (;;) {
     const value = await fn();
@@ -40,6 +41,18 @@ export async function call(base, key, method, path, body, headers = {}) {
   const taken = { status: reply.status, headers: reply.headers, text, json: parse(text) };
   await judge(base, method, path, taken);
   return taken;
+}
+
+// The emulated provider keeps its replies to what matches back until letGo(): a call is under way for
+// as long as a test wants it to be, however slow the machine is. provider: whose faults() and control()
+// are the emulated provider's; options: count (of requests; all), action (what the reply is).
+export async function hold(provider, match, { count = -1, action = {} } = {}) {
+  await provider.faults([{ match, count, action: { ...action, hold: true } }]);
+  const held = async () => (await provider.control('GET', '/faults')).rules[0].hits;
+  return {
+    reached: (least) => until(`${least} have reached the provider`, async () => (await held()) >= least),
+    letGo: () => provider.faults([]),
+  };
 }
 
 // The emulated provider's control endpoint (bench/provider/README.md).

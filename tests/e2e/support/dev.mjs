@@ -8,7 +8,7 @@ import { join } from 'node:path';
 import { call, control, until } from './client.mjs';
 import { Running, makeFolder, removeFolder } from './process.mjs';
 
-export { until } from './client.mjs';
+export { hold, until } from './client.mjs';
 
 const bin = process.env.SLUICE_BIN;
 const START_MS = 60_000;

@@ -89,14 +89,18 @@ export async function removeFolder(dir) {
   await rm(dir, { recursive: true, force: true });
 }
 
-// A port that was free a moment ago, for programs that cannot say which one they took.
-export function freePort() {
-  return new Promise((resolve, reject) => {
-    const server = createServer();
-    server.on('error', reject);
-    server.listen(0, '127.0.0.1', () => {
-      const { port } = server.address();
-      server.close(() => resolve(port));
-    });
+const isFree = (port) =>
+  new Promise((resolve) => {
+    const server = createServer().on('error', () => resolve(false));
+    server.listen(port, '127.0.0.1', () => server.close(() => resolve(true)));
   });
+
+// A free port, and `more` free ones behind it, for programs that cannot say which one they took, and for
+// where nobody shall answer: below those that systems hand out, so that none is taken meanwhile.
+export async function freePort(more = 0) {
+  for (;;) {
+    const port = 20_000 + Math.floor(Math.random() * 10_000);
+    const all = await Promise.all(Array.from({ length: more + 1 }, (_, i) => isFree(port + i)));
+    if (all.every(Boolean)) return port;
+  }
 }

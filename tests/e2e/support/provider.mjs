@@ -22,7 +22,7 @@ export const blockId = (k) => `c4e6a8b0-2d3f-4b7c-9e1a-${k.toString(16).padStart
 function appears(folder, file, child) {
   return new Promise((done, fail) => {
     const watcher = watch(folder, look);
-    const timer = setTimeout(() => finish(new Error('the provider did not get ready')), 30000);
+    const timer = setTimeout(() => finish(new Error('the provider did not get ready')), 60_000);
     const onExit = (code) => finish(new Error(`the provider ended with ${code}`));
     function finish(error) {
       watcher.close();
@@ -39,10 +39,10 @@ function appears(folder, file, child) {
 }
 
 // One reply, whole: {status, headers, text, json, bytes}.
-export function exchange(url, { method = 'GET', headers = {}, body, agent, ca, timeout = 20000 } = {}) {
+export function exchange(url, { method = 'GET', headers = {}, body, agent, ca, signal, timeout = 60_000 } = {}) {
   return new Promise((done, fail) => {
     const module = url.startsWith('https:') ? https : http;
-    const request = module.request(url, { method, headers, agent, ca }, (response) => {
+    const request = module.request(url, { method, headers, agent, ca, signal }, (response) => {
       const parts = [];
       response.on('data', (part) => parts.push(part));
       response.on('error', fail);
