@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { readFile, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
-import { until } from './support/client.mjs';
+import { hold, until } from './support/client.mjs';
 import { Stack } from './support/stack.mjs';
 
 const TOKEN = 'ya29.sentinel-of-leaving';
@@ -98,17 +98,16 @@ test('erase: only with --yes', async () => {
 
 test('erase while the server runs: nothing is left, others are not touched', async () => {
   const before = await rowsOf(staying.id);
-  await stack.provider.faults([
-    { match: { path_prefix: '/gmail/v1/users/me/labels' }, count: 1, action: { latency_ms: 1500 } },
-    { match: { method: 'POST', path_prefix: '/gmail/v1/users/me/messages/send' }, count: 1, action: { latency_ms: 1000 } },
-  ]);
-  const sent = async () => (await stack.provider.ledger()).length;
-  const before_sent = await sent();
+  const held = await hold(stack.provider, { path_prefix: '/gmail/v1/users/me/' }, { count: 2 });
   const read = server.execute(leaving.key, 'gmail', 'list_labels', {});
   const write = server.execute(leaving.key, 'gmail', 'send_message', { to: 'x@example.com', subject: 's', text: 't' },
     { confirm: true });
-  await until('the write is under way', async () => (await sent()) > before_sent);
-  const erased = await stack.must(['accounts', 'erase', leaving.id, '--yes', '--settle', '3s']);
+  await held.reached(2);
+  const erasing = stack.must(['accounts', 'erase', leaving.id, '--yes', '--settle', '5s']);
+  await until('nobody begins anything', async () =>
+    (await stack.cluster.sql(`select disabled_at is not null from sluice.account where account_id = '${leaving.id}'`)) === 't');
+  await held.letGo(); // who was under way has the time to settle to end
+  const erased = await erasing;
   assert.match(erased, new RegExp(`^erased account ${leaving.id} and \\d+ rows\n$`));
   // what was begun was answered, and recorded before it was erased
   assert.deepEqual([(await read).status, (await write).status], [200, 200]);
