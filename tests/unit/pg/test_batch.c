@@ -79,8 +79,7 @@ static void start_drop(struct pg_call *call)
 
 static void start_all(struct pg_bench *bench, size_t count, void (*start)(struct pg_call *call))
 {
-    for (size_t i = 0; i < count; i++)
-        pg_call_start(bench, &calls[i], start, &todo[i]);
+    pg_calls_start(bench, calls, count, start, todo, sizeof(todo[0]));
     pg_calls_wait(bench, calls, count);
 }
 
@@ -282,7 +281,7 @@ static void test_a_turn_is_a_commit(void **state)
     pg_bench_open(&bench, &config, true);
     double before = metric_now("sluice_pg_commits_total");
     uint64_t turns_before = loop_stats(bench.loop)->turns;
-    start_all(&bench, 300, start_put); /* more than a turn may have the time for */
+    start_all(&bench, 300, start_put);
     double commits = metric_now("sluice_pg_commits_total") - before;
     assert_true(commits >= 1 && commits <= (double)(loop_stats(bench.loop)->turns - turns_before));
     assert_true(commits <= 30);

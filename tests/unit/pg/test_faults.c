@@ -75,8 +75,7 @@ static void start_get(struct pg_call *call)
 
 static void start_all(struct pg_bench *bench, size_t count, void (*start)(struct pg_call *call))
 {
-    for (size_t i = 0; i < count; i++)
-        pg_call_start(bench, &calls[i], start, NULL);
+    pg_calls_start(bench, calls, count, start, NULL, 0);
 }
 
 static struct pg_pool_config config_of(const char *where)

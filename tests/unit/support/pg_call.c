@@ -15,12 +15,21 @@ static struct pg_call *call_of(struct op *op)
     return CONTAINER_OF(op, struct pg_call, op);
 }
 
-static enum op_result step_submit(struct op *op)
+static void submit(struct pg_call *call)
 {
-    struct pg_call *call = call_of(op);
+    call->is_submitted = true;
     call->query.is_unknown = call->is_again;
     call->query.status = call->is_again ? ERR_CLOSED : OK;
     call->start(call);
+}
+
+static enum op_result step_submit(struct op *op)
+{
+    struct pg_call *call = call_of(op);
+    if (call->is_submitted) /* by the first one, and it has its answer */
+        return OP_NEXT;
+    for (size_t i = 0; i <= call->with_next; i++)
+        submit(call + i);
     return OP_WAIT;
 }
 
@@ -57,8 +66,17 @@ void pg_call_start(struct pg_bench *bench, struct pg_call *call,
     call->bench = bench;
     call->start = start;
     call->arg = arg;
-    call->is_done = call->is_freed = false;
+    call->is_done = call->is_freed = call->is_submitted = false;
+    call->with_next = 0;
     op_start(&call->op, &call_class, bench->loop, NULL, 64 * 1024 * 1024);
+}
+
+void pg_calls_start(struct pg_bench *bench, struct pg_call *calls, size_t count,
+                    void (*start)(struct pg_call *call), void *args, size_t arg_bytes)
+{
+    for (size_t i = 0; i < count; i++)
+        pg_call_start(bench, &calls[i], start, args ? (char *)args + i * arg_bytes : NULL);
+    calls[0].with_next = count - 1;
 }
 
 int pg_call_run(struct pg_bench *bench, struct pg_call *call, void (*start)(struct pg_call *call),

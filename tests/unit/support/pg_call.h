@@ -32,6 +32,8 @@ struct pg_call {
     struct pg_bench *bench;
     void (*start)(struct pg_call *call);
     void *arg;
+    size_t with_next; /* of pg_calls_start: these behind it are submitted with it */
+    bool is_submitted;
     bool is_again; /* it may have been done already: pg_query.is_unknown */
     bool is_done;  /* the query has ended; its results stay until pg_call_end */
     bool is_freed; /* the op's memory may go */
@@ -39,6 +41,10 @@ struct pg_call {
 
 void pg_call_start(struct pg_bench *bench, struct pg_call *call,
                    void (*start)(struct pg_call *call), void *arg);
+/* The same, all in one turn, so that they may share a batch: a turn may end after each op where the
+ * machine is taken away from it for a millisecond. args[i * arg_bytes] is that of calls[i]. */
+void pg_calls_start(struct pg_bench *bench, struct pg_call *calls, size_t count,
+                    void (*start)(struct pg_call *call), void *args, size_t arg_bytes);
 /* Starts, waits, and returns the query's status. */
 int pg_call_run(struct pg_bench *bench, struct pg_call *call, void (*start)(struct pg_call *call),
                 void *arg);
