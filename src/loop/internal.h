@@ -50,6 +50,7 @@ struct loop {
 
     uint64_t now_ns, turn_began_ns, cpu_mark_ns;
     bool is_in_turn, is_dirty, is_stopped;
+    bool is_one_turn; /* loop_turn runs it */
 
     /* Sockets that are read in turn: see loop_may_read. */
     uint64_t read_round;

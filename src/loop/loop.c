@@ -163,8 +163,11 @@ static void on_check(uv_check_t *check)
 static void on_prepare(uv_prepare_t *prepare)
 {
     struct loop *loop = loop_of(prepare->loop);
+    bool has_fired = loop->is_in_turn; /* a timer, before poll */
     loop_settle(loop);
     loop_turn_end(loop);
+    if (has_fired && loop->is_one_turn)
+        uv_stop(&loop->uv); /* only this once: poll does not block, whoever waits may look */
 }
 
 /* ---- running ---- */
@@ -205,7 +208,10 @@ bool loop_turn(struct loop *loop, bool may_block)
     bool has_work =
         loop_has_tasks(loop); /* that is progress enough: poll must not block after it */
     loop_settle(loop);
-    return loop_uv_turn(loop, may_block && !has_work ? UV_RUN_ONCE : UV_RUN_NOWAIT);
+    loop->is_one_turn = true;
+    bool goes_on = loop_uv_turn(loop, may_block && !has_work ? UV_RUN_ONCE : UV_RUN_NOWAIT);
+    loop->is_one_turn = false;
+    return goes_on;
 }
 
 void loop_stop(struct loop *loop)

@@ -30,7 +30,8 @@ struct loop *loop_new(struct err *err) MUST_CHECK;
 void loop_threads_init(unsigned threads);
 /* Runs until loop_stop or until nothing is left to wait for. */
 void loop_run(struct loop *loop);
-/* One turn; blocks in poll when may_block. true while handles or queued ops remain. For tests. */
+/* One turn; blocks in poll when may_block and nothing is due. true while handles or queued ops
+ * remain. For tests. */
 bool loop_turn(struct loop *loop, bool may_block);
 void loop_stop(struct loop *loop);
 /* Runs the closing turns (work on threads is waited for), then ASSERTs that uv_loop_close() == 0

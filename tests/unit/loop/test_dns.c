@@ -74,7 +74,7 @@ struct asker {
     struct dns_resolver *resolver;
     const char *host;
     uint64_t deadline_ns;
-    bool is_done;
+    bool has_asked, is_done;
 };
 
 static enum op_result step_ask(struct op *op)
@@ -83,6 +83,7 @@ static enum op_result step_ask(struct op *op)
     asker->query.host = slice_cstr(asker->host);
     asker->query.deadline_ns = asker->deadline_ns;
     dns_resolve(asker->resolver, &asker->query, op);
+    asker->has_asked = true;
     assert_int_equal(op->holds, 1); /* never done before it returns */
     return OP_WAIT;
 }
@@ -109,6 +110,13 @@ static void ask_and_wait(struct asker *asker, struct loop *loop, struct dns_reso
 {
     ask(asker, loop, resolver, host, 60000);
     TURN_UNTIL(loop, asker->is_done && op_count(loop) == 0);
+}
+
+/* A turn may end after each op where the machine is taken away from it. */
+static void turn_until_asked(struct loop *loop, const struct asker *askers, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        TURN_UNTIL(loop, askers[i].has_asked);
 }
 
 static struct dns_resolver *resolver_new(struct loop *loop, struct dns_config config)
@@ -209,7 +217,7 @@ static void many_queries_make_one_flight(void **state)
     struct asker askers[COUNT];
     for (size_t i = 0; i < COUNT; i++)
         ask(&askers[i], *state, resolver, "slow.example", 60000);
-    loop_turn(*state, false);
+    turn_until_asked(*state, askers, COUNT);
     gate_set(true);
     TURN_UNTIL(*state, op_count(*state) == 0);
     for (size_t i = 0; i < COUNT; i++)
@@ -247,7 +255,7 @@ static void a_query_can_be_cancelled(void **state)
     struct dns_query idle = {0};
     dns_cancel(&idle);
     ask(&waiting, *state, resolver, "slow.example", 3600000);
-    loop_turn(*state, false);
+    turn_until_asked(*state, &waiting, 1);
     dns_cancel(&waiting.query);
     dns_cancel(&waiting.query);
     TURN_UNTIL(*state, waiting.is_done);
@@ -266,7 +274,7 @@ static void freeing_ends_what_waits(void **state)
     static const char *const hosts[] = {"slow1", "slow2", "slow3", "slow4", "slow5"};
     for (size_t i = 0; i < ARRAY_LEN(askers); i++)
         ask(&askers[i], *state, resolver, hosts[i % 5], 3600000);
-    loop_turn(*state, false);
+    turn_until_asked(*state, askers, ARRAY_LEN(askers));
     dns_resolver_free(resolver); /* flights are still on their threads */
     gate_set(true);
     TURN_UNTIL(*state, op_count(*state) == 0);
@@ -353,7 +361,7 @@ static void a_slow_resolver_starves_nobody(void **state)
     spin_ms(2);
     for (size_t i = 0; i < ARRAY_LEN(stuck); i++) /* the three that flew while it was shut */
         ask(&stuck[i], *state, resolver, slow[i % 3], 3600000);
-    loop_turn(*state, false);
+    turn_until_asked(*state, stuck, ARRAY_LEN(stuck));
     ask(&other, *state, resolver, "new.example", 3600000);
     TURN_UNTIL(*state, other.is_done);
     assert_int_equal(other.query.status, OK);
