@@ -258,8 +258,9 @@ static void write_line(const struct report *report, const char *title, const cha
                        y_at(&y, figure(report, i)));
     buf_append(out, SLICE("\"/>"));
     double step = fmax(1, nice_step(x.max - x.min, X_MARKS));
-    for (double at = step * ceil(x.min / step); at <= x.max; at += step) {
-        (void)snprintf(text, sizeof(text), "%.0f s", at + 0.0); /* no -0 */
+    for (long mark = lround(ceil(x.min / step)); (double)mark * step <= x.max; mark++) {
+        double at = (double)mark * step;
+        (void)snprintf(text, sizeof(text), "%.0f s", at);
         x_label(out, x_at(&x, at), text);
     }
     buf_append(out, SLICE("</svg>"));
