@@ -3,6 +3,7 @@
 // dashboard_safety.test.mjs, connecting in dashboard_connect.test.mjs.
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
+import { hold } from './support/client.mjs';
 import { Dashboard, PHONE } from './support/dashboard.mjs';
 import { credentials } from './support/stack.mjs';
 
@@ -90,14 +91,15 @@ test('sign in, start a flow, approve exactly what is shown, watch it end without
   await visit.page.getByRole('button', { name: 'Approve' }).waitFor();
   assert.equal(visit.navigations, before);
   // the writes are held until the page has been seen with the step under way
-  await dashboard.provider.faults([{ match: { method: 'POST', path_prefix: '/v1/pages' }, action: { latency_ms: 1500 } }]);
+  const held = await hold(dashboard.provider, { method: 'POST', path_prefix: '/v1/pages' });
   const done = await approve(visit, id, 'go ahead');
   const navigations = visit.navigations;
   const token = await visit.page.evaluate(() => (globalThis.sameDocument = Math.random()));
+  await held.reached(1);
+  await held.letGo();
   await visit.page.locator('[role=status] .badge', { hasText: 'completed' }).waitFor();
   assert.equal(await visit.page.evaluate(() => globalThis.sameDocument), token);
   assert.equal(visit.navigations, navigations, 'no page was loaded meanwhile');
-  await dashboard.provider.faults([]);
   for (const step of await stepsOf(visit).all()) assert.match(await step.locator('.badge').innerText(), /completed/);
   await isDone(id, done, 'go ahead');
   await visit.goto('/flows?status=completed');

@@ -4,7 +4,7 @@
 // Alone: leases run out while the machine is busy.
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
-import { pause, until } from './support/client.mjs';
+import { hold, pause, until } from './support/client.mjs';
 import { Stack } from './support/stack.mjs';
 
 let stack, server, account;
@@ -166,12 +166,10 @@ test('while it is away: 503 in bounded time, liveness stays, readiness goes; the
 async function writesOverAnOutage(name, outage) {
   const COUNT = 20;
   await until('the service is ready', isReady);
-  await stack.provider.faults([{ match: { method: 'POST' }, count: COUNT, action: { latency_ms: 1000 } }]);
+  const held = await hold(stack.provider, { method: 'POST' }, { count: COUNT });
   const subjects = Array.from({ length: COUNT }, (_, i) => `${name} ${i}`);
   const send = (subject) => execute('send', { subject }, { confirm: true, idempotency_key: subject });
   const isOurs = (entry) => entry.marker.startsWith(`${name} `);
-  const requests = async () => (await stack.provider.control('GET', '/counters')).requests;
-  const before = await requests();
   let isDown = false;
   // one that is told to try again before the outage (nothing was sent then) does so
   const sendOnce = async (subject) => {
@@ -182,9 +180,10 @@ async function writesOverAnOutage(name, outage) {
     }
   };
   const first = Promise.all(subjects.map(sendOnce));
-  await until('the provider has all of them', async () => (await requests()) >= before + COUNT);
+  await held.reached(COUNT);
   isDown = true;
   await stack.cluster.down('immediate');
+  await held.letGo();
   await until('it has done them', async () => (await stack.provider.ledger()).filter(isOurs).length === COUNT);
   await outage();
   await stack.cluster.up();
@@ -192,7 +191,7 @@ async function writesOverAnOutage(name, outage) {
   for (const [i, reply] of (await first).entries()) {
     if (reply.status === 503) assertTryAgain(reply);
     const isFinal = (one) => one.status !== 503 && one;
-    finals.push(isFinal(reply) || (await until('the key answers', async () => isFinal(await send(subjects[i])), 45_000)));
+    finals.push(isFinal(reply) || (await until('the key answers', async () => isFinal(await send(subjects[i])))));
   }
   assert.equal((await stack.provider.ledger()).filter(isOurs).length, COUNT, 'nothing was done twice');
   return finals;

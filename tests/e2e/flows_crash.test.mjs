@@ -156,7 +156,6 @@ const ended = (id) =>
       const flow = await view(heir, id);
       return ['completed', 'failed', 'waiting'].includes(flow.flow.status) && flow;
     },
-    30_000,
   );
 
 // What the ledger has and what the flow says fit.
@@ -240,7 +239,7 @@ test('a write, killed with its reply in hand: outcome unknown, not repeated', as
 
 test('a start whose answer was lost is a flow all the same', async () => {
   assert.notEqual(await findBy('start at started'), '');
-  await until('it has sent its mail', async () => (await sent('start at started')) === 1, 30_000);
+  await until('it has sent its mail', async () => (await sent('start at started')) === 1);
 });
 
 test('a start that asks, its answer lost: it waits, shown as it was to be, and goes on when approved', async () => {

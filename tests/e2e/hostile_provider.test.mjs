@@ -4,13 +4,14 @@ import assert from 'node:assert/strict';
 import net from 'node:net';
 import { after, before, test } from 'node:test';
 import tls from 'node:tls';
+import { until } from './support/client.mjs';
 import { makeBadCertificates } from './support/certificates.mjs';
 import { startNginx } from './support/nginx.mjs';
 import { Scripted, writeCatalog } from './support/scripted.mjs';
 import { Stack } from './support/stack.mjs';
 
 const DEADLINE_MS = 1500; /* of those that must run into it */
-const PATIENT_MS = 20_000; /* of the others */
+const PATIENT_MS = 60_000; /* of the others */
 const BODY_BYTES_MAX = 256 * 1024;
 
 let stack, server, account, certificates, elsewhere, healthy;
@@ -160,8 +161,27 @@ function assertFailed(name, reply, code, message) {
   if (code === 'timeout') assert.match(reply.json.message, /deadline passed/, name);
 }
 
-// Runs all at once, and healthy ones beside them as long as they last.
-async function beside(work) {
+// What is said of a call whose deadline passes, in the order of its way. Where this machine is slow that
+// may be before the call has come to what the peer does: then it is made again.
+const WAY = ['connecting to', 'sending the request', 'waiting for the reply', 'waiting for the rest of the reply'];
+function untilThere(name, message, call = () => run(name)) {
+  const early = WAY.slice(0, Math.max(0, WAY.findIndex((one) => message.test(one))));
+  return until(`${name} comes as far as ${message}`, async () => {
+    const reply = await call();
+    return !early.some((one) => reply.json?.message.startsWith(one)) && reply;
+  });
+}
+
+// Runs all at once, and healthy ones beside them as long as they last: at least so many, or it is done again.
+async function beside(least, work) {
+  for (let round = 1; ; round++) {
+    const count = await besideOnce(work);
+    if (count >= least) return;
+    assert.ok(round < 5, `${count} healthy ones`);
+  }
+}
+
+async function besideOnce(work) {
   let isOver = false;
   let count = 0;
   const others = (async () => {
@@ -181,19 +201,18 @@ async function beside(work) {
 }
 
 test('replies that never come, never end or are none: each its own error, and others go on', async () => {
-  const count = await beside(() =>
+  await beside(8, () =>
     Promise.all(
       Object.entries(replies).map(async ([name, [, code, message]]) => {
-        assertFailed(name, await run(name), code, message);
+        assertFailed(name, await untilThere(name, message), code, message);
       }),
     ),
   );
-  assert.ok(count >= 8, `${count} healthy ones`);
   assert.deepEqual(elsewhere.seen, {}, 'a redirect was followed');
 });
 
 test('whoever cannot prove that he is the host hears nothing', async () => {
-  const count = await beside(() =>
+  await beside(4, () =>
     Promise.all(
       Object.entries(strangers).map(async ([name, message]) => {
         const reply = await run(name);
@@ -202,7 +221,6 @@ test('whoever cannot prove that he is the host hears nothing', async () => {
       }),
     ),
   );
-  assert.ok(count >= 4);
   assert.deepEqual(heard, {});
   const silent = await run('no_handshake');
   assertFailed('no_handshake', silent, 'timeout', /connect/);
@@ -211,11 +229,12 @@ test('whoever cannot prove that he is the host hears nothing', async () => {
 
 test('a write says whether it may have happened', async () => {
   const unknown = ['hang', 'drip_body', 'garbage', 'cut_body', 'reset'];
-  const replied = await Promise.all(unknown.map((name) => run(name, 'write', { confirm: true })));
+  const write = (name) => run(name, 'write', { confirm: true });
+  const replied = await Promise.all(unknown.map((name) => untilThere(name, replies[name][2], () => write(name))));
   unknown.forEach((name, i) => {
     assert.equal(replied[i].status, 500, replied[i].text);
     assert.match(replied[i].json.hint, /may or may not|unknown/i, name);
   });
-  const unsent = await Promise.all(['expired', 'closes', 'no_handshake'].map((name) => run(name, 'write', { confirm: true })));
+  const unsent = await Promise.all(['expired', 'closes', 'no_handshake'].map(write));
   for (const reply of unsent) assert.match(reply.json.hint, /nothing was sent/i, reply.text);
 });

@@ -4,7 +4,7 @@ import assert from 'node:assert/strict';
 import { copyFile, mkdir, readFile, rename, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
-import { until } from './support/client.mjs';
+import { hold, until } from './support/client.mjs';
 import { Pages } from './support/pages.mjs';
 import { Stack } from './support/stack.mjs';
 
@@ -41,6 +41,14 @@ async function put(name, text, dir = folder) {
   const draft = join(stack.dir, `draft-${name}`);
   await writeFile(draft, text);
   await rename(draft, join(dir, name));
+}
+
+// SIGHUP after `change`, and before the server has noticed that by itself.
+async function hangUpAfter(of, change) {
+  of.process.kill('SIGSTOP');
+  await change();
+  of.process.kill('SIGHUP');
+  of.process.kill('SIGCONT');
 }
 
 // Its log, line by line, from `from` on.
@@ -84,8 +92,7 @@ test('SIGHUP without a change says so, and reads the trust roots anew', async ()
 test('a changed manifest is served after SIGHUP', async () => {
   const from = server.log.length;
   const { headers, json } = await get('/api/actions/probe/echo');
-  await put('probe.json', manifest((copy) => (copy.actions[2].title = 'Echo it')));
-  server.process.kill('SIGHUP');
+  await hangUpAfter(server, () => put('probe.json', manifest((copy) => (copy.actions[2].title = 'Echo it'))));
   await saying(server, from, { msg: 'the catalog was reloaded', because: 'SIGHUP' });
   const after = await get('/api/actions/probe/echo');
   assert.equal(after.json.title, 'Echo it');
@@ -163,16 +170,14 @@ test('one faulty file of two holds back both: the catalog is swapped whole', asy
 });
 
 test('what is under way keeps the catalog that it began with', async () => {
-  let isDone = false;
-  const call = server
-    .execute(account.key, 'probe', 'wait', { ms: 3000 }, {})
-    .finally(() => (isDone = true));
-  await until('the provider has it', async () => (await metric(server, 'sluice_provider_connections{state="busy"}')) > 0);
+  const held = await hold(stack.provider, { path_prefix: '/sleep/' });
+  const call = server.execute(account.key, 'probe', 'wait', { ms: 1 }, {});
+  await held.reached(1);
   await put('probe.json', manifest((copy) => copy.actions.pop()));
   await until('the action is no longer offered', async () => (await actionIds()).length === offered.length - 1);
   const refused = await server.execute(account.key, 'probe', 'wait', { ms: 1 });
   assert.deepEqual([refused.status, refused.json.error_code], [409, 'action_not_found']);
-  assert.equal(isDone, false, 'the call should still have been under way');
+  await held.letGo();
   const { status, json } = await call;
   assert.deepEqual([status, json.status, json.display.title], [200, 'succeeded', 'Waited']);
   assert.equal((await get(`/api/executions/${json.execution_id}`)).json.action_id, 'wait');
@@ -236,7 +241,7 @@ test('without the database a new template is put off, and comes by itself when i
   } finally {
     await stack.cluster.up();
   }
-  await until('it is offered', async () => (await get('/api/flows/templates')).status === 200 && (await offers('Gate four')), 30_000);
+  await until('it is offered', async () => (await get('/api/flows/templates')).status === 200 && (await offers('Gate four')));
   assert.equal(await wordOf(await startGate()), 'four');
 });
 
@@ -293,9 +298,8 @@ test('a large catalog is compiled beside the loop', async () => {
   };
   const large = await stack.serve({ bin: process.env.SLUICE_RELEASE_BIN, env: { SLUICE_CATALOG: dir } });
   for (const round of [1, 2]) {
-    await write(round);
     const from = large.log.length;
-    large.process.kill('SIGHUP');
+    await hangUpAfter(large, () => write(round));
     let answered = 0;
     const line = await until('it is loaded', async () => {
       assert.equal((await fetch(`${large.base}/healthz`)).status, 200);
