@@ -108,10 +108,15 @@ test('what is over the limit of executions in flight is told per item', async ()
 test('each execution counts where the rate of an account is limited', async () => {
   const slow = await startDev({ args: ['--account-rate', '1', '--account-burst', '5'] });
   try {
-    const { status, json } = await slow.call('POST', '/api/executions/batch', { executions: Array(8).fill(read) });
+    const began = Date.now();
+    const { status, json } = await slow.call('POST', '/api/executions/batch', { executions: Array(50).fill(read) });
     assert.equal(status, 200);
-    assert.deepEqual(json.results.map((one) => one.status), [200, 200, 200, 200, 200, 429, 429, 429]);
-    for (const { error, retry_after } of json.results.slice(5)) {
+    const statuses = json.results.map((one) => one.status);
+    const taken = statuses.filter((one) => one === 200).length;
+    const most = 5 + Math.ceil((Date.now() - began) / 1000); // five at once, and one a second
+    assert.ok(taken >= 5 && taken <= most, `${statuses}`);
+    assert.deepEqual(statuses, [...Array(taken).fill(200), ...Array(50 - taken).fill(429)]);
+    for (const { error, retry_after } of json.results.slice(taken)) {
       assert.equal(error, 'Too many requests');
       assert.ok(retry_after >= 1);
     }

@@ -120,7 +120,7 @@ test('running -> running changes a row where it lies', async (t) => {
   await until('all have ended', async () => {
     await pause(100);
     return (await stack.cluster.sql(`select count(*) from sluice.flow where status = 'completed'`)) === String(flows);
-  }, 30_000);
+  });
   await stop(server); // its connections tell their counts when they end
   // rev counts a row's changes, the last of which was its end.
   const changes = Number(await stack.cluster.sql(`select sum(rev - 1) from sluice.flow`));

@@ -10,6 +10,7 @@ import { Scripted, overrides, writeCatalog } from './support/scripted.mjs';
 import { Stack } from './support/stack.mjs';
 
 const CIRCUIT_VOLUME = 20;
+const OPEN_S_MAX = 75; // a minute, and up to a quarter more
 // The forms in which vendors say "not before": each action answers in one of them, 30 s ahead.
 const AHEAD_S = 30;
 const forms = {
@@ -21,7 +22,8 @@ const forms = {
   body: { status: 400, headers: () => ({}), body: { slow_down: AHEAD_S } },
 };
 
-let stack, provider, server, a, b, answer;
+// `server` waits as long as is needed for a turn, and tries a circuit again soon; `strict` does neither.
+let stack, provider, server, strict, a, b, answer;
 
 function on(request, reply, url) {
   const form = forms[url.pathname.slice(1)];
@@ -40,9 +42,9 @@ const rules = [
 ];
 const integrations = {
   capped: { limits: { in_flight_max: 3 } },
-  paced: { limits: { rate_per_s: 0.2, burst: 2 } },
-  brisk: { limits: { rate_per_s: 40, burst: 5 } },
-  keyed: { limits: { rate_per_s: 0.1, burst: 1 }, auth: { type: 'bearer' } },
+  paced: { limits: { rate_per_s: 0.02, burst: 2 } },
+  brisk: { limits: { rate_per_s: 10, burst: 5 } },
+  keyed: { limits: { rate_per_s: 0.02, burst: 1 }, auth: { type: 'bearer' } },
   told: { limits: { per: 'action', rate_limited: rules }, actions: Object.fromEntries(Object.keys(forms).map((id) => [id, {}])) },
   patient: {},
   quota: { limits: { quota: { remaining: 'headers."x-left"', reset: 'headers."x-reset"' } } },
@@ -53,7 +55,7 @@ const integrations = {
   shaky: {},
   steady: { errors: [{ when: 'status == `500` && headers."x-input"', error_code: 'validation_error' }] },
   strict: {},
-  walled: { limits: { rate_per_s: 9, burst: 3 } },
+  walled: { limits: { rate_per_s: 9, burst: 3 } }, // slower than its vendor
   unaware: { actions: { read: { deadline_ms: 20000 } } },
 };
 
@@ -64,7 +66,7 @@ before(async () => {
   stack.catalog = catalog;
   a = await stack.account('limits a', { apps: [] });
   b = await stack.account('limits b', { apps: [] });
-  server = await serve();
+  [server, strict] = await Promise.all([serve(), serve(['--limit-wait', '2s', '--circuit-open', '1m'])]);
 });
 after(async () => {
   await provider?.stop();
@@ -79,7 +81,7 @@ beforeEach(() => {
 const serve = (args = [], urls = provider.url) =>
   stack.serve({
     env: { SLUICE_CATALOG: stack.catalog, SLUICE_CONNECTION_LIMITS: 'on' },
-    args: [...overrides(urls, ...Object.keys(integrations)), '--limit-wait', '2s', '--circuit-open', '300ms',
+    args: [...overrides(urls, ...Object.keys(integrations)), '--limit-wait', '60s', '--circuit-open', '300ms',
       '--circuit-volume', String(CIRCUIT_VOLUME), ...args],
   });
 const run = (account, app, action = 'read', on = server) => on.execute(account.key, app, action, {});
@@ -134,16 +136,18 @@ test('clients that go away leave the queue; a server that drains lets those who 
 });
 
 test('a rate lets a burst pass and the others one after the other', async () => {
+  const waited = () => metric('sluice_limits_wait_seconds_count');
+  const before = await waited();
   const replies = await times(20, () => run(a, 'brisk'));
   assert.deepEqual([...new Set(replies.map((reply) => reply.status))], [200]);
-  assert.ok((await metric('sluice_limits_wait_seconds_count')) >= 10);
+  assert.ok((await waited()) - before >= 10);
 });
 
 test('who would wait longer than is allowed is blocked at once, on both endpoints', async () => {
-  const replies = await times(5, () => run(a, 'paced'));
+  const replies = await times(5, () => run(a, 'paced', 'read', strict));
   assert.equal(replies.filter((reply) => reply.status === 200).length, 2);
-  for (const reply of replies.filter((one) => one.status !== 200)) assertBlocked(reply, 'rate_limited', 6);
-  const tool = await server.call(a.key, 'POST', '/api/tools/paced_read/execute', { arguments: {} });
+  for (const reply of replies.filter((one) => one.status !== 200)) assertBlocked(reply, 'rate_limited', 51);
+  const tool = await strict.call(a.key, 'POST', '/api/tools/paced_read/execute', { arguments: {} });
   assert.equal(tool.status, 409, tool.text);
   assert.deepEqual(
     [tool.json.ok, tool.json.error.type, tool.json.error.code, tool.json.error.retryable, tool.json.canonical.error_code],
@@ -151,7 +155,7 @@ test('who would wait longer than is allowed is blocked at once, on both endpoint
   );
   assert.ok(Number(tool.headers.get('retry-after')) >= 1);
   assert.equal(seen(), 2);
-  assert.equal((await run(b, 'paced')).status, 200); /* another account's connection */
+  assert.equal((await run(b, 'paced', 'read', strict)).status, 200); /* another account's connection */
   const audited = await until('blocked runs are audited', async () => {
     const count = await stack.cluster.sql("select count(*) from sluice.audit_event where reason = 'own_rate_limit'");
     return Number(count) === 4 && count;
@@ -163,9 +167,9 @@ test('connections of one account have limits of their own', async () => {
   const env = { env: { SLUICE_CATALOG: stack.catalog } };
   const first = await stack.connect(a.id, 'keyed', { token: 'one' }, ['--label', 'one', '--default'], env);
   const second = await stack.connect(a.id, 'keyed', { token: 'two' }, ['--label', 'two'], env);
-  const use = (connectionId) => server.call(a.key, 'POST', '/api/tools/keyed_read/execute', { arguments: {}, connectionId });
+  const use = (connectionId) => strict.call(a.key, 'POST', '/api/tools/keyed_read/execute', { arguments: {}, connectionId });
   assert.deepEqual([(await use(first)).status, (await use(first)).status, (await use(second)).status], [200, 409, 200]);
-  assertBlocked(await run(a, 'keyed'), 'rate_limited', 10); /* the default is the first */
+  assertBlocked(await run(a, 'keyed', 'read', strict), 'rate_limited', 51); /* the default is the first */
 });
 
 test('"not before" in every form: passed on, stored, and believed', async () => {
@@ -230,46 +234,59 @@ test('pages count, and keep to the rate', async () => {
   assert.ok(reply.json.meta.durationMs >= 590, `${reply.json.meta.durationMs} ms for four at five a second`);
 });
 
-test('an origin that keeps failing is left alone, then asked by a few, then used again', async () => {
+const shakyGauge = 'sluice_circuit_open{origin="https://shaky.example.com"}';
+
+test('an origin that keeps failing is left alone', async () => {
   answer = status(500);
-  const failed = await times(CIRCUIT_VOLUME, () => run(a, 'shaky'));
+  const failed = await times(CIRCUIT_VOLUME, () => run(a, 'shaky', 'read', strict));
   assert.deepEqual([...new Set(failed.map((reply) => reply.status))], [500]);
   const before = seen();
-  const refused = await run(a, 'shaky');
-  assertBlocked(refused, 'execution_failed', 1);
+  const refused = await run(a, 'shaky', 'read', strict);
+  assertBlocked(refused, 'execution_failed', OPEN_S_MAX);
   assert.match(refused.json.message, /https:\/\/shaky\.example\.com/);
-  const tool = await server.call(b.key, 'POST', '/api/tools/shaky_read/execute', { arguments: {} });
+  const tool = await strict.call(b.key, 'POST', '/api/tools/shaky_read/execute', { arguments: {} });
   assert.deepEqual([tool.status, tool.json.error.type, tool.json.error.code, tool.json.error.retryable],
     [409, 'provider', 'circuit_open', true]);
-  assert.equal(tool.headers.get('retry-after'), '1');
+  assert.ok(Number(tool.headers.get('retry-after')) >= 1);
   assert.equal(seen(), before);
-  const gauge = 'sluice_circuit_open{origin="https://shaky.example.com"}';
-  assert.equal(await metric(gauge), 1);
-  assert.equal((await run(a, 'steady')).status, 500); /* the same provider by another name: its own circuit */
-  const probes = await until('probes are let through', async () => {
-    const replies = await times(8, () => run(a, 'shaky'));
-    return replies.some((reply) => reply.status === 500) && replies;
+  assert.equal(await metric(shakyGauge, strict), 1);
+  assert.equal((await run(a, 'steady', 'read', strict)).status, 500); /* the same provider by another name: its own circuit */
+});
+
+test('after a while it is asked by a few, then used again', async () => {
+  const PROBES_MAX = 3;
+  answer = status(500);
+  await times(CIRCUIT_VOLUME, () => run(a, 'shaky'));
+  const open = [];
+  answer = (reply) => open.push(reply);
+  const calls = await until('probes are let through', async () => {
+    let ended = 0;
+    const eight = Array.from({ length: 8 }, () => run(a, 'shaky').finally(() => ended++));
+    await until('each is refused or a probe', () => ended + open.length === 8);
+    return open.length > 0 && eight;
   });
-  assert.ok(probes.filter((reply) => reply.status === 500).length <= 3);
+  assert.ok(open.length <= PROBES_MAX, `${open.length} probes`);
+  answer = status(500);
+  for (const reply of open) answer(reply);
+  const statuses = (await Promise.all(calls)).map((reply) => reply.status);
+  assert.deepEqual(statuses.sort(), [...Array(8 - open.length).fill(409), ...Array(open.length).fill(500)]);
   answer = ok;
   await until('the circuit closes', async () => (await run(a, 'shaky')).status === 200);
   const replies = await times(30, () => run(a, 'shaky'));
   assert.deepEqual([...new Set(replies.map((reply) => reply.status))], [200]);
-  assert.equal(await metric(gauge), 0);
+  assert.equal(await metric(shakyGauge), 0);
   await until('the log says so', () => server.log.includes('circuit opened') && server.log.includes('circuit closed'));
 });
 
 test('a write that may have happened is no reason to send another: blocked before its claim', async () => {
   answer = status(500);
   const idempotency_key = 'kept for later';
-  const keyed = () => server.call(a.key, 'POST', '/api/executions', { integration_id: 'strict', action_id: 'read', input: {}, idempotency_key });
-  await times(CIRCUIT_VOLUME, () => run(a, 'strict'));
-  assertBlocked(await keyed(), 'execution_failed', 1);
+  const keyed = (on) => on.call(a.key, 'POST', '/api/executions', { integration_id: 'strict', action_id: 'read', input: {}, idempotency_key });
+  await times(CIRCUIT_VOLUME, () => run(a, 'strict', 'read', strict));
+  assertBlocked(await keyed(strict), 'execution_failed', OPEN_S_MAX);
   answer = ok;
-  const reply = await until('the key is free', async () => {
-    const one = await keyed();
-    return one.status === 200 && one;
-  });
+  const reply = await keyed(server); /* whose circuit is closed: the key is free */
+  assert.equal(reply.status, 200, reply.text);
   assert.equal(reply.headers.get('idempotent-replayed'), null);
 });
 
@@ -290,6 +307,8 @@ test('requests that a provider refuses open nothing, nor do one account\'s fault
   assert.equal(await metric('sluice_circuit_open{origin="https://steady.example.com"}'), 0);
 });
 
+// What is let pass at once is more than the manifest's rate sends in two seconds, in which nginx may
+// have been stopped, and less than is sent in all.
 test('behind nginx with limit_req: what a manifest knows is never refused there', async () => {
   const nginx = await startNginx(
     stack.dir,
@@ -300,17 +319,17 @@ test('behind nginx with limit_req: what a manifest knows is never refused there'
   server {
     listen 127.0.0.1:${port};
     access_log ${stack.dir}/vendor.log statuses;
-    location / { limit_req zone=vendor burst=5 nodelay; proxy_pass ${provider.url}; }
+    location / { limit_req zone=vendor burst=20 nodelay; proxy_pass ${provider.url}; }
   }`,
   );
   const other = await serve([], `http://127.0.0.1:${nginx.port}`);
   try {
-    const paced = await times(20, () => run(a, 'walled', 'read', other));
+    const paced = await times(30, () => run(a, 'walled', 'read', other));
     assert.deepEqual([...new Set(paced.map((reply) => reply.status))], [200]);
-    const rash = await times(20, () => run(a, 'unaware', 'read', other));
+    const rash = await times(80, () => run(a, 'unaware', 'read', other));
     for (const reply of rash)
       assert.ok(reply.status === 200 || reply.json.error_code === 'rate_limited', reply.text);
-    assert.ok(rash.filter((reply) => reply.status === 200).length > 6); /* by trying again */
+    assert.ok(rash.filter((reply) => reply.status === 200).length > 21); /* by trying again */
   } finally {
     await other.stop();
     await nginx.stop();
@@ -323,14 +342,15 @@ test('behind nginx with limit_req: what a manifest knows is never refused there'
 test('an account\'s own request rate, where the operator sets one', async () => {
   const other = await serve(['--account-rate', '1', '--account-burst', '5']);
   const list = (account) => other.call(account.key, 'GET', '/api/integrations');
-  const replies = [];
-  for (let i = 0; i < 8; i++) replies.push(await list(a));
+  const began = Date.now();
+  const replies = await times(60, () => list(a));
   const refused = replies.filter((reply) => reply.status !== 200);
-  assert.ok(refused.length >= 1 && refused.length <= 3, `${refused.length} refused`);
+  const most = 5 + Math.ceil((Date.now() - began) / 1000); // five at once, and one a second
+  assert.ok(refused.length >= 60 - most && refused.length <= 55, `${refused.length} refused`);
   for (const reply of refused) {
     assert.equal(reply.status, 429);
     assert.deepEqual(reply.json, { error: 'Too many requests' });
-    assert.equal(reply.headers.get('retry-after'), '1');
+    assert.match(reply.headers.get('retry-after'), /^[12]$/);
   }
   assert.equal((await list(b)).status, 200);
   const none = await other.call('sk_wrong', 'GET', '/api/integrations');
