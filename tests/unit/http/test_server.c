@@ -236,7 +236,7 @@ static void a_refused_body_is_dropped(void **state)
 {
     struct app app;
     struct client client;
-    app_begin(&app, *state, defaults);
+    app_begin(&app, *state, (struct http_server_config){.linger_timeout_ms = 60000});
     client_open(&client, &app);
     SEND(&client, "POST /refuse HTTP/1.1\r\nHost: a\r\nContent-Length: 10\r\n\r\n01234");
     client_expect(&client, "HTTP/1.1 403 ");

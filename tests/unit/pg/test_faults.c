@@ -487,7 +487,6 @@ static void test_queue_is_bounded(void **state)
     struct pg_pool_config config = config_of("host=/nonexistent dbname=x");
     (void)state;
     config.queue_max = 10;
-    config.queue_timeout_ms = 200;
     pg_bench_open(&bench, &config, false);
     start_all(&bench, 15, start_put);
     pg_calls_wait(&bench, &calls[10], 5); /* at once */
@@ -498,12 +497,29 @@ static void test_queue_is_bounded(void **state)
     assert_int_equal(calls[15].query.status, ERR_CLOSED);
     pg_call_end(&calls[15]);
     calls[15].is_again = false;
-    pg_calls_wait(&bench, calls, 15); /* at the deadline */
+    pg_pool_free(bench.pool); /* ends the ten: nothing was sent */
+    bench.pool = NULL;
+    pg_calls_wait(&bench, calls, 15);
     for (size_t i = 0; i < 15; i++)
+        assert_int_equal(calls[i].query.status, ERR_BUSY);
+    pg_calls_end(calls, 15);
+    pg_bench_close(&bench);
+}
+
+static void test_queue_has_a_deadline(void **state)
+{
+    struct pg_bench bench;
+    struct pg_pool_config config = config_of("host=/nonexistent dbname=x");
+    (void)state;
+    config.queue_timeout_ms = 200;
+    pg_bench_open(&bench, &config, false);
+    start_all(&bench, 10, start_put);
+    pg_calls_wait(&bench, calls, 10);
+    for (size_t i = 0; i < 10; i++)
         assert_int_equal(calls[i].query.status, ERR_BUSY);
     assert_false(pg_pool_is_ready(bench.pool));
     assert_non_null(strstr(pg_pool_last_error(bench.pool), "/nonexistent"));
-    pg_calls_end(calls, 15);
+    pg_calls_end(calls, 10);
     pg_bench_close(&bench);
 }
 
@@ -561,6 +577,7 @@ int main(void)
         cmocka_unit_test(test_cancel_waiting_and_in_flight),
         cmocka_unit_test(test_pool_freed_under_way),
         cmocka_unit_test(test_queue_is_bounded),
+        cmocka_unit_test(test_queue_has_a_deadline),
         cmocka_unit_test(test_plans_outlived_by_a_migration),
     };
     loop_threads_init(4);

@@ -29,6 +29,7 @@ struct caller {
     struct http_client *client;
     struct http_call call; /* fill it between caller_init and caller_start */
     char url[256];
+    unsigned deadline_in_ms; /* not 0: call.deadline_ns is so much after the call's start */
     int start_code;
     bool is_done;
     enum op_end end;
