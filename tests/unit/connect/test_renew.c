@@ -224,8 +224,9 @@ static void a_database_that_is_away_loses_no_token(void **state)
     start(&asker, id, old, 60000);
     wait_for_request(1);
     pg_cluster_stop(PG_CLUSTER_IMMEDIATE);
-    uint64_t until = clock_mono_ns() + 1500 * 1000000ULL; /* past a try to store it */
-    struct timer tick;                                    /* makes turns end */
+    uint64_t until =
+        clock_mono_ns() + (QUEUE_TIMEOUT_MS + 500) * 1000000ULL; /* past a try to store it */
+    struct timer tick;                                           /* makes turns end */
     timer_init(&tick, bench.db.loop, timer_stop);
     while (clock_mono_ns() < until) {
         timer_start_in_ms(&tick, 20);
@@ -243,12 +244,37 @@ static void a_database_that_is_away_loses_no_token(void **state)
     secret_unref(old);
 }
 
+struct failing_row {
+    struct peer_script script;
+    enum connect_renewed result;
+};
+
+/* false: when it was asked again, the time for which a failed endpoint is left alone was over: the
+ * machine was taken away. */
+static bool fails_as_told(const struct failing_row *row)
+{
+    enum { QUIET_MS = 500 }; /* see connect/renew.c */
+    struct secret *credential;
+    int64_t id = bench_connection(OLD);
+    uint64_t began_ns = clock_mono_ns();
+    bench_answers(&row->script, 1);
+    assert_int_equal(renew(id, OLD), row->result);
+    bool is_gone = row->result == CONNECT_RENEWAL_GONE;
+    struct connection now = bench_row(id, &credential);
+    secret_unref(credential);
+    assert_int_equal(now.status, is_gone ? CONNECTION_REAUTH_REQUIRED : CONNECTION_LIVE);
+    bench_expect_credential(id, OLD);
+    /* asked again at once, the endpoint is left alone; a dead one is not asked at all */
+    assert_int_equal(renew(id, OLD), is_gone ? CONNECT_RENEWED : row->result);
+    if (bench.peer.requests > 1 && clock_mono_ns() - began_ns >= QUIET_MS * 1000000ull)
+        return false;
+    assert_int_equal(bench.peer.requests, 1);
+    return true;
+}
+
 static void only_the_end_of_a_grant_ends_a_connection(void **state)
 {
-    static const struct {
-        struct peer_script script;
-        enum connect_renewed result;
-    } table[] = {
+    static const struct failing_row table[] = {
         {{.reply = REPLY_400("{\"error\":\"invalid_client\"}"), .then = PEER_FIN},
          CONNECT_RENEWAL_REFUSED},
         {{.reply = REPLY_400("<html>"), .then = PEER_FIN}, CONNECT_RENEWAL_OUTAGE},
@@ -257,25 +283,18 @@ static void only_the_end_of_a_grant_ends_a_connection(void **state)
           .then = PEER_FIN},
          CONNECT_RENEWAL_OUTAGE},
         {{.then = PEER_RESET}, CONNECT_RENEWAL_OUTAGE},
-        {{.then = PEER_DEAF}, CONNECT_RENEWAL_TIMEOUT},
         {{.reply = REPLY_400("{\"error\":\"invalid_grant\"}"), .then = PEER_FIN},
          CONNECT_RENEWAL_GONE},
     };
-    struct secret *credential;
+    static const struct failing_row deaf = {{.then = PEER_DEAF}, CONNECT_RENEWAL_TIMEOUT};
     (void)state;
-    for (size_t i = 0; i < ARRAY_LEN(table); i++) {
-        int64_t id = bench_connection(OLD);
-        bench_answers(&table[i].script, 1);
-        assert_int_equal(renew(id, OLD), table[i].result);
-        bool is_gone = table[i].result == CONNECT_RENEWAL_GONE;
-        struct connection row = bench_row(id, &credential);
-        secret_unref(credential);
-        assert_int_equal(row.status, is_gone ? CONNECTION_REAUTH_REQUIRED : CONNECTION_LIVE);
-        bench_expect_credential(id, OLD);
-        /* asked again at once, the endpoint is left alone; a dead one is not asked at all */
-        assert_int_equal(renew(id, OLD), is_gone ? CONNECT_RENEWED : table[i].result);
-        assert_int_equal(bench.peer.requests, 1);
-    }
+    for (size_t i = 0; i < ARRAY_LEN(table); i++)
+        while (!fails_as_told(&table[i]))
+            continue;
+    struct connect_service *patient = bench_impatient(200);
+    while (!fails_as_told(&deaf))
+        continue;
+    bench_patient_again(patient);
 }
 
 static void what_cannot_be_renewed_is_not_asked_about(void **state)

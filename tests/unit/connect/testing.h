@@ -32,7 +32,7 @@
 #define REPLY_400(body) \
     "HTTP/1.1 400 Bad\r\nContent-Type: application/json\r\nConnection: close\r\n\r\n" body
 
-enum { TOKEN_TIMEOUT_MS = 1500 };
+enum { TOKEN_TIMEOUT_MS = 20000, QUEUE_TIMEOUT_MS = 4000 };
 
 struct bench {
     const char *conninfo;
@@ -92,11 +92,21 @@ static inline void bench_client(const char *client_id, const char *secret)
     buf_deinit(&sealed);
 }
 
+static inline struct connect_service *bench_service(unsigned token_timeout_ms)
+{
+    struct connect_config config = {.pool = bench.db.pool,
+                                    .ring = bench.ring,
+                                    .http = bench.http,
+                                    .catalog = &bench.catalog,
+                                    .token_timeout_ms = token_timeout_ms};
+    return connect_new(bench.db.loop, &config);
+}
+
 static inline int bench_set_up(void **state)
 {
     struct err err;
     struct buf key;
-    struct pg_pool_config pool = {.queue_timeout_ms = 1000};
+    struct pg_pool_config pool = {.queue_timeout_ms = QUEUE_TIMEOUT_MS};
     (void)state;
     bench.conninfo = pool.conninfo = pg_cluster_database(true);
     if (tls_library_init(&err) != OK)
@@ -114,12 +124,7 @@ static inline int bench_set_up(void **state)
     static const struct peer_script none = {.reply = NULL};
     http_peer_init(&bench.peer, bench.db.loop, &none, 1);
     bench.catalog = bench_catalog(http_peer_port(&bench.peer));
-    struct connect_config config = {.pool = bench.db.pool,
-                                    .ring = bench.ring,
-                                    .http = bench.http,
-                                    .catalog = &bench.catalog,
-                                    .token_timeout_ms = TOKEN_TIMEOUT_MS};
-    bench.service = connect_new(bench.db.loop, &config);
+    bench.service = bench_service(TOKEN_TIMEOUT_MS);
     bench.account = uuid_v7();
     struct account row = {.account_id = bench.account, .name = SLICE("test")};
     assert_int_equal(store_account_create_sync(bench.sync, &row, &err), OK);
@@ -149,6 +154,22 @@ static inline int bench_tear_down(void **state)
     tls_library_deinit();
     metric_deinit();
     return mem_live_blocks() != 0;
+}
+
+/* A service of its own for a while, to which a token endpoint is dead after so long. */
+static inline struct connect_service *bench_impatient(unsigned token_timeout_ms)
+{
+    struct connect_service *patient = bench.service;
+    bench.service = bench_service(token_timeout_ms);
+    assert_non_null(bench.service);
+    return patient;
+}
+
+static inline void bench_patient_again(struct connect_service *patient)
+{
+    assert_true(pg_bench_until_true(&bench.db, bench_is_quiet, NULL));
+    connect_free(bench.service);
+    bench.service = patient;
 }
 
 /* The endpoint's answers from now on; its count begins anew. */

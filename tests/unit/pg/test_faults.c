@@ -442,7 +442,8 @@ static void test_cancel_waiting_and_in_flight(void **state)
     pg_call_start(&bench, &calls[0], start_add, NULL);
     assert_true(pg_bench_until_true(&bench, somebody_waits, NULL));
     pg_call_start(&bench, &calls[1], start_add, NULL); /* waits for the lane */
-    loop_turn(bench.loop, false);
+    while (!calls[1].is_submitted)
+        loop_turn(bench.loop, false);
     assert_int_equal(pg_pool_pending(bench.pool), 2);
     op_cancel(&calls[1].op);
     assert_int_equal(calls[1].query.status, ERR_BUSY);
@@ -468,7 +469,8 @@ static void test_pool_freed_under_way(void **state)
     pg_call_start(&bench, &calls[0], start_set, NULL);
     assert_true(pg_bench_until_true(&bench, somebody_waits, NULL));
     pg_call_start(&bench, &calls[1], start_set, NULL);
-    loop_turn(bench.loop, false);
+    while (!calls[1].is_submitted)
+        loop_turn(bench.loop, false);
     pg_pool_free(bench.pool);
     bench.pool = NULL;
     pg_calls_wait(&bench, calls, 2);

@@ -193,7 +193,8 @@ static inline int64_t count(const char *table, const char *condition)
 
 static inline int open_in(enum pg_mode mode)
 {
-    struct pg_pool_config config = {.conninfo = conninfo, .mode = mode};
+    struct pg_pool_config config = {
+        .conninfo = conninfo, .mode = mode, .queue_timeout_ms = 30000, .lock_timeout_ms = 30000};
     account = uuid_v7();
     node = uuid_v7();
     other = uuid_v7();

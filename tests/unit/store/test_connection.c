@@ -385,7 +385,7 @@ static void test_updates_are_hot(void **state)
 static int set_up(void **state)
 {
     struct err err;
-    struct pg_pool_config config = {.queue_timeout_ms = 30000};
+    struct pg_pool_config config = {.queue_timeout_ms = 30000, .lock_timeout_ms = 30000};
     (void)state;
     calls = mem_calloc(CALLS_MAX, sizeof(*calls));
     conninfo = config.conninfo = pg_cluster_database(true);

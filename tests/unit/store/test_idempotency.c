@@ -39,7 +39,8 @@ static void race(struct pg_bench *other)
 static void test_one_winner(void **state)
 {
     struct pg_bench other;
-    struct pg_pool_config config = {.conninfo = conninfo, .queue_timeout_ms = 30000};
+    struct pg_pool_config config = {
+        .conninfo = conninfo, .queue_timeout_ms = 30000, .lock_timeout_ms = 30000};
     (void)state;
     race(NULL);
     pg_bench_open(&other, &config, true); /* as another process would */

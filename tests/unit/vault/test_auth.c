@@ -181,7 +181,8 @@ static void test_single_flight_and_cancel(void **state)
     double before = misses();
     for (size_t i = 0; i < CHECKS; i++)
         ask_start(&bench, auth, &askers[i], key.text);
-    loop_turn(bench.loop, false);
+    while (askers[CHECKS - 1].op.holds == 0) /* a turn may be cut after each */
+        loop_turn(bench.loop, false);
     op_cancel(&askers[7].op);
     assert_int_equal(pg_sync_run(sync, "rollback", &err), OK);
     pg_sync_close(sync);
