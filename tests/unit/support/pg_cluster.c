@@ -25,7 +25,7 @@
 #include "pg/migrate.h"
 #include "pg/sync.h"
 
-enum { DATABASES_MAX = 64, CONNINFO_MAX = 512, START_MS_MAX = 60000 };
+enum { DATABASES_MAX = 64, CONNINFO_MAX = 512, START_MS_MAX = 60000, PORTS_MAX = 5 };
 
 static struct {
     bool is_known, is_foreign;
@@ -205,7 +205,8 @@ static bool is_ready(void)
     return strstr(text, "\nready") != NULL && strtol(text, NULL, 10) == cluster.postmaster;
 }
 
-void pg_cluster_restart(void)
+/* false: it ended by itself. */
+static bool server_start(void)
 {
     char program[300], data[128], port[16], listen[64];
     snprintf(program, sizeof(program), "%s/postgres", cluster.bin);
@@ -221,15 +222,26 @@ void pg_cluster_restart(void)
                     "-c",        "shared_buffers=32MB",
                     "-c",        "log_min_messages=warning",
                     NULL};
-    if (cluster.is_foreign || cluster.postmaster)
-        die("restart", "the cluster is not ours or is running");
     cluster.postmaster = spawn(argv, "server.log");
     for (int ms = 0; !is_ready(); ms += 10) {
         int status;
-        if (ms > START_MS_MAX || waitpid(cluster.postmaster, &status, WNOHANG) != 0)
+        if (ms > START_MS_MAX)
             die("the server does not start, see server.log in", cluster.dir);
+        if (waitpid(cluster.postmaster, &status, WNOHANG) != 0) {
+            cluster.postmaster = 0;
+            return false;
+        }
         nap();
     }
+    return true;
+}
+
+void pg_cluster_restart(void)
+{
+    if (cluster.is_foreign || cluster.postmaster)
+        die("restart", "the cluster is not ours or is running");
+    if (!server_start())
+        die("the server does not start, see server.log in", cluster.dir);
 }
 
 void pg_cluster_stop(enum pg_cluster_end how)
@@ -262,12 +274,17 @@ const char *pg_cluster_start(void)
         return cluster.conninfo;
     }
     cluster.owner = getpid();
-    cluster.port = free_port();
     find_bin();
     make_dir();
     atexit(remove_all);
     init_data();
-    pg_cluster_restart();
+    for (int tries = 0;; tries++) { /* somebody may take the port first */
+        cluster.port = free_port();
+        if (server_start())
+            break;
+        if (!cluster.listens_tcp || tries == PORTS_MAX)
+            die("the server does not start, see server.log in", cluster.dir);
+    }
     snprintf(cluster.conninfo, sizeof(cluster.conninfo),
              "host=%s port=%u user=postgres dbname=postgres", cluster.dir, cluster.port);
     return cluster.conninfo;
