@@ -10,7 +10,7 @@
 
 #include "loop/op.h"
 
-enum { GUARD_MS = 30000, GOT_MAX = 64 * 1024 * 1024 };
+enum { GUARD_MS = 300000, GOT_MAX = 64 * 1024 * 1024 };
 
 static void on_guard(struct timer *timer)
 {

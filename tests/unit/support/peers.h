@@ -12,7 +12,7 @@
 #include "loop/stream.h"
 #include "loop/tcp.h"
 
-/* Turns the loop until the condition holds; aborts after half a minute, so that a test that would
+/* Turns the loop until the condition holds; aborts after five minutes, so that a test that would
  * hang says where. */
 #define WAIT_UNTIL(loop_, condition)                                                  \
     do {                                                                              \

@@ -8,7 +8,7 @@
 
 #include "base/clock.h"
 
-enum { WAIT_SECONDS = 60 };
+enum { WAIT_SECONDS = 300 };
 
 static struct pg_call *call_of(struct op *op)
 {

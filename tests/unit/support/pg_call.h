@@ -17,11 +17,11 @@ struct pg_bench {
 };
 
 /* config->conninfo and the rest are the caller's; dns is filled in. Fails the program when no
- * connection comes up within 20 s; wait: false does not wait for one. */
+ * connection comes up within 300 s; wait: false does not wait for one. */
 void pg_bench_open(struct pg_bench *bench, const struct pg_pool_config *config, bool wait);
 /* Frees all and asserts that nothing is left. */
 void pg_bench_close(struct pg_bench *bench);
-/* Turns the loop until *flag, at most 60 s; false: time ran out. */
+/* Turns the loop until *flag, at most 300 s; false: time ran out. */
 bool pg_bench_until(struct pg_bench *bench, const bool *flag);
 bool pg_bench_until_true(struct pg_bench *bench, bool (*is_true)(void *arg), void *arg);
 

@@ -25,7 +25,7 @@
 #include "pg/migrate.h"
 #include "pg/sync.h"
 
-enum { DATABASES_MAX = 64, CONNINFO_MAX = 512, START_MS_MAX = 60000, PORTS_MAX = 5 };
+enum { DATABASES_MAX = 64, CONNINFO_MAX = 512, START_MS_MAX = 300000, PORTS_MAX = 5 };
 
 static struct {
     bool is_known, is_foreign;
