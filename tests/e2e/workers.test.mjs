@@ -81,15 +81,17 @@ test('connections are shared out, also those of one burst and to a worker starte
       const reply = await fetch(`http://127.0.0.1:${port + i}/metrics`).catch(() => null); // while it starts
       return Number(/^sluice_http_connections (\d+)/m.exec((await reply?.text()) ?? '')?.[1] ?? -1);
     }));
-  // again where a worker was stopped for a while, and the other took all
-  const areShared = () =>
-    until('they are shared out', async () => {
+  // A worker that this machine stops for a while takes none of them: seldom, so not in five rounds.
+  async function areShared() {
+    const least = [];
+    while (least.length < 5 && !(least.at(-1) >= 60 / 3)) {
       await open(60);
-      const found = await counts();
+      least.push(Math.min(...(await counts())));
       sockets.splice(0).forEach((socket) => socket.destroy());
       await until('none is left', async () => (await counts()).every((one) => one >= 0 && one <= 2));
-      return Math.min(...found) >= 60 / 3;
-    });
+    }
+    assert.ok(least.at(-1) >= 60 / 3, `${least} of 60`);
+  }
   await areShared();
   const [victim] = await workersOf(server);
   process.kill(victim, 'SIGKILL');
