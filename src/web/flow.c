@@ -1,5 +1,7 @@
 /*
- * One flow: what waits for a decision first, with exactly what will be done; then its steps.
+ * One flow: what waits for a decision first, with exactly what will be done; then its steps. The
+ * page is made of blocks that are kept fresh one by one, so that a change moves nothing that
+ * somebody is about to press.
  */
 #include <stdio.h>
 
@@ -72,14 +74,17 @@ static void write_decision(struct web_request *request, const struct flow *flow,
     slice id = request->match.params[0], key = json_get_str(step, SLICE("stepKey"));
     char rev[24];
     (void)snprintf(rev, sizeof(rev), "%lld", (long long)flow->rev);
-    HTML(
-        out,
-        "<section class=\"card\" aria-labelledby=\"decision\"><h2 id=\"decision\">{}</h2><p>{}</p>",
-        json_get_str(input, SLICE("title")), json_get_str(input, SLICE("summary")));
+    size_t began = html_block_begin(
+        out, "section", arena_printf(&request->op.arena, "decision-%.*s", SLICE_ARG(key)),
+        " class=\"card\" aria-labelledby=\"decision\" "
+        "data-news=\"The flow now waits for your decision.\"");
+    HTML(out, "<h2 id=\"decision\" tabindex=\"-1\">{}</h2><p>{}</p>",
+         json_get_str(input, SLICE("title")), json_get_str(input, SLICE("summary")));
     write_items(request, JSON_GET(input, "items"), out);
     if (!web_may(request, SCOPE_APPROVE)) {
         buf_append(out, SLICE("<p class=\"problem\">The API key of this session may not approve; "
-                              "sign in with one that has the scope approve.</p></section>"));
+                              "sign in with one that has the scope approve.</p>"));
+        html_block_end(out, "section", began);
         return;
     }
     HTML(out,
@@ -92,9 +97,9 @@ static void write_decision(struct web_request *request, const struct flow *flow,
          "<label for=\"note\">Note <span class=\"soft\">(optional)</span></label>"
          "<textarea id=\"note\" name=\"note\" rows=\"2\" maxlength=\"2000\"></textarea>"
          "<p class=\"actions\"><button class=\"primary\">Approve</button>"
-         "<button class=\"danger\" formaction=\"/flows/{}/reject\">Reject</button></p></form>"
-         "</section>",
+         "<button class=\"danger\" formaction=\"/flows/{}/reject\">Reject</button></p></form>",
          id);
+    html_block_end(out, "section", began);
 }
 
 /* ---- the steps ---- */
@@ -144,10 +149,13 @@ static void write_timing(struct buf *out, const struct json *step)
     buf_append(out, SLICE("</p>"));
 }
 
-static void write_step(struct buf *out, const struct json *step, slice current, bool is_decided_on)
+static void write_step(struct web_request *request, const struct json *step, slice current,
+                       bool is_decided_on, struct buf *out)
 {
     slice key = json_get_str(step, SLICE("stepKey"));
-    buf_append(out, slice_eq(key, current) ? SLICE("<li class=\"current\">") : SLICE("<li>"));
+    size_t began = html_block_begin(out, "li",
+                                    arena_printf(&request->op.arena, "step-%.*s", SLICE_ARG(key)),
+                                    slice_eq(key, current) ? " class=\"current\"" : "");
     HTML(out, "<div class=\"row\"><h3>{} <span class=\"soft\">{}</span></h3>", key,
          json_get_str(step, SLICE("stepType")));
     web_badge(out, json_get_str(step, SLICE("status")));
@@ -157,7 +165,7 @@ static void write_step(struct buf *out, const struct json *step, slice current, 
     if (!is_decided_on) /* or it stands above, as what will be done */
         write_part(out, step, "input", "Input");
     write_part(out, step, "output", "Output");
-    buf_append(out, SLICE("</li>"));
+    html_block_end(out, "li", began);
 }
 
 static const struct json *waiting_step(const struct json *steps)
@@ -175,16 +183,28 @@ static void write_actions(struct web_request *request, const struct flow *flow, 
 {
     struct arena *arena = &request->op.arena;
     slice id = request->match.params[0];
-    if (!web_may(request, SCOPE_EXECUTE) || flow->status == FLOW_COMPLETED ||
-        flow->status == FLOW_CANCELLED)
-        return;
-    buf_append(out, SLICE("<div class=\"actions\">"));
-    if (flow->status == FLOW_FAILED)
+    size_t began = html_block_begin(out, "div", SLICE("flow-actions"), " class=\"actions\"");
+    bool may_act = web_may(request, SCOPE_EXECUTE) && flow->status != FLOW_COMPLETED &&
+                   flow->status != FLOW_CANCELLED;
+    if (may_act && flow->status == FLOW_FAILED)
         web_button(request, out, arena_printf(arena, "/flows/%.*s/resume", SLICE_ARG(id)),
                    SLICE("Resume from the failed step"), "primary");
-    web_button(request, out, arena_printf(arena, "/flows/%.*s/cancel", SLICE_ARG(id)),
-               SLICE("Cancel the flow"), "danger");
-    buf_append(out, SLICE("</div>"));
+    if (may_act)
+        web_button(request, out, arena_printf(arena, "/flows/%.*s/cancel", SLICE_ARG(id)),
+                   SLICE("Cancel the flow"), "danger");
+    html_block_end(out, "div", began);
+}
+
+static void write_about(struct web_request *request, const struct json *record, struct buf *out)
+{
+    size_t began = html_block_begin(out, "section", SLICE("flow-about"), "");
+    HTML(out, "<h2>About it</h2><dl><dt>template</dt><dd>{}</dd><dt>started as</dt><dd>{}</dd>",
+         json_get_str(record, SLICE("templateKey")), json_get_str(record, SLICE("triggerType")));
+    write_when(out, record, "createdAt", "created");
+    write_when(out, record, "updatedAt", "changed");
+    write_when(out, record, "completedAt", "completed");
+    HTML(out, "<dt>id</dt><dd><code>{}</code></dd></dl>", request->match.params[0]);
+    html_block_end(out, "section", began);
 }
 
 static void write_flow(struct web_request *request, const struct flow_look *look,
@@ -193,27 +213,22 @@ static void write_flow(struct web_request *request, const struct flow_look *look
     const struct json *record = JSON_GET(view, "flow"), *steps = JSON_GET(view, "steps");
     const struct json *decision = waiting_step(steps);
     slice id = request->match.params[0];
-    HTML(out, "<div data-live=\"/flows/{}/events\" data-version=\"", id);
+    HTML(out, "<div data-page=\"/flows/{}\" data-live=\"/flows/{}/events?since=", id, id);
     buf_append_i64(out, look->whole.flow.rev);
     buf_append(out, flow_look_has_ended(look) ? SLICE("\" data-over>") : SLICE("\">"));
-    buf_append(out, SLICE("<p role=\"status\">"));
+    size_t began = html_block_begin(out, "p", SLICE("flow-state"), " role=\"status\"");
     web_badge(out, json_get_str(record, SLICE("status")));
-    buf_append(out, SLICE("</p>"));
+    html_block_end(out, "p", began);
     if (decision)
         write_decision(request, &look->whole.flow, decision, out);
     buf_append(out, SLICE("<h2>Steps</h2><ol class=\"steps\">"));
     for (size_t i = 0; json_is(steps, JSON_ARRAY) && i < steps->count; i++)
-        write_step(out, &steps->as.items[i], json_get_str(record, SLICE("currentStep")),
-                   &steps->as.items[i] == decision);
+        write_step(request, &steps->as.items[i], json_get_str(record, SLICE("currentStep")),
+                   &steps->as.items[i] == decision, out);
     buf_append(out, SLICE("</ol>"));
     write_actions(request, &look->whole.flow, out);
-    HTML(out, "<h2>About it</h2><dl><dt>template</dt><dd>{}</dd><dt>started as</dt><dd>{}</dd>",
-         json_get_str(record, SLICE("templateKey")), json_get_str(record, SLICE("triggerType")));
-    write_when(out, record, "createdAt", "created");
-    write_when(out, record, "updatedAt", "changed");
-    write_when(out, record, "completedAt", "completed");
-    HTML(out, "<dt>id</dt><dd><code>{}</code></dd></dl>", id);
-    buf_append(out, SLICE("<details id=\"flow-input\"><summary>Inputs</summary>"));
+    write_about(request, record, out);
+    buf_append(out, SLICE("<details><summary>Inputs</summary>"));
     value_write_text(out, JSON_GET(record, "input"), PART_BYTES_MAX);
     buf_append(out, SLICE("</details></div>"));
 }

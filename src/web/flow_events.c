@@ -1,8 +1,12 @@
 /*
  * Server-sent events for a flow's page: that it has changed, not what; the page then asks for
- * itself. The stream ends with the flow, when the server drains, and after STREAM_MS_MAX, and the
- * browser comes again by itself.
+ * itself. An event's id is the flow's revision. The page says which one it shows (`since`), and a
+ * browser that comes again which one it was told of (Last-Event-ID): what is known is not told
+ * again, so that many who come again at once ask for nothing. The stream ends with the flow, when
+ * the server drains, and after STREAM_MS_MAX, and the browser comes again by itself.
  */
+#include <stdio.h>
+
 #include "flow/look.h"
 #include "web/pages.h"
 
@@ -12,6 +16,7 @@ struct events {
     struct flow_watch watch;
     struct op_timer timer;
     uint64_t until_ns;
+    int64_t known_rev;      /* by the browser */
     struct flow_look *look; /* the first, which says whether there is such a flow */
     bool is_told, has_begun;
 };
@@ -19,8 +24,17 @@ struct events {
 static void on_change(struct flow_watch *watch)
 {
     struct events *events = CONTAINER_OF(watch, struct events, watch);
+    watch->rev = watch->told_rev; /* is told once, not again at every look */
     events->is_told = true;
     op_sleep_stop(&events->timer);
+}
+
+/* 0: nothing is known to it. */
+static int64_t read_known(struct web_request *request)
+{
+    slice last = http_request_header(request->exchange, SLICE("Last-Event-ID"));
+    int64_t rev;
+    return slice_to_i64(last.len > 0 ? last : web_query(request, "since"), &rev) ? rev : 0;
 }
 
 static enum op_result begin_events(struct web_request *request)
@@ -34,6 +48,7 @@ static enum op_result begin_events(struct web_request *request)
     events->watch = (struct flow_watch){
         .account_id = request->session.account_id, .flow_id = id, .on_change = on_change};
     events->until_ns = loop_now_ns(request->op.loop) + STREAM_MS_MAX * 1000000ULL;
+    events->known_rev = read_known(request);
     request->state = events;
     events->look =
         flow_look_start(request->web->config.flow, request->session.account_id, id, &request->op);
@@ -54,6 +69,18 @@ static enum op_result end_stream(struct web_request *request)
     return OP_DONE;
 }
 
+/* Of what has changed, or that the connection lives. */
+static int send_event(struct web_request *request, struct events *events)
+{
+    char text[48];
+    if (!events->is_told)
+        return http_reply_chunk(request->exchange, SLICE(": still here\n\n"));
+    events->is_told = false;
+    int len =
+        snprintf(text, sizeof(text), "id: %lld\ndata: changed\n\n", (long long)events->watch.rev);
+    return http_reply_chunk(request->exchange, slice_of(text, (size_t)len));
+}
+
 static enum op_result begin_stream(struct web_request *request, struct events *events)
 {
     static const struct http_header headers[] = {
@@ -70,14 +97,18 @@ static enum op_result begin_stream(struct web_request *request, struct events *e
     events->has_begun = true;
     events->watch.rev = look->whole.flow.rev;
     events->look = NULL;
+    events->is_told = events->watch.rev != events->known_rev;
+    if (has_ended && !events->is_told) { /* a browser does not come again after a 204 */
+        request->frame.is_answered = true;
+        http_reply(request->exchange, 204, NULL, 0, SLICE_NONE);
+        return OP_DONE;
+    }
     http_reply_begin(request->exchange, 200, headers, ARRAY_LEN(headers));
     flow_watch_add(request->web->config.flow, &events->watch);
     request->on_end = let_go;
-    /* what changed between the page and now is seen by asking once */
-    events->is_told = true;
     if (!has_ended && request->exchange->head.method != HTTP_METHOD_HEAD)
         return OP_NEXT;
-    (void)!http_reply_chunk(request->exchange, SLICE("data: changed\n\n"));
+    (void)!send_event(request, events);
     return end_stream(request);
 }
 
@@ -92,10 +123,8 @@ static enum op_result finish_events(struct web_request *request)
     bool is_over = loop_now_ns(request->op.loop) >= events->until_ns ||
                    http_server_is_draining(request->exchange->server);
     bool is_slow = http_reply_pending(request->exchange) > SLOW_BYTES;
-    slice event = events->is_told ? SLICE("data: changed\n\n") : SLICE(": still here\n\n");
-    if (is_over || (!is_slow && http_reply_chunk(request->exchange, event) != OK))
+    if (is_over || (!is_slow && send_event(request, events) != OK))
         return end_stream(request);
-    events->is_told &= is_slow;
     op_sleep(&request->op, &events->timer, HEARTBEAT_MS, "a change of the flow");
     return OP_WAIT;
 }

@@ -3,7 +3,12 @@
  */
 #include "web/html.h"
 
+#include <stdio.h>
+
 #include "base/clock.h"
+#include "base/map.h"
+
+enum { VERSION_LEN = 16 };
 
 static slice escape_of(unsigned char c)
 {
@@ -59,6 +64,25 @@ void html_write(struct buf *out, const char *markup, const slice *values, size_t
         html_text(out, values[i]);
         rest = slice_from(rest, (size_t)at + 2);
     }
+}
+
+size_t html_block_begin(struct buf *out, const char *tag, slice id, const char *attributes)
+{
+    HTML(out, "<{} id=\"{}\"", slice_cstr(tag), id);
+    buf_printf(out, "%s data-version=\"%0*d\">", attributes, VERSION_LEN, 0);
+    return out->len;
+}
+
+void html_block_end(struct buf *out, const char *tag, size_t began)
+{
+    char version[VERSION_LEN + 1];
+    if (!buf_is_ok(out))
+        return;
+    ASSERT(began <= out->len && began >= VERSION_LEN + 2);
+    (void)snprintf(version, sizeof(version), "%0*llx", VERSION_LEN,
+                   (unsigned long long)hash_stable(out->ptr + began, out->len - began));
+    memcpy(out->ptr + began - VERSION_LEN - 2, version, VERSION_LEN); /* before the "> */
+    HTML(out, "</{}>", slice_cstr(tag));
 }
 
 void html_time(struct buf *out, int64_t wall_us)

@@ -19,6 +19,11 @@ void html_write(struct buf *out, const char *markup, const slice *values, size_t
 /* Escaped: & < > " ' and what is no UTF-8 (U+FFFD); control characters but tab and newline become
  * U+FFFD, too. */
 void html_text(struct buf *out, slice text);
+/* A part of a page that is kept fresh by itself (assets/app.mjs): an element with this id, and the
+ * hash of what stands in it as its version. attributes: markup, "" or " class=...". Returns what
+ * html_block_end wants, which writes the version and the closing tag. */
+size_t html_block_begin(struct buf *out, const char *tag, slice id, const char *attributes);
+void html_block_end(struct buf *out, const char *tag, size_t began);
 /* <time datetime="...">2026-01-31 23:59 UTC</time>; "-" for 0. */
 void html_time(struct buf *out, int64_t wall_us);
 

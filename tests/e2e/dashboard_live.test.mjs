@@ -1,0 +1,246 @@
+// A flow's page while the flow goes on, in headless Chromium: nothing moves that somebody is about to
+// press, nothing that is typed, marked, opened or focused goes, what is new above is announced by a
+// bar; and the stream of events behind it, which tells each change once.
+import assert from 'node:assert/strict';
+import { after, before, test } from 'node:test';
+import { hold, until } from './support/client.mjs';
+import { Dashboard, PHONE } from './support/dashboard.mjs';
+
+const DECIDE = 'The flow now waits for your decision.';
+const CHANGED = 'This page has changed.';
+
+let dashboard, account;
+
+before(async () => {
+  dashboard = await Dashboard.start();
+  account = await dashboard.account('Live');
+});
+after(() => dashboard?.stop());
+
+const barOf = (visit) => visit.page.locator('.news [role=status]');
+const announces = (visit, words) => until(`the bar says "${words}"`, async () => (await barOf(visit).textContent()) === words);
+const badgeOf = (visit, step) => visit.page.locator(`#step-${step} .badge`);
+
+// A flow of which the messages' reading is held; of `texts` characters more each.
+async function startHeld(input = {}) {
+  const held = await hold(dashboard.provider, { method: 'GET', path_prefix: '/gmail/v1/users/me/messages/' });
+  const id = await dashboard.start(account, 'unread_mail_to_tasks', { taskParent: dashboard.taskParent, maxResults: 5, ...input });
+  await held.reached(1);
+  return { id, ...held };
+}
+
+// Puts the mouse over it and remembers what is there; `isAimedAt` then says whether it still is.
+async function aim(visit, target) {
+  await target.scrollIntoViewIfNeeded();
+  const { x, y, width, height } = await target.boundingBox();
+  const at = [x + width / 2, y + height / 2];
+  await visit.page.mouse.move(...at);
+  const now = (point) => {
+    const one = document.elementFromPoint(...point);
+    const { left, top, width: w, height: h } = one.getBoundingClientRect();
+    globalThis.aimedAt ??= one;
+    return { isSame: one === globalThis.aimedAt, rect: [left, top, w, h], text: one.textContent };
+  };
+  const first = await visit.page.evaluate(now, at);
+  return {
+    at,
+    // a window scrolls by whole pixels
+    isAimedAt: async () => {
+      const { rect, ...rest } = await visit.page.evaluate(now, at);
+      assert.deepEqual(rest, { isSame: true, text: first.text });
+      assert.ok(rect.every((one, i) => Math.abs(one - first.rect[i]) < 1), `from ${first.rect} to ${rect}`);
+    },
+    click: async () => {
+      await visit.page.mouse.down();
+      await visit.page.mouse.up();
+    },
+  };
+}
+
+for (const [how, options] of [['in a small window', { viewport: { width: 900, height: 500 } }], ['in a window that holds all of it', { viewport: { width: 1000, height: 3000 } }]])
+  test(`the mouse over "Cancel the flow": steps finish and an approval comes above, and it is the flow that is cancelled; ${how}`, async () => {
+    const visit = await dashboard.signIn(account, options);
+    const { id, letGo } = await startHeld();
+    await visit.goto(`/flows/${id}`);
+    const aimed = await aim(visit, visit.page.getByRole('button', { name: 'Cancel the flow' }));
+    await letGo();
+    await announces(visit, DECIDE);
+    await aimed.isAimedAt();
+    assert.equal(await visit.page.getByRole('button', { name: 'Approve' }).count(), 0, 'what is new above waits');
+    const made = (await dashboard.pagesMade()).length;
+    await Promise.all([visit.page.waitForNavigation(), aimed.click()]);
+    await visit.sees('The flow is cancelled.');
+    await dashboard.reaches(account, id, 'cancelled');
+    assert.equal((await dashboard.pagesMade()).length, made);
+    await visit.end();
+  });
+
+test('the mouse over "Approve": what others decide moves nothing, and a late press approves nothing', async () => {
+  const visit = await dashboard.signIn(account, { viewport: { width: 900, height: 600 } });
+  const id = await dashboard.startTasks(account, { maxResults: 5 });
+  await visit.goto(`/flows/${id}`);
+  await visit.page.getByLabel('Note').fill('mine');
+  const aimed = await aim(visit, visit.page.getByRole('button', { name: 'Approve' }));
+  assert.equal((await dashboard.call(account, 'POST', `/api/flows/${id}/approve`, { note: 'theirs' })).status, 200);
+  await dashboard.reaches(account, id, 'completed');
+  await until('the page knows', async () => (await badgeOf(visit, 'created').innerText()) === 'completed');
+  await aimed.isAimedAt();
+  assert.equal(await barOf(visit).textContent(), CHANGED);
+  assert.equal(await visit.page.getByLabel('Note').inputValue(), 'mine');
+  await Promise.all([visit.page.waitForNavigation(), aimed.click()]);
+  assert.equal(await visit.title(), 'Not done');
+  await visit.end();
+});
+
+test('focus, marks, what is opened and where one reads stay as they are', async () => {
+  const visit = await dashboard.signIn(account, { viewport: { width: 900, height: 300 } });
+  const { id, letGo } = await startHeld({ maxResults: 20 });
+  await visit.goto(`/flows/${id}`);
+  await badgeOf(visit, 'list').getByText('completed').waitFor();
+  await visit.page.locator('#list-output > summary').click();
+  await visit.page.locator('#list-output > summary').focus();
+  await visit.page.mouse.move(1, 1);
+  await visit.page.evaluate(() => {
+    const [text] = document.querySelector('#list-output pre').childNodes;
+    getSelection().setBaseAndExtent(text, 10, text, 60);
+    globalThis.kept = { details: document.querySelector('#list-output'), marked: `${getSelection()}`, focused: document.activeElement };
+    document.querySelector('#step-create_tasks').scrollIntoView();
+    globalThis.kept.top = document.querySelector('#step-create_tasks').getBoundingClientRect().top;
+  });
+  await letGo();
+  await announces(visit, DECIDE);
+  await until('the steps are as they are now', async () => (await badgeOf(visit, 'tasks').innerText()) === 'completed');
+  const now = await visit.page.evaluate(() => {
+    const { kept } = globalThis;
+    return {
+      isSame: kept.details === document.querySelector('#list-output') && kept.details.open,
+      isMarked: `${getSelection()}` === kept.marked && kept.marked.length > 30,
+      isFocused: document.activeElement === kept.focused,
+      hasMoved: Math.abs(document.querySelector('#step-create_tasks').getBoundingClientRect().top - kept.top) >= 1,
+    };
+  });
+  assert.deepEqual(now, { isSame: true, isMarked: true, isFocused: true, hasMoved: false });
+  await visit.end();
+});
+
+test('a note that is being written stays, and goes with the decision', async () => {
+  const visit = await dashboard.signIn(account);
+  const id = await dashboard.startTasks(account);
+  await visit.goto(`/flows/${id}`);
+  const note = visit.page.getByLabel('Note');
+  await note.pressSequentially('half of a sen');
+  await dashboard.stack.cluster.sql(`update sluice.flow set updated_at = updated_at + interval '2 minutes', rev = rev + 1 where id = '${id}'`);
+  await announces(visit, CHANGED);
+  await note.pressSequentially('tence');
+  assert.equal(await note.inputValue(), 'half of a sentence');
+  await visit.page.getByRole('button', { name: 'Show it' }).click();
+  assert.equal(await note.inputValue(), 'half of a sentence', 'also once all is shown');
+  await visit.press('Approve');
+  const flow = await dashboard.reaches(account, id, 'completed');
+  assert.equal(flow.steps.find((step) => step.stepType === 'approval').output.note, 'half of a sentence');
+  await visit.end();
+});
+
+for (const [how, options] of [['', {}], [' at 390 pixels', PHONE]])
+  test(`the bar: read out, reached by keyboard, shows the decision and goes${how}`, async () => {
+    const visit = await dashboard.signIn(account, options);
+    const { id, letGo } = await startHeld();
+    await visit.goto(`/flows/${id}`);
+    assert.ok(await visit.page.evaluate(() => !document.querySelector('[data-live]').contains(document.querySelector('.news'))));
+    assert.equal(await barOf(visit).textContent(), '');
+    await letGo();
+    await announces(visit, DECIDE);
+    await visit.isAccessible();
+    await visit.fits();
+    const show = visit.page.getByRole('button', { name: 'Show it' });
+    await show.focus();
+    await visit.page.keyboard.press('Enter');
+    await visit.page.getByRole('button', { name: 'Approve' }).waitFor();
+    assert.equal(await visit.page.evaluate(() => document.activeElement.id), 'decision');
+    assert.equal(await barOf(visit).textContent(), '');
+    assert.equal(await show.isVisible(), false);
+    await visit.isAccessible();
+    await visit.fits();
+    await visit.end();
+  });
+
+/* ---- the stream ---- */
+
+async function cookieOf(visit) {
+  return (await visit.context.cookies()).map(({ name, value }) => `${name}=${value}`).join('; ');
+}
+
+// Reads events until `isEnough` of the text so far.
+async function read(path, headers, isEnough) {
+  const stop = new AbortController();
+  const reply = await fetch(dashboard.base + path, { headers, signal: stop.signal });
+  if (reply.status !== 200) return { status: reply.status };
+  let text = '';
+  const whole = (async () => {
+    try {
+      for await (const part of reply.body.pipeThrough(new TextDecoderStream())) text += part;
+    } catch (error) {
+      if (error.name !== 'AbortError') throw error;
+    }
+  })();
+  await until('enough was told', () => isEnough(text));
+  stop.abort();
+  await whole;
+  return { status: 200, text, ids: [...text.matchAll(/id: (\d+)\ndata: changed\n\n/g)].map(([, rev]) => Number(rev)) };
+}
+
+const revOf = async (id) => Number(await dashboard.stack.cluster.sql(`select rev from sluice.flow where id = '${id}'`));
+
+test('a change is told once; what a browser knows is not told again', async () => {
+  const visit = await dashboard.signIn(account);
+  const headers = { cookie: await cookieOf(visit) };
+  await visit.end();
+  const id = await dashboard.startTasks(account);
+  const events = `/flows/${id}/events`;
+  const first = await revOf(id);
+  // what the server asks its database by itself; of each few one looks whether a watched flow has changed
+  const looks = async () => [...(await dashboard.server.metrics()).matchAll(/^sluice_pg_query_seconds_count(?:\{[^}]*\})? (\d+)/gm)].reduce((sum, [, count]) => sum + Number(count), 0);
+  let changedAt;
+  const told = await read(`${events}?since=${first}`, headers, async (text) => {
+    if (!text.includes(':') && !text.includes('id:')) return false;
+    if (changedAt === undefined) {
+      assert.ok(!text.includes('changed'), 'nothing had');
+      await dashboard.stack.cluster.sql(`update sluice.flow set rev = rev + 1 where id = '${id}'`);
+      changedAt = await looks();
+    }
+    return text.includes('changed') && (await looks()) >= changedAt + 25;
+  });
+  assert.deepEqual(told.ids, [first + 1]);
+  // a browser that comes again, and a page that is older
+  const enough = (text) => text.includes('\n\n');
+  assert.deepEqual((await read(`${events}?since=${first}`, { ...headers, 'last-event-id': `${first + 1}` }, enough)).ids, []);
+  assert.deepEqual((await read(`${events}?since=${first}`, headers, enough)).ids, [first + 1]);
+  await dashboard.call(account, 'POST', `/api/flows/${id}/cancel`, {});
+  const last = await revOf(id);
+  assert.deepEqual((await read(`${events}?since=${first}`, headers, (text) => text.includes('changed'))).ids, [last]);
+  assert.equal((await read(`${events}?since=${last}`, headers)).status, 204, 'nothing will come any more');
+});
+
+test('a connection that breaks again and again: said so, and the page is asked for no oftener than it has changed', async () => {
+  const visit = await dashboard.signIn(account);
+  const { id, letGo } = await startHeld();
+  let [asked, tried, isBroken] = [0, 0, true];
+  visit.page.on('request', (request) => (asked += request.resourceType() === 'fetch'));
+  await visit.page.route('**/events*', (route) => {
+    tried++;
+    return isBroken ? route.abort('connectionreset') : route.continue();
+  });
+  await visit.goto(`/flows/${id}`);
+  await announces(visit, 'The connection is lost; trying again.');
+  await until('it tries again', () => tried >= 3);
+  isBroken = false;
+  await announces(visit, '');
+  const before = asked;
+  await letGo();
+  await announces(visit, DECIDE);
+  const changes = await revOf(id);
+  assert.ok(asked - before <= changes, `asked ${asked - before} times at ${changes} revisions`);
+  assert.ok(before <= tried, `asked ${before} times in ${tried} tries`);
+  visit.problems = visit.problems.filter((one) => !one.includes('ERR_CONNECTION_RESET'));
+  await visit.end();
+});
