@@ -349,7 +349,7 @@ integration_lines = $(foreach f,$(INTEGRATION_C),integration $(f:tests/%.c=%) \
 cost_programs = $(COST_C:%.c=build/release/%)
 cost_lines = $(foreach f,$(COST_C),integration $(f:tests/unit/%.c=release/%) \
 	build/release/$(f:%.c=%)$(newline))
-e2e_lines = $(foreach f,$(E2E),e2e $(f:tests/%=%) $(f)$(newline))
+e2e_lines = $(foreach f,$(E2E),$(if $(selected),e2e $(f:tests/%=%) $(f)$(newline)))
 
 # $(call run_tests,LINES)
 define run_tests
@@ -383,7 +383,7 @@ test-integration: build/stamp/system-run build/stamp/system-test $(E2E_STAMP) $(
 		$(call integration_programs,$(TEST_VARIANT))
 	$(call run_tests,$(call integration_lines,$(TEST_VARIANT)))
 
-## test-e2e: real clients and a real browser
+## test-e2e: real clients and a real browser, of names with T= in them
 .PHONY: test-e2e
 test-e2e: build/stamp/system-run build/stamp/system-test $(E2E_STAMP) $(CONTAIN) \
 		$(call programs,$(TEST_VARIANT)) $(call programs,release)
