@@ -3,8 +3,10 @@
 // at a time, and prism must say so. tests/unit/api/test_openapi.c compares its paths with the routes.
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
+import Ajv2020 from 'ajv/dist/2020.js';
 import { until } from './support/client.mjs';
 import { Contract, changes } from './support/contract.mjs';
+import { Judge } from './support/judge.mjs';
 import { run } from './support/process.mjs';
 import { Raw } from './support/raw.mjs';
 import { Stack } from './support/stack.mjs';
@@ -55,6 +57,23 @@ test('the document is sound, in the words of a linter', async () => {
   });
   assert.equal(code, 0, stdout + stderr);
   assert.doesNotMatch(stdout, /warning/i);
+});
+
+// The document lets every reply grow; the tests compare with a copy that does not, both that prism has
+// (judge(), above) and that which SLUICE_CONTRACT=1 asks of every test.
+test('a member that the document has not is a fault to the tests alone', async () => {
+  assert.doesNotMatch(JSON.stringify(contract.served), /"(additional|unevaluated)Properties":false/);
+  const open = new Ajv2020({ strict: false, validateFormats: false }).addSchema(contract.served, 'served');
+  const every = new Judge(contract.served);
+  const path = '/api/actions/gmail/send_message';
+  const reply = await server.call(account.key, 'GET', path);
+  assert.equal(every.problem('GET', path, reply), '');
+  for (const place of ['', 'input_summary', 'examples.0', 'preconditions.0']) {
+    const more = { ...reply, json: structuredClone(reply.json) };
+    place.split('.').reduce((at, key) => (key ? at[key] : at), more.json).unexpected = 1;
+    assert.match(every.problem('GET', path, more), /must NOT have additional properties/, place);
+    assert.ok(open.getSchema('served#/components/schemas/ActionDetail')(more.json), place);
+  }
 });
 
 test('it is served to anybody, with an ETag', async () => {

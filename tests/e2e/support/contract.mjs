@@ -7,6 +7,7 @@ import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import Ajv2020 from 'ajv/dist/2020.js';
 import { call, until } from './client.mjs';
+import { closed } from './document.mjs';
 import { Running, freePort } from './process.mjs';
 
 const prismBin = new URL('../node_modules/@stoplight/prism-cli/dist/index.js', import.meta.url).pathname;
@@ -92,17 +93,21 @@ function send(out, { status, headers, text }) {
 }
 
 export class Contract {
-  // dir: for the document's file. base: the server, whose own document is the judge's.
+  // dir: for the document's files. base: the server, whose own document is the judge's, who lets no
+  // reply have more than it says.
   static async start(base, dir) {
     const contract = new Contract();
-    contract.document = await (await fetch(`${base}/openapi.json`)).json();
+    contract.served = await (await fetch(`${base}/openapi.json`)).json();
+    contract.document = closed(contract.served);
     contract.file = join(dir, 'openapi.json');
-    await writeFile(contract.file, JSON.stringify(contract.document, null, 2));
+    await writeFile(contract.file, JSON.stringify(contract.served, null, 2));
+    const closedFile = join(dir, 'openapi-closed.json');
+    await writeFile(closedFile, JSON.stringify(contract.document, null, 2));
     contract.between = await Between.start(base);
     const port = await freePort();
     contract.url = `http://127.0.0.1:${port}`;
     const args = [prismBin, 'proxy', '--errors', '--validate-request=false', '-v', 'error', '-p', `${port}`];
-    contract.prism = new Running(process.execPath, [...args, contract.file, contract.between.url]);
+    contract.prism = new Running(process.execPath, [...args, closedFile, contract.between.url]);
     await until(
       'prism listens',
       () => {

@@ -2,11 +2,14 @@
 // the server gives of itself: its status, its headers, its body. tests/e2e/openapi.test.mjs proves
 // the document with a judge that is not ours; this one sees every odd reply that all the tests cause.
 import Ajv2020 from 'ajv/dist/2020.js';
+import { closed, resolve } from './document.mjs';
 
 const documents = new Map(); // base -> promise of a Judge, null where there is none
 
-class Judge {
-  constructor(document) {
+// What a reply has and the document has not is a fault, too.
+export class Judge {
+  constructor(served) {
+    const document = closed(served);
     this.document = document;
     this.ajv = new Ajv2020({ strict: false, validateFormats: false });
     this.ajv.addSchema(document, 'contract');
@@ -21,14 +24,6 @@ class Judge {
   static async of(base) {
     const reply = await fetch(`${base}/openapi.json`);
     return reply.ok ? new Judge(await reply.json()) : null;
-  }
-
-  resolve(node) {
-    if (!node?.$ref) return node;
-    return node.$ref
-      .slice(2)
-      .split('/')
-      .reduce((at, key) => at[key.replaceAll('~1', '/')], this.document);
   }
 
   operation(method, url) {
@@ -47,13 +42,13 @@ class Judge {
     const any = this.document['x-any-path'].responses;
     const operation = this.operation(method, url);
     if (!operation && !/^\/api\//.test(url)) return ''; // behind a proxy that gives it a prefix
-    const response = this.resolve(operation?.responses[status] ?? (operation ? undefined : any[status]) ?? (status >= 501 ? any[status] : undefined));
+    const response = resolve(this.document, operation?.responses[status] ?? (operation ? undefined : any[status]) ?? (status >= 501 ? any[status] : undefined));
     // the key is checked before the path, and what cannot be read before that
     const early = { 400: 'BadRequest', 401: 'Unauthorized', 414: 'UriTooLong', 431: 'HeadTooLarge', 503: 'Unavailable', 429: 'TooManyRequests' };
     const listed = response ?? (operation ? undefined : this.document.components.responses[early[status]]);
     if (!listed) return `status ${status} is not listed`;
     for (const [name, entry] of Object.entries(listed.headers ?? {})) {
-      const header = this.resolve(entry);
+      const header = resolve(this.document, entry);
       const value = headers.get(name);
       if (value === null && header.required) return `${name} is missing`;
       if (value === null) continue;

@@ -1,0 +1,55 @@
+// The document of the interface lets every reply grow, so that clients made of it go on when a member
+// is added. The tests compare replies with a copy in which nothing may grow: there a member that the
+// document does not have is an error.
+
+// The schema, response or the like that a node is or refers to.
+export function resolve(document, node) {
+  if (typeof node?.$ref !== 'string') return node;
+  const keys = node.$ref.slice(2).split('/');
+  return keys.reduce((at, key) => at[key.replaceAll('~1', '/').replaceAll('~0', '~')], document);
+}
+
+const isObject = (schema) => [schema.type].flat().includes('object');
+
+// Every schema inside one, itself first; each once. seen: those that were given already.
+export function* schemasIn(document, schema, seen = new Set()) {
+  const found = resolve(document, schema);
+  if (typeof found !== 'object' || seen.has(found)) return;
+  seen.add(found);
+  yield found;
+  const { properties = {}, items, additionalProperties, allOf = [], anyOf = [], oneOf = [] } = found;
+  const inside = [...Object.values(properties), ...allOf, ...anyOf, ...oneOf, found.if, found.then, found.else];
+  for (const one of [...inside, items, additionalProperties]) if (one) yield* schemasIn(document, one, seen);
+}
+
+// Every operation: {path, method, operation}.
+export function operations(document) {
+  return Object.entries(document.paths).flatMap(([path, item]) =>
+    Object.entries(item).map(([method, operation]) => ({ path, method, operation })));
+}
+
+// Every reply that stands in the document: {name, response}.
+export function responses(document) {
+  const of = (name, list) => Object.entries(list).map(([status, response]) => ({ name: `${name} ${status}`, response: resolve(document, response) }));
+  return [
+    ...operations(document).flatMap(({ path, method, operation }) => of(`${method} ${path}`, operation.responses)),
+    ...of('any path', document['x-any-path'].responses),
+    ...of('component', document.components.responses),
+  ];
+}
+
+// Every schema of a JSON reply.
+export function* replySchemas(document) {
+  const seen = new Set();
+  for (const { response } of responses(document))
+    for (const { schema } of Object.values(response.content ?? {})) yield* schemasIn(document, schema, seen);
+}
+
+// A copy in which no reply has a member that is not listed. What is laid over another schema with
+// allOf or if has no type of its own, and stays open: the one below is closed.
+export function closed(document) {
+  const copy = structuredClone(document);
+  for (const schema of replySchemas(copy))
+    if (isObject(schema) && schema.properties) schema.additionalProperties ??= false;
+  return copy;
+}
