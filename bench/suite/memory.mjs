@@ -40,7 +40,7 @@ export async function measurePooledMemory(stage) {
     }
   };
   const after = (limit) =>
-    stage.with({ args: ['--origin-connections', String(limit)] }, async (server) => {
+    stage.with({ args: ['--origin-connections', String(limit), '--account-origin-connections', String(limit)] }, async (server) => {
       await rounds(server, limit > 1 ? [LATENCY_MS, 0] : [0, 0]);
       const idle = await metric(server, 'sluice_provider_connections{state="idle"}');
       if (idle < limit * POOLED_SHARE) throw new Error(`${idle} of ${limit} connections are in the pool`);

@@ -51,7 +51,8 @@ struct config {
     /* outbound */
     slice ca_file;
     struct config_list origin_override, allow_host;
-    uint64_t origin_connections_max;
+    uint64_t outbound_connections_max, origin_connections_max;
+    uint64_t account_connections_max, account_origin_connections_max;
     /* catalog */
     slice catalog_dir;
     /* retention */

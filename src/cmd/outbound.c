@@ -33,7 +33,10 @@ int outbound_open(struct outbound *outbound, struct loop *loop, const struct con
         .tls = outbound->tls,
         .user_agent = SLICE("sluice"),
         .calls_per_origin = config->origin_connections_max,
-        .waiting_per_origin = config->executions_max,
+        .share_of_origin = config->account_origin_connections_max,
+        .share_of_all = config->account_connections_max,
+        .connections_max = config->outbound_connections_max,
+        .waiting_max = config->executions_max,
         .idle_per_origin = config->origin_connections_max,
         .response_bytes_max = config->provider_response_bytes_max,
     };

@@ -161,6 +161,7 @@ static enum op_result send_code(struct oauth_finish *finish, slice client_id, sl
     if (auth->uses_pkce)
         ask.verifier = json_get_str(finish->asked, SLICE("verifier"));
     finish->call = (struct http_call){
+        .tenant = finish->in.account_id,
         .deadline_ns = loop_now_ns(finish->op.loop) + (uint64_t)config->token_timeout_ms * 1000000,
     };
     finish->asked_us = clock_wall_us();

@@ -292,6 +292,7 @@ static enum op_result step_ask(struct op *op)
         return OP_NEXT;
     }
     renewer->call = (struct http_call){
+        .tenant = renewer->account_id,
         .deadline_ns = loop_now_ns(op->loop) + (uint64_t)timeout_ms * 1000000,
     };
     oauth_request_deinit(&renewer->request);

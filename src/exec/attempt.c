@@ -95,6 +95,7 @@ enum op_result exec_step_call(struct op *op)
     if (limits->total_timeout_ms > 0 && limits->total_timeout_ms < left_ms)
         deadline = now + (uint64_t)limits->total_timeout_ms * 1000000;
     exec->call = (struct http_call){
+        .tenant = exec->in.account_id,
         .method = exec->action->request.method,
         .url = exec->request.url,
         .headers = exec->request.headers,

@@ -41,7 +41,8 @@ static enum op_result ask_for_token(struct exec_probe *probe)
         .client_id = json_get_str(probe->credential, SLICE("client_id")),
         .client_secret = json_get_str(probe->credential, SLICE("client_secret")),
     };
-    probe->call = (struct http_call){.deadline_ns = deadline_ns(probe)};
+    probe->call =
+        (struct http_call){.tenant = probe->in.account_id, .deadline_ns = deadline_ns(probe)};
     if (oauth_request_make(&ask, &probe->token_request, &probe->call) == OK &&
         http_call_start(probe->http, &probe->call, &probe->op) == OK)
         return OP_WAIT;
@@ -133,6 +134,7 @@ static enum op_result step_ask(struct op *op)
         return stop(probe, EXEC_PROBE_REFUSED,
                     arena_printf(&op->arena, "The test request cannot be made: %s.", err.text));
     probe->call = (struct http_call){
+        .tenant = probe->in.account_id,
         .method = probe->action.request.method,
         .url = probe->built.url,
         .headers = probe->built.headers,

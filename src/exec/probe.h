@@ -23,6 +23,7 @@ enum exec_probe_verdict {
 
 /* Borrowed until the probe has ended. */
 struct exec_probe_request {
+    struct uuid account_id;
     slice integration_id;
     slice credential;          /* JSON text, as connections store it */
     const struct json *params; /* NULL: none */

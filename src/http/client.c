@@ -18,7 +18,7 @@ static struct metric connections_gauge = {
 };
 static struct metric waiting_gauge = {
     .name = "sluice_http_client_waiting",
-    .help = "Outbound calls that wait for a place in their origin.",
+    .help = "Outbound calls that wait for a place in their origin, or in the whole.",
     .kind = METRIC_GAUGE,
 };
 
@@ -60,7 +60,7 @@ static void default_ms(unsigned *value, unsigned otherwise)
 static void set_defaults(struct http_client_config *config)
 {
     default_size(&config->calls_per_origin, 64);
-    default_size(&config->waiting_per_origin, 256);
+    default_size(&config->waiting_max, 256);
     default_ms(&config->waiting_ms, 5000);
     default_size(&config->idle_per_origin, 16);
     default_size(&config->connections_max, 1024);
@@ -102,6 +102,7 @@ struct http_client *http_client_new(struct loop *loop, const struct http_client_
     map_init(&client->origins, client->config.origins_max);
     list_init(&client->calls);
     list_init(&client->by_idle);
+    slot_init(client);
     buf_init(&client->head, HTTP_CALL_REQUEST_HEAD_MAX);
     return client;
 }
@@ -110,6 +111,7 @@ static void client_free(struct loop_garbage *garbage)
 {
     struct http_client *client = CONTAINER_OF(garbage, struct http_client, garbage);
     ASSERT(client->origins.count == 0 && client->connection_count == 0);
+    slot_deinit(client);
     map_deinit(&client->origins);
     for (size_t i = 0; i < client->override_count; i++)
         mem_free(client->overrides[i].target_text);
@@ -258,13 +260,13 @@ static struct http_origin *origin_new(struct http_client *client, const struct u
     origin->is_https = url->is_https;
     origin->is_override = is_override;
     list_init(&origin->idle);
-    list_init(&origin->waiting);
+    list_init(&origin->ring);
     return origin;
 }
 
-/* NULL: out of memory, or origins_max of them are in use. */
+/* NULL: out of memory, or too many of them are in use, by the tenant or by all. */
 static struct http_origin *origin_get(struct http_client *client, const struct url *url,
-                                      bool is_override)
+                                      bool is_override, struct uuid tenant)
 {
     char key[URL_ORIGIN_MAX + 2] = "!";
     slice name = url_origin(url, key + 1);
@@ -272,7 +274,7 @@ static struct http_origin *origin_get(struct http_client *client, const struct u
     struct http_origin *origin = map_get(&client->origins, name);
     if (origin)
         return origin;
-    origin = origin_new(client, url, is_override);
+    origin = slot_allows_origin(client, tenant) ? origin_new(client, url, is_override) : NULL;
     if (!origin)
         return NULL;
     if (map_put(&client->origins, origin->key, origin, NULL) == OK)
@@ -283,33 +285,12 @@ static struct http_origin *origin_get(struct http_client *client, const struct u
 
 void origin_collect(struct http_origin *origin)
 {
-    if (origin->active_count || origin->waiting_count || origin->connection_count ||
-        origin->dial_count || origin->pins)
+    if (origin->line_count || origin->connection_count || origin->dial_count || origin->pins)
         return;
-    ASSERT(list_is_empty(&origin->idle) && list_is_empty(&origin->waiting));
+    ASSERT(list_is_empty(&origin->idle) && list_is_empty(&origin->ring));
     void *removed = map_remove(&origin->client->origins, origin->key);
     ASSERT(removed == origin);
     mem_free(origin);
-}
-
-void origin_serve(struct http_origin *origin)
-{
-    struct http_client *client = origin->client;
-    if (origin->pins) /* somebody above does it, or looks at it again */
-        return;
-    origin->pins++;
-    while (origin->active_count < client->config.calls_per_origin &&
-           !list_is_empty(&origin->waiting)) {
-        struct http_call *call = LIST_ITEM(origin->waiting.next, struct http_call, wait_link);
-        list_unlink(&call->wait_link);
-        origin->waiting_count--;
-        client->waiting_count--;
-        origin->active_count++;
-        call->waiting_ns = loop_now_ns(client->loop) - call->queued_ns;
-        call_assign(call);
-    }
-    origin->pins--;
-    origin_collect(origin);
 }
 
 /* ---- the end of a call ---- */
@@ -335,15 +316,7 @@ static struct http_origin *call_detach(struct http_call *call)
     if (call->connection)
         connection_drop(call->connection);
     ASSERT(!call->dial && !call->connection);
-    if (!origin)
-        return NULL;
-    if (call->state == CALL_WAITING) {
-        list_unlink(&call->wait_link);
-        origin->waiting_count--;
-        client->waiting_count--;
-    } else {
-        origin->active_count--;
-    }
+    slot_leave(call);
     call->origin = NULL;
     return origin;
 }
@@ -360,7 +333,7 @@ void call_finish(struct http_call *call, enum http_call_result result)
     loop_task_queue(client->loop, &call->ended);
     client_count_changed(client);
     if (origin)
-        origin_serve(origin);
+        slot_serve(origin);
 }
 
 void call_fail(struct http_call *call, enum http_call_result result, enum err_code code,
@@ -442,30 +415,6 @@ void call_assign(struct http_call *call)
         call_fail(call, HTTP_CALL_OVERLOADED, ERR_NOMEM, "out of memory for a connection");
 }
 
-static void call_enter(struct http_call *call, struct http_origin *origin)
-{
-    struct http_client *client = call->client;
-    call->origin = origin;
-    if (origin->active_count < client->config.calls_per_origin) {
-        origin->active_count++;
-        call_assign(call);
-        return;
-    }
-    if (origin->waiting_count >= client->config.waiting_per_origin) {
-        call->origin = NULL;
-        call_fail(call, HTTP_CALL_OVERLOADED, ERR_BUSY,
-                  "%zu calls to %.*s are in flight and %zu more wait already", origin->active_count,
-                  SLICE_ARG(call->authority), origin->waiting_count);
-        return;
-    }
-    origin->waiting_count++;
-    client->waiting_count++;
-    list_push_back(&origin->waiting, &call->wait_link);
-    call->queued_ns = loop_now_ns(client->loop);
-    call_set_phase(call, CALL_WAITING, call->queued_ns + client->config.waiting_ms * 1000000ull);
-    client_count_changed(client);
-}
-
 static void call_reset(struct http_client *client, struct http_call *call, struct op *owner)
 {
     call->result = HTTP_CALL_OK;
@@ -482,6 +431,7 @@ static void call_reset(struct http_client *client, struct http_call *call, struc
     call->client = client;
     call->owner = owner;
     call->origin = NULL;
+    call->line = NULL;
     call->connection = NULL;
     call->dial = NULL;
     call->is_fresh_wanted = false;
@@ -515,7 +465,7 @@ int http_call_start(struct http_client *client, struct http_call *call, struct o
     if (code != OK)
         return code;
     const struct url *to = override ? &override->target : &url;
-    struct http_origin *origin = origin_get(client, to, override != NULL);
+    struct http_origin *origin = origin_get(client, to, override != NULL, call->tenant);
     list_init(&call->all_link);
     list_init(&call->wait_link);
     list_push_back(&client->calls, &call->all_link);
@@ -535,11 +485,11 @@ int http_call_start(struct http_client *client, struct http_call *call, struct o
         call_fail(call, HTTP_CALL_ADDRESS_REFUSED, ERR_REFUSED,
                   "plain http to %.*s is not allowed: use https, or an operator allows the host",
                   SLICE_ARG(call->authority));
-    else
-        call_enter(call, origin);
+    else if (slot_ask(call, origin))
+        call_assign(call);
     if (origin) {
         origin->pins--;
-        origin_serve(origin);
+        slot_serve(origin);
     }
     return OK;
 }

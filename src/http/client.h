@@ -4,7 +4,12 @@
  * followed, no cookies kept, nothing decompressed.
  *
  * A call is embedded in the struct of an op and takes a hold on it; it never completes before
- * http_call_start returns. Calls to one origin beyond calls_per_origin wait in a bounded queue.
+ * http_call_start returns.
+ *
+ * Slots (client_slot.c): calls_per_origin calls are under way to an origin, connections_max in all.
+ * Further ones wait, at most waiting_ms, and go in turn by tenant, whatever number each has
+ * waiting. A tenant alone may use its share of either; the more the others use, the fewer places it
+ * gets, so that one that takes all it can leaves some for those who come later.
  *
  * Pool: the most recently used idle connection is taken (the least likely to have been closed by
  * its peer); connections over the limits are closed from the least recently used end. A reused
@@ -22,6 +27,7 @@
 #include <stdint.h>
 
 #include "base/err.h"
+#include "base/id.h"
 #include "base/list.h"
 #include "base/slice.h"
 #include "http/address.h"
@@ -37,20 +43,22 @@ struct http_client_config {
     struct tls_context *tls;       /* counted; NULL: https calls end with HTTP_CALL_TLS */
     slice user_agent;              /* copied; "sluice" */
     size_t calls_per_origin;       /* in flight at once, 64 */
-    size_t waiting_per_origin;     /* behind them, 256; more: OVERLOADED */
-    unsigned waiting_ms;           /* longest wait in that queue, 5000 */
-    size_t idle_per_origin;        /* connections kept, 16 */
-    size_t connections_max;        /* of all origins together, 1024 */
-    size_t origins_max;            /* 4096; unused ones are forgotten */
-    unsigned idle_ms;              /* an unused connection is closed after, 30000; a peer's
-                                      Keep-Alive: timeout makes it shorter */
-    unsigned write_reuse_ms;       /* calls that are not idempotent take only connections
-                                      used within, 10000: less risk that the peer is just
-                                      closing it */
-    unsigned connect_ms;           /* name, TCP and TLS together, 10000 */
-    unsigned first_byte_ms;        /* from the last byte sent to the first received, 30000 */
-    unsigned between_bytes_ms;     /* longest silence inside a reply, 15000 */
-    size_t response_bytes_max;     /* body, 8 MiB */
+    size_t share_of_origin;    /* of them for a tenant alone, seven eighths; as many: no share */
+    size_t share_of_all;       /* of connections_max, likewise */
+    size_t waiting_max;        /* of a tenant, for one origin, 256; more: OVERLOADED */
+    unsigned waiting_ms;       /* longest wait for a place, 5000 */
+    size_t idle_per_origin;    /* connections kept, 16 */
+    size_t connections_max;    /* of all origins together, 1024; idle ones make way */
+    size_t origins_max;        /* 4096; unused ones are forgotten; shared like places */
+    unsigned idle_ms;          /* an unused connection is closed after, 30000; a peer's
+                                  Keep-Alive: timeout makes it shorter */
+    unsigned write_reuse_ms;   /* calls that are not idempotent take only connections
+                                  used within, 10000: less risk that the peer is just
+                                  closing it */
+    unsigned connect_ms;       /* name, TCP and TLS together, 10000 */
+    unsigned first_byte_ms;    /* from the last byte sent to the first received, 30000 */
+    unsigned between_bytes_ms; /* longest silence inside a reply, 15000 */
+    size_t response_bytes_max; /* body, 8 MiB */
 };
 
 enum {
@@ -106,6 +114,7 @@ const char *http_call_result_name(enum http_call_result result);
 /* Zero it, fill "in", start. Everything in "in" is borrowed until the call has ended. */
 struct http_call {
     /* in */
+    struct uuid tenant;                /* whose share of the slots it takes; nil is a tenant, too */
     slice method;                      /* a token: "GET" */
     slice url;                         /* absolute; path and query already percent-encoded */
     const struct http_header *headers; /* not Host, Content-Length, Transfer-Encoding, Connection,
@@ -140,12 +149,13 @@ struct http_call {
     struct loop_task ended; /* releases the hold */
     struct timer timer;
     struct http_origin *origin;
+    struct http_line *line;
     struct http_connection *connection;
     struct http_dial *dial;
     uint64_t started_ns, queued_ns, phase_due_ns;
     slice target_prefix, target, authority; /* of the request line and Host */
     uint64_t body_bytes;                    /* sum of body_parts */
-    uint8_t state;
+    uint8_t state, place;
     bool is_fresh_wanted; /* no pooled connection this time */
 };
 

@@ -336,6 +336,7 @@ static void dial_free(struct op *op)
     mem_free(dial);
     origin->dial_count--;
     client->dial_count--;
+    slot_room_came(client);
     origin_collect(origin);
     client_unref(client);
 }

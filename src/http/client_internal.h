@@ -2,7 +2,9 @@
  * Inside of the outbound client (http/client*.c). Who owns what:
  *
  *   http_client      origins, by key; counts connections and dials, and goes when the last is gone
- *   http_origin      its idle connections and waiting calls; goes when it has nothing left
+ *   http_origin      its idle connections and lines; goes when it has nothing left
+ *   http_line        the calls of one tenant to one origin; goes with the last of them
+ *   http_tenant      its calls that wait for a slot; goes with its last line
  *   http_dial        an op: name, address, TCP, TLS; works for one call, ends as a connection
  *   http_connection  a stream, and the call that is on it, if any
  *   http_call        the caller's; links to it are cut in call_detach() only
@@ -27,11 +29,17 @@ enum {
 
 enum call_state {
     CALL_IDLE,    /* never started, or over */
-    CALL_WAITING, /* in its origin's queue */
+    CALL_WAITING, /* for its place in the origin, or in the whole */
     CALL_DIALING,
     CALL_SENDING,   /* on a connection, body not all sent */
     CALL_RECEIVING, /* all sent, reply not whole */
     CALL_ENDING,    /* the result is there, the hold not yet released */
+};
+
+enum call_place {
+    PLACE_IN_LINE,   /* waits for one in its origin */
+    PLACE_IN_ORIGIN, /* has it, and waits for one in the whole */
+    PLACE_IN_ALL,    /* under way */
 };
 
 struct http_override {
@@ -59,7 +67,13 @@ struct http_client {
     struct map origins;
     struct list calls;   /* not ended, by all_link */
     struct list by_idle; /* idle connections of all origins, least recently used first */
-    size_t connection_count, dial_count, idle_count, call_count, waiting_count;
+    size_t connection_count, dial_count, idle_count, call_count, waiting_count, active_count;
+    struct map tenants, lines;
+    struct list ring; /* tenants with calls that wait for a place in the whole, next one first */
+    struct list spare_tenants, spare_lines;
+    size_t spare_tenant_count, spare_line_count;
+    struct loop_task serve_more;
+    bool is_serving;
     struct metric_series *idle_series, *busy_series, *waiting_series; /* set at every change */
     struct http_override *overrides;
     size_t override_count;
@@ -76,10 +90,32 @@ struct http_origin {
     char host[URL_HOST_MAX + 1];
     uint16_t port;
     bool is_https, is_override;
-    struct list idle;    /* connections, least recently used first */
-    struct list waiting; /* calls, oldest first */
-    size_t idle_count, waiting_count, active_count, connection_count, dial_count;
+    struct list idle; /* connections, least recently used first */
+    struct list ring; /* lines with calls that wait for a place here, next one first */
+    size_t idle_count, place_count, line_count, connection_count, dial_count;
     size_t pins; /* functions that still look at it */
+};
+
+struct line_key {
+    struct http_origin *origin;
+    struct uuid tenant;
+};
+
+struct http_line {
+    struct line_key key;
+    struct http_origin *origin;
+    struct http_tenant *tenant;
+    struct list ring;    /* in the origin's, or among the spare ones */
+    struct list waiting; /* calls, oldest first */
+    size_t waiting_count, place_count;
+};
+
+struct http_tenant {
+    struct uuid key;
+    struct http_client *client;
+    struct list ring;    /* in the client's, or among the spare ones */
+    struct list waiting; /* calls that have their place in the origin, oldest first */
+    size_t line_count, active_count;
 };
 
 struct http_response {
@@ -125,11 +161,27 @@ void call_fail(struct http_call *call, enum http_call_result result, enum err_co
 void call_set_phase(struct http_call *call, enum call_state state, uint64_t phase_due_ns);
 /* Finds the call a connection or dials for one. It may end it. */
 void call_assign(struct http_call *call);
-/* A place in the origin is free, or a connection is. */
-void origin_serve(struct http_origin *origin);
 void origin_collect(struct http_origin *origin);
 void client_unref(struct http_client *client);
 void client_count_changed(struct http_client *client);
+
+/* ---- client_slot.c: whose turn it is ---- */
+
+void slot_init(struct http_client *client);
+void slot_deinit(struct http_client *client);
+/* Whether this tenant may use one more origin that no one else uses. */
+bool slot_allows_origin(struct http_client *client, struct uuid key);
+/* true: the call has its slot. Else it waits, or has ended with OVERLOADED. */
+bool slot_ask(struct http_call *call, struct http_origin *origin);
+/* Gives back what the call has, or leaves its queue; then slot_serve the origin. */
+void slot_leave(struct http_call *call);
+/* A place in the origin is free, and maybe one in the whole: assigns the calls whose turn it is.
+ * The origin may be gone after this. */
+void slot_serve(struct http_origin *origin);
+/* Those that wait for a place in the whole alone. */
+void slot_serve_all(struct http_client *client);
+/* A connection or dial that no call was on has gone; serves in the next drain. */
+void slot_room_came(struct http_client *client);
 
 /* ---- client_request.c ---- */
 

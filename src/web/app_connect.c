@@ -188,6 +188,7 @@ static enum op_result test(struct web_request *request)
 {
     struct connecting *it = request->state;
     const struct exec_probe_request in = {
+        .account_id = request->session.account_id,
         .integration_id = it->app->integration_id,
         .credential = secret_reveal(it->credential),
         .params = it->params,

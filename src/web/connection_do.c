@@ -157,7 +157,8 @@ static enum op_result reply_test(struct web_request *request, unsigned status, s
 static enum op_result test(struct web_request *request, const struct connect_item *item)
 {
     struct doing *it = request->state;
-    const struct exec_probe_request in = {.integration_id = it->integration_id,
+    const struct exec_probe_request in = {.account_id = request->session.account_id,
+                                          .integration_id = it->integration_id,
                                           .credential = secret_reveal(item->credential),
                                           .params = item->params};
     if (!item->credential)

@@ -177,14 +177,15 @@ static void writes_shun_connections_that_rested_long(void **state)
 static void connections_max_spends_idle_ones_first(void **state)
 {
     (void)state;
-    struct http_client_config config = {.connections_max = 2};
+    struct http_client_config config = {.connections_max = 2, .waiting_ms = 20};
     struct caller_world world;
     struct caller callers[3];
     struct http_peer second;
     caller_world_init(&world, &config, NULL, NULL, keep_ok, 1);
     http_peer_init(&second, world.loop, silent, 1);
     get(&world, false);
-    for (int i = 0; i < 3; i++) { /* the first fits, the second takes the idle one's place */
+    for (int i = 0; i < 3;
+         i++) { /* the first fits, the second takes the idle one's place, the third waits */
         caller_init(&callers[i], &world, "/");
         snprintf(callers[i].url, sizeof(callers[i].url), "http://127.0.0.1:%u/",
                  http_peer_port(&second));
@@ -208,7 +209,7 @@ static void calls_queue_per_origin(void **state)
 {
     (void)state;
     static const struct peer_script slow[] = {{.reply = OK_REPLY, .is_trickled = true}};
-    struct http_client_config config = {.calls_per_origin = 1, .waiting_per_origin = 2};
+    struct http_client_config config = {.calls_per_origin = 1, .waiting_max = 2};
     struct caller_world world;
     struct caller callers[4];
     caller_world_init(&world, &config, NULL, NULL, slow, 1);

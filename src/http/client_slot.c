@@ -1,0 +1,378 @@
+/*
+ * Slots of the outbound client: how many calls may be under way, and whose turn it is. A call
+ * passes two queues, each in turn by tenant: first for a place in its origin, in the line of its
+ * tenant there, then for one in the whole. It keeps the first place while it waits for the second.
+ *
+ * What a tenant may use is no fixed part. A fixed one either wastes what is free or, as several
+ * take all of theirs, leaves nothing: calls that hang cannot be taken back, so what others will
+ * need has to be free before they come. So a tenant may have one more place while it has fewer than
+ * a multiple of those that are free. Alone it gets its whole share (seven eighths); k greedy ones
+ * get 7 / (7k + 1) of all each, and a part as large as a seventh of theirs stays free for those to
+ * come. (Choudhury and Hahne's dynamic thresholds for buffers that the ports of a switch share.)
+ *
+ * A line and a tenant exist while calls are in them; some unused ones are kept, so that a call
+ * costs no allocation.
+ */
+#include "base/mem.h"
+#include "http/client_internal.h"
+
+enum { SPARES_MAX = 64 };
+
+/* One more for somebody that uses `used` of `size` places, of which `taken` are in use? */
+static bool share_allows(size_t used, size_t taken, size_t size, size_t share)
+{
+    if (taken >= size)
+        return false;
+    return share >= size || used * (size - share) < share * (size - taken);
+}
+
+static bool line_has_room(const struct http_line *line)
+{
+    const struct http_client_config *config = &line->tenant->client->config;
+    return share_allows(line->place_count, line->origin->place_count, config->calls_per_origin,
+                        config->share_of_origin);
+}
+
+/* Dials that were given up, and connections that close, still count. */
+static bool whole_has_room(const struct http_client *client)
+{
+    size_t busy = client->connection_count - client->idle_count + client->dial_count;
+    return client->active_count < client->config.connections_max &&
+           busy < client->config.connections_max;
+}
+
+static bool tenant_has_room(const struct http_tenant *tenant)
+{
+    const struct http_client *client = tenant->client;
+    return whole_has_room(client) &&
+           share_allows(tenant->active_count, client->active_count, client->config.connections_max,
+                        client->config.share_of_all);
+}
+
+/* ---- lines and tenants ---- */
+
+static slice line_key(const struct http_line *line)
+{
+    return slice_of((const char *)&line->key, sizeof(line->key));
+}
+
+static slice tenant_key(const struct http_tenant *tenant)
+{
+    return slice_of((const char *)tenant->key.bytes, sizeof(tenant->key.bytes));
+}
+
+/* One of the spare ones, by its ring, or a new one; zeroed. NULL: out of memory. */
+static void *spare_take(struct list *spares, size_t *count, size_t size, size_t ring_at)
+{
+    struct list *node = list_pop_front(spares);
+    if (!node)
+        return mem_zalloc(size);
+    (*count)--;
+    char *found = (char *)node - ring_at;
+    memset(found, 0, size);
+    return found;
+}
+
+static void spare_give(struct list *spares, size_t *count, struct list *ring, void *whole)
+{
+    if (*count >= SPARES_MAX) {
+        mem_free(whole);
+        return;
+    }
+    (*count)++;
+    list_push_front(spares, ring);
+}
+
+static void tenant_collect(struct http_tenant *tenant)
+{
+    struct http_client *client = tenant->client;
+    if (tenant->line_count > 0)
+        return;
+    ASSERT(tenant->active_count == 0 && list_is_empty(&tenant->waiting));
+    (void)map_remove(&client->tenants, tenant_key(tenant));
+    list_unlink(&tenant->ring);
+    spare_give(&client->spare_tenants, &client->spare_tenant_count, &tenant->ring, tenant);
+}
+
+static struct http_tenant *tenant_get(struct http_client *client, struct uuid key)
+{
+    slice text = slice_of((const char *)key.bytes, sizeof(key.bytes));
+    struct http_tenant *tenant = map_get(&client->tenants, text);
+    if (tenant)
+        return tenant;
+    tenant = spare_take(&client->spare_tenants, &client->spare_tenant_count, sizeof(*tenant),
+                        offsetof(struct http_tenant, ring));
+    if (!tenant)
+        return NULL;
+    tenant->key = key;
+    tenant->client = client;
+    list_init(&tenant->ring);
+    list_init(&tenant->waiting);
+    if (map_put(&client->tenants, tenant_key(tenant), tenant, NULL) == OK)
+        return tenant;
+    mem_free(tenant);
+    return NULL;
+}
+
+static void line_collect(struct http_line *line)
+{
+    struct http_tenant *tenant = line->tenant;
+    struct http_client *client = tenant->client;
+    if (line->place_count > 0 || line->waiting_count > 0)
+        return;
+    (void)map_remove(&client->lines, line_key(line));
+    list_unlink(&line->ring);
+    line->origin->line_count--;
+    tenant->line_count--;
+    spare_give(&client->spare_lines, &client->spare_line_count, &line->ring, line);
+    tenant_collect(tenant);
+}
+
+/* NULL: out of memory. */
+static struct http_line *line_get(struct http_origin *origin, struct uuid key)
+{
+    struct http_client *client = origin->client;
+    struct line_key of = {origin, key};
+    struct http_line *line = map_get(&client->lines, slice_of((const char *)&of, sizeof(of)));
+    if (line)
+        return line;
+    struct http_tenant *tenant = tenant_get(client, key);
+    if (!tenant)
+        return NULL;
+    line = spare_take(&client->spare_lines, &client->spare_line_count, sizeof(*line),
+                      offsetof(struct http_line, ring));
+    if (line) {
+        line->key = of;
+        line->origin = origin;
+        line->tenant = tenant;
+        list_init(&line->ring);
+        list_init(&line->waiting);
+        if (map_put(&client->lines, line_key(line), line, NULL) == OK) {
+            origin->line_count++;
+            tenant->line_count++;
+            return line;
+        }
+        mem_free(line);
+    }
+    tenant_collect(tenant);
+    return NULL;
+}
+
+bool slot_allows_origin(struct http_client *client, struct uuid key)
+{
+    const struct http_tenant *tenant =
+        map_get(&client->tenants, slice_of((const char *)key.bytes, sizeof(key.bytes)));
+    size_t max = client->config.origins_max;
+    return share_allows(tenant ? tenant->line_count : 0, client->origins.count, max, max - max / 8);
+}
+
+/* ---- turns ---- */
+
+/* Links the ring's node where it has calls, behind all others; else out of it. */
+static void ring_turn(struct list *ring, struct list *node, const struct list *waiting)
+{
+    list_unlink(node);
+    if (!list_is_empty(waiting))
+        list_push_back(ring, node);
+}
+
+static void place_take(struct http_call *call)
+{
+    call->line->place_count++;
+    call->line->origin->place_count++;
+    call->place = PLACE_IN_ORIGIN;
+}
+
+static void slot_take(struct http_call *call)
+{
+    call->line->tenant->active_count++;
+    call->client->active_count++;
+    call->place = PLACE_IN_ALL;
+}
+
+static void tenant_enqueue(struct http_tenant *tenant, struct http_call *call)
+{
+    list_push_back(&tenant->waiting, &call->wait_link);
+    if (list_is_empty(&tenant->ring))
+        list_push_back(&tenant->client->ring, &tenant->ring);
+}
+
+/* The first that may go, by turns; NULL: none. Those that may not have several places each, so
+ * there are few of them while any place is free. */
+static struct http_line *line_next(struct http_origin *origin)
+{
+    if (origin->place_count >= origin->client->config.calls_per_origin)
+        return NULL;
+    LIST_EACH(&origin->ring, node)
+    {
+        struct http_line *line = LIST_ITEM(node, struct http_line, ring);
+        if (line_has_room(line))
+            return line;
+    }
+    return NULL;
+}
+
+static struct http_tenant *tenant_next(struct http_client *client)
+{
+    if (!whole_has_room(client))
+        return NULL;
+    LIST_EACH(&client->ring, node)
+    {
+        struct http_tenant *tenant = LIST_ITEM(node, struct http_tenant, ring);
+        if (tenant_has_room(tenant))
+            return tenant;
+    }
+    return NULL;
+}
+
+void slot_serve_all(struct http_client *client)
+{
+    struct http_tenant *tenant;
+    if (client->is_serving) /* what ends meanwhile, the loop below sees */
+        return;
+    client->is_serving = true;
+    while ((tenant = tenant_next(client))) {
+        struct http_call *call = LIST_ITEM(tenant->waiting.next, struct http_call, wait_link);
+        list_unlink(&call->wait_link);
+        ring_turn(&client->ring, &tenant->ring, &tenant->waiting);
+        client->waiting_count--;
+        slot_take(call);
+        call->waiting_ns = loop_now_ns(client->loop) - call->queued_ns;
+        call_assign(call);
+    }
+    client->is_serving = false;
+}
+
+void slot_serve(struct http_origin *origin)
+{
+    struct http_client *client = origin->client;
+    struct http_line *line;
+    if (origin->pins) /* somebody above does it, or looks at it again */
+        return;
+    origin->pins++;
+    do {
+        while ((line = line_next(origin))) {
+            struct http_call *call = LIST_ITEM(line->waiting.next, struct http_call, wait_link);
+            list_unlink(&call->wait_link);
+            line->waiting_count--;
+            ring_turn(&origin->ring, &line->ring, &line->waiting);
+            place_take(call);
+            tenant_enqueue(line->tenant, call);
+        }
+        slot_serve_all(client);
+    } while (line_next(origin));
+    origin->pins--;
+    origin_collect(origin);
+}
+
+/* ---- coming and going ---- */
+
+bool slot_ask(struct http_call *call, struct http_origin *origin)
+{
+    struct http_client *client = origin->client;
+    struct http_line *line = line_get(origin, call->tenant);
+    if (!line) {
+        call_fail(call, HTTP_CALL_OVERLOADED, ERR_NOMEM, "out of memory for the call");
+        return false;
+    }
+    struct http_tenant *tenant = line->tenant;
+    bool is_first = list_is_empty(&line->waiting) && line_has_room(line);
+    call->origin = origin;
+    call->line = line;
+    if (is_first)
+        place_take(call);
+    if (is_first && list_is_empty(&tenant->waiting) && tenant_has_room(tenant)) {
+        slot_take(call);
+        return true;
+    }
+    if (is_first) {
+        tenant_enqueue(tenant, call);
+    } else if (line->waiting_count < client->config.waiting_max) {
+        call->place = PLACE_IN_LINE;
+        line->waiting_count++;
+        list_push_back(&line->waiting, &call->wait_link);
+        if (list_is_empty(&line->ring))
+            list_push_back(&origin->ring, &line->ring);
+    } else {
+        call->line = NULL; /* it has calls, so it stays */
+        call_fail(call, HTTP_CALL_OVERLOADED, ERR_BUSY,
+                  "%zu calls to %.*s are in flight and %zu more wait already", line->place_count,
+                  SLICE_ARG(call->authority), line->waiting_count);
+        return false;
+    }
+    client->waiting_count++;
+    call->queued_ns = loop_now_ns(client->loop);
+    call_set_phase(call, CALL_WAITING, call->queued_ns + client->config.waiting_ms * 1000000ull);
+    client_count_changed(client);
+    return false;
+}
+
+void slot_leave(struct http_call *call)
+{
+    struct http_client *client = call->client;
+    struct http_line *line = call->line;
+    call->line = NULL;
+    if (!line)
+        return;
+    struct http_tenant *tenant = line->tenant;
+    if (call->place != PLACE_IN_ALL) {
+        list_unlink(&call->wait_link);
+        client->waiting_count--;
+    }
+    if (call->place == PLACE_IN_LINE) {
+        line->waiting_count--;
+        if (line->waiting_count == 0)
+            list_unlink(&line->ring);
+    } else {
+        line->place_count--;
+        line->origin->place_count--;
+    }
+    if (call->place == PLACE_IN_ALL) {
+        tenant->active_count--;
+        client->active_count--;
+    } else if (list_is_empty(&tenant->waiting)) {
+        list_unlink(&tenant->ring);
+    }
+    line_collect(line);
+}
+
+/* ---- the whole ---- */
+
+static void on_serve_more(struct loop_task *task)
+{
+    slot_serve_all(CONTAINER_OF(task, struct http_client, serve_more));
+}
+
+void slot_room_came(struct http_client *client)
+{
+    if (!list_is_empty(&client->ring))
+        loop_task_queue(client->loop, &client->serve_more);
+}
+
+void slot_init(struct http_client *client)
+{
+    size_t all = client->config.connections_max, origin = client->config.calls_per_origin;
+    if (client->config.share_of_all == 0)
+        client->config.share_of_all = all - all / 8;
+    if (client->config.share_of_origin == 0)
+        client->config.share_of_origin = origin - origin / 8;
+    map_init(&client->tenants, SIZE_MAX);
+    map_init(&client->lines, SIZE_MAX);
+    list_init(&client->ring);
+    list_init(&client->spare_tenants);
+    list_init(&client->spare_lines);
+    loop_task_init(&client->serve_more, on_serve_more);
+}
+
+void slot_deinit(struct http_client *client)
+{
+    struct list *node;
+    ASSERT(client->tenants.count == 0 && client->lines.count == 0 && client->active_count == 0);
+    loop_task_cancel(&client->serve_more);
+    while ((node = list_pop_front(&client->spare_tenants)))
+        mem_free(LIST_ITEM(node, struct http_tenant, ring));
+    while ((node = list_pop_front(&client->spare_lines)))
+        mem_free(LIST_ITEM(node, struct http_line, ring));
+    map_deinit(&client->tenants);
+    map_deinit(&client->lines);
+}

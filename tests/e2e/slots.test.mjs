@@ -1,0 +1,89 @@
+// Outbound slots: what one account takes leaves room for the others, in an origin and in the whole,
+// while calls that hang cannot be taken back (README.md, account-connections).
+import assert from 'node:assert/strict';
+import { after, before, test } from 'node:test';
+import { until } from './support/client.mjs';
+import { Scripted, overrides, writeCatalog } from './support/scripted.mjs';
+import { Stack } from './support/stack.mjs';
+
+const OPEN_S = 60;
+// Every other connection setting is as it is by default: 1,024 in all, 128 an origin.
+const HOSTS = 12;
+const hosts = Array.from({ length: HOSTS }, (_, i) => `slow${i}`);
+const integrations = { app: {}, ...Object.fromEntries(hosts.map((id) => [id, {}])) };
+
+let stack, slow, provider, greedy, other, victim;
+const held = new Set();
+
+before(async () => {
+  stack = await Stack.start({ provider: false });
+  const hold = (request, reply) => {
+    held.add(reply);
+    reply.on('close', () => held.delete(reply));
+  };
+  slow = await Promise.all(hosts.map(() => Scripted.start(hold)));
+  provider = await Scripted.start((request, reply, url) => {
+    const answer = () => reply.writeHead(200, { 'content-type': 'application/json' }).end('{"ok":true}');
+    const q = url.searchParams.get('q');
+    if (q === 'hang') hold(request, reply);
+    else if (q === 'rest') setTimeout(answer, 10);
+    else answer();
+  });
+  stack.catalog = await writeCatalog(stack.dir, integrations);
+  [greedy, other, victim] = await Promise.all(['greedy', 'other', 'victim'].map((name) => stack.account(name, { apps: [] })));
+});
+after(async () => {
+  await Promise.all([...(slow ?? []), provider].map((one) => one?.stop()));
+  await stack?.stopWell(assert);
+});
+
+const serve = (...args) =>
+  stack.serve({
+    env: { SLUICE_CATALOG: stack.catalog },
+    args: [...hosts.flatMap((id, i) => overrides(slow[i].url, id)), ...overrides(provider.url, 'app'), '--circuit-volume', '0',
+      '--execution-timeout', `${OPEN_S}s`, ...args],
+  });
+const run = (server, account, app, input = {}) => server.execute(account.key, app, 'read', input);
+const release = () => held.forEach((reply) => reply.destroy());
+// Starts so many that hang; all of them end with release().
+function hang(server, account, count, app, input) {
+  const replies = Array.from({ length: count }, (_, i) => run(server, account, app(i), input));
+  return Promise.all(replies);
+}
+async function assertUnharmed(server) {
+  for (let i = 0; i < 20; i++) {
+    const replies = await Promise.all(Array.from({ length: 5 }, () => run(server, victim, 'app')));
+    for (const reply of replies) assert.equal(reply.status, 200, reply.text);
+  }
+}
+
+test('one account with slow calls to an app leaves it to the others', async () => {
+  const server = await serve();
+  const hung = hang(server, greedy, 200, () => 'app', { q: 'hang' });
+  await until('it has all that it gets', () => held.size >= 112);
+  await assertUnharmed(server);
+  assert.equal(held.size, 112); // seven eighths of 128; the others wait, or have been refused
+  release();
+  await hung;
+  await server.stop();
+});
+
+test('two accounts with slow hosts leave slots to the others', async () => {
+  const server = await serve();
+  const hung = [greedy, other].map((account) => hang(server, account, 800, (i) => hosts[i % HOSTS]));
+  await until('they have all that they get', () => held.size >= 900);
+  await assertUnharmed(server);
+  assert.ok(held.size < 1024, `${held.size} of 1,024`);
+  release();
+  await Promise.all(hung);
+  await server.stop();
+});
+
+test('one account alone goes on as fast as its share lets it, and none is refused', async () => {
+  const server = await serve('--origin-connections', '4', '--account-origin-connections', '2');
+  provider.most = 0;
+  const replies = await Promise.all(Array.from({ length: 50 }, () => run(server, victim, 'app', { q: 'rest' })));
+  for (const reply of replies) assert.equal(reply.status, 200, reply.text);
+  assert.equal(provider.most, 2);
+  await server.stop();
+});
