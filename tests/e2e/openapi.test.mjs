@@ -62,7 +62,6 @@ test('the document is sound, in the words of a linter', async () => {
 // The document lets every reply grow; the tests compare with a copy that does not, both that prism has
 // (judge(), above) and that which SLUICE_CONTRACT=1 asks of every test.
 test('a member that the document has not is a fault to the tests alone', async () => {
-  assert.doesNotMatch(JSON.stringify(contract.served), /"(additional|unevaluated)Properties":false/);
   const open = new Ajv2020({ strict: false, validateFormats: false }).addSchema(contract.served, 'served');
   const every = new Judge(contract.served);
   const path = '/api/actions/gmail/send_message';

@@ -93,8 +93,8 @@ function send(out, { status, headers, text }) {
 }
 
 export class Contract {
-  // dir: for the document's files. base: the server, whose own document is the judge's, who lets no
-  // reply have more than it says.
+  // dir: for the document's files. base: the server, whose own document is the judge's; no reply
+  // may have more than it says.
   static async start(base, dir) {
     const contract = new Contract();
     contract.served = await (await fetch(`${base}/openapi.json`)).json();

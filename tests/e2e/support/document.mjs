@@ -28,14 +28,16 @@ export function operations(document) {
     Object.entries(item).map(([method, operation]) => ({ path, method, operation })));
 }
 
-// Every reply that stands in the document: {name, response}.
+// Every reply that stands in the document, each once: {name, response}.
 export function responses(document) {
-  const of = (name, list) => Object.entries(list).map(([status, response]) => ({ name: `${name} ${status}`, response: resolve(document, response) }));
-  return [
-    ...operations(document).flatMap(({ path, method, operation }) => of(`${method} ${path}`, operation.responses)),
-    ...of('any path', document['x-any-path'].responses),
-    ...of('component', document.components.responses),
-  ];
+  const found = new Map();
+  const add = (name, list) => {
+    for (const [status, one] of Object.entries(list)) found.set(resolve(document, one), `${name} ${status}`);
+  };
+  for (const { path, method, operation } of operations(document)) add(`${method} ${path}`, operation.responses);
+  add('any path', document['x-any-path'].responses);
+  add('component', document.components.responses);
+  return [...found].map(([response, name]) => ({ name, response }));
 }
 
 // Every schema of a JSON reply.
@@ -43,6 +45,13 @@ export function* replySchemas(document) {
   const seen = new Set();
   for (const { response } of responses(document))
     for (const { schema } of Object.values(response.content ?? {})) yield* schemasIn(document, schema, seen);
+}
+
+// Every schema of a request's body.
+export function* requestSchemas(document) {
+  const seen = new Set();
+  for (const { operation } of operations(document))
+    for (const { schema } of Object.values(operation.requestBody?.content ?? {})) yield* schemasIn(document, schema, seen);
 }
 
 // A copy in which no reply has a member that is not listed. What is laid over another schema with

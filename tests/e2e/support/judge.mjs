@@ -6,6 +6,16 @@ import { closed, resolve } from './document.mjs';
 
 const documents = new Map(); // base -> promise of a Judge, null where there is none
 
+// recommended_next_action is one that mends what error_code says: connect, or connect again.
+function adviceProblem(json) {
+  const { error_code: code, recommended_next_action: advice } = json?.canonical ?? json ?? {};
+  if (code === undefined) return '';
+  if (code === 'reauth_required' && !advice?.input.force_reconnect) return `${code} does not recommend to connect again`;
+  if (!advice) return '';
+  if (code === 'integration_not_connected') return advice.input.force_reconnect ? `${code} recommends to connect again` : '';
+  return ['reauth_required', 'unauthorized', 'forbidden'].includes(code) ? '' : `${code} recommends an action`;
+}
+
 // What a reply has and the document has not is a fault, too.
 export class Judge {
   constructor(served) {
@@ -60,7 +70,7 @@ export class Judge {
     const type = (headers.get('content-type') ?? '').split(';')[0];
     const content = listed.content?.[type];
     if (!content) return `media type ${type} is not listed`;
-    return this.check(content.schema, type === 'application/json' ? json : text);
+    return this.check(content.schema, type === 'application/json' ? json : text) || adviceProblem(json);
   }
 
   // References are relative to the document.
