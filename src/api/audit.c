@@ -58,6 +58,7 @@ static enum op_result begin(struct api_request *request)
 const struct api_endpoint api_audit_list = {
     .route = "/api/audit",
     .scope = SCOPE_ADMIN,
+    .query = &(const struct api_names){.own = {"limit", "cursor", "kind"}},
     .begin = begin,
     .finish = listing_finish,
 };

@@ -55,8 +55,11 @@ static void start_item(struct api_request *request, struct item *item, const str
 {
     struct exec_request wanted;
     item->status = 400;
-    item->problem = body->type == JSON_OBJECT ? api_execution_read(request, body, &wanted)
-                                              : SLICE("An execution must be a JSON object");
+    item->problem = body->type == JSON_OBJECT
+                        ? api_members_fault(request, &api_execution_members, body)
+                        : SLICE("An execution must be a JSON object");
+    if (!item->problem.ptr)
+        item->problem = api_execution_read(request, body, &wanted);
     if (!item->problem.ptr)
         exec_start(request->api->config.exec, &item->exec, &wanted, &request->op);
 }
@@ -211,6 +214,8 @@ const struct api_endpoint api_executions_batch = {
     .route = "/api/executions/batch",
     .scope = SCOPE_EXECUTE,
     .body = API_BODY_REQUIRED,
+    .query = &api_execution_query,
+    .members = &(const struct api_names){.own = {"executions"}},
     .begin = begin_batch,
     .finish = finish_batch,
     .on_gone = gone_batch,

@@ -115,6 +115,8 @@ const struct api_endpoint api_connect_session = {
     .route = "/api/connect/sessions",
     .scope = SCOPE_EXECUTE,
     .body = API_BODY_REQUIRED,
+    .members =
+        &(const struct api_names){.own = {"integration_id", "force_reconnect", "return_url"}},
     .begin = begin,
     .finish = finish,
 };

@@ -53,6 +53,7 @@ static enum op_result finish_list(struct api_request *request)
 const struct api_endpoint api_connections_list = {
     .route = "/api/connections",
     .scope = SCOPE_READ,
+    .query = &(const struct api_names){.own = {"integration_id"}},
     .begin = begin_list,
     .finish = finish_list,
 };
@@ -267,6 +268,7 @@ const struct api_endpoint api_connections_change = {
     .route = "/api/connections/{id}",
     .scope = SCOPE_ADMIN,
     .body = API_BODY_REQUIRED,
+    .members = &(const struct api_names){.own = {"label", "default"}},
     .begin = begin_change,
     .finish = finish_change,
     .on_gone = on_gone,

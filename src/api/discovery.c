@@ -66,38 +66,12 @@ static bool has_catalog(struct api_request *request)
     return api_reply_not_modified(request, slice_cstr((*request->api->config.catalog)->etag));
 }
 
-/* A whole number; outside of 1 to max it is read as the nearest. false: answered with 400. */
-static bool read_number(struct api_request *request, const char *name, uint64_t otherwise,
-                        uint64_t max, uint64_t *value)
-{
-    slice text = http_query_get(request->exchange, slice_cstr(name)), digits = text;
-    *value = otherwise;
-    if (!text.ptr)
-        return true;
-    bool is_negative = slice_starts_with(text, SLICE("-")), is_number;
-    if (is_negative)
-        digits = slice_from(text, 1);
-    is_number = digits.len > 0;
-    for (size_t i = 0; i < digits.len; i++)
-        is_number = is_number && digits.ptr[i] >= '0' && digits.ptr[i] <= '9';
-    if (!is_number) {
-        (void)api_reply_error(request, 400, "%s must be a whole number, got \"%.*s\"", name,
-                              SLICE_ARG(text));
-        return false;
-    }
-    if (is_negative)
-        *value = 1;
-    else if (!slice_to_u64(digits, max, value))
-        *value = max;
-    *value = *value < 1 ? 1 : *value;
-    return true;
-}
-
 /* Of an intent, of a search. */
 static bool read_limit(struct api_request *request, size_t *limit)
 {
     uint64_t value;
-    bool is_good = read_number(request, "limit", FOUND_ITEMS_DEFAULT, FOUND_ITEMS_MAX, &value);
+    bool is_good =
+        api_query_clamped(request, "limit", FOUND_ITEMS_DEFAULT, FOUND_ITEMS_MAX, &value);
     *limit = (size_t)value;
     return is_good;
 }
@@ -172,8 +146,9 @@ static enum op_result begin_integrations(struct api_request *request)
     filter->category = api_query_text(request, "category");
     filter->supports_action = api_query_text(request, "supports_action");
     if (!api_query_bool(request, "connected_only", &filter->connected_only) ||
-        !read_number(request, "page", 1, UINT32_MAX, &filter->page) ||
-        !read_number(request, "page_size", PAGE_SIZE_DEFAULT, PAGE_SIZE_MAX, &filter->page_size))
+        !api_query_clamped(request, "page", 1, UINT32_MAX, &filter->page) ||
+        !api_query_clamped(request, "page_size", PAGE_SIZE_DEFAULT, PAGE_SIZE_MAX,
+                           &filter->page_size))
         return OP_DONE;
     store_connection_list(request->api->config.pool, &request->query, &request->op,
                           request->grant.account_id, SLICE_NONE);
@@ -248,6 +223,8 @@ static enum op_result finish_integrations(struct api_request *request)
 const struct api_endpoint api_integrations_list = {
     .route = "/api/integrations",
     .scope = SCOPE_READ,
+    .query = &(const struct api_names){.own = {"query", "category", "connected_only",
+                                               "supports_action", "page", "page_size"}},
     .begin = begin_integrations,
     .finish = finish_integrations,
 };
@@ -299,6 +276,7 @@ static enum op_result begin_actions(struct api_request *request)
 const struct api_endpoint api_actions_list = {
     .route = "/api/actions",
     .scope = SCOPE_READ,
+    .query = &(const struct api_names){.own = {"integration_id", "intent", "limit"}},
     .begin = begin_actions,
 };
 
@@ -415,6 +393,7 @@ static enum op_result finish_search(struct api_request *request)
 const struct api_endpoint api_search = {
     .route = "/api/search",
     .scope = SCOPE_READ,
+    .query = &(const struct api_names){.own = {"query", "connected_only", "limit"}},
     .begin = begin_search,
     .finish = finish_search,
 };

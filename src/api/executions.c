@@ -4,6 +4,7 @@
 #include "api/envelope.h"
 #include "api/request.h"
 #include "exec/fit.h"
+#include "json/number.h"
 
 enum { FIT_ON_LOOP_BYTES_MAX = 64 * 1024 };
 
@@ -11,28 +12,39 @@ struct create {
     struct exec exec;
 };
 
-/* A sentence, in the op's arena. */
-static slice told(struct api_request *request, const char *fmt, ...) PRINTF_LIKE(2, 3);
-static slice told(struct api_request *request, const char *fmt, ...)
-{
-    va_list args;
-    va_start(args, fmt);
-    slice text = arena_vprintf(&request->op.arena, fmt, args);
-    va_end(args);
-    return text.ptr ? text : SLICE("Out of memory");
-}
-
-/* A positive integer; 0 where it is absent. */
+/* A positive integer, the highest where it is above any; 0 where it is absent. */
 static bool is_limit(const struct json *value, int64_t *limit)
 {
+    struct json_decimal decimal;
     *limit = 0;
-    return !value || value->type == JSON_NULL || (json_to_i64(value, limit) && *limit > 0);
+    if (!value || value->type == JSON_NULL)
+        return true;
+    if (!json_is_number(value) || !json_number_is_integer(value))
+        return false;
+    json_decimal_of(&decimal, value);
+    if (!json_to_i64(value, limit) && !decimal.is_negative)
+        *limit = INT64_MAX;
+    return *limit > 0;
 }
 
 static bool is_flag(const struct json *value)
 {
     return !value || value->type == JSON_BOOL || value->type == JSON_NULL;
 }
+
+#define ONLY_TOOLS "POST /api/tools/{tool_name}/execute"
+
+const struct api_names api_execution_members = {
+    .own = {"integration_id", "action_id", "input", "confirm", "idempotency_key", "dry_run",
+            "max_output_bytes", "max_pages"},
+    .other = {{"confirmed", "confirm"},
+              {"arguments", "input"},
+              {"connectionId", ONLY_TOOLS},
+              {"files", ONLY_TOOLS}},
+};
+/* The tool endpoint has it there: what was to be a dry run must not be a run. */
+const struct api_names api_execution_query = {
+    .other = {{"dry_run", "the member dry_run of the body"}}};
 
 slice api_execution_read(struct api_request *request, const struct json *body,
                          struct exec_request *wanted)
@@ -45,11 +57,14 @@ slice api_execution_read(struct api_request *request, const struct json *body,
     if (integration_id.len == 0 || action_id.len == 0 || !json_is(input, JSON_OBJECT))
         return SLICE("integration_id, action_id and an object input are required");
     if (!is_flag(confirm))
-        return told(request, "confirm must be true or false, got %s", json_type_name(confirm));
+        return api_sentence(request, "confirm must be true or false, got %s",
+                            json_type_name(confirm));
     if (!is_flag(dry_run))
-        return told(request, "dry_run must be true or false, got %s", json_type_name(dry_run));
+        return api_sentence(request, "dry_run must be true or false, got %s",
+                            json_type_name(dry_run));
     if (key && key->type != JSON_STRING && key->type != JSON_NULL)
-        return told(request, "idempotency_key must be a string, got %s", json_type_name(key));
+        return api_sentence(request, "idempotency_key must be a string, got %s",
+                            json_type_name(key));
     if (!is_limit(JSON_GET(body, "max_output_bytes"), &output_bytes_max))
         return SLICE("max_output_bytes must be a positive integer");
     if (!is_limit(JSON_GET(body, "max_pages"), &pages_max))
@@ -68,34 +83,29 @@ slice api_execution_read(struct api_request *request, const struct json *body,
         .output_bytes_max = (uint64_t)output_bytes_max,
         .pages_max = pages_max > CATALOG_PAGES_MAX ? CATALOG_PAGES_MAX : (unsigned)pages_max,
     };
-    if (wanted->idempotency_key.ptr && !api_key_is_acceptable(wanted->idempotency_key))
-        return told(request, API_KEY_TEXT, IDEMPOTENCY_KEY_MAX);
-    return SLICE_NONE;
+    return wanted->idempotency_key.ptr ? api_key_fault(wanted->idempotency_key) : SLICE_NONE;
 }
 
-/* The key of the body, or of the header. false: answered. */
-static bool read_header_key(struct api_request *request, struct exec_request *wanted)
+/* The key of the body, or of the header. SLICE_NONE: they go together. */
+static slice read_header_key(struct api_request *request, struct exec_request *wanted)
 {
-    slice header = http_request_header(request->exchange, SLICE("Idempotency-Key"));
-    slice key = wanted->idempotency_key;
-    if (key.ptr && header.ptr && !slice_eq(key, header)) {
-        (void)api_reply_error(request, 400,
-                              "idempotency_key and the header Idempotency-Key differ");
-        return false;
-    }
-    if (!key.ptr)
-        wanted->idempotency_key = header;
-    return api_check_key(request, wanted->idempotency_key);
+    slice header, fault = api_key_header(request, &header);
+    if (fault.ptr || !header.ptr)
+        return fault;
+    if (wanted->idempotency_key.ptr && !slice_eq(wanted->idempotency_key, header))
+        return SLICE("idempotency_key and the header Idempotency-Key differ");
+    wanted->idempotency_key = header;
+    return SLICE_NONE;
 }
 
 static enum op_result begin_create(struct api_request *request)
 {
     struct exec_request wanted;
     slice problem = api_execution_read(request, request->body, &wanted);
+    if (!problem.ptr)
+        problem = read_header_key(request, &wanted);
     if (problem.ptr)
         return api_reply_error(request, 400, "%.*s", SLICE_ARG(problem));
-    if (!read_header_key(request, &wanted))
-        return OP_DONE;
     struct create *create = arena_alloc(&request->op.arena, sizeof(*create));
     if (!create)
         return api_reply_database(request, ERR_BUSY);
@@ -126,6 +136,8 @@ const struct api_endpoint api_executions_create = {
     .route = "/api/executions",
     .scope = SCOPE_EXECUTE,
     .body = API_BODY_REQUIRED,
+    .query = &api_execution_query,
+    .members = &api_execution_members,
     .begin = begin_create,
     .finish = finish_create,
     .on_gone = gone_create,
@@ -163,8 +175,8 @@ static enum op_result begin_get(struct api_request *request)
         return reply_unknown(request);
     if (!get)
         return api_reply_database(request, ERR_BUSY);
-    if (!api_query_limit(request, "max_output_bytes", &bytes_max) ||
-        !api_query_count(request, "offset", 0, &get->wanted.offset))
+    if (!api_query_positive(request, "max_output_bytes", 0, INT64_MAX, &bytes_max) ||
+        !api_query_count(request, "offset", 0, UINT32_MAX, &get->wanted.offset))
         return OP_DONE;
     get->wanted.execution_id = id;
     get->wanted.bytes_max = bytes_max;
@@ -213,6 +225,7 @@ static enum op_result finish_get(struct api_request *request)
 const struct api_endpoint api_executions_get = {
     .route = "/api/executions/{id}",
     .scope = SCOPE_READ,
+    .query = &(const struct api_names){.own = {"pointer", "offset", "max_output_bytes"}},
     .begin = begin_get,
     .finish = finish_get,
 };

@@ -75,6 +75,7 @@ static enum op_result begin(struct api_request *request)
 const struct api_endpoint api_executions_list = {
     .route = "/api/executions",
     .scope = SCOPE_READ,
+    .query = &(const struct api_names){.own = {"limit", "cursor", "integration_id", "status"}},
     .begin = begin,
     .finish = listing_finish,
 };

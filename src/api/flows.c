@@ -178,6 +178,7 @@ const struct api_endpoint api_flows_start = {
     .route = "/api/flows/start",
     .scope = SCOPE_EXECUTE,
     .body = API_BODY_REQUIRED,
+    .members = &(const struct api_names){.own = {"flowTemplate", "input", "triggerType"}},
     .begin = begin_start,
     .finish = finish_start,
     .on_gone = on_gone,
@@ -225,10 +226,13 @@ static enum op_result finish_decision(struct api_request *request)
     return OP_WAIT;
 }
 
+static const struct api_names decision_members = {.own = {"stepKey", "note", "rev"}};
+
 const struct api_endpoint api_flows_approve = {
     .route = "/api/flows/{id}/approve",
     .scope = SCOPE_APPROVE,
     .body = API_BODY_OPTIONAL,
+    .members = &decision_members,
     .begin = begin_approve,
     .finish = finish_decision,
     .on_gone = on_gone,
@@ -238,6 +242,7 @@ const struct api_endpoint api_flows_reject = {
     .route = "/api/flows/{id}/reject",
     .scope = SCOPE_APPROVE,
     .body = API_BODY_OPTIONAL,
+    .members = &decision_members,
     .begin = begin_reject,
     .finish = finish_decision,
     .on_gone = on_gone,

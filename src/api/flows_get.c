@@ -93,11 +93,10 @@ static enum op_result begin_get(struct api_request *request)
     bool is_until_settled;
     if (!get)
         return api_reply_database(request, ERR_BUSY);
-    if (!api_flow_id(request, &id) || !api_query_count(request, "wait", 0, &wait_s) ||
+    if (!api_flow_id(request, &id) ||
+        !api_query_count(request, "wait", 0, API_WAIT_S_MAX, &wait_s) ||
         !read_until(request, &is_until_settled))
         return OP_DONE;
-    if (wait_s > API_WAIT_S_MAX)
-        wait_s = API_WAIT_S_MAX;
     get->id = id;
     get->request = request;
     get->watch = (struct flow_watch){.account_id = request->grant.account_id,
@@ -197,26 +196,13 @@ static void gone_get(struct api_request *request)
 const struct api_endpoint api_flows_get = {
     .route = "/api/flows/{id}",
     .scope = SCOPE_READ,
+    .query = &(const struct api_names){.own = {"wait", "until"}},
     .begin = begin_get,
     .finish = finish_get,
     .on_gone = gone_get,
 };
 
 /* ---- GET /api/flows ---- */
-
-/* false: answered. */
-static bool read_limit(struct api_request *request, int64_t *limit)
-{
-    uint64_t value;
-    if (!api_query_count(request, "limit", LIST_LIMIT, &value))
-        return false;
-    if (value == 0) {
-        (void)api_reply_error(request, 400, "limit must be a positive integer");
-        return false;
-    }
-    *limit = value < LIST_LIMIT_MAX ? (int64_t)value : LIST_LIMIT_MAX;
-    return true;
-}
 
 /* A status of the interface that no stored flow has: nothing is found. */
 enum { STATUS_PENDING = FLOW_CANCELLED + 1 };
@@ -249,9 +235,11 @@ static enum op_result begin_list(struct api_request *request)
 {
     struct flow_filter filter = {.account_id = request->grant.account_id,
                                  .template_key = api_query_text(request, "template")};
-    if (!read_limit(request, &filter.limit) || !read_status(request, &filter.status) ||
-        !read_cursor(request, &filter.before))
+    uint64_t limit;
+    if (!api_query_positive(request, "limit", LIST_LIMIT, LIST_LIMIT_MAX, &limit) ||
+        !read_status(request, &filter.status) || !read_cursor(request, &filter.before))
         return OP_DONE;
+    filter.limit = (int64_t)limit;
     if (!slice_is_utf8(filter.template_key, NULL) ||
         (filter.template_key.ptr && memchr(filter.template_key.ptr, 0, filter.template_key.len)))
         return api_reply_error(request, 400, "template must be the key of a template");
@@ -277,6 +265,7 @@ static enum op_result finish_list(struct api_request *request)
 const struct api_endpoint api_flows_list = {
     .route = "/api/flows",
     .scope = SCOPE_READ,
+    .query = &(const struct api_names){.own = {"limit", "status", "template", "cursor"}},
     .begin = begin_list,
     .finish = finish_list,
 };

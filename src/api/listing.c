@@ -11,30 +11,6 @@ static const int64_t day_ms = 86400000;
 
 /* ---- the query string ---- */
 
-static bool is_digits(slice text)
-{
-    for (size_t i = 0; i < text.len; i++)
-        if (text.ptr[i] < '0' || text.ptr[i] > '9')
-            return false;
-    return text.len > 0;
-}
-
-/* A positive integer; above the highest it is read as the highest. */
-static bool read_limit(struct api_request *request, size_t *limit)
-{
-    slice text = http_query_get(request->exchange, SLICE("limit"));
-    uint64_t value = LISTING_DEFAULT;
-    bool is_given = text.ptr != NULL;
-    if (is_given && is_digits(text) && !slice_to_u64(text, LISTING_MAX, &value))
-        value = LISTING_MAX;
-    *limit = (size_t)value;
-    if (!is_given || (is_digits(text) && value > 0))
-        return true;
-    (void)api_reply_error(request, 400, "limit must be a positive integer, got \"%.*s\"",
-                          SLICE_ARG(slice_first_utf8(text, WORD_LEN_MAX)));
-    return false;
-}
-
 static struct uuid window_start(struct uuid before, int64_t window_ms)
 {
     int64_t start_ms = uuid_v7_wall_ms(before) - window_ms;
@@ -88,8 +64,11 @@ enum op_result listing_begin(struct api_request *request, const struct listing_k
     listing->kind = kind;
     listing->filter = filter;
     request->state = listing;
-    if (!read_limit(request, &listing->limit) || !read_cursor(request, listing))
+    uint64_t limit;
+    if (!api_query_positive(request, "limit", LISTING_DEFAULT, LISTING_MAX, &limit) ||
+        !read_cursor(request, listing))
         return OP_DONE;
+    listing->limit = (size_t)limit;
     return ask(request, listing);
 }
 

@@ -1,5 +1,5 @@
 /*
- * How endpoints answer and read their query strings.
+ * How endpoints answer.
  */
 #include <stdio.h>
 
@@ -86,6 +86,15 @@ enum op_result api_reply_error(struct api_request *request, unsigned status, con
     return api_reply(request, status, body.ptr ? body : SLICE("{\"error\":\"Internal error\"}"));
 }
 
+slice api_sentence(struct api_request *request, const char *fmt, ...)
+{
+    va_list args;
+    va_start(args, fmt);
+    slice text = arena_vprintf(&request->op.arena, fmt, args);
+    va_end(args);
+    return text.ptr ? text : SLICE("Out of memory");
+}
+
 enum op_result api_reply_database(struct api_request *request, int status)
 {
     if (status == ERR_BUSY || status == ERR_CLOSED || status == ERR_TIMEOUT) {
@@ -95,25 +104,6 @@ enum op_result api_reply_database(struct api_request *request, int status)
     op_log(&request->op, LOG_ERROR, "a query failed", LOG_INT("status", status),
            LOG_CSTR("sqlstate", request->query.sqlstate), LOG_STR("cause", request->query.message));
     return api_reply_error(request, 500, "Internal error");
-}
-
-/* 1 to 255 bytes of UTF-8 without control characters (DECISIONS.md "idempotency_key"). */
-bool api_key_is_acceptable(slice key)
-{
-    if (key.len == 0 || key.len > IDEMPOTENCY_KEY_MAX || !slice_is_utf8(key, NULL))
-        return false;
-    for (size_t i = 0; i < key.len; i++)
-        if ((unsigned char)key.ptr[i] < 0x20 || key.ptr[i] == 0x7f)
-            return false;
-    return true;
-}
-
-bool api_check_key(struct api_request *request, slice key)
-{
-    if (!key.ptr || api_key_is_acceptable(key))
-        return true;
-    (void)api_reply_error(request, 400, API_KEY_TEXT, IDEMPOTENCY_KEY_MAX);
-    return false;
 }
 
 int64_t api_retry_after_s(const struct exec_outcome *outcome)
@@ -148,43 +138,4 @@ enum op_result api_reply_outcome(struct api_request *request, const struct exec_
     if (!text.ptr)
         return api_reply_error(request, 500, "Internal error");
     return api_reply(request, api_verdict_of(outcome->reason)->http_status, text);
-}
-
-slice api_query_text(struct api_request *request, const char *name)
-{
-    slice value = http_query_get(request->exchange, slice_cstr(name));
-    return value.len > 0 ? value : SLICE_NONE;
-}
-
-bool api_query_count(struct api_request *request, const char *name, uint64_t otherwise,
-                     uint64_t *value)
-{
-    slice text = http_query_get(request->exchange, slice_cstr(name));
-    *value = otherwise;
-    if (!text.ptr || slice_to_u64(text, UINT32_MAX, value))
-        return true;
-    (void)api_reply_error(request, 400, "%s must be a whole number, got \"%.*s\"", name,
-                          SLICE_ARG(text));
-    return false;
-}
-
-bool api_query_limit(struct api_request *request, const char *name, uint64_t *limit)
-{
-    slice text = http_query_get(request->exchange, slice_cstr(name));
-    *limit = 0;
-    if (!text.ptr || (slice_to_u64(text, INT64_MAX, limit) && *limit > 0))
-        return true;
-    (void)api_reply_error(request, 400, "%s must be a positive integer", name);
-    return false;
-}
-
-bool api_query_bool(struct api_request *request, const char *name, bool *value)
-{
-    slice text = http_query_get(request->exchange, slice_cstr(name));
-    *value = false;
-    if (!text.ptr || slice_to_bool(text, value))
-        return true;
-    (void)api_reply_error(request, 400, "%s must be true or false, got \"%.*s\"", name,
-                          SLICE_ARG(text));
-    return false;
 }

@@ -1,6 +1,6 @@
 /*
  * The life of a request; see request.h. The order of the checks is DECISIONS.md "HTTP in general":
- * key, path, method, type, body.
+ * key, path, method, names of the query string, type, body.
  */
 #include "api/request.h"
 
@@ -155,6 +155,9 @@ static enum op_result step_route(struct op *op)
     exchange->route = request->endpoint->route;
     if (request->endpoint->scope & ~request->grant.scopes)
         return refuse_scope(request);
+    slice fault = api_query_fault(request);
+    if (fault.ptr)
+        return api_reply_error(request, 400, "%.*s", SLICE_ARG(fault));
     if (request->endpoint->takes_files)
         allow_files(request);
     return http_frame_wait_for_body(&request->frame);
@@ -232,7 +235,10 @@ static enum op_result step_judge_body(struct op *op)
     if (request->body->type != JSON_OBJECT)
         return api_reply_error(request, 400, "The body must be a JSON object, got %s",
                                json_type_name(request->body));
-    return OP_NEXT;
+    slice fault = request->endpoint->members
+                      ? api_members_fault(request, request->endpoint->members, request->body)
+                      : SLICE_NONE;
+    return fault.ptr ? api_reply_error(request, 400, "%.*s", SLICE_ARG(fault)) : OP_NEXT;
 }
 
 static enum op_result step_begin(struct op *op)

@@ -10,6 +10,7 @@
 
 #include "api/account_rate.h"
 #include "api/api.h"
+#include "api/names.h"
 #include "http/frame.h"
 #include "http/router.h"
 
@@ -28,6 +29,7 @@ struct api_endpoint {
     uint32_t scope;    /* SCOPE_* that the key needs; 0: public */
     enum api_body body;
     bool takes_files; /* a larger body than others: api_config.files_body_bytes_max */
+    const struct api_names *query, *members; /* NULL: it has no query parameters, no body */
     enum op_result (*begin)(struct api_request *request);
     enum op_result (*finish)(struct api_request *request); /* NULL where begin always answers */
     /* The client has gone while the endpoint runs. NULL: the op is cancelled. */
@@ -94,19 +96,24 @@ enum op_result api_reply(struct api_request *request, unsigned status, slice jso
 /* {"error": text} */
 enum op_result api_reply_error(struct api_request *request, unsigned status, const char *fmt, ...)
     PRINTF_LIKE(3, 4);
+/* A sentence in the op's arena, or that there is no memory for one: never SLICE_NONE. */
+slice api_sentence(struct api_request *request, const char *fmt, ...) PRINTF_LIKE(2, 3);
 /* Of a query that did not succeed: 503 with Retry-After, or 500 with the cause in the log. */
 enum op_result api_reply_database(struct api_request *request, int status);
 /* The headers that both execution endpoints give an outcome, and the answer where it is a guard
  * error (true). */
 bool api_reply_guard(struct api_request *request, const struct exec_outcome *outcome);
-#define API_KEY_TEXT "idempotency_key must be 1 to %d printable characters"
-bool api_key_is_acceptable(slice key);
-/* SLICE_NONE passes. false: answered with 400. */
-bool api_check_key(struct api_request *request, slice key) MUST_CHECK;
+/* What is wrong with an idempotency key (400); SLICE_NONE: nothing. */
+slice api_key_fault(slice key) MUST_CHECK;
+/* The key of the header, without quotes; SLICE_NONE: there is none. Returns what is wrong with it
+ * (400), SLICE_NONE: nothing. */
+slice api_key_header(struct api_request *request, slice *key) MUST_CHECK;
 /* "key:<id>", for the audit trail; in the op's arena. */
 slice api_actor(struct api_request *request);
 /* The client's address, as the nearest trusted proxy tells it; "unix" for one on a Unix socket. */
 slice api_client_address(struct api_request *request);
+/* The names of an execution, alone and in a batch. */
+extern const struct api_names api_execution_members, api_execution_query;
 /* The body of POST /api/executions, or an item of a batch. SLICE_NONE: wanted is filled, from the
  * request's memory; else what is wrong with it (400). */
 slice api_execution_read(struct api_request *request, const struct json *body,
@@ -114,12 +121,22 @@ slice api_execution_read(struct api_request *request, const struct json *body,
 /* The summary envelope with that reason (discovery errors, 7.1). */
 enum op_result api_reply_outcome(struct api_request *request, const struct exec_outcome *outcome);
 
-/* A positive integer from the query string: otherwise when absent. false: answered with 400. */
+/* ---- query.c. A name that is read is in the endpoint's table (asserted) ---- */
+
+/* Of the first name that is nearly ours, what to use instead (400); SLICE_NONE: there is none. */
+slice api_query_fault(struct api_request *request) MUST_CHECK;
+/* The same of a body, or of an object inside it. */
+slice api_members_fault(struct api_request *request, const struct api_names *names,
+                        const struct json *body) MUST_CHECK;
+/* A number of any length; what is above max is max; `otherwise` when absent. A whole number, a
+ * positive integer, or a whole number that below 1 is 1. false: answered with 400. */
 bool api_query_count(struct api_request *request, const char *name, uint64_t otherwise,
-                     uint64_t *value) MUST_CHECK;
-/* A positive integer (max_output_bytes, max_pages); 0 when absent. false: answered with 400. */
-bool api_query_limit(struct api_request *request, const char *name, uint64_t *limit) MUST_CHECK;
-/* true, false, 1, 0. false: answered with 400. */
+                     uint64_t max, uint64_t *value) MUST_CHECK;
+bool api_query_positive(struct api_request *request, const char *name, uint64_t otherwise,
+                        uint64_t max, uint64_t *value) MUST_CHECK;
+bool api_query_clamped(struct api_request *request, const char *name, uint64_t otherwise,
+                       uint64_t max, uint64_t *value) MUST_CHECK;
+/* As slice_to_bool; false when absent. false: answered with 400. */
 bool api_query_bool(struct api_request *request, const char *name, bool *value) MUST_CHECK;
 /* SLICE_NONE when absent or empty. */
 slice api_query_text(struct api_request *request, const char *name);

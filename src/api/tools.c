@@ -42,14 +42,16 @@ static const struct json *member(const struct json *body, slice key)
     return json_is(value, JSON_NULL) ? NULL : value;
 }
 
-static bool is_control_key(slice key)
-{
-    static const char *const keys[] = {"arguments", "connectionId", "confirmed", "files"};
-    for (size_t i = 0; i < ARRAY_LEN(keys); i++)
-        if (slice_eq_cstr(key, keys[i]))
-            return true;
-    return false;
-}
+static const struct api_names members = {
+    .own = {"arguments", "connectionId", "confirmed", "files"},
+    .other = {{"confirm", "confirmed"},
+              {"input", "arguments"},
+              {"dry_run", "the query parameter dry_run"},
+              {"max_output_bytes", "the query parameter max_output_bytes"},
+              {"max_pages", "the query parameter max_pages"},
+              {"idempotency_key", "the header Idempotency-Key"}},
+    .beside = "arguments",
+};
 
 /* `arguments`, or all keys that mean nothing else. false: answered. */
 static bool read_arguments(struct api_request *request, struct tool *tool)
@@ -63,7 +65,7 @@ static bool read_arguments(struct api_request *request, struct tool *tool)
     tool->arguments = given ? *given : json_object();
     for (uint32_t i = 0; !given && i < body->count; i++) {
         slice key = json_str(&body->as.members[i].key);
-        if (!is_control_key(key))
+        if (!api_names_has(&members, key))
             json_object_set(&request->op.arena, &tool->arguments, key, body->as.members[i].value);
     }
     return true;
@@ -134,7 +136,7 @@ static bool read_files(struct api_request *request, struct tool *tool)
 static enum op_result begin_execute(struct api_request *request)
 {
     const struct json *confirmed = member(request->body, SLICE("confirmed"));
-    slice key = http_request_header(request->exchange, SLICE("Idempotency-Key"));
+    slice key, key_fault = api_key_header(request, &key);
     int64_t connection_id;
     uint64_t output_bytes_max, pages_max;
     bool is_dry_run;
@@ -144,12 +146,14 @@ static enum op_result begin_execute(struct api_request *request)
     if (confirmed && confirmed->type != JSON_BOOL)
         return api_reply_error(request, 400, "confirmed must be true or false, got %s",
                                json_type_name(confirmed));
+    if (key_fault.ptr)
+        return api_reply_error(request, 400, "%.*s", SLICE_ARG(key_fault));
     if (!api_query_bool(request, "dry_run", &is_dry_run) ||
-        !api_query_limit(request, "max_output_bytes", &output_bytes_max) ||
-        !api_query_limit(request, "max_pages", &pages_max))
+        !api_query_positive(request, "max_output_bytes", 0, INT64_MAX, &output_bytes_max) ||
+        !api_query_positive(request, "max_pages", 0, CATALOG_PAGES_MAX, &pages_max))
         return OP_DONE;
     if (!read_arguments(request, tool) || !read_connection(request, &connection_id) ||
-        !read_files(request, tool) || !api_check_key(request, key))
+        !read_files(request, tool))
         return OP_DONE;
     tool->name = request->match.params[0];
     tool->integration_id = find_integration(*request->api->config.catalog, tool->name);
@@ -166,7 +170,7 @@ static enum op_result begin_execute(struct api_request *request)
         .is_dry_run = is_dry_run,
         .idempotency_key = key,
         .output_bytes_max = output_bytes_max,
-        .pages_max = pages_max > CATALOG_PAGES_MAX ? CATALOG_PAGES_MAX : (unsigned)pages_max,
+        .pages_max = (unsigned)pages_max,
         .connection_id = connection_id,
         .files = tool->files,
         .file_count = tool->file_count,
@@ -308,6 +312,8 @@ const struct api_endpoint api_tools_execute = {
     .route = "/api/tools/{tool_name}/execute",
     .scope = SCOPE_EXECUTE,
     .body = API_BODY_REQUIRED,
+    .query = &(const struct api_names){.own = {"max_output_bytes", "max_pages", "dry_run"}},
+    .members = &members,
     .takes_files = true,
     .begin = begin_execute,
     .finish = finish_execute,

@@ -98,6 +98,16 @@ bool slice_to_u64(slice s, uint64_t max, uint64_t *value)
     return true;
 }
 
+bool slice_to_u64_capped(slice s, uint64_t max, uint64_t *value)
+{
+    for (size_t i = 0; i < s.len; i++)
+        if (s.ptr[i] < '0' || s.ptr[i] > '9')
+            return false;
+    if (!slice_to_u64(s, max, value))
+        *value = max;
+    return s.len > 0;
+}
+
 bool slice_to_i64(slice s, int64_t *value)
 {
     bool is_negative = s.len && s.ptr[0] == '-';
@@ -110,11 +120,15 @@ bool slice_to_i64(slice s, int64_t *value)
 
 bool slice_to_bool(slice s, bool *value)
 {
-    bool is_true = slice_eq(s, SLICE("true")) || slice_eq(s, SLICE("1"));
-    if (!is_true && !slice_eq(s, SLICE("false")) && !slice_eq(s, SLICE("0")))
-        return false;
-    *value = is_true;
-    return true;
+    static const slice words[] = {SLICE_INIT("true"),  SLICE_INIT("1"), SLICE_INIT("yes"),
+                                  SLICE_INIT("false"), SLICE_INIT("0"), SLICE_INIT("no")};
+    for (size_t i = 0; i < ARRAY_LEN(words); i++) {
+        if (!slice_eq_nocase(s, words[i]))
+            continue;
+        *value = i < 3;
+        return true;
+    }
+    return false;
 }
 
 /* The ranges of the second byte come from RFC 3629 4: they keep out overlong forms, surrogates and

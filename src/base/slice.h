@@ -77,7 +77,9 @@ slice slice_split(slice *s, char sep);
  * or over max. */
 bool slice_to_u64(slice s, uint64_t max, uint64_t *value) MUST_CHECK;
 bool slice_to_i64(slice s, int64_t *value) MUST_CHECK;
-/* "true"/"false" (and 1/0 where query strings use them). */
+/* As slice_to_u64, but what is over max, however many digits it has, is max. */
+bool slice_to_u64_capped(slice s, uint64_t max, uint64_t *value) MUST_CHECK;
+/* true, 1, yes; false, 0, no: in any case, as programs write them into query strings. */
 bool slice_to_bool(slice s, bool *value) MUST_CHECK;
 /* RFC 3629 UTF-8: no overlong forms, no surrogates. *bad_at (may be NULL) gets the offset of
  * the first fault. */

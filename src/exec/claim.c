@@ -63,11 +63,17 @@ static enum op_result stop_database(struct exec *exec)
 
 /* ---- the table of this process ---- */
 
-static void make_table_key(struct exec *exec)
+static int make_table_key(struct exec *exec)
 {
-    memcpy(exec->table_key, exec->in.account_id.bytes, 16);
-    memcpy(exec->table_key + 16, exec->in.idempotency_key.ptr, exec->in.idempotency_key.len);
-    exec->table_key_len = 16 + exec->in.idempotency_key.len;
+    slice key = exec->in.idempotency_key;
+    size_t account_len = sizeof(exec->in.account_id.bytes);
+    char *room = arena_alloc_text(&exec->op.arena, account_len + key.len);
+    if (!room)
+        return ERR_NOMEM;
+    memcpy(room, exec->in.account_id.bytes, account_len);
+    memcpy(room + account_len, key.ptr, key.len);
+    exec->table_key = slice_of(room, account_len + key.len);
+    return OK;
 }
 
 /* A finished run: its stored summary is the answer. */
@@ -102,7 +108,7 @@ void exec_key_let_go(struct exec *exec)
     if (!exec->is_key_holder)
         return;
     exec->is_key_holder = false;
-    (void)map_remove(&exec->service->in_flight, slice_of(exec->table_key, exec->table_key_len));
+    (void)map_remove(&exec->service->in_flight, exec->table_key);
     LIST_EACH(&exec->waiters, node)
     {
         struct exec *waiter = LIST_ITEM(node, struct exec, waiter_link);
@@ -147,18 +153,14 @@ enum op_result exec_step_look_up_key(struct op *op)
         op_goto(op, EXEC_STEP_CHECK_INPUT);
         return OP_NEXT;
     }
-    if (exec->table_key_len == 0) {
-        make_table_key(exec);
-        if (make_fingerprint(exec) != OK)
-            return exec_stop(exec, EXEC_UNAVAILABLE,
-                             SLICE("Out of memory; nothing was done, try again."), SLICE_NONE);
-    }
-    slice key = slice_of(exec->table_key, exec->table_key_len);
-    struct exec *holder = map_get(&exec->service->in_flight, key);
+    if (exec->table_key.len == 0 && (make_table_key(exec) != OK || make_fingerprint(exec) != OK))
+        return exec_stop(exec, EXEC_UNAVAILABLE,
+                         SLICE("Out of memory; nothing was done, try again."), SLICE_NONE);
+    struct exec *holder = map_get(&exec->service->in_flight, exec->table_key);
     if (holder && holder != exec)
         return is_same_request(exec, holder->fingerprint) ? wait_for(exec, holder)
                                                           : stop_mismatch(exec);
-    if (!holder && map_put(&exec->service->in_flight, key, exec, NULL) != OK)
+    if (!holder && map_put(&exec->service->in_flight, exec->table_key, exec, NULL) != OK)
         return exec_stop(exec, EXEC_UNAVAILABLE,
                          SLICE("Out of memory; nothing was done, try again."), SLICE_NONE);
     exec->is_key_holder = true;

@@ -150,8 +150,7 @@ struct exec {
     struct list waiters; /* struct exec.waiter_link of those who wait for this one */
     struct list waiter_link;
     struct list all_link; /* in the service */
-    char table_key[16 + 256];
-    size_t table_key_len;
+    slice table_key;      /* account and key; empty: not made */
 };
 
 /* Starts; parent is held until the end. request is copied, what it points to is borrowed. */

@@ -151,11 +151,21 @@ static void write_allow(unsigned methods, char out[HTTP_ALLOW_TEXT_MAX])
     out[len] = 0;
 }
 
+/* Both match the same path: whether as the same pattern, or one takes a literal where the other has
+ * a parameter. */
+static bool is_same_pattern(const struct compiled *a, const struct compiled *b)
+{
+    for (size_t i = 0; i < a->segment_count; i++)
+        if (!a->segments[i].ptr != !b->segments[i].ptr)
+            return false;
+    return true;
+}
+
 enum http_match http_router_match(const struct http_router *router, enum http_method method,
                                   const slice *segments, size_t segment_count,
                                   struct http_route_match *match)
 {
-    const struct compiled *found = NULL, *get = NULL;
+    const struct compiled *found = NULL, *get = NULL, *first = NULL;
     unsigned methods = 0;
     match->route = NULL;
     match->param_count = 0;
@@ -164,6 +174,9 @@ enum http_match http_router_match(const struct http_router *router, enum http_me
         const struct compiled *compiled = &router->routes[i];
         if (!matches(compiled, segments, segment_count))
             continue;
+        if (first && !is_same_pattern(first, compiled))
+            break; /* the literal path lacks the method: it is no {id} for that */
+        first = compiled;
         methods |= 1u << compiled->route->method;
         if (compiled->route->method == method)
             found = compiled;

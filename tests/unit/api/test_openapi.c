@@ -142,12 +142,81 @@ static void keys_and_bodies_are_said_as_they_are(void **state)
     }
 }
 
+/* Where a $ref leads, else the value itself. */
+static const struct json *deref(const struct json *value)
+{
+    slice ref = json_get_str(value, SLICE("$ref"));
+    return ref.len > 0 ? json_pointer(document, slice_from(ref, 1)) : value;
+}
+
+/* name is in the table as it is in the document. */
+static void expect_name(const struct http_route *route, const struct api_names *names, slice name)
+{
+    if (!api_names_has(names, name))
+        fail_msg("%s: openapi.json knows \"%.*s\", the endpoint's table does not", route->pattern,
+                 SLICE_ARG(name));
+}
+
+static size_t count_names(const struct api_names *names)
+{
+    size_t count = 0;
+    while (names && count < API_NAMES_MAX && names->own[count])
+        count++;
+    return count;
+}
+
+static void expect_count(const struct http_route *route, const struct api_names *names,
+                         size_t count)
+{
+    if (count_names(names) != count)
+        fail_msg("%s: the endpoint's table has %zu names, openapi.json %zu", route->pattern,
+                 count_names(names), count);
+}
+
+static void query_parameters_are_those_of_the_tables(void **state)
+{
+    size_t count;
+    const struct http_route *routes = api_routes(&count);
+    (void)state;
+    for (size_t i = 0; i < count; i++) {
+        const struct api_endpoint *endpoint = routes[i].data;
+        const struct json *list = JSON_GET(operation_of(&routes[i]), "parameters"), *one;
+        size_t found = 0;
+        for (uint32_t k = 0; list && k < list->count; k++) {
+            one = deref(&list->as.items[k]);
+            if (!slice_eq_cstr(json_get_str(one, SLICE("in")), "query"))
+                continue;
+            expect_name(&routes[i], endpoint->query, json_get_str(one, SLICE("name")));
+            found++;
+        }
+        expect_count(&routes[i], endpoint->query, found);
+    }
+}
+
+static void members_of_bodies_are_those_of_the_tables(void **state)
+{
+    size_t count;
+    const struct http_route *routes = api_routes(&count);
+    (void)state;
+    for (size_t i = 0; i < count; i++) {
+        const struct api_endpoint *endpoint = routes[i].data;
+        const struct json *body = deref(JSON_GET(operation_of(&routes[i]), "requestBody"));
+        const struct json *media = json_get(JSON_GET(body, "content"), SLICE("application/json"));
+        const struct json *members = JSON_GET(deref(JSON_GET(media, "schema")), "properties");
+        for (uint32_t k = 0; members && k < members->count; k++)
+            expect_name(&routes[i], endpoint->members, json_str(&members->as.members[k].key));
+        expect_count(&routes[i], endpoint->members, members ? members->count : 0);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_route_is_in_the_document),
         cmocka_unit_test(every_operation_has_its_route),
         cmocka_unit_test(keys_and_bodies_are_said_as_they_are),
+        cmocka_unit_test(query_parameters_are_those_of_the_tables),
+        cmocka_unit_test(members_of_bodies_are_those_of_the_tables),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }

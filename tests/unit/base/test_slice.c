@@ -128,6 +128,18 @@ static void reads_unsigned(void **state)
     assert_true(slice_to_u64(SLICE("007"), 7, &value) && value == 7);
     assert_false(slice_to_u64(SLICE("8"), 7, &value));
     assert_false(slice_to_u64(slice_of("1\0", 2), 99, &value));
+    for (size_t i = 0; i < ARRAY_LEN(bad); i++) {
+        bool is_number = bad[i][0] && !bad[i][strspn(bad[i], "0123456789")];
+        assert_int_equal(slice_to_u64_capped(slice_cstr(bad[i]), 7, &value), is_number);
+        assert_true(!is_number || value == 7);
+    }
+    assert_true(slice_to_u64_capped(SLICE("007"), 7, &value) && value == 7);
+    assert_true(slice_to_u64_capped(SLICE("8"), 7, &value) && value == 7);
+    assert_true(slice_to_u64_capped(SLICE("0"), 7, &value) && value == 0);
+    assert_true(slice_to_u64_capped(SLICE("99999999999999999999999"), UINT64_MAX, &value));
+    assert_true(value == UINT64_MAX);
+    assert_true(slice_to_u64_capped(SLICE("00000000000000000000000000006"), 7, &value));
+    assert_int_equal(value, 6);
 }
 
 static void reads_signed(void **state)
@@ -158,13 +170,16 @@ static void reads_booleans(void **state)
 {
     (void)state;
     bool value = false;
-    assert_true(slice_to_bool(SLICE("true"), &value) && value);
-    assert_true(slice_to_bool(SLICE("0"), &value) && !value);
-    assert_true(slice_to_bool(SLICE("1"), &value) && value);
-    assert_true(slice_to_bool(SLICE("false"), &value) && !value);
-    assert_false(slice_to_bool(SLICE("True"), &value));
+    static const char *const yes[] = {"true", "True", "TRUE", "1", "yes", "Yes"};
+    static const char *const no[] = {"false", "False", "FALSE", "0", "no", "NO"};
+    static const char *const bad[] = {"", "10", "on", "y", "true ", "truee", "2", "-1"};
+    for (size_t i = 0; i < ARRAY_LEN(yes); i++) {
+        assert_true(slice_to_bool(slice_cstr(yes[i]), &value) && value);
+        assert_true(slice_to_bool(slice_cstr(no[i]), &value) && !value);
+    }
+    for (size_t i = 0; i < ARRAY_LEN(bad); i++)
+        assert_false(slice_to_bool(slice_cstr(bad[i]), &value));
     assert_false(slice_to_bool(SLICE_NONE, &value));
-    assert_false(slice_to_bool(SLICE("10"), &value));
 }
 
 /* As RFC 3629 3 writes it, one to four bytes, whatever the value. */

@@ -15,6 +15,7 @@ static const struct http_route routes[] = {
     {HTTP_METHOD_GET, "/api/flows/templates", NULL, "templates"},
     {HTTP_METHOD_GET, "/api/flows", NULL, "flows"},
     {HTTP_METHOD_POST, "/api/flows/start", NULL, "start"},
+    {HTTP_METHOD_GET, "/api/flows/templates/{key}", NULL, "template"},
     {HTTP_METHOD_POST, "/api/flows/{id}/approve", NULL, "approve"},
     {HTTP_METHOD_POST, "/api/executions", NULL, "execute"},
     {HTTP_METHOD_GET, "/api/executions/{id}", NULL, "execution"},
@@ -70,10 +71,11 @@ static void paths_find_their_routes(void **state)
     expect(router, HTTP_METHOD_GET, "/", "root");
     expect(router, HTTP_METHOD_GET, "/api/flows", "flows");
     expect(router, HTTP_METHOD_GET, "/api/flows/templates", "templates");
-    expect(router, HTTP_METHOD_GET, "/api/flows/start", "flow"); /* a GET: start is a POST */
     expect(router, HTTP_METHOD_POST, "/api/flows/start", "start");
     expect(router, HTTP_METHOD_GET, "/api/flows/x", "flow");
     expect(router, HTTP_METHOD_POST, "/api/flows/x/approve", "approve");
+    expect(router, HTTP_METHOD_POST, "/api/flows/start/approve", "approve");
+    expect(router, HTTP_METHOD_GET, "/api/flows/templates/x", "template");
     expect(router, HTTP_METHOD_HEAD, "/api/flows", "flows");
     expect(router, HTTP_METHOD_HEAD, "/probe", "probe");
     expect(router, HTTP_METHOD_GET, "/probe", "get probe");
@@ -113,7 +115,11 @@ static void unknown_paths_and_wrong_methods_differ(void **state)
     expect_allow(router, HTTP_METHOD_GET, "/api/executions", "POST");
     expect_allow(router, HTTP_METHOD_POST, "/api/executions/x", "GET, HEAD, DELETE");
     expect_allow(router, HTTP_METHOD_HEAD, "/api/executions", "POST");
-    expect_allow(router, HTTP_METHOD_DELETE, "/api/flows/start", "GET, HEAD, POST");
+    expect_allow(router, HTTP_METHOD_DELETE, "/api/flows/start", "POST");
+    expect_allow(router, HTTP_METHOD_GET, "/api/flows/start", "POST"); /* no flow "start" */
+    expect_allow(router, HTTP_METHOD_HEAD, "/api/flows/start", "POST");
+    expect_allow(router, HTTP_METHOD_POST, "/api/flows/templates", "GET, HEAD");
+    expect_allow(router, HTTP_METHOD_POST, "/api/flows/templates/approve", "GET, HEAD");
     expect_allow(router, HTTP_METHOD_OPTIONS, "/", "GET, HEAD");
     http_router_free(router);
 }

@@ -1,0 +1,57 @@
+/*
+ * The idempotency key of a request: a member of the body, or the header (IETF draft "The
+ * Idempotency-Key HTTP Header Field"), there as it is or as a string in quotes (RFC 8941 3.3.3).
+ */
+#include "api/request.h"
+
+/* Neither C0, DEL nor C1 (C2 80 to C2 9F). */
+static bool is_printable(slice character)
+{
+    unsigned char c = (unsigned char)character.ptr[0];
+    bool is_c1 = c == 0xC2 && (unsigned char)character.ptr[1] < 0xA0;
+    return c >= 0x20 && c != 0x7F && !is_c1;
+}
+
+slice api_key_fault(slice key)
+{
+    size_t count = 0;
+    slice rest = key;
+    for (size_t len; (len = slice_utf8_first(rest)) > 0 && is_printable(rest); count++)
+        rest = slice_from(rest, len);
+    if (rest.len == 0 && count > 0 && count <= IDEMPOTENCY_KEY_MAX)
+        return SLICE_NONE;
+    _Static_assert(IDEMPOTENCY_KEY_MAX == 255, "as the sentence says");
+    return SLICE("idempotency_key must be 1 to 255 printable characters");
+}
+
+/* What stands in the quotes, escapes undone. SLICE_NONE: no string. Parameters may follow, which
+ * say nothing to us. Bytes above ASCII are taken, as they are without quotes. */
+static slice unquote(struct api_request *request, slice value)
+{
+    char *room = arena_alloc_text(&request->op.arena, value.len);
+    size_t len = 0, i = 1;
+    if (!room)
+        return SLICE_NONE;
+    for (; i < value.len && value.ptr[i] != '"'; i++) {
+        bool is_escape = value.ptr[i] == '\\';
+        i += is_escape;
+        if (is_escape && (i == value.len || (value.ptr[i] != '"' && value.ptr[i] != '\\')))
+            return SLICE_NONE;
+        room[len++] = value.ptr[i];
+    }
+    slice after = slice_trim(slice_from(value, i + 1));
+    bool is_string = i < value.len && (after.len == 0 || after.ptr[0] == ';');
+    return is_string ? slice_of(room, len) : SLICE_NONE;
+}
+
+slice api_key_header(struct api_request *request, slice *key)
+{
+    *key = http_request_header(request->exchange, SLICE("Idempotency-Key"));
+    if (!key->ptr)
+        return SLICE_NONE;
+    if (slice_starts_with(*key, SLICE("\"")))
+        *key = unquote(request, *key);
+    if (!key->ptr)
+        return SLICE("The header Idempotency-Key is no string in quotes as RFC 8941 has it");
+    return api_key_fault(*key);
+}

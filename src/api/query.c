@@ -1,0 +1,103 @@
+/*
+ * Reading a request: the names in its query string and body, and the values of the former.
+ */
+#include "api/request.h"
+
+enum { SHOWN_BYTES_MAX = 200 };
+
+slice api_query_fault(struct api_request *request)
+{
+    const struct api_names *names = request->endpoint->query;
+    size_t count;
+    if (!names || request->exchange->head.query.len == 0)
+        return SLICE_NONE;
+    const struct http_header *params = http_query_all(request->exchange, &count);
+    for (size_t i = 0; i < count; i++) {
+        const char *right = api_names_right(names, params[i].name);
+        if (right)
+            return api_sentence(request, "%.*s is not a query parameter here: use %s",
+                                SLICE_ARG(slice_first(params[i].name, SHOWN_BYTES_MAX)), right);
+    }
+    return SLICE_NONE;
+}
+
+slice api_members_fault(struct api_request *request, const struct api_names *names,
+                        const struct json *body)
+{
+    const struct json *beside = names->beside ? json_get(body, slice_cstr(names->beside)) : NULL;
+    bool is_free = names->beside && (!beside || beside->type == JSON_NULL);
+    for (uint32_t i = 0; i < body->count && !is_free; i++) {
+        slice name = json_str(&body->as.members[i].key);
+        const char *right = api_names_right(names, name);
+        if (right)
+            return api_sentence(request, "%.*s is not a member of this request: use %s",
+                                SLICE_ARG(slice_first(name, SHOWN_BYTES_MAX)), right);
+    }
+    return SLICE_NONE;
+}
+
+/* SLICE_NONE when absent. A parameter that the endpoint's table lacks would not be told apart from
+ * one that is misspelt. */
+static slice value_of(struct api_request *request, const char *name)
+{
+    ASSERT(api_names_has(request->endpoint->query, slice_cstr(name)));
+    return http_query_get(request->exchange, slice_cstr(name));
+}
+
+/* Returns false. */
+static bool refuse(struct api_request *request, const char *name, const char *wanted, slice got)
+{
+    (void)api_reply_error(request, 400, "%s must be %s, got \"%.*s\"", name, wanted,
+                          SLICE_ARG(slice_first_utf8(got, SHOWN_BYTES_MAX)));
+    return false;
+}
+
+slice api_query_text(struct api_request *request, const char *name)
+{
+    slice value = value_of(request, name);
+    return value.len > 0 ? value : SLICE_NONE;
+}
+
+bool api_query_count(struct api_request *request, const char *name, uint64_t otherwise,
+                     uint64_t max, uint64_t *value)
+{
+    slice text = value_of(request, name);
+    *value = otherwise;
+    if (!text.ptr || slice_to_u64_capped(text, max, value))
+        return true;
+    return refuse(request, name, "a whole number", text);
+}
+
+bool api_query_positive(struct api_request *request, const char *name, uint64_t otherwise,
+                        uint64_t max, uint64_t *value)
+{
+    slice text = value_of(request, name);
+    *value = otherwise;
+    if (!text.ptr || (slice_to_u64_capped(text, max, value) && *value > 0))
+        return true;
+    return refuse(request, name, "a positive integer", text);
+}
+
+bool api_query_clamped(struct api_request *request, const char *name, uint64_t otherwise,
+                       uint64_t max, uint64_t *value)
+{
+    slice text = value_of(request, name);
+    bool is_negative = slice_starts_with(text, SLICE("-"));
+    *value = otherwise;
+    if (!text.ptr)
+        return true;
+    if (!slice_to_u64_capped(is_negative ? slice_from(text, 1) : text, max, value))
+        return refuse(request, name, "a whole number", text);
+    if (is_negative || *value < 1)
+        *value = 1;
+    return true;
+}
+
+bool api_query_bool(struct api_request *request, const char *name, bool *value)
+{
+    slice text = value_of(request, name);
+    *value = false;
+    if (!text.ptr || slice_to_bool(text, value))
+        return true;
+    return refuse(request, name, "true, 1, yes, false, 0 or no", text);
+}
