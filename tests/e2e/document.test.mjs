@@ -75,6 +75,8 @@ const rules = {
     [...replySchemas(of), ...requestSchemas(of)].filter((one) => isObject(one) && !one.properties && one.additionalProperties === undefined).map(short),
   'no member has a default: generators take it for one that must be there': (of) =>
     [...replySchemas(of), ...requestSchemas(of)].flatMap((one) => Object.values(one.properties ?? {}).filter((member) => member.default !== undefined)).map(short),
+  'no member of an object is null alone: openapi-fetch leaves it out': (of) =>
+    [...replySchemas(of)].flatMap((one) => Object.values(one.properties ?? {}).filter((member) => member.type === 'null' || member.const === null)).map(short),
   'listed values have a type': (of) =>
     [...replySchemas(of), ...requestSchemas(of)].filter((one) => ('enum' in one || 'const' in one) && !one.type).map(short),
   'schemas have names of types, which are no global ones': (of) =>
@@ -112,6 +114,9 @@ const breaks = {
   },
   'no member has a default: generators take it for one that must be there': (of) => {
     of.components.schemas.ExecutionRequest.properties.confirm.default = false;
+  },
+  'no member of an object is null alone: openapi-fetch leaves it out': (of) => {
+    of.components.schemas.BlockedExecution.properties.execution_id = { type: 'null' };
   },
   'listed values have a type': (of) => {
     delete of.components.schemas.FlowStatus.type;

@@ -55,10 +55,13 @@ export function* requestSchemas(document) {
 }
 
 // A copy in which no reply has a member that is not listed. What is laid over another schema with
-// allOf or if has no type of its own, and stays open: the one below is closed.
+// allOf or if has no type of its own, and stays open: the one below is closed. The schema of an event
+// stream is that of each event's data, as generators of clients read it; the whole is text.
 export function closed(document) {
   const copy = structuredClone(document);
   for (const schema of replySchemas(copy))
     if (isObject(schema) && schema.properties) schema.additionalProperties ??= false;
+  for (const { response } of responses(copy))
+    if (response.content?.['text/event-stream']) response.content['text/event-stream'] = { schema: { type: 'string' } };
   return copy;
 }
