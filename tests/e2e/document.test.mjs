@@ -57,6 +57,9 @@ const rules = {
       return isName && summary && text(description) && isScoped ? [] : [`${method} ${path}`];
     });
   },
+  'every schema, parameter and header that has a name has a description': (of) =>
+    ['schemas', 'parameters', 'headers'].flatMap((kind) =>
+      Object.entries(of.components[kind]).filter(([, one]) => !text(one.description)).map(([name]) => `${kind} ${name}`)),
   'every operation has examples of what goes in and what comes out': (of) =>
     contents(of).filter(({ content }) => examplesOf(of, content).length === 0).map(({ name, type }) => `${name} ${type}`),
   'every example is as its schema says': (of) => {
@@ -96,6 +99,9 @@ const rules = {
 const breaks = {
   'every operation has a summary, a description that names its scope, and a name for a function': (of) => {
     of.paths['/api/flows'].get.description = 'The newest first.';
+  },
+  'every schema, parameter and header that has a name has a description': (of) => {
+    delete of.components.schemas.FlowStep.description;
   },
   'every operation has examples of what goes in and what comes out': (of) => {
     delete of.components.responses.FlowNotFound.content['application/json'].example;
