@@ -179,6 +179,7 @@ struct catalog_integration {
     const struct json *document; /* while it is loaded */
     const struct json *tags;
     const struct expr_template *base_url;
+    bool is_host_given; /* base_url's host is, or holds, a value of the connection */
     struct catalog_parts headers;
     const struct json *connection_params; /* JSON Schema or NULL */
     const struct schema *connection_schema;

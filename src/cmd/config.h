@@ -45,7 +45,7 @@ struct config {
     uint64_t execution_timeout_ms, idempotency_ttl_ms, provider_response_bytes_max;
     uint64_t executions_max, flows_max, file_bytes_max, output_bytes, output_bytes_max;
     uint64_t token_timeout_ms;
-    uint64_t limit_wait_ms, circuit_volume, circuit_open_ms;
+    uint64_t limit_wait_ms, circuit_volume, circuit_accounts, circuit_open_ms;
     slice connection_limits;
     uint64_t account_rate, account_burst;
     /* outbound */

@@ -81,10 +81,13 @@ const struct config_item config_items[] = {
     {"limit-wait", CONFIG_MS, SERVERS, AT(limit_wait_ms), "5s", 0, HOUR, "TIME",
      "longest wait of an execution for its connection's limits; then it is blocked, rate_limited"},
     {"circuit-volume", CONFIG_COUNT, SERVERS, AT(circuit_volume), "20", 0, 1000000, "N",
-     "executions within 10 s, half of them failed, from which on an origin is left alone; 0: "
-     "never"},
+     "executions of an account within 10 s, half of them failed, from which on it is kept from an "
+     "app's origin; 0: never"},
+    {"circuit-accounts", CONFIG_COUNT, SERVERS, AT(circuit_accounts), "3", 1, 1000000, "N",
+     "accounts within 10 s that failed so, half of those that called, from which on all are kept "
+     "from it"},
     {"circuit-open", CONFIG_MS, SERVERS, AT(circuit_open_ms), "5s", 10, HOUR, "TIME",
-     "how long it is left alone the first time; doubles up to a minute while probes fail"},
+     "for how long the first time; doubles up to a minute while probes fail"},
     {"account-rate", CONFIG_COUNT, SERVERS, AT(account_rate), "0", 0, 1000000, "N",
      "requests a second that an account may make; further ones are answered 429. 0: any number"},
     {"account-burst", CONFIG_COUNT, SERVERS, AT(account_burst), "0", 0, 1000000, "N",

@@ -218,6 +218,7 @@ static int start_services(struct server *server, struct err *err)
         .limit_wait_ms = config->limit_wait_ms,
         .is_limits_off = is_off,
         .breaker = {.volume_min = (unsigned)config->circuit_volume,
+                    .accounts_min = (unsigned)config->circuit_accounts,
                     .open_ms = (unsigned)config->circuit_open_ms},
         .file_bytes_max = config->file_bytes_max,
         .output_bytes = config->output_bytes,

@@ -31,15 +31,31 @@ static enum op_result stop_limited(struct exec *exec)
                            "send fewer at a time."));
 }
 
-static enum op_result stop_circuit(struct exec *exec, slice origin, uint64_t wait_ms)
+static struct breaker_key breaker_key_of(const struct exec *exec)
 {
-    exec->out.retry_after_ms = (int64_t)wait_ms;
-    return exec_stop(exec, EXEC_CIRCUIT_OPEN,
-                     arena_printf(&exec->op.arena,
-                                  "Calls to %.*s kept failing, so none is sent for about %lld s.",
-                                  SLICE_ARG(origin), seconds_of(wait_ms)),
-                     SLICE("Nothing was sent, so nothing was done. The app itself is failing, not "
-                           "this request: wait, then send it again unchanged."));
+    return (struct breaker_key){
+        .account_id = exec->in.account_id,
+        .origin = breaker_origin_of(exec->request.url),
+        .integration_id = exec->integration->integration_id,
+        .is_host_given = exec->integration->is_host_given,
+    };
+}
+
+static enum op_result stop_circuit(struct exec *exec, slice origin,
+                                   const struct breaker_refusal *refusal)
+{
+    exec->out.retry_after_ms = (int64_t)refusal->retry_ms;
+    return exec_stop(
+        exec, EXEC_CIRCUIT_OPEN,
+        arena_printf(&exec->op.arena,
+                     "Calls%s to %.*s kept failing, so none is sent for about %lld s.",
+                     refusal->is_of_all ? "" : " of this account", SLICE_ARG(origin),
+                     seconds_of(refusal->retry_ms)),
+        refusal->is_of_all
+            ? SLICE("Nothing was sent, so nothing was done. The app itself is failing, not this "
+                    "request: wait, then send it again unchanged.")
+            : SLICE("Nothing was sent, so nothing was done. The app failed for most of this "
+                    "account's calls lately: wait, then send it again unchanged."));
 }
 
 /* A wait takes half of the time that is left at most: the call needs some, too. */
@@ -53,7 +69,8 @@ enum op_result exec_step_enter_limits(struct op *op)
     uint64_t wait_ns = service->config.limit_wait_ms * 1000000;
     uint64_t until_ns = now + (wait_ns < left_ns / 2 ? wait_ns : left_ns / 2);
     exec_leave(exec); /* a claim was lost, and this is another try */
-    if (breaker_would_refuse(service->breaker, breaker_origin_of(exec->request.url), now))
+    struct breaker_key circuit = breaker_key_of(exec);
+    if (breaker_would_refuse(service->breaker, &circuit, now))
         return OP_NEXT; /* no use in waiting */
     if (limits_enter(service->limits, &exec->place, &key, until_ns, op) == LIMITS_QUEUED)
         return OP_WAIT;
@@ -63,13 +80,13 @@ enum op_result exec_step_enter_limits(struct op *op)
 enum op_result exec_step_admit(struct op *op)
 {
     struct exec *exec = exec_of(op);
-    slice origin = breaker_origin_of(exec->request.url);
-    uint64_t wait_ms;
+    struct breaker_key key = breaker_key_of(exec);
+    struct breaker_refusal refusal;
     if (exec->place.verdict == LIMITS_REFUSED)
         return stop_limited(exec);
-    if (breaker_enter(exec->service->breaker, &exec->pass, origin, loop_now_ns(op->loop), &wait_ms))
+    if (breaker_enter(exec->service->breaker, &exec->pass, &key, loop_now_ns(op->loop), &refusal))
         return OP_NEXT;
-    return stop_circuit(exec, origin, wait_ms);
+    return stop_circuit(exec, key.origin, &refusal);
 }
 
 /* ---- what the end of a call teaches ---- */
@@ -121,8 +138,8 @@ static bool read_vote(const struct exec *exec, bool *is_failure)
 void exec_leave(struct exec *exec)
 {
     bool is_failure, is_called = exec->out.attempts > 0;
-    if (is_called && exec->pass.origin && read_vote(exec, &is_failure))
-        breaker_report(&exec->pass, is_failure, exec->in.account_id, loop_now_ns(exec->op.loop));
+    if (is_called && exec->pass.member && read_vote(exec, &is_failure))
+        breaker_report(&exec->pass, is_failure, loop_now_ns(exec->op.loop));
     breaker_leave(&exec->pass);
     limits_leave(&exec->place, is_called);
 }

@@ -1,175 +1,29 @@
 /*
- * Circuits by origin; see breaker.h. Two generations of a window make it slide: votes of the former
- * one count until the present one has lasted as long.
+ * Circuits by account and origin, and by origin: when they open and close, and who may pass; see
+ * breaker.h.
  */
-#include "exec/breaker.h"
-
-#include "base/list.h"
 #include "base/log.h"
-#include "base/map.h"
 #include "base/mem.h"
-#include "base/metric.h"
+#include "exec/breaker_internal.h"
 
 enum {
+    ACCOUNTS_MIN_DEFAULT = 3,
     PERCENT_DEFAULT = 50,
     WINDOW_MS_DEFAULT = 10000,
     OPEN_MS_DEFAULT = 5000,
     OPEN_MS_MAX_DEFAULT = 60000,
     PROBES_MAX_DEFAULT = 3,
     ORIGINS_MAX_DEFAULT = 4096,
+    MEMBERS_MAX_DEFAULT = 16384,
     PROBE_RETRY_MS = 1000, /* for those who come while the probes are out */
+    FRESH_PROBES = 4,      /* of accounts without a failure, in the first time that it is open */
 };
 
-/* Of a set of accounts: none, this one, or several. */
-struct who {
-    struct uuid one;
-    bool is_any, is_several;
-};
-
-struct votes {
-    uint32_t succeeded, failed;
-    struct who succeeding, failing;
-};
-
-struct breaker_origin {
-    struct breaker *breaker;
-    struct list age_link; /* least recently used first */
-    size_t passes, probes;
-    bool is_open; /* until a probe has succeeded */
-    uint64_t open_until_ns;
-    unsigned open_ms; /* of the present or last time */
-    uint64_t window_ends_ns;
-    struct votes now, before;    /* halves of the window */
-    struct metric_series *gauge; /* once it has opened */
-    size_t name_len;
-    char name[BREAKER_ORIGIN_MAX];
-};
-
-struct breaker {
-    struct breaker_config config;
-    struct map origins;
-    struct list by_age;
-};
-
-static struct metric state_gauge = METRIC_INIT(
-    "sluice_circuit_open",
-    "1 while calls to an origin are refused, of origins that have failed so.", METRIC_GAUGE);
 static struct metric opened_total =
-    METRIC_INIT("sluice_circuit_opened_total", "Times that a circuit has opened.", METRIC_COUNTER);
+    METRIC_INIT("sluice_circuit_opened_total",
+                "Times that a circuit has opened, for all accounts or for one.", METRIC_COUNTER);
 static struct metric refused_total = METRIC_INIT(
     "sluice_circuit_refused_total", "Executions refused by an open circuit.", METRIC_COUNTER);
-
-/* ---- votes ---- */
-
-static void who_add(struct who *who, struct uuid account_id)
-{
-    if (who->is_any && !uuid_eq(who->one, account_id))
-        who->is_several = true;
-    who->one = account_id;
-    who->is_any = true;
-}
-
-static void who_join(struct who *who, const struct who *other)
-{
-    if (!other->is_any)
-        return;
-    who_add(who, other->one);
-    who->is_several = who->is_several || other->is_several;
-}
-
-static struct votes votes_sum(const struct breaker_origin *origin)
-{
-    struct votes sum = origin->now;
-    sum.succeeded += origin->before.succeeded;
-    sum.failed += origin->before.failed;
-    who_join(&sum.succeeding, &origin->before.succeeding);
-    who_join(&sum.failing, &origin->before.failing);
-    return sum;
-}
-
-/* One account fails and another succeeds: it is not the origin. */
-static bool is_one_accounts_fault(const struct votes *votes)
-{
-    if (votes->failing.is_several || !votes->succeeding.is_any)
-        return false;
-    return votes->succeeding.is_several || !uuid_eq(votes->succeeding.one, votes->failing.one);
-}
-
-static void window_turn(struct breaker_origin *origin, uint64_t now)
-{
-    uint64_t half_ns = origin->breaker->config.window_ms * 1000000ull / 2;
-    if (now < origin->window_ends_ns)
-        return;
-    bool is_recent = now < origin->window_ends_ns + half_ns;
-    origin->before = is_recent ? origin->now : (struct votes){0};
-    origin->now = (struct votes){0};
-    origin->window_ends_ns = now + half_ns;
-}
-
-static void window_clear(struct breaker_origin *origin)
-{
-    origin->now = origin->before = (struct votes){0};
-    origin->window_ends_ns = 0;
-}
-
-/* ---- origins ---- */
-
-static slice origin_name(const struct breaker_origin *origin)
-{
-    return slice_of(origin->name, origin->name_len);
-}
-
-static void origin_free(struct breaker_origin *origin)
-{
-    ASSERT(origin->passes == 0);
-    (void)map_remove(&origin->breaker->origins, origin_name(origin));
-    list_unlink(&origin->age_link);
-    if (origin->gauge)
-        metric_set(origin->gauge, 0);
-    mem_free(origin);
-}
-
-/* An origin with executions under way stays; where all have some, false. */
-static bool make_room(struct breaker *breaker)
-{
-    if (breaker->origins.count < breaker->config.origins_max)
-        return true;
-    LIST_EACH(&breaker->by_age, node)
-    {
-        struct breaker_origin *origin = LIST_ITEM(node, struct breaker_origin, age_link);
-        if (origin->passes > 0)
-            continue;
-        origin_free(origin);
-        return true;
-    }
-    return false;
-}
-
-static struct breaker_origin *origin_find(struct breaker *breaker, slice name)
-{
-    return map_get(&breaker->origins, slice_first(name, BREAKER_ORIGIN_MAX));
-}
-
-static struct breaker_origin *origin_get(struct breaker *breaker, slice name)
-{
-    struct breaker_origin *origin = origin_find(breaker, name);
-    if (!origin && make_room(breaker) && (origin = mem_zalloc(sizeof(*origin)))) {
-        origin->breaker = breaker;
-        name = slice_first(name, BREAKER_ORIGIN_MAX);
-        memcpy(origin->name, name.ptr, name.len);
-        origin->name_len = name.len;
-        list_init(&origin->age_link);
-        if (map_put(&breaker->origins, origin_name(origin), origin, NULL) != OK) {
-            mem_free(origin);
-            return NULL;
-        }
-    }
-    if (!origin)
-        return NULL;
-    list_unlink(&origin->age_link);
-    list_push_back(&breaker->by_age, &origin->age_link);
-    return origin;
-}
 
 slice breaker_origin_of(slice url)
 {
@@ -183,133 +37,285 @@ slice breaker_origin_of(slice url)
 
 /* ---- opening and closing ---- */
 
-static void origin_open(struct breaker_origin *origin, uint64_t now, const struct votes *votes)
+/* Returns for how long, with its jitter: many processes must not probe at the same moment. */
+static uint64_t circuit_open(struct circuit *circuit, const struct breaker_config *config,
+                             uint64_t now)
 {
-    const struct breaker_config *config = &origin->breaker->config;
-    unsigned twice = origin->is_open ? origin->open_ms * 2 : config->open_ms;
-    origin->open_ms = twice < config->open_ms_max ? twice : config->open_ms_max;
-    /* many processes must not send their probes at the same moment */
-    uint64_t jitter_ms = random_below(origin->open_ms / 4 + 1);
-    origin->is_open = true;
-    origin->open_until_ns = now + (origin->open_ms + jitter_ms) * 1000000ull;
-    window_clear(origin);
-    if (!origin->gauge) {
-        struct buf label;
-        buf_init(&label, METRIC_LABELS_MAX);
-        metric_label(&label, "origin", origin_name(origin));
-        origin->gauge = metric_series(&state_gauge, buf_slice(&label));
-        buf_deinit(&label);
-    }
-    metric_set(origin->gauge, 1);
+    unsigned twice = circuit->is_open ? circuit->open_ms * 2 : config->open_ms;
+    circuit->open_ms = twice < config->open_ms_max ? twice : config->open_ms_max;
+    uint64_t for_ms = circuit->open_ms + random_below(circuit->open_ms / 4 + 1);
+    circuit->is_open = true;
+    circuit->opened_ns = now;
+    circuit->open_until_ns = now + for_ms * 1000000ull;
     metric_inc(&opened_total);
-    log_event(LOG_WARN, "circuit opened", LOG_STR("origin", origin_name(origin)),
-              LOG_INT("failed", votes->failed), LOG_INT("succeeded", votes->succeeded),
-              LOG_INT("for_ms", origin->open_ms + jitter_ms));
+    return for_ms;
 }
 
-static void origin_close(struct breaker_origin *origin)
+/* What was counted is void from here on. */
+static void origin_clear(struct breaker_origin *origin)
 {
-    origin->is_open = false;
-    window_clear(origin);
-    metric_set(origin->gauge, 0);
-    log_event(LOG_INFO, "circuit closed", LOG_STR("origin", origin_name(origin)));
+    origin->openings++;
+    origin->now = origin->before = (struct tally){.accounts = 0};
 }
 
-static void judge_window(struct breaker_origin *origin, uint64_t now)
+static void origin_open(struct breaker_origin *origin, const struct tally *sum, uint64_t now)
 {
     const struct breaker_config *config = &origin->breaker->config;
-    struct votes sum = votes_sum(origin);
-    uint64_t count = (uint64_t)sum.failed + sum.succeeded;
+    uint64_t for_ms = circuit_open(&origin->circuit, config, now);
+    origin->fresh_probe_ns = now + config->open_ms * 1000000ull / FRESH_PROBES;
+    origin_clear(origin);
+    breaker_origin_show(origin, true);
+    log_event(LOG_WARN, "circuit opened", LOG_STR("origin", breaker_origin_name(origin)),
+              LOG_INT("accounts", sum->accounts), LOG_INT("accounts_failing", sum->failing),
+              LOG_INT("failed", sum->votes.failed), LOG_INT("succeeded", sum->votes.succeeded),
+              LOG_INT("for_ms", for_ms));
+}
+
+static void origin_close(struct breaker_origin *origin, uint64_t now)
+{
+    origin->circuit.is_open = false;
+    origin->closed_ns = now;
+    origin_clear(origin);
+    breaker_origin_show(origin, false);
+    log_event(LOG_INFO, "circuit closed", LOG_STR("origin", breaker_origin_name(origin)));
+}
+
+static void log_member(enum log_level level, const char *what, const struct breaker_member *member)
+{
+    char account[UUID_TEXT_LEN + 1];
+    struct votes sum = breaker_member_sum(member);
+    uuid_format(member->key.account_id, account);
+    log_event(level, what, LOG_CSTR("account_id", account),
+              LOG_STR("origin", member->origin ? breaker_origin_name(member->origin)
+                                               : SLICE("(of the account's connection)")),
+              LOG_INT("failed", sum.failed), LOG_INT("succeeded", sum.succeeded),
+              LOG_INT("for_ms", member->circuit.is_open ? member->circuit.open_ms : 0));
+}
+
+static void member_open(struct breaker_member *member, uint64_t now)
+{
+    struct breaker_origin *origin = member->origin;
+    (void)circuit_open(&member->circuit, &member->breaker->config, now);
+    log_member(LOG_WARN, "circuit opened for an account", member);
+    member->now = member->before = (struct votes){0};
+    if (!origin)
+        return;
+    struct tally sum = breaker_origin_sum(origin);
+    if (sum.failing == sum.accounts) /* it answers none */
+        breaker_origin_show(origin, true);
+}
+
+static void member_close(struct breaker_member *member)
+{
+    member->circuit.is_open = false;
+    member->now = member->before = (struct votes){0};
+    log_member(LOG_INFO, "circuit closed for an account", member);
+}
+
+/* ---- votes ---- */
+
+/* For probes. What has closed the origin's circuit since is reason enough for one. */
+static bool member_is_due(const struct breaker_member *member, uint64_t now)
+{
+    const struct circuit *circuit = &member->circuit;
+    return now >= circuit->open_until_ns ||
+           (member->origin && member->origin->closed_ns > circuit->opened_ns);
+}
+
+static void judge_member(struct breaker_member *member, uint64_t now)
+{
+    unsigned volume_min = member->breaker->config.volume_min;
+    struct votes sum = breaker_member_sum(member);
+    if (volume_min > 0 && (uint64_t)sum.failed + sum.succeeded >= volume_min &&
+        breaker_member_is_failing(member))
+        member_open(member, now);
+}
+
+/* Enough executions, enough of them failed, of enough accounts, of most accounts. */
+static void judge_origin(struct breaker_origin *origin, uint64_t now)
+{
+    const struct breaker_config *config = &origin->breaker->config;
+    struct tally sum = breaker_origin_sum(origin);
+    uint64_t count = (uint64_t)sum.votes.failed + sum.votes.succeeded;
     if (config->volume_min > 0 && count >= config->volume_min &&
-        (uint64_t)sum.failed * 100 >= count * config->percent && !is_one_accounts_fault(&sum))
-        origin_open(origin, now, &sum);
+        breaker_is_share(origin->breaker, sum.votes.failed, config->volume_min) &&
+        sum.failing >= config->accounts_min &&
+        breaker_is_share(origin->breaker, sum.failing, sum.accounts))
+        origin_open(origin, &sum, now);
+}
+
+/* The origin's circuit is open: those who went in before had their say. */
+static void report_open(struct breaker_origin *origin, const struct breaker_pass *pass,
+                        bool is_failure, uint64_t now)
+{
+    struct tally one = {.votes = {0, 1}, .accounts = 1, .failing = 1};
+    if (!is_failure && (pass->is_origin_probe || pass->opening == origin->openings))
+        origin_close(origin, now);
+    else if (is_failure && pass->is_origin_probe && now >= origin->circuit.open_until_ns)
+        origin_open(origin, &one, now);
+}
+
+void breaker_report(struct breaker_pass *given, bool is_failure, uint64_t now)
+{
+    struct breaker_pass pass = *given;
+    struct breaker_member *member = pass.member;
+    breaker_leave(given);
+    if (!member)
+        return;
+    struct breaker_origin *origin = member->origin;
+    member->voted_ns = now;
+    member->failed_ns = is_failure ? now : 0;
+    bool is_all_open = origin && origin->circuit.is_open;
+    if (member->circuit.is_open) {
+        if (pass.is_member_probe && !is_failure)
+            member_close(member);
+        else if (pass.is_member_probe && is_failure && member_is_due(member, now))
+            member_open(member, now);
+    } else if (!is_all_open) {
+        breaker_member_vote(member, is_failure, now);
+        if (is_failure)
+            judge_member(member, now);
+    }
+    if (is_all_open)
+        report_open(origin, &pass, is_failure, now);
+    else if (origin && is_failure)
+        judge_origin(origin, now);
+    if (origin && !is_failure && !origin->circuit.is_open && !member->circuit.is_open)
+        breaker_origin_show(origin, false);
 }
 
 /* ---- passing ---- */
 
-/* 0: may go (as a probe, where the circuit is open); else when to come again. */
-static uint64_t refusal_ms(const struct breaker_origin *origin, uint64_t now)
+static uint64_t ms_until(uint64_t at, uint64_t now)
 {
-    if (!origin->is_open)
-        return 0;
-    if (now < origin->open_until_ns)
-        return (origin->open_until_ns - now + 999999) / 1000000;
-    return origin->probes < origin->breaker->config.probes_max ? 0 : PROBE_RETRY_MS;
+    return (at - now + 999999) / 1000000;
 }
 
-bool breaker_enter(struct breaker *breaker, struct breaker_pass *pass, slice origin_text,
-                   uint64_t now_ns, uint64_t *retry_ms)
+/* 0: may go (as a probe, where it is open); else when to come again. */
+static uint64_t member_refusal_ms(const struct breaker_member *member, uint64_t now)
 {
-    ASSERT(!pass->origin);
-    struct breaker_origin *origin = origin_get(breaker, origin_text);
-    *pass = (struct breaker_pass){NULL, false};
-    *retry_ms = 0;
-    if (!origin) /* too many others, or no memory: nothing is counted */
+    const struct circuit *circuit = &member->circuit;
+    if (!circuit->is_open)
+        return 0;
+    if (!member_is_due(member, now))
+        return ms_until(circuit->open_until_ns, now);
+    return circuit->probes < member->breaker->config.probes_max ? 0 : PROBE_RETRY_MS;
+}
+
+static bool is_in_good_standing(const struct breaker_member *member, uint64_t now)
+{
+    uint64_t window_ns = member->breaker->config.window_ms * 1000000ull;
+    return member->voted_ns > 0 && member->failed_ns == 0 && now - member->voted_ns < window_ns;
+}
+
+/* Nothing of it failed lately, as far as is known. */
+static bool is_fresh(const struct breaker_member *member, uint64_t now)
+{
+    uint64_t lately_ns = member->breaker->config.open_ms_max * 1000000ull;
+    return member->failed_ns == 0 || now - member->failed_ns >= lately_ns;
+}
+
+static bool wants_origin_probe(const struct breaker_member *member, uint64_t now)
+{
+    return member->origin && member->origin->circuit.is_open && !is_in_good_standing(member, now);
+}
+
+static uint64_t origin_refusal_ms(const struct breaker_member *member, uint64_t now)
+{
+    const struct breaker_origin *origin = member->origin;
+    if (!wants_origin_probe(member, now))
+        return 0;
+    const struct circuit *circuit = &origin->circuit;
+    bool is_place = circuit->probes < origin->breaker->config.probes_max && !member->is_probing;
+    bool is_due = now >= circuit->open_until_ns ||
+                  (now >= origin->fresh_probe_ns && is_fresh(member, now));
+    if (is_due && is_place)
+        return 0;
+    return now < circuit->open_until_ns ? ms_until(circuit->open_until_ns, now) : PROBE_RETRY_MS;
+}
+
+static bool is_refused(const struct breaker_member *member, uint64_t now,
+                       struct breaker_refusal *refusal)
+{
+    *refusal = (struct breaker_refusal){member_refusal_ms(member, now), false};
+    if (refusal->retry_ms > 0)
         return true;
-    *retry_ms = refusal_ms(origin, now_ns);
-    if (*retry_ms > 0) {
+    *refusal = (struct breaker_refusal){origin_refusal_ms(member, now), true};
+    return refusal->retry_ms > 0;
+}
+
+bool breaker_enter(struct breaker *breaker, struct breaker_pass *pass,
+                   const struct breaker_key *key, uint64_t now, struct breaker_refusal *refusal)
+{
+    ASSERT(!pass->member);
+    struct breaker_member *member = breaker_member_get(breaker, key);
+    *pass = (struct breaker_pass){.member = NULL};
+    *refusal = (struct breaker_refusal){0, false};
+    if (!member) /* nothing is counted */
+        return true;
+    if (is_refused(member, now, refusal)) {
         metric_inc(&refused_total);
         return false;
     }
-    *pass = (struct breaker_pass){origin, origin->is_open};
+    struct breaker_origin *origin = member->origin;
+    pass->member = member;
+    pass->is_member_probe = member->circuit.is_open;
+    pass->is_origin_probe = wants_origin_probe(member, now);
+    pass->is_probe = pass->is_member_probe || pass->is_origin_probe;
+    pass->opening = origin ? origin->openings : 0;
+    member->passes++;
+    member->circuit.probes += pass->is_member_probe;
+    if (!origin)
+        return true;
     origin->passes++;
-    if (pass->is_probe && origin->probes++ == 0)
-        log_event(LOG_INFO, "circuit lets a probe pass", LOG_STR("origin", origin_name(origin)));
+    if (pass->is_origin_probe) {
+        member->is_probing = true;
+        origin->fresh_probe_ns = now + breaker->config.open_ms * 1000000ull / FRESH_PROBES;
+        if (origin->circuit.probes++ == 0)
+            log_event(LOG_INFO, "circuit lets a probe pass",
+                      LOG_STR("origin", breaker_origin_name(origin)));
+    }
     return true;
 }
 
-bool breaker_would_refuse(struct breaker *breaker, slice origin_text, uint64_t now_ns)
+bool breaker_would_refuse(struct breaker *breaker, const struct breaker_key *key, uint64_t now)
 {
-    const struct breaker_origin *origin = origin_find(breaker, origin_text);
-    return origin && refusal_ms(origin, now_ns) > 0;
+    const struct breaker_member *member = breaker_member_find(breaker, key);
+    struct breaker_refusal refusal;
+    return member && is_refused(member, now, &refusal);
 }
 
-bool breaker_is_open(const struct breaker_pass *pass, uint64_t now_ns)
+bool breaker_is_open(const struct breaker_pass *pass, uint64_t now)
 {
-    const struct breaker_origin *origin = pass->origin;
-    return origin && origin->is_open && !pass->is_probe && now_ns < origin->open_until_ns;
+    const struct breaker_member *member = pass->member;
+    struct breaker_refusal refusal;
+    return member && !pass->is_probe && is_refused(member, now, &refusal);
 }
 
 void breaker_leave(struct breaker_pass *pass)
 {
-    struct breaker_origin *origin = pass->origin;
-    if (!origin)
+    struct breaker_member *member = pass->member;
+    if (!member)
         return;
-    ASSERT(origin->passes > 0 && (!pass->is_probe || origin->probes > 0));
-    origin->passes--;
-    if (pass->is_probe)
-        origin->probes--;
-    *pass = (struct breaker_pass){NULL, false};
-}
-
-void breaker_report(struct breaker_pass *pass, bool is_failure, struct uuid account_id,
-                    uint64_t now_ns)
-{
-    struct breaker_origin *origin = pass->origin;
-    bool is_probe = pass->is_probe;
-    breaker_leave(pass);
-    if (!origin)
-        return;
-    if (origin->is_open) { /* votes of those who went in before it opened are known already */
-        struct votes one = {.failed = 1};
-        if (is_probe && !is_failure)
-            origin_close(origin);
-        else if (is_probe && now_ns >= origin->open_until_ns)
-            origin_open(origin, now_ns, &one);
-        return;
+    struct breaker_origin *origin = member->origin;
+    ASSERT(member->passes > 0);
+    member->passes--;
+    member->circuit.probes -= pass->is_member_probe;
+    if (origin) {
+        origin->passes--;
+        origin->circuit.probes -= pass->is_origin_probe;
+        member->is_probing = member->is_probing && !pass->is_origin_probe;
     }
-    window_turn(origin, now_ns);
-    struct votes *votes = &origin->now;
-    if (is_failure)
-        votes->failed++;
-    else
-        votes->succeeded++;
-    who_add(is_failure ? &votes->failing : &votes->succeeding, account_id);
-    if (is_failure)
-        judge_window(origin, now_ns);
+    *pass = (struct breaker_pass){.member = NULL};
 }
 
 /* ---- the whole ---- */
+
+static void default_to(unsigned *value, unsigned otherwise)
+{
+    if (*value == 0)
+        *value = otherwise;
+}
 
 struct breaker *breaker_new(const struct breaker_config *config)
 {
@@ -318,16 +324,21 @@ struct breaker *breaker_new(const struct breaker_config *config)
         return NULL;
     struct breaker_config *own = &breaker->config;
     *own = *config;
-    own->percent = own->percent ? own->percent : PERCENT_DEFAULT;
-    own->window_ms = own->window_ms ? own->window_ms : WINDOW_MS_DEFAULT;
-    own->open_ms = own->open_ms ? own->open_ms : OPEN_MS_DEFAULT;
-    own->open_ms_max = own->open_ms_max ? own->open_ms_max : OPEN_MS_MAX_DEFAULT;
+    default_to(&own->accounts_min, ACCOUNTS_MIN_DEFAULT);
+    default_to(&own->percent, PERCENT_DEFAULT);
+    default_to(&own->window_ms, WINDOW_MS_DEFAULT);
+    default_to(&own->open_ms, OPEN_MS_DEFAULT);
+    default_to(&own->open_ms_max, OPEN_MS_MAX_DEFAULT);
     if (own->open_ms_max < own->open_ms)
         own->open_ms_max = own->open_ms;
-    own->probes_max = own->probes_max ? own->probes_max : PROBES_MAX_DEFAULT;
+    default_to(&own->probes_max, PROBES_MAX_DEFAULT);
     own->origins_max = own->origins_max ? own->origins_max : ORIGINS_MAX_DEFAULT;
+    own->members_max = own->members_max ? own->members_max : MEMBERS_MAX_DEFAULT;
     map_init(&breaker->origins, own->origins_max);
+    map_init(&breaker->members, own->members_max + BREAKER_SHELVES);
     list_init(&breaker->by_age);
+    for (size_t i = 0; i < BREAKER_SHELVES; i++)
+        list_init(&breaker->shelves[i].by_age);
     return breaker;
 }
 
@@ -335,8 +346,6 @@ void breaker_free(struct breaker *breaker)
 {
     if (!breaker)
         return;
-    while (!list_is_empty(&breaker->by_age))
-        origin_free(LIST_ITEM(breaker->by_age.next, struct breaker_origin, age_link));
-    map_deinit(&breaker->origins);
+    breaker_table_deinit(breaker);
     mem_free(breaker);
 }

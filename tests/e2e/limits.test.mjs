@@ -236,21 +236,24 @@ test('pages count, and keep to the rate', async () => {
 
 const shakyGauge = 'sluice_circuit_open{origin="https://shaky.example.com"}';
 
-test('an origin that keeps failing is left alone', async () => {
+test('an origin that keeps failing an account is left alone by it', async () => {
   answer = status(500);
   const failed = await times(CIRCUIT_VOLUME, () => run(a, 'shaky', 'read', strict));
   assert.deepEqual([...new Set(failed.map((reply) => reply.status))], [500]);
   const before = seen();
   const refused = await run(a, 'shaky', 'read', strict);
   assertBlocked(refused, 'execution_failed', OPEN_S_MAX);
-  assert.match(refused.json.message, /https:\/\/shaky\.example\.com/);
-  const tool = await strict.call(b.key, 'POST', '/api/tools/shaky_read/execute', { arguments: {} });
+  assert.match(refused.json.message, /of this account to https:\/\/shaky\.example\.com/);
+  const tool = await strict.call(a.key, 'POST', '/api/tools/shaky_read/execute', { arguments: {} });
   assert.deepEqual([tool.status, tool.json.error.type, tool.json.error.code, tool.json.error.retryable],
     [409, 'provider', 'circuit_open', true]);
   assert.ok(Number(tool.headers.get('retry-after')) >= 1);
   assert.equal(seen(), before);
-  assert.equal(await metric(shakyGauge, strict), 1);
+  assert.equal(await metric(shakyGauge, strict), 1); /* the only account that tried it */
   assert.equal((await run(a, 'steady', 'read', strict)).status, 500); /* the same provider by another name: its own circuit */
+  answer = ok;
+  assert.equal((await run(b, 'shaky', 'read', strict)).status, 200); /* its calls alone decide for it */
+  assert.equal(await metric(shakyGauge, strict), 0);
 });
 
 test('after a while it is asked by a few, then used again', async () => {

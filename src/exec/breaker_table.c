@@ -1,0 +1,295 @@
+/*
+ * What the breaker remembers; see breaker.h for its limits. Time is cut into halves of the window;
+ * votes of the present half and the one before count.
+ *
+ * An origin counts accounts, not votes: a member's verdict stands in the half of its newest vote,
+ * and is taken out of there when it votes again, so that no account counts twice.
+ */
+#include "base/mem.h"
+#include "catalog/catalog.h"
+#include "exec/breaker_internal.h"
+
+static struct metric state_gauge = METRIC_INIT(
+    "sluice_circuit_open",
+    "1 while calls to an app's origin are refused to all accounts that tried it.", METRIC_GAUGE);
+/* ---- tallies ---- */
+
+static uint64_t half_of(const struct breaker *breaker, uint64_t now)
+{
+    return now / (breaker->config.window_ms * 1000000ull / 2);
+}
+
+static void origin_turn(struct breaker_origin *origin, uint64_t half)
+{
+    if (origin->half == half)
+        return;
+    origin->before = origin->half + 1 == half ? origin->now : (struct tally){.accounts = 0};
+    origin->now = (struct tally){.accounts = 0};
+    origin->half = half;
+}
+
+static void member_turn(struct breaker_member *member, uint64_t half)
+{
+    if (member->half == half)
+        return;
+    member->before = member->half + 1 == half ? member->now : (struct votes){0};
+    member->now = (struct votes){0};
+    member->half = half;
+}
+
+struct tally breaker_origin_sum(const struct breaker_origin *origin)
+{
+    const struct tally *now = &origin->now, *before = &origin->before;
+    return (struct tally){
+        .votes = {now->votes.succeeded + before->votes.succeeded,
+                  now->votes.failed + before->votes.failed},
+        .accounts = now->accounts + before->accounts,
+        .failing = now->failing + before->failing,
+    };
+}
+
+struct votes breaker_member_sum(const struct breaker_member *member)
+{
+    return (struct votes){member->now.succeeded + member->before.succeeded,
+                          member->now.failed + member->before.failed};
+}
+
+bool breaker_is_share(const struct breaker *breaker, uint64_t part, uint64_t all)
+{
+    return part > 0 && part * 100 >= all * breaker->config.percent;
+}
+
+bool breaker_member_is_failing(const struct breaker_member *member)
+{
+    struct votes sum = breaker_member_sum(member);
+    return breaker_is_share(member->breaker, sum.failed, (uint64_t)sum.failed + sum.succeeded);
+}
+
+/* Out of the origin's tally, where it still stands there. The origin was turned. */
+static void member_uncount(struct breaker_member *member)
+{
+    struct breaker_origin *origin = member->origin;
+    if (!member->is_counted)
+        return;
+    member->is_counted = false;
+    if (member->counted_opening != origin->openings)
+        return;
+    struct tally *tally = member->half == origin->half       ? &origin->now
+                          : member->half + 1 == origin->half ? &origin->before
+                                                             : NULL;
+    if (!tally)
+        return;
+    tally->accounts--;
+    tally->failing -= member->is_counted_failing;
+}
+
+/* A vote that counts, in both. */
+void breaker_member_vote(struct breaker_member *member, bool is_failure, uint64_t now)
+{
+    struct breaker_origin *origin = member->origin;
+    uint64_t half = half_of(member->breaker, now);
+    if (origin) {
+        origin_turn(origin, half);
+        member_uncount(member);
+    }
+    member_turn(member, half);
+    member->now.failed += is_failure;
+    member->now.succeeded += !is_failure;
+    if (!origin)
+        return;
+    origin->now.votes.failed += is_failure;
+    origin->now.votes.succeeded += !is_failure;
+    member->is_counted = true;
+    member->is_counted_failing = breaker_member_is_failing(member);
+    member->counted_opening = origin->openings;
+    origin->now.accounts++;
+    origin->now.failing += member->is_counted_failing;
+}
+
+/* ---- members ---- */
+
+static slice member_key(const struct member_key *key)
+{
+    return slice_of((const char *)key, sizeof(*key));
+}
+
+static struct shelf *shelf_of(struct breaker *breaker, const struct uuid *account_id)
+{
+    return &breaker->shelves[hash_bytes(account_id->bytes, sizeof(account_id->bytes)) %
+                             BREAKER_SHELVES];
+}
+
+static void member_free(struct breaker_member *member)
+{
+    struct breaker *breaker = member->breaker;
+    ASSERT(member->passes == 0);
+    if (member->origin)
+        member_uncount(member);
+    (void)map_remove(&breaker->members, member_key(&member->key));
+    list_unlink(&member->origin_link);
+    list_unlink(&member->age_link);
+    shelf_of(breaker, &member->key.account_id)->count--;
+    mem_free(member);
+}
+
+/* One with executions under way stays; where all have some, false. */
+static bool shelf_make_room(struct shelf *shelf, size_t members_max)
+{
+    if (shelf->count < members_max)
+        return true;
+    LIST_EACH(&shelf->by_age, node)
+    {
+        struct breaker_member *member = LIST_ITEM(node, struct breaker_member, age_link);
+        if (member->passes > 0)
+            continue;
+        member_free(member);
+        return true;
+    }
+    return false;
+}
+
+/* The integration is part of the name of a host that a connection gave. */
+static struct member_key make_key(const struct breaker_key *key)
+{
+    char text[CATALOG_TOOL_NAME_MAX + 1 + BREAKER_ORIGIN_MAX];
+    slice scope =
+        slice_first(key->is_host_given ? key->integration_id : SLICE_NONE, CATALOG_TOOL_NAME_MAX);
+    slice origin = slice_first(key->origin, BREAKER_ORIGIN_MAX);
+    if (scope.len > 0)
+        memcpy(text, scope.ptr, scope.len);
+    text[scope.len] = ' ';
+    memcpy(text + scope.len + 1, origin.ptr, origin.len);
+    return (struct member_key){key->account_id, hash_bytes(text, scope.len + 1 + origin.len)};
+}
+
+static struct breaker_member *member_new(struct breaker *breaker, const struct member_key *key,
+                                         struct breaker_origin *origin)
+{
+    struct shelf *shelf = shelf_of(breaker, &key->account_id);
+    size_t most = (breaker->config.members_max + BREAKER_SHELVES - 1) / BREAKER_SHELVES;
+    struct breaker_member *member = shelf_make_room(shelf, most) ? mem_zalloc(sizeof(*member))
+                                                                 : NULL;
+    if (!member)
+        return NULL;
+    member->key = *key;
+    member->breaker = breaker;
+    member->origin = origin;
+    list_init(&member->age_link);
+    list_init(&member->origin_link);
+    if (map_put(&breaker->members, member_key(&member->key), member, NULL) != OK) {
+        mem_free(member);
+        return NULL;
+    }
+    shelf->count++;
+    list_push_back(&shelf->by_age, &member->age_link);
+    if (origin)
+        list_push_back(&origin->members, &member->origin_link);
+    return member;
+}
+
+/* ---- origins ---- */
+
+slice breaker_origin_name(const struct breaker_origin *origin)
+{
+    return slice_of(origin->name, origin->name_len);
+}
+
+void breaker_origin_show(struct breaker_origin *origin, bool is_open)
+{
+    struct buf label;
+    if (!origin->gauge && !is_open)
+        return;
+    if (!origin->gauge) {
+        buf_init(&label, METRIC_LABELS_MAX);
+        metric_label(&label, "origin", breaker_origin_name(origin));
+        origin->gauge = metric_series(&state_gauge, buf_slice(&label));
+        buf_deinit(&label);
+    }
+    metric_set(origin->gauge, is_open);
+}
+
+static void origin_free(struct breaker_origin *origin)
+{
+    ASSERT(origin->passes == 0);
+    LIST_EACH(&origin->members, node)
+    member_free(LIST_ITEM(node, struct breaker_member, origin_link));
+    (void)map_remove(&origin->breaker->origins, breaker_origin_name(origin));
+    list_unlink(&origin->age_link);
+    breaker_origin_show(origin, false);
+    mem_free(origin);
+}
+
+/* One with executions under way stays; where all have some, false. */
+static bool make_room(struct breaker *breaker)
+{
+    if (breaker->origins.count < breaker->config.origins_max)
+        return true;
+    LIST_EACH(&breaker->by_age, node)
+    {
+        struct breaker_origin *origin = LIST_ITEM(node, struct breaker_origin, age_link);
+        if (origin->passes > 0)
+            continue;
+        origin_free(origin);
+        return true;
+    }
+    return false;
+}
+
+static struct breaker_origin *origin_find(struct breaker *breaker, slice name)
+{
+    return map_get(&breaker->origins, slice_first(name, BREAKER_ORIGIN_MAX));
+}
+
+static struct breaker_origin *origin_get(struct breaker *breaker, slice name)
+{
+    struct breaker_origin *origin = origin_find(breaker, name);
+    if (!origin && make_room(breaker) && (origin = mem_zalloc(sizeof(*origin)))) {
+        origin->breaker = breaker;
+        name = slice_first(name, BREAKER_ORIGIN_MAX);
+        memcpy(origin->name, name.ptr, name.len);
+        origin->name_len = name.len;
+        list_init(&origin->age_link);
+        list_init(&origin->members);
+        if (map_put(&breaker->origins, breaker_origin_name(origin), origin, NULL) != OK) {
+            mem_free(origin);
+            return NULL;
+        }
+    }
+    if (!origin)
+        return NULL;
+    list_unlink(&origin->age_link);
+    list_push_back(&breaker->by_age, &origin->age_link);
+    return origin;
+}
+
+struct breaker_member *breaker_member_get(struct breaker *breaker, const struct breaker_key *key)
+{
+    struct breaker_origin *origin = key->is_host_given ? NULL : origin_get(breaker, key->origin);
+    if (!origin && !key->is_host_given)
+        return NULL;
+    struct member_key of = make_key(key);
+    struct breaker_member *member = map_get(&breaker->members, member_key(&of));
+    if (!member)
+        return member_new(breaker, &of, origin);
+    struct shelf *shelf = shelf_of(breaker, &of.account_id);
+    list_unlink(&member->age_link);
+    list_push_back(&shelf->by_age, &member->age_link);
+    return member;
+}
+
+struct breaker_member *breaker_member_find(struct breaker *breaker, const struct breaker_key *key)
+{
+    struct member_key of = make_key(key);
+    return map_get(&breaker->members, member_key(&of));
+}
+
+void breaker_table_deinit(struct breaker *breaker)
+{
+    for (size_t i = 0; i < BREAKER_SHELVES; i++)
+        LIST_EACH(&breaker->shelves[i].by_age, node)
+    member_free(LIST_ITEM(node, struct breaker_member, age_link));
+    while (!list_is_empty(&breaker->by_age))
+        origin_free(LIST_ITEM(breaker->by_age.next, struct breaker_origin, age_link));
+    map_deinit(&breaker->members);
+    map_deinit(&breaker->origins);
+}
