@@ -319,16 +319,13 @@ static bool is_network_allowed(const struct address_policy *policy, const struct
 int address_policy_check(const struct address_policy *policy, slice host, uint16_t port,
                          const struct sockaddr *address, struct err *err)
 {
-    char text[ADDRESS_TEXT_MAX];
-    const char *what = address_special(address);
-    if (!what || is_network_allowed(policy, address) ||
+    if (!address_special(address) || is_network_allowed(policy, address) ||
         address_policy_is_host_allowed(policy, host, port))
         return OK;
-    address_format(address, text);
     return err_set(err, ERR_REFUSED,
-                   "connections to %.*s are not allowed: its address %s is %s; an operator can "
+                   "connections to %.*s are not allowed: it has no public address; an operator can "
                    "allow the host or its network",
-                   SLICE_ARG(slice_first(host, URL_HOST_MAX)), text, what);
+                   SLICE_ARG(slice_first(host, URL_HOST_MAX)));
 }
 
 /* ---- lists of proxies ---- */

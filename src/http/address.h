@@ -28,8 +28,8 @@ void address_policy_free(struct address_policy *policy);
 int address_policy_allow(struct address_policy *policy, slice entry, struct err *err) MUST_CHECK;
 /* Whether the operator named this host (and port). */
 bool address_policy_is_host_allowed(const struct address_policy *policy, slice host, uint16_t port);
-/* OK, or ERR_REFUSED with a sentence that names the address and what it is. host and port are
- * those of the URL. policy may be NULL: nothing is allowed specially. */
+/* OK, or ERR_REFUSED with a sentence for the tenant, which does not say what a name inside resolves
+ * to. host and port are those of the URL. policy may be NULL: nothing is allowed specially. */
 int address_policy_check(const struct address_policy *policy, slice host, uint16_t port,
                          const struct sockaddr *address, struct err *err) MUST_CHECK;
 /* "loopback", "private network" ...: the registry's entry; NULL for a global unicast address. */

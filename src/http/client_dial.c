@@ -6,6 +6,7 @@
  */
 #include <netinet/in.h>
 
+#include "base/log.h"
 #include "base/mem.h"
 #include "base/metric.h"
 #include "http/client_internal.h"
@@ -185,7 +186,7 @@ static void set_port(struct sockaddr_storage *address, uint16_t port)
 static void on_attempt_due(struct timer *timer)
 {
     struct http_dial *dial = CONTAINER_OF(timer, struct http_dial, attempt);
-    err_set(&dial->why, ERR_TIMEOUT, "%s did not answer in its share of the time", dial->remote);
+    err_set(&dial->why, ERR_TIMEOUT, "an address did not answer in its share of the time");
     dial_close_stream(dial);
 }
 
@@ -196,6 +197,14 @@ static void dial_arm_attempt(struct http_dial *dial)
     uint64_t now = loop_now_ns(dial->client->loop);
     if (left > 0 && dial->query.deadline_ns > now)
         timer_start(&dial->attempt, now + (dial->query.deadline_ns - now) / (left + 1));
+}
+
+/* The operator's log alone says what a name resolves to: the host may be inside, and the tenant
+ * that named it outside. */
+static void log_address(struct op *op, const char *event, const char *address, const char *cause)
+{
+    op_log(op, LOG_INFO, event, LOG_CSTR("host", dial_of(op)->origin->host),
+           LOG_CSTR("address", address), LOG_CSTR("cause", cause));
 }
 
 static enum op_result step_address(struct op *op)
@@ -210,6 +219,9 @@ static enum op_result step_address(struct op *op)
     if (!origin->is_override &&
         address_policy_check(dial->client->config.policy, slice_cstr(origin->host), origin->port,
                              generic, &dial->why) != OK) {
+        char text[ADDRESS_TEXT_MAX];
+        address_format(generic, text);
+        log_address(op, "outbound address refused", text, address_special(generic));
         dial->result = HTTP_CALL_ADDRESS_REFUSED;
         op_goto(op, STEP_ADDRESS);
         return OP_NEXT;
@@ -233,7 +245,8 @@ static enum op_result step_connected(struct op *op)
     uint64_t took = dial_lap(dial);
     dial->call->connect_ns += took;
     if (!dial->is_open) {
-        err_prefix(&dial->why, "cannot connect to %s at %s", dial->origin->host, dial->remote);
+        log_address(op, "outbound connection failed", dial->remote, dial->why.text);
+        err_prefix(&dial->why, "cannot connect to %s", dial->origin->host);
         op_goto(op, STEP_ADDRESS);
         return OP_NEXT;
     }

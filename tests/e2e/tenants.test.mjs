@@ -290,6 +290,22 @@ test('the master key is changed without losing a credential', async () => {
   await writeFile(stack.masterKeyFile, `${fresh}\n`);
 });
 
+// The connection's own host, as a tenant may name any: what is refused, and what does not answer.
+test('what a name inside resolves to stays inside', async () => {
+  const host = (await readFile('/etc/hosts', 'utf8')).match(/^127[.0-9]*\s+(\S+)/m)[1];
+  const inside = await stack.serve({ args: ['--allow-host', `${host}:2`] });
+  for (const [port, code] of [[1, 'unsupported_operation'], [2, 'execution_failed']]) {
+    const params = JSON.stringify({ base: `${host}:${port}` });
+    await stack.connect(b.id, 'http', { api_key: 'x' }, ['--label', `port ${port}`, '--default', '--params', params]);
+    const reply = await inside.execute(b.key, 'http', 'list_resources', { resource: 'x' });
+    assert.equal(reply.json.error_code, code, reply.text);
+    assert.match(reply.json.message, new RegExp(host));
+    assert.doesNotMatch(reply.text, /127\.0|::1|loopback/);
+    await until('the log says it', () => inside.log.includes(`"address":"127.0.0.1:${port}"`));
+  }
+  await inside.stop();
+});
+
 test('no secret has leaked', async () => {
   // replies that quote what they refuse
   await call(a.key, 'POST', '/api/executions', `{"x": "${TOKEN_A}`);

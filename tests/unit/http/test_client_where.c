@@ -107,7 +107,8 @@ static void the_address_is_what_is_checked(void **state)
     WAIT_UNTIL(world.loop, http_client_stats(world.client).connections == 0);
     call_name(&caller, &world, "allowed.test");
     assert_result(&caller, HTTP_CALL_CONNECT);
-    assert_non_null(strstr(caller.call.err.text, "cannot connect to allowed.test at 127.0.0.8"));
+    assert_non_null(strstr(caller.call.err.text, "cannot connect to allowed.test: "));
+    assert_null(strstr(caller.call.err.text, "127.0.0."));
     caller_deinit(&caller);
     fake_status = ERR_NOTFOUND;
     dns_cache_clear(world.resolver);
@@ -138,7 +139,8 @@ static void private_addresses_behind_names_are_refused(void **state)
         caller_start(&caller, &world, 1 << 20);
         caller_wait(&caller);
         assert_result(&caller, HTTP_CALL_ADDRESS_REFUSED);
-        assert_non_null(strstr(caller.call.err.text, addresses[i]));
+        assert_non_null(strstr(caller.call.err.text, "evil.test"));
+        assert_null(strstr(caller.call.err.text, addresses[i])); /* in the log alone */
         assert_false(caller.call.is_any_byte_sent);
         caller_deinit(&caller);
     }
