@@ -51,7 +51,8 @@ static bool is_within_rate(struct api_request *request, struct item *item, bool 
     return false;
 }
 
-static void start_item(struct api_request *request, struct item *item, const struct json *body)
+static void start_item(struct api_request *request, struct item *item, size_t index,
+                       const struct json *body)
 {
     struct exec_request wanted;
     item->status = 400;
@@ -60,8 +61,10 @@ static void start_item(struct api_request *request, struct item *item, const str
                         : SLICE("An execution must be a JSON object");
     if (!item->problem.ptr)
         item->problem = api_execution_read(request, body, &wanted);
-    if (!item->problem.ptr)
-        exec_start(request->api->config.exec, &item->exec, &wanted, &request->op);
+    if (item->problem.ptr)
+        return;
+    wanted.input_pointer = arena_printf(&request->op.arena, "/executions/%zu/input", index);
+    exec_start(request->api->config.exec, &item->exec, &wanted, &request->op);
 }
 
 static enum op_result start_all(struct api_request *request, const struct json *list)
@@ -75,7 +78,7 @@ static enum op_result start_all(struct api_request *request, const struct json *
     request->op.arena.bytes_max += BATCH_REPLY_BYTES_MAX;
     for (size_t i = 0; i < batch->count; i++)
         if (is_within_rate(request, &items[i], i == 0))
-            start_item(request, &items[i], &list->as.items[i]);
+            start_item(request, &items[i], i, &list->as.items[i]);
     return request->op.holds > 0 ? OP_WAIT : OP_NEXT;
 }
 

@@ -14,6 +14,7 @@ struct tool {
     struct exec exec;
     slice name, integration_id;
     struct json arguments;
+    slice pointer;                              /* of them in the body */
     struct exec_file files[EXEC_FILES_MAX + 1]; /* one more than can be, so that it is seen */
     size_t file_count;
 };
@@ -63,6 +64,7 @@ static bool read_arguments(struct api_request *request, struct tool *tool)
         return false;
     }
     tool->arguments = given ? *given : json_object();
+    tool->pointer = given ? SLICE("/arguments") : SLICE("");
     for (uint32_t i = 0; !given && i < body->count; i++) {
         slice key = json_str(&body->as.members[i].key);
         if (!api_names_has(&members, key))
@@ -100,7 +102,7 @@ static bool read_file_text(struct api_request *request, const struct json *item,
     *text = json_str(value);
     if (!value || value->type == JSON_STRING)
         return true;
-    (void)api_reply_error(request, 400, "files[%zu].%s must be a string, got %s", index, name,
+    (void)api_reply_error(request, 400, "/files/%zu/%s must be a string, got %s", index, name,
                           json_type_name(value));
     return false;
 }
@@ -120,7 +122,7 @@ static bool read_files(struct api_request *request, struct tool *tool)
         const struct json *item = &list->as.items[i];
         struct exec_file *file = &tool->files[i];
         if (item->type != JSON_OBJECT) {
-            (void)api_reply_error(request, 400, "files[%zu] must be an object, got %s", i,
+            (void)api_reply_error(request, 400, "/files/%zu must be an object, got %s", i,
                                   json_type_name(item));
             return false;
         }
@@ -166,6 +168,8 @@ static enum op_result begin_execute(struct api_request *request)
         .integration_id = tool->integration_id,
         .action_id = tool->name,
         .input = &tool->arguments,
+        .input_pointer = tool->pointer,
+        .confirm_name = "confirmed",
         .is_confirmed = json_get_bool(request->body, SLICE("confirmed"), false),
         .is_dry_run = is_dry_run,
         .idempotency_key = key,

@@ -1,7 +1,7 @@
 /*
  * exec: one action, from gate to stored summary (DESIGN.md 5). The sequence is the table in
- * exec.c; what each step decides lies in gate.c (may it run), admit.c (may it go out now), claim.c
- * (has it run), attempt.c (the call and its retries) and record.c (the result).
+ * exec.c; what each step decides lies in gate.c and check.c (may it run), admit.c (may it go out
+ * now), claim.c (has it run), attempt.c (the call and its retries) and record.c (the result).
  *
  * A struct exec is embedded in its caller's op. Whoever starts it keeps what struct exec_request
  * borrows until it has ended; an execution that a provider may have seen always runs to its record,
@@ -74,6 +74,8 @@ struct exec_request {
     slice address;                   /* the client's, for the audit trail; SLICE_NONE: none */
     slice integration_id, action_id; /* action_id: short or full tool name */
     const struct json *input;
+    slice input_pointer;      /* JSON Pointer of it in what the caller sent; SLICE_NONE: "/input" */
+    const char *confirm_name; /* what the caller's is_confirmed is called; NULL: "confirm" */
     bool is_confirmed;
     bool is_dry_run;           /* all but the call: summary_json is the request */
     slice idempotency_key;     /* SLICE_NONE: none; else 1 to 255 printable characters */
@@ -93,6 +95,12 @@ struct exec_request {
     slice provider_name;
     struct uuid provider_space;
     uint64_t deadline_ns; /* loop time; 0: the action's own */
+};
+
+/* What is wrong with input and files (check.c), sentences without their end; SLICE_NONE: nothing.
+ */
+struct exec_faults {
+    slice input, input_hints, files;
 };
 
 /* Of a list that is read page by page (page.c). */
@@ -143,7 +151,8 @@ struct exec {
     bool is_renewed_after; /* after the provider refused the token, or it was tried */
     bool has_provider_key; /* the request carries the provider's idempotency key */
     struct exec_pages pages;
-    size_t file_index; /* the file that files_status is about */
+    struct exec_faults faults;
+    uint32_t files_broken; /* a bit for each that is no base64 */
     int files_status;
     int fit_status;
     unsigned waits;      /* for somebody else's run of the same key */
@@ -179,7 +188,7 @@ enum exec_step {
     EXEC_STEP_READ_REPLAY,
     EXEC_STEP_CHECK_INPUT,
     EXEC_STEP_DECODE_FILES,
-    EXEC_STEP_JUDGE_FILES,
+    EXEC_STEP_JUDGE_INPUT,
     EXEC_STEP_FIND_CONNECTION,
     EXEC_STEP_CHECK_CONNECTION,
     EXEC_STEP_RENEW,
@@ -216,7 +225,7 @@ enum op_result exec_step_judge_key(struct op *op);
 enum op_result exec_step_read_replay(struct op *op);
 enum op_result exec_step_check_input(struct op *op);
 enum op_result exec_step_decode_files(struct op *op);
-enum op_result exec_step_judge_files(struct op *op);
+enum op_result exec_step_judge_input(struct op *op);
 enum op_result exec_step_find_connection(struct op *op);
 enum op_result exec_step_check_connection(struct op *op);
 enum op_result exec_step_renew(struct op *op);
@@ -242,6 +251,10 @@ enum op_result exec_step_answer(struct op *op);
 /* Ends with a reason that needs no record: sets out, goes to the answer. message and hint are in
  * the op's arena or constant. */
 enum op_result exec_stop(struct exec *exec, enum exec_reason reason, slice message, slice hint);
+/* gate.c: there is no such integration or action. */
+enum op_result exec_stop_unknown(struct exec *exec);
+/* check.c: it needs a confirmation and has none; a dry run needs none. */
+bool exec_is_unconfirmed(const struct exec *exec);
 /* gate.c: chooses the connection of that id and builds the request with it, or stops. */
 enum op_result exec_use_connection(struct exec *exec, int64_t id);
 enum op_result exec_build_request(struct exec *exec);

@@ -8,7 +8,7 @@
 #include "http/message.h"
 #include "vault/key.h"
 
-enum { FILES_ON_LOOP_BYTES_MAX = 64 * 1024 };
+enum { FILES_ON_LOOP_BYTES_MAX = 64 * 1024, FAULTS_BYTES_MAX = 64 * 1024 };
 
 slice exec_file_type(const struct exec_file *file)
 {
@@ -40,33 +40,40 @@ static bool is_printable(slice text)
     return true;
 }
 
-static slice check_file(const struct exec_file *file, size_t index, size_t bytes_max,
-                        struct arena *arena)
+/* One fault more. */
+static void add(struct buf *out, const char *fmt, ...) PRINTF_LIKE(2, 3);
+static void add(struct buf *out, const char *fmt, ...)
+{
+    va_list args;
+    if (out->len > 0)
+        buf_append(out, SLICE("; "));
+    va_start(args, fmt);
+    buf_vprintf(out, fmt, args);
+    va_end(args);
+}
+
+static void check_text(slice text, const char *member, size_t index, struct buf *out)
+{
+    if (text.len > EXEC_FILE_NAME_MAX || !is_printable(text))
+        add(out, "/files/%zu/%s: must be at most %d bytes without control characters", index,
+            member, EXEC_FILE_NAME_MAX);
+}
+
+static void check_file(const struct exec_file *file, size_t index, size_t bytes_max,
+                       struct buf *out)
 {
     size_t size = exec_file_size(file->data);
     if (!file->data.ptr)
-        return arena_printf(arena, "files[%zu] has no data; nothing was done.", index);
+        add(out, "/files/%zu: has no data", index);
     if (file->name.len == 0)
-        return arena_printf(arena, "files[%zu] has no name; nothing was done.", index);
-    if (file->name.len > EXEC_FILE_NAME_MAX || !is_printable(file->name))
-        return arena_printf(arena,
-                            "files[%zu]: the name must be at most %d bytes without control "
-                            "characters; nothing was done.",
-                            index, EXEC_FILE_NAME_MAX);
-    if (file->field.len > EXEC_FILE_NAME_MAX || !is_printable(file->field))
-        return arena_printf(arena,
-                            "files[%zu]: the field must be at most %d bytes without control "
-                            "characters; nothing was done.",
-                            index, EXEC_FILE_NAME_MAX);
+        add(out, "/files/%zu: has no name", index);
+    check_text(file->name, "name", index, out);
+    check_text(file->field, "field", index, out);
     if (file->content_type.len > 0 &&
         (slice_find_char(file->content_type, '/') < 1 || !http_is_field_value(file->content_type)))
-        return arena_printf(arena, "files[%zu]: contentType is no media type; nothing was done.",
-                            index);
+        add(out, "/files/%zu/contentType: is no media type", index);
     if (size > bytes_max)
-        return arena_printf(arena,
-                            "files[%zu] has %zu bytes, at most %zu are taken; nothing was done.",
-                            index, size, bytes_max);
-    return SLICE_NONE;
+        add(out, "/files/%zu: has %zu bytes, at most %zu are taken", index, size, bytes_max);
 }
 
 static size_t smaller(size_t limit, size_t wanted)
@@ -74,28 +81,37 @@ static size_t smaller(size_t limit, size_t wanted)
     return wanted > 0 && wanted < limit ? wanted : limit;
 }
 
-slice exec_files_check(const struct catalog_action *action, const struct exec_file *files,
-                       size_t count, size_t file_bytes_max, struct arena *arena)
+static void check_files(const struct catalog_action *action, const struct exec_file *files,
+                        size_t count, size_t file_bytes_max, struct buf *out)
 {
     const struct catalog_files *taken = &action->files;
-    size_t count_max = smaller(EXEC_FILES_MAX, taken->count_max), bytes_max;
-    slice fault = SLICE_NONE;
+    size_t count_max = smaller(EXEC_FILES_MAX, taken->count_max);
     bool is_whole_body = taken->travel == FILES_RAW;
     if (is_whole_body)
         count_max = 1;
     if (count == 0 && is_whole_body && action->request.body_kind == BODY_NONE)
-        return arena_printf(arena, "%.*s sends a file, and none came; nothing was done.",
-                            SLICE_ARG(action->title));
-    if (count > 0 && taken->travel == FILES_NONE)
-        return arena_printf(arena, "%.*s takes no files; nothing was done.",
-                            SLICE_ARG(action->title));
-    if (count > count_max)
-        return arena_printf(arena, "%.*s takes at most %zu file%s, more came; nothing was done.",
-                            SLICE_ARG(action->title), count_max, count_max == 1 ? "" : "s");
-    bytes_max = smaller(file_bytes_max, taken->bytes_max);
-    for (size_t i = 0; i < count && !fault.ptr; i++)
-        fault = check_file(&files[i], i, bytes_max, arena);
-    return fault;
+        add(out, "%.*s sends a file, and none came", SLICE_ARG(action->title));
+    else if (count > 0 && taken->travel == FILES_NONE)
+        add(out, "%.*s takes no files", SLICE_ARG(action->title));
+    else if (count > count_max)
+        add(out, "%.*s takes at most %zu file%s, more came", SLICE_ARG(action->title), count_max,
+            count_max == 1 ? "" : "s");
+    else
+        for (size_t i = 0; i < count; i++)
+            check_file(&files[i], i, smaller(file_bytes_max, taken->bytes_max), out);
+}
+
+slice exec_files_check(const struct catalog_action *action, const struct exec_file *files,
+                       size_t count, size_t file_bytes_max, struct arena *arena)
+{
+    struct buf text;
+    buf_init(&text, FAULTS_BYTES_MAX);
+    check_files(action, files, count, file_bytes_max, &text);
+    if (text.len == 0 && buf_is_ok(&text))
+        return SLICE_NONE;
+    slice faults = arena_dup(arena, buf_slice(&text));
+    buf_deinit(&text);
+    return faults.len > 0 ? faults : SLICE("the files cannot be taken");
 }
 
 slice exec_files_hint(const struct catalog_action *action)
@@ -163,39 +179,25 @@ enum op_result exec_step_hash_files(struct op *op)
     return OP_NEXT;
 }
 
-/* Up to the first that is broken. */
 static void decode_files(struct op *op)
 {
     struct exec *exec = exec_of(op);
-    exec->files_status = OK;
     for (size_t i = 0; i < exec->in.file_count && exec->files_status == OK; i++) {
-        exec->file_index = i;
-        exec->files_status = exec_file_decode(&exec->in.files[i], &op->arena);
+        int status = exec_file_decode(&exec->in.files[i], &op->arena);
+        if (status == ERR_SYNTAX)
+            exec->files_broken |= 1u << i;
+        else
+            exec->files_status = status;
     }
 }
 
 enum op_result exec_step_decode_files(struct op *op)
 {
     struct exec *exec = exec_of(op);
+    ASSERT(exec->in.file_count <= EXEC_FILES_MAX); /* checked before */
     if (!is_little(exec) &&
         op_offload(op, &exec->reading, decode_files, "its files to be decoded") == OK)
         return OP_WAIT;
     decode_files(op);
     return OP_NEXT;
-}
-
-enum op_result exec_step_judge_files(struct op *op)
-{
-    struct exec *exec = exec_of(op);
-    if (exec->files_status == OK)
-        return OP_NEXT;
-    if (exec->files_status != ERR_SYNTAX)
-        return exec_stop(exec, EXEC_UNAVAILABLE,
-                         SLICE("Out of memory; nothing was done, try again."), SLICE_NONE);
-    return exec_stop(exec, EXEC_INPUT_INVALID,
-                     arena_printf(&op->arena,
-                                  "files[%zu]: data is not standard base64 with padding; nothing "
-                                  "was done.",
-                                  exec->file_index),
-                     exec_files_hint(exec->action));
 }

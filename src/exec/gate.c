@@ -1,6 +1,7 @@
 /*
- * May it run? The checks in the order of DECISIONS.md "Executions": integration and action, input,
- * confirmation, connection. Nothing here is recorded; what stops here is an audit event.
+ * May it run? The checks in the order of DECISIONS.md "Executions": integration and action, then
+ * confirmation and input (check.c), then the connection. Nothing here is recorded; what stops here
+ * is an audit event.
  */
 #include "exec/exec.h"
 
@@ -34,10 +35,12 @@ enum op_result exec_step_find_action(struct op *op)
         exec->deadline_ns = op->started_ns + (uint64_t)exec->action->deadline_ms * 1000000;
     if (exec->in.deadline_ns > 0)
         exec->deadline_ns = exec->in.deadline_ns;
+    if (exec_is_unconfirmed(exec)) /* whatever its key has, it is not for this one */
+        op_goto(op, EXEC_STEP_CHECK_INPUT);
     return OP_NEXT;
 }
 
-static enum op_result stop_unknown(struct exec *exec)
+enum op_result exec_stop_unknown(struct exec *exec)
 {
     struct arena *arena = &exec->op.arena;
     if (exec->integration ? catalog_has_action(exec->integration, exec->in.action_id)
@@ -57,61 +60,6 @@ static enum op_result stop_unknown(struct exec *exec)
                                   SLICE_ARG(exec->in.action_id)),
                      arena_printf(arena, "GET /api/actions?integration_id=%.*s lists its actions.",
                                   SLICE_ARG(exec->in.integration_id)));
-}
-
-static enum op_result stop_invalid(struct exec *exec, const struct schema_report *report)
-{
-    struct arena *arena = &exec->op.arena;
-    struct buf message, hint;
-    buf_init(&message, 16 * 1024);
-    buf_init(&hint, 16 * 1024);
-    schema_report_write(report, &message);
-    buf_append_cstr(&message, "; nothing was done.");
-    buf_append_cstr(&hint, "Correct the input: ");
-    size_t len = hint.len;
-    schema_report_write_hints(report, &hint);
-    if (hint.len > len)
-        buf_append_cstr(&hint, "; ");
-    buf_printf(&hint, "GET /api/actions/%.*s/%.*s shows the input_schema.",
-               SLICE_ARG(exec->out.integration_id), SLICE_ARG(exec->action_id));
-    slice message_text = arena_dup(arena, buf_slice(&message));
-    slice hint_text = arena_dup(arena, buf_slice(&hint));
-    buf_deinit(&message);
-    buf_deinit(&hint);
-    return exec_stop(exec, EXEC_INPUT_INVALID, message_text, hint_text);
-}
-
-static enum op_result stop_unconfirmed(struct exec *exec)
-{
-    struct arena *arena = &exec->op.arena;
-    const char *level = catalog_level_name(exec->action->level);
-    return exec_stop(exec, EXEC_CONFIRMATION_MISSING,
-                     arena_printf(arena,
-                                  "%.*s is a %s action and was not confirmed; nothing was "
-                                  "done.",
-                                  SLICE_ARG(exec->action->title), level),
-                     SLICE("Send the same request again with confirm: true (confirmed: true on the "
-                           "tool endpoint) once the user agrees."));
-}
-
-enum op_result exec_step_check_input(struct op *op)
-{
-    struct exec *exec = exec_of(op);
-    if (!exec->action)
-        return stop_unknown(exec);
-    if (!schema_validate(exec->action->schema, exec->in.input, NULL)) {
-        struct schema_report report;
-        schema_report_init(&report, &op->arena, SLICE("/input"));
-        if (!schema_validate(exec->action->schema, exec->in.input, &report))
-            return stop_invalid(exec, &report);
-    }
-    slice fault = exec_files_check(exec->action, exec->in.files, exec->in.file_count,
-                                   exec->service->config.file_bytes_max, &op->arena);
-    if (fault.ptr)
-        return exec_stop(exec, EXEC_INPUT_INVALID, fault, exec_files_hint(exec->action));
-    if (exec->action->requires_confirmation && !exec->in.is_confirmed)
-        return stop_unconfirmed(exec);
-    return OP_NEXT;
 }
 
 /* ---- connections ---- */

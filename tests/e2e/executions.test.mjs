@@ -155,10 +155,11 @@ test('what stops before the call is blocked, in the order of the table', async (
     ['gmail', 'nope', {}, 'action_not_found'],
     ['gmail', 'search_messages', { query: 'x', maxResults: 100000 }, 'validation_error'],
     ['gmail', 'search_messages', { qery: 'x' }, 'validation_error'],
-    ['notion', 'create_page', { parent: 1 }, 'validation_error'],
+    ['notion', 'create_page', { parent: 1 }, 'policy_blocked'],
+    ['notion', 'create_page', { parent: 1 }, 'validation_error', { confirm: true }],
   ];
-  for (const [integration, action, input, code] of cases) {
-    const reply = await dev.execute(integration, action, input);
+  for (const [integration, action, input, code, more] of cases) {
+    const reply = await dev.execute(integration, action, input, more);
     assert.equal(reply.status, 409, reply.text);
     assert.equal(reply.json.status, 'blocked');
     assert.equal(reply.json.execution_id, null);

@@ -112,9 +112,12 @@ test('what is blocked binds no key', async () => {
 });
 
 test('confirm is no part of the request that a key stands for', async () => {
-  const first = await send(servers[0], 'confirmed', 'confirm-or-not');
-  const again = await servers[1].execute(account.key, 'probe', 'send', { subject: 'confirmed' }, { idempotency_key: 'confirm-or-not' });
-  assert.equal(again.text, first.text);
+  const read = (more) => servers[0].execute(account.key, 'probe', 'read_label', { id: 'INBOX' }, { idempotency_key: 'confirm-or-not', ...more });
+  const first = await read({ confirm: true });
+  for (const more of [{}, { confirm: false }]) {
+    const again = await read(more);
+    assert.deepEqual([again.headers.get('idempotent-replayed'), again.text], ['true', first.text]);
+  }
 });
 
 test('a key is forgotten after its time, by a job of the server', async () => {

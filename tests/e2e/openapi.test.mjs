@@ -139,6 +139,7 @@ test('executions', async () => {
   }
   await judge(409, await execute('gmail', 'send_message', write), ['/display']);
   await judge(409, await execute('gmail', 'send_message', { ...write, to: 1 }));
+  await judge(409, await execute('gmail', 'send_message', { ...write, to: 1 }, { confirm: true }));
   await judge(409, await execute('gmail', 'send_message', { ...write, to: 'eve@example.com' }, { confirm: true, idempotency_key: 'contract-1' }));
   await judge(409, await execute('nope', 'x', {}));
   await judge(409, await execute('gmail', 'nope', {}));
@@ -211,7 +212,8 @@ test('the tool endpoint', async () => {
     await judge(200, once, ['/meta']);
   }
   await judge(412, await tool('gmail_send_message', write), ['/error', '/canonical']);
-  await judge(409, await tool('gmail_send_message', { to: 1 }), ['/error', '/canonical']);
+  await judge(412, await tool('gmail_send_message', { to: 1 }), ['/error', '/canonical']);
+  await judge(409, await tool('gmail_send_message', { to: 1, confirmed: true }), ['/error', '/canonical']);
   await judge(409, await tool('gmail_list_labels', { files: [file] }), ['/error']);
   await judge(409, await tool('gmail_list_labels', { connectionId: '42' }), ['/error', '/canonical/recommended_next_action']);
   await judge(409, await tool('gmail_nope', {}));

@@ -135,7 +135,7 @@ test('on the tool endpoint they are refused beside arguments, and arguments with
     await refused(await run({ arguments: {}, [name]: value }), member(name, right));
     const alone = await run({ [name]: value });
     assert.deepEqual([alone.status, alone.json.error.code], [409, 'invalid_arguments'], `${name}: ${alone.text}`);
-    assert.match(alone.json.error.message, new RegExp(`/${name}: unknown property "${name}"`));
+    assert.match(alone.json.error.message, new RegExp(`^/${name}: unknown property "${name}"`));
     assert.equal((await run({ arguments: null, [name]: value })).status, 409);
   }
   assert.equal((await run({ arguments: {}, query: 'ignored', integration: 'x' })).status, 200);

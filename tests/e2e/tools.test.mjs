@@ -168,8 +168,8 @@ test('what is no request is a guard error', async () => {
     [{ confirmed: 'yes' }, 'confirmed'], [{ confirmed: 1 }, 'confirmed'],
     [{ arguments: [] }, 'arguments'], [{ arguments: 'x' }, 'arguments'],
     [{ connectionId: true }, 'connectionId'], [{ connectionId: {} }, 'connectionId'],
-    [{ files: {} }, 'files'], [{ files: 'x' }, 'files'], [{ files: [1] }, 'files\\[0\\]'],
-    [{ files: [{ name: 1 }] }, 'name'], [{ files: [{ name: 'x' }, { data: [] }] }, 'files\\[1\\].data'],
+    [{ files: {} }, 'files'], [{ files: 'x' }, 'files'], [{ files: [1] }, '/files/0 must be'],
+    [{ files: [{ name: 1 }] }, 'name'], [{ files: [{ name: 'x' }, { data: [] }] }, '/files/1/data must be'],
     ['[]', 'object'], ['', 'required'], ['{"a":', 'JSON'], ['{"confirmed":true,"confirmed":false}', 'confirmed'],
   ]) {
     const reply = await tool('gmail_list_labels', body);
@@ -319,11 +319,11 @@ test('a dry run stops before the provider and shows the request without its secr
     server.execute(a.key, 'gmail', 'send_message', mail('a dry run'), { confirm: true, dry_run: true, ...more });
   const same = await canonical();
   assert.deepEqual([same.status, same.json.request.url, same.json.request.headers], [200, request.url, request.headers]);
-  assert.equal((await canonical({ confirm: false })).json.error_code, 'policy_blocked');
+  assert.deepEqual((await canonical({ confirm: false })).json, same.json);
   assert.equal((await canonical({ dry_run: 'yes' })).status, 400);
   const run = (name, more, query = 'dry_run=true') =>
     server.call(a.key, 'POST', `/api/tools/${name}/execute?${query}`, more);
-  assert.equal((await run('gmail_send_message', mail('x'))).status, 412);
+  assert.equal((await run('gmail_send_message', mail('x'))).status, 200);
   assertError(await run('gmail_send_message', { ...body, nope: 1 }), INVALID);
   assertError(await run('gmail_list_labels', { connectionId: 7 }), NOT_CONNECTION);
   assert.equal((await run('gmail_list_labels', {}, 'dry_run=perhaps')).status, 400);
@@ -383,11 +383,11 @@ test('a missing or broken file says how to upload and try again', async () => {
     assert.match(json.canonical.hint, hint);
   };
   await bad('upload_put', [], /none came/);
-  await bad('upload_put', [{ name: 'x', path: 'reports/x.pdf' }], /files\[0\] has no data/);
+  await bad('upload_put', [{ name: 'x', path: 'reports/x.pdf' }], /\/files\/0: has no data/);
   await bad('upload_put', [{ name: 'x', data: null }], /no data/);
   for (const data of ['not base64!', 'QUI', 'QUJD\n', 'QU_D', '====', `QUJD${' '.repeat(4)}`])
-    await bad('upload_put', [{ name: 'x', data }], /files\[0\].*base64/);
-  await bad('upload_parts', [good, { name: 'y', data: '!' }], /files\[1\]/);
+    await bad('upload_put', [{ name: 'x', data }], /\/files\/0\/data: .*base64/);
+  await bad('upload_parts', [good, { name: 'y', data: '!' }], /\/files\/1\//);
   await bad('upload_parts', [{ data: good.data }], /no name/);
   await bad('upload_parts', [{ ...good, name: 'a\r\nX-Evil: 1' }], /control characters/);
   await bad('upload_parts', [{ ...good, field: 'a\r\nX-Evil: 1' }], /control characters/);

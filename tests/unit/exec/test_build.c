@@ -512,10 +512,10 @@ static void files_are_checked_before_they_are_decoded(void **state)
     assert_fault(b, action, good, EXEC_FILES_MAX + 1, "at most 10 files,");
     struct exec_file bad = good;
     bad.data = SLICE("QUJDRA==");
-    assert_fault(b, action, bad, 1, "files[0] has 4 bytes, at most 3");
+    assert_fault(b, action, bad, 1, "/files/0: has 4 bytes, at most 3");
     bad = good;
     bad.data = SLICE_NONE;
-    assert_fault(b, action, bad, 1, "files[0] has no data");
+    assert_fault(b, action, bad, 1, "/files/0: has no data");
     bad = good;
     bad.name = SLICE_NONE;
     assert_fault(b, action, bad, 1, "no name");

@@ -1,0 +1,141 @@
+/*
+ * Is the request one that may run as it is: its input against the schema, its files, and whether a
+ * write was confirmed. All that is wrong is said at once, in the paths of what the caller sent.
+ * What was not confirmed ends as that whatever else is wrong, and before its idempotency key is
+ * looked at, so that nobody confirms what cannot run and nothing is learned about a key.
+ */
+#include "exec/exec.h"
+
+enum { TEXT_BYTES_MAX = 256 * 1024 };
+
+bool exec_is_unconfirmed(const struct exec *exec)
+{
+    return exec->action && exec->action->requires_confirmation && !exec->in.is_confirmed &&
+           !exec->in.is_dry_run;
+}
+
+static slice input_pointer(const struct exec *exec)
+{
+    return exec->in.input_pointer.ptr ? exec->in.input_pointer : SLICE("/input");
+}
+
+static void check_schema(struct exec *exec)
+{
+    struct exec_faults *faults = &exec->faults;
+    struct schema_report report;
+    struct buf text;
+    if (schema_validate(exec->action->schema, exec->in.input, NULL))
+        return;
+    schema_report_init(&report, &exec->op.arena, input_pointer(exec));
+    if (schema_validate(exec->action->schema, exec->in.input, &report))
+        return;
+    for (size_t i = 0; i < report.count; i++)
+        if (report.violations[i].pointer.len == 0) /* all of the body are arguments */
+            report.violations[i].pointer = SLICE("the arguments");
+    buf_init(&text, TEXT_BYTES_MAX);
+    schema_report_write(&report, &text);
+    faults->input = arena_dup(&exec->op.arena, buf_slice(&text));
+    if (faults->input.len == 0)
+        faults->input = SLICE("the input does not match its schema");
+    buf_clear(&text);
+    schema_report_write_hints(&report, &text);
+    if (text.len > 0)
+        faults->input_hints = arena_dup(&exec->op.arena, buf_slice(&text));
+    buf_deinit(&text);
+}
+
+enum op_result exec_step_check_input(struct op *op)
+{
+    struct exec *exec = exec_of(op);
+    if (!exec->action)
+        return exec_stop_unknown(exec);
+    check_schema(exec);
+    exec->faults.files = exec_files_check(exec->action, exec->in.files, exec->in.file_count,
+                                          exec->service->config.file_bytes_max, &op->arena);
+    if (exec->faults.files.ptr) /* too many or too large, perhaps: they are not decoded */
+        op_goto(op, EXEC_STEP_JUDGE_INPUT);
+    return OP_NEXT;
+}
+
+/* "/input/to: must be a string; /files/0: has no data" */
+static void append_faults(const struct exec *exec, struct buf *out)
+{
+    const char *separator = exec->faults.input.len > 0 ? "; " : "";
+    buf_append(out, exec->faults.input);
+    if (exec->faults.files.len > 0)
+        buf_printf(out, "%s%.*s", separator, SLICE_ARG(exec->faults.files));
+    for (uint32_t i = 0; i < EXEC_FILES_MAX; i++) {
+        if (!(exec->files_broken & (1u << i)))
+            continue;
+        buf_printf(out, "%s/files/%u/data: is not standard base64 with padding", separator, i);
+        separator = "; ";
+    }
+}
+
+static bool are_files_faulty(const struct exec *exec)
+{
+    return exec->faults.files.ptr || exec->files_broken;
+}
+
+static void append_hints(const struct exec *exec, struct buf *out)
+{
+    const struct exec_faults *faults = &exec->faults;
+    if (faults->input.len > 0) {
+        buf_append(out, SLICE("Correct the input: "));
+        buf_append(out, faults->input_hints);
+        if (faults->input_hints.len > 0)
+            buf_append(out, SLICE("; "));
+        buf_printf(out, "GET /api/actions/%.*s/%.*s shows the input_schema.",
+                   SLICE_ARG(exec->out.integration_id), SLICE_ARG(exec->action_id));
+    }
+    if (are_files_faulty(exec)) {
+        if (out->len > 0)
+            buf_append_char(out, ' ');
+        buf_append(out, exec_files_hint(exec->action));
+    }
+}
+
+static void append_unconfirmed(const struct exec *exec, bool is_faulty, struct buf *out)
+{
+    buf_printf(out, "%.*s is a %s action and was not confirmed", SLICE_ARG(exec->action->title),
+               catalog_level_name(exec->action->level));
+    if (is_faulty)
+        buf_append(out, SLICE(", and it cannot run as it is: "));
+}
+
+static void append_how_to_confirm(const struct exec *exec, struct buf *out)
+{
+    const char *confirm = exec->in.confirm_name ? exec->in.confirm_name : "confirm";
+    if (out->len > 0)
+        buf_printf(out, " Then send it with %s: true once the user agrees.", confirm);
+    else
+        buf_printf(out, "Send the same request again with %s: true once the user agrees.", confirm);
+}
+
+enum op_result exec_step_judge_input(struct op *op)
+{
+    struct exec *exec = exec_of(op);
+    bool is_faulty = exec->faults.input.ptr || are_files_faulty(exec);
+    bool is_unconfirmed = exec_is_unconfirmed(exec);
+    struct buf message, hint;
+    if (exec->files_status != OK)
+        return exec_stop(exec, EXEC_UNAVAILABLE,
+                         SLICE("Out of memory; nothing was done, try again."), SLICE_NONE);
+    if (!is_faulty && !is_unconfirmed)
+        return OP_NEXT;
+    buf_init(&message, TEXT_BYTES_MAX);
+    buf_init(&hint, TEXT_BYTES_MAX);
+    if (is_unconfirmed)
+        append_unconfirmed(exec, is_faulty, &message);
+    append_faults(exec, &message);
+    buf_append(&message, SLICE("; nothing was done."));
+    append_hints(exec, &hint);
+    if (is_unconfirmed)
+        append_how_to_confirm(exec, &hint);
+    slice message_text = arena_dup(&op->arena, buf_slice(&message));
+    slice hint_text = arena_dup(&op->arena, buf_slice(&hint));
+    buf_deinit(&message);
+    buf_deinit(&hint);
+    return exec_stop(exec, is_unconfirmed ? EXEC_CONFIRMATION_MISSING : EXEC_INPUT_INVALID,
+                     message_text, hint_text);
+}
