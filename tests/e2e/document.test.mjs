@@ -159,7 +159,7 @@ test('spectral has nothing to say', async () => {
   };
   const { code, stdout, stderr } = await lint(document);
   assert.equal(code, 0, stdout + stderr);
-  const poor = structuredClone(document);
-  delete poor.paths['/api/search'].get.description;
+  const poor = { ...document, paths: { '/healthz': structuredClone(document.paths['/healthz']) } };
+  delete poor.paths['/healthz'].get.description;
   assert.match((await lint(poor)).stdout, /warning +operation-description/);
 });
