@@ -221,6 +221,26 @@ test('the tool endpoint', async () => {
   await judge(400, await tool('gmail_list_labels', { arguments: 1 }));
 });
 
+test('what the document gives as an example can be sent', async () => {
+  const { connections } = (await server.call(account.key, 'GET', '/api/connections?integration_id=gmail')).json;
+  const id = contract.served.components.parameters.ConnectionId.example;
+  const sent = {
+    '/api/executions': 200,
+    '/api/executions/batch': 200,
+    '/api/tools/gmail_send_message/execute': 200,
+    '/api/flows/start': 200,
+    '/api/connect/sessions': 201,
+  };
+  for (const [path, status] of Object.entries(sent)) {
+    const { example, examples = {} } = contract.served.paths[path.replace('gmail_send_message', '{tool_name}')].post.requestBody.content['application/json'];
+    for (const one of [...(example ? [example] : []), ...Object.values(examples).map(({ value }) => value)]) {
+      const reply = await post(path, JSON.parse(JSON.stringify(one).replaceAll(id, connections[0].id)));
+      assert.deepEqual([reply.status, reply.violations], [status, []], `${path}: ${reply.text}`);
+      for (const result of reply.json.results ?? []) assert.equal(result.status, 200, reply.text);
+    }
+  }
+});
+
 test('batches', async () => {
   const of = (action_id, input, more) => ({ integration_id: 'gmail', action_id, input, ...more });
   const executions = [
