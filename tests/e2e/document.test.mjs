@@ -7,7 +7,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 import Ajv2020 from 'ajv/dist/2020.js';
-import { closed, operations, replySchemas, requestSchemas, resolve, responses } from './support/document.mjs';
+import { closed, isObject, operations, replySchemas, requestSchemas, resolve, responses } from './support/document.mjs';
 import { run } from './support/process.mjs';
 
 const spectral = new URL('node_modules/@stoplight/spectral-cli/dist/index.js', import.meta.url).pathname;
@@ -19,7 +19,6 @@ before(async () => {
 });
 after(() => rm(dir, { recursive: true, force: true }));
 
-const isObject = (schema) => [schema.type].flat().includes('object');
 const short = (schema) => JSON.stringify(schema).slice(0, 200);
 const text = (value) => typeof value === 'string' && /\S.*[.!]$/s.test(value);
 

@@ -9,7 +9,7 @@ export function resolve(document, node) {
   return keys.reduce((at, key) => at[key.replaceAll('~1', '/').replaceAll('~0', '~')], document);
 }
 
-const isObject = (schema) => [schema.type].flat().includes('object');
+export const isObject = (schema) => [schema.type].flat().includes('object');
 
 // Every schema inside one, itself first; each once. seen: those that were given already.
 export function* schemasIn(document, schema, seen = new Set()) {
