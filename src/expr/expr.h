@@ -21,6 +21,9 @@
  *   truncate(string, number max[, string suffix]) -> string
  *                                          at most max code points; what is cut ends in suffix
  *                                          (default U+2026), which counts
+ *   unescape_html(string) -> string        HTML's references become what they stand for, once:
+ *                                          &amp; &lt; &gt; &quot; &apos; &nbsp;, &#39; and &#x27;;
+ *                                          what is none of these stays
  *   uuid5(string namespace, string name) -> string
  *                                          RFC 9562 5.5; namespace: a UUID, or dns, url, oid, x500
  *   format_time(string|number time, string format[, string unit]) -> string, always UTC

@@ -49,6 +49,7 @@ static const struct expr_function functions[] = {
     {"to_string", 1, 1, {ANY}, expr_fn_to_string},
     {"truncate", 2, 3, {STR, NUM, STR}, expr_fn_truncate},
     {"type", 1, 1, {ANY}, expr_fn_type},
+    {"unescape_html", 1, 1, {STR}, expr_fn_unescape_html},
     {"uuid5", 2, 2, {STR, STR}, expr_fn_uuid5},
     {"values", 1, 1, {OBJ}, expr_fn_values},
 };

@@ -78,6 +78,7 @@ EXPR_FUNCTION(to_number);
 EXPR_FUNCTION(to_string);
 EXPR_FUNCTION(truncate);
 EXPR_FUNCTION(type);
+EXPR_FUNCTION(unescape_html);
 EXPR_FUNCTION(uuid5);
 EXPR_FUNCTION(values);
 

@@ -64,6 +64,77 @@ EXPR_FUNCTION(type)
     return OK;
 }
 
+/* The code point that a reference stands for, text being what lies between & and ;. 0: none. */
+static uint32_t referred_to(slice text)
+{
+    static const struct {
+        const char *name;
+        uint32_t point;
+    } names[] = {{"amp", '&'},  {"lt", '<'},    {"gt", '>'},
+                 {"quot", '"'}, {"apos", '\''}, {"nbsp", 0xA0}};
+    for (size_t i = 0; i < ARRAY_LEN(names); i++)
+        if (slice_eq_cstr(text, names[i].name))
+            return names[i].point;
+    bool is_hex = text.len > 2 && (text.ptr[1] == 'x' || text.ptr[1] == 'X');
+    uint32_t point = 0, base = is_hex ? 16 : 10;
+    if (text.len < 2 || text.ptr[0] != '#')
+        return 0;
+    for (size_t i = is_hex ? 2 : 1; i < text.len; i++) {
+        char c = text.ptr[i];
+        char lower = (char)(c | 0x20);
+        uint32_t digit = c >= '0' && c <= '9'           ? (uint32_t)(c - '0')
+                         : lower >= 'a' && lower <= 'f' ? (uint32_t)(lower - 'a') + 10
+                                                        : 16;
+        if (digit >= base)
+            return 0;
+        point = point * base + digit;
+        if (point > 0x10FFFF)
+            return 0;
+    }
+    return point >= 0xD800 && point <= 0xDFFF ? 0 : point;
+}
+
+static size_t put_point(char *to, uint32_t point)
+{
+    size_t len = point < 0x80 ? 1 : point < 0x800 ? 2 : point < 0x10000 ? 3 : 4;
+    static const unsigned char marks[] = {0, 0, 0xC0, 0xE0, 0xF0};
+    for (size_t i = len; i-- > 1; point >>= 6)
+        to[i] = (char)(0x80 | (point & 0x3F));
+    to[0] = (char)(marks[len] | point);
+    return len;
+}
+
+enum { REFERENCE_BYTES_MAX = 12 }; /* &#x0010FFFF; and no longer */
+
+/* A reference is never shorter than what it stands for, so that the room of the text suffices. */
+EXPR_FUNCTION(unescape_html)
+{
+    slice text = json_str(&args[0]);
+    char *to = NULL;
+    size_t len = 0;
+    int rc = expr_run_scan(run, text.len);
+    (void)call;
+    *out = args[0];
+    if (rc != OK || slice_find_char(text, '&') < 0)
+        return rc;
+    rc = expr_run_text(run, text.len, &to);
+    if (rc != OK)
+        return rc;
+    for (size_t i = 0; i < text.len; i++) {
+        slice rest = slice_first(slice_from(text, i + 1), REFERENCE_BYTES_MAX);
+        ptrdiff_t end = text.ptr[i] == '&' ? slice_find_char(rest, ';') : -1;
+        uint32_t point = end > 0 ? referred_to(slice_first(rest, (size_t)end)) : 0;
+        if (point == 0) {
+            to[len++] = text.ptr[i];
+            continue;
+        }
+        len += put_point(to + len, point);
+        i += (size_t)end + 1;
+    }
+    *out = expr_string(to, len);
+    return OK;
+}
+
 /* How many bytes the first `points` code points of text have; *points gets how many there are. */
 static size_t first_points(slice text, int64_t *points)
 {

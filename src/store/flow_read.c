@@ -216,13 +216,13 @@ int store_flow_load_result(const struct pg_query *query, struct flow_whole *whol
          filter)
 #define LIST_ROWS(filter) LIST("null::json, null::text", "", filter)
 #define ANY_STATUS        ":status is null"
-#define OF_STATUS         "t.status <> '' and t.status = :status"
+#define OF_STATUS                                \
+    "t.status <> '' and t.status = :status and " \
+    "(:waiting_for is null or t.waiting_for = :waiting_for)"
 
-static const struct pg_column list_params[] = {{"account_id", PG_UUID},
-                                               {"before", PG_UUID},
-                                               {"template_key", PG_TEXT},
-                                               {"status", PG_TEXT},
-                                               {"count_max", PG_I64}};
+static const struct pg_column list_params[] = {{"account_id", PG_UUID},   {"before", PG_UUID},
+                                               {"template_key", PG_TEXT}, {"status", PG_TEXT},
+                                               {"count_max", PG_I64},     {"waiting_for", PG_TEXT}};
 static const struct pg_column list_columns[] = {
     STORE_FLOW_ROW_COLUMNS, {"input", PG_JSON}, {"outputs", PG_TEXT}};
 
@@ -259,6 +259,7 @@ void store_flow_list(struct pg_pool *pool, struct pg_query *query, struct op *op
     static const struct pg_stmt *const of_any[] = {&flow_list, &flow_list_rows};
     static const struct pg_stmt *const of_status[] = {&flow_list_status, &flow_list_status_rows};
     ASSERT(filter->limit > 0 && filter->limit <= 100);
+    ASSERT(!filter->is_for_approval || filter->status == FLOW_WAITING);
     slice status = filter->status < 0
                        ? SLICE_NONE
                        : slice_cstr(flow_status_name((enum flow_status)filter->status));
@@ -267,6 +268,7 @@ void store_flow_list(struct pg_pool *pool, struct pg_query *query, struct op *op
     query->params[2] = pg_text(filter->template_key);
     query->params[3] = pg_text(status);
     query->params[4] = pg_i64(filter->limit);
+    query->params[5] = pg_text(filter->is_for_approval ? SLICE("approval") : SLICE_NONE);
     store_submit(pool, query, op, (filter->status < 0 ? of_any : of_status)[filter->is_rows_alone]);
 }
 

@@ -24,11 +24,12 @@ int store_flow_load_result(const struct pg_query *query, struct flow_whole *whol
 /* Records, most recent first, with their inputs; `context` needs the outputs of completed steps. */
 struct flow_filter {
     struct uuid account_id;
-    int status;         /* enum flow_status; -1: any */
-    slice template_key; /* SLICE_NONE: any */
-    struct uuid before; /* the last one of the page before; nil: from the newest */
-    int64_t limit;      /* 1 to 100 */
-    bool is_rows_alone; /* neither input nor outputs */
+    int status;           /* enum flow_status; -1: any */
+    bool is_for_approval; /* with FLOW_WAITING: only what waits for a person's decision */
+    slice template_key;   /* SLICE_NONE: any */
+    struct uuid before;   /* the last one of the page before; nil: from the newest */
+    int64_t limit;        /* 1 to 100 */
+    bool is_rows_alone;   /* neither input nor outputs */
 };
 void store_flow_list(struct pg_pool *pool, struct pg_query *query, struct op *op,
                      const struct flow_filter *filter);

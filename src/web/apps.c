@@ -1,14 +1,16 @@
 /*
- * Apps: all that the catalog has, by search and category, with what is connected first.
+ * Apps: all that the catalog has, with what is connected first; or what a search finds, in the
+ * order in which /api/search has it.
  */
 #include "catalog/search.h"
 #include "web/app.h"
 
-enum { CATEGORIES_MAX = 64 };
+enum { CATEGORIES_MAX = 64, HITS_MAX = 200 };
 
 struct apps {
     struct catalog *catalog;
-    const bool *found; /* by place in the catalog; NULL: all */
+    const struct catalog_integration **list; /* what is shown, of any category */
+    size_t count;
 };
 
 static void on_end(struct web_request *request)
@@ -32,34 +34,51 @@ static enum op_result begin_apps(struct web_request *request)
 
 /* ---- which ones ---- */
 
-static size_t place_of(const struct catalog *catalog, const struct catalog_integration *app)
+/* The rows of one app, which stand together in the account's list. */
+static size_t rows_of(const struct connection *rows, size_t count, slice id,
+                      const struct connection **first)
 {
-    for (size_t i = 0; i < catalog->integration_count; i++)
-        if (catalog->integrations[i] == app)
-            return i;
-    UNREACHABLE("a hit is of the catalog");
+    size_t found = 0;
+    for (size_t i = 0; i < count; i++)
+        if (slice_eq(rows[i].integration_id, id) && found++ == 0)
+            *first = &rows[i];
+    return found;
 }
 
+static bool is_listed(const struct apps *apps, const struct catalog_integration *app)
+{
+    for (size_t i = 0; i < apps->count; i++)
+        if (apps->list[i] == app)
+            return true;
+    return false;
+}
+
+/* Each where its first hit stands, be it itself or one of its actions. */
 static bool find(struct web_request *request, struct apps *apps, slice query)
 {
     struct arena *arena = &request->op.arena;
     const struct search_request search = {
-        .query = query, .with_integrations = true, .with_actions = true, .limit = 200};
+        .query = query, .with_integrations = true, .with_actions = true, .limit = HITS_MAX};
     struct search_hit *hits;
     size_t count;
-    bool *found = ARENA_ARRAY(arena, bool, apps->catalog->integration_count + 1);
-    if (!found || catalog_search(apps->catalog, arena, &search, &hits, &count) != OK)
+    if (catalog_search(apps->catalog, arena, &search, &hits, &count) != OK)
         return false;
     for (size_t i = 0; i < count; i++)
-        found[place_of(apps->catalog, hits[i].integration)] = true;
-    apps->found = found;
+        if (!is_listed(apps, hits[i].integration))
+            apps->list[apps->count++] = hits[i].integration;
     return true;
 }
 
-static bool is_wanted(const struct apps *apps, size_t i, slice category)
+static void list_all(struct apps *apps, const struct connection *rows, size_t count)
 {
-    return (!apps->found || apps->found[i]) &&
-           (!category.ptr || slice_eq(apps->catalog->integrations[i]->category, category));
+    for (int connected = 1; connected >= 0; connected--)
+        for (size_t i = 0; i < apps->catalog->integration_count; i++) {
+            const struct catalog_integration *app = apps->catalog->integrations[i];
+            const struct connection *first;
+            bool is_connected = rows_of(rows, count, app->integration_id, &first) > 0;
+            if (is_connected == (connected == 1))
+                apps->list[apps->count++] = app;
+        }
 }
 
 /* ---- writing ---- */
@@ -95,17 +114,6 @@ static void write_filter(struct web_request *request, const struct catalog *cata
     buf_append(out, SLICE("</select></div><button>Show</button></form>"));
 }
 
-/* The rows of one app, which stand together in the account's list. */
-static size_t rows_of(const struct connection *rows, size_t count, slice id,
-                      const struct connection **first)
-{
-    size_t found = 0;
-    for (size_t i = 0; i < count; i++)
-        if (slice_eq(rows[i].integration_id, id) && found++ == 0)
-            *first = &rows[i];
-    return found;
-}
-
 static void write_app(const struct catalog_integration *app, const struct connection *rows,
                       size_t count, struct buf *out)
 {
@@ -123,16 +131,15 @@ static size_t write_list(const struct apps *apps, slice category, const struct c
 {
     size_t shown = 0;
     buf_append(out, SLICE("<ul class=\"list grid\">"));
-    for (int connected = 1; connected >= 0; connected--)
-        for (size_t i = 0; i < apps->catalog->integration_count; i++) {
-            const struct catalog_integration *app = apps->catalog->integrations[i];
-            const struct connection *first = NULL;
-            size_t of_app = rows_of(rows, count, app->integration_id, &first);
-            if ((of_app > 0) != (connected == 1) || !is_wanted(apps, i, category))
-                continue;
-            write_app(app, first, of_app, out);
-            shown++;
-        }
+    for (size_t i = 0; i < apps->count; i++) {
+        const struct catalog_integration *app = apps->list[i];
+        const struct connection *first = NULL;
+        size_t of_app = rows_of(rows, count, app->integration_id, &first);
+        if (category.ptr && !slice_eq(app->category, category))
+            continue;
+        write_app(app, first, of_app, out);
+        shown++;
+    }
     buf_append(out, SLICE("</ul>"));
     return shown;
 }
@@ -145,10 +152,14 @@ static enum op_result finish_apps(struct web_request *request)
     size_t count;
     struct buf body;
     int status = store_connection_list_result(&request->query, &rows, &count);
-    if (status == OK && query.ptr && !find(request, apps, query))
-        status = ERR_NOMEM;
     if (status != OK)
         return web_reply_database(request, status);
+    apps->list = ARENA_ARRAY(&request->op.arena, const struct catalog_integration *,
+                             apps->catalog->integration_count + 1);
+    if (!apps->list || (query.ptr && !find(request, apps, query)))
+        return web_reply_database(request, ERR_NOMEM);
+    if (!query.ptr)
+        list_all(apps, rows, count);
     buf_init(&body, WEB_PAGE_BYTES_MAX);
     write_filter(request, apps->catalog, &body);
     if (write_list(apps, web_query(request, "category"), rows, count, &body) == 0)

@@ -42,15 +42,36 @@ static enum op_result begin_list(struct web_request *request)
     return OP_WAIT;
 }
 
-static void write_filter(const struct listing *listing, struct buf *out)
+static void write_app(slice id, slice name, bool is_chosen, struct buf *out)
+{
+    HTML(out,
+         is_chosen ? "<option value=\"{}\" selected>{}</option>"
+                   : "<option value=\"{}\">{}</option>",
+         id, name);
+}
+
+/* All of the catalog, and what is asked for where the catalog does not have it any more. */
+static void write_apps(struct web_request *request, slice chosen, struct buf *out)
+{
+    const struct catalog *catalog = *request->web->config.catalog;
+    if (chosen.len > 0 && !catalog_find_integration(catalog, chosen))
+        write_app(chosen, chosen, true, out);
+    for (size_t i = 0; i < catalog->integration_count; i++) {
+        const struct catalog_integration *app = catalog->integrations[i];
+        write_app(app->integration_id, app->name, slice_eq(app->integration_id, chosen), out);
+    }
+}
+
+static void write_filter(struct web_request *request, const struct listing *listing,
+                         struct buf *out)
 {
     static const char *const statuses[] = {"succeeded", "failed"};
-    HTML(out,
-         "<form class=\"inline card\" method=\"get\" action=\"/executions\"><div>"
-         "<label for=\"app\">App</label><input id=\"app\" name=\"app\" value=\"{}\"></div><div>"
-         "<label for=\"status\">Status</label><select id=\"status\" name=\"status\">"
-         "<option value=\"\">any</option>",
-         listing->filter.integration_id);
+    buf_append(out, SLICE("<form class=\"inline card\" method=\"get\" action=\"/executions\"><div>"
+                          "<label for=\"app\">App</label><select id=\"app\" name=\"app\">"
+                          "<option value=\"\">any</option>"));
+    write_apps(request, listing->filter.integration_id, out);
+    buf_append(out, SLICE("</select></div><div><label for=\"status\">Status</label>"
+                          "<select id=\"status\" name=\"status\"><option value=\"\">any</option>"));
     for (size_t i = 0; i < ARRAY_LEN(statuses); i++)
         HTML(out,
              slice_eq_cstr(listing->filter.status, statuses[i]) ? "<option selected>{}</option>"
@@ -118,7 +139,7 @@ static enum op_result finish_list(struct web_request *request)
         return OP_WAIT;
     }
     buf_init(&body, WEB_PAGE_BYTES_MAX);
-    write_filter(listing, &body);
+    write_filter(request, listing, &body);
     if (count == 0)
         buf_append(&body, SLICE("<p>No execution.</p>"));
     buf_append(&body, SLICE("<ul class=\"list\">"));

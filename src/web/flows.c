@@ -6,9 +6,11 @@
 #include "base/clock.h"
 #include "web/pages.h"
 
-enum { FLOWS_A_PAGE = 25 };
+enum { FLOWS_A_PAGE = 25, LONG_TEXT_CHARS = 4000 };
 
 static const char *const statuses[] = {"running", "waiting", "completed", "failed", "cancelled"};
+/* What waits for a person, as a choice beside them. */
+static const char approval[] = "approval";
 
 /* ---- the list ---- */
 
@@ -17,7 +19,7 @@ static int status_of(slice text)
     for (size_t i = 0; i < ARRAY_LEN(statuses); i++)
         if (slice_eq_cstr(text, statuses[i]))
             return (int)i; /* as enum flow_status is */
-    return -1;
+    return slice_eq_cstr(text, approval) ? FLOW_WAITING : -1;
 }
 
 static void write_filter(struct web_request *request, struct buf *out)
@@ -31,6 +33,11 @@ static void write_filter(struct web_request *request, struct buf *out)
         HTML(out, slice_eq(wanted, status) ? "<option selected>{}</option>" : "<option>{}</option>",
              status);
     }
+    HTML(out,
+         slice_eq_cstr(wanted, approval)
+             ? "<option value=\"{}\" selected>waiting for approval</option>"
+             : "<option value=\"{}\">waiting for approval</option>",
+         slice_cstr(approval));
     buf_append(out, SLICE("</select></div><button>Show</button></form>"));
 }
 
@@ -53,6 +60,7 @@ static enum op_result begin_list(struct web_request *request)
     struct flow_filter filter = {
         .account_id = request->session.account_id,
         .status = status_of(web_query(request, "status")),
+        .is_for_approval = slice_eq_cstr(web_query(request, "status"), approval),
         .limit = FLOWS_A_PAGE,
         .is_rows_alone = true,
     };
@@ -130,6 +138,15 @@ static bool is_boolean(const struct json *property)
     return slice_eq_cstr(json_get_str(property, SLICE("type")), "boolean");
 }
 
+/* Of several lines: the schema says so, or allows for much and forbids no line break. */
+static bool is_long_text(const struct json *property)
+{
+    return slice_starts_with(json_get_str(property, SLICE("contentMediaType")), SLICE("text/")) ||
+           (slice_eq_cstr(json_get_str(property, SLICE("type")), "string") &&
+            json_get_i64(property, SLICE("maxLength"), 0) >= LONG_TEXT_CHARS &&
+            !JSON_GET(property, "pattern"));
+}
+
 static void write_input(struct web_request *request, const struct flow_template *tmpl, slice name,
                         const struct json *property, struct buf *out)
 {
@@ -146,9 +163,16 @@ static void write_input(struct web_request *request, const struct flow_template 
         buf_append(out, is_required(tmpl, name)
                             ? SLICE("</label>")
                             : SLICE(" <span class=\"soft\">(optional)</span></label>"));
-        HTML(out, "<input id=\"in-{}\" name=\"input.{}\" value=\"{}\" aria-describedby=\"hint-{}\"",
-             name, name, given, name);
-        buf_append(out, is_required(tmpl, name) ? SLICE(" required>") : SLICE(">"));
+        bool is_long = is_long_text(property);
+        HTML(out,
+             is_long ? "<textarea rows=\"8\" id=\"in-{}\" name=\"input.{}\" "
+                       "aria-describedby=\"hint-{}\""
+                     : "<input id=\"in-{}\" name=\"input.{}\" aria-describedby=\"hint-{}\"",
+             name, name, name);
+        if (is_required(tmpl, name))
+            buf_append(out, SLICE(" required"));
+        /* a line break that follows the tag is not of the text */
+        HTML(out, is_long ? ">\n{}</textarea>" : " value=\"{}\">", given);
     }
     HTML(out, "<p class=\"hint\" id=\"hint-{}\">{}</p>", name,
          json_get_str(property, SLICE("description")));
@@ -196,6 +220,17 @@ static enum op_result begin_new(struct web_request *request)
 const struct web_page web_flow_new = {
     .route = "/flows/new", .access = WEB_SESSION, .scope = SCOPE_EXECUTE, .begin = begin_new};
 
+/* Lines as people's programs end them; a form sends CR LF. */
+static slice plain_lines(struct arena *arena, slice text)
+{
+    char *to = arena_alloc_text(arena, text.len + 1);
+    size_t len = 0;
+    for (size_t i = 0; to && i < text.len; i++)
+        if (text.ptr[i] != '\r' || i + 1 == text.len || text.ptr[i + 1] != '\n')
+            to[len++] = text.ptr[i];
+    return to ? slice_of(to, len) : text;
+}
+
 /* What was typed as the schema wants it: text where that may be a string, else JSON where it reads
  * as such. Empty fields are left out. */
 static struct json typed(struct web_request *request, const struct json *property, slice text)
@@ -224,8 +259,9 @@ static const struct json *read_input(struct web_request *request, const struct f
         (void)snprintf(field, sizeof(field), "input.%.*s", SLICE_ARG(name));
         slice text = web_field(request, field);
         if (text.len > 0)
-            json_object_set(arena, input, name,
-                            typed(request, &properties->as.members[i].value, text));
+            json_object_set(
+                arena, input, name,
+                typed(request, &properties->as.members[i].value, plain_lines(arena, text)));
     }
     return arena->is_exhausted ? NULL : input;
 }

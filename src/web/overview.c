@@ -13,10 +13,12 @@ struct overview {
     struct pg_query connections; /* request->query: failed executions */
 };
 
+/* Of the waiting ones those that wait for a person. */
 static struct flow_page *look(struct web_request *request, enum flow_status status)
 {
     const struct flow_filter filter = {.account_id = request->session.account_id,
                                        .status = (int)status,
+                                       .is_for_approval = status == FLOW_WAITING,
                                        .limit = SHOWN,
                                        .is_rows_alone = true};
     return flow_page_start(request->web->config.flow, &filter, &request->op);
@@ -121,8 +123,8 @@ static enum op_result finish_overview(struct web_request *request)
     struct overview *overview = request->state;
     struct buf body;
     buf_init(&body, WEB_PAGE_BYTES_MAX);
-    bool is_whole = write_flows(overview->waiting, "Waiting for you", "No flow waits for anything.",
-                                "/flows?status=waiting", &body) &&
+    bool is_whole = write_flows(overview->waiting, "Waiting for you",
+                                "Nothing waits for a decision.", "/flows?status=approval", &body) &&
                     write_flows(overview->failed, "Flows that failed", "None.",
                                 "/flows?status=failed", &body) &&
                     write_executions(request, &body) && write_connections(request, overview, &body);

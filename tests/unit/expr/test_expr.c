@@ -159,6 +159,23 @@ static void truncate_counts_code_points(void **state)
     assert_fault(*state, "truncate('a', `1.5`)", "null", EXPR_FAULT_VALUE, "whole number");
 }
 
+static void html_is_unescaped_once(void **state)
+{
+    assert_gives(*state, "unescape_html('plain')", "null", "\"plain\"");
+    assert_gives(*state, "unescape_html(@)", "\"a &amp; b &lt;c&gt; &#39;d&#x27; &apos;e&apos;\"",
+                 "\"a & b <c> 'd' 'e'\"");
+    assert_gives(*state, "unescape_html(@)", "\"&quot;&amp;quot;\"", "\"\\\"&quot;\"");
+    assert_gives(*state, "unescape_html(@)", "\"&nbsp;&#233;&#x20AC;&#128512;\"",
+                 "\"\xC2\xA0\xC3\xA9\xE2\x82\xAC\xF0\x9F\x98\x80\"");
+    static const char *const none[] = {
+        "\"&\"",     "\"&;\"",           "\"&#;\"",        "\"&#x;\"",
+        "\"&#0;\"",  "\"&#xD800;\"",     "\"&#1114112;\"", "\"&#12a;\"",
+        "\"&AMP;\"", "\"AT&T; &copy;\"", "\"&amp\"",       "\"&#99999999999999;\""};
+    for (size_t i = 0; i < ARRAY_LEN(none); i++)
+        assert_gives(*state, "unescape_html(@)", none[i], none[i]);
+    assert_fault(*state, "unescape_html(`1`)", "null", EXPR_FAULT_TYPE, "unescape_html");
+}
+
 static void uuid5_follows_the_rfc(void **state)
 {
     /* RFC 9562 A.4 */
@@ -523,6 +540,7 @@ int main(void)
         bench_test(merge_keeps_places),
         bench_test(base64_round_trips),
         bench_test(truncate_counts_code_points),
+        bench_test(html_is_unescaped_once),
         bench_test(uuid5_follows_the_rfc),
         bench_test(format_time_is_utc),
         bench_test(messages_say_where),
