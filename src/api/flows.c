@@ -83,6 +83,7 @@ static enum op_result refuse(struct api_request *request, const struct flow_comm
         return api_reply_error(request, 400, "%.*s", SLICE_ARG(command->message));
     case FLOW_ANSWER_CONFLICT:
         return api_reply_error(request, 409, "%.*s", SLICE_ARG(command->message));
+    case FLOW_ANSWER_REPEATED: /* of forms alone */
     case FLOW_ANSWER_UNAVAILABLE:
         return api_reply_database(request, ERR_BUSY);
     case FLOW_ANSWER_DONE:

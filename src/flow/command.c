@@ -96,7 +96,7 @@ static struct flow new_flow(const struct flow_command *command, const struct flo
     int64_t now = clock_wall_us();
     return (struct flow){
         .account_id = command->in.account_id,
-        .id = uuid_v7(),
+        .id = uuid_is_nil(command->in.flow_id) ? uuid_v7() : command->in.flow_id,
         .template_key = tmpl->key,
         .template_version = tmpl->version,
         .trigger_type = command->in.trigger_type,
@@ -105,6 +105,14 @@ static struct flow new_flow(const struct flow_command *command, const struct flo
         .created_at = now,
         .updated_at = now,
     };
+}
+
+/* The first one may be on its way to the database still: it is given a moment. */
+static enum op_result repeated(struct flow_command *command)
+{
+    if (command->tries == 0)
+        return again(command, COMMAND_BEGIN);
+    return answer(command, FLOW_ANSWER_REPEATED, SLICE_NONE);
 }
 
 static bool can_run(const struct flow_service *service)
@@ -126,6 +134,8 @@ static enum op_result begin_start(struct flow_command *command)
     if (!can_run(service) || !command->input_json.ptr)
         return unavailable(command);
     struct flow flow = new_flow(command, tmpl);
+    if (flow_run_is_known(service, flow.id))
+        return repeated(command);
     command->run = flow_run_new(service, &flow, tmpl, command->input_json, command->in.actor);
     if (!command->run)
         return unavailable(command);
@@ -147,6 +157,10 @@ static enum op_result step_started(struct op *op)
     struct flow_run *run = command->run;
     int status = store_done_result(&command->query);
     command->run = NULL;
+    if (status == ERR_INVALID && !uuid_is_nil(command->in.flow_id)) { /* the id is taken */
+        flow_run_drop(run);
+        return answer(command, FLOW_ANSWER_REPEATED, SLICE_NONE);
+    }
     if (status != OK) {
         if (status == ERR_CLOSED)
             command->service->has_strays = true; /* it may have begun: it is found then */

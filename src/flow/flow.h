@@ -75,6 +75,7 @@ enum flow_answer {
     FLOW_ANSWER_NO_TEMPLATE, /* start */
     FLOW_ANSWER_INVALID,     /* start: the input; message has every violation */
     FLOW_ANSWER_CONFLICT,    /* nothing to approve, another step, not resumable: message */
+    FLOW_ANSWER_REPEATED,    /* start: a flow of this id was started before */
     FLOW_ANSWER_UNAVAILABLE, /* database away, queue full */
 };
 
@@ -83,7 +84,9 @@ struct flow_request {
     enum flow_command_kind kind;
     struct uuid account_id;
     slice actor, request_id;
-    struct uuid flow_id;      /* not START */
+    /* START: the id that the flow is to have, made by uuid_v7 in this deployment and given to no
+     * other request but a repetition of this one; nil: a new one */
+    struct uuid flow_id;
     slice template_key;       /* START */
     const struct json *input; /* START; an object */
     slice trigger_type;       /* START */

@@ -215,7 +215,8 @@ static void page_put(struct flow_page *page)
     if (page->status != OK)
         return;
     if (page->filter.is_rows_alone) {
-        page->rows[page->next] = row_of(page, &listed->flow);
+        if (!page->need || flow_has_need(page->need, listed, page->find.tmpl, &page->op.arena))
+            page->rows[page->row_count++] = row_of(page, &listed->flow);
     } else {
         if (page->next > 0)
             buf_append_char(&page->text, ',');
@@ -242,6 +243,9 @@ static enum op_result page_write(struct op *op)
         page_put(page);
     }
     buf_append_char(&page->text, ']');
+    page->looked_at = page->count;
+    if (page->need)
+        page->count = page->row_count;
     return OP_DONE;
 }
 
@@ -294,5 +298,16 @@ struct flow_page *flow_page_start(struct flow_service *service, const struct flo
     page->status = ERR_BUSY;
     buf_init(&page->text, FLOW_VIEW_BYTES_MAX);
     op_start(&page->op, &page_class, parent->loop, parent, LOOK_ARENA_BYTES_MAX);
+    return page;
+}
+
+struct flow_page *flow_page_start_needing(struct flow_service *service,
+                                          const struct flow_filter *filter,
+                                          const struct flow_need *need, struct op *parent)
+{
+    ASSERT(filter->is_rows_alone && filter->with_input);
+    struct flow_page *page = flow_page_start(service, filter, parent);
+    if (page)
+        page->need = need; /* before its first step */
     return page;
 }

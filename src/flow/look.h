@@ -44,22 +44,41 @@ struct flow_row {
     int64_t updated_at;
 };
 
+/* A connection that flows may need. Borrowed until the page is done. */
+struct flow_need {
+    const struct catalog *catalog;
+    slice integration_id;
+    int64_t connection_id;
+    bool is_default; /* steps that name no connection use it */
+};
+
 struct flow_page {
     struct op op;
     struct flow_service *service;
     struct flow_filter filter;
+    const struct flow_need *need; /* NULL: any flow */
     /* out, likewise */
     int status;
     struct buf text;       /* [flow record, ...]; with filter.is_rows_alone instead: */
     struct flow_row *rows; /* count of them */
     size_t count;
+    size_t looked_at; /* with a need: how many flows, of which `count` have it */
     /* private */
     struct flow_listed *list;
-    size_t next;
+    size_t next, row_count;
     struct pg_query query;
     struct flow_template_find find;
 };
 struct flow_page *flow_page_start(struct flow_service *service, const struct flow_filter *filter,
                                   struct op *parent) MUST_CHECK;
+/* The same, of those that have steps left which go through a connection, or may: filter.limit flows
+ * are looked at. filter: rows alone, with inputs. */
+struct flow_page *flow_page_start_needing(struct flow_service *service,
+                                          const struct flow_filter *filter,
+                                          const struct flow_need *need,
+                                          struct op *parent) MUST_CHECK;
+/* need.c: whether one has. Slices of listed and what is parsed of them live in arena. */
+bool flow_has_need(const struct flow_need *need, const struct flow_listed *listed,
+                   const struct flow_template *tmpl, struct arena *arena) MUST_CHECK;
 
 #endif

@@ -46,6 +46,18 @@ static const struct pg_stmt connect_session_take = {
     .is_write = true,
 };
 
+static const struct pg_column count_params[] = {{"account_id", PG_UUID}, {"key_hash", PG_BYTES}};
+static const struct pg_column count_columns[] = {{"count", PG_I64}};
+static const struct pg_stmt connect_session_count = {
+    .name = "connect_session_count",
+    .sql = "select :ord, t.n from @input lateral (select count(*) filter (where c.expires_at > "
+           "now()) as n from sluice.connect_session c where c.account_id = :account_id "
+           "and c.key_hash = :key_hash) t",
+    PG_PARAMS(count_params),
+    PG_COLUMNS(count_columns),
+    .key_count = 2,
+};
+
 static const struct pg_stmt connect_session_sweep = {
     .name = "connect_session_sweep",
     .sql = "delete from sluice.connect_session t where (t.account_id, t.token_hash) in "
@@ -57,9 +69,9 @@ static const struct pg_stmt connect_session_sweep = {
     .no_account = "what is due, over all accounts",
 };
 
-const struct pg_stmt *const connect_session_stmts[] = {&connect_session_insert,
-                                                       &connect_session_get, &connect_session_take,
-                                                       &connect_session_sweep, NULL};
+const struct pg_stmt *const connect_session_stmts[] = {
+    &connect_session_insert, &connect_session_get,   &connect_session_take,
+    &connect_session_count,  &connect_session_sweep, NULL};
 
 void store_connect_session_insert(struct pg_pool *pool, struct pg_query *query, struct op *op,
                                   const struct connect_session *session)
@@ -114,6 +126,22 @@ int store_connect_session_result(const struct pg_query *query, struct connect_se
     slice hash = pg_get_bytes(rows, 0, 1);
     ASSERT(hash.len == API_KEY_HASH_LEN); /* a CHECK of the table */
     memcpy(session->key_hash, hash.ptr, hash.len);
+    return OK;
+}
+
+void store_connect_session_count(struct pg_pool *pool, struct pg_query *query, struct op *op,
+                                 struct uuid account_id, const uint8_t key_hash[API_KEY_HASH_LEN])
+{
+    query->params[0] = pg_uuid(account_id);
+    query->params[1] = pg_bytes(slice_of(key_hash, API_KEY_HASH_LEN));
+    store_submit(pool, query, op, &connect_session_count);
+}
+
+int store_connect_session_count_result(const struct pg_query *query, size_t *count)
+{
+    if (query->status != OK)
+        return query->status;
+    *count = query->rows.count > 0 ? (size_t)pg_get_i64(&query->rows, 0, 0) : 0;
     return OK;
 }
 

@@ -35,6 +35,10 @@ void store_connect_session_take(struct pg_pool *pool, struct pg_query *query, st
                                 const uint8_t token_hash[CONNECT_SESSION_HASH_LEN]);
 int store_connect_session_result(const struct pg_query *query,
                                  struct connect_session *session) MUST_CHECK;
+/* Those that a key asked for and nobody has taken. */
+void store_connect_session_count(struct pg_pool *pool, struct pg_query *query, struct op *op,
+                                 struct uuid account_id, const uint8_t key_hash[API_KEY_HASH_LEN]);
+int store_connect_session_count_result(const struct pg_query *query, size_t *count) MUST_CHECK;
 /* Those that nobody followed; at most 1000. store_done_result. */
 void store_connect_session_sweep(struct pg_pool *pool, struct pg_query *query, struct op *op);
 

@@ -215,7 +215,12 @@ int store_flow_load_result(const struct pg_query *query, struct flow_whole *whol
          "and c.flow_id = t.id offset 0) d",                                                  \
          filter)
 #define LIST_ROWS(filter) LIST("null::json, null::text", "", filter)
-#define ANY_STATUS        ":status is null"
+#define LIST_INPUTS(filter)                                                                   \
+    LIST("d.input, null::text",                                                               \
+         ", lateral (select c.input from sluice.flow_doc c where c.account_id = :account_id " \
+         "and c.flow_id = t.id offset 0) d",                                                  \
+         filter)
+#define ANY_STATUS ":status is null"
 #define OF_STATUS                                \
     "t.status <> '' and t.status = :status and " \
     "(:waiting_for is null or t.waiting_for = :waiting_for)"
@@ -250,6 +255,12 @@ static const struct pg_stmt flow_list_status_rows = {
     PG_PARAMS(list_params),
     PG_COLUMNS(list_columns),
 };
+static const struct pg_stmt flow_list_status_inputs = {
+    .name = "flow_list_status_inputs",
+    .sql = LIST_INPUTS(OF_STATUS),
+    PG_PARAMS(list_params),
+    PG_COLUMNS(list_columns),
+};
 
 void store_flow_list(struct pg_pool *pool, struct pg_query *query, struct op *op,
                      const struct flow_filter *filter)
@@ -269,7 +280,11 @@ void store_flow_list(struct pg_pool *pool, struct pg_query *query, struct op *op
     query->params[3] = pg_text(status);
     query->params[4] = pg_i64(filter->limit);
     query->params[5] = pg_text(filter->is_for_approval ? SLICE("approval") : SLICE_NONE);
-    store_submit(pool, query, op, (filter->status < 0 ? of_any : of_status)[filter->is_rows_alone]);
+    ASSERT(!filter->with_input || (filter->is_rows_alone && filter->status >= 0));
+    store_submit(pool, query, op,
+                 filter->with_input   ? &flow_list_status_inputs
+                 : filter->status < 0 ? of_any[filter->is_rows_alone]
+                                      : of_status[filter->is_rows_alone]);
 }
 
 int store_flow_list_result(const struct pg_query *query, struct flow_listed **list, size_t *count)
@@ -324,6 +339,13 @@ int store_flow_rev_result(const struct pg_query *query, int64_t *rev)
 }
 
 const struct pg_stmt *const flow_read_stmts[] = {
-    &flow_load,      &flow_load_items,       &flow_list, &flow_list_status,
-    &flow_list_rows, &flow_list_status_rows, &flow_rev,  NULL,
+    &flow_load,
+    &flow_load_items,
+    &flow_list,
+    &flow_list_status,
+    &flow_list_rows,
+    &flow_list_status_rows,
+    &flow_list_status_inputs,
+    &flow_rev,
+    NULL,
 };

@@ -29,7 +29,8 @@ struct flow_filter {
     slice template_key;   /* SLICE_NONE: any */
     struct uuid before;   /* the last one of the page before; nil: from the newest */
     int64_t limit;        /* 1 to 100 */
-    bool is_rows_alone;   /* neither input nor outputs */
+    bool is_rows_alone;   /* neither input nor outputs; */
+    bool with_input;      /* or, with a status: the input */
 };
 void store_flow_list(struct pg_pool *pool, struct pg_query *query, struct op *op,
                      const struct flow_filter *filter);

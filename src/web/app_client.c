@@ -12,6 +12,7 @@
 static void write_form(struct web_request *request, const struct catalog_integration *app,
                        slice client_id, int64_t again, bool is_wanted, struct buf *out)
 {
+    slice typed = web_field(request, "client_id"); /* when it is shown again */
     HTML(out, "<form method=\"post\" action=\"/integrations/{}/client\">", app->integration_id);
     web_csrf_field(request, out);
     if (again)
@@ -24,7 +25,7 @@ static void write_form(struct web_request *request, const struct catalog_integra
          "client)</span></label><input id=\"client-secret\" name=\"client_secret\" "
          "type=\"password\" autocomplete=\"off\">"
          "<p class=\"actions\"><button class=\"{}\">Save the client</button></p></form>",
-         client_id, is_wanted ? SLICE("primary") : SLICE(""));
+         typed.ptr ? typed : client_id, is_wanted ? SLICE("primary") : SLICE(""));
 }
 
 static void write_redirect_uri(const struct web_request *request, struct buf *out)

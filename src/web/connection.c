@@ -258,13 +258,14 @@ static void write_button(struct web_request *request, const struct page *page, c
 
 static void write_rename(struct web_request *request, const struct page *page, struct buf *out)
 {
+    slice typed = web_field(request, "label"); /* when it is shown again */
     HTML(out, "<h2>Rename</h2><form class=\"inline card\" method=\"post\" action=\"{}/label\">",
          app_connection_path(request, page->row.id));
     web_csrf_field(request, out);
     HTML(out,
          "<div><label for=\"label\">Label</label><input id=\"label\" name=\"label\" value=\"{}\" "
          "required maxlength=\"200\"></div><button>Save the label</button></form>",
-         page->row.label);
+         typed.ptr ? typed : page->row.label);
 }
 
 static void write_reconnect(struct web_request *request, const struct page *page, struct buf *out)
@@ -295,10 +296,10 @@ static void write_changes(struct web_request *request, const struct page *page, 
         return;
     write_rename(request, page, out);
     buf_append(out, SLICE("<h2>Disconnect</h2><p>Deletes the credential from this server. Flows "
-                          "and agents that use this connection are refused from then on.</p>"
-                          "<div class=\"actions\">"));
-    write_button(request, page, "delete", SLICE("Disconnect"), "danger", out);
-    buf_append(out, SLICE("</div>"));
+                          "and agents that use this connection are refused from then on.</p>"));
+    HTML(out,
+         "<p class=\"actions\"><a class=\"button danger\" href=\"{}/delete\">Disconnect</a></p>",
+         app_connection_path(request, page->row.id));
 }
 
 /* ---- the page ---- */

@@ -95,10 +95,10 @@ static void write_decision(struct web_request *request, const struct flow *flow,
     web_csrf_field(request, out);
     HTML(out,
          "<label for=\"note\">Note <span class=\"soft\">(optional)</span></label>"
-         "<textarea id=\"note\" name=\"note\" rows=\"2\" maxlength=\"2000\"></textarea>"
+         "<textarea id=\"note\" name=\"note\" rows=\"2\" maxlength=\"2000\">\n{}</textarea>"
          "<p class=\"actions\"><button class=\"primary\">Approve</button>"
          "<button class=\"danger\" formaction=\"/flows/{}/reject\">Reject</button></p></form>",
-         id);
+         web_field(request, "note"), id);
     html_block_end(out, "section", began);
 }
 
@@ -190,8 +190,7 @@ static void write_actions(struct web_request *request, const struct flow *flow, 
         web_button(request, out, arena_printf(arena, "/flows/%.*s/resume", SLICE_ARG(id)),
                    SLICE("Resume from the failed step"), "primary");
     if (may_act)
-        web_button(request, out, arena_printf(arena, "/flows/%.*s/cancel", SLICE_ARG(id)),
-                   SLICE("Cancel the flow"), "danger");
+        HTML(out, "<a class=\"button danger\" href=\"/flows/{}/cancel\">Cancel the flow</a>", id);
     html_block_end(out, "div", began);
 }
 

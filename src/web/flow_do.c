@@ -47,6 +47,7 @@ enum op_result web_refuse_command(struct web_request *request, const struct flow
                          "again.",
                          SLICE_ARG(command->message)));
     case FLOW_ANSWER_UNAVAILABLE:
+    case FLOW_ANSWER_REPEATED:
     case FLOW_ANSWER_DONE:
         break;
     }

@@ -4,9 +4,10 @@
 #include <stdio.h>
 
 #include "base/clock.h"
+#include "web/once.h"
 #include "web/pages.h"
 
-enum { FLOWS_A_PAGE = 25, LONG_TEXT_CHARS = 4000 };
+enum { FLOWS_A_PAGE = 25, LONG_TEXT_CHARS = 4000, ONCE_FLOW = 'f' };
 
 static const char *const statuses[] = {"running", "waiting", "completed", "failed", "cancelled"};
 /* What waits for a person, as a choice beside them. */
@@ -154,7 +155,8 @@ static void write_input(struct web_request *request, const struct flow_template 
     (void)snprintf(field, sizeof(field), "input.%.*s", SLICE_ARG(name));
     slice given = web_field(request, field);
     if (is_boolean(property)) {
-        HTML(out, "<p><label><input type=\"checkbox\" name=\"input.{}\" value=\"true\"> ", name);
+        HTML(out, "<p><label><input type=\"checkbox\" name=\"input.{}\" value=\"true\"", name);
+        buf_append(out, given.ptr ? SLICE(" checked> ") : SLICE("> "));
         value_write_name(out, name);
         buf_append(out, SLICE("</label></p>"));
     } else {
@@ -178,6 +180,15 @@ static void write_input(struct web_request *request, const struct flow_template 
          json_get_str(property, SLICE("description")));
 }
 
+/* The flow that the form will start. */
+static void write_once(struct web_request *request, struct buf *out)
+{
+    struct uuid id = uuid_v7();
+    char plain[1 + sizeof(id.bytes)] = {ONCE_FLOW};
+    memcpy(plain + 1, id.bytes, sizeof(id.bytes));
+    once_write_field(request, slice_of(plain, sizeof(plain)), out);
+}
+
 static enum op_result reply_form(struct web_request *request, unsigned status,
                                  const struct flow_template *tmpl, slice problem)
 {
@@ -191,6 +202,7 @@ static enum op_result reply_form(struct web_request *request, unsigned status,
          "<input type=\"hidden\" name=\"template\" value=\"{}\">",
          tmpl->description, tmpl->key);
     web_csrf_field(request, &body);
+    write_once(request, &body);
     for (size_t i = 0; properties && i < properties->count; i++)
         write_input(request, tmpl, json_str(&properties->as.members[i].key),
                     &properties->as.members[i].value, &body);
@@ -203,7 +215,8 @@ static enum op_result reply_form(struct web_request *request, unsigned status,
 static enum op_result begin_new(struct web_request *request)
 {
     const struct flow_template_set *set = templates_of(request);
-    slice wanted = web_query(request, "template");
+    slice asked = web_query(request, "template");
+    slice wanted = asked.ptr ? asked : web_field(request, "template"); /* when it is shown again */
     const struct flow_template *tmpl = wanted.ptr ? flow_template_set_find(set, wanted) : NULL;
     struct buf body;
     if (tmpl)
@@ -275,6 +288,12 @@ static enum op_result begin_start(struct web_request *request)
     if (!tmpl)
         return web_reply_problem(request, 404, SLICE("No such template"),
                                  SLICE("It may have been removed; look at the list again."));
+    slice once = once_read_field(request, ONCE_FLOW);
+    if (once.len != 1 + sizeof(in.flow_id.bytes))
+        return reply_form(request, 400, tmpl,
+                          SLICE("This form was shown too long ago, or in another session; nothing "
+                                "was started. Look it over, and press Start again."));
+    memcpy(in.flow_id.bytes, once.ptr + 1, sizeof(in.flow_id.bytes));
     in.input = read_input(request, tmpl);
     if (!in.input)
         return web_reply_database(request, ERR_NOMEM);
@@ -289,9 +308,9 @@ static enum op_result finish_start(struct web_request *request)
     char id[UUID_TEXT_LEN + 1];
     if (command->answer == FLOW_ANSWER_INVALID && tmpl)
         return reply_form(request, 400, tmpl, command->message);
-    if (command->answer != FLOW_ANSWER_DONE)
+    if (command->answer != FLOW_ANSWER_DONE && command->answer != FLOW_ANSWER_REPEATED)
         return web_refuse_command(request, command);
-    uuid_format(command->flow_id, id);
+    uuid_format(command->in.flow_id, id);
     return web_reply_redirect(request, arena_printf(&request->op.arena, "/flows/%s", id),
                               "started");
 }

@@ -1,5 +1,7 @@
 /*
- * API keys: the list, a new one (its text is on the page that answers, and nowhere else), revoking.
+ * API keys: the list, a new one, revoking. A new key's text is drawn when the form is shown, and
+ * sealed into it: a second press or a reload makes no second key, and still shows the first. It is
+ * on the page that answers, and nowhere else.
  * Nobody gives a key scopes that his own has not.
  */
 #include <stdio.h>
@@ -8,6 +10,7 @@
 #include "base/mem.h"
 #include "vault/key.h"
 #include "web/app.h"
+#include "web/once.h"
 
 static const struct {
     enum api_key_scope scope;
@@ -25,8 +28,10 @@ static const struct {
 } lives[] = {
     {"30", "30 days", 30}, {"90", "90 days", 90}, {"365", "one year", 365}, {"never", "never", 0}};
 
-enum { NAME_CHARACTERS_MAX = 200 };
+enum { NAME_CHARACTERS_MAX = 200, ONCE_KEY = 'k', ONCE_KEY_LEN = 1 + 16 + VAULT_KEY_LEN };
 
+/* How long after it was made a key's text is shown to whoever sends its form again. */
+static const int64_t shown_again_us = 10 * 60 * 1000000LL;
 static const int64_t us_per_day = 86400LL * 1000000;
 
 /* ---- the list ---- */
@@ -65,13 +70,26 @@ static void write_key(struct web_request *request, const struct api_key *key, st
     write_when(out, "Expires", key->expires_at);
     write_when(out, "Last used", key->last_used_at);
     buf_append(out, SLICE("</dl>"));
-    if (!key->revoked_at) {
-        HTML(out, "<form method=\"post\" action=\"/keys/{}/revoke\">", slice_cstr(id));
-        web_csrf_field(request, out);
-        HTML(out, "<button class=\"danger\" aria-label=\"Revoke {} {}\">Revoke</button></form>",
-             name, key->prefix);
-    }
+    if (!key->revoked_at)
+        HTML(out,
+             "<p><a class=\"button danger\" href=\"/keys/{}/revoke\" "
+             "aria-label=\"Revoke {} {}\">Revoke</a></p>",
+             slice_cstr(id), name, key->prefix);
     buf_append(out, SLICE("</li>"));
+}
+
+/* The key that the form will make. */
+static void write_once(struct web_request *request, struct buf *out)
+{
+    struct vault_key fresh;
+    struct uuid id = uuid_v7();
+    char plain[ONCE_KEY_LEN] = {ONCE_KEY};
+    vault_key_new(&fresh);
+    memcpy(plain + 1, id.bytes, sizeof(id.bytes));
+    memcpy(plain + 1 + sizeof(id.bytes), fresh.text, VAULT_KEY_LEN);
+    once_write_field(request, slice_of(plain, sizeof(plain)), out);
+    mem_wipe(plain, sizeof(plain));
+    mem_wipe(&fresh, sizeof(fresh));
 }
 
 static void write_form(struct web_request *request, struct buf *out)
@@ -79,6 +97,7 @@ static void write_form(struct web_request *request, struct buf *out)
     buf_append(out, SLICE("<section class=\"card\" aria-labelledby=\"new\"><h2 id=\"new\">New key"
                           "</h2><form method=\"post\" action=\"/keys\">"));
     web_csrf_field(request, out);
+    write_once(request, out);
     HTML(out,
          "<label for=\"name\">Name</label><input id=\"name\" name=\"name\" value=\"{}\" required "
          "maxlength=\"200\" autocomplete=\"off\"><fieldset><legend>Scopes</legend>",
@@ -86,15 +105,21 @@ static void write_form(struct web_request *request, struct buf *out)
     for (size_t i = 0; i < ARRAY_LEN(choices); i++)
         if (web_may(request, (uint32_t)choices[i].scope))
             HTML(out,
-                 "<p><label><input type=\"checkbox\" name=\"{}\" value=\"yes\"> {} "
-                 "<span class=\"soft\">{}</span></label></p>",
+                 web_field(request, choices[i].field).ptr
+                     ? "<p><label><input type=\"checkbox\" name=\"{}\" value=\"yes\" checked> {} "
+                       "<span class=\"soft\">{}</span></label></p>"
+                     : "<p><label><input type=\"checkbox\" name=\"{}\" value=\"yes\"> {} "
+                       "<span class=\"soft\">{}</span></label></p>",
                  slice_cstr(choices[i].field), slice_cstr(scope_name(choices[i].scope)),
                  slice_cstr(choices[i].meaning));
     buf_append(out, SLICE("</fieldset><label for=\"expires\">Expires after</label>"
                           "<select id=\"expires\" name=\"expires\">"));
     for (size_t i = 0; i < ARRAY_LEN(lives); i++)
-        HTML(out, "<option value=\"{}\">{}</option>", slice_cstr(lives[i].value),
-             slice_cstr(lives[i].label));
+        HTML(out,
+             slice_eq_cstr(web_field(request, "expires"), lives[i].value)
+                 ? "<option value=\"{}\" selected>{}</option>"
+                 : "<option value=\"{}\">{}</option>",
+             slice_cstr(lives[i].value), slice_cstr(lives[i].label));
     buf_append(out, SLICE("</select><p class=\"actions\"><button class=\"primary\">Create the key"
                           "</button></p></form></section>"));
 }
@@ -146,16 +171,18 @@ static void audit(struct web_request *request, slice kind, const struct api_key 
 
 /* ---- a new one ---- */
 
+enum creation { CREATION_BEGUN, CREATION_STORED, CREATION_FOUND };
+
 struct creating {
-    struct vault_key fresh;
+    slice text; /* of the key, in the op's arena */
     struct api_key key;
-    bool is_stored;
+    enum creation phase; /* what is waited for: its row, its audit event, or the one of before */
 };
 
 static void on_create_end(struct web_request *request)
 {
-    struct creating *it = request->state;
-    mem_wipe(&it->fresh, sizeof(it->fresh));
+    const struct creating *it = request->state;
+    mem_wipe((char *)(uintptr_t)it->text.ptr, it->text.len);
 }
 
 static enum op_result refuse(struct web_request *request, slice problem)
@@ -193,37 +220,74 @@ static enum op_result begin_create(struct web_request *request)
         return refuse(request, SLICE("Choose at least one scope, of those that your own key has."));
     if (!read_expiry(request, &key->expires_at))
         return refuse(request, SLICE("Choose when the key expires."));
+    slice once = once_read_field(request, ONCE_KEY);
+    if (once.len != ONCE_KEY_LEN)
+        return refuse(request, SLICE("This form was shown too long ago, or in another session; no "
+                                     "key was made. Look it over, and press the button again."));
     request->state = it;
     request->on_end = on_create_end;
-    vault_key_new(&it->fresh);
-    memcpy(key->hash, it->fresh.hash, sizeof(key->hash));
+    memcpy(key->id.bytes, once.ptr + 1, sizeof(key->id.bytes));
+    it->text = slice_from(once, 1 + sizeof(key->id.bytes));
+    if (!vault_key_hash(it->text, key->hash))
+        UNREACHABLE("what was sealed here is a key");
     key->account_id = request->session.account_id;
-    key->id = uuid_v7();
-    key->prefix = slice_cstr(it->fresh.prefix);
+    key->prefix = slice_first(it->text, VAULT_KEY_PREFIX_LEN);
     key->created_at = clock_wall_us();
     store_api_key_create(request->web->config.pool, &request->query, &request->op, key);
     return OP_WAIT;
 }
 
+static enum op_result reply_key(struct web_request *request, unsigned status)
+{
+    const struct creating *it = request->state;
+    struct buf body;
+    buf_init(&body, WEB_PAGE_BYTES_MAX);
+    HTML(&body,
+         "<p>Copy it now: only its hash is kept. Once you have left this page it cannot be shown "
+         "again.</p>"
+         "<p class=\"card\"><code id=\"new-key\">{}</code></p>"
+         "<p class=\"actions\"><a class=\"button\" href=\"/keys\">To the keys</a></p>",
+         it->text);
+    return web_reply_page(request, status, SLICE("The new key"), &body);
+}
+
+/* The form was sent before: the key is there, and whoever pressed twice has seen nothing of it. */
+static enum op_result reply_repeated(struct web_request *request)
+{
+    const struct creating *it = request->state;
+    struct api_key row;
+    int status = store_api_key_find_result(&request->query, &row);
+    if (status != OK && status != ERR_NOTFOUND)
+        return web_reply_database(request, status);
+    if (status == OK && uuid_eq(row.id, it->key.id) && !row.revoked_at &&
+        clock_wall_us() - row.created_at < shown_again_us)
+        return reply_key(request, 200);
+    return web_reply_problem(request, 409, SLICE("This key was made before"),
+                             SLICE("The form was sent twice, and made one key. Its text was shown "
+                                   "then and is not kept. If you do not have it, revoke the key "
+                                   "and make another."));
+}
+
 static enum op_result finish_create(struct web_request *request)
 {
     struct creating *it = request->state;
-    struct buf body;
-    if (!it->is_stored && store_done_result(&request->query) != OK)
-        return web_reply_database(request, request->query.status);
-    if (!it->is_stored) {
-        it->is_stored = true;
-        audit(request, SLICE("key.created"), &it->key);
+    if (it->phase == CREATION_STORED) {
+        web_audited(request);
+        return reply_key(request, 201);
+    }
+    if (it->phase == CREATION_FOUND)
+        return reply_repeated(request);
+    int status = store_done_result(&request->query);
+    if (status == ERR_INVALID) { /* there is a key of this id */
+        it->phase = CREATION_FOUND;
+        store_api_key_find(request->web->config.pool, &request->query, &request->op, it->key.hash);
         return OP_WAIT;
     }
-    web_audited(request);
-    buf_init(&body, WEB_PAGE_BYTES_MAX);
-    HTML(&body,
-         "<p>Copy it now: it is shown this once, and only its hash is kept.</p>"
-         "<p class=\"card\"><code id=\"new-key\">{}</code></p>"
-         "<p class=\"actions\"><a class=\"button\" href=\"/keys\">To the keys</a></p>",
-         slice_of(it->fresh.text, VAULT_KEY_LEN));
-    return web_reply_page(request, 201, SLICE("The new key"), &body);
+    if (status != OK)
+        return web_reply_database(request, status);
+    it->phase = CREATION_STORED;
+    audit(request, SLICE("key.created"), &it->key);
+    return OP_WAIT;
 }
 
 const struct web_page web_key_create = {.route = "/keys",
@@ -253,7 +317,10 @@ static enum op_result finish_revoke(struct web_request *request)
     struct uuid account_id = request->session.account_id;
     if (key->revoked_at) {
         web_audited(request);
-        return web_reply_redirect(request, SLICE("/keys"), "key_revoked");
+        if (!uuid_eq(key->id, request->session.key_id))
+            return web_reply_redirect(request, SLICE("/keys"), "key_revoked");
+        web_clear_cookie(request);
+        return web_reply_redirect(request, SLICE("/sign-in"), "own_key_revoked");
     }
     int status = store_api_key_revoke_result(&request->query);
     if (status == ERR_NOTFOUND)

@@ -25,6 +25,7 @@ static const struct {
     {"cancelled", "The flow is cancelled."},
     {"started", "The flow has started."},
     {"key_revoked", "The key is revoked; it is refused from now on."},
+    {"own_key_revoked", "Your key is revoked, and you are signed out."},
     {"connection_untested", "Connected. The app has no request that could test it."},
     {"client_saved", "The app's OAuth client is saved."},
     {"client_deleted", "The app's OAuth client is deleted."},
@@ -155,6 +156,8 @@ static void write_navigation(struct web_request *request, struct buf *out)
 static void write_notice(struct web_request *request, struct buf *out)
 {
     slice word = web_query(request, "notice");
+    if (request->again_notice.ptr)
+        HTML(out, "<p class=\"problem\" role=\"alert\">{}</p>", request->again_notice);
     for (size_t i = 0; word.ptr && i < ARRAY_LEN(notices); i++)
         if (slice_eq_cstr(word, notices[i].word))
             HTML(out, "<p class=\"notice\" role=\"status\">{}</p>",
@@ -169,7 +172,7 @@ enum op_result web_reply_page(struct web_request *request, unsigned status, slic
     buf_init(&page, 2 * WEB_PAGE_BYTES_MAX);
     write_head(&page, title);
     write_navigation(request, &page);
-    buf_append(&page, SLICE("<main id=\"main\" tabindex=\"-1\">"));
+    HTML(&page, "<main id=\"main\" tabindex=\"-1\" data-path=\"{}\">", request->again_path);
     write_notice(request, &page);
     HTML(&page, "<h1>{}</h1>", title);
     buf_append(&page, buf_slice(body));
@@ -186,7 +189,7 @@ enum op_result web_reply_page(struct web_request *request, unsigned status, slic
     add_guards(request);
     web_header(request, "Content-Type", SLICE("text/html; charset=utf-8"));
     web_header(request, "Cache-Control", SLICE("no-store"));
-    return reply(request, status, text);
+    return reply(request, request->again_status ? request->again_status : status, text);
 }
 
 enum op_result web_reply_problem(struct web_request *request, unsigned status, slice title,

@@ -13,6 +13,11 @@ const char *web_cookie_name(const struct web *web);
 /* Puts the session's cookie into the reply to come. false: out of memory. */
 bool web_set_cookie(struct web_request *request) MUST_CHECK;
 void web_clear_cookie(struct web_request *request);
+/* The sign-in form, which leads to next, a path of ours; problem: a sentence, or "". */
+enum op_result web_sign_in_reply(struct web_request *request, unsigned status, slice next,
+                                 const char *problem);
+/* again.c: what it keeps of a form, in hidden fields. */
+void web_again_write_fields(struct web_request *request, struct buf *out);
 /* The path of an asset with the hash of its bytes in it, so that it may be cached for good. */
 const char *web_asset_path(const char *name);
 

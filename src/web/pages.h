@@ -47,6 +47,8 @@ extern const struct web_page web_connection_default, web_connection_label, web_c
     web_connection_test;
 /* connect_link.c */
 extern const struct web_page web_connect_link, web_connect_link_take;
+/* question.c */
+extern const struct web_page web_key_revoke_ask, web_connection_delete_ask, web_flow_cancel_ask;
 /* keys.c */
 extern const struct web_page web_keys, web_key_create, web_key_revoke;
 

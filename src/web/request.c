@@ -26,6 +26,7 @@ static const struct http_route routes[] = {
     {HTTP_METHOD_POST, "/flows/{id}/approve", NULL, &web_flow_approve},
     {HTTP_METHOD_POST, "/flows/{id}/reject", NULL, &web_flow_reject},
     {HTTP_METHOD_POST, "/flows/{id}/resume", NULL, &web_flow_resume},
+    {HTTP_METHOD_GET, "/flows/{id}/cancel", NULL, &web_flow_cancel_ask},
     {HTTP_METHOD_POST, "/flows/{id}/cancel", NULL, &web_flow_cancel},
     {HTTP_METHOD_GET, "/executions", NULL, &web_executions},
     {HTTP_METHOD_GET, "/executions/{id}", NULL, &web_execution},
@@ -37,6 +38,7 @@ static const struct http_route routes[] = {
     {HTTP_METHOD_GET, "/connections/{id}", NULL, &web_connection},
     {HTTP_METHOD_POST, "/connections/{id}/default", NULL, &web_connection_default},
     {HTTP_METHOD_POST, "/connections/{id}/label", NULL, &web_connection_label},
+    {HTTP_METHOD_GET, "/connections/{id}/delete", NULL, &web_connection_delete_ask},
     {HTTP_METHOD_POST, "/connections/{id}/delete", NULL, &web_connection_delete},
     {HTTP_METHOD_POST, "/connections/{id}/test", NULL, &web_connection_test},
     {HTTP_METHOD_GET, "/connect/callback", NULL, &web_connect_callback},
@@ -44,6 +46,7 @@ static const struct http_route routes[] = {
     {HTTP_METHOD_POST, "/connect/{token}", NULL, &web_connect_link_take},
     {HTTP_METHOD_GET, "/keys", NULL, &web_keys},
     {HTTP_METHOD_POST, "/keys", NULL, &web_key_create},
+    {HTTP_METHOD_GET, "/keys/{id}/revoke", NULL, &web_key_revoke_ask},
     {HTTP_METHOD_POST, "/keys/{id}/revoke", NULL, &web_key_revoke},
     {HTTP_METHOD_GET, "/assets/{name}", NULL, &web_asset},
 };
@@ -120,10 +123,10 @@ static bool is_limited(const struct web_session *session)
 
 static enum op_result ask_to_sign_in(struct web_request *request)
 {
-    if (request->exchange->head.method == HTTP_METHOD_POST)
-        return web_reply_problem(request, 401, SLICE("Signed out"),
-                                 SLICE("Your session has ended; nothing was done. Sign in and try "
-                                       "again."));
+    if (request->exchange->head.method == HTTP_METHOD_POST) {
+        request->is_signed_out = true; /* told once the form is here */
+        return OP_NEXT;
+    }
     struct buf path;
     buf_init(&path, 8 * 1024);
     buf_append(&path, SLICE("/sign-in?next="));
@@ -174,7 +177,9 @@ static enum op_result step_route(struct op *op)
     if (result != OP_NEXT)
         return result;
     if (!request->frame.is_body_here)
-        exchange->body_bytes_max = WEB_FORM_BYTES_MAX;
+        exchange->body_bytes_max = request->page == &web_sign_in_post
+                                       ? 2 * WEB_FORM_BYTES_MAX /* with a form that it keeps */
+                                       : WEB_FORM_BYTES_MAX;
     return http_frame_wait_for_body(&request->frame);
 }
 
@@ -227,6 +232,13 @@ static bool is_from_here(const struct web_request *request)
     return at > 0 && slice_eq_nocase(slice_from(origin, (size_t)at + 3), host);
 }
 
+/* Whether the browser says so at all. */
+static bool is_told_from(const struct web_request *request)
+{
+    return http_request_header(request->exchange, SLICE("Sec-Fetch-Site")).ptr ||
+           http_request_header(request->exchange, SLICE("Origin")).ptr;
+}
+
 static bool has_token(const struct web_request *request)
 {
     const struct web_session *session = &request->session;
@@ -247,12 +259,35 @@ static enum op_result step_form(struct op *op)
     if (!read_fields(request))
         return web_reply_problem(request, 400, SLICE("Not readable"),
                                  SLICE("The form could not be read; nothing was done."));
+    if (is_from_here(request) && request->is_signed_out)
+        return web_again_sign_in(request);
+    if (is_from_here(request) && !has_token(request) && is_told_from(request))
+        return web_again_show(request);
     if (!is_from_here(request) || !has_token(request))
         return web_reply_problem(request, 403, SLICE("Not from this site"),
                                  SLICE("The form did not come from this site, or its page is from "
                                        "an earlier session; nothing was done. Load the page again "
                                        "and try once more."));
     return OP_NEXT;
+}
+
+enum op_result web_go_to(struct web_request *request, slice path)
+{
+    struct arena *arena = &request->op.arena;
+    slice rest = slice_from(path, 1), *segments = ARENA_ARRAY(arena, slice, path.len + 1);
+    size_t count = 0;
+    if (!segments)
+        return web_reply_database(request, ERR_NOMEM);
+    while (rest.len > 0)
+        segments[count++] = slice_split(&rest, '/');
+    if (http_router_match(request->web->router, HTTP_METHOD_GET, segments, count,
+                          &request->match) != HTTP_MATCH_FOUND)
+        return web_reply_redirect(request, SLICE("/"), "");
+    request->page = request->match.route->data;
+    enum op_result result = judge_access(request);
+    if (result == OP_NEXT)
+        op_goto(&request->op, STEP_BEGIN);
+    return result;
 }
 
 static enum op_result step_begin(struct op *op)

@@ -18,7 +18,7 @@
 enum {
     WEB_ARENA_BYTES_MAX = 16 * 1024 * 1024,
     WEB_FORM_BYTES_MAX = 64 * 1024,
-    WEB_FIELDS_MAX = 64,
+    WEB_FIELDS_MAX = 128,
     WEB_PAGE_BYTES_MAX = 8 * 1024 * 1024,
     WEB_HEADERS_MAX = 8,
     WEB_URL_MAX = 512,
@@ -65,6 +65,11 @@ struct web_request {
     struct http_header headers[WEB_HEADERS_MAX];
     size_t header_count;
     slice form_origin;
+    /* what was typed into a form that could not be taken is on its page again (again.c) */
+    bool is_signed_out; /* a form of somebody without a session: it is read, and kept */
+    slice again_notice; /* SLICE_NONE: not so */
+    slice again_path;   /* of that page */
+    unsigned again_status;
     char account_text[UUID_TEXT_LEN + 1];
 };
 
@@ -78,7 +83,7 @@ struct web {
 
 /* ---- what was asked ---- */
 
-/* A field of the form, trimmed; SLICE_NONE when absent. */
+/* A field of the form (also of one that is shown again), trimmed; SLICE_NONE when absent. */
 slice web_field(const struct web_request *request, const char *name);
 /* A parameter of the query string; SLICE_NONE when absent or empty. */
 slice web_query(struct web_request *request, const char *name);
@@ -122,6 +127,18 @@ void web_button(struct web_request *request, struct buf *out, slice action, slic
                 const char *style);
 /* <span class="badge ok|warn|bad|quiet">: of a status of a flow, step, execution or connection. */
 void web_badge(struct buf *out, slice status);
+
+/* ---- forms that could not be taken (again.c) ---- */
+
+/* A form came without a session: the sign-in, which keeps what was typed but for secrets. */
+enum op_result web_again_sign_in(struct web_request *request);
+/* Signed in again: where the sign-in form has kept something, the page of its form with that; else
+ * a redirect to next, a path of ours. */
+enum op_result web_again_go_on(struct web_request *request, slice next);
+/* A form of an earlier session, which came from this site: its page again, with what was typed. */
+enum op_result web_again_show(struct web_request *request);
+/* The page of another address, as by GET, instead of the one that was asked for. */
+enum op_result web_go_to(struct web_request *request, slice path);
 
 /* ---- the pages, for the route table ---- */
 

@@ -15,7 +15,7 @@ static slice next_path(slice wanted)
     return is_path ? wanted : SLICE("/");
 }
 
-static enum op_result reply_form(struct web_request *request, unsigned status, slice next,
+enum op_result web_sign_in_reply(struct web_request *request, unsigned status, slice next,
                                  const char *problem)
 {
     struct buf body;
@@ -25,7 +25,10 @@ static enum op_result reply_form(struct web_request *request, unsigned status, s
              slice_cstr(problem));
     HTML(&body,
          "<form method=\"post\" action=\"/sign-in\" class=\"card\">"
-         "<input type=\"hidden\" name=\"next\" value=\"{}\">"
+         "<input type=\"hidden\" name=\"next\" value=\"{}\">",
+         next);
+    web_again_write_fields(request, &body);
+    HTML(&body,
          "<label for=\"key\">API key</label>"
          "<input id=\"key\" name=\"key\" type=\"password\" required "
          "autocomplete=\"current-password\" "
@@ -33,7 +36,7 @@ static enum op_result reply_form(struct web_request *request, unsigned status, s
          "<p class=\"hint\" id=\"key-hint\">It begins with sk_. An operator makes one with "
          "<code>sluice keys create</code>; <code>sluice dev</code> prints its own.</p>"
          "<button class=\"primary\">Sign in</button></form>",
-         next, slice_cstr(*problem ? " problem" : ""));
+         slice_cstr(*problem ? " problem" : ""));
     return web_reply_page(request, status, SLICE("Sign in"), &body);
 }
 
@@ -42,7 +45,7 @@ static enum op_result begin_sign_in(struct web_request *request)
     slice next = next_path(web_query(request, "next"));
     if (request->session.is_open && !request->session.limit_integration.ptr)
         return web_reply_redirect(request, next, "");
-    return reply_form(request, 200, next, "");
+    return web_sign_in_reply(request, 200, next, "");
 }
 
 const struct web_page web_sign_in = {
@@ -53,7 +56,7 @@ static enum op_result finish_post(struct web_request *request)
     struct web_session *session = &request->session;
     slice next = next_path(web_field(request, "next"));
     if (request->check.status == ERR_REFUSED)
-        return reply_form(
+        return web_sign_in_reply(
             request, 401, next,
             "This key is unknown, expired or revoked. Check that it was copied whole.");
     if (request->check.status != OK)
@@ -62,11 +65,13 @@ static enum op_result finish_post(struct web_request *request)
                                     .account_id = request->check.grant.account_id,
                                     .until_ms = clock_wall_us() / 1000 + SESSION_MS};
     if (!vault_key_hash(web_field(request, "key"), session->key_hash))
-        return reply_form(request, 401, next, "This is no API key.");
+        return web_sign_in_reply(request, 401, next, "This is no API key.");
     session_draw_csrf(session);
+    session->key_id = request->check.grant.key_id;
+    session->scopes = request->check.grant.scopes;
     if (!web_set_cookie(request))
         return web_reply_problem(request, 503, SLICE("Not available now"), SLICE("Try again."));
-    return web_reply_redirect(request, next, "");
+    return web_again_go_on(request, next);
 }
 
 static enum op_result begin_post(struct web_request *request)
@@ -76,8 +81,9 @@ static enum op_result begin_post(struct web_request *request)
         account_rate_take(request->web->sign_ins, address, loop_now_ns(request->op.loop));
     if (wait_ms > 0) {
         web_header(request, "Retry-After", SLICE("1"));
-        return reply_form(request, 429, next_path(web_field(request, "next")),
-                          "Too many tries from your address. Wait a moment, then try again.");
+        return web_sign_in_reply(
+            request, 429, next_path(web_field(request, "next")),
+            "Too many tries from your address. Wait a moment, then try again.");
     }
     bool is_known = vault_auth_check(request->web->config.auth, &request->check,
                                      web_field(request, "key"), &request->op);

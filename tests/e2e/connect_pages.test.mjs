@@ -142,6 +142,7 @@ test('a second connection: default, label, a new credential, disconnected', asyn
   page = await pages.press(page, 'Reconnect renamed', { token: GOOD });
   assert.match(page.text, /Connected again/);
   assert.match(page.path, /^\/connections\//);
+  page = await pages.go(linkOf(page.text, 'Disconnect'));
   page = await pages.press(page, 'Disconnect');
   assert.match(page.text, /The connection is deleted/);
   assert.equal(await count(one), 1);
@@ -227,7 +228,8 @@ test('an account brings an OAuth client of its own; its secret is in no page', a
 test('forms of other sites, without the token, or by another account change nothing', async () => {
   const pages = await signedIn(one);
   const page = await connectionOf(pages, await pages.go('/integrations/probe'), HOSTILE);
-  const form = formsOf(page.text).find((each) => each.action.endsWith('/delete'));
+  const question = await pages.go(linkOf(page.text, 'Disconnect'));
+  const form = formsOf(question.text).find((each) => each.action.endsWith('/delete'));
   const before = await count(one);
   const evil = [
     { fields: form.fields, headers: { origin: 'https://evil.example' } },
@@ -268,7 +270,9 @@ test('keys: shown once, marked, revoked at once; none has more scopes than its m
   assert.equal((await server.call(key, 'GET', '/api/integrations')).status, 200);
   const page = await pages.go('/keys');
   assert.ok(!page.text.includes(key) && page.text.includes(key.slice(0, 10)) && !page.text.includes('<img'));
-  const gone = await pages.press(page, `Revoke ${HOSTILE} ${key.slice(0, 10)}`);
+  const question = await pages.go(linkOf(page.text, `Revoke ${HOSTILE} ${key.slice(0, 10)}`));
+  assert.ok(!question.text.includes('<img'));
+  const gone = await pages.press(question, 'Revoke the key');
   assert.match(gone.text, /The key is revoked/);
   assert.equal((await server.call(key, 'GET', '/api/integrations')).status, 401);
   for (const kind of ['created', 'revoked']) assert.equal(await events(two, `key.${kind}`), kind === 'created' ? 2 : 1);
@@ -280,8 +284,8 @@ test('keys: shown once, marked, revoked at once; none has more scopes than its m
   assert.equal((await limited.ask('/keys', { method: 'POST', fields })).status, 400);
   const stranger = await signedIn(one);
   const csrf = formsOf((await stranger.go('/keys')).text).find((each) => each.action === '/keys').fields.csrf;
-  const theirs = formsOf(page.text).find((each) => each.action.endsWith('/revoke')).action;
-  assert.equal((await stranger.ask(theirs, { method: 'POST', fields: { csrf } })).status, 404);
+  assert.equal((await stranger.ask(question.path, { method: 'POST', fields: { csrf } })).status, 404);
+  assert.equal((await stranger.ask(question.path)).status, 404);
   assert.equal((await pages.go('/keys')).status, 200);
 });
 

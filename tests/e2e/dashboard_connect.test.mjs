@@ -83,6 +83,8 @@ async function connectProbe(visit, account) {
   const { json } = await dashboard.call(account, 'GET', '/api/integrations?query=probe');
   assert.equal(json.items.find((item) => item.integration_id === 'probe').connection_state, 'connected');
   await visit.press('Disconnect');
+  await visit.sees('No flow that runs or waits uses it.');
+  await visit.press('Disconnect');
   await visit.sees('The connection is deleted.');
   const gone = await dashboard.call(account, 'GET', '/api/integrations?query=probe');
   assert.equal(gone.json.items.find((item) => item.integration_id === 'probe').connection_state, 'not_connected');
@@ -105,7 +107,8 @@ async function makeKey(visit, how) {
   await visit.sees(`for ${how}`);
   assert.ok(!(await visit.page.content()).includes(key), 'it was shown once');
   await visit.fits();
-  await visit.press(`Revoke for ${how}`);
+  await visit.press(new RegExp(`^Revoke for ${how} sk_`));
+  await visit.press('Revoke the key');
   await visit.sees('The key is revoked');
   await until('the key is refused', async () => (await ask()).status === 401);
   await mine.goto('/flows');

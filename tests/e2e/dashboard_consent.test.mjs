@@ -163,6 +163,7 @@ for (const [how, options] of [['with JavaScript', {}], ['without JavaScript', { 
     });
     assert.equal((await run('change')).json.status, 'succeeded');
     await visit.press('Disconnect');
+    await visit.press('Disconnect');
     await visit.sees('The connection is deleted.');
     await visit.end();
   });
@@ -194,6 +195,7 @@ for (const [how, options] of [['without JavaScript', { javaScriptEnabled: false 
     await visit.press('Allow');
     await visit.sees('Connected again.');
     assert.equal(await connections(`and integration_id = 'picky'`), 1);
+    await visit.press('Disconnect');
     await visit.press('Disconnect');
     await visit.end();
   });

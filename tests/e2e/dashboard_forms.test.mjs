@@ -3,6 +3,7 @@
 // are sent twice, and sessions that end while one types.
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
+import { until } from './support/client.mjs';
 import { Dashboard, PHONE } from './support/dashboard.mjs';
 
 let dashboard, account;
@@ -106,4 +107,314 @@ test('what Gmail escapes as HTML goes into other apps as it was written', async 
   assert.equal(input.children[1].paragraph.rich_text[0].text.content, text);
   await dashboard.call(account, 'POST', `/api/flows/${flow}/approve`, {});
   await dashboard.reaches(account, flow, 'completed');
+});
+
+/* ---- questions ---- */
+
+const countOf = async (what) => Number(await dashboard.stack.cluster.sql(`select count(*) from sluice.${what}`));
+
+async function newKey(name = 'spare', scopes = 'read,execute,approve,admin') {
+  return JSON.parse(await dashboard.stack.must(['keys', 'create', account.id, '--name', name, '--scopes', scopes, '--json']));
+}
+
+for (const [how, options] of WAYS) {
+  test(`revoking a key asks first, and says what depends on it; ${how}`, async () => {
+    const visit = await dashboard.signIn(account, options);
+    const { id, key } = await newKey(`asked ${how}`);
+    const works = async () => (await dashboard.call({ key }, 'GET', '/api/integrations?page_size=1')).status;
+    for (let i = 0; i < 2; i++)
+      assert.equal((await dashboard.call({ key }, 'POST', '/api/connect/sessions', { integration_id: 'probe' })).status, 201);
+    await visit.goto('/keys');
+    await visit.press(new RegExp(`^Revoke asked ${how} sk_`));
+    assert.equal(new URL(visit.page.url()).pathname, `/keys/${id}/revoke`);
+    await visit.sees('2 connect links that it made are open');
+    await visit.sees('signed in here with it is signed out');
+    assert.ok(!(await visit.text()).includes('You are signed in with this key'));
+    await visit.fits();
+    if (how !== 'without JavaScript') await visit.isAccessible();
+    await visit.press('Keep the key');
+    assert.equal(await works(), 200);
+    await visit.goto(`/keys/${id}/revoke`);
+    await visit.press('Revoke the key');
+    await visit.sees('The key is revoked');
+    assert.equal(await works(), 401);
+    await visit.goto(`/keys/${id}/revoke`);
+    await visit.sees('It is revoked already.');
+    await visit.end();
+  });
+
+  test(`revoking one's own key says that one is signed out, and signs out; ${how}`, async () => {
+    const own = await newKey(`own ${how}`);
+    const visit = await dashboard.signIn({ key: own.key }, options);
+    await visit.goto(`/keys/${own.id}/revoke`);
+    await visit.sees('you will be signed out');
+    await visit.press('Revoke the key');
+    assert.equal(await visit.title(), 'Sign in');
+    await visit.sees('Your key is revoked, and you are signed out.');
+    await visit.end();
+  });
+
+  test(`disconnecting asks first, and names the flows that use the connection; ${how}`, async () => {
+    const other = await dashboard.account(`disconnects ${how}`);
+    const visit = await dashboard.signIn(other, options);
+    const { connections } = (await dashboard.call(other, 'GET', '/api/connections')).json;
+    const [mail, notes] = ['gmail', 'notion'].map((app) => connections.find((one) => one.integration_id === app).id);
+    const waiting = await dashboard.startTasks(other);
+    const links = () => visit.page.locator(`main a[href="/flows/${waiting}"]`).count();
+    await visit.goto(`/connections/${mail}`);
+    await visit.press('Disconnect');
+    await visit.sees('No flow that runs or waits uses it.'); // its mail is read
+    assert.equal(await links(), 0);
+    await visit.goto(`/connections/${notes}`);
+    await visit.press('Disconnect');
+    await visit.sees('1 flow runs or waits and has a step left that uses it');
+    assert.equal(await links(), 1);
+    await visit.fits();
+    if (how !== 'without JavaScript') await visit.isAccessible();
+    await visit.press('Keep the connection');
+    assert.equal(new URL(visit.page.url()).pathname, `/connections/${notes}`);
+    assert.equal(await countOf(`connection where id = ${notes}`), 1);
+    await visit.press('Disconnect');
+    await visit.press('Disconnect');
+    await visit.sees('The connection is deleted.');
+    assert.equal(await countOf(`connection where id = ${notes}`), 0);
+    await visit.goto(`/connections/${notes}/delete`);
+    assert.equal(await visit.title(), 'Not found');
+    await visit.end();
+  });
+
+  test(`cancelling asks first, and says what was done and what will not be; ${how}`, async () => {
+    const visit = await dashboard.signIn(account, options);
+    const id = await dashboard.startTasks(account);
+    await visit.goto(`/flows/${id}`);
+    await visit.press('Cancel the flow');
+    assert.equal(new URL(visit.page.url()).pathname, `/flows/${id}/cancel`);
+    await visit.sees(/What it has done\s+Nothing was written yet\./);
+    await visit.sees(/What will not be done\s+Create a page \(Notion\)/);
+    await visit.fits();
+    if (how !== 'without JavaScript') await visit.isAccessible();
+    await visit.press('Back to the flow');
+    assert.equal((await dashboard.reaches(account, id, 'waiting')).flow.status, 'waiting');
+    await visit.press('Cancel the flow');
+    await visit.press('Cancel the flow');
+    await visit.sees('The flow is cancelled.');
+    await dashboard.reaches(account, id, 'cancelled');
+    await visit.goto(`/flows/${id}/cancel`);
+    await visit.sees('there is nothing to cancel');
+    const done = await dashboard.startTasks(account);
+    await dashboard.call(account, 'POST', `/api/flows/${done}/approve`, {});
+    await dashboard.reaches(account, done, 'completed');
+    await visit.goto(`/flows/${done}/cancel`);
+    await visit.sees(/What it has done\s+Create a page \(Notion\), 2 times/);
+    await visit.end();
+  });
+}
+
+test('which connection a flow uses: the default, or the one that its input names', async () => {
+  const other = await dashboard.account('two mailboxes');
+  const visit = await dashboard.signIn(other, { javaScriptEnabled: false });
+  const second = await dashboard.stack.connect(other.id, 'gmail', { access_token: 'second' }, ['--label', 'second']);
+  const { connections } = (await dashboard.call(other, 'GET', '/api/connections?integration_id=gmail')).json;
+  const first = connections.find((one) => one.id !== `${second}`).id;
+  const start = (input) => dashboard.start(other, 'mail_with_reminder', { to: 'a@b.example', subject: 's', text: 't', ...input });
+  const [byDefault, named] = [await start({}), await start({ mailConnectionId: `${second}` })];
+  for (const id of [byDefault, named]) await dashboard.reaches(other, id, 'waiting');
+  for (const [connection, yes, no] of [[first, byDefault, named], [second, named, byDefault]]) {
+    await visit.goto(`/connections/${connection}/delete`);
+    assert.equal(await visit.page.locator(`main a[href="/flows/${yes}"]`).count(), 1);
+    assert.equal(await visit.page.locator(`main a[href="/flows/${no}"]`).count(), 0);
+  }
+  await visit.end();
+});
+
+/* ---- forms that are sent twice ---- */
+
+// As the browser would, by hand.
+async function post(visit, path, body) {
+  const cookie = (await visit.context.cookies()).map(({ name, value }) => `${name}=${value}`).join('; ');
+  return fetch(dashboard.base + path, { method: 'POST', redirect: 'manual', headers: { cookie, origin: dashboard.base, 'content-type': 'application/x-www-form-urlencoded' }, body });
+}
+
+const keysNamed = (name) => countOf(`api_key where name = '${name}'`);
+
+for (const [how, options] of WAYS)
+  test(`a double click and a reload start one flow and make one key; ${how}`, async () => {
+    const other = await dashboard.account(`twice ${how}`);
+    const visit = await dashboard.signIn(other, options);
+    const flows = () => countOf(`flow where account_id = '${other.id}'`);
+    const posts = [];
+    visit.page.on('request', (request) => request.method() === 'POST' && posts.push(request));
+    await visit.goto('/flows/new?template=unread_mail_summary');
+    await visit.page.getByRole('button', { name: 'Start' }).dblclick();
+    await visit.page.getByText('The flow has started.').waitFor();
+    assert.equal(await flows(), 1);
+    // again from a page that the browser has kept, or by a reload of what the form was sent to
+    const sent = posts[0].postData();
+    for (let i = 0; i < 2; i++) {
+      const again = await post(visit, '/flows/new', sent);
+      assert.equal(again.status, 303);
+      assert.equal(again.headers.get('location').split('?')[0], new URL(visit.page.url()).pathname);
+    }
+    assert.equal(await flows(), 1);
+
+    const name = `double ${how}`;
+    await visit.goto('/keys');
+    await visit.page.getByLabel('Name', { exact: true }).fill(name);
+    await visit.page.getByRole('checkbox', { name: /^read/ }).check();
+    posts.length = 0;
+    await visit.page.getByRole('button', { name: 'Create the key' }).dblclick();
+    await visit.page.locator('#new-key').waitFor();
+    const key = (await visit.page.locator('#new-key').innerText()).trim();
+    assert.equal((await dashboard.call({ key }, 'GET', '/api/integrations?page_size=1')).status, 200);
+    await visit.page.reload();
+    assert.equal((await visit.page.locator('#new-key').innerText()).trim(), key);
+    assert.equal(await keysNamed(name), 1);
+    // once it is too old, what was shown is not shown again
+    await dashboard.stack.cluster.sql(`update sluice.api_key set created_at = created_at - interval '1 hour' where name = '${name}'`);
+    await visit.page.reload();
+    assert.equal(await visit.title(), 'This key was made before');
+    assert.ok(!(await visit.page.content()).includes(key));
+    await visit.fits();
+    assert.equal(await keysNamed(name), 1);
+    await visit.end();
+  });
+
+test('what a form will make is sealed into it: of another session, or changed, it makes nothing', async () => {
+  const other = await dashboard.account('sealed');
+  const session = async (person) => {
+    const visit = await dashboard.signIn(person, { javaScriptEnabled: false });
+    await visit.goto('/flows/new?template=unread_mail_summary');
+    const [csrf, once] = await visit.page.evaluate(() => ['csrf', 'once'].map((name) => document.querySelector(`main [name=${name}]`).value));
+    return { visit, once, send: (fields) => post(visit, '/flows/new', new URLSearchParams({ template: 'unread_mail_summary', csrf, once, ...fields }).toString()) };
+  };
+  const [mine, theirs] = [await session(account), await session(other)];
+  const before = await countOf('flow');
+  for (const once of [theirs.once, '', 'AAAA', mine.once.slice(0, -6) + 'AAAAAA']) {
+    const reply = await mine.send({ once });
+    assert.equal(reply.status, 400);
+    assert.match(await reply.text(), /press Start again/);
+  }
+  assert.equal(await countOf('flow'), before);
+  assert.equal((await mine.send({})).status, 303);
+  for (const { visit } of [mine, theirs]) await visit.end();
+});
+
+/* ---- a session that ends while one types ---- */
+
+// Ten at once, then one a second, are taken from an address; what is kept stays meanwhile.
+const signsIn = (visit, key) =>
+  until('the sign-in is answered', async () => {
+    await visit.page.getByLabel('API key').fill(key);
+    await visit.press('Sign in');
+    return !(await visit.page.getByText('Too many tries').count());
+  });
+
+// Signs in on the page that came instead, and is back at the form's.
+async function comesBack(visit, path, key = account.key) {
+  assert.equal(await visit.title(), 'Sign in');
+  await visit.sees('nothing was done');
+  await visit.fits();
+  await signsIn(visit, 'sk_0000000000000000000000000000000000000000000');
+  await visit.sees('unknown, expired or revoked');
+  await signsIn(visit, key);
+  await visit.sees('Nothing was sent');
+  await visit.fits();
+  if (visit.hasScript) assert.equal(new URL(visit.page.url()).pathname, path);
+}
+
+for (const [how, options] of WAYS)
+  test(`a session that ends in mid-form loses nothing, and sends nothing by itself; ${how}`, async () => {
+    const visit = await dashboard.signIn(account, options);
+    visit.hasScript = options.javaScriptEnabled !== false;
+    const ends = () => visit.context.clearCookies();
+    const value = (name) => visit.page.locator(`main form:not([action="/sign-in"]) [name="${name}"]`).first().inputValue();
+
+    // a flow's inputs
+    const flows = await countOf('flow');
+    const text = 'Dear Ada,\n\n  "quoted" & <b>\n\nSam';
+    await visit.goto('/flows/new?template=mail_with_reminder');
+    for (const [name, typed] of Object.entries({ to: 'ada@example.com', subject: 'Hello & <you>', text })) await visit.page.locator(`[name="input.${name}"]`).fill(typed);
+    await ends();
+    await visit.press('Start');
+    await comesBack(visit, '/flows/new');
+    assert.deepEqual(await Promise.all(['input.to', 'input.subject', 'input.text'].map(value)), ['ada@example.com', 'Hello & <you>', text]);
+    assert.equal(await countOf('flow'), flows);
+    await visit.press('Start');
+    await visit.sees('The flow has started.');
+    const started = visit.page.url().match(/\/flows\/([0-9a-f-]{36})/)[1];
+    assert.equal((await dashboard.reaches(account, started, 'waiting')).flow.input.text, text);
+
+    // an approval's note
+    await visit.page.reload();
+    await visit.page.getByLabel('Note').fill('two\nlines');
+    await ends();
+    await visit.press('Reject');
+    await comesBack(visit, `/flows/${started}`);
+    assert.equal(await visit.page.getByLabel('Note').inputValue(), 'two\nlines');
+    assert.equal((await dashboard.reaches(account, started, 'waiting')).flow.status, 'waiting');
+    await visit.press('Reject');
+    await visit.sees('Rejected');
+    const { steps } = await dashboard.reaches(account, started, 'cancelled');
+    assert.match(JSON.stringify(steps), /two(\\r)?\\nlines/);
+
+    // a key that is to be made
+    const name = `kept ${how}`;
+    await visit.goto('/keys');
+    await visit.page.getByLabel('Name', { exact: true }).fill(name);
+    for (const scope of [/^read/, /^approve/]) await visit.page.getByRole('checkbox', { name: scope }).check();
+    await visit.page.getByLabel('Expires after').selectOption('one year');
+    await ends();
+    await visit.press('Create the key');
+    await comesBack(visit, '/keys');
+    assert.deepEqual(await Promise.all(['name', 'expires'].map(value)), [name, '365']);
+    assert.deepEqual(await visit.page.locator('main [type=checkbox]:checked').evaluateAll((all) => all.map((one) => one.name)), ['scope.read', 'scope.approve']);
+    assert.equal(await keysNamed(name), 0);
+
+    // a credential: what is secret has to be typed again
+    const connections = await countOf('connection');
+    await visit.goto('/integrations/probe');
+    await visit.page.getByLabel('Token', { exact: true }).fill('secret-that-is-not-kept');
+    await visit.page.getByLabel('Label').fill('the label');
+    await ends();
+    await visit.press('Connect Probe');
+    assert.ok(!(await visit.page.content()).includes('secret-that-is-not-kept'));
+    await comesBack(visit, '/integrations/probe');
+    await visit.sees('type what is secret');
+    assert.ok(!(await visit.page.content()).includes('secret-that-is-not-kept'));
+    assert.deepEqual(await Promise.all(['label', 'token'].map(value)), ['the label', '']);
+    assert.equal(await countOf('connection'), connections);
+
+    // nothing was typed: back to where one was
+    const waits = await dashboard.startTasks(account, { maxResults: 1 });
+    await visit.goto(`/flows/${waits}/cancel`);
+    await ends();
+    await visit.press('Cancel the flow');
+    await signsIn(visit, account.key);
+    assert.equal(new URL(visit.page.url()).pathname, `/flows/${waits}/cancel`);
+    assert.equal((await dashboard.reaches(account, waits, 'waiting')).flow.status, 'waiting');
+    await visit.end();
+  });
+
+test('a form of an earlier session comes back, too, and does nothing', async () => {
+  const visit = await dashboard.signIn(account);
+  const id = await dashboard.startTasks(account, { maxResults: 1 });
+  await visit.goto(`/flows/${id}`);
+  await visit.page.getByLabel('Note').fill('typed before');
+  // signed out and in again beside it
+  const other = await visit.context.newPage();
+  await visit.context.clearCookies();
+  await other.goto('/sign-in');
+  await until('the sign-in is answered', async () => {
+    await other.getByLabel('API key').fill(account.key);
+    await Promise.all([other.waitForNavigation(), other.getByRole('button', { name: 'Sign in' }).click()]);
+    return !(await other.getByText('Too many tries').count());
+  });
+  await visit.press('Approve');
+  await visit.sees('of an earlier session');
+  assert.equal(await visit.page.getByLabel('Note').inputValue(), 'typed before');
+  assert.equal((await dashboard.reaches(account, id, 'waiting')).flow.status, 'waiting');
+  await visit.press('Approve');
+  const flow = await dashboard.reaches(account, id, 'completed');
+  assert.equal(flow.steps.find((step) => step.stepType === 'approval').output.note, 'typed before');
+  await visit.end();
 });

@@ -62,13 +62,15 @@ for (const [how, options] of [['in a small window', { viewport: { width: 900, he
     const visit = await dashboard.signIn(account, options);
     const { id, letGo } = await startHeld();
     await visit.goto(`/flows/${id}`);
-    const aimed = await aim(visit, visit.page.getByRole('button', { name: 'Cancel the flow' }));
+    const aimed = await aim(visit, visit.page.getByRole('link', { name: 'Cancel the flow' }));
     await letGo();
     await announces(visit, DECIDE);
     await aimed.isAimedAt();
     assert.equal(await visit.page.getByRole('button', { name: 'Approve' }).count(), 0, 'what is new above waits');
     const made = (await dashboard.pagesMade()).length;
     await Promise.all([visit.page.waitForNavigation(), aimed.click()]);
+    assert.match(await visit.title(), /^Cancel /);
+    await visit.press('Cancel the flow');
     await visit.sees('The flow is cancelled.');
     await dashboard.reaches(account, id, 'cancelled');
     assert.equal((await dashboard.pagesMade()).length, made);

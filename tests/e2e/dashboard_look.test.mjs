@@ -100,10 +100,12 @@ for (const colorScheme of ['light', 'dark'])
     const executions = [good, bad].map(({ json }) => `/executions/${json.execution_id}`);
     const apps = ['gmail', 'probe', 'twilio', 'salesforce'].map((id) => `/integrations/${id}`);
     const { connections } = (await dashboard.call(account, 'GET', '/api/connections')).json;
+    const keys = JSON.parse(await dashboard.stack.must(['keys', 'list', account.id, '--json']));
     for (const path of [
       '/', '/?notice=connected', '/flows', '/flows/new', '/flows/new?template=unread_mail_to_tasks', ...flows,
       '/executions', '/executions?status=failed', ...executions, '/integrations', '/integrations?q=nothinglikeit', ...apps,
-      '/keys', ...connections.map(({ id }) => `/connections/${id}`), '/connections/1', '/connect/none', '/nowhere/at/all', '/executions/00000000-0000-4000-8000-000000000000', '/connect/callback?state=none&code=none',
+      '/keys', `/keys/${keys[0].id}/revoke`, `/flows/${waiting}/cancel`, `/flows/${completed}/cancel`, `/connections/${connection}/delete`,
+      ...connections.map(({ id }) => `/connections/${id}`), '/connections/1', '/connect/none', '/nowhere/at/all', '/executions/00000000-0000-4000-8000-000000000000', '/connect/callback?state=none&code=none',
     ]) {
       await visit.goto(path);
       await open(visit);

@@ -191,7 +191,7 @@ test('forms of other sites are refused, and do nothing', async () => {
     const stranger = await ask(path, { method: 'POST', fields });
     assert.ok([401, 303].includes(stranger.status), `${path}: ${stranger.status}`);
     assert.ok(!stranger.headers.get('location') || stranger.headers.get('location').startsWith('/sign-in'));
-    if (!['/flows/new', '/integrations/gmail/connect'].includes(path) && path !== '/sign-out') assert.ok([404, 405].includes((await ask(path, { cookie })).status), `GET ${path}`);
+    if (!['/flows/new', '/integrations/gmail/connect', `/flows/${id}/cancel`].includes(path) && path !== '/sign-out') assert.ok([404, 405].includes((await ask(path, { cookie })).status), `GET ${path}`);
   }
   const flow = await dashboard.call(account, 'GET', `/api/flows/${id}`);
   assert.equal(flow.json.flow.status, 'waiting');
@@ -203,7 +203,7 @@ test('forms of other sites are refused, and do nothing', async () => {
 
 test('what belongs to another account is not there', async () => {
   const { cookie, csrf } = await session(account);
-  for (const path of [`/flows/${owned.flow}`, `/flows/${owned.flow}/events`, `/executions/${owned.execution}`])
+  for (const path of [`/flows/${owned.flow}`, `/flows/${owned.flow}/cancel`, `/flows/${owned.flow}/events`, `/executions/${owned.execution}`, `/connections/${owned.connection}/delete`])
     assert.equal((await ask(path, { cookie })).status, 404, path);
   const fields = { csrf, step: 'approve_tasks', rev: '1', label: 'mine now' };
   for (const path of [

@@ -36,11 +36,12 @@ before(async () => {
   await copy(waiting, 100, FLOWS);
   await dashboard.stack.cluster.sql('analyze sluice.flow, sluice.flow_doc, sluice.flow_step');
   const { connections } = (await dashboard.call(account, 'GET', '/api/connections')).json;
+  const keys = JSON.parse(await dashboard.stack.must(['keys', 'list', account.id, '--json']));
   const link = await dashboard.call(account, 'POST', '/api/connect/sessions', { integration_id: 'gmail' });
   paths = ['/sign-in?next=/', '/', '/flows', ...['waiting', 'completed', 'running', 'failed', 'cancelled'].map((status) => `/flows?status=${status}`), '/flows/new', '/flows/new?template=unread_mail_to_tasks',
     `/flows/${done}`, `/flows/${waiting}`, `/flows/${long}`, '/executions', '/executions?status=failed', `/executions/${list.json.execution_id}`,
     '/executions?app=notion', '/integrations', '/integrations?q=mail', '/integrations/gmail', '/integrations/salesforce', '/integrations/zendesk',
-    ...connections.map(({ id }) => `/connections/${id}`), '/keys', new URL(link.json.url).pathname];
+    ...connections.flatMap(({ id }) => [`/connections/${id}`, `/connections/${id}/delete`]), '/keys', `/keys/${keys[0].id}/revoke`, `/flows/${waiting}/cancel`, new URL(link.json.url).pathname];
 });
 after(() => dashboard?.stop());
 

@@ -12,6 +12,17 @@ const localize = (part) => {
 };
 localize(document);
 
+// A form that was shown again in answer to another address has its own in the address bar.
+const { path } = document.querySelector('main').dataset;
+if (path) history.replaceState(null, '', path);
+
+// The second click of a double click sends nothing.
+const sent = new WeakMap();
+document.addEventListener('submit', (event) => {
+  if (event.timeStamp - sent.get(event.target) < 1000) event.preventDefault();
+  else sent.set(event.target, event.timeStamp);
+});
+
 const live = document.querySelector('[data-live]');
 if (live) keepFresh();
 

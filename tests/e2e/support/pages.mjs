@@ -24,9 +24,9 @@ export function formsOf(text) {
   });
 }
 
-// Where the link of that text leads.
+// Where the link of that text, or name for assistive technology, leads.
 export function linkOf(text, label) {
-  const link = [...text.matchAll(/<a ([^>]*)>([\s\S]*?)<\/a>/g)].find(([, , body]) => unescape(body) === label);
+  const link = [...text.matchAll(/<a ([^>]*)>([\s\S]*?)<\/a>/g)].find(([, head, body]) => (attributes(`a ${head}`)['aria-label'] ?? unescape(body)) === label);
   if (!link) throw new Error(`no link "${label}" in: ${text}`);
   return attributes(`a ${link[1]}`).href;
 }

@@ -1,0 +1,69 @@
+/*
+ * A form's name for what it makes: base64url of the master key's id and the sealed text, which is
+ * the session key's 16 bytes, the time in milliseconds (8 bytes) and the name.
+ */
+#include "web/once.h"
+
+#include "base/clock.h"
+#include "base/encode.h"
+#include "base/mem.h"
+
+enum { HEAD_LEN = 16 + 8, BYTES_MAX = HEAD_LEN + ONCE_PLAIN_MAX + 256 };
+
+/* No connection has this id, and no cookie: what is sealed for a form opens as nothing else. */
+static struct vault_place place_of(const struct web_request *request)
+{
+    return (struct vault_place){.account_id = request->session.account_id, .connection_id = -2};
+}
+
+void once_write_field(struct web_request *request, slice plain, struct buf *out)
+{
+    const struct vault_ring *ring = request->web->config.ring;
+    const struct vault_place place = place_of(request);
+    int64_t now_ms = clock_wall_us() / 1000;
+    struct buf text, sealed, token;
+    ASSERT(plain.len > 0 && plain.len <= ONCE_PLAIN_MAX);
+    buf_init(&text, BYTES_MAX);
+    buf_init(&sealed, BYTES_MAX);
+    buf_init(&token, 2 * BYTES_MAX);
+    buf_append(&text, slice_of(request->session.key_id.bytes, 16));
+    buf_append(&text, slice_of(&now_ms, sizeof(now_ms)));
+    buf_append(&text, plain);
+    buf_append(&sealed, vault_ring_key_id(ring));
+    if (buf_is_ok(&text) && vault_seal(ring, &place, buf_slice(&text), &sealed) == OK) {
+        encode_base64url(&token, buf_slice(&sealed));
+        HTML(out, "<input type=\"hidden\" name=\"once\" value=\"{}\">", buf_slice(&token));
+    }
+    mem_wipe(text.ptr, text.cap);
+    buf_deinit(&text);
+    buf_deinit(&sealed);
+    buf_deinit(&token);
+}
+
+/* Of the sealed text; SLICE_NONE: not of this session, or too old. */
+static slice name_of(const struct web_request *request, slice text)
+{
+    int64_t made_ms, now_ms = clock_wall_us() / 1000;
+    if (text.len <= HEAD_LEN || memcmp(text.ptr, request->session.key_id.bytes, 16) != 0)
+        return SLICE_NONE;
+    memcpy(&made_ms, text.ptr + 16, sizeof(made_ms));
+    return now_ms - made_ms > ONCE_MS ? SLICE_NONE : slice_from(text, HEAD_LEN);
+}
+
+slice once_read_field(struct web_request *request, char kind)
+{
+    const struct vault_place place = place_of(request);
+    struct secret *plain = NULL;
+    struct buf bytes;
+    slice name = SLICE_NONE;
+    buf_init(&bytes, BYTES_MAX);
+    if (decode_base64url(&bytes, web_field(request, "once")) == OK &&
+        bytes.len > VAULT_KEY_ID_LEN &&
+        vault_open(request->web->config.ring, &place, slice_of(bytes.ptr, VAULT_KEY_ID_LEN),
+                   slice_from(buf_slice(&bytes), VAULT_KEY_ID_LEN), &plain, NULL) == OK)
+        name = name_of(request, secret_reveal(plain));
+    name = name.len > 0 && name.ptr[0] == kind ? arena_dup(&request->op.arena, name) : SLICE_NONE;
+    secret_unref(plain);
+    buf_deinit(&bytes);
+    return name;
+}
