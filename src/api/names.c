@@ -3,25 +3,30 @@
  */
 #include "api/names.h"
 
-static slice skip(slice text)
+static bool is_joint(char c)
 {
-    while (text.len > 0 && (text.ptr[0] == '-' || text.ptr[0] == '_'))
-        text = slice_from(text, 1);
-    return text;
+    return c == '-' || c == '_';
 }
 
-/* Equal but for case, hyphens and underscores. */
-static bool is_near(slice a, slice b)
+static char lower(char c)
 {
+    return (char)(c >= 'A' && c <= 'Z' ? c + ('a' - 'A') : c);
+}
+
+/* Equal but for case, hyphens and underscores. A body may have a million members: most differ in
+ * their first letter. */
+static bool is_near(slice name, const char *own)
+{
+    const char *at = name.ptr, *end = at + name.len;
     for (;;) {
-        a = skip(a);
-        b = skip(b);
-        if (a.len == 0 || b.len == 0)
-            return a.len == b.len;
-        if (!slice_eq_nocase(slice_first(a, 1), slice_first(b, 1)))
+        while (at < end && is_joint(*at))
+            at++;
+        while (is_joint(*own))
+            own++;
+        if (at == end || !*own)
+            return at == end && !*own;
+        if (lower(*at++) != lower(*own++))
             return false;
-        a = slice_from(a, 1);
-        b = slice_from(b, 1);
     }
 }
 
@@ -36,10 +41,10 @@ bool api_names_has(const struct api_names *names, slice name)
 const char *api_names_right(const struct api_names *names, slice name)
 {
     for (size_t i = 0; i < API_NAMES_MAX && names->own[i]; i++)
-        if (is_near(name, slice_cstr(names->own[i])))
+        if (is_near(name, names->own[i]))
             return slice_eq_cstr(name, names->own[i]) ? NULL : names->own[i];
     for (size_t i = 0; i < API_NAMES_OTHER_MAX && names->other[i].name; i++)
-        if (is_near(name, slice_cstr(names->other[i].name)))
+        if (is_near(name, names->other[i].name))
             return names->other[i].use;
     return NULL;
 }

@@ -524,6 +524,10 @@ static void files_are_checked_before_they_are_decoded(void **state)
     bad = good;
     bad.field = SLICE("a\n");
     assert_fault(b, action, bad, 1, "control characters");
+    bad = (struct exec_file){.name = SLICE("n"), .content_type = SLICE("text")};
+    assert_fault(b, action, bad, 2,
+                 "/files/0: has no data; /files/0/contentType: is no media type; "
+                 "/files/1: has no data; /files/1/contentType: is no media type");
     static const char *const types[] = {"text", "/x", "a/b\r\nX: y", "a/\x01"};
     for (size_t i = 0; i < ARRAY_LEN(types); i++) {
         bad = good;
