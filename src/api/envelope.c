@@ -26,7 +26,7 @@ static const struct api_verdict verdicts[EXEC_REASONS] = {
                                    "confirmation_required", RETRY_NEVER},
     [EXEC_NOT_CONNECTED] = {"blocked", 409, "integration_not_connected", NEXT_CONNECT, 409,
                             "connection", "not_connected", RETRY_NEVER},
-    [EXEC_CONNECTION_UNKNOWN] = {"blocked", 409, "integration_not_connected", NEXT_CONNECT, 409,
+    [EXEC_CONNECTION_UNKNOWN] = {"blocked", 409, "integration_not_connected", NEXT_NONE, 409,
                                  "connection", "connection_not_found", RETRY_NEVER},
     [EXEC_REAUTH_REQUIRED] = {"blocked", 409, "reauth_required", NEXT_RECONNECT, 409, "auth",
                               "reauth_required", RETRY_NEVER},
@@ -63,6 +63,8 @@ static const struct api_verdict verdicts[EXEC_REASONS] = {
                           "unreachable", RETRY_REPEATABLE},
     [EXEC_BROKEN_OFF] = {"failed", 500, "execution_failed", NEXT_NONE, 500, "network",
                          "connection_lost", RETRY_REPEATABLE},
+    [EXEC_REPLY_UNREADABLE] = {"failed", 500, "execution_failed", NEXT_NONE, 500, "provider",
+                               "reply_unreadable", RETRY_REPEATABLE},
     [EXEC_REPLY_TOO_LARGE] = {"failed", 500, "execution_failed", NEXT_NONE, 500, "provider",
                               "reply_too_large", RETRY_NEVER},
     [EXEC_OUTCOME_UNKNOWN] = {"failed", 500, "execution_failed", NEXT_NONE, 500, "internal",
@@ -123,10 +125,25 @@ static void put_display(struct json_writer *w, const struct exec_outcome *outcom
     json_close(w, '}');
 }
 
+static enum api_next next_action_of(const struct exec_outcome *outcome,
+                                    const struct api_verdict *verdict)
+{
+    switch (outcome->advice) {
+    case EXEC_ADVICE_OF_REASON:
+        return verdict->next_action;
+    case EXEC_ADVICE_RECONNECT:
+        return NEXT_RECONNECT;
+    case EXEC_ADVICE_NONE:
+        break;
+    }
+    return NEXT_NONE;
+}
+
 static void put_next_action(struct json_writer *w, const struct exec_outcome *outcome,
                             const struct api_verdict *verdict)
 {
-    if (verdict->next_action == NEXT_NONE)
+    enum api_next next = next_action_of(outcome, verdict);
+    if (next == NEXT_NONE)
         return;
     json_key(w, "recommended_next_action");
     json_open(w, '{');
@@ -136,7 +153,7 @@ static void put_next_action(struct json_writer *w, const struct exec_outcome *ou
     json_open(w, '{');
     json_key(w, "integration_id");
     json_put_str(w, outcome->integration_id);
-    if (verdict->next_action == NEXT_RECONNECT) {
+    if (next == NEXT_RECONNECT) {
         json_key(w, "force_reconnect");
         json_put_bool(w, true);
     }

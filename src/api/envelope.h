@@ -7,12 +7,14 @@
 
 #include "exec/outcome.h"
 
+/* recommended_next_action: none, connect, or connect with force_reconnect */
+enum api_next { NEXT_NONE, NEXT_CONNECT, NEXT_RECONNECT };
+
 struct api_verdict {
     const char *status; /* "succeeded", "blocked", "failed"; NULL: a guard error */
     unsigned http_status;
-    const char *error_code; /* INTERFACE.md 7.3; NULL when succeeded or a guard error */
-    /* recommended_next_action: none, connect, or connect with force_reconnect */
-    enum { NEXT_NONE, NEXT_CONNECT, NEXT_RECONNECT } next_action;
+    const char *error_code;    /* INTERFACE.md 7.3; NULL when succeeded or a guard error */
+    enum api_next next_action; /* where the outcome's advice is EXEC_ADVICE_OF_REASON */
     /* of the tool endpoint (7.1); type and code are NULL where error_code is */
     unsigned tool_status;
     const char *error_type, *tool_code;

@@ -33,6 +33,7 @@ enum {
     CATALOG_RULES_MAX = 64,
     CATALOG_PAGES_DEFAULT = 10,
     CATALOG_PAGES_MAX = 100,
+    CATALOG_REQUIRED_MAX = 16,  /* members without which a reply is not the action's */
     CATALOG_PROBLEMS_MAX = 200, /* a report; further ones are counted only */
 };
 
@@ -86,6 +87,7 @@ struct catalog_limits {
     unsigned burst, in_flight_max;
     unsigned connect_timeout_ms, first_byte_timeout_ms, total_timeout_ms; /* 0: server's default */
     size_t response_bytes_max;                                            /* 0: server's default */
+    unsigned retry_after_s; /* where a reply says "too fast" and not how long; 0: not known */
     struct catalog_rate_rule *rate_rules;
     size_t rate_rule_count;
     /* what every reply says of the calls that are left; both or none */
@@ -96,6 +98,7 @@ struct catalog_limits {
 struct catalog_error_rule {
     const struct expr *when;
     bool on_success;
+    bool missing_scopes;                        /* a new grant mends it */
     slice error_code;                           /* empty: the status decides */
     const struct expr_template *message, *hint; /* NULL: sluice's own text */
 };
@@ -121,6 +124,27 @@ struct catalog_request {
     struct catalog_parts fields;      /* BODY_FORM, BODY_MULTIPART */
     slice raw_content_type;
     bool raw_is_base64;
+};
+
+enum catalog_reply_body {
+    REPLY_JSON,
+    REPLY_TEXT,
+    REPLY_BYTES,
+    REPLY_NONE,
+    REPLY_ANY,
+};
+
+enum catalog_reply_kind { REPLY_KIND_ANY, REPLY_KIND_OBJECT, REPLY_KIND_ARRAY };
+
+/* What a 2xx reply is, when it is the action's. */
+struct catalog_reply {
+    enum catalog_reply_body body;
+    enum catalog_reply_kind kind; /* of JSON */
+    bool is_kind_known;           /* it was said, or follows from what was */
+    /* what it never lacks: each with its text, for messages */
+    const struct expr **required;
+    slice *required_texts;
+    size_t required_count;
 };
 
 struct catalog_files {
@@ -156,6 +180,7 @@ struct catalog_action {
     struct catalog_request request;
     struct catalog_error_rules errors;
     struct catalog_files files;
+    struct catalog_reply reply;
     const struct expr *output; /* NULL: the whole body */
     slice page_input;          /* empty: no paging */
     const struct expr *page_next;

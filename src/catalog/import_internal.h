@@ -147,6 +147,8 @@ struct json import_input_template(struct import_op *op, const struct import_inpu
 bool import_is_plain(slice text);
 
 void import_parameters(struct import_op *op);
+/* The action's `response`, as far as the document tells it. */
+struct json import_response(struct import_op *op, bool is_write);
 void import_body(struct import_op *op);
 
 /* ---- the document ---- */

@@ -224,7 +224,7 @@ static void make_action(struct import_op *op, struct json *action, struct arena 
     }
     slice title = make_title(op), id = import_action_id(op);
     slice docs = json_get_str(JSON_GET(op->node, "externalDocs"), SLICE("url"));
-    struct json scopes = import_scopes(op), tags = make_tags(op);
+    struct json scopes = import_scopes(op), tags = make_tags(op), level = make_level(op);
     set(op, action, "action_id", json_string(id));
     set(op, action, "title", json_string(title));
     set(op, action, "description", json_string(make_description(op, title)));
@@ -232,7 +232,7 @@ static void make_action(struct import_op *op, struct json *action, struct arena 
         set(op, action, "docs_url", json_string(docs));
     if (tags.count > 0)
         set(op, action, "tags", tags);
-    set(op, action, "side_effect_level", make_level(op));
+    set(op, action, "side_effect_level", level);
     put_overrides(op, action);
     if (op->idempotency_header.len > 0 && !JSON_GET(op->override, "idempotency_header"))
         set(op, action, "idempotency_header", json_string(op->idempotency_header));
@@ -241,6 +241,8 @@ static void make_action(struct import_op *op, struct json *action, struct arena 
     set(op, action, "input_schema", *input);
     set(op, action, "output_schema", make_output_schema(op, scratch));
     set(op, action, "request", make_request(op));
+    if (!JSON_GET(op->override, "response"))
+        set(op, action, "response", import_response(op, !slice_eq_cstr(json_str(&level), "read")));
     set(op, action, "display", make_display(op, title));
     make_examples(op, schema, title, &examples);
     if (examples.count > 0)

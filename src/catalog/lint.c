@@ -24,6 +24,7 @@ struct lint {
     const struct json *input_schema;
     const struct json *params_schema;
     unsigned roots;
+    bool is_reply_read; /* by an expression */
     const char *member;
     char place[PLACE_BYTES_MAX]; /* what member points to where it is put together */
 };
@@ -55,6 +56,7 @@ static bool on_path(void *user, const slice *names, size_t count)
     for (size_t i = 0; i < ARRAY_LEN(roots); i++)
         if (slice_eq_cstr(names[0], roots[i].name))
             bit = roots[i].bit;
+    lint->is_reply_read = lint->is_reply_read || bit == ROOT_REPLY;
     if (!(bit & lint->roots))
         reader_error(&lint->reader, lint->member, "\"%.*s\" is not known here",
                      SLICE_ARG(names[0]));
@@ -143,11 +145,15 @@ static void check_body(struct lint *lint, const struct catalog_request *request,
     UNREACHABLE("every kind of body is above");
 }
 
-static void check_errors(struct lint *lint, const struct catalog_error_rules *rules)
+static void check_errors(struct lint *lint, const struct catalog_error_rules *rules,
+                         enum catalog_auth_kind auth)
 {
     unsigned allowed = ROOT_INPUT | ROOT_REPLY;
     for (size_t i = 0; i < rules->count; i++) {
         const struct catalog_error_rule *rule = &rules->items[i];
+        if (rule->missing_scopes && auth == AUTH_NONE)
+            reader_error(&lint->reader, place_of(lint, "errors/%zu/missing_scopes", i),
+                         "has no meaning without a credential");
         check_expr(lint, place_of(lint, "errors/%zu/when", i), allowed, rule->when);
         check_template(lint, place_of(lint, "errors/%zu/message", i), allowed, rule->message);
         check_template(lint, place_of(lint, "errors/%zu/hint", i), allowed, rule->hint);
@@ -221,6 +227,29 @@ static void check_input_schema(struct lint *lint, const struct catalog_action *a
                      SLICE_ARG(action->page_input));
 }
 
+/* A reply that is not the action's must not go for a success. */
+static void check_reply(struct lint *lint, const struct catalog_action *action)
+{
+    const struct catalog_reply *reply = &action->reply;
+    for (size_t i = 0; i < reply->required_count; i++) {
+        lint->is_reply_read = false;
+        check_expr(lint, place_of(lint, "response/required/%zu", i), ROOT_REPLY,
+                   reply->required[i]);
+        if (!lint->is_reply_read)
+            reader_error(&lint->reader, lint->member, "reads nothing of the reply");
+    }
+    if (reply->body != REPLY_JSON)
+        return;
+    if (action->level != LEVEL_READ && reply->required_count == 0)
+        reader_warning(&lint->reader, "response",
+                       "a write's reply must be known from any other: \"required\" names what it "
+                       "never lacks (such as [\"body.id\"]), or \"body\" says that it is text, "
+                       "bytes or none");
+    if (!reply->is_kind_known)
+        reader_warning(&lint->reader, "response",
+                       "\"kind\" says whether the reply is an object or an array (or any)");
+}
+
 static void check_action(struct lint *lint, const struct catalog_action *action)
 {
     const struct catalog_request *request = &action->request;
@@ -234,7 +263,8 @@ static void check_action(struct lint *lint, const struct catalog_action *action)
     check_expr(lint, "response/pagination/next", seen, action->page_next);
     check_template(lint, "display/title", seen | ROOT_OUTPUT, action->display_title);
     check_template(lint, "display/summary", seen | ROOT_OUTPUT, action->display_summary);
-    check_errors(lint, &action->errors);
+    check_errors(lint, &action->errors, action->integration->auth.kind);
+    check_reply(lint, action);
     check_input_schema(lint, action);
     check_examples(lint, action);
     check_preconditions(lint, action->preconditions);
@@ -269,7 +299,7 @@ void manifest_lint(const struct catalog_integration *integration, slice source,
     }
     check_expr(&lint, "limits", ROOT_REPLY, integration->limits.quota_remaining);
     check_expr(&lint, "limits", ROOT_REPLY, integration->limits.quota_reset);
-    check_errors(&lint, &integration->errors);
+    check_errors(&lint, &integration->errors, integration->auth.kind);
     struct reader_path actions = {NULL, SLICE("actions"), -1};
     for (size_t i = 0; i < integration->action_count; i++) {
         struct reader_path path = {&actions, SLICE_NONE, integration->actions[i].source_index};

@@ -10,7 +10,12 @@ static const char *const auth_names[] = {
     "none", "oauth2", "oauth2_client_credentials", "api_key", "bearer", "basic", NULL};
 static const char *const level_names[] = {"read", "write", "delete", "admin", NULL};
 
-enum { ID_MAX = 40, TIMEOUT_MS_MAX = 600000, RESPONSE_BYTES_MAX = 256 * 1024 * 1024 };
+enum {
+    ID_MAX = 40,
+    TIMEOUT_MS_MAX = 600000,
+    RESPONSE_BYTES_MAX = 256 * 1024 * 1024,
+    RETRY_AFTER_S_MAX = 24 * 3600,
+};
 
 const char *catalog_auth_name(enum catalog_auth_kind kind)
 {
@@ -42,6 +47,7 @@ static void read_error_rule(struct reader *parent, struct reader_path *path,
         return;
     rule->when = reader_expr(&r, "when");
     rule->on_success = reader_bool(&r, "on_success", false);
+    rule->missing_scopes = reader_bool(&r, "missing_scopes", false);
     rule->error_code = reader_text(&r, "error_code");
     rule->message = reader_template(&r, "message");
     rule->hint = reader_template(&r, "hint");
@@ -51,6 +57,8 @@ static void read_error_rule(struct reader *parent, struct reader_path *path,
     if (rule->error_code.len > 0 && !is_error_code(rule->error_code))
         reader_error(&r, "error_code", "\"%.*s\" is not an error_code that a reply can have",
                      SLICE_ARG(rule->error_code));
+    if (rule->missing_scopes && !slice_eq_cstr(rule->error_code, "forbidden"))
+        reader_error(&r, "missing_scopes", "goes with the error_code \"forbidden\" only");
     if (rule->when)
         rules->count++;
 }
@@ -146,6 +154,7 @@ static void read_limits(struct reader *parent, struct catalog_limits *limits)
             (unsigned)reader_count(&r, "first_byte_timeout_ms", TIMEOUT_MS_MAX);
         limits->total_timeout_ms = (unsigned)reader_count(&r, "total_timeout_ms", TIMEOUT_MS_MAX);
         limits->response_bytes_max = reader_count(&r, "response_bytes_max", RESPONSE_BYTES_MAX);
+        limits->retry_after_s = (unsigned)reader_count(&r, "retry_after_s", RETRY_AFTER_S_MAX);
         read_rate_rules(&r, limits);
         read_quota(&r, limits);
         reader_finish(&r);

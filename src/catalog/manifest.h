@@ -20,6 +20,8 @@ void manifest_reread_action(struct arena *arena, const struct json *object,
 /* manifest_action.c: one item of `actions`. */
 void manifest_read_action(struct reader *parent, struct reader_path *path,
                           const struct json *object, struct catalog_action *action);
+/* manifest_reply.c: `response` of the action that parent reads, once its output_schema is known. */
+void manifest_read_response(struct reader *parent, struct catalog_action *action);
 /* Also used by actions. */
 struct catalog_error_rules manifest_read_errors(struct reader *r, const char *name);
 

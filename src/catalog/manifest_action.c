@@ -1,5 +1,5 @@
 /*
- * One action of a manifest (contrib/integrations/README.md "actions[]", request, response).
+ * One action of a manifest (contrib/integrations/README.md "actions[]", request).
  */
 #include "catalog/manifest.h"
 
@@ -88,25 +88,6 @@ static void read_request(struct reader *parent, struct catalog_request *request)
     reader_finish(&r);
 }
 
-static void read_response(struct reader *parent, struct catalog_action *action)
-{
-    const struct json *object = reader_member(parent, "response");
-    struct reader_path path = {parent->path, SLICE("response"), -1};
-    struct reader r, page;
-    if (!object || !reader_init(&r, parent, &path, object))
-        return;
-    action->output = reader_expr(&r, "output");
-    const struct json *pagination = reader_member(&r, "pagination");
-    struct reader_path page_path = {&path, SLICE("pagination"), -1};
-    if (pagination && reader_init(&page, &r, &page_path, pagination)) {
-        action->page_input = reader_text_required(&page, "input");
-        action->page_next = reader_expr(&page, "next");
-        action->pages_max = (unsigned)reader_count(&page, "max_pages", CATALOG_PAGES_MAX);
-        reader_finish(&page);
-    }
-    reader_finish(&r);
-}
-
 static void read_files(struct reader *parent, struct catalog_files *files)
 {
     static const char *const travels[] = {"none", "multipart", "raw", "base64", NULL};
@@ -190,7 +171,7 @@ void manifest_read_action(struct reader *parent, struct reader_path *path,
         reader_error(&r, NULL, "member \"input_schema\" is missing");
     (void)reader_schema(&r, "output_schema", &action->output_schema);
     read_request(&r, &action->request);
-    read_response(&r, action);
+    manifest_read_response(&r, action);
     action->errors = manifest_read_errors(&r, "errors");
     read_files(&r, &action->files);
     read_display(&r, action);

@@ -91,9 +91,24 @@ enum op_result exec_step_admit(struct op *op)
 
 /* ---- what the end of a call teaches ---- */
 
+/* The reply did not say how long: what earlier ones said counts, then the manifest's default, which
+ * holds for others as well. */
+static void learn_wait(struct exec *exec, const struct limits_key *key, struct limits_told *told)
+{
+    struct limits *limits = exec->service->limits;
+    uint64_t known_ms = limits_closed_ms(limits, key);
+    uint64_t default_ms = (uint64_t)exec->integration->limits.retry_after_s * 1000;
+    uint64_t wait_ms = known_ms > 0 ? known_ms : default_ms;
+    if (wait_ms == 0)
+        return;
+    exec->out.retry_after_ms = told->retry_after_ms = (int64_t)wait_ms;
+    if (known_ms == 0)
+        limits_tell(limits, &exec->place, key, told);
+}
+
 void exec_tell_limits(struct exec *exec)
 {
-    const struct exec_outcome *out = &exec->out;
+    struct exec_outcome *out = &exec->out;
     struct limits_key key = limits_key_of(exec);
     struct limits_told told = {
         .is_too_fast = out->reason == EXEC_PROVIDER_RATE_LIMITED,
@@ -102,6 +117,8 @@ void exec_tell_limits(struct exec *exec)
         .reset_ms = out->quota_reset_ms,
     };
     limits_tell(exec->service->limits, &exec->place, &key, &told);
+    if (told.is_too_fast && out->retry_after_ms < 0)
+        learn_wait(exec, &key, &told);
 }
 
 /* Whether the origin is at fault; no vote where it was not asked, or not given its time. */

@@ -215,6 +215,9 @@ enum op_result exec_step_judge_reply(struct op *op)
     if (exec->out.reason != EXEC_SUCCEEDED && is_worth_retrying(exec))
         wait_ms = exec_backoff_ms(exec->out.attempts, exec_left_ms(exec), exec->out.retry_after_ms);
     if (wait_ms == 0) {
+        bool is_too_fast = exec->out.reason == EXEC_PROVIDER_RATE_LIMITED;
+        if (is_too_fast && exec->out.retry_after_ms < 0 && !exec->in.is_recorded_by_caller)
+            exec->out.retry_after_ms = EXEC_RETRY_AFTER_MS_DEFAULT;
         tell_use(exec);
         return OP_NEXT;
     }

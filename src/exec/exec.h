@@ -33,6 +33,7 @@ enum {
     EXEC_ATTEMPTS_MAX = 4,
     EXEC_BACKOFF_MS_MIN = 100,
     EXEC_BACKOFF_MS_MAX = 5000,
+    EXEC_RETRY_AFTER_MS_DEFAULT = 30000, /* of a rate limit that nothing says the end of */
     EXEC_CONNECTION_NONE = -1,
 };
 

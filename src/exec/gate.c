@@ -29,6 +29,8 @@ enum op_result exec_step_find_action(struct op *op)
     if (exec->integration)
         exec->action = catalog_find_action(exec->integration, exec->in.action_id);
     exec->action_id = arena_dup(&op->arena, short_action_id(exec));
+    if (exec->action)
+        exec->out.advice = exec_advice_for(exec->action);
     exec->out.integration_id = exec->in.integration_id;
     exec->out.action_id = exec->action_id;
     if (exec->action && exec->action->deadline_ms > 0)

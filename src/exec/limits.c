@@ -354,6 +354,19 @@ void limits_tell(struct limits *limits, struct limits_place *place, const struct
     bucket_serve(bucket);
 }
 
+uint64_t limits_closed_ms(const struct limits *limits, const struct limits_key *key)
+{
+    char text[LIMITS_KEY_MAX];
+    const struct limits_bucket *bucket = map_get(&limits->buckets, make_key(key, text));
+    uint64_t now = loop_now_ns(limits->config.loop), until = 0;
+    if (!bucket || limits->config.is_off)
+        return 0;
+    until = bucket->closed_until_ns;
+    if (bucket->quota_until_ns > until && bucket->quota_left <= 0)
+        until = bucket->quota_until_ns;
+    return ms_until(until, now);
+}
+
 /* ---- the whole ---- */
 
 struct limits *limits_new(const struct limits_config *config)

@@ -86,6 +86,10 @@ struct limits_told {
 void limits_tell(struct limits *limits, struct limits_place *place, const struct limits_key *key,
                  const struct limits_told *told);
 
+/* Milliseconds until calls may go out again, as far as replies have said so; 0: none has. The pace
+ * of rate_per_s does not count. */
+uint64_t limits_closed_ms(const struct limits *limits, const struct limits_key *key);
+
 struct limits_stats {
     size_t buckets, waiting;
 };

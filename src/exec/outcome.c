@@ -28,6 +28,7 @@ static const char *const names[EXEC_REASONS] = {
     [EXEC_TIMED_OUT] = "timed_out",
     [EXEC_UNREACHABLE] = "unreachable",
     [EXEC_BROKEN_OFF] = "broken_off",
+    [EXEC_REPLY_UNREADABLE] = "reply_unreadable",
     [EXEC_REPLY_TOO_LARGE] = "reply_too_large",
     [EXEC_OUTCOME_UNKNOWN] = "outcome_unknown",
     [EXEC_UNAVAILABLE] = "unavailable",

@@ -38,8 +38,9 @@ enum exec_reason {
     EXEC_PROVIDER_UNSUPPORTED, /* 501 */
     EXEC_PROVIDER_ERROR,       /* 5xx and other 4xx */
     EXEC_TIMED_OUT,
-    EXEC_UNREACHABLE, /* DNS, connect, TLS: no byte was sent */
-    EXEC_BROKEN_OFF,  /* reset or unreadable after bytes were sent */
+    EXEC_UNREACHABLE,      /* DNS, connect, TLS: no byte was sent */
+    EXEC_BROKEN_OFF,       /* reset after bytes were sent, or no HTTP */
+    EXEC_REPLY_UNREADABLE, /* a 2xx that is not what the action returns */
     EXEC_REPLY_TOO_LARGE,
     EXEC_OUTCOME_UNKNOWN, /* a process died with the write under way */
     /* neither: nothing was stored, the client may come again */
@@ -57,6 +58,13 @@ enum exec_reason exec_reason_parse(slice name);
 bool exec_reason_is_blocked(enum exec_reason reason);
 bool exec_reason_is_failed(enum exec_reason reason);
 
+/* What to recommend where the reason alone does not decide it. */
+enum exec_advice {
+    EXEC_ADVICE_OF_REASON,
+    EXEC_ADVICE_RECONNECT, /* the grant lacks scopes */
+    EXEC_ADVICE_NONE,      /* the app needs no connection */
+};
+
 /* Everything an envelope needs. Texts live in the arena of whoever made it. */
 struct exec_outcome {
     enum exec_reason reason;
@@ -65,7 +73,8 @@ struct exec_outcome {
     int64_t started_us, finished_us;
     slice output_json; /* JSON text; empty unless it succeeded */
     slice display_title, display_summary;
-    slice message, hint;    /* hint may be empty */
+    slice message, hint; /* hint may be empty */
+    enum exec_advice advice;
     slice error_code;       /* set by a manifest's rule, overrides the table's; usually empty */
     int64_t retry_after_ms; /* -1: not known */
     int64_t quota_remaining, quota_reset_ms; /* what the reply told of calls to come; -1 */

@@ -116,6 +116,7 @@ static bool make_action(struct exec_probe *probe, struct err *err)
         .request = {.method = auth->test_method.len ? auth->test_method : SLICE("GET"),
                     .path = expr_template_compile_text(&probe->op.arena, auth->test_path, err)},
         .output = auth->test_label,
+        .reply = {.body = auth->test_label ? REPLY_JSON : REPLY_ANY},
     };
     return probe->action.request.path && make_query(probe, err);
 }
@@ -160,6 +161,7 @@ static bool is_outage(enum exec_reason reason)
     case EXEC_TIMED_OUT:
     case EXEC_UNREACHABLE:
     case EXEC_BROKEN_OFF:
+    case EXEC_REPLY_UNREADABLE:
     case EXEC_REPLY_TOO_LARGE:
     case EXEC_UNAVAILABLE:
     case EXEC_CANCELLED:

@@ -6,6 +6,7 @@
 
 #include "base/clock.h"
 #include "base/encode.h"
+#include "exec/reply_body.h"
 #include "exec/reply_text.h"
 #include "exec/reply_words.h"
 
@@ -26,10 +27,16 @@ struct reply {
     struct arena *arena;
     struct exec_outcome *out;
     struct json root;
+    struct reply_body body;
     struct expr_budget budget;
-    bool is_json; /* the body */
     bool is_display_unused;
 };
+
+enum exec_advice exec_advice_for(const struct catalog_action *action)
+{
+    bool is_open = action->integration->auth.kind == AUTH_NONE;
+    return is_open ? EXEC_ADVICE_NONE : EXEC_ADVICE_OF_REASON;
+}
 
 /* ---- the scope of expressions ---- */
 
@@ -58,40 +65,6 @@ static struct json headers_object(struct reply *r)
     return object;
 }
 
-/* {content_type, encoding, data, bytes}. */
-static struct json binary_value(struct reply *r)
-{
-    slice body = r->call->body, type = http_call_header(r->call, SLICE("content-type"));
-    struct json object = json_object();
-    struct buf data;
-    buf_init(&data, r->arena->bytes_max);
-    encode_base64(&data, body);
-    slice text = buf_is_ok(&data) ? arena_dup(r->arena, buf_slice(&data)) : SLICE_NONE;
-    buf_deinit(&data);
-    if (!text.ptr)
-        return json_null;
-    if (type.len == 0 || !slice_is_utf8(type, NULL))
-        type = SLICE("application/octet-stream");
-    json_object_set(r->arena, &object, SLICE("content_type"), json_string(type));
-    json_object_set(r->arena, &object, SLICE("encoding"), json_string(SLICE("base64")));
-    json_object_set(r->arena, &object, SLICE("data"), json_string(text));
-    json_object_set(r->arena, &object, SLICE("bytes"), json_u64(body.len));
-    return object;
-}
-
-/* The body when it is JSON, else its text when that is UTF-8, else its bytes in base64. */
-static struct json body_value(struct reply *r)
-{
-    slice body = r->call->body;
-    if (body.len == 0)
-        return json_null;
-    const struct json *parsed = json_parse(r->arena, body, &json_limits_provider, NULL);
-    r->is_json = parsed != NULL;
-    if (parsed)
-        return *parsed;
-    return slice_is_utf8(body, NULL) ? json_string(body) : binary_value(r);
-}
-
 static void make_root(struct reply *r, const struct exec_scope *scope)
 {
     static const struct json empty = {.type = JSON_OBJECT};
@@ -101,7 +74,8 @@ static void make_root(struct reply *r, const struct exec_scope *scope)
     r->root = json_object();
     json_object_set(r->arena, &r->root, SLICE("status"), json_i64(r->call->status));
     json_object_set(r->arena, &r->root, SLICE("headers"), headers_object(r));
-    json_object_set(r->arena, &r->root, SLICE("body"), body_value(r));
+    json_object_set(r->arena, &r->root, SLICE("body"),
+                    reply_body_value(&r->body, r->action->reply.body, r->call, r->arena));
     json_object_set(r->arena, &r->root, SLICE("input"), scope->input ? *scope->input : empty);
     json_object_set(r->arena, &r->root, SLICE("connection"), connection);
 }
@@ -186,7 +160,7 @@ static bool is_rate_limited(struct reply *r)
 }
 
 /* What Retry-After says where no rule has said more: of a rate limit, and of an outage (RFC 9110
- * 10.2.3), whose end is then waited for. */
+ * 10.2.3), whose end is then waited for. Else when the quota that is used up begins again. */
 static void read_retry_after(struct reply *r)
 {
     bool is_due = r->out->reason == EXEC_PROVIDER_RATE_LIMITED || r->call->status == 503;
@@ -194,6 +168,8 @@ static void read_retry_after(struct reply *r)
         return;
     struct json header = json_string(http_call_header(r->call, SLICE("retry-after")));
     r->out->retry_after_ms = wait_ms(&header);
+    if (r->out->retry_after_ms < 0 && r->out->quota_remaining == 0)
+        r->out->retry_after_ms = r->out->quota_reset_ms;
 }
 
 /* A whole number of calls, -1 when it is none. */
@@ -306,6 +282,17 @@ static slice with_request_id(struct reply *r, slice message)
     return text.ptr ? text : message;
 }
 
+/* A credential is none of an app's that takes calls without one. */
+static slice default_hint(struct reply *r)
+{
+    enum exec_reason reason = r->out->reason;
+    bool is_refused = reason == EXEC_KEY_REFUSED || reason == EXEC_REAUTH_REQUIRED;
+    if (is_refused && r->action->integration->auth.kind == AUTH_NONE)
+        return SLICE("Nothing was done. The app asks for a credential, and its manifest says that "
+                     "it needs none: the operator of this server has to mend the manifest.");
+    return reply_hint(reason, r->call->status, r->action->level != LEVEL_READ);
+}
+
 static void fail_by_reply(struct reply *r)
 {
     struct exec_outcome *out = r->out;
@@ -318,6 +305,8 @@ static void fail_by_reply(struct reply *r)
     } else if (rule && rule->error_code.len > 0) {
         out->error_code = rule->error_code;
         out->reason = reason_of_code(rule->error_code, out->reason);
+        if (rule->missing_scopes && out->advice == EXEC_ADVICE_OF_REASON)
+            out->advice = EXEC_ADVICE_RECONNECT;
     }
     read_retry_after(r);
     out->message = rule ? eval_text(r, "message", rule->message) : SLICE_NONE;
@@ -325,7 +314,7 @@ static void fail_by_reply(struct reply *r)
     if (out->message.len == 0)
         out->message = default_message(r);
     if (out->hint.len == 0)
-        out->hint = reply_hint(out->reason, r->call->status, r->action->level != LEVEL_READ);
+        out->hint = default_hint(r);
     else if (r->action->level != LEVEL_READ && r->call->status >= 500)
         out->hint = arena_printf(r->arena,
                                  "%.*s The outcome is unknown: check before sending it again.",
@@ -421,39 +410,54 @@ static void read_output(struct reply *r)
     json_object_set(r->arena, &r->root, SLICE("output"), value);
 }
 
-/* It says that it is JSON, and is not. */
-static bool is_unreadable(const struct reply *r)
+/* The first expression of the action's response.required that this reply gives nothing for. */
+static slice missing_member(struct reply *r)
 {
-    slice type = http_call_header(r->call, SLICE("content-type"));
-    slice media = slice_trim(slice_split(&type, ';'));
-    bool says_json = slice_eq_nocase(media, SLICE("application/json")) ||
-                     slice_ends_with(media, SLICE("+json"));
-    return says_json && r->call->body.len > 0 && !r->is_json;
+    const struct catalog_reply *wanted = &r->action->reply;
+    for (size_t i = 0; i < wanted->required_count; i++) {
+        struct json value = eval(r, wanted->required[i]);
+        if (value.type == JSON_NULL)
+            return wanted->required_texts[i];
+    }
+    return SLICE_NONE;
 }
 
-static void fail_unreadable(struct reply *r)
+/* Why this is not the action's reply, to stand behind "HTTP 200"; SLICE_NONE: it is. */
+static slice find_misfit(struct reply *r)
 {
-    r->out->reason = EXEC_BROKEN_OFF;
-    r->out->message =
-        arena_printf(r->arena, "%.*s %s: HTTP %u with a body that is not the JSON it claims to be.",
-                     SLICE_ARG(r->action->integration->name), reply_call_words(EXEC_BROKEN_OFF),
-                     r->call->status);
+    slice misfit = reply_body_misfit(&r->body, &r->action->reply, r->call, r->arena);
+    if (misfit.len > 0)
+        return misfit;
+    slice missing = missing_member(r);
+    return missing.len > 0
+               ? arena_printf(r->arena, "without %.*s, which it never lacks", SLICE_ARG(missing))
+               : SLICE_NONE;
+}
+
+static void fail_unreadable(struct reply *r, slice misfit)
+{
+    r->out->reason = EXEC_REPLY_UNREADABLE;
+    r->out->message = arena_printf(r->arena, "%.*s %s: HTTP %u %.*s%.*s",
+                                   SLICE_ARG(r->action->integration->name),
+                                   reply_call_words(EXEC_REPLY_UNREADABLE), r->call->status,
+                                   SLICE_ARG(misfit), SLICE_ARG(provider_words(r)));
     r->out->message = with_request_id(r, r->out->message);
-    r->out->hint = call_hint(r);
+    r->out->hint = reply_call_hint(EXEC_REPLY_UNREADABLE, true, r->action->level != LEVEL_READ);
 }
 
 static void read_success(struct reply *r)
 {
     struct exec_outcome *out = r->out;
-    if (is_unreadable(r)) {
-        fail_unreadable(r);
-        return;
-    }
     const struct catalog_error_rule *rule = find_rule(r, &r->action->errors);
     if (!rule)
         rule = find_rule(r, &r->action->integration->errors);
     if (rule) {
         fail_by_reply(r);
+        return;
+    }
+    slice misfit = find_misfit(r);
+    if (misfit.len > 0) {
+        fail_unreadable(r, misfit);
         return;
     }
     out->reason = EXEC_SUCCEEDED;
@@ -489,6 +493,7 @@ void exec_reply_read(const struct catalog_action *action, const struct http_call
     outcome->retry_after_ms = outcome->quota_remaining = outcome->quota_reset_ms = -1;
     outcome->message = outcome->hint = outcome->error_code = SLICE_NONE;
     outcome->manifest_fault = SLICE_NONE;
+    outcome->advice = exec_advice_for(action);
     outcome->provider_status = call->status;
     outcome->provider_request_id = request_id(call);
     if (call->result != HTTP_CALL_OK) {

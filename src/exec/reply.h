@@ -12,6 +12,9 @@
 
 enum { EXEC_MESSAGE_BYTES_MAX = 2000 };
 
+/* Before anything else is known of a run. */
+enum exec_advice exec_advice_for(const struct catalog_action *action);
+
 /* Fills reason, output, display, message, hint, error_code, retry_after_ms, provider_* of *outcome
  * from a call that has ended. Texts lie in the arena. What templates see besides the reply is the
  * scope's input and connection_params; no text shows the secrets of `built`. Touches nothing else,

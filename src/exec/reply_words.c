@@ -56,6 +56,9 @@ slice reply_hint(enum exec_reason reason, unsigned status, bool is_write)
                                 "it again.")
                         : SLICE("Nothing was changed. The provider has a problem of its own; try "
                                 "again later.");
+    if (status < 300 && is_write) /* an error that was reported as a success */
+        return SLICE("The outcome is unknown: the app reported an error with a status of success, "
+                     "so the write may or may not have happened. Check before sending it again.");
     if (status < 300) /* the app's own way to say no */
         return SLICE("Nothing was done. Correct what the message says, then try again, under a new "
                      "idempotency_key where one was given.");
@@ -82,6 +85,8 @@ const char *reply_call_words(enum exec_reason reason)
         return "has too many calls of this server under way";
     case EXEC_UNREACHABLE:
         return "could not be reached";
+    case EXEC_REPLY_UNREADABLE:
+        return "did not send the reply that this action has";
     default:
         return "did not send a whole, readable reply";
     }
@@ -96,6 +101,14 @@ slice reply_call_hint(enum exec_reason reason, bool is_any_byte_sent, bool is_wr
         return SLICE("Nothing was sent, so nothing was done; trying again is safe.");
     if (reason == EXEC_REPLY_TOO_LARGE)
         return SLICE("The action ran. Do not repeat it unchanged; ask for fewer items or fields.");
+    if (reason == EXEC_REPLY_UNREADABLE && is_write)
+        return SLICE("The outcome is unknown: the write may or may not have happened, since a "
+                     "proxy or a login page may have answered in the app's place. Check before "
+                     "sending it again.");
+    if (reason == EXEC_REPLY_UNREADABLE)
+        return SLICE("Nothing was changed. A proxy or a login page may have answered in the app's "
+                     "place: try again later, or have the operator of this server see what answers "
+                     "there.");
     if (is_write)
         return SLICE("The outcome is unknown: the write may or may not have happened. Check before "
                      "sending it again.");

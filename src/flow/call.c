@@ -173,6 +173,12 @@ slice flow_error_text(const struct flow_error *error, struct arena *arena)
     json_put_str(&w, error->message.ptr ? error->message : SLICE(""));
     json_key(&w, "retryable");
     json_put_bool(&w, error->is_retryable);
+    if (slice_eq_cstr(error->code, "rate_limited")) {
+        int64_t ms = error->retry_after_ms < 0 ? EXEC_RETRY_AFTER_MS_DEFAULT
+                                               : error->retry_after_ms;
+        json_key(&w, "retry_after");
+        json_put_i64(&w, ms > 1000 ? (ms + 999) / 1000 : 1);
+    }
     if (error->hint.len > 0) {
         json_key(&w, "hint");
         json_put_str(&w, error->hint);

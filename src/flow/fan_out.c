@@ -286,12 +286,15 @@ static struct flow_error read_error(struct flow_run *run, slice text)
     struct err err;
     const struct json *error = json_parse(&run->op.arena, text, &json_limits_provider, &err);
     slice code = json_get_str(error, SLICE("code"));
+    int64_t wait_s = -1;
+    if (!json_to_i64(JSON_GET(error, "retry_after"), &wait_s))
+        wait_s = -1;
     return (struct flow_error){
         .code = code.ptr ? code : SLICE("execution_failed"),
         .message = json_get_str(error, SLICE("message")),
         .hint = json_get_str(error, SLICE("hint")),
         .is_final = true,
-        .retry_after_ms = -1,
+        .retry_after_ms = wait_s < 0 ? -1 : wait_s * 1000,
     };
 }
 

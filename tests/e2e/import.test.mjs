@@ -99,7 +99,21 @@ test('another validator takes every schema and example', () => {
 test('the linter takes the manifest', async () => {
   const end = await run(sluiceBin, ['catalog', 'lint', join(out, 'gh.json')]);
   assert.equal(end.code, 0, end.stdout);
-  assert.match(end.stdout, new RegExp(`1 integration, ${manifest.actions.length} actions, 0 warnings: fine`));
+  // What the document does not say: a member by which a write's reply is known.
+  const vague = manifest.actions.filter((one) => one.side_effect_level !== 'read' && one.response.kind && !one.response.required);
+  assert.ok(vague.length < 100, vague.length);
+  assert.match(end.stdout, new RegExp(`1 integration, ${manifest.actions.length} actions, ${vague.length} warnings: fine`));
+  assert.equal(end.stdout.match(/: warning: .* never lacks/g).length, vague.length);
+  assert.equal(report.filter((line) => /names no member that its reply never lacks/.test(line)).length, vague.length);
+});
+
+test('what replies are is taken from the document', () => {
+  const responseOf = (id) => manifest.actions.find((one) => one.action_id === id).response;
+  assert.deepEqual(responseOf('issues_list_for_repo'), { kind: 'array' });
+  assert.deepEqual(responseOf('issues_create'), { kind: 'object', required: ['body.id'] });
+  assert.deepEqual(responseOf('gists_delete'), { body: 'none' });
+  assert.deepEqual(responseOf('actions_cancel_workflow_run'), { body: 'none' });
+  assert.deepEqual(responseOf('markdown_render'), { body: 'text' });
 });
 
 test('what cannot be read is said in a sentence', async () => {
@@ -121,15 +135,16 @@ test('what cannot be read is said in a sentence', async () => {
 
 test('imported actions run end to end', async () => {
   const seen = [];
+  let isPortal = false;
   const standIn = createServer((request, response) => {
     let body = '';
     request.setEncoding('utf8').on('data', (part) => (body += part));
     request.on('end', () => {
       seen.push({ method: request.method, url: request.url, token: request.headers.authorization, body: body && JSON.parse(body) });
-      const status = request.method === 'DELETE' ? 204 : request.url.includes('/nowhere/') ? 404 : 200;
-      response.writeHead(status, { 'content-type': 'application/json' });
-      const reply = status === 404 ? { message: 'Not Found' } : { number: 7, login: 'octocat' };
-      response.end(status === 204 ? '' : JSON.stringify(reply));
+      const status = request.url.includes('/nowhere/') ? 404 : 200;
+      response.writeHead(status, { 'content-type': isPortal ? 'text/html' : 'application/json' });
+      const reply = status === 404 ? { message: 'Not Found' } : { id: 17, number: 7, login: 'octocat' };
+      response.end(isPortal ? '<html>Sign in</html>' : JSON.stringify(status === 200 && request.method !== 'PATCH' ? [reply] : reply));
     });
   });
   await new Promise((listening) => standIn.listen(0, '127.0.0.1', listening));
@@ -151,7 +166,7 @@ test('imported actions run end to end', async () => {
     };
     const at = { owner: 'octo org', repo: 'hello' };
     const listed = await execute('issues_list_for_repo', { ...at, state: 'open', per_page: 5 });
-    assert.equal(listed.output.login, 'octocat');
+    assert.equal(listed.output[0].login, 'octocat');
     await execute('issues_update', { ...at, issue_number: 7, title: 'New', milestone: null, labels: ['a'] });
     await execute('issues_remove_label', { ...at, issue_number: 7, name: 'a/b' });
     const calls = seen.filter((call) => call.url !== '/user');
@@ -172,6 +187,15 @@ test('imported actions run end to end', async () => {
     // What the provider refuses has failed, and what it said is passed on.
     const failed = await server.execute(account.key, 'gh', 'issues_list_for_repo', { owner: 'nowhere', repo: 'x' });
     assert.deepEqual([failed.status, failed.json.status, failed.json.error_code], [500, 'failed', 'execution_failed'], failed.text);
+
+    // A login page is no success of any of them.
+    isPortal = true;
+    for (const [id, input] of [['issues_list_for_repo', at], ['issues_update', { ...at, issue_number: 7 }], ['issues_delete_label', { ...at, name: 'a' }]]) {
+      const reply = await server.execute(account.key, 'gh', id, input, { confirm: true });
+      assert.deepEqual([reply.status, reply.json.error_code], [500, 'execution_failed'], reply.text);
+      assert.match(reply.json.message, /HTTP 200 with a web page/);
+    }
+    isPortal = false;
     for (const call of seen) assert.equal(call.token, 'Bearer t0ken');
 
     // Discovery has them like any other.

@@ -26,7 +26,7 @@ const manifest = {
   auth: { type: 'bearer' },
   headers: { 'X-Every': 'one' },
   actions: [
-    action('path', { method: 'GET', path: '/status/${input.v}' }),
+    action('path', { method: 'GET', path: '/status/${input.v}' }, { response: { body: 'any' } }),
     action('query', { method: 'GET', query: { a: '${input.v}', b: '${input.w}', c: "${input.v && join(',', input.v)}" } }),
     action('nested_query', { method: 'GET', nesting: 'brackets', query: { filter: '${input.v}' } }),
     action('headers', { method: 'GET', headers: { 'X-One': '${input.v}', 'x-every': '${input.w}' } }),
@@ -38,7 +38,7 @@ const manifest = {
     action('raw_base64', { method: 'PUT', body: { raw: '${input.v}', content_type: 'image/png', encoding: 'base64' } }),
     action('mail', { body: { json: { raw: '${base64url(mime_message({to: input.v, subject: input.w, text: `"???>>>"`}))}' } } }),
     action('graphql', { body: { json: { query: 'mutation M($in: In!) { m(input: $in) { ok } }', variables: { in: '${input.v}', after: '${input.w}' } } } }),
-    action('bytes', { method: 'GET', path: '/bytes/${input.v}' }),
+    action('bytes', { method: 'GET', path: '/bytes/${input.v}' }, { response: { body: 'bytes' } }),
     action('big', { body: { json: { value: '${input.v}' } } }, { response: { output: 'body.json.value' } }),
   ],
 };

@@ -215,7 +215,7 @@ test('the tool endpoint', async () => {
   await judge(412, await tool('gmail_send_message', { to: 1 }), ['/error', '/canonical']);
   await judge(409, await tool('gmail_send_message', { to: 1, confirmed: true }), ['/error', '/canonical']);
   await judge(409, await tool('gmail_list_labels', { files: [file] }), ['/error']);
-  await judge(409, await tool('gmail_list_labels', { connectionId: '42' }), ['/error', '/canonical/recommended_next_action']);
+  await judge(409, await tool('gmail_list_labels', { connectionId: '42' }), ['/error', '/canonical']);
   await judge(409, await tool('gmail_nope', {}));
   await judge(409, await tool('nope_nope', {}));
   await judge(400, await tool('gmail_list_labels', { arguments: 1 }));

@@ -37,6 +37,7 @@ const VERDICTS = {
   timed_out: ['failed', 'timeout', 'timeout', 'timeout', true],
   unreachable: ['failed', 'execution_failed', 'network', 'unreachable', true],
   broken_off: ['failed', 'execution_failed', 'network', 'connection_lost', true],
+  reply_unreadable: ['failed', 'execution_failed', 'provider', 'reply_unreadable', true],
   reply_too_large: ['failed', 'execution_failed', 'provider', 'reply_too_large', false],
 };
 
@@ -64,7 +65,9 @@ const UNKNOWN = /outcome is unknown/;
 //   retryAfter                   the header: a number of seconds, or [least, most]
 //   only                         'tool' or 'canonical'; connectionId, files: of the tool endpoint
 //   server                       'limited': one that minds limits and circuits
+//   recommends                   whether to reconnect, where the reason alone does not decide it
 const S = (status, body, more) => ({ status, ...(body !== undefined && { body }), ...more });
+const PAGE = '<!DOCTYPE html><html><head><title>Sign in</title></head></html>';
 const rows = [
   // ---- what stops before anything is sent, in the order of DECISIONS.md ----
   { what: 'an unknown integration', reason: 'integration_unknown', integration: 'nope', hint: /GET \/api\/integrations/ },
@@ -99,8 +102,15 @@ const rows = [
   { what: '401 for a grant', reason: 'reauth_required', integration: 'granted', fault: S(401, { error: { message: 'token expired' } }), message: /"token expired"/, account: [{ app: 'granted', credential: { access_token: 'secret-eight' } }] },
   { what: '401 for a key', reason: 'key_refused', integration: 'keyed', fault: S(401, 'bad key secret-nine!'), message: /"bad key \*\*\*!"/, account: [{ app: 'keyed', credential: { token: 'secret-nine' } }] },
   { what: '403', reason: 'provider_forbidden', fault: S(403, { message: 'not yours' }), message: /"not yours"/, hint: NOTHING_DONE },
+  { what: '403 for want of a scope', reason: 'provider_forbidden', integration: 'keyed', recommends: true, fault: S(403, { lacks: 'things.write' }), message: /things\.write/, hint: /Reconnect/ },
+  { what: '403 for another cause', reason: 'provider_forbidden', integration: 'keyed', fault: S(403, { message: 'not yours' }) },
+  { what: '401 of an app without credentials', reason: 'key_refused', recommends: false, fault: S(401), hint: /asks for a credential/ },
   { what: '403 that means too fast', reason: 'provider_rate_limited', fault: S(403, { reason: 'slow', wait: 41 }), retryAfter: 41 },
-  { what: '429', reason: 'provider_rate_limited', fault: S(429), hint: NOTHING_DONE },
+  { what: '429', reason: 'provider_rate_limited', fault: S(429), retryAfter: 30, hint: NOTHING_DONE },
+  { what: '429 of a write without a time', reason: 'provider_rate_limited', write: true, fault: S(429), retryAfter: 30, hint: NOTHING_DONE },
+  { what: '429 where the manifest has a default', reason: 'provider_rate_limited', integration: 'paced', fault: S(429), retryAfter: 77 },
+  { what: '429 with a time where the manifest has a default', reason: 'provider_rate_limited', integration: 'paced', fault: S(429, undefined, { retry_after: 44 }), retryAfter: 44 },
+  { what: '429 that says when the quota begins again', reason: 'provider_rate_limited', integration: 'paced', fault: S(429, { left: 0, reset: 55 }), retryAfter: 55 },
   { what: '429 with a time', reason: 'provider_rate_limited', fault: S(429, undefined, { retry_after: 42 }), retryAfter: 42 },
   { what: '429 with a date', reason: 'provider_rate_limited', integration: 'nginx', at: 'date', retryAfter: [80_000, 86_400] },
   { what: '429 of a write', reason: 'provider_rate_limited', write: true, fault: S(429, undefined, { retry_after: 43 }), retryAfter: 43 },
@@ -121,11 +131,13 @@ const rows = [
   { what: '599', reason: 'provider_error', fault: S(599), retryable: true },
   { what: 'a redirect to another host', reason: 'provider_error', integration: 'nginx', at: 'redirect', hint: /redirect/ },
   { what: 'an error in a 200', reason: 'provider_error', fault: S(200, { ok: false, why: 'because' }), message: /^The app says because/, hint: /Correct what the message says/ },
+  { what: 'an error in a 200 of a write', reason: 'provider_error', write: true, fault: S(200, { ok: false, why: 'because' }), message: /^The app says because/, hint: UNKNOWN },
   ...['unauthorized', 'forbidden', 'reauth_required', 'rate_limited', 'validation_error', 'unsupported_operation', 'timeout', 'execution_failed'].map((code) => ({
     what: `a rule's ${code}`,
     reason: { unauthorized: 'key_refused', forbidden: 'provider_forbidden', rate_limited: 'provider_rate_limited', validation_error: 'provider_invalid',
       unsupported_operation: 'provider_unsupported', timeout: 'timed_out', execution_failed: 'provider_error' }[code] ?? code,
     fault: S(200, { ok: false, code }),
+    ...(code === 'rate_limited' && { retryAfter: 30 }),
     message: new RegExp(`^Says ${code} in a 200\\.$`),
     hint: new RegExp(`^Mend ${code} by hand\\.$`),
   })),
@@ -148,7 +160,19 @@ const rows = [
   { what: 'a close without a reply', reason: 'broken_off', integration: 'nginx', at: 'drop', hint: NOTHING_DONE },
   { what: 'garbage', reason: 'broken_off', fault: { garbage: true }, hint: NOTHING_DONE },
   { what: 'garbage for a write', reason: 'broken_off', write: true, fault: { garbage: true }, retryable: false, hint: UNKNOWN },
-  { what: 'JSON that is none', reason: 'broken_off', integration: 'nginx', at: 'lie', message: /not the JSON/, hint: NOTHING_DONE },
+  // ---- a 2xx that is not what the action returns ----
+  { what: 'JSON that is none', reason: 'reply_unreadable', integration: 'nginx', at: 'lie', message: /not the JSON/, hint: NOTHING_DONE },
+  { what: 'a login page', reason: 'reply_unreadable', integration: 'nginx', at: 'page', message: /a web page, not what the action returns: "Sign in"/, hint: /login page/ },
+  { what: 'a login page for a write', reason: 'reply_unreadable', write: true, fault: S(200, PAGE), retryable: false, message: /HTTP 200 with a web page/, hint: UNKNOWN },
+  { what: 'a login page for a write that returns nothing', reason: 'reply_unreadable', action: 'silent_write', fault: S(200, PAGE), retryable: false, hint: UNKNOWN },
+  { what: 'a text', reason: 'reply_unreadable', fault: S(200, 'OK'), message: /not the JSON that the action returns: "OK"/ },
+  { what: 'an empty body', reason: 'reply_unreadable', integration: 'nginx', at: 'empty', message: /with an empty body/ },
+  { what: '204', reason: 'reply_unreadable', fault: S(204), message: /HTTP 204 with an empty body/ },
+  { what: '202 without a body for a write', reason: 'reply_unreadable', write: true, integration: 'nginx', at: 'accepted', retryable: false, message: /HTTP 202 with an empty body/, hint: UNKNOWN },
+  { what: 'an array for an object', reason: 'reply_unreadable', action: 'named', fault: S(200, [{ id: 1 }]), message: /an array, not the object/ },
+  { what: 'an object for an array', reason: 'reply_unreadable', action: 'listed', fault: S(200, { error: { message: 'busy' } }), message: /an object, not the array that the action returns: "busy"/ },
+  { what: 'an object without its id', reason: 'reply_unreadable', action: 'named', fault: S(200, { error: { message: 'busy' } }), message: /without body\.id, which it never lacks: "busy"/ },
+  { what: 'a write without its id', reason: 'reply_unreadable', action: 'named_write', fault: S(201, { id: null }), retryable: false, message: /HTTP 201 without body\.id/, hint: UNKNOWN },
   { what: 'an endless reply', reason: 'reply_too_large', fault: { endless_body: true }, hint: /fewer items/ },
 ];
 rows.forEach((row, i) => (row.slug = `case${i}`));
@@ -200,9 +224,17 @@ const manifests = () => [
       action('read_soon', {}, soon), action('write_soon', { method: 'POST' }, { side_effect_level: 'write', ...soon }),
       action('upload', { method: 'PUT' }, { files: { travel: 'raw' }, input_schema: { type: 'object', properties: { at } } }),
       action('retired', {}, { gone: 'it was retired in March' }),
+      action('named', {}, { response: { required: ['body.id'] } }),
+      action('named_write', { method: 'POST' }, { side_effect_level: 'write', response: { required: ['body.id'] } }),
+      action('listed', {}, { response: { kind: 'array' } }),
+      action('silent_write', { method: 'POST' }, { side_effect_level: 'delete', response: { body: 'none' } }),
     ],
   }),
-  integration('keyed', host('keyed'), { auth: { type: 'bearer' } }),
+  integration('keyed', host('keyed'), {
+    auth: { type: 'bearer' },
+    errors: [{ when: 'status == `403` && body.lacks', error_code: 'forbidden', missing_scopes: true, message: 'It lacks ${body.lacks}, so nothing was done.', hint: 'Reconnect the app and grant it.' }],
+  }),
+  integration('paced', host('paced'), { limits: { retry_after_s: 77, quota: { remaining: 'body.left', reset: 'body.reset' } } }),
   integration('granted', host('granted'), scoped({ type: 'oauth2', authorize_url: `${host('granted')}/authorize`, token_url: `${host('granted')}/token` })),
   integration('slowly', host('slowly'), { limits: { rate_per_s: 0.001, burst: 1 } }),
   integration('failing', host('failing')),
@@ -215,7 +247,7 @@ const manifests = () => [
   integration('misnamed', host('misnamed')),
   integration('babble', host('babble')),
   integration('silent', host('silent'), { limits: { connect_timeout_ms: 300 } }),
-  integration('nginx', host('nginx'), { actions: [action('read', { path: '/${input.at}' })] }),
+  integration('nginx', host('nginx'), { actions: [action('read', { path: '/${input.at}' }), action('write', { method: 'POST', path: '/${input.at}' }, { side_effect_level: 'write' })] }),
 ];
 
 // ---- the peers ----
@@ -235,6 +267,9 @@ const nginxConf = (tls, address, dead) => (port) => `
     listen ${address}:${port} ssl;
     ssl_certificate ${tls.certFile}; ssl_certificate_key ${tls.keyFile};
     location /drop { return 444; }
+    location /page { default_type text/html; return 200 "<html><title>Sign in</title></html>"; }
+    location /empty { default_type application/json; return 200; }
+    location /accepted { return 202; }
     location /lie { default_type application/json; return 200 "<html>no JSON</html>"; }
     location /redirect { return 302 https://elsewhere.example/; }
     location /date { add_header Retry-After "${tomorrow}" always; return 429; }
@@ -258,7 +293,7 @@ async function startPeers() {
   const tcp = (server) => `https://127.0.0.1:${server.address().port}`;
   const provider = stack.provider.url;
   const targets = {
-    outcome: provider, keyed: provider, granted: provider, slowly: provider, failing: provider,
+    outcome: provider, keyed: provider, granted: provider, slowly: provider, paced: provider, failing: provider,
     refused: `https://127.0.0.1:${dead}`, stranger: `https://127.0.0.1:${nginx.bad.port}`,
     misnamed: `https://127.0.0.2:${nginx.misnamed.port}`, babble: tcp(babble), silent: tcp(silent),
     nginx: `https://127.0.0.1:${nginx.good.port}`,
@@ -338,8 +373,9 @@ function checkSummary(row, summary) {
   assert.match(`${message} ${hint}`, /[Nn]othing was (done|sent|changed)|outcome is unknown|The action ran|Says|The app says/, 'it is said whether anything was done');
   if (row.message) assert.match(message, row.message);
   if (row.hint) assert.match(hint, row.hint);
-  const reconnects = ['reauth_required', 'key_refused', 'scope_missing'].includes(row.reason);
-  const connects = ['not_connected', 'connection_unknown'].includes(row.reason);
+  const isOpen = (row.integration ?? 'outcome') === 'outcome'; // it has no credential to renew
+  const reconnects = row.recommends ?? (!isOpen && ['reauth_required', 'key_refused', 'scope_missing'].includes(row.reason));
+  const connects = row.reason === 'not_connected';
   assert.deepEqual(next, !reconnects && !connects ? undefined
     : { tool: 'sluice.connect_app', input: { integration_id: row.integration ?? 'outcome', ...(reconnects && { force_reconnect: true }) } });
 }

@@ -121,6 +121,19 @@ static void reconnecting_is_recommended_where_it_helps(void **state)
     out = outcome(EXEC_REAUTH_REQUIRED);
     next = JSON_GET(render(&out), "recommended_next_action");
     assert_true(json_get_bool(JSON_GET(next, "input"), SLICE("force_reconnect"), false));
+    out = outcome(EXEC_SCOPE_MISSING);
+    assert_non_null(JSON_GET(render(&out), "recommended_next_action"));
+    out = outcome(EXEC_PROVIDER_FORBIDDEN);
+    assert_null(JSON_GET(render(&out), "recommended_next_action"));
+    out.advice = EXEC_ADVICE_RECONNECT;
+    next = JSON_GET(render(&out), "recommended_next_action");
+    assert_true(json_get_bool(JSON_GET(next, "input"), SLICE("force_reconnect"), false));
+    out = outcome(EXEC_KEY_REFUSED);
+    assert_non_null(JSON_GET(render(&out), "recommended_next_action"));
+    out.advice = EXEC_ADVICE_NONE;
+    assert_null(JSON_GET(render(&out), "recommended_next_action"));
+    out = outcome(EXEC_CONNECTION_UNKNOWN);
+    assert_null(JSON_GET(render(&out), "recommended_next_action"));
     out = outcome(EXEC_INPUT_INVALID);
     assert_null(JSON_GET(render(&out), "recommended_next_action"));
 }
@@ -172,7 +185,8 @@ static void only_what_could_succeed_is_retryable(void **state)
         struct exec_outcome out = outcome((enum exec_reason)i);
         bool is_always = i == EXEC_OWN_RATE_LIMIT || i == EXEC_CIRCUIT_OPEN ||
                          i == EXEC_PROVIDER_RATE_LIMITED;
-        bool is_sometimes = i == EXEC_TIMED_OUT || i == EXEC_UNREACHABLE || i == EXEC_BROKEN_OFF;
+        bool is_sometimes = i == EXEC_TIMED_OUT || i == EXEC_UNREACHABLE || i == EXEC_BROKEN_OFF ||
+                            i == EXEC_REPLY_UNREADABLE;
         out.provider_status = 404;
         assert_int_equal(api_is_retryable(&out), is_always);
         out.is_repeatable = true;

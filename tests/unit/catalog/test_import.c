@@ -27,7 +27,8 @@ static void a_plain_operation(void **state)
        "'input_schema':{'type':'object','properties':{'limit':{'type':'integer','maximum':10,"
        "'description':'How many.'}},'additionalProperties':false},'output_schema':{'type':'array',"
        "'items':{'type':'string'}},'request':{'method':'GET','path':'/pets','query':{'limit':"
-       "'${input.limit}'}},'display':{'title':'List pets','summary':'List pets: answered with "
+       "'${input.limit}'}},'response':{'kind':'array'},'display':{'title':'List "
+       "pets','summary':'List pets: answered with "
        "${status}'},'examples':[{'title':'List pets','input':{}}]}");
     assert_int_equal(b->result.total, 1);
     assert_int_equal(b->result.imported, 1);
@@ -194,6 +195,66 @@ static void examples_need_every_required_input(void **state)
                             "'example':'not one'}}}"),
                        ""));
     ABSENT("/actions/0/examples");
+}
+
+/* ---- replies ---- */
+
+#define REPLIES(method, responses) \
+    DOCUMENT("3.0.0", "'/pets':{'" method "':{'responses':{" responses "}}}", "")
+#define JSON_OF(schema) "'content':{'application/json':{'schema':" schema "}}"
+
+static void replies_are_declared(void **state)
+{
+    static const struct {
+        const char *method, *responses, *wanted;
+    } table[] = {
+        {"delete", "'204':{'description':'gone'}", "{'body':'none'}"},
+        {"post", "'201':{'content':{}},'400':{" JSON_OF("{'type':'object'}") "}",
+         "{'body':'none'}"},
+        {"post",
+         "'202':{" JSON_OF("{'type':'object','properties':{},'additionalProperties':false}") "}",
+         "{'body':'none'}"},
+        {"get", "'200':{'content':{'text/csv':{}}}", "{'body':'text'}"},
+        {"get", "'200':{'content':{'application/atom+xml':{}}}", "{'body':'text'}"},
+        {"get", "'200':{'content':{'application/octet-stream':{}}}", "{'body':'bytes'}"},
+        {"get", "'200':{'content':{'text/csv':{},'application/pdf':{}}}", "{'body':'bytes'}"},
+        {"get", "'200':{'content':{'text/csv':{},'application/json':{}}}", "{'kind':'any'}"},
+        {"get", "'200':{'content':{'application/problem+json':{'schema':{'type':'array'}}}}",
+         "{'kind':'array'}"},
+        {"get", "'200':{" JSON_OF("{'type':'object','required':['id'],'properties':{'id':{}}}") "}",
+         "{'kind':'object'}"},
+        {"get", "'200':{" JSON_OF("{'oneOf':[{'type':'object'},{'type':'array'}]}") "}",
+         "{'kind':'any'}"},
+        {"get", "'200':{" JSON_OF("{'type':'object','nullable':true}") "}", "{'kind':'any'}"},
+        {"get", "'200':{" JSON_OF("{}") "},'204':{}", "{'body':'any'}"},
+        {"get", "'404':{}", "{'body':'any'}"},
+        {"post", "'200':{" JSON_OF("{'properties':{'name':{}},'required':['name']}") "}",
+         "{'kind':'object','required':['body.name']}"},
+        {"put",
+         "'200':{" JSON_OF("{'type':'object','required':['a','@id','id'],'properties':{'a':{},"
+                           "'@id':{},'id':{'type':'string'}}}") "}",
+         "{'kind':'object','required':['body.id']}"},
+        {"patch",
+         "'200':{" JSON_OF("{'allOf':[{'type':'object'},{'required':['none','a','@b'],"
+                           "'properties':{'a':{'nullable':true},'@b':{}}}]}") "}",
+         "{'kind':'object','required':['body.\\'@b\\'']}"},
+        {"post",
+         "'200':{" JSON_OF("{'type':'object','required':['a','b'],'properties':{'a':{},'b':{}}"
+                           "}") "},'202':{" JSON_OF("{'type':'object','required':['b'],'properties'"
+                                                    ":{'a':{},'b':{}}}") "}",
+         "{'kind':'object','required':['body.b']}"},
+    };
+    for (size_t i = 0; i < ARRAY_LEN(table); i++) {
+        char document[1000];
+        (void)snprintf(document, sizeof(document), REPLIES("%s", "%s"), table[i].method,
+                       table[i].responses);
+        import(*state, document);
+        check_at(*state, "/actions/0/response", table[i].wanted, (int)i);
+    }
+    struct bench *b = *state;
+    import(b, REPLIES("post", "'200':{" JSON_OF("{'type':'object'}") "}"));
+    AT("/actions/0/response", "{'kind':'object'}");
+    SAYS(WEAKENED, "names no member that its reply never lacks");
 }
 
 /* ---- overrides ---- */
@@ -372,6 +433,7 @@ int main(void)
         TEST(scopes_of_operations),
         TEST(servers_become_base_url),
         TEST(servers_of_a_path),
+        TEST(replies_are_declared),
         TEST(examples_need_every_required_input),
         TEST(overrides_say_what_is_not_described),
         TEST(faulty_overrides),

@@ -86,6 +86,27 @@ static void check_fault(struct bench *b, const char *extra, const char *old, con
     fail();
 }
 
+/* It was loaded, with exactly this to say; phrase NULL: with nothing. */
+static void check_warning(struct bench *b, const char *extra, const char *old, const char *new,
+                          const char *pointer, const char *phrase, int line)
+{
+    struct catalog *catalog = load(b, extra, old, new);
+    const struct catalog_problem *first = &b->report.problems[0];
+    bool is_right = catalog && b->report.count == (phrase ? 1 : 0) &&
+                    (!phrase || (slice_eq_cstr(first->pointer, pointer) &&
+                                 slice_find(first->text, slice_cstr(phrase)) >= 0));
+    catalog_unref(catalog);
+    for (size_t i = 0; !is_right && i < b->report.count; i++)
+        print_error("line %d: got %.*s: %.*s\n", line, SLICE_ARG(b->report.problems[i].pointer),
+                    SLICE_ARG(b->report.problems[i].text));
+    assert_true(is_right);
+}
+
+#define assert_warned(b, extra, old, new, pointer, phrase) \
+    check_warning((b), (extra), (old), (new), (pointer), (phrase), __LINE__)
+#define assert_clean(b, extra, old, new) \
+    check_warning((b), (extra), (old), (new), NULL, NULL, __LINE__)
+
 #define assert_fault(b, extra, old, new, pointer, phrase) \
     check_fault((b), (extra), (old), (new), (pointer), (phrase), __LINE__)
 
@@ -147,6 +168,118 @@ static void limits_are_read_and_their_faults_named(void **state)
                  "\"limits\":{\"quota\":{\"remaining\":\"input.left\",\"reset\":\"`1`\"}},"
                  "\"auth\":",
                  "/limits", "input");
+}
+
+#define RESPONSE ",\"response\":"
+/* From the level to the path: a GET does not write. */
+#define READS                                                                                   \
+    "\"read\",\"input_schema\":{\"type\":\"object\",\"required\":[\"id\"],"                     \
+    "\"additionalProperties\":"                                                                 \
+    "false,\"properties\":{\"id\":{\"type\":\"string\",\"description\":\"Page id\"},\"full\":{" \
+    "\"type\":\"boolean\",\"description\":\"All of it\"}}},\"request\":{\"method\":\"GET\""
+#define WRITES                                                                                    \
+    "\"write\",\"input_schema\":{\"type\":\"object\",\"properties\":{}},\"request\":{\"method\":" \
+    "\"PUT\""
+
+static enum catalog_reply_kind kind_of(struct bench *b, const char *extra, bool *is_known)
+{
+    struct catalog *catalog = load(b, extra, NULL, NULL);
+    assert_non_null(catalog);
+    const struct catalog_reply reply = catalog_find_tool(catalog, SLICE("demo_get_page"))->reply;
+    catalog_unref(catalog);
+    *is_known = reply.is_kind_known;
+    return reply.kind;
+}
+
+static void the_kind_of_a_reply_follows_from_what_is_said(void **state)
+{
+    static const struct {
+        const char *extra;
+        bool is_known;
+        enum catalog_reply_kind kind;
+    } table[] = {
+        {"", false, REPLY_KIND_ANY},
+        {RESPONSE "{\"kind\":\"array\"}", true, REPLY_KIND_ARRAY},
+        {RESPONSE "{\"kind\":\"any\",\"required\":[\"body.id\"]}", true, REPLY_KIND_ANY},
+        {RESPONSE "{\"required\":[\"body.id\"]}", true, REPLY_KIND_OBJECT},
+        {RESPONSE "{\"required\":[\"body.a.b || body.c\"],\"output\":\"body.a\"}", true,
+         REPLY_KIND_OBJECT},
+        {RESPONSE "{\"required\":[\"body[0]\"]}", false, REPLY_KIND_ANY},
+        {",\"output_schema\":{\"type\":\"object\"}", true, REPLY_KIND_OBJECT},
+        {",\"output_schema\":{\"type\":\"array\"}", true, REPLY_KIND_ARRAY},
+        {",\"output_schema\":{\"type\":\"array\"}" RESPONSE "{\"kind\":\"object\"}", true,
+         REPLY_KIND_OBJECT},
+        {",\"output_schema\":{\"type\":\"object\"}" RESPONSE "{\"output\":\"body\"}", false,
+         REPLY_KIND_ANY},
+    };
+    for (size_t i = 0; i < ARRAY_LEN(table); i++) {
+        bool is_known;
+        assert_int_equal(kind_of(*state, table[i].extra, &is_known), table[i].kind);
+        assert_int_equal(is_known, table[i].is_known);
+    }
+}
+
+static void a_reply_must_be_known_from_any_other(void **state)
+{
+    struct bench *b = *state;
+    assert_warned(b, "", NULL, NULL, "/actions/0/response", "\"kind\"");
+    assert_clean(b, RESPONSE "{\"kind\":\"object\"}", NULL, NULL);
+    assert_clean(b, RESPONSE "{\"body\":\"none\"}", NULL, NULL);
+    assert_fault(b, RESPONSE "{\"body\":\"xml\"}", NULL, NULL, "/actions/0/response/body",
+                 "one of");
+    assert_fault(b, RESPONSE "{\"kind\":\"list\"}", NULL, NULL, "/actions/0/response/kind",
+                 "one of");
+    assert_fault(b, RESPONSE "{\"body\":\"text\",\"kind\":\"object\"}", NULL, NULL,
+                 "/actions/0/response/kind", "of a JSON body");
+    assert_fault(b, RESPONSE "{\"kind\":\"array\",\"required\":[\"body.id\"]}", NULL, NULL,
+                 "/actions/0/response/required", "member of an object");
+    assert_fault(b, RESPONSE "{\"required\":[]}", NULL, NULL, "/actions/0/response/required",
+                 "1 to 16 expressions");
+    assert_fault(b, RESPONSE "{\"required\":\"body.id\"}", NULL, NULL,
+                 "/actions/0/response/required", "array");
+    assert_fault(b, RESPONSE "{\"required\":[\"body.id\",7]}", NULL, NULL,
+                 "/actions/0/response/required", "item 1");
+    assert_fault(b, RESPONSE "{\"required\":[\"body.\"]}", NULL, NULL,
+                 "/actions/0/response/required", "item 0");
+    assert_fault(b, RESPONSE "{\"required\":[\"input.id\"]}", NULL, NULL,
+                 "/actions/0/response/required/0", "not known here");
+    assert_fault(b, RESPONSE "{\"required\":[\"`1`\"]}", NULL, NULL,
+                 "/actions/0/response/required/0", "reads nothing of the reply");
+}
+
+static void a_write_says_what_its_reply_never_lacks(void **state)
+{
+    static const struct {
+        const char *response;
+        bool is_clean;
+    } table[] = {
+        {"{\"kind\":\"object\"}", false}, {"{\"required\":[\"body.id\"]}", true},
+        {"{\"body\":\"none\"}", true},    {"{\"body\":\"text\"}", true},
+        {"{\"body\":\"bytes\"}", true},   {"{\"body\":\"any\"}", true},
+    };
+    struct bench *b = *state;
+    for (size_t i = 0; i < ARRAY_LEN(table); i++) {
+        char extra[200];
+        (void)snprintf(extra, sizeof(extra), RESPONSE "%s", table[i].response);
+        check_warning(b, extra, READS, WRITES, "/actions/0/response",
+                      table[i].is_clean ? NULL : "never lacks", (int)i);
+    }
+}
+
+static void missing_scopes_are_a_cause_of_forbidden_alone(void **state)
+{
+    struct bench *b = *state;
+    assert_clean(b,
+                 RESPONSE "{\"kind\":\"any\"},\"errors\":[{\"when\":\"body.a\",\"error_code\":"
+                          "\"forbidden\",\"missing_scopes\":true}]",
+                 NULL, NULL);
+    assert_fault(b, ",\"errors\":[{\"when\":\"body.a\",\"missing_scopes\":true}]", NULL, NULL,
+                 "/actions/0/errors/0/missing_scopes", "forbidden");
+    assert_fault(b,
+                 ",\"errors\":[{\"when\":\"body.a\",\"error_code\":\"forbidden\","
+                 "\"missing_scopes\":true}]",
+                 "{\"type\":\"bearer\"}", "{\"type\":\"none\"}",
+                 "/actions/0/errors/0/missing_scopes", "without a credential");
 }
 
 static void replies_are_rendered_at_load(void **state)
@@ -356,6 +489,12 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_credential_may_go_in_the_path, setup, teardown),
         cmocka_unit_test_setup_teardown(limits_are_read_and_their_faults_named, setup, teardown),
         cmocka_unit_test_setup_teardown(replies_are_rendered_at_load, setup, teardown),
+        cmocka_unit_test_setup_teardown(the_kind_of_a_reply_follows_from_what_is_said, setup,
+                                        teardown),
+        cmocka_unit_test_setup_teardown(a_reply_must_be_known_from_any_other, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_write_says_what_its_reply_never_lacks, setup, teardown),
+        cmocka_unit_test_setup_teardown(missing_scopes_are_a_cause_of_forbidden_alone, setup,
+                                        teardown),
         cmocka_unit_test_setup_teardown(writes_need_confirmation, setup, teardown),
         cmocka_unit_test_setup_teardown(faults_are_named_with_their_place, setup, teardown),
         cmocka_unit_test_setup_teardown(tool_names_have_a_limit, setup, teardown),

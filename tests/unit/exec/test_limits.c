@@ -346,11 +346,33 @@ static void they_can_be_switched_off(void **state)
 
 #define TEST(function) cmocka_unit_test_setup_teardown(function, bench_setup, end)
 
+/* What replies have said counts, the pace of the manifest does not. */
+static void it_is_known_until_when_calls_are_refused(void **state)
+{
+    begin(*state, "{\"rate_per_s\":0.001,\"burst\":2}", (struct limits_config){0});
+    struct caller *one = come(1, 0), *two = come(1, 0);
+    uint64_t began = clock_mono_ns();
+    assert_int_equal(limits_closed_ms(t.limits, &one->key), 0);
+    tell(one, too_fast(-1));
+    assert_int_equal(limits_closed_ms(t.limits, &one->key), 0);
+    tell(one, too_fast(40000));
+    tell(two, too_fast(-1));
+    assert_left_ms((int64_t)limits_closed_ms(t.limits, &two->key), 40000, began);
+    struct limits_key other = two->key;
+    other.connection_id = 2;
+    assert_int_equal(limits_closed_ms(t.limits, &other), 0);
+    tell(two, (struct limits_told){false, -1, 5, 90000});
+    assert_left_ms((int64_t)limits_closed_ms(t.limits, &two->key), 40000, began);
+    tell(two, (struct limits_told){false, -1, 0, 90000});
+    assert_left_ms((int64_t)limits_closed_ms(t.limits, &two->key), 90000, began);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(what_is_not_limited_is_not_counted),
         TEST(a_cap_lets_them_in_in_order),
+        TEST(it_is_known_until_when_calls_are_refused),
         TEST(a_rate_lets_a_burst_go_and_then_one_after_the_other),
         TEST(who_would_wait_too_long_is_refused_at_once),
         TEST(a_wait_for_a_place_ends_at_its_bound),

@@ -1,0 +1,108 @@
+/*
+ * What an action's reply is, and what is made of it (contrib/integrations/README.md "response").
+ */
+#include "catalog/manifest.h"
+
+/* An array of expressions. */
+static void read_required(struct reader *r, struct catalog_reply *reply)
+{
+    const struct json *array = reader_member(r, "required");
+    if (!array)
+        return;
+    if (!json_is(array, JSON_ARRAY) || array->count == 0 || array->count > CATALOG_REQUIRED_MAX) {
+        reader_error(r, "required", "must be an array of 1 to %d expressions such as \"body.id\"",
+                     CATALOG_REQUIRED_MAX);
+        return;
+    }
+    reply->required = ARENA_ARRAY(r->arena, const struct expr *, array->count);
+    reply->required_texts = ARENA_ARRAY(r->arena, slice, array->count);
+    for (uint32_t i = 0; reply->required && reply->required_texts && i < array->count; i++) {
+        struct err err;
+        slice text = json_str(&array->as.items[i]);
+        const struct expr *expr = text.len > 0 ? expr_compile(r->arena, text, &err) : NULL;
+        if (text.len == 0)
+            reader_error(r, "required", "item %u must be a JMESPath expression in a string", i);
+        else if (!expr)
+            reader_error(r, "required", "item %u: %s", i, err.text);
+        if (!expr)
+            continue;
+        reply->required_texts[reply->required_count] = text;
+        reply->required[reply->required_count++] = expr;
+    }
+}
+
+static bool on_member_of_body(void *user, const slice *names, size_t count)
+{
+    bool *is_object = user;
+    *is_object = *is_object || (count > 1 && slice_eq_cstr(names[0], "body"));
+    return !*is_object;
+}
+
+static bool requires_a_member(const struct catalog_reply *reply)
+{
+    bool is_object = false;
+    for (size_t i = 0; i < reply->required_count; i++)
+        expr_root_names(reply->required[i], on_member_of_body, &is_object);
+    return is_object;
+}
+
+/* Where the manifest does not say it: a required member is one of an object, and an output_schema
+ * is the reply's where the output is the whole of it. */
+static void derive_kind(struct catalog_reply *reply, const struct catalog_action *action)
+{
+    slice type = json_get_str(action->output_schema, SLICE("type"));
+    reply->is_kind_known = true;
+    if (requires_a_member(reply))
+        reply->kind = REPLY_KIND_OBJECT;
+    else if (!action->output && slice_eq_cstr(type, "object"))
+        reply->kind = REPLY_KIND_OBJECT;
+    else if (!action->output && slice_eq_cstr(type, "array"))
+        reply->kind = REPLY_KIND_ARRAY;
+    else
+        reply->is_kind_known = false;
+}
+
+static void read_reply(struct reader *r, struct catalog_action *action)
+{
+    static const char *const bodies[] = {"json", "text", "bytes", "none", "any", NULL};
+    static const char *const kinds[] = {"any", "object", "array", NULL};
+    struct catalog_reply *reply = &action->reply;
+    reply->body = (enum catalog_reply_body)reader_choice(r, "body", bodies, REPLY_JSON);
+    int kind = reader_choice(r, "kind", kinds, -1);
+    read_required(r, reply);
+    if (kind >= 0 && reply->body != REPLY_JSON)
+        reader_error(r, "kind", "is of a JSON body, and \"body\" says \"%s\"", bodies[reply->body]);
+    if (kind == REPLY_KIND_ARRAY && requires_a_member(reply))
+        reader_error(r, "required", "names a member of an object, and \"kind\" says \"array\"");
+    reply->is_kind_known = kind >= 0;
+    if (kind >= 0)
+        reply->kind = (enum catalog_reply_kind)kind;
+}
+
+static void read_pagination(struct reader *r, struct catalog_action *action)
+{
+    const struct json *object = reader_member(r, "pagination");
+    struct reader_path path = {r->path, SLICE("pagination"), -1};
+    struct reader page;
+    if (!object || !reader_init(&page, r, &path, object))
+        return;
+    action->page_input = reader_text_required(&page, "input");
+    action->page_next = reader_expr(&page, "next");
+    action->pages_max = (unsigned)reader_count(&page, "max_pages", CATALOG_PAGES_MAX);
+    reader_finish(&page);
+}
+
+void manifest_read_response(struct reader *parent, struct catalog_action *action)
+{
+    const struct json *object = reader_member(parent, "response");
+    struct reader_path path = {parent->path, SLICE("response"), -1};
+    struct reader r;
+    if (object && reader_init(&r, parent, &path, object)) {
+        action->output = reader_expr(&r, "output");
+        read_reply(&r, action);
+        read_pagination(&r, action);
+        reader_finish(&r);
+    }
+    if (action->reply.body == REPLY_JSON && !action->reply.is_kind_known)
+        derive_kind(&action->reply, action);
+}
