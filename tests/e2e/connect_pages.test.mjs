@@ -95,6 +95,12 @@ test('a key app through its form: what the app refuses is not stored, what it ta
   assert.ok(!refused.text.includes(BAD));
   assert.equal(await count(one), 0);
   assert.equal((await pages.press(page, 'Connect Probe', { token: '' })).status, 400);
+  // A login page answers 200 to the test request, whatever the credential.
+  await stack.provider.faults([{ match: { path_prefix: '/gmail/v1/users/me/profile' }, count: -1, action: { status: 200, body: '<html><title>Sign in</title></html>' } }]);
+  const portal = await pages.press(page, 'Connect Probe', { token: GOOD });
+  await stack.provider.faults([]);
+  assert.match(portal.text, /Nothing was stored.*web page/s);
+  assert.equal(await count(one), 0);
   const done = await pages.press(page, 'Connect Probe', { token: GOOD, label: HOSTILE });
   assert.equal(done.status, 200, done.text);
   assert.match(done.text, /role="status">Connected/);
