@@ -117,7 +117,8 @@ EMBED_integrations := $(wildcard contrib/integrations/*.json)
 # The same manifests, checked, rendered and indexed (src/catalog/pack.h).
 EMBED_catalog := build/gen/catalog.pack
 EMBED_templates := $(wildcard contrib/templates/*.json)
-EMBED_web := $(wildcard src/web/assets/*)
+ASSETS := $(wildcard src/web/assets/*)
+EMBED_web := $(ASSETS) $(ASSETS:src/web/assets/%=build/gen/web/%.gz)
 EMBED_scenarios := $(wildcard bench/scenarios/*.json)
 EMBED_openapi := src/api/openapi.json
 
@@ -199,6 +200,11 @@ $(foreach e,$(EMBEDS),$(eval build/gen/embed_$(e).c: $(EMBED_$(e)) build/list/em
 build/gen/embed_%.c: deps/embed.sh
 	@mkdir -p $(@D)
 	$(Q)deps/embed.sh $* $(EMBED_$*) >$@
+
+# Assets as browsers take them: compressed once, here.
+build/gen/web/%.gz: src/web/assets/%
+	@mkdir -p $(@D)
+	$(Q)gzip -9nc $< >$@
 
 # A program of the build, for every variant; it links no archive of what is embedded.
 build/release/catalog-pack: $(PACK_MAIN:%.c=build/release/%.o) \

@@ -147,9 +147,9 @@ size_t flow_current_index(const struct flow *flow, const struct flow_template *t
  * second (one look at all watched revs). The callback only stores and wakes. Zeroed first. */
 struct flow_watch {
     struct uuid account_id, flow_id;
-    int64_t rev;      /* the last one seen: of later ones on_change tells */
-    int64_t told_rev; /* in on_change: the one that is told; INT64_MAX: the flow is gone, or the
-                         server is on its way down */
+    int64_t rev;      /* the last one seen: on_change is called for later ones */
+    int64_t news_rev; /* set before on_change: the revision it is for; INT64_MAX: the flow is gone,
+                         or the server is on its way down */
     /* Told only when the flow runs no more: it waits, or has ended. What other nodes change is told
      * in any case: look. */
     bool is_until_settled;

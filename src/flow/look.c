@@ -243,7 +243,7 @@ static enum op_result page_write(struct op *op)
         page_put(page);
     }
     buf_append_char(&page->text, ']');
-    page->looked_at = page->count;
+    page->examined = page->count;
     if (page->need)
         page->count = page->row_count;
     return OP_DONE;

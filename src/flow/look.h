@@ -62,7 +62,7 @@ struct flow_page {
     struct buf text;       /* [flow record, ...]; with filter.is_rows_alone instead: */
     struct flow_row *rows; /* count of them */
     size_t count;
-    size_t looked_at; /* with a need: how many flows, of which `count` have it */
+    size_t examined; /* with a need: how many flows, of which `count` have it */
     /* private */
     struct flow_listed *list;
     size_t next, row_count;
@@ -72,7 +72,7 @@ struct flow_page {
 struct flow_page *flow_page_start(struct flow_service *service, const struct flow_filter *filter,
                                   struct op *parent) MUST_CHECK;
 /* The same, of those that have steps left which go through a connection, or may: filter.limit flows
- * are looked at. filter: rows alone, with inputs. */
+ * are examined. filter: rows alone, with inputs. */
 struct flow_page *flow_page_start_needing(struct flow_service *service,
                                           const struct flow_filter *filter,
                                           const struct flow_need *need,

@@ -86,7 +86,7 @@ static void tell(struct watched *watched, struct news *news)
         if (watch->rev >= news->rev || (watch->is_until_settled && !news->is_settled))
             continue;
         give_view(watch, news);
-        watch->told_rev = news->rev;
+        watch->news_rev = news->rev;
         watch->on_change(watch);
     }
 }

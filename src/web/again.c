@@ -1,7 +1,7 @@
 /*
  * Forms that could not be taken, because the session has ended or is another one: nothing is done,
  * and nothing that was typed is lost. Without a session the sign-in form has what was typed in
- * hidden fields; once signed in, the page of the form is shown with it, to be looked over and sent.
+ * hidden fields; once signed in, the page of the form is shown with it, to be checked and sent.
  * What is secret (keys, tokens, passwords) goes nowhere, and has to be typed again.
  */
 #include "base/mem.h"

@@ -1,5 +1,6 @@
 /*
- * The style, the script and the icon, compiled in; each at a path that holds the hash of its bytes.
+ * The style, the script and the icon, compiled in, each also compressed (NAME.gz); each at a path
+ * that holds the hash of its bytes.
  */
 #include <stdio.h>
 
@@ -37,14 +38,49 @@ static slice type_of(slice name)
     return SLICE("image/svg+xml");
 }
 
+/* RFC 9110 12.5.3; browsers send "gzip, deflate, br". What weighs encodings gets none. */
+static bool takes_gzip(const struct web_request *request)
+{
+    slice rest = http_request_header(request->exchange, SLICE("Accept-Encoding"));
+    while (rest.len > 0)
+        if (slice_eq_nocase(slice_trim(slice_split(&rest, ',')), SLICE("gzip")))
+            return true;
+    return false;
+}
+
+/* The compressed file of that name. */
+static const struct embed_file *compressed(const char *name)
+{
+    for (size_t i = 0; i < embed_web_count; i++) {
+        slice each = slice_cstr(embed_web[i].name);
+        if (slice_ends_with(each, SLICE(".gz")) &&
+            slice_eq_cstr(slice_first(each, each.len - 3), name))
+            return &embed_web[i];
+    }
+    UNREACHABLE("the build compresses each");
+}
+
+static enum op_result reply_asset(struct web_request *request, const struct embed_file *file)
+{
+    slice type = type_of(slice_cstr(file->name));
+    web_header(request, "Vary", SLICE("Accept-Encoding"));
+    if (takes_gzip(request)) {
+        web_header(request, "Content-Encoding", SLICE("gzip"));
+        file = compressed(file->name);
+    }
+    return web_reply_asset(request, type, slice_of(file->data, file->len));
+}
+
 static enum op_result begin_asset(struct web_request *request)
 {
     slice wanted = request->match.params[0];
     for (size_t i = 0; i < embed_web_count; i++) {
         const struct embed_file *file = &embed_web[i];
+        if (slice_ends_with(slice_cstr(file->name), SLICE(".gz")))
+            continue;
         slice path = slice_cstr(web_asset_path(file->name));
         if (slice_eq(slice_from(path, sizeof("/assets/") - 1), wanted))
-            return web_reply_asset(request, type_of(wanted), slice_of(file->data, file->len));
+            return reply_asset(request, file);
     }
     return web_reply_problem(request, 404, SLICE("Not found"),
                              SLICE("There is no page at this address."));

@@ -1,9 +1,9 @@
 /*
  * Server-sent events for a flow's page: that it has changed, not what; the page then asks for
  * itself. An event's id is the flow's revision. The page says which one it shows (`since`), and a
- * browser that comes again which one it was told of (Last-Event-ID): what is known is not told
- * again, so that many who come again at once ask for nothing. The stream ends with the flow, when
- * the server drains, and after STREAM_MS_MAX, and the browser comes again by itself.
+ * browser that connects again which one it was sent last (Last-Event-ID): what is known is not sent
+ * again, so that many browsers that connect again at once ask for nothing. The stream ends with the
+ * flow, when the server drains, and after STREAM_MS_MAX, and the browser comes again by itself.
  */
 #include <stdio.h>
 
@@ -18,14 +18,14 @@ struct events {
     uint64_t until_ns;
     int64_t known_rev;      /* by the browser */
     struct flow_look *look; /* the first, which says whether there is such a flow */
-    bool is_told, has_begun;
+    bool has_news, has_begun;
 };
 
 static void on_change(struct flow_watch *watch)
 {
     struct events *events = CONTAINER_OF(watch, struct events, watch);
-    watch->rev = watch->told_rev; /* is told once, not again at every look */
-    events->is_told = true;
+    watch->rev = watch->news_rev; /* one event for it, however often revisions are compared */
+    events->has_news = true;
     op_sleep_stop(&events->timer);
 }
 
@@ -73,9 +73,9 @@ static enum op_result end_stream(struct web_request *request)
 static int send_event(struct web_request *request, struct events *events)
 {
     char text[48];
-    if (!events->is_told)
+    if (!events->has_news)
         return http_reply_chunk(request->exchange, SLICE(": still here\n\n"));
-    events->is_told = false;
+    events->has_news = false;
     int len =
         snprintf(text, sizeof(text), "id: %lld\ndata: changed\n\n", (long long)events->watch.rev);
     return http_reply_chunk(request->exchange, slice_of(text, (size_t)len));
@@ -97,8 +97,8 @@ static enum op_result begin_stream(struct web_request *request, struct events *e
     events->has_begun = true;
     events->watch.rev = look->whole.flow.rev;
     events->look = NULL;
-    events->is_told = events->watch.rev != events->known_rev;
-    if (has_ended && !events->is_told) { /* a browser does not come again after a 204 */
+    events->has_news = events->watch.rev != events->known_rev;
+    if (has_ended && !events->has_news) { /* a browser does not connect again after a 204 */
         request->frame.is_answered = true;
         http_reply(request->exchange, 204, NULL, 0, SLICE_NONE);
         return OP_DONE;

@@ -10,7 +10,7 @@
 enum { FLOWS_A_PAGE = 25, LONG_TEXT_CHARS = 4000, ONCE_FLOW = 'f' };
 
 static const char *const statuses[] = {"running", "waiting", "completed", "failed", "cancelled"};
-/* What waits for a person, as a choice beside them. */
+/* A further choice: what waits for a person. */
 static const char approval[] = "approval";
 
 /* ---- the list ---- */

@@ -251,7 +251,8 @@ static enum op_result reply_key(struct web_request *request, unsigned status)
     return web_reply_page(request, status, SLICE("The new key"), &body);
 }
 
-/* The form was sent before: the key is there, and whoever pressed twice has seen nothing of it. */
+/* The form was sent before: the key exists, and a browser that sent it twice showed nothing of it.
+ */
 static enum op_result reply_repeated(struct web_request *request)
 {
     const struct creating *it = request->state;

@@ -13,7 +13,7 @@ enum {
     ONCE_MS = 24 * 60 * 60 * 1000, /* how long a form is good */
 };
 
-/* The form's hidden field. plain: the name, at most ONCE_PLAIN_MAX bytes, of which the first tells
+/* The form's hidden field. plain: the name, at most ONCE_PLAIN_MAX bytes, of which the first says
  * what it is of. Without room nothing is written: the form is then refused as too old. */
 void once_write_field(struct web_request *request, slice plain, struct buf *out);
 /* What the form that was sent holds, in the op's arena (the caller wipes what is secret);

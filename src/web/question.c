@@ -139,7 +139,7 @@ const struct web_page web_key_revoke_ask = {.route = "/keys/{id}/revoke",
 
 /* ---- a connection ---- */
 
-enum { FLOWS_LOOKED_AT = 100 };
+enum { FLOWS_EXAMINED = 100 };
 
 struct disconnecting {
     struct catalog *catalog;
@@ -181,7 +181,7 @@ static enum op_result load_flows(struct web_request *request)
     struct disconnecting *it = request->state;
     struct flow_service *flow = request->web->config.flow;
     struct flow_filter filter = {.account_id = request->session.account_id,
-                                 .limit = FLOWS_LOOKED_AT,
+                                 .limit = FLOWS_EXAMINED,
                                  .is_rows_alone = true,
                                  .with_input = true};
     int status = store_connection_get_result(&request->query, &it->row);
@@ -215,8 +215,8 @@ static void write_disconnecting(const struct disconnecting *it, struct buf *out)
     const struct catalog_integration *app =
         catalog_find_integration(it->catalog, it->row.integration_id);
     size_t count = it->running->count + it->waiting->count;
-    bool may_be_more = it->running->looked_at == FLOWS_LOOKED_AT ||
-                       it->waiting->looked_at == FLOWS_LOOKED_AT;
+    bool may_be_more = it->running->examined == FLOWS_EXAMINED ||
+                       it->waiting->examined == FLOWS_EXAMINED;
     HTML(out, "<p>The credential for {} is deleted from this server. ",
          app ? app->name : it->row.integration_id);
     if (it->row.last_used_at) {
@@ -237,8 +237,8 @@ static void write_disconnecting(const struct disconnecting *it, struct buf *out)
     else
         buf_append(out, SLICE("No flow that runs or waits uses it."));
     if (may_be_more)
-        buf_printf(out, " There may be more: the newest %d of each were looked at.",
-                   FLOWS_LOOKED_AT);
+        buf_printf(out, " There may be more: only the newest %d of each were examined.",
+                   FLOWS_EXAMINED);
     buf_append(out, SLICE(" Programs that ask for it are refused until the app is connected again."
                           "</p>"));
     write_flows(it->running, "Flows that run", out);

@@ -124,7 +124,7 @@ static bool is_limited(const struct web_session *session)
 static enum op_result ask_to_sign_in(struct web_request *request)
 {
     if (request->exchange->head.method == HTTP_METHOD_POST) {
-        request->is_signed_out = true; /* told once the form is here */
+        request->is_signed_out = true; /* answered once the form is here */
         return OP_NEXT;
     }
     struct buf path;
@@ -232,8 +232,8 @@ static bool is_from_here(const struct web_request *request)
     return at > 0 && slice_eq_nocase(slice_from(origin, (size_t)at + 3), host);
 }
 
-/* Whether the browser says so at all. */
-static bool is_told_from(const struct web_request *request)
+/* Whether the browser names the site that a form came from at all. */
+static bool names_site(const struct web_request *request)
 {
     return http_request_header(request->exchange, SLICE("Sec-Fetch-Site")).ptr ||
            http_request_header(request->exchange, SLICE("Origin")).ptr;
@@ -261,7 +261,7 @@ static enum op_result step_form(struct op *op)
                                  SLICE("The form could not be read; nothing was done."));
     if (is_from_here(request) && request->is_signed_out)
         return web_again_sign_in(request);
-    if (is_from_here(request) && !has_token(request) && is_told_from(request))
+    if (is_from_here(request) && !has_token(request) && names_site(request))
         return web_again_show(request);
     if (!is_from_here(request) || !has_token(request))
         return web_reply_problem(request, 403, SLICE("Not from this site"),

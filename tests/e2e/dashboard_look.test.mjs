@@ -160,3 +160,17 @@ for (const colorScheme of ['light', 'dark'])
     }
     await visit.end();
   });
+
+test('assets come compressed to whom takes that, and are the same', async () => {
+  const page = await (await fetch(`${dashboard.base}/sign-in`)).text();
+  const paths = [...page.matchAll(/"(\/assets\/[^"]+)"/g)].map(([, path]) => path);
+  assert.equal(paths.length, 3);
+  for (const path of paths) {
+    const [plain, small, weighed] = await Promise.all(['identity', 'gzip, deflate, br', 'gzip;q=0'].map((accept) => fetch(dashboard.base + path, { headers: { 'accept-encoding': accept } })));
+    assert.deepEqual([plain, small, weighed].map(({ headers }) => headers.get('content-encoding')), [null, 'gzip', null]);
+    for (const { headers } of [plain, small]) assert.equal(headers.get('vary'), 'Accept-Encoding');
+    const length = (reply) => Number(reply.headers.get('content-length'));
+    if (length(plain) > 1000) assert.ok(length(small) < length(plain) / 2, path);
+    assert.equal(await small.text(), await plain.text());
+  }
+});

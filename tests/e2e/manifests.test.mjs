@@ -39,6 +39,7 @@ for (const [name, [fn, signature]] of Object.entries({
   base64url: string(([t]) => Buffer.from(t).toString('base64url')),
   base64url_decode: string(([t]) => Buffer.from(t, 'base64url').toString('utf8')),
   mime_message: [([m]) => mimeMessage(m), [{ types: [TYPE_OBJECT] }]],
+  unescape_html: string(([t]) => t.replace(/&(?:(amp|lt|gt|quot|apos|nbsp)|#(\d{1,7})|#[xX]([0-9a-fA-F]{1,6}));/g, (_, name, decimal, hex) => (name ? { amp: '&', lt: '<', gt: '>', quot: '"', apos: "'", nbsp: '\u00A0' }[name] : String.fromCodePoint(decimal ?? `0x${hex}`)))),
   truncate: [([t, n]) => (t.length > n ? `${t.slice(0, n - 1)}…` : t), [{ types: [TYPE_STRING] }, { types: [0] }]],
 }))
   registerFunction(name, fn, signature);

@@ -103,12 +103,12 @@ function keepFresh() {
     const aimed = aimedAt();
     const one = aimed ?? reading();
     if (!one) return change(), true;
-    const away = ({ left, top }) => [one.getBoundingClientRect().left - left, one.getBoundingClientRect().top - top];
-    const isThere = (place) => one.isConnected && away(place).every((distance) => Math.abs(distance) < 1);
+    const shift = ({ left, top }) => [one.getBoundingClientRect().left - left, one.getBoundingClientRect().top - top];
+    const isThere = (place) => one.isConnected && shift(place).every((distance) => Math.abs(distance) < 1);
     if (rest?.one !== one || !isThere(rest.place)) rest = { one, place: one.getBoundingClientRect() };
     const [x, y] = [scrollX, scrollY];
     change();
-    if (one.isConnected) scrollBy(0, away(rest.place)[1]);
+    if (one.isConnected) scrollBy(0, shift(rest.place)[1]);
     if (!aimed || isThere(rest.place)) return true;
     undo();
     scrollTo(x, y);
@@ -236,7 +236,7 @@ function keepFresh() {
       listen();
     }, Math.min(AGAIN_MS_MAX, 1000 * 2 ** tries++) * (0.5 + Math.random() / 2));
   }
-  // a page that is not looked at holds no connection: a browser has six for a site
+  // a page in the background holds no connection: a browser has six for a site
   document.addEventListener('visibilitychange', () => (document.hidden ? source?.close() : listen()));
   listen();
 }

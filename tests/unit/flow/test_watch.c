@@ -72,6 +72,7 @@ static void a_change_here_is_told_at_once(void **state)
     assert_int_equal(one.count, 0); /* it has seen that */
     poke(4, FLOW_RUNNING);
     assert_int_equal(one.count, 1);
+    assert_int_equal(one.watch.news_rev, 4);
     assert_int_equal(other.count, 0);
     flow_watch_remove(&one.watch);
     flow_watch_remove(&one.watch);
