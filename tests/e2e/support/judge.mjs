@@ -6,14 +6,21 @@ import { closed, resolve } from './document.mjs';
 
 const documents = new Map(); // base -> promise of a Judge, null where there is none
 
-// recommended_next_action is one that mends what error_code says: connect, or connect again.
+// recommended_next_action is one that mends what error_code says: connect, or connect again. There is
+// none where a connection would not help: of an app that needs none, of an id that is no connection.
 function adviceProblem(json) {
   const { error_code: code, recommended_next_action: advice } = json?.canonical ?? json ?? {};
-  if (code === undefined) return '';
-  if (code === 'reauth_required' && !advice?.input.force_reconnect) return `${code} does not recommend to connect again`;
-  if (!advice) return '';
-  if (code === 'integration_not_connected') return advice.input.force_reconnect ? `${code} recommends to connect again` : '';
-  return ['reauth_required', 'unauthorized', 'forbidden'].includes(code) ? '' : `${code} recommends an action`;
+  if (!code || !advice) return '';
+  const isAgain = advice.input.force_reconnect === true;
+  if (code === 'integration_not_connected') return isAgain ? `${code} recommends to connect again` : '';
+  if (!['reauth_required', 'unauthorized', 'forbidden'].includes(code)) return `${code} recommends an action`;
+  return isAgain ? '' : `${code} does not recommend to connect again`;
+}
+
+// rate_limited says when to come again.
+function waitProblem(status, headers, json) {
+  const isLimited = [409, 500].includes(status) && (json?.canonical ?? json)?.error_code === 'rate_limited';
+  return isLimited && !headers.get('retry-after') ? 'rate_limited without Retry-After' : '';
 }
 
 // What a reply has and the document has not is a fault, too.
@@ -70,7 +77,7 @@ export class Judge {
     const type = (headers.get('content-type') ?? '').split(';')[0];
     const content = listed.content?.[type];
     if (!content) return `media type ${type} is not listed`;
-    return this.check(content.schema, type === 'application/json' ? json : text) || adviceProblem(json);
+    return this.check(content.schema, type === 'application/json' ? json : text) || adviceProblem(json) || waitProblem(status, headers, json);
   }
 
   // References are relative to the document.
