@@ -242,7 +242,9 @@ static bool names_site(const struct web_request *request)
 static bool has_token(const struct web_request *request)
 {
     const struct web_session *session = &request->session;
-    return !session->is_open ||
+    /* signed in on another tab meanwhile, and this one's sign-in keeps a form */
+    bool is_sign_in = request->page == &web_sign_in_post && names_site(request);
+    return !session->is_open || is_sign_in ||
            slice_eq_secret(web_field(request, "csrf"), slice_of(session->csrf, SESSION_CSRF_LEN));
 }
 

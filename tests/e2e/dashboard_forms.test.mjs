@@ -395,6 +395,24 @@ for (const [how, options] of WAYS)
     await visit.end();
   });
 
+test('two forms whose session ended: each comes back, though one signed in for the other meanwhile', async () => {
+  const visit = await dashboard.signIn(account, { javaScriptEnabled: false });
+  const id = await dashboard.startTasks(account, { maxResults: 1 });
+  const second = await visit.context.newPage();
+  for (const [page, note] of [[visit.page, 'first'], [second, 'second']]) {
+    await page.goto(`/flows/${id}`);
+    await page.getByLabel('Note').fill(note);
+  }
+  await visit.context.clearCookies();
+  for (const page of [visit.page, second]) await Promise.all([page.waitForNavigation(), page.getByRole('button', { name: 'Reject' }).click()]);
+  for (const [page, note] of [[visit.page, 'first'], [second, 'second']]) {
+    await signsIn({ page, press: (name) => Promise.all([page.waitForNavigation(), page.getByRole('button', { name }).click()]) }, account.key);
+    assert.equal(await page.getByLabel('Note').inputValue(), note);
+  }
+  await dashboard.call(account, 'POST', `/api/flows/${id}/cancel`, {});
+  await visit.end();
+});
+
 test('a form of an earlier session comes back, too, and does nothing', async () => {
   const visit = await dashboard.signIn(account);
   const id = await dashboard.startTasks(account, { maxResults: 1 });
