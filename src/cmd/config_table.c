@@ -75,6 +75,8 @@ const struct config_item config_items[] = {
      "deadline of an execution where the manifest names none"},
     {"executions", CONFIG_COUNT, SERVERS, AT(executions_max), "20000", 1, 1000000, "N",
      "executions in flight before further ones are answered 503"},
+    {"account-executions", CONFIG_COUNT, SERVERS, AT(account_executions_max), "0", 0, 1000000, "N",
+     "of them, those of an account while it is alone, likewise. 0: seven eighths"},
     {"connection-limits", CONFIG_TEXT, SERVERS, AT(connection_limits), "auto", 0, 0, "MODE",
      "hold calls back as manifests and providers say how many a connection may make: on, off, or "
      "auto (off in `sluice dev`, whose emulated provider has no limits)"},

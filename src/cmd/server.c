@@ -215,6 +215,7 @@ static int start_services(struct server *server, struct err *err)
         .idempotency_ttl_ms = config->idempotency_ttl_ms,
         .response_bytes_max = config->provider_response_bytes_max,
         .executions_max = config->executions_max,
+        .account_executions_max = config->account_executions_max,
         .limit_wait_ms = config->limit_wait_ms,
         .is_limits_off = is_off,
         .breaker = {.volume_min = (unsigned)config->circuit_volume,

@@ -57,6 +57,7 @@ struct exec_service *exec_service_new(const struct exec_config *config)
     list_init(&service->all);
     list_init(&service->releases);
     map_init(&service->in_flight, config->executions_max + 1);
+    crowd_init(&service->crowd, config->executions_max, config->account_executions_max);
     struct limits_config limits = {
         .loop = config->loop,
         .buckets_max = config->executions_max + LIMITS_IDLE_MAX,
@@ -74,7 +75,7 @@ void exec_service_free(struct exec_service *service)
 {
     if (!service)
         return;
-    ASSERT(service->active == 0);
+    crowd_deinit(&service->crowd);
     map_deinit(&service->in_flight);
     limits_free(service->limits);
     breaker_free(service->breaker);
@@ -83,7 +84,7 @@ void exec_service_free(struct exec_service *service)
 
 size_t exec_service_active(const struct exec_service *service)
 {
-    return service->active;
+    return service->crowd.count;
 }
 
 void exec_service_cancel_all(struct exec_service *service)
@@ -94,12 +95,14 @@ void exec_service_cancel_all(struct exec_service *service)
 
 static void count_active(struct exec *exec, bool is_active)
 {
-    struct exec_service *service = exec->service;
-    if (exec->is_counted == is_active)
-        return;
-    exec->is_counted = is_active;
-    service->active += is_active ? 1 : (size_t)-1;
-    metric_set(metric_series(&executions_active, SLICE_NONE), (double)service->active);
+    struct crowd *crowd = &exec->service->crowd;
+    if (is_active)
+        exec->counted = crowd_enter(crowd, exec->in.account_id);
+    else if (exec->counted)
+        crowd_leave(crowd, exec->counted);
+    if (!is_active)
+        exec->counted = NULL;
+    metric_set(metric_series(&executions_active, SLICE_NONE), (double)crowd->count);
 }
 
 static void count_end(const struct exec *exec)
@@ -165,8 +168,7 @@ void exec_start(struct exec_service *service, struct exec *exec, const struct ex
              EXEC_ARENA_BYTES_MAX + exec_files_size(request->files, request->file_count));
     exec->op.request_id = request->request_id;
     exec->deadline_ns = loop_now_ns(exec->op.loop) + service->config.timeout_ms * 1000000;
-    if (service->active < service->config.executions_max)
-        count_active(exec, true);
+    count_active(exec, true);
 }
 
 /* A run that nobody waits for is given up while nothing depends on it: before a provider can have

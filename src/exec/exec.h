@@ -15,6 +15,7 @@
 #include "connect/connect.h"
 #include "exec/breaker.h"
 #include "exec/build.h"
+#include "exec/crowd.h"
 #include "exec/files.h"
 #include "exec/limits.h"
 #include "exec/outcome.h"
@@ -53,9 +54,10 @@ struct exec_config {
     bool is_limits_off;
     struct breaker_config breaker;
     size_t response_bytes_max, executions_max;
-    size_t file_bytes_max;   /* of one file, decoded; an action may take less */
-    size_t output_bytes;     /* answered of an output where the caller names no limit */
-    size_t output_bytes_max; /* and what he can ask for at most */
+    size_t account_executions_max; /* of one account alone (exec/crowd.h); 0: the default */
+    size_t file_bytes_max;         /* of one file, decoded; an action may take less */
+    size_t output_bytes;           /* answered of an output where the caller names no limit */
+    size_t output_bytes_max;       /* and what he can ask for at most */
 };
 
 /* NULL: out of memory. Everything in config outlives it. */
@@ -144,13 +146,13 @@ struct exec {
     struct op_timer timer;
     uint64_t deadline_ns, call_started_ns;
     uint8_t fingerprint[32];
-    bool is_claimed;    /* the intent is durable: a record must follow */
-    bool is_key_holder; /* in the service's table of keys in flight */
-    bool is_answered;   /* out is final */
-    bool is_counted;
-    bool is_any_byte_sent; /* by any attempt */
-    bool is_renewed_after; /* after the provider refused the token, or it was tried */
-    bool has_provider_key; /* the request carries the provider's idempotency key */
+    bool is_claimed;               /* the intent is durable: a record must follow */
+    bool is_key_holder;            /* in the service's table of keys in flight */
+    bool is_answered;              /* out is final */
+    struct crowd_account *counted; /* NULL: there was no place for it */
+    bool is_any_byte_sent;         /* by any attempt */
+    bool is_renewed_after;         /* after the provider refused the token, or it was tried */
+    bool has_provider_key;         /* the request carries the provider's idempotency key */
     struct exec_pages pages;
     struct exec_faults faults;
     uint32_t files_broken; /* a bit for each that is no base64 */
@@ -178,7 +180,7 @@ struct exec_service {
     struct map in_flight; /* account and key -> struct exec, of this process */
     struct list all;      /* struct exec.all_link */
     struct list releases; /* record.c */
-    size_t active;
+    struct crowd crowd;   /* all under way, by account */
 };
 
 enum exec_step {

@@ -20,7 +20,7 @@ static slice short_action_id(const struct exec *exec)
 enum op_result exec_step_find_action(struct op *op)
 {
     struct exec *exec = exec_of(op);
-    if (!exec->is_counted)
+    if (!exec->counted)
         return exec_stop(exec, EXEC_UNAVAILABLE,
                          SLICE("Too many executions are under way; nothing was done, try again."),
                          SLICE_NONE);

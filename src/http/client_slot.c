@@ -3,28 +3,18 @@
  * passes two queues, each in turn by tenant: first for a place in its origin, in the line of its
  * tenant there, then for one in the whole. It keeps the first place while it waits for the second.
  *
- * What a tenant may use is no fixed part. A fixed one either wastes what is free or, as several
- * take all of theirs, leaves nothing: calls that hang cannot be taken back, so what others will
- * need has to be free before they come. So a tenant may have one more place while it has fewer than
- * a multiple of those that are free. Alone it gets its whole share (seven eighths); k greedy ones
- * get 7 / (7k + 1) of all each, and a part as large as a seventh of theirs stays free for those to
- * come. (Choudhury and Hahne's dynamic thresholds for buffers that the ports of a switch share.)
+ * What a tenant may use is no fixed part (base/share.h). A fixed one either wastes what is free or,
+ * as several take all of theirs, leaves nothing: calls that hang cannot be taken back, so what
+ * others will need has to be free before they come.
  *
  * A line and a tenant exist while calls are in them; some unused ones are kept, so that a call
  * costs no allocation.
  */
 #include "base/mem.h"
+#include "base/share.h"
 #include "http/client_internal.h"
 
 enum { SPARES_MAX = 64 };
-
-/* One more for somebody that uses `used` of `size` places, of which `taken` are in use? */
-static bool share_allows(size_t used, size_t taken, size_t size, size_t share)
-{
-    if (taken >= size)
-        return false;
-    return share >= size || used * (size - share) < share * (size - taken);
-}
 
 static bool line_has_room(const struct http_line *line)
 {
@@ -163,7 +153,8 @@ bool slot_allows_origin(struct http_client *client, struct uuid key)
     const struct http_tenant *tenant =
         map_get(&client->tenants, slice_of((const char *)key.bytes, sizeof(key.bytes)));
     size_t max = client->config.origins_max;
-    return share_allows(tenant ? tenant->line_count : 0, client->origins.count, max, max - max / 8);
+    return share_allows(tenant ? tenant->line_count : 0, client->origins.count, max,
+                        share_default(max));
 }
 
 /* ---- turns ---- */
@@ -353,9 +344,9 @@ void slot_init(struct http_client *client)
 {
     size_t all = client->config.connections_max, origin = client->config.calls_per_origin;
     if (client->config.share_of_all == 0)
-        client->config.share_of_all = all - all / 8;
+        client->config.share_of_all = share_default(all);
     if (client->config.share_of_origin == 0)
-        client->config.share_of_origin = origin - origin / 8;
+        client->config.share_of_origin = share_default(origin);
     map_init(&client->tenants, SIZE_MAX);
     map_init(&client->lines, SIZE_MAX);
     list_init(&client->ring);

@@ -5,7 +5,7 @@ import { after, before, beforeEach, test } from 'node:test';
 import { hold, startDev, until } from './support/dev.mjs';
 
 let dev;
-before(async () => (dev = await startDev({ args: ['--executions', '45'] })));
+before(async () => (dev = await startDev({ args: ['--executions', '45', '--account-executions', '45'] })));
 after(async () => {
   const end = await dev.stop();
   assert.deepEqual([end.code, end.signal], [0, null], end.log);

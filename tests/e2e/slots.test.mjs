@@ -50,9 +50,9 @@ function hang(server, account, count, app, input) {
   const replies = Array.from({ length: count }, (_, i) => run(server, account, app(i), input));
   return Promise.all(replies);
 }
-async function assertUnharmed(server) {
+async function assertUnharmed(server, atOnce = 5) {
   for (let i = 0; i < 20; i++) {
-    const replies = await Promise.all(Array.from({ length: 5 }, () => run(server, victim, 'app')));
+    const replies = await Promise.all(Array.from({ length: atOnce }, () => run(server, victim, 'app')));
     for (const reply of replies) assert.equal(reply.status, 200, reply.text);
   }
 }
@@ -76,6 +76,17 @@ test('two accounts with slow hosts leave slots to the others', async () => {
   assert.ok(held.size < 1024, `${held.size} of 1,024`);
   release();
   await Promise.all(hung);
+  await server.stop();
+});
+
+test('one account with many executions under way leaves places to the others', async () => {
+  const server = await serve('--executions', '16');
+  const hung = hang(server, greedy, 40, () => 'app', { q: 'hang' });
+  await until('it has all that it gets', () => held.size === 14);
+  await assertUnharmed(server, 2);
+  release();
+  const statuses = (await hung).map((reply) => reply.status);
+  assert.equal(statuses.filter((status) => status === 503).length, 26);
   await server.stop();
 });
 

@@ -1,0 +1,118 @@
+/*
+ * Executions in flight: what one account takes leaves places for the others.
+ */
+#include "exec/crowd.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+
+#include <cmocka.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "base/share.h"
+
+enum { SIZE = 64 };
+
+static struct crowd crowd;
+static struct crowd_account *inside[SIZE];
+static size_t count;
+
+static struct uuid account_of(unsigned number)
+{
+    struct uuid id = {{5}};
+    memcpy(id.bytes + 8, &number, sizeof(number));
+    return id;
+}
+
+static bool enter(unsigned number)
+{
+    struct crowd_account *account = crowd_enter(&crowd, account_of(number));
+    if (account)
+        inside[count++] = account;
+    return account != NULL;
+}
+
+static int end(void **state)
+{
+    (void)state;
+    while (count > 0)
+        crowd_leave(&crowd, inside[--count]);
+    crowd_deinit(&crowd);
+    return mem_live_blocks() == 0 ? 0 : -1;
+}
+
+static void one_alone_gets_its_share(void **state)
+{
+    (void)state;
+    crowd_init(&crowd, SIZE, 0);
+    for (unsigned i = 0; i < 56; i++)
+        assert_true(enter(1));
+    assert_false(enter(1));
+    assert_true(enter(2));
+    crowd_leave(&crowd, inside[--count]);
+    crowd_leave(&crowd, inside[--count]);
+    assert_true(enter(1)); /* what it gave back */
+    assert_false(enter(1));
+}
+
+static void several_that_take_all_they_get_leave_some(void **state)
+{
+    (void)state;
+    crowd_init(&crowd, SIZE, 0);
+    for (unsigned i = 0; i < SIZE; i++)
+        for (unsigned number = 0; number < 3; number++)
+            (void)enter(number);
+    assert_in_range(count, 57, 63);
+    assert_true(enter(3));
+}
+
+static void as_many_as_all_is_no_share(void **state)
+{
+    (void)state;
+    crowd_init(&crowd, 4, 4);
+    for (unsigned i = 0; i < 4; i++)
+        assert_true(enter(1));
+    assert_false(enter(1));
+    assert_false(enter(2));
+}
+
+static void an_execution_costs_no_allocation(void **state)
+{
+    (void)state;
+    crowd_init(&crowd, SIZE, 0);
+    assert_true(enter(1));
+    assert_true(enter(2));
+    crowd_leave(&crowd, inside[--count]);
+    mem_fail_at(1, UINT64_MAX);
+    assert_true(enter(3)); /* in what 2 left */
+    assert_false(enter(4));
+    mem_fail_at(0, 0);
+    assert_true(enter(4));
+}
+
+static void many_accounts_come_and_go(void **state)
+{
+    (void)state;
+    crowd_init(&crowd, SIZE, 0);
+    for (unsigned round = 0; round < 1000; round++) {
+        for (unsigned i = 0; i < SIZE; i++)
+            assert_true(enter(round * SIZE + i));
+        while (count > 0)
+            crowd_leave(&crowd, inside[--count]);
+    }
+    assert_true(mem_live_blocks() <= SIZE + 1);
+}
+
+#define TEST(function) cmocka_unit_test_teardown(function, end)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(one_alone_gets_its_share),   TEST(several_that_take_all_they_get_leave_some),
+        TEST(as_many_as_all_is_no_share), TEST(an_execution_costs_no_allocation),
+        TEST(many_accounts_come_and_go),
+    };
+    return cmocka_run_group_tests_name("exec/crowd", tests, NULL, NULL);
+}
