@@ -43,7 +43,8 @@ const struct config_item config_items[] = {
     {"database-readers", CONFIG_COUNT, SERVERS, AT(database_readers), "2", 1, 64, "N",
      "connections that only read"},
     {"database-queue", CONFIG_COUNT, SERVERS, AT(database_queue_max), "20000", 1, 10000000, "N",
-     "statements that may wait for the database before requests are answered 503"},
+     "statements that may wait for the database, in turn by account, before requests are answered "
+     "503; those of one account alone: seven eighths"},
     {"database-timeout", CONFIG_MS, SERVERS, AT(database_timeout_ms), "10s", 100, HOUR, "TIME",
      "longest wait for a statement"},
     {"database-batch", CONFIG_TEXT, SERVERS, AT(database_batch), "set", 0, 0, "MODE",

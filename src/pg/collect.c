@@ -1,8 +1,8 @@
 /*
- * Which of the waiting queries make the next batch: in their order, as many as the limits let, but
- * at most one operation a row, over all batches in flight. A query whose row is being changed stays
- * where it is; so do later ones of that row, and their order holds. And no two connections ever
- * wait for each other's rows.
+ * Which of the waiting queries make the next batch: by turns of their tenants and in their order,
+ * as many as the limits let, but at most one operation a row, over all batches in flight. A query
+ * whose row is being changed stays where it is; so do later ones of that row, and their order
+ * holds. And no two connections ever wait for each other's rows.
  */
 #include <stdlib.h>
 
@@ -16,6 +16,7 @@ struct collection {
     struct pg_pool *pool;
     struct pg_batch *batch;
     size_t rows_max, bytes, kinds, skips;
+    bool is_full; /* with one that goes alone */
 };
 
 /* key_hash 0: the query changes no row that another could. */
@@ -69,20 +70,67 @@ static void collection_take(struct collection *c, struct pg_query *query)
     }
 }
 
-static void collection_run(struct collection *c, struct pg_queue *queue)
+/* In their order; those in lines only with has_lines. */
+static void collection_run(struct collection *c, struct pg_queue *queue, bool has_lines)
 {
     LIST_EACH(&queue->queries, link)
     {
         struct pg_query *query = LIST_ITEM(link, struct pg_query, link);
+        if (query->line && !has_lines)
+            return;
         enum verdict verdict = collection_judge(c, query);
         if (verdict == STOP)
             return;
         if (verdict == SKIP)
             continue;
         collection_take(c, query);
-        if (verdict == TAKE_LAST)
+        c->is_full = verdict == TAKE_LAST;
+        if (c->is_full)
             return;
     }
+}
+
+/* The line's next one; false: none of it goes into this batch any more. The line may be gone after
+ * it was taken. */
+static bool collection_take_next(struct collection *c, struct pg_line *line)
+{
+    unsigned skips = 0;
+    while (line->cursor != &line->queries) {
+        struct pg_query *query = LIST_ITEM(line->cursor, struct pg_query, line_link);
+        enum verdict verdict = collection_judge(c, query);
+        if (verdict == STOP || (verdict == SKIP && ++skips == PG_LINE_SKIPS_MAX))
+            return false;
+        line->cursor = line->cursor->next;
+        if (verdict == SKIP)
+            continue;
+        collection_take(c, query);
+        c->is_full = verdict == TAKE_LAST;
+        return true;
+    }
+    return false;
+}
+
+/* One of each line after the other, from where the last batch ended; lines that did not get what
+ * was due to them are first next time. */
+static void collection_run_turns(struct collection *c, struct pg_queue *queue)
+{
+    struct list passed = LIST_INIT(passed);
+    LIST_EACH(&queue->ring, node)
+    {
+        struct pg_line *line = LIST_ITEM(node, struct pg_line, ring);
+        line->cursor = line->queries.next;
+    }
+    while (!c->is_full && c->batch->query_count < c->rows_max && !list_is_empty(&queue->ring)) {
+        struct pg_line *line = LIST_ITEM(queue->ring.next, struct pg_line, ring);
+        list_unlink(&line->ring);
+        list_push_back(&queue->ring, &line->ring);
+        if (collection_take_next(c, line))
+            continue;
+        list_unlink(&line->ring);
+        list_push_back(&passed, &line->ring);
+    }
+    list_append_all(&passed, &queue->ring);
+    list_append_all(&queue->ring, &passed);
 }
 
 /* By kind in order of first appearance, then by row: sets lock their rows in one order, and those
@@ -126,7 +174,10 @@ struct pg_batch *pg_batch_collect(struct pg_lane *lane)
         return NULL;
     }
     lane->pool->batch_mark++;
-    collection_run(&c, queue);
+    bool is_one_line = queue->ring.next == queue->ring.prev;
+    collection_run(&c, queue, is_one_line);
+    if (!is_one_line && !c.is_full)
+        collection_run_turns(&c, queue);
     if (c.batch->query_count == 0) {
         pg_batch_free(c.batch);
         return NULL;

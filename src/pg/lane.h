@@ -19,10 +19,11 @@ enum {
     PG_FLIGHT_SINGLES = 64, /* replayed queries, each with its own Sync */
     PG_ATTEMPTS_MAX = 8,
     PG_STALE_ATTEMPTS_MAX = 2, /* then the error is the statement's own */
-    PG_SKIPS_MAX = 1024,  /* queries passed over in a queue because their row is being changed */
-    PG_ROWS_BUSY = 65536, /* bits for rows being changed, by hash; a power of two */
-    PG_HOLD_MS = 5,       /* a batch in flight for longer holds back no other lane's */
-    PG_KINDS_MAX = 64,    /* statements in a batch */
+    PG_SKIPS_MAX = 1024,     /* queries passed over in a queue because their row is being changed */
+    PG_LINE_SKIPS_MAX = 128, /* and in a tenant's line, where there are several */
+    PG_ROWS_BUSY = 65536,    /* bits for rows being changed, by hash; a power of two */
+    PG_HOLD_MS = 5,          /* a batch in flight for longer holds back no other lane's */
+    PG_KINDS_MAX = 64,       /* statements in a batch */
 };
 
 enum pg_query_state { QUERY_IDLE, QUERY_WAITING, QUERY_SENT, QUERY_REJECTED };
@@ -31,6 +32,7 @@ enum pg_query_state { QUERY_IDLE, QUERY_WAITING, QUERY_SENT, QUERY_REJECTED };
 struct pg_slot {
     const struct pg_stmt *stmt; /* also the key in the map: its address */
     unsigned index;
+    unsigned tenant_at;                 /* the parameter account_id; PG_PARAMS_MAX: there is none */
     char *sql[2];                       /* by enum pg_mode; set is NULL without parameters */
     char name[2][PG_STMT_NAME_MAX + 2]; /* prepared statement: s_name, p_name */
     uint64_t batch_mark;                /* number of the batch being built ... */
@@ -38,7 +40,20 @@ struct pg_slot {
 };
 
 struct pg_queue {
-    struct list queries;
+    struct list queries; /* all, oldest first; those that are sent again in front, in no line */
+    size_t count;
+    struct map lines; /* by tenant */
+    struct list ring; /* lines, next one first */
+    struct list spares;
+    size_t spare_count;
+};
+
+/* What waits of one tenant. */
+struct pg_line {
+    struct uuid tenant;
+    struct list ring;    /* in the queue's, or among the spare ones */
+    struct list queries; /* by line_link, oldest first */
+    struct list *cursor; /* while a batch is collected: the next one to look at */
     size_t count;
 };
 
@@ -123,6 +138,15 @@ bool pg_lane_send(struct pg_lane *lane) MUST_CHECK;
 void pg_lane_flush(struct pg_lane *lane);
 /* A lane that is silent for too long is given up. */
 void pg_lane_check_stall(struct pg_lane *lane, uint64_t now_ns);
+
+/* line.c */
+void pg_queue_init(struct pg_queue *queue);
+void pg_queue_deinit(struct pg_queue *queue);
+/* Into the line of its tenant. ERR_BUSY: this tenant, or all, have as many waiting as they may.
+ * ERR_NOMEM. */
+int pg_line_join(struct pg_queue *queue, struct pg_query *query) MUST_CHECK;
+/* Harmless where it is in none. */
+void pg_line_leave(struct pg_queue *queue, struct pg_query *query);
 
 /* slot.c: this pool's slot of a statement, made when new; NULL when out of memory. A template that
  * does not expand is a bug: it prints and aborts. */

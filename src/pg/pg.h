@@ -73,6 +73,7 @@ enum pg_match {
  *   @read(table)      FROM and WHERE of a look-up by the key parameters; the row is `t`
  *   @update(table)    FROM and WHERE of `update table t set ...` by the key parameters
  *   @delete(table)    USING and WHERE of `delete from table t` likewise
+ * A uuid parameter called account_id says whose query it is: what waits goes in turn by account.
  * The key parameters are the first key_count ones and are named as their columns are. The last
  * three pin the plan: a nested loop from the input over the primary key whatever the table's
  * statistics say (pg/stmt.c tells how). A template may begin with `with x as (...)`.
@@ -186,8 +187,9 @@ struct pg_query {
     struct pg_pool *pool;
     struct pg_queue *queue;
     struct pg_slot *slot;
+    struct pg_line *line;
     struct op *op;
-    struct list link;
+    struct list link, line_link;
     uint64_t key_hash;
     uint64_t queued_ns, expires_ns;
     size_t param_bytes;
@@ -206,7 +208,7 @@ struct pg_pool_config {
     struct dns_resolver *dns;     /* outlives the pool */
     enum pg_mode mode;
     unsigned writers, readers;     /* 0: 2 each; at most PG_LANES_MAX together */
-    size_t queue_max;              /* queries waiting, 0: 10000 */
+    size_t queue_max;              /* queries waiting, 0: 10000; shared (base/share.h) */
     size_t batch_rows_max;         /* 0: 1024 */
     unsigned queue_timeout_ms;     /* 0: 5000 */
     unsigned statement_timeout_ms; /* 0: 10000 */

@@ -57,6 +57,7 @@ void pg_queue_unlink(struct pg_query *query)
     struct pg_queue *queue = query->queue;
     ASSERT(queue->count > 0 && query->state == QUERY_WAITING);
     list_unlink(&query->link);
+    pg_line_leave(queue, query);
     queue->count--;
     query->pool->waiting--;
 }
@@ -127,7 +128,9 @@ static void query_init(struct pg_pool *pool, struct pg_query *query, struct op *
     query->pool = pool;
     query->queue = NULL;
     query->op = op;
+    query->line = NULL;
     list_init(&query->link);
+    list_init(&query->line_link);
     query->queued_ns = loop_now_ns(pool->loop);
     query->expires_ns = query->deadline_ns ? query->deadline_ns
                                            : query->queued_ns + pool->queue_timeout_ns;
@@ -153,14 +156,16 @@ void pg_submit(struct pg_pool *pool, struct pg_query *query, struct op *op)
     query_init(pool, query, op);
     op_hold(op, query->stmt->name);
     pool->pending++;
-    if (!pg_query_choose(query))
-        pool_reject(pool, query, ERR_NOMEM);
-    else if (query->param_bytes > PG_PARAM_BYTES_MAX)
-        pool_reject(pool, query, ERR_LIMIT);
-    else if (pool->waiting >= pool->queue_max || pool->is_closing)
-        pool_reject(pool, query, ERR_BUSY);
+    struct pg_queue *queue = query->stmt->is_write ? &pool->writes : &pool->reads;
+    int code = pg_query_choose(query) ? OK : ERR_NOMEM;
+    if (code == OK && query->param_bytes > PG_PARAM_BYTES_MAX)
+        code = ERR_LIMIT;
+    if (code == OK)
+        code = pool->is_closing ? ERR_BUSY : pg_line_join(queue, query);
+    if (code == OK)
+        pg_queue_push(queue, query);
     else
-        pg_queue_push(query->stmt->is_write ? &pool->writes : &pool->reads, query);
+        pool_reject(pool, query, code);
     pool_arm_sweep(pool);
 }
 
@@ -297,6 +302,8 @@ static void pool_free_memory(struct loop_garbage *garbage)
     for (size_t i = 0; i < pool->lane_count; i++)
         mem_free(pool->lanes[i]);
     pg_slot_free_all(pool);
+    pg_queue_deinit(&pool->writes);
+    pg_queue_deinit(&pool->reads);
     buf_deinit(&pool->scratch);
     pg_target_free(pool->target);
     mem_free(pool->lanes);
@@ -370,8 +377,8 @@ struct pg_pool *pg_pool_new(struct loop *loop, const struct pg_pool_config *conf
     ASSERT(pool->lane_count <= PG_LANES_MAX);
     map_init(&pool->slots, PG_SLOTS_MAX);
     buf_init(&pool->scratch, (size_t)3 * PG_PARAM_BYTES_MAX);
-    list_init(&pool->writes.queries);
-    list_init(&pool->reads.queries);
+    pg_queue_init(&pool->writes);
+    pg_queue_init(&pool->reads);
     list_init(&pool->rejected);
     timer_init(&pool->sweep, loop, on_sweep);
     timer_init(&pool->hold, loop, on_hold_end);

@@ -3,6 +3,7 @@
  */
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/mem.h"
 #include "pg/lane.h"
@@ -35,6 +36,10 @@ static struct pg_slot *slot_new(const struct pg_stmt *stmt)
     if (!slot)
         return NULL;
     slot->stmt = stmt;
+    slot->tenant_at = PG_PARAMS_MAX;
+    for (unsigned i = stmt->param_count; i-- > 0;)
+        if (stmt->params[i].type == PG_UUID && strcmp(stmt->params[i].name, "account_id") == 0)
+            slot->tenant_at = i;
     snprintf(slot->name[PG_MODE_SET], sizeof(slot->name[0]), "s_%s", stmt->name);
     snprintf(slot->name[PG_MODE_PIPE], sizeof(slot->name[0]), "p_%s", stmt->name);
     slot->sql[PG_MODE_PIPE] = slot_expand(stmt, PG_MODE_PIPE);

@@ -14,7 +14,7 @@
 #include "support/pg_cluster.h"
 #include "support/pg_items.h"
 
-enum { CALLS_MAX = 1000 };
+enum { CALLS_MAX = 1500 };
 
 static const char *conninfo;
 static struct pg_call *calls;
@@ -309,6 +309,107 @@ static void test_one_row_keeps_its_order(void **state)
     }
 }
 
+/* ---- accounts ---- */
+
+static size_t done_of(const struct pg_call *some, size_t count)
+{
+    size_t done = 0;
+    for (size_t i = 0; i < count; i++)
+        done += some[i].is_done;
+    return done;
+}
+
+/* 200 of one wait, then four of another. */
+static void start_two_accounts(struct pg_bench *bench, void (*start)(struct pg_call *call))
+{
+    for (size_t i = 0; i < 204; i++)
+        todo[i] = (struct todo){items_account(i < 200 ? 1 : 2), (int64_t)i + 1, 1};
+    pg_calls_start(bench, calls, 204, start, todo, sizeof(todo[0]));
+    pg_calls_wait(bench, &calls[200], 4);
+}
+
+static void test_accounts_take_turns(void **state)
+{
+    struct pg_bench bench;
+    (void)state;
+    for (int mode = PG_MODE_SET; mode <= PG_MODE_PIPE; mode++) {
+        struct pg_pool_config config = config_of((enum pg_mode)mode);
+        config.writers = config.readers = 1;
+        config.batch_rows_max = 8;
+        items_tell(conninfo, "truncate t.item");
+        pg_bench_open(&bench, &config, true);
+        start_two_accounts(&bench, start_put);
+        assert_true(done_of(calls, 200) <= 100);
+        pg_calls_wait(&bench, calls, 204);
+        for (size_t i = 0; i < 204; i++)
+            assert_int_equal(calls[i].query.status, OK);
+        pg_calls_end(calls, 204);
+        start_two_accounts(&bench, start_get);
+        assert_true(done_of(calls, 200) <= 100);
+        pg_calls_wait(&bench, calls, 204);
+        for (size_t i = 0; i < 204; i++)
+            assert_int_equal(pg_get_i64(&calls[i].query.rows, 0, 1), i + 1);
+        pg_calls_end(calls, 204);
+        pg_bench_close(&bench);
+    }
+}
+
+/* One account with documents that go alone, each of which ends a batch, and one with small ones. */
+static void start_large_or_put(struct pg_call *call)
+{
+    static char large[PG_ALONE_BYTES + 100];
+    struct todo *t = todo_of(call);
+    memset(large, 'x', sizeof(large));
+    large[0] = large[sizeof(large) - 1] = '"';
+    items_fill_put(&call->query, t->account, t->id, t->n);
+    if (t->id <= 20)
+        call->query.params[4] = pg_json(slice_of(large, sizeof(large)));
+    submit(call, &item_put);
+}
+
+static void test_what_goes_alone_holds_up_no_other_account(void **state)
+{
+    struct pg_bench bench;
+    struct pg_pool_config config = config_of(PG_MODE_SET);
+    (void)state;
+    config.writers = 1;
+    items_tell(conninfo, "truncate t.item");
+    pg_bench_open(&bench, &config, true);
+    for (size_t i = 0; i < 120; i++)
+        todo[i] = (struct todo){items_account(i < 20 ? 1 : 2), (int64_t)i + 1, 1};
+    pg_calls_start(&bench, calls, 120, start_large_or_put, todo, sizeof(todo[0]));
+    pg_calls_wait(&bench, &calls[20], 100);
+    assert_true(done_of(calls, 20) <= 10);
+    pg_calls_wait(&bench, calls, 120);
+    for (size_t i = 0; i < 120; i++)
+        assert_int_equal(calls[i].query.status, OK);
+    pg_calls_end(calls, 120);
+    pg_bench_close(&bench);
+}
+
+/* Many changes of one row, which go one after the other, and another account's. */
+static void test_a_row_that_many_change_holds_up_no_other_account(void **state)
+{
+    struct pg_bench bench;
+    struct pg_pool_config config = config_of(PG_MODE_SET);
+    (void)state;
+    config.writers = 1;
+    items_tell(conninfo, "truncate t.item");
+    pg_bench_open(&bench, &config, true);
+    todo[0] = (struct todo){items_account(1), 1, 1};
+    start_all(&bench, 1, start_put);
+    pg_calls_end(calls, 1);
+    for (size_t i = 0; i < 1400; i++)
+        todo[i] = (struct todo){items_account(i < 1300 ? 1 : 2), i < 1300 ? 1 : (int64_t)i, 1};
+    pg_calls_start(&bench, calls, 1400, start_add, todo, sizeof(todo[0]));
+    pg_calls_wait(&bench, &calls[1300], 100);
+    assert_true(done_of(calls, 1300) <= 100);
+    pg_calls_wait(&bench, calls, 1400);
+    assert_int_equal(pg_get_i64(&calls[1299].query.rows, 0, 0), 1301); /* in their order */
+    pg_calls_end(calls, 1400);
+    pg_bench_close(&bench);
+}
+
 /* ---- errors ---- */
 
 static void check_guilty(const struct pg_call *call)
@@ -422,6 +523,9 @@ int main(void)
         cmocka_unit_test(test_the_same_is_asked_once),
         cmocka_unit_test(test_a_turn_is_a_commit),
         cmocka_unit_test(test_one_row_keeps_its_order),
+        cmocka_unit_test(test_accounts_take_turns),
+        cmocka_unit_test(test_what_goes_alone_holds_up_no_other_account),
+        cmocka_unit_test(test_a_row_that_many_change_holds_up_no_other_account),
         cmocka_unit_test(test_only_the_guilty_sees_its_error),
         cmocka_unit_test(test_text_with_nul_is_refused),
         cmocka_unit_test(test_large_documents),

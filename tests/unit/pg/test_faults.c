@@ -36,6 +36,12 @@ static void start_put(struct pg_call *call)
     submit(call, &item_put);
 }
 
+static void start_other_put(struct pg_call *call)
+{
+    items_fill_put(&call->query, items_account(9), id_of(call), 0);
+    submit(call, &item_put);
+}
+
 static void start_set(struct pg_call *call)
 {
     items_fill_by(&call->query, items_account(0), id_of(call), 7);
@@ -488,11 +494,15 @@ static void test_queue_is_bounded(void **state)
     struct pg_bench bench;
     struct pg_pool_config config = config_of("host=/nonexistent dbname=x");
     (void)state;
-    config.queue_max = 10;
+    config.queue_max = 11; /* ten for an account alone */
     pg_bench_open(&bench, &config, false);
     start_all(&bench, 15, start_put);
     pg_calls_wait(&bench, &calls[10], 5); /* at once */
     assert_int_equal(pg_pool_pending(bench.pool), 10);
+    pg_call_start(&bench, &calls[16], start_other_put, NULL);
+    pg_call_start(&bench, &calls[17], start_other_put, NULL);
+    pg_calls_wait(&bench, &calls[17], 1);
+    assert_int_equal(pg_pool_pending(bench.pool), 11);
     calls[15].is_again = true; /* no room for it, but it may have been done before */
     pg_call_start(&bench, &calls[15], start_put, NULL);
     pg_calls_wait(&bench, &calls[15], 1);
@@ -505,6 +515,8 @@ static void test_queue_is_bounded(void **state)
     for (size_t i = 0; i < 15; i++)
         assert_int_equal(calls[i].query.status, ERR_BUSY);
     pg_calls_end(calls, 15);
+    pg_calls_wait(&bench, &calls[16], 1);
+    pg_calls_end(&calls[16], 2);
     pg_bench_close(&bench);
 }
 

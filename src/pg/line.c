@@ -1,0 +1,99 @@
+/*
+ * Lines: what waits in a queue, by tenant, so that each gets its turn. A line exists while queries
+ * are in it; some unused ones are kept, so that a query costs no allocation.
+ */
+#include "base/mem.h"
+#include "base/share.h"
+#include "pg/lane.h"
+
+enum { SPARES_MAX = 64 };
+
+static slice key_of(const struct uuid *tenant)
+{
+    return slice_of((const char *)tenant->bytes, sizeof(tenant->bytes));
+}
+
+void pg_queue_init(struct pg_queue *queue)
+{
+    list_init(&queue->queries);
+    list_init(&queue->ring);
+    list_init(&queue->spares);
+    map_init(&queue->lines, SIZE_MAX);
+}
+
+void pg_queue_deinit(struct pg_queue *queue)
+{
+    struct list *node;
+    ASSERT(queue->count == 0 && queue->lines.count == 0);
+    while ((node = list_pop_front(&queue->spares)))
+        mem_free(LIST_ITEM(node, struct pg_line, ring));
+    map_deinit(&queue->lines);
+}
+
+static void line_give_back(struct pg_queue *queue, struct pg_line *line)
+{
+    if (queue->spare_count >= SPARES_MAX) {
+        mem_free(line);
+        return;
+    }
+    queue->spare_count++;
+    list_push_front(&queue->spares, &line->ring);
+}
+
+static struct pg_line *line_new(struct pg_queue *queue, struct uuid tenant)
+{
+    struct list *node = list_pop_front(&queue->spares);
+    queue->spare_count -= node != NULL;
+    struct pg_line *line = node ? LIST_ITEM(node, struct pg_line, ring) : mem_alloc(sizeof(*line));
+    if (!line)
+        return NULL;
+    *line = (struct pg_line){.tenant = tenant};
+    list_init(&line->ring);
+    list_init(&line->queries);
+    if (map_put(&queue->lines, key_of(&line->tenant), line, NULL) == OK) {
+        list_push_back(&queue->ring, &line->ring);
+        return line;
+    }
+    line_give_back(queue, line);
+    return NULL;
+}
+
+static struct uuid tenant_of(const struct pg_query *query)
+{
+    const struct pg_stmt *stmt = query->stmt;
+    size_t at = query->slot->tenant_at;
+    bool is_there = at < stmt->param_count && !query->params[at].is_null;
+    return is_there ? query->params[at].as.uuid : (struct uuid){{0}};
+}
+
+int pg_line_join(struct pg_queue *queue, struct pg_query *query)
+{
+    const struct pg_pool *pool = query->pool;
+    struct uuid tenant = tenant_of(query);
+    struct pg_line *line = map_get(&queue->lines, key_of(&tenant));
+    if (!share_allows(line ? line->count : 0, pool->waiting, pool->queue_max,
+                      share_default(pool->queue_max)))
+        return ERR_BUSY;
+    if (!line)
+        line = line_new(queue, tenant);
+    if (!line)
+        return ERR_NOMEM;
+    query->line = line;
+    line->count++;
+    list_push_back(&line->queries, &query->line_link);
+    return OK;
+}
+
+void pg_line_leave(struct pg_queue *queue, struct pg_query *query)
+{
+    struct pg_line *line = query->line;
+    query->line = NULL;
+    if (!line)
+        return;
+    list_unlink(&query->line_link);
+    if (--line->count > 0)
+        return;
+    (void)map_remove(&queue->lines, key_of(&line->tenant));
+    list_unlink(&line->ring);
+    line_give_back(queue, line);
+}
