@@ -34,6 +34,8 @@ static void write_bot(struct json_writer *w)
     json_key(w, "workspace");
     json_put_bool(w, true);
     json_close(w, '}');
+    json_key(w, "workspace_id");
+    json_put_str(w, SLICE("7d1f6b52-0c4e-4a83-9f2b-5e8a1c3d7094"));
     json_key(w, "workspace_name");
     json_put_str(w, SLICE("Sam's Workspace"));
     json_close(w, '}');

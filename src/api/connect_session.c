@@ -1,20 +1,28 @@
 /*
  * POST /api/connect/sessions (scope execute): a link for an end user, so that an agent's
- * `sluice.connect_app` has somewhere to send him. Good for 15 minutes and once; what it opens is
- * the one app's connect page, in this account's name, while the key that asked is good.
+ * `sluice.connect_app` has somewhere to send him. Good for 15 minutes and once; it makes one
+ * connection of one app, or gives one connection a new grant, in this account's name, while the key
+ * that asked is good. Where an email or subject is named, nobody else can be connected with it.
  */
 #include "api/listing.h"
 #include "base/clock.h"
 #include "base/encode.h"
 #include "base/mem.h"
+#include "connect/keep.h"
 #include "http/message.h"
 #include "http/url.h"
 #include "store/connect_session.h"
 #include "vault/key.h"
 
-enum { LINK_MS = 15 * 60 * 1000, TOKEN_BYTES = 16 + 32 };
+enum { LINK_MS = 15 * 60 * 1000, DETAILS_BYTES_MAX = 4 * 1024, LISTED_MAX = 20 };
+
+/* What is waited for. */
+enum phase { PHASE_CONNECTIONS, PHASE_STORED, PHASE_AUDITED };
 
 struct linking {
+    enum phase phase;
+    const struct catalog_integration *app; /* until the first wait */
+    int64_t wanted_id;                     /* the connection that was named; 0: none was */
     struct connect_session session;
     slice url;
 };
@@ -37,10 +45,10 @@ static bool is_return_url(slice text)
 static bool draw(struct api_request *request, struct linking *linking)
 {
     struct connect_session *session = &linking->session;
-    uint8_t bytes[TOKEN_BYTES];
-    char text[BASE64URL_LEN(TOKEN_BYTES)];
-    memcpy(bytes, session->account_id.bytes, 16);
-    random_kernel(bytes + 16, sizeof(bytes) - 16);
+    uint8_t bytes[CONNECT_SESSION_TOKEN_BYTES] = {CONNECT_SESSION_TOKEN_VERSION};
+    char text[BASE64URL_LEN(CONNECT_SESSION_TOKEN_BYTES)];
+    memcpy(bytes + 1, session->account_id.bytes, 16);
+    random_kernel(bytes + 17, sizeof(bytes) - 17);
     vault_sha256(slice_of(bytes, sizeof(bytes)), session->token_hash);
     linking->url = arena_printf(
         &request->op.arena, "%s/connect/%.*s", request->api->public_url,
@@ -56,53 +64,222 @@ static bool hash_key(struct api_request *request, uint8_t hash[API_KEY_HASH_LEN]
     return vault_key_hash(slice_trim(slice_from(header, sizeof("Bearer ") - 1)), hash);
 }
 
-static enum op_result begin(struct api_request *request)
+/* ---- what is asked for ---- */
+
+/* OP_NEXT: fit. */
+static enum op_result read_app(struct api_request *request, struct linking *linking)
 {
-    struct linking *linking = ARENA_NEW(&request->op.arena, struct linking);
-    const struct json *back = JSON_GET(request->body, "return_url");
-    const struct json *again = JSON_GET(request->body, "force_reconnect");
     slice id = json_get_str(request->body, SLICE("integration_id"));
-    int64_t now = clock_wall_us();
-    if (!linking)
-        return api_reply_database(request, ERR_BUSY);
-    const struct catalog_integration *app =
-        id.ptr ? catalog_find_integration(*request->api->config.catalog, id) : NULL;
     if (!id.ptr)
         return api_reply_error(request, 400, "integration_id must be a string");
-    if (!app)
+    linking->app = catalog_find_integration(*request->api->config.catalog, id);
+    if (!linking->app)
         return api_reply_error(request, 404, "Integration not found");
-    if (app->auth.kind == AUTH_NONE)
+    if (linking->app->auth.kind == AUTH_NONE)
         return api_reply_error(request, 400, "This integration needs no connection");
+    linking->session.integration_id = id;
+    return OP_NEXT;
+}
+
+static enum op_result read_target(struct api_request *request, struct linking *linking)
+{
+    const struct json *again = JSON_GET(request->body, "force_reconnect");
+    const struct json *id = JSON_GET(request->body, "connection_id");
+    const struct json *back = JSON_GET(request->body, "return_url");
     if (again && again->type != JSON_BOOL)
         return api_reply_error(request, 400, "force_reconnect must be true or false");
+    if (id && !json_to_i64(id, &linking->wanted_id))
+        (void)!slice_to_i64(json_str(id), &linking->wanted_id);
+    if (id && linking->wanted_id <= 0)
+        return api_reply_error(request, 400,
+                               "connection_id must be a connection's id, as GET /api/connections "
+                               "tells it");
     if (back && !is_return_url(json_str(back)))
         return api_reply_error(request, 400,
                                "return_url must be an https URL of at most %d characters",
                                CONNECT_SESSION_URL_MAX);
+    linking->session.is_reconnect = linking->wanted_id || (again && again->as.boolean);
+    linking->session.return_url = json_str(back);
+    return OP_NEXT;
+}
+
+/* A demand that can never be met is refused here, not at the end of a person's way. */
+static enum op_result read_demand(struct api_request *request, struct linking *linking)
+{
+    const struct catalog_identity *identity = &linking->app->identity;
+    const struct json *email = JSON_GET(request->body, "email");
+    const struct json *subject = JSON_GET(request->body, "subject");
     struct connect_session *session = &linking->session;
+    slice name = linking->app->name;
+    session->email = json_str(email);
+    session->subject = json_str(subject);
+    if (email && (!slice_is_name(session->email, CONNECTION_EMAIL_MAX) ||
+                  slice_find_char(session->email, '@') < 1))
+        return api_reply_error(request, 400, "email must be a mail address");
+    if (subject && !slice_is_name(session->subject, CONNECTION_SUBJECT_MAX))
+        return api_reply_error(request, 400, "subject must be a string of 1 to %d characters",
+                               CONNECTION_SUBJECT_MAX);
+    if (email && !identity->email)
+        return api_reply_error(request, 400,
+                               "email cannot be demanded of %.*s, which tells %s; leave it out%s",
+                               SLICE_ARG(name), identity->subject ? "a subject only" : "neither",
+                               identity->subject ? ", or name the subject" : "");
+    if (subject && !identity->subject)
+        return api_reply_error(request, 400,
+                               "subject cannot be demanded of %.*s, which tells %s; leave it out%s",
+                               SLICE_ARG(name), identity->email ? "a mail address only" : "neither",
+                               identity->email ? ", or name the email" : "");
+    return OP_NEXT;
+}
+
+/* ---- the connection to reconnect ---- */
+
+static enum op_result refuse_choice(struct api_request *request, const struct connection *rows,
+                                    size_t count)
+{
+    struct buf text;
+    buf_init(&text, DETAILS_BYTES_MAX * 4);
+    for (size_t i = 0; i < count && i < LISTED_MAX; i++)
+        buf_printf(&text, "%s%lld \"%.*s\"", i ? ", " : "", (long long)rows[i].id,
+                   SLICE_ARG(rows[i].label));
+    enum op_result result = api_reply_error(
+        request, 409,
+        "Several connections of this integration and none is the default: name the one to "
+        "reconnect with connection_id: %.*s",
+        SLICE_ARG(buf_slice(&text)));
+    buf_deinit(&text);
+    return result;
+}
+
+static bool differs(slice wanted, slice known, bool is_email)
+{
+    if (!wanted.ptr || !known.ptr)
+        return false;
+    return is_email ? !slice_eq_nocase(wanted, known) : !slice_eq(wanted, known);
+}
+
+/* The one that is named, else the default, else the only one there is. OP_NEXT: found, or there is
+ * none and the link makes the first. */
+static enum op_result choose(struct api_request *request, struct linking *linking)
+{
+    struct connect_session *session = &linking->session;
+    const struct connection *chosen = NULL;
+    struct connection *rows;
+    size_t count;
+    int status = store_connection_list_result(&request->query, &rows, &count);
+    if (status != OK)
+        return api_reply_database(request, status);
+    for (size_t i = 0; i < count && !chosen; i++)
+        if (linking->wanted_id ? rows[i].id == linking->wanted_id : rows[i].is_default)
+            chosen = &rows[i];
+    if (linking->wanted_id && !chosen)
+        return api_reply_error(request, 404,
+                               "Connection not found: the account has no connection %lld to this "
+                               "integration",
+                               (long long)linking->wanted_id);
+    if (!chosen && count > 1)
+        return refuse_choice(request, rows, count);
+    if (!chosen && count == 1)
+        chosen = &rows[0];
+    if (!chosen)
+        return OP_NEXT;
+    if (differs(session->email, chosen->identity.email, true) ||
+        differs(session->subject, chosen->identity.subject, false))
+        return api_reply_error(request, 409,
+                               "Connection %lld acts as %.*s, and a link does not change that: "
+                               "leave force_reconnect and connection_id out to connect another",
+                               (long long)chosen->id,
+                               SLICE_ARG(connection_identity_text(&chosen->identity)));
+    session->connection_id = chosen->id;
+    return OP_NEXT;
+}
+
+/* ---- storing ---- */
+
+static slice created_details(struct api_request *request, const struct connect_session *session)
+{
+    const struct connection_identity only = {.email = session->email, .subject = session->subject};
+    char id[SLICE_U64_MAX];
+    struct json_writer w;
+    struct buf text;
+    buf_init(&text, DETAILS_BYTES_MAX);
+    json_begin(&w, &text);
+    json_open(&w, '{');
+    listing_put_text(&w, "integration_id", session->integration_id);
+    if (session->connection_id)
+        listing_put_text(&w, "connection_id", slice_of_u64((uint64_t)session->connection_id, id));
+    connect_write_identity(&w, &only);
+    connect_write_link(&w, session);
+    json_close(&w, '}');
+    slice details = buf_is_ok(&text) ? arena_dup(&request->op.arena, buf_slice(&text)) : SLICE_NONE;
+    buf_deinit(&text);
+    return details;
+}
+
+static enum op_result store(struct api_request *request, struct linking *linking)
+{
+    struct connect_session *session = &linking->session;
+    session->id = uuid_v7();
     session->account_id = request->grant.account_id;
-    session->integration_id = id;
-    session->is_reconnect = again && again->as.boolean;
-    session->return_url = json_str(back);
-    session->created_at = now;
-    session->expires_at = now + LINK_MS * 1000LL;
+    session->key_id = request->grant.key_id;
+    session->created_at = clock_wall_us();
+    session->expires_at = session->created_at + LINK_MS * 1000LL;
     if (!hash_key(request, session->key_hash) || !draw(request, linking))
         return api_reply_database(request, ERR_BUSY);
-    request->state = linking;
+    linking->phase = PHASE_STORED;
     store_connect_session_insert(request->api->config.pool, &request->query, &request->op, session);
     return OP_WAIT;
 }
 
-static enum op_result finish(struct api_request *request)
+static enum op_result audit(struct api_request *request, struct linking *linking)
 {
-    const struct linking *linking = request->state;
+    const struct connect_session *session = &linking->session;
+    const struct audit_event event = {
+        .account_id = session->account_id,
+        .id = uuid_v7(),
+        .kind = SLICE("link.created"),
+        .actor = api_actor(request),
+        .request_id = request->exchange->request_id,
+        .address = api_client_address(request),
+        .details = created_details(request, session),
+    };
+    linking->phase = PHASE_AUDITED;
+    store_audit_insert(request->api->config.pool, &request->query, &request->op, &event);
+    return OP_WAIT;
+}
+
+static enum op_result begin(struct api_request *request)
+{
+    struct linking *linking = ARENA_NEW(&request->op.arena, struct linking);
+    if (!linking)
+        return api_reply_database(request, ERR_BUSY);
+    request->state = linking;
+    enum op_result result = read_app(request, linking);
+    if (result == OP_NEXT)
+        result = read_target(request, linking);
+    if (result == OP_NEXT)
+        result = read_demand(request, linking);
+    if (result != OP_NEXT)
+        return result;
+    linking->app = NULL;
+    if (!linking->session.is_reconnect)
+        return store(request, linking);
+    linking->phase = PHASE_CONNECTIONS;
+    store_connection_list(request->api->config.pool, &request->query, &request->op,
+                          request->grant.account_id, linking->session.integration_id);
+    return OP_WAIT;
+}
+
+static enum op_result reply(struct api_request *request, const struct linking *linking)
+{
+    char id[UUID_TEXT_LEN + 1];
     struct json_writer w;
     struct buf text;
-    if (store_done_result(&request->query) != OK)
-        return api_reply_database(request, request->query.status);
+    uuid_format(linking->session.id, id);
     buf_init(&text, 4 * 1024);
     json_begin(&w, &text);
     json_open(&w, '{');
+    listing_put_text(&w, "id", slice_cstr(id));
     listing_put_text(&w, "url", linking->url);
     listing_put_time(&w, "expires_at", linking->session.expires_at);
     json_close(&w, '}');
@@ -111,12 +288,36 @@ static enum op_result finish(struct api_request *request)
     return reply.ptr ? api_reply(request, 201, reply) : api_reply_database(request, ERR_BUSY);
 }
 
+static enum op_result finish(struct api_request *request)
+{
+    struct linking *linking = request->state;
+    if (linking->phase == PHASE_CONNECTIONS) {
+        enum op_result result = choose(request, linking);
+        return result == OP_NEXT ? store(request, linking) : result;
+    }
+    int status = store_done_result(&request->query);
+    if (linking->phase == PHASE_STORED)
+        return status == OK ? audit(request, linking) : api_reply_database(request, status);
+    if (status != OK)
+        op_log(&request->op, LOG_ERROR, "a link is not in the audit trail",
+               LOG_STR("cause", request->query.message));
+    return reply(request, linking);
+}
+
+/* Made though the client has gone: nobody learns of it, and it ends by itself. */
+static void on_gone(struct api_request *request)
+{
+    (void)request;
+}
+
 const struct api_endpoint api_connect_session = {
     .route = "/api/connect/sessions",
     .scope = SCOPE_EXECUTE,
     .body = API_BODY_REQUIRED,
     .members =
-        &(const struct api_names){.own = {"integration_id", "force_reconnect", "return_url"}},
+        &(const struct api_names){.own = {"integration_id", "force_reconnect", "connection_id",
+                                          "email", "subject", "return_url"}},
     .begin = begin,
     .finish = finish,
+    .on_gone = on_gone,
 };

@@ -64,6 +64,8 @@ struct catalog_auth {
     slice authorize_url, token_url, revoke_url, scope_separator;
     const struct json *scopes;           /* array of strings; NULL when none */
     const struct json *authorize_params; /* object of strings; NULL when none */
+    /* object: authorize parameter -> "email", "subject" or "label" of whom it is to be; or NULL */
+    const struct json *login_hint;
     bool token_by_basic, token_as_json, uses_pkce;
     /* Where the credential goes; value NULL: nowhere (AUTH_NONE), or AUTH_BASIC's own header. In
      * the path the value stands between base_url and the action's path, and has no name. */
@@ -154,6 +156,16 @@ struct catalog_files {
     size_t bytes_max;
 };
 
+/* As whom a connection acts: read from the reply to `request`, to the test request, or from the
+ * claims of the ID token that came with the access token. */
+struct catalog_identity {
+    enum { IDENTITY_NONE, IDENTITY_REQUEST, IDENTITY_TEST, IDENTITY_ID_TOKEN } from;
+    struct catalog_request request;
+    const struct expr *email, *subject, *label; /* each may be NULL, the first two not both */
+    const struct expr *output;                  /* an object of all three */
+    const struct json *scopes; /* asked for besides, and missed by no action; NULL: none */
+};
+
 struct catalog_integration;
 
 /* The first part, the head, is there in all that a list or a search shows; the rest once the action
@@ -209,6 +221,7 @@ struct catalog_integration {
     const struct json *connection_params; /* JSON Schema or NULL */
     const struct schema *connection_schema;
     struct catalog_auth auth;
+    struct catalog_identity identity;
     struct catalog_limits limits;
     struct catalog_error_rules errors;
 };

@@ -17,6 +17,7 @@ enum {
     ROOT_CREDENTIAL = 8,
     ROOT_REPLY = 16, /* status, headers, body */
     ROOT_OUTPUT = 32,
+    ROOT_CLAIMS = 64,
 };
 
 struct lint {
@@ -35,7 +36,7 @@ static const struct {
 } roots[] = {
     {"input", ROOT_INPUT},   {"connection", ROOT_CONNECTION}, {"files", ROOT_FILES},
     {"status", ROOT_REPLY},  {"headers", ROOT_REPLY},         {"body", ROOT_REPLY},
-    {"output", ROOT_OUTPUT}, {"credential", ROOT_CREDENTIAL},
+    {"output", ROOT_OUTPUT}, {"credential", ROOT_CREDENTIAL}, {"claims", ROOT_CLAIMS},
 };
 
 /* Whether an object schema that closes itself lacks the property. Combinators may bring further
@@ -143,6 +144,33 @@ static void check_body(struct lint *lint, const struct catalog_request *request,
         return;
     }
     UNREACHABLE("every kind of body is above");
+}
+
+static void check_identity(struct lint *lint, const struct catalog_integration *integration)
+{
+    const struct catalog_identity *identity = &integration->identity;
+    const struct catalog_request *request = &identity->request;
+    unsigned seen = identity->from == IDENTITY_ID_TOKEN ? ROOT_CLAIMS : ROOT_REPLY;
+    struct reader_path path = {NULL, SLICE("identity"), -1};
+    if (identity->from == IDENTITY_NONE)
+        return;
+    lint->reader.path = &path;
+    check_expr(lint, "email", seen, identity->email);
+    check_expr(lint, "subject", seen, identity->subject);
+    check_expr(lint, "label", seen, identity->label);
+    if (identity->from == IDENTITY_REQUEST) {
+        check_template(lint, "request/path", 0, request->path);
+        check_parts(lint, "request/query", 0, &request->query);
+        check_parts(lint, "request/headers", 0, &request->headers);
+        check_body(lint, request, 0);
+        if (!slice_eq_cstr(request->method, "GET") && !slice_eq_cstr(request->method, "POST"))
+            reader_error(&lint->reader, "request/method",
+                         "must be GET, or POST where the vendor reads by it: it is sent whenever "
+                         "somebody connects");
+        if (slice_eq_cstr(request->method, "GET") && request->body_kind != BODY_NONE)
+            reader_error(&lint->reader, "request/body", "a GET has none: use query");
+    }
+    lint->reader.path = NULL;
 }
 
 static void check_errors(struct lint *lint, const struct catalog_error_rules *rules,
@@ -290,6 +318,7 @@ void manifest_lint(const struct catalog_integration *integration, slice source,
     check_parts(&lint, "headers", ROOT_INPUT, &integration->headers);
     check_template(&lint, "auth/send/value", ROOT_CREDENTIAL, integration->auth.send_value);
     check_expr(&lint, "auth/test/label", ROOT_REPLY, integration->auth.test_label);
+    check_identity(&lint, integration);
     for (size_t i = 0; i < integration->limits.rate_rule_count; i++) {
         const struct catalog_rate_rule *rule = &integration->limits.rate_rules[i];
         check_expr(&lint, place_of(&lint, "limits/rate_limited/%zu/when", i), ROOT_REPLY,

@@ -254,6 +254,7 @@ static void read_auth_oauth(struct reader *r, struct catalog_auth *auth)
     if (auth->scope_separator.len == 0)
         auth->scope_separator = SLICE(" ");
     auth->authorize_params = reader_member(r, "authorize_params");
+    auth->login_hint = manifest_read_login_hint(r);
     auth->token_by_basic = reader_choice(r, "token_auth", token_auths, 0) == 1;
     auth->token_as_json = reader_choice(r, "token_body", token_bodies, 0) == 1;
     auth->uses_pkce = reader_bool(r, "pkce", true);
@@ -352,6 +353,7 @@ static void read_head(struct reader *r, struct catalog_integration *integration)
     integration->connection_schema =
         reader_schema(r, "connection_params", &integration->connection_params);
     read_auth(r, &integration->auth);
+    manifest_read_identity(r, &integration->auth, &integration->identity);
     read_limits(r, &integration->limits);
     integration->errors = manifest_read_errors(r, "errors");
 }

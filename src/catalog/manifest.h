@@ -22,8 +22,15 @@ void manifest_read_action(struct reader *parent, struct reader_path *path,
                           const struct json *object, struct catalog_action *action);
 /* manifest_reply.c: `response` of the action that parent reads, once its output_schema is known. */
 void manifest_read_response(struct reader *parent, struct catalog_action *action);
+/* Its member `request`; the identity's is such a one, too. */
+void manifest_read_request(struct reader *parent, struct catalog_request *request);
 /* Also used by actions. */
 struct catalog_error_rules manifest_read_errors(struct reader *r, const char *name);
+
+/* manifest_identity.c: the members `identity` and, of auth, `login_hint`. */
+void manifest_read_identity(struct reader *parent, const struct catalog_auth *auth,
+                            struct catalog_identity *identity);
+const struct json *manifest_read_login_hint(struct reader *r);
 
 /* lint.c: what a loaded integration must satisfy beyond its grammar: placeholders exist, examples
  * validate, a GET does not write. */

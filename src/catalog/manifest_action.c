@@ -62,7 +62,7 @@ static void read_body(struct reader *parent, struct catalog_request *request)
     reader_finish(&r);
 }
 
-static void read_request(struct reader *parent, struct catalog_request *request)
+void manifest_read_request(struct reader *parent, struct catalog_request *request)
 {
     static const char *const methods[] = {"GET", "POST", "PUT", "PATCH", "DELETE", NULL};
     static const char *const nestings[] = {"repeat", "brackets", "indices", NULL};
@@ -170,7 +170,7 @@ void manifest_read_action(struct reader *parent, struct reader_path *path,
     if (!action->input_schema)
         reader_error(&r, NULL, "member \"input_schema\" is missing");
     (void)reader_schema(&r, "output_schema", &action->output_schema);
-    read_request(&r, &action->request);
+    manifest_read_request(&r, &action->request);
     manifest_read_response(&r, action);
     action->errors = manifest_read_errors(&r, "errors");
     read_files(&r, &action->files);

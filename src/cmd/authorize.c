@@ -10,6 +10,7 @@
 #include "base/encode.h"
 #include "cmd/outbound.h"
 #include "cmd/output.h"
+#include "exec/enrol.h"
 #include "store/change.h"
 
 enum { SESSION_BYTES = 32, SETTLE_MS = 5000, ARENA_BYTES_MAX = 1024 * 1024 };
@@ -25,8 +26,11 @@ struct authorize {
     struct oauth_finish_request finish_request;
     struct oauth_begin begin;
     struct oauth_finish finish;
+    struct exec_enrol enrol;
+    struct audit_event who; /* for the trail */
+    bool may_change_identity;
     uint8_t session_id[SESSION_BYTES];
-    bool is_finishing, is_done, is_freed;
+    bool is_finishing, is_freed;
     struct buf line, values; /* the address handed back, and what its query says */
 };
 
@@ -47,33 +51,80 @@ static enum op_result step_start(struct op *op)
     return OP_WAIT;
 }
 
-/* What the child left lives until this turn's end: it is printed here. */
-static enum op_result step_print(struct op *op)
+static slice keep_text(struct op *op, slice text)
+{
+    return text.ptr ? arena_dup(&op->arena, text) : SLICE_NONE;
+}
+
+/* What it was found to be is stored. */
+static enum op_result step_enrol(struct op *op)
 {
     struct authorize *it = authorize_of(op);
     const struct oauth_finish *finish = &it->finish;
-    enum oauth_outcome outcome = it->is_finishing ? finish->outcome : it->begin.outcome;
-    slice message = it->is_finishing ? finish->message : it->begin.message;
-    it->is_done = true;
-    if (outcome != OAUTH_DONE) {
-        (void)err_set(&it->session->err, ERR_REFUSED, "%.*s", SLICE_ARG(message));
-        return OP_DONE;
-    }
-    if (!it->is_finishing) {
-        (void)printf("%.*s\n", SLICE_ARG(it->begin.url));
-        (void)fflush(stdout);
-        return OP_DONE;
-    }
-    (void)printf("connection %lld%s\n", (long long)finish->connection_id,
-                 finish->is_reconnected ? " has a new grant" : "");
-    if (finish->scopes_missing.ptr) {
-        (void)fprintf(stderr, "not granted: ");
-        output_text(stderr, finish->scopes_missing);
+    if (!it->is_finishing || finish->outcome != OAUTH_DONE)
+        return OP_NEXT;
+    const struct exec_enrol_request in = {
+        .account_id = it->finish_request.account_id,
+        .integration_id = keep_text(op, finish->integration_id),
+        .connection_id = finish->connection_id,
+        .label = keep_text(op, finish->label),
+        .params = keep_text(op, finish->params),
+        .credential = secret_reveal(finish->credential),
+        .id_token = keep_text(op, finish->id_token),
+        .scopes = keep_text(op, finish->scopes),
+        .expires_at = finish->expires_at,
+        .is_grant = true,
+        .may_change_identity = it->may_change_identity,
+        .actor = it->who.actor,
+        .address = it->who.address,
+    };
+    it->finish.scopes_missing = keep_text(op, finish->scopes_missing);
+    exec_enrol_start(it->connect, it->pool, it->out.client, it->session->catalog, &it->enrol, &in,
+                     op);
+    return OP_WAIT;
+}
+
+static void print_connection(const struct authorize *it)
+{
+    const struct exec_enrol *enrol = &it->enrol;
+    (void)printf("connection %lld%s\n", (long long)enrol->connection_id,
+                 it->finish.connection_id ? " has a new grant" : "");
+    if (connection_identity_is_known(&enrol->identity)) {
+        (void)fprintf(stderr, "acts as ");
+        output_text(stderr, connection_identity_text(&enrol->identity));
         (void)fputc('\n', stderr);
     }
-    if (finish->is_refresh_token_missing)
+    if (it->finish.scopes_missing.ptr) {
+        (void)fprintf(stderr, "not granted: ");
+        output_text(stderr, it->finish.scopes_missing);
+        (void)fputc('\n', stderr);
+    }
+    if (it->finish.is_refresh_token_missing)
         (void)fprintf(stderr, "the app gave no refresh token: connect it again once its access "
                               "token has ended\n");
+}
+
+/* What a child left lives until this turn's end: it is printed here. */
+static enum op_result step_print(struct op *op)
+{
+    struct authorize *it = authorize_of(op);
+    bool is_begun = !it->is_finishing && it->begin.outcome == OAUTH_DONE;
+    bool is_granted = it->is_finishing && it->finish.outcome == OAUTH_DONE;
+    slice message = is_granted         ? it->enrol.message
+                    : it->is_finishing ? it->finish.message
+                                       : it->begin.message;
+    if (it->is_finishing)
+        secret_unref(it->finish.credential);
+    if (is_begun) {
+        (void)printf("%.*s\n", SLICE_ARG(it->begin.url));
+        (void)fflush(stdout);
+    } else if (is_granted && it->enrol.result == EXEC_ENROLLED) {
+        print_connection(it);
+    } else {
+        bool may_insist = is_granted && it->enrol.result == EXEC_ENROL_OTHER_IDENTITY;
+        (void)err_set(&it->session->err, ERR_REFUSED, "%.*s%s", SLICE_ARG(message),
+                      may_insist ? " To have it act as another one, say --any-identity." : "");
+    }
     return OP_DONE;
 }
 
@@ -82,7 +133,8 @@ static void on_freed(struct op *op)
     authorize_of(op)->is_freed = true;
 }
 
-static const struct op_step steps[] = {{"start", step_start}, {"print", step_print}};
+static const struct op_step steps[] = {
+    {"start", step_start}, {"enrol", step_enrol}, {"print", step_print}};
 static const struct op_class authorize_class = {
     .name = "authorize", .steps = steps, .step_count = ARRAY_LEN(steps), .free = on_freed};
 
@@ -90,7 +142,7 @@ static const struct op_class authorize_class = {
 static int go(struct authorize *it, bool is_finishing)
 {
     it->is_finishing = is_finishing;
-    it->is_done = it->is_freed = false;
+    it->is_freed = false;
     it->session->err.code = OK;
     op_start(&it->op, &authorize_class, it->loop, NULL, ARENA_BYTES_MAX);
     while (!it->is_freed)
@@ -194,16 +246,16 @@ static void close_parts(struct authorize *it)
 
 int authorize_run(struct session *session, const struct oauth_begin_request *request)
 {
-    struct authorize it = {.session = session, .begin_request = *request};
-    struct audit_event who = {.account_id = request->account_id};
+    struct authorize it = {.session = session,
+                           .begin_request = *request,
+                           .who = {.account_id = request->account_id},
+                           .may_change_identity = request->may_change_identity};
     random_kernel(it.session_id, sizeof(it.session_id));
     it.begin_request.session_id = slice_of(it.session_id, sizeof(it.session_id));
-    session_tell_operator(session, &who);
+    session_tell_operator(session, &it.who);
     it.finish_request = (struct oauth_finish_request){
         .account_id = request->account_id,
         .session_id = it.begin_request.session_id,
-        .actor = who.actor,
-        .address = who.address,
     };
     buf_init(&it.line, OAUTH_URL_BYTES_MAX);
     buf_init(&it.values, OAUTH_URL_BYTES_MAX);

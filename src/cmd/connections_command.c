@@ -115,7 +115,7 @@ static int print_table(struct session *session, const struct connection *rows, s
     struct output_table table;
     output_table_begin(
         &table, &session->arena,
-        "CONNECTION|INTEGRATION|DEFAULT|STATE|CREATED|LAST USED|EXPIRES|MASTER KEY|LABEL");
+        "CONNECTION|INTEGRATION|DEFAULT|STATE|CREATED|LAST USED|EXPIRES|MASTER KEY|ACTS AS|LABEL");
     for (size_t i = 0; i < count; i++) {
         output_table_cell(&table, id_text(session, rows[i].id));
         output_table_cell(&table, rows[i].integration_id);
@@ -125,6 +125,9 @@ static int print_table(struct session *session, const struct connection *rows, s
         output_table_time(&table, rows[i].last_used_at);
         output_table_time(&table, rows[i].expires_at);
         output_table_cell(&table, rows[i].key_id);
+        output_table_cell(&table, connection_identity_is_known(&rows[i].identity)
+                                      ? connection_identity_text(&rows[i].identity)
+                                      : SLICE("-"));
         output_table_cell(&table, rows[i].label);
     }
     return output_table_print(&table, stdout,
@@ -234,6 +237,7 @@ static int authorize(struct session *session, struct command_call *call)
                                           .params = command_option(call, "params")};
     const struct catalog_integration *integration;
     slice former = command_option(call, "reconnect");
+    request.may_change_identity = command_has(call, "any-identity");
     if (session_open_catalog(session) != OK ||
         catalog_find_or_suggest(session, slice_cstr(call->argv[1]), &integration) != OK)
         return (int)session->err.code;
@@ -279,6 +283,8 @@ static const struct config_option authorize_options[] = {
     {"label", "TEXT", "tells connections of one app apart; the app's name by default"},
     {"params", "JSON", "what the integration asks for beside the grant"},
     {"reconnect", "CONNECTION", "give this one a new grant instead of adding another"},
+    {"any-identity", NULL,
+     "the connection may act as another login from now on; else that is refused"},
 };
 static const struct config_option list_options[] = {{"json", NULL, "print JSON, for scripts"}};
 

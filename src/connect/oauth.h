@@ -1,7 +1,8 @@
 /*
  * Connecting an app by OAuth 2: authorization code with PKCE (RFC 6749 4.1, RFC 7636, RFC 9700).
  * oauth_begin makes the URL that a person's browser is sent to; what comes back to the redirect URI
- * goes to oauth_finish, which exchanges the code and makes or mends a connection.
+ * goes to oauth_finish, which exchanges the code for a grant; keep.h makes or mends a connection of
+ * it.
  *
  * In between, the verifier and what was asked for lie sealed in the database, for ten minutes,
  * under a hash of the state: another process may finish what this one began. A state is good once,
@@ -15,10 +16,13 @@
 
 #include "connect/oauth_client.h"
 #include "connect/oauth_token.h"
-#include "store/audit.h"
 #include "store/oauth.h"
 
-enum { OAUTH_BEGUN_MS = 10 * 60 * 1000, OAUTH_URL_BYTES_MAX = 16 * 1024 };
+enum {
+    OAUTH_BEGUN_MS = 10 * 60 * 1000,
+    OAUTH_URL_BYTES_MAX = 16 * 1024,
+    OAUTH_STATE_PREFIX_MAX = 40,
+};
 
 enum oauth_outcome {
     OAUTH_DONE,
@@ -40,9 +44,16 @@ struct oauth_begin_request {
     slice integration_id;
     slice session_id;      /* not empty; anything that only this person's browser has */
     slice redirect_uri;    /* exactly as it is registered with the app */
-    slice label;           /* SLICE_NONE: the app's name. Of a reconnect: not used */
+    slice label;           /* SLICE_NONE: none was given. Of a reconnect: not used */
     slice params;          /* JSON object, checked by the caller; SLICE_NONE: none */
     int64_t connection_id; /* the one to reconnect; 0: a new one */
+    /* before the state's random text, visible ASCII of at most OAUTH_STATE_PREFIX_MAX: tells the
+     * caller on the way back whose it is; SLICE_NONE: nothing */
+    slice state_prefix;
+    bool may_change_identity; /* of a reconnect: kept for the way back */
+    /* as whom to sign in, where the manifest says how that is asked for. Of a reconnect, where it
+     * has none, as whom the connection is known */
+    struct connection_identity hint;
 };
 
 struct oauth_begin {
@@ -59,8 +70,9 @@ struct oauth_begin {
     struct oauth_client_lookup lookup;
     struct pg_query query;
     struct oauth_begun begun;
+    struct connection row; /* of a reconnect */
     struct buf sealed;
-    char state[48], verifier[48]; /* 43 base64url characters */
+    char state[48 + OAUTH_STATE_PREFIX_MAX], verifier[48]; /* 43 base64url characters */
 };
 void oauth_begin_start(struct connect_service *service, struct oauth_begin *begin,
                        const struct oauth_begin_request *request, struct op *parent);
@@ -70,17 +82,20 @@ struct oauth_finish_request {
     struct uuid account_id;
     slice session_id;
     slice state, code, iss, error;
-    slice actor, request_id, address; /* for the audit trail */
 };
 
 struct oauth_finish {
     struct op op;
     /* out, in the op's arena */
     enum oauth_outcome outcome;
-    slice message;        /* a sentence unless done */
-    slice integration_id; /* known once the state was */
-    int64_t connection_id;
-    bool is_reconnected;
+    slice message;         /* a sentence unless done */
+    slice integration_id;  /* known once the state was */
+    int64_t connection_id; /* the one to reconnect; 0: a new one */
+    bool may_change_identity;
+    slice label, params;           /* as they were given when it was begun; SLICE_NONE: not */
+    struct secret *credential;     /* of the connection, with OAUTH_DONE: the caller's reference */
+    slice id_token;                /* SLICE_NONE: none came */
+    int64_t expires_at;            /* of the access token; 0: not known, or never */
     slice scopes;                  /* granted; SLICE_NONE: not known */
     slice scopes_missing;          /* asked for and not granted; SLICE_NONE: none */
     bool is_refresh_token_missing; /* the token ends, and then the app must be connected again */
@@ -91,17 +106,12 @@ struct oauth_finish {
     const struct catalog_integration *integration;
     const struct json *asked; /* what begin sealed */
     struct oauth_client_lookup lookup;
-    struct pg_query query, audit_query;
+    struct pg_query query;
     struct oauth_request request;
     struct http_call call;
     struct oauth_reply reply;
-    struct connection row;
-    struct buf sealed;
-    struct op_timer timer;
-    struct audit_event event;
     uint8_t state_hash[OAUTH_HASH_LEN];
     int64_t asked_us;
-    unsigned tries;
 };
 void oauth_finish_start(struct connect_service *service, struct oauth_finish *finish,
                         const struct oauth_finish_request *request, struct op *parent);

@@ -45,8 +45,8 @@ static enum op_result stop_database(struct oauth_begin *begin)
     return stop(begin, OAUTH_UNAVAILABLE, SLICE("The database cannot be reached."));
 }
 
-/* 256 random bits as text. */
-static void draw(char out[BASE64URL_LEN(RANDOM_BYTES) + 1])
+/* 256 random bits as text, BASE64URL_LEN(RANDOM_BYTES) + 1 bytes. */
+static void draw(char *out)
 {
     uint8_t bytes[RANDOM_BYTES];
     random_kernel(bytes, sizeof(bytes));
@@ -77,7 +77,7 @@ static enum op_result step_find(struct op *op)
 static void write_scopes(const struct catalog_auth *auth, slice separator, struct buf *out)
 {
     for (uint32_t i = 0; auth->scopes && i < auth->scopes->count; i++) {
-        if (i > 0)
+        if (out->len > 0)
             buf_append(out, separator);
         buf_append(out, json_str(&auth->scopes->as.items[i]));
     }
@@ -98,11 +98,13 @@ static void write_kept(const struct oauth_begin *begin, struct buf *out)
     json_key(&w, "scopes");
     json_put_str(&w, scopes.len > 0 ? buf_slice(&scopes) : SLICE_NONE);
     json_key(&w, "label");
-    json_put_str(&w, begin->in.label.ptr ? begin->in.label : begin->integration->name);
+    json_put_str(&w, begin->in.label);
     json_key(&w, "params");
     json_put_str(&w, begin->in.params);
     json_key(&w, "connection_id");
     json_put_i64(&w, begin->in.connection_id);
+    json_key(&w, "may_change_identity");
+    json_put_bool(&w, begin->in.may_change_identity);
     json_close(&w, '}');
     out->is_failed = out->is_failed || !buf_is_ok(&scopes);
     buf_deinit(&scopes);
@@ -143,39 +145,69 @@ static void put_challenge(const struct oauth_begin *begin, struct buf *url)
     put_pair(url, SLICE("code_challenge_method"), SLICE("S256"));
 }
 
+/* The identity's own scopes are asked for, and not kept: no action misses them. */
+static void put_scopes(const struct oauth_begin *begin, struct buf *url)
+{
+    const struct catalog_auth *auth = &begin->integration->auth;
+    const struct json *more = begin->integration->identity.scopes;
+    struct buf scopes;
+    buf_init(&scopes, OAUTH_URL_BYTES_MAX);
+    write_scopes(auth, auth->scope_separator, &scopes);
+    for (uint32_t i = 0; more && i < more->count; i++) {
+        if (scopes.len > 0)
+            buf_append(&scopes, auth->scope_separator);
+        buf_append(&scopes, json_str(&more->as.items[i]));
+    }
+    if (scopes.len > 0)
+        put_pair(url, SLICE("scope"), buf_slice(&scopes));
+    url->is_failed = url->is_failed || !buf_is_ok(&scopes);
+    buf_deinit(&scopes);
+}
+
+static void put_hints(const struct oauth_begin *begin, struct buf *url)
+{
+    const struct json *hints = begin->integration->auth.login_hint;
+    const struct connection_identity *row = &begin->row.identity, *wanted = &begin->in.hint;
+    const struct connection_identity *whom = connection_identity_is_known(wanted) ? wanted : row;
+    for (uint32_t i = 0; hints && i < hints->count; i++) {
+        slice member = json_str(&hints->as.members[i].value);
+        slice value = slice_eq_cstr(member, "email")     ? whom->email
+                      : slice_eq_cstr(member, "subject") ? whom->subject
+                                                         : whom->label;
+        if (value.ptr)
+            put_pair(url, json_str(&hints->as.members[i].key), value);
+    }
+}
+
 static slice make_url(struct oauth_begin *begin, slice client_id)
 {
     const struct catalog_auth *auth = &begin->integration->auth;
     const struct json *more = auth->authorize_params;
-    struct buf url, scopes;
+    struct buf url;
     buf_init(&url, OAUTH_URL_BYTES_MAX);
-    buf_init(&scopes, OAUTH_URL_BYTES_MAX);
-    write_scopes(auth, auth->scope_separator, &scopes);
     buf_append(&url, auth->authorize_url);
     put_pair(&url, SLICE("response_type"), SLICE("code"));
     put_pair(&url, SLICE("client_id"), client_id);
     put_pair(&url, SLICE("redirect_uri"), begin->in.redirect_uri);
-    if (scopes.len > 0)
-        put_pair(&url, SLICE("scope"), buf_slice(&scopes));
+    put_scopes(begin, &url);
     put_pair(&url, SLICE("state"), slice_cstr(begin->state));
     if (auth->uses_pkce)
         put_challenge(begin, &url);
     for (uint32_t i = 0; more && i < more->count; i++)
         put_pair(&url, json_str(&more->as.members[i].key), json_str(&more->as.members[i].value));
-    bool is_ok = buf_is_ok(&url) && buf_is_ok(&scopes);
-    slice text = is_ok ? arena_dup(&begin->op.arena, buf_slice(&url)) : SLICE_NONE;
-    buf_deinit(&scopes);
+    put_hints(begin, &url);
+    slice text = buf_is_ok(&url) ? arena_dup(&begin->op.arena, buf_slice(&url)) : SLICE_NONE;
     buf_deinit(&url);
     return text;
 }
 
 /* ---- steps ---- */
 
-static bool is_reconnectable(const struct oauth_begin *begin, int *status)
+static bool is_reconnectable(struct oauth_begin *begin, int *status)
 {
-    struct connection row;
-    *status = store_connection_get_result(&begin->query, &row);
-    return *status == OK && slice_eq(row.integration_id, begin->integration->integration_id);
+    struct connection *row = &begin->row;
+    *status = store_connection_get_result(&begin->query, row);
+    return *status == OK && slice_eq(row->integration_id, begin->integration->integration_id);
 }
 
 static enum op_result step_keep(struct op *op)
@@ -199,7 +231,11 @@ static enum op_result step_keep(struct op *op)
                    ? stop(begin, OAUTH_CONNECTION_UNKNOWN,
                           SLICE("There is no such connection to reconnect."))
                    : stop_database(begin);
-    draw(begin->state);
+    slice prefix = begin->in.state_prefix;
+    ASSERT(prefix.len <= OAUTH_STATE_PREFIX_MAX);
+    if (prefix.len > 0)
+        memcpy(begin->state, prefix.ptr, prefix.len);
+    draw(begin->state + prefix.len);
     draw(begin->verifier);
     vault_sha256(slice_cstr(begin->state), begin->begun.state_hash);
     vault_sha256(begin->in.session_id, begin->begun.session_hash);

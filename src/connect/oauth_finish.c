@@ -11,20 +11,7 @@
 
 enum {
     FINISH_ARENA_BYTES_MAX = 4 * 1024 * 1024,
-    STORE_RETRY_MS = 200,
-    STORE_TRIES_MAX = 50, /* somebody waits for it */
     ERROR_MAX = 64,
-};
-
-enum step {
-    STEP_TAKE,
-    STEP_JUDGE,
-    STEP_ASK,
-    STEP_READ,
-    STEP_STORE,
-    STEP_STORED,
-    STEP_RELOADED,
-    STEP_TELL,
 };
 
 static struct oauth_finish *finish_of(struct op *op)
@@ -134,13 +121,15 @@ static enum op_result step_judge(struct op *op)
         return stop(finish, OAUTH_UNSUPPORTED, SLICE("There is no such app any more."));
     if (judge_answer(finish) != OP_NEXT)
         return OP_FAIL;
-    finish->row.id = json_get_i64(finish->asked, SLICE("connection_id"), 0);
-    finish->is_reconnected = finish->row.id != 0;
+    finish->connection_id = json_get_i64(finish->asked, SLICE("connection_id"), 0);
+    finish->may_change_identity = json_get_bool(finish->asked, SLICE("may_change_identity"), false);
+    finish->label = json_get_str(finish->asked, SLICE("label"));
+    finish->params = json_get_str(finish->asked, SLICE("params"));
     oauth_client_find(finish->service, &finish->lookup, op, finish->in.account_id,
                       finish->integration_id);
-    if (finish->is_reconnected)
+    if (finish->connection_id != 0)
         store_connection_get(finish->service->config.pool, &finish->query, op,
-                             finish->in.account_id, finish->row.id);
+                             finish->in.account_id, finish->connection_id);
     return OP_WAIT;
 }
 
@@ -178,14 +167,13 @@ static enum op_result step_ask(struct op *op)
     struct connection row;
     struct secret *secret = NULL;
     slice client_id;
-    int status = finish->is_reconnected ? store_connection_get_result(&finish->query, &row) : OK;
+    int status = finish->connection_id != 0 ? store_connection_get_result(&finish->query, &row)
+                                            : OK;
     if (status == ERR_NOTFOUND)
         return stop(finish, OAUTH_CONNECTION_UNKNOWN,
                     SLICE("The connection was removed meanwhile."));
     if (status != OK)
         return stop_database(finish);
-    if (finish->is_reconnected)
-        finish->row.rev = row.rev;
     status = oauth_client_result(finish->service, &finish->lookup, finish->integration_id,
                                  &client_id, &secret);
     enum op_result result;
@@ -200,7 +188,7 @@ static enum op_result step_ask(struct op *op)
     return result;
 }
 
-static void fill_row(struct oauth_finish *finish)
+static void read_grant(struct oauth_finish *finish)
 {
     slice asked = json_get_str(finish->asked, SLICE("scopes"));
     int64_t life_s = finish->reply.expires_in_s;
@@ -210,36 +198,19 @@ static void fill_row(struct oauth_finish *finish)
         finish->scopes_missing = oauth_scopes_missing(finish->integration->auth.scopes,
                                                       finish->scopes, &finish->op.arena);
     finish->is_refresh_token_missing = life_s > 0 && !finish->reply.refresh_token.ptr;
-    if (!finish->is_reconnected)
-        finish->row.id = short_id_new();
-    finish->row = (struct connection){
-        .account_id = finish->in.account_id,
-        .id = finish->row.id,
-        .rev = finish->row.rev,
-        .integration_id = finish->integration_id,
-        .label = json_get_str(finish->asked, SLICE("label")),
-        .is_default = true, /* where there is none yet */
-        .auth_kind = slice_cstr(catalog_auth_name(AUTH_OAUTH2)),
-        .key_id = vault_ring_key_id(finish->service->config.ring),
-        .scopes = finish->scopes,
-        .params = json_get_str(finish->asked, SLICE("params")),
-        .status = CONNECTION_LIVE,
-        .expires_at = life_s > 0 ? finish->asked_us + life_s * 1000000 : 0,
-    };
+    finish->expires_at = life_s > 0 ? finish->asked_us + life_s * 1000000 : 0;
+    finish->id_token = finish->reply.id_token;
 }
 
-static bool seal(struct oauth_finish *finish)
+static bool make_credential(struct oauth_finish *finish)
 {
-    struct vault_place place = {finish->row.account_id, finish->row.id};
     struct buf text;
     buf_init(&text, VAULT_PLAIN_MAX);
-    bool is_ok =
-        oauth_credential_write(NULL, &finish->reply, &text) == OK &&
-        vault_seal(finish->service->config.ring, &place, buf_slice(&text), &finish->sealed) == OK;
+    if (oauth_credential_write(NULL, &finish->reply, &text) == OK)
+        finish->credential = secret_new(buf_slice(&text));
     mem_wipe(text.ptr, text.cap);
     buf_deinit(&text);
-    finish->row.sealed = buf_slice(&finish->sealed);
-    return is_ok;
+    return finish->credential != NULL;
 }
 
 static enum op_result step_read(struct op *op)
@@ -253,108 +224,11 @@ static enum op_result step_read(struct op *op)
         return stop(finish, is_outage ? OAUTH_EXCHANGE_OUTAGE : OAUTH_EXCHANGE_REFUSED,
                     arena_printf(&op->arena, "%.*s could not be connected: %.*s.",
                                  SLICE_ARG(finish->integration->name), SLICE_ARG(reply->message)));
-    fill_row(finish);
-    if (!seal(finish))
+    read_grant(finish);
+    if (!make_credential(finish))
         return stop(finish, OAUTH_EXCHANGE_REFUSED, SLICE("The app's tokens are too large."));
-    return OP_NEXT;
-}
-
-/* ---- the connection ---- */
-
-static enum op_result step_store(struct op *op)
-{
-    struct oauth_finish *finish = finish_of(op);
-    struct pg_pool *pool = finish->service->config.pool;
-    const struct connection *row = &finish->row;
-    struct connection_credentials credentials = {
-        .sealed = row->sealed,
-        .key_id = row->key_id,
-        .scopes = row->scopes,
-        .expires_at = row->expires_at,
-    };
-    if (finish->is_reconnected)
-        store_connection_credentials_set(pool, &finish->query, op, row->account_id, row->id,
-                                         row->rev, &credentials);
-    else
-        store_connection_insert(pool, &finish->query, op, row);
-    return OP_WAIT;
-}
-
-static enum op_result store_again(struct oauth_finish *finish)
-{
-    if (finish->tries++ >= STORE_TRIES_MAX)
-        return stop_database(finish);
-    op_goto(&finish->op, STEP_STORE);
-    op_sleep(&finish->op, &finish->timer, STORE_RETRY_MS, "the database, to store a connection");
-    return OP_WAIT;
-}
-
-static enum op_result step_stored(struct op *op)
-{
-    struct oauth_finish *finish = finish_of(op);
-    int64_t rev;
-    int status = finish->is_reconnected ? store_connection_set_result(&finish->query, &rev)
-                                        : store_done_result(&finish->query);
-    if (status == OK) {
-        op_goto(op, STEP_TELL);
-        return OP_NEXT;
-    }
-    if (status == ERR_NOTFOUND) { /* changed meanwhile */
-        store_connection_get(finish->service->config.pool, &finish->query, op,
-                             finish->row.account_id, finish->row.id);
-        return OP_WAIT;
-    }
-    bool has_default = slice_eq_cstr(slice_cstr(finish->query.sqlstate), "23505");
-    if (status == ERR_INVALID && has_default && finish->row.is_default) {
-        finish->row.is_default = false; /* the app has a default connection already */
-        op_goto(op, STEP_STORE);
-        return OP_NEXT;
-    }
-    return status == ERR_INVALID ? stop_database(finish) : store_again(finish);
-}
-
-static enum op_result step_reloaded(struct op *op)
-{
-    struct oauth_finish *finish = finish_of(op);
-    struct connection row;
-    int status = store_connection_get_result(&finish->query, &row);
-    if (status == ERR_NOTFOUND)
-        return stop(finish, OAUTH_CONNECTION_UNKNOWN,
-                    SLICE("The connection was removed meanwhile."));
-    if (status == OK)
-        finish->row.rev = row.rev;
-    return store_again(finish);
-}
-
-/* The event is the trail, not the deed: one that is lost is logged, and the app is connected. */
-static enum op_result step_tell(struct op *op)
-{
-    struct oauth_finish *finish = finish_of(op);
     finish->outcome = OAUTH_DONE;
     finish->message = SLICE_NONE;
-    finish->connection_id = finish->row.id;
-    connect_changed(finish->service, finish->row.account_id, finish->integration_id);
-    finish->event = (struct audit_event){
-        .account_id = finish->row.account_id,
-        .id = uuid_v7(),
-        .kind = finish->is_reconnected ? SLICE("connection.reconnected")
-                                       : SLICE("connection.added"),
-        .actor = finish->in.actor,
-        .request_id = finish->in.request_id,
-        .address = finish->in.address,
-        .details = arena_printf(&op->arena,
-                                "{\"connection_id\":\"%lld\",\"integration_id\":\"%.*s\"}",
-                                (long long)finish->row.id, SLICE_ARG(finish->integration_id)),
-    };
-    store_audit_insert(finish->service->config.pool, &finish->audit_query, op, &finish->event);
-    return OP_WAIT;
-}
-
-static enum op_result step_told(struct op *op)
-{
-    struct oauth_finish *finish = finish_of(op);
-    if (store_done_result(&finish->audit_query) != OK)
-        op_log(op, LOG_WARN, "an audit event was lost", LOG_STR("kind", finish->event.kind));
     return OP_DONE;
 }
 
@@ -362,7 +236,6 @@ static void on_cancel(struct op *op)
 {
     struct oauth_finish *finish = finish_of(op);
     pg_cancel(&finish->query);
-    pg_cancel(&finish->audit_query);
     oauth_client_find_cancel(&finish->lookup);
     http_call_cancel(&finish->call);
 }
@@ -372,22 +245,20 @@ static void on_end(struct op *op, enum op_end end)
     struct oauth_finish *finish = finish_of(op);
     (void)end;
     oauth_request_deinit(&finish->request);
-    buf_deinit(&finish->sealed);
+    if (finish->outcome != OAUTH_DONE) {
+        secret_unref(finish->credential);
+        finish->credential = NULL;
+    }
     catalog_unref(finish->catalog);
     finish->catalog = NULL;
     finish->integration = NULL;
 }
 
 static const struct op_step steps[] = {
-    [STEP_TAKE] = {"take", step_take},
-    [STEP_JUDGE] = {"judge", step_judge},
-    [STEP_ASK] = {"ask", step_ask},
-    [STEP_READ] = {"read", step_read},
-    [STEP_STORE] = {"store", step_store},
-    [STEP_STORED] = {"stored", step_stored},
-    [STEP_RELOADED] = {"reloaded", step_reloaded},
-    [STEP_TELL] = {"tell", step_tell},
-    {"told", step_told},
+    {"take", step_take},
+    {"judge", step_judge},
+    {"ask", step_ask},
+    {"read", step_read},
 };
 static const struct op_class finish_class = {
     .name = "oauth_finish",
@@ -410,6 +281,5 @@ void oauth_finish_start(struct connect_service *service, struct oauth_finish *fi
     };
     if (!finish->in.state.ptr)
         finish->in.state = SLICE("");
-    buf_init(&finish->sealed, VAULT_PLAIN_MAX + VAULT_SEAL_OVERHEAD);
     op_start(&finish->op, &finish_class, service->loop, parent, FINISH_ARENA_BYTES_MAX);
 }

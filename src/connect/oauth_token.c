@@ -311,6 +311,7 @@ static void read_object(struct oauth_reply *reply, const struct json *object, st
         reply->access_token = access;
         reply->refresh_token = is_token(refresh) ? refresh : SLICE_NONE;
         reply->expires_in_s = read_seconds(json_get(object, SLICE("expires_in")));
+        reply->id_token = json_get_str(object, SLICE("id_token"));
         reply->scopes = oauth_scopes_normal(json_get_str(object, SLICE("scope")), arena);
     }
 }

@@ -55,6 +55,7 @@ enum oauth_verdict {
 struct oauth_reply {
     enum oauth_verdict verdict;
     slice access_token, refresh_token; /* the latter SLICE_NONE: the former one goes on */
+    slice id_token;                    /* OpenID Connect; SLICE_NONE: none came */
     slice scopes;                      /* granted, one space between; SLICE_NONE: not told */
     int64_t expires_in_s;              /* 0: not told */
     slice error;                       /* the server's error code; SLICE_NONE */

@@ -33,6 +33,16 @@ void connect_write(struct json_writer *w, const struct connection *row)
     put_time(w, "last_used_at", row->last_used_at);
     put_time(w, "failed_at", row->failed_at);
     put(w, "failure", row->failure);
+    json_key(w, "identity");
+    if (connection_identity_is_known(&row->identity)) {
+        json_open(w, '{');
+        put(w, "email", row->identity.email);
+        put(w, "subject", row->identity.subject);
+        put(w, "label", row->identity.label);
+        json_close(w, '}');
+    } else {
+        json_put_null(w);
+    }
     put_time(w, "created_at", row->created_at);
     put_time(w, "updated_at", row->updated_at);
 }

@@ -1,18 +1,20 @@
 /*
- * The test request; see probe.h. It is built and read as an action's is, so that the manifest's
- * error rules and its headers hold here, too.
+ * The test request and the identity's; see probe.h. They are built and read as an action's are, so
+ * that the manifest's error rules and its headers hold here, too.
  */
 #include "exec/probe.h"
 
+#include "base/encode.h"
 #include "exec/reply.h"
 
 enum {
-    PROBE_ARENA_BYTES_MAX = 8 * 1024 * 1024,
+    PROBE_ARENA_BYTES_MAX = 16 * 1024 * 1024,
     PROBE_REPLY_BYTES_MAX = 1024 * 1024,
+    PROBE_CLAIMS_BYTES_MAX = 64 * 1024,
     PROBE_MS = 15 * 1000,
 };
 
-enum step { STEP_BEGIN, STEP_TOKEN, STEP_ASK, STEP_READ };
+enum step { STEP_BEGIN, STEP_TOKEN, STEP_TEST, STEP_TESTED, STEP_IDENTIFY, STEP_IDENTIFIED };
 
 static struct exec_probe *probe_of(struct op *op)
 {
@@ -60,7 +62,7 @@ static enum op_result step_begin(struct op *op)
     bool has_token = json_get_str(probe->credential, SLICE("access_token")).len > 0;
     if (probe->integration->auth.kind == AUTH_OAUTH2_CLIENT_CREDENTIALS && !has_token)
         return ask_for_token(probe);
-    op_goto(op, STEP_ASK);
+    op_goto(op, STEP_TEST);
     return OP_NEXT;
 }
 
@@ -84,7 +86,7 @@ static enum op_result step_token(struct op *op)
                              SLICE_ARG(probe->integration->name), SLICE_ARG(reply.message)));
 }
 
-/* ---- the request ---- */
+/* ---- a request ---- */
 
 static bool make_query(struct exec_probe *probe, struct err *err)
 {
@@ -105,52 +107,76 @@ static bool make_query(struct exec_probe *probe, struct err *err)
     return parts->items != NULL;
 }
 
-static bool make_action(struct exec_probe *probe, struct err *err)
+static bool make_test(struct exec_probe *probe, struct err *err)
 {
     const struct catalog_auth *auth = &probe->integration->auth;
+    bool is_identity = probe->integration->identity.from == IDENTITY_TEST;
+    probe->action.request = (struct catalog_request){
+        .method = auth->test_method.len ? auth->test_method : SLICE("GET"),
+        .path = expr_template_compile_text(&probe->op.arena, auth->test_path, err),
+    };
+    probe->action.output = is_identity ? probe->integration->identity.output : auth->test_label;
+    probe->action.reply.body = probe->action.output ? REPLY_JSON : REPLY_ANY;
+    return probe->action.request.path && make_query(probe, err);
+}
+
+/* Sends probe->action. false: err says why it cannot be. */
+static bool send_action(struct exec_probe *probe, struct err *err)
+{
+    const struct exec_scope scope = {.connection_params = probe->in.params};
+    slice method = probe->action.request.method;
+    probe->scope = scope;
+    if (exec_build(&probe->action, &probe->scope, probe->credential, &probe->op.arena,
+                   &probe->built, err) != OK)
+        return false;
+    probe->call = (struct http_call){
+        .tenant = probe->in.account_id,
+        .method = method,
+        .url = probe->built.url,
+        .headers = probe->built.headers,
+        .header_count = probe->built.header_count,
+        .body_parts = probe->built.body,
+        .body_part_count = probe->built.body_count,
+        .is_idempotent = slice_eq_cstr(method, "GET"),
+        .deadline_ns = deadline_ns(probe),
+        .response_bytes_max = PROBE_REPLY_BYTES_MAX,
+    };
+    if (http_call_start(probe->http, &probe->call, &probe->op) == OK)
+        return true;
+    (void)err_set(err, ERR_INVALID, "what it is made of is not fit for it");
+    return false;
+}
+
+static void begin_action(struct exec_probe *probe)
+{
     probe->action = (struct catalog_action){
         .integration = probe->integration,
         .action_id = SLICE("test"),
         .level = LEVEL_READ,
         .is_idempotent = true,
-        .request = {.method = auth->test_method.len ? auth->test_method : SLICE("GET"),
-                    .path = expr_template_compile_text(&probe->op.arena, auth->test_path, err)},
-        .output = auth->test_label,
-        .reply = {.body = auth->test_label ? REPLY_JSON : REPLY_ANY},
     };
-    return probe->action.request.path && make_query(probe, err);
 }
 
-static enum op_result step_ask(struct op *op)
+static enum op_result step_test(struct op *op)
 {
     struct exec_probe *probe = probe_of(op);
     struct err err = {0};
-    if (probe->integration->auth.test_path.len == 0)
-        return stop(probe, EXEC_PROBE_UNTESTED,
-                    arena_printf(&op->arena, "%.*s has no request that could test it.",
-                                 SLICE_ARG(probe->integration->name)));
-    probe->scope = (struct exec_scope){.connection_params = probe->in.params};
-    if (!make_action(probe, &err) || exec_build(&probe->action, &probe->scope, probe->credential,
-                                                &op->arena, &probe->built, &err) != OK)
-        return stop(probe, EXEC_PROBE_REFUSED,
-                    arena_printf(&op->arena, "The test request cannot be made: %s.", err.text));
-    probe->call = (struct http_call){
-        .tenant = probe->in.account_id,
-        .method = probe->action.request.method,
-        .url = probe->built.url,
-        .headers = probe->built.headers,
-        .header_count = probe->built.header_count,
-        .is_idempotent = slice_eq_cstr(probe->action.request.method, "GET"),
-        .deadline_ns = deadline_ns(probe),
-        .response_bytes_max = PROBE_REPLY_BYTES_MAX,
-    };
-    if (http_call_start(probe->http, &probe->call, op) == OK)
+    bool is_untested = probe->integration->auth.test_path.len == 0;
+    if (is_untested || probe->in.is_identity_only) {
+        (void)stop(probe, EXEC_PROBE_UNTESTED,
+                   arena_printf(&op->arena, "%.*s has no request that could test it.",
+                                SLICE_ARG(probe->integration->name)));
+        op_goto(op, STEP_IDENTIFY);
+        return OP_NEXT;
+    }
+    begin_action(probe);
+    if (make_test(probe, &err) && send_action(probe, &err))
         return OP_WAIT;
     return stop(probe, EXEC_PROBE_REFUSED,
-                SLICE("The test request cannot be sent: what it is made of is not fit for it."));
+                arena_printf(&op->arena, "The test request cannot be made: %s.", err.text));
 }
 
-/* ---- the reply ---- */
+/* ---- a reply ---- */
 
 static bool is_outage(enum exec_reason reason)
 {
@@ -172,21 +198,155 @@ static bool is_outage(enum exec_reason reason)
     }
 }
 
-static enum op_result step_read(struct op *op)
+/* A text, or a number as its digits; SLICE_NONE where it is neither or is too long. */
+static slice text_of(struct exec_probe *probe, const struct json *value, size_t characters_max)
+{
+    slice text = json_str(value);
+    struct buf digits;
+    buf_init(&digits, EXEC_PROBE_LABEL_MAX);
+    if (value && (value->type == JSON_INT || value->type == JSON_UINT)) {
+        json_write(&digits, value);
+        text = buf_is_ok(&digits) ? arena_dup(&probe->op.arena, buf_slice(&digits)) : SLICE_NONE;
+    }
+    buf_deinit(&digits);
+    text = slice_trim(text);
+    return slice_is_name(text, characters_max) ? text : SLICE_NONE;
+}
+
+static void read_identity(struct exec_probe *probe, const struct json *told)
+{
+    struct connection_identity *identity = &probe->identity;
+    slice email = text_of(probe, JSON_GET(told, "email"), CONNECTION_EMAIL_MAX);
+    identity->email = slice_find_char(email, '@') > 0 ? email : SLICE_NONE;
+    identity->subject = text_of(probe, JSON_GET(told, "subject"), CONNECTION_SUBJECT_MAX);
+    identity->label = text_of(probe, JSON_GET(told, "label"), CONNECTION_IDENTITY_LABEL_MAX);
+    if (connection_identity_is_known(identity)) {
+        probe->label = connection_identity_text(identity);
+        probe->identity_message = SLICE_NONE;
+        return;
+    }
+    *identity = (struct connection_identity){.label = SLICE_NONE};
+    probe->identity_message = arena_printf(&probe->op.arena, "%.*s did not say who it is.",
+                                           SLICE_ARG(probe->integration->name));
+}
+
+/* What the action's expression made of the reply; NULL where it failed. */
+static const struct json *output_of(struct exec_probe *probe, const struct exec_outcome *outcome)
+{
+    if (!probe->action.output)
+        return NULL;
+    if (outcome->manifest_fault.len == 0)
+        return json_parse(&probe->op.arena, outcome->output_json, &json_limits_provider, NULL);
+    op_log(&probe->op, LOG_WARN, "a manifest's expression failed",
+           LOG_STR("integration_id", probe->integration->integration_id),
+           LOG_STR("cause", outcome->manifest_fault));
+    return NULL;
+}
+
+static void read_reply(struct exec_probe *probe, struct exec_outcome *outcome)
+{
+    *outcome = (struct exec_outcome){.retry_after_ms = -1};
+    exec_reply_read(&probe->action, &probe->call, &probe->scope, &probe->built, &probe->op.arena,
+                    outcome);
+    if (outcome->reason != EXEC_SUCCEEDED && outcome->message.len == 0)
+        outcome->message = SLICE("The app refused it.");
+}
+
+static enum op_result step_tested(struct op *op)
 {
     struct exec_probe *probe = probe_of(op);
-    struct exec_outcome outcome = {.retry_after_ms = -1};
-    exec_reply_read(&probe->action, &probe->call, &probe->scope, &probe->built, &op->arena,
-                    &outcome);
-    if (outcome.reason == EXEC_SUCCEEDED) {
-        const struct json *label =
-            json_parse(&op->arena, outcome.output_json, &json_limits_provider, NULL);
-        slice text = probe->action.output ? json_str(label) : SLICE_NONE;
-        probe->label = slice_first_utf8(text, EXEC_PROBE_LABEL_MAX);
-        return stop(probe, EXEC_PROBE_WORKS, SLICE_NONE);
+    struct exec_outcome outcome;
+    read_reply(probe, &outcome);
+    if (outcome.reason != EXEC_SUCCEEDED)
+        return stop(probe, is_outage(outcome.reason) ? EXEC_PROBE_OUTAGE : EXEC_PROBE_REFUSED,
+                    outcome.message);
+    (void)stop(probe, EXEC_PROBE_WORKS, SLICE_NONE);
+    const struct json *told = output_of(probe, &outcome);
+    if (probe->integration->identity.from == IDENTITY_TEST) {
+        read_identity(probe, told);
+        return OP_DONE;
     }
-    slice message = outcome.message.len > 0 ? outcome.message : SLICE("The app refused it.");
-    return stop(probe, is_outage(outcome.reason) ? EXEC_PROBE_OUTAGE : EXEC_PROBE_REFUSED, message);
+    probe->label = slice_first_utf8(json_str(told), EXEC_PROBE_LABEL_MAX);
+    return OP_NEXT;
+}
+
+/* ---- the identity ---- */
+
+/* What the app's authorization server says in the ID token. It came from there itself, over TLS, so
+ * that its signature need not be checked (OpenID Connect Core 3.1.3.7). */
+static const struct json *read_claims(struct exec_probe *probe)
+{
+    struct arena *arena = &probe->op.arena;
+    slice rest = probe->in.id_token;
+    struct buf text;
+    struct json claims;
+    struct err err;
+    struct expr_budget budget;
+    (void)slice_split(&rest, '.');
+    slice payload = slice_split(&rest, '.');
+    const struct json *told = NULL;
+    buf_init(&text, PROBE_CLAIMS_BYTES_MAX);
+    if (payload.len > 0 && decode_base64url(&text, payload) == OK && buf_is_ok(&text))
+        told = json_parse(arena, buf_slice(&text), &json_limits_provider, NULL);
+    buf_deinit(&text);
+    if (!told)
+        return NULL;
+    struct json root = json_object(), *result = ARENA_NEW(arena, struct json);
+    claims = *told;
+    json_object_set(arena, &root, SLICE("claims"), claims);
+    expr_budget_init(&budget);
+    return result && expr_eval(probe->integration->identity.output, &root, &root, &budget, arena,
+                               result, &err) == OK
+               ? result
+               : NULL;
+}
+
+static bool make_identity(struct exec_probe *probe, struct err *err)
+{
+    const struct catalog_identity *identity = &probe->integration->identity;
+    begin_action(probe);
+    if (identity->from == IDENTITY_TEST)
+        return make_test(probe, err);
+    probe->action.request = identity->request;
+    probe->action.output = identity->output;
+    probe->action.reply.body = REPLY_JSON;
+    return true;
+}
+
+static enum op_result step_identify(struct op *op)
+{
+    struct exec_probe *probe = probe_of(op);
+    struct err err = {0};
+    switch (probe->integration->identity.from) {
+    case IDENTITY_NONE:
+        probe->identity_message = arena_printf(&op->arena, "%.*s has no way to tell who it is.",
+                                               SLICE_ARG(probe->integration->name));
+        return OP_DONE;
+    case IDENTITY_ID_TOKEN:
+        read_identity(probe, read_claims(probe));
+        return OP_DONE;
+    case IDENTITY_TEST:
+    case IDENTITY_REQUEST:
+        break;
+    }
+    if (make_identity(probe, &err) && send_action(probe, &err))
+        return OP_WAIT;
+    probe->identity_message = arena_printf(&op->arena, "%.*s cannot be asked who it is: %s.",
+                                           SLICE_ARG(probe->integration->name), err.text);
+    return OP_DONE;
+}
+
+/* One that fails costs nothing but the knowledge. */
+static enum op_result step_identified(struct op *op)
+{
+    struct exec_probe *probe = probe_of(op);
+    struct exec_outcome outcome;
+    read_reply(probe, &outcome);
+    if (outcome.reason == EXEC_SUCCEEDED)
+        read_identity(probe, output_of(probe, &outcome));
+    else
+        probe->identity_message = outcome.message;
+    return OP_DONE;
 }
 
 static void on_cancel(struct op *op)
@@ -207,8 +367,10 @@ static void on_end(struct op *op, enum op_end end)
 static const struct op_step steps[] = {
     [STEP_BEGIN] = {"begin", step_begin},
     [STEP_TOKEN] = {"token", step_token},
-    [STEP_ASK] = {"ask", step_ask},
-    [STEP_READ] = {"read", step_read},
+    [STEP_TEST] = {"test", step_test},
+    [STEP_TESTED] = {"tested", step_tested},
+    [STEP_IDENTIFY] = {"identify", step_identify},
+    [STEP_IDENTIFIED] = {"identified", step_identified},
 };
 static const struct op_class probe_class = {
     .name = "probe",
@@ -228,6 +390,7 @@ void exec_probe_start(struct http_client *http, struct catalog *catalog, struct 
         .catalog = catalog_ref(catalog),
         .in = *request,
     };
+    probe->identity_message = probe->message;
     probe->integration = catalog_find_integration(catalog, request->integration_id);
     op_start(&probe->op, &probe_class, parent->loop, parent, PROBE_ARENA_BYTES_MAX);
 }

@@ -1,7 +1,8 @@
 /*
- * probe: does the app take this credential? The manifest's test request (auth.test), sent with a
- * credential that is not stored yet, or with one that is. Where the credential is an OAuth client's
- * (client credentials), a token is asked for first.
+ * probe: does the app take this credential, and as whom? The manifest's test request (auth.test)
+ * and the one that tells the identity (identity), sent with a credential that is not stored yet, or
+ * with one that is. Where the credential is an OAuth client's (client credentials), a token is
+ * asked for first. Of an identity that is not told the verdict knows nothing.
  *
  * An op embedded in a caller's op; addresses, overrides and limits are those of executions.
  */
@@ -11,6 +12,7 @@
 #include "connect/oauth_token.h"
 #include "exec/build.h"
 #include "exec/outcome.h"
+#include "store/connection.h"
 
 enum { EXEC_PROBE_LABEL_MAX = 200 }; /* bytes */
 
@@ -27,6 +29,8 @@ struct exec_probe_request {
     slice integration_id;
     slice credential;          /* JSON text, as connections store it */
     const struct json *params; /* NULL: none */
+    slice id_token;            /* that came with the grant; SLICE_NONE: none did */
+    bool is_identity_only;     /* a grant that is new needs no test */
 };
 
 struct exec_probe {
@@ -35,6 +39,8 @@ struct exec_probe {
     enum exec_probe_verdict verdict;
     slice message; /* sentences unless it works; shows no secret */
     slice label;   /* of the account there, as the app names it; SLICE_NONE: not told */
+    struct connection_identity identity;
+    slice identity_message; /* sentences: why it is not known; SLICE_NONE when it is */
     /* private */
     struct http_client *http;
     struct catalog *catalog;

@@ -1,6 +1,9 @@
 /*
  * connect_session: links with which an end user connects one app. The token of a link begins with
  * its account, so that it is looked up by the table's key; what is stored of it is a hash.
+ *
+ * A link is made, taken by one browser, and used once: it makes one connection, or gives the one it
+ * was made for a new grant.
  */
 #ifndef STORE_CONNECT_SESSION_H
 #define STORE_CONNECT_SESSION_H
@@ -10,16 +13,28 @@
 enum {
     CONNECT_SESSION_HASH_LEN = 32,
     CONNECT_SESSION_URL_MAX = 500, /* bytes of a return URL */
+    /* a link's token in bytes: the version, the account's id and 256 random bits */
+    CONNECT_SESSION_TOKEN_VERSION = 2,
+    CONNECT_SESSION_TOKEN_BYTES = 1 + 16 + 32,
 };
 
 struct connect_session {
     struct uuid account_id;
     uint8_t token_hash[CONNECT_SESSION_HASH_LEN];
+    struct uuid id; /* for the audit trail */
     slice integration_id;
-    uint8_t key_hash[API_KEY_HASH_LEN]; /* of the key that asked for it */
+    struct uuid key_id;                 /* of the key that asked for it */
+    uint8_t key_hash[API_KEY_HASH_LEN]; /* the same key's */
     bool is_reconnect;
-    slice return_url; /* SLICE_NONE: none */
-    int64_t created_at, expires_at;
+    int64_t connection_id; /* the one to reconnect; 0: makes a new one */
+    slice email, subject;  /* only this identity may be connected; SLICE_NONE: any */
+    slice return_url;      /* SLICE_NONE: none */
+    int64_t created_at;
+    int64_t expires_at; /* until it is taken; from then on the end of what took it */
+    /* out */
+    slice account_name;
+    int64_t taken_at, used_at; /* 0: not yet */
+    int64_t made_id;           /* the connection, once used */
 };
 
 /* store_done_result. */
@@ -29,17 +44,32 @@ void store_connect_session_insert(struct pg_pool *pool, struct pg_query *query, 
 void store_connect_session_get(struct pg_pool *pool, struct pg_query *query, struct op *op,
                                struct uuid account_id,
                                const uint8_t token_hash[CONNECT_SESSION_HASH_LEN]);
-/* The same, and it is gone: whoever asks first has it. Not replayable. */
+/* The same, taken until `until`: by the first who asks, and by him again (taken_by is what his page
+ * drew, so that a form sent twice is one). ERR_NOTFOUND for all others, and past expires_at. */
 void store_connect_session_take(struct pg_pool *pool, struct pg_query *query, struct op *op,
                                 struct uuid account_id,
-                                const uint8_t token_hash[CONNECT_SESSION_HASH_LEN]);
+                                const uint8_t token_hash[CONNECT_SESSION_HASH_LEN],
+                                const uint8_t taken_by[CONNECT_SESSION_HASH_LEN], int64_t until);
 int store_connect_session_result(const struct pg_query *query,
                                  struct connect_session *session) MUST_CHECK;
-/* Those that a key asked for and nobody has taken. */
+/* Those that a key asked for and that may yet connect something. */
 void store_connect_session_count(struct pg_pool *pool, struct pg_query *query, struct op *op,
                                  struct uuid account_id, const uint8_t key_hash[API_KEY_HASH_LEN]);
 int store_connect_session_count_result(const struct pg_query *query, size_t *count) MUST_CHECK;
-/* Those that nobody followed; at most 1000. store_done_result. */
+/* Before a connection is stored: the link makes this one and no other. Result: OK; ERR_NOTFOUND
+ * when it has made another, was not taken, or is over. */
+void store_connect_session_use(struct pg_pool *pool, struct pg_query *query, struct op *op,
+                               struct uuid account_id,
+                               const uint8_t token_hash[CONNECT_SESSION_HASH_LEN],
+                               int64_t connection_id);
+int store_connect_session_use_result(const struct pg_query *query) MUST_CHECK;
+/* It was not stored after all: the link may be used again. store_done_result. */
+void store_connect_session_unuse(struct pg_pool *pool, struct pg_query *query, struct op *op,
+                                 struct uuid account_id,
+                                 const uint8_t token_hash[CONNECT_SESSION_HASH_LEN],
+                                 int64_t connection_id);
+/* Those that ended a day ago, so that until then their page says what became of them; at most 1000.
+ * store_done_result. */
 void store_connect_session_sweep(struct pg_pool *pool, struct pg_query *query, struct op *op);
 
 #endif

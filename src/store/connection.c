@@ -19,19 +19,32 @@ const char *connection_status_name(enum connection_status status)
     return status_names[status];
 }
 
+bool connection_identity_is_known(const struct connection_identity *identity)
+{
+    return identity->email.ptr || identity->subject.ptr;
+}
+
+slice connection_identity_text(const struct connection_identity *identity)
+{
+    if (identity->email.ptr)
+        return identity->email;
+    return identity->label.ptr ? identity->label : identity->subject;
+}
+
 /* ---- statements ---- */
 
 const struct pg_column connection_columns[CONNECTION_COLUMNS] = {
-    {"account_id", PG_UUID},     {"id", PG_I64},
-    {"integration_id", PG_TEXT}, {"label", PG_TEXT},
-    {"is_default", PG_BOOL},     {"auth_kind", PG_TEXT},
-    {"sealed", PG_BYTES},        {"key_id", PG_TEXT},
-    {"scopes", PG_TEXT},         {"params", PG_JSON},
-    {"status", PG_TEXT},         {"error", PG_TEXT},
-    {"expires_at", PG_TIME},     {"rev", PG_I64},
-    {"created_at", PG_TIME},     {"updated_at", PG_TIME},
-    {"last_used_at", PG_TIME},   {"failed_at", PG_TIME},
-    {"failure", PG_TEXT},
+    {"account_id", PG_UUID},       {"id", PG_I64},
+    {"integration_id", PG_TEXT},   {"label", PG_TEXT},
+    {"is_default", PG_BOOL},       {"auth_kind", PG_TEXT},
+    {"sealed", PG_BYTES},          {"key_id", PG_TEXT},
+    {"scopes", PG_TEXT},           {"params", PG_JSON},
+    {"status", PG_TEXT},           {"error", PG_TEXT},
+    {"expires_at", PG_TIME},       {"rev", PG_I64},
+    {"created_at", PG_TIME},       {"updated_at", PG_TIME},
+    {"last_used_at", PG_TIME},     {"failed_at", PG_TIME},
+    {"failure", PG_TEXT},          {"identity_email", PG_TEXT},
+    {"identity_subject", PG_TEXT}, {"identity_label", PG_TEXT},
 };
 
 static const struct pg_column list_params[] = {{"account_id", PG_UUID},
@@ -68,19 +81,33 @@ static const struct pg_stmt connection_get = {
 };
 
 static const struct pg_column insert_params[] = {
-    {"account_id", PG_UUID}, {"id", PG_I64},          {"integration_id", PG_TEXT},
-    {"label", PG_TEXT},      {"is_default", PG_BOOL}, {"auth_kind", PG_TEXT},
-    {"sealed", PG_BYTES},    {"key_id", PG_TEXT},     {"scopes", PG_TEXT},
-    {"params", PG_JSON},     {"status", PG_TEXT},     {"error", PG_TEXT},
-    {"expires_at", PG_TIME}, {"op_token", PG_UUID},   {"now", PG_TIME},
+    {"account_id", PG_UUID},
+    {"id", PG_I64},
+    {"integration_id", PG_TEXT},
+    {"label", PG_TEXT},
+    {"is_default", PG_BOOL},
+    {"auth_kind", PG_TEXT},
+    {"sealed", PG_BYTES},
+    {"key_id", PG_TEXT},
+    {"scopes", PG_TEXT},
+    {"params", PG_JSON},
+    {"status", PG_TEXT},
+    {"error", PG_TEXT},
+    {"expires_at", PG_TIME},
+    {"op_token", PG_UUID},
+    {"now", PG_TIME},
+    {"identity_email", PG_TEXT},
+    {"identity_subject", PG_TEXT},
+    {"identity_label", PG_TEXT},
 };
 const struct pg_stmt connection_insert = {
     .name = "connection_insert",
     .sql = "insert into sluice.connection (account_id, id, integration_id, label, is_default, "
            "auth_kind, sealed, key_id, scopes, params, status, error, expires_at, rev, op_token, "
-           "created_at, updated_at) "
+           "created_at, updated_at, identity_email, identity_subject, identity_label) "
            "@row :account_id, :id, :integration_id, :label, :is_default, :auth_kind, :sealed, "
-           ":key_id, :scopes, :params, :status, :error, :expires_at, 1, :op_token, :now, :now @end "
+           ":key_id, :scopes, :params, :status, :error, :expires_at, 1, :op_token, :now, :now, "
+           ":identity_email, :identity_subject, :identity_label @end "
            "on conflict (account_id, id) do nothing",
     PG_PARAMS(insert_params),
     .key_count = 2,
@@ -109,16 +136,31 @@ static const struct pg_stmt connection_status_set = {
     .is_replayable = true,
 };
 
-static const struct pg_column credentials_params[] = {
-    {"account_id", PG_UUID}, {"id", PG_I64},          {"rev", PG_I64},
-    {"op_token", PG_UUID},   {"sealed", PG_BYTES},    {"key_id", PG_TEXT},
-    {"scopes", PG_TEXT},     {"expires_at", PG_TIME}, {"now", PG_TIME}};
+static const struct pg_column credentials_params[] = {{"account_id", PG_UUID},
+                                                      {"id", PG_I64},
+                                                      {"rev", PG_I64},
+                                                      {"op_token", PG_UUID},
+                                                      {"sealed", PG_BYTES},
+                                                      {"key_id", PG_TEXT},
+                                                      {"scopes", PG_TEXT},
+                                                      {"expires_at", PG_TIME},
+                                                      {"now", PG_TIME},
+                                                      {"is_grant_new", PG_BOOL},
+                                                      {"identity_email", PG_TEXT},
+                                                      {"identity_subject", PG_TEXT},
+                                                      {"identity_label", PG_TEXT}};
+/* A renewal leaves the identity as it is. */
+#define NEW_OR_KEPT(column) \
+    column " = case when :is_grant_new then :" column " else t." column " end, "
 static const struct pg_stmt connection_credentials_set = {
     .name = "connection_credentials_set",
     .sql = "update sluice.connection t set sealed = :sealed, key_id = :key_id, "
-           "scopes = coalesce(:scopes, t.scopes), expires_at = :expires_at, status = 'live', "
-           "error = null, rev = :rev + 1, op_token = :op_token, refreshing_by = null, "
-           "refreshing_until = null, updated_at = :now @update(sluice.connection) " CAS,
+           "scopes = coalesce(:scopes, t.scopes), expires_at = :expires_at, status = "
+           "'live', " NEW_OR_KEPT("identity_email") NEW_OR_KEPT("identity_subject")
+               NEW_OR_KEPT("identity_label") "error = null, rev = :rev + 1, op_token = :op_token, "
+                                             "refreshing_by = null, "
+                                             "refreshing_until = null, updated_at = :now "
+                                             "@update(sluice.connection) " CAS,
     PG_PARAMS(credentials_params),
     PG_COLUMNS(rev_columns),
     .key_count = 2,
@@ -126,13 +168,43 @@ static const struct pg_stmt connection_credentials_set = {
     .is_replayable = true,
 };
 
-const struct pg_stmt *const connection_stmts[] = {
-    &connection_list,          &connection_list_all,    &connection_get,
-    &connection_insert,        &connection_status_set,  &connection_credentials_set,
-    &connection_lost,          &connection_claim,       &connection_release,
-    &connection_clear_default, &connection_set_default, &connection_delete,
-    &connection_make_default,  &connection_label_set,   &connection_stale,
-    &connection_reseal,        &connection_use,         NULL};
+static const struct pg_column identity_params[] = {{"account_id", PG_UUID},
+                                                   {"id", PG_I64},
+                                                   {"rev", PG_I64},
+                                                   {"identity_email", PG_TEXT},
+                                                   {"identity_subject", PG_TEXT},
+                                                   {"identity_label", PG_TEXT}};
+const struct pg_stmt connection_identity_set = {
+    .name = "connection_identity_set",
+    .sql = "update sluice.connection t set identity_email = :identity_email, "
+           "identity_subject = :identity_subject, identity_label = :identity_label "
+           "@update(sluice.connection) and t.rev = :rev",
+    PG_PARAMS(identity_params),
+    .key_count = 2,
+    .match = PG_MATCH_NONE,
+    .is_write = true,
+    .is_replayable = true,
+};
+
+const struct pg_stmt *const connection_stmts[] = {&connection_list,
+                                                  &connection_list_all,
+                                                  &connection_get,
+                                                  &connection_insert,
+                                                  &connection_status_set,
+                                                  &connection_credentials_set,
+                                                  &connection_lost,
+                                                  &connection_claim,
+                                                  &connection_release,
+                                                  &connection_clear_default,
+                                                  &connection_set_default,
+                                                  &connection_delete,
+                                                  &connection_make_default,
+                                                  &connection_label_set,
+                                                  &connection_stale,
+                                                  &connection_reseal,
+                                                  &connection_use,
+                                                  &connection_identity_set,
+                                                  NULL};
 
 /* ---- rows ---- */
 
@@ -166,6 +238,9 @@ void connection_read(const struct pg_rows *rows, size_t row, struct connection *
         .last_used_at = pg_get_time(rows, row, 16),
         .failed_at = pg_get_time(rows, row, 17),
         .failure = pg_get_bytes(rows, row, 18),
+        .identity = {.email = pg_get_bytes(rows, row, 19),
+                     .subject = pg_get_bytes(rows, row, 20),
+                     .label = pg_get_bytes(rows, row, 21)},
     };
 }
 
@@ -223,6 +298,13 @@ int store_connection_get_result(const struct pg_query *query, struct connection 
 
 /* ---- writing ---- */
 
+static void put_identity(const struct connection_identity *identity, struct pg_value *params)
+{
+    params[0] = pg_text(identity->email);
+    params[1] = pg_text(identity->subject);
+    params[2] = pg_text(identity->label);
+}
+
 void connection_insert_params(const struct connection *connection, struct pg_value *params)
 {
     slice none = SLICE("");
@@ -241,6 +323,7 @@ void connection_insert_params(const struct connection *connection, struct pg_val
     params[12] = pg_time(connection->expires_at);
     params[13] = pg_uuid(uuid_v7());
     params[14] = pg_time(clock_wall_us());
+    put_identity(&connection->identity, &params[15]);
 }
 
 void store_connection_insert(struct pg_pool *pool, struct pg_query *query, struct op *op,
@@ -278,7 +361,20 @@ void store_connection_credentials_set(struct pg_pool *pool, struct pg_query *que
     query->params[6] = pg_text(credentials->scopes);
     query->params[7] = pg_time(credentials->expires_at);
     query->params[8] = pg_time(clock_wall_us());
+    query->params[9] = pg_bool(credentials->is_grant_new);
+    put_identity(&credentials->identity, &query->params[10]);
     store_submit(pool, query, op, &connection_credentials_set);
+}
+
+void store_connection_identity_set(struct pg_pool *pool, struct pg_query *query, struct op *op,
+                                   struct uuid account_id, int64_t id, int64_t rev,
+                                   const struct connection_identity *identity)
+{
+    query->params[0] = pg_uuid(account_id);
+    query->params[1] = pg_i64(id);
+    query->params[2] = pg_i64(rev);
+    put_identity(identity, &query->params[3]);
+    store_submit(pool, query, op, &connection_identity_set);
 }
 
 int store_connection_set_result(const struct pg_query *query, int64_t *rev)

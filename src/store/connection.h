@@ -12,11 +12,22 @@ enum {
     CONNECTION_LABEL_MAX = 200,
     CONNECTION_ERROR_MAX = 500,
     CONNECTION_FAILURE_MAX = 500, /* bytes */
-    CONNECTION_LIST_MAX = 100,    /* of one integration; an account's whole list: 1000 */
+    CONNECTION_EMAIL_MAX = 320,   /* characters, as the next two */
+    CONNECTION_SUBJECT_MAX = 255,
+    CONNECTION_IDENTITY_LABEL_MAX = 200,
+    CONNECTION_LIST_MAX = 100, /* of one integration; an account's whole list: 1000 */
     CONNECTION_LIST_ALL_MAX = 1000,
 };
 
 enum connection_status { CONNECTION_LIVE, CONNECTION_REAUTH_REQUIRED, CONNECTION_REVOKED };
+
+/* As whom it acts at the app. Each SLICE_NONE where that is not known; an identity is known by its
+ * email or its subject. */
+struct connection_identity {
+    slice email;
+    slice subject; /* the app's own id of the user, workspace or account; never another's */
+    slice label;   /* for people: a name, a login, a workspace */
+};
 
 struct connection {
     struct uuid account_id;
@@ -37,9 +48,13 @@ struct connection {
     int64_t last_used_at; /* of a call to the app, some seconds behind; 0: not yet */
     int64_t failed_at;    /* the same of one that went wrong */
     slice failure;        /* what was said of it; SLICE_NONE: none has */
+    struct connection_identity identity;
 };
 
 const char *connection_status_name(enum connection_status status);
+bool connection_identity_is_known(const struct connection_identity *identity);
+/* What people know it by: the email, else the label, else the subject; SLICE_NONE. */
+slice connection_identity_text(const struct connection_identity *identity);
 
 /* All connections of one integration, or of all (integration_id SLICE_NONE: sorted by integration
  * then id), the default one first, then oldest first. Result: a list in op's arena; none is an
@@ -68,11 +83,19 @@ struct connection_credentials {
     slice sealed, key_id;
     slice scopes;       /* SLICE_NONE: as before */
     int64_t expires_at; /* 0: unknown */
+    bool is_grant_new;  /* not by renewal: the identity is the row's from now on, known or not */
+    struct connection_identity identity;
 };
 void store_connection_credentials_set(struct pg_pool *pool, struct pg_query *query, struct op *op,
                                       struct uuid account_id, int64_t id, int64_t rev,
                                       const struct connection_credentials *credentials);
 int store_connection_set_result(const struct pg_query *query, int64_t *rev) MUST_CHECK;
+
+/* What was found out of the credential that the row has at rev; rev stays. store_done_result: a row
+ * that has another credential by now is left alone. */
+void store_connection_identity_set(struct pg_pool *pool, struct pg_query *query, struct op *op,
+                                   struct uuid account_id, int64_t id, int64_t rev,
+                                   const struct connection_identity *identity);
 
 /* connection_manage.c: what a person changes. store_connection_set_result; a lost answer is
  * ERR_CLOSED, and doing it again is harmless. */

@@ -6,12 +6,13 @@
 
 #include "store/connection.h"
 
-enum { CONNECTION_COLUMNS = 19, CONNECTION_INSERT_PARAMS = 15 };
+enum { CONNECTION_COLUMNS = 22, CONNECTION_INSERT_PARAMS = 18 };
 
 #define CONNECTION_SELECT                                                                  \
     "t.account_id, t.id, t.integration_id, t.label, t.is_default, t.auth_kind, t.sealed, " \
     "t.key_id, t.scopes, t.params, t.status, t.error, t.expires_at, t.rev, t.created_at, " \
-    "t.updated_at, t.last_used_at, t.failed_at, t.failure"
+    "t.updated_at, t.last_used_at, t.failed_at, t.failure, t.identity_email, "             \
+    "t.identity_subject, t.identity_label"
 
 extern const struct pg_column connection_columns[CONNECTION_COLUMNS];
 extern const struct pg_stmt connection_insert, connection_list_all;
@@ -19,7 +20,7 @@ extern const struct pg_stmt connection_clear_default, connection_set_default, co
     connection_stale, connection_reseal;
 extern const struct pg_stmt connection_lost, connection_claim, connection_release;
 extern const struct pg_stmt connection_make_default, connection_label_set;
-extern const struct pg_stmt connection_use;
+extern const struct pg_stmt connection_identity_set, connection_use;
 
 void connection_read(const struct pg_rows *rows, size_t row, struct connection *connection);
 int connection_read_list(const struct pg_rows *rows, struct arena *arena, struct connection **list,

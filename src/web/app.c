@@ -25,20 +25,9 @@ static bool has_client(const struct app *app)
 
 /* ---- what the files of the app's pages share ---- */
 
-bool app_is_allowed(const struct web_request *request, slice integration_id)
-{
-    slice limit = request->session.limit_integration;
-    return !limit.ptr || slice_eq(limit, integration_id);
-}
-
 const struct catalog_integration *app_of_path(struct web_request *request, struct catalog **catalog)
 {
     slice id = request->match.params[0];
-    if (!app_is_allowed(request, id)) {
-        (void)web_reply_problem(request, 403, SLICE("Not part of this link"),
-                                SLICE("The link that you followed lets you connect another app."));
-        return NULL;
-    }
     const struct catalog_integration *app =
         catalog_find_integration(*request->web->config.catalog, id);
     if (!app) {
@@ -156,18 +145,29 @@ void app_write_connect(struct web_request *request, const struct catalog_integra
                        const struct connection *again, struct buf *out)
 {
     struct place place = {.request = request, .out = out, .suffix = "new"};
-    HTML(out, "<form method=\"post\" action=\"/integrations/{}/connect\">", app->integration_id);
+    bool is_link = request->session.link_token.ptr != NULL;
+    HTML(out, "<form method=\"post\" action=\"{}\">",
+         is_link ? arena_printf(&request->op.arena, "%.*s/go", SLICE_ARG(app_link_path(request)))
+                 : arena_printf(&request->op.arena, "/integrations/%.*s/connect",
+                                SLICE_ARG(app->integration_id)));
     web_csrf_field(request, out);
-    if (again) {
+    if (again)
         (void)snprintf(place.suffix, sizeof(place.suffix), "%lld", (long long)again->id);
+    if (again && !is_link) /* a link's row says which one */
         HTML(out, "<input type=\"hidden\" name=\"connection\" value=\"{}\">",
              slice_cstr(place.suffix));
-    }
     write_credential(&place, app->auth.kind);
-    if (!again) {
+    if (!again)
         write_params(&place, app->connection_params);
+    if (!again && !is_link)
         write_field(&place, "label", "Label for this connection", "text", false);
-    }
+    if (again && !is_link && connection_identity_is_known(&again->identity))
+        HTML(out,
+             "<p class=\"choice\"><input type=\"checkbox\" id=\"other-{}\" name=\"other\" "
+             "value=\"yes\"><label for=\"other-{}\">Another login than {} may be connected"
+             "</label></p>",
+             slice_cstr(place.suffix), slice_cstr(place.suffix),
+             connection_identity_text(&again->identity));
     HTML(out,
          again ? "<p class=\"actions\"><button aria-label=\"Reconnect {}\">Reconnect</button></p>"
                  "</form>"
@@ -183,10 +183,10 @@ enum op_result app_reply_connect(struct web_request *request, unsigned status,
     buf_init(&body, WEB_PAGE_BYTES_MAX);
     HTML(&body, "<p class=\"problem\" role=\"alert\">{}</p><div class=\"card\">", problem);
     app_write_connect(request, app, again, &body);
-    HTML(&body,
-         "</div><p class=\"actions\"><a class=\"button\" href=\"/integrations/{}\">Back to {}</a>"
-         "</p>",
-         app->integration_id, app->name);
+    HTML(&body, "</div><p class=\"actions\"><a class=\"button\" href=\"{}\">Back to {}</a></p>",
+         request->session.link_token.ptr ? app_link_path(request)
+                                         : app_path(request, app->integration_id),
+         app->name);
     app_allow_forms(request, app);
     return web_reply_page(request, status,
                           arena_printf(&request->op.arena, "Connect %.*s", SLICE_ARG(app->name)),
@@ -198,14 +198,10 @@ enum op_result app_reply_connect(struct web_request *request, unsigned status,
 static void write_connection(struct web_request *request, const struct catalog_integration *app,
                              const struct connection *row, struct buf *out)
 {
-    bool is_limited = request->session.limit_integration.ptr != NULL;
     slice missing = app_scopes_missing(request, app, row);
     buf_append(out, SLICE("<li><div class=\"row\"><div>"));
-    if (is_limited)
-        HTML(out, "<h3>{}</h3>", row->label);
-    else
-        HTML(out, "<h3><a href=\"{}\">{}</a></h3>", app_connection_path(request, row->id),
-             row->label);
+    HTML(out, "<h3><a href=\"{}\">{}</a></h3>", app_connection_path(request, row->id), row->label);
+    app_write_identity(row, out);
     app_write_last_use(row, out);
     buf_append(out, SLICE("</div><p>"));
     app_write_badges(row, out);
@@ -217,7 +213,7 @@ static void write_connection(struct web_request *request, const struct catalog_i
              "<p><strong>Not granted: {}</strong>. What needs it will be refused; reconnect and "
              "allow it.</p>",
              missing);
-    if (is_limited || row->status != CONNECTION_LIVE)
+    if (row->status != CONNECTION_LIVE)
         app_write_reconnect(request, app, row, out);
     buf_append(out, SLICE("</li>"));
 }
@@ -261,9 +257,6 @@ static enum op_result begin_app(struct web_request *request)
     struct uuid account_id = request->session.account_id;
     if (!app)
         return web_reply_database(request, ERR_BUSY);
-    if (!request->session.limit_integration.ptr && !web_may(request, SCOPE_READ))
-        return web_reply_problem(request, 403, SLICE("Not allowed"),
-                                 SLICE("The API key of this session lacks the scope read."));
     app->integration = app_of_path(request, &app->catalog);
     if (!app->integration)
         return OP_DONE;
@@ -318,18 +311,6 @@ static void write_connect_section(struct web_request *request, const struct app 
     buf_append(out, SLICE("</section>"));
 }
 
-/* Nobody is sent away unasked: the address is told first. */
-static void write_way_back(struct web_request *request, struct buf *out)
-{
-    slice url = request->session.return_url;
-    if (!request->session.limit_integration.ptr || !url.ptr)
-        return;
-    HTML(out,
-         "<p class=\"card\">Once you are done here: <a class=\"button\" href=\"{}\" "
-         "rel=\"noreferrer\">Go back</a> <span class=\"soft\">to {}</span></p>",
-         url, url);
-}
-
 static enum op_result finish_app(struct web_request *request)
 {
     struct app *app = request->state;
@@ -343,7 +324,6 @@ static enum op_result finish_app(struct web_request *request)
         return web_reply_database(request, status);
     buf_init(&body, WEB_PAGE_BYTES_MAX);
     write_about(app->integration, &body);
-    write_way_back(request, &body);
     if (count > 0)
         buf_append(&body, SLICE("<h2>Connections</h2><ul class=\"list\">"));
     for (size_t i = 0; i < count; i++)
@@ -351,12 +331,14 @@ static enum op_result finish_app(struct web_request *request)
     if (count > 0)
         buf_append(&body, SLICE("</ul>"));
     write_connect_section(request, app, count, &body);
-    if (app->integration->auth.kind == AUTH_OAUTH2 && has_client(app) &&
-        !request->session.limit_integration.ptr)
+    if (app->integration->auth.kind == AUTH_OAUTH2 && has_client(app))
         app_write_client(request, app->integration, app->has_own ? &app->own_client : NULL, &body);
     app_allow_forms(request, app->integration);
     return web_reply_page(request, 200, app->integration->name, &body);
 }
 
-const struct web_page web_app = {
-    .route = "/integrations/{id}", .access = WEB_LIMITED, .begin = begin_app, .finish = finish_app};
+const struct web_page web_app = {.route = "/integrations/{id}",
+                                 .access = WEB_SESSION,
+                                 .scope = SCOPE_READ,
+                                 .begin = begin_app,
+                                 .finish = finish_app};

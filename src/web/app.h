@@ -5,18 +5,15 @@
 #define WEB_APP_H
 
 #include "base/secret.h"
-#include "exec/probe.h"
+#include "exec/enrol.h"
 #include "store/connection.h"
 #include "store/oauth.h"
 #include "web/pages.h"
 
 /* The app in the path's first parameter, from a snapshot that is held until the request ends (the
- * caller's on_end unrefs). NULL: answered, with 404, or with 403 for a connect link's session that
- * is for another app. */
+ * caller's on_end unrefs). NULL: answered, with 404. */
 const struct catalog_integration *app_of_path(struct web_request *request,
                                               struct catalog **catalog) MUST_CHECK;
-/* Whether the session may have to do with it; a connect link's is for one app. */
-bool app_is_allowed(const struct web_request *request, slice integration_id);
 /* "/integrations/<id>", in the op's arena. */
 slice app_path(struct web_request *request, slice integration_id);
 
@@ -26,7 +23,7 @@ slice app_connection_path(struct web_request *request, int64_t id);
 /* ---- of a connection (connection.c) ---- */
 
 /* Where to go once it is connected: to its own page where it was `again`, to the app's where it is
- * new and where a link's session may see no more. */
+ * new, and to the link's where a link's session did it. */
 slice app_path_after(struct web_request *request, slice integration_id, int64_t connection_id,
                      bool again);
 /* What the app was asked for and did not grant, space-separated; SLICE_NONE: all was, or nobody
@@ -34,6 +31,8 @@ slice app_path_after(struct web_request *request, slice integration_id, int64_t 
 slice app_scopes_missing(struct web_request *request, const struct catalog_integration *app,
                          const struct connection *row);
 void app_write_badges(const struct connection *row, struct buf *out);
+/* <p>: as whom it acts; nothing where that is not known, or is its label. */
+void app_write_identity(const struct connection *row, struct buf *out);
 /* <p>: when it was last used. */
 void app_write_last_use(const struct connection *row, struct buf *out);
 /* The form that gives it a new grant or credential; nothing where the session may not. */
@@ -61,7 +60,20 @@ void app_write_client_wanted(struct web_request *request, const struct catalog_i
 void app_write_client(struct web_request *request, const struct catalog_integration *app,
                       const struct oauth_client *own, struct buf *out);
 
+/* ---- a connect link (connect_link.c); of a session that a link gave ---- */
+
+/* "/connect/<token>". */
+slice app_link_path(struct web_request *request);
+/* "link:<id>", for the audit trail. */
+slice app_link_actor(struct web_request *request, const struct connect_session *link);
+/* What a query for the request's link found, whole: OK, ERR_NOTFOUND, or as pg_query. */
+int app_link_result(const struct pg_query *query, const struct web_link *link,
+                    struct connect_session *row) MUST_CHECK;
+
 /* ---- */
+
+/* What a person or the app did wrong, as status. */
+unsigned app_enrol_status(enum exec_enrolled result);
 
 /* web_audit of a connection. */
 void app_audit(struct web_request *request, slice kind, int64_t connection_id,

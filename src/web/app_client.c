@@ -37,7 +37,7 @@ static void write_redirect_uri(const struct web_request *request, struct buf *ou
 void app_write_client_wanted(struct web_request *request, const struct catalog_integration *app,
                              int64_t again, struct buf *out)
 {
-    if (request->session.limit_integration.ptr) {
+    if (request->session.link_token.ptr) {
         buf_append(out, SLICE("<p>Tell whoever sent you this link; only they can set it up.</p>"));
         return;
     }

@@ -2,6 +2,7 @@
  * Connecting an app: with a credential that was typed, which the app has to take before it is
  * stored; or by OAuth, where the browser is sent to the app's authorization server.
  */
+#include "base/clock.h"
 #include "base/mem.h"
 #include "connect/oauth.h"
 #include "web/app.h"
@@ -9,32 +10,33 @@
 enum {
     CREDENTIAL_BYTES_MAX = 48 * 1024,
     REPORT_BYTES_MAX = 400,
-    STORE_TRIES_MAX = 3, /* a first one that is not the first any more; a row changed meanwhile */
 };
 
-enum phase { PHASE_LOADED, PHASE_TESTED, PHASE_STORED, PHASE_RELOADED, PHASE_AUDITED, PHASE_SENT };
+/* What is waited for. */
+enum phase { PHASE_LINK, PHASE_LOADED, PHASE_ENROLLED, PHASE_SENT };
 
 struct connecting {
-    enum phase phase; /* what is waited for */
+    enum phase phase;
     struct catalog *catalog;
     const struct catalog_integration *app;
     int64_t again; /* the connection to reconnect; 0: a new one */
+    bool may_change_identity;
+    bool is_link; /* link is the one by which it is done */
+    struct connect_session link;
     slice label;
     const struct json *params;
     slice params_text;
     struct secret *credential;
-    struct exec_probe probe;
+    struct exec_enrol enrol;
     struct oauth_begin begin;
-    struct connection row; /* as it is stored, or is to be */
-    struct buf sealed;
-    unsigned tries;
+    struct connection row; /* the one to reconnect */
 };
 
 static void on_cancel(struct web_request *request)
 {
     struct connecting *it = request->state;
-    if (op_is_active(&it->probe.op))
-        op_cancel(&it->probe.op);
+    if (op_is_active(&it->enrol.op))
+        op_cancel(&it->enrol.op);
     if (op_is_active(&it->begin.op))
         op_cancel(&it->begin.op);
 }
@@ -45,7 +47,6 @@ static void on_end(struct web_request *request)
     for (size_t i = 0; i < request->field_count; i++) /* what was typed is a secret, too */
         mem_wipe((char *)(uintptr_t)request->fields[i].value.ptr, request->fields[i].value.len);
     secret_unref(it->credential);
-    buf_deinit(&it->sealed);
     catalog_unref(it->catalog);
 }
 
@@ -176,72 +177,142 @@ static enum op_result begin_oauth(struct web_request *request)
         .label = it->label,
         .params = it->params_text,
         .connection_id = it->again,
+        .state_prefix = it->is_link ? arena_printf(&request->op.arena, "%s.", request->link.mark)
+                                    : SLICE_NONE,
+        .may_change_identity = it->may_change_identity,
+        .hint = {.email = it->link.email, .subject = it->link.subject},
     };
-    if (!in.redirect_uri.ptr)
+    if (!in.redirect_uri.ptr || (it->is_link && !in.state_prefix.ptr))
         return web_reply_database(request, ERR_NOMEM);
     it->phase = PHASE_SENT;
     oauth_begin_start(request->web->config.connect, &it->begin, &in, &request->op);
     return OP_WAIT;
 }
 
-static enum op_result test(struct web_request *request)
+static enum op_result enrol(struct web_request *request)
 {
     struct connecting *it = request->state;
-    const struct exec_probe_request in = {
+    const struct web_config *config = &request->web->config;
+    const struct exec_enrol_request in = {
         .account_id = request->session.account_id,
         .integration_id = it->app->integration_id,
+        .connection_id = it->again,
+        .label = it->label,
+        .params = it->params_text,
         .credential = secret_reveal(it->credential),
-        .params = it->params,
+        .may_change_identity = it->may_change_identity,
+        .link = it->is_link ? &it->link : NULL,
+        .actor = it->is_link ? app_link_actor(request, &it->link) : web_actor(request),
+        .request_id = request->exchange->request_id,
+        .address = web_client_address(request),
+        .means = it->is_link ? SLICE("link") : SLICE("dashboard"),
     };
-    it->phase = PHASE_TESTED;
-    exec_probe_start(request->web->config.http, it->catalog, &it->probe, &in, &request->op);
+    it->phase = PHASE_ENROLLED;
+    exec_enrol_start(config->connect, config->pool, config->http, it->catalog, &it->enrol, &in,
+                     &request->op);
     return OP_WAIT;
 }
 
-static enum op_result load(struct web_request *request, enum phase phase)
+static enum op_result connect_typed(struct web_request *request)
 {
     struct connecting *it = request->state;
-    it->phase = phase;
-    store_connection_get(request->web->config.pool, &request->query, &request->op,
-                         request->session.account_id, it->again);
-    return OP_WAIT;
+    if (it->app->auth.kind == AUTH_OAUTH2)
+        return begin_oauth(request);
+    if (!read_credential(request, it))
+        return refuse(request, 400, SLICE("Fill in the whole form; each field on one line."));
+    return enrol(request);
+}
+
+/* The app and what is to be done with it are known. */
+static enum op_result start(struct web_request *request)
+{
+    struct connecting *it = request->state;
+    if (it->app->auth.kind == AUTH_NONE)
+        return web_reply_problem(request, 400, SLICE("Nothing to do"),
+                                 SLICE("This app needs no connection."));
+    if (it->again) {
+        it->phase = PHASE_LOADED;
+        store_connection_get(request->web->config.pool, &request->query, &request->op,
+                             request->session.account_id, it->again);
+        return OP_WAIT;
+    }
+    slice problem = read_params(request, it);
+    return problem.ptr ? refuse(request, 400, problem) : connect_typed(request);
+}
+
+/* NULL: answered. */
+static struct connecting *connecting_new(struct web_request *request)
+{
+    struct connecting *it = ARENA_NEW(&request->op.arena, struct connecting);
+    if (!it) {
+        (void)web_reply_database(request, ERR_BUSY);
+        return NULL;
+    }
+    request->state = it;
+    request->on_end = on_end;
+    request->on_cancel = on_cancel;
+    return it;
 }
 
 static enum op_result begin_connect(struct web_request *request)
 {
-    struct connecting *it = ARENA_NEW(&request->op.arena, struct connecting);
+    struct connecting *it = connecting_new(request);
     slice again = web_field(request, "connection");
     if (!it)
-        return web_reply_database(request, ERR_BUSY);
+        return OP_DONE;
     it->app = app_of_path(request, &it->catalog);
     if (!it->app)
         return OP_DONE;
-    buf_init(&it->sealed, VAULT_PLAIN_MAX + VAULT_SEAL_OVERHEAD);
-    request->state = it;
-    request->on_end = on_end;
-    request->on_cancel = on_cancel;
     if (again.len > 0 && (!slice_to_i64(again, &it->again) || it->again <= 0))
         return web_reply_problem(request, 400, SLICE("Not done"),
                                  SLICE("The form is not complete; load the app's page again."));
-    if (it->app->auth.kind == AUTH_NONE)
-        return web_reply_problem(request, 400, SLICE("Nothing to do"),
-                                 SLICE("This app needs no connection."));
+    it->may_change_identity = web_field(request, "other").len > 0;
     it->label = web_field(request, "label");
     it->label = it->label.len > 0 ? it->label : SLICE_NONE;
     if (it->label.ptr && !slice_is_name(it->label, CONNECTION_LABEL_MAX)) {
         it->again = 0;
         return refuse(request, 400, SLICE("A label has at most 200 characters, on one line."));
     }
-    if (it->again)
-        return load(request, PHASE_LOADED);
-    slice problem = read_params(request, it);
-    if (problem.ptr)
-        return refuse(request, 400, problem);
-    if (it->app->auth.kind == AUTH_OAUTH2)
-        return begin_oauth(request);
-    if (!read_credential(request, it))
-        return refuse(request, 400, SLICE("Fill in the whole form; each field on one line."));
-    return test(request);
+    return start(request);
+}
+
+/* ---- by a link: what it is for is in its row, whatever the form says ---- */
+
+static enum op_result begin_go(struct web_request *request)
+{
+    struct connecting *it = connecting_new(request);
+    const struct web_link *link = &request->link;
+    if (!it)
+        return OP_DONE;
+    if (!request->session.is_open)
+        return link->token.ptr
+                   ? web_reply_redirect(
+                         request,
+                         arena_printf(&request->op.arena, "/connect/%.*s", SLICE_ARG(link->token)),
+                         "")
+                   : web_reply_problem(request, 404, SLICE("Not found"),
+                                       SLICE("There is no page at this address."));
+    it->phase = PHASE_LINK;
+    store_connect_session_get(request->web->config.pool, &request->query, &request->op,
+                              link->account_id, link->hash);
+    return OP_WAIT;
+}
+
+/* A link that is not good any more says so on its own page. */
+static enum op_result on_link(struct web_request *request)
+{
+    struct connecting *it = request->state;
+    int status = app_link_result(&request->query, &request->link, &it->link);
+    if (status != OK && status != ERR_NOTFOUND)
+        return web_reply_database(request, status);
+    if (status == OK)
+        it->app = catalog_find_integration(*request->web->config.catalog, it->link.integration_id);
+    if (!it->app || it->link.used_at || it->link.expires_at <= clock_wall_us())
+        return web_reply_redirect(request, app_link_path(request), "");
+    it->catalog = catalog_ref(*request->web->config.catalog);
+    it->is_link = true;
+    it->again = it->link.connection_id;
+    return start(request);
 }
 
 /* ---- a connection to reconnect ---- */
@@ -255,126 +326,55 @@ static enum op_result on_loaded(struct web_request *request)
     if (status == ERR_NOTFOUND || !slice_eq(it->row.integration_id, it->app->integration_id))
         return web_reply_problem(request, 404, SLICE("Not found"),
                                  SLICE("There is no such connection; it may have been removed."));
-    if (it->app->auth.kind == AUTH_OAUTH2)
-        return begin_oauth(request);
-    if (it->row.params.len > 0)
-        it->params = json_parse(&request->op.arena, it->row.params, &json_limits_provider, NULL);
-    if (!read_credential(request, it))
-        return refuse(request, 400, SLICE("Fill in the whole form; each field on one line."));
-    return test(request);
+    return connect_typed(request);
 }
 
-/* ---- storing ---- */
+/* ---- the end ---- */
 
-static bool seal(struct web_request *request)
+unsigned app_enrol_status(enum exec_enrolled result)
 {
-    struct connecting *it = request->state;
-    const struct vault_place place = {request->session.account_id, it->row.id};
-    buf_clear(&it->sealed);
-    bool is_ok = vault_seal(request->web->config.ring, &place, secret_reveal(it->credential),
-                            &it->sealed) == OK;
-    it->row.sealed = buf_slice(&it->sealed);
-    it->row.key_id = vault_ring_key_id(request->web->config.ring);
-    return is_ok;
-}
-
-static enum op_result store(struct web_request *request)
-{
-    struct connecting *it = request->state;
-    struct pg_pool *pool = request->web->config.pool;
-    const struct connection_credentials credentials = {.sealed = it->row.sealed,
-                                                       .key_id = it->row.key_id};
-    it->phase = PHASE_STORED;
-    if (it->again)
-        store_connection_credentials_set(pool, &request->query, &request->op,
-                                         request->session.account_id, it->again, it->row.rev,
-                                         &credentials);
-    else
-        store_connection_insert(pool, &request->query, &request->op, &it->row);
-    return OP_WAIT;
-}
-
-static enum op_result on_tested(struct web_request *request)
-{
-    struct connecting *it = request->state;
-    const struct exec_probe *probe = &it->probe;
-    if (probe->verdict == EXEC_PROBE_REFUSED || probe->verdict == EXEC_PROBE_OUTAGE)
-        return refuse(request, probe->verdict == EXEC_PROBE_REFUSED ? 400 : 503,
-                      arena_printf(&request->op.arena, "Nothing was stored. %.*s",
-                                   SLICE_ARG(probe->message)));
-    slice label = slice_is_name(probe->label, CONNECTION_LABEL_MAX)
-                      ? arena_dup(&request->op.arena, probe->label)
-                      : it->app->name;
-    if (!it->again)
-        it->row = (struct connection){
-            .account_id = request->session.account_id,
-            .id = short_id_new(),
-            .integration_id = it->app->integration_id,
-            .label = it->label.ptr ? it->label : label,
-            .is_default = true, /* where there is none yet */
-            .auth_kind = slice_cstr(catalog_auth_name(it->app->auth.kind)),
-            .params = it->params_text,
-            .status = CONNECTION_LIVE,
-        };
-    if (!seal(request))
-        return refuse(request, 400, SLICE("Nothing was stored: the credential is too large."));
-    return store(request);
-}
-
-static enum op_result on_stored(struct web_request *request)
-{
-    struct connecting *it = request->state;
-    int64_t rev;
-    int status = it->again ? store_connection_set_result(&request->query, &rev)
-                           : store_done_result(&request->query);
-    bool may_repeat = it->tries++ < STORE_TRIES_MAX;
-    if (it->again && status == ERR_NOTFOUND && may_repeat)
-        return load(request, PHASE_RELOADED);
-    if (!it->again && status == ERR_INVALID && it->row.is_default && may_repeat) {
-        it->row.is_default = false; /* the app has a default connection already */
-        return store(request);
+    switch (result) {
+    case EXEC_ENROLLED:
+        return 200;
+    case EXEC_ENROL_REFUSED:
+        return 400;
+    case EXEC_ENROL_GONE:
+    case EXEC_ENROL_LINK_USED:
+    case EXEC_ENROL_OTHER_IDENTITY:
+    case EXEC_ENROL_UNKNOWN_IDENTITY:
+        return 409;
+    case EXEC_ENROL_OUTAGE:
+    case EXEC_ENROL_UNAVAILABLE:
+        return 503;
     }
-    if (status != OK)
-        return web_reply_database(request, status);
-    connect_changed(request->web->config.connect, request->session.account_id,
-                    it->app->integration_id);
-    it->phase = PHASE_AUDITED;
-    app_audit(request, it->again ? SLICE("connection.reconnected") : SLICE("connection.added"),
-              it->row.id, it->app->integration_id);
-    return OP_WAIT;
+    UNREACHABLE("enrolling has one of these ends");
 }
 
-static enum op_result on_reloaded(struct web_request *request)
+static enum op_result on_enrolled(struct web_request *request)
 {
     struct connecting *it = request->state;
-    struct connection row;
-    int status = store_connection_get_result(&request->query, &row);
-    if (status == ERR_NOTFOUND)
-        return web_reply_problem(request, 404, SLICE("Not found"),
-                                 SLICE("The connection was removed meanwhile."));
-    if (status != OK)
-        return web_reply_database(request, status);
-    it->row.rev = row.rev;
-    return store(request);
-}
-
-static enum op_result on_audited(struct web_request *request)
-{
-    struct connecting *it = request->state;
-    bool is_tested = it->probe.verdict == EXEC_PROBE_WORKS;
-    web_audited(request);
-    return web_reply_redirect(
-        request, app_path_after(request, it->app->integration_id, it->row.id, it->again != 0),
-        it->again   ? "reconnected"
-        : is_tested ? "connected"
-                    : "connection_untested");
+    const struct exec_enrol *done = &it->enrol;
+    const char *notice = it->again         ? "reconnected"
+                         : done->is_tested ? "connected"
+                                           : "connection_untested";
+    bool is_app = done->result == EXEC_ENROL_REFUSED || done->result == EXEC_ENROL_OUTAGE;
+    if (done->result == EXEC_ENROLLED)
+        return web_reply_redirect(
+            request,
+            app_path_after(request, it->app->integration_id, done->connection_id, it->again != 0),
+            it->is_link ? "" : notice);
+    if (done->result == EXEC_ENROL_LINK_USED)
+        return web_reply_redirect(request, app_link_path(request), "");
+    return refuse(request, app_enrol_status(done->result),
+                  arena_printf(&request->op.arena, "%s%.*s", is_app ? "Nothing was stored. " : "",
+                               SLICE_ARG(done->message)));
 }
 
 /* It was removed since the form was shown, or its secret does not open: one can be entered here. */
 static enum op_result reply_no_client(struct web_request *request)
 {
     struct connecting *it = request->state;
-    bool is_to_app = !it->again || request->session.limit_integration.ptr;
+    bool is_to_app = !it->again || it->is_link;
     struct buf body;
     buf_init(&body, WEB_PAGE_BYTES_MAX);
     HTML(&body,
@@ -405,16 +405,12 @@ static enum op_result finish_connect(struct web_request *request)
 {
     const struct connecting *it = request->state;
     switch (it->phase) {
+    case PHASE_LINK:
+        return on_link(request);
     case PHASE_LOADED:
         return on_loaded(request);
-    case PHASE_TESTED:
-        return on_tested(request);
-    case PHASE_STORED:
-        return on_stored(request);
-    case PHASE_RELOADED:
-        return on_reloaded(request);
-    case PHASE_AUDITED:
-        return on_audited(request);
+    case PHASE_ENROLLED:
+        return on_enrolled(request);
     case PHASE_SENT:
         return on_sent(request);
     }
@@ -422,7 +418,12 @@ static enum op_result finish_connect(struct web_request *request)
 }
 
 const struct web_page web_app_connect = {.route = "/integrations/{id}/connect",
-                                         .access = WEB_LIMITED,
+                                         .access = WEB_SESSION,
                                          .scope = SCOPE_EXECUTE,
                                          .begin = begin_connect,
                                          .finish = finish_connect};
+const struct web_page web_connect_link_go = {.route = "/connect/{token}/go",
+                                             .access = WEB_LINK,
+                                             .scope = SCOPE_EXECUTE,
+                                             .begin = begin_go,
+                                             .finish = finish_connect};

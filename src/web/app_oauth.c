@@ -1,18 +1,38 @@
 /*
- * The way back from an app's authorization server.
+ * The way back from an app's authorization server: its answer becomes a grant, the grant a
+ * connection, for a person who is signed in or for one who has a connect link.
  */
 #include "connect/oauth.h"
 #include "web/app.h"
 
+enum phase { PHASE_FINISHED, PHASE_ENROLLED };
+
 struct callback {
+    enum phase phase; /* what is waited for */
+    struct catalog *catalog;
+    bool is_link;
+    struct pg_query link_query;
+    struct connect_session link;
     struct oauth_finish finish;
+    struct exec_enrol enrol;
+    slice integration_id, scopes_missing;
 };
 
-static void on_callback_cancel(struct web_request *request)
+static void on_cancel(struct web_request *request)
 {
     struct callback *it = request->state;
+    pg_cancel(&it->link_query);
     if (op_is_active(&it->finish.op))
         op_cancel(&it->finish.op);
+    if (op_is_active(&it->enrol.op))
+        op_cancel(&it->enrol.op);
+}
+
+static void on_end(struct web_request *request)
+{
+    struct callback *it = request->state;
+    secret_unref(it->finish.credential);
+    catalog_unref(it->catalog);
 }
 
 static enum op_result begin_callback(struct web_request *request)
@@ -28,62 +48,156 @@ static enum op_result begin_callback(struct web_request *request)
         .code = web_query(request, "code"),
         .iss = web_query(request, "iss"),
         .error = web_query(request, "error"),
-        .actor = web_actor(request),
-        .request_id = request->exchange->request_id,
-        .address = web_client_address(request),
     };
+    it->is_link = session->link_token.ptr && web_link_read(session->link_token, &request->link);
+    it->catalog = catalog_ref(*request->web->config.catalog);
     request->state = it;
-    request->on_cancel = on_callback_cancel;
+    request->on_cancel = on_cancel;
+    request->on_end = on_end;
+    if (it->is_link)
+        store_connect_session_get(request->web->config.pool, &it->link_query, &request->op,
+                                  request->link.account_id, request->link.hash);
     oauth_finish_start(request->web->config.connect, &it->finish, &in, &request->op);
     return OP_WAIT;
 }
 
-static enum op_result reply_incomplete(struct web_request *request,
-                                       const struct oauth_finish *finish, slice path)
+/* ---- what is said ---- */
+
+static enum op_result reply_incomplete(struct web_request *request, slice path)
 {
+    const struct callback *it = request->state;
     struct buf body;
     buf_init(&body, WEB_PAGE_BYTES_MAX);
-    if (finish->scopes_missing.ptr)
+    if (it->scopes_missing.ptr)
         HTML(&body,
              "<p>Not everything that was asked for was granted; missing: <strong>{}</strong>. What "
              "needs it will be refused. To allow it, reconnect and leave all boxes ticked.</p>",
-             finish->scopes_missing);
-    if (finish->is_refresh_token_missing)
+             it->scopes_missing);
+    if (it->finish.is_refresh_token_missing)
         buf_append(&body, SLICE("<p>The app gave no refresh token: once its access token has ended "
                                 "you will be asked to connect it again.</p>"));
     HTML(&body, "<p class=\"actions\"><a class=\"button primary\" href=\"{}\">Go on</a></p>", path);
     return web_reply_page(request, 200, SLICE("Connected, with less than was asked for"), &body);
 }
 
-static enum op_result reply_failed(struct web_request *request, const struct oauth_finish *finish)
+/* Back to where it was begun. */
+static slice try_again_path(struct web_request *request)
+{
+    const struct callback *it = request->state;
+    if (it->is_link)
+        return app_link_path(request);
+    if (!it->integration_id.ptr)
+        return SLICE("/integrations");
+    return app_path_after(request, it->integration_id, it->finish.connection_id,
+                          it->finish.connection_id != 0);
+}
+
+static enum op_result reply_failed(struct web_request *request, unsigned status, slice message,
+                                   slice advice)
 {
     struct buf body;
-    bool is_known = finish->integration_id.ptr && app_is_allowed(request, finish->integration_id);
-    /* no 502 for an app that is away: proxies in front put a page of their own in its place */
-    unsigned status = finish->outcome == OAUTH_UNAVAILABLE ? 503 : 400;
     buf_init(&body, WEB_PAGE_BYTES_MAX);
-    HTML(&body, "<p class=\"problem\" role=\"alert\">{}</p>", finish->message);
+    HTML(&body, "<p class=\"problem\" role=\"alert\">{}</p>", message);
+    if (advice.ptr)
+        HTML(&body, "<p>{}</p>", advice);
     HTML(&body, "<p class=\"actions\"><a class=\"button primary\" href=\"{}\">Try again</a></p>",
-         is_known ? app_path(request, finish->integration_id) : SLICE("/integrations"));
+         try_again_path(request));
     return web_reply_page(request, status, SLICE("Not connected"), &body);
+}
+
+/* ---- the way ---- */
+
+static slice keep_text(struct web_request *request, slice text)
+{
+    return text.ptr ? arena_dup(&request->op.arena, text) : SLICE_NONE;
+}
+
+static enum op_result enrol(struct web_request *request)
+{
+    struct callback *it = request->state;
+    const struct web_config *config = &request->web->config;
+    const struct oauth_finish *finish = &it->finish;
+    const struct exec_enrol_request in = {
+        .account_id = request->session.account_id,
+        .integration_id = it->integration_id,
+        .connection_id = finish->connection_id,
+        .label = keep_text(request, finish->label),
+        .params = keep_text(request, finish->params),
+        .credential = secret_reveal(finish->credential),
+        .id_token = keep_text(request, finish->id_token),
+        .scopes = keep_text(request, finish->scopes),
+        .expires_at = finish->expires_at,
+        .is_grant = true,
+        .may_change_identity = finish->may_change_identity,
+        .link = it->is_link ? &it->link : NULL,
+        .actor = it->is_link ? app_link_actor(request, &it->link) : web_actor(request),
+        .request_id = request->exchange->request_id,
+        .address = web_client_address(request),
+        .means = it->is_link ? SLICE("link") : SLICE("dashboard"),
+    };
+    it->scopes_missing = keep_text(request, finish->scopes_missing);
+    it->phase = PHASE_ENROLLED;
+    exec_enrol_start(config->connect, config->pool, config->http, it->catalog, &it->enrol, &in,
+                     &request->op);
+    return OP_WAIT;
+}
+
+/* A link is for one app, and for one connection where it was made to reconnect one. Its session
+ * begins nothing else; that is asserted where it counts. */
+static bool is_of_link(const struct callback *it)
+{
+    return slice_eq(it->link.integration_id, it->finish.integration_id) &&
+           it->link.connection_id == it->finish.connection_id;
+}
+
+static enum op_result on_finished(struct web_request *request)
+{
+    struct callback *it = request->state;
+    const struct oauth_finish *finish = &it->finish;
+    int status = it->is_link ? app_link_result(&it->link_query, &request->link, &it->link) : OK;
+    it->integration_id = keep_text(request, finish->integration_id);
+    /* no 502 for an app that is away: proxies in front put a page of their own in its place */
+    if (finish->outcome != OAUTH_DONE)
+        return reply_failed(request, finish->outcome == OAUTH_UNAVAILABLE ? 503 : 400,
+                            finish->message, SLICE_NONE);
+    if (status != OK && status != ERR_NOTFOUND)
+        return web_reply_database(request, status);
+    if (status == ERR_NOTFOUND || (it->is_link && !is_of_link(it)))
+        return web_reply_redirect(request, app_link_path(request), "");
+    return enrol(request);
+}
+
+static enum op_result on_enrolled(struct web_request *request)
+{
+    const struct callback *it = request->state;
+    const struct exec_enrol *done = &it->enrol;
+    bool is_again = it->finish.connection_id != 0;
+    bool may_insist = done->result == EXEC_ENROL_OTHER_IDENTITY && !it->is_link;
+    if (done->result == EXEC_ENROL_LINK_USED)
+        return web_reply_redirect(request, app_link_path(request), "");
+    if (done->result != EXEC_ENROLLED)
+        return reply_failed(request, app_enrol_status(done->result), done->message,
+                            may_insist ? SLICE("To have this connection act as another login from "
+                                               "now on, tick that when you reconnect it.")
+                                       : SLICE_NONE);
+    bool is_incomplete = it->scopes_missing.ptr || it->finish.is_refresh_token_missing;
+    slice path =
+        app_path_after(request, it->integration_id, done->connection_id, is_again || is_incomplete);
+    if (is_incomplete)
+        return reply_incomplete(request, path);
+    const char *notice = is_again ? "reconnected" : "connected";
+    return web_reply_redirect(request, path, it->is_link ? "" : notice);
 }
 
 static enum op_result finish_callback(struct web_request *request)
 {
-    const struct oauth_finish *finish = &((struct callback *)request->state)->finish;
-    if (finish->outcome != OAUTH_DONE)
-        return reply_failed(request, finish);
-    bool is_incomplete = finish->scopes_missing.ptr || finish->is_refresh_token_missing;
-    slice path = app_path_after(request, finish->integration_id, finish->connection_id,
-                                finish->is_reconnected || is_incomplete);
-    if (is_incomplete)
-        return reply_incomplete(request, finish, path);
-    return web_reply_redirect(request, path, finish->is_reconnected ? "reconnected" : "connected");
+    const struct callback *it = request->state;
+    return it->phase == PHASE_FINISHED ? on_finished(request) : on_enrolled(request);
 }
 
 /* What the app's server was told is finished though the browser has gone: the code is good once. */
 const struct web_page web_connect_callback = {.route = "/connect/callback",
-                                              .access = WEB_LIMITED,
+                                              .access = WEB_CALLBACK,
                                               .scope = SCOPE_EXECUTE,
                                               .begin = begin_callback,
                                               .finish = finish_callback,

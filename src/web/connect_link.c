@@ -1,129 +1,262 @@
 /*
- * A link that an end user was handed (POST /api/connect/sessions). Looking at it changes nothing,
- * for mail scanners follow links, too; the button takes it, once, and opens a session that may
- * connect that one app.
+ * A link that an end user was handed (POST /api/connect/sessions). Its address is one page for all
+ * of its life: who asks for what; once it is taken, the form for the browser that took it; at last
+ * what was connected. Opening it changes nothing, for mail scanners and previews follow links, too:
+ * the button takes it, once.
+ *
+ * Whoever holds a link sees and touches what it makes, or the one connection that it is to
+ * reconnect, and nothing else: its session has a cookie and pages of its own.
  */
 #include "base/clock.h"
 #include "base/encode.h"
-#include "store/connect_session.h"
+#include "base/mem.h"
 #include "vault/key.h"
-#include "web/app.h"
+#include "web/link_page.h"
 
-enum { TOKEN_BYTES = 16 + 32 };
+enum { PAGE_BYTES = 16 }; /* of what tells a page from all others */
+
+/* What is waited for. */
+enum phase { PHASE_LINK, PHASE_KEY, PHASE_CONNECTION, PHASE_TAKEN, PHASE_AUDITED };
 
 struct link {
-    struct uuid account_id;
-    uint8_t hash[CONNECT_SESSION_HASH_LEN];
+    enum phase phase;
+    bool is_taking;
+    struct link_page page;
+    struct catalog *catalog;
+    uint8_t taken_by[CONNECT_SESSION_HASH_LEN];
+    int64_t taking_at;
 };
 
-static enum op_result reply_unknown(struct web_request *request)
+/* ---- what the files of a link share ---- */
+
+slice app_link_path(struct web_request *request)
 {
-    return web_reply_problem(request, 404, SLICE("This link is not good any more"),
-                             SLICE("Each link works once, and for 15 minutes. Ask whoever sent it "
-                                   "to you for a new one."));
+    return arena_printf(&request->op.arena, "/connect/%.*s",
+                        SLICE_ARG(request->session.link_token));
 }
 
-/* NULL: answered. */
-static const struct link *read_link(struct web_request *request)
+slice app_link_actor(struct web_request *request, const struct connect_session *link)
 {
-    struct link *link = ARENA_NEW(&request->op.arena, struct link);
-    struct buf bytes;
-    buf_init(&bytes, TOKEN_BYTES);
-    bool is_whole = link && decode_base64url(&bytes, request->match.params[0]) == OK &&
-                    buf_is_ok(&bytes) && bytes.len == TOKEN_BYTES;
-    if (is_whole) {
-        memcpy(link->account_id.bytes, bytes.ptr, 16);
-        vault_sha256(buf_slice(&bytes), link->hash);
-    }
-    buf_deinit(&bytes);
-    if (is_whole)
-        return link;
-    (void)reply_unknown(request);
-    return NULL;
+    char id[UUID_TEXT_LEN + 1];
+    uuid_format(link->id, id);
+    return arena_printf(&request->op.arena, "link:%s", id);
 }
 
-static enum op_result begin_look(struct web_request *request)
+int app_link_result(const struct pg_query *query, const struct web_link *link,
+                    struct connect_session *row)
 {
-    const struct link *link = read_link(request);
-    if (!link)
-        return OP_DONE;
+    int status = store_connect_session_result(query, row);
+    if (status != OK)
+        return status;
+    row->account_id = link->account_id;
+    memcpy(row->token_hash, link->hash, sizeof(row->token_hash));
+    return OK;
+}
+
+/* ---- the page ---- */
+
+static void on_end(struct web_request *request)
+{
+    struct link *it = request->state;
+    catalog_unref(it->catalog);
+}
+
+static enum op_result load(struct web_request *request, bool is_taking)
+{
+    struct link *it = ARENA_NEW(&request->op.arena, struct link);
+    const struct web_link *link = &request->link;
+    if (!it)
+        return web_reply_database(request, ERR_BUSY);
+    if (!link->token.ptr)
+        return link_reply_over(request, LINK_UNKNOWN, NULL);
+    it->is_taking = is_taking;
+    it->catalog = catalog_ref(*request->web->config.catalog);
+    request->state = it;
+    request->on_end = on_end;
     store_connect_session_get(request->web->config.pool, &request->query, &request->op,
                               link->account_id, link->hash);
     return OP_WAIT;
 }
 
-/* false: answered. */
-static bool read_session(struct web_request *request, struct connect_session *session)
+static enum op_result begin_look(struct web_request *request)
 {
-    int status = store_connect_session_result(&request->query, session);
-    if (status == OK && session->expires_at > clock_wall_us())
-        return true;
-    if (status == OK || status == ERR_NOTFOUND)
-        (void)reply_unknown(request);
-    else
-        (void)web_reply_database(request, status);
-    return false;
+    return load(request, false);
 }
 
-static enum op_result finish_look(struct web_request *request)
+/* OP_NEXT: it is good, for whoever asks. */
+static enum op_result judge(struct web_request *request)
 {
-    struct connect_session session;
-    struct buf body;
-    if (!read_session(request, &session))
-        return OP_DONE;
-    const struct catalog_integration *app =
-        catalog_find_integration(*request->web->config.catalog, session.integration_id);
-    if (!app)
-        return reply_unknown(request);
-    const char *verb = session.is_reconnect ? "Reconnect" : "Connect";
-    buf_init(&body, WEB_PAGE_BYTES_MAX);
-    HTML(&body,
-         "<p>{}</p><p>What you connect can be used by whoever sent you this link. Go on only if "
-         "you expected it.</p>",
-         catalog_summary(app->description));
-    if (session.return_url.ptr)
-        HTML(&body, "<p class=\"soft\">Afterwards you can go back to {}</p>", session.return_url);
-    HTML(&body, "<form method=\"post\" action=\"/connect/{}\">", request->match.params[0]);
-    web_csrf_field(request, &body);
-    buf_append(&body, SLICE("<button class=\"primary\">Go on</button></form>"));
-    return web_reply_page(request, 200,
-                          arena_printf(&request->op.arena, "%s %.*s", verb, SLICE_ARG(app->name)),
-                          &body);
+    const struct link *it = request->state;
+    const struct connect_session *link = &it->page.link;
+    bool is_mine = request->session.is_open;
+    if (request->check.status == ERR_REFUSED)
+        return link_reply_over(request, LINK_REVOKED, link);
+    if (request->check.status != OK)
+        return web_reply_database(request, request->check.status);
+    if (!it->page.app)
+        return link_reply_over(request, LINK_UNKNOWN, link);
+    if (!is_mine && link->used_at)
+        return link_reply_over(request, LINK_USED, link);
+    if (!is_mine && link->taken_at && !it->is_taking)
+        return link_reply_over(request, LINK_TAKEN, link);
+    if (!link->used_at && link->expires_at <= clock_wall_us())
+        return link_reply_over(request, LINK_EXPIRED, link);
+    return OP_NEXT;
 }
 
-const struct web_page web_connect_link = {
-    .route = "/connect/{token}", .access = WEB_OPEN, .begin = begin_look, .finish = finish_look};
-
-static enum op_result begin_take(struct web_request *request)
+static enum op_result on_connection(struct web_request *request)
 {
-    const struct link *link = read_link(request);
-    if (!link)
-        return OP_DONE;
-    request->state = (void *)(uintptr_t)link;
+    struct link *it = request->state;
+    struct link_page *page = &it->page;
+    int status = store_connection_get_result(&request->query, &page->row);
+    if (status != OK && status != ERR_NOTFOUND)
+        return web_reply_database(request, status);
+    page->has_row = status == OK;
+    if (!page->has_row && !page->link.used_at)
+        return link_reply_over(request, LINK_GONE, &page->link);
+    return link_reply_page(request, page);
+}
+
+static enum op_result take(struct web_request *request)
+{
+    struct link *it = request->state;
+    slice drawn = web_field(request, "page");
+    uint8_t bytes[PAGE_BYTES];
+    random_bytes(bytes, sizeof(bytes));
+    vault_sha256(drawn.len >= 2 * PAGE_BYTES ? drawn : slice_of(bytes, sizeof(bytes)),
+                 it->taken_by);
+    it->phase = PHASE_TAKEN;
+    it->taking_at = clock_wall_us();
     store_connect_session_take(request->web->config.pool, &request->query, &request->op,
-                               link->account_id, link->hash);
+                               request->link.account_id, request->link.hash, it->taken_by,
+                               it->taking_at + SESSION_LINK_MS * 1000LL);
     return OP_WAIT;
 }
 
-static enum op_result finish_take(struct web_request *request)
+/* The key that made it is good, or not: its account is asked in its name. */
+static enum op_result on_key(struct web_request *request)
 {
-    const struct link *link = request->state;
-    struct connect_session taken;
-    if (!read_session(request, &taken))
-        return OP_DONE;
+    struct link *it = request->state;
+    const struct connect_session *link = &it->page.link;
+    enum op_result result = judge(request);
+    if (result != OP_NEXT)
+        return result;
+    if (it->is_taking && request->session.is_open) /* sent twice */
+        return web_reply_redirect(request, app_link_path(request), "");
+    if (it->is_taking)
+        return take(request);
+    int64_t id = link->made_id ? link->made_id : link->connection_id;
+    if (!id)
+        return link_reply_page(request, &it->page);
+    it->phase = PHASE_CONNECTION;
+    store_connection_get(request->web->config.pool, &request->query, &request->op, link->account_id,
+                         id);
+    return OP_WAIT;
+}
+
+static enum op_result on_link(struct web_request *request)
+{
+    struct link *it = request->state;
+    struct link_page *page = &it->page;
+    int status = app_link_result(&request->query, &request->link, &page->link);
+    if (status == ERR_NOTFOUND)
+        return link_reply_over(request, LINK_UNKNOWN, NULL);
+    if (status != OK)
+        return web_reply_database(request, status);
+    page->app = catalog_find_integration(it->catalog, page->link.integration_id);
+    it->phase = PHASE_KEY;
+    return vault_auth_check_hash(request->web->config.auth, &request->check, page->link.key_hash,
+                                 &request->op)
+               ? on_key(request)
+               : OP_WAIT;
+}
+
+/* ---- taking it ---- */
+
+static enum op_result begin_take(struct web_request *request)
+{
+    return load(request, true);
+}
+
+static enum op_result go_on(struct web_request *request)
+{
+    return web_reply_redirect(request, app_link_path(request), "");
+}
+
+static slice taken_details(struct web_request *request, const struct connect_session *link)
+{
+    struct json_writer w;
+    struct buf text;
+    buf_init(&text, 4096);
+    json_begin(&w, &text);
+    json_open(&w, '{');
+    json_key(&w, "integration_id");
+    json_put_str(&w, link->integration_id);
+    connect_write_link(&w, link);
+    json_close(&w, '}');
+    slice details = buf_is_ok(&text) ? arena_dup(&request->op.arena, buf_slice(&text)) : SLICE_NONE;
+    buf_deinit(&text);
+    return details;
+}
+
+static enum op_result on_taken(struct web_request *request)
+{
+    struct link *it = request->state;
+    struct connect_session *link = &it->page.link;
+    int status = app_link_result(&request->query, &request->link, link);
+    if (status == ERR_NOTFOUND)
+        return link_reply_over(request, LINK_TAKEN, link);
+    if (status != OK)
+        return web_reply_database(request, status);
     request->session = (struct web_session){
         .is_open = true,
         .account_id = link->account_id,
-        .until_ms = clock_wall_us() / 1000 + SESSION_LINK_MS,
-        .limit_integration = taken.integration_id,
-        .return_url = taken.return_url,
+        .until_ms = link->expires_at / 1000,
+        .link_token = request->link.token,
     };
-    memcpy(request->session.key_hash, taken.key_hash, API_KEY_HASH_LEN);
+    memcpy(request->session.key_hash, link->key_hash, API_KEY_HASH_LEN);
     session_draw_csrf(&request->session);
     if (!web_set_cookie(request))
         return web_reply_problem(request, 503, SLICE("Not available now"), SLICE("Try again."));
-    return web_reply_redirect(request, app_path(request, taken.integration_id), "");
+    if (link->taken_at < it->taking_at) /* by an earlier sending of the same form */
+        return go_on(request);
+    const struct audit_event event = {
+        .account_id = link->account_id,
+        .id = uuid_v7(),
+        .kind = SLICE("link.used"),
+        .actor = app_link_actor(request, link),
+        .request_id = request->exchange->request_id,
+        .address = web_client_address(request),
+        .details = taken_details(request, link),
+    };
+    it->phase = PHASE_AUDITED;
+    store_audit_insert(request->web->config.pool, &request->query, &request->op, &event);
+    return OP_WAIT;
 }
 
-const struct web_page web_connect_link_take = {
-    .route = "/connect/{token}", .access = WEB_OPEN, .begin = begin_take, .finish = finish_take};
+static enum op_result finish(struct web_request *request)
+{
+    const struct link *it = request->state;
+    switch (it->phase) {
+    case PHASE_LINK:
+        return on_link(request);
+    case PHASE_KEY:
+        return on_key(request);
+    case PHASE_CONNECTION:
+        return on_connection(request);
+    case PHASE_TAKEN:
+        return on_taken(request);
+    case PHASE_AUDITED:
+        web_audited(request);
+        return go_on(request);
+    }
+    UNREACHABLE("a phase has its end");
+}
+
+const struct web_page web_connect_link = {
+    .route = "/connect/{token}", .access = WEB_LINK, .begin = begin_look, .finish = finish};
+const struct web_page web_connect_link_take = {.route = "/connect/{token}",
+                                               .access = WEB_LINK,
+                                               .begin = begin_take,
+                                               .finish = finish,
+                                               .takes_no_csrf = true};

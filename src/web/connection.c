@@ -25,9 +25,9 @@ slice app_connection_path(struct web_request *request, int64_t id)
 slice app_path_after(struct web_request *request, slice integration_id, int64_t connection_id,
                      bool again)
 {
-    return again && !request->session.limit_integration.ptr
-               ? app_connection_path(request, connection_id)
-               : app_path(request, integration_id);
+    if (request->session.link_token.ptr)
+        return app_link_path(request);
+    return again ? app_connection_path(request, connection_id) : app_path(request, integration_id);
 }
 
 slice app_scopes_missing(struct web_request *request, const struct catalog_integration *app,
@@ -43,6 +43,13 @@ void app_write_badges(const struct connection *row, struct buf *out)
     if (row->is_default)
         buf_append(out, SLICE("<span class=\"badge\">default</span> "));
     web_badge(out, slice_cstr(connection_status_name(row->status)));
+}
+
+void app_write_identity(const struct connection *row, struct buf *out)
+{
+    slice text = connection_identity_text(&row->identity);
+    if (connection_identity_is_known(&row->identity) && !slice_eq(text, row->label))
+        HTML(out, "<p>acts as {}</p>", text);
 }
 
 void app_write_last_use(const struct connection *row, struct buf *out)
@@ -146,10 +153,31 @@ static void write_expiry(const struct page *page, struct buf *out)
              : SLICE("none: the app gave no refresh token. Reconnect once the token has ended."));
 }
 
+static void write_identity(const struct page *page, struct buf *out)
+{
+    const struct connection_identity *identity = &page->row.identity;
+    bool is_asked = page->app && page->app->identity.from != IDENTITY_NONE;
+    buf_append(out, SLICE("<dt>Acts as</dt><dd>"));
+    if (!connection_identity_is_known(identity)) {
+        HTML(out, "{}</dd>",
+             is_asked ? SLICE("not known; test or reconnect it to find out")
+                      : SLICE("not known: the app has no way to tell"));
+        return;
+    }
+    slice text = connection_identity_text(identity);
+    HTML(out, "{}", text);
+    if (identity->label.ptr && !slice_eq(identity->label, text))
+        HTML(out, " <span class=\"soft\">{}</span>", identity->label);
+    if (identity->subject.ptr && !slice_eq(identity->subject, text))
+        HTML(out, "<br><code>{}</code>", identity->subject);
+    buf_append(out, SLICE("</dd>"));
+}
+
 static void write_facts(const struct page *page, struct buf *out)
 {
     const struct connection *row = &page->row;
     buf_append(out, SLICE("<dl class=\"card\">"));
+    write_identity(page, out);
     write_when(out, "Last use", row->last_used_at, "not used yet");
     HTML(out, "<dt>Last error</dt><dd>{}", row->failure.len > 0 ? row->failure : SLICE("none"));
     if (row->failed_at != 0) {

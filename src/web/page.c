@@ -47,20 +47,27 @@ void web_header(struct web_request *request, const char *name, slice value)
     request->headers[request->header_count++] = (struct http_header){slice_cstr(name), value};
 }
 
-const char *web_cookie_name(const struct web *web)
+static bool is_secure(const struct web_request *request)
 {
-    return slice_starts_with(web->config.public_url, SLICE("https://")) ? "__Host-sluice"
-                                                                        : "sluice";
+    return slice_starts_with(request->web->config.public_url, SLICE("https://"));
+}
+
+slice web_cookie_name_of(struct web_request *request, slice mark)
+{
+    slice name = is_secure(request) ? SLICE("__Host-sluice") : SLICE("sluice");
+    return mark.ptr ? arena_printf(&request->op.arena, "%.*s-link-%.*s", SLICE_ARG(name),
+                                   SLICE_ARG(mark))
+                    : name;
 }
 
 static void set_cookie(struct web_request *request, slice value, long long age_s)
 {
-    bool is_secure = slice_starts_with(request->web->config.public_url, SLICE("https://"));
+    slice mark = request->session.link_token.ptr ? slice_cstr(request->link.mark) : SLICE_NONE;
     slice text = arena_printf(&request->op.arena,
-                              "%s=%.*s; Path=/; Max-Age=%lld; HttpOnly; "
+                              "%.*s=%.*s; Path=/; Max-Age=%lld; HttpOnly; "
                               "SameSite=Lax%s",
-                              web_cookie_name(request->web), SLICE_ARG(value), age_s,
-                              is_secure ? "; Secure" : "");
+                              SLICE_ARG(web_cookie_name_of(request, mark)), SLICE_ARG(value), age_s,
+                              is_secure(request) ? "; Secure" : "");
     if (text.ptr)
         web_header(request, "Set-Cookie", text);
 }
@@ -138,7 +145,7 @@ static void write_navigation(struct web_request *request, struct buf *out)
 {
     const struct web_session *session = &request->session;
     buf_append(out, SLICE("<header class=\"top\"><a class=\"name\" href=\"/\">sluice</a>"));
-    if (session->is_open && !session->limit_integration.ptr) {
+    if (session->is_open && !session->link_token.ptr) {
         buf_append(out, SLICE("<nav aria-label=\"Pages\"><ul>"));
         for (size_t i = 0; i < ARRAY_LEN(places); i++) {
             bool is_here = is_place(request, places[i].first);

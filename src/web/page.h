@@ -8,9 +8,10 @@
 
 extern const struct web_page web_asset;
 
-/* "__Host-sluice" behind https, "sluice" where the dashboard is reached by plain http. */
-const char *web_cookie_name(const struct web *web);
-/* Puts the session's cookie into the reply to come. false: out of memory. */
+/* "__Host-sluice" behind https, "sluice" where the dashboard is reached by plain http; of a connect
+ * link with "-link-" and its mark behind. mark SLICE_NONE: the dashboard's. In the op's arena. */
+slice web_cookie_name_of(struct web_request *request, slice mark);
+/* Puts the session's cookie, or that of its link, into the reply to come. false: out of memory. */
 bool web_set_cookie(struct web_request *request) MUST_CHECK;
 void web_clear_cookie(struct web_request *request);
 /* The sign-in form, which leads to next, a path of ours; problem: a sentence, or "". */

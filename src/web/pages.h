@@ -35,7 +35,7 @@ extern const struct web_page web_apps;
 /* app.c */
 extern const struct web_page web_app;
 /* app_connect.c */
-extern const struct web_page web_app_connect;
+extern const struct web_page web_app_connect, web_connect_link_go;
 /* app_client.c */
 extern const struct web_page web_app_client, web_app_client_delete;
 /* app_oauth.c */

@@ -44,6 +44,7 @@ static const struct http_route routes[] = {
     {HTTP_METHOD_GET, "/connect/callback", NULL, &web_connect_callback},
     {HTTP_METHOD_GET, "/connect/{token}", NULL, &web_connect_link},
     {HTTP_METHOD_POST, "/connect/{token}", NULL, &web_connect_link_take},
+    {HTTP_METHOD_POST, "/connect/{token}/go", NULL, &web_connect_link_go},
     {HTTP_METHOD_GET, "/keys", NULL, &web_keys},
     {HTTP_METHOD_POST, "/keys", NULL, &web_key_create},
     {HTTP_METHOD_GET, "/keys/{id}/revoke", NULL, &web_key_revoke_ask},
@@ -62,11 +63,10 @@ static struct web_request *request_of(struct op *op)
 
 /* ---- the session ---- */
 
-/* The value of our cookie; RFC 6265 5.4: pairs separated by "; ". */
-static slice find_cookie(const struct web_request *request)
+/* The value of a cookie; RFC 6265 5.4: pairs separated by "; ". */
+static slice find_cookie(const struct web_request *request, slice wanted)
 {
     slice rest = http_request_header(request->exchange, SLICE("Cookie"));
-    slice wanted = slice_cstr(web_cookie_name(request->web));
     while (rest.ptr) {
         slice pair = slice_trim(slice_split(&rest, ';'));
         if (slice_eq(slice_split(&pair, '='), wanted))
@@ -75,13 +75,43 @@ static slice find_cookie(const struct web_request *request)
     return SLICE_NONE;
 }
 
+/* The route decides which cookie counts. mark: of a connect link; SLICE_NONE: the dashboard's. */
+static slice find_link_mark(struct web_request *request)
+{
+    const struct http_exchange *exchange = request->exchange;
+    request->found = http_router_match(request->web->router, exchange->head.method,
+                                       exchange->segments, exchange->segment_count,
+                                       &request->match);
+    if (request->found != HTTP_MATCH_FOUND)
+        return SLICE_NONE;
+    request->page = request->match.route->data;
+    if (request->page->access == WEB_CALLBACK)
+        return web_link_mark_of_state(web_query(request, "state"));
+    if (request->page->access != WEB_LINK)
+        return SLICE_NONE;
+    bool is_link = web_link_read(request->match.params[0], &request->link);
+    return is_link ? slice_cstr(request->link.mark) : SLICE("");
+}
+
+/* A link's session is for that link's own pages. */
+static bool is_for_page(const struct web_request *request)
+{
+    struct web_link link;
+    if (request->page->access != WEB_LINK)
+        return true;
+    return web_link_read(request->session.link_token, &link) &&
+           memcmp(link.hash, request->link.hash, sizeof(link.hash)) == 0;
+}
+
 static enum op_result step_session(struct op *op)
 {
     struct web_request *request = request_of(op);
     struct web_session *session = &request->session;
-    slice cookie = find_cookie(request);
+    slice mark = find_link_mark(request);
+    slice cookie = find_cookie(request, web_cookie_name_of(request, mark));
     if (!cookie.ptr ||
-        session_unseal(request->web->config.ring, cookie, &op->arena, session) != OK) {
+        session_unseal(request->web->config.ring, cookie, mark.ptr, &op->arena, session) != OK ||
+        (mark.ptr && !is_for_page(request))) {
         *session = (struct web_session){0};
         op_goto(op, STEP_ROUTE);
         return OP_NEXT;
@@ -116,11 +146,6 @@ static enum op_result step_judge_session(struct op *op)
 
 /* ---- the page, and who may see it ---- */
 
-static bool is_limited(const struct web_session *session)
-{
-    return session->limit_integration.ptr;
-}
-
 static enum op_result ask_to_sign_in(struct web_request *request)
 {
     if (request->exchange->head.method == HTTP_METHOD_POST) {
@@ -140,14 +165,17 @@ static enum op_result judge_access(struct web_request *request)
 {
     const struct web_page *page = request->page;
     const struct web_session *session = &request->session;
-    if (page->access == WEB_OPEN)
+    bool may_be_open = page->access == WEB_OPEN || page->access == WEB_LINK;
+    if (may_be_open && !session->is_open)
         return OP_NEXT;
+    if (!session->is_open && page->access == WEB_CALLBACK &&
+        web_link_mark_of_state(web_query(request, "state")).ptr)
+        return web_reply_problem(request, 400, SLICE("Not connected"),
+                                 SLICE("This was not begun here, or took too long. Open the link "
+                                       "that you were sent again; if it does not work any more, "
+                                       "ask for a new one."));
     if (!session->is_open)
         return ask_to_sign_in(request);
-    if (page->access == WEB_SESSION && is_limited(session))
-        return web_reply_problem(request, 403, SLICE("Not part of this link"),
-                                 SLICE("The link that you followed lets you connect one app. For "
-                                       "anything else, sign in."));
     if (page->scope & ~session->scopes)
         return web_reply_problem(request, 403, SLICE("Not allowed"),
                                  SLICE("The API key of this session lacks the scope for this; sign "
@@ -159,8 +187,7 @@ static enum op_result step_route(struct op *op)
 {
     struct web_request *request = request_of(op);
     struct http_exchange *exchange = request->exchange;
-    switch (http_router_match(request->web->router, exchange->head.method, exchange->segments,
-                              exchange->segment_count, &request->match)) {
+    switch (request->found) {
     case HTTP_MATCH_NO_PATH:
         return web_reply_problem(request, 404, SLICE("Not found"),
                                  SLICE("There is no page at this address."));
@@ -171,7 +198,6 @@ static enum op_result step_route(struct op *op)
     case HTTP_MATCH_FOUND:
         break;
     }
-    request->page = request->match.route->data;
     exchange->route = request->page->route;
     enum op_result result = judge_access(request);
     if (result != OP_NEXT)
@@ -242,9 +268,10 @@ static bool names_site(const struct web_request *request)
 static bool has_token(const struct web_request *request)
 {
     const struct web_session *session = &request->session;
-    /* signed in on another tab meanwhile, and this one's sign-in keeps a form */
-    bool is_sign_in = request->page == &web_sign_in_post && names_site(request);
-    return !session->is_open || is_sign_in ||
+    /* its browser got a session meanwhile, on another tab or by the same form, and says that it is
+     * from here */
+    bool needs_none = request->page->takes_no_csrf && names_site(request);
+    return !session->is_open || needs_none ||
            slice_eq_secret(web_field(request, "csrf"), slice_of(session->csrf, SESSION_CSRF_LEN));
 }
 

@@ -12,6 +12,7 @@
 #include "http/frame.h"
 #include "http/router.h"
 #include "web/html.h"
+#include "web/link.h"
 #include "web/session.h"
 #include "web/web.h"
 
@@ -30,8 +31,10 @@ struct web_request;
 enum web_access {
     WEB_OPEN,    /* anybody: sign-in, assets */
     WEB_SESSION, /* a session; without one, to the sign-in */
-    /* a session that a connect link gave suffices, for its own integration (the page checks) */
-    WEB_LIMITED,
+    /* the pages of a connect link: anybody. The session, if any, is the one that this very link
+     * gave; it is good for nothing else */
+    WEB_LINK,
+    WEB_CALLBACK, /* a session, or a link's: the state tells which of them has begun */
 };
 
 struct web_page {
@@ -40,7 +43,8 @@ struct web_page {
     uint32_t scope; /* SCOPE_* that the session's key needs; 0: none */
     enum op_result (*begin)(struct web_request *request);
     enum op_result (*finish)(struct web_request *request); /* NULL where begin always answers */
-    bool is_detached; /* goes on without its client, as POST does */
+    bool is_detached;   /* goes on without its client, as POST does */
+    bool takes_no_csrf; /* its form may come from who got a session since the page was made */
 };
 
 struct web_field {
@@ -53,7 +57,9 @@ struct web_request {
     struct web *web;
     struct http_exchange *exchange; /* the frame's */
     const struct web_page *page;
+    enum http_match found;
     struct http_route_match match;
+    struct web_link link;       /* that the address names, with WEB_LINK; token SLICE_NONE: none */
     struct web_session session; /* is_open tells whether there is one */
     struct vault_check check;
     struct web_field *fields; /* of a form */

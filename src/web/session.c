@@ -10,9 +10,9 @@
 enum { HEAD_LEN = 16 + VAULT_KEY_ID_LEN };
 
 /* No connection has this id: what is sealed for a cookie opens as nothing else. */
-static struct vault_place place_of(struct uuid account_id)
+static struct vault_place place_of(struct uuid account_id, bool is_link)
 {
-    return (struct vault_place){.account_id = account_id, .connection_id = -1};
+    return (struct vault_place){.account_id = account_id, .connection_id = is_link ? -2 : -1};
 }
 
 static int64_t now_ms(void)
@@ -47,10 +47,8 @@ static void write_plain(const struct web_session *session, struct buf *out)
     json_put_str(&w, slice_cstr(session->csrf));
     json_key(&w, "until");
     json_put_i64(&w, session->until_ms);
-    json_key(&w, "limit");
-    json_put_str(&w, session->limit_integration);
-    json_key(&w, "return");
-    json_put_str(&w, session->return_url);
+    json_key(&w, "link");
+    json_put_str(&w, session->link_token);
     json_close(&w, '}');
     out->is_failed |= !buf_is_ok(&hex);
     buf_deinit(&hex);
@@ -59,7 +57,7 @@ static void write_plain(const struct web_session *session, struct buf *out)
 slice session_seal(const struct vault_ring *ring, const struct web_session *session,
                    struct arena *arena)
 {
-    const struct vault_place place = place_of(session->account_id);
+    const struct vault_place place = place_of(session->account_id, session->link_token.ptr);
     struct buf plain, bytes, text;
     slice result = SLICE_NONE;
     buf_init(&plain, SESSION_COOKIE_MAX);
@@ -91,8 +89,7 @@ static int read_plain(slice text, struct arena *arena, struct web_session *sessi
         memcpy(session->key_hash, hash.ptr, API_KEY_HASH_LEN);
         memcpy(session->csrf, csrf.ptr, SESSION_CSRF_LEN);
         session->until_ms = json_get_i64(root, SLICE("until"), 0);
-        session->limit_integration = json_get_str(root, SLICE("limit"));
-        session->return_url = json_get_str(root, SLICE("return"));
+        session->link_token = json_get_str(root, SLICE("link"));
     }
     buf_deinit(&hash);
     if (!is_whole)
@@ -100,7 +97,7 @@ static int read_plain(slice text, struct arena *arena, struct web_session *sessi
     return session->until_ms > now_ms() ? OK : ERR_TIMEOUT;
 }
 
-int session_unseal(const struct vault_ring *ring, slice cookie, struct arena *arena,
+int session_unseal(const struct vault_ring *ring, slice cookie, bool is_link, struct arena *arena,
                    struct web_session *session)
 {
     struct buf bytes;
@@ -110,7 +107,7 @@ int session_unseal(const struct vault_ring *ring, slice cookie, struct arena *ar
     buf_init(&bytes, SESSION_COOKIE_MAX);
     if (decode_base64url(&bytes, cookie) == OK && bytes.len > HEAD_LEN) {
         memcpy(session->account_id.bytes, bytes.ptr, 16);
-        const struct vault_place place = place_of(session->account_id);
+        const struct vault_place place = place_of(session->account_id, is_link);
         status = vault_open(ring, &place, slice_of(bytes.ptr + 16, VAULT_KEY_ID_LEN),
                             slice_from(buf_slice(&bytes), HEAD_LEN), &plain, NULL);
     }

@@ -1,9 +1,10 @@
 /*
  * Sessions: what a sealed cookie says, checked against the API key that opened it.
  *
- * The cookie's plain text is JSON {key, csrf, until, limit?, ...}: the key's SHA-256 as hex, the
- * token that forms must bring, the end as milliseconds, and for a session that a connect link gave
- * the one integration that it is for. It is sealed with the master key, bound to the account.
+ * The cookie's plain text is JSON {key, csrf, until, link?}: the key's SHA-256 as hex, the token
+ * that forms must bring, the end as milliseconds, and for a session that a connect link gave the
+ * link's token. It is sealed with the master key, bound to the account. What a link gave is sealed
+ * to another place and lies in a cookie of that link's own, so that it opens as nothing else.
  */
 #ifndef WEB_SESSION_H
 #define WEB_SESSION_H
@@ -28,8 +29,7 @@ struct web_session {
     uint8_t key_hash[API_KEY_HASH_LEN];
     char csrf[SESSION_CSRF_LEN + 1];
     int64_t until_ms;
-    /* of a connect link; SLICE_NONE otherwise */
-    slice limit_integration, return_url;
+    slice link_token; /* of a connect link; SLICE_NONE otherwise */
 };
 
 /* A new token for the session's forms. */
@@ -38,7 +38,7 @@ void session_draw_csrf(struct web_session *session);
 slice session_seal(const struct vault_ring *ring, const struct web_session *session,
                    struct arena *arena);
 /* ERR_*: it does not open, or has ended. The key is still to be checked (vault_auth_check_hash). */
-int session_unseal(const struct vault_ring *ring, slice cookie, struct arena *arena,
+int session_unseal(const struct vault_ring *ring, slice cookie, bool is_link, struct arena *arena,
                    struct web_session *session) MUST_CHECK;
 
 #endif

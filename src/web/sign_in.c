@@ -43,7 +43,7 @@ enum op_result web_sign_in_reply(struct web_request *request, unsigned status, s
 static enum op_result begin_sign_in(struct web_request *request)
 {
     slice next = next_path(web_query(request, "next"));
-    if (request->session.is_open && !request->session.limit_integration.ptr)
+    if (request->session.is_open)
         return web_reply_redirect(request, next, "");
     return web_sign_in_reply(request, 200, next, "");
 }
@@ -90,8 +90,11 @@ static enum op_result begin_post(struct web_request *request)
     return is_known ? finish_post(request) : OP_WAIT;
 }
 
-const struct web_page web_sign_in_post = {
-    .route = "/sign-in", .access = WEB_OPEN, .begin = begin_post, .finish = finish_post};
+const struct web_page web_sign_in_post = {.route = "/sign-in",
+                                          .access = WEB_OPEN,
+                                          .begin = begin_post,
+                                          .finish = finish_post,
+                                          .takes_no_csrf = true};
 
 static enum op_result begin_sign_out(struct web_request *request)
 {
@@ -101,4 +104,4 @@ static enum op_result begin_sign_out(struct web_request *request)
 }
 
 const struct web_page web_sign_out = {
-    .route = "/sign-out", .access = WEB_LIMITED, .begin = begin_sign_out};
+    .route = "/sign-out", .access = WEB_SESSION, .begin = begin_sign_out};

@@ -24,16 +24,22 @@ before(async () => {
   const manifests = [
     oidc.manifest('strict'),
     oidc.manifest('bare'),
+    {
+      ...oidc.manifest('who', { auth: { login_hint: { login_hint: 'email' } } }),
+      identity: { request: { method: 'GET', path: '/me' }, email: 'body.account', subject: "join('-', ['id', body.account])" },
+    },
+    { ...oidc.manifest('claimed'), identity: { from: 'id_token', subject: 'claims.sub' } },
     oidc.manifest('machine', { type: 'oauth2_client_credentials', auth: { test: { method: 'GET', path: '/me' } } }),
   ];
   for (const manifest of manifests)
     await writeFile(join(catalog, `${manifest.integration_id}.json`), JSON.stringify(manifest));
   await copyFile(join(import.meta.dirname, 'support/catalog/probe.json'), join(catalog, 'probe.json'));
   const env = { SLUICE_CATALOG: catalog };
-  await stack.must(['oauth-clients', 'set', 'strict', '--client-id', 'sluice', '--client-secret-file', '-'], {
-    env,
-    input: `${clientOf('sluice').client_secret}\n`,
-  });
+  for (const app of ['strict', 'who', 'claimed'])
+    await stack.must(['oauth-clients', 'set', app, '--client-id', 'sluice', '--client-secret-file', '-'], {
+      env,
+      input: `${clientOf('sluice').client_secret}\n`,
+    });
   server = await stack.serve({ args: ['--allow-host', '127.0.0.1', '--public-url', PUBLIC], env });
   one = await stack.account('one', { apps: [] });
   two = await stack.account('two', { apps: [] });
@@ -297,59 +303,248 @@ test('keys: shown once, marked, revoked at once; none has more scopes than its m
 
 const link = (key, body) => server.call(key, 'POST', '/api/connect/sessions', body);
 
-test('a connect link: looked at, followed once, good for one app only', async () => {
-  const made = await link(two.key, { integration_id: 'probe', return_url: 'https://agent.example/done' });
-  assert.equal(made.status, 201, made.text);
-  assert.ok(made.json.url.startsWith(`${PUBLIC}/connect/`));
-  const { pathname } = new URL(made.json.url);
-  const scanner = new Pages(server.base);
-  for (let looks = 0; looks < 3; looks++) assert.equal((await scanner.ask(pathname)).status, 200);
+async function made(account, body) {
+  const reply = await link(account.key, body);
+  assert.equal(reply.status, 201, reply.text);
+  assert.ok(reply.json.url.startsWith(`${PUBLIC}/connect/`));
+  return { ...reply.json, path: new URL(reply.json.url).pathname };
+}
+// A browser that has taken the link, and the page it is on.
+async function taken(path) {
   const person = new Pages(server.base);
-  const page = await person.ask(pathname);
-  assert.match(page.text, /https:\/\/agent\.example\/done/);
-  const evil = await person.ask(pathname, { method: 'POST', headers: { origin: 'https://evil.example' } });
-  assert.equal(evil.status, 403);
-  let app = await person.press(page, 'Go on');
-  assert.equal(app.path, '/integrations/probe');
-  const token = pathname.split('/').at(-1);
-  assert.ok(!app.text.includes(token));
-  for (const path of ['/', '/integrations', '/integrations/strict', '/flows', '/keys'])
-    assert.equal((await person.go(path)).status, 403, path);
-  app = await person.press(app, 'Connect Probe', { token: GOOD });
-  assert.match(app.text, /role="status">Connected/);
-  assert.match(app.text, /href="https:\/\/agent\.example\/done"/);
-  assert.equal(await count(two, `and integration_id = 'probe'`), 1);
-  // a thief who has the link now, and a thief who had only guessed
-  for (const path of [pathname, `/connect/${token.slice(0, -4)}AAAA`, '/connect/x']) {
-    assert.equal((await scanner.ask(path)).status, 404);
-    assert.equal((await scanner.ask(path, { method: 'POST' })).status, 404);
+  const page = await person.press(await person.ask(path), 'Go on');
+  assert.equal(page.path, path, page.text);
+  return { person, page };
+}
+// Through the app's consent page and back.
+async function consent(person, page, button, login) {
+  const sent = await person.press(page, button, {}, { follow: false });
+  assert.equal(sent.status, 303, sent.text);
+  const back = await oidc.consent(sent.location, { login });
+  return person.go(`/connect/callback${new URL(back.url).search}`);
+}
+const row = (id) => stack.cluster.sql(`select to_json(c) from (select rev, label, status, is_default, octet_length(sealed), md5(sealed), identity_email, identity_subject from sluice.connection where id = ${id}) c`).then(JSON.parse);
+const trail = (account, kind) =>
+  stack.cluster
+    .sql(`select coalesce(json_agg(to_json(e) order by e.id), '[]') from (select id, kind, reason, actor, details from sluice.audit_event where account_id = '${account.id}' and (kind like 'link.%' or kind like 'connection.%') and kind like '${kind}') e`)
+    .then(JSON.parse);
+
+test('a link shows and touches what it makes, and nothing else of the account', async () => {
+  const owner = await stack.account('Acme & Sons', { apps: [] });
+  const own = await stack.connect(owner.id, 'probe', { token: GOOD }, ['--label', 'private one']);
+  const before = await row(own);
+  const { id, path } = await made(owner, { integration_id: 'probe', return_url: 'https://agent.example/done' });
+  const scanner = new Pages(server.base);
+  for (let looks = 0; looks < 3; looks++) {
+    const page = await scanner.ask(path);
+    assert.equal(page.status, 200);
+    assert.ok(page.text.includes('You give <strong>Acme &amp; Sons</strong> access to <strong>Probe</strong>'), page.text);
+    assert.match(page.text, /<strong>Read<\/strong>: Echo; Read a label; Wait.*<strong>Write<\/strong>: Send/);
+    assert.match(page.text, /https:\/\/agent\.example\/done/);
+    assert.equal(scanner.cookies.size, 0);
   }
-  const stored = await stack.cluster.sql('select count(*) from sluice.connect_session');
-  assert.equal(stored, '0');
+  for (const headers of [{ origin: 'https://evil.example' }, { 'sec-fetch-site': 'cross-site' }])
+    assert.equal((await scanner.ask(path, { method: 'POST', headers })).status, 403);
+  assert.equal((await trail(owner, 'link.used')).length, 0);
+  const { person, page } = await taken(path);
+  const form = formsOf(page.text).find((one) => one.fields.csrf);
+  assert.ok(!page.text.includes('private one') && !page.text.includes(own), page.text);
+  assert.deepEqual(form.names, ['csrf', 'token'], 'neither a label nor a connection is asked for');
+  // no other page, whichever name its cookie has
+  const [[name, value]] = person.cookies;
+  const thief = new Pages(server.base);
+  thief.cookies.set('sluice', value);
+  for (const each of ['/', '/integrations', '/integrations/probe', `/connections/${own}`, '/flows', '/executions', '/keys'])
+    for (const pages of [person, thief]) assert.match((await pages.go(each)).path, /^\/sign-in/, each);
+  for (const each of [`/connections/${own}/label`, `/connections/${own}/delete`, `/connections/${own}/test`, `/connections/${own}/default`, '/integrations/probe/connect', '/keys']) {
+    const fields = { csrf: form.fields.csrf, label: 'mine now', connection: own, token: GOOD };
+    for (const pages of [person, thief]) assert.equal((await pages.ask(each, { method: 'POST', fields })).status, 401, each);
+  }
+  // nor by its own form
+  const refused = await person.go(form.action, { method: 'POST', fields: { ...form.fields, token: BAD } });
+  assert.equal(refused.status, 400);
+  assert.match(refused.text, /Nothing was stored/);
+  assert.equal((await person.ask(form.action, { method: 'POST', fields: { token: GOOD } })).status, 403, 'no csrf');
+  const fields = { ...form.fields, token: GOOD, connection: own, label: 'mine now', other: 'yes' };
+  const done = await person.go(form.action, { method: 'POST', fields });
+  assert.equal(done.path, path, done.text);
+  assert.match(done.text, /Acme &amp; Sons has access to Probe now/);
+  assert.match(done.text, /href="https:\/\/agent\.example\/done"/);
+  assert.ok(!done.text.includes('private one'));
+  assert.deepEqual(await row(own), before);
+  assert.equal(await count(owner), 2);
+  assert.equal(await count(owner, `and label = 'mine now'`), 0);
+  // it has made its one
+  assert.equal((await person.go(form.action, { method: 'POST', fields })).path, path);
+  assert.equal(await count(owner), 2);
+  person.cookies.set(name, `${value.slice(0, -6)}AAAAAA`);
+  assert.equal((await person.ask(path)).status, 410, 'a cookie that was tampered with');
+  for (const [each, status, title] of [[path, 410, 'This link has been used'], [`${path.slice(0, -4)}AAAA`, 404, 'This link is not good'], ['/connect/x', 404, 'This link is not good']])
+    for (const method of ['GET', 'POST']) {
+      const reply = await scanner.ask(each, { method });
+      assert.equal(reply.status, status, `${method} ${each}`);
+      assert.ok(reply.text.includes(`<h1>${title}</h1>`), reply.text);
+    }
+  // the trail has all of it by the link's id, and not its token
+  const events = await trail(owner, '%');
+  const mine = events.filter((one) => one.details.link_id);
+  assert.deepEqual(mine.map((one) => one.kind), ['link.created', 'link.used', 'connection.added']);
+  const { key_id } = mine[0].details;
+  assert.deepEqual(mine.map((one) => one.actor), [`key:${key_id}`, `link:${id}`, `link:${id}`]);
+  for (const one of mine) assert.deepEqual([one.details.link_id, one.details.key_id], [id, key_id]);
+  assert.ok(!JSON.stringify(events).includes(path.split('/').at(-1)));
 });
 
-test('a link for OAuth; one that is too old; one whose key is revoked', async () => {
-  const made = await link(one.key, { integration_id: 'strict', force_reconnect: true });
-  const person = new Pages(server.base);
-  const first = await person.ask(new URL(made.json.url).pathname);
-  assert.match(first.text, /<h1>Reconnect App strict/);
-  const app = await person.press(first, 'Go on');
-  const sent = await person.press(app, 'Connect App strict', {}, { follow: false });
+test('a link is taken by one browser; its form sent twice is sent once', async () => {
+  const { path } = await made(two, { integration_id: 'probe' });
+  const person = new Pages(server.base), other = new Pages(server.base);
+  const page = await person.ask(path), theirs = await other.ask(path);
+  const [form] = formsOf(page.text);
+  for (let sent = 0; sent < 2; sent++) {
+    person.cookies.clear(); // a click before the answer to the first had come
+    assert.equal((await person.go(path, { method: 'POST', fields: form.fields })).status, 200);
+  }
+  assert.match((await person.ask(path)).text, /Connect Probe<\/button>/);
+  const again = { method: 'POST', fields: form.fields, headers: { 'sec-fetch-site': 'same-origin' } };
+  assert.equal((await person.go(path, again)).path, path);
+  assert.equal((await trail(two, 'link.used')).length, 1);
+  const late = await other.press(theirs, 'Go on');
+  assert.equal(late.status, 410);
+  assert.ok(late.text.includes('<h1>This link has been opened already</h1>'), late.text);
+});
+
+test('two links in one browser do not get in the way of each other, or of the dashboard', async () => {
+  const pages = await signedIn(two);
+  const [one, other] = [await made(two, { integration_id: 'probe' }), await made(two, { integration_id: 'claimed' })];
+  const first = await pages.press(await pages.ask(one.path), 'Go on');
+  const second = await pages.press(await pages.ask(other.path), 'Go on');
+  assert.match((await pages.press(first, 'Connect Probe', { token: GOOD })).text, /has access to Probe now/);
+  assert.match((await consent(pages, second, 'Connect App claimed', 'kim')).text, /has access to App claimed now, as <strong>kim<\/strong>/);
+  assert.equal((await pages.ask('/integrations')).status, 200, 'still signed in');
+});
+
+test('only the identity that was named can be connected', async () => {
+  const owner = await stack.account('demanding', { apps: [] });
+  const { id, path } = await made(owner, { integration_id: 'who', email: 'Ada@example.com' });
+  const { person, page } = await taken(path);
+  assert.match(page.text, /Only <strong>Ada@example\.com<\/strong> can be connected/);
+  const hinted = await person.press(page, 'Connect App who', {}, { follow: false });
+  assert.equal(new URL(hinted.location).searchParams.get('login_hint'), 'Ada@example.com');
+  const bob = await consent(person, page, 'Connect App who', 'bob@example.com');
+  assert.equal(bob.status, 409);
+  assert.match(bob.text, /This link is for Ada@example\.com, and what came from App who is bob@example\.com/);
+  oidc.isDeaf = true; // it does not say who came
+  const nobody = await consent(person, page, 'Connect App who', 'ada@example.com');
+  oidc.isDeaf = false;
+  assert.equal(nobody.status, 409);
+  assert.match(nobody.text, /could not be found out who came/);
+  assert.equal(await count(owner), 0);
+  const [other, unknown] = await trail(owner, 'link.refused');
+  assert.deepEqual([other.reason, unknown.reason, other.actor], ['other_identity', 'unknown_identity', `link:${id}`]);
+  assert.deepEqual([other.details.came.email, other.details.expected.email], ['bob@example.com', 'Ada@example.com']);
+  // two ways begun at the same time: one of them makes the connection
+  const begun = await person.press(page, 'Connect App who', {}, { follow: false });
+  const late = await oidc.consent(begun.location, { login: 'ada@example.com' });
+  const ada = await consent(person, page, 'Connect App who', 'ada@example.com');
+  assert.match(ada.text, /demanding has access to App who now, as <strong>ada@example\.com<\/strong>/);
+  assert.equal((await person.go(`/connect/callback${new URL(late.url).search}`)).path, path);
+  assert.equal(await count(owner), 1);
+  const [connection] = (await server.call(owner.key, 'GET', '/api/connections')).json.connections;
+  assert.deepEqual([connection.label, connection.identity], ['ada@example.com', { email: 'ada@example.com', subject: 'id-ada@example.com', label: null }]);
+});
+
+test('a link to reconnect gives one connection a new grant, and never another login', async () => {
+  const owner = await stack.account('mender', { apps: [] });
+  const first = await taken((await made(owner, { integration_id: 'who' })).path);
+  await consent(first.person, first.page, 'Connect App who', 'ada@example.com');
+  const [{ id }] = (await server.call(owner.key, 'GET', '/api/connections')).json.connections;
+  const before = await row(id);
+  const { path } = await made(owner, { integration_id: 'who', force_reconnect: true });
+  const { person, page } = await taken(path);
+  assert.match(page.text, /<h1>Reconnect App who/);
+  assert.match(page.text, /acts as <strong>ada@example\.com<\/strong>/);
+  const hinted = await person.press(page, 'Reconnect ada@example.com', {}, { follow: false });
+  assert.equal(new URL(hinted.location).searchParams.get('login_hint'), 'ada@example.com');
+  const bob = await consent(person, page, 'Reconnect ada@example.com', 'bob@example.com');
+  assert.equal(bob.status, 409);
+  assert.match(bob.text, /This connection acts as ada@example\.com, and what came from App who is bob@example\.com/);
+  oidc.isDeaf = true;
+  assert.equal((await consent(person, page, 'Reconnect ada@example.com', 'ada@example.com')).status, 409);
+  oidc.isDeaf = false;
+  assert.deepEqual(await row(id), before);
+  const done = await consent(person, page, 'Reconnect ada@example.com', 'ada@example.com');
+  assert.match(done.text, /as <strong>ada@example\.com<\/strong>/);
+  assert.equal((await row(id)).rev, before.rev + 1);
+  assert.equal(await count(owner), 1);
+
+  // a person who is signed in may, and says so
+  const pages = await signedIn(owner);
+  const own = await pages.go(`/connections/${id}`);
+  assert.match(own.text, /Acts as<\/dt><dd>ada@example\.com/);
+  const refused = await consent(pages, own, 'Reconnect ada@example.com', 'bob@example.com');
+  assert.equal(refused.status, 409);
+  assert.match(refused.text, /tick that when you reconnect/);
+  const sent = await pages.press(own, 'Reconnect ada@example.com', { other: 'yes' }, { follow: false });
+  const back = await oidc.consent(sent.location, { login: 'bob@example.com' });
+  const changed = await pages.go(`/connect/callback${new URL(back.url).search}`);
+  assert.match(changed.text, /Acts as<\/dt><dd>bob@example\.com/);
+  // it cannot be found out: the grant is kept, and that is said
+  oidc.isDeaf = true;
+  const kept = await consent(pages, changed, 'Reconnect ada@example.com', 'bob@example.com');
+  oidc.isDeaf = false;
+  assert.match(kept.text, /Acts as<\/dt><dd>not known/);
+  assert.equal((await server.execute(owner.key, 'who', 'read_me', {})).status, 200);
+
+  // another one of the same app is not to be had
+  const other = await stack.connect(owner.id, 'who', await oidc.tokens({ login: 'eve' }), ['--label', 'other'], { env: { SLUICE_CATALOG: join(stack.dir, 'catalog') } });
+  const named = await taken((await made(owner, { integration_id: 'who', connection_id: other })).path);
+  assert.ok(named.page.text.includes('<strong>other</strong>') && !named.page.text.includes(id), named.page.text);
+  const was = await row(id);
+  const mended = await consent(named.person, named.page, 'Reconnect other', 'eve');
+  assert.match(mended.text, /as <strong>id-eve<\/strong>|as <strong>eve/);
+  assert.deepEqual(await row(id), was);
+});
+
+test('a state of OAuth is for the session that began it, a link its own', async () => {
+  const { path } = await made(one, { integration_id: 'claimed' });
+  const { person, page } = await taken(path);
+  const sent = await person.press(page, 'Connect App claimed', {}, { follow: false });
   const back = await oidc.consent(sent.location, { login: 'pat' });
-  const done = await person.go(`/connect/callback${new URL(back.url).search}`);
-  assert.match(done.text, /Connected/);
+  const callback = `/connect/callback${new URL(back.url).search}`;
+  const before = await count(one);
+  const thief = await taken((await made(two, { integration_id: 'claimed' })).path);
+  const dashboard = await signedIn(one);
+  for (const pages of [thief.person, dashboard, new Pages(server.base)]) {
+    const reply = await pages.go(callback);
+    assert.equal(reply.status, 400);
+    assert.match(reply.text, /was not begun here/);
+  }
+  const theirs = await dashboard.press(await dashboard.go('/integrations/claimed'), 'Connect App claimed', {}, { follow: false });
+  const mine = await oidc.consent(theirs.location, { login: 'pat' });
+  assert.match((await person.go(`/connect/callback${new URL(mine.url).search}`)).path, /^\/sign-in/);
+  assert.equal(await count(one), before);
+  assert.match((await person.go(callback)).text, /as <strong>pat<\/strong>/);
+});
 
-  const old = new URL((await link(one.key, { integration_id: 'probe' })).json.url).pathname;
-  await stack.cluster.sql(`update sluice.connect_session set expires_at = now() - interval '1 second'`);
-  assert.equal((await person.ask(old)).status, 404);
-
+test('a link that is too old, and one whose key is revoked, say so', async () => {
+  const old = (await made(one, { integration_id: 'probe' })).path;
+  await stack.cluster.sql(`update sluice.connect_session set expires_at = now() - interval '1 second' where taken_at is null`);
+  for (const method of ['GET', 'POST']) {
+    const reply = await new Pages(server.base).ask(old, { method });
+    assert.equal(reply.status, 410);
+    assert.ok(reply.text.includes('<h1>This link has expired</h1>'), reply.text);
+  }
   const short = await stack.key(one.id);
-  const { pathname } = new URL((await link(short, { integration_id: 'probe' })).json.url);
-  const other = new Pages(server.base);
-  await other.press(await other.ask(pathname), 'Go on');
-  assert.equal((await other.ask('/integrations/probe')).status, 200);
+  const [open, taking] = [await made({ key: short }, { integration_id: 'probe' }), await made({ key: short }, { integration_id: 'probe' })];
+  const { person, page } = await taken(taking.path);
   await stack.must(['keys', 'revoke', one.id, short.slice(0, 10)]);
-  await until('the session has ended with its key', async () => (await other.ask('/integrations/probe')).status === 303);
+  const before = await count(one);
+  for (const [pages, path] of [[new Pages(server.base), open.path], [person, taking.path]]) {
+    await until('the link has ended with its key', async () => (await pages.ask(path)).status === 410);
+    assert.match((await pages.ask(path)).text, /has been revoked/);
+  }
+  assert.equal((await person.press(page, 'Connect Probe', { token: GOOD })).status, 410);
+  assert.equal(await count(one), before);
 });
 
 test('what a link is refused for', async () => {
@@ -362,8 +557,27 @@ test('what a link is refused for', async () => {
       400,
     ]),
     [{ integration_id: 'probe', return_url: 'http://127.0.0.1:3000/back' }, 201],
+    ...['x', 0, -1, 1.5, '1e3', true, null].map((connection_id) => [{ integration_id: 'probe', connection_id }, 400]),
+    [{ integration_id: 'probe', connection_id: '12345' }, 404],
+    ...['ada', '@example.com', '', 7, `a@${'x'.repeat(320)}`].map((email) => [{ integration_id: 'who', email }, 400]),
+    ...['', 7, 'x'.repeat(256)].map((subject) => [{ integration_id: 'who', subject }, 400]),
+    [{ integration_id: 'probe', email: 'ada@example.com' }, 400], // it cannot say who it is
+    [{ integration_id: 'claimed', email: 'ada@example.com' }, 400], // it tells a subject only
+    [{ integration_id: 'claimed', subject: 'ada' }, 201],
   ];
   for (const [body, status] of cases) assert.equal((await link(two.key, body)).status, status, JSON.stringify(body));
+  const theirs = (await server.call(one.key, 'GET', '/api/connections?integration_id=strict')).json.connections[0].id;
+  for (const [key, integration_id] of [[two.key, 'strict'], [one.key, 'probe']])
+    assert.equal((await link(key, { integration_id, connection_id: theirs })).status, 404, 'of another account, of another app');
+  const many = await stack.account('many', { apps: [] });
+  assert.equal((await link(many.key, { integration_id: 'probe', force_reconnect: true })).status, 201, 'there is none: it makes the first');
+  const ids = [await stack.connect(many.id, 'probe', { token: GOOD }), await stack.connect(many.id, 'probe', { token: GOOD }, ['--label', 'second'])];
+  assert.equal((await link(many.key, { integration_id: 'probe', force_reconnect: true })).status, 201, 'the default one');
+  await stack.cluster.sql(`update sluice.connection set is_default = false where account_id = '${many.id}'`);
+  const ambiguous = await link(many.key, { integration_id: 'probe', force_reconnect: true });
+  assert.equal(ambiguous.status, 409);
+  assert.ok(ambiguous.json.error.includes(ids[0]) && ambiguous.json.error.includes(`${ids[1]} "second"`), ambiguous.text);
+  assert.equal((await link(many.key, { integration_id: 'probe', connection_id: Number(ids[1]) })).status, 201);
   const reader = await stack.key(two.id, ['--scopes', 'read']);
   assert.equal((await link(reader, { integration_id: 'probe' })).status, 403);
 });

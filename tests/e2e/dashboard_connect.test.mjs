@@ -8,6 +8,7 @@ import { Dashboard, PHONE } from './support/dashboard.mjs';
 import { clientOf } from './support/oidc.mjs';
 import { credentials } from './support/stack.mjs';
 
+const MAILBOX = 'sam.rivera@example.com'; // what the app says that it is
 const WRONG = 'wrong-token-0123456789';
 
 let dashboard;
@@ -52,7 +53,8 @@ async function connectMail(visit, account) {
   assert.ok(visit.page.url().startsWith(`${dashboard.base}/integrations/gmail`), visit.page.url());
   await visit.sees('Connected.');
   await visit.fits();
-  await visit.press('Gmail', visit.page.locator('.list'));
+  await visit.press(MAILBOX, visit.page.locator('.list'));
+  await visit.sees(/Acts as\s+sam\.rivera@example\.com/);
   await visit.sees(/gmail\.modify\s+granted/);
   await visit.sees('by itself, before the token ends');
   await visit.sees('not used yet');

@@ -214,7 +214,7 @@ test('the client is gone: who may not set one is told who may', async () => {
   await reader.sees('Tell whoever sent you this link');
   assert.equal(await reader.page.getByLabel('Client id').count(), 0);
   await reader.press('Back to Picky Files');
-  await reader.sees('has none yet');
+  await reader.sees('You give consent access to Picky Files');
   await admin.page.getByLabel('Client id').fill(CLIENT.id);
   await admin.page.getByLabel('Client secret').fill(CLIENT.secret);
   await admin.press('Save the client');
@@ -233,9 +233,9 @@ async function link(integration_id, body = {}) {
 
 async function isConfined(visit) {
   const { id } = JSON.parse(await dashboard.stack.must(['keys', 'list', account.id, '--json']))[0];
-  for (const path of ['/', '/flows', '/flows/new', '/executions', '/integrations', '/integrations/gmail', '/keys', '/connections/1', `/keys/${id}/revoke`]) {
+  for (const path of ['/', '/flows', '/flows/new', '/executions', '/integrations', '/integrations/probe', '/keys', '/connections/1', `/keys/${id}/revoke`]) {
     await visit.goto(path);
-    assert.match(await visit.title(), /^Not part of this link$|^Method not allowed$/, path);
+    assert.match(await visit.title(), /^Sign in$|^Method not allowed$/, path);
   }
 }
 
@@ -243,40 +243,89 @@ for (const [how, options] of [['with JavaScript', {}], ['without JavaScript', { 
   test(`a link, ${how}: an OAuth app, a key app, and back to where it came from`, async () => {
     const back = `${consent.url}/back`;
     for (const integration_id of ['picky', 'probe']) {
+      const name = integration_id === 'picky' ? 'Picky Files' : 'Probe';
       const path = await link(integration_id, { return_url: back });
       const visit = await dashboard.browser.visit(dashboard.base, options);
-      await visit.goto(path);
-      assert.equal(await visit.title(), integration_id === 'picky' ? 'Connect Picky Files' : 'Connect Probe');
+      for (let looks = 0; looks < 3; looks++) await visit.goto(path);
+      assert.equal(await visit.title(), `Connect ${name}`);
+      await visit.sees(`You give consent access to ${name} in your name.`);
+      await visit.sees(integration_id === 'picky' ? 'Read: Change a file; Look at a file' : 'Write: Send');
       await visit.sees(`Afterwards you can go back to ${back}`);
       await visit.fits();
+      if (how === 'with JavaScript') await visit.isAccessible();
       await visit.press('Go on');
+      assert.equal(new URL(visit.page.url()).pathname, path);
       assert.equal(await visit.page.getByRole('navigation').count(), 0);
       if (integration_id === 'picky') {
+        consent.behave({ login: 'bob@example.com' });
         await visit.press('Connect Picky Files');
         await visit.press('Allow');
       } else {
         await visit.page.getByLabel('Token', { exact: true }).fill(credentials.probe.token);
         await visit.press('Connect Probe');
       }
-      await visit.sees('Connected.');
+      assert.equal(await visit.title(), `Connected: ${name}`);
+      await visit.sees(integration_id === 'picky' ? 'consent has access to Picky Files now, as bob@example.com.' : 'consent has access to Probe now');
       await visit.fits();
       if (how === 'with JavaScript') await visit.isAccessible();
-      assert.equal(await visit.page.getByRole('button', { name: 'Disconnect' }).count(), 0);
+      assert.equal(await visit.page.getByRole('button').count(), 0);
       if (integration_id === 'probe' && how === 'without JavaScript') await isConfined(visit);
-      await visit.goto(`/integrations/${integration_id}`);
+      await visit.goto(path);
       await visit.press('Go back');
       assert.equal(visit.page.url(), back);
-      // followed once: nobody follows it again, not even the same person
-      await visit.goto(path);
-      assert.equal(await visit.title(), 'This link is not good any more');
-      await visit.sees('Ask whoever sent it to you for a new one.');
+      // taken once: in another browser there is nothing to do with it
+      const other = await dashboard.browser.visit(dashboard.base, options);
+      await other.goto(path);
+      assert.equal(await other.title(), 'This link has been used');
+      await other.sees('Ask consent for a new one.');
+      await other.end();
       await visit.end();
     }
     const late = await link('probe');
     await dashboard.stack.cluster.sql(`update sluice.connect_session set expires_at = now() - interval '1 second'`);
     const visit = await dashboard.browser.visit(dashboard.base, options);
     await visit.goto(late);
-    assert.equal(await visit.title(), 'This link is not good any more');
+    assert.equal(await visit.title(), 'This link has expired');
     await visit.end();
+    consent.behave();
     await dashboard.stack.cluster.sql(`delete from sluice.connection where account_id = '${account.id}'`);
+  });
+
+for (const [how, options] of [['with JavaScript', {}], ['without JavaScript', { javaScriptEnabled: false }]])
+  test(`a link for one mailbox, ${how}: another one is refused, and the right one is connected and mended`, async () => {
+    const visit = await dashboard.browser.visit(dashboard.base, options);
+    const connect = async (login, button) => {
+      consent.behave({ login });
+      await visit.press(button);
+      await visit.press('Allow');
+    };
+    await visit.goto(await link('picky', { email: 'ada@example.com' }));
+    await visit.sees('Only ada@example.com can be connected with it.');
+    await visit.press('Go on');
+    await connect('bob@example.com', 'Connect Picky Files');
+    assert.equal(await visit.title(), 'Not connected');
+    await visit.sees('This link is for ada@example.com, and what came from Picky Files is bob@example.com.');
+    await visit.fits();
+    assert.equal(await connections(), 0);
+    await visit.press('Try again');
+    await connect(null, 'Connect Picky Files');
+    await visit.sees('it could not be found out who came from Picky Files');
+    assert.equal(await connections(), 0);
+    await visit.press('Try again');
+    await connect('ada@example.com', 'Connect Picky Files');
+    await visit.sees('consent has access to Picky Files now, as ada@example.com.');
+    assert.equal(await connections(`and identity_email = 'ada@example.com'`), 1);
+    // the same connection again, and another login in its place
+    await visit.goto(await link('picky', { force_reconnect: true }));
+    await visit.sees('which acts as ada@example.com');
+    await visit.press('Go on');
+    await connect('bob@example.com', 'Reconnect');
+    await visit.sees('This connection acts as ada@example.com, and what came from Picky Files is bob@example.com.');
+    await visit.press('Try again');
+    await connect('ada@example.com', 'Reconnect');
+    await visit.sees('consent has access to Picky Files now, as ada@example.com.');
+    assert.equal(await connections(), 1);
+    consent.behave();
+    await dashboard.stack.cluster.sql(`delete from sluice.connection where account_id = '${account.id}'`);
+    await visit.end();
   });

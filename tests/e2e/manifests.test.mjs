@@ -142,7 +142,7 @@ for (const [file, manifest] of manifests)
   describe(file, () => {
     test('is what contrib/integrations/README.md says', () => {
       assert.equal(file, `${manifest.integration_id}.json`);
-      const known = ['integration_id', 'name', 'description', 'category', 'tags', 'docs_url', 'base_url', 'headers', 'connection_params', 'auth', 'limits', 'errors', 'actions'];
+      const known = ['integration_id', 'name', 'description', 'category', 'tags', 'docs_url', 'base_url', 'headers', 'connection_params', 'auth', 'identity', 'limits', 'errors', 'actions'];
       assert.deepEqual(Object.keys(manifest).filter((k) => !known.includes(k)), []);
       const actionKeys = ['action_id', 'title', 'description', 'docs_url', 'checked', 'tags', 'side_effect_level', 'requires_confirmation', 'idempotent', 'idempotency_header', 'gone', 'scopes', 'input_schema', 'output_schema', 'request', 'response', 'errors', 'files', 'deadline_ms', 'display', 'examples', 'preconditions'];
       assert.equal(new Set(manifest.actions.map((a) => a.action_id)).size, manifest.actions.length);
@@ -164,12 +164,15 @@ for (const [file, manifest] of manifests)
       }
     });
 
-    test('the request that proves a credential gives a label', async () => {
-      const { method, path, label } = manifest.auth.test;
+    test('the request that proves a credential tells as whom it acts', async () => {
+      const { method, path } = manifest.auth.test;
+      const { email = 'null', subject = 'null', label = 'null' } = manifest.identity;
       const headers = { ...manifest.headers, Authorization: `Bearer ${tokens[manifest.integration_id]}` };
       const reply = await provider.call(method, path, { headers });
       assert.equal(reply.status, 200);
-      assert.match(evaluate(label, { body: reply.json }), /^(sam\.rivera@example\.com|Sam's Workspace)$/);
+      const told = [email, subject, label].map((one) => evaluate(one, { body: reply.json }));
+      const known = { gmail: ['sam.rivera@example.com', null, null], notion: [null, '7d1f6b52-0c4e-4a83-9f2b-5e8a1c3d7094', "Sam's Workspace"] };
+      assert.deepEqual(told, known[manifest.integration_id]);
     });
 
     for (const a of manifest.actions)

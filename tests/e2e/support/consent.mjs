@@ -19,6 +19,7 @@ export class Consent {
     const consent = new Consent();
     consent.secrets = {}; // all that it ever gave out
     consent.codes = new Map();
+    consent.logins = new Map(); // by access token
     consent.asked = 0; // requests to the token endpoint
     consent.behave();
     consent.server = createServer((request, response) => consent.#serve(request, response));
@@ -28,9 +29,10 @@ export class Consent {
   }
 
   // iss: of the redirect; hasRefresh: a refresh token comes along; token: instead of the token
-  // endpoint's own answer [status, text]; isSlow: a link to follow in the redirect's place
-  behave({ iss = null, hasRefresh = true, token = null, isSlow = false } = {}) {
-    Object.assign(this, { iss, hasRefresh, token, isSlow });
+  // endpoint's own answer [status, text]; isSlow: a link to follow in the redirect's place; login: who
+  // it is that allows it, null where the app does not say
+  behave({ iss = null, hasRefresh = true, token = null, isSlow = false, login = 'sam@example.com' } = {}) {
+    Object.assign(this, { iss, hasRefresh, token, isSlow, login });
   }
 
   #give(name) {
@@ -47,7 +49,9 @@ export class Consent {
     if (url.pathname === '/token') return this.#token(request, await read(request), response, json);
     if (url.pathname === '/back') return response.writeHead(200, { 'content-type': 'text/html' }).end('<!doctype html><title>agent</title><link rel="icon" href="data:,"><main><h1>Back at the agent</h1></main>');
     request.resume();
-    const isKnown = Object.hasOwn(this.secrets, (request.headers.authorization ?? '').replace(/^Bearer /, ''));
+    const token = (request.headers.authorization ?? '').replace(/^Bearer /, '');
+    const isKnown = Object.hasOwn(this.secrets, token);
+    if (url.pathname === '/api/whoami') return json(isKnown ? 200 : 401, { email: this.logins.get(token) ?? null });
     return json(isKnown ? 200 : 401, { ok: isKnown });
   }
 
@@ -85,6 +89,7 @@ export class Consent {
     const isProven = grant?.method === 'S256' && createHash('sha256').update(verifier).digest('base64url') === grant.challenge;
     if (!isProven || form.get('redirect_uri') !== grant.redirect) return json(400, { error: 'invalid_grant' });
     const answer = { access_token: this.#give('access'), token_type: 'Bearer', expires_in: 3600, scope: grant.scopes.join(' ') };
+    this.logins.set(answer.access_token, this.login);
     if (this.hasRefresh) answer.refresh_token = this.#give('refresh');
     return json(200, answer);
   }
@@ -109,6 +114,7 @@ export class Consent {
       category: 'test',
       base_url: `${this.url}/api`,
       auth: { type: 'oauth2', authorize_url: `${this.url}/authorize`, token_url: `${this.url}/token`, scopes: SCOPES, token_auth: 'basic' },
+      identity: { request: { method: 'GET', path: '/whoami' }, email: 'body.email' },
       actions: [action('look', SCOPES[0]), action('change', SCOPES[1])],
     };
   }

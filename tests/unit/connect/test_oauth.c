@@ -6,17 +6,20 @@
 #include "unit/connect/testing.h"
 
 #include "base/encode.h"
+#include "connect/keep.h"
 #include "vault/key.h"
 
 #define GRANT(more) REPLY_200("{\"access_token\":\"a1\"" more "}")
 
-/* A begin or a finish, with what it left copied. */
+/* A begin, or a finish and what becomes of the grant, with what it left copied. */
 struct way {
     struct op op;
     struct oauth_begin_request begin_request;
     struct oauth_finish_request finish_request;
     struct oauth_begin begin;
     struct oauth_finish finish;
+    struct connect_keep keep; /* of what was granted */
+    struct secret *credential;
     bool is_finishing, is_freed;
     char url[4000], state[64], message[400], scopes[200], missing[200];
     enum oauth_outcome outcome;
@@ -37,19 +40,46 @@ static void copy(char *out, size_t room, slice text)
     (void)snprintf(out, room, "%.*s", SLICE_ARG(text));
 }
 
+static enum op_result step_keep(struct op *op)
+{
+    struct way *way = CONTAINER_OF(op, struct way, op);
+    const struct oauth_finish *finish = &way->finish;
+    way->credential = way->is_finishing ? finish->credential : NULL;
+    if (way->is_finishing) {
+        copy(way->scopes, sizeof(way->scopes), finish->scopes);
+        copy(way->missing, sizeof(way->missing), finish->scopes_missing);
+        copy(way->message, sizeof(way->message), finish->message);
+    }
+    if (!way->is_finishing || finish->outcome != OAUTH_DONE)
+        return OP_NEXT;
+    const struct connect_keep_request in = {
+        .account_id = way->finish_request.account_id,
+        .integration_id = arena_dup(&op->arena, finish->integration_id),
+        .auth_kind = SLICE("oauth2"),
+        .connection_id = finish->connection_id,
+        .label = finish->label.ptr ? arena_dup(&op->arena, finish->label) : SLICE_NONE,
+        .credential = secret_reveal(way->credential),
+        .scopes = arena_dup(&op->arena, finish->scopes),
+        .expires_at = finish->expires_at,
+        .actor = SLICE("key:1"),
+    };
+    connect_keep_start(bench.service, &way->keep, &in, op);
+    return OP_WAIT;
+}
+
 static enum op_result step_look(struct op *op)
 {
     struct way *way = CONTAINER_OF(op, struct way, op);
     way->outcome = way->is_finishing ? way->finish.outcome : way->begin.outcome;
-    copy(way->message, sizeof(way->message),
-         way->is_finishing ? way->finish.message : way->begin.message);
+    if (!way->is_finishing)
+        copy(way->message, sizeof(way->message), way->begin.message);
     assert_true((way->outcome == OAUTH_DONE) == (way->message[0] == '\0'));
-    if (way->is_finishing) {
-        copy(way->scopes, sizeof(way->scopes), way->finish.scopes);
-        copy(way->missing, sizeof(way->missing), way->finish.scopes_missing);
-    } else {
+    assert_true((way->credential != NULL) == (way->is_finishing && way->outcome == OAUTH_DONE));
+    if (way->credential)
+        assert_int_equal(way->keep.result, CONNECT_KEPT);
+    secret_unref(way->credential);
+    if (!way->is_finishing)
         copy(way->url, sizeof(way->url), way->begin.url);
-    }
     return OP_DONE;
 }
 
@@ -58,7 +88,8 @@ static void on_free(struct op *op)
     CONTAINER_OF(op, struct way, op)->is_freed = true;
 }
 
-static const struct op_step steps[] = {{"start", step_start}, {"look", step_look}};
+static const struct op_step steps[] = {
+    {"start", step_start}, {"keep", step_keep}, {"look", step_look}};
 static const struct op_class way_class = {
     .name = "way", .steps = steps, .step_count = ARRAY_LEN(steps), .free = on_free};
 
@@ -117,8 +148,7 @@ static struct way *begun(int64_t connection_id)
     way.finish_request = (struct oauth_finish_request){.account_id = bench.account,
                                                        .session_id = SLICE("browser one"),
                                                        .state = slice_cstr(way.state),
-                                                       .code = SLICE("the-code"),
-                                                       .actor = SLICE("key:1")};
+                                                       .code = SLICE("the-code")};
     return &way;
 }
 
@@ -168,13 +198,13 @@ static void a_code_becomes_a_connection(void **state)
     assert_int_equal(go(way, true), OAUTH_DONE);
     assert_string_equal(way->scopes, "a c");
     assert_string_equal(way->missing, "b");
-    assert_false(way->finish.is_refresh_token_missing || way->finish.is_reconnected);
-    bench_expect_credential(way->finish.connection_id,
+    assert_false(way->finish.is_refresh_token_missing || way->finish.connection_id);
+    bench_expect_credential(way->keep.connection_id,
                             "{\"access_token\":\"a1\",\"refresh_token\":\"r1\"}");
     (void)snprintf(want, sizeof(want),
                    "connection where id = %lld and is_default and label = 'Mine' and "
                    "scopes = 'a c'",
-                   (long long)way->finish.connection_id);
+                   (long long)way->keep.connection_id);
     assert_int_equal(count(want), 1);
     assert_int_equal(count("audit_event where kind = 'connection.added' and actor = 'key:1'"), 1);
     /* the verifier that was sent is the challenge's */
@@ -313,7 +343,7 @@ static void a_connection_is_mended(void **state)
     items_tell(bench.conninfo, text); /* while the token endpoint answers */
     assert_true(pg_bench_until(&bench.db, &way->is_freed));
     assert_int_equal(way->outcome, OAUTH_DONE);
-    assert_true(way->finish.is_reconnected && way->finish.connection_id == id);
+    assert_true(way->finish.connection_id == id && way->keep.connection_id == id);
     struct connection row = bench_row(id, &credential);
     secret_unref(credential);
     rev = (unsigned)row.rev;

@@ -29,8 +29,9 @@ static struct pg_sync *sync;
 static struct connection connection;
 static slice wanted_integration;
 static int64_t wanted_rev;
-static struct connection_credentials credentials = {
-    SLICE_INIT("new secret"), SLICE_INIT("key1"), {NULL, 0}, 1767225600000000};
+static struct connection_credentials credentials = {.sealed = SLICE_INIT("new secret"),
+                                                    .key_id = SLICE_INIT("key1"),
+                                                    .expires_at = 1767225600000000};
 
 static struct connection connection_of(slice integration_id, slice label)
 {
@@ -143,6 +144,7 @@ static void test_compare_and_set(void **state)
     struct connection got;
     (void)state;
     connection = connection_of(SLICE("gmail"), SLICE("cas"));
+    connection.identity = (struct connection_identity){.email = SLICE("ada@example.com")};
     assert_int_equal(run(start_insert), OK);
     done();
     wanted_rev = 1;
@@ -175,6 +177,16 @@ static void test_compare_and_set(void **state)
     assert_true(slice_eq(got.sealed, SLICE("new secret")));
     assert_true(slice_eq(got.scopes, SLICE("mail.read mail.send"))); /* as before */
     assert_int_equal(got.expires_at, 1767225600000000);
+    assert_true(slice_eq(connection_identity_text(&got.identity), SLICE("ada@example.com")));
+    done();
+    wanted_rev = 3;
+    credentials.is_grant_new = true; /* by a person, and nobody knows as whom */
+    assert_int_equal(run(start_refresh), OK);
+    credentials.is_grant_new = false;
+    done();
+    assert_int_equal(run(start_get), OK);
+    assert_int_equal(store_connection_get_result(&calls[0].query, &got), OK);
+    assert_false(connection_identity_is_known(&got.identity));
     done();
 }
 

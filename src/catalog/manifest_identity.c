@@ -1,0 +1,105 @@
+/*
+ * As whom a connection acts: the manifest's `identity`, and how an authorization server is asked
+ * for a certain login (contrib/integrations/README.md "identity", auth).
+ */
+#include "catalog/manifest.h"
+
+enum { HINTS_MAX = 4 };
+
+static bool is_member(slice text)
+{
+    return slice_eq_cstr(text, "email") || slice_eq_cstr(text, "subject") ||
+           slice_eq_cstr(text, "label");
+}
+
+const struct json *manifest_read_login_hint(struct reader *r)
+{
+    const struct json *hint = reader_member(r, "login_hint");
+    bool is_good = !hint || (hint->type == JSON_OBJECT && hint->count <= HINTS_MAX);
+    for (uint32_t i = 0; hint && is_good && i < hint->count; i++)
+        is_good = is_member(json_str(&hint->as.members[i].value));
+    if (is_good)
+        return hint;
+    reader_error(r, "login_hint",
+                 "must be an object of query parameters of authorize_url, each \"email\", "
+                 "\"subject\" or \"label\"");
+    return NULL;
+}
+
+static bool has_text(const struct json *array, const char *text)
+{
+    for (uint32_t i = 0; array && i < array->count; i++)
+        if (slice_eq_cstr(json_str(&array->as.items[i]), text))
+            return true;
+    return false;
+}
+
+/* Where the three come from: said by `from`, else by what is there. */
+static void read_source(struct reader *r, const struct catalog_auth *auth,
+                        struct catalog_identity *identity)
+{
+    static const char *const sources[] = {"id_token", NULL};
+    bool is_token = reader_choice(r, "from", sources, -1) == 0;
+    bool has_request = json_get(r->object, SLICE("request")) != NULL;
+    if (has_request)
+        manifest_read_request(r, &identity->request);
+    else
+        (void)reader_member(r, "request");
+    identity->scopes = reader_texts(r, "scopes");
+    identity->from = is_token ? IDENTITY_ID_TOKEN : has_request ? IDENTITY_REQUEST : IDENTITY_TEST;
+    if (is_token && has_request)
+        reader_error(r, NULL, "wants either \"request\" or \"from\", not both");
+    if (is_token && (auth->kind != AUTH_OAUTH2 ||
+                     (!has_text(auth->scopes, "openid") && !has_text(identity->scopes, "openid"))))
+        reader_error(r, "from",
+                     "an ID token comes only where auth is oauth2 and the scope openid is asked "
+                     "for: name it in \"scopes\"");
+    if (identity->from == IDENTITY_TEST && auth->test_path.len == 0)
+        reader_error(r, NULL,
+                     "wants a \"request\": auth has no \"test\" whose reply it could read");
+    if (identity->scopes && auth->kind != AUTH_OAUTH2)
+        reader_error(r, "scopes", "are asked for where auth is oauth2 only");
+}
+
+/* One expression for all three, so that a reply is read once. */
+static const struct expr *make_output(struct reader *r)
+{
+    static const char *const names[] = {"email", "subject", "label"};
+    struct buf text;
+    buf_init(&text, 64 * 1024);
+    buf_append_char(&text, '{');
+    for (size_t i = 0; i < ARRAY_LEN(names); i++) {
+        slice source = json_get_str(r->object, slice_cstr(names[i]));
+        buf_printf(&text, "%s%s: (%.*s)", i ? ", " : "", names[i],
+                   SLICE_ARG(source.len > 0 ? source : SLICE("`null`")));
+    }
+    buf_append_char(&text, '}');
+    const struct expr *expr = buf_is_ok(&text) ? expr_compile(r->arena, buf_slice(&text), NULL)
+                                               : NULL;
+    buf_deinit(&text);
+    return expr;
+}
+
+void manifest_read_identity(struct reader *parent, const struct catalog_auth *auth,
+                            struct catalog_identity *identity)
+{
+    const struct json *object = reader_member(parent, "identity");
+    struct reader_path path = {parent->path, SLICE("identity"), -1};
+    struct reader r;
+    if (!object || !reader_init(&r, parent, &path, object))
+        return;
+    read_source(&r, auth, identity);
+    identity->email = reader_expr(&r, "email");
+    identity->subject = reader_expr(&r, "subject");
+    identity->label = reader_expr(&r, "label");
+    reader_finish(&r);
+    if (!json_get(object, SLICE("email")) && !json_get(object, SLICE("subject")))
+        reader_error(&r, NULL, "wants \"email\" or \"subject\": a label alone tells nobody apart");
+    if (!identity->email && !identity->subject) {
+        identity->from = IDENTITY_NONE; /* reported */
+        return;
+    }
+    identity->output = make_output(&r);
+    if (!identity->output)
+        reader_error(&r, NULL, "email, subject and label are too long together");
+}

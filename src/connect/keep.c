@@ -1,0 +1,321 @@
+/*
+ * From a credential to a row; see keep.h.
+ */
+#include "connect/keep.h"
+
+#include "base/mem.h"
+#include "connect/internal.h"
+
+enum {
+    KEEP_ARENA_BYTES_MAX = 1024 * 1024,
+    STORE_RETRY_MS = 200,
+    STORE_TRIES_MAX = 50, /* somebody waits for it */
+    DETAILS_BYTES_MAX = 16 * 1024,
+};
+
+enum step {
+    STEP_LOAD,
+    STEP_LOADED,
+    STEP_SEAL,
+    STEP_LINKED,
+    STEP_STORE,
+    STEP_STORED,
+    STEP_RELOADED,
+    STEP_TELL,
+    STEP_TOLD,
+    STEP_UNLINKED,
+};
+
+static struct connect_keep *keep_of(struct op *op)
+{
+    return CONTAINER_OF(op, struct connect_keep, op);
+}
+
+/* The link is good again where nothing came of it. */
+static enum op_result stop(struct connect_keep *keep, enum connect_kept result)
+{
+    keep->result = result;
+    if (!keep->has_link)
+        return OP_FAIL;
+    op_goto(&keep->op, STEP_UNLINKED);
+    store_connect_session_unuse(keep->service->config.pool, &keep->query, &keep->op,
+                                keep->row.account_id, keep->in.link->token_hash, keep->row.id);
+    return OP_WAIT;
+}
+
+static enum op_result step_unlinked(struct op *op)
+{
+    if (store_done_result(&keep_of(op)->query) != OK)
+        op_log(op, LOG_WARN, "a link is used up though nothing came of it",
+               LOG_STR("cause", keep_of(op)->query.message));
+    return OP_FAIL;
+}
+
+/* ---- the row ---- */
+
+static enum op_result step_load(struct op *op)
+{
+    struct connect_keep *keep = keep_of(op);
+    const struct connect_keep_request *in = &keep->in;
+    keep->row = (struct connection){
+        .account_id = in->account_id,
+        .id = in->connection_id ? in->connection_id : short_id_new(),
+        .integration_id = in->integration_id,
+        .label = in->label,
+        .is_default = true, /* where there is none yet */
+        .auth_kind = in->auth_kind,
+        .key_id = vault_ring_key_id(keep->service->config.ring),
+        .scopes = in->scopes,
+        .params = in->params,
+        .status = CONNECTION_LIVE,
+        .expires_at = in->expires_at,
+        .identity = in->identity,
+    };
+    if (!in->connection_id) {
+        op_goto(op, STEP_SEAL);
+        return OP_NEXT;
+    }
+    store_connection_get(keep->service->config.pool, &keep->query, op, in->account_id,
+                         in->connection_id);
+    return OP_WAIT;
+}
+
+static enum op_result read_rev(struct connect_keep *keep)
+{
+    struct connection row;
+    int status = store_connection_get_result(&keep->query, &row);
+    bool is_gone = status == ERR_NOTFOUND ||
+                   (status == OK && !slice_eq(row.integration_id, keep->in.integration_id));
+    if (is_gone)
+        return stop(keep, CONNECT_KEEP_GONE);
+    if (status != OK)
+        return stop(keep, CONNECT_KEEP_UNAVAILABLE);
+    keep->row.rev = row.rev;
+    return OP_NEXT;
+}
+
+static enum op_result step_loaded(struct op *op)
+{
+    return read_rev(keep_of(op));
+}
+
+static enum op_result step_seal(struct op *op)
+{
+    struct connect_keep *keep = keep_of(op);
+    const struct connect_session *link = keep->in.link;
+    struct vault_place place = {keep->row.account_id, keep->row.id};
+    if (vault_seal(keep->service->config.ring, &place, keep->in.credential, &keep->sealed) != OK)
+        return stop(keep, CONNECT_KEEP_TOO_LARGE);
+    keep->row.sealed = buf_slice(&keep->sealed);
+    if (!link) {
+        op_goto(op, STEP_STORE);
+        return OP_NEXT;
+    }
+    store_connect_session_use(keep->service->config.pool, &keep->query, op, keep->row.account_id,
+                              link->token_hash, keep->row.id);
+    return OP_WAIT;
+}
+
+static enum op_result step_linked(struct op *op)
+{
+    struct connect_keep *keep = keep_of(op);
+    int status = store_connect_session_use_result(&keep->query);
+    if (status == ERR_NOTFOUND)
+        return stop(keep, CONNECT_KEEP_LINK_USED);
+    keep->has_link = true; /* it may be, also where the answer was lost */
+    return status == OK ? OP_NEXT : stop(keep, CONNECT_KEEP_UNAVAILABLE);
+}
+
+/* ---- storing ---- */
+
+static enum op_result step_store(struct op *op)
+{
+    struct connect_keep *keep = keep_of(op);
+    struct pg_pool *pool = keep->service->config.pool;
+    const struct connection *row = &keep->row;
+    const struct connection_credentials credentials = {
+        .sealed = row->sealed,
+        .key_id = row->key_id,
+        .scopes = row->scopes,
+        .expires_at = row->expires_at,
+        .is_grant_new = true,
+        .identity = row->identity,
+    };
+    if (keep->in.connection_id)
+        store_connection_credentials_set(pool, &keep->query, op, row->account_id, row->id, row->rev,
+                                         &credentials);
+    else
+        store_connection_insert(pool, &keep->query, op, row);
+    return OP_WAIT;
+}
+
+static enum op_result store_again(struct connect_keep *keep)
+{
+    if (keep->tries++ >= STORE_TRIES_MAX)
+        return stop(keep, CONNECT_KEEP_UNAVAILABLE);
+    op_goto(&keep->op, STEP_STORE);
+    op_sleep(&keep->op, &keep->timer, STORE_RETRY_MS, "the database, to store a connection");
+    return OP_WAIT;
+}
+
+static enum op_result step_stored(struct op *op)
+{
+    struct connect_keep *keep = keep_of(op);
+    int64_t rev;
+    int status = keep->in.connection_id ? store_connection_set_result(&keep->query, &rev)
+                                        : store_done_result(&keep->query);
+    if (status == OK) {
+        op_goto(op, STEP_TELL);
+        return OP_NEXT;
+    }
+    if (status == ERR_NOTFOUND) { /* changed meanwhile */
+        store_connection_get(keep->service->config.pool, &keep->query, op, keep->row.account_id,
+                             keep->row.id);
+        return OP_WAIT;
+    }
+    bool has_default = slice_eq_cstr(slice_cstr(keep->query.sqlstate), "23505");
+    if (status == ERR_INVALID && has_default && keep->row.is_default) {
+        keep->row.is_default = false; /* the app has a default connection already */
+        op_goto(op, STEP_STORE);
+        return OP_NEXT;
+    }
+    return status == ERR_INVALID ? stop(keep, CONNECT_KEEP_UNAVAILABLE) : store_again(keep);
+}
+
+static enum op_result step_reloaded(struct op *op)
+{
+    struct connect_keep *keep = keep_of(op);
+    if (keep->query.status != OK)
+        return store_again(keep);
+    enum op_result result = read_rev(keep);
+    return result == OP_NEXT ? store_again(keep) : result;
+}
+
+/* ---- the trail ---- */
+
+static void put(struct json_writer *w, const char *key, slice text)
+{
+    if (!text.ptr)
+        return;
+    json_key(w, key);
+    json_put_str(w, text);
+}
+
+static void put_uuid(struct json_writer *w, const char *key, struct uuid id)
+{
+    char text[UUID_TEXT_LEN + 1];
+    uuid_format(id, text);
+    put(w, key, slice_cstr(text));
+}
+
+void connect_write_link(struct json_writer *w, const struct connect_session *link)
+{
+    if (!link)
+        return;
+    put_uuid(w, "link_id", link->id);
+    put_uuid(w, "key_id", link->key_id);
+}
+
+void connect_write_identity(struct json_writer *w, const struct connection_identity *identity)
+{
+    put(w, "email", identity->email);
+    put(w, "subject", identity->subject);
+    put(w, "label", identity->label);
+}
+
+static slice details_of(struct connect_keep *keep)
+{
+    char id[SLICE_U64_MAX];
+    struct json_writer w;
+    struct buf text;
+    buf_init(&text, DETAILS_BYTES_MAX);
+    json_begin(&w, &text);
+    json_open(&w, '{');
+    put(&w, "connection_id", slice_of_u64((uint64_t)keep->row.id, id));
+    put(&w, "integration_id", keep->in.integration_id);
+    if (connection_identity_is_known(&keep->in.identity)) {
+        json_key(&w, "identity");
+        json_open(&w, '{');
+        connect_write_identity(&w, &keep->in.identity);
+        json_close(&w, '}');
+    }
+    connect_write_link(&w, keep->in.link);
+    put(&w, "by", keep->in.means);
+    json_close(&w, '}');
+    slice details = buf_is_ok(&text) ? arena_dup(&keep->op.arena, buf_slice(&text)) : SLICE_NONE;
+    buf_deinit(&text);
+    return details;
+}
+
+/* The event is the trail, not the deed: one that is lost is logged, and the app is connected. */
+static enum op_result step_tell(struct op *op)
+{
+    struct connect_keep *keep = keep_of(op);
+    keep->result = CONNECT_KEPT;
+    keep->connection_id = keep->row.id;
+    connect_changed(keep->service, keep->row.account_id, keep->in.integration_id);
+    keep->event = (struct audit_event){
+        .account_id = keep->row.account_id,
+        .id = uuid_v7(),
+        .kind = keep->in.connection_id ? SLICE("connection.reconnected")
+                                       : SLICE("connection.added"),
+        .actor = keep->in.actor,
+        .request_id = keep->in.request_id,
+        .address = keep->in.address,
+        .details = details_of(keep),
+    };
+    store_audit_insert(keep->service->config.pool, &keep->audit_query, op, &keep->event);
+    return OP_WAIT;
+}
+
+static enum op_result step_told(struct op *op)
+{
+    struct connect_keep *keep = keep_of(op);
+    if (store_done_result(&keep->audit_query) != OK)
+        op_log(op, LOG_WARN, "an audit event was lost", LOG_STR("kind", keep->event.kind));
+    return OP_DONE;
+}
+
+static void on_cancel(struct op *op)
+{
+    pg_cancel(&keep_of(op)->query);
+    pg_cancel(&keep_of(op)->audit_query);
+}
+
+static void on_end(struct op *op, enum op_end end)
+{
+    (void)end;
+    buf_deinit(&keep_of(op)->sealed);
+}
+
+static const struct op_step steps[] = {
+    [STEP_LOAD] = {"load", step_load},
+    [STEP_LOADED] = {"loaded", step_loaded},
+    [STEP_SEAL] = {"seal", step_seal},
+    [STEP_LINKED] = {"linked", step_linked},
+    [STEP_STORE] = {"store", step_store},
+    [STEP_STORED] = {"stored", step_stored},
+    [STEP_RELOADED] = {"reloaded", step_reloaded},
+    [STEP_TELL] = {"tell", step_tell},
+    [STEP_TOLD] = {"told", step_told},
+    [STEP_UNLINKED] = {"unlinked", step_unlinked},
+};
+static const struct op_class keep_class = {
+    .name = "connect_keep",
+    .steps = steps,
+    .step_count = ARRAY_LEN(steps),
+    .on_cancel = on_cancel,
+    .on_end = on_end,
+};
+
+void connect_keep_start(struct connect_service *service, struct connect_keep *keep,
+                        const struct connect_keep_request *request, struct op *parent)
+{
+    *keep = (struct connect_keep){
+        .result = CONNECT_KEEP_UNAVAILABLE,
+        .service = service,
+        .in = *request,
+    };
+    buf_init(&keep->sealed, VAULT_PLAIN_MAX + VAULT_SEAL_OVERHEAD);
+    op_start(&keep->op, &keep_class, service->loop, parent, KEEP_ARENA_BYTES_MAX);
+}

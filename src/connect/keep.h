@@ -1,0 +1,60 @@
+/*
+ * keep: a credential becomes a connection, new or one that is given it anew, sealed and told to the
+ * audit trail. Where it comes by a connect link, the link is used up first: it makes one connection
+ * and no other, whatever else goes on at the same time.
+ *
+ * An op embedded in a caller's op. What the request borrows lives until it has ended.
+ */
+#ifndef CONNECT_KEEP_H
+#define CONNECT_KEEP_H
+
+#include "connect/connect.h"
+#include "store/audit.h"
+#include "store/connect_session.h"
+
+enum connect_kept {
+    CONNECT_KEPT,
+    CONNECT_KEEP_GONE,        /* the connection to give it to is none of the account's any more */
+    CONNECT_KEEP_LINK_USED,   /* the link has made a connection already, or is over */
+    CONNECT_KEEP_TOO_LARGE,   /* the credential */
+    CONNECT_KEEP_UNAVAILABLE, /* the database, or memory */
+};
+
+struct connect_keep_request {
+    struct uuid account_id;
+    slice integration_id, auth_kind;
+    int64_t connection_id; /* the one to give it to; 0: a new one */
+    slice label, params;   /* of a new one; params a JSON object or SLICE_NONE */
+    slice credential;      /* JSON text */
+    slice scopes;          /* granted; SLICE_NONE: not known */
+    int64_t expires_at;
+    struct connection_identity identity;
+    const struct connect_session *link;      /* NULL: not by one */
+    slice actor, request_id, address, means; /* of the event; means: "dashboard", SLICE_NONE */
+};
+
+struct connect_keep {
+    struct op op;
+    /* out */
+    enum connect_kept result;
+    int64_t connection_id;
+    /* private */
+    struct connect_service *service;
+    struct connect_keep_request in;
+    struct connection row;
+    struct pg_query query, audit_query;
+    struct buf sealed;
+    struct op_timer timer;
+    struct audit_event event;
+    bool has_link; /* it is used for this connection */
+    unsigned tries;
+};
+void connect_keep_start(struct connect_service *service, struct connect_keep *keep,
+                        const struct connect_keep_request *request, struct op *parent);
+
+/* The members of an audit event's details that say by which link: `,"link_id":...`; nothing for
+ * NULL. For w's object that is open. */
+void connect_write_link(struct json_writer *w, const struct connect_session *link);
+void connect_write_identity(struct json_writer *w, const struct connection_identity *identity);
+
+#endif

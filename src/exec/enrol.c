@@ -1,0 +1,349 @@
+/*
+ * From a credential to a connection; see enrol.h.
+ */
+#include "exec/enrol.h"
+
+enum { ENROL_ARENA_BYTES_MAX = 1024 * 1024, DETAILS_BYTES_MAX = 16 * 1024 };
+
+enum step { STEP_LOAD, STEP_LOADED, STEP_PROBE, STEP_JUDGE, STEP_KEPT, STEP_REFUSED };
+
+static struct exec_enrol *enrol_of(struct op *op)
+{
+    return CONTAINER_OF(op, struct exec_enrol, op);
+}
+
+static enum op_result stop(struct exec_enrol *enrol, enum exec_enrolled result, slice message)
+{
+    enrol->result = result;
+    enrol->message = message;
+    return OP_FAIL;
+}
+
+static enum op_result stop_database(struct exec_enrol *enrol)
+{
+    return stop(enrol, EXEC_ENROL_UNAVAILABLE, SLICE("The database cannot be reached."));
+}
+
+/* What a child left goes with it. */
+static slice keep_text(struct exec_enrol *enrol, slice text)
+{
+    return text.ptr ? arena_dup(&enrol->op.arena, text) : SLICE_NONE;
+}
+
+static enum op_result step_load(struct op *op)
+{
+    struct exec_enrol *enrol = enrol_of(op);
+    if (!enrol->app)
+        return stop(enrol, EXEC_ENROL_REFUSED, SLICE("There is no such app any more."));
+    if (!enrol->in.connection_id) {
+        op_goto(op, STEP_PROBE);
+        return OP_NEXT;
+    }
+    store_connection_get(enrol->pool, &enrol->query, op, enrol->in.account_id,
+                         enrol->in.connection_id);
+    return OP_WAIT;
+}
+
+static enum op_result stop_gone(struct exec_enrol *enrol)
+{
+    return stop(enrol, EXEC_ENROL_GONE,
+                SLICE("The connection was removed meanwhile; nothing was changed."));
+}
+
+static enum op_result step_loaded(struct op *op)
+{
+    struct exec_enrol *enrol = enrol_of(op);
+    int status = store_connection_get_result(&enrol->query, &enrol->former);
+    if (status == ERR_NOTFOUND)
+        return stop_gone(enrol);
+    return status == OK ? OP_NEXT : stop_database(enrol);
+}
+
+static enum op_result step_probe(struct op *op)
+{
+    struct exec_enrol *enrol = enrol_of(op);
+    slice params = enrol->in.connection_id ? enrol->former.params : enrol->in.params;
+    const struct exec_probe_request in = {
+        .account_id = enrol->in.account_id,
+        .integration_id = enrol->in.integration_id,
+        .credential = enrol->in.credential,
+        .params = params.len > 0 ? json_parse(&op->arena, params, &json_limits_provider, NULL)
+                                 : NULL,
+        .id_token = enrol->in.id_token,
+        .is_identity_only = enrol->in.is_grant,
+    };
+    exec_probe_start(enrol->http, enrol->catalog, &enrol->probe, &in, op);
+    return OP_WAIT;
+}
+
+/* ---- as whom ---- */
+
+enum match { MATCH_SAME, MATCH_OTHER, MATCH_UNKNOWN };
+
+/* All that is demanded has to be told. */
+static enum match match_demand(const struct connection_identity *wanted,
+                               const struct connection_identity *came)
+{
+    bool lacks = (wanted->email.ptr && !came->email.ptr) ||
+                 (wanted->subject.ptr && !came->subject.ptr);
+    bool is_other =
+        (wanted->email.ptr && came->email.ptr && !slice_eq_nocase(wanted->email, came->email)) ||
+        (wanted->subject.ptr && came->subject.ptr && !slice_eq(wanted->subject, came->subject));
+    if (is_other)
+        return MATCH_OTHER;
+    return lacks ? MATCH_UNKNOWN : MATCH_SAME;
+}
+
+/* An address may change its owner or a user his address: the app's own id decides where there is
+ * one. */
+static enum match match_former(const struct connection_identity *former,
+                               const struct connection_identity *came)
+{
+    bool is_same;
+    if (!connection_identity_is_known(former))
+        return MATCH_SAME;
+    if (former->subject.ptr && came->subject.ptr)
+        is_same = slice_eq(former->subject, came->subject);
+    else if (former->email.ptr && came->email.ptr)
+        is_same = slice_eq_nocase(former->email, came->email);
+    else
+        return MATCH_UNKNOWN;
+    return is_same ? MATCH_SAME : MATCH_OTHER;
+}
+
+/* By its id where that is what counts: "T0123 (Acme)". */
+static slice name_of(const struct connection_identity *identity, bool is_by_subject,
+                     struct arena *arena)
+{
+    slice text = connection_identity_text(identity);
+    if (!is_by_subject || !identity->subject.ptr || slice_eq(text, identity->subject))
+        return text;
+    return arena_printf(arena, "%.*s (%.*s)", SLICE_ARG(identity->subject), SLICE_ARG(text));
+}
+
+static void put_refusal(struct exec_enrol *enrol, struct json_writer *w,
+                        const struct connection_identity *wanted)
+{
+    json_open(w, '{');
+    json_key(w, "integration_id");
+    json_put_str(w, enrol->in.integration_id);
+    json_key(w, "expected");
+    json_open(w, '{');
+    connect_write_identity(w, wanted);
+    json_close(w, '}');
+    json_key(w, "came");
+    json_open(w, '{');
+    connect_write_identity(w, &enrol->identity);
+    json_close(w, '}');
+    connect_write_link(w, enrol->in.link);
+    json_close(w, '}');
+}
+
+/* The holder of a link who comes as another is told to the trail. */
+static enum op_result tell_refusal(struct exec_enrol *enrol,
+                                   const struct connection_identity *wanted)
+{
+    struct json_writer w;
+    struct buf text;
+    buf_init(&text, DETAILS_BYTES_MAX);
+    json_begin(&w, &text);
+    put_refusal(enrol, &w, wanted);
+    enrol->event = (struct audit_event){
+        .account_id = enrol->in.account_id,
+        .id = uuid_v7(),
+        .kind = SLICE("link.refused"),
+        .reason = enrol->result == EXEC_ENROL_OTHER_IDENTITY ? SLICE("other_identity")
+                                                             : SLICE("unknown_identity"),
+        .actor = enrol->in.actor,
+        .request_id = enrol->in.request_id,
+        .address = enrol->in.address,
+        .details = buf_is_ok(&text) ? keep_text(enrol, buf_slice(&text)) : SLICE_NONE,
+    };
+    buf_deinit(&text);
+    op_goto(&enrol->op, STEP_REFUSED);
+    store_audit_insert(enrol->pool, &enrol->query, &enrol->op, &enrol->event);
+    return OP_WAIT;
+}
+
+static enum op_result refuse(struct exec_enrol *enrol, enum match match,
+                             const struct connection_identity *wanted, const char *what)
+{
+    struct arena *arena = &enrol->op.arena;
+    bool is_by_subject = !wanted->email.ptr ||
+                         slice_eq_nocase(wanted->email, enrol->identity.email);
+    slice app = enrol->app->name, whom = name_of(wanted, is_by_subject, arena);
+    slice came = name_of(&enrol->identity, is_by_subject, arena);
+    if (match == MATCH_OTHER)
+        (void)stop(enrol, EXEC_ENROL_OTHER_IDENTITY,
+                   arena_printf(arena,
+                                "%s %.*s, and what came from %.*s is %.*s. Nothing was stored or "
+                                "changed: sign in to %.*s as %.*s, then try again.",
+                                what, SLICE_ARG(whom), SLICE_ARG(app), SLICE_ARG(came),
+                                SLICE_ARG(app), SLICE_ARG(whom)));
+    else
+        (void)stop(enrol, EXEC_ENROL_UNKNOWN_IDENTITY,
+                   arena_printf(arena,
+                                "%s %.*s, and it could not be found out who came from %.*s. "
+                                "Nothing was stored or changed; try again. %.*s",
+                                what, SLICE_ARG(whom), SLICE_ARG(app),
+                                SLICE_ARG(enrol->probe.identity_message)));
+    return enrol->in.link ? tell_refusal(enrol, wanted) : OP_FAIL;
+}
+
+/* OP_NEXT: it may be connected. */
+static enum op_result judge_identity(struct exec_enrol *enrol)
+{
+    const struct connect_session *link = enrol->in.link;
+    const struct connection_identity *former = &enrol->former.identity;
+    if (link) {
+        const struct connection_identity wanted = {.email = link->email, .subject = link->subject};
+        enum match match = match_demand(&wanted, &enrol->identity);
+        if (match != MATCH_SAME)
+            return refuse(enrol, match, &wanted, "This link is for");
+    }
+    if (enrol->in.may_change_identity && !link)
+        return OP_NEXT;
+    enum match match = match_former(former, &enrol->identity);
+    if (match == MATCH_OTHER || (match == MATCH_UNKNOWN && link))
+        return refuse(enrol, match, former, "This connection acts as");
+    return OP_NEXT;
+}
+
+/* ---- keeping ---- */
+
+static slice label_of(struct exec_enrol *enrol)
+{
+    const slice labels[] = {enrol->in.label, enrol->identity.label, enrol->identity.email,
+                            enrol->probe.label};
+    for (size_t i = 0; i < ARRAY_LEN(labels); i++)
+        if (slice_is_name(labels[i], CONNECTION_LABEL_MAX))
+            return keep_text(enrol, labels[i]);
+    return keep_text(enrol, enrol->app->name);
+}
+
+static enum op_result keep(struct exec_enrol *enrol)
+{
+    const struct exec_enrol_request *in = &enrol->in;
+    enrol->label = label_of(enrol);
+    const struct connect_keep_request request = {
+        .account_id = in->account_id,
+        .integration_id = enrol->app->integration_id,
+        .auth_kind = slice_cstr(catalog_auth_name(enrol->app->auth.kind)),
+        .connection_id = in->connection_id,
+        .label = enrol->label,
+        .params = in->params,
+        .credential = in->credential,
+        .scopes = in->scopes,
+        .expires_at = in->expires_at,
+        .identity = enrol->identity,
+        .link = in->link,
+        .actor = in->actor,
+        .request_id = in->request_id,
+        .address = in->address,
+        .means = in->means,
+    };
+    if (!enrol->label.ptr)
+        return stop(enrol, EXEC_ENROL_UNAVAILABLE, SLICE("Out of memory."));
+    connect_keep_start(enrol->connect, &enrol->keep, &request, &enrol->op);
+    return OP_WAIT;
+}
+
+static enum op_result step_judge(struct op *op)
+{
+    struct exec_enrol *enrol = enrol_of(op);
+    const struct exec_probe *probe = &enrol->probe;
+    if (probe->verdict == EXEC_PROBE_REFUSED || probe->verdict == EXEC_PROBE_OUTAGE)
+        return stop(enrol,
+                    probe->verdict == EXEC_PROBE_REFUSED ? EXEC_ENROL_REFUSED : EXEC_ENROL_OUTAGE,
+                    keep_text(enrol, probe->message));
+    enrol->is_tested = probe->verdict == EXEC_PROBE_WORKS;
+    enrol->identity = (struct connection_identity){
+        .email = keep_text(enrol, probe->identity.email),
+        .subject = keep_text(enrol, probe->identity.subject),
+        .label = keep_text(enrol, probe->identity.label),
+    };
+    if (probe->identity_message.ptr && enrol->app->identity.from != IDENTITY_NONE)
+        op_log(op, LOG_WARN, "a connection's identity is not known",
+               LOG_STR("integration_id", enrol->in.integration_id),
+               LOG_STR("cause", probe->identity_message));
+    enum op_result result = judge_identity(enrol);
+    return result == OP_NEXT ? keep(enrol) : result;
+}
+
+static enum op_result step_kept(struct op *op)
+{
+    struct exec_enrol *enrol = enrol_of(op);
+    switch (enrol->keep.result) {
+    case CONNECT_KEPT:
+        enrol->result = EXEC_ENROLLED;
+        enrol->message = SLICE_NONE;
+        enrol->connection_id = enrol->keep.connection_id;
+        return OP_DONE;
+    case CONNECT_KEEP_GONE:
+        return stop_gone(enrol);
+    case CONNECT_KEEP_LINK_USED:
+        return stop(enrol, EXEC_ENROL_LINK_USED,
+                    SLICE("This link has been used already, or its time is over."));
+    case CONNECT_KEEP_TOO_LARGE:
+        return stop(enrol, EXEC_ENROL_REFUSED, SLICE("The credential is too large."));
+    case CONNECT_KEEP_UNAVAILABLE:
+        return stop_database(enrol);
+    }
+    UNREACHABLE("keeping has one of these ends");
+}
+
+static enum op_result step_refused(struct op *op)
+{
+    if (store_done_result(&enrol_of(op)->query) != OK)
+        op_log(op, LOG_WARN, "an audit event was lost", LOG_CSTR("kind", "link.refused"));
+    return OP_FAIL;
+}
+
+static void on_cancel(struct op *op)
+{
+    struct exec_enrol *enrol = enrol_of(op);
+    pg_cancel(&enrol->query);
+    if (op_is_active(&enrol->probe.op))
+        op_cancel(&enrol->probe.op);
+    if (op_is_active(&enrol->keep.op))
+        op_cancel(&enrol->keep.op);
+}
+
+static void on_end(struct op *op, enum op_end end)
+{
+    struct exec_enrol *enrol = enrol_of(op);
+    (void)end;
+    catalog_unref(enrol->catalog);
+    enrol->catalog = NULL;
+    enrol->app = NULL;
+}
+
+static const struct op_step steps[] = {
+    [STEP_LOAD] = {"load", step_load},    [STEP_LOADED] = {"loaded", step_loaded},
+    [STEP_PROBE] = {"probe", step_probe}, [STEP_JUDGE] = {"judge", step_judge},
+    [STEP_KEPT] = {"kept", step_kept},    [STEP_REFUSED] = {"refused", step_refused},
+};
+static const struct op_class enrol_class = {
+    .name = "enrol",
+    .steps = steps,
+    .step_count = ARRAY_LEN(steps),
+    .on_cancel = on_cancel,
+    .on_end = on_end,
+};
+
+void exec_enrol_start(struct connect_service *connect, struct pg_pool *pool,
+                      struct http_client *http, struct catalog *catalog, struct exec_enrol *enrol,
+                      const struct exec_enrol_request *request, struct op *parent)
+{
+    *enrol = (struct exec_enrol){
+        .result = EXEC_ENROL_UNAVAILABLE,
+        .message = SLICE("This server is going down."),
+        .connect = connect,
+        .pool = pool,
+        .http = http,
+        .catalog = catalog_ref(catalog),
+        .in = *request,
+    };
+    enrol->app = catalog_find_integration(catalog, request->integration_id);
+    op_start(&enrol->op, &enrol_class, parent->loop, parent, ENROL_ARENA_BYTES_MAX);
+}

@@ -1,0 +1,49 @@
+/*
+ * Tokens of connect links; see link.h.
+ */
+#include "web/link.h"
+
+#include "base/encode.h"
+#include "vault/key.h"
+
+enum { TOKEN_BYTES = CONNECT_SESSION_TOKEN_BYTES };
+
+static void make_mark(struct web_link *link)
+{
+    struct buf hex;
+    buf_init(&hex, WEB_LINK_MARK_LEN);
+    encode_hex(&hex, slice_of(link->hash, WEB_LINK_MARK_LEN / 2));
+    if (buf_is_ok(&hex) && hex.len == WEB_LINK_MARK_LEN)
+        memcpy(link->mark, hex.ptr, WEB_LINK_MARK_LEN);
+    buf_deinit(&hex);
+}
+
+bool web_link_read(slice token, struct web_link *link)
+{
+    struct buf bytes;
+    *link = (struct web_link){.token = token};
+    buf_init(&bytes, TOKEN_BYTES);
+    bool is_whole = decode_base64url(&bytes, token) == OK && buf_is_ok(&bytes) &&
+                    bytes.len == TOKEN_BYTES && bytes.ptr[0] == CONNECT_SESSION_TOKEN_VERSION;
+    if (is_whole) {
+        memcpy(link->account_id.bytes, bytes.ptr + 1, 16);
+        vault_sha256(buf_slice(&bytes), link->hash);
+        make_mark(link);
+    } else {
+        link->token = SLICE_NONE;
+    }
+    buf_deinit(&bytes);
+    return is_whole && link->mark[0];
+}
+
+slice web_link_mark_of_state(slice state)
+{
+    slice mark = slice_first(state, WEB_LINK_MARK_LEN);
+    if (state.len <= WEB_LINK_MARK_LEN || state.ptr[WEB_LINK_MARK_LEN] != '.')
+        return SLICE_NONE;
+    for (size_t i = 0; i < mark.len; i++)
+        if (!((mark.ptr[i] >= '0' && mark.ptr[i] <= '9') ||
+              (mark.ptr[i] >= 'a' && mark.ptr[i] <= 'f')))
+            return SLICE_NONE;
+    return mark;
+}

@@ -1,0 +1,27 @@
+/*
+ * link: what the token of a connect link says by itself. Private to the room.
+ *
+ * The token is base64url of a version, the account's id, so that the link is found by key, and 256
+ * random bits; what is stored of it is the SHA-256 of all of it.
+ */
+#ifndef WEB_LINK_H
+#define WEB_LINK_H
+
+#include "base/id.h"
+#include "store/connect_session.h"
+
+enum { WEB_LINK_MARK_LEN = 16 };
+
+struct web_link {
+    slice token; /* as the address has it; borrowed */
+    struct uuid account_id;
+    uint8_t hash[CONNECT_SESSION_HASH_LEN];
+    char mark[WEB_LINK_MARK_LEN + 1]; /* names its cookie: the hash's beginning, in hex */
+};
+
+/* false: no link has such a token. */
+bool web_link_read(slice token, struct web_link *link) MUST_CHECK;
+/* A state of OAuth that a link's page has begun is "<mark>.<random>": the mark, else SLICE_NONE. */
+slice web_link_mark_of_state(slice state);
+
+#endif

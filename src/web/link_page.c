@@ -1,0 +1,193 @@
+/*
+ * The page of a connect link; see link_page.h.
+ */
+#include "web/link_page.h"
+
+#include "base/encode.h"
+
+enum { TITLES_SHOWN = 8, PAGE_BYTES = 16 };
+
+/* ---- nothing to do any more ---- */
+
+enum op_result link_reply_over(struct web_request *request, enum link_over why,
+                               const struct connect_session *link)
+{
+    static const struct {
+        unsigned status;
+        const char *title, *text;
+    } ends[] = {
+        [LINK_UNKNOWN] = {404, "This link is not good",
+                          "It may have been copied in part, or have ended long ago."},
+        [LINK_EXPIRED] = {410, "This link has expired",
+                          "A link is good for 15 minutes, and for one hour once it is opened."},
+        [LINK_TAKEN] = {410, "This link has been opened already",
+                        "A link works once, in the browser that opened it. If that was yours, go "
+                        "on there; it has to keep cookies."},
+        [LINK_USED] = {410, "This link has been used",
+                       "The app was connected with it. A link works once."},
+        [LINK_REVOKED] = {410, "This link is not good any more",
+                          "The API key that it was made with has been revoked or has expired."},
+        [LINK_GONE] = {410, "This link is not good any more",
+                       "The connection that it was made to reconnect has been removed."},
+    };
+    struct buf body;
+    buf_init(&body, WEB_PAGE_BYTES_MAX);
+    HTML(&body, "<p>{} Nothing was changed. Ask {} for a new one.</p>", slice_cstr(ends[why].text),
+         link && link->account_name.ptr ? link->account_name : SLICE("whoever sent it to you"));
+    return web_reply_page(request, ends[why].status, slice_cstr(ends[why].title), &body);
+}
+
+/* ---- what is given ---- */
+
+static void write_titles(const struct catalog_integration *app, enum catalog_level level,
+                         const char *verb, struct buf *out)
+{
+    size_t count = 0, shown = 0;
+    for (size_t i = 0; i < app->action_count; i++)
+        count += app->actions[i].level == level;
+    if (count == 0)
+        return;
+    HTML(out, "<li><strong>{}</strong>: ", slice_cstr(verb));
+    for (size_t i = 0; i < app->action_count && shown < TITLES_SHOWN; i++)
+        if (app->actions[i].level == level)
+            HTML(out, shown++ > 0 ? "; {}" : "{}", app->actions[i].title);
+    if (count > shown)
+        buf_printf(out, "; and %zu more", count - shown);
+    buf_append(out, SLICE("</li>"));
+}
+
+/* What the scopes are good for, as far as the manifest says: the actions. */
+static void write_access(const struct catalog_integration *app, struct buf *out)
+{
+    const struct json *scopes = app->auth.scopes;
+    buf_append(out, SLICE("<ul>"));
+    write_titles(app, LEVEL_READ, "Read", out);
+    write_titles(app, LEVEL_WRITE, "Write", out);
+    write_titles(app, LEVEL_DELETE, "Delete", out);
+    write_titles(app, LEVEL_ADMIN, "Administer", out);
+    buf_append(out, SLICE("</ul>"));
+    if (!scopes || scopes->count == 0)
+        return;
+    HTML(out, "<details><summary>The permissions that {} is asked for</summary><ul>", app->name);
+    for (uint32_t i = 0; i < scopes->count; i++)
+        HTML(out, "<li><code>{}</code></li>", json_str(&scopes->as.items[i]));
+    buf_append(out, SLICE("</ul></details>"));
+}
+
+static void write_about(const struct link_page *page, struct buf *out)
+{
+    const struct connect_session *link = &page->link;
+    HTML(out,
+         "<p>You give <strong>{}</strong> access to <strong>{}</strong> in your name. It may then:"
+         "</p>",
+         link->account_name, page->app->name);
+    write_access(page->app, out);
+    if (page->has_row) {
+        HTML(out, "<p>It gives the connection <strong>{}</strong>", page->row.label);
+        if (connection_identity_is_known(&page->row.identity))
+            HTML(out, ", which acts as <strong>{}</strong>,",
+                 connection_identity_text(&page->row.identity));
+        buf_append(out, SLICE(" a new grant, and no other connection anything.</p>"));
+    }
+    if (link->email.ptr || link->subject.ptr)
+        HTML(out, "<p>Only <strong>{}</strong> can be connected with it.</p>",
+             link->email.ptr ? link->email : link->subject);
+}
+
+static void write_promise(const struct link_page *page, struct buf *out)
+{
+    if (page->link.return_url.ptr)
+        HTML(out, "<p class=\"soft\">Afterwards you can go back to {}</p>", page->link.return_url);
+}
+
+/* ---- before it is taken ---- */
+
+static void write_button(struct web_request *request, struct buf *out)
+{
+    uint8_t bytes[PAGE_BYTES];
+    struct buf hex;
+    random_bytes(bytes, sizeof(bytes));
+    buf_init(&hex, sizeof(bytes) * 2);
+    encode_hex(&hex, slice_of(bytes, sizeof(bytes)));
+    HTML(out,
+         "<form method=\"post\" action=\"/connect/{}\"><input type=\"hidden\" name=\"page\" "
+         "value=\"{}\"><button class=\"primary\">Go on</button></form>",
+         request->link.token, buf_slice(&hex));
+    out->is_failed = out->is_failed || !buf_is_ok(&hex);
+    buf_deinit(&hex);
+}
+
+static void write_offer(struct web_request *request, const struct link_page *page, struct buf *out)
+{
+    write_about(page, out);
+    HTML(out,
+         "<p>Go on only if you expected this link. What you connect can be used by {} until it is "
+         "disconnected.</p>",
+         page->link.account_name);
+    write_promise(page, out);
+    write_button(request, out);
+}
+
+/* ---- taken ---- */
+
+static void write_form(struct web_request *request, const struct link_page *page, struct buf *out)
+{
+    write_about(page, out);
+    write_promise(page, out);
+    buf_append(out, SLICE("<div class=\"card\">"));
+    app_write_connect(request, page->app, page->has_row ? &page->row : NULL, out);
+    buf_append(out, SLICE("</div>"));
+    app_allow_forms(request, page->app);
+}
+
+/* Nobody is sent away unasked: the address is told first. */
+static void write_way_back(slice url, struct buf *out)
+{
+    if (!url.ptr) {
+        buf_append(out, SLICE("<p>You can close this page.</p>"));
+        return;
+    }
+    HTML(out,
+         "<p class=\"card\">You are done here: <a class=\"button primary\" href=\"{}\" "
+         "rel=\"noreferrer\">Go back</a> <span class=\"soft\">to {}</span></p>",
+         url, url);
+}
+
+static void write_done(const struct link_page *page, struct buf *out)
+{
+    const struct connection_identity *identity = &page->row.identity;
+    slice text = connection_identity_text(identity), app = page->app->name;
+    if (!page->has_row) {
+        HTML(out, "<p>{} was connected with this link, and has been disconnected since.</p>", app);
+    } else if (connection_identity_is_known(identity)) {
+        HTML(out,
+             "<p class=\"notice\" role=\"status\">{} has access to {} now, as "
+             "<strong>{}</strong>.</p>",
+             page->link.account_name, app, text);
+        if (identity->label.ptr && !slice_eq(identity->label, text))
+            HTML(out, "<p class=\"soft\">{}</p>", identity->label);
+    } else {
+        HTML(out,
+             "<p class=\"notice\" role=\"status\">{} has access to {} now. {} did not say as whom."
+             "</p>",
+             page->link.account_name, app, app);
+    }
+    write_way_back(page->link.return_url, out);
+}
+
+enum op_result link_reply_page(struct web_request *request, const struct link_page *page)
+{
+    const char *verb = page->link.used_at        ? "Connected:"
+                       : page->link.is_reconnect ? "Reconnect"
+                                                 : "Connect";
+    struct buf body;
+    buf_init(&body, WEB_PAGE_BYTES_MAX);
+    if (page->link.used_at)
+        write_done(page, &body);
+    else if (request->session.is_open)
+        write_form(request, page, &body);
+    else
+        write_offer(request, page, &body);
+    slice title = arena_printf(&request->op.arena, "%s %.*s", verb, SLICE_ARG(page->app->name));
+    return web_reply_page(request, 200, title, &body);
+}

@@ -1,0 +1,32 @@
+/*
+ * What the page of a connect link says, in each state of the link. Private to the room.
+ */
+#ifndef WEB_LINK_PAGE_H
+#define WEB_LINK_PAGE_H
+
+#include "web/app.h"
+
+/* Why there is nothing to do with it any more. */
+enum link_over {
+    LINK_UNKNOWN, /* never was, or long ago */
+    LINK_EXPIRED,
+    LINK_TAKEN,   /* by another browser */
+    LINK_USED,    /* the same, and it has connected the app */
+    LINK_REVOKED, /* with the key that made it */
+    LINK_GONE,    /* the connection that it was to reconnect is */
+};
+
+/* A link that is good: taken by this browser if the request has a session. */
+struct link_page {
+    struct connect_session link;
+    const struct catalog_integration *app;
+    struct connection row; /* has_row: that it is to reconnect, or that it made */
+    bool has_row;
+};
+
+/* link NULL: nothing is known of it. */
+enum op_result link_reply_over(struct web_request *request, enum link_over why,
+                               const struct connect_session *link);
+enum op_result link_reply_page(struct web_request *request, const struct link_page *page);
+
+#endif
