@@ -8,7 +8,7 @@
 enum {
     PAGE_SIZE_DEFAULT = 20,
     PAGE_SIZE_MAX = 100,
-    FOUND_ITEMS_DEFAULT = 20, /* of an intent, of a search */
+    FOUND_ITEMS_DEFAULT = 20, /* of a search */
     FOUND_ITEMS_MAX = 100,
     LIST_BYTES_MAX = 16 * 1024 * 1024,
 };
@@ -66,12 +66,11 @@ static bool has_catalog(struct api_request *request)
     return api_reply_not_modified(request, slice_cstr((*request->api->config.catalog)->etag));
 }
 
-/* Of an intent, of a search. */
-static bool read_limit(struct api_request *request, size_t *limit)
+/* Of an intent, of a search; `otherwise` where none is given. */
+static bool read_limit(struct api_request *request, size_t otherwise, size_t *limit)
 {
     uint64_t value;
-    bool is_good =
-        api_query_clamped(request, "limit", FOUND_ITEMS_DEFAULT, FOUND_ITEMS_MAX, &value);
+    bool is_good = api_query_clamped(request, "limit", otherwise, FOUND_ITEMS_MAX, &value);
     *limit = (size_t)value;
     return is_good;
 }
@@ -155,7 +154,7 @@ static enum op_result begin_integrations(struct api_request *request)
     return OP_WAIT;
 }
 
-/* What the query finds, best first; all in their order without one. NULL: out of memory. */
+/* What fits the query, best first; all in their order without one. NULL: out of memory. */
 static const struct catalog_integration **order(struct arena *arena, const struct catalog *catalog,
                                                 slice query, size_t *count)
 {
@@ -167,6 +166,8 @@ static const struct catalog_integration **order(struct arena *arena, const struc
     *count = catalog->integration_count;
     if (!list || (query.ptr && catalog_search(catalog, arena, &search, &hits, count) != OK))
         return NULL;
+    if (query.ptr)
+        *count = search_hits_keep_fitting(hits, *count);
     for (size_t i = 0; i < *count; i++)
         list[i] = query.ptr ? hits[i].integration : catalog->integrations[i];
     return list;
@@ -250,15 +251,15 @@ static enum op_result begin_actions(struct api_request *request)
     const struct catalog *catalog = *request->api->config.catalog;
     slice id = api_query_text(request, "integration_id");
     struct search_request search = {
-        .query = api_query_text(request, "intent"), .with_actions = true, .is_lenient = true};
+        .query = api_query_text(request, "intent"), .with_actions = true, .keeps_all = true};
     struct search_hit *ranked = NULL;
     if (!id.ptr)
         return api_reply_error(request, 400, "The query parameter integration_id is required");
-    if (!read_limit(request, &search.limit))
-        return OP_DONE;
     search.within = catalog_find_integration(catalog, id);
     if (!search.within)
         return reply_not_found(request, EXEC_INTEGRATION_UNKNOWN, id, SLICE_NONE);
+    if (!read_limit(request, search.within->action_count, &search.limit))
+        return OP_DONE;
     if (has_catalog(request))
         return OP_DONE;
     size_t count = search.within->action_count;
@@ -321,21 +322,32 @@ static enum op_result begin_search(struct api_request *request)
     if (!state->search.query.ptr)
         return api_reply_error(request, 400, "The query parameter query is required");
     if (!api_query_bool(request, "connected_only", &state->connected_only) ||
-        !read_limit(request, &state->search.limit))
+        !read_limit(request, FOUND_ITEMS_DEFAULT, &state->search.limit))
         return OP_DONE;
     store_connection_list(request->api->config.pool, &request->query, &request->op,
                           request->grant.account_id, SLICE_NONE);
     return OP_WAIT;
 }
 
-/* Which integrations may be found: those that are connected. NULL: out of memory. */
+/* Which integrations are connected. The rows of one stand together, so each is looked at once, and
+ * not once for each integration. NULL: out of memory. */
 static const bool *connected_ones(struct arena *arena, const struct catalog *catalog,
                                   const struct connection *rows, size_t row_count)
 {
-    bool *allowed = ARENA_ARRAY(arena, bool, catalog->integration_count + 1);
-    for (size_t i = 0; allowed && i < catalog->integration_count; i++)
-        allowed[i] = is_connected(state_of(catalog->integrations[i], rows, row_count));
-    return allowed;
+    bool *connected = ARENA_ARRAY(arena, bool, catalog->integration_count + 1);
+    if (!connected)
+        return NULL;
+    for (size_t i = 0; i < catalog->integration_count; i++)
+        connected[i] = catalog->integrations[i]->auth.kind == AUTH_NONE;
+    for (size_t first = 0, last; first < row_count; first = last) {
+        slice id = rows[first].integration_id;
+        for (last = first; last < row_count && slice_eq(rows[last].integration_id, id);)
+            last++;
+        const struct catalog_integration *integration = catalog_find_integration(catalog, id);
+        if (integration && is_connected(connect_state_of(rows + first, last - first)))
+            connected[integration->place] = true;
+    }
+    return connected;
 }
 
 static void put_hit(struct json_writer *w, const struct search_hit *hit, enum connect_state state)
@@ -357,6 +369,8 @@ static void put_hit(struct json_writer *w, const struct search_hit *hit, enum co
     json_put_bool(w, is_connected(state));
     json_key(w, "connection_state");
     json_put_str(w, slice_cstr(connect_state_name(state)));
+    json_key(w, "relevance");
+    json_put_str(w, search_relevance_name(hit));
     json_close(w, '}');
 }
 
@@ -371,9 +385,10 @@ static enum op_result finish_search(struct api_request *request)
     int status = store_connection_list_result(&request->query, &rows, &row_count);
     if (status != OK)
         return api_reply_database(request, status);
+    state->search.connected = connected_ones(arena, catalog, rows, row_count);
     if (state->connected_only)
-        state->search.allowed = connected_ones(arena, catalog, rows, row_count);
-    if ((state->connected_only && !state->search.allowed) ||
+        state->search.allowed = state->search.connected;
+    if (!state->search.connected ||
         catalog_search(catalog, arena, &state->search, &hits, &count) != OK)
         return api_reply_database(request, ERR_BUSY);
     struct buf text;

@@ -8,40 +8,21 @@
 
 #include "catalog/search_index.h"
 
-/* What is found: what has enough of the query's words in strong fields, 1 being all of them in the
- * strongest, or nearly all of them in any field. */
-static const float score_floor = 0.22f;
-static const float coverage_floor = 0.65f;
-/* Less than this is about something else, and had one rare word in common by chance. */
-static const float coverage_least = 0.34f;
-/* A word that the catalog does not know is worth so many documents in rarity, however large the
- * catalog is: it must weigh against a match elsewhere, but a person's name must not undo it. */
-static const float unknown_share = 0.012f;
+/* How much a word counts by the part it plays (enum search_role). */
+static const float role_weights[] = {0, 0.05f, SEARCH_HALF, 1};
+/* No word is worth more than one that so many of the documents have, and one that the catalog does
+ * not know is worth so much: what is rare in a catalog is seldom what a sentence is about. */
+static const float rarest_share = 0.06f;
 /* How much a document gains whose id or title is named whole. */
-static const float name_bonus = 0.15f;
-/* "messages" for "message", and the other way round. */
-static const float number_factor = 0.93f;
-/* A verb that the first word implies. */
-static const float implied_factor = 0.6f;
-/* An integration beside its actions: who names what to do wants an action. */
-static const float integration_factor = 0.5f;
-/* A word that is still being typed stands for longer ones as well. */
-static const float last_word_prefix_weight = 0.4f;
-/* What is named only to say where something is done. */
-static const float phrase_factor = 0.5f;
-/* Who asks does not want to change anything. */
-static const float question_factor = 0.6f;
-/* Who names an app does not want another. */
-static const float other_app_factor = 0.7f;
-/* A synonym this close decides how rare a word is. */
-static const float close_weight = 0.55f;
+static const float name_bonus = 0.4f;
+/* What is connected comes first among near equals. */
+static const float connected_bonus = 0.1f;
 
 enum { JOINED_WORDS_MAX = 3, WORD_PARTS_MAX = 8, PREFIX_BYTES_MIN = 3, HALF_BYTES_MIN = 3 };
 
 /* What a document has of the query, by the words' weights; best_*: of the current word. */
 struct score {
     float sum, best;
-    float covered, best_cover; /* the weights of the words that it has, by how sure they are */
     float id, best_id, title, best_title; /* how many words of its id, of its title */
     bool is_app_named;                    /* one of them is the name of its integration */
 };
@@ -49,16 +30,15 @@ struct score {
 struct query {
     const struct catalog *catalog;
     const struct search_index *index;
-    struct search_token tokens[SEARCH_QUERY_WORDS_MAX];
-    size_t token_count;
+    struct search_reading reading;
     struct search_expansion word; /* the one being looked at */
     size_t doc_first, doc_end;    /* where hits may be */
     struct score *scores;         /* of these documents */
-    float weight_sum;             /* of the words so far */
-    float said_sum;               /* likewise, none being worth more than an unknown word */
-    float unknown_weight;
-    bool is_plural; /* the word being looked at */
-    bool is_question;
+    uint32_t *touched;            /* those that have the current word */
+    size_t touched_count;
+    float asked;                          /* weights of what is asked for */
+    float weight_max;                     /* of a word */
+    bool is_plural;                       /* the word being looked at */
     bool is_app_named;                    /* some integration */
     char id_text[SEARCH_QUERY_BYTES_MAX]; /* the query as an id: lower case, words joined by _ */
     slice id;
@@ -67,16 +47,17 @@ struct query {
 
 /* ---- words ---- */
 
-static void read_tokens(struct query *q, slice text)
+static slice token_text(const struct search_token *token)
+{
+    return slice_of(token->text, token->len);
+}
+
+static void make_id(struct query *q)
 {
     size_t len = 0;
-    text = slice_first_utf8(text, SEARCH_QUERY_BYTES_MAX);
-    while (q->token_count < SEARCH_QUERY_WORDS_MAX) {
-        struct search_token *token = &q->tokens[q->token_count];
-        if (!search_text_next(&text, false, token))
-            break;
-        q->token_count++;
-        if (len + token->source.len + 1 > sizeof(q->id_text) || token->len == 0)
+    for (size_t i = 0; i < q->reading.count; i++) {
+        const struct search_token *token = &q->reading.parts[i].token;
+        if (token->len == 0 || len + token->len + 1 > sizeof(q->id_text))
             continue;
         if (len > 0)
             q->id_text[len++] = '_';
@@ -86,82 +67,57 @@ static void read_tokens(struct query *q, slice text)
     q->id = slice_of(q->id_text, len);
 }
 
-static slice token_text(const struct search_token *token)
-{
-    return slice_of(token->text, token->len);
-}
-
-static bool is_known(const struct search_term *term)
-{
-    return term && (term->posting_count > 0 || term->link_count > 0);
-}
-
 static bool is_word(const struct query *q, slice text)
 {
-    return search_index_word(q->index, text) != NULL;
+    const struct search_word *word = search_index_word(q->index, text);
+    return word && word->classes & WORD_FINDS && !(word->classes & WORD_STOP);
 }
 
-/* Whether the token is a word that counts and that the catalog has. */
-static bool says_something(const struct query *q, const struct search_token *token)
-{
-    return token->len > 0 && !search_text_is_stop_word(token_text(token)) &&
-           is_known(search_index_find(q->index, token_text(token)));
-}
-
-/* "spread sheet", "who am i": several tokens that the catalog writes as one word, where they say
+/* "spread sheet", "who am i": several parts that the catalog writes as one word, where they say
  * less by themselves. 1 when there is nothing to join. */
-static size_t join_tokens(const struct query *q, size_t first, struct search_token *joined)
+static size_t join_parts(const struct query *q, size_t first, struct search_token *joined)
 {
+    const struct search_part *parts = q->reading.parts;
     for (size_t n = JOINED_WORDS_MAX; n > 1; n--) {
-        size_t len = 0, telling = 0, parts = 0;
-        for (size_t i = first; i < first + n && i < q->token_count; i++) {
-            const struct search_token *part = &q->tokens[i];
-            if (part->len == 0 || len + part->len > sizeof(joined->text))
+        size_t len = 0, telling = 0, count = 0;
+        for (size_t i = first; i < first + n && i < q->reading.count; i++) {
+            const struct search_part *part = &parts[i];
+            if (part->token.len == 0 || len + part->token.len > sizeof(joined->text) ||
+                part->means.len > 0 || part->is_taken)
                 break;
-            memcpy(joined->text + len, part->text, part->len);
-            len += part->len;
-            telling += says_something(q, part);
-            parts++;
+            memcpy(joined->text + len, part->token.text, part->token.len);
+            len += part->token.len;
+            telling += part->is_known && !(part->classes & WORD_STOP);
+            count++;
         }
         joined->len = len;
         joined->source = SLICE_NONE;
-        slice text = token_text(joined);
-        if (parts == n && telling < n && is_word(q, text) && !search_text_is_stop_word(text))
+        if (count == n && telling < n && is_word(q, token_text(joined)))
             return n;
     }
-    *joined = q->tokens[first];
+    *joined = parts[first].token;
     return 1;
 }
 
 /* ---- what a word stands for ---- */
 
-/* A stop word is not in the index, but may stand for others: "who" for people. */
-static bool has_links(const struct query *q, slice word)
+static void add_known(struct query *q, slice word, unsigned use)
 {
     const struct search_term *term = word.len > 0 ? search_index_find(q->index, word) : NULL;
-    return term && term->link_count > 0;
+    if (search_term_finds(term))
+        search_expand_term(q->index, term, 1, use, &q->word);
 }
 
-static void add_known(struct query *q, slice word, float weight)
-{
-    const struct search_term *term = word.len > 0 ? search_index_find(q->index, word) : NULL;
-    if (is_known(term))
-        search_expand_term(q->index, term, weight, &q->word);
-}
-
-static void expand(struct query *q, const struct search_token *token, bool is_last)
+static void expand(struct query *q, const struct search_token *token, unsigned use, bool is_last)
 {
     slice text = token_text(token);
     q->word.count = 0;
     q->is_plural = search_text_is_plural(text);
-    add_known(q, text, 1);
-    if (q->word.count > 0) {
-        if (is_last && text.len >= PREFIX_BYTES_MIN)
-            search_expand_prefix(q->index, text, last_word_prefix_weight, &q->word);
+    add_known(q, text, use);
+    if (is_last && text.len >= PREFIX_BYTES_MIN)
+        search_expand_prefix(q->index, text, q->word.count > 0 ? SEARCH_HALF : 1, &q->word);
+    else if (q->word.count > 0)
         return;
-    }
-    if (text.len >= PREFIX_BYTES_MIN)
-        search_expand_prefix(q->index, text, 1, &q->word);
     search_expand_typo(q->index, text, &q->word);
 }
 
@@ -185,11 +141,13 @@ static float rarity(const struct query *q, float docs)
 /* A word is as rare as the most common of the terms that stand for it. */
 static float word_weight(const struct query *q)
 {
-    float docs = 0;
-    for (size_t i = 0; i < q->word.count; i++)
-        if (q->word.terms[i].weight >= close_weight)
-            docs = larger(docs, q->word.terms[i].term->docs);
-    return docs > 0 ? rarity(q, docs) : q->unknown_weight;
+    float docs = 0, docs_near = 0;
+    for (size_t i = 0; i < q->word.count; i++) {
+        float *most = q->word.terms[i].weight >= SEARCH_CLOSE ? &docs : &docs_near;
+        *most = larger(*most, q->word.terms[i].term->docs);
+    }
+    docs = docs > 0 ? docs : docs_near;
+    return docs > 0 ? smaller(rarity(q, docs), q->weight_max) : q->weight_max;
 }
 
 /* ---- scores ---- */
@@ -210,7 +168,8 @@ static const struct search_posting *first_posting(const struct query *q,
 }
 
 /* The best of the terms that stand for the word counts, not their sum. */
-static void score_term(struct query *q, const struct search_term *term, float term_weight)
+static void score_term(struct query *q, const struct search_term *term, float term_weight,
+                       bool may_name_app)
 {
     const struct search_posting *end =
         q->index->postings + term->posting_first + term->posting_count;
@@ -219,10 +178,11 @@ static void score_term(struct query *q, const struct search_term *term, float te
         struct score *score = &q->scores[posting->doc - q->doc_first];
         bool is_other_number = q->is_plural ? posting->is_one && !posting->is_many
                                             : posting->is_many && !posting->is_one;
-        float weight = is_other_number ? term_weight * number_factor : term_weight;
+        float weight = is_other_number ? term_weight * SEARCH_CLOSE : term_weight;
+        if (score->best <= 0)
+            q->touched[q->touched_count++] = (uint32_t)(posting->doc - q->doc_first);
         score->best = larger(score->best, weight * posting->impact);
-        score->best_cover = larger(score->best_cover, term_weight);
-        if (posting->is_in_app && term_weight >= close_weight)
+        if (posting->is_in_app && may_name_app && term_weight >= SEARCH_CLOSE)
             score->is_app_named = q->is_app_named = true;
         if (posting->is_in_id)
             score->best_id = larger(score->best_id, weight);
@@ -231,46 +191,28 @@ static void score_term(struct query *q, const struct search_term *term, float te
     }
 }
 
-static void score_word(struct query *q, float weight)
+/* role: how much the part counts that it plays. */
+static void score_word(struct query *q, float role)
 {
-    size_t count = q->doc_end - q->doc_first;
-    float said = smaller(weight, q->unknown_weight);
-    q->weight_sum += weight;
-    q->said_sum += said;
+    float weight = role * word_weight(q);
+    bool is_asked = role > role_weights[ROLE_PAYLOAD];
+    if (is_asked)
+        q->asked += weight;
+    q->touched_count = 0;
     for (size_t i = 0; i < q->word.count; i++)
-        score_term(q, q->word.terms[i].term, q->word.terms[i].weight);
-    for (size_t i = 0; i < count && q->word.count > 0; i++) {
-        struct score *score = &q->scores[i];
-        if (score->best <= 0)
-            continue;
+        score_term(q, q->word.terms[i].term, q->word.terms[i].weight, is_asked);
+    for (size_t i = 0; i < q->touched_count; i++) {
+        struct score *score = &q->scores[q->touched[i]];
         score->sum += weight * score->best;
-        score->covered += said * score->best_cover;
-        score->id += score->best_id;
-        score->title += score->best_title;
-        score->best = score->best_cover = score->best_id = score->best_title = 0;
+        score->id += role * score->best_id;
+        score->title += role * score->best_title;
+        score->best = score->best_id = score->best_title = 0;
     }
 }
 
-/* Words of a phrase that says where ("to a page", "in a folder") stand back behind what is done to
- * what; an app's name never does. */
-static bool is_app_name(const struct query *q)
-{
-    for (size_t i = 0; i < q->word.count; i++)
-        if (q->word.terms[i].term->is_app_name)
-            return true;
-    return false;
-}
-
-static void score_expanded(struct query *q, bool is_in_phrase)
-{
-    float weight = word_weight(q);
-    bool stands_back = is_in_phrase && q->word.count > 0 && !is_app_name(q);
-    score_word(q, stands_back ? weight * phrase_factor : weight);
-}
-
 /* Of "createEvent", or of "freebusy" where both halves are words; 0 when there are none. */
-static size_t read_parts(const struct query *q, const struct search_token *token,
-                         struct search_token parts[WORD_PARTS_MAX])
+static size_t read_halves(const struct query *q, const struct search_token *token,
+                          struct search_token parts[WORD_PARTS_MAX])
 {
     size_t count = 0;
     slice source = token->source;
@@ -289,48 +231,68 @@ static size_t read_parts(const struct query *q, const struct search_token *token
 }
 
 /* "comment on a page": the first word is a verb, and means to create one. */
-static void score_implied(struct query *q, const struct search_token *token)
+static void score_implied(struct query *q, const struct search_part *part)
 {
-    const struct search_term *term = search_index_find(q->index, token_text(token));
-    if (!term || term->implied == SEARCH_NO_TERM || search_text_is_plural(token_text(token)))
+    const struct search_term *term = part->term;
+    if (!term || term->implied == SEARCH_NO_TERM || search_text_is_plural(token_text(&part->token)))
         return;
     q->word.count = 0;
     q->is_plural = false;
-    search_expand_term(q->index, &q->index->terms[term->implied], 1, &q->word);
-    score_word(q, word_weight(q) * implied_factor);
+    search_expand_term(q->index, &q->index->terms[term->implied], 1, 0, &q->word);
+    score_word(q, role_weights[part->role] * SEARCH_HALF);
 }
 
-static void score_token(struct query *q, const struct search_token *token, bool is_last,
-                        bool is_in_phrase)
+/* A phrase or a sign: each of the things it means is a word. */
+static void score_means(struct query *q, const struct search_part *part)
 {
-    struct search_token parts[WORD_PARTS_MAX];
+    slice things = part->means;
+    while (things.len > 0) {
+        slice words = slice_split(&things, ',');
+        struct search_token token;
+        q->word.count = 0;
+        q->is_plural = false;
+        while (search_text_next(&words, false, &token)) {
+            q->is_plural = q->is_plural || search_text_is_plural(token_text(&token));
+            add_known(q, token_text(&token), 0);
+        }
+        if (q->word.count > 0)
+            score_word(q, role_weights[part->role]);
+    }
+}
+
+static void score_part(struct query *q, const struct search_part *part,
+                       const struct search_token *token, bool is_last)
+{
+    struct search_token halves[WORD_PARTS_MAX];
     size_t count = 0;
-    if (q->weight_sum <= 0 && token->len > 0 && !is_last)
-        score_implied(q, token);
-    expand(q, token, is_last);
+    if (part->means.len > 0) {
+        score_means(q, part);
+        return;
+    }
+    if (q->asked <= 0 && !is_last)
+        score_implied(q, part);
+    expand(q, token, part->use, is_last);
     if (q->word.count == 0)
-        count = read_parts(q, token, parts);
+        count = read_halves(q, token, halves);
     for (size_t i = 0; i < count; i++) {
-        expand(q, &parts[i], false);
-        score_expanded(q, is_in_phrase);
+        expand(q, &halves[i], 0, false);
+        score_word(q, role_weights[part->role]);
     }
     if (count == 0)
-        score_expanded(q, is_in_phrase);
+        score_word(q, role_weights[part->role]);
 }
 
-static void score_words(struct query *q)
+static void score_parts(struct query *q)
 {
     struct search_token token;
-    bool is_in_phrase = false;
-    q->unknown_weight = rarity(q, unknown_share * (float)q->index->doc_count);
-    q->is_question = search_text_is_question(token_text(&q->tokens[0]));
-    for (size_t i = 0, used; i < q->token_count; i += used) {
-        used = join_tokens(q, i, &token);
-        slice text = token_text(&token);
-        if (q->weight_sum > 0 && search_text_is_preposition(text))
-            is_in_phrase = true;
-        if (used > 1 || !search_text_is_stop_word(text) || has_links(q, text))
-            score_token(q, &token, i + used == q->token_count, is_in_phrase);
+    q->weight_max = rarity(q, rarest_share * (float)q->index->doc_count);
+    for (size_t i = 0, used; i < q->reading.count; i += used) {
+        struct search_part *part = &q->reading.parts[i];
+        used = join_parts(q, i, &token);
+        if (used > 1 && part->role == ROLE_NONE)
+            part->role = ROLE_CORE;
+        if (part->role != ROLE_NONE)
+            score_part(q, part, &token, i + used == q->reading.count);
     }
 }
 
@@ -361,35 +323,48 @@ static float share(float said, unsigned words)
     return words == 0 ? 0 : said >= (float)words ? 1 : said / (float)words;
 }
 
-/* 0: not found. An exact tool name or integration id is above an exact action id, and that above
- * everything else. */
-static float final_score(const struct query *q, const struct search_request *request, size_t doc)
+struct found {
+    uint32_t doc;
+    float score;
+    bool is_high;
+};
+
+/* How much of what is asked for the document has, 1 being all of it in the strongest fields. Who
+ * asks does not want to change anything; who names an app does not want another. */
+static float relevance_of(const struct query *q, size_t doc)
 {
     const struct search_doc *d = &q->index->docs[doc];
     const struct catalog_action *action = action_of(q, d);
     const struct score *got = &q->scores[doc - q->doc_first];
-    float score = q->weight_sum > 0 ? got->sum / q->weight_sum : 0;
-    if (action ? action == q->tool : slice_eq(integration_of(q, d)->integration_id, q->id))
-        return 200 + score;
-    if (action && slice_eq(action->action_id, q->id))
-        return 100 + score;
-    bool is_enough = got->covered >= coverage_floor * q->said_sum ||
-                     (score >= score_floor && got->covered >= coverage_least * q->said_sum);
-    if (score <= 0 || !(is_enough || request->is_lenient))
-        return 0;
+    float score = q->asked > 0 ? got->sum / q->asked : got->sum;
     score *= 1 + name_bonus * larger(share(got->id, d->id_word_count),
                                      share(got->title, d->title_word_count));
     if (q->is_app_named && !got->is_app_named)
-        score *= other_app_factor;
-    if (q->is_question && action && action->level != LEVEL_READ)
-        score *= question_factor;
-    return action || !request->with_actions ? score : score * integration_factor;
+        score *= SEARCH_HALF;
+    if (q->reading.is_question && action && action->level != LEVEL_READ)
+        score *= SEARCH_HALF;
+    return score;
 }
 
-struct found {
-    uint32_t doc;
-    float score;
-};
+/* Score 0: it has nothing of the query. An exact tool name or integration id is above an exact
+ * action id, and that above everything else. An integration stands behind its actions: who says
+ * what to do wants an action. */
+static struct found find_doc(const struct query *q, const struct search_request *request,
+                             size_t doc)
+{
+    const struct search_doc *d = &q->index->docs[doc];
+    const struct catalog_action *action = action_of(q, d);
+    float relevance = relevance_of(q, doc), score = relevance;
+    if (!action && request->with_actions)
+        score *= SEARCH_HALF;
+    if (request->connected && request->connected[d->integration])
+        score *= 1 + connected_bonus;
+    if (action ? action == q->tool : slice_eq(integration_of(q, d)->integration_id, q->id))
+        score += 200;
+    else if (action && slice_eq(action->action_id, q->id))
+        score += 100;
+    return (struct found){(uint32_t)doc, score, relevance >= SEARCH_HALF || score >= 100};
+}
 
 static bool is_before(struct found a, struct found b)
 {
@@ -428,8 +403,8 @@ static size_t pick_best(const struct query *q, const struct search_request *requ
     for (size_t doc = q->doc_first; doc < q->doc_end; doc++) {
         if (!may_be_found(request, &q->index->docs[doc]))
             continue;
-        struct found found = {(uint32_t)doc, final_score(q, request, doc)};
-        if (found.score <= 0)
+        struct found found = find_doc(q, request, doc);
+        if (found.score <= 0 && !request->keeps_all)
             continue;
         if (count < request->limit) {
             heap[count] = found;
@@ -470,18 +445,33 @@ int catalog_search(const struct catalog *catalog, struct arena *arena,
         q->doc_first = request->within->search_first;
         q->doc_end = q->doc_first + 1 + request->within->action_count;
     }
-    read_tokens(q, request->query);
-    if (q->token_count == 0 || most == 0)
-        return OK;
+    search_query_read(index, request->query, &q->reading);
+    make_id(q);
     q->scores = ARENA_ARRAY(arena, struct score, q->doc_end - q->doc_first);
-    if (!q->scores)
+    q->touched = ARENA_ARRAY(arena, uint32_t, q->doc_end - q->doc_first);
+    if (!q->scores || !q->touched)
         return ERR_NOMEM;
     q->tool = catalog_head_of_tool(catalog, q->id);
-    score_words(q);
+    score_parts(q);
     *count = pick_best(q, request, found);
     for (size_t i = 0; i < *count; i++) {
         const struct search_doc *doc = &index->docs[found[i].doc];
-        (*hits)[i] = (struct search_hit){integration_of(q, doc), action_of(q, doc), found[i].score};
+        (*hits)[i] = (struct search_hit){integration_of(q, doc), action_of(q, doc), found[i].score,
+                                         found[i].is_high};
     }
     return OK;
+}
+
+size_t search_hits_keep_fitting(struct search_hit *hits, size_t count)
+{
+    size_t kept = 0;
+    for (size_t i = 0; i < count; i++)
+        if (hits[i].is_high)
+            hits[kept++] = hits[i];
+    return kept > 0 ? kept : count;
+}
+
+slice search_relevance_name(const struct search_hit *hit)
+{
+    return hit->is_high ? SLICE("high") : SLICE("low");
 }

@@ -1,13 +1,54 @@
 /*
- * One word of a query to the terms that stand for it.
+ * One word of a query to the term that it is, and to those that stand for it.
  */
+#include <stdlib.h>
+
 #include "catalog/search_index.h"
 
-enum { PREFIX_WORDS_MAX = 64, AT_START_BYTES_MIN = 6, SUBSTITUTION_BYTES_MIN = 5 };
+enum { PREFIX_WORDS_MAX = 64, AT_START_BYTES_MIN = 6, SUBSTITUTION_BYTES_MIN = 6 };
 
-static const float typo_weight = 0.75f;
-static const float typo_at_start_weight =
-    0.6f; /* people seldom miss the first letter, and "mount" is not "count" */
+/* ---- look-ups ---- */
+
+/* What is looked for in a table of the index. */
+struct sought {
+    const struct search_index *index;
+    slice text;
+};
+
+static int by_word(const void *key, const void *word)
+{
+    const struct sought *sought = key;
+    return slice_cmp(sought->text,
+                     search_index_text(sought->index, ((const struct search_word *)word)->text));
+}
+
+const struct search_word *search_index_word(const struct search_index *index, slice word)
+{
+    const struct sought sought = {index, word};
+    return bsearch(&sought, index->words, index->word_count, sizeof(*index->words), by_word);
+}
+
+static int by_stem(const void *key, const void *term)
+{
+    const struct sought *sought = key;
+    return slice_cmp(sought->text,
+                     search_index_text(sought->index, ((const struct search_term *)term)->stem));
+}
+
+static const struct search_term *find_stem(const struct search_index *index, slice stem)
+{
+    const struct sought sought = {index, stem};
+    return bsearch(&sought, index->terms, index->term_count, sizeof(*index->terms), by_stem);
+}
+
+const struct search_term *search_index_find(const struct search_index *index, slice word)
+{
+    const struct search_word *known = search_index_word(index, word);
+    return known ? &index->terms[known->term]
+                 : find_stem(index, search_text_stem(index->stemmer, word));
+}
+
+/* ---- widening ---- */
 
 static void add(struct search_expansion *out, const struct search_term *term, float weight)
 {
@@ -24,12 +65,13 @@ static void add(struct search_expansion *out, const struct search_term *term, fl
 }
 
 void search_expand_term(const struct search_index *index, const struct search_term *term,
-                        float weight, struct search_expansion *out)
+                        float weight, unsigned use, struct search_expansion *out)
 {
     const struct search_link *links = index->links + term->link_first;
     add(out, term, weight);
     for (uint32_t i = 0; i < term->link_count; i++)
-        add(out, &index->terms[links[i].term], weight * links[i].weight);
+        if (use == 0 || links[i].use == 0 || links[i].use == use)
+            add(out, &index->terms[links[i].term], weight * links[i].weight);
 }
 
 /* The first of the sorted words that is not before this one. */
@@ -54,8 +96,11 @@ void search_expand_prefix(const struct search_index *index, slice word, float we
         slice longer = search_index_text(index, index->words[i].text);
         if (!slice_starts_with(longer, word))
             break;
-        search_expand_term(index, &index->terms[index->words[i].term],
-                           weight * (0.5f + 0.5f * (float)word.len / (float)longer.len), out);
+        if (!(index->words[i].classes & WORD_FINDS))
+            continue;
+        search_expand_term(
+            index, &index->terms[index->words[i].term],
+            weight * (SEARCH_HALF + SEARCH_HALF * (float)word.len / (float)longer.len), 0, out);
     }
 }
 
@@ -67,8 +112,8 @@ static bool is_substitution(slice a, slice b)
     return differ == 1;
 }
 
-/* 0: they are two words. "mount" is not a mistyped "count", nor "tall" one of "tell": in a short
- * word another letter is another word. */
+/* 0: they are two words. People seldom miss the first letter: "mount" is not a mistyped "count",
+ * nor "tall" one of "tell": in a short word another letter is another word. */
 static float typo_weight_of(slice word, slice other)
 {
     bool is_at_start = word.ptr[0] != other.ptr[0];
@@ -76,7 +121,7 @@ static float typo_weight_of(slice word, slice other)
         (word.len < SUBSTITUTION_BYTES_MIN && is_substitution(word, other)) ||
         !search_text_is_one_typo(word, other))
         return 0;
-    return is_at_start ? typo_at_start_weight : typo_weight;
+    return is_at_start ? SEARCH_HALF : SEARCH_CLOSE;
 }
 
 static void try_remainder(const struct search_index *index, slice word, size_t skip,
@@ -90,7 +135,7 @@ static void try_remainder(const struct search_index *index, slice word, size_t s
         const struct search_word *other = &index->words[index->remainders[i].word];
         float weight = typo_weight_of(word, search_index_text(index, other->text));
         if (weight > 0)
-            search_expand_term(index, &index->terms[other->term], weight, out);
+            search_expand_term(index, &index->terms[other->term], weight, 0, out);
     }
 }
 

@@ -1,6 +1,6 @@
 /*
  * Building the index: every field of every document to words, terms and postings, and these to
- * tables; and looking up a word in them.
+ * tables.
  */
 #include "catalog/search_index.h"
 
@@ -10,17 +10,25 @@
 #include "base/map.h"
 #include "base/mem.h"
 
+/* What a synonym has of the word's own weight. */
+static const float synonym_weights[] = {[SAME] = SEARCH_CLOSE, [NEAR] = SEARCH_HALF};
+
 /* How much a word counts in a field, and how much less in a long one (BM25F's w and b). */
+#define STRONG     3.5f
+#define HINT       0.2f
+#define SHORT_TEXT 0.3f
+#define LONG_TEXT  0.75f
+
 static const struct {
     float weight, length_penalty;
 } search_fields[SEARCH_FIELD_COUNT] = {
-    [FIELD_ID] = {3.5f, 0.3f},       [FIELD_TITLE] = {3.0f, 0.4f},
-    [FIELD_TAGS] = {4.0f, 0.15f},    [FIELD_DESCRIPTION] = {1.0f, 0.9f},
-    [FIELD_INTEGRATION] = {3.5f, 0}, [FIELD_DOMAIN] = {1.2f, 0},
-    [FIELD_INPUTS] = {0.2f, 0.3f},
+    [FIELD_ID] = {STRONG, SHORT_TEXT},   [FIELD_TITLE] = {STRONG, SHORT_TEXT},
+    [FIELD_TAGS] = {STRONG, 0},          [FIELD_DESCRIPTION] = {1, LONG_TEXT},
+    [FIELD_INTEGRATION] = {STRONG, 0},   [FIELD_DOMAIN] = {1, 0},
+    [FIELD_INPUTS] = {HINT, SHORT_TEXT},
 };
 
-static const float saturation = 0.8f; /* BM25's k1 */
+static const float saturation = 1.2f; /* BM25's k1 */
 /* Of the documents that have an app's name, how many are the app's own, at least. */
 static const float name_share = 0.8f;
 
@@ -34,7 +42,8 @@ struct term {
     uint32_t posting_count, link_count;
     float docs;
     const struct term *implied;
-    bool is_app_name;
+    bool is_app_name, is_generic;
+    uint32_t idiom_first, idiom_count;
     uint32_t last_doc, last_entry; /* that it was entered for */
     uint32_t number;               /* in the order of stems */
     struct term *next;
@@ -43,11 +52,13 @@ struct term {
 struct link {
     const struct term *term;
     float weight;
+    uint32_t use;
 };
 
 struct word {
     slice text;
     struct term *term;
+    uint32_t classes;
     struct word *next;
 };
 
@@ -91,18 +102,18 @@ static struct term *term_new(struct builder *b, slice stem)
     return term;
 }
 
-static struct term *term_of(struct builder *b, slice text)
+static struct word *word_of(struct builder *b, slice text)
 {
-    const struct word *known = map_get(&b->words_by_text, text);
-    if (known)
-        return known->term;
+    struct word *word = map_get(&b->words_by_text, text);
+    if (word)
+        return word;
     slice stem = search_text_stem(b->stemmer, text);
     struct term *term = map_get(&b->terms_by_stem, stem);
     if (!term)
         term = term_new(b, stem);
-    struct word *word = ARENA_NEW(b->arena, struct word);
+    word = ARENA_NEW(b->arena, struct word);
     if (term && word)
-        *word = (struct word){arena_dup(b->arena, text), term, b->words};
+        *word = (struct word){.text = arena_dup(b->arena, text), .term = term, .next = b->words};
     if (!term || !word || !word->text.ptr ||
         map_put(&b->words_by_text, word->text, word, NULL) != OK) {
         b->is_out_of_memory = true;
@@ -110,7 +121,45 @@ static struct term *term_of(struct builder *b, slice text)
     }
     b->words = word;
     b->word_count++;
-    return term;
+    return word;
+}
+
+static struct term *term_of(struct builder *b, slice text)
+{
+    struct word *word = word_of(b, text);
+    return word ? word->term : NULL;
+}
+
+static void put_classes(struct builder *b)
+{
+    struct search_token token;
+    for (size_t i = 0; i < search_classes_count; i++) {
+        slice text = slice_cstr(search_classes[i].words);
+        while (search_text_next(&text, false, &token)) {
+            struct word *word = word_of(b, slice_of(token.text, token.len));
+            if (!word)
+                return;
+            word->classes |= search_classes[i].flags;
+            word->term->is_generic = word->term->is_generic || word->classes & WORD_GENERIC;
+        }
+    }
+}
+
+static void put_idioms(struct builder *b)
+{
+    struct search_token token;
+    for (uint32_t i = 0; i < search_idioms_count; i++) {
+        slice text = slice_cstr(search_idioms[i].phrase);
+        bool is_phrase = search_text_next(&text, false, &token);
+        ASSERT(is_phrase);
+        struct term *term = term_of(b, slice_of(token.text, token.len));
+        if (!term)
+            return;
+        if (term->idiom_count == 0)
+            term->idiom_first = i;
+        ASSERT(term->idiom_first + term->idiom_count == i); /* they stand together */
+        term->idiom_count++;
+    }
 }
 
 /* ---- documents ---- */
@@ -148,7 +197,7 @@ static void count_word(struct builder *b, struct entry *entry, enum search_field
         else
             entry->is_one = true;
     }
-    if (field == FIELD_INTEGRATION)
+    if (field == FIELD_INTEGRATION && !entry->term->is_generic)
         entry->term->is_app_name = true;
     if (entry->counts[field] < UINT8_MAX)
         entry->counts[field]++;
@@ -160,14 +209,14 @@ static void put_text(struct builder *b, size_t doc, enum search_field field, sli
     uint32_t *length = &b->lengths[doc][field];
     while (*length < SEARCH_FIELD_WORDS_MAX &&
            search_text_next(&text, field == FIELD_INPUTS, &token)) {
-        slice word = slice_of(token.text, token.len);
-        if (token.len == 0 || search_text_is_stop_word(word))
+        slice text_of_word = slice_of(token.text, token.len);
+        struct word *word = token.len > 0 ? word_of(b, text_of_word) : NULL;
+        if (token.len == 0 || (word && word->classes & WORD_STOP))
             continue;
-        struct term *term = term_of(b, word);
-        struct entry *entry = term ? entry_of(b, term, (uint32_t)doc) : NULL;
+        struct entry *entry = word ? entry_of(b, word->term, (uint32_t)doc) : NULL;
         if (!entry)
             return;
-        count_word(b, entry, field, word);
+        count_word(b, entry, field, text_of_word);
         ++*length;
         b->totals[field]++;
     }
@@ -288,8 +337,9 @@ static float weight_of(const struct builder *b, uint32_t doc)
 static bool names_app(const struct builder *b, const struct entry *entry)
 {
     bool is_integration = b->docs[entry->doc].action == SEARCH_NO_ACTION;
-    return entry->counts[FIELD_INTEGRATION] > 0 ||
-           (is_integration && entry->counts[FIELD_ID] + entry->counts[FIELD_TITLE] > 0);
+    return !entry->term->is_generic &&
+           (entry->counts[FIELD_INTEGRATION] > 0 ||
+            (is_integration && entry->counts[FIELD_ID] + entry->counts[FIELD_TITLE] > 0));
 }
 
 /* "mail" is a part of one app's name, and what others are about: who says it names no app. */
@@ -336,7 +386,7 @@ static struct search_posting *make_postings(struct builder *b)
 
 /* ---- synonyms ---- */
 
-enum { GROUP_WORDS_MAX = 32 };
+enum { GROUP_WORDS_MAX = 48 };
 
 static size_t read_group(struct builder *b, const char *words, struct term **terms)
 {
@@ -353,7 +403,7 @@ static size_t read_group(struct builder *b, const char *words, struct term **ter
 }
 
 static void link_to(struct builder *b, struct term *from, struct term *const *to, size_t count,
-                    float weight)
+                    unsigned how)
 {
     size_t had = from->link_count;
     struct link *links =
@@ -365,7 +415,8 @@ static void link_to(struct builder *b, struct term *from, struct term *const *to
     from->links = links;
     for (size_t i = 0; i < count; i++)
         if (to[i] != from)
-            links[from->link_count++] = (struct link){to[i], weight};
+            links[from->link_count++] =
+                (struct link){to[i], synonym_weights[how & NEAR], how & (AS_VERB | AS_NOUN)};
 }
 
 static void make_links(struct builder *b)
@@ -376,7 +427,7 @@ static void make_links(struct builder *b)
         size_t from_count = read_group(b, group->words, from);
         size_t to_count = read_group(b, group->finds ? group->finds : group->words, to);
         for (size_t j = 0; j < from_count; j++)
-            link_to(b, from[j], to, to_count, group->weight);
+            link_to(b, from[j], to, to_count, group->how);
     }
     for (size_t i = 0; i < search_implied_count; i++) {
         size_t from_count = read_group(b, search_implied[i].words, from);
@@ -408,13 +459,17 @@ static int make_words(struct builder *b, struct buf *texts, struct search_index 
     size_t count = 0;
     if (!sorted || !words)
         return ERR_NOMEM;
-    for (struct word *word = b->words; word; word = word->next)
-        if (word->term->posting_count > 0 || word->term->link_count > 0)
+    for (struct word *word = b->words; word; word = word->next) {
+        bool is_stop = word->classes & WORD_STOP;
+        if (word->term->link_count > 0 || (word->term->posting_count > 0 && !is_stop))
+            word->classes |= WORD_FINDS;
+        if (word->classes != 0 || word->term->idiom_count > 0)
             sorted[count++] = word;
+    }
     qsort(sorted, count, sizeof(*sorted), compare_words);
     for (size_t i = 0; i < count; i++)
-        words[i] =
-            (struct search_word){pack_text_add(texts, sorted[i]->text), sorted[i]->term->number};
+        words[i] = (struct search_word){pack_text_add(texts, sorted[i]->text),
+                                        sorted[i]->term->number, sorted[i]->classes};
     index->words = words;
     index->word_count = count;
     return OK;
@@ -450,10 +505,12 @@ static int make_terms(struct builder *b, struct buf *texts, struct search_index 
             .docs = term->docs,
             .implied = term->implied ? term->implied->number : SEARCH_NO_TERM,
             .is_app_name = term->is_app_name,
+            .idiom_first = term->idiom_first,
+            .idiom_count = term->idiom_count,
         };
         for (uint32_t j = 0; j < term->link_count; j++)
-            links[index->link_count++] =
-                (struct search_link){term->links[j].term->number, term->links[j].weight};
+            links[index->link_count++] = (struct search_link){
+                term->links[j].term->number, term->links[j].weight, term->links[j].use};
     }
     index->terms = terms;
     index->term_count = count;
@@ -461,9 +518,10 @@ static int make_terms(struct builder *b, struct buf *texts, struct search_index 
     return OK;
 }
 
-static bool may_be_mistyped(struct pack_text word)
+static bool may_be_mistyped(const struct search_word *word)
 {
-    return word.len >= SEARCH_TYPO_BYTES_MIN && word.len <= SEARCH_TYPO_BYTES_MAX;
+    return word->classes & WORD_FINDS && word->text.len >= SEARCH_TYPO_BYTES_MIN &&
+           word->text.len <= SEARCH_TYPO_BYTES_MAX;
 }
 
 /* A counting sort by the hash's low bits: count, sum up, and fill from each bucket's end. */
@@ -471,7 +529,7 @@ static int make_remainders(struct builder *b, const struct buf *texts, struct se
 {
     size_t total = 0, buckets = 16;
     for (size_t i = 0; i < index->word_count; i++)
-        total += may_be_mistyped(index->words[i].text) ? index->words[i].text.len + 1 : 0;
+        total += may_be_mistyped(&index->words[i]) ? index->words[i].text.len + 1 : 0;
     while (buckets < total)
         buckets *= 2;
     uint32_t *starts = ARENA_ARRAY(b->arena, uint32_t, buckets + 1);
@@ -482,7 +540,7 @@ static int make_remainders(struct builder *b, const struct buf *texts, struct se
         for (uint32_t i = 0; i < index->word_count; i++) {
             struct pack_text word = index->words[i].text;
             slice text = slice_of(texts->ptr + word.at, word.len);
-            for (size_t skip = 0; may_be_mistyped(word) && skip <= text.len; skip++) {
+            for (size_t skip = 0; may_be_mistyped(&index->words[i]) && skip <= text.len; skip++) {
                 uint32_t hash = search_text_hash(text, skip); /* the last skips nothing */
                 uint32_t *start = &starts[hash & (buckets - 1)];
                 if (pass == 0)
@@ -511,6 +569,7 @@ static int build(struct builder *b, struct buf *texts, struct search_index *inde
     b->lengths = mem_calloc(b->doc_count + 1, sizeof(*b->lengths));
     if (!b->stemmer || !b->docs || !b->lengths)
         return ERR_NOMEM;
+    put_classes(b);
     put_documents(b);
     if (b->is_out_of_memory)
         return ERR_NOMEM;
@@ -518,6 +577,7 @@ static int build(struct builder *b, struct buf *texts, struct search_index *inde
     if (!postings)
         return ERR_NOMEM;
     make_links(b);
+    put_idioms(b);
     *index = (struct search_index){.postings = postings,
                                    .posting_count = b->entry_count,
                                    .docs = b->docs,
@@ -540,45 +600,4 @@ int search_index_build(const struct manifest_set *set, struct arena *arena, stru
     mem_free(b.lengths);
     mem_free(b.entries);
     return result;
-}
-
-/* ---- look-ups ---- */
-
-/* What is looked for in a table of the index. */
-struct sought {
-    const struct search_index *index;
-    slice text;
-};
-
-static int by_word(const void *key, const void *word)
-{
-    const struct sought *sought = key;
-    return slice_cmp(sought->text,
-                     search_index_text(sought->index, ((const struct search_word *)word)->text));
-}
-
-const struct search_word *search_index_word(const struct search_index *index, slice word)
-{
-    const struct sought sought = {index, word};
-    return bsearch(&sought, index->words, index->word_count, sizeof(*index->words), by_word);
-}
-
-static int by_stem(const void *key, const void *term)
-{
-    const struct sought *sought = key;
-    return slice_cmp(sought->text,
-                     search_index_text(sought->index, ((const struct search_term *)term)->stem));
-}
-
-static const struct search_term *find_stem(const struct search_index *index, slice stem)
-{
-    const struct sought sought = {index, stem};
-    return bsearch(&sought, index->terms, index->term_count, sizeof(*index->terms), by_stem);
-}
-
-const struct search_term *search_index_find(const struct search_index *index, slice word)
-{
-    const struct search_word *known = search_index_word(index, word);
-    return known ? &index->terms[known->term]
-                 : find_stem(index, search_text_stem(index->stemmer, word));
 }

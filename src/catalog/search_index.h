@@ -10,6 +10,7 @@
 #define CATALOG_SEARCH_INDEX_H
 
 #include "catalog/pack.h"
+#include "catalog/search.h"
 
 enum {
     SEARCH_WORD_BYTES_MAX = 32,   /* a longer word is not entered and finds nothing */
@@ -18,6 +19,11 @@ enum {
     SEARCH_TYPO_BYTES_MAX = 24,
     SEARCH_DOC_MAX = (1 << 27) - 1,
 };
+
+/* What counts for something else has one of two weights: where one might be written for the other
+ * (a synonym, a plural, a typing mistake), and where it is only likely. */
+#define SEARCH_CLOSE 0.8f
+#define SEARCH_HALF  0.5f
 
 /* In the order of search_fields in search_index.c. */
 enum search_field {
@@ -43,6 +49,7 @@ struct search_posting {
 struct search_link {
     uint32_t term;
     float weight;
+    uint32_t use; /* AS_VERB, AS_NOUN: only of a word so used; 0: of any */
 };
 
 enum { SEARCH_NO_TERM = UINT32_MAX };
@@ -55,11 +62,13 @@ struct search_term {
                    words of the others common, nor its own name */
     uint32_t implied;     /* what it asks for as a query's first word; or SEARCH_NO_TERM */
     uint32_t is_app_name; /* an integration is called so */
+    uint32_t idiom_first, idiom_count; /* of search_idioms: those that begin with it */
 };
 
 struct search_word {
     struct pack_text text;
     uint32_t term;
+    uint32_t classes; /* enum search_class_flag */
 };
 
 /* A word with one byte left out, by the hash of what remains: two words that are one typing mistake
@@ -81,7 +90,7 @@ struct sb_stemmer;
 struct search_index {
     struct sb_stemmer *stemmer;      /* NULL until the first search */
     const char *texts;               /* what pack_text names */
-    const struct search_word *words; /* sorted; each has a posting or a link */
+    const struct search_word *words; /* sorted; each finds something or has a class */
     const struct search_term *terms; /* sorted by stem */
     const struct search_posting *postings;
     const struct search_link *links;
@@ -95,10 +104,16 @@ struct search_index {
 /* The tables, into the arena; texts are appended. ERR_NOMEM. */
 int search_index_build(const struct manifest_set *set, struct arena *arena, struct buf *texts,
                        struct search_index *index) MUST_CHECK;
-/* NULL when no document and no synonym has this very word. word is lower case. */
+/* NULL when no document, no synonym and no class has this very word. word is lower case. */
 const struct search_word *search_index_word(const struct search_index *index, slice word);
 /* By its stem, too: NULL when no document and no synonym has it. */
 const struct search_term *search_index_find(const struct search_index *index, slice word);
+
+/* Whether a document or a synonym has it. */
+static inline bool search_term_finds(const struct search_term *term)
+{
+    return term && (term->posting_count > 0 || term->link_count > 0);
+}
 
 static inline slice search_index_text(const struct search_index *index, struct pack_text text)
 {
@@ -116,14 +131,8 @@ struct search_token {
 /* The next word of *text, which is moved behind it; false at the end. A word is letters, digits and
  * all bytes above 127; with splits_humps "threadId" is two. */
 bool search_text_next(slice *text, bool splits_humps, struct search_token *token);
-/* A word that says nothing of what is wanted: "the", "my". */
-bool search_text_is_stop_word(slice word);
-/* "to", "in": what follows says where. */
-bool search_text_is_preposition(slice word);
 /* "messages", by its looks. */
 bool search_text_is_plural(slice word);
-/* "who", "what": a query that begins so asks. */
-bool search_text_is_question(slice word);
 /* English, ASCII words only, others as they are. Borrowed until the next call. */
 slice search_text_stem(struct sb_stemmer *stemmer, slice word);
 /* hash of a word without its byte `skip` (SIZE_MAX: of the whole) */
@@ -131,13 +140,48 @@ uint32_t search_text_hash(slice word, size_t skip);
 /* Whether one insertion, deletion, substitution or exchange of neighbours makes one the other. */
 bool search_text_is_one_typo(slice a, slice b);
 
-/* ---- what is known of English (search_words.c) ---- */
+/* ---- what is known of English (search_words.c, search_idioms.c) ---- */
 
-/* alike: every word of `words` finds every other. Else a word of `words` in a query finds those of
- * `finds`, and not the other way round. */
+/* What part a word plays in a sentence. */
+enum search_class_flag {
+    WORD_STOP = 1,        /* says nothing of what is wanted: "the", "my" */
+    WORD_PREPOSITION = 2, /* what follows says where, or with what */
+    WORD_DETERMINER = 4,  /* a thing follows */
+    WORD_SUBJECT = 8,     /* a clause that begins so says how things are */
+    WORD_QUESTION = 16,   /* a clause that begins so asks */
+    WORD_SAYS = 32,       /* a verb that has somebody to say it to, and what is said */
+    WORD_ASKS = 64,      /* a verb with somebody behind it, and "to" what is said: "remind me to" */
+    WORD_THANKS = 128,   /* of these: "for" opens it */
+    WORD_OPENS = 256,    /* what is said follows: "that", "about" */
+    WORD_RELATIVE = 512, /* behind a thing, what is known of it follows: "the mail where" */
+    WORD_NAMES = 1024,   /* a name follows: "called" */
+    WORD_TIME = 2048,    /* a time or a number */
+    WORD_TELLER = 4096,  /* behind a thing, what is known of it follows: "the mail she sent" */
+    WORD_GENERIC = 8192, /* in an app's name it names no app: "API" */
+    WORD_PLACE = 16384,  /* where something is kept: never said beside, as an app's name */
+    WORD_FINDS = 32768,  /* a document or a synonym has it; set when the index is built */
+};
+
+struct search_class {
+    const char *words;
+    uint32_t flags;
+};
+
+extern const struct search_class search_classes[];
+extern const size_t search_classes_count;
+
+/* finds NULL: every word of `words` finds every other. Else a word of `words` in a query finds
+ * those of `finds`, and not the other way round. */
 struct search_synonyms {
-    const char *words, *finds; /* finds NULL: alike */
-    float weight;              /* of what is found, the word itself having 1 */
+    const char *words, *finds;
+    unsigned how; /* SAME or NEAR, and with what use of the word only */
+};
+
+enum {
+    SAME = 0, /* one may be said for the other */
+    NEAR = 1, /* what is said with one is often done by the other */
+    AS_VERB = 2,
+    AS_NOUN = 4,
 };
 
 extern const struct search_synonyms search_synonyms[];
@@ -149,10 +193,56 @@ struct search_implied {
 
 extern const struct search_implied search_implied[];
 extern const size_t search_implied_count;
-/* Each list is sorted. */
-extern const char *const search_stop_words[], *const search_prepositions[],
-                                                  *const search_questions[];
-extern const size_t search_stop_word_count, search_preposition_count, search_question_count;
+/* A phrase, and what stands for it (search_idioms.c). */
+struct search_idiom {
+    const char *phrase, *means;
+    uint32_t classes; /* as a word; with WORD_OPENS what is said follows the phrase */
+};
+
+extern const struct search_idiom search_idioms[];
+extern const size_t search_idioms_count;
+
+enum { SEARCH_GAP_WORDS_MAX = 5 };
+
+/* ---- reading a query (search_parts.c, search_query.c) ---- */
+
+enum search_role {
+    ROLE_NONE,    /* says nothing, or is a part of something else */
+    ROLE_PAYLOAD, /* what is told, a time: it decides among equals only */
+    ROLE_ASIDE,   /* where, with what, and what is said beside the request */
+    ROLE_CORE,    /* what to do, to what */
+};
+
+struct search_part {
+    struct search_token token;
+    uint32_t classes;
+    const struct search_term *term; /* of the word or its stem; NULL */
+    slice means;                    /* words that stand for it, a phrase begins here; or empty */
+    enum search_role role;
+    bool is_known;      /* something has it, or it begins a phrase */
+    bool is_taken;      /* by a phrase that began before */
+    bool is_recipient;  /* somebody inside such a phrase: "let the team know" */
+    bool is_content;    /* says something outside of payload */
+    bool is_name;       /* nothing that the catalog could know: a name, whom it is said to */
+    bool begins_clause; /* the first word, or the first behind , ; . : ! ? */
+    bool ends_sentence; /* . ! ? stand before it */
+    bool follows_colon;
+    bool is_capital, is_quoted;
+    unsigned use; /* AS_VERB, AS_NOUN; 0: either */
+};
+
+struct search_reading {
+    char text[SEARCH_QUERY_BYTES_MAX]; /* what the tokens' sources lie in */
+    struct search_part parts[SEARCH_QUERY_WORDS_MAX];
+    size_t count;
+    bool is_question;
+};
+
+/* Cuts the text, up to SEARCH_QUERY_BYTES_MAX, into at most SEARCH_QUERY_WORDS_MAX parts, of which
+ * is known what stands before each, and no role. */
+void search_parts_cut(const struct search_index *index, slice text, struct search_reading *out);
+/* The same, and says what part each plays. */
+void search_query_read(const struct search_index *index, slice text, struct search_reading *out);
 
 /* ---- widening (search_expand.c) ---- */
 
@@ -167,9 +257,9 @@ struct search_expansion {
     size_t count;
 };
 
-/* The term itself with its synonyms. */
+/* The term itself with its synonyms. use: of the word (AS_VERB, AS_NOUN), or 0. */
 void search_expand_term(const struct search_index *index, const struct search_term *term,
-                        float weight, struct search_expansion *out);
+                        float weight, unsigned use, struct search_expansion *out);
 /* Words that begin like this one, and with may_mistype those that are one mistake away. */
 void search_expand_prefix(const struct search_index *index, slice word, float weight,
                           struct search_expansion *out);

@@ -2,7 +2,6 @@
  * Text to words: where they begin and end, their stems, and what one typing mistake is.
  */
 #include <libstemmer.h>
-#include <stdlib.h>
 
 #include "catalog/search_index.h"
 
@@ -47,31 +46,6 @@ bool search_text_next(slice *text, bool splits_humps, struct search_token *token
         token->text[i] = to_lower(text->ptr[i]);
     *text = slice_from(*text, len);
     return true;
-}
-
-static int by_word(const void *word, const void *place)
-{
-    return slice_cmp(*(const slice *)word, slice_cstr(*(const char *const *)place));
-}
-
-static bool is_listed(const char *const *words, size_t count, slice word)
-{
-    return bsearch(&word, words, count, sizeof(*words), by_word) != NULL;
-}
-
-bool search_text_is_stop_word(slice word)
-{
-    return is_listed(search_stop_words, search_stop_word_count, word);
-}
-
-bool search_text_is_preposition(slice word)
-{
-    return is_listed(search_prepositions, search_preposition_count, word);
-}
-
-bool search_text_is_question(slice word)
-{
-    return is_listed(search_questions, search_question_count, word);
 }
 
 bool search_text_is_plural(slice word)

@@ -1,156 +1,308 @@
 /*
- * What search knows of English: words that say nothing of what is wanted, and words that people use
- * for one another. Data: a word more is a line here.
+ * What is known of English words: what part they play in a sentence, and which stand for one
+ * another. Data: a word more is a line here. Phrases are in search_idioms.c.
  */
 #include "catalog/search_index.h"
 
+const struct search_class search_classes[] = {
+    /* who asks, and how: they say nothing of what is wanted */
+    {"a an the another any anything each else every everything some something", WORD_STOP},
+    {"also just please kindly maybe perhaps quickly now then again too quite still yet even",
+     WORD_STOP},
+    {"am are be been being is isn was wasn were aren can cannot could couldn did didn do does "
+     "doesn "
+     "doing don had has have having hasn haven shall should shouldn will won would wouldn may "
+     "might must",
+     WORD_STOP},
+    {"t s m d ll re ve ok okay yes hi hey hello", WORD_STOP},
+    {"he her him his i it its itself me my mine myself our ours she their them they us we you your",
+     WORD_STOP},
+    {"got gotten there these this those here himself herself themselves somebody someone anybody "
+     "anyone",
+     WORD_STOP},
+    {"let need needs want wants wanted like use using want mean meaning means meant", WORD_STOP},
+    {"so as if or and but not than more other own such same very much well", WORD_STOP},
+    {"about at by for from in inside into of off on onto over to up with without via than out down "
+     "under through between during until till since because per",
+     WORD_STOP},
+    {"that which who whom whose what when where why how whether", WORD_STOP},
+
+    /* a clause that begins so says how things are; another may say what to do */
+    {"i we he she it they there the a an my our your his her their this these those that if since "
+     "because some all every yes no",
+     WORD_SUBJECT},
+    {"are did do does has have how is was were what when where which who whose why am isn aren",
+     WORD_QUESTION},
+    {"the a an my our your his her their its this these those every each some any no",
+     WORD_DETERMINER},
+    {"about at by from in inside into of on onto over to under up with without for through via "
+     "between during until till per using",
+     WORD_PREPOSITION},
+
+    /* what follows is told, not wanted */
+    {"that whether about saying says asking telling stating regarding concerning because wishing "
+     "explaining",
+     WORD_OPENS},
+    {"who whom whose which where when how what why if", WORD_RELATIVE},
+    {"i we he she they", WORD_TELLER},
+    {"called named titled entitled labelled labeled", WORD_NAMES},
+    {"say says tell ask remind reply answer respond email mail message text write comment note "
+     "post "
+     "announce inform notify warn confirm mention explain ping thank thanks apologize apologise "
+     "congratulate congrats invite wish let alert brief update nudge dm sms whatsapp contact "
+     "assure "
+     "promise greet drop shoot beg urge tip report state remark know",
+     WORD_SAYS},
+    {"remind ask tell beg urge warn nudge notify inform alert ping text sms dm call phone ring",
+     WORD_ASKS},
+    {"thank thanks apologize apologise congratulate congrats praise blame wish ask", WORD_THANKS},
+
+    {"spreadsheet workbook calendar wiki crm inbox mailbox webhook board", WORD_PLACE},
+    {"api app service software platform cloud online server", WORD_GENERIC},
+
+    /* times and numbers */
+    {"monday tuesday wednesday thursday friday saturday sunday today tomorrow yesterday tonight "
+     "morning afternoon evening night noon midnight january february march april june july august "
+     "september october november december week weeks month months year years day days hour hours "
+     "minute minutes quarter oclock am pm next last one two three four five six seven eight nine "
+     "ten "
+     "half twenty thirty forty fifty hundred thousand ago",
+     WORD_TIME},
+};
+
+const size_t search_classes_count = sizeof(search_classes) / sizeof(*search_classes);
+
 const struct search_synonyms search_synonyms[] = {
     /* what is asked */
-    {"what which where when", "list get find", 0.6f},
-    {"who", "list user member people", 0.6f},
+    {"what which where when", "list find search", NEAR},
+    {"who", "list user member people", NEAR},
 
-    /* what is done */
-    {"create make new add", NULL, 0.85f},
-    {"write compose draft", NULL, 0.6f},
-    {"write", "send post", 0.6f},
-    {"read", "list", 0.6f},
-    {"post publish send", NULL, 0.7f},
-    {"send", "mail email", 0.5f},
-    {"tell notify inform announce alert say", "send post message", 0.75f},
-    {"open", "get create", 0.75f},
-    {"prepare", "draft create", 0.7f},
-    {"insert append put log attach", "add append create", 0.75f},
-    {"add insert", "append", 0.85f},
-    {"schedule book plan arrange", "create event schedule", 0.8f},
-    {"upload save store", "create upload write", 0.7f},
-    {"start open begin", "create", 0.4f},
-    {"get read fetch show view retrieve see display load", NULL, 0.8f},
-    {"describe details info inspect metadata", "get", 0.6f},
-    {"list show all which browse enumerate", NULL, 0.75f},
-    {"find search look locate lookup discover", NULL, 0.85f},
-    {"find search look locate", "query list", 0.6f},
-    {"filter sort", "query list", 0.7f},
-    {"query", "search list", 0.5f},
-    {"download export", "get", 0.6f},
-    {"download export extract", NULL, 0.6f},
-    {"update change edit modify set alter", NULL, 0.85f},
-    {"rename reword correct fix adjust", "update change", 0.8f},
-    {"overwrite replace write fill", "update", 0.75f},
-    {"reschedule postpone shift delay", "update change move", 0.75f},
-    {"complete finish close resolve done tick", "update close complete", 0.7f},
-    {"mark set", "update", 0.6f},
-    {"delete remove erase destroy drop wipe", NULL, 0.85f},
-    {"delete remove discard throw bin", "trash archive", 0.7f},
-    {"trash bin", NULL, 0.85f},
-    {"clear empty wipe", NULL, 0.85f},
-    {"cancel", "delete remove", 0.75f},
-    {"permanently forever good irrevocably", NULL, 0.85f},
-    {"permanently irrevocably forever", "delete", 0.7f},
-    {"restore undelete untrash recover", NULL, 0.85f},
-    {"reply answer respond", NULL, 0.9f},
-    {"move transfer", NULL, 0.8f},
-    {"copy duplicate clone", NULL, 0.9f},
-    {"share grant give invite", NULL, 0.6f},
-    {"revoke unshare withdraw", "remove permission access", 0.7f},
-    {"stop", "remove delete", 0.5f},
-    {"count many number", NULL, 0.7f},
-    {"assign", "update assignee", 0.6f},
-    {"run trigger execute start dispatch", NULL, 0.7f},
+    /* forms that no stemmer knows */
+    {"sent", "send", SAME},
+    {"told", "tell", SAME},
+    {"wrote written writing", "write", SAME},
+    {"said says", "say", SAME},
+    {"paid", "pay", SAME},
+    {"gave given", "give", SAME},
+    {"took taken", "take", SAME},
+    {"made", "make", SAME},
+    {"found", "find", SAME},
+    {"met", "meet", SAME},
+    {"came", "come", SAME},
+    {"left", "leave", SAME},
+    {"spent", "spend", SAME},
+    {"lent", "lend", SAME},
+    {"built", "build", SAME},
+    {"brought", "bring", SAME},
+    {"kept", "keep", SAME},
+    {"bought", "buy", SAME},
+    {"sold", "sell", SAME},
+    {"threw thrown", "throw", SAME},
+    {"rang rung", "ring", SAME},
 
-    {"submit raise report register", "create", 0.7f},
-    {"check access obtain consult", "get list", 0.6f},
-    {"history log activity", NULL, 0.6f},
-    {"launch rerun kick", "run start", 0.75f},
-    {"accept approve", "merge review approve", 0.6f},
-    {"commit push", "write commit create", 0.7f},
-    {"forward pass relay", "forward", 0.8f},
-    {"purge eliminate scrap", "delete", 0.8f},
-    {"refund reimburse", NULL, 0.85f},
-    {"subscribe enroll", "create add subscription", 0.6f},
-    {"react reaction emoji thumb", NULL, 0.8f},
+    /* what is done: to make */
+    {"create make new add", NULL, SAME},
+    {"insert append attach", "add append create", SAME},
+    {"put", "add append create set update write move", NEAR},
+    {"add insert", "append", SAME},
+    {"submit raise file register enter record log track", "create add", SAME | AS_VERB},
+    {"start open begin generate build produce establish", "create", NEAR | AS_VERB},
+    {"report order request", "create", NEAR | AS_VERB},
+    {"prepare", "draft create", SAME},
+    {"need", "create", NEAR},
+    {"write compose draft", NULL, NEAR},
+    {"upload save store keep", "create upload write save", SAME | AS_VERB},
+    {"jot capture", "create append add note", SAME},
+    {"import feed ingest load sync", "upsert create add import", SAME},
+    {"propose suggest", "create", NEAR},
+    {"schedule book plan arrange organize organise block reserve", "create event schedule",
+     SAME | AS_VERB},
+    {"subscribe enroll enrol", "create add subscription", NEAR},
+    {"collect gather", "create list", NEAR},
 
-    /* what it is done to */
-    {"mail email message", NULL, 0.85f},
-    {"conversation thread discussion", NULL, 0.85f},
-    {"folder directory", NULL, 0.9f},
-    {"folder", "label", 0.6f},
-    {"file document doc", NULL, 0.8f},
-    {"attachment attached", NULL, 0.9f},
-    {"event meeting appointment", NULL, 0.9f},
-    {"call", "event meeting", 0.5f},
-    {"agenda", "event calendar", 0.7f},
-    {"free available availability busy slot", NULL, 0.85f},
-    {"recurring repeating recurrence series", NULL, 0.85f},
-    {"occurrence instance", NULL, 0.85f},
-    {"guest attendee participant", NULL, 0.9f},
-    {"spreadsheet workbook excel", NULL, 0.85f},
-    {"tab worksheet sheet", NULL, 0.8f},
-    {"cell value", NULL, 0.8f},
-    {"row line record entry", NULL, 0.8f},
-    {"page note", NULL, 0.7f},
-    {"row record entry task", "page", 0.5f},
-    {"table database", NULL, 0.85f},
-    {"column field property schema", NULL, 0.75f},
-    {"paragraph text content block body", NULL, 0.6f},
-    {"todo checkbox", "block task", 0.6f},
-    {"user person people member", NULL, 0.85f},
-    {"colleague everybody everyone", "user people member", 0.6f},
-    {"card task", NULL, 0.5f},
-    {"bug defect", "issue ticket", 0.75f},
-    {"sum total balance", NULL, 0.6f},
-    {"permission access", NULL, 0.8f},
-    {"public", "share anyone", 0.7f},
-    {"task issue ticket", NULL, 0.75f},
-    {"repository repo", NULL, 0.95f},
-    {"pr mr", "pull merge request", 0.9f},
-    {"pull merge", NULL, 0.6f},
-    {"comment feedback remark", NULL, 0.8f},
-    {"whoami", "profile self me", 0.9f},
-    {"account profile", NULL, 0.7f},
-    {"photo picture image", NULL, 0.85f},
-    {"customer client contact", NULL, 0.6f},
-    {"payment charge", NULL, 0.7f},
-    {"sms", "message text", 0.7f},
-    {"channel room", NULL, 0.7f},
+    /* to say */
+    {"post publish send", NULL, SAME},
+    {"send", "mail email", NEAR},
+    {"write", "send post", NEAR},
+    {"tell notify inform announce alert say ping remind warn ask nudge brief dm thank apologize "
+     "congratulate greet wish contact assure",
+     "send post", SAME},
+    {"tell say remind ask mention explain state", "comment reply note", NEAR},
+    {"share broadcast blast circulate distribute", "send post", NEAR | AS_VERB},
+    {"reply answer respond", NULL, SAME},
+    {"forward pass relay", "forward", SAME | AS_VERB},
+    {"text sms", "sms message send", SAME},
+    {"ring phone dial telephone", "call", SAME | AS_VERB},
+    {"schedule", "later", NEAR},
+
+    /* to see */
+    {"get read fetch show view retrieve see display load", NULL, SAME},
+    {"describe details info inspect metadata", "get", NEAR},
+    {"list show all which browse enumerate", NULL, SAME},
+    {"find search look locate lookup discover seek", NULL, SAME},
+    {"find search look locate", "query list", NEAR},
+    {"filter sort", "query list", SAME},
+    {"query", "search list", NEAR},
+    {"read", "list", NEAR},
+    {"open", "get create", NEAR},
+    {"download export", "get", NEAR},
+    {"download export extract pull", NULL, NEAR},
+    {"check access obtain consult review know tell say", "get list", NEAR | AS_VERB},
+    {"count many number", NULL, SAME},
+    {"history log", NULL, NEAR},
+    {"recent latest newest last", "list history", NEAR},
+    {"summarize summarise recap digest", "read list get", NEAR},
+
+    /* to change */
+    {"update change edit modify set alter", NULL, SAME},
+    {"rename reword correct fix adjust amend revise tweak mend", "update change edit", SAME},
+    {"overwrite replace write fill", "update", SAME},
+    {"reschedule postpone shift delay defer", "update change move reschedule", SAME},
+    {"complete finish close resolve done tick solve", "update close complete status", SAME},
+    {"finished closed solved completed won lost", "update status", NEAR},
+    {"mark set bump raise lower", "update", NEAR | AS_VERB},
+    {"priority urgent deadline due status stage", "update", NEAR},
+    {"move transfer drag relocate", NULL, SAME},
+    {"copy duplicate clone", NULL, SAME},
+    {"assign delegate", "update assignee assign", NEAR},
+    {"escalate", "update assign priority", NEAR},
+    {"merge land", NULL, SAME},
+    {"accept approve", "merge review approve", NEAR},
+    {"commit push", "write commit create", SAME},
+    {"ship release publish", "release create", NEAR},
+    {"react reaction emoji thumb", NULL, SAME},
+    {"stick pin", NULL, SAME},
+    {"connect link relate associate tie", NULL, SAME},
+    {"mark flag star label tag", NULL, NEAR},
+
+    /* to take away */
+    {"delete remove erase destroy drop wipe", NULL, SAME},
+    {"delete remove discard throw bin", "trash archive", SAME},
+    {"trash bin", NULL, SAME},
+    {"clear empty wipe", NULL, SAME},
+    {"strike", "delete remove", SAME | AS_VERB},
+    {"cancel", "delete remove", SAME},
+    {"purge eliminate scrap", "delete", SAME},
+    {"permanently forever good irrevocably", NULL, SAME},
+    {"permanently irrevocably forever", "delete", SAME},
+    {"restore undelete untrash recover", NULL, SAME},
+    {"revoke unshare withdraw", NULL, SAME},
+    {"revoke unshare withdraw", "remove", NEAR},
+    {"stop", "remove delete cancel", NEAR},
+    {"unsubscribe", "cancel subscription", NEAR | AS_VERB},
+    {"invalidate void annul", NULL, SAME},
+
+    /* to let, to start */
+    {"share grant give invite", NULL, NEAR},
+    {"run trigger execute start dispatch", NULL, SAME},
+    {"launch rerun kick", "run start", SAME},
+    {"join enter", NULL, NEAR},
+    {"vote poll survey", NULL, SAME},
+
+    /* money */
+    {"refund reimburse repay", NULL, SAME},
+    {"bill", "invoice", SAME},
+    {"charge", "payment invoice", NEAR},
+    {"owe overdue outstanding due unpaid debt", "unpaid invoice", NEAR},
+    {"pay payment charge purchase transaction", NULL, NEAR},
+    {"money cash funds balance", NULL, NEAR},
+    {"earn revenue income", "payment balance", NEAR},
+    {"price cost fee", NULL, SAME},
+    {"buyer purchaser", "customer", SAME},
+    {"membership plan subscription", NULL, NEAR},
+    {"sum total balance", NULL, NEAR},
+
+    /* what it is done to: messages */
+    {"mail email message", NULL, SAME},
+    {"inbox mailbox", "message mail", NEAR},
+    {"conversation thread discussion", NULL, SAME},
+    {"attachment attached pdf", NULL, NEAR},
+    {"sms whatsapp", "message text sms", SAME},
+    {"channel room", NULL, SAME},
+    {"everyone everybody team", "channel post message", NEAR},
+    {"newsletter campaign mailing", "template contact", NEAR},
+    {"subscriber reader recipient audience", "contact list", NEAR},
+    {"announcement news greeting reminder", "message", NEAR | AS_NOUN},
+    {"caller phone", "call", NEAR},
+
+    /* files */
+    {"folder directory", NULL, SAME},
+    {"folder", "label", NEAR},
+    {"file document doc", NULL, SAME | AS_NOUN},
+    {"deck slides presentation contract agreement scan paper report brochure pdf", "file document",
+     NEAR | AS_NOUN},
+    {"permission access", NULL, SAME},
+    {"public", "share anyone", SAME},
+    {"version revision", NULL, SAME},
+    {"url link", NULL, SAME},
+    {"photo picture image", NULL, SAME},
+
+    /* time */
+    {"event meeting appointment", NULL, SAME},
+    {"call sync interview lunch dinner breakfast coffee standup session dentist party",
+     "event meeting", NEAR | AS_NOUN},
+    {"calendar agenda diary", NULL, SAME},
+    {"agenda", "event calendar", SAME},
+    {"invitation invite", "event invite", NEAR},
+    {"free available availability busy slot", NULL, SAME},
+    {"recurring repeating recurrence series", NULL, SAME},
+    {"occurrence instance", NULL, SAME},
+    {"guest attendee participant", NULL, SAME},
+    {"attend", "attendee guest", NEAR},
+    {"monday tuesday wednesday thursday friday saturday sunday tomorrow noon tonight hour oclock",
+     "event calendar", NEAR},
+
+    /* tables */
+    {"spreadsheet workbook excel", NULL, SAME},
+    {"tab worksheet sheet", NULL, SAME},
+    {"cell value", NULL, SAME},
+    {"row line record entry", NULL, SAME | AS_NOUN},
+    {"page note", NULL, SAME | AS_NOUN},
+    {"row record entry task", "page", NEAR},
+    {"table database", NULL, SAME},
+    {"column field property schema", NULL, SAME},
+    {"lane swimlane", "list column", SAME},
+    {"paragraph text content block body", NULL, NEAR},
+    {"wiki", "page", NEAR},
+
+    /* work */
+    {"todo checkbox", "block task", NEAR},
+    {"todo chore errand reminder", "task", SAME},
+    {"card task", NULL, NEAR},
+    {"task issue ticket", NULL, SAME},
+    {"bug defect crash", "issue ticket", SAME},
+    {"complaint case complain", "ticket", SAME},
+    {"request", "ticket issue", NEAR | AS_NOUN},
+    {"repository repo", NULL, SAME},
+    {"pr prs mr", "pull merge request", SAME},
+    {"pull merge", NULL, NEAR},
+    {"build ci pipeline workflow", NULL, NEAR},
+    {"deploy deployment", "run workflow pipeline", NEAR},
+    {"readme config source", "file code", NEAR},
+    {"comment feedback remark", NULL, SAME},
+
+    /* people */
+    {"user person people member", NULL, SAME},
+    {"colleague teammate coworker", "user people member", NEAR},
+    {"whoami", "profile self me", SAME},
+    {"account profile", NULL, SAME},
+    {"customer client contact", NULL, NEAR},
+    {"prospect lead", "contact company lead", NEAR},
+    {"company firm business employer organization organisation", NULL, SAME},
+    {"opportunity", "deal", NEAR},
+    {"team crew squad group", NULL, NEAR},
+    {"moderator admin administrator role", NULL, NEAR},
 };
 
 const size_t search_synonyms_count = sizeof(search_synonyms) / sizeof(*search_synonyms);
 
 const struct search_implied search_implied[] = {
-    {"comment note review draft", "create"},
-    {"email mail message dm text", "send"},
+    {"comment note review draft bill invoice ticket charge", "create"},
+    {"email mail message dm text sms", "send"},
+    {"tell notify ping remind warn ask nudge brief announce", "message"},
+    {"call phone ring dial", "make"},
+    {"thank apologize congratulate greet wish contact assure inform", "email"},
     {"label tag star flag", "modify"},
 };
 
 const size_t search_implied_count = sizeof(search_implied) / sizeof(*search_implied);
-
-/* Sorted by bytes: they are looked up by halving. */
-const char *const search_stop_words[] = {
-    "a",        "about",    "also",    "am",        "an",   "and",     "another",    "any",
-    "anything", "are",      "as",      "at",        "be",   "by",      "can",        "could",
-    "did",      "do",       "does",    "each",      "else", "every",   "everything", "for",
-    "from",     "had",      "has",     "have",      "he",   "her",     "here",       "him",
-    "his",      "how",      "i",       "if",        "in",   "into",    "is",         "it",
-    "its",      "just",     "let",     "me",        "mean", "meaning", "means",      "meant",
-    "more",     "my",       "need",    "not",       "now",  "of",      "on",         "or",
-    "other",    "our",      "own",     "please",    "s",    "she",     "should",     "so",
-    "some",     "somebody", "someone", "something", "than", "that",    "the",        "their",
-    "them",     "then",     "there",   "these",     "they", "this",    "those",      "to",
-    "up",       "us",       "use",     "using",     "via",  "want",    "was",        "we",
-    "were",     "what",     "when",    "where",     "who",  "will",    "with",       "without",
-    "would",    "you",      "your",
-};
-
-const size_t search_stop_word_count = sizeof(search_stop_words) / sizeof(*search_stop_words);
-
-const char *const search_prepositions[] = {
-    "about", "at", "by", "from", "in", "inside", "into", "of", "on", "to", "with", "without",
-};
-
-const size_t search_preposition_count = sizeof(search_prepositions) / sizeof(*search_prepositions);
-
-const char *const search_questions[] = {
-    "are", "did", "do", "does", "has", "have", "how", "is", "what", "when", "where", "which", "who",
-};
-
-const size_t search_question_count = sizeof(search_questions) / sizeof(*search_questions);

@@ -330,6 +330,7 @@ static void put_found(struct output_json *json, const struct search_hit *hit)
     output_json_str(json, "integration_id", hit->integration->integration_id);
     output_json_str(json, "action_id", action ? action->action_id : SLICE_NONE);
     output_json_str(json, "title", action ? action->title : hit->integration->name);
+    output_json_str(json, "relevance", search_relevance_name(hit));
     json_close(&json->w, '}');
 }
 
@@ -355,7 +356,7 @@ int catalog_show_found(struct session *session, slice query, bool as_json)
         return err_set(&session->err, ERR_NOMEM, "out of memory");
     if (as_json)
         return show_found_json(session, hits, count);
-    output_table_begin(&table, &session->arena, "INTEGRATION|ACTION|LEVEL|TITLE");
+    output_table_begin(&table, &session->arena, "INTEGRATION|ACTION|LEVEL|TITLE|RELEVANCE");
     for (size_t i = 0; i < count; i++) {
         const struct catalog_action *action = hits[i].action;
         output_table_cell(&table, hits[i].integration->integration_id);
@@ -363,6 +364,7 @@ int catalog_show_found(struct session *session, slice query, bool as_json)
         output_table_cell(&table,
                           action ? slice_cstr(catalog_level_name(action->level)) : SLICE("-"));
         output_table_cell(&table, action ? action->title : hits[i].integration->name);
+        output_table_cell(&table, search_relevance_name(&hits[i]));
     }
     return output_table_print(&table, stdout,
                               "nothing fits; say it in other words, or look through `sluice "

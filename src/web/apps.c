@@ -63,6 +63,7 @@ static bool find(struct web_request *request, struct apps *apps, slice query)
     size_t count;
     if (catalog_search(apps->catalog, arena, &search, &hits, &count) != OK)
         return false;
+    count = search_hits_keep_fitting(hits, count);
     for (size_t i = 0; i < count; i++)
         if (!is_listed(apps, hits[i].integration))
             apps->list[apps->count++] = hits[i].integration;

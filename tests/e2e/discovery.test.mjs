@@ -102,17 +102,25 @@ test('filters: category, supports_action, connected_only, query, and all of them
   assert.ok(ranked.items.length === 1 && ranked.total > 1);
 });
 
-test('an intent is limited, and its limit clamped', async () => {
-  const items = async (query) => (await get(`/api/actions?integration_id=github&intent=issue${query}`)).json.items;
-  const many = await items('&limit=100');
-  assert.ok(many.length > 3);
-  assert.deepEqual(await items('&limit=3'), many.slice(0, 3));
-  assert.deepEqual(await items('&limit=-2'), many.slice(0, 1));
-  assert.deepEqual(await items('&limit=99999999999999999999'), many);
-  assert.deepEqual(await items(''), many.slice(0, 20));
-  const { json } = await get('/api/actions?integration_id=github&limit=1');
-  assert.ok(json.items.length > 1); // without an intent all are listed
-  for (const item of many) assert.deepEqual(json.items.find((one) => one.action_id === item.action_id), item);
+test('an intent ranks all actions and drops none; a limit cuts where it is given', async () => {
+  const ids = async (query) =>
+    (await get(`/api/actions?integration_id=${query}`)).json.items.map((item) => item.action_id);
+  for (const app of ['github', 'gmail', 'http']) {
+    const all = await ids(app);
+    assert.ok(all.length > 5);
+    for (const intent of ['issue', 'send a mail', 'volcano', 'the', '%F0%9F%8C%8B', 'close the issue about volcanoes'])
+      assert.deepEqual((await ids(`${app}&intent=${intent}`)).sort(), all, `${app} ${intent}`);
+    assert.deepEqual(await ids(`${app}&intent=volcano`), all); // of equal fit: in order of their ids
+  }
+  const many = await ids('github&intent=issue');
+  assert.equal(many.length, 25); // over the 20 of a search
+  assert.match(many[0], /issue/);
+  assert.deepEqual(await ids('github&intent=issue&limit=100'), many);
+  assert.deepEqual(await ids('github&intent=issue&limit=3'), many.slice(0, 3));
+  assert.deepEqual(await ids('github&intent=issue&limit=-2'), many.slice(0, 1));
+  assert.deepEqual(await ids('github&intent=issue&limit=99999999999999999999'), many);
+  assert.equal((await ids('github&limit=1')).length, 25); // without an intent all are listed
+  assert.equal((await get('/api/actions?integration_id=github&intent=issue&limit=x')).status, 400);
 });
 
 test('actions of an integration, plain and by intent', async () => {
@@ -136,8 +144,6 @@ test('a query ranks integrations, an intent actions', async () => {
   assert.equal((await get('/api/integrations?query=gmial')).json.items[0].integration_id, 'gmail');
   const one = (await get('/api/actions?integration_id=gmail&intent=delete%20a%20message&limit=1')).json;
   assert.deepEqual(one.items.map((item) => item.action_id), ['delete_message']);
-  const none = (await get('/api/actions?integration_id=gmail&intent=volcano')).json;
-  assert.deepEqual(none.items, []);
   assert.equal((await get('/api/actions?integration_id=gmail&intent=mail&limit=x')).status, 400);
 });
 
@@ -148,7 +154,7 @@ test('search finds integrations and actions', async () => {
   assert.deepEqual(Object.keys(json), ['items']);
   for (const item of json.items)
     assert.deepEqual(Object.keys(item), [
-      'kind', 'integration_id', 'action_id', 'title', 'summary', 'connected', 'connection_state',
+      'kind', 'integration_id', 'action_id', 'title', 'summary', 'connected', 'connection_state', 'relevance',
     ]);
   const [first] = json.items;
   assert.deepEqual(
@@ -159,7 +165,40 @@ test('search finds integrations and actions', async () => {
   assert.deepEqual([app.kind, app.integration_id, app.action_id, app.title], ['integration', 'gmail', null, 'Gmail']);
   const [exact] = (await search('query=gmail_get_thread')).json.items;
   assert.equal(exact.action_id, 'get_thread');
-  assert.deepEqual((await search('query=how+tall+is+mount+everest')).json.items, []);
+  assert.deepEqual((await search('query=kilimanjaro')).json.items, []); // no word of it is known
+});
+
+test('a search takes sentences, and says how relevant what it finds is', async () => {
+  const items = async (query) => (await get(`/api/search?query=${encodeURIComponent(query)}`)).json.items;
+  const tool = ({ integration_id, action_id }) => `${integration_id}_${action_id}`;
+  const wanted = {
+    'email my landlord that the heating is broken': /_send_(message|email)$/,
+    'remind the team on slack that the deploy is at 5pm': /^slack_(post|schedule)_message$/,
+    'charge a credit card': /^stripe_create_(payment_link|invoice)$/,
+    'create an invoice for ACME for 3 hours of consulting and send it': /^stripe_create_invoice$/,
+    'thank the candidate for the interview': /_send_(message|email)$/,
+    'let Xaver know \u201cdelete the page\u201d by mail': /_send_(message|email)$/,
+  };
+  for (const [sentence, pattern] of Object.entries(wanted)) {
+    const found = await items(sentence);
+    assert.match(tool(found[0]), pattern, sentence);
+    assert.equal(found[0].relevance, 'high', sentence);
+    for (const { relevance } of found) assert.match(relevance, /^(high|low)$/);
+  }
+  // one word that is known is enough, and says so
+  const far = await items('kilimanjaro volcano eruption guidebook chapter seven invoice');
+  assert.ok(far.length > 0 && far.every(({ relevance }) => relevance === 'low'));
+  // an exact name is as relevant as can be
+  for (const name of ['gmail', 'gmail_get_thread', 'get_thread']) assert.equal((await items(name))[0].relevance, 'high');
+});
+
+test('what is connected comes first among near equals', async () => {
+  const first = async (query) => (await get(`/api/search?query=${query}`)).json.items[0];
+  // the account has gmail and notion
+  for (const query of ['send+a+message', 'send+an+email', 'thank+the+candidate+for+the+interview', 'create+a+draft'])
+    assert.equal((await first(query)).integration_id, 'gmail', query);
+  for (const query of ['send+a+message+with+outlook', 'send+a+slack+message'])
+    assert.equal((await first(query)).connected, false, query); // who names an app wants that one
 });
 
 test('a search is limited, and narrowed to what is connected', async () => {

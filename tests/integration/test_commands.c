@@ -452,11 +452,15 @@ static void the_catalog_is_searched(void **state)
     RUN(0, "catalog", "search", "create", "a", "notion", "page");
     assert_out("create_page");
     assert_out("LEVEL");
+    assert_out("RELEVANCE");
     RUN(0, "catalog", "search", "gmail_send_message", "--json");
     assert_string_equal(out_text("/0/action_id"), "send_message");
     assert_string_equal(out_text("/0/kind"), "action");
-    RUN(0, "catalog", "search", "how tall is kilimanjaro");
+    assert_string_equal(out_text("/0/relevance"), "high");
+    RUN(0, "catalog", "search", "kilimanjaro");
     assert_out("nothing fits");
+    RUN(0, "catalog", "search", "kilimanjaro volcano eruption guidebook chapter invoice");
+    assert_out("low");
     RUN(2, "catalog", "search");
 }
 

@@ -1,7 +1,8 @@
 /*
- * Search: exact names, words, typing mistakes, beginnings, nothing, order, limits, hostile queries,
- * failing memory. On a small catalog of its own, so that a new manifest changes nothing here; how
- * good the ranking is on the real one is test_search_quality.c's.
+ * Search: exact names, words, typing mistakes, beginnings, relevance, what is told and not wanted,
+ * order, limits, hostile queries, failing memory. On a small catalog of its own, so that a new
+ * manifest changes nothing here; how good the ranking is on the real one is
+ * test_search_quality.c's.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -182,20 +183,109 @@ static void beginnings_and_joined_words_are_found(void **state)
     assert_nothing(*state, "po"); /* too short to be a beginning */
 }
 
-static void a_query_about_nothing_finds_nothing(void **state)
+static void what_has_no_known_word_finds_nothing(void **state)
 {
-    static const char *const queries[] = {"volcano",
-                                          "how tall is mount everest",
-                                          "zzzz xxxx",
-                                          "the",
-                                          "of the and to my",
-                                          "",
-                                          "   ",
-                                          "?!.,;",
-                                          "bake a chocolate cake with cream for sixteen guests",
-                                          "quantum chromodynamics lattice calculation"};
+    static const char *const queries[] = {
+        "volcano", "zzzz xxxx", "the",   "of the and to my",
+        "",        "   ",       "?!.,;", "quantum chromodynamics lattice calculation"};
     for (size_t i = 0; i < sizeof(queries) / sizeof(*queries); i++)
         assert_nothing(*state, queries[i]);
+}
+
+/* There is no floor: one word that is known finds what has it, whatever stands beside it. */
+static void one_known_word_is_enough(void **state)
+{
+    struct bench *b = *state;
+    static const char *const queries[] = {
+        "parcels",
+        "quick brown foxes jumped over lazy dogs carrying some parcels",
+        "the volcano that buried the town had nothing to do with parcels",
+        "volcano \"parcels\"",
+        "Vesuvius: parcels",
+        "parcels in 79 about 12:00",
+    };
+    for (size_t i = 0; i < sizeof(queries) / sizeof(*queries); i++) {
+        find(b, queries[i]);
+        assert_true(b->count > 0);
+        assert_true(slice_eq_cstr(b->hits[0].integration->integration_id, "post"));
+    }
+}
+
+static void relevance_is_high_for_half_of_what_is_asked(void **state)
+{
+    struct bench *b = *state;
+    static const char *const high[] = {"send a letter",
+                                       "send_letter",
+                                       "post",
+                                       "letters",
+                                       "send a letter to my landlord that the heating is broken",
+                                       "Send 12 letters to Anna Karenina in Yasnaya Polyana"};
+    static const char *const low[] = {"quick brown foxes carrying parcels over lazy dogs",
+                                      "bake a chocolate cake in a warehouse"};
+    for (size_t i = 0; i < ARRAY_LEN(high); i++) {
+        find(b, high[i]);
+        assert_true(b->count > 0 && b->hits[0].is_high);
+        assert_true(slice_eq(search_relevance_name(&b->hits[0]), SLICE("high")));
+    }
+    for (size_t i = 0; i < ARRAY_LEN(low); i++) {
+        find(b, low[i]);
+        assert_true(b->count > 0);
+        for (size_t j = 0; j < b->count; j++)
+            assert_false(b->hits[j].is_high);
+        assert_true(slice_eq(search_relevance_name(&b->hits[0]), SLICE("low")));
+    }
+}
+
+static void fitting_hits_are_those_of_high_relevance(void **state)
+{
+    struct bench *b = *state;
+    find(b, "delete a letter in the spreadsheet");
+    size_t all = b->count, high = 0;
+    for (size_t i = 0; i < all; i++)
+        high += b->hits[i].is_high;
+    assert_true(high > 0 && high < all);
+    const struct search_hit first = b->hits[0];
+    assert_int_equal(search_hits_keep_fitting(b->hits, all), high);
+    for (size_t i = 0; i < high; i++)
+        assert_true(b->hits[i].is_high);
+    assert_ptr_equal(b->hits[0].action, first.action);
+    find(b, "bake a chocolate cake in a warehouse");
+    assert_int_equal(search_hits_keep_fitting(b->hits, b->count), b->count);
+}
+
+/* What a letter is about, whom it is to, and when, is not what to do. */
+static void what_is_told_does_not_count(void **state)
+{
+    struct bench *b = *state;
+    assert_first(b, "send a letter saying that he must delete the spreadsheet", "post_send_letter");
+    assert_first(b, "send a letter about the rows to append", "post_send_letter");
+    assert_first(b, "send a letter: polish the spreadsheet", "post_send_letter");
+    assert_first(b, "send a letter \"create a spreadsheet\"", "post_send_letter");
+    assert_first(b, "delete the letter that I had to send", "post_delete_letter");
+    assert_first(b, "the spreadsheet is broken, send a letter", "post_send_letter");
+    assert_first(b, "remind the post that my letter is late", "post_send_letter");
+    assert_first(b, "get rid of the letter", "post_delete_letter");
+    assert_first(b, "let Anna know that it is polished, with a letter", "post_send_letter");
+}
+
+/* As that of a twin is: the same, but for the connection. */
+static void what_is_connected_comes_first_among_near_equals(void **state)
+{
+    struct bench *b = *state;
+    bool connected[4] = {false, false, false, true}; /* post, tables, twin_a, twin_b */
+    struct search_request request = {.query = SLICE("polish"), .with_actions = true, .limit = 20};
+    run(b, &request);
+    assert_true(slice_eq_cstr(name_of(&b->hits[0]), "twin_a_polish"));
+    request.connected = connected;
+    run(b, &request);
+    assert_int_equal(b->count, 2);
+    assert_true(slice_eq_cstr(name_of(&b->hits[0]), "twin_b_polish"));
+    request.query = SLICE("send a letter"); /* but not before what is better */
+    run(b, &request);
+    assert_true(slice_eq_cstr(name_of(&b->hits[0]), "post_send_letter"));
+    request.query = SLICE("twin_a_polish");
+    run(b, &request);
+    assert_true(slice_eq_cstr(name_of(&b->hits[0]), "twin_a_polish"));
 }
 
 static void equal_hits_keep_the_catalogs_order(void **state)
@@ -226,7 +316,7 @@ static void a_search_can_be_narrowed(void **state)
     struct bench *b = *state;
     bool allowed[4] = {false, false, true, true}; /* post, tables, twin_a, twin_b */
     struct search_request request = {
-        .query = SLICE("letter polish"), .with_actions = true, .limit = 20, .is_lenient = true};
+        .query = SLICE("letter polish"), .with_actions = true, .limit = 20};
     run(b, &request);
     size_t all = b->count;
     for (size_t i = 0; i < all; i++)
@@ -251,20 +341,26 @@ static void a_search_can_be_narrowed(void **state)
     assert_null(b->hits[0].action);
 }
 
-/* A word in common is enough when somebody has chosen the app already. */
-static void lenient_search_ranks_what_covers_little(void **state)
+/* For an order of what somebody has chosen already: whatever the query, nothing is dropped. */
+static void a_list_can_be_ranked_whole(void **state)
 {
     struct bench *b = *state;
-    struct search_request request = {
-        .query = SLICE("quick brown foxes jumped over lazy dogs carrying some parcels newest"),
-        .with_actions = true,
-        .limit = 20};
-    run(b, &request);
-    assert_int_equal(b->count, 0);
-    request.is_lenient = true;
-    run(b, &request);
-    assert_int_equal(b->count, 1);
+    static const char *const queries[] = {"newest", "volcano", "", "delete a letter",
+                                          "quick brown foxes carrying the newest parcels"};
+    struct search_request request = {.with_actions = true, .keeps_all = true, .limit = 20};
+    request.within = catalog_find_integration(b->catalog, SLICE("post"));
+    for (size_t i = 0; i < ARRAY_LEN(queries); i++) {
+        request.query = slice_cstr(queries[i]);
+        run(b, &request);
+        assert_int_equal(b->count, request.within->action_count);
+        for (size_t j = 0; j < b->count; j++)
+            for (size_t k = 0; k < j; k++)
+                assert_ptr_not_equal(b->hits[j].action, b->hits[k].action);
+    }
     assert_true(slice_eq_cstr(name_of(&b->hits[0]), "post_list_letters"));
+    request.query = SLICE("volcano"); /* in the catalog's order */
+    run(b, &request);
+    assert_ptr_equal(b->hits[0].action, &request.within->actions[0]);
 }
 
 static void the_best_are_kept_whatever_the_limit(void **state)
@@ -273,7 +369,7 @@ static void the_best_are_kept_whatever_the_limit(void **state)
     struct search_request request = {.query = SLICE("get the letter of a spreadsheet user"),
                                      .with_integrations = true,
                                      .with_actions = true,
-                                     .is_lenient = true,
+                                     .keeps_all = true,
                                      .limit = 50};
     run(b, &request);
     const struct search_hit *all = b->hits;
@@ -309,7 +405,7 @@ static void hostile_queries_do_no_harm(void **state)
                                          .with_integrations = true,
                                          .with_actions = true,
                                          .limit = (size_t)round % 7,
-                                         .is_lenient = round % 3 == 0};
+                                         .keeps_all = round % 3 == 0};
         size_t blocks = mem_live_blocks();
         run(b, &request);
         arena_reset(&b->arena);
@@ -412,19 +508,6 @@ static void words_are_cut_where_they_end(void **state)
     assert_int_equal(token.source.len, 42);
 }
 
-static void the_lists_are_sorted(void **state)
-{
-    (void)state;
-    for (size_t i = 1; i < search_stop_word_count; i++)
-        assert_true(strcmp(search_stop_words[i - 1], search_stop_words[i]) < 0);
-    for (size_t i = 1; i < search_preposition_count; i++)
-        assert_true(strcmp(search_prepositions[i - 1], search_prepositions[i]) < 0);
-    for (size_t i = 1; i < search_question_count; i++)
-        assert_true(strcmp(search_questions[i - 1], search_questions[i]) < 0);
-    for (size_t i = 0; i < search_synonyms_count; i++)
-        assert_true(search_synonyms[i].weight > 0 && search_synonyms[i].weight < 1);
-}
-
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
@@ -433,17 +516,21 @@ int main(void)
         TEST(words_are_found_by_stem_and_synonym),
         TEST(one_typing_mistake_is_forgiven),
         TEST(beginnings_and_joined_words_are_found),
-        TEST(a_query_about_nothing_finds_nothing),
+        TEST(what_has_no_known_word_finds_nothing),
+        TEST(one_known_word_is_enough),
+        TEST(relevance_is_high_for_half_of_what_is_asked),
+        TEST(fitting_hits_are_those_of_high_relevance),
+        TEST(what_is_told_does_not_count),
+        TEST(what_is_connected_comes_first_among_near_equals),
         TEST(equal_hits_keep_the_catalogs_order),
         TEST(a_search_can_be_narrowed),
-        TEST(lenient_search_ranks_what_covers_little),
+        TEST(a_list_can_be_ranked_whole),
         TEST(the_best_are_kept_whatever_the_limit),
         TEST(hostile_queries_do_no_harm),
         TEST(a_query_is_read_up_to_its_limits),
         TEST(failing_memory_is_said),
         TEST(one_typo_is_one_typo),
         TEST(words_are_cut_where_they_end),
-        TEST(the_lists_are_sorted),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

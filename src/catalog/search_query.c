@@ -1,0 +1,347 @@
+/*
+ * Reading a query, which may be a sentence: what to do to what, where, and what is only told.
+ *
+ * A text is cut into words and clauses. Phrases are exchanged for what they mean. Of the clauses
+ * the first that asks or demands something is the request; the others are said beside it. In a
+ * clause, what stands before the first preposition is the core. Payload is what is handed on and
+ * not wanted: what stands in quotes, behind "that", "about", a colon or a verb of saying, a name, a
+ * number, a time. No grammar: a table of a few hundred words (search_words.c) and one pass.
+ */
+#include "catalog/search_index.h"
+
+enum clause { CLAUSE_STATEMENT, CLAUSE_REQUEST, CLAUSE_QUESTION };
+
+/* What is open while the parts are gone through. */
+struct state {
+    const struct search_index *index;
+    struct search_reading *reading;
+    enum { PAYLOAD_NONE, PAYLOAD_NAME, PAYLOAD_SAID } payload;
+    enum search_role role; /* of the clause */
+    bool is_in_phrase;     /* behind a preposition */
+    size_t content;        /* words of the clause so far that say something */
+    size_t verb;           /* the first of them */
+    uint32_t verb_classes; /* its */
+    bool has_things;       /* something was said before that names no app */
+};
+
+/* ---- phrases ---- */
+
+static slice text_of(const struct search_part *part)
+{
+    return slice_of(part->token.text, part->token.len);
+}
+
+static bool is_word(const struct search_part *part, const char *word)
+{
+    return slice_eq_cstr(text_of(part), word);
+}
+
+/* The same word, or one of its forms. */
+static bool is_form_of(const struct search_index *index, const struct search_part *part, slice word)
+{
+    char stem[SEARCH_WORD_BYTES_MAX];
+    slice text = text_of(part);
+    if (slice_eq(text, word))
+        return true;
+    if (text.len == 0 || text.ptr[0] != word.ptr[0])
+        return false;
+    slice left = search_text_stem(index->stemmer, text);
+    size_t len = left.len;
+    memcpy(stem, left.ptr, len);
+    return slice_eq(slice_of(stem, len), search_text_stem(index->stemmer, word));
+}
+
+/* How many words of the phrase are there, the first of which fits; 0: not all. taken: which parts
+ * they are; *end: the part behind the last. */
+static size_t match(const struct search_index *index, const struct search_reading *r, size_t first,
+                    const char *phrase, bool taken[SEARCH_QUERY_WORDS_MAX], size_t *end)
+{
+    slice rest = slice_cstr(phrase);
+    size_t at = first + 1, count = 1;
+    bool has_gap = false;
+    (void)slice_split(&rest, ' ');
+    memset(taken, 0, SEARCH_QUERY_WORDS_MAX);
+    taken[first] = true;
+    while (rest.len > 0) {
+        slice word = slice_split(&rest, ' ');
+        if (slice_eq(word, SLICE("*"))) {
+            has_gap = true;
+            continue;
+        }
+        size_t last = has_gap ? at + SEARCH_GAP_WORDS_MAX : at;
+        at += has_gap; /* it stands for one part at least */
+        while (at < r->count && at <= last && !r->parts[at].begins_clause &&
+               !(is_form_of(index, &r->parts[at], word) && !r->parts[at].is_quoted))
+            at++;
+        if (at >= r->count || at > last || r->parts[at].begins_clause)
+            return 0;
+        taken[at++] = true;
+        count++;
+        has_gap = false;
+    }
+    *end = at;
+    return count;
+}
+
+static void take_phrase(struct search_reading *r, size_t first, size_t end,
+                        const struct search_idiom *idiom, const bool *taken)
+{
+    struct search_part *part = &r->parts[first];
+    bool says_something = idiom->means[0] != '\0';
+    part->means = slice_cstr(idiom->means);
+    part->classes = says_something ? idiom->classes & ~(uint32_t)WORD_OPENS : WORD_STOP;
+    part->is_known = says_something;
+    for (size_t i = first + 1; i < end; i++) {
+        r->parts[i].is_recipient = !taken[i] && idiom->classes & WORD_SAYS;
+        if (!taken[i])
+            continue;
+        r->parts[i].is_taken = true;
+        r->parts[i].is_known = false;
+        r->parts[i].classes = i + 1 == end ? idiom->classes & WORD_OPENS : 0;
+    }
+}
+
+/* Of several phrases that fit, the one with most words of its own. */
+static void take_phrases(const struct search_index *index, struct search_reading *r)
+{
+    bool taken[SEARCH_QUERY_WORDS_MAX], best_taken[SEARCH_QUERY_WORDS_MAX];
+    for (size_t i = 0; i < r->count; i++) {
+        const struct search_part *part = &r->parts[i];
+        const struct search_idiom *best = NULL;
+        size_t best_words = 0, best_end = 0, end;
+        if (!part->term || part->is_quoted || part->is_taken)
+            continue;
+        for (uint32_t k = 0; k < part->term->idiom_count; k++) {
+            const struct search_idiom *idiom = &search_idioms[part->term->idiom_first + k];
+            size_t words = match(index, r, i, idiom->phrase, taken, &end);
+            if (words <= best_words)
+                continue;
+            best = idiom;
+            best_words = words;
+            best_end = end;
+            memcpy(best_taken, taken, sizeof(taken));
+        }
+        if (best)
+            take_phrase(r, i, best_end, best, best_taken);
+    }
+}
+
+/* ---- clauses ---- */
+
+static enum clause clause_at(const struct search_reading *r, size_t first)
+{
+    for (size_t i = first; i < r->count && (i == first || !r->parts[i].begins_clause); i++) {
+        const struct search_part *part = &r->parts[i];
+        if (part->classes & WORD_QUESTION)
+            return CLAUSE_QUESTION;
+        if (part->classes & WORD_SUBJECT)
+            return CLAUSE_STATEMENT;
+        if (part->classes & WORD_STOP && part->means.len == 0)
+            continue;
+        return part->is_known && !part->is_quoted && !(part->classes & WORD_TIME)
+                   ? CLAUSE_REQUEST
+                   : CLAUSE_STATEMENT;
+    }
+    return CLAUSE_STATEMENT;
+}
+
+/* The first word of the clause that is the request; SIZE_MAX: no clause is more so than another. */
+static size_t find_request(struct search_reading *r)
+{
+    for (size_t i = 0; i < r->count; i++) {
+        if (!r->parts[i].begins_clause)
+            continue;
+        enum clause clause = clause_at(r, i);
+        r->is_question = clause == CLAUSE_QUESTION;
+        if (clause != CLAUSE_STATEMENT)
+            return i;
+    }
+    return SIZE_MAX;
+}
+
+static bool is_app_name(const struct search_part *part)
+{
+    return part->is_known && part->term->is_app_name;
+}
+
+static bool names_place(const struct search_part *part)
+{
+    return is_app_name(part) || part->classes & WORD_PLACE;
+}
+
+static void begin_clause(struct state *s, size_t at, size_t request)
+{
+    const struct search_part *part = &s->reading->parts[at];
+    bool is_new = part->ends_sentence || s->payload == PAYLOAD_NAME ||
+                  (clause_at(s->reading, at) == CLAUSE_REQUEST && !part->follows_colon);
+    if (is_new)
+        s->payload = PAYLOAD_NONE;
+    if (part->follows_colon && s->has_things && at != request)
+        s->payload = PAYLOAD_SAID;
+    if (!part->follows_colon || s->has_things) /* "gmail: send" */
+        s->role = at == request || request == SIZE_MAX ? ROLE_CORE : ROLE_ASIDE;
+    s->is_in_phrase = false;
+    s->content = 0;
+    s->verb_classes = 0;
+}
+
+/* ---- payload ---- */
+
+/* Whether what is only told begins behind this word. */
+static bool opens_payload(const struct state *s, size_t at)
+{
+    const struct search_part *parts = s->reading->parts, *part = &parts[at];
+    const struct search_part *next = at + 1 < s->reading->count ? part + 1 : NULL;
+    bool is_behind_verb = at > 0 && at - 1 == s->verb; /* "delete that", "see who" */
+    bool says = s->verb_classes & WORD_SAYS;
+    if (s->content == 0 || !next)
+        return false;
+    if (part->classes & WORD_DETERMINER && s->verb_classes & WORD_ASKS && s->content > 1 &&
+        !s->is_in_phrase && next->is_known)
+        return true; /* "text the driver the new address" */
+    if (is_word(part, "that"))
+        return says || !is_behind_verb;
+    if (part->classes & WORD_OPENS)
+        return says || !is_behind_verb || !is_word(part, "whether");
+    if (part->classes & WORD_TELLER)
+        return !is_behind_verb && parts[at - 1].is_content;
+    if (part->classes & WORD_RELATIVE)
+        return says || (!is_behind_verb &&
+                        (parts[at - 1].is_content || parts[at - 1].classes & WORD_PREPOSITION));
+    if (is_word(part, "to"))
+        return s->verb_classes & WORD_ASKS && !(next->classes & WORD_DETERMINER) &&
+               !next->is_capital && !next->is_name && !next->is_quoted;
+    return is_word(part, "for") && s->verb_classes & WORD_THANKS;
+}
+
+/* "that the deploy is at five on slack": an app that is said to be the place is no payload. */
+static bool is_place(const struct state *s, size_t at)
+{
+    const struct search_part *parts = s->reading->parts;
+    if (!names_place(&parts[at]))
+        return false;
+    while (at > 0 && parts[at - 1].classes & WORD_DETERMINER)
+        at--;
+    return at > 0 && parts[at - 1].classes & WORD_PREPOSITION;
+}
+
+static void read_payload(struct state *s, size_t at)
+{
+    struct search_part *part = &s->reading->parts[at];
+    if (is_place(s, at))
+        part->role = ROLE_CORE;
+    else if (part->is_known || part->means.len > 0)
+        part->role = ROLE_PAYLOAD;
+}
+
+/* ---- roles ---- */
+
+static bool has_digit(slice text)
+{
+    for (size_t i = 0; i < text.len; i++)
+        if (text.ptr[i] >= '0' && text.ptr[i] <= '9')
+            return true;
+    return false;
+}
+
+/* As a noun behind "the", "with", "Anna's" and behind a noun's adjective; as a verb where a clause
+ * begins with it and a thing or somebody follows. */
+static unsigned use_of(const struct state *s, size_t at)
+{
+    const struct search_part *parts = s->reading->parts, *part = &parts[at];
+    const struct search_part *next = at + 1 < s->reading->count ? part + 1 : NULL;
+    if (!part->begins_clause) {
+        const struct search_part *before = part - 1;
+        if (before->classes & WORD_DETERMINER || is_word(before, "s") || before->use == AS_NOUN ||
+            (before->classes & WORD_PREPOSITION && !is_word(before, "to")))
+            return AS_NOUN;
+    }
+    if (s->content == 0 && next && !next->begins_clause &&
+        (next->classes & WORD_DETERMINER || next->is_name || next->is_quoted ||
+         (next->is_capital && !next->is_known)))
+        return AS_VERB;
+    return 0;
+}
+
+/* A word that says something. */
+static void read_content(struct state *s, size_t at)
+{
+    struct search_part *part = &s->reading->parts[at];
+    bool is_recipient = s->verb_classes & (WORD_SAYS | WORD_ASKS) && s->content > 0 &&
+                        !s->is_in_phrase && !names_place(part);
+    bool is_name = part->is_capital && !part->begins_clause;
+    part->is_content = true;
+    part->use = use_of(s, at);
+    if (!part->is_known && part->means.len == 0)
+        part->is_name = part->is_name || is_name || is_recipient || has_digit(text_of(part));
+    if (s->content++ == 0) {
+        s->verb = at;
+        s->verb_classes = part->classes;
+    }
+    if (part->is_name && part->means.len == 0)
+        return;
+    part->role = is_recipient && (part->is_recipient || s->verb_classes & (WORD_ASKS | WORD_THANKS))
+                     ? ROLE_PAYLOAD
+                 : s->is_in_phrase && !names_place(part) ? ROLE_ASIDE
+                                                         : s->role;
+    s->has_things = s->has_things || !is_app_name(part);
+}
+
+static void read_part(struct state *s, size_t at)
+{
+    struct search_part *part = &s->reading->parts[at];
+    if (part->is_quoted) {
+        part->role = part->is_known ? ROLE_PAYLOAD : ROLE_NONE;
+        return;
+    }
+    bool ends_name = part->classes & WORD_PREPOSITION || is_word(part, "and");
+    if (s->payload == PAYLOAD_NAME && ends_name)
+        s->payload = PAYLOAD_NONE;
+    if (s->payload != PAYLOAD_NONE) {
+        read_payload(s, at);
+        return;
+    }
+    if (opens_payload(s, at)) {
+        s->payload = PAYLOAD_SAID;
+        return;
+    }
+    if (part->classes & WORD_NAMES && s->content > 0) {
+        s->payload = PAYLOAD_NAME;
+        return;
+    }
+    if ((part->classes & WORD_PREPOSITION && s->content > 0) ||
+        (is_word(part, "and") && s->content > 1))
+        s->is_in_phrase = true;
+    if (part->is_taken || (part->classes & WORD_STOP && !part->is_known))
+        return;
+    if (part->classes & WORD_TIME)
+        part->role = part->is_known ? ROLE_PAYLOAD : ROLE_NONE;
+    else
+        read_content(s, at);
+}
+
+/* Where nothing else is known, what seemed payload is all there is. */
+static void raise_payload(struct search_reading *r)
+{
+    for (size_t i = 0; i < r->count; i++)
+        if (r->parts[i].role > ROLE_PAYLOAD && (r->parts[i].is_known || r->parts[i].means.len > 0))
+            return;
+    for (size_t i = 0; i < r->count; i++)
+        if (r->parts[i].role == ROLE_PAYLOAD)
+            r->parts[i].role = ROLE_CORE;
+}
+
+void search_query_read(const struct search_index *index, slice text, struct search_reading *out)
+{
+    struct state s = {.index = index, .reading = out};
+    out->is_question = false;
+    search_parts_cut(index, text, out);
+    take_phrases(index, out);
+    size_t request = find_request(out);
+    for (size_t i = 0; i < out->count; i++) {
+        if (out->parts[i].begins_clause)
+            begin_clause(&s, i, request);
+        read_part(&s, i);
+    }
+    raise_payload(out);
+}
