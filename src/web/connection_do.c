@@ -6,12 +6,20 @@
 #include "base/clock.h"
 
 enum doing_kind { MAKE_DEFAULT, SET_LABEL, DISCONNECT, TEST };
-enum phase { PHASE_LOADED, PHASE_FOUND, PHASE_CHANGED, PHASE_AUDITED, PHASE_RENEWED, PHASE_TESTED };
+enum phase {
+    PHASE_LOADED,
+    PHASE_FOUND,
+    PHASE_CHANGED,
+    PHASE_AUDITED,
+    PHASE_RENEWED,
+    PHASE_TESTED,
+    PHASE_KNOWN
+};
 
 struct doing {
     enum doing_kind kind;
     enum phase phase;
-    int64_t id;
+    int64_t id, rev; /* the latter: of the credential that is tested */
     slice integration_id;
     struct connect_lookup lookup;
     struct connect_renewal renewal;
@@ -164,6 +172,7 @@ static enum op_result test(struct web_request *request, const struct connect_ite
     if (!item->credential)
         return reply_test(request, 409, item->error.len > 0 ? item->error : SLICE("Reconnect it."));
     it->phase = PHASE_TESTED;
+    it->rev = item->rev;
     exec_probe_start(request->web->config.http, *request->web->config.catalog, &it->probe, &in,
                      &request->op);
     return OP_WAIT;
@@ -195,14 +204,44 @@ static enum op_result on_found(struct web_request *request)
                : OP_WAIT;
 }
 
-static enum op_result on_tested(struct web_request *request)
+static slice keep_text(struct web_request *request, slice text)
+{
+    return text.ptr ? arena_dup(&request->op.arena, text) : SLICE_NONE;
+}
+
+static enum op_result reply_works(struct web_request *request)
 {
     const struct doing *it = request->state;
+    return web_reply_redirect(request, app_connection_path(request, it->id), "connection_works");
+}
+
+static enum op_result on_tested(struct web_request *request)
+{
+    struct doing *it = request->state;
     const struct exec_probe *probe = &it->probe;
-    if (probe->verdict == EXEC_PROBE_WORKS)
-        return web_reply_redirect(request, app_connection_path(request, it->id),
-                                  "connection_works");
-    return reply_test(request, probe->verdict == EXEC_PROBE_OUTAGE ? 503 : 409, probe->message);
+    if (probe->verdict != EXEC_PROBE_WORKS)
+        return reply_test(request, probe->verdict == EXEC_PROBE_OUTAGE ? 503 : 409, probe->message);
+    it->phase = PHASE_KNOWN;
+    if (!connection_identity_is_known(&probe->identity))
+        return reply_works(request);
+    const struct connection_identity identity = {
+        /* what the probe left goes with it */
+        .email = keep_text(request, probe->identity.email),
+        .subject = keep_text(request, probe->identity.subject),
+        .label = keep_text(request, probe->identity.label),
+    };
+    store_connection_identity_set(request->web->config.pool, &request->query, &request->op,
+                                  request->session.account_id, it->id, it->rev, &identity);
+    return OP_WAIT;
+}
+
+/* One that was not stored costs the knowledge only. */
+static enum op_result on_known(struct web_request *request)
+{
+    if (store_done_result(&request->query) != OK)
+        op_log(&request->op, LOG_WARN, "as whom a connection acts was not stored",
+               LOG_STR("cause", request->query.message));
+    return reply_works(request);
 }
 
 /* ---- the way ---- */
@@ -238,6 +277,8 @@ static enum op_result finish(struct web_request *request)
         return on_renewed(request);
     case PHASE_TESTED:
         return on_tested(request);
+    case PHASE_KNOWN:
+        return on_known(request);
     }
     UNREACHABLE("a phase has its end");
 }

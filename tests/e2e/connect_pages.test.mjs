@@ -25,8 +25,8 @@ before(async () => {
     oidc.manifest('strict'),
     oidc.manifest('bare'),
     {
-      ...oidc.manifest('who', { auth: { login_hint: { login_hint: 'email' } } }),
-      identity: { request: { method: 'GET', path: '/me' }, email: 'body.account', subject: "join('-', ['id', body.account])" },
+      ...oidc.manifest('who', { auth: { login_hint: { login_hint: 'email' }, test: { method: 'GET', path: '/me' } } }),
+      identity: { email: 'body.account', subject: "join('-', ['id', body.account])" },
     },
     { ...oidc.manifest('claimed'), identity: { from: 'id_token', subject: 'claims.sub' } },
     oidc.manifest('machine', { type: 'oauth2_client_credentials', auth: { test: { method: 'GET', path: '/me' } } }),
@@ -493,6 +493,7 @@ test('a link to reconnect gives one connection a new grant, and never another lo
   const kept = await consent(pages, changed, 'Reconnect ada@example.com', 'bob@example.com');
   oidc.isDeaf = false;
   assert.match(kept.text, /Acts as<\/dt><dd>not known/);
+  assert.match((await pages.press(kept, 'Test it')).text, /Acts as<\/dt><dd>bob@example\.com/);
   assert.equal((await server.execute(owner.key, 'who', 'read_me', {})).status, 200);
 
   // another one of the same app is not to be had
