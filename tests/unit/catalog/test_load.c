@@ -170,6 +170,47 @@ static void limits_are_read_and_their_faults_named(void **state)
                  "/limits", "input");
 }
 
+#define IDENTITY(text) "\"identity\":" text ",\"auth\":"
+#define ME             "\"request\":{\"method\":\"GET\",\"path\":\"/me\"}"
+
+static void identities_are_read_and_their_faults_named(void **state)
+{
+    static const char *const auth = "\"auth\":";
+    static const struct {
+        const char *text, *pointer, *about;
+    } faults[] = {
+        {IDENTITY("{\"email\":\"body.email\"}"), "/identity", "test"},
+        {IDENTITY("{" ME ",\"label\":\"body.name\"}"), "/identity", "subject"},
+        {IDENTITY("{" ME ",\"email\":\"body.\"}"), "/identity/email", ""},
+        {IDENTITY("{" ME ",\"email\":\"input.email\"}"), "/identity/email", "input"},
+        {IDENTITY("{" ME ",\"email\":\"claims.email\"}"), "/identity/email", "claims"},
+        {IDENTITY("{" ME ",\"email\":\"body.e\",\"mail\":\"body.e\"}"), "/identity", "mail"},
+        {IDENTITY("{\"from\":\"id_token\",\"subject\":\"claims.sub\"}"), "/identity/from",
+         "openid"},
+        {IDENTITY("{" ME ",\"subject\":\"body.id\",\"scopes\":[\"openid\"]}"), "/identity/scopes",
+         "oauth2"},
+        {IDENTITY("{\"request\":{\"method\":\"PUT\",\"path\":\"/me\"},\"email\":\"body.e\"}"),
+         "/identity/request/method", "GET"},
+        {IDENTITY("{\"request\":{\"method\":\"GET\",\"path\":\"/${input.x}\"},"
+                  "\"email\":\"body.e\"}"),
+         "/identity/request/path", "input"},
+    };
+    struct catalog *catalog = load(
+        *state, "", auth, IDENTITY("{" ME ",\"email\":\"body.email\",\"subject\":\"body.id\"}"));
+    assert_non_null(catalog);
+    const struct catalog_identity *identity =
+        &catalog_find_integration(catalog, SLICE("demo"))->identity;
+    assert_int_equal(identity->from, IDENTITY_REQUEST);
+    assert_true(identity->email && identity->subject && !identity->label && identity->output);
+    assert_true(slice_eq_cstr(identity->request.method, "GET"));
+    catalog_unref(catalog);
+    for (size_t i = 0; i < ARRAY_LEN(faults); i++)
+        assert_fault(*state, "", auth, faults[i].text, faults[i].pointer, faults[i].about);
+    assert_fault(*state, "", "{\"type\":\"bearer\"}",
+                 "{\"type\":\"bearer\",\"login_hint\":{\"hint\":\"name\"}}", "/auth/login_hint",
+                 "email");
+}
+
 #define RESPONSE ",\"response\":"
 /* From the level to the path: a GET does not write. */
 #define READS                                                                                   \
@@ -488,6 +529,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_good_manifest_is_found_by_all_its_names, setup, teardown),
         cmocka_unit_test_setup_teardown(a_credential_may_go_in_the_path, setup, teardown),
         cmocka_unit_test_setup_teardown(limits_are_read_and_their_faults_named, setup, teardown),
+        cmocka_unit_test_setup_teardown(identities_are_read_and_their_faults_named, setup,
+                                        teardown),
         cmocka_unit_test_setup_teardown(replies_are_rendered_at_load, setup, teardown),
         cmocka_unit_test_setup_teardown(the_kind_of_a_reply_follows_from_what_is_said, setup,
                                         teardown),
