@@ -131,7 +131,7 @@ static void judge_member(struct breaker_member *member, uint64_t now)
         member_open(member, now);
 }
 
-/* Enough executions, enough of them failed, of enough accounts, of most accounts. */
+/* Enough executions, enough of them failed, of enough accounts, which are most of those here. */
 static void judge_origin(struct breaker_origin *origin, uint64_t now)
 {
     const struct breaker_config *config = &origin->breaker->config;
@@ -144,7 +144,7 @@ static void judge_origin(struct breaker_origin *origin, uint64_t now)
         origin_open(origin, &sum, now);
 }
 
-/* The origin's circuit is open: those who went in before had their say. */
+/* The origin's circuit is open: what went in before it opened has no vote. */
 static void report_open(struct breaker_origin *origin, const struct breaker_pass *pass,
                         bool is_failure, uint64_t now)
 {

@@ -12,7 +12,7 @@
  *   - probes: one at a time of an account, a few of all; while the circuit's time is not over, one
  *     now and then of an account that did not fail there lately, so that those that fail do not
  *     keep the others out.
- * Whatever of it succeeds closes the circuit, and those of accounts may be probed at once.
+ * One of these that succeeds closes the circuit, and those of accounts may be probed at once.
  *
  * A host that a connection names (`is_host_given`) is an account's own affair: it has circuits by
  * account alone, apart from those of an app that lives at the same origin.
@@ -53,7 +53,7 @@ struct breaker_config {
     size_t members_max;    /* 16384 */
 };
 
-/* Who calls what. Borrowed during a call of the functions below. */
+/* The account and what it calls. Borrowed during a call of the functions below. */
 struct breaker_key {
     struct uuid account_id;
     slice origin;         /* scheme and authority of a URL */
