@@ -70,24 +70,22 @@ static bool send_prepare(struct pg_lane *lane, const struct pg_command *command)
                          slot->stmt->param_count, oids);
 }
 
-static const int all_binary[PG_PARAMS_MAX] = {1, 1, 1, 1, 1, 1, 1, 1, 1, 1,
-                                              1, 1, 1, 1, 1, 1, 1, 1, 1, 1};
-
 static bool send_pipe(struct pg_lane *lane, const struct pg_command *command)
 {
     const struct pg_stmt *stmt = command->slot->stmt;
     const struct pg_query *query = command->queries[0];
     char scratch[PG_PARAMS_MAX][8];
     const char *values[PG_PARAMS_MAX];
-    int lengths[PG_PARAMS_MAX];
+    int lengths[PG_PARAMS_MAX], formats[PG_PARAMS_MAX];
     for (size_t i = 0; i < stmt->param_count; i++) {
         const struct pg_value *value = &query->params[i];
         slice bytes = value->is_null ? SLICE_NONE : pg_value_encode(value, scratch[i]);
         values[i] = bytes.ptr;
         lengths[i] = (int)bytes.len;
+        formats[i] = 1; /* binary */
     }
     return PQsendQueryPrepared(lane->link.conn, command->slot->name[PG_MODE_PIPE],
-                               stmt->param_count, values, lengths, all_binary, 1);
+                               stmt->param_count, values, lengths, formats, 1);
 }
 
 static bool send_set(struct pg_lane *lane, const struct pg_command *command)
@@ -96,7 +94,7 @@ static bool send_set(struct pg_lane *lane, const struct pg_command *command)
     struct buf *scratch = &lane->pool->scratch;
     size_t ends[PG_PARAMS_MAX];
     const char *values[PG_PARAMS_MAX];
-    int lengths[PG_PARAMS_MAX];
+    int lengths[PG_PARAMS_MAX], formats[PG_PARAMS_MAX];
     buf_clear(scratch);
     for (size_t i = 0; i < stmt->param_count; i++) {
         pg_array_encode(scratch, stmt, command->queries, command->count, i);
@@ -108,9 +106,10 @@ static bool send_set(struct pg_lane *lane, const struct pg_command *command)
         size_t start = i ? ends[i - 1] : 0;
         values[i] = scratch->ptr + start;
         lengths[i] = (int)(ends[i] - start);
+        formats[i] = 1; /* binary */
     }
     bool is_sent = PQsendQueryPrepared(lane->link.conn, command->slot->name[PG_MODE_SET],
-                                       stmt->param_count, values, lengths, all_binary, 1);
+                                       stmt->param_count, values, lengths, formats, 1);
     buf_shrink(scratch, SCRATCH_KEEP_BYTES);
     return is_sent;
 }

@@ -516,6 +516,63 @@ static int set_up(void **state)
     return calls ? 0 : -1;
 }
 
+/* ---- as many parameters as there can be ---- */
+
+static char widest_sql[PG_PARAMS_MAX * 16 + 100], widest_names[PG_PARAMS_MAX][4];
+static struct pg_column widest_params[PG_PARAMS_MAX];
+static const struct pg_column widest_columns[] = {{"sum", PG_I64}};
+static const struct pg_stmt widest = {
+    .name = "widest",
+    .sql = widest_sql,
+    PG_PARAMS(widest_params),
+    PG_COLUMNS(widest_columns),
+    .no_account = "it reads no table",
+};
+
+/* Each parameter counts otherwise: one that travels as text, or as another, is seen. */
+static void make_widest(void)
+{
+    size_t len = (size_t)snprintf(widest_sql, sizeof(widest_sql),
+                                  "select :ord, c.* from @input lateral (select 0::bigint");
+    for (size_t i = 0; i < PG_PARAMS_MAX; i++) {
+        snprintf(widest_names[i], sizeof(widest_names[i]), "p%zu", i);
+        widest_params[i] = (struct pg_column){widest_names[i], PG_I64};
+        len += (size_t)snprintf(widest_sql + len, sizeof(widest_sql) - len, " + %zu * :%s", i + 1,
+                                widest_names[i]);
+    }
+    snprintf(widest_sql + len, sizeof(widest_sql) - len, " offset 0) c");
+}
+
+static void start_widest(struct pg_call *call)
+{
+    for (size_t i = 0; i < PG_PARAMS_MAX; i++)
+        call->query.params[i] = pg_i64(todo_of(call)->n + (int64_t)i);
+    submit(call, &widest);
+}
+
+static void test_all_parameters_travel_alike(void **state)
+{
+    (void)state;
+    make_widest();
+    for (enum pg_mode mode = PG_MODE_SET; mode <= PG_MODE_PIPE; mode++)
+        for (size_t count = 1; count <= 3; count += 2) {
+            struct pg_pool_config config = config_of(mode);
+            struct pg_bench bench;
+            pg_bench_open(&bench, &config, true);
+            plan(count);
+            start_all(&bench, count, start_widest);
+            for (size_t i = 0; i < count; i++) {
+                int64_t want = 0;
+                for (int64_t k = 0; k < PG_PARAMS_MAX; k++)
+                    want += (k + 1) * (todo[i].n + k);
+                assert_int_equal(calls[i].query.status, OK);
+                assert_int_equal(pg_get_i64(&calls[i].query.rows, 0, 0), want);
+            }
+            pg_calls_end(calls, count);
+            pg_bench_close(&bench);
+        }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -529,6 +586,7 @@ int main(void)
         cmocka_unit_test(test_only_the_guilty_sees_its_error),
         cmocka_unit_test(test_text_with_nul_is_refused),
         cmocka_unit_test(test_large_documents),
+        cmocka_unit_test(test_all_parameters_travel_alike),
     };
     int failed = cmocka_run_group_tests(tests, set_up, NULL);
     mem_free(calls);
