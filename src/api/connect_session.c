@@ -72,9 +72,12 @@ static enum op_result read_app(struct api_request *request, struct linking *link
     slice id = json_get_str(request->body, SLICE("integration_id"));
     if (!id.ptr)
         return api_reply_error(request, 400, "integration_id must be a string");
-    linking->app = catalog_find_integration(*request->api->config.catalog, id);
+    const struct catalog *catalog = *request->api->config.catalog;
+    linking->app = catalog_find_integration(catalog, id);
     if (!linking->app)
-        return api_reply_error(request, 404, "Integration not found");
+        return api_reply_error(
+            request, 404, "%.*s",
+            SLICE_ARG(catalog_say_no_integration(catalog, id, &request->op.arena)));
     if (linking->app->auth.kind == AUTH_NONE)
         return api_reply_error(request, 400, "This integration needs no connection");
     linking->session.integration_id = id;

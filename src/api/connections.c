@@ -1,7 +1,7 @@
 /*
- * GET /api/connections (scope read), PATCH and DELETE /api/connections/{id} (admin): the account's
- * connections, without their credentials. Connecting itself is done in the dashboard, where
- * POST /api/connect/sessions leads to (connect_session.c).
+ * GET /api/connections and GET /api/connections/{id} (scope read), PATCH and DELETE of the latter
+ * (admin): the account's connections, without their credentials. Connecting itself is done in the
+ * dashboard, where POST /api/connect/sessions leads to (connect_session.c).
  */
 #include "api/listing.h"
 #include "connect/connect.h"
@@ -58,6 +58,57 @@ const struct api_endpoint api_connections_list = {
     .finish = finish_list,
 };
 
+/* ---- one ---- */
+
+static enum op_result reply_unknown(struct api_request *request)
+{
+    return api_reply_error(request, 404, "Connection not found");
+}
+
+/* The {id} of the path. false: answered, 404. */
+static bool read_id(struct api_request *request, int64_t *id)
+{
+    if (slice_to_i64(request->match.params[0], id) && *id > 0)
+        return true;
+    (void)reply_unknown(request);
+    return false;
+}
+
+static enum op_result begin_get(struct api_request *request)
+{
+    int64_t id;
+    if (!read_id(request, &id))
+        return OP_DONE;
+    store_connection_get(request->api->config.pool, &request->query, &request->op,
+                         request->grant.account_id, id);
+    return OP_WAIT;
+}
+
+static enum op_result finish_get(struct api_request *request)
+{
+    struct json_writer w;
+    struct connection row;
+    struct buf text;
+    int status = store_connection_get_result(&request->query, &row);
+    if (status == ERR_NOTFOUND)
+        return reply_unknown(request);
+    if (status != OK)
+        return api_reply_database(request, status);
+    buf_init(&text, API_REQUEST_ARENA_BYTES_MAX);
+    json_begin(&w, &text);
+    put_connection(&w, &row);
+    slice reply = buf_is_ok(&text) ? arena_dup(&request->op.arena, buf_slice(&text)) : SLICE_NONE;
+    buf_deinit(&text);
+    return reply.ptr ? api_reply(request, 200, reply) : api_reply_database(request, ERR_BUSY);
+}
+
+const struct api_endpoint api_connections_get = {
+    .route = "/api/connections/{id}",
+    .scope = SCOPE_READ,
+    .begin = begin_get,
+    .finish = finish_get,
+};
+
 /* ---- changes ---- */
 
 /* What is waited for. Of a label and a default each is changed and audited by itself. */
@@ -78,11 +129,6 @@ struct changing {
     slice kind;                        /* of the event */
 };
 
-static enum op_result reply_unknown(struct api_request *request)
-{
-    return api_reply_error(request, 404, "Connection not found");
-}
-
 /* NULL: answered. */
 static struct changing *changing_new(struct api_request *request)
 {
@@ -92,10 +138,7 @@ static struct changing *changing_new(struct api_request *request)
         return NULL;
     }
     request->state = it;
-    if (slice_to_i64(request->match.params[0], &it->id) && it->id > 0)
-        return it;
-    (void)reply_unknown(request);
-    return NULL;
+    return read_id(request, &it->id) ? it : NULL;
 }
 
 static enum op_result find(struct api_request *request, enum phase phase)
@@ -222,24 +265,6 @@ static enum op_result on_audited(struct api_request *request)
     return it->is_default_wanted ? set_default(request) : find(request, PHASE_SEEN);
 }
 
-static enum op_result on_seen(struct api_request *request)
-{
-    struct json_writer w;
-    struct connection row;
-    struct buf text;
-    int status = store_connection_get_result(&request->query, &row);
-    if (status == ERR_NOTFOUND)
-        return reply_unknown(request);
-    if (status != OK)
-        return api_reply_database(request, status);
-    buf_init(&text, API_REQUEST_ARENA_BYTES_MAX);
-    json_begin(&w, &text);
-    put_connection(&w, &row);
-    slice reply = buf_is_ok(&text) ? arena_dup(&request->op.arena, buf_slice(&text)) : SLICE_NONE;
-    buf_deinit(&text);
-    return reply.ptr ? api_reply(request, 200, reply) : api_reply_database(request, ERR_BUSY);
-}
-
 static enum op_result finish_change(struct api_request *request)
 {
     const struct changing *it = request->state;
@@ -253,7 +278,7 @@ static enum op_result finish_change(struct api_request *request)
     case PHASE_AUDITED:
         return on_audited(request);
     case PHASE_SEEN:
-        return on_seen(request);
+        return finish_get(request);
     }
     UNREACHABLE("a phase has its end");
 }

@@ -25,24 +25,25 @@ static enum op_result reply_written(struct api_request *request, struct buf *tex
     return api_reply(request, 200, body);
 }
 
-static enum op_result reply_not_found(struct api_request *request, enum exec_reason reason,
+/* integration: NULL: that is what there is not. */
+static enum op_result reply_not_found(struct api_request *request,
+                                      const struct catalog_integration *integration,
                                       slice integration_id, slice action_id)
 {
+    const struct catalog *catalog = *request->api->config.catalog;
     struct arena *arena = &request->op.arena;
     struct exec_outcome outcome = {
-        .reason = reason,
+        .reason = integration ? EXEC_ACTION_UNKNOWN : EXEC_INTEGRATION_UNKNOWN,
         .integration_id = integration_id,
         .action_id = action_id,
         .display_title = SLICE("Not found"),
         .retry_after_ms = -1,
     };
-    if (reason == EXEC_INTEGRATION_UNKNOWN) {
-        outcome.message =
-            arena_printf(arena, "There is no integration \"%.*s\".", SLICE_ARG(integration_id));
+    if (!integration) {
+        outcome.message = catalog_say_no_integration(catalog, integration_id, arena);
         outcome.hint = SLICE("GET /api/integrations lists them.");
     } else {
-        outcome.message = arena_printf(arena, "%.*s has no action \"%.*s\".",
-                                       SLICE_ARG(integration_id), SLICE_ARG(action_id));
+        outcome.message = catalog_say_no_action(integration, action_id, arena);
         outcome.hint = arena_printf(arena, "GET /api/actions?integration_id=%.*s lists them.",
                                     SLICE_ARG(integration_id));
     }
@@ -257,7 +258,7 @@ static enum op_result begin_actions(struct api_request *request)
         return api_reply_error(request, 400, "The query parameter integration_id is required");
     search.within = catalog_find_integration(catalog, id);
     if (!search.within)
-        return reply_not_found(request, EXEC_INTEGRATION_UNKNOWN, id, SLICE_NONE);
+        return reply_not_found(request, NULL, id, SLICE_NONE);
     if (!read_limit(request, search.within->action_count, &search.limit))
         return OP_DONE;
     if (has_catalog(request))
@@ -288,10 +289,10 @@ static enum op_result begin_action(struct api_request *request)
     const struct catalog_integration *integration =
         catalog_find_integration(catalog, integration_id);
     if (!integration)
-        return reply_not_found(request, EXEC_INTEGRATION_UNKNOWN, integration_id, action_id);
+        return reply_not_found(request, NULL, integration_id, action_id);
     const struct catalog_action *action = catalog_find_action(integration, action_id);
     if (!action)
-        return reply_not_found(request, EXEC_ACTION_UNKNOWN, integration_id, action_id);
+        return reply_not_found(request, integration, integration_id, action_id);
     if (has_catalog(request))
         return OP_DONE;
     /* the copy: a reload may drop the catalog before the reply has left */

@@ -216,7 +216,7 @@ static enum op_result finish_get(struct api_request *request)
     }
     if (get->status == ERR_NOTFOUND)
         return api_reply_error(request, 404, "The output of this execution has nothing at \"%.*s\"",
-                               SLICE_ARG(get->wanted.pointer));
+                               SLICE_ARG(json_shown(get->wanted.pointer, &request->op.arena)));
     if (get->status != OK)
         return api_reply_database(request, ERR_BUSY);
     return api_reply(request, 200, get->summary);

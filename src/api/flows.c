@@ -25,11 +25,26 @@ bool api_flow_id(struct api_request *request, struct uuid *id)
     return false;
 }
 
+slice api_flow_etag(struct api_request *request, int64_t rev)
+{
+    return arena_printf(&request->op.arena, "\"%lld\"", (long long)rev);
+}
+
 /* ---- templates ---- */
 
 static slice template_list(const struct api_request *request)
 {
     return (*request->api->config.templates)->list_json;
+}
+
+static enum op_result reply_no_template(struct api_request *request, slice key)
+{
+    slice shown = json_shown(key, &request->op.arena);
+    slice nearest = flow_template_set_nearest(*request->api->config.templates, key);
+    if (nearest.len == 0)
+        return api_reply_error(request, 404, "Unknown flow template: %.*s", SLICE_ARG(shown));
+    return api_reply_error(request, 404, "Unknown flow template: %.*s; did you mean \"%.*s\"?",
+                           SLICE_ARG(shown), SLICE_ARG(nearest));
 }
 
 static enum op_result begin_templates(struct api_request *request)
@@ -47,6 +62,31 @@ const struct api_endpoint api_flows_templates = {
     .route = "/api/flows/templates",
     .scope = SCOPE_READ,
     .begin = begin_templates,
+};
+
+static enum op_result begin_template(struct api_request *request)
+{
+    slice key = request->match.params[0], text = SLICE_NONE;
+    const struct flow_template *tmpl = flow_template_set_find(*request->api->config.templates, key);
+    struct buf out;
+    if (!tmpl)
+        return reply_no_template(request, key);
+    buf_init(&out, 4 * FLOW_TEMPLATE_BYTES_MAX);
+    flow_template_write_detail(&out, tmpl, *request->api->config.catalog);
+    if (buf_is_ok(&out))
+        text = arena_dup(&request->op.arena, buf_slice(&out));
+    buf_deinit(&out);
+    if (!text.ptr)
+        return api_reply_database(request, ERR_BUSY);
+    if (api_reply_not_modified(request, api_etag_of(request, text)))
+        return OP_DONE;
+    return api_reply(request, 200, text);
+}
+
+const struct api_endpoint api_flows_template = {
+    .route = "/api/flows/templates/{key}",
+    .scope = SCOPE_READ,
+    .begin = begin_template,
 };
 
 /* ---- common to all commands ---- */
@@ -77,8 +117,7 @@ static enum op_result refuse(struct api_request *request, const struct flow_comm
     case FLOW_ANSWER_NOT_FOUND:
         return api_reply_no_flow(request);
     case FLOW_ANSWER_NO_TEMPLATE:
-        return api_reply_error(request, 404, "Unknown flow template: %.*s",
-                               SLICE_ARG(command->in.template_key));
+        return reply_no_template(request, command->in.template_key);
     case FLOW_ANSWER_INVALID:
         return api_reply_error(request, 400, "%.*s", SLICE_ARG(command->message));
     case FLOW_ANSWER_CONFLICT:
@@ -93,6 +132,12 @@ static enum op_result refuse(struct api_request *request, const struct flow_comm
     return OP_DONE;
 }
 
+static enum op_result reply_changed(struct api_request *request, int64_t rev, slice text)
+{
+    api_reply_header(request, "ETag", api_flow_etag(request, rev));
+    return api_reply(request, 200, text);
+}
+
 static enum op_result finish_command(struct api_request *request)
 {
     const struct command *state = request->state;
@@ -100,7 +145,7 @@ static enum op_result finish_command(struct api_request *request)
         return refuse(request, &state->command);
     if (!state->command.view_json.ptr)
         return api_reply_error(request, 500, "Internal error");
-    return api_reply(request, 200, state->command.view_json);
+    return reply_changed(request, state->command.rev, state->command.view_json);
 }
 
 /* A member that is a string, or absent (SLICE_NONE). false: answered. */
@@ -172,7 +217,7 @@ static enum op_result finish_start(struct api_request *request)
     buf_deinit(&text);
     if (!reply.ptr || !state->command.view_json.ptr)
         return api_reply_error(request, 500, "Internal error");
-    return api_reply(request, 200, reply);
+    return reply_changed(request, state->command.rev, reply);
 }
 
 const struct api_endpoint api_flows_start = {

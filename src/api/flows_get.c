@@ -65,12 +65,6 @@ static bool read_until(struct api_request *request, bool *is_until_settled)
     return false;
 }
 
-/* The view is what its revision says. */
-static slice etag_of(struct api_request *request, int64_t rev)
-{
-    return arena_printf(&request->op.arena, "\"%lld\"", (long long)rev);
-}
-
 /* Who waits for what comes after the last change that was made here need not be shown it. */
 static bool knows_enough(struct api_request *request, struct get *get)
 {
@@ -79,7 +73,8 @@ static bool knows_enough(struct api_request *request, struct get *get)
     if (get->until_ns == 0 || http_server_is_draining(request->exchange->server) ||
         !flow_is_here(request->api->config.flow, request->grant.account_id, get->id, &rev))
         return false;
-    if (!get->watch.is_until_settled && wanted.ptr && !api_has_etag(request, etag_of(request, rev)))
+    if (!get->watch.is_until_settled && wanted.ptr &&
+        !api_has_etag(request, api_flow_etag(request, rev)))
         return false;
     get->watch.rev = get->first_rev = rev;
     return true;
@@ -119,7 +114,7 @@ static bool is_known(struct api_request *request, const struct get *get)
     slice wanted = http_request_header(request->exchange, SLICE("If-None-Match"));
     int64_t rev = get->seen->rev;
     if (wanted.ptr)
-        return api_has_etag(request, etag_of(request, rev));
+        return api_has_etag(request, api_flow_etag(request, rev));
     return get->first_rev == 0 || get->first_rev == rev;
 }
 
@@ -135,7 +130,7 @@ static bool may_wait(struct api_request *request, const struct get *get)
 static enum op_result answer(struct api_request *request, struct get *get)
 {
     enum op_result result = OP_DONE;
-    if (!api_reply_not_modified(request, etag_of(request, get->seen->rev)))
+    if (!api_reply_not_modified(request, api_flow_etag(request, get->seen->rev)))
         result = api_reply(request, 200, get->seen->text);
     let_go(get);
     return result;
@@ -231,13 +226,26 @@ static bool read_cursor(struct api_request *request, struct uuid *before)
     return false;
 }
 
+/* ?fields=summary: without documents, which are then not read either. */
+static bool read_fields(struct api_request *request, bool *is_summary)
+{
+    slice text = api_query_text(request, "fields");
+    *is_summary = slice_eq_cstr(text, "summary");
+    if (!text.ptr || *is_summary)
+        return true;
+    (void)api_reply_error(request, 400,
+                          "fields must be summary (no input, no context), or left out");
+    return false;
+}
+
 static enum op_result begin_list(struct api_request *request)
 {
     struct flow_filter filter = {.account_id = request->grant.account_id,
                                  .template_key = api_query_text(request, "template")};
     uint64_t limit;
     if (!api_query_positive(request, "limit", LIST_LIMIT, LIST_LIMIT_MAX, &limit) ||
-        !read_status(request, &filter.status) || !read_cursor(request, &filter.before))
+        !read_status(request, &filter.status) || !read_cursor(request, &filter.before) ||
+        !read_fields(request, &filter.is_rows_alone))
         return OP_DONE;
     filter.limit = (int64_t)limit;
     if (!slice_is_utf8(filter.template_key, NULL) ||
@@ -265,7 +273,7 @@ static enum op_result finish_list(struct api_request *request)
 const struct api_endpoint api_flows_list = {
     .route = "/api/flows",
     .scope = SCOPE_READ,
-    .query = &(const struct api_names){.own = {"limit", "status", "template", "cursor"}},
+    .query = &(const struct api_names){.own = {"limit", "status", "template", "cursor", "fields"}},
     .begin = begin_list,
     .finish = finish_list,
 };

@@ -3,8 +3,6 @@
  */
 #include "api/request.h"
 
-enum { SHOWN_BYTES_MAX = 200 };
-
 slice api_query_fault(struct api_request *request)
 {
     const struct api_names *names = request->endpoint->query;
@@ -16,7 +14,7 @@ slice api_query_fault(struct api_request *request)
         const char *right = api_names_right(names, params[i].name);
         if (right)
             return api_sentence(request, "%.*s is not a query parameter here: use %s",
-                                SLICE_ARG(slice_first(params[i].name, SHOWN_BYTES_MAX)), right);
+                                SLICE_ARG(json_shown(params[i].name, &request->op.arena)), right);
     }
     return SLICE_NONE;
 }
@@ -31,7 +29,7 @@ slice api_members_fault(struct api_request *request, const struct api_names *nam
         const char *right = api_names_right(names, name);
         if (right)
             return api_sentence(request, "%.*s is not a member of this request: use %s",
-                                SLICE_ARG(slice_first(name, SHOWN_BYTES_MAX)), right);
+                                SLICE_ARG(json_shown(name, &request->op.arena)), right);
     }
     return SLICE_NONE;
 }
@@ -48,7 +46,7 @@ static slice value_of(struct api_request *request, const char *name)
 static bool refuse(struct api_request *request, const char *name, const char *wanted, slice got)
 {
     (void)api_reply_error(request, 400, "%s must be %s, got \"%.*s\"", name, wanted,
-                          SLICE_ARG(slice_first_utf8(got, SHOWN_BYTES_MAX)));
+                          SLICE_ARG(json_shown(got, &request->op.arena)));
     return false;
 }
 

@@ -290,6 +290,20 @@ bool catalog_has_action(const struct catalog_integration *integration, slice act
 /* By full tool name: longest registered integration prefix (DECISIONS.md "Tool endpoint"). */
 const struct catalog_action *catalog_find_tool(const struct catalog *catalog, slice tool_name);
 
+/* ---- unknown.c: for ids that the finders do not know ---- */
+
+/* The nearest id; SLICE_NONE: none is near. The cost is bounded (base/suggest.h). Borrowed. */
+slice catalog_nearest_integration(const struct catalog *catalog, slice id);
+/* action: an action id or a full tool name; the answer is an action id. */
+slice catalog_nearest_action(const struct catalog_integration *integration, slice action);
+slice catalog_nearest_tool(const struct catalog *catalog, slice tool_name);
+/* A sentence for whoever asked: `There is no integration "Gmail"; did you mean "gmail"?`. In the
+ * arena; SLICE_NONE: out of memory. */
+slice catalog_say_no_integration(const struct catalog *catalog, slice id, struct arena *arena);
+slice catalog_say_no_action(const struct catalog_integration *integration, slice action,
+                            struct arena *arena);
+slice catalog_say_no_tool(const struct catalog *catalog, slice tool_name, struct arena *arena);
+
 const char *catalog_level_name(enum catalog_level level);
 const char *catalog_auth_name(enum catalog_auth_kind kind);
 

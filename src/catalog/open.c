@@ -14,16 +14,6 @@ enum { CATALOG_ARENA_BYTES_MAX = 512 * 1024 * 1024 };
 
 static const struct json_limits packed_limits = {.depth_max = 128};
 
-static const void *table_of(const struct pack_header *pack, enum pack_table table)
-{
-    return (const char *)pack + pack->tables[table].at;
-}
-
-static slice text_of(const struct pack_header *pack, struct pack_text text)
-{
-    return slice_of((const char *)table_of(pack, PACK_TEXTS) + text.at, text.len);
-}
-
 /* ---- opening ---- */
 
 static struct search_index *open_index(struct catalog *catalog)
@@ -32,20 +22,20 @@ static struct search_index *open_index(struct catalog *catalog)
     struct search_index *index = ARENA_NEW(&catalog->arena, struct search_index);
     if (index)
         *index = (struct search_index){
-            .texts = table_of(pack, PACK_TEXTS),
-            .words = table_of(pack, PACK_WORDS),
+            .texts = pack_table_of(pack, PACK_TEXTS),
+            .words = pack_table_of(pack, PACK_WORDS),
             .word_count = pack->tables[PACK_WORDS].count,
-            .terms = table_of(pack, PACK_TERMS),
+            .terms = pack_table_of(pack, PACK_TERMS),
             .term_count = pack->tables[PACK_TERMS].count,
-            .postings = table_of(pack, PACK_POSTINGS),
+            .postings = pack_table_of(pack, PACK_POSTINGS),
             .posting_count = pack->tables[PACK_POSTINGS].count,
-            .links = table_of(pack, PACK_LINKS),
+            .links = pack_table_of(pack, PACK_LINKS),
             .link_count = pack->tables[PACK_LINKS].count,
-            .remainders = table_of(pack, PACK_REMAINDERS),
+            .remainders = pack_table_of(pack, PACK_REMAINDERS),
             .remainder_count = pack->tables[PACK_REMAINDERS].count,
-            .bucket_starts = table_of(pack, PACK_BUCKETS),
+            .bucket_starts = pack_table_of(pack, PACK_BUCKETS),
             .bucket_count = pack->tables[PACK_BUCKETS].count - 1,
-            .docs = table_of(pack, PACK_DOCS),
+            .docs = pack_table_of(pack, PACK_DOCS),
             .doc_count = pack->tables[PACK_DOCS].count,
         };
     return index;
@@ -56,16 +46,16 @@ static void open_integration_head(struct catalog *catalog, size_t place,
 {
     const struct pack_header *pack = catalog->pack;
     const struct pack_integration *packed =
-        (const struct pack_integration *)table_of(pack, PACK_INTEGRATIONS) + place;
+        (const struct pack_integration *)pack_table_of(pack, PACK_INTEGRATIONS) + place;
     *integration = (struct catalog_integration){
         .catalog = catalog,
-        .integration_id = text_of(pack, packed->integration_id),
-        .name = text_of(pack, packed->name),
-        .description = text_of(pack, packed->description),
-        .category = text_of(pack, packed->category),
-        .docs_url = text_of(pack, packed->docs_url),
-        .capabilities_json = text_of(pack, packed->capabilities_json),
-        .source = text_of(pack, packed->source),
+        .integration_id = pack_text_of(pack, packed->integration_id),
+        .name = pack_text_of(pack, packed->name),
+        .description = pack_text_of(pack, packed->description),
+        .category = pack_text_of(pack, packed->category),
+        .docs_url = pack_text_of(pack, packed->docs_url),
+        .capabilities_json = pack_text_of(pack, packed->capabilities_json),
+        .source = pack_text_of(pack, packed->source),
         .auth = {.kind = (enum catalog_auth_kind)packed->auth_kind},
         .place = place,
         .action_first = packed->action_first,
@@ -129,7 +119,7 @@ static int open_heads(struct catalog_integration *integration)
     struct catalog *catalog = integration->catalog;
     const struct pack_header *pack = catalog->pack;
     const struct pack_action *packed =
-        (const struct pack_action *)table_of(pack, PACK_ACTIONS) + integration->action_first;
+        (const struct pack_action *)pack_table_of(pack, PACK_ACTIONS) + integration->action_first;
     if (integration->actions)
         return OK;
     struct catalog_action *actions =
@@ -139,16 +129,16 @@ static int open_heads(struct catalog_integration *integration)
     for (size_t i = 0; i < integration->action_count; i++)
         actions[i] = (struct catalog_action){
             .integration = integration,
-            .action_id = text_of(pack, packed[i].action_id),
-            .tool_name = text_of(pack, packed[i].tool_name),
-            .title = text_of(pack, packed[i].title),
-            .description = text_of(pack, packed[i].description),
+            .action_id = pack_text_of(pack, packed[i].action_id),
+            .tool_name = pack_text_of(pack, packed[i].tool_name),
+            .title = pack_text_of(pack, packed[i].title),
+            .description = pack_text_of(pack, packed[i].description),
             .level = (enum catalog_level)packed[i].level,
             .requires_confirmation = packed[i].requires_confirmation,
-            .item_json = text_of(pack, packed[i].item_json),
-            .detail_json = text_of(pack, packed[i].detail_json),
-            .scope_words = text_of(pack, packed[i].scope_words),
-            .source = text_of(pack, packed[i].source),
+            .item_json = pack_text_of(pack, packed[i].item_json),
+            .detail_json = pack_text_of(pack, packed[i].detail_json),
+            .scope_words = pack_text_of(pack, packed[i].scope_words),
+            .source = pack_text_of(pack, packed[i].source),
         };
     integration->actions = actions;
     return OK;
@@ -293,14 +283,14 @@ static int by_packed_id(const void *key, const void *place)
 {
     const struct sought *sought = key;
     const struct pack_action *action = place;
-    return slice_cmp(sought->text, text_of(sought->pack, action->action_id));
+    return slice_cmp(sought->text, pack_text_of(sought->pack, action->action_id));
 }
 
 /* In the pack itself, so that no memory is needed. */
 static bool is_packed(const struct catalog_integration *integration, slice id)
 {
     const struct sought sought = {integration->catalog->pack, id};
-    const struct pack_action *actions = table_of(sought.pack, PACK_ACTIONS);
+    const struct pack_action *actions = pack_table_of(sought.pack, PACK_ACTIONS);
     return bsearch(&sought, actions + integration->action_first, integration->action_count,
                    sizeof(*actions), by_packed_id) != NULL;
 }
@@ -313,17 +303,17 @@ bool catalog_has_action(const struct catalog_integration *integration, slice act
 static int by_tool_name(const void *key, const void *place)
 {
     const struct sought *sought = key;
-    const struct pack_action *actions = table_of(sought->pack, PACK_ACTIONS);
+    const struct pack_action *actions = pack_table_of(sought->pack, PACK_ACTIONS);
     return slice_cmp(sought->text,
-                     text_of(sought->pack, actions[*(const uint32_t *)place].tool_name));
+                     pack_text_of(sought->pack, actions[*(const uint32_t *)place].tool_name));
 }
 
 /* NULL when unknown; its integration may have no heads yet. */
 static const struct pack_action *find_packed_tool(const struct pack_header *pack, slice name)
 {
     const struct sought sought = {pack, name};
-    const struct pack_action *actions = table_of(pack, PACK_ACTIONS);
-    const uint32_t *tools = table_of(pack, PACK_TOOLS);
+    const struct pack_action *actions = pack_table_of(pack, PACK_ACTIONS);
+    const uint32_t *tools = pack_table_of(pack, PACK_TOOLS);
     const uint32_t *found =
         bsearch(&sought, tools, pack->tables[PACK_TOOLS].count, sizeof(*tools), by_tool_name);
     return found ? &actions[*found] : NULL;
@@ -334,7 +324,8 @@ static struct catalog_action *find_tool(const struct catalog *catalog, slice too
     const struct pack_action *packed = find_packed_tool(catalog->pack, tool_name);
     struct catalog_integration *integration = packed ? catalog->integrations[packed->integration]
                                                      : NULL;
-    return integration ? find_by_id(integration, text_of(catalog->pack, packed->action_id)) : NULL;
+    return integration ? find_by_id(integration, pack_text_of(catalog->pack, packed->action_id))
+                       : NULL;
 }
 
 const struct catalog_action *catalog_head_of_tool(const struct catalog *catalog, slice tool_name)

@@ -60,6 +60,16 @@ struct pack_header {
     } tables[PACK_TABLES];
 };
 
+static inline const void *pack_table_of(const struct pack_header *pack, enum pack_table table)
+{
+    return (const char *)pack + pack->tables[table].at;
+}
+
+static inline slice pack_text_of(const struct pack_header *pack, struct pack_text text)
+{
+    return slice_of((const char *)pack_table_of(pack, PACK_TEXTS) + text.at, text.len);
+}
+
 /* Manifests that were read whole, sorted by id: what a pack is made of. */
 struct manifest_set {
     struct catalog_integration **items;

@@ -37,6 +37,21 @@ static int print_one(struct session *session, const struct command_call *call,
 
 /* ---- create ---- */
 
+/* A second one would be told apart by its id alone, and is mostly a script that ran twice. */
+static int check_is_new(struct session *session, slice name)
+{
+    struct account other;
+    char id[UUID_TEXT_LEN + 1];
+    int result =
+        store_account_named_sync(session->sync, &session->arena, name, &other, &session->err);
+    if (result != OK)
+        return result == ERR_NOTFOUND ? OK : result;
+    uuid_format(other.account_id, id);
+    return err_set(&session->err, ERR_INVALID,
+                   "there is an account \"%.*s\" already, %s; --again makes another one",
+                   SLICE_ARG(name), id);
+}
+
 static int create(struct session *session, struct command_call *call)
 {
     struct account account = {.account_id = uuid_v7(), .name = slice_cstr(call->argv[0])};
@@ -44,7 +59,9 @@ static int create(struct session *session, struct command_call *call)
         session_open_database(session) != OK ||
         session_audit(session, account.account_id, "account.created", SLICE_NONE) != OK)
         return (int)session->err.code;
-    int result = store_account_create_sync(session->sync, &account, &session->err);
+    int result = command_has(call, "again") ? OK : check_is_new(session, account.name);
+    if (result == OK)
+        result = store_account_create_sync(session->sync, &account, &session->err);
     if (session_commit(session, result) != OK)
         return (int)session->err.code;
     if (store_account_get_sync(session->sync, &session->arena, account.account_id, &account,
@@ -181,13 +198,17 @@ static const struct config_option erase_options[] = {
      "erased, "
      "too; at least the execution-timeout of the servers, 45s by default"},
 };
+static const struct config_option create_options[] = {
+    {"again", NULL, "though another account has this name"},
+    {"json", NULL, "print JSON, for scripts"},
+};
 static const struct config_option options[] = {{"json", NULL, "print JSON, for scripts"}};
 
 static const struct command_verb verbs[] = {
     {.name = "create",
      .synopsis = "NAME",
-     .summary = "Make an account.",
-     COMMAND_OPTIONS(options),
+     .summary = "Make an account. It prints the id on its first line.",
+     COMMAND_OPTIONS(create_options),
      .args_min = 1,
      .args_max = 1,
      .run = run_create},
@@ -228,6 +249,7 @@ static const struct command_verb verbs[] = {
      .synopsis = "ACCOUNT",
      .summary = "Delete an account and all that is stored of it, for ever.",
      COMMAND_OPTIONS(erase_options),
+     .needs = "yes",
      .args_min = 1,
      .args_max = 1,
      .run = run_erase},

@@ -7,7 +7,6 @@
 
 #include "catalog/search.h"
 #include "cmd/output.h"
-#include "cmd/suggest.h"
 
 enum { TEXT_BYTES_MAX = 64 * 1024, FOUND_MAX = 20, LINE_BYTES_MAX = 72, CHOICES_MAX = 8 };
 
@@ -15,17 +14,14 @@ int catalog_find_or_suggest(struct session *session, slice id,
                             const struct catalog_integration **found)
 {
     const struct catalog *catalog = session->catalog;
-    struct suggest suggest;
     *found = catalog_find_integration(catalog, id);
     if (*found)
         return OK;
-    suggest_begin(&suggest, id);
-    for (size_t i = 0; i < catalog->integration_count; i++)
-        suggest_offer(&suggest, catalog->integrations[i]->integration_id);
-    if (suggest.best.len > 0)
+    slice nearest = catalog_nearest_integration(catalog, id);
+    if (nearest.len > 0)
         return err_set(&session->err, ERR_NOTFOUND,
                        "there is no integration \"%.*s\"; did you mean %.*s?", SLICE_ARG(id),
-                       SLICE_ARG(suggest.best));
+                       SLICE_ARG(nearest));
     return err_set(&session->err, ERR_NOTFOUND,
                    "there is no integration \"%.*s\"; `sluice catalog list` shows them",
                    SLICE_ARG(id));
@@ -34,18 +30,15 @@ int catalog_find_or_suggest(struct session *session, slice id,
 static int find_action(struct session *session, const struct catalog_integration *integration,
                        slice id, const struct catalog_action **found)
 {
-    struct suggest suggest;
     slice name = integration->integration_id;
     *found = catalog_find_action(integration, id);
     if (*found)
         return OK;
-    suggest_begin(&suggest, id);
-    for (size_t i = 0; i < integration->action_count; i++)
-        suggest_offer(&suggest, integration->actions[i].action_id);
-    if (suggest.best.len > 0)
+    slice nearest = catalog_nearest_action(integration, id);
+    if (nearest.len > 0)
         return err_set(&session->err, ERR_NOTFOUND,
                        "%.*s has no action \"%.*s\"; did you mean %.*s?", SLICE_ARG(name),
-                       SLICE_ARG(id), SLICE_ARG(suggest.best));
+                       SLICE_ARG(id), SLICE_ARG(nearest));
     return err_set(&session->err, ERR_NOTFOUND,
                    "%.*s has no action \"%.*s\"; `sluice catalog show %.*s` lists them",
                    SLICE_ARG(name), SLICE_ARG(id), SLICE_ARG(name));

@@ -7,7 +7,8 @@
 #include <stdarg.h>
 
 #include "base/log.h"
-#include "cmd/suggest.h"
+#include "base/suggest.h"
+#include "cmd/dev_attach.h"
 
 static void print_name(const struct command_call *call)
 {
@@ -169,6 +170,11 @@ static int run_call(struct command_call *call)
     if (config_init(&config, &err) != OK || config_read(&config, &call->args, &err) != OK ||
         open_log(call, &err) != OK) {
         result = command_misuse(call, "%s", err.text);
+        goto out;
+    }
+    bool is_attached = (call->command->scopes & CONFIG_DATABASE) && config.data_dir.len > 0;
+    if (is_attached && dev_attach(&config, &err) != OK) {
+        result = command_fail(call, "%s", err.text);
         goto out;
     }
     call->argc = call->args.positional;

@@ -32,6 +32,7 @@ struct command_verb {
     const char *summary;                 /* one sentence */
     const struct config_option *options; /* may be NULL */
     size_t option_count;
+    const char *needs; /* the option that it cannot do without; it says so itself. NULL: none */
     int args_min, args_max;
     /* Returns an exit code; has printed its own errors, by command_fail. */
     int (*run)(struct command_call *call);

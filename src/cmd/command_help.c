@@ -44,8 +44,9 @@ static void print_usage(FILE *out, const struct command *command, const struct c
         print_part(out, &column, "%s", verb->synopsis);
     for (size_t i = 0; i < verb->option_count; i++) {
         const struct config_option *option = &verb->options[i];
-        print_part(out, &column, "[--%s%s%s]", option->name, option->value_name ? " " : "",
-                   option->value_name ? option->value_name : "");
+        bool is_needed = verb->needs && strcmp(verb->needs, option->name) == 0;
+        print_part(out, &column, is_needed ? "--%s%s%s" : "[--%s%s%s]", option->name,
+                   option->value_name ? " " : "", option->value_name ? option->value_name : "");
     }
     if (command->scopes)
         print_part(out, &column, "[SETTINGS]");

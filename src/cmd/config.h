@@ -126,6 +126,8 @@ void config_deinit(struct config *config);
  * variable counts as unset. A flag that is neither an option nor in scope is ERR_NOTFOUND and names
  * the nearest one. A file with a secret that others may read is ERR_REFUSED. Call it once. */
 int config_read(struct config *config, struct config_args *args, struct err *err) MUST_CHECK;
+/* The lines of a file, over what was read before; a secret that others may read is ERR_REFUSED. */
+int config_file_read(struct config *config, const char *path, struct err *err) MUST_CHECK;
 /* Sets one by name, as a flag would; for tests and dev. A list is replaced. */
 int config_set(struct config *config, slice name, slice value, struct err *err) MUST_CHECK;
 /* As config_set, but adds to a list (CONFIG_TEXTS) what is not in it. */

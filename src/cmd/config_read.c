@@ -9,7 +9,7 @@
 #include <sys/stat.h>
 
 #include "base/mem.h"
-#include "cmd/suggest.h"
+#include "base/suggest.h"
 
 enum { ENV_NAME_MAX = 64, ITEMS_MAX = 128 };
 
@@ -75,7 +75,7 @@ static int lines_read(struct config *config, const struct source_file *source, s
     return OK;
 }
 
-static int file_read(struct config *config, const char *path, struct err *err)
+int config_file_read(struct config *config, const char *path, struct err *err)
 {
     FILE *file = fopen(path, "re");
     struct stat info;
@@ -261,7 +261,7 @@ int config_read(struct config *config, struct config_args *args, struct err *err
     args->positional = 0;
     memset(args->values, 0, sizeof(args->values));
     const char *path = file_path(args);
-    if (path && file_read(config, path, err) != OK)
+    if (path && config_file_read(config, path, err) != OK)
         return (int)err->code;
     if (environment_read(config, args->scopes, err) != OK)
         return (int)err->code;

@@ -31,8 +31,10 @@ const struct config_item config_items[] = {
      "the audit trail; may be repeated"},
     {"port", CONFIG_COUNT, CONFIG_DEV, AT(port), "8080", 0, 65535, "N",
      "port on 127.0.0.1; 0 takes a free one"},
-    {"data", CONFIG_TEXT, CONFIG_DEV, AT(data_dir), ".sluice", 0, 0, "DIR",
-     "where the private PostgreSQL, the keys and the emulated provider keep their files"},
+    {"data", CONFIG_TEXT, CONFIG_DEV | CONFIG_DATABASE, AT(data_dir), "", 0, 0, "DIR",
+     "the folder of `sluice dev`, .sluice when left out there: its private PostgreSQL, keys and "
+     "emulated provider; the other commands use the database and the master key of the dev that "
+     "runs on it"},
     {"ready-file", CONFIG_TEXT, SERVERS, AT(ready_file), "", 0, 0, "FILE",
      "written as JSON, whole, once requests are answered"},
     {"database-url", CONFIG_SECRET, CONFIG_SERVE | CONFIG_DATABASE, AT(database_url), "", 0, 0,

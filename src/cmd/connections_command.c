@@ -293,6 +293,7 @@ static const struct command_verb verbs[] = {
      .synopsis = "ACCOUNT INTEGRATION",
      .summary = "Connect an app with a credential that you have. It is stored sealed.",
      COMMAND_OPTIONS(add_options),
+     .needs = "credential-file",
      .args_min = 2,
      .args_max = 2,
      .run = run_add},
@@ -301,6 +302,7 @@ static const struct command_verb verbs[] = {
      .summary = "Connect an app by OAuth: prints the address to open in a browser, and reads from "
                 "stdin the one that the browser ends at.",
      COMMAND_OPTIONS(authorize_options),
+     .needs = "redirect-uri",
      .args_min = 2,
      .args_max = 2,
      .run = run_authorize},

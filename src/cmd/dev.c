@@ -17,6 +17,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "cmd/commands.h"
+#include "cmd/dev_attach.h"
 #include "cmd/dev_demo.h"
 #include "cmd/dev_folder.h"
 #include "cmd/dev_postgres.h"
@@ -161,8 +162,9 @@ static int make_demo(struct dev *dev)
 static int start(struct dev *dev)
 {
     char listen_on[32];
-    if (dev_folder_open(&dev->folder, dev->config->data_dir.ptr, &dev->err) != OK ||
-        check_port(dev) != OK || is_stopped(dev))
+    const char *data = dev->config->data_dir.len > 0 ? dev->config->data_dir.ptr : ".sluice";
+    if (dev_folder_open(&dev->folder, data, &dev->err) != OK || check_port(dev) != OK ||
+        is_stopped(dev))
         return (int)dev->err.code;
     (void)fprintf(stderr, "sluice dev, data in %s\n", dev->folder.path);
     if (dev_provider_start(&dev->provider, &dev->folder, &dev->err) != OK ||
@@ -173,7 +175,8 @@ static int start(struct dev *dev)
         is_stopped(dev))
         return (int)dev->err.code;
     dev_stage(&dev->stages, "preparing the demo account");
-    if (make_demo(dev) != OK || is_stopped(dev))
+    if (make_demo(dev) != OK || dev_attach_offer(&dev->folder, dev->config, &dev->err) != OK ||
+        is_stopped(dev))
         return (int)dev->err.code;
     dev_stage_later(&dev->stages, "starting the server");
     /* the limits in manifests are the vendors', and the emulated provider has none */
@@ -196,6 +199,7 @@ static void on_ready(void *owner, uint16_t port)
         .provider_url = dev->provider.url,
         .provider_ca_file = dev->provider.ca_file,
         .database_url = dev->postgres.url,
+        .data_dir = dev->folder.path,
         .task_parent = dev->provider.task_parent,
     };
     struct err err;

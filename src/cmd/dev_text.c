@@ -69,8 +69,11 @@ void dev_text_print(FILE *out, const struct dev_facts *facts)
                    SLICE_ARG(page));
     print_curl(out, url, "the same, confirmed", body);
     print_flow(out, url, page);
-    (void)fprintf(out, "`sluice catalog show gmail` and `sluice flow list` tell what can be done. "
-                       "Ctrl-C stops it all.\n");
+    (void)fprintf(out,
+                  "`sluice catalog show gmail` and `sluice flow list` tell what can be done. "
+                  "Ctrl-C stops it all.\n"
+                  "Operator's commands reach this database so: sluice accounts list --data %s\n",
+                  facts->data_dir);
 }
 
 int dev_text_ready_write(const char *path, const struct dev_facts *facts, struct err *err)

@@ -16,7 +16,7 @@ struct dev_facts {
     struct uuid account_id;
     const char *api_key;
     slice provider_url, provider_ca_file;
-    const char *database_url;
+    const char *database_url, *data_dir;
     const struct json *task_parent; /* {"page_id"} */
 };
 

@@ -9,7 +9,6 @@
 #include "cmd/commands.h"
 #include "cmd/flow_explain.h"
 #include "cmd/output.h"
-#include "cmd/suggest.h"
 #include "flow/template.h"
 
 enum { LINT_FILES_MAX = 500 };
@@ -184,17 +183,14 @@ static int show_template(struct session *session, const struct flow_template *tm
 static int find_template(struct session *session, const struct flow_template_set *set, slice key,
                          const struct flow_template **found)
 {
-    struct suggest suggest;
     *found = flow_template_set_find(set, key);
     if (*found)
         return OK;
-    suggest_begin(&suggest, key);
-    for (size_t i = 0; i < set->count; i++)
-        suggest_offer(&suggest, set->items[i]->key);
-    if (suggest.best.len > 0)
+    slice nearest = flow_template_set_nearest(set, key);
+    if (nearest.len > 0)
         return err_set(&session->err, ERR_NOTFOUND,
                        "there is no template \"%.*s\"; did you mean %.*s?", SLICE_ARG(key),
-                       SLICE_ARG(suggest.best));
+                       SLICE_ARG(nearest));
     return err_set(&session->err, ERR_NOTFOUND,
                    "there is no template \"%.*s\"; `sluice flow list` shows them", SLICE_ARG(key));
 }

@@ -76,14 +76,14 @@ static void why_running(struct explanation *e)
 static void why_until(struct explanation *e, const char *what)
 {
     const struct flow *flow = &e->found.flow;
-    int64_t left = flow->wake_at - e->found.now;
+    int64_t at = flow_goes_on_at(flow), left = at - e->found.now;
     if (left >= 0) {
-        buf_printf(&e->why, "%s until %.*s, in %.*s.", what, SLICE_ARG(time_text(e, flow->wake_at)),
+        buf_printf(&e->why, "%s until %.*s, in %.*s.", what, SLICE_ARG(time_text(e, at)),
                    SLICE_ARG(span(e, left)));
         return;
     }
-    buf_printf(&e->why, "%s until %.*s, which was %.*s ago.", what,
-               SLICE_ARG(time_text(e, flow->wake_at)), SLICE_ARG(span(e, left)));
+    buf_printf(&e->why, "%s until %.*s, which was %.*s ago.", what, SLICE_ARG(time_text(e, at)),
+               SLICE_ARG(span(e, left)));
     if (left < -LATE_US || e->found.nodes_alive == 0)
         why_nobody(e, "wake it");
 }
@@ -98,8 +98,9 @@ static void why_approval(struct explanation *e)
         "Step \"%.*s\" waits for a person since %.*s: POST /api/flows/%s/approve, or reject, "
         "with a key that has the scope approve.",
         SLICE_ARG(e->step), SLICE_ARG(span(e, e->found.now - flow->updated_at)), id);
-    if (flow->wake_at)
-        buf_printf(&e->why, " It expires at %.*s.", SLICE_ARG(time_text(e, flow->wake_at)));
+    if (flow_approval_ends_at(flow))
+        buf_printf(&e->why, " It expires at %.*s.",
+                   SLICE_ARG(time_text(e, flow_approval_ends_at(flow))));
 }
 
 static void why_waiting(struct explanation *e)
@@ -154,8 +155,8 @@ static void print_times(struct explanation *e)
     const struct flow *flow = &e->found.flow;
     print_line(e, "created", time_text(e, flow->created_at));
     print_line(e, "changed", time_text(e, flow->updated_at));
-    if (flow->status == FLOW_WAITING && flow->wake_at)
-        print_line(e, "next due", time_text(e, flow->wake_at));
+    if (flow_due_at(flow))
+        print_line(e, "next due", time_text(e, flow_due_at(flow)));
     if (flow->deadline)
         print_line(e, "deadline", time_text(e, flow->deadline));
     if (flow->status != FLOW_RUNNING)
@@ -216,7 +217,7 @@ static int print_json(struct explanation *e)
     json_put_i64(&json.w, flow->attempt);
     output_json_time(&json, "created_at", flow->created_at);
     output_json_time(&json, "updated_at", flow->updated_at);
-    output_json_time(&json, "next_due", flow->status == FLOW_WAITING ? flow->wake_at : 0);
+    output_json_time(&json, "next_due", flow_due_at(flow));
     output_json_time(&json, "deadline", flow->deadline);
     output_json_str(&json, "owner", e->found.node_name);
     output_json_time(&json, "lease_until", e->found.lease_until);

@@ -98,6 +98,9 @@ static int check_client(struct session *session, const struct command_call *call
                        SLICE_ARG(integration->name), catalog_auth_name(kind));
     client->integration_id = integration->integration_id;
     client->client_id = command_option(call, "client-id");
+    if (!client->client_id.ptr)
+        return err_set(&session->err, ERR_INVALID,
+                       "--client-id is missing: what the app calls the client id");
     if (!http_is_visible(client->client_id) || client->client_id.len > OAUTH_CLIENT_ID_MAX)
         return err_set(&session->err, ERR_INVALID,
                        "--client-id wants what the app calls the client id");
@@ -234,6 +237,7 @@ static const struct command_verb verbs[] = {
      .synopsis = "INTEGRATION",
      .summary = "Say what sluice is registered as with an app. The secret is stored sealed.",
      COMMAND_OPTIONS(set_options),
+     .needs = "client-id",
      .args_min = 1,
      .args_max = 1,
      .run = run_set},

@@ -211,14 +211,19 @@ static int basic_header(struct build *b, const struct json *credential, slice *v
 {
     slice user = json_get_str(credential, SLICE("username"));
     slice password = json_get_str(credential, SLICE("password"));
-    slice pair = arena_printf(b->arena, "%.*s:%.*s", SLICE_ARG(user), SLICE_ARG(password));
-    struct buf out;
+    struct buf pair, out;
+    buf_init(&pair, 12 * 1024);
     buf_init(&out, 16 * 1024);
+    buf_append(&pair, user);
+    buf_append_char(&pair, ':');
+    buf_append(&pair, password);
     buf_append_cstr(&out, "Basic ");
-    encode_base64(&out, pair);
+    encode_base64(&out, buf_slice(&pair));
     *value = arena_dup(b->arena, buf_slice(&out));
+    bool is_ok = buf_is_ok(&pair) && buf_is_ok(&out) && value->ptr;
+    mem_wipe(pair.ptr, pair.len);
     mem_wipe(out.ptr, out.len);
-    bool is_ok = buf_is_ok(&out) && value->ptr;
+    buf_deinit(&pair);
     buf_deinit(&out);
     return is_ok ? OK : err_set(b->err, ERR_NOMEM, "out of memory");
 }

@@ -18,8 +18,11 @@ static int make_fingerprint(struct exec *exec)
 {
     struct buf text;
     buf_init(&text, FINGERPRINT_BYTES_MAX);
-    buf_printf(&text, "1\n%.*s\n%.*s\n%lld\n", SLICE_ARG(exec->in.integration_id),
-               SLICE_ARG(exec->action_id), (long long)exec->in.connection_id);
+    buf_append(&text, SLICE("1\n"));
+    buf_append(&text, exec->in.integration_id);
+    buf_append_char(&text, '\n');
+    buf_append(&text, exec->action_id);
+    buf_printf(&text, "\n%lld\n", (long long)exec->in.connection_id);
     json_write_sorted(&text, exec->in.input);
     if (exec->in.pages_max > 1)
         buf_printf(&text, "\npages %u\n", exec->in.pages_max);

@@ -97,7 +97,8 @@ struct exec_request {
      * 5.5), made when it is needed. Empty: of idempotency_key, or the run's own. */
     slice provider_name;
     struct uuid provider_space;
-    uint64_t deadline_ns; /* loop time; 0: the action's own */
+    uint64_t timeout_ms;  /* 0: the action's own, else the setting execution-timeout */
+    uint64_t deadline_ns; /* of the caller, in loop time: never later than it; 0: none */
 };
 
 /* What is wrong with input and files (check.c), sentences without their end; SLICE_NONE: nothing.

@@ -17,6 +17,19 @@ static slice short_action_id(const struct exec *exec)
     return action;
 }
 
+/* It began as the setting's. What the caller allows for this call wins over the action's own, and
+ * nothing outlives the caller's deadline. */
+static void set_deadline(struct exec *exec)
+{
+    uint64_t timeout_ms = exec->in.timeout_ms;
+    if (timeout_ms == 0 && exec->action)
+        timeout_ms = exec->action->deadline_ms;
+    if (timeout_ms > 0)
+        exec->deadline_ns = exec->op.started_ns + timeout_ms * 1000000;
+    if (exec->in.deadline_ns > 0 && exec->in.deadline_ns < exec->deadline_ns)
+        exec->deadline_ns = exec->in.deadline_ns;
+}
+
 enum op_result exec_step_find_action(struct op *op)
 {
     struct exec *exec = exec_of(op);
@@ -33,13 +46,22 @@ enum op_result exec_step_find_action(struct op *op)
         exec->out.advice = exec_advice_for(exec->action);
     exec->out.integration_id = exec->in.integration_id;
     exec->out.action_id = exec->action_id;
-    if (exec->action && exec->action->deadline_ms > 0)
-        exec->deadline_ns = op->started_ns + (uint64_t)exec->action->deadline_ms * 1000000;
-    if (exec->in.deadline_ns > 0)
-        exec->deadline_ns = exec->in.deadline_ns;
+    set_deadline(exec);
     if (exec_is_unconfirmed(exec)) /* whatever its key has, it is not for this one */
         op_goto(op, EXEC_STEP_CHECK_INPUT);
     return OP_NEXT;
+}
+
+/* Of a full tool name the integration's part is a guess, and all of it says better what is meant.
+ */
+static slice say_no_integration(struct exec *exec)
+{
+    slice action = exec->in.action_id, id = exec->in.integration_id;
+    bool is_tool = slice_starts_with(action, id) && action.len > id.len &&
+                   action.ptr[id.len] == '_';
+    if (is_tool && catalog_nearest_tool(exec->catalog, action).len > 0)
+        return catalog_say_no_tool(exec->catalog, action, &exec->op.arena);
+    return catalog_say_no_integration(exec->catalog, id, &exec->op.arena);
 }
 
 enum op_result exec_stop_unknown(struct exec *exec)
@@ -52,14 +74,12 @@ enum op_result exec_stop_unknown(struct exec *exec)
     if (!exec->integration)
         return exec_stop(
             exec, EXEC_INTEGRATION_UNKNOWN,
-            arena_printf(arena, "There is no integration \"%.*s\"; nothing was done.",
-                         SLICE_ARG(exec->in.integration_id)),
-            SLICE("GET /api/integrations lists those there are; GET /api/search?query= "
-                  "finds one by what it does."));
+            arena_printf(arena, "%.*s Nothing was done.", SLICE_ARG(say_no_integration(exec))),
+            SLICE("GET /api/integrations lists those there are; GET "
+                  "/api/search?query= finds one by what it does."));
+    slice said = catalog_say_no_action(exec->integration, exec->in.action_id, arena);
     return exec_stop(exec, EXEC_ACTION_UNKNOWN,
-                     arena_printf(arena, "%.*s has no action \"%.*s\"; nothing was done.",
-                                  SLICE_ARG(exec->integration->name),
-                                  SLICE_ARG(exec->in.action_id)),
+                     arena_printf(arena, "%.*s Nothing was done.", SLICE_ARG(said)),
                      arena_printf(arena, "GET /api/actions?integration_id=%.*s lists its actions.",
                                   SLICE_ARG(exec->in.integration_id)));
 }

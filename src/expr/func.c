@@ -141,7 +141,7 @@ static int check_items(struct expr_run *run, const struct expr_node *call, uint3
             continue;
         char got[64];
         int len = snprintf(got, sizeof got, "an array with %s as item %u",
-                           expr_value_type(&array->as.items[k]), k);
+                           expr_value_type(&array->as.items[k]), k + 1);
         ASSERT(len > 0 && (size_t)len < sizeof got);
         return wrong_type(run, call, i, got);
     }

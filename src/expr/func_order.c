@@ -18,12 +18,12 @@ static int check_key(struct expr_run *run, const struct expr_node *call, uint32_
         return expr_run_fail(run, EXPR_FAULT_TYPE, call->at,
                              "%s() wants its expression to give numbers or strings, item %u gave "
                              "%s",
-                             name, i, expr_value_type(key));
+                             name, i + 1, expr_value_type(key));
     if (json_is_number(key) != json_is_number(first))
         return expr_run_fail(run, EXPR_FAULT_TYPE, call->at,
-                             "%s() wants its expression to give one type, item 0 gave %s and item "
+                             "%s() wants its expression to give one type, item 1 gave %s and item "
                              "%u gave %s",
-                             name, expr_value_type(first), i, expr_value_type(key));
+                             name, expr_value_type(first), i + 1, expr_value_type(key));
     return OK;
 }
 

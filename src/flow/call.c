@@ -44,20 +44,13 @@ static slice provider_name(const struct flow_call *call, slice step_key, struct 
                      SLICE_JOIN(room, step_key, SLICE("/"), slice_of_u64(call->item, digits)));
 }
 
-/* Loop time; 0: the action's own. */
-static uint64_t deadline_ns(const struct flow_run *run, const struct flow_step_def *step)
+/* The flow's, in loop time; 0: it has none. */
+static uint64_t deadline_ns(const struct flow_run *run)
 {
-    const struct catalog_action *action = find_action(run, run->step);
-    uint64_t now = loop_now_ns(run->op.loop), ms = step->timeout_ms;
-    if (ms == 0)
-        ms = action && action->deadline_ms ? action->deadline_ms : 0;
-    if (run->flow.deadline != 0) {
-        int64_t left_us = run->flow.deadline - clock_wall_us();
-        uint64_t left_ms = left_us > 1000 ? (uint64_t)left_us / 1000 : 1;
-        if (ms == 0 ? left_ms < 30000 : left_ms < ms)
-            ms = left_ms;
-    }
-    return ms > 0 ? now + ms * 1000000 : 0;
+    int64_t left_us = run->flow.deadline - clock_wall_us();
+    if (run->flow.deadline == 0)
+        return 0;
+    return loop_now_ns(run->op.loop) + (left_us > 1000 ? (uint64_t)left_us : 1000) * 1000;
 }
 
 struct exec *flow_call_start(const struct flow_call *call, struct op *parent)
@@ -81,7 +74,8 @@ struct exec *flow_call_start(const struct flow_call *call, struct op *parent)
         .owner = run->flow.owner,
         .provider_name = provider_name(call, step->key, arena),
         .provider_space = run->flow.id,
-        .deadline_ns = deadline_ns(run, step),
+        .timeout_ms = step->timeout_ms,
+        .deadline_ns = deadline_ns(run),
     };
     if (!exec || !integration.ptr || !request.provider_name.ptr)
         return NULL;
@@ -147,6 +141,21 @@ uint64_t flow_call_retry_ms(const struct flow_run *run, const struct flow_error 
     if (error->retry_after_ms > 0)
         wait = (uint64_t)error->retry_after_ms + random_below(500);
     return wait < RETRY_MS_MAX ? wait : RETRY_MS_MAX;
+}
+
+bool flow_run_is_overdue(const struct flow_run *run)
+{
+    return run->flow.deadline != 0 && clock_wall_us() >= run->flow.deadline;
+}
+
+struct flow_error flow_error_deadline(void)
+{
+    return (struct flow_error){
+        .code = SLICE("timeout"),
+        .message = SLICE("The flow's deadline has passed."),
+        .hint = SLICE("Resume goes on without a deadline."),
+        .retry_after_ms = -1,
+    };
 }
 
 struct flow_error flow_error_unknown(void)

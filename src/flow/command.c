@@ -72,6 +72,7 @@ static enum op_result show(struct flow_command *command, const struct flow_whole
     command->view_json = buf_is_ok(&text) ? arena_dup(answer_arena(command), buf_slice(&text))
                                           : SLICE_NONE;
     buf_deinit(&text);
+    command->rev = whole->flow.rev;
     return answer(command, FLOW_ANSWER_DONE, SLICE_NONE);
 }
 
@@ -260,14 +261,20 @@ static slice approval_output(struct flow_command *command)
 
 static slice rejection(struct flow_command *command)
 {
-    struct arena *arena = &command->op.arena;
+    struct buf message;
+    buf_init(&message, 64 * 1024);
+    buf_append_cstr(&message, "Rejected by ");
+    buf_append(&message, command->in.actor);
+    buf_append_cstr(&message, command->in.note.ptr ? ": " : ".");
+    buf_append(&message, command->in.note);
     struct flow_error error = {
         .code = SLICE("policy_blocked"),
-        .message = arena_printf(arena, "Rejected by %.*s%s%.*s", SLICE_ARG(command->in.actor),
-                                command->in.note.ptr ? ": " : ".", SLICE_ARG(command->in.note)),
+        .message = buf_slice(&message),
         .retry_after_ms = -1,
     };
-    return flow_error_text(&error, arena);
+    slice text = flow_error_text(&error, &command->op.arena);
+    buf_deinit(&message);
+    return text;
 }
 
 static enum op_result submit_take(struct flow_command *command, enum flow_take_kind kind)
@@ -338,7 +345,8 @@ static enum op_result decide_approval(struct flow_command *command)
             arena_printf(arena, "The step that waits for approval is \"%.*s\".", SLICE_ARG(key)));
     if (command->in.rev != 0 && command->in.rev != flow->rev)
         return conflict(command, SLICE("The flow has changed since it was shown; look again."));
-    if (flow->wake_at != 0 && flow->wake_at <= clock_wall_us())
+    int64_t ends_at = flow_approval_ends_at(flow);
+    if (ends_at != 0 && ends_at <= clock_wall_us())
         return conflict(command, SLICE("The approval has expired."));
     command->decided = decided_step(command);
     return command->in.kind == FLOW_COMMAND_APPROVE ? submit_take(command, FLOW_TAKE_APPROVE)
@@ -348,8 +356,9 @@ static enum op_result decide_approval(struct flow_command *command)
 static enum op_result decide_resume(struct flow_command *command)
 {
     const struct flow *flow = &command->whole.flow;
-    bool is_due = flow->wake_at != 0 && flow->wake_at <= clock_wall_us();
-    if (flow->status == FLOW_FAILED || (flow->status == FLOW_WAITING && is_due))
+    int64_t due_at = flow_due_at(flow);
+    bool is_due = due_at != 0 && due_at <= clock_wall_us();
+    if (flow->status == FLOW_FAILED || is_due)
         return submit_take(command, FLOW_TAKE_RESUME);
     if (flow->status == FLOW_WAITING)
         return show(command, &command->whole, command->find.tmpl);

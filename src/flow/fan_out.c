@@ -180,6 +180,10 @@ static enum op_result step_call(struct op *op)
 {
     struct flow_lane *lane = lane_of(op);
     struct flow_call call = {.run = lane->run, .input = &lane->input, .item = lane->item};
+    if (flow_run_is_overdue(lane->run)) {
+        lane->error = flow_error_deadline();
+        return fail_item(lane);
+    }
     if (!flow_plan_item(lane->run, lane->item, &lane->scratch, &lane->input, &call.connection_id,
                         &lane->error))
         return fail_item(lane);
@@ -406,7 +410,7 @@ static void sum_up(struct flow_run *run, const struct flow_fan *fan, struct flow
         if (item->state != ITEM_FAILED)
             continue;
         if (failed++ < NAMED_MAX)
-            buf_printf(&names, "%s%zu", failed > 1 ? ", " : "", i);
+            buf_printf(&names, "%s%zu", failed > 1 ? ", " : "", i + 1);
         if (!first || (!first->error.is_final && item->error.is_final))
             first = item;
     }

@@ -104,6 +104,7 @@ struct flow_command {
     slice message;
     struct uuid flow_id;
     slice view_json; /* {flow, steps} after the change; with DONE */
+    int64_t rev;     /* that view_json shows */
     /* private */
     struct flow_run *run; /* START, until it is launched */
     struct flow_template_find find;
@@ -134,12 +135,12 @@ void flow_decision_audited(struct op *op, const struct pg_query *query);
 
 /* ---- looking ---- */
 
-/* {flow, steps} (2.8) and the record alone (2.6), appended. All derived from the row, the document
- * and the finished attempts. */
+/* {flow, steps} (2.8) and the record alone (2.6), appended; a summary has neither input nor
+ * context. All derived from the row, the document and the finished attempts. */
 void flow_view_write(struct buf *out, const struct flow_whole *whole,
                      const struct flow_template *tmpl);
 void flow_record_write(struct buf *out, const struct flow_listed *listed,
-                       const struct flow_template *tmpl);
+                       const struct flow_template *tmpl, bool is_summary);
 /* The step that is told as the current one: the last one once it is completed. */
 size_t flow_current_index(const struct flow *flow, const struct flow_template *tmpl);
 

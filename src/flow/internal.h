@@ -196,6 +196,9 @@ bool flow_call_is_safe(const struct flow_run *run, size_t step);
 /* How long to wait before the next attempt, `tries` having been made; 0: none is left. */
 uint64_t flow_call_retry_ms(const struct flow_run *run, const struct flow_error *error,
                             int64_t tries);
+/* The flow's deadline has passed: no call is begun any more. */
+bool flow_run_is_overdue(const struct flow_run *run);
+struct flow_error flow_error_deadline(void);
 struct flow_error flow_error_unknown(void);
 slice flow_error_text(const struct flow_error *error, struct arena *arena);
 

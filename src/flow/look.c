@@ -185,7 +185,7 @@ static enum op_result page_judge(struct op *op)
     if (page->status != OK)
         return OP_DONE;
     buf_append_char(&page->text, '[');
-    if (!page->filter.is_rows_alone)
+    if (!page->wants_rows)
         return OP_NEXT;
     page->rows = ARENA_ARRAY(&op->arena, struct flow_row, page->count + 1);
     if (page->rows)
@@ -214,13 +214,13 @@ static void page_put(struct flow_page *page)
     page->status = page->find.status;
     if (page->status != OK)
         return;
-    if (page->filter.is_rows_alone) {
+    if (page->wants_rows) {
         if (!page->need || flow_has_need(page->need, listed, page->find.tmpl, &page->op.arena))
             page->rows[page->row_count++] = row_of(page, &listed->flow);
     } else {
         if (page->next > 0)
             buf_append_char(&page->text, ',');
-        flow_record_write(&page->text, listed, page->find.tmpl);
+        flow_record_write(&page->text, listed, page->find.tmpl, page->filter.is_rows_alone);
     }
     page->next++;
     flow_template_unref(page->find.tmpl);
@@ -287,26 +287,40 @@ static const struct op_class page_class = {
     .free = page_free,
 };
 
-struct flow_page *flow_page_start(struct flow_service *service, const struct flow_filter *filter,
-                                  struct op *parent)
+static struct flow_page *start_page(struct flow_service *service, const struct flow_filter *filter,
+                                    bool wants_rows, struct op *parent)
 {
     struct flow_page *page = mem_zalloc(sizeof(*page));
     if (!page)
         return NULL;
     page->service = service;
     page->filter = *filter;
+    page->filter.is_rows_alone |= wants_rows;
+    page->wants_rows = wants_rows;
     page->status = ERR_BUSY;
     buf_init(&page->text, FLOW_VIEW_BYTES_MAX);
     op_start(&page->op, &page_class, parent->loop, parent, LOOK_ARENA_BYTES_MAX);
     return page;
 }
 
+struct flow_page *flow_page_start(struct flow_service *service, const struct flow_filter *filter,
+                                  struct op *parent)
+{
+    return start_page(service, filter, false, parent);
+}
+
+struct flow_page *flow_page_start_rows(struct flow_service *service,
+                                       const struct flow_filter *filter, struct op *parent)
+{
+    return start_page(service, filter, true, parent);
+}
+
 struct flow_page *flow_page_start_needing(struct flow_service *service,
                                           const struct flow_filter *filter,
                                           const struct flow_need *need, struct op *parent)
 {
-    ASSERT(filter->is_rows_alone && filter->with_input);
-    struct flow_page *page = flow_page_start(service, filter, parent);
+    ASSERT(filter->with_input);
+    struct flow_page *page = start_page(service, filter, true, parent);
     if (page)
         page->need = need; /* before its first step */
     return page;

@@ -59,20 +59,27 @@ struct flow_page {
     const struct flow_need *need; /* NULL: any flow */
     /* out, likewise */
     int status;
-    struct buf text;       /* [flow record, ...]; with filter.is_rows_alone instead: */
+    struct buf text;       /* [flow record, ...]; of flow_page_start_rows instead: */
     struct flow_row *rows; /* count of them */
     size_t count;
     size_t examined; /* with a need: how many flows, of which `count` have it */
     /* private */
+    bool wants_rows;
     struct flow_listed *list;
     size_t next, row_count;
     struct pg_query query;
     struct flow_template_find find;
 };
+/* Records for a client; with filter->is_rows_alone without input and context. NULL: out of memory.
+ */
 struct flow_page *flow_page_start(struct flow_service *service, const struct flow_filter *filter,
                                   struct op *parent) MUST_CHECK;
-/* The same, of those that have steps left which go through a connection, or may: filter.limit flows
- * are examined. filter: rows alone, with inputs. */
+/* Rows for a page of the dashboard; the filter's is_rows_alone is set. */
+struct flow_page *flow_page_start_rows(struct flow_service *service,
+                                       const struct flow_filter *filter,
+                                       struct op *parent) MUST_CHECK;
+/* Rows of those that have steps left which go through a connection, or may: filter.limit flows
+ * are examined. The filter has with_input. */
 struct flow_page *flow_page_start_needing(struct flow_service *service,
                                           const struct flow_filter *filter,
                                           const struct flow_need *need,

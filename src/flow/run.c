@@ -183,11 +183,6 @@ static enum op_result execute_transform(struct flow_run *run)
     return record(run);
 }
 
-static bool is_past_deadline(const struct flow_run *run)
-{
-    return run->flow.deadline != 0 && clock_wall_us() >= run->flow.deadline;
-}
-
 static enum op_result step_execute(struct op *op)
 {
     struct flow_run *run = flow_run_of(op);
@@ -199,7 +194,7 @@ static enum op_result step_execute(struct op *op)
         flow_run_next(run);
         return record(run);
     }
-    if (run->plan != FLOW_PLAN_END && run->plan != FLOW_PLAN_FAULT && is_past_deadline(run)) {
+    if (run->plan != FLOW_PLAN_END && run->plan != FLOW_PLAN_FAULT && flow_run_is_overdue(run)) {
         struct flow_error error = flow_error_deadline();
         return fail_step(run, &error);
     }

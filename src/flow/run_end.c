@@ -19,16 +19,6 @@ static struct metric lateness_seconds =
 static struct metric steps_total = METRIC_INIT(
     "sluice_flow_attempts_total", "Ended attempts of steps by how they ended.", METRIC_COUNTER);
 
-struct flow_error flow_error_deadline(void)
-{
-    return (struct flow_error){
-        .code = SLICE("timeout"),
-        .message = SLICE("The flow's deadline has passed."),
-        .hint = SLICE("Resume goes on without a deadline."),
-        .retry_after_ms = -1,
-    };
-}
-
 /* ---- the next state ---- */
 
 static void begin_next(struct flow_run *run)
@@ -207,7 +197,7 @@ void flow_run_end_at_once(struct flow_run *run, const struct flow_error *error)
 
 static void count_wake(const struct flow_run *run)
 {
-    int64_t late = run->next.updated_at - run->flow.wake_at;
+    int64_t late = run->next.updated_at - flow_due_at(&run->flow);
     metric_observe_ns(metric_series(&lateness_seconds, SLICE_NONE),
                       late > 0 ? (uint64_t)late * 1000 : 0);
 }
@@ -279,7 +269,7 @@ void flow_run_recorded(struct flow_run *run)
     metric_add(metric_series(&transitions_total, to), 1);
     tell(run);
     run->has_finished = false;
-    if (run->flow.status == FLOW_WAITING && run->flow.wake_at != 0 && run->service->timers)
+    if (flow_due_at(&run->flow) != 0 && run->service->timers)
         flow_timers_arm(run->service->timers, &run->flow);
     arena_reset(&run->scratch[run->turn ^ 1]);
 }
@@ -319,7 +309,7 @@ static void place_woken(struct flow_run *run, size_t at)
     run->started_us = flow->updated_at;
     if (run->whole.waiting_input.ptr)
         run->input_json = run->whole.waiting_input;
-    if (flow->deadline != 0 && flow->wake_at >= flow->deadline) {
+    if (flow->deadline != 0 && flow_was_due_at(flow) >= flow->deadline) {
         run->plan = FLOW_PLAN_FAULT;
         run->error = flow_error_deadline();
     } else if (type == FLOW_APPROVAL) {

@@ -22,7 +22,6 @@ void flow_run_next(struct flow_run *run);
 void flow_run_show_from(struct flow_run *run);
 /* The transition is durable. */
 void flow_run_recorded(struct flow_run *run);
-struct flow_error flow_error_deadline(void);
 /* In and out of the service's tables. */
 void flow_run_remember(struct flow_run *run);
 void flow_run_forget(struct flow_run *run);

@@ -31,6 +31,8 @@ enum {
 
 enum flow_step_type { FLOW_TOOL_CALL, FLOW_TRANSFORM, FLOW_WAIT, FLOW_APPROVAL };
 
+const char *flow_step_type_name(enum flow_step_type type);
+
 enum flow_confirm {
     FLOW_CONFIRM_NONE, /* reads */
     FLOW_CONFIRM_START,
@@ -67,6 +69,7 @@ struct flow_step_def {
     const struct expr_template *wait_until; /* RFC 3339 */
     /* approval */
     const struct expr_template *title, *summary;
+    slice title_text;                       /* as it is written; SLICE_NONE: no string */
     const struct expr_template *expires_in; /* seconds; NULL: never */
 };
 
@@ -89,6 +92,12 @@ struct flow_template {
  * stored version, which was checked when it was new; compilation itself is checked again). */
 struct flow_template *flow_template_compile(slice name, slice text, const struct catalog *catalog,
                                             struct catalog_report *report) MUST_CHECK;
+/* {key, name, description, input_schema, steps}: what a client needs to start it and to know what
+ * it will do. A step has its key and type; a call its tool, with integration_id and
+ * side_effect_level where the catalog knows it, and what confirms it; an approval its title as it
+ * is written. */
+void flow_template_write_detail(struct buf *out, const struct flow_template *tmpl,
+                                const struct catalog *catalog);
 struct flow_template *flow_template_ref(struct flow_template *tmpl);
 void flow_template_unref(struct flow_template *tmpl);
 
@@ -106,5 +115,7 @@ struct flow_template_set *flow_template_set_load(const char *dir, const struct c
 void flow_template_set_free(struct flow_template_set *set);
 /* NULL: unknown. Borrowed. */
 struct flow_template *flow_template_set_find(const struct flow_template_set *set, slice key);
+/* Of an unknown key: the nearest one, SLICE_NONE when none is near. Borrowed. */
+slice flow_template_set_nearest(const struct flow_template_set *set, slice key);
 
 #endif

@@ -6,6 +6,7 @@
 
 #include "base/embed.h"
 #include "base/mem.h"
+#include "base/suggest.h"
 #include "flow/template.h"
 
 enum { SET_TEMPLATES_MAX = 500, SET_ARENA_BYTES_MAX = 256 * 1024 * 1024 };
@@ -141,4 +142,13 @@ struct flow_template *flow_template_set_find(const struct flow_template_set *set
             low = middle + 1;
     }
     return NULL;
+}
+
+slice flow_template_set_nearest(const struct flow_template_set *set, slice key)
+{
+    struct suggest suggest;
+    suggest_begin(&suggest, key);
+    for (size_t i = 0; i < set->count; i++)
+        suggest_offer(&suggest, set->items[i]->key);
+    return suggest.best;
 }

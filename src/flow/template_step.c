@@ -10,6 +10,19 @@ enum {
     BACKOFF_MS_MAX_DEFAULT = 60000,
 };
 
+static const char *const step_types[] = {
+    [FLOW_TOOL_CALL] = "tool_call",
+    [FLOW_TRANSFORM] = "transform",
+    [FLOW_WAIT] = "wait",
+    [FLOW_APPROVAL] = "approval",
+    NULL,
+};
+
+const char *flow_step_type_name(enum flow_step_type type)
+{
+    return step_types[type];
+}
+
 static const struct expr_template *read_required(struct reader *r, const char *name)
 {
     if (!json_get(r->object, slice_cstr(name)))
@@ -141,6 +154,7 @@ static void read_wait(struct reader *r, struct flow_step_def *step)
 static void read_approval(struct reader *r, struct flow_step_def *step)
 {
     step->title = read_required(r, "title");
+    step->title_text = json_get_str(r->object, SLICE("title"));
     step->summary = read_required(r, "summary");
     step->expires_in = read_seconds(r, "expires_in");
 }
@@ -148,7 +162,6 @@ static void read_approval(struct reader *r, struct flow_step_def *step)
 void template_read_step(struct reader *parent, struct reader_path *path, const struct json *object,
                         struct flow_template *tmpl, size_t index)
 {
-    static const char *const types[] = {"tool_call", "transform", "wait", "approval", NULL};
     struct flow_step_def *step = &tmpl->steps[index];
     struct reader r;
     if (!reader_init(&r, parent, path, object))
@@ -159,7 +172,7 @@ void template_read_step(struct reader *parent, struct reader_path *path, const s
                      FLOW_KEY_BYTES_MAX);
     else if (template_find_step(tmpl, step->key) >= 0)
         reader_error(&r, "key", "another step is called \"%.*s\"", SLICE_ARG(step->key));
-    int type = reader_choice(&r, "type", types, -1);
+    int type = reader_choice(&r, "type", step_types, -1);
     step->when = reader_expr(&r, "when");
     if (!json_get(object, SLICE("type")))
         reader_error(&r, NULL, "member \"type\" is missing");

@@ -67,7 +67,8 @@ void template_check_tool(struct reader *r, const struct flow_step_def *step,
     static const struct json none = {.type = JSON_OBJECT};
     const struct catalog_action *action = catalog_find_tool(catalog, step->tool);
     if (!action) {
-        reader_error(r, "tool", "the catalog has no tool \"%.*s\"", SLICE_ARG(step->tool));
+        reader_error(r, "tool", "%.*s",
+                     SLICE_ARG(catalog_say_no_tool(catalog, step->tool, r->arena)));
         return;
     }
     if (action->requires_confirmation && step->confirm == FLOW_CONFIRM_NONE)

@@ -138,9 +138,11 @@ static void on_due(struct timer *timer)
 
 void flow_timers_arm(struct flow_timers *timers, const struct flow *flow)
 {
-    struct flow_ref ref = {
-        .account_id = flow->account_id, .id = flow->id, .rev = flow->rev, .wake_at = flow->wake_at};
-    if (timers->is_stopped || flow->wake_at > timers->horizon || !push(timers, &ref))
+    struct flow_ref ref = {.account_id = flow->account_id,
+                           .id = flow->id,
+                           .rev = flow->rev,
+                           .wake_at = flow_due_at(flow)};
+    if (timers->is_stopped || ref.wake_at > timers->horizon || !push(timers, &ref))
         return;
     if (timers->heap[0].wake_at == ref.wake_at)
         set_timer(timers); /* it is the first one now */

@@ -55,21 +55,26 @@ static void put_context(struct json_writer *w, const struct flow_template *tmpl,
     json_close(w, '}');
 }
 
+/* steps: for the context; with is_summary neither it nor the input is told. */
 static void put_record(struct json_writer *w, const struct flow *flow, slice input,
                        const struct flow_step *steps, size_t count,
-                       const struct flow_template *tmpl)
+                       const struct flow_template *tmpl, bool is_summary)
 {
     char id[UUID_TEXT_LEN + 1];
     uuid_format(flow->id, id);
     json_open(w, '{');
     put_text(w, "id", slice_of(id, UUID_TEXT_LEN));
+    json_key(w, "rev");
+    json_put_i64(w, flow->rev);
     put_text(w, "name", tmpl->name);
     put_text(w, "templateKey", flow->template_key);
     put_text(w, "status", slice_cstr(flow_status_name(flow->status)));
     put_text(w, "triggerType", flow->trigger_type);
-    json_key(w, "input");
-    json_put_raw(w, input);
-    put_context(w, tmpl, steps, count);
+    if (!is_summary) {
+        json_key(w, "input");
+        json_put_raw(w, input);
+        put_context(w, tmpl, steps, count);
+    }
     put_text(w, "currentStep", tmpl->steps[flow_current_index(flow, tmpl)].key);
     put_time(w, "createdAt", flow->created_at);
     put_time(w, "updatedAt", flow->updated_at);
@@ -78,11 +83,12 @@ static void put_record(struct json_writer *w, const struct flow *flow, slice inp
 }
 
 void flow_record_write(struct buf *out, const struct flow_listed *listed,
-                       const struct flow_template *tmpl)
+                       const struct flow_template *tmpl, bool is_summary)
 {
     struct json_writer w;
     json_begin(&w, out);
-    put_record(&w, &listed->flow, listed->input, listed->outputs, listed->output_count, tmpl);
+    put_record(&w, &listed->flow, listed->input, listed->outputs, listed->output_count, tmpl,
+               is_summary);
 }
 
 /* ---- steps ---- */
@@ -160,31 +166,32 @@ static void put_times(struct json_writer *w, const struct flow *flow, const stru
     put_time(w, "completedAt",
              step->last && step->last->is_completed ? step->last->finished_at : 0);
     put_time(w, "updatedAt", updated);
-    if (!step->is_current || flow->status != FLOW_WAITING || !flow->wake_at)
-        return;
-    put_time(w, flow->waiting_for == FLOW_WAITS_APPROVAL ? "expiresAt" : "wakeAt", flow->wake_at);
+    if (step->is_current && flow_goes_on_at(flow))
+        put_time(w, "wakeAt", flow_goes_on_at(flow));
+    if (step->is_current && flow_approval_ends_at(flow))
+        put_time(w, "expiresAt", flow_approval_ends_at(flow));
 }
 
+/* A call that may be repeated has no row of its own while it runs, so its attempt follows from the
+ * last one that has ended. */
 static int64_t attempt_count(const struct step_view *step, const struct flow *flow)
 {
     int64_t count = step->last ? step->last->attempt : 0;
-    return step->is_current && flow->attempt > count ? flow->attempt : count;
+    if (!step->is_current)
+        return count;
+    if (flow->status == FLOW_RUNNING && has_ended(step, flow) && !step->last->is_completed)
+        return count + 1;
+    return flow->attempt > count ? flow->attempt : count;
 }
 
 static void put_step(struct json_writer *w, const struct flow_whole *whole,
                      const struct flow_step_def *def, size_t index, const struct step_view *step)
 {
-    static const char *const types[] = {
-        [FLOW_TOOL_CALL] = "tool_call",
-        [FLOW_TRANSFORM] = "transform",
-        [FLOW_WAIT] = "wait",
-        [FLOW_APPROVAL] = "approval",
-    };
     json_open(w, '{');
     put_text(w, "stepKey", def->key);
     json_key(w, "stepIndex");
     json_put_i64(w, (int64_t)index);
-    put_text(w, "stepType", slice_cstr(types[def->type]));
+    put_text(w, "stepType", slice_cstr(flow_step_type_name(def->type)));
     put_text(w, "status", slice_cstr(step->status));
     put_documents(w, whole, step);
     json_key(w, "attemptCount");
@@ -201,7 +208,7 @@ void flow_view_write(struct buf *out, const struct flow_whole *whole,
     json_begin(&w, out);
     json_open(&w, '{');
     json_key(&w, "flow");
-    put_record(&w, &whole->flow, whole->input, whole->steps, whole->step_count, tmpl);
+    put_record(&w, &whole->flow, whole->input, whole->steps, whole->step_count, tmpl, false);
     json_key(&w, "steps");
     json_open(&w, '[');
     for (size_t i = 0; i < tmpl->step_count; i++) {

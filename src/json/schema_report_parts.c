@@ -1,6 +1,7 @@
 /*
  * The wording of violations about the parts of objects and arrays, and about alternatives.
  */
+#include "base/suggest.h"
 #include "json/schema_report.h"
 
 enum {
@@ -85,7 +86,7 @@ static slice misspelt_member(const struct schema_at *at, slice wanted)
     for (uint32_t i = 0; i < at->value->count && i < 100; i++) {
         slice name = json_str(&at->value->as.members[i].key);
         unsigned allowed = wanted.len / 3 > 2 ? 2 : (unsigned)(wanted.len / 3);
-        if (schema_name_distance(name, wanted) > allowed)
+        if (suggest_distance(name, wanted, allowed + 1) > allowed)
             continue;
         slice meant = schema_suggest_property(at->node, name);
         if (slice_eq(meant, wanted))
@@ -163,11 +164,11 @@ bool schema_report_unique(struct schema_run *run, const struct schema_at *at, ui
     if (schema_is_over(run))
         return false;
     schema_text_begin(&text);
-    buf_printf(&text.message, "all items must differ, but items %u and %u are equal (", first,
-               second);
+    buf_printf(&text.message, "all items must differ, but items %u and %u are equal (", first + 1,
+               second + 1);
     schema_text_value(&text.message, &at->value->as.items[first]);
     buf_append_char(&text.message, ')');
-    buf_printf(&text.hint, "remove item %u", second);
+    buf_printf(&text.hint, "remove item %u", second + 1);
     return schema_text_enter(run, &text, at, SLICE("uniqueItems"));
 }
 
@@ -182,7 +183,7 @@ bool schema_report_extra_item(struct schema_run *run, const struct schema_at *at
         buf_printf(&text.message, "must have at most %u item%s (got %u)", allowed,
                    allowed == 1 ? "" : "s", at->value->count);
     else
-        buf_printf(&text.message, "item %u is not allowed here", index);
+        buf_printf(&text.message, "item %u is not allowed here", index + 1);
     return schema_text_enter(run, &text, at, keyword_name(keyword));
 }
 

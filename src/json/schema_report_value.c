@@ -1,6 +1,7 @@
 /*
  * The wording of violations about single values: type, enum, bounds, lengths, patterns.
  */
+#include "base/suggest.h"
 #include "json/schema_report.h"
 
 enum {
@@ -160,7 +161,7 @@ static void word_enum(struct schema_text *text, const struct json *list, const s
         const struct json *item = &list->as.items[i];
         if (item->type != JSON_STRING)
             continue;
-        unsigned distance = schema_name_distance(json_str(item), json_str(value));
+        unsigned distance = suggest_distance(json_str(item), json_str(value), 2);
         if (distance < best && (distance == 0 || value->count > 3)) {
             best = distance;
             nearest = item;

@@ -147,7 +147,5 @@ void schema_report_stop(struct schema_run *run);
 slice schema_suggest_property(const struct schema_node *node, slice name);
 /* Up to max known names, for a list; returns how many there are in all. */
 size_t schema_known_properties(const struct schema_node *node, slice *names, size_t max);
-/* The edit distance of two names without case and word separators, over 3 counting as 4. */
-unsigned schema_name_distance(slice a, slice b);
 
 #endif

@@ -147,3 +147,19 @@ void json_write_str(struct buf *out, slice text)
     place[text.len + 1] = '"';
     buf_added(out, text.len + 2);
 }
+
+slice json_shown(slice text, struct arena *arena)
+{
+    slice shown = slice_first_utf8(text, JSON_SHOWN_BYTES_MAX), result = SLICE_NONE;
+    struct buf out;
+    buf_init(&out, 6 * JSON_SHOWN_BYTES_MAX + 16);
+    json_write_str(&out, shown);
+    if (buf_is_ok(&out)) {
+        out.len--;
+        if (shown.len < text.len)
+            buf_append(&out, SLICE("..."));
+        result = arena_dup(arena, slice_from(buf_slice(&out), 1));
+    }
+    buf_deinit(&out);
+    return result;
+}

@@ -28,6 +28,16 @@ static const struct pg_stmt account_list = {
     .no_account = "an operator's list of accounts",
 };
 
+static const struct pg_column named_params[] = {{"name", PG_TEXT}};
+static const struct pg_stmt account_named = {
+    .name = "account_named",
+    .sql = "select :ord, a.* from @input lateral (select account_id, name, created_at, "
+           "disabled_at from sluice.account where name = :name order by created_at limit 1) a",
+    PG_PARAMS(named_params),
+    PG_COLUMNS(account_columns),
+    .no_account = "an operator's search for an account by its name",
+};
+
 static const struct pg_column get_params[] = {{"account_id", PG_UUID}};
 static const struct pg_stmt account_get = {
     .name = "account_get",
@@ -49,8 +59,8 @@ static const struct pg_stmt account_disable = {
     .is_replayable = true,
 };
 
-const struct pg_stmt *const account_stmts[] = {&account_create, &account_list, &account_get,
-                                               &account_disable, NULL};
+const struct pg_stmt *const account_stmts[] = {&account_create, &account_list,    &account_named,
+                                               &account_get,    &account_disable, NULL};
 
 static void read_row(const struct pg_rows *rows, size_t row, struct account *account)
 {
@@ -80,6 +90,22 @@ int store_account_list_sync(struct pg_sync *sync, struct arena *arena, struct ac
     for (size_t i = 0; i < rows.count; i++)
         read_row(&rows, i, &(*accounts)[i]);
     *count = rows.count;
+    return OK;
+}
+
+int store_account_named_sync(struct pg_sync *sync, struct arena *arena, slice name,
+                             struct account *account, struct err *err)
+{
+    struct pg_rows rows;
+    struct pg_value params[] = {pg_text_or_empty(name)};
+    int rc = pg_sync_run(sync, "select pg_advisory_xact_lock(7453010373645639523)", err);
+    if (rc == OK)
+        rc = pg_sync_exec(sync, &account_named, params, arena, &rows, err);
+    if (rc != OK)
+        return rc;
+    if (rows.count == 0)
+        return ERR_NOTFOUND;
+    read_row(&rows, 0, account);
     return OK;
 }
 

@@ -18,6 +18,10 @@ struct account {
 /* account_id and name are in. */
 int store_account_create_sync(struct pg_sync *sync, const struct account *account,
                               struct err *err) MUST_CHECK;
+/* The oldest of this name, in the arena. ERR_NOTFOUND, without words. Within a transaction: until
+ * its end no other process that asks so is answered, so that two cannot make one name at a time. */
+int store_account_named_sync(struct pg_sync *sync, struct arena *arena, slice name,
+                             struct account *account, struct err *err) MUST_CHECK;
 /* All, oldest first, in the arena; at most 10,000. */
 int store_account_list_sync(struct pg_sync *sync, struct arena *arena, struct account **accounts,
                             size_t *count, struct err *err) MUST_CHECK;

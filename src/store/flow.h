@@ -39,9 +39,39 @@ struct flow {
     bool is_begun;   /* this attempt may have reached a provider */
     int64_t adoptions;
     enum flow_waiting waiting_for;
-    int64_t wake_at, deadline;
+    int64_t wake_at; /* the column: read by its meanings below */
+    int64_t deadline;
     int64_t created_at, updated_at, completed_at;
 };
+
+/*
+ * What the column wake_at means: when a pause ends by itself, whatever it is a pause for (a wait's
+ * or a retry's time, an approval's expiry, the flow's deadline where that is sooner). It stays
+ * behind when the flow goes on, since it is in an index.
+ */
+/* The timers' view: when a waiting flow is to run again; 0: not by itself, or it does not wait. */
+static inline int64_t flow_due_at(const struct flow *flow)
+{
+    return flow->status == FLOW_WAITING ? flow->wake_at : 0;
+}
+
+/* Of a flow that has gone on since: when the pause was to end. */
+static inline int64_t flow_was_due_at(const struct flow *flow)
+{
+    return flow->wake_at;
+}
+
+/* The fence of a decision: an approval can be given before this moment; 0: at any time. */
+static inline int64_t flow_approval_ends_at(const struct flow *flow)
+{
+    return flow->waiting_for == FLOW_WAITS_APPROVAL ? flow_due_at(flow) : 0;
+}
+
+/* What a person is shown: when a wait or a retry goes on. An approval shows when it ends. */
+static inline int64_t flow_goes_on_at(const struct flow *flow)
+{
+    return flow->waiting_for == FLOW_WAITS_APPROVAL ? 0 : flow_due_at(flow);
+}
 
 const char *flow_status_name(enum flow_status status);
 

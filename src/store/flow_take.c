@@ -14,6 +14,10 @@
  * indexes would offer themselves for a walk (pg/stmt.c). */
 #define FENCED "and (:rev = 0 or t.rev = :rev) "
 
+/* The meanings of wake_at (flow.h): the timers' and a decision's fence. */
+#define DUE              "t.wake_at <= now()"
+#define APPROVAL_IS_OPEN "(t.wake_at is null or t.wake_at > now())"
+
 #define RUNS_AGAIN                                                                \
     "status = 'running', owner = :owner, rev = t.rev + 1, op_token = :op_token, " \
     "waiting_for = null, updated_at = :now"
@@ -31,7 +35,7 @@ static const struct pg_stmt flow_take_resume = {
            "deadline = case when t.status = 'failed' and t.deadline <= now() then null "
            "else t.deadline end "
            "@update(sluice.flow) " FENCED "and (t.status = 'failed' "
-           "or (t.waiting_for is not null and t.wake_at <= now())) "
+           "or (t.waiting_for is not null and " DUE ")) "
            "returning :ord as ord, " STORE_FLOW_ROW ") " ROW_NOW,
     PG_PARAMS(take_params),
     PG_COLUMNS(store_flow_columns),
@@ -65,7 +69,7 @@ static const struct pg_stmt flow_take_resume = {
 #define WAITS_FOR_APPROVAL                                         \
     FENCED "and t.waiting_for = 'approval' "                       \
            "and (:step_index = -1 or t.step_index = :step_index) " \
-           "and (t.wake_at is null or t.wake_at > now()) "
+           "and " APPROVAL_IS_OPEN " "
 
 static const struct pg_column approve_params[] = {
     {"account_id", PG_UUID}, {"id", PG_UUID},  {"owner", PG_UUID},     {"op_token", PG_UUID},

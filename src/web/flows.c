@@ -63,13 +63,12 @@ static enum op_result begin_list(struct web_request *request)
         .status = status_of(web_query(request, "status")),
         .is_for_approval = slice_eq_cstr(web_query(request, "status"), approval),
         .limit = FLOWS_A_PAGE,
-        .is_rows_alone = true,
     };
     slice before = web_query(request, "before");
     if (before.ptr && !uuid_parse(before, &filter.before))
         return web_reply_problem(request, 404, SLICE("Not found"),
                                  SLICE("There is no page at this address."));
-    request->state = flow_page_start(request->web->config.flow, &filter, &request->op);
+    request->state = flow_page_start_rows(request->web->config.flow, &filter, &request->op);
     return request->state ? OP_WAIT : web_reply_database(request, ERR_BUSY);
 }
 

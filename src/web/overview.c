@@ -19,9 +19,8 @@ static struct flow_page *look(struct web_request *request, enum flow_status stat
     const struct flow_filter filter = {.account_id = request->session.account_id,
                                        .status = (int)status,
                                        .is_for_approval = status == FLOW_WAITING,
-                                       .limit = SHOWN,
-                                       .is_rows_alone = true};
-    return flow_page_start(request->web->config.flow, &filter, &request->op);
+                                       .limit = SHOWN};
+    return flow_page_start_rows(request->web->config.flow, &filter, &request->op);
 }
 
 static enum op_result begin_overview(struct web_request *request)

@@ -180,10 +180,8 @@ static enum op_result load_flows(struct web_request *request)
 {
     struct disconnecting *it = request->state;
     struct flow_service *flow = request->web->config.flow;
-    struct flow_filter filter = {.account_id = request->session.account_id,
-                                 .limit = FLOWS_EXAMINED,
-                                 .is_rows_alone = true,
-                                 .with_input = true};
+    struct flow_filter filter = {
+        .account_id = request->session.account_id, .limit = FLOWS_EXAMINED, .with_input = true};
     int status = store_connection_get_result(&request->query, &it->row);
     if (status == ERR_NOTFOUND)
         return no_connection(request);

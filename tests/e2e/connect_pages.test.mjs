@@ -590,6 +590,14 @@ test('connections by the interface: listed without credentials, changed, deleted
   const { connections } = (await server.call(one.key, 'GET', '/api/connections?integration_id=probe')).json;
   assert.deepEqual(connections.map((each) => [each.integration_id, each.default, each.status]), [['probe', false, 'live']]);
   const path = `/api/connections/${connections[0].id}`;
+  const reader = await stack.key(one.id, ['--scopes', 'read']);
+  assert.deepEqual((await server.call(reader, 'GET', path)).json, connections[0]);
+  const foreign = await server.call(two.key, 'GET', path);
+  assert.deepEqual([foreign.status, foreign.json], [404, { error: 'Connection not found' }]);
+  for (const id of ['1', '0', '-1', 'x', '9223372036854775808', `${connections[0].id}%00`, `+${connections[0].id}`])
+    assert.ok([404, 400].includes((await server.call(one.key, 'GET', `/api/connections/${id}`)).status), id);
+  const executor = await stack.key(one.id, ['--scopes', 'execute']);
+  assert.equal((await server.call(executor, 'GET', path)).status, 403);
   const changed = await server.call(one.key, 'PATCH', path, { label: 'by hand', default: true });
   assert.deepEqual([changed.status, changed.json.label, changed.json.default], [200, 'by hand', true]);
   const { events } = (await server.call(one.key, 'GET', '/api/audit?limit=2')).json; // each change is one
@@ -600,10 +608,9 @@ test('connections by the interface: listed without credentials, changed, deleted
     assert.equal((await server.call(key, 'PATCH', path, { label: 'mine' })).status, 404);
     assert.equal((await server.call(key, 'DELETE', path)).status, 404);
   }
-  const executor = await stack.key(one.id, ['--scopes', 'read,execute']);
-  assert.equal((await server.call(executor, 'DELETE', path)).status, 403);
+  for (const key of [reader, executor]) assert.equal((await server.call(key, 'DELETE', path)).status, 403);
   assert.equal((await server.call(one.key, 'DELETE', path)).status, 200);
-  assert.equal((await server.call(one.key, 'DELETE', path)).status, 404);
+  for (const method of ['GET', 'DELETE']) assert.equal((await server.call(one.key, method, path)).status, 404);
   assert.equal((await server.call(one.key, 'DELETE', '/api/connections/x')).status, 404);
   const run = await server.execute(one.key, 'probe', 'read_label', { id: 'INBOX' });
   assert.equal(run.json.error_code, 'integration_not_connected');

@@ -4,7 +4,7 @@ import assert from 'node:assert/strict';
 import { readFile } from 'node:fs/promises';
 import { after, before, test } from 'node:test';
 import { startDev, until } from './support/dev.mjs';
-import { must } from './support/process.mjs';
+import { must, run } from './support/process.mjs';
 
 let dev;
 before(async () => {
@@ -69,4 +69,31 @@ test('read, blocked write, confirmed write, a flow that waits and goes on', asyn
     const read = await dev.execute('notion', 'get_page', { page_id: page.id });
     assert.equal(read.json.status, 'succeeded', read.text);
   }
+});
+
+// The line of the banner, as it is printed; then what it stands for.
+test("an operator's command reaches its database by --data", async () => {
+  const sluice = (...args) => run(process.env.SLUICE_BIN, args, { env: { DATABASE_URL: '' } });
+  const [, line] = /^Operator's commands reach this database so: sluice (accounts list --data .*)$/m.exec(dev.log);
+  const listed = await sluice(...line.split(' '));
+  assert.equal(listed.code, 0, listed.stderr);
+  const data = line.split(' ').at(-1);
+  const created = await sluice('accounts', 'create', 'Acme', '--data', data);
+  assert.equal(created.code, 0, created.stderr);
+  const [, id] = /^account ([0-9a-f-]{36})\n/.exec(created.stdout);
+  const again = await sluice('accounts', 'create', 'Acme', '--data', data);
+  assert.deepEqual([again.code, again.stdout], [1, '']);
+  assert.ok(again.stderr.includes(`there is an account "Acme" already, ${id}; --again makes another one`), again.stderr);
+  const second = await sluice('accounts', 'create', 'Acme', '--again', '--json', '--data', data);
+  assert.notEqual(JSON.parse(second.stdout).account_id, id);
+  const key = await sluice('keys', 'create', id, '--data', data);
+  assert.equal((await dev.call('GET', '/api/integrations', undefined, { authorization: `Bearer ${key.stdout.trim()}` })).status, 200);
+  // the master key and where calls go, too: the credential is tried at the emulated provider
+  const added = await run(process.env.SLUICE_BIN, ['connections', 'add', id, 'gmail', '--credential-file', '-', '--data', data], {
+    env: { DATABASE_URL: '' }, input: JSON.stringify({ access_token: 'unknown here' }),
+  });
+  assert.equal(added.code, 0, added.stderr);
+  const nowhere = await sluice('accounts', 'list', '--data', '/tmp');
+  assert.equal(nowhere.code, 1);
+  assert.match(nowhere.stderr, /^sluice accounts list: no data of `sluice dev` lies in \/tmp/);
 });

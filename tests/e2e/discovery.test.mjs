@@ -303,6 +303,58 @@ test('an unknown action is a summary', async () => {
   assert.equal(unknown.headers.get('etag'), null);
 });
 
+// A client that writes an id a little wrong is told the right one, wherever it writes it.
+test('an id that is nearly one names the one that is meant', async () => {
+  const post = async (path, body) => (await dev.call('POST', path, body)).json;
+  const run = async (integration_id, action_id) => (await post('/api/executions', { integration_id, action_id, input: {} })).message;
+  const tool = async (name) => (await post(`/api/tools/${name}/execute`, {})).error.message;
+  const said = async (path) => (await get(path)).json.message;
+  for (const wrong of ['Gmail', 'GMAIL', 'gmial', 'g-mail']) {
+    const meant = `There is no integration "${wrong}"; did you mean "gmail"?`;
+    assert.equal(await run(wrong, 'send_message'), `${meant} Nothing was done.`);
+    assert.equal(await said(`/api/actions?integration_id=${wrong}`), meant);
+    assert.equal(await said(`/api/actions/${wrong}/send_message`), meant);
+    assert.equal((await post('/api/connect/sessions', { integration_id: wrong })).error, meant);
+  }
+  for (const wrong of ['Send_Message', 'sendMessage', 'send_mesage', 'SEND_MESSAGE', 'GMAIL_SEND_MESSAGE']) {
+    const meant = `Gmail has no action "${wrong}"; did you mean "send_message"?`;
+    assert.equal(await run('gmail', wrong), `${meant} Nothing was done.`);
+    assert.equal(await said(`/api/actions/gmail/${wrong}`), meant);
+  }
+  for (const wrong of ['Gmail_Send_Message', 'gmial_send_message', 'google_calender_list_events'])
+    assert.equal(
+      await tool(wrong),
+      `There is no tool "${wrong}"; did you mean "${wrong.replace('calender', 'calendar').replace('gmial', 'gmail').toLowerCase()}"? Nothing was done.`,
+    );
+  assert.equal(await tool('gmail_send_mesage'), 'Gmail has no action "gmail_send_mesage"; did you mean "send_message"? Nothing was done.');
+  // what is near to nothing, and what is long
+  assert.equal(await run('qqqqqqqq', 'x'), 'There is no integration "qqqqqqqq". Nothing was done.');
+  assert.equal(await run('gmail', 'qqqqqqqq'), 'Gmail has no action "qqqqqqqq". Nothing was done.');
+  assert.equal(await run('gmail'.repeat(1e5), 'x'), `There is no integration "${'gmail'.repeat(40)}...". Nothing was done.`);
+  assert.ok((await run('gmail', 'send_message'.repeat(1e5))).length < 400);
+});
+
+// A text has its length: what comes behind a NUL is neither lost nor a way around a check.
+test('no text ends at a NUL', async () => {
+  const post = async (path, body) => dev.call('POST', path, body);
+  const run = (integration_id, action_id) => post('/api/executions', { integration_id, action_id, input: {} });
+  assert.equal((await run('gmail\0', 'list_labels')).json.message, 'There is no integration "gmail\\u0000"; did you mean "gmail"? Nothing was done.');
+  assert.equal((await run('gmail', 'list_labels\0x')).json.message, 'Gmail has no action "list_labels\\u0000x"; did you mean "list_labels"? Nothing was done.');
+  assert.equal((await post('/api/connect/sessions', { integration_id: 'gmail\0' })).status, 404);
+  assert.equal((await post('/api/flows/start', { flowTemplate: 'unread_mail_summary\0' })).status, 404);
+  // in a path or a query it is refused at the door
+  for (const path of ['search?query=send%00message', 'integrations?category=email%00', 'actions?integration_id=gmail%00', 'actions/gmail%00/x', 'flows/templates/a%00']) {
+    const refused = await get(`/api/${path}`);
+    assert.deepEqual([refused.status, refused.json], [400, { error: 'the request target has an escaped NUL' }], path);
+  }
+  // a decision's note is kept whole
+  const { flowId } = (await post('/api/flows/start', { flowTemplate: 'unread_mail_to_tasks', input: { taskParent: '0'.repeat(32) } })).json;
+  const { json } = await get(`/api/flows/${flowId}?wait=30&until=settled`);
+  assert.equal(json.flow.status, 'waiting', JSON.stringify(json.steps));
+  const rejected = await post(`/api/flows/${flowId}/reject`, { note: 'no\0not this' });
+  assert.match(rejected.json.steps.find((step) => step.stepType === 'approval').error.message, /: no\0not this$/);
+});
+
 test('every reply of the catalog has an ETag, and is 304 to whoever names it', async () => {
   const tags = new Set();
   for (const path of [

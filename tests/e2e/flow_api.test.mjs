@@ -4,7 +4,8 @@ import assert from 'node:assert/strict';
 import { mkdir, rename, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
-import { pause, until } from './support/client.mjs';
+import Ajv2020 from 'ajv/dist/2020.js';
+import { hold, pause, until } from './support/client.mjs';
 import { Pages } from './support/pages.mjs';
 import { Raw } from './support/raw.mjs';
 import { Stack } from './support/stack.mjs';
@@ -52,13 +53,58 @@ test('the templates', async () => {
   assert.equal(again.status, 304);
 });
 
+// A client that has never seen a template learns from it how to start it.
+test('a template says what it takes and what it will do', async () => {
+  const { status, json, headers } = await get('/api/flows/templates/unread_mail_to_tasks');
+  assert.equal(status, 200);
+  assert.deepEqual(Object.keys(json), ['key', 'name', 'description', 'input_schema', 'steps']);
+  const listed = (await get('/api/flows/templates')).json.templates.find(({ key }) => key === 'unread_mail_to_tasks');
+  assert.deepEqual(listed, { key: json.key, name: json.name, description: json.description });
+  assert.deepEqual(json.input_schema.required, ['taskParent']);
+  assert.equal(json.input_schema.properties.maxResults.maximum, 20);
+  const steps = Object.fromEntries(json.steps.map(({ key, ...step }) => [key, step]));
+  assert.deepEqual(Object.keys(steps), ['list', 'read', 'mails', 'tasks', 'approve_tasks', 'create_tasks', 'created']);
+  assert.deepEqual(steps.list, {
+    type: 'tool_call', tool: 'gmail_list_messages', title: 'List messages', integration_id: 'gmail', side_effect_level: 'read',
+  });
+  assert.deepEqual(steps.mails, { type: 'transform' });
+  assert.equal(steps.read.for_each, true);
+  assert.deepEqual([steps.approve_tasks.type, steps.approve_tasks.conditional], ['approval', true]);
+  assert.match(steps.approve_tasks.title, /^Create \$\{.*\} task pages in Notion$/);
+  assert.deepEqual(
+    [steps.create_tasks.confirmed_by, steps.create_tasks.side_effect_level, steps.create_tasks.integration_id],
+    ['approval:approve_tasks', 'write', 'notion'],
+  );
+  assert.equal((await get('/api/flows/templates/unread_mail_to_slack')).json.steps.find((step) => step.confirmed_by).confirmed_by, 'start');
+  const again = await get('/api/flows/templates/unread_mail_to_tasks', { headers: { 'if-none-match': headers.get('etag') } });
+  assert.equal(again.status, 304);
+  const ajv = new Ajv2020({ strict: false });
+  for (const { key } of (await get('/api/flows/templates')).json.templates)
+    ajv.compile((await get(`/api/flows/templates/${key}`)).json.input_schema);
+});
+
+test('an unknown template names the one that is near', async () => {
+  const unknown = async (key) => {
+    const seen = await get(`/api/flows/templates/${encodeURIComponent(key)}`);
+    const started = await post('/api/flows/start', { flowTemplate: key });
+    assert.deepEqual([seen.status, started.status], [404, 404]);
+    assert.equal(seen.text, started.text);
+    return seen.json.error;
+  };
+  assert.equal(await unknown('nope'), 'Unknown flow template: nope');
+  assert.equal(await unknown('API_Gate'), 'Unknown flow template: API_Gate; did you mean "api_gate"?');
+  assert.equal(await unknown('unread_mail_sumary'), 'Unknown flow template: unread_mail_sumary; did you mean "unread_mail_summary"?');
+  const started = await post('/api/flows/start', { flowTemplate: 'a\0b' });
+  assert.deepEqual([started.status, started.json.error], [404, 'Unknown flow template: a\\u0000b']);
+});
+
 test('start answers with the view and the templates, approve leads on', async () => {
   const started = await start({ id: 'INBOX' }, { triggerType: 'agent' });
   assert.deepEqual(Object.keys(started), ['flowId', 'flow', 'templates']);
   assert.match(started.flowId, ID);
   const { flow, steps } = started.flow;
   assert.deepEqual(Object.keys(flow), [
-    'id', 'name', 'templateKey', 'status', 'triggerType', 'input', 'context', 'currentStep', 'createdAt', 'updatedAt', 'completedAt',
+    'id', 'rev', 'name', 'templateKey', 'status', 'triggerType', 'input', 'context', 'currentStep', 'createdAt', 'updatedAt', 'completedAt',
   ]);
   assert.equal(flow.id, started.flowId);
   assert.deepEqual([flow.name, flow.templateKey, flow.status, flow.triggerType], ['Gate', 'api_gate', 'running', 'agent']);
@@ -121,6 +167,57 @@ test('what a start may not be', async () => {
   assert.deepEqual(listed.json, { flows: [] });
 });
 
+// Whoever changed a flow goes on from its answer, without a look in between.
+test('what changes a flow answers with its revision, as ETag and in the record', async () => {
+  const seen = [];
+  const revOf = (reply, flow = reply.json.flow) => {
+    assert.equal(reply.status, 200, reply.text);
+    assert.equal(reply.headers.get('etag'), `"${flow.rev}"`, reply.text);
+    seen.push(flow.rev);
+    return flow.rev;
+  };
+  const begun = async () => {
+    const reply = await post('/api/flows/start', { flowTemplate: 'api_gate', input: { id: 'INBOX' } });
+    assert.equal(revOf(reply, reply.json.flow.flow), 1);
+    return reply.json.flowId;
+  };
+  const [approved, rejected, cancelled] = [await begun(), await begun(), await begun()];
+  for (const id of [approved, rejected, cancelled]) {
+    await reaches(id, 'waiting');
+    const reply = await get(`/api/flows/${id}`);
+    assert.equal((await get(`/api/flows?limit=100`)).json.flows.find((flow) => flow.id === id).rev, revOf(reply));
+    assert.equal(revOf(await post(`/api/flows/${id}/resume`)), reply.json.flow.rev); // it waits for a person: unchanged
+  }
+  const before = (await view(approved)).flow.rev;
+  const after = revOf(await post(`/api/flows/${approved}/approve`, { rev: before }));
+  assert.equal(after, before + 1);
+  await reaches(approved, 'completed');
+  for (const [id, verb] of [[rejected, 'reject'], [cancelled, 'cancel']]) {
+    const rev = revOf(await post(`/api/flows/${id}/${verb}`));
+    assert.equal((await get(`/api/flows/${id}`, { headers: { 'if-none-match': `"${rev}"` } })).status, 304);
+  }
+  assert.ok(seen.every((rev) => Number.isInteger(rev) && rev > 0));
+});
+
+test('an attempt that runs is counted, after a resume, too', async () => {
+  await stack.provider.faults([{ match: { path_prefix: '/gmail/' }, count: 1, action: { status: 400 } }]);
+  const { flowId } = await start({ id: 'INBOX' });
+  const failed = await reaches(flowId, 'failed');
+  assert.equal(failed.steps[0].attemptCount, 1);
+  const held = await hold(stack.provider, { path_prefix: '/gmail/' });
+  const resumed = await post(`/api/flows/${flowId}/resume`);
+  assert.equal(resumed.json.steps[0].attemptCount, 2, resumed.text);
+  await held.reached(1);
+  for (const server of [one, two]) {
+    const { flow, steps } = await view(flowId, { server });
+    assert.deepEqual([flow.status, steps[0].status, steps[0].attemptCount], ['running', 'running', 2]);
+  }
+  await held.letGo();
+  const waiting = await reaches(flowId, 'waiting');
+  assert.deepEqual(waiting.steps.map((step) => step.attemptCount), [2, 1, 1, 0]);
+  assert.equal((await post(`/api/flows/${flowId}/cancel`)).json.steps[2].attemptCount, 1);
+});
+
 test('reject cancels the flow and says by whom', async () => {
   const { flowId } = await start({ id: 'INBOX' });
   await reaches(flowId, 'waiting');
@@ -130,7 +227,8 @@ test('reject cancels the flow and says by whom', async () => {
   assert.deepEqual(statuses(reply.json), ['completed', 'completed', 'failed', 'cancelled']);
   assert.match(reply.json.steps[2].error.message, /^Rejected by key:.*: not today$/);
   assert.deepEqual((await get(`/api/flows/${flowId}`)).json, reply.json);
-  assert.equal((await get('/api/audit?kind=flow.rejected')).json.events.length, 1);
+  const rejections = (await get('/api/audit?kind=flow.rejected')).json.events.filter(({ details }) => details.flow_id === flowId);
+  assert.equal(rejections.length, 1);
   assert.equal((await post(`/api/flows/${flowId}/resume`)).status, 409);
 });
 
@@ -223,8 +321,32 @@ test('lists: newest first, filters, cursor, limit', async () => {
   const completed = (await get('/api/flows?status=completed')).json.flows;
   assert.ok(completed.length >= 1 && completed.every((flow) => flow.status === 'completed'));
   assert.deepEqual((await get('/api/flows?status=pending')).json, { flows: [] });
-  for (const query of ['limit=0', 'limit=-1', 'limit=x', 'status=nope', 'cursor=7'])
+  for (const query of ['limit=0', 'limit=-1', 'limit=x', 'status=nope', 'cursor=7', 'Fields=summary', 'fields=Summary', 'fields=id'])
     assert.equal((await get(`/api/flows?${query}`)).status, 400, query);
+});
+
+test('a list of summaries has neither inputs nor contexts, and does not read them', async () => {
+  const { flowId } = await start({ id: 'INBOX' });
+  await reaches(flowId, 'waiting');
+  const [whole] = (await get('/api/flows?limit=1')).json.flows;
+  const { input, context, ...rest } = whole;
+  assert.deepEqual([input, Object.keys(context)], [{ id: 'INBOX' }, ['label', 'rest']]);
+  const path = '/api/flows?fields=summary&limit=1';
+  assert.deepEqual((await get(path)).json.flows, [rest]);
+  assert.deepEqual((await get(`${path}&status=waiting&template=api_gate`)).json.flows, [rest]);
+  assert.match((await get('/api/flows?fields=all')).json.error, /^fields must be summary/);
+  const tables = ['flow_doc', 'flow_step'];
+  const rename = async (from, to) => {
+    for (const table of tables) await stack.cluster.sql(`alter table sluice.${table}${from} rename to ${table}${to}`);
+  };
+  await rename('', '_out_of_reach');
+  try {
+    for (const server of [one, two]) assert.deepEqual((await get(path, { server })).json.flows, [rest]);
+    assert.equal((await get('/api/flows?limit=1')).status, 500);
+  } finally {
+    await rename('_out_of_reach', '');
+  }
+  assert.deepEqual((await get('/api/flows?limit=1')).json.flows, [whole]);
 });
 
 test('a long poll may wait until the flow is settled, on whichever server', async () => {

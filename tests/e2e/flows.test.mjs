@@ -143,6 +143,20 @@ test('a flow past its deadline fails', async () => {
   assert.equal(step(flow, 'rest').error.code, 'timeout');
 });
 
+// The provider answers neither: what ends the call is told by the times that the server wrote down.
+test('a call ends at the setting where its flow has more time, and with its flow where that has less', async () => {
+  const brief = await stack.serve({ args: ['--execution-timeout', '300ms'] });
+  const held = await hold(stack.provider, SLEEP);
+  const ends = async (template, server) => {
+    const { flow, steps } = await reaches(await start(template, {}, server), 'failed');
+    assert.equal(steps[0].error.code, 'timeout', JSON.stringify(steps));
+    return new Date(flow.updatedAt) - new Date(flow.createdAt);
+  };
+  assert.ok(await ends('probe_patient', brief) < 30_000, 'the flow had 600 s');
+  assert.ok(await ends('probe_hasty', one) < 30_000, 'the setting allowed 30 s');
+  await held.letGo();
+});
+
 test('running and completed flows cannot be resumed or approved; cancel works from every state', async () => {
   const subject = fresh('slow');
   const held = await hold(stack.provider, SLEEP);

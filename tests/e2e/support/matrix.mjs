@@ -3,7 +3,7 @@
 import { randomUUID } from 'node:crypto';
 
 const METHODS = ['get', 'post', 'put', 'patch', 'delete'];
-const FILL = { integration_id: 'gmail', action_id: 'list_labels', tool_name: 'gmail_list_labels' };
+const FILL = { integration_id: 'gmail', action_id: 'list_labels', tool_name: 'gmail_list_labels', key: 'unread_mail_summary' };
 
 function parametersOf(document, operation) {
   return (operation.parameters ?? []).map((one) =>

@@ -200,7 +200,7 @@ export class Stack {
 
   // {id, key}: an account with a key and connections.
   async account(name, { apps = Object.keys(credentials), key = [] } = {}) {
-    const { account_id: id } = JSON.parse(await this.must(['accounts', 'create', name, '--json']));
+    const { account_id: id } = JSON.parse(await this.must(['accounts', 'create', name, '--again', '--json']));
     for (const app of apps) await this.connect(id, app, credentials[app]);
     return { id, key: await this.key(id, key) };
   }

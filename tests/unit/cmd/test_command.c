@@ -6,7 +6,6 @@
 #include <fcntl.h>
 
 #include "cmd/command.h"
-#include "cmd/suggest.h"
 
 /* ---- a table for tests ---- */
 
@@ -39,6 +38,7 @@ static const struct config_option options[] = {{"label", "TEXT", "a label"},
                                                {"force", NULL, "do it anyhow"}};
 static const struct command_verb thing_verbs[] = {
     {.name = "create",
+     .needs = "label",
      .synopsis = "NAME",
      .summary = "Make a thing.",
      COMMAND_OPTIONS(options),
@@ -180,8 +180,7 @@ static void help_is_on_stdout_and_runs_nothing(void **state)
         assert_string_equal(err_text, "");
     }
     assert_int_equal(run_line("things --help"), EXIT_OK);
-    assert_contains(out_text,
-                    "usage: sluice things create NAME [--label TEXT] [--force] [SETTINGS]");
+    assert_contains(out_text, "usage: sluice things create NAME --label TEXT [--force] [SETTINGS]");
     assert_contains(out_text, "usage: sluice things remove");
     assert_contains(out_text, "First paragraph.\n\nSecond paragraph.\n");
     assert_contains(out_text, "--database-url URL");
@@ -244,59 +243,13 @@ static void output_that_cannot_be_written_fails(void **state)
     assert_contains(err_text, "cannot write the output");
 }
 
-static void distances_count_edits(void **state)
-{
-    (void)state;
-    static const struct {
-        const char *a, *b;
-        unsigned distance;
-    } cases[] = {
-        {"", "", 0},         {"abc", "abc", 0},        {"abc", "ABC", 0},      {"", "abc", 3},
-        {"abc", "", 3},      {"abc", "abd", 1},        {"abc", "ab", 1},       {"abc", "abcd", 1},
-        {"prot", "port", 1}, {"kitten", "sitting", 3}, {"serve", "srevee", 2}, {"ab", "ba", 1},
-    };
-    for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
-        slice a = slice_cstr(cases[i].a), b = slice_cstr(cases[i].b);
-        assert_int_equal(suggest_distance(a, b), cases[i].distance);
-        assert_int_equal(suggest_distance(b, a), cases[i].distance);
-    }
-    char longer[3 * SUGGEST_NAME_MAX];
-    memset(longer, 'x', sizeof(longer));
-    assert_int_equal(suggest_distance(slice_of(longer, sizeof(longer)), SLICE("")),
-                     SUGGEST_NAME_MAX);
-}
-
-static void the_nearest_wins_and_far_ones_do_not_count(void **state)
-{
-    (void)state;
-    struct suggest suggest;
-    suggest_begin(&suggest, SLICE("acounts"));
-    suggest_offer(&suggest, SLICE("connections"));
-    suggest_offer(&suggest, SLICE("accounts"));
-    suggest_offer(&suggest, SLICE("counts"));
-    assert_slice(suggest.best, "accounts");
-    suggest_begin(&suggest, SLICE("con"));
-    suggest_offer(&suggest, SLICE("catalog"));
-    suggest_offer(&suggest, SLICE("connections"));
-    assert_slice(suggest.best, "connections");
-    suggest_begin(&suggest, SLICE("zzz"));
-    suggest_offer(&suggest, SLICE("dev"));
-    assert_null(suggest.best.ptr);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(the_verb_that_is_meant_runs),
-        TEST(a_failure_names_the_command),
-        TEST(wrong_use_points_to_help),
-        TEST(names_are_suggested),
-        TEST(help_is_on_stdout_and_runs_nothing),
-        TEST(no_command_is_wrong_use),
-        TEST(the_log_settings_are_checked),
-        TEST(output_that_cannot_be_written_fails),
-        TEST(distances_count_edits),
-        TEST(the_nearest_wins_and_far_ones_do_not_count),
+        TEST(the_verb_that_is_meant_runs),        TEST(a_failure_names_the_command),
+        TEST(wrong_use_points_to_help),           TEST(names_are_suggested),
+        TEST(help_is_on_stdout_and_runs_nothing), TEST(no_command_is_wrong_use),
+        TEST(the_log_settings_are_checked),       TEST(output_that_cannot_be_written_fails),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -198,7 +198,8 @@ static void the_ready_file_holds_what_programs_need(void **state)
                               .api_key = "sk_abc",
                               .provider_url = SLICE("https://127.0.0.1:9"),
                               .provider_ca_file = SLICE("/x/ca.pem"),
-                              .database_url = "host='/x' dbname=sluice"};
+                              .database_url = "host='/x' dbname=sluice",
+                              .data_dir = "/x/data"};
     facts.task_parent =
         json_parse(&arena, SLICE("{\"page_id\":\"p1\"}"), &json_limits_request, &err);
     assert_int_equal(dev_text_ready_write(folder_path(&base, "r", path), &facts, &err), OK);
@@ -220,6 +221,7 @@ static void the_ready_file_holds_what_programs_need(void **state)
     assert_contains(capture.text, "SLUICE_KEY=sk_abc\n");
     assert_contains(capture.text, " http://127.0.0.1:4711/api/executions");
     assert_contains(capture.text, "\"page_id\": \"p1\"");
+    assert_contains(capture.text, ": sluice accounts list --data /x/data\n");
     arena_deinit(&arena);
     folder_remove(&base);
 }

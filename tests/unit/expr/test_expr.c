@@ -227,9 +227,9 @@ static void messages_say_where(void **state)
     assert_fault(b, "a.b | length(@)", "{\"a\":1}", EXPR_FAULT_TYPE,
                  "invalid-type: length() wants string or array or object as argument 1, got null, "
                  "at offset 6");
-    assert_fault(b, "sum(@)", "[1,2,\"3\"]", EXPR_FAULT_TYPE, "an array with string as item 2");
+    assert_fault(b, "sum(@)", "[1,2,\"3\"]", EXPR_FAULT_TYPE, "an array with string as item 3");
     assert_fault(b, "sort_by(@, &n)", "[{\"n\":1},{\"n\":\"b\"}]", EXPR_FAULT_TYPE,
-                 "item 0 gave number and item 1 gave string");
+                 "item 1 gave number and item 2 gave string");
     assert_fault(b, "\xFF", "null", EXPR_FAULT_SYNTAX, "no UTF-8 at offset 0");
 }
 

@@ -323,7 +323,7 @@ static void a_record_is_the_flow_of_its_view(void **state)
     struct flow_listed listed = {b->whole.flow, b->whole.input, &b->steps[1], 1};
     struct buf record;
     buf_init(&record, 64 * 1024);
-    flow_record_write(&record, &listed, b->tmpl);
+    flow_record_write(&record, &listed, b->tmpl, false);
     const struct json *value =
         json_parse(&b->arena, buf_slice(&record), &json_limits_request, NULL);
     assert_non_null(value);

@@ -50,6 +50,25 @@ static void test_pretty(void **state)
         "  }\n}");
 }
 
+static void test_shown(void **state)
+{
+    struct arena arena;
+    char wide[JSON_SHOWN_BYTES_MAX + 2];
+    (void)state;
+    arena_init(&arena, 64 * 1024);
+    assert_slice(json_shown(SLICE("plain"), &arena), "plain");
+    assert_slice(json_shown(SLICE(""), &arena), "");
+    assert_slice(json_shown(slice_of("a\0b\033[2J\"", 8), &arena), "a\\u0000b\\u001b[2J\\\"");
+    memset(wide, 0xC3, sizeof(wide));
+    for (size_t i = 2; i < sizeof(wide); i += 2) /* it would be cut through an e with an accent */
+        wide[i] = (char)0xA9;
+    wide[0] = 0x61;
+    slice cut = json_shown(slice_of(wide, sizeof(wide)), &arena);
+    assert_int_equal(cut.len, JSON_SHOWN_BYTES_MAX - 1 + 3);
+    assert_true(slice_is_utf8(cut, NULL) && slice_ends_with(cut, SLICE("...")));
+    arena_deinit(&arena);
+}
+
 static void test_sorted(void **state)
 {
     static const char *const cases[][2] = {
@@ -276,10 +295,10 @@ static void test_exhausted_arena(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        JSON_TEST(test_compact),         JSON_TEST(test_pretty),       JSON_TEST(test_sorted),
-        JSON_TEST(test_invalid_utf8),    JSON_TEST(test_doubles),      JSON_TEST(test_stream),
-        JSON_TEST(test_full_buffer),     JSON_TEST(test_build),        JSON_TEST(test_grow_parsed),
-        JSON_TEST(test_exhausted_arena), JSON_TEST(test_every_length),
+        JSON_TEST(test_compact),     JSON_TEST(test_pretty),          JSON_TEST(test_shown),
+        JSON_TEST(test_sorted),      JSON_TEST(test_invalid_utf8),    JSON_TEST(test_doubles),
+        JSON_TEST(test_stream),      JSON_TEST(test_full_buffer),     JSON_TEST(test_build),
+        JSON_TEST(test_grow_parsed), JSON_TEST(test_exhausted_arena), JSON_TEST(test_every_length),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

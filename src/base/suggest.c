@@ -1,0 +1,108 @@
+/*
+ * Mistyped names; see suggest.h.
+ */
+#include "base/suggest.h"
+
+#include "base/assert.h"
+
+static struct suggest_name fold(slice name)
+{
+    struct suggest_name folded = {.is_long = name.len > SUGGEST_NAME_MAX};
+    for (size_t i = 0; i < name.len && !folded.is_long; i++) {
+        char c = name.ptr[i];
+        if (c == '_' || c == '-' || c == ' ' || c == '.')
+            continue;
+        if (c >= 'A' && c <= 'Z')
+            c = (char)(c + ('a' - 'A'));
+        folded.text[folded.len++] = c;
+        folded.letters |= UINT64_C(1) << ((unsigned char)c % 64);
+    }
+    return folded;
+}
+
+static unsigned least(unsigned a, unsigned b)
+{
+    return a < b ? a : b;
+}
+
+/* Each edit changes at most two of the characters that only one of the names has. */
+static bool may_be_near(const struct suggest_name *a, const struct suggest_name *b, unsigned limit)
+{
+    unsigned gap = a->len > b->len ? a->len - b->len : b->len - a->len;
+    unsigned apart = (unsigned)__builtin_popcountll(a->letters ^ b->letters);
+    return !a->is_long && !b->is_long && gap < limit && apart < 2 * limit;
+}
+
+/* One row of the distance table: what lies further than `limit` from the diagonal is not filled.
+ * The least of the row. rows: the one being filled and the two above it, in turn. */
+static unsigned fill_row(unsigned rows[3][SUGGEST_NAME_MAX + 2], const struct suggest_name *a,
+                         const struct suggest_name *b, unsigned i, unsigned limit)
+{
+    unsigned *row = rows[i % 3], *above = rows[(i + 2) % 3], *before = rows[(i + 1) % 3];
+    unsigned from = i > limit ? i - limit : 1, to = least(b->len, i + limit), nearest = limit;
+    row[from - 1] = from == 1 ? i : limit;
+    for (unsigned j = from; j <= to; j++) {
+        bool is_same = a->text[i - 1] == b->text[j - 1];
+        row[j] = least(above[j - 1] + !is_same, least(above[j], row[j - 1]) + 1);
+        if (i > 1 && j > 1 && a->text[i - 1] == b->text[j - 2] && a->text[i - 2] == b->text[j - 1])
+            row[j] = least(row[j], before[j - 2] + 1);
+        nearest = least(nearest, row[j]);
+    }
+    row[to + 1] = limit;
+    return least(nearest, row[from - 1]);
+}
+
+/* At most `limit`. cells: what it took, added. */
+static unsigned distance(const struct suggest_name *a, const struct suggest_name *b, unsigned limit,
+                         unsigned *cells)
+{
+    unsigned rows[3][SUGGEST_NAME_MAX + 2];
+    ASSERT(limit <= SUGGEST_DISTANCE_MAX + 1);
+    if (!may_be_near(a, b, limit))
+        return limit;
+    for (unsigned j = 0; j <= b->len + 1; j++)
+        rows[0][j] = rows[1][j] = rows[2][j] = least(j, limit);
+    for (unsigned i = 1; i <= a->len; i++) {
+        *cells += 2 * limit + 1;
+        if (fill_row(rows, a, b, i, limit) >= limit)
+            return limit;
+    }
+    return least(rows[a->len % 3][b->len], limit);
+}
+
+unsigned suggest_distance(slice a, slice b, unsigned limit)
+{
+    const struct suggest_name left = fold(a), right = fold(b);
+    unsigned cells = 0;
+    return distance(&left, &right, limit, &cells);
+}
+
+void suggest_begin(struct suggest *suggest, slice typed)
+{
+    *suggest = (struct suggest){.typed = fold(typed), .cells_left = SUGGEST_CELLS_MAX};
+    suggest->limit = least(suggest->typed.len / 3 + 1, SUGGEST_DISTANCE_MAX) + 1;
+}
+
+static bool starts_with(const struct suggest_name *name, const struct suggest_name *start)
+{
+    return start->len >= 2 && name->len >= start->len &&
+           memcmp(name->text, start->text, start->len) == 0;
+}
+
+void suggest_offer(struct suggest *suggest, slice name)
+{
+    const struct suggest_name *typed = &suggest->typed;
+    const struct suggest_name offered = fold(name);
+    unsigned limit = least(suggest->limit, offered.len), found = limit, cells = 0;
+    if (typed->len == 0 || limit == 0)
+        return;
+    if (starts_with(&offered, typed))
+        found = offered.len == typed->len ? 0 : 1;
+    else if (suggest->cells_left > 0)
+        found = distance(typed, &offered, limit, &cells);
+    suggest->cells_left -= least(cells, suggest->cells_left);
+    if (found >= limit)
+        return;
+    suggest->limit = found;
+    suggest->best = name;
+}
