@@ -306,6 +306,10 @@ static void on_continue(struct loop_task *task)
     struct exchange *exchange = conn->exchange;
     if (conn->state == CONN_BUSY && exchange && !exchange->is_body_awaited)
         show_request(exchange);
+    if (exchange && exchange->rest.len > 0 && stream_write_pending(conn->stream) == 0)
+        http_exchange_pump(exchange);
+    if (!is_alive(conn))
+        return;
     process_input(conn);
     if (conn->is_eof_due)
         take_eof(conn);
@@ -479,6 +483,8 @@ static void on_drained(struct stream *stream, void *owner)
     struct exchange *exchange = conn->exchange;
     if (exchange && exchange->is_streaming && exchange->pub.on_drained)
         exchange->pub.on_drained(&exchange->pub);
+    if (exchange && exchange->rest.len > 0)
+        loop_task_queue(conn->server->loop, &conn->task);
     conn_settle(conn);
 }
 
@@ -504,6 +510,7 @@ static void drop_exchanges(struct http_conn *conn)
     if (!current)
         return;
     current->conn = NULL;
+    http_exchange_release(current);
     http_exchange_gone(current);
     http_exchange_finish(current);
     http_exchange_unref(&current->pub);

@@ -15,7 +15,7 @@ static void exchange_free(struct loop_garbage *garbage)
 {
     struct exchange *exchange = CONTAINER_OF(garbage, struct exchange, garbage);
     struct http_server *server = exchange->pub.server;
-    ASSERT(exchange->refs == 0 && list_is_empty(&exchange->out_link));
+    ASSERT(exchange->refs == 0 && list_is_empty(&exchange->out_link) && !exchange->release);
     server->bodies_bytes -= exchange->body.len;
     buf_deinit(&exchange->body);
     arena_deinit(&exchange->pub.arena);

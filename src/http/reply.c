@@ -241,6 +241,76 @@ void http_reply(struct http_exchange *pub, unsigned status, const struct http_he
     settle(exchange);
 }
 
+/* ---- a large body, piece by piece ---- */
+
+void http_exchange_release(struct exchange *exchange)
+{
+    void (*release)(void *ctx) = exchange->release;
+    exchange->release = NULL;
+    exchange->rest = SLICE_NONE;
+    if (release)
+        release(exchange->release_ctx);
+}
+
+/* The kernel took all of it: the next piece goes in the next turn, after what others have to write.
+ * Else on_drained goes on. */
+void http_exchange_pump(struct exchange *exchange)
+{
+    struct http_conn *conn = exchange->conn;
+    slice piece = slice_first(exchange->rest, CONN_PIECE_BYTES);
+    exchange->rest = slice_from(exchange->rest, piece.len);
+    if (!http_conn_flush(conn, &piece, 1))
+        return;
+    exchange->pub.reply_bytes += piece.len;
+    if (exchange->rest.len > 0) {
+        if (stream_write_pending(conn->stream) == 0)
+            loop_task_queue_next_turn(conn->server->loop, &conn->task);
+        return;
+    }
+    exchange->is_complete = true;
+    http_exchange_release(exchange);
+    http_exchange_finish(exchange);
+    http_conn_advance(conn);
+}
+
+static void begin_large(struct exchange *exchange, unsigned status,
+                        const struct http_header *headers, size_t count, slice body)
+{
+    ASSERT(!exchange->is_begun && exchange->conn);
+    exchange->pub.status = status;
+    exchange->is_begun = exchange->is_large = true;
+    decide_close(exchange);
+    if (!make_head(exchange, headers, count, body.len)) {
+        exchange->pub.status = 0;
+        reply_lost(exchange);
+        return;
+    }
+    exchange->rest = body;
+    queue_out(exchange);
+    loop_task_queue(exchange->conn->server->loop, &exchange->conn->task);
+}
+
+void http_reply_large(struct http_exchange *pub, unsigned status, const struct http_header *headers,
+                      size_t count, slice body, void (*release)(void *ctx), void *ctx)
+{
+    struct exchange *exchange = exchange_of(pub);
+    bool has_body = status_has_body(status) && pub->head.method != HTTP_METHOD_HEAD;
+    ASSERT(status >= 200 && status <= 599);
+    exchange->release = release;
+    exchange->release_ctx = ctx;
+    if (claim(exchange)) {
+        if (!is_sendable(exchange, headers, count, body.len))
+            send_error(exchange, 500, SLICE("Internal error"));
+        else if (has_body && body.len > 0)
+            begin_large(exchange, status, headers, count, body);
+        else
+            send_whole(exchange, status, headers, count, body);
+    }
+    if (exchange->rest.len == 0)
+        http_exchange_release(exchange);
+    settle(exchange);
+}
+
 void http_reply_error(struct http_exchange *pub, unsigned status, slice text)
 {
     struct exchange *exchange = exchange_of(pub);

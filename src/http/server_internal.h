@@ -16,6 +16,7 @@
 enum {
     CONN_INPUT_BYTES_MAX = 512 * 1024,  /* a read on top of what may be kept */
     CONN_PENDING_HIGH = 64 * 1024,      /* no next request while a client reads this slowly */
+    CONN_PIECE_BYTES = 128 * 1024,      /* of a large body, written at a time */
     CONN_DISCARD_BYTES_MAX = 64 * 1024, /* of a body nobody wants, to keep the connection */
     CONN_REFUSED_MAX = 256,             /* over connections_max: told so, then closed */
     CONN_PARTS_MAX = 64,
@@ -62,6 +63,9 @@ struct exchange {
     unsigned refs;
     struct list out_link; /* conn->outbox */
     slice out_head, out_body;
+    slice rest;                 /* of a large body: not queued yet */
+    void (*release)(void *ctx); /* whoever owns that body; NULL: no large body, or told */
+    void *release_ctx;
     struct http_parser parser;
     struct http_chunk_scan chunk;
     struct buf body;
@@ -74,7 +78,7 @@ struct exchange {
     bool is_answered; /* by the handler */
     bool is_begun;    /* a reply's head was made */
     bool is_complete; /* and its last byte queued */
-    bool is_streaming, is_chunked;
+    bool is_streaming, is_chunked, is_large;
     bool is_body_done, is_body_dropped, is_body_awaited, is_continue_owed;
     bool is_close;    /* the connection ends with this reply */
     bool is_given_up; /* the server answered in the handler's place */
@@ -136,6 +140,10 @@ void http_exchange_gone(struct exchange *exchange);
 void http_exchange_finish(struct exchange *exchange);
 
 /* reply.c */
+/* Writes the next piece of a large body. */
+void http_exchange_pump(struct exchange *exchange);
+/* Nothing of a large body is needed any more. */
+void http_exchange_release(struct exchange *exchange);
 /* A reply by the server itself, after which the connection closes. */
 void http_exchange_refuse(struct exchange *exchange, struct http_problem problem);
 /* For connections that have no exchange: a whole reply as text. */

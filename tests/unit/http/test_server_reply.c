@@ -123,6 +123,91 @@ static void a_stream_is_held_back_by_its_reader(void **state)
     app_end(&app);
 }
 
+/* ---- large bodies ---- */
+
+enum { LARGE_BYTES = 20 * 1024 * 1024 };
+
+static size_t releases;
+
+static void on_release(void *ctx)
+{
+    assert_ptr_equal(ctx, &releases);
+    releases++;
+}
+
+static char *large_body(void)
+{
+    char *bytes = mem_alloc(LARGE_BYTES);
+    assert_non_null(bytes);
+    for (size_t i = 0; i < LARGE_BYTES; i++)
+        bytes[i] = (char)('a' + i % 23);
+    return bytes;
+}
+
+/* The body stays where it is until the client has read it, and little of it waits in the process.
+ */
+static void a_large_body_waits_where_it_is(void **state)
+{
+    struct app app;
+    struct client client;
+    char *bytes = large_body();
+    releases = 0;
+    app_begin(&app, *state, defaults);
+    client_open(&client, &app);
+    SEND(&client, GET("/slow") GET("/echo"));
+    TURN_UNTIL(app.loop, app.held_count);
+    stream_read_stop(client.stream);
+    struct http_exchange *exchange = app.held[0];
+    http_exchange_ref(exchange);
+    http_reply_large(exchange, 200, NULL, 0, slice_of(bytes, LARGE_BYTES), on_release, &releases);
+    app.held[0] = NULL;
+    TURN_UNTIL(app.loop, http_reply_pending(exchange) > 0); /* the kernel has had enough */
+    assert_in_range(http_reply_pending(exchange), 1, 256 * 1024);
+    assert_int_equal(releases, 0);
+    stream_read_start(client.stream);
+    TURN_UNTIL(app.loop, releases);
+    http_exchange_unref(exchange);
+    client_expect(&client, "\r\n\r\n/echo"); /* the connection goes on */
+    assert_true(client_has(&client, "Content-Length: 20971520\r\n"));
+    slice got = buf_slice(&client.got);
+    ptrdiff_t start = slice_find(got, SLICE("\r\n\r\n")) + 4;
+    assert_memory_equal(got.ptr + start, bytes, LARGE_BYTES);
+    assert_int_equal(releases, 1);
+    mem_free(bytes);
+    client_close(&client);
+    app_end(&app);
+}
+
+static void a_large_body_is_let_go_when_its_client_goes(void **state)
+{
+    struct app app;
+    struct client client;
+    char *bytes = large_body();
+    releases = 0;
+    app_begin(&app, *state, defaults);
+    client_open(&client, &app);
+    SEND(&client, GET("/slow"));
+    TURN_UNTIL(app.loop, app.held_count);
+    stream_read_stop(client.stream);
+    http_reply_large(app.held[0], 200, NULL, 0, slice_of(bytes, LARGE_BYTES), on_release,
+                     &releases);
+    app.held[0] = NULL;
+    client_close(&client);
+    TURN_UNTIL(app.loop, releases);
+    client_open(&client, &app); /* a reply without a body needs it not at all */
+    SEND(&client, "HEAD /slow HTTP/1.1\r\nHost: a\r\n\r\n");
+    TURN_UNTIL(app.loop, app.held_count == 2);
+    http_reply_large(app.held[1], 200, NULL, 0, slice_of(bytes, LARGE_BYTES), on_release,
+                     &releases);
+    app.held[1] = NULL;
+    assert_int_equal(releases, 2);
+    client_expect(&client, "Content-Length: 20971520\r\n");
+    client_close(&client);
+    mem_free(bytes);
+    app_end(&app);
+    assert_int_equal(releases, 2);
+}
+
 /* ---- what cannot be sent ---- */
 
 static void a_value_that_would_split_the_message_is_not_sent(void **state)
@@ -157,6 +242,8 @@ int main(void)
         TEST(http_1_0_is_spoken),
         TEST(a_reply_is_streamed),
         TEST(a_stream_is_held_back_by_its_reader),
+        TEST(a_large_body_waits_where_it_is),
+        TEST(a_large_body_is_let_go_when_its_client_goes),
         TEST(a_value_that_would_split_the_message_is_not_sent),
     };
     return cmocka_run_group_tests_name("http/server reply", tests, NULL, NULL);
