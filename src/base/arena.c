@@ -25,13 +25,39 @@ struct arena_chunk {
     _Alignas(16) char data[];
 };
 
+struct arena_cleanup {
+    struct arena_cleanup *older;
+    void (*run)(void *ctx);
+    void *ctx;
+};
+
 void arena_init(struct arena *arena, size_t bytes_max)
 {
     *arena = (struct arena){.bytes_max = bytes_max};
 }
 
+bool arena_on_free(struct arena *arena, void (*run)(void *ctx), void *ctx)
+{
+    struct arena_cleanup *cleanup = arena_alloc(arena, sizeof(*cleanup));
+    if (!cleanup)
+        return false;
+    *cleanup = (struct arena_cleanup){arena->cleanups, run, ctx};
+    arena->cleanups = cleanup;
+    return true;
+}
+
+static void run_cleanups(struct arena *arena)
+{
+    struct arena_cleanup *cleanup;
+    while ((cleanup = arena->cleanups)) {
+        arena->cleanups = cleanup->older;
+        cleanup->run(cleanup->ctx);
+    }
+}
+
 void arena_reset(struct arena *arena)
 {
+    run_cleanups(arena);
     struct arena_chunk *chunk = arena->chunks;
     while (chunk) {
         struct arena_chunk *older = chunk->older;

@@ -15,10 +15,11 @@
 
 enum {
     ARENA_CHUNK_MIN = 1024,
-    ARENA_CHUNK_MAX = 64 * 1024,
+    ARENA_CHUNK_MAX = 1024 * 1024, /* over MEM_MAPPED_BYTES_MIN: what is large goes back at once */
 };
 
 struct arena_chunk;
+struct arena_cleanup;
 
 struct arena {
     struct arena_chunk *chunks; /* newest first */
@@ -26,6 +27,7 @@ struct arena {
     size_t bytes_used;          /* handed out, for the limit and for metrics */
     size_t bytes_max;
     bool is_exhausted;
+    struct arena_cleanup *cleanups; /* newest first */
 };
 
 /* Allocates nothing yet. */
@@ -33,6 +35,9 @@ void arena_init(struct arena *arena, size_t bytes_max);
 /* Frees everything; the arena is as after arena_init. */
 void arena_reset(struct arena *arena);
 void arena_deinit(struct arena *arena);
+/* run(ctx) when the arena is freed, before its memory goes: for what a block in it holds on to. The
+ * newest first. false past the limit: nothing was noted. */
+bool arena_on_free(struct arena *arena, void (*run)(void *ctx), void *ctx) MUST_CHECK;
 
 /* Aligned to 16 bytes, not cleared. NULL past the limit. */
 void *arena_alloc(struct arena *arena, size_t size) MUST_CHECK;

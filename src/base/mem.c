@@ -38,6 +38,16 @@ static bool may_allocate(size_t size)
     return size <= MEM_BLOCK_BYTES_MAX && !is_told_to_fail();
 }
 
+/* ---- the heaps ---- */
+
+enum { HEAPS_MAX = 2 }; /* the loop's, and one that the pool's threads share */
+
+void mem_tune(void)
+{
+    (void)mallopt(M_MMAP_THRESHOLD, (int)MEM_MAPPED_BYTES_MIN);
+    (void)mallopt(M_ARENA_MAX, HEAPS_MAX);
+}
+
 /* ---- blocks that are kept ---- */
 
 enum {

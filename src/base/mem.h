@@ -25,6 +25,12 @@ void mem_free(void *ptr);
 /* Overwrites size bytes in a way that the compiler may not drop; for secrets. */
 void mem_wipe(void *ptr, size_t size);
 
+/* At the start of a program, before any thread: blocks of MEM_MAPPED_BYTES_MIN and more are mapped
+ * one by one, so that they go back to the system when they are freed, and smaller ones come from
+ * few heaps. */
+#define MEM_MAPPED_BYTES_MIN ((size_t)256 * 1024)
+void mem_tune(void);
+
 /* From now on the calling thread keeps up to so many bytes of the blocks of half a KiB to 16 KiB
  * that it frees, for its next ones; those it has kept so far go, so that 0 leaves nothing behind.
  */

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/log.h"
+#include "base/mem.h"
 #include "cmd/commands.h"
 #include "loop/loop.h"
 
@@ -52,6 +53,7 @@ int main(int argc, char **argv)
     /* secrets never reach a core file */
     (void)setrlimit(RLIMIT_CORE, &no_core);
     raise_file_limit();
+    mem_tune();
     (void)umask(077);
     int result = command_main(commands, sizeof(commands) / sizeof(commands[0]), argc, argv);
     if (loop_has_abandoned()) { /* command_main has flushed stdout; stderr has no buffer */
