@@ -32,6 +32,7 @@ struct item {
 struct batch {
     struct item *items;
     size_t count, summaries_len;
+    size_t replay_room; /* for large stored summaries: what does not fit is not read */
 };
 
 /* Each counts as a request of its own where the account's rate is limited; the first one's was
@@ -54,6 +55,7 @@ static bool is_within_rate(struct api_request *request, struct item *item, bool 
 static void start_item(struct api_request *request, struct item *item, size_t index,
                        const struct json *body)
 {
+    struct batch *batch = request->state;
     struct exec_request wanted;
     item->status = 400;
     item->problem = body->type == JSON_OBJECT
@@ -63,6 +65,7 @@ static void start_item(struct api_request *request, struct item *item, size_t in
         item->problem = api_execution_read(request, body, &wanted);
     if (item->problem.ptr)
         return;
+    wanted.replay_room = &batch->replay_room;
     wanted.input_pointer = arena_printf(&request->op.arena, "/executions/%zu/input", index);
     exec_start(request->api->config.exec, &item->exec, &wanted, &request->op);
 }
@@ -73,7 +76,8 @@ static enum op_result start_all(struct api_request *request, const struct json *
     struct item *items = ARENA_ARRAY(&request->op.arena, struct item, list->count);
     if (!batch || !items)
         return api_reply_database(request, ERR_BUSY);
-    *batch = (struct batch){.items = items, .count = list->count};
+    *batch = (struct batch){
+        .items = items, .count = list->count, .replay_room = BATCH_SUMMARIES_BYTES_MAX};
     request->state = batch;
     request->op.arena.bytes_max += BATCH_REPLY_BYTES_MAX;
     for (size_t i = 0; i < batch->count; i++)
@@ -124,15 +128,16 @@ static void put_outcome(struct json_writer *w, struct batch *batch, const struct
 {
     const struct exec_outcome *out = &exec->out;
     const struct api_verdict *verdict = api_verdict_of(out->reason);
-    bool is_guard = !verdict->status || exec->summary_json.len == 0;
+    bool is_guard = !verdict->status || (exec->summary_json.len == 0 && !out->is_left_out);
     json_key(w, "status");
     json_put_i64(w, is_guard && verdict->status ? 500 : verdict->http_status);
     if (is_guard) {
         json_key(w, "error");
         json_put_str(w, out->message.len > 0 && !verdict->status ? out->message
                                                                  : SLICE("Internal error"));
-    } else if (batch->summaries_len + exec->summary_json.len > BATCH_SUMMARIES_BYTES_MAX &&
-               !uuid_is_nil(out->execution_id)) {
+    } else if (out->is_left_out ||
+               (batch->summaries_len + exec->summary_json.len > BATCH_SUMMARIES_BYTES_MAX &&
+                !uuid_is_nil(out->execution_id))) {
         put_truncated(w, out);
     } else {
         batch->summaries_len += exec->summary_json.len;

@@ -6,8 +6,6 @@
 #include "exec/fit.h"
 #include "json/number.h"
 
-enum { FIT_ON_LOOP_BYTES_MAX = 64 * 1024 };
-
 struct create {
     struct exec exec;
 };
@@ -116,13 +114,14 @@ static enum op_result begin_create(struct api_request *request)
 
 static enum op_result finish_create(struct api_request *request)
 {
-    const struct create *create = request->state;
+    struct create *create = request->state;
     const struct exec_outcome *out = &create->exec.out;
     if (api_reply_guard(request, out))
         return OP_DONE;
     if (create->exec.summary_json.len == 0)
         return api_reply_error(request, 500, "Internal error");
-    return api_reply(request, api_verdict_of(out->reason)->http_status, create->exec.summary_json);
+    return api_reply_from(request, api_verdict_of(out->reason)->http_status,
+                          create->exec.summary_json, &create->exec.op);
 }
 
 static void gone_create(struct api_request *request)
@@ -153,18 +152,11 @@ static enum op_result reply_unknown(struct api_request *request)
 /* What of the output is wanted: ?pointer= &offset= &max_output_bytes= (exec/fit.h). */
 struct get {
     struct exec_fit wanted;
-    struct op_job fitting;
+    struct exec_stored_read stored;
     slice summary;
     int status;
-    bool is_here;
+    bool is_row_read, is_found;
 };
-
-static void fit_summary(struct op *op)
-{
-    struct api_request *request = CONTAINER_OF(op, struct api_request, op);
-    struct get *get = request->state;
-    get->status = exec_fit_summary(get->summary, &get->wanted, &op->arena, &get->summary, NULL);
-}
 
 static enum op_result begin_get(struct api_request *request)
 {
@@ -187,39 +179,56 @@ static enum op_result begin_get(struct api_request *request)
     return OP_WAIT;
 }
 
-/* A parse of the whole is done on a pool thread where it is large. */
-static enum op_result fit_stored(struct api_request *request, struct get *get)
+/* The row is here: with its summary, or that is large and read by itself (exec/stored.h). */
+static enum op_result take_row(struct api_request *request, struct get *get)
 {
-    bool is_wanted = get->wanted.bytes_max > 0 || get->wanted.offset > 0 || get->wanted.pointer.ptr;
-    get->is_here = true;
-    if (is_wanted && get->summary.len > FIT_ON_LOOP_BYTES_MAX &&
-        op_offload(&request->op, &get->fitting, fit_summary, "an output to be cut") == OK)
-        return OP_WAIT;
-    if (is_wanted)
-        fit_summary(&request->op);
-    return OP_NEXT;
+    struct execution execution;
+    get->status = store_execution_get_result(&request->query, &execution);
+    get->is_row_read = true;
+    if (get->status != OK)
+        return OP_NEXT;
+    get->is_found = true;
+    get->summary = execution.summary;
+    if (get->summary.ptr) {
+        get->status =
+            exec_fit_summary(get->summary, &get->wanted, &request->op.arena, &get->summary, NULL);
+        return OP_NEXT;
+    }
+    exec_stored_begin(exec_service_stored(request->api->config.exec), &get->stored, &request->op,
+                      request->grant.account_id, &get->wanted);
+    return OP_WAIT;
+}
+
+static void take_stored(struct get *get)
+{
+    get->status = get->stored.status;
+    get->is_found = get->stored.is_found;
+    get->summary = get->stored.summary;
 }
 
 static enum op_result finish_get(struct api_request *request)
 {
     struct get *get = request->state;
-    struct execution execution;
-    if (!get->is_here) {
-        int status = store_execution_get_result(&request->query, &execution);
-        if (status == ERR_NOTFOUND)
-            return reply_unknown(request);
-        if (status != OK)
-            return api_reply_database(request, status);
-        get->summary = execution.summary;
-        if (fit_stored(request, get) == OP_WAIT)
-            return OP_WAIT;
-    }
+    if (get->is_row_read)
+        take_stored(get);
+    else if (take_row(request, get) == OP_WAIT)
+        return OP_WAIT;
+    if (get->status == ERR_NOTFOUND && !get->is_found)
+        return reply_unknown(request);
     if (get->status == ERR_NOTFOUND)
         return api_reply_error(request, 404, "The output of this execution has nothing at \"%.*s\"",
                                SLICE_ARG(json_shown(get->wanted.pointer, &request->op.arena)));
     if (get->status != OK)
-        return api_reply_database(request, ERR_BUSY);
+        return api_reply_database(request, get->status == ERR_NOMEM ? ERR_BUSY : get->status);
     return api_reply(request, 200, get->summary);
+}
+
+static void gone_get(struct api_request *request)
+{
+    struct get *get = request->state;
+    if (get)
+        exec_stored_cancel(&get->stored);
+    op_cancel(&request->op);
 }
 
 const struct api_endpoint api_executions_get = {
@@ -228,4 +237,5 @@ const struct api_endpoint api_executions_get = {
     .query = &(const struct api_names){.own = {"pointer", "offset", "max_output_bytes"}},
     .begin = begin_get,
     .finish = finish_get,
+    .on_gone = gone_get,
 };

@@ -60,13 +60,30 @@ bool api_reply_not_modified(struct api_request *request, slice etag)
     return true;
 }
 
-enum op_result api_reply(struct api_request *request, unsigned status, slice json_text)
+static void release_owner(void *owner)
+{
+    op_release(owner);
+}
+
+enum op_result api_reply_from(struct api_request *request, unsigned status, slice json_text,
+                              struct op *owner)
 {
     ASSERT(!request->frame.is_answered);
     api_reply_header(request, "Content-Type", SLICE("application/json; charset=utf-8"));
     request->frame.is_answered = true;
-    http_reply(request->exchange, status, request->headers, request->header_count, json_text);
+    if (json_text.len <= API_REPLY_LARGE_BYTES) {
+        http_reply(request->exchange, status, request->headers, request->header_count, json_text);
+        return OP_DONE;
+    }
+    op_hold(owner, "a client that reads its reply");
+    http_reply_large(request->exchange, status, request->headers, request->header_count, json_text,
+                     release_owner, owner);
     return OP_DONE;
+}
+
+enum op_result api_reply(struct api_request *request, unsigned status, slice json_text)
+{
+    return api_reply_from(request, status, json_text, &request->op);
 }
 
 enum op_result api_reply_error(struct api_request *request, unsigned status, const char *fmt, ...)

@@ -18,6 +18,8 @@ enum {
     API_REQUEST_ARENA_BYTES_MAX = 64 * 1024 * 1024,
     API_REPLY_HEADERS_MAX = 8,
     API_PUBLIC_URL_MAX = 512,
+    API_REPLY_LARGE_BYTES =
+        256 * 1024, /* a larger one is not copied for a client that reads slowly */
 };
 
 struct api_request;
@@ -93,6 +95,9 @@ bool api_has_etag(struct api_request *request, slice etag);
 bool api_reply_not_modified(struct api_request *request, slice etag);
 /* application/json. Returns OP_DONE, so that `return api_reply(...)` ends an endpoint. */
 enum op_result api_reply(struct api_request *request, unsigned status, slice json_text);
+/* The same of a text in the memory of that op, which lives until a client has taken a large one. */
+enum op_result api_reply_from(struct api_request *request, unsigned status, slice json_text,
+                              struct op *owner);
 /* {"error": text} */
 enum op_result api_reply_error(struct api_request *request, unsigned status, const char *fmt, ...)
     PRINTF_LIKE(3, 4);

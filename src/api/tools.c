@@ -4,6 +4,7 @@
  */
 #include "api/envelope.h"
 #include "api/request.h"
+#include "json/scan.h"
 #include "base/clock.h"
 
 enum { TOOL_REPLY_BYTES_MAX = 128 * 1024 * 1024 };
@@ -185,25 +186,29 @@ static enum op_result begin_execute(struct api_request *request)
 
 /* ---- the reply ---- */
 
-static int64_t time_of(const struct json *summary, slice key)
+static int64_t time_of(slice text)
 {
     int64_t wall_us;
-    return time_parse(json_get_str(summary, key), &wall_us) ? wall_us : 0;
+    return time_parse(text, &wall_us) ? wall_us : 0;
 }
 
-/* What the stored summary says of a run that only it is left of. false: it cannot be read. */
-static bool recall(struct exec_outcome *out, slice summary_json, struct arena *arena,
-                   const struct json **output)
+/* What the stored summary says of a run that only it is left of. The output may be large: what
+ * stands before it is enough. */
+static void recall(struct exec_outcome *out, slice summary_json, struct arena *arena)
 {
-    struct err err;
-    const struct json *summary = json_parse(arena, summary_json, &json_limits_provider, &err);
-    if (!summary)
-        return false;
-    *output = JSON_GET(summary, "output");
-    out->message = json_get_str(summary, SLICE("message"));
-    out->started_us = time_of(summary, SLICE("started_at"));
-    out->finished_us = time_of(summary, SLICE("finished_at"));
-    return true;
+    struct json_scan scan;
+    slice key, value, output = out->output_json;
+    if (output.ptr)
+        summary_json.len = (size_t)(output.ptr - summary_json.ptr);
+    json_scan_open(&scan, summary_json);
+    while (json_scan_next(&scan, &key, &value)) {
+        if (slice_eq_cstr(key, "\"message\""))
+            out->message = json_scan_str(value, arena);
+        else if (slice_eq_cstr(key, "\"started_at\""))
+            out->started_us = time_of(json_scan_str(value, arena));
+        else if (slice_eq_cstr(key, "\"finished_at\""))
+            out->finished_us = time_of(json_scan_str(value, arena));
+    }
 }
 
 /* How often it was tried and what the provider said is not kept: null in a replay. */
@@ -255,7 +260,7 @@ static void put_error(struct json_writer *w, const struct exec_outcome *out)
 }
 
 static void put_envelope(struct json_writer *w, const struct tool *tool,
-                         const struct exec_outcome *out, const struct json *output)
+                         const struct exec_outcome *out)
 {
     bool is_ok = out->reason == EXEC_SUCCEEDED;
     json_open(w, '{');
@@ -267,10 +272,7 @@ static void put_envelope(struct json_writer *w, const struct tool *tool,
     json_put_str(w, tool->integration_id);
     if (is_ok) {
         json_key(w, "data");
-        if (out->is_replayed)
-            json_put(w, output);
-        else
-            json_put_raw(w, out->output_json);
+        json_put_raw(w, out->output_json);
         put_meta(w, out);
     } else {
         put_error(w, out);
@@ -285,19 +287,19 @@ static enum op_result finish_execute(struct api_request *request)
     const struct tool *tool = request->state;
     struct exec_outcome out = tool->exec.out;
     struct arena *arena = &request->op.arena;
-    const struct json *output = NULL;
     if (api_reply_guard(request, &out))
         return OP_DONE;
-    if (tool->exec.summary_json.len == 0 ||
-        (out.is_replayed && !recall(&out, tool->exec.summary_json, arena, &output)))
+    if (tool->exec.summary_json.len == 0)
         return api_reply_error(request, 500, "Internal error");
+    if (out.is_replayed)
+        recall(&out, tool->exec.summary_json, arena);
     if (out.is_dry_run)
         return api_reply(request, 200, tool->exec.summary_json);
     struct json_writer w;
     struct buf text;
     buf_init(&text, TOOL_REPLY_BYTES_MAX);
     json_begin(&w, &text);
-    put_envelope(&w, tool, &out, output);
+    put_envelope(&w, tool, &out);
     slice reply = buf_is_ok(&text) ? arena_dup(arena, buf_slice(&text)) : SLICE_NONE;
     buf_deinit(&text);
     if (!reply.ptr)

@@ -79,30 +79,63 @@ static int make_table_key(struct exec *exec)
     return OK;
 }
 
-/* A finished run: its stored summary is the answer. */
-static enum op_result replay(struct exec *exec, struct uuid id, bool is_succeeded, slice reason,
-                             slice summary)
+/* A summary that is larger than travels with its row. In a reply that others share it has to have
+ * room before it is read. */
+static enum op_result read_stored(struct exec *exec, size_t bytes)
 {
-    enum exec_reason parsed = exec_reason_parse(reason);
+    struct exec_fit wanted = {.execution_id = exec->out.execution_id,
+                              .bytes_max = exec_output_bytes_max(exec)};
+    size_t *room = exec->in.replay_room;
+    size_t most = bytes < wanted.bytes_max ? bytes : wanted.bytes_max;
+    if (room && *room < most) {
+        exec->out.is_left_out = true;
+        op_goto(&exec->op, EXEC_STEP_ANSWER);
+        return OP_NEXT;
+    }
+    if (room)
+        *room -= most;
+    op_goto(&exec->op, EXEC_STEP_TAKE_STORED);
+    exec_stored_begin(&exec->service->stored, &exec->stored, &exec->op, exec->in.account_id,
+                      &wanted);
+    return OP_WAIT;
+}
+
+/* What exec->claimed says has run: its stored summary is the answer. */
+static enum op_result replay(struct exec *exec)
+{
+    struct claim_outcome *found = &exec->claimed;
+    enum exec_reason parsed = exec_reason_parse(found->error_code);
+    found->has_execution = false; /* once: whoever looks again has to find it anew */
     exec->out.is_replayed = true;
-    exec->out.execution_id = id;
-    exec->out.reason = is_succeeded             ? EXEC_SUCCEEDED
+    exec->out.execution_id = found->execution_id;
+    exec->out.reason = found->is_succeeded      ? EXEC_SUCCEEDED
                        : parsed == EXEC_REASONS ? EXEC_PROVIDER_ERROR
                                                 : parsed;
-    exec->record.id = id;
-    exec->record.summary = exec->summary_json = summary;
+    exec->record.id = found->execution_id;
+    exec->record.summary = exec->summary_json = found->summary;
+    exec->record.summary_bytes = found->summary_bytes;
+    if (!found->summary.ptr)
+        return read_stored(exec, found->summary_bytes);
     op_goto(&exec->op, EXEC_STEP_FIT_OUTPUT);
     return OP_NEXT;
 }
 
-/* Who asked meanwhile for the same gets the same, without another look at the database. After
- * anything but a success the key may be free: then they look for themselves. */
+/* Who asked meanwhile for the same gets the same, without another query for the key; a large
+ * summary is not copied for each, they share one reading. After anything but a success the key may
+ * be free: then they look it up. */
 static void hand_on(const struct exec *holder, struct exec *waiter)
 {
+    const struct execution *record = &holder->record;
     bool is_bound = holder->is_answered && holder->out.reason == EXEC_SUCCEEDED;
-    slice summary = is_bound ? arena_dup(&waiter->op.arena, holder->record.summary) : SLICE_NONE;
-    if (summary.len > 0)
-        (void)replay(waiter, holder->record.id, true, SLICE_NONE, summary);
+    bool is_large = !record->summary.ptr || record->summary.len > STORE_SUMMARY_INLINE_BYTES;
+    if (!is_bound || uuid_is_nil(record->id))
+        return;
+    slice copy = is_large ? SLICE_NONE : arena_dup(&waiter->op.arena, record->summary);
+    waiter->claimed = (struct claim_outcome){.has_execution = is_large || copy.ptr,
+                                             .is_succeeded = true,
+                                             .execution_id = record->id,
+                                             .summary = copy,
+                                             .summary_bytes = record->summary_bytes};
 }
 
 void exec_key_let_go(struct exec *exec)
@@ -152,6 +185,8 @@ enum op_result exec_step_look_up_key(struct op *op)
 {
     struct exec *exec = exec_of(op);
     list_unlink(&exec->waiter_link);
+    if (exec->claimed.has_execution) /* handed on by the run that was waited for */
+        return replay(exec);
     if (exec->in.idempotency_key.len == 0 || exec->in.is_dry_run) {
         op_goto(op, EXEC_STEP_CHECK_INPUT);
         return OP_NEXT;
@@ -181,8 +216,7 @@ static enum op_result judge(struct exec *exec)
     if (claimed->state == CLAIM_IN_FLIGHT || claimed->state == CLAIM_DEAD)
         return wait_and_look_again(exec);
     if (claimed->has_execution)
-        return replay(exec, claimed->execution_id, claimed->is_succeeded, claimed->error_code,
-                      claimed->summary);
+        return replay(exec);
     op_goto(&exec->op, EXEC_STEP_READ_REPLAY);
     store_execution_get(exec->service->config.pool, &exec->query, &exec->op, exec->in.account_id,
                         claimed->execution_id);
@@ -205,9 +239,36 @@ enum op_result exec_step_read_replay(struct op *op)
     struct exec *exec = exec_of(op);
     struct execution stored;
     int status = store_execution_get_result(&exec->query, &stored);
-    if (status == OK)
-        return replay(exec, stored.id, stored.is_succeeded, stored.error_code, stored.summary);
-    return status == ERR_NOTFOUND ? wait_and_look_again(exec) : stop_database(exec);
+    if (status == ERR_NOTFOUND)
+        return wait_and_look_again(exec);
+    if (status != OK)
+        return stop_database(exec);
+    exec->claimed.is_succeeded = stored.is_succeeded;
+    exec->claimed.error_code = stored.error_code;
+    exec->claimed.summary = stored.summary;
+    exec->claimed.summary_bytes = stored.summary_bytes;
+    return replay(exec);
+}
+
+enum op_result exec_step_take_stored(struct op *op)
+{
+    struct exec *exec = exec_of(op);
+    const struct exec_stored_read *stored = &exec->stored;
+    switch (stored->status) {
+    case OK:
+        exec->summary_json = stored->summary;
+        exec->out.output_json = stored->output;
+        op_goto(op, EXEC_STEP_ANSWER);
+        return OP_NEXT;
+    case ERR_NOTFOUND:
+        return wait_and_look_again(exec);
+    case ERR_NOMEM:
+        exec->fit_status = ERR_NOMEM;
+        op_goto(op, EXEC_STEP_JUDGE_FIT);
+        return OP_NEXT;
+    default:
+        return stop_database(exec);
+    }
 }
 
 /* ---- the intent ---- */

@@ -7,7 +7,10 @@
 #include "base/mem.h"
 #include "base/metric.h"
 
-enum { LIMITS_IDLE_MAX = 20000 }; /* connections remembered beside those in use */
+enum {
+    LIMITS_IDLE_MAX = 20000, /* connections remembered beside those in use */
+    STORED_MAX = 20000,      /* large summaries being read at a time */
+};
 
 static const struct op_step steps[EXEC_STEPS] = {
     [EXEC_STEP_FIND_ACTION] = {"find_action", exec_step_find_action},
@@ -15,6 +18,7 @@ static const struct op_step steps[EXEC_STEPS] = {
     [EXEC_STEP_LOOK_UP_KEY] = {"look_up_key", exec_step_look_up_key},
     [EXEC_STEP_JUDGE_KEY] = {"judge_key", exec_step_judge_key},
     [EXEC_STEP_READ_REPLAY] = {"read_replay", exec_step_read_replay},
+    [EXEC_STEP_TAKE_STORED] = {"take_stored", exec_step_take_stored},
     [EXEC_STEP_CHECK_INPUT] = {"check_input", exec_step_check_input},
     [EXEC_STEP_DECODE_FILES] = {"decode_files", exec_step_decode_files},
     [EXEC_STEP_JUDGE_INPUT] = {"judge_input", exec_step_judge_input},
@@ -58,6 +62,7 @@ struct exec_service *exec_service_new(const struct exec_config *config)
     list_init(&service->releases);
     map_init(&service->in_flight, config->executions_max + 1);
     crowd_init(&service->crowd, config->executions_max, config->account_executions_max);
+    exec_stored_init(&service->stored, config->loop, config->pool, STORED_MAX);
     struct limits_config limits = {
         .loop = config->loop,
         .buckets_max = config->executions_max + LIMITS_IDLE_MAX,
@@ -77,6 +82,7 @@ void exec_service_free(struct exec_service *service)
         return;
     crowd_deinit(&service->crowd);
     map_deinit(&service->in_flight);
+    exec_stored_deinit(&service->stored);
     limits_free(service->limits);
     breaker_free(service->breaker);
     mem_free(service);
@@ -85,6 +91,11 @@ void exec_service_free(struct exec_service *service)
 size_t exec_service_active(const struct exec_service *service)
 {
     return service->crowd.count;
+}
+
+struct exec_stored_table *exec_service_stored(struct exec_service *service)
+{
+    return &service->stored;
 }
 
 void exec_service_cancel_all(struct exec_service *service)
@@ -140,6 +151,7 @@ static void on_cancel(struct op *op)
     struct exec *exec = exec_of(op);
     pg_cancel(&exec->query);
     http_call_cancel(&exec->call);
+    exec_stored_cancel(&exec->stored);
     connect_find_cancel(&exec->lookup);
     connect_renew_cancel(&exec->renewal);
     limits_leave(&exec->place, false);
@@ -206,7 +218,8 @@ enum op_result exec_step_answer(struct op *op)
             exec_audit_blocked(exec);
     }
     out->error_code = arena_dup(&op->arena, out->error_code); /* it was the manifest's */
-    if (exec->summary_json.len == 0 && !out->is_dry_run && !exec->in.is_recorded_by_caller)
+    bool has_summary = !out->is_dry_run && !out->is_left_out && !exec->in.is_recorded_by_caller;
+    if (exec->summary_json.len == 0 && has_summary)
         exec->summary_json = exec->service->config.render(out, &op->arena);
     exec->is_answered = true;
     op_log(op, LOG_DEBUG, "execution ended", LOG_CSTR("outcome", exec_reason_name(out->reason)),

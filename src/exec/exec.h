@@ -20,6 +20,7 @@
 #include "exec/limits.h"
 #include "exec/outcome.h"
 #include "exec/reply.h"
+#include "exec/stored.h"
 #include "http/client.h"
 #include "loop/op.h"
 #include "store/audit.h"
@@ -65,6 +66,8 @@ struct exec_service *exec_service_new(const struct exec_config *config) MUST_CHE
 /* No execution may be under way (asserted). */
 void exec_service_free(struct exec_service *service);
 size_t exec_service_active(const struct exec_service *service);
+/* For who reads a stored summary by itself. */
+struct exec_stored_table *exec_service_stored(struct exec_service *service);
 /* The last resort on the way down: cuts all that are under way. Their claims stay behind and are
  * recovered by another process. */
 void exec_service_cancel_all(struct exec_service *service);
@@ -83,9 +86,11 @@ struct exec_request {
     bool is_dry_run;           /* all but the call: summary_json is the request */
     slice idempotency_key;     /* SLICE_NONE: none; else 1 to 255 printable characters */
     uint64_t output_bytes_max; /* exec/fit.h; 0: the service's */
-    unsigned pages_max;        /* exec/page.c; 0, 1: one */
-    int64_t connection_id;     /* 0: the default one, EXEC_CONNECTION_NONE: one that cannot be */
-    struct exec_file *files;   /* their bytes are filled in */
+    size_t *replay_room;   /* bytes that stored summaries may take in the reply, which others share;
+                              NULL: any number. One that has no room is not read: out.is_left_out */
+    unsigned pages_max;    /* exec/page.c; 0, 1: one */
+    int64_t connection_id; /* 0: the default one, EXEC_CONNECTION_NONE: one that cannot be */
+    struct exec_file *files; /* their bytes are filled in */
     size_t file_count;
     /* The caller's own rows are intent and record (a step of a flow): no key is looked up, nothing
      * is claimed, stored, audited or rendered; out alone is the result. */
@@ -144,6 +149,7 @@ struct exec {
     struct breaker_pass pass;
     struct http_call call;
     struct op_job reading;
+    struct exec_stored_read stored; /* of a replay that is large */
     struct op_timer timer;
     uint64_t deadline_ns, call_started_ns;
     uint8_t fingerprint[32];
@@ -169,6 +175,8 @@ struct exec {
 /* Starts; parent is held until the end. request is copied, what it points to is borrowed. */
 void exec_start(struct exec_service *service, struct exec *exec, const struct exec_request *request,
                 struct op *parent);
+/* The largest output that its caller gets in full. */
+size_t exec_output_bytes_max(const struct exec *exec);
 /* The client has gone: what nobody has seen yet is cancelled, the rest runs on to its record. */
 void exec_client_gone(struct exec *exec);
 
@@ -182,6 +190,7 @@ struct exec_service {
     struct list all;      /* struct exec.all_link */
     struct list releases; /* record.c */
     struct crowd crowd;   /* all under way, by account */
+    struct exec_stored_table stored;
 };
 
 enum exec_step {
@@ -190,6 +199,7 @@ enum exec_step {
     EXEC_STEP_LOOK_UP_KEY,
     EXEC_STEP_JUDGE_KEY,
     EXEC_STEP_READ_REPLAY,
+    EXEC_STEP_TAKE_STORED,
     EXEC_STEP_CHECK_INPUT,
     EXEC_STEP_DECODE_FILES,
     EXEC_STEP_JUDGE_INPUT,
@@ -225,6 +235,7 @@ static inline struct exec *exec_of(struct op *op)
 enum op_result exec_step_find_action(struct op *op);
 enum op_result exec_step_hash_files(struct op *op);
 enum op_result exec_step_look_up_key(struct op *op);
+enum op_result exec_step_take_stored(struct op *op);
 enum op_result exec_step_judge_key(struct op *op);
 enum op_result exec_step_read_replay(struct op *op);
 enum op_result exec_step_check_input(struct op *op);

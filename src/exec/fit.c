@@ -8,10 +8,10 @@
 #include "base/buf.h"
 #include "base/encode.h"
 #include "exec/exec.h"
-#include "json/json.h"
+#include "json/scan.h"
 
 enum {
-    FIT_ARENA_BYTES_MAX = 256 * 1024 * 1024,
+    FIT_ARENA_BYTES_MAX = 64 * 1024 * 1024, /* long strings, sizes of members, pointers */
     FIT_BYTES_MAX = 512 * 1024 * 1024,
     FIT_DEPTH_MAX =
         12, /* deeper, a part that does not fit is left out: each level is measured anew */
@@ -27,17 +27,15 @@ struct cut {
 
 struct fit {
     const struct exec_fit *wanted;
-    struct arena arena; /* the parsed summary and what is made of it on the way */
+    struct arena arena; /* what is made of the summary on the way */
     struct buf out;
     struct buf pointer; /* to the value being written */
-    struct buf scratch;
     struct cut cuts[EXEC_FIT_CUTS_MAX];
     size_t cut_count;
     unsigned depth;
 };
 
-/* ---- measuring ---- */
-
+/* Of its JSON text. */
 static size_t text_size(slice text)
 {
     size_t size = 2;
@@ -49,37 +47,14 @@ static size_t text_size(slice text)
     return size;
 }
 
-/* Of its JSON text. */
-static size_t value_size(struct fit *f, const struct json *value)
+/* ---- cutting: a value is its text ---- */
+
+static void write_cut(struct fit *f, slice value, size_t room);
+
+static void write_fitting(struct fit *f, slice value, size_t room)
 {
-    size_t size = 1; /* brackets, and a comma for each but one */
-    switch (value->type) {
-    case JSON_STRING:
-        return text_size(json_str(value));
-    case JSON_ARRAY:
-        for (uint32_t i = 0; i < value->count; i++)
-            size += value_size(f, &value->as.items[i]) + 1;
-        return value->count ? size : 2;
-    case JSON_OBJECT:
-        for (uint32_t i = 0; i < value->count; i++)
-            size += text_size(json_str(&value->as.members[i].key)) + 1 +
-                    value_size(f, &value->as.members[i].value) + 1;
-        return value->count ? size : 2;
-    default:
-        buf_clear(&f->scratch);
-        json_write(&f->scratch, value);
-        return f->scratch.len;
-    }
-}
-
-/* ---- cutting ---- */
-
-static void write_cut(struct fit *f, const struct json *value, size_t room);
-
-static void write_fitting(struct fit *f, const struct json *value, size_t room)
-{
-    if (value_size(f, value) <= room)
-        json_write(&f->out, value);
+    if (value.len <= room)
+        buf_append(&f->out, value);
     else
         write_cut(f, value, room);
 }
@@ -93,9 +68,10 @@ static void note_cut(struct fit *f, uint64_t kept, uint64_t of)
         (struct cut){arena_dup(&f->arena, buf_slice(&f->pointer)), skipped + kept, skipped + of};
 }
 
-static void cut_string(struct fit *f, const struct json *value, size_t room)
+static void cut_string(struct fit *f, slice value, size_t room)
 {
-    slice text = json_str(value), kept = slice_first_utf8(text, room > 2 ? room - 2 : 0);
+    slice text = json_scan_str(value, &f->arena);
+    slice kept = slice_first_utf8(text, room > 2 ? room - 2 : 0);
     size_t size;
     /* escapes make it longer; each step takes at least what is too much, a sixth for an escape */
     while ((size = text_size(kept)) > room && kept.len > 0)
@@ -104,16 +80,19 @@ static void cut_string(struct fit *f, const struct json *value, size_t room)
     note_cut(f, kept.len, text.len);
 }
 
-static void cut_array(struct fit *f, const struct json *value, size_t room)
+static void cut_array(struct fit *f, slice value, size_t room)
 {
-    uint32_t kept = 0;
+    uint64_t kept = 0;
     size_t left = room > 2 ? room - 2 : 0;
+    struct json_scan scan;
+    slice none, item;
+    bool is_more;
+    json_scan_open(&scan, value);
     buf_append_char(&f->out, '[');
-    for (; kept < value->count; kept++) {
-        const struct json *item = &value->as.items[kept];
-        size_t size = value_size(f, item), len = f->pointer.len;
+    while ((is_more = json_scan_next(&scan, &none, &item))) {
+        size_t len = f->pointer.len;
         /* the first is cut rather than left out: an array of one huge item shows something */
-        if (size + 1 > left && (kept > 0 || left < FIT_SHARE_MIN || f->depth >= FIT_DEPTH_MAX))
+        if (item.len + 1 > left && (kept > 0 || left < FIT_SHARE_MIN || f->depth >= FIT_DEPTH_MAX))
             break;
         if (kept > 0)
             buf_append_char(&f->out, ',');
@@ -122,21 +101,25 @@ static void cut_array(struct fit *f, const struct json *value, size_t room)
         write_fitting(f, item, left);
         f->depth--;
         f->pointer.len = len;
-        left = size + 1 < left ? left - size - 1 : 0;
+        left = item.len + 1 < left ? left - item.len - 1 : 0;
+        kept++;
     }
     buf_append_char(&f->out, ']');
-    if (kept < value->count)
-        note_cut(f, kept, value->count);
+    uint64_t count = kept;
+    for (; is_more; is_more = json_scan_next(&scan, &none, &item))
+        count++;
+    if (kept < count)
+        note_cut(f, kept, count);
 }
 
 /* How much each member may take at most; 0: there are so many that only the first of them fit. */
-static size_t share_of(const struct json *object, const size_t *sizes, size_t room)
+static size_t share_of(const size_t *sizes, size_t count, size_t room)
 {
     size_t share = 0, before;
     for (unsigned round = 0; round < FIT_ROUNDS_MAX; round++) {
         size_t small = 0, large_count = 0;
         before = share;
-        for (uint32_t i = 0; i < object->count; i++) {
+        for (size_t i = 0; i < count; i++) {
             if (sizes[i] <= before)
                 small += sizes[i];
             else
@@ -149,46 +132,69 @@ static size_t share_of(const struct json *object, const size_t *sizes, size_t ro
     return share < FIT_SHARE_MIN ? 0 : share;
 }
 
-static void cut_object(struct fit *f, const struct json *value, size_t room)
+/* Of each member: its key, colon, value and comma. NULL: out of memory. */
+static size_t *member_sizes(struct fit *f, slice object, size_t *count)
 {
-    size_t *sizes = ARENA_ARRAY(&f->arena, size_t, value->count), left = room > 2 ? room - 2 : 0;
-    uint32_t kept = 0;
-    for (uint32_t i = 0; sizes && i < value->count; i++)
-        sizes[i] = text_size(json_str(&value->as.members[i].key)) + 2 +
-                   value_size(f, &value->as.members[i].value);
-    size_t share = sizes && f->depth < FIT_DEPTH_MAX ? share_of(value, sizes, left) : 0;
+    struct json_scan scan;
+    slice key, value;
+    *count = json_scan_count(object);
+    size_t *sizes = ARENA_ARRAY(&f->arena, size_t, *count + 1);
+    json_scan_open(&scan, object);
+    for (size_t i = 0; sizes && json_scan_next(&scan, &key, &value); i++)
+        sizes[i] = key.len + value.len + 2;
+    return sizes;
+}
+
+static void write_member(struct fit *f, slice key, slice value, size_t room)
+{
+    size_t len = f->pointer.len;
+    buf_append(&f->out, key);
+    buf_append_char(&f->out, ':');
+    json_pointer_append_key(&f->pointer, json_scan_str(key, &f->arena));
+    f->depth++;
+    write_fitting(f, value, room);
+    f->depth--;
+    f->pointer.len = len;
+}
+
+static void cut_object(struct fit *f, slice object, size_t room)
+{
+    struct json_scan scan;
+    slice key, value;
+    size_t count, kept = 0, left = room > 2 ? room - 2 : 0;
+    size_t *sizes = member_sizes(f, object, &count);
+    size_t share = sizes && f->depth < FIT_DEPTH_MAX ? share_of(sizes, count, left) : 0;
+    json_scan_open(&scan, object);
     buf_append_char(&f->out, '{');
-    for (; sizes && kept < value->count && (share > 0 || sizes[kept] <= left); kept++) {
-        const struct json_member *member = &value->as.members[kept];
-        size_t key = text_size(json_str(&member->key)) + 2, len = f->pointer.len;
+    for (; sizes && kept < count && (share > 0 || sizes[kept] <= left); kept++) {
         size_t most = sizes[kept] > share && share > 0 ? share : sizes[kept];
-        if (most < key + FIT_SHARE_MIN && most < sizes[kept])
+        if (!json_scan_next(&scan, &key, &value))
+            break;
+        if (most < key.len + 2 + FIT_SHARE_MIN && most < sizes[kept])
             break; /* its name alone fills the share */
         if (kept > 0)
             buf_append_char(&f->out, ',');
-        json_write_str(&f->out, json_str(&member->key));
-        buf_append_char(&f->out, ':');
-        json_pointer_append_key(&f->pointer, json_str(&member->key));
-        f->depth++;
-        write_fitting(f, &member->value, most - key);
-        f->depth--;
-        f->pointer.len = len;
+        write_member(f, key, value, most - key.len - 2);
         left -= most < left ? most : left;
     }
     buf_append_char(&f->out, '}');
-    if (kept < value->count)
-        note_cut(f, kept, value->count);
+    if (kept < count)
+        note_cut(f, kept, count);
 }
 
-static void write_cut(struct fit *f, const struct json *value, size_t room)
+static void write_cut(struct fit *f, slice value, size_t room)
 {
-    if (value->type == JSON_STRING) {
+    switch (json_scan_type(value)) {
+    case JSON_STRING:
         cut_string(f, value, room);
-    } else if (value->type == JSON_ARRAY) {
+        break;
+    case JSON_ARRAY:
         cut_array(f, value, room);
-    } else if (value->type == JSON_OBJECT) {
+        break;
+    case JSON_OBJECT:
         cut_object(f, value, room);
-    } else { /* half a number would be another one */
+        break;
+    default: /* half a number would be another one */
         buf_append_cstr(&f->out, "null");
         note_cut(f, 0, 1);
     }
@@ -196,47 +202,81 @@ static void write_cut(struct fit *f, const struct json *value, size_t room)
 
 /* ---- a part in place of the whole ---- */
 
-static struct json skip(const struct json *value, uint64_t offset)
+static slice skip_text(struct fit *f, slice value, uint64_t offset)
 {
-    struct json rest = *value;
-    uint32_t count = offset < value->count ? (uint32_t)offset : value->count;
-    if (value->type == JSON_ARRAY) {
-        rest.as.items += count;
-    } else if (value->type == JSON_OBJECT) {
-        rest.as.members += count;
-    } else if (value->type == JSON_STRING) {
-        while (count < value->count && ((unsigned char)value->as.text[count] & 0xc0) == 0x80)
-            count++;
-        rest.as.text += count;
-    } else {
-        count = 0;
+    struct buf rest;
+    slice text = json_scan_str(value, &f->arena);
+    size_t start = offset < text.len ? (size_t)offset : text.len;
+    while (start < text.len && ((unsigned char)text.ptr[start] & 0xc0) == 0x80)
+        start++;
+    buf_init(&rest, FIT_BYTES_MAX);
+    json_write_str(&rest, slice_from(text, start));
+    slice copy = buf_is_ok(&rest) ? arena_dup(&f->arena, buf_slice(&rest)) : SLICE_NONE;
+    buf_deinit(&rest);
+    return copy;
+}
+
+/* The container without its first `offset` items or members. */
+static slice skip_items(struct fit *f, slice container, uint64_t offset)
+{
+    struct json_scan scan;
+    slice key, value;
+    bool is_more = true;
+    json_scan_open(&scan, container);
+    for (; offset > 0 && is_more; offset--)
+        is_more = json_scan_next(&scan, &key, &value);
+    slice ahead = scan.rest;
+    is_more = is_more && json_scan_next(&scan, &key, &value);
+    const char *start = !is_more ? ahead.ptr : key.ptr ? key.ptr : value.ptr;
+    size_t len = is_more ? ahead.len - (size_t)(start - ahead.ptr) : 0;
+    char *text = arena_alloc_text(&f->arena, len + 2);
+    if (!text)
+        return SLICE_NONE;
+    text[0] = container.ptr[0];
+    if (len > 0)
+        memcpy(text + 1, start, len);
+    text[len + 1] = container.ptr[container.len - 1];
+    return slice_of(text, len + 2);
+}
+
+/* SLICE_NONE: out of memory. */
+static slice skip(struct fit *f, slice value, uint64_t offset)
+{
+    if (offset == 0)
+        return value;
+    switch (json_scan_type(value)) {
+    case JSON_STRING:
+        return skip_text(f, value, offset);
+    case JSON_ARRAY:
+    case JSON_OBJECT:
+        return skip_items(f, value, offset);
+    default:
+        return value;
     }
-    rest.count -= count;
-    rest.cap_log2 = 0;
-    return rest;
 }
 
 /* ---- the new output ---- */
 
-static void put_cuts(struct fit *f, struct json_writer *w, const struct cut *cuts, size_t count)
+static void put_cuts(struct fit *f, struct json_writer *w)
 {
     char id[UUID_TEXT_LEN + 1];
     uuid_format(f->wanted->execution_id, id);
     json_key(w, "cuts");
     json_open(w, '[');
-    for (size_t i = 0; i < count; i++) {
+    for (size_t i = 0; i < f->cut_count; i++) {
+        const struct cut *cut = &f->cuts[i];
         struct buf more;
         buf_init(&more, FIT_BYTES_MAX);
         buf_printf(&more, "/api/executions/%s?pointer=", id);
-        encode_percent(&more, cuts[i].pointer);
-        buf_printf(&more, "&offset=%llu", (unsigned long long)cuts[i].kept);
+        encode_percent(&more, cut->pointer);
+        buf_printf(&more, "&offset=%llu", (unsigned long long)cut->kept);
         json_open(w, '{');
         json_key(w, "pointer");
-        json_put_str(w, cuts[i].pointer.ptr ? cuts[i].pointer : SLICE(""));
+        json_put_str(w, cut->pointer.ptr ? cut->pointer : SLICE(""));
         json_key(w, "kept");
-        json_put_i64(w, (int64_t)cuts[i].kept);
+        json_put_i64(w, (int64_t)cut->kept);
         json_key(w, "of");
-        json_put_i64(w, (int64_t)cuts[i].of);
+        json_put_i64(w, (int64_t)cut->of);
         json_key(w, "more");
         json_put_str(w, buf_slice(&more));
         json_close(w, '}');
@@ -245,80 +285,68 @@ static void put_cuts(struct fit *f, struct json_writer *w, const struct cut *cut
     json_close(w, ']');
 }
 
-static void put_truncated(struct fit *f, struct json_writer *w, const struct json *value,
-                          size_t size)
+static void put_truncated(struct fit *f, struct buf *out, slice value)
 {
+    struct json_writer w;
+    json_begin(&w, out);
     write_cut(f, value, f->wanted->bytes_max);
-    json_open(w, '{');
-    json_key(w, "truncated");
-    json_put_bool(w, true);
-    json_key(w, "bytes");
-    json_put_i64(w, (int64_t)size);
-    json_key(w, "max_output_bytes");
-    json_put_i64(w, (int64_t)f->wanted->bytes_max);
-    put_cuts(f, w, f->cuts, f->cut_count);
-    json_key(w, "preview");
-    json_put_raw(w, buf_slice(&f->out));
-    json_close(w, '}');
-}
-
-/* The text of the new output in the caller's arena. */
-static int make_output(struct fit *f, const struct json *value, size_t size, struct arena *arena,
-                       slice *text)
-{
-    struct json_writer w;
-    struct buf out;
-    buf_init(&out, FIT_BYTES_MAX);
-    json_begin(&w, &out);
-    if (f->wanted->bytes_max > 0 && size > f->wanted->bytes_max)
-        put_truncated(f, &w, value, size);
-    else
-        json_put(&w, value);
-    bool is_ok = buf_is_ok(&out) && buf_is_ok(&f->out) && !f->arena.is_exhausted;
-    *text = is_ok ? arena_dup(arena, buf_slice(&out)) : SLICE_NONE;
-    buf_deinit(&out);
-    return text->ptr ? OK : ERR_NOMEM;
-}
-
-static int make_summary(const struct json *summary, slice output, struct arena *arena, slice *text)
-{
-    struct json_writer w;
-    struct buf out;
-    buf_init(&out, FIT_BYTES_MAX);
-    json_begin(&w, &out);
     json_open(&w, '{');
-    for (uint32_t i = 0; i < summary->count; i++) {
-        slice key = json_str(&summary->as.members[i].key);
-        json_key_slice(&w, key);
-        if (slice_eq_cstr(key, "output"))
-            json_put_raw(&w, output);
-        else
-            json_put(&w, &summary->as.members[i].value);
-    }
+    json_key(&w, "truncated");
+    json_put_bool(&w, true);
+    json_key(&w, "bytes");
+    json_put_i64(&w, (int64_t)value.len);
+    json_key(&w, "max_output_bytes");
+    json_put_i64(&w, (int64_t)f->wanted->bytes_max);
+    put_cuts(f, &w);
+    json_key(&w, "preview");
+    json_put_raw(&w, buf_slice(&f->out));
     json_close(&w, '}');
-    *text = buf_is_ok(&out) ? arena_dup(arena, buf_slice(&out)) : SLICE_NONE;
-    buf_deinit(&out);
-    return text->ptr ? OK : ERR_NOMEM;
 }
 
-static int fit_parsed(struct fit *f, slice text, struct arena *arena, slice *fitted, slice *output)
+/* The summary with another text in the place of its output: all else stays byte for byte. */
+static int replace_output(slice summary, slice whole, slice output, struct arena *arena,
+                          slice *fitted, slice *placed)
 {
-    const struct json *summary = json_parse(&f->arena, text, &json_limits_provider, NULL);
-    const struct json *whole = summary ? JSON_GET(summary, "output") : NULL;
-    if (!summary)
+    size_t before = (size_t)(whole.ptr - summary.ptr), after = summary.len - before - whole.len;
+    char *text = arena_alloc_text(arena, before + output.len + after);
+    if (!text)
         return ERR_NOMEM;
-    const struct json *part = whole ? json_pointer(whole, f->wanted->pointer) : NULL;
-    if (!part)
+    memcpy(text, summary.ptr, before);
+    memcpy(text + before, output.ptr, output.len);
+    memcpy(text + before + output.len, whole.ptr + whole.len, after);
+    *fitted = slice_of(text, before + output.len + after);
+    *placed = slice_of(text + before, output.len);
+    return OK;
+}
+
+static int make_summary(struct fit *f, slice summary, slice whole, slice rest, struct arena *arena,
+                        slice *fitted, slice *output)
+{
+    struct buf cut;
+    bool is_cut = f->wanted->bytes_max > 0 && rest.len > f->wanted->bytes_max;
+    buf_init(&cut, FIT_BYTES_MAX);
+    if (is_cut)
+        put_truncated(f, &cut, rest);
+    bool is_ok = buf_is_ok(&cut) && buf_is_ok(&f->out) && !f->arena.is_exhausted;
+    int status = is_ok ? replace_output(summary, whole, is_cut ? buf_slice(&cut) : rest, arena,
+                                        fitted, output)
+                       : ERR_NOMEM;
+    buf_deinit(&cut);
+    return status;
+}
+
+static int fit_text(struct fit *f, slice summary, struct arena *arena, slice *fitted, slice *output)
+{
+    slice whole = json_scan_get(summary, SLICE("output"), &f->arena);
+    slice part = json_scan_pointer(whole, f->wanted->pointer, &f->arena);
+    if (!part.ptr)
         return f->wanted->pointer.len > 0 || f->wanted->offset > 0 ? ERR_NOTFOUND : OK;
-    struct json rest = skip(part, f->wanted->offset);
-    size_t size = value_size(f, &rest);
     bool is_whole = f->wanted->pointer.len == 0 && f->wanted->offset == 0;
-    if (is_whole && (f->wanted->bytes_max == 0 || size <= f->wanted->bytes_max))
+    if (is_whole && (f->wanted->bytes_max == 0 || part.len <= f->wanted->bytes_max))
         return OK;
+    slice rest = skip(f, part, f->wanted->offset);
     buf_append(&f->pointer, f->wanted->pointer);
-    if (make_output(f, &rest, size, arena, output) != OK)
-        return ERR_NOMEM;
-    return make_summary(summary, *output, arena, fitted);
+    return rest.ptr ? make_summary(f, summary, whole, rest, arena, fitted, output) : ERR_NOMEM;
 }
 
 int exec_fit_summary(slice summary, const struct exec_fit *wanted, struct arena *arena,
@@ -335,9 +363,7 @@ int exec_fit_summary(slice summary, const struct exec_fit *wanted, struct arena 
     arena_init(&f.arena, FIT_ARENA_BYTES_MAX);
     buf_init(&f.out, FIT_BYTES_MAX);
     buf_init(&f.pointer, FIT_BYTES_MAX);
-    buf_init(&f.scratch, FIT_BYTES_MAX);
-    int result = fit_parsed(&f, summary, arena, fitted, output);
-    buf_deinit(&f.scratch);
+    int result = fit_text(&f, summary, arena, fitted, output);
     buf_deinit(&f.pointer);
     buf_deinit(&f.out);
     arena_deinit(&f.arena);
@@ -346,7 +372,7 @@ int exec_fit_summary(slice summary, const struct exec_fit *wanted, struct arena 
 
 /* ---- the step ---- */
 
-static size_t budget_of(const struct exec *exec)
+size_t exec_output_bytes_max(const struct exec *exec)
 {
     const struct exec_config *config = &exec->service->config;
     uint64_t wanted = exec->in.output_bytes_max > 0 ? exec->in.output_bytes_max
@@ -357,19 +383,23 @@ static size_t budget_of(const struct exec *exec)
 static void fit_output(struct op *op)
 {
     struct exec *exec = exec_of(op);
-    struct exec_fit wanted = {.execution_id = exec->out.execution_id, .bytes_max = budget_of(exec)};
+    struct exec_fit wanted = {.execution_id = exec->out.execution_id,
+                              .bytes_max = exec_output_bytes_max(exec)};
     slice output;
     exec->fit_status =
         exec_fit_summary(exec->summary_json, &wanted, &op->arena, &exec->summary_json, &output);
     if (output.ptr)
         exec->out.output_json = output;
+    else if (exec->out.is_replayed)
+        exec->out.output_json = json_scan_get(exec->summary_json, SLICE("output"), &op->arena);
 }
 
 enum op_result exec_step_fit_output(struct op *op)
 {
     struct exec *exec = exec_of(op);
     exec->fit_status = OK;
-    if (exec->out.reason != EXEC_SUCCEEDED || exec->summary_json.len <= budget_of(exec))
+    bool is_small = exec->summary_json.len <= exec_output_bytes_max(exec);
+    if (exec->out.reason != EXEC_SUCCEEDED || (is_small && !exec->out.is_replayed))
         return OP_NEXT;
     if (exec->summary_json.len > FIT_ON_LOOP_BYTES_MAX &&
         op_offload(op, &exec->reading, fit_output, "its output to be cut") == OK)

@@ -27,10 +27,11 @@ struct exec_fit {
     uint64_t offset;  /* items, members or bytes of that part that are skipped */
 };
 
-/* summary: an execution summary (INTERFACE.md 2.1). Sets *fitted to the summary itself where there
- * is nothing to do, else to another in the arena; *output (may be NULL) to the text of the new
- * output, SLICE_NONE where it is unchanged. ERR_NOTFOUND: the pointer leads nowhere; ERR_NOMEM.
- * Touches nothing but the arena, so that it may run on a pool thread. */
+/* summary: the text of an execution summary (INTERFACE.md 2.1), valid JSON. It is cut as text,
+ * without a tree, so that memory is about that of the output's part that is wanted. Sets *fitted to
+ * the summary itself where there is nothing to do, else to another in the arena; *output (may be
+ * NULL) to the new output within it, SLICE_NONE where it is unchanged. ERR_NOTFOUND: the pointer
+ * leads nowhere; ERR_NOMEM. Touches nothing but the arena, so that it may run on a pool thread. */
 int exec_fit_summary(slice summary, const struct exec_fit *wanted, struct arena *arena,
                      slice *fitted, slice *output) MUST_CHECK;
 

@@ -88,7 +88,8 @@ struct exec_outcome {
     unsigned attempts, provider_status;
     slice provider_request_id;
     bool is_replayed, is_running;
-    bool is_dry_run; /* with EXEC_SUCCEEDED: it could have run; the summary is the request */
+    bool is_left_out; /* a replay whose summary had no room in the reply: it is fetched by its id */
+    bool is_dry_run;  /* with EXEC_SUCCEEDED: it could have run; the summary is the request */
     /* The same request may go out again: nothing reached the provider, or the action only reads, so
      * that no key is bound to this outcome. */
     bool is_repeatable;

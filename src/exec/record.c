@@ -50,6 +50,7 @@ static void fill_record(struct exec *exec)
         .finished_at = out->finished_us,
         .owner = exec->claim.owner,
         .summary = exec->summary_json,
+        .summary_bytes = exec->summary_json.len,
     };
 }
 

@@ -107,6 +107,12 @@ int64_t json_get_i64(const struct json *object, slice key, int64_t otherwise);
 const struct json *json_at(const struct json *array, size_t index);
 /* RFC 6901. NULL when it leads nowhere. */
 const struct json *json_pointer(const struct json *root, slice pointer);
+/* Splits the first reference token off a pointer. false: the pointer is "" or has no '/' in front.
+ */
+bool json_pointer_next(slice *pointer, slice *token) MUST_CHECK;
+/* Whether an escaped token names this key; whether it is an index of an array. */
+bool json_pointer_token_is(slice token, slice key);
+bool json_pointer_token_index(slice token, uint64_t *index) MUST_CHECK;
 /* Append "/key", escaped, or "/index" to a pointer's text. */
 void json_pointer_append_key(struct buf *out, slice key);
 void json_pointer_append_index(struct buf *out, uint64_t index);

@@ -45,7 +45,7 @@ const struct json *json_at(const struct json *array, size_t index)
 /* ---- pointers ---- */
 
 /* RFC 6901 3: "~1" is '/', "~0" is '~'; any other '~' is an error. */
-static bool token_matches(slice token, slice key)
+bool json_pointer_token_is(slice token, slice key)
 {
     size_t at = 0;
     for (size_t i = 0; i < token.len; i++, at++) {
@@ -66,31 +66,44 @@ static const struct json *member_by_token(const struct json *object, slice token
     if (slice_find_char(token, '~') < 0)
         return json_get(object, token);
     for (uint32_t i = object->count; i > 0; i--) {
-        if (token_matches(token, json_str(&object->as.members[i - 1].key)))
+        if (json_pointer_token_is(token, json_str(&object->as.members[i - 1].key)))
             return &object->as.members[i - 1].value;
     }
     return NULL;
 }
 
 /* RFC 6901 4: digits without leading zero. "-" names the item after the last: never there. */
+bool json_pointer_token_index(slice token, uint64_t *index)
+{
+    if (token.len > 1 && token.ptr[0] == '0')
+        return false;
+    return slice_to_u64(token, UINT32_MAX, index);
+}
+
 static const struct json *item_by_token(const struct json *array, slice token)
 {
     uint64_t index = 0;
-    if (token.len > 1 && token.ptr[0] == '0')
-        return NULL;
-    return slice_to_u64(token, UINT32_MAX, &index) ? json_at(array, (size_t)index) : NULL;
+    return json_pointer_token_index(token, &index) ? json_at(array, (size_t)index) : NULL;
+}
+
+bool json_pointer_next(slice *pointer, slice *token)
+{
+    if (pointer->len == 0 || pointer->ptr[0] != '/')
+        return false;
+    slice rest = slice_from(*pointer, 1);
+    ptrdiff_t end = slice_find_char(rest, '/');
+    *token = end < 0 ? rest : slice_first(rest, (size_t)end);
+    *pointer = slice_from(rest, token->len);
+    return true;
 }
 
 const struct json *json_pointer(const struct json *root, slice pointer)
 {
     const struct json *value = root;
     while (value && pointer.len > 0) {
-        if (pointer.ptr[0] != '/')
+        slice token;
+        if (!json_pointer_next(&pointer, &token))
             return NULL;
-        pointer = slice_from(pointer, 1);
-        ptrdiff_t end = slice_find_char(pointer, '/');
-        slice token = end < 0 ? pointer : slice_first(pointer, (size_t)end);
-        pointer = slice_from(pointer, token.len);
         if (value->type == JSON_OBJECT)
             value = member_by_token(value, token);
         else

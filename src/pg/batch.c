@@ -318,9 +318,18 @@ static void deliver(struct pg_query *query, int status)
     pg_query_again(query);
 }
 
+/* What later batches of this statement have to reckon with; a large one is forgotten slowly. */
+static void note_result_bytes(struct pg_slot *slot, const struct pg_command *command)
+{
+    size_t mean = PQresultMemorySize(command->result) / command->count;
+    size_t faded = slot->result_bytes - slot->result_bytes / 8;
+    slot->result_bytes = mean > faded ? mean : faded;
+}
+
 static void deliver_command(struct pg_batch *batch, struct pg_command *command)
 {
     const struct pg_stmt *stmt = command->slot->stmt;
+    note_result_bytes(command->slot, command);
     size_t row_count = (size_t)PQntuples(command->result);
     if (stmt->match == PG_MATCH_NONE)
         row_count = 0;

@@ -15,7 +15,7 @@ enum { BATCH_ARENA_MAX = 64 * 1024 * 1024 };
 struct collection {
     struct pg_pool *pool;
     struct pg_batch *batch;
-    size_t rows_max, bytes, kinds, skips;
+    size_t rows_max, bytes, result_bytes, kinds, skips;
     bool is_full; /* with one that goes alone */
 };
 
@@ -35,7 +35,8 @@ static void row_flip(struct pg_pool *pool, uint64_t key_hash)
 
 static bool goes_alone(const struct pg_query *query)
 {
-    return query->is_single || query->stmt->goes_alone || query->param_bytes > PG_ALONE_BYTES;
+    return query->is_single || query->stmt->goes_alone || query->stmt->is_large ||
+           query->param_bytes > PG_ALONE_BYTES;
 }
 
 enum verdict { TAKE, TAKE_LAST, SKIP, STOP };
@@ -49,6 +50,9 @@ static enum verdict collection_judge(struct collection *c, const struct pg_query
     if (c->batch->query_count == c->rows_max)
         return STOP;
     if (c->batch->query_count && c->bytes + query->param_bytes > PG_BATCH_BYTES_MAX)
+        return STOP;
+    if (c->batch->query_count &&
+        c->result_bytes + query->slot->result_bytes > PG_BATCH_RESULT_BYTES_MAX)
         return STOP;
     bool is_new_kind = query->slot->batch_mark != c->pool->batch_mark;
     if (is_new_kind && c->kinds == PG_KINDS_MAX)
@@ -64,6 +68,7 @@ static void collection_take(struct collection *c, struct pg_query *query)
     query->state = QUERY_SENT;
     c->batch->queries[c->batch->query_count++] = query;
     c->bytes += query->param_bytes;
+    c->result_bytes += slot->result_bytes;
     if (slot->batch_mark != c->pool->batch_mark) {
         slot->batch_mark = c->pool->batch_mark;
         slot->kind = c->kinds++;
@@ -152,9 +157,8 @@ static int cmp_queries(const void *left, const void *right)
     return (a->queued_ns > b->queued_ns) - (a->queued_ns < b->queued_ns);
 }
 
-struct pg_batch *pg_batch_collect(struct pg_lane *lane)
+struct pg_batch *pg_batch_collect(struct pg_lane *lane, struct pg_queue *queue)
 {
-    struct pg_queue *queue = lane->queue;
     ASSERT(queue->count > 0);
     struct collection c = {.pool = lane->pool, .batch = mem_zalloc(sizeof(struct pg_batch))};
     if (c.batch) {

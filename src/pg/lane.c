@@ -32,27 +32,29 @@ static struct pg_lane *lane_of(struct pg_link *link)
 
 /* ---- sending ---- */
 
-static bool lane_may_send(const struct pg_lane *lane)
+static bool lane_may_send(const struct pg_lane *lane, const struct pg_queue *queue)
 {
-    if (!lane->link.is_up || lane->queue->count == 0)
+    if (!lane->link.is_up || queue->count == 0)
         return false;
-    struct list *first = lane->queue->queries.next;
+    struct list *first = queue->queries.next;
     size_t limit = lane->is_writer ? PG_FLIGHT_WRITES : PG_FLIGHT_READS;
     if (LIST_ITEM(first, struct pg_query, link)->is_single)
         limit = PG_FLIGHT_SINGLES;
     return lane->flight_count < limit;
 }
 
-bool pg_lane_send(struct pg_lane *lane)
+bool pg_lane_send(struct pg_lane *lane, struct pg_queue *queue)
 {
-    if (!lane_may_send(lane))
+    if (!lane_may_send(lane, queue))
         return false;
-    struct pg_batch *batch = pg_batch_collect(lane);
+    struct pg_batch *batch = pg_batch_collect(lane, queue);
     if (!batch)
         return false;
     batch->sent_ns = loop_now_ns(lane->pool->loop);
+    batch->is_large = queue == &lane->pool->large;
     list_push_back(&lane->flight, &batch->link);
     lane->flight_count++;
+    lane->large_count += batch->is_large;
     lane->needs_flush = true;
     if (pg_batch_send(batch, lane))
         return true;
@@ -160,6 +162,7 @@ static void lane_land_batch(struct pg_lane *lane, struct pg_batch *batch)
 {
     list_unlink(&batch->link);
     lane->flight_count--;
+    lane->large_count -= batch->is_large;
     pg_batch_leave_rows(lane->pool, batch);
     lane->pool->is_dirty = true;
 }

@@ -12,9 +12,10 @@
 #include "pg/stmt.h"
 
 enum {
-    PG_SLOTS_MAX = 256,               /* statements a pool can know */
-    PG_BATCH_BYTES_MAX = 1024 * 1024, /* parameters of a batch of several queries */
-    PG_FLIGHT_WRITES = 1,             /* batches in flight: the next one collects meanwhile */
+    PG_SLOTS_MAX = 256,                          /* statements a pool can know */
+    PG_BATCH_BYTES_MAX = 1024 * 1024,            /* parameters of a batch of several queries */
+    PG_BATCH_RESULT_BYTES_MAX = 2 * 1024 * 1024, /* and what they are likely to bring */
+    PG_FLIGHT_WRITES = 1, /* batches in flight: the next one collects meanwhile */
     PG_FLIGHT_READS = 4,
     PG_FLIGHT_SINGLES = 64, /* replayed queries, each with its own Sync */
     PG_ATTEMPTS_MAX = 8,
@@ -37,6 +38,7 @@ struct pg_slot {
     char name[2][PG_STMT_NAME_MAX + 2]; /* prepared statement: s_name, p_name */
     uint64_t batch_mark;                /* number of the batch being built ... */
     size_t kind;                        /* ... and this statement's group in it */
+    size_t result_bytes;                /* of one query: the largest mean of a command lately */
 };
 
 struct pg_queue {
@@ -79,15 +81,15 @@ struct pg_batch {
     size_t command_count, command_at; /* results have come for those before command_at */
     size_t failed_at;                 /* SIZE_MAX: none */
     uint64_t sent_ns;
+    bool is_large; /* of the queue of large reads */
 };
 
 struct pg_lane {
     struct pg_link link;
     struct pg_pool *pool;
     bool is_writer, needs_flush;
-    struct pg_queue *queue; /* the pool's, of writes or of reads */
-    struct list flight;     /* batches */
-    size_t flight_count;
+    struct list flight; /* batches */
+    size_t flight_count, large_count;
     uint64_t heard_ns;              /* last bytes from the server */
     uint8_t prepared[PG_SLOTS_MAX]; /* bit per enum pg_mode */
 };
@@ -103,7 +105,7 @@ struct pg_pool {
     struct map slots;
     struct pg_slot *slot_list[PG_SLOTS_MAX];
     size_t slot_count;
-    struct pg_queue writes, reads;
+    struct pg_queue writes, reads, large;
     struct list rejected;
     size_t pending; /* waiting, in flight and rejected */
     size_t waiting;
@@ -132,9 +134,9 @@ void pg_pool_lane_freed(struct pg_pool *pool);
 
 /* lane.c */
 extern const struct pg_link_events pg_lane_events;
-/* Sends one batch of what waits, if there is something and the lane may; true: it did, so call
- * again. Then pg_lane_flush. */
-bool pg_lane_send(struct pg_lane *lane) MUST_CHECK;
+/* Sends one batch of what waits in this queue of the pool, if there is something and the lane may;
+ * true: it did, so call again. Then pg_lane_flush. */
+bool pg_lane_send(struct pg_lane *lane, struct pg_queue *queue) MUST_CHECK;
 void pg_lane_flush(struct pg_lane *lane);
 /* A lane that is silent for too long is given up. */
 void pg_lane_check_stall(struct pg_lane *lane, uint64_t now_ns);
@@ -153,9 +155,9 @@ void pg_line_leave(struct pg_queue *queue, struct pg_query *query);
 struct pg_slot *pg_slot_get(struct pg_pool *pool, const struct pg_stmt *stmt) MUST_CHECK;
 void pg_slot_free_all(struct pg_pool *pool);
 
-/* collect.c: takes queries from the lane's queue; NULL when all that wait do so for their row, or
+/* collect.c: takes queries from the queue; NULL when all that wait do so for their row, or
  * when out of memory (the first query then ends with ERR_NOMEM). */
-struct pg_batch *pg_batch_collect(struct pg_lane *lane) MUST_CHECK;
+struct pg_batch *pg_batch_collect(struct pg_lane *lane, struct pg_queue *queue) MUST_CHECK;
 /* The batch is no longer in flight: its rows may be changed again. */
 void pg_batch_leave_rows(struct pg_pool *pool, const struct pg_batch *batch);
 /* batch.c */

@@ -12,7 +12,8 @@
  *   pipe  one plain statement a query, each naming its account by `account_id = $1`
  *
  * Limits: PG_PARAMS_MAX, PG_COLUMNS_MAX; a bounded queue (ERR_BUSY past it); batches of at most
- * batch_rows_max queries and about 1 MB; a query with over PG_ALONE_BYTES of parameters goes alone.
+ * batch_rows_max queries, about 1 MB of parameters, and about 2 MB of what such queries brought
+ * lately; a query with over PG_ALONE_BYTES of parameters goes alone.
  */
 #ifndef PG_PG_H
 #define PG_PG_H
@@ -91,6 +92,9 @@ struct pg_stmt {
     bool is_write;      /* goes to a writer connection */
     bool is_replayable; /* running it twice is harmless and tells the same (reads are always) */
     bool goes_alone;    /* never shares a batch: DDL */
+    /* A read whose rows may be large: one at a time, on one of the readers, which takes no other
+     * read meanwhile where there is a second. So nobody's small read waits behind it. */
+    bool is_large;
     /* A read that many are likely to make at a time with the same parameters: of a batch it is
      * made once for all of these, and each has a copy of its rows. */
     bool is_shared;

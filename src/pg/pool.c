@@ -150,13 +150,20 @@ bool pg_query_choose(struct pg_query *query)
     return query->slot != NULL;
 }
 
+static struct pg_queue *queue_of(struct pg_pool *pool, const struct pg_stmt *stmt)
+{
+    if (stmt->is_write)
+        return &pool->writes;
+    return stmt->is_large ? &pool->large : &pool->reads;
+}
+
 void pg_submit(struct pg_pool *pool, struct pg_query *query, struct op *op)
 {
     query_check(query);
     query_init(pool, query, op);
     op_hold(op, query->stmt->name);
     pool->pending++;
-    struct pg_queue *queue = query->stmt->is_write ? &pool->writes : &pool->reads;
+    struct pg_queue *queue = queue_of(pool, query->stmt);
     int code = pg_query_choose(query) ? OK : ERR_NOMEM;
     if (code == OK && query->param_bytes > PG_PARAM_BYTES_MAX)
         code = ERR_LIMIT;
@@ -199,16 +206,33 @@ static void pool_end_rejected(struct pg_pool *pool)
     }
 }
 
-/* The reader with the fewest batches in flight; NULL when none is connected. */
+/* The reader with the fewest batches in flight, one without a large read before one with it; NULL
+ * when none is connected. */
 static struct pg_lane *pool_best_reader(struct pg_pool *pool)
 {
     struct pg_lane *best = NULL;
     for (size_t i = pool->writer_count; i < pool->lane_count; i++) {
         struct pg_lane *lane = pool->lanes[i];
-        if (lane->link.is_up && (!best || lane->flight_count < best->flight_count))
+        if (!lane->link.is_up)
+            continue;
+        if (!best || lane->large_count < best->large_count ||
+            (lane->large_count == best->large_count && lane->flight_count < best->flight_count))
             best = lane;
     }
     return best;
+}
+
+/* The last reader that is connected, while no large read is in flight; else NULL. */
+static struct pg_lane *pool_large_reader(struct pg_pool *pool)
+{
+    struct pg_lane *last = NULL;
+    for (size_t i = pool->writer_count; i < pool->lane_count; i++) {
+        if (pool->lanes[i]->large_count > 0)
+            return NULL;
+        if (pool->lanes[i]->link.is_up)
+            last = pool->lanes[i];
+    }
+    return last;
 }
 
 /* Queries in the batches that writers have in flight, but for those that take long. */
@@ -246,10 +270,12 @@ static void on_hold_end(struct timer *timer)
 static void pool_flush(struct pg_pool *pool)
 {
     for (size_t i = 0; i < pool->writer_count; i++)
-        while (!pool_holds_back(pool) && pg_lane_send(pool->lanes[i]))
+        while (!pool_holds_back(pool) && pg_lane_send(pool->lanes[i], &pool->writes))
             continue;
     struct pg_lane *reader;
-    while ((reader = pool_best_reader(pool)) && pg_lane_send(reader))
+    while ((reader = pool_best_reader(pool)) && pg_lane_send(reader, &pool->reads))
+        continue;
+    while ((reader = pool_large_reader(pool)) && pg_lane_send(reader, &pool->large))
         continue;
     for (size_t i = 0; i < pool->lane_count; i++)
         if (pool->lanes[i]->needs_flush)
@@ -289,6 +315,7 @@ static void on_sweep(struct timer *timer)
         pg_lane_check_stall(pool->lanes[i], now_ns);
     queue_expire(&pool->writes, now_ns);
     queue_expire(&pool->reads, now_ns);
+    queue_expire(&pool->large, now_ns);
     pool->is_dirty = true;
     if (pool->pending)
         pool_arm_sweep(pool);
@@ -304,6 +331,7 @@ static void pool_free_memory(struct loop_garbage *garbage)
     pg_slot_free_all(pool);
     pg_queue_deinit(&pool->writes);
     pg_queue_deinit(&pool->reads);
+    pg_queue_deinit(&pool->large);
     buf_deinit(&pool->scratch);
     pg_target_free(pool->target);
     mem_free(pool->lanes);
@@ -331,7 +359,6 @@ static int pool_start_lanes(struct pg_pool *pool, const struct pg_pool_config *c
         struct pg_lane *lane = pool->lanes[i];
         lane->pool = pool;
         lane->is_writer = i < pool->writer_count;
-        lane->queue = lane->is_writer ? &pool->writes : &pool->reads;
         list_init(&lane->flight);
         pg_link_start(&lane->link, pool->loop, pool->target, config->dns, timeout_ms, true,
                       &pg_lane_events, lane);
@@ -379,6 +406,7 @@ struct pg_pool *pg_pool_new(struct loop *loop, const struct pg_pool_config *conf
     buf_init(&pool->scratch, (size_t)3 * PG_PARAM_BYTES_MAX);
     pg_queue_init(&pool->writes);
     pg_queue_init(&pool->reads);
+    pg_queue_init(&pool->large);
     list_init(&pool->rejected);
     timer_init(&pool->sweep, loop, on_sweep);
     timer_init(&pool->hold, loop, on_hold_end);
@@ -417,6 +445,7 @@ void pg_pool_free(struct pg_pool *pool)
         pg_link_close(&pool->lanes[i]->link);
     queue_end_all(&pool->writes);
     queue_end_all(&pool->reads);
+    queue_end_all(&pool->large);
     pool_end_rejected(pool);
     ASSERT(pool->pending == 0);
     timer_stop(&pool->sweep);

@@ -78,15 +78,32 @@ static const struct pg_stmt execution_finish_release =
     FINISH_STMT("execution_finish_release", FINISH_RELEASE, FINISH_ONCE,
                 .again = &execution_finish_release_again);
 
+static const struct pg_column get_columns[] = {
+    {"account_id", PG_UUID}, {"id", PG_UUID},           {"integration_id", PG_TEXT},
+    {"action_id", PG_TEXT},  {"connection_id", PG_I64}, {"status", PG_TEXT},
+    {"error_code", PG_TEXT}, {"started_at", PG_TIME},   {"finished_at", PG_TIME},
+    {"owner", PG_UUID},      {"summary", PG_TEXT},      {"summary_bytes", PG_I64},
+};
 static const struct pg_column get_params[] = {{"account_id", PG_UUID}, {"id", PG_UUID}};
+#define ROW_SUMMARY STORE_SUMMARY_INLINE("t")
 static const struct pg_stmt execution_get = {
     .name = "execution_get",
     .sql = "select :ord, t.account_id, t.id, t.integration_id, t.action_id, t.connection_id, "
-           "t.status, t.error_code, t.started_at, t.finished_at, t.owner, t.summary "
-           "@read(sluice.execution)",
+           "t.status, t.error_code, t.started_at, t.finished_at, t.owner, " ROW_SUMMARY ", "
+           "octet_length(t.summary)::bigint @read(sluice.execution)",
     PG_PARAMS(get_params),
-    PG_COLUMNS(insert_params),
+    PG_COLUMNS(get_columns),
     .key_count = 2,
+};
+
+static const struct pg_column summary_columns[] = {{"summary", PG_TEXT}};
+static const struct pg_stmt execution_get_summary = {
+    .name = "execution_get_summary",
+    .sql = "select :ord, t.summary @read(sluice.execution)",
+    PG_PARAMS(get_params),
+    PG_COLUMNS(summary_columns),
+    .key_count = 2,
+    .is_large = true,
 };
 
 /* What a summary holds is written once and may be large: only of what failed is it read. */
@@ -97,12 +114,13 @@ static const struct pg_column list_columns[] = {
     {"connection_id", PG_I64}, {"status", PG_TEXT},         {"error_code", PG_TEXT},
     {"started_at", PG_TIME},   {"finished_at", PG_TIME},    {"summary", PG_TEXT},
     STORE_PAGE_COLUMNS};
+#define LISTED_SUMMARY STORE_SUMMARY_INLINE("e")
 static const struct pg_stmt execution_list = {
     .name = "execution_list",
     .sql = STORE_PAGE_SQL("sluice.execution",
                           "e.id, e.integration_id, e.action_id, e.connection_id, e.status, "
                           "e.error_code, e.started_at, e.finished_at, "
-                          "case when e.status = 'failed' then e.summary end as summary",
+                          "case when e.status = 'failed' then " LISTED_SUMMARY " end as summary",
                           "(:integration_id is null or e.integration_id = :integration_id) and "
                           "(:status is null or e.status = :status)"),
     PG_PARAMS(list_params),
@@ -117,6 +135,7 @@ const struct pg_stmt *const execution_stmts[] = {
     &execution_finish_release,
     &execution_finish_release_again,
     &execution_get,
+    &execution_get_summary,
     &execution_list,
     NULL,
 };
@@ -191,7 +210,26 @@ int store_execution_get_result(const struct pg_query *query, struct execution *e
         .finished_at = pg_get_time(rows, 0, 8),
         .owner = pg_get_uuid(rows, 0, 9),
         .summary = pg_get_bytes(rows, 0, 10),
+        .summary_bytes = (size_t)pg_get_i64(rows, 0, 11),
     };
+    return OK;
+}
+
+void store_execution_get_summary(struct pg_pool *pool, struct pg_query *query, struct op *op,
+                                 struct uuid account_id, struct uuid id)
+{
+    query->params[0] = pg_uuid(account_id);
+    query->params[1] = pg_uuid(id);
+    store_submit(pool, query, op, &execution_get_summary);
+}
+
+int store_execution_get_summary_result(const struct pg_query *query, slice *summary)
+{
+    if (query->status != OK)
+        return query->status;
+    if (query->rows.count == 0)
+        return ERR_NOTFOUND;
+    *summary = pg_get_bytes(&query->rows, 0, 0);
     return OK;
 }
 

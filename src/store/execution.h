@@ -17,8 +17,14 @@ struct execution {
     slice error_code;      /* SLICE_NONE when succeeded */
     int64_t started_at, finished_at;
     struct uuid owner; /* the node that wrote it */
-    slice summary;     /* the stored document, a JSON text returned byte for byte */
+    slice summary;     /* the stored document, a JSON text returned byte for byte; SLICE_NONE where
+                          it was read without, being larger than STORE_SUMMARY_INLINE_BYTES */
+    size_t summary_bytes; /* set where one execution is read */
 };
+
+/* A larger summary is not read with its row but by itself, so that those who wait for small ones do
+ * not wait for it, and whoever reads it knows its size beforehand. */
+#define STORE_SUMMARY_INLINE_BYTES 65536
 
 /* Records the finished run of a plain read: no claim, one commit. Replayable. store_done_result. */
 void store_execution_insert(struct pg_pool *pool, struct pg_query *query, struct op *op,
@@ -38,11 +44,16 @@ void store_execution_finish(struct pg_pool *pool, struct pg_query *query, struct
                             const struct execution *execution, slice key, enum claim_end end);
 int store_execution_finish_result(const struct pg_query *query) MUST_CHECK;
 
-/* Result: ERR_NOTFOUND. */
+/* Its row, with its summary unless that is large. Result: ERR_NOTFOUND. */
 void store_execution_get(struct pg_pool *pool, struct pg_query *query, struct op *op,
                          struct uuid account_id, struct uuid id);
 int store_execution_get_result(const struct pg_query *query,
                                struct execution *execution) MUST_CHECK;
+
+/* The summary alone, whatever its size, on the lane of large reads. Result: ERR_NOTFOUND. */
+void store_execution_get_summary(struct pg_pool *pool, struct pg_query *query, struct op *op,
+                                 struct uuid account_id, struct uuid id);
+int store_execution_get_summary_result(const struct pg_query *query, slice *summary) MUST_CHECK;
 
 /* The account's executions, newest first; of those that failed with their summary, which has no
  * output, of the others without (SLICE_NONE). next: where the next page goes on, as `before`; nil

@@ -15,18 +15,20 @@ static const struct pg_column claim_columns[] = {
     {"account_id", PG_UUID},   {"key", PG_TEXT},          {"execution_id", PG_UUID},
     {"fingerprint", PG_BYTES}, {"is_bound", PG_BOOL},     {"owner", PG_UUID},
     {"is_live", PG_BOOL},      {"is_succeeded", PG_BOOL}, {"error_code", PG_TEXT},
-    {"summary", PG_TEXT},
+    {"summary", PG_TEXT},      {"summary_bytes", PG_I64},
 };
 
 static const struct pg_column find_params[] = {
     {"account_id", PG_UUID}, {"key", PG_TEXT}, {"now", PG_TIME}};
+#define BOUND_SUMMARY STORE_SUMMARY_INLINE("x")
 static const struct pg_stmt claim_find = {
     .name = "claim_find",
-    .sql = "select :ord, " CLAIM_ROW "e.status = 'succeeded', e.error_code, e.summary "
+    .sql = "select :ord, " CLAIM_ROW "e.status = 'succeeded', e.error_code, e.summary, e.bytes "
            "from @input lateral (select * from sluice.idempotency_key k "
            "where k.account_id = :account_id and k.key = :key "
            "and (k.state <> 'bound' or k.expires_at > :now) offset 0) t "
-           "left join lateral (select x.status, x.error_code, x.summary from sluice.execution x "
+           "left join lateral (select x.status, x.error_code, " BOUND_SUMMARY " as summary, "
+           "octet_length(x.summary)::bigint as bytes from sluice.execution x "
            "where t.state = 'bound' and x.account_id = t.account_id and x.id = t.execution_id "
            "offset 0) e on true",
     PG_PARAMS(find_params),
@@ -75,7 +77,8 @@ static const struct pg_column insert_params[] = {
 static const struct pg_stmt claim_insert = {
     .name = "claim_insert",
     .sql = CLAIM_INSERT " on conflict (account_id, key) do update set " TAKE_ALL
-                        " returning " CLAIM_ROW "null::boolean, null::text, null::text",
+                        " returning " CLAIM_ROW
+                        "null::boolean, null::text, null::text, null::bigint",
     PG_PARAMS(insert_params),
     PG_COLUMNS(claim_columns),
     .key_count = 2,
@@ -209,6 +212,7 @@ int store_claim_result(const struct pg_query *query, struct claim_outcome *outco
         .is_succeeded = pg_get_bool(rows, 0, 7),
         .error_code = pg_get_bytes(rows, 0, 8),
         .summary = pg_get_bytes(rows, 0, 9),
+        .summary_bytes = (size_t)pg_get_i64(rows, 0, 10),
     };
     read_fingerprint(pg_get_bytes(rows, 0, 3), outcome->fingerprint);
     if (is_claim && uuid_eq(outcome->execution_id, query->params[2].as.uuid))

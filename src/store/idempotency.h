@@ -48,7 +48,8 @@ struct claim_outcome {
     bool has_execution;
     bool is_succeeded;
     slice error_code;
-    slice summary;
+    slice summary; /* SLICE_NONE: large, ask store_execution_get_summary */
+    size_t summary_bytes;
 };
 
 /* Before the work: what does this key stand for? Result: ERR_NOTFOUND when it is free. Never

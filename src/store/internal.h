@@ -4,6 +4,7 @@
 #ifndef STORE_INTERNAL_H
 #define STORE_INTERNAL_H
 
+#include "store/execution.h"
 #include "store/store.h"
 
 /* Each noun's statements, ended by NULL. */
@@ -24,6 +25,15 @@ extern const struct pg_stmt *const idempotency_stmts[];
 extern const struct pg_stmt *const node_stmts[];
 extern const struct pg_stmt *const oauth_stmts[];
 extern const struct pg_stmt *const retention_stmts[];
+
+/* An execution's summary where it is small. The size of a text that lies out of line is known
+ * without reading it. */
+#define STORE_TEXT_OF(number)  STORE_TEXT_OF_(number)
+#define STORE_TEXT_OF_(number) #number
+#define STORE_SUMMARY_INLINE(row)                                                      \
+    "case when octet_length(" row                                                      \
+    ".summary) <= " STORE_TEXT_OF(STORE_SUMMARY_INLINE_BYTES) " then " row ".summary " \
+                                                              "end"
 
 /* 0 counts as absent. */
 static inline struct pg_value pg_i64_or_null(int64_t value)

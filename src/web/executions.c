@@ -158,11 +158,28 @@ const struct web_page web_executions = {.route = "/executions",
 
 /* ---- one ---- */
 
+/* The row, then its summary where that is large: cut to what a page shows. */
+struct one {
+    struct execution execution;
+    struct exec_stored_read stored;
+    bool is_row_read;
+};
+
+static void cancel_one(struct web_request *request)
+{
+    struct one *one = request->state;
+    exec_stored_cancel(&one->stored);
+}
+
 static enum op_result begin_one(struct web_request *request)
 {
     struct uuid id;
     if (!web_path_uuid(request, 0, &id))
         return OP_DONE;
+    request->state = ARENA_NEW(&request->op.arena, struct one);
+    if (!request->state)
+        return web_reply_database(request, ERR_NOMEM);
+    request->on_cancel = cancel_one;
     store_execution_get(request->web->config.pool, &request->query, &request->op,
                         request->session.account_id, id);
     return OP_WAIT;
@@ -207,25 +224,46 @@ static void write_one(const struct execution *execution, const struct json *summ
     if (!execution->is_succeeded && (!output || output->type == JSON_NULL))
         return;
     buf_append(out, SLICE("<h2>Output</h2>"));
+    if (execution->summary_bytes > STORE_SUMMARY_INLINE_BYTES && JSON_GET(output, "preview")) {
+        buf_printf(out, "<p class=\"soft\">A part of %lld bytes.</p>",
+                   (long long)json_get_i64(output, SLICE("bytes"), 0));
+        output = JSON_GET(output, "preview");
+    }
     value_write_text(out, output, VALUE_TEXT_BYTES_MAX);
+}
+
+static enum op_result reply_one(struct web_request *request, const struct execution *execution)
+{
+    struct buf body;
+    const struct json *summary =
+        json_parse(&request->op.arena, execution->summary, &json_limits_provider, NULL);
+    slice title = json_get_str(JSON_GET(summary, "display"), SLICE("title"));
+    buf_init(&body, WEB_PAGE_BYTES_MAX);
+    write_one(execution, summary, &body);
+    return web_reply_page(request, 200, title.len > 0 ? title : SLICE("Execution"), &body);
 }
 
 static enum op_result finish_one(struct web_request *request)
 {
-    struct execution execution;
-    struct buf body;
-    int status = store_execution_get_result(&request->query, &execution);
+    struct one *one = request->state;
+    int status = one->is_row_read ? one->stored.status
+                                  : store_execution_get_result(&request->query, &one->execution);
     if (status == ERR_NOTFOUND)
         return web_reply_problem(request, 404, SLICE("Not found"),
                                  SLICE("There is no such execution."));
     if (status != OK)
         return web_reply_database(request, status);
-    const struct json *summary =
-        json_parse(&request->op.arena, execution.summary, &json_limits_provider, NULL);
-    slice title = json_get_str(JSON_GET(summary, "display"), SLICE("title"));
-    buf_init(&body, WEB_PAGE_BYTES_MAX);
-    write_one(&execution, summary, &body);
-    return web_reply_page(request, 200, title.len > 0 ? title : SLICE("Execution"), &body);
+    if (one->is_row_read) {
+        one->execution.summary = one->stored.summary;
+    } else if (!one->execution.summary.ptr) {
+        struct exec_fit wanted = {.execution_id = one->execution.id,
+                                  .bytes_max = VALUE_TEXT_BYTES_MAX};
+        one->is_row_read = true;
+        exec_stored_begin(exec_service_stored(request->web->config.exec), &one->stored,
+                          &request->op, request->session.account_id, &wanted);
+        return OP_WAIT;
+    }
+    return reply_one(request, &one->execution);
 }
 
 const struct web_page web_execution = {.route = "/executions/{id}",

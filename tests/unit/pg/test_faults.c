@@ -194,6 +194,67 @@ static void test_a_slow_batch_holds_back_its_rows_only(void **state)
     assert_int_equal(items_ask(conninfo, "select n from t.item where id = 1"), 8);
 }
 
+static const struct pg_column large_key[] = {{"account_id", PG_UUID}, {"id", PG_I64}};
+static const struct pg_column large_columns[] = {{"text", PG_TEXT}};
+static const struct pg_stmt large_get = {
+    .name = "large_get",
+    .sql = "select :ord, repeat('x', 5000000) @read(t.large)",
+    PG_PARAMS(large_key),
+    PG_COLUMNS(large_columns),
+    .key_count = 2,
+    .is_large = true,
+};
+
+static void start_large(struct pg_call *call)
+{
+    items_fill_key(&call->query, items_account(0), 1);
+    submit(call, &large_get);
+}
+
+static bool all_are_up(void *arg)
+{
+    struct pg_bench *bench = arg;
+    int pids[3];
+    return pg_pool_backends(bench->pool, pids, ARRAY_LEN(pids)) == ARRAY_LEN(pids);
+}
+
+/* Large reads go one at a time: the others are neither sent beside it nor keep a reader from those
+ * that are small. */
+static void test_a_large_read_holds_back_no_small_one(void **state)
+{
+    struct pg_bench bench;
+    struct pg_pool_config config = config_of(conninfo);
+    struct err err;
+    (void)state;
+    config.readers = 2;
+    config.lock_timeout_ms = 60000;
+    config.statement_timeout_ms = 60000;
+    open_with_rows(&bench, &config, 8);
+    assert_true(pg_bench_until_true(&bench, all_are_up, &bench));
+    items_tell(conninfo, "drop table if exists t.large; create table t.large as "
+                         "select account_id, id from t.item where id = 1");
+    struct pg_sync *lock = pg_sync_open(conninfo, &err);
+    assert_non_null(lock);
+    assert_int_equal(pg_sync_run(lock, "begin; lock table t.large", &err), OK);
+    start_all(&bench, 3, start_large);
+    assert_true(pg_bench_until_true(&bench, somebody_waits, NULL));
+    for (size_t i = 3; i < 8; i++) {
+        pg_call_start(&bench, &calls[i], start_get, NULL);
+        pg_calls_wait(&bench, &calls[i], 1);
+        assert_int_equal(calls[i].query.status, OK);
+    }
+    assert_int_equal(items_ask(conninfo, waiting_sql), 1);
+    assert_false(calls[0].is_done || calls[1].is_done || calls[2].is_done);
+    pg_sync_close(lock);
+    pg_calls_wait(&bench, calls, 3);
+    for (size_t i = 0; i < 3; i++) {
+        assert_int_equal(calls[i].query.status, OK);
+        assert_int_equal(pg_get_bytes(&calls[i].query.rows, 0, 0).len, 5000000);
+    }
+    pg_calls_end(calls, 8);
+    pg_bench_close(&bench);
+}
+
 /* What may have been done is sent as the statement that looks first; what was rolled back is not.
  */
 static void test_the_second_sending_looks_first(void **state)
@@ -581,6 +642,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_killed_mid_batch_is_sent_again),
         cmocka_unit_test(test_a_slow_batch_holds_back_its_rows_only),
+        cmocka_unit_test(test_a_large_read_holds_back_no_small_one),
         cmocka_unit_test(test_the_second_sending_looks_first),
         cmocka_unit_test(test_killed_and_not_replayable_is_unknown),
         cmocka_unit_test(test_restarts_lose_nothing),

@@ -46,6 +46,47 @@ static void test_claim_finish_replay(void **state)
     assert_int_equal(claim_now(SLICE("key-1")), CLAIM_BOUND);
 }
 
+static void start_get_summary(struct pg_call *call)
+{
+    store_execution_get_summary(call->bench->pool, &call->query, &call->op, account, execution.id);
+}
+
+/* A large summary does not come with its row, nor with its key; by itself it comes whole. */
+static void test_a_large_summary_is_read_by_itself(void **state)
+{
+    char *text = mem_alloc(STORE_SUMMARY_INLINE_BYTES + 1);
+    struct execution got;
+    slice summary;
+    (void)state;
+    memset(text, 'x', STORE_SUMMARY_INLINE_BYTES + 1);
+    for (size_t more = 0; more <= 1; more++) {
+        slice whole = slice_of(text, STORE_SUMMARY_INLINE_BYTES + more);
+        slice key = more ? SLICE("large-1") : SLICE("large-0");
+        assert_int_equal(claim_now(key), CLAIM_WON);
+        assert_int_equal(finish_now(CLAIM_KEEP, whole), OK);
+        run(start_get);
+        assert_int_equal(store_execution_get_result(&calls[0].query, &got), OK);
+        assert_int_equal(got.summary_bytes, whole.len);
+        assert_int_equal(got.summary.len, more ? 0 : whole.len);
+        assert_int_equal(got.summary.ptr == NULL, more);
+        done();
+        run(start_find);
+        struct claim_outcome outcome = outcome_of(&calls[0]);
+        assert_true(outcome.has_execution && outcome.summary_bytes == whole.len);
+        assert_int_equal(outcome.summary.ptr == NULL, more);
+        done();
+        run(start_get_summary);
+        assert_int_equal(store_execution_get_summary_result(&calls[0].query, &summary), OK);
+        assert_true(slice_eq(summary, whole));
+        done();
+    }
+    execution.id = uuid_v7();
+    run(start_get_summary);
+    assert_int_equal(store_execution_get_summary_result(&calls[0].query, &summary), ERR_NOTFOUND);
+    done();
+    mem_free(text);
+}
+
 static void test_release_frees_the_key(void **state)
 {
     (void)state;
@@ -275,9 +316,13 @@ static void test_sets_of_everything(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        IN_BOTH(test_claim_finish_replay),  IN_BOTH(test_release_frees_the_key),
-        IN_BOTH(test_write_without_a_key),  IN_BOTH(test_the_second_sending_sees_the_first),
-        IN_BOTH(test_accounts_do_not_meet), IN_BOTH(test_plain_insert_is_replayable),
+        IN_BOTH(test_a_large_summary_is_read_by_itself),
+        IN_BOTH(test_claim_finish_replay),
+        IN_BOTH(test_release_frees_the_key),
+        IN_BOTH(test_write_without_a_key),
+        IN_BOTH(test_the_second_sending_sees_the_first),
+        IN_BOTH(test_accounts_do_not_meet),
+        IN_BOTH(test_plain_insert_is_replayable),
         IN_BOTH(test_sets_of_everything),
     };
     if (tests_begin() != 0)

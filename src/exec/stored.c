@@ -1,0 +1,268 @@
+/*
+ * See stored.h. The text lies in the arena of an op of its own, which ends once the memory of the
+ * last reader has gone: a reader answers from the text itself.
+ */
+#include "exec/stored.h"
+
+#include "base/mem.h"
+#include "json/scan.h"
+
+enum {
+    STORED_BYTES_MAX = 256 * 1024 * 1024, /* the text and what is cut from it */
+    KEY_FIXED_LEN = 48,                   /* account, execution, size and offset */
+};
+
+enum stored_step { STORED_READ, STORED_FIT, STORED_ANNOUNCE, STORED_END };
+
+struct exec_stored {
+    struct op op;
+    struct exec_stored_table *table;
+    struct uuid account_id;
+    struct exec_fit wanted;
+    struct pg_query query;
+    struct op_job fitting;
+    int status;
+    slice summary, output;
+    size_t refs;         /* readers whose memory is there; those who wait, too */
+    struct list waiting; /* exec_stored_read.link */
+    slice key;           /* in the table; SLICE_NONE: not any more */
+    bool is_found, is_ready;
+};
+
+static struct exec_stored *stored_of(struct op *op)
+{
+    return CONTAINER_OF(op, struct exec_stored, op);
+}
+
+static void leave_table(struct exec_stored *stored)
+{
+    if (stored->key.ptr)
+        (void)map_remove(&stored->table->map, stored->key);
+    stored->key = SLICE_NONE;
+}
+
+/* ---- readers ---- */
+
+static void wake(struct exec_stored_read *read)
+{
+    struct op *op = read->op;
+    list_unlink(&read->link);
+    loop_task_cancel(&read->task);
+    read->op = NULL;
+    op_release(op);
+}
+
+static void hand_out(const struct exec_stored *stored, struct exec_stored_read *read)
+{
+    read->status = stored->status;
+    read->is_found = stored->is_found;
+    read->summary = stored->summary;
+    read->output = stored->output;
+}
+
+/* Nothing completes before exec_stored_begin has returned. */
+static void on_task(struct loop_task *task)
+{
+    struct exec_stored_read *read = CONTAINER_OF(task, struct exec_stored_read, task);
+    if (read->stored)
+        hand_out(read->stored, read);
+    wake(read);
+}
+
+static void unref(struct exec_stored *stored)
+{
+    ASSERT(stored->refs > 0);
+    if (--stored->refs > 0)
+        return;
+    leave_table(stored);
+    if (stored->is_ready)
+        op_release(&stored->op);
+    else
+        op_cancel(&stored->op);
+}
+
+/* The reader's memory goes. */
+static void on_reader_freed(void *ctx)
+{
+    struct exec_stored_read *read = ctx;
+    struct exec_stored *stored = read->stored;
+    read->stored = NULL;
+    ASSERT(!read->op);
+    if (stored)
+        unref(stored);
+}
+
+void exec_stored_cancel(struct exec_stored_read *read)
+{
+    if (!read->op)
+        return;
+    read->status = ERR_CLOSED;
+    wake(read);
+}
+
+/* ---- steps ---- */
+
+static enum op_result step_read(struct op *op)
+{
+    struct exec_stored *stored = stored_of(op);
+    store_execution_get_summary(stored->table->pool, &stored->query, op, stored->account_id,
+                                stored->wanted.execution_id);
+    return OP_WAIT;
+}
+
+static void fit(struct op *op)
+{
+    struct exec_stored *stored = stored_of(op);
+    stored->status = exec_fit_summary(stored->summary, &stored->wanted, &op->arena,
+                                      &stored->summary, &stored->output);
+    if (stored->status == OK && !stored->output.ptr)
+        stored->output = json_scan_get(stored->summary, SLICE("output"), &op->arena);
+}
+
+static enum op_result step_fit(struct op *op)
+{
+    struct exec_stored *stored = stored_of(op);
+    const struct exec_fit *wanted = &stored->wanted;
+    stored->status = store_execution_get_summary_result(&stored->query, &stored->summary);
+    stored->is_found = stored->status == OK;
+    if (!stored->is_found ||
+        (wanted->bytes_max == 0 && wanted->offset == 0 && wanted->pointer.len == 0))
+        return OP_NEXT;
+    if (op_offload(op, &stored->fitting, fit, "a stored output to be cut") == OK)
+        return OP_WAIT;
+    fit(op);
+    return OP_NEXT;
+}
+
+static enum op_result step_announce(struct op *op)
+{
+    struct exec_stored *stored = stored_of(op);
+    stored->is_ready = true;
+    ASSERT(stored->refs > 0); /* else it was cancelled */
+    op_hold(op, "the readers of a stored output");
+    LIST_EACH(&stored->waiting, link)
+    {
+        struct exec_stored_read *read = LIST_ITEM(link, struct exec_stored_read, link);
+        hand_out(stored, read);
+        wake(read);
+    }
+    return OP_WAIT;
+}
+
+static enum op_result step_end(struct op *op)
+{
+    (void)op;
+    return OP_DONE;
+}
+
+static const struct op_step steps[] = {
+    [STORED_READ] = {"read", step_read},
+    [STORED_FIT] = {"fit", step_fit},
+    [STORED_ANNOUNCE] = {"announce", step_announce},
+    [STORED_END] = {"end", step_end},
+};
+
+static void on_cancel(struct op *op)
+{
+    pg_cancel(&stored_of(op)->query);
+}
+
+static void on_end(struct op *op, enum op_end end)
+{
+    struct exec_stored *stored = stored_of(op);
+    (void)end;
+    ASSERT(list_is_empty(&stored->waiting) && stored->refs == 0);
+    leave_table(stored);
+}
+
+static void free_stored(struct op *op)
+{
+    mem_free(stored_of(op));
+}
+
+static const struct op_class stored_class = {
+    .name = "stored",
+    .steps = steps,
+    .step_count = ARRAY_LEN(steps),
+    .on_cancel = on_cancel,
+    .on_end = on_end,
+    .free = free_stored,
+};
+
+/* ---- asking ---- */
+
+static slice make_key(struct arena *arena, struct uuid account_id, const struct exec_fit *wanted)
+{
+    size_t len = KEY_FIXED_LEN + wanted->pointer.len;
+    char *text = arena_alloc_text(arena, len);
+    uint64_t numbers[2] = {wanted->bytes_max, wanted->offset};
+    if (!text)
+        return SLICE_NONE;
+    memcpy(text, account_id.bytes, 16);
+    memcpy(text + 16, wanted->execution_id.bytes, 16);
+    memcpy(text + 32, numbers, sizeof(numbers));
+    if (wanted->pointer.len > 0)
+        memcpy(text + KEY_FIXED_LEN, wanted->pointer.ptr, wanted->pointer.len);
+    return slice_of(text, len);
+}
+
+/* NULL: out of memory, or too many at a time. */
+static struct exec_stored *start(struct exec_stored_table *table, struct uuid account_id,
+                                 const struct exec_fit *wanted, slice key)
+{
+    struct exec_stored *stored = mem_zalloc(sizeof(*stored));
+    if (!stored)
+        return NULL;
+    stored->table = table;
+    stored->account_id = account_id;
+    stored->wanted = *wanted;
+    list_init(&stored->waiting);
+    op_start(&stored->op, &stored_class, table->loop, NULL, STORED_BYTES_MAX);
+    stored->key = arena_dup(&stored->op.arena, key);
+    stored->wanted.pointer = slice_from(stored->key, KEY_FIXED_LEN);
+    if (stored->key.ptr && map_put(&table->map, stored->key, stored, NULL) == OK)
+        return stored;
+    stored->key = SLICE_NONE;
+    op_cancel(&stored->op);
+    return NULL;
+}
+
+void exec_stored_begin(struct exec_stored_table *table, struct exec_stored_read *read,
+                       struct op *op, struct uuid account_id, const struct exec_fit *wanted)
+{
+    *read = (struct exec_stored_read){.status = ERR_NOMEM};
+    list_init(&read->link);
+    loop_task_init(&read->task, on_task);
+    slice key = make_key(&op->arena, account_id, wanted);
+    struct exec_stored *stored = key.ptr ? map_get(&table->map, key) : NULL;
+    if (!stored && key.ptr)
+        stored = start(table, account_id, wanted, key);
+    if (!stored || !arena_on_free(&op->arena, on_reader_freed, read)) {
+        if (stored && stored->refs == 0)
+            op_cancel(&stored->op);
+        stored = NULL;
+    }
+    op_hold(op, "a stored output");
+    read->op = op;
+    read->stored = stored;
+    if (stored)
+        stored->refs++;
+    if (stored && !stored->is_ready)
+        list_push_back(&stored->waiting, &read->link);
+    else
+        loop_task_queue(table->loop, &read->task);
+}
+
+void exec_stored_init(struct exec_stored_table *table, struct loop *loop, struct pg_pool *pool,
+                      size_t count_max)
+{
+    table->loop = loop;
+    table->pool = pool;
+    map_init(&table->map, count_max);
+}
+
+void exec_stored_deinit(struct exec_stored_table *table)
+{
+    ASSERT(table->map.count == 0);
+    map_deinit(&table->map);
+}

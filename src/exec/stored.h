@@ -1,0 +1,50 @@
+/*
+ * A stored summary that is too large to travel with its row (STORE_SUMMARY_INLINE_BYTES): read by
+ * itself on the lane of large reads, cut on a pool thread where its reader wants a part, and shared
+ * by all who want the same of it at a time. However many ask, one text is in memory.
+ */
+#ifndef EXEC_STORED_H
+#define EXEC_STORED_H
+
+#include "base/map.h"
+#include "exec/fit.h"
+#include "loop/op.h"
+#include "store/execution.h"
+
+struct exec_stored;
+
+/* Of the service: what is being read or still in use, by account, execution and part. */
+struct exec_stored_table {
+    struct loop *loop;
+    struct pg_pool *pool;
+    struct map map;
+};
+
+void exec_stored_init(struct exec_stored_table *table, struct loop *loop, struct pg_pool *pool,
+                      size_t count_max);
+/* Nothing may be in use (asserted). */
+void exec_stored_deinit(struct exec_stored_table *table);
+
+/* One who asks, in the memory of its op. Zeroed before. */
+struct exec_stored_read {
+    /* out: OK; ERR_NOTFOUND: no such execution, or (with `is_found`) nothing at the pointer;
+     * otherwise as pg_query.status, or ERR_NOMEM. */
+    int status;
+    bool is_found;
+    slice summary; /* live as long as the op's memory */
+    slice output;  /* within it, where a part was wanted or a size given; may be SLICE_NONE */
+    /* private */
+    struct exec_stored *stored;
+    struct op *op;         /* while it waits */
+    struct list link;      /* for the text to come */
+    struct loop_task task; /* it is there already, or cannot be had */
+};
+
+/* Takes a hold on op until the out fields are set; never completes before it returns. wanted is
+ * copied but for its pointer's text, which lives as long as op's memory. */
+void exec_stored_begin(struct exec_stored_table *table, struct exec_stored_read *read,
+                       struct op *op, struct uuid account_id, const struct exec_fit *wanted);
+/* For an op's on_cancel. Harmless when it does not wait. */
+void exec_stored_cancel(struct exec_stored_read *read);
+
+#endif
