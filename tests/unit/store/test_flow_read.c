@@ -110,8 +110,12 @@ static size_t walk_all(int status, const char *template_key, int64_t limit, bool
     size_t count = 1, met = 0;
     struct uuid last = {{0}};
     while (count > 0) {
-        filter =
-            (struct flow_filter){account, status, slice_cstr(template_key), last, limit, alone};
+        filter = (struct flow_filter){.account_id = account,
+                                      .status = status,
+                                      .template_key = slice_cstr(template_key),
+                                      .before = last,
+                                      .limit = limit,
+                                      .is_rows_alone = alone};
         assert_int_equal(pg_call_run(&bench, &call, start_list, NULL), OK);
         assert_int_equal(store_flow_list_result(&call.query, &list, &count), OK);
         assert_true(count <= (size_t)limit);
@@ -154,7 +158,8 @@ static void test_what_a_listed_one_holds(void **state)
     struct flow_listed *list;
     size_t count;
     (void)state;
-    filter = (struct flow_filter){account, -1, SLICE_NONE, ids[1], 5, false};
+    filter =
+        (struct flow_filter){.account_id = account, .status = -1, .before = ids[1], .limit = 5};
     assert_int_equal(pg_call_run(&bench, &call, start_list, NULL), OK);
     assert_int_equal(store_flow_list_result(&call.query, &list, &count), OK);
     assert_int_equal(count, 1);
