@@ -91,15 +91,10 @@ static bool supports(const struct catalog *catalog, const struct catalog_integra
     return tool ? tool->integration == integration : catalog_has_action(integration, wanted);
 }
 
-static bool is_connected(enum connect_state state)
-{
-    return state == CONNECT_CONNECTED || state == CONNECT_AMBIGUOUS;
-}
-
 static bool is_match(const struct catalog *catalog, const struct catalog_integration *integration,
                      const struct filter *filter, enum connect_state state)
 {
-    return (!filter->connected_only || is_connected(state)) &&
+    return (!filter->connected_only || connect_state_is_live(state)) &&
            (!filter->category.ptr || slice_eq_nocase(filter->category, integration->category)) &&
            (!filter->supports_action.ptr ||
             supports(catalog, integration, filter->supports_action));
@@ -128,7 +123,7 @@ static void put_integration(struct json_writer *w, const struct catalog_integrat
     json_key(w, "name");
     json_put_str(w, integration->name);
     json_key(w, "connected");
-    json_put_bool(w, is_connected(state));
+    json_put_bool(w, connect_state_is_live(state));
     json_key(w, "connection_state");
     json_put_str(w, slice_cstr(connect_state_name(state)));
     json_key(w, "capabilities");
@@ -330,27 +325,6 @@ static enum op_result begin_search(struct api_request *request)
     return OP_WAIT;
 }
 
-/* Which integrations are connected. The rows of one stand together, so each is looked at once, and
- * not once for each integration. NULL: out of memory. */
-static const bool *connected_ones(struct arena *arena, const struct catalog *catalog,
-                                  const struct connection *rows, size_t row_count)
-{
-    bool *connected = ARENA_ARRAY(arena, bool, catalog->integration_count + 1);
-    if (!connected)
-        return NULL;
-    for (size_t i = 0; i < catalog->integration_count; i++)
-        connected[i] = catalog->integrations[i]->auth.kind == AUTH_NONE;
-    for (size_t first = 0, last; first < row_count; first = last) {
-        slice id = rows[first].integration_id;
-        for (last = first; last < row_count && slice_eq(rows[last].integration_id, id);)
-            last++;
-        const struct catalog_integration *integration = catalog_find_integration(catalog, id);
-        if (integration && is_connected(connect_state_of(rows + first, last - first)))
-            connected[integration->place] = true;
-    }
-    return connected;
-}
-
 static void put_hit(struct json_writer *w, const struct search_hit *hit, enum connect_state state)
 {
     const struct catalog_integration *integration = hit->integration;
@@ -367,7 +341,7 @@ static void put_hit(struct json_writer *w, const struct search_hit *hit, enum co
     json_key(w, "summary");
     json_put_str(w, catalog_summary(action ? action->description : integration->description));
     json_key(w, "connected");
-    json_put_bool(w, is_connected(state));
+    json_put_bool(w, connect_state_is_live(state));
     json_key(w, "connection_state");
     json_put_str(w, slice_cstr(connect_state_name(state)));
     json_key(w, "relevance");
@@ -386,7 +360,7 @@ static enum op_result finish_search(struct api_request *request)
     int status = store_connection_list_result(&request->query, &rows, &row_count);
     if (status != OK)
         return api_reply_database(request, status);
-    state->search.connected = connected_ones(arena, catalog, rows, row_count);
+    state->search.connected = connect_ones(arena, catalog, rows, row_count);
     if (state->connected_only)
         state->search.allowed = state->search.connected;
     if (!state->search.connected ||

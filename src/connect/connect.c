@@ -471,3 +471,22 @@ enum connect_state connect_state_of(const struct connection *rows, size_t count)
         count_row(&tally, rows[i].status, rows[i].is_default);
     return judge(&tally);
 }
+
+const bool *connect_ones(struct arena *arena, const struct catalog *catalog,
+                         const struct connection *rows, size_t count)
+{
+    bool *connected = ARENA_ARRAY(arena, bool, catalog->integration_count + 1);
+    if (!connected)
+        return NULL;
+    for (size_t i = 0; i < catalog->integration_count; i++)
+        connected[i] = catalog->integrations[i]->auth.kind == AUTH_NONE;
+    for (size_t first = 0, last; first < count; first = last) {
+        slice id = rows[first].integration_id;
+        for (last = first; last < count && slice_eq(rows[last].integration_id, id);)
+            last++;
+        const struct catalog_integration *integration = catalog_find_integration(catalog, id);
+        if (integration && connect_state_is_live(connect_state_of(rows + first, last - first)))
+            connected[integration->place] = true;
+    }
+    return connected;
+}

@@ -166,6 +166,15 @@ enum connect_state connect_set_state(const struct connect_set *set,
                                      const struct connect_item **chosen);
 /* The same rule over plain rows of one integration, for lists. */
 enum connect_state connect_state_of(const struct connection *rows, size_t count);
+/* Whether calls find a connection: connected, or several of which one must be named. */
+static inline bool connect_state_is_live(enum connect_state state)
+{
+    return state == CONNECT_CONNECTED || state == CONNECT_AMBIGUOUS;
+}
+/* One for each of the catalog's integrations: whether an account with these rows, of which those of
+ * one integration stand together, has it connected or needs not. The arena's; NULL: no memory. */
+const bool *connect_ones(struct arena *arena, const struct catalog *catalog,
+                         const struct connection *rows, size_t count);
 
 /* write.c: what is told of a connection as JSON, without its credential and what was asked for
  * beside it: the members of an object that the caller opens and closes. */

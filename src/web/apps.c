@@ -53,15 +53,20 @@ static bool is_listed(const struct apps *apps, const struct catalog_integration 
     return false;
 }
 
-/* Each where its first hit stands, be it itself or one of its actions. */
-static bool find(struct web_request *request, struct apps *apps, slice query)
+/* Each that fits where its first hit stands, be it itself or one of its actions. */
+static bool find(struct web_request *request, struct apps *apps, slice query,
+                 const struct connection *rows, size_t row_count)
 {
     struct arena *arena = &request->op.arena;
-    const struct search_request search = {
-        .query = query, .with_integrations = true, .with_actions = true, .limit = HITS_MAX};
+    const struct search_request search = {.query = query,
+                                          .with_integrations = true,
+                                          .with_actions = true,
+                                          .connected =
+                                              connect_ones(arena, apps->catalog, rows, row_count),
+                                          .limit = HITS_MAX};
     struct search_hit *hits;
     size_t count;
-    if (catalog_search(apps->catalog, arena, &search, &hits, &count) != OK)
+    if (!search.connected || catalog_search(apps->catalog, arena, &search, &hits, &count) != OK)
         return false;
     count = search_hits_keep_fitting(hits, count);
     for (size_t i = 0; i < count; i++)
@@ -157,7 +162,7 @@ static enum op_result finish_apps(struct web_request *request)
         return web_reply_database(request, status);
     apps->list = ARENA_ARRAY(&request->op.arena, const struct catalog_integration *,
                              apps->catalog->integration_count + 1);
-    if (!apps->list || (query.ptr && !find(request, apps, query)))
+    if (!apps->list || (query.ptr && !find(request, apps, query, rows, count)))
         return web_reply_database(request, ERR_NOMEM);
     if (!query.ptr)
         list_all(apps, rows, count);

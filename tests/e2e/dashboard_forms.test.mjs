@@ -56,7 +56,8 @@ test('a search of apps has the order of /api/search', async () => {
   const visit = await dashboard.signIn(account, { javaScriptEnabled: false });
   for (const query of ['send', 'mail', 'task', 'message', 'issue', 'create page', 'invoice']) {
     const { json } = await dashboard.call(account, 'GET', `/api/search?limit=100&query=${encodeURIComponent(query)}`);
-    const expected = [...new Set(json.items.map(({ integration_id }) => integration_id))];
+    const fitting = json.items.filter(({ relevance }) => relevance === 'high'); // what fits badly is no app to choose
+    const expected = [...new Set(fitting.map(({ integration_id }) => integration_id))];
     assert.ok(expected.length > 0, query);
     await visit.goto(`/integrations?q=${encodeURIComponent(query)}`);
     const links = await visit.page.locator('main .list h3 a').evaluateAll((all) => all.map((one) => one.getAttribute('href').split('/').at(-1)));
