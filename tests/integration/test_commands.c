@@ -150,8 +150,12 @@ static void bad_accounts_are_refused(void **state)
     assert_err("there is no account of the id or name \"nobody\"");
     RUN(1, "accounts", "show", "01a1fcc0-b337-761a-81da-6a741b70f9ab");
     assert_err("there is no account of that id");
-    new_account("twin");
-    new_account("twin");
+    char first[64], refusal[128];
+    snprintf(first, sizeof(first), "%s", new_account("twin"));
+    RUN(1, "accounts", "create", "twin");
+    snprintf(refusal, sizeof(refusal), "there is an account \"twin\" already, %s; --again", first);
+    assert_err(refusal);
+    RUN(0, "accounts", "create", "twin", "--again");
     RUN(1, "accounts", "disable", "twin");
     assert_err("2 accounts are named \"twin\"");
 }
