@@ -149,9 +149,10 @@ async function idsOf(account, other) {
   return { all: [...new Set(own.map(([, value]) => value))], kinds: [...new Set(new Map(own).values())] };
 }
 
-// Rows as they are stored, one a line; when a key was used last is noted some time after.
+// Rows as they are stored, one a line; when a key or a connection was used last, and what failed, is noted
+// some time after.
 const rowsOf = async (account) =>
-  (await stack.must(['accounts', 'export', account])).replace(/"last_used_at":[^,}]*/g, '').split('\n').sort();
+  (await stack.must(['accounts', 'export', account])).replace(/"(last_used_at|failed_at|failure)":("(\\\\.|[^"\\\\])*"|[^,}]*)/g, '').split('\n').sort();
 
 test('no route shows or touches what is another account\'s', async () => {
   const LABEL = 'label-that-only-a-knows';
