@@ -42,8 +42,6 @@ static int set_up(void **state)
     session = (struct web_session){
         .account_id = uuid_v7(),
         .until_ms = clock_wall_us() / 1000 + 60000,
-        .limit_integration = SLICE("gmail"),
-        .return_url = SLICE("https://agent.example/?a=\"b\""),
     };
     memset(session.key_hash, 0xA5, sizeof(session.key_hash));
     session_draw_csrf(&session);
@@ -70,25 +68,26 @@ static void test_there_and_back(void **state)
 {
     struct web_session back;
     (void)state;
-    assert_int_equal(session_unseal(ring, sealed(), &arena, &back), OK);
+    assert_int_equal(session_unseal(ring, sealed(), false, &arena, &back), OK);
     assert_true(uuid_eq(back.account_id, session.account_id));
     assert_memory_equal(back.key_hash, session.key_hash, sizeof(back.key_hash));
     assert_string_equal(back.csrf, session.csrf);
     assert_int_equal(strlen(back.csrf), SESSION_CSRF_LEN);
     assert_true(back.until_ms == session.until_ms);
-    assert_true(slice_eq(back.limit_integration, session.limit_integration));
-    assert_true(slice_eq(back.return_url, session.return_url));
+    assert_null(back.link_token.ptr);
     assert_false(back.is_open); /* the key is still to be checked */
 }
 
-static void test_a_sign_in_has_no_limit(void **state)
+/* A link's cookie opens the link's pages alone, and a sign-in's no link. */
+static void test_a_link_is_no_sign_in(void **state)
 {
     struct web_session back;
     (void)state;
-    session.limit_integration = session.return_url = SLICE_NONE;
-    assert_int_equal(session_unseal(ring, sealed(), &arena, &back), OK);
-    assert_null(back.limit_integration.ptr);
-    assert_null(back.return_url.ptr);
+    assert_int_not_equal(session_unseal(ring, sealed(), true, &arena, &back), OK);
+    session.link_token = SLICE("token-of-a-link");
+    assert_int_equal(session_unseal(ring, sealed(), true, &arena, &back), OK);
+    assert_true(slice_eq(back.link_token, session.link_token));
+    assert_int_not_equal(session_unseal(ring, sealed(), false, &arena, &back), OK);
 }
 
 static void test_any_bit_changed_is_refused(void **state)
@@ -103,13 +102,13 @@ static void test_any_bit_changed_is_refused(void **state)
         bytes.ptr[i] = (char)(bytes.ptr[i] ^ 0x10);
         buf_clear(&text);
         encode_base64url(&text, buf_slice(&bytes));
-        assert_int_not_equal(session_unseal(ring, buf_slice(&text), &arena, &back), OK);
+        assert_int_not_equal(session_unseal(ring, buf_slice(&text), false, &arena, &back), OK);
         bytes.ptr[i] = (char)(bytes.ptr[i] ^ 0x10);
     }
     for (size_t len = 0; len < bytes.len; len++) {
         buf_clear(&text);
         encode_base64url(&text, slice_first(buf_slice(&bytes), len));
-        assert_int_not_equal(session_unseal(ring, buf_slice(&text), &arena, &back), OK);
+        assert_int_not_equal(session_unseal(ring, buf_slice(&text), false, &arena, &back), OK);
     }
     buf_deinit(&text);
     buf_deinit(&bytes);
@@ -127,7 +126,7 @@ static void test_moved_to_another_account_it_is_refused(void **state)
     assert_int_equal(decode_base64url(&bytes, sealed()), OK);
     memcpy(bytes.ptr, other.bytes, sizeof(other.bytes));
     encode_base64url(&text, buf_slice(&bytes));
-    assert_int_not_equal(session_unseal(ring, buf_slice(&text), &arena, &back), OK);
+    assert_int_not_equal(session_unseal(ring, buf_slice(&text), false, &arena, &back), OK);
     buf_deinit(&text);
     buf_deinit(&bytes);
 }
@@ -136,9 +135,9 @@ static void test_too_old_or_of_another_server_it_is_refused(void **state)
 {
     struct web_session back;
     (void)state;
-    assert_int_not_equal(session_unseal(other_ring, sealed(), &arena, &back), OK);
+    assert_int_not_equal(session_unseal(other_ring, sealed(), false, &arena, &back), OK);
     session.until_ms = clock_wall_us() / 1000 - 1;
-    assert_int_not_equal(session_unseal(ring, sealed(), &arena, &back), OK);
+    assert_int_not_equal(session_unseal(ring, sealed(), false, &arena, &back), OK);
 }
 
 static void test_what_is_no_cookie_is_refused(void **state)
@@ -147,7 +146,7 @@ static void test_what_is_no_cookie_is_refused(void **state)
     struct web_session back;
     (void)state;
     for (size_t i = 0; i < ARRAY_LEN(texts); i++)
-        assert_int_not_equal(session_unseal(ring, slice_cstr(texts[i]), &arena, &back), OK);
+        assert_int_not_equal(session_unseal(ring, slice_cstr(texts[i]), false, &arena, &back), OK);
 }
 
 static void test_tokens_of_forms_differ(void **state)
@@ -162,7 +161,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_there_and_back, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_a_sign_in_has_no_limit, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_a_link_is_no_sign_in, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_any_bit_changed_is_refused, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_moved_to_another_account_it_is_refused, set_up,
                                         tear_down),
