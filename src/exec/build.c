@@ -330,14 +330,30 @@ static int append_template(struct build *b, struct buf *out, const struct expr_t
     return OK;
 }
 
+/* The length of a separator of segments: also one that is encoded, and a backslash, since servers
+ * exist that decode a path before they split it. 0: none here. */
+static size_t separator_len(slice path)
+{
+    if (path.ptr[0] == '/' || path.ptr[0] == '\\')
+        return 1;
+    slice code = slice_first(path, 3);
+    return slice_eq_nocase(code, SLICE("%2F")) || slice_eq_nocase(code, SLICE("%5C")) ? 3 : 0;
+}
+
 /* A segment that servers take for a step up or for nothing: a placeholder cannot be one, but it
- * could complete one. */
+ * could complete one, or hold one behind an encoded separator. */
 static bool has_dot_segment(slice path)
 {
-    while (path.ptr) {
-        slice segment = slice_split(&path, '/');
+    size_t start = 0, skip;
+    for (size_t at = 0; at <= path.len; at += skip) {
+        size_t len = at < path.len ? separator_len(slice_from(path, at)) : 1;
+        skip = len > 0 ? len : 1;
+        if (len == 0)
+            continue;
+        slice segment = slice_of(path.ptr + start, at - start);
         if (slice_eq_cstr(segment, ".") || slice_eq_cstr(segment, ".."))
             return true;
+        start = at + len;
     }
     return false;
 }
