@@ -23,6 +23,7 @@
 #include "cmd/reload.h"
 #include "exec/node.h"
 #include "http/address.h"
+#include "http/url.h"
 #include "pg/migrate.h"
 #include "pg/sync.h"
 #include "tls/tls.h"
@@ -74,6 +75,22 @@ static int out_of_memory(struct err *err, const char *part)
 
 /* ---- outbound ---- */
 
+/* Paths are put behind it as they are, and cookies are of its host. */
+static int check_public_url(slice text, struct err *err)
+{
+    struct url url;
+    if (text.len == 0)
+        return OK;
+    if (url_parse(text, &url, err) != OK)
+        return err_prefix(err, "public-url");
+    if (url.target.len > 0)
+        return err_set(err, ERR_SYNTAX,
+                       "public-url: \"%.*s\" must end after the host and port: "
+                       "https://sluice.example.com",
+                       SLICE_ARG(slice_first(text, 80)));
+    return OK;
+}
+
 static int start_outbound(struct server *server, struct err *err)
 {
     const struct config *config = server->config;
@@ -81,8 +98,10 @@ static int start_outbound(struct server *server, struct err *err)
     if (!server->proxies)
         return out_of_memory(err, "trusted proxies");
     for (size_t i = 0; i < config->trusted_proxy.count; i++)
-        if (address_policy_allow(server->proxies, config->trusted_proxy.items[i], err) != OK)
+        if (address_policy_allow_proxy(server->proxies, config->trusted_proxy.items[i], err) != OK)
             return err_prefix(err, "trusted-proxy");
+    if (check_public_url(config->public_url, err) != OK)
+        return (int)err->code;
     return outbound_open(&server->out, server->loop, config, err);
 }
 

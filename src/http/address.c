@@ -264,6 +264,19 @@ static int parse_host(slice entry, struct rule *rule, struct err *err)
     return OK;
 }
 
+int address_policy_allow_proxy(struct address_policy *policy, slice entry, struct err *err)
+{
+    uint8_t bytes[16];
+    slice text = slice_trim(entry);
+    bool is_network = slice_find_char(text, '/') >= 0;
+    if (!is_network && !slice_eq_cstr(text, "unix") && parse_ip(text, bytes) == 0)
+        return err_set(err, ERR_SYNTAX,
+                       "\"%.*s\" is no address such as 10.1.2.3 or ::1, no network such as "
+                       "10.1.0.0/16, and not \"unix\"",
+                       SLICE_ARG(slice_first(text, 80)));
+    return address_policy_allow(policy, text, err);
+}
+
 int address_policy_allow(struct address_policy *policy, slice entry, struct err *err)
 {
     struct rule rule = {0};

@@ -26,6 +26,10 @@ void address_policy_free(struct address_policy *policy);
  * URL; whatever it resolves to is then allowed), "::1", "[::1]:443", or a network "10.1.0.0/16",
  * "fd00::/8" (whatever name led there). Copies. ERR_SYNTAX, ERR_LIMIT with a sentence. */
 int address_policy_allow(struct address_policy *policy, slice entry, struct err *err) MUST_CHECK;
+/* The same of an entry of a list of proxies: an address, a network, or "unix". A name is refused: a
+ * proxy is known by the address that it comes from. */
+int address_policy_allow_proxy(struct address_policy *policy, slice entry,
+                               struct err *err) MUST_CHECK;
 /* Whether the operator named this host (and port). */
 bool address_policy_is_host_allowed(const struct address_policy *policy, slice host, uint16_t port);
 /* OK, or ERR_REFUSED with a sentence for the tenant, which does not say what a name inside resolves

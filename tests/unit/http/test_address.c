@@ -294,6 +294,23 @@ static void what_a_proxy_writes_is_parsed(void **state)
         check_parsed(none[i], "");
 }
 
+static void a_proxy_is_an_address(void **state)
+{
+    static const char *const good[] = {"10.1.2.3", "::1",  "10.0.0.0/8",
+                                       "fd00::/8", "unix", " ::1 "};
+    static const char *const bad[] = {
+        "", "nonsense", "proxy.example", "10.1.2", "10.1.2.3:80", "[::1]", "10.0.0.0/33", "UNIX"};
+    struct address_policy *policy = address_policy_new();
+    struct err err;
+    (void)state;
+    assert_non_null(policy);
+    for (size_t i = 0; i < ARRAY_LEN(good); i++)
+        assert_int_equal(address_policy_allow_proxy(policy, slice_cstr(good[i]), &err), OK);
+    for (size_t i = 0; i < ARRAY_LEN(bad); i++)
+        assert_int_equal(address_policy_allow_proxy(policy, slice_cstr(bad[i]), &err), ERR_SYNTAX);
+    address_policy_free(policy);
+}
+
 static void a_list_of_proxies_holds_addresses(void **state)
 {
     static const char *const proxies[] = {"127.0.0.1", "10.0.0.0/8", "2001:db8::/32", "::1"};
@@ -332,6 +349,7 @@ int main(void)
         cmocka_unit_test(the_operator_may_allow),
         cmocka_unit_test(bad_rules_are_refused),
         cmocka_unit_test(what_a_proxy_writes_is_parsed),
+        cmocka_unit_test(a_proxy_is_an_address),
         cmocka_unit_test(a_list_of_proxies_holds_addresses),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
