@@ -39,6 +39,7 @@ struct query {
     float asked;                          /* weights of what is asked for */
     float weight_max;                     /* of a word */
     bool is_plural;                       /* the word being looked at */
+    bool is_sender;                       /* it: an app that is not asked for */
     bool is_app_named;                    /* some integration */
     char id_text[SEARCH_QUERY_BYTES_MAX]; /* the query as an id: lower case, words joined by _ */
     slice id;
@@ -182,7 +183,7 @@ static void score_term(struct query *q, const struct search_term *term, float te
         if (score->best <= 0)
             q->touched[q->touched_count++] = (uint32_t)(posting->doc - q->doc_first);
         score->best = larger(score->best, weight * posting->impact);
-        if (posting->is_in_app && may_name_app && term_weight >= SEARCH_CLOSE)
+        if (posting->is_in_app && may_name_app && term_weight >= SEARCH_CLOSE && !q->is_sender)
             score->is_app_named = q->is_app_named = true;
         if (posting->is_in_id)
             score->best_id = larger(score->best_id, weight);
@@ -265,6 +266,7 @@ static void score_part(struct query *q, const struct search_part *part,
 {
     struct search_token halves[WORD_PARTS_MAX];
     size_t count = 0;
+    q->is_sender = part->is_sender;
     if (part->means.len > 0) {
         score_means(q, part);
         return;

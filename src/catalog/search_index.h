@@ -160,6 +160,7 @@ enum search_class_flag {
     WORD_GENERIC = 8192, /* in an app's name it names no app: "API" */
     WORD_PLACE = 16384,  /* where something is kept: never said beside, as an app's name */
     WORD_FINDS = 32768,  /* a document or a synonym has it; set when the index is built */
+    WORD_LETTER = 65536, /* somebody sends it: an app that it comes from is not where it is */
 };
 
 struct search_class {
@@ -223,6 +224,7 @@ struct search_part {
     bool is_taken;      /* by a phrase that began before */
     bool is_recipient;  /* somebody inside such a phrase: "let the team know" */
     bool is_content;    /* says something outside of payload */
+    bool is_sender;     /* an app that something was sent by: "the mails from Jira" */
     bool is_name;       /* nothing that the catalog could know: a name, whom it is said to */
     bool begins_clause; /* the first word, or the first behind , ; . : ! ? */
     bool ends_sentence; /* . ! ? stand before it */

@@ -220,6 +220,8 @@ static bool is_place(const struct state *s, size_t at)
     const struct search_part *parts = s->reading->parts;
     if (!names_place(&parts[at]))
         return false;
+    if (parts[at].means.len > 0) /* "by email" */
+        return true;
     while (at > 0 && parts[at - 1].classes & WORD_DETERMINER)
         at--;
     return at > 0 && parts[at - 1].classes & WORD_PREPOSITION;
@@ -263,6 +265,14 @@ static unsigned use_of(const struct state *s, size_t at)
     return 0;
 }
 
+/* "the mails from Jira": in whatever app they are. */
+static bool is_sender(const struct state *s, size_t at)
+{
+    const struct search_part *part = &s->reading->parts[at];
+    return at > 1 && is_app_name(part) && is_word(part - 1, "from") &&
+           part[-2].classes & WORD_LETTER;
+}
+
 /* A word that says something. */
 static void read_content(struct state *s, size_t at)
 {
@@ -271,6 +281,7 @@ static void read_content(struct state *s, size_t at)
                         !s->is_in_phrase && !names_place(part);
     bool is_name = part->is_capital && !part->begins_clause;
     part->is_content = true;
+    part->is_sender = is_sender(s, at);
     part->use = use_of(s, at);
     if (!part->is_known && part->means.len == 0)
         part->is_name = part->is_name || is_name || is_recipient || has_digit(text_of(part));
@@ -282,9 +293,20 @@ static void read_content(struct state *s, size_t at)
         return;
     part->role = is_recipient && (part->is_recipient || s->verb_classes & (WORD_ASKS | WORD_THANKS))
                      ? ROLE_PAYLOAD
-                 : s->is_in_phrase && !names_place(part) ? ROLE_ASIDE
-                                                         : s->role;
+                 : s->is_in_phrase && (part->is_sender || !names_place(part)) ? ROLE_ASIDE
+                                                                              : s->role;
     s->has_things = s->has_things || !is_app_name(part);
+}
+
+/* "remind Ben tomorrow at nine to call": a time before what is said is when to say it. */
+static void read_sending_time(struct state *s, size_t at)
+{
+    struct search_part *before = &s->reading->parts[at - 1];
+    bool is_time = before->classes & WORD_TIME || (before->is_name && has_digit(text_of(before)));
+    if (!is_time || !(s->verb_classes & WORD_ASKS))
+        return;
+    before->means = SLICE("scheduled later");
+    before->role = ROLE_ASIDE;
 }
 
 static void read_part(struct state *s, size_t at)
@@ -302,6 +324,7 @@ static void read_part(struct state *s, size_t at)
         return;
     }
     if (opens_payload(s, at)) {
+        read_sending_time(s, at);
         s->payload = PAYLOAD_SAID;
         return;
     }

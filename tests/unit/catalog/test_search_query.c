@@ -143,6 +143,28 @@ static void what_somebody_shall_do_is_payload(void **state)
     assert_read(b, "invite the team to the channel", "invite team", "channel", "");
 }
 
+/* By which way, and when: neither is payload, though they stand among it. */
+static void how_and_when_it_is_said_counts(void **state)
+{
+    struct bench *b = *state;
+    assert_read(b, "let Xaver know by email that the page is open",
+                "<send, message notify> <email mail>", "", "page open");
+    assert_read(b, "thank the team by mail for the invoice", "thank <email mail>", "",
+                "team invoice");
+    assert_read(b, "remind the team tomorrow to merge the branch", "remind", "<scheduled later>",
+                "team merge branch");
+    assert_read(b, "remind the team at 9 to merge the branch", "remind", "<scheduled later>",
+                "team merge branch");
+    assert_read(b, "delete tomorrow the page that is open", "delete page", "", "tomorrow open");
+}
+
+static void an_app_that_mails_come_from_stands_beside(void **state)
+{
+    struct bench *b = *state;
+    assert_read(b, "delete the mails from Jira", "delete mails", "jira", "");
+    assert_read(b, "delete the page from Notion", "delete page notion", "", "");
+}
+
 static void names_numbers_and_addresses_say_nothing(void **state)
 {
     struct bench *b = *state;
@@ -240,6 +262,8 @@ int main(void)
         TEST(what_says_where_stands_beside),
         TEST(what_is_told_is_payload),
         TEST(what_somebody_shall_do_is_payload),
+        TEST(how_and_when_it_is_said_counts),
+        TEST(an_app_that_mails_come_from_stands_beside),
         TEST(names_numbers_and_addresses_say_nothing),
         TEST(phrases_stand_for_what_they_mean),
         TEST(the_clause_that_asks_is_the_request),
