@@ -18,7 +18,13 @@ static const float name_bonus = 0.4f;
 /* What is connected comes first among near equals. */
 static const float connected_bonus = 0.1f;
 
-enum { JOINED_WORDS_MAX = 3, WORD_PARTS_MAX = 8, PREFIX_BYTES_MIN = 3, HALF_BYTES_MIN = 3 };
+enum {
+    JOINED_WORDS_MAX = 3,
+    WORD_PARTS_MAX = 8,
+    PREFIX_BYTES_MIN = 3,
+    HALF_BYTES_MIN = 3,
+    CONTAINER_TITLE_WORDS = 2
+};
 
 /* What a document has of the query, by the words' weights; best_*: of the current word. */
 struct score {
@@ -39,6 +45,7 @@ struct query {
     float asked;                          /* weights of what is asked for */
     float weight_max;                     /* of a word */
     bool is_plural;                       /* the word being looked at */
+    bool is_container;                    /* it: not what something is done to */
     bool is_sender;                       /* it: an app that is not asked for */
     bool is_app_named;                    /* some integration */
     char id_text[SEARCH_QUERY_BYTES_MAX]; /* the query as an id: lower case, words joined by _ */
@@ -180,6 +187,9 @@ static void score_term(struct query *q, const struct search_term *term, float te
         bool is_other_number = q->is_plural ? posting->is_one && !posting->is_many
                                             : posting->is_many && !posting->is_one;
         float weight = is_other_number ? term_weight * SEARCH_CLOSE : term_weight;
+        if (q->is_container && posting->is_in_title &&
+            q->index->docs[posting->doc].title_word_count <= CONTAINER_TITLE_WORDS)
+            weight *= SEARCH_HALF; /* "Add a sheet" adds nothing to one */
         if (score->best <= 0)
             q->touched[q->touched_count++] = (uint32_t)(posting->doc - q->doc_first);
         score->best = larger(score->best, weight * posting->impact);
@@ -267,6 +277,7 @@ static void score_part(struct query *q, const struct search_part *part,
     struct search_token halves[WORD_PARTS_MAX];
     size_t count = 0;
     q->is_sender = part->is_sender;
+    q->is_container = part->is_container;
     if (part->means.len > 0) {
         score_means(q, part);
         return;

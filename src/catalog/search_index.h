@@ -225,6 +225,7 @@ struct search_part {
     bool is_recipient;  /* somebody inside such a phrase: "let the team know" */
     bool is_content;    /* says something outside of payload */
     bool is_sender;     /* an app that something was sent by: "the mails from Jira" */
+    bool is_container;  /* something is done inside of it: "a row to the sheet" */
     bool is_name;       /* nothing that the catalog could know: a name, whom it is said to */
     bool begins_clause; /* the first word, or the first behind , ; . : ! ? */
     bool ends_sentence; /* . ! ? stand before it */

@@ -18,6 +18,7 @@ struct state {
     enum { PAYLOAD_NONE, PAYLOAD_NAME, PAYLOAD_SAID } payload;
     enum search_role role; /* of the clause */
     bool is_in_phrase;     /* behind a preposition */
+    bool is_inside;        /* behind one that says inside of what */
     size_t content;        /* words of the clause so far that say something */
     size_t verb;           /* the first of them */
     uint32_t verb_classes; /* its */
@@ -180,7 +181,7 @@ static void begin_clause(struct state *s, size_t at, size_t request)
         s->payload = PAYLOAD_SAID;
     if (!part->follows_colon || s->has_things) /* "gmail: send" */
         s->role = at == request || request == SIZE_MAX ? ROLE_CORE : ROLE_ASIDE;
-    s->is_in_phrase = false;
+    s->is_in_phrase = s->is_inside = false;
     s->content = 0;
     s->verb_classes = 0;
 }
@@ -282,6 +283,7 @@ static void read_content(struct state *s, size_t at)
     bool is_name = part->is_capital && !part->begins_clause;
     part->is_content = true;
     part->is_sender = is_sender(s, at);
+    part->is_container = s->is_inside && !is_app_name(part) && !(s->verb_classes & WORD_SAYS);
     part->use = use_of(s, at);
     if (!part->is_known && part->means.len == 0)
         part->is_name = part->is_name || is_name || is_recipient || has_digit(text_of(part));
@@ -307,6 +309,13 @@ static void read_sending_time(struct state *s, size_t at)
         return;
     before->means = SLICE("scheduled later");
     before->role = ROLE_ASIDE;
+}
+
+/* Says that something is done inside of what follows. */
+static bool is_inside(const struct search_part *part)
+{
+    return is_word(part, "in") || is_word(part, "into") || is_word(part, "to") ||
+           is_word(part, "on") || is_word(part, "onto") || is_word(part, "inside");
 }
 
 static void read_part(struct state *s, size_t at)
@@ -335,6 +344,8 @@ static void read_part(struct state *s, size_t at)
     if ((part->classes & WORD_PREPOSITION && s->content > 0) ||
         (is_word(part, "and") && s->content > 1))
         s->is_in_phrase = true;
+    if (part->classes & WORD_PREPOSITION)
+        s->is_inside = s->content > 1 && is_inside(part);
     if (part->is_taken || (part->classes & WORD_STOP && !part->is_known))
         return;
     if (part->classes & WORD_TIME)

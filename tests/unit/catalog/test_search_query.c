@@ -165,6 +165,17 @@ static void an_app_that_mails_come_from_stands_beside(void **state)
     assert_read(b, "delete the page from Notion", "delete page notion", "", "");
 }
 
+static void what_something_is_done_inside_of_is_a_container(void **state)
+{
+    struct bench *b = *state;
+    read_query(b, SLICE("add the numbers to the spreadsheet"));
+    for (size_t i = 0; i < b->reading.count; i++)
+        assert_int_equal(b->reading.parts[i].is_container, i == 5);
+    read_query(b, SLICE("reply to the message")); /* it is what is replied to */
+    for (size_t i = 0; i < b->reading.count; i++)
+        assert_false(b->reading.parts[i].is_container);
+}
+
 static void names_numbers_and_addresses_say_nothing(void **state)
 {
     struct bench *b = *state;
@@ -264,6 +275,7 @@ int main(void)
         TEST(what_somebody_shall_do_is_payload),
         TEST(how_and_when_it_is_said_counts),
         TEST(an_app_that_mails_come_from_stands_beside),
+        TEST(what_something_is_done_inside_of_is_a_container),
         TEST(names_numbers_and_addresses_say_nothing),
         TEST(phrases_stand_for_what_they_mean),
         TEST(the_clause_that_asks_is_the_request),
