@@ -330,23 +330,24 @@ static int append_template(struct build *b, struct buf *out, const struct expr_t
     return OK;
 }
 
-/* The length of a separator of segments: also one that is encoded, and a backslash, since servers
- * exist that decode a path before they split it. 0: none here. */
-static size_t separator_len(slice path)
+/* The length of a separator of segments; 0: none here. Of values it is also one that is encoded,
+ * and a backslash, since servers exist that decode a path before they split it. */
+static size_t separator_len(slice path, bool is_of_values)
 {
-    if (path.ptr[0] == '/' || path.ptr[0] == '\\')
-        return 1;
     slice code = slice_first(path, 3);
-    return slice_eq_nocase(code, SLICE("%2F")) || slice_eq_nocase(code, SLICE("%5C")) ? 3 : 0;
+    if (path.ptr[0] == '/' || (is_of_values && path.ptr[0] == '\\'))
+        return 1;
+    bool is_encoded = slice_eq_nocase(code, SLICE("%2F")) || slice_eq_nocase(code, SLICE("%5C"));
+    return is_of_values && is_encoded ? 3 : 0;
 }
 
 /* A segment that servers take for a step up or for nothing: a placeholder cannot be one, but it
  * could complete one, or hold one behind an encoded separator. */
-static bool has_dot_segment(slice path)
+static bool has_dot_segment(slice path, bool is_of_values)
 {
     size_t start = 0, skip;
     for (size_t at = 0; at <= path.len; at += skip) {
-        size_t len = at < path.len ? separator_len(slice_from(path, at)) : 1;
+        size_t len = at < path.len ? separator_len(slice_from(path, at), is_of_values) : 1;
         skip = len > 0 ? len : 1;
         if (len == 0)
             continue;
@@ -366,9 +367,11 @@ static int build_url(struct build *b, const struct json *credential)
     int result = append_template(b, &url, b->action->integration->base_url, 0);
     if (result == OK)
         result = add_credential_path(b, credential, &url);
+    size_t path_at = url.len; /* a credential before it is a token, whose bytes are its own */
     if (result == OK)
         result = append_template(b, &url, request->path, EXPR_PATH_SEGMENTS);
-    if (result == OK && has_dot_segment(buf_slice(&url)))
+    if (result == OK && (has_dot_segment(buf_slice(&url), false) ||
+                         has_dot_segment(slice_from(buf_slice(&url), path_at), true)))
         result = err_set(b->err, ERR_INVALID,
                          "a value would make \".\" or \"..\" of a part of the path");
     if (result == OK)
