@@ -1,9 +1,9 @@
 /*
  * GET /api/flows/{id}/events: a stream of server-sent events (WHATWG HTML 9.2), one for each change
  * of the flow that is seen: `id` is the revision, `data` the view. The first comes at once, unless
- * Last-Event-ID names it. The stream ends with the flow, when the server drains, and after
- * STREAM_MS_MAX; a client that comes again for a flow that has ended, with nothing new, is told to
- * stay away (204).
+ * Last-Event-ID names it. The stream ends with the flow, with its key (an event "error" says so),
+ * when the server drains, and after STREAM_MS_MAX; a client that comes again for a flow that has
+ * ended, with nothing new, is told to stay away (204).
  */
 #include <stdio.h>
 
@@ -23,8 +23,17 @@ struct stream_state {
     uint64_t until_ns;
     int64_t sent_rev; /* what the client has; 0: nothing */
     bool has_begun, is_told;
+    struct vault_guard guard;
+    bool is_refused; /* the key, meanwhile */
     struct api_request *request;
 };
+
+static void on_refused(struct vault_guard *guard)
+{
+    struct stream_state *state = CONTAINER_OF(guard, struct stream_state, guard);
+    state->is_refused = true;
+    op_sleep_stop(&state->timer);
+}
 
 static void on_change(struct flow_watch *watch)
 {
@@ -73,9 +82,18 @@ static enum op_result begin_events(struct api_request *request)
 static enum op_result end_stream(struct api_request *request, struct stream_state *state)
 {
     flow_watch_remove(&state->watch);
+    vault_guard_stop(&state->guard);
     request->frame.is_answered = true;
     http_reply_end(request->exchange);
     return OP_DONE;
+}
+
+/* The reason is an event of its own: a client that knows "message" alone sees the end. */
+static enum op_result end_refused(struct api_request *request, struct stream_state *state)
+{
+    static const char text[] = "event: error\ndata: {\"error\":\"" API_KEY_REFUSED_TEXT "\"}\n\n";
+    (void)!http_reply_chunk(request->exchange, slice_cstr(text));
+    return end_stream(request, state);
 }
 
 static void begin_stream(struct api_request *request, struct stream_state *state)
@@ -88,6 +106,8 @@ static void begin_stream(struct api_request *request, struct stream_state *state
     state->has_begun = true;
     http_reply_begin(request->exchange, 200, headers, ARRAY_LEN(headers));
     flow_watch_add(request->api->config.flow, &state->watch);
+    state->guard.on_refused = on_refused;
+    vault_guard_start(request->api->config.auth, &state->guard, request->check.hash);
 }
 
 /* false: the client is gone, or out of memory. */
@@ -146,6 +166,8 @@ static enum op_result go_on(struct api_request *request, struct stream_state *st
 {
     bool is_over = loop_now_ns(request->op.loop) >= state->until_ns ||
                    http_server_is_draining(request->exchange->server);
+    if (state->is_refused)
+        return end_refused(request, state);
     if (is_over)
         return end_stream(request, state);
     if (http_reply_pending(request->exchange) > SLOW_BYTES) {
@@ -162,7 +184,7 @@ static enum op_result go_on(struct api_request *request, struct stream_state *st
 static enum op_result finish_events(struct api_request *request)
 {
     struct stream_state *state = request->state;
-    if (!state->look)
+    if (state->is_refused || !state->look)
         return go_on(request, state);
     int status = state->look->status;
     if (status == OK && !state->look->seen)
@@ -183,8 +205,10 @@ static enum op_result finish_events(struct api_request *request)
 static void gone_events(struct api_request *request)
 {
     struct stream_state *state = request->state;
-    if (state)
+    if (state) {
         flow_watch_remove(&state->watch);
+        vault_guard_stop(&state->guard);
+    }
     op_cancel(&request->op);
 }
 

@@ -19,8 +19,17 @@ struct get {
     uint64_t until_ns; /* 0: it does not wait */
     int64_t first_rev; /* 0: not seen yet */
     bool has_told;     /* that it changed, while nothing slept */
+    struct vault_guard guard;
+    bool is_refused; /* the key, while it waited */
     struct api_request *request;
 };
+
+static void on_refused(struct vault_guard *guard)
+{
+    struct get *get = CONTAINER_OF(guard, struct get, guard);
+    get->is_refused = true;
+    op_sleep_stop(&get->timer);
+}
 
 static void on_change(struct flow_watch *watch)
 {
@@ -32,6 +41,7 @@ static void on_change(struct flow_watch *watch)
 static void let_go(struct get *get)
 {
     flow_watch_remove(&get->watch);
+    vault_guard_stop(&get->guard);
     flow_seen_unref(get->seen);
     get->seen = NULL;
 }
@@ -104,6 +114,8 @@ static enum op_result begin_get(struct api_request *request)
         get->until_ns = loop_now_ns(request->op.loop) + wait_s * 1000000000ULL;
         /* before the look: what changes while it is under way is not missed */
         flow_watch_add(request->api->config.flow, &get->watch);
+        get->guard.on_refused = on_refused;
+        vault_guard_start(request->api->config.auth, &get->guard, request->check.hash);
     }
     return knows_enough(request, get) ? rest(request, get) : look(request, get);
 }
@@ -165,6 +177,10 @@ static enum op_result judge(struct api_request *request, struct get *get)
 static enum op_result finish_get(struct api_request *request)
 {
     struct get *get = request->state;
+    if (get->is_refused) {
+        let_go(get);
+        return api_reply_key_refused(request);
+    }
     if (!get->look) /* it slept */
         return take_news(get) ? judge(request, get) : look(request, get);
     int status = get->look->status;

@@ -112,6 +112,12 @@ slice api_sentence(struct api_request *request, const char *fmt, ...)
     return text.ptr ? text : SLICE("Out of memory");
 }
 
+enum op_result api_reply_key_refused(struct api_request *request)
+{
+    api_reply_header(request, "WWW-Authenticate", SLICE("Bearer"));
+    return api_reply_error(request, 401, API_KEY_REFUSED_TEXT);
+}
+
 enum op_result api_reply_database(struct api_request *request, int status)
 {
     if (status == ERR_BUSY || status == ERR_CLOSED || status == ERR_TIMEOUT) {

@@ -109,10 +109,8 @@ static enum op_result judge_rate(struct api_request *request)
 static enum op_result step_judge_key(struct op *op)
 {
     struct api_request *request = request_of(op);
-    if (request->check.status == ERR_REFUSED) {
-        api_reply_header(request, "WWW-Authenticate", SLICE("Bearer"));
-        return api_reply_error(request, 401, "Missing or invalid API key");
-    }
+    if (request->check.status == ERR_REFUSED)
+        return api_reply_key_refused(request);
     if (request->check.status != OK)
         return api_reply_database(request, request->check.status);
     request->grant = request->check.grant;

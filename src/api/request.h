@@ -98,6 +98,9 @@ enum op_result api_reply(struct api_request *request, unsigned status, slice jso
 /* The same of a text in the memory of that op, which lives until a client has taken a large one. */
 enum op_result api_reply_from(struct api_request *request, unsigned status, slice json_text,
                               struct op *owner);
+/* 401, the same whatever is wrong with the key. */
+#define API_KEY_REFUSED_TEXT "Missing or invalid API key"
+enum op_result api_reply_key_refused(struct api_request *request);
 /* {"error": text} */
 enum op_result api_reply_error(struct api_request *request, unsigned status, const char *fmt, ...)
     PRINTF_LIKE(3, 4);

@@ -17,6 +17,8 @@ enum {
     NEGATIVE_TTL_MS = 500,
     FETCH_ARENA_MAX = 64 * 1024,
     TOUCH_EVERY_US = 60 * 1000 * 1000,
+    GUARD_EVERY_MS = 250,
+    GUARD_TTL_MS = 30000, /* a guard believes for longer: a hint is the rule */
 };
 
 static struct metric hit_metric = {
@@ -34,6 +36,7 @@ struct entry {
     bool is_stale;       /* flushed meanwhile */
     bool is_orphan;      /* auth is gone; freed with the op */
     uint64_t until_ns;   /* believed until then; 0: ask */
+    uint64_t learnt_ns;
     int status;
     struct vault_grant grant;
     int64_t expires_at; /* of the key; 0: never */
@@ -49,6 +52,8 @@ struct vault_auth {
     uint64_t ttl_ns, negative_ttl_ns;
     struct map entries;
     struct list lru;
+    struct list guards;
+    struct timer guard_timer; /* armed while there are any */
 };
 
 /* ---- entries ---- */
@@ -164,7 +169,8 @@ static enum op_result step_answer(struct op *op)
         return OP_NEXT;
     }
     uint64_t ttl_ns = entry->status == OK ? auth->ttl_ns : auth->negative_ttl_ns;
-    entry->until_ns = is_known ? loop_now_ns(auth->loop) + ttl_ns : 0;
+    entry->learnt_ns = loop_now_ns(auth->loop);
+    entry->until_ns = is_known ? entry->learnt_ns + ttl_ns : 0;
     entry_answer_all(entry);
     int64_t now = clock_wall_us();
     if (entry->status != OK || now - entry->last_used_at < TOUCH_EVERY_US)
@@ -239,6 +245,7 @@ bool vault_auth_check_hash(struct vault_auth *auth, struct vault_check *check,
 {
     *check = (struct vault_check){.op = NULL};
     list_init(&check->link);
+    memcpy(check->hash, hash, API_KEY_HASH_LEN);
     struct entry *entry = map_get(&auth->entries, slice_of(hash, API_KEY_HASH_LEN));
     if (entry && entry->until_ns > loop_now_ns(auth->loop)) {
         metric_add(metric_series(&hit_metric, SLICE("result=\"hit\"")), 1);
@@ -269,6 +276,70 @@ void vault_auth_cancel(struct vault_check *check)
     check->status = ERR_CLOSED;
     list_unlink(&check->link);
     op_release(op);
+}
+
+/* ---- guards ---- */
+
+/* Whether the key is known to be refused; where that is not known it is asked for, and the answer
+ * is there next time. */
+static bool is_refused_now(struct vault_auth *auth, const uint8_t hash[API_KEY_HASH_LEN])
+{
+    struct entry *entry = map_get(&auth->entries, slice_of(hash, API_KEY_HASH_LEN));
+    uint64_t ttl_ns = (uint64_t)GUARD_TTL_MS * 1000 * 1000;
+    struct vault_check check;
+    if (entry && entry->until_ns > 0 && loop_now_ns(auth->loop) < entry->learnt_ns + ttl_ns) {
+        check_answer(&check, entry);
+        return check.status == ERR_REFUSED;
+    }
+    if (!entry)
+        entry = entry_new(auth, hash);
+    if (entry && !entry->is_fetching)
+        entry_fetch(entry);
+    return false;
+}
+
+static void on_guards_due(struct timer *timer)
+{
+    struct vault_auth *auth = CONTAINER_OF(timer, struct vault_auth, guard_timer);
+    struct list refused = LIST_INIT(refused), *node;
+    LIST_EACH(&auth->guards, link)
+    {
+        struct vault_guard *guard = LIST_ITEM(link, struct vault_guard, link);
+        if (!is_refused_now(auth, guard->hash))
+            continue;
+        list_unlink(&guard->link);
+        list_push_back(&refused, &guard->link);
+    }
+    while ((node = list_pop_front(&refused))) { /* one may stop another */
+        struct vault_guard *guard = LIST_ITEM(node, struct vault_guard, link);
+        guard->auth = NULL;
+        guard->on_refused(guard);
+    }
+    if (!list_is_empty(&auth->guards))
+        timer_start_in_ms(&auth->guard_timer, GUARD_EVERY_MS);
+}
+
+void vault_guard_start(struct vault_auth *auth, struct vault_guard *guard,
+                       const uint8_t hash[API_KEY_HASH_LEN])
+{
+    ASSERT(!guard->auth && guard->on_refused);
+    memcpy(guard->hash, hash, sizeof(guard->hash));
+    guard->auth = auth;
+    list_init(&guard->link);
+    list_push_back(&auth->guards, &guard->link);
+    if (!timer_is_armed(&auth->guard_timer))
+        timer_start_in_ms(&auth->guard_timer, GUARD_EVERY_MS);
+}
+
+void vault_guard_stop(struct vault_guard *guard)
+{
+    struct vault_auth *auth = guard->auth;
+    if (!auth)
+        return;
+    guard->auth = NULL;
+    list_unlink(&guard->link);
+    if (list_is_empty(&auth->guards))
+        timer_stop(&auth->guard_timer);
 }
 
 static void entry_distrust(struct entry *entry)
@@ -314,6 +385,8 @@ struct vault_auth *vault_auth_new(struct loop *loop, const struct vault_auth_con
     /* entries that are asked for are never evicted and may go past the limit for a moment */
     map_init(&auth->entries, 2 * auth->cache_max + 1000);
     list_init(&auth->lru);
+    list_init(&auth->guards);
+    timer_init(&auth->guard_timer, loop, on_guards_due);
     return auth;
 }
 
@@ -321,6 +394,8 @@ void vault_auth_free(struct vault_auth *auth)
 {
     if (!auth)
         return;
+    ASSERT(list_is_empty(&auth->guards));
+    timer_stop(&auth->guard_timer);
     size_t pos = 0;
     struct map_slot *slot;
     while ((slot = map_next(&auth->entries, &pos))) {

@@ -1,7 +1,7 @@
 /*
  * auth: from a bearer key to an account and its scopes, through a small cache: a hash that was
  * found is believed for ttl_ms, one that was not for 500 ms; look-ups of one hash fly once. Hints
- * of changes (store/change.h) empty it sooner.
+ * of changes (store/change.h) empty it sooner. What is open for long for a key has a guard.
  */
 #ifndef VAULT_AUTH_H
 #define VAULT_AUTH_H
@@ -27,6 +27,7 @@ struct vault_check {
     int status; /* OK; ERR_REFUSED: missing, malformed, unknown, expired, revoked or its account
                    disabled (401, one text for all); ERR_BUSY and others of pg_query: 503 */
     struct vault_grant grant;
+    uint8_t hash[API_KEY_HASH_LEN]; /* of a key that is well formed; for vault_guard_start */
     /* private */
     struct op *op;
     struct list link;
@@ -45,6 +46,22 @@ bool vault_auth_check_hash(struct vault_auth *auth, struct vault_check *check,
                            const uint8_t hash[API_KEY_HASH_LEN], struct op *op) MUST_CHECK;
 /* For an op's on_cancel: lets go of op; harmless when not waiting. */
 void vault_auth_cancel(struct vault_check *check);
+/* What stays open for a key (an event stream, a long poll) is told once when the key is refused:
+ * revoked, expired, or its account disabled. Within GUARD_EVERY_MS of the hint of the change; where
+ * hints are lost, within GUARD_TTL_MS. */
+struct vault_guard {
+    void (*on_refused)(struct vault_guard *guard); /* the guard has stopped; from a timer */
+    /* private */
+    uint8_t hash[API_KEY_HASH_LEN];
+    struct vault_auth *auth; /* NULL: stopped */
+    struct list link;
+};
+/* guard->on_refused is set. The caller stops it before its memory goes, or auth. */
+void vault_guard_start(struct vault_auth *auth, struct vault_guard *guard,
+                       const uint8_t hash[API_KEY_HASH_LEN]);
+/* Harmless where it was not started (zeroed) or has stopped. */
+void vault_guard_stop(struct vault_guard *guard);
+
 /* Forgets what is known of an account's keys, and of keys that were refused. */
 void vault_auth_forget(struct vault_auth *auth, struct uuid account_id);
 /* Forgets all, so that the next check asks the database. */

@@ -3,7 +3,8 @@
  * itself. An event's id is the flow's revision. The page says which one it shows (`since`), and a
  * browser that connects again which one it was sent last (Last-Event-ID): what is known is not sent
  * again, so that many browsers that connect again at once ask for nothing. The stream ends with the
- * flow, when the server drains, and after STREAM_MS_MAX, and the browser comes again by itself.
+ * flow, with the session's key, when the server drains, and after STREAM_MS_MAX; the browser comes
+ * again by itself, and meets the sign-in where the key was refused.
  */
 #include <stdio.h>
 
@@ -19,7 +20,16 @@ struct events {
     int64_t known_rev;      /* by the browser */
     struct flow_look *look; /* the first, which says whether there is such a flow */
     bool has_news, has_begun;
+    struct vault_guard guard;
+    bool is_refused; /* the session's key, meanwhile */
 };
+
+static void on_refused(struct vault_guard *guard)
+{
+    struct events *events = CONTAINER_OF(guard, struct events, guard);
+    events->is_refused = true;
+    op_sleep_stop(&events->timer);
+}
 
 static void on_change(struct flow_watch *watch)
 {
@@ -60,6 +70,7 @@ static void let_go(struct web_request *request)
 {
     struct events *events = request->state;
     flow_watch_remove(&events->watch);
+    vault_guard_stop(&events->guard);
 }
 
 static enum op_result end_stream(struct web_request *request)
@@ -105,6 +116,8 @@ static enum op_result begin_stream(struct web_request *request, struct events *e
     }
     http_reply_begin(request->exchange, 200, headers, ARRAY_LEN(headers));
     flow_watch_add(request->web->config.flow, &events->watch);
+    events->guard.on_refused = on_refused;
+    vault_guard_start(request->web->config.auth, &events->guard, request->check.hash);
     request->on_end = let_go;
     if (!has_ended && request->exchange->head.method != HTTP_METHOD_HEAD)
         return OP_NEXT;
@@ -120,7 +133,7 @@ static enum op_result finish_events(struct web_request *request)
         if (result != OP_NEXT)
             return result;
     }
-    bool is_over = loop_now_ns(request->op.loop) >= events->until_ns ||
+    bool is_over = events->is_refused || loop_now_ns(request->op.loop) >= events->until_ns ||
                    http_server_is_draining(request->exchange->server);
     bool is_slow = http_reply_pending(request->exchange) > SLOW_BYTES;
     if (is_over || (!is_slow && send_event(request, events) != OK))

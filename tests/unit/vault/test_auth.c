@@ -288,6 +288,60 @@ static void test_forget_one_account(void **state)
     pg_bench_close(&bench);
 }
 
+struct watcher {
+    struct vault_guard guard;
+    size_t told;
+};
+
+static void on_refused(struct vault_guard *guard)
+{
+    CONTAINER_OF(guard, struct watcher, guard)->told++;
+}
+
+static bool is_told(void *watcher)
+{
+    return ((struct watcher *)watcher)->told > 0;
+}
+
+/* A guard is told once when its key is refused, those of others and those that stopped are not. */
+static void test_guards_are_told(void **state)
+{
+    struct pg_bench bench;
+    struct vault_auth *auth = open_auth(&bench, 3600 * 1000, 0);
+    struct vault_key key, other;
+    struct watcher first = {.guard.on_refused = on_refused}, second = first, stopped = first,
+                   others = first;
+    struct err err;
+    (void)state;
+    struct api_key row = make_key(&key, SCOPE_ALL, 0);
+    make_key(&other, SCOPE_ALL, 0);
+    vault_guard_start(auth, &first.guard, key.hash);
+    vault_guard_start(auth, &second.guard, key.hash);
+    vault_guard_start(auth, &stopped.guard, key.hash);
+    vault_guard_start(auth, &others.guard, other.hash);
+    vault_guard_stop(&stopped.guard);
+    struct pg_sync *sync = pg_sync_open(conninfo, &err);
+    assert_non_null(sync);
+    assert_int_equal(store_api_key_revoke_sync(sync, account_id, row.id, &err), OK);
+    pg_sync_close(sync);
+    vault_auth_forget(auth, account_id);
+    assert_true(pg_bench_until_true(&bench, is_told, &first));
+    assert_true(pg_bench_until_true(&bench, is_told, &second));
+    assert_int_equal(first.told + second.told, 2);
+    assert_int_equal(stopped.told + others.told, 0);
+    vault_guard_stop(&first.guard); /* harmless */
+    vault_guard_stop(&others.guard);
+    first.told = 0; /* of a key that is refused already it is told, too; and one that expires */
+    struct vault_key expiring;
+    make_key(&expiring, SCOPE_ALL, clock_wall_us() + 1000000);
+    vault_guard_start(auth, &first.guard, key.hash);
+    vault_guard_start(auth, &others.guard, expiring.hash);
+    assert_true(pg_bench_until_true(&bench, is_told, &first));
+    assert_true(pg_bench_until_true(&bench, is_told, &others));
+    vault_auth_free(auth);
+    pg_bench_close(&bench);
+}
+
 static void test_cache_is_bounded(void **state)
 {
     struct pg_bench bench;
@@ -363,6 +417,7 @@ int main(void)
         cmocka_unit_test(test_revoked_after_flush),
         cmocka_unit_test(test_revoked_under_way),
         cmocka_unit_test(test_forget_one_account),
+        cmocka_unit_test(test_guards_are_told),
         cmocka_unit_test(test_cache_is_bounded),
         cmocka_unit_test(test_no_database_is_no_refusal),
         cmocka_unit_test(test_freed_under_way),
