@@ -21,6 +21,9 @@
  *   truncate(string, number max[, string suffix]) -> string
  *                                          at most max code points; what is cut ends in suffix
  *                                          (default U+2026), which counts
+ *   counted(array|number|null, string noun[, string plural]) -> string
+ *                                          "No folders." (of null, too), "1 folder", "12 folders";
+ *                                          the plural is English where it is not given
  *   unescape_html(string) -> string        HTML's references become what they stand for, once:
  *                                          &amp; &lt; &gt; &quot; &apos; &nbsp;, &#39; and &#x27;;
  *                                          what is none of these stays

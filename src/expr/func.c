@@ -25,6 +25,7 @@ static const struct expr_function functions[] = {
     {"base64url_decode", 1, 1, {STR}, expr_fn_base64url_decode},
     {"ceil", 1, 1, {NUM}, expr_fn_ceil},
     {"contains", 2, 2, {ARR | STR, ANY}, expr_fn_contains},
+    {"counted", 2, 3, {ARR | NUM | EXPR_ARG_NULL, STR, STR}, expr_fn_counted},
     {"ends_with", 2, 2, {STR, STR}, expr_fn_ends_with},
     {"floor", 1, 1, {NUM}, expr_fn_floor},
     {"format_time", 2, 3, {NUM | STR, STR, STR}, expr_fn_format_time},

@@ -54,6 +54,7 @@ EXPR_FUNCTION(base64url);
 EXPR_FUNCTION(base64url_decode);
 EXPR_FUNCTION(ceil);
 EXPR_FUNCTION(contains);
+EXPR_FUNCTION(counted);
 EXPR_FUNCTION(ends_with);
 EXPR_FUNCTION(floor);
 EXPR_FUNCTION(format_time);

@@ -3,6 +3,9 @@
  */
 #include "expr/func.h"
 
+#include <inttypes.h>
+#include <stdio.h>
+
 EXPR_FUNCTION(starts_with)
 {
     (void)call;
@@ -181,5 +184,55 @@ EXPR_FUNCTION(truncate)
     if (suffix.len)
         memcpy(to + len, suffix.ptr, suffix.len);
     *out = expr_string(to, len + suffix.len);
+    return OK;
+}
+
+/* The plural of an English noun, spelled by its end: "y" behind a consonant becomes "ies", a
+ * hissing end takes "es". It names how many bytes of the noun stay. */
+static slice plural_end(slice noun, size_t *kept)
+{
+    *kept = noun.len;
+    char last = noun.len > 1 ? noun.ptr[noun.len - 1] : '\0';
+    char before = noun.len > 1 ? noun.ptr[noun.len - 2] : '\0';
+    if (last == 'y' && !strchr("aeiou", before)) {
+        (*kept)--;
+        return SLICE("ies");
+    }
+    if (last == 's' || last == 'x' || (last == 'h' && (before == 'c' || before == 's')))
+        return SLICE("es");
+    return SLICE("s");
+}
+
+EXPR_FUNCTION(counted)
+{
+    int64_t count = args[0].type == JSON_ARRAY ? (int64_t)args[0].count : 0;
+    if (json_is_number(&args[0]) && (!json_to_i64(&args[0], &count) || count < 0))
+        return expr_run_fail(run, EXPR_FAULT_VALUE, call->at,
+                             "counted() wants an array or a whole number that is not negative");
+    slice noun = json_str(&args[1]), end = SLICE_NONE;
+    size_t kept = noun.len;
+    if (count != 1 && call->count > 2) {
+        noun = json_str(&args[2]);
+        kept = noun.len;
+    } else if (count != 1) {
+        end = plural_end(noun, &kept);
+    }
+    char number[24] = "No";
+    if (count > 0)
+        (void)snprintf(number, sizeof(number), "%" PRId64, count);
+    size_t len = strlen(number) + 1 + kept + end.len + (count == 0);
+    char *to = NULL;
+    int rc = expr_run_text(run, len, &to);
+    if (rc != OK)
+        return rc;
+    *out = expr_string(to, len);
+    to = mempcpy(to, number, strlen(number));
+    *to++ = ' ';
+    if (kept)
+        to = mempcpy(to, noun.ptr, kept);
+    if (end.len)
+        to = mempcpy(to, end.ptr, end.len);
+    if (count == 0)
+        *to = '.';
     return OK;
 }

@@ -5,7 +5,7 @@ import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, before, beforeEach, describe, test } from 'node:test';
-import { TreeInterpreter, TYPE_OBJECT, TYPE_STRING, compile, registerFunction } from '@jmespath-community/jmespath';
+import { TreeInterpreter, TYPE_ARRAY, TYPE_NULL, TYPE_NUMBER, TYPE_OBJECT, TYPE_STRING, compile, registerFunction } from '@jmespath-community/jmespath';
 import Ajv from 'ajv/dist/2020.js';
 import { GMAIL, NOTION, Provider, mailId, root, taskId } from './support/provider.mjs';
 
@@ -43,6 +43,12 @@ for (const [name, [fn, signature]] of Object.entries({
   truncate: [([t, n]) => (t.length > n ? `${t.slice(0, n - 1)}…` : t), [{ types: [TYPE_STRING] }, { types: [0] }]],
 }))
   registerFunction(name, fn, signature);
+// How many there are, as people say it.
+registerFunction('counted', ([value, noun, plural]) => {
+  const count = Array.isArray(value) ? value.length : value ?? 0;
+  const many = plural ?? (/[^aeiou]y$/.test(noun) ? noun.replace(/y$/, 'ies') : `${noun}${/(?:s|x|ch|sh)$/.test(noun) ? 'es' : 's'}`);
+  return count === 0 ? `No ${many}.` : `${count} ${count === 1 ? noun : many}`;
+}, [{ types: [TYPE_ARRAY, TYPE_NUMBER, TYPE_NULL] }, { types: [TYPE_STRING] }, { types: [TYPE_STRING], optional: true }]);
 
 const evaluate = (expression, scope) => TreeInterpreter.search(compile(expression), scope) ?? null;
 

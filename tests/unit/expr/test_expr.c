@@ -159,6 +159,29 @@ static void truncate_counts_code_points(void **state)
     assert_fault(*state, "truncate('a', `1.5`)", "null", EXPR_FAULT_VALUE, "whole number");
 }
 
+static void counted_says_how_many(void **state)
+{
+    assert_gives(*state, "counted(@, 'folder')", "[]", "\"No folders.\"");
+    assert_gives(*state, "counted(@, 'folder')", "null", "\"No folders.\"");
+    assert_gives(*state, "counted(`0`, 'folder')", "null", "\"No folders.\"");
+    assert_gives(*state, "counted(@, 'record')", "[7]", "\"1 record\"");
+    assert_gives(*state, "counted(@, 'record')", "[7, null]", "\"2 records\"");
+    assert_gives(*state, "counted(`1234`, 'record')", "null", "\"1234 records\"");
+    assert_gives(*state, "counted(`2`, 'merge request')", "null", "\"2 merge requests\"");
+    assert_gives(*state, "counted(`2`, 'company')", "null", "\"2 companies\"");
+    assert_gives(*state, "counted(`2`, 'day')", "null", "\"2 days\"");
+    assert_gives(*state, "counted(`2`, 'branch')", "null", "\"2 branches\"");
+    assert_gives(*state, "counted(`2`, 'address')", "null", "\"2 addresses\"");
+    assert_gives(*state, "counted(`2`, 'month')", "null", "\"2 months\"");
+    assert_gives(*state, "counted(`2`, 'person', 'people')", "null", "\"2 people\"");
+    assert_gives(*state, "counted(`1`, 'person', 'people')", "null", "\"1 person\"");
+    assert_gives(*state, "counted(`0`, 'person', 'people')", "null", "\"No people.\"");
+    assert_gives(*state, "counted(`2`, '')", "null", "\"2 s\"");
+    assert_fault(*state, "counted(`-1`, 'a')", "null", EXPR_FAULT_VALUE, "whole number");
+    assert_fault(*state, "counted(`1.5`, 'a')", "null", EXPR_FAULT_VALUE, "whole number");
+    assert_fault(*state, "counted('ab', 'a')", "null", EXPR_FAULT_TYPE, "argument 1");
+}
+
 static void html_is_unescaped_once(void **state)
 {
     assert_gives(*state, "unescape_html('plain')", "null", "\"plain\"");
@@ -540,6 +563,7 @@ int main(void)
         bench_test(merge_keeps_places),
         bench_test(base64_round_trips),
         bench_test(truncate_counts_code_points),
+        bench_test(counted_says_how_many),
         bench_test(html_is_unescaped_once),
         bench_test(uuid5_follows_the_rfc),
         bench_test(format_time_is_utc),
