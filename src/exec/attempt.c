@@ -98,6 +98,7 @@ enum op_result exec_step_call(struct op *op)
         .tenant = exec->in.account_id,
         .method = exec->action->request.method,
         .url = exec->request.url,
+        .is_host_given = exec->integration->is_host_given,
         .headers = exec->request.headers,
         .header_count = exec->request.header_count,
         .body_parts = exec->request.body,

@@ -335,6 +335,11 @@ int address_policy_check(const struct address_policy *policy, slice host, uint16
     if (!address_special(address) || is_network_allowed(policy, address) ||
         address_policy_is_host_allowed(policy, host, port))
         return OK;
+    return address_policy_refuse(host, err);
+}
+
+int address_policy_refuse(slice host, struct err *err)
+{
     return err_set(err, ERR_REFUSED,
                    "connections to %.*s are not allowed: it has no public address; an operator can "
                    "allow the host or its network",

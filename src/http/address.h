@@ -36,6 +36,8 @@ bool address_policy_is_host_allowed(const struct address_policy *policy, slice h
  * to. host and port are those of the URL. policy may be NULL: nothing is allowed specially. */
 int address_policy_check(const struct address_policy *policy, slice host, uint16_t port,
                          const struct sockaddr *address, struct err *err) MUST_CHECK;
+/* That refusal, for a name that has no address at all: both read the same. */
+int address_policy_refuse(slice host, struct err *err);
 /* "loopback", "private network" ...: the registry's entry; NULL for a global unicast address. */
 const char *address_special(const struct sockaddr *address);
 /* "192.0.2.1:443", "[2001:db8::1]:443", "unix". */

@@ -96,7 +96,8 @@ struct http_client_stats http_client_stats(const struct http_client *client);
 enum http_call_result {
     HTTP_CALL_OK,              /* a whole reply, whatever its status */
     HTTP_CALL_DNS,             /* no such name, or the look-up failed */
-    HTTP_CALL_ADDRESS_REFUSED, /* by the address policy; nothing was connected */
+    HTTP_CALL_ADDRESS_REFUSED, /* by the address policy, or no such name where is_host_given;
+                                  nothing was connected */
     HTTP_CALL_CONNECT,         /* no address took the connection */
     HTTP_CALL_TLS,             /* handshake or certificate */
     HTTP_CALL_TIMEOUT_CONNECT, /* name, TCP or TLS took too long; nothing of the call was sent */
@@ -117,6 +118,7 @@ struct http_call {
     struct uuid tenant;                /* whose share of the slots it takes; nil is a tenant, too */
     slice method;                      /* a token: "GET" */
     slice url;                         /* absolute; path and query already percent-encoded */
+    bool is_host_given;                /* by the tenant, who is not told which names there are */
     const struct http_header *headers; /* not Host, Content-Length, Transfer-Encoding, Connection,
                                           Expect, TE, Trailer, Upgrade, Keep-Alive: they are ours */
     size_t header_count;

@@ -140,6 +140,14 @@ static const struct stream_events dial_events = {
     on_open, on_early_read, on_early_eof, NULL, on_closed,
 };
 
+/* The operator's log alone says what a name resolves to, or that it does not: the host may be
+ * inside, and the tenant that named it outside. */
+static void log_address(struct op *op, const char *event, const char *address, const char *cause)
+{
+    op_log(op, LOG_INFO, event, LOG_CSTR("host", dial_of(op)->origin->host),
+           LOG_CSTR("address", address), LOG_CSTR("cause", cause));
+}
+
 /* ---- steps ---- */
 
 enum { STEP_RESOLVE, STEP_RESOLVED, STEP_ADDRESS, STEP_CONNECTED, STEP_SECURED };
@@ -157,6 +165,16 @@ static enum op_result step_resolve(struct op *op)
     return OP_WAIT;
 }
 
+/* A name that is none reads as one that is inside. */
+static bool is_name_hidden(const struct http_dial *dial)
+{
+    const struct http_origin *origin = dial->origin;
+    return dial->query.status == ERR_NOTFOUND && dial->call->is_host_given &&
+           !origin->is_override &&
+           !address_policy_is_host_allowed(dial->client->config.policy, slice_cstr(origin->host),
+                                           origin->port);
+}
+
 static enum op_result step_resolved(struct op *op)
 {
     struct http_dial *dial = dial_of(op);
@@ -166,6 +184,11 @@ static enum op_result step_resolved(struct op *op)
     if (dial->query.status == OK) {
         ASSERT(dial->query.address_count > 0);
         return OP_NEXT;
+    }
+    if (is_name_hidden(dial)) {
+        log_address(op, "outbound name not found", "", dial->query.err.text);
+        (void)address_policy_refuse(slice_cstr(dial->origin->host), &dial->why);
+        return dial_failed(dial, HTTP_CALL_ADDRESS_REFUSED);
     }
     dial->why = dial->query.err;
     if (dial->query.status == ERR_TIMEOUT)
@@ -197,14 +220,6 @@ static void dial_arm_attempt(struct http_dial *dial)
     uint64_t now = loop_now_ns(dial->client->loop);
     if (left > 0 && dial->query.deadline_ns > now)
         timer_start(&dial->attempt, now + (dial->query.deadline_ns - now) / (left + 1));
-}
-
-/* The operator's log alone says what a name resolves to: the host may be inside, and the tenant
- * that named it outside. */
-static void log_address(struct op *op, const char *event, const char *address, const char *cause)
-{
-    op_log(op, LOG_INFO, event, LOG_CSTR("host", dial_of(op)->origin->host),
-           LOG_CSTR("address", address), LOG_CSTR("cause", cause));
 }
 
 static enum op_result step_address(struct op *op)

@@ -470,6 +470,19 @@ test('a success, for comparison: no error in it, and stored as it was answered',
   assert.equal(stored.text, reply.text);
 });
 
+test('a host that an account names: none reads as one inside', async () => {
+  const answers = [];
+  for (const host of ['localhost', 'nowhere.invalid']) {
+    const account = await stack.account(`names ${host}`, { apps: [] });
+    await stack.connect(account.id, 'http', { api_key: 'secret-key' }, ['--default', '--params', JSON.stringify({ base: host })]);
+    const reply = await servers.plain.execute(account.key, 'http', 'list_resources', { resource: 'read' });
+    answers.push([reply.status, reply.text.replaceAll(host, 'HOST')]);
+    await until('the log says which', () => servers.plain.log.includes(host === 'localhost' ? 'outbound address refused' : 'outbound name not found'));
+  }
+  assert.equal(answers[0][0], 409, answers[0][1]);
+  assert.deepEqual(answers[1], answers[0]);
+});
+
 test('no reason and no error_code is without a row', async () => {
   const source = await readFile(new URL('../../src/exec/outcome.c', import.meta.url), 'utf8');
   const reasons = [...source.matchAll(/^\s+\[EXEC_\w+\] = "(\w+)"/gm)].map((match) => match[1]);

@@ -148,6 +148,34 @@ static void private_addresses_behind_names_are_refused(void **state)
     caller_world_deinit(&world);
 }
 
+/* Whoever names a host learns nothing of the names that only this server's resolver knows. */
+static void a_name_that_is_none_is_refused_as_a_private_one_is(void **state)
+{
+    (void)state;
+    struct caller_world world;
+    struct caller callers[2];
+    struct err err;
+    struct dns_config dns = {.lookup = fake_lookup};
+    struct tls_config roots = {.ca_file = certs_path(certs, "ca.pem")};
+    caller_world_init(&world, NULL, &dns, tls_context_new(&roots, &err), keep_ok, 1);
+    fake_address(0, "10.0.0.1");
+    for (size_t i = 0; i < ARRAY_LEN(callers); i++) {
+        caller_init(&callers[i], &world, "/");
+        callers[i].call.url = SLICE("https://inside.test/");
+        callers[i].call.is_host_given = true;
+        caller_start(&callers[i], &world, 1 << 20);
+        caller_wait(&callers[i]);
+        assert_result(&callers[i], HTTP_CALL_ADDRESS_REFUSED);
+        fake_status = ERR_NOTFOUND;
+        dns_cache_clear(world.resolver);
+    }
+    assert_int_equal(callers[0].call.err.code, callers[1].call.err.code);
+    assert_string_equal(callers[0].call.err.text, callers[1].call.err.text);
+    for (size_t i = 0; i < ARRAY_LEN(callers); i++)
+        caller_deinit(&callers[i]);
+    caller_world_deinit(&world);
+}
+
 static void overrides_lead_elsewhere(void **state)
 {
     (void)state;
@@ -305,6 +333,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_address_is_what_is_checked),
         cmocka_unit_test(private_addresses_behind_names_are_refused),
+        cmocka_unit_test(a_name_that_is_none_is_refused_as_a_private_one_is),
         cmocka_unit_test(overrides_lead_elsewhere),
         cmocka_unit_test(https_is_verified_pooled_and_resumed),
         cmocka_unit_test(a_reply_without_length_needs_close_notify),
