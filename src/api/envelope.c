@@ -187,14 +187,7 @@ static void put_pages(struct json_writer *w, const struct exec_outcome *outcome)
     json_key(w, "read");
     json_put_i64(w, outcome->pages_read);
     json_key(w, "next");
-    if (outcome->page_next.type == JSON_NULL) {
-        json_put_null(w);
-    } else {
-        json_open(w, '{');
-        json_key_slice(w, outcome->page_input);
-        json_put(w, &outcome->page_next);
-        json_close(w, '}');
-    }
+    json_put(w, &outcome->page_next);
     if (outcome->pages_stopped.len > 0) {
         json_key(w, "stopped");
         json_put_str(w, outcome->pages_stopped);

@@ -33,8 +33,9 @@ enum {
     CATALOG_RULES_MAX = 64,
     CATALOG_PAGES_DEFAULT = 10,
     CATALOG_PAGES_MAX = 100,
-    CATALOG_REQUIRED_MAX = 16,  /* members without which a reply is not the action's */
-    CATALOG_PROBLEMS_MAX = 200, /* a report; further ones are counted only */
+    CATALOG_PAGE_INPUTS_MAX = 8, /* that ask for a page */
+    CATALOG_REQUIRED_MAX = 16,   /* members without which a reply is not the action's */
+    CATALOG_PROBLEMS_MAX = 200,  /* a report; further ones are counted only */
 };
 
 enum catalog_level { LEVEL_READ, LEVEL_WRITE, LEVEL_DELETE, LEVEL_ADMIN };
@@ -149,6 +150,19 @@ struct catalog_reply {
     size_t required_count;
 };
 
+/* One of the inputs that ask for the next page, and what a reply gives for it: null where there is
+ * none. */
+struct catalog_page_part {
+    slice input;
+    const struct expr *next;
+};
+
+struct catalog_pages {
+    struct catalog_page_part *items;
+    size_t count; /* 0: no paging */
+    unsigned max; /* that one execution may read; 0: CATALOG_PAGES_DEFAULT */
+};
+
 struct catalog_files {
     enum { FILES_NONE, FILES_MULTIPART, FILES_RAW, FILES_BASE64 } travel;
     slice field;
@@ -194,9 +208,7 @@ struct catalog_action {
     struct catalog_files files;
     struct catalog_reply reply;
     const struct expr *output; /* NULL: the whole body */
-    slice page_input;          /* empty: no paging */
-    const struct expr *page_next;
-    unsigned pages_max; /* that one execution may read; 0: CATALOG_PAGES_DEFAULT */
+    struct catalog_pages pages;
     const struct expr_template *display_title, *display_summary;
 };
 

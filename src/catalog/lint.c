@@ -248,11 +248,11 @@ static void check_input_schema(struct lint *lint, const struct catalog_action *a
             reader_warning(&lint->reader, "input_schema/properties",
                            "property \"%.*s\" has no description",
                            SLICE_ARG(json_str(&properties->as.members[i].key)));
-    if (action->page_input.len > 0 && schema_lacks(schema, action->page_input))
-        reader_error(&lint->reader, "response/pagination/input",
-                     "pagination names the input \"%.*s\", which "
-                     "input_schema does not have",
-                     SLICE_ARG(action->page_input));
+    for (size_t i = 0; i < action->pages.count; i++)
+        if (schema_lacks(schema, action->pages.items[i].input))
+            reader_error(&lint->reader, "response/pagination",
+                         "names the input \"%.*s\", which input_schema does not have",
+                         SLICE_ARG(action->pages.items[i].input));
 }
 
 /* A reply that is not the action's must not go for a success. */
@@ -288,7 +288,8 @@ static void check_action(struct lint *lint, const struct catalog_action *action)
     check_parts(lint, "request/headers", sent, &request->headers);
     check_body(lint, request, sent);
     check_expr(lint, "response/output", seen, action->output);
-    check_expr(lint, "response/pagination/next", seen, action->page_next);
+    for (size_t i = 0; i < action->pages.count; i++)
+        check_expr(lint, "response/pagination", seen, action->pages.items[i].next);
     check_template(lint, "display/title", seen | ROOT_OUTPUT, action->display_title);
     check_template(lint, "display/summary", seen | ROOT_OUTPUT, action->display_summary);
     check_errors(lint, &action->errors, action->integration->auth.kind);

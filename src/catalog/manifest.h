@@ -22,6 +22,8 @@ void manifest_read_action(struct reader *parent, struct reader_path *path,
                           const struct json *object, struct catalog_action *action);
 /* manifest_reply.c: `response` of the action that parent reads, once its output_schema is known. */
 void manifest_read_response(struct reader *parent, struct catalog_action *action);
+/* manifest_page.c: `pagination` of the response that parent reads. */
+void manifest_read_pages(struct reader *parent, struct catalog_action *action);
 /* Its member `request`; the identity's is such a one, too. */
 void manifest_read_request(struct reader *parent, struct catalog_request *request);
 /* Also used by actions. */

@@ -79,19 +79,6 @@ static void read_reply(struct reader *r, struct catalog_action *action)
         reply->kind = (enum catalog_reply_kind)kind;
 }
 
-static void read_pagination(struct reader *r, struct catalog_action *action)
-{
-    const struct json *object = reader_member(r, "pagination");
-    struct reader_path path = {r->path, SLICE("pagination"), -1};
-    struct reader page;
-    if (!object || !reader_init(&page, r, &path, object))
-        return;
-    action->page_input = reader_text_required(&page, "input");
-    action->page_next = reader_expr(&page, "next");
-    action->pages_max = (unsigned)reader_count(&page, "max_pages", CATALOG_PAGES_MAX);
-    reader_finish(&page);
-}
-
 void manifest_read_response(struct reader *parent, struct catalog_action *action)
 {
     const struct json *object = reader_member(parent, "response");
@@ -100,7 +87,7 @@ void manifest_read_response(struct reader *parent, struct catalog_action *action
     if (object && reader_init(&r, parent, &path, object)) {
         action->output = reader_expr(&r, "output");
         read_reply(&r, action);
-        read_pagination(&r, action);
+        manifest_read_pages(&r, action);
         reader_finish(&r);
     }
     if (action->reply.body == REPLY_JSON && !action->reply.is_kind_known)

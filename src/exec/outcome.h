@@ -79,10 +79,11 @@ struct exec_outcome {
     int64_t retry_after_ms; /* -1: not known */
     int64_t quota_remaining, quota_reset_ms; /* what the reply told of calls to come; -1 */
     /* of an action with pages (exec/page.c): how many were read, what asks for the next (null:
-     * there is none), and why it ended before the last one that was wanted; else 0 */
+     * there is none; else an object of inputs), and why it ended before the last one that was
+     * wanted; else 0 */
     unsigned pages_read;
     struct json page_next;
-    slice page_input, pages_stopped;
+    slice pages_stopped;
     slice
         manifest_fault; /* an expression of the manifest that failed, for the log; usually empty */
     unsigned attempts, provider_status;

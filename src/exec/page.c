@@ -12,13 +12,13 @@ enum { PAGES_BYTES_MAX = 8 * 1024 * 1024, PAGES_ON_LOOP_BYTES_MAX = 64 * 1024 };
 
 static bool is_paged(const struct exec *exec)
 {
-    return exec->action->page_input.len > 0 && exec->action->level == LEVEL_READ;
+    return exec->action->pages.count > 0 && exec->action->level == LEVEL_READ;
 }
 
 /* As many as the caller wants, the manifest and the server allow. */
 static unsigned pages_max(const struct exec *exec)
 {
-    unsigned max = exec->action->pages_max > 0 ? exec->action->pages_max : CATALOG_PAGES_DEFAULT;
+    unsigned max = exec->action->pages.max > 0 ? exec->action->pages.max : CATALOG_PAGES_DEFAULT;
     return exec->in.pages_max < max ? exec->in.pages_max : max;
 }
 
@@ -141,13 +141,38 @@ enum op_result exec_step_take_page(struct op *op)
 
 /* ---- the next one ---- */
 
-static struct json copy_of(struct arena *arena, const struct json *object)
+/* Whether the next page is the one that `former` asked for. */
+static bool is_same_page(const struct exec *exec, const struct json *former)
 {
-    struct json copy = json_object();
-    for (uint32_t i = 0; i < object->count; i++)
-        json_object_set(arena, &copy, json_str(&object->as.members[i].key),
-                        object->as.members[i].value);
-    return copy;
+    const struct catalog_pages *pages = &exec->action->pages;
+    for (size_t i = 0; i < pages->count; i++) {
+        const struct json *place = json_get(former, pages->items[i].input);
+        const struct json *next = json_get(&exec->out.page_next, pages->items[i].input);
+        if ((place || next) && !(place && next && json_equal(place, next)))
+            return false;
+    }
+    return true;
+}
+
+/* What was given, with the place of the next page and no other. */
+static struct json input_of_next(struct exec *exec)
+{
+    const struct catalog_pages *pages = &exec->action->pages;
+    const struct json *given = exec->in.input, *next = &exec->out.page_next;
+    struct arena *arena = &exec->op.arena;
+    struct json input = json_object();
+    for (uint32_t i = 0; i < given->count; i++) {
+        slice key = json_str(&given->as.members[i].key);
+        bool is_place = false;
+        for (size_t j = 0; j < pages->count; j++)
+            is_place = is_place || slice_eq(key, pages->items[j].input);
+        if (!is_place)
+            json_object_set(arena, &input, key, given->as.members[i].value);
+    }
+    for (uint32_t i = 0; i < next->count; i++)
+        json_object_set(arena, &input, json_str(&next->as.members[i].key),
+                        next->as.members[i].value);
+    return input;
 }
 
 /* The request for it; false: there is none. The input as it came stays what the run is about. */
@@ -159,11 +184,9 @@ static bool build_next(struct exec *exec)
     struct json *input = ARENA_NEW(arena, struct json);
     if (!input)
         return false;
-    const struct json *place = json_get(former, exec->action->page_input);
-    if (place && json_equal(place, &exec->out.page_next))
+    if (is_same_page(exec, former))
         return false;
-    *input = copy_of(arena, given);
-    json_object_put(arena, input, exec->action->page_input, exec->out.page_next);
+    *input = input_of_next(exec);
     exec->pages.input = input;
     exec->in.input = input;
     (void)exec_build_request(exec);

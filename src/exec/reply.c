@@ -365,10 +365,14 @@ static void fail_by_call(struct reply *r)
 /* A mark that says nothing ("", false) is none. */
 static void read_next(struct reply *r)
 {
-    struct json next = eval(r, r->action->page_next);
-    bool is_mark = json_is_number(&next) || (next.type == JSON_STRING && next.count > 0);
-    r->out->page_input = r->action->page_input;
-    r->out->page_next = is_mark ? next : json_null;
+    const struct catalog_pages *pages = &r->action->pages;
+    struct json all = json_object();
+    for (size_t i = 0; i < pages->count; i++) {
+        struct json next = eval(r, pages->items[i].next);
+        if (json_is_number(&next) || (next.type == JSON_STRING && next.count > 0))
+            json_object_set(r->arena, &all, pages->items[i].input, next);
+    }
+    r->out->page_next = all.count > 0 ? all : json_null;
 }
 
 static void read_display(struct reply *r)

@@ -36,6 +36,18 @@
  *                                          %M %S %L (milliseconds) %y %e %j %a %A %b %B %I %p %F
  *                                          %T %s %z %Z %%
  *   mime_message(object) -> string         an RFC 5322 message, see expr/mime.h
+ *   url_query(string|null url, string name) -> string|null
+ *                                          the value of the URL's first query parameter of that
+ *                                          name, decoded
+ *   url_segment(string|null url, string pattern) -> string|null
+ *                                          what stands at the * where the URL's path ends as the
+ *                                          pattern does: '/query/' and a *; one segment, decoded
+ *   link_url(string|null field, string rel) -> string|null
+ *                                          the first URL of a Link header of that relation
+ *                                          (RFC 8288)
+ *   header(array|null fields, string name) -> any|null
+ *                                          the `value` of the first of these objects whose `name`
+ *                                          is that one in any case
  */
 #ifndef EXPR_EXPR_H
 #define EXPR_EXPR_H

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#define NIL  EXPR_ARG_NULL
 #define NUM  EXPR_ARG_NUMBER
 #define STR  EXPR_ARG_STRING
 #define ARR  EXPR_ARG_ARRAY
@@ -29,9 +30,11 @@ static const struct expr_function functions[] = {
     {"ends_with", 2, 2, {STR, STR}, expr_fn_ends_with},
     {"floor", 1, 1, {NUM}, expr_fn_floor},
     {"format_time", 2, 3, {NUM | STR, STR, STR}, expr_fn_format_time},
+    {"header", 2, 2, {NIL | ARR, STR}, expr_fn_header},
     {"join", 2, 2, {STR, STRS}, expr_fn_join},
     {"keys", 1, 1, {OBJ}, expr_fn_keys},
     {"length", 1, 1, {STR | ARR | OBJ}, expr_fn_length},
+    {"link_url", 2, 2, {NIL | STR, STR}, expr_fn_link_url},
     {"map", 2, 2, {REF, ARR}, expr_fn_map},
     {"max", 1, 1, {NUMS | STRS}, expr_fn_max},
     {"max_by", 2, 2, {ARR, REF}, expr_fn_max_by},
@@ -51,6 +54,8 @@ static const struct expr_function functions[] = {
     {"truncate", 2, 3, {STR, NUM, STR}, expr_fn_truncate},
     {"type", 1, 1, {ANY}, expr_fn_type},
     {"unescape_html", 1, 1, {STR}, expr_fn_unescape_html},
+    {"url_query", 2, 2, {NIL | STR, STR}, expr_fn_url_query},
+    {"url_segment", 2, 2, {NIL | STR, STR}, expr_fn_url_segment},
     {"uuid5", 2, 2, {STR, STR}, expr_fn_uuid5},
     {"values", 1, 1, {OBJ}, expr_fn_values},
 };

@@ -386,8 +386,8 @@ static void the_mark_of_the_next_page_is_read(void **state)
     static const struct {
         const char *body, *next;
     } table[] = {
-        {"{\"next\":\"c2\"}", "\"c2\""},
-        {"{\"next\":7}", "7"},
+        {"{\"next\":\"c2\"}", "{\"cursor\":\"c2\"}"},
+        {"{\"next\":7}", "{\"cursor\":7}"},
         {"{\"next\":\"\"}", "null"},
         {"{\"next\":null}", "null"},
         {"{\"next\":false}", "null"},
@@ -399,14 +399,124 @@ static void the_mark_of_the_next_page_is_read(void **state)
         bench_action(*state, "{\"type\":\"none\"}", "", "read", GET,
                      ",\"response\":{\"pagination\":{\"input\":\"cursor\",\"next\":\"body.next\","
                      "\"max_pages\":3}}");
-    assert_int_equal(action->pages_max, 3);
+    assert_int_equal(action->pages.max, 3);
     for (size_t i = 0; i < ARRAY_LEN(table); i++) {
         read_reply(*state, action, 200, table[i].body, 0);
         assert_true(json_equal(&out.page_next, bench_json(*state, table[i].next)));
-        assert_true(slice_eq_cstr(out.page_input, "cursor"));
     }
     read_reply(*state, plain(*state, "read"), 200, "{\"next\":1}", 0);
     assert_int_equal(out.page_next.type, JSON_NULL);
+}
+
+/* What pages.next is after a reply with this Link field (or none) and body. */
+static void assert_next(struct bench *b, const char *pagination, const char *input,
+                        const char *link, const char *body, const char *wanted)
+{
+    char rest[2048];
+    (void)snprintf(rest, sizeof(rest), ",\"response\":{\"pagination\":%s}", pagination);
+    const struct catalog_action *action =
+        bench_action(b, "{\"type\":\"none\"}", "", "read", GET, rest);
+    struct http_header fields[] = {{SLICE("Link"), slice_cstr(link)}};
+    struct http_call call = {.status = 200,
+                             .response_headers = fields,
+                             .response_header_count = *link ? 1 : 0,
+                             .body = slice_cstr(body)};
+    struct exec_scope scope = {.input = bench_json(b, input)};
+    static const struct exec_built nothing;
+    out = (struct exec_outcome){0};
+    exec_reply_read(action, &call, &scope, &nothing, &b->arena, &out);
+    assert_int_equal(out.reason, EXEC_SUCCEEDED);
+    if (!json_equal(&out.page_next, bench_json(b, wanted)))
+        fail_msg("%s after %s", pagination, body);
+}
+
+static void pages_go_on_by_a_cursor_where_there_is_more(void **state)
+{
+    static const char by[] =
+        "{\"input\":\"cursor\",\"next\":\"body.cursor\",\"more\":\"body.has_more\"}";
+    assert_next(*state, by, "{}", "", "{\"cursor\":\"AAF\",\"has_more\":true}",
+                "{\"cursor\":\"AAF\"}");
+    assert_next(*state, by, "{}", "", "{\"cursor\":\"AAF\",\"has_more\":false}", "null");
+    assert_next(*state, by, "{}", "", "{\"cursor\":\"AAF\"}", "null");
+    static const char last[] = "{\"input\":\"before\",\"next\":\"body[-1].id\",\"items\":\"body\","
+                               "\"size\":\"input.limit || `50`\"}";
+    assert_next(*state, last, "{\"limit\":2}", "", "[{\"id\":\"9\"},{\"id\":\"8\"}]",
+                "{\"before\":\"8\"}");
+    assert_next(*state, last, "{\"limit\":3}", "", "[{\"id\":\"9\"},{\"id\":\"8\"}]", "null");
+    assert_next(*state, last, "{}", "", "[]", "null");
+}
+
+static void pages_go_on_by_parameters_of_a_url_that_is_not_followed(void **state)
+{
+    static const char odata[] = "{\"kind\":\"url\",\"next\":\"body.\\\"@odata.nextLink\\\"\","
+                                "\"take\":{\"skip\":\"$skip\",\"skipToken\":\"$skiptoken\"}}";
+    assert_next(*state, odata, "{}", "",
+                "{\"@odata.nextLink\":\"https://evil.example/me?%24top=2&%24skip=2\"}",
+                "{\"skip\":\"2\"}");
+    assert_next(*state, odata, "{\"skip\":2}", "",
+                "{\"@odata.nextLink\":\"https://h.example/me?$skiptoken=a%3D%3D\"}",
+                "{\"skipToken\":\"a==\"}");
+    assert_next(*state, odata, "{}", "", "{\"@odata.nextLink\":\"https://h.example/me\"}", "null");
+    assert_next(*state, odata, "{}", "", "{}", "null");
+    static const char twilio[] = "{\"kind\":\"url\",\"next\":\"body.next_page_uri\",\"take\":"
+                                 "{\"page\":\"Page\",\"pageToken\":\"PageToken\"}}";
+    assert_next(*state, twilio, "{}", "",
+                "{\"next_page_uri\":\"/2010/M.json?PageSize=2&Page=1&PageToken=PASM1\"}",
+                "{\"page\":\"1\",\"pageToken\":\"PASM1\"}");
+    static const char tail[] =
+        "{\"kind\":\"url\",\"next\":\"body.nextRecordsUrl\","
+        "\"input\":\"cursor\",\"tail\":\"/query/*\",\"more\":\"!body.done\"}";
+    assert_next(*state, tail, "{}", "",
+                "{\"done\":false,\"nextRecordsUrl\":\"/services/data/v66.0/query/01g-2000\"}",
+                "{\"cursor\":\"01g-2000\"}");
+    assert_next(*state, tail, "{}", "", "{\"done\":true}", "null");
+}
+
+static void pages_go_on_by_a_link_field(void **state)
+{
+    static const char link[] =
+        "<https://h.example/a?page=3&per_page=2>; rel=\"next\", <x>; rel=last";
+    assert_next(*state, "{\"kind\":\"link\",\"input\":\"page\"}", "{\"page\":2}", link, "[]",
+                "{\"page\":\"3\"}");
+    assert_next(*state, "{\"kind\":\"link\",\"take\":{\"p\":\"page\"}}", "{}", link, "[]",
+                "{\"p\":\"3\"}");
+    assert_next(*state, "{\"kind\":\"link\",\"input\":\"page\"}", "{}", "<x?page=1>; rel=prev",
+                "[]", "null");
+    assert_next(*state, "{\"kind\":\"link\",\"input\":\"page\"}", "{}", "", "[]", "null");
+}
+
+static void pages_go_on_by_their_number(void **state)
+{
+    static const char full[] = "{\"kind\":\"page\",\"input\":\"page\",\"items\":\"body\","
+                               "\"size\":2}";
+    assert_next(*state, full, "{}", "", "[1,2]", "{\"page\":2}");
+    assert_next(*state, full, "{\"page\":4}", "", "[1,2]", "{\"page\":5}");
+    assert_next(*state, full, "{\"page\":4}", "", "[1]", "null");
+    static const char more[] = "{\"kind\":\"page\",\"input\":\"page\",\"more\":"
+                               "\"body.next_page\",\"first\":0}";
+    assert_next(*state, more, "{}", "", "{\"next_page\":\"https://h.example/x\"}", "{\"page\":1}");
+    assert_next(*state, more, "{}", "", "{\"next_page\":null}", "null");
+    static const char total[] = "{\"kind\":\"page\",\"input\":\"page\",\"total\":\"body.pages\"}";
+    assert_next(*state, total, "{\"page\":1}", "", "{\"pages\":2}", "{\"page\":2}");
+    assert_next(*state, total, "{\"page\":2}", "", "{\"pages\":2}", "null");
+    assert_next(*state, total, "{\"page\":1}", "", "{\"pages\":\"2\"}", "{\"page\":2}");
+}
+
+static void pages_go_on_by_how_many_items_there_were(void **state)
+{
+    static const char total[] = "{\"kind\":\"offset\",\"input\":\"startAt\",\"items\":"
+                                "\"body.values\",\"total\":\"body.total\"}";
+    assert_next(*state, total, "{}", "", "{\"values\":[1,2],\"total\":3}", "{\"startAt\":2}");
+    assert_next(*state, total, "{\"startAt\":2}", "", "{\"values\":[1],\"total\":3}", "null");
+    assert_next(*state, total, "{}", "", "{\"values\":[],\"total\":3}", "null");
+    static const char size[] = "{\"kind\":\"offset\",\"input\":\"offset\",\"items\":\"body\","
+                               "\"size\":\"input.limit || `100`\"}";
+    assert_next(*state, size, "{\"limit\":2,\"offset\":4}", "", "[1,2]", "{\"offset\":6}");
+    assert_next(*state, size, "{\"limit\":2,\"offset\":4}", "", "[1]", "null");
+    static const char last[] = "{\"kind\":\"offset\",\"input\":\"startAt\",\"items\":"
+                               "\"body.values\",\"more\":\"!body.isLast\"}";
+    assert_next(*state, last, "{}", "", "{\"values\":[1],\"isLast\":false}", "{\"startAt\":1}");
+    assert_next(*state, last, "{}", "", "{\"values\":[1],\"isLast\":true}", "null");
 }
 
 static void a_display_is_made_anew_for_pages_put_together(void **state)
@@ -484,6 +594,11 @@ int main(void)
         BENCH_TEST(a_quota_is_read_from_every_reply),
         BENCH_TEST(lost_calls_say_what_is_known),
         BENCH_TEST(the_mark_of_the_next_page_is_read),
+        BENCH_TEST(pages_go_on_by_a_cursor_where_there_is_more),
+        BENCH_TEST(pages_go_on_by_parameters_of_a_url_that_is_not_followed),
+        BENCH_TEST(pages_go_on_by_a_link_field),
+        BENCH_TEST(pages_go_on_by_their_number),
+        BENCH_TEST(pages_go_on_by_how_many_items_there_were),
         BENCH_TEST(a_display_is_made_anew_for_pages_put_together),
         BENCH_TEST(a_write_whose_outcome_is_unknown_says_so_beside_the_manifests_hint),
         BENCH_TEST(hostile_replies_are_bounded),

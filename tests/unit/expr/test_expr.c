@@ -199,6 +199,85 @@ static void html_is_unescaped_once(void **state)
     assert_fault(*state, "unescape_html(`1`)", "null", EXPR_FAULT_TYPE, "unescape_html");
 }
 
+static void a_url_gives_its_parameters(void **state)
+{
+    static const char url[] = "\"https://h.example/a?%24skip=10&q=a+b%26c&q=2&e=&bad=%ZZ#f?x=1\"";
+    assert_gives(*state, "url_query(@, '$skip')", url, "\"10\"");
+    assert_gives(*state, "url_query(@, 'q')", url, "\"a b&c\"");
+    assert_gives(*state, "url_query(@, 'e')", url, "\"\"");
+    static const char *const none[] = {"bad", "x", "skip", ""};
+    for (size_t i = 0; i < ARRAY_LEN(none); i++) {
+        char source[64];
+        (void)snprintf(source, sizeof(source), "url_query(@, '%s')", none[i]);
+        assert_gives(*state, source, url, "null");
+    }
+    assert_gives(*state, "url_query(@, 'Page')", "\"/2010/Messages.json?PageSize=2&Page=1\"",
+                 "\"1\"");
+    assert_gives(*state, "url_query(@, 'a')", "\"\"", "null");
+    assert_gives(*state, "url_query(@, 'a')", "null", "null");
+    assert_fault(*state, "url_query(@, 'a')", "1", EXPR_FAULT_TYPE, "url_query");
+}
+
+static void a_url_gives_a_segment_of_its_path(void **state)
+{
+    static const struct {
+        const char *url, *pattern, *wanted;
+    } table[] = {
+        {"\"/services/data/v66.0/query/01g-2000\"", "/query/*", "\"01g-2000\""},
+        {"\"https://h.example/query/a%20b?x=/query/c\"", "/query/*", "\"a b\""},
+        {"\"/jobs/job-7/results\"", "/jobs/job-*/results", "\"7\""},
+        {"\"/query/\"", "/query/*", "null"},
+        {"\"/query/a/b\"", "/query/*", "null"},
+        {"\"/other/a\"", "/query/*", "null"},
+        {"\"a\"", "/query/*", "null"},
+        {"\"\"", "*", "null"},
+        {"\"/a/b\"", "*", "\"b\""},
+        {"null", "*", "null"},
+    };
+    for (size_t i = 0; i < ARRAY_LEN(table); i++) {
+        char source[64];
+        (void)snprintf(source, sizeof(source), "url_segment(@, '%s')", table[i].pattern);
+        assert_gives(*state, source, table[i].url, table[i].wanted);
+    }
+    assert_fault(*state, "url_segment(@, '/query')", "\"/query\"", EXPR_FAULT_VALUE, "pattern");
+}
+
+static void a_link_field_gives_the_url_of_a_relation(void **state)
+{
+    static const struct {
+        const char *field, *wanted;
+    } table[] = {
+        {"<https://h.example/a?page=2>; rel=\\\"next\\\", <https://h.example/a?page=9>; rel=last",
+         "\"https://h.example/a?page=2\""},
+        {"<b>; rel=last, <a>; title=\\\"x, y; rel=no \\\\\\\" \\\"; REL=\\\"prev Next\\\"",
+         "\"a\""},
+        {"<a,b;c>;rel=next", "\"a,b;c\""},
+        {"<a>; rel=nextone", "null"},
+        {"<a>; title=\\\"rel=next\\\"", "null"},
+        {"<a>", "null"},
+        {"<a", "null"},
+        {"", "null"},
+        {"<a>; rel=\\\"next", "null"},
+    };
+    for (size_t i = 0; i < ARRAY_LEN(table); i++) {
+        char given[256];
+        (void)snprintf(given, sizeof(given), "\"%s\"", table[i].field);
+        assert_gives(*state, "link_url(@, 'next')", given, table[i].wanted);
+    }
+    assert_gives(*state, "link_url(@, 'next')", "null", "null");
+}
+
+static void headers_are_found_in_any_case(void **state)
+{
+    static const char list[] = "[{\"name\":\"From\",\"value\":\"a\"},7,{\"name\":\"SUBJECT\","
+                               "\"value\":\"b\"},{\"name\":\"subject\",\"value\":\"c\"},"
+                               "{\"name\":\"x\"}]";
+    assert_gives(*state, "header(@, 'Subject')", list, "\"b\"");
+    assert_gives(*state, "header(@, 'x')", list, "null");
+    assert_gives(*state, "header(@, 'to')", list, "null");
+    assert_gives(*state, "header(@, 'to')", "null", "null");
+}
+
 static void uuid5_follows_the_rfc(void **state)
 {
     /* RFC 9562 A.4 */
@@ -565,6 +644,10 @@ int main(void)
         bench_test(truncate_counts_code_points),
         bench_test(counted_says_how_many),
         bench_test(html_is_unescaped_once),
+        bench_test(a_url_gives_its_parameters),
+        bench_test(a_url_gives_a_segment_of_its_path),
+        bench_test(a_link_field_gives_the_url_of_a_relation),
+        bench_test(headers_are_found_in_any_case),
         bench_test(uuid5_follows_the_rfc),
         bench_test(format_time_is_utc),
         bench_test(messages_say_where),
