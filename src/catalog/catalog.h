@@ -34,6 +34,7 @@ enum {
     CATALOG_PAGES_DEFAULT = 10,
     CATALOG_PAGES_MAX = 100,
     CATALOG_PAGE_INPUTS_MAX = 8, /* that ask for a page */
+    CATALOG_INSTEAD_MAX = 8,     /* alternatives of one request */
     CATALOG_REQUIRED_MAX = 16,   /* members without which a reply is not the action's */
     CATALOG_PROBLEMS_MAX = 200,  /* a report; further ones are counted only */
 };
@@ -119,6 +120,7 @@ enum catalog_body_kind { BODY_NONE, BODY_JSON, BODY_FORM, BODY_MULTIPART, BODY_R
 
 struct catalog_request {
     slice method;
+    const struct expr_template *base_url; /* NULL: the integration's */
     const struct expr_template *path;
     struct catalog_parts query, headers;
     enum catalog_nesting nesting; /* in query and form */
@@ -127,6 +129,14 @@ struct catalog_request {
     struct catalog_parts fields;      /* BODY_FORM, BODY_MULTIPART */
     slice raw_content_type;
     bool raw_is_base64;
+    /* What is sent in its stead: the first whose `when` is true. */
+    struct catalog_request_case *instead;
+    size_t instead_count;
+};
+
+struct catalog_request_case {
+    const struct expr *when;
+    struct catalog_request request; /* whole, without an `instead` of its own */
 };
 
 enum catalog_reply_body {

@@ -125,6 +125,8 @@ static void check_parts(struct lint *lint, const char *member, unsigned allowed,
 
 static void check_body(struct lint *lint, const struct catalog_request *request, unsigned allowed)
 {
+    if (slice_eq_cstr(request->method, "GET") && request->body_kind != BODY_NONE)
+        reader_error(&lint->reader, "request/body", "a GET has none: use query");
     switch (request->body_kind) {
     case BODY_NONE:
         return;
@@ -146,6 +148,26 @@ static void check_body(struct lint *lint, const struct catalog_request *request,
     UNREACHABLE("every kind of body is above");
 }
 
+static void check_request(struct lint *lint, const struct catalog_request *request,
+                          unsigned allowed)
+{
+    check_template(lint, "request/path", allowed, request->path);
+    check_parts(lint, "request/query", allowed, &request->query);
+    check_parts(lint, "request/headers", allowed, &request->headers);
+    check_body(lint, request, allowed);
+}
+
+/* Faults of an alternative are told of the whole request: what it shares with it is there. */
+static void check_instead(struct lint *lint, const struct catalog_request *request,
+                          unsigned allowed)
+{
+    for (size_t i = 0; i < request->instead_count; i++) {
+        check_expr(lint, place_of(lint, "request/instead/%zu/when", i), allowed,
+                   request->instead[i].when);
+        check_request(lint, &request->instead[i].request, allowed);
+    }
+}
+
 static void check_identity(struct lint *lint, const struct catalog_integration *integration)
 {
     const struct catalog_identity *identity = &integration->identity;
@@ -159,16 +181,13 @@ static void check_identity(struct lint *lint, const struct catalog_integration *
     check_expr(lint, "subject", seen, identity->subject);
     check_expr(lint, "label", seen, identity->label);
     if (identity->from == IDENTITY_REQUEST) {
-        check_template(lint, "request/path", 0, request->path);
-        check_parts(lint, "request/query", 0, &request->query);
-        check_parts(lint, "request/headers", 0, &request->headers);
-        check_body(lint, request, 0);
+        check_request(lint, request, 0);
+        if (request->instead_count > 0)
+            reader_error(&lint->reader, "request/instead", "has no input to choose by here");
         if (!slice_eq_cstr(request->method, "GET") && !slice_eq_cstr(request->method, "POST"))
             reader_error(&lint->reader, "request/method",
                          "must be GET, or POST where the vendor reads by it: it is sent whenever "
                          "somebody connects");
-        if (slice_eq_cstr(request->method, "GET") && request->body_kind != BODY_NONE)
-            reader_error(&lint->reader, "request/body", "a GET has none: use query");
     }
     lint->reader.path = NULL;
 }
@@ -278,15 +297,25 @@ static void check_reply(struct lint *lint, const struct catalog_action *action)
                        "\"kind\" says whether the reply is an object or an array (or any)");
 }
 
+static void check_method(struct lint *lint, const struct catalog_action *action,
+                         const struct catalog_request *request)
+{
+    if (slice_eq_cstr(request->method, "GET") && action->level != LEVEL_READ)
+        reader_error(&lint->reader, "request/method",
+                     "a GET does not write, but side_effect_level says %s: one of the two is wrong",
+                     catalog_level_name(action->level));
+    if (slice_eq_cstr(request->method, "DELETE") && action->level == LEVEL_READ)
+        reader_error(&lint->reader, "request/method",
+                     "a DELETE is no read: side_effect_level must be delete, write or admin");
+}
+
 static void check_action(struct lint *lint, const struct catalog_action *action)
 {
     const struct catalog_request *request = &action->request;
     unsigned sent = ROOT_INPUT | ROOT_FILES, seen = ROOT_INPUT | ROOT_REPLY;
     lint->input_schema = action->input_schema;
-    check_template(lint, "request/path", sent, request->path);
-    check_parts(lint, "request/query", sent, &request->query);
-    check_parts(lint, "request/headers", sent, &request->headers);
-    check_body(lint, request, sent);
+    check_request(lint, request, sent);
+    check_instead(lint, request, sent);
     check_expr(lint, "response/output", seen, action->output);
     for (size_t i = 0; i < action->pages.count; i++)
         check_expr(lint, "response/pagination", seen, action->pages.items[i].next);
@@ -297,15 +326,9 @@ static void check_action(struct lint *lint, const struct catalog_action *action)
     check_input_schema(lint, action);
     check_examples(lint, action);
     check_preconditions(lint, action->preconditions);
-    if (slice_eq_cstr(request->method, "GET") && action->level != LEVEL_READ)
-        reader_error(&lint->reader, "request/method",
-                     "a GET does not write, but side_effect_level says %s: one of the two is wrong",
-                     catalog_level_name(action->level));
-    if (slice_eq_cstr(request->method, "DELETE") && action->level == LEVEL_READ)
-        reader_error(&lint->reader, "request/method",
-                     "a DELETE is no read: side_effect_level must be delete, write or admin");
-    if (slice_eq_cstr(request->method, "GET") && request->body_kind != BODY_NONE)
-        reader_error(&lint->reader, "request/body", "a GET has none: use query");
+    check_method(lint, action, request);
+    for (size_t i = 0; i < request->instead_count; i++)
+        check_method(lint, action, &request->instead[i].request);
     if (!action->display_title || !action->display_summary)
         reader_error(&lint->reader, NULL, "display wants a title and a summary");
 }

@@ -314,6 +314,15 @@ static void read_actions(struct reader *r, struct catalog_integration *integrati
                          SLICE_ARG(integration->actions[i].action_id));
 }
 
+void manifest_check_base_url(struct reader *r, slice text)
+{
+    if (text.len > 0 && !slice_starts_with(text, SLICE("https://")) &&
+        !slice_starts_with(text, SLICE("http://")) && !slice_starts_with(text, SLICE("${")))
+        reader_error(r, "base_url", "must begin with https://");
+    if (slice_ends_with(text, SLICE("/")))
+        reader_error(r, "base_url", "must not end in a slash");
+}
+
 static void check_integration(struct reader *r, const struct catalog_integration *integration)
 {
     if (integration->integration_id.len > 0 && !reader_is_id(integration->integration_id, ID_MAX))
@@ -321,12 +330,7 @@ static void check_integration(struct reader *r, const struct catalog_integration
                      "must match [a-z][a-z0-9_]* and have at most %d characters", ID_MAX);
     if (!integration->base_url)
         reader_error(r, NULL, "member \"base_url\" is missing or faulty");
-    slice base = json_get_str(r->object, SLICE("base_url"));
-    if (base.len > 0 && !slice_starts_with(base, SLICE("https://")) &&
-        !slice_starts_with(base, SLICE("http://")) && !slice_starts_with(base, SLICE("${")))
-        reader_error(r, "base_url", "must begin with https://");
-    if (slice_ends_with(base, SLICE("/")))
-        reader_error(r, "base_url", "must not end in a slash");
+    manifest_check_base_url(r, json_get_str(r->object, SLICE("base_url")));
 }
 
 /* A placeholder before the path. */

@@ -62,29 +62,109 @@ static void read_body(struct reader *parent, struct catalog_request *request)
     reader_finish(&r);
 }
 
-void manifest_read_request(struct reader *parent, struct catalog_request *request)
+/* A credential goes there, so a value that somebody gives is no part of it. */
+static void read_base_url(struct reader *r, struct catalog_request *request)
+{
+    slice text = json_get_str(r->object, SLICE("base_url"));
+    request->base_url = reader_template(r, "base_url");
+    manifest_check_base_url(r, text);
+    if (request->base_url && !expr_template_is_constant(request->base_url))
+        reader_error(r, "base_url", "must be one that is known: no ${...}");
+}
+
+static void read_path(struct reader *r, struct catalog_request *request)
+{
+    slice text = json_get_str(r->object, SLICE("path"));
+    read_base_url(r, request);
+    request->path = reader_template(r, "path");
+    if (text.len == 0 || text.ptr[0] != '/')
+        reader_error(r, "path", "must be a string that begins with a slash");
+    if (slice_find_char(text, '?') >= 0 && slice_find(text, SLICE("${")) < 0)
+        reader_error(r, "path", "must not hold a query; use \"query\"");
+}
+
+static void read_request(struct reader *r, struct catalog_request *request)
 {
     static const char *const methods[] = {"GET", "POST", "PUT", "PATCH", "DELETE", NULL};
     static const char *const nestings[] = {"repeat", "brackets", "indices", NULL};
+    int method = reader_choice(r, "method", methods, -1);
+    if (!json_get(r->object, SLICE("method")))
+        reader_error(r, "method", "is missing; say GET, POST, PUT, PATCH or DELETE");
+    request->method = slice_cstr(methods[method < 0 ? 0 : method]);
+    read_path(r, request);
+    request->query = reader_parts(r, "query");
+    request->nesting = (enum catalog_nesting)reader_choice(r, "nesting", nestings, NESTING_REPEAT);
+    request->headers = reader_parts(r, "headers");
+    read_body(r, request);
+}
+
+/* The request with what the alternative says otherwise. */
+static const struct json *merge_request(struct arena *arena, const struct json *request,
+                                        const struct json *other)
+{
+    struct json *merged = ARENA_NEW(arena, struct json);
+    if (!merged)
+        return NULL;
+    *merged = json_object();
+    for (uint32_t i = 0; i < request->count; i++) {
+        slice key = json_str(&request->as.members[i].key);
+        if (!slice_eq_cstr(key, "instead"))
+            json_object_set(arena, merged, key, request->as.members[i].value);
+    }
+    for (uint32_t i = 0; i < other->count; i++)
+        json_object_put(arena, merged, json_str(&other->as.members[i].key),
+                        other->as.members[i].value);
+    return merged;
+}
+
+static void read_case(struct reader *parent, struct reader_path *path, const struct json *item,
+                      struct catalog_request *request)
+{
+    struct catalog_request_case *out = &request->instead[request->instead_count];
+    struct reader r;
+    if (!reader_init(&r, parent, path, item))
+        return;
+    const struct json *merged = merge_request(r.arena, parent->object, item);
+    if (!merged)
+        return;
+    r.object = merged;
+    out->when = reader_expr(&r, "when");
+    read_request(&r, &out->request);
+    reader_finish(&r);
+    if (!json_get(item, SLICE("when")))
+        reader_error(&r, NULL, "member \"when\" is missing");
+    if (out->when)
+        request->instead_count++;
+}
+
+static void read_instead(struct reader *r, struct catalog_request *request)
+{
+    const struct json *array = reader_member(r, "instead");
+    if (!array)
+        return;
+    if (array->type != JSON_ARRAY || array->count > CATALOG_INSTEAD_MAX) {
+        reader_error(r, "instead",
+                     "must be an array of at most %d alternatives, each with \"when\"",
+                     CATALOG_INSTEAD_MAX);
+        return;
+    }
+    request->instead = ARENA_ARRAY(r->arena, struct catalog_request_case, array->count + 1);
+    struct reader_path list = {r->path, SLICE("instead"), -1};
+    for (uint32_t i = 0; request->instead && i < array->count; i++) {
+        struct reader_path path = {&list, SLICE_NONE, i};
+        read_case(r, &path, &array->as.items[i], request);
+    }
+}
+
+void manifest_read_request(struct reader *parent, struct catalog_request *request)
+{
     const struct json *object = reader_member(parent, "request");
     struct reader_path path = {parent->path, SLICE("request"), -1};
     struct reader r;
     if (!reader_init(&r, parent, &path, object))
         return;
-    int method = reader_choice(&r, "method", methods, -1);
-    if (!json_get(object, SLICE("method")))
-        reader_error(&r, "method", "is missing; say GET, POST, PUT, PATCH or DELETE");
-    request->method = slice_cstr(methods[method < 0 ? 0 : method]);
-    slice text = json_get_str(object, SLICE("path"));
-    request->path = reader_template(&r, "path");
-    if (text.len == 0 || text.ptr[0] != '/')
-        reader_error(&r, "path", "must be a string that begins with a slash");
-    if (slice_find_char(text, '?') >= 0 && slice_find(text, SLICE("${")) < 0)
-        reader_error(&r, "path", "must not hold a query; use \"query\"");
-    request->query = reader_parts(&r, "query");
-    request->nesting = (enum catalog_nesting)reader_choice(&r, "nesting", nestings, NESTING_REPEAT);
-    request->headers = reader_parts(&r, "headers");
-    read_body(&r, request);
+    read_request(&r, request);
+    read_instead(&r, request);
     reader_finish(&r);
 }
 

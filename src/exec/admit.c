@@ -37,7 +37,7 @@ static struct breaker_key breaker_key_of(const struct exec *exec)
         .account_id = exec->in.account_id,
         .origin = breaker_origin_of(exec->request.url),
         .integration_id = exec->integration->integration_id,
-        .is_host_given = exec->integration->is_host_given,
+        .is_host_given = exec->request.is_host_given,
     };
 }
 

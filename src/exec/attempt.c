@@ -96,7 +96,7 @@ enum op_result exec_step_call(struct op *op)
         deadline = now + (uint64_t)limits->total_timeout_ms * 1000000;
     exec->call = (struct http_call){
         .tenant = exec->in.account_id,
-        .method = exec->action->request.method,
+        .method = exec->request.method,
         .url = exec->request.url,
         .is_host_given = exec->integration->is_host_given,
         .headers = exec->request.headers,

@@ -17,6 +17,7 @@ enum {
 
 struct build {
     const struct catalog_action *action;
+    const struct catalog_request *request;
     struct arena *arena;
     struct json root;
     struct expr_budget budget;
@@ -154,7 +155,7 @@ static int append_value(struct build *b, struct pairs *pairs, const struct json 
 static int append_pairs(struct build *b, struct buf *out, char lead,
                         const struct catalog_parts *parts)
 {
-    struct pairs pairs = {.out = out, .nesting = b->action->request.nesting, .lead = lead};
+    struct pairs pairs = {.out = out, .nesting = b->request->nesting, .lead = lead};
     int result = OK;
     buf_init(&pairs.name, BUILD_NAME_BYTES_MAX);
     for (size_t i = 0; i < parts->count && result == OK; i++) {
@@ -359,21 +360,29 @@ static bool has_dot_segment(slice path, bool is_of_values)
     return false;
 }
 
+static int append_path(struct build *b, const struct json *credential, struct buf *url)
+{
+    const struct catalog_request *request = b->request;
+    const struct expr_template *base = request->base_url ? request->base_url
+                                                         : b->action->integration->base_url;
+    if (append_template(b, url, base, 0) != OK || add_credential_path(b, credential, url) != OK)
+        return (int)b->err->code;
+    size_t path_at = url->len; /* a credential before it is a token, whose bytes are its own */
+    if (append_template(b, url, request->path, EXPR_PATH_SEGMENTS) != OK)
+        return (int)b->err->code;
+    if (has_dot_segment(buf_slice(url), false) ||
+        has_dot_segment(slice_from(buf_slice(url), path_at), true))
+        return err_set(b->err, ERR_INVALID,
+                       "a value would make \".\" or \"..\" of a part of the path");
+    return OK;
+}
+
 static int build_url(struct build *b, const struct json *credential)
 {
-    const struct catalog_request *request = &b->action->request;
+    const struct catalog_request *request = b->request;
     struct buf url;
     buf_init(&url, BUILD_URL_BYTES_MAX);
-    int result = append_template(b, &url, b->action->integration->base_url, 0);
-    if (result == OK)
-        result = add_credential_path(b, credential, &url);
-    size_t path_at = url.len; /* a credential before it is a token, whose bytes are its own */
-    if (result == OK)
-        result = append_template(b, &url, request->path, EXPR_PATH_SEGMENTS);
-    if (result == OK && (has_dot_segment(buf_slice(&url), false) ||
-                         has_dot_segment(slice_from(buf_slice(&url), path_at), true)))
-        result = err_set(b->err, ERR_INVALID,
-                         "a value would make \".\" or \"..\" of a part of the path");
+    int result = append_path(b, credential, &url);
     if (result == OK)
         result = append_pairs(b, &url, slice_find_char(buf_slice(&url), '?') < 0 ? '?' : '&',
                               &request->query);
@@ -396,7 +405,7 @@ static int build_url(struct build *b, const struct json *credential)
 static int body_json(struct build *b, struct buf *out)
 {
     struct json value;
-    if (eval(b, b->action->request.body, EXPR_DROP_NULL_MEMBERS, &value) != OK)
+    if (eval(b, b->request->body, EXPR_DROP_NULL_MEMBERS, &value) != OK)
         return (int)b->err->code;
     json_write(out, &value);
     return add_header(b, SLICE("Content-Type"), SLICE("application/json"));
@@ -404,14 +413,14 @@ static int body_json(struct build *b, struct buf *out)
 
 static int body_form(struct build *b, struct buf *out)
 {
-    if (append_pairs(b, out, '\0', &b->action->request.fields) != OK)
+    if (append_pairs(b, out, '\0', &b->request->fields) != OK)
         return (int)b->err->code;
     return add_header(b, SLICE("Content-Type"), SLICE("application/x-www-form-urlencoded"));
 }
 
 static int body_raw(struct build *b, struct buf *out)
 {
-    const struct catalog_request *request = &b->action->request;
+    const struct catalog_request *request = b->request;
     struct json value;
     if (eval(b, request->body, 0, &value) != OK)
         return (int)b->err->code;
@@ -497,7 +506,7 @@ static int append_field(struct build *b, struct buf *out, slice boundary,
 /* RFC 7578. The boundary is random: no value can hold it but by guessing 144 bits. */
 static int body_multipart(struct build *b, struct buf *out)
 {
-    const struct catalog_parts *fields = &b->action->request.fields;
+    const struct catalog_parts *fields = &b->request->fields;
     uint8_t noise[18];
     char room[BUILD_BOUNDARY_LEN];
     random_bytes(noise, sizeof(noise));
@@ -514,7 +523,7 @@ static int body_multipart(struct build *b, struct buf *out)
 /* The file is the whole body. */
 static int body_file(struct build *b)
 {
-    const struct catalog_request *request = &b->action->request;
+    const struct catalog_request *request = b->request;
     const struct exec_file *file = &b->files[0];
     ASSERT(b->file_count == 1);
     b->out->body[0] = file->bytes;
@@ -546,7 +555,7 @@ static int build_body(struct build *b)
         [BODY_MULTIPART] = body_multipart,
         [BODY_RAW] = body_raw,
     };
-    enum catalog_body_kind kind = b->action->request.body_kind;
+    enum catalog_body_kind kind = b->request->body_kind;
     if (b->action->files.travel == FILES_RAW && b->file_count > 0)
         return body_file(b);
     if (b->action->files.travel == FILES_MULTIPART && b->file_count > 0)
@@ -564,6 +573,21 @@ static int build_body(struct build *b)
         result = err_set(b->err, ERR_LIMIT, "the request body would be too large");
     buf_deinit(&out);
     return result;
+}
+
+/* The request, or the alternative that this input asks for. */
+static const struct catalog_request *choose_request(struct build *b)
+{
+    const struct catalog_request *request = &b->action->request;
+    for (size_t i = 0; i < request->instead_count; i++) {
+        struct json is_match;
+        struct err ignored;
+        if (expr_eval(request->instead[i].when, &b->root, &b->root, &b->budget, b->arena, &is_match,
+                      &ignored) == OK &&
+            expr_is_true(&is_match))
+            return &request->instead[i].request;
+    }
+    return request;
 }
 
 int exec_build(const struct catalog_action *action, const struct exec_scope *scope,
@@ -584,9 +608,12 @@ int exec_build(const struct catalog_action *action, const struct exec_scope *sco
     make_root(&b, scope);
     if (arena->is_exhausted)
         return err_set(err, ERR_NOMEM, "out of memory");
+    b.request = choose_request(&b);
+    built->method = b.request->method;
+    built->is_host_given = !b.request->base_url && action->integration->is_host_given;
     if (add_header(&b, SLICE("Accept"), SLICE("application/json")) != OK ||
         add_headers(&b, &action->integration->headers) != OK ||
-        add_headers(&b, &action->request.headers) != OK || build_body(&b) != OK)
+        add_headers(&b, &b.request->headers) != OK || build_body(&b) != OK)
         return (int)err->code;
     return build_url(&b, credential);
 }

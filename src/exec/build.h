@@ -29,7 +29,8 @@ enum {
 /* A request ready for http_call; everything lies in the arena. The bytes of files are not copied:
  * they are parts of the body of their own. */
 struct exec_built {
-    slice url;
+    slice method, url;
+    bool is_host_given; /* the url's host is, or holds, a value of the connection */
     struct http_header headers[HTTP_CALL_HEADERS_MAX];
     size_t header_count;
     slice body[EXEC_BODY_PARTS_MAX];

@@ -78,7 +78,7 @@ slice exec_render_dry_run(struct exec *exec)
     json_key(&w, "request");
     json_open(&w, '{');
     json_key(&w, "method");
-    json_put_str(&w, exec->action->request.method);
+    json_put_str(&w, exec->request.method);
     put_url(&w, &exec->request, &exec->op.arena);
     put_headers(&w, &exec->request);
     put_body(&w, exec);

@@ -61,6 +61,20 @@ manifest.actions.push(
     request: { method: 'POST', path: '/echo', body: { json: { n: '${input.page || `1`}' } } },
     response: { output: '[body.json.n]', pagination: { input: 'page', next: 'body.json.n < `3` && sum([body.json.n, `1`])' } },
   }),
+  // Each page names a URL of which a parameter is taken, and is asked for elsewhere.
+  action('named', {}, {
+    input_schema: { type: 'object', additionalProperties: false, properties: { skip: { type: 'integer', description: 'Items before.' }, token: { type: 'string', description: 'The mark.' } } },
+    request: {
+      method: 'GET',
+      path: '/status/404',
+      instead: [
+        { when: 'input.skip', method: 'POST', path: '/echo', body: { json: { n: '${input.skip}', token: '${input.token}', next: 'https://other.example/x?%24skiptoken=t%2F2' } } },
+        { when: 'input.token', method: 'POST', path: '/echo', body: { json: { n: '${input.token}', token: '${input.token}' } } },
+        { when: '!input.skip', method: 'POST', path: '/echo', body: { json: { n: 'first', next: '/x?$skip=2' } } },
+      ],
+    },
+    response: { output: '[body.json.n]', pagination: { kind: 'url', next: 'body.json.next', take: { skip: '$skip', token: '$skiptoken' } } },
+  }),
   action('written', { body: { json: { n: 1 } } }, { side_effect_level: 'write', response: { output: 'body.json', pagination: { input: 'v', next: '`2`' } } }),
 );
 
@@ -318,6 +332,9 @@ test('pages are followed as far as the caller and the manifest say, and put toge
   assert.deepEqual([capped.output.items, capped.pages], [names(1, 2), { read: 2, next: { page: 3 } }]);
   assert.deepEqual((await pages('cursor', { last: 100 }, 1000)).json.pages, { read: 10, next: { cursor: 11 } });
   assert.deepEqual((await pages('whole', {}, 9)).json.output, [1, 2, 3]);
+  assert.deepEqual((await pages('named', {})).json.pages.next, { skip: 2 });
+  assert.deepEqual((await pages('named', { skip: 2 })).json.pages.next, { token: 't/2' });
+  assert.deepEqual((await pages('named', {}, 9)).json.output, ['first', 2, 't/2'], 'no URL is followed, and a mark is not sent with the next one');
   const tool = await server.call(account.key, 'POST', '/api/tools/mapped_cursor/execute?max_pages=2', {});
   assert.deepEqual([tool.json.data.items, tool.json.canonical.pages.read, tool.json.meta.attempts], [names(1, 2), 2, 2]);
   for (const bad of [0, -1, 1.5, 'x', true]) {

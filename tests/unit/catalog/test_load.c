@@ -394,6 +394,52 @@ static void faults_are_named_with_their_place(void **state)
                  "one of");
     assert_fault(b, "", "/pages/${input.id}", "pages", "/actions/0/request/path", "slash");
     assert_fault(b, "", "/pages/${input.id}", "/pages/${input.", "/actions/0/request/path", "");
+    static const struct {
+        const char *more, *pointer, *phrase;
+    } requests[] = {
+        {"\"base_url\":\"ftp://x.example\"", "/base_url", "https://"},
+        {"\"base_url\":\"https://${connection.params.x}\"", "/base_url", "known"},
+        {"\"base_url\":\"https://x.example/\"", "/base_url", "slash"},
+        {"\"instead\":{}", "/instead", "array"},
+        {"\"instead\":[{\"path\":\"/x\"}]", "/instead/0", "\"when\" is missing"},
+        {"\"instead\":[{\"when\":\"input.id\",\"pth\":\"/x\"}]", "/instead/0", "\"path\"?"},
+        {"\"instead\":[{\"when\":\"input.ib\"}]", "/instead/0/when", "no property \"ib\""},
+        {"\"instead\":[{\"when\":\"body.id\"}]", "/instead/0/when", "not known here"},
+        {"\"instead\":[{\"when\":\"input.id\",\"method\":\"DELETE\"}]", "/method", "no read"},
+        {"\"instead\":[{\"when\":\"input.id\",\"body\":{\"json\":1}}]", "/body", "use query"},
+    };
+    for (size_t i = 0; i < ARRAY_LEN(requests); i++) {
+        char request[256], pointer[64];
+        (void)snprintf(request, sizeof(request), "\"method\":\"GET\",%s", requests[i].more);
+        (void)snprintf(pointer, sizeof(pointer), "/actions/0/request%s", requests[i].pointer);
+        assert_fault(b, "", "\"method\":\"GET\"", request, pointer, requests[i].phrase);
+    }
+    static const struct {
+        const char *pages, *pointer, *phrase;
+    } pages[] = {
+        {"{}", "", "want \"next\""},
+        {"{\"input\":\"id\",\"next\":\"body.\"}", "/next", ""},
+        {"{\"next\":\"body.a\"}", "", "wants \"input\""},
+        {"{\"input\":\"ib\",\"next\":\"body.a\"}", "", "input_schema does not have"},
+        {"{\"input\":\"id\",\"next\":\"input.ib\"}", "", "no property \"ib\""},
+        {"{\"kind\":\"urls\",\"input\":\"id\",\"next\":\"body\"}", "/kind", "\"url\""},
+        {"{\"kind\":\"link\",\"input\":\"id\",\"next\":\"body\"}", "/next", "no meaning"},
+        {"{\"kind\":\"link\",\"input\":\"id\",\"take\":{\"id\":\"p\"}}", "", "one of the two"},
+        {"{\"kind\":\"link\",\"take\":[]}", "/take", "object"},
+        {"{\"kind\":\"url\",\"input\":\"id\",\"next\":\"body\",\"tail\":\"/q\"}", "/tail", "*"},
+        {"{\"kind\":\"page\",\"input\":\"id\"}", "", "\"more\""},
+        {"{\"kind\":\"offset\",\"input\":\"id\"}", "", "want \"items\""},
+        {"{\"input\":\"id\",\"next\":\"body\",\"size\":5}", "/size", "\"items\""},
+    };
+    for (size_t i = 0; i < ARRAY_LEN(pages); i++) {
+        char response[256], pointer[64];
+        (void)snprintf(
+            response, sizeof(response),
+            "\"response\":{\"kind\":\"any\",\"pagination\":%s},\"request\":", pages[i].pages);
+        (void)snprintf(pointer, sizeof(pointer), "/actions/0/response/pagination%s",
+                       pages[i].pointer);
+        assert_fault(b, "", "\"request\":", response, pointer, pages[i].phrase);
+    }
     assert_fault(b, "", "${input.full}", "${input.ful}", "/actions/0/request/query/full",
                  "no property \"ful\"");
     assert_fault(b, "", "Read ${input.id}", "Read ${credential.token}",

@@ -57,6 +57,33 @@ static void paths_are_encoded_by_segment(void **state)
         assert_int_equal(build(*state, get, bad[i]), ERR_INVALID);
 }
 
+static void an_input_chooses_another_request(void **state)
+{
+    static const char list[] =
+        "{\"method\":\"POST\",\"path\":\"/list\",\"query\":{\"q\":\"${input.q}\"},\"headers\":{"
+        "\"X-A\":\"1\"},\"body\":{\"json\":{\"path\":\"${input.path}\"}},\"instead\":[{\"when\":"
+        "\"input.cursor\",\"path\":\"/list/continue\",\"query\":{},\"body\":{\"json\":{\"cursor\":"
+        "\"${input.cursor}\"}}},{\"when\":\"input.id\",\"method\":\"PUT\",\"path\":\"/"
+        "${input.id}\","
+        "\"body\":null,\"base_url\":\"https://up.example/v1\"}]}";
+    assert_int_equal(build(*state, list, "{\"path\":\"/a\",\"q\":1}"), OK);
+    assert_slice(built.method, "POST");
+    assert_slice(built.url, "https://h.example/list?q=1");
+    assert_slice(built.body[0], "{\"path\":\"/a\"}");
+    assert_true(built.is_host_given);
+    assert_int_equal(build(*state, list, "{\"path\":\"/a\",\"q\":1,\"cursor\":\"c\",\"id\":1}"),
+                     OK);
+    assert_slice(built.url, "https://h.example/list/continue");
+    assert_slice(built.body[0], "{\"cursor\":\"c\"}");
+    assert_slice(header("X-A"), "1");
+    assert_int_equal(build(*state, list, "{\"id\":\"7\",\"q\":2}"), OK);
+    assert_slice(built.method, "PUT");
+    assert_slice(built.url, "https://up.example/v1/7?q=2");
+    assert_int_equal(built.body_count, 0);
+    assert_false(built.is_host_given);
+    assert_slice(header("Authorization"), "Bearer t0");
+}
+
 static void queries_drop_null_and_repeat_arrays(void **state)
 {
     const char *get = "{\"method\":\"GET\",\"path\":\"/a\",\"query\":{\"q\":\"${input.q}\","
@@ -572,6 +599,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         BENCH_TEST(paths_are_encoded_by_segment),
+        BENCH_TEST(an_input_chooses_another_request),
         BENCH_TEST(queries_drop_null_and_repeat_arrays),
         BENCH_TEST(headers_cannot_be_split),
         BENCH_TEST(json_bodies_leave_out_what_is_absent),
