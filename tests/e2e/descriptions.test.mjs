@@ -65,6 +65,14 @@ function dropbox() {
   return { servers: [{ url: '/' }], paths };
 }
 
+// HubSpot's dated paths are those of its package with the numbered version elsewhere:
+// /crm/objects/2026-03/contacts is /crm/v3/objects/contacts, associations are v4.
+const hubspotPath = (path) =>
+  path
+    .replace(/^\/crm\/objects\/2026-03\/(.*\/associations\/)/, '/crm/v4/objects/$1')
+    .replace(/^\/crm\/(\w+)\/2026-03/, '/crm/v3/$1')
+    .replace(/^(\/crm\/v3\/owners)$/, '$1/');
+
 // HubSpot's package is generated from its descriptions: a request factory an operation, a class a body. Which
 // query parameters are required is not in there.
 function hubspot() {
@@ -90,7 +98,7 @@ function hubspot() {
 
 // source: what "checked" says. without: actions that the description does not have. known: differences and why.
 const vendors = {
-  github: { source: 'npm @octokit/openapi', load: () => json(modules, '@octokit/openapi/generated/api.github.com.json'), atLeast: 25 },
+  github: { source: 'npm @octokit/openapi', load: () => json(modules, '@octokit/openapi/generated/api.github.com.json'), atLeast: 52, path: (path) => path.replace('/git/refs/heads/', '/git/refs/') }, // a ref is "heads/" and the branch
   notion: {
     source: 'npm @notionhq/notion-mcp-server',
     load: () => json(modules, '@notionhq/notion-mcp-server/scripts/notion-openapi.json'),
@@ -105,7 +113,13 @@ const vendors = {
   },
   telegram: { source: 'npm @gramio/types', load: telegram, atLeast: 16, base: '' },
   dropbox: { source: 'npm dropbox', load: dropbox, atLeast: 15, options: { hasScopes: true } },
-  hubspot: { source: 'npm @hubspot/api-client', load: hubspot, atLeast: 17 },
+  hubspot: {
+    source: 'npm @hubspot/api-client',
+    load: hubspot,
+    atLeast: 38,
+    path: hubspotPath,
+    without: { get_account: "the package has the CRM's operations only" },
+  },
   slack: { source: DIRECTORY, load: directory('slack.com'), atLeast: 19, options: { credentials: ['token'] } },
   stripe: { source: DIRECTORY, load: directory('stripe.com'), atLeast: 24 },
   asana: {

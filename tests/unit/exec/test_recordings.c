@@ -87,10 +87,24 @@ static bool is_other(slice app, slice method, slice path)
     return false;
 }
 
-/* v62.0 is as good as v59.0. */
+/* v62.0 is as good as v59.0, and 2026-03 in another place as v3. */
 static bool is_version(slice segment)
 {
-    return segment.len > 1 && segment.ptr[0] == 'v' && slice_find_char(segment, '.') > 0;
+    slice digits = segment.len > 1 && segment.ptr[0] == 'v' ? slice_from(segment, 1) : segment;
+    bool is_dated = digits.len == 7 && digits.ptr[4] == '-';
+    for (size_t i = 0; i < digits.len; i++)
+        if (!strchr("0123456789.-", digits.ptr[i]))
+            return false;
+    return digits.len > 0 && (is_dated || digits.len < segment.len);
+}
+
+/* The next segment that is no version. */
+static slice next_segment(slice *path)
+{
+    slice segment = slice_split(path, '/');
+    while (is_version(segment) && path->len > 0)
+        segment = slice_split(path, '/');
+    return segment;
 }
 
 /* One segment of a path against one of a template, in which ${...} is any text that is not empty.
@@ -99,7 +113,7 @@ static bool segment_fits(slice wanted, slice segment)
 {
     ptrdiff_t open = slice_find(wanted, SLICE("${"));
     if (open < 0)
-        return slice_eq(wanted, segment) || (is_version(wanted) && is_version(segment));
+        return slice_eq(wanted, segment);
     ptrdiff_t close = slice_find_char(slice_from(wanted, (size_t)open), '}');
     slice tail = slice_from(wanted, (size_t)(open + close) + 1);
     return segment.len > (size_t)open + tail.len &&
@@ -114,7 +128,7 @@ static bool path_fits(slice wanted, slice path)
     while (wanted.len > 0 && wanted.ptr[wanted.len - 1] == '/')
         wanted.len--;
     while (wanted.len > 0 && path.len > 0)
-        if (!segment_fits(slice_split(&wanted, '/'), slice_split(&path, '/')))
+        if (!segment_fits(next_segment(&wanted), next_segment(&path)))
             return false;
     return wanted.len == 0 && path.len == 0;
 }
