@@ -1,5 +1,6 @@
 /*
- * The Gmail-shaped mailbox: messages, threads, labels, drafts. One account, everything in memory.
+ * The Gmail-shaped mailbox: messages, threads, labels, drafts, settings. One account, everything in
+ * memory.
  *
  * Each label keeps its messages in order of time, so that a list or search walks the shortest of
  * the labels that it needs and a mailbox full of sent mail does not slow down "is:unread". Past
@@ -19,6 +20,9 @@ enum {
     GMAIL_MESSAGE_LABELS_MAX = 40,
     GMAIL_ID_TEXT_LEN = 16,
     GMAIL_DRAFT_ID_MAX = 24,
+    GMAIL_FILTERS_MAX = 1000,
+    GMAIL_FILTER_ID_MAX = 40,
+    GMAIL_SETTING_BYTES_MAX = 1024 * 1024,
 };
 
 #define GMAIL_ADDRESS "sam.rivera@example.com"
@@ -45,6 +49,7 @@ enum gmail_system {
 };
 
 struct gmail_message;
+struct gmail_filter;
 
 /* Messages from old to new. */
 struct gmail_order {
@@ -108,6 +113,10 @@ struct gmail {
     uint64_t history_id, mark;
     int64_t last_ms; /* of the newest message: times of new ones never go back */
     unsigned next_label;
+    struct gmail_filter *filters[GMAIL_FILTERS_MAX];
+    unsigned filter_count, next_filter;
+    struct buf vacation; /* VacationSettings as JSON; empty: never set */
+    struct buf send_as;  /* the signature */
 };
 
 /* ---- the mailbox (gmail_store.c) ---- */
@@ -146,6 +155,10 @@ struct gmail_label *gmail_label_find(const struct gmail *gmail, slice id);
 struct gmail_label *gmail_label_find_name(const struct gmail *gmail, slice name);
 struct gmail_label *gmail_label_new(struct gmail *gmail, slice id, slice name, bool is_user);
 bool gmail_labels_init(struct gmail *gmail);
+
+/* gmail_settings.c */
+bool gmail_settings_init(struct gmail *gmail) MUST_CHECK;
+void gmail_settings_deinit(struct gmail *gmail);
 
 /* gmail_draft.c */
 struct gmail_draft *gmail_draft_add(struct gmail *gmail, struct gmail_message *message,
@@ -240,6 +253,17 @@ void gmail_labels_create(struct gmail_request *request, struct provider_reply *r
 void gmail_labels_update(struct gmail_request *request, struct provider_reply *reply);
 void gmail_labels_delete(struct gmail_request *request, struct provider_reply *reply);
 void gmail_profile(struct gmail_request *request, struct provider_reply *reply);
+/* gmail_settings.c */
+void gmail_filters_list(struct gmail_request *request, struct provider_reply *reply);
+void gmail_filters_get(struct gmail_request *request, struct provider_reply *reply);
+void gmail_filters_create(struct gmail_request *request, struct provider_reply *reply);
+void gmail_filters_delete(struct gmail_request *request, struct provider_reply *reply);
+void gmail_vacation_get(struct gmail_request *request, struct provider_reply *reply);
+void gmail_vacation_set(struct gmail_request *request, struct provider_reply *reply);
+void gmail_send_as_list(struct gmail_request *request, struct provider_reply *reply);
+void gmail_send_as_get(struct gmail_request *request, struct provider_reply *reply);
+void gmail_send_as_update(struct gmail_request *request, struct provider_reply *reply);
+void gmail_history_list(struct gmail_request *request, struct provider_reply *reply);
 /* Reads label ids of a JSON array; false: answered with 400. */
 bool gmail_read_labels(struct gmail_request *request, const struct json *ids,
                        struct gmail_label **labels, size_t *count, struct provider_reply *reply);

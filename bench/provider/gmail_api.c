@@ -12,6 +12,7 @@ enum {
     MODIFY_SCOPES = SCOPE_FULL | SCOPE_MODIFY,
     COMPOSE_SCOPES = SCOPE_FULL | SCOPE_MODIFY | SCOPE_COMPOSE,
     SEND_SCOPES = COMPOSE_SCOPES | SCOPE_SEND,
+    SETTINGS_READ_SCOPES = READ_SCOPES | SCOPE_SETTINGS,
     LABEL_SCOPES = SCOPE_FULL | SCOPE_MODIFY | SCOPE_LABELS,
 };
 
@@ -50,6 +51,16 @@ static const struct gmail_route {
     {HTTP_METHOD_GET, "drafts/*", gmail_drafts_get, READ_SCOPES | SCOPE_COMPOSE},
     {HTTP_METHOD_PUT, "drafts/*", gmail_drafts_update, COMPOSE_SCOPES},
     {HTTP_METHOD_DELETE, "drafts/*", gmail_drafts_delete, COMPOSE_SCOPES},
+    {HTTP_METHOD_GET, "history", gmail_history_list, READ_OR_METADATA},
+    {HTTP_METHOD_GET, "settings/filters", gmail_filters_list, SETTINGS_READ_SCOPES},
+    {HTTP_METHOD_POST, "settings/filters", gmail_filters_create, SCOPE_SETTINGS},
+    {HTTP_METHOD_GET, "settings/filters/*", gmail_filters_get, SETTINGS_READ_SCOPES},
+    {HTTP_METHOD_DELETE, "settings/filters/*", gmail_filters_delete, SCOPE_SETTINGS},
+    {HTTP_METHOD_GET, "settings/vacation", gmail_vacation_get, SETTINGS_READ_SCOPES},
+    {HTTP_METHOD_PUT, "settings/vacation", gmail_vacation_set, SCOPE_SETTINGS},
+    {HTTP_METHOD_GET, "settings/sendAs", gmail_send_as_list, SETTINGS_READ_SCOPES},
+    {HTTP_METHOD_GET, "settings/sendAs/*", gmail_send_as_get, SETTINGS_READ_SCOPES},
+    {HTTP_METHOD_PATCH, "settings/sendAs/*", gmail_send_as_update, SCOPE_SETTINGS},
 };
 
 static const slice json_type = SLICE_INIT("application/json; charset=UTF-8");

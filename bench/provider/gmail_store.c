@@ -19,7 +19,7 @@ struct gmail *gmail_new(struct provider *provider)
     map_init(&gmail->threads, max);
     map_init(&gmail->message_ids, max);
     map_init(&gmail->drafts_by_id, max);
-    if (!gmail_labels_init(gmail)) {
+    if (!gmail_labels_init(gmail) || !gmail_settings_init(gmail)) {
         gmail_free(gmail);
         return NULL;
     }
@@ -58,6 +58,7 @@ void gmail_free(struct gmail *gmail)
     mem_free((void *)gmail->drafts);
     mem_free((void *)gmail->all.items);
     buf_deinit(&gmail->label_list);
+    gmail_settings_deinit(gmail);
     map_deinit(&gmail->messages);
     map_deinit(&gmail->threads);
     map_deinit(&gmail->message_ids);

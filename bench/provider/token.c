@@ -18,7 +18,7 @@ static const struct {
     unsigned scopes;
     bool is_expired;
 } demo_tokens[] = {
-    {TOKEN_GMAIL, "ya29.demo-gmail-full", SCOPE_FULL, false},
+    {TOKEN_GMAIL, "ya29.demo-gmail-full", SCOPE_FULL | SCOPE_SETTINGS, false},
     {TOKEN_GMAIL, "ya29.demo-gmail-modify", SCOPE_MODIFY, false},
     {TOKEN_GMAIL, "ya29.demo-gmail-readonly", SCOPE_READONLY, false},
     {TOKEN_GMAIL, "ya29.demo-gmail-send", SCOPE_SEND, false},
@@ -41,6 +41,7 @@ static const struct {
     {TOKEN_GMAIL, "send", SCOPE_SEND},
     {TOKEN_GMAIL, "labels", SCOPE_LABELS},
     {TOKEN_GMAIL, "metadata", SCOPE_METADATA},
+    {TOKEN_GMAIL, "settings", SCOPE_SETTINGS},
     {TOKEN_NOTION, "read", SCOPE_READ_CONTENT},
     {TOKEN_NOTION, "insert", SCOPE_INSERT_CONTENT},
     {TOKEN_NOTION, "update", SCOPE_UPDATE_CONTENT},
@@ -126,7 +127,7 @@ int tokens_add(struct tokens *tokens, slice spec, struct err *err)
         return err_set(err, ERR_INVALID, "--token: a token has 1 to %d characters", TOKEN_TEXT_MAX);
     memcpy(token.text, text.ptr, text.len);
     if (!rest.ptr)
-        token.scopes = token.app == TOKEN_GMAIL ? SCOPE_FULL : SCOPE_NOTION_ALL;
+        token.scopes = token.app == TOKEN_GMAIL ? SCOPE_FULL | SCOPE_SETTINGS : SCOPE_NOTION_ALL;
     else if (read_scopes(&token, rest, err) != OK)
         return err->code;
     return add(tokens, &token) ? OK : err_set(err, ERR_LIMIT, "too many tokens");

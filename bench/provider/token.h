@@ -25,6 +25,7 @@ enum token_scope {
     SCOPE_UPDATE_CONTENT = 512,
     SCOPE_COMMENTS = 1024,
     SCOPE_USERS = 2048,
+    SCOPE_SETTINGS = 4096, /* gmail.settings.basic */
     SCOPE_NOTION_ALL = 128 + 256 + 512 + 1024 + 2048,
 };
 

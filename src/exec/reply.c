@@ -494,6 +494,8 @@ void exec_reply_read(const struct catalog_action *action, const struct http_call
         .action = action, .call = call, .built = built, .arena = arena, .out = outcome};
     r.is_display_unused = scope->is_display_unused;
     expr_budget_init(&r.budget);
+    /* What is made of a reply may be decoded and put in again: twice as long as the reply is. */
+    r.budget.bytes_max += 2 * call->body.len;
     outcome->retry_after_ms = outcome->quota_remaining = outcome->quota_reset_ms = -1;
     outcome->message = outcome->hint = outcome->error_code = SLICE_NONE;
     outcome->manifest_fault = SLICE_NONE;

@@ -25,8 +25,12 @@
  *                                          "No folders." (of null, too), "1 folder", "12 folders";
  *                                          the plural is English where it is not given
  *   unescape_html(string) -> string        HTML's references become what they stand for, once:
- *                                          &amp; &lt; &gt; &quot; &apos; &nbsp;, &#39; and &#x27;;
- *                                          what is none of these stays
+ *                                          &amp; &lt; &gt; &quot; &apos;, the names of Latin-1 and
+ *                                          of common punctuation, &#39; and &#x27;; what is none
+ *                                          of these stays
+ *   html_text(string) -> string            what a page says: no tags, scripts or styles, white
+ *                                          space collapsed, a line a block, "- " before an item,
+ *                                          "text (https://...)" for a link
  *   uuid5(string namespace, string name) -> string
  *                                          RFC 9562 5.5; namespace: a UUID, or dns, url, oid, x500
  *   format_time(string|number time, string format[, string unit]) -> string, always UTC

@@ -31,6 +31,7 @@ static const struct expr_function functions[] = {
     {"floor", 1, 1, {NUM}, expr_fn_floor},
     {"format_time", 2, 3, {NUM | STR, STR, STR}, expr_fn_format_time},
     {"header", 2, 2, {NIL | ARR, STR}, expr_fn_header},
+    {"html_text", 1, 1, {STR}, expr_fn_html_text},
     {"join", 2, 2, {STR, STRS}, expr_fn_join},
     {"keys", 1, 1, {OBJ}, expr_fn_keys},
     {"length", 1, 1, {STR | ARR | OBJ}, expr_fn_length},

@@ -59,6 +59,7 @@ EXPR_FUNCTION(ends_with);
 EXPR_FUNCTION(floor);
 EXPR_FUNCTION(format_time);
 EXPR_FUNCTION(header);
+EXPR_FUNCTION(html_text);
 EXPR_FUNCTION(join);
 EXPR_FUNCTION(keys);
 EXPR_FUNCTION(length);

@@ -113,6 +113,25 @@ static void a_failing_output_expression_gives_the_whole_body(void **state)
     assert_int_equal(out.manifest_fault.len, 0);
 }
 
+/* Its text is made of the reply's, so that it may be as long. */
+static void an_output_may_be_as_large_as_its_reply(void **state)
+{
+    enum { LENGTH = 3 * EXPR_BYTES_MAX };
+    struct bench *b = *state;
+    const struct catalog_action *action = bench_action(
+        b, "{\"type\":\"none\"}", "", "read", GET,
+        ",\"response\":{\"output\":\"merge(body, {text: html_text(base64url_decode(body.d))})\"}");
+    char *body = arena_alloc_text(&b->arena, LENGTH + 16);
+    memcpy(body, "{\"d\":\"", 6);
+    memcpy(body + 6 + LENGTH, "\"}", 3);
+    for (size_t i = 6; i < 6 + LENGTH; i += 4)
+        memcpy(body + i, "YWFh", 4); /* "aaa" */
+    read_reply(b, action, 200, body, 0);
+    assert_int_equal(out.reason, EXEC_SUCCEEDED);
+    assert_int_equal(out.manifest_fault.len, 0);
+    assert_true(slice_find(out.output_json, SLICE("\"text\":\"aaaa")) > LENGTH);
+}
+
 static void rules_of_the_manifest_win(void **state)
 {
     const struct catalog_action *action = bench_action(
@@ -583,6 +602,7 @@ int main(void)
         BENCH_TEST(statuses_become_reasons),
         BENCH_TEST(outputs_are_selected_and_survive),
         BENCH_TEST(a_failing_output_expression_gives_the_whole_body),
+        BENCH_TEST(an_output_may_be_as_large_as_its_reply),
         BENCH_TEST(rules_of_the_manifest_win),
         BENCH_TEST(waits_come_in_many_forms),
         BENCH_TEST(the_providers_own_words_are_kept),

@@ -1,0 +1,405 @@
+/*
+ * Functions over HTML: unescape_html, html_text. Both read once from front to back, take any bytes
+ * for HTML, and write no more than they read.
+ */
+#include "expr/func.h"
+
+enum {
+    REFERENCE_BYTES_MAX = 12, /* &#x0010FFFF; and no longer */
+    LINES_BETWEEN_MAX = 2,    /* a blank line at most */
+    LATIN1_FIRST = 160,
+};
+
+/* ---- references ---- */
+
+/* HTML's names of U+00A0 to U+00FF, in order. */
+static const char latin1[][7] = {
+    "nbsp",   "iexcl",  "cent",   "pound",  "curren", "yen",    "brvbar", "sect",   "uml",
+    "copy",   "ordf",   "laquo",  "not",    "shy",    "reg",    "macr",   "deg",    "plusmn",
+    "sup2",   "sup3",   "acute",  "micro",  "para",   "middot", "cedil",  "sup1",   "ordm",
+    "raquo",  "frac14", "frac12", "frac34", "iquest", "Agrave", "Aacute", "Acirc",  "Atilde",
+    "Auml",   "Aring",  "AElig",  "Ccedil", "Egrave", "Eacute", "Ecirc",  "Euml",   "Igrave",
+    "Iacute", "Icirc",  "Iuml",   "ETH",    "Ntilde", "Ograve", "Oacute", "Ocirc",  "Otilde",
+    "Ouml",   "times",  "Oslash", "Ugrave", "Uacute", "Ucirc",  "Uuml",   "Yacute", "THORN",
+    "szlig",  "agrave", "aacute", "acirc",  "atilde", "auml",   "aring",  "aelig",  "ccedil",
+    "egrave", "eacute", "ecirc",  "euml",   "igrave", "iacute", "icirc",  "iuml",   "eth",
+    "ntilde", "ograve", "oacute", "ocirc",  "otilde", "ouml",   "divide", "oslash", "ugrave",
+    "uacute", "ucirc",  "uuml",   "yacute", "thorn",  "yuml"};
+
+static const struct {
+    const char *name;
+    uint32_t point;
+} others[] = {{"amp", '&'},       {"lt", '<'},        {"gt", '>'},       {"quot", '"'},
+              {"apos", '\''},     {"ndash", 0x2013},  {"mdash", 0x2014}, {"lsquo", 0x2018},
+              {"rsquo", 0x2019},  {"sbquo", 0x201A},  {"ldquo", 0x201C}, {"rdquo", 0x201D},
+              {"bdquo", 0x201E},  {"bull", 0x2022},   {"zwnj", 0x200C},  {"zwj", 0x200D},
+              {"hellip", 0x2026}, {"lsaquo", 0x2039}, {"euro", 0x20AC},  {"rsaquo", 0x203A},
+              {"trade", 0x2122},  {"larr", 0x2190},   {"rarr", 0x2192},  {"ensp", 0x2002},
+              {"emsp", 0x2003},   {"thinsp", 0x2009}, {"minus", 0x2212}};
+
+static uint32_t named(slice name)
+{
+    for (size_t i = 0; i < ARRAY_LEN(others); i++)
+        if (slice_eq_cstr(name, others[i].name))
+            return others[i].point;
+    for (uint32_t i = 0; i < ARRAY_LEN(latin1); i++)
+        if (slice_eq_cstr(name, latin1[i]))
+            return LATIN1_FIRST + i;
+    return 0;
+}
+
+/* The code point that a reference stands for, text being what lies between & and ;. 0: none. */
+static uint32_t referred_to(slice text)
+{
+    bool is_hex = text.len > 2 && (text.ptr[1] == 'x' || text.ptr[1] == 'X');
+    uint32_t point = 0, base = is_hex ? 16 : 10;
+    if (text.len < 2 || text.ptr[0] != '#')
+        return named(text);
+    for (size_t i = is_hex ? 2 : 1; i < text.len; i++) {
+        char c = text.ptr[i];
+        char lower = (char)(c | 0x20);
+        uint32_t digit = c >= '0' && c <= '9'           ? (uint32_t)(c - '0')
+                         : lower >= 'a' && lower <= 'f' ? (uint32_t)(lower - 'a') + 10
+                                                        : 16;
+        if (digit >= base)
+            return 0;
+        point = point * base + digit;
+        if (point > 0x10FFFF)
+            return 0;
+    }
+    return point >= 0xD800 && point <= 0xDFFF ? 0 : point;
+}
+
+/* The code point of the reference that text begins with, *len its bytes. 0: there is none. */
+static uint32_t reference_at(slice text, size_t *len)
+{
+    ASSERT(text.len > 0 && text.ptr[0] == '&');
+    slice rest = slice_first(slice_from(text, 1), REFERENCE_BYTES_MAX);
+    ptrdiff_t end = slice_find_char(rest, ';');
+    *len = end > 0 ? (size_t)end + 2 : 1;
+    return end > 0 ? referred_to(slice_first(rest, (size_t)end)) : 0;
+}
+
+static size_t put_point(char *to, uint32_t point)
+{
+    size_t len = point < 0x80 ? 1 : point < 0x800 ? 2 : point < 0x10000 ? 3 : 4;
+    static const unsigned char marks[] = {0, 0, 0xC0, 0xE0, 0xF0};
+    for (size_t i = len; i-- > 1; point >>= 6)
+        to[i] = (char)(0x80 | (point & 0x3F));
+    to[0] = (char)(marks[len] | point);
+    return len;
+}
+
+/* Into to, which has room for as many bytes as text: a reference is never shorter than what it
+ * stands for. The bytes written. */
+static size_t put_unescaped(char *to, slice text)
+{
+    size_t len = 0;
+    for (size_t i = 0; i < text.len;) {
+        size_t taken = 1;
+        uint32_t point = text.ptr[i] == '&' ? reference_at(slice_from(text, i), &taken) : 0;
+        if (point == 0) {
+            to[len++] = text.ptr[i++];
+            continue;
+        }
+        len += put_point(to + len, point);
+        i += taken;
+    }
+    return len;
+}
+
+EXPR_FUNCTION(unescape_html)
+{
+    slice text = json_str(&args[0]);
+    char *to = NULL;
+    int rc = expr_run_scan(run, text.len);
+    (void)call;
+    *out = args[0];
+    if (rc != OK || slice_find_char(text, '&') < 0)
+        return rc;
+    rc = expr_run_text(run, text.len, &to);
+    if (rc == OK)
+        *out = expr_string(to, put_unescaped(to, text));
+    return rc;
+}
+
+/* ---- the text of a page ---- */
+
+/* What lies between two words is held back until the second one comes, so that nothing begins or
+ * ends with white space. */
+struct page {
+    char *text;
+    size_t len;
+    unsigned lines; /* line feeds that are due */
+    bool is_space_due, is_item_due;
+    bool is_kept;  /* white space as it is: in <pre> */
+    slice link;    /* of the <a> that is open, as written; none: it names no page */
+    size_t linked; /* where its text begins */
+};
+
+/* What a start tag does; an end tag does the same, but for items. */
+enum tag_kind {
+    TAG_NONE,
+    TAG_BREAK,
+    TAG_LINE,
+    TAG_BLOCK,
+    TAG_ITEM,
+    TAG_CELL,
+    TAG_PRE,
+    TAG_LINK,
+    TAG_HIDDEN
+};
+
+static const struct {
+    const char *name;
+    enum tag_kind kind;
+} tags[] = {
+    {"a", TAG_LINK},      {"address", TAG_LINE},  {"article", TAG_LINE}, {"blockquote", TAG_BLOCK},
+    {"br", TAG_BREAK},    {"center", TAG_LINE},   {"dd", TAG_LINE},      {"div", TAG_LINE},
+    {"dl", TAG_BLOCK},    {"dt", TAG_LINE},       {"footer", TAG_LINE},  {"h1", TAG_BLOCK},
+    {"h2", TAG_BLOCK},    {"h3", TAG_BLOCK},      {"h4", TAG_BLOCK},     {"h5", TAG_BLOCK},
+    {"h6", TAG_BLOCK},    {"header", TAG_LINE},   {"hr", TAG_BLOCK},     {"li", TAG_ITEM},
+    {"main", TAG_LINE},   {"nav", TAG_LINE},      {"ol", TAG_BLOCK},     {"p", TAG_BLOCK},
+    {"pre", TAG_PRE},     {"script", TAG_HIDDEN}, {"section", TAG_LINE}, {"style", TAG_HIDDEN},
+    {"table", TAG_BLOCK}, {"td", TAG_CELL},       {"th", TAG_CELL},      {"title", TAG_HIDDEN},
+    {"tr", TAG_LINE},     {"ul", TAG_BLOCK}};
+
+static enum tag_kind tag_kind(slice name)
+{
+    for (size_t i = 0; i < ARRAY_LEN(tags); i++)
+        if (slice_eq_nocase(name, slice_cstr(tags[i].name)))
+            return tags[i].kind;
+    return TAG_NONE;
+}
+
+static bool is_white(char c)
+{
+    return c == ' ' || c == '\t' || c == '\n' || c == '\r' || c == '\f';
+}
+
+static bool is_letter(char c)
+{
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
+}
+
+/* Characters without a shape. Mails hold rows of them between spaces, so that a preview shows
+ * nothing more; within a word they have a meaning. */
+static bool is_invisible(slice character)
+{
+    static const char *const all[] = {"\xC2\xAD",     "\xCD\x8F",     "\xE2\x80\x8B",
+                                      "\xE2\x80\x8C", "\xE2\x80\x8D", "\xE2\x80\x8E",
+                                      "\xE2\x80\x8F", "\xEF\xBB\xBF"};
+    for (size_t i = 0; i < ARRAY_LEN(all); i++)
+        if (slice_eq_cstr(character, all[i]))
+            return true;
+    return false;
+}
+
+/* The first character of text, as many bytes as its first one says. */
+static slice first_character(slice text)
+{
+    unsigned char c = (unsigned char)text.ptr[0];
+    return slice_first(text, c < 0xC0 ? 1 : c < 0xE0 ? 2 : c < 0xF0 ? 3 : 4);
+}
+
+static void need_lines(struct page *page, unsigned count)
+{
+    page->lines = page->lines > count ? page->lines : count;
+}
+
+static void put_gap(struct page *page)
+{
+    if (page->len > 0 && page->lines > 0)
+        for (unsigned i = 0; i < page->lines; i++)
+            page->text[page->len++] = '\n';
+    else if (page->len > 0 && page->is_space_due)
+        page->text[page->len++] = ' ';
+    if (page->is_item_due) {
+        page->text[page->len++] = '-';
+        page->text[page->len++] = ' ';
+    }
+    page->lines = 0;
+    page->is_space_due = page->is_item_due = false;
+}
+
+static void put_bytes(struct page *page, slice bytes)
+{
+    put_gap(page);
+    memcpy(page->text + page->len, bytes.ptr, bytes.len);
+    page->len += bytes.len;
+}
+
+/* One character of the text, or one reference. Returns its bytes. */
+static size_t put_character(struct page *page, slice rest)
+{
+    char bytes[4];
+    size_t taken = 1;
+    uint32_t point = rest.ptr[0] == '&' ? reference_at(rest, &taken) : 0;
+    slice character = point ? slice_of(bytes, put_point(bytes, point)) : first_character(rest);
+    bool is_gap = page->len == 0 || page->lines > 0 || page->is_space_due;
+    if ((character.len == 1 && is_white(character.ptr[0]) && !page->is_kept) ||
+        slice_eq_cstr(character, "\xC2\xA0"))
+        page->is_space_due = true;
+    else if (!is_gap || !is_invisible(character))
+        put_bytes(page, character);
+    return point ? taken : character.len;
+}
+
+/* The value of href among a tag's attributes, where it names a page. */
+static slice link_of(slice tag)
+{
+    while (tag.len > 0) {
+        while (tag.len > 0 && (is_white(tag.ptr[0]) || tag.ptr[0] == '/'))
+            tag = slice_from(tag, 1);
+        size_t end = 0;
+        while (end < tag.len && !is_white(tag.ptr[end]) && tag.ptr[end] != '=')
+            end++;
+        slice name = slice_first(tag, end), value = SLICE_NONE;
+        tag = slice_from(tag, end);
+        if (tag.len > 1 && tag.ptr[0] == '=') {
+            char quote = tag.ptr[1] == '"' || tag.ptr[1] == '\'' ? tag.ptr[1] : 0;
+            tag = slice_from(tag, quote ? 2 : 1);
+            for (end = 0;
+                 end < tag.len && (quote ? tag.ptr[end] != quote : !is_white(tag.ptr[end]));)
+                end++;
+            value = slice_first(tag, end);
+            tag = slice_from(tag, end < tag.len ? end + 1 : end);
+        } else if (end == 0) {
+            tag = slice_from(tag, 1);
+        }
+        if (slice_eq_nocase(name, SLICE("href")))
+            return slice_starts_with(value, SLICE("http")) ? value : SLICE_NONE;
+    }
+    return SLICE_NONE;
+}
+
+static void open_link(struct page *page, slice tag)
+{
+    page->link = link_of(tag);
+    page->linked = page->len;
+}
+
+/* " (https://...)" behind the text of a link that says another thing. */
+static void close_link(struct page *page)
+{
+    slice link = page->link;
+    page->link = SLICE_NONE;
+    if (link.len == 0 || page->len == page->linked)
+        return;
+    slice said = slice_trim(slice_of(page->text + page->linked, page->len - page->linked));
+    if (slice_eq(said, link))
+        return;
+    page->text[page->len++] = ' ';
+    page->text[page->len++] = '(';
+    page->len += put_unescaped(page->text + page->len, link);
+    page->text[page->len++] = ')';
+}
+
+static void apply_tag(struct page *page, enum tag_kind kind, bool is_end, slice attributes)
+{
+    switch (kind) {
+    case TAG_BREAK:
+        page->lines += page->lines < LINES_BETWEEN_MAX;
+        break;
+    case TAG_ITEM:
+        need_lines(page, 1);
+        page->is_item_due = !is_end;
+        break;
+    case TAG_LINE:
+        need_lines(page, 1);
+        break;
+    case TAG_PRE:
+        page->is_kept = !is_end;
+        need_lines(page, LINES_BETWEEN_MAX);
+        break;
+    case TAG_BLOCK:
+        need_lines(page, LINES_BETWEEN_MAX);
+        break;
+    case TAG_CELL:
+        page->is_space_due = true;
+        break;
+    case TAG_LINK:
+        if (is_end)
+            close_link(page);
+        else
+            open_link(page, attributes);
+        break;
+    case TAG_NONE:
+    case TAG_HIDDEN:
+        break;
+    }
+}
+
+/* The bytes up to and with the > of the tag that text begins with; > in quotes is none. */
+static size_t tag_len(slice text)
+{
+    char quote = 0;
+    for (size_t i = 1; i < text.len; i++) {
+        char c = text.ptr[i];
+        if (c == quote)
+            quote = 0;
+        else if (quote == 0 && (c == '"' || c == '\'') && text.ptr[i - 1] == '=')
+            quote = c;
+        else if (quote == 0 && c == '>')
+            return i + 1;
+    }
+    return text.len;
+}
+
+/* The bytes of text before its end tag; all of it where there is none. */
+static size_t hidden_len(slice text, slice name)
+{
+    for (size_t i = 0; i < text.len; i++)
+        if (text.ptr[i] == '<' && i + 1 < text.len && text.ptr[i + 1] == '/' &&
+            slice_eq_nocase(slice_first(slice_from(text, i + 2), name.len), name))
+            return i;
+    return text.len;
+}
+
+/* A tag, comment or declaration, and the content that is not for reading. Returns its bytes; 0: the
+ * < stands for itself. */
+static size_t read_markup(struct page *page, slice text)
+{
+    if (slice_starts_with(text, SLICE("<!--"))) {
+        ptrdiff_t end = slice_find(slice_from(text, 4), SLICE("-->"));
+        return end < 0 ? text.len : (size_t)end + 7;
+    }
+    bool is_end = text.len > 1 && text.ptr[1] == '/';
+    size_t start = is_end ? 2 : 1;
+    if (text.len <= start)
+        return 0;
+    if (text.ptr[start] == '!' || text.ptr[start] == '?')
+        return tag_len(text);
+    if (!is_letter(text.ptr[start]))
+        return 0;
+    size_t len = tag_len(text), end = start;
+    while (end < len && !is_white(text.ptr[end]) && text.ptr[end] != '>' && text.ptr[end] != '/')
+        end++;
+    slice name = slice_from(slice_first(text, end), start);
+    enum tag_kind kind = tag_kind(name);
+    if (kind == TAG_HIDDEN && !is_end)
+        return len + hidden_len(slice_from(text, len), name);
+    size_t inner = text.ptr[len - 1] == '>' ? len - 1 : len;
+    apply_tag(page, kind, is_end, slice_from(slice_first(text, inner), end < inner ? end : inner));
+    return len;
+}
+
+/* What it writes was never longer than the markup that asks for it: "\n\n" is due to a <p> at
+ * least, "\n- " to an <li>, " ()" to an <a href=...></a>. */
+EXPR_FUNCTION(html_text)
+{
+    slice text = json_str(&args[0]);
+    struct page page = {0};
+    int rc = expr_run_text(run, text.len, &page.text);
+    (void)call;
+    if (rc != OK)
+        return rc;
+    for (size_t i = 0; i < text.len;) {
+        slice rest = slice_from(text, i);
+        size_t taken = text.ptr[i] == '<' ? read_markup(&page, rest) : 0;
+        i += taken > 0 ? taken : put_character(&page, rest);
+    }
+    ASSERT(page.len <= text.len);
+    *out = expr_string(page.text, page.len);
+    return OK;
+}
