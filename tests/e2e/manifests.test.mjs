@@ -39,6 +39,7 @@ for (const [name, [fn, signature]] of Object.entries({
   base64url: string(([t]) => Buffer.from(t).toString('base64url')),
   base64url_decode: string(([t]) => Buffer.from(t, 'base64url').toString('utf8')),
   mime_message: [([m]) => mimeMessage(m), [{ types: [TYPE_OBJECT] }]],
+  header: [([list, name]) => list?.find((one) => one.name.toLowerCase() === name.toLowerCase())?.value ?? null, [{ types: [TYPE_ARRAY, TYPE_NULL] }, { types: [TYPE_STRING] }]],
   // Enough for the mails of the emulated provider.
   html_text: string(([t]) => t.replace(/<[^>]*>/g, '\n').replace(/\s*\n\s*/g, '\n').trim()),
   unescape_html: string(([t]) => t.replace(/&(?:(amp|lt|gt|quot|apos|nbsp)|#(\d{1,7})|#[xX]([0-9a-fA-F]{1,6}));/g, (_, name, decimal, hex) => (name ? { amp: '&', lt: '<', gt: '>', quot: '"', apos: "'", nbsp: '\u00A0' }[name] : String.fromCodePoint(decimal ?? `0x${hex}`)))),
