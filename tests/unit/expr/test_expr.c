@@ -278,473 +278,462 @@ static void headers_are_found_in_any_case(void **state)
     assert_gives(*state, "header(@, 'x')", list, "null");
     assert_gives(*state, "header(@, 'to')", list, "null");
     assert_gives(*state, "header(@, 'to')", "null", "null");
-    static void html_becomes_text(void **state)
-    {
-        static const char *const all[][2] = {
-            {"", ""},
-            {"plain  text\\n on two lines ", "plain text on two lines"},
-            {"<p>Dear Anna,</p><p>thanks<br>a lot.</p>", "Dear Anna,\\n\\nthanks\\na lot."},
-            {"<div>a</div><div>b<br><br><br>c</div>d", "a\\nb\\n\\nc\\nd"},
-            {"<ul><li>one<LI class='x'>two</li></ul>end", "- one\\n- two\\n\\nend"},
-            {"<table><tr><td>a</td><td>1</td></tr><tr><th>b<th>2</table>", "a 1\\nb 2"},
-            {"<head><title>T</title><style>p{}</style></head><body>b</body>", "b"},
-            {"a<script>if (x</p>1) y()</script>b<SCRIPT>never closed", "ab"},
-            {"a<!-- <p>no</p> -->b<!DOCTYPE html><?xml?>c<!-- open", "abc"},
-            {"1 < 2 &amp;&lt;b&gt; 3 > 2 <", "1 < 2 &<b> 3 > 2 <"},
-            {"x<a title='a > b'>y</a><a\\nhref=https://x.example/q?a=1&amp;b=2>z</a>.",
-             "xyz (https://x.example/q?a=1&b=2)."},
-            {"<a href='https://x.example'>https://x.example</a> <a href=\\\"#top\\\">up</a>",
-             "https://x.example up"},
-            {"<a href='https://x.example'><img src=x></a>b</a></a>", "b"},
-            {"&nbsp;&zwnj;&nbsp;\xC2\xA0"
-             "a\xE2\x80\x8D"
-             "b &zwnj;&nbsp;",
-             "a\xE2\x80\x8D"
-             "b"},
-            {"<pre>a\\n  b</pre>  c", "a\\n  b\\n\\nc"},
-            {"<p", ""},
-            {"a</", "a</"},
-            {"<a href", ""},
-            {"<a href=", ""},
-            {"<a href='https://x", ""},
-            {"<a href=http></a>", ""},
-            {"<li><li><li>", ""},
-            {"<br>", ""},
-        };
-        for (size_t i = 0; i < ARRAY_LEN(all); i++) {
-            char given[256], wanted[256];
-            (void)snprintf(given, sizeof(given), "\"%s\"", all[i][0]);
-            (void)snprintf(wanted, sizeof(wanted), "\"%s\"", all[i][1]);
-            assert_gives(*state, "html_text(@)", given, wanted);
+}
+
+static void html_becomes_text(void **state)
+{
+    static const char *const all[][2] = {
+        {"", ""},
+        {"plain  text\\n on two lines ", "plain text on two lines"},
+        {"<p>Dear Anna,</p><p>thanks<br>a lot.</p>", "Dear Anna,\\n\\nthanks\\na lot."},
+        {"<div>a</div><div>b<br><br><br>c</div>d", "a\\nb\\n\\nc\\nd"},
+        {"<ul><li>one<LI class='x'>two</li></ul>end", "- one\\n- two\\n\\nend"},
+        {"<table><tr><td>a</td><td>1</td></tr><tr><th>b<th>2</table>", "a 1\\nb 2"},
+        {"<head><title>T</title><style>p{}</style></head><body>b</body>", "b"},
+        {"a<script>if (x</p>1) y()</script>b<SCRIPT>never closed", "ab"},
+        {"a<!-- <p>no</p> -->b<!DOCTYPE html><?xml?>c<!-- open", "abc"},
+        {"1 < 2 &amp;&lt;b&gt; 3 > 2 <", "1 < 2 &<b> 3 > 2 <"},
+        {"x<a title='a > b'>y</a><a\\nhref=https://x.example/q?a=1&amp;b=2>z</a>.",
+         "xyz (https://x.example/q?a=1&b=2)."},
+        {"<a href='https://x.example'>https://x.example</a> <a href=\\\"#top\\\">up</a>",
+         "https://x.example up"},
+        {"<a href='https://x.example'><img src=x></a>b</a></a>", "b"},
+        {"&nbsp;&zwnj;&nbsp;\xC2\xA0"
+         "a\xE2\x80\x8D"
+         "b &zwnj;&nbsp;",
+         "a\xE2\x80\x8D"
+         "b"},
+        {"<pre>a\\n  b</pre>  c", "a\\n  b\\n\\nc"},
+        {"<p", ""},
+        {"a</", "a</"},
+        {"<a href", ""},
+        {"<a href=", ""},
+        {"<a href='https://x", ""},
+        {"<a href=http></a>", ""},
+        {"<li><li><li>", ""},
+        {"<br>", ""},
+    };
+    for (size_t i = 0; i < ARRAY_LEN(all); i++) {
+        char given[256], wanted[256];
+        (void)snprintf(given, sizeof(given), "\"%s\"", all[i][0]);
+        (void)snprintf(wanted, sizeof(wanted), "\"%s\"", all[i][1]);
+        assert_gives(*state, "html_text(@)", given, wanted);
+    }
+    assert_fault(*state, "html_text(`1`)", "null", EXPR_FAULT_TYPE, "html_text");
+}
+
+/* Pieces of markup in any order: the text is never longer than the page, which html_text
+ * asserts.
+ */
+static void html_text_fits_its_page(void **state)
+{
+    static const char *const pieces[] = {
+        "<p>",           "</p>",  "<br>",   "<li>",  "<a href=http>",
+        "<a/href=http>", "</a>",  "x",      " ",     "&gt;",
+        "<td>",          "<pre>", "</pre>", "&reg;", "&zwj;",
+        "<a href='http", "'",     ">",      "<ul>",  "\xC2\xA0"};
+    uint32_t seed = 1;
+    for (int round = 0; round < 20000; round++) {
+        char given[256] = "\"";
+        size_t len = 1;
+        for (int i = 0; i < 12; i++) {
+            seed = seed * 1664525u + 1013904223u;
+            const char *piece = pieces[(seed >> 16) % ARRAY_LEN(pieces)];
+            memcpy(given + len, piece, strlen(piece));
+            len += strlen(piece);
         }
-        assert_fault(*state, "html_text(`1`)", "null", EXPR_FAULT_TYPE, "html_text");
+        memcpy(given + len, "\"", 2);
+        assert_gives(*state, "type(html_text(@))", given, "\"string\"");
     }
+}
 
-    /* Pieces of markup in any order: the text is never longer than the page, which html_text
-     * asserts.
-     */
-    static void html_text_fits_its_page(void **state)
-    {
-        static const char *const pieces[] = {
-            "<p>",           "</p>",  "<br>",   "<li>",  "<a href=http>",
-            "<a/href=http>", "</a>",  "x",      " ",     "&gt;",
-            "<td>",          "<pre>", "</pre>", "&reg;", "&zwj;",
-            "<a href='http", "'",     ">",      "<ul>",  "\xC2\xA0"};
-        uint32_t seed = 1;
-        for (int round = 0; round < 20000; round++) {
-            char given[256] = "\"";
-            size_t len = 1;
-            for (int i = 0; i < 12; i++) {
-                seed = seed * 1664525u + 1013904223u;
-                const char *piece = pieces[(seed >> 16) % ARRAY_LEN(pieces)];
-                memcpy(given + len, piece, strlen(piece));
-                len += strlen(piece);
-            }
-            memcpy(given + len, "\"", 2);
-            assert_gives(*state, "type(html_text(@))", given, "\"string\"");
-        }
-    }
+static void uuid5_follows_the_rfc(void **state)
+{
+    /* RFC 9562 A.4 */
+    assert_gives(*state, "uuid5('dns', 'www.example.com')", "null",
+                 "\"2ed6657d-e927-568b-95e1-2665a8aea6a2\"");
+    assert_gives(*state, "uuid5('6ba7b810-9dad-11d1-80b4-00c04fd430c8', 'www.example.com')", "null",
+                 "\"2ed6657d-e927-568b-95e1-2665a8aea6a2\"");
+    assert_fault(*state, "uuid5('web', 'a')", "null", EXPR_FAULT_VALUE, "namespace");
+}
 
-    static void uuid5_follows_the_rfc(void **state)
-    {
-        /* RFC 9562 A.4 */
-        assert_gives(*state, "uuid5('dns', 'www.example.com')", "null",
-                     "\"2ed6657d-e927-568b-95e1-2665a8aea6a2\"");
-        assert_gives(*state, "uuid5('6ba7b810-9dad-11d1-80b4-00c04fd430c8', 'www.example.com')",
-                     "null", "\"2ed6657d-e927-568b-95e1-2665a8aea6a2\"");
-        assert_fault(*state, "uuid5('web', 'a')", "null", EXPR_FAULT_VALUE, "namespace");
-    }
+static void format_time_is_utc(void **state)
+{
+    const char *given = "{\"t\":\"2026-11-21T05:06:07.089+02:00\",\"ms\":1700000000123}";
+    assert_gives(*state, "format_time(t, 'rfc3339')", given, "\"2026-11-21T03:06:07.089Z\"");
+    assert_gives(*state, "format_time(t, 'mail')", given, "\"Sat, 21 Nov 2026 03:06:07 +0000\"");
+    assert_gives(*state, "format_time(t, 'http')", given, "\"Sat, 21 Nov 2026 03:06:07 GMT\"");
+    assert_gives(*state, "format_time(ms, '%F %T.%L', 'ms')", given, "\"2023-11-14 22:13:20.123\"");
+    assert_gives(*state, "format_time(`0`, '%A %d.%m.%Y')", given, "\"Thursday 01.01.1970\"");
+    assert_gives(*state, "format_time(`-1.5`, '%F %T.%L %a')", given,
+                 "\"1969-12-31 23:59:58.500 Wed\"");
+    assert_gives(*state, "format_time(`951782400`, '%j %e %b %y %I%p 100%%')", given,
+                 "\"060 29 Feb 00 12AM 100%\"");
+    assert_gives(*state, "format_time(`253402300799`, 'date')", given, "\"9999-12-31\"");
+    assert_fault(*state, "format_time(`253402300800`, 'date')", given, EXPR_FAULT_VALUE, "9999");
+    assert_fault(*state, "format_time(`1e300`, 'date')", given, EXPR_FAULT_VALUE, "9999");
+    assert_fault(*state, "format_time('yesterday', 'date')", given, EXPR_FAULT_VALUE, "RFC 3339");
+    assert_fault(*state, "format_time(t, '%Q')", given, EXPR_FAULT_VALUE, "no %Q");
+    assert_fault(*state, "format_time(t, '%')", given, EXPR_FAULT_VALUE, "behind every %");
+    assert_fault(*state, "format_time(ms, 'date', 'us')", given, EXPR_FAULT_VALUE, "'ms'");
+}
 
-    static void format_time_is_utc(void **state)
-    {
-        const char *given = "{\"t\":\"2026-11-21T05:06:07.089+02:00\",\"ms\":1700000000123}";
-        assert_gives(*state, "format_time(t, 'rfc3339')", given, "\"2026-11-21T03:06:07.089Z\"");
-        assert_gives(*state, "format_time(t, 'mail')", given,
-                     "\"Sat, 21 Nov 2026 03:06:07 +0000\"");
-        assert_gives(*state, "format_time(t, 'http')", given, "\"Sat, 21 Nov 2026 03:06:07 GMT\"");
-        assert_gives(*state, "format_time(ms, '%F %T.%L', 'ms')", given,
-                     "\"2023-11-14 22:13:20.123\"");
-        assert_gives(*state, "format_time(`0`, '%A %d.%m.%Y')", given, "\"Thursday 01.01.1970\"");
-        assert_gives(*state, "format_time(`-1.5`, '%F %T.%L %a')", given,
-                     "\"1969-12-31 23:59:58.500 Wed\"");
-        assert_gives(*state, "format_time(`951782400`, '%j %e %b %y %I%p 100%%')", given,
-                     "\"060 29 Feb 00 12AM 100%\"");
-        assert_gives(*state, "format_time(`253402300799`, 'date')", given, "\"9999-12-31\"");
-        assert_fault(*state, "format_time(`253402300800`, 'date')", given, EXPR_FAULT_VALUE,
-                     "9999");
-        assert_fault(*state, "format_time(`1e300`, 'date')", given, EXPR_FAULT_VALUE, "9999");
-        assert_fault(*state, "format_time('yesterday', 'date')", given, EXPR_FAULT_VALUE,
-                     "RFC 3339");
-        assert_fault(*state, "format_time(t, '%Q')", given, EXPR_FAULT_VALUE, "no %Q");
-        assert_fault(*state, "format_time(t, '%')", given, EXPR_FAULT_VALUE, "behind every %");
-        assert_fault(*state, "format_time(ms, 'date', 'us')", given, EXPR_FAULT_VALUE, "'ms'");
-    }
+/* ---- messages ---- */
 
-    /* ---- messages ---- */
+static void messages_say_where(void **state)
+{
+    struct bench *b = *state;
+    assert_fault(b, "foo.[a, ]", "null", EXPR_FAULT_SYNTAX, "found ] where an expression");
+    assert_fault(b, "foo.[a, ]", "null", EXPR_FAULT_SYNTAX, "at offset 8 of the expression foo.[");
+    assert_fault(b, "foo[", "null", EXPR_FAULT_SYNTAX, "ends where a number, ':' or '*' should");
+    assert_fault(b, "a = b", "null", EXPR_FAULT_SYNTAX, "comparison is '=='");
+    assert_fault(b, "'abc", "null", EXPR_FAULT_SYNTAX, "never closed");
+    assert_fault(b, "&a", "null", EXPR_FAULT_SYNTAX, "only before an argument");
+    assert_fault(b, "a[99999999999]", "null", EXPR_FAULT_SYNTAX, "too large for an index");
+    assert_fault(b, "nope(@)", "null", EXPR_FAULT_UNKNOWN_FUNCTION, "no function nope()");
+    assert_int_equal(b->err.code, ERR_NOTFOUND);
+    assert_fault(b, "abs(@, @)", "null", EXPR_FAULT_ARITY, "abs() takes 1 argument, got 2");
+    assert_fault(b, "merge()", "null", EXPR_FAULT_ARITY, "at least 1 argument");
+    assert_fault(b, "abs(&a)", "null", EXPR_FAULT_TYPE, "not a reference");
+    assert_fault(b, "a.b | length(@)", "{\"a\":1}", EXPR_FAULT_TYPE,
+                 "invalid-type: length() wants string or array or object as argument 1, got null, "
+                 "at offset 6");
+    assert_fault(b, "sum(@)", "[1,2,\"3\"]", EXPR_FAULT_TYPE, "an array with string as item 3");
+    assert_fault(b, "sort_by(@, &n)", "[{\"n\":1},{\"n\":\"b\"}]", EXPR_FAULT_TYPE,
+                 "item 1 gave number and item 2 gave string");
+    assert_fault(b, "\xFF", "null", EXPR_FAULT_SYNTAX, "no UTF-8 at offset 0");
+}
 
-    static void messages_say_where(void **state)
-    {
-        struct bench *b = *state;
-        assert_fault(b, "foo.[a, ]", "null", EXPR_FAULT_SYNTAX, "found ] where an expression");
-        assert_fault(b, "foo.[a, ]", "null", EXPR_FAULT_SYNTAX,
-                     "at offset 8 of the expression foo.[");
-        assert_fault(b, "foo[", "null", EXPR_FAULT_SYNTAX,
-                     "ends where a number, ':' or '*' should");
-        assert_fault(b, "a = b", "null", EXPR_FAULT_SYNTAX, "comparison is '=='");
-        assert_fault(b, "'abc", "null", EXPR_FAULT_SYNTAX, "never closed");
-        assert_fault(b, "&a", "null", EXPR_FAULT_SYNTAX, "only before an argument");
-        assert_fault(b, "a[99999999999]", "null", EXPR_FAULT_SYNTAX, "too large for an index");
-        assert_fault(b, "nope(@)", "null", EXPR_FAULT_UNKNOWN_FUNCTION, "no function nope()");
-        assert_int_equal(b->err.code, ERR_NOTFOUND);
-        assert_fault(b, "abs(@, @)", "null", EXPR_FAULT_ARITY, "abs() takes 1 argument, got 2");
-        assert_fault(b, "merge()", "null", EXPR_FAULT_ARITY, "at least 1 argument");
-        assert_fault(b, "abs(&a)", "null", EXPR_FAULT_TYPE, "not a reference");
-        assert_fault(
-            b, "a.b | length(@)", "{\"a\":1}", EXPR_FAULT_TYPE,
-            "invalid-type: length() wants string or array or object as argument 1, got null, "
-            "at offset 6");
-        assert_fault(b, "sum(@)", "[1,2,\"3\"]", EXPR_FAULT_TYPE, "an array with string as item 3");
-        assert_fault(b, "sort_by(@, &n)", "[{\"n\":1},{\"n\":\"b\"}]", EXPR_FAULT_TYPE,
-                     "item 1 gave number and item 2 gave string");
-        assert_fault(b, "\xFF", "null", EXPR_FAULT_SYNTAX, "no UTF-8 at offset 0");
-    }
+/* ---- limits ---- */
 
-    /* ---- limits ---- */
+/* text repeated, in the arena. */
+static const char *repeat(struct bench *b, const char *text, size_t count)
+{
+    size_t len = strlen(text);
+    char *to = arena_alloc_text(&b->arena, len * count + 1);
+    for (size_t i = 0; i < count; i++)
+        memcpy(to + i * len, text, len);
+    to[len * count] = '\0';
+    return to;
+}
 
-    /* text repeated, in the arena. */
-    static const char *repeat(struct bench * b, const char *text, size_t count)
-    {
-        size_t len = strlen(text);
-        char *to = arena_alloc_text(&b->arena, len * count + 1);
-        for (size_t i = 0; i < count; i++)
-            memcpy(to + i * len, text, len);
-        to[len * count] = '\0';
-        return to;
-    }
+static const char *wrap(struct bench *b, const char *open, const char *middle, const char *close,
+                        size_t count)
+{
+    const char *left = repeat(b, open, count), *right = repeat(b, close, count);
+    return arena_printf(&b->arena, "%s%s%s", left, middle, right).ptr;
+}
 
-    static const char *wrap(struct bench * b, const char *open, const char *middle,
-                            const char *close, size_t count)
-    {
-        const char *left = repeat(b, open, count), *right = repeat(b, close, count);
-        return arena_printf(&b->arena, "%s%s%s", left, middle, right).ptr;
-    }
-
-    static void source_and_depth_are_bounded(void **state)
-    {
-        struct bench *b = *state;
-        static const char *const forms[][3] = {
-            {"(", "@", ")"},    {"[", "@", "]"},      {"{a:", "@", "}"}, {"!", "@", ""},
-            {"abs(", "@", ")"}, {"[?", "@", "]"},     {"[*]", "", ""},   {"[?a]", "", ""},
-            {"@", "", "==@"},   {"map(&", "@", ",@)"}};
-        for (size_t i = 0; i < ARRAY_LEN(forms); i++) {
-            const char *deep = wrap(b, forms[i][0], forms[i][1], forms[i][2], 70);
-            if (i == 8)
-                deep = wrap(b, "", "@", "==@", 70);
-            assert_fault(b, deep, "null", EXPR_FAULT_LIMIT, "nested over 64 deep");
-            assert_int_equal(b->err.code, ERR_LIMIT);
-            const char *fine = wrap(b, forms[i][0], forms[i][1], forms[i][2], 20);
-            if (i == 8)
-                fine = wrap(b, "", "@", "==@", 20);
-            assert_non_null(expr_compile(&b->arena, slice_cstr(fine), &b->err));
-        }
-        assert_fault(b, wrap(b, "a.", "a", "", 2048), "null", EXPR_FAULT_LIMIT, "at most 4096");
-        assert_fault(b, wrap(b, "", "not_null(a", ",a", 40), "null", EXPR_FAULT_SYNTAX,
-                     "',' or ')'");
-        const char *args = arena_printf(&b->arena, "not_null(a%s)", repeat(b, ",a", 32)).ptr;
-        assert_fault(b, args, "null", EXPR_FAULT_ARITY, "at most 32 arguments");
-    }
-
-    static void long_chains_are_not_deep(void **state)
-    {
-        struct bench *b = *state;
-        assert_gives(b, wrap(b, "", "a", ".a", 2000), "{\"a\":{\"a\":1}}", "null");
-        assert_gives(b, wrap(b, "@|", "@", "", 2000), "5", "5");
-        assert_gives(b, wrap(b, "", "b", "||a", 1300), "{\"a\":1}", "1");
-        assert_gives(b, wrap(b, "", "[[1]]", "[]", 0), "null", "null");
-        assert_gives(b, wrap(b, "", "@", "[]", 1900), "[[1,[2]]]", "[1,2]");
-    }
-
-    /* Evaluates; the arena's use goes into *bytes. */
-    static const char *eval_counted(struct bench * b, const char *source, const char *given,
-                                    size_t *bytes)
-    {
-        size_t before = b->arena.bytes_used;
-        const char *result = bench_eval(b, source, given);
-        *bytes = b->arena.bytes_used - before;
-        return result;
-    }
-
-    static void bombs_end_within_their_budget(void **state)
-    {
-        struct bench *b = *state;
-        /* 179 bytes: 2^k copies of a value that is in memory but once. */
-        const char *doubling = repeat(b, "[@,@]|", 20);
-        size_t bytes = 0;
-        const char *bomb = arena_printf(&b->arena, "'%s'|%s@", repeat(b, "x", 55), doubling).ptr;
-        assert_int_equal(strlen(bomb), 179);
-        assert_null(eval_counted(b, bomb, "null", &bytes));
-        assert_int_equal(b->fault, EXPR_FAULT_LIMIT);
+static void source_and_depth_are_bounded(void **state)
+{
+    struct bench *b = *state;
+    static const char *const forms[][3] = {
+        {"(", "@", ")"},    {"[", "@", "]"},      {"{a:", "@", "}"}, {"!", "@", ""},
+        {"abs(", "@", ")"}, {"[?", "@", "]"},     {"[*]", "", ""},   {"[?a]", "", ""},
+        {"@", "", "==@"},   {"map(&", "@", ",@)"}};
+    for (size_t i = 0; i < ARRAY_LEN(forms); i++) {
+        const char *deep = wrap(b, forms[i][0], forms[i][1], forms[i][2], 70);
+        if (i == 8)
+            deep = wrap(b, "", "@", "==@", 70);
+        assert_fault(b, deep, "null", EXPR_FAULT_LIMIT, "nested over 64 deep");
         assert_int_equal(b->err.code, ERR_LIMIT);
-        assert_non_null(strstr(b->err.text, "output budget of 1048576 bytes"));
-        assert_true(bytes < 64 * 1024);
-
-        const char *tails[] = {"to_string(@)",      "to_string([@,@])|[length(@),@]",
-                               "@ == [@,@]",        "[@,@]|[0] == [1]",
-                               "contains(@, [@])",  "[][][][][][][][][][][][][][][][][][][][]",
-                               "{a:@,b:@}",         "map(&[@,@],@)",
-                               "values({a:@,b:@})", "*"};
-        for (size_t i = 0; i < ARRAY_LEN(tails); i++) {
-            const char *text =
-                arena_printf(&b->arena, "%s%s", repeat(b, "[@,@]|", 40), tails[i]).ptr;
-            const char *got = eval_counted(b, text, "{\"id\":\"0123456789\"}", &bytes);
-            if (got)
-                assert_in_range(strlen(got), 1, 5); /* equality by identity, or a miss: no walk */
-            else
-                assert_int_equal(b->fault, EXPR_FAULT_LIMIT);
-            assert_true(bytes < 48u << 20);
-            assert_true(b->budget.bytes_built <= EXPR_BYTES_MAX);
-        }
+        const char *fine = wrap(b, forms[i][0], forms[i][1], forms[i][2], 20);
+        if (i == 8)
+            fine = wrap(b, "", "@", "==@", 20);
+        assert_non_null(expr_compile(&b->arena, slice_cstr(fine), &b->err));
     }
+    assert_fault(b, wrap(b, "a.", "a", "", 2048), "null", EXPR_FAULT_LIMIT, "at most 4096");
+    assert_fault(b, wrap(b, "", "not_null(a", ",a", 40), "null", EXPR_FAULT_SYNTAX, "',' or ')'");
+    const char *args = arena_printf(&b->arena, "not_null(a%s)", repeat(b, ",a", 32)).ptr;
+    assert_fault(b, args, "null", EXPR_FAULT_ARITY, "at most 32 arguments");
+}
 
-    static void text_bombs_end_within_their_budget(void **state)
-    {
-        struct bench *b = *state;
-        size_t bytes = 0;
-        const char *doubling = repeat(b, "join('',[@,@])|", 30);
-        const char *bomb = arena_printf(&b->arena, "'0123456789'|%s@", doubling).ptr;
-        assert_null(eval_counted(b, bomb, "null", &bytes));
-        assert_non_null(strstr(b->err.text, "output budget"));
-        assert_true(bytes <= 2u << 20);
-        const char *quoting =
-            arena_printf(&b->arena, "%s@", repeat(b, "[@]|to_string(@)|", 40)).ptr;
-        assert_null(
-            eval_counted(b, quoting, "\"\\\"\"", &bytes)); /* each doubles the backslashes */
-        assert_int_equal(b->fault, EXPR_FAULT_LIMIT);
-        assert_true(bytes <= 16u << 20);
+static void long_chains_are_not_deep(void **state)
+{
+    struct bench *b = *state;
+    assert_gives(b, wrap(b, "", "a", ".a", 2000), "{\"a\":{\"a\":1}}", "null");
+    assert_gives(b, wrap(b, "@|", "@", "", 2000), "5", "5");
+    assert_gives(b, wrap(b, "", "b", "||a", 1300), "{\"a\":1}", "1");
+    assert_gives(b, wrap(b, "", "[[1]]", "[]", 0), "null", "null");
+    assert_gives(b, wrap(b, "", "@", "[]", 1900), "[[1,[2]]]", "[1,2]");
+}
+
+/* Evaluates; the arena's use goes into *bytes. */
+static const char *eval_counted(struct bench *b, const char *source, const char *given,
+                                size_t *bytes)
+{
+    size_t before = b->arena.bytes_used;
+    const char *result = bench_eval(b, source, given);
+    *bytes = b->arena.bytes_used - before;
+    return result;
+}
+
+static void bombs_end_within_their_budget(void **state)
+{
+    struct bench *b = *state;
+    /* 179 bytes: 2^k copies of a value that is in memory but once. */
+    const char *doubling = repeat(b, "[@,@]|", 20);
+    size_t bytes = 0;
+    const char *bomb = arena_printf(&b->arena, "'%s'|%s@", repeat(b, "x", 55), doubling).ptr;
+    assert_int_equal(strlen(bomb), 179);
+    assert_null(eval_counted(b, bomb, "null", &bytes));
+    assert_int_equal(b->fault, EXPR_FAULT_LIMIT);
+    assert_int_equal(b->err.code, ERR_LIMIT);
+    assert_non_null(strstr(b->err.text, "output budget of 1048576 bytes"));
+    assert_true(bytes < 64 * 1024);
+
+    const char *tails[] = {"to_string(@)",      "to_string([@,@])|[length(@),@]",
+                           "@ == [@,@]",        "[@,@]|[0] == [1]",
+                           "contains(@, [@])",  "[][][][][][][][][][][][][][][][][][][][]",
+                           "{a:@,b:@}",         "map(&[@,@],@)",
+                           "values({a:@,b:@})", "*"};
+    for (size_t i = 0; i < ARRAY_LEN(tails); i++) {
+        const char *text = arena_printf(&b->arena, "%s%s", repeat(b, "[@,@]|", 40), tails[i]).ptr;
+        const char *got = eval_counted(b, text, "{\"id\":\"0123456789\"}", &bytes);
+        if (got)
+            assert_in_range(strlen(got), 1, 5); /* equality by identity, or a miss: no walk */
+        else
+            assert_int_equal(b->fault, EXPR_FAULT_LIMIT);
+        assert_true(bytes < 48u << 20);
+        assert_true(b->budget.bytes_built <= EXPR_BYTES_MAX);
     }
+}
 
-    static void results_are_not_too_deep(void **state)
-    {
-        struct bench *b = *state;
-        const char *deep = arena_printf(&b->arena, "%s@", repeat(b, "[@]|", 600)).ptr;
-        assert_fault(b, deep, "1", EXPR_FAULT_LIMIT, "nested over 512 deep");
-        const char *equal = arena_printf(&b->arena, "%s(@ == [@])", repeat(b, "[@]|", 600)).ptr;
-        assert_fault(b, equal, "1", EXPR_FAULT_LIMIT, "nested over 512 deep");
-        const char *text = arena_printf(&b->arena, "%sto_string(@)", repeat(b, "[@]|", 600)).ptr;
-        assert_fault(b, text, "1", EXPR_FAULT_LIMIT, "nested over 512 deep");
+static void text_bombs_end_within_their_budget(void **state)
+{
+    struct bench *b = *state;
+    size_t bytes = 0;
+    const char *doubling = repeat(b, "join('',[@,@])|", 30);
+    const char *bomb = arena_printf(&b->arena, "'0123456789'|%s@", doubling).ptr;
+    assert_null(eval_counted(b, bomb, "null", &bytes));
+    assert_non_null(strstr(b->err.text, "output budget"));
+    assert_true(bytes <= 2u << 20);
+    const char *quoting = arena_printf(&b->arena, "%s@", repeat(b, "[@]|to_string(@)|", 40)).ptr;
+    assert_null(eval_counted(b, quoting, "\"\\\"\"", &bytes)); /* each doubles the backslashes */
+    assert_int_equal(b->fault, EXPR_FAULT_LIMIT);
+    assert_true(bytes <= 16u << 20);
+}
+
+static void results_are_not_too_deep(void **state)
+{
+    struct bench *b = *state;
+    const char *deep = arena_printf(&b->arena, "%s@", repeat(b, "[@]|", 600)).ptr;
+    assert_fault(b, deep, "1", EXPR_FAULT_LIMIT, "nested over 512 deep");
+    const char *equal = arena_printf(&b->arena, "%s(@ == [@])", repeat(b, "[@]|", 600)).ptr;
+    assert_fault(b, equal, "1", EXPR_FAULT_LIMIT, "nested over 512 deep");
+    const char *text = arena_printf(&b->arena, "%sto_string(@)", repeat(b, "[@]|", 600)).ptr;
+    assert_fault(b, text, "1", EXPR_FAULT_LIMIT, "nested over 512 deep");
+}
+
+/* An array of count numbers, as a member "a". */
+static const char *many(struct bench *b, size_t count)
+{
+    const char *ones = repeat(b, ",12", count - 1);
+    char *text = arena_alloc_text(&b->arena, 3 * count + 32);
+    snprintf(text, 3 * count + 32, "{\"a\":[12%s]}", ones);
+    return text;
+}
+
+static void visits_are_bounded(void **state)
+{
+    struct bench *b = *state;
+    const char *given = many(b, 3000);
+    static const char *const sources[] = {
+        "a[].{x: $.a[?@ == `1`]}", /* n * n */
+        "map(&contains($.a, @), a) | a",
+        "a[].length($.a[])",
+        "map(&sort($.a), a)",
+        "map(&sum($.a), a)",
+        "map(&max($.a), a)",
+        "map(&reverse($.a), a)",
+        "map(&length(to_string($.a)), a)",
+        "map(&merge(@, @), a[].{x: @})|map(&map(&$.a[*].[@],$.a),@)",
+        "a[? $.a == $.a[::-1]] | a[? $.a[::-1] == $.a[::2]] | [? sort_by($.a, &@)]",
+    };
+    for (size_t i = 0; i < ARRAY_LEN(sources); i++) {
+        const char *got = bench_eval(b, sources[i], given);
+        if (got)
+            assert_true(b->budget.visits <= EXPR_VISITS_MAX);
+        else
+            assert_non_null(strstr(b->err.text, "limit: over the "));
     }
+    assert_null(bench_eval(b, sources[0], given));
+    assert_non_null(strstr(b->err.text, "budget of 1000000 node visits"));
+}
 
-    /* An array of count numbers, as a member "a". */
-    static const char *many(struct bench * b, size_t count)
-    {
-        const char *ones = repeat(b, ",12", count - 1);
-        char *text = arena_alloc_text(&b->arena, 3 * count + 32);
-        snprintf(text, 3 * count + 32, "{\"a\":[12%s]}", ones);
-        return text;
+/* Scanning text costs fuel too, or a filter over a long text would stall the loop. */
+static void scans_are_charged(void **state)
+{
+    struct bench *b = *state;
+    const char *list = repeat(b, "1,", 2000), *body = repeat(b, "a", 500000);
+    size_t size = strlen(list) + 2 * strlen(body) + 64;
+    char *given = arena_alloc_text(&b->arena, size);
+    snprintf(given, size, "{\"l\":[%s1],\"t\":\"%s\",\"u\":\"%s\"}", list, body, body);
+    assert_fault(b, "l[?contains($.t, 'b')]", given, EXPR_FAULT_LIMIT, "node visits");
+    assert_fault(b, "l[?$.t == $.u]", given, EXPR_FAULT_LIMIT, "node visits");
+    assert_fault(b, "map(&length($.t), l)", given, EXPR_FAULT_LIMIT, "node visits");
+    assert_fault(b, "map(&starts_with($.t, $.u), l)", given, EXPR_FAULT_LIMIT, "node visits");
+    assert_fault(b, "map(&truncate($.t, `1`), l)", given, EXPR_FAULT_LIMIT, "node visits");
+    assert_fault(b, "map(&max([$.t, $.u]), l)", given, EXPR_FAULT_LIMIT, "node visits");
+}
+
+static void one_budget_serves_several(void **state)
+{
+    struct bench *b = *state;
+    const struct json *root = bench_json(b, "[1,2,3]");
+    struct expr *expr = expr_compile(&b->arena, SLICE("[].[@]"), &b->err);
+    struct json result;
+    expr_budget_init(&b->budget);
+    b->budget.visits_max = 25;
+    assert_int_equal(expr_eval(expr, root, root, &b->budget, &b->arena, &result, &b->err), OK);
+    uint64_t once = b->budget.visits;
+    assert_true(once > 6 && b->budget.bytes_result == strlen("[[1],[2],[3]]"));
+    assert_int_equal(expr_eval(expr, root, root, &b->budget, &b->arena, &result, &b->err),
+                     ERR_LIMIT);
+    assert_true(json_is(&result, JSON_NULL));
+    assert_int_equal(b->budget.fault, EXPR_FAULT_LIMIT);
+}
+
+static void a_full_arena_is_an_error(void **state)
+{
+    struct bench *b = *state;
+    const struct json *root = bench_json(b, many(b, 5000));
+    static const char *const sources[] = {
+        "a[].{x: @}", "to_string(a)",          "sort(a)", "a[].[@]",     "reverse(a)",
+        "map(&@, a)", "merge(@, {b: a[::2]})", "keys(@)", "a[?@ != `1`]"};
+    for (size_t i = 0; i < ARRAY_LEN(sources); i++) {
+        struct arena small;
+        struct json result;
+        struct expr *expr = expr_compile(&b->arena, slice_cstr(sources[i]), &b->err);
+        arena_init(&small, 8);
+        expr_budget_init(&b->budget);
+        assert_int_equal(expr_eval(expr, root, root, &b->budget, &small, &result, &b->err),
+                         ERR_NOMEM);
+        assert_int_equal(b->budget.fault, EXPR_FAULT_MEMORY);
+        arena_deinit(&small);
+        assert_null(expr_compile(&small, slice_cstr(sources[i]), &b->err));
+        arena_deinit(&small);
     }
+}
 
-    static void visits_are_bounded(void **state)
-    {
-        struct bench *b = *state;
-        const char *given = many(b, 3000);
-        static const char *const sources[] = {
-            "a[].{x: $.a[?@ == `1`]}", /* n * n */
-            "map(&contains($.a, @), a) | a",
-            "a[].length($.a[])",
-            "map(&sort($.a), a)",
-            "map(&sum($.a), a)",
-            "map(&max($.a), a)",
-            "map(&reverse($.a), a)",
-            "map(&length(to_string($.a)), a)",
-            "map(&merge(@, @), a[].{x: @})|map(&map(&$.a[*].[@],$.a),@)",
-            "a[? $.a == $.a[::-1]] | a[? $.a[::-1] == $.a[::2]] | [? sort_by($.a, &@)]",
-        };
-        for (size_t i = 0; i < ARRAY_LEN(sources); i++) {
-            const char *got = bench_eval(b, sources[i], given);
-            if (got)
-                assert_true(b->budget.visits <= EXPR_VISITS_MAX);
-            else
-                assert_non_null(strstr(b->err.text, "limit: over the "));
-        }
-        assert_null(bench_eval(b, sources[0], given));
-        assert_non_null(strstr(b->err.text, "budget of 1000000 node visits"));
-    }
+/* ---- sharing ---- */
 
-    /* Scanning text costs fuel too, or a filter over a long text would stall the loop. */
-    static void scans_are_charged(void **state)
-    {
-        struct bench *b = *state;
-        const char *list = repeat(b, "1,", 2000), *body = repeat(b, "a", 500000);
-        size_t size = strlen(list) + 2 * strlen(body) + 64;
-        char *given = arena_alloc_text(&b->arena, size);
-        snprintf(given, size, "{\"l\":[%s1],\"t\":\"%s\",\"u\":\"%s\"}", list, body, body);
-        assert_fault(b, "l[?contains($.t, 'b')]", given, EXPR_FAULT_LIMIT, "node visits");
-        assert_fault(b, "l[?$.t == $.u]", given, EXPR_FAULT_LIMIT, "node visits");
-        assert_fault(b, "map(&length($.t), l)", given, EXPR_FAULT_LIMIT, "node visits");
-        assert_fault(b, "map(&starts_with($.t, $.u), l)", given, EXPR_FAULT_LIMIT, "node visits");
-        assert_fault(b, "map(&truncate($.t, `1`), l)", given, EXPR_FAULT_LIMIT, "node visits");
-        assert_fault(b, "map(&max([$.t, $.u]), l)", given, EXPR_FAULT_LIMIT, "node visits");
-    }
-
-    static void one_budget_serves_several(void **state)
-    {
-        struct bench *b = *state;
-        const struct json *root = bench_json(b, "[1,2,3]");
-        struct expr *expr = expr_compile(&b->arena, SLICE("[].[@]"), &b->err);
+static void results_share_the_input(void **state)
+{
+    struct bench *b = *state;
+    const struct json *root = bench_json(b, many(b, 1000));
+    static const char *const sources[] = {"a", "a[*]", "a[]", "a[0:]", "$.a[:1000]", "a[?`true`]"};
+    for (size_t i = 0; i < ARRAY_LEN(sources); i++) {
+        struct expr *expr = expr_compile(&b->arena, slice_cstr(sources[i]), &b->err);
         struct json result;
         expr_budget_init(&b->budget);
-        b->budget.visits_max = 25;
         assert_int_equal(expr_eval(expr, root, root, &b->budget, &b->arena, &result, &b->err), OK);
-        uint64_t once = b->budget.visits;
-        assert_true(once > 6 && b->budget.bytes_result == strlen("[[1],[2],[3]]"));
-        assert_int_equal(expr_eval(expr, root, root, &b->budget, &b->arena, &result, &b->err),
-                         ERR_LIMIT);
-        assert_true(json_is(&result, JSON_NULL));
-        assert_int_equal(b->budget.fault, EXPR_FAULT_LIMIT);
+        assert_int_equal(result.count, 1000);
+        bool is_shared = result.as.items == JSON_GET(root, "a")->as.items;
+        assert_int_equal(is_shared, i != 2 && i != 5);
     }
+}
 
-    static void a_full_arena_is_an_error(void **state)
-    {
-        struct bench *b = *state;
-        const struct json *root = bench_json(b, many(b, 5000));
-        static const char *const sources[] = {
-            "a[].{x: @}", "to_string(a)",          "sort(a)", "a[].[@]",     "reverse(a)",
-            "map(&@, a)", "merge(@, {b: a[::2]})", "keys(@)", "a[?@ != `1`]"};
-        for (size_t i = 0; i < ARRAY_LEN(sources); i++) {
-            struct arena small;
-            struct json result;
-            struct expr *expr = expr_compile(&b->arena, slice_cstr(sources[i]), &b->err);
-            arena_init(&small, 8);
-            expr_budget_init(&b->budget);
-            assert_int_equal(expr_eval(expr, root, root, &b->budget, &small, &result, &b->err),
-                             ERR_NOMEM);
-            assert_int_equal(b->budget.fault, EXPR_FAULT_MEMORY);
-            arena_deinit(&small);
-            assert_null(expr_compile(&small, slice_cstr(sources[i]), &b->err));
-            arena_deinit(&small);
-        }
-    }
+/* ---- truth and paths ---- */
 
-    /* ---- sharing ---- */
+static void truth_is_jmespaths(void **state)
+{
+    static const char *const no[] = {"null", "false", "\"\"", "[]", "{}"};
+    static const char *const yes[] = {"true", "0", "0.0", "\" \"", "[null]", "{\"a\":null}"};
+    for (size_t i = 0; i < ARRAY_LEN(no); i++)
+        assert_false(expr_is_true(bench_json(*state, no[i])));
+    for (size_t i = 0; i < ARRAY_LEN(yes); i++)
+        assert_true(expr_is_true(bench_json(*state, yes[i])));
+    assert_false(expr_is_true(NULL));
+}
 
-    static void results_share_the_input(void **state)
-    {
-        struct bench *b = *state;
-        const struct json *root = bench_json(b, many(b, 1000));
-        static const char *const sources[] = {"a",     "a[*]",       "a[]",
-                                              "a[0:]", "$.a[:1000]", "a[?`true`]"};
-        for (size_t i = 0; i < ARRAY_LEN(sources); i++) {
-            struct expr *expr = expr_compile(&b->arena, slice_cstr(sources[i]), &b->err);
-            struct json result;
-            expr_budget_init(&b->budget);
-            assert_int_equal(expr_eval(expr, root, root, &b->budget, &b->arena, &result, &b->err),
-                             OK);
-            assert_int_equal(result.count, 1000);
-            bool is_shared = result.as.items == JSON_GET(root, "a")->as.items;
-            assert_int_equal(is_shared, i != 2 && i != 5);
-        }
-    }
+struct paths {
+    char text[512];
+    size_t count, stop_at;
+};
 
-    /* ---- truth and paths ---- */
+static bool on_path(void *user, const slice *names, size_t count)
+{
+    struct paths *paths = user;
+    size_t len = strlen(paths->text);
+    len += (size_t)snprintf(paths->text + len, sizeof paths->text - len, "/");
+    for (size_t i = 0; i < count; i++)
+        len += (size_t)snprintf(paths->text + len, sizeof paths->text - len, "%.*s%s",
+                                SLICE_ARG(names[i]), i + 1 < count ? "." : "");
+    return ++paths->count != paths->stop_at;
+}
 
-    static void truth_is_jmespaths(void **state)
-    {
-        static const char *const no[] = {"null", "false", "\"\"", "[]", "{}"};
-        static const char *const yes[] = {"true", "0", "0.0", "\" \"", "[null]", "{\"a\":null}"};
-        for (size_t i = 0; i < ARRAY_LEN(no); i++)
-            assert_false(expr_is_true(bench_json(*state, no[i])));
-        for (size_t i = 0; i < ARRAY_LEN(yes); i++)
-            assert_true(expr_is_true(bench_json(*state, yes[i])));
-        assert_false(expr_is_true(NULL));
-    }
-
-    struct paths {
-        char text[512];
-        size_t count, stop_at;
+static void root_names_are_found(void **state)
+{
+    static const char *const cases[][2] = {
+        {"input.x", "/input.x"},
+        {"$.input.x.y[0].z", "/input.x.y"},
+        {"input.messages[].{id: id, q: $.flow.id}", "/input.messages/flow.id"},
+        {"input.{a: x, b: y.z}", "/input.x/input.y.z"},
+        {"input | x", "/input.x"},
+        {"a || b.c && !d", "/a/b.c/d"},
+        {"a == `1`", "/a"},
+        {"(a || b).c", "/a/b"},
+        {"sort_by(steps.list.output, &date)[0].id", "/steps.list.output"},
+        {"list[?n > $.input.min].x", "/list/input.min"},
+        {"join(', ', input.to)", "/input.to"},
+        {"*.x", "/"},
+        {"@", "/"},
+        {"`1`", ""},
+        {"'a'", ""},
+        {"\"a.b\".c", "/a.b.c"},
+        {"input.a[?b].c | $.d", "/input.a/d"},
     };
-
-    static bool on_path(void *user, const slice *names, size_t count)
-    {
-        struct paths *paths = user;
-        size_t len = strlen(paths->text);
-        len += (size_t)snprintf(paths->text + len, sizeof paths->text - len, "/");
-        for (size_t i = 0; i < count; i++)
-            len += (size_t)snprintf(paths->text + len, sizeof paths->text - len, "%.*s%s",
-                                    SLICE_ARG(names[i]), i + 1 < count ? "." : "");
-        return ++paths->count != paths->stop_at;
+    struct bench *b = *state;
+    for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+        struct paths paths = {.stop_at = 0};
+        struct expr *expr = expr_compile(&b->arena, slice_cstr(cases[i][0]), &b->err);
+        assert_non_null(expr);
+        assert_true(slice_eq_cstr(expr_source(expr), cases[i][0]));
+        expr_root_names(expr, on_path, &paths);
+        assert_string_equal(paths.text, cases[i][1]);
     }
+    struct paths first = {.stop_at = 1};
+    expr_root_names(expr_compile(&b->arena, SLICE("[a, b, c]"), &b->err), on_path, &first);
+    assert_string_equal(first.text, "/a");
+}
 
-    static void root_names_are_found(void **state)
-    {
-        static const char *const cases[][2] = {
-            {"input.x", "/input.x"},
-            {"$.input.x.y[0].z", "/input.x.y"},
-            {"input.messages[].{id: id, q: $.flow.id}", "/input.messages/flow.id"},
-            {"input.{a: x, b: y.z}", "/input.x/input.y.z"},
-            {"input | x", "/input.x"},
-            {"a || b.c && !d", "/a/b.c/d"},
-            {"a == `1`", "/a"},
-            {"(a || b).c", "/a/b"},
-            {"sort_by(steps.list.output, &date)[0].id", "/steps.list.output"},
-            {"list[?n > $.input.min].x", "/list/input.min"},
-            {"join(', ', input.to)", "/input.to"},
-            {"*.x", "/"},
-            {"@", "/"},
-            {"`1`", ""},
-            {"'a'", ""},
-            {"\"a.b\".c", "/a.b.c"},
-            {"input.a[?b].c | $.d", "/input.a/d"},
-        };
-        struct bench *b = *state;
-        for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
-            struct paths paths = {.stop_at = 0};
-            struct expr *expr = expr_compile(&b->arena, slice_cstr(cases[i][0]), &b->err);
-            assert_non_null(expr);
-            assert_true(slice_eq_cstr(expr_source(expr), cases[i][0]));
-            expr_root_names(expr, on_path, &paths);
-            assert_string_equal(paths.text, cases[i][1]);
-        }
-        struct paths first = {.stop_at = 1};
-        expr_root_names(expr_compile(&b->arena, SLICE("[a, b, c]"), &b->err), on_path, &first);
-        assert_string_equal(first.text, "/a");
-    }
-
-    int main(void)
-    {
-        const struct CMUnitTest tests[] = {
-            bench_test(root_is_reachable_in_projections),
-            bench_test(projections_go_on_behind_a_multiselect),
-            bench_test(not_binds_weaker_than_a_path),
-            bench_test(legacy_literals_are_strings),
-            bench_test(raw_strings_keep_backslashes),
-            bench_test(numbers_stay_exact),
-            bench_test(sort_is_stable_and_by_code_point),
-            bench_test(merge_keeps_places),
-            bench_test(base64_round_trips),
-            bench_test(truncate_counts_code_points),
-            bench_test(counted_says_how_many),
-            bench_test(html_is_unescaped_once),
-            bench_test(a_url_gives_its_parameters),
-            bench_test(a_url_gives_a_segment_of_its_path),
-            bench_test(a_link_field_gives_the_url_of_a_relation),
-            bench_test(headers_are_found_in_any_case),
-            bench_test(html_becomes_text),
-            bench_test(html_text_fits_its_page),
-            bench_test(uuid5_follows_the_rfc),
-            bench_test(format_time_is_utc),
-            bench_test(messages_say_where),
-            bench_test(source_and_depth_are_bounded),
-            bench_test(long_chains_are_not_deep),
-            bench_test(bombs_end_within_their_budget),
-            bench_test(text_bombs_end_within_their_budget),
-            bench_test(results_are_not_too_deep),
-            bench_test(visits_are_bounded),
-            bench_test(scans_are_charged),
-            bench_test(one_budget_serves_several),
-            bench_test(a_full_arena_is_an_error),
-            bench_test(results_share_the_input),
-            bench_test(truth_is_jmespaths),
-            bench_test(root_names_are_found),
-        };
-        return cmocka_run_group_tests_name("expr", tests, NULL, NULL);
-    }
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        bench_test(root_is_reachable_in_projections),
+        bench_test(projections_go_on_behind_a_multiselect),
+        bench_test(not_binds_weaker_than_a_path),
+        bench_test(legacy_literals_are_strings),
+        bench_test(raw_strings_keep_backslashes),
+        bench_test(numbers_stay_exact),
+        bench_test(sort_is_stable_and_by_code_point),
+        bench_test(merge_keeps_places),
+        bench_test(base64_round_trips),
+        bench_test(truncate_counts_code_points),
+        bench_test(counted_says_how_many),
+        bench_test(html_is_unescaped_once),
+        bench_test(a_url_gives_its_parameters),
+        bench_test(a_url_gives_a_segment_of_its_path),
+        bench_test(a_link_field_gives_the_url_of_a_relation),
+        bench_test(headers_are_found_in_any_case),
+        bench_test(html_becomes_text),
+        bench_test(html_text_fits_its_page),
+        bench_test(uuid5_follows_the_rfc),
+        bench_test(format_time_is_utc),
+        bench_test(messages_say_where),
+        bench_test(source_and_depth_are_bounded),
+        bench_test(long_chains_are_not_deep),
+        bench_test(bombs_end_within_their_budget),
+        bench_test(text_bombs_end_within_their_budget),
+        bench_test(results_are_not_too_deep),
+        bench_test(visits_are_bounded),
+        bench_test(scans_are_charged),
+        bench_test(one_budget_serves_several),
+        bench_test(a_full_arena_is_an_error),
+        bench_test(results_share_the_input),
+        bench_test(truth_is_jmespaths),
+        bench_test(root_names_are_found),
+    };
+    return cmocka_run_group_tests_name("expr", tests, NULL, NULL);
+}
