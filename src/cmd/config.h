@@ -16,7 +16,7 @@
 #include "base/slice.h"
 
 enum {
-    CONFIG_LIST_MAX = 16,
+    CONFIG_LIST_MAX = 64,   /* every app that is built in may have its origin overridden */
     CONFIG_OPTIONS_MAX = 8, /* of one command */
     CONFIG_FILE_BYTES_MAX = 256 * 1024,
 };

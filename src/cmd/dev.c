@@ -124,16 +124,22 @@ static int start_database(struct dev *dev)
     return config_set(dev->config, SLICE("database-url"), slice_cstr(dev->postgres.url), &dev->err);
 }
 
-/* Calls for the demo apps go to the provider; those for others go out. */
+/* Calls for the demo apps go to the provider, those for others go out. What the caller overrides
+ * comes behind, since of several overrides of an origin the last one holds. */
 static int point_to_provider(struct dev *dev)
 {
     static const char *const origins[] = {"https://gmail.googleapis.com", "https://api.notion.com"};
+    const struct config_list callers = dev->config->origin_override;
     char text[DEV_PATH_MAX];
+    dev->config->origin_override.count = 0;
     for (size_t i = 0; i < ARRAY_LEN(origins); i++) {
         (void)snprintf(text, sizeof(text), "%s=%.*s", origins[i], SLICE_ARG(dev->provider.url));
         if (config_add(dev->config, SLICE("origin-override"), slice_cstr(text), &dev->err) != OK)
             return (int)dev->err.code;
     }
+    for (size_t i = 0; i < callers.count; i++)
+        if (config_add(dev->config, SLICE("origin-override"), callers.items[i], &dev->err) != OK)
+            return (int)dev->err.code;
     if (dev_trust_write(&dev->folder, dev->config->ca_file.ptr, dev->provider.ca_file.ptr, text,
                         &dev->err) != OK)
         return (int)dev->err.code;

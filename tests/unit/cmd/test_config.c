@@ -138,7 +138,7 @@ static void lists_repeat_and_replace_the_default(void **state)
         assert_int_equal(config_add(&config, SLICE("listen"), slice_cstr(text), &err), OK);
     }
     assert_int_equal(config_add(&config, SLICE("listen"), SLICE("one.more:1"), &err), ERR_LIMIT);
-    assert_contains(err.text, "at most 16");
+    assert_contains(err.text, "at most 64");
     config_deinit(&config);
 }
 
