@@ -1,0 +1,208 @@
+// Every manifest against what the vendors really sent (tests/e2e/replay/README.md): the real server runs an action, a
+// provider of the tests' own answers with a recording, and the request, the outcome, the output, the next page and the
+// display must be what the recording and the case say. Then the vendors' documented errors. Without the corpus the
+// recordings are skipped; errors, and what the cases themselves must be, need none.
+// APP=github and CASE=<recording or action> run a part.
+import assert from 'node:assert/strict';
+import { after, before, describe, test } from 'node:test';
+import { changedRecordings, requestDifferences, unexcused } from './replay/compare.mjs';
+import { apps, casesOf, errorsOf, hasCases, inputOf, isCorpusThere, manifestOf, recordingsOf, unusedOf } from './replay/recordings.mjs';
+import { Stage } from './replay/stage.mjs';
+import { fits } from './replay/fit.mjs';
+import { errorProblems, schemaProblems, successProblems } from './replay/verdict.mjs';
+
+const { APP, CASE } = process.env;
+const chosen = apps.filter((app) => !APP || app === APP);
+const isChosen = (one) => !CASE || [one.action, ...(one.recordings ?? [])].some((name) => name === CASE || name.startsWith(`${CASE}#`));
+const skip = isCorpusThere ? false : 'the corpus of recordings is not here';
+
+// The lines are all that there is to say: where this was thrown helps nobody.
+function fail(lines) {
+  if (lines.length === 0) return;
+  const error = new assert.AssertionError({ message: lines.join('\n') });
+  error.stack = '';
+  throw error;
+}
+
+const wanted = [];
+const plan = chosen.map((app) => {
+  const cases = casesOf(app).filter(isChosen);
+  const errors = errorsOf(app).filter(isChosen);
+  for (const one of cases) if (isCorpusThere) wanted.push((one.lane = { app, params: one.params }));
+  // A connection that was refused is not used again.
+  for (const one of errors) wanted.push((one.lane = { app, params: one.params, own: one.status === 401 ? one.line : 'errors' }));
+  return { app, manifest: manifestOf(app), recordings: isCorpusThere ? recordingsOf(app) : new Map(), cases, errors };
+});
+const actionOf = (manifest, id) => manifest.actions.find((one) => one.action_id === id);
+
+let stage;
+before(async () => {
+  if (wanted.length > 0) stage = await Stage.start(wanted);
+});
+after(() => stage?.stopWell(assert));
+
+function replyOf(recording) {
+  const { status, headers, reply } = recording;
+  const text = typeof reply === 'string' ? reply : JSON.stringify(reply);
+  return { status, headers, body: status === 204 ? undefined : text };
+}
+
+// Runs the case; the provider answers with the recordings in turn, to requests that fit them. {lines, input, ...}
+async function replay({ manifest, recordings }, one, change = (reply) => reply) {
+  const wants = one.recordings.map((id) => recordings.get(id) ?? assert.fail(`there is no recording ${id}`));
+  const input = inputOf(one.input, wants[0]);
+  const base = stage.laneOf(one.lane).base.pathname.replace(/\/$/, '');
+  const found = [];
+  const answer = (request, nth) => {
+    if (!wants[nth]) return undefined;
+    found.push(...requestDifferences(wants[nth], request, base).map((each) => ({ ...each, nth })));
+    return unexcused(found, one.differs).some((line) => !line.includes('does not differ')) ? undefined : change(replyOf(wants[nth]));
+  };
+  const taken = await stage.run(one.lane, one.action, input, answer, one);
+  const lines = unexcused(found, one.differs);
+  if (taken.seen.length < wants.length) lines.push(`${taken.seen.length} of ${wants.length} requests were made`);
+  if (taken.seen.length > wants.length) lines.push(`a request more: ${taken.seen[wants.length].method} ${taken.seen[wants.length].path}`);
+  const action = actionOf(manifest, one.action);
+  const outcome = one.error_code ? errorProblems(one, taken) : successProblems(action, one, taken);
+  return { ...taken, lines: lines.length > 0 && found.length > 0 ? lines : [...lines, ...outcome], input, wants, base };
+}
+
+// What the next page is asked for with is an input that makes another request.
+async function nextProblems(one, { summary, input, seen }) {
+  const next = summary.pages?.next;
+  if (!next) return [];
+  const { json } = await stage.run(one.lane, one.action, { ...input, ...next }, () => undefined, { query: '?dry_run=true' });
+  const request = json?.request;
+  if (!request) return [`pages.next is no input: ${JSON.stringify(json)}`];
+  const url = new URL(request.url);
+  const [former] = seen;
+  const isSame = request.body === (former.body.toString() || null) && url.pathname === former.path && url.searchParams.toString() === new URLSearchParams(former.query).toString();
+  return isSame ? ['the next page is asked for with the same request'] : [];
+}
+
+// A recording that is changed in one place must not pass for the one that was replayed.
+function controlProblems(one, { seen, wants, base }) {
+  return wants.flatMap((recording, nth) => {
+    const usual = unexcused(requestDifferences(recording, seen[nth], base), one.differs);
+    return changedRecordings(recording)
+      .filter(([what]) => !(one.differs ?? []).some(({ at }) => at === what || what.startsWith(`${at}.`) || what.startsWith(`${at}[`)))
+      .filter(([, changed]) => unexcused(requestDifferences(changed, seen[nth], base), one.differs).length <= usual.length)
+      .map(([what]) => `control: a changed ${what} is not noticed`);
+  });
+}
+
+// Another reply must not pass for the recorded one.
+async function replyControlProblems(each, one) {
+  if (one.error_code || actionOf(each.manifest, one.action).response?.body === 'none') return [];
+  const odd = (reply) => (reply.body ? { ...reply, body: reply.body.trimStart().startsWith('[') ? '[{"odd":[]}]' : '{"odd":[]}' } : { ...reply, status: 500 });
+  const { lines } = await replay(each, one, odd);
+  return lines.length > 0 ? [] : ['control: another reply is not noticed: give the action response.required or an output_schema with required members, or the case a summary'];
+}
+
+describe('recorded', { concurrency: chosen.length || 1 }, () => {
+  for (const each of plan)
+    describe(each.app, { concurrency: 1 }, () => {
+      const controlled = new Set();
+      for (const one of each.cases)
+        test(`${one.action} ${one.recordings.join(' ')} (${each.app}.jsonl:${one.line})`, { skip }, async () => {
+          const taken = await replay(each, one);
+          fail(taken.lines);
+          fail(controlProblems(one, taken));
+          fail(await nextProblems(one, taken));
+          if (controlled.has(one.action)) return;
+          controlled.add(one.action);
+          fail(await replyControlProblems(each, one));
+        });
+    });
+});
+
+describe('documented errors', { concurrency: chosen.length || 1 }, () => {
+  for (const { app, errors } of plan)
+    describe(app, { concurrency: 1 }, () => {
+      for (const one of errors)
+        test(`${one.action} ${one.status} ${one.error_code} (errors/${app}.jsonl:${one.line})`, async () => {
+          const { status, headers = {}, body } = one;
+          const text = typeof body === 'string' ? body : JSON.stringify(body ?? '');
+          const type = typeof body === 'string' ? 'text/plain' : 'application/json';
+          const reply = { status, headers: { 'content-type': type, ...headers }, body: body === undefined ? undefined : text };
+          fail(errorProblems(one, await stage.run(one.lane, one.action, one.input, () => reply, one)));
+        });
+    });
+});
+
+// ---- what cases and errors must be; no corpus is needed ----
+
+const CASE_KEYS = ['recording', 'action', 'input', 'params', 'differs', 'next', 'summary', 'output', 'error_code', 'retry_after', 'hint', 'message', 'reconnect', 'files', 'query'];
+const ERROR_KEYS = ['action', 'input', 'params', 'status', 'headers', 'body', 'source', 'error_code', 'retry_after', 'hint', 'message', 'reconnect', 'files'];
+const CODES = ['unauthorized', 'forbidden', 'reauth_required', 'rate_limited', 'timeout', 'validation_error', 'unsupported_operation', 'execution_failed'];
+const OURS = ['recordings', 'app', 'line', 'lane'];
+const refers = (input) => JSON.stringify(input).includes('{"$":"');
+
+function formProblems(manifest, one, keys, file) {
+  const lines = [];
+  const complain = (text) => lines.push(`${file}:${one.line}: ${text}`);
+  const { params, ...own } = one;
+  for (const key of Object.keys(own)) if (![...keys, ...OURS].includes(key)) complain(`"${key}" is no member of a case`);
+  const action = actionOf(manifest, one.action);
+  if (!action) return [...lines, `${file}:${one.line}: there is no action ${one.action}`];
+  if (!refers(one.input)) for (const problem of schemaProblems(action.input_schema, one.input, 'input')) complain(problem);
+  if (one.error_code && !CODES.includes(one.error_code)) complain(`"${one.error_code}" is no error_code of an action`);
+  for (const { at, why, ...more } of one.differs ?? []) {
+    if (!/^(method|path|query|body|headers)([.[]|$)/.test(at ?? '')) complain(`"at": "${at}" is no place of a request`);
+    if (!why || why.length < 8) complain(`"differs" at ${at} has no reason`);
+    if (Object.keys(more).some((key) => key !== 'ours')) complain(`"differs" has at, why and maybe ours`);
+  }
+  return lines;
+}
+
+describe('cases and errors are well formed', () => {
+  for (const app of chosen)
+    test(app, () => {
+      const manifest = manifestOf(app);
+      const seen = new Set();
+      const lines = casesOf(app).flatMap((one) => {
+        const name = `${one.action} ${one.recordings.join(' ')} ${JSON.stringify(one.input)}`;
+        const twice = seen.has(name) ? [`${app}.jsonl:${one.line}: ${name} is there twice`] : [];
+        seen.add(name);
+        return [...twice, ...formProblems(manifest, one, CASE_KEYS, `${app}.jsonl`)];
+      });
+      for (const one of errorsOf(app)) {
+        lines.push(...formProblems(manifest, one, ERROR_KEYS, `errors/${app}.jsonl`));
+        if (!one.source || one.source.includes('://')) lines.push(`errors/${app}.jsonl:${one.line}: "source" is the vendor's page, without the scheme`);
+        if (!(one.status >= 200 && one.error_code)) lines.push(`errors/${app}.jsonl:${one.line}: status and error_code are needed`);
+      }
+      fail(lines);
+    });
+});
+
+// ---- every recording is used, or is not for a reason ----
+
+const isBegun = (app) => hasCases(app) || unusedOf(app).length > 0;
+
+describe('every recording has a case or a reason', () => {
+  for (const app of chosen)
+    test(app, { skip: skip || (recordingsOf(app).size > 0 && !isBegun(app) && 'no cases yet') }, () => {
+      const manifest = manifestOf(app);
+      const recordings = recordingsOf(app);
+      const used = new Set(casesOf(app).flatMap((one) => one.recordings));
+      const reasons = unusedOf(app);
+      const lines = [];
+      const excused = new Map();
+      for (const { why, recordings: ids, fits: known = [], line } of reasons) {
+        if (!why) lines.push(`unused/${app}.jsonl:${line}: "why" is missing`);
+        for (const id of ids) {
+          if (!recordings.has(id)) lines.push(`unused/${app}.jsonl:${line}: there is no recording ${id}`);
+          else if (used.has(id)) lines.push(`unused/${app}.jsonl:${line}: ${id} has a case`);
+          excused.set(id, known);
+        }
+      }
+      for (const recording of recordings.values()) {
+        if (used.has(recording.id)) continue;
+        const open = manifest.actions.filter((action) => fits(manifest, action, recording)).map((one) => one.action_id);
+        const known = excused.get(recording.id);
+        if (!known) lines.push(`${recording.id}: ${recording.method} ${recording.path} has neither case nor reason${open.length ? `; it fits ${open.join(', ')}` : ''}`);
+        else for (const action of open) if (!known.includes(action)) lines.push(`${recording.id}: ${recording.method} ${recording.path} fits ${action} and has no case ("fits": ["${action}"] beside "why" where it cannot have one)`);
+      }
+      fail(lines);
+    });
+});

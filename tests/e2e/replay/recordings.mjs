@@ -1,0 +1,90 @@
+// What the replay reads: the recordings of the corpus, the cases, the documented errors, and what is not used and why.
+import { existsSync, readFileSync, readdirSync } from 'node:fs';
+import { join } from 'node:path';
+
+const here = new URL('.', import.meta.url).pathname;
+const corpora = process.env.SLUICE_CORPORA ?? new URL('../../../../shared/corpora', import.meta.url).pathname;
+const manifestFolder = new URL('../../../contrib/integrations/', import.meta.url).pathname;
+
+export const folder = join(corpora, 'recordings');
+export const isCorpusThere = existsSync(folder);
+export const apps = readdirSync(manifestFolder).filter((name) => name.endsWith('.json')).map((name) => name.slice(0, -5)).sort();
+export const manifestFile = (app) => join(manifestFolder, `${app}.json`);
+export const manifestOf = (app) => JSON.parse(readFileSync(manifestFile(app), 'utf8'));
+
+function linesOf(file) {
+  if (!existsSync(file)) return [];
+  const rows = readFileSync(file, 'utf8').split('\n').map((text, i) => ({ text, line: i + 1 })).filter((row) => row.text.trim());
+  return rows.map((row) => {
+    try {
+      return { ...JSON.parse(row.text), line: row.line };
+    } catch (error) {
+      throw new Error(`${file}:${row.line}: ${error.message}`);
+    }
+  });
+}
+
+// id -> recording. Several have the same id: the second of them is called "<id>~2".
+export function recordingsOf(app) {
+  const all = new Map();
+  for (const { line, ...one } of linesOf(join(folder, `${app}.jsonl`))) {
+    let id = one.id;
+    for (let n = 2; all.has(id); n++) id = `${one.id}~${n}`;
+    all.set(id, { ...one, id, line });
+  }
+  return all;
+}
+
+// A line with `params` alone says what follows is connected with.
+function withParams(lines) {
+  let params;
+  return lines.flatMap((one) => {
+    if (Object.keys(one).sort().join() !== 'line,params') return [{ params, ...one }];
+    params = one.params;
+    return [];
+  });
+}
+
+export const casesOf = (app) =>
+  withParams(linesOf(join(here, `${app}.jsonl`))).map((one) => ({ ...one, app, recordings: [one.recording].flat() }));
+export const errorsOf = (app) => withParams(linesOf(join(here, 'errors', `${app}.jsonl`))).map((one) => ({ ...one, app }));
+// [{why, recordings, fits?}]
+export const unusedOf = (app) => linesOf(join(here, 'unused', `${app}.jsonl`));
+export const hasCases = (app) => existsSync(join(here, `${app}.jsonl`));
+
+// When it was recorded, as far as its headers say: the month, "2026-04".
+export function monthOf(recording) {
+  const { date, 'x-ratelimit-reset': reset } = recording.headers;
+  const at = date ? new Date(date) : new Date(Number(reset) * 1000);
+  return at.getUTCFullYear() === 2026 ? at.toISOString().slice(0, 7) : '2026';
+}
+
+// "body.records[0].fields" of a value: {is: whether it is there, value}. [-1] is the last one of an array.
+export function valueAt(root, path) {
+  let value = root;
+  for (const name of path.match(/[^.[\]]+/g) ?? []) {
+    const key = Array.isArray(value) && name.startsWith('-') ? String(value.length + Number(name)) : name;
+    if (value === null || typeof value !== 'object' || !(key in value)) return { is: false };
+    value = value[key];
+  }
+  return { is: true, value };
+}
+
+// What inputs refer to: the path as its segments, a form as an object.
+function sourceOf({ path, query, body }) {
+  const isForm = typeof body === 'string' && /^[^=&\s{[]+=/.test(body);
+  return { path: path.split('/').slice(1).map(decodeURIComponent), query, body: isForm ? Object.fromEntries(new URLSearchParams(body)) : body };
+}
+
+// An input, in which {"$": "body.name"} stands for what the recorded request has there, {"$": "path[-1]"} for the last
+// segment of its path.
+export function inputOf(input, recording) {
+  if (Array.isArray(input)) return input.map((one) => inputOf(one, recording));
+  if (input === null || typeof input !== 'object') return input;
+  if (Object.keys(input).join() === '$') {
+    const { is, value } = valueAt(sourceOf(recording), input.$);
+    if (!is) throw new Error(`the recording has no ${input.$}`);
+    return value;
+  }
+  return Object.fromEntries(Object.entries(input).map(([key, one]) => [key, inputOf(one, recording)]));
+}
