@@ -50,7 +50,6 @@ export const casesOf = (app) =>
 export const errorsOf = (app) => withParams(linesOf(join(here, 'errors', `${app}.jsonl`))).map((one) => ({ ...one, app }));
 // [{why, recordings, fits?}]
 export const unusedOf = (app) => linesOf(join(here, 'unused', `${app}.jsonl`));
-export const hasCases = (app) => existsSync(join(here, `${app}.jsonl`));
 
 // When it was recorded, as far as its headers say: the month, "2026-04".
 export function monthOf(recording) {
