@@ -190,6 +190,8 @@ static void write_ready(struct buf *out, const struct app *app, const struct opt
     json_close(&w, '}');
     json_key(&w, "task_database_id");
     json_put_str(&w, SLICE(NOTION_TASK_DATABASE));
+    json_key(&w, "task_data_source_id");
+    json_put_str(&w, SLICE(NOTION_TASK_SOURCE));
     json_close(&w, '}');
     buf_append_char(out, '\n');
 }

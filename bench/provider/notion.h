@@ -1,11 +1,12 @@
 /*
- * The Notion-shaped workspace (API version 2022-06-28): pages, databases, blocks, users, comments.
- * Everything in memory; past NOTION_NODES_MAX the oldest object that the API made goes, with what
- * is inside it.
+ * The Notion-shaped workspace (API version 2026-03-11): pages, databases, data sources, blocks,
+ * users, comments. Everything in memory; past NOTION_NODES_MAX the oldest object that the API made
+ * goes, with what is inside it.
  *
- * A node is a page, a database or a block. A page's children are its blocks, sub-pages and
- * databases in order; a database's children are its pages, the newest first. What a node shows
- * (rich text, property values, schema) is kept as the JSON that a reply holds, in the node's arena.
+ * A node is a page, a database, a data source or a block. A page's children are its blocks,
+ * sub-pages and databases in order; a database's children are its data sources; those of a data
+ * source are its pages, the newest first. What a node shows (rich text, property values, schema)
+ * is kept as the JSON that a reply holds, in the node's arena.
  */
 #ifndef PROVIDER_NOTION_H
 #define PROVIDER_NOTION_H
@@ -26,9 +27,12 @@ enum {
     NOTION_PROPERTIES_MAX = 200,
 };
 
+#define NOTION_VERSION "2026-03-11"
+
 /* Fixed ids of the seed; pages and blocks of the seed count up from 1 at their end. */
 #define NOTION_ROOT_PAGE     "1c5f7a3e-9b24-4d68-8f0a-6e2d4c8b9a10"
 #define NOTION_TASK_DATABASE "8e1d4c6b-2a3f-4b5c-9d7e-0f1a2b3c4d20"
+#define NOTION_TASK_SOURCE   "8e1d4c6b-2a3f-4b5c-9d7e-0f1a2b3c4d21"
 #define NOTION_PAGE_ID       "b3d5f7a9-1c2e-4a6b-8d0f-%012x"
 #define NOTION_BLOCK_ID      "c4e6a8b0-2d3f-4b7c-9e1a-%012x"
 #define NOTION_COMMENT_ID    "d5f7b9c1-3e40-4c8d-8f2b-%012x"
@@ -36,7 +40,7 @@ enum {
 #define NOTION_USER_ANNA     "e0a1b2c3-4d5e-4f60-8a7b-9c8d7e6f5a02"
 #define NOTION_USER_BOT      "e0a1b2c3-4d5e-4f60-8a7b-9c8d7e6f5ab0"
 
-enum notion_kind { NOTION_PAGE, NOTION_DATABASE, NOTION_BLOCK };
+enum notion_kind { NOTION_PAGE, NOTION_DATABASE, NOTION_SOURCE, NOTION_BLOCK };
 
 struct notion_node {
     char id[UUID_TEXT_LEN + 1];
@@ -45,18 +49,17 @@ struct notion_node {
     struct notion_node *parent; /* NULL: the workspace */
     struct list sibling_link, children;
     size_t child_count;
-    struct list recent_link; /* pages and databases by last edit, newest first */
+    struct list recent_link; /* all but blocks by last edit, newest first */
     struct list api_link;    /* those that the API made, oldest first */
     int64_t created_us, edited_us;
     uint64_t number; /* counts up with creation: order where times are equal */
     const char *created_by, *edited_by;
-    struct arena arena;   /* of the JSON below */
-    size_t compact_bytes; /* arena use after the last compaction */
-    slice type;           /* block: "paragraph" ... */
-    struct json content;  /* block: what stands under its type */
-    struct json
-        properties; /* page: property id -> value; database: name -> {id, name, type, ...} */
-    struct json title, description; /* database: rich text */
+    struct arena arena;     /* of the JSON below */
+    size_t compact_bytes;   /* arena use after the last compaction */
+    slice type;             /* block: "paragraph" ... */
+    struct json content;    /* block: what stands under its type */
+    struct json properties; /* page: property id -> value; source: name -> {id, name, type, ...} */
+    struct json title, description; /* database, data source: rich text */
     struct json icon, cover;        /* null or object */
 };
 
@@ -128,6 +131,8 @@ void notion_node_discard(struct notion_node *node);
 /* Puts it below parent (NULL: the workspace), behind `after` (NULL: at the end). */
 bool notion_node_enter(struct notion *notion, struct notion_node *node, struct notion_node *parent,
                        struct notion_node *after) MUST_CHECK;
+/* Below another parent (NULL: the workspace), which is not inside the node. */
+void notion_node_move(struct notion *notion, struct notion_node *node, struct notion_node *parent);
 /* With everything inside it. */
 void notion_node_free(struct notion *notion, struct notion_node *node);
 /* Makes room; between requests only, since any node that the API made may go. */
@@ -135,7 +140,7 @@ void notion_evict(struct notion *notion);
 /* Time and author of the last edit; gives back what former values took. */
 void notion_node_edited(struct notion *notion, struct notion_node *node, int64_t now_us,
                         const char *by);
-/* The page or database that holds the node, itself where it is one. */
+/* The page, database or data source that holds the node, itself where it is one. */
 struct notion_node *notion_node_page(struct notion_node *node);
 bool notion_is_gone(const struct notion_node *node); /* it or one above it is archived */
 
@@ -149,15 +154,15 @@ slice notion_text_plain(struct arena *arena, const struct json *rich_text);
 
 /* ---- properties (notion_property.c: schema, notion_value.c: values) ---- */
 /* By name or id; NULL when there is none. *name gets its name. */
-const struct json *notion_schema_find(const struct notion_node *database, slice name_or_id,
+const struct json *notion_schema_find(const struct notion_node *source, slice name_or_id,
                                       slice *name);
-/* Reads a schema object into database->properties, merging where is_update. */
-bool notion_schema_read(struct notion_request *request, struct notion_node *database,
+/* Reads a schema object into source->properties, merging where is_update. */
+bool notion_schema_read(struct notion_request *request, struct notion_node *source,
                         const struct json *input, bool is_update);
-/* Reads property values of a page below `database` (NULL: a page's child, title only) into *out,
+/* Reads property values of a page below `source` (NULL: a page's child, title only) into *out,
  * an object of id -> value in node's arena, over what the node has. */
 bool notion_values_read(struct notion_request *request, struct notion_node *node,
-                        struct notion_node *database, const struct json *input, struct json *out);
+                        struct notion_node *source, const struct json *input, struct json *out);
 /* The value that a page has for a property of that schema entry; null when it was never set. */
 struct json notion_value_get(const struct notion_node *page, const struct json *schema,
                              struct arena *arena);
@@ -173,11 +178,17 @@ bool notion_blocks_append(struct notion_request *request, struct notion_node *pa
 bool notion_blocks_check(struct notion_request *request, const struct json *children,
                          const char *where, unsigned depth);
 
+/* ---- Markdown (notion_markdown.c) ---- */
+/* The blocks that a text stands for, as a client would send them; in arena. */
+struct json notion_markdown_read(struct arena *arena, slice text);
+
 /* ---- shapes (notion_write.c) ---- */
 void notion_write_page(struct json_writer *w, const struct notion_node *page, struct arena *arena,
                        const struct provider_request *http);
 void notion_write_database(struct json_writer *w, const struct notion_node *database,
                            struct arena *arena);
+void notion_write_source(struct json_writer *w, const struct notion_node *source,
+                         struct arena *arena);
 void notion_write_block(struct json_writer *w, const struct notion_node *node, struct arena *arena);
 void notion_write_object(struct json_writer *w, const struct notion_node *node,
                          struct arena *arena);
@@ -195,23 +206,36 @@ bool notion_page_read(struct notion_request *request, bool is_query, size_t *siz
 struct notion_filter;
 /* NULL input gives a filter that takes all. NULL: answered. */
 struct notion_filter *notion_filter_compile(struct notion_request *request,
-                                            const struct notion_node *database,
+                                            const struct notion_node *source,
                                             const struct json *input);
 bool notion_filter_matches(const struct notion_filter *filter, const struct notion_node *page,
                            struct arena *arena);
 /* Sorts pages by the body's `sorts`; false: answered. */
-bool notion_sort_pages(struct notion_request *request, const struct notion_node *database,
+bool notion_sort_pages(struct notion_request *request, const struct notion_node *source,
                        const struct json *sorts, struct notion_node **pages, size_t count);
 
 /* ---- requests ---- */
+/* A page that can be seen; NULL: answered. */
+struct notion_node *notion_find_page(struct notion_request *request);
+/* The title and the description that the body names; false: answered. */
+bool notion_texts_read(struct notion_request *request, struct notion_node *node, struct json *title,
+                       struct json *description);
+void notion_reply_page(struct notion_request *request, const struct notion_node *page);
 void notion_pages_create(struct notion_request *request);
 void notion_pages_get(struct notion_request *request);
 void notion_pages_update(struct notion_request *request);
 void notion_pages_property(struct notion_request *request);
+void notion_pages_move(struct notion_request *request);
+void notion_pages_markdown(struct notion_request *request);
+void notion_pages_markdown_update(struct notion_request *request);
 void notion_databases_create(struct notion_request *request);
 void notion_databases_get(struct notion_request *request);
 void notion_databases_update(struct notion_request *request);
-void notion_databases_query(struct notion_request *request);
+void notion_sources_create(struct notion_request *request);
+void notion_sources_get(struct notion_request *request);
+void notion_sources_update(struct notion_request *request);
+void notion_sources_query(struct notion_request *request);
+void notion_sources_templates(struct notion_request *request);
 void notion_search(struct notion_request *request);
 void notion_blocks_get(struct notion_request *request);
 void notion_blocks_update(struct notion_request *request);
@@ -223,5 +247,8 @@ void notion_users_get(struct notion_request *request);
 void notion_users_me(struct notion_request *request);
 void notion_comments_list(struct notion_request *request);
 void notion_comments_create(struct notion_request *request);
+void notion_comments_get(struct notion_request *request);
+void notion_comments_update(struct notion_request *request);
+void notion_comments_delete(struct notion_request *request);
 
 #endif

@@ -15,10 +15,17 @@ static const struct notion_route {
     {HTTP_METHOD_GET, "v1/pages/*", notion_pages_get, SCOPE_READ_CONTENT},
     {HTTP_METHOD_PATCH, "v1/pages/*", notion_pages_update, SCOPE_UPDATE_CONTENT},
     {HTTP_METHOD_GET, "v1/pages/*/properties/*", notion_pages_property, SCOPE_READ_CONTENT},
+    {HTTP_METHOD_POST, "v1/pages/*/move", notion_pages_move, SCOPE_UPDATE_CONTENT},
+    {HTTP_METHOD_GET, "v1/pages/*/markdown", notion_pages_markdown, SCOPE_READ_CONTENT},
+    {HTTP_METHOD_PATCH, "v1/pages/*/markdown", notion_pages_markdown_update, SCOPE_UPDATE_CONTENT},
     {HTTP_METHOD_POST, "v1/databases", notion_databases_create, SCOPE_INSERT_CONTENT},
     {HTTP_METHOD_GET, "v1/databases/*", notion_databases_get, SCOPE_READ_CONTENT},
     {HTTP_METHOD_PATCH, "v1/databases/*", notion_databases_update, SCOPE_UPDATE_CONTENT},
-    {HTTP_METHOD_POST, "v1/databases/*/query", notion_databases_query, SCOPE_READ_CONTENT},
+    {HTTP_METHOD_POST, "v1/data_sources", notion_sources_create, SCOPE_INSERT_CONTENT},
+    {HTTP_METHOD_GET, "v1/data_sources/*", notion_sources_get, SCOPE_READ_CONTENT},
+    {HTTP_METHOD_PATCH, "v1/data_sources/*", notion_sources_update, SCOPE_UPDATE_CONTENT},
+    {HTTP_METHOD_POST, "v1/data_sources/*/query", notion_sources_query, SCOPE_READ_CONTENT},
+    {HTTP_METHOD_GET, "v1/data_sources/*/templates", notion_sources_templates, SCOPE_READ_CONTENT},
     {HTTP_METHOD_POST, "v1/search", notion_search, SCOPE_READ_CONTENT},
     {HTTP_METHOD_GET, "v1/blocks/*", notion_blocks_get, SCOPE_READ_CONTENT},
     {HTTP_METHOD_PATCH, "v1/blocks/*", notion_blocks_update, SCOPE_UPDATE_CONTENT},
@@ -30,6 +37,9 @@ static const struct notion_route {
     {HTTP_METHOD_GET, "v1/users/*", notion_users_get, SCOPE_USERS},
     {HTTP_METHOD_GET, "v1/comments", notion_comments_list, SCOPE_COMMENTS},
     {HTTP_METHOD_POST, "v1/comments", notion_comments_create, SCOPE_COMMENTS},
+    {HTTP_METHOD_GET, "v1/comments/*", notion_comments_get, SCOPE_COMMENTS},
+    {HTTP_METHOD_PATCH, "v1/comments/*", notion_comments_update, SCOPE_COMMENTS},
+    {HTTP_METHOD_DELETE, "v1/comments/*", notion_comments_delete, SCOPE_COMMENTS},
 };
 
 static void vfail(struct provider_reply *reply, struct rng *rng, unsigned status, const char *code,
@@ -142,10 +152,10 @@ static bool check_access(struct provider *provider, const struct provider_reques
         return notion_fail(reply, &provider->rng, 400, "missing_version",
                            "Notion-Version header failed validation: Notion-Version header should "
                            "be defined, instead was `undefined`.");
-    if (!slice_eq(version, SLICE("2022-06-28")))
+    if (!slice_eq(version, SLICE(NOTION_VERSION)))
         return notion_fail(reply, &provider->rng, 400, "validation_error",
                            "Notion-Version header failed validation: this emulator speaks "
-                           "`\"2022-06-28\"` only, instead was `\"%.*s\"`.",
+                           "`\"" NOTION_VERSION "\"` only, instead was `\"%.*s\"`.",
                            SLICE_ARG(slice_first(version, 40)));
     if (scopes && !(token->scopes & scopes)) {
         notion_error_plain(provider, reply, 403);

@@ -199,13 +199,14 @@ bool notion_blocks_append(struct notion_request *request, struct notion_node *pa
     return true;
 }
 
-/* Any node is a block, too; archived ones are found, as Notion does. NULL: answered. */
+/* All but data sources are blocks, too; archived ones are found, as Notion does. NULL: answered. */
 static struct notion_node *find(struct notion_request *request)
 {
     struct notion_node *node = notion_find(request->notion, request->id);
-    if (!node)
-        notion_not_found(request, "block", request->id);
-    return node;
+    if (node && node->kind != NOTION_SOURCE)
+        return node;
+    notion_not_found(request, "block", request->id);
+    return NULL;
 }
 
 static void reply_block(struct notion_request *request, const struct notion_node *node)
@@ -252,9 +253,7 @@ void notion_blocks_update(struct notion_request *request)
     struct notion_node *node = find(request);
     if (!node)
         return;
-    bool archives =
-        json_get_bool(request->body, SLICE("archived"),
-                      json_get_bool(request->body, SLICE("in_trash"), node->is_archived));
+    bool archives = json_get_bool(request->body, SLICE("in_trash"), node->is_archived);
     if (node->is_archived && archives) {
         notion_invalid(request, "Can't edit block that is archived. You must unarchive the block "
                                 "before editing.");
@@ -292,7 +291,7 @@ void notion_children_list(struct notion_request *request)
     const char *next = NULL;
     struct json_writer w = notion_list_open(request);
     const struct list *node = start ? &start->sibling_link : parent->children.next;
-    /* The rows of a database are no blocks. */
+    /* The data sources of a database are no blocks. */
     for (; parent->kind != NOTION_DATABASE && node != &parent->children; node = node->next) {
         const struct notion_node *child = LIST_ITEM(node, struct notion_node, sibling_link);
         if (child->is_archived)
@@ -307,9 +306,32 @@ void notion_children_list(struct notion_request *request)
     notion_list_close(request, &w, next, "block");
 }
 
+/* Where new children go: behind a block, first or last (*after NULL, *is_first). */
+static bool read_position(struct notion_request *request, const struct notion_node *parent,
+                          struct notion_node **after, bool *is_first)
+{
+    const struct json *position = JSON_GET(request->body, "position");
+    slice type = json_get_str(position, SLICE("type"));
+    slice id = json_get_str(JSON_GET(position, "after_block"), SLICE("id"));
+    if (JSON_GET(request->body, "after"))
+        return notion_invalid(request, "body failed validation: body.after should be not present: "
+                                       "use body.position.");
+    *is_first = slice_eq(type, SLICE("start"));
+    if (!position || *is_first || slice_eq(type, SLICE("end")))
+        return true;
+    if (!slice_eq(type, SLICE("after_block")) || !id.len)
+        return notion_invalid(request, "body failed validation: body.position.type should be "
+                                       "`\"after_block\"`, `\"start\"` or `\"end\"`.");
+    *after = notion_find(request->notion, id);
+    return (*after && (*after)->parent == parent) ||
+           notion_invalid(request, "Block with ID %.*s is not a child of the parent.",
+                          SLICE_ARG(id));
+}
+
 void notion_children_append(struct notion_request *request)
 {
     struct notion_node *parent = find(request), *after = NULL;
+    bool is_first = false;
     if (!parent)
         return;
     if (notion_is_gone(parent)) {
@@ -317,15 +339,8 @@ void notion_children_append(struct notion_request *request)
                                 "before editing.");
         return;
     }
-    slice after_id = json_get_str(request->body, SLICE("after"));
-    if (after_id.len) {
-        after = notion_find(request->notion, after_id);
-        if (!after || after->parent != parent) {
-            notion_invalid(request, "Block with ID %.*s is not a child of the parent.",
-                           SLICE_ARG(after_id));
-            return;
-        }
-    }
+    if (!read_position(request, parent, &after, &is_first))
+        return;
     if (parent->kind == NOTION_DATABASE) {
         notion_invalid(request, "Database children can not be appended; create pages instead.");
         return;
@@ -335,6 +350,10 @@ void notion_children_append(struct notion_request *request)
     if (!notion_blocks_append(request, parent, after, JSON_GET(request->body, "children"),
                               "body.children", made, &count))
         return;
+    for (size_t i = count; is_first && i-- > 0;) {
+        list_unlink(&made[i]->sibling_link);
+        list_push_front(&parent->children, &made[i]->sibling_link);
+    }
     notion_node_edited(request->notion, parent, request->http->now_us, NOTION_USER_BOT);
     record(request, "notion.blocks.append", count ? made[0] : parent);
     struct json_writer w = notion_list_open(request);

@@ -221,7 +221,7 @@ static bool read_timestamp(struct notion_request *request, struct notion_filter 
     return read_condition(request, filter, json_get(input, name));
 }
 
-static bool read_property(struct notion_request *request, const struct notion_node *database,
+static bool read_property(struct notion_request *request, const struct notion_node *source,
                           struct notion_filter *filter, const struct json *input)
 {
     filter->kind = FILTER_PROPERTY;
@@ -234,7 +234,7 @@ static bool read_property(struct notion_request *request, const struct notion_no
                                        "defined, instead was `undefined`. body.filter.and should "
                                        "be defined, instead was `undefined`. body.filter.property "
                                        "should be defined, instead was `undefined`.");
-    filter->schema = notion_schema_find(database, name, NULL);
+    filter->schema = notion_schema_find(source, name, NULL);
     if (!filter->schema)
         return notion_invalid(request, "Could not find property with name or id: %.*s",
                               SLICE_ARG(name));
@@ -254,7 +254,7 @@ static bool read_property(struct notion_request *request, const struct notion_no
 }
 
 static struct notion_filter *compile(struct notion_request *request,
-                                     const struct notion_node *database, const struct json *input,
+                                     const struct notion_node *source, const struct json *input,
                                      unsigned depth)
 {
     struct notion_filter *filter = ARENA_NEW(request->http->arena, struct notion_filter);
@@ -263,7 +263,7 @@ static struct notion_filter *compile(struct notion_request *request,
     if (!filter)
         return NULL;
     if (!list)
-        return read_property(request, database, filter, input) ? filter : NULL;
+        return read_property(request, source, filter, input) ? filter : NULL;
     filter->kind = all ? FILTER_ALL_OF : FILTER_ANY_OF;
     if (!json_is(list, JSON_ARRAY) || list->count > FILTER_ITEMS_MAX || depth > FILTER_DEPTH_MAX) {
         notion_invalid(request,
@@ -274,7 +274,7 @@ static struct notion_filter *compile(struct notion_request *request,
     }
     struct notion_filter **end = &filter->first;
     for (uint32_t i = 0; i < list->count; i++, end = &(*end)->next) {
-        *end = compile(request, database, json_at(list, i), depth + 1);
+        *end = compile(request, source, json_at(list, i), depth + 1);
         if (!*end)
             return NULL;
     }
@@ -282,7 +282,7 @@ static struct notion_filter *compile(struct notion_request *request,
 }
 
 struct notion_filter *notion_filter_compile(struct notion_request *request,
-                                            const struct notion_node *database,
+                                            const struct notion_node *source,
                                             const struct json *input)
 {
     struct notion_filter *filter;
@@ -295,7 +295,7 @@ struct notion_filter *notion_filter_compile(struct notion_request *request,
                        json_type_name(input));
         return NULL;
     } else {
-        filter = compile(request, database, input, 1);
+        filter = compile(request, source, input, 1);
     }
     if (!filter && !request->reply->status)
         notion_error_plain(request->notion->provider, request->reply, 503);

@@ -4,8 +4,7 @@
 #include "provider/ledger.h"
 #include "provider/notion_property.h"
 
-/* A page that can be seen; NULL: answered. */
-static struct notion_node *find(struct notion_request *request)
+struct notion_node *notion_find_page(struct notion_request *request)
 {
     struct notion_node *node = notion_find(request->notion, request->id);
     if (node && node->kind == NOTION_PAGE)
@@ -20,7 +19,7 @@ static struct notion_node *find(struct notion_request *request)
     return NULL;
 }
 
-static void reply_page(struct notion_request *request, const struct notion_node *page)
+void notion_reply_page(struct notion_request *request, const struct notion_node *page)
 {
     struct json_writer w = reply_json(request->reply, 200);
     notion_write_page(&w, page, request->http->arena, request->http);
@@ -60,37 +59,50 @@ static bool read_picture(struct notion_request *request, struct notion_node *nod
     return true;
 }
 
-/* The parent that a create names; NULL: answered. */
-static struct notion_node *read_parent(struct notion_request *request)
+/* The one data source of a database; NULL: answered. */
+static struct notion_node *only_source(struct notion_request *request, struct notion_node *database)
 {
-    const struct json *parent = JSON_GET(request->body, "parent");
-    slice page_id = json_get_str(parent, SLICE("page_id"));
-    slice database_id = json_get_str(parent, SLICE("database_id"));
-    if (!parent) {
-        notion_invalid(request, "body failed validation: body.parent should be defined, instead "
-                                "was `undefined`.");
-        return NULL;
+    struct notion_node *only = NULL;
+    size_t count = 0;
+    LIST_EACH(&database->children, link)
+    {
+        struct notion_node *source = LIST_ITEM(link, struct notion_node, sibling_link);
+        if (!source->is_archived) {
+            only = source;
+            count++;
+        }
     }
-    if (!page_id.len && !database_id.len) {
-        notion_invalid(request,
-                       "body failed validation. Fix one: body.parent.page_id should be defined, "
-                       "instead was `undefined`. body.parent.database_id should be defined, "
-                       "instead was `undefined`.");
-        return NULL;
-    }
-    slice id = page_id.len ? page_id : database_id;
+    if (count == 1)
+        return only;
+    notion_invalid(request,
+                   "Database %s has %zu data sources: name the one that is meant as "
+                   "body.parent.data_source_id.",
+                   database->id, count);
+    return NULL;
+}
+
+static struct notion_node *named_parent(struct notion_request *request, const char *key, slice id)
+{
+    static const struct {
+        const char *key, *what;
+        enum notion_kind kind;
+    } kinds[] = {{"page_id", "page", NOTION_PAGE},
+                 {"data_source_id", "data_source", NOTION_SOURCE},
+                 {"database_id", "database", NOTION_DATABASE}};
+    size_t i = 0;
+    while (strcmp(kinds[i].key, key) != 0)
+        i++;
     char text[UUID_TEXT_LEN + 1];
-    const char *kind = page_id.len ? "page" : "database";
     if (!notion_id_read(id, text)) {
         notion_invalid(request,
-                       "body failed validation: body.parent.%s_id should be a valid uuid, instead "
+                       "body failed validation: body.parent.%s should be a valid uuid, instead "
                        "was `\"%.*s\"`.",
-                       kind, SLICE_ARG(slice_first(id, 80)));
+                       key, SLICE_ARG(slice_first(id, 80)));
         return NULL;
     }
     struct notion_node *node = notion_find(request->notion, id);
-    if (!node || node->kind != (page_id.len ? NOTION_PAGE : NOTION_DATABASE)) {
-        notion_not_found(request, kind, id);
+    if (!node || node->kind != kinds[i].kind) {
+        notion_not_found(request, kinds[i].what, id);
         return NULL;
     }
     if (notion_is_gone(node)) {
@@ -98,28 +110,76 @@ static struct notion_node *read_parent(struct notion_request *request)
                                 "before editing.");
         return NULL;
     }
-    return node;
+    return node->kind == NOTION_DATABASE ? only_source(request, node) : node;
+}
+
+/* The parent that the body names: a page, a data source, or NULL for the workspace; a database
+ * stands for its only data source. false: answered. */
+static bool read_parent(struct notion_request *request, struct notion_node **out)
+{
+    static const char *const keys[] = {"page_id", "data_source_id", "database_id"};
+    const struct json *parent = JSON_GET(request->body, "parent");
+    slice type = json_get_str(parent, SLICE("type"));
+    *out = NULL;
+    if (!parent)
+        return notion_invalid(request, "body failed validation: body.parent should be defined, "
+                                       "instead was `undefined`.");
+    for (size_t i = 0; i < ARRAY_LEN(keys); i++) {
+        slice id = json_get_str(parent, slice_cstr(keys[i]));
+        if (!id.len)
+            continue;
+        if (type.len && !slice_eq_cstr(type, keys[i]))
+            return notion_invalid(request,
+                                  "body failed validation: body.parent.type should be "
+                                  "`\"%s\"`, instead was `\"%.*s\"`.",
+                                  keys[i], SLICE_ARG(slice_first(type, 80)));
+        *out = named_parent(request, keys[i], id);
+        return *out != NULL;
+    }
+    if (json_get_bool(parent, SLICE("workspace"), false))
+        return true;
+    return notion_invalid(request,
+                          "body failed validation. Fix one: body.parent.page_id should be defined, "
+                          "instead was `undefined`. body.parent.data_source_id should be defined, "
+                          "instead was `undefined`.");
+}
+
+/* What stands in the new page: `children`, or what `markdown` says. */
+static bool read_children(struct notion_request *request, struct json *out)
+{
+    const struct json *children = JSON_GET(request->body, "children");
+    slice markdown = json_get_str(request->body, SLICE("markdown"));
+    *out = json_null;
+    if (children && markdown.len)
+        return notion_invalid(request, "body failed validation: body.children and body.markdown "
+                                       "are not taken together.");
+    if (markdown.len)
+        *out = notion_markdown_read(request->http->arena, markdown);
+    else if (children)
+        *out = *children;
+    return true;
 }
 
 static bool fill_page(struct notion_request *request, struct notion_node *page,
-                      struct notion_node *parent)
+                      struct notion_node *parent, const struct json *children)
 {
     const struct json *properties = JSON_GET(request->body, "properties");
-    const struct json *children = JSON_GET(request->body, "children");
-    struct notion_node *database = parent->kind == NOTION_DATABASE ? parent : NULL;
+    struct notion_node *source = parent && parent->kind == NOTION_SOURCE ? parent : NULL;
     if (!properties)
         return notion_invalid(request, "body failed validation: body.properties should be "
                                        "defined, instead was `undefined`.");
-    return notion_values_read(request, page, database, properties, &page->properties) &&
+    return notion_values_read(request, page, source, properties, &page->properties) &&
            read_picture(request, page, "icon", &page->icon) &&
            read_picture(request, page, "cover", &page->cover) &&
-           (!children || notion_blocks_check(request, children, "body.children", 1));
+           (json_is(children, JSON_NULL) ||
+            notion_blocks_check(request, children, "body.children", 1));
 }
 
 void notion_pages_create(struct notion_request *request)
 {
-    struct notion_node *parent = read_parent(request);
-    if (!parent)
+    struct notion_node *parent;
+    struct json children;
+    if (!read_parent(request, &parent) || !read_children(request, &children))
         return;
     struct notion_node *page =
         notion_node_new(request->notion, NOTION_PAGE, "", request->http->now_us);
@@ -128,46 +188,43 @@ void notion_pages_create(struct notion_request *request)
         return;
     }
     page->is_from_api = true;
-    if (!fill_page(request, page, parent) ||
+    if (!fill_page(request, page, parent, &children) ||
         !notion_node_enter(request->notion, page, parent, NULL)) {
         notion_node_discard(page);
         if (!request->reply->status)
             notion_error_plain(request->notion->provider, request->reply, 503);
         return;
     }
-    const struct json *children = JSON_GET(request->body, "children");
-    if (children &&
-        !notion_blocks_append(request, page, NULL, children, "body.children", NULL, NULL))
+    if (!json_is(&children, JSON_NULL) &&
+        !notion_blocks_append(request, page, NULL, &children, "body.children", NULL, NULL))
         return;
     record(request, "notion.pages.create", page);
-    reply_page(request, page);
+    notion_reply_page(request, page);
 }
 
 void notion_pages_get(struct notion_request *request)
 {
-    const struct notion_node *page = find(request);
+    const struct notion_node *page = notion_find_page(request);
     if (page)
-        reply_page(request, page);
+        notion_reply_page(request, page);
 }
 
 void notion_pages_update(struct notion_request *request)
 {
-    struct notion_node *page = find(request);
+    struct notion_node *page = notion_find_page(request);
     if (!page)
         return;
-    bool archives =
-        json_get_bool(request->body, SLICE("archived"),
-                      json_get_bool(request->body, SLICE("in_trash"), page->is_archived));
+    bool archives = json_get_bool(request->body, SLICE("in_trash"), page->is_archived);
     const struct json *input = JSON_GET(request->body, "properties");
     if (page->is_archived && archives && (input || JSON_GET(request->body, "icon"))) {
         notion_invalid(request, "Can't edit block that is archived. You must unarchive the block "
                                 "before editing.");
         return;
     }
-    struct notion_node *database =
-        page->parent && page->parent->kind == NOTION_DATABASE ? page->parent : NULL;
+    struct notion_node *source = page->parent && page->parent->kind == NOTION_SOURCE ? page->parent
+                                                                                     : NULL;
     struct json properties, icon = page->icon, cover = page->cover;
-    if (!notion_values_read(request, page, database, input, &properties) ||
+    if (!notion_values_read(request, page, source, input, &properties) ||
         !read_picture(request, page, "icon", &icon) ||
         !read_picture(request, page, "cover", &cover))
         return;
@@ -177,7 +234,24 @@ void notion_pages_update(struct notion_request *request)
     page->is_archived = archives;
     notion_node_edited(request->notion, page, request->http->now_us, NOTION_USER_BOT);
     record(request, "notion.pages.update", page);
-    reply_page(request, page);
+    notion_reply_page(request, page);
+}
+
+void notion_pages_move(struct notion_request *request)
+{
+    struct notion_node *page = notion_find_page(request), *parent;
+    if (!page || !read_parent(request, &parent))
+        return;
+    for (const struct notion_node *above = parent; above; above = above->parent) {
+        if (above == page) {
+            notion_invalid(request, "A page can not be moved below itself.");
+            return;
+        }
+    }
+    notion_node_move(request->notion, page, parent);
+    notion_node_edited(request->notion, page, request->http->now_us, NOTION_USER_BOT);
+    record(request, "notion.pages.move", page);
+    notion_reply_page(request, page);
 }
 
 /* Text, people and relations come as a list of items, each with one. */
@@ -232,14 +306,14 @@ static void reply_item_list(struct notion_request *request, slice id, slice type
 
 void notion_pages_property(struct notion_request *request)
 {
-    struct notion_node *page = find(request);
+    struct notion_node *page = notion_find_page(request);
     if (!page)
         return;
     struct arena *arena = request->http->arena;
     struct json title =
         notion_schema_entry(arena, SLICE("title"), SLICE("title"), NOTION_TITLE, json_object());
     const struct json *schema = NULL;
-    if (page->parent && page->parent->kind == NOTION_DATABASE)
+    if (page->parent && page->parent->kind == NOTION_SOURCE)
         schema = notion_schema_find(page->parent, request->id2, NULL);
     else if (slice_eq(request->id2, SLICE("title")))
         schema = &title;

@@ -46,10 +46,10 @@ const char *notion_type_name(enum notion_type type)
     return "unknown";
 }
 
-const struct json *notion_schema_find(const struct notion_node *database, slice name_or_id,
+const struct json *notion_schema_find(const struct notion_node *source, slice name_or_id,
                                       slice *name)
 {
-    const struct json *schema = &database->properties;
+    const struct json *schema = &source->properties;
     for (uint32_t i = 0; i < schema->count; i++) {
         const struct json_member *member = &schema->as.members[i];
         if (slice_eq(json_str(&member->key), name_or_id) ||
@@ -63,15 +63,15 @@ const struct json *notion_schema_find(const struct notion_node *database, slice 
 }
 
 /* Four characters drawn from what needs no percent-encoding; "title" is the title's. */
-static slice new_property_id(struct notion *notion, struct notion_node *database)
+static slice new_property_id(struct notion *notion, struct notion_node *source)
 {
     static const char alphabet[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789";
     char id[4];
     do {
         for (size_t i = 0; i < sizeof(id); i++)
             id[i] = alphabet[rng_below(&notion->provider->rng, sizeof(alphabet) - 1)];
-    } while (notion_schema_find(database, slice_of(id, sizeof(id)), NULL));
-    return arena_dup(&database->arena, slice_of(id, sizeof(id)));
+    } while (notion_schema_find(source, slice_of(id, sizeof(id)), NULL));
+    return arena_dup(&source->arena, slice_of(id, sizeof(id)));
 }
 
 struct json notion_option_make(struct notion *notion, struct arena *arena, slice name, slice color)
@@ -91,10 +91,10 @@ struct json notion_option_make(struct notion *notion, struct arena *arena, slice
 }
 
 /* {"options": [...]} with ids; former ones are kept where their name is named again. */
-static bool read_options(struct notion_request *request, struct notion_node *database,
+static bool read_options(struct notion_request *request, struct notion_node *source,
                          const struct json *config, const struct json *former, struct json *out)
 {
-    struct arena *arena = &database->arena;
+    struct arena *arena = &source->arena;
     const struct json *input = JSON_GET(config, "options");
     struct json options = json_array();
     *out = json_object();
@@ -128,23 +128,23 @@ const struct json *notion_option_find(const struct json *config, slice name_or_i
 }
 
 /* The configuration under the type's name. */
-static bool read_config(struct notion_request *request, struct notion_node *database,
+static bool read_config(struct notion_request *request, struct notion_node *source,
                         enum notion_type type, const struct json *config, const struct json *former,
                         struct json *out)
 {
     *out = json_object();
     if (type == NOTION_SELECT || type == NOTION_MULTI_SELECT)
-        return read_options(request, database, config, former, out);
+        return read_options(request, source, config, former, out);
     if (type == NOTION_STATUS)
         return notion_invalid(request, "Creating new status database properties is currently not "
                                        "supported.");
     if (type == NOTION_NUMBER) {
         slice format = json_get_str(config, SLICE("format"));
-        json_object_set(&database->arena, out, SLICE("format"),
-                        format.len ? json_string_dup(&database->arena, format)
+        json_object_set(&source->arena, out, SLICE("format"),
+                        format.len ? json_string_dup(&source->arena, format)
                                    : json_string(SLICE("number")));
     } else if (type == NOTION_RELATION) {
-        const struct json *copy = json_dup(&database->arena, config);
+        const struct json *copy = json_dup(&source->arena, config);
         *out = copy ? *copy : json_null;
     }
     return true;
@@ -183,12 +183,12 @@ static struct json without(struct arena *arena, const struct json *schema, slice
 }
 
 /* One entry of an update: null removes, a name renames, a type adds or changes. */
-static bool read_entry(struct notion_request *request, struct notion_node *database, slice key,
+static bool read_entry(struct notion_request *request, struct notion_node *source, slice key,
                        const struct json *entry, struct json *schema)
 {
-    struct arena *arena = &database->arena;
+    struct arena *arena = &source->arena;
     slice name = key;
-    const struct json *old = notion_schema_find(database, key, &name);
+    const struct json *old = notion_schema_find(source, key, &name);
     if (json_is(entry, JSON_NULL)) {
         if (old && slice_eq(json_get_str(old, SLICE("id")), SLICE("title")))
             return notion_invalid(request, "Cannot delete title property.");
@@ -210,13 +210,13 @@ static bool read_entry(struct notion_request *request, struct notion_node *datab
     struct json read = json_null;
     const struct json *former = old ? json_get(old, slice_cstr(notion_type_name(old_type))) : NULL;
     if (type && !(old && type == NOTION_STATUS && old_type == NOTION_STATUS) &&
-        !read_config(request, database, type, config, former, &read))
+        !read_config(request, source, type, config, former, &read))
         return false;
     if (!type || read.type == JSON_NULL)
         read = former ? *former : json_object();
     slice id = old                    ? json_get_str(old, SLICE("id"))
                : type == NOTION_TITLE ? SLICE("title")
-                                      : new_property_id(request->notion, database);
+                                      : new_property_id(request->notion, source);
     slice kept = arena_dup(arena, new_name.len ? new_name : name);
     if (old)
         *schema = without(arena, schema, name);
@@ -225,7 +225,7 @@ static bool read_entry(struct notion_request *request, struct notion_node *datab
     return true;
 }
 
-bool notion_schema_read(struct notion_request *request, struct notion_node *database,
+bool notion_schema_read(struct notion_request *request, struct notion_node *source,
                         const struct json *input, bool is_update)
 {
     if (!json_is(input, JSON_OBJECT) || input->count > NOTION_PROPERTIES_MAX)
@@ -233,10 +233,10 @@ bool notion_schema_read(struct notion_request *request, struct notion_node *data
                               "body failed validation: body.properties should be an object with "
                               "at most `%d` members, instead was `%s`.",
                               NOTION_PROPERTIES_MAX, input ? json_type_name(input) : "undefined");
-    struct json schema = is_update ? without(&database->arena, &database->properties, SLICE_NONE)
+    struct json schema = is_update ? without(&source->arena, &source->properties, SLICE_NONE)
                                    : json_object();
     for (uint32_t i = 0; i < input->count; i++)
-        if (!read_entry(request, database, json_str(&input->as.members[i].key),
+        if (!read_entry(request, source, json_str(&input->as.members[i].key),
                         &input->as.members[i].value, &schema))
             return false;
     size_t titles = 0;
@@ -246,6 +246,6 @@ bool notion_schema_read(struct notion_request *request, struct notion_node *data
     if (titles != 1)
         return notion_invalid(request, titles ? "Only one title property is allowed."
                                               : "Title is not provided");
-    database->properties = schema;
+    source->properties = schema;
     return true;
 }

@@ -62,35 +62,35 @@ static struct json options(struct seeding *s, struct arena *arena, const char *c
     return config;
 }
 
-static void add_property(struct notion_node *database, const char *id, const char *name,
+static void add_property(struct notion_node *source, const char *id, const char *name,
                          enum notion_type type, struct json config)
 {
-    struct arena *arena = &database->arena;
-    json_object_set(arena, &database->properties, slice_cstr(name),
+    struct arena *arena = &source->arena;
+    json_object_set(arena, &source->properties, slice_cstr(name),
                     notion_schema_entry(arena, slice_cstr(id), slice_cstr(name), type, config));
 }
 
-static void make_schema(struct seeding *s, struct notion_node *database)
+static void make_schema(struct seeding *s, struct notion_node *source)
 {
-    struct arena *arena = &database->arena;
+    struct arena *arena = &source->arena;
     struct json number = json_object();
     json_object_set(arena, &number, SLICE("format"), json_string(SLICE("number")));
     struct json status = options(s, arena, statuses, ARRAY_LEN(statuses));
     json_object_set(arena, &status, SLICE("groups"), json_array());
     struct json tags = json_object();
     json_object_set(arena, &tags, SLICE("options"), json_array());
-    add_property(database, "title", "Name", NOTION_TITLE, json_object());
-    add_property(database, "sTat", "Status", NOTION_STATUS, status);
-    add_property(database, "dUe1", "Due", NOTION_DATE, json_object());
-    add_property(database, "sRc9", "Source", NOTION_URL, json_object());
-    add_property(database, "pRio", "Priority", NOTION_SELECT,
+    add_property(source, "title", "Name", NOTION_TITLE, json_object());
+    add_property(source, "sTat", "Status", NOTION_STATUS, status);
+    add_property(source, "dUe1", "Due", NOTION_DATE, json_object());
+    add_property(source, "sRc9", "Source", NOTION_URL, json_object());
+    add_property(source, "pRio", "Priority", NOTION_SELECT,
                  options(s, arena, priorities, ARRAY_LEN(priorities)));
-    add_property(database, "tAgs", "Tags", NOTION_MULTI_SELECT, tags);
-    add_property(database, "uRgt", "Urgent", NOTION_CHECKBOX, json_object());
-    add_property(database, "eFrt", "Points", NOTION_NUMBER, number);
-    add_property(database, "pPl0", "Assignee", NOTION_PEOPLE, json_object());
-    add_property(database, "nOte", "Notes", NOTION_RICH_TEXT, json_object());
-    add_property(database, "cRea", "Created", NOTION_CREATED_TIME, json_object());
+    add_property(source, "tAgs", "Tags", NOTION_MULTI_SELECT, tags);
+    add_property(source, "uRgt", "Urgent", NOTION_CHECKBOX, json_object());
+    add_property(source, "eFrt", "Points", NOTION_NUMBER, number);
+    add_property(source, "pPl0", "Assignee", NOTION_PEOPLE, json_object());
+    add_property(source, "nOte", "Notes", NOTION_RICH_TEXT, json_object());
+    add_property(source, "cRea", "Created", NOTION_CREATED_TIME, json_object());
 }
 
 static bool add_block(struct seeding *s, struct notion_node *parent, const char *type,
@@ -114,17 +114,17 @@ static bool add_block(struct seeding *s, struct notion_node *parent, const char 
 }
 
 /* The option's copy in the page's arena. */
-static struct json option_value(const struct notion_node *database, const char *property,
+static struct json option_value(const struct notion_node *source, const char *property,
                                 const char *type, const char *name, struct arena *arena)
 {
-    const struct json *schema = notion_schema_find(database, slice_cstr(property), NULL);
+    const struct json *schema = notion_schema_find(source, slice_cstr(property), NULL);
     const struct json *option =
         notion_option_find(json_get(schema, slice_cstr(type)), slice_cstr(name));
     const struct json *copy = option ? json_dup(arena, option) : NULL;
     return copy ? *copy : json_null;
 }
 
-static struct json tag_values(struct seeding *s, struct notion_node *database, const char *names,
+static struct json tag_values(struct seeding *s, struct notion_node *source, const char *names,
                               struct arena *arena)
 {
     struct json list = json_array();
@@ -132,10 +132,10 @@ static struct json tag_values(struct seeding *s, struct notion_node *database, c
     while (rest.len) {
         slice name = slice_split(&rest, ',');
         struct json *config = (struct json *)(uintptr_t)JSON_GET(
-            notion_schema_find(database, SLICE("Tags"), NULL), "multi_select");
+            notion_schema_find(source, SLICE("Tags"), NULL), "multi_select");
         if (!notion_option_find(config, name))
-            json_array_push(&database->arena, (struct json *)(uintptr_t)JSON_GET(config, "options"),
-                            notion_option_make(s->notion, &database->arena, name, SLICE("purple")));
+            json_array_push(&source->arena, (struct json *)(uintptr_t)JSON_GET(config, "options"),
+                            notion_option_make(s->notion, &source->arena, name, SLICE("purple")));
         const struct json *copy = json_dup(arena, notion_option_find(config, name));
         json_array_push(arena, &list, copy ? *copy : json_null);
     }
@@ -153,7 +153,7 @@ static void set_date(struct arena *arena, struct json *values, int64_t time_us)
     json_object_set(arena, values, SLICE("dUe1"), date);
 }
 
-static void fill_task(struct seeding *s, struct notion_node *database, struct notion_node *page,
+static void fill_task(struct seeding *s, struct notion_node *source, struct notion_node *page,
                       size_t k)
 {
     struct arena *arena = &page->arena;
@@ -161,19 +161,17 @@ static void fill_task(struct seeding *s, struct notion_node *database, struct no
     struct json people = json_array(), person = json_object();
     json_object_set(arena, values, SLICE("title"),
                     notion_text_make(arena, slice_cstr(tasks[k].title)));
-    json_object_set(
-        arena, values, SLICE("sTat"),
-        option_value(database, "Status", "status", statuses[tasks[k].status][0], arena));
+    json_object_set(arena, values, SLICE("sTat"),
+                    option_value(source, "Status", "status", statuses[tasks[k].status][0], arena));
     if (tasks[k].due_days != 99)
         set_date(arena, values, s->now_us + tasks[k].due_days * INT64_C(86400000000));
     if (tasks[k].source)
         json_object_set(arena, values, SLICE("sRc9"), json_string(slice_cstr(tasks[k].source)));
     if (tasks[k].priority)
         json_object_set(arena, values, SLICE("pRio"),
-                        option_value(database, "Priority", "select", tasks[k].priority, arena));
+                        option_value(source, "Priority", "select", tasks[k].priority, arena));
     if (tasks[k].tags)
-        json_object_set(arena, values, SLICE("tAgs"),
-                        tag_values(s, database, tasks[k].tags, arena));
+        json_object_set(arena, values, SLICE("tAgs"), tag_values(s, source, tasks[k].tags, arena));
     json_object_set(arena, values, SLICE("uRgt"), json_bool(tasks[k].is_urgent));
     json_object_set(arena, values, SLICE("eFrt"), json_i64(tasks[k].effort));
     json_object_set(arena, &person, SLICE("object"), json_string(SLICE("user")));
@@ -193,7 +191,7 @@ static struct notion_node *new_page(struct seeding *s, const char *id, unsigned 
 }
 
 /* Tasks are entered from the last to the first, so that the first stands on top. */
-static bool seed_tasks(struct seeding *s, struct notion_node *database)
+static bool seed_tasks(struct seeding *s, struct notion_node *source)
 {
     for (size_t k = ARRAY_LEN(tasks); k-- > 0;) {
         char id[UUID_TEXT_LEN + 1];
@@ -201,8 +199,8 @@ static bool seed_tasks(struct seeding *s, struct notion_node *database)
         struct notion_node *page = new_page(s, id, 20 + (unsigned)k * 7);
         if (!page)
             return false;
-        fill_task(s, database, page, k);
-        if (!notion_node_enter(s->notion, page, database, NULL))
+        fill_task(s, source, page, k);
+        if (!notion_node_enter(s->notion, page, source, NULL))
             return false;
     }
     return true;
@@ -266,10 +264,13 @@ bool notion_seed(struct notion *notion, int64_t now_us)
 {
     struct seeding s = {notion, now_us, 0};
     struct notion_node *root = new_page(&s, NOTION_ROOT_PAGE, 900);
-    struct notion_node *database = notion_node_new(notion, NOTION_DATABASE, NOTION_TASK_DATABASE,
-                                                   now_us - 890 * INT64_C(3600000000));
+    int64_t made_us = now_us - 890 * INT64_C(3600000000);
+    struct notion_node *database =
+        notion_node_new(notion, NOTION_DATABASE, NOTION_TASK_DATABASE, made_us);
+    struct notion_node *source =
+        notion_node_new(notion, NOTION_SOURCE, NOTION_TASK_SOURCE, made_us);
     /* Running out of memory while the process starts: the caller ends it. */
-    if (!root || !database)
+    if (!root || !database || !source)
         return false;
     struct json icon = json_object();
     json_object_set(&root->arena, &icon, SLICE("type"), json_string(SLICE("emoji")));
@@ -279,8 +280,11 @@ bool notion_seed(struct notion *notion, int64_t now_us)
                     notion_text_make(&root->arena, SLICE("Tasks home")));
     database->created_by = database->edited_by = NOTION_USER_SAM;
     database->title = notion_text_make(&database->arena, SLICE("Tasks"));
-    make_schema(&s, database);
+    source->created_by = source->edited_by = NOTION_USER_SAM;
+    source->title = notion_text_make(&source->arena, SLICE("Tasks"));
+    make_schema(&s, source);
     return notion_node_enter(notion, root, NULL, NULL) &&
-           notion_node_enter(notion, database, root, NULL) && seed_tasks(&s, database) &&
+           notion_node_enter(notion, database, root, NULL) &&
+           notion_node_enter(notion, source, database, NULL) && seed_tasks(&s, source) &&
            seed_content(&s) && seed_notes(&s, root) && seed_comments(&s);
 }

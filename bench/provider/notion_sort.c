@@ -27,7 +27,7 @@ struct sort_rule {
     bool is_falling;
 };
 
-static bool read_rule(struct notion_request *request, const struct notion_node *database,
+static bool read_rule(struct notion_request *request, const struct notion_node *source,
                       const struct json *input, struct sort_rule *rule)
 {
     slice direction = json_get_str(input, SLICE("direction"));
@@ -42,7 +42,7 @@ static bool read_rule(struct notion_request *request, const struct notion_node *
     rule->type = notion_type_of(timestamp);
     if (rule->type == NOTION_CREATED_TIME || rule->type == NOTION_EDITED_TIME)
         return true;
-    rule->schema = notion_schema_find(database, name, NULL);
+    rule->schema = notion_schema_find(source, name, NULL);
     if (!rule->schema)
         return notion_invalid(request, "Could not find sort property with name or id: %.*s",
                               SLICE_ARG(name));
@@ -130,7 +130,7 @@ static int compare(const void *left, const void *right)
     return (a->place > b->place) - (a->place < b->place);
 }
 
-bool notion_sort_pages(struct notion_request *request, const struct notion_node *database,
+bool notion_sort_pages(struct notion_request *request, const struct notion_node *source,
                        const struct json *sorts, struct notion_node **pages, size_t count)
 {
     struct arena *arena = request->http->arena;
@@ -141,7 +141,7 @@ bool notion_sort_pages(struct notion_request *request, const struct notion_node 
                               "`%d`, instead was `%u`.",
                               SORTS_MAX, sorts->count);
     for (uint32_t i = 0; i < sorts->count; i++)
-        if (!read_rule(request, database, json_at(sorts, i), &rules[i]))
+        if (!read_rule(request, source, json_at(sorts, i), &rules[i]))
             return false;
     struct sort_row *rows = ARENA_ARRAY(arena, struct sort_row, count + 1);
     if (!rows) {

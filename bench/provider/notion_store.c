@@ -121,26 +121,40 @@ void notion_evict(struct notion *notion)
         notion_node_free(notion, LIST_ITEM(notion->made.next, struct notion_node, api_link));
 }
 
-bool notion_node_enter(struct notion *notion, struct notion_node *node, struct notion_node *parent,
+static void link_below(struct notion *notion, struct notion_node *node, struct notion_node *parent,
                        struct notion_node *after)
 {
-    if (map_put(&notion->nodes, id_slice(node->id), node, NULL) != OK)
-        return false;
     struct list *siblings = parent ? &parent->children : &notion->roots;
     node->parent = parent;
     if (after)
         list_push_front(&after->sibling_link, &node->sibling_link);
-    else if (parent && parent->kind == NOTION_DATABASE)
+    else if (parent && parent->kind == NOTION_SOURCE)
         list_push_front(siblings, &node->sibling_link);
     else
         list_push_back(siblings, &node->sibling_link);
     if (parent)
         parent->child_count++;
+}
+
+bool notion_node_enter(struct notion *notion, struct notion_node *node, struct notion_node *parent,
+                       struct notion_node *after)
+{
+    if (map_put(&notion->nodes, id_slice(node->id), node, NULL) != OK)
+        return false;
+    link_below(notion, node, parent, after);
     if (node->kind != NOTION_BLOCK)
         list_push_front(&notion->recent, &node->recent_link);
     if (node->is_from_api)
         list_push_back(&notion->made, &node->api_link);
     return true;
+}
+
+void notion_node_move(struct notion *notion, struct notion_node *node, struct notion_node *parent)
+{
+    list_unlink(&node->sibling_link);
+    if (node->parent)
+        node->parent->child_count--;
+    link_below(notion, node, parent, NULL);
 }
 
 void notion_node_free(struct notion *notion, struct notion_node *node)

@@ -253,3 +253,69 @@ void notion_comments_create(struct notion_request *request)
     struct json_writer w = reply_json(request->reply, 200);
     write_comment(&w, comment);
 }
+
+/* Its place among the comments, or comment_count: answered. */
+static size_t find_comment(struct notion_request *request)
+{
+    const struct notion *notion = request->notion;
+    char id[UUID_TEXT_LEN + 1];
+    size_t i = 0;
+    if (!notion_id_read(request->id, id))
+        i = notion->comment_count;
+    while (i < notion->comment_count && strcmp(notion->comments[i]->id, id) != 0)
+        i++;
+    if (i == notion->comment_count)
+        notion_not_found(request, "comment", request->id);
+    return i;
+}
+
+static void reply_comment(struct notion_request *request, const struct notion_comment *comment)
+{
+    struct json_writer w = reply_json(request->reply, 200);
+    write_comment(&w, comment);
+}
+
+static void record_comment(struct notion_request *request, const char *kind,
+                           const struct notion_comment *comment)
+{
+    ledger_add(request->notion->provider->ledger, request->http, kind, slice_cstr(comment->id),
+               notion_text_plain(request->http->arena, &comment->rich_text));
+}
+
+void notion_comments_get(struct notion_request *request)
+{
+    size_t at = find_comment(request);
+    if (at < request->notion->comment_count)
+        reply_comment(request, request->notion->comments[at]);
+}
+
+void notion_comments_update(struct notion_request *request)
+{
+    size_t at = find_comment(request);
+    struct json text;
+    if (at == request->notion->comment_count)
+        return;
+    struct notion_comment *comment = request->notion->comments[at];
+    if (!notion_text_read(request, &comment->arena, JSON_GET(request->body, "rich_text"),
+                          "body.rich_text", &text))
+        return;
+    comment->rich_text = text;
+    record_comment(request, "notion.comments.update", comment);
+    reply_comment(request, comment);
+}
+
+void notion_comments_delete(struct notion_request *request)
+{
+    struct notion *notion = request->notion;
+    size_t at = find_comment(request);
+    if (at == notion->comment_count)
+        return;
+    struct notion_comment *comment = notion->comments[at];
+    record_comment(request, "notion.comments.delete", comment);
+    reply_comment(request, comment);
+    notion->comment_count--;
+    memmove((void *)(notion->comments + at), (void *)(notion->comments + at + 1),
+            (notion->comment_count - at) * sizeof(*notion->comments));
+    arena_deinit(&comment->arena);
+    mem_free(comment);
+}

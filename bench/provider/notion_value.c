@@ -8,7 +8,7 @@
 
 struct reading {
     struct notion_request *request;
-    struct notion_node *database; /* NULL: a sub-page */
+    struct notion_node *source; /* NULL: a sub-page */
     struct arena *arena;
     const struct json *schema;
     slice name;
@@ -41,8 +41,8 @@ static bool read_option(const struct reading *r, enum notion_type type, const st
     if (!option) {
         struct json *options = (struct json *)(uintptr_t)JSON_GET(config, "options");
         struct notion *notion = r->request->notion;
-        json_array_push(&r->database->arena, options,
-                        notion_option_make(notion, &r->database->arena, key,
+        json_array_push(&r->source->arena, options,
+                        notion_option_make(notion, &r->source->arena, key,
                                            json_get_str(input, SLICE("color"))));
         option = notion_option_find(config, key);
     }
@@ -223,9 +223,9 @@ static bool read_value(const struct reading *base, slice key, const struct json 
                        struct json *out)
 {
     struct reading r = *base;
-    if (!r.database)
+    if (!r.source)
         return read_title_only(base, key, value, out);
-    r.schema = notion_schema_find(r.database, key, &r.name);
+    r.schema = notion_schema_find(r.source, key, &r.name);
     if (!r.schema)
         return notion_invalid(r.request, "%.*s is not a property that exists.", SLICE_ARG(key));
     slice type_name = json_get_str(r.schema, SLICE("type"));
@@ -243,9 +243,9 @@ static bool read_value(const struct reading *base, slice key, const struct json 
 }
 
 bool notion_values_read(struct notion_request *request, struct notion_node *node,
-                        struct notion_node *database, const struct json *input, struct json *out)
+                        struct notion_node *source, const struct json *input, struct json *out)
 {
-    struct reading reading = {request, database, &node->arena, NULL, SLICE_NONE};
+    struct reading reading = {request, source, &node->arena, NULL, SLICE_NONE};
     *out = json_object();
     for (uint32_t i = 0; i < node->properties.count; i++)
         json_object_set(&node->arena, out, json_str(&node->properties.as.members[i].key),
@@ -305,7 +305,7 @@ struct json notion_value_get(const struct notion_node *page, const struct json *
 
 slice notion_title(struct arena *arena, const struct notion_node *node)
 {
-    if (node->kind == NOTION_DATABASE)
+    if (node->kind == NOTION_DATABASE || node->kind == NOTION_SOURCE)
         return notion_text_plain(arena, &node->title);
     return notion_text_plain(arena, JSON_GET(&node->properties, "title"));
 }

@@ -1,5 +1,5 @@
 /*
- * Notion's JSON shapes, version 2022-06-28.
+ * Notion's JSON shapes, version 2026-03-11.
  */
 #include "base/clock.h"
 #include "provider/notion.h"
@@ -30,15 +30,17 @@ void notion_write_user_ref(struct json_writer *w, const char *key, const char *i
     json_close(w, '}');
 }
 
-static void write_parent(struct json_writer *w, const struct notion_node *parent)
+static void write_parent(struct json_writer *w, const char *key, const struct notion_node *parent)
 {
-    static const char *const kinds[] = {"page_id", "database_id", "block_id"};
-    json_key(w, "parent");
+    static const char *const kinds[] = {"page_id", "database_id", "data_source_id", "block_id"};
+    json_key(w, key);
     json_open(w, '{');
     json_key(w, "type");
     json_put_str(w, parent ? slice_cstr(kinds[parent->kind]) : SLICE("workspace"));
     if (parent) {
         write_id(w, kinds[parent->kind], parent->id);
+        if (parent->kind == NOTION_SOURCE)
+            write_id(w, "database_id", parent->parent->id);
     } else {
         json_key(w, "workspace");
         json_put_bool(w, true);
@@ -82,8 +84,6 @@ static void write_url(struct json_writer *w, const struct notion_node *node, sli
 
 static void write_flags(struct json_writer *w, const struct notion_node *node)
 {
-    json_key(w, "archived");
-    json_put_bool(w, node->is_archived);
     json_key(w, "in_trash");
     json_put_bool(w, node->is_archived);
 }
@@ -124,7 +124,7 @@ static void write_properties(struct json_writer *w, const struct notion_node *pa
 {
     json_key(w, "properties");
     json_open(w, '{');
-    if (page->parent && page->parent->kind == NOTION_DATABASE) {
+    if (page->parent && page->parent->kind == NOTION_SOURCE) {
         const struct json *schema = &page->parent->properties;
         for (uint32_t i = 0; i < schema->count; i++) {
             const struct json_member *entry = &schema->as.members[i];
@@ -150,11 +150,27 @@ void notion_write_page(struct json_writer *w, const struct notion_node *page, st
     json_put(w, &page->cover);
     json_key(w, "icon");
     json_put(w, &page->icon);
-    write_parent(w, page->parent);
+    write_parent(w, "parent", page->parent);
     write_flags(w, page);
     write_properties(w, page, arena, http);
     write_url(w, page, notion_title(arena, page));
     json_close(w, '}');
+}
+
+/* What databases and data sources have in common. */
+static void write_container(struct json_writer *w, const struct notion_node *node)
+{
+    write_common(w, node);
+    json_key(w, "cover");
+    json_put(w, &node->cover);
+    json_key(w, "icon");
+    json_put(w, &node->icon);
+    json_key(w, "title");
+    json_put(w, &node->title);
+    json_key(w, "description");
+    json_put(w, &node->description);
+    write_parent(w, "parent", node->parent);
+    write_flags(w, node);
 }
 
 void notion_write_database(struct json_writer *w, const struct notion_node *database,
@@ -163,22 +179,42 @@ void notion_write_database(struct json_writer *w, const struct notion_node *data
     json_open(w, '{');
     json_key(w, "object");
     json_put_str(w, SLICE("database"));
-    write_common(w, database);
-    json_key(w, "cover");
-    json_put(w, &database->cover);
-    json_key(w, "icon");
-    json_put(w, &database->icon);
-    json_key(w, "title");
-    json_put(w, &database->title);
-    json_key(w, "description");
-    json_put(w, &database->description);
+    write_container(w, database);
     json_key(w, "is_inline");
     json_put_bool(w, database->is_inline);
-    json_key(w, "properties");
-    json_put(w, &database->properties);
-    write_parent(w, database->parent);
-    write_flags(w, database);
+    json_key(w, "is_locked");
+    json_put_bool(w, false);
+    json_key(w, "data_sources");
+    json_open(w, '[');
+    LIST_EACH((struct list *)(uintptr_t)&database->children, link)
+    {
+        const struct notion_node *source = LIST_ITEM(link, struct notion_node, sibling_link);
+        if (source->is_archived)
+            continue;
+        json_open(w, '{');
+        write_id(w, "id", source->id);
+        json_key(w, "name");
+        json_put_str(w, notion_title(arena, source));
+        json_close(w, '}');
+    }
+    json_close(w, ']');
     write_url(w, database, notion_title(arena, database));
+    json_close(w, '}');
+}
+
+void notion_write_source(struct json_writer *w, const struct notion_node *source,
+                         struct arena *arena)
+{
+    json_open(w, '{');
+    json_key(w, "object");
+    json_put_str(w, SLICE("data_source"));
+    write_container(w, source);
+    write_parent(w, "database_parent", source->parent->parent);
+    json_key(w, "is_inline");
+    json_put_bool(w, source->parent->is_inline);
+    json_key(w, "properties");
+    json_put(w, &source->properties);
+    write_url(w, source->parent, notion_title(arena, source));
     json_close(w, '}');
 }
 
@@ -186,6 +222,8 @@ void notion_write_object(struct json_writer *w, const struct notion_node *node, 
 {
     if (node->kind == NOTION_DATABASE)
         notion_write_database(w, node, arena);
+    else if (node->kind == NOTION_SOURCE)
+        notion_write_source(w, node, arena);
     else
         notion_write_page(w, node, arena, NULL);
 }
@@ -212,7 +250,7 @@ void notion_write_block(struct json_writer *w, const struct notion_node *node, s
     json_key(w, "object");
     json_put_str(w, SLICE("block"));
     write_common(w, node);
-    write_parent(w, node->parent);
+    write_parent(w, "parent", node->parent);
     json_key(w, "has_children");
     json_put_bool(w, has_children(node));
     write_flags(w, node);

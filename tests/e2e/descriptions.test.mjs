@@ -4,11 +4,13 @@
 // ("checked"), so a reader knows; what no description has is not marked.
 import assert from 'node:assert/strict';
 import { readFileSync, readdirSync } from 'node:fs';
+import { createRequire } from 'node:module';
 import { join } from 'node:path';
 import { describe, test } from 'node:test';
 import { Description, differences } from './support/description.mjs';
 import * as graphql from './support/graphql.mjs';
 
+const require = createRequire(import.meta.url);
 const modules = new URL('node_modules/', import.meta.url).pathname;
 const folder = new URL('../../contrib/integrations/', import.meta.url).pathname;
 const json = (...path) => JSON.parse(readFileSync(join(...path), 'utf8'));
@@ -96,20 +98,33 @@ function hubspot() {
   return { servers: [{ url: '/' }], paths };
 }
 
+// Notion's client has an object an endpoint: what it takes. What of a body is required stands in its types.
+function notion() {
+  const folder = join(modules, '@notionhq/client/build/src/api-endpoints');
+  const paths = {};
+  for (const file of readdirSync(folder).filter((name) => name.endsWith('.js'))) {
+    const types = readFileSync(join(folder, file.replace(/js$/, 'd.ts')), 'utf8');
+    for (const [name, { method, pathParams, queryParams, bodyParams, path }] of Object.entries(require(join(folder, file)))) {
+      const operation = { parameters: queryParams.map((one) => ({ in: 'query', name: one })) };
+      const [, type] = types.match(new RegExp(`^type ${name}BodyParameters = \\{\\n([^]*?)^\\}`, 'im')) ?? [];
+      const required = [...(type ?? '').matchAll(/^ {4}(\w+): /gm)].map(([, member]) => member);
+      if (bodyParams.length > 0) operation.requestBody = requestBody(bodyParams.map((one) => [, one, required.includes(one) ? '' : '?']));
+      const at = `/v1/${path(Object.fromEntries(pathParams.map((one) => [one, `{${one}}`])))}`;
+      paths[at] = { ...paths[at], [method]: operation };
+    }
+  }
+  assert.ok(Object.keys(paths).length > 25);
+  return { servers: [{ url: '/' }], paths };
+}
+
 // source: what "checked" says. without: actions that the description does not have. known: differences and why.
 const vendors = {
   github: { source: 'npm @octokit/openapi', load: () => json(modules, '@octokit/openapi/generated/api.github.com.json'), atLeast: 52, path: (path) => path.replace('/git/refs/heads/', '/git/refs/') }, // a ref is "heads/" and the branch
   notion: {
-    source: 'npm @notionhq/notion-mcp-server',
-    load: () => json(modules, '@notionhq/notion-mcp-server/scripts/notion-openapi.json'),
-    atLeast: 20,
-    known: {
-      create_database: { 'body: is_inline is unknown': "Notion's own client package has it" },
-      create_comment: {
-        'body: discussion_id is unknown': 'the description has only one of the two ways that the documentation shows',
-        'body: parent may be left out': 'discussion_id stands in its place; input_schema asks for one of them',
-      },
-    },
+    source: 'npm @notionhq/client',
+    load: notion,
+    atLeast: 30,
+    base: '',
   },
   telegram: { source: 'npm @gramio/types', load: telegram, atLeast: 16, base: '' },
   dropbox: { source: 'npm dropbox', load: dropbox, atLeast: 15, options: { hasScopes: true } },

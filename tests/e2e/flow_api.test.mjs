@@ -63,7 +63,7 @@ test('a template says what it takes and what it will do', async () => {
   assert.deepEqual(json.input_schema.required, ['taskParent']);
   assert.equal(json.input_schema.properties.maxResults.maximum, 20);
   const steps = Object.fromEntries(json.steps.map(({ key, ...step }) => [key, step]));
-  assert.deepEqual(Object.keys(steps), ['list', 'read', 'mails', 'tasks', 'approve_tasks', 'create_tasks', 'created']);
+  assert.deepEqual(Object.keys(steps), ['list', 'read', 'mails', 'tasks', 'database', 'approve_tasks', 'create_tasks', 'created']);
   assert.deepEqual(steps.list, {
     type: 'tool_call', tool: 'gmail_list_messages', title: 'List messages', integration_id: 'gmail', side_effect_level: 'read',
   });

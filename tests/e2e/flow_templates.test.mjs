@@ -50,6 +50,7 @@ github:
 `;
 const LINK = 'https://mail.google.com/mail/#all/';
 const DATABASE = '8e1d4c6b-2a3f-4b5c-9d7e-0f1a2b3c4d20';
+const SOURCE = '8e1d4c6b-2a3f-4b5c-9d7e-0f1a2b3c4d21';
 let stack, server, account, emulators, nginx, foreign, mailbox, parent;
 
 before(async () => {
@@ -206,7 +207,14 @@ async function mailToTasks(at, who, taskParent, expected, { mails }) {
 test('mail to tasks: the pages are those that were shown, below a page and in a database', async () => {
   await mailToTasks(server, account, parent, parent, { mails: 4 });
   await mailToTasks(server, account, parent.page_id, parent, { mails: 2 });
-  await mailToTasks(server, account, { database_id: DATABASE }, { database_id: DATABASE }, { mails: 1 });
+  const source = { data_source_id: SOURCE };
+  await mailToTasks(server, account, source, source, { mails: 1 });
+  await mailToTasks(server, account, { database_id: DATABASE }, source, { mails: 1 });
+  // A second data source in the database changes nothing: the first one is what the database was.
+  const more = { parent: { database_id: DATABASE }, title: 'Ideas', properties: { Name: { title: {} } } };
+  const made = await server.execute(account.key, 'notion', 'create_data_source', more, { confirm: true });
+  assert.equal(made.status, 200, made.text);
+  await mailToTasks(server, account, { type: 'database_id', database_id: DATABASE }, source, { mails: 1 });
 });
 
 test('mail to tasks: no mail, no question; rejected, no page', async () => {

@@ -221,7 +221,7 @@ const outcome = (app, a, scope) => {
 };
 
 test('paging: the next page is asked for with what the expression finds', async () => {
-  for (const [app, id, input] of [['gmail', 'list_messages', { maxResults: 5 }], ['gmail', 'list_threads', { maxResults: 5 }], ['notion', 'search', { page_size: 5 }], ['notion', 'query_database', { database_id: '8e1d4c6b2a3f4b5c9d7e0f1a2b3c4d20', page_size: 5 }], ['notion', 'get_block_children', { block_id: taskId(1), page_size: 2 }]]) {
+  for (const [app, id, input] of [['gmail', 'list_messages', { maxResults: 5 }], ['gmail', 'list_threads', { maxResults: 5 }], ['notion', 'search', { page_size: 5 }], ['notion', 'query_data_source', { data_source_id: '8e1d4c6b2a3f4b5c9d7e0f1a2b3c4d21', page_size: 5 }], ['notion', 'get_block_children', { block_id: taskId(1), page_size: 2 }]]) {
     const a = action(app, id);
     const seen = new Set();
     let pages = 0;
@@ -282,7 +282,7 @@ for (const [name, app, id, input, fault, expected] of [
   ['Notion 401', 'notion', 'get_self', {}, { status: 401 }, { code: 'reauth_required', message: /API token is invalid/ }],
   ['Notion 403', 'notion', 'get_self', {}, { status: 403 }, { code: 'forbidden', hint: /capability/ }],
   ['Notion 404', 'notion', 'get_page', { page_id: taskId(999) }, null, { code: 'execution_failed', hint: /shared with the integration/ }],
-  ['Notion 400', 'notion', 'query_database', { database_id: '8e1d4c6b-2a3f-4b5c-9d7e-0f1a2b3c4d20', filter: { property: 'Nope', url: { equals: 'x' } } }, null, { code: 'validation_error', message: /Could not find property/ }],
+  ['Notion 400', 'notion', 'query_data_source', { data_source_id: '8e1d4c6b-2a3f-4b5c-9d7e-0f1a2b3c4d21', filter: { property: 'Nope', url: { equals: 'x' } } }, null, { code: 'validation_error', message: /Could not find property/ }],
   ['Notion 409', 'notion', 'get_self', {}, { status: 409 }, { code: 'execution_failed', message: /Conflict/ }],
   ['Notion 429', 'notion', 'get_self', {}, { status: 429, retry_after: 2 }, { code: 'rate_limited', retry: '2' }],
   ['Notion 529', 'notion', 'get_self', {}, { status: 529 }, { code: 'rate_limited', retry: null }],

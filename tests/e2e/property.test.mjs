@@ -113,12 +113,12 @@ test('any input of actions that exist', () =>
       fc.constantFrom(
         ['gmail', 'search_messages'], ['gmail', 'get_message'], ['gmail', 'send_message'], ['gmail', 'create_label'],
         ['gmail', 'modify_labels'], ['notion', 'search'], ['notion', 'get_page'], ['notion', 'create_page'],
-        ['notion', 'query_database'], ['notion', 'append_block_children'], ['probe', 'echo'],
+        ['notion', 'query_data_source'], ['notion', 'append_block_children'], ['probe', 'echo'],
       ),
       fc.dictionary(
         fc.constantFrom(
           'id', 'query', 'maxResults', 'to', 'subject', 'text', 'html', 'name', 'addLabelIds', 'value', 'page_id', 'parent',
-          'title', 'properties', 'content', 'children', 'database_id', 'filter', 'sorts', 'page_size', 'block_id',
+          'title', 'properties', 'content', 'children', 'data_source_id', 'filter', 'sorts', 'page_size', 'block_id',
         ),
         fc.oneof(
           fc.jsonValue(),

@@ -194,7 +194,7 @@ test('endless body: goes on for ever, others are served meanwhile', async () => 
 
 test('close after headers, garbage, hang', async () => {
   await provider.faults(on({ close_after_headers: true }, { count: 1 }));
-  const closed = await raw(`GET /v1/users/me HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer ${NOTION}\r\nNotion-Version: 2022-06-28\r\n\r\n`);
+  const closed = await raw(`GET /v1/users/me HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer ${NOTION}\r\nNotion-Version: 2026-03-11\r\n\r\n`);
   assert.equal(closed.end, 'end');
   assert.match(closed.text, /^HTTP\/1\.1 200 OK\r\n[^]*Content-Length: [1-9]\d*\r\n\r\n$/);
   await provider.faults({ action: { garbage: true }, count: 1 });
@@ -213,7 +213,7 @@ test('close after headers, garbage, hang', async () => {
 });
 
 test('ledger: keys, digests, since and limit; counters by kind and status', async () => {
-  const headers = { 'Notion-Version': '2022-06-28', 'Idempotency-Key': 'k-1' };
+  const headers = { 'Notion-Version': '2026-03-11', 'Idempotency-Key': 'k-1' };
   for (const title of ['a', 'a', 'b']) assert.equal((await create(title, { headers })).status, 200);
   await create('c', { token: 'wrong' });
   const { entries } = await provider.ledger();
@@ -239,10 +239,10 @@ test('control: header needed; reset brings the first state back; mail comes in; 
   assert.deepEqual((await provider.gmail('GET', '/messages', { query: { q: 'older_than:5y' } })).json.messages.map((m) => m.id), [old.id]);
   assert.equal((await provider.control('POST', '/mail', { labels: ['NOPE'] })).status, 400);
   await create('extra');
-  assert.equal((await provider.control('GET', '/state/pages')).json.objects.length, 19);
+  assert.equal((await provider.control('GET', '/state/pages')).json.objects.length, 20);
   await provider.reset();
   assert.deepEqual((await provider.control('GET', '/state/messages')).json.messages.map((m) => [m.id, m.labels]), before.map((m) => [m.id, m.labels]));
-  assert.equal((await provider.control('GET', '/state/pages')).json.objects.length, 18);
+  assert.equal((await provider.control('GET', '/state/pages')).json.objects.length, 19);
   assert.equal((await counters()).writes_total, 0);
 });
 

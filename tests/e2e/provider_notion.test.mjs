@@ -1,7 +1,7 @@
 // The Notion-shaped half of the emulated provider: shapes, filters, writes, errors, and Notion's own client.
 import assert from 'node:assert/strict';
 import { after, before, beforeEach, test } from 'node:test';
-import { Provider, NOTION, TASK_DATABASE, TASK_PAGE, blockId, taskId } from './support/provider.mjs';
+import { Provider, exchange, NOTION, NOTION_VERSION, TASK_DATABASE, TASK_PAGE, TASK_SOURCE, blockId, taskId } from './support/provider.mjs';
 
 let provider;
 before(async () => {
@@ -24,7 +24,7 @@ const ok = async (promise) => {
   assert.equal(reply.status, 200, reply.text);
   return reply.json;
 };
-const query = async (body = {}) => ok(provider.notion('POST', `/databases/${TASK_DATABASE}/query`, { body }));
+const query = async (body = {}) => ok(provider.notion('POST', `/data_sources/${TASK_SOURCE}/query`, { body }));
 const filtered = async (filter) => (await query({ filter })).results.map((p) => parseInt(p.id.slice(-4), 16)).sort((a, b) => a - b);
 
 async function refused(promise, status, code, message) {
@@ -43,7 +43,9 @@ test('token, version, path, body', async () => {
   await refused(provider.notion('GET', '/users/me', { token: 'ntn_demo_notion_revoked' }), 401, 'unauthorized', /invalid/);
   await refused(provider.notion('GET', '/users/me', { token: 'ya29.demo-gmail-full' }), 401, 'unauthorized', /invalid/);
   await refused(provider.call('GET', '/v1/users/me', { token: NOTION }), 400, 'missing_version', /Notion-Version header should be defined/);
-  await invalid(provider.notion('GET', '/users/me', { headers: { 'Notion-Version': '2025-09-03' } }), /Notion-Version/);
+  for (const version of ['2022-06-28', '2025-09-03'])
+    await invalid(provider.notion('GET', '/users/me', { headers: { 'Notion-Version': version } }), /Notion-Version/);
+  await refused(provider.notion('POST', `/databases/${TASK_DATABASE}/query`), 400, 'invalid_request_url', /Invalid request URL/);
   await refused(provider.notion('GET', '/nothing'), 400, 'invalid_request_url', /Invalid request URL/);
   await refused(provider.notion('POST', '/search', { body: '{' }), 400, 'invalid_json', /parsing JSON/);
   await invalid(provider.notion('POST', '/search', { body: '[]' }), /should be an object/);
@@ -53,11 +55,11 @@ test('token, version, path, body', async () => {
 
 test('pages.retrieve: the whole shape, ids in any spelling', async () => {
   const page = await ok(provider.notion('GET', `/pages/${taskId(1)}`));
-  assert.deepEqual(Object.keys(page), ['object', 'id', 'created_time', 'last_edited_time', 'created_by', 'last_edited_by', 'cover', 'icon', 'parent', 'archived', 'in_trash', 'properties', 'url', 'public_url']);
+  assert.deepEqual(Object.keys(page), ['object', 'id', 'created_time', 'last_edited_time', 'created_by', 'last_edited_by', 'cover', 'icon', 'parent', 'in_trash', 'properties', 'url', 'public_url']);
   assert.equal(page.object, 'page');
   assert.match(page.created_time, TIME);
   assert.deepEqual(page.created_by, { object: 'user', id: SAM });
-  assert.deepEqual(page.parent, { type: 'database_id', database_id: TASK_DATABASE });
+  assert.deepEqual(page.parent, { type: 'data_source_id', data_source_id: TASK_SOURCE, database_id: TASK_DATABASE });
   assert.equal(page.url, `https://www.notion.so/Prepare-the-offsite-in-March-${taskId(1).replaceAll('-', '')}`);
   const { Name, Status, Due, Source, Urgent, Points, Notes, Assignee, Tags } = page.properties;
   assert.deepEqual(Name, { id: 'title', type: 'title', title: [{ type: 'text', text: { content: 'Prepare the offsite in March', link: null }, annotations: { bold: false, italic: false, strikethrough: false, underline: false, code: false, color: 'default' }, plain_text: 'Prepare the offsite in March', href: null }] });
@@ -89,7 +91,7 @@ test('pages.properties.retrieve: items and lists', async () => {
 
 test('pages.create in a database: values are checked, filled in and counted', async () => {
   const made = await ok(provider.notion('POST', '/pages', { body: {
-    parent: { database_id: TASK_DATABASE },
+    parent: { type: 'data_source_id', data_source_id: TASK_SOURCE },
     icon: { type: 'emoji', emoji: '📌' },
     properties: {
       Name: { title: [{ text: { content: 'Answer ' } }, { text: { content: 'Anna', link: { url: 'https://example.com/' } }, annotations: { bold: true } }] },
@@ -112,7 +114,7 @@ test('pages.create in a database: values are checked, filled in and counted', as
   assert.equal(made.properties.Priority.select, null);
   assert.deepEqual(made.properties.Tags.multi_select.map((o) => o.name), ['team', 'brand new']);
   assert.deepEqual(await ok(provider.notion('GET', `/pages/${made.id}`)), made);
-  const options = (await ok(provider.notion('GET', `/databases/${TASK_DATABASE}`))).properties.Tags.multi_select.options;
+  const options = (await ok(provider.notion('GET', `/data_sources/${TASK_SOURCE}`))).properties.Tags.multi_select.options;
   assert.ok(options.some((o) => o.name === 'brand new' && UUID.test(o.id)));
   const blocks = (await ok(provider.notion('GET', `/blocks/${made.id}/children`))).results;
   assert.deepEqual(blocks.map((b) => [b.type, b.has_children]), [['paragraph', false], ['to_do', true]]);
@@ -141,6 +143,7 @@ test('pages.create: what is wrong is refused and leaves nothing behind', async (
   const name = { Name: { title: rich('x') } };
   await invalid(provider.notion('POST', '/pages', { body: { properties: {} } }), /body\.parent should be defined/);
   await invalid(provider.notion('POST', '/pages', { body: { parent: {}, properties: {} } }), /body\.parent\.page_id should be defined/);
+  await invalid(provider.notion('POST', '/pages', { body: { parent: { type: 'page_id', database_id: TASK_DATABASE }, properties: {} } }), /body\.parent\.type/);
   await invalid(provider.notion('POST', '/pages', { body: { parent: { page_id: 'x' }, properties: {} } }), /valid uuid/);
   await refused(provider.notion('POST', '/pages', { body: { parent: { page_id: TASK_DATABASE }, properties: {} } }), 404, 'object_not_found', /Could not find page/);
   await invalid(provider.notion('POST', '/pages', { body: { parent: { database_id: TASK_DATABASE } } }), /body\.properties should be defined/);
@@ -174,13 +177,13 @@ test('pages.update: what is not named stays; archiving hides; an archived page c
   assert.equal((await ok(provider.notion('PATCH', `/pages/${taskId(2)}`, { body: { cover: null } }))).cover, null);
   await invalid(provider.notion('PATCH', `/pages/${taskId(2)}`, { body: { properties: { Status: { status: { name: 'Later' } }, Points: { number: 99 } } } }), /does not exist/);
   assert.equal((await ok(provider.notion('GET', `/pages/${taskId(2)}`))).properties.Points.number, 3, 'all or nothing');
-  const gone = await ok(provider.notion('PATCH', `/pages/${taskId(2)}`, { body: { archived: true } }));
-  assert.deepEqual([gone.archived, gone.in_trash], [true, true]);
+  const gone = await ok(provider.notion('PATCH', `/pages/${taskId(2)}`, { body: { in_trash: true } }));
+  assert.deepEqual([gone.archived, gone.in_trash], [undefined, true]);
   assert.equal((await query()).results.length, 11);
   assert.equal((await ok(provider.notion('POST', '/search', { body: { query: 'contract' } }))).results.length, 0);
   await invalid(provider.notion('PATCH', `/pages/${taskId(2)}`, { body: { properties: { Points: { number: 1 } } } }), /archived/);
   await invalid(provider.notion('PATCH', `/blocks/${taskId(2)}/children`, { body: { children: [paragraph('x')] } }), /archived/);
-  assert.equal((await ok(provider.notion('PATCH', `/pages/${taskId(2)}`, { body: { in_trash: false } }))).archived, false);
+  assert.equal((await ok(provider.notion('PATCH', `/pages/${taskId(2)}`, { body: { in_trash: false } }))).in_trash, false);
   assert.equal((await query()).results.length, 12);
 });
 
@@ -195,34 +198,112 @@ test('many updates of one page neither grow it nor lose a value', async () => {
 
 test('databases: retrieve, create, update', async () => {
   const database = await ok(provider.notion('GET', `/databases/${TASK_DATABASE}`));
-  assert.deepEqual(Object.keys(database), ['object', 'id', 'created_time', 'last_edited_time', 'created_by', 'last_edited_by', 'cover', 'icon', 'title', 'description', 'is_inline', 'properties', 'parent', 'archived', 'in_trash', 'url', 'public_url']);
+  assert.deepEqual(Object.keys(database), ['object', 'id', 'created_time', 'last_edited_time', 'created_by', 'last_edited_by', 'cover', 'icon', 'title', 'description', 'parent', 'in_trash', 'is_inline', 'is_locked', 'data_sources', 'url', 'public_url']);
   assert.equal(database.title[0].plain_text, 'Tasks');
   assert.deepEqual(database.parent, { type: 'page_id', page_id: TASK_PAGE });
-  assert.deepEqual(Object.values(database.properties).map((p) => p.type), ['title', 'status', 'date', 'url', 'select', 'multi_select', 'checkbox', 'number', 'people', 'rich_text', 'created_time']);
-  assert.deepEqual(Object.keys(database.properties), Object.values(database.properties).map((p) => p.name));
-  assert.deepEqual(database.properties.Status.status.options.map((o) => o.name), ['Not started', 'In progress', 'Done']);
+  assert.deepEqual(database.data_sources, [{ id: TASK_SOURCE, name: 'Tasks' }]);
 
-  const made = await ok(provider.notion('POST', '/databases', { body: { parent: { type: 'page_id', page_id: TASK_PAGE }, title: rich('Reading'), properties: { Name: { title: {} }, Link: { url: {} }, Kind: { select: { options: [{ name: 'Book', color: 'red' }] } } } } }));
+  const made = await ok(provider.notion('POST', '/databases', { body: { parent: { type: 'page_id', page_id: TASK_PAGE }, title: rich('Reading'), initial_data_source: { properties: { Name: { title: {} }, Link: { url: {} } } } } }));
+  assert.deepEqual(made.data_sources.map((s) => s.name), ['Reading']);
+  assert.deepEqual(Object.keys((await ok(provider.notion('GET', `/data_sources/${made.data_sources[0].id}`))).properties), ['Name', 'Link']);
+  const bare = await ok(provider.notion('POST', '/databases', { body: { parent: { type: 'page_id', page_id: TASK_PAGE }, title: rich('Bare') } }));
+  assert.deepEqual(Object.keys((await ok(provider.notion('GET', `/data_sources/${bare.data_sources[0].id}`))).properties), ['Name']);
+  const changed = await ok(provider.notion('PATCH', `/databases/${made.id}`, { body: { title: rich('Reading list'), is_inline: true } }));
+  assert.deepEqual([changed.title[0].plain_text, changed.is_inline], ['Reading list', true]);
+  assert.equal((await ok(provider.notion('PATCH', `/databases/${made.id}`, { body: { in_trash: true } }))).in_trash, true);
+  await refused(provider.notion('POST', '/data_sources', { body: { parent: { database_id: made.id }, properties: { Name: { title: {} } } } }), 404, 'object_not_found', /database/);
+
+  const create = (body) => provider.notion('POST', '/databases', { body: { parent: { page_id: TASK_PAGE }, title: rich('t'), ...body } });
+  await invalid(create({ properties: { A: { title: {} } } }), /initial_data_source/);
+  await invalid(create({ initial_data_source: { properties: { Link: { url: {} } } } }), /Title is not provided/);
+  await invalid(provider.notion('PATCH', `/databases/${TASK_DATABASE}`, { body: { properties: { Link: { url: {} } } } }), /schema is the data source's/);
+  await refused(provider.notion('GET', `/databases/${taskId(77)}`), 404, 'object_not_found', /Could not find database/);
+  await invalid(provider.notion('GET', `/databases/${taskId(1)}`), /is a page, not a database/);
+});
+
+test('data sources: retrieve, create, update', async () => {
+  const source = await ok(provider.notion('GET', `/data_sources/${TASK_SOURCE}`));
+  assert.deepEqual(Object.keys(source), ['object', 'id', 'created_time', 'last_edited_time', 'created_by', 'last_edited_by', 'cover', 'icon', 'title', 'description', 'parent', 'in_trash', 'database_parent', 'is_inline', 'properties', 'url', 'public_url']);
+  assert.deepEqual(source.parent, { type: 'database_id', database_id: TASK_DATABASE });
+  assert.deepEqual(source.database_parent, { type: 'page_id', page_id: TASK_PAGE });
+  assert.deepEqual(Object.values(source.properties).map((p) => p.type), ['title', 'status', 'date', 'url', 'select', 'multi_select', 'checkbox', 'number', 'people', 'rich_text', 'created_time']);
+  assert.deepEqual(Object.keys(source.properties), Object.values(source.properties).map((p) => p.name));
+  assert.deepEqual(source.properties.Status.status.options.map((o) => o.name), ['Not started', 'In progress', 'Done']);
+  assert.deepEqual((await ok(provider.notion('GET', `/data_sources/${TASK_SOURCE}/templates`))), { templates: [], has_more: false, next_cursor: null });
+
+  const made = await ok(provider.notion('POST', '/data_sources', { body: { parent: { type: 'database_id', database_id: TASK_DATABASE }, title: rich('Ideas'), properties: { Name: { title: {} }, Link: { url: {} }, Kind: { select: { options: [{ name: 'Book', color: 'red' }] } } } } }));
   assert.equal(made.properties.Name.id, 'title');
   assert.equal(made.properties.Kind.select.options[0].color, 'red');
+  assert.deepEqual((await ok(provider.notion('GET', `/databases/${TASK_DATABASE}`))).data_sources.map((s) => s.name), ['Tasks', 'Ideas']);
   const book = made.properties.Kind.select.options[0].id;
-  const changed = await ok(provider.notion('PATCH', `/databases/${made.id}`, { body: { title: rich('Reading list'), properties: { Link: null, Kind: { name: 'Sort', select: { options: [{ name: 'Book' }, { name: 'Paper' }] } }, Pages: { number: { format: 'number' } } } } }));
+  const changed = await ok(provider.notion('PATCH', `/data_sources/${made.id}`, { body: { title: rich('Reading list'), properties: { Link: null, Kind: { name: 'Sort', select: { options: [{ name: 'Book' }, { name: 'Paper' }] } }, Pages: { number: { format: 'number' } } } } }));
   assert.deepEqual(Object.keys(changed.properties), ['Name', 'Sort', 'Pages']);
   assert.equal(changed.properties.Sort.id, made.properties.Kind.id);
   assert.equal(changed.properties.Sort.select.options[0].id, book);
   assert.equal(changed.title[0].plain_text, 'Reading list');
-  const page = await ok(provider.notion('POST', '/pages', { body: { parent: { database_id: made.id }, properties: { Name: { title: rich('x') }, Sort: { select: { name: 'Paper' } } } } }));
-  assert.equal(page.properties.Sort.select.name, 'Paper');
 
-  const create = (body) => provider.notion('POST', '/databases', { body: { parent: { page_id: TASK_PAGE }, title: rich('t'), ...body } });
-  await invalid(create({ properties: { Link: { url: {} } } }), /Title is not provided/);
-  await invalid(create({ properties: { A: { title: {} }, B: { title: {} } } }), /Only one title/);
-  await invalid(create({ properties: { A: { title: {} }, B: { status: {} } } }), /status database properties/);
-  await invalid(create({ properties: { A: { title: {} }, B: { poem: {} } } }), /known property type/);
-  await invalid(create({}), /body\.properties should be an object/);
-  await invalid(provider.notion('PATCH', `/databases/${made.id}`, { body: { properties: { Name: null } } }), /Cannot delete title/);
-  await refused(provider.notion('GET', `/databases/${taskId(77)}`), 404, 'object_not_found', /Could not find database/);
-  await invalid(provider.notion('GET', `/databases/${taskId(1)}`), /is a page, not a database/);
+  // A database stands for its data source while it has one; then each is named.
+  const page = (parent) => provider.notion('POST', '/pages', { body: { parent, properties: { Name: { title: rich('x') } } } });
+  await invalid(page({ database_id: TASK_DATABASE }), /has 2 data sources/);
+  assert.equal((await ok(page({ data_source_id: made.id }))).parent.data_source_id, made.id);
+  assert.equal((await ok(provider.notion('POST', `/data_sources/${made.id}/query`))).results.length, 1);
+  assert.equal((await query()).results.length, 12);
+  assert.equal((await ok(provider.notion('PATCH', `/data_sources/${made.id}`, { body: { in_trash: true } }))).in_trash, true);
+  assert.equal((await ok(page({ database_id: TASK_DATABASE }))).parent.data_source_id, TASK_SOURCE);
+
+  const create = (properties) => provider.notion('POST', '/data_sources', { body: { parent: { database_id: TASK_DATABASE }, ...(properties && { properties }) } });
+  await invalid(create({ A: { title: {} }, B: { title: {} } }), /Only one title/);
+  await invalid(create({ A: { title: {} }, B: { status: {} } }), /status database properties/);
+  await invalid(create({ A: { title: {} }, B: { poem: {} } }), /known property type/);
+  await invalid(create(), /body\.properties should be an object/);
+  await invalid(provider.notion('POST', '/data_sources', { body: { parent: { page_id: TASK_PAGE }, properties: {} } }), /parent\.database_id should be defined/);
+  await invalid(provider.notion('PATCH', `/data_sources/${TASK_SOURCE}`, { body: { properties: { Name: null } } }), /Cannot delete title/);
+  await refused(provider.notion('GET', `/data_sources/${taskId(77)}`), 404, 'object_not_found', /Could not find data_source/);
+  await invalid(provider.notion('GET', `/data_sources/${TASK_DATABASE}`), /is a database, not a data source/);
+  await refused(provider.notion('GET', `/blocks/${TASK_SOURCE}`), 404, 'object_not_found', /Could not find block/);
+});
+
+test('pages.move, and a page of the workspace itself', async () => {
+  const moved = await ok(provider.notion('POST', `/pages/${taskId(0x100)}/move`, { body: { parent: { type: 'data_source_id', data_source_id: TASK_SOURCE } } }));
+  assert.equal(moved.parent.data_source_id, TASK_SOURCE);
+  assert.equal((await query()).results[0].id, taskId(0x100));
+  const back = await ok(provider.notion('POST', `/pages/${taskId(0x100)}/move`, { body: { parent: { page_id: TASK_PAGE } } }));
+  assert.deepEqual(back.parent, { type: 'page_id', page_id: TASK_PAGE });
+  assert.equal((await query()).results.length, 12);
+  await invalid(provider.notion('POST', `/pages/${TASK_PAGE}/move`, { body: { parent: { page_id: taskId(0x100) } } }), /below itself/);
+  const made = await ok(provider.notion('POST', '/pages', { body: { parent: { type: 'workspace', workspace: true }, properties: { title: { title: rich('On top') } } } }));
+  assert.deepEqual(made.parent, { type: 'workspace', workspace: true });
+});
+
+test('pages as Markdown: read, insert, replace, change', async () => {
+  const path = `/pages/${taskId(1)}/markdown`;
+  const read = async () => (await ok(provider.notion('GET', path))).markdown;
+  const change = (type, body) => provider.notion('PATCH', path, { body: { type, [type]: body } });
+  const reply = await ok(provider.notion('GET', path));
+  assert.deepEqual(reply, { object: 'page_markdown', id: taskId(1), markdown: "The house at the lake is free from 10 to 12 March.\n## To do\n- [ ] Collect everybody's answer\n- [ ] Book the train", truncated: false, unknown_block_ids: [] });
+  const text = '# One\nplain **bold** and *leaning*, ~~gone~~, `x`, [here](https://example.com/)\n- a\n\t- b\n\t\t1. c\n- [x] done\n> said\n```js\nlet a;\n\nlet b;\n```\n---\nlast';
+  assert.equal((await ok(change('replace_content', { new_str: text }))).markdown, text);
+  const blocks = (await ok(provider.notion('GET', `/blocks/${taskId(1)}/children`))).results;
+  assert.deepEqual(blocks.map((b) => b.type), ['heading_1', 'paragraph', 'bulleted_list_item', 'to_do', 'quote', 'code', 'divider', 'paragraph']);
+  assert.deepEqual([blocks[1].paragraph.rich_text[1].annotations.bold, blocks[1].paragraph.rich_text.at(-1).href], [true, 'https://example.com/']);
+  await ok(change('insert_content', { content: 'first\nsecond', position: { type: 'start' } }));
+  await ok(change('insert_content', { content: 'at the end' }));
+  assert.equal(await read(), `first\nsecond\n${text}\nat the end`);
+  await ok(change('update_content', { content_updates: [{ old_str: 'second', new_str: '2nd' }, { old_str: '- ', new_str: '- [ ] ', replace_all_matches: true }] }));
+  assert.match(await read(), /^first\n2nd\n# One/);
+  await invalid(change('update_content', { content_updates: [{ old_str: 'nothing like it', new_str: '' }] }), /content_updates\[0\].old_str is found nowhere/);
+  await invalid(change('update_content', { content_updates: [{ old_str: 'l', new_str: '' }] }), /more than once/);
+  await invalid(change('replace_content_range', { content: 'x', content_range: 'a...b' }), /body\.type should be/);
+  const create = (body) => provider.notion('POST', '/pages', { body: { parent: { database_id: TASK_DATABASE }, properties: { Name: { title: rich('x') } }, ...body } });
+  const made = await ok(create({ markdown: '## Agenda\n- one' }));
+  assert.equal((await ok(provider.notion('GET', `/pages/${made.id}/markdown`))).markdown, '## Agenda\n- one');
+  await invalid(create({ markdown: 'x', children: [paragraph('x')] }), /not taken together/);
+  // What would delete a sub-page is refused, unless it is meant.
+  const root = `/pages/${TASK_PAGE}/markdown`;
+  assert.match((await ok(provider.notion('GET', root))).markdown, new RegExp(`^<database url="https://www.notion.so/${TASK_DATABASE}">Tasks</database>\n<page url=`));
+  const replace = (more) => provider.notion('PATCH', root, { body: { type: 'replace_content', replace_content: { new_str: 'x', ...more } } });
+  await invalid(replace({}), /allow_deleting_content/);
+  assert.equal((await ok(replace({ allow_deleting_content: true }))).markdown, 'x');
 });
 
 const all = [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12];
@@ -251,10 +332,10 @@ for (const [name, filter, expected] of [
   ['or in and', { and: [{ property: 'Status', status: { equals: 'Not started' } }, { or: [{ property: 'Tags', multi_select: { contains: 'launch' } }, { property: 'Tags', multi_select: { contains: 'legal' } }] }] }, [2, 5, 6]],
   ['empty and', { and: [] }, all],
 ]) {
-  test(`databases.query: ${name}`, async () => assert.deepEqual(await filtered(filter), expected));
+  test(`data_sources.query: ${name}`, async () => assert.deepEqual(await filtered(filter), expected));
 }
 
-test('databases.query: dates against a day', async () => {
+test('data_sources.query: dates against a day', async () => {
   const due = (await ok(provider.notion('GET', `/pages/${taskId(4)}`))).properties.Due.date.start;
   assert.deepEqual(await filtered({ property: 'Due', date: { equals: due } }), [4, 5]);
   assert.deepEqual(await filtered({ property: 'Due', date: { before: due } }), [2, 7, 8, 9]);
@@ -262,7 +343,7 @@ test('databases.query: dates against a day', async () => {
   assert.deepEqual(await filtered({ property: 'Due', date: { after: due } }), [1, 3, 6, 10]);
 });
 
-test('databases.query: sorts, pages, empty values last', async () => {
+test('data_sources.query: sorts, pages, empty values last', async () => {
   const sorts = [{ property: 'Due', direction: 'ascending' }, { property: 'Name', direction: 'descending' }];
   const whole = (await query({ sorts })).results.map((p) => parseInt(p.id.slice(-4), 16));
   assert.deepEqual(whole, [9, 7, 8, 2, 4, 5, 1, 6, 3, 10, 11, 12]);
@@ -276,7 +357,7 @@ test('databases.query: sorts, pages, empty values last', async () => {
     const seen = [];
     for (let start_cursor; ; ) {
       const page = await query({ ...body, page_size: 5, ...(start_cursor && { start_cursor }) });
-      assert.equal(page.type, 'page_or_database');
+      assert.equal(page.type, 'page_or_data_source');
       seen.push(...page.results.map((p) => p.id));
       assert.equal(page.has_more, page.next_cursor !== null);
       if (!page.has_more) break;
@@ -286,8 +367,8 @@ test('databases.query: sorts, pages, empty values last', async () => {
   }
 });
 
-test('databases.query: what does not fit the schema is refused', async () => {
-  const bad = (body) => provider.notion('POST', `/databases/${TASK_DATABASE}/query`, { body });
+test('data_sources.query: what does not fit the schema is refused', async () => {
+  const bad = (body) => provider.notion('POST', `/data_sources/${TASK_SOURCE}/query`, { body });
   await invalid(bad({ filter: { property: 'Nope', url: { equals: 'x' } } }), /Could not find property with name or id: Nope/);
   await invalid(bad({ filter: { property: 'Status', select: { equals: 'Done' } } }), /database property status does not match filter select/);
   await invalid(bad({ filter: { property: 'Points', number: { contains: 3 } } }), /not a condition/);
@@ -307,7 +388,8 @@ test('search: titles, kinds, order, pages', async () => {
   const search = async (body) => (await ok(provider.notion('POST', '/search', { body }))).results;
   assert.deepEqual((await search({ query: 'off' })).map((r) => r.id).sort(), [taskId(0x100), taskId(1)].sort());
   assert.equal((await search({ query: 'ffsite' })).length, 0);
-  assert.deepEqual((await search({ filter: { property: 'object', value: 'database' } })).map((r) => r.object), ['database']);
+  assert.deepEqual((await search({ filter: { property: 'object', value: 'data_source' } })).map((r) => [r.object, r.id]), [['data_source', TASK_SOURCE]]);
+  await invalid(provider.notion('POST', '/search', { body: { filter: { property: 'object', value: 'database' } } }), /filter\.value/);
   assert.equal((await search({ filter: { property: 'object', value: 'page' } })).length, 17);
   assert.equal((await search({})).length, 18);
   await ok(provider.notion('PATCH', `/pages/${taskId(9)}`, { body: { properties: { Points: { number: 4 } } } }));
@@ -323,7 +405,7 @@ test('search: titles, kinds, order, pages', async () => {
 
 test('blocks: retrieve, children, append, update, delete', async () => {
   const block = await ok(provider.notion('GET', `/blocks/${blockId(1)}`));
-  assert.deepEqual(Object.keys(block), ['object', 'id', 'created_time', 'last_edited_time', 'created_by', 'last_edited_by', 'parent', 'has_children', 'archived', 'in_trash', 'type', 'paragraph']);
+  assert.deepEqual(Object.keys(block), ['object', 'id', 'created_time', 'last_edited_time', 'created_by', 'last_edited_by', 'parent', 'has_children', 'in_trash', 'type', 'paragraph']);
   assert.deepEqual(block.parent, { type: 'page_id', page_id: taskId(1) });
   assert.equal((await ok(provider.notion('GET', `/blocks/${TASK_DATABASE}`))).type, 'child_database');
   const children = await ok(provider.notion('GET', `/blocks/${taskId(1)}/children`));
@@ -333,23 +415,26 @@ test('blocks: retrieve, children, append, update, delete', async () => {
   assert.deepEqual([page.has_more, page.next_cursor], [true, blockId(4)]);
   assert.deepEqual((await ok(provider.notion('GET', `/blocks/${taskId(1)}/children?page_size=3&start_cursor=${page.next_cursor}`))).results.map((b) => b.id), [blockId(4)]);
 
-  const appended = await ok(provider.notion('PATCH', `/blocks/${taskId(1)}/children`, { body: { after: blockId(1), children: [paragraph('a'), { heading_3: { rich_text: rich('b') } }, { divider: {} }] } }));
+  const appended = await ok(provider.notion('PATCH', `/blocks/${taskId(1)}/children`, { body: { position: { type: 'after_block', after_block: { id: blockId(1) } }, children: [paragraph('a'), { heading_3: { rich_text: rich('b') } }, { divider: {} }] } }));
   assert.deepEqual(appended.results.map((b) => b.type), ['paragraph', 'heading_3', 'divider']);
   const order = (await ok(provider.notion('GET', `/blocks/${taskId(1)}/children`))).results.map((b) => b.id);
   assert.deepEqual(order, [blockId(1), ...appended.results.map((b) => b.id), blockId(2), blockId(3), blockId(4)]);
+  const first = await ok(provider.notion('PATCH', `/blocks/${taskId(1)}/children`, { body: { position: { type: 'start' }, children: [paragraph('1'), paragraph('2')] } }));
+  assert.deepEqual((await ok(provider.notion('GET', `/blocks/${taskId(1)}/children?page_size=2`))).results.map((b) => b.id), first.results.map((b) => b.id));
 
   const ticked = await ok(provider.notion('PATCH', `/blocks/${blockId(3)}`, { body: { to_do: { checked: true } } }));
   assert.equal(ticked.to_do.checked, true);
   assert.equal(ticked.to_do.rich_text[0].plain_text, "Collect everybody's answer");
   const deleted = await ok(provider.notion('DELETE', `/blocks/${blockId(4)}`));
-  assert.equal(deleted.archived, true);
+  assert.equal(deleted.in_trash, true);
   assert.ok(!(await ok(provider.notion('GET', `/blocks/${taskId(1)}/children`))).results.some((b) => b.id === blockId(4)));
   await invalid(provider.notion('DELETE', `/blocks/${blockId(4)}`), /archived/);
   await invalid(provider.notion('PATCH', `/blocks/${blockId(3)}`, { body: { paragraph: { rich_text: [] } } }), /type cannot be changed/);
   await invalid(provider.notion('PATCH', `/blocks/${taskId(1)}/children`, { body: {} }), /children should be an array/);
-  await invalid(provider.notion('PATCH', `/blocks/${taskId(1)}/children`, { body: { children: [paragraph('x')], after: blockId(5) } }), /not a child/);
+  await invalid(provider.notion('PATCH', `/blocks/${taskId(1)}/children`, { body: { children: [paragraph('x')], position: { type: 'after_block', after_block: { id: blockId(5) } } } }), /not a child/);
+  await invalid(provider.notion('PATCH', `/blocks/${taskId(1)}/children`, { body: { children: [paragraph('x')], after: blockId(1) } }), /use body\.position/);
   await refused(provider.notion('GET', `/blocks/${blockId(999)}`), 404, 'object_not_found', /Could not find block/);
-  assert.deepEqual((await provider.ledger()).entries.map((e) => e.kind), ['notion.blocks.append', 'notion.blocks.update', 'notion.blocks.delete']);
+  assert.deepEqual((await provider.ledger()).entries.map((e) => e.kind), ['notion.blocks.append', 'notion.blocks.append', 'notion.blocks.update', 'notion.blocks.delete']);
 });
 
 test('users and comments', async () => {
@@ -368,24 +453,34 @@ test('users and comments', async () => {
   const answer = await ok(provider.notion('POST', '/comments', { body: { discussion_id: listed.results[0].discussion_id, rich_text: rich('answer') } }));
   assert.equal(answer.discussion_id, listed.results[0].discussion_id);
   assert.equal((await ok(provider.notion('GET', `/comments?block_id=${taskId(1)}&page_size=3`))).has_more, true);
+  assert.deepEqual(await ok(provider.notion('GET', `/comments/${made.id}`)), made);
+  assert.equal((await ok(provider.notion('PATCH', `/comments/${made.id}`, { body: { rich_text: rich('changed') } }))).rich_text[0].plain_text, 'changed');
+  await ok(provider.notion('DELETE', `/comments/${made.id}`));
+  await refused(provider.notion('GET', `/comments/${made.id}`), 404, 'object_not_found', /Could not find comment/);
   await invalid(provider.notion('POST', '/comments', { body: { rich_text: rich('x') } }), /parent should be defined/);
   await invalid(provider.notion('GET', '/comments'), /block_id should be defined/);
 });
 
 test("Notion's own client understands it", async () => {
   const { Client, APIErrorCode } = await import('@notionhq/client');
-  const client = new Client({ logger: () => {}, auth: NOTION, baseUrl: provider.url, agent: provider.agent, notionVersion: '2022-06-28' });
+  const fetch = async (url, { method, headers, body }) => {
+    const { status, text } = await exchange(url, { method, headers, body, agent: provider.agent, ca: provider.ca });
+    return new Response(text, { status });
+  };
+  const client = new Client({ logger: () => {}, auth: NOTION, baseUrl: provider.url, fetch, notionVersion: NOTION_VERSION });
   const database = await client.databases.retrieve({ database_id: TASK_DATABASE });
   assert.equal(database.title[0].plain_text, 'Tasks');
-  const open = await client.databases.query({ database_id: TASK_DATABASE, filter: { property: 'Status', status: { does_not_equal: 'Done' } }, sorts: [{ property: 'Due', direction: 'ascending' }] });
+  assert.equal(database.data_sources[0].id, TASK_SOURCE);
+  const open = await client.dataSources.query({ data_source_id: TASK_SOURCE, filter: { property: 'Status', status: { does_not_equal: 'Done' } }, sorts: [{ property: 'Due', direction: 'ascending' }] });
   assert.equal(open.results.length, 10);
-  const page = await client.pages.create({ parent: { database_id: TASK_DATABASE }, properties: { Name: { title: [{ text: { content: 'from the client' } }] } }, children: [{ object: 'block', paragraph: { rich_text: [{ text: { content: 'hello' } }] } }] });
+  const page = await client.pages.create({ parent: { data_source_id: TASK_SOURCE }, properties: { Name: { title: [{ text: { content: 'from the client' } }] } }, children: [{ object: 'block', paragraph: { rich_text: [{ text: { content: 'hello' } }] } }] });
   const blocks = await client.blocks.children.list({ block_id: page.id });
   assert.equal(blocks.results[0].paragraph.rich_text[0].plain_text, 'hello');
   await client.blocks.children.append({ block_id: page.id, children: [{ to_do: { rich_text: [{ text: { content: 'do' } }] } }] });
   await client.blocks.delete({ block_id: blocks.results[0].id });
-  await client.pages.update({ page_id: page.id, archived: true });
+  await client.pages.update({ page_id: page.id, in_trash: true });
   assert.equal((await client.search({ query: 'from the client' })).results.length, 0);
+  assert.match((await client.pages.retrieveMarkdown({ page_id: taskId(1) })).markdown, /## To do/);
   await client.comments.create({ parent: { page_id: taskId(1) }, rich_text: [{ text: { content: 'hi' } }] });
   assert.equal((await client.users.me({})).type, 'bot');
   await assert.rejects(client.pages.retrieve({ page_id: taskId(999) }), (error) => error.code === APIErrorCode.ObjectNotFound && error.status === 404);

@@ -15,6 +15,8 @@ export const NOTION = 'ntn_demo_notion';
 export const ADDRESS = 'sam.rivera@example.com';
 export const TASK_PAGE = '1c5f7a3e-9b24-4d68-8f0a-6e2d4c8b9a10';
 export const TASK_DATABASE = '8e1d4c6b-2a3f-4b5c-9d7e-0f1a2b3c4d20';
+export const TASK_SOURCE = '8e1d4c6b-2a3f-4b5c-9d7e-0f1a2b3c4d21';
+export const NOTION_VERSION = '2026-03-11';
 export const mailId = (k) => (0x19a4b6c7d8e90000n + BigInt(k)).toString(16);
 export const taskId = (k) => `b3d5f7a9-1c2e-4a6b-8d0f-${k.toString(16).padStart(12, '0')}`;
 export const blockId = (k) => `c4e6a8b0-2d3f-4b7c-9e1a-${k.toString(16).padStart(12, '0')}`;
@@ -115,7 +117,7 @@ export class Provider {
   }
 
   notion(method, path, { headers = {}, ...rest } = {}) {
-    return this.call(method, `/v1${path}`, { token: NOTION, headers: { 'Notion-Version': '2022-06-28', ...headers }, ...rest });
+    return this.call(method, `/v1${path}`, { token: NOTION, headers: { 'Notion-Version': NOTION_VERSION, ...headers }, ...rest });
   }
 
   control(method, path, body) {

@@ -1,0 +1,453 @@
+/*
+ * A page's content as Markdown, and back: paragraphs, headings, lists, to-dos, quotes, code and
+ * dividers, one tab a level below; bold, italic, struck, code and links within them. Sub-pages and
+ * databases stand as <page> and <database>. What is something else goes to unknown_block_ids.
+ */
+#include "provider/ledger.h"
+#include "provider/notion.h"
+
+enum { MARKDOWN_BYTES_MAX = 1024 * 1024 };
+
+static const struct {
+    const char *mark, *type;
+    bool is_checked;
+} marks[] = {
+    {"### ", "heading_3", false},         {"## ", "heading_2", false},
+    {"# ", "heading_1", false},           {"- [x] ", "to_do", true},
+    {"- [ ] ", "to_do", false},           {"- ", "bulleted_list_item", false},
+    {"1. ", "numbered_list_item", false}, {"> ", "quote", false},
+};
+
+static const struct {
+    const char *mark, *flag;
+} spans[] = {{"**", "bold"}, {"~~", "strikethrough"}, {"*", "italic"}, {"`", "code"}};
+
+/* ---- reading ---- */
+
+static void push_text(struct arena *arena, struct json *list, slice text, const char *flag,
+                      slice link)
+{
+    while (text.len) {
+        slice piece = slice_first_utf8(text, NOTION_TEXT_MAX);
+        struct json item = json_object(), content = json_object();
+        json_object_set(arena, &content, SLICE("content"), json_string(piece));
+        if (link.len) {
+            struct json url = json_object();
+            json_object_set(arena, &url, SLICE("url"), json_string(link));
+            json_object_set(arena, &content, SLICE("link"), url);
+        }
+        json_object_set(arena, &item, SLICE("type"), json_string(SLICE("text")));
+        json_object_set(arena, &item, SLICE("text"), content);
+        if (flag) {
+            struct json annotations = json_object();
+            json_object_set(arena, &annotations, slice_cstr(flag), json_bool(true));
+            json_object_set(arena, &item, SLICE("annotations"), annotations);
+        }
+        json_array_push(arena, list, item);
+        text = slice_from(text, piece.len);
+    }
+}
+
+/* Where `what` begins in text, or text.len. */
+static size_t find_in(slice text, slice what)
+{
+    for (size_t i = 0; i + what.len <= text.len; i++)
+        if (!memcmp(text.ptr + i, what.ptr, what.len))
+            return i;
+    return text.len;
+}
+
+/* A span or link at the start of rest: pushes it and gives its length; 0: there is none. */
+static size_t read_span(struct arena *arena, struct json *list, slice rest)
+{
+    for (size_t i = 0; i < ARRAY_LEN(spans); i++) {
+        slice mark = slice_cstr(spans[i].mark);
+        if (!slice_starts_with(rest, mark))
+            continue;
+        size_t len = find_in(slice_from(rest, mark.len), mark);
+        if (len == 0 || len == rest.len - mark.len)
+            return 0;
+        push_text(arena, list, slice_of(rest.ptr + mark.len, len), spans[i].flag, SLICE_NONE);
+        return len + 2 * mark.len;
+    }
+    if (!slice_starts_with(rest, SLICE("[")))
+        return 0;
+    size_t middle = find_in(rest, SLICE("]("));
+    slice url = middle < rest.len ? slice_from(rest, middle + 2) : SLICE_NONE;
+    size_t end = find_in(url, SLICE(")"));
+    if (middle == rest.len || end == url.len || middle < 2)
+        return 0;
+    push_text(arena, list, slice_of(rest.ptr + 1, middle - 1), NULL, slice_first(url, end));
+    return middle + 2 + end + 1;
+}
+
+static struct json read_inline(struct arena *arena, slice text)
+{
+    struct json list = json_array();
+    size_t start = 0;
+    for (size_t i = 0; i < text.len;) {
+        struct json span = json_array();
+        size_t len = read_span(arena, &span, slice_from(text, i));
+        if (!len) {
+            i++;
+            continue;
+        }
+        push_text(arena, &list, slice_of(text.ptr + start, i - start), NULL, SLICE_NONE);
+        for (uint32_t k = 0; k < span.count; k++)
+            json_array_push(arena, &list, *json_at(&span, k));
+        i += len;
+        start = i;
+    }
+    push_text(arena, &list, slice_from(text, start), NULL, SLICE_NONE);
+    return list;
+}
+
+static struct json make_block(struct arena *arena, const char *type, struct json content)
+{
+    struct json block = json_object();
+    json_object_set(arena, &block, SLICE("type"), json_string(slice_cstr(type)));
+    json_object_set(arena, &block, slice_cstr(type), content);
+    return block;
+}
+
+/* Lines up to the closing fence; *rest goes behind it. */
+static struct json read_code(struct arena *arena, slice language, slice *rest)
+{
+    struct json content = json_object(), text = json_array();
+    const char *start = rest->ptr;
+    size_t len = 0;
+    while (rest->len) {
+        size_t at = (size_t)(rest->ptr - start);
+        if (slice_eq(slice_trim(slice_split(rest, '\n')), SLICE("```")))
+            break;
+        len = rest->len ? (size_t)(rest->ptr - start) - 1 : at;
+    }
+    push_text(arena, &text, slice_of(start, len), NULL, SLICE_NONE);
+    json_object_set(arena, &content, SLICE("rich_text"), text);
+    json_object_set(arena, &content, SLICE("language"),
+                    json_string(language.len ? language : SLICE("plain text")));
+    return make_block(arena, "code", content);
+}
+
+static struct json read_line(struct arena *arena, slice line, slice *rest)
+{
+    struct json content = json_object();
+    if (slice_starts_with(line, SLICE("```")))
+        return read_code(arena, slice_trim(slice_from(line, 3)), rest);
+    if (slice_eq(slice_trim(line), SLICE("---")))
+        return make_block(arena, "divider", content);
+    for (size_t i = 0; i < ARRAY_LEN(marks); i++) {
+        slice mark = slice_cstr(marks[i].mark);
+        if (!slice_starts_with(line, mark))
+            continue;
+        json_object_set(arena, &content, SLICE("rich_text"),
+                        read_inline(arena, slice_from(line, mark.len)));
+        if (!strcmp(marks[i].type, "to_do"))
+            json_object_set(arena, &content, SLICE("checked"), json_bool(marks[i].is_checked));
+        return make_block(arena, marks[i].type, content);
+    }
+    json_object_set(arena, &content, SLICE("rich_text"), read_inline(arena, line));
+    return make_block(arena, "paragraph", content);
+}
+
+static size_t depth_of(slice line)
+{
+    size_t depth = 0;
+    while (depth < line.len && line.ptr[depth] == '\t')
+        depth++;
+    return depth;
+}
+
+/* The lines at this depth, with those that are deeper as children of the line above them. */
+static struct json read_level(struct arena *arena, slice *rest, size_t depth)
+{
+    struct json list = json_array();
+    while (rest->len) {
+        slice ahead = *rest, line = slice_split(&ahead, '\n');
+        bool is_child = slice_starts_with(slice_trim(line), SLICE("<page ")) ||
+                        slice_starts_with(slice_trim(line), SLICE("<database "));
+        if (!slice_trim(line).len || is_child) {
+            *rest = ahead;
+            continue;
+        }
+        if (depth_of(line) < depth)
+            break;
+        *rest = ahead;
+        struct json block = read_line(arena, slice_from(line, depth_of(line)), rest);
+        slice next = *rest;
+        if (depth + 1 < NOTION_DEPTH_MAX && depth_of(slice_split(&next, '\n')) > depth) {
+            slice type = json_get_str(&block, SLICE("type"));
+            struct json children = read_level(arena, rest, depth + 1);
+            struct json content = *json_get(&block, type);
+            json_object_set(arena, &content, SLICE("children"), children);
+            json_object_put(arena, &block, type, content);
+        }
+        json_array_push(arena, &list, block);
+    }
+    return list;
+}
+
+struct json notion_markdown_read(struct arena *arena, slice text)
+{
+    return read_level(arena, &text, 0);
+}
+
+/* ---- writing ---- */
+
+struct writing {
+    struct buf *out;
+    struct arena *arena;
+    struct json unknown; /* ids */
+};
+
+static void write_inline(struct writing *w, const struct json *rich_text)
+{
+    for (uint32_t i = 0; json_is(rich_text, JSON_ARRAY) && i < rich_text->count; i++) {
+        const struct json *item = json_at(rich_text, i);
+        const struct json *annotations = JSON_GET(item, "annotations");
+        slice href = json_get_str(item, SLICE("href"));
+        if (href.len)
+            buf_append_char(w->out, '[');
+        for (size_t k = 0; k < ARRAY_LEN(spans); k++)
+            if (json_get_bool(annotations, slice_cstr(spans[k].flag), false))
+                buf_append_cstr(w->out, spans[k].mark);
+        buf_append(w->out, json_get_str(item, SLICE("plain_text")));
+        for (size_t k = ARRAY_LEN(spans); k-- > 0;)
+            if (json_get_bool(annotations, slice_cstr(spans[k].flag), false))
+                buf_append_cstr(w->out, spans[k].mark);
+        if (href.len)
+            buf_printf(w->out, "](%.*s)", SLICE_ARG(href));
+    }
+}
+
+/* The line or lines of one block without its children; false: it has no form in Markdown. */
+static bool write_block(struct writing *w, const struct notion_node *block)
+{
+    const struct json *text = JSON_GET(&block->content, "rich_text");
+    if (slice_eq(block->type, SLICE("divider"))) {
+        buf_append_cstr(w->out, "---");
+        return true;
+    }
+    if (slice_eq(block->type, SLICE("code"))) {
+        buf_printf(w->out, "```%.*s\n",
+                   SLICE_ARG(json_get_str(&block->content, SLICE("language"))));
+        write_inline(w, text);
+        buf_append_cstr(w->out, "\n```");
+        return true;
+    }
+    if (!text)
+        return false;
+    bool is_checked = json_get_bool(&block->content, SLICE("checked"), false);
+    for (size_t i = 0; i < ARRAY_LEN(marks); i++)
+        if (slice_eq_cstr(block->type, marks[i].type) && marks[i].is_checked == is_checked)
+            buf_append_cstr(w->out, marks[i].mark);
+    write_inline(w, text);
+    return true;
+}
+
+static void write_level(struct writing *w, const struct notion_node *parent, unsigned depth)
+{
+    LIST_EACH((struct list *)(uintptr_t)&parent->children, link)
+    {
+        const struct notion_node *node = LIST_ITEM(link, struct notion_node, sibling_link);
+        size_t start = w->out->len;
+        if (node->is_archived || node->kind == NOTION_SOURCE)
+            continue;
+        for (unsigned i = 0; i < depth; i++)
+            buf_append_char(w->out, '\t');
+        const char *tag = node->kind == NOTION_PAGE ? "page" : "database";
+        if (node->kind != NOTION_BLOCK) {
+            slice title = notion_title(w->arena, node);
+            buf_printf(w->out, "<%s url=\"https://www.notion.so/%s\">%.*s</%s>\n", tag, node->id,
+                       SLICE_ARG(title), tag);
+        } else if (write_block(w, node)) {
+            buf_append_char(w->out, '\n');
+            write_level(w, node, depth + 1);
+        } else {
+            w->out->len = start;
+            json_array_push(w->arena, &w->unknown, json_string(slice_of(node->id, UUID_TEXT_LEN)));
+        }
+    }
+}
+
+/* The page's text; in the request's arena. */
+static slice render(struct notion_request *request, const struct notion_node *page,
+                    struct json *unknown)
+{
+    struct buf out;
+    buf_init(&out, MARKDOWN_BYTES_MAX);
+    struct writing w = {&out, request->http->arena, json_array()};
+    write_level(&w, page, 0);
+    if (out.len)
+        out.len--; /* the last line's end */
+    slice text = arena_dup(request->http->arena, buf_slice(&out));
+    buf_deinit(&out);
+    *unknown = w.unknown;
+    return text;
+}
+
+static void reply_markdown(struct notion_request *request, const struct notion_node *page)
+{
+    struct json unknown;
+    slice text = render(request, page, &unknown);
+    struct json_writer w = reply_json(request->reply, 200);
+    json_open(&w, '{');
+    json_key(&w, "object");
+    json_put_str(&w, SLICE("page_markdown"));
+    json_key(&w, "id");
+    json_put_str(&w, slice_of(page->id, UUID_TEXT_LEN));
+    json_key(&w, "markdown");
+    json_put_str(&w, text.ptr ? text : SLICE(""));
+    json_key(&w, "truncated");
+    json_put_bool(&w, false);
+    json_key(&w, "unknown_block_ids");
+    json_put(&w, &unknown);
+    json_close(&w, '}');
+}
+
+void notion_pages_markdown(struct notion_request *request)
+{
+    const struct notion_node *page = notion_find_page(request);
+    if (page)
+        reply_markdown(request, page);
+}
+
+/* ---- changing ---- */
+
+/* Checks all of it before anything is made; in requests of NOTION_CHILDREN_MAX blocks each. */
+static bool append(struct notion_request *request, struct notion_node *page, slice text,
+                   bool is_first)
+{
+    struct arena *arena = request->http->arena;
+    struct json all = notion_markdown_read(arena, text);
+    struct notion_node *made[NOTION_CHILDREN_MAX], *last = NULL;
+    for (uint32_t at = 0; at < all.count;) {
+        struct json some = json_array();
+        size_t count = 0;
+        for (uint32_t i = 0; i < NOTION_CHILDREN_MAX && at < all.count; i++, at++)
+            json_array_push(arena, &some, *json_at(&all, at));
+        if (!notion_blocks_append(request, page, NULL, &some, "markdown", made, &count))
+            return false;
+        for (size_t i = 0; is_first && i < count; i++) {
+            list_unlink(&made[i]->sibling_link);
+            list_push_front(last ? &last->sibling_link : &page->children, &made[i]->sibling_link);
+            last = made[i];
+        }
+    }
+    return true;
+}
+
+/* Sub-pages and databases stay where the new text names them; else the deletion is to be allowed.
+ */
+static bool replace(struct notion_request *request, struct notion_node *page, slice text,
+                    bool may_delete)
+{
+    struct list *link, *next;
+    for (link = page->children.next; link != &page->children; link = link->next) {
+        const struct notion_node *node = LIST_ITEM(link, struct notion_node, sibling_link);
+        bool is_kept = node->kind == NOTION_BLOCK || node->is_archived ||
+                       find_in(text, slice_of(node->id, UUID_TEXT_LEN)) < text.len;
+        if (!is_kept && !may_delete)
+            return notion_invalid(request,
+                                  "This would delete the page or database %s: set "
+                                  "allow_deleting_content to true.",
+                                  node->id);
+    }
+    for (link = page->children.next; link != &page->children; link = next) {
+        struct notion_node *node = LIST_ITEM(link, struct notion_node, sibling_link);
+        next = link->next;
+        if (node->kind == NOTION_BLOCK)
+            notion_node_free(request->notion, node);
+        else if (find_in(text, slice_of(node->id, UUID_TEXT_LEN)) == text.len)
+            node->is_archived = true;
+    }
+    return append(request, page, text, false);
+}
+
+/* text with old in it replaced; *count says how often. */
+static slice exchange(struct arena *arena, slice text, slice old, slice new, bool is_all,
+                      size_t *count)
+{
+    struct buf out;
+    buf_init(&out, 2 * MARKDOWN_BYTES_MAX);
+    *count = 0;
+    while (old.len && (is_all || !*count)) {
+        size_t at = find_in(text, old);
+        if (at == text.len)
+            break;
+        buf_append(&out, slice_first(text, at));
+        buf_append(&out, new);
+        text = slice_from(text, at + old.len);
+        ++*count;
+    }
+    buf_append(&out, text);
+    slice result = arena_dup(arena, buf_slice(&out));
+    buf_deinit(&out);
+    return result;
+}
+
+static bool update(struct notion_request *request, struct notion_node *page,
+                   const struct json *change)
+{
+    struct json unknown;
+    slice text = render(request, page, &unknown);
+    const struct json *list = JSON_GET(change, "content_updates");
+    if (!json_is(list, JSON_ARRAY) || !list->count || list->count > 100)
+        return notion_invalid(request, "body failed validation: body.update_content."
+                                       "content_updates should be an array of 1 to 100.");
+    for (uint32_t i = 0; i < list->count; i++) {
+        const struct json *one = json_at(list, i);
+        slice old = json_get_str(one, SLICE("old_str")), new = json_get_str(one, SLICE("new_str"));
+        bool is_all = json_get_bool(one, SLICE("replace_all_matches"), false);
+        size_t count, more = 0;
+        slice changed = exchange(request->http->arena, text, old, new, is_all, &count);
+        if (count && !is_all &&
+            find_in(slice_from(text, find_in(text, old) + old.len), old) <
+                text.len - find_in(text, old) - old.len)
+            more = 1;
+        if (!count || more)
+            return notion_invalid(request,
+                                  "content_updates[%u].old_str is found %s in the page's Markdown.",
+                                  i, count ? "more than once" : "nowhere");
+        text = changed;
+    }
+    return replace(request, page, text,
+                   json_get_bool(change, SLICE("allow_deleting_content"), false));
+}
+
+static bool apply(struct notion_request *request, struct notion_node *page)
+{
+    slice type = json_get_str(request->body, SLICE("type"));
+    const struct json *change = json_get(request->body, type);
+    if (slice_eq(type, SLICE("insert_content")) && change) {
+        slice where = json_get_str(JSON_GET(change, "position"), SLICE("type"));
+        return append(request, page, json_get_str(change, SLICE("content")),
+                      slice_eq(where, SLICE("start")));
+    }
+    if (slice_eq(type, SLICE("replace_content")) && change)
+        return replace(request, page, json_get_str(change, SLICE("new_str")),
+                       json_get_bool(change, SLICE("allow_deleting_content"), false));
+    if (slice_eq(type, SLICE("update_content")) && change)
+        return update(request, page, change);
+    return notion_invalid(request, "body failed validation: body.type should be "
+                                   "`\"insert_content\"`, `\"replace_content\"` or "
+                                   "`\"update_content\"`, with a member of that name.");
+}
+
+void notion_pages_markdown_update(struct notion_request *request)
+{
+    struct notion_node *page = notion_find_page(request);
+    if (!page)
+        return;
+    if (notion_is_gone(page)) {
+        notion_invalid(request, "Can't edit block that is archived. You must unarchive the block "
+                                "before editing.");
+        return;
+    }
+    if (!apply(request, page))
+        return;
+    notion_node_edited(request->notion, page, request->http->now_us, NOTION_USER_BOT);
+    ledger_add(request->notion->provider->ledger, request->http, "notion.pages.markdown",
+               slice_of(page->id, UUID_TEXT_LEN), notion_title(request->http->arena, page));
+    reply_markdown(request, page);
+}
