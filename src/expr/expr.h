@@ -40,6 +40,10 @@
  *                                          %M %S %L (milliseconds) %y %e %j %a %A %b %B %I %p %F
  *                                          %T %s %z %Z %%
  *   mime_message(object) -> string         an RFC 5322 message, see expr/mime.h
+ *   money(number|null amount, string currency) -> string|null
+ *                                          an amount in the currency's smallest unit, a whole
+ *                                          number, as people write it: money(`2000`, 'usd') is
+ *                                          "20.00 USD", money(`500`, 'jpy') is "500 JPY"
  *   url_query(string|null url, string name) -> string|null
  *                                          the value of the URL's first query parameter of that
  *                                          name, decoded

@@ -43,6 +43,7 @@ static const struct expr_function functions[] = {
     {"mime_message", 1, 1, {OBJ}, expr_fn_mime_message},
     {"min", 1, 1, {NUMS | STRS}, expr_fn_min},
     {"min_by", 2, 2, {ARR, REF}, expr_fn_min_by},
+    {"money", 2, 2, {NIL | NUM, STR}, expr_fn_money},
     {"not_null", 1, MANY, {ANY, ANY, ANY}, expr_fn_not_null},
     {"reverse", 1, 1, {STR | ARR}, expr_fn_reverse},
     {"sort", 1, 1, {NUMS | STRS}, expr_fn_sort},

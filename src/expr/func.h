@@ -71,6 +71,7 @@ EXPR_FUNCTION(merge);
 EXPR_FUNCTION(mime_message);
 EXPR_FUNCTION(min);
 EXPR_FUNCTION(min_by);
+EXPR_FUNCTION(money);
 EXPR_FUNCTION(not_null);
 EXPR_FUNCTION(reverse);
 EXPR_FUNCTION(sort);

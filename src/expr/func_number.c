@@ -5,6 +5,7 @@
 #include "expr/func.h"
 
 #include <math.h>
+#include <stdio.h>
 
 /* 2^53: up to here every whole double is exactly its integer. */
 static const double whole_max = 9007199254740992.0;
@@ -132,4 +133,50 @@ EXPR_FUNCTION(to_number)
     if (number)
         *out = *number;
     return number || !run->arena->is_exhausted ? OK : expr_run_nomem(run);
+}
+
+/* How many digits the smallest unit is behind the point (ISO 4217, and as card networks count it:
+ * ISK and UGX have two). */
+static unsigned currency_digits(slice code)
+{
+    static const char none[] = "BIF CLP DJF GNF JPY KMF KRW MGA PYG RWF VND VUV XAF XOF XPF";
+    static const char three[] = "BHD IQD JOD KWD LYD OMR TND";
+    return slice_find(slice_cstr(none), code) >= 0    ? 0
+           : slice_find(slice_cstr(three), code) >= 0 ? 3
+                                                      : 2;
+}
+
+EXPR_FUNCTION(money)
+{
+    static const unsigned units[] = {1, 10, 100, 1000};
+    slice given = json_str(&args[1]);
+    char code[3], *room = NULL;
+    int64_t amount = 0;
+    bool is_code = given.len == sizeof(code);
+    for (size_t i = 0; i < sizeof(code) && is_code; i++) {
+        code[i] = given.ptr[i] >= 'a' && given.ptr[i] <= 'z' ? (char)(given.ptr[i] - 32)
+                                                             : given.ptr[i];
+        is_code = code[i] >= 'A' && code[i] <= 'Z';
+    }
+    *out = json_null;
+    if (args[0].type == JSON_NULL)
+        return OK;
+    if (!is_code || !json_to_i64(&args[0], &amount))
+        return expr_run_fail(run, EXPR_FAULT_VALUE, call->at,
+                             "money() wants a whole number of the smallest unit and a currency's "
+                             "three letters");
+    enum { MONEY_BYTES_MAX = 32 };
+    unsigned digits = currency_digits(slice_of(code, sizeof(code)));
+    uint64_t size = amount < 0 ? 0 - (uint64_t)amount : (uint64_t)amount;
+    int rc = expr_run_text(run, MONEY_BYTES_MAX, &room);
+    if (rc != OK)
+        return rc;
+    int len = snprintf(room, MONEY_BYTES_MAX, "%s%llu", amount < 0 ? "-" : "",
+                       (unsigned long long)(size / units[digits]));
+    if (digits > 0)
+        len += snprintf(room + len, MONEY_BYTES_MAX - (size_t)len, ".%0*llu", (int)digits,
+                        (unsigned long long)(size % units[digits]));
+    len += snprintf(room + len, MONEY_BYTES_MAX - (size_t)len, " %.3s", code);
+    *out = expr_string(room, (size_t)len);
+    return OK;
 }

@@ -347,6 +347,28 @@ static void html_text_fits_its_page(void **state)
     }
 }
 
+static void money_is_in_the_unit_that_people_use(void **state)
+{
+    static const struct {
+        const char *source, *wanted;
+    } table[] = {
+        {"money(`2000`, 'usd')", "\"20.00 USD\""},
+        {"money(`5`, 'EUR')", "\"0.05 EUR\""},
+        {"money(`-1250`, 'eur')", "\"-12.50 EUR\""},
+        {"money(`500`, 'jpy')", "\"500 JPY\""},
+        {"money(`1234567`, 'kwd')", "\"1234.567 KWD\""},
+        {"money(`0`, 'usd')", "\"0.00 USD\""},
+        {"money(`500`, 'ugx')", "\"5.00 UGX\""},
+        {"money(`null`, 'usd')", "null"},
+        {"money(`-9223372036854775808`, 'clp')", "\"-9223372036854775808 CLP\""},
+    };
+    for (size_t i = 0; i < ARRAY_LEN(table); i++)
+        assert_gives(*state, table[i].source, "null", table[i].wanted);
+    assert_fault(*state, "money(`1.5`, 'usd')", "null", EXPR_FAULT_VALUE, "whole number");
+    assert_fault(*state, "money(`1`, 'us')", "null", EXPR_FAULT_VALUE, "three letters");
+    assert_fault(*state, "money(`1`, 'u$d')", "null", EXPR_FAULT_VALUE, "three letters");
+}
+
 static void uuid5_follows_the_rfc(void **state)
 {
     /* RFC 9562 A.4 */
@@ -719,6 +741,7 @@ int main(void)
         bench_test(headers_are_found_in_any_case),
         bench_test(html_becomes_text),
         bench_test(html_text_fits_its_page),
+        bench_test(money_is_in_the_unit_that_people_use),
         bench_test(uuid5_follows_the_rfc),
         bench_test(format_time_is_utc),
         bench_test(messages_say_where),
