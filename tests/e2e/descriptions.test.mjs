@@ -135,7 +135,7 @@ const vendors = {
     path: hubspotPath,
     without: { get_account: "the package has the CRM's operations only" },
   },
-  slack: { source: DIRECTORY, load: directory('slack.com'), atLeast: 19, options: { credentials: ['token'] } },
+  slack: { source: DIRECTORY, load: directory('slack.com'), atLeast: 34, options: { credentials: ['token'] } },
   stripe: { source: DIRECTORY, load: directory('stripe.com'), atLeast: 24 },
   asana: {
     source: DIRECTORY,
