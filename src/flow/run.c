@@ -383,6 +383,8 @@ static struct flow_run *make_run(struct flow_service *service, const struct flow
     uuid_format(flow->id, text);
     run->id_text = arena_dup(&run->op.arena, slice_of(text, UUID_TEXT_LEN));
     run->op.request_id = run->id_text;
+    uuid_format(flow->account_id, text);
+    run->op.account_id = arena_dup(&run->op.arena, slice_of(text, UUID_TEXT_LEN));
     run->flow = *flow;
     run->flow.template_key = arena_dup(&run->op.arena, flow->template_key);
     run->flow.trigger_type = arena_dup(&run->op.arena, flow->trigger_type);

@@ -7,6 +7,7 @@
 #include <uv.h>
 
 #include "base/clock.h"
+#include "base/map.h"
 #include "base/metric.h"
 #include "loop/loop.h"
 
@@ -28,6 +29,13 @@ struct timer_slot {
     struct timer *timer;
 };
 
+/* job.c */
+struct loop_jobs {
+    struct map lines; /* by account */
+    struct list ring;
+    size_t running, account_max;
+};
+
 struct loop {
     uv_loop_t uv;
     uv_prepare_t prepare;
@@ -41,6 +49,7 @@ struct loop {
     struct list ops;
     size_t op_count;
     size_t work_count; /* on pool threads */
+    struct loop_jobs jobs;
 
     struct timer_slot *slots;
     size_t slot_count, slot_cap;
@@ -104,6 +113,9 @@ int loop_err_from_uv(int status);
 
 void loop_timers_init(struct loop *loop);
 void loop_timers_deinit(struct loop *loop);
+
+void loop_jobs_init(struct loop_jobs *jobs);
+void loop_jobs_deinit(struct loop_jobs *jobs);
 
 /* A libuv handle in a block of its own, freed when libuv has let go. */
 void loop_handle_close(uv_handle_t *handle);

@@ -174,7 +174,7 @@ static void op_run_steps(struct op *op)
 static void op_run(struct loop_task *task)
 {
     struct op *op = CONTAINER_OF(task, struct op, task);
-    if (op->is_ended || op->is_offloaded)
+    if (op->is_ended || op->job)
         return;
     if (op->is_cancelled)
         op_finish(op, OP_ENDED_CANCELLED);
@@ -245,6 +245,7 @@ void op_cancel(struct op *op)
         return;
     op->is_cancelled = true;
     op_sleep_stop(op->sleep);
+    op_job_drop(op);
     if (op->class->on_cancel)
         op->class->on_cancel(op);
     op_queue(op);
@@ -286,35 +287,6 @@ void op_sleep_stop(struct op_timer *timer)
         return;
     timer_stop(&timer->timer);
     op_wake_sleeper(timer);
-}
-
-/* ---- jobs ---- */
-
-static void op_job_run(struct work *work)
-{
-    struct op_job *job = CONTAINER_OF(work, struct op_job, work);
-    job->run(job->op);
-}
-
-static void op_job_done(struct work *work)
-{
-    struct op *op = CONTAINER_OF(work, struct op_job, work)->op;
-    op->is_offloaded = false;
-    if (op->is_cancelled) /* its run was put off */
-        op_queue(op);
-    op_release(op);
-}
-
-int op_offload(struct op *op, struct op_job *job, void (*run)(struct op *op), const char *what)
-{
-    ASSERT(run && !op->is_offloaded && !op->is_ended);
-    *job = (struct op_job){.work = {.run = op_job_run, .done = op_job_done}, .op = op, .run = run};
-    int code = work_start(op->loop, &job->work);
-    if (code != OK)
-        return code;
-    op->is_offloaded = true;
-    op_hold(op, what);
-    return OK;
 }
 
 /* ---- looking at what is alive ---- */

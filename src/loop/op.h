@@ -63,7 +63,6 @@ struct op {
     uint16_t holds;
     uint32_t children; /* ops started below it whose memory is not gone */
     bool is_queued, is_cancelled, is_ended, is_goto;
-    bool is_offloaded;           /* a job of it runs on a pool thread */
     bool is_kept;                /* ended, and its parent has not run since */
     struct list kept, kept_link; /* ended children; its place among its parent's */
     const char *waits_for;       /* the name of the last hold */
@@ -72,6 +71,7 @@ struct op {
     struct list all_link;  /* all live ops of the loop: a stuck one can be printed */
     struct loop_garbage garbage;
     struct op_timer *sleep; /* the one that is running, cut by op_cancel */
+    struct op_job *job;     /* that waits for a pool thread, or runs on one */
     /* added to each line of op_log; borrowed, live as long as the op */
     slice request_id, account_id;
 };
@@ -108,13 +108,19 @@ struct op_job {
     struct work work;
     struct op *op;
     void (*run)(struct op *op);
+    struct job_line *line; /* its account's */
+    struct list link;      /* while it waits */
 };
-/* Takes a hold until run(op) has returned on a pool thread; the caller then returns OP_WAIT. run
- * may touch the op's arena and whatever else only this op touches; it may not log, count, draw
- * random numbers or call into the loop. Cancelled meanwhile, the op ends (on_end) only after it.
- * Not OK: nothing was started, and the caller may as well call run itself. */
+/* Takes a hold until run(op) has returned on a pool thread; the caller then returns OP_WAIT. It
+ * runs when it is the turn of the op's account, of which few run at a time (loop/job.c). run may
+ * touch the op's arena and whatever else only this op touches; it may not log, count, draw
+ * random numbers or call into the loop. Cancelled while it runs, the op ends (on_end) only after
+ * it. Not OK: nothing was started, and the caller may as well call run itself. */
 int op_offload(struct op *op, struct op_job *job, void (*run)(struct op *op),
                const char *what) MUST_CHECK;
+
+/* For op_cancel: what waits never runs. */
+void op_job_drop(struct op *op);
 
 /* Prints all live ops: class, step, age, waits_for. For SIGQUIT-like debugging and failed drains.
  */

@@ -426,6 +426,48 @@ static void a_cancelled_op_ends_after_its_job(void **state)
     assert_false(worker.was_seen);
 }
 
+static void run_pending(struct loop *loop, struct worker *workers, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        op_start(&workers[i].op, &worker_class, loop, NULL, 4096);
+        workers[i].op.account_id = SLICE("many");
+    }
+    while (atomic_load(&workers[0].stage) != 1)
+        loop_turn(loop, false);
+}
+
+/* An account with many jobs leaves threads to the others, whose go first. */
+static void jobs_go_in_turn_by_account(void **state)
+{
+    enum { MANY = 12 };
+    struct loop *loop = *state;
+    static struct worker workers[MANY];
+    struct worker other = {.text = NULL};
+    memset(workers, 0, sizeof(workers));
+    run_pending(loop, workers, MANY);
+    op_start(&other.op, &worker_class, loop, NULL, 4096);
+    other.op.account_id = SLICE("other");
+    while (atomic_load(&other.stage) != 1)
+        loop_turn(loop, false);
+    atomic_store(&other.stage, 2);
+    TURN_UNTIL(loop, other.ends);
+    size_t running = 0;
+    for (size_t i = 0; i < MANY; i++)
+        running += atomic_load(&workers[i].stage) == 1;
+    assert_in_range(running, 1, 4);
+    op_cancel(&workers[MANY - 1].op); /* waits: ends at once, and never runs */
+    TURN_UNTIL(loop, workers[MANY - 1].ends);
+    assert_int_equal(atomic_load(&workers[MANY - 1].stage), 0);
+    while (op_count(loop) > 0) {
+        for (size_t i = 0; i < MANY; i++)
+            if (atomic_load(&workers[i].stage) == 1)
+                atomic_store(&workers[i].stage, 2);
+        loop_turn(loop, false);
+    }
+    for (size_t i = 0; i + 1 < MANY; i++)
+        assert_true(workers[i].was_seen);
+}
+
 static void a_job_that_cannot_start(void **state)
 {
     struct loop *loop = *state;
@@ -550,6 +592,7 @@ int main(void)
         TEST(a_child_that_is_kept_goes_with_its_cancelled_parent),
         TEST(a_job_runs_elsewhere),
         TEST(a_cancelled_op_ends_after_its_job),
+        TEST(jobs_go_in_turn_by_account),
         TEST(a_job_that_cannot_start),
         TEST(an_op_sleeps),
         TEST(a_sleep_is_cut_by_stop_and_by_cancel),

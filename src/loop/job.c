@@ -1,0 +1,168 @@
+/*
+ * Jobs: the heavy parts of ops, on the threads of the pool. An account has few of them under way at
+ * a time and the loop not many more, so that they leave the processors to the loop and to the
+ * database, the memory that they take is that of a few, and an account with many of them lets the
+ * others' go first. What waits is taken in turn by account.
+ */
+#include <string.h>
+#include <unistd.h>
+
+#include "base/id.h"
+#include "base/mem.h"
+#include "loop/internal.h"
+#include "loop/op.h"
+
+enum {
+    JOBS_MAX = 8, /* half of the pool: names and handshakes have the rest */
+    ACCOUNT_JOBS_MAX = 4,
+};
+
+/* Those of one account; there while it has any. */
+struct job_line {
+    char account[UUID_TEXT_LEN]; /* none: of the server itself */
+    size_t account_len, running;
+    struct list jobs; /* that wait, oldest first */
+    struct list ring; /* among the lines whose turn it may be: some wait, and one more may run */
+};
+
+void loop_jobs_init(struct loop_jobs *jobs)
+{
+    long processors = sysconf(_SC_NPROCESSORS_ONLN);
+    size_t spare = processors > 2 ? (size_t)processors - 1 : 1;
+    *jobs = (struct loop_jobs){.account_max = spare < ACCOUNT_JOBS_MAX ? spare : ACCOUNT_JOBS_MAX};
+    map_init(&jobs->lines, SIZE_MAX);
+    list_init(&jobs->ring);
+}
+
+void loop_jobs_deinit(struct loop_jobs *jobs)
+{
+    ASSERT(jobs->running == 0 && jobs->lines.count == 0);
+    map_deinit(&jobs->lines);
+}
+
+static struct job_line *line_get(struct loop_jobs *jobs, slice account)
+{
+    struct job_line *line = map_get(&jobs->lines, account);
+    if (line)
+        return line;
+    line = mem_zalloc(sizeof(*line));
+    if (!line)
+        return NULL;
+    ASSERT(account.len <= sizeof(line->account));
+    line->account_len = account.len;
+    if (account.len > 0)
+        memcpy(line->account, account.ptr, account.len);
+    list_init(&line->jobs);
+    list_init(&line->ring);
+    if (map_put(&jobs->lines, slice_of(line->account, account.len), line, NULL) == OK)
+        return line;
+    mem_free(line);
+    return NULL;
+}
+
+/* After each change of a line: in the ring, out of it, or gone. */
+static void line_settle(struct loop_jobs *jobs, struct job_line *line)
+{
+    bool is_due = !list_is_empty(&line->jobs) && line->running < jobs->account_max;
+    if (!is_due)
+        list_unlink(&line->ring);
+    else if (list_is_empty(&line->ring))
+        list_push_back(&jobs->ring, &line->ring);
+    if (line->running > 0 || !list_is_empty(&line->jobs))
+        return;
+    (void)map_remove(&jobs->lines, slice_of(line->account, line->account_len));
+    mem_free(line);
+}
+
+/* ---- running ---- */
+
+static void job_run(struct work *work)
+{
+    struct op_job *job = CONTAINER_OF(work, struct op_job, work);
+    job->run(job->op);
+}
+
+/* The op goes on; the job's memory is its own again. */
+static void job_let_go(struct op *op)
+{
+    op->job = NULL;
+    if (op->is_cancelled) /* its run was put off */
+        loop_task_queue(op->loop, &op->task);
+    op_release(op);
+}
+
+static void start_waiting(struct loop *loop);
+
+static void job_done(struct work *work)
+{
+    struct op_job *job = CONTAINER_OF(work, struct op_job, work);
+    struct loop *loop = job->op->loop;
+    struct job_line *line = job->line;
+    line->running--;
+    loop->jobs.running--;
+    line_settle(&loop->jobs, line);
+    job_let_go(job->op);
+    start_waiting(loop);
+}
+
+static int job_start(struct loop *loop, struct op_job *job)
+{
+    int code = work_start(loop, &job->work);
+    if (code != OK)
+        return code;
+    job->line->running++;
+    loop->jobs.running++;
+    return OK;
+}
+
+/* Out of memory for a start: it is run here, rather than never. */
+static void start_waiting(struct loop *loop)
+{
+    struct loop_jobs *jobs = &loop->jobs;
+    while (jobs->running < JOBS_MAX && !list_is_empty(&jobs->ring)) {
+        struct job_line *line = LIST_ITEM(list_pop_front(&jobs->ring), struct job_line, ring);
+        struct list *first = list_pop_front(&line->jobs);
+        struct op_job *job = LIST_ITEM(first, struct op_job, link);
+        bool is_started = job_start(loop, job) == OK;
+        line_settle(jobs, line);
+        if (is_started)
+            continue;
+        job->run(job->op);
+        job_let_go(job->op);
+    }
+}
+
+/* ---- doors ---- */
+
+int op_offload(struct op *op, struct op_job *job, void (*run)(struct op *op), const char *what)
+{
+    struct loop_jobs *jobs = &op->loop->jobs;
+    ASSERT(run && !op->job && !op->is_ended);
+    *job = (struct op_job){.work = {.run = job_run, .done = job_done}, .op = op, .run = run};
+    list_init(&job->link);
+    job->line = line_get(jobs, op->account_id);
+    if (!job->line)
+        return ERR_NOMEM;
+    int code = OK;
+    if (jobs->running < JOBS_MAX && job->line->running < jobs->account_max)
+        code = job_start(op->loop, job);
+    else
+        list_push_back(&job->line->jobs, &job->link);
+    line_settle(jobs, job->line);
+    if (code != OK)
+        return code;
+    op->job = job;
+    op_hold(op, what);
+    return OK;
+}
+
+void op_job_drop(struct op *op)
+{
+    struct op_job *job = op->job;
+    if (!job || list_is_empty(&job->link))
+        return;
+    list_unlink(&job->link);
+    line_settle(&op->loop->jobs, job->line);
+    op->job = NULL;
+    op_release(op);
+}
