@@ -395,6 +395,15 @@ test-e2e: build/stamp/system-run build/stamp/system-test $(E2E_STAMP) $(CONTAIN)
 		$(call programs,$(TEST_VARIANT)) $(call programs,release)
 	$(call run_tests,$(e2e_lines))
 
+## met: writes into manifests what proves their actions, as the tests find it (APP= for one)
+.PHONY: met
+met: export SLUICE_MET := write
+met: export TEST_JOBS := 1
+met: build/stamp/system-run build/stamp/system-test $(E2E_STAMP) $(CONTAIN) \
+		$(call programs,$(TEST_VARIANT)) $(call programs,release)
+	$(call run_tests,e2e e2e/descriptions.test.mjs tests/e2e/descriptions.test.mjs$(newline)$\
+		e2e e2e/replay.test.mjs tests/e2e/replay.test.mjs$(newline))
+
 ## soak: 2,000 flows at a time under kills, pauses and a dying PostgreSQL (SOAK_SECONDS=600)
 .PHONY: soak
 soak: export SOAK_SECONDS ?= 600

@@ -204,9 +204,10 @@ struct catalog_action {
     slice scope_words;            /* the scopes below, with a space between two */
     slice source;                 /* its JSON, where it was packed */
 
-    slice docs_url, checked;  /* empty: not said */
-    uint32_t source_index;    /* in its manifest's `actions`, while that is loaded */
-    bool is_idempotent;       /* repeating it is the same as doing it once */
+    slice docs_url;                      /* empty: not said */
+    slice met_date, met_source, checked; /* what proves it; empty: nothing does */
+    uint32_t source_index;               /* in its manifest's `actions`, while that is loaded */
+    bool is_idempotent;                  /* repeating it is the same as doing it once */
     slice idempotency_header; /* the provider's own idempotency key; empty: it knows none */
     slice gone;               /* why the provider no longer has it; empty: it has */
     const struct json *scopes, *tags, *examples, *preconditions; /* arrays or NULL */
@@ -332,5 +333,7 @@ const char *catalog_auth_name(enum catalog_auth_kind kind);
 /* What fits on a line or two: the description whole where it is short, else its first sentences. A
  * part of it, not a copy. */
 slice catalog_summary(slice description);
+/* What the action was proven with, a sentence for people; made in the arena. */
+slice catalog_proof(const struct catalog_action *action, struct arena *arena);
 
 #endif

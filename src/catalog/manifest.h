@@ -26,6 +26,8 @@ void manifest_read_response(struct reader *parent, struct catalog_action *action
 void manifest_read_pages(struct reader *parent, struct catalog_action *action);
 /* Its member `request`; the identity's is such a one, too. */
 void manifest_read_request(struct reader *parent, struct catalog_request *request);
+/* `met` and `checked` of an action. */
+void manifest_read_proof(struct reader *parent, struct catalog_action *action);
 /* An integration's and a request's `base_url`: what is wrong with its text. */
 void manifest_check_base_url(struct reader *r, slice text);
 /* Also used by actions. */

@@ -242,7 +242,7 @@ void manifest_read_action(struct reader *parent, struct reader_path *path,
     action->title = reader_text_required(&r, "title");
     action->description = reader_text_required(&r, "description");
     action->docs_url = reader_text(&r, "docs_url");
-    action->checked = reader_text(&r, "checked");
+    manifest_read_proof(&r, action);
     action->tags = reader_texts(&r, "tags");
     read_behaviour(&r, action);
     action->scopes = reader_texts(&r, "scopes");

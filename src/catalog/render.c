@@ -83,7 +83,26 @@ static void put_schema_version(struct json_writer *w, const struct json *schema)
     buf_deinit(&text);
 }
 
-static void put_detail(struct json_writer *w, const struct catalog_action *action)
+/* Those of the manifest, and what the action was proven with. */
+static void put_preconditions(struct json_writer *w, struct arena *arena,
+                              const struct catalog_action *action)
+{
+    const struct json *own = action->preconditions;
+    json_key(w, "preconditions");
+    json_open(w, '[');
+    for (uint32_t i = 0; json_is(own, JSON_ARRAY) && i < own->count; i++)
+        json_put(w, json_at(own, i));
+    json_open(w, '{');
+    json_key(w, "kind");
+    json_put_str(w, SLICE("note"));
+    json_key(w, "description");
+    json_put_str(w, catalog_proof(action, arena));
+    json_close(w, '}');
+    json_close(w, ']');
+}
+
+static void put_detail(struct json_writer *w, struct arena *arena,
+                       const struct catalog_action *action)
 {
     json_open(w, '{');
     json_key(w, "integration_id");
@@ -111,8 +130,7 @@ static void put_detail(struct json_writer *w, const struct catalog_action *actio
     json_put(w, action->output_schema);
     json_key(w, "examples");
     put_array(w, action->examples);
-    json_key(w, "preconditions");
-    put_array(w, action->preconditions);
+    put_preconditions(w, arena, action);
     json_close(w, '}');
 }
 
@@ -134,7 +152,7 @@ static int render_action(struct arena *arena, struct buf *out, struct catalog_ac
     if (keep(arena, out, &action->item_json) != OK)
         return ERR_NOMEM;
     json_begin(&w, out);
-    put_detail(&w, action);
+    put_detail(&w, arena, action);
     return keep(arena, out, &action->detail_json);
 }
 

@@ -282,7 +282,7 @@ static int show_action(struct session *session, const struct catalog_action *act
                  action->is_idempotent ? ", may be repeated" : "");
     show_strings("needs one of the scopes:", action->scopes);
     show_line("documentation: ", action->docs_url);
-    show_line("compared with: ", action->checked);
+    show_line("", catalog_proof(action, &session->arena));
     catalog_show_input(session, action->input_schema);
     return show_examples(session, action->examples);
 }

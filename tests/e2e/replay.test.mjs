@@ -6,9 +6,10 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import { changedRecordings, requestDifferences, unexcused } from './replay/compare.mjs';
-import { apps, casesOf, errorsOf, inputOf, isCorpusThere, manifestOf, recordingsOf, unusedOf } from './replay/recordings.mjs';
+import { apps, casesOf, errorsOf, inputOf, isCorpusThere, manifestOf, monthOf, recordingsOf, unusedOf } from './replay/recordings.mjs';
 import { Stage } from './replay/stage.mjs';
-import { fits } from './replay/fit.mjs';
+import { fits, isSamePath } from './replay/fit.mjs';
+import { isWriting, markProblems, proven, readmeProblems } from './replay/marks.mjs';
 import { errorProblems, schemaProblems, successProblems } from './replay/verdict.mjs';
 
 const { APP, CASE } = process.env;
@@ -105,6 +106,21 @@ async function replyControlProblems(each, one) {
   return lines.length > 0 ? [] : ['control: another reply is not noticed: give the action response.required or an output_schema with required members, or the case a summary'];
 }
 
+// {date, source}: an action's request went where the recorded one went, and the vendor's reply was a success of it.
+function proofOf(one, { wants, seen, base }) {
+  const isElsewhere = wants.some((recording, nth) => seen[nth].method !== recording.method || !isSamePath(seen[nth].path, recording.path, base));
+  if (one.error_code || isElsewhere) return undefined;
+  const date = wants.map(monthOf).sort()[0];
+  return { date, source: `recording ${one.recordings.join(' ')}` };
+}
+
+// action_id -> the latest of what proves it; the first in the file of several.
+function metOf({ manifest, cases }) {
+  const wanted = new Map(manifest.actions.map((action) => [action.action_id, undefined]));
+  for (const { action, proves } of cases) if (proves && !(wanted.get(action)?.date >= proves.date)) wanted.set(action, proves);
+  return wanted;
+}
+
 describe('recorded', { concurrency: chosen.length || 1 }, () => {
   for (const each of plan)
     describe(each.app, { concurrency: 1 }, () => {
@@ -115,10 +131,11 @@ describe('recorded', { concurrency: chosen.length || 1 }, () => {
           fail(taken.lines);
           fail(controlProblems(one, taken));
           fail(await nextProblems(one, taken));
-          if (controlled.has(one.action)) return;
+          if (!controlled.has(one.action)) fail(await replyControlProblems(each, one));
           controlled.add(one.action);
-          fail(await replyControlProblems(each, one));
+          one.proves = proofOf(one, taken);
         });
+      test('"met" is what these cases prove', { skip: skip || (CASE && 'a part of the cases') }, () => fail(markProblems(each.app, 'met', metOf(each))));
     });
 });
 
@@ -177,8 +194,19 @@ describe('cases and errors are well formed', () => {
         if (!one.source || one.source.includes('://')) lines.push(`errors/${app}.jsonl:${one.line}: "source" is the vendor's page, without the scheme`);
         if (!(one.status >= 200 && one.error_code)) lines.push(`errors/${app}.jsonl:${one.line}: status and error_code are needed`);
       }
+      for (const { action_id: id, met } of manifest.actions) {
+        const isBacked = casesOf(app).some((one) => one.action === id && !one.error_code && met?.source === `recording ${one.recordings.join(' ')}`);
+        if (met && !isBacked) lines.push(`${id} is marked as met by "${met.source}", and no case of it says so`);
+      }
       fail(lines);
     });
+});
+
+test('contrib/integrations/README.md lists what is unproven', { skip: APP && !isWriting && 'one app only' }, () => {
+  const problems = readmeProblems();
+  const { total, met, checked, either } = proven();
+  console.log(`figure: ${met} of ${total} actions are met, ${checked} are checked, ${Math.round((100 * either) / total)} % are one or the other`);
+  if (isWriting) fail(problems);
 });
 
 // ---- every recording is used, or is not for a reason ----

@@ -442,6 +442,7 @@ static void the_catalog_is_shown(void **state)
     assert_out("wants \"confirm\": true");
     assert_out("required");
     assert_out("examples of input:");
+    assert_out("recorded reply");
     RUN(0, "catalog", "show", "gmail", "gmail_send_message", "--json");
     assert_string_equal(out_text("/action_id"), "send_message");
     RUN(1, "catalog", "show", "gmail", "send_mesage");

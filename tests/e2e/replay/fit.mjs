@@ -31,6 +31,10 @@ function pathFits(wanted, path, properties) {
   return ours.length === theirs.length && ours.every((one, i) => segmentFits(one, theirs[i], properties));
 }
 
+// The same but for versions, which vendors move about: /crm/v3/objects, /crm/objects/2026-03.
+const unversioned = (path) => segmentsOf(path).map(decoded).filter((one) => !isVersion(one)).join('/');
+export const isSamePath = (ours, recorded, base) => [recorded, base + recorded].some((one) => unversioned(one) === unversioned(ours));
+
 const roots = (text) => rootsOf(text).split(' ').slice(1).join(' ');
 
 export function fits(manifest, action, recording) {

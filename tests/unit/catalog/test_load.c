@@ -343,6 +343,57 @@ static void replies_are_rendered_at_load(void **state)
     catalog_unref(catalog);
 }
 
+static void assert_proof(struct bench *b, const char *extra, const char *note)
+{
+    struct catalog *catalog = load(b, extra, NULL, NULL);
+    assert_non_null(catalog);
+    const struct catalog_action *found = catalog_find_tool(catalog, SLICE("demo_get_page"));
+    assert_non_null(found);
+    char whole[512];
+    (void)snprintf(whole, sizeof(whole), "{\"kind\":\"note\",\"description\":\"%s\"}]", note);
+    if (slice_find(found->detail_json, slice_cstr(whole)) < 0)
+        print_error("not %s in %.*s\n", whole, SLICE_ARG(found->detail_json));
+    assert_true(slice_find(found->detail_json, slice_cstr(whole)) >= 0);
+    catalog_unref(catalog);
+}
+
+static void what_proves_an_action_is_its_last_precondition(void **state)
+{
+    static const char unproven[] =
+        "Unproven: made from the vendor's documentation; no recorded reply and no "
+        "machine-readable description proves it.";
+    assert_proof(*state, "", unproven);
+    assert_proof(*state, ",\"preconditions\":[{\"kind\":\"scope\",\"description\":\"x\"}]",
+                 unproven);
+    assert_proof(*state, ",\"checked\":\"npm demo\"",
+                 "Compared with the vendor's description (npm demo); no recorded reply proves it.");
+    assert_proof(*state,
+                 ",\"checked\":\"npm demo\",\"met\":{\"date\":\"2026-04\",\"source\":\"a/b#0\"}",
+                 "Proven against a recorded reply of April 2026 (a/b#0).");
+    assert_proof(*state, ",\"met\":{\"date\":\"2026-12-03\",\"source\":\"a\"}",
+                 "Proven against a recorded reply of 3 December 2026 (a).");
+    assert_proof(*state, ",\"met\":{\"date\":\"2026\",\"source\":\"a\"}",
+                 "Proven against a recorded reply of 2026 (a).");
+}
+
+static void what_proves_an_action_is_dated_and_sourced(void **state)
+{
+    static const char *const dates[] = {"26",         "2026-13", "2026-00",
+                                        "2026-04-32", "2026/04", "2026-4-27",
+                                        "2026-04-2",  "04-2026", "2026-04-27T00:00"};
+    char extra[128];
+    for (size_t i = 0; i < ARRAY_LEN(dates); i++) {
+        (void)snprintf(extra, sizeof(extra), ",\"met\":{\"date\":\"%s\",\"source\":\"a\"}",
+                       dates[i]);
+        assert_fault(*state, extra, NULL, NULL, "/actions/0/met/date", "YYYY-MM");
+    }
+    assert_fault(*state, ",\"met\":{\"source\":\"a\"}", NULL, NULL, "/actions/0/met",
+                 "\"date\" is missing");
+    assert_fault(*state, ",\"met\":{\"date\":\"2026\"}", NULL, NULL, "/actions/0/met",
+                 "\"source\" is missing");
+    assert_fault(*state, ",\"met\":\"2026\"", NULL, NULL, "/actions/0/met", "must be an object");
+}
+
 static void writes_need_confirmation(void **state)
 {
     struct bench *b = *state;
@@ -583,6 +634,10 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_reply_must_be_known_from_any_other, setup, teardown),
         cmocka_unit_test_setup_teardown(a_write_says_what_its_reply_never_lacks, setup, teardown),
         cmocka_unit_test_setup_teardown(missing_scopes_are_a_cause_of_forbidden_alone, setup,
+                                        teardown),
+        cmocka_unit_test_setup_teardown(what_proves_an_action_is_its_last_precondition, setup,
+                                        teardown),
+        cmocka_unit_test_setup_teardown(what_proves_an_action_is_dated_and_sourced, setup,
                                         teardown),
         cmocka_unit_test_setup_teardown(writes_need_confirmation, setup, teardown),
         cmocka_unit_test_setup_teardown(faults_are_named_with_their_place, setup, teardown),

@@ -1,0 +1,124 @@
+// What proves an action, as its manifest says it: `met` (a recording, by replay.test.mjs) and `checked` (the vendor's
+// description, by descriptions.test.mjs), and the list of what nothing proves in contrib/integrations/README.md.
+// `make met` has the tests write these, in place: what people wrote keeps its form.
+import { readFileSync, writeFileSync } from 'node:fs';
+import { isDeepStrictEqual } from 'node:util';
+import { apps, manifestFile, manifestOf } from './recordings.mjs';
+
+export const isWriting = process.env.SLUICE_MET === 'write';
+const readme = new URL('../../../contrib/integrations/README.md', import.meta.url).pathname;
+
+const endOfString = (text, at) => {
+  for (at++; text[at] !== '"'; at++) if (text[at] === '\\') at++;
+  return at + 1;
+};
+const afterSpace = (text, at) => at + text.slice(at).match(/^\s*/)[0].length;
+
+function endOfValue(text, at) {
+  if (text[at] === '"') return endOfString(text, at);
+  if (!'{['.includes(text[at])) return at + text.slice(at).match(/^[^\s,\]}]+/)[0].length;
+  for (let depth = 0; ; at++) {
+    if (text[at] === '"') at = endOfString(text, at) - 1;
+    else if ('{['.includes(text[at])) depth++;
+    else if (']}'.includes(text[at]) && --depth === 0) return at + 1;
+  }
+}
+
+// [{key, from, value, to}] of the object at `at`: where the key begins, its value begins and ends.
+function membersOf(text, at) {
+  const members = [];
+  for (at = afterSpace(text, at + 1); text[at] === '"'; ) {
+    const from = at;
+    at = endOfString(text, at);
+    const key = JSON.parse(text.slice(from, at));
+    const value = afterSpace(text, afterSpace(text, at) + 1);
+    const to = endOfValue(text, value);
+    members.push({ key, from, value, to });
+    at = afterSpace(text, to);
+    if (text[at] === ',') at = afterSpace(text, at + 1);
+  }
+  return members;
+}
+
+const itemsOf = (text, at) => {
+  const items = [];
+  for (at = afterSpace(text, at + 1); text[at] !== ']'; ) {
+    items.push(at);
+    at = afterSpace(text, endOfValue(text, at));
+    if (text[at] === ',') at = afterSpace(text, at + 1);
+  }
+  return items;
+};
+
+// The text of a manifest with the action's member set, behind one of `behind`, or taken out (undefined).
+export function withMember(text, actionId, key, value, behind) {
+  const { value: list } = membersOf(text, afterSpace(text, 0)).find((one) => one.key === 'actions');
+  for (const item of itemsOf(text, list)) {
+    const members = membersOf(text, item);
+    const id = members.find((one) => one.key === 'action_id');
+    if (JSON.parse(text.slice(id.value, id.to)) !== actionId) continue;
+    const index = members.findIndex((one) => one.key === key);
+    const old = members[index];
+    const shown = value && JSON.stringify(value, null, 1).replace(/\n\s*/g, ' ').replace(/^\{ /, '{').replace(/ \}$/, '}');
+    if (old && value) return text.slice(0, old.value) + shown + text.slice(old.to);
+    if (old) return text.slice(0, members[index - 1].to) + text.slice(old.to);
+    if (!value) return text;
+    const anchor = members.findLast((one) => behind.includes(one.key));
+    const gap = text.slice(members[0].to, members[1].from); // comma and what is between two members
+    return `${text.slice(0, anchor.to)}${gap}"${key}": ${shown}${text.slice(anchor.to)}`;
+  }
+  throw new Error(`there is no action ${actionId}`);
+}
+
+const BEHIND = { checked: ['description', 'docs_url'], met: ['description', 'docs_url', 'checked'] };
+
+// wanted: action_id -> value or undefined. Lines of what differs; when writing, none: the manifest is changed.
+export function markProblems(app, key, wanted) {
+  const lines = [];
+  let text = readFileSync(manifestFile(app), 'utf8');
+  for (const action of manifestOf(app).actions) {
+    if (!wanted.has(action.action_id) || isDeepStrictEqual(action[key], wanted.get(action.action_id))) continue;
+    const value = wanted.get(action.action_id);
+    if (isWriting) text = withMember(text, action.action_id, key, value, BEHIND[key]);
+    else lines.push(`${action.action_id}: "${key}" is ${JSON.stringify(action[key])}, the tests say ${JSON.stringify(value)}; run make met APP=${app}`);
+  }
+  if (isWriting) writeFileSync(manifestFile(app), text);
+  return lines;
+}
+
+// ---- what nothing proves ----
+
+const BEGIN = '<!-- what follows is written by `make met` -->\n';
+const END = '<!-- end of what `make met` writes -->\n';
+
+function unprovenText() {
+  const all = apps.map((app) => ({ app, actions: manifestOf(app).actions }));
+  const count = (has) => all.reduce((sum, { actions }) => sum + actions.filter(has).length, 0);
+  const total = count(() => true);
+  const rows = all
+    .map(({ app, actions }) => [app, actions.filter((one) => !one.met && !one.checked).map((one) => `\`${one.action_id}\``)])
+    .filter(([, names]) => names.length > 0)
+    .map(([app, names]) => `| ${app} | ${names.join(', ')} |\n`);
+  const [met, checked] = [count((one) => one.met), count((one) => !one.met && one.checked)];
+  return `Of ${total} actions ${met} are proven against a recorded reply, ${checked} more are compared with the vendor's description, and these
+${total - met - checked} are made from the vendor's documentation alone:
+
+| app | unproven |
+| --- | --- |
+${rows.join('')}`;
+}
+
+export function readmeProblems() {
+  const text = readFileSync(readme, 'utf8');
+  const [begin, end] = [text.indexOf(BEGIN) + BEGIN.length, text.indexOf(END)];
+  if (begin < BEGIN.length || end < begin) return ['contrib/integrations/README.md has no place for what is unproven'];
+  const wanted = unprovenText();
+  if (text.slice(begin, end) === wanted) return [];
+  if (isWriting) writeFileSync(readme, text.slice(0, begin) + wanted + text.slice(end));
+  return isWriting ? [] : ['contrib/integrations/README.md: what is unproven has changed; run make met'];
+}
+
+export const proven = () => {
+  const actions = apps.flatMap((app) => manifestOf(app).actions);
+  return { total: actions.length, met: actions.filter((one) => one.met).length, checked: actions.filter((one) => one.checked).length, either: actions.filter((one) => one.met || one.checked).length };
+};
