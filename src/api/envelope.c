@@ -67,6 +67,8 @@ static const struct api_verdict verdicts[EXEC_REASONS] = {
                                "reply_unreadable", RETRY_REPEATABLE},
     [EXEC_REPLY_TOO_LARGE] = {"failed", 500, "execution_failed", NEXT_NONE, 500, "provider",
                               "reply_too_large", RETRY_NEVER},
+    [EXEC_PARTLY_DONE] = {"failed", 500, "execution_failed", NEXT_NONE, 500, "provider",
+                          "partly_done", RETRY_REPEATABLE},
     [EXEC_OUTCOME_UNKNOWN] = {"failed", 500, "execution_failed", NEXT_NONE, 500, "internal",
                               "outcome_unknown", RETRY_NEVER},
 

@@ -36,6 +36,8 @@ enum {
     CATALOG_PAGE_INPUTS_MAX = 8, /* that ask for a page */
     CATALOG_INSTEAD_MAX = 8,     /* alternatives of one request */
     CATALOG_REQUIRED_MAX = 16,   /* members without which a reply is not the action's */
+    CATALOG_REQUESTS_MAX = 3,    /* of one action, one behind the other */
+    CATALOG_HOSTS_MAX = 8,       /* that a URL out of a reply may name */
     CATALOG_PROBLEMS_MAX = 200,  /* a report; further ones are counted only */
 };
 
@@ -122,6 +124,11 @@ struct catalog_request {
     slice method;
     const struct expr_template *base_url; /* NULL: the integration's */
     const struct expr_template *path;
+    /* Instead of both, out of an earlier reply: an absolute URL, or a path on the origin of the
+     * request before. Its host is that origin's or one of `hosts` (array of strings or NULL). */
+    const struct expr_template *url;
+    const struct json *hosts;
+    bool is_bare; /* it carries neither the credential nor the integration's headers */
     struct catalog_parts query, headers;
     enum catalog_nesting nesting; /* in query and form */
     enum catalog_body_kind body_kind;
@@ -178,6 +185,19 @@ struct catalog_files {
     slice field;
     unsigned count_max;
     size_t bytes_max;
+    unsigned at; /* which of the action's requests carries them; 0: its first or only one */
+};
+
+/* A request behind the action's first: its templates see the replies to those before. */
+struct catalog_then {
+    struct catalog_request request;
+    const struct json *source; /* of the request, for a dry run */
+    struct catalog_reply reply;
+    /* What the requests before it have done, and what this one would have: the beginning and the
+     * end of a sentence. NULL: those before only ask, nothing that lasts was done. */
+    const struct expr_template *done, *not_done;
+    bool is_done_said;  /* of a write it has to be: texts, or false */
+    bool is_idempotent; /* it alone may be repeated after a lost reply */
 };
 
 /* As whom a connection acts: read from the reply to `request`, to the test request, or from the
@@ -218,7 +238,9 @@ struct catalog_action {
     struct catalog_error_rules errors;
     struct catalog_files files;
     struct catalog_reply reply;
-    const struct expr *output; /* NULL: the whole body */
+    struct catalog_then *then; /* the requests behind the first */
+    unsigned then_count;       /* below CATALOG_REQUESTS_MAX */
+    const struct expr *output; /* of the last reply; NULL: the whole body */
     struct catalog_pages pages;
     const struct expr_template *display_title, *display_summary;
 };
@@ -326,6 +348,26 @@ slice catalog_say_no_integration(const struct catalog *catalog, slice id, struct
 slice catalog_say_no_action(const struct catalog_integration *integration, slice action,
                             struct arena *arena);
 slice catalog_say_no_tool(const struct catalog *catalog, slice tool_name, struct arena *arena);
+
+/* Of the action's request `at` (0: the first), and of the reply to it. */
+static inline const struct catalog_request *catalog_request_at(const struct catalog_action *action,
+                                                               unsigned at)
+{
+    return at == 0 ? &action->request : &action->then[at - 1].request;
+}
+
+static inline const struct catalog_reply *catalog_reply_at(const struct catalog_action *action,
+                                                           unsigned at)
+{
+    return at == 0 ? &action->reply : &action->then[at - 1].reply;
+}
+
+/* Whether the request may do something that lasts: where it does not, it may be sent again. */
+static inline bool catalog_request_acts(const struct catalog_action *action, unsigned at)
+{
+    bool only_asks = at < action->then_count && !action->then[at].done;
+    return action->level != LEVEL_READ && !only_asks;
+}
 
 const char *catalog_level_name(enum catalog_level level);
 const char *catalog_auth_name(enum catalog_auth_kind kind);

@@ -18,6 +18,8 @@ enum {
     ROOT_REPLY = 16, /* status, headers, body */
     ROOT_OUTPUT = 32,
     ROOT_CLAIMS = 64,
+    ROOT_FIRST = 128, /* the replies to earlier requests of the same run */
+    ROOT_SECOND = 256,
 };
 
 struct lint {
@@ -37,6 +39,7 @@ static const struct {
     {"input", ROOT_INPUT},   {"connection", ROOT_CONNECTION}, {"files", ROOT_FILES},
     {"status", ROOT_REPLY},  {"headers", ROOT_REPLY},         {"body", ROOT_REPLY},
     {"output", ROOT_OUTPUT}, {"credential", ROOT_CREDENTIAL}, {"claims", ROOT_CLAIMS},
+    {"first", ROOT_FIRST},   {"second", ROOT_SECOND},
 };
 
 /* Whether an object schema that closes itself lacks the property. Combinators may bring further
@@ -193,9 +196,8 @@ static void check_identity(struct lint *lint, const struct catalog_integration *
 }
 
 static void check_errors(struct lint *lint, const struct catalog_error_rules *rules,
-                         enum catalog_auth_kind auth)
+                         unsigned allowed, enum catalog_auth_kind auth)
 {
-    unsigned allowed = ROOT_INPUT | ROOT_REPLY;
     for (size_t i = 0; i < rules->count; i++) {
         const struct catalog_error_rule *rule = &rules->items[i];
         if (rule->missing_scopes && auth == AUTH_NONE)
@@ -274,20 +276,20 @@ static void check_input_schema(struct lint *lint, const struct catalog_action *a
                          SLICE_ARG(action->pages.items[i].input));
 }
 
-/* A reply that is not the action's must not go for a success. */
-static void check_reply(struct lint *lint, const struct catalog_action *action)
+/* A reply that is not the action's must not go for a success. acts: its request may have done
+ * something. */
+static void check_reply(struct lint *lint, const struct catalog_reply *reply, bool acts,
+                        unsigned seen)
 {
-    const struct catalog_reply *reply = &action->reply;
     for (size_t i = 0; i < reply->required_count; i++) {
         lint->is_reply_read = false;
-        check_expr(lint, place_of(lint, "response/required/%zu", i), ROOT_REPLY,
-                   reply->required[i]);
+        check_expr(lint, place_of(lint, "response/required/%zu", i), seen, reply->required[i]);
         if (!lint->is_reply_read)
             reader_error(&lint->reader, lint->member, "reads nothing of the reply");
     }
     if (reply->body != REPLY_JSON)
         return;
-    if (action->level != LEVEL_READ && reply->required_count == 0)
+    if (acts && reply->required_count == 0)
         reader_warning(&lint->reader, "response",
                        "a write's reply must be known from any other: \"required\" names what it "
                        "never lacks (such as [\"body.id\"]), or \"body\" says that it is text, "
@@ -300,7 +302,8 @@ static void check_reply(struct lint *lint, const struct catalog_action *action)
 static void check_method(struct lint *lint, const struct catalog_action *action,
                          const struct catalog_request *request)
 {
-    if (slice_eq_cstr(request->method, "GET") && action->level != LEVEL_READ)
+    bool is_alone = action->then_count == 0; /* else another request may be the one that writes */
+    if (is_alone && slice_eq_cstr(request->method, "GET") && action->level != LEVEL_READ)
         reader_error(&lint->reader, "request/method",
                      "a GET does not write, but side_effect_level says %s: one of the two is wrong",
                      catalog_level_name(action->level));
@@ -309,10 +312,71 @@ static void check_method(struct lint *lint, const struct catalog_action *action,
                      "a DELETE is no read: side_effect_level must be delete, write or admin");
 }
 
+/* Once something was done, what comes later cannot say that nothing was. */
+static void check_done(struct lint *lint, const struct catalog_action *action, unsigned at)
+{
+    const struct catalog_then *then = &action->then[at];
+    bool is_done = false;
+    for (unsigned i = 0; i < at; i++)
+        is_done = is_done || action->then[i].done;
+    if (action->level != LEVEL_READ && !then->is_done_said)
+        reader_error(&lint->reader, NULL,
+                     "member \"done\" is missing: what the requests before this one have done, for "
+                     "the error of a run in which this one fails (\"The file was uploaded\", with "
+                     "\"not_done\": \"it was not posted\"), or false where they do nothing that "
+                     "lasts");
+    else if (action->level == LEVEL_READ && then->done)
+        reader_error(&lint->reader, "done", "has no meaning in a read, which does nothing");
+    else if (is_done && !then->done)
+        reader_error(&lint->reader, "done", "is false, and an earlier request has done something");
+}
+
+/* A host out of a reply is the other side's to choose. */
+static void check_url(struct lint *lint, const struct catalog_request *request, unsigned earlier)
+{
+    if (!request->url)
+        return;
+    if (expr_template_is_constant(request->url))
+        reader_error(&lint->reader, "request/url",
+                     "must come out of an earlier reply, as \"${first.body.upload_url}\"; one that "
+                     "is known is \"base_url\" and \"path\"");
+    check_template(lint, "request/url", earlier, request->url);
+}
+
+static void check_then(struct lint *lint, const struct catalog_action *action)
+{
+    struct reader_path *outer = lint->reader.path;
+    struct reader_path list = {outer, SLICE("then"), -1};
+    unsigned earlier = 0;
+    for (unsigned i = 0; i < action->then_count; i++) {
+        const struct catalog_then *then = &action->then[i];
+        struct reader_path path = {&list, SLICE_NONE, i};
+        earlier |= i == 0 ? ROOT_FIRST : ROOT_SECOND;
+        lint->reader.path = &path;
+        check_request(lint, &then->request, ROOT_INPUT | ROOT_FILES | earlier);
+        check_url(lint, &then->request, earlier);
+        check_template(lint, "done", ROOT_INPUT | earlier, then->done);
+        check_template(lint, "not_done", ROOT_INPUT | earlier, then->not_done);
+        check_done(lint, action, i);
+        check_reply(lint, &then->reply, catalog_request_acts(action, i + 1), ROOT_REPLY);
+        check_method(lint, action, &then->request);
+    }
+    lint->reader.path = outer;
+    if (action->idempotency_header.len > 0)
+        reader_error(&lint->reader, "idempotency_header",
+                     "is for an action of one request: a key cannot stand for several");
+    if (action->pages.count > 0)
+        reader_error(&lint->reader, "then", "and \"pagination\" do not go together");
+}
+
 static void check_action(struct lint *lint, const struct catalog_action *action)
 {
     const struct catalog_request *request = &action->request;
     unsigned sent = ROOT_INPUT | ROOT_FILES, seen = ROOT_INPUT | ROOT_REPLY;
+    if (action->then_count > 0)
+        seen |= ROOT_FIRST;
+    if (action->then_count > 1)
+        seen |= ROOT_SECOND;
     lint->input_schema = action->input_schema;
     check_request(lint, request, sent);
     check_instead(lint, request, sent);
@@ -321,8 +385,10 @@ static void check_action(struct lint *lint, const struct catalog_action *action)
         check_expr(lint, "response/pagination", seen, action->pages.items[i].next);
     check_template(lint, "display/title", seen | ROOT_OUTPUT, action->display_title);
     check_template(lint, "display/summary", seen | ROOT_OUTPUT, action->display_summary);
-    check_errors(lint, &action->errors, action->integration->auth.kind);
-    check_reply(lint, action);
+    check_errors(lint, &action->errors, seen, action->integration->auth.kind);
+    check_reply(lint, &action->reply, catalog_request_acts(action, 0), ROOT_REPLY);
+    if (action->then_count > 0)
+        check_then(lint, action);
     check_input_schema(lint, action);
     check_examples(lint, action);
     check_preconditions(lint, action->preconditions);
@@ -352,7 +418,7 @@ void manifest_lint(const struct catalog_integration *integration, slice source,
     }
     check_expr(&lint, "limits", ROOT_REPLY, integration->limits.quota_remaining);
     check_expr(&lint, "limits", ROOT_REPLY, integration->limits.quota_reset);
-    check_errors(&lint, &integration->errors, integration->auth.kind);
+    check_errors(&lint, &integration->errors, ROOT_INPUT | ROOT_REPLY, integration->auth.kind);
     struct reader_path actions = {NULL, SLICE("actions"), -1};
     for (size_t i = 0; i < integration->action_count; i++) {
         struct reader_path path = {&actions, SLICE_NONE, integration->actions[i].source_index};

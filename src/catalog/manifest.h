@@ -20,12 +20,17 @@ void manifest_reread_action(struct arena *arena, const struct json *object,
 /* manifest_action.c: one item of `actions`. */
 void manifest_read_action(struct reader *parent, struct reader_path *path,
                           const struct json *object, struct catalog_action *action);
-/* manifest_reply.c: `response` of the action that parent reads, once its output_schema is known. */
-void manifest_read_response(struct reader *parent, struct catalog_action *action);
+/* manifest_reply.c: `response` of what parent reads, into reply, once the action's output_schema is
+ * known. is_last: it is the reply that output and pages are read from. */
+void manifest_read_response(struct reader *parent, struct catalog_action *action,
+                            struct catalog_reply *reply, bool is_last);
 /* manifest_page.c: `pagination` of the response that parent reads. */
 void manifest_read_pages(struct reader *parent, struct catalog_action *action);
-/* Its member `request`; the identity's is such a one, too. */
-void manifest_read_request(struct reader *parent, struct catalog_request *request);
+/* Its member `request`; the identity's is such a one, too. is_later: it may take its URL from an
+ * earlier reply, and has no alternatives. */
+void manifest_read_request(struct reader *parent, struct catalog_request *request, bool is_later);
+/* manifest_then.c: the requests behind the action's first. */
+void manifest_read_then(struct reader *parent, struct catalog_action *action);
 /* `met` and `checked` of an action. */
 void manifest_read_proof(struct reader *parent, struct catalog_action *action);
 /* An integration's and a request's `base_url`: what is wrong with its text. */

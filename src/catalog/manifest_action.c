@@ -3,7 +3,12 @@
  */
 #include "catalog/manifest.h"
 
-enum { DEADLINE_MS_MAX = 600000, FILES_MAX = 10, FILE_BYTES_MAX = 64 * 1024 * 1024 };
+enum {
+    DEADLINE_MS_MAX = 600000,
+    FILES_MAX = 10,
+    FILE_BYTES_MAX = 64 * 1024 * 1024,
+    HOST_BYTES_MAX = 253 + 6, /* with a port */
+};
 
 static void read_body_raw(struct reader *r, struct catalog_request *request)
 {
@@ -72,6 +77,51 @@ static void read_base_url(struct reader *r, struct catalog_request *request)
         reader_error(r, "base_url", "must be one that is known: no ${...}");
 }
 
+static bool is_host_char(char c)
+{
+    return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '.' || c == '-' || c == ':';
+}
+
+/* "*." stands for any name below what follows, which is not a whole top-level domain. */
+static bool is_host_entry(slice text)
+{
+    slice host = slice_starts_with(text, SLICE("*.")) ? slice_from(text, 2) : text;
+    bool is_wide = host.len < text.len;
+    for (size_t i = 0; i < host.len; i++)
+        if (!is_host_char(host.ptr[i]))
+            return false;
+    return host.len > 0 && host.len <= HOST_BYTES_MAX &&
+           (!is_wide || slice_find_char(host, '.') > 0);
+}
+
+/* The hosts that a URL may name besides that of the request before. */
+static void read_hosts(struct reader *r, struct catalog_request *request)
+{
+    request->hosts = reader_texts(r, "hosts");
+    if (!request->hosts)
+        return;
+    if (request->hosts->count == 0 || request->hosts->count > CATALOG_HOSTS_MAX)
+        reader_error(r, "hosts", "must be an array of 1 to %d hosts", CATALOG_HOSTS_MAX);
+    for (uint32_t i = 0; i < request->hosts->count; i++)
+        if (!is_host_entry(json_str(&request->hosts->as.items[i])))
+            reader_error(r, "hosts",
+                         "item %u must be a host, as \"files.example.com\", \"example.com:8443\" "
+                         "or \"*.example.com\" for those below it",
+                         i);
+}
+
+/* Out of an earlier reply, instead of base_url and path. */
+static void read_url(struct reader *r, struct catalog_request *request)
+{
+    static const char *const others[] = {"base_url", "path"};
+    request->url = reader_template(r, "url");
+    read_hosts(r, request);
+    request->is_bare = !reader_bool(r, "credential", false);
+    for (size_t i = 0; i < ARRAY_LEN(others); i++)
+        if (reader_member(r, others[i]))
+            reader_error(r, others[i], "\"url\" stands in its place");
+}
+
 static void read_path(struct reader *r, struct catalog_request *request)
 {
     slice text = json_get_str(r->object, SLICE("path"));
@@ -83,7 +133,7 @@ static void read_path(struct reader *r, struct catalog_request *request)
         reader_error(r, "path", "must not hold a query; use \"query\"");
 }
 
-static void read_request(struct reader *r, struct catalog_request *request)
+static void read_request(struct reader *r, struct catalog_request *request, bool is_later)
 {
     static const char *const methods[] = {"GET", "POST", "PUT", "PATCH", "DELETE", NULL};
     static const char *const nestings[] = {"repeat", "brackets", "indices", NULL};
@@ -91,7 +141,10 @@ static void read_request(struct reader *r, struct catalog_request *request)
     if (!json_get(r->object, SLICE("method")))
         reader_error(r, "method", "is missing; say GET, POST, PUT, PATCH or DELETE");
     request->method = slice_cstr(methods[method < 0 ? 0 : method]);
-    read_path(r, request);
+    if (is_later && json_get(r->object, SLICE("url")))
+        read_url(r, request);
+    else
+        read_path(r, request);
     request->query = reader_parts(r, "query");
     request->nesting = (enum catalog_nesting)reader_choice(r, "nesting", nestings, NESTING_REPEAT);
     request->headers = reader_parts(r, "headers");
@@ -129,7 +182,7 @@ static void read_case(struct reader *parent, struct reader_path *path, const str
         return;
     r.object = merged;
     out->when = reader_expr(&r, "when");
-    read_request(&r, &out->request);
+    read_request(&r, &out->request, false);
     reader_finish(&r);
     if (!json_get(item, SLICE("when")))
         reader_error(&r, NULL, "member \"when\" is missing");
@@ -156,19 +209,20 @@ static void read_instead(struct reader *r, struct catalog_request *request)
     }
 }
 
-void manifest_read_request(struct reader *parent, struct catalog_request *request)
+void manifest_read_request(struct reader *parent, struct catalog_request *request, bool is_later)
 {
     const struct json *object = reader_member(parent, "request");
     struct reader_path path = {parent->path, SLICE("request"), -1};
     struct reader r;
     if (!reader_init(&r, parent, &path, object))
         return;
-    read_request(&r, request);
-    read_instead(&r, request);
+    read_request(&r, request, is_later);
+    if (!is_later)
+        read_instead(&r, request);
     reader_finish(&r);
 }
 
-static void read_files(struct reader *parent, struct catalog_files *files)
+static void read_files(struct reader *parent, struct catalog_files *files, unsigned then_count)
 {
     static const char *const travels[] = {"none", "multipart", "raw", "base64", NULL};
     const struct json *object = reader_member(parent, "files");
@@ -180,6 +234,8 @@ static void read_files(struct reader *parent, struct catalog_files *files)
     files->field = reader_text(&r, "field");
     files->count_max = (unsigned)reader_count(&r, "count_max", FILES_MAX);
     files->bytes_max = reader_count(&r, "bytes_max", FILE_BYTES_MAX);
+    unsigned number = (unsigned)reader_count(&r, "request", 1 + then_count);
+    files->at = number > 0 ? number - 1 : 0;
     if (files->travel == FILES_NONE)
         reader_error(&r, "travel", "must be multipart, raw or base64");
     reader_finish(&r);
@@ -250,10 +306,11 @@ void manifest_read_action(struct reader *parent, struct reader_path *path,
     if (!action->input_schema)
         reader_error(&r, NULL, "member \"input_schema\" is missing");
     (void)reader_schema(&r, "output_schema", &action->output_schema);
-    manifest_read_request(&r, &action->request);
-    manifest_read_response(&r, action);
+    manifest_read_request(&r, &action->request, false);
+    manifest_read_response(&r, action, &action->reply, !json_get(object, SLICE("then")));
+    manifest_read_then(&r, action);
     action->errors = manifest_read_errors(&r, "errors");
-    read_files(&r, &action->files);
+    read_files(&r, &action->files, action->then_count);
     read_display(&r, action);
     action->examples = reader_member(&r, "examples");
     action->preconditions = reader_member(&r, "preconditions");

@@ -42,7 +42,7 @@ static void read_source(struct reader *r, const struct catalog_auth *auth,
     bool is_token = reader_choice(r, "from", sources, -1) == 0;
     bool has_request = json_get(r->object, SLICE("request")) != NULL;
     if (has_request)
-        manifest_read_request(r, &identity->request);
+        manifest_read_request(r, &identity->request, false);
     else
         (void)reader_member(r, "request");
     identity->scopes = reader_texts(r, "scopes");

@@ -47,26 +47,27 @@ static bool requires_a_member(const struct catalog_reply *reply)
 }
 
 /* Where the manifest does not say it: a required member is one of an object, and an output_schema
- * is the reply's where the output is the whole of it. */
-static void derive_kind(struct catalog_reply *reply, const struct catalog_action *action)
+ * is the last reply's where the output is the whole of it. */
+static void derive_kind(struct catalog_reply *reply, const struct catalog_action *action,
+                        bool is_last)
 {
     slice type = json_get_str(action->output_schema, SLICE("type"));
+    bool is_whole = is_last && !action->output;
     reply->is_kind_known = true;
     if (requires_a_member(reply))
         reply->kind = REPLY_KIND_OBJECT;
-    else if (!action->output && slice_eq_cstr(type, "object"))
+    else if (is_whole && slice_eq_cstr(type, "object"))
         reply->kind = REPLY_KIND_OBJECT;
-    else if (!action->output && slice_eq_cstr(type, "array"))
+    else if (is_whole && slice_eq_cstr(type, "array"))
         reply->kind = REPLY_KIND_ARRAY;
     else
         reply->is_kind_known = false;
 }
 
-static void read_reply(struct reader *r, struct catalog_action *action)
+static void read_reply(struct reader *r, struct catalog_reply *reply)
 {
     static const char *const bodies[] = {"json", "text", "bytes", "none", "any", NULL};
     static const char *const kinds[] = {"any", "object", "array", NULL};
-    struct catalog_reply *reply = &action->reply;
     reply->body = (enum catalog_reply_body)reader_choice(r, "body", bodies, REPLY_JSON);
     int kind = reader_choice(r, "kind", kinds, -1);
     read_required(r, reply);
@@ -79,17 +80,33 @@ static void read_reply(struct reader *r, struct catalog_action *action)
         reply->kind = (enum catalog_reply_kind)kind;
 }
 
-void manifest_read_response(struct reader *parent, struct catalog_action *action)
+/* They are of the last reply. */
+static void refuse_output(struct reader *r)
+{
+    static const char *const names[] = {"output", "pagination"};
+    for (size_t i = 0; i < ARRAY_LEN(names); i++)
+        if (reader_member(r, names[i]))
+            reader_error(r, names[i],
+                         "is read from the last reply: it belongs into the last "
+                         "\"response\" of \"then\"");
+}
+
+void manifest_read_response(struct reader *parent, struct catalog_action *action,
+                            struct catalog_reply *reply, bool is_last)
 {
     const struct json *object = reader_member(parent, "response");
     struct reader_path path = {parent->path, SLICE("response"), -1};
     struct reader r;
     if (object && reader_init(&r, parent, &path, object)) {
-        action->output = reader_expr(&r, "output");
-        read_reply(&r, action);
-        manifest_read_pages(&r, action);
+        if (is_last)
+            action->output = reader_expr(&r, "output");
+        else
+            refuse_output(&r);
+        read_reply(&r, reply);
+        if (is_last)
+            manifest_read_pages(&r, action);
         reader_finish(&r);
     }
-    if (action->reply.body == REPLY_JSON && !action->reply.is_kind_known)
-        derive_kind(&action->reply, action);
+    if (reply->body == REPLY_JSON && !reply->is_kind_known)
+        derive_kind(reply, action, is_last);
 }

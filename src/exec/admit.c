@@ -110,6 +110,8 @@ void exec_tell_limits(struct exec *exec)
 {
     struct exec_outcome *out = &exec->out;
     struct limits_key key = limits_key_of(exec);
+    if (exec->request.is_bare)
+        return; /* of a server that does not know the connection */
     struct limits_told told = {
         .is_too_fast = out->reason == EXEC_PROVIDER_RATE_LIMITED,
         .retry_after_ms = out->retry_after_ms,
@@ -150,6 +152,21 @@ static bool read_vote(const struct exec *exec, bool *is_failure)
         break;
     }
     return false;
+}
+
+void exec_change_origin(struct exec *exec)
+{
+    struct breaker_key key = breaker_key_of(exec);
+    struct breaker_refusal refusal;
+    uint64_t now = loop_now_ns(exec->op.loop);
+    bool is_failure;
+    if (slice_eq(key.origin, breaker_origin_of(exec->progress.former_url)))
+        return;
+    if (exec->pass.member && read_vote(exec, &is_failure))
+        breaker_report(&exec->pass, is_failure, now);
+    breaker_leave(&exec->pass);
+    if (!breaker_enter(exec->service->breaker, &exec->pass, &key, now, &refusal))
+        (void)stop_circuit(exec, key.origin, &refusal);
 }
 
 void exec_leave(struct exec *exec)

@@ -22,10 +22,20 @@ static unsigned min_timeout(unsigned wanted, uint64_t left_ms)
     return wanted > 0 && wanted < left_ms ? wanted : 0;
 }
 
-/* Whether sending the same request again cannot do the thing twice. */
-static bool is_repeat_safe(const struct exec *exec)
+/* All that the action sends. */
+static bool is_run_repeat_safe(const struct exec *exec)
 {
     return exec->action->is_idempotent || exec->action->idempotency_header.len > 0;
+}
+
+bool exec_is_repeat_safe(const struct exec *exec)
+{
+    const struct catalog_action *action = exec->action;
+    unsigned at = exec->progress.at;
+    bool only_asks = at < action->then_count && !action->then[at].done;
+    if (at > 0)
+        return only_asks || action->then[at - 1].is_idempotent;
+    return only_asks || is_run_repeat_safe(exec);
 }
 
 /* The provider's own idempotency key, where the manifest names its header: the same for every
@@ -103,7 +113,7 @@ enum op_result exec_step_call(struct op *op)
         .header_count = exec->request.header_count,
         .body_parts = exec->request.body,
         .body_part_count = exec->request.body_count,
-        .is_idempotent = is_repeat_safe(exec),
+        .is_idempotent = exec_is_repeat_safe(exec),
         .deadline_ns = deadline,
         .connect_ms = min_timeout(limits->connect_timeout_ms, left_ms),
         .first_byte_ms = min_timeout(limits->first_byte_timeout_ms, left_ms),
@@ -142,16 +152,27 @@ static void tell_use(const struct exec *exec)
                      out->reason == EXEC_SUCCEEDED ? SLICE_NONE : out->message);
 }
 
-/* Whether the same request may go out again without doing anything twice, and it could help. */
+/* A later request that cannot be repeated alone, of an action that can be repeated from its first.
+ */
+static bool repeats_from_first(const struct exec *exec)
+{
+    return exec->progress.at > 0 && exec->out.reason != EXEC_UNREACHABLE &&
+           !exec_is_repeat_safe(exec) && is_run_repeat_safe(exec);
+}
+
+/* Whether the same may go out again without doing anything twice, and it could help. */
 static bool is_worth_retrying(const struct exec *exec)
 {
     const struct http_call *call = &exec->call;
     if (exec->out.attempts >= EXEC_ATTEMPTS_MAX || exec->pass.is_probe)
         return false;
+    if (repeats_from_first(exec) &&
+        exec->out.attempts + exec->pages.attempts >= 2 * EXEC_ATTEMPTS_MAX)
+        return false;
     if (exec->out.reason == EXEC_UNREACHABLE)
         return call->result == HTTP_CALL_DNS || call->result == HTTP_CALL_CONNECT ||
                call->result == HTTP_CALL_RESET;
-    if (!is_repeat_safe(exec))
+    if (!exec_is_repeat_safe(exec) && !repeats_from_first(exec))
         return false;
     if (exec->out.reason == EXEC_PROVIDER_RATE_LIMITED || exec->out.reason == EXEC_BROKEN_OFF)
         return true;
@@ -184,6 +205,7 @@ static void read_reply(struct op *op)
     struct exec_scope scope = {.input = exec->pages.input ? exec->pages.input : exec->in.input,
                                .connection_params = exec->connection ? exec->connection->params
                                                                      : NULL,
+                               .progress = &exec->progress,
                                .is_display_unused = exec->in.is_recorded_by_caller};
     exec_reply_read(exec->action, &exec->call, &scope, &exec->request, &op->arena, &exec->out);
 }
@@ -204,7 +226,7 @@ enum op_result exec_step_judge_reply(struct op *op)
 {
     struct exec *exec = exec_of(op);
     exec->out.is_repeatable = exec->action->level == LEVEL_READ || !exec->is_any_byte_sent ||
-                              (exec->in.is_recorded_by_caller && is_repeat_safe(exec));
+                              (exec->in.is_recorded_by_caller && is_run_repeat_safe(exec));
     count_call(exec);
     exec_tell_limits(exec);
     if (exec_renews_after(exec)) {
@@ -215,6 +237,8 @@ enum op_result exec_step_judge_reply(struct op *op)
     uint64_t wait_ms = 0;
     if (exec->out.reason != EXEC_SUCCEEDED && is_worth_retrying(exec))
         wait_ms = exec_backoff_ms(exec->out.attempts, exec_left_ms(exec), exec->out.retry_after_ms);
+    if (wait_ms > 0 && repeats_from_first(exec) && !exec_start_over(exec))
+        wait_ms = 0;
     if (wait_ms == 0) {
         bool is_too_fast = exec->out.reason == EXEC_PROVIDER_RATE_LIMITED;
         if (is_too_fast && exec->out.retry_after_ms < 0 && !exec->in.is_recorded_by_caller)

@@ -18,42 +18,16 @@ enum {
 struct build {
     const struct catalog_action *action;
     const struct catalog_request *request;
+    const struct exec_progress *progress; /* NULL: the first request */
     struct arena *arena;
     struct json root;
     struct expr_budget budget;
     struct exec_built *out;
     struct err *err;
     const struct exec_file *files;
-    size_t file_count;
+    size_t file_count;              /* 0 where another request of the action carries them */
     size_t file_at[EXEC_FILES_MAX]; /* multipart: where in the body's text each belongs */
 };
-
-/* What templates see of the files: their data as it came, in base64. */
-static struct json files_value(struct build *b)
-{
-    struct json list = json_array();
-    for (size_t i = 0; i < b->file_count; i++) {
-        const struct exec_file *file = &b->files[i];
-        struct json item = json_object();
-        json_object_set(b->arena, &item, SLICE("name"), json_string(file->name));
-        json_object_set(b->arena, &item, SLICE("content_type"), json_string(exec_file_type(file)));
-        json_object_set(b->arena, &item, SLICE("data"), json_string(file->data));
-        json_array_push(b->arena, &list, item);
-    }
-    return list;
-}
-
-static void make_root(struct build *b, const struct exec_scope *scope)
-{
-    static const struct json empty = {.type = JSON_OBJECT};
-    struct json connection = json_object();
-    json_object_set(b->arena, &connection, SLICE("params"),
-                    scope->connection_params ? *scope->connection_params : empty);
-    b->root = json_object();
-    json_object_set(b->arena, &b->root, SLICE("input"), scope->input ? *scope->input : empty);
-    json_object_set(b->arena, &b->root, SLICE("connection"), connection);
-    json_object_set(b->arena, &b->root, SLICE("files"), files_value(b));
-}
 
 static int eval(struct build *b, const struct expr_template *tmpl, unsigned flags,
                 struct json *value)
@@ -294,10 +268,13 @@ static int add_credential(struct build *b, const struct json *credential, struct
     const struct catalog_auth *auth = &b->action->integration->auth;
     slice text;
     b->out->credential_index = SIZE_MAX;
+    b->out->is_bare = b->request->is_bare;
     if (auth->kind == AUTH_NONE || auth->send_in == SEND_IN_PATH || !credential)
         return OK;
     if (credential_text(b, credential, &text) != OK)
         return (int)b->err->code;
+    if (b->request->is_bare)
+        return OK; /* it is known, so that no reply shows it */
     if (auth->send_in == SEND_IN_QUERY) {
         buf_append_char(url, slice_find_char(buf_slice(url), '?') < 0 ? '?' : '&');
         encode_percent(url, auth->send_name);
@@ -377,12 +354,21 @@ static int append_path(struct build *b, const struct json *credential, struct bu
     return OK;
 }
 
+/* One that an earlier reply has named. */
+static int append_url(struct build *b, struct buf *url)
+{
+    struct json value;
+    if (eval(b, b->request->url, 0, &value) != OK)
+        return (int)b->err->code;
+    return exec_progress_follow(b->progress, json_str(&value), b->request->hosts, url, b->err);
+}
+
 static int build_url(struct build *b, const struct json *credential)
 {
     const struct catalog_request *request = b->request;
     struct buf url;
     buf_init(&url, BUILD_URL_BYTES_MAX);
-    int result = append_path(b, credential, &url);
+    int result = request->url ? append_url(b, &url) : append_path(b, credential, &url);
     if (result == OK)
         result = append_pairs(b, &url, slice_find_char(buf_slice(&url), '?') < 0 ? '?' : '&',
                               &request->query);
@@ -578,7 +564,7 @@ static int build_body(struct build *b)
 /* The request, or the alternative that this input asks for. */
 static const struct catalog_request *choose_request(struct build *b)
 {
-    const struct catalog_request *request = &b->action->request;
+    const struct catalog_request *request = b->request;
     for (size_t i = 0; i < request->instead_count; i++) {
         struct json is_match;
         struct err ignored;
@@ -594,25 +580,29 @@ int exec_build(const struct catalog_action *action, const struct exec_scope *sco
                const struct json *credential, struct arena *arena, struct exec_built *built,
                struct err *err)
 {
+    unsigned at = scope->progress ? scope->progress->at : 0;
     struct build b = {.action = action,
+                      .request = catalog_request_at(action, at),
+                      .progress = scope->progress,
                       .arena = arena,
                       .out = built,
                       .err = err,
                       .files = scope->files,
-                      .file_count = scope->file_count};
+                      .file_count = action->files.at == at ? scope->file_count : 0};
     ASSERT(scope->file_count <= EXEC_FILES_MAX);
-    *built = (struct exec_built){.credential_index = SIZE_MAX};
+    *built = (struct exec_built){.credential_index = SIZE_MAX, .at = at};
     expr_budget_init(&b.budget);
     /* In a mail they are in base64 twice: 4/3 with line ends and 4/3 of that, and the result. */
     b.budget.bytes_max += exec_files_size(scope->files, scope->file_count) * 6;
-    make_root(&b, scope);
+    b.root = exec_build_root(scope, arena);
     if (arena->is_exhausted)
         return err_set(err, ERR_NOMEM, "out of memory");
     b.request = choose_request(&b);
     built->method = b.request->method;
-    built->is_host_given = !b.request->base_url && action->integration->is_host_given;
+    built->is_host_given = !b.request->base_url && !b.request->url &&
+                           action->integration->is_host_given;
     if (add_header(&b, SLICE("Accept"), SLICE("application/json")) != OK ||
-        add_headers(&b, &action->integration->headers) != OK ||
+        (!b.request->is_bare && add_headers(&b, &action->integration->headers) != OK) ||
         add_headers(&b, &b.request->headers) != OK || build_body(&b) != OK)
         return (int)err->code;
     return build_url(&b, credential);

@@ -10,13 +10,24 @@
 #include "exec/files.h"
 #include "http/client.h"
 
+/* How far an action of several requests has come (sequence.c). All of it lies in the run's arena.
+ */
+struct exec_progress {
+    unsigned at;                                   /* of the current request; 0: the first */
+    struct json replies[CATALOG_REQUESTS_MAX - 1]; /* to those before: {status, headers, body} */
+    slice former_url;                              /* of the request before */
+    /* What was done by those before, and what then was not; empty: nothing that lasts. */
+    slice done, not_done;
+};
+
 /* What templates see. Trees live as long as the build's result. */
 struct exec_scope {
     const struct json *input;
     const struct json *connection_params; /* NULL: empty */
     const struct exec_file *files;        /* decoded, checked (exec_files_check) */
     size_t file_count;
-    bool is_display_unused; /* nobody will be shown the outcome's display: it is not made */
+    struct exec_progress *progress; /* NULL: the action's first request, its only one */
+    bool is_display_unused;         /* nobody will be shown the outcome's display: it is not made */
 };
 
 /* Text before each file, the file, and the text behind the last. */
@@ -39,14 +50,28 @@ struct exec_built {
     size_t secret_at, secret_len;    /* the credential's place in the url; len 0: not there */
     slice secrets[EXEC_SECRETS_MAX]; /* texts that no reply may show */
     size_t secret_count;
+    bool is_bare; /* it carries no credential, so that a refusal is none of the credential */
+    unsigned at;  /* which of the action's requests it is */
 };
 
-/* ERR_INVALID: err is a sentence for the caller about his input (an expression that fails, an empty
- * path segment, a header that may not be sent); nothing was sent. ERR_LIMIT, ERR_NOMEM.
- * credential: JSON object with the members that auth.send names, opened by the caller; NULL for
- * AUTH_NONE. */
+/* The request that scope->progress is at. ERR_INVALID: err is a sentence for the caller about his
+ * input (an expression that fails, an empty path segment, a header that may not be sent); nothing
+ * was sent. ERR_REFUSED: a URL out of a reply names a host that the manifest does not. ERR_LIMIT,
+ * ERR_NOMEM. credential: JSON object with the members that auth.send names, opened by the caller;
+ * NULL for AUTH_NONE. */
 int exec_build(const struct catalog_action *action, const struct exec_scope *scope,
                const struct json *credential, struct arena *arena, struct exec_built *built,
                struct err *err) MUST_CHECK;
+/* scope.c. What the templates of a request see: input, connection, files, and the replies so far.
+ */
+struct json exec_build_root(const struct exec_scope *scope, struct arena *arena);
+/* The members `first` and `second` of a scope's root. */
+void exec_progress_put(const struct exec_progress *progress, struct json *root,
+                       struct arena *arena);
+/* Appends the URL that text is: a whole one, or a path on the origin of the request before. Its
+ * host is that origin's or one of hosts (array of strings, may be NULL), else ERR_REFUSED with the
+ * origin that it names in err. ERR_INVALID: it is none. */
+int exec_progress_follow(const struct exec_progress *progress, slice text, const struct json *hosts,
+                         struct buf *url, struct err *err) MUST_CHECK;
 
 #endif

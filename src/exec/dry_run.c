@@ -1,6 +1,7 @@
 /*
  * The result of a dry run, for both execution endpoints: the request as the provider would have had
- * it. The credential is masked; files, and bodies that are no text, are told by their size.
+ * it, and those behind it as far as they are known before a reply. The credential is masked; files,
+ * and bodies that are no text, are told by their size.
  */
 #include "exec/exec.h"
 
@@ -66,6 +67,16 @@ static void put_body(struct json_writer *w, const struct exec *exec)
     buf_deinit(&text);
 }
 
+static void put_later(struct json_writer *w, struct exec *exec)
+{
+    struct json later;
+    struct err err;
+    if (exec->action->then_count == 0 || exec_preview(exec, &later, &err) != OK)
+        return;
+    json_key(w, "then");
+    json_put(w, &later);
+}
+
 slice exec_render_dry_run(struct exec *exec)
 {
     struct json_writer w;
@@ -83,6 +94,7 @@ slice exec_render_dry_run(struct exec *exec)
     put_headers(&w, &exec->request);
     put_body(&w, exec);
     json_close(&w, '}');
+    put_later(&w, exec);
     json_close(&w, '}');
     slice rendered = buf_is_ok(&text) ? arena_dup(&exec->op.arena, buf_slice(&text)) : SLICE_NONE;
     buf_deinit(&text);

@@ -34,6 +34,7 @@ static const struct op_step steps[EXEC_STEPS] = {
     [EXEC_STEP_CALL] = {"call", exec_step_call},
     [EXEC_STEP_READ_REPLY] = {"read_reply", exec_step_read_reply},
     [EXEC_STEP_JUDGE_REPLY] = {"judge_reply", exec_step_judge_reply},
+    [EXEC_STEP_GO_ON] = {"go_on", exec_step_go_on},
     [EXEC_STEP_TAKE_PAGE] = {"take_page", exec_step_take_page},
     [EXEC_STEP_TURN_PAGE] = {"turn_page", exec_step_turn_page},
     [EXEC_STEP_RECORD] = {"record", exec_step_record},

@@ -114,7 +114,7 @@ struct exec_faults {
 
 /* Of a list that is read page by page (page.c). */
 struct exec_pages {
-    unsigned read, attempts; /* attempts: at the pages before this one */
+    unsigned read, attempts; /* attempts: at the pages, or requests, before this one */
     size_t bytes;
     struct json all;
     struct exec_outcome kept; /* after the page before this one */
@@ -157,10 +157,13 @@ struct exec {
     bool is_key_holder;            /* in the service's table of keys in flight */
     bool is_answered;              /* out is final */
     struct crowd_account *counted; /* NULL: there was no place for it */
-    bool is_any_byte_sent;         /* by any attempt */
+    bool is_any_byte_sent;         /* by any attempt at the current request */
     bool is_renewed_after;         /* after the provider refused the token, or it was tried */
     bool has_provider_key;         /* the request carries the provider's idempotency key */
     struct exec_pages pages;
+    struct exec_progress progress; /* of an action of several requests */
+    bool is_settled;               /* what was done of them is in the outcome */
+    enum exec_reason refusal;      /* why the connection is marked; EXEC_SUCCEEDED: it is not */
     struct exec_faults faults;
     uint32_t files_broken; /* a bit for each that is no base64 */
     int files_status;
@@ -215,6 +218,7 @@ enum exec_step {
     EXEC_STEP_CALL,
     EXEC_STEP_READ_REPLY,
     EXEC_STEP_JUDGE_REPLY,
+    EXEC_STEP_GO_ON,
     EXEC_STEP_TAKE_PAGE,
     EXEC_STEP_TURN_PAGE,
     EXEC_STEP_RECORD,
@@ -253,6 +257,7 @@ enum op_result exec_step_judge_claim(struct op *op);
 enum op_result exec_step_call(struct op *op);
 enum op_result exec_step_read_reply(struct op *op);
 enum op_result exec_step_judge_reply(struct op *op);
+enum op_result exec_step_go_on(struct op *op);
 enum op_result exec_step_take_page(struct op *op);
 enum op_result exec_step_turn_page(struct op *op);
 enum op_result exec_step_record(struct op *op);
@@ -297,6 +302,19 @@ void exec_key_let_go(struct exec *exec);
  * not wait for a database that is away. */
 void exec_claim_release_later(struct exec *exec);
 void exec_releases_cancel(struct exec_service *service);
+/* admit.c: the current request goes to another origin than the one before: leaves that one's
+ * circuit with a vote and enters the new one's. Stops as exec_stop does where it is open. */
+void exec_change_origin(struct exec *exec);
+/* attempt.c: whether sending the current request again cannot do the thing twice. */
+bool exec_is_repeat_safe(const struct exec *exec);
+/* sequence.c: back to the action's first request, which is built. false: it cannot be; the outcome
+ * stands. */
+bool exec_start_over(struct exec *exec);
+/* Before an outcome is recorded: says what was done, where a later request of the action failed. */
+void exec_settle(struct exec *exec);
+/* preview.c: the requests behind the first as far as they depend on no reply, into *later (an
+ * array; may be NULL). ERR_*: one cannot be made of this input; err is a sentence about it. */
+int exec_preview(struct exec *exec, struct json *later, struct err *err) MUST_CHECK;
 /* dry_run.c: {dry_run, request}, in the op's arena; SLICE_NONE: out of memory. */
 slice exec_render_dry_run(struct exec *exec);
 /* record.c: an audit event on an op of its own, which nobody waits for. */

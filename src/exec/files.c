@@ -89,7 +89,8 @@ static void check_files(const struct catalog_action *action, const struct exec_f
     bool is_whole_body = taken->travel == FILES_RAW;
     if (is_whole_body)
         count_max = 1;
-    if (count == 0 && is_whole_body && action->request.body_kind == BODY_NONE)
+    if (count == 0 && is_whole_body &&
+        catalog_request_at(action, taken->at)->body_kind == BODY_NONE)
         add(out, "%.*s sends a file, and none came", SLICE_ARG(action->title));
     else if (count > 0 && taken->travel == FILES_NONE)
         add(out, "%.*s takes no files", SLICE_ARG(action->title));

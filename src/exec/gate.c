@@ -257,15 +257,61 @@ static enum op_result stop_gone(struct exec *exec)
                      SLICE_ARG(exec->out.integration_id)));
 }
 
+/* A later request of the action: what it is made of came from the app. */
+static enum op_result stop_unbuilt_later(struct exec *exec, const struct err *err)
+{
+    struct arena *arena = &exec->op.arena;
+    slice name = exec->integration->name;
+    if (err->code == ERR_REFUSED)
+        return exec_stop(
+            exec, EXEC_ADDRESS_REFUSED,
+            arena_printf(arena,
+                         "%.*s named %s in its reply, which is none of the hosts that this action "
+                         "may call; nothing was sent there.",
+                         SLICE_ARG(name), err->text),
+            SLICE("Sending it again does not help: the hosts are those of the app's manifest."));
+    return exec_stop(exec, EXEC_REPLY_UNREADABLE,
+                     arena_printf(arena,
+                                  "The next request cannot be made from the reply of %.*s: %s; it "
+                                  "was not sent.",
+                                  SLICE_ARG(name), err->text),
+                     SLICE("Nothing that lasts was done. Try again later, or have the operator of "
+                           "this server see what answers there."));
+}
+
+static enum op_result stop_unbuilt(struct exec *exec, const struct err *err)
+{
+    return exec_stop(
+        exec, EXEC_INPUT_INVALID,
+        arena_printf(&exec->op.arena,
+                     "The request cannot be made from this input: %s; nothing was sent.",
+                     err->text),
+        arena_printf(&exec->op.arena,
+                     "Correct the input; GET /api/actions/%.*s/%.*s shows what the "
+                     "action takes.",
+                     SLICE_ARG(exec->out.integration_id), SLICE_ARG(exec->action_id)));
+}
+
+/* The first request; and of those behind it what can be known to be wrong before the first is
+ * sent. */
+static int build(struct exec *exec, const struct exec_scope *scope, const struct json *credential,
+                 struct err *err)
+{
+    int result = exec_build(exec->action, scope, credential, &exec->op.arena, &exec->request, err);
+    bool is_first = exec->action->then_count > 0 && exec->progress.at == 0;
+    return result == OK && is_first ? exec_preview(exec, NULL, err) : result;
+}
+
 /* The request is built before anything is claimed, so that one that cannot be built leaves no
- * trace. */
+ * trace; those behind it when their turn has come. */
 enum op_result exec_build_request(struct exec *exec)
 {
     const struct connect_item *connection = exec->connection;
     struct exec_scope scope = {.input = exec->in.input,
                                .connection_params = connection ? connection->params : NULL,
                                .files = exec->in.files,
-                               .file_count = exec->in.file_count};
+                               .file_count = exec->in.file_count,
+                               .progress = &exec->progress};
     const struct json *credential = NULL;
     struct err err;
     if (connection)
@@ -273,7 +319,7 @@ enum op_result exec_build_request(struct exec *exec)
                                 &json_limits_provider, &err);
     if (connection && !credential)
         return stop_reauth(exec);
-    switch (exec_build(exec->action, &scope, credential, &exec->op.arena, &exec->request, &err)) {
+    switch (build(exec, &scope, credential, &err)) {
     case OK:
         return OP_NEXT;
     case ERR_CRYPTO:
@@ -282,15 +328,7 @@ enum op_result exec_build_request(struct exec *exec)
         return exec_stop(exec, EXEC_UNAVAILABLE,
                          SLICE("Out of memory; nothing was done, try again."), SLICE_NONE);
     default:
-        return exec_stop(
-            exec, EXEC_INPUT_INVALID,
-            arena_printf(&exec->op.arena,
-                         "The request cannot be made from this input: %s; nothing was sent.",
-                         err.text),
-            arena_printf(&exec->op.arena,
-                         "Correct the input; GET /api/actions/%.*s/%.*s shows what the "
-                         "action takes.",
-                         SLICE_ARG(exec->out.integration_id), SLICE_ARG(exec->action_id)));
+        return exec->progress.at > 0 ? stop_unbuilt_later(exec, &err) : stop_unbuilt(exec, &err);
     }
 }
 

@@ -30,6 +30,7 @@ static const char *const names[EXEC_REASONS] = {
     [EXEC_BROKEN_OFF] = "broken_off",
     [EXEC_REPLY_UNREADABLE] = "reply_unreadable",
     [EXEC_REPLY_TOO_LARGE] = "reply_too_large",
+    [EXEC_PARTLY_DONE] = "partly_done",
     [EXEC_OUTCOME_UNKNOWN] = "outcome_unknown",
     [EXEC_UNAVAILABLE] = "unavailable",
     [EXEC_STILL_RUNNING] = "still_running",

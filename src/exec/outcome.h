@@ -42,6 +42,7 @@ enum exec_reason {
     EXEC_BROKEN_OFF,       /* reset after bytes were sent, or no HTTP */
     EXEC_REPLY_UNREADABLE, /* a 2xx that is not what the action returns */
     EXEC_REPLY_TOO_LARGE,
+    EXEC_PARTLY_DONE,     /* of several requests an earlier one acted, a later one did not */
     EXEC_OUTCOME_UNKNOWN, /* a process died with the write under way */
     /* neither: nothing was stored, the client may come again */
     EXEC_UNAVAILABLE,   /* database away or queue full: 503 */
@@ -75,6 +76,7 @@ struct exec_outcome {
     slice display_title, display_summary;
     slice message, hint; /* hint may be empty */
     enum exec_advice advice;
+    bool is_hint_given;     /* by the manifest */
     slice error_code;       /* set by a manifest's rule, overrides the table's; usually empty */
     int64_t retry_after_ms; /* -1: not known */
     int64_t quota_remaining, quota_reset_ms; /* what the reply told of calls to come; -1 */

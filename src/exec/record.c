@@ -22,12 +22,15 @@ static enum claim_end end_of_claim(const struct exec *exec)
         return CLAIM_RELEASE;
     if (exec->out.reason != EXEC_SUCCEEDED && exec->action->level == LEVEL_READ)
         return CLAIM_RELEASE;
+    if (exec->progress.done.len > 0) /* an earlier request of the action has acted */
+        return CLAIM_KEEP;
     switch (exec->out.reason) {
     case EXEC_PROVIDER_FORBIDDEN:
     case EXEC_PROVIDER_RATE_LIMITED:
     case EXEC_UNREACHABLE:
         return CLAIM_RELEASE;
     case EXEC_TIMED_OUT:
+    case EXEC_REPLY_UNREADABLE: /* of a reply that no further request could be made from */
         return exec->call.is_any_byte_sent ? CLAIM_KEEP : CLAIM_RELEASE;
     default:
         return CLAIM_KEEP;
@@ -58,6 +61,7 @@ enum op_result exec_step_record(struct op *op)
 {
     struct exec *exec = exec_of(op);
     struct pg_pool *pool = exec->service->config.pool;
+    exec_settle(exec);
     enum exec_reason reason = exec->out.reason;
     if (exec->out.finished_us == 0)
         exec->out.finished_us = clock_wall_us();
@@ -139,8 +143,8 @@ enum op_result exec_step_check_record(struct op *op)
 enum op_result exec_step_mark_connection(struct op *op)
 {
     struct exec *exec = exec_of(op);
-    bool is_refused = exec->out.reason == EXEC_REAUTH_REQUIRED ||
-                      exec->out.reason == EXEC_KEY_REFUSED;
+    enum exec_reason reason = exec->is_settled ? exec->refusal : exec->out.reason;
+    bool is_refused = reason == EXEC_REAUTH_REQUIRED || reason == EXEC_KEY_REFUSED;
     if (!is_refused || !exec->connection || exec->connection->status != CONNECTION_LIVE) {
         op_goto(op, EXEC_STEP_FIT_OUTPUT);
         return OP_NEXT;
@@ -152,7 +156,7 @@ enum op_result exec_step_mark_connection(struct op *op)
         .id = exec->connection->id,
         .rev = exec->connection->rev,
         .error = SLICE("the provider refused the credential"),
-        .reason = slice_cstr(exec_reason_name(exec->out.reason)),
+        .reason = slice_cstr(exec_reason_name(reason)),
         .actor = exec->in.actor,
         .request_id = exec->in.request_id,
         .address = exec->in.address.len > 0 ? exec->in.address : SLICE_NONE,

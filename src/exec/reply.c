@@ -22,6 +22,10 @@ enum {
 
 struct reply {
     const struct catalog_action *action;
+    const struct catalog_reply *wanted;
+    struct exec_progress *progress; /* NULL: of the only request */
+    unsigned at;
+    bool acts; /* the request may have done something */
     const struct http_call *call;
     const struct exec_built *built;
     struct arena *arena;
@@ -75,9 +79,10 @@ static void make_root(struct reply *r, const struct exec_scope *scope)
     json_object_set(r->arena, &r->root, SLICE("status"), json_i64(r->call->status));
     json_object_set(r->arena, &r->root, SLICE("headers"), headers_object(r));
     json_object_set(r->arena, &r->root, SLICE("body"),
-                    reply_body_value(&r->body, r->action->reply.body, r->call, r->arena));
+                    reply_body_value(&r->body, r->wanted->body, r->call, r->arena));
     json_object_set(r->arena, &r->root, SLICE("input"), scope->input ? *scope->input : empty);
     json_object_set(r->arena, &r->root, SLICE("connection"), connection);
+    exec_progress_put(r->progress, &r->root, r->arena);
 }
 
 /* null when the expression fails: contrib/integrations/README.md "What goes wrong". */
@@ -290,7 +295,16 @@ static slice default_hint(struct reply *r)
     if (is_refused && r->action->integration->auth.kind == AUTH_NONE)
         return SLICE("Nothing was done. The app asks for a credential, and its manifest says that "
                      "it needs none: the operator of this server has to mend the manifest.");
-    return reply_hint(reason, r->call->status, r->action->level != LEVEL_READ);
+    return reply_hint(reason, r->call->status, r->acts);
+}
+
+/* A request that carried no credential was refused one: a URL that has run out, say. The connection
+ * has nothing to do with it. */
+static bool refuses_no_credential(const struct reply *r, const struct catalog_error_rule *rule)
+{
+    slice code = rule ? rule->error_code : SLICE_NONE;
+    enum exec_reason reason = reason_of_code(code, r->out->reason);
+    return r->built->is_bare && (reason == EXEC_REAUTH_REQUIRED || reason == EXEC_KEY_REFUSED);
 }
 
 static void fail_by_reply(struct reply *r)
@@ -300,7 +314,10 @@ static void fail_by_reply(struct reply *r)
     const struct catalog_error_rule *rule = find_rule(r, &r->action->errors);
     if (!rule)
         rule = find_rule(r, &r->action->integration->errors);
-    if (is_rate_limited(r)) {
+    if (refuses_no_credential(r, rule)) {
+        out->reason = EXEC_PROVIDER_ERROR;
+        rule = NULL;
+    } else if (is_rate_limited(r)) {
         out->reason = EXEC_PROVIDER_RATE_LIMITED;
     } else if (rule && rule->error_code.len > 0) {
         out->error_code = rule->error_code;
@@ -313,9 +330,10 @@ static void fail_by_reply(struct reply *r)
     out->hint = rule ? eval_text(r, "hint", rule->hint) : SLICE_NONE;
     if (out->message.len == 0)
         out->message = default_message(r);
+    out->is_hint_given = out->hint.len > 0;
     if (out->hint.len == 0)
         out->hint = default_hint(r);
-    else if (r->action->level != LEVEL_READ && r->call->status >= 500)
+    else if (r->acts && r->call->status >= 500)
         out->hint = arena_printf(r->arena,
                                  "%.*s The outcome is unknown: check before sending it again.",
                                  SLICE_ARG(out->hint));
@@ -345,8 +363,7 @@ static enum exec_reason reason_of_call(const struct http_call *call)
 
 static slice call_hint(const struct reply *r)
 {
-    return reply_call_hint(r->out->reason, r->call->is_any_byte_sent,
-                           r->action->level != LEVEL_READ);
+    return reply_call_hint(r->out->reason, r->call->is_any_byte_sent, r->acts);
 }
 
 static void fail_by_call(struct reply *r)
@@ -417,7 +434,7 @@ static void read_output(struct reply *r)
 /* The first expression of the action's response.required that this reply gives nothing for. */
 static slice missing_member(struct reply *r)
 {
-    const struct catalog_reply *wanted = &r->action->reply;
+    const struct catalog_reply *wanted = r->wanted;
     for (size_t i = 0; i < wanted->required_count; i++) {
         struct json value = eval(r, wanted->required[i]);
         if (value.type == JSON_NULL)
@@ -429,7 +446,7 @@ static slice missing_member(struct reply *r)
 /* Why this is not the action's reply, to stand behind "HTTP 200"; SLICE_NONE: it is. */
 static slice find_misfit(struct reply *r)
 {
-    slice misfit = reply_body_misfit(&r->body, &r->action->reply, r->call, r->arena);
+    slice misfit = reply_body_misfit(&r->body, r->wanted, r->call, r->arena);
     if (misfit.len > 0)
         return misfit;
     slice missing = missing_member(r);
@@ -446,7 +463,30 @@ static void fail_unreadable(struct reply *r, slice misfit)
                                    reply_call_words(EXEC_REPLY_UNREADABLE), r->call->status,
                                    SLICE_ARG(misfit), SLICE_ARG(provider_words(r)));
     r->out->message = with_request_id(r, r->out->message);
-    r->out->hint = reply_call_hint(EXEC_REPLY_UNREADABLE, true, r->action->level != LEVEL_READ);
+    r->out->hint = reply_call_hint(EXEC_REPLY_UNREADABLE, true, r->acts);
+}
+
+/* For the request behind it: what its templates see, and what is to be said should it fail. */
+static void keep_reply(struct reply *r)
+{
+    const struct catalog_then *then = &r->action->then[r->at];
+    struct exec_progress *progress = r->progress;
+    static const char *const names[] = {"status", "headers", "body"};
+    struct json reply = json_object();
+    for (size_t i = 0; i < ARRAY_LEN(names); i++)
+        json_object_set(r->arena, &reply, slice_cstr(names[i]), r->root.as.members[i].value);
+    progress->replies[r->at] = reply;
+    progress->former_url = r->built->url;
+    progress->at = r->at + 1;
+    if (!then->done || r->action->level == LEVEL_READ)
+        return;
+    exec_progress_put(progress, &r->root, r->arena);
+    progress->done = eval_text(r, "done", then->done);
+    progress->not_done = eval_text(r, "not_done", then->not_done);
+    if (progress->done.len == 0)
+        progress->done = SLICE("A part of it was done");
+    if (progress->not_done.len == 0)
+        progress->not_done = SLICE("the rest was not");
 }
 
 static void read_success(struct reply *r)
@@ -465,6 +505,10 @@ static void read_success(struct reply *r)
         return;
     }
     out->reason = EXEC_SUCCEEDED;
+    if (r->at < r->action->then_count) {
+        keep_reply(r);
+        return;
+    }
     read_next(r);
     read_output(r);
     if (!r->is_display_unused)
@@ -492,10 +536,16 @@ void exec_reply_read(const struct catalog_action *action, const struct http_call
 {
     struct reply r = {
         .action = action, .call = call, .built = built, .arena = arena, .out = outcome};
+    ASSERT(scope->progress || action->then_count == 0);
+    r.progress = scope->progress;
+    r.at = r.progress ? r.progress->at : 0;
+    r.wanted = catalog_reply_at(action, r.at);
+    r.acts = catalog_request_acts(action, r.at);
     r.is_display_unused = scope->is_display_unused;
     expr_budget_init(&r.budget);
     /* What is made of a reply may be decoded and put in again: twice as long as the reply is. */
     r.budget.bytes_max += 2 * call->body.len;
+    outcome->is_hint_given = false;
     outcome->retry_after_ms = outcome->quota_remaining = outcome->quota_reset_ms = -1;
     outcome->message = outcome->hint = outcome->error_code = SLICE_NONE;
     outcome->manifest_fault = SLICE_NONE;

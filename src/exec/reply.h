@@ -17,8 +17,9 @@ enum exec_advice exec_advice_for(const struct catalog_action *action);
 
 /* Fills reason, output, display, message, hint, error_code, retry_after_ms, provider_* of *outcome
  * from a call that has ended. Texts lie in the arena. What templates see besides the reply is the
- * scope's input and connection_params; no text shows the secrets of `built`. Touches nothing else,
- * so that it may run on a pool thread. */
+ * scope's input, connection_params and earlier replies; no text shows the secrets of `built`. A
+ * success that is not of the action's last request has no output: the scope's progress moves on.
+ * Touches nothing else, so that it may run on a pool thread. */
 void exec_reply_read(const struct catalog_action *action, const struct http_call *call,
                      const struct exec_scope *scope, const struct exec_built *built,
                      struct arena *arena, struct exec_outcome *outcome);

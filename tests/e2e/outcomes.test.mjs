@@ -44,6 +44,7 @@ const VERDICTS = {
 // Reasons that have no row, and why.
 const ELSEWHERE = {
   succeeded: 'not an error; the last test of this file has it',
+  partly_done: 'an action of several requests: tests/e2e/sequences.test.mjs',
   outcome_unknown: 'a process must die in between: tests/e2e/crash.test.mjs and database.test.mjs',
   unavailable: 'the database must be away: tests/e2e/database.test.mjs',
   still_running: 'a guard error without an envelope: its own test below',

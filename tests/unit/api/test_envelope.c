@@ -186,7 +186,7 @@ static void only_what_could_succeed_is_retryable(void **state)
         bool is_always = i == EXEC_OWN_RATE_LIMIT || i == EXEC_CIRCUIT_OPEN ||
                          i == EXEC_PROVIDER_RATE_LIMITED;
         bool is_sometimes = i == EXEC_TIMED_OUT || i == EXEC_UNREACHABLE || i == EXEC_BROKEN_OFF ||
-                            i == EXEC_REPLY_UNREADABLE;
+                            i == EXEC_REPLY_UNREADABLE || i == EXEC_PARTLY_DONE;
         out.provider_status = 404;
         assert_int_equal(api_is_retryable(&out), is_always);
         out.is_repeatable = true;

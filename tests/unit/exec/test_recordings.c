@@ -54,7 +54,8 @@ static void read_reply(const struct catalog_action *action, unsigned status, con
                              .response_header_count = type[0] ? 1 : 0};
     static const struct json input = {.type = JSON_OBJECT};
     static const struct exec_built built;
-    struct exec_scope scope = {.input = &input, .is_display_unused = true};
+    struct exec_progress progress = {.at = action->then_count}; /* of the last request */
+    struct exec_scope scope = {.input = &input, .progress = &progress, .is_display_unused = true};
     struct exec_outcome out = {.retry_after_ms = -1};
     arena_init(&arena, ARENA_BYTES_MAX);
     exec_reply_read(action, &call, &scope, &built, &arena, &out);
@@ -265,7 +266,7 @@ static bool is_refused(const struct catalog_action *action, const char *type, co
 /* The first of its kind that goes for a success; NULL: none. */
 static const char *find_leak(const struct catalog_action *action)
 {
-    const struct catalog_reply *reply = &action->reply;
+    const struct catalog_reply *reply = catalog_reply_at(action, action->then_count);
     if (reply->body == REPLY_TEXT || reply->body == REPLY_BYTES)
         return NULL;
     if (!is_refused(action, "text/html; charset=utf-8", page) || !is_refused(action, "", page))

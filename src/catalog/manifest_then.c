@@ -1,0 +1,64 @@
+/*
+ * The requests behind an action's first (contrib/integrations/README.md "then").
+ */
+#include "catalog/manifest.h"
+
+/* Texts, or `"done": false`. */
+static void read_done(struct reader *r, struct catalog_then *then)
+{
+    const struct json *done = reader_member(r, "done");
+    then->is_done_said = done != NULL;
+    if (json_is(done, JSON_BOOL) && !done->as.boolean) {
+        if (reader_member(r, "not_done"))
+            reader_error(r, "not_done", "has no meaning where \"done\" is false");
+        return;
+    }
+    then->not_done = reader_template(r, "not_done");
+    if (!done)
+        return;
+    if (!json_is(done, JSON_STRING) || done->count == 0)
+        reader_error(r, "done",
+                     "must be a text, \"The file was uploaded\", or false where the requests "
+                     "before this one do nothing that lasts");
+    else if (!then->not_done)
+        reader_error(r, NULL,
+                     "member \"not_done\" is missing: what then did not happen, as \"it was not "
+                     "posted\"");
+    else
+        then->done = reader_template(r, "done");
+}
+
+static void read_item(struct reader *parent, struct reader_path *path, const struct json *object,
+                      struct catalog_action *action, struct catalog_then *then, bool is_last)
+{
+    struct reader r;
+    if (!reader_init(&r, parent, path, object))
+        return;
+    manifest_read_request(&r, &then->request, true);
+    then->source = json_get(object, SLICE("request"));
+    manifest_read_response(&r, action, &then->reply, is_last);
+    read_done(&r, then);
+    bool is_get = slice_eq_cstr(then->request.method, "GET");
+    then->is_idempotent = reader_bool(&r, "idempotent", is_get);
+    reader_finish(&r);
+}
+
+void manifest_read_then(struct reader *parent, struct catalog_action *action)
+{
+    const struct json *array = reader_member(parent, "then");
+    struct reader_path list = {parent->path, SLICE("then"), -1};
+    if (!array)
+        return;
+    if (!json_is(array, JSON_ARRAY) || array->count == 0 || array->count >= CATALOG_REQUESTS_MAX) {
+        reader_error(parent, "then", "must be an array of 1 to %d further requests",
+                     CATALOG_REQUESTS_MAX - 1);
+        return;
+    }
+    action->then = ARENA_ARRAY(parent->arena, struct catalog_then, array->count);
+    for (uint32_t i = 0; action->then && i < array->count; i++) {
+        struct reader_path path = {&list, SLICE_NONE, i};
+        read_item(parent, &path, &array->as.items[i], action, &action->then[i],
+                  i + 1 == array->count);
+        action->then_count++;
+    }
+}
