@@ -69,10 +69,20 @@ export function valueAt(root, path) {
   return { is: true, value };
 }
 
+// {items: {0: {price: "x"}}} of the form "items[0][price]=x".
+function formOf(text) {
+  const form = {};
+  for (const [name, value] of new URLSearchParams(text)) {
+    const keys = name.match(/[^[\]]+/g);
+    keys.slice(0, -1).reduce((node, key) => (node[key] ??= {}), form)[keys.at(-1)] = value;
+  }
+  return form;
+}
+
 // What inputs refer to: the path as its segments, a form as an object.
 function sourceOf({ path, query, body }) {
-  const isForm = typeof body === 'string' && /^[^=&\s{[]+=/.test(body);
-  return { path: path.split('/').slice(1).map(decodeURIComponent), query, body: isForm ? Object.fromEntries(new URLSearchParams(body)) : body };
+  const isForm = typeof body === 'string' && /^[^=&\s{]+=/.test(body);
+  return { path: path.split('/').slice(1).map(decodeURIComponent), query, body: isForm ? formOf(body) : body };
 }
 
 // An input, in which {"$": "body.name"} stands for what the recorded request has there, {"$": "path[-1]"} for the last

@@ -27,6 +27,10 @@ const credentialOf = (manifest, token) =>
 // "https://x.example.com/base" of a manifest whose base_url has parameters.
 const baseOf = (manifest, params) => manifest.base_url.replace(/\$\{connection\.params\.(\w+)\}/g, (_, name) => params[name]);
 
+// Origins that requests of actions name in place of base_url's.
+const hostsOf = ({ actions }) =>
+  actions.flatMap(({ request }) => [request, ...(request.instead ?? [])]).flatMap(({ base_url: url }) => (url ? [new URL(url).origin] : []));
+
 // The lane's token, wherever the credential travels.
 function laneIn(request) {
   const { authorization = '', ...headers } = request.headers;
@@ -69,7 +73,7 @@ export class Stage {
       const params = one.params ?? PARAMS[one.app];
       const lane = { token: `lane-${this.lanes.size}-end`, base: new URL(baseOf(manifest, params)) };
       this.lanes.set(name, lane);
-      origins.add(lane.base.origin);
+      for (const origin of [lane.base.origin, ...hostsOf(manifest)]) origins.add(origin);
       const args = params && manifest.connection_params ? ['--params', JSON.stringify(params)] : [];
       const connect = [one.app, credentialOf(manifest, lane.token), ['--label', lane.token, ...args]];
       waiting.set(one.app, [...(waiting.get(one.app) ?? []), [lane, connect]]);
