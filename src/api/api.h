@@ -11,6 +11,7 @@
 #include "flow/flow.h"
 #include "http/address.h"
 #include "http/server.h"
+#include "loop/budget_wait.h"
 #include "vault/auth.h"
 
 enum { API_WAIT_S_MAX = 60 }; /* how long a client may ask a reply to wait for a change */
@@ -33,6 +34,7 @@ struct api_config {
     uint64_t account_burst;
     unsigned schema_known; /* pg_schema_known(): for /readyz */
     struct connect_service *connect;
+    struct budget_queue *work; /* NULL: requests take what they need */
 };
 
 /* Everything in config outlives it. NULL: err. */

@@ -195,7 +195,7 @@ static enum op_result take_row(struct api_request *request, struct get *get)
         return OP_NEXT;
     }
     exec_stored_begin(exec_service_stored(request->api->config.exec), &get->stored, &request->op,
-                      request->grant.account_id, &get->wanted);
+                      request->grant.account_id, &get->wanted, execution.summary_bytes);
     return OP_WAIT;
 }
 

@@ -91,6 +91,8 @@ static enum op_result begin_metrics(struct api_request *request)
         return api_reply_error(request, 404, "Not found");
     take_readings(request);
     buf_init(&text, METRICS_BYTES_MAX);
+    if (request->api->config.work)
+        budget_queue_show(request->api->config.work);
     metric_render(&text);
     slice body = buf_is_ok(&text) ? arena_dup(&request->op.arena, buf_slice(&text)) : SLICE_NONE;
     buf_deinit(&text);

@@ -52,6 +52,8 @@ enum step {
     STEP_CHECK_KEY,
     STEP_JUDGE_KEY,
     STEP_ROUTE,
+    STEP_ASK_MEMORY,
+    STEP_TAKE_BODY,
     STEP_READ_BODY,
     STEP_JUDGE_BODY,
     STEP_BEGIN,
@@ -116,6 +118,7 @@ static enum op_result step_judge_key(struct op *op)
     request->grant = request->check.grant;
     uuid_format(request->grant.account_id, request->account_text);
     op->account_id = slice_cstr(request->account_text);
+    api_memory_begin(request);
     return judge_rate(request);
 }
 
@@ -169,7 +172,7 @@ static enum op_result step_route(struct op *op)
         return api_reply_error(request, 400, "%.*s", SLICE_ARG(fault));
     if (request->endpoint->takes_files)
         allow_files(request);
-    return http_frame_wait_for_body(&request->frame);
+    return OP_NEXT;
 }
 
 /* ---- body ---- */
@@ -195,6 +198,9 @@ static bool has_body(const struct api_request *request)
 static void parse_body(struct op *op)
 {
     struct api_request *request = request_of(op);
+    if (!api_memory_take_parse(request))
+        return;
+    request->parse_bytes = 0;
     request->body =
         json_parse(&op->arena, request->exchange->body, &json_limits_request, &request->body_err);
 }
@@ -203,6 +209,12 @@ static enum op_result step_read_body(struct op *op)
 {
     struct api_request *request = request_of(op);
     struct http_exchange *exchange = request->exchange;
+    if (!request->frame.is_body_here) { /* more of it follows than there was memory for so far */
+        op_goto(op, STEP_ASK_MEMORY);
+        return OP_NEXT;
+    }
+    if (!request->memory.is_taken) /* for its parse */
+        return api_memory_refuse(request);
     if (request->endpoint->body == API_BODY_NONE)
         return OP_NEXT;
     if (!is_json_type(http_request_header(exchange, SLICE("Content-Type"))))
@@ -239,6 +251,12 @@ static enum op_result step_judge_body(struct op *op)
     struct api_request *request = request_of(op);
     if (!has_body(request))
         return OP_NEXT;
+    if (request->parse_bytes > 0) {
+        op_goto(op, STEP_READ_BODY);
+        return api_memory_wait_for_parse(request);
+    }
+    http_body_release(request->exchange);
+    budget_use_settle(&request->use);
     if (!request->body)
         return refuse_body(request);
     if (request->body->type != JSON_OBJECT)
@@ -275,17 +293,20 @@ static void on_cancel(struct op *op)
     vault_auth_cancel(&request->check);
     pg_cancel(&request->query);
     http_frame_cancel(&request->frame);
+    budget_wait_stop(&request->memory);
 }
 
 /* Every exchange is answered exactly once, whatever happened to its op. */
 static void on_end(struct op *op, enum op_end end)
 {
     struct api_request *request = request_of(op);
+    api_memory_end(request);
     http_frame_end(&request->frame, end);
 }
 
 static void free_request(struct op *op)
 {
+    budget_use_end(&request_of(op)->use);
     mem_free(request_of(op));
 }
 
@@ -293,6 +314,8 @@ static const struct op_step steps[] = {
     [STEP_CHECK_KEY] = {"check_key", step_check_key},
     [STEP_JUDGE_KEY] = {"judge_key", step_judge_key},
     [STEP_ROUTE] = {"route", step_route},
+    [STEP_ASK_MEMORY] = {"ask_memory", api_step_ask_memory},
+    [STEP_TAKE_BODY] = {"take_body", api_step_take_body},
     [STEP_READ_BODY] = {"read_body", step_read_body},
     [STEP_JUDGE_BODY] = {"judge_body", step_judge_body},
     [STEP_BEGIN] = {"begin", step_begin},
@@ -357,7 +380,10 @@ static void on_finished(struct http_exchange *exchange, void *ctx)
               LOG_MS("ms", ns), LOG_BOOL("client_gone", exchange->is_gone));
 }
 
-const struct http_handler api_handler = {on_head, http_frame_on_request, on_finished};
+const struct http_handler api_handler = {.on_head = on_head,
+                                         .on_body_paused = http_frame_on_body_paused,
+                                         .on_request = http_frame_on_request,
+                                         .on_finished = on_finished};
 
 struct api *api_new(const struct api_config *config, struct err *err)
 {

@@ -13,6 +13,7 @@
 #include "api/names.h"
 #include "http/frame.h"
 #include "http/router.h"
+#include "loop/budget_wait.h"
 
 enum {
     API_REQUEST_ARENA_BYTES_MAX = 64 * 1024 * 1024,
@@ -50,6 +51,9 @@ struct api_request {
     const struct json *body; /* an object; NULL where there is none */
     struct err body_err;     /* why it was not acceptable */
     struct op_job parsing;
+    struct budget_use use;     /* its memory, and that of the ops below it */
+    struct budget_wait memory; /* memory.c */
+    size_t parse_bytes;        /* what its parse waits for; 0: nothing */
     char account_text[UUID_TEXT_LEN + 1];
     struct pg_query query;
     void *state; /* the endpoint's, in the op's arena */
@@ -82,6 +86,21 @@ extern const struct api_endpoint api_healthz, api_readyz, api_metrics, api_opena
 
 /* The table in request.c, for its comparison with openapi.json. */
 const struct http_route *api_routes(size_t *count);
+
+/* ---- memory.c: what a request takes of its account's share, from the key to the end ---- */
+
+void api_memory_begin(struct api_request *request);
+void api_memory_end(struct api_request *request);
+enum op_result api_step_ask_memory(struct op *op);
+enum op_result api_step_take_body(struct op *op);
+/* On any thread, before the body is parsed. false: it has to wait for that first. */
+bool api_memory_take_parse(struct api_request *request) MUST_CHECK;
+/* Then the body is parsed, or memory.is_taken is false. */
+enum op_result api_memory_wait_for_parse(struct api_request *request);
+/* 503 with Retry-After. */
+enum op_result api_memory_refuse(struct api_request *request);
+
+/* ---- how endpoints answer ---- */
 
 /* Adds a header to the reply to come. Both are borrowed until the end of the turn. */
 void api_reply_header(struct api_request *request, const char *name, slice value);

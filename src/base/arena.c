@@ -8,6 +8,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
+#include "base/budget.h"
 #include "base/mem.h"
 #include "base/poison.h"
 
@@ -62,10 +63,20 @@ void arena_reset(struct arena *arena)
     while (chunk) {
         struct arena_chunk *older = chunk->older;
         UNPOISON(chunk->data, chunk->size);
+        if (arena->use)
+            budget_use_remove(arena->use, chunk->size);
         mem_free(chunk);
         chunk = older;
     }
-    arena_init(arena, arena->bytes_max);
+    *arena = (struct arena){.bytes_max = arena->bytes_max, .use = arena->use};
+}
+
+void arena_count_in(struct arena *arena, struct budget_use *use)
+{
+    ASSERT(!arena->use);
+    for (struct arena_chunk *chunk = arena->chunks; chunk; chunk = chunk->older)
+        budget_use_add(use, chunk->size);
+    arena->use = use;
 }
 
 void arena_deinit(struct arena *arena)
@@ -81,20 +92,22 @@ static size_t next_chunk_size(const struct arena *arena)
     return size > ARENA_CHUNK_MAX ? ARENA_CHUNK_MAX : size;
 }
 
-static struct arena_chunk *chunk_new(size_t data_size)
+static struct arena_chunk *chunk_new(struct arena *arena, size_t data_size)
 {
     struct arena_chunk *chunk = mem_alloc(sizeof(*chunk) + data_size);
     if (!chunk)
         return NULL;
     *chunk = (struct arena_chunk){.size = data_size};
     POISON(chunk->data, data_size);
+    if (arena->use)
+        budget_use_add(arena->use, data_size);
     return chunk;
 }
 
 /* A block of its own chunk; the newest chunk stays the one to bump. */
 static char *alloc_large(struct arena *arena, size_t size)
 {
-    struct arena_chunk *chunk = chunk_new(size);
+    struct arena_chunk *chunk = chunk_new(arena, size);
     if (!chunk)
         return NULL;
     if (arena->chunks) {
@@ -113,7 +126,7 @@ static char *alloc_chunk(struct arena *arena, size_t size)
     size_t chunk_size = next_chunk_size(arena);
     if (size > chunk_size / 2 && size > ARENA_CHUNK_MIN)
         return alloc_large(arena, size);
-    struct arena_chunk *chunk = chunk_new(chunk_size);
+    struct arena_chunk *chunk = chunk_new(arena, chunk_size);
     if (!chunk)
         return NULL;
     chunk->older = arena->chunks;

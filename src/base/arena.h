@@ -20,6 +20,7 @@ enum {
 
 struct arena_chunk;
 struct arena_cleanup;
+struct budget_use;
 
 struct arena {
     struct arena_chunk *chunks; /* newest first */
@@ -28,6 +29,7 @@ struct arena {
     size_t bytes_max;
     bool is_exhausted;
     struct arena_cleanup *cleanups; /* newest first */
+    struct budget_use *use;         /* its chunks count there; NULL: nowhere */
 };
 
 /* Allocates nothing yet. */
@@ -35,6 +37,8 @@ void arena_init(struct arena *arena, size_t bytes_max);
 /* Frees everything; the arena is as after arena_init. */
 void arena_reset(struct arena *arena);
 void arena_deinit(struct arena *arena);
+/* What it has and what it will get counts there, until it is freed. use outlives it. */
+void arena_count_in(struct arena *arena, struct budget_use *use);
 /* run(ctx) when the arena is freed, before its memory goes: for what a block in it holds on to. The
  * newest first. false past the limit: nothing was noted. */
 bool arena_on_free(struct arena *arena, void (*run)(void *ctx), void *ctx) MUST_CHECK;

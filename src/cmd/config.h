@@ -43,6 +43,7 @@ struct config {
     slice master_key, master_key_file;
     /* executions */
     uint64_t execution_timeout_ms, idempotency_ttl_ms, provider_response_bytes_max;
+    uint64_t memory_work, account_memory;
     uint64_t executions_max, account_executions_max, flows_max, file_bytes_max, output_bytes,
         output_bytes_max;
     uint64_t token_timeout_ms;

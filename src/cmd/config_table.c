@@ -74,6 +74,13 @@ const struct config_item config_items[] = {
      "use, the fewer, so that some stay free for those to come. 0: seven eighths"},
     {"account-origin-connections", CONFIG_COUNT, SERVERS, AT(account_origin_connections_max), "0",
      0, 65535, "N", "of origin-connections, likewise. 0: seven eighths"},
+    {"memory-work", CONFIG_BYTES, SERVERS, AT(memory_work), "512m", 64 * MIB, 1024 * 1024 * MIB,
+     "BYTES",
+     "memory that requests, replies and flows under way may take; further ones wait for two "
+     "seconds, and are answered 503 then"},
+    {"account-memory", CONFIG_BYTES, SERVERS, AT(account_memory), "0", 0, 1024 * 1024 * MIB,
+     "BYTES",
+     "of it, that of an account while it is alone; the more others use, the less. 0: a quarter"},
     {"execution-timeout", CONFIG_MS, SERVERS, AT(execution_timeout_ms), "30s", 100, HOUR, "TIME",
      "deadline of an execution where the manifest names none"},
     {"executions", CONFIG_COUNT, SERVERS, AT(executions_max), "20000", 1, 1000000, "N",

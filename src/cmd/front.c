@@ -39,4 +39,14 @@ static void on_finished(struct http_exchange *exchange, void *ctx)
         api_handler.on_finished(exchange, front->api);
 }
 
-const struct http_handler front_handler = {on_head, on_request, on_finished};
+/* No page pauses a body. */
+static void on_body_paused(struct http_exchange *exchange, void *ctx)
+{
+    const struct front *front = ctx;
+    api_handler.on_body_paused(exchange, front->api);
+}
+
+const struct http_handler front_handler = {.on_head = on_head,
+                                           .on_body_paused = on_body_paused,
+                                           .on_request = on_request,
+                                           .on_finished = on_finished};

@@ -42,6 +42,7 @@ struct server {
     const struct config *config;
     const struct server_events *events;
     struct loop *loop;
+    struct budget_queue work;
     struct outbound out;
     struct address_policy *proxies;
     struct vault_ring *ring;
@@ -187,6 +188,7 @@ static int start_flows(struct server *server, struct err *err)
         .catalog = &server->catalog,
         .templates = &server->templates,
         .runs_max = (size_t)server->config->flows_max,
+        .work = &server->work,
         .error_code = api_error_code,
         .is_retryable = api_is_retryable,
     };
@@ -229,6 +231,7 @@ static int start_services(struct server *server, struct err *err)
         .connect = server->connect,
         .catalog = &server->catalog,
         .node = server->node,
+        .work = &server->work,
         .render = api_render_summary,
         .timeout_ms = config->execution_timeout_ms,
         .idempotency_ttl_ms = config->idempotency_ttl_ms,
@@ -298,6 +301,7 @@ static int start_web(struct server *server, struct err *err)
         .catalog = &server->catalog,
         .templates = &server->templates,
         .http = server->out.client,
+        .work = &server->work,
         .trusted_proxies = server->proxies,
         .public_url = config->public_url,
     };
@@ -338,6 +342,7 @@ static int start_inbound(struct server *server, struct err *err)
         .account_burst = config->account_burst,
         .schema_known = pg_schema_known(embed_sql, embed_sql_count),
         .connect = server->connect,
+        .work = &server->work,
     };
     server->front.api = api_new(&api, err);
     if (!server->front.api || start_web(server, err) != OK)
@@ -429,6 +434,8 @@ static int start(struct server *server, struct err *err)
     server->catalog = reload_first_catalog(server->config);
     if (!server->catalog)
         return err_set(err, ERR_INVALID, "the catalog has errors; they are in the log above");
+    budget_queue_init(&server->work, server->loop, server->config->memory_work,
+                      server->config->account_memory);
     if (open_ring(server, err) != OK || start_outbound(server, err) != OK ||
         start_database(server, err) != OK || start_services(server, err) != OK ||
         start_inbound(server, err) != OK)
@@ -525,6 +532,7 @@ int server_run(const struct config *config, const struct server_events *events, 
             loop_abandon(server->loop);
             return judge_turns(result, err); /* and with it all that its thread may use */
         }
+        budget_queue_deinit(&server->work);
         loop_free(server->loop);
     }
     vault_ring_free(server->ring);

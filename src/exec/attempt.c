@@ -7,8 +7,11 @@
 #include "exec/exec.h"
 #include "exec/node.h"
 
-/* A larger reply is parsed and evaluated on a pool thread: a megabyte takes up to 10 ms. */
-enum { READ_ON_LOOP_BYTES_MAX = 64 * 1024 };
+enum {
+    /* A larger reply is parsed and evaluated on a pool thread: a megabyte takes up to 10 ms. */
+    READ_ON_LOOP_BYTES_MAX = 64 * 1024,
+    TEXTS_OF_REPLY = 3,
+};
 
 static struct metric provider_seconds = METRIC_INIT(
     "sluice_provider_seconds", "Time of a call to a provider, by integration.", METRIC_HISTOGRAM);
@@ -199,9 +202,27 @@ uint64_t exec_left_ms(const struct exec *exec)
     return exec->deadline_ns > now ? (exec->deadline_ns - now) / 1000000 : 0;
 }
 
+/* Of a large reply: what it takes to parse it, and its output and summary as text. The call's own
+ * leftovers go first. false: exec->reading_bytes says what there is to wait for. */
+static bool take_memory(struct exec *exec)
+{
+    struct budget_use *use = exec->op.arena.use;
+    slice body = exec->call.body;
+    if (!use || body.len <= READ_ON_LOOP_BYTES_MAX || exec->reading_bytes > 0)
+        return true;
+    size_t bytes = json_parse_bytes(body) + TEXTS_OF_REPLY * body.len;
+    if (budget_use_take(use, bytes))
+        return true;
+    exec->reading_bytes = bytes;
+    return false;
+}
+
 static void read_reply(struct op *op)
 {
     struct exec *exec = exec_of(op);
+    if (!take_memory(exec))
+        return;
+    exec->reading_bytes = 0;
     struct exec_scope scope = {.input = exec->pages.input ? exec->pages.input : exec->in.input,
                                .connection_params = exec->connection ? exec->connection->params
                                                                      : NULL,
@@ -222,9 +243,22 @@ enum op_result exec_step_read_reply(struct op *op)
     return OP_NEXT;
 }
 
+/* The reply is here, so it waits as long as its run may take; then it is read all the same. */
+static enum op_result wait_for_memory(struct exec *exec)
+{
+    op_goto(&exec->op, EXEC_STEP_READ_REPLY);
+    bool is_taken = budget_wait_op(&exec->memory, &exec->op, exec->op.arena.use,
+                                   exec->reading_bytes, BUDGET_IN_HAND, exec_left_ms(exec));
+    return is_taken ? OP_NEXT : OP_WAIT;
+}
+
 enum op_result exec_step_judge_reply(struct op *op)
 {
     struct exec *exec = exec_of(op);
+    if (exec->reading_bytes > 0)
+        return wait_for_memory(exec);
+    if (exec->op.arena.use)
+        budget_use_settle(exec->op.arena.use);
     exec->out.is_repeatable = exec->action->level == LEVEL_READ || !exec->is_any_byte_sent ||
                               (exec->in.is_recorded_by_caller && is_run_repeat_safe(exec));
     count_call(exec);

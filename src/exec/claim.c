@@ -96,7 +96,7 @@ static enum op_result read_stored(struct exec *exec, size_t bytes)
         *room -= most;
     op_goto(&exec->op, EXEC_STEP_TAKE_STORED);
     exec_stored_begin(&exec->service->stored, &exec->stored, &exec->op, exec->in.account_id,
-                      &wanted);
+                      &wanted, bytes);
     return OP_WAIT;
 }
 

@@ -63,7 +63,7 @@ struct exec_service *exec_service_new(const struct exec_config *config)
     list_init(&service->releases);
     map_init(&service->in_flight, config->executions_max + 1);
     crowd_init(&service->crowd, config->executions_max, config->account_executions_max);
-    exec_stored_init(&service->stored, config->loop, config->pool, STORED_MAX);
+    exec_stored_init(&service->stored, config->loop, config->pool, config->work, STORED_MAX);
     struct limits_config limits = {
         .loop = config->loop,
         .buckets_max = config->executions_max + LIMITS_IDLE_MAX,
@@ -153,10 +153,17 @@ static void on_cancel(struct op *op)
     pg_cancel(&exec->query);
     http_call_cancel(&exec->call);
     exec_stored_cancel(&exec->stored);
+    budget_wait_stop(&exec->memory);
     connect_find_cancel(&exec->lookup);
     connect_renew_cancel(&exec->renewal);
     limits_leave(&exec->place, false);
     op_sleep_stop(&exec->timer);
+}
+
+/* The struct is its caller's. */
+static void on_free(struct op *op)
+{
+    budget_use_end(&exec_of(op)->use);
 }
 
 static const struct op_class exec_class = {
@@ -165,7 +172,19 @@ static const struct op_class exec_class = {
     .step_count = ARRAY_LEN(steps),
     .on_cancel = on_cancel,
     .on_end = on_end,
+    .free = on_free,
 };
+
+/* Apart from its caller's: one that is past its account's share is one execution. Out of memory: it
+ * counts with the caller. */
+static void count_memory(struct exec *exec)
+{
+    struct budget_queue *work = exec->service->config.work;
+    if (!work || budget_use_begin(&exec->use, &work->budget, exec->in.account_id) != OK)
+        return;
+    exec->op.arena.use = NULL;
+    arena_count_in(&exec->op.arena, &exec->use);
+}
 
 void exec_start(struct exec_service *service, struct exec *exec, const struct exec_request *request,
                 struct op *parent)
@@ -180,6 +199,7 @@ void exec_start(struct exec_service *service, struct exec *exec, const struct ex
     op_start(&exec->op, &exec_class, service->config.loop, parent,
              EXEC_ARENA_BYTES_MAX + exec_files_size(request->files, request->file_count));
     exec->op.request_id = request->request_id;
+    count_memory(exec);
     exec->deadline_ns = loop_now_ns(exec->op.loop) + service->config.timeout_ms * 1000000;
     count_active(exec, true);
 }

@@ -49,6 +49,7 @@ struct exec_config {
     struct connect_service *connect;
     struct catalog **catalog; /* the current snapshot; whoever swaps it keeps the pointer valid */
     struct exec_node *node;
+    struct budget_queue *work; /* what executions take counts there; NULL: nowhere */
     exec_render_fn render;
     uint64_t timeout_ms, idempotency_ttl_ms;
     uint64_t limit_wait_ms; /* longest wait for a connection's own limits */
@@ -149,6 +150,9 @@ struct exec {
     struct breaker_pass pass;
     struct http_call call;
     struct op_job reading;
+    struct budget_use use;          /* what it takes, with its account */
+    struct budget_wait memory;      /* to read a large reply */
+    size_t reading_bytes;           /* what that waits for; 0: nothing */
     struct exec_stored_read stored; /* of a replay that is large */
     struct op_timer timer;
     uint64_t deadline_ns, call_started_ns;

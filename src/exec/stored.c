@@ -12,13 +12,16 @@ enum {
     KEY_FIXED_LEN = 48,                   /* account, execution, size and offset */
 };
 
-enum stored_step { STORED_READ, STORED_FIT, STORED_ANNOUNCE, STORED_END };
+enum stored_step { STORED_ASK, STORED_READ, STORED_FIT, STORED_ANNOUNCE, STORED_END };
 
 struct exec_stored {
     struct op op;
     struct exec_stored_table *table;
     struct uuid account_id;
     struct exec_fit wanted;
+    size_t bytes; /* of the summary, as its row says */
+    struct budget_use use;
+    struct budget_wait memory;
     struct pg_query query;
     struct op_job fitting;
     int status;
@@ -102,9 +105,27 @@ void exec_stored_cancel(struct exec_stored_read *read)
 
 /* ---- steps ---- */
 
+/* The text, and a part that is cut from it. */
+static enum op_result step_ask(struct op *op)
+{
+    struct exec_stored *stored = stored_of(op);
+    size_t part = stored->wanted.bytes_max;
+    if (part == 0 || part > stored->bytes)
+        part = stored->bytes;
+    return budget_wait_op(&stored->memory, op, &stored->use, stored->bytes + part, BUDGET_NEW,
+                          BUDGET_WAIT_MS)
+               ? OP_NEXT
+               : OP_WAIT;
+}
+
 static enum op_result step_read(struct op *op)
 {
     struct exec_stored *stored = stored_of(op);
+    if (!stored->memory.is_taken) {
+        stored->status = ERR_BUSY;
+        op_goto(op, STORED_ANNOUNCE);
+        return OP_NEXT;
+    }
     store_execution_get_summary(stored->table->pool, &stored->query, op, stored->account_id,
                                 stored->wanted.execution_id);
     return OP_WAIT;
@@ -138,6 +159,7 @@ static enum op_result step_announce(struct op *op)
 {
     struct exec_stored *stored = stored_of(op);
     stored->is_ready = true;
+    budget_use_settle(&stored->use);
     ASSERT(stored->refs > 0); /* else it was cancelled */
     op_hold(op, "the readers of a stored output");
     LIST_EACH(&stored->waiting, link)
@@ -156,14 +178,14 @@ static enum op_result step_end(struct op *op)
 }
 
 static const struct op_step steps[] = {
-    [STORED_READ] = {"read", step_read},
-    [STORED_FIT] = {"fit", step_fit},
-    [STORED_ANNOUNCE] = {"announce", step_announce},
+    [STORED_ASK] = {"ask", step_ask}, [STORED_READ] = {"read", step_read},
+    [STORED_FIT] = {"fit", step_fit}, [STORED_ANNOUNCE] = {"announce", step_announce},
     [STORED_END] = {"end", step_end},
 };
 
 static void on_cancel(struct op *op)
 {
+    budget_wait_stop(&stored_of(op)->memory);
     pg_cancel(&stored_of(op)->query);
 }
 
@@ -177,6 +199,7 @@ static void on_end(struct op *op, enum op_end end)
 
 static void free_stored(struct op *op)
 {
+    budget_use_end(&stored_of(op)->use);
     mem_free(stored_of(op));
 }
 
@@ -208,7 +231,7 @@ static slice make_key(struct arena *arena, struct uuid account_id, const struct 
 
 /* NULL: out of memory, or too many at a time. */
 static struct exec_stored *start(struct exec_stored_table *table, struct uuid account_id,
-                                 const struct exec_fit *wanted, slice key)
+                                 const struct exec_fit *wanted, size_t bytes, slice key)
 {
     struct exec_stored *stored = mem_zalloc(sizeof(*stored));
     if (!stored)
@@ -216,8 +239,11 @@ static struct exec_stored *start(struct exec_stored_table *table, struct uuid ac
     stored->table = table;
     stored->account_id = account_id;
     stored->wanted = *wanted;
+    stored->bytes = bytes;
     list_init(&stored->waiting);
     op_start(&stored->op, &stored_class, table->loop, NULL, STORED_BYTES_MAX);
+    if (table->work && budget_use_begin(&stored->use, &table->work->budget, account_id) == OK)
+        arena_count_in(&stored->op.arena, &stored->use);
     stored->key = arena_dup(&stored->op.arena, key);
     stored->wanted.pointer = slice_from(stored->key, KEY_FIXED_LEN);
     if (stored->key.ptr && map_put(&table->map, stored->key, stored, NULL) == OK)
@@ -228,7 +254,8 @@ static struct exec_stored *start(struct exec_stored_table *table, struct uuid ac
 }
 
 void exec_stored_begin(struct exec_stored_table *table, struct exec_stored_read *read,
-                       struct op *op, struct uuid account_id, const struct exec_fit *wanted)
+                       struct op *op, struct uuid account_id, const struct exec_fit *wanted,
+                       size_t bytes)
 {
     *read = (struct exec_stored_read){.status = ERR_NOMEM};
     list_init(&read->link);
@@ -236,7 +263,7 @@ void exec_stored_begin(struct exec_stored_table *table, struct exec_stored_read 
     slice key = make_key(&op->arena, account_id, wanted);
     struct exec_stored *stored = key.ptr ? map_get(&table->map, key) : NULL;
     if (!stored && key.ptr)
-        stored = start(table, account_id, wanted, key);
+        stored = start(table, account_id, wanted, bytes, key);
     if (!stored || !arena_on_free(&op->arena, on_reader_freed, read)) {
         if (stored && stored->refs == 0)
             op_cancel(&stored->op);
@@ -254,10 +281,11 @@ void exec_stored_begin(struct exec_stored_table *table, struct exec_stored_read 
 }
 
 void exec_stored_init(struct exec_stored_table *table, struct loop *loop, struct pg_pool *pool,
-                      size_t count_max)
+                      struct budget_queue *work, size_t count_max)
 {
     table->loop = loop;
     table->pool = pool;
+    table->work = work;
     map_init(&table->map, count_max);
 }
 

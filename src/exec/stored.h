@@ -8,6 +8,7 @@
 
 #include "base/map.h"
 #include "exec/fit.h"
+#include "loop/budget_wait.h"
 #include "loop/op.h"
 #include "store/execution.h"
 
@@ -17,18 +18,19 @@ struct exec_stored;
 struct exec_stored_table {
     struct loop *loop;
     struct pg_pool *pool;
+    struct budget_queue *work;
     struct map map;
 };
 
 void exec_stored_init(struct exec_stored_table *table, struct loop *loop, struct pg_pool *pool,
-                      size_t count_max);
+                      struct budget_queue *work, size_t count_max);
 /* Nothing may be in use (asserted). */
 void exec_stored_deinit(struct exec_stored_table *table);
 
 /* One who asks, in the memory of its op. Zeroed before. */
 struct exec_stored_read {
     /* out: OK; ERR_NOTFOUND: no such execution, or (with `is_found`) nothing at the pointer;
-     * otherwise as pg_query.status, or ERR_NOMEM. */
+     * ERR_BUSY: no memory for it in time, or as pg_query.status; ERR_NOMEM. */
     int status;
     bool is_found;
     slice summary; /* live as long as the op's memory */
@@ -41,9 +43,10 @@ struct exec_stored_read {
 };
 
 /* Takes a hold on op until the out fields are set; never completes before it returns. wanted is
- * copied but for its pointer's text, which lives as long as op's memory. */
+ * copied but for its pointer's text, which lives as long as op's memory. bytes: of the summary. */
 void exec_stored_begin(struct exec_stored_table *table, struct exec_stored_read *read,
-                       struct op *op, struct uuid account_id, const struct exec_fit *wanted);
+                       struct op *op, struct uuid account_id, const struct exec_fit *wanted,
+                       size_t bytes);
 /* For an op's on_cancel. Harmless when it does not wait. */
 void exec_stored_cancel(struct exec_stored_read *read);
 

@@ -366,6 +366,7 @@ bool flow_fan_start(struct flow_run *run)
         lane->run = run;
         lane->fan = fan;
         arena_init(&lane->scratch, ITEM_ARENA_MAX);
+        lane->scratch.use = run->op.arena.use;
         op_start(&lane->op, &lane_class, run->op.loop, &run->op, LANE_ARENA_MAX);
         fan->lanes[fan->lane_count++] = lane;
     }

@@ -70,7 +70,8 @@ struct flow_run {
     struct op op; /* its arena: documents, for as long as it runs */
     struct flow_service *service;
     struct list link;
-    struct flow flow; /* as it is in the database */
+    struct budget_use use; /* what its arenas and its calls take, with its account */
+    struct flow flow;      /* as it is in the database */
     /* What was loaded; while has_view all of it as it is in the database, for those who watch */
     struct flow_whole whole;
     size_t step_cap;   /* of whole.steps */

@@ -357,6 +357,7 @@ static void free_run(struct op *op)
     arena_deinit(&run->scratch[0]);
     arena_deinit(&run->scratch[1]);
     flow_template_unref(run->tmpl);
+    budget_use_end(&run->use);
     mem_free(run);
 }
 
@@ -369,6 +370,17 @@ static const struct op_class run_class = {
     .free = free_run,
 };
 
+/* Out of memory: it counts nowhere. */
+static void count_memory(struct flow_run *run, struct uuid account_id)
+{
+    struct budget_queue *work = run->service->config.work;
+    if (!work || budget_use_begin(&run->use, &work->budget, account_id) != OK)
+        return;
+    arena_count_in(&run->op.arena, &run->use);
+    arena_count_in(&run->scratch[0], &run->use);
+    arena_count_in(&run->scratch[1], &run->use);
+}
+
 static struct flow_run *make_run(struct flow_service *service, const struct flow *flow)
 {
     char text[UUID_TEXT_LEN + 1];
@@ -380,6 +392,7 @@ static struct flow_run *make_run(struct flow_service *service, const struct flow
     op_start(&run->op, &run_class, service->config.loop, NULL, FLOW_RUN_ARENA_MAX);
     arena_init(&run->scratch[0], FLOW_RUN_ARENA_MAX);
     arena_init(&run->scratch[1], FLOW_RUN_ARENA_MAX);
+    count_memory(run, flow->account_id);
     uuid_format(flow->id, text);
     run->id_text = arena_dup(&run->op.arena, slice_of(text, UUID_TEXT_LEN));
     run->op.request_id = run->id_text;

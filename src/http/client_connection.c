@@ -62,6 +62,7 @@ static void on_idle_due(struct timer *timer)
 
 static void connection_cut_call(struct http_connection *connection)
 {
+    budget_wait_stop(&connection->memory);
     connection->call->connection = NULL;
     connection->call = NULL;
 }
@@ -306,7 +307,7 @@ static void on_read(struct stream *stream, void *owner, slice bytes)
         call_finish(call, response->result);
     else if (response->is_complete)
         connection_succeed(connection, used == bytes.len);
-    else
+    else if (!response_waits_for_memory(connection))
         call_set_phase(call, (enum call_state)call->state,
                        now + call->between_bytes_ms * 1000000ull);
 }

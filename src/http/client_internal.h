@@ -18,6 +18,7 @@
 #include "base/map.h"
 #include "http/client.h"
 #include "http/url.h"
+#include "loop/budget_wait.h"
 
 enum {
     CLIENT_SEND_BYTES =
@@ -129,6 +130,8 @@ struct http_response {
     uint64_t wire_bytes, body_bytes;
     char *body; /* in the owner's arena, where the length is known */
     size_t body_cap;
+    size_t bytes_paid,
+        bytes_wanted;      /* of the body: memory is there up to here; what it waits for */
     struct buf body_buf;   /* where it is not */
     unsigned keep_alive_s; /* of the peer's Keep-Alive, 0: none */
 };
@@ -148,6 +151,7 @@ struct http_connection {
     size_t part_index, part_offset; /* of the call's body: sent up to here */
     uint64_t call_began_ns;
     struct http_response response;
+    struct budget_wait memory; /* client_memory.c */
 };
 
 /* ---- client.c: calls and origins ---- */
@@ -182,6 +186,16 @@ void slot_serve(struct http_origin *origin);
 void slot_serve_all(struct http_client *client);
 /* A connection or dial that no call was on has gone; serves in the next drain. */
 void slot_room_came(struct http_client *client);
+
+/* ---- client_memory.c ---- */
+
+/* Once the length of the body is known. false: it is collected as if it were not, since there is no
+ * memory for it as yet. */
+bool response_takes_body(struct http_connection *connection, size_t length) MUST_CHECK;
+/* More of a body of no known length is here. */
+void response_note_growth(struct http_connection *connection);
+/* true: the connection rests until there is memory for more. */
+bool response_waits_for_memory(struct http_connection *connection) MUST_CHECK;
 
 /* ---- client_request.c ---- */
 

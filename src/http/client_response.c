@@ -224,6 +224,8 @@ static int body_prepare(struct http_connection *connection, uint64_t length)
     if (length > call->response_bytes_max)
         return refuse(connection, HTTP_CALL_TOO_LARGE, ERR_LIMIT,
                       "is larger than the limit of this call");
+    if (!response_takes_body(connection, (size_t)length))
+        return 0;
     response->is_length_known = true;
     response->body_cap = (size_t)length;
     response->body = arena_alloc_text(&call->owner->arena, response->body_cap + 1);
@@ -281,6 +283,7 @@ static int on_body(llhttp_t *parser, const char *at, size_t len)
             return refuse_memory(connection);
     }
     response->body_bytes += now.len;
+    response_note_growth(connection);
     if (now.len == len)
         return 0;
     return refuse(connection, HTTP_CALL_TOO_LARGE, ERR_LIMIT,

@@ -250,8 +250,11 @@ static bool take_body(struct http_conn *conn, slice rest, size_t *used)
         http_conn_flush(conn, &text, 1);
     }
     exchange->is_continue_owed = false;
-    if (!exchange->is_body_done)
+    if (!exchange->is_body_done) {
+        if (http_exchange_pauses(exchange))
+            conn->server->handler.on_body_paused(&exchange->pub, conn->server->ctx);
         return false;
+    }
     if (conn->state == CONN_BODY)
         enter(conn, CONN_BUSY);
     http_exchange_ref(&exchange->pub);

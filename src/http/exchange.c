@@ -16,7 +16,7 @@ static void exchange_free(struct loop_garbage *garbage)
     struct exchange *exchange = CONTAINER_OF(garbage, struct exchange, garbage);
     struct http_server *server = exchange->pub.server;
     ASSERT(exchange->refs == 0 && list_is_empty(&exchange->out_link) && !exchange->release);
-    server->bodies_bytes -= exchange->body.len;
+    ASSERT(!exchange->pub.use);
     buf_deinit(&exchange->body);
     arena_deinit(&exchange->pub.arena);
     mem_free(exchange);
@@ -112,15 +112,13 @@ static bool read_request_id(struct exchange *exchange)
 static bool keep_body(struct http_parser *parser, slice bytes)
 {
     struct exchange *exchange = CONTAINER_OF(parser, struct exchange, parser);
-    struct http_server *server = exchange->pub.server;
     if (exchange->is_body_dropped)
         return true;
-    if (server->bodies_bytes + bytes.len > server->config.bodies_bytes_max)
-        return false;
     buf_append(&exchange->body, bytes);
     if (!buf_is_ok(&exchange->body))
         return false;
-    server->bodies_bytes += bytes.len;
+    if (exchange->pub.use)
+        budget_use_add(exchange->pub.use, bytes.len);
     return true;
 }
 
@@ -271,6 +269,26 @@ bool http_exchange_feed(struct exchange *exchange, slice bytes, size_t *used,
     if (exchange->is_body_done)
         exchange->pub.body = buf_slice(&exchange->body);
     return true;
+}
+
+bool http_exchange_pauses(struct exchange *exchange)
+{
+    const struct http_exchange *pub = &exchange->pub;
+    bool is_due = pub->body_pause_at > 0 && exchange->body.len >= pub->body_pause_at;
+    if (!is_due || exchange->is_body_done || exchange->is_body_dropped || exchange->is_given_up)
+        return false;
+    exchange->is_body_awaited = true;
+    return true;
+}
+
+void http_body_release(struct http_exchange *pub)
+{
+    struct exchange *exchange = exchange_of(pub);
+    if (pub->use)
+        budget_use_remove(pub->use, exchange->body.len);
+    buf_deinit(&exchange->body);
+    pub->body = SLICE_NONE;
+    pub->use = NULL;
 }
 
 /* ---- what handlers ask for ---- */

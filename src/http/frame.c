@@ -46,6 +46,14 @@ void http_frame_on_request(struct http_exchange *exchange, void *ctx)
     stop_waiting(frame);
 }
 
+void http_frame_on_body_paused(struct http_exchange *exchange, void *ctx)
+{
+    struct http_frame *frame = http_frame_of(exchange);
+    (void)ctx;
+    if (frame)
+        stop_waiting(frame);
+}
+
 void http_frame_cancel(struct http_frame *frame)
 {
     stop_waiting(frame);

@@ -22,10 +22,12 @@ void http_frame_begin(struct http_frame *frame, struct http_exchange *exchange, 
                       size_t *active, void (*on_gone)(struct http_exchange *exchange));
 /* In on_head instead, where there is no memory for the op: answers with 503. */
 enum http_body_wanted http_frame_refuse(struct http_exchange *exchange);
-/* In a step: OP_NEXT when the body is here, else the op is held until it is. */
+/* In a step: OP_NEXT when the body is here, else the op is held until it is, or has paused. */
 enum op_result http_frame_wait_for_body(struct http_frame *frame);
-/* A room's on_request. */
+/* A room's on_request, and its on_body_paused, after which is_body_here is false still: the op asks
+ * once more. */
 void http_frame_on_request(struct http_exchange *exchange, void *ctx);
+void http_frame_on_body_paused(struct http_exchange *exchange, void *ctx);
 /* In the op's on_cancel, and on_end. */
 void http_frame_cancel(struct http_frame *frame);
 void http_frame_end(struct http_frame *frame, enum op_end end);

@@ -34,7 +34,6 @@ static void config_defaults(struct http_server_config *config)
     set_u32(&config->head.url_bytes_max, 8 * 1024);
     set_u32(&config->head.headers_max, 100);
     set_u64(&config->body_bytes_max, 8 << 20);
-    set_u64(&config->bodies_bytes_max, 512 << 20);
     config->connections_max = config->connections_max ? config->connections_max : 10000;
     set_u32(&config->requests_per_turn_max, 32);
     set_u64(&config->arena_bytes_max, 32 << 20);

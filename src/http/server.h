@@ -19,6 +19,7 @@
 #include <stdint.h>
 
 #include "base/arena.h"
+#include "base/budget.h"
 #include "base/err.h"
 #include "base/slice.h"
 #include "http/head.h"
@@ -43,7 +44,6 @@ struct http_server_config {
     /* 0 in any of these: the default in brackets */
     struct http_head_limits head;   /* {16 KiB, 8 KiB, 100}: 431, 414, 431 */
     uint64_t body_bytes_max;        /* (8 MiB): 413 */
-    uint64_t bodies_bytes_max;      /* (512 MiB) bodies in memory at a time, over: 503 */
     size_t connections_max;         /* (10000); over: 503 and close */
     uint32_t requests_per_turn_max; /* (32) of one connection, so that a pipeline is no stall */
     uint64_t arena_bytes_max;       /* (32 MiB) of one exchange */
@@ -77,6 +77,9 @@ struct http_handler {
      * work (that holds the exchange with http_exchange_ref) and answer later, too. NULL: all bodies
      * are read. */
     enum http_body_wanted (*on_head)(struct http_exchange *exchange, void *ctx);
+    /* As many bytes of the body are here as body_pause_at says, and more follow: nothing is read
+     * until http_body_accept. NULL where it is never set. */
+    void (*on_body_paused)(struct http_exchange *exchange, void *ctx);
     /* The request is whole. Unless it was answered already, http_reply or http_reply_begin must
      * follow exactly once, now or later. */
     void (*on_request)(struct http_exchange *exchange, void *ctx);
@@ -108,6 +111,8 @@ struct http_exchange {
     void *user;
     const char *route;       /* for metrics: the pattern that was found; "(none)" before */
     uint64_t body_bytes_max; /* on_head may change it for its path */
+    uint64_t body_pause_at;  /* 0: the body is read at once; may be set before http_body_accept */
+    struct budget_use *use;  /* the body counts there; until http_body_release, which comes first */
     /* At most once, from the loop: the client closed, was reset, or the request timed out before
      * its reply was complete. A client that only half-closed may still read a reply, so replying is
      * worth a try but not needed: where a handler drops the request it calls http_reply_drop. */
@@ -130,8 +135,10 @@ const struct http_header *http_query_all(struct http_exchange *exchange, size_t 
  * X-Forwarded-For; "unix" for one on a Unix socket. proxies NULL: nobody is believed. In the arena.
  */
 slice http_client_address(struct http_exchange *exchange, const struct address_policy *proxies);
-/* Ends HTTP_BODY_WAIT. Harmless otherwise. */
+/* Ends HTTP_BODY_WAIT, or a pause. Harmless otherwise. */
 void http_body_accept(struct http_exchange *exchange);
+/* The body is not needed any more; exchange->body is empty then, and nothing counts in `use`. */
+void http_body_release(struct http_exchange *exchange);
 
 /* ---- replying: on the loop, any time, also after the client has gone (then nothing is sent) ----
  */

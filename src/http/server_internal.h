@@ -96,7 +96,6 @@ struct http_server {
     size_t conn_count, exchange_count;
     uint64_t accepted;
     size_t conn_count_told; /* as it is in the metric */
-    uint64_t bodies_bytes;
     struct loop_hook hook;
     struct timer drain_timer, grace_timer;
     struct loop_task drain_task;
@@ -135,6 +134,9 @@ struct exchange *http_exchange_new(struct http_conn *conn, slice head,
 /* Takes what belongs to the body; *used. Sets is_body_done. false: *problem. */
 bool http_exchange_feed(struct exchange *exchange, slice bytes, size_t *used,
                         struct http_problem *problem) MUST_CHECK;
+/* As much of the body is here as its handler takes for now: nothing is read until http_body_accept.
+ */
+bool http_exchange_pauses(struct exchange *exchange) MUST_CHECK;
 /* The client is gone, or the server gave up: tells the handler, once. */
 void http_exchange_gone(struct exchange *exchange);
 void http_exchange_finish(struct exchange *exchange);

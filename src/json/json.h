@@ -77,6 +77,10 @@ extern const struct json_limits
 struct json *json_parse(struct arena *arena, slice text, const struct json_limits *limits,
                         struct err *err) MUST_CHECK;
 
+/* No more than this is what a parse of the text takes, the text's copy and what is freed at its end
+ * included. One pass over the text. */
+size_t json_parse_bytes(slice text);
+
 /* ---- read ---- */
 
 static inline bool json_is(const struct json *value, enum json_type type)

@@ -105,6 +105,16 @@ static struct scan scan_text(slice text, size_t depth_max)
     return scan;
 }
 
+/* yyjson begins with room for a value every six bytes and grows by half; its values are as large as
+ * ours. */
+size_t json_parse_bytes(slice text)
+{
+    size_t values = scan_text(text, JSON_DEPTH_MAX).values_max;
+    size_t first = text.len / 6 * sizeof(struct json);
+    size_t grown = values * sizeof(struct json) * 3 / 2;
+    return text.len + values * sizeof(struct json) + (first > grown ? first : grown);
+}
+
 static int refuse_depth(struct err *err, size_t depth_max, size_t offset)
 {
     return err_set(err, ERR_LIMIT, "not accepted: nested deeper than %zu levels at byte %zu",

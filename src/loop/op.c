@@ -200,6 +200,7 @@ void op_start(struct op *op, const struct op_class *class, struct loop *loop, st
         .account_id = parent ? parent->account_id : SLICE_NONE,
     };
     arena_init(&op->arena, arena_bytes_max);
+    op->arena.use = parent ? parent->arena.use : NULL;
     loop_task_init(&op->task, op_run);
     list_init(&op->kept);
     list_init(&op->kept_link);

@@ -78,8 +78,9 @@ struct op {
 
 /* The first step runs at the next drain, never inside this call. parent (may be NULL) gets a hold
  * named after class->name, released when this op ends; its memory outlives this op's, which may
- * therefore be embedded in it. What this op leaves in its own arena lives until the parent has run
- * next, and then to the bottom of that turn. */
+ * therefore be embedded in it, and counts where the parent's does (arena_count_in). What this op
+ * leaves in its own arena lives until the parent has run next, and then to the bottom of that turn.
+ */
 void op_start(struct op *op, const struct op_class *class, struct loop *loop, struct op *parent,
               size_t arena_bytes_max);
 /* One hold more; `what` names it for the log ("pg execution_insert"), constant text. */

@@ -260,7 +260,8 @@ static enum op_result finish_one(struct web_request *request)
                                   .bytes_max = VALUE_TEXT_BYTES_MAX};
         one->is_row_read = true;
         exec_stored_begin(exec_service_stored(request->web->config.exec), &one->stored,
-                          &request->op, request->session.account_id, &wanted);
+                          &request->op, request->session.account_id, &wanted,
+                          one->execution.summary_bytes);
         return OP_WAIT;
     }
     return reply_one(request, &one->execution);

@@ -54,7 +54,15 @@ static const struct http_route routes[] = {
 
 enum { SIGN_INS_AT_ONCE = 10 }; /* of an address, then one a second */
 
-enum step { STEP_SESSION, STEP_JUDGE_SESSION, STEP_ROUTE, STEP_FORM, STEP_BEGIN, STEP_FINISH };
+enum step {
+    STEP_SESSION,
+    STEP_JUDGE_SESSION,
+    STEP_ROUTE,
+    STEP_TAKE_BODY,
+    STEP_FORM,
+    STEP_BEGIN,
+    STEP_FINISH
+};
 
 static struct web_request *request_of(struct op *op)
 {
@@ -183,6 +191,24 @@ static enum op_result judge_access(struct web_request *request)
     return OP_NEXT;
 }
 
+/* Before its body is read: a form is as large as it says, or as it may be. */
+static enum op_result ask_memory(struct web_request *request)
+{
+    struct http_exchange *exchange = request->exchange;
+    struct budget_queue *work = request->web->config.work;
+    uint64_t bytes = exchange->body_bytes_max;
+    if (exchange->head.framing != HTTP_FRAMING_CHUNKED)
+        bytes = exchange->head.content_length > bytes /* 413 */ ? 0 : exchange->head.content_length;
+    if (work && budget_use_begin(&request->use, &work->budget, request->session.account_id) == OK) {
+        arena_count_in(&request->op.arena, &request->use);
+        exchange->use = &request->use;
+    }
+    return budget_wait_op(&request->memory, &request->op, &request->use, (size_t)bytes, BUDGET_NEW,
+                          BUDGET_WAIT_MS)
+               ? OP_NEXT
+               : OP_WAIT;
+}
+
 static enum op_result step_route(struct op *op)
 {
     struct web_request *request = request_of(op);
@@ -206,6 +232,16 @@ static enum op_result step_route(struct op *op)
         exchange->body_bytes_max = request->page == &web_sign_in_post
                                        ? 2 * WEB_FORM_BYTES_MAX /* with a form that it keeps */
                                        : WEB_FORM_BYTES_MAX;
+    return ask_memory(request);
+}
+
+static enum op_result step_take_body(struct op *op)
+{
+    struct web_request *request = request_of(op);
+    if (!request->memory.is_taken)
+        return web_reply_problem(request, 503, SLICE("Busy"),
+                                 SLICE("The server has much to do; nothing was done. Try again in "
+                                       "a moment."));
     return http_frame_wait_for_body(&request->frame);
 }
 
@@ -346,6 +382,7 @@ static void on_cancel(struct op *op)
     if (request->on_cancel)
         request->on_cancel(request);
     http_frame_cancel(&request->frame);
+    budget_wait_stop(&request->memory);
 }
 
 static void on_end(struct op *op, enum op_end end)
@@ -353,11 +390,13 @@ static void on_end(struct op *op, enum op_end end)
     struct web_request *request = request_of(op);
     if (request->on_end)
         request->on_end(request);
+    http_body_release(request->exchange);
     http_frame_end(&request->frame, end);
 }
 
 static void free_request(struct op *op)
 {
+    budget_use_end(&request_of(op)->use);
     mem_free(request_of(op));
 }
 
@@ -365,6 +404,7 @@ static const struct op_step steps[] = {
     [STEP_SESSION] = {"session", step_session},
     [STEP_JUDGE_SESSION] = {"judge_session", step_judge_session},
     [STEP_ROUTE] = {"route", step_route},
+    [STEP_TAKE_BODY] = {"take_body", step_take_body},
     [STEP_FORM] = {"form", step_form},
     [STEP_BEGIN] = {"begin", step_begin},
     [STEP_FINISH] = {"finish", step_finish},
@@ -423,7 +463,8 @@ static void on_finished(struct http_exchange *exchange, void *ctx)
                       clock_mono_ns() - exchange->started_ns);
 }
 
-const struct http_handler web_handler = {on_head, http_frame_on_request, on_finished};
+const struct http_handler web_handler = {
+    .on_head = on_head, .on_request = http_frame_on_request, .on_finished = on_finished};
 
 /* ---- the whole ---- */
 

@@ -59,6 +59,8 @@ struct web_request {
     const struct web_page *page;
     enum http_match found;
     struct http_route_match match;
+    struct budget_use use; /* its memory, with the session's account; the nil one's without */
+    struct budget_wait memory;
     struct web_link link;       /* that the address names, with WEB_LINK; token SLICE_NONE: none */
     struct web_session session; /* is_open tells whether there is one */
     struct vault_check check;

@@ -13,6 +13,7 @@
 #include "flow/flow.h"
 #include "http/address.h"
 #include "http/server.h"
+#include "loop/budget_wait.h"
 #include "vault/auth.h"
 
 struct web;
@@ -28,6 +29,7 @@ struct web_config {
     struct catalog **catalog;
     struct flow_template_set **templates;
     struct http_client *http;
+    struct budget_queue *work; /* what requests take counts there; NULL: nowhere */
     const struct address_policy *trusted_proxies; /* NULL: none */
     /* "https://sluice.example.com", as browsers reach this server: redirect URIs begin with it, and
      * with https the cookie is __Host-. Empty: web_public_url_set follows. */

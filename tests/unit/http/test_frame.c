@@ -154,7 +154,8 @@ static void on_finished(struct http_exchange *exchange, void *ctx)
 static void room_begin(struct room *room, struct loop *loop, struct http_server_config config)
 {
     static const struct tcp_listen_config listener = {.address = SLICE_INIT("127.0.0.1:0")};
-    static const struct http_handler handler = {on_head, on_request, on_finished};
+    static const struct http_handler handler = {
+        .on_head = on_head, .on_request = on_request, .on_finished = on_finished};
     struct err err = {0};
     *room = (struct room){.app = {.loop = loop}};
     room_of_exchange = room;

@@ -295,7 +295,8 @@ static void answer_length(struct http_exchange *exchange, void *ctx)
 /* A key check that needs the database: on_head starts it, the body is accepted later, or never. */
 static void a_waiting_body_is_accepted_or_refused(void **state)
 {
-    static const struct http_handler handler = {keep_waiting, answer_length, NULL};
+    static const struct http_handler handler = {.on_head = keep_waiting,
+                                                .on_request = answer_length};
     static const struct tcp_listen_config listener = {.address = SLICE_INIT("127.0.0.1:0")};
     struct http_server_config config = {.listeners = &listener, .listener_count = 1};
     struct err err;
@@ -424,7 +425,7 @@ static void a_unix_socket_serves_too(void **state)
 
 static void bad_configurations_are_refused(void **state)
 {
-    static const struct http_handler handler = {NULL, answer_length, NULL};
+    static const struct http_handler handler = {.on_request = answer_length};
     static const struct tcp_listen_config listener = {.address = SLICE_INIT("127.0.0.1:0")};
     static const struct tcp_listen_config twice[] = {
         {.address = SLICE_INIT("127.0.0.1:0")},

@@ -124,27 +124,55 @@ static void a_refusal_in_a_pipeline_comes_in_its_place(void **state)
     app_end(&app);
 }
 
-static void bodies_together_have_a_limit(void **state)
+static void a_body_counts_until_it_is_released(void **state)
 {
     struct app app;
-    struct client first, second;
-    app_begin(&app, *state, (struct http_server_config){.bodies_bytes_max = 100});
-    client_open(&first, &app);
-    SEND(&first, "POST /echo HTTP/1.1\r\nHost: a\r\nContent-Length: 101\r\n\r\n");
-    static const char bytes[100];
-    client_send(&first, slice_of(bytes, 100));
-    TURN_UNTIL(app.loop, app.server->bodies_bytes >= sizeof(bytes));
-    client_open(&second, &app);
-    SEND(&second, "POST /echo HTTP/1.1\r\nHost: a\r\nContent-Length: 1\r\n\r\nx");
-    client_expect(&second, "HTTP/1.1 503 ");
-    client_expect_eof(&second);
-    client_close(&first);
-    TURN_UNTIL(app.loop, http_server_connection_count(app.server) <= 1);
-    client_close(&second);
-    client_open(&second, &app); /* freed again */
-    SEND(&second, "POST /echo HTTP/1.1\r\nHost: a\r\nContent-Length: 1\r\n\r\nx");
-    client_expect(&second, "HTTP/1.1 200 ");
-    client_close(&second);
+    struct client client;
+    struct budget budget;
+    struct budget_use use = {0};
+    budget_init(&budget, 1 << 20, 0);
+    assert_int_equal(budget_use_begin(&use, &budget, (struct uuid){{1}}), OK);
+    app_begin(&app, *state, defaults);
+    app.use = &use;
+    client_open(&client, &app);
+    SEND(&client, "POST /slow HTTP/1.1\r\nHost: a\r\nContent-Length: 100\r\n\r\n0123456789");
+    TURN_UNTIL(app.loop, budget.used > 0);
+    static const char bytes[90];
+    client_send(&client, slice_of(bytes, sizeof(bytes)));
+    TURN_UNTIL(app.loop, app.held_count);
+    assert_int_equal(budget.used, BUDGET_STEP_BYTES);
+    assert_int_equal(use.left, BUDGET_STEP_BYTES - 100);
+    http_body_release(app.held[0]);
+    assert_int_equal(use.left, BUDGET_STEP_BYTES);
+    assert_int_equal(app.held[0]->body.len, 0);
+    http_reply(app.held[0], 200, NULL, 0, SLICE("done"));
+    app.held[0] = NULL;
+    client_expect(&client, "\r\n\r\ndone");
+    client_close(&client);
+    app_end(&app);
+    budget_use_end(&use);
+    budget_deinit(&budget);
+}
+
+static void a_body_pauses_where_its_handler_says(void **state)
+{
+    struct app app;
+    struct client client;
+    app_begin(&app, *state, defaults);
+    client_open(&client, &app);
+    SEND(&client, "POST /pause HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n"
+                  "a\r\n0123456789\r\n");
+    TURN_UNTIL(app.loop, app.paused);
+    struct http_exchange *paused = app.paused;
+    SEND(&client, "a\r\nabcdefghij\r\n0\r\n\r\n");
+    for (size_t i = 0; i < 5; i++) /* what comes is not read */
+        loop_turn(app.loop, false);
+    assert_int_equal(app.requests, 0);
+    paused->body_pause_at = 0;
+    http_body_accept(paused);
+    client_expect(&client, "0123456789abcdefghij");
+    assert_int_equal(app.requests, 1);
+    client_close(&client);
     app_end(&app);
 }
 
@@ -342,15 +370,11 @@ static void a_slow_reader_that_reads_is_served(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(each_limit_has_its_status),
-        TEST(a_refusal_in_a_pipeline_comes_in_its_place),
-        TEST(bodies_together_have_a_limit),
-        TEST(too_many_connections_are_told),
-        TEST(slow_requests_are_ended),
-        TEST(idle_connections_are_closed_quietly),
-        TEST(a_trickle_is_too_slow),
-        TEST(a_client_that_never_reads_is_cut),
-        TEST(a_slow_reader_that_reads_is_served),
+        TEST(each_limit_has_its_status),           TEST(a_refusal_in_a_pipeline_comes_in_its_place),
+        TEST(a_body_counts_until_it_is_released),  TEST(a_body_pauses_where_its_handler_says),
+        TEST(too_many_connections_are_told),       TEST(slow_requests_are_ended),
+        TEST(idle_connections_are_closed_quietly), TEST(a_trickle_is_too_slow),
+        TEST(a_client_that_never_reads_is_cut),    TEST(a_slow_reader_that_reads_is_served),
     };
     return cmocka_run_group_tests_name("http/server limits", tests, NULL, NULL);
 }

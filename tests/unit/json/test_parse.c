@@ -284,6 +284,30 @@ static void test_failing_allocations(void **state)
     assert_true(has_passed);
 }
 
+/* What an account's share is asked for beforehand: never less than the parse takes. */
+static void test_bytes_of_a_parse(void **state)
+{
+    (void)state;
+    static const char *const items[] = {"{\"a\":1}", "1", "\"text that is long enough\"", "[[],{}]",
+                                        "{\"k\":{\"k\":[null,true]}}"};
+    for (size_t i = 0; i < sizeof(items) / sizeof(items[0]); i++) {
+        struct arena arena;
+        struct buf text;
+        buf_init(&text, 8 << 20);
+        buf_append_char(&text, '[');
+        for (size_t n = 0; n < 20000; n++)
+            buf_printf(&text, "%s%s", n ? "," : "", items[i]);
+        buf_append_char(&text, ']');
+        arena_init(&arena, 64 << 20);
+        struct err err = {0};
+        assert_non_null(json_parse(&arena, buf_slice(&text), &json_limits_request, &err));
+        assert_true(arena.bytes_used <= json_parse_bytes(buf_slice(&text)));
+        assert_true(json_parse_bytes(buf_slice(&text)) <= 8 * arena.bytes_used);
+        arena_deinit(&arena);
+        buf_deinit(&text);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -297,6 +321,7 @@ int main(void)
         JSON_TEST(test_wide_objects),
         JSON_TEST(test_wide_array),
         JSON_TEST(test_large_body),
+        JSON_TEST(test_bytes_of_a_parse),
         JSON_TEST(test_failing_allocations),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

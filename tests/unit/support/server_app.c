@@ -40,7 +40,15 @@ static enum http_body_wanted on_head(struct http_exchange *exchange, void *ctx)
         http_reply_error(exchange, 403, SLICE("not \"here\"\n"));
     if (path_is(exchange, "small"))
         exchange->body_bytes_max = 10;
+    if (path_is(exchange, "pause"))
+        exchange->body_pause_at = 10;
+    exchange->use = app->use;
     return path_is(exchange, "wait") ? HTTP_BODY_WAIT : HTTP_BODY_READ;
+}
+
+static void on_body_paused(struct http_exchange *exchange, void *ctx)
+{
+    ((struct app *)ctx)->paused = exchange;
 }
 
 static void on_request(struct http_exchange *exchange, void *ctx)
@@ -66,6 +74,8 @@ static void on_finished(struct http_exchange *exchange, void *ctx)
         app->refused++;
         return;
     }
+    if (app->use) /* before it may go */
+        http_body_release(exchange);
     app->finished++;
     app->last_status = exchange->status;
     app->last_bytes = exchange->reply_bytes;
@@ -74,7 +84,10 @@ static void on_finished(struct http_exchange *exchange, void *ctx)
 void app_begin(struct app *app, struct loop *loop, struct http_server_config config)
 {
     static const struct tcp_listen_config listener = {.address = SLICE_INIT("127.0.0.1:0")};
-    static const struct http_handler handler = {on_head, on_request, on_finished};
+    static const struct http_handler handler = {.on_head = on_head,
+                                                .on_body_paused = on_body_paused,
+                                                .on_request = on_request,
+                                                .on_finished = on_finished};
     struct err err = {0};
     *app = (struct app){.loop = loop};
     buf_init(&app->seen, 64 << 20);

@@ -34,6 +34,8 @@ struct app {
     unsigned last_status;
     uint64_t last_bytes;
     bool drops_when_gone;
+    struct budget_use *use; /* where bodies count; NULL: nowhere */
+    struct http_exchange *paused;
     struct buf seen; /* bodies and facts that a test looks at */
 };
 

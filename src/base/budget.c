@@ -1,0 +1,219 @@
+/*
+ * Memory of work under way, by account; see budget.h.
+ */
+#include "base/budget.h"
+
+#include "base/mem.h"
+#include "base/share.h"
+
+enum {
+    SPARES_MAX = 64,
+    UNIT = 1024, /* shares are compared in units, whose products fit */
+    SHARE_OF_SIZE = 4,
+};
+
+static slice key_of(const struct uuid *id)
+{
+    return slice_of((const char *)id->bytes, sizeof(id->bytes));
+}
+
+void budget_init(struct budget *budget, size_t size, size_t share)
+{
+    *budget = (struct budget){.size = size, .share = share ? share : size / SHARE_OF_SIZE};
+    map_init(&budget->accounts, SIZE_MAX / 2);
+    list_init(&budget->spares);
+}
+
+void budget_deinit(struct budget *budget)
+{
+    struct list *node;
+    ASSERT(atomic_load(&budget->used) == 0 && budget->accounts.count == 0);
+    while ((node = list_pop_front(&budget->spares)))
+        mem_free(LIST_ITEM(node, struct budget_account, link));
+    map_deinit(&budget->accounts);
+}
+
+/* ---- accounts ---- */
+
+static void account_free(struct budget *budget, struct budget_account *account)
+{
+    ASSERT(list_is_empty(&account->waiting) && list_is_empty(&account->turn));
+    if (budget->spare_count >= SPARES_MAX) {
+        mem_free(account);
+        return;
+    }
+    budget->spare_count++;
+    list_push_front(&budget->spares, &account->link);
+}
+
+static struct budget_account *account_new(struct budget *budget, struct uuid id)
+{
+    struct list *node = list_pop_front(&budget->spares);
+    budget->spare_count -= node != NULL;
+    struct budget_account *account = node ? LIST_ITEM(node, struct budget_account, link)
+                                          : mem_alloc(sizeof(*account));
+    if (!account)
+        return NULL;
+    *account = (struct budget_account){.id = id};
+    list_init(&account->link);
+    list_init(&account->waiting);
+    list_init(&account->turn);
+    if (map_put(&budget->accounts, key_of(&account->id), account, NULL) == OK)
+        return account;
+    account_free(budget, account);
+    return NULL;
+}
+
+static void account_unref(struct budget *budget, struct budget_account *account)
+{
+    ASSERT(account->refs > 0);
+    if (--account->refs > 0)
+        return;
+    ASSERT(atomic_load(&account->used) == 0);
+    (void)map_remove(&budget->accounts, key_of(&account->id));
+    account_free(budget, account);
+}
+
+/* ---- counting ---- */
+
+static void charge(struct budget_use *use, size_t bytes)
+{
+    atomic_fetch_add_explicit(&use->charged, bytes, memory_order_relaxed);
+    atomic_fetch_add_explicit(&use->account->used, bytes, memory_order_relaxed);
+    atomic_fetch_add_explicit(&use->budget->used, bytes, memory_order_relaxed);
+}
+
+static bool is_within_share(const struct budget *budget, const struct budget_account *account)
+{
+    size_t taken = atomic_load_explicit(&budget->used, memory_order_relaxed);
+    size_t used = atomic_load_explicit(&account->used, memory_order_relaxed);
+    return share_allows(used / UNIT, taken / UNIT, budget->size / UNIT, budget->share / UNIT);
+}
+
+/* Ends what was let past the limits: where it fits now, or in any case. */
+static void end_overdraft(struct budget_use *use, bool is_over)
+{
+    struct budget *budget = use->budget;
+    struct budget_account *account = use->account;
+    if (budget->overdrawn == use && (is_over || atomic_load(&budget->used) <= budget->size))
+        budget->overdrawn = NULL;
+    if (account->overdrawn == use && (is_over || is_within_share(budget, account)))
+        account->overdrawn = NULL;
+}
+
+static void give_back(struct budget_use *use, size_t bytes)
+{
+    struct budget *budget = use->budget;
+    ASSERT(atomic_load_explicit(&use->charged, memory_order_relaxed) >= bytes);
+    atomic_fetch_sub_explicit(&use->charged, bytes, memory_order_relaxed);
+    atomic_fetch_sub_explicit(&use->account->used, bytes, memory_order_relaxed);
+    atomic_fetch_sub_explicit(&budget->used, bytes, memory_order_relaxed);
+    if (use->account->overdrawn)
+        end_overdraft(use->account->overdrawn, false);
+    if (budget->is_awaited && budget->on_returned)
+        budget->on_returned(budget);
+}
+
+int budget_use_begin(struct budget_use *use, struct budget *budget, struct uuid account_id)
+{
+    ASSERT(!use->budget);
+    struct budget_account *account = map_get(&budget->accounts, key_of(&account_id));
+    if (!account)
+        account = account_new(budget, account_id);
+    if (!account)
+        return ERR_NOMEM;
+    account->refs++;
+    use->budget = budget;
+    use->account = account;
+    return OK;
+}
+
+void budget_use_end(struct budget_use *use)
+{
+    struct budget *budget = use->budget;
+    if (!budget)
+        return;
+    size_t charged = atomic_load(&use->charged);
+    atomic_store(&use->left, 0);
+    end_overdraft(use, true);
+    give_back(use, charged);
+    account_unref(budget, use->account);
+    use->budget = NULL;
+    use->account = NULL;
+}
+
+/* Whether `bytes` more of this account fit, `used` and `taken` being in use. */
+static bool fits(const struct budget *budget, size_t used, size_t taken, size_t bytes)
+{
+    if (bytes <= BUDGET_SMALL_BYTES && used <= BUDGET_FREE_BYTES)
+        return taken <= 2 * budget->size; /* what large work took past the whole is no reason */
+    if (bytes > budget->size / 2) /* what is larger than all there is has to begin some time */
+        bytes = budget->size / 2;
+    if (taken > budget->size || bytes > budget->size - taken)
+        return false;
+    return used <= BUDGET_FREE_BYTES || share_allows((used + bytes) / UNIT, taken / UNIT,
+                                                     budget->size / UNIT, budget->share / UNIT);
+}
+
+bool budget_use_take(struct budget_use *use, size_t bytes)
+{
+    struct budget *budget = use->budget;
+    if (!budget)
+        return true;
+    size_t used = atomic_load_explicit(&use->account->used, memory_order_relaxed);
+    size_t taken = atomic_load_explicit(&budget->used, memory_order_relaxed);
+    if (!fits(budget, used, taken, bytes))
+        return false;
+    charge(use, bytes);
+    atomic_fetch_add_explicit(&use->left, (long long)bytes, memory_order_relaxed);
+    return true;
+}
+
+static bool is_others(const struct budget_use *overdrawn, const struct budget_use *use)
+{
+    return overdrawn && overdrawn != use;
+}
+
+bool budget_use_overdraw(struct budget_use *use, size_t bytes)
+{
+    struct budget *budget = use->budget;
+    bool is_past_whole = atomic_load(&budget->used) + bytes > budget->size;
+    if (is_others(use->account->overdrawn, use) ||
+        (is_past_whole && is_others(budget->overdrawn, use)))
+        return false;
+    use->account->overdrawn = use;
+    if (is_past_whole)
+        budget->overdrawn = use;
+    charge(use, bytes);
+    atomic_fetch_add_explicit(&use->left, (long long)bytes, memory_order_relaxed);
+    return true;
+}
+
+void budget_use_settle(struct budget_use *use)
+{
+    long long left = use->budget ? atomic_load(&use->left) : 0;
+    while (left > 0 && !atomic_compare_exchange_weak(&use->left, &left, 0))
+        ;
+    if (left > 0)
+        give_back(use, (size_t)left);
+}
+
+void budget_use_add(struct budget_use *use, size_t bytes)
+{
+    if (!use->budget)
+        return;
+    long long wanted = (long long)bytes;
+    long long left = atomic_fetch_sub_explicit(&use->left, wanted, memory_order_relaxed);
+    if (left >= wanted)
+        return;
+    size_t missing = (size_t)(left > 0 ? wanted - left : wanted);
+    missing = (missing + BUDGET_STEP_BYTES - 1) / BUDGET_STEP_BYTES * BUDGET_STEP_BYTES;
+    charge(use, missing);
+    atomic_fetch_add_explicit(&use->left, (long long)missing, memory_order_relaxed);
+}
+
+void budget_use_remove(struct budget_use *use, size_t bytes)
+{
+    if (use->budget)
+        atomic_fetch_add_explicit(&use->left, (long long)bytes, memory_order_relaxed);
+}

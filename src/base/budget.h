@@ -1,0 +1,86 @@
+/*
+ * A budget of memory for work under way, and the share of each account in it.
+ *
+ *   budget           bytes in all
+ *   budget_account   what one account has of it; there while it has any use
+ *   budget_use       what one piece of work (a request, a flow's run) has of its account's
+ *
+ * Memory is counted in two ways. budget_use_take asks before memory is allocated, and is refused
+ * where the account's share or the whole would be passed: so the large things begin (a body, a
+ * stored output, a parse). budget_use_add counts what has been allocated, never fails, and first
+ * uses up what was taken: so arenas grow (base/arena.h), on any thread. Who is refused waits in
+ * loop/budget_wait.h.
+ *
+ * Shares are those of base/share.h: an account alone gets `share`; the more others use, the less;
+ * so a part of the whole stays free for those who come. An account that uses little may always
+ * begin, however much of the whole its next step needs.
+ */
+#ifndef BASE_BUDGET_H
+#define BASE_BUDGET_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "base/err.h"
+#include "base/id.h"
+#include "base/list.h"
+#include "base/map.h"
+
+#define BUDGET_STEP_BYTES  ((size_t)16 * 1024) /* counted at once, so that small work is cheap */
+#define BUDGET_SMALL_BYTES ((size_t)64 * 1024) /* passes while its account uses little */
+#define BUDGET_FREE_BYTES  ((size_t)4 * 1024 * 1024) /* of an account: little */
+
+struct budget {
+    size_t size, share;
+    _Atomic size_t used;
+    struct map accounts; /* struct budget_account, by id */
+    struct list spares;
+    size_t spare_count;
+    struct budget_use *overdrawn; /* the one that is past the whole */
+    /* Some was given back; on the loop's thread. NULL: nothing waits for that. */
+    void (*on_returned)(struct budget *budget);
+    bool is_awaited;
+};
+
+struct budget_account {
+    struct uuid id;
+    _Atomic size_t used;
+    struct budget_use *overdrawn; /* the one that is past its share */
+    size_t refs;
+    struct list link;    /* among the spare ones */
+    struct list waiting; /* loop/budget_wait.h: oldest first */
+    struct list turn;    /* its place among the accounts with some that wait */
+};
+
+/* Zeroed: counts nothing. */
+struct budget_use {
+    struct budget *budget;
+    struct budget_account *account;
+    _Atomic long long left; /* taken, and not yet allocated */
+    _Atomic size_t charged; /* of the account and the whole */
+};
+
+/* share 0: a quarter. */
+void budget_init(struct budget *budget, size_t size, size_t share);
+/* No use is there any more (asserted). */
+void budget_deinit(struct budget *budget);
+
+/* ERR_NOMEM: there is no memory for the account; the use counts nothing then. */
+int budget_use_begin(struct budget_use *use, struct budget *budget,
+                     struct uuid account_id) MUST_CHECK;
+/* Gives everything back. Harmless where it was not begun. */
+void budget_use_end(struct budget_use *use);
+/* false: the share or the whole would be passed; nothing was taken. Any thread. */
+bool budget_use_take(struct budget_use *use, size_t bytes) MUST_CHECK;
+/* For work that holds memory already, so that those who all hold some cannot wait for one another:
+ * one use of an account at a time goes past its share, and one of all past the whole, until it ends
+ * or fits. false: another one does. On the loop's thread. */
+bool budget_use_overdraw(struct budget_use *use, size_t bytes) MUST_CHECK;
+/* What was taken and not allocated goes back. On the loop's thread. */
+void budget_use_settle(struct budget_use *use);
+/* Memory was allocated, or freed. Any thread. */
+void budget_use_add(struct budget_use *use, size_t bytes);
+void budget_use_remove(struct budget_use *use, size_t bytes);
+
+#endif

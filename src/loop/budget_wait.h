@@ -1,0 +1,62 @@
+/*
+ * Waiting for memory of a budget (base/budget.h): what does not fit now is queued by account, and
+ * the accounts are served in turn as memory comes back. A wait ends with the bytes taken, or after
+ * its time without them.
+ */
+#ifndef LOOP_BUDGET_WAIT_H
+#define LOOP_BUDGET_WAIT_H
+
+#include "base/budget.h"
+#include "loop/loop.h"
+#include "loop/op.h"
+
+/* How long a request waits before it is refused. */
+enum { BUDGET_WAIT_MS = 2000 };
+
+struct budget_queue {
+    struct budget budget;
+    struct loop *loop;
+    struct list turns; /* accounts with some that wait, next one first */
+    struct loop_task task;
+    size_t waiting;
+};
+
+enum budget_kind {
+    BUDGET_NEW,     /* work that begins */
+    BUDGET_IN_HAND, /* work that holds memory already: served past the whole, one at a time, so that
+                       those who all hold some cannot wait for one another */
+};
+
+/* Inside the struct of whoever waits. Zeroed before its first use. */
+struct budget_wait {
+    bool is_taken; /* out */
+    /* private */
+    struct budget_queue *queue;
+    struct budget_use *use;
+    size_t bytes;
+    enum budget_kind kind;
+    void (*on_end)(struct budget_wait *wait);
+    struct op *op;
+    struct list link;
+    struct timer timer;
+};
+
+/* size, share: as budget_init. */
+void budget_queue_init(struct budget_queue *queue, struct loop *loop, size_t size, size_t share);
+/* Nothing waits, and no use is left (asserted). */
+void budget_queue_deinit(struct budget_queue *queue);
+/* Once a second or so, and before metrics are read: sets the gauges. */
+void budget_queue_show(const struct budget_queue *queue);
+
+/* true: taken, or there is no budget (`use` was not begun). false: on_end follows, from the loop.
+ */
+bool budget_wait_begin(struct budget_wait *wait, struct budget_use *use, size_t bytes,
+                       enum budget_kind kind, uint64_t wait_ms,
+                       void (*on_end)(struct budget_wait *wait)) MUST_CHECK;
+/* The same for an op, which is held until then: the caller returns OP_WAIT. */
+bool budget_wait_op(struct budget_wait *wait, struct op *op, struct budget_use *use, size_t bytes,
+                    enum budget_kind kind, uint64_t wait_ms) MUST_CHECK;
+/* Ends a wait without its on_end; an op is let go. Harmless where none goes on. */
+void budget_wait_stop(struct budget_wait *wait);
+
+#endif
