@@ -34,6 +34,7 @@ enum {
     CATALOG_PAGES_DEFAULT = 10,
     CATALOG_PAGES_MAX = 100,
     CATALOG_PAGE_INPUTS_MAX = 8, /* that ask for a page */
+    CATALOG_AUTHS_MAX = 4,       /* ways to connect an app */
     CATALOG_INSTEAD_MAX = 8,     /* alternatives of one request */
     CATALOG_REQUIRED_MAX = 16,   /* members without which a reply is not the action's */
     CATALOG_REQUESTS_MAX = 3,    /* of one action, one behind the other */
@@ -65,8 +66,11 @@ struct catalog_parts {
 
 struct catalog_auth {
     enum catalog_auth_kind kind;
+    slice name; /* for people, where there is a choice; else empty */
     slice authorize_url, token_url, revoke_url, scope_separator;
-    const struct json *scopes;           /* array of strings; NULL when none */
+    const struct json *scopes; /* array of strings; NULL when none */
+    /* object: scope -> what it is good for; asked for where a person wants it. NULL when none */
+    const struct json *optional_scopes;
     const struct json *authorize_params; /* object of strings; NULL when none */
     /* object: authorize parameter -> "email", "subject" or "label" of whom it is to be; or NULL */
     const struct json *login_hint;
@@ -265,7 +269,9 @@ struct catalog_integration {
     struct catalog_parts headers;
     const struct json *connection_params; /* JSON Schema or NULL */
     const struct schema *connection_schema;
-    struct catalog_auth auth;
+    struct catalog_auth auth;   /* the first of the choices below */
+    struct catalog_auth *auths; /* ways to connect, each of another kind */
+    size_t auth_count;
     struct catalog_identity identity;
     struct catalog_limits limits;
     struct catalog_error_rules errors;
@@ -371,6 +377,13 @@ static inline bool catalog_request_acts(const struct catalog_action *action, uns
 
 const char *catalog_level_name(enum catalog_level level);
 const char *catalog_auth_name(enum catalog_auth_kind kind);
+/* The way to connect that a connection's auth_kind names; the first where it names none of them. Of
+ * an integration that was looked up. */
+const struct catalog_auth *catalog_auth_of(const struct catalog_integration *integration,
+                                           slice kind);
+/* NULL: the app is not connected so. */
+const struct catalog_auth *catalog_auth_by(const struct catalog_integration *integration,
+                                           enum catalog_auth_kind kind);
 
 /* What fits on a line or two: the description whole where it is short, else its first sentences. A
  * part of it, not a copy. */

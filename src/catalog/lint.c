@@ -406,8 +406,15 @@ void manifest_lint(const struct catalog_integration *integration, slice source,
                         .params_schema = integration->connection_params};
     check_template(&lint, "base_url", 0, integration->base_url);
     check_parts(&lint, "headers", ROOT_INPUT, &integration->headers);
-    check_template(&lint, "auth/send/value", ROOT_CREDENTIAL, integration->auth.send_value);
-    check_expr(&lint, "auth/test/label", ROOT_REPLY, integration->auth.test_label);
+    for (size_t i = 0; i < integration->auth_count; i++) {
+        const struct catalog_auth *auth = &integration->auths[i];
+        bool is_one = integration->auth_count == 1;
+        check_template(&lint,
+                       is_one ? "auth/send/value" : place_of(&lint, "auth/%zu/send/value", i),
+                       ROOT_CREDENTIAL, auth->send_value);
+        check_expr(&lint, is_one ? "auth/test/label" : place_of(&lint, "auth/%zu/test/label", i),
+                   ROOT_REPLY, auth->test_label);
+    }
     check_identity(&lint, integration);
     for (size_t i = 0; i < integration->limits.rate_rule_count; i++) {
         const struct catalog_rate_rule *rule = &integration->limits.rate_rules[i];

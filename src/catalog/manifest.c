@@ -22,6 +22,24 @@ const char *catalog_auth_name(enum catalog_auth_kind kind)
     return auth_names[kind];
 }
 
+const struct catalog_auth *catalog_auth_of(const struct catalog_integration *integration,
+                                           slice kind)
+{
+    for (size_t i = 0; i < integration->auth_count; i++)
+        if (slice_eq_cstr(kind, auth_names[integration->auths[i].kind]))
+            return &integration->auths[i];
+    return integration->auth_count > 0 ? &integration->auths[0] : &integration->auth;
+}
+
+const struct catalog_auth *catalog_auth_by(const struct catalog_integration *integration,
+                                           enum catalog_auth_kind kind)
+{
+    for (size_t i = 0; i < integration->auth_count; i++)
+        if (integration->auths[i].kind == kind)
+            return &integration->auths[i];
+    return NULL;
+}
+
 const char *catalog_level_name(enum catalog_level level)
 {
     return level_names[level];
@@ -242,6 +260,22 @@ static void read_auth_test(struct reader *parent, struct catalog_auth *auth)
     reader_finish(&r);
 }
 
+/* {scope: what it is good for}. */
+static void read_optional_scopes(struct reader *r, struct catalog_auth *auth)
+{
+    const struct json *object = reader_member(r, "optional_scopes");
+    bool is_good = !object || object->type == JSON_OBJECT;
+    for (uint32_t i = 0; object && is_good && i < object->count; i++)
+        is_good = json_str(&object->as.members[i].value).len > 0;
+    if (!is_good)
+        reader_error(r, "optional_scopes",
+                     "must be an object: each scope with what it is good for, in words");
+    else if (object && auth->kind != AUTH_OAUTH2)
+        reader_error(r, "optional_scopes", "are asked for where auth is oauth2 only");
+    else
+        auth->optional_scopes = object;
+}
+
 static void read_auth_oauth(struct reader *r, struct catalog_auth *auth)
 {
     static const char *const token_auths[] = {"body", "basic", NULL};
@@ -250,6 +284,7 @@ static void read_auth_oauth(struct reader *r, struct catalog_auth *auth)
     auth->token_url = reader_text(r, "token_url");
     auth->revoke_url = reader_text(r, "revoke_url");
     auth->scopes = reader_texts(r, "scopes");
+    read_optional_scopes(r, auth);
     auth->scope_separator = reader_text(r, "scope_separator");
     if (auth->scope_separator.len == 0)
         auth->scope_separator = SLICE(" ");
@@ -265,21 +300,58 @@ static void read_auth_oauth(struct reader *r, struct catalog_auth *auth)
         reader_error(r, NULL, "oauth2 wants \"token_url\"");
 }
 
-static void read_auth(struct reader *parent, struct catalog_auth *auth)
+static void read_auth(struct reader *parent, struct reader_path *path, const struct json *object,
+                      struct catalog_auth *auth)
 {
-    const struct json *object = reader_member(parent, "auth");
-    struct reader_path path = {parent->path, SLICE("auth"), -1};
     struct reader r;
-    if (!reader_init(&r, parent, &path, object))
+    if (!reader_init(&r, parent, path, object))
         return;
     int kind = reader_choice(&r, "type", auth_names, -1);
     if (!json_get(object, SLICE("type")))
         reader_error(&r, NULL, "member \"type\" is missing");
     auth->kind = kind < 0 ? AUTH_NONE : (enum catalog_auth_kind)kind;
+    auth->name = reader_text(&r, "name");
     read_auth_oauth(&r, auth);
     read_auth_send(&r, auth);
     read_auth_test(&r, auth);
     reader_finish(&r);
+}
+
+/* A connection remembers the type, so no two choices are of one. */
+static void check_choice(struct reader *r, const struct catalog_integration *integration)
+{
+    const struct catalog_auth *last = &integration->auths[integration->auth_count - 1];
+    if (last->kind == AUTH_NONE)
+        reader_error(r, "auth", "none is not one of several ways to connect");
+    if (last->name.len == 0)
+        reader_error(r, "auth", "each of several ways to connect wants a \"name\" for people");
+    for (size_t i = 0; i + 1 < integration->auth_count; i++)
+        if (integration->auths[i].kind == last->kind)
+            reader_error(r, "auth", "two ways to connect are of type %s", auth_names[last->kind]);
+}
+
+/* One way to connect, or an array of them. */
+static void read_auths(struct reader *r, struct catalog_integration *integration)
+{
+    const struct json *value = reader_member(r, "auth");
+    bool is_choice = json_is(value, JSON_ARRAY);
+    struct reader_path list = {r->path, SLICE("auth"), -1};
+    size_t count = is_choice ? value->count : 1;
+    if (is_choice && (count == 0 || count > CATALOG_AUTHS_MAX)) {
+        reader_error(r, "auth", "must be an object, or an array of 1 to %d", CATALOG_AUTHS_MAX);
+        return;
+    }
+    integration->auths = ARENA_ARRAY(r->arena, struct catalog_auth, count);
+    integration->auth_count = 0;
+    for (size_t i = 0; integration->auths && i < count; i++) {
+        struct reader_path item = {&list, SLICE_NONE, (ptrdiff_t)i};
+        read_auth(r, is_choice ? &item : &list, is_choice ? &value->as.items[i] : value,
+                  &integration->auths[integration->auth_count++]);
+        if (is_choice)
+            check_choice(r, integration);
+    }
+    if (integration->auths)
+        integration->auth = integration->auths[0];
 }
 
 static int compare_actions(const void *a, const void *b)
@@ -356,8 +428,8 @@ static void read_head(struct reader *r, struct catalog_integration *integration)
     integration->headers = reader_parts(r, "headers");
     integration->connection_schema =
         reader_schema(r, "connection_params", &integration->connection_params);
-    read_auth(r, &integration->auth);
-    manifest_read_identity(r, &integration->auth, &integration->identity);
+    read_auths(r, integration);
+    manifest_read_identity(r, integration, &integration->identity);
     read_limits(r, &integration->limits);
     integration->errors = manifest_read_errors(r, "errors");
 }

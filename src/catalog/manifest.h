@@ -39,7 +39,7 @@ void manifest_check_base_url(struct reader *r, slice text);
 struct catalog_error_rules manifest_read_errors(struct reader *r, const char *name);
 
 /* manifest_identity.c: the members `identity` and, of auth, `login_hint`. */
-void manifest_read_identity(struct reader *parent, const struct catalog_auth *auth,
+void manifest_read_identity(struct reader *parent, const struct catalog_integration *integration,
                             struct catalog_identity *identity);
 const struct json *manifest_read_login_hint(struct reader *r);
 

@@ -35,9 +35,10 @@ static bool has_text(const struct json *array, const char *text)
 }
 
 /* Where the three come from: said by `from`, else by what is there. */
-static void read_source(struct reader *r, const struct catalog_auth *auth,
+static void read_source(struct reader *r, const struct catalog_integration *integration,
                         struct catalog_identity *identity)
 {
+    const struct catalog_auth *auth = catalog_auth_by(integration, AUTH_OAUTH2);
     static const char *const sources[] = {"id_token", NULL};
     bool is_token = reader_choice(r, "from", sources, -1) == 0;
     bool has_request = json_get(r->object, SLICE("request")) != NULL;
@@ -49,15 +50,16 @@ static void read_source(struct reader *r, const struct catalog_auth *auth,
     identity->from = is_token ? IDENTITY_ID_TOKEN : has_request ? IDENTITY_REQUEST : IDENTITY_TEST;
     if (is_token && has_request)
         reader_error(r, NULL, "wants either \"request\" or \"from\", not both");
-    if (is_token && (auth->kind != AUTH_OAUTH2 ||
-                     (!has_text(auth->scopes, "openid") && !has_text(identity->scopes, "openid"))))
+    if (is_token &&
+        (!auth || (!has_text(auth->scopes, "openid") && !has_text(identity->scopes, "openid"))))
         reader_error(r, "from",
                      "an ID token comes only where auth is oauth2 and the scope openid is asked "
                      "for: name it in \"scopes\"");
-    if (identity->from == IDENTITY_TEST && auth->test_path.len == 0)
-        reader_error(r, NULL,
-                     "wants a \"request\": auth has no \"test\" whose reply it could read");
-    if (identity->scopes && auth->kind != AUTH_OAUTH2)
+    for (size_t i = 0; identity->from == IDENTITY_TEST && i < integration->auth_count; i++)
+        if (integration->auths[i].test_path.len == 0)
+            reader_error(r, NULL,
+                         "wants a \"request\": auth has no \"test\" whose reply it could read");
+    if (identity->scopes && !auth)
         reader_error(r, "scopes", "are asked for where auth is oauth2 only");
 }
 
@@ -80,7 +82,7 @@ static const struct expr *make_output(struct reader *r)
     return expr;
 }
 
-void manifest_read_identity(struct reader *parent, const struct catalog_auth *auth,
+void manifest_read_identity(struct reader *parent, const struct catalog_integration *integration,
                             struct catalog_identity *identity)
 {
     const struct json *object = reader_member(parent, "identity");
@@ -88,7 +90,7 @@ void manifest_read_identity(struct reader *parent, const struct catalog_auth *au
     struct reader r;
     if (!object || !reader_init(&r, parent, &path, object))
         return;
-    read_source(&r, auth, identity);
+    read_source(&r, integration, identity);
     identity->email = reader_expr(&r, "email");
     identity->subject = reader_expr(&r, "subject");
     identity->label = reader_expr(&r, "label");

@@ -66,6 +66,7 @@ static enum op_result step_enrol(struct op *op)
     const struct exec_enrol_request in = {
         .account_id = it->finish_request.account_id,
         .integration_id = keep_text(op, finish->integration_id),
+        .auth_kind = slice_cstr(catalog_auth_name(AUTH_OAUTH2)),
         .connection_id = finish->connection_id,
         .label = keep_text(op, finish->label),
         .params = keep_text(op, finish->params),

@@ -143,7 +143,10 @@ static int show_integration(struct session *session, const struct catalog_integr
     struct output_table table;
     (void)printf("%.*s: ", SLICE_ARG(integration->integration_id));
     output_text(stdout, integration->name);
-    (void)printf(" (auth: %s)\n", catalog_auth_name(integration->auth.kind));
+    for (size_t i = 0; i < integration->auth_count; i++)
+        (void)printf("%s%s",
+                     i ? " or " : " (auth: ", catalog_auth_name(integration->auths[i].kind));
+    (void)printf(")\n");
     catalog_show_text(session, 2, integration->description);
     (void)fputc('\n', stdout);
     if (integration->docs_url.len > 0) {

@@ -38,6 +38,24 @@ static int read_scopes(struct session *session, slice text, slice *scopes)
     return is_ok && scopes->ptr ? OK : err_set(&session->err, ERR_LIMIT, "the scopes are too long");
 }
 
+static int read_auth(struct session *session, const struct command_call *call,
+                     struct credential_order *order)
+{
+    slice wanted = command_option(call, "auth");
+    order->auth = catalog_auth_of(order->integration, wanted);
+    if (!wanted.ptr || slice_eq_cstr(wanted, catalog_auth_name(order->auth->kind)))
+        return OK;
+    struct buf names;
+    buf_init(&names, 256);
+    for (size_t i = 0; i < order->integration->auth_count; i++)
+        buf_printf(&names, "%s%s", i ? " or " : "",
+                   catalog_auth_name(order->integration->auths[i].kind));
+    (void)err_set(&session->err, ERR_INVALID, "--auth: %.*s is connected by %.*s",
+                  SLICE_ARG(order->integration->name), SLICE_ARG(buf_slice(&names)));
+    buf_deinit(&names);
+    return ERR_INVALID;
+}
+
 static int read_order(struct session *session, const struct command_call *call,
                       struct credential_order *order)
 {
@@ -45,6 +63,7 @@ static int read_order(struct session *session, const struct command_call *call,
     slice label = command_option(call, "label");
     if (session_open_catalog(session) != OK ||
         catalog_find_or_suggest(session, slice_cstr(call->argv[1]), &order->integration) != OK ||
+        read_auth(session, call, order) != OK ||
         read_scopes(session, command_option(call, "scopes"), &order->scopes) != OK)
         return (int)session->err.code;
     order->label = label.ptr ? label : order->integration->name;
@@ -87,7 +106,7 @@ static int add(struct session *session, struct command_call *call)
         return err_set(&session->err, ERR_INVALID,
                        "--credential-file is missing: a file, or - for stdin, with a JSON object "
                        "of %s",
-                       credential_form(order.integration->auth.kind));
+                       credential_form(order.auth->kind));
     buf_init(&text, CREDENTIAL_FILE_BYTES_MAX + 1);
     int result = credential_read(path.ptr, &text, &session->err);
     order.credential = buf_slice(&text);
@@ -237,6 +256,7 @@ static int authorize(struct session *session, struct command_call *call)
                                           .params = command_option(call, "params")};
     const struct catalog_integration *integration;
     slice former = command_option(call, "reconnect");
+    request.optional_scopes = command_option(call, "optional-scopes");
     request.may_change_identity = command_has(call, "any-identity");
     if (session_open_catalog(session) != OK ||
         catalog_find_or_suggest(session, slice_cstr(call->argv[1]), &integration) != OK)
@@ -274,6 +294,7 @@ static const struct config_option add_options[] = {
      "token; api_key: api_key; basic: username, password"},
     {"label", "TEXT", "tells connections of one app apart; the app's name by default"},
     {"default", NULL, "use it where a call names none; the first one is the default anyhow"},
+    {"auth", "TYPE", "oauth2, basic ...: where an app has several ways to connect; else its first"},
     {"params", "JSON", "what the integration asks for beside the credential"},
     {"scopes", "LIST", "the scopes that were granted, separated by spaces"},
     {"json", NULL, "print JSON, for scripts"},
@@ -282,6 +303,8 @@ static const struct config_option authorize_options[] = {
     {"redirect-uri", "URI", "as it is registered with the app; nobody needs to listen there"},
     {"label", "TEXT", "tells connections of one app apart; the app's name by default"},
     {"params", "JSON", "what the integration asks for beside the grant"},
+    {"optional-scopes", "LIST",
+     "of the app's optional scopes those to ask for, separated by spaces"},
     {"reconnect", "CONNECTION", "give this one a new grant instead of adding another"},
     {"any-identity", NULL,
      "the connection may act as another login from now on; else that is refused"},

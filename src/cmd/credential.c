@@ -197,8 +197,8 @@ static int check_credential(struct session *session, const struct credential_ord
 {
     struct arena arena;
     arena_init(&arena, CREDENTIAL_ARENA_BYTES_MAX);
-    int result = credential_check(order->integration->auth.kind, order->credential, &arena,
-                                  &row->expires_at, &session->err);
+    int result = credential_check(order->auth->kind, order->credential, &arena, &row->expires_at,
+                                  &session->err);
     if (result == OK && !row->scopes.ptr) {
         const struct json *object =
             json_parse(&arena, order->credential, &json_limits_request, NULL);
@@ -229,7 +229,7 @@ int credential_connect(struct session *session, const struct credential_order *o
         .integration_id = integration->integration_id,
         .label = order->label,
         .is_default = order->is_default,
-        .auth_kind = slice_cstr(catalog_auth_name(integration->auth.kind)),
+        .auth_kind = slice_cstr(catalog_auth_name(order->auth->kind)),
         .key_id = vault_ring_key_id(session->ring),
         .scopes = order->scopes,
         .params = order->params,

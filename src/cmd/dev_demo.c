@@ -126,6 +126,7 @@ static int connect_app(struct dev_demo *demo, struct session *session,
     const struct credential_order order = {
         .account_id = demo->account_id,
         .integration = integration,
+        .auth = catalog_auth_of(integration, SLICE_NONE),
         .label = arena_printf(&session->arena, "Demo %.*s", SLICE_ARG(integration->name)),
         .credential = credential,
         .scopes = SLICE_NONE, /* not known: the emulator's demo tokens may do everything */

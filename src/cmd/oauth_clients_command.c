@@ -92,10 +92,10 @@ static int check_client(struct session *session, const struct command_call *call
         catalog_find_or_suggest(session, slice_cstr(call->argv[0]), &integration) != OK)
         return (int)session->err.code;
     ASSERT(integration);
-    enum catalog_auth_kind kind = integration->auth.kind;
-    if (kind != AUTH_OAUTH2 && kind != AUTH_OAUTH2_CLIENT_CREDENTIALS)
+    if (!catalog_auth_by(integration, AUTH_OAUTH2) &&
+        !catalog_auth_by(integration, AUTH_OAUTH2_CLIENT_CREDENTIALS))
         return err_set(&session->err, ERR_INVALID, "%.*s has no OAuth: its auth is %s",
-                       SLICE_ARG(integration->name), catalog_auth_name(kind));
+                       SLICE_ARG(integration->name), catalog_auth_name(integration->auth.kind));
     client->integration_id = integration->integration_id;
     client->client_id = command_option(call, "client-id");
     if (!client->client_id.ptr)

@@ -41,7 +41,7 @@ struct connect_config {
 
 struct connect_item {
     int64_t id, rev;
-    slice label, error;
+    slice label, error, auth_kind;
     slice scopes; /* granted, space-separated; SLICE_NONE: not known */
     bool is_default;
     enum connection_status status;

@@ -136,6 +136,7 @@ static enum op_result step_store(struct op *op)
     const struct connection_credentials credentials = {
         .sealed = row->sealed,
         .key_id = row->key_id,
+        .auth_kind = row->auth_kind,
         .scopes = row->scopes,
         .expires_at = row->expires_at,
         .is_grant_new = true,

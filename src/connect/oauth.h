@@ -46,6 +46,7 @@ struct oauth_begin_request {
     slice redirect_uri;    /* exactly as it is registered with the app */
     slice label;           /* SLICE_NONE: none was given. Of a reconnect: not used */
     slice params;          /* JSON object, checked by the caller; SLICE_NONE: none */
+    slice optional_scopes; /* of the manifest's, those wanted: space-separated; SLICE_NONE: none */
     int64_t connection_id; /* the one to reconnect; 0: a new one */
     /* before the state's random text, visible ASCII of at most OAUTH_STATE_PREFIX_MAX: tells the
      * caller on the way back whose it is; SLICE_NONE: nothing */
@@ -67,6 +68,7 @@ struct oauth_begin {
     struct oauth_begin_request in;
     struct catalog *catalog;
     const struct catalog_integration *integration;
+    const struct catalog_auth *auth; /* its OAuth */
     struct oauth_client_lookup lookup;
     struct pg_query query;
     struct oauth_begun begun;
@@ -104,7 +106,8 @@ struct oauth_finish {
     struct oauth_finish_request in;
     struct catalog *catalog;
     const struct catalog_integration *integration;
-    const struct json *asked; /* what begin sealed */
+    const struct catalog_auth *auth; /* its OAuth */
+    const struct json *asked;        /* what begin sealed */
     struct oauth_client_lookup lookup;
     struct pg_query query;
     struct oauth_request request;

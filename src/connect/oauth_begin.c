@@ -62,7 +62,9 @@ static enum op_result step_find(struct op *op)
 {
     struct oauth_begin *begin = begin_of(op);
     const struct oauth_begin_request *in = &begin->in;
-    if (!begin->integration || begin->integration->auth.kind != AUTH_OAUTH2)
+    if (begin->integration)
+        begin->auth = catalog_auth_by(begin->integration, AUTH_OAUTH2);
+    if (!begin->auth)
         return stop(begin, OAUTH_UNSUPPORTED,
                     SLICE("There is no such app, or it is not connected by OAuth."));
     oauth_client_find(begin->service, &begin->lookup, op, in->account_id, in->integration_id);
@@ -74,12 +76,31 @@ static enum op_result step_find(struct op *op)
 
 /* ---- what is kept until the way back ---- */
 
-static void write_scopes(const struct catalog_auth *auth, slice separator, struct buf *out)
+static void write_scope(slice scope, slice separator, struct buf *out)
 {
-    for (uint32_t i = 0; auth->scopes && i < auth->scopes->count; i++) {
-        if (out->len > 0)
-            buf_append(out, separator);
-        buf_append(out, json_str(&auth->scopes->as.items[i]));
+    if (out->len > 0)
+        buf_append(out, separator);
+    buf_append(out, scope);
+}
+
+static bool has_word(slice words, slice wanted)
+{
+    while (words.len > 0)
+        if (slice_eq(slice_split(&words, ' '), wanted))
+            return true;
+    return false;
+}
+
+/* All that the manifest asks for, and of its optional ones those that are wanted. */
+static void write_scopes(const struct oauth_begin *begin, slice separator, struct buf *out)
+{
+    const struct json *scopes = begin->auth->scopes, *optional = begin->auth->optional_scopes;
+    for (uint32_t i = 0; scopes && i < scopes->count; i++)
+        write_scope(json_str(&scopes->as.items[i]), separator, out);
+    for (uint32_t i = 0; optional && i < optional->count; i++) {
+        slice scope = json_str(&optional->as.members[i].key);
+        if (has_word(begin->in.optional_scopes, scope))
+            write_scope(scope, separator, out);
     }
 }
 
@@ -88,7 +109,7 @@ static void write_kept(const struct oauth_begin *begin, struct buf *out)
     struct json_writer w;
     struct buf scopes;
     buf_init(&scopes, OAUTH_URL_BYTES_MAX);
-    write_scopes(&begin->integration->auth, SLICE(" "), &scopes);
+    write_scopes(begin, SLICE(" "), &scopes);
     json_begin(&w, out);
     json_open(&w, '{');
     json_key(&w, "verifier");
@@ -148,16 +169,13 @@ static void put_challenge(const struct oauth_begin *begin, struct buf *url)
 /* The identity's own scopes are asked for, and not kept: no action misses them. */
 static void put_scopes(const struct oauth_begin *begin, struct buf *url)
 {
-    const struct catalog_auth *auth = &begin->integration->auth;
+    const struct catalog_auth *auth = begin->auth;
     const struct json *more = begin->integration->identity.scopes;
     struct buf scopes;
     buf_init(&scopes, OAUTH_URL_BYTES_MAX);
-    write_scopes(auth, auth->scope_separator, &scopes);
-    for (uint32_t i = 0; more && i < more->count; i++) {
-        if (scopes.len > 0)
-            buf_append(&scopes, auth->scope_separator);
-        buf_append(&scopes, json_str(&more->as.items[i]));
-    }
+    write_scopes(begin, auth->scope_separator, &scopes);
+    for (uint32_t i = 0; more && i < more->count; i++)
+        write_scope(json_str(&more->as.items[i]), auth->scope_separator, &scopes);
     if (scopes.len > 0)
         put_pair(url, SLICE("scope"), buf_slice(&scopes));
     url->is_failed = url->is_failed || !buf_is_ok(&scopes);
@@ -166,7 +184,7 @@ static void put_scopes(const struct oauth_begin *begin, struct buf *url)
 
 static void put_hints(const struct oauth_begin *begin, struct buf *url)
 {
-    const struct json *hints = begin->integration->auth.login_hint;
+    const struct json *hints = begin->auth->login_hint;
     const struct connection_identity *row = &begin->row.identity, *wanted = &begin->in.hint;
     const struct connection_identity *whom = connection_identity_is_known(wanted) ? wanted : row;
     for (uint32_t i = 0; hints && i < hints->count; i++) {
@@ -181,7 +199,7 @@ static void put_hints(const struct oauth_begin *begin, struct buf *url)
 
 static slice make_url(struct oauth_begin *begin, slice client_id)
 {
-    const struct catalog_auth *auth = &begin->integration->auth;
+    const struct catalog_auth *auth = begin->auth;
     const struct json *more = auth->authorize_params;
     struct buf url;
     buf_init(&url, OAUTH_URL_BYTES_MAX);

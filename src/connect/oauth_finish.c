@@ -76,7 +76,7 @@ static enum op_result judge_answer(struct oauth_finish *finish)
     const struct oauth_finish_request *in = &finish->in;
     slice app = finish->integration->name;
     bool is_word = in->error.len > 0 && in->error.len <= ERROR_MAX && http_is_visible(in->error);
-    if (in->iss.ptr && !is_issuer(in->iss, finish->integration->auth.authorize_url))
+    if (in->iss.ptr && !is_issuer(in->iss, finish->auth->authorize_url))
         return stop(
             finish, OAUTH_ISSUER_WRONG,
             arena_printf(&finish->op.arena,
@@ -117,7 +117,9 @@ static enum op_result step_judge(struct op *op)
                           "minutes. Connect the app again."));
     finish->integration_id = begun.integration_id;
     finish->integration = catalog_find_integration(finish->catalog, begun.integration_id);
-    if (!finish->integration || finish->integration->auth.kind != AUTH_OAUTH2)
+    if (finish->integration)
+        finish->auth = catalog_auth_by(finish->integration, AUTH_OAUTH2);
+    if (!finish->auth)
         return stop(finish, OAUTH_UNSUPPORTED, SLICE("There is no such app any more."));
     if (judge_answer(finish) != OP_NEXT)
         return OP_FAIL;
@@ -137,7 +139,7 @@ static enum op_result step_judge(struct op *op)
 
 static enum op_result send_code(struct oauth_finish *finish, slice client_id, slice secret)
 {
-    const struct catalog_auth *auth = &finish->integration->auth;
+    const struct catalog_auth *auth = finish->auth;
     struct connect_config *config = &finish->service->config;
     struct oauth_ask ask = {
         .auth = auth,
@@ -195,8 +197,8 @@ static void read_grant(struct oauth_finish *finish)
     /* left out, it is what was asked for (RFC 6749 5.1) */
     finish->scopes = finish->reply.scopes.ptr ? finish->reply.scopes : asked;
     if (finish->reply.scopes.ptr)
-        finish->scopes_missing = oauth_scopes_missing(finish->integration->auth.scopes,
-                                                      finish->scopes, &finish->op.arena);
+        finish->scopes_missing =
+            oauth_scopes_missing(finish->auth->scopes, finish->scopes, &finish->op.arena);
     finish->is_refresh_token_missing = life_s > 0 && !finish->reply.refresh_token.ptr;
     finish->expires_at = life_s > 0 ? finish->asked_us + life_s * 1000000 : 0;
     finish->id_token = finish->reply.id_token;

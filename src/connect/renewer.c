@@ -496,7 +496,9 @@ struct renewer *renewer_start(struct connect_service *service, struct slot *slot
 {
     const struct catalog_integration *integration =
         catalog_find_integration(*service->config.catalog, integration_id);
-    if (!integration || !is_grant(integration->auth.kind) || !item->credential)
+    const struct catalog_auth *auth = integration ? catalog_auth_of(integration, item->auth_kind)
+                                                  : NULL;
+    if (!auth || !is_grant(auth->kind) || !item->credential)
         return NULL;
     struct renewer *renewer = mem_zalloc(sizeof(*renewer));
     if (!renewer)
@@ -509,7 +511,7 @@ struct renewer *renewer_start(struct connect_service *service, struct slot *slot
     renewer->account_id = account_id;
     renewer->id = item->id;
     renewer->catalog = catalog_ref(*service->config.catalog);
-    renewer->auth = &integration->auth;
+    renewer->auth = auth;
     renewer->used = secret_ref(item->credential);
     list_init(&renewer->waiting);
     slot->running = renewer;

@@ -227,6 +227,7 @@ static void read_reply(struct op *op)
                                .connection_params = exec->connection ? exec->connection->params
                                                                      : NULL,
                                .progress = &exec->progress,
+                               .auth = exec_auth(exec),
                                .is_display_unused = exec->in.is_recorded_by_caller};
     exec_reply_read(exec->action, &exec->call, &scope, &exec->request, &op->arena, &exec->out);
 }

@@ -19,6 +19,7 @@ struct build {
     const struct catalog_action *action;
     const struct catalog_request *request;
     const struct exec_progress *progress; /* NULL: the first request */
+    const struct catalog_auth *auth;
     struct arena *arena;
     struct json root;
     struct expr_budget budget;
@@ -225,7 +226,7 @@ static void keep_secrets(struct build *b, const struct json *credential, slice s
 /* The value that auth.send makes of the credential. Its errors never quote it. */
 static int credential_text(struct build *b, const struct json *credential, slice *text)
 {
-    const struct catalog_auth *auth = &b->action->integration->auth;
+    const struct catalog_auth *auth = b->auth;
     if (!auth->send_value) {
         int made = basic_header(b, credential, text);
         keep_secrets(b, credential, *text);
@@ -250,7 +251,7 @@ static int credential_text(struct build *b, const struct json *credential, slice
  * stays one segment, and one that is "" or ".." is refused. */
 static int add_credential_path(struct build *b, const struct json *credential, struct buf *url)
 {
-    const struct catalog_auth *auth = &b->action->integration->auth;
+    const struct catalog_auth *auth = b->auth;
     slice text;
     if (auth->kind == AUTH_NONE || auth->send_in != SEND_IN_PATH || !credential)
         return OK;
@@ -265,7 +266,7 @@ static int add_credential_path(struct build *b, const struct json *credential, s
 
 static int add_credential(struct build *b, const struct json *credential, struct buf *url)
 {
-    const struct catalog_auth *auth = &b->action->integration->auth;
+    const struct catalog_auth *auth = b->auth;
     slice text;
     b->out->credential_index = SIZE_MAX;
     b->out->is_bare = b->request->is_bare;
@@ -584,6 +585,7 @@ int exec_build(const struct catalog_action *action, const struct exec_scope *sco
     struct build b = {.action = action,
                       .request = catalog_request_at(action, at),
                       .progress = scope->progress,
+                      .auth = scope->auth ? scope->auth : &action->integration->auth,
                       .arena = arena,
                       .out = built,
                       .err = err,

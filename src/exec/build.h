@@ -28,6 +28,7 @@ struct exec_scope {
     size_t file_count;
     struct exec_progress *progress; /* NULL: the action's first request, its only one */
     bool is_display_unused;         /* nobody will be shown the outcome's display: it is not made */
+    const struct catalog_auth *auth; /* the connection's; NULL: the integration's only one */
 };
 
 /* Text before each file, the file, and the text behind the last. */

@@ -66,6 +66,7 @@ static enum op_result step_probe(struct op *op)
     const struct exec_probe_request in = {
         .account_id = enrol->in.account_id,
         .integration_id = enrol->in.integration_id,
+        .auth_kind = enrol->in.auth_kind,
         .credential = enrol->in.credential,
         .params = params.len > 0 ? json_parse(&op->arena, params, &json_limits_provider, NULL)
                                  : NULL,
@@ -228,7 +229,8 @@ static enum op_result keep(struct exec_enrol *enrol)
     const struct connect_keep_request request = {
         .account_id = in->account_id,
         .integration_id = enrol->app->integration_id,
-        .auth_kind = slice_cstr(catalog_auth_name(enrol->app->auth.kind)),
+        .auth_kind =
+            slice_cstr(catalog_auth_name(catalog_auth_of(enrol->app, in->auth_kind)->kind)),
         .connection_id = in->connection_id,
         .label = enrol->label,
         .params = in->params,

@@ -28,6 +28,7 @@ enum exec_enrolled {
 struct exec_enrol_request {
     struct uuid account_id;
     slice integration_id;
+    slice auth_kind;       /* the way to connect; SLICE_NONE: the app's first */
     int64_t connection_id; /* the one to reconnect; 0: a new one */
     slice label;           /* of a new one; SLICE_NONE: what the app calls it */
     slice params;          /* of a new one: a JSON object; SLICE_NONE: none */

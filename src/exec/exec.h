@@ -283,6 +283,8 @@ bool exec_is_unconfirmed(const struct exec *exec);
 enum op_result exec_use_connection(struct exec *exec, int64_t id);
 enum op_result exec_build_request(struct exec *exec);
 enum op_result exec_end_dry_run(struct exec *exec);
+/* renew.c: the way in which its connection was made. */
+const struct catalog_auth *exec_auth(const struct exec *exec);
 /* renew.c: whether a new token may mend what the provider said. */
 bool exec_renews_after(const struct exec *exec);
 /* Where it may not any more: what a token that ran out met is not held against its connection. */

@@ -234,14 +234,35 @@ static slice list_scopes(struct exec *exec)
     return list;
 }
 
+/* What a person ticks when he reconnects: the words of the first of them that is asked for only
+ * then. SLICE_NONE: all are asked for anyhow. */
+static slice words_to_tick(const struct exec *exec)
+{
+    const struct json *wanted = exec->action->scopes;
+    const struct json *optional = exec_auth(exec)->optional_scopes;
+    for (uint32_t i = 0; optional && i < wanted->count; i++) {
+        slice words = json_get_str(optional, json_str(&wanted->as.items[i]));
+        if (words.len > 0)
+            return words;
+    }
+    return SLICE_NONE;
+}
+
 static enum op_result stop_scope(struct exec *exec)
 {
+    slice words = words_to_tick(exec);
+    slice hint = words.len > 0
+                     ? arena_printf(&exec->op.arena,
+                                    "It is asked for only where a person wants it: reconnect the "
+                                    "app, tick \"%.*s\" there, then send the same request again.",
+                                    SLICE_ARG(words))
+                     : SLICE("Reconnect the app and grant it, then send the same request again.");
     return exec_stop(exec, EXEC_SCOPE_MISSING,
                      arena_printf(&exec->op.arena,
                                   "The connection to %.*s lacks the permission that this action "
                                   "needs (%.*s); nothing was done.",
                                   SLICE_ARG(exec->integration->name), SLICE_ARG(list_scopes(exec))),
-                     SLICE("Reconnect the app and grant it, then send the same request again."));
+                     hint);
 }
 
 static enum op_result stop_gone(struct exec *exec)
@@ -309,6 +330,7 @@ enum op_result exec_build_request(struct exec *exec)
     const struct connect_item *connection = exec->connection;
     struct exec_scope scope = {.input = exec->in.input,
                                .connection_params = connection ? connection->params : NULL,
+                               .auth = exec_auth(exec),
                                .files = exec->in.files,
                                .file_count = exec->in.file_count,
                                .progress = &exec->progress};

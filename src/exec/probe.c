@@ -38,7 +38,7 @@ static uint64_t deadline_ns(const struct exec_probe *probe)
 static enum op_result ask_for_token(struct exec_probe *probe)
 {
     const struct oauth_ask ask = {
-        .auth = &probe->integration->auth,
+        .auth = probe->auth,
         .grant = OAUTH_GRANT_CLIENT,
         .client_id = json_get_str(probe->credential, SLICE("client_id")),
         .client_secret = json_get_str(probe->credential, SLICE("client_secret")),
@@ -60,7 +60,7 @@ static enum op_result step_begin(struct op *op)
     if (!probe->credential)
         return stop(probe, EXEC_PROBE_REFUSED, SLICE("The credential is not readable."));
     bool has_token = json_get_str(probe->credential, SLICE("access_token")).len > 0;
-    if (probe->integration->auth.kind == AUTH_OAUTH2_CLIENT_CREDENTIALS && !has_token)
+    if (probe->auth->kind == AUTH_OAUTH2_CLIENT_CREDENTIALS && !has_token)
         return ask_for_token(probe);
     op_goto(op, STEP_TEST);
     return OP_NEXT;
@@ -90,7 +90,7 @@ static enum op_result step_token(struct op *op)
 
 static bool make_query(struct exec_probe *probe, struct err *err)
 {
-    const struct json *query = probe->integration->auth.test_query;
+    const struct json *query = probe->auth->test_query;
     struct arena *arena = &probe->op.arena;
     struct catalog_parts *parts = &probe->action.request.query;
     if (!json_is(query, JSON_OBJECT))
@@ -109,7 +109,7 @@ static bool make_query(struct exec_probe *probe, struct err *err)
 
 static bool make_test(struct exec_probe *probe, struct err *err)
 {
-    const struct catalog_auth *auth = &probe->integration->auth;
+    const struct catalog_auth *auth = probe->auth;
     bool is_identity = probe->integration->identity.from == IDENTITY_TEST;
     probe->action.request = (struct catalog_request){
         .method = auth->test_method.len ? auth->test_method : SLICE("GET"),
@@ -123,7 +123,7 @@ static bool make_test(struct exec_probe *probe, struct err *err)
 /* Sends probe->action. false: err says why it cannot be. */
 static bool send_action(struct exec_probe *probe, struct err *err)
 {
-    const struct exec_scope scope = {.connection_params = probe->in.params};
+    const struct exec_scope scope = {.connection_params = probe->in.params, .auth = probe->auth};
     slice method = probe->action.request.method;
     probe->scope = scope;
     if (exec_build(&probe->action, &probe->scope, probe->credential, &probe->op.arena,
@@ -162,7 +162,7 @@ static enum op_result step_test(struct op *op)
 {
     struct exec_probe *probe = probe_of(op);
     struct err err = {0};
-    bool is_untested = probe->integration->auth.test_path.len == 0;
+    bool is_untested = probe->auth->test_path.len == 0;
     if (is_untested || probe->in.is_identity_only) {
         (void)stop(probe, EXEC_PROBE_UNTESTED,
                    arena_printf(&op->arena, "%.*s has no request that could test it.",
@@ -393,5 +393,7 @@ void exec_probe_start(struct http_client *http, struct catalog *catalog, struct 
     };
     probe->identity_message = probe->message;
     probe->integration = catalog_find_integration(catalog, request->integration_id);
+    if (probe->integration)
+        probe->auth = catalog_auth_of(probe->integration, request->auth_kind);
     op_start(&probe->op, &probe_class, parent->loop, parent, PROBE_ARENA_BYTES_MAX);
 }

@@ -27,6 +27,7 @@ enum exec_probe_verdict {
 struct exec_probe_request {
     struct uuid account_id;
     slice integration_id;
+    slice auth_kind;           /* the way to connect; SLICE_NONE: the app's first */
     slice credential;          /* JSON text, as connections store it */
     const struct json *params; /* NULL: none */
     slice id_token;            /* that came with the grant; SLICE_NONE: none did */
@@ -45,6 +46,7 @@ struct exec_probe {
     struct http_client *http;
     struct catalog *catalog;
     const struct catalog_integration *integration;
+    const struct catalog_auth *auth;
     struct exec_probe_request in;
     const struct json *credential;
     struct catalog_action action;

@@ -6,9 +6,15 @@
 #include "base/clock.h"
 #include "exec/exec.h"
 
+const struct catalog_auth *exec_auth(const struct exec *exec)
+{
+    return exec->connection ? catalog_auth_of(exec->integration, exec->connection->auth_kind)
+                            : &exec->integration->auth;
+}
+
 static bool is_grant(const struct exec *exec)
 {
-    enum catalog_auth_kind kind = exec->integration->auth.kind;
+    enum catalog_auth_kind kind = exec_auth(exec)->kind;
     return kind == AUTH_OAUTH2 || kind == AUTH_OAUTH2_CLIENT_CREDENTIALS;
 }
 
@@ -43,7 +49,7 @@ void exec_excuse_token(struct exec *exec)
 bool exec_needs_first_token(const struct exec *exec)
 {
     return exec->connection && !exec->connection->has_token &&
-           exec->integration->auth.kind == AUTH_OAUTH2_CLIENT_CREDENTIALS;
+           exec_auth(exec)->kind == AUTH_OAUTH2_CLIENT_CREDENTIALS;
 }
 
 static bool wait_for_token(struct exec *exec)
@@ -62,8 +68,8 @@ enum op_result exec_step_renew(struct op *op)
     }
     if (exec->connection) {
         struct connect_service *connect = exec->service->config.connect;
-        switch (connect_item_need(connect, exec->connection, exec->integration->auth.kind,
-                                  clock_wall_us())) {
+        switch (
+            connect_item_need(connect, exec->connection, exec_auth(exec)->kind, clock_wall_us())) {
         case CONNECT_EXPIRED:
             return wait_for_token(exec) ? OP_NEXT : OP_WAIT;
         case CONNECT_AGING:

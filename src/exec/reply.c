@@ -26,6 +26,7 @@ struct reply {
     struct exec_progress *progress; /* NULL: of the only request */
     unsigned at;
     bool acts; /* the request may have done something */
+    const struct catalog_auth *auth;
     const struct http_call *call;
     const struct exec_built *built;
     struct arena *arena;
@@ -215,9 +216,8 @@ static const struct catalog_error_rule *find_rule(struct reply *r,
     return NULL;
 }
 
-static enum exec_reason reason_of_status(unsigned status, const struct catalog_action *action)
+static enum exec_reason reason_of_status(unsigned status, enum catalog_auth_kind kind)
 {
-    enum catalog_auth_kind kind = action->integration->auth.kind;
     bool is_grant = kind == AUTH_OAUTH2 || kind == AUTH_OAUTH2_CLIENT_CREDENTIALS;
     switch (status) {
     case 400:
@@ -310,7 +310,7 @@ static bool refuses_no_credential(const struct reply *r, const struct catalog_er
 static void fail_by_reply(struct reply *r)
 {
     struct exec_outcome *out = r->out;
-    out->reason = reason_of_status(r->call->status, r->action);
+    out->reason = reason_of_status(r->call->status, r->auth->kind);
     const struct catalog_error_rule *rule = find_rule(r, &r->action->errors);
     if (!rule)
         rule = find_rule(r, &r->action->integration->errors);
@@ -542,6 +542,7 @@ void exec_reply_read(const struct catalog_action *action, const struct http_call
     r.wanted = catalog_reply_at(action, r.at);
     r.acts = catalog_request_acts(action, r.at);
     r.is_display_unused = scope->is_display_unused;
+    r.auth = scope->auth ? scope->auth : &action->integration->auth;
     expr_budget_init(&r.budget);
     /* What is made of a reply may be decoded and put in again: twice as long as the reply is. */
     r.budget.bytes_max += 2 * call->body.len;

@@ -148,14 +148,17 @@ static const struct pg_column credentials_params[] = {{"account_id", PG_UUID},
                                                       {"is_grant_new", PG_BOOL},
                                                       {"identity_email", PG_TEXT},
                                                       {"identity_subject", PG_TEXT},
-                                                      {"identity_label", PG_TEXT}};
+                                                      {"identity_label", PG_TEXT},
+                                                      {"auth_kind", PG_TEXT}};
 /* A renewal leaves the identity as it is. */
 #define NEW_OR_KEPT(column) \
     column " = case when :is_grant_new then :" column " else t." column " end, "
 static const struct pg_stmt connection_credentials_set = {
     .name = "connection_credentials_set",
     .sql = "update sluice.connection t set sealed = :sealed, key_id = :key_id, "
-           "scopes = coalesce(:scopes, t.scopes), expires_at = :expires_at, status = "
+           "scopes = case when :auth_kind <> t.auth_kind then :scopes else "
+           "coalesce(:scopes, t.scopes) end, "
+           "auth_kind = coalesce(:auth_kind, t.auth_kind), expires_at = :expires_at, status = "
            "'live', " NEW_OR_KEPT("identity_email") NEW_OR_KEPT("identity_subject")
                NEW_OR_KEPT("identity_label") "error = null, rev = :rev + 1, op_token = :op_token, "
                                              "refreshing_by = null, "
@@ -363,6 +366,7 @@ void store_connection_credentials_set(struct pg_pool *pool, struct pg_query *que
     query->params[8] = pg_time(clock_wall_us());
     query->params[9] = pg_bool(credentials->is_grant_new);
     put_identity(&credentials->identity, &query->params[10]);
+    query->params[13] = pg_text(credentials->auth_kind);
     store_submit(pool, query, op, &connection_credentials_set);
 }
 

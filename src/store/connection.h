@@ -81,7 +81,8 @@ void store_connection_status_set(struct pg_pool *pool, struct pg_query *query, s
 /* New credentials after a refresh; makes the connection live. Same result. */
 struct connection_credentials {
     slice sealed, key_id;
-    slice scopes;       /* SLICE_NONE: as before */
+    slice auth_kind;    /* SLICE_NONE: as before */
+    slice scopes;       /* SLICE_NONE: as before, where auth_kind is */
     int64_t expires_at; /* 0: unknown */
     bool is_grant_new;  /* not by renewal: the identity is the row's from now on, known or not */
     struct connection_identity identity;

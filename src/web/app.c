@@ -20,7 +20,7 @@ struct app {
 /* Or it needs none. */
 static bool has_client(const struct app *app)
 {
-    return app->integration->auth.kind != AUTH_OAUTH2 || app->has_own || app->has_shared;
+    return !catalog_auth_by(app->integration, AUTH_OAUTH2) || app->has_own || app->has_shared;
 }
 
 /* ---- what the files of the app's pages share ---- */
@@ -58,8 +58,8 @@ void app_allow_forms(struct web_request *request, const struct catalog_integrati
 {
     struct url url;
     char *origin = arena_alloc_text(&request->op.arena, URL_ORIGIN_MAX + 1);
-    if (app->auth.kind != AUTH_OAUTH2 || !origin ||
-        url_parse(app->auth.authorize_url, &url, NULL) != OK)
+    const struct catalog_auth *auth = catalog_auth_by(app, AUTH_OAUTH2);
+    if (!auth || !origin || url_parse(auth->authorize_url, &url, NULL) != OK)
         return;
     web_allow_form_to(request, url.is_https ? SLICE("https:") : url_origin(&url, origin));
 }
@@ -69,7 +69,7 @@ void app_allow_forms(struct web_request *request, const struct catalog_integrati
 struct place {
     struct web_request *request;
     struct buf *out;
-    char suffix[24]; /* tells the ids of several forms of a page apart */
+    char suffix[48]; /* tells the ids of several forms of a page apart */
 };
 
 static void write_field(const struct place *place, const char *name, const char *label,
@@ -141,8 +141,46 @@ static void write_params(const struct place *place, const struct json *schema)
     }
 }
 
-void app_write_connect(struct web_request *request, const struct catalog_integration *app,
-                       const struct connection *again, struct buf *out)
+static bool has_word(slice words, slice wanted)
+{
+    while (words.len > 0)
+        if (slice_eq(slice_split(&words, ' '), wanted))
+            return true;
+    return false;
+}
+
+/* What is asked for only where a person ticks it; of a connection what it was granted is ticked. */
+static void write_optional(const struct place *place, const struct catalog_auth *auth,
+                           const struct connection *again)
+{
+    const struct json *scopes = auth->optional_scopes;
+    for (uint32_t i = 0; scopes && i < scopes->count; i++) {
+        slice scope = json_str(&scopes->as.members[i].key), id = slice_cstr(place->suffix);
+        bool is_granted = again && has_word(again->scopes, scope);
+        char number[SLICE_U64_MAX];
+        slice at = slice_of_u64(i, number);
+        HTML(place->out,
+             "<p class=\"choice\"><input type=\"checkbox\" id=\"scope-{}-{}\" name=\"scope\" "
+             "value=\"{}\"",
+             at, id, scope);
+        buf_append(place->out, is_granted ? SLICE(" checked>") : SLICE(">"));
+        HTML(place->out, "<label for=\"scope-{}-{}\">Also: {} <code>{}</code></label></p>", at, id,
+             json_str(&scopes->as.members[i].value), scope);
+    }
+}
+
+static void write_choice(const struct place *place, const struct catalog_integration *app,
+                         const struct catalog_auth *auth)
+{
+    if (app->auth_count < 2)
+        return;
+    HTML(place->out, "<h3>{}</h3><input type=\"hidden\" name=\"auth\" value=\"{}\">", auth->name,
+         slice_cstr(catalog_auth_name(auth->kind)));
+}
+
+static void write_form(struct web_request *request, const struct catalog_integration *app,
+                       const struct catalog_auth *auth, const struct connection *again,
+                       struct buf *out)
 {
     struct place place = {.request = request, .out = out, .suffix = "new"};
     bool is_link = request->session.link_token.ptr != NULL;
@@ -156,7 +194,14 @@ void app_write_connect(struct web_request *request, const struct catalog_integra
     if (again && !is_link) /* a link's row says which one */
         HTML(out, "<input type=\"hidden\" name=\"connection\" value=\"{}\">",
              slice_cstr(place.suffix));
-    write_credential(&place, app->auth.kind);
+    if (auth != &app->auths[0]) {
+        size_t len = strlen(place.suffix);
+        (void)snprintf(place.suffix + len, sizeof(place.suffix) - len, "-%s",
+                       catalog_auth_name(auth->kind));
+    }
+    write_choice(&place, app, auth);
+    write_credential(&place, auth->kind);
+    write_optional(&place, auth, again);
     if (!again)
         write_params(&place, app->connection_params);
     if (!again && !is_link)
@@ -168,11 +213,27 @@ void app_write_connect(struct web_request *request, const struct catalog_integra
              "</label></p>",
              slice_cstr(place.suffix), slice_cstr(place.suffix),
              connection_identity_text(&again->identity));
+    slice how = app->auth_count > 1
+                    ? arena_printf(&request->op.arena, " (%.*s)", SLICE_ARG(auth->name))
+                    : SLICE("");
     HTML(out,
-         again ? "<p class=\"actions\"><button aria-label=\"Reconnect {}\">Reconnect</button></p>"
+         again ? "<p class=\"actions\"><button aria-label=\"Reconnect {}{}\">Reconnect</button></p>"
                  "</form>"
-               : "<p class=\"actions\"><button class=\"primary\">Connect {}</button></p></form>",
-         again ? again->label : app->name);
+               : "<p class=\"actions\"><button class=\"primary\">Connect {}{}</button></p></form>",
+         again ? again->label : app->name, how);
+}
+
+/* A connection's own way comes first: the others would make it another one. */
+void app_write_connect(struct web_request *request, const struct catalog_integration *app,
+                       const struct connection *again, bool has_client, struct buf *out)
+{
+    const struct catalog_auth *first = again ? catalog_auth_of(app, again->auth_kind)
+                                             : &app->auths[0];
+    if (has_client || first->kind != AUTH_OAUTH2)
+        write_form(request, app, first, again, out);
+    for (size_t i = 0; i < app->auth_count; i++)
+        if (&app->auths[i] != first && (has_client || app->auths[i].kind != AUTH_OAUTH2))
+            write_form(request, app, &app->auths[i], again, out);
 }
 
 enum op_result app_reply_connect(struct web_request *request, unsigned status,
@@ -182,7 +243,7 @@ enum op_result app_reply_connect(struct web_request *request, unsigned status,
     struct buf body;
     buf_init(&body, WEB_PAGE_BYTES_MAX);
     HTML(&body, "<p class=\"problem\" role=\"alert\">{}</p><div class=\"card\">", problem);
-    app_write_connect(request, app, again, &body);
+    app_write_connect(request, app, again, true, &body);
     HTML(&body, "</div><p class=\"actions\"><a class=\"button\" href=\"{}\">Back to {}</a></p>",
          request->session.link_token.ptr ? app_link_path(request)
                                          : app_path(request, app->integration_id),
@@ -223,7 +284,7 @@ static void write_connection(struct web_request *request, const struct catalog_i
 static int read_clients(struct app *app)
 {
     struct oauth_client shared;
-    if (app->integration->auth.kind != AUTH_OAUTH2)
+    if (!catalog_auth_by(app->integration, AUTH_OAUTH2))
         return OK;
     int own = store_oauth_client_get_result(&app->own, &app->own_client);
     int operators = store_oauth_client_get_result(&app->shared, &shared);
@@ -265,7 +326,7 @@ static enum op_result begin_app(struct web_request *request)
     request->on_cancel = on_cancel;
     slice id = app->integration->integration_id;
     store_connection_list(pool, &request->query, &request->op, account_id, id);
-    if (app->integration->auth.kind == AUTH_OAUTH2) {
+    if (catalog_auth_by(app->integration, AUTH_OAUTH2)) {
         store_oauth_client_get(pool, &app->own, &request->op, account_id, id);
         store_oauth_client_get(pool, &app->shared, &request->op, (struct uuid){{0}}, id);
     }
@@ -304,9 +365,9 @@ static void write_connect_section(struct web_request *request, const struct app 
     if (!web_may(request, SCOPE_EXECUTE))
         buf_append(out, SLICE("<p>The API key of this session may not connect apps; sign in with "
                               "one that has the scope execute.</p>"));
-    else if (has_client(app))
-        app_write_connect(request, integration, NULL, out);
     else
+        app_write_connect(request, integration, NULL, has_client(app), out);
+    if (web_may(request, SCOPE_EXECUTE) && !has_client(app))
         write_no_client(request, app, out);
     buf_append(out, SLICE("</section>"));
 }
@@ -331,7 +392,7 @@ static enum op_result finish_app(struct web_request *request)
     if (count > 0)
         buf_append(&body, SLICE("</ul>"));
     write_connect_section(request, app, count, &body);
-    if (app->integration->auth.kind == AUTH_OAUTH2 && has_client(app))
+    if (catalog_auth_by(app->integration, AUTH_OAUTH2) && has_client(app))
         app_write_client(request, app->integration, app->has_own ? &app->own_client : NULL, &body);
     app_allow_forms(request, app->integration);
     return web_reply_page(request, 200, app->integration->name, &body);

@@ -39,10 +39,11 @@ void app_write_last_use(const struct connection *row, struct buf *out);
 void app_write_reconnect(struct web_request *request, const struct catalog_integration *app,
                          const struct connection *row, struct buf *out);
 
-/* The form that connects it, or gives connection `again` (not NULL) a new grant; what was typed
- * before is in the fields again, but no credential. */
+/* The form that connects it, or gives connection `again` (not NULL) a new grant, one for each way
+ * there is to connect; what was typed before is in the fields again, but no credential. has_client:
+ * false leaves OAuth out, for which there is no client. */
 void app_write_connect(struct web_request *request, const struct catalog_integration *app,
-                       const struct connection *again, struct buf *out);
+                       const struct connection *again, bool has_client, struct buf *out);
 /* Lets forms of the page lead to the app's authorization server, where it has one. */
 void app_allow_forms(struct web_request *request, const struct catalog_integration *app);
 /* The page of that form alone, with what was wrong. */

@@ -109,7 +109,7 @@ static struct client *client_new(struct web_request *request)
     buf_init(&it->sealed, VAULT_PLAIN_MAX + VAULT_SEAL_OVERHEAD);
     request->state = it;
     request->on_end = on_client_end;
-    if (it->app->auth.kind == AUTH_OAUTH2)
+    if (catalog_auth_by(it->app, AUTH_OAUTH2))
         return it;
     (void)web_reply_problem(request, 400, SLICE("Nothing to do"),
                             SLICE("This app is not connected by OAuth."));

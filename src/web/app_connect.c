@@ -19,7 +19,9 @@ struct connecting {
     enum phase phase;
     struct catalog *catalog;
     const struct catalog_integration *app;
-    int64_t again; /* the connection to reconnect; 0: a new one */
+    const struct catalog_auth *auth; /* the way to connect that was chosen */
+    slice optional_scopes;           /* those that were ticked */
+    int64_t again;                   /* the connection to reconnect; 0: a new one */
     bool may_change_identity;
     bool is_link; /* link is the one by which it is done */
     struct connect_session link;
@@ -91,7 +93,7 @@ static bool read_credential(struct web_request *request, struct connecting *it)
     buf_init(&text, CREDENTIAL_BYTES_MAX);
     json_begin(&w, &text);
     json_open(&w, '{');
-    for (const char *const *name = members_of(it->app->auth.kind); *name && is_whole; name++) {
+    for (const char *const *name = members_of(it->auth->kind); *name && is_whole; name++) {
         slice value = web_field(request, *name);
         bool may_be_empty = strcmp(*name, "password") == 0;
         is_whole = (value.len > 0 || may_be_empty) && is_sendable(value);
@@ -176,6 +178,7 @@ static enum op_result begin_oauth(struct web_request *request)
                                      SLICE_ARG(request->web->config.public_url)),
         .label = it->label,
         .params = it->params_text,
+        .optional_scopes = it->optional_scopes,
         .connection_id = it->again,
         .state_prefix = it->is_link ? arena_printf(&request->op.arena, "%s.", request->link.mark)
                                     : SLICE_NONE,
@@ -196,6 +199,7 @@ static enum op_result enrol(struct web_request *request)
     const struct exec_enrol_request in = {
         .account_id = request->session.account_id,
         .integration_id = it->app->integration_id,
+        .auth_kind = slice_cstr(catalog_auth_name(it->auth->kind)),
         .connection_id = it->again,
         .label = it->label,
         .params = it->params_text,
@@ -213,10 +217,33 @@ static enum op_result enrol(struct web_request *request)
     return OP_WAIT;
 }
 
+/* As the form says; a form of old says nothing, and means the connection's own, or the first. */
+static void choose_auth(struct web_request *request, struct connecting *it)
+{
+    slice wanted = web_field(request, "auth");
+    it->auth = catalog_auth_of(it->app, wanted.len > 0 ? wanted : it->row.auth_kind);
+}
+
+static void read_optional(struct web_request *request, struct connecting *it)
+{
+    struct buf text;
+    buf_init(&text, CREDENTIAL_BYTES_MAX);
+    for (size_t i = 0; i < request->field_count; i++)
+        if (slice_eq_cstr(request->fields[i].name, "scope")) {
+            buf_append(&text, request->fields[i].value);
+            buf_append_char(&text, ' ');
+        }
+    it->optional_scopes = buf_is_ok(&text) ? arena_dup(&request->op.arena, buf_slice(&text))
+                                           : SLICE_NONE;
+    buf_deinit(&text);
+}
+
 static enum op_result connect_typed(struct web_request *request)
 {
     struct connecting *it = request->state;
-    if (it->app->auth.kind == AUTH_OAUTH2)
+    choose_auth(request, it);
+    read_optional(request, it);
+    if (it->auth->kind == AUTH_OAUTH2)
         return begin_oauth(request);
     if (!read_credential(request, it))
         return refuse(request, 400, SLICE("Fill in the whole form; each field on one line."));

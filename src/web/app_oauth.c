@@ -120,6 +120,7 @@ static enum op_result enrol(struct web_request *request)
     const struct exec_enrol_request in = {
         .account_id = request->session.account_id,
         .integration_id = it->integration_id,
+        .auth_kind = slice_cstr(catalog_auth_name(AUTH_OAUTH2)),
         .connection_id = finish->connection_id,
         .label = keep_text(request, finish->label),
         .params = keep_text(request, finish->params),

@@ -33,9 +33,10 @@ slice app_path_after(struct web_request *request, slice integration_id, int64_t 
 slice app_scopes_missing(struct web_request *request, const struct catalog_integration *app,
                          const struct connection *row)
 {
-    if (app->auth.kind != AUTH_OAUTH2 || !row->scopes.ptr)
+    const struct catalog_auth *auth = catalog_auth_of(app, row->auth_kind);
+    if (auth->kind != AUTH_OAUTH2 || !row->scopes.ptr)
         return SLICE_NONE;
-    return oauth_scopes_missing(app->auth.scopes, row->scopes, &request->op.arena);
+    return oauth_scopes_missing(auth->scopes, row->scopes, &request->op.arena);
 }
 
 void app_write_badges(const struct connection *row, struct buf *out)
@@ -68,12 +69,12 @@ void app_write_reconnect(struct web_request *request, const struct catalog_integ
 {
     if (!web_may(request, SCOPE_EXECUTE) || app->auth.kind == AUTH_NONE)
         return;
-    if (app->auth.kind == AUTH_OAUTH2) {
-        app_write_connect(request, app, row, out);
+    if (catalog_auth_of(app, row->auth_kind)->kind == AUTH_OAUTH2) {
+        app_write_connect(request, app, row, true, out);
         return;
     }
     buf_append(out, SLICE("<details><summary>Reconnect with a new credential</summary>"));
-    app_write_connect(request, app, row, out);
+    app_write_connect(request, app, row, true, out);
     buf_append(out, SLICE("</details>"));
 }
 
@@ -137,6 +138,11 @@ static const struct connect_item *item_of(const struct page *page)
     return NULL;
 }
 
+static const struct catalog_auth *auth_of(const struct page *page)
+{
+    return catalog_auth_of(page->app, page->row.auth_kind);
+}
+
 static void write_expiry(const struct page *page, struct buf *out)
 {
     const struct connect_item *item = item_of(page);
@@ -148,7 +154,7 @@ static void write_expiry(const struct page *page, struct buf *out)
     if (!item || page->row.status != CONNECTION_LIVE)
         return;
     HTML(out, "<dt>Renewal</dt><dd>{}</dd>",
-         item->has_refresh_token || page->app->auth.kind == AUTH_OAUTH2_CLIENT_CREDENTIALS
+         item->has_refresh_token || auth_of(page)->kind == AUTH_OAUTH2_CLIENT_CREDENTIALS
              ? SLICE("by itself, before the token ends")
              : SLICE("none: the app gave no refresh token. Reconnect once the token has ended."));
 }
@@ -186,8 +192,8 @@ static void write_facts(const struct page *page, struct buf *out)
         buf_append(out, SLICE("</span>"));
     }
     buf_append(out, SLICE("</dd>"));
-    if (page->app && (page->app->auth.kind == AUTH_OAUTH2 ||
-                      page->app->auth.kind == AUTH_OAUTH2_CLIENT_CREDENTIALS))
+    if (page->app && (auth_of(page)->kind == AUTH_OAUTH2 ||
+                      auth_of(page)->kind == AUTH_OAUTH2_CLIENT_CREDENTIALS))
         write_expiry(page, out);
     write_when(out, "Connected", row->created_at, "");
     write_when(out, "Changed", row->updated_at, "");
@@ -247,9 +253,9 @@ static void write_refused(const struct page *page, struct buf *out)
 
 static void write_scopes(struct web_request *request, const struct page *page, struct buf *out)
 {
-    const struct json *wanted = page->app->auth.scopes;
+    const struct json *wanted = auth_of(page)->scopes;
     slice granted = page->row.scopes;
-    if (page->app->auth.kind != AUTH_OAUTH2)
+    if (auth_of(page)->kind != AUTH_OAUTH2)
         return;
     buf_append(out, SLICE("<h2>What the app granted</h2>"));
     if (!granted.ptr) {
@@ -301,7 +307,7 @@ static void write_reconnect(struct web_request *request, const struct page *page
     buf_append(out, SLICE("<section class=\"card\" aria-labelledby=\"reconnect\">"
                           "<h2 id=\"reconnect\">Reconnect</h2><p>Gives this connection a new grant "
                           "or credential. Whatever uses it goes on with the new one.</p>"));
-    app_write_connect(request, page->app, &page->row, out);
+    app_write_connect(request, page->app, &page->row, true, out);
     buf_append(out, SLICE("</section>"));
 }
 
@@ -309,7 +315,7 @@ static void write_actions(struct web_request *request, const struct page *page, 
 {
     const struct catalog_integration *app = page->app;
     buf_append(out, SLICE("<div class=\"actions\">"));
-    if (web_may(request, SCOPE_EXECUTE) && app && app->auth.test_path.len > 0)
+    if (web_may(request, SCOPE_EXECUTE) && app && auth_of(page)->test_path.len > 0)
         write_button(request, page, "test", SLICE("Test it"), "", out);
     if (web_may(request, SCOPE_ADMIN) && !page->row.is_default)
         write_button(request, page, "default", SLICE("Make it the default"), "", out);

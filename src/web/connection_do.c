@@ -192,8 +192,8 @@ static enum op_result on_found(struct web_request *request)
             item = &it->lookup.set->items[i];
     if (!item || !app)
         return not_found(request);
-    bool is_old = connect_item_need(connect, item, app->auth.kind, clock_wall_us()) ==
-                  CONNECT_EXPIRED;
+    bool is_old = connect_item_need(connect, item, catalog_auth_of(app, item->auth_kind)->kind,
+                                    clock_wall_us()) == CONNECT_EXPIRED;
     if (!is_old || it->has_renewed)
         return test(request, item);
     it->phase = PHASE_RENEWED;

@@ -59,7 +59,8 @@ static void write_titles(const struct catalog_integration *app, enum catalog_lev
 /* What the scopes are good for, as far as the manifest says: the actions. */
 static void write_access(const struct catalog_integration *app, struct buf *out)
 {
-    const struct json *scopes = app->auth.scopes;
+    const struct catalog_auth *auth = catalog_auth_by(app, AUTH_OAUTH2);
+    const struct json *scopes = auth ? auth->scopes : NULL;
     buf_append(out, SLICE("<ul>"));
     write_titles(app, LEVEL_READ, "Read", out);
     write_titles(app, LEVEL_WRITE, "Write", out);
@@ -135,7 +136,7 @@ static void write_form(struct web_request *request, const struct link_page *page
     write_about(page, out);
     write_promise(page, out);
     buf_append(out, SLICE("<div class=\"card\">"));
-    app_write_connect(request, page->app, page->has_row ? &page->row : NULL, out);
+    app_write_connect(request, page->app, page->has_row ? &page->row : NULL, true, out);
     buf_append(out, SLICE("</div>"));
     app_allow_forms(request, page->app);
 }

@@ -21,6 +21,7 @@ export class Consent {
     consent.codes = new Map();
     consent.logins = new Map(); // by access token
     consent.asked = 0; // requests to the token endpoint
+    consent.key = 'Basic none'; // what the app takes besides
     consent.behave();
     consent.server = createServer((request, response) => consent.#serve(request, response));
     await new Promise((resolve) => consent.server.listen(0, '127.0.0.1', resolve));
@@ -50,7 +51,8 @@ export class Consent {
     if (url.pathname === '/back') return response.writeHead(200, { 'content-type': 'text/html' }).end('<!doctype html><title>agent</title><link rel="icon" href="data:,"><main><h1>Back at the agent</h1></main>');
     request.resume();
     const token = (request.headers.authorization ?? '').replace(/^Bearer /, '');
-    const isKnown = Object.hasOwn(this.secrets, token);
+    const isKnown = Object.hasOwn(this.secrets, token) || request.headers.authorization === this.key;
+    this.sent = request.headers.authorization;
     if (url.pathname === '/api/whoami') return json(isKnown ? 200 : 401, { email: this.logins.get(token) ?? null });
     return json(isKnown ? 200 : 401, { ok: isKnown });
   }

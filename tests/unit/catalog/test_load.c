@@ -423,6 +423,23 @@ static void faults_are_named_with_their_place(void **state)
                  "https://");
     assert_fault(b, "", "{\"type\":\"bearer\"}", "{\"type\":\"magic\"}", "/auth/type", "one of");
     assert_fault(b, "", "{\"type\":\"bearer\"}", "{\"type\":\"api_key\"}", "/auth", "send");
+    static const struct {
+        const char *auth, *pointer, *phrase;
+    } ways[] = {
+        {"[]", "/auth", "array of 1 to 4"},
+        {"[{\"type\":\"bearer\"}]", "/auth", "\"name\" for people"},
+        {"[{\"type\":\"bearer\",\"name\":\"A\"},{\"type\":\"bearer\",\"name\":\"B\"}]", "/auth",
+         "two ways"},
+        {"[{\"type\":\"bearer\",\"name\":\"A\"},{\"type\":\"none\",\"name\":\"B\"}]", "/auth",
+         "none is not one"},
+        {"[{\"type\":\"bearer\",\"name\":\"A\"},{\"type\":\"api_key\",\"name\":\"B\"}]", "/auth/1",
+         "where the key goes"},
+        {"{\"type\":\"bearer\",\"optional_scopes\":{\"a\":\"b\"}}", "/auth/optional_scopes",
+         "oauth2"},
+        {"{\"type\":\"bearer\",\"optional_scopes\":[\"a\"]}", "/auth/optional_scopes", "in words"},
+    };
+    for (size_t i = 0; i < ARRAY_LEN(ways); i++)
+        assert_fault(b, "", "{\"type\":\"bearer\"}", ways[i].auth, ways[i].pointer, ways[i].phrase);
     static const char *const no_paths[] = {
         "bot${credential.token}",
         "/bot${credential.token}/",

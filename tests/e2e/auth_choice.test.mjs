@@ -1,0 +1,114 @@
+// An app that is connected in several ways, and scopes that a person ticks (contrib/integrations/README.md
+// "auth"): a connection remembers its way, is given another one by reconnecting, and what was not ticked is
+// refused with the words to tick. In headless Chromium, against an authorization server with boxes.
+import assert from 'node:assert/strict';
+import { after, before, test } from 'node:test';
+import { CLIENT, Consent } from './support/consent.mjs';
+import { Dashboard } from './support/dashboard.mjs';
+
+const KEY = 'sentinel-choice-key-47';
+const basic = `Basic ${Buffer.from(`sam:${KEY}`).toString('base64')}`;
+let consent, dashboard, account;
+
+function manifest() {
+  const app = consent.manifest('choice');
+  const { test: _, ...oauth } = app.auth;
+  app.name = 'Choice';
+  app.auth = [
+    { ...oauth, name: 'Sign in', optional_scopes: { 'files.purge': 'Purge files for good' } },
+    { type: 'basic', name: 'API token', test: { method: 'GET', path: '/file' } },
+  ];
+  app.actions.push({ ...app.actions[0], action_id: 'purge', title: 'Purge a file', scopes: ['files.purge'] });
+  return app;
+}
+
+before(async () => {
+  consent = await Consent.start();
+  consent.key = basic;
+  dashboard = await Dashboard.start({ oidc: true, apps: [manifest()] });
+  account = await dashboard.account('choice', { apps: [] });
+});
+after(async () => {
+  try {
+    const shown = (one, name) => name.startsWith('sentinel-code') && new URL(one.url).pathname === '/connect/callback';
+    dashboard.judge({ key: KEY, client: CLIENT.secret, ...consent.secrets }, { elsewhere: [consent.url, dashboard.oidc.url, 'https://fonts.googleapis.com:443'], shown });
+  } finally {
+    await dashboard?.stop();
+    await consent?.stop();
+  }
+});
+
+const env = () => ({ SLUICE_CATALOG: `${dashboard.stack.dir}/catalog` });
+const rows = () => dashboard.stack.cluster.sql(`select auth_kind, coalesce(scopes, '-') from sluice.connection where account_id = '${account.id}' and integration_id = 'choice' order by id`);
+const run = (action_id) => dashboard.call(account, 'POST', '/api/executions', { integration_id: 'choice', action_id, input: {} });
+
+test('without an OAuth client the other ways are offered, and one that is typed works', async () => {
+  const visit = await dashboard.signIn(account);
+  await visit.goto('/integrations/choice');
+  await visit.sees('needs an OAuth client there, and has none yet');
+  await visit.isAccessible();
+  assert.equal(await visit.page.getByRole('button', { name: 'Connect Choice (Sign in)' }).count(), 0);
+  await visit.page.getByLabel('User name').fill('sam');
+  await visit.page.getByLabel('Password or token').fill(KEY);
+  await visit.press('Connect Choice (API token)');
+  await visit.sees('Connected.');
+  assert.equal((await run('look')).json.status, 'succeeded');
+  assert.equal(consent.sent, basic);
+  assert.equal((await run('purge')).json.status, 'succeeded', 'what a key may do is the app\'s to say');
+  consent.key = 'Basic none';
+  const refused = await run('look');
+  assert.deepEqual([refused.json.status, refused.json.error_code], ['blocked', 'unauthorized'], 'a key is not renewed');
+  await visit.end();
+});
+
+test('reconnected by signing in, it is an OAuth connection; what is optional is ticked', async () => {
+  await dashboard.stack.must(['oauth-clients', 'set', 'choice', '--client-id', CLIENT.id, '--client-secret-file', '-'], { env: env(), input: `${CLIENT.secret}\n` });
+  const visit = await dashboard.signIn(account);
+  await visit.goto('/integrations/choice');
+  await visit.press(/sam|Choice/, visit.page.locator('.list'));
+  await visit.page.getByRole('button', { name: /^Reconnect .*\(Sign in\)/ }).click();
+  assert.ok(visit.page.url().startsWith(consent.url), visit.page.url());
+  assert.equal(await visit.page.getByLabel('files.purge').count(), 0, 'it is not asked for');
+  await visit.press('Allow');
+  await visit.sees('Connected again.');
+  assert.equal((await rows()).trim(), 'oauth2|files.read files.write');
+  assert.equal((await run('look')).json.status, 'succeeded');
+  assert.match(consent.sent, /^Bearer /);
+  const refused = await run('purge');
+  assert.deepEqual([refused.json.status, refused.json.error_code], ['blocked', 'forbidden']);
+  assert.match(refused.json.hint, /tick "Purge files for good"/);
+  assert.deepEqual(refused.json.recommended_next_action, { tool: 'sluice.connect_app', input: { integration_id: 'choice', force_reconnect: true } });
+  await visit.page.getByLabel(/Purge files for good/).check();
+  await visit.page.getByRole('button', { name: /^Reconnect .*\(Sign in\)/ }).click();
+  await visit.press('Allow');
+  await visit.sees(/files\.purge\s+granted/);
+  assert.ok(await visit.page.getByLabel(/Purge files for good/).isChecked(), 'it stays asked for');
+  assert.equal((await run('purge')).json.status, 'succeeded');
+  await visit.isAccessible();
+  await visit.end();
+});
+
+test('a link offers the choice, too', async () => {
+  const { json } = await dashboard.call(account, 'POST', '/api/connect/sessions', { integration_id: 'choice' });
+  const visit = await dashboard.browser.visit(dashboard.base);
+  await visit.goto(new URL(json.url).pathname);
+  await visit.press('Go on');
+  assert.equal(await visit.page.getByRole('button', { name: 'Connect Choice (API token)' }).count(), 1);
+  await visit.page.getByLabel(/Purge files for good/).check();
+  await visit.press('Connect Choice (Sign in)');
+  await visit.press('Allow');
+  await visit.sees('has access to Choice now');
+  assert.equal((await rows()).trim().split('\n').at(-1), 'oauth2|files.read files.write files.purge');
+  await visit.end();
+});
+
+test('the command line names the way', async () => {
+  const add = (auth, credential) => dashboard.stack.sluice(['connections', 'add', account.id, 'choice', ...auth, '--credential-file', '-'], { env: env(), input: JSON.stringify(credential) });
+  const wrong = await add(['--auth', 'api_key'], { api_key: 'x' });
+  assert.notEqual(wrong.code, 0);
+  assert.match(wrong.stderr, /--auth: Choice is connected by oauth2 or basic/);
+  assert.match((await add([], { username: 'sam', password: KEY })).stderr, /access_token/);
+  const good = await add(['--auth', 'basic'], { username: 'sam', password: KEY });
+  assert.equal(good.code, 0, good.stderr);
+  assert.match((await rows()).trim().split('\n').at(-1), /^basic/);
+});
