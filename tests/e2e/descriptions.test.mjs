@@ -9,6 +9,7 @@ import { join } from 'node:path';
 import { describe, test } from 'node:test';
 import { Description, differences } from './support/description.mjs';
 import { markProblems } from './replay/marks.mjs';
+import { discordDescription, gitlabDescription } from './support/typescript.mjs';
 import * as graphql from './support/graphql.mjs';
 
 const require = createRequire(import.meta.url);
@@ -136,6 +137,18 @@ const vendors = {
     path: hubspotPath,
     without: { get_account: "the package has the CRM's operations only" },
   },
+  gitlab: {
+    source: 'npm @gitbeaker/core',
+    load: () => gitlabDescription(join(modules, '@gitbeaker/core')),
+    atLeast: 48,
+    base: '',
+    known: {
+      read_file: { 'query: ref may be left out': 'the documentation: HEAD when it is left out' },
+      get_group: { 'query: with_projects is unknown': 'the package lacks it, the documentation has it' },
+      create_release: Object.fromEntries(['tag_name', 'name', 'description', 'ref'].map((name) => [`body: ${name} is unknown`, 'the package takes any options here, and names none'])),
+    },
+  },
+  discord: { source: 'npm discord-api-types', load: () => discordDescription(join(modules, 'discord-api-types'), manifestOf('discord').actions), atLeast: 29, base: '' },
   slack: { source: DIRECTORY, load: directory('slack.com'), atLeast: 34, options: { credentials: ['token'] } },
   stripe: {
     source: DIRECTORY,
@@ -234,9 +247,9 @@ function compare(vendor, description, manifest, action) {
 
 let checked = 0;
 for (const [id, vendor] of Object.entries(vendors))
-  test(`${id} agrees with ${vendor.source}`, () => {
+  test(`${id} agrees with ${vendor.source}`, async () => {
     const manifest = manifestOf(id);
-    const described = new Description(vendor.load(), vendor.options);
+    const described = new Description(await vendor.load(), vendor.options);
     const others = Object.fromEntries(Object.entries(vendor.elsewhere ?? {}).map(([host, load]) => [host, new Description(load(), vendor.options)]));
     const seen = new Set();
     const marks = new Map();
@@ -314,6 +327,14 @@ describe('the comparison sees', () => {
     ['a required field that may be missing', (a) => (a.input_schema.required = ['owner', 'repo']), ['body: title may be left out']],
   ])
     test(what, () => assert.deepEqual(change(edit), expected));
+
+  for (const [id, name, field] of [['gitlab', 'create_issue', 'titel'], ['discord', 'send_message', 'contents']])
+    test(`a field that is unknown to ${id}'s types`, async () => {
+      const { load, base } = vendors[id];
+      const action = structuredClone(manifestOf(id).actions.find((one) => one.action_id === name));
+      action.request.body.json[field] = 'x';
+      assert.deepEqual(differences(new Description(await load()), base, action), [`body: ${field} is unknown`]);
+    });
 
   test('a scope that does not suffice', () => {
     const { actions } = manifestOf('dropbox');
