@@ -111,9 +111,10 @@ libraries = $(foreach r,$(LINKS_$(1)),$(LIBS_$(r))) $(LIBS_SYSTEM)
 # --- Files ---------------------------------------------------------------------------------------
 
 # Folders of data that are compiled in, each as embed_<name> (base/embed.h).
-EMBEDS := sql integrations catalog templates scenarios web openapi
+EMBEDS := sql integrations parts catalog templates scenarios web openapi
 EMBED_sql := $(wildcard sql/*.sql)
 EMBED_integrations := $(wildcard contrib/integrations/*.json)
+EMBED_parts := $(wildcard contrib/integrations/parts/*.json)
 # The same manifests, checked, rendered and indexed (src/catalog/pack.h).
 EMBED_catalog := build/gen/catalog.pack
 EMBED_templates := $(wildcard contrib/templates/*.json)
@@ -206,9 +207,9 @@ build/gen/web/%.gz: src/web/assets/%
 	@mkdir -p $(@D)
 	$(Q)gzip -9nc $< >$@
 
-# A program of the build, for every variant; it links no archive of what is embedded.
+# A program of the build, for every variant; of what is embedded it links the parts alone.
 build/release/catalog-pack: $(PACK_MAIN:%.c=build/release/%.o) \
-		$(foreach r,$(LINKS_catalog),build/release/lib$(r).a) build/list/ldflags-release
+		$(foreach r,$(LINKS_catalog),build/release/lib$(r).a) build/release/build/gen/embed_parts.o build/list/ldflags-release
 	$(call link,release,catalog)
 build/gen/catalog.pack: build/release/catalog-pack $(EMBED_integrations) \
 		build/list/embed-integrations

@@ -39,7 +39,7 @@ static const struct {
     {"input", ROOT_INPUT},   {"connection", ROOT_CONNECTION}, {"files", ROOT_FILES},
     {"status", ROOT_REPLY},  {"headers", ROOT_REPLY},         {"body", ROOT_REPLY},
     {"output", ROOT_OUTPUT}, {"credential", ROOT_CREDENTIAL}, {"claims", ROOT_CLAIMS},
-    {"first", ROOT_FIRST},   {"second", ROOT_SECOND},
+    {"first", ROOT_FIRST},   {"second", ROOT_SECOND},         {"integration", ROOT_REPLY},
 };
 
 /* Whether an object schema that closes itself lacks the property. Combinators may bring further
@@ -200,12 +200,13 @@ static void check_errors(struct lint *lint, const struct catalog_error_rules *ru
 {
     for (size_t i = 0; i < rules->count; i++) {
         const struct catalog_error_rule *rule = &rules->items[i];
+        unsigned at = rule->source_index;
         if (rule->missing_scopes && auth == AUTH_NONE)
-            reader_error(&lint->reader, place_of(lint, "errors/%zu/missing_scopes", i),
+            reader_error(&lint->reader, place_of(lint, "errors/%u/missing_scopes", at),
                          "has no meaning without a credential");
-        check_expr(lint, place_of(lint, "errors/%zu/when", i), allowed, rule->when);
-        check_template(lint, place_of(lint, "errors/%zu/message", i), allowed, rule->message);
-        check_template(lint, place_of(lint, "errors/%zu/hint", i), allowed, rule->hint);
+        check_expr(lint, place_of(lint, "errors/%u/when", at), allowed, rule->when);
+        check_template(lint, place_of(lint, "errors/%u/message", at), allowed, rule->message);
+        check_template(lint, place_of(lint, "errors/%u/hint", at), allowed, rule->hint);
     }
 }
 

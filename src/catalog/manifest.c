@@ -1,6 +1,5 @@
 /*
- * The integration level of a manifest (contrib/integrations/README.md "The file", auth, limits,
- * errors).
+ * The integration level of a manifest (contrib/integrations/README.md "The file", auth).
  */
 #include "catalog/manifest.h"
 
@@ -10,12 +9,7 @@ static const char *const auth_names[] = {
     "none", "oauth2", "oauth2_client_credentials", "api_key", "bearer", "basic", NULL};
 static const char *const level_names[] = {"read", "write", "delete", "admin", NULL};
 
-enum {
-    ID_MAX = 40,
-    TIMEOUT_MS_MAX = 600000,
-    RESPONSE_BYTES_MAX = 256 * 1024 * 1024,
-    RETRY_AFTER_S_MAX = 24 * 3600,
-};
+enum { ID_MAX = 40 };
 
 const char *catalog_auth_name(enum catalog_auth_kind kind)
 {
@@ -43,144 +37,6 @@ const struct catalog_auth *catalog_auth_by(const struct catalog_integration *int
 const char *catalog_level_name(enum catalog_level level)
 {
     return level_names[level];
-}
-
-static bool is_error_code(slice code)
-{
-    static const char *const codes[] = {
-        "unauthorized", "forbidden", "reauth_required",  "validation_error",
-        "rate_limited", "timeout",   "execution_failed", "unsupported_operation"};
-    for (size_t i = 0; i < ARRAY_LEN(codes); i++)
-        if (slice_eq_cstr(code, codes[i]))
-            return true;
-    return false;
-}
-
-static void read_error_rule(struct reader *parent, struct reader_path *path,
-                            const struct json *object, struct catalog_error_rules *rules)
-{
-    struct reader r;
-    struct catalog_error_rule *rule = &rules->items[rules->count];
-    if (!reader_init(&r, parent, path, object))
-        return;
-    rule->when = reader_expr(&r, "when");
-    rule->on_success = reader_bool(&r, "on_success", false);
-    rule->missing_scopes = reader_bool(&r, "missing_scopes", false);
-    rule->error_code = reader_text(&r, "error_code");
-    rule->message = reader_template(&r, "message");
-    rule->hint = reader_template(&r, "hint");
-    reader_finish(&r);
-    if (!json_get(object, SLICE("when")))
-        reader_error(&r, NULL, "member \"when\" is missing");
-    if (rule->error_code.len > 0 && !is_error_code(rule->error_code))
-        reader_error(&r, "error_code", "\"%.*s\" is not an error_code that a reply can have",
-                     SLICE_ARG(rule->error_code));
-    if (rule->missing_scopes && !slice_eq_cstr(rule->error_code, "forbidden"))
-        reader_error(&r, "missing_scopes", "goes with the error_code \"forbidden\" only");
-    if (rule->when)
-        rules->count++;
-}
-
-/* The array at `name`, NULL when absent or (reported) no array of at most CATALOG_RULES_MAX. */
-static const struct json *read_rule_array(struct reader *r, const char *name)
-{
-    const struct json *array = reader_member(r, name);
-    if (!array || (array->type == JSON_ARRAY && array->count <= CATALOG_RULES_MAX))
-        return array;
-    reader_error(r, name, "must be an array of at most %d rules", CATALOG_RULES_MAX);
-    return NULL;
-}
-
-struct catalog_error_rules manifest_read_errors(struct reader *r, const char *name)
-{
-    struct catalog_error_rules rules = {NULL, 0};
-    const struct json *array = read_rule_array(r, name);
-    if (!array)
-        return rules;
-    rules.items = ARENA_ARRAY(r->arena, struct catalog_error_rule, array->count + 1);
-    struct reader_path list = {r->path, slice_cstr(name), -1};
-    for (uint32_t i = 0; rules.items && i < array->count; i++) {
-        struct reader_path item = {&list, SLICE_NONE, i};
-        read_error_rule(r, &item, &array->as.items[i], &rules);
-    }
-    return rules;
-}
-
-static void read_rate_rules(struct reader *r, struct catalog_limits *limits)
-{
-    const struct json *array = read_rule_array(r, "rate_limited");
-    if (!array)
-        return;
-    limits->rate_rules = ARENA_ARRAY(r->arena, struct catalog_rate_rule, array->count + 1);
-    struct reader_path list = {r->path, SLICE("rate_limited"), -1};
-    for (uint32_t i = 0; limits->rate_rules && i < array->count; i++) {
-        struct reader_path path = {&list, SLICE_NONE, i};
-        struct reader rule;
-        if (!reader_init(&rule, r, &path, &array->as.items[i]))
-            continue;
-        struct catalog_rate_rule *out = &limits->rate_rules[limits->rate_rule_count];
-        out->when = reader_expr(&rule, "when");
-        out->retry_after = reader_expr(&rule, "retry_after");
-        reader_finish(&rule);
-        if (out->when)
-            limits->rate_rule_count++;
-        else
-            reader_error(&rule, NULL, "member \"when\" is missing or faulty");
-    }
-}
-
-/* DECISIONS.md: a 429 means "too fast" where the manifest says nothing else. */
-static void default_rate_rules(struct reader *r, struct catalog_limits *limits)
-{
-    struct catalog_rate_rule *rule = ARENA_NEW(r->arena, struct catalog_rate_rule);
-    if (!rule)
-        return;
-    rule->when = expr_compile(r->arena, SLICE("status == `429`"), NULL);
-    rule->retry_after = expr_compile(r->arena, SLICE("headers.\"retry-after\""), NULL);
-    limits->rate_rules = rule;
-    limits->rate_rule_count = rule->when && rule->retry_after ? 1 : 0;
-}
-
-static void read_quota(struct reader *parent, struct catalog_limits *limits)
-{
-    const struct json *object = reader_member(parent, "quota");
-    struct reader_path path = {parent->path, SLICE("quota"), -1};
-    struct reader r;
-    if (!object || !reader_init(&r, parent, &path, object))
-        return;
-    limits->quota_remaining = reader_expr(&r, "remaining");
-    limits->quota_reset = reader_expr(&r, "reset");
-    reader_finish(&r);
-    if (!json_get(object, SLICE("remaining")) || !json_get(object, SLICE("reset")))
-        reader_error(&r, NULL, "quota wants both \"remaining\" and \"reset\"");
-}
-
-static void read_limits(struct reader *parent, struct catalog_limits *limits)
-{
-    static const char *const scopes[] = {"connection", "action", NULL};
-    const struct json *object = reader_member(parent, "limits");
-    struct reader_path path = {parent->path, SLICE("limits"), -1};
-    struct reader r;
-    if (object && reader_init(&r, parent, &path, object)) {
-        limits->is_per_action = reader_choice(&r, "per", scopes, 0) == 1;
-        limits->rate_per_s = reader_number(&r, "rate_per_s", 100000);
-        limits->burst = (unsigned)reader_count(&r, "burst", 1000000);
-        limits->in_flight_max = (unsigned)reader_count(&r, "in_flight_max", 10000);
-        limits->connect_timeout_ms =
-            (unsigned)reader_count(&r, "connect_timeout_ms", TIMEOUT_MS_MAX);
-        limits->first_byte_timeout_ms =
-            (unsigned)reader_count(&r, "first_byte_timeout_ms", TIMEOUT_MS_MAX);
-        limits->total_timeout_ms = (unsigned)reader_count(&r, "total_timeout_ms", TIMEOUT_MS_MAX);
-        limits->response_bytes_max = reader_count(&r, "response_bytes_max", RESPONSE_BYTES_MAX);
-        limits->retry_after_s = (unsigned)reader_count(&r, "retry_after_s", RETRY_AFTER_S_MAX);
-        read_rate_rules(&r, limits);
-        read_quota(&r, limits);
-        reader_finish(&r);
-        if (limits->burst > 0 && limits->rate_per_s <= 0)
-            reader_error(&r, "burst", "has no meaning without \"rate_per_s\"");
-    }
-    if (limits->rate_rule_count == 0)
-        default_rate_rules(parent, limits);
 }
 
 static const struct expr_template *constant_template(struct reader *r, const char *text)
@@ -430,7 +286,7 @@ static void read_head(struct reader *r, struct catalog_integration *integration)
         reader_schema(r, "connection_params", &integration->connection_params);
     read_auths(r, integration);
     manifest_read_identity(r, integration, &integration->identity);
-    read_limits(r, &integration->limits);
+    manifest_read_limits(r, &integration->limits);
     integration->errors = manifest_read_errors(r, "errors");
 }
 

@@ -35,8 +35,9 @@ void manifest_read_then(struct reader *parent, struct catalog_action *action);
 void manifest_read_proof(struct reader *parent, struct catalog_action *action);
 /* An integration's and a request's `base_url`: what is wrong with its text. */
 void manifest_check_base_url(struct reader *r, slice text);
-/* Also used by actions. */
+/* manifest_errors.c: `errors`, of an integration and of an action; `limits`. */
 struct catalog_error_rules manifest_read_errors(struct reader *r, const char *name);
+void manifest_read_limits(struct reader *parent, struct catalog_limits *limits);
 
 /* manifest_identity.c: the members `identity` and, of auth, `login_hint`. */
 void manifest_read_identity(struct reader *parent, const struct catalog_integration *integration,

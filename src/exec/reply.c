@@ -70,6 +70,15 @@ static struct json headers_object(struct reply *r)
     return object;
 }
 
+/* `integration.name`, so that rules which several apps share can say whose they are. */
+static void put_name(struct reply *r)
+{
+    struct json integration = json_object();
+    json_object_set(r->arena, &integration, SLICE("name"),
+                    json_string(r->action->integration->name));
+    json_object_set(r->arena, &r->root, SLICE("integration"), integration);
+}
+
 static void make_root(struct reply *r, const struct exec_scope *scope)
 {
     static const struct json empty = {.type = JSON_OBJECT};
@@ -84,6 +93,7 @@ static void make_root(struct reply *r, const struct exec_scope *scope)
     json_object_set(r->arena, &r->root, SLICE("input"), scope->input ? *scope->input : empty);
     json_object_set(r->arena, &r->root, SLICE("connection"), connection);
     exec_progress_put(r->progress, &r->root, r->arena);
+    put_name(r);
 }
 
 /* null when the expression fails: contrib/integrations/README.md "What goes wrong". */

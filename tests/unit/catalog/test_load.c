@@ -423,6 +423,13 @@ static void faults_are_named_with_their_place(void **state)
                  "https://");
     assert_fault(b, "", "{\"type\":\"bearer\"}", "{\"type\":\"magic\"}", "/auth/type", "one of");
     assert_fault(b, "", "{\"type\":\"bearer\"}", "{\"type\":\"api_key\"}", "/auth", "send");
+    assert_fault(b, "", "\"category\":", "\"errors\":[\"goggle\"],\"category\":", "/errors/0",
+                 "there are atlassian, google, microsoft");
+    assert_fault(b, "", "\"category\":", "\"limits\":{\"rate_limited\":[\"x\"]},\"category\":",
+                 "/limits/rate_limited/0", "no part is called");
+    assert_fault(b, "", "\"category\":",
+                 "\"errors\":[\"google\",{\"when\":\"boddy\"}],\"category\":", "/errors/1/when",
+                 "not known here");
     static const struct {
         const char *auth, *pointer, *phrase;
     } ways[] = {

@@ -538,6 +538,53 @@ static void pages_go_on_by_how_many_items_there_were(void **state)
     assert_next(*state, last, "{}", "", "{\"values\":[1],\"isLast\":true}", "null");
 }
 
+/* What several apps of a vendor share is named, and says whose reply it was. */
+static void parts_stand_for_their_rules(void **state)
+{
+    static const struct {
+        const char *part, *body;
+        unsigned status;
+        const char *code, *message, *hint;
+    } table[] = {
+        {"google",
+         "{\"error\":{\"message\":\"m\",\"errors\":[{\"reason\":\"userRateLimitExceeded\"}]}}", 403,
+         "rate_limited", "Demo limits this account's requests: m", "Wait"},
+        {"google", "{\"error\":{\"details\":[{\"reason\":\"ACCESS_TOKEN_SCOPE_INSUFFICIENT\"}]}}",
+         403, "forbidden", "The connected account has not granted", "Reconnect Demo"},
+        {"google", "{\"error\":{\"message\":\"m\"}}", 401, "reauth_required",
+         "Demo refused the access token: m", "Reconnect"},
+        {"google", "{\"error\":{\"message\":\"m\"}}", 500, "", "Demo: m", ""},
+        {"microsoft", "{\"error\":{\"code\":\"ErrorAccountSuspend\",\"message\":\"m\"}}", 403,
+         "forbidden", "Microsoft has suspended this account: m", "sign in on the web"},
+        {"microsoft", "{\"error\":{\"code\":\"ErrorItemNotFound\",\"message\":\"m\"}}", 404,
+         "execution_failed", "Demo does not know that id: m", "search again"},
+        {"atlassian", "{\"errorMessages\":[\"a\"],\"errors\":{\"f\":\"b\"}}", 400,
+         "validation_error", "Demo: a; b", "Field names: f"},
+        {"atlassian", "{\"message\":\"Unauthorized; scope does not match\"}", 401, "forbidden",
+         "The connection lacks a scope", "grant the scopes"},
+        {"atlassian", "", 404, "execution_failed", "Demo finds nothing there: not found", "Check"},
+        {"atlassian", "{\"message\":\"own\"}", 418, "unsupported_operation", "mine", ""},
+    };
+    for (size_t i = 0; i < ARRAY_LEN(table); i++) {
+        char more[512];
+        (void)snprintf(
+            more, sizeof(more),
+            ",\"limits\":{\"rate_limited\":[\"%s\"]},\"errors\":[{\"when\":\"status == "
+            "`418`\",\"error_code\":\"unsupported_operation\",\"message\":\"mine\"},\"%s\"]",
+            table[i].part, table[i].part);
+        const struct catalog_action *action =
+            bench_action(*state, "{\"type\":\"bearer\"}", more, "read", GET, "");
+        read_reply(*state, action, table[i].status, table[i].body, 0);
+        assert_true(slice_find(out.message, slice_cstr(table[i].message)) >= 0);
+        assert_true(slice_find(out.hint, slice_cstr(table[i].hint)) >= 0);
+        if (strcmp(table[i].code, "rate_limited") == 0)
+            assert_int_equal(out.reason, EXEC_PROVIDER_RATE_LIMITED);
+        else
+            assert_true(slice_eq_cstr(out.error_code, table[i].code));
+        assert_int_equal(out.manifest_fault.len, 0);
+    }
+}
+
 static void a_display_is_made_anew_for_pages_put_together(void **state)
 {
     struct bench *b = *state;
@@ -619,6 +666,7 @@ int main(void)
         BENCH_TEST(pages_go_on_by_a_link_field),
         BENCH_TEST(pages_go_on_by_their_number),
         BENCH_TEST(pages_go_on_by_how_many_items_there_were),
+        BENCH_TEST(parts_stand_for_their_rules),
         BENCH_TEST(a_display_is_made_anew_for_pages_put_together),
         BENCH_TEST(a_write_whose_outcome_is_unknown_says_so_beside_the_manifests_hint),
         BENCH_TEST(hostile_replies_are_bounded),

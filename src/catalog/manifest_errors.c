@@ -1,0 +1,221 @@
+/*
+ * What replies that are none of the good ones mean: a manifest's `errors`, and `limits` with the
+ * replies that say "too fast" (contrib/integrations/README.md). What several apps of one vendor
+ * share is a part, written once as data (contrib/integrations/parts) and named in the list.
+ */
+#include <string.h>
+
+#include "base/embed.h"
+#include "catalog/manifest.h"
+
+enum {
+    TIMEOUT_MS_MAX = 600000,
+    RESPONSE_BYTES_MAX = 256 * 1024 * 1024,
+    RETRY_AFTER_S_MAX = 24 * 3600,
+};
+
+static bool is_error_code(slice code)
+{
+    static const char *const codes[] = {
+        "unauthorized", "forbidden", "reauth_required",  "validation_error",
+        "rate_limited", "timeout",   "execution_failed", "unsupported_operation"};
+    for (size_t i = 0; i < ARRAY_LEN(codes); i++)
+        if (slice_eq_cstr(code, codes[i]))
+            return true;
+    return false;
+}
+
+static void read_error_rule(struct reader *parent, struct reader_path *path,
+                            const struct json *object, uint32_t at, void *out)
+{
+    struct catalog_error_rules *rules = out;
+    struct reader r;
+    struct catalog_error_rule *rule = &rules->items[rules->count];
+    if (!reader_init(&r, parent, path, object))
+        return;
+    rule->source_index = at;
+    rule->when = reader_expr(&r, "when");
+    rule->on_success = reader_bool(&r, "on_success", false);
+    rule->missing_scopes = reader_bool(&r, "missing_scopes", false);
+    rule->error_code = reader_text(&r, "error_code");
+    rule->message = reader_template(&r, "message");
+    rule->hint = reader_template(&r, "hint");
+    reader_finish(&r);
+    if (!json_get(object, SLICE("when")))
+        reader_error(&r, NULL, "member \"when\" is missing");
+    if (rule->error_code.len > 0 && !is_error_code(rule->error_code))
+        reader_error(&r, "error_code", "\"%.*s\" is not an error_code that a reply can have",
+                     SLICE_ARG(rule->error_code));
+    if (rule->missing_scopes && !slice_eq_cstr(rule->error_code, "forbidden"))
+        reader_error(&r, "missing_scopes", "goes with the error_code \"forbidden\" only");
+    if (rule->when)
+        rules->count++;
+}
+
+/* ---- lists of rules, in which a text stands for the rules of a part ---- */
+
+typedef void (*rule_fn)(struct reader *parent, struct reader_path *path, const struct json *object,
+                        uint32_t at, void *out);
+
+static const struct json *find_part(struct reader *r, slice name, const char *member)
+{
+    static const struct json_limits limits = {.depth_max = 32};
+    for (size_t i = 0; i < embed_parts_count; i++) {
+        slice file = slice_cstr(embed_parts[i].name);
+        if (!slice_eq(slice_first(file, file.len - strlen(".json")), name))
+            continue;
+        slice text = slice_of(embed_parts[i].data, embed_parts[i].len);
+        const struct json *part = json_parse(r->arena, text, &limits, NULL);
+        return json_get(part, slice_cstr(member));
+    }
+    return NULL;
+}
+
+static void report_no_part(struct reader *r, struct reader_path *path, slice name)
+{
+    struct reader at = *r;
+    struct buf names;
+    buf_init(&names, 4096);
+    for (size_t i = 0; i < embed_parts_count; i++) {
+        slice file = slice_cstr(embed_parts[i].name);
+        buf_printf(&names, "%s%.*s", i ? ", " : "",
+                   SLICE_ARG(slice_first(file, file.len - strlen(".json"))));
+    }
+    at.path = path;
+    reader_error(&at, NULL, "no part is called \"%.*s\"; there are %.*s", SLICE_ARG(name),
+                 SLICE_ARG(buf_slice(&names)));
+    buf_deinit(&names);
+}
+
+/* Each rule of the array at `name` in its turn, at most CATALOG_RULES_MAX with those of parts. */
+static void read_rules(struct reader *r, const char *name, rule_fn read, void *out)
+{
+    const struct json *array = reader_member(r, name);
+    struct reader_path list = {r->path, slice_cstr(name), -1};
+    uint32_t count = 0;
+    if (!array)
+        return;
+    if (array->type != JSON_ARRAY) {
+        reader_error(r, name, "must be an array of at most %d rules", CATALOG_RULES_MAX);
+        return;
+    }
+    for (uint32_t i = 0; i < array->count; i++) {
+        const struct json *item = &array->as.items[i];
+        struct reader_path path = {&list, SLICE_NONE, i};
+        bool is_part = item->type == JSON_STRING;
+        const struct json *part = is_part ? find_part(r, json_str(item), name) : NULL;
+        uint32_t own = is_part ? (part ? part->count : 0) : 1;
+        if (is_part && !part)
+            report_no_part(r, &path, json_str(item));
+        for (uint32_t j = 0; j < own && ++count <= CATALOG_RULES_MAX; j++)
+            read(r, &path, part ? &part->as.items[j] : item, i, out);
+    }
+    if (count > CATALOG_RULES_MAX)
+        reader_error(r, name, "must be an array of at most %d rules", CATALOG_RULES_MAX);
+}
+
+/* How many there may be: those that are written and those of all parts that are named. */
+static size_t rule_room(struct reader *r, const char *name)
+{
+    const struct json *array = json_get(r->object, slice_cstr(name));
+    size_t room = 0;
+    for (uint32_t i = 0; json_is(array, JSON_ARRAY) && i < array->count; i++)
+        room += array->as.items[i].type == JSON_STRING ? CATALOG_RULES_MAX : 1;
+    return room < CATALOG_RULES_MAX ? room : CATALOG_RULES_MAX;
+}
+
+/* ---- errors ---- */
+
+struct catalog_error_rules manifest_read_errors(struct reader *r, const char *name)
+{
+    struct catalog_error_rules rules = {NULL, 0};
+    size_t room = rule_room(r, name);
+    if (room > 0)
+        rules.items = ARENA_ARRAY(r->arena, struct catalog_error_rule, room);
+    if (rules.items || room == 0)
+        read_rules(r, name, read_error_rule, &rules);
+    return rules;
+}
+
+/* ---- limits ---- */
+
+static void read_rate_rule(struct reader *parent, struct reader_path *path,
+                           const struct json *object, uint32_t at, void *out)
+{
+    struct catalog_limits *limits = out;
+    struct reader rule;
+    (void)at;
+    if (!reader_init(&rule, parent, path, object))
+        return;
+    struct catalog_rate_rule *read = &limits->rate_rules[limits->rate_rule_count];
+    read->when = reader_expr(&rule, "when");
+    read->retry_after = reader_expr(&rule, "retry_after");
+    reader_finish(&rule);
+    if (read->when)
+        limits->rate_rule_count++;
+    else
+        reader_error(&rule, NULL, "member \"when\" is missing or faulty");
+}
+
+static void read_rate_rules(struct reader *r, struct catalog_limits *limits)
+{
+    size_t room = rule_room(r, "rate_limited");
+    if (room > 0)
+        limits->rate_rules = ARENA_ARRAY(r->arena, struct catalog_rate_rule, room);
+    if (limits->rate_rules || room == 0)
+        read_rules(r, "rate_limited", read_rate_rule, limits);
+}
+
+/* DECISIONS.md: a 429 means "too fast" where the manifest says nothing else. */
+static void default_rate_rules(struct reader *r, struct catalog_limits *limits)
+{
+    struct catalog_rate_rule *rule = ARENA_NEW(r->arena, struct catalog_rate_rule);
+    if (!rule)
+        return;
+    rule->when = expr_compile(r->arena, SLICE("status == `429`"), NULL);
+    rule->retry_after = expr_compile(r->arena, SLICE("headers.\"retry-after\""), NULL);
+    limits->rate_rules = rule;
+    limits->rate_rule_count = rule->when && rule->retry_after ? 1 : 0;
+}
+
+static void read_quota(struct reader *parent, struct catalog_limits *limits)
+{
+    const struct json *object = reader_member(parent, "quota");
+    struct reader_path path = {parent->path, SLICE("quota"), -1};
+    struct reader r;
+    if (!object || !reader_init(&r, parent, &path, object))
+        return;
+    limits->quota_remaining = reader_expr(&r, "remaining");
+    limits->quota_reset = reader_expr(&r, "reset");
+    reader_finish(&r);
+    if (!json_get(object, SLICE("remaining")) || !json_get(object, SLICE("reset")))
+        reader_error(&r, NULL, "quota wants both \"remaining\" and \"reset\"");
+}
+
+void manifest_read_limits(struct reader *parent, struct catalog_limits *limits)
+{
+    static const char *const scopes[] = {"connection", "action", NULL};
+    const struct json *object = reader_member(parent, "limits");
+    struct reader_path path = {parent->path, SLICE("limits"), -1};
+    struct reader r;
+    if (object && reader_init(&r, parent, &path, object)) {
+        limits->is_per_action = reader_choice(&r, "per", scopes, 0) == 1;
+        limits->rate_per_s = reader_number(&r, "rate_per_s", 100000);
+        limits->burst = (unsigned)reader_count(&r, "burst", 1000000);
+        limits->in_flight_max = (unsigned)reader_count(&r, "in_flight_max", 10000);
+        limits->connect_timeout_ms =
+            (unsigned)reader_count(&r, "connect_timeout_ms", TIMEOUT_MS_MAX);
+        limits->first_byte_timeout_ms =
+            (unsigned)reader_count(&r, "first_byte_timeout_ms", TIMEOUT_MS_MAX);
+        limits->total_timeout_ms = (unsigned)reader_count(&r, "total_timeout_ms", TIMEOUT_MS_MAX);
+        limits->response_bytes_max = reader_count(&r, "response_bytes_max", RESPONSE_BYTES_MAX);
+        limits->retry_after_s = (unsigned)reader_count(&r, "retry_after_s", RETRY_AFTER_S_MAX);
+        read_rate_rules(&r, limits);
+        read_quota(&r, limits);
+        reader_finish(&r);
+        if (limits->burst > 0 && limits->rate_per_s <= 0)
+            reader_error(&r, "burst", "has no meaning without \"rate_per_s\"");
+    }
+    if (limits->rate_rule_count == 0)
+        default_rate_rules(parent, limits);
+}
