@@ -119,6 +119,16 @@ function notion() {
   return { servers: [{ url: '/' }], paths };
 }
 
+// Made of Graph's metadata: namespaces before the names of functions, and their parameters in capitals.
+const graph = {
+  source: DIRECTORY,
+  load: directory('microsoft.com/graph'),
+  options: { rename: (path) => path.replace('microsoft.graph.', '').replace(/\(\)$/, ''), isCaseIgnored: true, isDeep: true },
+};
+const TYPE = { 'body: @odata.type is required': 'an artefact of the conversion; the documentation leaves it out' };
+const PAGE = 'what "@odata.nextLink" has';
+const pagesOfGraph = (names) => Object.fromEntries(names.map((name) => [name, { 'query: $skiptoken is unknown': PAGE }]));
+
 // source: what "checked" says. without: actions that the description does not have. known: differences and why.
 const vendors = {
   github: { source: 'npm @octokit/openapi', load: () => json(modules, '@octokit/openapi/generated/api.github.com.json'), atLeast: 52, path: (path) => path.replace('/git/refs/heads/', '/git/refs/') }, // a ref is "heads/" and the branch
@@ -191,21 +201,40 @@ const vendors = {
       delete_bounce: { 'query: email_address is required': 'it is the one in the path; the documentation does not ask for it twice' },
     },
   },
-  gmail: { source: DIRECTORY, load: directory('googleapis.com/gmail'), options: { hasScopes: true }, atLeast: 21 },
+  gmail: { source: DIRECTORY, load: directory('googleapis.com/gmail'), options: { hasScopes: true, isDeep: true }, atLeast: 38 },
   // The finer scopes of Calendar are newer than the copy in the directory.
-  google_calendar: { source: DIRECTORY, load: directory('googleapis.com/calendar'), atLeast: 11 },
+  google_calendar: { source: DIRECTORY, load: directory('googleapis.com/calendar'), options: { isDeep: true }, atLeast: 29 },
   // What uploads has a path of its own before that of the operation.
-  google_drive: { source: DIRECTORY, load: directory('googleapis.com/drive'), options: { hasScopes: true }, atLeast: 14, path: (path) => path.replace(/^\/upload\//, '/') },
-  google_sheets: { source: DIRECTORY, load: directory('googleapis.com/sheets'), options: { hasScopes: true }, atLeast: 11 },
+  google_drive: { source: DIRECTORY, load: directory('googleapis.com/drive'), options: { hasScopes: true, isDeep: true }, atLeast: 34, path: (path) => path.replace(/^\/upload\//, '/') },
+  google_sheets: { source: DIRECTORY, load: directory('googleapis.com/sheets'), options: { hasScopes: true, isDeep: true }, atLeast: 19 },
   outlook_mail: {
-    source: DIRECTORY,
-    load: directory('microsoft.com/graph'),
-    atLeast: 15,
-    // Made of Graph's metadata: namespaces before the names of functions, and their parameters in capitals.
-    options: { rename: (path) => path.replace('microsoft.graph.', ''), isCaseIgnored: true },
+    ...graph,
+    atLeast: 29,
     known: {
-      create_draft: { 'body: @odata.type is required': 'an artefact of the conversion; the documentation leaves it out' },
-      update_message: { 'body: @odata.type is required': 'an artefact of the conversion; the documentation leaves it out' },
+      ...pagesOfGraph(['list_messages', 'search_messages', 'list_attachments', 'list_folders', 'list_child_folders']),
+      ...Object.fromEntries(['list_message_changes', 'list_folder_changes'].map((name) => [name, { 'query: $skiptoken is unknown': PAGE, 'query: $deltatoken is unknown': 'what "@odata.deltaLink" has' }])),
+      create_draft: TYPE,
+      update_draft: TYPE,
+      update_message: TYPE,
+      create_folder: TYPE,
+      rename_folder: TYPE,
+      add_attachment: { 'body: contentBytes is unknown': 'a file attachment is the kind that "@odata.type" names' },
+    },
+  },
+  outlook_calendar: {
+    ...graph,
+    atLeast: 19,
+    known: {
+      ...pagesOfGraph(['list_calendars', 'list_events', 'find_events', 'list_event_instances']),
+      list_event_instances: {
+        'query: $skiptoken is unknown': PAGE,
+        'query: startDateTime is unknown': 'the documentation asks for it',
+        'query: endDateTime is unknown': 'the documentation asks for it',
+      },
+      create_event: TYPE,
+      update_event: TYPE,
+      create_calendar: TYPE,
+      update_calendar: TYPE,
     },
   },
   jira: {
@@ -242,7 +271,16 @@ const baseOf = (manifest) => new URL(manifest.base_url.replace(/\$\{[^}]*\}/g, '
 
 function compare(vendor, description, manifest, action) {
   const path = vendor.path?.(action.request.path) ?? action.request.path;
-  return differences(description, vendor.base ?? baseOf(manifest), { ...action, request: { ...action.request, path } });
+  const { instead = [], ...request } = { ...action.request, path };
+  const base = vendor.base ?? baseOf(manifest);
+  const found = differences(description, base, { ...action, request });
+  // A request that is sent in its stead is one of the vendor's, too.
+  for (const { when, ...other } of found[0] === 'path: unknown' ? [] : instead)
+    found.push(...differences(description, base, { ...action, request: { ...request, ...other } }).filter((one) => !found.includes(one)).map((one) => `when ${when}: ${one}`));
+  // So is each that comes behind it, unless its URL is one that the vendor names in a reply.
+  for (const { request: next } of found[0] === 'path: unknown' ? [] : (action.then ?? []).filter((one) => one.request.path))
+    found.push(...differences(description, base, { ...action, request: next }).map((one) => `then: ${one}`));
+  return found;
 }
 
 let checked = 0;
@@ -335,6 +373,13 @@ describe('the comparison sees', () => {
       action.request.body.json[field] = 'x';
       assert.deepEqual(differences(new Description(await load()), base, action), [`body: ${field} is unknown`]);
     });
+
+  test('a field within a field', () => {
+    const action = structuredClone(manifestOf('google_sheets').actions.find((one) => one.action_id === 'add_sheet'));
+    action.request.body.json.requests[0].addSheet.properties.titel = 'x';
+    const { load, options } = vendors.google_sheets;
+    assert.deepEqual(differences(new Description(load(), options), '', action), ['body: requests.addSheet.properties.titel is unknown']);
+  });
 
   test('a scope that does not suffice', () => {
     const { actions } = manifestOf('dropbox');

@@ -24,10 +24,17 @@ function linesOf(file) {
   });
 }
 
+// The corpus has both of Outlook in one file.
+const isOfCalendar = ({ path }) => /^\/v1\.0\/me\/(calendar|event)/.test(path);
+const corpusOf = (app) =>
+  /^outlook_/.test(app)
+    ? linesOf(join(folder, 'outlook_mail.jsonl')).filter((one) => isOfCalendar(one) === (app === 'outlook_calendar'))
+    : linesOf(join(folder, `${app}.jsonl`));
+
 // id -> recording. Several have the same id: the second of them is called "<id>~2".
 export function recordingsOf(app) {
   const all = new Map();
-  for (const { line, ...one } of linesOf(join(folder, `${app}.jsonl`))) {
+  for (const { line, ...one } of corpusOf(app)) {
     let id = one.id;
     for (let n = 2; all.has(id); n++) id = `${one.id}~${n}`;
     all.set(id, { ...one, id, line });

@@ -7,12 +7,13 @@ export class Description {
   // options: prefix, what stands before each path in the vendor's URLs where the servers do not say it; rename,
   // path -> path as the vendor's documentation has it; credentials, parameters that auth fills in;
   // isBodyInQuery, what is described as body travels in the query; isCaseIgnored, of body fields; hasScopes, every
-  // scope that suffices is described
-  constructor(document, { prefix, rename = (path) => path, credentials = [], isBodyInQuery = false, isCaseIgnored = false, hasScopes = false } = {}) {
+  // scope that suffices is described; isDeep, fields within fields are compared, too
+  constructor(document, { prefix, rename = (path) => path, credentials = [], isBodyInQuery = false, isCaseIgnored = false, hasScopes = false, isDeep = false } = {}) {
     this.document = document;
     this.isBodyInQuery = isBodyInQuery;
     this.isCaseIgnored = isCaseIgnored;
     this.hasScopes = hasScopes;
+    this.isDeep = isDeep;
     this.prefix = (prefix ?? new URL(document.servers[0].url, 'https://h').pathname).replace(/\/$/, '');
     this.operations = Object.entries(document.paths).flatMap(([path, item]) =>
       METHODS.filter((method) => item[method]).map((method) => ({
@@ -103,6 +104,20 @@ function isAlwaysSent(template, schema) {
 // "line_items[0][price]": a field of line_items.
 const plain = (name) => name.replace(/\[.*$/, '');
 
+// Names within `template` that the schema does not have, as paths.
+function unknownWithin(description, template, schema, path) {
+  const node = description.resolve(schema);
+  if (Array.isArray(template)) return node?.items ? template.flatMap((one) => unknownWithin(description, one, node.items, path)) : [];
+  if (template === null || typeof template !== 'object') return [];
+  const { properties, isOpen } = description.shape(schema);
+  const fold = (name) => (description.isCaseIgnored ? name.toLowerCase() : name);
+  const known = new Map(Object.entries(properties).map(([name, one]) => [fold(name), one]));
+  return Object.entries(template).flatMap(([name, value]) => {
+    if (known.has(fold(name))) return unknownWithin(description, value, known.get(fold(name)), `${path}.${name}`);
+    return isOpen || Object.keys(properties).length === 0 ? [] : [`${path}.${name}`];
+  });
+}
+
 // What does not agree with the operation, a line each; the names of what it does not know, or wants.
 export function differences(description, base, action) {
   const operation = description.find(base, action);
@@ -129,6 +144,8 @@ export function differences(description, base, action) {
   for (const one of query.filter((each) => each.required)) want('query', one.name, value(sent, one.name) ?? value(fields, one.name));
   for (const name of Object.keys(fields ?? {}))
     if (shape ? !isInBody(name) : !isInQuery(name)) complain('body', name, 'is unknown');
+  for (const [name, template] of description.isDeep && shape ? Object.entries(fields ?? {}) : [])
+    for (const path of unknownWithin(description, template, value(shape.properties, name), name)) complain('body', path, 'is unknown');
   if (description.hasScopes) {
     const enough = new Set((operation.node.security ?? []).flatMap((one) => Object.values(one).flat()));
     for (const scope of action.scopes ?? []) if (!enough.has(scope)) complain('scopes', scope, 'does not suffice');

@@ -74,6 +74,7 @@ static const struct {
 } others[] = {
     {"airtable", "POST", "/v0/meta/bases"},
     {"airtable", "GET", "/v0/bases/"},
+    {"outlook_mail", "GET", "/v1.0/me/mailFolders/delta"},
     {"salesforce", "PATCH", "/services/data/v63.0/composite/"},
 };
 
@@ -194,7 +195,8 @@ static size_t check_record(struct bench *b, const struct catalog_integration *in
     for (size_t i = 0; i < integration->action_count; i++) {
         const struct catalog_action *action =
             catalog_find_action(integration, integration->actions[i].action_id);
-        if (!action_fits(b, action, base, record))
+        /* Of several requests it is the last one's reply that counts, and here is the first. */
+        if (action->then_count > 0 || !action_fits(b, action, base, record))
             continue;
         matched++;
         read_reply(action, (unsigned)status,
