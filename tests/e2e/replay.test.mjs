@@ -70,7 +70,7 @@ async function replay({ manifest, recordings }, one, change = (reply) => reply) 
   if (taken.seen.length < wants.length) lines.push(`${taken.seen.length} of ${wants.length} requests were made`);
   if (taken.seen.length > wants.length) lines.push(`a request more: ${taken.seen[wants.length].method} ${taken.seen[wants.length].path}`);
   const action = actionOf(manifest, one.action);
-  const outcome = one.error_code ? errorProblems(one, taken) : successProblems(action, one, taken);
+  const outcome = one.error_code ? errorProblems(one, taken) : successProblems(action, { ...one, next: inputOf(one.next ?? null, wants.at(-1)) }, taken);
   return { ...taken, lines: lines.length > 0 && found.length > 0 ? lines : [...lines, ...outcome], input, wants, base };
 }
 

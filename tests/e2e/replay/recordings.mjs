@@ -87,9 +87,9 @@ function formOf(text) {
 }
 
 // What inputs refer to: the path as its segments, a form as an object.
-function sourceOf({ path, query, body }) {
+function sourceOf({ path, query, body, reply }) {
   const isForm = typeof body === 'string' && /^[^=&\s{]+=/.test(body);
-  return { path: path.split('/').slice(1).map(decodeURIComponent), query, body: isForm ? formOf(body) : body };
+  return { path: path.split('/').slice(1).map(decodeURIComponent), query, body: isForm ? formOf(body) : body, reply };
 }
 
 // An input, in which {"$": "body.name"} stands for what the recorded request has there, {"$": "path[-1]"} for the last
