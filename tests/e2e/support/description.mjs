@@ -6,11 +6,10 @@ const PLACEHOLDER = /\$\{[^}]*\}/g;
 export class Description {
   // options: prefix, what stands before each path in the vendor's URLs where the servers do not say it; rename,
   // path -> path as the vendor's documentation has it; credentials, parameters that auth fills in;
-  // isBodyInQuery, what is described as body travels in the query; isCaseIgnored, of body fields; hasScopes, every
-  // scope that suffices is described; isDeep, fields within fields are compared, too
-  constructor(document, { prefix, rename = (path) => path, credentials = [], isBodyInQuery = false, isCaseIgnored = false, hasScopes = false, isDeep = false } = {}) {
+  // isCaseIgnored, of body fields; hasScopes, every scope that suffices is described; isDeep, fields within fields
+  // are compared, too
+  constructor(document, { prefix, rename = (path) => path, credentials = [], isCaseIgnored = false, hasScopes = false, isDeep = false } = {}) {
     this.document = document;
-    this.isBodyInQuery = isBodyInQuery;
     this.isCaseIgnored = isCaseIgnored;
     this.hasScopes = hasScopes;
     this.isDeep = isDeep;
@@ -131,7 +130,7 @@ export function differences(description, base, action) {
   const shape = description.body(operation);
   const fold = (name) => (description.isCaseIgnored ? name.toLowerCase() : name);
   const inBody = new Set(Object.keys(shape?.properties ?? {}).map(fold));
-  const inQuery = new Set([...query.flatMap((one) => [one.name, plain(one.name)]), ...(description.isBodyInQuery ? inBody : [])]);
+  const inQuery = new Set([...query.flatMap((one) => [one.name, plain(one.name)])]);
   const isInQuery = (name) => inQuery.has(name) || inQuery.has(plain(name));
   const isInBody = (name) => shape.isOpen || inBody.has(fold(name)) || (isForm && inBody.has(fold(plain(name))));
   const value = (of, name) => Object.entries(of ?? {}).find(([one]) => fold(one) === fold(name) || plain(one) === name)?.[1];
@@ -154,6 +153,6 @@ export function differences(description, base, action) {
   const isWhole = action.request.body && !fields;
   const isExpected = shape && !isWhole && (fields || !shape.isOptional);
   for (const name of isExpected ? new Set(shape.required) : [])
-    if (action.files?.field !== name) want('body', name, value(description.isBodyInQuery ? { ...sent, ...fields } : fields, name));
+    if (action.files?.field !== name) want('body', name, value(fields, name));
   return found;
 }

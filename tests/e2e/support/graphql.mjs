@@ -16,7 +16,7 @@ function named(type) {
   return words[0];
 }
 
-// {name, variables: [[name, type, isRequired]], selections: [{name, args: {name: variable or null}, selections}]}
+// {root, variables: [[name, type, isRequired]], selections: [{name, args: [[name, variable, null or [[name, ...]]]], selections}]}
 export function parse(query) {
   const tokens = query.match(/\$\w+|\w+|"[^"]*"|[{}()[\]:!,=]/g).filter((token) => token !== ',');
   let at = 0;
@@ -43,6 +43,7 @@ export function parse(query) {
   const argument = () => {
     const name = take();
     take(':');
+    if (tokens[at] === '{') return [name, list('{', '}', argument)];
     const value = take();
     return [name, value.startsWith('$') ? value.slice(1) : null];
   };
@@ -59,17 +60,18 @@ export function differences(types, { query, variables }) {
   const declared = new Map(operation.variables.map(([name, type, isRequired]) => [name, { type, isRequired }]));
   const used = new Set();
 
-  const checkArguments = (owner, { name, args }) => {
-    const known = types.get(`${owner}${capital(name)}Args`) ?? new Map();
+  // args of what `owner` names, whose members are known
+  const checkArguments = (owner, known, args) => {
     for (const [arg, from] of args) {
-      if (!known.has(arg)) found.push(`${owner}.${name} takes no ${arg}`);
+      const wanted = known.get(arg);
+      if (!wanted) found.push(`${owner} takes no ${arg}`);
+      else if (Array.isArray(from)) checkArguments(wanted.type, types.get(wanted.type) ?? new Map(), from);
       else if (from && !declared.has(from)) found.push(`$${from} is not declared`);
-      else if (from && declared.get(from).type !== known.get(arg).type)
-        found.push(`$${from} is ${declared.get(from).type}, ${owner}.${name} takes ${known.get(arg).type}`);
-      if (from) used.add(from);
+      else if (from && declared.get(from).type !== wanted.type) found.push(`$${from} is ${declared.get(from).type}, ${owner} takes ${wanted.type}`);
+      if (from && !Array.isArray(from)) used.add(from);
     }
     const given = new Set(args.map(([arg]) => arg));
-    for (const [arg, { isRequired }] of known) if (isRequired && !given.has(arg)) found.push(`${owner}.${name} wants ${arg}`);
+    for (const [arg, { isRequired }] of known) if (isRequired && !given.has(arg)) found.push(`${owner} wants ${arg}`);
   };
   const checkSelections = (owner, selections) => {
     for (const one of selections) {
@@ -78,7 +80,7 @@ export function differences(types, { query, variables }) {
         found.push(`${owner} has no ${one.name}`);
         continue;
       }
-      checkArguments(owner, one);
+      checkArguments(`${owner}.${one.name}`, types.get(`${owner}${capital(one.name)}Args`) ?? new Map(), one.args);
       const isObject = types.has(field.type);
       if (isObject !== one.selections.length > 0) found.push(`${owner}.${one.name} is ${isObject ? 'an object' : 'no object'}`);
       else if (isObject) checkSelections(field.type, one.selections);
