@@ -203,6 +203,10 @@ const vendors = {
         'query: offset is unknown': 'newer than the copy in the directory',
         'query: limit is unknown': 'newer than the copy in the directory',
       },
+      update_template_version: {
+        'body: name may be left out': 'a change was recorded without it',
+        'body: subject may be left out': 'what is left out stays',
+      },
       delete_bounce: { 'query: email_address is required': 'it is the one in the path; the documentation does not ask for it twice' },
     },
   },
@@ -280,8 +284,11 @@ function compare(vendor, description, manifest, action) {
   const base = vendor.base ?? baseOf(manifest);
   const found = differences(description, base, { ...action, request });
   // A request that is sent in its stead is one of the vendor's, too.
-  for (const { when, ...other } of found[0] === 'path: unknown' ? [] : instead)
-    found.push(...differences(description, base, { ...action, request: { ...request, ...other } }).filter((one) => !found.includes(one)).map((one) => `when ${when}: ${one}`));
+  for (const { when, ...other } of found[0] === 'path: unknown' ? [] : instead) {
+    const given = [...when.matchAll(/\binput\.(\w+)/g)].map(([, name]) => name);
+    const input_schema = { ...action.input_schema, required: [...(action.input_schema.required ?? []), ...given] };
+    found.push(...differences(description, base, { ...action, input_schema, request: { ...request, ...other } }).filter((one) => !found.includes(one)).map((one) => `when ${when}: ${one}`));
+  }
   // So is each that comes behind it, unless its URL is one that the vendor names in a reply.
   for (const { request: next } of found[0] === 'path: unknown' ? [] : (action.then ?? []).filter((one) => one.request.path))
     found.push(...differences(description, base, { ...action, request: next }).map((one) => `then: ${one}`));
