@@ -10,7 +10,14 @@ import Ajv from 'ajv/dist/2020.js';
 import { GMAIL, NOTION, Provider, mailId, root, taskId } from './support/provider.mjs';
 
 const folder = join(root, 'contrib/integrations');
-const manifests = ['gmail.json', 'notion.json'].map((n) => [n, JSON.parse(readFileSync(join(folder, n), 'utf8'))]);
+const fileOf = (name) => JSON.parse(readFileSync(join(folder, name), 'utf8'));
+// With the rules of the parts that it names.
+function whole(manifest) {
+  const rules = (list, kind) => list.flatMap((one) => (typeof one === 'string' ? fileOf(`parts/${one}.json`)[kind] : [one]));
+  const { errors, limits } = manifest;
+  return { ...manifest, errors: rules(errors, 'errors'), limits: { ...limits, rate_limited: rules(limits.rate_limited, 'rate_limited') } };
+}
+const manifests = ['gmail.json', 'notion.json'].map((n) => [n, whole(fileOf(n))]);
 const byId = Object.fromEntries(manifests.map(([, m]) => [m.integration_id, m]));
 const tokens = { gmail: GMAIL, notion: NOTION };
 
@@ -210,6 +217,7 @@ for (const [file, manifest] of manifests)
 const isTrue = (v) => v === 0 || !!(Array.isArray(v) ? v.length : v && typeof v === 'object' ? Object.keys(v).length : v);
 const outcome = (app, a, scope) => {
   const manifest = byId[app];
+  scope = { ...scope, integration: { name: manifest.name } };
   const limited = manifest.limits.rate_limited.find((r) => isTrue(evaluate(r.when, scope)));
   const rule = [...(a.errors ?? []), ...manifest.errors].find((r) => isTrue(evaluate(r.when, scope)));
   return {
