@@ -31,7 +31,7 @@ const plan = chosen.map((app) => {
   const errors = errorsOf(app).filter(isChosen);
   for (const one of cases) if (isCorpusThere) wanted.push((one.lane = { app, params: one.params }));
   // A connection that was refused is not used again.
-  for (const one of errors) wanted.push((one.lane = { app, params: one.params, own: one.status === 401 ? one.line : 'errors' }));
+  for (const one of errors) wanted.push((one.lane = { app, params: one.params, own: ['reauth_required', 'unauthorized'].includes(one.error_code) ? one.line : 'errors' }));
   return { app, manifest: manifestOf(app), recordings: isCorpusThere ? recordingsOf(app) : new Map(), cases, errors };
 });
 // An id that several recordings have, without ~2 behind it, is the first of them that fits the action.

@@ -195,8 +195,7 @@ static size_t check_record(struct bench *b, const struct catalog_integration *in
     const struct json *type = json_pointer(record, SLICE("/headers/content-type"));
     size_t matched = 0;
     assert_true(json_to_i64(JSON_GET(record, "status"), &status));
-    if (status < 200 || status > 299 ||
-        is_refusal(JSON_GET(record, "reply")) ||
+    if (status < 200 || status > 299 || is_refusal(JSON_GET(record, "reply")) ||
         is_other(integration->integration_id, json_get_str(record, SLICE("method")),
                  json_get_str(record, SLICE("path"))))
         return 0;
