@@ -116,3 +116,21 @@ test("Microsoft's pages go on by $skiptoken where the next link has one", async 
   assert.deepEqual(summary.output.messages.map(({ id }) => id), ['0', '1', '2']);
   assert.deepEqual(seen.map(({ query }) => query.find(([name]) => name === '$skip')?.[1]), [undefined, '1', '2']);
 });
+
+test('Gmail asks for all of the mailbox, and for its settings, where somebody wants it', async () => {
+  const MODIFY = 'https://www.googleapis.com/auth/gmail.modify';
+  const { id, key } = await stage.stack.account('careful', { apps: [] });
+  await stage.stack.connect(id, 'gmail', { access_token: 'careful' }, ['--scopes', MODIFY]);
+  const execute = (action, input) => stage.server.call(key, 'POST', '/api/executions', { integration_id: 'gmail', action_id: action, input, confirm: true });
+  for (const [action, input, words] of [
+    ['delete_message', { id: 'm1' }, 'Delete messages for good, without the trash'],
+    ['create_filter', { from: 'news@example.com', removeLabelIds: ['INBOX'] }, 'Change filters, the vacation responder and signatures'],
+    ['set_vacation_responder', { enableAutoReply: false }, 'Change filters, the vacation responder and signatures'],
+  ]) {
+    const { status, json } = await execute(action, input);
+    assert.deepEqual([status, json.status, json.error_code], [409, 'blocked', 'forbidden'], action);
+    assert.ok(`${json.message} ${json.hint}`.includes(words), JSON.stringify(json));
+  }
+  // What Gmail says without them is no such refusal: it was asked.
+  assert.notEqual((await execute('list_filters', {})).json.status, 'blocked');
+});
