@@ -107,6 +107,7 @@ struct catalog_limits {
 /* From a reply to an error: the first whose `when` is true wins. */
 struct catalog_error_rule {
     uint32_t source_index; /* in the manifest's array */
+    bool is_of_part;       /* which is named there */
     const struct expr *when;
     bool on_success;
     bool missing_scopes;                        /* a new grant mends it */

@@ -195,6 +195,33 @@ static void check_identity(struct lint *lint, const struct catalog_integration *
     lint->reader.path = NULL;
 }
 
+/* Whether a rule behind `first` with that `when` is never reached: it says the same, or more. */
+static bool is_hidden_behind(slice when, slice first)
+{
+    slice rest = slice_trim(slice_from(when, first.len));
+    bool is_all = slice_eq_cstr(first, "`true`") || slice_eq_cstr(first, "status") ||
+                  slice_eq_cstr(first, "status >= `400`");
+    return is_all || (slice_starts_with(when, first) &&
+                      (rest.len == 0 || slice_starts_with(rest, SLICE("&&"))));
+}
+
+static void check_order(struct lint *lint, const struct catalog_error_rules *rules)
+{
+    for (size_t i = 1; i < rules->count; i++)
+        for (size_t j = 0; j < i; j++) {
+            const struct catalog_error_rule *rule = &rules->items[i], *first = &rules->items[j];
+            slice before = slice_trim(expr_source(first->when));
+            if (rule->is_of_part || /* one of its own before it is what an app has otherwise */
+                (rule->on_success && !first->on_success) ||
+                !is_hidden_behind(slice_trim(expr_source(rule->when)), before))
+                continue;
+            reader_warning(&lint->reader, place_of(lint, "errors/%u", rule->source_index),
+                           "is never reached: rule %u before it matches all that it matches (%.*s)",
+                           first->source_index, SLICE_ARG(slice_first(before, 60)));
+            break;
+        }
+}
+
 static void check_errors(struct lint *lint, const struct catalog_error_rules *rules,
                          unsigned allowed, enum catalog_auth_kind auth)
 {
@@ -208,6 +235,7 @@ static void check_errors(struct lint *lint, const struct catalog_error_rules *ru
         check_template(lint, place_of(lint, "errors/%u/message", at), allowed, rule->message);
         check_template(lint, place_of(lint, "errors/%u/hint", at), allowed, rule->hint);
     }
+    check_order(lint, rules);
 }
 
 static void check_examples(struct lint *lint, const struct catalog_action *action)
@@ -264,6 +292,12 @@ static void check_input_schema(struct lint *lint, const struct catalog_action *a
         return;
     if (!slice_eq_cstr(json_get_str(schema, SLICE("type")), "object"))
         reader_error(&lint->reader, "input_schema/type", "must be \"object\"");
+    if (!JSON_GET(schema, "additionalProperties"))
+        reader_warning(
+            &lint->reader, "input_schema",
+            "\"additionalProperties\": false is missing: a misspelt input would pass for "
+            "none at all");
+    manifest_lint_schema(&lint->reader, "input_schema", schema);
     const struct json *properties = JSON_GET(schema, "properties");
     for (uint32_t i = 0; json_is(properties, JSON_OBJECT) && i < properties->count; i++)
         if (!JSON_GET(&properties->as.members[i].value, "description"))
@@ -400,11 +434,28 @@ static void check_action(struct lint *lint, const struct catalog_action *action)
         reader_error(&lint->reader, NULL, "display wants a title and a summary");
 }
 
+/* The id names the app wherever it is called, and its file is looked for by it. */
+static void check_file_name(struct lint *lint, const struct catalog_integration *integration,
+                            slice source)
+{
+    slice name = source;
+    for (ptrdiff_t at = slice_find_char(name, '/'); at >= 0; at = slice_find_char(name, '/'))
+        name = slice_from(name, (size_t)at + 1);
+    if (!slice_ends_with(name, SLICE(".json")))
+        return;
+    name = slice_first(name, name.len - strlen(".json"));
+    if (!slice_eq(name, integration->integration_id))
+        reader_warning(&lint->reader, "integration_id",
+                       "\"%.*s\" is not the file's name, which is \"%.*s\"",
+                       SLICE_ARG(integration->integration_id), SLICE_ARG(name));
+}
+
 void manifest_lint(const struct catalog_integration *integration, slice source,
                    struct catalog_report *report)
 {
     struct lint lint = {.reader = {.report = report, .source = source},
                         .params_schema = integration->connection_params};
+    check_file_name(&lint, integration, source);
     check_template(&lint, "base_url", 0, integration->base_url);
     check_parts(&lint, "headers", ROOT_INPUT, &integration->headers);
     for (size_t i = 0; i < integration->auth_count; i++) {

@@ -49,6 +49,9 @@ const struct json *manifest_read_login_hint(struct reader *r);
 void manifest_lint(const struct catalog_integration *integration, slice source,
                    struct catalog_report *report);
 
+/* lint_schema.c: warns of keywords that JSON Schema does not know. name: the schema's member. */
+void manifest_lint_schema(const struct reader *parent, const char *name, const struct json *schema);
+
 /* render.c: fills item_json, detail_json and capabilities_json. */
 int manifest_render(struct arena *arena, struct catalog_integration *integration) MUST_CHECK;
 

@@ -34,6 +34,7 @@ static void read_error_rule(struct reader *parent, struct reader_path *path,
     if (!reader_init(&r, parent, path, object))
         return;
     rule->source_index = at;
+    rule->is_of_part = json_get(parent->object, SLICE("errors"))->as.items[at].type == JSON_STRING;
     rule->when = reader_expr(&r, "when");
     rule->on_success = reader_bool(&r, "on_success", false);
     rule->missing_scopes = reader_bool(&r, "missing_scopes", false);

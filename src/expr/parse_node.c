@@ -5,6 +5,8 @@
 #include <stdarg.h>
 #include <stdio.h>
 
+#include <string.h>
+
 #include "expr/parser.h"
 
 /* ---- errors and tokens ---- */
@@ -42,6 +44,11 @@ struct expr_node *expr_parser_unexpected(struct expr_parser *p, const char *want
         return expr_parser_fail(p, EXPR_FAULT_SYNTAX, tok->at,
                                 "the expression ends where %s should follow", wanted);
     slice shown = slice_first(tok->text, 40);
+    bool is_number = shown.len > 0 && shown.ptr[0] >= '0' && shown.ptr[0] <= '9';
+    if (is_number && strcmp(wanted, "an expression") == 0)
+        return expr_parser_fail(p, EXPR_FAULT_SYNTAX, tok->at,
+                                "a number stands in backticks: `%.*s`, not %.*s", SLICE_ARG(shown),
+                                SLICE_ARG(shown));
     return expr_parser_fail(p, EXPR_FAULT_SYNTAX, tok->at, "found %.*s where %s should follow",
                             SLICE_ARG(shown), wanted);
 }

@@ -218,9 +218,9 @@ static void identities_are_read_and_their_faults_named(void **state)
     "\"additionalProperties\":"                                                                 \
     "false,\"properties\":{\"id\":{\"type\":\"string\",\"description\":\"Page id\"},\"full\":{" \
     "\"type\":\"boolean\",\"description\":\"All of it\"}}},\"request\":{\"method\":\"GET\""
-#define WRITES                                                                                    \
-    "\"write\",\"input_schema\":{\"type\":\"object\",\"properties\":{}},\"request\":{\"method\":" \
-    "\"PUT\""
+#define WRITES                                                                       \
+    "\"write\",\"input_schema\":{\"type\":\"object\",\"additionalProperties\":true," \
+    "\"properties\":{}},\"request\":{\"method\":\"PUT\""
 
 static enum catalog_reply_kind kind_of(struct bench *b, const char *extra, bool *is_known)
 {
@@ -258,6 +258,46 @@ static void the_kind_of_a_reply_follows_from_what_is_said(void **state)
         assert_int_equal(kind_of(*state, table[i].extra, &is_known), table[i].kind);
         assert_int_equal(is_known, table[i].is_known);
     }
+}
+
+static void what_would_do_nothing_is_warned_of(void **state)
+{
+    struct bench *b = *state;
+    static const char known[] = ",\"response\":{\"kind\":\"any\"}";
+    static const struct {
+        const char *old, *new, *pointer, *phrase;
+    } table[] = {
+        {"\"additionalProperties\":false,", "", "/actions/0/input_schema", "false is missing"},
+        {"\"description\":\"Page id\"", "\"description\":\"Page id\",\"maxLenght\":3",
+         "/actions/0/input_schema/properties/id", "did you mean \"maxLength\"?"},
+        {"\"type\":\"boolean\",", "\"anyOf\":[{\"minumum\":3}],",
+         "/actions/0/input_schema/properties/full/anyOf/0", "did you mean \"minimum\"?"},
+        {"\"integration_id\":\"demo\"", "\"integration_id\":\"demos\"", "/integration_id",
+         "not the file's name, which is \"demo\""},
+        {"\"category\":",
+         "\"errors\":[{\"when\":\"status == `403`\"},{\"when\":\"status == `403` && body.x\"}],"
+         "\"category\":",
+         "/errors/1", "never reached: rule 0"},
+        {"\"category\":", "\"errors\":[{\"when\":\"`true`\"},{\"when\":\"body.x\"}],\"category\":",
+         "/errors/1", "never reached"},
+        {"\"category\":",
+         "\"errors\":[\"google\",{\"when\":\"status == `404`\",\"hint\":\"h\"}],\"category\":",
+         "/errors/1", "never reached"},
+    };
+    for (size_t i = 0; i < ARRAY_LEN(table); i++)
+        assert_warned(b, known, table[i].old, table[i].new, table[i].pointer, table[i].phrase);
+    static const char *const clean[] = {
+        "\"errors\":[{\"when\":\"status == `403` && body.x\"},{\"when\":\"status == `403`\"}],",
+        "\"errors\":[{\"when\":\"status == `404`\"},\"google\"],",
+        "\"errors\":[{\"when\":\"status\"},{\"when\":\"body.x\",\"on_success\":true}],",
+    };
+    for (size_t i = 0; i < ARRAY_LEN(clean); i++) {
+        char with[256];
+        (void)snprintf(with, sizeof(with), "%s\"category\":", clean[i]);
+        assert_clean(b, known, "\"category\":", with);
+    }
+    assert_fault(b, "", "\"category\":", "\"errors\":[{\"when\":\"status == 401\"}],\"category\":",
+                 "/errors/0/when", "a number stands in backticks: `401`");
 }
 
 static void a_reply_must_be_known_from_any_other(void **state)
@@ -648,6 +688,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(a_good_manifest_is_found_by_all_its_names, setup, teardown),
+        cmocka_unit_test_setup_teardown(what_would_do_nothing_is_warned_of, setup, teardown),
         cmocka_unit_test_setup_teardown(a_credential_may_go_in_the_path, setup, teardown),
         cmocka_unit_test_setup_teardown(limits_are_read_and_their_faults_named, setup, teardown),
         cmocka_unit_test_setup_teardown(identities_are_read_and_their_faults_named, setup,

@@ -1,0 +1,84 @@
+/*
+ * What an input_schema says that JSON Schema does not know: a keyword that is misspelt is no error
+ * there, it holds for nothing.
+ */
+#include "base/suggest.h"
+#include "catalog/manifest.h"
+#include "json/schema_keyword.h"
+
+enum { LINTED_DEPTH_MAX = 32 };
+
+/* Those that hold for nothing and are known. */
+static const char *const annotations[] = {
+    "$comment", "$vocabulary", "contentEncoding", "contentMediaType",
+    "default",  "deprecated",  "description",     "examples",
+    "readOnly", "title",       "writeOnly"};
+
+static void check_name(const struct reader *r, slice name)
+{
+    struct suggest suggest;
+    if (keyword_find(name) != KW_COUNT || slice_starts_with(name, SLICE("x-")))
+        return;
+    suggest_begin(&suggest, name);
+    for (size_t i = 0; i < ARRAY_LEN(annotations); i++) {
+        if (slice_eq_cstr(name, annotations[i]))
+            return;
+        suggest_offer(&suggest, slice_cstr(annotations[i]));
+    }
+    for (unsigned i = 0; i < KW_COUNT; i++)
+        suggest_offer(&suggest, keyword_name((enum keyword)i));
+    if (suggest.best.len > 0)
+        reader_warning(r, NULL,
+                       "\"%.*s\" is no keyword of JSON Schema and holds for nothing; did you mean "
+                       "\"%.*s\"?",
+                       SLICE_ARG(name), SLICE_ARG(suggest.best));
+    else
+        reader_warning(r, NULL, "\"%.*s\" is no keyword of JSON Schema and holds for nothing",
+                       SLICE_ARG(name));
+}
+
+static void check_schema(const struct reader *r, const struct json *schema, unsigned depth);
+
+static void check_at(const struct reader *r, slice name, ptrdiff_t index, const struct json *schema,
+                     unsigned depth)
+{
+    struct reader below = *r;
+    struct reader_path path = {r->path, name, index};
+    below.path = &path;
+    check_schema(&below, schema, depth + 1);
+}
+
+static void check_below(const struct reader *r, slice name, const struct json *value,
+                        unsigned depth)
+{
+    struct reader below = *r;
+    struct reader_path path = {r->path, name, -1};
+    enum keyword_holds holds = keyword_holds(keyword_find(name));
+    below.path = &path;
+    if (holds == HOLDS_SCHEMA)
+        check_schema(&below, value, depth + 1);
+    for (uint32_t i = 0; holds == HOLDS_LIST && json_is(value, JSON_ARRAY) && i < value->count; i++)
+        check_at(&below, SLICE_NONE, i, &value->as.items[i], depth);
+    for (uint32_t i = 0; holds == HOLDS_MAP && json_is(value, JSON_OBJECT) && i < value->count; i++)
+        check_at(&below, json_str(&value->as.members[i].key), -1, &value->as.members[i].value,
+                 depth);
+}
+
+static void check_schema(const struct reader *r, const struct json *schema, unsigned depth)
+{
+    for (uint32_t i = 0;
+         json_is(schema, JSON_OBJECT) && depth < LINTED_DEPTH_MAX && i < schema->count; i++) {
+        slice name = json_str(&schema->as.members[i].key);
+        check_name(r, name);
+        if (keyword_find(name) != KW_COUNT)
+            check_below(r, name, &schema->as.members[i].value, depth);
+    }
+}
+
+void manifest_lint_schema(const struct reader *parent, const char *name, const struct json *schema)
+{
+    struct reader r = *parent;
+    struct reader_path path = {parent->path, slice_cstr(name), -1};
+    r.path = &path;
+    check_schema(&r, schema, 0);
+}
