@@ -121,36 +121,39 @@ function metOf({ manifest, cases }) {
   return wanted;
 }
 
-describe('recorded', { concurrency: chosen.length || 1 }, () => {
-  for (const each of plan)
-    describe(each.app, { concurrency: 1 }, () => {
-      const controlled = new Set();
-      for (const one of each.cases)
-        test(`${one.action} ${one.recordings.join(' ')} (${each.app}.jsonl:${one.line})`, { skip }, async () => {
-          const taken = await replay(each, one);
-          fail(taken.lines);
-          fail(controlProblems(one, taken));
-          fail(await nextProblems(one, taken));
-          if (!controlled.has(one.action)) fail(await replyControlProblems(each, one));
-          controlled.add(one.action);
-          one.proves = proofOf(one, taken);
-        });
-      test('"met" is what these cases prove', { skip: skip || (CASE && 'a part of the cases') }, () => fail(markProblems(each.app, 'met', metOf(each))));
-    });
-});
+// Replies that are tried again are waited for, so both go at once.
+describe('through the real server', { concurrency: 2 }, () => {
+  describe('recorded', { concurrency: chosen.length || 1 }, () => {
+    for (const each of plan)
+      describe(each.app, { concurrency: 1 }, () => {
+        const controlled = new Set();
+        for (const one of each.cases)
+          test(`${one.action} ${one.recordings.join(' ')} (${each.app}.jsonl:${one.line})`, { skip }, async () => {
+            const taken = await replay(each, one);
+            fail(taken.lines);
+            fail(controlProblems(one, taken));
+            fail(await nextProblems(one, taken));
+            if (!controlled.has(one.action)) fail(await replyControlProblems(each, one));
+            controlled.add(one.action);
+            one.proves = proofOf(one, taken);
+          });
+        test('"met" is what these cases prove', { skip: skip || (CASE && 'a part of the cases') }, () => fail(markProblems(each.app, 'met', metOf(each))));
+      });
+  });
 
-describe('documented errors', { concurrency: chosen.length || 1 }, () => {
-  for (const { app, errors } of plan)
-    describe(app, { concurrency: 1 }, () => {
-      for (const one of errors)
-        test(`${one.action} ${one.status} ${one.error_code} (errors/${app}.jsonl:${one.line})`, async () => {
-          const { status, headers = {}, body } = one;
-          const text = typeof body === 'string' ? body : JSON.stringify(body ?? '');
-          const type = typeof body === 'string' ? 'text/plain' : 'application/json';
-          const reply = { status, headers: { 'content-type': type, ...headers }, body: body === undefined ? undefined : text };
-          fail(errorProblems(one, await stage.run(one.lane, one.action, one.input, () => reply, one)));
-        });
-    });
+  describe('documented errors', { concurrency: chosen.length || 1 }, () => {
+    for (const { app, errors } of plan)
+      describe(app, { concurrency: 1 }, () => {
+        for (const one of errors)
+          test(`${one.action} ${one.status} ${one.error_code} (errors/${app}.jsonl:${one.line})`, async () => {
+            const { status, headers = {}, body } = one;
+            const text = typeof body === 'string' ? body : JSON.stringify(body ?? '');
+            const type = typeof body === 'string' ? 'text/plain' : 'application/json';
+            const reply = { status, headers: { 'content-type': type, ...headers }, body: body === undefined ? undefined : text };
+            fail(errorProblems(one, await stage.run(one.lane, one.action, one.input, () => reply, one)));
+          });
+      });
+  });
 });
 
 // ---- what cases and errors must be; no corpus is needed ----
