@@ -51,6 +51,7 @@ const struct http_route *api_routes(size_t *count)
 enum step {
     STEP_CHECK_KEY,
     STEP_JUDGE_KEY,
+    STEP_ENTER,
     STEP_ROUTE,
     STEP_ASK_MEMORY,
     STEP_TAKE_BODY,
@@ -120,6 +121,11 @@ static enum op_result step_judge_key(struct op *op)
     op->account_id = slice_cstr(request->account_text);
     api_memory_begin(request);
     return judge_rate(request);
+}
+
+static enum op_result step_enter(struct op *op)
+{
+    return op_enter(op, &request_of(op)->entry);
 }
 
 /* ---- route ---- */
@@ -313,6 +319,7 @@ static void free_request(struct op *op)
 static const struct op_step steps[] = {
     [STEP_CHECK_KEY] = {"check_key", step_check_key},
     [STEP_JUDGE_KEY] = {"judge_key", step_judge_key},
+    [STEP_ENTER] = {"enter", step_enter},
     [STEP_ROUTE] = {"route", step_route},
     [STEP_ASK_MEMORY] = {"ask_memory", api_step_ask_memory},
     [STEP_TAKE_BODY] = {"take_body", api_step_take_body},

@@ -51,6 +51,7 @@ struct api_request {
     const struct json *body; /* an object; NULL where there is none */
     struct err body_err;     /* why it was not acceptable */
     struct op_job parsing;
+    struct op_entry entry;
     struct budget_use use;     /* its memory, and that of the ops below it */
     struct budget_wait memory; /* memory.c */
     size_t parse_bytes;        /* what its parse waits for; 0: nothing */

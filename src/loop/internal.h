@@ -7,6 +7,7 @@
 #include <uv.h>
 
 #include "base/clock.h"
+#include "base/id.h"
 #include "base/map.h"
 #include "base/metric.h"
 #include "loop/loop.h"
@@ -36,6 +37,17 @@ struct loop_jobs {
     size_t running, account_max;
 };
 
+/* entrance.c */
+struct loop_entrance {
+    struct loop *loop;
+    struct map lines; /* by account */
+    struct list ring;
+    struct loop_task task;
+    char last[UUID_TEXT_LEN]; /* who asked last */
+    size_t last_len;
+    uint64_t shared_until_ns;
+};
+
 struct loop {
     uv_loop_t uv;
     uv_prepare_t prepare;
@@ -50,6 +62,7 @@ struct loop {
     size_t op_count;
     size_t work_count; /* on pool threads */
     struct loop_jobs jobs;
+    struct loop_entrance entrance;
 
     struct timer_slot *slots;
     size_t slot_count, slot_cap;
@@ -116,6 +129,9 @@ void loop_timers_deinit(struct loop *loop);
 
 void loop_jobs_init(struct loop_jobs *jobs);
 void loop_jobs_deinit(struct loop_jobs *jobs);
+
+void loop_entrance_init(struct loop *loop);
+void loop_entrance_deinit(struct loop *loop);
 
 /* A libuv handle in a block of its own, freed when libuv has let go. */
 void loop_handle_close(uv_handle_t *handle);

@@ -272,6 +272,7 @@ static void loop_init_handles(struct loop *loop)
     uv_unref((uv_handle_t *)&loop->check);
     loop_timers_init(loop);
     loop_jobs_init(&loop->jobs);
+    loop_entrance_init(loop);
 }
 
 struct loop *loop_new(struct err *err)
@@ -378,6 +379,7 @@ void loop_free(struct loop *loop)
     uv_close((uv_handle_t *)&loop->idle, NULL);
     loop_timers_deinit(loop);
     loop_jobs_deinit(&loop->jobs);
+    loop_entrance_deinit(loop);
     while (loop_uv_turn(loop, UV_RUN_DEFAULT))
         list_append_all(&loop->tasks, &loop->tasks_next); /* as on_check did */
     ASSERT(list_is_empty(&loop->garbage));

@@ -247,6 +247,7 @@ void op_cancel(struct op *op)
     op->is_cancelled = true;
     op_sleep_stop(op->sleep);
     op_job_drop(op);
+    op_entry_drop(op);
     if (op->class->on_cancel)
         op->class->on_cancel(op);
     op_queue(op);

@@ -72,6 +72,7 @@ struct op {
     struct loop_garbage garbage;
     struct op_timer *sleep; /* the one that is running, cut by op_cancel */
     struct op_job *job;     /* that waits for a pool thread, or runs on one */
+    struct op_entry *entry; /* while it waits at the entrance */
     /* added to each line of op_log; borrowed, live as long as the op */
     slice request_id, account_id;
 };
@@ -103,6 +104,16 @@ struct op_timer {
 void op_sleep(struct op *op, struct op_timer *timer, uint64_t delay_ms, const char *what);
 /* Wakes early; releases the hold. Harmless when idle. */
 void op_sleep_stop(struct op_timer *timer);
+
+/* Where a request begins: OP_NEXT, or OP_WAIT until it is the turn of op->account_id, where others
+ * ask, too (loop/entrance.c). entry: inside the op's struct. */
+struct op_entry {
+    struct op *op;
+    struct list link;
+};
+enum op_result op_enter(struct op *op, struct op_entry *entry) MUST_CHECK;
+/* For op_cancel. */
+void op_entry_drop(struct op *op);
 
 /* A step's heavy part on a pool thread, so that no turn takes long. Inside the op's struct. */
 struct op_job {

@@ -57,6 +57,7 @@ enum { SIGN_INS_AT_ONCE = 10 }; /* of an address, then one a second */
 enum step {
     STEP_SESSION,
     STEP_JUDGE_SESSION,
+    STEP_ENTER,
     STEP_ROUTE,
     STEP_TAKE_BODY,
     STEP_FORM,
@@ -150,6 +151,12 @@ static enum op_result step_judge_session(struct op *op)
     uuid_format(session->account_id, request->account_text);
     op->account_id = slice_cstr(request->account_text);
     return OP_NEXT;
+}
+
+static enum op_result step_enter(struct op *op)
+{
+    struct web_request *request = request_of(op);
+    return request->session.is_open ? op_enter(op, &request->entry) : OP_NEXT;
 }
 
 /* ---- the page, and who may see it ---- */
@@ -403,6 +410,7 @@ static void free_request(struct op *op)
 static const struct op_step steps[] = {
     [STEP_SESSION] = {"session", step_session},
     [STEP_JUDGE_SESSION] = {"judge_session", step_judge_session},
+    [STEP_ENTER] = {"enter", step_enter},
     [STEP_ROUTE] = {"route", step_route},
     [STEP_TAKE_BODY] = {"take_body", step_take_body},
     [STEP_FORM] = {"form", step_form},

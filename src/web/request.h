@@ -53,6 +53,7 @@ struct web_field {
 
 struct web_request {
     struct op op;
+    struct op_entry entry;
     struct http_frame frame;
     struct web *web;
     struct http_exchange *exchange; /* the frame's */
