@@ -1,6 +1,7 @@
 // The figures: measure(stage) gives {value, base?}; against says what base is; least and aim are of
 // the ratio where there is one, else of the value; isLess: the less the better.
 import { measurePeers } from '../peers/measure.mjs';
+import { measureFairness } from './fairness.mjs';
 import { own } from './stage.mjs';
 import { measureConnectionMemory, measureIdleMemory, measurePooledMemory, measureStart } from './memory.mjs';
 import { measureTurns } from './turns.mjs';
@@ -96,6 +97,10 @@ export const figures = [
   { name: 'two workers against one, a core each: replays', unit: 'x', least: 1.5, aim: 1.8, measure: (stage) => measureWorkers(stage, 'replay', true) },
   // no bar: PostgreSQL takes more of the two cores for a replay than the workers do
   { name: 'two workers against one: replays (database the limit)', unit: 'x', measure: (stage) => measureWorkers(stage, 'replay', false) },
+  ...[['read executions', 'read_small'], ['confirmed writes', 'write'], ['flow starts', own('flow_start')], ['catalog search', 'search'], ['catalog detail', 'detail']].map(([what, scenario]) => ({
+    name: `median beside an account at ten times its share: ${what}`, unit: 'ms', against: 'beside one at its share', isLess: true, least: 1.5, aim: 1.1,
+    measure: (stage) => measureFairness(stage, scenario),
+  })),
   { name: 'memory of an idle server', unit: 'MiB', isLess: true, least: 16, aim: 8, measure: measureIdleMemory },
   { name: 'memory of an idle connection', unit: 'KiB', isLess: true, least: 2, aim: 1, measure: measureConnectionMemory },
   { name: 'memory of a pooled TLS connection', unit: 'KiB', isLess: true, least: 48, aim: 40, measure: measurePooledMemory },

@@ -71,10 +71,10 @@ export class Stage {
   }
 
   // One run of sluice-bench; its report. name: of the files that are left of it.
-  async load(scenario, { server = this.server, base = server.base, key = this.account.key, connections = 64, rate, ca, seconds, processes, cores, name } = {}) {
+  async load(scenario, { server = this.server, base = server.base, key = this.account.key, connections = 64, rate, ca, seconds, warmup, processes, cores, name } = {}) {
     const json = join(this.options.out, `${name ?? basename(scenario, '.json')}.json`);
     const args = ['--base', base, '--scenario', scenario, '--connections', connections, '--duration', seconds ?? this.options.seconds,
-      '--warmup', this.options.warmup, '--json', json, '--html', json.replace(/json$/, 'html'), '--var', `task_parent=${taskParent}`, '--quiet'];
+      '--warmup', warmup ?? this.options.warmup, '--json', json, '--html', json.replace(/json$/, 'html'), '--var', `task_parent=${taskParent}`, '--quiet'];
     if (rate) args.push('--rate', rate);
     if (ca) args.push('--ca-file', ca);
     if (processes) args.push('--processes', processes);

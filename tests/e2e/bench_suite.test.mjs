@@ -12,7 +12,7 @@ const { figures } = await import('../../bench/suite/figures.mjs');
 const SMALL = ['--repetitions', '1', '--seconds', '1', '--warmup', '0', '--flows', '10000', '--pooled', '50', '--idle', '200'];
 // One of each kind: what the others differ in is the scenario.
 const KINDS = ['B of the small row', 'read executions (small', 'flow starts', 'step transitions', 'proxying', '(small) at 2,000/s', 'one read', 'longest turn',
-  'fresh TLS handshakes', 'one: catalog search', 'memory', 'start to ready', 'waiting flows'];
+  'fresh TLS handshakes', 'one: catalog search', 'share: catalog detail', 'memory', 'start to ready', 'waiting flows'];
 const release = (name) => join(dirname(process.env.SLUICE_RELEASE_BIN), name);
 let out, temporary;
 
