@@ -405,13 +405,14 @@ met: build/stamp/system-run build/stamp/system-test $(E2E_STAMP) $(CONTAIN) \
 	$(call run_tests,e2e e2e/descriptions.test.mjs tests/e2e/descriptions.test.mjs$(newline)$\
 		e2e e2e/replay.test.mjs tests/e2e/replay.test.mjs$(newline))
 
-## soak: 2,000 flows at a time under kills, pauses and a dying PostgreSQL (SOAK_SECONDS=600)
+## soak: 2,000 flows at a time under kills, pauses and a dying PostgreSQL; attacks (SOAK_SECONDS=600)
 .PHONY: soak
 soak: export SOAK_SECONDS ?= 600
 soak: export TEST_TIMEOUT_S = $(shell expr $(SOAK_SECONDS) + 900)
 soak: build/stamp/system-run build/stamp/system-test $(E2E_STAMP) $(CONTAIN) \
-		$(call programs,$(TEST_VARIANT))
-	$(call run_tests,e2e e2e/flow_chaos.test.mjs tests/e2e/flow_chaos.test.mjs$(newline))
+		$(call programs,$(TEST_VARIANT)) $(call programs,release)
+	$(call run_tests,$(foreach f,$(filter %/flow_chaos.test.mjs %/attacks.test.mjs,$(E2E)),e2e \
+		$(f:tests/%=%) $(f)$(newline)))
 
 ## bench-micro: what validation, search and loading the catalog cost, without a server
 .PHONY: bench-micro
