@@ -1,18 +1,5 @@
-/*
- * loop/entrance: who begins when several accounts ask; who is alone passes.
- */
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
-#include <cmocka.h>
-
-#include <string.h>
-
-#include "base/mem.h"
-#include "base/metric.h"
-#include "loop/loop.h"
-#include "loop/op.h"
+/* loop/entrance: who begins when several accounts ask; who is alone passes. */
+#include "testing.h"
 
 enum { MANY = 100, A_TURN = 8 };
 
@@ -136,20 +123,6 @@ static void without_memory_all_pass(void **state)
     run_to_the_end(loop);
 }
 
-static int set_up(void **state)
-{
-    *state = loop_new(NULL);
-    return *state ? 0 : -1;
-}
-
-static int tear_down(void **state)
-{
-    loop_free(*state);
-    return 0;
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -158,7 +131,5 @@ int main(void)
         TEST(one_that_waits_is_cancelled),
         TEST(without_memory_all_pass),
     };
-    int failed = cmocka_run_group_tests(tests, NULL, NULL);
-    metric_deinit();
-    return failed ? failed : mem_live_blocks() != 0;
+    return cmocka_run_group_tests_name("loop/entrance", tests, NULL, NULL);
 }
