@@ -154,7 +154,7 @@ test('parallel reads of one large output', (t) =>
 test('large replies of a provider', (t) =>
   isHarmless(t, () => {
     const requests = Array.from({ length: OUTPUTS }, (_, k) => ({ path: '/api/executions', body: { integration_id: 'big', action_id: 'large', input: { q: String(k) } } }));
-    return [by(attackers[0], 'flood', { connections: IS_WHOLE ? 100 : 16, requests })];
+    return [by(attackers[0], 'flood', { connections: IS_WHOLE ? 100 : 30, requests })];
   }));
 
 test('clients that do not read', (t) =>
