@@ -232,7 +232,7 @@ const vendors = {
   },
   outlook_calendar: {
     ...graph,
-    atLeast: 19,
+    atLeast: 20,
     known: {
       ...pagesOfGraph(['list_calendars', 'list_events', 'find_events', 'list_event_instances']),
       list_event_instances: {
@@ -242,6 +242,7 @@ const vendors = {
       },
       create_event: TYPE,
       update_event: TYPE,
+      change_attendees: { 'then: body: @odata.type is required': TYPE['body: @odata.type is required'] },
       create_calendar: TYPE,
       update_calendar: TYPE,
     },

@@ -67,6 +67,20 @@ test('attendees that are there stay as they are, with their answers', async () =
   assert.equal(last.summary.display.summary, 'Untitled: no attendees');
 });
 
+test("attendees of Outlook's meetings stay as well", async () => {
+  const of = (address, type, response) => ({ type, status: { response }, emailAddress: { name: address, address } });
+  const [mia, max] = [of('mia@example.com', 'required', 'accepted'), of('max@example.com', 'optional', 'declined')];
+  const event = { id: 'e1', subject: 'Planning', attendees: [mia, max] };
+  const input = { eventId: 'e1', add: ['mia@example.com', 'tom@example.com'], addOptional: ['zoe@example.com'], remove: ['max@example.com'] };
+  const { seen, bodies, summary } = await run('outlook_calendar', 'change_attendees', input, json(200, event), json(200, event));
+  assert.deepEqual(seen.map(({ method, path }) => `${method} ${path}`), ['GET /v1.0/me/events/e1', 'PATCH /v1.0/me/events/e1']);
+  const fresh = (address, type) => ({ emailAddress: { address }, type });
+  assert.deepEqual(bodies[1], { attendees: [mia, fresh('tom@example.com', 'required'), fresh('zoe@example.com', 'optional')] });
+  assert.equal(summary.display.summary, 'Planning: mia@example.com, max@example.com');
+  const first = await run('outlook_calendar', 'change_attendees', { eventId: 'e1', add: ['a@example.com'] }, json(200, { id: 'e1' }), json(200, { id: 'e1' }));
+  assert.deepEqual(first.bodies[1], { attendees: [fresh('a@example.com', 'required')] });
+});
+
 test('an event that changed in between, or hides attendees, is left as it is', async () => {
   const input = { eventId: 'e1', add: ['x@example.com'] };
   const conflict = { error: { code: 412, message: 'Precondition Failed', errors: [{ reason: 'conditionNotMet' }] } };
