@@ -92,7 +92,7 @@ $(foreach r,$(ROOMS),$(eval SOURCES_$(r) := \
 ROOMS_PRESENT := $(foreach r,$(ROOMS),$(if $(SOURCES_$(r)),$(r)))
 
 # What a room brings to the link besides its archive.
-LIBS_json := $(DEPS)/lib/libyyjson.a -lpcre2-8
+LIBS_json := $(DEPS)/lib/libyyjson.a -lpcre2-8 -lyaml
 LIBS_loop := $(DEPS)/lib/libuv.a
 LIBS_tls := $(DEPS)/lib/libmbedtls.a
 LIBS_vault := $(DEPS)/lib/libmbedtls.a
@@ -405,13 +405,14 @@ met: build/stamp/system-run build/stamp/system-test $(E2E_STAMP) $(CONTAIN) \
 	$(call run_tests,e2e e2e/descriptions.test.mjs tests/e2e/descriptions.test.mjs$(newline)$\
 		e2e e2e/replay.test.mjs tests/e2e/replay.test.mjs$(newline))
 
-## soak: 2,000 flows at a time under kills, pauses and a dying PostgreSQL; attacks (SOAK_SECONDS=600)
+## soak: flows under kills and a dying PostgreSQL; attacks; every OpenAPI of npm (SOAK_SECONDS=600)
 .PHONY: soak
 soak: export SOAK_SECONDS ?= 600
 soak: export TEST_TIMEOUT_S = $(shell expr $(SOAK_SECONDS) + 900)
 soak: build/stamp/system-run build/stamp/system-test $(E2E_STAMP) $(CONTAIN) \
 		$(call programs,$(TEST_VARIANT)) $(call programs,release)
-	$(call run_tests,$(foreach f,$(filter %/flow_chaos.test.mjs %/attacks.test.mjs,$(E2E)),e2e \
+	$(call run_tests,$(foreach f,$(filter %/flow_chaos.test.mjs %/attacks.test.mjs \
+		%/import_all.test.mjs,$(E2E)),e2e \
 		$(f:tests/%=%) $(f)$(newline)))
 
 ## bench-micro: what validation, search and loading the catalog cost, without a server

@@ -37,7 +37,7 @@ group_packages()
     case $1 in
     build)
         echo gcc libc6-dev make pkg-config patch bzip2 xz-utils ca-certificates libuv1-dev
-        echo libpq-dev libpcre2-dev libstemmer-dev
+        echo libpq-dev libpcre2-dev libstemmer-dev libyaml-dev
         ;;
     run) has_postgres || echo postgresql ;;
     test) echo libcmocka-dev nginx openssl curl clang-format ;;

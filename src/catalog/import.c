@@ -17,7 +17,6 @@ enum {
     REFS_MAX = 200000,
 };
 
-static const struct json_limits document_limits = {.depth_max = IMPORT_DEPTH_MAX};
 static const struct json_limits override_limits = {.depth_max = 64, .refuse_dup_keys = true};
 
 const char *import_kind_name(enum import_kind kind)
@@ -100,15 +99,12 @@ static int read_document(struct import *im, slice text, struct err *err)
 {
     if (text.len > IMPORT_DOCUMENT_BYTES_MAX)
         return err_set(err, ERR_LIMIT, "the document is over %d bytes", IMPORT_DOCUMENT_BYTES_MAX);
-    slice start = text;
-    while (start.len > 0 && strchr(" \t\r\n", start.ptr[0]))
-        start = slice_from(start, 1);
-    if (start.len == 0 || start.ptr[0] != '{')
-        return err_set(err, ERR_SYNTAX,
-                       "the document is not a JSON object; YAML is not read, convert it to JSON "
-                       "first");
-    im->document = json_parse(im->arena, text, &document_limits, err);
-    return im->document ? check_version(im, err) : err_prefix(err, "the document");
+    im->document = import_parse(im->arena, text, err);
+    if (!im->document)
+        return err_prefix(err, "the document");
+    if (im->document->type != JSON_OBJECT)
+        return err_set(err, ERR_SYNTAX, "the document must be an object, in JSON or YAML");
+    return check_version(im, err);
 }
 
 static int check_members(const struct json *object, slice place, const char *const *names,
@@ -281,7 +277,7 @@ static int walk_path(struct import *im, slice path, const struct json *described
     const struct json *item = import_resolve(im, described);
     if (!json_is(item, JSON_OBJECT)) {
         import_note(im,
-                    "the path %.*s is described outside of this document, or is no object: its "
+                    "the path %.*s is described outside of this folder, or is no object: its "
                     "operations are not known",
                     SLICE_ARG(slice_first_utf8(path, 500)));
         return OK;
@@ -397,14 +393,16 @@ static int run(struct import *im, const struct import_options *options, struct e
 int catalog_import_openapi(const struct import_options *options, struct import_result *result,
                            struct err *err)
 {
-    struct import im = {.arena = &result->arena, .result = result};
+    struct import im = {.arena = &result->arena, .result = result, .folder = options->folder};
     *result = (struct import_result){.total = 0};
     arena_init(&result->arena, IMPORT_ARENA_BYTES_MAX);
+    map_init(&im.files, REFS_MAX);
     map_init(&im.refs, REFS_MAX);
     map_init(&im.def_names, REFS_MAX);
     map_init(&im.ids, IMPORT_OPERATIONS_MAX);
     map_init(&im.overridden, IMPORT_OPERATIONS_MAX);
     int code = run(&im, options, err);
+    map_deinit(&im.files);
     map_deinit(&im.refs);
     map_deinit(&im.def_names);
     map_deinit(&im.ids);

@@ -1,7 +1,7 @@
 /*
- * From an OpenAPI 3.0 or 3.1 document (JSON) to a manifest (contrib/integrations/README.md). Each
- * operation becomes an action or a line of the report that says why not; what an action can not do
- * that the operation can is a line, too.
+ * From an OpenAPI 3.0 or 3.1 document (JSON or YAML) to a manifest
+ * (contrib/integrations/README.md). Each operation becomes an action or a line of the report that
+ * says why not; what an action can not do that the operation can is a line, too.
  *
  * Overrides are a JSON object that says what a description does not know:
  *   {"integration": {"name", "description", "category", "tags", "docs_url", "base_url", "headers",
@@ -11,7 +11,7 @@
  *                    "idempotency_header", "scopes", "response", "display": as in a manifest}}}
  *
  * Everything is bounded: the limits below, and the linter's. Nothing is fetched: a $ref that leads
- * out of the document is reported.
+ * out of the document's folder is reported.
  */
 #ifndef CATALOG_IMPORT_H
 #define CATALOG_IMPORT_H
@@ -27,10 +27,20 @@ enum {
     IMPORT_DEPTH_MAX = 200, /* nested containers of the document */
 };
 
+/* The folder of the document, for what its references name there. */
+struct import_folder {
+    slice name; /* the document's own, in it */
+    /* A file of the folder or below: path has no "..", and does not begin with a slash. Its text
+     * lies in the arena. Not OK: err says why. */
+    int (*read)(void *ctx, slice path, struct arena *arena, slice *text, struct err *err);
+    void *ctx;
+};
+
 struct import_options {
     slice document;
-    slice overrides;      /* empty: none */
-    slice integration_id; /* empty: made of the title */
+    const struct import_folder *folder; /* NULL: other files are not read */
+    slice overrides;                    /* empty: none */
+    slice integration_id;               /* empty: made of the title */
 };
 
 enum import_kind {

@@ -391,7 +391,7 @@ void import_body(struct import_op *op)
     if (!described)
         return;
     if (!request_body) {
-        import_skip(op, "the reference to its body leads nowhere in this document");
+        import_skip(op, "the reference to its body leads nowhere in this document and its folder");
         return;
     }
     const struct json_member *chosen = choose(JSON_GET(request_body, "content"), &kind);

@@ -1,8 +1,9 @@
 /*
  * What the files of the importer share: import.c (the document and the manifest),
  * import_operation.c (one operation), import_parameter.c and import_body.c (its input and request),
- * import_schema.c and import_look.c (schemas), import_ref.c (references), import_security.c,
- * import_server.c, import_text.c (ids and words). Private to the catalog room.
+ * import_schema.c and import_look.c (schemas), import_ref.c (references), import_file.c (other
+ * files), import_security.c, import_server.c, import_text.c (ids and words). Private to the catalog
+ * room.
  */
 #ifndef CATALOG_IMPORT_INTERNAL_H
 #define CATALOG_IMPORT_INTERNAL_H
@@ -26,6 +27,11 @@ struct import_ref {
     struct import_ref *next;   /* in that conversion's queue */
 };
 
+/* Another file of the description. */
+struct import_file {
+    const struct json *root; /* NULL: it could not be read */
+};
+
 struct import {
     struct arena *arena; /* of the result: everything lives there */
     struct import_result *result;
@@ -33,10 +39,12 @@ struct import {
     const struct json *integration, *operations; /* of the overrides, may be NULL */
     bool is_30;                                  /* OpenAPI 3.0: its own dialect of JSON Schema */
     slice prefix;
-    struct map refs;       /* text of a $ref -> struct import_ref */
-    struct map def_names;  /* name in $defs -> itself */
-    struct map ids;        /* action_id -> itself */
-    struct map overridden; /* keys of `operations` that an operation had */
+    const struct import_folder *folder; /* may be NULL */
+    struct map files;                   /* struct import_file, by path from the folder */
+    struct map refs;                    /* text of a $ref -> struct import_ref */
+    struct map def_names;               /* name in $defs -> itself */
+    struct map ids;                     /* action_id -> itself */
+    struct map overridden;              /* keys of `operations` that an operation had */
     uint64_t conversions;
     size_t lines_cap;
     /* import_server.c, import_security.c */
@@ -90,11 +98,19 @@ static inline void import_starve(struct import *im)
 
 /* ---- references ---- */
 
-/* Where a `$ref` text leads, NULL past memory; its target is NULL when that is nowhere in this
- * document. */
+/* Where a `$ref` text leads, NULL past memory; its target is NULL when that is nowhere in
+ * this document and its folder. */
 struct import_ref *import_ref_find(struct import *im, slice text) MUST_CHECK;
 /* value, or what its chain of $ref leads to; NULL when that is nowhere. */
 const struct json *import_resolve(struct import *im, const struct json *value);
+
+/* ---- other files ---- */
+
+/* JSON, or else YAML. */
+struct json *import_parse(struct arena *arena, slice text, struct err *err) MUST_CHECK;
+/* The document that a $ref names before its '#' (empty: the one that is imported). NULL: there is
+ * none in its folder, or it could not be read, which a note says. */
+const struct json *import_file_root(struct import *im, slice reference);
 
 /* ---- schemas ---- */
 

@@ -357,7 +357,8 @@ static void read_list(struct import_op *op, const struct json *list, const struc
         if (i >= PARAMETERS_MAX)
             import_skip(op, "it has more than %d parameters", PARAMETERS_MAX);
         else if (!json_is(node, JSON_OBJECT))
-            import_skip(op, "a reference to a parameter leads nowhere in this document");
+            import_skip(op,
+                        "a reference to a parameter leads nowhere in this document and its folder");
         else if (is_path == wants_path && !is_replaced(op->im, stronger, node))
             read_parameter(op, node);
     }

@@ -1,6 +1,6 @@
 /*
- * References of an OpenAPI document: `#/components/...` in percent-encoded RFC 6901. What leads out
- * of the document is never fetched.
+ * References of an OpenAPI document: `file#/components/...`, the file relative (import_file.c), the
+ * pointer percent-encoded RFC 6901.
  */
 #include "base/encode.h"
 #include "catalog/import_internal.h"
@@ -9,13 +9,16 @@ enum { REF_BYTES_MAX = 2048, DEF_NAME_MAX = 60 };
 
 static const struct json *find_target(struct import *im, slice text)
 {
-    if (text.len < 2 || text.len > REF_BYTES_MAX || !slice_starts_with(text, SLICE("#/")))
+    slice fragment = text, file = slice_split(&fragment, '#');
+    if (text.len < 2 || text.len > REF_BYTES_MAX)
         return NULL;
+    const struct json *root = import_file_root(im, file), *target = NULL;
+    if (!root || fragment.len == 0)
+        return root == im->document ? NULL : root;
     struct buf pointer;
     buf_init(&pointer, REF_BYTES_MAX);
-    const struct json *target = NULL;
-    if (decode_percent(&pointer, slice_from(text, 1), false) == OK && buf_is_ok(&pointer))
-        target = json_pointer(im->document, buf_slice(&pointer));
+    if (decode_percent(&pointer, fragment, false) == OK && buf_is_ok(&pointer))
+        target = json_pointer(root, buf_slice(&pointer));
     else if (!buf_is_ok(&pointer))
         import_starve(im); /* decoding makes it no longer, so the limit was not it */
     buf_deinit(&pointer);

@@ -417,7 +417,7 @@ static bool keep_ref(struct import_schema *s, slice text, struct json *out)
     struct import_ref *ref = import_ref_find(s->im, text);
     if (!ref || !ref->target || !ref->name.ptr) {
         if (s->op)
-            import_weaken(s->op, "the reference %.*s leads nowhere in this document",
+            import_weaken(s->op, "the reference %.*s leads nowhere in this document and its folder",
                           SLICE_ARG(slice_first_utf8(text, 200)));
         return false;
     }

@@ -4,10 +4,14 @@
 #include "cmd/catalog_import.h"
 
 #include <errno.h>
+#include <limits.h>
+#include <stdlib.h>
 #include <sys/stat.h>
 
 #include "catalog/import.h"
 #include "cmd/output.h"
+
+enum { FOLDER_BYTES_MAX = 64 * 1024 * 1024 }; /* of all files that references name */
 
 const struct config_option catalog_import_options[CATALOG_IMPORT_OPTIONS] = {
     {"id", "ID", "the integration's id; made of the description's title when left out"},
@@ -16,20 +20,20 @@ const struct config_option catalog_import_options[CATALOG_IMPORT_OPTIONS] = {
     {"output", "FILE", "where the manifest goes; stdout when left out"},
 };
 
-static int read_open(struct session *session, FILE *file, const char *path, size_t bytes_max,
-                     slice *text)
+static int read_open(FILE *file, const char *path, size_t bytes_max, struct arena *arena,
+                     slice *text, struct err *err)
 {
     struct stat info;
     if (fstat(fileno(file), &info) != 0 || !S_ISREG(info.st_mode))
-        return err_set(&session->err, ERR_INVALID, "%s is not a file", path);
+        return err_set(err, ERR_INVALID, "%s is not a file", path);
     if (info.st_size > (off_t)bytes_max)
-        return err_set(&session->err, ERR_LIMIT, "%s is over %zu bytes", path, bytes_max);
+        return err_set(err, ERR_LIMIT, "%s is over %zu bytes", path, bytes_max);
     size_t len = (size_t)info.st_size;
-    char *bytes = arena_alloc_text(&session->arena, len + 1);
+    char *bytes = arena_alloc_text(arena, len + 1);
     if (!bytes)
-        return err_set(&session->err, ERR_NOMEM, "out of memory for %s", path);
+        return err_set(err, ERR_NOMEM, "out of memory for %s", path);
     if (fread(bytes, 1, len, file) != len)
-        return err_set(&session->err, ERR_IO, "cannot read %s", path);
+        return err_set(err, ERR_IO, "cannot read %s", path);
     *text = slice_of(bytes, len);
     return OK;
 }
@@ -39,7 +43,7 @@ static int read_text(struct session *session, const char *path, size_t bytes_max
     FILE *file = fopen(path, "re");
     if (!file)
         return err_set(&session->err, ERR_IO, "cannot open %s: %s", path, strerror(errno));
-    int result = read_open(session, file, path, bytes_max, text);
+    int result = read_open(file, path, bytes_max, &session->arena, text, &session->err);
     (void)fclose(file);
     return result;
 }
@@ -77,10 +81,62 @@ static int write_manifest(struct session *session, slice path, slice text)
     return is_written ? OK : err_set(&session->err, ERR_IO, "cannot write %.*s", SLICE_ARG(path));
 }
 
+/* ---- other files of the description ---- */
+
+struct folder {
+    char root[PATH_MAX], name[PATH_MAX]; /* without links; the document's own */
+    size_t bytes_left;                   /* of all files together */
+};
+
+static int read_below(struct folder *folder, const char *path, struct arena *arena, slice *text,
+                      struct err *err)
+{
+    char real[PATH_MAX];
+    size_t root_len = strlen(folder->root);
+    if (!realpath(path, real))
+        return err_set(err, ERR_IO, "%s", strerror(errno));
+    if (strncmp(real, folder->root, root_len) != 0 || real[root_len] != '/')
+        return err_set(err, ERR_INVALID, "it is a link that leads out of the folder");
+    FILE *file = fopen(real, "re");
+    if (!file)
+        return err_set(err, ERR_IO, "%s", strerror(errno));
+    int result = read_open(file, real, folder->bytes_left, arena, text, err);
+    (void)fclose(file);
+    if (result == OK)
+        folder->bytes_left -= text->len;
+    return result;
+}
+
+static int read_from_folder(void *ctx, slice path, struct arena *arena, slice *text,
+                            struct err *err)
+{
+    struct folder *folder = ctx;
+    slice full = arena_printf(arena, "%s/%.*s", folder->root, SLICE_ARG(path));
+    return full.ptr ? read_below(folder, full.ptr, arena, text, err)
+                    : err_set(err, ERR_NOMEM, "out of memory");
+}
+
+/* false: there is no such document. */
+static bool open_folder(struct folder *folder, const char *path)
+{
+    folder->bytes_left = FOLDER_BYTES_MAX;
+    if (!realpath(path, folder->root))
+        return false;
+    char *name = strrchr(folder->root, '/');
+    (void)snprintf(folder->name, sizeof(folder->name), "%s", name + 1);
+    *name = '\0';
+    return true;
+}
+
 static int import_openapi(struct session *session, struct command_call *call,
                           struct import_result *result)
 {
-    struct import_options options = {.integration_id = command_option(call, "id")};
+    struct folder files;
+    bool has_folder = open_folder(&files, call->argv[1]);
+    struct import_folder folder = {.read = read_from_folder, .ctx = &files};
+    folder.name = has_folder ? slice_cstr(files.name) : SLICE_NONE;
+    struct import_options options = {.integration_id = command_option(call, "id"),
+                                     .folder = has_folder ? &folder : NULL};
     slice overrides = command_option(call, "overrides");
     char *path = overrides.ptr ? arena_cstr(&session->arena, overrides) : NULL;
     int code = read_text(session, call->argv[1], IMPORT_DOCUMENT_BYTES_MAX, &options.document);

@@ -1,7 +1,7 @@
 // `sluice catalog import openapi` with GitHub's own description: over 1,000 operations, none lost without
 // a line; the result is linted, loaded, and three of its actions are sent to a stand-in.
 import assert from 'node:assert/strict';
-import { mkdir, readFile, writeFile } from 'node:fs/promises';
+import { mkdir, readFile, symlink, writeFile } from 'node:fs/promises';
 import { createServer } from 'node:http';
 import { createRequire } from 'node:module';
 import { dirname, join } from 'node:path';
@@ -118,9 +118,12 @@ test('what replies are is taken from the document', () => {
 
 test('what cannot be read is said in a sentence', async () => {
   const bad = join(dir, 'bad.yaml');
+  const broken = join(dir, 'broken.yaml');
   await writeFile(bad, 'openapi: 3.0.0\n');
+  await writeFile(broken, 'openapi: 3.0.0\npaths: [\n');
   for (const [args, sentence] of [
-    [['openapi', bad], /YAML is not read, convert it to JSON first/],
+    [['openapi', bad], /the document has no "paths"/],
+    [['openapi', broken], /the document: not valid YAML at line 3, column 1: did not find/],
     [['openapi', join(dir, 'none.json')], /cannot open .*none\.json/],
     [['openapi', dir], /is not a file/],
     [['wsdl', bad], /"wsdl" cannot be imported; the one kind known is openapi/],
@@ -131,6 +134,78 @@ test('what cannot be read is said in a sentence', async () => {
     assert.deepEqual([end.code, end.stdout], [1, ''], args.join(' '));
     assert.match(end.stderr, sentence);
   }
+});
+
+test('YAML in several files of one folder is one description', async () => {
+  const folder = join(dir, 'petstore');
+  await mkdir(join(folder, 'paths'), { recursive: true });
+  await mkdir(join(folder, 'schemas'));
+  const files = {
+    'openapi.yaml': `
+openapi: 3.0.3
+info: { title: Pet Shop, version: 1.10 }
+servers: [{ url: https://pets.example.com/v1 }]
+paths:
+  /pets:
+    $ref: paths/pets.yaml
+  /pets/{id}:
+    get:
+      operationId: getPet
+      parameters: [{ $ref: "#/components/parameters/Id" }]
+      responses: { 200: { content: { application/json: { schema: { $ref: "schemas/pet.json" } } } } }
+  /secret:
+    post:
+      operationId: leak
+      requestBody: { $ref: ../outside.yaml#/body }
+      responses: { 204: {} }
+  /link:
+    post:
+      operationId: link
+      requestBody: { $ref: link.yaml#/body }
+      responses: { 204: {} }
+components:
+  parameters:
+    Id: { name: id, in: path, required: true, schema: { type: string } }
+    Sort: { name: sort, in: query, schema: { type: string } }
+`,
+    'paths/pets.yaml': `
+post:
+  operationId: addPet
+  requestBody:
+    required: true
+    content:
+      application/json:
+        schema: { $ref: "../schemas/pet.json" }
+  responses:
+    200: { content: { application/json: { schema: { $ref: "../schemas/pet.json" } } } }
+get:
+  operationId: listPets
+  parameters: [{ $ref: "../openapi.yaml#/components/parameters/Sort" }, { $ref: "../schemas/common.yaml#/Limit" }]
+  responses: { 200: { content: { application/json: { schema: { type: array, items: { $ref: "../schemas/pet.json" } } } } } }
+`,
+    'schemas/pet.json': JSON.stringify({
+      type: 'object', required: ['id', 'owner'],
+      properties: { id: { type: 'integer' }, owner: { $ref: 'common.yaml#/Owner' }, mother: { $ref: '#' }, food: { $ref: '#/definitions/Food' } },
+      definitions: { Food: { enum: ['hay', 'fish'] } },
+    }),
+    'schemas/common.yaml': 'Owner: { type: object, properties: { name: { type: string } } }\nLimit: { name: limit, in: query, schema: { type: integer } }\n',
+  };
+  for (const [name, text] of Object.entries(files)) await writeFile(join(folder, name), text);
+  await writeFile(join(dir, 'outside.yaml'), 'body: { content: { application/json: { schema: { type: string } } } }\n');
+  await symlink(join(dir, 'outside.yaml'), join(folder, 'link.yaml'));
+  const end = await run(sluiceBin, ['catalog', 'import', 'openapi', join(folder, 'openapi.yaml')]);
+  assert.equal(end.code, 0, end.stderr);
+  const made = JSON.parse(end.stdout);
+  assert.deepEqual(made.actions.map(({ action_id }) => action_id).sort(), ['add_pet', 'get_pet', 'list_pets']);
+  assert.match(end.stderr, /skipped: POST \/secret \(leak\): the reference to its body leads nowhere in this document and its folder/);
+  assert.match(end.stderr, /note: the file link\.yaml, which a reference names, is not read: it is a link that leads out of the folder/);
+  const [add, list] = ['add_pet', 'list_pets'].map((id) => made.actions.find((one) => one.action_id === id));
+  const ajv = new Ajv2020({ strict: false });
+  const validate = ajv.compile(add.input_schema);
+  assert.ok(validate({ id: 1, owner: { name: 'Ada' }, mother: { id: 2, owner: {}, food: 'hay' } }), JSON.stringify(validate.errors));
+  for (const bad of [{ id: 1 }, { id: 1, owner: { name: 7 } }, { id: 1, owner: {}, mother: { id: 2 } }, { id: 1, owner: {}, food: 'meat' }])
+    assert.ok(!validate(bad), JSON.stringify(bad));
+  assert.deepEqual(Object.keys(list.input_schema.properties).sort(), ['limit', 'sort']);
 });
 
 test('imported actions run end to end', async () => {

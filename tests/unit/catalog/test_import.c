@@ -347,8 +347,10 @@ static void a_title_becomes_an_id(void **state)
 static void faulty_documents(void **state)
 {
     struct bench *b = *state;
-    FAULT("openapi: 3.0.0\npaths: {}\n", ERR_SYNTAX, "YAML is not read");
-    FAULT("", ERR_SYNTAX, "not a JSON object");
+    FAULT("openapi: 3.0.0\npaths: {}\n", ERR_INVALID, "no title");
+    FAULT("openapi: 3.0.0\npaths: [", ERR_SYNTAX, "the document: not valid YAML at line 3");
+    FAULT("[1]", ERR_SYNTAX, "must be an object");
+    FAULT("", ERR_SYNTAX, "it is empty");
     FAULT("{'openapi':", ERR_SYNTAX, "the document");
     FAULT("{'swagger':'2.0'}", ERR_INVALID, "Swagger 2.0");
     FAULT("{'openapi':'4.0.0','paths':{}}", ERR_INVALID, "got \"4.0.0\"");

@@ -1,0 +1,360 @@
+/*
+ * The events of libyaml to a tree; see yaml.h. A container is built in its frame and put into the
+ * one around it when it ends, so no step recurses.
+ */
+#include "json/yaml.h"
+
+#include <yaml.h>
+
+#include "base/map.h"
+#include "base/mem.h"
+#include "json/number.h"
+#include "json/parse_dup.h"
+
+enum { ANCHORS_MAX = 100000, NUMBER_BYTES_MAX = 400, SHOWN_MAX = 60 };
+
+struct anchor {
+    struct json value;
+    size_t nodes;
+};
+
+struct frame {
+    struct json value;
+    slice key, anchor;
+    size_t nodes;
+    bool has_key;
+};
+
+struct reader {
+    struct arena *arena;
+    struct err *err;
+    yaml_parser_t parser;
+    struct map anchors; /* struct anchor, by name */
+    struct json_dup_table dups;
+    struct frame *frames;
+    size_t depth, depth_max, nodes_max, nodes;
+    struct json root;
+    bool has_root;
+};
+
+static slice text_of(const yaml_char_t *text)
+{
+    return text ? slice_cstr((const char *)text) : SLICE_NONE;
+}
+
+static int refuse(struct reader *reader, const yaml_mark_t *mark, const char *why)
+{
+    return err_set(reader->err, ERR_SYNTAX, "not accepted: line %zu, column %zu: %s",
+                   mark->line + 1, mark->column + 1, why);
+}
+
+static int refuse_memory(struct reader *reader)
+{
+    return err_set(reader->err, ERR_NOMEM,
+                   "not accepted: the YAML text needs more memory than "
+                   "allowed");
+}
+
+/* ---- scalars, YAML 1.2.2 10.3.2 ---- */
+
+static bool is_one_of(slice text, const char *const names[3])
+{
+    for (size_t i = 0; i < 3; i++)
+        if (slice_eq_cstr(text, names[i]))
+            return true;
+    return false;
+}
+
+static size_t digits_at(slice text, size_t at)
+{
+    size_t end = at;
+    while (end < text.len && text.ptr[end] >= '0' && text.ptr[end] <= '9')
+        end++;
+    return end - at;
+}
+
+/* [-+]? ( . digits | digits ( . digits? )? ) ( [eE] [-+]? digits )? */
+static bool is_number(slice text)
+{
+    size_t at = text.len > 0 && (text.ptr[0] == '-' || text.ptr[0] == '+');
+    size_t whole = digits_at(text, at), part = 0;
+    at += whole;
+    if (at < text.len && text.ptr[at] == '.') {
+        part = digits_at(text, at + 1);
+        at += 1 + part;
+    }
+    if (whole + part == 0)
+        return false;
+    if (at < text.len && (text.ptr[at] == 'e' || text.ptr[at] == 'E')) {
+        at++;
+        at += at < text.len && (text.ptr[at] == '-' || text.ptr[at] == '+');
+        size_t power = digits_at(text, at);
+        if (power == 0)
+            return false;
+        at += power;
+    }
+    return at == text.len;
+}
+
+/* As JSON writes it: no plus, no zeros in front, digits on both sides of a point. */
+static slice as_json(struct arena *arena, slice text)
+{
+    char *out = arena_alloc_text(arena, text.len + 3);
+    size_t at = 0, len = 0;
+    if (!out)
+        return SLICE_NONE;
+    if (text.ptr[at] == '-')
+        out[len++] = '-';
+    at += text.ptr[at] == '-' || text.ptr[at] == '+';
+    while (at + 1 < text.len && text.ptr[at] == '0' && text.ptr[at + 1] >= '0' &&
+           text.ptr[at + 1] <= '9')
+        at++;
+    if (text.ptr[at] == '.')
+        out[len++] = '0';
+    for (; at < text.len; at++) {
+        out[len++] = text.ptr[at];
+        bool is_bare = text.ptr[at] == '.' && (at + 1 == text.len || digits_at(text, at + 1) == 0);
+        if (is_bare)
+            out[len++] = '0';
+    }
+    out[len] = '\0';
+    return slice_of(out, len);
+}
+
+/* 0x1F, 0o17. */
+static bool read_based(slice text, struct json *value)
+{
+    int base = slice_starts_with(text, SLICE("0x"))   ? 16
+               : slice_starts_with(text, SLICE("0o")) ? 8
+                                                      : 0;
+    uint64_t number = 0;
+    if (base == 0 || text.len < 3 || text.len > 17)
+        return false;
+    for (size_t i = 2; i < text.len; i++) {
+        char c = text.ptr[i];
+        int digit = c >= '0' && c <= '9'   ? c - '0'
+                    : c >= 'a' && c <= 'f' ? c - 'a' + 10
+                    : c >= 'A' && c <= 'F' ? c - 'A' + 10
+                                           : base;
+        if (digit >= base)
+            return false;
+        number = number * (uint64_t)base + (uint64_t)digit;
+    }
+    *value = json_u64(number);
+    return true;
+}
+
+static struct json plain_value(struct reader *reader, slice text)
+{
+    static const char *const nulls[] = {"null", "Null", "NULL"};
+    static const char *const trues[] = {"true", "True", "TRUE"};
+    static const char *const falses[] = {"false", "False", "FALSE"};
+    struct json value;
+    if (text.len == 0 || slice_eq_cstr(text, "~") || is_one_of(text, nulls))
+        return json_null;
+    if (is_one_of(text, trues) || is_one_of(text, falses))
+        return json_bool(is_one_of(text, trues));
+    if (read_based(text, &value))
+        return value;
+    if (text.len <= NUMBER_BYTES_MAX && is_number(text)) {
+        slice number = as_json(reader->arena, text);
+        return number.ptr ? json_number_parse(number) : json_null;
+    }
+    return json_string_dup(reader->arena, text);
+}
+
+/* ---- the tree ---- */
+
+static int keep_anchor(struct reader *reader, slice name, const struct json *value, size_t nodes)
+{
+    struct anchor *anchor = name.ptr ? ARENA_NEW(reader->arena, struct anchor) : NULL;
+    if (!name.ptr)
+        return OK;
+    if (!anchor || map_put(&reader->anchors, name, anchor, NULL) != OK)
+        return refuse_memory(reader);
+    *anchor = (struct anchor){*value, nodes};
+    return OK;
+}
+
+/* A whole value: into its container, or as the root. */
+static int put(struct reader *reader, const yaml_mark_t *mark, struct json value, size_t nodes)
+{
+    reader->nodes += nodes;
+    if (reader->nodes > reader->nodes_max)
+        return err_set(reader->err, ERR_LIMIT, "not accepted: it stands for more than %zu values",
+                       reader->nodes_max);
+    if (reader->depth == 0) {
+        reader->root = value;
+        reader->has_root = true;
+        return OK;
+    }
+    struct frame *frame = &reader->frames[reader->depth - 1];
+    frame->nodes += nodes;
+    if (frame->value.type == JSON_ARRAY) {
+        json_array_push(reader->arena, &frame->value, value);
+    } else if (!frame->has_key) {
+        return refuse(reader, mark, "a key must be a scalar");
+    } else {
+        json_object_set(reader->arena, &frame->value, frame->key, value);
+        frame->has_key = false;
+    }
+    return reader->arena->is_exhausted ? refuse_memory(reader) : OK;
+}
+
+static bool is_key(const struct reader *reader)
+{
+    const struct frame *frame = reader->depth > 0 ? &reader->frames[reader->depth - 1] : NULL;
+    return frame && frame->value.type == JSON_OBJECT && !frame->has_key;
+}
+
+static int take_key(struct reader *reader, const yaml_mark_t *mark, slice text, bool is_plain)
+{
+    struct frame *frame = &reader->frames[reader->depth - 1];
+    if (is_plain && slice_eq_cstr(text, "<<"))
+        return refuse(reader, mark, "merge keys (<<) are not read; write the members out");
+    frame->key = arena_dup(reader->arena, text);
+    frame->has_key = true;
+    return frame->key.ptr ? OK : refuse_memory(reader);
+}
+
+static int take_scalar(struct reader *reader, const yaml_event_t *event)
+{
+    slice text = slice_of((const char *)event->data.scalar.value, event->data.scalar.length);
+    slice tag = text_of(event->data.scalar.tag), anchor = text_of(event->data.scalar.anchor);
+    bool is_text = slice_eq_cstr(tag, YAML_STR_TAG);
+    bool is_plain = event->data.scalar.style == YAML_PLAIN_SCALAR_STYLE && !is_text;
+    if (tag.ptr && !is_text && !slice_eq_cstr(tag, "!"))
+        return refuse(reader, &event->start_mark, "of tags only !!str is read");
+    if (is_key(reader))
+        return take_key(reader, &event->start_mark, text, is_plain);
+    struct json value = is_plain && !tag.ptr ? plain_value(reader, text)
+                                             : json_string_dup(reader->arena, text);
+    if (reader->arena->is_exhausted)
+        return refuse_memory(reader);
+    slice name = anchor.ptr ? arena_dup(reader->arena, anchor) : SLICE_NONE;
+    int code = keep_anchor(reader, name, &value, 1);
+    return code == OK ? put(reader, &event->start_mark, value, 1) : code;
+}
+
+static int take_alias(struct reader *reader, const yaml_event_t *event)
+{
+    const struct anchor *anchor = map_get(&reader->anchors, text_of(event->data.alias.anchor));
+    if (!anchor)
+        return refuse(reader, &event->start_mark, "an alias of what stands nowhere before it");
+    if (is_key(reader))
+        return json_is(&anchor->value, JSON_STRING)
+                   ? take_key(reader, &event->start_mark, json_str(&anchor->value), false)
+                   : refuse(reader, &event->start_mark, "a key must be text");
+    return put(reader, &event->start_mark, anchor->value, anchor->nodes);
+}
+
+static int open_container(struct reader *reader, const yaml_event_t *event, struct json value,
+                          const yaml_char_t *anchor, const yaml_char_t *tag)
+{
+    slice name = text_of(anchor);
+    if (tag)
+        return refuse(reader, &event->start_mark, "of tags only !!str is read");
+    if (is_key(reader))
+        return refuse(reader, &event->start_mark, "a key must be a scalar");
+    if (reader->depth == reader->depth_max)
+        return err_set(reader->err, ERR_LIMIT, "not accepted: nested deeper than %zu levels",
+                       reader->depth_max);
+    name = name.ptr ? arena_dup(reader->arena, name) : name;
+    reader->frames[reader->depth++] = (struct frame){.value = value, .anchor = name, .nodes = 1};
+    return OK;
+}
+
+static int close_container(struct reader *reader, const yaml_event_t *event)
+{
+    struct frame frame = reader->frames[--reader->depth];
+    slice key = SLICE_NONE;
+    int code = frame.value.type == JSON_OBJECT && frame.value.count > 1
+                   ? json_dup_fold(&reader->dups, &frame.value, &key)
+                   : OK;
+    if (code == ERR_INVALID)
+        return err_set(reader->err, ERR_SYNTAX,
+                       "not accepted: the key \"%.*s\" stands twice in the mapping that ends at "
+                       "line %zu",
+                       SLICE_ARG(slice_first_utf8(key, SHOWN_MAX)), event->start_mark.line + 1);
+    if (code == OK)
+        code = keep_anchor(reader, frame.anchor, &frame.value, frame.nodes);
+    if (code != OK)
+        return refuse_memory(reader);
+    reader->nodes -= frame.nodes - 1; /* counted when they came */
+    return put(reader, &event->start_mark, frame.value, frame.nodes);
+}
+
+static int take(struct reader *reader, const yaml_event_t *event)
+{
+    switch (event->type) {
+    case YAML_DOCUMENT_START_EVENT:
+        return reader->has_root ? refuse(reader, &event->start_mark, "a second document") : OK;
+    case YAML_SCALAR_EVENT:
+        return take_scalar(reader, event);
+    case YAML_ALIAS_EVENT:
+        return take_alias(reader, event);
+    case YAML_SEQUENCE_START_EVENT:
+        return open_container(reader, event, json_array(), event->data.sequence_start.anchor,
+                              event->data.sequence_start.tag);
+    case YAML_MAPPING_START_EVENT:
+        return open_container(reader, event, json_object(), event->data.mapping_start.anchor,
+                              event->data.mapping_start.tag);
+    case YAML_SEQUENCE_END_EVENT:
+    case YAML_MAPPING_END_EVENT:
+        return close_container(reader, event);
+    default:
+        return OK;
+    }
+}
+
+/* ---- the whole ---- */
+
+static int refuse_syntax(struct reader *reader)
+{
+    const yaml_parser_t *parser = &reader->parser;
+    if (parser->error == YAML_MEMORY_ERROR)
+        return refuse_memory(reader);
+    return err_set(reader->err, ERR_SYNTAX, "not valid YAML at line %zu, column %zu: %s",
+                   parser->problem_mark.line + 1, parser->problem_mark.column + 1,
+                   parser->problem ? parser->problem : "unknown fault");
+}
+
+static int read_all(struct reader *reader)
+{
+    for (bool goes_on = true; goes_on;) {
+        yaml_event_t event;
+        if (!yaml_parser_parse(&reader->parser, &event))
+            return refuse_syntax(reader);
+        goes_on = event.type != YAML_STREAM_END_EVENT;
+        int code = take(reader, &event);
+        yaml_event_delete(&event);
+        if (code != OK)
+            return code;
+    }
+    return reader->has_root ? OK : err_set(reader->err, ERR_SYNTAX, "not valid YAML: it is empty");
+}
+
+struct json *yaml_parse(struct arena *arena, slice text, size_t depth_max, size_t nodes_max,
+                        struct err *err)
+{
+    struct reader reader = {
+        .arena = arena, .err = err, .depth_max = depth_max, .nodes_max = nodes_max};
+    struct json *root = ARENA_NEW(arena, struct json);
+    reader.frames = mem_calloc(depth_max, sizeof(reader.frames[0]));
+    if (!root || !reader.frames || !yaml_parser_initialize(&reader.parser)) {
+        mem_free(reader.frames);
+        (void)refuse_memory(&reader);
+        return NULL;
+    }
+    map_init(&reader.anchors, ANCHORS_MAX);
+    json_dup_init(&reader.dups);
+    yaml_parser_set_encoding(&reader.parser, YAML_UTF8_ENCODING);
+    yaml_parser_set_input_string(&reader.parser, (const unsigned char *)text.ptr, text.len);
+    int code = read_all(&reader);
+    *root = reader.root;
+    yaml_parser_delete(&reader.parser);
+    map_deinit(&reader.anchors);
+    json_dup_deinit(&reader.dups);
+    mem_free(reader.frames);
+    return code == OK ? root : NULL;
+}

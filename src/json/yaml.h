@@ -1,0 +1,18 @@
+/*
+ * YAML 1.2 to JSON values, by the core schema: null, booleans, integers, floats, else text. For
+ * files that people write; requests and replies are never YAML.
+ *
+ * Refused, with line and column: a second document, keys that are no scalars or stand twice, tags
+ * beside !!str, merge keys (<<), numbers that JSON has none for. Aliases are values of their own:
+ * what a text stands for is counted with each of them, so that few lines cannot stand for billions.
+ */
+#ifndef JSON_YAML_H
+#define JSON_YAML_H
+
+#include "json/json.h"
+
+/* In the arena. NULL on ERR_SYNTAX, ERR_LIMIT (depth_max, nodes_max), ERR_NOMEM. */
+struct json *yaml_parse(struct arena *arena, slice text, size_t depth_max, size_t nodes_max,
+                        struct err *err) MUST_CHECK;
+
+#endif
