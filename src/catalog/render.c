@@ -101,6 +101,35 @@ static void put_preconditions(struct json_writer *w, struct arena *arena,
     json_close(w, ']');
 }
 
+static void put_count(struct json_writer *w, const char *name, uint64_t count)
+{
+    json_key(w, name);
+    if (count > 0)
+        json_put_i64(w, (int64_t)count);
+    else
+        json_put_null(w);
+}
+
+/* null: it takes none. A limit that is null is the server's. */
+static void put_files(struct json_writer *w, const struct catalog_files *files)
+{
+    static const char *const travels[] = {
+        [FILES_MULTIPART] = "multipart", [FILES_RAW] = "raw", [FILES_BASE64] = "base64"};
+    json_key(w, "files");
+    if (files->travel == FILES_NONE) {
+        json_put_null(w);
+        return;
+    }
+    json_open(w, '{');
+    json_key(w, "travel");
+    json_put_str(w, slice_cstr(travels[files->travel]));
+    json_key(w, "field");
+    json_put_str(w, files->field.len > 0 ? files->field : SLICE_NONE);
+    put_count(w, "count_max", files->count_max);
+    put_count(w, "bytes_max", files->bytes_max);
+    json_close(w, '}');
+}
+
 static void put_detail(struct json_writer *w, struct arena *arena,
                        const struct catalog_action *action)
 {
@@ -128,6 +157,7 @@ static void put_detail(struct json_writer *w, struct arena *arena,
     json_close(w, '}');
     json_key(w, "output_schema");
     json_put(w, action->output_schema);
+    put_files(w, &action->files);
     json_key(w, "examples");
     put_array(w, action->examples);
     put_preconditions(w, arena, action);
