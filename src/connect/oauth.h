@@ -69,6 +69,7 @@ struct oauth_begin {
     struct catalog *catalog;
     const struct catalog_integration *integration;
     const struct catalog_auth *auth; /* its OAuth */
+    slice authorize_url, token_url;  /* with the params in them */
     struct oauth_client_lookup lookup;
     struct pg_query query;
     struct oauth_begun begun;

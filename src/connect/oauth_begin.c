@@ -120,6 +120,10 @@ static void write_kept(const struct oauth_begin *begin, struct buf *out)
     json_put_str(&w, scopes.len > 0 ? buf_slice(&scopes) : SLICE_NONE);
     json_key(&w, "label");
     json_put_str(&w, begin->in.label);
+    json_key(&w, "authorize_url");
+    json_put_str(&w, begin->authorize_url);
+    json_key(&w, "token_url");
+    json_put_str(&w, begin->token_url);
     json_key(&w, "params");
     json_put_str(&w, begin->in.params);
     json_key(&w, "connection_id");
@@ -203,7 +207,7 @@ static slice make_url(struct oauth_begin *begin, slice client_id)
     const struct json *more = auth->authorize_params;
     struct buf url;
     buf_init(&url, OAUTH_URL_BYTES_MAX);
-    buf_append(&url, auth->authorize_url);
+    buf_append(&url, begin->authorize_url);
     put_pair(&url, SLICE("response_type"), SLICE("code"));
     put_pair(&url, SLICE("client_id"), client_id);
     put_pair(&url, SLICE("redirect_uri"), begin->in.redirect_uri);
@@ -228,6 +232,21 @@ static bool is_reconnectable(struct oauth_begin *begin, int *status)
     return *status == OK && slice_eq(row->integration_id, begin->integration->integration_id);
 }
 
+/* The addresses may be the customer's own: of the params that are given, else of the connection
+ * that is reconnected. */
+static bool find_server(struct oauth_begin *begin)
+{
+    struct arena *arena = &begin->op.arena;
+    slice text = begin->in.params.ptr           ? begin->in.params
+                 : begin->in.connection_id != 0 ? begin->row.params
+                                                : SLICE_NONE;
+    const struct json *params = text.len > 0 ? json_parse(arena, text, &json_limits_provider, NULL)
+                                             : NULL;
+    begin->authorize_url = oauth_url_make(begin->auth->authorize_url, params, arena);
+    begin->token_url = oauth_url_make(begin->auth->token_url, params, arena);
+    return begin->authorize_url.ptr && begin->token_url.ptr;
+}
+
 static enum op_result step_keep(struct op *op)
 {
     struct oauth_begin *begin = begin_of(op);
@@ -249,6 +268,12 @@ static enum op_result step_keep(struct op *op)
                    ? stop(begin, OAUTH_CONNECTION_UNKNOWN,
                           SLICE("There is no such connection to reconnect."))
                    : stop_database(begin);
+    if (!find_server(begin))
+        return stop(begin, OAUTH_UNSUPPORTED,
+                    arena_printf(&op->arena,
+                                 "%.*s is signed in to at an address of your own: what the form "
+                                 "asks for is needed, and must be part of a host name.",
+                                 SLICE_ARG(begin->integration->name)));
     slice prefix = begin->in.state_prefix;
     ASSERT(prefix.len <= OAUTH_STATE_PREFIX_MAX);
     if (prefix.len > 0)

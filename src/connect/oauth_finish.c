@@ -76,7 +76,8 @@ static enum op_result judge_answer(struct oauth_finish *finish)
     const struct oauth_finish_request *in = &finish->in;
     slice app = finish->integration->name;
     bool is_word = in->error.len > 0 && in->error.len <= ERROR_MAX && http_is_visible(in->error);
-    if (in->iss.ptr && !is_issuer(in->iss, finish->auth->authorize_url))
+    slice sent_to = json_get_str(finish->asked, SLICE("authorize_url"));
+    if (in->iss.ptr && !is_issuer(in->iss, sent_to.len > 0 ? sent_to : finish->auth->authorize_url))
         return stop(
             finish, OAUTH_ISSUER_WRONG,
             arena_printf(&finish->op.arena,
@@ -148,6 +149,7 @@ static enum op_result send_code(struct oauth_finish *finish, slice client_id, sl
         .client_secret = secret,
         .code = finish->in.code,
         .redirect_uri = json_get_str(finish->asked, SLICE("redirect_uri")),
+        .token_url = json_get_str(finish->asked, SLICE("token_url")),
     };
     if (auth->uses_pkce)
         ask.verifier = json_get_str(finish->asked, SLICE("verifier"));

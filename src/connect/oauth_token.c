@@ -126,7 +126,7 @@ int oauth_request_make(const struct oauth_ask *ask, struct oauth_request *reques
     }
     request->body_part = buf_slice(&request->body);
     call->method = SLICE("POST");
-    call->url = ask->auth->token_url;
+    call->url = ask->token_url.len > 0 ? ask->token_url : ask->auth->token_url;
     call->headers = request->headers;
     call->header_count = request->header_count;
     call->body_parts = &request->body_part;

@@ -24,6 +24,7 @@ struct oauth_ask {
     slice client_id, client_secret;     /* secret empty: a public client */
     slice code, redirect_uri, verifier; /* OAUTH_GRANT_CODE; verifier empty: no PKCE */
     slice refresh_token;                /* OAUTH_GRANT_REFRESH */
+    slice token_url;                    /* empty: the manifest's */
 };
 
 /* What http_call borrows; its texts hold secrets. */
@@ -33,6 +34,11 @@ struct oauth_request {
     struct buf body, authorization;
     slice body_part;
 };
+
+/* A manifest's URL with the connection's params (an object; NULL: none) where it names them; text
+ * itself where it names none, else in the arena. SLICE_NONE: a param is missing or holds what would
+ * be more than a part of a host or path; or out of memory. */
+slice oauth_url_make(slice text, const struct json *params, struct arena *arena);
 
 /* Fills request, and of call: method, url, headers and body. Client authentication and form as the
  * manifest says (contrib/integrations/README.md "auth"). ERR_LIMIT, ERR_NOMEM. request is to be

@@ -168,6 +168,12 @@ static bool open_row(struct renewer *renewer, const struct connection *row)
     secret_unref(renewer->former);
     renewer->former = NULL;
     renewer->rev = row->rev;
+    renewer->token_url = oauth_url_make(
+        renewer->auth->token_url,
+        row->params.len > 0
+            ? json_parse(&renewer->op.arena, row->params, &json_limits_provider, NULL)
+            : NULL,
+        &renewer->op.arena);
     return row->sealed.len > 0 && vault_open(renewer->service->config.ring, &place, row->key_id,
                                              row->sealed, &renewer->former, &err) == OK;
 }
@@ -280,6 +286,7 @@ static enum op_result step_ask(struct op *op)
         .grant = renewer->auth->kind == AUTH_OAUTH2 ? OAUTH_GRANT_REFRESH : OAUTH_GRANT_CLIENT,
         .client_id = renewer->client_id,
         .client_secret = secret_reveal(renewer->client_secret),
+        .token_url = renewer->token_url,
     };
     if (ask.grant == OAUTH_GRANT_REFRESH)
         ask.refresh_token = json_get_str(credential, SLICE("refresh_token"));

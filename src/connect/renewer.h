@@ -37,7 +37,7 @@ struct renewer {
     struct secret *former; /* the row's, which is renewed */
     struct pg_query query;
     struct oauth_client_lookup client_lookup;
-    slice client_id;
+    slice client_id, token_url;
     struct secret *client_secret;
     struct op_timer timer;
     uint64_t claimed_boot_ns, claims_until_ns;

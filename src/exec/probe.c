@@ -42,6 +42,7 @@ static enum op_result ask_for_token(struct exec_probe *probe)
         .grant = OAUTH_GRANT_CLIENT,
         .client_id = json_get_str(probe->credential, SLICE("client_id")),
         .client_secret = json_get_str(probe->credential, SLICE("client_secret")),
+        .token_url = oauth_url_make(probe->auth->token_url, probe->in.params, &probe->op.arena),
     };
     probe->call =
         (struct http_call){.tenant = probe->in.account_id, .deadline_ns = deadline_ns(probe)};

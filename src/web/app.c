@@ -59,9 +59,10 @@ void app_allow_forms(struct web_request *request, const struct catalog_integrati
     struct url url;
     char *origin = arena_alloc_text(&request->op.arena, URL_ORIGIN_MAX + 1);
     const struct catalog_auth *auth = catalog_auth_by(app, AUTH_OAUTH2);
-    if (!auth || !origin || url_parse(auth->authorize_url, &url, NULL) != OK)
-        return;
-    web_allow_form_to(request, url.is_https ? SLICE("https:") : url_origin(&url, origin));
+    if (auth && slice_starts_with(auth->authorize_url, SLICE("https://")))
+        web_allow_form_to(request, SLICE("https:"));
+    else if (auth && origin && url_parse(auth->authorize_url, &url, NULL) == OK)
+        web_allow_form_to(request, url_origin(&url, origin));
 }
 
 /* ---- the connect form ---- */

@@ -22,7 +22,7 @@ const credentialOf = (manifest, token) =>
     bearer: { token },
     api_key: { api_key: token },
     basic: { username: token, password: token },
-  })[manifest.auth.type];
+  })[[manifest.auth].flat()[0].type];
 
 // "https://x.example.com/base" of a manifest whose base_url has parameters.
 const baseOf = (manifest, params) => manifest.base_url.replace(/\$\{connection\.params\.(\w+)\}/g, (_, name) => params[name]);

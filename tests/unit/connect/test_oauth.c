@@ -58,6 +58,7 @@ static enum op_result step_keep(struct op *op)
         .auth_kind = SLICE("oauth2"),
         .connection_id = finish->connection_id,
         .label = finish->label.ptr ? arena_dup(&op->arena, finish->label) : SLICE_NONE,
+        .params = finish->params.ptr ? arena_dup(&op->arena, finish->params) : SLICE_NONE,
         .credential = secret_reveal(way->credential),
         .scopes = arena_dup(&op->arena, finish->scopes),
         .expires_at = finish->expires_at,
@@ -355,6 +356,42 @@ static void a_connection_is_mended(void **state)
     assert_int_equal(count("audit_event where kind = 'connection.reconnected'"), 1);
 }
 
+static void the_customers_own_server_is_asked(void **state)
+{
+    static const struct peer_script grants[] = {
+        {.reply = GRANT(",\"refresh_token\":\"r1\",\"expires_in\":60"), .then = PEER_FIN},
+        {.reply = GRANT(",\"refresh_token\":\"r2\""), .then = PEER_FIN}};
+    static struct way way;
+    struct catalog *usual = bench.catalog;
+    (void)state;
+    bench.catalog = bench_catalog_at(http_peer_port(&bench.peer), "/${connection.params.realm}");
+    way = (struct way){.begin_request = {.account_id = bench.account,
+                                         .integration_id = SLICE("demo"),
+                                         .session_id = SLICE("browser one"),
+                                         .redirect_uri = SLICE("https://sluice.example/back")}};
+    assert_int_equal(go(&way, false), OAUTH_UNSUPPORTED); /* no params */
+    way.begin_request.params = SLICE("{\"realm\":\"../west\"}");
+    assert_int_equal(go(&way, false), OAUTH_UNSUPPORTED);
+    way.begin_request.params = SLICE("{\"realm\":\"west\"}");
+    bench_answers(grants, 2);
+    for (int i = 0; i < 2; i++) { /* connected, then reconnected with the params it has */
+        assert_int_equal(go(&way, false), OAUTH_DONE);
+        assert_int_equal(strncmp(way.url, "https://login.example/west/authorize?tenant=1&", 46), 0);
+        assert_true(param(way.url, "state", way.state, sizeof(way.state)));
+        way.finish_request = (struct oauth_finish_request){.account_id = bench.account,
+                                                           .session_id = SLICE("browser one"),
+                                                           .state = slice_cstr(way.state),
+                                                           .iss = SLICE("https://login.example"),
+                                                           .code = SLICE("the-code")};
+        assert_int_equal(go(&way, true), OAUTH_DONE);
+        assert_true(slice_starts_with(buf_slice(&bench.peer.request), SLICE("POST /west/token ")));
+        way.begin_request.connection_id = way.keep.connection_id;
+        way.begin_request.params = SLICE_NONE;
+    }
+    catalog_unref(bench.catalog);
+    bench.catalog = usual;
+}
+
 static void what_cannot_begin(void **state)
 {
     static struct way way;
@@ -409,6 +446,7 @@ int main(void)
         cmocka_unit_test(answers_are_checked_before_anything_is_sent),
         cmocka_unit_test(exchanges_that_fail_leave_nothing),
         cmocka_unit_test(a_connection_is_mended),
+        cmocka_unit_test(the_customers_own_server_is_asked),
         cmocka_unit_test(what_cannot_begin),
         cmocka_unit_test(failing_allocations),
     };

@@ -259,9 +259,60 @@ static void a_credential_keeps_what_goes_on(void **state)
     expect_credential(NULL, &plain, "{\"access_token\":\"a2\"}");
 }
 
+/* ---- addresses of the customer's own ---- */
+
+static void a_url_takes_the_connections_params(void **state)
+{
+    static const struct {
+        const char *params, *made; /* NULL: refused */
+    } cases[] = {
+        {"{\"subdomain\":\"acme-1.eu\",\"tenant\":\"t_2\"}",
+         "https://acme-1.eu.example.com/t_2/oauth/tokens"},
+        {"{\"subdomain\":\"acme\"}", NULL},
+        {"{\"subdomain\":\"evil.example.org/\",\"tenant\":\"t\"}", NULL},
+        {"{\"subdomain\":\"a@b\",\"tenant\":\"t\"}", NULL},
+        {"{\"subdomain\":\"a:1\",\"tenant\":\"t\"}", NULL},
+        {"{\"subdomain\":\"\",\"tenant\":\"t\"}", NULL},
+        {"{\"subdomain\":7,\"tenant\":\"t\"}", NULL},
+    };
+    slice url = SLICE("https://${connection.params.subdomain}.example.com/"
+                      "${connection.params.tenant}/oauth/tokens");
+    (void)state;
+    for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+        const struct json *params = scopes_of(cases[i].params);
+        slice made = oauth_url_make(url, params, &arena);
+        assert_true(cases[i].made ? slice_eq_cstr(made, cases[i].made) : made.ptr == NULL);
+    }
+    assert_null(oauth_url_make(url, NULL, &arena).ptr);
+    assert_null(
+        oauth_url_make(SLICE("https://${input.x}/"), scopes_of(cases[0].params), &arena).ptr);
+    slice plain = SLICE("https://example.com/token");
+    assert_ptr_equal(oauth_url_make(plain, NULL, &arena).ptr, plain.ptr);
+}
+
+static void a_token_is_asked_for_where_it_says(void **state)
+{
+    const struct catalog_auth auth = {.kind = AUTH_OAUTH2,
+                                      .token_url = SLICE("https://a.example/"),
+                                      .scope_separator = SLICE(" ")};
+    struct oauth_ask ask = {.auth = &auth, .grant = OAUTH_GRANT_CODE};
+    struct oauth_request request;
+    struct http_call call = {0};
+    (void)state;
+    assert_int_equal(oauth_request_make(&ask, &request, &call), OK);
+    assert_true(slice_eq_cstr(call.url, "https://a.example/"));
+    oauth_request_deinit(&request);
+    ask.token_url = SLICE("https://b.example/");
+    assert_int_equal(oauth_request_make(&ask, &request, &call), OK);
+    assert_true(slice_eq_cstr(call.url, "https://b.example/"));
+    oauth_request_deinit(&request);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_url_takes_the_connections_params),
+        cmocka_unit_test(a_token_is_asked_for_where_it_says),
         cmocka_unit_test(a_code_is_exchanged),
         cmocka_unit_test(other_grants_and_json),
         cmocka_unit_test(tokens_are_read),

@@ -49,7 +49,8 @@ struct bench {
 
 static struct bench bench;
 
-static inline struct catalog *bench_catalog(uint16_t port)
+/* place: in front of the authorization server's paths. */
+static inline struct catalog *bench_catalog_at(uint16_t port, const char *place)
 {
     char text[2000];
     struct catalog_report *report = mem_alloc(sizeof(*report));
@@ -57,15 +58,15 @@ static inline struct catalog *bench_catalog(uint16_t port)
         text, sizeof(text),
         "{\"integration_id\":\"demo\",\"name\":\"Demo\",\"description\":\"d\",\"category\":\"c\","
         "\"base_url\":\"http://127.0.0.1:%u\",\"auth\":{\"type\":\"oauth2\","
-        "\"authorize_url\":\"https://login.example/authorize?tenant=1\","
-        "\"token_url\":\"http://127.0.0.1:%u/token\",\"scopes\":[\"a\",\"b\"],"
+        "\"authorize_url\":\"https://login.example%s/authorize?tenant=1\","
+        "\"token_url\":\"http://127.0.0.1:%u%s/token\",\"scopes\":[\"a\",\"b\"],"
         "\"scope_separator\":\",\",\"authorize_params\":{\"prompt\":\"consent\"}},"
         "\"actions\":[{\"action_id\":\"x\",\"title\":\"X\",\"description\":\"d\","
         "\"side_effect_level\":\"read\",\"input_schema\":{\"type\":\"object\","
         "\"additionalProperties\":false,\"properties\":{}},"
         "\"request\":{\"method\":\"GET\",\"path\":\"/x\"},"
         "\"display\":{\"title\":\"t\",\"summary\":\"s\"}}]}",
-        port, port);
+        port, place, port, place);
     struct catalog_source source = {SLICE("demo.json"), slice_cstr(text)};
     catalog_report_init(report);
     struct catalog *catalog = catalog_load(&source, 1, report);
@@ -75,6 +76,11 @@ static inline struct catalog *bench_catalog(uint16_t port)
     catalog_report_deinit(report);
     mem_free(report);
     return catalog;
+}
+
+static inline struct catalog *bench_catalog(uint16_t port)
+{
+    return bench_catalog_at(port, "");
 }
 
 static inline void bench_client(const char *client_id, const char *secret)

@@ -1,0 +1,50 @@
+/*
+ * The addresses of an authorization server that is each customer's own: `${connection.params.x}`
+ * in authorize_url and token_url, as in base_url.
+ */
+#include "connect/oauth_token.h"
+
+static const char OPENING[] = "${connection.params.";
+
+/* What a host, a port or a path segment may hold: nothing that ends one of them. */
+static bool is_plain(slice value)
+{
+    for (size_t i = 0; i < value.len; i++) {
+        char c = value.ptr[i];
+        bool is_word = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
+        if (!is_word && c != '-' && c != '.' && c != '_')
+            return false;
+    }
+    return value.len > 0;
+}
+
+static bool fill(slice text, const struct json *params, struct buf *out)
+{
+    ptrdiff_t at;
+    while ((at = slice_find(text, SLICE("${"))) >= 0) {
+        slice rest = slice_from(text, (size_t)at);
+        ptrdiff_t end = slice_find_char(rest, '}');
+        if (!slice_starts_with(rest, slice_cstr(OPENING)) || end < 0)
+            return false;
+        slice name = slice_of(rest.ptr + sizeof(OPENING) - 1, (size_t)end - (sizeof(OPENING) - 1));
+        slice value = json_get_str(params, name);
+        if (!is_plain(value))
+            return false;
+        buf_append(out, slice_first(text, (size_t)at));
+        buf_append(out, value);
+        text = slice_from(rest, (size_t)end + 1);
+    }
+    buf_append(out, text);
+    return buf_is_ok(out);
+}
+
+slice oauth_url_make(slice text, const struct json *params, struct arena *arena)
+{
+    struct buf out;
+    if (slice_find(text, SLICE("${")) < 0)
+        return text;
+    buf_init(&out, OAUTH_REQUEST_BYTES_MAX);
+    slice url = fill(text, params, &out) ? arena_dup(arena, buf_slice(&out)) : SLICE_NONE;
+    buf_deinit(&out);
+    return url;
+}
