@@ -179,7 +179,7 @@ test('a search takes sentences, and says how relevant what it finds is', async (
   const wanted = {
     'email my landlord that the heating is broken': /_send_(message|email)$/,
     'remind the team on slack that the deploy is at 5pm': /^slack_(post|schedule)_message$/,
-    'charge a credit card': /^stripe_create_(payment_link|invoice)$/,
+    'charge a credit card': /^stripe_create_(payment_intent|payment_link|invoice)$/,
     'create an invoice for ACME for 3 hours of consulting and send it': /^stripe_create_invoice$/,
     'thank the candidate for the interview': /_send_(message|email)$/,
     'let Xaver know \u201cdelete the page\u201d by mail': /_send_(message|email)$/,
