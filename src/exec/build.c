@@ -518,6 +518,8 @@ static int body_file(struct build *b)
     slice type = file->content_type.len == 0 && request->raw_content_type.len > 0
                      ? request->raw_content_type
                      : exec_file_type(file);
+    if (http_header_get(b->out->headers, b->out->header_count, SLICE("Content-Type")).ptr)
+        return OK; /* the vendor takes no other: the request's headers name it */
     return add_header(b, SLICE("Content-Type"), type);
 }
 

@@ -79,6 +79,13 @@ static void put_name(struct reply *r)
     json_object_set(r->arena, &r->root, SLICE("integration"), integration);
 }
 
+/* An error is told in JSON where a success would be a file, or a text. */
+static enum catalog_reply_body body_of(const struct reply *r)
+{
+    bool is_success = r->call->status >= 200 && r->call->status < 300;
+    return is_success ? r->wanted->body : REPLY_ANY;
+}
+
 static void make_root(struct reply *r, const struct exec_scope *scope)
 {
     static const struct json empty = {.type = JSON_OBJECT};
@@ -89,7 +96,7 @@ static void make_root(struct reply *r, const struct exec_scope *scope)
     json_object_set(r->arena, &r->root, SLICE("status"), json_i64(r->call->status));
     json_object_set(r->arena, &r->root, SLICE("headers"), headers_object(r));
     json_object_set(r->arena, &r->root, SLICE("body"),
-                    reply_body_value(&r->body, r->wanted->body, r->call, r->arena));
+                    reply_body_value(&r->body, body_of(r), r->call, r->arena));
     json_object_set(r->arena, &r->root, SLICE("input"), scope->input ? *scope->input : empty);
     json_object_set(r->arena, &r->root, SLICE("connection"), connection);
     exec_progress_put(r->progress, &r->root, r->arena);

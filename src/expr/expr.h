@@ -15,8 +15,9 @@
  * length map max max_by merge min min_by not_null reverse sort sort_by starts_with sum to_array
  * to_number to_string type values), and these, all pure:
  *
- *   base64(string) -> string               RFC 4648 4, with padding, of the UTF-8 bytes
- *   base64url(string) -> string            RFC 4648 5, without padding
+ *   ascii_json(array|object) -> string     as JSON in ASCII alone, which a header may carry: all
+ * else, and DEL, as \uXXXX base64(string) -> string               RFC 4648 4, with padding, of the
+ * UTF-8 bytes base64url(string) -> string            RFC 4648 5, without padding
  *   base64url_decode(string) -> string     padding optional; bytes that are no UTF-8 become U+FFFD
  *   truncate(string, number max[, string suffix]) -> string
  *                                          at most max code points; what is cut ends in suffix

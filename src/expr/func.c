@@ -20,6 +20,7 @@
 /* The specification's (jmespath.org/specification.html, "Built-in Functions") and expr/expr.h's. */
 static const struct expr_function functions[] = {
     {"abs", 1, 1, {NUM}, expr_fn_abs},
+    {"ascii_json", 1, 1, {ARR | OBJ}, expr_fn_ascii_json},
     {"avg", 1, 1, {NUMS}, expr_fn_avg},
     {"base64", 1, 1, {STR}, expr_fn_base64},
     {"base64url", 1, 1, {STR}, expr_fn_base64url},

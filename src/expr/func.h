@@ -49,6 +49,7 @@ const struct expr_node *expr_function_ref(const struct expr_node *call, uint32_t
 
 EXPR_FUNCTION(abs);
 EXPR_FUNCTION(avg);
+EXPR_FUNCTION(ascii_json);
 EXPR_FUNCTION(base64);
 EXPR_FUNCTION(base64url);
 EXPR_FUNCTION(base64url_decode);

@@ -1,5 +1,6 @@
 /*
- * The extra functions of DESIGN.md 6 that encode: base64, base64url, base64url_decode, uuid5.
+ * The extra functions of DESIGN.md 6 that encode: ascii_json, base64, base64url, base64url_decode,
+ * uuid5.
  */
 #include "base/encode.h"
 #include "base/id.h"
@@ -41,6 +42,51 @@ EXPR_FUNCTION(base64url)
     (void)call;
     slice text = json_str(&args[0]);
     return encode(run, text, (text.len + 2) / 3 * 4, encode_base64url, out);
+}
+
+/* The code point that text, which is UTF-8, begins with, and its length. */
+static uint32_t first_point(slice text, size_t *len)
+{
+    unsigned char lead = (unsigned char)text.ptr[0];
+    *len = lead < 0x80 ? 1 : lead < 0xE0 ? 2 : lead < 0xF0 ? 3 : 4;
+    ASSERT(*len <= text.len);
+    uint32_t point = *len == 1 ? lead : lead & (0xFFu >> (*len + 1));
+    for (size_t i = 1; i < *len; i++)
+        point = point << 6 | ((unsigned char)text.ptr[i] & 0x3F);
+    return point;
+}
+
+static void add_escape(struct expr_text *text, uint32_t unit)
+{
+    static const char digits[] = "0123456789abcdef";
+    char escape[6] = {'\\', 'u'};
+    for (unsigned i = 0; i < 4; i++)
+        escape[2 + i] = digits[unit >> (12 - 4 * i) & 15];
+    expr_text_add(text, slice_of(escape, sizeof(escape)));
+}
+
+EXPR_FUNCTION(ascii_json)
+{
+    (void)call;
+    slice json = SLICE_NONE;
+    struct expr_text text;
+    int rc = expr_value_text(run, &args[0], &json);
+    if (rc != OK)
+        return rc;
+    expr_text_init(&text, run);
+    size_t plain = 0, len;
+    for (size_t at = 0; at < json.len && text.status == OK; at += len) {
+        uint32_t point = first_point(slice_from(json, at), &len);
+        if (point < 0x7F)
+            continue;
+        expr_text_add(&text, slice_of(json.ptr + plain, at - plain));
+        if (point >= 0x10000)
+            add_escape(&text, 0xD800 + ((point - 0x10000) >> 10));
+        add_escape(&text, point < 0x10000 ? point : 0xDC00 + ((point - 0x10000) & 0x3FF));
+        plain = at + len;
+    }
+    expr_text_add(&text, slice_from(json, plain));
+    return expr_text_done(&text, out);
 }
 
 /* Bytes as UTF-8 text, each that fits nowhere as U+FFFD. */

@@ -83,9 +83,22 @@ function segmentsOf(path) {
   return path.split('/').slice(1).map((segment) => segment.replace(/\{[^}]*\}/g, '{}'));
 }
 
+// The members of the object in `ascii_json({path: input.path, ...})`, which a header carries, each as a template.
+function headerFields(text) {
+  const fields = {};
+  let depth = 0;
+  for (const [token, name] of text.matchAll(/'[^']*'|"[^"]*"|[{}]|(\w+): ?/g)) {
+    if (token === '{') depth++;
+    else if (token === '}') depth--;
+    else if (name && depth === 2) fields[name] = text.match(new RegExp(`[{ ]${name}: input\\.${name}\\b(?! *[|&])`)) ? `\${input.${name}}` : '${input.x || x}';
+  }
+  return fields;
+}
+
 // The names of what our request sends, each with its template; undefined where it is one template as a whole.
 function fieldsOf(request) {
   const body = request.body ?? {};
+  if (request.headers?.['Dropbox-API-Arg']) return headerFields(request.headers['Dropbox-API-Arg']);
   if (body.multipart) return Object.fromEntries(body.multipart.map(({ name, value }) => [name, value]));
   if (body.form) return body.form;
   return body.json && typeof body.json === 'object' && !Array.isArray(body.json) ? body.json : undefined;

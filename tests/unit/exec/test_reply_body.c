@@ -53,6 +53,27 @@ static void a_reply_that_is_not_what_it_says_is_unreadable(void **state)
     }
 }
 
+/* Whatever a success would be: rules of errors read what it says. */
+static void an_error_is_parsed_where_a_success_is_bytes(void **state)
+{
+    static const char *const bodies[] = {"\"body\":\"bytes\"", "\"body\":\"text\""};
+    static const struct exec_built built;
+    struct bench *b = *state;
+    struct http_call call = {.status = 409, .body = SLICE("{\"why\":\"gone\"}")};
+    struct exec_scope scope = {.input = bench_json(b, "{}")};
+    for (size_t i = 0; i < ARRAY_LEN(bodies); i++) {
+        char rest[256];
+        (void)snprintf(rest, sizeof(rest),
+                       ",\"response\":{%s},\"errors\":[{\"when\":\"body.why\",\"message\":\"It is "
+                       "${body.why}\"}]",
+                       bodies[i]);
+        const struct catalog_action *action =
+            bench_action(b, "{\"type\":\"none\"}", "", "read", GET, rest);
+        exec_reply_read(action, &call, &scope, &built, &b->arena, &out);
+        assert_true(slice_starts_with(out.message, SLICE("It is gone")));
+    }
+}
+
 /* A 2xx is a success only with what the action returns. */
 static void a_success_has_the_actions_reply(void **state)
 {
@@ -139,6 +160,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         BENCH_TEST(a_reply_that_is_not_what_it_says_is_unreadable),
+        BENCH_TEST(an_error_is_parsed_where_a_success_is_bytes),
         BENCH_TEST(a_success_has_the_actions_reply),
         BENCH_TEST(texts_and_bytes_are_never_parsed),
     };

@@ -369,6 +369,20 @@ static void money_is_in_the_unit_that_people_use(void **state)
     assert_fault(*state, "money(`1`, 'u$d')", "null", EXPR_FAULT_VALUE, "three letters");
 }
 
+/* The vendor's own example of what a header may carry, and a pair of surrogates. */
+static void ascii_json_is_safe_in_a_header(void **state)
+{
+    assert_gives(*state, "ascii_json({field: @})",
+                 "\"some_\\u00fc\\u00f1\\u00eec\\u00f8d\\u00e9_and_\\u007f\"",
+                 "\"{\\\"field\\\":\\\"some_\\\\u00fc\\\\u00f1\\\\u00eec\\\\u00f8d\\\\u00e9_and_"
+                 "\\\\u007f\\\"}\"");
+    assert_gives(*state, "ascii_json([@])", "\"\\ud83d\\ude00\"",
+                 "\"[\\\"\\\\ud83d\\\\ude00\\\"]\"");
+    assert_gives(*state, "ascii_json({a: `1`, b: [`null`, 'x']})", "{}",
+                 "\"{\\\"a\\\":1,\\\"b\\\":[null,\\\"x\\\"]}\"");
+    assert_gives(*state, "ascii_json(@)", "{}", "\"{}\"");
+}
+
 static void uuid5_follows_the_rfc(void **state)
 {
     /* RFC 9562 A.4 */
@@ -742,6 +756,7 @@ int main(void)
         bench_test(html_becomes_text),
         bench_test(html_text_fits_its_page),
         bench_test(money_is_in_the_unit_that_people_use),
+        bench_test(ascii_json_is_safe_in_a_header),
         bench_test(uuid5_follows_the_rfc),
         bench_test(format_time_is_utc),
         bench_test(messages_say_where),
