@@ -237,11 +237,11 @@ static void sentences_find_their_actions(void **state)
     struct figure measured = judge_set(b, sentences, PART_MEASURED, false);
     assert_true(tuning.pairs + measured.pairs >= 200 && measured.pairs >= 100);
     check_figure("sentences for tuning", &tuning, 75, 95);
-    check_figure("sentences measured only", &measured, 75, 92);
+    check_figure("sentences measured only", &measured, 78, 94);
 }
 
 /* The bars are what was found when these were written, with 374 actions; of those measured
- * only, what is found among 640. */
+ * only, what is found among 789. */
 static void hard_sentences_find_as_many_as_before(void **state)
 {
     static const char hard[] = "search_sentences_hard.txt";
@@ -251,7 +251,7 @@ static void hard_sentences_find_as_many_as_before(void **state)
     struct figure tuning = judge_set(b, hard, PART_TUNING, getenv("SLUICE_MISSES") != NULL);
     struct figure measured = judge_set(b, hard, PART_MEASURED, false);
     check_figure("hard sentences for tuning", &tuning, 75, 95);
-    check_figure("hard sentences measured only", &measured, 58, 75);
+    check_figure("hard sentences measured only", &measured, 65, 80);
 }
 
 static bool has_word(struct sb_stemmer *stemmer, slice text, const struct search_token *wanted)
