@@ -4,12 +4,13 @@
 // recordings are skipped; errors, and what the cases themselves must be, need none.
 // APP=github and CASE=<recording or action> run a part.
 import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
 import { after, before, describe, test } from 'node:test';
 import { changedRecordings, requestDifferences, unexcused } from './replay/compare.mjs';
-import { apps, casesOf, errorsOf, inputOf, isCorpusThere, manifestOf, monthOf, recordingsOf, unusedOf } from './replay/recordings.mjs';
+import { apps, casesOf, errorsOf, inputOf, isCorpusThere, manifestFile, manifestOf, monthOf, recordingsOf, unusedOf } from './replay/recordings.mjs';
 import { Stage } from './replay/stage.mjs';
 import { fits, isSamePath } from './replay/fit.mjs';
-import { isWriting, markProblems, proven, readmeProblems } from './replay/marks.mjs';
+import { isWriting, markProblems, proven, readmeProblems, withMember } from './replay/marks.mjs';
 import { errorProblems, schemaProblems, successProblems } from './replay/verdict.mjs';
 
 const { APP, CASE } = process.env;
@@ -181,6 +182,34 @@ function formProblems(manifest, one, keys, file) {
   return lines;
 }
 
+// Marks that no case bears out.
+function unbacked({ actions }, cases) {
+  const isBacked = ({ action_id: id, met }) =>
+    cases.some((one) => one.action === id && !one.error_code && met.source === `recording ${one.recordings.join(' ')}`);
+  return actions.filter((one) => one.met && !isBacked(one)).map((one) => `${one.action_id} is marked as met by "${one.met.source}", and no case of it says so`);
+}
+
+test('a mark without its case is noticed', () => {
+  const met = { date: '2026-04', source: 'recording x/a#0' };
+  const cases = [{ action: 'a', recordings: ['x/a#0'] }];
+  assert.deepEqual(unbacked({ actions: [{ action_id: 'a', met }, { action_id: 'b' }] }, cases), []);
+  for (const other of [[], [{ ...cases[0], action: 'b' }], [{ ...cases[0], recordings: ['x/a#1'] }], [{ ...cases[0], error_code: 'forbidden' }]])
+    assert.equal(unbacked({ actions: [{ action_id: 'a', met }] }, other).length, 1);
+});
+
+test('marks are written in place, and nothing else changes', () => {
+  for (const app of chosen) {
+    const text = readFileSync(manifestFile(app), 'utf8');
+    for (const { action_id: id, met, checked } of manifestOf(app).actions) {
+      const other = { date: '2026-11', source: 'recording of {a "test"}' };
+      const marked = withMember(text, id, 'met', other, ['description', 'docs_url', 'checked']);
+      assert.deepEqual(JSON.parse(marked).actions.find((one) => one.action_id === id).met, other);
+      assert.equal(withMember(marked, id, 'met', met, ['description', 'docs_url', 'checked']), text, id);
+      if (checked) assert.equal(withMember(text, id, 'checked', checked, []), text, id);
+    }
+  }
+});
+
 describe('cases and errors are well formed', () => {
   for (const app of chosen)
     test(app, () => {
@@ -197,11 +226,7 @@ describe('cases and errors are well formed', () => {
         if (!one.source || one.source.includes('://')) lines.push(`errors/${app}.jsonl:${one.line}: "source" is the vendor's page, without the scheme`);
         if (!(one.status >= 200 && one.error_code)) lines.push(`errors/${app}.jsonl:${one.line}: status and error_code are needed`);
       }
-      for (const { action_id: id, met } of manifest.actions) {
-        const isBacked = casesOf(app).some((one) => one.action === id && !one.error_code && met?.source === `recording ${one.recordings.join(' ')}`);
-        if (met && !isBacked) lines.push(`${id} is marked as met by "${met.source}", and no case of it says so`);
-      }
-      fail(lines);
+      fail([...lines, ...unbacked(manifest, casesOf(app))]);
     });
 });
 
