@@ -18,4 +18,5 @@ select create_distributed_table('sluice.flow_item', 'account_id', colocate_with 
 select create_distributed_table('sluice.oauth_client', 'account_id', colocate_with => 'sluice.connection');
 select create_distributed_table('sluice.oauth_begun', 'account_id', colocate_with => 'sluice.connection');
 select create_distributed_table('sluice.connect_session', 'account_id', colocate_with => 'sluice.connection');
+select create_distributed_table('sluice.session_end', 'account_id', colocate_with => 'sluice.connection');
 commit;

@@ -17,7 +17,7 @@
 enum { LINK_MS = 15 * 60 * 1000, DETAILS_BYTES_MAX = 4 * 1024, LISTED_MAX = 20 };
 
 /* What is waited for. */
-enum phase { PHASE_CONNECTIONS, PHASE_STORED, PHASE_AUDITED };
+enum phase { PHASE_CONNECTIONS, PHASE_COUNTED, PHASE_STORED, PHASE_AUDITED };
 
 struct linking {
     enum phase phase;
@@ -173,7 +173,8 @@ static enum op_result choose(struct api_request *request, struct linking *linkin
     if (status != OK)
         return api_reply_database(request, status);
     for (size_t i = 0; i < count && !chosen; i++)
-        if (linking->wanted_id ? rows[i].id == linking->wanted_id : rows[i].is_default)
+        if (linking->wanted_id ? slice_eq(rows[i].integration_id, session->integration_id)
+                               : rows[i].is_default)
             chosen = &rows[i];
     if (linking->wanted_id && !chosen)
         return api_reply_error(request, 404,
@@ -251,6 +252,31 @@ static enum op_result audit(struct api_request *request, struct linking *linking
     return OP_WAIT;
 }
 
+/* A link that makes a new connection is refused where none could be stored in the end. */
+static enum op_result store_new(struct api_request *request, struct linking *linking)
+{
+    size_t kept_max = connect_kept_max(request->api->config.connect);
+    if (kept_max == 0)
+        return store(request, linking);
+    linking->phase = PHASE_COUNTED;
+    store_connection_count(request->api->config.pool, &request->query, &request->op,
+                           request->grant.account_id, kept_max);
+    return OP_WAIT;
+}
+
+static enum op_result on_counted(struct api_request *request, struct linking *linking)
+{
+    const struct connect_service *connect = request->api->config.connect;
+    size_t count;
+    int status = store_connection_count_result(&request->query, &count);
+    if (status != OK)
+        return api_reply_database(request, status);
+    if (count >= connect_kept_max(connect))
+        return api_reply_error(request, 409, "%.*s",
+                               SLICE_ARG(connect_say_full(connect, &request->op.arena)));
+    return store(request, linking);
+}
+
 static enum op_result begin(struct api_request *request)
 {
     struct linking *linking = ARENA_NEW(&request->op.arena, struct linking);
@@ -266,10 +292,15 @@ static enum op_result begin(struct api_request *request)
         return result;
     linking->app = NULL;
     if (!linking->session.is_reconnect)
-        return store(request, linking);
+        return store_new(request, linking);
+    struct pg_pool *pool = request->api->config.pool;
+    struct uuid account_id = request->grant.account_id;
     linking->phase = PHASE_CONNECTIONS;
-    store_connection_list(request->api->config.pool, &request->query, &request->op,
-                          request->grant.account_id, linking->session.integration_id);
+    if (linking->wanted_id)
+        store_connection_get(pool, &request->query, &request->op, account_id, linking->wanted_id);
+    else
+        store_connection_choice(pool, &request->query, &request->op, account_id,
+                                linking->session.integration_id);
     return OP_WAIT;
 }
 
@@ -296,8 +327,13 @@ static enum op_result finish(struct api_request *request)
     struct linking *linking = request->state;
     if (linking->phase == PHASE_CONNECTIONS) {
         enum op_result result = choose(request, linking);
-        return result == OP_NEXT ? store(request, linking) : result;
+        if (result != OP_NEXT)
+            return result;
+        return linking->session.connection_id ? store(request, linking)
+                                              : store_new(request, linking);
     }
+    if (linking->phase == PHASE_COUNTED)
+        return on_counted(request, linking);
     int status = store_done_result(&request->query);
     if (linking->phase == PHASE_STORED)
         return status == OK ? audit(request, linking) : api_reply_database(request, status);

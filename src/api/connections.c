@@ -10,13 +10,27 @@
 
 /* ---- the list ---- */
 
+enum { PAGE_MAX = 100 }; /* and what a client gets that asks for no limit */
+
 static enum op_result begin_list(struct api_request *request)
 {
-    slice wanted;
-    if (!listing_read_word(request, "integration_id", &wanted))
+    struct connection_page *page = ARENA_NEW(&request->op.arena, struct connection_page);
+    slice cursor = api_query_text(request, "cursor");
+    uint64_t limit;
+    if (!page)
+        return api_reply_database(request, ERR_BUSY);
+    if (!listing_read_word(request, "integration_id", &page->integration_id) ||
+        !api_query_positive(request, "limit", PAGE_MAX, PAGE_MAX, &limit))
         return OP_DONE;
-    store_connection_list(request->api->config.pool, &request->query, &request->op,
-                          request->grant.account_id, wanted);
+    if (!connect_cursor_read(cursor, page))
+        return api_reply_error(request, 400,
+                               "cursor must be the next_cursor of another page of the same list, "
+                               "got \"%.*s\"",
+                               SLICE_ARG(json_shown(cursor, &request->op.arena)));
+    page->count_max = (size_t)limit + 1;
+    request->state = page;
+    store_connection_page(request->api->config.pool, &request->query, &request->op,
+                          request->grant.account_id, page);
     return OP_WAIT;
 }
 
@@ -29,6 +43,7 @@ static void put_connection(struct json_writer *w, const struct connection *row)
 
 static enum op_result finish_list(struct api_request *request)
 {
+    const struct connection_page *page = request->state;
     struct json_writer w;
     struct connection *rows;
     struct buf text;
@@ -36,6 +51,8 @@ static enum op_result finish_list(struct api_request *request)
     int status = store_connection_list_result(&request->query, &rows, &count);
     if (status != OK)
         return api_reply_database(request, status);
+    bool is_more = count == page->count_max;
+    count -= is_more;
     buf_init(&text, API_REQUEST_ARENA_BYTES_MAX);
     json_begin(&w, &text);
     json_open(&w, '{');
@@ -44,6 +61,8 @@ static enum op_result finish_list(struct api_request *request)
     for (size_t i = 0; i < count; i++)
         put_connection(&w, &rows[i]);
     json_close(&w, ']');
+    listing_put_text(&w, "next_cursor",
+                     is_more ? connect_cursor(&rows[count - 1], &request->op.arena) : SLICE_NONE);
     json_close(&w, '}');
     slice reply = buf_is_ok(&text) ? arena_dup(&request->op.arena, buf_slice(&text)) : SLICE_NONE;
     buf_deinit(&text);
@@ -53,7 +72,7 @@ static enum op_result finish_list(struct api_request *request)
 const struct api_endpoint api_connections_list = {
     .route = "/api/connections",
     .scope = SCOPE_READ,
-    .query = &(const struct api_names){.own = {"integration_id"}},
+    .query = &(const struct api_names){.own = {"limit", "cursor", "integration_id"}},
     .begin = begin_list,
     .finish = finish_list,
 };

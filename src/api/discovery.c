@@ -101,17 +101,11 @@ static bool is_match(const struct catalog *catalog, const struct catalog_integra
 }
 
 static enum connect_state state_of(const struct catalog_integration *integration,
-                                   const struct connection *rows, size_t count)
+                                   const struct connection_app *apps, size_t count)
 {
-    size_t first = 0, last;
     if (integration->auth.kind == AUTH_NONE)
         return CONNECT_CONNECTED;
-    while (first < count && !slice_eq(rows[first].integration_id, integration->integration_id))
-        first++;
-    for (last = first; last < count; last++)
-        if (!slice_eq(rows[last].integration_id, integration->integration_id))
-            break;
-    return connect_state_of(rows + first, last - first);
+    return connect_state_of(connect_app_of(apps, count, integration->integration_id));
 }
 
 static void put_integration(struct json_writer *w, const struct catalog_integration *integration,
@@ -145,8 +139,8 @@ static enum op_result begin_integrations(struct api_request *request)
         !api_query_clamped(request, "page_size", PAGE_SIZE_DEFAULT, PAGE_SIZE_MAX,
                            &filter->page_size))
         return OP_DONE;
-    store_connection_list(request->api->config.pool, &request->query, &request->op,
-                          request->grant.account_id, SLICE_NONE);
+    store_connection_apps(request->api->config.pool, &request->query, &request->op,
+                          request->grant.account_id);
     return OP_WAIT;
 }
 
@@ -172,14 +166,14 @@ static const struct catalog_integration **order(struct arena *arena, const struc
 static void put_integrations(struct json_writer *w, const struct catalog *catalog,
                              const struct filter *filter,
                              const struct catalog_integration *const *list, size_t count,
-                             const struct connection *rows, size_t row_count)
+                             const struct connection_app *apps, size_t app_count)
 {
     uint64_t total = 0, first = (filter->page - 1) * filter->page_size;
     json_open(w, '{');
     json_key(w, "items");
     json_open(w, '[');
     for (size_t i = 0; i < count; i++) {
-        enum connect_state state = state_of(list[i], rows, row_count);
+        enum connect_state state = state_of(list[i], apps, app_count);
         if (!is_match(catalog, list[i], filter, state))
             continue;
         if (total >= first && total < first + filter->page_size)
@@ -200,9 +194,9 @@ static enum op_result finish_integrations(struct api_request *request)
 {
     const struct filter *filter = request->state;
     const struct catalog *catalog = *request->api->config.catalog;
-    struct connection *rows = NULL;
-    size_t row_count = 0, count = 0;
-    int status = store_connection_list_result(&request->query, &rows, &row_count);
+    struct connection_app *apps = NULL;
+    size_t app_count = 0, count = 0;
+    int status = store_connection_apps_result(&request->query, &apps, &app_count);
     if (status != OK)
         return api_reply_database(request, status);
     const struct catalog_integration **list =
@@ -213,7 +207,7 @@ static enum op_result finish_integrations(struct api_request *request)
     struct json_writer w;
     buf_init(&text, LIST_BYTES_MAX);
     json_begin(&w, &text);
-    put_integrations(&w, catalog, filter, list, count, rows, row_count);
+    put_integrations(&w, catalog, filter, list, count, apps, app_count);
     return reply_tagged(request, &text);
 }
 
@@ -320,8 +314,8 @@ static enum op_result begin_search(struct api_request *request)
     if (!api_query_bool(request, "connected_only", &state->connected_only) ||
         !read_limit(request, FOUND_ITEMS_DEFAULT, &state->search.limit))
         return OP_DONE;
-    store_connection_list(request->api->config.pool, &request->query, &request->op,
-                          request->grant.account_id, SLICE_NONE);
+    store_connection_apps(request->api->config.pool, &request->query, &request->op,
+                          request->grant.account_id);
     return OP_WAIT;
 }
 
@@ -354,13 +348,13 @@ static enum op_result finish_search(struct api_request *request)
     struct search_state *state = request->state;
     const struct catalog *catalog = *request->api->config.catalog;
     struct arena *arena = &request->op.arena;
-    struct connection *rows = NULL;
+    struct connection_app *apps = NULL;
     struct search_hit *hits = NULL;
-    size_t row_count = 0, count = 0;
-    int status = store_connection_list_result(&request->query, &rows, &row_count);
+    size_t app_count = 0, count = 0;
+    int status = store_connection_apps_result(&request->query, &apps, &app_count);
     if (status != OK)
         return api_reply_database(request, status);
-    state->search.connected = connect_ones(arena, catalog, rows, row_count);
+    state->search.connected = connect_ones(arena, catalog, apps, app_count);
     if (state->connected_only)
         state->search.allowed = state->search.connected;
     if (!state->search.connected ||
@@ -374,7 +368,7 @@ static enum op_result finish_search(struct api_request *request)
     json_key(&w, "items");
     json_open(&w, '[');
     for (size_t i = 0; i < count; i++)
-        put_hit(&w, &hits[i], state_of(hits[i].integration, rows, row_count));
+        put_hit(&w, &hits[i], state_of(hits[i].integration, apps, app_count));
     json_close(&w, ']');
     json_close(&w, '}');
     return reply_tagged(request, &text);

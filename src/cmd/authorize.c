@@ -224,6 +224,7 @@ static int open_parts(struct authorize *it)
         .http = it->out.client,
         .catalog = &session->catalog,
         .token_timeout_ms = (unsigned)session->config->token_timeout_ms,
+        .kept_max = session->config->account_kept_connections,
     };
     it->connect = it->pool ? connect_new(it->loop, &connect) : NULL;
     if (it->pool && !it->connect)

@@ -59,6 +59,7 @@ struct config {
     slice catalog_dir;
     /* retention */
     uint64_t execution_days, audit_days;
+    uint64_t account_kept_connections;
     /* log */
     slice log_level, log_format;
     /* dev */

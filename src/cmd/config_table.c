@@ -122,6 +122,10 @@ const struct config_item config_items[] = {
      "executions are kept that long"},
     {"audit-days", CONFIG_COUNT, SERVERS, AT(audit_days), "90", 1, 3650, "DAYS",
      "audit events are kept that long"},
+    {"account-kept-connections", CONFIG_COUNT, SERVERS | CONFIG_OUTBOUND,
+     AT(account_kept_connections), "10000", 0, 10000000, "N",
+     "connected apps that an account may have; a further one is refused, a new grant for one that "
+     "is there never. 0: any number"},
     {"connections", CONFIG_COUNT, SERVERS, AT(connections_max), "20000", 1, 1000000, "N",
      "client connections; further ones are answered 503 and closed"},
     {"body-bytes", CONFIG_BYTES, SERVERS, AT(body_bytes_max), "8m", KIB, 1024 * MIB, "BYTES",

@@ -217,7 +217,9 @@ static int store_connection(struct session *session, const struct connection *ro
         return err_set(&session->err, ERR_NOMEM, "out of memory");
     if (session_audit(session, row->account_id, "connection.added", details) != OK)
         return (int)session->err.code;
-    return session_commit(session, store_connection_insert_sync(session->sync, row, &session->err));
+    size_t count_max = session->config->account_kept_connections;
+    return session_commit(
+        session, store_connection_insert_sync(session->sync, row, count_max, &session->err));
 }
 
 int credential_connect(struct session *session, const struct credential_order *order, int64_t *id)

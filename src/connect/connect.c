@@ -1,6 +1,6 @@
 /*
- * The cache of connections; see connect.h. One load op per (account, integration) at a time; those
- * who ask meanwhile wait in its list.
+ * The cache of connections; see connect.h. One load op per (account, integration, connection) at a
+ * time; those who ask meanwhile wait in its list.
  */
 #include "connect/connect.h"
 
@@ -13,7 +13,8 @@ enum {
     TTL_MS_DEFAULT = 2000,
     TOKEN_TIMEOUT_MS_DEFAULT = 10000,
     USE_EVERY_MS_DEFAULT = 60000,
-    KEY_MAX = 16 + 64,
+    KEY_HEAD_LEN = 16 + 8,
+    KEY_MAX = KEY_HEAD_LEN + 64,
     SET_ARENA_BYTES_MAX = 4 * 1024 * 1024,
     LOAD_ARENA_BYTES_MAX = 8 * 1024 * 1024,
     LOOK_ARENA_BYTES_MAX = 1024 * 1024,
@@ -21,10 +22,12 @@ enum {
 
 struct load;
 
-/* One (account, integration): what is known, and the look-up under way. */
+/* One (account, connection or 0 for the choice, integration): what is known, and the look-up under
+ * way. */
 struct entry {
     char key[KEY_MAX];
     size_t key_len;
+    uint32_t epoch;          /* the app's, when what is known was asked for */
     struct connect_set *set; /* NULL: nothing known */
     uint64_t fresh_until_ns;
     struct load *load;    /* NULL: none under way */
@@ -35,7 +38,9 @@ struct load {
     struct op op;
     struct connect_service *service; /* NULL once the service has gone */
     struct entry *entry;             /* NULL once it was dropped, or its rows have changed */
+    uint32_t epoch;                  /* the app's, when it began */
     struct uuid account_id;
+    int64_t id; /* 0: the choice */
     char integration_id[64];
     size_t integration_len;
     struct list waiting; /* struct connect_lookup */
@@ -129,12 +134,24 @@ static struct connect_set *make_set(struct connect_service *service, const struc
 
 /* ---- entries ---- */
 
-static size_t make_key(char key[KEY_MAX], struct uuid account_id, slice integration_id)
+static size_t make_key(char key[KEY_MAX], struct uuid account_id, int64_t id, slice integration_id)
 {
-    ASSERT(integration_id.len <= KEY_MAX - 16);
+    ASSERT(integration_id.len <= KEY_MAX - KEY_HEAD_LEN);
     memcpy(key, account_id.bytes, 16);
-    memcpy(key + 16, integration_id.ptr, integration_id.len);
-    return 16 + integration_id.len;
+    memcpy(key + 16, &id, sizeof(id));
+    memcpy(key + KEY_HEAD_LEN, integration_id.ptr, integration_id.len);
+    return KEY_HEAD_LEN + integration_id.len;
+}
+
+/* Counts the changes of the account's connections to the app, and of those that share the counter:
+ * what was asked for before the last one is not believed. */
+static uint32_t *epoch_of(struct connect_service *service, struct uuid account_id,
+                          slice integration_id)
+{
+    char key[KEY_MAX];
+    size_t len = make_key(key, account_id, 0, integration_id);
+    uint64_t hash = hash_siphash13((uint64_t[2]){service->jitter, 1}, key, len);
+    return &service->epochs[hash % CONNECT_EPOCHS];
 }
 
 static void drop_entry(struct connect_service *service, struct entry *entry)
@@ -147,23 +164,15 @@ static void drop_entry(struct connect_service *service, struct entry *entry)
     mem_free(entry);
 }
 
-static struct entry *find_entry(struct connect_service *service, struct uuid account_id,
-                                slice integration_id)
-{
-    char key[KEY_MAX];
-    size_t len = make_key(key, account_id, integration_id);
-    return map_get(&service->entries, slice_of(key, len));
-}
-
-static struct entry *make_entry(struct connect_service *service, struct uuid account_id,
-                                slice integration_id)
+static struct entry *make_entry(struct connect_service *service, slice key)
 {
     if (service->entries.count >= service->config.cache_max && !list_is_empty(&service->lru))
         drop_entry(service, LIST_ITEM(service->lru.prev, struct entry, lru_link));
     struct entry *entry = mem_zalloc(sizeof(*entry));
     if (!entry)
         return NULL;
-    entry->key_len = make_key(entry->key, account_id, integration_id);
+    memcpy(entry->key, key.ptr, key.len);
+    entry->key_len = key.len;
     list_init(&entry->lru_link);
     if (map_put(&service->entries, slice_of(entry->key, entry->key_len), entry, NULL) != OK) {
         mem_free(entry);
@@ -180,8 +189,12 @@ static enum op_result step_ask(struct op *op)
     struct load *load = CONTAINER_OF(op, struct load, op);
     if (!load->service)
         return OP_FAIL;
-    store_connection_list(load->service->config.pool, &load->query, op, load->account_id,
-                          slice_of(load->integration_id, load->integration_len));
+    struct pg_pool *pool = load->service->config.pool;
+    if (load->id)
+        store_connection_get(pool, &load->query, op, load->account_id, load->id);
+    else
+        store_connection_choice(pool, &load->query, op, load->account_id,
+                                slice_of(load->integration_id, load->integration_len));
     return OP_WAIT;
 }
 
@@ -201,6 +214,16 @@ static void answer(struct load *load, int status, struct connect_set *set)
     }
 }
 
+/* A connection of another app is none of this one's. */
+static int read_rows(const struct load *load, struct connection **rows, size_t *count)
+{
+    int status = store_connection_list_result(&load->query, rows, count);
+    slice integration_id = slice_of(load->integration_id, load->integration_len);
+    if (status == OK && *count > 0 && !slice_eq((*rows)[0].integration_id, integration_id))
+        *count = 0;
+    return status;
+}
+
 static enum op_result step_answer(struct op *op)
 {
     struct load *load = CONTAINER_OF(op, struct load, op);
@@ -209,7 +232,7 @@ static enum op_result step_answer(struct op *op)
     size_t count = 0;
     if (!service)
         return OP_FAIL;
-    int status = store_connection_list_result(&load->query, &rows, &count);
+    int status = read_rows(load, &rows, &count);
     struct connect_set *set = status == OK ? make_set(service, load, rows, count) : NULL;
     if (status == OK && !set)
         status = ERR_NOMEM;
@@ -218,6 +241,7 @@ static enum op_result step_answer(struct op *op)
         connect_set_unref(entry->set);
         entry->set = set;
         set->refs++;
+        entry->epoch = load->epoch;
         entry->fresh_until_ns = loop_now_ns(service->loop) + service->ttl_ns;
     }
     answer(load, status, set);
@@ -259,8 +283,17 @@ static const struct op_class load_class = {
     .free = free_load,
 };
 
+/* A load under way of what has changed since answers those who wait for it already, and nobody
+ * else. */
+static void let_load_go(struct entry *entry)
+{
+    if (entry->load)
+        entry->load->entry = NULL;
+    entry->load = NULL;
+}
+
 static struct load *start_load(struct connect_service *service, struct entry *entry,
-                               struct uuid account_id, slice integration_id)
+                               struct uuid account_id, slice integration_id, int64_t id)
 {
     struct load *load = mem_zalloc(sizeof(*load));
     if (!load)
@@ -268,6 +301,8 @@ static struct load *start_load(struct connect_service *service, struct entry *en
     load->service = service;
     load->entry = entry;
     load->account_id = account_id;
+    load->id = id;
+    load->epoch = *epoch_of(service, account_id, integration_id);
     memcpy(load->integration_id, integration_id.ptr, integration_id.len);
     load->integration_len = integration_id.len;
     list_init(&load->waiting);
@@ -305,6 +340,19 @@ struct connect_service *connect_new(struct loop *loop, const struct connect_conf
     return service;
 }
 
+size_t connect_kept_max(const struct connect_service *service)
+{
+    return service->config.kept_max;
+}
+
+slice connect_say_full(const struct connect_service *service, struct arena *arena)
+{
+    return arena_printf(arena,
+                        "This account has as many connections as it may have (%zu): nothing was "
+                        "connected. Remove one that is not used any more, or reconnect one.",
+                        service->config.kept_max);
+}
+
 void connect_free(struct connect_service *service)
 {
     if (!service)
@@ -327,12 +375,16 @@ void connect_free(struct connect_service *service)
 }
 
 bool connect_find(struct connect_service *service, struct connect_lookup *lookup,
-                  struct uuid account_id, slice integration_id, struct op *op)
+                  struct uuid account_id, slice integration_id, int64_t id, struct op *op)
 {
+    char bytes[KEY_MAX];
+    slice key = slice_of(bytes, make_key(bytes, account_id, id, integration_id));
+    uint32_t epoch = *epoch_of(service, account_id, integration_id);
     *lookup = (struct connect_lookup){.status = ERR_NOMEM};
     list_init(&lookup->link);
-    struct entry *entry = find_entry(service, account_id, integration_id);
-    if (entry && entry->set && loop_now_ns(service->loop) < entry->fresh_until_ns) {
+    struct entry *entry = map_get(&service->entries, key);
+    if (entry && entry->set && entry->epoch == epoch &&
+        loop_now_ns(service->loop) < entry->fresh_until_ns) {
         list_unlink(&entry->lru_link);
         list_push_front(&service->lru, &entry->lru_link);
         lookup->status = OK;
@@ -341,11 +393,13 @@ bool connect_find(struct connect_service *service, struct connect_lookup *lookup
         return true;
     }
     if (!entry)
-        entry = make_entry(service, account_id, integration_id);
+        entry = make_entry(service, key);
     if (!entry)
         return true;
+    if (entry->load && entry->load->epoch != epoch)
+        let_load_go(entry);
     struct load *load = entry->load ? entry->load
-                                    : start_load(service, entry, account_id, integration_id);
+                                    : start_load(service, entry, account_id, integration_id, id);
     if (!load)
         return true;
     lookup->op = op;
@@ -365,20 +419,15 @@ void connect_find_cancel(struct connect_lookup *lookup)
     op_release(op);
 }
 
-/* A row has changed: a load under way answers those who wait for it already, and nobody else. */
 static void distrust(struct entry *entry)
 {
     entry->fresh_until_ns = 0;
-    if (entry->load)
-        entry->load->entry = NULL;
-    entry->load = NULL;
+    let_load_go(entry);
 }
 
 void connect_forget(struct connect_service *service, struct uuid account_id, slice integration_id)
 {
-    struct entry *entry = find_entry(service, account_id, integration_id);
-    if (entry)
-        distrust(entry);
+    ++*epoch_of(service, account_id, integration_id);
 }
 
 void connect_changed(struct connect_service *service, struct uuid account_id, slice integration_id)
@@ -465,28 +514,37 @@ enum connect_state connect_set_state(const struct connect_set *set,
     return state;
 }
 
-enum connect_state connect_state_of(const struct connection *rows, size_t count)
+enum connect_state connect_state_of(const struct connection_app *app)
 {
-    struct tally tally = {0};
+    if (!app)
+        return CONNECT_NOT_CONNECTED;
+    return judge(&(struct tally){.live = app->live,
+                                 .known = app->count,
+                                 .has_default = app->has_default,
+                                 .is_default_live = app->is_default_live});
+}
+
+const struct connection_app *connect_app_of(const struct connection_app *apps, size_t count,
+                                            slice integration_id)
+{
     for (size_t i = 0; i < count; i++)
-        count_row(&tally, rows[i].status, rows[i].is_default);
-    return judge(&tally);
+        if (slice_eq(apps[i].integration_id, integration_id))
+            return &apps[i];
+    return NULL;
 }
 
 const bool *connect_ones(struct arena *arena, const struct catalog *catalog,
-                         const struct connection *rows, size_t count)
+                         const struct connection_app *apps, size_t count)
 {
     bool *connected = ARENA_ARRAY(arena, bool, catalog->integration_count + 1);
     if (!connected)
         return NULL;
     for (size_t i = 0; i < catalog->integration_count; i++)
         connected[i] = catalog->integrations[i]->auth.kind == AUTH_NONE;
-    for (size_t first = 0, last; first < count; first = last) {
-        slice id = rows[first].integration_id;
-        for (last = first; last < count && slice_eq(rows[last].integration_id, id);)
-            last++;
-        const struct catalog_integration *integration = catalog_find_integration(catalog, id);
-        if (integration && connect_state_is_live(connect_state_of(rows + first, last - first)))
+    for (size_t i = 0; i < count; i++) {
+        const struct catalog_integration *integration =
+            catalog_find_integration(catalog, apps[i].integration_id);
+        if (integration && connect_state_is_live(connect_state_of(&apps[i])))
             connected[integration->place] = true;
     }
     return connected;

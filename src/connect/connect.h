@@ -1,8 +1,8 @@
 /*
  * connect: an account's connections to an integration as executions see them: opened credentials,
  * health, which one is the default. Read through a small cache: what was read is believed for
- * ttl_ms, look-ups of one (account, integration) fly once, and what this process itself changes is
- * forgotten at once.
+ * ttl_ms, equal look-ups fly once, and what this process itself changes is forgotten at once. A
+ * look-up reads the one that is named, or those that may be chosen from, however many there are.
  *
  * Credentials are JSON objects (contrib/integrations/README.md "auth": access_token, token,
  * api_key, username and password), sealed in the database, held here as struct secret.
@@ -33,6 +33,7 @@ struct connect_config {
     size_t cache_max;          /* sets remembered, 0: 20000; the least recently used goes */
     unsigned ttl_ms;           /* 0: 2000 */
     unsigned token_timeout_ms; /* of a call to a token endpoint, 0: 10000 */
+    size_t kept_max;           /* connections of an account, 0: any number */
     unsigned use_every_ms;     /* between two notes of a connection's last use, 0: 60000 */
     /* Other processes are to be told; may be NULL. */
     void (*on_changed)(void *owner, struct uuid account_id, slice integration_id);
@@ -53,7 +54,13 @@ struct connect_item {
     int64_t updated_at;
 };
 
-/* All connections of one account to one integration; immutable, counted. */
+/* How many an account may have, 0: any number; and the sentence for one that has them. In the
+ * arena. */
+size_t connect_kept_max(const struct connect_service *service);
+slice connect_say_full(const struct connect_service *service, struct arena *arena);
+
+/* Connections of one account to one integration: the one that was asked for by its id, or what a
+ * call may choose from (store_connection_choice). Immutable, counted. */
 struct connect_set {
     struct arena arena;
     unsigned refs;
@@ -77,9 +84,12 @@ struct connect_service *connect_new(struct loop *loop,
 /* Look-ups in flight are let go safely; none may be waiting (asserted). */
 void connect_free(struct connect_service *service);
 
-/* true: answered from the cache, op is not held. false: op is held until the answer is there. */
+/* id: the one that is wanted (the set is empty where it is none of the account's to the
+ * integration), or 0: the choice. true: answered from the cache, op is not held. false: op is held
+ * until the answer is there. */
 bool connect_find(struct connect_service *service, struct connect_lookup *lookup,
-                  struct uuid account_id, slice integration_id, struct op *op) MUST_CHECK;
+                  struct uuid account_id, slice integration_id, int64_t id,
+                  struct op *op) MUST_CHECK;
 /* For an op's on_cancel; harmless when not waiting. */
 void connect_find_cancel(struct connect_lookup *lookup);
 void connect_set_unref(struct connect_set *set);
@@ -161,23 +171,33 @@ enum connect_state {
     CONNECT_AMBIGUOUS, /* several live ones, none the default */
 };
 const char *connect_state_name(enum connect_state state);
-/* Also tells which one a call without a connection id would use: *chosen is NULL when none. */
+/* Of a choice. Also tells which one a call without a connection id would use: *chosen is NULL when
+ * none. */
 enum connect_state connect_set_state(const struct connect_set *set,
                                      const struct connect_item **chosen);
-/* The same rule over plain rows of one integration, for lists. */
-enum connect_state connect_state_of(const struct connection *rows, size_t count);
+/* The same rule over what an account has of an integration, for lists; NULL: nothing. */
+enum connect_state connect_state_of(const struct connection_app *app);
+/* NULL: the account has none of it. */
+const struct connection_app *connect_app_of(const struct connection_app *apps, size_t count,
+                                            slice integration_id);
 /* Whether calls find a connection: connected, or several of which one must be named. */
 static inline bool connect_state_is_live(enum connect_state state)
 {
     return state == CONNECT_CONNECTED || state == CONNECT_AMBIGUOUS;
 }
-/* One for each of the catalog's integrations: whether an account with these rows, of which those of
- * one integration stand together, has it connected or needs not. The arena's; NULL: no memory. */
+/* One for each of the catalog's integrations: whether an account that has these connected has it
+ * connected or needs not. The arena's; NULL: no memory. */
 const bool *connect_ones(struct arena *arena, const struct catalog *catalog,
-                         const struct connection *rows, size_t count);
+                         const struct connection_app *apps, size_t count);
 
 /* write.c: what is told of a connection as JSON, without its credential and what was asked for
  * beside it: the members of an object that the caller opens and closes. */
 void connect_write(struct json_writer *w, const struct connection *row);
+
+/* Where a list goes on: the text that names the last row of a page (in the arena; SLICE_NONE: no
+ * memory), and from that text the page's after_*. false: not of that form, or of another app than
+ * the page is; SLICE_NONE is the beginning. */
+slice connect_cursor(const struct connection *last, struct arena *arena);
+bool connect_cursor_read(slice text, struct connection_page *page) MUST_CHECK;
 
 #endif

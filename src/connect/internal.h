@@ -7,7 +7,10 @@
 #include "base/map.h"
 #include "connect/connect.h"
 
-enum { CONNECT_SLOTS_MAX = 10000 }; /* of connections that are, or failed to be, renewed */
+enum {
+    CONNECT_SLOTS_MAX = 10000, /* of connections that are, or failed to be, renewed */
+    CONNECT_EPOCHS = 4096,
+};
 
 struct connect_service {
     struct loop *loop;
@@ -15,6 +18,7 @@ struct connect_service {
     uint64_t ttl_ns;
     struct map entries; /* connect.c */
     struct list lru, loads;
+    uint32_t epochs[CONNECT_EPOCHS];
     struct uuid holder;  /* this process, where it claims a refresh */
     uint64_t jitter;     /* this process's, so that several do not find a token old at once */
     struct map renewals; /* renew.c: account and connection -> struct slot */

@@ -59,7 +59,9 @@ static enum op_result step_load(struct op *op)
     const struct connect_keep_request *in = &keep->in;
     keep->row = (struct connection){
         .account_id = in->account_id,
-        .id = in->connection_id ? in->connection_id : short_id_new(),
+        .id = in->connection_id ? in->connection_id
+              : in->new_id      ? in->new_id
+                                : short_id_new(),
         .integration_id = in->integration_id,
         .label = in->label,
         .is_default = true, /* where there is none yet */
@@ -146,7 +148,7 @@ static enum op_result step_store(struct op *op)
         store_connection_credentials_set(pool, &keep->query, op, row->account_id, row->id, row->rev,
                                          &credentials);
     else
-        store_connection_insert(pool, &keep->query, op, row);
+        store_connection_insert(pool, &keep->query, op, row, keep->service->config.kept_max);
     return OP_WAIT;
 }
 
@@ -163,8 +165,12 @@ static enum op_result step_stored(struct op *op)
 {
     struct connect_keep *keep = keep_of(op);
     int64_t rev;
+    bool is_own = true;
     int status = keep->in.connection_id ? store_connection_set_result(&keep->query, &rev)
-                                        : store_done_result(&keep->query);
+                                        : store_connection_insert_result(&keep->query, &is_own);
+    if (!keep->in.connection_id && status == ERR_LIMIT && keep->query.status == OK)
+        return stop(keep, CONNECT_KEEP_FULL);
+    keep->is_there = !is_own;
     if (status == OK) {
         op_goto(op, STEP_TELL);
         return OP_NEXT;
@@ -254,6 +260,8 @@ static enum op_result step_tell(struct op *op)
     struct connect_keep *keep = keep_of(op);
     keep->result = CONNECT_KEPT;
     keep->connection_id = keep->row.id;
+    if (keep->is_there) /* told by who made it */
+        return OP_DONE;
     connect_changed(keep->service, keep->row.account_id, keep->in.integration_id);
     keep->event = (struct audit_event){
         .account_id = keep->row.account_id,

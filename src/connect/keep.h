@@ -15,6 +15,7 @@
 enum connect_kept {
     CONNECT_KEPT,
     CONNECT_KEEP_GONE,        /* the connection to give it to is none of the account's any more */
+    CONNECT_KEEP_FULL,        /* the account has as many as it may */
     CONNECT_KEEP_LINK_USED,   /* the link has made a connection already, or is over */
     CONNECT_KEEP_TOO_LARGE,   /* the credential */
     CONNECT_KEEP_UNAVAILABLE, /* the database, or memory */
@@ -24,6 +25,7 @@ struct connect_keep_request {
     struct uuid account_id;
     slice integration_id, auth_kind;
     int64_t connection_id; /* the one to give it to; 0: a new one */
+    int64_t new_id;        /* of a new one; 0: drawn. One that is there already is not made again */
     slice label, params;   /* of a new one; params a JSON object or SLICE_NONE */
     slice credential;      /* JSON text */
     slice scopes;          /* granted; SLICE_NONE: not known */
@@ -47,6 +49,7 @@ struct connect_keep {
     struct op_timer timer;
     struct audit_event event;
     bool has_link; /* it is used for this connection */
+    bool is_there; /* made by another one of its id */
     unsigned tries;
 };
 void connect_keep_start(struct connect_service *service, struct connect_keep *keep,

@@ -29,6 +29,7 @@ enum oauth_outcome {
     OAUTH_UNSUPPORTED,        /* no such integration, or not one of auth oauth2 */
     OAUTH_NO_CLIENT,          /* the operator gave none for the app, or its secret does not open */
     OAUTH_CONNECTION_UNKNOWN, /* the one to reconnect is none of the account's to the app */
+    OAUTH_FULL,               /* the account has as many connections as it may */
     OAUTH_STATE_UNKNOWN,      /* not begun by this session, finished already, or too old */
     OAUTH_ISSUER_WRONG,       /* the answer is another authorization server's (RFC 9207) */
     OAUTH_DENIED,             /* the person, or the app, said no */

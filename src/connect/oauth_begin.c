@@ -22,6 +22,7 @@ const char *oauth_outcome_name(enum oauth_outcome outcome)
         [OAUTH_UNSUPPORTED] = "unsupported",
         [OAUTH_NO_CLIENT] = "no_client",
         [OAUTH_CONNECTION_UNKNOWN] = "connection_unknown",
+        [OAUTH_FULL] = "full",
         [OAUTH_STATE_UNKNOWN] = "state_unknown",
         [OAUTH_ISSUER_WRONG] = "issuer_wrong",
         [OAUTH_DENIED] = "denied",
@@ -68,9 +69,11 @@ static enum op_result step_find(struct op *op)
         return stop(begin, OAUTH_UNSUPPORTED,
                     SLICE("There is no such app, or it is not connected by OAuth."));
     oauth_client_find(begin->service, &begin->lookup, op, in->account_id, in->integration_id);
+    struct connect_config *config = &begin->service->config;
     if (in->connection_id != 0)
-        store_connection_get(begin->service->config.pool, &begin->query, op, in->account_id,
-                             in->connection_id);
+        store_connection_get(config->pool, &begin->query, op, in->account_id, in->connection_id);
+    else if (config->kept_max > 0)
+        store_connection_count(config->pool, &begin->query, op, in->account_id, config->kept_max);
     return OP_WAIT;
 }
 
@@ -247,6 +250,17 @@ static bool find_server(struct oauth_begin *begin)
     return begin->authorize_url.ptr && begin->token_url.ptr;
 }
 
+/* Nobody is sent to an app for what could not be stored. */
+static bool is_full(struct oauth_begin *begin, int *status)
+{
+    size_t count = 0, kept_max = begin->service->config.kept_max;
+    *status = OK;
+    if (begin->in.connection_id != 0 || kept_max == 0)
+        return false;
+    *status = store_connection_count_result(&begin->query, &count);
+    return *status == OK && count >= kept_max;
+}
+
 static enum op_result step_keep(struct op *op)
 {
     struct oauth_begin *begin = begin_of(op);
@@ -274,6 +288,10 @@ static enum op_result step_keep(struct op *op)
                                  "%.*s is signed in to at an address of your own: what the form "
                                  "asks for is needed, and must be part of a host name.",
                                  SLICE_ARG(begin->integration->name)));
+    if (is_full(begin, &status))
+        return stop(begin, OAUTH_FULL, connect_say_full(begin->service, &op->arena));
+    if (status != OK)
+        return stop_database(begin);
     slice prefix = begin->in.state_prefix;
     ASSERT(prefix.len <= OAUTH_STATE_PREFIX_MAX);
     if (prefix.len > 0)

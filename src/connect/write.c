@@ -1,5 +1,6 @@
 /*
- * What is told of a connection as JSON, to whoever asks: the interface, and operators.
+ * What is told of a connection as JSON, and where a list of them goes on: for the interface, for
+ * operators.
  */
 #include "base/clock.h"
 #include "connect/connect.h"
@@ -45,4 +46,19 @@ void connect_write(struct json_writer *w, const struct connection *row)
     }
     put_time(w, "created_at", row->created_at);
     put_time(w, "updated_at", row->updated_at);
+}
+
+slice connect_cursor(const struct connection *last, struct arena *arena)
+{
+    return arena_printf(arena, "%.*s:%lld", SLICE_ARG(last->integration_id), (long long)last->id);
+}
+
+bool connect_cursor_read(slice text, struct connection_page *page)
+{
+    slice id = text, integration_id = slice_split(&id, ':');
+    if (!text.ptr)
+        return true;
+    page->after_integration_id = integration_id;
+    return integration_id.len > 0 && slice_to_i64(id, &page->after_id) && page->after_id > 0 &&
+           (!page->integration_id.ptr || slice_eq(page->integration_id, integration_id));
 }

@@ -5,7 +5,7 @@
 
 enum { ENROL_ARENA_BYTES_MAX = 1024 * 1024, DETAILS_BYTES_MAX = 16 * 1024 };
 
-enum step { STEP_LOAD, STEP_LOADED, STEP_PROBE, STEP_JUDGE, STEP_KEPT, STEP_REFUSED };
+enum step { STEP_LOAD, STEP_LOADED, STEP_COUNTED, STEP_PROBE, STEP_JUDGE, STEP_KEPT, STEP_REFUSED };
 
 static struct exec_enrol *enrol_of(struct op *op)
 {
@@ -35,9 +35,12 @@ static enum op_result step_load(struct op *op)
     struct exec_enrol *enrol = enrol_of(op);
     if (!enrol->app)
         return stop(enrol, EXEC_ENROL_REFUSED, SLICE("There is no such app any more."));
+    size_t kept_max = connect_kept_max(enrol->connect);
     if (!enrol->in.connection_id) {
-        op_goto(op, STEP_PROBE);
-        return OP_NEXT;
+        op_goto(op, kept_max ? STEP_COUNTED : STEP_PROBE);
+        if (kept_max)
+            store_connection_count(enrol->pool, &enrol->query, op, enrol->in.account_id, kept_max);
+        return kept_max ? OP_WAIT : OP_NEXT;
     }
     store_connection_get(enrol->pool, &enrol->query, op, enrol->in.account_id,
                          enrol->in.connection_id);
@@ -56,6 +59,23 @@ static enum op_result step_loaded(struct op *op)
     int status = store_connection_get_result(&enrol->query, &enrol->former);
     if (status == ERR_NOTFOUND)
         return stop_gone(enrol);
+    op_goto(op, STEP_PROBE);
+    return status == OK ? OP_NEXT : stop_database(enrol);
+}
+
+static enum op_result stop_full(struct exec_enrol *enrol)
+{
+    return stop(enrol, EXEC_ENROL_FULL, connect_say_full(enrol->connect, &enrol->op.arena));
+}
+
+/* Before the app is asked for anything; what counts is what is found when it is stored. */
+static enum op_result step_counted(struct op *op)
+{
+    struct exec_enrol *enrol = enrol_of(op);
+    size_t count;
+    int status = store_connection_count_result(&enrol->query, &count);
+    if (status == OK && count >= connect_kept_max(enrol->connect))
+        return stop_full(enrol);
     return status == OK ? OP_NEXT : stop_database(enrol);
 }
 
@@ -232,6 +252,7 @@ static enum op_result keep(struct exec_enrol *enrol)
         .auth_kind =
             slice_cstr(catalog_auth_name(catalog_auth_of(enrol->app, in->auth_kind)->kind)),
         .connection_id = in->connection_id,
+        .new_id = in->new_id,
         .label = enrol->label,
         .params = in->params,
         .credential = in->credential,
@@ -283,6 +304,8 @@ static enum op_result step_kept(struct op *op)
         return OP_DONE;
     case CONNECT_KEEP_GONE:
         return stop_gone(enrol);
+    case CONNECT_KEEP_FULL:
+        return stop_full(enrol);
     case CONNECT_KEEP_LINK_USED:
         return stop(enrol, EXEC_ENROL_LINK_USED,
                     SLICE("This link has been used already, or its time is over."));
@@ -321,9 +344,10 @@ static void on_end(struct op *op, enum op_end end)
 }
 
 static const struct op_step steps[] = {
-    [STEP_LOAD] = {"load", step_load},    [STEP_LOADED] = {"loaded", step_loaded},
-    [STEP_PROBE] = {"probe", step_probe}, [STEP_JUDGE] = {"judge", step_judge},
-    [STEP_KEPT] = {"kept", step_kept},    [STEP_REFUSED] = {"refused", step_refused},
+    [STEP_LOAD] = {"load", step_load},          [STEP_LOADED] = {"loaded", step_loaded},
+    [STEP_COUNTED] = {"counted", step_counted}, [STEP_PROBE] = {"probe", step_probe},
+    [STEP_JUDGE] = {"judge", step_judge},       [STEP_KEPT] = {"kept", step_kept},
+    [STEP_REFUSED] = {"refused", step_refused},
 };
 static const struct op_class enrol_class = {
     .name = "enrol",

@@ -20,6 +20,7 @@ enum exec_enrolled {
     EXEC_ENROL_OTHER_IDENTITY,   /* than the one that may be connected */
     EXEC_ENROL_UNKNOWN_IDENTITY, /* the same, for it could not be found out */
     EXEC_ENROL_GONE,             /* the connection to reconnect */
+    EXEC_ENROL_FULL,             /* the account has as many connections as it may */
     EXEC_ENROL_LINK_USED,
     EXEC_ENROL_UNAVAILABLE, /* the database, or memory */
 };
@@ -30,6 +31,7 @@ struct exec_enrol_request {
     slice integration_id;
     slice auth_kind;       /* the way to connect; SLICE_NONE: the app's first */
     int64_t connection_id; /* the one to reconnect; 0: a new one */
+    int64_t new_id;        /* as connect_keep_request */
     slice label;           /* of a new one; SLICE_NONE: what the app calls it */
     slice params;          /* of a new one: a JSON object; SLICE_NONE: none */
     slice credential;      /* JSON text, as connections store it */

@@ -92,7 +92,7 @@ enum op_result exec_step_find_connection(struct op *op)
     if (exec->integration->auth.kind == AUTH_NONE)
         return OP_NEXT;
     bool is_known = connect_find(exec->service->config.connect, &exec->lookup, exec->in.account_id,
-                                 exec->integration->integration_id, op);
+                                 exec->integration->integration_id, exec->in.connection_id, op);
     return is_known ? OP_NEXT : OP_WAIT;
 }
 
@@ -147,6 +147,11 @@ static enum op_result stop_reauth(struct exec *exec)
                             "connection: POST /api/tools/%.*s/execute with connectionId, one of "
                             "%.*s.",
                             SLICE_ARG(exec->action->tool_name), SLICE_ARG(others));
+    else if (exec->in.connection_id != 0)
+        hint = arena_printf(&exec->op.arena,
+                            "Reconnect the app and send the same request again, or name another "
+                            "connection: GET /api/connections?integration_id=%.*s lists them.",
+                            SLICE_ARG(exec->integration->integration_id));
     return exec_stop(
         exec, EXEC_REAUTH_REQUIRED,
         arena_printf(&exec->op.arena,

@@ -152,7 +152,7 @@ enum op_result exec_step_look_again(struct op *op)
     connect_set_unref(exec->lookup.set);
     exec->lookup.set = NULL;
     bool is_known = connect_find(exec->service->config.connect, &exec->lookup, exec->in.account_id,
-                                 exec->integration->integration_id, op);
+                                 exec->integration->integration_id, exec->renewed_id, op);
     return is_known ? OP_NEXT : OP_WAIT;
 }
 

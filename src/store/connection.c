@@ -47,30 +47,6 @@ const struct pg_column connection_columns[CONNECTION_COLUMNS] = {
     {"identity_subject", PG_TEXT}, {"identity_label", PG_TEXT},
 };
 
-static const struct pg_column list_params[] = {{"account_id", PG_UUID},
-                                               {"integration_id", PG_TEXT}};
-static const struct pg_stmt connection_list = {
-    .name = "connection_list",
-    .sql = "select :ord, c.* from @input lateral (select " CONNECTION_SELECT
-           " from sluice.connection t where t.account_id = :account_id "
-           "and t.integration_id = :integration_id "
-           "order by t.is_default desc, t.id limit 100) c",
-    PG_PARAMS(list_params),
-    PG_COLUMNS(connection_columns),
-    .is_shared = true,
-};
-
-static const struct pg_column account_params[] = {{"account_id", PG_UUID}};
-const struct pg_stmt connection_list_all = {
-    .name = "connection_list_all",
-    .sql = "select :ord, c.* from @input lateral (select " CONNECTION_SELECT
-           " from sluice.connection t where t.account_id = :account_id "
-           "order by t.integration_id, t.is_default desc, t.id limit 1000) c",
-    PG_PARAMS(account_params),
-    PG_COLUMNS(connection_columns),
-    .is_shared = true,
-};
-
 static const struct pg_column get_params[] = {{"account_id", PG_UUID}, {"id", PG_I64}};
 static const struct pg_stmt connection_get = {
     .name = "connection_get",
@@ -99,21 +75,30 @@ static const struct pg_column insert_params[] = {
     {"identity_email", PG_TEXT},
     {"identity_subject", PG_TEXT},
     {"identity_label", PG_TEXT},
+    {"count_max", PG_I64},
 };
+static const struct pg_column made_columns[] = {
+    {"account_id", PG_UUID}, {"id", PG_I64}, {"op_token", PG_UUID}};
+/* Alone, since those of a set would not count one another. */
 const struct pg_stmt connection_insert = {
     .name = "connection_insert",
-    .sql = "insert into sluice.connection (account_id, id, integration_id, label, is_default, "
+    .sql = "insert into sluice.connection as t (account_id, id, integration_id, label, is_default, "
            "auth_kind, sealed, key_id, scopes, params, status, error, expires_at, rev, op_token, "
            "created_at, updated_at, identity_email, identity_subject, identity_label) "
-           "@row :account_id, :id, :integration_id, :label, :is_default, :auth_kind, :sealed, "
+           "select :account_id, :id, :integration_id, :label, :is_default, :auth_kind, :sealed, "
            ":key_id, :scopes, :params, :status, :error, :expires_at, 1, :op_token, :now, :now, "
-           ":identity_email, :identity_subject, :identity_label @end "
-           "on conflict (account_id, id) do nothing",
+           ":identity_email, :identity_subject, :identity_label @from "
+           "where :count_max = 0 or (select count(*) from (select from sluice.connection o "
+           "where o.account_id = :account_id and o.id <> :id limit :count_max) few) < :count_max "
+           "on conflict (account_id, id) do update set label = t.label "
+           "returning t.account_id, t.id, t.op_token",
     PG_PARAMS(insert_params),
+    PG_COLUMNS(made_columns),
     .key_count = 2,
-    .match = PG_MATCH_NONE,
+    .match = PG_MATCH_KEY,
     .is_write = true,
     .is_replayable = true,
+    .goes_alone = true,
 };
 
 /* A replay finds its own token one revision on, and says the same again. */
@@ -189,8 +174,11 @@ const struct pg_stmt connection_identity_set = {
     .is_replayable = true,
 };
 
-const struct pg_stmt *const connection_stmts[] = {&connection_list,
-                                                  &connection_list_all,
+const struct pg_stmt *const connection_stmts[] = {&connection_choice,
+                                                  &connection_page,
+                                                  &connection_page_of_app,
+                                                  &connection_apps,
+                                                  &connection_count,
                                                   &connection_get,
                                                   &connection_insert,
                                                   &connection_status_set,
@@ -200,6 +188,7 @@ const struct pg_stmt *const connection_stmts[] = {&connection_list,
                                                   &connection_release,
                                                   &connection_clear_default,
                                                   &connection_set_default,
+                                                  &connection_default_if_none,
                                                   &connection_delete,
                                                   &connection_make_default,
                                                   &connection_label_set,
@@ -261,26 +250,6 @@ int connection_read_list(const struct pg_rows *rows, struct arena *arena, struct
 
 /* ---- reading ---- */
 
-void store_connection_list(struct pg_pool *pool, struct pg_query *query, struct op *op,
-                           struct uuid account_id, slice integration_id)
-{
-    query->params[0] = pg_uuid(account_id);
-    if (!integration_id.ptr) {
-        store_submit(pool, query, op, &connection_list_all);
-        return;
-    }
-    query->params[1] = pg_text(integration_id);
-    store_submit(pool, query, op, &connection_list);
-}
-
-int store_connection_list_result(const struct pg_query *query, struct connection **list,
-                                 size_t *count)
-{
-    if (query->status != OK)
-        return query->status;
-    return connection_read_list(&query->rows, &query->op->arena, list, count);
-}
-
 void store_connection_get(struct pg_pool *pool, struct pg_query *query, struct op *op,
                           struct uuid account_id, int64_t id)
 {
@@ -308,7 +277,8 @@ static void put_identity(const struct connection_identity *identity, struct pg_v
     params[2] = pg_text(identity->label);
 }
 
-void connection_insert_params(const struct connection *connection, struct pg_value *params)
+void connection_insert_params(const struct connection *connection, size_t count_max,
+                              struct pg_value *params)
 {
     slice none = SLICE("");
     params[0] = pg_uuid(connection->account_id);
@@ -327,13 +297,24 @@ void connection_insert_params(const struct connection *connection, struct pg_val
     params[13] = pg_uuid(uuid_v7());
     params[14] = pg_time(clock_wall_us());
     put_identity(&connection->identity, &params[15]);
+    params[18] = pg_i64((int64_t)count_max);
 }
 
 void store_connection_insert(struct pg_pool *pool, struct pg_query *query, struct op *op,
-                             const struct connection *connection)
+                             const struct connection *connection, size_t count_max)
 {
-    connection_insert_params(connection, query->params);
+    connection_insert_params(connection, count_max, query->params);
     store_submit(pool, query, op, &connection_insert);
+}
+
+int store_connection_insert_result(const struct pg_query *query, bool *is_own)
+{
+    if (query->status != OK)
+        return query->status;
+    if (query->rows.count == 0)
+        return ERR_LIMIT;
+    *is_own = uuid_eq(pg_get_uuid(&query->rows, 0, 2), query->params[13].as.uuid);
+    return OK;
 }
 
 void store_connection_status_set(struct pg_pool *pool, struct pg_query *query, struct op *op,

@@ -15,8 +15,6 @@ enum {
     CONNECTION_EMAIL_MAX = 320,   /* characters, as the next two */
     CONNECTION_SUBJECT_MAX = 255,
     CONNECTION_IDENTITY_LABEL_MAX = 200,
-    CONNECTION_LIST_MAX = 100, /* of one integration; an account's whole list: 1000 */
-    CONNECTION_LIST_ALL_MAX = 1000,
 };
 
 enum connection_status { CONNECTION_LIVE, CONNECTION_REAUTH_REQUIRED, CONNECTION_REVOKED };
@@ -56,22 +54,59 @@ bool connection_identity_is_known(const struct connection_identity *identity);
 /* What people know it by: the email, else the label, else the subject; SLICE_NONE. */
 slice connection_identity_text(const struct connection_identity *identity);
 
-/* All connections of one integration, or of all (integration_id SLICE_NONE: sorted by integration
- * then id), the default one first, then oldest first. Result: a list in op's arena; none is an
- * empty list, not an error. */
-void store_connection_list(struct pg_pool *pool, struct pg_query *query, struct op *op,
-                           struct uuid account_id, slice integration_id);
+/* connection_list.c: */
+
+/* What a call that names none may choose from: the default connection of the integration first,
+ * then the oldest live ones (CONNECTION_CHOICE_LIVE_MAX), and of the others as many as say whether
+ * there is none, one or several. The result is as that of a page. */
+#define CONNECTION_CHOICE_LIVE_MAX 10
+void store_connection_choice(struct pg_pool *pool, struct pg_query *query, struct op *op,
+                             struct uuid account_id, slice integration_id);
+
+/* A page of those of one integration, or of all by integration; oldest first. */
+struct connection_page {
+    slice integration_id;       /* SLICE_NONE: of all */
+    slice after_integration_id; /* with it: the last one's of the page before; SLICE_NONE: none */
+    int64_t after_id;           /* likewise; 0: none */
+    size_t count_max;
+};
+void store_connection_page(struct pg_pool *pool, struct pg_query *query, struct op *op,
+                           struct uuid account_id, const struct connection_page *page);
+/* A list in op's arena; none is an empty list, not an error. */
 int store_connection_list_result(const struct pg_query *query, struct connection **list,
                                  size_t *count) MUST_CHECK;
+
+/* What an account has of one integration. */
+struct connection_app {
+    slice integration_id;
+    size_t count, live; /* the former with those that need a new grant */
+    bool has_default, is_default_live;
+};
+/* By integration. The list is in op's arena. */
+void store_connection_apps(struct pg_pool *pool, struct pg_query *query, struct op *op,
+                           struct uuid account_id);
+int store_connection_apps_result(const struct pg_query *query, struct connection_app **list,
+                                 size_t *count) MUST_CHECK;
+/* How many the account has, up to count_max. */
+void store_connection_count(struct pg_pool *pool, struct pg_query *query, struct op *op,
+                            struct uuid account_id, size_t count_max);
+int store_connection_count_result(const struct pg_query *query, size_t *count) MUST_CHECK;
+
+/* connection.c: */
+
 /* Result: ERR_NOTFOUND. */
 void store_connection_get(struct pg_pool *pool, struct pg_query *query, struct op *op,
                           struct uuid account_id, int64_t id);
 int store_connection_get_result(const struct pg_query *query,
                                 struct connection *connection) MUST_CHECK;
-/* All of it in but rev and the times. is_default is only kept where no other connection of that
- * integration is the default: ERR_INVALID (SQLSTATE 23505) else. store_done_result. */
+/* All of it in but rev and the times. count_max: how many the account may have, 0 any number; what
+ * several processes connect at the same moment may go past it. is_default is only kept where no
+ * other connection of that integration is the default: ERR_INVALID (SQLSTATE 23505) else. Result:
+ * ERR_LIMIT at count_max; *is_own is false where there is a connection of that id already, which is
+ * left as it is. */
 void store_connection_insert(struct pg_pool *pool, struct pg_query *query, struct op *op,
-                             const struct connection *connection);
+                             const struct connection *connection, size_t count_max);
+int store_connection_insert_result(const struct pg_query *query, bool *is_own) MUST_CHECK;
 
 /* Compare-and-set on rev. error: SLICE_NONE when live. Result: OK and the new rev; ERR_NOTFOUND
  * when rev is no longer the row's (somebody else was first: read it again) or it is gone. */
@@ -150,9 +185,10 @@ void store_connection_use(struct pg_pool *pool, struct pg_query *query, struct o
                           const struct connection_use *use);
 
 /* Operator commands. insert makes it the default where there is none yet or where is_default is
- * set (the former default gives way). */
+ * set (the former default gives way); count_max as above. */
 int store_connection_insert_sync(struct pg_sync *sync, const struct connection *connection,
-                                 struct err *err) MUST_CHECK;
+                                 size_t count_max, struct err *err) MUST_CHECK;
+/* All of the account's, as pages have them. */
 int store_connection_list_sync(struct pg_sync *sync, struct arena *arena, struct uuid account_id,
                                struct connection **list, size_t *count, struct err *err) MUST_CHECK;
 int store_connection_default_sync(struct pg_sync *sync, struct uuid account_id, int64_t id,

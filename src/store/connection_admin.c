@@ -5,6 +5,8 @@
 #include "store/connection_internal.h"
 #include "store/internal.h"
 
+enum { MADE_ARENA_BYTES_MAX = 64 * 1024 };
+
 static const struct pg_column default_params[] = {
     {"account_id", PG_UUID}, {"id", PG_I64}, {"now", PG_TIME}, {"op_token", PG_UUID}};
 
@@ -27,6 +29,19 @@ const struct pg_stmt connection_set_default = {
            "op_token = :op_token, updated_at = :now @update(sluice.connection) returning :ord",
     PG_PARAMS(default_params),
     .key_count = 2,
+    .is_write = true,
+};
+
+const struct pg_stmt connection_default_if_none = {
+    .name = "connection_default_if_none",
+    .sql =
+        "update sluice.connection t set is_default = true, rev = t.rev + 1, "
+        "op_token = :op_token, updated_at = :now @update(sluice.connection) and (select count(*) "
+        "from sluice.connection d where d.account_id = :account_id and d.is_default "
+        "and d.integration_id = t.integration_id) = 0",
+    PG_PARAMS(default_params),
+    .key_count = 2,
+    .match = PG_MATCH_NONE,
     .is_write = true,
 };
 
@@ -99,59 +114,45 @@ int store_connection_default_sync(struct pg_sync *sync, struct uuid account_id, 
     return finish(sync, set_default(sync, account_id, id, err), err);
 }
 
-/* ---- insert, list, delete ---- */
-
-static bool has_default(const struct connection *list, size_t count, slice integration_id)
-{
-    for (size_t i = 0; i < count; i++)
-        if (list[i].is_default && slice_eq(list[i].integration_id, integration_id))
-            return true;
-    return false;
-}
+/* ---- insert, delete ---- */
 
 static int insert_in_transaction(struct pg_sync *sync, const struct connection *connection,
-                                 struct err *err)
+                                 size_t count_max, struct err *err)
 {
     struct pg_value params[CONNECTION_INSERT_PARAMS];
+    struct pg_rows rows;
+    struct arena arena;
     struct connection row = *connection;
     row.is_default = false;
-    connection_insert_params(&row, params);
-    int rc = pg_sync_exec(sync, &connection_insert, params, NULL, NULL, err);
+    connection_insert_params(&row, count_max, params);
+    arena_init(&arena, MADE_ARENA_BYTES_MAX);
+    int rc = pg_sync_exec(sync, &connection_insert, params, &arena, &rows, err);
+    bool is_full = rc == OK && rows.count == 0;
+    arena_deinit(&arena);
+    if (is_full)
+        return err_set(err, ERR_LIMIT,
+                       "the account has as many connections as account-kept-connections allows "
+                       "(%zu); remove one that is not used any more",
+                       count_max);
     if (rc == ERR_INVALID && slice_eq(slice_cstr(pg_sync_sqlstate(sync)), SLICE("23503")))
         return err_set(err, ERR_NOTFOUND,
                        "there is no account of that id; `sluice accounts list` shows them");
     if (rc != OK)
         return rc;
-    struct arena arena;
-    struct connection *list;
-    size_t count;
-    arena_init(&arena, 64 * 1024 * 1024);
-    rc = store_connection_list_sync(sync, &arena, connection->account_id, &list, &count, err);
-    if (rc == OK &&
-        (connection->is_default || !has_default(list, count, connection->integration_id)))
-        rc = set_default(sync, connection->account_id, connection->id, err);
-    arena_deinit(&arena);
-    return rc;
+    if (connection->is_default)
+        return set_default(sync, connection->account_id, connection->id, err);
+    struct pg_value values[] = {pg_uuid(connection->account_id), pg_i64(connection->id),
+                                pg_time(clock_wall_us()), pg_uuid(uuid_v7())};
+    return pg_sync_exec(sync, &connection_default_if_none, values, NULL, NULL, err);
 }
 
 int store_connection_insert_sync(struct pg_sync *sync, const struct connection *connection,
-                                 struct err *err)
+                                 size_t count_max, struct err *err)
 {
     int rc = pg_sync_run(sync, "begin", err);
     if (rc != OK)
         return rc;
-    return finish(sync, insert_in_transaction(sync, connection, err), err);
-}
-
-int store_connection_list_sync(struct pg_sync *sync, struct arena *arena, struct uuid account_id,
-                               struct connection **list, size_t *count, struct err *err)
-{
-    struct pg_rows rows;
-    struct pg_value params[] = {pg_uuid(account_id)};
-    int rc = pg_sync_exec(sync, &connection_list_all, params, arena, &rows, err);
-    if (rc == OK && connection_read_list(&rows, arena, list, count) != OK)
-        rc = err_set(err, ERR_NOMEM, "the list of connections is too large");
-    return rc;
+    return finish(sync, insert_in_transaction(sync, connection, count_max, err), err);
 }
 
 int store_connection_delete_sync(struct pg_sync *sync, struct uuid account_id, int64_t id,

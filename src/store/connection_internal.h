@@ -1,12 +1,12 @@
 /*
- * What connection.c and connection_admin.c share.
+ * What the files of connections share.
  */
 #ifndef STORE_CONNECTION_INTERNAL_H
 #define STORE_CONNECTION_INTERNAL_H
 
 #include "store/connection.h"
 
-enum { CONNECTION_COLUMNS = 22, CONNECTION_INSERT_PARAMS = 18 };
+enum { CONNECTION_COLUMNS = 22, CONNECTION_INSERT_PARAMS = 19 };
 
 #define CONNECTION_SELECT                                                                  \
     "t.account_id, t.id, t.integration_id, t.label, t.is_default, t.auth_kind, t.sealed, " \
@@ -15,9 +15,11 @@ enum { CONNECTION_COLUMNS = 22, CONNECTION_INSERT_PARAMS = 18 };
     "t.identity_subject, t.identity_label"
 
 extern const struct pg_column connection_columns[CONNECTION_COLUMNS];
-extern const struct pg_stmt connection_insert, connection_list_all;
-extern const struct pg_stmt connection_clear_default, connection_set_default, connection_delete,
-    connection_stale, connection_reseal;
+extern const struct pg_stmt connection_insert;
+extern const struct pg_stmt connection_choice, connection_page, connection_page_of_app,
+    connection_apps, connection_count;
+extern const struct pg_stmt connection_clear_default, connection_set_default,
+    connection_default_if_none, connection_delete, connection_stale, connection_reseal;
 extern const struct pg_stmt connection_lost, connection_claim, connection_release;
 extern const struct pg_stmt connection_make_default, connection_label_set;
 extern const struct pg_stmt connection_identity_set, connection_use;
@@ -26,6 +28,7 @@ void connection_read(const struct pg_rows *rows, size_t row, struct connection *
 int connection_read_list(const struct pg_rows *rows, struct arena *arena, struct connection **list,
                          size_t *count) MUST_CHECK;
 /* Fills CONNECTION_INSERT_PARAMS values. */
-void connection_insert_params(const struct connection *connection, struct pg_value *params);
+void connection_insert_params(const struct connection *connection, size_t count_max,
+                              struct pg_value *params);
 
 #endif

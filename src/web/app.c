@@ -8,11 +8,15 @@
 
 #include "base/clock.h"
 #include "http/url.h"
+#include "web/once.h"
+
+enum { CONNECTIONS_SHOWN = 50 };
 
 struct app {
     struct catalog *catalog;
     const struct catalog_integration *integration;
-    struct pg_query own, shared; /* OAuth clients; request->query: connections */
+    struct pg_query own, shared; /* OAuth clients; request->query: connections, oldest first */
+    struct pg_query choice;      /* the default one first */
     struct oauth_client own_client;
     bool has_own, has_shared;
 };
@@ -200,6 +204,12 @@ static void write_form(struct web_request *request, const struct catalog_integra
         (void)snprintf(place.suffix + len, sizeof(place.suffix) - len, "-%s",
                        catalog_auth_name(auth->kind));
     }
+    if (!again && !is_link && auth->kind != AUTH_OAUTH2) {
+        slice once =
+            arena_printf(&request->op.arena, "%c%lld", ONCE_CONNECTION, (long long)short_id_new());
+        if (once.ptr)
+            once_write_field(request, once, out);
+    }
     write_choice(&place, app, auth);
     write_credential(&place, auth->kind);
     write_optional(&place, auth, again);
@@ -304,6 +314,7 @@ static void on_cancel(struct web_request *request)
     struct app *app = request->state;
     pg_cancel(&app->own);
     pg_cancel(&app->shared);
+    pg_cancel(&app->choice);
 }
 
 static void on_end(struct web_request *request)
@@ -326,7 +337,9 @@ static enum op_result begin_app(struct web_request *request)
     request->on_end = on_end;
     request->on_cancel = on_cancel;
     slice id = app->integration->integration_id;
-    store_connection_list(pool, &request->query, &request->op, account_id, id);
+    const struct connection_page page = {.integration_id = id, .count_max = CONNECTIONS_SHOWN + 1};
+    store_connection_page(pool, &request->query, &request->op, account_id, &page);
+    store_connection_choice(pool, &app->choice, &request->op, account_id, id);
     if (catalog_auth_by(app->integration, AUTH_OAUTH2)) {
         store_oauth_client_get(pool, &app->own, &request->op, account_id, id);
         store_oauth_client_get(pool, &app->shared, &request->op, (struct uuid){{0}}, id);
@@ -373,25 +386,42 @@ static void write_connect_section(struct web_request *request, const struct app 
     buf_append(out, SLICE("</section>"));
 }
 
+/* The default one stands first, wherever it is in the list. */
+static void write_connections(struct web_request *request, const struct app *app,
+                              const struct connection *rows, size_t count,
+                              const struct connection *first, struct buf *out)
+{
+    size_t shown = count > CONNECTIONS_SHOWN ? CONNECTIONS_SHOWN : count;
+    if (count == 0)
+        return;
+    buf_append(out, SLICE("<h2>Connections</h2><ul class=\"list\">"));
+    if (first && first->is_default)
+        write_connection(request, app->integration, first, out);
+    for (size_t i = 0; i < shown; i++)
+        if (!first || !first->is_default || rows[i].id != first->id)
+            write_connection(request, app->integration, &rows[i], out);
+    buf_append(out, SLICE("</ul>"));
+    if (count > shown)
+        web_write_more_connections(request, app->integration->integration_id, &rows[shown - 1],
+                                   out);
+}
+
 static enum op_result finish_app(struct web_request *request)
 {
     struct app *app = request->state;
-    struct connection *rows;
-    size_t count;
+    struct connection *rows, *choice;
+    size_t count, choice_count;
     struct buf body;
     int status = store_connection_list_result(&request->query, &rows, &count);
+    if (status == OK)
+        status = store_connection_list_result(&app->choice, &choice, &choice_count);
     if (status == OK)
         status = read_clients(app);
     if (status != OK)
         return web_reply_database(request, status);
     buf_init(&body, WEB_PAGE_BYTES_MAX);
     write_about(app->integration, &body);
-    if (count > 0)
-        buf_append(&body, SLICE("<h2>Connections</h2><ul class=\"list\">"));
-    for (size_t i = 0; i < count; i++)
-        write_connection(request, app->integration, &rows[i], &body);
-    if (count > 0)
-        buf_append(&body, SLICE("</ul>"));
+    write_connections(request, app, rows, count, choice_count > 0 ? &choice[0] : NULL, &body);
     write_connect_section(request, app, count, &body);
     if (catalog_auth_by(app->integration, AUTH_OAUTH2) && has_client(app))
         app_write_client(request, app->integration, app->has_own ? &app->own_client : NULL, &body);

@@ -6,6 +6,7 @@
 #include "base/mem.h"
 #include "connect/oauth.h"
 #include "web/app.h"
+#include "web/once.h"
 
 enum {
     CREDENTIAL_BYTES_MAX = 48 * 1024,
@@ -13,7 +14,7 @@ enum {
 };
 
 /* What is waited for. */
-enum phase { PHASE_LINK, PHASE_LOADED, PHASE_ENROLLED, PHASE_SENT };
+enum phase { PHASE_LINK, PHASE_LOADED, PHASE_LOOKED_UP, PHASE_ENROLLED, PHASE_SENT };
 
 struct connecting {
     enum phase phase;
@@ -22,6 +23,7 @@ struct connecting {
     const struct catalog_auth *auth; /* the way to connect that was chosen */
     slice optional_scopes;           /* those that were ticked */
     int64_t again;                   /* the connection to reconnect; 0: a new one */
+    int64_t new_id;                  /* that the form has for a new one; 0: none */
     bool may_change_identity;
     bool is_link; /* link is the one by which it is done */
     struct connect_session link;
@@ -201,6 +203,7 @@ static enum op_result enrol(struct web_request *request)
         .integration_id = it->app->integration_id,
         .auth_kind = slice_cstr(catalog_auth_name(it->auth->kind)),
         .connection_id = it->again,
+        .new_id = it->new_id,
         .label = it->label,
         .params = it->params_text,
         .credential = secret_reveal(it->credential),
@@ -250,6 +253,12 @@ static enum op_result connect_typed(struct web_request *request)
     return enrol(request);
 }
 
+static enum op_result connect_new_one(struct web_request *request)
+{
+    slice problem = read_params(request, request->state);
+    return problem.ptr ? refuse(request, 400, problem) : connect_typed(request);
+}
+
 /* The app and what is to be done with it are known. */
 static enum op_result start(struct web_request *request)
 {
@@ -263,8 +272,26 @@ static enum op_result start(struct web_request *request)
                              request->session.account_id, it->again);
         return OP_WAIT;
     }
-    slice problem = read_params(request, it);
-    return problem.ptr ? refuse(request, 400, problem) : connect_typed(request);
+    if (it->new_id) {
+        it->phase = PHASE_LOOKED_UP;
+        store_connection_get(request->web->config.pool, &request->query, &request->op,
+                             request->session.account_id, it->new_id);
+        return OP_WAIT;
+    }
+    return connect_new_one(request);
+}
+
+/* The form was sent twice: what it asks for is there. */
+static enum op_result on_looked_up(struct web_request *request)
+{
+    struct connection row;
+    int status = store_connection_get_result(&request->query, &row);
+    if (status == ERR_NOTFOUND)
+        return connect_new_one(request);
+    if (status != OK)
+        return web_reply_database(request, status);
+    return web_reply_redirect(request, app_path_after(request, row.integration_id, row.id, false),
+                              "connected");
 }
 
 /* NULL: answered. */
@@ -293,6 +320,9 @@ static enum op_result begin_connect(struct web_request *request)
     if (again.len > 0 && (!slice_to_i64(again, &it->again) || it->again <= 0))
         return web_reply_problem(request, 400, SLICE("Not done"),
                                  SLICE("The form is not complete; load the app's page again."));
+    slice once = once_read_field(request, ONCE_CONNECTION);
+    if (!it->again && !slice_to_i64(slice_from(once, 1), &it->new_id))
+        it->new_id = 0;
     it->may_change_identity = web_field(request, "other").len > 0;
     it->label = web_field(request, "label");
     it->label = it->label.len > 0 ? it->label : SLICE_NONE;
@@ -366,6 +396,7 @@ unsigned app_enrol_status(enum exec_enrolled result)
     case EXEC_ENROL_REFUSED:
         return 400;
     case EXEC_ENROL_GONE:
+    case EXEC_ENROL_FULL:
     case EXEC_ENROL_LINK_USED:
     case EXEC_ENROL_OTHER_IDENTITY:
     case EXEC_ENROL_UNKNOWN_IDENTITY:
@@ -425,7 +456,10 @@ static enum op_result on_sent(struct web_request *request)
         return web_reply_away(request, begin->url);
     if (begin->outcome == OAUTH_NO_CLIENT)
         return reply_no_client(request);
-    return refuse(request, begin->outcome == OAUTH_UNAVAILABLE ? 503 : 400, begin->message);
+    unsigned status = begin->outcome == OAUTH_UNAVAILABLE ? 503
+                      : begin->outcome == OAUTH_FULL      ? 409
+                                                          : 400;
+    return refuse(request, status, begin->message);
 }
 
 static enum op_result finish_connect(struct web_request *request)
@@ -436,6 +470,8 @@ static enum op_result finish_connect(struct web_request *request)
         return on_link(request);
     case PHASE_LOADED:
         return on_loaded(request);
+    case PHASE_LOOKED_UP:
+        return on_looked_up(request);
     case PHASE_ENROLLED:
         return on_enrolled(request);
     case PHASE_SENT:

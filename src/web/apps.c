@@ -27,23 +27,12 @@ static enum op_result begin_apps(struct web_request *request)
     apps->catalog = catalog_ref(*request->web->config.catalog);
     request->state = apps;
     request->on_end = on_end;
-    store_connection_list(request->web->config.pool, &request->query, &request->op,
-                          request->session.account_id, SLICE_NONE);
+    store_connection_apps(request->web->config.pool, &request->query, &request->op,
+                          request->session.account_id);
     return OP_WAIT;
 }
 
 /* ---- which ones ---- */
-
-/* The rows of one app, which stand together in the account's list. */
-static size_t rows_of(const struct connection *rows, size_t count, slice id,
-                      const struct connection **first)
-{
-    size_t found = 0;
-    for (size_t i = 0; i < count; i++)
-        if (slice_eq(rows[i].integration_id, id) && found++ == 0)
-            *first = &rows[i];
-    return found;
-}
 
 static bool is_listed(const struct apps *apps, const struct catalog_integration *app)
 {
@@ -55,14 +44,14 @@ static bool is_listed(const struct apps *apps, const struct catalog_integration 
 
 /* Each that fits where its first hit stands, be it itself or one of its actions. */
 static bool find(struct web_request *request, struct apps *apps, slice query,
-                 const struct connection *rows, size_t row_count)
+                 const struct connection_app *own, size_t own_count)
 {
     struct arena *arena = &request->op.arena;
     const struct search_request search = {.query = query,
                                           .with_integrations = true,
                                           .with_actions = true,
                                           .connected =
-                                              connect_ones(arena, apps->catalog, rows, row_count),
+                                              connect_ones(arena, apps->catalog, own, own_count),
                                           .limit = HITS_MAX};
     struct search_hit *hits;
     size_t count;
@@ -75,13 +64,12 @@ static bool find(struct web_request *request, struct apps *apps, slice query,
     return true;
 }
 
-static void list_all(struct apps *apps, const struct connection *rows, size_t count)
+static void list_all(struct apps *apps, const struct connection_app *own, size_t count)
 {
     for (int connected = 1; connected >= 0; connected--)
         for (size_t i = 0; i < apps->catalog->integration_count; i++) {
             const struct catalog_integration *app = apps->catalog->integrations[i];
-            const struct connection *first;
-            bool is_connected = rows_of(rows, count, app->integration_id, &first) > 0;
+            bool is_connected = connect_app_of(own, count, app->integration_id) != NULL;
             if (is_connected == (connected == 1))
                 apps->list[apps->count++] = app;
         }
@@ -120,30 +108,28 @@ static void write_filter(struct web_request *request, const struct catalog *cata
     buf_append(out, SLICE("</select></div><button>Show</button></form>"));
 }
 
-static void write_app(const struct catalog_integration *app, const struct connection *rows,
-                      size_t count, struct buf *out)
+static void write_app(const struct catalog_integration *app, const struct connection_app *own,
+                      struct buf *out)
 {
     HTML(out, "<li><h3><a href=\"/integrations/{}\">{}</a> ", app->integration_id, app->name);
-    if (count > 0)
-        web_badge(out, slice_cstr(connect_state_name(connect_state_of(rows, count))));
+    if (own)
+        web_badge(out, slice_cstr(connect_state_name(connect_state_of(own))));
     else if (app->auth.kind == AUTH_NONE)
         web_badge(out, SLICE("no sign-in needed"));
     HTML(out, "</h3><p class=\"soft\">{}</p><p>{}</p></li>", app->category,
          catalog_summary(app->description));
 }
 
-static size_t write_list(const struct apps *apps, slice category, const struct connection *rows,
+static size_t write_list(const struct apps *apps, slice category, const struct connection_app *own,
                          size_t count, struct buf *out)
 {
     size_t shown = 0;
     buf_append(out, SLICE("<ul class=\"list grid\">"));
     for (size_t i = 0; i < apps->count; i++) {
         const struct catalog_integration *app = apps->list[i];
-        const struct connection *first = NULL;
-        size_t of_app = rows_of(rows, count, app->integration_id, &first);
         if (category.ptr && !slice_eq(app->category, category))
             continue;
-        write_app(app, first, of_app, out);
+        write_app(app, connect_app_of(own, count, app->integration_id), out);
         shown++;
     }
     buf_append(out, SLICE("</ul>"));
@@ -154,21 +140,21 @@ static enum op_result finish_apps(struct web_request *request)
 {
     struct apps *apps = request->state;
     slice query = web_query(request, "q");
-    struct connection *rows;
+    struct connection_app *own;
     size_t count;
     struct buf body;
-    int status = store_connection_list_result(&request->query, &rows, &count);
+    int status = store_connection_apps_result(&request->query, &own, &count);
     if (status != OK)
         return web_reply_database(request, status);
     apps->list = ARENA_ARRAY(&request->op.arena, const struct catalog_integration *,
                              apps->catalog->integration_count + 1);
-    if (!apps->list || (query.ptr && !find(request, apps, query, rows, count)))
+    if (!apps->list || (query.ptr && !find(request, apps, query, own, count)))
         return web_reply_database(request, ERR_NOMEM);
     if (!query.ptr)
-        list_all(apps, rows, count);
+        list_all(apps, own, count);
     buf_init(&body, WEB_PAGE_BYTES_MAX);
     write_filter(request, apps->catalog, &body);
-    if (write_list(apps, web_query(request, "category"), rows, count, &body) == 0)
+    if (write_list(apps, web_query(request, "category"), own, count, &body) == 0)
         buf_append(&body, SLICE("<p>No app. Search for something else, or ask your operator to "
                                 "add one.</p>"));
     return web_reply_page(request, 200, SLICE("Apps"), &body);

@@ -132,10 +132,8 @@ static void write_when(struct buf *out, const char *label, int64_t at, const cha
 /* NULL: it is not known, as while the database of a moment ago is away. */
 static const struct connect_item *item_of(const struct page *page)
 {
-    for (size_t i = 0; page->lookup.set && i < page->lookup.set->count; i++)
-        if (page->lookup.set->items[i].id == page->row.id)
-            return &page->lookup.set->items[i];
-    return NULL;
+    const struct connect_set *set = page->lookup.set;
+    return set && set->count > 0 ? &set->items[0] : NULL;
 }
 
 static const struct catalog_auth *auth_of(const struct page *page)
@@ -377,7 +375,7 @@ static enum op_result finish_connection(struct web_request *request)
     page->is_found = true;
     page->app = catalog_find_integration(page->catalog, page->row.integration_id);
     return connect_find(request->web->config.connect, &page->lookup, request->session.account_id,
-                        page->row.integration_id, &request->op)
+                        page->row.integration_id, page->row.id, &request->op)
                ? reply(request)
                : OP_WAIT;
 }

@@ -138,7 +138,7 @@ static enum op_result look_up(struct web_request *request)
     connect_set_unref(it->lookup.set);
     it->phase = PHASE_FOUND;
     return connect_find(connect, &it->lookup, request->session.account_id, it->integration_id,
-                        &request->op)
+                        it->id, &request->op)
                ? on_found(request)
                : OP_WAIT;
 }
@@ -184,14 +184,11 @@ static enum op_result on_found(struct web_request *request)
     struct connect_service *connect = request->web->config.connect;
     const struct catalog_integration *app =
         catalog_find_integration(*request->web->config.catalog, it->integration_id);
-    const struct connect_item *item = NULL;
     if (it->lookup.status != OK)
         return web_reply_database(request, it->lookup.status);
-    for (size_t i = 0; i < it->lookup.set->count; i++)
-        if (it->lookup.set->items[i].id == it->id)
-            item = &it->lookup.set->items[i];
-    if (!item || !app)
+    if (it->lookup.set->count == 0 || !app)
         return not_found(request);
+    const struct connect_item *item = &it->lookup.set->items[0];
     bool is_old = connect_item_need(connect, item, catalog_auth_of(app, item->auth_kind)->kind,
                                     clock_wall_us()) == CONNECT_EXPIRED;
     if (!is_old || it->has_renewed)

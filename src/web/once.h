@@ -11,6 +11,7 @@
 enum {
     ONCE_PLAIN_MAX = 128,
     ONCE_MS = 24 * 60 * 60 * 1000, /* how long a form is good */
+    ONCE_CONNECTION = 'c',         /* a new connection's id, in digits */
 };
 
 /* The form's hidden field. plain: the name, at most ONCE_PLAIN_MAX bytes, of which the first says

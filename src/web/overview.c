@@ -6,7 +6,7 @@
 #include "store/connection.h"
 #include "web/pages.h"
 
-enum { SHOWN = 8, LATELY_MS = 7 * 24 * 60 * 60 * 1000 };
+enum { SHOWN = 8, CONNECTIONS_SHOWN = 24, LATELY_MS = 7 * 24 * 60 * 60 * 1000 };
 
 struct overview {
     struct flow_page *waiting, *failed;
@@ -39,8 +39,8 @@ static enum op_result begin_overview(struct web_request *request)
     overview->failed = look(request, FLOW_FAILED);
     store_execution_list(pool, &request->query, &request->op, request->session.account_id, &page,
                          &failed);
-    store_connection_list(pool, &overview->connections, &request->op, request->session.account_id,
-                          SLICE_NONE);
+    store_connection_page(pool, &overview->connections, &request->op, request->session.account_id,
+                          &(const struct connection_page){.count_max = CONNECTIONS_SHOWN + 1});
     return OP_WAIT;
 }
 
@@ -82,23 +82,6 @@ static bool write_executions(struct web_request *request, struct buf *out)
     return true;
 }
 
-static void write_connection(const struct catalog *catalog, const struct connection *row,
-                             struct buf *out)
-{
-    const struct catalog_integration *app = catalog_find_integration(catalog, row->integration_id);
-    char digits[SLICE_U64_MAX];
-    HTML(out,
-         "<li class=\"row\"><div><h3><a href=\"/connections/{}\">{}</a></h3>"
-         "<p class=\"soft\">{}</p>",
-         slice_of_u64((uint64_t)row->id, digits), app ? app->name : row->integration_id,
-         row->label);
-    if (row->error.len > 0)
-        HTML(out, "<p>{}</p>", row->error);
-    buf_append(out, SLICE("</div>"));
-    web_badge(out, slice_cstr(connection_status_name(row->status)));
-    buf_append(out, SLICE("</li>"));
-}
-
 static bool write_connections(struct web_request *request, const struct overview *overview,
                               struct buf *out)
 {
@@ -110,9 +93,12 @@ static bool write_connections(struct web_request *request, const struct overview
     if (count == 0)
         buf_append(out, SLICE("<p class=\"soft\">None yet.</p>"));
     buf_append(out, SLICE("<ul class=\"list grid\">"));
-    for (size_t i = 0; i < count; i++)
-        write_connection(*request->web->config.catalog, &list[i], out);
-    buf_append(out, SLICE("</ul><p class=\"actions\"><a class=\"button\" "
+    for (size_t i = 0; i < count && i < CONNECTIONS_SHOWN; i++)
+        web_write_connection_row(request, &list[i], out);
+    buf_append(out, SLICE("</ul>"));
+    if (count > CONNECTIONS_SHOWN)
+        buf_append(out, SLICE("<p><a href=\"/connections\">All of them</a></p>"));
+    buf_append(out, SLICE("<p class=\"actions\"><a class=\"button\" "
                           "href=\"/integrations\">Connect an app</a></p>"));
     return true;
 }

@@ -40,6 +40,15 @@ extern const struct web_page web_app_connect, web_connect_link_go;
 extern const struct web_page web_app_client, web_app_client_delete;
 /* app_oauth.c */
 extern const struct web_page web_connect_callback;
+/* connections.c */
+extern const struct web_page web_connections;
+struct connection;
+/* <li>, in a list of connections of several apps. */
+void web_write_connection_row(struct web_request *request, const struct connection *row,
+                              struct buf *out);
+/* The way to those after `last`; integration_id SLICE_NONE: of all apps. */
+void web_write_more_connections(struct web_request *request, slice integration_id,
+                                const struct connection *last, struct buf *out);
 /* connection.c */
 extern const struct web_page web_connection;
 /* connection_do.c */

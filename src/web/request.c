@@ -35,6 +35,7 @@ static const struct http_route routes[] = {
     {HTTP_METHOD_POST, "/integrations/{id}/connect", NULL, &web_app_connect},
     {HTTP_METHOD_POST, "/integrations/{id}/client", NULL, &web_app_client},
     {HTTP_METHOD_POST, "/integrations/{id}/client/delete", NULL, &web_app_client_delete},
+    {HTTP_METHOD_GET, "/connections", NULL, &web_connections},
     {HTTP_METHOD_GET, "/connections/{id}", NULL, &web_connection},
     {HTTP_METHOD_POST, "/connections/{id}/default", NULL, &web_connection_default},
     {HTTP_METHOD_POST, "/connections/{id}/label", NULL, &web_connection_label},

@@ -104,7 +104,7 @@ for (const colorScheme of ['light', 'dark'])
     for (const path of [
       '/', '/?notice=connected', '/flows', '/flows/new', '/flows/new?template=unread_mail_to_tasks', ...flows,
       '/executions', '/executions?status=failed', ...executions, '/integrations', '/integrations?q=nothinglikeit', ...apps,
-      '/keys', `/keys/${keys[0].id}/revoke`, `/flows/${waiting}/cancel`, `/flows/${completed}/cancel`, `/connections/${connection}/delete`,
+      '/connections', '/keys', `/keys/${keys[0].id}/revoke`, `/flows/${waiting}/cancel`, `/flows/${completed}/cancel`, `/connections/${connection}/delete`,
       ...connections.map(({ id }) => `/connections/${id}`), '/connections/1', '/connect/none', '/nowhere/at/all', '/executions/00000000-0000-4000-8000-000000000000', '/connect/callback?state=none&code=none',
     ]) {
       await visit.goto(path);

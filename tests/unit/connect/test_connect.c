@@ -29,13 +29,15 @@ struct ask {
     struct connect_lookup lookup;
     struct uuid account_id;
     slice integration_id;
+    int64_t id;
     bool is_done, was_cached;
 };
 
 static enum op_result step_find(struct op *op)
 {
     struct ask *ask = CONTAINER_OF(op, struct ask, op);
-    ask->was_cached = connect_find(service, &ask->lookup, ask->account_id, ask->integration_id, op);
+    ask->was_cached =
+        connect_find(service, &ask->lookup, ask->account_id, ask->integration_id, ask->id, op);
     return ask->was_cached ? OP_NEXT : OP_WAIT;
 }
 
@@ -102,7 +104,7 @@ static int64_t add(struct pg_sync *sync, struct uuid account_id, struct uuid sea
         .status = wanted->status,
         .error = wanted->status == CONNECTION_LIVE ? SLICE_NONE : SLICE("gone"),
     };
-    if (store_connection_insert_sync(sync, &row, &err) != OK)
+    if (store_connection_insert_sync(sync, &row, 0, &err) != OK)
         fail_msg("%s", err.text);
     buf_deinit(&sealed);
     return id;
@@ -165,6 +167,57 @@ static void what_was_read_is_believed_until_forgotten(void **state)
     struct connect_set *others = find(&ask, other);
     assert_int_equal(others->count, 0);
     connect_set_unref(others);
+    pg_sync_close(sync);
+}
+
+static struct connect_set *find_one(struct ask *ask, struct uuid account_id, slice integration_id,
+                                    int64_t id)
+{
+    *ask = (struct ask){.account_id = account_id, .integration_id = integration_id, .id = id};
+    op_start(&ask->op, &ask_class, db.loop, NULL, 65536);
+    assert_true(pg_bench_until(&db, &ask->is_done));
+    assert_int_equal(ask->lookup.status, OK);
+    (void)loop_turn(db.loop, false);
+    return ask->lookup.set;
+}
+
+/* However many there are: one that is named is read alone, and the choice is of a few. */
+static void a_look_up_reads_what_it_is_asked_for(void **state)
+{
+    enum { MANY = 130 };
+    struct pg_sync *sync = open_sync();
+    struct uuid account = make_account(sync);
+    struct wanted dead = {"dead", "{}", CONNECTION_REAUTH_REQUIRED, false};
+    struct wanted live = {"live", "{\"token\":\"t\"}", CONNECTION_LIVE, false};
+    const struct connect_item *chosen;
+    struct ask ask;
+    int64_t id = 0;
+    (void)state;
+    for (size_t i = 0; i < MANY; i++)
+        id = add(sync, account, account, i < MANY / 2 ? &dead : &live);
+    struct connect_set *one = find_one(&ask, account, SLICE("demo"), id);
+    assert_int_equal(one->count, 1);
+    assert_int_equal(one->items[0].id, id);
+    assert_true(slice_eq_cstr(secret_reveal(one->items[0].credential), "{\"token\":\"t\"}"));
+    connect_set_unref(one);
+    struct connect_set *none = find_one(&ask, account, SLICE("another"), id);
+    assert_int_equal(none->count, 0);
+    connect_set_unref(none);
+    struct connect_set *choice = find(&ask, account);
+    assert_true(choice->count <= CONNECTION_CHOICE_LIVE_MAX + 3);
+    (void)connect_set_state(choice, &chosen);
+    size_t alive = 0;
+    for (size_t i = 0; i < choice->count; i++)
+        alive += choice->items[i].status == CONNECTION_LIVE;
+    connect_set_unref(choice);
+    assert_int_equal(alive, CONNECTION_CHOICE_LIVE_MAX);
+    connect_forget(service, account, SLICE("demo")); /* all that is known of the app */
+    one = find_one(&ask, account, SLICE("demo"), id);
+    assert_false(ask.was_cached);
+    connect_set_unref(one);
+    one = find_one(&ask, account, SLICE("demo"), id);
+    assert_true(ask.was_cached);
+    connect_set_unref(one);
     pg_sync_close(sync);
 }
 
@@ -238,28 +291,21 @@ static void a_credential_of_another_row_does_not_open(void **state)
 static void the_rule_of_the_default(void **state)
 {
     static const struct {
-        struct connection rows[3];
-        size_t count;
+        struct connection_app app;
         enum connect_state state;
     } table[] = {
-        {{{.status = CONNECTION_LIVE}}, 0, CONNECT_NOT_CONNECTED},
-        {{{.status = CONNECTION_REVOKED}}, 1, CONNECT_NOT_CONNECTED},
-        {{{.status = CONNECTION_LIVE}}, 1, CONNECT_CONNECTED},
-        {{{.status = CONNECTION_REAUTH_REQUIRED}}, 1, CONNECT_REAUTH_REQUIRED},
-        {{{.status = CONNECTION_LIVE}, {.status = CONNECTION_LIVE}}, 2, CONNECT_AMBIGUOUS},
-        {{{.status = CONNECTION_LIVE, .is_default = true}, {.status = CONNECTION_LIVE}},
-         2,
-         CONNECT_CONNECTED},
-        {{{.status = CONNECTION_REAUTH_REQUIRED, .is_default = true}, {.status = CONNECTION_LIVE}},
-         2,
-         CONNECT_REAUTH_REQUIRED},
-        {{{.status = CONNECTION_REVOKED, .is_default = true}, {.status = CONNECTION_LIVE}},
-         2,
-         CONNECT_CONNECTED},
+        {{.count = 0}, CONNECT_NOT_CONNECTED},
+        {{.count = 1, .live = 1}, CONNECT_CONNECTED},
+        {{.count = 1}, CONNECT_REAUTH_REQUIRED},
+        {{.count = 2, .live = 2}, CONNECT_AMBIGUOUS},
+        {{.count = 2, .live = 1}, CONNECT_CONNECTED},
+        {{.count = 2, .live = 2, .has_default = true, .is_default_live = true}, CONNECT_CONNECTED},
+        {{.count = 2, .live = 1, .has_default = true}, CONNECT_REAUTH_REQUIRED},
     };
     (void)state;
+    assert_int_equal(connect_state_of(NULL), CONNECT_NOT_CONNECTED);
     for (size_t i = 0; i < ARRAY_LEN(table); i++)
-        assert_int_equal(connect_state_of(table[i].rows, table[i].count), table[i].state);
+        assert_int_equal(connect_state_of(&table[i].app), table[i].state);
     for (int i = CONNECT_CONNECTED; i <= CONNECT_AMBIGUOUS; i++)
         assert_true(strlen(connect_state_name((enum connect_state)i)) > 0);
 }
@@ -375,6 +421,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_set_holds_opened_credentials),
         cmocka_unit_test(what_was_read_is_believed_until_forgotten),
+        cmocka_unit_test(a_look_up_reads_what_it_is_asked_for),
         cmocka_unit_test(look_ups_of_one_key_fly_once),
         cmocka_unit_test(who_asks_after_a_change_sees_it),
         cmocka_unit_test(a_credential_of_another_row_does_not_open),

@@ -38,7 +38,7 @@ static int64_t add(void)
                              .label = SLICE("l"),
                              .auth_kind = SLICE("bearer"),
                              .status = CONNECTION_LIVE};
-    if (store_connection_insert_sync(sync, &row, &err) != OK)
+    if (store_connection_insert_sync(sync, &row, 0, &err) != OK)
         fail_msg("%s", err.text);
     return row.id;
 }

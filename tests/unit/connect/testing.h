@@ -203,7 +203,7 @@ static inline int64_t bench_connection(const char *credential)
                              .key_id = vault_ring_key_id(bench.ring),
                              .scopes = SLICE("a b"),
                              .expires_at = 1000000};
-    if (store_connection_insert_sync(bench.sync, &row, &err) != OK)
+    if (store_connection_insert_sync(bench.sync, &row, 0, &err) != OK)
         fail_msg("%s", err.text);
     buf_deinit(&sealed);
     return id;

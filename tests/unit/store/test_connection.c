@@ -29,6 +29,7 @@ static struct pg_sync *sync;
 static struct connection connection;
 static slice wanted_integration;
 static int64_t wanted_rev;
+static size_t wanted_max;
 static struct connection_credentials credentials = {.sealed = SLICE_INIT("new secret"),
                                                     .key_id = SLICE_INIT("key1"),
                                                     .expires_at = 1767225600000000};
@@ -49,12 +50,13 @@ static struct connection connection_of(slice integration_id, slice label)
 
 static void start_insert(struct pg_call *call)
 {
-    store_connection_insert(call->bench->pool, &call->query, &call->op, &connection);
+    store_connection_insert(call->bench->pool, &call->query, &call->op, &connection, wanted_max);
 }
 
 static void start_list(struct pg_call *call)
 {
-    store_connection_list(call->bench->pool, &call->query, &call->op, account, wanted_integration);
+    const struct connection_page page = {.integration_id = wanted_integration, .count_max = 100};
+    store_connection_page(call->bench->pool, &call->query, &call->op, account, &page);
 }
 
 static void start_get(struct pg_call *call)
@@ -119,7 +121,7 @@ static void test_insert_get_list(void **state)
     assert_int_equal(run(start_list), OK);
     assert_int_equal(store_connection_list_result(&calls[0].query, &list, &count), OK);
     assert_int_equal(count, 3);
-    assert_true(list[0].is_default && list[1].id < list[2].id && list[2].id == last);
+    assert_true(list[1].is_default && list[0].id < list[1].id && list[2].id == last);
     done();
     wanted_integration = SLICE("notion");
     assert_int_equal(run(start_list), OK);
@@ -136,6 +138,32 @@ static void test_insert_get_list(void **state)
     assert_int_equal(run(start_insert), ERR_INVALID);
     assert_string_equal(calls[0].query.sqlstate, "23505");
     done();
+}
+
+static void test_a_bound(void **state)
+{
+    bool is_own;
+    (void)state;
+    wanted_max = 5; /* three are there */
+    for (size_t i = 0; i < 2; i++) {
+        connection = connection_of(SLICE("gmail"), SLICE("bounded"));
+        for (int round = 0; round < 2; round++) { /* another one of its id leaves it alone */
+            assert_int_equal(run(start_insert), OK);
+            assert_int_equal(store_connection_insert_result(&calls[0].query, &is_own), OK);
+            assert_int_equal(is_own, round == 0);
+            done();
+        }
+    }
+    int64_t last = connection.id;
+    connection = connection_of(SLICE("notion"), SLICE("one too many"));
+    assert_int_equal(run(start_insert), OK);
+    assert_int_equal(store_connection_insert_result(&calls[0].query, &is_own), ERR_LIMIT);
+    done();
+    connection.id = last; /* one that is there is told as such */
+    assert_int_equal(run(start_insert), OK);
+    assert_int_equal(store_connection_insert_result(&calls[0].query, &is_own), OK);
+    done();
+    wanted_max = 0;
 }
 
 static void test_compare_and_set(void **state)
@@ -220,15 +248,15 @@ static void test_defaults(void **state)
     (void)state;
     struct connection first = connection_of(SLICE("notion"), SLICE("first"));
     struct connection second = connection_of(SLICE("notion"), SLICE("second"));
-    assert_int_equal(store_connection_insert_sync(sync, &first, &err), OK); /* the only one */
-    assert_int_equal(store_connection_insert_sync(sync, &second, &err), OK);
+    assert_int_equal(store_connection_insert_sync(sync, &first, 0, &err), OK); /* the only one */
+    assert_int_equal(store_connection_insert_sync(sync, &second, 0, &err), OK);
     for (int round = 0; round < 2; round++) {
         arena_init(&arena, 1024 * 1024);
         assert_int_equal(store_connection_list_sync(sync, &arena, account, &list, &count, &err),
                          OK);
-        size_t at = count - 2; /* notion sorts behind gmail; the default comes first */
-        assert_true(list[at].is_default && !list[at + 1].is_default);
-        assert_int_equal(list[at].id, round ? second.id : first.id);
+        size_t at = count - 2; /* notion sorts behind gmail */
+        assert_true(list[at].id == first.id && list[at + 1].id == second.id);
+        assert_true(list[at].is_default == (round == 0) && list[at + 1].is_default == (round == 1));
         arena_deinit(&arena);
         assert_int_equal(store_connection_default_sync(sync, account, second.id, &err), OK);
     }
@@ -237,7 +265,7 @@ static void test_defaults(void **state)
     assert_int_equal(store_connection_delete_sync(sync, account, second.id, &err), ERR_NOTFOUND);
     struct connection stray = connection_of(SLICE("notion"), SLICE("stray"));
     stray.account_id = uuid_v7();
-    assert_int_equal(store_connection_insert_sync(sync, &stray, &err), ERR_NOTFOUND);
+    assert_int_equal(store_connection_insert_sync(sync, &stray, 0, &err), ERR_NOTFOUND);
     assert_non_null(strstr(err.text, "no account"));
     assert_int_equal(store_connection_default_sync(sync, stray.account_id, first.id, &err),
                      ERR_NOTFOUND); /* another account's */
@@ -255,7 +283,7 @@ static void test_rotation_walk(void **state)
     for (int i = 0; i < 130; i++) {
         struct connection c = connection_of(SLICE("slack"), SLICE("many"));
         c.id = 1000 + i;
-        assert_int_equal(store_connection_insert_sync(sync, &c, &err), OK);
+        assert_int_equal(store_connection_insert_sync(sync, &c, 0, &err), OK);
     }
     for (;;) {
         arena_init(&arena, 1024 * 1024);
@@ -382,7 +410,7 @@ static void test_updates_are_hot(void **state)
     assert_int_equal(run(start_register), OK);
     done();
     for (wanted_rev = 1; wanted_rev <= 60; wanted_rev++) {
-        assert_int_equal(run(wanted_rev % 4 ? start_refresh : start_dead), OK);
+        assert_int_equal(run(start_refresh), OK);
         assert_int_equal(store_connection_set_result(&calls[0].query, &rev), OK);
         done();
         assert_int_equal(run(start_use), OK);
@@ -420,13 +448,10 @@ static int tear_down(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_insert_get_list),
-        cmocka_unit_test(test_compare_and_set),
-        cmocka_unit_test(test_one_refresh_wins),
-        cmocka_unit_test(test_defaults),
-        cmocka_unit_test(test_rotation_walk),
-        cmocka_unit_test(test_accounts),
-        cmocka_unit_test(test_audit),
+        cmocka_unit_test(test_insert_get_list), cmocka_unit_test(test_a_bound),
+        cmocka_unit_test(test_compare_and_set), cmocka_unit_test(test_one_refresh_wins),
+        cmocka_unit_test(test_defaults),        cmocka_unit_test(test_rotation_walk),
+        cmocka_unit_test(test_accounts),        cmocka_unit_test(test_audit),
         cmocka_unit_test(test_updates_are_hot),
     };
     int failed = cmocka_run_group_tests(tests, set_up, tear_down);

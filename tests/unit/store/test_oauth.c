@@ -55,7 +55,7 @@ static void make_connection(void)
                                      .sealed = SLICE("s"),
                                      .key_id = SLICE("k"),
                                      .status = CONNECTION_LIVE};
-    assert_int_equal(store_connection_insert_sync(sync, &connection, &err), OK);
+    assert_int_equal(store_connection_insert_sync(sync, &connection, 0, &err), OK);
     wanted_rev = connection.rev = 2; /* the first one becomes the default, which is a change */
     struct arena arena;
     struct connection *list;

@@ -119,7 +119,8 @@ static void test_every_statement_names_its_account(void **state)
         const char *want = is_insert ? "(account_id, " : "account_id = $1";
         if (slice_find(buf_slice(&sql), slice_cstr(want)) < 0)
             fail_msg("%s: no \"%s\" in: %.*s", stmt->name, want, SLICE_ARG(buf_slice(&sql)));
-        if (is_insert && slice_find(buf_slice(&sql), SLICE("values ( $1,")) < 0)
+        if (is_insert && slice_find(buf_slice(&sql), SLICE("values ( $1,")) < 0 &&
+            slice_find(buf_slice(&sql), SLICE("select $1,")) < 0)
             fail_msg("%s: account_id is not the first value", stmt->name);
         buf_deinit(&sql);
     }

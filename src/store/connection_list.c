@@ -1,0 +1,207 @@
+/*
+ * Connections: what is found without an id. The ones that a call may choose from, pages of a list,
+ * and in short what each app of an account has. None reads more than it returns, however many
+ * connections an account has, but for the last, which counts them.
+ */
+#include "store/connection_internal.h"
+#include "store/internal.h"
+
+enum { LIST_PAGE_MAX = 500 }; /* for an operator's command */
+
+/* The default is found by an index of its own, the live ones likewise. Two of any status tell one
+ * that is dead from several. */
+static const struct pg_column app_params[] = {{"account_id", PG_UUID}, {"integration_id", PG_TEXT}};
+const struct pg_stmt connection_choice = {
+    .name = "connection_choice",
+    .sql = "select :ord, c.* from @input lateral (select " CONNECTION_SELECT " from (select d.id "
+           "from sluice.connection d where d.account_id = :account_id and d.integration_id = "
+           ":integration_id and d.is_default union (select l.id from sluice.connection l "
+           "where l.account_id = :account_id and l.integration_id = :integration_id "
+           "and l.error is null order by l.id limit " STORE_TEXT_OF(
+               CONNECTION_CHOICE_LIVE_MAX) ") union (select o.id from sluice.connection o "
+                                           "where o.account_id = :account_id and "
+                                           "o.integration_id = :integration_id order by o.id limit "
+                                           "2)) found, lateral (select * from sluice.connection x "
+                                           "where x.account_id = :account_id and x.id = found.id "
+                                           "offset 0) t order by t.is_default desc, t.id) c",
+    PG_PARAMS(app_params),
+    PG_COLUMNS(connection_columns),
+    .is_shared = true,
+};
+
+#define PAGE_OF(condition, order)                                                                  \
+    "select :ord, c.* from @input lateral (select " CONNECTION_SELECT                              \
+    " from sluice.connection t where t.account_id = :account_id and " condition " order by " order \
+    " limit :count_max) c"
+
+static const struct pg_column page_params[] = {{"account_id", PG_UUID},
+                                               {"integration_id", PG_TEXT},
+                                               {"after_id", PG_I64},
+                                               {"count_max", PG_I64}};
+const struct pg_stmt connection_page = {
+    .name = "connection_page",
+    .sql = PAGE_OF("(t.integration_id, t.id) > (:integration_id, :after_id)",
+                   "t.integration_id, t.id"),
+    PG_PARAMS(page_params),
+    PG_COLUMNS(connection_columns),
+};
+const struct pg_stmt connection_page_of_app = {
+    .name = "connection_page_of_app",
+    .sql = PAGE_OF("t.integration_id = :integration_id and t.id > :after_id", "t.id"),
+    PG_PARAMS(page_params),
+    PG_COLUMNS(connection_columns),
+};
+
+static const struct pg_column account_params[] = {{"account_id", PG_UUID}};
+static const struct pg_column app_columns[] = {{"integration_id", PG_TEXT},
+                                               {"count", PG_I64},
+                                               {"live", PG_I64},
+                                               {"has_default", PG_BOOL},
+                                               {"is_default_live", PG_BOOL}};
+const struct pg_stmt connection_apps = {
+    .name = "connection_apps",
+    .sql = "select :ord, c.* from @input lateral (select t.integration_id, "
+           "count(*) filter (where t.status <> 'revoked'), count(*) filter (where t.status = "
+           "'live'), bool_or(t.is_default and t.status <> 'revoked'), "
+           "bool_or(t.is_default and t.status = 'live') "
+           "from sluice.connection t where t.account_id = :account_id "
+           "group by t.integration_id order by t.integration_id) c",
+    PG_PARAMS(account_params),
+    PG_COLUMNS(app_columns),
+    .is_shared = true,
+};
+
+static const struct pg_column room_params[] = {{"account_id", PG_UUID}, {"count_max", PG_I64}};
+static const struct pg_column count_columns[] = {{"count", PG_I64}};
+const struct pg_stmt connection_count = {
+    .name = "connection_count",
+    .sql = "select :ord, c.n from @input lateral (select count(*) as n from (select from "
+           "sluice.connection t where t.account_id = :account_id limit :count_max) few) c",
+    PG_PARAMS(room_params),
+    PG_COLUMNS(count_columns),
+};
+
+/* ---- to choose from ---- */
+
+void store_connection_choice(struct pg_pool *pool, struct pg_query *query, struct op *op,
+                             struct uuid account_id, slice integration_id)
+{
+    query->params[0] = pg_uuid(account_id);
+    query->params[1] = pg_text(integration_id);
+    store_submit(pool, query, op, &connection_choice);
+}
+
+int store_connection_list_result(const struct pg_query *query, struct connection **list,
+                                 size_t *count)
+{
+    if (query->status != OK)
+        return query->status;
+    return connection_read_list(&query->rows, &query->op->arena, list, count);
+}
+
+/* ---- pages ---- */
+
+static const struct pg_stmt *put_page(const struct connection_page *page, struct uuid account_id,
+                                      struct pg_value *params)
+{
+    bool is_of_app = page->integration_id.ptr != NULL;
+    ASSERT(page->count_max >= 1);
+    params[0] = pg_uuid(account_id);
+    params[1] = is_of_app ? pg_text(page->integration_id)
+                          : pg_text_or_empty(page->after_integration_id);
+    params[2] = pg_i64(page->after_id);
+    params[3] = pg_i64((int64_t)page->count_max);
+    return is_of_app ? &connection_page_of_app : &connection_page;
+}
+
+void store_connection_page(struct pg_pool *pool, struct pg_query *query, struct op *op,
+                           struct uuid account_id, const struct connection_page *page)
+{
+    const struct pg_stmt *stmt = put_page(page, account_id, query->params);
+    store_submit(pool, query, op, stmt);
+}
+
+/* Room for count_max more behind the first count of *list. */
+static bool make_room(struct arena *arena, struct connection **list, size_t count, size_t *room)
+{
+    if (count + LIST_PAGE_MAX <= *room)
+        return true;
+    *room = 2 * *room + LIST_PAGE_MAX;
+    struct connection *grown = ARENA_ARRAY(arena, struct connection, *room);
+    if (grown && count > 0)
+        memcpy(grown, *list, count * sizeof(*grown));
+    *list = grown;
+    return grown != NULL;
+}
+
+int store_connection_list_sync(struct pg_sync *sync, struct arena *arena, struct uuid account_id,
+                               struct connection **list, size_t *count, struct err *err)
+{
+    struct connection_page page = {.count_max = LIST_PAGE_MAX};
+    struct pg_value params[ARRAY_LEN(page_params)];
+    struct pg_rows rows = {.count = LIST_PAGE_MAX};
+    size_t room = 0;
+    *list = NULL;
+    *count = 0;
+    while (rows.count == LIST_PAGE_MAX) {
+        if (!make_room(arena, list, *count, &room))
+            return err_set(err, ERR_NOMEM, "the list of connections is too large");
+        const struct pg_stmt *stmt = put_page(&page, account_id, params);
+        int rc = pg_sync_exec(sync, stmt, params, arena, &rows, err);
+        if (rc != OK)
+            return rc;
+        for (size_t i = 0; i < rows.count; i++)
+            connection_read(&rows, i, &(*list)[(*count)++]);
+        if (*count > 0) {
+            page.after_integration_id = (*list)[*count - 1].integration_id;
+            page.after_id = (*list)[*count - 1].id;
+        }
+    }
+    return OK;
+}
+
+/* ---- in short ---- */
+
+void store_connection_apps(struct pg_pool *pool, struct pg_query *query, struct op *op,
+                           struct uuid account_id)
+{
+    query->params[0] = pg_uuid(account_id);
+    store_submit(pool, query, op, &connection_apps);
+}
+
+int store_connection_apps_result(const struct pg_query *query, struct connection_app **list,
+                                 size_t *count)
+{
+    const struct pg_rows *rows = &query->rows;
+    if (query->status != OK)
+        return query->status;
+    *list = ARENA_ARRAY(&query->op->arena, struct connection_app, rows->count + 1);
+    if (!*list)
+        return ERR_NOMEM;
+    for (size_t i = 0; i < rows->count; i++)
+        (*list)[i] = (struct connection_app){
+            .integration_id = pg_get_bytes(rows, i, 0),
+            .count = (size_t)pg_get_i64(rows, i, 1),
+            .live = (size_t)pg_get_i64(rows, i, 2),
+            .has_default = pg_get_bool(rows, i, 3),
+            .is_default_live = pg_get_bool(rows, i, 4),
+        };
+    *count = rows->count;
+    return OK;
+}
+
+void store_connection_count(struct pg_pool *pool, struct pg_query *query, struct op *op,
+                            struct uuid account_id, size_t count_max)
+{
+    query->params[0] = pg_uuid(account_id);
+    query->params[1] = pg_i64((int64_t)count_max);
+    store_submit(pool, query, op, &connection_count);
+}
+
+int store_connection_count_result(const struct pg_query *query, size_t *count)
+{
+    if (query->status != OK)
+        return query->status;
+    *count = (size_t)pg_get_i64(&query->rows, 0, 0);
+    return OK;
+}
