@@ -107,7 +107,7 @@ static void begin_stream(struct api_request *request, struct stream_state *state
     http_reply_begin(request->exchange, 200, headers, ARRAY_LEN(headers));
     flow_watch_add(request->api->config.flow, &state->watch);
     state->guard.on_refused = on_refused;
-    vault_guard_start(request->api->config.auth, &state->guard, request->check.hash);
+    vault_guard_start(request->api->config.auth, &state->guard, &request->check.caller);
 }
 
 /* false: the client is gone, or out of memory. */

@@ -115,7 +115,7 @@ static enum op_result begin_get(struct api_request *request)
         /* before the look: what changes while it is under way is not missed */
         flow_watch_add(request->api->config.flow, &get->watch);
         get->guard.on_refused = on_refused;
-        vault_guard_start(request->api->config.auth, &get->guard, request->check.hash);
+        vault_guard_start(request->api->config.auth, &get->guard, &request->check.caller);
     }
     return knows_enough(request, get) ? rest(request, get) : look(request, get);
 }

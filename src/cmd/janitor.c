@@ -7,6 +7,7 @@
 #include "base/mem.h"
 #include "base/metric.h"
 #include "loop/op.h"
+#include "store/api_key.h"
 #include "store/connect_session.h"
 #include "store/flow.h"
 #include "store/node.h"
@@ -50,6 +51,7 @@ enum step {
     STEP_SWEEP_BEGUN,
     STEP_BEGUN_SWEPT,
     STEP_LINKS_SWEPT,
+    STEP_SESSIONS_SWEPT,
 };
 
 static struct janitor *janitor_of(struct op *op)
@@ -316,6 +318,13 @@ static enum op_result step_begun_swept(struct op *op)
 static enum op_result step_links_swept(struct op *op)
 {
     (void)note(op, store_done_result(&janitor_of(op)->query), "connect_session", 1);
+    store_session_end_sweep(janitor_of(op)->pool, &janitor_of(op)->query, op);
+    return OP_WAIT;
+}
+
+static enum op_result step_sessions_swept(struct op *op)
+{
+    (void)note(op, store_done_result(&janitor_of(op)->query), "session", 1);
     op_goto(op, STEP_REST);
     return OP_NEXT;
 }
@@ -345,6 +354,7 @@ static const struct op_step steps[] = {
     [STEP_SWEEP_BEGUN] = {"sweep_begun", step_sweep_begun},
     [STEP_BEGUN_SWEPT] = {"begun_swept", step_begun_swept},
     [STEP_LINKS_SWEPT] = {"links_swept", step_links_swept},
+    [STEP_SESSIONS_SWEPT] = {"sessions_swept", step_sessions_swept},
 };
 
 static const struct op_class janitor_class = {

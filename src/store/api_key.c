@@ -77,16 +77,19 @@ slice scopes_format(uint32_t set, char out[33])
     "t.account_id, t.id, t.hash, t.prefix, t.name, t.scopes, t.created_at, t.expires_at, " \
     "t.revoked_at, t.last_used_at"
 
-static const struct pg_column find_params[] = {{"hash", PG_BYTES}};
+static const struct pg_column find_params[] = {{"hash", PG_BYTES}, {"session_hash", PG_BYTES}};
 static const struct pg_column key_columns[] = {
-    {"account_id", PG_UUID},   {"id", PG_UUID},         {"hash", PG_BYTES},
-    {"prefix", PG_TEXT},       {"name", PG_TEXT},       {"scopes", PG_TEXT},
-    {"created_at", PG_TIME},   {"expires_at", PG_TIME}, {"revoked_at", PG_TIME},
-    {"last_used_at", PG_TIME}, {"is_disabled", PG_BOOL}};
+    {"account_id", PG_UUID},       {"id", PG_UUID},          {"hash", PG_BYTES},
+    {"prefix", PG_TEXT},           {"name", PG_TEXT},        {"scopes", PG_TEXT},
+    {"created_at", PG_TIME},       {"expires_at", PG_TIME},  {"revoked_at", PG_TIME},
+    {"last_used_at", PG_TIME},     {"is_disabled", PG_BOOL}, {"is_session_ended", PG_BOOL},
+    {"sessions_ended_at", PG_TIME}};
 static const struct pg_stmt api_key_find = {
     .name = "api_key_find",
     .sql = "select :ord, " KEY_COLUMNS ", (select a.disabled_at is not null from sluice.account a "
-           "where a.account_id = t.account_id) @read(sluice.api_key)",
+           "where a.account_id = t.account_id), exists (select from sluice.session_end e "
+           "where e.account_id = t.account_id and e.session_hash = :session_hash), "
+           "t.sessions_ended_at @read(sluice.api_key)",
     PG_PARAMS(find_params),
     PG_COLUMNS(key_columns),
     .key_count = 1,
@@ -122,8 +125,9 @@ static const struct pg_stmt api_key_create = {
 static const struct pg_column list_params[] = {{"account_id", PG_UUID}};
 static const struct pg_stmt api_key_list = {
     .name = "api_key_list",
-    .sql = "select :ord, t.*, false from @input lateral (select " KEY_COLUMNS
-           " from sluice.api_key t where t.account_id = :account_id order by t.id limit 1000) t",
+    .sql =
+        "select :ord, t.*, false, false, null::timestamptz from @input lateral (select " KEY_COLUMNS
+        " from sluice.api_key t where t.account_id = :account_id order by t.id limit 1000) t",
     PG_PARAMS(list_params),
     PG_COLUMNS(key_columns),
     .key_count = 1,
@@ -139,8 +143,45 @@ static const struct pg_stmt api_key_revoke = {
     .is_replayable = true,
 };
 
-const struct pg_stmt *const api_key_stmts[] = {&api_key_find, &api_key_touch,  &api_key_create,
-                                               &api_key_list, &api_key_revoke, NULL};
+static const struct pg_column end_params[] = {
+    {"account_id", PG_UUID}, {"session_hash", PG_BYTES}, {"expires_at", PG_TIME}};
+static const struct pg_stmt session_end = {
+    .name = "session_end",
+    .sql = "insert into sluice.session_end (account_id, session_hash, expires_at) "
+           "@row :account_id, :session_hash, :expires_at @end "
+           "on conflict (account_id, session_hash) do nothing",
+    PG_PARAMS(end_params),
+    .key_count = 2,
+    .match = PG_MATCH_NONE,
+    .is_write = true,
+    .is_replayable = true,
+};
+
+static const struct pg_stmt sessions_end = {
+    .name = "sessions_end",
+    .sql = "update sluice.api_key t set sessions_ended_at = greatest(t.sessions_ended_at, :now) "
+           "@update(sluice.api_key)",
+    PG_PARAMS(touch_params),
+    .key_count = 2,
+    .match = PG_MATCH_NONE,
+    .is_write = true,
+    .is_replayable = true,
+};
+
+static const struct pg_stmt session_end_sweep = {
+    .name = "session_end_sweep",
+    .sql = "delete from sluice.session_end t where (t.account_id, t.session_hash) in "
+           "(select b.account_id, b.session_hash from sluice.session_end b "
+           "where b.expires_at < now() order by b.expires_at limit 1000)",
+    .match = PG_MATCH_NONE,
+    .is_write = true,
+    .is_replayable = true,
+    .no_account = "what is due, over all accounts",
+};
+
+const struct pg_stmt *const api_key_stmts[] = {&api_key_find, &api_key_touch,     &api_key_create,
+                                               &api_key_list, &api_key_revoke,    &session_end,
+                                               &sessions_end, &session_end_sweep, NULL};
 
 /* ---- rows ---- */
 
@@ -156,6 +197,8 @@ static void read_row(const struct pg_rows *rows, size_t row, struct api_key *key
         .revoked_at = pg_get_time(rows, row, 8),
         .last_used_at = pg_get_time(rows, row, 9),
         .is_account_disabled = pg_get_bool(rows, row, 10),
+        .is_session_ended = pg_get_bool(rows, row, 11),
+        .sessions_ended_at = pg_get_time(rows, row, 12),
     };
     slice hash = pg_get_bytes(rows, row, 2);
     ASSERT(hash.len == API_KEY_HASH_LEN); /* a CHECK of the table */
@@ -169,9 +212,12 @@ static void read_row(const struct pg_rows *rows, size_t row, struct api_key *key
 /* ---- asynchronous ---- */
 
 void store_api_key_find(struct pg_pool *pool, struct pg_query *query, struct op *op,
-                        const uint8_t hash[API_KEY_HASH_LEN])
+                        const uint8_t hash[API_KEY_HASH_LEN],
+                        const uint8_t session_hash[SESSION_HASH_LEN])
 {
     query->params[0] = pg_bytes(slice_of(hash, API_KEY_HASH_LEN));
+    query->params[1] =
+        pg_bytes(session_hash ? slice_of(session_hash, SESSION_HASH_LEN) : SLICE_NONE);
     store_submit(pool, query, op, &api_key_find);
 }
 
@@ -192,6 +238,30 @@ void store_api_key_touch(struct pg_pool *pool, struct pg_query *query, struct op
     query->params[1] = pg_uuid(id);
     query->params[2] = pg_time(now);
     store_submit(pool, query, op, &api_key_touch);
+}
+
+void store_session_end(struct pg_pool *pool, struct pg_query *query, struct op *op,
+                       struct uuid account_id, const uint8_t session_hash[SESSION_HASH_LEN],
+                       int64_t expires_at)
+{
+    query->params[0] = pg_uuid(account_id);
+    query->params[1] = pg_bytes(slice_of(session_hash, SESSION_HASH_LEN));
+    query->params[2] = pg_time(expires_at);
+    store_submit(pool, query, op, &session_end);
+}
+
+void store_sessions_end(struct pg_pool *pool, struct pg_query *query, struct op *op,
+                        struct uuid account_id, struct uuid key_id, int64_t before)
+{
+    query->params[0] = pg_uuid(account_id);
+    query->params[1] = pg_uuid(key_id);
+    query->params[2] = pg_time(before);
+    store_submit(pool, query, op, &sessions_end);
+}
+
+void store_session_end_sweep(struct pg_pool *pool, struct pg_query *query, struct op *op)
+{
+    store_submit(pool, query, op, &session_end_sweep);
 }
 
 static int read_rows(const struct pg_rows *rows, struct arena *arena, struct api_key **keys,

@@ -9,6 +9,7 @@
 
 enum {
     API_KEY_HASH_LEN = 32,
+    SESSION_HASH_LEN = 32,
     API_KEY_NAME_MAX = 200,
     API_KEY_PREFIX_MAX = 16,
 };
@@ -28,7 +29,9 @@ struct api_key {
     slice name;
     uint32_t scopes; /* set of SCOPE_* */
     int64_t created_at, expires_at /* 0: never */, revoked_at /* 0: live */, last_used_at;
-    bool is_account_disabled; /* only set by find */
+    /* only set by find */
+    bool is_account_disabled, is_session_ended;
+    int64_t sessions_ended_at; /* sessions that began before it are over; 0: none are */
 };
 
 /* "read execute" <-> set; text is space- or comma-separated. ERR_INVALID names the unknown word. */
@@ -38,10 +41,11 @@ slice scopes_format(uint32_t scopes, char out[33]);
 /* "read" for SCOPE_READ ... */
 const char *scope_name(enum api_key_scope scope);
 
-/* Result: ERR_NOTFOUND when there is none. Revoked and expired ones are returned: the caller
- * judges. */
+/* session_hash: of the dashboard session that the key opened; NULL: the key itself is used. Result:
+ * ERR_NOTFOUND when there is none. Revoked and expired ones are returned: the caller judges. */
 void store_api_key_find(struct pg_pool *pool, struct pg_query *query, struct op *op,
-                        const uint8_t hash[API_KEY_HASH_LEN]);
+                        const uint8_t hash[API_KEY_HASH_LEN],
+                        const uint8_t session_hash[SESSION_HASH_LEN]);
 int store_api_key_find_result(const struct pg_query *query, struct api_key *key) MUST_CHECK;
 /* Notes the use; the caller does it at most once a minute a key. store_done_result. */
 void store_api_key_touch(struct pg_pool *pool, struct pg_query *query, struct op *op,
@@ -60,6 +64,16 @@ int store_api_key_list_result(const struct pg_query *query, struct api_key **key
 void store_api_key_revoke(struct pg_pool *pool, struct pg_query *query, struct op *op,
                           struct uuid account_id, struct uuid id);
 int store_api_key_revoke_result(const struct pg_query *query) MUST_CHECK;
+
+/* Sessions that a key opened, ended before their time. store_done_result, replayable: one, which
+ * would have ended at expires_at; all that begin before `before`. */
+void store_session_end(struct pg_pool *pool, struct pg_query *query, struct op *op,
+                       struct uuid account_id, const uint8_t session_hash[SESSION_HASH_LEN],
+                       int64_t expires_at);
+void store_sessions_end(struct pg_pool *pool, struct pg_query *query, struct op *op,
+                        struct uuid account_id, struct uuid key_id, int64_t before);
+/* Forgets those that would have ended by now; at most 1000. store_done_result. */
+void store_session_end_sweep(struct pg_pool *pool, struct pg_query *query, struct op *op);
 
 /* Operator commands: */
 

@@ -28,7 +28,7 @@ static struct metric hit_metric = {
 };
 
 struct entry {
-    uint8_t hash[API_KEY_HASH_LEN]; /* key in the map */
+    struct vault_caller caller; /* its hashes are the key in the map */
     struct vault_auth *auth;
     struct list lru;     /* in auth->lru, oldest first, when idle */
     struct list waiters; /* of vault_check */
@@ -58,15 +58,16 @@ struct vault_auth {
 
 /* ---- entries ---- */
 
-static slice entry_key(const struct entry *entry)
+static slice caller_key(const struct vault_caller *caller)
 {
-    return slice_of(entry->hash, sizeof(entry->hash));
+    _Static_assert(offsetof(struct vault_caller, session_hash) == API_KEY_HASH_LEN, "one key");
+    return slice_of(caller->key_hash, API_KEY_HASH_LEN + SESSION_HASH_LEN);
 }
 
 static void entry_forget(struct entry *entry)
 {
     ASSERT(!entry->is_fetching && list_is_empty(&entry->waiters));
-    map_remove(&entry->auth->entries, entry_key(entry));
+    map_remove(&entry->auth->entries, caller_key(&entry->caller));
     list_unlink(&entry->lru);
     mem_free(entry);
 }
@@ -77,18 +78,18 @@ static void entry_use(struct entry *entry)
     list_push_back(&entry->auth->lru, &entry->lru);
 }
 
-static struct entry *entry_new(struct vault_auth *auth, const uint8_t hash[API_KEY_HASH_LEN])
+static struct entry *entry_new(struct vault_auth *auth, const struct vault_caller *caller)
 {
     if (auth->entries.count >= auth->cache_max && !list_is_empty(&auth->lru))
         entry_forget(LIST_ITEM(auth->lru.next, struct entry, lru));
     struct entry *entry = mem_zalloc(sizeof(*entry));
     if (!entry)
         return NULL;
-    memcpy(entry->hash, hash, sizeof(entry->hash));
+    entry->caller = *caller;
     entry->auth = auth;
     list_init(&entry->lru);
     list_init(&entry->waiters);
-    if (map_put(&auth->entries, entry_key(entry), entry, NULL) == OK)
+    if (map_put(&auth->entries, caller_key(&entry->caller), entry, NULL) == OK)
         return entry;
     mem_free(entry);
     return NULL;
@@ -126,12 +127,20 @@ static struct entry *entry_of(struct op *op)
     return CONTAINER_OF(op, struct entry, op);
 }
 
+static bool has_session(const struct vault_caller *caller)
+{
+    static const uint8_t none[SESSION_HASH_LEN];
+    return memcmp(caller->session_hash, none, sizeof(none)) != 0;
+}
+
 static enum op_result step_find(struct op *op)
 {
     struct entry *entry = entry_of(op);
     if (entry->is_orphan)
         return OP_FAIL;
-    store_api_key_find(entry->auth->pool, &entry->query, op, entry->hash);
+    const struct vault_caller *caller = &entry->caller;
+    store_api_key_find(entry->auth->pool, &entry->query, op, caller->key_hash,
+                       has_session(caller) ? caller->session_hash : NULL);
     return OP_WAIT;
 }
 
@@ -146,7 +155,10 @@ static void entry_learn(struct entry *entry)
     if (rc != OK)
         return;
     bool is_over = key.expires_at && key.expires_at <= clock_wall_us();
-    if (key.revoked_at || key.is_account_disabled || is_over) {
+    bool is_session_over =
+        has_session(&entry->caller) &&
+        (key.is_session_ended || entry->caller.begun_at <= key.sessions_ended_at);
+    if (key.revoked_at || key.is_account_disabled || is_over || is_session_over) {
         entry->status = ERR_REFUSED;
         return;
     }
@@ -232,21 +244,20 @@ static bool refuse(struct vault_check *check, int status)
 
 bool vault_auth_check(struct vault_auth *auth, struct vault_check *check, slice text, struct op *op)
 {
-    uint8_t hash[API_KEY_HASH_LEN];
-    if (vault_key_hash(text, hash))
-        return vault_auth_check_hash(auth, check, hash, op);
+    struct vault_caller caller = {.begun_at = 0};
+    if (vault_key_hash(text, caller.key_hash))
+        return vault_auth_check_caller(auth, check, &caller, op);
     *check = (struct vault_check){.op = NULL};
     list_init(&check->link);
     return refuse(check, ERR_REFUSED);
 }
 
-bool vault_auth_check_hash(struct vault_auth *auth, struct vault_check *check,
-                           const uint8_t hash[API_KEY_HASH_LEN], struct op *op)
+bool vault_auth_check_caller(struct vault_auth *auth, struct vault_check *check,
+                             const struct vault_caller *caller, struct op *op)
 {
-    *check = (struct vault_check){.op = NULL};
+    *check = (struct vault_check){.caller = *caller};
     list_init(&check->link);
-    memcpy(check->hash, hash, API_KEY_HASH_LEN);
-    struct entry *entry = map_get(&auth->entries, slice_of(hash, API_KEY_HASH_LEN));
+    struct entry *entry = map_get(&auth->entries, caller_key(caller));
     if (entry && entry->until_ns > loop_now_ns(auth->loop)) {
         metric_add(metric_series(&hit_metric, SLICE("result=\"hit\"")), 1);
         check_answer(check, entry);
@@ -255,7 +266,7 @@ bool vault_auth_check_hash(struct vault_auth *auth, struct vault_check *check,
         return true;
     }
     if (!entry)
-        entry = entry_new(auth, hash);
+        entry = entry_new(auth, caller);
     if (!entry)
         return refuse(check, ERR_BUSY);
     metric_add(metric_series(&hit_metric, SLICE("result=\"miss\"")), 1);
@@ -282,9 +293,9 @@ void vault_auth_cancel(struct vault_check *check)
 
 /* Whether the key is known to be refused; where that is not known it is asked for, and the answer
  * is there next time. */
-static bool is_refused_now(struct vault_auth *auth, const uint8_t hash[API_KEY_HASH_LEN])
+static bool is_refused_now(struct vault_auth *auth, const struct vault_caller *caller)
 {
-    struct entry *entry = map_get(&auth->entries, slice_of(hash, API_KEY_HASH_LEN));
+    struct entry *entry = map_get(&auth->entries, caller_key(caller));
     uint64_t ttl_ns = (uint64_t)GUARD_TTL_MS * 1000 * 1000;
     struct vault_check check;
     if (entry && entry->until_ns > 0 && loop_now_ns(auth->loop) < entry->learnt_ns + ttl_ns) {
@@ -292,7 +303,7 @@ static bool is_refused_now(struct vault_auth *auth, const uint8_t hash[API_KEY_H
         return check.status == ERR_REFUSED;
     }
     if (!entry)
-        entry = entry_new(auth, hash);
+        entry = entry_new(auth, caller);
     if (entry && !entry->is_fetching)
         entry_fetch(entry);
     return false;
@@ -305,7 +316,7 @@ static void on_guards_due(struct timer *timer)
     LIST_EACH(&auth->guards, link)
     {
         struct vault_guard *guard = LIST_ITEM(link, struct vault_guard, link);
-        if (!is_refused_now(auth, guard->hash))
+        if (!is_refused_now(auth, &guard->caller))
             continue;
         list_unlink(&guard->link);
         list_push_back(&refused, &guard->link);
@@ -320,10 +331,10 @@ static void on_guards_due(struct timer *timer)
 }
 
 void vault_guard_start(struct vault_auth *auth, struct vault_guard *guard,
-                       const uint8_t hash[API_KEY_HASH_LEN])
+                       const struct vault_caller *caller)
 {
     ASSERT(!guard->auth && guard->on_refused);
-    memcpy(guard->hash, hash, sizeof(guard->hash));
+    guard->caller = *caller;
     guard->auth = auth;
     list_init(&guard->link);
     list_push_back(&auth->guards, &guard->link);

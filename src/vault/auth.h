@@ -1,7 +1,9 @@
 /*
  * auth: from a bearer key to an account and its scopes, through a small cache: a hash that was
  * found is believed for ttl_ms, one that was not for 500 ms; look-ups of one hash fly once. Hints
- * of changes (store/change.h) empty it sooner. What is open for long for a key has a guard.
+ * of changes (store/change.h) empty it sooner. What is open for long for a key has a guard. A
+ * dashboard session is checked with its key, in the same look-up: ended, it is refused as the key
+ * would be.
  */
 #ifndef VAULT_AUTH_H
 #define VAULT_AUTH_H
@@ -22,12 +24,20 @@ struct vault_grant {
     uint32_t scopes; /* set of SCOPE_* */
 };
 
+/* Who is checked: a key, or a session that it opened. */
+struct vault_caller {
+    uint8_t key_hash[API_KEY_HASH_LEN];
+    uint8_t session_hash[SESSION_HASH_LEN]; /* zeros: no session */
+    int64_t begun_at;                       /* of the session */
+};
+
 struct vault_check {
     /* out */
-    int status; /* OK; ERR_REFUSED: missing, malformed, unknown, expired, revoked or its account
-                   disabled (401, one text for all); ERR_BUSY and others of pg_query: 503 */
+    int status; /* OK; ERR_REFUSED: missing, malformed, unknown, expired, revoked, its account
+                   disabled or the session ended (401, one text for all); ERR_BUSY and others of
+                   pg_query: 503 */
     struct vault_grant grant;
-    uint8_t hash[API_KEY_HASH_LEN]; /* of a key that is well formed; for vault_guard_start */
+    struct vault_caller caller; /* of a key that is well formed; for vault_guard_start */
     /* private */
     struct op *op;
     struct list link;
@@ -41,24 +51,24 @@ void vault_auth_free(struct vault_auth *auth);
  * is not held. false: op is held until the answer is there. */
 bool vault_auth_check(struct vault_auth *auth, struct vault_check *check, slice text,
                       struct op *op) MUST_CHECK;
-/* The same for a key that is known by its hash: of a session (web/session.h). */
-bool vault_auth_check_hash(struct vault_auth *auth, struct vault_check *check,
-                           const uint8_t hash[API_KEY_HASH_LEN], struct op *op) MUST_CHECK;
+/* The same for a key that is known by its hash, and for a session (web/session.h). */
+bool vault_auth_check_caller(struct vault_auth *auth, struct vault_check *check,
+                             const struct vault_caller *caller, struct op *op) MUST_CHECK;
 /* For an op's on_cancel: lets go of op; harmless when not waiting. */
 void vault_auth_cancel(struct vault_check *check);
-/* What stays open for a key (an event stream, a long poll) is told once when the key is refused:
- * revoked, expired, or its account disabled. Within GUARD_EVERY_MS of the hint of the change; where
+/* What stays open for a key (an event stream, a long poll) is told once when the key or the session
+ * is refused. Within GUARD_EVERY_MS of the hint of the change; where
  * hints are lost, within GUARD_TTL_MS. */
 struct vault_guard {
     void (*on_refused)(struct vault_guard *guard); /* the guard has stopped; from a timer */
     /* private */
-    uint8_t hash[API_KEY_HASH_LEN];
+    struct vault_caller caller;
     struct vault_auth *auth; /* NULL: stopped */
     struct list link;
 };
 /* guard->on_refused is set. The caller stops it before its memory goes, or auth. */
 void vault_guard_start(struct vault_auth *auth, struct vault_guard *guard,
-                       const uint8_t hash[API_KEY_HASH_LEN]);
+                       const struct vault_caller *caller);
 /* Harmless where it was not started (zeroed) or has stopped. */
 void vault_guard_stop(struct vault_guard *guard);
 

@@ -165,8 +165,10 @@ static enum op_result on_link(struct web_request *request)
         return web_reply_database(request, status);
     page->app = catalog_find_integration(it->catalog, page->link.integration_id);
     it->phase = PHASE_KEY;
-    return vault_auth_check_hash(request->web->config.auth, &request->check, page->link.key_hash,
-                                 &request->op)
+    struct vault_caller caller = {.begun_at = 0};
+    memcpy(caller.key_hash, page->link.key_hash, API_KEY_HASH_LEN);
+    return vault_auth_check_caller(request->web->config.auth, &request->check, &caller,
+                                   &request->op)
                ? on_key(request)
                : OP_WAIT;
 }

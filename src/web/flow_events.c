@@ -117,7 +117,7 @@ static enum op_result begin_stream(struct web_request *request, struct events *e
     http_reply_begin(request->exchange, 200, headers, ARRAY_LEN(headers));
     flow_watch_add(request->web->config.flow, &events->watch);
     events->guard.on_refused = on_refused;
-    vault_guard_start(request->web->config.auth, &events->guard, request->check.hash);
+    vault_guard_start(request->web->config.auth, &events->guard, &request->check.caller);
     request->on_end = let_go;
     if (!has_ended && request->exchange->head.method != HTTP_METHOD_HEAD)
         return OP_NEXT;

@@ -281,7 +281,8 @@ static enum op_result finish_create(struct web_request *request)
     int status = store_done_result(&request->query);
     if (status == ERR_INVALID) { /* there is a key of this id */
         it->phase = CREATION_FOUND;
-        store_api_key_find(request->web->config.pool, &request->query, &request->op, it->key.hash);
+        store_api_key_find(request->web->config.pool, &request->query, &request->op, it->key.hash,
+                           NULL);
         return OP_WAIT;
     }
     if (status != OK)

@@ -99,7 +99,8 @@ static bool write_connections(struct web_request *request, const struct overview
     if (count > CONNECTIONS_SHOWN)
         buf_append(out, SLICE("<p><a href=\"/connections\">All of them</a></p>"));
     buf_append(out, SLICE("<p class=\"actions\"><a class=\"button\" "
-                          "href=\"/integrations\">Connect an app</a></p>"));
+                          "href=\"/integrations\">Connect an app</a></p>"
+                          "<p><a href=\"/sign-out\">Sign out everywhere</a></p>"));
     return true;
 }
 

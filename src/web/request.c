@@ -17,7 +17,9 @@ static const struct http_route routes[] = {
     {HTTP_METHOD_GET, "/", NULL, &web_overview},
     {HTTP_METHOD_GET, "/sign-in", NULL, &web_sign_in},
     {HTTP_METHOD_POST, "/sign-in", NULL, &web_sign_in_post},
+    {HTTP_METHOD_GET, "/sign-out", NULL, &web_sign_out_ask},
     {HTTP_METHOD_POST, "/sign-out", NULL, &web_sign_out},
+    {HTTP_METHOD_POST, "/sign-out/everywhere", NULL, &web_sign_out_everywhere},
     {HTTP_METHOD_GET, "/flows", NULL, &web_flows},
     {HTTP_METHOD_GET, "/flows/new", NULL, &web_flow_new},
     {HTTP_METHOD_POST, "/flows/new", NULL, &web_flow_start},
@@ -126,7 +128,8 @@ static enum op_result step_session(struct op *op)
         op_goto(op, STEP_ROUTE);
         return OP_NEXT;
     }
-    return vault_auth_check_hash(request->web->config.auth, &request->check, session->key_hash, op)
+    const struct vault_caller caller = session_caller(session);
+    return vault_auth_check_caller(request->web->config.auth, &request->check, &caller, op)
                ? OP_NEXT
                : OP_WAIT;
 }

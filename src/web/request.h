@@ -151,6 +151,7 @@ enum op_result web_go_to(struct web_request *request, slice path);
 
 /* ---- the pages, for the route table ---- */
 
-extern const struct web_page web_sign_in, web_sign_in_post, web_sign_out, web_overview;
+extern const struct web_page web_sign_in, web_sign_in_post, web_sign_out_ask, web_sign_out,
+    web_sign_out_everywhere, web_overview;
 
 #endif

@@ -6,6 +6,7 @@
 #include "base/clock.h"
 #include "base/encode.h"
 #include "json/json.h"
+#include "vault/key.h"
 
 enum { HEAD_LEN = 16 + VAULT_KEY_ID_LEN };
 
@@ -95,6 +96,17 @@ static int read_plain(slice text, struct arena *arena, struct web_session *sessi
     if (!is_whole)
         return ERR_SYNTAX;
     return session->until_ms > now_ms() ? OK : ERR_TIMEOUT;
+}
+
+struct vault_caller session_caller(const struct web_session *session)
+{
+    bool is_link = session->link_token.ptr != NULL;
+    struct vault_caller caller = {
+        .begun_at = (session->until_ms - (is_link ? SESSION_LINK_MS : SESSION_MS)) * 1000,
+    };
+    memcpy(caller.key_hash, session->key_hash, API_KEY_HASH_LEN);
+    vault_sha256(slice_of(session->csrf, SESSION_CSRF_LEN), caller.session_hash);
+    return caller;
 }
 
 int session_unseal(const struct vault_ring *ring, slice cookie, bool is_link, struct arena *arena,

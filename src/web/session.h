@@ -32,13 +32,16 @@ struct web_session {
     slice link_token; /* of a connect link; SLICE_NONE otherwise */
 };
 
-/* A new token for the session's forms. */
+/* A new token for the session's forms, by whose hash the session is known, too. */
 void session_draw_csrf(struct web_session *session);
 /* The cookie's value, base64url; SLICE_NONE: out of memory. */
 slice session_seal(const struct vault_ring *ring, const struct web_session *session,
                    struct arena *arena);
-/* ERR_*: it does not open, or has ended. The key is still to be checked (vault_auth_check_hash). */
+/* ERR_*: it does not open, or has ended. The key and the
+ * session are still to be checked (session_caller, vault_auth_check_caller). */
 int session_unseal(const struct vault_ring *ring, slice cookie, bool is_link, struct arena *arena,
                    struct web_session *session) MUST_CHECK;
+/* As whom it is checked. */
+struct vault_caller session_caller(const struct web_session *session);
 
 #endif

@@ -96,12 +96,60 @@ const struct web_page web_sign_in_post = {.route = "/sign-in",
                                           .finish = finish_post,
                                           .takes_no_csrf = true};
 
+/* ---- out ---- */
+
 static enum op_result begin_sign_out(struct web_request *request)
 {
+    const struct web_session *session = &request->session;
+    store_session_end(request->web->config.pool, &request->query, &request->op, session->account_id,
+                      request->check.caller.session_hash, session->until_ms * 1000);
+    return OP_WAIT;
+}
+
+/* Every copy of the cookie is worth nothing now, here and, once they are told, on the others. */
+static enum op_result finish_sign_out(struct web_request *request)
+{
+    struct uuid account_id = request->session.account_id;
+    int status = store_done_result(&request->query);
+    if (status != OK) /* the browser keeps its session, so that it can be ended */
+        return web_reply_database(request, status);
+    vault_auth_forget(request->web->config.auth, account_id);
+    connect_account_changed(request->web->config.connect, account_id);
     request->session = (struct web_session){0};
     web_clear_cookie(request);
     return web_reply_redirect(request, SLICE("/sign-in"), "signed_out");
 }
 
-const struct web_page web_sign_out = {
-    .route = "/sign-out", .access = WEB_SESSION, .begin = begin_sign_out};
+const struct web_page web_sign_out = {.route = "/sign-out",
+                                      .access = WEB_SESSION,
+                                      .begin = begin_sign_out,
+                                      .finish = finish_sign_out};
+
+static enum op_result begin_everywhere(struct web_request *request)
+{
+    const struct web_session *session = &request->session;
+    store_sessions_end(request->web->config.pool, &request->query, &request->op,
+                       session->account_id, session->key_id, clock_wall_us());
+    return OP_WAIT;
+}
+
+const struct web_page web_sign_out_everywhere = {.route = "/sign-out/everywhere",
+                                                 .access = WEB_SESSION,
+                                                 .begin = begin_everywhere,
+                                                 .finish = finish_sign_out};
+
+static enum op_result begin_ask(struct web_request *request)
+{
+    struct buf body;
+    buf_init(&body, WEB_PAGE_BYTES_MAX);
+    buf_append(&body, SLICE("<p>All browsers that are signed in with the same API key are signed "
+                            "out, this one too. The key itself stays good: whoever has it can sign "
+                            "in again.</p><div class=\"actions\">"));
+    web_button(request, &body, SLICE("/sign-out/everywhere"), SLICE("Sign out everywhere"),
+               "danger");
+    buf_append(&body, SLICE("<a class=\"button\" href=\"/\">Stay signed in</a></div>"));
+    return web_reply_page(request, 200, SLICE("Sign out everywhere"), &body);
+}
+
+const struct web_page web_sign_out_ask = {
+    .route = "/sign-out", .access = WEB_SESSION, .begin = begin_ask};

@@ -104,7 +104,7 @@ for (const colorScheme of ['light', 'dark'])
     for (const path of [
       '/', '/?notice=connected', '/flows', '/flows/new', '/flows/new?template=unread_mail_to_tasks', ...flows,
       '/executions', '/executions?status=failed', ...executions, '/integrations', '/integrations?q=nothinglikeit', ...apps,
-      '/connections', '/keys', `/keys/${keys[0].id}/revoke`, `/flows/${waiting}/cancel`, `/flows/${completed}/cancel`, `/connections/${connection}/delete`,
+      '/connections', '/sign-out', '/keys', `/keys/${keys[0].id}/revoke`, `/flows/${waiting}/cancel`, `/flows/${completed}/cancel`, `/connections/${connection}/delete`,
       ...connections.map(({ id }) => `/connections/${id}`), '/connections/1', '/connect/none', '/nowhere/at/all', '/executions/00000000-0000-4000-8000-000000000000', '/connect/callback?state=none&code=none',
     ]) {
       await visit.goto(path);
@@ -120,14 +120,20 @@ for (const colorScheme of ['light', 'dark'])
     await visit.press('Create the key');
     assert.equal(await visit.title(), 'The new key');
     await check(visit, 'POST');
-    // sign-out last: it ends the session
-    const forms = (await routes()).filter(({ method }) => method === 'POST').sort((a, b) => (a.path === '/sign-out') - (b.path === '/sign-out'));
+    // sign-out last: it ends the session, and the other one every session of the key
+    const isOut = ({ path }) => path === '/sign-out';
+    const forms = (await routes()).filter(({ method, path }) => method === 'POST' && path !== '/sign-out/everywhere').sort((a, b) => isOut(a) - isOut(b));
     const spare = await dashboard.start(account, 'unread_mail_summary', { maxResults: 1 });
     for (const { path } of forms) {
       await post(visit, path.replace('/integrations/{id}', '/integrations/zendesk').replace('/flows/{id}', `/flows/${spare}`).replace(/\{\w+\}/, '1'));
       await check(visit, 'POST');
       seen.push({ method: 'POST', url: dashboard.base + path });
     }
+    const another = await dashboard.signIn(account, { colorScheme, viewport: { width: 1000, height: 900 } });
+    await post(another, '/sign-out/everywhere');
+    await check(another, 'POST');
+    await another.end();
+    seen.push({ method: 'POST', url: `${dashboard.base}/sign-out/everywhere` });
     for (const { method, path } of await routes())
       assert.ok(seen.some((one) => one.method === method && matches(path, one.url)), `${method} ${path} was not seen`);
     await visit.end();

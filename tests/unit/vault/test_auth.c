@@ -303,6 +303,13 @@ static bool is_told(void *watcher)
     return ((struct watcher *)watcher)->told > 0;
 }
 
+static const struct vault_caller *caller_of(const struct vault_key *key)
+{
+    static struct vault_caller caller;
+    memcpy(caller.key_hash, key->hash, sizeof(caller.key_hash));
+    return &caller;
+}
+
 /* A guard is told once when its key is refused, those of others and those that stopped are not. */
 static void test_guards_are_told(void **state)
 {
@@ -315,10 +322,10 @@ static void test_guards_are_told(void **state)
     (void)state;
     struct api_key row = make_key(&key, SCOPE_ALL, 0);
     make_key(&other, SCOPE_ALL, 0);
-    vault_guard_start(auth, &first.guard, key.hash);
-    vault_guard_start(auth, &second.guard, key.hash);
-    vault_guard_start(auth, &stopped.guard, key.hash);
-    vault_guard_start(auth, &others.guard, other.hash);
+    vault_guard_start(auth, &first.guard, caller_of(&key));
+    vault_guard_start(auth, &second.guard, caller_of(&key));
+    vault_guard_start(auth, &stopped.guard, caller_of(&key));
+    vault_guard_start(auth, &others.guard, caller_of(&other));
     vault_guard_stop(&stopped.guard);
     struct pg_sync *sync = pg_sync_open(conninfo, &err);
     assert_non_null(sync);
@@ -334,8 +341,8 @@ static void test_guards_are_told(void **state)
     first.told = 0; /* of a key that is refused already it is told, too; and one that expires */
     struct vault_key expiring;
     make_key(&expiring, SCOPE_ALL, clock_wall_us() + 1000000);
-    vault_guard_start(auth, &first.guard, key.hash);
-    vault_guard_start(auth, &others.guard, expiring.hash);
+    vault_guard_start(auth, &first.guard, caller_of(&key));
+    vault_guard_start(auth, &others.guard, caller_of(&expiring));
     assert_true(pg_bench_until_true(&bench, is_told, &first));
     assert_true(pg_bench_until_true(&bench, is_told, &others));
     vault_auth_free(auth);
