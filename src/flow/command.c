@@ -259,11 +259,13 @@ static slice approval_output(struct flow_command *command)
     return output;
 }
 
+static const char rejected_by[] = "Rejected by ";
+
 static slice rejection(struct flow_command *command)
 {
     struct buf message;
     buf_init(&message, 64 * 1024);
-    buf_append_cstr(&message, "Rejected by ");
+    buf_append_cstr(&message, rejected_by);
     buf_append(&message, command->in.actor);
     buf_append_cstr(&message, command->in.note.ptr ? ": " : ".");
     buf_append(&message, command->in.note);
@@ -329,20 +331,55 @@ static struct flow_step decided_step(struct flow_command *command)
     };
 }
 
+/* Who decided it, as approval_output and rejection have written it. */
+static slice decided_by(const struct flow_step *step, struct arena *arena)
+{
+    slice text = step->is_completed ? step->output : step->error;
+    const struct json *value = json_parse(arena, text, &json_limits_provider, NULL);
+    if (step->is_completed)
+        return json_get_str(value, SLICE("approvedBy"));
+    slice message = json_get_str(value, SLICE("message"));
+    if (!slice_starts_with(message, slice_cstr(rejected_by)))
+        return SLICE_NONE; /* it has expired */
+    message = slice_from(message, sizeof(rejected_by) - 1);
+    slice by = slice_split(&message, ' ');
+    return by.len > 1 ? slice_first(by, by.len - 1) : SLICE_NONE;
+}
+
+static void note_earlier(struct flow_command *command)
+{
+    const struct flow_template *tmpl = command->find.tmpl;
+    const struct flow_whole *whole = &command->whole;
+    for (size_t i = whole->step_count; i > 0 && command->in.step_key.ptr; i--) {
+        const struct flow_step *step = &whole->steps[i - 1];
+        const struct flow_step_def *def = &tmpl->steps[step->step_index];
+        if (def->type != FLOW_APPROVAL || !slice_eq(def->key, command->in.step_key))
+            continue;
+        command->earlier.by = decided_by(step, answer_arena(command));
+        command->earlier.at = step->finished_at;
+        command->earlier.is_approved = step->is_completed;
+        return;
+    }
+}
+
 static enum op_result decide_approval(struct flow_command *command)
 {
     const struct flow *flow = &command->whole.flow;
     const struct flow_template *tmpl = command->find.tmpl;
     struct arena *arena = answer_arena(command);
-    if (flow->status != FLOW_WAITING || flow->waiting_for != FLOW_WAITS_APPROVAL)
+    if (flow->status != FLOW_WAITING || flow->waiting_for != FLOW_WAITS_APPROVAL) {
+        note_earlier(command);
         return conflict(command,
                         arena_printf(arena, "No approval step of this flow is waiting; it is %s.",
                                      flow_status_name(flow->status)));
+    }
     slice key = tmpl->steps[flow->step_index].key;
-    if (command->in.step_key.ptr && !slice_eq(command->in.step_key, key))
+    if (command->in.step_key.ptr && !slice_eq(command->in.step_key, key)) {
+        note_earlier(command);
         return conflict(
             command,
             arena_printf(arena, "The step that waits for approval is \"%.*s\".", SLICE_ARG(key)));
+    }
     if (command->in.rev != 0 && command->in.rev != flow->rev)
         return conflict(command, SLICE("The flow has changed since it was shown; look again."));
     int64_t ends_at = flow_approval_ends_at(flow);

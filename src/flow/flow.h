@@ -106,6 +106,11 @@ struct flow_command {
     struct uuid flow_id;
     slice view_json; /* {flow, steps} after the change; with DONE */
     int64_t rev;     /* that view_json shows */
+    struct {
+        slice by; /* the actor; SLICE_NONE: nothing was decided */
+        int64_t at;
+        bool is_approved;
+    } earlier; /* with CONFLICT: what was decided before of the approval step that was named */
     /* private */
     struct flow_run *run; /* START, until it is launched */
     struct flow_template_find find;

@@ -85,10 +85,33 @@ static enum op_result begin_decision(struct web_request *request, enum flow_comm
     return web_begin_command(request, &in);
 }
 
+/* The same form sent twice, or somebody else was faster with the same: nothing is wrong. */
+static enum op_result reply_decided(struct web_request *request, const struct flow_command *command)
+{
+    struct buf body;
+    bool is_approved = command->earlier.is_approved;
+    slice word = is_approved ? SLICE("approved") : SLICE("rejected");
+    buf_init(&body, WEB_PAGE_BYTES_MAX);
+    HTML(&body, "<p class=\"notice\" role=\"status\">This was {} already, by {} at ", word,
+         slice_eq(command->earlier.by, command->in.actor) ? SLICE("this API key")
+                                                          : command->earlier.by);
+    html_time(&body, command->earlier.at);
+    slice more = command->in.note.ptr ? SLICE("It counts once; your note was not kept.")
+                                      : SLICE("It counts once.");
+    HTML(&body, ". {}</p><p><a class=\"button\" href=\"/flows/{}\">To the flow</a></p>", more,
+         request->match.params[0]);
+    return web_reply_page(
+        request, 200, is_approved ? SLICE("Already approved") : SLICE("Already rejected"), &body);
+}
+
 static enum op_result finish_decision(struct web_request *request)
 {
     struct doing *doing = request->state;
+    const struct flow_command *command = &doing->command;
     bool is_approved = doing->in.kind == FLOW_COMMAND_APPROVE;
+    if (command->answer == FLOW_ANSWER_CONFLICT && command->earlier.by.ptr &&
+        command->earlier.is_approved == is_approved)
+        return reply_decided(request, command);
     if (doing->command.answer == FLOW_ANSWER_DONE && !doing->is_audited) {
         doing->is_audited = true;
         flow_decision_audit(request->web->config.pool, &request->query, &request->op, &doing->in,

@@ -177,8 +177,8 @@ test('a stale page approves nothing', async () => {
   const approved = await dashboard.call(account, 'POST', `/api/flows/${id}/approve`, {});
   assert.equal(approved.status, 200, approved.text);
   await visit.press('Approve');
-  assert.equal(await visit.title(), 'Not done');
-  await visit.sees('may have changed');
+  assert.equal(await visit.title(), 'Already approved');
+  await visit.sees('This was approved already, by this API key at 20');
   await dashboard.reaches(account, id, 'completed');
   assert.equal((await dashboard.pagesMade()).length, before.length + 2);
   await visit.end();

@@ -90,7 +90,8 @@ test('the mouse over "Approve": what others decide moves nothing, and a late pre
   assert.equal(await barOf(visit).textContent(), CHANGED);
   assert.equal(await visit.page.getByLabel('Note').inputValue(), 'mine');
   await Promise.all([visit.page.waitForNavigation(), aimed.click()]);
-  assert.equal(await visit.title(), 'Not done');
+  assert.equal(await visit.title(), 'Already approved');
+  await visit.sees('your note was not kept');
   await visit.end();
 });
 
