@@ -32,7 +32,7 @@ struct config {
     struct config_list listen, trusted_proxy;
     slice metrics_listen, public_url;
     uint64_t workers;
-    uint64_t connections_max, body_bytes_max, head_bytes_max;
+    uint64_t connections_max, address_connections_max, body_bytes_max, head_bytes_max;
     uint64_t head_timeout_ms, body_timeout_ms, idle_timeout_ms, drain_timeout_ms, drain_grace_ms;
     /* database */
     slice database_url;
@@ -59,7 +59,7 @@ struct config {
     slice catalog_dir;
     /* retention */
     uint64_t execution_days, audit_days;
-    uint64_t account_kept_connections;
+    uint64_t account_kept_executions, account_kept_audit, account_kept_connections;
     /* log */
     slice log_level, log_format;
     /* dev */

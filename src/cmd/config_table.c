@@ -122,12 +122,24 @@ const struct config_item config_items[] = {
      "executions are kept that long"},
     {"audit-days", CONFIG_COUNT, SERVERS, AT(audit_days), "90", 1, 3650, "DAYS",
      "audit events are kept that long"},
+    {"account-kept-executions", CONFIG_COUNT, SERVERS, AT(account_kept_executions), "10000000", 0,
+     1000000000, "N",
+     "executions that an account keeps, of those of execution-days; the oldest beyond that are "
+     "removed, once they are older than idempotency-ttl. 0: any number"},
+    {"account-kept-audit", CONFIG_COUNT, SERVERS, AT(account_kept_audit), "10000000", 0, 1000000000,
+     "N",
+     "audit events that an account keeps, of those of audit-days; the oldest beyond that are "
+     "removed. 0: any number"},
     {"account-kept-connections", CONFIG_COUNT, SERVERS | CONFIG_OUTBOUND,
      AT(account_kept_connections), "10000", 0, 10000000, "N",
      "connected apps that an account may have; a further one is refused, a new grant for one that "
      "is there never. 0: any number"},
     {"connections", CONFIG_COUNT, SERVERS, AT(connections_max), "20000", 1, 1000000, "N",
      "client connections; further ones are answered 503 and closed"},
+    {"address-connections", CONFIG_COUNT, SERVERS, AT(address_connections_max), "0", 0, 1000000,
+     "N",
+     "of them, those of one client address (of IPv6, of one /64); likewise. Those of trusted-proxy "
+     "and Unix sockets are not counted. 0: seven eighths"},
     {"body-bytes", CONFIG_BYTES, SERVERS, AT(body_bytes_max), "8m", KIB, 1024 * MIB, "BYTES",
      "largest request body"},
     {"head-bytes", CONFIG_BYTES, SERVERS, AT(head_bytes_max), "16k", KIB, MIB, "BYTES",

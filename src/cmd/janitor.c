@@ -29,6 +29,7 @@ struct janitor {
     struct op_timer timer;
     unsigned keep_days, audit_days;
     unsigned flow_pages; /* in this round */
+    struct keeper keeper;
 };
 
 static struct metric done_total =
@@ -44,6 +45,8 @@ enum step {
     STEP_REMOVE_FLOWS,
     STEP_DROP_PARTITION,
     STEP_DROPPED,
+    STEP_KEEP,
+    STEP_KEPT,
     STEP_FIND_KEYS,
     STEP_EXPIRE_KEYS,
     STEP_SWEEP_NODES,
@@ -266,6 +269,24 @@ static enum op_result step_dropped(struct op *op)
     return OP_NEXT;
 }
 
+static enum op_result step_keep(struct op *op)
+{
+    keeper_start(&janitor_of(op)->keeper, op);
+    return OP_WAIT;
+}
+
+static enum op_result step_kept(struct op *op)
+{
+    const struct keeper *keeper = &janitor_of(op)->keeper;
+    if (keeper->status != OK)
+        (void)note(op, keeper->status, "kept", 0);
+    metric_add(metric_series(&done_total, SLICE("what=\"execution\"")),
+               (double)keeper->removed[KEPT_EXECUTIONS]);
+    metric_add(metric_series(&done_total, SLICE("what=\"audit_event\"")),
+               (double)keeper->removed[KEPT_AUDIT]);
+    return OP_NEXT;
+}
+
 static enum op_result step_find_keys(struct op *op)
 {
     struct janitor *janitor = janitor_of(op);
@@ -332,6 +353,8 @@ static enum op_result step_sessions_swept(struct op *op)
 static void on_cancel(struct op *op)
 {
     pg_cancel(&janitor_of(op)->query);
+    if (op_is_active(&janitor_of(op)->keeper.op))
+        op_cancel(&janitor_of(op)->keeper.op);
 }
 
 static void free_janitor(struct op *op)
@@ -347,6 +370,8 @@ static const struct op_step steps[] = {
     [STEP_REMOVE_FLOWS] = {"remove_flows", step_remove_flows},
     [STEP_DROP_PARTITION] = {"drop_partition", step_drop_partition},
     [STEP_DROPPED] = {"dropped", step_dropped},
+    [STEP_KEEP] = {"keep", step_keep},
+    [STEP_KEPT] = {"kept", step_kept},
     [STEP_FIND_KEYS] = {"find_keys", step_find_keys},
     [STEP_EXPIRE_KEYS] = {"expire_keys", step_expire_keys},
     [STEP_SWEEP_NODES] = {"sweep_nodes", step_sweep_nodes},
@@ -365,15 +390,16 @@ static const struct op_class janitor_class = {
     .free = free_janitor,
 };
 
-struct janitor *janitor_new(struct loop *loop, struct pg_pool *pool, unsigned keep_days,
-                            unsigned audit_days)
+struct janitor *janitor_new(struct loop *loop, struct pg_pool *pool,
+                            const struct janitor_config *config)
 {
     struct janitor *janitor = mem_zalloc(sizeof(*janitor));
     if (!janitor)
         return NULL;
     janitor->pool = pool;
-    janitor->keep_days = keep_days;
-    janitor->audit_days = audit_days;
+    janitor->keep_days = config->keep_days;
+    janitor->audit_days = config->audit_days;
+    keeper_init(&janitor->keeper, pool, &config->keeper);
     op_start(&janitor->op, &janitor_class, loop, NULL, ARENA_BYTES_MAX);
     return janitor;
 }

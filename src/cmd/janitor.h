@@ -6,14 +6,20 @@
 #ifndef CMD_JANITOR_H
 #define CMD_JANITOR_H
 
-#include "pg/pg.h"
+#include "cmd/keeper.h"
 
 struct janitor;
 
 /* Flows that ended more than keep_days ago go, partitions whose rows are all older than that, of
- * audit events than audit_days, are dropped. NULL: out of memory. */
-struct janitor *janitor_new(struct loop *loop, struct pg_pool *pool, unsigned keep_days,
-                            unsigned audit_days) MUST_CHECK;
+ * audit events than audit_days, are dropped; of what is left an account keeps as much as `keeper`
+ * says. */
+struct janitor_config {
+    unsigned keep_days, audit_days;
+    struct keeper_config keeper;
+};
+/* NULL: out of memory. */
+struct janitor *janitor_new(struct loop *loop, struct pg_pool *pool,
+                            const struct janitor_config *config) MUST_CHECK;
 /* Ends its op; the memory goes by itself. */
 void janitor_free(struct janitor *janitor);
 

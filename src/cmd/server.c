@@ -215,8 +215,14 @@ static int start_services(struct server *server, struct err *err)
     server->auth = vault_auth_new(server->loop, &auth);
     server->connect = connect_new(server->loop, &connect);
     server->node = exec_node_new(server->loop, server->pool, api_render_summary);
-    server->janitor = janitor_new(server->loop, server->pool, (unsigned)config->execution_days,
-                                  (unsigned)config->audit_days);
+    const struct janitor_config janitor = {
+        .keep_days = (unsigned)config->execution_days,
+        .audit_days = (unsigned)config->audit_days,
+        .keeper = {.count_max = {[KEPT_EXECUTIONS] = config->account_kept_executions,
+                                 [KEPT_AUDIT] = config->account_kept_audit},
+                   .idempotency_ttl_ms = config->idempotency_ttl_ms},
+    };
+    server->janitor = janitor_new(server->loop, server->pool, &janitor);
     if (!server->auth || !server->connect || !server->node || !server->janitor)
         return out_of_memory(err, "services");
     if (start_changes(server, err) != OK)
@@ -278,6 +284,8 @@ static struct http_server *listen_on(struct server *server, const slice *address
         .head = {.head_bytes_max = (uint32_t)config->head_bytes_max},
         .body_bytes_max = config->body_bytes_max,
         .connections_max = config->connections_max,
+        .address_connections_max = config->address_connections_max,
+        .uncounted = server->proxies,
         .head_timeout_ms = (uint32_t)config->head_timeout_ms,
         .body_timeout_ms = (uint32_t)config->body_timeout_ms,
         .idle_timeout_ms = (uint32_t)config->idle_timeout_ms,

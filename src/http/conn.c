@@ -531,6 +531,7 @@ static void on_closed(struct stream *stream, void *owner, const struct err *why)
     loop_task_cancel(&conn->task);
     list_unlink(&conn->flush_link);
     list_unlink(&conn->link);
+    http_conn_address_release(conn);
     drop_exchanges(conn);
     buf_deinit(&conn->input);
     conn->garbage.free = conn_free;
@@ -586,8 +587,18 @@ void http_conn_accept(struct http_server *server, struct stream *stream)
         return;
     }
     tcp_write_limit_set(stream, server->config.write_bytes_max + CONN_INPUT_BYTES_MAX);
+    size_t of_address = http_conn_address_take(conn),
+           of_address_max = server->config.address_connections_max;
+    if (of_address > of_address_max + CONN_ADDRESS_REFUSED_MAX) {
+        count_refused(503);
+        conn_close(conn);
+        return;
+    }
     if (count >= count_max)
         conn_refuse(conn, (struct http_problem){503, "too many connections, try again later"});
+    else if (of_address > of_address_max)
+        conn_refuse(conn, (struct http_problem){503, "too many connections from your address, "
+                                                     "close some or try again later"});
     conn_settle(conn);
 }
 

@@ -109,6 +109,7 @@ static void server_free(struct loop_garbage *garbage)
     struct http_server *server = CONTAINER_OF(garbage, struct http_server, garbage);
     ASSERT(list_is_empty(&server->conns) && list_is_empty(&server->flush));
     loop_hook_remove(&server->hook);
+    map_deinit(&server->addresses);
     mem_free(server->listeners);
     mem_free(server->server_name);
     mem_free(server);
@@ -190,6 +191,7 @@ static bool server_init(struct http_server *server, const struct http_server_con
 {
     server->config = *config;
     config_defaults(&server->config);
+    http_conn_addresses_init(server);
     list_init(&server->conns);
     list_init(&server->flush);
     timer_init(&server->drain_timer, server->loop, on_drain_due);

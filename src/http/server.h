@@ -45,6 +45,9 @@ struct http_server_config {
     struct http_head_limits head;   /* {16 KiB, 8 KiB, 100}: 431, 414, 431 */
     uint64_t body_bytes_max;        /* (8 MiB): 413 */
     size_t connections_max;         /* (10000); over: 503 and close */
+    size_t address_connections_max; /* (seven eighths) of them, of one client address; likewise */
+    const struct address_policy *uncounted; /* proxies, which may have any number; borrowed for
+                                               good; NULL: none */
     uint32_t requests_per_turn_max; /* (32) of one connection, so that a pipeline is no stall */
     uint64_t arena_bytes_max;       /* (32 MiB) of one exchange */
     uint64_t write_bytes_max;       /* (64 MiB) of a reply: a larger one becomes a 500 */

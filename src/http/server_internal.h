@@ -10,6 +10,7 @@
 
 #include "base/buf.h"
 #include "base/list.h"
+#include "base/map.h"
 #include "http/parser.h"
 #include "http/server.h"
 
@@ -19,6 +20,7 @@ enum {
     CONN_PIECE_BYTES = 128 * 1024,      /* of a large body, written at a time */
     CONN_DISCARD_BYTES_MAX = 64 * 1024, /* of a body nobody wants, to keep the connection */
     CONN_REFUSED_MAX = 256,             /* over connections_max: told so, then closed */
+    CONN_ADDRESS_REFUSED_MAX = 16,      /* likewise, of one address */
     CONN_PARTS_MAX = 64,
     CONN_FLUSH_NS_ABOUT = 10 * 1000, /* to write a reply: nearly all of it is the kernel's */
     DATE_TEXT_LEN = 29,
@@ -53,6 +55,7 @@ struct http_conn {
     uint64_t turn;
     uint32_t turn_requests;   /* begun in this turn */
     struct sockaddr_in6 peer; /* or what fits of it: a v4 address, or nothing but AF_UNIX */
+    struct http_conn_address *address; /* NULL: not counted */
     uint8_t state;
     bool is_first, is_eof, is_eof_due, is_processing, is_shut, is_refused;
 };
@@ -94,6 +97,7 @@ struct http_server {
     size_t listener_count;
     struct list conns, flush;
     size_t conn_count, exchange_count;
+    struct map addresses; /* conn_address.c */
     uint64_t accepted;
     size_t conn_count_told; /* as it is in the metric */
     struct loop_hook hook;
@@ -119,6 +123,12 @@ void http_conn_queue_flush(struct http_conn *conn);
 void http_conn_close_idle(struct http_conn *conn);
 void http_conn_cut(struct http_conn *conn);
 void http_conn_end_turn(struct http_conn *conn);
+
+/* conn_address.c */
+void http_conn_addresses_init(struct http_server *server);
+/* Counts it among those of its address: how many these are now; 0: it is not counted. */
+size_t http_conn_address_take(struct http_conn *conn);
+void http_conn_address_release(struct http_conn *conn);
 
 /* conn_time.c */
 uint64_t http_conn_write_due(const struct http_conn *conn);

@@ -22,6 +22,7 @@ extern const struct pg_stmt *const flow_stmts[];
 extern const struct pg_stmt *const flow_take_stmts[];
 extern const struct pg_stmt *const flow_template_stmts[];
 extern const struct pg_stmt *const idempotency_stmts[];
+extern const struct pg_stmt *const kept_stmts[];
 extern const struct pg_stmt *const node_stmts[];
 extern const struct pg_stmt *const oauth_stmts[];
 extern const struct pg_stmt *const retention_stmts[];

@@ -10,7 +10,7 @@ static const struct pg_stmt *const *const groups[] = {
     connection_stmts,    execution_stmts,      flow_explain_stmts, flow_item_stmts,
     flow_read_stmts,     flow_retention_stmts, flow_stmts,         flow_take_stmts,
     flow_template_stmts, idempotency_stmts,    node_stmts,         oauth_stmts,
-    retention_stmts,
+    retention_stmts,     kept_stmts,
 };
 
 const struct pg_stmt *store_stmt_at(size_t index)

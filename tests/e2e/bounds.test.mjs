@@ -144,3 +144,47 @@ test('reconnecting is never refused', async () => {
   assert.equal(mended.status, 200, mended.text);
   assert.equal(await count(), 3);
 });
+
+// Rows of the past, oldest first: their ids have their time.
+const old = (kind, owner, many, hours) => {
+  const id = `(lpad(to_hex((extract(epoch from now() - interval '${hours} hours') * 1000)::bigint + n), 12, '0') || '70008000' || lpad(to_hex(n), 12, '0'))::uuid`;
+  const at = `now() - interval '${hours} hours'`;
+  return stack.cluster.sql(
+    kind === 'execution'
+      ? `insert into sluice.execution select '${owner}', ${id}, 'probe', 'read_label', null, 'succeeded', null, ${at}, ${at}, gen_random_uuid(), '{}' from generate_series(1, ${many}) n`
+      : `insert into sluice.audit_event (account_id, id, kind, actor) select '${owner}', ${id}, 'key.created', 'system' from generate_series(1, ${many}) n`,
+  );
+};
+const kept = async (table, owner, what = '') => Number(await stack.cluster.sql(`select count(*) from sluice.${table} where account_id = '${owner}' ${what}`));
+
+test('the oldest executions and audit events beyond the bound go, what a key may answer with stays', async () => {
+  const [lazy, small, busy] = await Promise.all(['lazy', 'small', 'busy'].map((name) => stack.account(name, { apps: name === 'busy' ? ['probe'] : [] })));
+  await old('execution', lazy.id, 4500, 3);
+  await old('execution', small.id, 5, 3);
+  await old('execution', busy.id, 100, 3);
+  await old('audit_event', lazy.id, 2500, 3);
+  const ran = [];
+  for (let i = 0; i < 8; i++) {
+    const run = await server.execute(busy.key, 'probe', 'read_label', { id: 'INBOX' }, { idempotency_key: `key ${i}` });
+    assert.equal(run.status, 200, run.text);
+    ran.push(run.json.execution_id);
+  }
+  const newest = () => stack.cluster.sql(`select string_agg(id::text, ',' order by id) from (select id from sluice.execution where account_id = '${lazy.id}' order by id desc limit 5) x`);
+  const last = await newest();
+  // housekeeping begins as a server starts
+  const args = ['--account-kept-executions', '5', '--account-kept-audit', '7', '--idempotency-ttl', '1h', '--allow-host', '127.0.0.1'];
+  const node = await stack.serve({ args, env });
+  await until('the bounds are kept', async () => (await kept('execution', lazy.id)) === 5 && (await kept('audit_event', lazy.id)) === 7 && (await kept('execution', busy.id)) === 8);
+  assert.equal(await newest(), last);
+  assert.equal(await kept('execution', small.id), 5);
+  for (const [i, id] of ran.entries()) {
+    const again = await node.execute(busy.key, 'probe', 'read_label', { id: 'INBOX' }, { idempotency_key: `key ${i}` });
+    assert.equal(again.status, 200, again.text);
+    assert.equal(again.headers.get('idempotent-replayed'), 'true');
+    assert.equal(again.json.execution_id, id);
+  }
+  const metrics = await node.metrics();
+  assert.match(metrics, /sluice_housekeeping_total\{what="execution"\} 4595\b/);
+  assert.ok(!/sluice_housekeeping_failures_total\{[^}]*\} [1-9]/.test(metrics));
+  await node.stop();
+});

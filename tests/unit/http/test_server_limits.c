@@ -3,6 +3,7 @@
 
 #include <stdio.h>
 
+#include "http/address.h"
 #include "http/server_internal.h"
 
 static const struct http_server_config defaults;
@@ -203,6 +204,52 @@ static void too_many_connections_are_told(void **state)
     app_end(&app);
 }
 
+static void one_address_has_a_bound_of_its_own(void **state)
+{
+    struct app app;
+    struct client clients[3], more;
+    const struct http_server_config config = {.connections_max = 100, .address_connections_max = 3};
+    app_begin(&app, *state, config);
+    for (size_t i = 0; i < 3; i++)
+        client_open(&clients[i], &app);
+    client_open(&more, &app);
+    client_expect(&more, "HTTP/1.1 503 ");
+    client_expect(&more, "too many connections from your address");
+    client_expect_eof(&more);
+    client_close(&more);
+    for (size_t i = 0; i < 3; i++) {
+        SEND(&clients[i], GET("/echo"));
+        client_expect(&clients[i], "\r\n\r\n/echo");
+        client_close(&clients[i]);
+    }
+    TURN_UNTIL(app.loop, http_server_connection_count(app.server) == 0);
+    client_open(&more, &app); /* freed again */
+    SEND(&more, GET("/echo"));
+    client_expect(&more, "\r\n\r\n/echo");
+    client_close(&more);
+    app_end(&app);
+}
+
+static void proxies_have_any_number(void **state)
+{
+    struct app app;
+    struct client clients[5];
+    struct err err;
+    struct address_policy *proxies = address_policy_new();
+    assert_int_equal(address_policy_allow_proxy(proxies, SLICE("127.0.0.0/8"), &err), OK);
+    app_begin(&app, *state,
+              (struct http_server_config){.address_connections_max = 1, .uncounted = proxies});
+    for (size_t i = 0; i < ARRAY_LEN(clients); i++)
+        client_open(&clients[i], &app);
+    for (size_t i = 0; i < ARRAY_LEN(clients); i++) {
+        SEND(&clients[i], GET("/echo"));
+        client_expect(&clients[i], "\r\n\r\n/echo");
+        client_close(&clients[i]);
+    }
+    app_end(&app);
+    address_policy_free(proxies);
+}
+
 /* ---- time-outs ---- */
 
 /* Of the only connection. */
@@ -370,11 +417,18 @@ static void a_slow_reader_that_reads_is_served(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(each_limit_has_its_status),           TEST(a_refusal_in_a_pipeline_comes_in_its_place),
-        TEST(a_body_counts_until_it_is_released),  TEST(a_body_pauses_where_its_handler_says),
-        TEST(too_many_connections_are_told),       TEST(slow_requests_are_ended),
-        TEST(idle_connections_are_closed_quietly), TEST(a_trickle_is_too_slow),
-        TEST(a_client_that_never_reads_is_cut),    TEST(a_slow_reader_that_reads_is_served),
+        TEST(each_limit_has_its_status),
+        TEST(a_refusal_in_a_pipeline_comes_in_its_place),
+        TEST(a_body_counts_until_it_is_released),
+        TEST(a_body_pauses_where_its_handler_says),
+        TEST(too_many_connections_are_told),
+        TEST(one_address_has_a_bound_of_its_own),
+        TEST(proxies_have_any_number),
+        TEST(slow_requests_are_ended),
+        TEST(idle_connections_are_closed_quietly),
+        TEST(a_trickle_is_too_slow),
+        TEST(a_client_that_never_reads_is_cut),
+        TEST(a_slow_reader_that_reads_is_served),
     };
     return cmocka_run_group_tests_name("http/server limits", tests, NULL, NULL);
 }

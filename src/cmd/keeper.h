@@ -1,0 +1,37 @@
+/*
+ * keeper: one sweep over accounts that keep more executions or audit events than they may; the
+ * oldest go. An op of the janitor's, in bounded bites: a sweep goes on in the next round where it
+ * has taken its share of this one.
+ */
+#ifndef CMD_KEEPER_H
+#define CMD_KEEPER_H
+
+#include "store/kept.h"
+
+struct keeper_config {
+    size_t count_max[KEPT_KINDS]; /* of an account; 0: any number */
+    /* Executions are kept at least that long, since a key may have to answer with one. */
+    uint64_t idempotency_ttl_ms;
+};
+
+struct keeper {
+    struct op op;
+    /* out: of this round; status as pg_query */
+    int status;
+    size_t removed[KEPT_KINDS];
+    /* private */
+    struct pg_pool *pool;
+    struct keeper_config config;
+    struct pg_query query;
+    enum kept_kind kind;
+    struct uuid after; /* where the sweep is; it outlives rounds */
+    struct kept_cut *cuts;
+    size_t count, at;
+    size_t asked; /* accounts at a time */
+    unsigned pages, bites;
+};
+/* Once, before the first round. */
+void keeper_init(struct keeper *keeper, struct pg_pool *pool, const struct keeper_config *config);
+void keeper_start(struct keeper *keeper, struct op *parent);
+
+#endif

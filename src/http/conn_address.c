@@ -1,0 +1,75 @@
+/*
+ * How many connections each client address has, so that one alone cannot have all. An IPv6 client
+ * is known by its /64, which is what one subscriber has. Unix sockets and the addresses of trusted
+ * proxies, behind which there are many clients, are not counted.
+ */
+#include <string.h>
+
+#include "base/mem.h"
+#include "base/share.h"
+#include "http/address.h"
+#include "http/server_internal.h"
+
+enum { PREFIX_LEN = 8, KEY_LEN = 1 + PREFIX_LEN };
+
+struct http_conn_address {
+    char key[KEY_LEN]; /* in server->addresses */
+    size_t count;
+};
+
+void http_conn_addresses_init(struct http_server *server)
+{
+    struct http_server_config *config = &server->config;
+    if (config->address_connections_max == 0)
+        config->address_connections_max = share_default(config->connections_max);
+    map_init(&server->addresses, config->connections_max + CONN_REFUSED_MAX + 1);
+}
+
+/* false: it is not counted. */
+static bool make_key(const struct http_conn *conn, char key[KEY_LEN])
+{
+    const struct address_policy *uncounted = conn->server->config.uncounted;
+    struct sockaddr_storage peer = {.ss_family = AF_UNSPEC}, plain;
+    memcpy(&peer, &conn->peer, sizeof(conn->peer));
+    address_plain(&peer, &plain);
+    memset(key, 0, KEY_LEN);
+    if (plain.ss_family == AF_INET)
+        memcpy(key + 1, &((struct sockaddr_in *)(void *)&plain)->sin_addr, 4);
+    else if (plain.ss_family == AF_INET6)
+        memcpy(key + 1, &((struct sockaddr_in6 *)(void *)&plain)->sin6_addr, PREFIX_LEN);
+    else
+        return false;
+    key[0] = plain.ss_family == AF_INET ? 4 : 6;
+    return !uncounted || !address_policy_holds(uncounted, (const struct sockaddr *)&plain);
+}
+
+size_t http_conn_address_take(struct http_conn *conn)
+{
+    struct map *map = &conn->server->addresses;
+    char key[KEY_LEN];
+    if (!make_key(conn, key))
+        return 0;
+    struct http_conn_address *address = map_get(map, slice_of(key, KEY_LEN));
+    if (!address) {
+        address = mem_zalloc(sizeof(*address));
+        if (!address)
+            return 0;
+        memcpy(address->key, key, KEY_LEN);
+        if (map_put(map, slice_of(address->key, KEY_LEN), address, NULL) != OK) {
+            mem_free(address);
+            return 0;
+        }
+    }
+    conn->address = address;
+    return ++address->count;
+}
+
+void http_conn_address_release(struct http_conn *conn)
+{
+    struct http_conn_address *address = conn->address;
+    conn->address = NULL;
+    if (!address || --address->count > 0)
+        return;
+    (void)map_remove(&conn->server->addresses, slice_of(address->key, KEY_LEN));
+    mem_free(address);
+}

@@ -1,0 +1,93 @@
+/*
+ * Rows beyond what an account keeps.
+ */
+#include "store/kept.h"
+
+#include "store/internal.h"
+
+/* No row takes less: a table below count_max times as much has no account beyond it. */
+#define ROW_BYTES_MIN "100"
+
+static const struct pg_column find_params[] = {
+    {"after", PG_UUID}, {"count", PG_I64}, {"count_max", PG_I64}};
+static const struct pg_column find_columns[] = {{"account_id", PG_UUID}, {"last", PG_UUID}};
+
+#define FIND(table)                                                                                \
+    {                                                                                              \
+        .name = "kept_find_" table,                                                                \
+        .sql = "select :ord, c.* from @input lateral (select a.account_id, k.id from (select "     \
+               "x.account_id from sluice.account x where x.account_id > :after and (select "       \
+               "coalesce(sum(pg_relation_size(p.relid)), 0) from pg_partition_tree('sluice." table \
+               "') p) > :count_max * " ROW_BYTES_MIN " order by x.account_id limit :count) a "     \
+               "left join lateral (select e.id from sluice." table " e where e.account_id = "      \
+               "a.account_id order by e.id desc offset :count_max limit 1) k on true "             \
+               "order by a.account_id) c",                                                         \
+        PG_PARAMS(find_params), PG_COLUMNS(find_columns),                                          \
+        .no_account = "what is beyond, over all accounts",                                         \
+    }
+
+static const struct pg_column trim_params[] = {
+    {"account_id", PG_UUID}, {"last", PG_UUID}, {"before", PG_TIME}};
+
+/* Alone: its rows say only how many they are. */
+#define TRIM(table, condition)                                                                     \
+    {                                                                                              \
+        .name = "kept_trim_" table,                                                                \
+        .sql =                                                                                     \
+            "delete from sluice." table " t where (t.account_id, t.id) in (select "                \
+            "e.account_id, e.id from @input lateral (select x.account_id, x.id from sluice." table \
+            " x where x.account_id = :account_id and x.id <= :last" condition                      \
+            " order by x.id limit " STORE_TEXT_OF(KEPT_TRIM_ROWS) ") e) returning 1::bigint",      \
+        PG_PARAMS(trim_params), .is_write = true, .is_replayable = true, .goes_alone = true,       \
+    }
+#define KEPT_TRIM_ROWS 2000
+_Static_assert(KEPT_TRIM_ROWS == KEPT_ROWS_MAX, "as the header says");
+
+static const struct pg_stmt finds[KEPT_KINDS] = {
+    [KEPT_EXECUTIONS] = FIND("execution"), [KEPT_AUDIT] = FIND("audit_event")};
+static const struct pg_stmt trims[KEPT_KINDS] = {
+    [KEPT_EXECUTIONS] = TRIM("execution", " and x.finished_at < :before"),
+    [KEPT_AUDIT] = TRIM("audit_event", "")};
+
+const struct pg_stmt *const kept_stmts[] = {&finds[0], &finds[1], &trims[0], &trims[1], NULL};
+
+void store_kept_find(struct pg_pool *pool, struct pg_query *query, struct op *op,
+                     enum kept_kind kind, struct uuid after, size_t count, size_t count_max)
+{
+    ASSERT(count >= 1 && count <= KEPT_ACCOUNTS_MAX && count_max >= 1);
+    query->params[0] = pg_uuid(after);
+    query->params[1] = pg_i64((int64_t)count);
+    query->params[2] = pg_i64((int64_t)count_max);
+    store_submit(pool, query, op, &finds[kind]);
+}
+
+int store_kept_find_result(const struct pg_query *query, struct kept_cut **list, size_t *count)
+{
+    const struct pg_rows *rows = &query->rows;
+    if (query->status != OK)
+        return query->status;
+    *list = ARENA_ARRAY(&query->op->arena, struct kept_cut, rows->count + 1);
+    if (!*list)
+        return ERR_NOMEM;
+    *count = rows->count;
+    for (size_t i = 0; i < rows->count; i++)
+        (*list)[i] = (struct kept_cut){pg_get_uuid(rows, i, 0), pg_get_uuid(rows, i, 1)};
+    return OK;
+}
+
+void store_kept_trim(struct pg_pool *pool, struct pg_query *query, struct op *op,
+                     enum kept_kind kind, const struct kept_cut *cut, int64_t before)
+{
+    query->params[0] = pg_uuid(cut->account_id);
+    query->params[1] = pg_uuid(cut->last);
+    query->params[2] = pg_time(before);
+    store_submit(pool, query, op, &trims[kind]);
+}
+
+int store_kept_trim_result(const struct pg_query *query, size_t *count)
+{
+    if (query->status != OK)
+        return query->status;
+    *count = query->rows.count;
+    return OK;
+}
