@@ -201,8 +201,8 @@ int store_flow_load_result(const struct pg_query *query, struct flow_whole *whol
 
 /*
  * Most recent first: by the primary key backwards, or by flow_status, which is partial: to use it,
- * a statement has to say so. Whoever shows rows alone asks for no documents; they are most of what
- * a list costs.
+ * a statement has to say so, as it has to for flow_approval. Whoever shows rows alone asks for no
+ * documents; they are most of what a list costs.
  */
 #define LIST(columns, join, filter)                                             \
     "select :ord, t.*, " columns " from @input lateral (select " STORE_FLOW_ROW \
@@ -220,14 +220,15 @@ int store_flow_load_result(const struct pg_query *query, struct flow_whole *whol
          ", lateral (select c.input from sluice.flow_doc c where c.account_id = :account_id " \
          "and c.flow_id = t.id offset 0) d",                                                  \
          filter)
-#define ANY_STATUS ":status is null"
-#define OF_STATUS                                \
-    "t.status <> '' and t.status = :status and " \
-    "(:waiting_for is null or t.waiting_for = :waiting_for)"
+#define ANY_STATUS   ":status is null"
+#define OF_STATUS    "t.status <> '' and t.status = :status"
+#define FOR_APPROVAL "t.template_key <> '' and t.waiting_for = 'approval' and t.status = :status"
 
-static const struct pg_column list_params[] = {{"account_id", PG_UUID},   {"before", PG_UUID},
-                                               {"template_key", PG_TEXT}, {"status", PG_TEXT},
-                                               {"count_max", PG_I64},     {"waiting_for", PG_TEXT}};
+static const struct pg_column list_params[] = {{"account_id", PG_UUID},
+                                               {"before", PG_UUID},
+                                               {"template_key", PG_TEXT},
+                                               {"status", PG_TEXT},
+                                               {"count_max", PG_I64}};
 static const struct pg_column list_columns[] = {
     STORE_FLOW_ROW_COLUMNS, {"input", PG_JSON}, {"outputs", PG_TEXT}};
 
@@ -255,6 +256,12 @@ static const struct pg_stmt flow_list_status_rows = {
     PG_PARAMS(list_params),
     PG_COLUMNS(list_columns),
 };
+static const struct pg_stmt flow_list_approval_rows = {
+    .name = "flow_list_approval_rows",
+    .sql = LIST_ROWS(FOR_APPROVAL),
+    PG_PARAMS(list_params),
+    PG_COLUMNS(list_columns),
+};
 static const struct pg_stmt flow_list_status_inputs = {
     .name = "flow_list_status_inputs",
     .sql = LIST_INPUTS(OF_STATUS),
@@ -270,7 +277,7 @@ void store_flow_list(struct pg_pool *pool, struct pg_query *query, struct op *op
     static const struct pg_stmt *const of_any[] = {&flow_list, &flow_list_rows};
     static const struct pg_stmt *const of_status[] = {&flow_list_status, &flow_list_status_rows};
     ASSERT(filter->limit > 0 && filter->limit <= 100);
-    ASSERT(!filter->is_for_approval || filter->status == FLOW_WAITING);
+    ASSERT(!filter->is_for_approval || (filter->status == FLOW_WAITING && filter->is_rows_alone));
     slice status = filter->status < 0
                        ? SLICE_NONE
                        : slice_cstr(flow_status_name((enum flow_status)filter->status));
@@ -279,12 +286,12 @@ void store_flow_list(struct pg_pool *pool, struct pg_query *query, struct op *op
     query->params[2] = pg_text(filter->template_key);
     query->params[3] = pg_text(status);
     query->params[4] = pg_i64(filter->limit);
-    query->params[5] = pg_text(filter->is_for_approval ? SLICE("approval") : SLICE_NONE);
     ASSERT(!filter->with_input || (filter->is_rows_alone && filter->status >= 0));
     store_submit(pool, query, op,
-                 filter->with_input   ? &flow_list_status_inputs
-                 : filter->status < 0 ? of_any[filter->is_rows_alone]
-                                      : of_status[filter->is_rows_alone]);
+                 filter->is_for_approval ? &flow_list_approval_rows
+                 : filter->with_input    ? &flow_list_status_inputs
+                 : filter->status < 0    ? of_any[filter->is_rows_alone]
+                                         : of_status[filter->is_rows_alone]);
 }
 
 int store_flow_list_result(const struct pg_query *query, struct flow_listed **list, size_t *count)
@@ -345,6 +352,7 @@ const struct pg_stmt *const flow_read_stmts[] = {
     &flow_list_status,
     &flow_list_rows,
     &flow_list_status_rows,
+    &flow_list_approval_rows,
     &flow_list_status_inputs,
     &flow_rev,
     NULL,

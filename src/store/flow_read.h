@@ -25,7 +25,7 @@ int store_flow_load_result(const struct pg_query *query, struct flow_whole *whol
 struct flow_filter {
     struct uuid account_id;
     int status;           /* enum flow_status; -1: any */
-    bool is_for_approval; /* with FLOW_WAITING: only what waits for a person's decision */
+    bool is_for_approval; /* with FLOW_WAITING and rows alone: what waits for a person */
     slice template_key;   /* SLICE_NONE: any */
     struct uuid before;   /* the last one of the page before; nil: from the newest */
     int64_t limit;        /* 1 to 100 */

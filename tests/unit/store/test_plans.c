@@ -259,6 +259,8 @@ static void check_plan(const struct pg_stmt *stmt, const struct pg_rows *rows)
             fail_plan(stmt, rows, "a walk over the account's flows");
         if (has(line, "flow_pkey") && strstr(stmt->sql, "t.status <> ''"))
             fail_plan(stmt, rows, "a walk over flows of other statuses");
+        if (strstr(stmt->sql, "t.template_key <> ''") && !has(line, "flow_approval"))
+            fail_plan(stmt, rows, "a walk over flows that wait for no person");
         bool by_hash = stmt->no_account && has(line, "api_key_hash");
         if (!by_hash && !has(next, "account_id") && !has(line, " on node"))
             fail_plan(stmt, rows, "a look-up without account_id");
@@ -345,6 +347,22 @@ static void test_plans_on_large_tables(void **state)
     check_all_plans();
 }
 
+/* One account's flows that wait for a time are none that its list of approvals walks over. */
+static void test_plans_with_many_timers(void **state)
+{
+    (void)state;
+    items_tell(conninfo,
+               "insert into sluice.flow select (select min(account_id::text)::uuid from "
+               "sluice.account), gen_random_uuid(), 't', gen_random_uuid(), 'agent', 'waiting', 1, "
+               "gen_random_uuid(), null, 0, 0, false, 0, "
+               "case when n % 10000 = 0 then 'approval' else 'time' end, now(), null, now(), "
+               "now(), null from generate_series(1, 100000) n");
+    items_tell(conninfo, "vacuum analyze sluice.flow");
+    assert_int_equal(items_ask(conninfo, "select pg_relation_size('sluice.flow_approval') / 8192"),
+                     2); /* its head and one page */
+    check_all_plans();
+}
+
 static int set_up(void **state)
 {
     (void)state;
@@ -362,6 +380,7 @@ int main(void)
         cmocka_unit_test(test_plans_on_empty_tables),
         cmocka_unit_test(test_plans_on_tiny_tables),
         cmocka_unit_test(test_plans_on_large_tables),
+        cmocka_unit_test(test_plans_with_many_timers),
     };
     int failed = cmocka_run_group_tests(tests, set_up, NULL);
     metric_deinit();
