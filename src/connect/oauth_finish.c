@@ -120,7 +120,7 @@ static enum op_result step_judge(struct op *op)
     finish->integration = catalog_find_integration(finish->catalog, begun.integration_id);
     if (finish->integration)
         finish->auth = catalog_auth_by(finish->integration, AUTH_OAUTH2);
-    if (!finish->auth)
+    if (!finish->integration || !finish->auth)
         return stop(finish, OAUTH_UNSUPPORTED, SLICE("There is no such app any more."));
     if (judge_answer(finish) != OP_NEXT)
         return OP_FAIL;
