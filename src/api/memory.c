@@ -18,11 +18,6 @@ void api_memory_begin(struct api_request *request)
         arena_count_in(&request->op.arena, &request->use);
 }
 
-void api_memory_end(struct api_request *request)
-{
-    http_body_release(request->exchange);
-}
-
 /* What is read of the body before this is asked again is that and no more. */
 static size_t bytes_wanted(struct api_request *request, enum budget_kind *kind)
 {

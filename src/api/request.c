@@ -306,7 +306,7 @@ static void on_cancel(struct op *op)
 static void on_end(struct op *op, enum op_end end)
 {
     struct api_request *request = request_of(op);
-    api_memory_end(request);
+    http_body_release(request->exchange); /* it counts in the request's use, which ends */
     http_frame_end(&request->frame, end);
 }
 

@@ -88,10 +88,9 @@ extern const struct api_endpoint api_healthz, api_readyz, api_metrics, api_opena
 /* The table in request.c, for its comparison with openapi.json. */
 const struct http_route *api_routes(size_t *count);
 
-/* ---- memory.c: what a request takes of its account's share, from the key to the end ---- */
+/* ---- memory.c: what a request takes of its account's share ---- */
 
 void api_memory_begin(struct api_request *request);
-void api_memory_end(struct api_request *request);
 enum op_result api_step_ask_memory(struct op *op);
 enum op_result api_step_take_body(struct op *op);
 /* On any thread, before the body is parsed. false: it has to wait for that first. */

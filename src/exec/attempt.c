@@ -202,8 +202,8 @@ uint64_t exec_left_ms(const struct exec *exec)
     return exec->deadline_ns > now ? (exec->deadline_ns - now) / 1000000 : 0;
 }
 
-/* Of a large reply: what it takes to parse it, and its output and summary as text. The call's own
- * leftovers go first. false: exec->reading_bytes says what there is to wait for. */
+/* Of a large reply: what it takes to parse it, and its output and summary as text. false:
+ * exec->reading_bytes says what there is to wait for. */
 static bool take_memory(struct exec *exec)
 {
     struct budget_use *use = exec->op.arena.use;

@@ -45,7 +45,7 @@ struct budget_wait {
 void budget_queue_init(struct budget_queue *queue, struct loop *loop, size_t size, size_t share);
 /* Nothing waits, and no use is left (asserted). */
 void budget_queue_deinit(struct budget_queue *queue);
-/* Once a second or so, and before metrics are read: sets the gauges. */
+/* Sets the gauges; before metrics are read. */
 void budget_queue_show(const struct budget_queue *queue);
 
 /* true: taken, or there is no budget (`use` was not begun). false: on_end follows, from the loop.
