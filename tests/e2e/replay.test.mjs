@@ -7,7 +7,8 @@ import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { after, before, describe, test } from 'node:test';
 import { changedRecordings, requestDifferences, unexcused } from './replay/compare.mjs';
-import { apps, casesOf, errorsOf, inputOf, isCorpusThere, manifestFile, manifestOf, monthOf, recordingsOf, unusedOf } from './replay/recordings.mjs';
+import { documentedProblems } from './replay/documented.mjs';
+import { apps, casesOf, errorsOf, inputOf, isCorpusThere, manifestFile, manifestOf, monthOf, nonesOf, recordingsOf, unusedOf } from './replay/recordings.mjs';
 import { Stage } from './replay/stage.mjs';
 import { fits, isSamePath } from './replay/fit.mjs';
 import { isWriting, markProblems, proven, readmeProblems, withMember } from './replay/marks.mjs';
@@ -160,7 +161,7 @@ describe('through the real server', { concurrency: 2 }, () => {
 // ---- what cases and errors must be; no corpus is needed ----
 
 const CASE_KEYS = ['recording', 'action', 'input', 'params', 'differs', 'next', 'summary', 'output', 'error_code', 'retry_after', 'hint', 'message', 'reconnect', 'files', 'query'];
-const ERROR_KEYS = ['action', 'input', 'params', 'status', 'headers', 'body', 'source', 'error_code', 'retry_after', 'hint', 'message', 'reconnect', 'files'];
+const ERROR_KEYS = ['action', 'input', 'params', 'status', 'headers', 'body', 'source', 'seen', 'quote', 'error_code', 'retry_after', 'hint', 'message', 'reconnect', 'files'];
 const CODES = ['unauthorized', 'forbidden', 'reauth_required', 'rate_limited', 'timeout', 'validation_error', 'unsupported_operation', 'execution_failed'];
 const OURS = ['recordings', 'app', 'line', 'lane'];
 const refers = (input) => JSON.stringify(input).includes('{"$":"');
@@ -223,10 +224,44 @@ describe('cases and errors are well formed', () => {
       });
       for (const one of errorsOf(app)) {
         lines.push(...formProblems(manifest, one, ERROR_KEYS, `errors/${app}.jsonl`));
-        if (!one.source || one.source.includes('://')) lines.push(`errors/${app}.jsonl:${one.line}: "source" is the vendor's page, without the scheme`);
         if (!(one.status >= 200 && one.error_code)) lines.push(`errors/${app}.jsonl:${one.line}: status and error_code are needed`);
       }
       fail([...lines, ...unbacked(manifest, casesOf(app))]);
+    });
+});
+
+// Apps whose documented errors have not been compared with their sources yet. One that is leaves this list.
+const UNSEEN = [
+  'airtable', 'asana', 'discord', 'dropbox', 'github', 'gitlab', 'gmail', 'google_calendar', 'google_drive',
+  'google_sheets', 'http', 'hubspot', 'jira', 'linear', 'notion', 'outlook_calendar', 'outlook_mail', 'salesforce',
+  'sendgrid', 'slack', 'stripe', 'telegram', 'trello', 'twilio', 'zendesk',
+];
+
+test('a documented error without its source, its day or its quote is noticed, and so is a status that nothing is said of', () => {
+  const seen = { line: 1, source: 'example.com/errors', seen: '2026-11-23', quote: 'invalid_grant' };
+  const none = { ...seen, none: 'The page of errors names no such reply.' };
+  const errors = [401, 403, 404, 429, 503].map((status) => ({ ...seen, status }));
+  const problems = (first, more = [{ ...none, status: 409 }], rest = errors.slice(1)) => documentedProblems('x.jsonl', [first, ...rest], more);
+  const [one] = errors;
+  assert.deepEqual(problems(one), []);
+  assert.deepEqual(problems(one, [{ ...none, status: 409, quote: undefined }]), []);
+  for (const source of ['npm @x/y@1.2.3 dist/errors.json', 'recording x/list#0']) assert.deepEqual(problems({ ...one, source }), []);
+  for (const member of ['source', 'seen', 'quote']) assert.match(problems({ ...one, [member]: undefined }).join(), new RegExp(`^x.jsonl:1: "${member}"`));
+  for (const other of [{ source: 'https://example.com/errors' }, { source: 'the errors page' }, { seen: 'today' }, { seen: '2026-02-30' }, { seen: '9999-01-01' }, { quote: 'x'.repeat(101) }])
+    assert.equal(problems({ ...one, ...other }).length, 1, JSON.stringify(other));
+  assert.match(problems(one, []).join(), /nothing is said of 409/);
+  assert.match(problems(one, [{ ...none, status: 409 }], errors.slice(1, 4)).join(), /nothing is said of 5xx/);
+  assert.match(problems(one, [{ ...none, status: 409 }, { ...none, status: '5xx' }]).join(), /there is a case of 5xx/);
+  for (const other of [{ none: 'no' }, { source: undefined }, { seen: undefined }, { action: 'x' }]) assert.equal(problems(one, [{ ...none, status: 409, ...other }]).length, 1, JSON.stringify(other));
+});
+
+describe('documented errors say where they were read', () => {
+  for (const app of chosen)
+    test(app, () => {
+      // What http may be answered with is said by no vendor.
+      const problems = documentedProblems(`errors/${app}.jsonl`, errorsOf(app), nonesOf(app), app !== 'http');
+      if (!UNSEEN.includes(app)) fail(problems);
+      else if (problems.length === 0) fail([`${app} is compared: take it off UNSEEN`]);
     });
 });
 

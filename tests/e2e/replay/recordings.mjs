@@ -54,7 +54,10 @@ function withParams(lines) {
 
 export const casesOf = (app) =>
   withParams(linesOf(join(here, `${app}.jsonl`))).map((one) => ({ ...one, app, recordings: [one.recording].flat() }));
-export const errorsOf = (app) => withParams(linesOf(join(here, 'errors', `${app}.jsonl`))).map((one) => ({ ...one, app }));
+const documentedOf = (app) => withParams(linesOf(join(here, 'errors', `${app}.jsonl`))).map((one) => ({ ...one, app }));
+export const errorsOf = (app) => documentedOf(app).filter((one) => !('none' in one));
+// [{status, none: why there is no case of it, source, seen}]
+export const nonesOf = (app) => documentedOf(app).filter((one) => 'none' in one);
 // [{why, recordings, fits?}]
 export const unusedOf = (app) => linesOf(join(here, 'unused', `${app}.jsonl`));
 
