@@ -317,16 +317,16 @@ static void free_request(struct op *op)
 }
 
 static const struct op_step steps[] = {
-    [STEP_CHECK_KEY] = {"check_key", step_check_key},
-    [STEP_JUDGE_KEY] = {"judge_key", step_judge_key},
-    [STEP_ENTER] = {"enter", step_enter},
-    [STEP_ROUTE] = {"route", step_route},
-    [STEP_ASK_MEMORY] = {"ask_memory", api_step_ask_memory},
-    [STEP_TAKE_BODY] = {"take_body", api_step_take_body},
-    [STEP_READ_BODY] = {"read_body", step_read_body},
-    [STEP_JUDGE_BODY] = {"judge_body", step_judge_body},
-    [STEP_BEGIN] = {"begin", step_begin},
-    [STEP_FINISH] = {"finish", step_finish},
+    [STEP_CHECK_KEY] = {"check_key", step_check_key, 0},
+    [STEP_JUDGE_KEY] = {"judge_key", step_judge_key, 0},
+    [STEP_ENTER] = {"enter", step_enter, 0},
+    [STEP_ROUTE] = {"route", step_route, 0},
+    [STEP_ASK_MEMORY] = {"ask_memory", api_step_ask_memory, 0},
+    [STEP_TAKE_BODY] = {"take_body", api_step_take_body, 0},
+    [STEP_READ_BODY] = {"read_body", step_read_body, 0},
+    [STEP_JUDGE_BODY] = {"judge_body", step_judge_body, 0},
+    [STEP_BEGIN] = {"begin", step_begin, 0},
+    [STEP_FINISH] = {"finish", step_finish, 0},
 };
 
 static const struct op_class request_class = {

@@ -135,7 +135,7 @@ static void on_freed(struct op *op)
 }
 
 static const struct op_step steps[] = {
-    {"start", step_start}, {"enrol", step_enrol}, {"print", step_print}};
+    {"start", step_start, 0}, {"enrol", step_enrol, 0}, {"print", step_print, 0}};
 static const struct op_class authorize_class = {
     .name = "authorize", .steps = steps, .step_count = ARRAY_LEN(steps), .free = on_freed};
 

@@ -92,11 +92,11 @@ static enum op_result step_stop_loop(struct op *op)
 }
 
 static const struct op_step drain_steps[] = {
-    [DRAIN_REQUESTS] = {"drain_requests", step_drain_requests},
-    [DRAIN_FLOWS] = {"wait_for_flows", step_wait_for_flows},
-    [DRAIN_RECORDS] = {"wait_for_records", step_wait_for_records},
-    [DRAIN_LEAVE] = {"leave", step_leave},
-    [DRAIN_STOP] = {"stop_loop", step_stop_loop},
+    [DRAIN_REQUESTS] = {"drain_requests", step_drain_requests, 0},
+    [DRAIN_FLOWS] = {"wait_for_flows", step_wait_for_flows, 0},
+    [DRAIN_RECORDS] = {"wait_for_records", step_wait_for_records, 0},
+    [DRAIN_LEAVE] = {"leave", step_leave, 0},
+    [DRAIN_STOP] = {"stop_loop", step_stop_loop, 0},
 };
 static const struct op_class drain_class = {
     .name = "drain", .steps = drain_steps, .step_count = ARRAY_LEN(drain_steps)};

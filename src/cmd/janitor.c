@@ -117,7 +117,8 @@ static void free_expiry(struct op *op)
     mem_free(expiry_of(op));
 }
 
-static const struct op_step expiry_steps[] = {{"expire", step_expire}, {"expired", step_expired}};
+static const struct op_step expiry_steps[] = {{"expire", step_expire, 0},
+                                              {"expired", step_expired, 0}};
 static const struct op_class expiry_class = {
     .name = "key_expiry",
     .steps = expiry_steps,
@@ -177,7 +178,8 @@ static void free_removal(struct op *op)
     mem_free(removal_of(op));
 }
 
-static const struct op_step removal_steps[] = {{"remove", step_remove}, {"removed", step_removed}};
+static const struct op_step removal_steps[] = {{"remove", step_remove, 0},
+                                               {"removed", step_removed, 0}};
 static const struct op_class removal_class = {
     .name = "flow_removal",
     .steps = removal_steps,
@@ -363,23 +365,23 @@ static void free_janitor(struct op *op)
 }
 
 static const struct op_step steps[] = {
-    [STEP_REST] = {"rest", step_rest},
-    [STEP_MAKE_PARTITIONS] = {"make_partitions", step_make_partitions},
-    [STEP_MADE] = {"made", step_made},
-    [STEP_FIND_FLOWS] = {"find_flows", step_find_flows},
-    [STEP_REMOVE_FLOWS] = {"remove_flows", step_remove_flows},
-    [STEP_DROP_PARTITION] = {"drop_partition", step_drop_partition},
-    [STEP_DROPPED] = {"dropped", step_dropped},
-    [STEP_KEEP] = {"keep", step_keep},
-    [STEP_KEPT] = {"kept", step_kept},
-    [STEP_FIND_KEYS] = {"find_keys", step_find_keys},
-    [STEP_EXPIRE_KEYS] = {"expire_keys", step_expire_keys},
-    [STEP_SWEEP_NODES] = {"sweep_nodes", step_sweep_nodes},
-    [STEP_SWEPT] = {"swept", step_swept},
-    [STEP_SWEEP_BEGUN] = {"sweep_begun", step_sweep_begun},
-    [STEP_BEGUN_SWEPT] = {"begun_swept", step_begun_swept},
-    [STEP_LINKS_SWEPT] = {"links_swept", step_links_swept},
-    [STEP_SESSIONS_SWEPT] = {"sessions_swept", step_sessions_swept},
+    [STEP_REST] = {"rest", step_rest, 0},
+    [STEP_MAKE_PARTITIONS] = {"make_partitions", step_make_partitions, 0},
+    [STEP_MADE] = {"made", step_made, 0},
+    [STEP_FIND_FLOWS] = {"find_flows", step_find_flows, 0},
+    [STEP_REMOVE_FLOWS] = {"remove_flows", step_remove_flows, 0},
+    [STEP_DROP_PARTITION] = {"drop_partition", step_drop_partition, 0},
+    [STEP_DROPPED] = {"dropped", step_dropped, 0},
+    [STEP_KEEP] = {"keep", step_keep, 0},
+    [STEP_KEPT] = {"kept", step_kept, 0},
+    [STEP_FIND_KEYS] = {"find_keys", step_find_keys, 0},
+    [STEP_EXPIRE_KEYS] = {"expire_keys", step_expire_keys, 0},
+    [STEP_SWEEP_NODES] = {"sweep_nodes", step_sweep_nodes, 0},
+    [STEP_SWEPT] = {"swept", step_swept, 0},
+    [STEP_SWEEP_BEGUN] = {"sweep_begun", step_sweep_begun, 0},
+    [STEP_BEGUN_SWEPT] = {"begun_swept", step_begun_swept, 0},
+    [STEP_LINKS_SWEPT] = {"links_swept", step_links_swept, 0},
+    [STEP_SESSIONS_SWEPT] = {"sessions_swept", step_sessions_swept, 0},
 };
 
 static const struct op_class janitor_class = {

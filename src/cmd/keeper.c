@@ -100,10 +100,10 @@ static void on_cancel(struct op *op)
 }
 
 static const struct op_step steps[] = {
-    [STEP_FIND] = {"find", step_find},
-    [STEP_FOUND] = {"found", step_found},
-    [STEP_TRIM] = {"trim", step_trim},
-    [STEP_TRIMMED] = {"trimmed", step_trimmed},
+    [STEP_FIND] = {"find", step_find, 0},
+    [STEP_FOUND] = {"found", step_found, 0},
+    [STEP_TRIM] = {"trim", step_trim, 0},
+    [STEP_TRIMMED] = {"trimmed", step_trimmed, 0},
 };
 static const struct op_class keeper_class = {
     .name = "keeper",

@@ -334,9 +334,12 @@ static void free_op(struct op *op)
 }
 
 static const struct op_step steps[] = {
-    [STEP_REST] = {"rest", step_rest},          [STEP_LOAD] = {"load", step_load},
-    [STEP_PUBLISH] = {"publish", step_publish}, [STEP_PUBLISHED] = {"published", step_published},
-    [STEP_SWAP] = {"swap", step_swap},          [STEP_AGAIN] = {"again", step_again},
+    [STEP_REST] = {"rest", step_rest, 0},
+    [STEP_LOAD] = {"load", step_load, 0},
+    [STEP_PUBLISH] = {"publish", step_publish, 0},
+    [STEP_PUBLISHED] = {"published", step_published, 0},
+    [STEP_SWAP] = {"swap", step_swap, 0},
+    [STEP_AGAIN] = {"again", step_again, 0},
 };
 
 static const struct op_class reload_class = {

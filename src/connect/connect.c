@@ -271,8 +271,8 @@ static void free_load(struct op *op)
 }
 
 static const struct op_step load_steps[] = {
-    {"ask_database", step_ask},
-    {"answer", step_answer},
+    {"ask_database", step_ask, 0},
+    {"answer", step_answer, 0},
 };
 static const struct op_class load_class = {
     .name = "connect_load",

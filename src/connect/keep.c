@@ -298,16 +298,16 @@ static void on_end(struct op *op, enum op_end end)
 }
 
 static const struct op_step steps[] = {
-    [STEP_LOAD] = {"load", step_load},
-    [STEP_LOADED] = {"loaded", step_loaded},
-    [STEP_SEAL] = {"seal", step_seal},
-    [STEP_LINKED] = {"linked", step_linked},
-    [STEP_STORE] = {"store", step_store},
-    [STEP_STORED] = {"stored", step_stored},
-    [STEP_RELOADED] = {"reloaded", step_reloaded},
-    [STEP_TELL] = {"tell", step_tell},
-    [STEP_TOLD] = {"told", step_told},
-    [STEP_UNLINKED] = {"unlinked", step_unlinked},
+    [STEP_LOAD] = {"load", step_load, 0},
+    [STEP_LOADED] = {"loaded", step_loaded, 0},
+    [STEP_SEAL] = {"seal", step_seal, 0},
+    [STEP_LINKED] = {"linked", step_linked, 0},
+    [STEP_STORE] = {"store", step_store, 0},
+    [STEP_STORED] = {"stored", step_stored, 0},
+    [STEP_RELOADED] = {"reloaded", step_reloaded, 0},
+    [STEP_TELL] = {"tell", step_tell, 0},
+    [STEP_TOLD] = {"told", step_told, 0},
+    [STEP_UNLINKED] = {"unlinked", step_unlinked, 0},
 };
 static const struct op_class keep_class = {
     .name = "connect_keep",

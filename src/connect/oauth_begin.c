@@ -338,9 +338,9 @@ static void on_end(struct op *op, enum op_end end)
 }
 
 static const struct op_step steps[] = {
-    {"find", step_find},
-    {"keep", step_keep},
-    {"kept", step_kept},
+    {"find", step_find, 0},
+    {"keep", step_keep, 0},
+    {"kept", step_kept, 0},
 };
 static const struct op_class begin_class = {
     .name = "oauth_begin",

@@ -259,10 +259,10 @@ static void on_end(struct op *op, enum op_end end)
 }
 
 static const struct op_step steps[] = {
-    {"take", step_take},
-    {"judge", step_judge},
-    {"ask", step_ask},
-    {"read", step_read},
+    {"take", step_take, 0},
+    {"judge", step_judge, 0},
+    {"ask", step_ask, 0},
+    {"read", step_read, 0},
 };
 static const struct op_class finish_class = {
     .name = "oauth_finish",

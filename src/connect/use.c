@@ -158,7 +158,7 @@ static void free_flush(struct op *op)
     mem_free(CONTAINER_OF(op, struct connect_flush, op));
 }
 
-static const struct op_step flush_steps[] = {{"take", step_take}, {"told", step_told}};
+static const struct op_step flush_steps[] = {{"take", step_take, 0}, {"told", step_told, 0}};
 static const struct op_class flush_class = {
     .name = "connect_uses",
     .steps = flush_steps,

@@ -344,10 +344,10 @@ static void on_end(struct op *op, enum op_end end)
 }
 
 static const struct op_step steps[] = {
-    [STEP_LOAD] = {"load", step_load},          [STEP_LOADED] = {"loaded", step_loaded},
-    [STEP_COUNTED] = {"counted", step_counted}, [STEP_PROBE] = {"probe", step_probe},
-    [STEP_JUDGE] = {"judge", step_judge},       [STEP_KEPT] = {"kept", step_kept},
-    [STEP_REFUSED] = {"refused", step_refused},
+    [STEP_LOAD] = {"load", step_load, 0},          [STEP_LOADED] = {"loaded", step_loaded, 0},
+    [STEP_COUNTED] = {"counted", step_counted, 0}, [STEP_PROBE] = {"probe", step_probe, 0},
+    [STEP_JUDGE] = {"judge", step_judge, 0},       [STEP_KEPT] = {"kept", step_kept, 0},
+    [STEP_REFUSED] = {"refused", step_refused, 0},
 };
 static const struct op_class enrol_class = {
     .name = "enrol",

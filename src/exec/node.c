@@ -110,8 +110,8 @@ static void free_recovery(struct op *op)
     mem_free(recovery_of(op));
 }
 
-static const struct op_step recovery_steps[] = {{"end_claim", step_end_claim},
-                                                {"count", step_count}};
+static const struct op_step recovery_steps[] = {{"end_claim", step_end_claim, 0},
+                                                {"count", step_count, 0}};
 static const struct op_class recovery_class = {
     .name = "recovery",
     .steps = recovery_steps,
@@ -297,15 +297,15 @@ static enum op_result step_left(struct op *op)
 }
 
 static const struct op_step node_steps[] = {
-    [NODE_REGISTER] = {"register", step_register},
-    [NODE_REGISTERED] = {"registered", step_registered},
-    [NODE_REST] = {"rest", step_rest},
-    [NODE_HEARTBEAT] = {"heartbeat", step_heartbeat},
-    [NODE_RENEWED] = {"renewed", step_renewed},
-    [NODE_RECOVER] = {"recover", step_recover},
-    [NODE_RECOVERED] = {"recovered", step_recovered},
-    [NODE_LEAVE] = {"leave", step_leave},
-    [NODE_LEFT] = {"left", step_left},
+    [NODE_REGISTER] = {"register", step_register, 0},
+    [NODE_REGISTERED] = {"registered", step_registered, 0},
+    [NODE_REST] = {"rest", step_rest, 0},
+    [NODE_HEARTBEAT] = {"heartbeat", step_heartbeat, 0},
+    [NODE_RENEWED] = {"renewed", step_renewed, 0},
+    [NODE_RECOVER] = {"recover", step_recover, 0},
+    [NODE_RECOVERED] = {"recovered", step_recovered, 0},
+    [NODE_LEAVE] = {"leave", step_leave, 0},
+    [NODE_LEFT] = {"left", step_left, 0},
 };
 
 static void cancel_node(struct op *op)

@@ -367,12 +367,12 @@ static void on_end(struct op *op, enum op_end end)
 }
 
 static const struct op_step steps[] = {
-    [STEP_BEGIN] = {"begin", step_begin},
-    [STEP_TOKEN] = {"token", step_token},
-    [STEP_TEST] = {"test", step_test},
-    [STEP_TESTED] = {"tested", step_tested},
-    [STEP_IDENTIFY] = {"identify", step_identify},
-    [STEP_IDENTIFIED] = {"identified", step_identified},
+    [STEP_BEGIN] = {"begin", step_begin, 0},
+    [STEP_TOKEN] = {"token", step_token, 0},
+    [STEP_TEST] = {"test", step_test, 0},
+    [STEP_TESTED] = {"tested", step_tested, 0},
+    [STEP_IDENTIFY] = {"identify", step_identify, 0},
+    [STEP_IDENTIFIED] = {"identified", step_identified, 0},
 };
 static const struct op_class probe_class = {
     .name = "probe",

@@ -222,8 +222,8 @@ static void free_release(struct op *op)
     mem_free(CONTAINER_OF(op, struct release, op));
 }
 
-static const struct op_step release_steps[] = {{"release", step_release},
-                                               {"released", step_released}};
+static const struct op_step release_steps[] = {{"release", step_release, 0},
+                                               {"released", step_released, 0}};
 static const struct op_class release_class = {
     .name = "claim_release",
     .steps = release_steps,
@@ -296,7 +296,7 @@ static void free_audit(struct op *op)
     mem_free(CONTAINER_OF(op, struct audit_op, op));
 }
 
-static const struct op_step audit_steps[] = {{"insert", step_insert}, {"check", step_check}};
+static const struct op_step audit_steps[] = {{"insert", step_insert, 0}, {"check", step_check, 0}};
 static const struct op_class audit_class = {
     .name = "audit",
     .steps = audit_steps,

@@ -178,9 +178,9 @@ static enum op_result step_end(struct op *op)
 }
 
 static const struct op_step steps[] = {
-    [STORED_ASK] = {"ask", step_ask}, [STORED_READ] = {"read", step_read},
-    [STORED_FIT] = {"fit", step_fit}, [STORED_ANNOUNCE] = {"announce", step_announce},
-    [STORED_END] = {"end", step_end},
+    [STORED_ASK] = {"ask", step_ask, 0}, [STORED_READ] = {"read", step_read, 0},
+    [STORED_FIT] = {"fit", step_fit, 0}, [STORED_ANNOUNCE] = {"announce", step_announce, 0},
+    [STORED_END] = {"end", step_end, 0},
 };
 
 static void on_cancel(struct op *op)

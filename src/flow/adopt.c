@@ -104,11 +104,11 @@ static enum op_result step_strays_found(struct op *op)
 }
 
 static const struct op_step steps[] = {
-    [ADOPT_REST] = {"rest", step_rest},
-    [ADOPT_FIND] = {"find", step_find},
-    [ADOPT_FOUND] = {"found", step_found},
-    [ADOPT_STRAYS] = {"strays", step_strays},
-    [ADOPT_STRAYS_FOUND] = {"strays_found", step_strays_found},
+    [ADOPT_REST] = {"rest", step_rest, 0},
+    [ADOPT_FIND] = {"find", step_find, 0},
+    [ADOPT_FOUND] = {"found", step_found, 0},
+    [ADOPT_STRAYS] = {"strays", step_strays, 0},
+    [ADOPT_STRAYS_FOUND] = {"strays_found", step_strays_found, 0},
 };
 
 static void cancel_adopter(struct op *op)

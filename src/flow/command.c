@@ -482,13 +482,13 @@ static enum op_result step_changed(struct op *op)
 }
 
 static const struct op_step steps[] = {
-    [COMMAND_BEGIN] = {"begin", step_begin},
-    [COMMAND_STARTED] = {"started", step_started},
-    [COMMAND_LOAD] = {"load", step_load},
-    [COMMAND_LOADED] = {"loaded", step_loaded},
-    [COMMAND_TEMPLATE] = {"template", step_template},
-    [COMMAND_DECIDE] = {"decide", step_decide},
-    [COMMAND_CHANGED] = {"changed", step_changed},
+    [COMMAND_BEGIN] = {"begin", step_begin, 0},
+    [COMMAND_STARTED] = {"started", step_started, 0},
+    [COMMAND_LOAD] = {"load", step_load, 0},
+    [COMMAND_LOADED] = {"loaded", step_loaded, 0},
+    [COMMAND_TEMPLATE] = {"template", step_template, 0},
+    [COMMAND_DECIDE] = {"decide", step_decide, 0},
+    [COMMAND_CHANGED] = {"changed", step_changed, 0},
 };
 
 static void on_cancel(struct op *op)

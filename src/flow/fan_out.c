@@ -255,10 +255,10 @@ static enum op_result step_told(struct op *op)
 }
 
 static const struct op_step lane_steps[] = {
-    [LANE_TAKE] = {"take", step_take},       [LANE_BEGIN] = {"begin", step_begin},
-    [LANE_BEGUN] = {"begun", step_begun},    [LANE_CALL] = {"call", step_call},
-    [LANE_CALLED] = {"called", step_called}, [LANE_TELL] = {"tell", step_tell},
-    [LANE_TOLD] = {"told", step_told},
+    [LANE_TAKE] = {"take", step_take, 0},       [LANE_BEGIN] = {"begin", step_begin, 0},
+    [LANE_BEGUN] = {"begun", step_begun, 0},    [LANE_CALL] = {"call", step_call, 0},
+    [LANE_CALLED] = {"called", step_called, 0}, [LANE_TELL] = {"tell", step_tell, 0},
+    [LANE_TOLD] = {"told", step_told, 0},
 };
 
 static void cancel_lane(struct op *op)

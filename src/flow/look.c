@@ -106,11 +106,11 @@ static void look_free(struct op *op)
 }
 
 static const struct op_step look_steps[] = {
-    [LOOK_BEGIN] = {"begin", look_begin},
-    [LOOK_REVISED] = {"revised", look_revised},
-    [LOOK_LOAD] = {"load", look_load},
-    [LOOK_FIND] = {"find_template", look_find},
-    [LOOK_FOUND] = {"found_template", look_found},
+    [LOOK_BEGIN] = {"begin", look_begin, 0},
+    [LOOK_REVISED] = {"revised", look_revised, 0},
+    [LOOK_LOAD] = {"load", look_load, 0},
+    [LOOK_FIND] = {"find_template", look_find, 0},
+    [LOOK_FOUND] = {"found_template", look_found, 0},
 };
 
 static const struct op_class look_class = {
@@ -273,10 +273,10 @@ static void page_free(struct op *op)
 }
 
 static const struct op_step page_steps[] = {
-    {"load", page_load},
-    {"judge", page_judge},
-    {"write", page_write},
-    {"found_template", page_found},
+    {"load", page_load, 0},
+    {"judge", page_judge, 0},
+    {"write", page_write, 0},
+    {"found_template", page_found, 0},
 };
 
 static const struct op_class page_class = {

@@ -324,12 +324,12 @@ static enum op_result step_replan(struct op *op)
 }
 
 static const struct op_step steps[] = {
-    [RUN_BEGIN] = {"begin", step_begin},    [RUN_LOAD] = {"load", step_load},
-    [RUN_LOADED] = {"loaded", step_loaded}, [RUN_TEMPLATE] = {"template", step_template},
-    [RUN_PLACE] = {"place", step_place},    [RUN_EXECUTE] = {"execute", step_execute},
-    [RUN_CALLED] = {"called", step_called}, [RUN_JOINED] = {"joined", step_joined},
-    [RUN_RECORD] = {"record", step_record}, [RUN_RECORDED] = {"recorded", step_recorded},
-    [RUN_REPLAN] = {"replan", step_replan},
+    [RUN_BEGIN] = {"begin", step_begin, 0},    [RUN_LOAD] = {"load", step_load, 0},
+    [RUN_LOADED] = {"loaded", step_loaded, 0}, [RUN_TEMPLATE] = {"template", step_template, 0},
+    [RUN_PLACE] = {"place", step_place, 0},    [RUN_EXECUTE] = {"execute", step_execute, 0},
+    [RUN_CALLED] = {"called", step_called, 0}, [RUN_JOINED] = {"joined", step_joined, 0},
+    [RUN_RECORD] = {"record", step_record, 0}, [RUN_RECORDED] = {"recorded", step_recorded, 0},
+    [RUN_REPLAN] = {"replan", step_replan, 0},
 };
 
 /* ---- beginning and ending ---- */

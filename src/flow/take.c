@@ -70,7 +70,7 @@ static void free_taking(struct op *op)
     mem_free(taking_of(op));
 }
 
-static const struct op_step steps[] = {{"take", step_take}, {"taken", step_taken}};
+static const struct op_step steps[] = {{"take", step_take, 0}, {"taken", step_taken, 0}};
 static const struct op_class taking_class = {
     .name = "flow_take",
     .steps = steps,

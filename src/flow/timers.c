@@ -248,10 +248,10 @@ static enum op_result step_scanned(struct op *op)
 }
 
 static const struct op_step look_steps[] = {
-    [LOOK_REST] = {"rest", step_rest},
-    [LOOK_CHOOSE] = {"choose", step_choose},
-    [LOOK_SCAN] = {"scan", step_scan},
-    [LOOK_SCANNED] = {"scanned", step_scanned},
+    [LOOK_REST] = {"rest", step_rest, 0},
+    [LOOK_CHOOSE] = {"choose", step_choose, 0},
+    [LOOK_SCAN] = {"scan", step_scan, 0},
+    [LOOK_SCANNED] = {"scanned", step_scanned, 0},
 };
 
 static void cancel_look(struct op *op)

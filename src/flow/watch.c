@@ -204,7 +204,7 @@ static void free_look(struct op *op)
     mem_free(CONTAINER_OF(op, struct look, op));
 }
 
-static const struct op_step steps[] = {{"ask", step_ask}, {"judge", step_judge}};
+static const struct op_step steps[] = {{"ask", step_ask, 0}, {"judge", step_judge, 0}};
 
 static const struct op_class look_class = {
     .name = "flow_look",

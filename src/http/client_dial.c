@@ -238,8 +238,7 @@ static enum op_result step_address(struct op *op)
         address_format(generic, text);
         log_address(op, "outbound address refused", text, address_special(generic));
         dial->result = HTTP_CALL_ADDRESS_REFUSED;
-        op_goto(op, STEP_ADDRESS);
-        return OP_NEXT;
+        return op_jump(op, STEP_ADDRESS);
     }
     dial->result = HTTP_CALL_CONNECT;
     address_format(generic, dial->remote);
@@ -262,8 +261,7 @@ static enum op_result step_connected(struct op *op)
     if (!dial->is_open) {
         log_address(op, "outbound connection failed", dial->remote, dial->why.text);
         err_prefix(&dial->why, "cannot connect to %s", dial->origin->host);
-        op_goto(op, STEP_ADDRESS);
-        return OP_NEXT;
+        return op_jump(op, STEP_ADDRESS);
     }
     metric_time(&connect_time, took);
     if (!dial->origin->is_https)
@@ -296,9 +294,11 @@ static enum op_result step_secured(struct op *op)
 }
 
 static const struct op_step dial_steps[] = {
-    [STEP_RESOLVE] = {"resolve", step_resolve}, [STEP_RESOLVED] = {"resolved", step_resolved},
-    [STEP_ADDRESS] = {"address", step_address}, [STEP_CONNECTED] = {"connected", step_connected},
-    [STEP_SECURED] = {"secured", step_secured},
+    [STEP_RESOLVE] = {"resolve", step_resolve, 0},
+    [STEP_RESOLVED] = {"resolved", step_resolved, 0},
+    [STEP_ADDRESS] = {"address", step_address, OP_TO(STEP_ADDRESS)},
+    [STEP_CONNECTED] = {"connected", step_connected, OP_TO(STEP_ADDRESS)},
+    [STEP_SECURED] = {"secured", step_secured, 0},
 };
 
 /* ---- the end ---- */

@@ -13,7 +13,10 @@
 #include "base/clock.h"
 #include "loop/internal.h"
 
-enum { OP_STEPS_A_RUN_MAX = 256 }; /* then other ops get their turn: a goto loop is no stall */
+enum {
+    OP_STEPS_A_RUN_MAX = 256, /* then other ops get their turn: a loop of jumps is no stall */
+    FOLLOWING = UINT16_MAX,   /* op.step_next: no step was named */
+};
 
 static void op_queue(struct op *op)
 {
@@ -94,12 +97,33 @@ const char *op_step_name(const struct op *op)
     return op->step < op->class->step_count ? op->class->steps[op->step].name : "(end)";
 }
 
-/* Moves to the step that follows; false when there is none. */
+/* Moves to the step that was named, else to the one that follows; false when there is none. */
 static bool op_advance(struct op *op)
 {
-    op->step = op->is_goto ? op->step_next : (uint16_t)(op->step + 1);
-    op->is_goto = false;
+    op->step = op->step_next != FOLLOWING ? op->step_next : (uint16_t)(op->step + 1);
+    op->step_next = FOLLOWING;
     return op->step < op->class->step_count;
+}
+
+/* The table says all ways: one that is missing there is a fault of the program. */
+static void op_name_next(struct op *op, size_t step)
+{
+    ASSERT(step < op->class->step_count && op->step < op->class->step_count);
+    ASSERT(op->class->steps[op->step].jumps & OP_TO(step));
+    op->step_next = (uint16_t)step;
+    op_log(op, LOG_DEBUG, "jump", LOG_CSTR("to", op->class->steps[step].name));
+}
+
+enum op_result op_jump(struct op *op, size_t step)
+{
+    op_name_next(op, step);
+    return OP_JUMP;
+}
+
+enum op_result op_wait_then(struct op *op, size_t step)
+{
+    op_name_next(op, step);
+    return OP_WAIT;
 }
 
 #ifdef SLUICE_TEST_BUILD
@@ -148,10 +172,16 @@ static bool op_run_step(struct op *op)
         if (!op_advance(op))
             op->step = (uint16_t)op->class->step_count; /* ends once the holds are released */
         return false;
+    case OP_STOP:
+        ASSERT(op->class->stop);
+        op_name_next(op, op->class->stop);
+        break;
+    case OP_JUMP:
+        ASSERT(op->step_next != FOLLOWING);
+        break;
     case OP_NEXT:
         break;
     }
-    ASSERT(result == OP_NEXT);
     if (op_advance(op))
         return true;
     op_finish(op, OP_ENDED_DONE);
@@ -190,11 +220,13 @@ static void op_run(struct loop_task *task)
 void op_start(struct op *op, const struct op_class *class, struct loop *loop, struct op *parent,
               size_t arena_bytes_max)
 {
-    ASSERT(class->step_count > 0 && class->step_count < UINT16_MAX);
+    ASSERT(class->step_count > 0 && class->step_count <= OP_STEPS_MAX);
+    ASSERT(class->stop < class->step_count);
     *op = (struct op){
         .class = class,
         .loop = loop,
         .parent = parent,
+        .step_next = FOLLOWING,
         .started_ns = loop_now_ns(loop),
         .request_id = parent ? parent->request_id : SLICE_NONE,
         .account_id = parent ? parent->account_id : SLICE_NONE,
@@ -235,7 +267,6 @@ void op_release(struct op *op)
 void op_goto(struct op *op, size_t step)
 {
     ASSERT(step < op->class->step_count);
-    op->is_goto = true;
     op->step_next = (uint16_t)step;
     op_log(op, LOG_DEBUG, "goto", LOG_CSTR("to", op->class->steps[step].name));
 }

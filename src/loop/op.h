@@ -5,12 +5,19 @@
  *
  *   struct exec { struct op op; ... };
  *   static enum op_result step_find_action(struct op *op) { ... return OP_NEXT; }
- *   static const struct op_step steps[] = {{"find_action", step_find_action}, ...};
- *   static const struct op_class exec_class = {"exec", steps, ARRAY_LEN(steps), ...};
+ *   static const struct op_step steps[] = {
+ *       [FIND_ACTION] = {"find_action", step_find_action, OP_TO(ANSWER)},
+ *       ...
+ *   };
+ *   static const struct op_class exec_class = {.name = "exec", .steps = steps, ...};
  *
- * Rules, asserted: OP_WAIT only while something holds the op; a start of I/O takes a hold and
- * never completes before it returns; on_end runs exactly once; memory goes at the bottom of the
- * turn in which the op has ended, the last hold is gone and its parent, if any, has run since.
+ * A step goes on with the one that follows in the table, or with one that its line of the table
+ * names; so the table shows every way through the op.
+ *
+ * Rules, asserted: a jump is one that the table names; OP_WAIT only while something holds the op; a
+ * start of I/O takes a hold and never completes before it returns; on_end runs exactly once; memory
+ * goes at the bottom of the turn in which the op has ended, the last hold is gone and its parent,
+ * if any, has run since.
  */
 #ifndef LOOP_OP_H
 #define LOOP_OP_H
@@ -28,23 +35,32 @@ struct op;
 struct op_timer;
 
 enum op_result {
-    OP_NEXT, /* go on with the following step at once (the one op_goto named, if it was called) */
-    OP_WAIT, /* run the following step (or op_goto's) once the holds are released */
+    OP_NEXT, /* the following step, at once */
+    OP_WAIT, /* the following step (or op_wait_then's) once the holds are released */
+    OP_JUMP, /* the step that op_jump named, at once */
+    OP_STOP, /* the class's stop step, at once: what the op is for is decided, the rest is skipped
+              */
     OP_DONE, /* end well */
     OP_FAIL, /* end badly; what went wrong is in the struct around the op */
 };
 
 enum op_end { OP_ENDED_DONE, OP_ENDED_FAILED, OP_ENDED_CANCELLED };
 
+/* A step of a table, as a bit of op_step.jumps. */
+#define OP_TO(step) (UINT64_C(1) << (step))
+enum { OP_STEPS_MAX = 64 };
+
 struct op_step {
     const char *name;
     enum op_result (*run)(struct op *op);
+    uint64_t jumps; /* where it may go other than to the following step: OP_TO(A) | OP_TO(B) */
 };
 
 struct op_class {
     const char *name;
     const struct op_step *steps;
     size_t step_count; /* past the last step OP_NEXT means OP_DONE */
+    size_t stop;       /* where OP_STOP goes; 0: no step of this class returns it */
     /* Cuts what is in flight (http_call_cancel ...); may be NULL. Called at most once. */
     void (*on_cancel)(struct op *op);
     /* Exactly once, on the loop, after the last step; holds may still be there after a cancel. */
@@ -62,7 +78,7 @@ struct op {
     uint16_t step, step_next;
     uint16_t holds;
     uint32_t children; /* ops started below it whose memory is not gone */
-    bool is_queued, is_cancelled, is_ended, is_goto;
+    bool is_queued, is_cancelled, is_ended;
     bool is_kept;                /* ended, and its parent has not run since */
     struct list kept, kept_link; /* ended children; its place among its parent's */
     const char *waits_for;       /* the name of the last hold */
@@ -88,7 +104,11 @@ void op_start(struct op *op, const struct op_class *class, struct loop *loop, st
 void op_hold(struct op *op, const char *what);
 /* One hold less; the op is queued when none is left. Legal after the end, too. */
 void op_release(struct op *op);
-/* The step to run next instead of the following one; traced. step is an index in the table. */
+/* For a step's return. step: an index in the table, which the step's line must name; logged. */
+enum op_result op_jump(struct op *op, size_t step) MUST_CHECK;
+/* Waits as OP_WAIT does, and goes on with that step. */
+enum op_result op_wait_then(struct op *op, size_t step) MUST_CHECK;
+/* Goes by and by: op_jump or op_wait_then without the check of the table. */
 void op_goto(struct op *op, size_t step);
 /* At any time, any number of times; frees nothing. on_cancel runs at once, on_end at the next
  * drain. After the end it does nothing. */

@@ -216,8 +216,7 @@ static enum op_result step_lookup(struct op *op)
         link->query.deadline_ns = loop_now_ns(link->loop) + link->connect_timeout_ms * 1000 * 1000;
         link->is_looking_up = true;
         dns_resolve(link->dns, &link->query, op);
-        op_goto(op, STEP_LOOKUP);
-        return OP_WAIT;
+        return op_wait_then(op, STEP_LOOKUP);
     }
     return OP_NEXT;
 }
@@ -235,15 +234,13 @@ static enum op_result step_connect(struct op *op)
         struct err why = link->last_err;
         err_prefix(&why, "no address of the database's host is known");
         link_note_failure(link, ERR_IO, why.text);
-        op_goto(op, STEP_REST);
-        return OP_NEXT;
+        return op_jump(op, STEP_REST);
     }
     link->conn = pg_target_connect_start(link->target, &link->endpoints);
     if (!link->conn || PQstatus(link->conn) == CONNECTION_BAD) {
         link_note_failure(link, ERR_IO, link->conn ? PQerrorMessage(link->conn) : "out of memory");
         link_drop_conn(link);
-        op_goto(op, STEP_REST);
-        return OP_NEXT;
+        return op_jump(op, STEP_REST);
     }
     PQsetNoticeProcessor(link->conn, on_notice, NULL);
     op_hold(op, "pg connect");
@@ -272,8 +269,7 @@ static enum op_result step_connected(struct op *op)
 {
     struct pg_link *link = link_of(op);
     if (!link->conn) {
-        op_goto(op, STEP_REST);
-        return OP_NEXT;
+        return op_jump(op, STEP_REST);
     }
     const char *why = link_check_server(link);
     if (!why)
@@ -283,8 +279,7 @@ static enum op_result step_connected(struct op *op)
     if (why) {
         link_note_failure(link, ERR_IO, why);
         link_drop_conn(link);
-        op_goto(op, STEP_REST);
-        return OP_NEXT;
+        return op_jump(op, STEP_REST);
     }
     link->failures = 0;
     link->is_up = true;
@@ -296,8 +291,7 @@ static enum op_result step_connected(struct op *op)
 
 static enum op_result step_again(struct op *op)
 {
-    op_goto(op, STEP_REST);
-    return OP_NEXT;
+    return op_jump(op, STEP_REST);
 }
 
 static void on_cancel(struct op *op)
@@ -334,9 +328,11 @@ static void on_free(struct op *op)
 }
 
 static const struct op_step link_steps[] = {
-    [STEP_REST] = {"rest", step_rest},          [STEP_LOOKUP] = {"lookup", step_lookup},
-    [STEP_CONNECT] = {"connect", step_connect}, [STEP_CONNECTED] = {"connected", step_connected},
-    [STEP_AGAIN] = {"again", step_again},
+    [STEP_REST] = {"rest", step_rest, 0},
+    [STEP_LOOKUP] = {"lookup", step_lookup, OP_TO(STEP_LOOKUP)},
+    [STEP_CONNECT] = {"connect", step_connect, OP_TO(STEP_REST)},
+    [STEP_CONNECTED] = {"connected", step_connected, OP_TO(STEP_REST)},
+    [STEP_AGAIN] = {"again", step_again, OP_TO(STEP_REST)},
 };
 
 static const struct op_class link_class = {

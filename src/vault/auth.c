@@ -177,8 +177,7 @@ static enum op_result step_answer(struct op *op)
     bool is_known = entry->status == OK || entry->status == ERR_REFUSED;
     if (is_known && entry->is_stale) { /* older than the change, after which some have asked */
         entry->is_stale = false;
-        op_goto(op, 0);
-        return OP_NEXT;
+        return op_jump(op, 0);
     }
     uint64_t ttl_ns = entry->status == OK ? auth->ttl_ns : auth->negative_ttl_ns;
     entry->learnt_ns = loop_now_ns(auth->loop);
@@ -194,7 +193,8 @@ static enum op_result step_answer(struct op *op)
 
 static void entry_fetch(struct entry *entry);
 
-static const struct op_step fetch_steps[] = {{"find", step_find}, {"answer", step_answer}};
+static const struct op_step fetch_steps[] = {{"find", step_find, 0},
+                                             {"answer", step_answer, OP_TO(0)}};
 
 static void on_fetch_cancel(struct op *op)
 {

@@ -412,14 +412,14 @@ static void free_request(struct op *op)
 }
 
 static const struct op_step steps[] = {
-    [STEP_SESSION] = {"session", step_session},
-    [STEP_JUDGE_SESSION] = {"judge_session", step_judge_session},
-    [STEP_ENTER] = {"enter", step_enter},
-    [STEP_ROUTE] = {"route", step_route},
-    [STEP_TAKE_BODY] = {"take_body", step_take_body},
-    [STEP_FORM] = {"form", step_form},
-    [STEP_BEGIN] = {"begin", step_begin},
-    [STEP_FINISH] = {"finish", step_finish},
+    [STEP_SESSION] = {"session", step_session, 0},
+    [STEP_JUDGE_SESSION] = {"judge_session", step_judge_session, 0},
+    [STEP_ENTER] = {"enter", step_enter, 0},
+    [STEP_ROUTE] = {"route", step_route, 0},
+    [STEP_TAKE_BODY] = {"take_body", step_take_body, 0},
+    [STEP_FORM] = {"form", step_form, 0},
+    [STEP_BEGIN] = {"begin", step_begin, 0},
+    [STEP_FINISH] = {"finish", step_finish, 0},
 };
 
 static const struct op_class request_class = {

@@ -47,7 +47,7 @@ static enum op_result step_done(struct op *op)
     return OP_DONE;
 }
 
-static const struct op_step steps[] = {{"find", step_find}, {"done", step_done}};
+static const struct op_step steps[] = {{"find", step_find, 0}, {"done", step_done, 0}};
 static const struct op_class ask_class = {
     .name = "ask", .steps = steps, .step_count = ARRAY_LEN(steps)};
 

@@ -31,7 +31,7 @@ static enum op_result step_end(struct op *op)
     return OP_DONE;
 }
 
-static const struct op_step steps[] = {{"start", step_start}, {"end", step_end}};
+static const struct op_step steps[] = {{"start", step_start, 0}, {"end", step_end, 0}};
 static const struct op_class keeping_class = {
     .name = "keeping", .steps = steps, .step_count = ARRAY_LEN(steps), .free = on_free};
 

@@ -90,7 +90,7 @@ static void on_free(struct op *op)
 }
 
 static const struct op_step steps[] = {
-    {"start", step_start}, {"keep", step_keep}, {"look", step_look}};
+    {"start", step_start, 0}, {"keep", step_keep, 0}, {"look", step_look, 0}};
 static const struct op_class way_class = {
     .name = "way", .steps = steps, .step_count = ARRAY_LEN(steps), .free = on_free};
 

@@ -44,7 +44,7 @@ static void on_free(struct op *op)
     CONTAINER_OF(op, struct asker, op)->is_freed = true;
 }
 
-static const struct op_step steps[] = {{"renew", step_renew}, {"done", step_done}};
+static const struct op_step steps[] = {{"renew", step_renew, 0}, {"done", step_done, 0}};
 static const struct op_class asker_class = {.name = "asker",
                                             .steps = steps,
                                             .step_count = ARRAY_LEN(steps),

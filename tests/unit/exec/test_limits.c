@@ -60,7 +60,7 @@ static void on_end(struct op *op, enum op_end how)
     CONTAINER_OF(op, struct caller, op)->is_ended = true;
 }
 
-static const struct op_step steps[] = {{"enter", step_enter}, {"decided", step_decided}};
+static const struct op_step steps[] = {{"enter", step_enter, 0}, {"decided", step_decided, 0}};
 static const struct op_class caller_class = {.name = "caller",
                                              .steps = steps,
                                              .step_count = ARRAY_LEN(steps),

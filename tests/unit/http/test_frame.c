@@ -103,7 +103,7 @@ static void free_request(struct op *op)
 }
 
 static const struct op_step steps[] = {
-    {"route", step_route}, {"answer", step_answer}, {"end", step_end}};
+    {"route", step_route, 0}, {"answer", step_answer, 0}, {"end", step_end, 0}};
 static const struct op_class request_class = {
     .name = "request",
     .steps = steps,

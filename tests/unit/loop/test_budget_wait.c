@@ -161,7 +161,7 @@ static void cancel_worker(struct op *op)
     budget_wait_stop(&CONTAINER_OF(op, struct worker, op)->memory);
 }
 
-static const struct op_step worker_steps[] = {{"ask", step_ask}, {"note", step_note}};
+static const struct op_step worker_steps[] = {{"ask", step_ask, 0}, {"note", step_note, 0}};
 static const struct op_class worker_class = {
     .name = "worker",
     .steps = worker_steps,

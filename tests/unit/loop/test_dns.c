@@ -94,8 +94,8 @@ static enum op_result step_answered(struct op *op)
     return OP_DONE;
 }
 
-static const struct op_step steps[] = {{"ask", step_ask}, {"answered", step_answered}};
-static const struct op_class asker_class = {"asker", steps, 2, NULL, NULL, NULL};
+static const struct op_step steps[] = {{"ask", step_ask, 0}, {"answered", step_answered, 0}};
+static const struct op_class asker_class = {.name = "asker", .steps = steps, .step_count = 2};
 
 static void ask(struct asker *asker, struct loop *loop, struct dns_resolver *resolver,
                 const char *host, uint64_t timeout_ms)

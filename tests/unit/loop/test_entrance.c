@@ -29,8 +29,9 @@ static void end_guest(struct op *op, enum op_end end)
     CONTAINER_OF(op, struct guest, op)->is_ended = true;
 }
 
-static const struct op_step guest_steps[] = {{"enter", step_enter}, {"begin", step_begin}};
-static const struct op_class guest_class = {"guest", guest_steps, 2, NULL, end_guest, NULL};
+static const struct op_step guest_steps[] = {{"enter", step_enter, 0}, {"begin", step_begin, 0}};
+static const struct op_class guest_class = {
+    .name = "guest", .steps = guest_steps, .step_count = 2, .on_end = end_guest};
 
 static struct guest guests[MANY];
 static size_t order;

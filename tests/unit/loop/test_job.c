@@ -43,8 +43,9 @@ static void end_worker(struct op *op, enum op_end end)
     worker->end = end;
 }
 
-static const struct op_step worker_steps[] = {{"offload", step_offload}, {"see", step_see}};
-static const struct op_class worker_class = {"worker", worker_steps, 2, NULL, end_worker, NULL};
+static const struct op_step worker_steps[] = {{"offload", step_offload, 0}, {"see", step_see, 0}};
+static const struct op_class worker_class = {
+    .name = "worker", .steps = worker_steps, .step_count = 2, .on_end = end_worker};
 
 static void a_job_runs_elsewhere(void **state)
 {

@@ -527,8 +527,8 @@ static bool is_passed_by(struct loop *loop, unsigned count, uint64_t ms)
 
 static void a_long_turn_is_seen_and_named(void **state)
 {
-    static const struct op_step steps[] = {{"burn", step_burn}};
-    static const struct op_class class = {"burner", steps, 1, NULL, NULL, NULL};
+    static const struct op_step steps[] = {{"burn", step_burn, 0}};
+    static const struct op_class class = {.name = "burner", .steps = steps, .step_count = 1};
     char *before;
     setenv("SLUICE_TURNS_OVER_MAX", "1", 1);
     struct loop *loop = loop_with_limit(state, "10", &before);

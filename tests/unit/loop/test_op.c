@@ -1,4 +1,5 @@
-/* loop/op: steps, goto, holds, cancel in every state, parents, sleeping, the end exactly once. */
+/* loop/op: steps, jumps, stops, holds, cancel in every state, parents, sleeping, the end exactly
+ * once. */
 #include "testing.h"
 
 #include <stdio.h>
@@ -54,7 +55,7 @@ static enum op_result step_again(struct op *op)
     note(op, 'a');
     if (sample_of(op)->rounds) {
         sample_of(op)->rounds--;
-        op_goto(op, 1);
+        return op_jump(op, 1);
     }
     return OP_NEXT;
 }
@@ -86,14 +87,17 @@ static void on_free(struct op *op)
 }
 
 static const struct op_step sample_steps[] = {
-    {"begin", step_begin},
-    {"hold", step_hold},
-    {"again", step_again},
-    {"last", step_last},
+    {"begin", step_begin, 0},
+    {"hold", step_hold, 0},
+    {"again", step_again, OP_TO(1)},
+    {"last", step_last, 0},
 };
-static const struct op_class sample_class = {
-    "sample", sample_steps, ARRAY_LEN(sample_steps), on_cancel, on_end, on_free,
-};
+static const struct op_class sample_class = {.name = "sample",
+                                             .steps = sample_steps,
+                                             .step_count = ARRAY_LEN(sample_steps),
+                                             .on_cancel = on_cancel,
+                                             .on_end = on_end,
+                                             .free = on_free};
 
 static void sample_start(struct loop *loop, struct sample *sample, struct op *parent)
 {
@@ -156,7 +160,7 @@ static void a_hold_taken_again_before_the_queue_runs_keeps_it_waiting(void **sta
     assert_ended(&sample, OP_ENDED_DONE, "bhal");
 }
 
-static void goto_goes_back(void **state)
+static void a_jump_goes_back(void **state)
 {
     struct loop *loop = *state;
     struct sample sample = {.last_result = OP_FAIL, .rounds = 2};
@@ -173,14 +177,15 @@ static void goto_goes_back(void **state)
 static enum op_result step_forever(struct op *op)
 {
     if (sample_of(op)->rounds++ < 100000)
-        op_goto(op, 0);
+        return op_jump(op, 0);
     return OP_NEXT;
 }
 
-static void a_goto_loop_yields_to_others(void **state)
+static void a_loop_of_jumps_yields_to_others(void **state)
 {
-    static const struct op_step steps[] = {{"forever", step_forever}};
-    static const struct op_class class = {"spinner", steps, 1, NULL, NULL, on_free};
+    static const struct op_step steps[] = {{"forever", step_forever, OP_TO(0)}};
+    static const struct op_class class = {
+        .name = "spinner", .steps = steps, .step_count = 1, .free = on_free};
     struct loop *loop = *state;
     struct sample spinner = {0}, sample = {.last_result = OP_DONE};
     op_start(&spinner.op, &class, loop, NULL, 0);
@@ -191,6 +196,57 @@ static void a_goto_loop_yields_to_others(void **state)
     TURN_UNTIL(loop, spinner.frees && sample.frees);
     assert_int_equal(spinner.rounds, 100001);
     assert_ended(&sample, OP_ENDED_DONE, "bhal");
+}
+
+static enum op_result step_choose(struct op *op)
+{
+    note(op, 'c');
+    switch (sample_of(op)->rounds) {
+    case 0:
+        return OP_NEXT;
+    case 1:
+        return OP_STOP;
+    default:
+        op_hold(op, "a test");
+        return op_wait_then(op, 3);
+    }
+}
+
+static enum op_result step_pass(struct op *op)
+{
+    note(op, 'p');
+    return OP_NEXT;
+}
+
+static void a_stop_and_a_named_step_after_a_wait(void **state)
+{
+    static const struct op_step steps[] = {
+        {"begin", step_begin, 0}, {"choose", step_choose, OP_TO(3) | OP_TO(4)},
+        {"pass", step_pass, 0},   {"pass", step_pass, 0},
+        {"last", step_last, 0},
+    };
+    static const struct op_class class = {
+        .name = "chooser",
+        .steps = steps,
+        .step_count = ARRAY_LEN(steps),
+        .stop = 4,
+        .on_cancel = on_cancel,
+        .on_end = on_end,
+        .free = on_free,
+    };
+    static const char *const traces[] = {"bcppl", "bcl", "bcpl"};
+    struct loop *loop = *state;
+    for (unsigned i = 0; i < ARRAY_LEN(traces); i++) {
+        struct sample sample = {.last_result = OP_DONE, .rounds = i};
+        op_start(&sample.op, &class, loop, NULL, 1024);
+        loop_turn(loop, false);
+        if (i == 2) {
+            assert_string_equal(sample.trace, "bc");
+            op_release(&sample.op);
+        }
+        TURN_UNTIL(loop, sample.frees);
+        assert_ended(&sample, OP_ENDED_DONE, traces[i]);
+    }
 }
 
 static void cancel_before_the_first_step(void **state)
@@ -246,8 +302,9 @@ static enum op_result step_child(struct op *op)
 
 static void a_parent_waits_for_its_child(void **state)
 {
-    static const struct op_step steps[] = {{"child", step_child}, {"last", step_last}};
-    static const struct op_class class = {"parent", steps, 2, NULL, NULL, on_free};
+    static const struct op_step steps[] = {{"child", step_child, 0}, {"last", step_last, 0}};
+    static const struct op_class class = {
+        .name = "parent", .steps = steps, .step_count = 2, .free = on_free};
     struct loop *loop = *state;
     struct sample child = {.last_result = OP_DONE};
     struct sample parent = {.child = &child, .last_result = OP_DONE};
@@ -294,8 +351,8 @@ static enum op_result step_leave_word(struct op *op)
 
 static enum op_result step_start_child(struct op *op)
 {
-    static const struct op_step steps[] = {{"leave_word", step_leave_word}};
-    static const struct op_class class = {"child", steps, 1, NULL, NULL, NULL};
+    static const struct op_step steps[] = {{"leave_word", step_leave_word, 0}};
+    static const struct op_class class = {.name = "child", .steps = steps, .step_count = 1};
     struct heir *heir = CONTAINER_OF(op, struct heir, op);
     op_start(&heir->child, &class, op->loop, op, 4096);
     if (heir->is_held)
@@ -312,8 +369,9 @@ static enum op_result step_read_word(struct op *op)
 
 static void heir_start(struct loop *loop, struct heir *heir)
 {
-    static const struct op_step steps[] = {{"child", step_start_child}, {"read", step_read_word}};
-    static const struct op_class class = {"heir", steps, 2, NULL, NULL, NULL};
+    static const struct op_step steps[] = {{"child", step_start_child, 0},
+                                           {"read", step_read_word, 0}};
+    static const struct op_class class = {.name = "heir", .steps = steps, .step_count = 2};
     loop_task_init(&heir->slow, run_longer_than_a_drain);
     op_start(&heir->op, &class, loop, NULL, 0);
 }
@@ -352,8 +410,9 @@ static enum op_result step_sleep(struct op *op)
     return OP_WAIT;
 }
 
-static const struct op_step sleeper_steps[] = {{"sleep", step_sleep}, {"last", step_last}};
-static const struct op_class sleeper_class = {"sleeper", sleeper_steps, 2, NULL, NULL, on_free};
+static const struct op_step sleeper_steps[] = {{"sleep", step_sleep, 0}, {"last", step_last, 0}};
+static const struct op_class sleeper_class = {
+    .name = "sleeper", .steps = sleeper_steps, .step_count = 2, .free = on_free};
 
 static void an_op_sleeps(void **state)
 {
@@ -448,8 +507,9 @@ int main(void)
         TEST(steps_run_in_order_and_wait_for_holds),
         TEST(two_holds_need_two_releases),
         TEST(a_hold_taken_again_before_the_queue_runs_keeps_it_waiting),
-        TEST(goto_goes_back),
-        TEST(a_goto_loop_yields_to_others),
+        TEST(a_jump_goes_back),
+        TEST(a_stop_and_a_named_step_after_a_wait),
+        TEST(a_loop_of_jumps_yields_to_others),
         TEST(cancel_before_the_first_step),
         TEST(cancel_while_waiting_keeps_memory_until_the_hold_ends),
         TEST(cancel_from_its_own_step),

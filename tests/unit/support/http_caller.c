@@ -63,9 +63,9 @@ static enum op_result step_end(struct op *op)
 }
 
 static const struct op_step steps[] = {
-    {"call", step_call},
-    {"keep", step_keep},
-    {"end", step_end},
+    {"call", step_call, 0},
+    {"keep", step_keep, 0},
+    {"end", step_end, 0},
 };
 
 static void on_cancel(struct op *op)
@@ -88,9 +88,12 @@ static void on_free(struct op *op)
     CONTAINER_OF(op, struct caller, op)->client = NULL;
 }
 
-static const struct op_class caller_class = {
-    "test caller", steps, ARRAY_LEN(steps), on_cancel, on_end, on_free,
-};
+static const struct op_class caller_class = {.name = "test caller",
+                                             .steps = steps,
+                                             .step_count = ARRAY_LEN(steps),
+                                             .on_cancel = on_cancel,
+                                             .on_end = on_end,
+                                             .free = on_free};
 
 void caller_init(struct caller *caller, struct caller_world *world, const char *path)
 {

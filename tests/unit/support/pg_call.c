@@ -40,7 +40,7 @@ static enum op_result step_rest(struct op *op)
     return OP_WAIT;
 }
 
-static const struct op_step steps[] = {{"submit", step_submit}, {"rest", step_rest}};
+static const struct op_step steps[] = {{"submit", step_submit, 0}, {"rest", step_rest, 0}};
 
 static void on_cancel(struct op *op)
 {

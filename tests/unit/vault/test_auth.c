@@ -60,7 +60,7 @@ static void on_free(struct op *op)
     asker_of(op)->is_freed = true;
 }
 
-static const struct op_step steps[] = {{"ask", step_ask}, {"done", step_done}};
+static const struct op_step steps[] = {{"ask", step_ask, 0}, {"done", step_done, 0}};
 static const struct op_class asker_class = {
     .name = "asker",
     .steps = steps,
