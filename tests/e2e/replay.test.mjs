@@ -7,11 +7,13 @@ import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { after, before, describe, test } from 'node:test';
 import { changedRecordings, requestDifferences, unexcused } from './replay/compare.mjs';
+import { copiedProblems } from './replay/copied.mjs';
 import { documentedProblems } from './replay/documented.mjs';
-import { apps, casesOf, errorsOf, inputOf, isCorpusThere, manifestFile, manifestOf, monthOf, nonesOf, recordingsOf, unusedOf } from './replay/recordings.mjs';
+import { apps, caseWith, casesOf, corpusRecordingsOf, errorsOf, inputOf, isCorpusThere, isReference, manifestFile, manifestOf, monthOf, nonesOf, recordingsOf, unusedOf } from './replay/recordings.mjs';
 import { Stage } from './replay/stage.mjs';
 import { fits, isSamePath } from './replay/fit.mjs';
 import { isWriting, markProblems, proven, readmeProblems, withMember } from './replay/marks.mjs';
+import { completed, shorteningApps } from './replay/shortened.mjs';
 import { errorProblems, schemaProblems, successProblems } from './replay/verdict.mjs';
 
 const { APP, CASE } = process.env;
@@ -27,22 +29,39 @@ function fail(lines) {
   throw error;
 }
 
-const wanted = [];
-const plan = chosen.map((app) => {
-  const cases = casesOf(app).filter(isChosen);
-  const errors = errorsOf(app).filter(isChosen);
-  for (const one of cases) if (isCorpusThere) wanted.push((one.lane = { app, params: one.params }));
-  // A connection that was refused is not used again.
-  for (const one of errors) wanted.push((one.lane = { app, params: one.params, own: ['reauth_required', 'unauthorized'].includes(one.error_code) ? one.line : 'errors' }));
-  return { app, manifest: manifestOf(app), recordings: isCorpusThere ? recordingsOf(app) : new Map(), cases, errors };
-});
+const actionOf = (manifest, id) => manifest.actions.find((one) => one.action_id === id);
 // An id that several recordings have, without ~2 behind it, is the first of them that fits the action.
 function named(manifest, recordings, one, id) {
   const action = actionOf(manifest, one.action);
   const all = [...recordings.values()].filter((each) => each.id === id || each.id.startsWith(`${id}~`));
   return (action && all.find((each) => fits(manifest, action, each))) ?? all[0];
 }
-const actionOf = (manifest, id) => manifest.actions.find((one) => one.action_id === id);
+
+// The case with its recordings, and with what it names out of them.
+function prepared(manifest, recordings, one) {
+  const wants = one.recordings.map((id) => named(manifest, recordings, one, id) ?? assert.fail(`there is no recording ${id}`));
+  return { ...caseWith(one, wants), wants };
+}
+
+const wanted = [];
+const plan = chosen.map((app) => {
+  const manifest = manifestOf(app);
+  const recordings = isCorpusThere ? recordingsOf(app) : new Map();
+  const cases = casesOf(app).filter(isChosen).map((one) => {
+    if (!isCorpusThere) return one;
+    try {
+      const whole = prepared(manifest, recordings, one);
+      wanted.push((whole.lane = { app, params: whole.params }));
+      return whole;
+    } catch (problem) {
+      return { ...one, problem };
+    }
+  });
+  const errors = errorsOf(app).filter(isChosen);
+  // A connection that was refused is not used again.
+  for (const one of errors) wanted.push((one.lane = { app, params: one.params, own: ['reauth_required', 'unauthorized'].includes(one.error_code) ? one.line : 'errors' }));
+  return { app, manifest, recordings, cases, errors };
+});
 
 let stage;
 before(async () => {
@@ -57,9 +76,8 @@ function replyOf(recording) {
 }
 
 // Runs the case; the provider answers with the recordings in turn, to requests that fit them. {lines, input, ...}
-async function replay({ manifest, recordings }, one, change = (reply) => reply) {
-  const wants = one.recordings.map((id) => named(manifest, recordings, one, id) ?? assert.fail(`there is no recording ${id}`));
-  const input = inputOf(one.input, wants[0]);
+async function replay({ manifest }, one, change = (reply) => reply) {
+  const { wants, input } = one;
   const base = stage.laneOf(one.lane).base.pathname.replace(/\/$/, '');
   const found = [];
   const answer = (request, nth) => {
@@ -72,7 +90,7 @@ async function replay({ manifest, recordings }, one, change = (reply) => reply) 
   if (taken.seen.length < wants.length) lines.push(`${taken.seen.length} of ${wants.length} requests were made`);
   if (taken.seen.length > wants.length) lines.push(`a request more: ${taken.seen[wants.length].method} ${taken.seen[wants.length].path}`);
   const action = actionOf(manifest, one.action);
-  const outcome = one.error_code ? errorProblems(one, taken) : successProblems(action, { ...one, next: inputOf(one.next ?? null, wants.at(-1)) }, taken);
+  const outcome = one.error_code ? errorProblems(one, taken) : successProblems(action, one, taken);
   return { ...taken, lines: lines.length > 0 && found.length > 0 ? lines : [...lines, ...outcome], input, wants, base };
 }
 
@@ -131,6 +149,7 @@ describe('through the real server', { concurrency: 2 }, () => {
         const controlled = new Set();
         for (const one of each.cases)
           test(`${one.action} ${one.recordings.join(' ')} (${each.app}.jsonl:${one.line})`, { skip }, async () => {
+            if (one.problem) throw one.problem;
             const taken = await replay(each, one);
             fail(taken.lines);
             fail(controlProblems(one, taken));
@@ -163,8 +182,8 @@ describe('through the real server', { concurrency: 2 }, () => {
 const CASE_KEYS = ['recording', 'action', 'input', 'params', 'differs', 'next', 'summary', 'output', 'error_code', 'retry_after', 'hint', 'message', 'reconnect', 'files', 'query'];
 const ERROR_KEYS = ['action', 'input', 'params', 'status', 'headers', 'body', 'source', 'seen', 'quote', 'error_code', 'retry_after', 'hint', 'message', 'reconnect', 'files'];
 const CODES = ['unauthorized', 'forbidden', 'reauth_required', 'rate_limited', 'timeout', 'validation_error', 'unsupported_operation', 'execution_failed'];
-const OURS = ['recordings', 'app', 'line', 'lane'];
-const refers = (input) => JSON.stringify(input).includes('{"$":"');
+const OURS = ['recordings', 'app', 'line'];
+const refers = (value) => isReference(value) || (value !== null && typeof value === 'object' && Object.values(value).some(refers));
 
 function formProblems(manifest, one, keys, file) {
   const lines = [];
@@ -224,6 +243,7 @@ describe('cases and errors are well formed', () => {
       });
       for (const one of errorsOf(app)) {
         lines.push(...formProblems(manifest, one, ERROR_KEYS, `errors/${app}.jsonl`));
+        if (refers([one.input, one.params ?? {}])) lines.push(`errors/${app}.jsonl:${one.line}: a documented error has no recording to name values of: make them up`);
         if (!(one.status >= 200 && one.error_code)) lines.push(`errors/${app}.jsonl:${one.line}: status and error_code are needed`);
       }
       fail([...lines, ...unbacked(manifest, casesOf(app))]);
@@ -270,6 +290,77 @@ test('contrib/integrations/README.md lists what is unproven', { skip: APP && !is
   const { total, met, checked, either } = proven();
   console.log(`figure: ${met} of ${total} actions are met, ${checked} are checked, ${Math.round((100 * either) / total)} % are one or the other`);
   fail(problems);
+});
+
+// ---- values of recordings, which stay out of the repo ----
+
+const recorded = {
+  method: 'GET',
+  path: '/v1/items/1234567.json',
+  query: { 'page.size': '5' },
+  body: 'a[b]=text+of+three',
+  reply: { items: [{ id: 'it_0123456789' }], '@next': 'https://example.com/?token=t-42&n=1' },
+};
+
+test('a case names values of its recording, and one that is not there is refused', () => {
+  const values = {
+    'path[0]': 'v1',
+    'query["page.size"]': '5',
+    'body.a.b': 'text of three',
+    'reply.items[-1].id': 'it_0123456789',
+    '/v2/${path[1]}/${reply.items[0].id}': '/v2/items/it_0123456789',
+  };
+  for (const [at, value] of Object.entries(values)) assert.deepEqual(inputOf({ a: [{ $: at }] }, recorded), { a: [value] });
+  assert.equal(inputOf({ $: 'path[-1]', part: '^(.*)\\.json$', as: 'number' }, recorded), 1234567);
+  assert.equal(inputOf({ $: 'reply.@next', part: 'token=([^&]+)' }, recorded), 't-42');
+  assert.deepEqual(inputOf({ $: 'path[0]', other: 1 }, recorded), { $: 'path[0]', other: 1 });
+  for (const odd of [{ $: 'path[3]' }, { $: 'reply.items.at' }, { $: 'query.page' }, { $: '${body.a.c}' }, { $: 'path[0]', part: '(x)' }, { $: 'path[0]', as: 'number' }])
+    assert.throws(() => inputOf([odd], recorded), /of the recording|the recording has no/, JSON.stringify(odd));
+});
+
+test('a value that a case copies from its recording is noticed', () => {
+  const problems = (one) => copiedProblems('x.jsonl', { line: 1, ...one }, [recorded]).length;
+  const copies = [{ input: { id: 1234567 } }, { input: { a: ['text of three'] } }, { params: { id: 'it_0123456789' } }, { differs: [{ at: 'path', why: 'x', ours: '/v2/it_0123456789' }] }, { summary: 'it_0123456789 is there' }];
+  for (const one of copies) assert.equal(problems(one), 1, JSON.stringify(one));
+  const others = [{ input: { id: { $: 'path[2]' }, page: '5', name: 'items' } }, { input: { id: 1234568 } }, { summary: 'text of three' }];
+  for (const one of others) assert.equal(problems(one), 0, JSON.stringify(one));
+});
+
+describe('no value of a recording is copied', () => {
+  for (const app of chosen)
+    test(app, { skip }, () => {
+      const manifest = manifestOf(app);
+      const recordings = recordingsOf(app);
+      const lines = casesOf(app).flatMap((one) => copiedProblems(`${app}.jsonl`, one, one.recordings.map((id) => named(manifest, recordings, one, id))));
+      const errors = UNSEEN.includes(app) ? [] : errorsOf(app);
+      fail([...lines, ...errors.flatMap((one) => copiedProblems(`errors/${app}.jsonl`, one, [...recordings.values()]))]);
+    });
+});
+
+// What a manifest asks of ids is what the vendor documents: it is not loosened for a recording's.
+describe('ids that the corpus has shortened are completed, and need to be', () => {
+  const twilio = { path: '/a/SM' + '1'.repeat(30) + '.json', query: { t: 'PASM' + '0'.repeat(30) }, body: 'Sid=SM' + '1'.repeat(30), reply: { SM: 'SM' + '1'.repeat(30), whole: 'CA' + '2'.repeat(32), word: 'SM11' } };
+
+  test('the same id is the same in request and reply, a whole one stays, and so do names and words', () => {
+    const long = 'SM00' + '1'.repeat(30);
+    const { path, query, body, reply } = completed('twilio', twilio);
+    assert.deepEqual([path, query.t, body, reply], [`/a/${long}.json`, 'PASM' + '0'.repeat(32), `Sid=${long}`, { ...twilio.reply, SM: long }]);
+    assert.deepEqual(completed('twilio', completed('twilio', twilio)), completed('twilio', twilio));
+    assert.equal(completed('stripe', twilio), twilio);
+    const words = ['data.recordComments:read', 'application/json', 'recAbcdefghij0123'];
+    const { reply: ids } = completed('airtable', { path: '/', reply: [...words, 'appBase123456'] });
+    assert.deepEqual(ids, [...words, 'app0000Base123456']);
+  });
+
+  for (const app of shorteningApps.filter((one) => chosen.includes(one)))
+    test(app, { skip }, () => {
+      const manifest = manifestOf(app);
+      const refused = (recordings) => casesOf(app).filter((one) => schemaProblems(actionOf(manifest, one.action).input_schema, prepared(manifest, recordings, one).input, 'input').length > 0);
+      assert.deepEqual(refused(recordingsOf(app)), []);
+      assert.ok(refused(corpusRecordingsOf(app)).length > 0, 'the manifest takes the shortened ids');
+      const paths = (recordings) => new Set([...recordings.values()].map((one) => one.path)).size;
+      assert.equal(paths(recordingsOf(app)), paths(corpusRecordingsOf(app)), 'two ids became one');
+    });
 });
 
 // ---- every recording is used, or is not for a reason ----

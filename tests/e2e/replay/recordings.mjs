@@ -1,6 +1,7 @@
 // What the replay reads: the recordings of the corpus, the cases, the documented errors, and what is not used and why.
 import { existsSync, readFileSync, readdirSync } from 'node:fs';
 import { join } from 'node:path';
+import { completed } from './shortened.mjs';
 
 const here = new URL('.', import.meta.url).pathname;
 const corpora = process.env.SLUICE_CORPORA ?? new URL('../../../../shared/corpora', import.meta.url).pathname;
@@ -31,8 +32,8 @@ const corpusOf = (app) =>
     ? linesOf(join(folder, 'outlook_mail.jsonl')).filter((one) => isOfCalendar(one) === (app === 'outlook_calendar'))
     : linesOf(join(folder, `${app}.jsonl`));
 
-// id -> recording. Several have the same id: the second of them is called "<id>~2".
-export function recordingsOf(app) {
+// id -> recording, as it is in the corpus. Several have the same id: the second of them is called "<id>~2".
+export function corpusRecordingsOf(app) {
   const all = new Map();
   for (const { line, ...one } of corpusOf(app)) {
     let id = one.id;
@@ -41,6 +42,9 @@ export function recordingsOf(app) {
   }
   return all;
 }
+
+// The same, with the vendors' ids as long as they are.
+export const recordingsOf = (app) => new Map([...corpusRecordingsOf(app)].map(([id, one]) => [id, completed(app, one)]));
 
 // A line with `params` alone says what follows is connected with.
 function withParams(lines) {
@@ -68,12 +72,14 @@ export function monthOf(recording) {
   return at.getUTCFullYear() === 2026 ? at.toISOString().slice(0, 7) : '2026';
 }
 
-// "body.records[0].fields" of a value: {is: whether it is there, value}. [-1] is the last one of an array.
+// "body.records[0].fields" of a value: {is: whether it is there, value}. [-1] is the last one of an array; a name with
+// dots is quoted: 'reply["@odata.nextLink"]'.
 export function valueAt(root, path) {
   let value = root;
-  for (const name of path.match(/[^.[\]]+/g) ?? []) {
+  for (const [, quoted, plain] of path.matchAll(/"([^"]*)"|([^.[\]]+)/g)) {
+    const name = quoted ?? plain;
     const key = Array.isArray(value) && name.startsWith('-') ? String(value.length + Number(name)) : name;
-    if (value === null || typeof value !== 'object' || !(key in value)) return { is: false };
+    if (value === null || typeof value !== 'object' || !Object.hasOwn(value, key)) return { is: false };
     value = value[key];
   }
   return { is: true, value };
@@ -89,21 +95,52 @@ function formOf(text) {
   return form;
 }
 
-// What inputs refer to: the path as its segments, a form as an object.
+// What cases refer to: the path as its segments, a form as an object.
 function sourceOf({ path, query, body, reply }) {
   const isForm = typeof body === 'string' && /^[^=&\s{]+=/.test(body);
   return { path: path.split('/').slice(1).map(decodeURIComponent), query, body: isForm ? formOf(body) : body, reply };
 }
 
-// An input, in which {"$": "body.name"} stands for what the recorded request has there, {"$": "path[-1]"} for the last
-// segment of its path.
+function valueNamed(path, source) {
+  const { is, value } = valueAt(source, path);
+  if (!is) throw new Error(`the recording has no ${path}`);
+  return value;
+}
+
+function partOf(value, pattern, path) {
+  const part = typeof value === 'string' ? value.match(new RegExp(pattern))?.[1] : undefined;
+  if (part === undefined) throw new Error(`${path} of the recording has no part ${pattern}`);
+  return part;
+}
+
+function numberOf(value, path) {
+  if (!/^-?\d+$/.test(value)) throw new Error(`${path} of the recording is no number: ${JSON.stringify(value)}`);
+  return Number(value);
+}
+
+// {"$": path, "part"?, "as"?} or {"$": "text ${path} text"}
+function referred({ $: path, part, as }, source) {
+  if (path.includes('${')) return path.replace(/\$\{([^}]*)\}/g, (_, name) => String(valueNamed(name, source)));
+  const whole = valueNamed(path, source);
+  const value = part === undefined ? whole : partOf(whole, part, path);
+  return as === 'number' ? numberOf(value, path) : value;
+}
+
+export const isReference = (value) => typeof value?.$ === 'string' && Object.keys(value).every((key) => ['$', 'part', 'as'].includes(key));
+
+// A value of a case, in which {"$": "body.name"} stands for what the recorded request has there, {"$": "path[-1]"} for
+// the last segment of its path. Throws where the recording has none.
 export function inputOf(input, recording) {
   if (Array.isArray(input)) return input.map((one) => inputOf(one, recording));
   if (input === null || typeof input !== 'object') return input;
-  if (Object.keys(input).join() === '$') {
-    const { is, value } = valueAt(sourceOf(recording), input.$);
-    if (!is) throw new Error(`the recording has no ${input.$}`);
-    return value;
-  }
+  if (isReference(input)) return referred(input, sourceOf(recording));
   return Object.fromEntries(Object.entries(input).map(([key, one]) => [key, inputOf(one, recording)]));
+}
+
+// A case with the values that it names out of its recordings: what is sent from the first, what comes back from the last.
+export function caseWith(one, recordings) {
+  const whole = { ...one };
+  for (const name of ['input', 'params', 'differs']) if (one[name]) whole[name] = inputOf(one[name], recordings[0]);
+  for (const name of ['next', 'output', 'summary']) if (one[name]) whole[name] = inputOf(one[name], recordings.at(-1));
+  return whole;
 }
