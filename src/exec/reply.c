@@ -324,6 +324,12 @@ static bool refuses_no_credential(const struct reply *r, const struct catalog_er
     return r->built->is_bare && (reason == EXEC_REAUTH_REQUIRED || reason == EXEC_KEY_REFUSED);
 }
 
+/* "Too fast" is a refusal before anything was done, also where the status is 503. */
+static bool is_outcome_unknown(const struct reply *r)
+{
+    return r->acts && r->call->status >= 500 && r->out->reason != EXEC_PROVIDER_RATE_LIMITED;
+}
+
 static void fail_by_reply(struct reply *r)
 {
     struct exec_outcome *out = r->out;
@@ -350,7 +356,7 @@ static void fail_by_reply(struct reply *r)
     out->is_hint_given = out->hint.len > 0;
     if (out->hint.len == 0)
         out->hint = default_hint(r);
-    else if (r->acts && r->call->status >= 500)
+    else if (is_outcome_unknown(r))
         out->hint = arena_printf(r->arena,
                                  "%.*s The outcome is unknown: check before sending it again.",
                                  SLICE_ARG(out->hint));

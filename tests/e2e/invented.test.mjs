@@ -1,190 +1,240 @@
-// An app that does not exist: six actions written from contrib/integrations/README.md alone, by whoever knows no other
-// manifest. It passes lint as it was written, and runs against a server of that app.
+// Harbour, an app that does not exist (invented/README.md says how its manifest was made): its manifest passes
+// lint and runs, unchanged, against a server written from its vendor's page, which refuses what that page does not allow.
 import assert from 'node:assert/strict';
-import { createServer } from 'node:http';
-import { mkdir, writeFile } from 'node:fs/promises';
+import { after, before, beforeEach, test } from 'node:test';
 import { join } from 'node:path';
-import { after, before, test } from 'node:test';
+import { CLIENT, CODES, Harbour } from './invented/harbour.mjs';
+import { PUBLIC } from './support/oidc.mjs';
+import { linkOf, Pages } from './support/pages.mjs';
 import { Stack } from './support/stack.mjs';
 
-const KEY = 'sentinel-shelf-key-3141';
-const properties = (all) => ({ type: 'object', additionalProperties: false, properties: all });
-const book = { type: 'string', description: 'The book, as list_books names it.', minLength: 1 };
+const catalog = join(import.meta.dirname, 'invented');
+const env = { SLUICE_CATALOG: catalog };
+const stay = { from: '2026-07-01', to: '2026-07-04' };
+const boat = { name: 'Seute Deern', length: 11.2 };
+const pdf = Buffer.from([37, 80, 68, 70, 0, 255, 10]);
+const file = { name: 'insurance.pdf', contentType: 'application/pdf', data: pdf.toString('base64') };
+let stack, harbour, server, club, skipper;
 
-const manifest = (origin) => ({
-  integration_id: 'bookshelf',
-  name: 'Bookshelf',
-  description: 'Books of a small library: what is there, what it costs, and covers.',
-  category: 'library',
-  tags: ['books'],
-  base_url: origin,
-  headers: { 'X-Api-Version': '3' },
-  auth: { type: 'api_key', send: { in: 'header', name: 'X-Shelf-Key', value: '${credential.api_key}' }, test: { method: 'GET', path: '/me' } },
-  identity: { request: { method: 'GET', path: '/me' }, email: 'body.mail', subject: 'body.id' },
-  limits: { rate_per_s: 50, rate_limited: [{ when: 'status == `420`', retry_after: 'body.wait' }] },
-  errors: [
-    { when: 'status == `401`', error_code: 'unauthorized', message: '${integration.name} refused the key.' },
-    { when: 'status == `404`', error_code: 'execution_failed', message: 'No such book: ${body.why}', hint: 'List the books again.' },
-    { when: 'body.why', on_success: true, message: 'Bookshelf: ${body.why}' },
-  ],
-  actions: [
-    {
-      action_id: 'list_books',
-      title: 'List books',
-      description: 'The books, a page at a time.',
-      side_effect_level: 'read',
-      input_schema: properties({ page: { type: 'integer', description: 'The page.', minimum: 1 } }),
-      request: { method: 'GET', path: '/books', query: { page: '${input.page}' } },
-      response: { kind: 'array', pagination: { kind: 'link', input: 'page' } },
-      display: { title: 'Books listed', summary: "${counted(output, 'book')}" },
-      examples: [{ title: 'The first page', input: {} }],
-    },
-    {
-      action_id: 'find_books',
-      title: 'Find books',
-      description: 'Books with a word in their title.',
-      side_effect_level: 'read',
-      input_schema: { ...properties({ word: { type: 'string', description: 'The word.', minLength: 1 }, cursor: { type: 'string', description: 'Of the page before.' } }), required: ['word'] },
-      request: {
-        method: 'POST',
-        path: '/search',
-        body: { json: { word: '${input.word}' } },
-        instead: [{ when: 'input.cursor', path: '/search/${input.cursor}', body: null }],
-      },
-      response: { output: 'body.found[].title', required: ['body.found'], pagination: { kind: 'url', next: 'body.next', input: 'cursor', tail: '/search/*' } },
-      display: { title: 'Books found', summary: "${counted(output, 'book')}" },
-      examples: [{ title: 'By a word', input: { word: 'sea' } }],
-    },
-    {
-      action_id: 'get_book',
-      title: 'Get a book',
-      description: 'One book, with what it costs.',
-      side_effect_level: 'read',
-      input_schema: { ...properties({ book }), required: ['book'] },
-      request: { method: 'GET', path: '/books/${input.book}' },
-      response: { kind: 'object' },
-      display: { title: '${output.title}', summary: '${output.title}, ${money(output.price, output.currency)}' },
-      examples: [{ title: 'One', input: { book: 'b1' } }],
-    },
-    {
-      action_id: 'add_book',
-      title: 'Add a book',
-      description: 'Adds a book and gives it back.',
-      side_effect_level: 'write',
-      idempotency_header: 'Idempotency-Key',
-      input_schema: { ...properties({ title: { type: 'string', description: 'Its title.', minLength: 1 }, shelves: { type: 'array', items: { type: 'string' }, description: 'Where it stands.' } }), required: ['title'] },
-      request: { method: 'POST', path: '/books', nesting: 'brackets', body: { form: { title: '${input.title}', shelf: '${input.shelves}' } } },
-      response: { required: ['body.id'] },
-      display: { title: 'Book added', summary: 'Added ${output.title}' },
-      examples: [{ title: 'One', input: { title: 'By the sea' } }],
-    },
-    {
-      action_id: 'set_cover',
-      title: 'Set a cover',
-      description: 'Puts a picture on a book.',
-      side_effect_level: 'write',
-      idempotent: true,
-      input_schema: { ...properties({ book }), required: ['book'] },
-      request: { method: 'PUT', base_url: origin.replace('127.0.0.1', 'localhost'), path: '/covers/${input.book}' },
-      files: { travel: 'raw', count_max: 1 },
-      response: { body: 'none' },
-      display: { title: 'Cover set', summary: 'The cover of ${input.book} is set.' },
-      examples: [{ title: 'Of one', input: { book: 'b1' } }],
-    },
-    {
-      action_id: 'remove_book',
-      title: 'Remove a book',
-      description: 'Removes a book for good.',
-      side_effect_level: 'delete',
-      idempotent: true,
-      input_schema: { ...properties({ book }), required: ['book'] },
-      request: { method: 'DELETE', path: '/books/${input.book}' },
-      response: { body: 'none' },
-      display: { title: 'Book removed', summary: 'Removed ${input.book}' },
-      examples: [{ title: 'One', input: { book: 'b1' } }],
-    },
-  ],
-});
-
-// The app itself.
-const seen = [];
-const pages = { 1: ['a', 'b'], 2: ['c'] };
-async function serve(request, response) {
-  const url = new URL(request.url, 'http://shelf');
-  const parts = [];
-  for await (const part of request) parts.push(part);
-  const body = Buffer.concat(parts).toString();
-  seen.push({ method: request.method, url: request.url, host: request.headers.host, body, headers: request.headers });
-  const answer = (status, value, headers = {}) => response.writeHead(status, { 'content-type': 'application/json', ...headers }).end(value === undefined ? '' : JSON.stringify(value));
-  if (request.headers['x-shelf-key'] !== KEY) return answer(401, { why: 'unknown key' });
-  if (url.pathname === '/me') return answer(200, { id: 7, mail: 'reader@example.com' });
-  const page = Number(url.searchParams.get('page') ?? 1);
-  if (request.method === 'GET' && url.pathname === '/books')
-    return answer(200, pages[page].map((title) => ({ title })), page === 1 ? { link: `<https://elsewhere.example/books?page=2&x=1>; rel="next"` } : {});
-  if (url.pathname === '/search') return answer(200, { found: [{ title: JSON.parse(body).word }], next: '/v3/search/c%2F2' });
-  if (url.pathname === '/search/c%2F2') return answer(200, { found: [{ title: 'more' }] });
-  if (url.pathname === '/books/b1' && request.method === 'GET') return answer(200, { title: 'By the sea', price: 1250, currency: 'eur' });
-  if (url.pathname === '/books/busy') return answer(420, { wait: 7, why: 'slow down' });
-  if (url.pathname === '/books/odd') return answer(200, { why: 'out of order' });
-  if (request.method === 'POST') return answer(201, { id: 'b9', title: new URLSearchParams(body).get('title') });
-  if (request.method === 'PUT' || (request.method === 'DELETE' && url.pathname === '/books/b1')) return answer(204);
-  return answer(404, { why: 'not on the shelf' });
-}
-
-let stack, server, account, app, file;
 before(async () => {
-  app = createServer(serve);
-  await new Promise((resolve) => app.listen(0, resolve));
+  harbour = await Harbour.start();
   stack = await Stack.start({ provider: false });
-  const dir = join(stack.dir, 'catalog');
-  file = join(dir, 'bookshelf.json');
-  await mkdir(dir);
-  await writeFile(file, JSON.stringify(manifest(`http://127.0.0.1:${app.address().port}`), null, 2));
+  await stack.must(['oauth-clients', 'set', 'harbour', '--client-id', CLIENT.id, '--client-secret-file', '-'], { env, input: `${CLIENT.secret}\n` });
+  const args = ['api', 'login', 'files'].flatMap((host) => ['--origin-override', `https://${host}.harbour.example=${harbour.url}`]);
+  server = await stack.serve({ env: { ...env, SLUICE_CONNECTION_LIMITS: 'on' }, args: [...args, '--public-url', PUBLIC] });
+  club = await stack.account('club', { apps: [] });
+  club.credential = harbour.key();
+  await stack.connect(club.id, 'harbour', { api_key: club.credential }, ['--auth', 'api_key'], { env });
+  skipper = await stack.account('skipper', { apps: [] });
+});
+beforeEach(() => {
+  harbour.seen.length = 0;
+  harbour.bookings.length = 0;
+  harbour.weather.length = 0;
 });
 after(async () => {
-  app?.closeAllConnections();
-  app?.close();
+  await harbour?.stop();
   await stack?.stopWell(assert);
 });
 
-const run = (action, input, more) => server.execute(account.key, 'bookshelf', action, input, more);
+const run = async (action, input, more = {}, account = club) => {
+  const reply = await server.execute(account.key, 'harbour', action, input, { confirm: true, ...more });
+  return Object.assign(reply.json, { http: reply });
+};
+const done = async (...args) => {
+  const json = await run(...args);
+  assert.equal(json.status, 'succeeded', json.http.text);
+  return json;
+};
+const attach = (input, more = {}) => server.call(club.key, 'POST', '/api/tools/harbour_attach_document/execute', { arguments: input, confirmed: true, files: [file], ...more });
+const calls = () => harbour.seen.map((one) => `${one.method} ${one.host} ${one.path.replace(/place_\w+/, '*')} ${one.status}`);
+const book = (more = {}) => done('book_berth', { berth_id: 'ber_5', ...stay, boat, ...more });
 
 test('lint has nothing to say', async () => {
-  const said = await stack.sluice(['catalog', 'lint', file]);
-  assert.deepEqual([said.code, said.stdout, said.stderr], [0, '1 integration, 6 actions, 0 warnings: fine\n', '']);
+  const said = await stack.sluice(['catalog', 'lint', join(catalog, 'harbour.json')]);
+  assert.deepEqual([said.code, said.stdout, said.stderr], [0, '1 integration, 8 actions, 0 warnings: fine\n', '']);
 });
 
-test('it runs', async () => {
-  const options = { env: { SLUICE_CATALOG: join(stack.dir, 'catalog') } };
-  account = await stack.account('reader', { apps: [] });
-  await stack.connect(account.id, 'bookshelf', { api_key: KEY }, [], options);
-  server = await stack.serve({ ...options, args: ['--allow-host', '127.0.0.1', '--allow-host', 'localhost'] });
-  const first = (await run('list_books', {})).json;
-  assert.deepEqual([first.output, first.pages, first.display.summary], [[{ title: 'a' }, { title: 'b' }], { read: 1, next: { page: 2 } }, '2 books']);
-  const all = (await run('list_books', {}, { max_pages: 5 })).json;
-  assert.deepEqual([all.output.length, all.pages, all.display.summary], [3, { read: 2, next: null }, '3 books']);
-  const found = (await run('find_books', { word: 'sea' }, { max_pages: 5 })).json;
-  assert.deepEqual([found.output, found.pages], [['sea', 'more'], { read: 2, next: null }]);
-  assert.equal((await run('get_book', { book: 'b1' })).json.display.summary, 'By the sea, 12.50 EUR');
-  const added = (await run('add_book', { title: 'New', shelves: ['x', 'y'] }, { confirm: true })).json;
-  assert.equal(added.display.summary, 'Added New');
-  assert.deepEqual([seen.at(-1).body, seen.at(-1).headers['x-api-version']], ['title=New&shelf%5B%5D=x&shelf%5B%5D=y', '3']);
-  assert.ok(seen.at(-1).headers['idempotency-key']);
-  const cover = await server.call(account.key, 'POST', '/api/tools/bookshelf_set_cover/execute', { arguments: { book: 'b1' }, confirmed: true, files: [{ name: 'c.png', contentType: 'image/png', data: Buffer.from('png').toString('base64') }] });
-  assert.equal(cover.json.ok, true, cover.text);
-  assert.deepEqual([seen.at(-1).body, seen.at(-1).headers['content-type'], seen.at(-1).host.split(':')[0]], ['png', 'image/png', 'localhost']);
-  assert.equal((await run('remove_book', { book: 'b1' }, { confirm: true })).json.status, 'succeeded');
+test('a list by the Link header', async () => {
+  const first = await done('list_marinas', { country: 'DE', per_page: 10 });
+  assert.deepEqual([first.output.length, first.output[0].id, first.pages, first.display.summary], [10, 'mar_2', { read: 1, next: { page: 2 } }, '10 marinas']);
+  const all = await done('list_marinas', {}, { max_pages: 9 });
+  assert.deepEqual([all.output.length, new Set(all.output.map((one) => one.id)).size, all.pages], [45, 45, { read: 3, next: null }]);
+  assert.deepEqual(harbour.seen.at(-1).headers['harbour-version'], '2026-03-01');
 });
 
-test('its errors are told as the manifest says', async () => {
-  const gone = (await run('get_book', { book: 'zz' })).json;
-  assert.deepEqual([gone.error_code, gone.hint], ['execution_failed', 'List the books again.']);
-  assert.match(gone.message, /No such book: not on the shelf/);
-  const busy = await run('get_book', { book: 'busy' });
-  assert.deepEqual([busy.json.error_code, busy.headers.get?.('retry-after') ?? busy.headers['retry-after']], ['rate_limited', '7']);
-  assert.match((await run('get_book', { book: 'odd' })).json.message, /Bookshelf: out of order/);
-  assert.equal((await run('get_book', {})).json.error_code, 'validation_error');
-  assert.equal((await run('remove_book', { book: 'b1' })).json.error_code, 'policy_blocked');
-  const detail = (await server.call(account.key, 'GET', '/api/actions/bookshelf/set_cover')).json;
-  assert.deepEqual(detail.files, { travel: 'raw', field: null, count_max: 1, bytes_max: null });
+test('a list by a cursor', async () => {
+  const input = { marina_id: 'mar_1', ...stay, limit: 2 };
+  const first = await done('find_free_berths', input);
+  assert.deepEqual([first.output.berths.length, first.pages.read, first.display.summary], [2, 1, '2 free berths']);
+  const second = await done('find_free_berths', { ...input, ...first.pages.next });
+  assert.deepEqual(second.output.berths.map((one) => one.id), ['ber_3', 'ber_4']);
+  const all = await done('find_free_berths', input, { max_pages: 9 });
+  assert.deepEqual([all.output.berths.length, all.pages], [7, { read: 4, next: null }]);
+  const few = await done('find_free_berths', { ...input, length: 11.2, features: ['power', 'water'] });
+  assert.deepEqual([few.output.berths.map((one) => one.id), harbour.seen.at(-1).query.features], [['ber_7'], 'power,water']);
+});
+
+test('a list by an offset, and one of it', async () => {
+  for (const berth_id of ['ber_4', 'ber_5', 'ber_6', 'ber_7']) await book({ berth_id, hold: true, boat: { ...boat, length: 8 } });
+  const first = await done('list_bookings', { top: 3 });
+  assert.deepEqual([first.output.bookings.length, first.pages], [3, { read: 1, next: { skip: 3 } }]);
+  const all = await done('list_bookings', { top: 3, state: 'held' }, { max_pages: 9 });
+  assert.deepEqual([all.output.bookings.map((one) => one.id), all.output.count, all.pages], [['boo_4', 'boo_3', 'boo_2', 'boo_1'], 4, { read: 2, next: null }]);
+  const one = await done('get_booking', { booking_id: 'boo_2' });
+  assert.deepEqual([one.output.berth_id, one.display], ['ber_5', { ...one.display, title: 'Booking boo_2', summary: 'held, 2026-07-01 to 2026-07-04' }]);
+});
+
+test('a booking is made, changed, confirmed and cancelled', async () => {
+  assert.equal((await run('book_berth', { berth_id: 'ber_5', ...stay, boat }, { confirm: false })).error_code, 'policy_blocked');
+  const made = await book({ hold: true, note: 'late' });
+  assert.deepEqual([made.output.state, made.output.note, made.display.summary], ['held', 'late', '2026-07-01 to 2026-07-04, 84.00 EUR']);
+  const changed = await done('change_booking', { booking_id: 'boo_1', revision: 1, changes: { note: null, state: 'confirmed', to: '2026-07-05' } });
+  assert.deepEqual([changed.output.note, changed.output.state, changed.output.to, changed.output.revision], [null, 'confirmed', '2026-07-05', 2]);
+  assert.equal(harbour.seen.at(-1).bytes.toString(), '{"note":null,"state":"confirmed","to":"2026-07-05"}');
+  for (let i = 0; i < 2; i++) assert.equal((await done('cancel_booking', { booking_id: 'boo_1' })).display.summary, 'Booking boo_1 is cancelled.');
+  assert.equal((await done('get_booking', { booking_id: 'boo_1' })).output.state, 'cancelled');
+});
+
+test('a booking whose reply is lost is asked for again by its Request-Key, and made once', async () => {
+  harbour.losesReply = true;
+  const made = await book();
+  const [first, second] = harbour.seen;
+  assert.equal(harbour.seen.length, 2);
+  assert.ok(first.headers['request-key'].length <= 64);
+  assert.equal(second.headers['request-key'], first.headers['request-key']);
+  assert.deepEqual([made.output.id, harbour.bookings.length], ['boo_1', 1]);
+});
+
+test('a document is put where the first reply says, without the credential', async () => {
+  await book();
+  harbour.seen.length = 0;
+  const { json, text } = await attach({ booking_id: 'boo_1' });
+  assert.equal(json.ok, true, text);
+  assert.deepEqual(json.data, { id: 'doc_1', state: 'stored', size: pdf.length });
+  assert.deepEqual(calls(), ['POST api.harbour.example /v2/bookings/boo_1/documents 201', 'PUT files.harbour.example /in/* 200']);
+  const [place] = [...harbour.places.values()].slice(-1);
+  assert.deepEqual([place.bytes, place.name, place.type], [pdf, 'insurance.pdf', 'application/pdf']);
+  assert.deepEqual([harbour.seen[1].headers['x-harbour-key'], harbour.seen[1].headers['harbour-version']], [undefined, undefined]);
+  const bare = await attach({ booking_id: 'boo_1' }, { files: [] });
+  assert.deepEqual([bare.json.error.code, bare.json.canonical.status], ['invalid_arguments', 'blocked'], bare.text);
+});
+
+test('the catalog says which files are taken', async () => {
+  const detail = (await server.call(club.key, 'GET', '/api/actions/harbour/attach_document')).json;
+  assert.deepEqual(detail.files, { travel: 'raw', field: null, count_max: 1, bytes_max: 10_000_000 });
+});
+
+test('a document whose place is not filled: nothing is done, and the address it was to go to says nothing of the key', async () => {
+  await book();
+  for (const [status, code, error_code] of [[422, 'invalid', 'validation_error'], [401, 'key_revoked', 'execution_failed'], [500, 'broken', 'execution_failed']]) {
+    harbour.filesWeather = (answer) => answer(status, { fault: { code, text: 'Not here.' } });
+    const { json, text } = await attach({ booking_id: 'boo_1' });
+    assert.deepEqual([json.ok, json.canonical.status, json.canonical.error_code], [false, 'failed', error_code], text);
+  }
+  harbour.filesWeather = null;
+  assert.equal((await attach({ booking_id: 'boo_1' })).json.ok, true, 'the key is good still');
+});
+
+const newcomer = async (name) => {
+  const account = await stack.account(name, { apps: [] });
+  account.credential = harbour.key();
+  await stack.connect(account.id, 'harbour', { api_key: account.credential }, ['--auth', 'api_key'], { env });
+  return account;
+};
+// Harbour refuses the next call with that code.
+const refuse = (code, headers = {}) => harbour.weather.push((answer) => (answer(CODES[code], { fault: { code, text: 'Not now.' } }, headers), true));
+
+const REFUSALS = {
+  // code: [action, input, error_code, the message, the hint]
+  not_there: ['get_booking', { booking_id: 'boo_9' }, 'execution_failed', 'Harbour: There is no booking boo_9.', 'Look the id up again with list_marinas, find_free_berths or list_bookings.'],
+  not_your_marina: ['find_free_berths', { marina_id: 'mar_2', ...stay }, 'forbidden', 'Harbour: Marina 2 is for members.', 'This marina is closed to the account; take another from list_marinas.'],
+  invalid: ['book_berth', { berth_id: 'ber_5', from: stay.to, to: stay.from, boat }, 'validation_error', 'Harbour: The departure is before the arrival. (to)', 'Correct the value that is named.'],
+  berth_taken: ['book_berth', { berth_id: 'ber_5', ...stay, boat }, 'execution_failed', 'Harbour: The berth is taken in these nights. (from)', 'Call find_free_berths for these nights and take another berth.'],
+  boat_too_long: ['book_berth', { berth_id: 'ber_1', ...stay, boat }, 'validation_error', 'Harbour: The boat is longer than the berth. (boat.length)', "Call find_free_berths with the boat's length."],
+  revision_changed: ['change_booking', { booking_id: 'boo_1', revision: 4, changes: { note: 'x' } }, 'execution_failed', 'Harbour: The booking was changed meanwhile.', 'Read the booking with get_booking and send its revision.'],
+};
+for (const [code, [action, input, ...expected]] of Object.entries(REFUSALS))
+  test(`refused: ${code}`, async () => {
+    await book();
+    const json = await run(action, input);
+    assert.equal(json.status, 'failed', json.http.text);
+    assert.deepEqual([json.error_code, json.message, json.hint], expected);
+    assert.equal(harbour.seen.at(-1).status, CODES[code]);
+    assert.equal(harbour.bookings.length, 1);
+  });
+
+// What the running server can not be made to say.
+for (const [code, error_code, hint] of [
+  ['key_reused', 'execution_failed', 'The key was used for another booking; use a new one.'],
+  ['version_missing', 'execution_failed', 'This is a fault of the integration, not of the input.'],
+  ['scope_missing', 'forbidden', 'Reconnect Harbour and grant what it asks for.'],
+])
+  test(`refused: ${code}`, async () => {
+    refuse(code);
+    const json = await run('book_berth', { berth_id: 'ber_5', ...stay, boat });
+    assert.deepEqual([json.error_code, json.message, json.hint], [error_code, 'Harbour: Not now.', hint]);
+    assert.equal(json.recommended_next_action?.input.force_reconnect, code === 'scope_missing' ? true : undefined);
+  });
+
+for (const [code, hint] of [
+  ['too_fast', 'Wait, then try again.'],
+  ['closed', 'Harbour is closed for maintenance; nothing was done. Try again later.'],
+])
+  test(`${code}: a short Retry-After is waited for, a long one is handed on and kept to`, async () => {
+    const account = await newcomer(code);
+    refuse(code, { 'retry-after': '1' });
+    await done('book_berth', { berth_id: 'ber_5', ...stay, boat }, {}, account);
+    assert.deepEqual([harbour.seen.map((one) => one.status), harbour.bookings.length], [[CODES[code], 201], 1]);
+    refuse(code, { 'retry-after': '120' });
+    const json = await run('book_berth', { berth_id: 'ber_6', ...stay, boat }, {}, account);
+    assert.deepEqual([json.status, json.error_code, json.retry_after, json.hint], ['failed', 'rate_limited', 120, hint]);
+    assert.equal(json.http.headers.get('retry-after'), '120');
+    const asked = harbour.seen.length;
+    const held = await run('list_bookings', {}, {}, account);
+    assert.deepEqual([held.status, held.error_code, harbour.seen.length], ['blocked', 'rate_limited', asked], 'it is not asked before its time');
+    await done('list_bookings', {}); // another connection is
+  });
+
+test('at most four at once', async () => {
+  harbour.mostAtOnce = 0;
+  await Promise.all(Array.from({ length: 9 }, () => done('list_marinas', {})));
+  assert.ok(harbour.mostAtOnce >= 1 && harbour.mostAtOnce <= 4, `${harbour.mostAtOnce}`);
+});
+
+test('a key that the club has withdrawn', async () => {
+  const account = await newcomer('withdrawn');
+  harbour.keys.delete(account.credential);
+  const json = await run('list_bookings', {}, {}, account);
+  assert.deepEqual([json.status, json.error_code, json.message, json.hint], ['blocked', 'unauthorized', 'Harbour: The club has withdrawn this key.', 'Ask the club for a new key and reconnect with it.']);
+});
+
+test('OAuth: as whom, with which scopes, renewed, ended', async () => {
+  const pages = new Pages(server.base);
+  assert.equal((await pages.signIn(skipper.key)).status, 200);
+  const consented = async (page, button, scopes) => {
+    const sent = await pages.press(page, button, {}, { follow: false });
+    return pages.go(`/connect/callback${new URL(harbour.consent(sent.location, scopes)).search}`);
+  };
+  const less = await consented(await pages.go('/integrations/harbour'), 'Connect Harbour (Sign in with Harbour)', ['berths:read']);
+  assert.match(less.text, /missing: <strong>bookings:read bookings:write</);
+  const row = () => stack.cluster.sql(`select auth_kind, scopes, label, identity_email, identity_subject from sluice.connection where account_id = '${skipper.id}'`);
+  assert.equal(await row(), 'oauth2|berths:read|Yacht Club Norderney|skipper@example.com|acc_71');
+  await done('list_marinas', {}, {}, skipper);
+  const refused = await run('list_bookings', {}, {}, skipper);
+  assert.deepEqual([refused.status, refused.error_code], ['blocked', 'forbidden']);
+  const whole = await consented(await pages.go(linkOf(less.text, 'Go on')), 'Reconnect Yacht Club Norderney (Sign in with Harbour)', null);
+  assert.match(whole.text, /Connected again/);
+  await done('list_bookings', {}, {}, skipper);
+
+  for (let i = 0; i < 2; i++) { // twice, since a refresh token is good once
+    harbour.expire();
+    harbour.seen.length = 0;
+    await done('list_marinas', {}, {}, skipper);
+    assert.deepEqual(calls(), ['GET api.harbour.example /v2/marinas 401', 'POST login.harbour.example /oauth/token 200', 'GET api.harbour.example /v2/marinas 200']);
+  }
+  harbour.expire();
+  harbour.refresh.clear();
+  const ended = await run('list_marinas', {}, {}, skipper);
+  assert.deepEqual([ended.status, ended.error_code, ended.recommended_next_action.input.force_reconnect], ['blocked', 'reauth_required', true]);
 });

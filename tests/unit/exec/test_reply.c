@@ -611,6 +611,16 @@ static void a_write_whose_outcome_is_unknown_says_so_beside_the_manifests_hint(v
     assert_true(slice_eq_cstr(out.hint, "Ask the admin."));
 }
 
+static void a_write_refused_as_too_fast_is_known_not_to_be_done(void **state)
+{
+    static const char rule[] = ",\"limits\":{\"rate_limited\":[{\"when\":\"status == `503`\"}]},"
+                               "\"errors\":[{\"when\":\"status >= `400`\",\"hint\":\"Wait.\"}]";
+    read_reply(*state, bench_action(*state, "{\"type\":\"none\"}", rule, "write", POST, ""), 503,
+               "", 0);
+    assert_int_equal(out.reason, EXEC_PROVIDER_RATE_LIMITED);
+    assert_true(slice_eq_cstr(out.hint, "Wait."));
+}
+
 static void hostile_replies_are_bounded(void **state)
 {
     struct bench *b = *state;
@@ -669,6 +679,7 @@ int main(void)
         BENCH_TEST(parts_stand_for_their_rules),
         BENCH_TEST(a_display_is_made_anew_for_pages_put_together),
         BENCH_TEST(a_write_whose_outcome_is_unknown_says_so_beside_the_manifests_hint),
+        BENCH_TEST(a_write_refused_as_too_fast_is_known_not_to_be_done),
         BENCH_TEST(hostile_replies_are_bounded),
         BENCH_TEST(names_of_reasons_are_unique_and_parse),
     };
