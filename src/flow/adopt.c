@@ -7,10 +7,10 @@
 #include "flow/internal.h"
 
 enum {
-    LOOK_MS = 1000, /* with the lease before it: adopted within 12 s */
-    LOOK_JITTER_MS = 500,
-    NOT_YET_MS = 100,            /* until this node is known */
-    STRAY_AGE_US = 20 * 1000000, /* older than any statement that may still make it known */
+    SCAN_EVERY_MS = 1000, /* with the lease before it: adopted within 12 s */
+    SCAN_JITTER_MS = 500,
+    NOT_YET_MS = 100,           /* until this node is known */
+    LOST_AGE_US = 20 * 1000000, /* older than any statement that may still make it known */
     ADOPT_ARENA_MAX = 4 * 1024 * 1024,
 };
 
@@ -18,97 +18,88 @@ struct flow_adopter {
     struct op op;
     struct flow_service *service;
     struct pg_query query;
-    struct op_timer rest;
-    int64_t strays_at;
+    struct op_timer sleep;
+    int64_t lost_at; /* when those of ours that are in no memory are scanned for; 0: not */
 };
 
-enum adopt_step { ADOPT_REST, ADOPT_FIND, ADOPT_FOUND, ADOPT_STRAYS, ADOPT_STRAYS_FOUND };
+enum adopt_step { ADOPT_SLEEP, ADOPT_SCAN, ADOPT_ORPHANS, ADOPT_SCAN_OURS, ADOPT_LOST };
 
 static struct flow_adopter *adopter_of(struct op *op)
 {
     return CONTAINER_OF(op, struct flow_adopter, op);
 }
 
-static enum op_result step_rest(struct op *op)
+static enum op_result step_sleep(struct op *op)
 {
     struct flow_adopter *adopter = adopter_of(op);
     arena_reset(&op->arena);
     bool is_up = exec_node_may_write(adopter->service->config.node);
-    op_sleep(op, &adopter->rest, is_up ? LOOK_MS + random_below(LOOK_JITTER_MS) : NOT_YET_MS,
-             "rest between looks");
+    op_sleep(op, &adopter->sleep, is_up ? SCAN_EVERY_MS + random_below(SCAN_JITTER_MS) : NOT_YET_MS,
+             "time for the next scan");
     return OP_WAIT;
 }
 
-static enum op_result step_find(struct op *op)
+static enum op_result step_scan(struct op *op)
 {
     struct flow_adopter *adopter = adopter_of(op);
     struct flow_service *service = adopter->service;
-    if (!flow_service_has_room(service) || !exec_node_may_write(service->config.node)) {
-        op_goto(op, ADOPT_REST);
-        return OP_NEXT;
-    }
+    if (!flow_service_has_room(service) || !exec_node_may_write(service->config.node))
+        return op_jump(op, ADOPT_SLEEP);
     store_flow_orphans(service->config.pool, &adopter->query, op);
     return OP_WAIT;
 }
 
-/* The takes of one look share batches; the next look comes when all are done. */
-static enum op_result step_found(struct op *op)
+/* The takes of one scan share batches; the next scan comes when all are done. */
+static enum op_result step_orphans(struct op *op)
 {
     struct flow_adopter *adopter = adopter_of(op);
     struct flow_service *service = adopter->service;
     struct flow_ref *refs = NULL;
     size_t count = 0;
-    op_goto(op, ADOPT_STRAYS);
-    if (store_flow_scan_result(&adopter->query, &refs, &count) != OK)
+    if (store_flow_scan_result(&adopter->query, &refs, &count) != OK || count == 0)
         return OP_NEXT;
-    if (count > 0)
-        op_log(op, LOG_WARN, "taking over flows of nodes that are gone", LOG_INT("count", count));
+    op_log(op, LOG_WARN, "taking over flows of nodes that are gone", LOG_INT("count", count));
     for (size_t i = 0; i < count && flow_service_has_room(service); i++)
         (void)flow_take_start(service, &refs[i], op);
-    if (count > 0)
-        op_goto(op, ADOPT_FIND);
-    return op->holds > 0 ? OP_WAIT : OP_NEXT;
+    return op->holds > 0 ? op_wait_then(op, ADOPT_SCAN) : op_jump(op, ADOPT_SCAN);
 }
 
-static enum op_result step_strays(struct op *op)
+static enum op_result step_scan_ours(struct op *op)
 {
     struct flow_adopter *adopter = adopter_of(op);
     struct flow_service *service = adopter->service;
     int64_t now = clock_wall_us();
-    op_goto(op, ADOPT_REST);
-    if (service->has_strays && adopter->strays_at == 0)
-        adopter->strays_at = now + STRAY_AGE_US;
-    if (adopter->strays_at == 0 || now < adopter->strays_at)
-        return OP_NEXT;
-    adopter->strays_at = 0;
-    service->has_strays = false;
+    if (service->has_lost && adopter->lost_at == 0)
+        adopter->lost_at = now + LOST_AGE_US;
+    if (adopter->lost_at == 0 || now < adopter->lost_at)
+        return op_jump(op, ADOPT_SLEEP);
+    adopter->lost_at = 0;
+    service->has_lost = false;
     store_flow_owned(service->config.pool, &adopter->query, op, exec_node_id(service->config.node),
-                     now - STRAY_AGE_US);
-    op_goto(op, ADOPT_STRAYS_FOUND);
+                     now - LOST_AGE_US);
     return OP_WAIT;
 }
 
-static enum op_result step_strays_found(struct op *op)
+static enum op_result step_lost(struct op *op)
 {
     struct flow_adopter *adopter = adopter_of(op);
     struct flow_service *service = adopter->service;
     struct flow_ref *refs = NULL;
     size_t count = 0;
-    op_goto(op, ADOPT_REST);
     if (store_flow_scan_result(&adopter->query, &refs, &count) != OK)
-        service->has_strays = true;
+        service->has_lost = true;
     for (size_t i = 0; i < count; i++)
         if (!flow_run_is_known(service, refs[i].id))
             (void)flow_take_start(service, &refs[i], op);
-    return op->holds > 0 ? OP_WAIT : OP_NEXT;
+    return op->holds > 0 ? op_wait_then(op, ADOPT_SLEEP) : op_jump(op, ADOPT_SLEEP);
 }
 
 static const struct op_step steps[] = {
-    [ADOPT_REST] = {"rest", step_rest, 0},
-    [ADOPT_FIND] = {"find", step_find, 0},
-    [ADOPT_FOUND] = {"found", step_found, 0},
-    [ADOPT_STRAYS] = {"strays", step_strays, 0},
-    [ADOPT_STRAYS_FOUND] = {"strays_found", step_strays_found, 0},
+    [ADOPT_SLEEP] = {"sleep", step_sleep, 0},
+    [ADOPT_SCAN] = {"scan", step_scan, OP_TO(ADOPT_SLEEP)},
+    [ADOPT_ORPHANS] = {"orphans", step_orphans, OP_TO(ADOPT_SCAN)},
+    [ADOPT_SCAN_OURS] = {"scan_ours", step_scan_ours, OP_TO(ADOPT_SLEEP)},
+    [ADOPT_LOST] = {"lost", step_lost, OP_TO(ADOPT_SLEEP)},
 };
 
 static void cancel_adopter(struct op *op)

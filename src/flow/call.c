@@ -83,8 +83,8 @@ struct exec *flow_call_start(const struct flow_call *call, struct op *parent)
     return exec;
 }
 
-enum flow_call_end flow_call_judge(const struct flow_run *run, const struct exec *exec,
-                                   struct arena *arena, struct flow_error *error)
+enum flow_call_end flow_call_result(const struct flow_run *run, const struct exec *exec,
+                                    struct arena *arena, struct flow_error *error)
 {
     const struct flow_config *config = &run->service->config;
     const struct exec_outcome *out = &exec->out;

@@ -16,11 +16,15 @@ enum {
 
 enum command_step {
     COMMAND_BEGIN,
+    COMMAND_START,
     COMMAND_STARTED,
     COMMAND_LOAD,
     COMMAND_LOADED,
     COMMAND_TEMPLATE,
     COMMAND_DECIDE,
+    COMMAND_TAKE,
+    COMMAND_REJECT,
+    COMMAND_CANCEL,
     COMMAND_CHANGED,
 };
 
@@ -58,9 +62,8 @@ static enum op_result again(struct flow_command *command, enum command_step step
 {
     if (++command->tries > TRIES_MAX)
         return unavailable(command);
-    op_goto(&command->op, step);
     op_sleep(&command->op, &command->timer, AGAIN_MS, "another try");
-    return OP_WAIT;
+    return op_wait_then(&command->op, step);
 }
 
 static enum op_result show(struct flow_command *command, const struct flow_whole *whole,
@@ -74,6 +77,24 @@ static enum op_result show(struct flow_command *command, const struct flow_whole
     buf_deinit(&text);
     command->rev = whole->flow.rev;
     return answer(command, FLOW_ANSWER_DONE, SLICE_NONE);
+}
+
+static enum op_result step_begin(struct op *op)
+{
+    struct flow_command *command = command_of(op);
+    command->op_token = uuid_v7();
+    command->flow_id = command->in.flow_id;
+    switch (command->in.kind) {
+    case FLOW_COMMAND_START:
+        return OP_NEXT;
+    case FLOW_COMMAND_CANCEL:
+        return op_jump(op, COMMAND_CANCEL);
+    case FLOW_COMMAND_APPROVE:
+    case FLOW_COMMAND_REJECT:
+    case FLOW_COMMAND_RESUME:
+        break;
+    }
+    return op_jump(op, COMMAND_LOAD);
 }
 
 /* ---- start ---- */
@@ -112,7 +133,7 @@ static struct flow new_flow(const struct flow_command *command, const struct flo
 static enum op_result repeated(struct flow_command *command)
 {
     if (command->tries == 0)
-        return again(command, COMMAND_BEGIN);
+        return again(command, COMMAND_START);
     return answer(command, FLOW_ANSWER_REPEATED, SLICE_NONE);
 }
 
@@ -122,8 +143,9 @@ static bool can_run(const struct flow_service *service)
            service->run_count + service->taking < 2 * service->config.runs_max;
 }
 
-static enum op_result begin_start(struct flow_command *command)
+static enum op_result step_start(struct op *op)
 {
+    struct flow_command *command = command_of(op);
     struct flow_service *service = command->service;
     struct flow_template *tmpl =
         flow_template_set_find(*service->config.templates, command->in.template_key);
@@ -141,7 +163,6 @@ static enum op_result begin_start(struct flow_command *command)
     if (!command->run)
         return unavailable(command);
     command->flow_id = flow.id;
-    op_goto(&command->op, COMMAND_STARTED);
     struct flow_start start = {
         .flow = &command->run->next,
         .input = command->input_json,
@@ -164,7 +185,7 @@ static enum op_result step_started(struct op *op)
     }
     if (status != OK) {
         if (status == ERR_CLOSED)
-            command->service->has_strays = true; /* it may have begun: it is found then */
+            command->service->has_lost = true; /* it may have begun: it is found then */
         op_log(op, LOG_WARN, "a flow could not be started", LOG_INT("status", status),
                LOG_STR("cause", command->query.message));
         flow_run_drop(run);
@@ -179,26 +200,12 @@ static enum op_result step_started(struct op *op)
 
 /* ---- changes ---- */
 
-static enum op_result submit_cancel(struct flow_command *command)
-{
-    store_flow_cancel(command->service->config.pool, &command->query, &command->op,
-                      command->in.account_id, command->in.flow_id, command->op_token,
-                      clock_wall_us());
-    op_goto(&command->op, COMMAND_CHANGED);
-    return OP_WAIT;
-}
-
-static enum op_result step_begin(struct op *op)
+static enum op_result step_cancel(struct op *op)
 {
     struct flow_command *command = command_of(op);
-    command->op_token = uuid_v7();
-    command->flow_id = command->in.flow_id;
-    if (command->in.kind == FLOW_COMMAND_START)
-        return begin_start(command);
-    if (command->in.kind == FLOW_COMMAND_CANCEL)
-        return submit_cancel(command);
-    op_goto(op, COMMAND_LOAD);
-    return OP_NEXT;
+    store_flow_cancel(command->service->config.pool, &command->query, op, command->in.account_id,
+                      command->in.flow_id, command->op_token, clock_wall_us());
+    return OP_WAIT;
 }
 
 static enum op_result step_load(struct op *op)
@@ -279,13 +286,16 @@ static slice rejection(struct flow_command *command)
     return text;
 }
 
-static enum op_result submit_take(struct flow_command *command, enum flow_take_kind kind)
+/* Approve and resume: this process takes the flow. */
+static enum op_result step_take(struct op *op)
 {
+    struct flow_command *command = command_of(op);
     const struct flow_service *service = command->service;
+    bool is_approval = command->in.kind == FLOW_COMMAND_APPROVE;
     if (!can_run(service))
         return unavailable(command);
     command->take = (struct flow_take){
-        .kind = kind,
+        .kind = is_approval ? FLOW_TAKE_APPROVE : FLOW_TAKE_RESUME,
         .account_id = command->in.account_id,
         .id = command->in.flow_id,
         .owner = exec_node_id(service->config.node),
@@ -294,14 +304,15 @@ static enum op_result submit_take(struct flow_command *command, enum flow_take_k
         .now = clock_wall_us(),
         .step_index = command->whole.flow.step_index,
     };
-    if (kind == FLOW_TAKE_APPROVE)
+    if (is_approval)
         command->take.output = command->decided.output;
-    store_flow_take(service->config.pool, &command->query, &command->op, &command->take);
-    return OP_WAIT;
+    store_flow_take(service->config.pool, &command->query, op, &command->take);
+    return op_wait_then(op, COMMAND_CHANGED);
 }
 
-static enum op_result submit_reject(struct flow_command *command)
+static enum op_result step_reject(struct op *op)
 {
+    struct flow_command *command = command_of(op);
     struct flow_reject reject = {
         .account_id = command->in.account_id,
         .id = command->in.flow_id,
@@ -311,8 +322,8 @@ static enum op_result submit_reject(struct flow_command *command)
         .now = clock_wall_us(),
         .error = command->decided.error,
     };
-    store_flow_reject(command->service->config.pool, &command->query, &command->op, &reject);
-    return OP_WAIT;
+    store_flow_reject(command->service->config.pool, &command->query, op, &reject);
+    return op_wait_then(op, COMMAND_CHANGED);
 }
 
 /* The attempt's row, as the statements of a decision make it. */
@@ -386,8 +397,8 @@ static enum op_result decide_approval(struct flow_command *command)
     if (ends_at != 0 && ends_at <= clock_wall_us())
         return conflict(command, SLICE("The approval has expired."));
     command->decided = decided_step(command);
-    return command->in.kind == FLOW_COMMAND_APPROVE ? submit_take(command, FLOW_TAKE_APPROVE)
-                                                    : submit_reject(command);
+    return op_jump(&command->op,
+                   command->in.kind == FLOW_COMMAND_APPROVE ? COMMAND_TAKE : COMMAND_REJECT);
 }
 
 static enum op_result decide_resume(struct flow_command *command)
@@ -396,7 +407,7 @@ static enum op_result decide_resume(struct flow_command *command)
     int64_t due_at = flow_due_at(flow);
     bool is_due = due_at != 0 && due_at <= clock_wall_us();
     if (flow->status == FLOW_FAILED || is_due)
-        return submit_take(command, FLOW_TAKE_RESUME);
+        return op_jump(&command->op, COMMAND_TAKE);
     if (flow->status == FLOW_WAITING)
         return show(command, &command->whole, command->find.tmpl);
     return conflict(command, arena_printf(answer_arena(command),
@@ -420,8 +431,8 @@ static int change_result(struct flow_command *command)
     return store_flow_take_result(&command->query, &command->flow);
 }
 
-/* The row has changed: those in this process who carry it on, or watch it, learn of it. */
-static void tell(struct flow_command *command)
+/* The row has changed: what carries it on in this process, or watches it, learns of it. */
+static void notify(struct flow_command *command)
 {
     struct flow_service *service = command->service;
     const struct flow *flow = &command->flow;
@@ -430,7 +441,7 @@ static void tell(struct flow_command *command)
     if (flow->status == FLOW_CANCELLED)
         flow_run_cut(service, flow->id);
     else if (!flow_run_start(service, flow, command->in.kind == FLOW_COMMAND_RESUME))
-        service->has_strays = true;
+        service->has_lost = true;
 }
 
 /* A decision's attempt is the last of all. */
@@ -457,8 +468,7 @@ static enum op_result show_changed(struct flow_command *command)
         command->whole.flow = command->flow;
         return show(command, &command->whole, command->find.tmpl);
     }
-    op_goto(&command->op, COMMAND_LOAD);
-    return OP_NEXT;
+    return op_jump(&command->op, COMMAND_LOAD);
 }
 
 static enum op_result step_changed(struct op *op)
@@ -466,29 +476,35 @@ static enum op_result step_changed(struct op *op)
     struct flow_command *command = command_of(op);
     int status = change_result(command);
     if (status == OK) {
-        tell(command);
+        notify(command);
         return show_changed(command);
     }
     if (status == ERR_NOTFOUND && command->in.kind != FLOW_COMMAND_CANCEL)
-        return again(command, COMMAND_LOAD); /* somebody else was faster: look again */
+        return again(command, COMMAND_LOAD); /* somebody else was faster */
     if (status == ERR_NOTFOUND) {
         if (command->tries > 0)
             return answer(command, FLOW_ANSWER_NOT_FOUND, SLICE_NONE);
-        return again(command, COMMAND_BEGIN); /* unless it was cancelled this very moment */
+        return again(command, COMMAND_CANCEL); /* unless it was cancelled this very moment */
     }
     if (status == ERR_CLOSED && command->in.kind != FLOW_COMMAND_CANCEL)
-        command->service->has_strays = true; /* it may be ours */
+        command->service->has_lost = true; /* it may be ours */
     return unavailable(command);
 }
 
+#define TO_CHANGED OP_TO(COMMAND_CHANGED)
 static const struct op_step steps[] = {
-    [COMMAND_BEGIN] = {"begin", step_begin, 0},
+    [COMMAND_BEGIN] = {"begin", step_begin, OP_TO(COMMAND_LOAD) | OP_TO(COMMAND_CANCEL)},
+    [COMMAND_START] = {"start", step_start, OP_TO(COMMAND_START)},
     [COMMAND_STARTED] = {"started", step_started, 0},
+    /* approve, reject, resume; and what a cancel left */
     [COMMAND_LOAD] = {"load", step_load, 0},
     [COMMAND_LOADED] = {"loaded", step_loaded, 0},
     [COMMAND_TEMPLATE] = {"template", step_template, 0},
-    [COMMAND_DECIDE] = {"decide", step_decide, 0},
-    [COMMAND_CHANGED] = {"changed", step_changed, 0},
+    [COMMAND_DECIDE] = {"decide", step_decide, OP_TO(COMMAND_TAKE) | OP_TO(COMMAND_REJECT)},
+    [COMMAND_TAKE] = {"take", step_take, TO_CHANGED},
+    [COMMAND_REJECT] = {"reject", step_reject, TO_CHANGED},
+    [COMMAND_CANCEL] = {"cancel", step_cancel, 0},
+    [COMMAND_CHANGED] = {"changed", step_changed, OP_TO(COMMAND_LOAD) | OP_TO(COMMAND_CANCEL)},
 };
 
 static void on_cancel(struct op *op)
@@ -503,7 +519,7 @@ static void on_end(struct op *op, enum op_end end)
     struct flow_command *command = command_of(op);
     if (end == OP_ENDED_CANCELLED) {
         command->answer = FLOW_ANSWER_UNAVAILABLE;
-        command->service->has_strays = true; /* what was sent may yet happen */
+        command->service->has_lost = true; /* what was sent may yet happen */
     }
     if (command->run)
         flow_run_drop(command->run);

@@ -55,8 +55,8 @@ enum lane_step {
     LANE_BEGUN,
     LANE_CALL,
     LANE_CALLED,
-    LANE_TELL,
-    LANE_TOLD,
+    LANE_RECORD,
+    LANE_RECORDED,
 };
 
 static struct flow_lane *lane_of(struct op *op)
@@ -71,7 +71,7 @@ static struct fan_item *item_of(struct flow_lane *lane)
 
 /* ---- one item ---- */
 
-static enum op_result tell(struct flow_lane *lane, enum flow_item_fact fact)
+static void make_fact(struct flow_lane *lane, enum flow_item_fact fact)
 {
     struct flow_run *run = lane->run;
     lane->fact = (struct flow_item){
@@ -87,11 +87,9 @@ static enum op_result tell(struct flow_lane *lane, enum flow_item_fact fact)
         lane->fact.output = item_of(lane)->output;
     if (fact == FLOW_ITEM_FAILED)
         lane->fact.error = flow_error_text(&lane->error, &lane->scratch);
-    op_goto(&lane->op, fact == FLOW_ITEM_BEGUN ? LANE_BEGIN : LANE_TELL);
-    return OP_NEXT;
 }
 
-/* Texts of the error move to where the run can see them. */
+/* The item has ended. Texts of the error move to where the run can see them. */
 static enum op_result fail_item(struct flow_lane *lane)
 {
     struct fan_item *item = item_of(lane);
@@ -102,7 +100,8 @@ static enum op_result fail_item(struct flow_lane *lane)
     item->error.message = arena_dup(arena, lane->error.message);
     item->error.hint = lane->error.hint.len > 0 ? arena_dup(arena, lane->error.hint) : SLICE_NONE;
     lane->fan->is_stopped = true;
-    return tell(lane, FLOW_ITEM_FAILED);
+    make_fact(lane, FLOW_ITEM_FAILED);
+    return OP_STOP;
 }
 
 static enum op_result leave(struct flow_lane *lane)
@@ -126,8 +125,10 @@ static enum op_result step_take(struct op *op)
     item_of(lane)->state = ITEM_IN_FLIGHT;
     arena_reset(&lane->scratch);
     lane->input = json_object();
-    op_goto(op, LANE_CALL);
-    return fan->is_safe ? OP_NEXT : tell(lane, FLOW_ITEM_BEGUN);
+    if (fan->is_safe)
+        return op_jump(op, LANE_CALL);
+    make_fact(lane, FLOW_ITEM_BEGUN);
+    return OP_NEXT;
 }
 
 static enum op_result insert(struct flow_lane *lane)
@@ -148,15 +149,12 @@ static enum op_result step_begin(struct op *op)
     return insert(lane);
 }
 
-/* OK: goes on at `next`. */
-static enum op_result check_insert(struct flow_lane *lane, enum lane_step again,
-                                   enum lane_step next)
+/* OP_NEXT: the fact is durable. */
+static enum op_result check_insert(struct flow_lane *lane, enum lane_step again)
 {
     int status = store_flow_item_insert_result(&lane->query);
-    if (status == OK) {
-        op_goto(&lane->op, next);
+    if (status == OK)
         return OP_NEXT;
-    }
     if (status == ERR_NOTFOUND)
         return leave(lane);
     if ((status == ERR_INVALID || status == ERR_LIMIT) && lane->fact.fact == FLOW_ITEM_COMPLETED) {
@@ -166,14 +164,13 @@ static enum op_result check_insert(struct flow_lane *lane, enum lane_step again,
             .retry_after_ms = -1};
         return fail_item(lane);
     }
-    op_goto(&lane->op, again);
     op_sleep(&lane->op, &lane->timer, AGAIN_MS, "the database, to record an item");
-    return OP_WAIT;
+    return op_wait_then(&lane->op, again);
 }
 
 static enum op_result step_begun(struct op *op)
 {
-    return check_insert(lane_of(op), LANE_BEGIN, LANE_CALL);
+    return check_insert(lane_of(op), LANE_BEGIN);
 }
 
 static enum op_result step_call(struct op *op)
@@ -207,14 +204,14 @@ static enum op_result complete_item(struct flow_lane *lane, slice output)
         fan->is_too_large = fan->is_stopped = true;
     if (!item->output.ptr)
         item->output = SLICE("null");
-    return tell(lane, FLOW_ITEM_COMPLETED);
+    make_fact(lane, FLOW_ITEM_COMPLETED);
+    return OP_STOP;
 }
 
 static enum op_result call_again(struct flow_lane *lane, uint64_t wait_ms, const char *what)
 {
-    op_goto(&lane->op, LANE_CALL);
     op_sleep(&lane->op, &lane->timer, wait_ms, what);
-    return OP_WAIT;
+    return op_wait_then(&lane->op, LANE_CALL);
 }
 
 static enum op_result step_called(struct op *op)
@@ -223,7 +220,7 @@ static enum op_result step_called(struct op *op)
     struct flow_run *run = lane->run;
     struct exec *exec = lane->exec;
     lane->exec = NULL;
-    switch (flow_call_judge(run, exec, &lane->scratch, &lane->error)) {
+    switch (flow_call_result(run, exec, &lane->scratch, &lane->error)) {
     case FLOW_CALL_SUCCEEDED:
         run->unsent = 0;
         return complete_item(lane, exec->out.output_json);
@@ -244,21 +241,26 @@ static enum op_result step_called(struct op *op)
     return fail_item(lane);
 }
 
-static enum op_result step_tell(struct op *op)
+static enum op_result step_record(struct op *op)
 {
     return insert(lane_of(op));
 }
 
-static enum op_result step_told(struct op *op)
+static enum op_result step_recorded(struct op *op)
 {
-    return check_insert(lane_of(op), LANE_TELL, LANE_TAKE);
+    enum op_result result = check_insert(lane_of(op), LANE_RECORD);
+    return result == OP_NEXT ? op_jump(op, LANE_TAKE) : result;
 }
 
+/* An item after the other, until none is left to take. */
 static const struct op_step lane_steps[] = {
-    [LANE_TAKE] = {"take", step_take, 0},       [LANE_BEGIN] = {"begin", step_begin, 0},
-    [LANE_BEGUN] = {"begun", step_begun, 0},    [LANE_CALL] = {"call", step_call, 0},
-    [LANE_CALLED] = {"called", step_called, 0}, [LANE_TELL] = {"tell", step_tell, 0},
-    [LANE_TOLD] = {"told", step_told, 0},
+    [LANE_TAKE] = {"take", step_take, OP_TO(LANE_CALL)},
+    [LANE_BEGIN] = {"begin", step_begin, 0},
+    [LANE_BEGUN] = {"begun", step_begun, OP_TO(LANE_BEGIN)},
+    [LANE_CALL] = {"call", step_call, OP_TO(LANE_RECORD)},
+    [LANE_CALLED] = {"called", step_called, OP_TO(LANE_CALL) | OP_TO(LANE_RECORD)},
+    [LANE_RECORD] = {"record", step_record, 0},
+    [LANE_RECORDED] = {"recorded", step_recorded, OP_TO(LANE_TAKE) | OP_TO(LANE_RECORD)},
 };
 
 static void cancel_lane(struct op *op)
@@ -279,6 +281,7 @@ static const struct op_class lane_class = {
     .name = "flow_lane",
     .steps = lane_steps,
     .step_count = ARRAY_LEN(lane_steps),
+    .stop = LANE_RECORD,
     .on_cancel = cancel_lane,
     .free = free_lane,
 };

@@ -32,7 +32,7 @@ struct flow_service {
     struct flow_watches *watches;
     struct flow_seen_set *seen;
     bool is_draining;
-    bool has_strays; /* something of ours may be in no memory: look at the rows */
+    bool has_lost; /* a row of ours may be in no memory: adopt.c scans for it */
 };
 
 /* ---- a flow that runs (run.c) ---- */
@@ -190,8 +190,8 @@ enum flow_call_end {
     FLOW_CALL_UNSENT, /* nothing was sent for reasons of ours: again later */
     FLOW_CALL_CUT,    /* on the way down: nobody knows */
 };
-enum flow_call_end flow_call_judge(const struct flow_run *run, const struct exec *exec,
-                                   struct arena *arena, struct flow_error *error);
+enum flow_call_end flow_call_result(const struct flow_run *run, const struct exec *exec,
+                                    struct arena *arena, struct flow_error *error);
 /* Whether making the call a second time does nothing twice. */
 bool flow_call_is_safe(const struct flow_run *run, size_t step);
 /* How long to wait before the next attempt, `tries` having been made; 0: none is left. */

@@ -18,10 +18,10 @@ static struct flow_look *look_of(struct op *op)
     return CONTAINER_OF(op, struct flow_look, op);
 }
 
-enum look_step { LOOK_BEGIN, LOOK_REVISED, LOOK_LOAD, LOOK_FIND, LOOK_FOUND };
+enum view_step { VIEW_CHECK_REV, VIEW_CHECKED, VIEW_LOAD, VIEW_LOADED, VIEW_TEMPLATE };
 
 /* Something of the flow is known here: perhaps it is what it is now. */
-static enum op_result look_begin(struct op *op)
+static enum op_result step_check_rev(struct op *op)
 {
     struct flow_look *look = look_of(op);
     struct flow_service *service = look->service;
@@ -31,11 +31,10 @@ static enum op_result look_begin(struct op *op)
         store_flow_rev(service->config.pool, &look->query, op, look->account_id, look->id);
         return OP_WAIT;
     }
-    op_goto(op, LOOK_LOAD);
-    return OP_NEXT;
+    return op_jump(op, VIEW_LOAD);
 }
 
-static enum op_result look_revised(struct op *op)
+static enum op_result step_checked(struct op *op)
 {
     struct flow_look *look = look_of(op);
     int64_t rev;
@@ -50,7 +49,7 @@ static enum op_result look_revised(struct op *op)
     return look->seen ? OP_DONE : OP_NEXT;
 }
 
-static enum op_result look_load(struct op *op)
+static enum op_result step_load(struct op *op)
 {
     struct flow_look *look = look_of(op);
     store_flow_load(look->service->config.pool, &look->query, op, look->account_id, look->id,
@@ -70,7 +69,7 @@ static enum op_result look_end(struct flow_look *look)
     return OP_DONE;
 }
 
-static enum op_result look_find(struct op *op)
+static enum op_result step_loaded(struct op *op)
 {
     struct flow_look *look = look_of(op);
     look->status = store_flow_load_result(&look->query, &look->whole);
@@ -82,7 +81,7 @@ static enum op_result look_find(struct op *op)
     return look_end(look);
 }
 
-static enum op_result look_found(struct op *op)
+static enum op_result step_template(struct op *op)
 {
     struct flow_look *look = look_of(op);
     flow_template_found(look->service, &look->find);
@@ -106,11 +105,11 @@ static void look_free(struct op *op)
 }
 
 static const struct op_step look_steps[] = {
-    [LOOK_BEGIN] = {"begin", look_begin, 0},
-    [LOOK_REVISED] = {"revised", look_revised, 0},
-    [LOOK_LOAD] = {"load", look_load, 0},
-    [LOOK_FIND] = {"find_template", look_find, 0},
-    [LOOK_FOUND] = {"found_template", look_found, 0},
+    [VIEW_CHECK_REV] = {"check_rev", step_check_rev, OP_TO(VIEW_LOAD)},
+    [VIEW_CHECKED] = {"checked", step_checked, 0},
+    [VIEW_LOAD] = {"load", step_load, 0},
+    [VIEW_LOADED] = {"loaded", step_loaded, 0},
+    [VIEW_TEMPLATE] = {"template", step_template, 0},
 };
 
 static const struct op_class look_class = {
@@ -171,6 +170,8 @@ static struct flow_page *page_of(struct op *op)
     return CONTAINER_OF(op, struct flow_page, op);
 }
 
+enum page_step { PAGE_LOAD, PAGE_LOADED, PAGE_WRITE, PAGE_TEMPLATE };
+
 static enum op_result page_load(struct op *op)
 {
     struct flow_page *page = page_of(op);
@@ -178,7 +179,7 @@ static enum op_result page_load(struct op *op)
     return OP_WAIT;
 }
 
-static enum op_result page_judge(struct op *op)
+static enum op_result page_loaded(struct op *op)
 {
     struct flow_page *page = page_of(op);
     page->status = store_flow_list_result(&page->query, &page->list, &page->count);
@@ -249,13 +250,12 @@ static enum op_result page_write(struct op *op)
     return OP_DONE;
 }
 
-static enum op_result page_found(struct op *op)
+static enum op_result page_template(struct op *op)
 {
     struct flow_page *page = page_of(op);
     flow_template_found(page->service, &page->find);
     page_put(page);
-    op_goto(op, 2);
-    return OP_NEXT;
+    return op_jump(op, PAGE_WRITE);
 }
 
 static void page_cancel(struct op *op)
@@ -273,10 +273,10 @@ static void page_free(struct op *op)
 }
 
 static const struct op_step page_steps[] = {
-    {"load", page_load, 0},
-    {"judge", page_judge, 0},
-    {"write", page_write, 0},
-    {"found_template", page_found, 0},
+    [PAGE_LOAD] = {"load", page_load, 0},
+    [PAGE_LOADED] = {"loaded", page_loaded, 0},
+    [PAGE_WRITE] = {"write", page_write, 0},
+    [PAGE_TEMPLATE] = {"template", page_template, OP_TO(PAGE_WRITE)},
 };
 
 static const struct op_class page_class = {

@@ -26,8 +26,15 @@ enum run_step {
     RUN_TEMPLATE,
     RUN_PLACE,
     RUN_EXECUTE,
+    RUN_CALL,
     RUN_CALLED,
+    RUN_FAN_OUT,
     RUN_JOINED,
+    RUN_TRANSFORM,
+    RUN_PARK,
+    RUN_PASS,
+    RUN_COMPLETE,
+    RUN_FAIL,
     RUN_RECORD,
     RUN_RECORDED,
     RUN_REPLAN,
@@ -38,10 +45,11 @@ enum run_step {
 static enum op_result step_begin(struct op *op)
 {
     struct flow_run *run = flow_run_of(op);
-    if (run->is_loaded && run->flow.status != FLOW_RUNNING)
+    if (!run->is_loaded)
+        return OP_NEXT;
+    if (run->flow.status != FLOW_RUNNING)
         return OP_DONE; /* its start was all that there was to do */
-    op_goto(op, run->is_loaded ? RUN_EXECUTE : RUN_LOAD);
-    return OP_NEXT;
+    return op_jump(op, RUN_EXECUTE);
 }
 
 static enum op_result step_load(struct op *op)
@@ -54,23 +62,26 @@ static enum op_result step_load(struct op *op)
     return OP_WAIT;
 }
 
+static enum op_result load_again(struct flow_run *run, const char *what)
+{
+    op_sleep(&run->op, &run->timer, LOAD_RETRY_MS, what);
+    return op_wait_then(&run->op, RUN_LOAD);
+}
+
 static enum op_result step_loaded(struct op *op)
 {
     struct flow_run *run = flow_run_of(op);
     int status = store_flow_load_result(&run->query, &run->whole);
     if (status == ERR_NOTFOUND)
         return OP_DONE;
-    if (status != OK) {
-        op_goto(op, RUN_LOAD);
-        op_sleep(op, &run->timer, LOAD_RETRY_MS, "the database, to load a flow");
-        return OP_WAIT;
-    }
+    if (status != OK)
+        return load_again(run, "the database, to load a flow");
     const struct flow *now = &run->whole.flow;
     bool is_there = run->is_waking
                         ? now->status == FLOW_WAITING && now->rev == run->flow.rev
                         : now->status == FLOW_RUNNING && uuid_eq(now->owner, run->flow.owner);
     if (!is_there)
-        return OP_DONE; /* somebody else was faster */
+        return OP_DONE; /* another node was faster */
     run->flow = *now;
     run->actor = run->whole.actor;
     if (flow_template_find(run->service, &run->find, now->template_version, op))
@@ -92,23 +103,18 @@ static enum op_result step_template(struct op *op)
                                    .message = SLICE("The flow's template cannot be read."),
                                    .retry_after_ms = -1};
         flow_run_end_at_once(run, &error);
-        op_goto(op, RUN_RECORD);
-        return OP_NEXT;
+        return OP_STOP;
     }
-    op_goto(op, RUN_LOAD);
-    op_sleep(op, &run->timer, LOAD_RETRY_MS, "the database, to load a template");
-    return OP_WAIT;
+    return load_again(run, "the database, to load a template");
 }
 
 /* Where it stands: the plan of what is to be done now. */
 static enum op_result step_place(struct op *op)
 {
-    struct flow_run *run = flow_run_of(op);
-    op_goto(op, flow_run_place(run) ? RUN_EXECUTE : RUN_RECORD);
-    return OP_NEXT;
+    return flow_run_place(flow_run_of(op)) ? OP_NEXT : OP_STOP;
 }
 
-/* ---- doing it ---- */
+/* ---- doing it: a step that has prepared a transition stops, which leads to its record ---- */
 
 static bool is_begun(const struct flow_run *run)
 {
@@ -116,107 +122,69 @@ static bool is_begun(const struct flow_run *run)
            run->flow.attempt == run->attempt;
 }
 
-static enum op_result record(struct flow_run *run)
+/* No attempt has ended: an intent, a pause, the end. */
+static enum op_result move_on(struct flow_run *run)
 {
-    op_goto(&run->op, RUN_RECORD);
-    return OP_NEXT;
+    flow_run_next(run);
+    return OP_STOP;
+}
+
+static enum op_result complete_step(struct flow_run *run, slice output)
+{
+    flow_run_finish_completed(run, output);
+    return OP_STOP;
 }
 
 static enum op_result fail_step(struct flow_run *run, const struct flow_error *error)
 {
     flow_run_finish_failed(run, error);
-    return record(run);
+    return OP_STOP;
 }
 
-static enum op_result execute_call(struct flow_run *run)
+static enum op_result fail_for_memory(struct flow_run *run)
 {
-    bool is_safe = flow_call_is_safe(run, run->step);
-    if (run->is_interrupted && !is_safe) {
-        struct flow_error error = flow_error_unknown();
-        return fail_step(run, &error);
-    }
-    if ((run->is_waking || !is_safe) && !is_begun(run)) { /* the intent first */
-        flow_run_next(run);
-        return record(run);
-    }
-    struct flow_call call = {
-        .run = run, .input = &run->value, .connection_id = run->connection_id, .item = SIZE_MAX};
-    run->exec = flow_call_start(&call, &run->op);
-    op_goto(&run->op, RUN_CALLED);
-    if (run->exec)
-        return OP_WAIT;
     struct flow_error error = {.code = SLICE("execution_failed"),
                                .message = SLICE("Out of memory; nothing was sent."),
                                .retry_after_ms = -1};
     return fail_step(run, &error);
-}
-
-/* Facts about items belong to the step and the attempt that the row is at: whoever loads the flow
- * reads those alone. */
-static enum op_result execute_fan_out(struct flow_run *run)
-{
-    if (!is_begun(run)) {
-        flow_run_next(run);
-        return record(run);
-    }
-    op_goto(&run->op, RUN_JOINED);
-    if (flow_fan_start(run))
-        return run->op.holds > 0 ? OP_WAIT : OP_NEXT;
-    struct flow_error error = {.code = SLICE("execution_failed"),
-                               .message = SLICE("Out of memory; nothing was sent."),
-                               .retry_after_ms = -1};
-    return fail_step(run, &error);
-}
-
-static enum op_result execute_transform(struct flow_run *run)
-{
-    struct json value;
-    struct flow_error too_large = {.code = SLICE("validation_error"),
-                                   .message = SLICE("The step's value is over 1 MB."),
-                                   .retry_after_ms = -1};
-    if (!flow_plan_transform(run, &value))
-        return fail_step(run, &run->error);
-    slice text = flow_json_text(&value, flow_run_scratch(run), FLOW_OUTPUT_BYTES_MAX);
-    if (!text.ptr)
-        return fail_step(run, &too_large);
-    flow_run_finish_completed(run, text);
-    return record(run);
 }
 
 static enum op_result step_execute(struct op *op)
 {
+    static const enum run_step steps_of_plans[] = {
+        [FLOW_PLAN_END] = RUN_COMPLETE,    [FLOW_PLAN_CALL] = RUN_CALL,
+        [FLOW_PLAN_FAN_OUT] = RUN_FAN_OUT, [FLOW_PLAN_TRANSFORM] = RUN_TRANSFORM,
+        [FLOW_PLAN_PASS] = RUN_PASS,       [FLOW_PLAN_PARK] = RUN_PARK,
+        [FLOW_PLAN_FAULT] = RUN_FAIL,
+    };
     struct flow_run *run = flow_run_of(op);
     bool must_end = run->plan == FLOW_PLAN_CALL && is_begun(run) && flow_run_is_ours(run) &&
                     !run->is_interrupted && !flow_call_is_safe(run, run->step);
     if (flow_run_is_leaving(run) && !must_end)
         return OP_DONE;
-    if (flow_run_is_leaving(run) && run->unsent > 0) { /* the intent is taken back */
-        flow_run_next(run);
-        return record(run);
-    }
+    if (flow_run_is_leaving(run) && run->unsent > 0)
+        return move_on(run); /* the intent is taken back */
     if (run->plan != FLOW_PLAN_END && run->plan != FLOW_PLAN_FAULT && flow_run_is_overdue(run)) {
         struct flow_error error = flow_error_deadline();
         return fail_step(run, &error);
     }
-    switch (run->plan) {
-    case FLOW_PLAN_CALL:
-        return execute_call(run);
-    case FLOW_PLAN_FAN_OUT:
-        return execute_fan_out(run);
-    case FLOW_PLAN_TRANSFORM:
-        return execute_transform(run);
-    case FLOW_PLAN_PASS:
-        flow_run_finish_completed(run, run->input_json);
-        return record(run);
-    case FLOW_PLAN_END:
-    case FLOW_PLAN_PARK:
-        flow_run_next(run);
-        return record(run);
-    case FLOW_PLAN_FAULT:
-        return fail_step(run, &run->error);
+    return op_jump(op, steps_of_plans[run->plan]);
+}
+
+static enum op_result step_call(struct op *op)
+{
+    struct flow_run *run = flow_run_of(op);
+    bool is_safe = flow_call_is_safe(run, run->step);
+    if (run->is_interrupted && !is_safe) {
+        struct flow_error error = flow_error_unknown();
+        return fail_step(run, &error);
     }
-    UNREACHABLE("all plans are above");
-    return OP_FAIL;
+    if ((run->is_waking || !is_safe) && !is_begun(run)) /* the intent first */
+        return move_on(run);
+    struct flow_call call = {
+        .run = run, .input = &run->value, .connection_id = run->connection_id, .item = SIZE_MAX};
+    run->exec = flow_call_start(&call, op);
+    return run->exec ? OP_WAIT : fail_for_memory(run);
 }
 
 static enum op_result step_called(struct op *op)
@@ -225,23 +193,33 @@ static enum op_result step_called(struct op *op)
     struct flow_error error;
     struct exec *exec = run->exec;
     run->exec = NULL;
-    switch (flow_call_judge(run, exec, flow_run_scratch(run), &error)) {
+    switch (flow_call_result(run, exec, flow_run_scratch(run), &error)) {
     case FLOW_CALL_SUCCEEDED:
         run->unsent = 0;
-        flow_run_finish_completed(run, exec->out.output_json);
-        return record(run);
+        return complete_step(run, exec->out.output_json);
     case FLOW_CALL_FAILED:
         run->unsent = 0;
         return fail_step(run, &error);
     case FLOW_CALL_UNSENT:
         run->unsent++;
-        op_goto(op, RUN_EXECUTE);
         op_sleep(op, &run->timer, UNSENT_RETRY_MS, "a call that could not be made");
-        return OP_WAIT;
+        return op_wait_then(op, RUN_EXECUTE);
     case FLOW_CALL_CUT:
         break;
     }
     return OP_DONE;
+}
+
+/* Facts about items belong to the step and the attempt that the row is at: whoever loads the flow
+ * reads those alone. */
+static enum op_result step_fan_out(struct op *op)
+{
+    struct flow_run *run = flow_run_of(op);
+    if (!is_begun(run))
+        return move_on(run);
+    if (!flow_fan_start(run))
+        return fail_for_memory(run);
+    return op->holds > 0 ? OP_WAIT : OP_NEXT;
 }
 
 static enum op_result step_joined(struct op *op)
@@ -251,8 +229,7 @@ static enum op_result step_joined(struct op *op)
     slice output;
     switch (flow_fan_join(run, &output, &error)) {
     case FLOW_FAN_COMPLETED:
-        flow_run_finish_completed(run, output);
-        return record(run);
+        return complete_step(run, output);
     case FLOW_FAN_FAILED:
         return fail_step(run, &error);
     case FLOW_FAN_LEFT:
@@ -261,13 +238,50 @@ static enum op_result step_joined(struct op *op)
     return OP_DONE;
 }
 
+static enum op_result step_transform(struct op *op)
+{
+    struct flow_run *run = flow_run_of(op);
+    struct json value;
+    struct flow_error too_large = {.code = SLICE("validation_error"),
+                                   .message = SLICE("The step's value is over 1 MB."),
+                                   .retry_after_ms = -1};
+    if (!flow_plan_transform(run, &value))
+        return fail_step(run, &run->error);
+    slice text = flow_json_text(&value, flow_run_scratch(run), FLOW_OUTPUT_BYTES_MAX);
+    return text.ptr ? complete_step(run, text) : fail_step(run, &too_large);
+}
+
+/* A wait or an approval: once that is durable this run has ended. */
+static enum op_result step_park(struct op *op)
+{
+    return move_on(flow_run_of(op));
+}
+
+/* A wait whose time has come. */
+static enum op_result step_pass(struct op *op)
+{
+    struct flow_run *run = flow_run_of(op);
+    return complete_step(run, run->input_json);
+}
+
+static enum op_result step_complete(struct op *op)
+{
+    return move_on(flow_run_of(op));
+}
+
+static enum op_result step_fail(struct op *op)
+{
+    struct flow_run *run = flow_run_of(op);
+    return fail_step(run, &run->error);
+}
+
 /* ---- the transition ---- */
 
 static enum op_result step_record(struct op *op)
 {
     struct flow_run *run = flow_run_of(op);
     if (run->is_waking && !exec_node_may_write(run->service->config.node))
-        return OP_DONE; /* whoever looks next finds it */
+        return OP_DONE; /* found by the next scan of any node */
     struct flow_move move = {
         .next = &run->next,
         .owner = run->is_waking ? run->next.owner : run->flow.owner,
@@ -277,7 +291,6 @@ static enum op_result step_record(struct op *op)
         .waiting_input = run->shown,
     };
     store_flow_move(run->service->config.pool, &run->query, op, &move);
-    op_goto(op, RUN_RECORDED);
     return OP_WAIT;
 }
 
@@ -290,11 +303,10 @@ static enum op_result record_again(struct flow_run *run, int status)
            LOG_CSTR("sqlstate", run->query.sqlstate), LOG_STR("cause", run->query.message));
     if (is_refused && run->has_finished && run->finished.is_completed) {
         flow_run_finish_refused(run);
-        return record(run);
+        return OP_STOP;
     }
-    op_goto(&run->op, RUN_RECORD);
     op_sleep(&run->op, &run->timer, RECORD_RETRY_MS, "the database, to record a transition");
-    return OP_WAIT;
+    return op_wait_then(&run->op, RUN_RECORD);
 }
 
 static enum op_result step_recorded(struct op *op)
@@ -307,10 +319,9 @@ static enum op_result step_recorded(struct op *op)
         return record_again(run, status);
     flow_run_recorded(run);
     if (run->flow.status != FLOW_RUNNING)
-        return OP_DONE;
-    op_goto(op, run->retry_ms > 0 ? RUN_REPLAN : RUN_EXECUTE);
+        return OP_DONE; /* parked, or ended */
     if (run->retry_ms == 0)
-        return OP_NEXT;
+        return op_jump(op, RUN_EXECUTE);
     op_sleep(op, &run->timer, run->retry_ms, "back-off before the next attempt");
     return OP_WAIT;
 }
@@ -319,17 +330,35 @@ static enum op_result step_replan(struct op *op)
 {
     struct flow_run *run = flow_run_of(op);
     flow_plan_make(run, run->step, run->flow.attempt + 1, true);
-    op_goto(op, RUN_EXECUTE);
-    return OP_NEXT;
+    return op_jump(op, RUN_EXECUTE);
 }
 
+#define TO_RECORD OP_TO(RUN_RECORD)
+#define TO_A_PLAN                                                                    \
+    (OP_TO(RUN_CALL) | OP_TO(RUN_FAN_OUT) | OP_TO(RUN_TRANSFORM) | OP_TO(RUN_PARK) | \
+     OP_TO(RUN_PASS) | OP_TO(RUN_COMPLETE) | OP_TO(RUN_FAIL))
 static const struct op_step steps[] = {
-    [RUN_BEGIN] = {"begin", step_begin, 0},    [RUN_LOAD] = {"load", step_load, 0},
-    [RUN_LOADED] = {"loaded", step_loaded, 0}, [RUN_TEMPLATE] = {"template", step_template, 0},
-    [RUN_PLACE] = {"place", step_place, 0},    [RUN_EXECUTE] = {"execute", step_execute, 0},
-    [RUN_CALLED] = {"called", step_called, 0}, [RUN_JOINED] = {"joined", step_joined, 0},
-    [RUN_RECORD] = {"record", step_record, 0}, [RUN_RECORDED] = {"recorded", step_recorded, 0},
-    [RUN_REPLAN] = {"replan", step_replan, 0},
+    /* where it stands; of a flow that begins here its start knows it */
+    [RUN_BEGIN] = {"begin", step_begin, OP_TO(RUN_EXECUTE)},
+    [RUN_LOAD] = {"load", step_load, 0},
+    [RUN_LOADED] = {"loaded", step_loaded, OP_TO(RUN_LOAD)},
+    [RUN_TEMPLATE] = {"template", step_template, OP_TO(RUN_LOAD) | TO_RECORD},
+    [RUN_PLACE] = {"place", step_place, TO_RECORD},
+    /* what is planned; each prepares a transition */
+    [RUN_EXECUTE] = {"execute", step_execute, TO_A_PLAN | TO_RECORD},
+    [RUN_CALL] = {"call", step_call, TO_RECORD},
+    [RUN_CALLED] = {"called", step_called, OP_TO(RUN_EXECUTE) | TO_RECORD},
+    [RUN_FAN_OUT] = {"fan_out", step_fan_out, TO_RECORD},
+    [RUN_JOINED] = {"joined", step_joined, TO_RECORD},
+    [RUN_TRANSFORM] = {"transform", step_transform, TO_RECORD},
+    [RUN_PARK] = {"park", step_park, TO_RECORD},
+    [RUN_PASS] = {"pass", step_pass, TO_RECORD},
+    [RUN_COMPLETE] = {"complete", step_complete, TO_RECORD},
+    [RUN_FAIL] = {"fail", step_fail, TO_RECORD},
+    /* the transition; what waits or has ended ends here, too */
+    [RUN_RECORD] = {"record", step_record, 0},
+    [RUN_RECORDED] = {"recorded", step_recorded, OP_TO(RUN_EXECUTE) | TO_RECORD},
+    [RUN_REPLAN] = {"replan", step_replan, OP_TO(RUN_EXECUTE)},
 };
 
 /* ---- beginning and ending ---- */
@@ -365,6 +394,7 @@ static const struct op_class run_class = {
     .name = "flow",
     .steps = steps,
     .step_count = ARRAY_LEN(steps),
+    .stop = RUN_RECORD,
     .on_cancel = on_cancel,
     .on_end = on_end,
     .free = free_run,

@@ -89,7 +89,7 @@ void flow_run_remember(struct flow_run *run)
     service->run_count++;
     metric_set(metric_series(&running, SLICE_NONE), (double)service->run_count);
     run->is_registered = map_put(&service->by_id, id_key(run), run, NULL) == OK;
-    if (!run->is_registered) /* it would be taken for a stray while it runs */
+    if (!run->is_registered) /* it would be taken for lost while it runs */
         op_cancel(&run->op);
 }
 
@@ -102,7 +102,7 @@ void flow_run_forget(struct flow_run *run)
     if (run->is_registered && map_get(&service->by_id, id_key(run)) == run)
         (void)map_remove(&service->by_id, id_key(run));
     if (run->flow.status == FLOW_RUNNING && flow_run_is_ours(run) && !service->is_draining)
-        service->has_strays = true; /* unless it was cancelled or adopted, it stays behind */
+        service->has_lost = true; /* unless it was cancelled or adopted, it stays behind */
     flow_service_room(service);
 }
 

@@ -43,9 +43,9 @@ static enum op_result step_taken(struct op *op)
         metric_inc(&adoptions_total);
         flow_watch_poke(taking->service, &flow, NULL, NULL);
         if (!flow_run_start(taking->service, &flow, false))
-            taking->service->has_strays = true;
+            taking->service->has_lost = true;
     } else if (status == ERR_CLOSED) {
-        taking->service->has_strays = true; /* it may be ours */
+        taking->service->has_lost = true; /* it may be ours */
     }
     return OP_DONE;
 }
@@ -53,7 +53,7 @@ static enum op_result step_taken(struct op *op)
 static void cancel_taking(struct op *op)
 {
     struct taking *taking = taking_of(op);
-    taking->service->has_strays = true;
+    taking->service->has_lost = true;
     pg_cancel(&taking->query);
 }
 

@@ -4,7 +4,7 @@
  * up to where the heap is complete: a flow that is parked to wake before it is armed by whoever
  * parks it, a later one is found by the next look-up. Where the next minute is more than the heap
  * may hold, the look-up stops there, and goes on when half of it has fired. What nobody fired, for
- * whatever reason, every node finds in a look at what is overdue by two seconds.
+ * whatever reason, every node finds when it scans what is overdue by two seconds.
  */
 #include "base/clock.h"
 #include "base/mem.h"
@@ -15,8 +15,8 @@ enum {
     HORIZON_US = 60 * 1000000,
     REFILL_US = 30 * 1000000,
     OVERDUE_US = 2 * 1000000,
-    LOOK_MS = 2000,
-    LOOK_JITTER_MS = 500,
+    SCAN_EVERY_MS = 2000,
+    SCAN_JITTER_MS = 500,
     SOON_MS = 100, /* until this node is known, and while more is overdue than one page */
     WAKES_A_TURN = 256,
     SCAN_ARENA_MAX = 1024 * 1024,
@@ -28,10 +28,10 @@ static struct metric held =
     METRIC_INIT("sluice_flow_timers", "Due times of the next minute held in memory.", METRIC_GAUGE);
 
 struct flow_timers {
-    struct op op; /* looks, for ever */
+    struct op op; /* scans, for ever */
     struct flow_service *service;
     struct pg_query query;
-    struct op_timer rest;
+    struct op_timer sleep;
     struct timer timer;
     struct flow_ref *heap; /* by wake_at */
     size_t count, cap;
@@ -148,23 +148,23 @@ void flow_timers_arm(struct flow_timers *timers, const struct flow *flow)
         set_timer(timers); /* it is the first one now */
 }
 
-/* ---- looking ---- */
+/* ---- scanning ---- */
 
-enum look_step { LOOK_REST, LOOK_CHOOSE, LOOK_SCAN, LOOK_SCANNED };
+enum scan_step { SCAN_SLEEP, SCAN_CHOOSE, SCAN_SEND, SCAN_READ };
 
 static struct flow_timers *timers_of(struct op *op)
 {
     return CONTAINER_OF(op, struct flow_timers, op);
 }
 
-static enum op_result step_rest(struct op *op)
+static enum op_result step_sleep(struct op *op)
 {
     struct flow_timers *timers = timers_of(op);
     arena_reset(&op->arena);
     bool is_soon = timers->is_behind || !exec_node_may_write(timers->service->config.node);
     timers->is_behind = false;
-    op_sleep(op, &timers->rest, is_soon ? SOON_MS : LOOK_MS + random_below(LOOK_JITTER_MS),
-             "rest between looks");
+    op_sleep(op, &timers->sleep, is_soon ? SOON_MS : SCAN_EVERY_MS + random_below(SCAN_JITTER_MS),
+             "time for the next scan");
     return OP_WAIT;
 }
 
@@ -177,8 +177,9 @@ static enum op_result step_choose(struct op *op)
     timers->is_refill = timers->is_cut ? is_hungry(timers) : now >= timers->refill_at;
     if (!exec_node_may_write(timers->service->config.node) ||
         (!timers->is_refill && is_due(timers, now))) {
-        op_goto(op, LOOK_REST);
-    } else if (timers->is_refill) {
+        return op_jump(op, SCAN_SLEEP);
+    }
+    if (timers->is_refill) {
         timers->page_at = timers->resume_at;
         timers->page_id = timers->resume_id;
         timers->until = timers->horizon =
@@ -231,11 +232,11 @@ static enum op_result step_scanned(struct op *op)
     bool is_found = store_flow_scan_result(&timers->query, &refs, &count) == OK;
     bool has_room = is_found && hold(timers, refs, count);
     set_timer(timers);
-    op_goto(op, LOOK_REST);
     if (has_room && count == FLOW_DUE_MAX && timers->is_refill) {
         arena_reset(&op->arena);
-        op_goto(op, LOOK_SCAN);
-    } else if (!timers->is_refill) {
+        return op_jump(op, SCAN_SEND);
+    }
+    if (!timers->is_refill) {
         timers->is_behind = count == FLOW_DUE_MAX;
     } else if (!has_room) {
         cut(timers);
@@ -244,26 +245,26 @@ static enum op_result step_scanned(struct op *op)
         timers->resume_id = (struct uuid){{0}};
         timers->refill_at = clock_wall_us() + REFILL_US;
     }
-    return OP_NEXT;
+    return op_jump(op, SCAN_SLEEP);
 }
 
-static const struct op_step look_steps[] = {
-    [LOOK_REST] = {"rest", step_rest, 0},
-    [LOOK_CHOOSE] = {"choose", step_choose, 0},
-    [LOOK_SCAN] = {"scan", step_scan, 0},
-    [LOOK_SCANNED] = {"scanned", step_scanned, 0},
+static const struct op_step scan_steps[] = {
+    [SCAN_SLEEP] = {"sleep", step_sleep, 0},
+    [SCAN_CHOOSE] = {"choose", step_choose, OP_TO(SCAN_SLEEP)},
+    [SCAN_SEND] = {"scan", step_scan, 0},
+    [SCAN_READ] = {"scanned", step_scanned, OP_TO(SCAN_SEND) | OP_TO(SCAN_SLEEP)},
 };
 
-static void cancel_look(struct op *op)
+static void cancel_scan(struct op *op)
 {
     pg_cancel(&timers_of(op)->query);
 }
 
-static const struct op_class look_class = {
+static const struct op_class scan_class = {
     .name = "flow_timers",
-    .steps = look_steps,
-    .step_count = ARRAY_LEN(look_steps),
-    .on_cancel = cancel_look,
+    .steps = scan_steps,
+    .step_count = ARRAY_LEN(scan_steps),
+    .on_cancel = cancel_scan,
 };
 
 struct flow_timers *flow_timers_new(struct flow_service *service)
@@ -273,7 +274,7 @@ struct flow_timers *flow_timers_new(struct flow_service *service)
         return NULL;
     timers->service = service;
     timer_init(&timers->timer, service->config.loop, on_due);
-    op_start(&timers->op, &look_class, service->config.loop, NULL, SCAN_ARENA_MAX);
+    op_start(&timers->op, &scan_class, service->config.loop, NULL, SCAN_ARENA_MAX);
     return timers;
 }
 

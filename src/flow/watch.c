@@ -135,7 +135,7 @@ static void forget(struct flow_watches *watches, struct watched *watched)
     mem_free(watched);
 }
 
-static enum op_result step_ask(struct op *op)
+static enum op_result step_poll(struct op *op)
 {
     struct look *look = CONTAINER_OF(op, struct look, op);
     struct flow_watches *watches = look->watches;
@@ -166,7 +166,7 @@ static enum op_result step_ask(struct op *op)
     return look->count > 0 ? OP_WAIT : OP_DONE;
 }
 
-static enum op_result step_judge(struct op *op)
+static enum op_result step_polled(struct op *op)
 {
     struct look *look = CONTAINER_OF(op, struct look, op);
     for (size_t i = 0; i < look->count && look->watches; i++) {
@@ -204,10 +204,10 @@ static void free_look(struct op *op)
     mem_free(CONTAINER_OF(op, struct look, op));
 }
 
-static const struct op_step steps[] = {{"ask", step_ask, 0}, {"judge", step_judge, 0}};
+static const struct op_step steps[] = {{"poll", step_poll, 0}, {"polled", step_polled, 0}};
 
 static const struct op_class look_class = {
-    .name = "flow_look",
+    .name = "flow_watch",
     .steps = steps,
     .step_count = ARRAY_LEN(steps),
     .on_cancel = on_cancel,

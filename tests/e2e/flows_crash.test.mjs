@@ -9,7 +9,7 @@ import { Stack } from './support/stack.mjs';
 
 // In the order in which a flow passes them.
 const RUN_STEPS = ['begin', 'execute', 'called', 'record', 'recorded'];
-const LANE_STEPS = ['take', 'begin', 'begun', 'call', 'called', 'tell', 'told'];
+const LANE_STEPS = ['take', 'begin', 'begun', 'call', 'called', 'record', 'recorded'];
 const COMMAND_STEPS = ['begin', 'load', 'loaded', 'template', 'decide', 'changed'];
 const LOAD_STEPS = ['load', 'loaded', 'template', 'place'];
 
@@ -193,8 +193,8 @@ for (const [step, status, count] of [
 for (const step of LANE_STEPS)
   test(`a fan-out, killed before ${step} of an item`, async () => {
     const { flow, counts } = await judge(`lane at ${step}`);
-    const isIntentOpen = ['begun', 'call', 'called', 'tell'].includes(step);
-    if (isIntentOpen || step !== 'told') assert.equal(flow.flow.status, isIntentOpen ? 'failed' : 'completed');
+    const isIntentOpen = ['begun', 'call', 'called', 'record'].includes(step);
+    if (isIntentOpen || step !== 'recorded') assert.equal(flow.flow.status, isIntentOpen ? 'failed' : 'completed');
     if (flow.flow.status === 'completed') return;
     const done = await stack.cluster.sql(
       `select count(*) from sluice.flow_item where flow_id = '${flow.flow.id}' and fact = 'completed'`,
