@@ -49,9 +49,8 @@ static enum op_result step_wait_for_flows(struct op *op)
         flow_service_cancel_all(flow);
         return OP_NEXT;
     }
-    op_goto(op, DRAIN_FLOWS);
     op_sleep(op, &drain->timer, POLL_MS, "flows to come to a durable point");
-    return OP_WAIT;
+    return op_wait_then(op, DRAIN_FLOWS);
 }
 
 /* Executions whose client has gone still record what a provider did; new tokens are stored; and
@@ -74,9 +73,8 @@ static enum op_result step_wait_for_records(struct op *op)
                   LOG_INT("renewals", connect_renewals_active(config->connect)));
         return OP_NEXT;
     }
-    op_goto(op, DRAIN_RECORDS);
     op_sleep(op, &drain->timer, POLL_MS, "executions to be recorded");
-    return OP_WAIT;
+    return op_wait_then(op, DRAIN_RECORDS);
 }
 
 static enum op_result step_leave(struct op *op)
@@ -93,8 +91,8 @@ static enum op_result step_stop_loop(struct op *op)
 
 static const struct op_step drain_steps[] = {
     [DRAIN_REQUESTS] = {"drain_requests", step_drain_requests, 0},
-    [DRAIN_FLOWS] = {"wait_for_flows", step_wait_for_flows, 0},
-    [DRAIN_RECORDS] = {"wait_for_records", step_wait_for_records, 0},
+    [DRAIN_FLOWS] = {"wait_for_flows", step_wait_for_flows, OP_TO(DRAIN_FLOWS)},
+    [DRAIN_RECORDS] = {"wait_for_records", step_wait_for_records, OP_TO(DRAIN_RECORDS)},
     [DRAIN_LEAVE] = {"leave", step_leave, 0},
     [DRAIN_STOP] = {"stop_loop", step_stop_loop, 0},
 };

@@ -38,7 +38,7 @@ static struct metric failed_total = METRIC_INIT("sluice_housekeeping_failures_to
                                                 "Housekeeping steps that failed.", METRIC_COUNTER);
 
 enum step {
-    STEP_REST,
+    STEP_SLEEP,
     STEP_MAKE_PARTITIONS,
     STEP_MADE,
     STEP_FIND_FLOWS,
@@ -206,13 +206,13 @@ static void start_removal(struct janitor *janitor, const struct flow_ref *ref)
 
 /* ---- the round ---- */
 
-static enum op_result step_rest(struct op *op)
+static enum op_result step_sleep(struct op *op)
 {
     struct janitor *janitor = janitor_of(op);
     bool is_first = janitor->query.stmt == NULL;
     arena_reset(&op->arena);
     janitor->flow_pages = 0;
-    op_sleep(op, &janitor->timer, is_first ? FIRST_ROUND_MS : ROUND_MS, "rest");
+    op_sleep(op, &janitor->timer, is_first ? FIRST_ROUND_MS : ROUND_MS, "time for the next round");
     return OP_WAIT;
 }
 
@@ -238,6 +238,12 @@ static enum op_result step_find_flows(struct op *op)
     return OP_WAIT;
 }
 
+/* For the next page, once the ops of this one have ended. */
+static enum op_result go_back(struct op *op, enum step step)
+{
+    return op->holds > 0 ? op_wait_then(op, step) : op_jump(op, step);
+}
+
 /* Before partitions are dropped: those of flows' documents wait for their last flow. */
 static enum op_result step_remove_flows(struct op *op)
 {
@@ -250,7 +256,7 @@ static enum op_result step_remove_flows(struct op *op)
     for (size_t i = 0; i < count; i++)
         start_removal(janitor, &refs[i]);
     if (count == FLOW_SCAN_MAX && ++janitor->flow_pages < FLOW_PAGES_MAX)
-        op_goto(op, STEP_FIND_FLOWS);
+        return go_back(op, STEP_FIND_FLOWS);
     return op->holds > 0 ? OP_WAIT : OP_NEXT;
 }
 
@@ -267,7 +273,7 @@ static enum op_result step_dropped(struct op *op)
     int64_t count = 0;
     int status = store_partitions_result(&janitor_of(op)->query, &count);
     if (note(op, status, "partition_dropped", (double)count) && count > 0)
-        op_goto(op, STEP_DROP_PARTITION);
+        return op_jump(op, STEP_DROP_PARTITION);
     return OP_NEXT;
 }
 
@@ -307,7 +313,7 @@ static enum op_result step_expire_keys(struct op *op)
     for (size_t i = 0; i < count; i++)
         start_expiry(janitor, &keys[i]);
     if (count == RETENTION_KEYS_MAX)
-        op_goto(op, STEP_FIND_KEYS);
+        return go_back(op, STEP_FIND_KEYS);
     return op->holds > 0 ? OP_WAIT : OP_NEXT;
 }
 
@@ -348,8 +354,7 @@ static enum op_result step_links_swept(struct op *op)
 static enum op_result step_sessions_swept(struct op *op)
 {
     (void)note(op, store_done_result(&janitor_of(op)->query), "session", 1);
-    op_goto(op, STEP_REST);
-    return OP_NEXT;
+    return op_jump(op, STEP_SLEEP);
 }
 
 static void on_cancel(struct op *op)
@@ -365,23 +370,23 @@ static void free_janitor(struct op *op)
 }
 
 static const struct op_step steps[] = {
-    [STEP_REST] = {"rest", step_rest, 0},
+    [STEP_SLEEP] = {"sleep", step_sleep, 0},
     [STEP_MAKE_PARTITIONS] = {"make_partitions", step_make_partitions, 0},
     [STEP_MADE] = {"made", step_made, 0},
     [STEP_FIND_FLOWS] = {"find_flows", step_find_flows, 0},
-    [STEP_REMOVE_FLOWS] = {"remove_flows", step_remove_flows, 0},
+    [STEP_REMOVE_FLOWS] = {"remove_flows", step_remove_flows, OP_TO(STEP_FIND_FLOWS)},
     [STEP_DROP_PARTITION] = {"drop_partition", step_drop_partition, 0},
-    [STEP_DROPPED] = {"dropped", step_dropped, 0},
+    [STEP_DROPPED] = {"dropped", step_dropped, OP_TO(STEP_DROP_PARTITION)},
     [STEP_KEEP] = {"keep", step_keep, 0},
     [STEP_KEPT] = {"kept", step_kept, 0},
     [STEP_FIND_KEYS] = {"find_keys", step_find_keys, 0},
-    [STEP_EXPIRE_KEYS] = {"expire_keys", step_expire_keys, 0},
+    [STEP_EXPIRE_KEYS] = {"expire_keys", step_expire_keys, OP_TO(STEP_FIND_KEYS)},
     [STEP_SWEEP_NODES] = {"sweep_nodes", step_sweep_nodes, 0},
     [STEP_SWEPT] = {"swept", step_swept, 0},
     [STEP_SWEEP_BEGUN] = {"sweep_begun", step_sweep_begun, 0},
     [STEP_BEGUN_SWEPT] = {"begun_swept", step_begun_swept, 0},
     [STEP_LINKS_SWEPT] = {"links_swept", step_links_swept, 0},
-    [STEP_SESSIONS_SWEPT] = {"sessions_swept", step_sessions_swept, 0},
+    [STEP_SESSIONS_SWEPT] = {"sessions_swept", step_sessions_swept, OP_TO(STEP_SLEEP)},
 };
 
 static const struct op_class janitor_class = {

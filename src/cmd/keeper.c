@@ -25,8 +25,7 @@ static enum op_result go_on(struct keeper *keeper)
     keeper->kind = (enum kept_kind)((keeper->kind + 1) % KEPT_KINDS);
     if (keeper->kind == 0)
         return OP_DONE;
-    op_goto(&keeper->op, STEP_FIND);
-    return OP_NEXT;
+    return op_jump(&keeper->op, STEP_FIND);
 }
 
 static enum op_result step_find(struct op *op)
@@ -54,8 +53,7 @@ static enum op_result step_found(struct op *op)
     }
     if (status != OK) {
         keeper->asked = 1;
-        op_goto(op, STEP_FIND);
-        return OP_NEXT;
+        return op_jump(op, STEP_FIND);
     }
     keeper->at = 0;
     return OP_NEXT;
@@ -77,8 +75,7 @@ static enum op_result step_trim(struct op *op)
     if (keeper->count < keeper->asked)
         return go_on(keeper);
     keeper->after = keeper->cuts[keeper->count - 1].account_id;
-    op_goto(op, STEP_FIND);
-    return OP_NEXT;
+    return op_jump(op, STEP_FIND);
 }
 
 static enum op_result step_trimmed(struct op *op)
@@ -90,8 +87,7 @@ static enum op_result step_trimmed(struct op *op)
         return OP_FAIL;
     keeper->removed[keeper->kind] += count;
     keeper->at += count < KEPT_ROWS_MAX;
-    op_goto(op, STEP_TRIM);
-    return OP_NEXT;
+    return op_jump(op, STEP_TRIM);
 }
 
 static void on_cancel(struct op *op)
@@ -100,10 +96,10 @@ static void on_cancel(struct op *op)
 }
 
 static const struct op_step steps[] = {
-    [STEP_FIND] = {"find", step_find, 0},
-    [STEP_FOUND] = {"found", step_found, 0},
-    [STEP_TRIM] = {"trim", step_trim, 0},
-    [STEP_TRIMMED] = {"trimmed", step_trimmed, 0},
+    [STEP_FIND] = {"find", step_find, OP_TO(STEP_FIND)},
+    [STEP_FOUND] = {"found", step_found, OP_TO(STEP_FIND)},
+    [STEP_TRIM] = {"trim", step_trim, OP_TO(STEP_FIND)},
+    [STEP_TRIMMED] = {"trimmed", step_trimmed, OP_TO(STEP_TRIM)},
 };
 static const struct op_class keeper_class = {
     .name = "keeper",

@@ -15,9 +15,9 @@
 
 enum { ARENA_BYTES_MAX = 64 * 1024, AGAIN_MS = 5000 };
 
-enum step { STEP_REST, STEP_LOAD, STEP_PUBLISH, STEP_PUBLISHED, STEP_SWAP, STEP_AGAIN };
+enum step { STEP_IDLE, STEP_LOAD, STEP_PUBLISH, STEP_PUBLISHED, STEP_SWAP, STEP_AGAIN };
 
-/* One op for the server's whole life: it rests, loads, swaps, and rests again. */
+/* One op for the server's whole life: it is idle, loads, swaps, and is idle again. */
 struct reload {
     struct op op;
     struct op_job job;
@@ -25,7 +25,7 @@ struct reload {
     struct signal_watch on_hup;
     struct dir_watch watch, templates_watch;
     struct op_timer timer;
-    bool is_resting;
+    bool is_idle;
     bool is_wanted, is_hup_wanted; /* since the load that is under way began */
     bool is_hup;                   /* of that load: the trust roots, too */
     uint64_t began_ns;
@@ -165,9 +165,9 @@ static void want(struct reload *reload, bool is_hup)
 {
     reload->is_wanted = true;
     reload->is_hup_wanted |= is_hup;
-    if (!reload->is_resting)
+    if (!reload->is_idle)
         return;
-    reload->is_resting = false;
+    reload->is_idle = false;
     op_release(&reload->op);
 }
 
@@ -187,13 +187,13 @@ static void on_templates_change(struct dir_watch *watch)
     want(CONTAINER_OF(watch, struct reload, templates_watch), false);
 }
 
-static enum op_result step_rest(struct op *op)
+static enum op_result step_idle(struct op *op)
 {
     struct reload *reload = reload_of(op);
     arena_reset(&op->arena); /* of what queries left there */
     if (reload->is_wanted)
         return OP_NEXT;
-    reload->is_resting = true;
+    reload->is_idle = true;
     op_hold(op, "a reason to reload");
     return OP_WAIT;
 }
@@ -253,8 +253,7 @@ static enum op_result step_publish(struct op *op)
            is_stored(reload, set->items[reload->published]))
         reload->published++;
     if (!set || reload->published == set->count) {
-        op_goto(op, STEP_SWAP);
-        return OP_NEXT;
+        return op_jump(op, STEP_SWAP);
     }
     const struct flow_template *tmpl = set->items[reload->published];
     store_flow_template_insert(reload->config.pool, &reload->query, op, tmpl->version, tmpl->key,
@@ -268,8 +267,7 @@ static enum op_result step_published(struct op *op)
     struct reload *reload = reload_of(op);
     if (store_done_result(&reload->query) == OK) {
         reload->published++;
-        op_goto(op, STEP_PUBLISH);
-        return OP_NEXT;
+        return op_jump(op, STEP_PUBLISH);
     }
     catalog_report_add(&reload->report, false, reload->templates->items[reload->published]->key,
                        SLICE_NONE, "the template cannot be stored now: %.*s",
@@ -282,7 +280,6 @@ static enum op_result step_published(struct op *op)
 static enum op_result step_swap(struct op *op)
 {
     struct reload *reload = reload_of(op);
-    bool is_to_come_again = reload->is_unstored;
     log_problems(&reload->report);
     if (reload->catalog)
         swap_catalog(reload);
@@ -291,17 +288,13 @@ static enum op_result step_swap(struct op *op)
     catalog_report_deinit(&reload->report);
     if (reload->is_hup)
         swap_tls(reload);
-    if (is_to_come_again)
-        return OP_NEXT;
-    op_goto(op, STEP_REST);
-    return OP_NEXT;
+    return reload->is_unstored ? OP_NEXT : op_jump(op, STEP_IDLE);
 }
 
 static enum op_result step_again(struct op *op)
 {
-    op_goto(op, STEP_REST);
     op_sleep(op, &reload_of(op)->timer, AGAIN_MS, "the database, to store templates");
-    return OP_WAIT;
+    return op_wait_then(op, STEP_IDLE);
 }
 
 static void on_cancel(struct op *op)
@@ -311,9 +304,9 @@ static void on_cancel(struct op *op)
     dir_watch_stop(&reload->watch);
     dir_watch_stop(&reload->templates_watch);
     pg_cancel(&reload->query);
-    if (reload->is_resting)
+    if (reload->is_idle)
         op_release(op);
-    reload->is_resting = false;
+    reload->is_idle = false;
 }
 
 /* What was being loaded is nobody's. */
@@ -334,12 +327,12 @@ static void free_op(struct op *op)
 }
 
 static const struct op_step steps[] = {
-    [STEP_REST] = {"rest", step_rest, 0},
+    [STEP_IDLE] = {"idle", step_idle, 0},
     [STEP_LOAD] = {"load", step_load, 0},
-    [STEP_PUBLISH] = {"publish", step_publish, 0},
-    [STEP_PUBLISHED] = {"published", step_published, 0},
-    [STEP_SWAP] = {"swap", step_swap, 0},
-    [STEP_AGAIN] = {"again", step_again, 0},
+    [STEP_PUBLISH] = {"publish", step_publish, OP_TO(STEP_SWAP)},
+    [STEP_PUBLISHED] = {"published", step_published, OP_TO(STEP_PUBLISH)},
+    [STEP_SWAP] = {"swap", step_swap, OP_TO(STEP_IDLE)},
+    [STEP_AGAIN] = {"again", step_again, OP_TO(STEP_IDLE)},
 };
 
 static const struct op_class reload_class = {

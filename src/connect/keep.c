@@ -21,8 +21,9 @@ enum step {
     STEP_STORE,
     STEP_STORED,
     STEP_RELOADED,
-    STEP_TELL,
-    STEP_TOLD,
+    STEP_AUDIT,
+    STEP_AUDITED,
+    STEP_UNLINK,
     STEP_UNLINKED,
 };
 
@@ -31,15 +32,21 @@ static struct connect_keep *keep_of(struct op *op)
     return CONTAINER_OF(op, struct connect_keep, op);
 }
 
-/* The link is good again where nothing came of it. */
 static enum op_result stop(struct connect_keep *keep, enum connect_kept result)
 {
+    ASSERT(result != CONNECT_KEPT);
     keep->result = result;
+    return OP_STOP;
+}
+
+/* The link is good again where nothing came of it. */
+static enum op_result step_unlink(struct op *op)
+{
+    struct connect_keep *keep = keep_of(op);
     if (!keep->has_link)
         return OP_FAIL;
-    op_goto(&keep->op, STEP_UNLINKED);
-    store_connect_session_unuse(keep->service->config.pool, &keep->query, &keep->op,
-                                keep->row.account_id, keep->in.link->token_hash, keep->row.id);
+    store_connect_session_unuse(keep->service->config.pool, &keep->query, op, keep->row.account_id,
+                                keep->in.link->token_hash, keep->row.id);
     return OP_WAIT;
 }
 
@@ -74,8 +81,7 @@ static enum op_result step_load(struct op *op)
         .identity = in->identity,
     };
     if (!in->connection_id) {
-        op_goto(op, STEP_SEAL);
-        return OP_NEXT;
+        return op_jump(op, STEP_SEAL);
     }
     store_connection_get(keep->service->config.pool, &keep->query, op, in->account_id,
                          in->connection_id);
@@ -109,10 +115,8 @@ static enum op_result step_seal(struct op *op)
     if (vault_seal(keep->service->config.ring, &place, keep->in.credential, &keep->sealed) != OK)
         return stop(keep, CONNECT_KEEP_TOO_LARGE);
     keep->row.sealed = buf_slice(&keep->sealed);
-    if (!link) {
-        op_goto(op, STEP_STORE);
-        return OP_NEXT;
-    }
+    if (!link)
+        return op_jump(op, STEP_STORE);
     store_connect_session_use(keep->service->config.pool, &keep->query, op, keep->row.account_id,
                               link->token_hash, keep->row.id);
     return OP_WAIT;
@@ -156,9 +160,8 @@ static enum op_result store_again(struct connect_keep *keep)
 {
     if (keep->tries++ >= STORE_TRIES_MAX)
         return stop(keep, CONNECT_KEEP_UNAVAILABLE);
-    op_goto(&keep->op, STEP_STORE);
     op_sleep(&keep->op, &keep->timer, STORE_RETRY_MS, "the database, to store a connection");
-    return OP_WAIT;
+    return op_wait_then(&keep->op, STEP_STORE);
 }
 
 static enum op_result step_stored(struct op *op)
@@ -171,10 +174,8 @@ static enum op_result step_stored(struct op *op)
     if (!keep->in.connection_id && status == ERR_LIMIT && keep->query.status == OK)
         return stop(keep, CONNECT_KEEP_FULL);
     keep->is_there = !is_own;
-    if (status == OK) {
-        op_goto(op, STEP_TELL);
-        return OP_NEXT;
-    }
+    if (status == OK)
+        return op_jump(op, STEP_AUDIT);
     if (status == ERR_NOTFOUND) { /* changed meanwhile */
         store_connection_get(keep->service->config.pool, &keep->query, op, keep->row.account_id,
                              keep->row.id);
@@ -183,8 +184,7 @@ static enum op_result step_stored(struct op *op)
     bool has_default = slice_eq_cstr(slice_cstr(keep->query.sqlstate), "23505");
     if (status == ERR_INVALID && has_default && keep->row.is_default) {
         keep->row.is_default = false; /* the app has a default connection already */
-        op_goto(op, STEP_STORE);
-        return OP_NEXT;
+        return op_jump(op, STEP_STORE);
     }
     return status == ERR_INVALID ? stop(keep, CONNECT_KEEP_UNAVAILABLE) : store_again(keep);
 }
@@ -255,12 +255,12 @@ static slice details_of(struct connect_keep *keep)
 }
 
 /* The event is the trail, not the deed: one that is lost is logged, and the app is connected. */
-static enum op_result step_tell(struct op *op)
+static enum op_result step_audit(struct op *op)
 {
     struct connect_keep *keep = keep_of(op);
     keep->result = CONNECT_KEPT;
     keep->connection_id = keep->row.id;
-    if (keep->is_there) /* told by who made it */
+    if (keep->is_there) /* its event is written by what made it */
         return OP_DONE;
     connect_changed(keep->service, keep->row.account_id, keep->in.integration_id);
     keep->event = (struct audit_event){
@@ -277,7 +277,7 @@ static enum op_result step_tell(struct op *op)
     return OP_WAIT;
 }
 
-static enum op_result step_told(struct op *op)
+static enum op_result step_audited(struct op *op)
 {
     struct connect_keep *keep = keep_of(op);
     if (store_done_result(&keep->audit_query) != OK)
@@ -297,22 +297,26 @@ static void on_end(struct op *op, enum op_end end)
     buf_deinit(&keep_of(op)->sealed);
 }
 
+#define TO_UNLINK OP_TO(STEP_UNLINK)
 static const struct op_step steps[] = {
-    [STEP_LOAD] = {"load", step_load, 0},
-    [STEP_LOADED] = {"loaded", step_loaded, 0},
-    [STEP_SEAL] = {"seal", step_seal, 0},
-    [STEP_LINKED] = {"linked", step_linked, 0},
+    [STEP_LOAD] = {"load", step_load, OP_TO(STEP_SEAL)},
+    [STEP_LOADED] = {"loaded", step_loaded, TO_UNLINK},
+    [STEP_SEAL] = {"seal", step_seal, OP_TO(STEP_STORE) | TO_UNLINK},
+    [STEP_LINKED] = {"linked", step_linked, TO_UNLINK},
     [STEP_STORE] = {"store", step_store, 0},
-    [STEP_STORED] = {"stored", step_stored, 0},
-    [STEP_RELOADED] = {"reloaded", step_reloaded, 0},
-    [STEP_TELL] = {"tell", step_tell, 0},
-    [STEP_TOLD] = {"told", step_told, 0},
+    [STEP_STORED] = {"stored", step_stored, OP_TO(STEP_STORE) | OP_TO(STEP_AUDIT) | TO_UNLINK},
+    [STEP_RELOADED] = {"reloaded", step_reloaded, OP_TO(STEP_STORE) | TO_UNLINK},
+    [STEP_AUDIT] = {"audit", step_audit, 0},
+    [STEP_AUDITED] = {"audited", step_audited, 0},
+    /* nothing came of it */
+    [STEP_UNLINK] = {"unlink", step_unlink, 0},
     [STEP_UNLINKED] = {"unlinked", step_unlinked, 0},
 };
 static const struct op_class keep_class = {
     .name = "connect_keep",
     .steps = steps,
     .step_count = ARRAY_LEN(steps),
+    .stop = STEP_UNLINK,
     .on_cancel = on_cancel,
     .on_end = on_end,
 };

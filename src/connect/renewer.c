@@ -22,7 +22,7 @@
 enum {
     RENEWAL_ARENA_BYTES_MAX = 16 * 1024 * 1024,
     LEASE_MARGIN_MS = 5000, /* a claim outlasts the call to the token endpoint by that */
-    CLAIM_POLL_MS = 60,     /* somebody else renews it: its row is looked at so often */
+    CLAIM_POLL_MS = 60,     /* somebody else renews it: its row is loaded so often */
     STORE_RETRY_MS = 200,
     STORE_TRIES_MAX = 600,
 };
@@ -33,15 +33,16 @@ static struct metric renewals_total =
 
 enum step {
     STEP_LOAD,
-    STEP_JUDGE,
+    STEP_LOADED,
     STEP_FIND_CLIENT,
+    STEP_FOUND_CLIENT,
     STEP_CLAIM,
-    STEP_JUDGE_CLAIM,
+    STEP_CLAIMED,
     STEP_ASK,
     STEP_READ,
     STEP_STORE,
     STEP_STORED,
-    STEP_JUDGE_RELOAD,
+    STEP_RELOADED,
     STEP_MARK,
     STEP_MARKED,
     STEP_RELEASE,
@@ -116,13 +117,12 @@ static void free_renewer(struct op *op)
     mem_free(renewer_of(op));
 }
 
-/* Ends with a result; a claim of ours is given back first. */
+/* Ends with a result. */
 static enum op_result finish(struct renewer *renewer, enum connect_renewed result, slice message)
 {
     renewer->result = result;
     renewer->message = message;
-    op_goto(&renewer->op, renewer->is_claimed ? STEP_RELEASE : STEP_ANSWER);
-    return OP_NEXT;
+    return OP_STOP;
 }
 
 static enum op_result no_database(struct renewer *renewer)
@@ -178,7 +178,7 @@ static bool open_row(struct renewer *renewer, const struct connection *row)
                                              row->sealed, &renewer->former, &err) == OK;
 }
 
-static enum op_result step_judge(struct op *op)
+static enum op_result step_loaded(struct op *op)
 {
     struct renewer *renewer = renewer_of(op);
     struct connection row;
@@ -192,7 +192,7 @@ static enum op_result step_judge(struct op *op)
     if (renewer->auth->kind == AUTH_OAUTH2 && refresh.len == 0)
         return finish(renewer, CONNECT_RENEWAL_IMPOSSIBLE, SLICE("the app gave no refresh token"));
     if (renewer->client_id.len > 0) /* known from a former round */
-        op_goto(op, STEP_CLAIM);
+        return op_jump(op, STEP_CLAIM);
     return OP_NEXT;
 }
 
@@ -207,16 +207,16 @@ static enum op_result step_find_client(struct op *op)
     if (id.len > 0) { /* a connection's own, of client credentials */
         renewer->client_id = id;
         renewer->client_secret = secret.len > 0 ? secret_new(secret) : NULL;
-        op_goto(op, STEP_CLAIM);
-        return OP_NEXT;
+        return op_jump(op, STEP_CLAIM);
     }
     oauth_client_find(renewer->service, &renewer->client_lookup, op, renewer->account_id,
                       integration_of(renewer));
     return OP_WAIT;
 }
 
-static enum op_result read_client(struct renewer *renewer)
+static enum op_result step_found_client(struct op *op)
 {
+    struct renewer *renewer = renewer_of(op);
     switch (oauth_client_result(renewer->service, &renewer->client_lookup, integration_of(renewer),
                                 &renewer->client_id, &renewer->client_secret)) {
     case OK:
@@ -242,11 +242,6 @@ static unsigned lease_ms(const struct renewer *renewer)
 static enum op_result step_claim(struct op *op)
 {
     struct renewer *renewer = renewer_of(op);
-    if (renewer->client_id.len == 0) {
-        (void)read_client(renewer);
-        if (renewer->client_id.len == 0)
-            return OP_NEXT;
-    }
     if (renewer->claims_until_ns == 0) /* a dead holder's lease, and our own turn */
         renewer->claims_until_ns = loop_now_ns(op->loop) + 2ULL * lease_ms(renewer) * 1000000;
     renewer->claimed_boot_ns = clock_boot_ns();
@@ -255,7 +250,7 @@ static enum op_result step_claim(struct op *op)
     return OP_WAIT;
 }
 
-static enum op_result step_judge_claim(struct op *op)
+static enum op_result step_claimed(struct op *op)
 {
     struct renewer *renewer = renewer_of(op);
     int status = store_connection_claim_result(&renewer->query);
@@ -268,10 +263,9 @@ static enum op_result step_judge_claim(struct op *op)
     if (loop_now_ns(op->loop) > renewer->claims_until_ns)
         return finish(renewer, CONNECT_RENEWAL_TIMEOUT,
                       SLICE("another process has been renewing its token for too long"));
-    op_goto(op, STEP_LOAD);
     op_sleep(op, &renewer->timer, CLAIM_POLL_MS + random_below(CLAIM_POLL_MS),
              "another process's renewal");
-    return OP_WAIT;
+    return op_wait_then(op, STEP_LOAD);
 }
 
 /* ---- the call ---- */
@@ -295,8 +289,7 @@ static enum op_result step_ask(struct op *op)
     if (waited_ms > LEASE_MARGIN_MS / 2) {
         if (loop_now_ns(op->loop) > renewer->claims_until_ns)
             return no_database(renewer);
-        op_goto(op, STEP_LOAD);
-        return OP_NEXT;
+        return op_jump(op, STEP_LOAD);
     }
     renewer->call = (struct http_call){
         .tenant = renewer->account_id,
@@ -338,8 +331,7 @@ static enum op_result step_read(struct op *op)
             return OP_NEXT;
         return finish(renewer, CONNECT_RENEWAL_REFUSED, SLICE("its new tokens are too large"));
     case OAUTH_GONE:
-        op_goto(op, STEP_MARK);
-        return OP_NEXT;
+        return op_jump(op, STEP_MARK);
     case OAUTH_REFUSED:
         return finish(renewer, CONNECT_RENEWAL_REFUSED, renewer->reply.message);
     case OAUTH_TIMEOUT:
@@ -369,9 +361,8 @@ static enum op_result step_store(struct op *op)
 
 static enum op_result again(struct renewer *renewer, enum step step)
 {
-    op_goto(&renewer->op, step);
     op_sleep(&renewer->op, &renewer->timer, STORE_RETRY_MS, "the database, to store a token");
-    return OP_WAIT;
+    return op_wait_then(&renewer->op, step);
 }
 
 static enum op_result step_stored(struct op *op)
@@ -397,7 +388,7 @@ static enum op_result step_stored(struct op *op)
 
 /* The row is another one now: ours already, changed in what does not concern us, or connected anew
  * by somebody. */
-static enum op_result step_judge_reload(struct op *op)
+static enum op_result step_reloaded(struct op *op)
 {
     struct renewer *renewer = renewer_of(op);
     struct connection row;
@@ -411,8 +402,7 @@ static enum op_result step_judge_reload(struct op *op)
         return again(renewer, STEP_STORE); /* which finds the old revision gone once more */
     if (!is_ours)
         return finish(renewer, CONNECT_RENEWED, SLICE_NONE);
-    op_goto(op, STEP_STORE);
-    return OP_NEXT;
+    return op_jump(op, STEP_STORE);
 }
 
 /* ---- the grant has ended ---- */
@@ -443,18 +433,21 @@ static enum op_result step_marked(struct op *op)
     if (status == OK)
         renewer->is_claimed = false;
     if (status == ERR_NOTFOUND) { /* whoever changed it may have another grant */
-        op_goto(op, renewer->tries++ < STORE_TRIES_MAX ? STEP_LOAD : STEP_RELEASE);
-        renewer->result = CONNECT_RENEWED;
-        return OP_NEXT;
+        if (renewer->tries++ < STORE_TRIES_MAX)
+            return op_jump(op, STEP_LOAD);
+        return finish(renewer, CONNECT_RENEWED, SLICE_NONE);
     }
     if (status != OK && status != ERR_INVALID && renewer->tries++ < STORE_TRIES_MAX)
         return again(renewer, STEP_MARK);
     return finish(renewer, CONNECT_RENEWAL_GONE, renewer->reply.message);
 }
 
+/* A claim of ours is given back. */
 static enum op_result step_release(struct op *op)
 {
     struct renewer *renewer = renewer_of(op);
+    if (!renewer->is_claimed)
+        return OP_NEXT;
     store_connection_release(renewer->service->config.pool, &renewer->query, op,
                              renewer->account_id, renewer->id, renewer->service->holder);
     return OP_WAIT;
@@ -467,19 +460,21 @@ static enum op_result step_answer(struct op *op)
     return OP_DONE;
 }
 
+#define TO_RELEASE OP_TO(STEP_RELEASE)
 static const struct op_step steps[] = {
     [STEP_LOAD] = {"load", step_load, 0},
-    [STEP_JUDGE] = {"judge", step_judge, 0},
-    [STEP_FIND_CLIENT] = {"find_client", step_find_client, 0},
+    [STEP_LOADED] = {"loaded", step_loaded, OP_TO(STEP_CLAIM) | TO_RELEASE},
+    [STEP_FIND_CLIENT] = {"find_client", step_find_client, OP_TO(STEP_CLAIM)},
+    [STEP_FOUND_CLIENT] = {"found_client", step_found_client, TO_RELEASE},
     [STEP_CLAIM] = {"claim", step_claim, 0},
-    [STEP_JUDGE_CLAIM] = {"judge_claim", step_judge_claim, 0},
-    [STEP_ASK] = {"ask", step_ask, 0},
-    [STEP_READ] = {"read", step_read, 0},
+    [STEP_CLAIMED] = {"claimed", step_claimed, OP_TO(STEP_LOAD) | TO_RELEASE},
+    [STEP_ASK] = {"ask", step_ask, OP_TO(STEP_LOAD) | TO_RELEASE},
+    [STEP_READ] = {"read", step_read, OP_TO(STEP_MARK) | TO_RELEASE},
     [STEP_STORE] = {"store", step_store, 0},
-    [STEP_STORED] = {"stored", step_stored, 0},
-    [STEP_JUDGE_RELOAD] = {"judge_reload", step_judge_reload, 0},
+    [STEP_STORED] = {"stored", step_stored, OP_TO(STEP_STORE) | TO_RELEASE},
+    [STEP_RELOADED] = {"reloaded", step_reloaded, OP_TO(STEP_STORE) | TO_RELEASE},
     [STEP_MARK] = {"mark", step_mark, 0},
-    [STEP_MARKED] = {"marked", step_marked, 0},
+    [STEP_MARKED] = {"marked", step_marked, OP_TO(STEP_LOAD) | OP_TO(STEP_MARK) | TO_RELEASE},
     [STEP_RELEASE] = {"release", step_release, 0},
     [STEP_ANSWER] = {"answer", step_answer, 0},
 };
@@ -487,6 +482,7 @@ static const struct op_class renewer_class = {
     .name = "token_renewal",
     .steps = steps,
     .step_count = ARRAY_LEN(steps),
+    .stop = STEP_RELEASE,
     .on_cancel = on_cancel,
     .on_end = on_end,
     .free = free_renewer,

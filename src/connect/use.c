@@ -76,7 +76,9 @@ static void submit(struct connect_flush *flush, struct use *use)
     store_connection_use(flush->service->config.pool, &flush->queries[at], &flush->op, &row);
 }
 
-static enum op_result step_take(struct op *op)
+enum flush_step { FLUSH_SEND, FLUSH_SENT };
+
+static enum op_result step_send(struct op *op)
 {
     struct connect_flush *flush = CONTAINER_OF(op, struct connect_flush, op);
     struct connect_service *service = flush->service;
@@ -95,7 +97,7 @@ static enum op_result step_take(struct op *op)
     return flush->count > 0 ? OP_WAIT : OP_DONE;
 }
 
-static enum op_result step_told(struct op *op)
+static enum op_result step_sent(struct op *op)
 {
     struct connect_flush *flush = CONTAINER_OF(op, struct connect_flush, op);
     struct connect_service *service = flush->service;
@@ -119,8 +121,7 @@ static enum op_result step_told(struct op *op)
         op_log(op, LOG_WARN, "when connections were last used is not stored",
                LOG_INT("count", failed), LOG_STR("cause", flush->queries[0].message));
     }
-    op_goto(op, 0);
-    return OP_NEXT;
+    return op_jump(op, FLUSH_SEND);
 }
 
 static void arm(struct connect_service *service)
@@ -158,7 +159,10 @@ static void free_flush(struct op *op)
     mem_free(CONTAINER_OF(op, struct connect_flush, op));
 }
 
-static const struct op_step flush_steps[] = {{"take", step_take, 0}, {"told", step_told, 0}};
+static const struct op_step flush_steps[] = {
+    [FLUSH_SEND] = {"send", step_send, 0},
+    [FLUSH_SENT] = {"sent", step_sent, OP_TO(FLUSH_SEND)},
+};
 static const struct op_class flush_class = {
     .name = "connect_uses",
     .steps = flush_steps,

@@ -10,7 +10,7 @@ import { until } from './support/client.mjs';
 import { clientOf, Oidc, REDIRECT } from './support/oidc.mjs';
 import { sluiceBin, Stack } from './support/stack.mjs';
 
-const CRASHES = ['load', 'judge', 'claim', 'judge_claim', 'ask', 'read', 'store', 'stored', 'answer'];
+const CRASHES = ['load', 'loaded', 'claim', 'claimed', 'ask', 'read', 'store', 'stored', 'answer'];
 // Between the reply and its commit: the new refresh token died with the process, the old one is used.
 const LOST = ['read', 'store'];
 // Of a server that is to be killed: its claim lasts 5 s longer.
