@@ -205,10 +205,11 @@ void exec_start(struct exec_service *service, struct exec *exec, const struct ex
 }
 
 /* A run that nobody waits for is given up while nothing depends on it: before a provider can have
- * seen it, and a plain read at any time. */
+ * seen it, and a plain read at any time; one with a key may have its claim on the way. */
 void exec_client_gone(struct exec *exec)
 {
-    bool is_plain_read = exec->action && exec->action->level == LEVEL_READ && !exec->is_claimed;
+    bool is_plain_read = exec->action && exec->action->level == LEVEL_READ &&
+                         exec->in.idempotency_key.len == 0;
     bool is_unsent = exec->op.step <= EXEC_STEP_CLAIM && !exec->is_claimed;
     if (op_is_active(&exec->op) && (is_plain_read || is_unsent) && list_is_empty(&exec->waiters))
         op_cancel(&exec->op);
