@@ -133,6 +133,11 @@ INTEGRATION_SUPPORT := $(wildcard tests/integration/support/*.c)
 INTEGRATION_SCRIPTS := $(sort $(shell find tests/integration -maxdepth 1 -type f -perm -u+x \
 	! -name '*.c' 2>/dev/null))
 CMOCKA_C := $(foreach r,$(ROOMS),$(UNIT_$(r))) $(UNIT_SUPPORT) $(INTEGRATION_C) $(INTEGRATION_SUPPORT)
+# A test that includes the seam is linked with it, and with what of src it does not replace
+# (tests/seam/seam.h).
+SEAM_C := $(wildcard tests/seam/*.c)
+SEAM_TESTS := $(shell grep -ls '^\#include "seam/' tests/unit/*/test_*.c)
+$(foreach r,$(ROOMS),$(eval PLAIN_$(r) := $(filter-out $(SEAM_TESTS),$(UNIT_$(r)))))
 # Unit tests that hold to figures in the release build.
 COST_C := $(wildcard tests/unit/*/test_*_cost.c)
 FUZZ_C := $(wildcard tests/fuzz/fuzz_*.c)
@@ -195,6 +200,7 @@ $(foreach r,$(ROOMS),$(call remember,sources-$(r),$(SOURCES_$(r))))
 $(call remember,sources-provider,$(PROVIDER))
 $(call remember,sources-load,$(LOAD))
 $(call remember,sources-unitsupport,$(UNIT_SUPPORT))
+$(call remember,sources-seam,$(SEAM_C))
 $(call remember,sources-integrationsupport,$(INTEGRATION_SUPPORT))
 $(foreach e,$(EMBEDS),$(call remember,embed-$(e),$(EMBED_$(e))))
 $(foreach e,$(EMBEDS),$(eval build/gen/embed_$(e).c: $(EMBED_$(e)) build/list/embed-$(e)))
@@ -256,6 +262,12 @@ $(if $(INTEGRATION_C),$(INTEGRATION_C:%.c=build/$(1)/%): build/$(1)/%: build/$(1
 		$(call archives,$(1),cmd) build/list/ldflags-$(1)
 	$$(call link,$(1),cmd,-lcmocka))
 
+# The seam's objects come before the archives, whose members of the same functions stay out.
+$(if $(SEAM_TESTS),$(SEAM_TESTS:%.c=build/$(1)/%): build/$(1)/%: build/$(1)/%.o \
+		$(SEAM_C:%.c=build/$(1)/%.o) $(call archives,$(1),api) build/list/ldflags-$(1) \
+		build/list/sources-seam
+	$$(call link,$(1),api,-lcmocka))
+
 # A test needs cmocka's header.
 $(if $(CMOCKA_C),$(CMOCKA_C:%.c=build/$(1)/%.o): | build/stamp/system-test)
 endef
@@ -264,7 +276,7 @@ endef
 define ROOM_RULES
 build/$(1)/lib$(2).a: $(SOURCES_$(2):%.c=build/$(1)/%.o) build/list/sources-$(2)
 
-$(if $(UNIT_$(2)),$(UNIT_$(2):%.c=build/$(1)/%): build/$(1)/%: build/$(1)/%.o \
+$(if $(PLAIN_$(2)),$(PLAIN_$(2):%.c=build/$(1)/%): build/$(1)/%: build/$(1)/%.o \
 		build/$(1)/libunitsupport.a $(call archives,$(1),$(2)) build/list/ldflags-$(1)
 	$$(call link,$(1),$(2),-lcmocka))
 endef

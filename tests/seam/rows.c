@@ -1,0 +1,509 @@
+/*
+ * Nodes, claims, executions, connections; and the way to a statement by its name. Flows are in
+ * rows_flow.c.
+ */
+#include "seam/rows.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/mem.h"
+
+enum { ARENA_MAX = 1024 * 1024 * 1024, SCAN_MAX = 200 };
+
+/* ---- tables ---- */
+
+void seam_store_init(struct seam_store *store)
+{
+    *store = (struct seam_store){0};
+    arena_init(&store->arena, ARENA_MAX);
+}
+
+void seam_store_deinit(struct seam_store *store)
+{
+    mem_free(store->nodes.items);
+    mem_free(store->claims.items);
+    mem_free(store->executions.items);
+    mem_free(store->flows.items);
+    mem_free(store->steps.items);
+    mem_free(store->items.items);
+    mem_free(store->connections.items);
+    arena_deinit(&store->arena);
+}
+
+void seam_rows_grow(void **items, size_t *cap, size_t count, size_t size)
+{
+    if (count < *cap)
+        return;
+    *cap = *cap ? *cap * 2 : 16;
+    *items = mem_realloc(*items, *cap * size);
+    ASSERT(*items);
+}
+
+slice seam_keep(struct seam_store *store, slice text)
+{
+    return text.ptr ? arena_dup(&store->arena, text) : SLICE_NONE;
+}
+
+struct row_node *seam_find_node(struct seam_store *store, struct uuid id)
+{
+    for (size_t i = 0; i < store->nodes.count; i++)
+        if (uuid_eq(store->nodes.items[i].id, id))
+            return &store->nodes.items[i];
+    return NULL;
+}
+
+bool seam_node_lives(struct seam_store *store, struct uuid id)
+{
+    const struct row_node *node = seam_find_node(store, id);
+    return node && node->lease_until > seam_store_now();
+}
+
+struct row_claim *seam_find_claim(struct seam_store *store, struct uuid account_id, slice key)
+{
+    for (size_t i = 0; i < store->claims.count; i++) {
+        struct row_claim *row = &store->claims.items[i];
+        if (uuid_eq(row->claim.account_id, account_id) && slice_eq(row->claim.key, key))
+            return row;
+    }
+    return NULL;
+}
+
+static void remove_claim(struct seam_store *store, struct row_claim *row)
+{
+    *row = store->claims.items[--store->claims.count];
+}
+
+struct execution *seam_find_execution(struct seam_store *store, struct uuid id)
+{
+    for (size_t i = 0; i < store->executions.count; i++)
+        if (uuid_eq(store->executions.items[i].id, id))
+            return &store->executions.items[i];
+    return NULL;
+}
+
+/* ---- parameters ---- */
+
+struct uuid seam_uuid(const struct pg_query *query, const char *param)
+{
+    const struct pg_value *value = seam_param(query, param);
+    return value->is_null ? (struct uuid){{0}} : value->as.uuid;
+}
+
+int64_t seam_i64(const struct pg_query *query, const char *param)
+{
+    const struct pg_value *value = seam_param(query, param);
+    return value->is_null ? 0 : value->as.i64;
+}
+
+int64_t seam_time(const struct pg_query *query, const char *param)
+{
+    return seam_i64(query, param);
+}
+
+slice seam_text(const struct pg_query *query, const char *param)
+{
+    const struct pg_value *value = seam_param(query, param);
+    return value->is_null ? SLICE_NONE : value->as.bytes;
+}
+
+bool seam_is_null(const struct pg_query *query, const char *param)
+{
+    return seam_param(query, param)->is_null;
+}
+
+bool seam_is_again(const struct pg_query *query)
+{
+    return seam_query_stmt(query) != query->stmt;
+}
+
+int64_t seam_store_now(void)
+{
+    struct timespec now;
+    int64_t shift_us = seam_wall_shift();
+    (void)clock_gettime(CLOCK_REALTIME, &now);
+    return (int64_t)now.tv_sec * 1000000 + now.tv_nsec / 1000 - shift_us;
+}
+
+/* ---- nodes ---- */
+
+static int do_register(struct seam_store *store, struct pg_query *query)
+{
+    struct uuid id = seam_uuid(query, "node_id");
+    if (seam_find_node(store, id))
+        return OK; /* on conflict do nothing */
+    *ROW_ADD(store, nodes) = (struct row_node){
+        .id = id, .lease_until = seam_store_now() + seam_i64(query, "lease_ms") * 1000};
+    return OK;
+}
+
+/* Only while the lease runs: dead stays dead. */
+static int do_heartbeat(struct seam_store *store, struct pg_query *query)
+{
+    struct uuid id = seam_uuid(query, "node_id");
+    if (!seam_node_lives(store, id))
+        return OK;
+    seam_find_node(store, id)->lease_until = seam_store_now() + seam_i64(query, "lease_ms") * 1000;
+    seam_rows(query, 1);
+    return OK;
+}
+
+static int do_leave(struct seam_store *store, struct pg_query *query)
+{
+    struct row_node *node = seam_find_node(store, seam_uuid(query, "node_id"));
+    int64_t now = seam_store_now();
+    if (!node)
+        return OK;
+    node->lease_until = node->lease_until < now ? node->lease_until : now;
+    node->left_at = now;
+    return OK;
+}
+
+/* ---- claims ---- */
+
+static struct claim claim_of(struct seam_store *store, const struct pg_query *query)
+{
+    struct claim claim = {
+        .account_id = seam_uuid(query, "account_id"),
+        .key = seam_keep(store, seam_text(query, "key")),
+        .execution_id = seam_uuid(query, "execution_id"),
+        .owner = seam_uuid(query, "owner"),
+        .integration_id = seam_keep(store, seam_text(query, "integration_id")),
+        .action_id = seam_keep(store, seam_text(query, "action_id")),
+        .connection_id = seam_i64(query, "connection_id"),
+        .is_write = seam_i64(query, "is_write") != 0,
+        .started_at = seam_time(query, "started_at"),
+        .expires_at = seam_time(query, "expires_at"),
+    };
+    memcpy(claim.fingerprint, seam_text(query, "fingerprint").ptr, sizeof(claim.fingerprint));
+    return claim;
+}
+
+static void put_claim(struct seam_store *store, struct pg_query *query, struct row_claim *row,
+                      bool with_execution)
+{
+    const struct claim *claim = &row->claim;
+    const struct execution *found =
+        with_execution && row->is_bound ? seam_find_execution(store, claim->execution_id) : NULL;
+    const struct pg_value cells[] = {
+        pg_uuid(claim->account_id),
+        pg_text(claim->key),
+        pg_uuid(claim->execution_id),
+        pg_bytes(slice_of(claim->fingerprint, sizeof(claim->fingerprint))),
+        pg_bool(row->is_bound),
+        row->is_bound ? pg_null(PG_UUID) : pg_uuid(claim->owner),
+        row->is_bound ? pg_null(PG_BOOL) : pg_bool(seam_node_lives(store, claim->owner)),
+        found ? pg_bool(found->is_succeeded) : pg_null(PG_BOOL),
+        pg_text(found ? found->error_code : SLICE_NONE),
+        pg_text(found ? found->summary : SLICE_NONE),
+        found ? pg_i64((int64_t)found->summary.len) : pg_null(PG_I64),
+    };
+    seam_row(query, cells);
+}
+
+/* A bound key past its expiry counts as free. */
+static int do_claim_find(struct seam_store *store, struct pg_query *query)
+{
+    struct row_claim *row =
+        seam_find_claim(store, seam_uuid(query, "account_id"), seam_text(query, "key"));
+    if (row && (!row->is_bound || row->claim.expires_at > seam_time(query, "now")))
+        put_claim(store, query, row, true);
+    return OK;
+}
+
+/* The row stays as it is, but for a bound one past its expiry, which changes hands. Whoever finds
+ * the own execution there has won. */
+static int do_claim_insert(struct seam_store *store, struct pg_query *query)
+{
+    struct claim claim = claim_of(store, query);
+    struct row_claim *row = seam_find_claim(store, claim.account_id, claim.key);
+    if (!row) {
+        row = ROW_ADD(store, claims);
+        *row = (struct row_claim){.claim = claim};
+    } else if (row->is_bound && row->claim.expires_at <= claim.started_at) {
+        *row = (struct row_claim){.claim = claim};
+    }
+    put_claim(store, query, row, false);
+    return OK;
+}
+
+static int do_claim_own(struct seam_store *store, struct pg_query *query)
+{
+    struct claim claim = claim_of(store, query);
+    if (seam_find_claim(store, claim.account_id, claim.key))
+        return seam_is_again(query) ? OK : ERR_INVALID;
+    *ROW_ADD(store, claims) = (struct row_claim){.claim = claim};
+    return OK;
+}
+
+/* The fence of release and finish: execution and owner are still those of the claim. */
+static struct row_claim *find_ours(struct seam_store *store, const struct pg_query *query,
+                                   const char *id)
+{
+    struct row_claim *row =
+        seam_find_claim(store, seam_uuid(query, "account_id"), seam_text(query, "key"));
+    bool is_ours = row && !row->is_bound &&
+                   uuid_eq(row->claim.execution_id, seam_uuid(query, id)) &&
+                   uuid_eq(row->claim.owner, seam_uuid(query, "owner"));
+    return is_ours ? row : NULL;
+}
+
+static int do_claim_release(struct seam_store *store, struct pg_query *query)
+{
+    struct row_claim *row = find_ours(store, query, "execution_id");
+    if (row)
+        remove_claim(store, row);
+    return OK;
+}
+
+static int do_claim_recover(struct seam_store *store, struct pg_query *query)
+{
+    for (size_t i = 0; i < store->claims.count && query->rows.count < SCAN_MAX; i++) {
+        const struct row_claim *row = &store->claims.items[i];
+        const struct claim *claim = &row->claim;
+        const struct row_node *node = seam_find_node(store, claim->owner);
+        if (row->is_bound || !node || node->lease_until > seam_store_now())
+            continue;
+        const struct pg_value cells[] = {
+            pg_uuid(claim->account_id),
+            pg_text(claim->key),
+            pg_uuid(claim->execution_id),
+            pg_bytes(slice_of(claim->fingerprint, sizeof(claim->fingerprint))),
+            pg_uuid(claim->owner),
+            pg_text(claim->integration_id),
+            pg_text(claim->action_id),
+            claim->connection_id ? pg_i64(claim->connection_id) : pg_null(PG_I64),
+            pg_bool(claim->is_write),
+            pg_time(claim->started_at),
+            pg_time(claim->expires_at),
+        };
+        seam_row(query, cells);
+    }
+    return OK;
+}
+
+/* ---- executions ---- */
+
+static void add_execution(struct seam_store *store, const struct pg_query *query)
+{
+    *ROW_ADD(store, executions) = (struct execution){
+        .account_id = seam_uuid(query, "account_id"),
+        .id = seam_uuid(query, "id"),
+        .integration_id = seam_keep(store, seam_text(query, "integration_id")),
+        .action_id = seam_keep(store, seam_text(query, "action_id")),
+        .connection_id = seam_i64(query, "connection_id"),
+        .is_succeeded = pg_value_is(seam_param(query, "status"), "succeeded"),
+        .error_code = seam_keep(store, seam_text(query, "error_code")),
+        .started_at = seam_time(query, "started_at"),
+        .finished_at = seam_time(query, "finished_at"),
+        .owner = seam_uuid(query, "owner"),
+        .summary = seam_keep(store, seam_text(query, "summary")),
+    };
+}
+
+static int do_execution_insert(struct seam_store *store, struct pg_query *query)
+{
+    if (seam_find_execution(store, seam_uuid(query, "id")))
+        return seam_is_again(query) ? OK : ERR_INVALID;
+    add_execution(store, query);
+    return OK;
+}
+
+/* Where the claim is no longer ours, the second sending finds what the first has written, by owner
+ * and time. */
+static int finish(struct seam_store *store, struct pg_query *query, bool is_kept)
+{
+    struct row_claim *row = find_ours(store, query, "id");
+    const struct execution *found = seam_find_execution(store, seam_uuid(query, "id"));
+    if (row && found && !seam_is_again(query))
+        return ERR_INVALID;
+    bool is_done = found && seam_is_again(query) &&
+                   uuid_eq(found->owner, seam_uuid(query, "owner")) &&
+                   found->finished_at == seam_time(query, "finished_at");
+    seam_rows(query, row || is_done);
+    if (!row)
+        return OK;
+    if (!found)
+        add_execution(store, query);
+    if (is_kept && store->bug != SEAM_BUG_FORGET_BINDING) {
+        row->is_bound = true;
+        row->claim.owner = (struct uuid){{0}};
+    } else {
+        remove_claim(store, row);
+    }
+    return OK;
+}
+
+static int do_finish_keep(struct seam_store *store, struct pg_query *query)
+{
+    return finish(store, query, true);
+}
+
+static int do_finish_release(struct seam_store *store, struct pg_query *query)
+{
+    return finish(store, query, false);
+}
+
+static int do_execution_get(struct seam_store *store, struct pg_query *query)
+{
+    const struct execution *row = seam_find_execution(store, seam_uuid(query, "id"));
+    if (!row)
+        return OK;
+    const struct pg_value cells[] = {
+        pg_uuid(row->account_id),
+        pg_uuid(row->id),
+        pg_text(row->integration_id),
+        pg_text(row->action_id),
+        row->connection_id ? pg_i64(row->connection_id) : pg_null(PG_I64),
+        pg_text(row->is_succeeded ? SLICE("succeeded") : SLICE("failed")),
+        pg_text(row->error_code),
+        pg_time(row->started_at),
+        pg_time(row->finished_at),
+        pg_uuid(row->owner),
+        pg_text(row->summary),
+        pg_i64((int64_t)row->summary.len),
+    };
+    seam_row(query, cells);
+    return OK;
+}
+
+static int do_execution_summary(struct seam_store *store, struct pg_query *query)
+{
+    const struct execution *row = seam_find_execution(store, seam_uuid(query, "id"));
+    struct pg_value cell = pg_text(row ? row->summary : SLICE_NONE);
+    if (row)
+        seam_row(query, &cell);
+    return OK;
+}
+
+/* ---- connections, audit ---- */
+
+static void put_connection(struct pg_query *query, const struct connection *row)
+{
+    const struct pg_value cells[] = {
+        pg_uuid(row->account_id),
+        pg_i64(row->id),
+        pg_text(row->integration_id),
+        pg_text(row->label),
+        pg_bool(row->is_default),
+        pg_text(row->auth_kind),
+        pg_bytes(row->sealed),
+        pg_text(row->key_id),
+        pg_text(row->scopes),
+        pg_json(row->params),
+        pg_text(row->error.ptr ? SLICE("reauth_required") : SLICE("live")),
+        pg_text(row->error),
+        pg_time(row->expires_at),
+        pg_i64(row->rev),
+        pg_time(row->created_at),
+        pg_time(row->updated_at),
+        pg_null(PG_TIME),
+        pg_null(PG_TIME),
+        pg_null(PG_TEXT),
+        pg_null(PG_TEXT),
+        pg_null(PG_TEXT),
+        pg_null(PG_TEXT),
+    };
+    ASSERT(ARRAY_LEN(cells) == query->stmt->column_count);
+    seam_row(query, cells);
+}
+
+static int do_connection_choice(struct seam_store *store, struct pg_query *query)
+{
+    for (size_t i = 0; i < store->connections.count; i++) {
+        const struct connection *row = &store->connections.items[i];
+        if (uuid_eq(row->account_id, seam_uuid(query, "account_id")) &&
+            slice_eq(row->integration_id, seam_text(query, "integration_id")))
+            put_connection(query, row);
+    }
+    return OK;
+}
+
+static int do_connection_get(struct seam_store *store, struct pg_query *query)
+{
+    for (size_t i = 0; i < store->connections.count; i++) {
+        const struct connection *row = &store->connections.items[i];
+        if (uuid_eq(row->account_id, seam_uuid(query, "account_id")) &&
+            row->id == seam_i64(query, "id"))
+            put_connection(query, row);
+    }
+    return OK;
+}
+
+static int do_audit_insert(struct seam_store *store, struct pg_query *query)
+{
+    (void)query;
+    store->audit_count++;
+    return OK;
+}
+
+static int do_nothing(struct seam_store *store, struct pg_query *query)
+{
+    (void)store, (void)query;
+    return OK;
+}
+
+/* ---- by name ---- */
+
+static const struct seam_statement statements[] = {
+    {"node_register", do_register},
+    {"node_heartbeat", do_heartbeat},
+    {"node_leave", do_leave},
+    {"claim_find", do_claim_find},
+    {"claim_insert", do_claim_insert},
+    {"claim_own", do_claim_own},
+    {"claim_own_again", do_claim_own},
+    {"claim_release", do_claim_release},
+    {"claim_recover", do_claim_recover},
+    {"execution_insert", do_execution_insert},
+    {"execution_insert_again", do_execution_insert},
+    {"execution_finish_keep", do_finish_keep},
+    {"execution_finish_keep_again", do_finish_keep},
+    {"execution_finish_release", do_finish_release},
+    {"execution_finish_release_again", do_finish_release},
+    {"execution_get", do_execution_get},
+    {"execution_get_summary", do_execution_summary},
+    {"connection_choice", do_connection_choice},
+    {"connection_get", do_connection_get},
+    {"connection_use", do_nothing},
+    {"audit_insert", do_audit_insert},
+    {NULL, NULL},
+};
+
+static const struct seam_statement *find(const struct seam_statement *table, const char *name)
+{
+    for (; table->name; table++)
+        if (strcmp(table->name, name) == 0)
+            return table;
+    return NULL;
+}
+
+static void refuse_unknown(const char *name)
+{
+    fprintf(stderr, "seam: the rows know no statement %s\n", name);
+    abort();
+}
+
+int seam_rows_do(struct seam_store *store, struct pg_query *query)
+{
+    const char *name = seam_query_stmt(query)->name;
+    const struct seam_statement *statement = find(statements, name);
+    if (!statement)
+        statement = find(seam_flow_statements, name);
+    if (!statement)
+        statement = find(seam_flow_take_statements, name);
+    if (!statement)
+        refuse_unknown(name);
+    return statement->run(store, query);
+}
+
+void seam_rows_answer(struct seam_store *store, struct pg_query *query)
+{
+    int status = seam_rows_do(store, query);
+    if (status == OK)
+        seam_query_done(query);
+    else
+        seam_query_fail(query, status);
+}

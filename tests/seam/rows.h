@@ -1,0 +1,125 @@
+/*
+ * rows: the store as rows in memory. Each statement that executions, flows and their commands use
+ * is done here by its name, with the fence that its SQL has; the comment at each says which. What
+ * the schema's CHECK constraints forbid is refused as the database would.
+ *
+ * seam_rows_do does a query's statement at once, as its commit would, and gives the query its rows;
+ * the test then answers it (seam_query_done), or loses the answer (seam_query_lose). One struct
+ * seam_store for all nodes of a test.
+ */
+#ifndef TESTS_SEAM_ROWS_H
+#define TESTS_SEAM_ROWS_H
+
+#include "seam/seam.h"
+#include "store/connection.h"
+#include "store/execution.h"
+#include "store/flow.h"
+#include "store/idempotency.h"
+
+struct row_node {
+    struct uuid id;
+    int64_t lease_until, left_at;
+};
+
+struct row_claim {
+    struct claim claim; /* key: as it is stored, of a run without one its own */
+    bool is_bound;
+};
+
+struct row_flow {
+    struct flow flow;
+    struct uuid op_token;
+    slice input, actor, waiting_input;
+};
+
+struct row_step {
+    struct uuid flow_id;
+    struct flow_step step;
+};
+
+struct row_item {
+    struct uuid account_id, flow_id;
+    int64_t step_index, item, attempt, at;
+    slice fact, output, error;
+};
+
+/* A fault of the store or of who uses it, for a test that must find it. */
+enum seam_bug {
+    SEAM_BUG_NONE,
+    SEAM_BUG_NO_FENCE,       /* an owner's transition asks for neither rev nor owner */
+    SEAM_BUG_EARLY_ANSWER,   /* an answer comes before the commit, which may then not happen */
+    SEAM_BUG_REPEAT_WRITE,   /* who adopts does not see that the step had begun */
+    SEAM_BUG_FORGET_BINDING, /* a key is free again after a write */
+    SEAM_BUG_ADOPT_TWICE,    /* an adoption does not ask whose the flow is */
+    SEAM_BUGS
+};
+
+#define ROWS(type)    \
+    struct {          \
+        type *items;  \
+        size_t count; \
+        size_t cap;   \
+    }
+
+struct seam_store {
+    struct arena arena; /* all texts */
+    ROWS(struct row_node) nodes;
+    ROWS(struct row_claim) claims;
+    ROWS(struct execution) executions;
+    ROWS(struct row_flow) flows;
+    ROWS(struct row_step) steps;
+    ROWS(struct row_item) items;
+    ROWS(struct connection) connections;
+    size_t audit_count;
+    enum seam_bug bug;
+    /* After each change of a flow's row; before is zeroed for a new one. May be NULL. */
+    void (*on_flow)(void *owner, const struct flow *before, const struct flow *after,
+                    const struct pg_query *query);
+    void *owner;
+};
+
+void seam_store_init(struct seam_store *store);
+void seam_store_deinit(struct seam_store *store);
+/* now(): the database's clock, which no node's steps move. */
+int64_t seam_store_now(void);
+
+/* Does the statement. OK, and the rows are in the query; else what is to be answered with
+ * seam_query_fail: ERR_INVALID where a constraint refuses it. */
+int seam_rows_do(struct seam_store *store, struct pg_query *query);
+/* Both: done and answered. */
+void seam_rows_answer(struct seam_store *store, struct pg_query *query);
+
+/* NULL: none. Valid until the next statement. */
+struct row_node *seam_find_node(struct seam_store *store, struct uuid id);
+struct row_flow *seam_find_flow(struct seam_store *store, struct uuid id);
+struct row_claim *seam_find_claim(struct seam_store *store, struct uuid account_id, slice key);
+struct execution *seam_find_execution(struct seam_store *store, struct uuid id);
+/* Its lease runs. */
+bool seam_node_lives(struct seam_store *store, struct uuid id);
+
+/* ---- between the files of rows ---- */
+
+struct seam_statement {
+    const char *name;
+    int (*run)(struct seam_store *store, struct pg_query *query);
+};
+extern const struct seam_statement seam_flow_statements[];
+extern const struct seam_statement seam_flow_take_statements[];
+#define ROW_ADD(store, table)                                                                  \
+    (seam_rows_grow((void **)&(store)->table.items, &(store)->table.cap, (store)->table.count, \
+                    sizeof(*(store)->table.items)),                                            \
+     &(store)->table.items[(store)->table.count++])
+void seam_rows_grow(void **items, size_t *cap, size_t count, size_t size);
+slice seam_keep(struct seam_store *store, slice text);
+
+struct uuid seam_uuid(const struct pg_query *query, const char *param);
+int64_t seam_i64(const struct pg_query *query, const char *param);
+/* 0: NULL */
+int64_t seam_time(const struct pg_query *query, const char *param);
+/* SLICE_NONE: NULL. Borrowed. */
+slice seam_text(const struct pg_query *query, const char *param);
+bool seam_is_null(const struct pg_query *query, const char *param);
+/* The statement's second form, after a lost answer. */
+bool seam_is_again(const struct pg_query *query);
+
+#endif

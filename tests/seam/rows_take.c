@@ -1,0 +1,254 @@
+/*
+ * Flows that nobody runs are taken, flows are ended from outside; and the scans that find them.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "seam/rows_flow.h"
+
+enum { DUE_MAX = 2000, ORPHANS_MAX = 500 };
+
+static void put_flow(struct pg_query *query, const struct flow *flow)
+{
+    struct pg_value cells[32];
+    size_t n = seam_flow_cells(flow, cells);
+    ASSERT(n == query->stmt->column_count);
+    seam_row(query, cells);
+}
+
+/* The row as this statement made it, or as an earlier run of it did: that one's token is there. */
+static int put_row_now(struct seam_store *store, struct pg_query *query, bool was_ours)
+{
+    const struct row_flow *row = seam_flow_of(store, query, "id");
+    if (row && was_ours)
+        put_flow(query, &row->flow);
+    return OK;
+}
+
+static bool has_token(const struct row_flow *row, const struct pg_query *query)
+{
+    return row && uuid_eq(row->op_token, seam_uuid(query, "op_token"));
+}
+
+/* rev 0: any. */
+static bool is_at_rev(const struct row_flow *row, const struct pg_query *query)
+{
+    int64_t rev = seam_i64(query, "rev");
+    return row && (rev == 0 || row->flow.rev == rev);
+}
+
+static struct flow running_again(const struct row_flow *row, const struct pg_query *query)
+{
+    struct flow next = row->flow;
+    next.status = FLOW_RUNNING;
+    next.owner = seam_uuid(query, "owner");
+    next.rev++;
+    next.waiting_for = FLOW_WAITS_NOT;
+    next.updated_at = seam_time(query, "now");
+    return next;
+}
+
+/* It has failed, or waits and its time has come. */
+static int do_resume(struct seam_store *store, struct pg_query *query)
+{
+    struct row_flow *row = seam_flow_of(store, query, "id");
+    int64_t now = seam_store_now();
+    bool is_again = has_token(row, query);
+    bool holds = is_at_rev(row, query) && (row->flow.status == FLOW_FAILED ||
+                                           (row->flow.waiting_for != FLOW_WAITS_NOT &&
+                                            row->flow.wake_at != 0 && row->flow.wake_at <= now));
+    if (holds) {
+        struct flow next = running_again(row, query);
+        next.is_begun = false;
+        next.adoptions = 0;
+        if (row->flow.status == FLOW_FAILED && next.deadline != 0 && next.deadline <= now)
+            next.deadline = 0;
+        if (seam_flow_set(store, query, row, &next) != OK)
+            return ERR_INVALID;
+    }
+    return put_row_now(store, query, holds || is_again);
+}
+
+/* It waits for an approval, at that step, and the approval has not expired. */
+static bool is_open(const struct row_flow *row, const struct pg_query *query)
+{
+    int64_t step = seam_i64(query, "step_index");
+    return is_at_rev(row, query) && row->flow.waiting_for == FLOW_WAITS_APPROVAL &&
+           (step == -1 || row->flow.step_index == step) &&
+           (row->flow.wake_at == 0 || row->flow.wake_at > seam_store_now());
+}
+
+static void end_approval(struct seam_store *store, const struct row_flow *row, int64_t parked_at,
+                         slice output, slice error)
+{
+    const struct flow *flow = &row->flow;
+    if (seam_step_is_there(store, flow->id, flow->step_index, flow->attempt))
+        return; /* on conflict do nothing */
+    *ROW_ADD(store, steps) = (struct row_step){
+        .flow_id = flow->id,
+        .step = {.step_index = flow->step_index,
+                 .attempt = flow->attempt,
+                 .is_completed = !error.ptr,
+                 .started_at = parked_at,
+                 .finished_at = flow->updated_at,
+                 .input = row->waiting_input,
+                 .output = seam_keep(store, output),
+                 .error = seam_keep(store, error)},
+    };
+}
+
+static int do_approve(struct seam_store *store, struct pg_query *query)
+{
+    struct row_flow *row = seam_flow_of(store, query, "id");
+    bool is_again = has_token(row, query), holds = is_open(row, query);
+    if (holds) {
+        int64_t parked_at = row->flow.updated_at;
+        struct flow next = running_again(row, query);
+        next.adoptions = 0;
+        if (seam_flow_set(store, query, row, &next) != OK)
+            return ERR_INVALID;
+        end_approval(store, row, parked_at, seam_text(query, "output"), SLICE_NONE);
+    }
+    return put_row_now(store, query, holds || is_again);
+}
+
+static int do_reject(struct seam_store *store, struct pg_query *query)
+{
+    struct row_flow *row = seam_flow_of(store, query, "id");
+    bool is_again = has_token(row, query), holds = is_open(row, query);
+    if (holds) {
+        int64_t parked_at = row->flow.updated_at;
+        struct flow next = row->flow;
+        next.status = FLOW_CANCELLED;
+        next.rev++;
+        next.waiting_for = FLOW_WAITS_NOT;
+        next.updated_at = seam_time(query, "now");
+        if (seam_flow_set(store, query, row, &next) != OK)
+            return ERR_INVALID;
+        end_approval(store, row, parked_at, SLICE_NONE, seam_text(query, "error"));
+    }
+    return put_row_now(store, query, holds || is_again);
+}
+
+/* The owner is still the dead one. */
+static int do_adopt(struct seam_store *store, struct pg_query *query)
+{
+    struct row_flow *row = seam_flow_of(store, query, "id");
+    struct uuid dead = seam_uuid(query, "dead_owner");
+    const struct row_node *node = seam_find_node(store, dead);
+    bool is_again = has_token(row, query);
+    bool holds = is_at_rev(row, query) && uuid_eq(row->flow.owner, dead);
+    if (store->bug == SEAM_BUG_ADOPT_TWICE && row)
+        holds = row->flow.status == FLOW_RUNNING;
+    if (holds) {
+        struct flow next = running_again(row, query);
+        next.adoptions += node && node->left_at != 0 ? 0 : 1;
+        next.is_begun = next.is_begun && store->bug != SEAM_BUG_REPEAT_WRITE;
+        if (seam_flow_set(store, query, row, &next) != OK)
+            return ERR_INVALID;
+    }
+    return put_row_now(store, query, holds || is_again);
+}
+
+/* Any state but cancelled; of a cancelled one nothing changes. */
+static int do_cancel(struct seam_store *store, struct pg_query *query)
+{
+    struct pg_value cells[32];
+    struct row_flow *row = seam_flow_of(store, query, "id");
+    if (!row)
+        return OK;
+    bool was_cancelled = row->flow.status == FLOW_CANCELLED;
+    struct uuid owner = row->flow.owner;
+    if (!was_cancelled) {
+        struct flow next = row->flow;
+        next.status = FLOW_CANCELLED;
+        next.rev++;
+        next.owner = (struct uuid){{0}};
+        next.waiting_for = FLOW_WAITS_NOT;
+        next.updated_at = seam_time(query, "now");
+        if (seam_flow_set(store, query, row, &next) != OK)
+            return ERR_INVALID;
+    }
+    size_t n = seam_flow_cells(&row->flow, cells);
+    cells[n++] = was_cancelled || uuid_is_nil(owner) ? pg_null(PG_UUID) : pg_uuid(owner);
+    seam_row(query, cells);
+    return OK;
+}
+
+/* ---- scans ---- */
+
+static void put_ref(struct pg_query *query, const struct flow *flow)
+{
+    const struct pg_value cells[] = {
+        pg_uuid(flow->account_id),
+        pg_uuid(flow->id),
+        uuid_is_nil(flow->owner) ? pg_null(PG_UUID) : pg_uuid(flow->owner),
+        pg_i64(flow->rev),
+        pg_time(flow->wake_at),
+        pg_i64(flow->adoptions),
+    };
+    seam_row(query, cells);
+}
+
+static int by_wake(const void *a, const void *b)
+{
+    const struct flow *x = *(const struct flow *const *)a, *y = *(const struct flow *const *)b;
+    if (x->wake_at != y->wake_at)
+        return x->wake_at < y->wake_at ? -1 : 1;
+    return uuid_cmp(x->id, y->id);
+}
+
+static int do_due(struct seam_store *store, struct pg_query *query)
+{
+    int64_t until = seam_time(query, "until"), after_at = seam_time(query, "after_at");
+    struct uuid after_id = seam_uuid(query, "after_id");
+    const struct flow **found = calloc(store->flows.count + 1, sizeof(*found));
+    size_t count = 0;
+    for (size_t i = 0; i < store->flows.count; i++) {
+        const struct flow *flow = &store->flows.items[i].flow;
+        bool is_after = flow->wake_at > after_at ||
+                        (flow->wake_at == after_at && uuid_cmp(flow->id, after_id) > 0);
+        if (flow->status == FLOW_WAITING && flow->wake_at != 0 && flow->wake_at <= until &&
+            is_after)
+            found[count++] = flow;
+    }
+    qsort(found, count, sizeof(*found), by_wake);
+    for (size_t i = 0; i < count && i < DUE_MAX; i++)
+        put_ref(query, found[i]);
+    free(found);
+    return OK;
+}
+
+static int do_orphans(struct seam_store *store, struct pg_query *query)
+{
+    for (size_t i = 0; i < store->flows.count && query->rows.count < ORPHANS_MAX; i++) {
+        const struct flow *flow = &store->flows.items[i].flow;
+        const struct row_node *node = seam_find_node(store, flow->owner);
+        if (flow->status == FLOW_RUNNING && node && node->lease_until <= seam_store_now())
+            put_ref(query, flow);
+    }
+    return OK;
+}
+
+static int do_owned(struct seam_store *store, struct pg_query *query)
+{
+    for (size_t i = 0; i < store->flows.count; i++) {
+        const struct flow *flow = &store->flows.items[i].flow;
+        if (flow->status == FLOW_RUNNING && uuid_eq(flow->owner, seam_uuid(query, "owner")) &&
+            flow->updated_at < seam_time(query, "before"))
+            put_ref(query, flow);
+    }
+    return OK;
+}
+
+const struct seam_statement seam_flow_take_statements[] = {
+    {"flow_take_resume", do_resume},
+    {"flow_take_approve", do_approve},
+    {"flow_take_adopt", do_adopt},
+    {"flow_reject", do_reject},
+    {"flow_cancel", do_cancel},
+    {"flow_due", do_due},
+    {"flow_orphans", do_orphans},
+    {"flow_owned", do_owned},
+    {NULL, NULL},
+};

@@ -1,0 +1,230 @@
+/*
+ * The sequence of an execution, on the seam: its steps from gate to answer, and each query and call
+ * failing in each way.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "seam/walk.h"
+
+struct bench {
+    struct catalog *catalog;
+    struct seam_node node;
+    struct seam_store store;
+    struct seam_run run;
+};
+
+static int set_up(void **state)
+{
+    struct bench *b = mem_zalloc(sizeof(*b));
+    const char *const manifests[] = {seam_demo_manifest, NULL};
+    seam_open(1);
+    b->catalog = seam_catalog(manifests);
+    seam_store_init(&b->store);
+    seam_node_open(&b->node, b->catalog, NULL, NULL);
+    seam_node_join(&b->node, &b->store);
+    *state = b;
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    struct bench *b = *state;
+    seam_node_close(&b->node);
+    seam_store_deinit(&b->store);
+    catalog_unref(b->catalog);
+    mem_free(b);
+    return seam_close() ? 0 : -1;
+}
+
+static void a_read_is_called_then_recorded_then_answered(void **state)
+{
+    struct bench *b = *state;
+    seam_run_exec(&b->run, &b->node, "get", "{\"q\":\"x\"}");
+    seam_run_start(&b->run);
+    seam_settle(b->node.loop);
+    struct http_call *call = seam_call(b->node.http, 0);
+    assert_non_null(call);
+    assert_int_equal(seam_query_count(b->node.pool), 0); /* no intent of a read */
+    assert_true(slice_eq_cstr(call->url, "https://demo.example/get?q=x"));
+    seam_call_reply(call, 200, "{\"items\":[]}");
+    seam_settle(b->node.loop);
+    assert_false(seam_run_has_ended(&b->run)); /* not before its record */
+    struct pg_query *query = seam_query_named(b->node.pool, "execution_insert");
+    assert_non_null(query);
+    assert_true(pg_value_is(seam_param(query, "status"), "succeeded"));
+    seam_rows_answer(&b->store, query);
+    seam_settle(b->node.loop);
+    assert_int_equal(b->run.out.reason, EXEC_SUCCEEDED);
+    seam_run_end(&b->run);
+}
+
+/* ---- a confirmed write ---- */
+
+static void start_write(struct bench *b, const char *key)
+{
+    seam_run_exec(&b->run, &b->node, "put", "{\"a\":1}");
+    b->run.exec.is_confirmed = true;
+    b->run.exec.idempotency_key = key ? slice_cstr(key) : SLICE_NONE;
+    seam_run_start(&b->run);
+}
+
+static void a_write_is_claimed_before_it_is_called(void **state)
+{
+    struct bench *b = *state;
+    start_write(b, "k1");
+    seam_settle(b->node.loop);
+    seam_rows_answer(&b->store, seam_query_named(b->node.pool, "claim_find"));
+    seam_settle(b->node.loop);
+    struct pg_query *claim = seam_query_named(b->node.pool, "claim_insert");
+    assert_non_null(claim);
+    assert_int_equal(seam_call_count(b->node.http), 0); /* nothing goes out before the intent */
+    seam_rows_answer(&b->store, claim);
+    seam_settle(b->node.loop);
+    assert_int_equal(seam_call_count(b->node.http), 1);
+    seam_call_reply(seam_call(b->node.http, 0), 201, "{\"id\":7}");
+    seam_settle(b->node.loop);
+    struct pg_query *finish = seam_query_named(b->node.pool, "execution_finish_keep");
+    assert_non_null(finish);
+    assert_false(seam_run_has_ended(&b->run));
+    seam_rows_answer(&b->store, finish);
+    seam_settle(b->node.loop);
+    assert_int_equal(b->run.out.reason, EXEC_SUCCEEDED);
+    assert_true(seam_find_claim(&b->store, seam_account, SLICE("k1"))->is_bound);
+    seam_run_end(&b->run);
+}
+
+static void an_unconfirmed_write_asks_nobody(void **state)
+{
+    struct bench *b = *state;
+    seam_run_exec(&b->run, &b->node, "put", "{\"a\":1}");
+    seam_run_start(&b->run);
+    seam_settle(b->node.loop);
+    assert_int_equal(seam_call_count(b->node.http), 0);
+    assert_int_equal(b->run.out.reason, EXEC_CONFIRMATION_MISSING);
+    seam_rows_answer(&b->store, seam_query_named(b->node.pool, "audit_insert"));
+    seam_run_end(&b->run);
+}
+
+/* ---- each place, each fault ---- */
+
+enum sequence { READ, KEYED_READ, WRITE, KEYED_WRITE, SEQUENCES };
+
+static void start(struct bench *b, enum sequence which)
+{
+    bool is_keyed = which == KEYED_READ || which == KEYED_WRITE;
+    if (which == WRITE || which == KEYED_WRITE) {
+        start_write(b, is_keyed ? "k1" : NULL);
+        return;
+    }
+    seam_run_exec(&b->run, &b->node, "get", "{}");
+    b->run.exec.idempotency_key = is_keyed ? SLICE("k1") : SLICE_NONE;
+    seam_run_start(&b->run);
+}
+
+/* A claim that is in flight although its owner lives, and runs it no more. Executions are cancelled
+ * only on the way down: then another process ends what is left. */
+static size_t claims_left(struct bench *b)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < b->store.claims.count; i++)
+        count += !b->store.claims.items[i].is_bound;
+    return count;
+}
+
+static bool expect(bool holds, const struct seam_walk *walk, enum sequence which, const char *what)
+{
+    if (!holds)
+        print_error("sequence %d, %s at %s (place %zu): %s\n", which, seam_fault_name(walk->fault),
+                    walk->where, walk->place, what);
+    return holds;
+}
+
+static bool check(struct bench *b, const struct seam_walk *walk, enum sequence which)
+{
+    const struct exec_outcome *out = &b->run.out;
+    bool is_ok = expect(b->run.ended == 1, walk, which, "it has ended once");
+    is_ok &= expect(out->reason < EXEC_REASONS, walk, which, "it has an outcome");
+    is_ok &= expect(walk->writes <= 1, walk, which, "the write went out twice");
+    bool is_cut = walk->place != SIZE_MAX && walk->fault == SEAM_CANCELLED;
+    is_ok &= expect(claims_left(b) == 0 || is_cut, walk, which, "a claim is left in flight");
+    bool is_recorded = seam_find_execution(&b->store, out->execution_id) != NULL;
+    is_ok &= expect(out->reason != EXEC_SUCCEEDED || is_recorded, walk, which,
+                    "it succeeded and is not recorded");
+    is_ok &= expect(out->reason == EXEC_SUCCEEDED || walk->place != SIZE_MAX, walk, which,
+                    "it failed without a fault");
+    return is_ok;
+}
+
+static size_t walk_once(enum sequence which, size_t place, enum seam_fault fault, bool *is_ok)
+{
+    void *state;
+    assert_int_equal(set_up(&state), 0);
+    struct bench *b = state;
+    struct seam_walk walk = {.node = &b->node, .store = &b->store, .place = place, .fault = fault};
+    start(b, which);
+    bool has_ended = expect(seam_walk_until_ended(&walk, &b->run), &walk, which, "it never ends");
+    assert_true(has_ended);
+    seam_walk_for_ms(&walk, 120000); /* claims that are released later */
+    *is_ok &= check(b, &walk, which);
+    seam_run_end(&b->run);
+    assert_int_equal(tear_down(&state), 0);
+    return walk.places;
+}
+
+static void fail_at_each_place(enum sequence which)
+{
+    bool is_ok = true;
+    size_t places = walk_once(which, SIZE_MAX, SEAM_REFUSED, &is_ok);
+    assert_true(places >= 2);
+    for (size_t place = 0; place < places; place++)
+        for (unsigned fault = 0; fault < SEAM_FAULTS; fault++)
+            (void)walk_once(which, place, (enum seam_fault)fault, &is_ok);
+    assert_true(is_ok);
+}
+
+static void a_read_may_fail_anywhere(void **state)
+{
+    (void)state;
+    fail_at_each_place(READ);
+}
+
+static void a_read_with_a_key_may_fail_anywhere(void **state)
+{
+    (void)state;
+    fail_at_each_place(KEYED_READ);
+}
+
+static void a_write_may_fail_anywhere(void **state)
+{
+    (void)state;
+    fail_at_each_place(WRITE);
+}
+
+static void a_write_with_a_key_may_fail_anywhere(void **state)
+{
+    (void)state;
+    fail_at_each_place(KEYED_WRITE);
+}
+
+#define EXEC_TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        EXEC_TEST(a_read_is_called_then_recorded_then_answered),
+        EXEC_TEST(a_write_is_claimed_before_it_is_called),
+        EXEC_TEST(an_unconfirmed_write_asks_nobody),
+        cmocka_unit_test(a_read_may_fail_anywhere),
+        cmocka_unit_test(a_read_with_a_key_may_fail_anywhere),
+        cmocka_unit_test(a_write_may_fail_anywhere),
+        cmocka_unit_test(a_write_with_a_key_may_fail_anywhere),
+    };
+    return cmocka_run_group_tests_name("exec/exec", tests, NULL, NULL);
+}
