@@ -49,14 +49,14 @@ const struct http_route *api_routes(size_t *count)
 }
 
 enum step {
+    STEP_FIND_KEY,
     STEP_CHECK_KEY,
-    STEP_JUDGE_KEY,
     STEP_ENTER,
     STEP_ROUTE,
     STEP_ASK_MEMORY,
     STEP_TAKE_BODY,
     STEP_READ_BODY,
-    STEP_JUDGE_BODY,
+    STEP_CHECK_BODY,
     STEP_BEGIN,
     STEP_FINISH
 };
@@ -85,19 +85,17 @@ static slice bearer_key(const struct http_exchange *exchange)
     return slice_trim(slice_from(value, 7));
 }
 
-static enum op_result step_check_key(struct op *op)
+static enum op_result step_find_key(struct op *op)
 {
     struct api_request *request = request_of(op);
-    if (!is_under_api(request->exchange)) {
-        op_goto(op, STEP_ROUTE);
-        return OP_NEXT;
-    }
+    if (!is_under_api(request->exchange))
+        return op_jump(op, STEP_ROUTE);
     bool is_known = vault_auth_check(request->api->config.auth, &request->check,
                                      bearer_key(request->exchange), op);
     return is_known ? OP_NEXT : OP_WAIT;
 }
 
-static enum op_result judge_rate(struct api_request *request)
+static enum op_result take_rate(struct api_request *request)
 {
     struct account_rate *rate = request->api->rate;
     uint64_t wait_ms =
@@ -109,7 +107,7 @@ static enum op_result judge_rate(struct api_request *request)
     return api_reply_error(request, 429, "Too many requests");
 }
 
-static enum op_result step_judge_key(struct op *op)
+static enum op_result step_check_key(struct op *op)
 {
     struct api_request *request = request_of(op);
     if (request->check.status == ERR_REFUSED)
@@ -120,7 +118,7 @@ static enum op_result step_judge_key(struct op *op)
     uuid_format(request->grant.account_id, request->account_text);
     op->account_id = slice_cstr(request->account_text);
     api_memory_begin(request);
-    return judge_rate(request);
+    return take_rate(request);
 }
 
 static enum op_result step_enter(struct op *op)
@@ -216,8 +214,7 @@ static enum op_result step_read_body(struct op *op)
     struct api_request *request = request_of(op);
     struct http_exchange *exchange = request->exchange;
     if (!request->frame.is_body_here) { /* more of it follows than there was memory for so far */
-        op_goto(op, STEP_ASK_MEMORY);
-        return OP_NEXT;
+        return op_jump(op, STEP_ASK_MEMORY);
     }
     if (!request->memory.is_taken) /* for its parse */
         return api_memory_refuse(request);
@@ -252,15 +249,14 @@ static enum op_result refuse_body(struct api_request *request)
     return api_reply_error(request, 503, "Out of memory, try again");
 }
 
-static enum op_result step_judge_body(struct op *op)
+static enum op_result step_check_body(struct op *op)
 {
     struct api_request *request = request_of(op);
     if (!has_body(request))
         return OP_NEXT;
-    if (request->parse_bytes > 0) {
-        op_goto(op, STEP_READ_BODY);
-        return api_memory_wait_for_parse(request);
-    }
+    if (request->parse_bytes > 0)
+        return api_memory_wait_for_parse(request) == OP_WAIT ? op_wait_then(op, STEP_READ_BODY)
+                                                             : op_jump(op, STEP_READ_BODY);
     http_body_release(request->exchange);
     budget_use_settle(&request->use);
     if (!request->body)
@@ -286,9 +282,7 @@ static enum op_result step_finish(struct op *op)
     if (request->frame.is_answered)
         return OP_DONE;
     enum op_result result = request->endpoint->finish(request);
-    if (result == OP_WAIT)
-        op_goto(op, STEP_FINISH);
-    return result;
+    return result == OP_WAIT ? op_wait_then(op, STEP_FINISH) : result;
 }
 
 /* ---- the op ---- */
@@ -317,16 +311,16 @@ static void free_request(struct op *op)
 }
 
 static const struct op_step steps[] = {
+    [STEP_FIND_KEY] = {"find_key", step_find_key, OP_TO(STEP_ROUTE)},
     [STEP_CHECK_KEY] = {"check_key", step_check_key, 0},
-    [STEP_JUDGE_KEY] = {"judge_key", step_judge_key, 0},
     [STEP_ENTER] = {"enter", step_enter, 0},
     [STEP_ROUTE] = {"route", step_route, 0},
     [STEP_ASK_MEMORY] = {"ask_memory", api_step_ask_memory, 0},
     [STEP_TAKE_BODY] = {"take_body", api_step_take_body, 0},
-    [STEP_READ_BODY] = {"read_body", step_read_body, 0},
-    [STEP_JUDGE_BODY] = {"judge_body", step_judge_body, 0},
+    [STEP_READ_BODY] = {"read_body", step_read_body, OP_TO(STEP_ASK_MEMORY)},
+    [STEP_CHECK_BODY] = {"check_body", step_check_body, OP_TO(STEP_READ_BODY)},
     [STEP_BEGIN] = {"begin", step_begin, 0},
-    [STEP_FINISH] = {"finish", step_finish, 0},
+    [STEP_FINISH] = {"finish", step_finish, OP_TO(STEP_FINISH)},
 };
 
 static const struct op_class request_class = {

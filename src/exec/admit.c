@@ -154,19 +154,20 @@ static bool read_vote(const struct exec *exec, bool *is_failure)
     return false;
 }
 
-void exec_change_origin(struct exec *exec)
+enum op_result exec_change_origin(struct exec *exec)
 {
     struct breaker_key key = breaker_key_of(exec);
     struct breaker_refusal refusal;
     uint64_t now = loop_now_ns(exec->op.loop);
     bool is_failure;
     if (slice_eq(key.origin, breaker_origin_of(exec->progress.former_url)))
-        return;
+        return OP_NEXT;
     if (exec->pass.member && read_vote(exec, &is_failure))
         breaker_report(&exec->pass, is_failure, now);
     breaker_leave(&exec->pass);
-    if (!breaker_enter(exec->service->breaker, &exec->pass, &key, now, &refusal))
-        (void)stop_circuit(exec, key.origin, &refusal);
+    if (breaker_enter(exec->service->breaker, &exec->pass, &key, now, &refusal))
+        return OP_NEXT;
+    return stop_circuit(exec, key.origin, &refusal);
 }
 
 void exec_leave(struct exec *exec)

@@ -77,8 +77,7 @@ static enum op_result stop_unsent(struct exec *exec, slice message)
     exec->out.message = message;
     exec->out.hint = SLICE_NONE;
     exec->out.reason = EXEC_UNAVAILABLE;
-    op_goto(&exec->op, EXEC_STEP_RECORD);
-    return OP_NEXT;
+    return op_jump(&exec->op, EXEC_STEP_RECORD);
 }
 
 enum op_result exec_step_call(struct op *op)
@@ -95,10 +94,8 @@ enum op_result exec_step_call(struct op *op)
             SLICE("This server has lost touch with the database; nothing was sent, try again."));
     bool is_first = exec->out.attempts == 0;
     bool is_retry = !is_first && exec->out.reason != EXEC_SUCCEEDED;
-    if (is_retry && breaker_is_open(&exec->pass, now)) { /* the last outcome stands */
-        op_goto(op, EXEC_STEP_TAKE_PAGE);
-        return OP_NEXT;
-    }
+    if (is_retry && breaker_is_open(&exec->pass, now)) /* the last outcome stands */
+        return op_jump(op, EXEC_STEP_TAKE_PAGE);
     if (!is_first)
         (void)limits_repeat(&exec->place); /* the back-off was its wait */
     if (!exec->has_provider_key && exec->action->idempotency_header.len > 0 &&
@@ -223,7 +220,7 @@ static void read_reply(struct op *op)
     if (!take_memory(exec))
         return;
     exec->reading_bytes = 0;
-    struct exec_scope scope = {.input = exec->pages.input ? exec->pages.input : exec->in.input,
+    struct exec_scope scope = {.input = exec_input(exec),
                                .connection_params = exec->connection ? exec->connection->params
                                                                      : NULL,
                                .progress = &exec->progress,
@@ -247,13 +244,13 @@ enum op_result exec_step_read_reply(struct op *op)
 /* The reply is here, so it waits as long as its run may take; then it is read all the same. */
 static enum op_result wait_for_memory(struct exec *exec)
 {
-    op_goto(&exec->op, EXEC_STEP_READ_REPLY);
     bool is_taken = budget_wait_op(&exec->memory, &exec->op, exec->op.arena.use,
                                    exec->reading_bytes, BUDGET_IN_HAND, exec_left_ms(exec));
-    return is_taken ? OP_NEXT : OP_WAIT;
+    return is_taken ? op_jump(&exec->op, EXEC_STEP_READ_REPLY)
+                    : op_wait_then(&exec->op, EXEC_STEP_READ_REPLY);
 }
 
-enum op_result exec_step_judge_reply(struct op *op)
+enum op_result exec_step_check_reply(struct op *op)
 {
     struct exec *exec = exec_of(op);
     if (exec->reading_bytes > 0)
@@ -264,10 +261,8 @@ enum op_result exec_step_judge_reply(struct op *op)
                               (exec->in.is_recorded_by_caller && is_run_repeat_safe(exec));
     count_call(exec);
     exec_tell_limits(exec);
-    if (exec_renews_after(exec)) {
-        op_goto(op, EXEC_STEP_RENEW);
-        return OP_NEXT;
-    }
+    if (exec_renews_after(exec))
+        return op_jump(op, EXEC_STEP_RENEW_TOKEN);
     exec_excuse_token(exec);
     uint64_t wait_ms = 0;
     if (exec->out.reason != EXEC_SUCCEEDED && is_worth_retrying(exec))
@@ -284,7 +279,6 @@ enum op_result exec_step_judge_reply(struct op *op)
     op_log(op, LOG_INFO, "calling the provider again",
            LOG_STR("integration_id", exec->out.integration_id),
            LOG_CSTR("cause", exec_reason_name(exec->out.reason)), LOG_INT("wait_ms", wait_ms));
-    op_goto(op, EXEC_STEP_CALL);
     op_sleep(op, &exec->timer, wait_ms, "back-off");
-    return OP_WAIT;
+    return op_wait_then(op, EXEC_STEP_CALL);
 }

@@ -53,7 +53,7 @@ enum op_result exec_step_check_input(struct op *op)
     exec->faults.files = exec_files_check(exec->action, exec->in.files, exec->in.file_count,
                                           exec->service->config.file_bytes_max, &op->arena);
     if (exec->faults.files.ptr) /* too many or too large, perhaps: they are not decoded */
-        op_goto(op, EXEC_STEP_JUDGE_INPUT);
+        return op_jump(op, EXEC_STEP_ACCEPT_INPUT);
     return OP_NEXT;
 }
 
@@ -112,7 +112,7 @@ static void append_how_to_confirm(const struct exec *exec, struct buf *out)
         buf_printf(out, "Send the same request again with %s: true once the user agrees.", confirm);
 }
 
-enum op_result exec_step_judge_input(struct op *op)
+enum op_result exec_step_accept_input(struct op *op)
 {
     struct exec *exec = exec_of(op);
     bool is_faulty = exec->faults.input.ptr || are_files_faulty(exec);

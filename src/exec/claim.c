@@ -89,15 +89,13 @@ static enum op_result read_stored(struct exec *exec, size_t bytes)
     size_t most = bytes < wanted.bytes_max ? bytes : wanted.bytes_max;
     if (room && *room < most) {
         exec->out.is_left_out = true;
-        op_goto(&exec->op, EXEC_STEP_ANSWER);
-        return OP_NEXT;
+        return OP_STOP;
     }
     if (room)
         *room -= most;
-    op_goto(&exec->op, EXEC_STEP_TAKE_STORED);
     exec_stored_begin(&exec->service->stored, &exec->stored, &exec->op, exec->in.account_id,
                       &wanted, bytes);
-    return OP_WAIT;
+    return op_wait_then(&exec->op, EXEC_STEP_TAKE_STORED);
 }
 
 /* What exec->claimed says has run: its stored summary is the answer. */
@@ -116,8 +114,7 @@ static enum op_result replay(struct exec *exec)
     exec->record.summary_bytes = found->summary_bytes;
     if (!found->summary.ptr)
         return read_stored(exec, found->summary_bytes);
-    op_goto(&exec->op, EXEC_STEP_FIT_OUTPUT);
-    return OP_NEXT;
+    return op_jump(&exec->op, EXEC_STEP_FIT_OUTPUT);
 }
 
 /* Who asked meanwhile for the same gets the same, without another query for the key; a large
@@ -126,7 +123,7 @@ static enum op_result replay(struct exec *exec)
 static void hand_on(const struct exec *holder, struct exec *waiter)
 {
     const struct execution *record = &holder->record;
-    bool is_bound = holder->is_answered && holder->out.reason == EXEC_SUCCEEDED;
+    bool is_bound = holder->out.reason == EXEC_SUCCEEDED; /* a cancelled one's is CANCELLED */
     bool is_large = !record->summary.ptr || record->summary.len > STORE_SUMMARY_INLINE_BYTES;
     if (!is_bound || uuid_is_nil(record->id))
         return;
@@ -154,43 +151,39 @@ void exec_key_let_go(struct exec *exec)
     }
 }
 
-/* Waits until `holder` ends or the deadline passes; then the key is looked up again. */
+/* Waits until `holder` ends or the deadline passes; then the key is loaded again. */
 static enum op_result wait_for(struct exec *exec, struct exec *holder)
 {
     uint64_t now = loop_now_ns(exec->op.loop);
     if (now >= exec->deadline_ns)
         return stop_waited(exec);
     list_push_back(&holder->waiters, &exec->waiter_link);
-    op_goto(&exec->op, EXEC_STEP_LOOK_UP_KEY);
     op_sleep(&exec->op, &exec->timer, (exec->deadline_ns - now) / 1000000 + 1,
              "the same key in flight");
-    return OP_WAIT;
+    return op_wait_then(&exec->op, EXEC_STEP_LOAD_KEY);
 }
 
-/* Somebody else's run, in another process or a dead one: looks again, less and less often. */
-static enum op_result wait_and_look_again(struct exec *exec)
+/* A run of another process, perhaps a dead one: loads the key again, less and less often. */
+static enum op_result wait_and_reload(struct exec *exec)
 {
     uint64_t now = loop_now_ns(exec->op.loop);
     uint64_t wait_ms = (uint64_t)WAIT_MS_MIN << (exec->waits < 5 ? exec->waits : 5);
     if (now >= exec->deadline_ns)
         return stop_waited(exec);
     exec->waits++;
-    op_goto(&exec->op, EXEC_STEP_LOOK_UP_KEY);
     op_sleep(&exec->op, &exec->timer, wait_ms < WAIT_MS_MAX ? wait_ms : WAIT_MS_MAX,
              "the same key in flight elsewhere");
-    return OP_WAIT;
+    return op_wait_then(&exec->op, EXEC_STEP_LOAD_KEY);
 }
 
-enum op_result exec_step_look_up_key(struct op *op)
+enum op_result exec_step_load_key(struct op *op)
 {
     struct exec *exec = exec_of(op);
     list_unlink(&exec->waiter_link);
     if (exec->claimed.has_execution) /* handed on by the run that was waited for */
         return replay(exec);
-    if (exec->in.idempotency_key.len == 0 || exec->in.is_dry_run) {
-        op_goto(op, EXEC_STEP_CHECK_INPUT);
-        return OP_NEXT;
-    }
+    if (exec->in.idempotency_key.len == 0 || exec->in.is_dry_run)
+        return op_jump(op, EXEC_STEP_CHECK_INPUT);
     if (exec->table_key.len == 0 && (make_table_key(exec) != OK || make_fingerprint(exec) != OK))
         return exec_stop(exec, EXEC_UNAVAILABLE,
                          SLICE("Out of memory; nothing was done, try again."), SLICE_NONE);
@@ -207,31 +200,28 @@ enum op_result exec_step_look_up_key(struct op *op)
     return OP_WAIT;
 }
 
-/* What is known of the key, from a look-up or a claim that was lost. */
-static enum op_result judge(struct exec *exec)
+/* The key has a run, as a query or a claim that was lost says: waits for it or replays it. */
+static enum op_result follow_other_run(struct exec *exec)
 {
     const struct claim_outcome *claimed = &exec->claimed;
     if (!is_same_request(exec, claimed->fingerprint))
         return stop_mismatch(exec);
     if (claimed->state == CLAIM_IN_FLIGHT || claimed->state == CLAIM_DEAD)
-        return wait_and_look_again(exec);
+        return wait_and_reload(exec);
     if (claimed->has_execution)
         return replay(exec);
-    op_goto(&exec->op, EXEC_STEP_READ_REPLAY);
     store_execution_get(exec->service->config.pool, &exec->query, &exec->op, exec->in.account_id,
                         claimed->execution_id);
-    return OP_WAIT;
+    return op_wait_then(&exec->op, EXEC_STEP_READ_REPLAY);
 }
 
-enum op_result exec_step_judge_key(struct op *op)
+enum op_result exec_step_check_key(struct op *op)
 {
     struct exec *exec = exec_of(op);
     int status = store_claim_result(&exec->query, &exec->claimed);
-    if (status == ERR_NOTFOUND) {
-        op_goto(op, EXEC_STEP_CHECK_INPUT);
-        return OP_NEXT;
-    }
-    return status == OK ? judge(exec) : stop_database(exec);
+    if (status == ERR_NOTFOUND)
+        return op_jump(op, EXEC_STEP_CHECK_INPUT);
+    return status == OK ? follow_other_run(exec) : stop_database(exec);
 }
 
 enum op_result exec_step_read_replay(struct op *op)
@@ -240,7 +230,7 @@ enum op_result exec_step_read_replay(struct op *op)
     struct execution stored;
     int status = store_execution_get_result(&exec->query, &stored);
     if (status == ERR_NOTFOUND)
-        return wait_and_look_again(exec);
+        return wait_and_reload(exec);
     if (status != OK)
         return stop_database(exec);
     exec->claimed.is_succeeded = stored.is_succeeded;
@@ -258,14 +248,12 @@ enum op_result exec_step_take_stored(struct op *op)
     case OK:
         exec->summary_json = stored->summary;
         exec->out.output_json = stored->output;
-        op_goto(op, EXEC_STEP_ANSWER);
-        return OP_NEXT;
+        return OP_STOP;
     case ERR_NOTFOUND:
-        return wait_and_look_again(exec);
+        return wait_and_reload(exec);
     case ERR_NOMEM:
         exec->fit_status = ERR_NOMEM;
-        op_goto(op, EXEC_STEP_JUDGE_FIT);
-        return OP_NEXT;
+        return op_jump(op, EXEC_STEP_CHECK_FIT);
     default:
         return stop_database(exec);
     }
@@ -281,10 +269,8 @@ enum op_result exec_step_claim(struct op *op)
     bool has_key = exec->in.idempotency_key.len > 0;
     out->execution_id = uuid_v7();
     out->started_us = now;
-    if (exec->in.is_recorded_by_caller || (exec->action->level == LEVEL_READ && !has_key)) {
-        op_goto(op, EXEC_STEP_CALL);
-        return OP_NEXT;
-    }
+    if (exec->in.is_recorded_by_caller || (exec->action->level == LEVEL_READ && !has_key))
+        return op_jump(op, EXEC_STEP_CALL);
     if (!exec_node_may_write(exec->service->config.node))
         return exec_stop(
             exec, EXEC_UNAVAILABLE,
@@ -310,7 +296,7 @@ enum op_result exec_step_claim(struct op *op)
     return OP_WAIT;
 }
 
-enum op_result exec_step_judge_claim(struct op *op)
+enum op_result exec_step_check_claim(struct op *op)
 {
     struct exec *exec = exec_of(op);
     int status = store_claim_result(&exec->query, &exec->claimed);
@@ -320,7 +306,7 @@ enum op_result exec_step_judge_claim(struct op *op)
         return stop_database(exec);
     if (exec->claimed.state != CLAIM_WON) {
         exec_leave(exec); /* nobody should wait for the place of one who waits */
-        return judge(exec);
+        return follow_other_run(exec);
     }
     exec->is_claimed = true;
     return OP_NEXT;

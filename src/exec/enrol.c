@@ -5,7 +5,15 @@
 
 enum { ENROL_ARENA_BYTES_MAX = 1024 * 1024, DETAILS_BYTES_MAX = 16 * 1024 };
 
-enum step { STEP_LOAD, STEP_LOADED, STEP_COUNTED, STEP_PROBE, STEP_JUDGE, STEP_KEPT, STEP_REFUSED };
+enum step {
+    STEP_LOAD,
+    STEP_CHECK_FORMER,
+    STEP_CHECK_COUNT,
+    STEP_PROBE,
+    STEP_KEEP,
+    STEP_CHECK_KEPT,
+    STEP_CHECK_REFUSAL
+};
 
 static struct exec_enrol *enrol_of(struct op *op)
 {
@@ -37,10 +45,10 @@ static enum op_result step_load(struct op *op)
         return stop(enrol, EXEC_ENROL_REFUSED, SLICE("There is no such app any more."));
     size_t kept_max = connect_kept_max(enrol->connect);
     if (!enrol->in.connection_id) {
-        op_goto(op, kept_max ? STEP_COUNTED : STEP_PROBE);
-        if (kept_max)
-            store_connection_count(enrol->pool, &enrol->query, op, enrol->in.account_id, kept_max);
-        return kept_max ? OP_WAIT : OP_NEXT;
+        if (!kept_max)
+            return op_jump(op, STEP_PROBE);
+        store_connection_count(enrol->pool, &enrol->query, op, enrol->in.account_id, kept_max);
+        return op_wait_then(op, STEP_CHECK_COUNT);
     }
     store_connection_get(enrol->pool, &enrol->query, op, enrol->in.account_id,
                          enrol->in.connection_id);
@@ -53,14 +61,13 @@ static enum op_result stop_gone(struct exec_enrol *enrol)
                 SLICE("The connection was removed meanwhile; nothing was changed."));
 }
 
-static enum op_result step_loaded(struct op *op)
+static enum op_result step_check_former(struct op *op)
 {
     struct exec_enrol *enrol = enrol_of(op);
     int status = store_connection_get_result(&enrol->query, &enrol->former);
     if (status == ERR_NOTFOUND)
         return stop_gone(enrol);
-    op_goto(op, STEP_PROBE);
-    return status == OK ? OP_NEXT : stop_database(enrol);
+    return status == OK ? op_jump(op, STEP_PROBE) : stop_database(enrol);
 }
 
 static enum op_result stop_full(struct exec_enrol *enrol)
@@ -69,7 +76,7 @@ static enum op_result stop_full(struct exec_enrol *enrol)
 }
 
 /* Before the app is asked for anything; what counts is what is found when it is stored. */
-static enum op_result step_counted(struct op *op)
+static enum op_result step_check_count(struct op *op)
 {
     struct exec_enrol *enrol = enrol_of(op);
     size_t count;
@@ -160,9 +167,9 @@ static void put_refusal(struct exec_enrol *enrol, struct json_writer *w,
     json_close(w, '}');
 }
 
-/* The holder of a link who comes as another is told to the trail. */
-static enum op_result tell_refusal(struct exec_enrol *enrol,
-                                   const struct connection_identity *wanted)
+/* An audit event: the holder of a link came as another. */
+static enum op_result audit_refusal(struct exec_enrol *enrol,
+                                    const struct connection_identity *wanted)
 {
     struct json_writer w;
     struct buf text;
@@ -181,9 +188,8 @@ static enum op_result tell_refusal(struct exec_enrol *enrol,
         .details = buf_is_ok(&text) ? keep_text(enrol, buf_slice(&text)) : SLICE_NONE,
     };
     buf_deinit(&text);
-    op_goto(&enrol->op, STEP_REFUSED);
     store_audit_insert(enrol->pool, &enrol->query, &enrol->op, &enrol->event);
-    return OP_WAIT;
+    return op_wait_then(&enrol->op, STEP_CHECK_REFUSAL);
 }
 
 static enum op_result refuse(struct exec_enrol *enrol, enum match match,
@@ -208,11 +214,11 @@ static enum op_result refuse(struct exec_enrol *enrol, enum match match,
                                 "Nothing was stored or changed; try again. %.*s",
                                 what, SLICE_ARG(whom), SLICE_ARG(app),
                                 SLICE_ARG(enrol->probe.identity_message)));
-    return enrol->in.link ? tell_refusal(enrol, wanted) : OP_FAIL;
+    return enrol->in.link ? audit_refusal(enrol, wanted) : OP_FAIL;
 }
 
 /* OP_NEXT: it may be connected. */
-static enum op_result judge_identity(struct exec_enrol *enrol)
+static enum op_result check_identity(struct exec_enrol *enrol)
 {
     const struct connect_session *link = enrol->in.link;
     const struct connection_identity *former = &enrol->former.identity;
@@ -271,7 +277,7 @@ static enum op_result keep(struct exec_enrol *enrol)
     return OP_WAIT;
 }
 
-static enum op_result step_judge(struct op *op)
+static enum op_result step_keep(struct op *op)
 {
     struct exec_enrol *enrol = enrol_of(op);
     const struct exec_probe *probe = &enrol->probe;
@@ -289,11 +295,11 @@ static enum op_result step_judge(struct op *op)
         op_log(op, LOG_WARN, "a connection's identity is not known",
                LOG_STR("integration_id", enrol->in.integration_id),
                LOG_STR("cause", probe->identity_message));
-    enum op_result result = judge_identity(enrol);
+    enum op_result result = check_identity(enrol);
     return result == OP_NEXT ? keep(enrol) : result;
 }
 
-static enum op_result step_kept(struct op *op)
+static enum op_result step_check_kept(struct op *op)
 {
     struct exec_enrol *enrol = enrol_of(op);
     switch (enrol->keep.result) {
@@ -317,7 +323,7 @@ static enum op_result step_kept(struct op *op)
     UNREACHABLE("keeping has one of these ends");
 }
 
-static enum op_result step_refused(struct op *op)
+static enum op_result step_check_refusal(struct op *op)
 {
     if (store_done_result(&enrol_of(op)->query) != OK)
         op_log(op, LOG_WARN, "an audit event was lost", LOG_CSTR("kind", "link.refused"));
@@ -344,10 +350,13 @@ static void on_end(struct op *op, enum op_end end)
 }
 
 static const struct op_step steps[] = {
-    [STEP_LOAD] = {"load", step_load, 0},          [STEP_LOADED] = {"loaded", step_loaded, 0},
-    [STEP_COUNTED] = {"counted", step_counted, 0}, [STEP_PROBE] = {"probe", step_probe, 0},
-    [STEP_JUDGE] = {"judge", step_judge, 0},       [STEP_KEPT] = {"kept", step_kept, 0},
-    [STEP_REFUSED] = {"refused", step_refused, 0},
+    [STEP_LOAD] = {"load", step_load, OP_TO(STEP_CHECK_COUNT) | OP_TO(STEP_PROBE)},
+    [STEP_CHECK_FORMER] = {"check_former", step_check_former, OP_TO(STEP_PROBE)},
+    [STEP_CHECK_COUNT] = {"check_count", step_check_count, 0},
+    [STEP_PROBE] = {"probe", step_probe, 0},
+    [STEP_KEEP] = {"keep", step_keep, OP_TO(STEP_CHECK_REFUSAL)},
+    [STEP_CHECK_KEPT] = {"check_kept", step_check_kept, 0},
+    [STEP_CHECK_REFUSAL] = {"check_refusal", step_check_refusal, 0},
 };
 static const struct op_class enrol_class = {
     .name = "enrol",

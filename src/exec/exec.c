@@ -12,38 +12,51 @@ enum {
     STORED_MAX = 20000,      /* large summaries being read at a time */
 };
 
+/* A line says where its step may go other than to the next line, and to the answer (stop). */
+#define TO(NAME)                OP_TO(EXEC_STEP_##NAME)
+#define STEP(NAME, name, jumps) [EXEC_STEP_##NAME] = {#name, exec_step_##name, jumps}
 static const struct op_step steps[EXEC_STEPS] = {
-    [EXEC_STEP_FIND_ACTION] = {"find_action", exec_step_find_action, 0},
-    [EXEC_STEP_HASH_FILES] = {"hash_files", exec_step_hash_files, 0},
-    [EXEC_STEP_LOOK_UP_KEY] = {"look_up_key", exec_step_look_up_key, 0},
-    [EXEC_STEP_JUDGE_KEY] = {"judge_key", exec_step_judge_key, 0},
-    [EXEC_STEP_READ_REPLAY] = {"read_replay", exec_step_read_replay, 0},
-    [EXEC_STEP_TAKE_STORED] = {"take_stored", exec_step_take_stored, 0},
-    [EXEC_STEP_CHECK_INPUT] = {"check_input", exec_step_check_input, 0},
-    [EXEC_STEP_DECODE_FILES] = {"decode_files", exec_step_decode_files, 0},
-    [EXEC_STEP_JUDGE_INPUT] = {"judge_input", exec_step_judge_input, 0},
-    [EXEC_STEP_FIND_CONNECTION] = {"find_connection", exec_step_find_connection, 0},
-    [EXEC_STEP_CHECK_CONNECTION] = {"check_connection", exec_step_check_connection, 0},
-    [EXEC_STEP_RENEW] = {"renew", exec_step_renew, 0},
-    [EXEC_STEP_LOOK_AGAIN] = {"look_again", exec_step_look_again, 0},
-    [EXEC_STEP_BUILD_AGAIN] = {"build_again", exec_step_build_again, 0},
-    [EXEC_STEP_ENTER_LIMITS] = {"enter_limits", exec_step_enter_limits, 0},
-    [EXEC_STEP_ADMIT] = {"admit", exec_step_admit, 0},
-    [EXEC_STEP_CLAIM] = {"claim", exec_step_claim, 0},
-    [EXEC_STEP_JUDGE_CLAIM] = {"judge_claim", exec_step_judge_claim, 0},
-    [EXEC_STEP_CALL] = {"call", exec_step_call, 0},
-    [EXEC_STEP_READ_REPLY] = {"read_reply", exec_step_read_reply, 0},
-    [EXEC_STEP_JUDGE_REPLY] = {"judge_reply", exec_step_judge_reply, 0},
-    [EXEC_STEP_GO_ON] = {"go_on", exec_step_go_on, 0},
-    [EXEC_STEP_TAKE_PAGE] = {"take_page", exec_step_take_page, 0},
-    [EXEC_STEP_TURN_PAGE] = {"turn_page", exec_step_turn_page, 0},
-    [EXEC_STEP_RECORD] = {"record", exec_step_record, 0},
-    [EXEC_STEP_CHECK_RECORD] = {"check_record", exec_step_check_record, 0},
-    [EXEC_STEP_MARK_CONNECTION] = {"mark_connection", exec_step_mark_connection, 0},
-    [EXEC_STEP_TELL_CONNECTION] = {"tell_connection", exec_step_tell_connection, 0},
-    [EXEC_STEP_FIT_OUTPUT] = {"fit_output", exec_step_fit_output, 0},
-    [EXEC_STEP_JUDGE_FIT] = {"judge_fit", exec_step_judge_fit, 0},
-    [EXEC_STEP_ANSWER] = {"answer", exec_step_answer, 0},
+    /* the action */
+    STEP(FIND_ACTION, find_action, TO(CHECK_INPUT) | TO(ANSWER)),
+    STEP(HASH_FILES, hash_files, 0),
+    /* has it run under this key */
+    STEP(LOAD_KEY, load_key,
+         TO(LOAD_KEY) | TO(TAKE_STORED) | TO(CHECK_INPUT) | TO(FIT_OUTPUT) | TO(ANSWER)),
+    STEP(CHECK_KEY, check_key,
+         TO(LOAD_KEY) | TO(READ_REPLAY) | TO(TAKE_STORED) | TO(CHECK_INPUT) | TO(FIT_OUTPUT) |
+             TO(ANSWER)),
+    STEP(READ_REPLAY, read_replay, TO(LOAD_KEY) | TO(TAKE_STORED) | TO(FIT_OUTPUT) | TO(ANSWER)),
+    STEP(TAKE_STORED, take_stored, TO(LOAD_KEY) | TO(CHECK_FIT) | TO(ANSWER)),
+    /* may it run */
+    STEP(CHECK_INPUT, check_input, TO(ACCEPT_INPUT) | TO(ANSWER)),
+    STEP(DECODE_FILES, decode_files, 0),
+    STEP(ACCEPT_INPUT, accept_input, TO(ANSWER)),
+    STEP(FIND_CONNECTION, find_connection, 0),
+    STEP(CHECK_CONNECTION, check_connection, TO(ANSWER)),
+    STEP(RENEW_TOKEN, renew_token, TO(ENTER_LIMITS)),
+    STEP(RELOAD_CONNECTION, reload_connection, TO(ENTER_LIMITS) | TO(TAKE_PAGE)),
+    STEP(REBUILD_REQUEST, rebuild_request, TO(CALL) | TO(TAKE_PAGE) | TO(ANSWER)),
+    /* may it go out now, and the intent */
+    STEP(ENTER_LIMITS, enter_limits, 0),
+    STEP(ADMIT, admit, TO(ANSWER)),
+    STEP(CLAIM, claim, TO(CALL) | TO(ANSWER)),
+    STEP(CHECK_CLAIM, check_claim,
+         TO(LOAD_KEY) | TO(READ_REPLAY) | TO(TAKE_STORED) | TO(FIT_OUTPUT) | TO(ANSWER)),
+    /* the call, its retries, its further requests and pages */
+    STEP(CALL, call, TO(TAKE_PAGE) | TO(RECORD)),
+    STEP(READ_REPLY, read_reply, 0),
+    STEP(CHECK_REPLY, check_reply, TO(RENEW_TOKEN) | TO(CALL) | TO(READ_REPLY)),
+    STEP(NEXT_REQUEST, next_request, TO(CALL)),
+    STEP(TAKE_PAGE, take_page, 0),
+    STEP(NEXT_PAGE, next_page, TO(CALL)),
+    /* what is kept, and the answer */
+    STEP(RECORD, record, TO(MARK_CONNECTION)),
+    STEP(CHECK_RECORD, check_record, TO(RECORD) | TO(ANSWER)),
+    STEP(MARK_CONNECTION, mark_connection, TO(FIT_OUTPUT)),
+    STEP(NOTIFY_CONNECTION, notify_connection, 0),
+    STEP(FIT_OUTPUT, fit_output, 0),
+    STEP(CHECK_FIT, check_fit, TO(ANSWER)),
+    STEP(ANSWER, answer, 0),
 };
 
 static struct metric executions_total = METRIC_INIT(
@@ -133,8 +146,9 @@ static void count_end(const struct exec *exec)
 static void on_end(struct op *op, enum op_end end)
 {
     struct exec *exec = exec_of(op);
-    if (end == OP_ENDED_CANCELLED || !exec->is_answered)
-        exec->out.reason = end == OP_ENDED_CANCELLED ? EXEC_CANCELLED : EXEC_INTERNAL;
+    ASSERT(end != OP_ENDED_FAILED); /* every failure is an outcome, and is answered */
+    if (end == OP_ENDED_CANCELLED)
+        exec->out.reason = EXEC_CANCELLED;
     exec_leave(exec);
     exec_key_let_go(exec);
     list_unlink(&exec->all_link);
@@ -170,6 +184,7 @@ static const struct op_class exec_class = {
     .name = "exec",
     .steps = steps,
     .step_count = ARRAY_LEN(steps),
+    .stop = EXEC_STEP_ANSWER,
     .on_cancel = on_cancel,
     .on_end = on_end,
     .free = on_free,
@@ -217,15 +232,20 @@ void exec_client_gone(struct exec *exec)
 
 /* ---- endings ---- */
 
-enum op_result exec_stop(struct exec *exec, enum exec_reason reason, slice message, slice hint)
+void exec_end_with(struct exec *exec, enum exec_reason reason, slice message, slice hint)
 {
+    ASSERT(reason != EXEC_SUCCEEDED && reason < EXEC_REASONS);
     exec->out.reason = reason;
     exec->out.message = message;
     exec->out.hint = hint;
     exec->out.display_summary = message;
     exec->out.display_title = exec->action ? exec->action->title : SLICE("Action not run");
-    op_goto(&exec->op, EXEC_STEP_ANSWER);
-    return OP_NEXT;
+}
+
+enum op_result exec_stop(struct exec *exec, enum exec_reason reason, slice message, slice hint)
+{
+    exec_end_with(exec, reason, message, hint);
+    return OP_STOP;
 }
 
 enum op_result exec_step_answer(struct op *op)
@@ -243,7 +263,6 @@ enum op_result exec_step_answer(struct op *op)
     bool has_summary = !out->is_dry_run && !out->is_left_out && !exec->in.is_recorded_by_caller;
     if (exec->summary_json.len == 0 && has_summary)
         exec->summary_json = exec->service->config.render(out, &op->arena);
-    exec->is_answered = true;
     op_log(op, LOG_DEBUG, "execution ended", LOG_CSTR("outcome", exec_reason_name(out->reason)),
            LOG_STR("integration_id", out->integration_id), LOG_STR("action_id", out->action_id),
            LOG_INT("attempts", out->attempts), LOG_BOOL("replayed", out->is_replayed));

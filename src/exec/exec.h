@@ -159,7 +159,6 @@ struct exec {
     uint8_t fingerprint[32];
     bool is_claimed;               /* the intent is durable: a record must follow */
     bool is_key_holder;            /* in the service's table of keys in flight */
-    bool is_answered;              /* out is final */
     struct crowd_account *counted; /* NULL: there was no place for it */
     bool is_any_byte_sent;         /* by any attempt at the current request */
     bool is_renewed_after;         /* after the provider refused the token, or it was tried */
@@ -203,34 +202,34 @@ struct exec_service {
 enum exec_step {
     EXEC_STEP_FIND_ACTION,
     EXEC_STEP_HASH_FILES,
-    EXEC_STEP_LOOK_UP_KEY,
-    EXEC_STEP_JUDGE_KEY,
+    EXEC_STEP_LOAD_KEY,
+    EXEC_STEP_CHECK_KEY,
     EXEC_STEP_READ_REPLAY,
     EXEC_STEP_TAKE_STORED,
     EXEC_STEP_CHECK_INPUT,
     EXEC_STEP_DECODE_FILES,
-    EXEC_STEP_JUDGE_INPUT,
+    EXEC_STEP_ACCEPT_INPUT,
     EXEC_STEP_FIND_CONNECTION,
     EXEC_STEP_CHECK_CONNECTION,
-    EXEC_STEP_RENEW,
-    EXEC_STEP_LOOK_AGAIN,
-    EXEC_STEP_BUILD_AGAIN,
+    EXEC_STEP_RENEW_TOKEN,
+    EXEC_STEP_RELOAD_CONNECTION,
+    EXEC_STEP_REBUILD_REQUEST,
     EXEC_STEP_ENTER_LIMITS,
     EXEC_STEP_ADMIT,
     EXEC_STEP_CLAIM,
-    EXEC_STEP_JUDGE_CLAIM,
+    EXEC_STEP_CHECK_CLAIM,
     EXEC_STEP_CALL,
     EXEC_STEP_READ_REPLY,
-    EXEC_STEP_JUDGE_REPLY,
-    EXEC_STEP_GO_ON,
+    EXEC_STEP_CHECK_REPLY,
+    EXEC_STEP_NEXT_REQUEST,
     EXEC_STEP_TAKE_PAGE,
-    EXEC_STEP_TURN_PAGE,
+    EXEC_STEP_NEXT_PAGE,
     EXEC_STEP_RECORD,
     EXEC_STEP_CHECK_RECORD,
     EXEC_STEP_MARK_CONNECTION,
-    EXEC_STEP_TELL_CONNECTION,
+    EXEC_STEP_NOTIFY_CONNECTION,
     EXEC_STEP_FIT_OUTPUT,
-    EXEC_STEP_JUDGE_FIT,
+    EXEC_STEP_CHECK_FIT,
     EXEC_STEP_ANSWER,
     EXEC_STEPS,
 };
@@ -242,44 +241,47 @@ static inline struct exec *exec_of(struct op *op)
 
 enum op_result exec_step_find_action(struct op *op);
 enum op_result exec_step_hash_files(struct op *op);
-enum op_result exec_step_look_up_key(struct op *op);
+enum op_result exec_step_load_key(struct op *op);
 enum op_result exec_step_take_stored(struct op *op);
-enum op_result exec_step_judge_key(struct op *op);
+enum op_result exec_step_check_key(struct op *op);
 enum op_result exec_step_read_replay(struct op *op);
 enum op_result exec_step_check_input(struct op *op);
 enum op_result exec_step_decode_files(struct op *op);
-enum op_result exec_step_judge_input(struct op *op);
+enum op_result exec_step_accept_input(struct op *op);
 enum op_result exec_step_find_connection(struct op *op);
 enum op_result exec_step_check_connection(struct op *op);
-enum op_result exec_step_renew(struct op *op);
-enum op_result exec_step_look_again(struct op *op);
-enum op_result exec_step_build_again(struct op *op);
+enum op_result exec_step_renew_token(struct op *op);
+enum op_result exec_step_reload_connection(struct op *op);
+enum op_result exec_step_rebuild_request(struct op *op);
 enum op_result exec_step_enter_limits(struct op *op);
 enum op_result exec_step_admit(struct op *op);
 enum op_result exec_step_claim(struct op *op);
-enum op_result exec_step_judge_claim(struct op *op);
+enum op_result exec_step_check_claim(struct op *op);
 enum op_result exec_step_call(struct op *op);
 enum op_result exec_step_read_reply(struct op *op);
-enum op_result exec_step_judge_reply(struct op *op);
-enum op_result exec_step_go_on(struct op *op);
+enum op_result exec_step_check_reply(struct op *op);
+enum op_result exec_step_next_request(struct op *op);
 enum op_result exec_step_take_page(struct op *op);
-enum op_result exec_step_turn_page(struct op *op);
+enum op_result exec_step_next_page(struct op *op);
 enum op_result exec_step_record(struct op *op);
 enum op_result exec_step_check_record(struct op *op);
 enum op_result exec_step_mark_connection(struct op *op);
 enum op_result exec_step_fit_output(struct op *op);
-enum op_result exec_step_judge_fit(struct op *op);
-enum op_result exec_step_tell_connection(struct op *op);
+enum op_result exec_step_check_fit(struct op *op);
+enum op_result exec_step_notify_connection(struct op *op);
 enum op_result exec_step_answer(struct op *op);
 
-/* Ends with a reason that needs no record: sets out, goes to the answer. message and hint are in
- * the op's arena or constant. */
+/* Sets out to a reason other than success. message and hint are in the op's arena or constant. */
+void exec_end_with(struct exec *exec, enum exec_reason reason, slice message, slice hint);
+/* The same where no record is needed: OP_STOP, which goes to the answer. */
 enum op_result exec_stop(struct exec *exec, enum exec_reason reason, slice message, slice hint);
 /* gate.c: there is no such integration or action. */
 enum op_result exec_stop_unknown(struct exec *exec);
 /* check.c: it needs a confirmation and has none; a dry run needs none. */
 bool exec_is_unconfirmed(const struct exec *exec);
-/* gate.c: chooses the connection of that id and builds the request with it, or stops. */
+/* page.c: of the page that is being read; in.input is what the run is about. */
+const struct json *exec_input(const struct exec *exec);
+/* gate.c: OP_NEXT, or OP_STOP with the outcome set. */
 enum op_result exec_use_connection(struct exec *exec, int64_t id);
 enum op_result exec_build_request(struct exec *exec);
 enum op_result exec_end_dry_run(struct exec *exec);
@@ -309,8 +311,8 @@ void exec_key_let_go(struct exec *exec);
 void exec_claim_release_later(struct exec *exec);
 void exec_releases_cancel(struct exec_service *service);
 /* admit.c: the current request goes to another origin than the one before: leaves that one's
- * circuit with a vote and enters the new one's. Stops as exec_stop does where it is open. */
-void exec_change_origin(struct exec *exec);
+ * circuit with a vote and enters the new one's. OP_STOP, as exec_stop, where it is open. */
+enum op_result exec_change_origin(struct exec *exec);
 /* attempt.c: whether sending the current request again cannot do the thing twice. */
 bool exec_is_repeat_safe(const struct exec *exec);
 /* sequence.c: back to the action's first request, which is built. false: it cannot be; the outcome

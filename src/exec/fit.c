@@ -408,7 +408,7 @@ enum op_result exec_step_fit_output(struct op *op)
     return OP_NEXT;
 }
 
-enum op_result exec_step_judge_fit(struct op *op)
+enum op_result exec_step_check_fit(struct op *op)
 {
     struct exec *exec = exec_of(op);
     char id[UUID_TEXT_LEN + 1];

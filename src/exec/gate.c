@@ -48,7 +48,7 @@ enum op_result exec_step_find_action(struct op *op)
     exec->out.action_id = exec->action_id;
     set_deadline(exec);
     if (exec_is_unconfirmed(exec)) /* whatever its key has, it is not for this one */
-        op_goto(op, EXEC_STEP_CHECK_INPUT);
+        return op_jump(op, EXEC_STEP_CHECK_INPUT);
     return OP_NEXT;
 }
 
@@ -333,7 +333,7 @@ static int build(struct exec *exec, const struct exec_scope *scope, const struct
 enum op_result exec_build_request(struct exec *exec)
 {
     const struct connect_item *connection = exec->connection;
-    struct exec_scope scope = {.input = exec->in.input,
+    struct exec_scope scope = {.input = exec_input(exec),
                                .connection_params = connection ? connection->params : NULL,
                                .auth = exec_auth(exec),
                                .files = exec->in.files,
@@ -363,8 +363,7 @@ enum op_result exec_end_dry_run(struct exec *exec)
 {
     exec->out.is_dry_run = true;
     exec->summary_json = exec_render_dry_run(exec);
-    op_goto(&exec->op, EXEC_STEP_ANSWER);
-    return OP_NEXT;
+    return OP_STOP;
 }
 
 enum op_result exec_step_check_connection(struct op *op)
@@ -376,9 +375,8 @@ enum op_result exec_step_check_connection(struct op *op)
                              SLICE("The database cannot be reached; nothing was done, try again."),
                              SLICE_NONE);
         exec->set = exec->lookup.set;
-        enum op_result verdict = choose_connection(exec);
-        if (exec->out.reason != EXEC_SUCCEEDED)
-            return verdict;
+        if (choose_connection(exec) == OP_STOP)
+            return OP_STOP;
         if (is_scope_missing(exec))
             return stop_scope(exec);
     } else if (exec->in.connection_id != 0) {
@@ -388,8 +386,7 @@ enum op_result exec_step_check_connection(struct op *op)
         return stop_gone(exec);
     if (exec_needs_first_token(exec)) /* there is nothing to build a request with yet */
         return OP_NEXT;
-    enum op_result result = exec_build_request(exec);
-    if (!exec->in.is_dry_run || exec->out.reason != EXEC_SUCCEEDED)
-        return result;
-    return exec_end_dry_run(exec);
+    if (exec_build_request(exec) == OP_STOP)
+        return OP_STOP;
+    return exec->in.is_dry_run ? exec_end_dry_run(exec) : OP_NEXT;
 }

@@ -181,20 +181,22 @@ static void renew(struct exec_node *node)
         node->sent_boot_ns + (uint64_t)(NODE_LEASE_MS - LEASE_MARGIN_MS) * 1000000;
 }
 
-static enum op_result rest(struct exec_node *node, uint64_t ms, enum node_step next)
+static void sleep_for(struct exec_node *node, uint64_t ms)
 {
-    op_goto(&node->op, next);
     op_sleep(&node->op, &node->timer, node->is_leaving ? 0 : ms, "rest between heartbeats");
-    return OP_WAIT;
+}
+
+static enum op_result retry_at(struct exec_node *node, enum node_step step)
+{
+    sleep_for(node, RETRY_MS);
+    return op_wait_then(&node->op, step);
 }
 
 static enum op_result step_register(struct op *op)
 {
     struct exec_node *node = node_of(op);
-    if (node->is_leaving) {
-        op_goto(op, NODE_LEAVE);
-        return OP_NEXT;
-    }
+    if (node->is_leaving)
+        return op_jump(op, NODE_LEAVE);
     arena_reset(&op->arena);
     node->id = uuid_v7();
     node->sent_boot_ns = clock_boot_ns();
@@ -207,24 +209,23 @@ static enum op_result step_registered(struct op *op)
 {
     struct exec_node *node = node_of(op);
     if (store_done_result(&node->query) != OK)
-        return rest(node, RETRY_MS, NODE_REGISTER);
+        return retry_at(node, NODE_REGISTER);
     renew(node);
-    op_goto(op, NODE_RECOVER);
-    return OP_NEXT;
+    return op_jump(op, NODE_RECOVER);
 }
 
 static enum op_result step_rest(struct op *op)
 {
-    return rest(node_of(op), NODE_HEARTBEAT_MS, NODE_HEARTBEAT);
+    struct exec_node *node = node_of(op);
+    sleep_for(node, NODE_HEARTBEAT_MS);
+    return OP_WAIT;
 }
 
 static enum op_result step_heartbeat(struct op *op)
 {
     struct exec_node *node = node_of(op);
-    if (node->is_leaving) {
-        op_goto(op, NODE_LEAVE);
-        return OP_NEXT;
-    }
+    if (node->is_leaving)
+        return op_jump(op, NODE_LEAVE);
     arena_reset(&op->arena);
     node->sent_boot_ns = clock_boot_ns();
     node->query.deadline_ns = query_deadline(node);
@@ -243,10 +244,9 @@ static enum op_result step_renewed(struct op *op)
         log_event(LOG_ERROR, "this server's lease had run out; it goes on as a new one",
                   LOG_CSTR("node", node->name));
         node->lease_until_boot_ns = 0;
-        op_goto(op, NODE_REGISTER);
-        return OP_NEXT;
+        return op_jump(op, NODE_REGISTER);
     default:
-        return rest(node, RETRY_MS, NODE_HEARTBEAT);
+        return retry_at(node, NODE_HEARTBEAT);
     }
 }
 
@@ -264,14 +264,12 @@ static enum op_result step_recovered(struct op *op)
     struct exec_node *node = node_of(op);
     struct claim *claims = NULL;
     size_t count = 0;
-    op_goto(op, NODE_REST);
     if (store_claim_recover_result(&node->query, &claims, &count) != OK)
-        return OP_NEXT;
+        return op_jump(op, NODE_REST);
     for (size_t i = 0; i < count; i++)
         start_recovery(node, &claims[i]);
-    if (count == CLAIM_RECOVER_MAX)
-        op_goto(op, NODE_RECOVER);
-    return op->holds > 0 ? OP_WAIT : OP_NEXT;
+    size_t next = count == CLAIM_RECOVER_MAX ? NODE_RECOVER : NODE_REST;
+    return op->holds > 0 ? op_wait_then(op, next) : op_jump(op, next);
 }
 
 static enum op_result step_leave(struct op *op)
@@ -297,13 +295,13 @@ static enum op_result step_left(struct op *op)
 }
 
 static const struct op_step node_steps[] = {
-    [NODE_REGISTER] = {"register", step_register, 0},
-    [NODE_REGISTERED] = {"registered", step_registered, 0},
+    [NODE_REGISTER] = {"register", step_register, OP_TO(NODE_LEAVE)},
+    [NODE_REGISTERED] = {"registered", step_registered, OP_TO(NODE_REGISTER) | OP_TO(NODE_RECOVER)},
     [NODE_REST] = {"rest", step_rest, 0},
-    [NODE_HEARTBEAT] = {"heartbeat", step_heartbeat, 0},
-    [NODE_RENEWED] = {"renewed", step_renewed, 0},
+    [NODE_HEARTBEAT] = {"heartbeat", step_heartbeat, OP_TO(NODE_LEAVE)},
+    [NODE_RENEWED] = {"renewed", step_renewed, OP_TO(NODE_REGISTER) | OP_TO(NODE_HEARTBEAT)},
     [NODE_RECOVER] = {"recover", step_recover, 0},
-    [NODE_RECOVERED] = {"recovered", step_recovered, 0},
+    [NODE_RECOVERED] = {"recovered", step_recovered, OP_TO(NODE_REST) | OP_TO(NODE_RECOVER)},
     [NODE_LEAVE] = {"leave", step_leave, 0},
     [NODE_LEFT] = {"left", step_left, 0},
 };

@@ -22,6 +22,11 @@ static unsigned pages_max(const struct exec *exec)
     return exec->in.pages_max < max ? exec->in.pages_max : max;
 }
 
+const struct json *exec_input(const struct exec *exec)
+{
+    return exec->pages.input ? exec->pages.input : exec->in.input;
+}
+
 /* ---- putting together ---- */
 
 static void append_items(struct arena *arena, struct json *all, const struct json *more)
@@ -179,22 +184,15 @@ static struct json input_of_next(struct exec *exec)
 static bool build_next(struct exec *exec)
 {
     struct arena *arena = &exec->op.arena;
-    const struct json *given = exec->in.input,
-                      *former = exec->pages.input ? exec->pages.input : given;
     struct json *input = ARENA_NEW(arena, struct json);
-    if (!input)
-        return false;
-    if (is_same_page(exec, former))
+    if (!input || is_same_page(exec, exec_input(exec)))
         return false;
     *input = input_of_next(exec);
     exec->pages.input = input;
-    exec->in.input = input;
-    (void)exec_build_request(exec);
-    exec->in.input = given;
-    return exec->out.reason == EXEC_SUCCEEDED && !arena->is_exhausted;
+    return exec_build_request(exec) == OP_NEXT && !arena->is_exhausted;
 }
 
-enum op_result exec_step_turn_page(struct op *op)
+enum op_result exec_step_next_page(struct op *op)
 {
     struct exec *exec = exec_of(op);
     if (exec->pages.is_ended) {
@@ -208,15 +206,13 @@ enum op_result exec_step_turn_page(struct op *op)
         write_all(exec);
         exec->out.pages_stopped = exec->pages.stopped;
         exec_leave(exec);
-        op_goto(op, EXEC_STEP_RECORD);
         return OP_NEXT;
     }
     exec->pages.attempts = exec->out.attempts;
     exec->out.attempts = 0;
     uint64_t wait_ms = limits_repeat(&exec->place);
-    op_goto(op, EXEC_STEP_CALL);
     if (wait_ms == 0 || wait_ms * 2 > exec_left_ms(exec))
-        return OP_NEXT;
+        return op_jump(op, EXEC_STEP_CALL);
     op_sleep(op, &exec->timer, wait_ms, "its connection's limits");
-    return OP_WAIT;
+    return op_wait_then(op, EXEC_STEP_CALL);
 }

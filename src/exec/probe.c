@@ -63,8 +63,7 @@ static enum op_result step_begin(struct op *op)
     bool has_token = json_get_str(probe->credential, SLICE("access_token")).len > 0;
     if (probe->auth->kind == AUTH_OAUTH2_CLIENT_CREDENTIALS && !has_token)
         return ask_for_token(probe);
-    op_goto(op, STEP_TEST);
-    return OP_NEXT;
+    return op_jump(op, STEP_TEST);
 }
 
 static enum op_result step_token(struct op *op)
@@ -168,8 +167,7 @@ static enum op_result step_test(struct op *op)
         (void)stop(probe, EXEC_PROBE_UNTESTED,
                    arena_printf(&op->arena, "%.*s has no request that could test it.",
                                 SLICE_ARG(probe->integration->name)));
-        op_goto(op, STEP_IDENTIFY);
-        return OP_NEXT;
+        return op_jump(op, STEP_IDENTIFY);
     }
     begin_action(probe);
     if (make_test(probe, &err) && send_action(probe, &err))
@@ -367,9 +365,9 @@ static void on_end(struct op *op, enum op_end end)
 }
 
 static const struct op_step steps[] = {
-    [STEP_BEGIN] = {"begin", step_begin, 0},
+    [STEP_BEGIN] = {"begin", step_begin, OP_TO(STEP_TEST)},
     [STEP_TOKEN] = {"token", step_token, 0},
-    [STEP_TEST] = {"test", step_test, 0},
+    [STEP_TEST] = {"test", step_test, OP_TO(STEP_IDENTIFY)},
     [STEP_TESTED] = {"tested", step_tested, 0},
     [STEP_IDENTIFY] = {"identify", step_identify, 0},
     [STEP_IDENTIFIED] = {"identified", step_identified, 0},

@@ -67,7 +67,7 @@ enum op_result exec_step_record(struct op *op)
         exec->out.finished_us = clock_wall_us();
     bool is_tried = reason == EXEC_SUCCEEDED || exec_reason_is_failed(reason);
     if (exec->in.is_recorded_by_caller || (!is_tried && !exec->is_claimed))
-        return OP_NEXT;
+        return op_jump(op, EXEC_STEP_MARK_CONNECTION);
     if (!is_tried) {
         store_claim_release(pool, &exec->query, op, &exec->claim);
         return OP_WAIT;
@@ -92,9 +92,8 @@ static enum op_result record_again(struct exec *exec)
             SLICE("The action ran, but its result could not be recorded. Check whether it was "
                   "done before sending it again."),
             SLICE_NONE);
-    op_goto(&exec->op, EXEC_STEP_RECORD);
     op_sleep(&exec->op, &exec->timer, RECORD_RETRY_MS, "the database, to record a result");
-    return OP_WAIT;
+    return op_wait_then(&exec->op, EXEC_STEP_RECORD);
 }
 
 static enum op_result stop_recovered(struct exec *exec)
@@ -110,8 +109,6 @@ enum op_result exec_step_check_record(struct op *op)
 {
     struct exec *exec = exec_of(op);
     bool is_tried = exec->out.reason == EXEC_SUCCEEDED || exec_reason_is_failed(exec->out.reason);
-    if (exec->in.is_recorded_by_caller || (!is_tried && !exec->is_claimed))
-        return OP_NEXT;
     int status = exec->is_claimed && is_tried ? store_execution_finish_result(&exec->query)
                                               : store_done_result(&exec->query);
     switch (status) {
@@ -145,10 +142,8 @@ enum op_result exec_step_mark_connection(struct op *op)
     struct exec *exec = exec_of(op);
     enum exec_reason reason = exec->is_settled ? exec->refusal : exec->out.reason;
     bool is_refused = reason == EXEC_REAUTH_REQUIRED || reason == EXEC_KEY_REFUSED;
-    if (!is_refused || !exec->connection || exec->connection->status != CONNECTION_LIVE) {
-        op_goto(op, EXEC_STEP_FIT_OUTPUT);
-        return OP_NEXT;
-    }
+    if (!is_refused || !exec->connection || exec->connection->status != CONNECTION_LIVE)
+        return op_jump(op, EXEC_STEP_FIT_OUTPUT);
     connect_forget(exec->service->config.connect, exec->in.account_id,
                    exec->integration->integration_id);
     struct connection_loss loss = {
@@ -168,7 +163,7 @@ enum op_result exec_step_mark_connection(struct op *op)
     return OP_WAIT;
 }
 
-enum op_result exec_step_tell_connection(struct op *op)
+enum op_result exec_step_notify_connection(struct op *op)
 {
     struct exec *exec = exec_of(op);
     connect_changed(exec->service->config.connect, exec->in.account_id,
@@ -189,6 +184,8 @@ struct release {
     struct list link; /* in the service, to be cut on the way down */
 };
 
+enum release_step { RELEASE_CLAIM, RELEASE_CHECK };
+
 static enum op_result step_release(struct op *op)
 {
     struct release *release = CONTAINER_OF(op, struct release, op);
@@ -196,14 +193,13 @@ static enum op_result step_release(struct op *op)
     return OP_WAIT;
 }
 
-static enum op_result step_released(struct op *op)
+static enum op_result step_check_release(struct op *op)
 {
     struct release *release = CONTAINER_OF(op, struct release, op);
     if (store_done_result(&release->query) == OK)
         return OP_DONE;
-    op_goto(op, 0);
     op_sleep(op, &release->timer, RELEASE_RETRY_MS, "the database, to release a claim");
-    return OP_WAIT;
+    return op_wait_then(op, RELEASE_CLAIM);
 }
 
 static void cancel_release(struct op *op)
@@ -222,8 +218,10 @@ static void free_release(struct op *op)
     mem_free(CONTAINER_OF(op, struct release, op));
 }
 
-static const struct op_step release_steps[] = {{"release", step_release, 0},
-                                               {"released", step_released, 0}};
+static const struct op_step release_steps[] = {
+    [RELEASE_CLAIM] = {"release", step_release, 0},
+    [RELEASE_CHECK] = {"check", step_check_release, OP_TO(RELEASE_CLAIM)},
+};
 static const struct op_class release_class = {
     .name = "claim_release",
     .steps = release_steps,

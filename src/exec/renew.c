@@ -59,7 +59,7 @@ static bool wait_for_token(struct exec *exec)
                          &exec->op);
 }
 
-enum op_result exec_step_renew(struct op *op)
+enum op_result exec_step_renew_token(struct op *op)
 {
     struct exec *exec = exec_of(op);
     if (exec->out.attempts > 0) { /* the provider refused the token */
@@ -80,8 +80,7 @@ enum op_result exec_step_renew(struct op *op)
             break;
         }
     }
-    op_goto(op, EXEC_STEP_ENTER_LIMITS);
-    return OP_NEXT;
+    return op_jump(op, EXEC_STEP_ENTER_LIMITS);
 }
 
 /* ---- no token ---- */
@@ -90,12 +89,11 @@ enum op_result exec_step_renew(struct op *op)
  * was not called, so nothing was done. */
 static enum op_result end_run(struct exec *exec, enum exec_reason reason, slice message, slice hint)
 {
-    (void)exec_stop(exec, reason, message, hint);
+    exec_end_with(exec, reason, message, hint);
     exec->is_any_byte_sent = exec->call.is_any_byte_sent = false;
     if (uuid_is_nil(exec->out.execution_id))
         exec->out.execution_id = uuid_v7();
-    op_goto(&exec->op, EXEC_STEP_TAKE_PAGE); /* former pages are the result */
-    return OP_NEXT;
+    return op_jump(&exec->op, EXEC_STEP_TAKE_PAGE); /* former pages are the result */
 }
 
 static enum op_result end_unrenewed(struct exec *exec)
@@ -127,21 +125,18 @@ static enum op_result go_on_unrenewed(struct exec *exec)
 {
     bool is_refused = exec->out.attempts > 0;
     bool is_impossible = exec->renewal.result == CONNECT_RENEWAL_IMPOSSIBLE;
-    if (is_refused && is_impossible) {
-        op_goto(&exec->op, EXEC_STEP_TAKE_PAGE); /* as the provider said */
-        return OP_NEXT;
-    }
+    if (is_refused && is_impossible) /* the provider's refusal is the outcome */
+        return op_jump(&exec->op, EXEC_STEP_TAKE_PAGE);
     bool is_usable = exec->connection->has_token &&
                      (is_impossible || clock_wall_us() < exec->connection->expires_at);
     if (is_refused || !is_usable)
         return end_unrenewed(exec);
-    op_goto(&exec->op, EXEC_STEP_ENTER_LIMITS);
-    return OP_NEXT;
+    return op_jump(&exec->op, EXEC_STEP_ENTER_LIMITS);
 }
 
 /* ---- the connection as it is now ---- */
 
-enum op_result exec_step_look_again(struct op *op)
+enum op_result exec_step_reload_connection(struct op *op)
 {
     struct exec *exec = exec_of(op);
     if (exec->renewal.result != CONNECT_RENEWED && exec->renewal.result != CONNECT_RENEWAL_GONE)
@@ -156,17 +151,7 @@ enum op_result exec_step_look_again(struct op *op)
     return is_known ? OP_NEXT : OP_WAIT;
 }
 
-/* Of the page that was asked for. */
-static void build_call(struct exec *exec)
-{
-    const struct json *given = exec->in.input;
-    if (exec->pages.input)
-        exec->in.input = exec->pages.input;
-    (void)exec_build_request(exec);
-    exec->in.input = given;
-}
-
-enum op_result exec_step_build_again(struct op *op)
+enum op_result exec_step_rebuild_request(struct op *op)
 {
     struct exec *exec = exec_of(op);
     struct exec_outcome *out = &exec->out;
@@ -176,16 +161,11 @@ enum op_result exec_step_build_again(struct op *op)
         return end_run(exec, EXEC_UNAVAILABLE, SLICE("The database cannot be reached."),
                        SLICE_NONE);
     exec->set = exec->lookup.set;
-    (void)exec_use_connection(exec, exec->renewed_id);
-    if (out->reason == EXEC_SUCCEEDED)
-        build_call(exec);
-    if (out->reason != EXEC_SUCCEEDED) {
-        op_goto(op, EXEC_STEP_TAKE_PAGE);
-        return OP_NEXT;
-    }
+    if (exec_use_connection(exec, exec->renewed_id) == OP_STOP ||
+        exec_build_request(exec) == OP_STOP)
+        return op_jump(op, EXEC_STEP_TAKE_PAGE);
     if (exec->in.is_dry_run)
         return exec_end_dry_run(exec);
     exec->has_provider_key = false;
-    op_goto(op, out->attempts > 0 ? EXEC_STEP_CALL : EXEC_STEP_ENTER_LIMITS);
-    return OP_NEXT;
+    return out->attempts > 0 ? op_jump(op, EXEC_STEP_CALL) : OP_NEXT;
 }

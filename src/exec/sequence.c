@@ -19,28 +19,22 @@ static uint64_t wait_of_limits(struct exec *exec)
 }
 
 /* After a reply that stands. The request that was answered is the one that was built. */
-enum op_result exec_step_go_on(struct op *op)
+enum op_result exec_step_next_request(struct op *op)
 {
     struct exec *exec = exec_of(op);
     bool has_moved = exec->request.at < exec->progress.at;
     if (exec->out.reason != EXEC_SUCCEEDED || !has_moved)
         return OP_NEXT;
     exec->is_any_byte_sent = exec->call.is_any_byte_sent = false;
-    (void)exec_build_request(exec);
-    if (exec->out.reason == EXEC_SUCCEEDED)
-        exec_change_origin(exec);
-    if (exec->out.reason != EXEC_SUCCEEDED) {
-        op_goto(op, EXEC_STEP_TAKE_PAGE);
-        return OP_NEXT;
-    }
+    if (exec_build_request(exec) == OP_STOP || exec_change_origin(exec) == OP_STOP)
+        return OP_NEXT; /* former pages are the result */
     exec->pages.attempts += exec->out.attempts;
     exec->out.attempts = 0;
-    op_goto(op, EXEC_STEP_CALL);
     uint64_t wait_ms = wait_of_limits(exec);
     if (wait_ms == 0)
-        return OP_NEXT;
+        return op_jump(op, EXEC_STEP_CALL);
     op_sleep(op, &exec->timer, wait_ms, "its connection's limits");
-    return OP_WAIT;
+    return op_wait_then(op, EXEC_STEP_CALL);
 }
 
 bool exec_start_over(struct exec *exec)
@@ -48,11 +42,7 @@ bool exec_start_over(struct exec *exec)
     struct exec_outcome kept = exec->out;
     exec->progress.former_url = exec->request.url;
     exec->progress.at = 0;
-    exec->out.reason = EXEC_SUCCEEDED;
-    (void)exec_build_request(exec);
-    if (exec->out.reason == EXEC_SUCCEEDED)
-        exec_change_origin(exec);
-    bool is_ready = exec->out.reason == EXEC_SUCCEEDED;
+    bool is_ready = exec_build_request(exec) == OP_NEXT && exec_change_origin(exec) == OP_NEXT;
     exec->out = kept;
     return is_ready;
 }

@@ -123,8 +123,7 @@ static enum op_result step_read(struct op *op)
     struct exec_stored *stored = stored_of(op);
     if (!stored->memory.is_taken) {
         stored->status = ERR_BUSY;
-        op_goto(op, STORED_ANNOUNCE);
-        return OP_NEXT;
+        return op_jump(op, STORED_ANNOUNCE);
     }
     store_execution_get_summary(stored->table->pool, &stored->query, op, stored->account_id,
                                 stored->wanted.execution_id);
@@ -178,8 +177,10 @@ static enum op_result step_end(struct op *op)
 }
 
 static const struct op_step steps[] = {
-    [STORED_ASK] = {"ask", step_ask, 0}, [STORED_READ] = {"read", step_read, 0},
-    [STORED_FIT] = {"fit", step_fit, 0}, [STORED_ANNOUNCE] = {"announce", step_announce, 0},
+    [STORED_ASK] = {"ask", step_ask, 0},
+    [STORED_READ] = {"read", step_read, OP_TO(STORED_ANNOUNCE)},
+    [STORED_FIT] = {"fit", step_fit, 0},
+    [STORED_ANNOUNCE] = {"announce", step_announce, 0},
     [STORED_END] = {"end", step_end, 0},
 };
 

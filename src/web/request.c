@@ -59,7 +59,7 @@ enum { SIGN_INS_AT_ONCE = 10 }; /* of an address, then one a second */
 
 enum step {
     STEP_SESSION,
-    STEP_JUDGE_SESSION,
+    STEP_CHECK_SESSION,
     STEP_ENTER,
     STEP_ROUTE,
     STEP_TAKE_BODY,
@@ -125,8 +125,7 @@ static enum op_result step_session(struct op *op)
         session_unseal(request->web->config.ring, cookie, mark.ptr, &op->arena, session) != OK ||
         (mark.ptr && !is_for_page(request))) {
         *session = (struct web_session){0};
-        op_goto(op, STEP_ROUTE);
-        return OP_NEXT;
+        return op_jump(op, STEP_ROUTE);
     }
     const struct vault_caller caller = session_caller(session);
     return vault_auth_check_caller(request->web->config.auth, &request->check, &caller, op)
@@ -134,7 +133,7 @@ static enum op_result step_session(struct op *op)
                : OP_WAIT;
 }
 
-static enum op_result step_judge_session(struct op *op)
+static enum op_result step_check_session(struct op *op)
 {
     struct web_request *request = request_of(op);
     struct web_session *session = &request->session;
@@ -180,7 +179,7 @@ static enum op_result ask_to_sign_in(struct web_request *request)
     return web_reply_redirect(request, text.ptr ? text : SLICE("/sign-in"), "");
 }
 
-static enum op_result judge_access(struct web_request *request)
+static enum op_result check_access(struct web_request *request)
 {
     const struct web_page *page = request->page;
     const struct web_session *session = &request->session;
@@ -236,7 +235,7 @@ static enum op_result step_route(struct op *op)
         break;
     }
     exchange->route = request->page->route;
-    enum op_result result = judge_access(request);
+    enum op_result result = check_access(request);
     if (result != OP_NEXT)
         return result;
     if (!request->frame.is_body_here)
@@ -360,10 +359,8 @@ enum op_result web_go_to(struct web_request *request, slice path)
                           &request->match) != HTTP_MATCH_FOUND)
         return web_reply_redirect(request, SLICE("/"), "");
     request->page = request->match.route->data;
-    enum op_result result = judge_access(request);
-    if (result == OP_NEXT)
-        op_goto(&request->op, STEP_BEGIN);
-    return result;
+    enum op_result result = check_access(request);
+    return result == OP_NEXT ? op_jump(&request->op, STEP_BEGIN) : result;
 }
 
 static enum op_result step_begin(struct op *op)
@@ -378,9 +375,7 @@ static enum op_result step_finish(struct op *op)
     if (request->frame.is_answered)
         return OP_DONE;
     enum op_result result = request->page->finish(request);
-    if (result == OP_WAIT)
-        op_goto(op, STEP_FINISH);
-    return result;
+    return result == OP_WAIT ? op_wait_then(op, STEP_FINISH) : result;
 }
 
 /* ---- the op ---- */
@@ -412,14 +407,14 @@ static void free_request(struct op *op)
 }
 
 static const struct op_step steps[] = {
-    [STEP_SESSION] = {"session", step_session, 0},
-    [STEP_JUDGE_SESSION] = {"judge_session", step_judge_session, 0},
+    [STEP_SESSION] = {"session", step_session, OP_TO(STEP_ROUTE)},
+    [STEP_CHECK_SESSION] = {"check_session", step_check_session, 0},
     [STEP_ENTER] = {"enter", step_enter, 0},
     [STEP_ROUTE] = {"route", step_route, 0},
     [STEP_TAKE_BODY] = {"take_body", step_take_body, 0},
-    [STEP_FORM] = {"form", step_form, 0},
-    [STEP_BEGIN] = {"begin", step_begin, 0},
-    [STEP_FINISH] = {"finish", step_finish, 0},
+    [STEP_FORM] = {"form", step_form, OP_TO(STEP_BEGIN)},
+    [STEP_BEGIN] = {"begin", step_begin, OP_TO(STEP_BEGIN)},
+    [STEP_FINISH] = {"finish", step_finish, OP_TO(STEP_BEGIN) | OP_TO(STEP_FINISH)},
 };
 
 static const struct op_class request_class = {

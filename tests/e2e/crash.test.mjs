@@ -9,16 +9,16 @@ import { Stack } from './support/stack.mjs';
 // In the order in which an execution passes them.
 const STEPS = [
   'find_action',
-  'look_up_key',
-  'judge_key',
+  'load_key',
+  'check_key',
   'check_input',
   'find_connection',
   'check_connection',
   'claim',
-  'judge_claim',
+  'check_claim',
   'call',
   'read_reply',
-  'judge_reply',
+  'check_reply',
   'record',
   'check_record',
   'answer',
@@ -50,7 +50,7 @@ const unkeyed = (step) => [
   { confirm: true },
 ];
 
-const isKeyStep = (step) => step === 'look_up_key' || step === 'judge_key';
+const isKeyStep = (step) => step === 'load_key' || step === 'check_key';
 
 // Each has a server of its own, which dies of the first execution that comes to the step.
 async function crashAt(step) {
@@ -93,7 +93,7 @@ for (const step of STEPS)
       // it had been recorded: replayed
       assert.equal(reply.status, 200, reply.text);
       assert.equal(reply.headers.get('idempotent-replayed'), 'true');
-    } else if (isAtOrPast(step, 'judge_claim')) {
+    } else if (isAtOrPast(step, 'check_claim')) {
       // it may have happened: never repeated in silence
       assertOutcomeUnknown(reply);
     } else {
@@ -105,7 +105,7 @@ for (const step of STEPS)
     assert.equal(again.text, reply.text);
     const stored = await heir.call(account.key, 'GET', `/api/executions/${reply.json.execution_id}`);
     assert.equal(stored.text, reply.text);
-    const expected = wasCalled || !isAtOrPast(step, 'judge_claim') ? 1 : 0;
+    const expected = wasCalled || !isAtOrPast(step, 'check_claim') ? 1 : 0;
     assert.equal(await writesOf(subject), expected);
   });
 
@@ -126,7 +126,7 @@ test('a write without a key leaves a trace', async () => {
     const wasCalled = isAtOrPast(step, 'read_reply');
     assert.equal(await writesOf(`unkeyed at ${step}`), wasCalled ? 1 : 0, step);
   }
-  const claimed = STEPS.filter((step) => isAtOrPast(step, 'judge_claim') && !isAtOrPast(step, 'check_record'));
+  const claimed = STEPS.filter((step) => isAtOrPast(step, 'check_claim') && !isAtOrPast(step, 'check_record'));
   const traces = await stack.cluster.sql(
     `select count(*) from sluice.execution where status = 'failed' and action_id = 'send_message'`,
   );
