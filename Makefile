@@ -264,9 +264,9 @@ $(if $(INTEGRATION_C),$(INTEGRATION_C:%.c=build/$(1)/%): build/$(1)/%: build/$(1
 
 # The seam's objects come before the archives, whose members of the same functions stay out.
 $(if $(SEAM_TESTS),$(SEAM_TESTS:%.c=build/$(1)/%): build/$(1)/%: build/$(1)/%.o \
-		$(SEAM_C:%.c=build/$(1)/%.o) $(call archives,$(1),api) build/list/ldflags-$(1) \
+		$(SEAM_C:%.c=build/$(1)/%.o) $(call archives,$(1),flow) build/list/ldflags-$(1) \
 		build/list/sources-seam
-	$$(call link,$(1),api,-lcmocka))
+	$$(call link,$(1),flow,-lcmocka))
 
 # A test needs cmocka's header.
 $(if $(CMOCKA_C),$(CMOCKA_C:%.c=build/$(1)/%.o): | build/stamp/system-test)

@@ -50,7 +50,4 @@ void api_metrics_only_on(struct api *api, const struct http_server *server);
 /* For http_server_new, with the api as ctx. */
 extern const struct http_handler api_handler;
 
-/* The summary of INTERFACE.md 2.1 as JSON text, for exec to store; an exec_render_fn. */
-slice api_render_summary(const struct exec_outcome *outcome, struct arena *arena);
-
 #endif

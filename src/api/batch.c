@@ -112,7 +112,7 @@ static void put_truncated(struct json_writer *w, const struct exec_outcome *out)
     json_key(w, "summary");
     json_open(w, '{');
     json_key(w, "status");
-    json_put_str(w, slice_cstr(api_verdict_of(out->reason)->status));
+    json_put_str(w, slice_cstr(exec_reason_status(out->reason)));
     json_key(w, "execution_id");
     json_put_str(w, slice_cstr(id));
     json_key(w, "integration_id");
@@ -127,14 +127,14 @@ static void put_truncated(struct json_writer *w, const struct exec_outcome *out)
 static void put_outcome(struct json_writer *w, struct batch *batch, const struct exec *exec)
 {
     const struct exec_outcome *out = &exec->out;
-    const struct api_verdict *verdict = api_verdict_of(out->reason);
-    bool is_guard = !verdict->status || (exec->summary_json.len == 0 && !out->is_left_out);
+    bool has_status = exec_reason_status(out->reason) != NULL;
+    bool is_guard = !has_status || (exec->summary_json.len == 0 && !out->is_left_out);
     json_key(w, "status");
-    json_put_i64(w, is_guard && verdict->status ? 500 : verdict->http_status);
+    json_put_i64(w, is_guard && has_status ? 500 : api_verdict_of(out->reason)->http_status);
     if (is_guard) {
         json_key(w, "error");
-        json_put_str(w, out->message.len > 0 && !verdict->status ? out->message
-                                                                 : SLICE("Internal error"));
+        json_put_str(w,
+                     out->message.len > 0 && !has_status ? out->message : SLICE("Internal error"));
     } else if (out->is_left_out ||
                (batch->summaries_len + exec->summary_json.len > BATCH_SUMMARIES_BYTES_MAX &&
                 !uuid_is_nil(out->execution_id))) {
@@ -144,7 +144,7 @@ static void put_outcome(struct json_writer *w, struct batch *batch, const struct
         json_key(w, "summary");
         json_put_raw(w, exec->summary_json);
     }
-    int64_t retry_after_s = api_retry_after_s(out);
+    int64_t retry_after_s = exec_outcome_retry_after_s(out);
     if (retry_after_s > 0) {
         json_key(w, "retry_after");
         json_put_i64(w, retry_after_s);

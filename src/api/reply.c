@@ -6,6 +6,7 @@
 #include "api/envelope.h"
 #include "api/request.h"
 #include "base/map.h"
+#include "exec/summary.h"
 
 enum { RETRY_AFTER_MS = 1000 };
 
@@ -129,35 +130,24 @@ enum op_result api_reply_database(struct api_request *request, int status)
     return api_reply_error(request, 500, "Internal error");
 }
 
-int64_t api_retry_after_s(const struct exec_outcome *outcome)
-{
-    const struct api_verdict *verdict = api_verdict_of(outcome->reason);
-    bool is_told = outcome->reason == EXEC_CIRCUIT_OPEN ||
-                   outcome->reason == EXEC_PROVIDER_ERROR || /* a 503 that says until when */
-                   slice_eq_cstr(api_error_code(outcome), "rate_limited");
-    if (verdict->status ? !is_told || outcome->retry_after_ms < 0 : verdict->http_status != 503)
-        return 0;
-    return outcome->retry_after_ms <= 1000 ? 1 : (outcome->retry_after_ms + 999) / 1000;
-}
-
 bool api_reply_guard(struct api_request *request, const struct exec_outcome *outcome)
 {
-    const struct api_verdict *verdict = api_verdict_of(outcome->reason);
     if (outcome->is_replayed)
         api_reply_header(request, "Idempotent-Replayed", SLICE("true"));
-    int64_t retry_after_s = api_retry_after_s(outcome);
+    int64_t retry_after_s = exec_outcome_retry_after_s(outcome);
     if (retry_after_s > 0)
         api_reply_retry_after(request, retry_after_s * 1000);
-    if (verdict->status)
+    if (exec_reason_status(outcome->reason))
         return false;
     slice message = outcome->message.len > 0 ? outcome->message : SLICE("Internal error");
-    (void)api_reply_error(request, verdict->http_status, "%.*s", SLICE_ARG(message));
+    (void)api_reply_error(request, api_verdict_of(outcome->reason)->http_status, "%.*s",
+                          SLICE_ARG(message));
     return true;
 }
 
 enum op_result api_reply_outcome(struct api_request *request, const struct exec_outcome *outcome)
 {
-    slice text = api_render_summary(outcome, &request->op.arena);
+    slice text = exec_summary_render(outcome, &request->op.arena);
     if (!text.ptr)
         return api_reply_error(request, 500, "Internal error");
     return api_reply(request, api_verdict_of(outcome->reason)->http_status, text);

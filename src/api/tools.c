@@ -255,7 +255,7 @@ static void put_error(struct json_writer *w, const struct exec_outcome *out)
     json_key(w, "message");
     json_put_str(w, out->message.ptr ? out->message : SLICE(""));
     json_key(w, "retryable");
-    json_put_bool(w, api_is_retryable(out));
+    json_put_bool(w, exec_outcome_is_retryable(out));
     json_close(w, '}');
 }
 

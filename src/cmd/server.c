@@ -189,8 +189,6 @@ static int start_flows(struct server *server, struct err *err)
         .templates = &server->templates,
         .runs_max = (size_t)server->config->flows_max,
         .work = &server->work,
-        .error_code = api_error_code,
-        .is_retryable = api_is_retryable,
     };
     server->flow = flow_service_new(&flow);
     return server->flow ? OK : out_of_memory(err, "flows");
@@ -214,7 +212,7 @@ static int start_services(struct server *server, struct err *err)
     };
     server->auth = vault_auth_new(server->loop, &auth);
     server->connect = connect_new(server->loop, &connect);
-    server->node = exec_node_new(server->loop, server->pool, api_render_summary);
+    server->node = exec_node_new(server->loop, server->pool);
     const struct janitor_config janitor = {
         .keep_days = (unsigned)config->execution_days,
         .audit_days = (unsigned)config->audit_days,
@@ -239,7 +237,6 @@ static int start_services(struct server *server, struct err *err)
         .catalog = &server->catalog,
         .node = server->node,
         .work = &server->work,
-        .render = api_render_summary,
         .timeout_ms = config->execution_timeout_ms,
         .idempotency_ttl_ms = config->idempotency_ttl_ms,
         .response_bytes_max = config->provider_response_bytes_max,

@@ -6,6 +6,7 @@
 #include "base/clock.h"
 #include "base/mem.h"
 #include "base/metric.h"
+#include "exec/summary.h"
 
 enum {
     LIMITS_IDLE_MAX = 20000, /* connections remembered beside those in use */
@@ -262,7 +263,7 @@ enum op_result exec_step_answer(struct op *op)
     out->error_code = arena_dup(&op->arena, out->error_code); /* it was the manifest's */
     bool has_summary = !out->is_dry_run && !out->is_left_out && !exec->in.is_recorded_by_caller;
     if (exec->summary_json.len == 0 && has_summary)
-        exec->summary_json = exec->service->config.render(out, &op->arena);
+        exec->summary_json = exec_summary_render(out, &op->arena);
     op_log(op, LOG_DEBUG, "execution ended", LOG_CSTR("outcome", exec_reason_name(out->reason)),
            LOG_STR("integration_id", out->integration_id), LOG_STR("action_id", out->action_id),
            LOG_INT("attempts", out->attempts), LOG_BOOL("replayed", out->is_replayed));

@@ -39,9 +39,6 @@ enum {
     EXEC_CONNECTION_NONE = -1,
 };
 
-/* Renders the summary of 2.1 into the arena: text that is stored and answered as it is. */
-typedef slice (*exec_render_fn)(const struct exec_outcome *outcome, struct arena *arena);
-
 struct exec_config {
     struct loop *loop;
     struct pg_pool *pool;
@@ -50,7 +47,6 @@ struct exec_config {
     struct catalog **catalog; /* the current snapshot; whoever swaps it keeps the pointer valid */
     struct exec_node *node;
     struct budget_queue *work; /* what executions take counts there; NULL: nowhere */
-    exec_render_fn render;
     uint64_t timeout_ms, idempotency_ttl_ms;
     uint64_t limit_wait_ms; /* longest wait for a connection's own limits */
     bool is_limits_off;

@@ -9,6 +9,7 @@
 #include "base/clock.h"
 #include "base/mem.h"
 #include "base/metric.h"
+#include "exec/summary.h"
 #include "store/node.h"
 
 enum {
@@ -22,7 +23,6 @@ enum {
 struct exec_node {
     struct op op;
     struct pg_pool *pool;
-    exec_render_fn render;
     struct uuid id;
     char name[128];
     uint64_t lease_until_boot_ns, sent_boot_ns;
@@ -120,7 +120,7 @@ static const struct op_class recovery_class = {
     .free = free_recovery,
 };
 
-static void fill_record(struct exec_node *node, struct recovery *recovery)
+static void fill_record(struct recovery *recovery)
 {
     const struct claim *claim = &recovery->claim;
     struct exec_outcome outcome = {
@@ -148,7 +148,7 @@ static void fill_record(struct exec_node *node, struct recovery *recovery)
         .started_at = claim->started_at,
         .finished_at = outcome.finished_us,
         .owner = claim->owner,
-        .summary = node->render(&outcome, &recovery->op.arena),
+        .summary = exec_summary_render(&outcome, &recovery->op.arena),
     };
 }
 
@@ -165,7 +165,7 @@ static void start_recovery(struct exec_node *node, const struct claim *claim)
     recovery->claim.action_id = arena_dup(arena, claim->action_id);
     recovery->claim.key = claim->key.len > 0 ? arena_dup(arena, claim->key) : SLICE_NONE;
     if (claim->is_write)
-        fill_record(node, recovery);
+        fill_record(recovery);
 }
 
 /* ---- steps of the node ---- */
@@ -339,7 +339,7 @@ static const struct op_class node_class = {
     .free = free_node,
 };
 
-struct exec_node *exec_node_new(struct loop *loop, struct pg_pool *pool, exec_render_fn render)
+struct exec_node *exec_node_new(struct loop *loop, struct pg_pool *pool)
 {
     struct exec_node *node = mem_zalloc(sizeof(*node));
     char host[64] = "";
@@ -348,7 +348,6 @@ struct exec_node *exec_node_new(struct loop *loop, struct pg_pool *pool, exec_re
     (void)gethostname(host, sizeof(host) - 1);
     (void)snprintf(node->name, sizeof(node->name), "%s:%d", host, (int)getpid());
     node->pool = pool;
-    node->render = render;
     op_start(&node->op, &node_class, loop, NULL, NODE_ARENA_BYTES_MAX);
     return node;
 }

@@ -10,8 +10,7 @@
 struct exec_node;
 
 /* Registers, renews the lease and recovers, for ever. NULL: out of memory. */
-struct exec_node *exec_node_new(struct loop *loop, struct pg_pool *pool,
-                                exec_render_fn render) MUST_CHECK;
+struct exec_node *exec_node_new(struct loop *loop, struct pg_pool *pool) MUST_CHECK;
 /* The incarnation that owns new claims. */
 struct uuid exec_node_id(const struct exec_node *node);
 /* Whether the lease, counted from before the last heartbeat was sent, still runs: look right before

@@ -1,6 +1,7 @@
 /*
- * How an execution can end. The reason is the domain's enum (DECISIONS.md "Executions"); statuses,
- * error codes and envelopes are derived from it in one table, api/envelope.c.
+ * How an execution can end. The reason is the domain's enum (DECISIONS.md "Executions"); its error
+ * code, what is recommended and whether the same may be sent again follow from it here, in the one
+ * table of outcome.c. HTTP statuses are the api's (api/envelope.c).
  */
 #ifndef EXEC_OUTCOME_H
 #define EXEC_OUTCOME_H
@@ -58,6 +59,11 @@ const char *exec_reason_name(enum exec_reason reason);
 enum exec_reason exec_reason_parse(slice name);
 bool exec_reason_is_blocked(enum exec_reason reason);
 bool exec_reason_is_failed(enum exec_reason reason);
+/* "succeeded", "blocked", "failed"; NULL: neither, so that there is no summary. */
+const char *exec_reason_status(enum exec_reason reason);
+
+/* recommended_next_action: none, connect, or connect with force_reconnect */
+enum exec_next { EXEC_NEXT_NONE, EXEC_NEXT_CONNECT, EXEC_NEXT_RECONNECT };
 
 /* What to recommend where the reason alone does not decide it. */
 enum exec_advice {
@@ -97,5 +103,13 @@ struct exec_outcome {
      * that no key is bound to this outcome. */
     bool is_repeatable;
 };
+
+/* error_code of INTERFACE.md 7.3: a manifest's own, or the reason's; SLICE_NONE: there is none. */
+slice exec_outcome_error_code(const struct exec_outcome *outcome);
+/* Whether the same request, sent again, could succeed. */
+bool exec_outcome_is_retryable(const struct exec_outcome *outcome);
+/* Seconds to wait before that, at least 1; 0: nothing is known of it. */
+int64_t exec_outcome_retry_after_s(const struct exec_outcome *outcome);
+enum exec_next exec_outcome_next(const struct exec_outcome *outcome);
 
 #endif

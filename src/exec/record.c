@@ -6,6 +6,7 @@
 #include "base/clock.h"
 #include "base/mem.h"
 #include "exec/exec.h"
+#include "exec/summary.h"
 
 enum {
     RECORD_RETRY_MS = 200,
@@ -73,7 +74,7 @@ enum op_result exec_step_record(struct op *op)
         return OP_WAIT;
     }
     if (exec->summary_json.len == 0)
-        exec->summary_json = exec->service->config.render(&exec->out, &op->arena);
+        exec->summary_json = exec_summary_render(&exec->out, &op->arena);
     fill_record(exec);
     if (exec->is_claimed)
         store_execution_finish(pool, &exec->query, op, &exec->record, exec->claim.key,

@@ -86,7 +86,6 @@ struct exec *flow_call_start(const struct flow_call *call, struct op *parent)
 enum flow_call_end flow_call_result(const struct flow_run *run, const struct exec *exec,
                                     struct arena *arena, struct flow_error *error)
 {
-    const struct flow_config *config = &run->service->config;
     const struct exec_outcome *out = &exec->out;
     switch (out->reason) {
     case EXEC_SUCCEEDED:
@@ -113,12 +112,12 @@ enum flow_call_end flow_call_result(const struct flow_run *run, const struct exe
     default:
         break;
     }
-    slice code = config->error_code(out);
+    slice code = exec_outcome_error_code(out);
     *error = (struct flow_error){
         .code = code.len > 0 ? arena_dup(arena, code) : SLICE("execution_failed"),
         .message = arena_dup(arena, out->message),
         .hint = out->hint.len > 0 ? arena_dup(arena, out->hint) : SLICE_NONE,
-        .is_retryable = config->is_retryable(out),
+        .is_retryable = exec_outcome_is_retryable(out),
         .retry_after_ms = out->retry_after_ms,
     };
     return FLOW_CALL_FAILED;

@@ -29,9 +29,6 @@ struct flow_config {
     struct flow_template_set **templates; /* the current set; all its versions are stored */
     size_t runs_max;           /* flows in memory at a time, 0: 2000; more wait their turn */
     struct budget_queue *work; /* what they take counts there, by account; NULL: nowhere */
-    /* The one table of error codes is in api/envelope.c, which this room cannot see. */
-    slice (*error_code)(const struct exec_outcome *outcome);
-    bool (*is_retryable)(const struct exec_outcome *outcome);
 };
 
 /* NULL: out of memory. Begins to adopt and to fire timers at once. */

@@ -486,7 +486,7 @@ test('a host that an account names: none reads as one inside', async () => {
 
 test('no reason and no error_code is without a row', async () => {
   const source = await readFile(new URL('../../src/exec/outcome.c', import.meta.url), 'utf8');
-  const reasons = [...source.matchAll(/^\s+\[EXEC_\w+\] = "(\w+)"/gm)].map((match) => match[1]);
+  const reasons = [...source.matchAll(/^\s+\[EXEC_\w+\] = \{"(\w+)"/gm)].map((match) => match[1]);
   assert.ok(reasons.length > 20);
   const listed = new Set([...seen.reasons, ...Object.keys(ELSEWHERE)]);
   assert.deepEqual(reasons.filter((name) => !listed.has(name)), []);

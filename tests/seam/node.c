@@ -7,8 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "api/api.h"
-#include "api/envelope.h"
 #include "base/mem.h"
 
 enum { RUN_ARENA_MAX = 64 * 1024 * 1024, EXECUTIONS_MAX = 1000 };
@@ -97,7 +95,7 @@ static void open_services(struct seam_node *node)
     struct connect_config connect = {
         .pool = node->pool, .ring = node->ring, .http = node->http, .catalog = &node->catalog};
     node->connect = connect_new(node->loop, &connect);
-    node->node = exec_node_new(node->loop, node->pool, api_render_summary);
+    node->node = exec_node_new(node->loop, node->pool);
     struct exec_config exec = {
         .loop = node->loop,
         .pool = node->pool,
@@ -105,7 +103,6 @@ static void open_services(struct seam_node *node)
         .connect = node->connect,
         .catalog = &node->catalog,
         .node = node->node,
-        .render = api_render_summary,
         .timeout_ms = 30000,
         .idempotency_ttl_ms = 24 * 3600 * 1000,
         .limit_wait_ms = 2000,
@@ -123,8 +120,6 @@ static void open_services(struct seam_node *node)
         .node = node->node,
         .catalog = &node->catalog,
         .templates = &node->templates,
-        .error_code = api_error_code,
-        .is_retryable = api_is_retryable,
     };
     node->flow = node->templates ? flow_service_new(&flow) : NULL;
 }
