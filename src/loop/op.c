@@ -264,13 +264,6 @@ void op_release(struct op *op)
         op_queue(op);
 }
 
-void op_goto(struct op *op, size_t step)
-{
-    ASSERT(step < op->class->step_count);
-    op->step_next = (uint16_t)step;
-    op_log(op, LOG_DEBUG, "goto", LOG_CSTR("to", op->class->steps[step].name));
-}
-
 void op_cancel(struct op *op)
 {
     if (op->is_ended || op->is_cancelled)

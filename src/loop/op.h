@@ -108,8 +108,6 @@ void op_release(struct op *op);
 enum op_result op_jump(struct op *op, size_t step) MUST_CHECK;
 /* Waits as OP_WAIT does, and goes on with that step. */
 enum op_result op_wait_then(struct op *op, size_t step) MUST_CHECK;
-/* Goes by and by: op_jump or op_wait_then without the check of the table. */
-void op_goto(struct op *op, size_t step);
 /* At any time, any number of times; frees nothing. on_cancel runs at once, on_end at the next
  * drain. After the end it does nothing. */
 void op_cancel(struct op *op);
