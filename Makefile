@@ -137,6 +137,7 @@ CMOCKA_C := $(foreach r,$(ROOMS),$(UNIT_$(r))) $(UNIT_SUPPORT) $(INTEGRATION_C) 
 # (tests/seam/seam.h).
 SEAM_C := $(wildcard tests/seam/*.c)
 SEAM_TESTS := $(shell grep -ls '^\#include "seam/' tests/unit/*/test_*.c)
+SIM_C := $(wildcard tests/sim/*.c)
 $(foreach r,$(ROOMS),$(eval PLAIN_$(r) := $(filter-out $(SEAM_TESTS),$(UNIT_$(r)))))
 # Unit tests that hold to figures in the release build.
 COST_C := $(wildcard tests/unit/*/test_*_cost.c)
@@ -201,6 +202,7 @@ $(call remember,sources-provider,$(PROVIDER))
 $(call remember,sources-load,$(LOAD))
 $(call remember,sources-unitsupport,$(UNIT_SUPPORT))
 $(call remember,sources-seam,$(SEAM_C))
+$(call remember,sources-sim,$(SIM_C))
 $(call remember,sources-integrationsupport,$(INTEGRATION_SUPPORT))
 $(foreach e,$(EMBEDS),$(call remember,embed-$(e),$(EMBED_$(e))))
 $(foreach e,$(EMBEDS),$(eval build/gen/embed_$(e).c: $(EMBED_$(e)) build/list/embed-$(e)))
@@ -267,6 +269,11 @@ $(if $(SEAM_TESTS),$(SEAM_TESTS:%.c=build/$(1)/%): build/$(1)/%: build/$(1)/%.o 
 		$(SEAM_C:%.c=build/$(1)/%.o) $(call archives,$(1),flow) build/list/ldflags-$(1) \
 		build/list/sources-seam
 	$$(call link,$(1),flow,-lcmocka))
+
+build/$(1)/tests/sim/sim: $(SIM_C:%.c=build/$(1)/%.o) $(SEAM_C:%.c=build/$(1)/%.o) \
+		$(call archives,$(1),api) build/list/ldflags-$(1) build/list/sources-seam \
+		build/list/sources-sim
+	$$(call link,$(1),api)
 
 # A test needs cmocka's header.
 $(if $(CMOCKA_C),$(CMOCKA_C:%.c=build/$(1)/%.o): | build/stamp/system-test)
@@ -360,6 +367,7 @@ unit_lines = $(foreach f,$(unit_sources),unit $(f:tests/%.c=%) build/$(1)/$(f:%.
 fuzz_programs = $(FUZZ_C:%.c=build/asan/%)
 fuzz_lines = $(foreach f,$(FUZZ_C),fuzz $(f:tests/%.c=%) build/asan/$(f:%.c=%) \
 	tests/fuzz/corpus/$(call fuzz_name,$(f))$(newline))
+sim_line = unit sim/seeds build/$(1)/tests/sim/sim$(newline)
 lint_lines = $(foreach l,rooms banned hosts format,lint lint/$(l) tests/lint/$(l).sh$(newline))
 integration_programs = $(INTEGRATION_C:%.c=build/$(1)/%)
 integration_lines = $(foreach f,$(INTEGRATION_C),integration $(f:tests/%.c=%) \
@@ -386,14 +394,22 @@ export SLUICE_RELEASE_BIN := $(CURDIR)/build/sluice
 test: build/stamp/system-run build/stamp/system-test $(E2E_STAMP) $(CONTAIN) \
 		$(call programs,$(TEST_VARIANT)) $(call programs,release) \
 		$(call unit_programs,$(TEST_VARIANT)) $(fuzz_programs) $(cost_programs) \
-		$(call integration_programs,$(TEST_VARIANT))
+		build/$(TEST_VARIANT)/tests/sim/sim $(call integration_programs,$(TEST_VARIANT))
 	$(call run_tests,$(lint_lines)$(call unit_lines,$(TEST_VARIANT))$(fuzz_lines) \
+		$(call sim_line,$(TEST_VARIANT)) \
 		$(call integration_lines,$(TEST_VARIANT))$(cost_lines)$(e2e_lines))
 
 ## test-unit, unit: unit tests, of ROOM= and names with T= in them
 .PHONY: test-unit unit
 test-unit unit: $(CONTAIN) $(call unit_programs,$(TEST_VARIANT))
 	$(call run_tests,$(call unit_lines,$(TEST_VARIANT)))
+
+## sim: three nodes in one process, crashes and lost answers from a seed (SEEDS=50, SEED=n: replay)
+.PHONY: sim
+sim: export SEEDS := $(SEEDS)
+sim: export SEED := $(SEED)
+sim: $(CONTAIN) build/$(TEST_VARIANT)/tests/sim/sim
+	$(if $(SEED),@build/$(TEST_VARIANT)/tests/sim/sim,$(call run_tests,$(call sim_line,$(TEST_VARIANT))))
 
 ## test-integration: the real server against PostgreSQL and scripted peers
 .PHONY: test-integration
@@ -421,9 +437,11 @@ met: build/stamp/system-run build/stamp/system-test $(E2E_STAMP) $(CONTAIN) \
 .PHONY: soak
 soak: export SOAK_SECONDS ?= 600
 soak: export TEST_TIMEOUT_S = $(shell expr $(SOAK_SECONDS) + 900)
+soak: export SEEDS := $(or $(SEEDS),1000)
 soak: build/stamp/system-run build/stamp/system-test $(E2E_STAMP) $(CONTAIN) \
-		$(call programs,$(TEST_VARIANT)) $(call programs,release)
-	$(call run_tests,$(foreach f,$(filter %/flow_chaos.test.mjs %/attacks.test.mjs \
+		$(call programs,$(TEST_VARIANT)) $(call programs,release) \
+		build/$(TEST_VARIANT)/tests/sim/sim
+	$(call run_tests,$(call sim_line,$(TEST_VARIANT))$(foreach f,$(filter %/flow_chaos.test.mjs %/attacks.test.mjs \
 		%/import_all.test.mjs,$(E2E)),e2e \
 		$(f:tests/%=%) $(f)$(newline)))
 

@@ -227,8 +227,15 @@ static enum op_result step_keep(struct op *op)
 }
 
 static const struct op_step steps[] = {{"begin", step_begin, 0}, {"keep", step_keep, 0}};
+static void on_free(struct op *op)
+{
+    struct seam_run *run = run_of(op);
+    if (run->on_gone)
+        run->on_gone(run);
+}
+
 static const struct op_class run_class = {
-    .name = "seam_run", .steps = steps, .step_count = ARRAY_LEN(steps)};
+    .name = "seam_run", .steps = steps, .step_count = ARRAY_LEN(steps), .free = on_free};
 
 static void clear(struct seam_run *run, struct seam_node *node, const char *input)
 {
@@ -294,6 +301,15 @@ void seam_run_cancel(struct seam_run *run)
 bool seam_run_has_ended(const struct seam_run *run)
 {
     return run->ended > 0;
+}
+
+void seam_run_drop(struct seam_run *run)
+{
+    seam_run_cancel(run);
+    op_cancel(&run->op);
+    if (run->is_held)
+        op_release(&run->op);
+    run->is_held = false;
 }
 
 void seam_run_end(struct seam_run *run)

@@ -72,6 +72,7 @@ struct seam_run {
     struct uuid flow_id;
     slice message, view_json;
     bool is_command, is_held;
+    void (*on_gone)(struct seam_run *run); /* its memory is free to go; NULL: nobody asks */
 };
 
 extern const struct uuid seam_account;
@@ -90,6 +91,8 @@ void seam_run_leave(struct seam_run *run);
 /* The execution or command is cancelled, whatever it is at. */
 void seam_run_cancel(struct seam_run *run);
 bool seam_run_has_ended(const struct seam_run *run);
+/* Its process has died: it ends without an answer. */
+void seam_run_drop(struct seam_run *run);
 /* Lets go; then settle. It must have ended (asserted). */
 void seam_run_end(struct seam_run *run);
 

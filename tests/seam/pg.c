@@ -126,7 +126,7 @@ void pg_submit(struct pg_pool *pool, struct pg_query *query, struct op *op)
                             ? query->deadline_ns
                             : query->queued_ns + QUEUE_TIMEOUT_MS * UINT64_C(1000000);
     query->attempts = 0;
-    query->is_abandoned = query->has_looked_again = false;
+    query->is_abandoned = query->has_looked_again = query->is_single = false;
     bool has_row = stmt->is_write && stmt->key_count > 0;
     query->key_hash = has_row ? pg_values_hash(query->params, stmt->key_count) : 0;
     query->state = QUERY_WAITING;
@@ -280,6 +280,17 @@ void seam_rows(struct pg_query *query, size_t count)
     query->rows.count = count;
 }
 
+/* The real pool's mark for another thing, which the seam has no use for. */
+bool seam_query_is_done(const struct pg_query *query)
+{
+    return query->is_single;
+}
+
+void seam_query_done_set(struct pg_query *query)
+{
+    query->is_single = true;
+}
+
 /* A second sending may have looked before the first was committed: it looks once more. */
 void seam_query_done(struct pg_query *query)
 {
@@ -288,6 +299,7 @@ void seam_query_done(struct pg_query *query)
                     query->rows.count == 0 && !query->has_looked_again &&
                     !seam_query_is_abandoned(query);
     query->has_looked_again = true;
+    query->is_single = false;
     if (!is_early)
         end_query(query, OK);
 }
@@ -305,6 +317,7 @@ void seam_query_lose(struct pg_query *query)
     const struct pg_stmt *stmt = query->stmt;
     ASSERT(query->state == QUERY_SENT);
     query->rows.count = 0;
+    query->is_single = false;
     query->is_unknown |= stmt->is_write;
     bool is_harmless = !stmt->is_write || stmt->is_replayable;
     if (query->is_abandoned || !is_harmless || ++query->attempts >= ATTEMPTS_MAX)

@@ -486,6 +486,16 @@ static void refuse_unknown(const char *name)
     abort();
 }
 
+/* One in fifty transitions and records is answered as done, and never is. */
+static bool is_lost_later(struct pg_query *query)
+{
+    const struct pg_stmt *stmt = query->stmt;
+    if (!stmt->is_write || stmt->column_count > 0 || seam_pick(50) != 0)
+        return false;
+    seam_rows(query, stmt->match != PG_MATCH_NONE);
+    return true;
+}
+
 int seam_rows_do(struct seam_store *store, struct pg_query *query)
 {
     const char *name = seam_query_stmt(query)->name;
@@ -496,6 +506,9 @@ int seam_rows_do(struct seam_store *store, struct pg_query *query)
         statement = find(seam_flow_take_statements, name);
     if (!statement)
         refuse_unknown(name);
+    seam_query_done_set(query);
+    if (store->bug == SEAM_BUG_EARLY_ANSWER && is_lost_later(query))
+        return OK;
     return statement->run(store, query);
 }
 

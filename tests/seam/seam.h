@@ -96,6 +96,9 @@ void seam_row(struct pg_query *query, const struct pg_value *cells);
 void seam_rows(struct pg_query *query, size_t count);
 /* OK, with what seam_row gave. */
 void seam_query_done(struct pg_query *query);
+/* Whether it was done, and its answer is still on its way (seam_rows_do). */
+bool seam_query_is_done(const struct pg_query *query);
+void seam_query_done_set(struct pg_query *query);
 /* ERR_BUSY, ERR_TIMEOUT, ERR_INVALID, ERR_IO: it was not done. */
 void seam_query_fail(struct pg_query *query, int status);
 /* The connection is lost before the answer was here; whether it was done, the test knows. As the

@@ -1,0 +1,331 @@
+/*
+ * The loop of events, and the program: `sim` runs SEEDS seeds from FIRST on, each in a process of
+ * its own; SEED=n one, with its whole history on stdout. FLOWS and EXECUTIONS say how much each
+ * has to do, BUG=1..5 plants a fault (seam/rows.h).
+ */
+#include "sim/sim.h"
+
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/buf.h"
+#include "base/log.h"
+#include "base/mem.h"
+
+enum {
+    EVENTS_MAX = 3000000,
+    STORM_MS = 240000,
+    END_MS = 4 * 3600 * 1000,
+    HISTORY_BYTES_MAX = 64 * 1024 * 1024,
+    TOLD_BYTES = 64 * 1024, /* of a history that failed, unless all is wanted */
+    FLOWS = 200,
+    EXECUTIONS = 200,
+};
+
+static struct {
+    char *text;
+    size_t len, cap;
+    bool is_shown;
+} history;
+
+/* ---- history ---- */
+
+static void add_history(const char *text, size_t len)
+{
+    if (history.len + len > history.cap) {
+        history.cap = history.cap ? history.cap * 2 : 1024 * 1024;
+        history.text = realloc(history.text, history.cap);
+    }
+    if (history.len + len <= HISTORY_BYTES_MAX) {
+        memcpy(history.text + history.len, text, len);
+        history.len += len;
+    }
+}
+
+void sim_note(const struct sim *sim, const char *format, ...)
+{
+    char line[600];
+    va_list args;
+    uint64_t us = (seam_now_ns() - sim->began_ns) / 1000;
+    int len = snprintf(line, sizeof(line), "%6llu.%06llu  ", (unsigned long long)us / 1000000,
+                       (unsigned long long)us % 1000000);
+    va_start(args, format);
+    len += vsnprintf(line + len, sizeof(line) - (size_t)len - 1, format, args);
+    va_end(args);
+    if (len > (int)sizeof(line) - 2)
+        len = (int)sizeof(line) - 2;
+    line[len++] = '\n';
+    add_history(line, (size_t)len);
+}
+
+static void tell_history(void)
+{
+    size_t from = 0;
+    if (!history.is_shown && history.len > TOLD_BYTES)
+        from = history.len - TOLD_BYTES;
+    (void)!write(STDOUT_FILENO, history.text + from, history.len - from);
+}
+
+_Noreturn void sim_fail(const struct sim *sim, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    tell_history();
+    printf("# seed %llu: ", (unsigned long long)sim->seed);
+    vprintf(format, args);
+    printf(" (SEED=%llu make sim)\n", (unsigned long long)sim->seed);
+    fflush(stdout);
+    va_end(args);
+    _exit(1);
+}
+
+static void on_abort(int signum)
+{
+    (void)signum;
+    tell_history();
+}
+
+bool sim_chance(const struct sim *sim, unsigned of_thousand)
+{
+    return !sim->is_calm && of_thousand > 0 && seam_pick(1000) < of_thousand;
+}
+
+const char *sim_short(struct uuid id, char text[16])
+{
+    (void)snprintf(text, 16, "%02x%02x%02x%02x", id.bytes[12], id.bytes[13], id.bytes[14],
+                   id.bytes[15]);
+    return text;
+}
+
+/* ---- events ---- */
+
+/* A storm of each seed's own: some faults often, some not at all. */
+static unsigned some(unsigned most)
+{
+    return seam_pick(3) == 0 ? 0 : (unsigned)seam_pick(most + 1);
+}
+
+static struct sim_storm draw_storm(void)
+{
+    return (struct sim_storm){
+        .crash = some(6),
+        .pause = some(6),
+        .step = some(4),
+        .refuse = some(40),
+        .rollback = some(40),
+        .lose = some(80),
+        .for_good = some(400),
+        .late = some(600),
+        .call_fail = some(200),
+        .limited = some(100),
+        .time = 20 + (unsigned)seam_pick(200),
+    };
+}
+
+static uint64_t next_ns(const struct sim *sim)
+{
+    uint64_t next = sim_clients_next_ns(sim);
+    for (size_t i = 0; i < SIM_NODES; i++) {
+        const struct sim_node *node = &sim->nodes[i];
+        bool runs = node->is_up && !node->is_paused;
+        uint64_t at = runs ? seam_timer_ns(node->on.loop) : node->back_ns;
+        next = at < next ? at : next;
+    }
+    return next;
+}
+
+/* To the next timer, return or wish, at most so far. */
+static void pass_time(struct sim *sim, uint64_t most_ns)
+{
+    uint64_t now = seam_now_ns(), next = next_ns(sim);
+    uint64_t to = next > now ? next : now;
+    seam_move_to_ns(to - now > most_ns ? now + most_ns : to);
+    for (size_t i = 0; i < SIM_NODES; i++) {
+        sim_node_return(sim, &sim->nodes[i]);
+        sim_node_settle(sim, &sim->nodes[i]);
+    }
+}
+
+/* A query or a call, whichever it hits. false: nothing waits for anybody. */
+static bool answer_some(struct sim *sim)
+{
+    size_t counts[SIM_NODES][2] = {{0}}, all = 0;
+    for (size_t i = 0; i < SIM_NODES; i++) {
+        const struct sim_node *node = &sim->nodes[i];
+        if (!node->is_up)
+            continue;
+        all += counts[i][0] = seam_query_count(node->on.pool);
+        all += counts[i][1] = node->is_paused ? 0 : seam_call_count(node->on.http);
+    }
+    if (all == 0)
+        return false;
+    size_t at = seam_pick(all);
+    for (size_t i = 0; i < SIM_NODES; i++) {
+        if (at < counts[i][0]) {
+            sim_database_event(sim, &sim->nodes[i], at);
+            return true;
+        }
+        at -= counts[i][0];
+        if (at < counts[i][1]) {
+            sim_provider_event(sim, &sim->nodes[i], at);
+            return true;
+        }
+        at -= counts[i][1];
+    }
+    return true;
+}
+
+static void one_event(struct sim *sim)
+{
+    sim->events++;
+    if (!sim->is_calm)
+        sim_fault_event(sim);
+    if (sim_chance(sim, sim->storm.time)) {
+        pass_time(sim, (1 + seam_pick(400)) * 1000000);
+    } else if (seam_pick(6) != 0 || !sim_client_event(sim)) {
+        if (!answer_some(sim))
+            pass_time(sim, UINT64_C(5000) * 1000000);
+    }
+}
+
+static void calm_down(struct sim *sim)
+{
+    sim_note(sim, "the storm is over");
+    sim->is_calm = true;
+    for (size_t i = 0; i < SIM_NODES; i++) {
+        sim->nodes[i].back_ns = seam_now_ns();
+        sim->nodes[i].wall_shift_us = 0;
+        sim_node_return(sim, &sim->nodes[i]);
+    }
+}
+
+static void run_events(struct sim *sim)
+{
+    uint64_t storm_ns = sim->began_ns + (STORM_MS / 2 + seam_pick(STORM_MS)) * 1000000;
+    uint64_t end_ns = storm_ns + END_MS * UINT64_C(1000000);
+    while (sim->events < EVENTS_MAX && seam_now_ns() < end_ns) {
+        if (!sim->is_calm && seam_now_ns() >= storm_ns)
+            calm_down(sim);
+        if (sim->is_calm && sim->events % 64 == 0 && sim_all_have_ended(sim))
+            break;
+        one_event(sim);
+    }
+    for (uint64_t until_ns = seam_now_ns() + UINT64_C(60000000000); seam_now_ns() < until_ns;)
+        one_event(sim); /* what nobody waits for */
+}
+
+/* ---- one seed ---- */
+
+#define INPUT                                                                                  \
+    "\"input\":{\"type\":\"object\",\"required\":[\"of\",\"confirm\"],\"properties\":{\"of\":" \
+    "{\"type\":\"string\",\"description\":\"d\"},\"confirm\":{\"const\":true,\"description\":" \
+    "\"d\"}},\"additionalProperties\":false},"
+#define HEAD(key) \
+    "{\"key\":\"" key "\",\"name\":\"" key "\",\"description\":\"d\"," INPUT "\"steps\":["
+#define READ          "{\"key\":\"read\",\"type\":\"tool_call\",\"tool\":\"demo_get\",\"input\":{}}"
+#define WAIT(seconds) "{\"key\":\"rest\",\"type\":\"wait\",\"for\":" seconds "}"
+
+static const char *const template_texts[] = {
+    HEAD("demo") READ "," WAIT("30") ",{\"key\":\"ask\",\"type\":\"approval\",\"title\":\"t\","
+                                     "\"summary\":\"s\",\"expires_in\":3600},{\"key\":\"write\","
+                                     "\"type\":\"tool_call\",\"tool\":"
+                                     "\"demo_put\",\"confirmed_by\":\"approval:ask\",\"input\":{"
+                                     "\"of\":\"${input.of}\"}}]}",
+    HEAD("fan") READ
+    ",{\"key\":\"writes\",\"type\":\"tool_call\",\"tool\":\"demo_put\",\"for_each\":"
+    "\"steps.read.items\",\"concurrency\":2,\"confirmed_by\":\"start\",\"input\":{\"of\":"
+    "\"${input.of}\",\"item\":\"${item}\"}}]}",
+    HEAD("safe") "{\"key\":\"set\",\"type\":\"tool_call\",\"tool\":\"demo_set\",\"confirmed_by\":"
+                 "\"start\",\"input\":{\"of\":\"${input.of}\"}}," WAIT(
+                     "5") ",{\"key\":\"write\",\"type\":"
+                          "\"tool_call\",\"tool\":\"demo_put\",\"confirmed_by\":\"start\","
+                          "\"input\":{\"of\":"
+                          "\"${input.of}\"}}]}",
+    NULL,
+};
+
+static uint64_t setting(const char *name, uint64_t otherwise)
+{
+    const char *text = getenv(name);
+    return text && *text ? strtoull(text, NULL, 10) : otherwise;
+}
+
+static void run_seed(struct sim *sim)
+{
+    seam_open(sim->seed);
+    sim->storm = draw_storm();
+    sim->began_ns = seam_now_ns();
+    seam_store_init(&sim->store);
+    sim->store.bug = (enum seam_bug)setting("BUG", SEAM_BUG_NONE);
+    sim->store.on_flow = sim_check_flow;
+    sim->store.owner = sim;
+    sim_clients_init(sim, setting("EXECUTIONS", EXECUTIONS), setting("FLOWS", FLOWS));
+    for (size_t i = 0; i < SIM_NODES; i++)
+        sim_node_open(sim, &sim->nodes[i]);
+    run_events(sim);
+    sim_check_end(sim);
+    for (size_t i = 0; i < SIM_NODES; i++)
+        sim_node_close(sim, &sim->nodes[i]);
+}
+
+/* In the child: the end of the process is the verdict. */
+static void run_alone(struct sim *sim)
+{
+    (void)signal(SIGABRT, on_abort);
+    run_seed(sim);
+    if (history.is_shown) {
+        tell_history();
+        printf("# seed %llu: %zu events, %zu crashes, %zu answers lost, %zu writes, %.0f s\n",
+               (unsigned long long)sim->seed, sim->events, sim->crashes, sim->lost, sim->writes,
+               (double)(seam_now_ns() - sim->began_ns) / 1e9);
+    }
+    fflush(stdout);
+    _exit(0);
+}
+
+static bool run_in_child(struct sim *sim)
+{
+    int status = 0;
+    fflush(stdout);
+    pid_t pid = fork();
+    ASSERT(pid >= 0);
+    if (pid == 0)
+        run_alone(sim);
+    (void)waitpid(pid, &status, 0);
+    bool is_ok = WIFEXITED(status) && WEXITSTATUS(status) == 0;
+    if (!is_ok && !(WIFEXITED(status) && WEXITSTATUS(status) == 1))
+        printf("# seed %llu: the process died with status %d (SEED=%llu make sim)\n",
+               (unsigned long long)sim->seed, status, (unsigned long long)sim->seed);
+    return is_ok;
+}
+
+int main(void)
+{
+    const char *const manifests[] = {seam_demo_manifest, NULL};
+    struct sim *sim = calloc(1, sizeof(*sim));
+    uint64_t first = setting("FIRST", 1), count = setting("SEEDS", 50), failed = 0;
+    log_init(getenv("SIM_LOG") ? LOG_DEBUG : LOG_ERROR, LOG_JSON);
+    history.is_shown = getenv("SEED") && *getenv("SEED");
+    if (history.is_shown) {
+        first = setting("SEED", 1);
+        count = 1;
+    }
+    sim->catalog = seam_catalog(manifests);
+    sim->templates = seam_templates(sim->catalog, template_texts);
+    printf("1..%llu\n", (unsigned long long)count);
+    for (sim->seed = first; sim->seed < first + count; sim->seed++) {
+        bool is_ok = run_in_child(sim);
+        failed += !is_ok;
+        printf("%s %llu - seed %llu\n", is_ok ? "ok" : "not ok",
+               (unsigned long long)(sim->seed - first + 1), (unsigned long long)sim->seed);
+    }
+    flow_template_set_free(sim->templates);
+    catalog_unref(sim->catalog);
+    free(sim);
+    (void)seam_close();
+    return failed ? 1 : 0;
+}

@@ -1,0 +1,150 @@
+/*
+ * sim: a deployment in one thread, driven by one seed. Three nodes share a store of rows
+ * (seam/rows.h) and a provider with a ledger; clients ask for executions with and without keys,
+ * start flows, approve, reject, cancel and resume them, on any node, again where they got no
+ * answer. Meanwhile nodes crash at any step and come back as new ones, stand still while time goes
+ * on, have their clocks set; commits come late, are refused, or are done and their answers lost;
+ * the provider refuses, breaks off, is silent.
+ *
+ * After every event: what a statement did to a flow is a legal transition, and of whom it may come;
+ * no write reaches the provider twice unless declared safe; who writes for a flow owns it; what a
+ * client was told stands in the store. When the storm is over every flow ends, no claim is left,
+ * and no node holds anything in memory.
+ *
+ * The same seed is the same history, in any build: SEED=n tells it.
+ *
+ * Files: sim.c (the loop of events, the program), sim_node.c (processes and their faults),
+ * sim_client.c, sim_provider.c, sim_check.c (what must hold).
+ */
+#ifndef TESTS_SIM_SIM_H
+#define TESTS_SIM_SIM_H
+
+#include "seam/node.h"
+
+enum { SIM_NODES = 3, SIM_CLIENTS_MAX = 1024, SIM_DECISIONS_MAX = 4096 };
+
+/* Of 1,000 events of a kind, how many go wrong. Drawn anew for each seed. */
+struct sim_storm {
+    unsigned crash, pause, step;               /* of all events */
+    unsigned refuse, rollback, lose, for_good; /* of queries; for_good: of those lost */
+    unsigned late;                             /* answers that wait for another event */
+    unsigned call_fail, limited;               /* of calls */
+    unsigned time;                             /* events at which time goes on though work waits */
+};
+
+struct sim_node {
+    struct seam_node on;
+    bool is_up, is_paused;
+    uint64_t back_ns; /* when it is back, or goes on */
+    int64_t wall_shift_us;
+    unsigned incarnation;
+    struct list runs; /* struct sim_run.link */
+};
+
+enum sim_kind { SIM_READ, SIM_WRITE, SIM_SAFE_WRITE, SIM_FLOW };
+
+/* One thing that a client wants, and asks for until it is told what became of it. */
+struct sim_client {
+    enum sim_kind kind;
+    size_t number;
+    const char *name; /* action or template */
+    char key[24];     /* empty: without one */
+    char input[240];
+    struct uuid flow_id;
+    unsigned asks, open;
+    uint64_t next_ns;
+    bool is_done;
+    /* what it was told, and what it did */
+    bool is_told, is_succeeded; /* of an execution */
+    struct uuid execution_id;
+    bool is_approved, is_cancelled, is_started;
+    unsigned resumed;
+};
+
+/* An answer that a client waits for. */
+struct sim_run {
+    struct seam_run run;
+    struct list link;
+    struct sim_client *client;
+    enum flow_command_kind command; /* of a flow */
+};
+
+/* A request that changes something, by all its text. */
+struct sim_effect {
+    uint64_t hash;
+    unsigned count;
+    size_t client;
+};
+
+struct sim {
+    uint64_t seed;
+    struct seam_store store;
+    struct catalog *catalog;
+    struct flow_template_set *templates;
+    struct vault_ring *ring;
+    struct sim_node nodes[SIM_NODES];
+    struct sim_client clients[SIM_CLIENTS_MAX];
+    size_t client_count;
+    struct sim_storm storm;
+    bool is_calm; /* nothing goes wrong any more */
+    ROWS(struct sim_effect) effects;
+    uint64_t began_ns;
+    size_t events, crashes, lost, writes;
+};
+
+/* ---- sim.c ---- */
+
+/* A line of the history. */
+void sim_note(const struct sim *sim, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* Something that must hold does not: tells the seed and the history, and ends the process. */
+_Noreturn void sim_fail(const struct sim *sim, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+bool sim_chance(const struct sim *sim, unsigned of_thousand);
+const char *sim_short(struct uuid id, char text[16]);
+
+/* ---- sim_node.c ---- */
+
+void sim_node_open(struct sim *sim, struct sim_node *node);
+/* With its own clock, and then whatever follows at once from what it did: first bytes, answers. */
+void sim_node_settle(struct sim *sim, struct sim_node *node);
+void sim_node_crash(struct sim *sim, struct sim_node *node);
+void sim_node_close(struct sim *sim, struct sim_node *node);
+/* Comes back, or goes on, when its time has come. */
+void sim_node_return(struct sim *sim, struct sim_node *node);
+/* One of the queries at the database, or of their answers, in any order. */
+void sim_database_event(struct sim *sim, struct sim_node *node, size_t index);
+/* One fault, perhaps. */
+void sim_fault_event(struct sim *sim);
+size_t sim_node_number(const struct sim *sim, const struct sim_node *node);
+
+/* ---- sim_provider.c ---- */
+
+/* The first byte of each call that has not left yet leaves. */
+void sim_provider_take(struct sim *sim, struct sim_node *node);
+void sim_provider_event(struct sim *sim, struct sim_node *node, size_t index);
+
+/* ---- sim_client.c ---- */
+
+void sim_clients_init(struct sim *sim, size_t executions, size_t flows);
+/* Somebody asks for something, or decides about a flow. false: nobody wants to now. */
+bool sim_client_event(struct sim *sim);
+/* When the next one wants to; UINT64_MAX: never. */
+uint64_t sim_clients_next_ns(const struct sim *sim);
+void sim_node_harvest(struct sim *sim, struct sim_node *node);
+/* The process that they asked has died. */
+void sim_node_drop_runs(struct sim *sim, struct sim_node *node);
+bool sim_clients_are_done(const struct sim *sim);
+/* Of the number in a text that a client gave; NULL: none is in it. */
+struct sim_client *sim_client_in(struct sim *sim, slice text);
+
+/* ---- sim_check.c ---- */
+
+void sim_check_flow(void *owner, const struct flow *before, const struct flow *after,
+                    const struct pg_query *query);
+void sim_check_told(struct sim *sim, const struct sim_run *run);
+/* A first byte of a write is about to leave. */
+void sim_check_write(struct sim *sim, struct sim_node *node, const struct http_call *call);
+bool sim_all_have_ended(struct sim *sim);
+void sim_check_end(struct sim *sim);
+
+#endif

@@ -1,0 +1,198 @@
+/*
+ * What must hold, after every event and at the end.
+ */
+#include "sim/sim.h"
+
+#include <string.h>
+
+/* ---- transitions ---- */
+
+struct rule {
+    const char *statement;
+    unsigned from, to; /* sets of statuses */
+};
+#define IS(status) (1u << (status))
+static const unsigned any = IS(FLOW_RUNNING) | IS(FLOW_WAITING) | IS(FLOW_COMPLETED) |
+                            IS(FLOW_FAILED);
+static const unsigned moved = IS(FLOW_RUNNING) | IS(FLOW_COMPLETED) | IS(FLOW_FAILED);
+
+static bool is_allowed(const char *name, enum flow_status from, enum flow_status to)
+{
+    const struct rule rules[] = {
+        {"flow_wake_park", IS(FLOW_WAITING), IS(FLOW_WAITING)},
+        {"flow_wake", IS(FLOW_WAITING), moved},
+        {"flow_move", IS(FLOW_RUNNING), moved},
+        {"flow_park", IS(FLOW_RUNNING), IS(FLOW_WAITING)},
+        {"flow_take_resume", IS(FLOW_WAITING) | IS(FLOW_FAILED), IS(FLOW_RUNNING)},
+        {"flow_take_approve", IS(FLOW_WAITING), IS(FLOW_RUNNING)},
+        {"flow_take_adopt", IS(FLOW_RUNNING), IS(FLOW_RUNNING)},
+        {"flow_reject", IS(FLOW_WAITING), IS(FLOW_CANCELLED)},
+        {"flow_cancel", any, IS(FLOW_CANCELLED)},
+    };
+    for (size_t i = 0; i < ARRAY_LEN(rules); i++)
+        if (strcmp(rules[i].statement, name) == 0)
+            return (rules[i].from & IS(from)) && (rules[i].to & IS(to));
+    return false;
+}
+
+static void check_owner(struct sim *sim, const struct flow *before, const struct flow *after)
+{
+    bool is_other = !uuid_is_nil(before->owner) && !uuid_is_nil(after->owner) &&
+                    !uuid_eq(before->owner, after->owner);
+    if (is_other && seam_node_lives(&sim->store, before->owner))
+        sim_fail(sim, "a flow was taken from a node that lives");
+    if (after->step_index < before->step_index ||
+        (after->step_index == before->step_index && after->attempt < before->attempt))
+        sim_fail(sim, "a flow went back");
+}
+
+void sim_check_flow(void *owner, const struct flow *before, const struct flow *after,
+                    const struct pg_query *query)
+{
+    struct sim *sim = owner;
+    char id[16];
+    sim_note(sim, "flow %s: %s, step %lld, attempt %lld, rev %lld", sim_short(after->id, id),
+             flow_status_name(after->status), (long long)after->step_index,
+             (long long)after->attempt, (long long)after->rev);
+    if (before->rev == 0)
+        return;
+    if (!is_allowed(query->stmt->name, before->status, after->status))
+        sim_fail(sim, "%s led from %s to %s", query->stmt->name, flow_status_name(before->status),
+                 flow_status_name(after->status));
+    if (after->rev != before->rev + 1)
+        sim_fail(sim, "%s led from rev %lld to %lld", query->stmt->name, (long long)before->rev,
+                 (long long)after->rev);
+    check_owner(sim, before, after);
+}
+
+/* ---- writes ---- */
+
+void sim_check_write(struct sim *sim, struct sim_node *node, const struct http_call *call)
+{
+    struct uuid id = exec_node_id(node->on.node);
+    const struct sim_client *client = sim_client_in(sim, seam_call_body(call));
+    const struct row_flow *row =
+        client && client->kind == SIM_FLOW ? seam_find_flow(&sim->store, client->flow_id) : NULL;
+    if (!seam_node_lives(&sim->store, id))
+        sim_fail(sim, "node %zu writes although its lease has run out", sim_node_number(sim, node));
+    if (client && client->kind == SIM_FLOW && !row)
+        sim_fail(sim, "node %zu writes for a flow that is not stored", sim_node_number(sim, node));
+    if (row && row->flow.status != FLOW_CANCELLED && !uuid_eq(row->flow.owner, id))
+        sim_fail(sim, "node %zu writes for a flow that is not its own", sim_node_number(sim, node));
+}
+
+/* ---- what clients were told ---- */
+
+static void check_execution(struct sim *sim, const struct sim_run *run)
+{
+    struct sim_client *client = run->client;
+    const struct exec_outcome *out = &run->run.out;
+    if (out->reason != EXEC_SUCCEEDED && !exec_reason_is_failed(out->reason))
+        return;
+    const struct execution *row = seam_find_execution(&sim->store, out->execution_id);
+    if (!row)
+        sim_fail(sim, "client %zu was told of an execution that is not stored", client->number);
+    if (row->is_succeeded != (out->reason == EXEC_SUCCEEDED))
+        sim_fail(sim, "client %zu was told another end than is stored", client->number);
+    if (client->kind == SIM_READ)
+        return;
+    bool is_other = client->is_told && !uuid_eq(client->execution_id, out->execution_id);
+    if (client->is_succeeded && is_other)
+        sim_fail(sim, "client %zu was told of two executions under one key", client->number);
+    client->is_told = true;
+    client->is_succeeded = out->reason == EXEC_SUCCEEDED;
+    client->execution_id = out->execution_id;
+}
+
+static bool has_approval(struct sim *sim, const struct row_flow *row)
+{
+    for (size_t i = 0; i < sim->store.steps.count; i++) {
+        const struct row_step *step = &sim->store.steps.items[i];
+        if (uuid_eq(step->flow_id, row->flow.id) && step->step.is_completed &&
+            step->step.output.ptr && slice_find(step->step.output, SLICE("approvedBy")) >= 0)
+            return true;
+    }
+    return false;
+}
+
+static void check_flow_facts(struct sim *sim, const struct sim_client *client)
+{
+    const struct row_flow *row = seam_find_flow(&sim->store, client->flow_id);
+    if (client->is_started && !row)
+        sim_fail(sim, "the start of the flow of client %zu was lost", client->number);
+    if (client->is_cancelled && row->flow.status != FLOW_CANCELLED)
+        sim_fail(sim, "the flow of client %zu is no longer cancelled", client->number);
+    if (client->is_approved && !has_approval(sim, row))
+        sim_fail(sim, "the approval of the flow of client %zu was lost", client->number);
+}
+
+void sim_check_told(struct sim *sim, const struct sim_run *run)
+{
+    struct sim_client *client = run->client;
+    if (!run->run.is_command) {
+        check_execution(sim, run);
+        return;
+    }
+    if (run->run.answer != FLOW_ANSWER_DONE)
+        return;
+    client->is_started = true;
+    client->is_approved |= run->command == FLOW_COMMAND_APPROVE;
+    client->is_cancelled |= run->command == FLOW_COMMAND_CANCEL ||
+                            run->command == FLOW_COMMAND_REJECT;
+    check_flow_facts(sim, client);
+}
+
+/* ---- the end ---- */
+
+bool sim_all_have_ended(struct sim *sim)
+{
+    for (size_t i = 0; i < sim->store.flows.count; i++)
+        if (sim->store.flows.items[i].flow.status <= FLOW_WAITING)
+            return false;
+    for (size_t i = 0; i < sim->store.claims.count; i++)
+        if (!sim->store.claims.items[i].is_bound)
+            return false;
+    return sim_clients_are_done(sim);
+}
+
+static void check_client(struct sim *sim, const struct sim_client *client)
+{
+    if (client->kind == SIM_FLOW) {
+        check_flow_facts(sim, client);
+        return;
+    }
+    if (client->kind == SIM_READ || !client->is_succeeded)
+        return;
+    if (!seam_find_execution(&sim->store, client->execution_id))
+        sim_fail(sim, "the execution of client %zu was lost", client->number);
+    if (!client->key[0])
+        return;
+    const struct row_claim *claim =
+        seam_find_claim(&sim->store, seam_account, slice_cstr(client->key));
+    if (!claim || !uuid_eq(claim->claim.execution_id, client->execution_id))
+        sim_fail(sim, "the key of client %zu is no longer bound to its execution", client->number);
+}
+
+void sim_check_end(struct sim *sim)
+{
+    for (size_t i = 0; i < sim->store.flows.count; i++) {
+        const struct row_flow *row = &sim->store.flows.items[i];
+        if (row->flow.status <= FLOW_WAITING)
+            sim_fail(sim, "the flow of client %zu has not ended: it is %s, step %lld",
+                     sim_client_in(sim, row->input)->number, flow_status_name(row->flow.status),
+                     (long long)row->flow.step_index);
+    }
+    for (size_t i = 0; i < sim->store.claims.count; i++)
+        if (!sim->store.claims.items[i].is_bound)
+            sim_fail(sim, "a claim is in flight for ever: %.*s",
+                     SLICE_ARG(sim->store.claims.items[i].claim.key));
+    for (size_t i = 0; i < sim->client_count; i++) {
+        if (!sim->clients[i].is_done)
+            sim_fail(sim, "client %zu has no answer", i);
+        check_client(sim, &sim->clients[i]);
+    }
+    for (size_t i = 0; i < SIM_NODES; i++)
+        if (flow_service_active(sim->nodes[i].on.flow) ||
+            exec_service_active(sim->nodes[i].on.exec))
+            sim_fail(sim, "node %zu holds something that has ended", i);
+}

@@ -1,0 +1,246 @@
+/*
+ * Clients: each wants one thing and asks for it, at any node, until it is told what became of it.
+ * And the people who decide about flows.
+ */
+#include "sim/sim.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/mem.h"
+
+enum { ASKS_MAX = 12, BEGIN_MS_MAX = 60000, AGAIN_MS_MAX = 8000, RESUMES_MAX = 2 };
+
+static const char *const actions[] = {"get", "put", "set"};
+static const char *const templates[] = {"demo", "fan", "safe"};
+
+void sim_clients_init(struct sim *sim, size_t executions, size_t flows)
+{
+    for (size_t i = 0; i < executions + flows; i++) {
+        struct sim_client *client = &sim->clients[sim->client_count++];
+        *client = (struct sim_client){
+            .kind = i < executions ? (enum sim_kind)seam_pick(SIM_FLOW) : SIM_FLOW,
+            .number = i,
+            .next_ns = seam_now_ns() + seam_pick(BEGIN_MS_MAX) * 1000000,
+        };
+        if (client->kind == SIM_FLOW) {
+            client->name = templates[seam_pick(ARRAY_LEN(templates))];
+            client->flow_id = uuid_v7();
+        } else {
+            client->name = actions[client->kind];
+            if (seam_pick(2) == 0)
+                (void)snprintf(client->key, sizeof(client->key), "k%zu", i);
+        }
+        (void)snprintf(client->input, sizeof(client->input),
+                       "{\"of\":\"client %zu.\",\"confirm\":true}", i);
+    }
+}
+
+struct sim_client *sim_client_in(struct sim *sim, slice text)
+{
+    ptrdiff_t at = slice_find(text, SLICE("client "));
+    uint64_t number;
+    if (at < 0)
+        return NULL;
+    slice rest = slice_from(text, (size_t)at + 7);
+    if (!slice_to_u64(slice_split(&rest, '.'), SIM_CLIENTS_MAX - 1, &number))
+        return NULL;
+    return &sim->clients[number];
+}
+
+uint64_t sim_clients_next_ns(const struct sim *sim)
+{
+    uint64_t next_ns = UINT64_MAX;
+    for (size_t i = 0; i < sim->client_count; i++) {
+        const struct sim_client *client = &sim->clients[i];
+        if (!client->is_done && client->open == 0 && client->next_ns < next_ns)
+            next_ns = client->next_ns;
+    }
+    return next_ns;
+}
+
+bool sim_clients_are_done(const struct sim *sim)
+{
+    for (size_t i = 0; i < sim->client_count; i++)
+        if (!sim->clients[i].is_done || sim->clients[i].open > 0)
+            return false;
+    return true;
+}
+
+/* ---- asking ---- */
+
+static void on_gone(struct seam_run *run)
+{
+    mem_free(CONTAINER_OF(run, struct sim_run, run));
+}
+
+static struct sim_node *any_up(struct sim *sim)
+{
+    size_t first = seam_pick(SIM_NODES);
+    for (size_t i = 0; i < SIM_NODES; i++)
+        if (sim->nodes[(first + i) % SIM_NODES].is_up)
+            return &sim->nodes[(first + i) % SIM_NODES];
+    return NULL;
+}
+
+static void begin(struct sim *sim, struct sim_node *node, struct sim_client *client,
+                  struct sim_run *run)
+{
+    run->client = client;
+    run->run.on_gone = on_gone;
+    list_init(&run->link);
+    list_push_back(&node->runs, &run->link);
+    client->open++;
+    seam_run_start(&run->run);
+    sim_node_settle(sim, node);
+}
+
+static void ask(struct sim *sim, struct sim_client *client)
+{
+    struct sim_node *node = any_up(sim);
+    if (!node)
+        return;
+    struct sim_run *run = mem_zalloc(sizeof(*run));
+    client->asks++;
+    sim_note(sim, "client %zu: asks node %zu for %s%s%s, time %u", client->number,
+             sim_node_number(sim, node), client->name, client->key[0] ? " with key " : "",
+             client->key, client->asks);
+    if (client->kind == SIM_FLOW) {
+        seam_run_flow(&run->run, &node->on, client->name, client->input);
+        run->run.command.flow_id = client->flow_id;
+        run->command = FLOW_COMMAND_START;
+    } else {
+        seam_run_exec(&run->run, &node->on, client->name, client->input);
+        run->run.exec.is_confirmed = true;
+        if (client->key[0])
+            run->run.exec.idempotency_key = slice_cstr(client->key);
+    }
+    begin(sim, node, client, run);
+}
+
+static void decide(struct sim *sim, struct sim_client *client, enum flow_command_kind kind)
+{
+    static const char *const names[] = {"start", "approve", "reject", "resume", "cancel"};
+    struct sim_node *node = any_up(sim);
+    if (!node)
+        return;
+    struct sim_run *run = mem_zalloc(sizeof(*run));
+    sim_note(sim, "client %zu: %s at node %zu", client->number, names[kind],
+             sim_node_number(sim, node));
+    seam_run_command(&run->run, &node->on, kind, client->flow_id);
+    run->command = kind;
+    if (kind == FLOW_COMMAND_RESUME)
+        client->resumed++;
+    begin(sim, node, client, run);
+}
+
+/* A person looks at one flow. */
+static bool decide_some(struct sim *sim)
+{
+    if (sim->store.flows.count == 0)
+        return false;
+    const struct row_flow *row = &sim->store.flows.items[seam_pick(sim->store.flows.count)];
+    struct sim_client *client = sim_client_in(sim, row->input);
+    if (client->open > 0)
+        return false;
+    unsigned draw = (unsigned)seam_pick(sim->is_calm ? 10 : 40);
+    if (row->flow.waiting_for == FLOW_WAITS_APPROVAL && draw < 10) {
+        decide(sim, client, draw == 9 ? FLOW_COMMAND_REJECT : FLOW_COMMAND_APPROVE);
+        if (!sim->is_calm && seam_pick(4) == 0) /* twice at the same moment */
+            decide(sim, client, FLOW_COMMAND_APPROVE);
+        return true;
+    }
+    if (sim->is_calm)
+        return false;
+    if (row->flow.status == FLOW_FAILED && draw == 0 && client->resumed < RESUMES_MAX)
+        decide(sim, client, FLOW_COMMAND_RESUME);
+    else if (draw == 39 && seam_pick(8) == 0)
+        decide(sim, client, FLOW_COMMAND_CANCEL);
+    else
+        return false;
+    return true;
+}
+
+bool sim_client_event(struct sim *sim)
+{
+    for (size_t i = 0; i < sim->client_count; i++) {
+        struct sim_client *client = &sim->clients[i];
+        if (client->is_done || client->open > 0 || client->next_ns > seam_now_ns())
+            continue;
+        client->next_ns = seam_now_ns() + (1 + seam_pick(AGAIN_MS_MAX)) * 1000000;
+        ask(sim, client);
+        if (client->key[0] && !sim->is_calm && seam_pick(8) == 0)
+            ask(sim, client); /* the same, twice at once */
+        return true;
+    }
+    return decide_some(sim);
+}
+
+/* ---- answers ---- */
+
+static void note_answer(struct sim *sim, const struct sim_run *run)
+{
+    static const char *const answers[] = {"done",     "not found", "no template", "invalid",
+                                          "conflict", "repeated",  "unavailable"};
+    if (run->run.is_command)
+        sim_note(sim, "client %zu: is told: %s", run->client->number, answers[run->run.answer]);
+    else
+        sim_note(sim, "client %zu: is told: %s%s", run->client->number,
+                 exec_reason_name(run->run.out.reason),
+                 run->run.out.is_replayed ? ", as before" : "");
+}
+
+/* Whether it may have happened or not: asked again under its key, given up without one. */
+static bool is_no_answer(enum exec_reason reason)
+{
+    return reason == EXEC_UNAVAILABLE || reason == EXEC_STILL_RUNNING || reason == EXEC_CANCELLED ||
+           reason == EXEC_INTERNAL || exec_reason_is_blocked(reason);
+}
+
+static void give_up_or_go_on(struct sim_client *client, bool is_unknown)
+{
+    bool may_repeat = client->kind == SIM_FLOW || client->key[0] || client->kind == SIM_READ;
+    if (!is_unknown || !may_repeat || client->asks >= ASKS_MAX)
+        client->is_done = true;
+}
+
+static void take_answer(struct sim *sim, struct sim_run *run)
+{
+    struct sim_client *client = run->client;
+    client->open--;
+    note_answer(sim, run);
+    sim_check_told(sim, run);
+    if (!run->run.is_command) {
+        give_up_or_go_on(client, is_no_answer(run->run.out.reason));
+    } else if (run->command == FLOW_COMMAND_START) {
+        bool is_there = run->run.answer == FLOW_ANSWER_DONE ||
+                        run->run.answer == FLOW_ANSWER_REPEATED;
+        give_up_or_go_on(client, !is_there);
+    }
+}
+
+void sim_node_harvest(struct sim *sim, struct sim_node *node)
+{
+    LIST_EACH(&node->runs, link)
+    {
+        struct sim_run *run = LIST_ITEM(link, struct sim_run, link);
+        if (!seam_run_has_ended(&run->run))
+            continue;
+        list_unlink(&run->link);
+        take_answer(sim, run);
+        seam_run_end(&run->run);
+    }
+}
+
+void sim_node_drop_runs(struct sim *sim, struct sim_node *node)
+{
+    struct list *link;
+    (void)sim;
+    while ((link = list_pop_front(&node->runs))) {
+        struct sim_run *run = LIST_ITEM(link, struct sim_run, link);
+        run->client->open--;
+        if (!run->run.is_command || run->command == FLOW_COMMAND_START)
+            give_up_or_go_on(run->client, true);
+        seam_run_drop(&run->run);
+    }
+}
