@@ -56,15 +56,15 @@ static uint64_t deadline_ns(const struct flow_run *run)
 struct exec *flow_call_start(const struct flow_call *call, struct op *parent)
 {
     struct flow_run *run = call->run;
-    const struct flow_step_def *step = &run->tmpl->steps[run->step];
-    const struct catalog_action *action = find_action(run, run->step);
+    const struct flow_step_def *step = flow_run_step(run);
+    const struct catalog_action *action = find_action(run, run->plan.step);
     struct arena *arena = &parent->arena;
     struct exec *exec = arena_alloc(arena, sizeof(*exec)); /* exec_start clears it */
     slice integration = action ? arena_dup(arena, action->integration->integration_id) : step->tool;
     struct exec_request request = {
         .account_id = run->flow.account_id,
-        .actor = run->actor,
-        .request_id = run->id_text,
+        .actor = run->whole.actor,
+        .request_id = run->op.request_id,
         .integration_id = integration,
         .action_id = step->tool,
         .input = call->input,
@@ -103,7 +103,7 @@ enum flow_call_end flow_call_result(const struct flow_run *run, const struct exe
         return FLOW_CALL_FAILED;
     case EXEC_UNAVAILABLE:
     case EXEC_STILL_RUNNING:
-        if (run->unsent < UNSENT_MAX)
+        if (run->doing.unsent < UNSENT_MAX)
             return FLOW_CALL_UNSENT;
         break;
     case EXEC_CANCELLED:
@@ -126,10 +126,10 @@ enum flow_call_end flow_call_result(const struct flow_run *run, const struct exe
 uint64_t flow_call_retry_ms(const struct flow_run *run, const struct flow_error *error,
                             int64_t tries)
 {
-    const struct flow_retry *retry = &run->tmpl->steps[run->step].retry;
+    const struct flow_retry *retry = &flow_run_step(run)->retry;
     unsigned tries_max = retry->attempts_max;
     if (tries_max == 0)
-        tries_max = flow_call_is_safe(run, run->step) ? 3 : 1;
+        tries_max = flow_call_is_safe(run, run->plan.step) ? 3 : 1;
     if (!error->is_retryable || error->is_final || tries >= tries_max)
         return 0;
     uint64_t ceiling = retry->backoff_ms ? retry->backoff_ms : 1000;

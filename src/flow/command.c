@@ -75,6 +75,7 @@ static enum op_result show(struct flow_command *command, const struct flow_whole
     command->view_json = buf_is_ok(&text) ? arena_dup(answer_arena(command), buf_slice(&text))
                                           : SLICE_NONE;
     buf_deinit(&text);
+    ASSERT(whole->flow.rev > 0);
     command->rev = whole->flow.rev;
     return answer(command, FLOW_ANSWER_DONE, SLICE_NONE);
 }
@@ -164,10 +165,10 @@ static enum op_result step_start(struct op *op)
         return unavailable(command);
     command->flow_id = flow.id;
     struct flow_start start = {
-        .flow = &command->run->next,
+        .flow = &command->run->transition.next,
         .input = command->input_json,
         .actor = command->in.actor,
-        .waiting_input = command->run->shown,
+        .waiting_input = flow_run_waiting_input(command->run),
     };
     store_flow_start(service->config.pool, &command->query, &command->op, &start);
     return OP_WAIT;
@@ -177,6 +178,7 @@ static enum op_result step_started(struct op *op)
 {
     struct flow_command *command = command_of(op);
     struct flow_run *run = command->run;
+    ASSERT(run && uuid_eq(run->flow.id, command->flow_id));
     int status = store_done_result(&command->query);
     command->run = NULL;
     if (status == ERR_INVALID && !uuid_is_nil(command->in.flow_id)) { /* the id is taken */
@@ -292,6 +294,8 @@ static enum op_result step_take(struct op *op)
     struct flow_command *command = command_of(op);
     const struct flow_service *service = command->service;
     bool is_approval = command->in.kind == FLOW_COMMAND_APPROVE;
+    ASSERT(is_approval || command->in.kind == FLOW_COMMAND_RESUME);
+    ASSERT(command->whole.flow.rev > 0); /* the fence: what was loaded */
     if (!can_run(service))
         return unavailable(command);
     command->take = (struct flow_take){
@@ -322,6 +326,7 @@ static enum op_result step_reject(struct op *op)
         .now = clock_wall_us(),
         .error = command->decided.error,
     };
+    ASSERT(command->in.kind == FLOW_COMMAND_REJECT && reject.error.ptr);
     store_flow_reject(command->service->config.pool, &command->query, op, &reject);
     return op_wait_then(op, COMMAND_CHANGED);
 }
@@ -448,6 +453,7 @@ static void notify(struct flow_command *command)
 static bool add_decided(struct flow_command *command)
 {
     struct flow_whole *whole = &command->whole;
+    ASSERT(command->decided.attempt > 0);
     struct flow_step *steps =
         ARENA_ARRAY(&command->op.arena, struct flow_step, whole->step_count + 1);
     if (!steps)
@@ -474,6 +480,7 @@ static enum op_result show_changed(struct flow_command *command)
 static enum op_result step_changed(struct op *op)
 {
     struct flow_command *command = command_of(op);
+    ASSERT(command->in.kind != FLOW_COMMAND_START && !command->is_changed);
     int status = change_result(command);
     if (status == OK) {
         notify(command);
@@ -539,6 +546,7 @@ static const struct op_class command_class = {
 void flow_command_start(struct flow_service *service, struct flow_command *command,
                         const struct flow_request *request, struct op *parent)
 {
+    ASSERT(parent && !uuid_is_nil(request->account_id));
     *command = (struct flow_command){.service = service, .in = *request};
     op_start(&command->op, &command_class, service->config.loop, parent, COMMAND_ARENA_MAX);
     command->op.request_id = request->request_id;

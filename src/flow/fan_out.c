@@ -6,6 +6,7 @@
  */
 #include "base/clock.h"
 #include "flow/internal.h"
+#include "flow/state.h"
 
 enum {
     LANE_ARENA_MAX = 256 * 1024 * 1024,
@@ -66,10 +67,22 @@ static struct flow_lane *lane_of(struct op *op)
 
 static struct fan_item *item_of(struct flow_lane *lane)
 {
+    ASSERT(lane->item < lane->fan->count);
     return &lane->fan->items[lane->item];
 }
 
 /* ---- one item ---- */
+
+/* The ways of an item: a lane takes it, and ends it or, when it leaves before the call, gives it
+ * back. A completed one fails where the database refuses its output. */
+static void move_item(struct fan_item *item, enum item_state to)
+{
+    bool is_refused = item->state == ITEM_COMPLETED && to == ITEM_FAILED;
+    ASSERT(is_refused || item->state == (to == ITEM_IN_FLIGHT ? ITEM_TO_DO : ITEM_IN_FLIGHT));
+    ASSERT(to != ITEM_COMPLETED || item->output.ptr);
+    ASSERT(to != ITEM_FAILED || item->error.code.len > 0);
+    item->state = to;
+}
 
 static void make_fact(struct flow_lane *lane, enum flow_item_fact fact)
 {
@@ -77,9 +90,9 @@ static void make_fact(struct flow_lane *lane, enum flow_item_fact fact)
     lane->fact = (struct flow_item){
         .account_id = run->flow.account_id,
         .flow_id = run->flow.id,
-        .step_index = (int64_t)run->step,
+        .step_index = (int64_t)run->plan.step,
         .item = (int64_t)lane->item,
-        .attempt = run->attempt,
+        .attempt = run->plan.attempt,
         .fact = fact,
         .at = clock_wall_us(),
     };
@@ -87,6 +100,7 @@ static void make_fact(struct flow_lane *lane, enum flow_item_fact fact)
         lane->fact.output = item_of(lane)->output;
     if (fact == FLOW_ITEM_FAILED)
         lane->fact.error = flow_error_text(&lane->error, &lane->scratch);
+    flow_state_check_item(&lane->fact);
 }
 
 /* The item has ended. Texts of the error move to where the run can see them. */
@@ -94,11 +108,11 @@ static enum op_result fail_item(struct flow_lane *lane)
 {
     struct fan_item *item = item_of(lane);
     struct arena *arena = &lane->run->op.arena;
-    item->state = ITEM_FAILED;
     item->error = lane->error;
     item->error.code = arena_dup(arena, lane->error.code);
     item->error.message = arena_dup(arena, lane->error.message);
     item->error.hint = lane->error.hint.len > 0 ? arena_dup(arena, lane->error.hint) : SLICE_NONE;
+    move_item(item, ITEM_FAILED);
     lane->fan->is_stopped = true;
     make_fact(lane, FLOW_ITEM_FAILED);
     return OP_STOP;
@@ -122,7 +136,7 @@ static enum op_result step_take(struct op *op)
         return OP_DONE;
     lane->item = fan->next++;
     lane->tries = 0;
-    item_of(lane)->state = ITEM_IN_FLIGHT;
+    move_item(item_of(lane), ITEM_IN_FLIGHT);
     arena_reset(&lane->scratch);
     lane->input = json_object();
     if (fan->is_safe)
@@ -143,7 +157,7 @@ static enum op_result step_begin(struct op *op)
 {
     struct flow_lane *lane = lane_of(op);
     if (flow_run_is_leaving(lane->run)) {
-        item_of(lane)->state = ITEM_TO_DO;
+        move_item(item_of(lane), ITEM_TO_DO);
         return leave(lane);
     }
     return insert(lane);
@@ -197,13 +211,13 @@ static enum op_result complete_item(struct flow_lane *lane, slice output)
 {
     struct fan_item *item = item_of(lane);
     struct flow_fan *fan = lane->fan;
-    item->state = ITEM_COMPLETED;
     item->output = arena_dup(&lane->run->op.arena, output);
     fan->output_bytes += output.len + 1;
     if (fan->output_bytes + 2 > FLOW_OUTPUT_BYTES_MAX || !item->output.ptr)
         fan->is_too_large = fan->is_stopped = true;
     if (!item->output.ptr)
         item->output = SLICE("null");
+    move_item(item, ITEM_COMPLETED);
     make_fact(lane, FLOW_ITEM_COMPLETED);
     return OP_STOP;
 }
@@ -219,13 +233,14 @@ static enum op_result step_called(struct op *op)
     struct flow_lane *lane = lane_of(op);
     struct flow_run *run = lane->run;
     struct exec *exec = lane->exec;
+    ASSERT(exec && !op_is_active(&exec->op));
     lane->exec = NULL;
     switch (flow_call_result(run, exec, &lane->scratch, &lane->error)) {
     case FLOW_CALL_SUCCEEDED:
-        run->unsent = 0;
+        run->doing.unsent = 0;
         return complete_item(lane, exec->out.output_json);
     case FLOW_CALL_UNSENT:
-        run->unsent++;
+        run->doing.unsent++;
         if (flow_run_is_leaving(run) && lane->fan->is_safe)
             return leave(lane);
         return call_again(lane, AGAIN_MS + random_below(AGAIN_MS), "a call that could not be made");
@@ -311,13 +326,14 @@ static struct flow_error read_error(struct flow_run *run, slice text)
 static void read_fact(struct flow_run *run, struct flow_fan *fan, const struct flow_item *fact)
 {
     struct fan_item *item = &fan->items[fact->item];
+    ASSERT(fact->item >= 0 && fact->step_index == (int64_t)run->plan.step);
     if (item->state == ITEM_COMPLETED)
         return;
     if (fact->fact == FLOW_ITEM_COMPLETED) {
         item->state = ITEM_COMPLETED;
         item->output = fact->output;
         fan->output_bytes += fact->output.len + 1;
-    } else if (fact->attempt == run->attempt) {
+    } else if (fact->attempt == run->plan.attempt) {
         item->state = ITEM_FAILED;
         item->error = fact->fact == FLOW_ITEM_FAILED ? read_error(run, fact->error)
                                                      : flow_error_unknown();
@@ -326,17 +342,17 @@ static void read_fact(struct flow_run *run, struct flow_fan *fan, const struct f
 
 static struct flow_fan *make_fan(struct flow_run *run)
 {
-    struct flow_fan *old = run->fan;
+    struct flow_fan *old = run->doing.fan;
     struct flow_fan *fan = ARENA_NEW(&run->op.arena, struct flow_fan);
     if (!fan)
         return NULL;
-    fan->count = run->value.count;
+    fan->count = run->plan.value.count;
     fan->items = ARENA_ARRAY(&run->op.arena, struct fan_item, fan->count + 1);
     if (!fan->items)
         return NULL;
-    fan->is_safe = flow_call_is_safe(run, run->step);
+    fan->is_safe = flow_call_is_safe(run, run->plan.step);
     for (size_t i = 0; i < run->whole.item_count; i++)
-        if (run->whole.items[i].step_index == (int64_t)run->step &&
+        if (run->whole.items[i].step_index == (int64_t)run->plan.step &&
             run->whole.items[i].item < (int64_t)fan->count)
             read_fact(run, fan, &run->whole.items[i]);
     for (size_t i = 0; old && i < old->count && i < fan->count; i++)
@@ -351,12 +367,13 @@ static struct flow_fan *make_fan(struct flow_run *run)
 
 bool flow_fan_start(struct flow_run *run)
 {
-    const struct flow_step_def *step = &run->tmpl->steps[run->step];
+    const struct flow_step_def *step = flow_run_step(run);
     struct flow_fan *fan = make_fan(run);
     size_t to_do = 0;
+    ASSERT(run->plan.kind == FLOW_PLAN_FAN_OUT && run->flow.is_begun);
     if (!fan)
         return false;
-    run->fan = fan;
+    run->doing.fan = fan;
     for (size_t i = 0; i < fan->count; i++)
         to_do += fan->items[i].state == ITEM_TO_DO;
     size_t lanes = step->concurrency > 0 ? step->concurrency : 1;
@@ -378,8 +395,8 @@ bool flow_fan_start(struct flow_run *run)
 
 void flow_fan_cancel(struct flow_run *run)
 {
-    for (size_t i = 0; run->fan && i < run->fan->lane_count; i++)
-        op_cancel(&run->fan->lanes[i]->op);
+    for (size_t i = 0; run->doing.fan && i < run->doing.fan->lane_count; i++)
+        op_cancel(&run->doing.fan->lanes[i]->op);
 }
 
 /* ---- the end ---- */
@@ -432,8 +449,9 @@ static void sum_up(struct flow_run *run, const struct flow_fan *fan, struct flow
 
 enum flow_fan_end flow_fan_join(struct flow_run *run, slice *output_json, struct flow_error *error)
 {
-    struct flow_fan *fan = run->fan;
+    struct flow_fan *fan = run->doing.fan;
     size_t completed = 0, failed = 0;
+    ASSERT(run->op.holds == 0); /* all lanes have ended */
     fan->lane_count = 0;
     for (size_t i = 0; i < fan->count; i++) {
         completed += fan->items[i].state == ITEM_COMPLETED;

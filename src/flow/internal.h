@@ -38,14 +38,14 @@ struct flow_service {
 /* ---- a flow that runs (run.c) ---- */
 
 /* What is to be done next, found before the transition that leads there is written (plan.c). */
-enum flow_plan {
+enum flow_plan_kind {
     FLOW_PLAN_END, /* no step is left */
     FLOW_PLAN_CALL,
     FLOW_PLAN_FAN_OUT,
     FLOW_PLAN_TRANSFORM,
     FLOW_PLAN_PASS,  /* a wait whose time has come */
     FLOW_PLAN_PARK,  /* a wait or an approval */
-    FLOW_PLAN_FAULT, /* the step fails with run->error before anything is done */
+    FLOW_PLAN_FAULT, /* the step fails with plan.error before anything is done */
 };
 
 /* What a failed step shows. Texts are constant or live as long as the plan. */
@@ -66,49 +66,66 @@ struct flow_output {
     const struct json *value; /* NULL: not parsed yet */
 };
 
+/* The attempt that comes next. Its documents live in the scratch arena. */
+struct flow_plan {
+    enum flow_plan_kind kind;
+    size_t step;
+    int64_t attempt;
+    int64_t started_us;
+    struct json value;       /* CALL: the input; FAN_OUT: the items */
+    slice input_json;        /* what the step's row shows as its input */
+    int64_t connection_id;   /* CALL */
+    int64_t wake_at;         /* PARK; 0: not by itself */
+    struct flow_error error; /* FAULT */
+};
+
+/* Carrying the plan out. */
+struct flow_doing {
+    int64_t attempt_base; /* attempts before a person resumed it */
+    bool is_interrupted;  /* this attempt was begun by a node that has died */
+    unsigned unsent;      /* calls that could not be made in a row */
+    struct exec *exec;    /* under way; NULL: none */
+    struct flow_fan *fan; /* of the step at hand, also of its former attempts */
+};
+
+/* The transition that is being recorded. */
+struct flow_transition {
+    struct flow next;
+    struct uuid op_token;
+    struct flow_step finished; /* the attempt that has ended with it; its attempt 0: none has */
+    uint64_t retry_ms;         /* before the next attempt; 0: what follows begins at once */
+};
+
+/* What those who watch are shown: run->whole with each transition. */
+struct flow_shown {
+    bool is_whole;     /* all of it is as it is in the database */
+    size_t step_cap;   /* of whole.steps */
+    size_t bytes_left; /* of inputs and errors that may yet be held for them alone */
+};
+
 struct flow_run {
-    struct op op; /* its arena: documents, for as long as it runs */
+    struct op op; /* its arena: documents, for as long as it runs; its request_id is the flow's */
     struct flow_service *service;
     struct list link;
     struct budget_use use; /* what its arenas and its calls take, with its account */
-    struct flow flow;      /* as it is in the database */
-    /* What was loaded; while has_view all of it as it is in the database, for those who watch */
-    struct flow_whole whole;
-    size_t step_cap;   /* of whole.steps */
-    size_t shown_left; /* bytes of inputs and errors that may yet be held for them alone */
-    bool has_view;
-    struct flow_template_find find;
-    struct flow_template *tmpl; /* counted */
     struct pg_query query;
     struct op_timer timer;
-    slice actor, id_text;
-    const struct json *input;
+    bool is_waking; /* a pause whose time has come, until the first transition has made it ours */
+    /* loaded, or known from its start */
+    struct flow flow;         /* as it is in the database */
+    struct flow_whole whole;  /* what was loaded; its flow is that of the last time it was shown */
+    const struct json *input; /* of whole.input */
+    struct flow_template_find find;
+    struct flow_template *tmpl; /* counted; NULL until it is found */
     struct flow_output outputs[FLOW_STEPS_MAX];
+    /* a turn of the wheel */
+    struct flow_plan plan;
+    struct flow_doing doing;
+    struct flow_transition transition;
+    struct flow_shown shown;
     /* Two arenas in turn: the step that is being recorded, and the plan of the next. */
     struct arena scratch[2];
     unsigned turn;
-    /* the plan */
-    enum flow_plan plan;
-    size_t step;
-    int64_t attempt, attempt_base; /* base: attempts before a person resumed it */
-    int64_t started_us;
-    struct json value; /* a call's input, a fan-out's items */
-    slice input_json;  /* what the step's row shows as its input */
-    slice shown;       /* while it is parked */
-    int64_t wake_at, connection_id;
-    struct flow_error error;
-    bool is_interrupted; /* begun by a node that has died */
-    /* the attempt that has ended, and the transition */
-    struct flow_step finished;
-    bool has_finished;
-    uint64_t retry_ms; /* before the next attempt */
-    struct flow next;
-    struct uuid op_token;
-    struct exec *exec;
-    struct flow_fan *fan;
-    unsigned unsent; /* calls that could not be made in a row */
-    bool is_loaded, is_resumed, is_registered;
-    bool is_waking; /* a pause whose time has come, until the first transition has made it ours */
 };
 
 static inline struct flow_run *flow_run_of(struct op *op)
@@ -121,10 +138,10 @@ bool flow_run_start(struct flow_service *service, const struct flow *flow, bool 
 /* One whose time has come, unless it is on its way already. It is read and planned as it waits;
  * the transition that comes of it takes it, and who loses the race has nothing to do. */
 void flow_run_wake(struct flow_service *service, const struct flow_ref *ref);
-/* A new one, planned up to its first step and held: flow_run_launch once run->next is durable (and
- * run->shown with it), or flow_run_drop. A first step that needs nobody's answer but a person's or
- * the clock's is part of the start: run->next is behind it already, while run->flow is what is told
- * of a start. input is JSON text. NULL: out of memory. */
+/* A new one, planned up to its first step and held: flow_run_launch once its transition.next is
+ * durable (and what it shows with it), or flow_run_drop. A first step that needs nobody's answer
+ * but a person's or the clock's is part of the start: transition.next is behind it already, while
+ * run->flow is what a start answers. input is JSON text. NULL: out of memory. */
 struct flow_run *flow_run_new(struct flow_service *service, const struct flow *flow,
                               struct flow_template *tmpl, slice input, slice actor) MUST_CHECK;
 void flow_run_launch(struct flow_run *run);
@@ -149,6 +166,22 @@ static inline bool flow_run_is_ours(const struct flow_run *run)
 {
     return uuid_eq(run->flow.owner, exec_node_id(run->service->config.node));
 }
+/* The step that is planned; not with FLOW_PLAN_END. */
+static inline const struct flow_step_def *flow_run_step(const struct flow_run *run)
+{
+    ASSERT(run->plan.step < run->tmpl->step_count);
+    return &run->tmpl->steps[run->plan.step];
+}
+/* What the row shows while the flow waits after the transition; else SLICE_NONE. */
+static inline slice flow_run_waiting_input(const struct flow_run *run)
+{
+    return run->transition.next.status == FLOW_WAITING ? run->plan.input_json : SLICE_NONE;
+}
+/* Whether an attempt ends with the transition. */
+static inline bool flow_run_has_finished(const struct flow_run *run)
+{
+    return run->transition.finished.attempt > 0;
+}
 static inline struct arena *flow_run_scratch(struct flow_run *run)
 {
     return &run->scratch[run->turn];
@@ -157,7 +190,9 @@ static inline struct arena *flow_run_scratch(struct flow_run *run)
 /* plan.c: from step `at` on, whose attempt it would be; is_decided: its `when` was looked at
  * before. Into the current scratch arena. */
 void flow_plan_make(struct flow_run *run, size_t at, int64_t attempt, bool is_decided);
-/* The input of one item of the plan's fan-out. false: run->error style fault in *error. */
+/* Nothing is to be done: for an attempt that fails as it is loaded. */
+void flow_plan_none(struct flow_run *run, size_t step, int64_t attempt);
+/* The input of one item of the plan's fan-out. false: why not is in *error. */
 bool flow_plan_item(struct flow_run *run, size_t index, struct arena *arena, struct json *input,
                     int64_t *connection_id, struct flow_error *error);
 /* A transform's value. */

@@ -123,6 +123,7 @@ static const struct op_class look_class = {
 static struct flow_look *start(struct flow_service *service, struct uuid account_id, struct uuid id,
                                struct op *parent, bool wants_view)
 {
+    ASSERT(parent);
     struct flow_look *look = mem_zalloc(sizeof(*look));
     if (!look)
         return NULL;
@@ -211,6 +212,7 @@ static struct flow_row row_of(struct flow_page *page, const struct flow *flow)
 /* The one at `next`, whose template was looked for. */
 static void page_put(struct flow_page *page)
 {
+    ASSERT(page->next < page->count);
     const struct flow_listed *listed = &page->list[page->next];
     page->status = page->find.status;
     if (page->status != OK)

@@ -20,11 +20,11 @@ slice flow_json_text(const struct json *value, struct arena *arena, size_t bytes
 
 void flow_plan_fault(struct flow_run *run, const char *what, const char *why)
 {
-    run->plan = FLOW_PLAN_FAULT;
-    run->error = (struct flow_error){
+    run->plan.kind = FLOW_PLAN_FAULT;
+    run->plan.error = (struct flow_error){
         .code = SLICE("validation_error"),
         .message = arena_printf(flow_run_scratch(run), "%s of step \"%.*s\": %s", what,
-                                SLICE_ARG(run->tmpl->steps[run->step].key), why),
+                                SLICE_ARG(flow_run_step(run)->key), why),
         .hint = SLICE("Nothing was done in this step. Its template does not fit what earlier steps "
                       "gave."),
         .retry_after_ms = -1,
@@ -70,17 +70,18 @@ static bool put_steps(struct flow_run *run, uint64_t reads, struct arena *arena,
 static struct json flow_value(const struct flow_run *run, struct arena *arena)
 {
     struct json flow = json_object();
-    json_object_set(arena, &flow, SLICE("id"), json_string(run->id_text));
+    json_object_set(arena, &flow, SLICE("id"), json_string(run->op.request_id));
     json_object_set(arena, &flow, SLICE("templateKey"), json_string(run->flow.template_key));
     json_object_set(arena, &flow, SLICE("createdAt"), time_value(arena, run->flow.created_at));
     json_object_set(arena, &flow, SLICE("triggerType"), json_string(run->flow.trigger_type));
-    json_object_set(arena, &flow, SLICE("currentTime"), time_value(arena, run->started_us));
+    json_object_set(arena, &flow, SLICE("currentTime"), time_value(arena, run->plan.started_us));
     return flow;
 }
 
 struct json *flow_plan_root(struct flow_run *run, const struct flow_step_def *step,
                             struct arena *arena, const struct json *item, size_t index)
 {
+    ASSERT(!item || step->for_each);
     struct json *root = ARENA_NEW(arena, struct json);
     if (!root)
         return NULL;
@@ -102,7 +103,7 @@ static bool evaluate(struct flow_run *run, const struct expr *expr, const char *
     struct arena *arena = flow_run_scratch(run);
     struct expr_budget budget;
     struct err err = {.text = "out of memory"};
-    const struct json *root = flow_plan_root(run, &run->tmpl->steps[run->step], arena, NULL, 0);
+    const struct json *root = flow_plan_root(run, flow_run_step(run), arena, NULL, 0);
     expr_budget_init(&budget);
     if (root && expr_eval(expr, root, root, &budget, arena, value, &err) == OK)
         return true;
@@ -151,10 +152,11 @@ static int evaluate_call(struct flow_run *run, const struct flow_step_def *step,
 bool flow_plan_item(struct flow_run *run, size_t index, struct arena *arena, struct json *input,
                     int64_t *connection_id, struct flow_error *error)
 {
-    const struct flow_step_def *step = &run->tmpl->steps[run->step];
+    const struct flow_step_def *step = flow_run_step(run);
     struct err err;
-    if (evaluate_call(run, step, &run->value.as.items[index], index, arena, input, connection_id,
-                      &err) == OK)
+    ASSERT(run->plan.kind == FLOW_PLAN_FAN_OUT && index < run->plan.value.count);
+    if (evaluate_call(run, step, &run->plan.value.as.items[index], index, arena, input,
+                      connection_id, &err) == OK)
         return true;
     *error = (struct flow_error){
         .code = SLICE("validation_error"),
@@ -168,40 +170,41 @@ static void plan_call(struct flow_run *run, const struct flow_step_def *step)
 {
     struct arena *arena = flow_run_scratch(run);
     struct err err;
-    run->plan = FLOW_PLAN_CALL;
-    if (evaluate_call(run, step, NULL, 0, arena, &run->value, &run->connection_id, &err) != OK) {
+    run->plan.kind = FLOW_PLAN_CALL;
+    if (evaluate_call(run, step, NULL, 0, arena, &run->plan.value, &run->plan.connection_id,
+                      &err) != OK) {
         flow_plan_fault(run, "input", err.text);
         return;
     }
-    run->input_json = flow_json_text(&run->value, arena, INPUT_BYTES_MAX);
-    if (!run->input_json.ptr)
+    run->plan.input_json = flow_json_text(&run->plan.value, arena, INPUT_BYTES_MAX);
+    if (!run->plan.input_json.ptr)
         flow_plan_fault(run, "input", "it is too large");
 }
 
 static void plan_fan_out(struct flow_run *run, const struct flow_step_def *step)
 {
     struct arena *arena = flow_run_scratch(run);
-    run->plan = FLOW_PLAN_FAN_OUT;
-    if (!evaluate(run, step->for_each, "for_each", &run->value))
+    run->plan.kind = FLOW_PLAN_FAN_OUT;
+    if (!evaluate(run, step->for_each, "for_each", &run->plan.value))
         return;
-    if (run->value.type != JSON_ARRAY) {
+    if (run->plan.value.type != JSON_ARRAY) {
         flow_plan_fault(run, "for_each", "it gives no array");
         return;
     }
-    if (run->value.count > FLOW_ITEMS_MAX) {
+    if (run->plan.value.count > FLOW_ITEMS_MAX) {
         flow_plan_fault(run, "for_each", "it gives more than 1,000 items");
         return;
     }
     struct json shown = json_object();
-    json_object_set(arena, &shown, SLICE("items"), run->value);
-    run->input_json = flow_json_text(&shown, arena, SHOWN_ITEMS_BYTES_MAX);
-    if (!run->input_json.ptr)
-        run->input_json = arena_printf(arena, "{\"count\":%u}", run->value.count);
+    json_object_set(arena, &shown, SLICE("items"), run->plan.value);
+    run->plan.input_json = flow_json_text(&shown, arena, SHOWN_ITEMS_BYTES_MAX);
+    if (!run->plan.input_json.ptr)
+        run->plan.input_json = arena_printf(arena, "{\"count\":%u}", run->plan.value.count);
 }
 
 bool flow_plan_transform(struct flow_run *run, struct json *value)
 {
-    return evaluate(run, run->tmpl->steps[run->step].expr, "expr", value);
+    return evaluate(run, flow_run_step(run)->expr, "expr", value);
 }
 
 /* ---- the next step ---- */
@@ -216,7 +219,7 @@ static void plan_step(struct flow_run *run, const struct flow_step_def *step)
             plan_call(run, step);
         return;
     case FLOW_TRANSFORM:
-        run->plan = FLOW_PLAN_TRANSFORM;
+        run->plan.kind = FLOW_PLAN_TRANSFORM;
         return;
     case FLOW_WAIT:
         flow_plan_wait(run, step);
@@ -228,27 +231,36 @@ static void plan_step(struct flow_run *run, const struct flow_step_def *step)
     UNREACHABLE("all types are above");
 }
 
+void flow_plan_none(struct flow_run *run, size_t step, int64_t attempt)
+{
+    run->plan.step = step;
+    run->plan.attempt = attempt;
+    run->plan.started_us = run->flow.updated_at;
+    run->plan.input_json = SLICE_NONE;
+}
+
 void flow_plan_make(struct flow_run *run, size_t at, int64_t attempt, bool is_decided)
 {
-    run->started_us = clock_wall_us();
-    run->attempt = attempt;
-    run->input_json = run->shown = SLICE_NONE;
-    run->wake_at = run->connection_id = 0;
-    run->retry_ms = 0;
+    ASSERT(attempt > 0 && run->tmpl);
+    run->plan.started_us = clock_wall_us();
+    run->plan.attempt = attempt;
+    run->plan.input_json = SLICE_NONE;
+    run->plan.wake_at = run->plan.connection_id = 0;
+    run->transition.retry_ms = 0;
     for (size_t i = at; i < run->tmpl->step_count; i++) {
         const struct flow_step_def *step = &run->tmpl->steps[i];
         struct json when;
-        run->step = i;
+        run->plan.step = i;
         if (step->when && !(is_decided && i == at)) {
             if (!evaluate(run, step->when, "when", &when))
                 return;
             if (!expr_is_true(&when)) {
-                run->attempt = 1;
+                run->plan.attempt = 1;
                 continue;
             }
         }
         plan_step(run, step);
         return;
     }
-    run->plan = FLOW_PLAN_END;
+    run->plan.kind = FLOW_PLAN_END;
 }

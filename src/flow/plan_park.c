@@ -13,7 +13,7 @@ static bool evaluate_text(struct flow_run *run, const struct expr_template *tmpl
     struct arena *arena = flow_run_scratch(run);
     struct expr_budget budget;
     struct err err = {.text = "out of memory"};
-    const struct json *root = flow_plan_root(run, &run->tmpl->steps[run->step], arena, NULL, 0);
+    const struct json *root = flow_plan_root(run, flow_run_step(run), arena, NULL, 0);
     expr_budget_init(&budget);
     if (root && expr_template_eval(tmpl, root, 0, &budget, arena, value, &err) == OK)
         return true;
@@ -37,10 +37,11 @@ static bool read_seconds(struct flow_run *run, const struct json *value, const c
 static void park_until(struct flow_run *run, int64_t wake_at)
 {
     int64_t deadline = run->flow.deadline;
-    run->plan = FLOW_PLAN_PARK;
-    run->wake_at = wake_at;
+    ASSERT(wake_at >= 0);
+    run->plan.kind = FLOW_PLAN_PARK;
+    run->plan.wake_at = wake_at;
     if (deadline != 0 && (wake_at == 0 || wake_at > deadline))
-        run->wake_at = deadline;
+        run->plan.wake_at = deadline;
 }
 
 /* ---- waits ---- */
@@ -52,7 +53,7 @@ static bool wait_end(struct flow_run *run, const struct flow_step_def *step, int
         if (!evaluate_text(run, step->wait_for, "for", &value) ||
             !read_seconds(run, &value, "for", wake_at))
             return false;
-        *wake_at += run->started_us;
+        *wake_at += run->plan.started_us;
         return true;
     }
     if (!evaluate_text(run, step->wait_until, "until", &value))
@@ -70,9 +71,9 @@ void flow_plan_wait(struct flow_run *run, const struct flow_step_def *step)
     if (!wait_end(run, step, &wake_at))
         return;
     time_format(wake_at, text);
-    run->input_json = run->shown = arena_printf(flow_run_scratch(run), "{\"until\":\"%s\"}", text);
-    if (wake_at <= run->started_us)
-        run->plan = FLOW_PLAN_PASS;
+    run->plan.input_json = arena_printf(flow_run_scratch(run), "{\"until\":\"%s\"}", text);
+    if (wake_at <= run->plan.started_us)
+        run->plan.kind = FLOW_PLAN_PASS;
     else
         park_until(run, wake_at);
 }
@@ -153,9 +154,9 @@ static bool put_items(struct approval *a)
     const struct flow_run *run = a->run;
     json_key(&a->w, "items");
     json_open(&a->w, '[');
-    for (size_t i = run->step + 1; i < run->tmpl->step_count; i++) {
+    for (size_t i = run->plan.step + 1; i < run->tmpl->step_count; i++) {
         const struct flow_step_def *step = &run->tmpl->steps[i];
-        if (step->confirm != FLOW_CONFIRM_APPROVAL || step->confirm_step != run->step)
+        if (step->confirm != FLOW_CONFIRM_APPROVAL || step->confirm_step != run->plan.step)
             continue;
         if (!put_step(a, step)) {
             (void)err_prefix(&a->err, "step \"%.*s\"", SLICE_ARG(step->key));
@@ -181,9 +182,9 @@ static void show(struct flow_run *run, const struct json *title, const struct js
     bool is_ok = put_items(&a);
     json_close(&a.w, '}');
     if (is_ok && buf_is_ok(&text))
-        run->shown = run->input_json = arena_dup(flow_run_scratch(run), buf_slice(&text));
+        run->plan.input_json = arena_dup(flow_run_scratch(run), buf_slice(&text));
     buf_deinit(&text);
-    if (!run->shown.ptr)
+    if (!run->plan.input_json.ptr)
         flow_plan_fault(run, "what there is to approve", a.err.text);
 }
 
@@ -197,6 +198,6 @@ void flow_plan_approval(struct flow_run *run, const struct flow_step_def *step)
     if (step->expires_in && (!evaluate_text(run, step->expires_in, "expires_in", &expires) ||
                              !read_seconds(run, &expires, "expires_in", &expires_us)))
         return;
-    park_until(run, step->expires_in ? run->started_us + expires_us : 0);
+    park_until(run, step->expires_in ? run->plan.started_us + expires_us : 0);
     show(run, &title, &summary);
 }

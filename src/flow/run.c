@@ -12,6 +12,7 @@
 #include "base/mem.h"
 #include "flow/internal.h"
 #include "flow/run_end.h"
+#include "flow/state.h"
 
 enum {
     LOAD_RETRY_MS = 500,
@@ -45,8 +46,8 @@ enum run_step {
 static enum op_result step_begin(struct op *op)
 {
     struct flow_run *run = flow_run_of(op);
-    if (!run->is_loaded)
-        return OP_NEXT;
+    if (!run->tmpl)
+        return OP_NEXT; /* nothing but its row is known */
     if (run->flow.status != FLOW_RUNNING)
         return OP_DONE; /* its start was all that there was to do */
     return op_jump(op, RUN_EXECUTE);
@@ -55,6 +56,7 @@ static enum op_result step_begin(struct op *op)
 static enum op_result step_load(struct op *op)
 {
     struct flow_run *run = flow_run_of(op);
+    ASSERT(!run->tmpl); /* it is loaded once */
     if (flow_run_is_leaving(run))
         return OP_DONE;
     store_flow_load(run->service->config.pool, &run->query, op, run->flow.account_id, run->flow.id,
@@ -83,7 +85,6 @@ static enum op_result step_loaded(struct op *op)
     if (!is_there)
         return OP_DONE; /* another node was faster */
     run->flow = *now;
-    run->actor = run->whole.actor;
     if (flow_template_find(run->service, &run->find, now->template_version, op))
         return OP_NEXT;
     return OP_WAIT;
@@ -99,10 +100,7 @@ static enum op_result step_template(struct op *op)
         return OP_NEXT;
     }
     if (run->find.status == ERR_NOTFOUND || run->find.status == ERR_INVALID) {
-        struct flow_error error = {.code = SLICE("execution_failed"),
-                                   .message = SLICE("The flow's template cannot be read."),
-                                   .retry_after_ms = -1};
-        flow_run_end_at_once(run, &error);
+        flow_run_end_unread(run);
         return OP_STOP;
     }
     return load_again(run, "the database, to load a template");
@@ -118,8 +116,8 @@ static enum op_result step_place(struct op *op)
 
 static bool is_begun(const struct flow_run *run)
 {
-    return run->flow.is_begun && run->flow.step_index == (int64_t)run->step &&
-           run->flow.attempt == run->attempt;
+    return run->flow.is_begun && run->flow.step_index == (int64_t)run->plan.step &&
+           run->flow.attempt == run->plan.attempt;
 }
 
 /* No attempt has ended: an intent, a pause, the end. */
@@ -158,50 +156,56 @@ static enum op_result step_execute(struct op *op)
         [FLOW_PLAN_FAULT] = RUN_FAIL,
     };
     struct flow_run *run = flow_run_of(op);
-    bool must_end = run->plan == FLOW_PLAN_CALL && is_begun(run) && flow_run_is_ours(run) &&
-                    !run->is_interrupted && !flow_call_is_safe(run, run->step);
+    ASSERT(run->tmpl && !run->doing.exec);
+    bool must_end = run->plan.kind == FLOW_PLAN_CALL && is_begun(run) && flow_run_is_ours(run) &&
+                    !run->doing.is_interrupted && !flow_call_is_safe(run, run->plan.step);
     if (flow_run_is_leaving(run) && !must_end)
         return OP_DONE;
-    if (flow_run_is_leaving(run) && run->unsent > 0)
+    if (flow_run_is_leaving(run) && run->doing.unsent > 0)
         return move_on(run); /* the intent is taken back */
-    if (run->plan != FLOW_PLAN_END && run->plan != FLOW_PLAN_FAULT && flow_run_is_overdue(run)) {
+    if (run->plan.kind != FLOW_PLAN_END && run->plan.kind != FLOW_PLAN_FAULT &&
+        flow_run_is_overdue(run)) {
         struct flow_error error = flow_error_deadline();
         return fail_step(run, &error);
     }
-    return op_jump(op, steps_of_plans[run->plan]);
+    return op_jump(op, steps_of_plans[run->plan.kind]);
 }
 
 static enum op_result step_call(struct op *op)
 {
     struct flow_run *run = flow_run_of(op);
-    bool is_safe = flow_call_is_safe(run, run->step);
-    if (run->is_interrupted && !is_safe) {
+    ASSERT(flow_run_step(run)->type == FLOW_TOOL_CALL && !flow_run_step(run)->for_each);
+    bool is_safe = flow_call_is_safe(run, run->plan.step);
+    if (run->doing.is_interrupted && !is_safe) {
         struct flow_error error = flow_error_unknown();
         return fail_step(run, &error);
     }
     if ((run->is_waking || !is_safe) && !is_begun(run)) /* the intent first */
         return move_on(run);
-    struct flow_call call = {
-        .run = run, .input = &run->value, .connection_id = run->connection_id, .item = SIZE_MAX};
-    run->exec = flow_call_start(&call, op);
-    return run->exec ? OP_WAIT : fail_for_memory(run);
+    struct flow_call call = {.run = run,
+                             .input = &run->plan.value,
+                             .connection_id = run->plan.connection_id,
+                             .item = SIZE_MAX};
+    run->doing.exec = flow_call_start(&call, op);
+    return run->doing.exec ? OP_WAIT : fail_for_memory(run);
 }
 
 static enum op_result step_called(struct op *op)
 {
     struct flow_run *run = flow_run_of(op);
     struct flow_error error;
-    struct exec *exec = run->exec;
-    run->exec = NULL;
+    struct exec *exec = run->doing.exec;
+    ASSERT(exec && !op_is_active(&exec->op));
+    run->doing.exec = NULL;
     switch (flow_call_result(run, exec, flow_run_scratch(run), &error)) {
     case FLOW_CALL_SUCCEEDED:
-        run->unsent = 0;
+        run->doing.unsent = 0;
         return complete_step(run, exec->out.output_json);
     case FLOW_CALL_FAILED:
-        run->unsent = 0;
+        run->doing.unsent = 0;
         return fail_step(run, &error);
     case FLOW_CALL_UNSENT:
-        run->unsent++;
+        run->doing.unsent++;
         op_sleep(op, &run->timer, UNSENT_RETRY_MS, "a call that could not be made");
         return op_wait_then(op, RUN_EXECUTE);
     case FLOW_CALL_CUT:
@@ -215,6 +219,7 @@ static enum op_result step_called(struct op *op)
 static enum op_result step_fan_out(struct op *op)
 {
     struct flow_run *run = flow_run_of(op);
+    ASSERT(flow_run_step(run)->for_each);
     if (!is_begun(run))
         return move_on(run);
     if (!flow_fan_start(run))
@@ -246,7 +251,7 @@ static enum op_result step_transform(struct op *op)
                                    .message = SLICE("The step's value is over 1 MB."),
                                    .retry_after_ms = -1};
     if (!flow_plan_transform(run, &value))
-        return fail_step(run, &run->error);
+        return fail_step(run, &run->plan.error);
     slice text = flow_json_text(&value, flow_run_scratch(run), FLOW_OUTPUT_BYTES_MAX);
     return text.ptr ? complete_step(run, text) : fail_step(run, &too_large);
 }
@@ -254,14 +259,17 @@ static enum op_result step_transform(struct op *op)
 /* A wait or an approval: once that is durable this run has ended. */
 static enum op_result step_park(struct op *op)
 {
-    return move_on(flow_run_of(op));
+    struct flow_run *run = flow_run_of(op);
+    ASSERT(flow_run_step(run)->type == FLOW_WAIT || flow_run_step(run)->type == FLOW_APPROVAL);
+    return move_on(run);
 }
 
 /* A wait whose time has come. */
 static enum op_result step_pass(struct op *op)
 {
     struct flow_run *run = flow_run_of(op);
-    return complete_step(run, run->input_json);
+    ASSERT(flow_run_step(run)->type == FLOW_WAIT);
+    return complete_step(run, run->plan.input_json);
 }
 
 static enum op_result step_complete(struct op *op)
@@ -272,7 +280,7 @@ static enum op_result step_complete(struct op *op)
 static enum op_result step_fail(struct op *op)
 {
     struct flow_run *run = flow_run_of(op);
-    return fail_step(run, &run->error);
+    return fail_step(run, &run->plan.error);
 }
 
 /* ---- the transition ---- */
@@ -280,15 +288,17 @@ static enum op_result step_fail(struct op *op)
 static enum op_result step_record(struct op *op)
 {
     struct flow_run *run = flow_run_of(op);
+    ASSERT(run->transition.next.rev == run->flow.rev + 1);
+    ASSERT(!uuid_is_nil(run->transition.op_token)); /* a second sending knows itself by it */
     if (run->is_waking && !exec_node_may_write(run->service->config.node))
         return OP_DONE; /* found by the next scan of any node */
     struct flow_move move = {
-        .next = &run->next,
-        .owner = run->is_waking ? run->next.owner : run->flow.owner,
-        .op_token = run->op_token,
+        .next = &run->transition.next,
+        .owner = run->is_waking ? exec_node_id(run->service->config.node) : run->flow.owner,
+        .op_token = run->transition.op_token,
         .is_wake = run->is_waking,
-        .finished = run->has_finished ? &run->finished : NULL,
-        .waiting_input = run->shown,
+        .finished = flow_run_has_finished(run) ? &run->transition.finished : NULL,
+        .waiting_input = flow_run_waiting_input(run),
     };
     store_flow_move(run->service->config.pool, &run->query, op, &move);
     return OP_WAIT;
@@ -301,7 +311,7 @@ static enum op_result record_again(struct flow_run *run, int status)
     bool is_refused = status == ERR_INVALID || status == ERR_LIMIT;
     op_log(&run->op, LOG_WARN, "a transition could not be stored", LOG_INT("status", status),
            LOG_CSTR("sqlstate", run->query.sqlstate), LOG_STR("cause", run->query.message));
-    if (is_refused && run->has_finished && run->finished.is_completed) {
+    if (is_refused && flow_run_has_finished(run) && run->transition.finished.is_completed) {
         flow_run_finish_refused(run);
         return OP_STOP;
     }
@@ -320,16 +330,17 @@ static enum op_result step_recorded(struct op *op)
     flow_run_recorded(run);
     if (run->flow.status != FLOW_RUNNING)
         return OP_DONE; /* parked, or ended */
-    if (run->retry_ms == 0)
+    if (run->transition.retry_ms == 0)
         return op_jump(op, RUN_EXECUTE);
-    op_sleep(op, &run->timer, run->retry_ms, "back-off before the next attempt");
+    op_sleep(op, &run->timer, run->transition.retry_ms, "back-off before the next attempt");
     return OP_WAIT;
 }
 
 static enum op_result step_replan(struct op *op)
 {
     struct flow_run *run = flow_run_of(op);
-    flow_plan_make(run, run->step, run->flow.attempt + 1, true);
+    ASSERT(run->flow.status == FLOW_RUNNING && run->plan.attempt == run->flow.attempt);
+    flow_plan_make(run, run->plan.step, run->flow.attempt + 1, true);
     return op_jump(op, RUN_EXECUTE);
 }
 
@@ -368,8 +379,8 @@ static void on_cancel(struct op *op)
     struct flow_run *run = flow_run_of(op);
     pg_cancel(&run->query);
     pg_cancel(&run->find.query);
-    if (run->exec)
-        op_cancel(&run->exec->op);
+    if (run->doing.exec)
+        op_cancel(&run->doing.exec->op);
     flow_fan_cancel(run);
 }
 
@@ -424,8 +435,7 @@ static struct flow_run *make_run(struct flow_service *service, const struct flow
     arena_init(&run->scratch[1], FLOW_RUN_ARENA_MAX);
     count_memory(run, flow->account_id);
     uuid_format(flow->id, text);
-    run->id_text = arena_dup(&run->op.arena, slice_of(text, UUID_TEXT_LEN));
-    run->op.request_id = run->id_text;
+    run->op.request_id = arena_dup(&run->op.arena, slice_of(text, UUID_TEXT_LEN));
     uuid_format(flow->account_id, text);
     run->op.account_id = arena_dup(&run->op.arena, slice_of(text, UUID_TEXT_LEN));
     run->flow = *flow;
@@ -437,9 +447,10 @@ static struct flow_run *make_run(struct flow_service *service, const struct flow
 
 bool flow_run_start(struct flow_service *service, const struct flow *flow, bool is_resumed)
 {
+    ASSERT(flow->status == FLOW_RUNNING);
     struct flow_run *run = make_run(service, flow);
-    if (run)
-        run->is_resumed = is_resumed;
+    if (run && is_resumed)
+        run->doing.attempt_base = flow->attempt;
     return run != NULL;
 }
 
@@ -450,6 +461,7 @@ void flow_run_wake(struct flow_service *service, const struct flow_ref *ref)
                               .status = FLOW_WAITING,
                               .rev = ref->rev,
                               .wake_at = ref->wake_at};
+    ASSERT(ref->rev > 0 && ref->wake_at != 0);
     if (flow_run_is_moving(service, ref->id))
         return;
     struct flow_run *run = make_run(service, &flow); /* out of memory: the next look finds it */
@@ -465,43 +477,39 @@ struct flow_run *flow_run_new(struct flow_service *service, const struct flow *f
     if (!run)
         return NULL;
     op_hold(&run->op, "its start");
-    run->is_loaded = true;
     run->tmpl = flow_template_ref(tmpl);
-    run->actor = arena_dup(&run->op.arena, actor);
+    run->whole.actor = arena_dup(&run->op.arena, actor);
     run->input = json_parse(&run->op.arena, input, &json_limits_request, &err);
     if (!run->input) {
         flow_run_drop(run);
         return NULL;
     }
     run->whole.input = arena_dup(&run->op.arena, input);
-    run->whole.actor = run->actor;
     if (!run->whole.input.ptr) {
         flow_run_drop(run);
         return NULL;
     }
     flow_plan_make(run, 0, 1, false);
-    bool is_call = run->plan == FLOW_PLAN_CALL || run->plan == FLOW_PLAN_FAN_OUT;
-    run->flow.status = FLOW_RUNNING;
-    run->flow.rev = 1;
-    run->flow.step_index = run->plan == FLOW_PLAN_END ? 0 : (int64_t)run->step;
-    run->flow.attempt = is_call ? 1 : 0;
-    run->flow.is_begun = is_call;
-    run->next = run->flow;
-    if (run->plan == FLOW_PLAN_PARK || run->plan == FLOW_PLAN_END)
+    bool is_call = run->plan.kind == FLOW_PLAN_CALL || run->plan.kind == FLOW_PLAN_FAN_OUT;
+    flow_state_begin(&run->flow, run->plan.kind == FLOW_PLAN_END ? 0 : run->plan.step, is_call);
+    run->transition.next = run->flow;
+    if (run->plan.kind == FLOW_PLAN_PARK || run->plan.kind == FLOW_PLAN_END)
         flow_run_next(run);
     return run;
 }
 
 void flow_run_launch(struct flow_run *run)
 {
+    ASSERT(run->op.holds > 0); /* that of flow_run_new */
     flow_run_show_from(run);
-    if (run->next.rev != run->flow.rev)
+    if (run->transition.next.rev != run->flow.rev)
         flow_run_recorded(run);
     op_release(&run->op);
 }
 
 void flow_run_drop(struct flow_run *run)
 {
+    ASSERT(run->op.holds > 0);
     op_cancel(&run->op);
     op_release(&run->op);
 }

@@ -1,21 +1,25 @@
 /*
- * How a step of a running flow ends and what follows (run_end.c), for run.c.
+ * How an attempt of a running flow ends and what follows (run_end.c), for run.c.
  */
 #ifndef FLOW_RUN_END_H
 #define FLOW_RUN_END_H
 
 #include "flow/internal.h"
 
-/* After a load: plans. false: it ends here, the transition is prepared. */
+/* place.c: plans what is to be done after a load. false: it fails here, the transition is
+ * prepared. */
 bool flow_run_place(struct flow_run *run);
+/* The same where its template cannot be had. */
+void flow_run_end_unread(struct flow_run *run);
 /* The current attempt has ended; the transition to what follows is prepared. output: JSON text that
  * lives as long as the plan. */
 void flow_run_finish_completed(struct flow_run *run, slice output);
 void flow_run_finish_failed(struct flow_run *run, const struct flow_error *error);
 /* The database refused the value: the same attempt has failed instead. */
 void flow_run_finish_refused(struct flow_run *run);
-/* Fails without a plan: poisonous, no template. */
-void flow_run_end_at_once(struct flow_run *run, const struct flow_error *error);
+/* Fails in this attempt of this step, of which nothing is planned. */
+void flow_run_fail(struct flow_run *run, size_t step, int64_t attempt,
+                   const struct flow_error *error);
 /* The transition to the plan, with no attempt ended: an intent, a pause, the end. */
 void flow_run_next(struct flow_run *run);
 /* run->whole, but for its flow, is all there is: views may be made of it from now on. */

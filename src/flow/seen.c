@@ -61,6 +61,7 @@ static void free_seen(struct loop_garbage *garbage)
 
 void flow_seen_unref(struct flow_seen *seen)
 {
+    ASSERT(!seen || seen->refs > 0);
     if (!seen || --seen->refs > 0)
         return;
     seen->garbage.free = free_seen;
@@ -84,6 +85,7 @@ static void forget(struct flow_seen_set *set, struct flow_seen *seen)
 {
     (void)map_remove(&set->by_flow, key_of(&seen->flow_id));
     list_unlink(&seen->link);
+    ASSERT(set->bytes >= seen->text.len);
     set->bytes -= seen->text.len;
     flow_seen_unref(seen);
 }

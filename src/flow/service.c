@@ -88,18 +88,19 @@ void flow_run_remember(struct flow_run *run)
     list_push_back(&service->runs, &run->link);
     service->run_count++;
     metric_set(metric_series(&running, SLICE_NONE), (double)service->run_count);
-    run->is_registered = map_put(&service->by_id, id_key(run), run, NULL) == OK;
-    if (!run->is_registered) /* it would be taken for lost while it runs */
+    if (map_put(&service->by_id, id_key(run), run, NULL) !=
+        OK) /* it would be taken for lost while it runs */
         op_cancel(&run->op);
 }
 
 void flow_run_forget(struct flow_run *run)
 {
     struct flow_service *service = run->service;
+    ASSERT(service->run_count > 0);
     list_unlink(&run->link);
     service->run_count--;
     metric_set(metric_series(&running, SLICE_NONE), (double)service->run_count);
-    if (run->is_registered && map_get(&service->by_id, id_key(run)) == run)
+    if (map_get(&service->by_id, id_key(run)) == run)
         (void)map_remove(&service->by_id, id_key(run));
     if (run->flow.status == FLOW_RUNNING && flow_run_is_ours(run) && !service->is_draining)
         service->has_lost = true; /* unless it was cancelled or adopted, it stays behind */
@@ -127,7 +128,7 @@ bool flow_is_here(const struct flow_service *service, struct uuid account_id, st
                   int64_t *rev)
 {
     const struct flow_run *run = find_run(service, id);
-    if (!run || !run->has_view || flow_run_is_leaving(run) ||
+    if (!run || !run->shown.is_whole || flow_run_is_leaving(run) ||
         !uuid_eq(run->flow.account_id, account_id))
         return false;
     *rev = run->flow.rev;
@@ -138,7 +139,7 @@ struct flow_seen *flow_run_seen(const struct flow_service *service, struct uuid 
                                 struct uuid id, int64_t rev)
 {
     const struct flow_run *run = find_run(service, id);
-    bool is_known = run && run->has_view && run->flow.rev == rev &&
+    bool is_known = run && run->shown.is_whole && run->flow.rev == rev &&
                     uuid_eq(run->flow.account_id, account_id);
     return is_known ? flow_seen_new(run->op.loop, &run->whole, run->tmpl) : NULL;
 }

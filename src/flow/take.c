@@ -40,6 +40,7 @@ static enum op_result step_taken(struct op *op)
     struct flow flow;
     int status = store_flow_take_result(&taking->query, &flow);
     if (status == OK) {
+        ASSERT(flow.status == FLOW_RUNNING && uuid_eq(flow.owner, taking->take.owner));
         metric_inc(&adoptions_total);
         flow_watch_poke(taking->service, &flow, NULL, NULL);
         if (!flow_run_start(taking->service, &flow, false))
@@ -61,6 +62,7 @@ static void end_taking(struct op *op, enum op_end end)
 {
     struct flow_service *service = taking_of(op)->service;
     (void)end;
+    ASSERT(service->taking > 0);
     service->taking--;
     flow_service_room(service);
 }
@@ -85,6 +87,7 @@ bool flow_take_start(struct flow_service *service, const struct flow_ref *ref, s
     struct taking *taking = mem_zalloc(sizeof(*taking));
     if (!taking)
         return false;
+    ASSERT(ref->rev > 0 && !uuid_is_nil(ref->owner));
     taking->service = service;
     taking->take = (struct flow_take){
         .kind = FLOW_TAKE_ADOPT,

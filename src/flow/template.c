@@ -167,12 +167,14 @@ struct flow_template *flow_template_compile(slice name, slice text, const struct
 
 struct flow_template *flow_template_ref(struct flow_template *tmpl)
 {
+    ASSERT(tmpl->refs > 0);
     tmpl->refs++;
     return tmpl;
 }
 
 void flow_template_unref(struct flow_template *tmpl)
 {
+    ASSERT(!tmpl || tmpl->refs > 0);
     if (!tmpl || --tmpl->refs > 0)
         return;
     arena_deinit(&tmpl->arena);

@@ -77,6 +77,7 @@ static bool push(struct flow_timers *timers, const struct flow_ref *ref)
 
 static void pop(struct flow_timers *timers, struct flow_ref *ref)
 {
+    ASSERT(timers->count > 0);
     *ref = timers->heap[0];
     timers->heap[0] = timers->heap[--timers->count];
     for (size_t at = 0, least;; at = least) {
@@ -142,6 +143,7 @@ void flow_timers_arm(struct flow_timers *timers, const struct flow *flow)
                            .id = flow->id,
                            .rev = flow->rev,
                            .wake_at = flow_due_at(flow)};
+    ASSERT(ref.wake_at != 0); /* else it waits for a person alone */
     if (timers->is_stopped || ref.wake_at > timers->horizon || !push(timers, &ref))
         return;
     if (timers->heap[0].wake_at == ref.wake_at)
@@ -204,6 +206,7 @@ static enum op_result step_scan(struct op *op)
 /* The heap is complete up to the last one that was found. */
 static void cut(struct flow_timers *timers)
 {
+    ASSERT(timers->is_refill && timers->count > 0);
     timers->is_cut = true;
     timers->resume_at = timers->page_at;
     timers->resume_id = timers->page_id;

@@ -34,6 +34,7 @@ static void put_text(struct json_writer *w, const char *key, slice text)
 
 size_t flow_current_index(const struct flow *flow, const struct flow_template *tmpl)
 {
+    ASSERT(tmpl->step_count > 0 && flow->step_index >= 0);
     size_t last = tmpl->step_count - 1;
     bool is_inside = flow->status != FLOW_COMPLETED && (size_t)flow->step_index < last;
     return is_inside ? (size_t)flow->step_index : last;

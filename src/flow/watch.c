@@ -102,6 +102,7 @@ static void poke(struct flow_watches *watches, const struct place *place, struct
 void flow_watch_poke(struct flow_service *service, const struct flow *flow,
                      const struct flow_whole *whole, const struct flow_template *tmpl)
 {
+    ASSERT(flow->rev > 0 && (tmpl || !whole));
     struct news news = {.rev = flow->rev,
                         .is_settled = flow->status != FLOW_RUNNING,
                         .whole = whole,
@@ -253,6 +254,7 @@ static struct watched *find_or_make(struct flow_watches *watches, const struct f
 void flow_watch_add(struct flow_service *service, struct flow_watch *watch)
 {
     struct flow_watches *watches = service->watches;
+    ASSERT(watch->on_change && !watch->seen);
     struct watched *watched = find_or_make(watches, watch);
     list_init(&watch->link);
     if (!watched) /* out of memory: whoever watches has a time-out, too */

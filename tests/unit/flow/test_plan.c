@@ -37,7 +37,7 @@ static void begin(const char *properties, const char *steps, const char *input)
     arena_init(&run.scratch[0], 64 * 1024 * 1024);
     arena_init(&run.scratch[1], 64 * 1024 * 1024);
     run.flow = (struct flow){.template_key = SLICE("t"), .trigger_type = SLICE("manual")};
-    run.id_text = SLICE("01a2007c-ddc7-7664-bcdc-429c0f5bdf92");
+    run.op.request_id = SLICE("01a2007c-ddc7-7664-bcdc-429c0f5bdf92");
     run.input = json_parse(&run.op.arena, slice_cstr(input), &json_limits_request, &err);
     assert_non_null(run.input);
 }
@@ -68,13 +68,13 @@ static void test_steps_whose_condition_is_false_are_passed_over(void **state)
           "{\"key\":\"b\",\"type\":\"transform\",\"when\":\"input.n == `2`\",\"expr\":\"`2`\"}",
           "{\"n\":2}");
     plan(0);
-    assert_int_equal(run.plan, FLOW_PLAN_TRANSFORM);
-    assert_int_equal(run.step, 1);
+    assert_int_equal(run.plan.kind, FLOW_PLAN_TRANSFORM);
+    assert_int_equal(run.plan.step, 1);
     plan(2);
-    assert_int_equal(run.plan, FLOW_PLAN_END);
+    assert_int_equal(run.plan.kind, FLOW_PLAN_END);
     flow_plan_make(&run, 0, 2, true); /* decided before: it is not asked again */
-    assert_int_equal(run.step, 0);
-    assert_int_equal(run.attempt, 2);
+    assert_int_equal(run.plan.step, 0);
+    assert_int_equal(run.plan.attempt, 2);
     end();
 }
 
@@ -86,17 +86,17 @@ static void test_inputs_of_calls(void **state)
           "\"input\":{\"key\":\"${flow.templateKey}\",\"none\":\"${input.n[3]}\"}}",
           "{\"n\":\"17\"}");
     plan(0);
-    assert_int_equal(run.plan, FLOW_PLAN_CALL);
-    assert_int_equal(run.connection_id, 17);
-    assert_string_equal(run.input_json.ptr, "{\"key\":\"t\"}"); /* null members are left out */
+    assert_int_equal(run.plan.kind, FLOW_PLAN_CALL);
+    assert_int_equal(run.plan.connection_id, 17);
+    assert_string_equal(run.plan.input_json.ptr, "{\"key\":\"t\"}"); /* null members are left out */
     end();
 }
 
-static void check_wait(const char *of, const char *input, enum flow_plan wanted)
+static void check_wait(const char *of, const char *input, enum flow_plan_kind wanted)
 {
     begin(N, of, input);
     plan(0);
-    assert_int_equal(run.plan, wanted);
+    assert_int_equal(run.plan.kind, wanted);
     end();
 }
 
@@ -121,7 +121,7 @@ static void test_a_pause_ends_at_the_deadline(void **state)
     begin(N, WAIT("\"for\":\"${input.n}\""), "{\"n\":3600}");
     run.flow.deadline = clock_wall_us() + 5000000;
     plan(0);
-    assert_int_equal(run.wake_at, run.flow.deadline);
+    assert_int_equal(run.plan.wake_at, run.flow.deadline);
     end();
 }
 
@@ -139,14 +139,14 @@ static void test_an_approval_shows_every_call(void **state)
               "\"confirmed_by\":\"approval:ask\",\"when\":\"input.n[5]\",\"input\":{}}",
           "{\"n\":[7,8]}");
     plan(0);
-    assert_int_equal(run.plan, FLOW_PLAN_PARK);
-    assert_int_equal(run.wake_at, 0);
-    assert_string_equal(run.shown.ptr,
+    assert_int_equal(run.plan.kind, FLOW_PLAN_PARK);
+    assert_int_equal(run.plan.wake_at, 0);
+    assert_string_equal(run.plan.input_json.ptr,
                         "{\"title\":\"T 7\",\"summary\":\"S\",\"items\":["
                         "{\"stepKey\":\"a\",\"tool\":\"x_y\",\"input\":{\"v\":7,\"i\":0}},"
                         "{\"stepKey\":\"a\",\"tool\":\"x_y\",\"input\":{\"v\":8,\"i\":1}}]}");
     plan(1); /* what it showed is what is sent */
-    assert_int_equal(run.plan, FLOW_PLAN_FAN_OUT);
+    assert_int_equal(run.plan.kind, FLOW_PLAN_FAN_OUT);
     struct json input;
     struct flow_error error;
     int64_t connection;
@@ -164,16 +164,16 @@ static void test_faults(void **state)
           "\"input\":{}}",
           "{\"n\":\"text\"}");
     plan(0);
-    assert_int_equal(run.plan, FLOW_PLAN_FAULT);
-    assert_string_equal(run.error.code.ptr, "validation_error");
-    assert_false(run.error.is_retryable);
+    assert_int_equal(run.plan.kind, FLOW_PLAN_FAULT);
+    assert_string_equal(run.plan.error.code.ptr, "validation_error");
+    assert_false(run.plan.error.is_retryable);
     end();
     begin(N,
           "{\"key\":\"a\",\"type\":\"tool_call\",\"tool\":\"x_y\",\"input\":{\"t\":"
           "\"text ${input.n}\"}}",
           "{}");
     plan(0); /* null inside a longer text */
-    assert_int_equal(run.plan, FLOW_PLAN_FAULT);
+    assert_int_equal(run.plan.kind, FLOW_PLAN_FAULT);
     end();
 }
 

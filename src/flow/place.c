@@ -1,0 +1,120 @@
+/*
+ * Where a flow stands that was loaded: what was done already, and the plan of what is to be done.
+ */
+#include "flow/run_end.h"
+
+static bool read_documents(struct flow_run *run)
+{
+    struct err err;
+    run->input = json_parse(&run->op.arena, run->whole.input, &json_limits_provider, &err);
+    if (!run->input)
+        return false;
+    for (size_t i = 0; i < run->whole.step_count; i++) {
+        const struct flow_step *step = &run->whole.steps[i];
+        if (!step->is_completed || step->step_index >= (int64_t)run->tmpl->step_count)
+            continue;
+        run->outputs[step->step_index] =
+            (struct flow_output){.is_there = true, .text = step->output};
+    }
+    return true;
+}
+
+static bool has_ended(const struct flow_run *run, int64_t step, int64_t attempt)
+{
+    for (size_t i = 0; i < run->whole.step_count; i++)
+        if (run->whole.steps[i].step_index == step && run->whole.steps[i].attempt == attempt)
+            return true;
+    return false;
+}
+
+/* A wait or an approval that has come to its time: only then does a parked flow run again. */
+static void place_woken(struct flow_run *run, size_t at)
+{
+    const struct flow *flow = &run->flow;
+    enum flow_step_type type = run->tmpl->steps[at].type;
+    flow_plan_make(run, at, flow->attempt, true);
+    run->plan.started_us = flow->updated_at;
+    if (run->whole.waiting_input.ptr)
+        run->plan.input_json = run->whole.waiting_input;
+    if (flow->deadline != 0 && flow_was_due_at(flow) >= flow->deadline) {
+        run->plan.kind = FLOW_PLAN_FAULT;
+        run->plan.error = flow_error_deadline();
+    } else if (type == FLOW_APPROVAL) {
+        run->plan.kind = FLOW_PLAN_FAULT;
+        run->plan.error = (struct flow_error){
+            .code = SLICE("timeout"),
+            .message = SLICE("Nobody approved this step before it expired."),
+            .hint = SLICE("Resume asks again."),
+            .retry_after_ms = -1,
+        };
+    } else {
+        run->plan.kind = FLOW_PLAN_PASS;
+    }
+}
+
+static void place(struct flow_run *run)
+{
+    const struct flow *flow = &run->flow;
+    size_t at = (size_t)flow->step_index;
+    ASSERT(flow->status == (run->is_waking ? FLOW_WAITING : FLOW_RUNNING));
+    bool is_over = at >= run->tmpl->step_count || run->outputs[at].is_there;
+    if (is_over || !has_ended(run, flow->step_index, flow->attempt))
+        run->doing.attempt_base = 0;
+    if (is_over) {
+        flow_plan_make(run, at + 1, 1, false);
+        return;
+    }
+    enum flow_step_type type = run->tmpl->steps[at].type;
+    bool is_pause = type == FLOW_WAIT || type == FLOW_APPROVAL;
+    if (has_ended(run, flow->step_index, flow->attempt)) {
+        flow_plan_make(run, at, flow->attempt + 1, true);
+    } else if (flow->is_begun) {
+        run->doing.is_interrupted = true;
+        flow_plan_make(run, at, flow->attempt, true);
+    } else if (flow->attempt > 0 && is_pause) {
+        place_woken(run, at);
+    } else {
+        flow_plan_make(run, at, flow->attempt + 1, flow->attempt > 0);
+    }
+}
+
+/* The row may still be at an approval that was given: it is the step behind it that ends. */
+static void end_at_once(struct flow_run *run, const struct flow_error *error)
+{
+    const struct flow *flow = &run->flow;
+    size_t step = (size_t)flow->step_index;
+    bool is_last = !run->tmpl || step + 1 >= run->tmpl->step_count;
+    for (size_t i = 0; i < run->whole.step_count && !is_last; i++)
+        if (run->whole.steps[i].is_completed &&
+            run->whole.steps[i].step_index == flow->step_index) {
+            flow_run_fail(run, step + 1, 1, error);
+            return;
+        }
+    flow_run_fail(run, step, flow->attempt + (flow->is_begun ? 0 : 1), error);
+}
+
+void flow_run_end_unread(struct flow_run *run)
+{
+    struct flow_error error = {.code = SLICE("execution_failed"),
+                               .message = SLICE("The flow's template cannot be read."),
+                               .retry_after_ms = -1};
+    ASSERT(!run->tmpl);
+    end_at_once(run, &error);
+}
+
+bool flow_run_place(struct flow_run *run)
+{
+    struct flow_error error = {.code = SLICE("execution_failed"), .retry_after_ms = -1};
+    if (run->flow.adoptions >= FLOW_POISON_ADOPTIONS) {
+        error.message = SLICE("The servers that ran this flow died again and again in this step.");
+        error.hint = SLICE("Resume tries it once more.");
+    } else if (!read_documents(run)) {
+        error.message = SLICE("The flow's documents cannot be held in memory.");
+    } else {
+        flow_run_show_from(run);
+        place(run);
+        return true;
+    }
+    end_at_once(run, &error);
+    return false;
+}

@@ -1,0 +1,36 @@
+/*
+ * The states of a flow's row and the ways between them. Whatever the owner of a flow writes is made
+ * here; people's decisions, takes and cancels are statements of their own (store/flow_take.c).
+ *
+ *   running -> running, waiting, completed, failed
+ *   waiting -> the same, once its time has come: the statement takes the flow on the way
+ */
+#ifndef FLOW_STATE_H
+#define FLOW_STATE_H
+
+#include "store/flow.h"
+
+/* What a row shall say; the rest of it follows from the row before. */
+struct flow_change {
+    enum flow_status to;
+    struct uuid owner;             /* running: who; else nil */
+    int64_t step_index, attempt;   /* where the flow stands then */
+    bool is_begun;                 /* running: the attempt may reach a provider */
+    enum flow_waiting waiting_for; /* waiting */
+    int64_t wake_at;               /* waiting; 0: an approval that does not expire */
+    bool has_ended_attempt;        /* with it: its server did not die of it */
+    int64_t at;
+};
+
+/* A flow begins: revision 1, running at this step. is_begun: with the intent of its first call.
+ * flow: ids, template, owner, deadline and times are there. */
+void flow_state_begin(struct flow *flow, size_t step, bool is_begun);
+/* *next is *now after the change, a revision later. */
+void flow_state_move(struct flow *next, const struct flow *now, const struct flow_change *change);
+/* Asserts what the constraints of sql/0002_flows.sql demand of rows of flow, flow_step and
+ * flow_item. */
+void flow_state_check(const struct flow *flow);
+void flow_state_check_step(const struct flow_step *step);
+void flow_state_check_item(const struct flow_item *item);
+
+#endif
