@@ -105,12 +105,40 @@ static bool op_advance(struct op *op)
     return op->step < op->class->step_count;
 }
 
+#ifdef SLUICE_TEST_BUILD
+void (*op_on_step)(const struct op *op);
+void (*op_on_jump)(const struct op *op, size_t to);
+
+static void op_show_step(const struct op *op)
+{
+    if (op_on_step)
+        op_on_step(op);
+}
+
+static void op_show_jump(const struct op *op)
+{
+    if (op_on_jump)
+        op_on_jump(op, op->step_next);
+}
+#else
+static inline void op_show_step(const struct op *op)
+{
+    (void)op;
+}
+
+static inline void op_show_jump(const struct op *op)
+{
+    (void)op;
+}
+#endif
+
 /* The table says all ways: one that is missing there is a fault of the program. */
 static void op_name_next(struct op *op, size_t step)
 {
     ASSERT(step < op->class->step_count && op->step < op->class->step_count);
     ASSERT(op->class->steps[op->step].jumps & OP_TO(step));
     op->step_next = (uint16_t)step;
+    op_show_jump(op);
     op_log(op, LOG_DEBUG, "jump", LOG_CSTR("to", op->class->steps[step].name));
 }
 
@@ -153,6 +181,7 @@ static inline void op_crash_point(const struct op *op, const struct op_step *ste
 static bool op_run_step(struct op *op)
 {
     const struct op_step *step = &op->class->steps[op->step];
+    op_show_step(op);
     op_crash_point(op, step);
     enum op_result result = step->run(op);
     loop_charge_step(op->loop, op->class->name, step->name);

@@ -159,6 +159,12 @@ size_t op_count(const struct loop *loop);
 /* Of the current step; "(end)" past the last. */
 const char *op_step_name(const struct op *op);
 
+#ifdef SLUICE_TEST_BUILD
+/* For a test that counts them: each step before it runs, each jump as it is returned; NULL: not. */
+extern void (*op_on_step)(const struct op *op);
+extern void (*op_on_jump)(const struct op *op, size_t to);
+#endif
+
 #define op_log(op_, level, msg, ...)                                                        \
     log_event(level, msg, LOG_STR("request_id", (op_)->request_id),                         \
               LOG_STR("account_id", (op_)->account_id), LOG_CSTR("op", (op_)->class->name), \
