@@ -252,7 +252,10 @@ static int start_services(struct server *server, struct err *err)
         .output_bytes_max = config->output_bytes_max,
     };
     server->exec = exec_service_new(&exec);
-    return server->exec ? start_flows(server, err) : out_of_memory(err, "executions");
+    if (!server->exec)
+        return out_of_memory(err, "executions");
+    exec_node_serve(server->node, server->exec);
+    return start_flows(server, err);
 }
 
 /* ---- inbound ---- */

@@ -300,11 +300,13 @@ enum op_result exec_step_check_claim(struct op *op)
 {
     struct exec *exec = exec_of(op);
     int status = store_claim_result(&exec->query, &exec->claimed);
-    if (status == ERR_CLOSED) /* sent, and the answer was lost: it may be ours */
+    if (status == ERR_CLOSED || status == ERR_NOMEM) /* the answer was lost: it may be ours */
         exec_claim_release_later(exec);
     if (status != OK)
         return stop_database(exec);
     if (exec->claimed.state != CLAIM_WON) {
+        if (exec->query.is_unknown) /* the first sending may yet find the key free */
+            unsent_note(&exec->service->unsent, exec->claim.execution_id);
         exec_leave(exec); /* nobody should wait for the place of one who waits */
         return follow_other_run(exec);
     }

@@ -98,6 +98,7 @@ void exec_service_free(struct exec_service *service)
     crowd_deinit(&service->crowd);
     map_deinit(&service->in_flight);
     exec_stored_deinit(&service->stored);
+    unsent_deinit(&service->unsent);
     limits_free(service->limits);
     breaker_free(service->breaker);
     mem_free(service);
@@ -106,6 +107,22 @@ void exec_service_free(struct exec_service *service)
 size_t exec_service_active(const struct exec_service *service)
 {
     return service->crowd.count;
+}
+
+/* From the claim on a run has an id: before it is sent, and until the run has ended. */
+bool exec_service_carries(const struct exec_service *service, struct uuid execution_id)
+{
+    LIST_EACH(&service->all, node)
+    {
+        if (uuid_eq(LIST_ITEM(node, struct exec, all_link)->claim.execution_id, execution_id))
+            return true;
+    }
+    return exec_releases_have(service, execution_id);
+}
+
+bool exec_service_gave_up(const struct exec_service *service, struct uuid execution_id)
+{
+    return unsent_has(&service->unsent, execution_id);
 }
 
 struct exec_stored_table *exec_service_stored(struct exec_service *service)

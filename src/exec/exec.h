@@ -21,6 +21,7 @@
 #include "exec/outcome.h"
 #include "exec/reply.h"
 #include "exec/stored.h"
+#include "exec/unsent.h"
 #include "http/client.h"
 #include "loop/op.h"
 #include "store/audit.h"
@@ -63,6 +64,11 @@ struct exec_service *exec_service_new(const struct exec_config *config) MUST_CHE
 /* No execution may be under way (asserted). */
 void exec_service_free(struct exec_service *service);
 size_t exec_service_active(const struct exec_service *service);
+/* Whether a run that is under way, or what releases its claim, knows the claim of that execution.
+ * False: it is in flight for nobody. */
+bool exec_service_carries(const struct exec_service *service, struct uuid execution_id);
+/* Its claim was given up before anything was sent. */
+bool exec_service_gave_up(const struct exec_service *service, struct uuid execution_id);
 /* For who reads a stored summary by itself. */
 struct exec_stored_table *exec_service_stored(struct exec_service *service);
 /* The last resort on the way down: cuts all that are under way. Their claims stay behind and are
@@ -191,7 +197,8 @@ struct exec_service {
     struct map in_flight; /* account and key -> struct exec, of this process */
     struct list all;      /* struct exec.all_link */
     struct list releases; /* record.c */
-    struct crowd crowd;   /* all under way, by account */
+    struct unsent unsent;
+    struct crowd crowd; /* all under way, by account */
     struct exec_stored_table stored;
 };
 
@@ -306,6 +313,7 @@ void exec_key_let_go(struct exec *exec);
  * not wait for a database that is away. */
 void exec_claim_release_later(struct exec *exec);
 void exec_releases_cancel(struct exec_service *service);
+bool exec_releases_have(const struct exec_service *service, struct uuid execution_id);
 /* admit.c: the current request goes to another origin than the one before: leaves that one's
  * circuit with a vote and enters the new one's. OP_STOP, as exec_stop, where it is open. */
 enum op_result exec_change_origin(struct exec *exec);

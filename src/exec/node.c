@@ -8,34 +8,31 @@
 
 #include "base/clock.h"
 #include "base/mem.h"
-#include "base/metric.h"
-#include "exec/summary.h"
+#include "exec/recover.h"
 #include "store/node.h"
 
 enum {
     LEASE_MARGIN_MS = 1000, /* we stop writing that much before others may take over */
     RETRY_MS = 500,
     QUERY_TIMEOUT_MS = 3000,
+    STRAY_AGE_MS = 10 * 1000, /* most claims are gone by then, so that few are read */
+    STRAYS_EVERY_MS = 10 * 1000,
     NODE_ARENA_BYTES_MAX = 4 * 1024 * 1024,
-    RECOVERY_ARENA_BYTES_MAX = 256 * 1024,
 };
 
 struct exec_node {
     struct op op;
     struct pg_pool *pool;
+    struct exec_service *service; /* knows the claims of this process; NULL: none is under way */
     struct uuid id;
     char name[128];
     uint64_t lease_until_boot_ns, sent_boot_ns;
+    uint64_t strays_due_ns;
     struct pg_query query;
     struct op_timer timer;
     struct op *leaver; /* held until we have left */
     bool is_leaving, is_parked;
 };
-
-static struct metric recovered_total = METRIC_INIT("sluice_recovered_total",
-                                                   "Runs that a dead process left behind, by how "
-                                                   "they were ended.",
-                                                   METRIC_COUNTER);
 
 enum node_step {
     NODE_REGISTER,
@@ -45,6 +42,8 @@ enum node_step {
     NODE_RENEWED,
     NODE_RECOVER,
     NODE_RECOVERED,
+    NODE_FIND_STRAYS,
+    NODE_END_STRAYS,
     NODE_LEAVE,
     NODE_LEFT
 };
@@ -52,120 +51,6 @@ enum node_step {
 static struct exec_node *node_of(struct op *op)
 {
     return CONTAINER_OF(op, struct exec_node, op);
-}
-
-/* ---- recovery of one claim ---- */
-
-struct recovery {
-    struct op op;
-    struct pg_pool *pool;
-    struct pg_query query;
-    struct claim claim;
-    struct execution record;
-};
-
-static struct recovery *recovery_of(struct op *op)
-{
-    return CONTAINER_OF(op, struct recovery, op);
-}
-
-/* A read did nothing: its key is free again, and sending it again runs it. A write may have
- * happened: it ends as failed, outcome unknown, and its key stays bound to that answer. */
-static enum op_result step_end_claim(struct op *op)
-{
-    struct recovery *recovery = recovery_of(op);
-    const struct claim *claim = &recovery->claim;
-    if (claim->is_write)
-        store_execution_finish(recovery->pool, &recovery->query, op, &recovery->record, claim->key,
-                               claim->key.len > 0 ? CLAIM_KEEP : CLAIM_RELEASE);
-    else
-        store_claim_release(recovery->pool, &recovery->query, op, claim);
-    return OP_WAIT;
-}
-
-static enum op_result step_count(struct op *op)
-{
-    struct recovery *recovery = recovery_of(op);
-    bool is_write = recovery->claim.is_write;
-    int status = is_write ? store_execution_finish_result(&recovery->query)
-                          : store_done_result(&recovery->query);
-    if (status != OK)
-        return OP_FAIL; /* somebody else was first, or the next sweep tries again */
-    metric_add(metric_series(&recovered_total,
-                             is_write ? SLICE("as=\"outcome_unknown\"") : SLICE("as=\"released\"")),
-               1);
-    op_log(op, LOG_WARN, "a run of a dead process was ended", LOG_BOOL("is_write", is_write),
-           LOG_STR("integration_id", recovery->claim.integration_id),
-           LOG_STR("action_id", recovery->claim.action_id));
-    return OP_DONE;
-}
-
-static void cancel_recovery(struct op *op)
-{
-    pg_cancel(&recovery_of(op)->query);
-}
-
-static void free_recovery(struct op *op)
-{
-    mem_free(recovery_of(op));
-}
-
-static const struct op_step recovery_steps[] = {{"end_claim", step_end_claim, 0},
-                                                {"count", step_count, 0}};
-static const struct op_class recovery_class = {
-    .name = "recovery",
-    .steps = recovery_steps,
-    .step_count = ARRAY_LEN(recovery_steps),
-    .on_cancel = cancel_recovery,
-    .free = free_recovery,
-};
-
-static void fill_record(struct recovery *recovery)
-{
-    const struct claim *claim = &recovery->claim;
-    struct exec_outcome outcome = {
-        .reason = EXEC_OUTCOME_UNKNOWN,
-        .execution_id = claim->execution_id,
-        .integration_id = claim->integration_id,
-        .action_id = claim->action_id,
-        .started_us = claim->started_at,
-        .finished_us = clock_wall_us(),
-        .display_title = SLICE("Outcome unknown"),
-        .display_summary = SLICE("The server stopped while this write was under way."),
-        .message = SLICE("The server stopped while this write was under way."),
-        .hint = SLICE("The outcome is unknown: the write may or may not have happened. Check "
-                      "before sending it again, then use a new idempotency_key."),
-        .retry_after_ms = -1,
-        .attempts = 1,
-    };
-    recovery->record = (struct execution){
-        .account_id = claim->account_id,
-        .id = claim->execution_id,
-        .integration_id = claim->integration_id,
-        .action_id = claim->action_id,
-        .connection_id = claim->connection_id,
-        .error_code = slice_cstr(exec_reason_name(outcome.reason)),
-        .started_at = claim->started_at,
-        .finished_at = outcome.finished_us,
-        .owner = claim->owner,
-        .summary = exec_summary_render(&outcome, &recovery->op.arena),
-    };
-}
-
-static void start_recovery(struct exec_node *node, const struct claim *claim)
-{
-    struct recovery *recovery = mem_zalloc(sizeof(*recovery));
-    if (!recovery)
-        return;
-    recovery->pool = node->pool;
-    op_start(&recovery->op, &recovery_class, node->op.loop, &node->op, RECOVERY_ARENA_BYTES_MAX);
-    struct arena *arena = &recovery->op.arena;
-    recovery->claim = *claim;
-    recovery->claim.integration_id = arena_dup(arena, claim->integration_id);
-    recovery->claim.action_id = arena_dup(arena, claim->action_id);
-    recovery->claim.key = claim->key.len > 0 ? arena_dup(arena, claim->key) : SLICE_NONE;
-    if (claim->is_write)
-        fill_record(recovery);
 }
 
 /* ---- steps of the node ---- */
@@ -258,6 +143,19 @@ static enum op_result step_recover(struct op *op)
     return OP_WAIT;
 }
 
+/* Of what this process gave up it knows more than the row says, also under an earlier lease. */
+static void recover(struct exec_node *node, const struct claim *claim, enum recover_as as)
+{
+    bool is_unsent = node->service && exec_service_gave_up(node->service, claim->execution_id);
+    exec_recover_start(node->pool, claim, is_unsent ? RECOVER_UNSENT : as, &node->op);
+}
+
+/* For what was started below the node, if anything was. */
+static enum op_result wait_if_held(struct op *op, enum node_step next)
+{
+    return op->holds > 0 ? op_wait_then(op, next) : op_jump(op, next);
+}
+
 /* The recoveries run side by side and share batches; the node waits for all of them. */
 static enum op_result step_recovered(struct op *op)
 {
@@ -267,9 +165,41 @@ static enum op_result step_recovered(struct op *op)
     if (store_claim_recover_result(&node->query, &claims, &count) != OK)
         return op_jump(op, NODE_REST);
     for (size_t i = 0; i < count; i++)
-        start_recovery(node, &claims[i]);
-    size_t next = count == CLAIM_RECOVER_MAX ? NODE_RECOVER : NODE_REST;
-    return op->holds > 0 ? op_wait_then(op, next) : op_jump(op, next);
+        recover(node, &claims[i], RECOVER_DEAD);
+    if (count == CLAIM_RECOVER_MAX)
+        return wait_if_held(op, NODE_RECOVER);
+    return wait_if_held(op, NODE_FIND_STRAYS);
+}
+
+/* Claims of our own. A run knows its claim from before it is sent until it is gone or bound, so
+ * what no run here knows is a stray, whatever its age. Rarely, and over the index of what is in
+ * flight: a stray is rare, too, and nobody but a client who sends its key again waits for it. */
+static enum op_result step_find_strays(struct op *op)
+{
+    struct exec_node *node = node_of(op);
+    uint64_t now = loop_now_ns(op->loop);
+    if (!node->service || now < node->strays_due_ns)
+        return op_jump(op, NODE_REST);
+    node->strays_due_ns = now + STRAYS_EVERY_MS * 1000000ULL;
+    node->query.deadline_ns = query_deadline(node);
+    store_claim_owned(node->pool, &node->query, op, node->id,
+                      clock_wall_us() - STRAY_AGE_MS * 1000LL);
+    return OP_WAIT;
+}
+
+/* One that its run ends in this very moment may be among them: the fence of the recovery finds it
+ * gone. */
+static enum op_result step_end_strays(struct op *op)
+{
+    struct exec_node *node = node_of(op);
+    struct claim *claims = NULL;
+    size_t count = 0;
+    if (store_claim_recover_result(&node->query, &claims, &count) != OK)
+        return op_jump(op, NODE_REST);
+    for (size_t i = 0; i < count; i++)
+        if (!exec_service_carries(node->service, claims[i].execution_id))
+            recover(node, &claims[i], RECOVER_STRAY);
+    return wait_if_held(op, NODE_REST);
 }
 
 static enum op_result step_leave(struct op *op)
@@ -301,7 +231,10 @@ static const struct op_step node_steps[] = {
     [NODE_HEARTBEAT] = {"heartbeat", step_heartbeat, OP_TO(NODE_LEAVE)},
     [NODE_RENEWED] = {"renewed", step_renewed, OP_TO(NODE_REGISTER) | OP_TO(NODE_HEARTBEAT)},
     [NODE_RECOVER] = {"recover", step_recover, 0},
-    [NODE_RECOVERED] = {"recovered", step_recovered, OP_TO(NODE_REST) | OP_TO(NODE_RECOVER)},
+    [NODE_RECOVERED] = {"recovered", step_recovered,
+                        OP_TO(NODE_RECOVER) | OP_TO(NODE_FIND_STRAYS) | OP_TO(NODE_REST)},
+    [NODE_FIND_STRAYS] = {"find_strays", step_find_strays, OP_TO(NODE_REST)},
+    [NODE_END_STRAYS] = {"end_strays", step_end_strays, OP_TO(NODE_REST)},
     [NODE_LEAVE] = {"leave", step_leave, 0},
     [NODE_LEFT] = {"left", step_left, 0},
 };
@@ -350,6 +283,11 @@ struct exec_node *exec_node_new(struct loop *loop, struct pg_pool *pool)
     node->pool = pool;
     op_start(&node->op, &node_class, loop, NULL, NODE_ARENA_BYTES_MAX);
     return node;
+}
+
+void exec_node_serve(struct exec_node *node, struct exec_service *service)
+{
+    node->service = service;
 }
 
 struct uuid exec_node_id(const struct exec_node *node)

@@ -11,6 +11,9 @@ struct exec_node;
 
 /* Registers, renews the lease and recovers, for ever. NULL: out of memory. */
 struct exec_node *exec_node_new(struct loop *loop, struct pg_pool *pool) MUST_CHECK;
+/* Whose runs carry the claims of this incarnation: those that none of them knows are ended from now
+ * on. The service outlives the node. */
+void exec_node_serve(struct exec_node *node, struct exec_service *service);
 /* The incarnation that owns new claims. */
 struct uuid exec_node_id(const struct exec_node *node);
 /* Whether the lease, counted from before the last heartbeat was sent, still runs: look right before

@@ -234,9 +234,10 @@ static const struct op_class release_class = {
 
 void exec_claim_release_later(struct exec *exec)
 {
+    unsent_note(&exec->service->unsent, exec->claim.execution_id);
     struct release *release = mem_zalloc(sizeof(*release));
     if (!release) {
-        op_log(&exec->op, LOG_ERROR, "a claim stays behind until this process ends",
+        op_log(&exec->op, LOG_ERROR, "a claim stays behind until the next look for strays",
                LOG_STR("integration_id", exec->out.integration_id));
         return;
     }
@@ -258,6 +259,16 @@ void exec_releases_cancel(struct exec_service *service)
     {
         op_cancel(&LIST_ITEM(node, struct release, link)->op);
     }
+}
+
+bool exec_releases_have(const struct exec_service *service, struct uuid execution_id)
+{
+    LIST_EACH(&service->releases, node)
+    {
+        if (uuid_eq(LIST_ITEM(node, struct release, link)->claim.execution_id, execution_id))
+            return true;
+    }
+    return false;
 }
 
 /* ---- audit ---- */

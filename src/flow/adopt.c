@@ -11,6 +11,7 @@ enum {
     SCAN_JITTER_MS = 500,
     NOT_YET_MS = 100,           /* until this node is known */
     LOST_AGE_US = 20 * 1000000, /* older than any statement that may still make it known */
+    LOST_EVERY_US = 30 * 1000000,
     ADOPT_ARENA_MAX = 4 * 1024 * 1024,
 };
 
@@ -64,14 +65,17 @@ static enum op_result step_orphans(struct op *op)
     return op->holds > 0 ? op_wait_then(op, ADOPT_SCAN) : op_jump(op, ADOPT_SCAN);
 }
 
+/* Some time after there was a reason, and now and then without one: a backend that stood still may
+ * commit a start or a take at any time after its connection was given up. */
 static enum op_result step_scan_ours(struct op *op)
 {
     struct flow_adopter *adopter = adopter_of(op);
     struct flow_service *service = adopter->service;
     int64_t now = clock_wall_us();
-    if (service->has_lost && adopter->lost_at == 0)
-        adopter->lost_at = now + LOST_AGE_US;
-    if (adopter->lost_at == 0 || now < adopter->lost_at)
+    int64_t due = now + (service->has_lost ? LOST_AGE_US : LOST_EVERY_US);
+    if (adopter->lost_at == 0 || due < adopter->lost_at)
+        adopter->lost_at = due;
+    if (now < adopter->lost_at)
         return op_jump(op, ADOPT_SLEEP);
     adopter->lost_at = 0;
     service->has_lost = false;

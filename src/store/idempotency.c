@@ -121,19 +121,34 @@ static const struct pg_stmt claim_release = {
     .is_replayable = true,
 };
 
+#define CLAIM                                                                    \
+    "select k.account_id, k.key, k.execution_id, k.fingerprint, k.owner, "       \
+    "k.integration_id, k.action_id, k.connection_id, k.is_write, k.started_at, " \
+    "k.expires_at from sluice.idempotency_key k "
 static const struct pg_stmt claim_recover = {
     .name = "claim_recover",
-    .sql = "select :ord, c.* from sluice.node n cross join lateral (select "
-           "k.account_id, k.key, k.execution_id, k.fingerprint, k.owner, k.integration_id, "
-           "k.action_id, k.connection_id, k.is_write, k.started_at, k.expires_at "
-           "from sluice.idempotency_key k where k.state = 'in_flight' and k.owner = n.node_id "
+    .sql = "select :ord, c.* from sluice.node n cross join lateral (" CLAIM
+           "where k.state = 'in_flight' and k.owner = n.node_id "
            "limit 200) c where n.lease_until <= now() limit 200",
     PG_COLUMNS(insert_params),
     .no_account = "a read-only scan for what dead nodes left, over all accounts",
 };
 
+/* A run ends, so those that stand in front for long are nobody's: none is hidden by the limit. */
+static const struct pg_column owned_params[] = {{"owner", PG_UUID}, {"before", PG_TIME}};
+static const struct pg_stmt claim_owned = {
+    .name = "claim_owned",
+    .sql = "select :ord, c.* from @input lateral (" CLAIM
+           "where k.state = 'in_flight' and k.owner = :owner and k.started_at < :before "
+           "order by k.started_at limit 200) c",
+    PG_PARAMS(owned_params),
+    PG_COLUMNS(insert_params),
+    .no_account = "a read-only scan of a node's own claims, over all accounts",
+};
+
 const struct pg_stmt *const idempotency_stmts[] = {
-    &claim_find, &claim_insert, &claim_own, &claim_own_again, &claim_release, &claim_recover, NULL,
+    &claim_find,    &claim_insert,  &claim_own,   &claim_own_again,
+    &claim_release, &claim_recover, &claim_owned, NULL,
 };
 
 enum { OWN_KEY_MARK = '\x01' };
@@ -237,6 +252,14 @@ void store_claim_release(struct pg_pool *pool, struct pg_query *query, struct op
 void store_claim_recover(struct pg_pool *pool, struct pg_query *query, struct op *op)
 {
     store_submit(pool, query, op, &claim_recover);
+}
+
+void store_claim_owned(struct pg_pool *pool, struct pg_query *query, struct op *op,
+                       struct uuid owner, int64_t before)
+{
+    query->params[0] = pg_uuid(owner);
+    query->params[1] = pg_time(before);
+    store_submit(pool, query, op, &claim_owned);
 }
 
 static void read_claim(const struct pg_rows *rows, size_t row, struct claim *claim)

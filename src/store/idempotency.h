@@ -13,7 +13,7 @@
 enum {
     IDEMPOTENCY_KEY_MAX = 255,
     IDEMPOTENCY_FINGERPRINT_LEN = 32,
-    CLAIM_RECOVER_MAX = 200, /* claims a store_claim_recover returns */
+    CLAIM_RECOVER_MAX = 200, /* claims a store_claim_recover or store_claim_owned returns */
 };
 
 struct claim {
@@ -73,6 +73,10 @@ void store_claim_release(struct pg_pool *pool, struct pg_query *query, struct op
  * DEAD owner's id is the fence), a read by store_claim_release. Result: a list, maybe empty; call
  * again until it is. */
 void store_claim_recover(struct pg_pool *pool, struct pg_query *query, struct op *op);
+/* The claims in flight of one owner that began before then (read-only), the oldest first. Result:
+ * store_claim_recover_result. */
+void store_claim_owned(struct pg_pool *pool, struct pg_query *query, struct op *op,
+                       struct uuid owner, int64_t before);
 /* fingerprint and expires_at are filled too; key is SLICE_NONE where the client gave none. */
 int store_claim_recover_result(const struct pg_query *query, struct claim **list,
                                size_t *count) MUST_CHECK;

@@ -309,6 +309,8 @@ void seam_query_fail(struct pg_query *query, int status)
     ASSERT(query->state == QUERY_SENT && status != OK && status != ERR_CLOSED);
     query->rows.count = 0;
     query->message = SLICE("the test refused it");
+    if (status == ERR_INVALID) /* what rows.c refuses is there already */
+        memcpy(query->sqlstate, "23505", PG_SQLSTATE_LEN + 1);
     end_query(query, status);
 }
 

@@ -258,29 +258,57 @@ static int do_claim_release(struct seam_store *store, struct pg_query *query)
     return OK;
 }
 
+static void give_claim(struct pg_query *query, const struct claim *claim)
+{
+    const struct pg_value cells[] = {
+        pg_uuid(claim->account_id),
+        pg_text(claim->key),
+        pg_uuid(claim->execution_id),
+        pg_bytes(slice_of(claim->fingerprint, sizeof(claim->fingerprint))),
+        pg_uuid(claim->owner),
+        pg_text(claim->integration_id),
+        pg_text(claim->action_id),
+        claim->connection_id ? pg_i64(claim->connection_id) : pg_null(PG_I64),
+        pg_bool(claim->is_write),
+        pg_time(claim->started_at),
+        pg_time(claim->expires_at),
+    };
+    seam_row(query, cells);
+}
+
 static int do_claim_recover(struct seam_store *store, struct pg_query *query)
 {
     for (size_t i = 0; i < store->claims.count && query->rows.count < SCAN_MAX; i++) {
         const struct row_claim *row = &store->claims.items[i];
-        const struct claim *claim = &row->claim;
-        const struct row_node *node = seam_find_node(store, claim->owner);
-        if (row->is_bound || !node || node->lease_until > seam_store_now())
-            continue;
-        const struct pg_value cells[] = {
-            pg_uuid(claim->account_id),
-            pg_text(claim->key),
-            pg_uuid(claim->execution_id),
-            pg_bytes(slice_of(claim->fingerprint, sizeof(claim->fingerprint))),
-            pg_uuid(claim->owner),
-            pg_text(claim->integration_id),
-            pg_text(claim->action_id),
-            claim->connection_id ? pg_i64(claim->connection_id) : pg_null(PG_I64),
-            pg_bool(claim->is_write),
-            pg_time(claim->started_at),
-            pg_time(claim->expires_at),
-        };
-        seam_row(query, cells);
+        const struct row_node *node = seam_find_node(store, row->claim.owner);
+        if (!row->is_bound && node && node->lease_until <= seam_store_now())
+            give_claim(query, &row->claim);
     }
+    return OK;
+}
+
+static int by_start(const void *a, const void *b)
+{
+    const struct claim *left = *(const struct claim *const *)a;
+    const struct claim *right = *(const struct claim *const *)b;
+    return (left->started_at > right->started_at) - (left->started_at < right->started_at);
+}
+
+/* The oldest first. */
+static int do_claim_owned(struct seam_store *store, struct pg_query *query)
+{
+    const struct claim **found = mem_calloc(store->claims.count + 1, sizeof(*found));
+    size_t count = 0;
+    for (size_t i = 0; i < store->claims.count; i++) {
+        const struct row_claim *row = &store->claims.items[i];
+        if (!row->is_bound && uuid_eq(row->claim.owner, seam_uuid(query, "owner")) &&
+            row->claim.started_at < seam_time(query, "before"))
+            found[count++] = &row->claim;
+    }
+    qsort(found, count, sizeof(*found), by_start);
+    for (size_t i = 0; i < count && i < SCAN_MAX; i++)
+        give_claim(query, found[i]);
+    mem_free(found);
     return OK;
 }
 
@@ -457,6 +485,7 @@ static const struct seam_statement statements[] = {
     {"claim_own_again", do_claim_own},
     {"claim_release", do_claim_release},
     {"claim_recover", do_claim_recover},
+    {"claim_owned", do_claim_owned},
     {"execution_insert", do_execution_insert},
     {"execution_insert_again", do_execution_insert},
     {"execution_finish_keep", do_finish_keep},

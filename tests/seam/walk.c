@@ -21,8 +21,8 @@ const char *seam_fault_name(enum seam_fault fault)
 static bool is_background(const struct pg_query *query)
 {
     static const char *const names[] = {"node_register", "node_heartbeat", "claim_recover",
-                                        "flow_due",      "flow_orphans",   "flow_owned",
-                                        "flow_rev",      "connection_use"};
+                                        "claim_owned",   "flow_due",       "flow_orphans",
+                                        "flow_owned",    "flow_rev",       "connection_use"};
     for (size_t i = 0; i < ARRAY_LEN(names); i++)
         if (strcmp(query->stmt->name, names[i]) == 0)
             return true;

@@ -6,6 +6,13 @@ static void start_recover(struct pg_call *call)
     store_claim_recover(call->bench->pool, &call->query, &call->op);
 }
 
+static int64_t owned_before;
+
+static void start_owned(struct pg_call *call)
+{
+    store_claim_owned(call->bench->pool, &call->query, &call->op, node, owned_before);
+}
+
 static void start_heartbeat(struct pg_call *call)
 {
     store_node_heartbeat(call->bench->pool, &call->query, &call->op, node);
@@ -95,10 +102,43 @@ static void test_recovery_and_fences(void **state)
     assert_int_equal(count_of("node"), 1);
 }
 
+/* Those of the owner alone, in flight, begun before then, the oldest first. */
+static void test_claims_of_an_owner(void **state)
+{
+    struct claim *list;
+    size_t count;
+    (void)state;
+    assert_int_equal(claim_now(SLICE("older")), CLAIM_WON);
+    struct claim older = claim;
+    assert_int_equal(claim_now(SLICE_NONE), CLAIM_WON);
+    struct claim newer = claim;
+    assert_int_equal(claim_now(SLICE("bound")), CLAIM_WON);
+    assert_int_equal(finish_now(CLAIM_KEEP, SLICE("{}")), OK);
+    owned_before = newer.started_at;
+    run(start_owned);
+    assert_int_equal(store_claim_recover_result(&calls[0].query, &list, &count), OK);
+    assert_int_equal(count, 1);
+    assert_true(uuid_eq(list[0].execution_id, older.execution_id));
+    done();
+    owned_before = clock_wall_us() + 1;
+    run(start_owned);
+    assert_int_equal(store_claim_recover_result(&calls[0].query, &list, &count), OK);
+    assert_int_equal(count, 2);
+    assert_true(slice_eq(list[0].key, SLICE("older")) && !list[1].key.ptr);
+    assert_true(uuid_eq(list[1].execution_id, newer.execution_id));
+    done();
+    new_node();
+    run(start_owned);
+    assert_int_equal(store_claim_recover_result(&calls[0].query, &list, &count), OK);
+    assert_int_equal(count, 0);
+    done();
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         IN_BOTH(test_recovery_and_fences),
+        IN_BOTH(test_claims_of_an_owner),
     };
     if (tests_begin() != 0)
         return 1;

@@ -1,0 +1,131 @@
+// A database backend that stands still and goes on later: what was sent to it is done long after its
+// connection was given up, when whoever sent it has answered and gone. No claim stays behind: what no
+// run of the node that owns it carries is released, or ends as unknown where a provider may have seen it.
+// Alone: it waits for what happens every few seconds.
+import assert from 'node:assert/strict';
+import { after, before, test } from 'node:test';
+import { hold, until } from './support/client.mjs';
+import { Stack } from './support/stack.mjs';
+
+const WRITERS = 4;
+let stack, server, account;
+
+before(async () => {
+  stack = await Stack.start();
+  account = await stack.account('frozen', { apps: ['probe'] });
+  // a connection counts as dead five seconds after the longest statement
+  const args = ['--database-writers', String(WRITERS), '--database-readers', '1', '--database-timeout', '500ms'];
+  server = await stack.serve({ args });
+});
+after(() => stack?.stopWell(assert));
+
+const execute = (action, input, more) => server.execute(account.key, 'probe', action, input, more);
+const send = (subject, more) => execute('send', { subject }, { confirm: true, ...more });
+const read = (idempotency_key) => execute('read_label', { id: 'INBOX' }, { idempotency_key });
+const sent = async (subject) => (await stack.provider.ledger()).filter((entry) => entry.marker === subject).length;
+const sql = (text) => stack.cluster.sql(text);
+const lines = async (text) => (await sql(text)).split('\n').filter(Boolean);
+const inFlight = () => lines(`select execution_id from sluice.idempotency_key where state = 'in_flight'`);
+const noneInFlight = () => until('no claim is in flight', async () => (await inFlight()).length === 0);
+const recovered = async (as) =>
+  Number(new RegExp(`^sluice_recovered_total\\{as="${as}"\\} (\\d+)`, 'm').exec(await server.metrics())?.[1] ?? 0);
+
+// The reader selects all the time, and one connection listens.
+const writers = () => lines(
+  `select pid from pg_stat_activity where datname = 'sluice' and pid <> pg_backend_pid() and query !~* '^(select|listen)'`,
+);
+const signal = (pids, name) => pids.forEach((pid) => process.kill(Number(pid), name));
+
+test('claims that are committed after their connection was given up', async () => {
+  assert.equal((await send('before')).status, 200); // key and connection are known from now on
+  const frozen = await until('all writers are connected', async () => {
+    const pids = await writers();
+    return pids.length === WRITERS && pids;
+  });
+  const requests = [
+    () => send('unkeyed'),
+    () => send('keyed', { idempotency_key: 'keyed write' }),
+    () => read('keyed read'),
+  ];
+  signal(frozen, 'SIGSTOP');
+  try {
+    for (const reply of await Promise.all(requests.map((one) => one()))) assert.equal(reply.status, 503, reply.text);
+    // behind what released them on a new connection
+    await until('it writes again', async () => (await send('after')).status === 200);
+    assert.deepEqual(await inFlight(), [], 'there was nothing to release');
+  } finally {
+    signal(frozen, 'SIGCONT');
+  }
+  await until('what came late is released', async () => (await recovered('released')) > 0);
+  await noneInFlight();
+  // Nothing had been sent: the same again runs.
+  for (const reply of await Promise.all(requests.map((one) => one()))) {
+    assert.equal(reply.status, 200, reply.text);
+    assert.equal(reply.headers.get('idempotent-replayed'), null);
+  }
+  for (const subject of ['unkeyed', 'keyed']) assert.equal(await sent(subject), 1, subject);
+});
+
+// As such a commit leaves it: claims of the node that lives, and of one that is dead.
+test('strays are ended as what is known of them allows, runs under way are left alone', async () => {
+  const ids = { recorded: (await send('recorded')).json.execution_id, dead: (await send('dead')).json.execution_id };
+  const stored = await lines(`select id, summary from sluice.execution where id in ('${ids.recorded}', '${ids.dead}') order by id`);
+  const held = await hold(stack.provider, { method: 'POST' });
+  const long = send('long');
+  await held.reached(1);
+  const [owner] = await lines(`select owner from sluice.idempotency_key where state = 'in_flight'`);
+  const dead = '01900000-0000-7000-8000-00000000dead';
+  const stray = (id, key, is_write, who = owner) => `
+    insert into sluice.idempotency_key (account_id, key, execution_id, fingerprint, state, owner, integration_id,
+      action_id, connection_id, is_write, started_at, expires_at)
+    select account_id, ${key}, '${id}', fingerprint, state, '${who}', integration_id, action_id, connection_id,
+      ${is_write}, started_at, now() + interval '1 day'
+    from sluice.idempotency_key where state = 'in_flight' and owner = '${owner}' limit 1;`;
+  const near = (n) => ids.recorded.slice(0, -12) + String(n).padStart(12, '0'); // of today
+  const own = (id) => `E'\\x01${id}'`;
+  const released = await recovered('released');
+  await sql(`
+    update sluice.idempotency_key set started_at = now() - interval '1 hour' where state = 'in_flight';
+    ${stray(ids.recorded, own(ids.recorded), true)}
+    ${stray(near(1), `'stray write'`, true)}
+    ${stray(near(2), `'stray read'`, false)}
+    ${stray('01900000-0000-7000-8000-000000000001', `'stray write of a day that is gone'`, true)}
+    insert into sluice.node (node_id, name, started_at, lease_until) values ('${dead}', 'dead', now(), now());
+    ${stray(ids.dead, own(ids.dead), true, dead)}`);
+  await until('all but one are ended', async () => (await inFlight()).length === 1);
+  assert.equal(await recovered('released'), released + 4);
+  assert.equal(await recovered('outcome_unknown'), 1);
+  const states = await lines(`select key, state, e.error_code from sluice.idempotency_key k left join sluice.execution e
+    on e.account_id = k.account_id and e.id = k.execution_id where key like 'stray%'`);
+  assert.deepEqual(states, ['stray write|bound|outcome_unknown']);
+  assert.deepEqual(await lines(`select id, summary from sluice.execution where id in ('${ids.recorded}', '${ids.dead}') order by id`), stored);
+  await held.letGo();
+  assert.equal((await long).status, 200);
+  await noneInFlight();
+});
+
+// A timer's take whose commit came late: the row is ours, and no run here carries it.
+test('a flow that came late to the node that owns it is carried on', async () => {
+  const body = { flowTemplate: 'probe_wait', input: { seconds: 3600 } };
+  const { flowId } = (await server.call(account.key, 'POST', '/api/flows/start', body)).json;
+  const state = () => sql(`select status from sluice.flow where id = '${flowId}'`);
+  await until('it waits', async () => (await state()) === 'waiting');
+  await sql(`update sluice.flow set status = 'running', rev = rev + 1, waiting_for = null, updated_at = now() - interval '1 hour',
+    owner = (select node_id from sluice.node where lease_until > now()) where id = '${flowId}'`);
+  await until('it is carried on', async () => (await state()) === 'completed');
+});
+
+// A client that goes as its claim is on its way to the database.
+test('a keyed read whose client has gone ends its claim by itself', async () => {
+  const released = await recovered('released');
+  for (let i = 0; i < 40; i++) {
+    const gone = new AbortController();
+    const body = JSON.stringify({ integration_id: 'probe', action_id: 'read_label', input: { id: 'INBOX' }, idempotency_key: `gone ${i}` });
+    const headers = { authorization: `Bearer ${account.key}`, 'content-type': 'application/json' };
+    const asked = fetch(`${server.base}/api/executions`, { method: 'POST', headers, body, signal: gone.signal });
+    setTimeout(() => gone.abort(), i / 2);
+    await asked.catch(() => {});
+  }
+  await noneInFlight();
+  assert.equal(await recovered('released'), released);
+});
