@@ -254,7 +254,7 @@ describe('cases and errors are well formed', () => {
 const UNSEEN = [
   'github', 'gitlab', 'gmail', 'google_calendar', 'google_drive',
   'google_sheets', 'http', 'hubspot', 'jira', 'linear', 'notion', 'outlook_calendar', 'outlook_mail', 'salesforce',
-  'telegram', 'trello', 'zendesk',
+  'zendesk',
 ];
 
 test('a documented error without its source, its day or its quote is noticed, and so is a status that nothing is said of', () => {
