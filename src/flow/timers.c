@@ -206,7 +206,7 @@ static enum op_result step_scan(struct op *op)
 /* The heap is complete up to the last one that was found. */
 static void cut(struct flow_timers *timers)
 {
-    ASSERT(timers->is_refill && timers->count > 0);
+    ASSERT(timers->is_refill);
     timers->is_cut = true;
     timers->resume_at = timers->page_at;
     timers->resume_id = timers->page_id;
