@@ -33,9 +33,9 @@ export class Stage {
   }
 
   // A server more, with the bench's templates.
-  serve({ args = [], ...more } = {}) {
+  serve({ args = [], catalog = join(root, 'bench/suite/catalog'), ...more } = {}) {
     return this.stack.serve({
-      args: ['--catalog', join(root, 'bench/suite/catalog'), ...args],
+      args: ['--catalog', catalog, ...args],
       env: { SLUICE_TURN_CPU_MS_MAX: '', SLUICE_CATALOG: '' },
       ...more,
     });
@@ -134,6 +134,7 @@ values ('${this.account.id}', (lpad(to_hex((extract(epoch from clock_timestamp()
 
   async stop() {
     await this.nginx?.stop();
+    await this.fairness?.stop();
     await this.stack.stop();
   }
 }

@@ -1,8 +1,10 @@
 /*
- * The entrance: while several accounts ask for something, each begins as many requests in a turn
- * of the loop as the others may. Who asks for more waits in a line of its account, so that turns
- * stay short and what one account has too much of delays nobody else. An account alone passes, and
- * pays nothing.
+ * The entrance: while several accounts ask for something, who asks for more than the others waits
+ * here, in a line of its account, and not in the queues behind, where it would delay them. An
+ * account begins at most ENTRIES_A_TURN requests in a turn of the loop, so that turns stay short,
+ * and has at most as many young ones under way as the others have and wait for on average. A
+ * request is young until it ends, or for YOUNG_NS: one that takes longer waits for something else
+ * than this process or its database. An account alone passes, and pays nothing.
  */
 #include <string.h>
 
@@ -12,17 +14,22 @@
 #include "loop/op.h"
 
 enum {
-    ENTRIES_A_TURN = 8,
+    ENTRIES_A_TURN = 4,
+    YOUNG_MAX = 16, /* at least so many an account, whatever the others have */
+    YOUNG_NS = 5 * 1000 * 1000,
     ALONE_AFTER_NS = 20 * 1000 * 1000, /* without a change of accounts */
+    SPARES_MAX = 64,
 };
 
-/* There while the account's requests wait, or began in the last turn. */
+/* There while requests of the account wait or are young, and in the turn in which some began. */
 struct entry_line {
     char account[UUID_TEXT_LEN];
     size_t account_len;
-    size_t begun;        /* in this turn */
-    struct list entries; /* that wait, oldest first */
-    struct list ring;
+    uint64_t turn_ns;    /* the turn in which it began `begun` */
+    size_t begun;        /* in that turn */
+    struct list waiting; /* struct op_entry.link, oldest first */
+    size_t waiting_count, young_count;
+    struct list ring; /* in the ring while some wait; among the quiet ones, or the spares */
 };
 
 static slice account_of(const struct entry_line *line)
@@ -30,61 +37,193 @@ static slice account_of(const struct entry_line *line)
     return slice_of(line->account, line->account_len);
 }
 
+/* ---- lines ---- */
+
+static struct entry_line *line_alloc(struct loop_entrance *entrance)
+{
+    struct list *link = list_pop_front(&entrance->spares);
+    entrance->spare_count -= link != NULL;
+    return link ? LIST_ITEM(link, struct entry_line, ring) : mem_alloc(sizeof(struct entry_line));
+}
+
+static void line_give_back(struct loop_entrance *entrance, struct entry_line *line)
+{
+    if (entrance->spare_count >= SPARES_MAX) {
+        mem_free(line);
+        return;
+    }
+    entrance->spare_count++;
+    list_push_front(&entrance->spares, &line->ring);
+}
+
+/* NULL: out of memory. */
 static struct entry_line *line_get(struct loop_entrance *entrance, slice account)
 {
     struct entry_line *line = map_get(&entrance->lines, account);
     if (line)
         return line;
-    line = mem_zalloc(sizeof(*line));
+    line = line_alloc(entrance);
     if (!line)
         return NULL;
+    *line = (struct entry_line){.account_len = account.len};
     memcpy(line->account, account.ptr, account.len);
-    line->account_len = account.len;
-    list_init(&line->entries);
+    list_init(&line->waiting);
     list_init(&line->ring);
-    if (map_put(&entrance->lines, account_of(line), line, NULL) != OK) {
-        mem_free(line);
-        return NULL;
+    if (map_put(&entrance->lines, account_of(line), line, NULL) == OK)
+        return line;
+    line_give_back(entrance, line);
+    return NULL;
+}
+
+/* Until the turn is over, an empty line knows how many began in it. */
+static void line_rest(struct loop_entrance *entrance, struct entry_line *line)
+{
+    if (line->waiting_count == 0 && line->young_count == 0)
+        list_push_back(&entrance->quiet, &line->ring);
+}
+
+static void drop_quiet(struct loop_entrance *entrance)
+{
+    LIST_EACH(&entrance->quiet, link)
+    {
+        struct entry_line *line = LIST_ITEM(link, struct entry_line, ring);
+        if (line->turn_ns == entrance->loop->turn_began_ns)
+            continue;
+        list_unlink(link);
+        (void)map_remove(&entrance->lines, account_of(line));
+        line_give_back(entrance, line);
     }
-    list_push_back(&entrance->ring, &line->ring);
-    return line;
 }
 
-static void line_free(struct loop_entrance *entrance, struct entry_line *line)
+/* How many may be young: as many as the other lines have on average. */
+static size_t young_max(const struct loop_entrance *entrance, const struct entry_line *line)
 {
+    if (loop_now_ns(entrance->loop) >= entrance->shared_until_ns)
+        return SIZE_MAX;
+    size_t others = entrance->lines.count - 1;
+    size_t theirs = entrance->entries - line->waiting_count - line->young_count;
+    size_t mean = others ? theirs / others : 0;
+    return mean > YOUNG_MAX ? mean : YOUNG_MAX;
+}
+
+static bool line_is_full(const struct loop_entrance *entrance, const struct entry_line *line)
+{
+    return line->young_count >= young_max(entrance, line);
+}
+
+static bool line_had_its_turn(struct loop_entrance *entrance, struct entry_line *line)
+{
+    if (line->turn_ns != entrance->loop->turn_began_ns) {
+        line->turn_ns = entrance->loop->turn_began_ns;
+        line->begun = 0;
+    }
+    return line->begun >= ENTRIES_A_TURN;
+}
+
+/* ---- entries ---- */
+
+static void entry_wait(struct loop_entrance *entrance, struct op_entry *entry)
+{
+    struct entry_line *line = entry->line;
+    list_push_back(&line->waiting, &entry->link);
+    entrance->entries++;
+    entrance->waiting++;
+    if (line->waiting_count++ > 0)
+        return;
     list_unlink(&line->ring);
-    (void)map_remove(&entrance->lines, account_of(line));
-    mem_free(line);
+    list_push_back(&entrance->ring, &line->ring);
 }
 
-static void line_let_in(struct entry_line *line)
+static void entry_begin(struct loop_entrance *entrance, struct op_entry *entry)
 {
-    struct list *link;
-    line->begun = 0;
-    while (line->begun < ENTRIES_A_TURN && (link = list_pop_front(&line->entries))) {
-        struct op *op = LIST_ITEM(link, struct op_entry, link)->op;
-        line->begun++;
-        op->entry = NULL;
+    struct entry_line *line = entry->line;
+    entry->began_ns = loop_now_ns(entrance->loop);
+    list_push_back(&entrance->young, &entry->link);
+    line->young_count++;
+    line->begun++;
+    if (line->waiting_count == 0)
+        list_unlink(&line->ring);
+    entrance->entries++;
+}
+
+/* Neither waits nor is young any more. */
+static void entry_leave(struct loop_entrance *entrance, struct op_entry *entry)
+{
+    struct entry_line *line = entry->line;
+    list_unlink(&entry->link);
+    entry->op->entry = NULL;
+    entrance->entries--;
+    if (entry->began_ns) {
+        line->young_count--;
+        return;
+    }
+    entrance->waiting--;
+    if (--line->waiting_count == 0)
+        list_unlink(&line->ring);
+    if (entrance->waiting == 0)
+        timer_stop(&entrance->timer);
+}
+
+static void grow_old(struct loop_entrance *entrance, uint64_t now_ns)
+{
+    while (!list_is_empty(&entrance->young)) {
+        struct op_entry *entry = LIST_ITEM(entrance->young.next, struct op_entry, link);
+        if (now_ns - entry->began_ns < YOUNG_NS)
+            return;
+        entry_leave(entrance, entry);
+        line_rest(entrance, entry->line);
+    }
+}
+
+/* ---- letting in ---- */
+
+static void line_let_in(struct loop_entrance *entrance, struct entry_line *line)
+{
+    while (line->waiting_count && !line_had_its_turn(entrance, line) &&
+           !line_is_full(entrance, line)) {
+        struct op_entry *entry = LIST_ITEM(line->waiting.next, struct op_entry, link);
+        struct op *op = entry->op;
+        entry_leave(entrance, entry);
+        entry_begin(entrance, entry);
+        op->entry = entry;
         op_release(op);
     }
 }
 
-/* Once a turn, while there are lines. */
+/* All lines in which some wait are full: until the first request is no young one any more. */
+static void entrance_sleep(struct loop_entrance *entrance)
+{
+    if (entrance->waiting == 0)
+        return;
+    struct op_entry *first = LIST_ITEM(entrance->young.next, struct op_entry, link);
+    timer_start(&entrance->timer, first->began_ns + YOUNG_NS);
+}
+
+/* As soon as one that waits may begin: the lines in turn. */
 static void on_turn(struct loop_task *task)
 {
     struct loop_entrance *entrance = CONTAINER_OF(task, struct loop_entrance, task);
     struct list passed = LIST_INIT(passed);
     struct list *link;
+    bool is_next_turn = false;
+    grow_old(entrance, loop_now_ns(entrance->loop));
     while ((link = list_pop_front(&entrance->ring))) {
         struct entry_line *line = LIST_ITEM(link, struct entry_line, ring);
         list_push_back(&passed, link);
-        line_let_in(line);
-        if (line->begun == 0)
-            line_free(entrance, line);
+        line_let_in(entrance, line);
+        is_next_turn = is_next_turn || (line->waiting_count && !line_is_full(entrance, line));
     }
     list_append_all(&entrance->ring, &passed);
-    if (!list_is_empty(&entrance->ring))
+    if (is_next_turn)
         loop_task_queue_next_turn(entrance->loop, task);
+    else
+        entrance_sleep(entrance);
+}
+
+static void on_grown_old(struct timer *timer)
+{
+    struct loop_entrance *entrance = CONTAINER_OF(timer, struct loop_entrance, timer);
+    loop_task_queue(entrance->loop, &entrance->task);
 }
 
 void loop_entrance_init(struct loop *loop)
@@ -93,23 +232,26 @@ void loop_entrance_init(struct loop *loop)
     *entrance = (struct loop_entrance){.loop = loop};
     map_init(&entrance->lines, SIZE_MAX);
     list_init(&entrance->ring);
+    list_init(&entrance->young);
+    list_init(&entrance->quiet);
+    list_init(&entrance->spares);
     loop_task_init(&entrance->task, on_turn);
+    timer_init(&entrance->timer, loop, on_grown_old);
 }
 
 void loop_entrance_deinit(struct loop *loop)
 {
     struct loop_entrance *entrance = &loop->entrance;
-    LIST_EACH(&entrance->ring, link)
-    {
-        struct entry_line *line = LIST_ITEM(link, struct entry_line, ring);
-        ASSERT(list_is_empty(&line->entries));
-        line_free(entrance, line);
-    }
+    struct list *link;
+    ASSERT(entrance->entries == 0);
+    list_append_all(&entrance->spares, &entrance->quiet);
+    while ((link = list_pop_front(&entrance->spares)))
+        mem_free(LIST_ITEM(link, struct entry_line, ring));
     loop_task_cancel(&entrance->task);
     map_deinit(&entrance->lines);
 }
 
-/* Whether somebody else asked lately. */
+/* Whether others asked lately, or some wait. */
 static bool is_shared(struct loop_entrance *entrance, slice account, uint64_t now_ns)
 {
     if (!slice_eq(account, slice_of(entrance->last, entrance->last_len))) {
@@ -119,7 +261,7 @@ static bool is_shared(struct loop_entrance *entrance, slice account, uint64_t no
         if (!is_first)
             entrance->shared_until_ns = now_ns + ALONE_AFTER_NS;
     }
-    return now_ns < entrance->shared_until_ns || entrance->lines.count > 0;
+    return now_ns < entrance->shared_until_ns || entrance->waiting > 0;
 }
 
 /* ---- doors ---- */
@@ -128,31 +270,40 @@ enum op_result op_enter(struct op *op, struct op_entry *entry)
 {
     struct loop_entrance *entrance = &op->loop->entrance;
     slice account = op->account_id;
+    uint64_t now_ns = loop_now_ns(op->loop);
     ASSERT(account.len > 0 && account.len <= UUID_TEXT_LEN && !op->entry);
-    if (!is_shared(entrance, account, loop_now_ns(op->loop)))
+    if (!is_shared(entrance, account, now_ns))
         return OP_NEXT;
+    grow_old(entrance, now_ns);
+    drop_quiet(entrance);
     struct entry_line *line = line_get(entrance, account);
     if (!line)
         return OP_NEXT;
-    loop_task_queue_next_turn(op->loop, &entrance->task);
-    if (line->begun < ENTRIES_A_TURN && list_is_empty(&line->entries)) {
-        line->begun++;
+    *entry = (struct op_entry){.op = op, .line = line};
+    list_init(&entry->link);
+    op->entry = entry;
+    if (!line->waiting_count && !line_had_its_turn(entrance, line) &&
+        !line_is_full(entrance, line)) {
+        entry_begin(entrance, entry);
         return OP_NEXT;
     }
-    *entry = (struct op_entry){.op = op};
-    list_init(&entry->link);
-    list_push_back(&line->entries, &entry->link);
-    op->entry = entry;
+    entry_wait(entrance, entry);
+    loop_task_queue_next_turn(op->loop, &entrance->task);
     op_hold(op, "its account's turn");
     return OP_WAIT;
 }
 
-void op_entry_drop(struct op *op)
+void op_leave_entrance(struct op *op)
 {
     struct op_entry *entry = op->entry;
     if (!entry)
         return;
-    list_unlink(&entry->link);
-    op->entry = NULL;
-    op_release(op);
+    struct loop_entrance *entrance = &op->loop->entrance;
+    bool is_waiting = entry->began_ns == 0;
+    entry_leave(entrance, entry);
+    line_rest(entrance, entry->line);
+    if (entrance->waiting)
+        loop_task_queue(op->loop, &entrance->task);
+    if (is_waiting)
+        op_release(op);
 }

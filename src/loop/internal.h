@@ -40,9 +40,14 @@ struct loop_jobs {
 /* entrance.c */
 struct loop_entrance {
     struct loop *loop;
-    struct map lines; /* by account */
-    struct list ring;
+    struct map lines;        /* by account */
+    struct list ring;        /* of lines in which some wait */
+    struct list young;       /* struct op_entry.link, in the order they began */
+    size_t entries, waiting; /* young and waiting; waiting alone */
     struct loop_task task;
+    struct timer timer;
+    struct list quiet, spares; /* lines without entries; none */
+    size_t spare_count;
     char last[UUID_TEXT_LEN]; /* who asked last */
     size_t last_len;
     uint64_t shared_until_ns;

@@ -81,6 +81,7 @@ static void op_finish(struct op *op, enum op_end end)
     ASSERT(!op->is_ended);
     struct op *parent = op->parent;
     op_sleep_stop(op->sleep);
+    op_leave_entrance(op);
     op->is_ended = true;
     if (op->class->on_end)
         op->class->on_end(op, end);
@@ -300,7 +301,7 @@ void op_cancel(struct op *op)
     op->is_cancelled = true;
     op_sleep_stop(op->sleep);
     op_job_drop(op);
-    op_entry_drop(op);
+    op_leave_entrance(op);
     if (op->class->on_cancel)
         op->class->on_cancel(op);
     op_queue(op);

@@ -88,7 +88,7 @@ struct op {
     struct loop_garbage garbage;
     struct op_timer *sleep; /* the one that is running, cut by op_cancel */
     struct op_job *job;     /* that waits for a pool thread, or runs on one */
-    struct op_entry *entry; /* while it waits at the entrance */
+    struct op_entry *entry; /* while it waits at the entrance, or counts there */
     /* added to each line of op_log; borrowed, live as long as the op */
     slice request_id, account_id;
 };
@@ -127,11 +127,13 @@ void op_sleep_stop(struct op_timer *timer);
  * ask, too (loop/entrance.c). entry: inside the op's struct. */
 struct op_entry {
     struct op *op;
+    struct entry_line *line;
+    uint64_t began_ns; /* 0: it waits */
     struct list link;
 };
 enum op_result op_enter(struct op *op, struct op_entry *entry) MUST_CHECK;
-/* For op_cancel. */
-void op_entry_drop(struct op *op);
+/* For op_cancel and the op's end: it neither waits nor counts any more. */
+void op_leave_entrance(struct op *op);
 
 /* A step's heavy part on a pool thread, so that no turn takes long. Inside the op's struct. */
 struct op_job {

@@ -1,13 +1,15 @@
 /* loop/entrance: who begins when several accounts ask; who is alone passes. */
+#include "base/clock.h"
 #include "testing.h"
 
-enum { MANY = 100, A_TURN = 8 };
+enum { MANY = 100, A_TURN = 4, YOUNG_MAX = 16, YOUNG_NS = 5 * 1000 * 1000 };
 
 struct guest {
     struct op op;
     struct op_entry entry;
     size_t *order;
     size_t begun; /* its place; 0: it has not */
+    bool stays;   /* until it is released */
     bool is_ended;
 };
 
@@ -20,7 +22,10 @@ static enum op_result step_begin(struct op *op)
 {
     struct guest *guest = CONTAINER_OF(op, struct guest, op);
     guest->begun = ++*guest->order;
-    return OP_DONE;
+    if (!guest->stays)
+        return OP_DONE;
+    op_hold(op, "the test");
+    return OP_WAIT;
 }
 
 static void end_guest(struct op *op, enum op_end end)
@@ -48,6 +53,42 @@ static void come_many(struct loop *loop)
     order = 0;
     for (size_t i = 0; i < MANY; i++)
         come(loop, &guests[i], SLICE("many"));
+}
+
+/* They stay once they have begun. */
+static void come_to_stay(struct loop *loop, struct guest *from, size_t count, slice account)
+{
+    for (size_t i = 0; i < count; i++) {
+        come(loop, &from[i], account);
+        from[i].stays = true;
+    }
+}
+
+static size_t count_begun(const struct guest *from, size_t count)
+{
+    size_t begun = 0;
+    for (size_t i = 0; i < count; i++)
+        begun += from[i].begun > 0;
+    return begun;
+}
+
+static void turn_for(struct loop *loop, size_t turns)
+{
+    for (size_t i = 0; i < turns; i++)
+        loop_turn(loop, false);
+}
+
+/* Lets those go that stay, as they begin, until none is left. */
+static void see_off(struct loop *loop, struct guest *from, size_t count)
+{
+    while (op_count(loop) > 0) {
+        for (size_t i = 0; i < count; i++)
+            if (from[i].stays && from[i].begun) {
+                from[i].stays = false;
+                op_release(&from[i].op);
+            }
+        loop_turn(loop, false);
+    }
 }
 
 static void run_to_the_end(struct loop *loop)
@@ -124,6 +165,69 @@ static void without_memory_all_pass(void **state)
     run_to_the_end(loop);
 }
 
+/* Counts those that begin in less time than one stays young: a machine that stands still meanwhile
+ * gives another try. */
+static void who_has_more_than_others_waits_for_its_own(void **state)
+{
+    struct loop *loop = *state;
+    size_t begun;
+    uint64_t began_ns;
+    do {
+        order = 0;
+        struct guest other;
+        come(loop, &other, SLICE("other"));
+        come_to_stay(loop, guests, MANY, SLICE("many"));
+        began_ns = clock_mono_ns();
+        turn_for(loop, MANY);
+        begun = count_begun(guests, MANY);
+        if (begun == YOUNG_MAX) { /* one that ends makes room for one */
+            guests[0].stays = false;
+            op_release(&guests[0].op);
+            turn_for(loop, 4);
+            begun = count_begun(guests, MANY) - 1;
+        }
+        bool was_slow = clock_mono_ns() - began_ns >= YOUNG_NS;
+        see_off(loop, guests, MANY);
+        if (!was_slow)
+            break;
+    } while (true);
+    assert_int_equal(begun, YOUNG_MAX);
+}
+
+static void an_account_may_have_as_many_as_the_others(void **state)
+{
+    enum { OTHERS = 3 * YOUNG_MAX };
+    struct loop *loop = *state;
+    size_t begun;
+    uint64_t began_ns;
+    bool was_slow;
+    do {
+        struct guest first;
+        order = 0;
+        come(loop, &first, SLICE("many"));
+        come_to_stay(loop, guests, OTHERS, SLICE("other"));
+        come_to_stay(loop, guests + OTHERS, MANY - OTHERS, SLICE("many"));
+        began_ns = clock_mono_ns();
+        turn_for(loop, MANY);
+        begun = count_begun(guests + OTHERS, MANY - OTHERS);
+        was_slow = clock_mono_ns() - began_ns >= YOUNG_NS;
+        see_off(loop, guests, MANY);
+    } while (was_slow);
+    assert_in_range(begun, OTHERS - A_TURN, OTHERS);
+}
+
+static void who_stays_long_counts_no_more(void **state)
+{
+    struct loop *loop = *state;
+    struct guest other;
+    order = 0;
+    come(loop, &other, SLICE("other"));
+    come_to_stay(loop, guests, MANY, SLICE("many"));
+    while (count_begun(guests, MANY) < MANY) /* wakes by itself */
+        loop_turn(loop, true);
+    see_off(loop, guests, MANY);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -131,6 +235,9 @@ int main(void)
         TEST(two_begin_in_turn),
         TEST(one_that_waits_is_cancelled),
         TEST(without_memory_all_pass),
+        TEST(who_has_more_than_others_waits_for_its_own),
+        TEST(an_account_may_have_as_many_as_the_others),
+        TEST(who_stays_long_counts_no_more),
     };
     return cmocka_run_group_tests_name("loop/entrance", tests, NULL, NULL);
 }
