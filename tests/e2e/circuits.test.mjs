@@ -1,4 +1,4 @@
-// Circuits between accounts (README.md, circuit-accounts): those of others are no account's, and an
+// Circuits between accounts (contrib/deploy/README.md, circuit-accounts): those of others are no account's, and an
 // origin that fails most accounts is left alone by all but a few probes.
 import assert from 'node:assert/strict';
 import { after, before, beforeEach, test } from 'node:test';

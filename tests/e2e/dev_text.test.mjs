@@ -1,5 +1,5 @@
-// What `sluice dev` prints for a newcomer, and what the README shows, is pasted into a shell, whole, as
-// a newcomer would.
+// What `sluice dev` prints for a newcomer, and what the README and contrib/deploy/README.md show, is pasted
+// into a shell, whole, as a newcomer would.
 import assert from 'node:assert/strict';
 import { readFile } from 'node:fs/promises';
 import { after, before, test } from 'node:test';
@@ -22,10 +22,22 @@ async function paste(lines) {
   return (await must('bash', ['-euc', lines])).trim().split('\n').map((line) => JSON.parse(line));
 }
 
+const page = (path) => readFile(new URL(`../../${path}`, import.meta.url), 'utf8');
+const blocksOf = (text, kind) => [...text.matchAll(new RegExp(`^\`\`\`${kind}\n(.*?)^\`\`\``, 'gms'))].map(([, block]) => block);
+
+// What an answer is shortened to is in the answer.
+function contains(answer, part, at = '') {
+  if (Array.isArray(part) || (part && typeof part === 'object')) {
+    for (const [name, value] of Object.entries(part)) contains(answer?.[name], value, `${at}/${name}`);
+    return;
+  }
+  assert.deepEqual(answer, part, at);
+}
+
 test('the README', async () => {
-  const readme = await readFile(new URL('../../README.md', import.meta.url), 'utf8');
-  const blocks = [...readme.matchAll(/^```sh\n(.*?)^```/gms)].map(([, block]) => block);
-  const lines = blocks
+  const readme = await page('README.md');
+  const links = blocksOf(await page('contrib/deploy/README.md'), 'sh').filter((block) => block.includes('curl'));
+  const lines = [...blocksOf(readme, 'sh'), ...links]
     .filter((block) => block.includes('curl'))
     .join('\n')
     .replace('$(cat .sluice/api_key)', dev.key)
@@ -33,8 +45,9 @@ test('the README', async () => {
     .replaceAll(/(^|; )curl -s /gm, "$1curl -sw '\\n' ");
   const [read, blocked, sent, waiting, approved, link, ...more] = await paste(lines);
   assert.deepEqual(more, []);
-  assert.deepEqual([read.status, blocked.status, sent.status], ['succeeded', 'blocked', 'succeeded']);
-  assert.deepEqual([waiting.flow.status, waiting.flow.currentStep], ['waiting', 'approve_tasks']);
+  const shown = blocksOf(readme, 'json').flatMap((block) => block.trim().split(/\n(?=\{)/).map((one) => JSON.parse(one)));
+  assert.deepEqual(shown.map((one) => one.status ?? one.flow.status), ['succeeded', 'blocked', 'succeeded', 'waiting', 'running']);
+  [read, blocked, sent, waiting, approved].forEach((answer, i) => contains(answer, shown[i], `answer ${i + 1}`));
   assert.equal(approved.flow.id, waiting.flow.id);
   assert.ok(link.url.startsWith(`${dev.base}/connect/`) && link.expires_at, JSON.stringify(link));
   assert.equal((await fetch(link.url)).status, 200);

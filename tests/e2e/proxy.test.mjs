@@ -1,4 +1,4 @@
-// Behind nginx with kept connections to us, as the README says (PROVING.md, failure 4): requests
+// Behind nginx with kept connections to us, as contrib/deploy says: requests
 // work, and no payload makes the two disagree about where a request ends.
 import assert from 'node:assert/strict';
 import { readFile } from 'node:fs/promises';

@@ -1,5 +1,5 @@
-// The README and the other pages beside the source say what is there: paths, commands, flags, settings
-// with their defaults, endpoints, metrics, make targets. Its curl lines are run by dev_text.test.mjs,
+// The README and the other documents of the tree say what is there: paths, commands, flags, settings
+// with their defaults, endpoints, metrics, make targets. Their curl lines are run by dev_text.test.mjs,
 // the files of contrib/deploy by deploy.test.mjs.
 import assert from 'node:assert/strict';
 import { existsSync, globSync } from 'node:fs';
@@ -10,13 +10,12 @@ import { must } from './support/process.mjs';
 
 const root = new URL('../..', import.meta.url).pathname;
 const bin = process.env.SLUICE_BIN;
-const pages = ['README.md', ...globSync('{contrib,bench}/**/README.md', { cwd: root, exclude: (name) => name.endsWith('node_modules') })];
+const pages = ['README.md', ...globSync('{contrib,bench,src,tests}/**/README.md', { cwd: root, exclude: (name) => name.endsWith('node_modules') })];
 const texts = new Map();
-let readme, source;
+let source;
 
 before(async () => {
   for (const page of pages) texts.set(page, await readFile(join(root, page), 'utf8'));
-  readme = texts.get('README.md');
   source = (await Promise.all(globSync('src/**/*.[ch]', { cwd: root }).map((file) => readFile(join(root, file), 'utf8')))).join('\n');
 });
 
@@ -28,17 +27,22 @@ const overPages = (look) => pages.flatMap((page) => look(texts.get(page), page).
 const ticked = (text) => [...text.replaceAll(/^```.*?^```/gms, '').matchAll(/`([^`\n]+(?:\n[^`\n]+)?)`/g)].map(([, one]) => one.replace('\n', ' '));
 const blocks = (text) => [...text.matchAll(/^```sh\n(.*?)^```/gms)].map(([, block]) => block);
 const rows = (text) => text.split('\n').filter((line) => line.startsWith('| ')).map((line) => line.split(/(?<!\\)\|/).map((cell) => cell.trim()).slice(1, -1));
-const section = (heading) => {
-  const begin = readme.indexOf(`\n${heading}\n`);
-  assert.ok(begin >= 0, heading);
-  const text = readme.slice(begin + heading.length + 2);
+const section = (page, heading) => {
+  const whole = texts.get(page);
+  const begin = whole.indexOf(`\n${heading}\n`);
+  assert.ok(begin >= 0, `${page}: ${heading}`);
+  const text = whole.slice(begin + heading.length + 2);
   const end = text.search(/^##+ /m);
   return end < 0 ? text : text.slice(0, end);
 };
 
 test('pages were found', () => {
-  for (const page of ['README.md', 'contrib/integrations/README.md', 'contrib/templates/README.md', 'bench/provider/README.md', 'bench/scenarios/README.md'])
+  for (const page of ['README.md', 'src/README.md', 'src/api/README.md', 'tests/README.md', 'contrib/deploy/README.md', 'contrib/integrations/README.md', 'contrib/templates/README.md', 'bench/provider/README.md', 'bench/scenarios/README.md'])
     assert.ok(pages.includes(page), page);
+});
+
+test('the README is short', () => {
+  assert.ok(texts.get('README.md').split('\n').length <= 151);
 });
 
 test('every link and picture leads somewhere', () => {
@@ -69,7 +73,7 @@ test('every path exists', () => {
 });
 
 test('the tour names every room in the order of src/ROOMS, and files that are there', async () => {
-  const tour = rows(section('## A tour of the source')).filter(([room]) => /^`\w+`$/.test(room));
+  const tour = rows(section('src/README.md', '## Rooms')).filter(([room]) => /^`\w+`$/.test(room));
   const all = (await readFile(join(root, 'src/ROOMS'), 'utf8')).split('\n').filter((line) => /^\w+ *\|/.test(line)).map((line) => line.split('|')[0].trim());
   const present = all.filter((room) => existsSync(join(root, 'src', room)));
   assert.deepEqual(tour.map(([room]) => room.replaceAll('`', '')), present);
@@ -83,7 +87,7 @@ test('the settings are those of `sluice serve --help`, with their defaults', asy
     ([, name, value, otherwise, text]) => [`\`${name}\` ${value}`, otherwise ? `\`${otherwise}\`` : '', text.trim().split(/\s+/).join(' ')],
   );
   assert.ok(wanted.length > 40, help);
-  const said = rows(section('## Configuration')).filter(([first]) => first.startsWith('`'));
+  const said = rows(section('contrib/deploy/README.md', '## Configuration')).filter(([first]) => first.startsWith('`'));
   assert.deepEqual(said, wanted);
 });
 
@@ -121,7 +125,7 @@ test('flags by themselves are settings, or options of some command', async () =>
   for (const command of ['serve', 'dev', 'migrate', 'accounts', 'keys', 'connections', 'oauth-clients', 'catalog', 'flow'])
     all += await must(bin, [command, '--help']);
   const isKnown = (flag) => new RegExp(`^ {2}${flag}( |$)`, 'm').test(all);
-  none(ticked(readme).flatMap((one) => one.match(/^--[a-z-]+/) ?? []).filter((flag) => flag !== '--config' && !isKnown(flag)));
+  none(['README.md', 'src/api/README.md', 'contrib/deploy/README.md'].flatMap((page) => ticked(texts.get(page))).flatMap((one) => one.match(/^--[a-z-]+/) ?? []).filter((flag) => flag !== '--config' && !isKnown(flag)));
 });
 
 test('the table of the interface is that of openapi.json, with its scopes', async () => {
@@ -132,7 +136,7 @@ test('the table of the interface is that of openapi.json, with its scopes', asyn
       if (/^(get|post|put|patch|delete)$/.test(method))
         wanted.set(`${method.toUpperCase()} ${path}`, operation['x-scope'] ?? 'no key');
   const said = new Map();
-  for (const [requests, , scope] of rows(section('### The interface')))
+  for (const [requests, , scope] of rows(section('src/api/README.md', '## Requests')))
     for (const request of ticked(requests).filter((one) => one.includes(' /'))) said.set(request, scope);
   assert.deepEqual([...said].sort(), [...wanted].sort());
 });
@@ -142,6 +146,6 @@ test('metrics and make targets exist', async () => {
   const targets = new Set([...makefile.matchAll(/^\.PHONY: (.*)$/gm)].flatMap(([, names]) => names.split(' ')));
   none(overPages((text) => [
     ...ticked(text).filter((one) => /^sluice_[a-z_]+$/.test(one) && !source.includes(`"${one}"`)),
-    ...[...text.matchAll(/`make ([a-z-]+)/g)].map(([, target]) => target).filter((target) => !targets.has(target)),
+    ...[...text.matchAll(/`make ([a-z0-9-]+)/g)].map(([, target]) => target).filter((target) => !targets.has(target)),
   ]));
 });

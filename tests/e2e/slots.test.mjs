@@ -1,5 +1,5 @@
 // Outbound slots: what one account takes leaves room for the others, in an origin and in the whole,
-// while calls that hang cannot be taken back (README.md, account-connections).
+// while calls that hang cannot be taken back (contrib/deploy/README.md, account-connections).
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { until } from './support/client.mjs';
