@@ -1,0 +1,216 @@
+/*
+ * A server on the seam with small templates, for the tests of flow's tables. What a test does not
+ * want to decide by itself is answered well.
+ */
+#ifndef TESTS_UNIT_FLOW_MACHINE_H
+#define TESTS_UNIT_FLOW_MACHINE_H
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "flow/internal.h"
+#include "seam/table.h"
+#include "seam/walk.h"
+
+#define TEMPLATE_WITH(key, more, steps)                                           \
+    "{\"key\":\"" key "\",\"name\":\"T\",\"description\":\"d\"," more             \
+    "\"input\":{\"type\":\"object\",\"required\":[\"confirm\"],"                  \
+    "\"properties\":{\"n\":{\"description\":\"N.\"},\"confirm\":{\"const\":true," \
+    "\"description\":\"C.\"}},\"additionalProperties\":false},\"steps\":[" steps "]}"
+#define TEMPLATE(key, steps)  TEMPLATE_WITH(key, "", steps)
+#define STEP(key, type, more) "{\"key\":\"" key "\",\"type\":\"" type "\"," more "}"
+#define GET(key, more)        STEP(key, "tool_call", "\"tool\":\"demo_get\"," more "\"input\":{}")
+#define PUT(key, by, more) \
+    STEP(key, "tool_call", "\"tool\":\"demo_put\",\"confirmed_by\":\"" by "\"," more "\"input\":{}")
+#define EACH(more)     "\"for_each\":\"input.n\",\"concurrency\":2," more
+#define ASK(key, more) STEP(key, "approval", more "\"title\":\"Go?\",\"summary\":\"s\"")
+#define PASS(key)      STEP(key, "transform", "\"expr\":\"`1`\"")
+#define WAIT(key, of)  STEP(key, "wait", "\"for\":" of)
+
+struct machine {
+    struct catalog *catalog;
+    struct flow_template_set *templates;
+    struct seam_node node;
+    struct seam_store store;
+    struct seam_walk walk;
+    struct seam_run run;
+};
+
+static inline void machine_open_node(struct machine *m)
+{
+    seam_node_open(&m->node, m->catalog, m->templates, NULL);
+    seam_node_join(&m->node, &m->store);
+    m->walk = (struct seam_walk){.node = &m->node, .store = &m->store, .place = SIZE_MAX};
+}
+
+static inline struct machine *machine_new(const char *const *templates)
+{
+    const char *const manifests[] = {seam_demo_manifest, NULL};
+    struct machine *m = mem_zalloc(sizeof(*m));
+    seam_open(1);
+    m->catalog = seam_catalog(manifests);
+    m->templates = seam_templates(m->catalog, templates);
+    seam_store_init(&m->store);
+    machine_open_node(m);
+    return m;
+}
+
+static inline int machine_free(struct machine *m)
+{
+    seam_node_close(&m->node);
+    seam_store_deinit(&m->store);
+    flow_template_set_free(m->templates);
+    catalog_unref(m->catalog);
+    mem_free(m);
+    return seam_close() ? 0 : -1;
+}
+
+/* The process dies at this moment, as after a drain whose time is up: nothing it began is left in
+ * memory. Another one takes its place. */
+static inline void machine_restart(struct machine *m)
+{
+    seam_node_close(&m->node);
+    machine_open_node(m);
+}
+
+/* A command, not answered yet. */
+static inline void machine_begin(struct machine *m, enum flow_command_kind kind, struct uuid id)
+{
+    seam_run_command(&m->run, &m->node, kind, id);
+    seam_run_start(&m->run);
+}
+
+static inline enum flow_answer machine_end(struct machine *m)
+{
+    assert_true(seam_walk_until_ended(&m->walk, &m->run));
+    seam_run_end(&m->run);
+    seam_settle(m->node.loop); /* until then the run's memory is in use */
+    return m->run.answer;
+}
+
+static inline enum flow_answer machine_command(struct machine *m, enum flow_command_kind kind,
+                                               struct uuid id)
+{
+    machine_begin(m, kind, id);
+    return machine_end(m);
+}
+
+static inline void machine_begin_start(struct machine *m, const char *key, const char *input)
+{
+    seam_run_flow(&m->run, &m->node, key, input);
+    seam_run_start(&m->run);
+}
+
+/* Started and answered; it has not gone on yet. */
+static inline struct uuid machine_start(struct machine *m, const char *key, const char *input)
+{
+    machine_begin_start(m, key, input);
+    assert_int_equal(machine_end(m), FLOW_ANSWER_DONE);
+    return m->run.flow_id;
+}
+
+static inline struct row_flow *machine_row(struct machine *m, struct uuid id)
+{
+    struct row_flow *row = seam_find_flow(&m->store, id);
+    assert_non_null(row);
+    return row;
+}
+
+/* What is there to answer is answered, without the given statement; else time passes. */
+static inline void machine_turn(struct machine *m, const char *but)
+{
+    seam_settle(m->node.loop);
+    struct pg_query *query = NULL;
+    for (size_t i = 0; (query = seam_query(m->node.pool, i)); i++)
+        if (!but || strcmp(seam_query_stmt(query)->name, but) != 0)
+            break;
+    if (query)
+        seam_rows_answer(&m->store, query);
+    else if (!seam_pass_timer(m->node.loop, 60000))
+        seam_pass_ms(m->node.loop, 60000);
+    seam_settle(m->node.loop);
+}
+
+/* The next query of that statement; all others are answered. */
+static inline struct pg_query *machine_query(struct machine *m, const char *name)
+{
+    for (unsigned i = 0; i < 1000; i++) {
+        seam_settle(m->node.loop);
+        struct pg_query *query = seam_query_named(m->node.pool, name);
+        if (query)
+            return query;
+        machine_turn(m, name);
+    }
+    fail_msg("no query %s", name);
+    return NULL;
+}
+
+/* The next call; its first byte has left. */
+static inline struct http_call *machine_call(struct machine *m)
+{
+    for (unsigned i = 0; i < 1000; i++) {
+        seam_settle(m->node.loop);
+        struct http_call *call = seam_call(m->node.http, 0);
+        if (call && seam_call_send(call))
+            return call;
+        machine_turn(m, NULL);
+    }
+    fail_msg("no call");
+    return NULL;
+}
+
+static inline void machine_reply(struct machine *m, unsigned status)
+{
+    seam_call_reply(machine_call(m), status, "{}");
+    seam_settle(m->node.loop);
+}
+
+/* Replies so, also where exec tries again by itself, until there is a query of that statement. */
+static inline struct pg_query *machine_reply_until(struct machine *m, unsigned status,
+                                                   const char *name)
+{
+    for (unsigned i = 0; i < 100; i++) {
+        struct pg_query *query = seam_query_named(m->node.pool, name);
+        if (query)
+            return query;
+        machine_reply(m, status);
+    }
+    fail_msg("no query %s", name);
+    return NULL;
+}
+
+/* Everything is answered until the flow is there. */
+static inline void machine_until(struct machine *m, struct uuid id, enum flow_status status)
+{
+    if (!seam_walk_until_status(&m->walk, id, status))
+        fail_msg("it is %s, not %s", flow_status_name(machine_row(m, id)->flow.status),
+                 flow_status_name(status));
+}
+
+static inline size_t machine_count_steps(const struct machine *m, struct uuid id, bool is_completed)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < m->store.steps.count; i++)
+        count += uuid_eq(m->store.steps.items[i].flow_id, id) &&
+                 m->store.steps.items[i].step.is_completed == is_completed;
+    return count;
+}
+
+/* The error of its last attempt has this in it. */
+static inline void machine_check_error(const struct machine *m, struct uuid id, const char *text)
+{
+    slice error = SLICE_NONE;
+    for (size_t i = 0; i < m->store.steps.count; i++)
+        if (uuid_eq(m->store.steps.items[i].flow_id, id))
+            error = m->store.steps.items[i].step.error;
+    if (!error.ptr || slice_find(error, slice_cstr(text)) < 0)
+        fail_msg("no \"%s\" in %.*s", text, SLICE_ARG(error));
+}
+
+#endif

@@ -1,0 +1,461 @@
+/*
+ * The table of a flow that runs: every step and jump; and each template at each query and call of
+ * its way failing in each way, killed and taken over there, and cancelled there by a person.
+ */
+#include "seam/seam.h"
+
+#include "machine.h"
+
+/* By key, as a set has them. */
+static const char *const templates[] = {
+    TEMPLATE("ask", ASK("a", "\"expires_in\":60,")),
+    TEMPLATE("ask_each", ASK("a", "") "," GET("b", EACH(""))),
+    TEMPLATE("ask_wait", ASK("a", "") "," WAIT("b", "60")),
+    TEMPLATE("ask_write", ASK("a", "") "," PUT("b", "approval:a", "")),
+    TEMPLATE("chain", PASS("a") "," WAIT("b", "0") "," PASS("c")),
+    TEMPLATE("each", GET("a", EACH(""))),
+    TEMPLATE_WITH("late", "\"deadline\":1,", GET("a", "")),
+    TEMPLATE("nothing", STEP("a", "transform", "\"when\":\"input.n\",\"expr\":\"`1`\"")),
+    TEMPLATE("pause", WAIT("a", "\"${input.n}\"") "," GET("b", "")),
+    TEMPLATE("read", GET("a", "")),
+    TEMPLATE("retry", GET("a", "\"retry\":{\"attempts\":3,\"backoff\":2,\"backoff_max\":2},")),
+    TEMPLATE_WITH("wait_late", "\"deadline\":30,", WAIT("a", "60")),
+    TEMPLATE("write", PUT("a", "start", "")),
+    NULL,
+};
+
+static int set_up(void **state)
+{
+    *state = machine_new(templates);
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    return machine_free(*state);
+}
+
+/* Approved; the query is the load of the run that follows. */
+static struct pg_query *approve_until_load(struct machine *m, struct uuid id)
+{
+    machine_begin(m, FLOW_COMMAND_APPROVE, id);
+    struct pg_query *query = machine_query(m, "flow_load_items");
+    assert_int_equal(machine_end(m), FLOW_ANSWER_DONE);
+    return query;
+}
+
+/* ---- what is planned ---- */
+
+static void a_call(void **state)
+{
+    struct machine *m = *state;
+    struct uuid id = machine_start(m, "read", "{\"confirm\":true}");
+    machine_reply(m, 200);
+    machine_until(m, id, FLOW_COMPLETED);
+    assert_int_equal(machine_count_steps(m, id, true), 1);
+}
+
+static void transforms_and_a_wait_that_is_over(void **state)
+{
+    struct machine *m = *state;
+    struct uuid id = machine_start(m, "chain", "{\"confirm\":true}");
+    machine_until(m, id, FLOW_COMPLETED);
+    assert_int_equal(machine_count_steps(m, id, true), 3);
+}
+
+static void a_wait_and_a_call_behind_it(void **state)
+{
+    struct machine *m = *state;
+    struct uuid id = machine_start(m, "pause", "{\"confirm\":true,\"n\":30}");
+    machine_until(m, id, FLOW_WAITING);
+    machine_reply(m, 200);
+    machine_until(m, id, FLOW_COMPLETED);
+}
+
+static void nothing_to_do(void **state)
+{
+    struct machine *m = *state;
+    struct uuid id = machine_start(m, "nothing", "{\"confirm\":true}");
+    assert_int_equal(machine_row(m, id)->flow.status, FLOW_COMPLETED);
+    assert_int_equal(machine_row(m, id)->flow.rev, 2); /* with its start */
+}
+
+static void an_input_that_does_not_fit(void **state)
+{
+    struct machine *m = *state;
+    struct uuid id = machine_start(m, "pause", "{\"confirm\":true,\"n\":\"soon\"}");
+    machine_until(m, id, FLOW_FAILED);
+    machine_check_error(m, id, "validation_error");
+}
+
+static void an_approval_is_all_that_was_left(void **state)
+{
+    struct machine *m = *state;
+    struct uuid id = machine_start(m, "ask", "{\"confirm\":true}");
+    (void)approve_until_load(m, id);
+    machine_until(m, id, FLOW_COMPLETED);
+}
+
+static void a_wait_behind_an_approval(void **state)
+{
+    struct machine *m = *state;
+    struct uuid id = machine_start(m, "ask_wait", "{\"confirm\":true}");
+    (void)approve_until_load(m, id);
+    machine_until(m, id, FLOW_COMPLETED);
+    assert_int_equal(machine_count_steps(m, id, true), 2);
+}
+
+static void an_approval_that_expires_is_asked_again(void **state)
+{
+    struct machine *m = *state;
+    struct uuid id = machine_start(m, "ask", "{\"confirm\":true}");
+    machine_until(m, id, FLOW_FAILED);
+    machine_check_error(m, id, "timeout");
+    assert_int_equal(machine_command(m, FLOW_COMMAND_RESUME, id), FLOW_ANSWER_DONE);
+    machine_until(m, id, FLOW_WAITING);
+    assert_int_equal(machine_row(m, id)->flow.attempt, 2);
+}
+
+static void a_write_behind_an_approval_has_its_intent_first(void **state)
+{
+    struct machine *m = *state;
+    struct uuid id = machine_start(m, "ask_write", "{\"confirm\":true}");
+    (void)approve_until_load(m, id);
+    (void)machine_query(m, "flow_move");
+    assert_int_equal(seam_call_count(m->node.http), 0);
+    (void)machine_call(m);
+    assert_true(machine_row(m, id)->flow.is_begun);
+    machine_reply(m, 200);
+    machine_until(m, id, FLOW_COMPLETED);
+}
+
+static void items(void **state)
+{
+    struct machine *m = *state;
+    struct uuid id = machine_start(m, "ask_each", "{\"confirm\":true,\"n\":[1,2,3]}");
+    (void)approve_until_load(m, id);
+    machine_until(m, id, FLOW_COMPLETED);
+    assert_int_equal(m->walk.sent, 3);
+}
+
+/* ---- what goes wrong ---- */
+
+static void a_load_that_fails_is_tried_again(void **state)
+{
+    struct machine *m = *state;
+    struct uuid id = machine_start(m, "ask", "{\"confirm\":true}");
+    seam_query_fail(approve_until_load(m, id), ERR_BUSY);
+    machine_until(m, id, FLOW_COMPLETED);
+}
+
+static void a_flow_that_another_node_took_is_let_go(void **state)
+{
+    struct machine *m = *state;
+    struct uuid id = machine_start(m, "ask", "{\"confirm\":true}");
+    struct pg_query *load = approve_until_load(m, id);
+    machine_row(m, id)->flow.owner = uuid_v7();
+    seam_rows_answer(&m->store, load);
+    seam_settle(m->node.loop);
+    assert_int_equal(flow_service_active(m->node.flow), 0);
+}
+
+static void a_template_that_cannot_be_read(void **state)
+{
+    struct machine *m = *state;
+    struct uuid id = machine_start(m, "ask", "{\"confirm\":true}");
+    struct pg_query *load = approve_until_load(m, id);
+    machine_row(m, id)->flow.template_version = uuid_v7();
+    seam_rows_answer(&m->store, load);
+    seam_query_fail(machine_query(m, "flow_template_get"), ERR_BUSY);
+    seam_query_done(machine_query(m, "flow_template_get")); /* there is none */
+    machine_until(m, id, FLOW_FAILED);
+    machine_check_error(m, id, "template cannot be read");
+}
+
+static void a_flow_that_kills_its_servers(void **state)
+{
+    struct machine *m = *state;
+    struct uuid id = machine_start(m, "ask_write", "{\"confirm\":true}");
+    struct pg_query *load = approve_until_load(m, id);
+    machine_row(m, id)->flow.adoptions = FLOW_POISON_ADOPTIONS;
+    seam_rows_answer(&m->store, load);
+    machine_until(m, id, FLOW_FAILED);
+    machine_check_error(m, id, "died again and again");
+    assert_int_equal(m->store.steps.items[1].step.step_index, 1); /* behind the approval */
+}
+
+static void a_call_that_fails_is_made_again(void **state)
+{
+    struct machine *m = *state;
+    struct uuid id = machine_start(m, "retry", "{\"confirm\":true}");
+    (void)machine_reply_until(m, 503, "flow_move");
+    machine_reply(m, 200);
+    machine_until(m, id, FLOW_COMPLETED);
+    assert_int_equal(machine_count_steps(m, id, false), 1);
+}
+
+static void a_long_retry_after_parks_the_flow(void **state)
+{
+    struct machine *m = *state;
+    static const char *const headers[] = {"retry-after", "60", NULL};
+    struct uuid id = machine_start(m, "retry", "{\"confirm\":true}");
+    seam_call_reply_with(machine_call(m), 429, headers, SLICE("{}"));
+    machine_until(m, id, FLOW_WAITING);
+    assert_int_equal(machine_row(m, id)->flow.waiting_for, FLOW_WAITS_RETRY);
+    machine_reply(m, 200);
+    machine_until(m, id, FLOW_COMPLETED);
+}
+
+/* Its lease runs out while it sleeps: nothing is sent under it any more. */
+static void a_call_that_may_not_be_sent(void **state)
+{
+    struct machine *m = *state;
+    struct uuid id = machine_start(m, "retry", "{\"confirm\":true}");
+    seam_rows_answer(&m->store, machine_reply_until(m, 503, "flow_move"));
+    seam_settle(m->node.loop);
+    seam_move_to_ns(seam_now_ns() + UINT64_C(20000000000));
+    seam_settle(m->node.loop);
+    assert_int_equal(seam_call_count(m->node.http), 0);
+    assert_int_equal(flow_service_active(m->node.flow), 1);
+    seam_move_to_ns(seam_now_ns() + UINT64_C(400000000)); /* and once more */
+    seam_settle(m->node.loop);
+    machine_until(m, id, FLOW_COMPLETED); /* taken over by its own next incarnation */
+}
+
+static void a_deadline_that_passes_between_attempts(void **state)
+{
+    struct machine *m = *state;
+    static const char *const headers[] = {"retry-after", "3", NULL};
+    struct uuid id = machine_start(m, "late", "{\"confirm\":true}");
+    seam_call_reply_with(machine_call(m), 429, headers, SLICE("{}"));
+    machine_until(m, id, FLOW_FAILED);
+    machine_check_error(m, id, "deadline has passed");
+    assert_int_equal(machine_count_steps(m, id, false), 2);
+}
+
+static void a_deadline_that_ends_a_wait(void **state)
+{
+    struct machine *m = *state;
+    struct uuid id = machine_start(m, "wait_late", "{\"confirm\":true}");
+    machine_until(m, id, FLOW_FAILED);
+    machine_check_error(m, id, "deadline has passed");
+}
+
+static void an_output_that_the_database_refuses(void **state)
+{
+    struct machine *m = *state;
+    struct uuid id = machine_start(m, "read", "{\"confirm\":true}");
+    machine_reply(m, 200);
+    seam_query_fail(machine_query(m, "flow_move"), ERR_INVALID);
+    machine_until(m, id, FLOW_FAILED);
+    machine_check_error(m, id, "cannot be stored");
+}
+
+static void a_transition_that_fails_is_tried_again(void **state)
+{
+    struct machine *m = *state;
+    struct uuid id = machine_start(m, "read", "{\"confirm\":true}");
+    machine_reply(m, 200);
+    seam_query_fail(machine_query(m, "flow_move"), ERR_BUSY);
+    machine_until(m, id, FLOW_COMPLETED);
+}
+
+static void a_write_that_a_dead_server_had_begun(void **state)
+{
+    struct machine *m = *state;
+    struct uuid id = machine_start(m, "write", "{\"confirm\":true}");
+    (void)machine_call(m);
+    machine_restart(m);
+    machine_until(m, id, FLOW_FAILED);
+    machine_check_error(m, id, "outcome is unknown");
+    assert_int_equal(m->walk.sent, 0);
+}
+
+/* A drain: what sleeps before its next attempt leaves, and who comes next goes on. */
+static void a_drain_while_it_sleeps(void **state)
+{
+    struct machine *m = *state;
+    struct uuid id = machine_start(m, "retry", "{\"confirm\":true}");
+    seam_rows_answer(&m->store, machine_reply_until(m, 503, "flow_move"));
+    seam_settle(m->node.loop);
+    flow_service_drain(m->node.flow);
+    seam_settle(m->node.loop);
+    assert_int_equal(flow_service_active(m->node.flow), 0);
+    machine_restart(m);
+    machine_until(m, id, FLOW_COMPLETED);
+}
+
+/* ---- every place ---- */
+
+static const struct {
+    const char *key, *input;
+    bool is_write;
+} ways[] = {
+    {"read", "{\"confirm\":true}", false},
+    {"write", "{\"confirm\":true}", true},
+    {"chain", "{\"confirm\":true}", false},
+    {"pause", "{\"confirm\":true,\"n\":5}", false},
+    {"ask_write", "{\"confirm\":true}", true},
+    {"ask_each", "{\"confirm\":true,\"n\":[1,2]}", false},
+};
+
+enum event { EVENT_FAULT, EVENT_DEATH, EVENT_CANCEL };
+
+static bool expect(bool holds, const struct machine *m, const char *key, const char *what)
+{
+    if (!holds)
+        print_error("%s, %s at %s (place %zu): %s\n", key, seam_fault_name(m->walk.fault),
+                    m->walk.where, m->walk.place, what);
+    return holds;
+}
+
+/* What a person does who wants it done: approves when asked, and asks again. */
+static void push(struct machine *m, struct uuid id)
+{
+    const struct row_flow *row = seam_find_flow(&m->store, id);
+    if (row && row->flow.waiting_for == FLOW_WAITS_APPROVAL)
+        (void)machine_command(m, FLOW_COMMAND_APPROVE, id);
+    seam_walk_for_ms(&m->walk, 60000);
+}
+
+static bool check_end(struct machine *m, const char *key, struct uuid id, bool is_write)
+{
+    const struct row_flow *row = seam_find_flow(&m->store, id);
+    bool is_ok = expect(flow_service_active(m->node.flow) == 0, m, key, "it is still in memory");
+    if (!row)
+        return is_ok;
+    is_ok &= expect(row->flow.status > FLOW_WAITING, m, key, "it has not ended");
+    is_ok &= expect(!is_write || m->walk.writes <= 1, m, key, "it wrote twice");
+    return is_ok;
+}
+
+static size_t walk_once(size_t way, size_t place, enum seam_fault fault, bool *is_ok)
+{
+    struct machine *m = machine_new(templates);
+    m->walk.place = place;
+    m->walk.fault = fault;
+    machine_begin_start(m, ways[way].key, ways[way].input);
+    bool is_done = machine_end(m) == FLOW_ANSWER_DONE;
+    struct uuid id = m->run.flow_id;
+    *is_ok &= expect(is_done || m->walk.is_hit, m, ways[way].key, "it did not start");
+    for (unsigned i = 0; i < 4; i++)
+        push(m, id);
+    *is_ok &= check_end(m, ways[way].key, id, ways[way].is_write);
+    size_t places = m->walk.places;
+    assert_int_equal(machine_free(m), 0);
+    return places;
+}
+
+static void each_place_fails_in_each_way(void **state)
+{
+    bool is_ok = true;
+    (void)state;
+    for (size_t way = 0; way < ARRAY_LEN(ways); way++) {
+        size_t places = walk_once(way, SIZE_MAX, SEAM_REFUSED, &is_ok);
+        for (size_t place = 0; place < places; place++)
+            for (unsigned fault = 0; fault < SEAM_FAULTS; fault++)
+                (void)walk_once(way, place, (enum seam_fault)fault, &is_ok);
+    }
+    assert_true(is_ok);
+}
+
+/* Goes on until it waits at that place for a query or a call. false: it has ended before. */
+static bool go_to(struct machine *m, struct uuid id, size_t place)
+{
+    for (unsigned i = 0; i < 1000; i++) {
+        seam_settle(m->node.loop);
+        const struct row_flow *row = seam_find_flow(&m->store, id);
+        struct http_call *call = seam_call(m->node.http, 0);
+        bool is_here = flow_service_active(m->node.flow) > 0;
+        if (row && row->flow.status > FLOW_WAITING && !is_here)
+            return false;
+        if (is_here && place-- == 0)
+            return true;
+        if (!is_here && row && row->flow.waiting_for == FLOW_WAITS_APPROVAL)
+            (void)machine_command(m, FLOW_COMMAND_APPROVE, id);
+        else if (call && seam_query_count(m->node.pool) == 0)
+            machine_reply(m, 200);
+        else
+            machine_turn(m, NULL);
+    }
+    fail_msg("it does not end");
+    return false;
+}
+
+/* Killed, and taken over by another server; or cancelled by a person. */
+static bool interrupt(size_t way, size_t place, enum event event, bool *is_ok)
+{
+    struct machine *m = machine_new(templates);
+    struct uuid id = machine_start(m, ways[way].key, ways[way].input);
+    bool is_there = go_to(m, id, place);
+    m->walk.place = SIZE_MAX;
+    if (is_there && event == EVENT_DEATH)
+        machine_restart(m);
+    else if (is_there)
+        *is_ok &= expect(machine_command(m, FLOW_COMMAND_CANCEL, id) == FLOW_ANSWER_DONE, m,
+                         ways[way].key, "it was not cancelled");
+    for (unsigned i = 0; i < 4; i++)
+        push(m, id);
+    *is_ok &= check_end(m, ways[way].key, id, ways[way].is_write);
+    enum flow_status status = machine_row(m, id)->flow.status;
+    *is_ok &= expect(event != EVENT_CANCEL || !is_there || status == FLOW_CANCELLED, m,
+                     ways[way].key, "it is not cancelled");
+    assert_int_equal(machine_free(m), 0);
+    return is_there;
+}
+
+static void it_is_killed_or_cancelled_at_each_wait(void **state)
+{
+    bool is_ok = true;
+    (void)state;
+    for (size_t way = 0; way < ARRAY_LEN(ways); way++)
+        for (unsigned event = EVENT_DEATH; event <= EVENT_CANCEL; event++) {
+            size_t place = 0;
+            while (interrupt(way, place, (enum event)event, &is_ok))
+                place++;
+            assert_true(place > 0);
+        }
+    assert_true(is_ok);
+}
+
+static void every_step_and_jump_was_taken(void **state)
+{
+    (void)state;
+    assert_int_equal(seam_table_missing("flow"), 0);
+}
+
+#define ON_A_MACHINE(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        ON_A_MACHINE(a_call),
+        ON_A_MACHINE(transforms_and_a_wait_that_is_over),
+        ON_A_MACHINE(a_wait_and_a_call_behind_it),
+        ON_A_MACHINE(nothing_to_do),
+        ON_A_MACHINE(an_input_that_does_not_fit),
+        ON_A_MACHINE(an_approval_is_all_that_was_left),
+        ON_A_MACHINE(a_wait_behind_an_approval),
+        ON_A_MACHINE(an_approval_that_expires_is_asked_again),
+        ON_A_MACHINE(a_write_behind_an_approval_has_its_intent_first),
+        ON_A_MACHINE(items),
+        ON_A_MACHINE(a_load_that_fails_is_tried_again),
+        ON_A_MACHINE(a_flow_that_another_node_took_is_let_go),
+        ON_A_MACHINE(a_template_that_cannot_be_read),
+        ON_A_MACHINE(a_flow_that_kills_its_servers),
+        ON_A_MACHINE(a_call_that_fails_is_made_again),
+        ON_A_MACHINE(a_long_retry_after_parks_the_flow),
+        ON_A_MACHINE(a_call_that_may_not_be_sent),
+        ON_A_MACHINE(a_deadline_that_passes_between_attempts),
+        ON_A_MACHINE(a_deadline_that_ends_a_wait),
+        ON_A_MACHINE(an_output_that_the_database_refuses),
+        ON_A_MACHINE(a_transition_that_fails_is_tried_again),
+        ON_A_MACHINE(a_write_that_a_dead_server_had_begun),
+        ON_A_MACHINE(a_drain_while_it_sleeps),
+        cmocka_unit_test(each_place_fails_in_each_way),
+        cmocka_unit_test(it_is_killed_or_cancelled_at_each_wait),
+        cmocka_unit_test(every_step_and_jump_was_taken),
+    };
+    seam_table_watch();
+    return cmocka_run_group_tests_name("flow/run", tests, NULL, NULL);
+}
