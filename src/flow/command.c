@@ -179,7 +179,7 @@ static enum op_result step_started(struct op *op)
     struct flow_command *command = command_of(op);
     struct flow_run *run = command->run;
     ASSERT(run && uuid_eq(run->flow.id, command->flow_id));
-    int status = store_done_result(&command->query);
+    int status = store_flow_start_result(&command->query);
     command->run = NULL;
     if (status == ERR_INVALID && !uuid_is_nil(command->in.flow_id)) { /* the id is taken */
         flow_run_drop(run);

@@ -82,7 +82,9 @@ static const struct pg_column start_params[] = {
 /* What the second sending adds: the first inserts rows that cannot be there. */
 #define AGAIN " on conflict do nothing"
 
-#define START_STMT(stmt_name, rest, ...)                                                         \
+/* A start may be asked for twice, by its caller's id. The second sending tells one that it made, or
+ * its first sending, from one that another made: by when it was created. */
+#define START_STMT(stmt_name, rest, answer, ...)                                                 \
     {                                                                                            \
         .name = stmt_name,                                                                       \
         .sql = "with made as (insert into sluice.flow (account_id, id, template_key, "           \
@@ -91,14 +93,22 @@ static const struct pg_column start_params[] = {
                "updated_at, completed_at) "                                                      \
                "@row :account_id, :id, :template_key, :version, :trigger, :status, :rev, :id, "  \
                ":owner, :step_index, :attempt, :is_begun, 0::bigint, :waiting_for, :wake_at, "   \
-               ":deadline, :created_at, :updated_at, :completed_at @end" rest ") "               \
+               ":deadline, :created_at, :updated_at, :completed_at @end" rest                    \
+               " returning id), documented as ("                                                 \
                "insert into sluice.flow_doc (account_id, flow_id, input, actor, waiting_input) " \
-               "@row :account_id, :id, :input, :actor, :shown @end" rest,                        \
-        PG_PARAMS(start_params), .key_count = 2, .match = PG_MATCH_NONE, .is_write = true,       \
-        .is_replayable = true, __VA_ARGS__                                                       \
+               "@row :account_id, :id, :input, :actor, :shown @end" rest ") "                    \
+               "select :ord @from" answer,                                                       \
+        PG_PARAMS(start_params), .key_count = 2, .is_write = true, .is_replayable = true,        \
+        __VA_ARGS__                                                                              \
     }
-static const struct pg_stmt flow_start_again = START_STMT("flow_start_again", AGAIN, );
-static const struct pg_stmt flow_start = START_STMT("flow_start", "", .again = &flow_start_again);
+#define START_IS_OURS                                        \
+    " where :id in (select m.id from made m) or "            \
+    "(select f.created_at = :created_at from sluice.flow f " \
+    "where f.account_id = :account_id and f.id = :id)"
+static const struct pg_stmt flow_start_again =
+    START_STMT("flow_start_again", AGAIN, START_IS_OURS, );
+static const struct pg_stmt flow_start =
+    START_STMT("flow_start", "", "", .again = &flow_start_again);
 
 static struct pg_value waiting_text(enum flow_waiting waiting)
 {
@@ -134,6 +144,13 @@ void store_flow_start(struct pg_pool *pool, struct pg_query *query, struct op *o
     params[18] = pg_text_or_empty(start->actor);
     params[19] = pg_json(start->waiting_input);
     store_submit(pool, query, op, &flow_start);
+}
+
+int store_flow_start_result(const struct pg_query *query)
+{
+    if (query->status != OK)
+        return query->status;
+    return query->rows.count ? OK : ERR_INVALID;
 }
 
 /* ---- the owner's transitions ---- */

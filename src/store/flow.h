@@ -85,7 +85,7 @@ struct flow_step {
 
 /* ---- start ---- */
 
-/* Replayable: the id is the operation token. store_done_result. Slices are borrowed until then. */
+/* Replayable: id and time of creation are the operation token. Slices are borrowed until then. */
 struct flow_start {
     /* rev 1: running, owned and with the intent of its first step. rev 2: what would follow at once
      * without a call, has: it waits, or is completed. */
@@ -93,9 +93,11 @@ struct flow_start {
     slice input, actor;
     slice waiting_input; /* while it waits: what the step shows; else SLICE_NONE */
 };
-/* Inserts flow and document. */
+/* Inserts flow and document. Result: ERR_INVALID where there is one of this id that another request
+ * has made. */
 void store_flow_start(struct pg_pool *pool, struct pg_query *query, struct op *op,
                       const struct flow_start *start);
+int store_flow_start_result(const struct pg_query *query) MUST_CHECK;
 
 /* ---- the owner's transitions ---- */
 

@@ -96,7 +96,7 @@ size_t seam_flow_cells(const struct flow *flow, struct pg_value *cells)
 
 /* ---- start ---- */
 
-/* The id is the operation token: the second sending does nothing where the first was done. */
+/* The second sending tells what it, or the first, has made by its time from what another has. */
 static int do_start(struct seam_store *store, struct pg_query *query)
 {
     struct flow flow = {
@@ -118,7 +118,9 @@ static int do_start(struct seam_store *store, struct pg_query *query)
         .updated_at = seam_time(query, "updated_at"),
         .completed_at = seam_time(query, "completed_at"),
     };
-    if (seam_find_flow(store, flow.id))
+    const struct row_flow *other = seam_find_flow(store, flow.id);
+    seam_rows(query, !other || other->flow.created_at == flow.created_at);
+    if (other)
         return seam_is_again(query) ? OK : ERR_INVALID;
     if (!is_legal(&flow))
         return ERR_INVALID;

@@ -88,6 +88,36 @@ static void it_reads_waits_asks_and_writes(void **state)
     assert_int_equal(b->store.steps.count, 4);
 }
 
+/* A client that got no answer asks another node. */
+static void a_start_that_another_node_has_made_is_not_begun_again(void **state)
+{
+    struct bench *b = *state;
+    struct seam_walk walk = {.node = &b->node, .store = &b->store, .place = SIZE_MAX};
+    struct seam_node other;
+    struct uuid id = uuid_v7();
+    seam_node_open(&other, b->catalog, b->templates, NULL);
+    seam_node_join(&other, &b->store);
+    seam_run_flow(&b->run, &b->node, "demo", "{}");
+    b->run.command.flow_id = id;
+    seam_run_start(&b->run);
+    assert_true(seam_walk_until_ended(&walk, &b->run));
+    assert_int_equal(b->run.answer, FLOW_ANSWER_DONE);
+    seam_run_end(&b->run);
+    seam_pass_ms(b->node.loop, 1);
+    seam_run_flow(&b->run, &other, "demo", "{}");
+    b->run.command.flow_id = id;
+    seam_run_start(&b->run);
+    seam_settle(other.loop);
+    seam_query_lose(seam_query_named(other.pool, "flow_start")); /* not done */
+    seam_node_answer(&other, &b->store);
+    assert_true(seam_run_has_ended(&b->run));
+    assert_int_equal(b->run.answer, FLOW_ANSWER_REPEATED);
+    assert_int_equal(seam_call_count(other.http), 0);
+    assert_int_equal(flow_service_active(other.flow), 0);
+    seam_run_end(&b->run);
+    seam_node_close(&other);
+}
+
 /* ---- each place, each fault ---- */
 
 static bool expect(bool holds, const struct seam_walk *walk, const char *what)
@@ -166,6 +196,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(it_reads_waits_asks_and_writes, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_start_that_another_node_has_made_is_not_begun_again,
+                                        set_up, tear_down),
         cmocka_unit_test(it_may_fail_anywhere),
     };
     return cmocka_run_group_tests_name("flow/flow", tests, NULL, NULL);

@@ -41,6 +41,7 @@ static void test_a_start_may_be_parked(void **state)
     for (int i = 0; i < 2; i++) { /* the second is a replay */
         calls[0].is_again = i > 0;
         run(start_start, NULL);
+        assert_int_equal(store_flow_start_result(&calls[0].query), OK);
         pg_call_end(&calls[0]);
     }
     assert_int_equal(count("flow",
@@ -53,6 +54,24 @@ static void test_a_start_may_be_parked(void **state)
     pg_call_end(&calls[0]);
     calls[0].is_again = false;
     assert_int_equal(count("flow", "status = 'running' and rev = 3"), 1);
+}
+
+/* A caller gives an id and asks twice, at two nodes: only one of them may go on with the flow. */
+static void test_a_start_of_another_is_not_ours(void **state)
+{
+    (void)state;
+    flow = new_flow();
+    run(start_start, NULL);
+    assert_int_equal(store_flow_start_result(&calls[0].query), OK);
+    pg_call_end(&calls[0]);
+    flow.owner = other;
+    flow.created_at += 1;
+    calls[0].is_again = true;
+    run(start_start, NULL);
+    calls[0].is_again = false;
+    assert_int_equal(store_flow_start_result(&calls[0].query), ERR_INVALID);
+    pg_call_end(&calls[0]);
+    assert_int_equal(count("flow", "rev = 1 and owner is not null"), 1);
 }
 
 static void test_a_start_may_be_all(void **state)
@@ -253,6 +272,7 @@ static void test_retention(void **state)
 
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(test_a_start_may_be_parked),
+    cmocka_unit_test(test_a_start_of_another_is_not_ours),
     cmocka_unit_test(test_a_start_may_be_all),
     cmocka_unit_test(test_moves_are_fenced_and_replayable),
     cmocka_unit_test(test_running_to_running_is_hot),
