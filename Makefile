@@ -271,9 +271,9 @@ $(if $(SEAM_TESTS),$(SEAM_TESTS:%.c=build/$(1)/%): build/$(1)/%: build/$(1)/%.o 
 	$$(call link,$(1),flow,-lcmocka))
 
 build/$(1)/tests/sim/sim: $(SIM_C:%.c=build/$(1)/%.o) $(SEAM_C:%.c=build/$(1)/%.o) \
-		$(call archives,$(1),api) build/list/ldflags-$(1) build/list/sources-seam \
+		$(call archives,$(1),flow) build/list/ldflags-$(1) build/list/sources-seam \
 		build/list/sources-sim
-	$$(call link,$(1),api)
+	$$(call link,$(1),flow)
 
 # A test needs cmocka's header.
 $(if $(CMOCKA_C),$(CMOCKA_C:%.c=build/$(1)/%.o): | build/stamp/system-test)

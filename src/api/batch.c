@@ -23,7 +23,7 @@ enum {
 };
 
 struct item {
-    struct exec exec;
+    struct exec *exec;
     slice problem;         /* SLICE_NONE: exec was started */
     unsigned status;       /* of the problem */
     int64_t retry_after_s; /* 0: not told */
@@ -67,7 +67,12 @@ static void start_item(struct api_request *request, struct item *item, size_t in
         return;
     wanted.replay_room = &batch->replay_room;
     wanted.input_pointer = arena_printf(&request->op.arena, "/executions/%zu/input", index);
-    exec_start(request->api->config.exec, &item->exec, &wanted, &request->op);
+    item->exec = exec_start(request->api->config.exec, &wanted, &request->op);
+    if (item->exec)
+        return;
+    item->problem = SLICE("Out of memory, try again");
+    item->status = 503;
+    item->retry_after_s = 1;
 }
 
 static enum op_result start_all(struct api_request *request, const struct json *list)
@@ -126,9 +131,10 @@ static void put_truncated(struct json_writer *w, const struct exec_outcome *out)
 
 static void put_outcome(struct json_writer *w, struct batch *batch, const struct exec *exec)
 {
-    const struct exec_outcome *out = &exec->out;
+    const struct exec_outcome *out = exec_outcome_of(exec);
+    slice summary = exec_summary_of(exec);
     bool has_status = exec_reason_status(out->reason) != NULL;
-    bool is_guard = !has_status || (exec->summary_json.len == 0 && !out->is_left_out);
+    bool is_guard = !has_status || (summary.len == 0 && !out->is_left_out);
     json_key(w, "status");
     json_put_i64(w, is_guard && has_status ? 500 : api_verdict_of(out->reason)->http_status);
     if (is_guard) {
@@ -136,13 +142,13 @@ static void put_outcome(struct json_writer *w, struct batch *batch, const struct
         json_put_str(w,
                      out->message.len > 0 && !has_status ? out->message : SLICE("Internal error"));
     } else if (out->is_left_out ||
-               (batch->summaries_len + exec->summary_json.len > BATCH_SUMMARIES_BYTES_MAX &&
+               (batch->summaries_len + summary.len > BATCH_SUMMARIES_BYTES_MAX &&
                 !uuid_is_nil(out->execution_id))) {
         put_truncated(w, out);
     } else {
-        batch->summaries_len += exec->summary_json.len;
+        batch->summaries_len += summary.len;
         json_key(w, "summary");
-        json_put_raw(w, exec->summary_json);
+        json_put_raw(w, summary);
     }
     int64_t retry_after_s = exec_outcome_retry_after_s(out);
     if (retry_after_s > 0) {
@@ -179,7 +185,7 @@ static void put_results(struct json_writer *w, struct batch *batch)
         if (item->problem.ptr)
             put_problem(w, item);
         else
-            put_outcome(w, batch, &item->exec);
+            put_outcome(w, batch, item->exec);
         json_close(w, '}');
     }
     json_close(w, ']');
@@ -190,8 +196,10 @@ static void put_results(struct json_writer *w, struct batch *batch)
 static size_t reply_size(const struct batch *batch)
 {
     size_t size = 0;
-    for (size_t i = 0; i < batch->count; i++)
-        size += BATCH_ITEM_BYTES + batch->items[i].exec.summary_json.len;
+    for (size_t i = 0; i < batch->count; i++) {
+        const struct item *item = &batch->items[i];
+        size += BATCH_ITEM_BYTES + (item->exec ? exec_summary_of(item->exec).len : 0);
+    }
     return size < BATCH_REPLY_BYTES_MAX ? size : BATCH_REPLY_BYTES_MAX;
 }
 
@@ -214,8 +222,8 @@ static void gone_batch(struct api_request *request)
 {
     struct batch *batch = request->state;
     for (size_t i = 0; batch && i < batch->count; i++)
-        if (!batch->items[i].problem.ptr)
-            exec_client_gone(&batch->items[i].exec);
+        if (batch->items[i].exec)
+            exec_client_gone(batch->items[i].exec);
 }
 
 const struct api_endpoint api_executions_batch = {

@@ -6,10 +6,6 @@
 #include "exec/fit.h"
 #include "json/number.h"
 
-struct create {
-    struct exec exec;
-};
-
 /* A positive integer, the highest where it is above any; 0 where it is absent. */
 static bool is_limit(const struct json *value, int64_t *limit)
 {
@@ -104,31 +100,27 @@ static enum op_result begin_create(struct api_request *request)
         problem = read_header_key(request, &wanted);
     if (problem.ptr)
         return api_reply_error(request, 400, "%.*s", SLICE_ARG(problem));
-    struct create *create = arena_alloc(&request->op.arena, sizeof(*create));
-    if (!create)
-        return api_reply_database(request, ERR_BUSY);
-    request->state = create; /* cleared by exec_start */
-    exec_start(request->api->config.exec, &create->exec, &wanted, &request->op);
-    return OP_WAIT;
+    request->state = exec_start(request->api->config.exec, &wanted, &request->op);
+    return request->state ? OP_WAIT : api_reply_database(request, ERR_BUSY);
 }
 
 static enum op_result finish_create(struct api_request *request)
 {
-    struct create *create = request->state;
-    const struct exec_outcome *out = &create->exec.out;
+    struct exec *exec = request->state;
+    const struct exec_outcome *out = exec_outcome_of(exec);
+    slice summary = exec_summary_of(exec);
     if (api_reply_guard(request, out))
         return OP_DONE;
-    if (create->exec.summary_json.len == 0)
+    if (summary.len == 0)
         return api_reply_error(request, 500, "Internal error");
-    return api_reply_from(request, api_verdict_of(out->reason)->http_status,
-                          create->exec.summary_json, &create->exec.op);
+    return api_reply_from(request, api_verdict_of(out->reason)->http_status, summary,
+                          exec_op_of(exec));
 }
 
 static void gone_create(struct api_request *request)
 {
-    struct create *create = request->state;
-    if (create)
-        exec_client_gone(&create->exec);
+    if (request->state)
+        exec_client_gone(request->state);
 }
 
 const struct api_endpoint api_executions_create = {

@@ -3,6 +3,7 @@
  * Idempotency-Key HTTP Header Field"), there as it is or as a string in quotes (RFC 8941 3.3.3).
  */
 #include "api/request.h"
+#include "store/idempotency.h"
 
 /* Neither C0, DEL nor C1 (C2 80 to C2 9F). */
 static bool is_printable(slice character)

@@ -12,7 +12,7 @@ enum { TOOL_REPLY_BYTES_MAX = 128 * 1024 * 1024 };
 #define CONNECTION_ID_MAX (((int64_t)1 << 53) - 1)
 
 struct tool {
-    struct exec exec;
+    struct exec *exec; /* NULL until it starts */
     slice name, integration_id;
     struct json arguments;
     slice pointer;                              /* of them in the body */
@@ -180,8 +180,8 @@ static enum op_result begin_execute(struct api_request *request)
         .files = tool->files,
         .file_count = tool->file_count,
     };
-    exec_start(request->api->config.exec, &tool->exec, &wanted, &request->op);
-    return OP_WAIT;
+    tool->exec = exec_start(request->api->config.exec, &wanted, &request->op);
+    return tool->exec ? OP_WAIT : api_reply_database(request, ERR_BUSY);
 }
 
 /* ---- the reply ---- */
@@ -278,23 +278,24 @@ static void put_envelope(struct json_writer *w, const struct tool *tool,
         put_error(w, out);
     }
     json_key(w, "canonical");
-    json_put_raw(w, tool->exec.summary_json);
+    json_put_raw(w, exec_summary_of(tool->exec));
     json_close(w, '}');
 }
 
 static enum op_result finish_execute(struct api_request *request)
 {
     const struct tool *tool = request->state;
-    struct exec_outcome out = tool->exec.out;
+    struct exec_outcome out = *exec_outcome_of(tool->exec);
+    slice summary = exec_summary_of(tool->exec);
     struct arena *arena = &request->op.arena;
     if (api_reply_guard(request, &out))
         return OP_DONE;
-    if (tool->exec.summary_json.len == 0)
+    if (summary.len == 0)
         return api_reply_error(request, 500, "Internal error");
     if (out.is_replayed)
-        recall(&out, tool->exec.summary_json, arena);
+        recall(&out, summary, arena);
     if (out.is_dry_run)
-        return api_reply(request, 200, tool->exec.summary_json);
+        return api_reply(request, 200, summary);
     struct json_writer w;
     struct buf text;
     buf_init(&text, TOOL_REPLY_BYTES_MAX);
@@ -310,8 +311,8 @@ static enum op_result finish_execute(struct api_request *request)
 static void gone_execute(struct api_request *request)
 {
     struct tool *tool = request->state;
-    if (tool)
-        exec_client_gone(&tool->exec);
+    if (tool && tool->exec)
+        exec_client_gone(tool->exec);
 }
 
 const struct api_endpoint api_tools_execute = {

@@ -2,13 +2,13 @@
  * May it go out now? The connection's limits, then the origin's circuit, before anything is claimed
  * (DECISIONS.md "Executions"); and what both learn from how the call ended.
  */
-#include "exec/exec.h"
+#include "exec/internal.h"
 
 static struct limits_key limits_key_of(const struct exec *exec)
 {
     return (struct limits_key){
         .account_id = exec->in.account_id,
-        .connection_id = exec->connection ? exec->connection->id : 0,
+        .connection_id = exec->connection.item ? exec->connection.item->id : 0,
         .action = exec->action,
     };
 }
@@ -20,7 +20,7 @@ static long long seconds_of(uint64_t ms)
 
 static enum op_result stop_limited(struct exec *exec)
 {
-    uint64_t wait_ms = exec->place.retry_after_ms;
+    uint64_t wait_ms = exec->gate.place.retry_after_ms;
     exec->out.retry_after_ms = (int64_t)wait_ms;
     return exec_stop(exec, EXEC_OWN_RATE_LIMIT,
                      arena_printf(&exec->op.arena,
@@ -35,9 +35,9 @@ static struct breaker_key breaker_key_of(const struct exec *exec)
 {
     return (struct breaker_key){
         .account_id = exec->in.account_id,
-        .origin = breaker_origin_of(exec->request.url),
+        .origin = breaker_origin_of(exec->attempt.request.url),
         .integration_id = exec->integration->integration_id,
-        .is_host_given = exec->request.is_host_given,
+        .is_host_given = exec->attempt.request.is_host_given,
     };
 }
 
@@ -72,7 +72,7 @@ enum op_result exec_step_enter_limits(struct op *op)
     struct breaker_key circuit = breaker_key_of(exec);
     if (breaker_would_refuse(service->breaker, &circuit, now))
         return OP_NEXT; /* no use in waiting */
-    if (limits_enter(service->limits, &exec->place, &key, until_ns, op) == LIMITS_QUEUED)
+    if (limits_enter(service->limits, &exec->gate.place, &key, until_ns, op) == LIMITS_QUEUED)
         return OP_WAIT;
     return OP_NEXT;
 }
@@ -82,9 +82,10 @@ enum op_result exec_step_admit(struct op *op)
     struct exec *exec = exec_of(op);
     struct breaker_key key = breaker_key_of(exec);
     struct breaker_refusal refusal;
-    if (exec->place.verdict == LIMITS_REFUSED)
+    if (exec->gate.place.verdict == LIMITS_REFUSED)
         return stop_limited(exec);
-    if (breaker_enter(exec->service->breaker, &exec->pass, &key, loop_now_ns(op->loop), &refusal))
+    if (breaker_enter(exec->service->breaker, &exec->gate.pass, &key, loop_now_ns(op->loop),
+                      &refusal))
         return OP_NEXT;
     return stop_circuit(exec, key.origin, &refusal);
 }
@@ -103,14 +104,14 @@ static void learn_wait(struct exec *exec, const struct limits_key *key, struct l
         return;
     exec->out.retry_after_ms = told->retry_after_ms = (int64_t)wait_ms;
     if (known_ms == 0)
-        limits_tell(limits, &exec->place, key, told);
+        limits_tell(limits, &exec->gate.place, key, told);
 }
 
 void exec_tell_limits(struct exec *exec)
 {
     struct exec_outcome *out = &exec->out;
     struct limits_key key = limits_key_of(exec);
-    if (exec->request.is_bare)
+    if (exec->attempt.request.is_bare)
         return; /* of a server that does not know the connection */
     struct limits_told told = {
         .is_too_fast = out->reason == EXEC_PROVIDER_RATE_LIMITED,
@@ -118,7 +119,7 @@ void exec_tell_limits(struct exec *exec)
         .remaining = out->quota_remaining,
         .reset_ms = out->quota_reset_ms,
     };
-    limits_tell(exec->service->limits, &exec->place, &key, &told);
+    limits_tell(exec->service->limits, &exec->gate.place, &key, &told);
     if (told.is_too_fast && out->retry_after_ms < 0)
         learn_wait(exec, &key, &told);
 }
@@ -126,7 +127,7 @@ void exec_tell_limits(struct exec *exec)
 /* Whether the origin is at fault; no vote where it was not asked, or not given its time. */
 static bool read_vote(const struct exec *exec, bool *is_failure)
 {
-    const struct http_call *call = &exec->call;
+    const struct http_call *call = &exec->attempt.call;
     *is_failure = true;
     switch (call->result) {
     case HTTP_CALL_OK:
@@ -162,10 +163,10 @@ enum op_result exec_change_origin(struct exec *exec)
     bool is_failure;
     if (slice_eq(key.origin, breaker_origin_of(exec->progress.former_url)))
         return OP_NEXT;
-    if (exec->pass.member && read_vote(exec, &is_failure))
-        breaker_report(&exec->pass, is_failure, now);
-    breaker_leave(&exec->pass);
-    if (breaker_enter(exec->service->breaker, &exec->pass, &key, now, &refusal))
+    if (exec->gate.pass.member && read_vote(exec, &is_failure))
+        breaker_report(&exec->gate.pass, is_failure, now);
+    breaker_leave(&exec->gate.pass);
+    if (breaker_enter(exec->service->breaker, &exec->gate.pass, &key, now, &refusal))
         return OP_NEXT;
     return stop_circuit(exec, key.origin, &refusal);
 }
@@ -173,8 +174,8 @@ enum op_result exec_change_origin(struct exec *exec)
 void exec_leave(struct exec *exec)
 {
     bool is_failure, is_called = exec->out.attempts > 0;
-    if (is_called && exec->pass.member && read_vote(exec, &is_failure))
-        breaker_report(&exec->pass, is_failure, loop_now_ns(exec->op.loop));
-    breaker_leave(&exec->pass);
-    limits_leave(&exec->place, is_called);
+    if (is_called && exec->gate.pass.member && read_vote(exec, &is_failure))
+        breaker_report(&exec->gate.pass, is_failure, loop_now_ns(exec->op.loop));
+    breaker_leave(&exec->gate.pass);
+    limits_leave(&exec->gate.place, is_called);
 }

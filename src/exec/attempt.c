@@ -4,7 +4,7 @@
  */
 #include "base/clock.h"
 #include "base/metric.h"
-#include "exec/exec.h"
+#include "exec/internal.h"
 #include "exec/node.h"
 
 enum {
@@ -48,7 +48,7 @@ static bool add_provider_key(struct exec *exec)
 {
     slice name = exec->action->idempotency_header, key = exec->in.idempotency_key;
     char *text = arena_alloc_text(&exec->op.arena, UUID_TEXT_LEN + 1);
-    if (!text || exec->request.header_count == HTTP_CALL_HEADERS_MAX)
+    if (!text || exec->attempt.request.header_count == HTTP_CALL_HEADERS_MAX)
         return false;
     struct uuid id = exec->out.execution_id;
     if (exec->in.provider_name.len > 0)
@@ -56,9 +56,9 @@ static bool add_provider_key(struct exec *exec)
     else if (key.len > 0)
         id = uuid_v5(exec->in.account_id, key);
     uuid_format(id, text);
-    exec->request.headers[exec->request.header_count++] =
+    exec->attempt.request.headers[exec->attempt.request.header_count++] =
         (struct http_header){name, slice_of(text, UUID_TEXT_LEN)};
-    exec->has_provider_key = true;
+    exec->attempt.has_provider_key = true;
     return true;
 }
 
@@ -68,7 +68,7 @@ static bool may_send(const struct exec *exec)
     const struct exec_node *node = exec->service->config.node;
     if (exec->in.is_recorded_by_caller)
         return exec_node_may_write(node) && uuid_eq(exec_node_id(node), exec->in.owner);
-    return !exec->is_claimed || exec_node_may_write(node);
+    return !exec->key.is_claimed || exec_node_may_write(node);
 }
 
 /* Ends before the first byte, so that the claim goes and the key is free. */
@@ -94,25 +94,25 @@ enum op_result exec_step_call(struct op *op)
             SLICE("This server has lost touch with the database; nothing was sent, try again."));
     bool is_first = exec->out.attempts == 0;
     bool is_retry = !is_first && exec->out.reason != EXEC_SUCCEEDED;
-    if (is_retry && breaker_is_open(&exec->pass, now)) /* the last outcome stands */
+    if (is_retry && breaker_is_open(&exec->gate.pass, now)) /* the last outcome stands */
         return op_jump(op, EXEC_STEP_TAKE_PAGE);
     if (!is_first)
-        (void)limits_repeat(&exec->place); /* the back-off was its wait */
-    if (!exec->has_provider_key && exec->action->idempotency_header.len > 0 &&
+        (void)limits_repeat(&exec->gate.place); /* the back-off was its wait */
+    if (!exec->attempt.has_provider_key && exec->action->idempotency_header.len > 0 &&
         !add_provider_key(exec))
         return stop_unsent(exec, SLICE("Out of memory; nothing was sent, try again."));
     uint64_t deadline = exec->deadline_ns;
     if (limits->total_timeout_ms > 0 && limits->total_timeout_ms < left_ms)
         deadline = now + (uint64_t)limits->total_timeout_ms * 1000000;
-    exec->call = (struct http_call){
+    exec->attempt.call = (struct http_call){
         .tenant = exec->in.account_id,
-        .method = exec->request.method,
-        .url = exec->request.url,
+        .method = exec->attempt.request.method,
+        .url = exec->attempt.request.url,
         .is_host_given = exec->integration->is_host_given,
-        .headers = exec->request.headers,
-        .header_count = exec->request.header_count,
-        .body_parts = exec->request.body,
-        .body_part_count = exec->request.body_count,
+        .headers = exec->attempt.request.headers,
+        .header_count = exec->attempt.request.header_count,
+        .body_parts = exec->attempt.request.body,
+        .body_part_count = exec->attempt.request.body_count,
         .is_idempotent = exec_is_repeat_safe(exec),
         .deadline_ns = deadline,
         .connect_ms = min_timeout(limits->connect_timeout_ms, left_ms),
@@ -121,24 +121,25 @@ enum op_result exec_step_call(struct op *op)
                                                          : exec->service->config.response_bytes_max,
     };
     exec->out.attempts++;
-    exec->call_started_ns = now;
-    if (http_call_start(exec->service->config.http, &exec->call, op) == OK)
+    exec->attempt.started_ns = now;
+    if (http_call_start(exec->service->config.http, &exec->attempt.call, op) == OK)
         return OP_WAIT;
-    exec->call.result = HTTP_CALL_PROTOCOL;
+    exec->attempt.call.result = HTTP_CALL_PROTOCOL;
     return OP_NEXT;
 }
 
 static void count_call(const struct exec *exec)
 {
     char labels[160], digits[SLICE_U64_MAX];
-    bool is_ok = exec->call.result == HTTP_CALL_OK;
+    bool is_ok = exec->attempt.call.result == HTTP_CALL_OK;
     slice name = exec->integration->integration_id;
     slice of_integration = SLICE_JOIN(labels, SLICE("integration=\""), name, SLICE("\""));
     metric_observe_ns(metric_series(&provider_seconds, of_integration),
-                      clock_mono_ns() - exec->call_started_ns);
+                      clock_mono_ns() - exec->attempt.started_ns);
     slice of_result = SLICE_JOIN(labels, SLICE("integration=\""), name, SLICE("\",result=\""),
-                                 is_ok ? slice_of_u64(exec->call.status / 100, digits)
-                                       : slice_cstr(http_call_result_name(exec->call.result)),
+                                 is_ok
+                                     ? slice_of_u64(exec->attempt.call.status / 100, digits)
+                                     : slice_cstr(http_call_result_name(exec->attempt.call.result)),
                                  is_ok ? SLICE("xx\"") : SLICE("\""));
     metric_add(metric_series(&provider_calls, of_result), 1);
 }
@@ -147,8 +148,8 @@ static void count_call(const struct exec *exec)
 static void tell_use(const struct exec *exec)
 {
     const struct exec_outcome *out = &exec->out;
-    if (exec->connection)
-        connect_used(exec->service->config.connect, exec->in.account_id, exec->connection->id,
+    if (exec->connection.item)
+        connect_used(exec->service->config.connect, exec->in.account_id, exec->connection.item->id,
                      out->reason == EXEC_SUCCEEDED ? SLICE_NONE : out->message);
 }
 
@@ -163,8 +164,8 @@ static bool repeats_from_first(const struct exec *exec)
 /* Whether the same may go out again without doing anything twice, and it could help. */
 static bool is_worth_retrying(const struct exec *exec)
 {
-    const struct http_call *call = &exec->call;
-    if (exec->out.attempts >= EXEC_ATTEMPTS_MAX || exec->pass.is_probe)
+    const struct http_call *call = &exec->attempt.call;
+    if (exec->out.attempts >= EXEC_ATTEMPTS_MAX || exec->gate.pass.is_probe)
         return false;
     if (repeats_from_first(exec) &&
         exec->out.attempts + exec->pages.attempts >= 2 * EXEC_ATTEMPTS_MAX)
@@ -200,17 +201,17 @@ uint64_t exec_left_ms(const struct exec *exec)
 }
 
 /* Of a large reply: what it takes to parse it, and its output and summary as text. false:
- * exec->reading_bytes says what there is to wait for. */
+ * exec->attempt.reading_bytes says what there is to wait for. */
 static bool take_memory(struct exec *exec)
 {
     struct budget_use *use = exec->op.arena.use;
-    slice body = exec->call.body;
-    if (!use || body.len <= READ_ON_LOOP_BYTES_MAX || exec->reading_bytes > 0)
+    slice body = exec->attempt.call.body;
+    if (!use || body.len <= READ_ON_LOOP_BYTES_MAX || exec->attempt.reading_bytes > 0)
         return true;
     size_t bytes = json_parse_bytes(body) + TEXTS_OF_REPLY * body.len;
     if (budget_use_take(use, bytes))
         return true;
-    exec->reading_bytes = bytes;
+    exec->attempt.reading_bytes = bytes;
     return false;
 }
 
@@ -219,23 +220,25 @@ static void read_reply(struct op *op)
     struct exec *exec = exec_of(op);
     if (!take_memory(exec))
         return;
-    exec->reading_bytes = 0;
+    exec->attempt.reading_bytes = 0;
     struct exec_scope scope = {.input = exec_input(exec),
-                               .connection_params = exec->connection ? exec->connection->params
-                                                                     : NULL,
+                               .connection_params =
+                                   exec->connection.item ? exec->connection.item->params : NULL,
                                .progress = &exec->progress,
                                .auth = exec_auth(exec),
                                .is_display_unused = exec->in.is_recorded_by_caller};
-    exec_reply_read(exec->action, &exec->call, &scope, &exec->request, &op->arena, &exec->out);
+    exec_reply_read(exec->action, &exec->attempt.call, &scope, &exec->attempt.request, &op->arena,
+                    &exec->out);
 }
 
 enum op_result exec_step_read_reply(struct op *op)
 {
     struct exec *exec = exec_of(op);
-    exec->is_any_byte_sent = exec->is_any_byte_sent || exec->call.is_any_byte_sent;
-    exec->call.is_any_byte_sent = exec->is_any_byte_sent;
-    if (exec->call.body.len > READ_ON_LOOP_BYTES_MAX &&
-        op_offload(op, &exec->reading, read_reply, "the reply to be read") == OK)
+    exec->attempt.is_any_byte_sent = exec->attempt.is_any_byte_sent ||
+                                     exec->attempt.call.is_any_byte_sent;
+    exec->attempt.call.is_any_byte_sent = exec->attempt.is_any_byte_sent;
+    if (exec->attempt.call.body.len > READ_ON_LOOP_BYTES_MAX &&
+        op_offload(op, &exec->job, read_reply, "the reply to be read") == OK)
         return OP_WAIT;
     read_reply(op);
     return OP_NEXT;
@@ -244,8 +247,8 @@ enum op_result exec_step_read_reply(struct op *op)
 /* The reply is here, so it waits as long as its run may take; then it is read all the same. */
 static enum op_result wait_for_memory(struct exec *exec)
 {
-    bool is_taken = budget_wait_op(&exec->memory, &exec->op, exec->op.arena.use,
-                                   exec->reading_bytes, BUDGET_IN_HAND, exec_left_ms(exec));
+    bool is_taken = budget_wait_op(&exec->attempt.memory, &exec->op, exec->op.arena.use,
+                                   exec->attempt.reading_bytes, BUDGET_IN_HAND, exec_left_ms(exec));
     return is_taken ? op_jump(&exec->op, EXEC_STEP_READ_REPLY)
                     : op_wait_then(&exec->op, EXEC_STEP_READ_REPLY);
 }
@@ -253,11 +256,12 @@ static enum op_result wait_for_memory(struct exec *exec)
 enum op_result exec_step_check_reply(struct op *op)
 {
     struct exec *exec = exec_of(op);
-    if (exec->reading_bytes > 0)
+    if (exec->attempt.reading_bytes > 0)
         return wait_for_memory(exec);
     if (exec->op.arena.use)
         budget_use_settle(exec->op.arena.use);
-    exec->out.is_repeatable = exec->action->level == LEVEL_READ || !exec->is_any_byte_sent ||
+    exec->out.is_repeatable = exec->action->level == LEVEL_READ ||
+                              !exec->attempt.is_any_byte_sent ||
                               (exec->in.is_recorded_by_caller && is_run_repeat_safe(exec));
     count_call(exec);
     exec_tell_limits(exec);

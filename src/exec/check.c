@@ -4,7 +4,7 @@
  * What was not confirmed ends as that whatever else is wrong, and before its idempotency key is
  * looked at, so that nobody confirms what cannot run and nothing is learned about a key.
  */
-#include "exec/exec.h"
+#include "exec/internal.h"
 
 enum { TEXT_BYTES_MAX = 256 * 1024 };
 
@@ -65,7 +65,7 @@ static void append_faults(const struct exec *exec, struct buf *out)
     if (exec->faults.files.len > 0)
         buf_printf(out, "%s%.*s", separator, SLICE_ARG(exec->faults.files));
     for (uint32_t i = 0; i < EXEC_FILES_MAX; i++) {
-        if (!(exec->files_broken & (1u << i)))
+        if (!(exec->faults.files_broken & (1u << i)))
             continue;
         buf_printf(out, "%s/files/%u/data: is not standard base64 with padding", separator, i);
         separator = "; ";
@@ -74,7 +74,7 @@ static void append_faults(const struct exec *exec, struct buf *out)
 
 static bool are_files_faulty(const struct exec *exec)
 {
-    return exec->faults.files.ptr || exec->files_broken;
+    return exec->faults.files.ptr || exec->faults.files_broken;
 }
 
 static void append_hints(const struct exec *exec, struct buf *out)
@@ -86,7 +86,7 @@ static void append_hints(const struct exec *exec, struct buf *out)
         if (faults->input_hints.len > 0)
             buf_append(out, SLICE("; "));
         buf_printf(out, "GET /api/actions/%.*s/%.*s shows the input_schema.",
-                   SLICE_ARG(exec->out.integration_id), SLICE_ARG(exec->action_id));
+                   SLICE_ARG(exec->out.integration_id), SLICE_ARG(exec->out.action_id));
     }
     if (are_files_faulty(exec)) {
         if (out->len > 0)
@@ -118,7 +118,7 @@ enum op_result exec_step_accept_input(struct op *op)
     bool is_faulty = exec->faults.input.ptr || are_files_faulty(exec);
     bool is_unconfirmed = exec_is_unconfirmed(exec);
     struct buf message, hint;
-    if (exec->files_status != OK)
+    if (exec->faults.files_status != OK)
         return exec_stop(exec, EXEC_UNAVAILABLE,
                          SLICE("Out of memory; nothing was done, try again."), SLICE_NONE);
     if (!is_faulty && !is_unconfirmed)

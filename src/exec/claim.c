@@ -3,7 +3,7 @@
  * stored result, a run under way is waited for, another request under the key is refused. In this
  * process those who ask wait in a list of the run itself; across processes they look again.
  */
-#include "exec/exec.h"
+#include "exec/internal.h"
 
 #include "base/clock.h"
 #include "exec/node.h"
@@ -21,21 +21,22 @@ static int make_fingerprint(struct exec *exec)
     buf_append(&text, SLICE("1\n"));
     buf_append(&text, exec->in.integration_id);
     buf_append_char(&text, '\n');
-    buf_append(&text, exec->action_id);
+    buf_append(&text, exec->out.action_id);
     buf_printf(&text, "\n%lld\n", (long long)exec->in.connection_id);
     json_write_sorted(&text, exec->in.input);
     if (exec->in.pages_max > 1)
         buf_printf(&text, "\npages %u\n", exec->in.pages_max);
     exec_files_write_fingerprint(exec->in.files, exec->in.file_count, &text);
     bool is_ok = buf_is_ok(&text);
-    vault_sha256(buf_slice(&text), exec->fingerprint);
+    vault_sha256(buf_slice(&text), exec->key.claim.fingerprint);
     buf_deinit(&text);
     return is_ok ? OK : ERR_NOMEM;
 }
 
 static bool is_same_request(const struct exec *exec, const uint8_t *fingerprint)
 {
-    return memcmp(exec->fingerprint, fingerprint, sizeof(exec->fingerprint)) == 0;
+    return memcmp(exec->key.claim.fingerprint, fingerprint, sizeof(exec->key.claim.fingerprint)) ==
+           0;
 }
 
 static enum op_result stop_mismatch(struct exec *exec)
@@ -75,7 +76,7 @@ static int make_table_key(struct exec *exec)
         return ERR_NOMEM;
     memcpy(room, exec->in.account_id.bytes, account_len);
     memcpy(room + account_len, key.ptr, key.len);
-    exec->table_key = slice_of(room, account_len + key.len);
+    exec->key.name = slice_of(room, account_len + key.len);
     return OK;
 }
 
@@ -93,15 +94,15 @@ static enum op_result read_stored(struct exec *exec, size_t bytes)
     }
     if (room)
         *room -= most;
-    exec_stored_begin(&exec->service->stored, &exec->stored, &exec->op, exec->in.account_id,
+    exec_stored_begin(&exec->service->stored, &exec->key.stored, &exec->op, exec->in.account_id,
                       &wanted, bytes);
     return op_wait_then(&exec->op, EXEC_STEP_TAKE_STORED);
 }
 
-/* What exec->claimed says has run: its stored summary is the answer. */
+/* What exec->key.found says has run: its stored summary is the answer. */
 static enum op_result replay(struct exec *exec)
 {
-    struct claim_outcome *found = &exec->claimed;
+    struct claim_outcome *found = &exec->key.found;
     enum exec_reason parsed = exec_reason_parse(found->error_code);
     found->has_execution = false; /* once: whoever looks again has to find it anew */
     exec->out.is_replayed = true;
@@ -109,9 +110,9 @@ static enum op_result replay(struct exec *exec)
     exec->out.reason = found->is_succeeded      ? EXEC_SUCCEEDED
                        : parsed == EXEC_REASONS ? EXEC_PROVIDER_ERROR
                                                 : parsed;
-    exec->record.id = found->execution_id;
-    exec->record.summary = exec->summary_json = found->summary;
-    exec->record.summary_bytes = found->summary_bytes;
+    exec->record.row.id = found->execution_id;
+    exec->record.row.summary = exec->summary_json = found->summary;
+    exec->record.row.summary_bytes = found->summary_bytes;
     if (!found->summary.ptr)
         return read_stored(exec, found->summary_bytes);
     return op_jump(&exec->op, EXEC_STEP_FIT_OUTPUT);
@@ -122,30 +123,30 @@ static enum op_result replay(struct exec *exec)
  * be free: then they look it up. */
 static void hand_on(const struct exec *holder, struct exec *waiter)
 {
-    const struct execution *record = &holder->record;
+    const struct execution *record = &holder->record.row;
     bool is_bound = holder->out.reason == EXEC_SUCCEEDED; /* a cancelled one's is CANCELLED */
     bool is_large = !record->summary.ptr || record->summary.len > STORE_SUMMARY_INLINE_BYTES;
     if (!is_bound || uuid_is_nil(record->id))
         return;
     slice copy = is_large ? SLICE_NONE : arena_dup(&waiter->op.arena, record->summary);
-    waiter->claimed = (struct claim_outcome){.has_execution = is_large || copy.ptr,
-                                             .is_succeeded = true,
-                                             .execution_id = record->id,
-                                             .summary = copy,
-                                             .summary_bytes = record->summary_bytes};
+    waiter->key.found = (struct claim_outcome){.has_execution = is_large || copy.ptr,
+                                               .is_succeeded = true,
+                                               .execution_id = record->id,
+                                               .summary = copy,
+                                               .summary_bytes = record->summary_bytes};
 }
 
 void exec_key_let_go(struct exec *exec)
 {
-    list_unlink(&exec->waiter_link);
-    if (!exec->is_key_holder)
+    list_unlink(&exec->key.waiter_link);
+    if (!exec->key.is_holder)
         return;
-    exec->is_key_holder = false;
-    (void)map_remove(&exec->service->in_flight, exec->table_key);
-    LIST_EACH(&exec->waiters, node)
+    exec->key.is_holder = false;
+    (void)map_remove(&exec->service->in_flight, exec->key.name);
+    LIST_EACH(&exec->key.waiters, node)
     {
-        struct exec *waiter = LIST_ITEM(node, struct exec, waiter_link);
-        list_unlink(&waiter->waiter_link);
+        struct exec *waiter = LIST_ITEM(node, struct exec, key.waiter_link);
+        list_unlink(&waiter->key.waiter_link);
         hand_on(exec, waiter);
         op_sleep_stop(&waiter->timer);
     }
@@ -157,7 +158,7 @@ static enum op_result wait_for(struct exec *exec, struct exec *holder)
     uint64_t now = loop_now_ns(exec->op.loop);
     if (now >= exec->deadline_ns)
         return stop_waited(exec);
-    list_push_back(&holder->waiters, &exec->waiter_link);
+    list_push_back(&holder->key.waiters, &exec->key.waiter_link);
     op_sleep(&exec->op, &exec->timer, (exec->deadline_ns - now) / 1000000 + 1,
              "the same key in flight");
     return op_wait_then(&exec->op, EXEC_STEP_LOAD_KEY);
@@ -167,10 +168,10 @@ static enum op_result wait_for(struct exec *exec, struct exec *holder)
 static enum op_result wait_and_reload(struct exec *exec)
 {
     uint64_t now = loop_now_ns(exec->op.loop);
-    uint64_t wait_ms = (uint64_t)WAIT_MS_MIN << (exec->waits < 5 ? exec->waits : 5);
+    uint64_t wait_ms = (uint64_t)WAIT_MS_MIN << (exec->key.waits < 5 ? exec->key.waits : 5);
     if (now >= exec->deadline_ns)
         return stop_waited(exec);
-    exec->waits++;
+    exec->key.waits++;
     op_sleep(&exec->op, &exec->timer, wait_ms < WAIT_MS_MAX ? wait_ms : WAIT_MS_MAX,
              "the same key in flight elsewhere");
     return op_wait_then(&exec->op, EXEC_STEP_LOAD_KEY);
@@ -179,22 +180,22 @@ static enum op_result wait_and_reload(struct exec *exec)
 enum op_result exec_step_load_key(struct op *op)
 {
     struct exec *exec = exec_of(op);
-    list_unlink(&exec->waiter_link);
-    if (exec->claimed.has_execution) /* handed on by the run that was waited for */
+    list_unlink(&exec->key.waiter_link);
+    if (exec->key.found.has_execution) /* handed on by the run that was waited for */
         return replay(exec);
     if (exec->in.idempotency_key.len == 0 || exec->in.is_dry_run)
         return op_jump(op, EXEC_STEP_CHECK_INPUT);
-    if (exec->table_key.len == 0 && (make_table_key(exec) != OK || make_fingerprint(exec) != OK))
+    if (exec->key.name.len == 0 && (make_table_key(exec) != OK || make_fingerprint(exec) != OK))
         return exec_stop(exec, EXEC_UNAVAILABLE,
                          SLICE("Out of memory; nothing was done, try again."), SLICE_NONE);
-    struct exec *holder = map_get(&exec->service->in_flight, exec->table_key);
+    struct exec *holder = map_get(&exec->service->in_flight, exec->key.name);
     if (holder && holder != exec)
-        return is_same_request(exec, holder->fingerprint) ? wait_for(exec, holder)
-                                                          : stop_mismatch(exec);
-    if (!holder && map_put(&exec->service->in_flight, exec->table_key, exec, NULL) != OK)
+        return is_same_request(exec, holder->key.claim.fingerprint) ? wait_for(exec, holder)
+                                                                    : stop_mismatch(exec);
+    if (!holder && map_put(&exec->service->in_flight, exec->key.name, exec, NULL) != OK)
         return exec_stop(exec, EXEC_UNAVAILABLE,
                          SLICE("Out of memory; nothing was done, try again."), SLICE_NONE);
-    exec->is_key_holder = true;
+    exec->key.is_holder = true;
     store_claim_find(exec->service->config.pool, &exec->query, op, exec->in.account_id,
                      exec->in.idempotency_key);
     return OP_WAIT;
@@ -203,7 +204,7 @@ enum op_result exec_step_load_key(struct op *op)
 /* The key has a run, as a query or a claim that was lost says: waits for it or replays it. */
 static enum op_result follow_other_run(struct exec *exec)
 {
-    const struct claim_outcome *claimed = &exec->claimed;
+    const struct claim_outcome *claimed = &exec->key.found;
     if (!is_same_request(exec, claimed->fingerprint))
         return stop_mismatch(exec);
     if (claimed->state == CLAIM_IN_FLIGHT || claimed->state == CLAIM_DEAD)
@@ -218,7 +219,7 @@ static enum op_result follow_other_run(struct exec *exec)
 enum op_result exec_step_check_key(struct op *op)
 {
     struct exec *exec = exec_of(op);
-    int status = store_claim_result(&exec->query, &exec->claimed);
+    int status = store_claim_result(&exec->query, &exec->key.found);
     if (status == ERR_NOTFOUND)
         return op_jump(op, EXEC_STEP_CHECK_INPUT);
     return status == OK ? follow_other_run(exec) : stop_database(exec);
@@ -233,17 +234,17 @@ enum op_result exec_step_read_replay(struct op *op)
         return wait_and_reload(exec);
     if (status != OK)
         return stop_database(exec);
-    exec->claimed.is_succeeded = stored.is_succeeded;
-    exec->claimed.error_code = stored.error_code;
-    exec->claimed.summary = stored.summary;
-    exec->claimed.summary_bytes = stored.summary_bytes;
+    exec->key.found.is_succeeded = stored.is_succeeded;
+    exec->key.found.error_code = stored.error_code;
+    exec->key.found.summary = stored.summary;
+    exec->key.found.summary_bytes = stored.summary_bytes;
     return replay(exec);
 }
 
 enum op_result exec_step_take_stored(struct op *op)
 {
     struct exec *exec = exec_of(op);
-    const struct exec_stored_read *stored = &exec->stored;
+    const struct exec_stored_read *stored = &exec->key.stored;
     switch (stored->status) {
     case OK:
         exec->summary_json = stored->summary;
@@ -277,39 +278,35 @@ enum op_result exec_step_claim(struct op *op)
             SLICE("This server has lost touch with the database; nothing was done, try "
                   "again."),
             SLICE_NONE);
-    exec->claim = (struct claim){
-        .account_id = exec->in.account_id,
-        .key = exec->in.idempotency_key,
-        .execution_id = out->execution_id,
-        .owner = exec_node_id(exec->service->config.node),
-        .integration_id = exec->integration->integration_id,
-        .action_id = exec->action->action_id,
-        .connection_id = exec->connection ? exec->connection->id : 0,
-        .is_write = exec->action->level != LEVEL_READ,
-        .started_at = now,
-        .expires_at = now + (int64_t)exec->service->config.idempotency_ttl_ms * 1000,
-    };
-    if (!has_key)
-        exec->claim.key = SLICE_NONE;
-    memcpy(exec->claim.fingerprint, exec->fingerprint, sizeof(exec->fingerprint));
-    store_claim_insert(exec->service->config.pool, &exec->query, op, &exec->claim);
+    struct claim *claim = &exec->key.claim; /* has the fingerprint, where there is a key */
+    claim->account_id = exec->in.account_id;
+    claim->key = has_key ? exec->in.idempotency_key : SLICE_NONE;
+    claim->execution_id = out->execution_id;
+    claim->owner = exec_node_id(exec->service->config.node);
+    claim->integration_id = exec->integration->integration_id;
+    claim->action_id = exec->action->action_id;
+    claim->connection_id = exec->connection.item ? exec->connection.item->id : 0;
+    claim->is_write = exec->action->level != LEVEL_READ;
+    claim->started_at = now;
+    claim->expires_at = now + (int64_t)exec->service->config.idempotency_ttl_ms * 1000;
+    store_claim_insert(exec->service->config.pool, &exec->query, op, claim);
     return OP_WAIT;
 }
 
 enum op_result exec_step_check_claim(struct op *op)
 {
     struct exec *exec = exec_of(op);
-    int status = store_claim_result(&exec->query, &exec->claimed);
+    int status = store_claim_result(&exec->query, &exec->key.found);
     if (status == ERR_CLOSED || status == ERR_NOMEM) /* the answer was lost: it may be ours */
         exec_claim_release_later(exec);
     if (status != OK)
         return stop_database(exec);
-    if (exec->claimed.state != CLAIM_WON) {
+    if (exec->key.found.state != CLAIM_WON) {
         if (exec->query.is_unknown) /* the first sending may yet find the key free */
-            unsent_note(&exec->service->unsent, exec->claim.execution_id);
+            unsent_note(&exec->service->unsent, exec->key.claim.execution_id);
         exec_leave(exec); /* nobody should wait for the place of one who waits */
         return follow_other_run(exec);
     }
-    exec->is_claimed = true;
+    exec->key.is_claimed = true;
     return OP_NEXT;
 }

@@ -3,7 +3,7 @@
  * it, and those behind it as far as they are known before a reply. The credential is masked; files,
  * and bodies that are no text, are told by their size.
  */
-#include "exec/exec.h"
+#include "exec/internal.h"
 
 enum { DRY_RUN_BODY_BYTES_MAX = 64 * 1024, DRY_RUN_REPLY_BYTES_MAX = 2 * 1024 * 1024 };
 
@@ -57,7 +57,7 @@ static void append_part(const struct exec *exec, slice part, struct buf *out)
 
 static void put_body(struct json_writer *w, const struct exec *exec)
 {
-    const struct exec_built *built = &exec->request;
+    const struct exec_built *built = &exec->attempt.request;
     struct buf text;
     buf_init(&text, DRY_RUN_BODY_BYTES_MAX * 2);
     for (size_t i = 0; i < built->body_count && text.len < DRY_RUN_BODY_BYTES_MAX; i++)
@@ -89,9 +89,9 @@ slice exec_render_dry_run(struct exec *exec)
     json_key(&w, "request");
     json_open(&w, '{');
     json_key(&w, "method");
-    json_put_str(&w, exec->request.method);
-    put_url(&w, &exec->request, &exec->op.arena);
-    put_headers(&w, &exec->request);
+    json_put_str(&w, exec->attempt.request.method);
+    put_url(&w, &exec->attempt.request, &exec->op.arena);
+    put_headers(&w, &exec->attempt.request);
     put_body(&w, exec);
     json_close(&w, '}');
     put_later(&w, exec);

@@ -1,7 +1,7 @@
 /*
  * The sequence of an execution, in reading order, and the service that counts them.
  */
-#include "exec/exec.h"
+#include "exec/internal.h"
 
 #include "base/clock.h"
 #include "base/mem.h"
@@ -114,7 +114,7 @@ bool exec_service_carries(const struct exec_service *service, struct uuid execut
 {
     LIST_EACH(&service->all, node)
     {
-        if (uuid_eq(LIST_ITEM(node, struct exec, all_link)->claim.execution_id, execution_id))
+        if (uuid_eq(LIST_ITEM(node, struct exec, all_link)->key.claim.execution_id, execution_id))
             return true;
     }
     return exec_releases_have(service, execution_id);
@@ -172,9 +172,9 @@ static void on_end(struct op *op, enum op_end end)
     list_unlink(&exec->all_link);
     count_active(exec, false);
     count_end(exec);
-    connect_set_unref(exec->lookup.set);
-    exec->lookup.set = exec->set = NULL;
-    exec->connection = NULL;
+    connect_set_unref(exec->connection.lookup.set);
+    exec->connection.lookup.set = NULL;
+    exec->connection.item = NULL;
     catalog_unref(exec->catalog);
     exec->catalog = NULL;
 }
@@ -183,16 +183,16 @@ static void on_cancel(struct op *op)
 {
     struct exec *exec = exec_of(op);
     pg_cancel(&exec->query);
-    http_call_cancel(&exec->call);
-    exec_stored_cancel(&exec->stored);
-    budget_wait_stop(&exec->memory);
-    connect_find_cancel(&exec->lookup);
-    connect_renew_cancel(&exec->renewal);
-    limits_leave(&exec->place, false);
+    http_call_cancel(&exec->attempt.call);
+    exec_stored_cancel(&exec->key.stored);
+    budget_wait_stop(&exec->attempt.memory);
+    connect_find_cancel(&exec->connection.lookup);
+    connect_renew_cancel(&exec->connection.renewal);
+    limits_leave(&exec->gate.place, false);
     op_sleep_stop(&exec->timer);
 }
 
-/* The struct is its caller's. */
+/* The struct is in its parent's arena. */
 static void on_free(struct op *op)
 {
     budget_use_end(&exec_of(op)->use);
@@ -219,12 +219,15 @@ static void count_memory(struct exec *exec)
     arena_count_in(&exec->op.arena, &exec->use);
 }
 
-void exec_start(struct exec_service *service, struct exec *exec, const struct exec_request *request,
-                struct op *parent)
+struct exec *exec_start(struct exec_service *service, const struct exec_request *request,
+                        struct op *parent)
 {
+    struct exec *exec = arena_alloc(&parent->arena, sizeof(*exec));
+    if (!exec)
+        return NULL;
     *exec = (struct exec){.service = service, .in = *request};
-    list_init(&exec->waiters);
-    list_init(&exec->waiter_link);
+    list_init(&exec->key.waiters);
+    list_init(&exec->key.waiter_link);
     list_init(&exec->all_link);
     list_push_back(&service->all, &exec->all_link);
     exec->out.retry_after_ms = exec->out.quota_remaining = exec->out.quota_reset_ms = -1;
@@ -235,6 +238,29 @@ void exec_start(struct exec_service *service, struct exec *exec, const struct ex
     count_memory(exec);
     exec->deadline_ns = loop_now_ns(exec->op.loop) + service->config.timeout_ms * 1000000;
     count_active(exec, true);
+    return exec;
+}
+
+const struct exec_outcome *exec_outcome_of(const struct exec *exec)
+{
+    ASSERT(exec->op.is_ended);
+    return &exec->out;
+}
+
+slice exec_summary_of(const struct exec *exec)
+{
+    ASSERT(exec->op.is_ended);
+    return exec->summary_json;
+}
+
+struct op *exec_op_of(struct exec *exec)
+{
+    return &exec->op;
+}
+
+void exec_cancel(struct exec *exec)
+{
+    op_cancel(&exec->op);
 }
 
 /* A run that nobody waits for is given up while nothing depends on it: before a provider can have
@@ -243,8 +269,9 @@ void exec_client_gone(struct exec *exec)
 {
     bool is_plain_read = exec->action && exec->action->level == LEVEL_READ &&
                          exec->in.idempotency_key.len == 0;
-    bool is_unsent = exec->op.step <= EXEC_STEP_CLAIM && !exec->is_claimed;
-    if (op_is_active(&exec->op) && (is_plain_read || is_unsent) && list_is_empty(&exec->waiters))
+    bool is_unsent = exec->op.step <= EXEC_STEP_CLAIM && !exec->key.is_claimed;
+    if (op_is_active(&exec->op) && (is_plain_read || is_unsent) &&
+        list_is_empty(&exec->key.waiters))
         op_cancel(&exec->op);
 }
 

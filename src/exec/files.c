@@ -4,7 +4,7 @@
 #include "exec/files.h"
 
 #include "base/encode.h"
-#include "exec/exec.h"
+#include "exec/internal.h"
 #include "http/message.h"
 #include "vault/key.h"
 
@@ -173,8 +173,7 @@ enum op_result exec_step_hash_files(struct op *op)
     struct exec *exec = exec_of(op);
     if (exec->in.idempotency_key.len == 0)
         return OP_NEXT;
-    if (!is_little(exec) &&
-        op_offload(op, &exec->reading, hash_files, "its files to be hashed") == OK)
+    if (!is_little(exec) && op_offload(op, &exec->job, hash_files, "its files to be hashed") == OK)
         return OP_WAIT;
     hash_files(op);
     return OP_NEXT;
@@ -183,12 +182,12 @@ enum op_result exec_step_hash_files(struct op *op)
 static void decode_files(struct op *op)
 {
     struct exec *exec = exec_of(op);
-    for (size_t i = 0; i < exec->in.file_count && exec->files_status == OK; i++) {
+    for (size_t i = 0; i < exec->in.file_count && exec->faults.files_status == OK; i++) {
         int status = exec_file_decode(&exec->in.files[i], &op->arena);
         if (status == ERR_SYNTAX)
-            exec->files_broken |= 1u << i;
+            exec->faults.files_broken |= 1u << i;
         else
-            exec->files_status = status;
+            exec->faults.files_status = status;
     }
 }
 
@@ -197,7 +196,7 @@ enum op_result exec_step_decode_files(struct op *op)
     struct exec *exec = exec_of(op);
     ASSERT(exec->in.file_count <= EXEC_FILES_MAX); /* checked before */
     if (!is_little(exec) &&
-        op_offload(op, &exec->reading, decode_files, "its files to be decoded") == OK)
+        op_offload(op, &exec->job, decode_files, "its files to be decoded") == OK)
         return OP_WAIT;
     decode_files(op);
     return OP_NEXT;

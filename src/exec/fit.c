@@ -7,7 +7,7 @@
 
 #include "base/buf.h"
 #include "base/encode.h"
-#include "exec/exec.h"
+#include "exec/internal.h"
 #include "json/scan.h"
 
 enum {
@@ -402,7 +402,7 @@ enum op_result exec_step_fit_output(struct op *op)
     if (exec->out.reason != EXEC_SUCCEEDED || (is_small && !exec->out.is_replayed))
         return OP_NEXT;
     if (exec->summary_json.len > FIT_ON_LOOP_BYTES_MAX &&
-        op_offload(op, &exec->reading, fit_output, "its output to be cut") == OK)
+        op_offload(op, &exec->job, fit_output, "its output to be cut") == OK)
         return OP_WAIT;
     fit_output(op);
     return OP_NEXT;

@@ -3,7 +3,7 @@
  * confirmation and input (check.c), then the connection. Nothing here is recorded; what stops here
  * is an audit event.
  */
-#include "exec/exec.h"
+#include "exec/internal.h"
 
 /* The short id even of an action that does not exist, so that a key's fingerprint is stable. */
 static slice short_action_id(const struct exec *exec)
@@ -41,11 +41,10 @@ enum op_result exec_step_find_action(struct op *op)
     exec->integration = catalog_find_integration(exec->catalog, exec->in.integration_id);
     if (exec->integration)
         exec->action = catalog_find_action(exec->integration, exec->in.action_id);
-    exec->action_id = arena_dup(&op->arena, short_action_id(exec));
+    exec->out.action_id = arena_dup(&op->arena, short_action_id(exec));
     if (exec->action)
         exec->out.advice = exec_advice_for(exec->action);
     exec->out.integration_id = exec->in.integration_id;
-    exec->out.action_id = exec->action_id;
     set_deadline(exec);
     if (exec_is_unconfirmed(exec)) /* whatever its key has, it is not for this one */
         return op_jump(op, EXEC_STEP_CHECK_INPUT);
@@ -91,8 +90,9 @@ enum op_result exec_step_find_connection(struct op *op)
     struct exec *exec = exec_of(op);
     if (exec->integration->auth.kind == AUTH_NONE)
         return OP_NEXT;
-    bool is_known = connect_find(exec->service->config.connect, &exec->lookup, exec->in.account_id,
-                                 exec->integration->integration_id, exec->in.connection_id, op);
+    bool is_known = connect_find(exec->service->config.connect, &exec->connection.lookup,
+                                 exec->in.account_id, exec->integration->integration_id,
+                                 exec->in.connection_id, op);
     return is_known ? OP_NEXT : OP_WAIT;
 }
 
@@ -110,9 +110,9 @@ static slice list_live(struct exec *exec)
 {
     struct buf text;
     buf_init(&text, 4096);
-    for (size_t i = 0; i < exec->set->count; i++) {
-        const struct connect_item *item = &exec->set->items[i];
-        if (item->status == CONNECTION_LIVE && item != exec->connection)
+    for (size_t i = 0; i < exec->connection.lookup.set->count; i++) {
+        const struct connect_item *item = &exec->connection.lookup.set->items[i];
+        if (item->status == CONNECTION_LIVE && item != exec->connection.item)
             buf_printf(&text, "%s%lld (%.*s)", text.len ? ", " : "", (long long)item->id,
                        SLICE_ARG(item->label));
     }
@@ -138,8 +138,8 @@ static enum op_result stop_reauth(struct exec *exec)
 {
     slice others = list_live(exec), hint = SLICE("Reconnect the app, then send the same request "
                                                  "again.");
-    slice cause = exec->connection && exec->connection->error.len > 0
-                      ? exec->connection->error
+    slice cause = exec->connection.item && exec->connection.item->error.len > 0
+                      ? exec->connection.item->error
                       : SLICE("its grant has expired or was revoked");
     if (others.len > 0)
         hint = arena_printf(&exec->op.arena,
@@ -180,18 +180,18 @@ static enum op_result stop_connection_unknown(struct exec *exec)
 
 enum op_result exec_use_connection(struct exec *exec, int64_t id)
 {
-    exec->connection = find_item(exec->set, id);
-    if (!exec->connection)
+    exec->connection.item = find_item(exec->connection.lookup.set, id);
+    if (!exec->connection.item)
         return stop_connection_unknown(exec);
-    return exec->connection->status == CONNECTION_LIVE ? OP_NEXT : stop_reauth(exec);
+    return exec->connection.item->status == CONNECTION_LIVE ? OP_NEXT : stop_reauth(exec);
 }
 
-/* Sets exec->connection; OP_NEXT when it may be used. */
+/* Sets exec->connection.item; OP_NEXT when it may be used. */
 static enum op_result choose_connection(struct exec *exec)
 {
     if (exec->in.connection_id != 0)
         return exec_use_connection(exec, exec->in.connection_id);
-    switch (connect_set_state(exec->set, &exec->connection)) {
+    switch (connect_set_state(exec->connection.lookup.set, &exec->connection.item)) {
     case CONNECT_CONNECTED:
         return OP_NEXT;
     case CONNECT_REAUTH_REQUIRED:
@@ -216,10 +216,10 @@ static bool has_scope(slice granted, slice wanted)
 static bool is_scope_missing(const struct exec *exec)
 {
     const struct json *wanted = exec->action->scopes;
-    if (!wanted || wanted->count == 0 || !exec->connection->scopes.ptr)
+    if (!wanted || wanted->count == 0 || !exec->connection.item->scopes.ptr)
         return false;
     for (uint32_t i = 0; i < wanted->count; i++)
-        if (has_scope(exec->connection->scopes, json_str(&wanted->as.items[i])))
+        if (has_scope(exec->connection.item->scopes, json_str(&wanted->as.items[i])))
             return false;
     return true;
 }
@@ -315,7 +315,7 @@ static enum op_result stop_unbuilt(struct exec *exec, const struct err *err)
         arena_printf(&exec->op.arena,
                      "Correct the input; GET /api/actions/%.*s/%.*s shows what the "
                      "action takes.",
-                     SLICE_ARG(exec->out.integration_id), SLICE_ARG(exec->action_id)));
+                     SLICE_ARG(exec->out.integration_id), SLICE_ARG(exec->out.action_id)));
 }
 
 /* The first request; and of those behind it what can be known to be wrong before the first is
@@ -323,7 +323,8 @@ static enum op_result stop_unbuilt(struct exec *exec, const struct err *err)
 static int build(struct exec *exec, const struct exec_scope *scope, const struct json *credential,
                  struct err *err)
 {
-    int result = exec_build(exec->action, scope, credential, &exec->op.arena, &exec->request, err);
+    int result =
+        exec_build(exec->action, scope, credential, &exec->op.arena, &exec->attempt.request, err);
     bool is_first = exec->action->then_count > 0 && exec->progress.at == 0;
     return result == OK && is_first ? exec_preview(exec, NULL, err) : result;
 }
@@ -332,7 +333,7 @@ static int build(struct exec *exec, const struct exec_scope *scope, const struct
  * trace; those behind it when their turn has come. */
 enum op_result exec_build_request(struct exec *exec)
 {
-    const struct connect_item *connection = exec->connection;
+    const struct connect_item *connection = exec->connection.item;
     struct exec_scope scope = {.input = exec_input(exec),
                                .connection_params = connection ? connection->params : NULL,
                                .auth = exec_auth(exec),
@@ -370,11 +371,10 @@ enum op_result exec_step_check_connection(struct op *op)
 {
     struct exec *exec = exec_of(op);
     if (exec->integration->auth.kind != AUTH_NONE) {
-        if (exec->lookup.status != OK)
+        if (exec->connection.lookup.status != OK)
             return exec_stop(exec, EXEC_UNAVAILABLE,
                              SLICE("The database cannot be reached; nothing was done, try again."),
                              SLICE_NONE);
-        exec->set = exec->lookup.set;
         if (choose_connection(exec) == OP_STOP)
             return OP_STOP;
         if (is_scope_missing(exec))

@@ -6,7 +6,7 @@
  * Ends with the last page, max_pages, PAGES_BYTES_MAX, a page that names itself as the next one, or
  * a page that fails: what was read until then is the result, and says why it ends there.
  */
-#include "exec/exec.h"
+#include "exec/internal.h"
 
 enum { PAGES_BYTES_MAX = 8 * 1024 * 1024, PAGES_ON_LOOP_BYTES_MAX = 64 * 1024 };
 
@@ -138,7 +138,7 @@ enum op_result exec_step_take_page(struct op *op)
     }
     if (pages_max(exec) > 1 &&
         exec->pages.bytes + exec->out.output_json.len > PAGES_ON_LOOP_BYTES_MAX &&
-        op_offload(op, &exec->reading, take_page, "a page to be put behind the others") == OK)
+        op_offload(op, &exec->job, take_page, "a page to be put behind the others") == OK)
         return OP_WAIT;
     take_page(op);
     return OP_NEXT;
@@ -210,7 +210,7 @@ enum op_result exec_step_next_page(struct op *op)
     }
     exec->pages.attempts = exec->out.attempts;
     exec->out.attempts = 0;
-    uint64_t wait_ms = limits_repeat(&exec->place);
+    uint64_t wait_ms = limits_repeat(&exec->gate.place);
     if (wait_ms == 0 || wait_ms * 2 > exec_left_ms(exec))
         return op_jump(op, EXEC_STEP_CALL);
     op_sleep(op, &exec->timer, wait_ms, "its connection's limits");

@@ -3,7 +3,7 @@
  * one of them cannot be made of is found while nothing is done yet. What depends on a reply stays
  * as the manifest has it: "${first.body.upload_url}".
  */
-#include "exec/exec.h"
+#include "exec/internal.h"
 
 struct preview {
     struct exec *exec;
@@ -147,7 +147,7 @@ int exec_preview(struct exec *exec, struct json *later, struct err *err)
 {
     const struct exec_scope scope = {
         .input = exec->in.input,
-        .connection_params = exec->connection ? exec->connection->params : NULL,
+        .connection_params = exec->connection.item ? exec->connection.item->params : NULL,
         .files = exec->in.files,
         .file_count = exec->in.file_count,
     };

@@ -5,8 +5,9 @@
  */
 #include "base/clock.h"
 #include "base/mem.h"
-#include "exec/exec.h"
+#include "exec/internal.h"
 #include "exec/summary.h"
+#include "store/audit.h"
 
 enum {
     RECORD_RETRY_MS = 200,
@@ -32,7 +33,7 @@ static enum claim_end end_of_claim(const struct exec *exec)
         return CLAIM_RELEASE;
     case EXEC_TIMED_OUT:
     case EXEC_REPLY_UNREADABLE: /* of a reply that no further request could be made from */
-        return exec->call.is_any_byte_sent ? CLAIM_KEEP : CLAIM_RELEASE;
+        return exec->attempt.call.is_any_byte_sent ? CLAIM_KEEP : CLAIM_RELEASE;
     default:
         return CLAIM_KEEP;
     }
@@ -42,17 +43,17 @@ static void fill_record(struct exec *exec)
 {
     const struct exec_outcome *out = &exec->out;
     bool is_succeeded = out->reason == EXEC_SUCCEEDED;
-    exec->record = (struct execution){
+    exec->record.row = (struct execution){
         .account_id = exec->in.account_id,
         .id = out->execution_id,
         .integration_id = exec->integration->integration_id,
         .action_id = exec->action->action_id,
-        .connection_id = exec->connection ? exec->connection->id : 0,
+        .connection_id = exec->connection.item ? exec->connection.item->id : 0,
         .is_succeeded = is_succeeded,
         .error_code = is_succeeded ? SLICE_NONE : slice_cstr(exec_reason_name(out->reason)),
         .started_at = out->started_us,
         .finished_at = out->finished_us,
-        .owner = exec->claim.owner,
+        .owner = exec->key.claim.owner,
         .summary = exec->summary_json,
         .summary_bytes = exec->summary_json.len,
     };
@@ -67,27 +68,27 @@ enum op_result exec_step_record(struct op *op)
     if (exec->out.finished_us == 0)
         exec->out.finished_us = clock_wall_us();
     bool is_tried = reason == EXEC_SUCCEEDED || exec_reason_is_failed(reason);
-    if (exec->in.is_recorded_by_caller || (!is_tried && !exec->is_claimed))
+    if (exec->in.is_recorded_by_caller || (!is_tried && !exec->key.is_claimed))
         return op_jump(op, EXEC_STEP_MARK_CONNECTION);
     if (!is_tried) {
-        store_claim_release(pool, &exec->query, op, &exec->claim);
+        store_claim_release(pool, &exec->query, op, &exec->key.claim);
         return OP_WAIT;
     }
     if (exec->summary_json.len == 0)
         exec->summary_json = exec_summary_render(&exec->out, &op->arena);
     fill_record(exec);
-    if (exec->is_claimed)
-        store_execution_finish(pool, &exec->query, op, &exec->record, exec->claim.key,
+    if (exec->key.is_claimed)
+        store_execution_finish(pool, &exec->query, op, &exec->record.row, exec->key.claim.key,
                                end_of_claim(exec));
     else
-        store_execution_insert(pool, &exec->query, op, &exec->record);
+        store_execution_insert(pool, &exec->query, op, &exec->record.row);
     return OP_WAIT;
 }
 
 /* The provider may have acted: try until it is recorded. */
 static enum op_result record_again(struct exec *exec)
 {
-    if (exec->waits++ >= RECORD_TRIES_MAX)
+    if (exec->record.tries++ >= RECORD_TRIES_MAX)
         return exec_stop(
             exec, EXEC_UNAVAILABLE,
             SLICE("The action ran, but its result could not be recorded. Check whether it was "
@@ -110,8 +111,8 @@ enum op_result exec_step_check_record(struct op *op)
 {
     struct exec *exec = exec_of(op);
     bool is_tried = exec->out.reason == EXEC_SUCCEEDED || exec_reason_is_failed(exec->out.reason);
-    int status = exec->is_claimed && is_tried ? store_execution_finish_result(&exec->query)
-                                              : store_done_result(&exec->query);
+    int status = exec->key.is_claimed && is_tried ? store_execution_finish_result(&exec->query)
+                                                  : store_done_result(&exec->query);
     switch (status) {
     case OK:
         return OP_NEXT;
@@ -123,9 +124,9 @@ enum op_result exec_step_check_record(struct op *op)
                LOG_CSTR("sqlstate", exec->query.sqlstate), LOG_STR("cause", exec->query.message));
         return exec_stop(exec, EXEC_INTERNAL, SLICE_NONE, SLICE_NONE);
     default:
-        if (exec->is_claimed && is_tried)
+        if (exec->key.is_claimed && is_tried)
             return record_again(exec);
-        if (exec->is_claimed) {
+        if (exec->key.is_claimed) {
             exec_claim_release_later(exec);
             return OP_NEXT;
         }
@@ -141,16 +142,16 @@ enum op_result exec_step_check_record(struct op *op)
 enum op_result exec_step_mark_connection(struct op *op)
 {
     struct exec *exec = exec_of(op);
-    enum exec_reason reason = exec->is_settled ? exec->refusal : exec->out.reason;
+    enum exec_reason reason = exec->record.is_settled ? exec->record.refusal : exec->out.reason;
     bool is_refused = reason == EXEC_REAUTH_REQUIRED || reason == EXEC_KEY_REFUSED;
-    if (!is_refused || !exec->connection || exec->connection->status != CONNECTION_LIVE)
+    if (!is_refused || !exec->connection.item || exec->connection.item->status != CONNECTION_LIVE)
         return op_jump(op, EXEC_STEP_FIT_OUTPUT);
     connect_forget(exec->service->config.connect, exec->in.account_id,
                    exec->integration->integration_id);
     struct connection_loss loss = {
         .account_id = exec->in.account_id,
-        .id = exec->connection->id,
-        .rev = exec->connection->rev,
+        .id = exec->connection.item->id,
+        .rev = exec->connection.item->rev,
         .error = SLICE("the provider refused the credential"),
         .reason = slice_cstr(exec_reason_name(reason)),
         .actor = exec->in.actor,
@@ -158,7 +159,7 @@ enum op_result exec_step_mark_connection(struct op *op)
         .address = exec->in.address.len > 0 ? exec->in.address : SLICE_NONE,
         .details = arena_printf(
             &op->arena, "{\"connection_id\":\"%lld\",\"integration_id\":\"%.*s\"}",
-            (long long)exec->connection->id, SLICE_ARG(exec->integration->integration_id)),
+            (long long)exec->connection.item->id, SLICE_ARG(exec->integration->integration_id)),
     };
     store_connection_lost(exec->service->config.pool, &exec->query, op, &loss);
     return OP_WAIT;
@@ -234,7 +235,7 @@ static const struct op_class release_class = {
 
 void exec_claim_release_later(struct exec *exec)
 {
-    unsent_note(&exec->service->unsent, exec->claim.execution_id);
+    unsent_note(&exec->service->unsent, exec->key.claim.execution_id);
     struct release *release = mem_zalloc(sizeof(*release));
     if (!release) {
         op_log(&exec->op, LOG_ERROR, "a claim stays behind until the next look for strays",
@@ -246,11 +247,11 @@ void exec_claim_release_later(struct exec *exec)
     list_init(&release->link);
     list_push_back(&exec->service->releases, &release->link);
     struct arena *arena = &release->op.arena;
-    release->claim = exec->claim;
-    release->claim.integration_id = arena_dup(arena, exec->claim.integration_id);
-    release->claim.action_id = arena_dup(arena, exec->claim.action_id);
-    if (exec->claim.key.len > 0)
-        release->claim.key = arena_dup(arena, exec->claim.key);
+    release->claim = exec->key.claim;
+    release->claim.integration_id = arena_dup(arena, exec->key.claim.integration_id);
+    release->claim.action_id = arena_dup(arena, exec->key.claim.action_id);
+    if (exec->key.claim.key.len > 0)
+        release->claim.key = arena_dup(arena, exec->key.claim.key);
 }
 
 void exec_releases_cancel(struct exec_service *service)

@@ -7,6 +7,7 @@
 #include "base/mem.h"
 #include "base/metric.h"
 #include "exec/summary.h"
+#include "store/execution.h"
 
 enum { RECOVERY_ARENA_BYTES_MAX = 256 * 1024 };
 

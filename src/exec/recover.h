@@ -11,6 +11,7 @@
 #define EXEC_RECOVER_H
 
 #include "exec/exec.h"
+#include "store/idempotency.h"
 
 enum recover_as {
     RECOVER_DEAD,   /* its process ended, or lost its lease, in the middle of it */

@@ -4,12 +4,13 @@
  * again with what is found.
  */
 #include "base/clock.h"
-#include "exec/exec.h"
+#include "exec/internal.h"
 
 const struct catalog_auth *exec_auth(const struct exec *exec)
 {
-    return exec->connection ? catalog_auth_of(exec->integration, exec->connection->auth_kind)
-                            : &exec->integration->auth;
+    return exec->connection.item
+               ? catalog_auth_of(exec->integration, exec->connection.item->auth_kind)
+               : &exec->integration->auth;
 }
 
 static bool is_grant(const struct exec *exec)
@@ -21,26 +22,28 @@ static bool is_grant(const struct exec *exec)
 /* The provider refused a token that has run out by now: that says nothing of the grant. */
 static bool has_run_out(const struct exec *exec)
 {
-    int64_t expires_at = exec->connection->expires_at;
+    int64_t expires_at = exec->connection.item->expires_at;
     return expires_at > 0 && clock_wall_us() >= expires_at;
 }
 
 bool exec_renews_after(const struct exec *exec)
 {
-    if (exec->out.reason != EXEC_REAUTH_REQUIRED || !exec->connection || !is_grant(exec) ||
+    if (exec->out.reason != EXEC_REAUTH_REQUIRED || !exec->connection.item || !is_grant(exec) ||
         exec->out.attempts >= EXEC_ATTEMPTS_MAX)
         return false;
-    return !exec->is_renewed_after || has_run_out(exec);
+    return !exec->connection.is_renewed_after || has_run_out(exec);
 }
 
 void exec_excuse_token(struct exec *exec)
 {
-    if (exec->out.reason != EXEC_REAUTH_REQUIRED || !exec->is_renewed_after || !has_run_out(exec))
+    if (exec->out.reason != EXEC_REAUTH_REQUIRED || !exec->connection.is_renewed_after ||
+        !has_run_out(exec))
         return;
     exec->out.reason = EXEC_TIMED_OUT;
     exec->out.error_code = SLICE_NONE;
     exec->out.is_repeatable = true;
-    exec->is_any_byte_sent = exec->call.is_any_byte_sent = false; /* as good as not sent */
+    exec->attempt.is_any_byte_sent = exec->attempt.call.is_any_byte_sent =
+        false; /* as good as not sent */
     exec->out.message = exec->out.display_summary =
         SLICE("The connection's tokens ran out before the provider looked at them.");
     exec->out.hint = SLICE("Nothing was done, and the connection stays as it is. Try again.");
@@ -48,33 +51,33 @@ void exec_excuse_token(struct exec *exec)
 
 bool exec_needs_first_token(const struct exec *exec)
 {
-    return exec->connection && !exec->connection->has_token &&
+    return exec->connection.item && !exec->connection.item->has_token &&
            exec_auth(exec)->kind == AUTH_OAUTH2_CLIENT_CREDENTIALS;
 }
 
 static bool wait_for_token(struct exec *exec)
 {
-    return connect_renew(exec->service->config.connect, &exec->renewal, exec->in.account_id,
-                         exec->integration->integration_id, exec->connection, exec->deadline_ns,
-                         &exec->op);
+    return connect_renew(exec->service->config.connect, &exec->connection.renewal,
+                         exec->in.account_id, exec->integration->integration_id,
+                         exec->connection.item, exec->deadline_ns, &exec->op);
 }
 
 enum op_result exec_step_renew_token(struct op *op)
 {
     struct exec *exec = exec_of(op);
     if (exec->out.attempts > 0) { /* the provider refused the token */
-        exec->is_renewed_after = true;
+        exec->connection.is_renewed_after = true;
         return wait_for_token(exec) ? OP_NEXT : OP_WAIT;
     }
-    if (exec->connection) {
+    if (exec->connection.item) {
         struct connect_service *connect = exec->service->config.connect;
-        switch (
-            connect_item_need(connect, exec->connection, exec_auth(exec)->kind, clock_wall_us())) {
+        switch (connect_item_need(connect, exec->connection.item, exec_auth(exec)->kind,
+                                  clock_wall_us())) {
         case CONNECT_EXPIRED:
             return wait_for_token(exec) ? OP_NEXT : OP_WAIT;
         case CONNECT_AGING:
             connect_renew_beside(connect, exec->in.account_id, exec->integration->integration_id,
-                                 exec->connection);
+                                 exec->connection.item);
             break;
         case CONNECT_FRESH:
             break;
@@ -90,7 +93,7 @@ enum op_result exec_step_renew_token(struct op *op)
 static enum op_result end_run(struct exec *exec, enum exec_reason reason, slice message, slice hint)
 {
     exec_end_with(exec, reason, message, hint);
-    exec->is_any_byte_sent = exec->call.is_any_byte_sent = false;
+    exec->attempt.is_any_byte_sent = exec->attempt.call.is_any_byte_sent = false;
     if (uuid_is_nil(exec->out.execution_id))
         exec->out.execution_id = uuid_v7();
     return op_jump(&exec->op, EXEC_STEP_TAKE_PAGE); /* former pages are the result */
@@ -101,12 +104,12 @@ static enum op_result end_unrenewed(struct exec *exec)
     enum exec_reason reason = EXEC_UNREACHABLE;
     slice hint = SLICE("Nothing was done, and the connection stays as it is. Try again later.");
     exec->out.is_repeatable = true;
-    if (exec->renewal.result == CONNECT_RENEWAL_TIMEOUT)
+    if (exec->connection.renewal.result == CONNECT_RENEWAL_TIMEOUT)
         reason = EXEC_TIMED_OUT;
-    if (exec->renewal.result == CONNECT_RENEWAL_NO_DATABASE)
+    if (exec->connection.renewal.result == CONNECT_RENEWAL_NO_DATABASE)
         reason = EXEC_UNAVAILABLE;
-    if (exec->renewal.result == CONNECT_RENEWAL_REFUSED ||
-        exec->renewal.result == CONNECT_RENEWAL_IMPOSSIBLE) {
+    if (exec->connection.renewal.result == CONNECT_RENEWAL_REFUSED ||
+        exec->connection.renewal.result == CONNECT_RENEWAL_IMPOSSIBLE) {
         exec->out.is_repeatable = false;
         hint = SLICE("Nothing was done. The operator of this server has to look at the app's OAuth "
                      "client (sluice oauth-clients).");
@@ -115,7 +118,7 @@ static enum op_result end_unrenewed(struct exec *exec)
                    arena_printf(&exec->op.arena,
                                 "The token of the connection to %.*s could not be renewed: %.*s.",
                                 SLICE_ARG(exec->integration->name),
-                                SLICE_ARG(exec->renewal.message)),
+                                SLICE_ARG(exec->connection.renewal.message)),
                    hint);
 }
 
@@ -124,11 +127,11 @@ static enum op_result end_unrenewed(struct exec *exec)
 static enum op_result go_on_unrenewed(struct exec *exec)
 {
     bool is_refused = exec->out.attempts > 0;
-    bool is_impossible = exec->renewal.result == CONNECT_RENEWAL_IMPOSSIBLE;
+    bool is_impossible = exec->connection.renewal.result == CONNECT_RENEWAL_IMPOSSIBLE;
     if (is_refused && is_impossible) /* the provider's refusal is the outcome */
         return op_jump(&exec->op, EXEC_STEP_TAKE_PAGE);
-    bool is_usable = exec->connection->has_token &&
-                     (is_impossible || clock_wall_us() < exec->connection->expires_at);
+    bool is_usable = exec->connection.item->has_token &&
+                     (is_impossible || clock_wall_us() < exec->connection.item->expires_at);
     if (is_refused || !is_usable)
         return end_unrenewed(exec);
     return op_jump(&exec->op, EXEC_STEP_ENTER_LIMITS);
@@ -139,15 +142,16 @@ static enum op_result go_on_unrenewed(struct exec *exec)
 enum op_result exec_step_reload_connection(struct op *op)
 {
     struct exec *exec = exec_of(op);
-    if (exec->renewal.result != CONNECT_RENEWED && exec->renewal.result != CONNECT_RENEWAL_GONE)
+    if (exec->connection.renewal.result != CONNECT_RENEWED &&
+        exec->connection.renewal.result != CONNECT_RENEWAL_GONE)
         return go_on_unrenewed(exec);
-    exec->renewed_id = exec->connection->id;
-    exec->connection = NULL;
-    exec->set = NULL;
-    connect_set_unref(exec->lookup.set);
-    exec->lookup.set = NULL;
-    bool is_known = connect_find(exec->service->config.connect, &exec->lookup, exec->in.account_id,
-                                 exec->integration->integration_id, exec->renewed_id, op);
+    exec->connection.renewed_id = exec->connection.item->id;
+    exec->connection.item = NULL;
+    connect_set_unref(exec->connection.lookup.set);
+    exec->connection.lookup.set = NULL;
+    bool is_known = connect_find(exec->service->config.connect, &exec->connection.lookup,
+                                 exec->in.account_id, exec->integration->integration_id,
+                                 exec->connection.renewed_id, op);
     return is_known ? OP_NEXT : OP_WAIT;
 }
 
@@ -157,15 +161,14 @@ enum op_result exec_step_rebuild_request(struct op *op)
     struct exec_outcome *out = &exec->out;
     out->reason = EXEC_SUCCEEDED;
     out->message = out->hint = out->error_code = SLICE_NONE;
-    if (exec->lookup.status != OK)
+    if (exec->connection.lookup.status != OK)
         return end_run(exec, EXEC_UNAVAILABLE, SLICE("The database cannot be reached."),
                        SLICE_NONE);
-    exec->set = exec->lookup.set;
-    if (exec_use_connection(exec, exec->renewed_id) == OP_STOP ||
+    if (exec_use_connection(exec, exec->connection.renewed_id) == OP_STOP ||
         exec_build_request(exec) == OP_STOP)
         return op_jump(op, EXEC_STEP_TAKE_PAGE);
     if (exec->in.is_dry_run)
         return exec_end_dry_run(exec);
-    exec->has_provider_key = false;
+    exec->attempt.has_provider_key = false;
     return out->attempts > 0 ? op_jump(op, EXEC_STEP_CALL) : OP_NEXT;
 }

@@ -7,14 +7,14 @@
  * Where a later request fails after an earlier one has acted, the run is failed, says what was
  * done, and its idempotency key stays bound.
  */
-#include "exec/exec.h"
+#include "exec/internal.h"
 
 /* ---- from one to the next ---- */
 
 /* Its limits count it, but where it goes to another server without the credential. */
 static uint64_t wait_of_limits(struct exec *exec)
 {
-    uint64_t wait_ms = exec->request.is_bare ? 0 : limits_repeat(&exec->place);
+    uint64_t wait_ms = exec->attempt.request.is_bare ? 0 : limits_repeat(&exec->gate.place);
     return wait_ms * 2 > exec_left_ms(exec) ? 0 : wait_ms;
 }
 
@@ -22,10 +22,10 @@ static uint64_t wait_of_limits(struct exec *exec)
 enum op_result exec_step_next_request(struct op *op)
 {
     struct exec *exec = exec_of(op);
-    bool has_moved = exec->request.at < exec->progress.at;
+    bool has_moved = exec->attempt.request.at < exec->progress.at;
     if (exec->out.reason != EXEC_SUCCEEDED || !has_moved)
         return OP_NEXT;
-    exec->is_any_byte_sent = exec->call.is_any_byte_sent = false;
+    exec->attempt.is_any_byte_sent = exec->attempt.call.is_any_byte_sent = false;
     if (exec_build_request(exec) == OP_STOP || exec_change_origin(exec) == OP_STOP)
         return OP_NEXT; /* former pages are the result */
     exec->pages.attempts += exec->out.attempts;
@@ -40,7 +40,7 @@ enum op_result exec_step_next_request(struct op *op)
 bool exec_start_over(struct exec *exec)
 {
     struct exec_outcome kept = exec->out;
-    exec->progress.former_url = exec->request.url;
+    exec->progress.former_url = exec->attempt.request.url;
     exec->progress.at = 0;
     bool is_ready = exec_build_request(exec) == OP_NEXT && exec_change_origin(exec) == OP_NEXT;
     exec->out = kept;
@@ -58,9 +58,9 @@ static bool is_unknown(const struct exec *exec)
     case EXEC_BROKEN_OFF:
     case EXEC_REPLY_UNREADABLE:
     case EXEC_REPLY_TOO_LARGE:
-        return exec->call.is_any_byte_sent;
+        return exec->attempt.call.is_any_byte_sent;
     case EXEC_PROVIDER_ERROR:
-        return exec->call.is_any_byte_sent && status >= 500;
+        return exec->attempt.call.is_any_byte_sent && status >= 500;
     default:
         return false;
     }
@@ -90,7 +90,7 @@ static void settle_partly(struct exec *exec)
     struct exec_outcome *out = &exec->out;
     bool is_refused = out->reason == EXEC_REAUTH_REQUIRED || out->reason == EXEC_KEY_REFUSED;
     if (is_refused)
-        exec->refusal = out->reason;
+        exec->record.refusal = out->reason;
     if (is_refused && out->advice == EXEC_ADVICE_OF_REASON)
         out->advice = EXEC_ADVICE_RECONNECT;
     out->is_repeatable = exec->in.is_recorded_by_caller && exec->action->is_idempotent &&
@@ -105,9 +105,9 @@ void exec_settle(struct exec *exec)
 {
     struct exec_outcome *out = &exec->out;
     const struct exec_progress *progress = &exec->progress;
-    if (exec->is_settled || out->reason == EXEC_SUCCEEDED || progress->done.len == 0)
+    if (exec->record.is_settled || out->reason == EXEC_SUCCEEDED || progress->done.len == 0)
         return;
-    exec->is_settled = true;
+    exec->record.is_settled = true;
     bool is_open = is_unknown(exec);
     slice message =
         is_open

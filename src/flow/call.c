@@ -59,7 +59,6 @@ struct exec *flow_call_start(const struct flow_call *call, struct op *parent)
     const struct flow_step_def *step = flow_run_step(run);
     const struct catalog_action *action = find_action(run, run->plan.step);
     struct arena *arena = &parent->arena;
-    struct exec *exec = arena_alloc(arena, sizeof(*exec)); /* exec_start clears it */
     slice integration = action ? arena_dup(arena, action->integration->integration_id) : step->tool;
     struct exec_request request = {
         .account_id = run->flow.account_id,
@@ -77,16 +76,15 @@ struct exec *flow_call_start(const struct flow_call *call, struct op *parent)
         .timeout_ms = step->timeout_ms,
         .deadline_ns = deadline_ns(run),
     };
-    if (!exec || !integration.ptr || !request.provider_name.ptr)
+    if (!integration.ptr || !request.provider_name.ptr)
         return NULL;
-    exec_start(run->service->config.exec, exec, &request, parent);
-    return exec;
+    return exec_start(run->service->config.exec, &request, parent);
 }
 
 enum flow_call_end flow_call_result(const struct flow_run *run, const struct exec *exec,
                                     struct arena *arena, struct flow_error *error)
 {
-    const struct exec_outcome *out = &exec->out;
+    const struct exec_outcome *out = exec_outcome_of(exec);
     switch (out->reason) {
     case EXEC_SUCCEEDED:
         if (out->output_json.len <= FLOW_OUTPUT_BYTES_MAX)

@@ -233,12 +233,12 @@ static enum op_result step_called(struct op *op)
     struct flow_lane *lane = lane_of(op);
     struct flow_run *run = lane->run;
     struct exec *exec = lane->exec;
-    ASSERT(exec && !op_is_active(&exec->op));
+    ASSERT(exec);
     lane->exec = NULL;
     switch (flow_call_result(run, exec, &lane->scratch, &lane->error)) {
     case FLOW_CALL_SUCCEEDED:
         run->doing.unsent = 0;
-        return complete_item(lane, exec->out.output_json);
+        return complete_item(lane, exec_outcome_of(exec)->output_json);
     case FLOW_CALL_UNSENT:
         run->doing.unsent++;
         if (flow_run_is_leaving(run) && lane->fan->is_safe)
@@ -283,7 +283,7 @@ static void cancel_lane(struct op *op)
     struct flow_lane *lane = lane_of(op);
     pg_cancel(&lane->query);
     if (lane->exec)
-        op_cancel(&lane->exec->op);
+        exec_cancel(lane->exec);
 }
 
 /* In the run's arena, which outlives its children. */

@@ -195,12 +195,12 @@ static enum op_result step_called(struct op *op)
     struct flow_run *run = flow_run_of(op);
     struct flow_error error;
     struct exec *exec = run->doing.exec;
-    ASSERT(exec && !op_is_active(&exec->op));
+    ASSERT(exec);
     run->doing.exec = NULL;
     switch (flow_call_result(run, exec, flow_run_scratch(run), &error)) {
     case FLOW_CALL_SUCCEEDED:
         run->doing.unsent = 0;
-        return complete_step(run, exec->out.output_json);
+        return complete_step(run, exec_outcome_of(exec)->output_json);
     case FLOW_CALL_FAILED:
         run->doing.unsent = 0;
         return fail_step(run, &error);
@@ -380,7 +380,7 @@ static void on_cancel(struct op *op)
     pg_cancel(&run->query);
     pg_cancel(&run->find.query);
     if (run->doing.exec)
-        op_cancel(&run->doing.exec->op);
+        exec_cancel(run->doing.exec);
     flow_fan_cancel(run);
 }
 

@@ -199,7 +199,7 @@ static enum op_result step_begin(struct op *op)
     if (run->is_command)
         flow_command_start(run->node->flow, &run->as.command, &run->command, op);
     else
-        exec_start(run->node->exec, &run->as.exec, &run->exec, op);
+        run->as.exec = exec_start(run->node->exec, &run->exec, op);
     return OP_WAIT;
 }
 
@@ -215,12 +215,12 @@ static enum op_result step_keep(struct op *op)
         run->message = run->as.command.message;
         run->view_json = run->as.command.view_json;
     } else {
-        run->out = run->as.exec.out;
+        run->out = *exec_outcome_of(run->as.exec);
         run->out.message = arena_dup(arena, run->out.message);
         run->out.hint = arena_dup(arena, run->out.hint);
         run->out.output_json = arena_dup(arena, run->out.output_json);
         run->out.error_code = arena_dup(arena, run->out.error_code);
-        run->summary_json = arena_dup(arena, run->as.exec.summary_json);
+        run->summary_json = arena_dup(arena, exec_summary_of(run->as.exec));
     }
     run->is_held = true;
     op_hold(op, "the test");
@@ -288,15 +288,16 @@ void seam_run_start(struct seam_run *run)
 
 void seam_run_leave(struct seam_run *run)
 {
-    if (!run->is_command && run->as.exec.op.class)
-        exec_client_gone(&run->as.exec);
+    if (!run->is_command && run->as.exec)
+        exec_client_gone(run->as.exec);
 }
 
 void seam_run_cancel(struct seam_run *run)
 {
-    struct op *op = run->is_command ? &run->as.command.op : &run->as.exec.op;
-    if (op->class)
-        op_cancel(op);
+    if (!run->is_command && run->as.exec)
+        exec_cancel(run->as.exec);
+    if (run->is_command && run->as.command.op.class)
+        op_cancel(&run->as.command.op);
 }
 
 bool seam_run_has_ended(const struct seam_run *run)

@@ -56,7 +56,7 @@ struct seam_run {
     struct op op; /* keeps what follows until seam_run_end */
     struct seam_node *node;
     union {
-        struct exec exec;
+        struct exec *exec;
         struct flow_command command;
     } as;
     struct exec_request exec;

@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "exec/exec.h"
+#include "exec/internal.h"
 
 enum { DRAWS = 2000, PLENTY_MS = 1000000 };
 
