@@ -368,7 +368,7 @@ fuzz_programs = $(FUZZ_C:%.c=build/asan/%)
 fuzz_lines = $(foreach f,$(FUZZ_C),fuzz $(f:tests/%.c=%) build/asan/$(f:%.c=%) \
 	tests/fuzz/corpus/$(call fuzz_name,$(f))$(newline))
 sim_line = unit sim/seeds build/$(1)/tests/sim/sim$(newline)
-lint_lines = $(foreach l,rooms banned hosts format,lint lint/$(l) tests/lint/$(l).sh$(newline))
+lint_lines = $(foreach l,rooms banned hosts references format,lint lint/$(l) tests/lint/$(l).sh$(newline))
 integration_programs = $(INTEGRATION_C:%.c=build/$(1)/%)
 integration_lines = $(foreach f,$(INTEGRATION_C),integration $(f:tests/%.c=%) \
 	build/$(1)/$(f:%.c=%)$(newline)) \
@@ -490,11 +490,11 @@ TIDY_C := $(filter-out tests/%,$(filter %.c,$(C_FILES)))
 
 ## lint: every check of the source below
 .PHONY: lint
-lint: lint-format lint-rooms lint-banned lint-hosts lint-size lint-shell lint-cppcheck lint-tidy
+lint: lint-format lint-rooms lint-banned lint-hosts lint-references lint-size lint-shell lint-cppcheck lint-tidy
 
-## lint-*: formatting, includes, banned calls, names that may not be in a commit, lengths
-.PHONY: lint-format lint-rooms lint-banned lint-hosts lint-size
-lint-format lint-rooms lint-banned lint-hosts lint-size: lint-%:
+## lint-*: formatting, includes, banned calls, names that may not be in a commit, references, lengths
+.PHONY: lint-format lint-rooms lint-banned lint-hosts lint-references lint-size
+lint-format lint-rooms lint-banned lint-hosts lint-references lint-size: lint-%:
 	@tests/lint/$*.sh
 lint-format: | build/stamp/system-lint
 

@@ -1,5 +1,5 @@
 /*
- * How many requests a second an account may make (DECISIONS.md "Over the account's request rate").
+ * How many requests a second an account may make (src/api/README.md "HTTP").
  * Off unless configured. Each process counts for itself. ACCOUNTS_MAX are remembered; the least
  * recently seen is forgotten first, which only ever lets it make more.
  */

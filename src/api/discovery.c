@@ -1,6 +1,6 @@
 /*
  * GET /api/integrations, GET /api/actions, GET /api/actions/{integration_id}/{action_id},
- * GET /api/search (INTERFACE.md 4.3 to 4.6). Texts were rendered when the catalog was loaded.
+ * GET /api/search (src/api/README.md "Catalog"). Texts were rendered when the catalog was loaded.
  */
 #include "api/request.h"
 #include "catalog/search.h"

@@ -1,5 +1,5 @@
 /*
- * The one table from outcomes to HTTP statuses and the tool endpoint's errors (DECISIONS.md
+ * The one table from outcomes to HTTP statuses and the tool endpoint's errors (src/api/README.md
  * "Executions"). Private to the api room; error codes are exec/outcome.h's.
  */
 #ifndef API_ENVELOPE_H

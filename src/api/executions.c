@@ -1,5 +1,5 @@
 /*
- * POST /api/executions and GET /api/executions/{id} (INTERFACE.md 4.1, 4.2).
+ * POST /api/executions and GET /api/executions/{id} (src/api/README.md "Executions").
  */
 #include "api/envelope.h"
 #include "api/request.h"

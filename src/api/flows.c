@@ -1,5 +1,5 @@
 /*
- * Flows: the templates, start, and what changes a flow (INTERFACE.md 4.8, 4.9, 4.12 to 4.14). What
+ * Flows: the templates, start, and what changes a flow (src/api/README.md "Flows"). What
  * only looks at them is in flows_get.c and flow_events.c.
  */
 #include "api/flow_path.h"

@@ -1,6 +1,6 @@
 /*
  * Looking at flows: GET /api/flows/{id}, which may wait for a change, and GET /api/flows
- * (INTERFACE.md 4.10, 4.11; DECISIONS.md "Flows").
+ * (src/api/README.md "Flows").
  */
 #include <stdio.h>
 

@@ -1,5 +1,5 @@
 /*
- * The life of a request; see request.h. The order of the checks is DECISIONS.md "HTTP in general":
+ * The life of a request; see request.h. The order of the checks is src/api/README.md "HTTP":
  * key, path, method, names of the query string, type, body.
  */
 #include "api/request.h"

@@ -1,5 +1,5 @@
 /*
- * POST /api/tools/{tool_name}/execute (INTERFACE.md 4.7, 7.1; DECISIONS.md "Tool endpoint"): the
+ * POST /api/tools/{tool_name}/execute (src/api/README.md "Tool endpoint"): the
  * same engine as POST /api/executions, a certain connection, files, and an envelope of its own.
  */
 #include "api/envelope.h"

@@ -17,7 +17,7 @@ uint64_t clock_thread_cpu_ns(void); /* CLOCK_THREAD_CPUTIME_ID */
 int64_t clock_wall_us(void);        /* microseconds since 1970-01-01 UTC */
 
 /* Writes TIME_TEXT_LEN bytes and a NUL; years 0000 to 9999, what lies outside
- * becomes the nearest of these; cut to the millisecond. (DECISIONS.md "Names") */
+ * becomes the nearest of these; cut to the millisecond. (src/api/README.md "HTTP") */
 void time_format(int64_t wall_us, char out[TIME_TEXT_LEN + 1]);
 /* RFC 3339 date-time with any offset, fraction to microseconds (more digits are cut). A leap second
  * is taken where it may be (23:59:60 UTC on the last day of a month) and read as :59.999999. false

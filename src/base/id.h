@@ -1,8 +1,8 @@
 /*
- * Identifiers, made in C so that no query needs a sequence (DESIGN.md 4).
+ * Identifiers, made in C so that no query needs a sequence (src/README.md "The database").
  * UUIDv7 (RFC 9562 5.7): executions, flows, nodes, accounts, requests. Monotonic in one process.
  * Short ids (connections): positive, below 2^53, time-ordered: 41 bits of milliseconds since
- * 2026-01-01 and 12 bits that count on from a random start (DECISIONS.md "Tool endpoint").
+ * 2026-01-01 and 12 bits that count on from a random start.
  */
 #ifndef BASE_ID_H
 #define BASE_ID_H

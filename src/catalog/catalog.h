@@ -334,13 +334,13 @@ void catalog_report_add(struct catalog_report *report, bool is_warning, slice so
 
 /* NULL when unknown, or when memory ran out: then catalog_has_... still says that it is there. */
 const struct catalog_integration *catalog_find_integration(const struct catalog *catalog, slice id);
-/* action is the action id or the full tool name (INTERFACE.md 4.1). NULL as above. */
+/* action is the action id or the full tool name. NULL as above. */
 const struct catalog_action *catalog_find_action(const struct catalog_integration *integration,
                                                  slice action);
 /* Whether there is one; nothing is compiled. */
 bool catalog_has_integration(const struct catalog *catalog, slice id);
 bool catalog_has_action(const struct catalog_integration *integration, slice action);
-/* By full tool name: longest registered integration prefix (DECISIONS.md "Tool endpoint"). */
+/* By full tool name: longest registered integration prefix (src/api/README.md "Tool endpoint"). */
 const struct catalog_action *catalog_find_tool(const struct catalog *catalog, slice tool_name);
 
 /* ---- unknown.c: for ids that the finders do not know ---- */

@@ -1,6 +1,6 @@
 /*
- * What a manifest must satisfy beyond its grammar (DESIGN.md 8): every placeholder exists, every
- * example validates, a GET does not write.
+ * What a manifest must satisfy beyond its grammar (contrib/integrations/README.md): every
+ * placeholder exists, every example validates, a GET does not write.
  */
 #include <stdio.h>
 #include <string.h>

@@ -167,7 +167,7 @@ static void read_rate_rules(struct reader *r, struct catalog_limits *limits)
         read_rules(r, "rate_limited", read_rate_rule, limits);
 }
 
-/* DECISIONS.md: a 429 means "too fast" where the manifest says nothing else. */
+/* A 429 means "too fast" where the manifest says nothing else. */
 static void default_rate_rules(struct reader *r, struct catalog_limits *limits)
 {
     struct catalog_rate_rule *rule = ARENA_NEW(r->arena, struct catalog_rate_rule);

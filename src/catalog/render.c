@@ -1,5 +1,5 @@
 /*
- * The discovery endpoints' texts, rendered once at load (INTERFACE.md 2.2 to 2.4).
+ * The discovery endpoints' texts, rendered once at load (src/api/README.md "Catalog").
  */
 #include <stdio.h>
 

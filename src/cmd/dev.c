@@ -1,5 +1,6 @@
 /*
- * sluice dev: everything that a newcomer needs, in one process and its children (DESIGN.md 1).
+ * sluice dev: everything that a newcomer needs, in one process and its children (README.md "Two
+ * commands").
  *
  * The order is that of start(); what takes long runs side by side: the provider makes its
  * certificate while PostgreSQL starts. On the way down the server drains first, then the children

@@ -1,7 +1,8 @@
 /*
  * Housekeeping of the database, run inside the server in bounded bites: partitions made ahead and
- * dropped, expired idempotency keys and dead nodes removed (DESIGN.md 4). Any number of processes
- * may do it at once. What fails is logged, counted, and tried again in the next round.
+ * dropped, expired idempotency keys and dead nodes removed (contrib/deploy/README.md "Operations").
+ * Any number of processes may do it at once. What fails is logged, counted, and tried again in the
+ * next round.
  */
 #ifndef CMD_JANITOR_H
 #define CMD_JANITOR_H

@@ -163,7 +163,7 @@ void connect_used(struct connect_service *service, struct uuid account_id, int64
 void connect_uses_flush(struct connect_service *service);
 bool connect_uses_active(const struct connect_service *service);
 
-/* What `connected` and `connection_state` say (DECISIONS.md "Catalog"). */
+/* What `connected` and `connection_state` say (src/api/README.md "Catalog"). */
 enum connect_state {
     CONNECT_CONNECTED,
     CONNECT_NOT_CONNECTED,

@@ -1,6 +1,6 @@
 /*
  * May it go out now? The connection's limits, then the origin's circuit, before anything is claimed
- * (DECISIONS.md "Executions"); and what both learn from how the call ended.
+ * (src/api/README.md "Executions"); and what both learn from how the call ended.
  */
 #include "exec/internal.h"
 

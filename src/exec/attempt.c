@@ -1,6 +1,5 @@
 /*
- * The call to the provider, and when it is worth another try (DECISIONS.md "Retries inside one
- * execution").
+ * The call to the provider, and when it is worth another try (src/api/README.md "Executions").
  */
 #include "base/clock.h"
 #include "base/metric.h"

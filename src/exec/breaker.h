@@ -1,5 +1,5 @@
 /*
- * breaker: circuit breakers, by account and origin, and by origin alone (DESIGN.md 5). Where an
+ * breaker: circuit breakers, by account and origin, and by origin alone. Where an
  * account's executions against an origin mostly fail for the origin's sake (no connection, no reply
  * in time, a reply that is none, 5xx), its further ones are refused at once for a while; then a few
  * probes go out, and the first that succeeds closes the circuit, one that fails opens it again for

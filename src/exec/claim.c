@@ -1,5 +1,5 @@
 /*
- * Has it run? Idempotency keys (DECISIONS.md "idempotency_key"): the same key and request gives the
+ * Has it run? Idempotency keys (src/api/README.md "Executions"): the same key and request gives the
  * stored result, a run under way is waited for, another request under the key is refused. In this
  * process those who ask wait in a list of the run itself; across processes they look again.
  */

@@ -1,7 +1,8 @@
 /*
- * exec: one action, from gate to stored summary (DESIGN.md 5). The sequence is the table in
- * exec.c; what each step decides lies in gate.c and check.c (may it run), admit.c (may it go out
- * now), claim.c (has it run), attempt.c (the call and its retries) and record.c (the result).
+ * exec: one action, from gate to stored summary (src/README.md "An execution"). The sequence is the
+ * table in exec.c; what each step decides lies in gate.c and check.c (may it run), admit.c (may it
+ * go out now), claim.c (has it run), attempt.c (the call and its retries) and record.c (the
+ * result).
  *
  * An execution lives in the arena of its caller's op. Whoever starts it keeps what struct
  * exec_request borrows until it has ended; an execution that a provider may have seen always runs

@@ -1,5 +1,5 @@
 /*
- * Files that come with a call of the tool endpoint (DECISIONS.md "Tool endpoint"). Their base64 is
+ * Files that come with a call of the tool endpoint (src/api/README.md "Requests"). Their base64 is
  * measured before it is decoded, decoded once, straight to where the request's body takes it from.
  *
  * Limits: EXEC_FILES_MAX a call, file_bytes_max of the service each; the action's manifest may take

@@ -27,7 +27,7 @@ struct exec_fit {
     uint64_t offset;  /* items, members or bytes of that part that are skipped */
 };
 
-/* summary: the text of an execution summary (INTERFACE.md 2.1), valid JSON. It is cut as text,
+/* summary: the text of an execution summary (exec/summary.h), valid JSON. It is cut as text,
  * without a tree, so that memory is about that of the output's part that is wanted. Sets *fitted to
  * the summary itself where there is nothing to do, else to another in the arena; *output (may be
  * NULL) to the new output within it, SLICE_NONE where it is unchanged. ERR_NOTFOUND: the pointer

@@ -1,7 +1,7 @@
 /*
- * May it run? The checks in the order of DECISIONS.md "Executions": integration and action, then
- * confirmation and input (check.c), then the connection. Nothing here is recorded; what stops here
- * is an audit event.
+ * May it run? The checks in the order of src/api/README.md "Executions": integration and action,
+ * then confirmation and input (check.c), then the connection. Nothing here is recorded; what stops
+ * here is an audit event.
  */
 #include "exec/internal.h"
 

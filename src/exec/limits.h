@@ -1,8 +1,7 @@
 /*
- * limits: how fast the calls of one connection go out and how many at a time (DESIGN.md 5;
- * DECISIONS.md "own rate limit or in-flight cap, after a bounded wait"). What is known comes from
- * the manifest's `limits` and from what the provider has said since: a 429 with a time, the
- * remaining quota of its headers.
+ * limits: how fast the calls of one connection go out and how many at a time (src/api/README.md
+ * "Executions"). What is known comes from the manifest's `limits` and from what the provider has
+ * said since: a 429 with a time, the remaining quota of its headers.
  *
  * Who comes too early waits in the connection's queue, first in, first out, if his turn can come
  * within his bound; else he is refused at once, with the time after which it is worth coming again.

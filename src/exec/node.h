@@ -1,6 +1,6 @@
 /*
  * This process among others: its incarnation, its lease, and the recovery of what dead processes
- * left behind (DESIGN.md 6; DECISIONS.md "A process that dies mid-action").
+ * left behind (src/api/README.md "Executions").
  */
 #ifndef EXEC_NODE_H
 #define EXEC_NODE_H

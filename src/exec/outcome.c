@@ -9,7 +9,7 @@ enum retry { RETRY_NEVER, RETRY_ALWAYS, RETRY_REPEATABLE, RETRY_SERVER_FAULT };
 
 struct fact {
     const char *name;       /* stored and counted under it */
-    const char *error_code; /* INTERFACE.md 7.3; NULL: succeeded, or neither blocked nor failed */
+    const char *error_code; /* NULL: succeeded, or neither blocked nor failed */
     enum exec_next next;    /* where the outcome's advice is EXEC_ADVICE_OF_REASON */
     enum retry retry;
 };

@@ -1,7 +1,7 @@
 /*
- * How an execution can end. The reason is the domain's enum (DECISIONS.md "Executions"); its error
- * code, what is recommended and whether the same may be sent again follow from it here, in the one
- * table of outcome.c. HTTP statuses are the api's (api/envelope.c).
+ * How an execution can end. The reason is the domain's enum (src/api/README.md "Executions"); its
+ * error code, what is recommended and whether the same may be sent again follow from it here, in
+ * the one table of outcome.c. HTTP statuses are the api's (api/envelope.c).
  */
 #ifndef EXEC_OUTCOME_H
 #define EXEC_OUTCOME_H
@@ -104,7 +104,8 @@ struct exec_outcome {
     bool is_repeatable;
 };
 
-/* error_code of INTERFACE.md 7.3: a manifest's own, or the reason's; SLICE_NONE: there is none. */
+/* error_code of src/api/README.md "Executions": a manifest's own, or the reason's; SLICE_NONE:
+ * there is none. */
 slice exec_outcome_error_code(const struct exec_outcome *outcome);
 /* Whether the same request, sent again, could succeed. */
 bool exec_outcome_is_retryable(const struct exec_outcome *outcome);

@@ -103,7 +103,7 @@ static void make_root(struct reply *r, const struct exec_scope *scope)
     put_name(r);
 }
 
-/* null when the expression fails: contrib/integrations/README.md "What goes wrong". */
+/* null when the expression fails: contrib/integrations/README.md "Templates and expressions". */
 static struct json eval(struct reply *r, const struct expr *expr)
 {
     struct json value = json_null;

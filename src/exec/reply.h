@@ -1,6 +1,6 @@
 /*
- * Reading a provider's reply: what it means, and what becomes of it (DECISIONS.md "Executions",
- * contrib/integrations/README.md "response", "errors", "limits").
+ * Reading a provider's reply: what it means, and what becomes of it (src/api/README.md
+ * "Executions", contrib/integrations/README.md "response", "errors", "limits").
  */
 #ifndef EXEC_REPLY_H
 #define EXEC_REPLY_H

@@ -1,5 +1,5 @@
 /*
- * The summary of INTERFACE.md 2.1: what is stored of an execution, and answered byte for byte.
+ * The summary of an execution: what is stored of an execution, and answered byte for byte.
  */
 #ifndef EXEC_SUMMARY_H
 #define EXEC_SUMMARY_H

@@ -6,7 +6,7 @@
  * afterwards: any number of evaluations may use it. Evaluation allocates only in the arena it is
  * given, always terminates, and is bounded by a struct expr_budget. Limits: source EXPR_SOURCE_MAX
  * bytes, EXPR_DEPTH_MAX nested nodes, EXPR_ARGS_MAX arguments, EXPR_VISITS_MAX node visits,
- * EXPR_BYTES_MAX bytes of output (DESIGN.md 6).
+ * EXPR_BYTES_MAX bytes of output.
  *
  * Where the reference implementations disagree with the specification, the specification wins:
  * `!a.b` is `!(a.b)`, and a projection goes on behind a multiselect (`a[*].{x: b}.x`).

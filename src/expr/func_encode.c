@@ -1,6 +1,6 @@
 /*
- * The extra functions of DESIGN.md 6 that encode: ascii_json, base64, base64url, base64url_decode,
- * uuid5.
+ * The functions beside those of JMESPath that encode: ascii_json, base64, base64url,
+ * base64url_decode, uuid5.
  */
 #include "base/encode.h"
 #include "base/id.h"

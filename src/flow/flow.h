@@ -1,11 +1,11 @@
 /*
- * flow: durable runs of templates (DESIGN.md 6). A flow's place is its row in the database; this
- * process holds only the flows that it runs right now, each an op (run.c), and the timers of the
- * next minute (timers.c). Whatever ends, parks or is lost is dropped from memory.
+ * flow: durable runs of templates (src/README.md "A flow"). A flow's place is its row in the
+ * database; this process holds only the flows that it runs right now, each an op (run.c), and the
+ * timers of the next minute (timers.c). Whatever ends, parks or is lost is dropped from memory.
  *
  * Order of files for a reader: template.c, run.c (the table of steps of a running flow), step_*.c
  * (the four types), command.c (start, approve, reject, resume, cancel), timers.c, adopt.c, watch.c
- * (who looks at a flow), view.c (INTERFACE.md 2.6 to 2.8), seen.c (views that are shown again).
+ * (who looks at a flow), view.c (src/api/README.md "Flows"), seen.c (views that are shown again).
  */
 #ifndef FLOW_FLOW_H
 #define FLOW_FLOW_H

@@ -1,7 +1,7 @@
 /*
  * What comes next: which step, with which input. Expressions are evaluated before the transition
  * that leads to the step is written, so that one statement carries the result of one step and the
- * intent of the next (DESIGN.md 6).
+ * intent of the next (src/README.md "A flow").
  */
 #include "base/clock.h"
 #include "flow/internal.h"

@@ -1,5 +1,5 @@
 /*
- * The view of a flow as text (INTERFACE.md 2.8), at one revision; counted. The last ones that were
+ * The view of a flow as text, at one revision; counted. The last ones that were
  * asked for are kept: at most 4096, 4 MB together. See seen.c.
  */
 #ifndef FLOW_SEEN_H

@@ -1,5 +1,5 @@
 /*
- * The record and the view of a flow (INTERFACE.md 2.6 to 2.8, DECISIONS.md "Flows"), derived from
+ * The record and the view of a flow (src/api/README.md "Flows"), derived from
  * its row, its document, the attempts that have finished and the template that it is pinned to.
  * What has not finished has no row: steps behind the current one are pending while the flow may
  * still come to them, steps before it without a completed attempt were skipped.

@@ -1,6 +1,6 @@
 /*
  * Which addresses the outbound client may connect to. The check is on the socket address itself,
- * after the look-up, so that no spelling of a host gets around it (PROVING.md trap 6). Everything
+ * after the look-up, so that no spelling of a host gets around it. Everything
  * in the IANA special-purpose registries (IPv4 and IPv6) is refused, also where an IPv6 address
  * carries an IPv4 one (mapped, compatible, 6to4, NAT64, Teredo, ISATAP), unless the operator
  * allows the host or the network.

@@ -1,6 +1,6 @@
 /*
  * The strict look at the raw bytes of a head and of chunked framing, before llhttp sees them
- * (PROVING.md trap 1: every llhttp accepts some smuggling payloads). Two steps, so that any split
+ * (RFC 9112 11.2; every llhttp accepts some smuggling payloads). Two steps, so that any split
  * of the input gives the same verdict:
  *   1. http_head_scan finds the end of the head and refuses at once what breaks its line structure
  *      (CR without LF, LF without CR, control characters, folding, sizes); it needs no memory.

@@ -2,7 +2,7 @@
  * JSON values in an arena. A value is 16 bytes and immutable once shared; containers hold their
  * items in one block, so that a walk is a scan and a sub-value can be pointed to without a copy.
  * Numbers keep their value: 64-bit integers as such, wider or unusual ones as their text
- * (DECISIONS.md "Documents are stored and returned byte-exact in value"). Object order is kept.
+ * (src/api/README.md "HTTP"). Object order is kept.
  * Strings are UTF-8 and may hold U+0000.
  */
 #ifndef JSON_JSON_H
@@ -59,12 +59,12 @@ extern const struct json json_null;
 struct json_limits {
     size_t depth_max; /* nested containers; 0, or more than that, means JSON_DEPTH_MAX: a walk over
                          a value may recurse */
-    bool refuse_dup_keys; /* for request bodies, manifests, templates (DECISIONS.md "HTTP") */
+    bool refuse_dup_keys; /* for request bodies, manifests, templates (src/api/README.md "HTTP") */
 };
 
 enum {
     JSON_DEPTH_MAX = 512,
-    JSON_REQUEST_DEPTH_MAX = 64, /* DECISIONS.md "HTTP in general" */
+    JSON_REQUEST_DEPTH_MAX = 64, /* src/api/README.md "HTTP" */
 };
 
 extern const struct json_limits json_limits_request; /* 64 deep, no duplicate keys */

@@ -1,6 +1,6 @@
 /*
  * Name look-ups: getaddrinfo on the thread pool, with a cache (TTL fixed, negative answers too) and
- * single flight per name, so that one slow resolver cannot starve others (PROVING.md trap 4). At
+ * single flight per name, so that one slow resolver cannot starve others. At
  * most half of the pool's threads look up names; of these slots, names that were slow last time get
  * half at most, and one in four is kept for names that answered well before. A waiting query ends
  * at its own deadline while the look-up goes on for the cache.

@@ -1,6 +1,6 @@
 /*
  * Listeners: libuv only watches the listening socket; accepting is done here, so that it can rest
- * when descriptors run out (PROVING.md trap 7) and take the whole backlog before a drain.
+ * when descriptors run out and take the whole backlog before a drain.
  */
 #include <errno.h>
 #include <fcntl.h>

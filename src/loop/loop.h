@@ -97,7 +97,7 @@ const struct loop_stats *loop_stats(const struct loop *loop);
 /* Whether more of each thousand turns begun than SLUICE_TURNS_OVER_MAX (0) took more thread CPU
  * time than SLUICE_TURN_CPU_MS_MAX allows, or one took ten times that (both of the environment,
  * read by loop_new; of all loops of this process). The log names each, and what its time went to; a
- * test run asserts 50 that way (PROVING.md failure 2). A few are let pass where a virtual machine's
+ * test run asserts 50 that way. A few are let pass where a virtual machine's
  * host may stop it, which is charged to whoever was running. */
 bool loop_turn_limit_passed(void);
 
@@ -150,7 +150,7 @@ void signal_watch_stop(struct signal_watch *watch);
 enum { POLL_READ = 1, POLL_WRITE = 2 };
 struct poll_watch;
 /* on_ready: events is a set of POLL_*; an error counts as both. A uv_poll error with no events is
- * passed on as both, too (STYLE.md 3, known traps). The fd stays the caller's; stop before it is
+ * passed on as both, too. The fd stays the caller's; stop before it is
  * closed or changes. NULL when it cannot be watched. */
 struct poll_watch *poll_watch_new(struct loop *loop, int fd,
                                   void (*on_ready)(void *owner, int events),

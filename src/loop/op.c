@@ -157,7 +157,7 @@ enum op_result op_wait_then(struct op *op, size_t step)
 
 #ifdef SLUICE_TEST_BUILD
 /* Every step is a named crash point: SLUICE_CRASH_AT=exec/record kills the process the moment an op
- * of class "exec" is about to run its step "record" (PROVING.md, fault recipes). */
+ * of class "exec" is about to run its step "record" (tests/README.md "Rules"). */
 static void op_crash_point(const struct op *op, const struct op_step *step)
 {
     static const char *wanted;

@@ -1,7 +1,7 @@
 /*
- * op: the one way to write a long sequence (STYLE.md 3). A struct with an arena, a static table of
- * steps in reading order, and a count of holds. One driver, one run queue; completion callbacks
- * store a result and wake the op, they never run a step.
+ * op: the one way to write a long sequence (src/README.md "Ops"). A struct with an arena, a static
+ * table of steps in reading order, and a count of holds. One driver, one run queue; completion
+ * callbacks store a result and wake the op, they never run a step.
  *
  *   struct exec { struct op op; ... };
  *   static enum op_result step_find_action(struct op *op) { ... return OP_NEXT; }

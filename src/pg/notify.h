@@ -1,6 +1,6 @@
 /*
  * LISTEN and NOTIFY on a connection of their own: a coalesced hint between processes, never needed
- * for correctness and never inside a transition (DESIGN.md 6).
+ * for correctness and never inside a transition.
  */
 #ifndef PG_NOTIFY_H
 #define PG_NOTIFY_H

@@ -1,7 +1,7 @@
 /*
  * pg: statements for PostgreSQL, batched. Many requests of one loop turn become one transaction:
  * while a batch is in flight on a connection the next one collects, and when it returns all that
- * waited goes out together with one Sync, so one fsync (DESIGN.md 4).
+ * waited goes out together with one Sync, so one fsync (src/README.md "The database").
  *
  * Who uses it: `store` alone writes SQL. Ops of the rooms above embed a struct pg_query, hand it to
  * a store function and return OP_WAIT; they are woken when the commit is durable. Nothing is

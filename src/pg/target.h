@@ -1,6 +1,6 @@
 /*
  * Where to connect: a conninfo taken apart, so that names can be looked up without libpq, which
- * would block (PROVING.md trap 3).
+ * would block.
  */
 #ifndef PG_TARGET_H
 #define PG_TARGET_H

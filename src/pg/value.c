@@ -1,6 +1,6 @@
 /*
  * Binary formats: integers big-endian, times as microseconds since 2000-01-01, arrays with a
- * header of dimensions (src/include/utils/array.h and *_send of PostgreSQL).
+ * header of dimensions (utils/array.h and *_send of PostgreSQL).
  */
 #include "pg/value.h"
 

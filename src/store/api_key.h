@@ -1,5 +1,5 @@
 /*
- * api_key: a caller's key, stored as its SHA-256 only (DECISIONS.md "Names"). Look-up by hash is
+ * api_key: a caller's key, stored as its SHA-256 only. Look-up by hash is
  * the one read that cannot name its account.
  */
 #ifndef STORE_API_KEY_H

@@ -33,7 +33,7 @@ struct connection {
     slice integration_id;
     slice label;
     bool is_default;
-    slice auth_kind; /* "oauth2", "api_key" ... as in the manifest (DESIGN.md 8) */
+    slice auth_kind; /* "oauth2", "api_key" ... as in the manifest */
     slice sealed;    /* credentials, vault/seal.h; empty for auth none */
     slice key_id;    /* of the master key that sealed them */
     slice scopes;    /* granted, space-separated; SLICE_NONE: not known */

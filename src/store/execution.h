@@ -30,7 +30,7 @@ struct execution {
 void store_execution_insert(struct pg_pool *pool, struct pg_query *query, struct op *op,
                             const struct execution *execution);
 
-/* What happens to the claim's key when the run ends (DECISIONS.md "idempotency_key"). */
+/* What happens to the claim's key when the run ends (src/api/README.md "Executions"). */
 enum claim_end {
     CLAIM_KEEP,    /* bound to this execution until it expires */
     CLAIM_RELEASE, /* free again; also for claims without a client's key */

@@ -56,9 +56,9 @@ struct claim_outcome {
  * CLAIM_WON. A bound key past its expiry counts as free. */
 void store_claim_find(struct pg_pool *pool, struct pg_query *query, struct op *op,
                       struct uuid account_id, slice key);
-/* Claims the key and records the intent in one statement (DESIGN.md 5). Exactly one of any number
- * of racers gets CLAIM_WON; the others learn who holds it. Replayable: the execution id is the
- * operation token. */
+/* Claims the key and records the intent in one statement (src/README.md "An execution"). Exactly
+ * one of any number of racers gets CLAIM_WON; the others learn who holds it. Replayable: the
+ * execution id is the operation token. */
 void store_claim_insert(struct pg_pool *pool, struct pg_query *query, struct op *op,
                         const struct claim *claim);
 /* For both. */

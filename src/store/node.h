@@ -1,7 +1,7 @@
 /*
  * node: one row a process. Its id is an incarnation: drawn at start, never used again. The lease is
  * judged by the database's clock; once it has run out it cannot be renewed, so dead stays dead and
- * what it owned may be taken over (DESIGN.md 6).
+ * what it owned may be taken over (src/README.md "A flow").
  */
 #ifndef STORE_NODE_H
 #define STORE_NODE_H

@@ -1,5 +1,5 @@
 /*
- * API keys: `sk_` and 43 base64url characters, 256 random bits (DECISIONS.md "Names"). Shown once,
+ * API keys: `sk_` and 43 base64url characters, 256 random bits. Shown once,
  * stored as SHA-256. 256 bits of entropy need no slow hash.
  */
 #ifndef VAULT_KEY_H

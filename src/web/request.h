@@ -117,7 +117,8 @@ enum op_result web_reply_page(struct web_request *request, unsigned status, slic
 enum op_result web_reply_problem(struct web_request *request, unsigned status, slice title,
                                  slice text);
 enum op_result web_reply_database(struct web_request *request, int status);
-/* 303, to a path of ours; notice (a word of notices.c) is shown there once, "" for none. */
+/* 303, to a path of ours; notice (a word of the table in page.c) is shown there once, "" for none.
+ */
 enum op_result web_reply_redirect(struct web_request *request, slice path, const char *notice);
 /* 303 to another site: an authorization server, a return URL that was checked. */
 enum op_result web_reply_away(struct web_request *request, slice url);

@@ -1,5 +1,4 @@
-// An unconfirmed write (INTERFACE.md 4.1 rule 2, 4.7; DECISIONS.md "Executions", "Members that are not
-// ours"): policy_blocked and confirmation_required whatever its input, with all that is wrong with it
+// An unconfirmed write (src/api/README.md "Executions"): policy_blocked and confirmation_required whatever its input, with all that is wrong with it
 // in the same answer, in the caller's own paths; and its idempotency key gives nothing away.
 import assert from 'node:assert/strict';
 import { mkdir, writeFile } from 'node:fs/promises';

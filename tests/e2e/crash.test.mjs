@@ -1,4 +1,4 @@
-// Crashes (PROVING.md, failure 1): a server is killed at every step of an execution, another takes
+// Crashes: a server is killed at every step of an execution, another takes
 // over on the same database, and what the keys answer is compared with the provider's ledger. Every
 // step of an op is a crash point in test builds (SLUICE_CRASH_AT=class/step).
 import assert from 'node:assert/strict';

@@ -1,5 +1,5 @@
-// The database goes away under load and comes back (DECISIONS.md: "never a hang, never a lost write
-// that was answered 200"; PROVING.md, database): restarts without a checkpoint, single backends
+// The database goes away under load and comes back (never a hang, never a lost write
+// that was answered 200): restarts without a checkpoint, single backends
 // killed, an outage longer than a lease. The provider's ledger says what really happened.
 // Alone: leases run out while the machine is busy.
 import assert from 'node:assert/strict';

@@ -1,5 +1,5 @@
 // The catalog as clients see it: GET /api/integrations, /api/actions, /api/actions/{i}/{a}, /api/search
-// (INTERFACE.md 4.3 to 4.6; DECISIONS.md "Catalog"), and the operators' endpoints.
+// (src/api/README.md "Catalog"), and the operators' endpoints.
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';

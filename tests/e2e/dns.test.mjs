@@ -1,4 +1,4 @@
-// Name look-ups that hang (PROVING.md, failure 3): other hosts go on, every deadline holds, and the
+// Name look-ups that hang: other hosts go on, every deadline holds, and the
 // server can still end.
 import assert from 'node:assert/strict';
 import { readFile } from 'node:fs/promises';

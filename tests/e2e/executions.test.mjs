@@ -1,5 +1,5 @@
 // The main job as a user sees it: POST /api/executions and GET /api/executions/{id}
-// (INTERFACE.md 4.1, 4.2; DECISIONS.md "Executions").
+// (src/api/README.md "Executions").
 import assert from 'node:assert/strict';
 import { after, before, beforeEach, test } from 'node:test';
 import { startDev, until } from './support/dev.mjs';

@@ -1,4 +1,4 @@
-// The endpoints of flows (INTERFACE.md 4.8 to 4.14, DECISIONS.md "Flows"): what they answer, whom they
+// The endpoints of flows (src/api/README.md "Flows"): what they answer, whom they
 // refuse, how a flow is watched, and that it makes no difference which of two servers is asked.
 import assert from 'node:assert/strict';
 import { mkdir, rename, writeFile } from 'node:fs/promises';

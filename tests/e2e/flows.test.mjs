@@ -1,4 +1,4 @@
-// Flows (INTERFACE.md 3.2, DECISIONS.md "Flows"): every row of the transition table, on two nodes; what is
+// Flows (src/api/README.md "Flows"): every row of the transition table, on two nodes; what is
 // written is what was approved; pauses, retries, fan-outs, deadlines; cancel and resume.
 import assert from 'node:assert/strict';
 import { after, before, beforeEach, test } from 'node:test';

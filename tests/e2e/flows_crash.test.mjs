@@ -1,4 +1,4 @@
-// Crashes under flows (PROVING.md, failure 1): a server is killed at every step of every op that a
+// Crashes under flows: a server is killed at every step of every op that a
 // flow passes, another adopts what it left, and where each flow ends is compared with the
 // provider's ledger. A write is never made twice in silence: it was made once, or not at all, or
 // the step says that the outcome is unknown.

@@ -1,5 +1,5 @@
 // The same executions against somebody else's idea of Gmail (npm `emulate`), behind nginx with TLS.
-// What that emulator does not do (PROVING.md: OR, -from:, newer_than:, getProfile; any token is
+// What that emulator does not do (OR, -from:, newer_than:, getProfile; any token is
 // good) is left out here and tested against our own provider.
 import assert from 'node:assert/strict';
 import { writeFile } from 'node:fs/promises';

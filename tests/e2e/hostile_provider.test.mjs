@@ -1,4 +1,4 @@
-// Providers that hang, drip, never end, lie, or are somebody else (PROVING.md, failures 2, 6 and 8):
+// Providers that hang, drip, never end, lie, or are somebody else:
 // each ends in an error of its own within the deadline, and nobody beside it notices.
 import assert from 'node:assert/strict';
 import net from 'node:net';

@@ -1,5 +1,5 @@
 // The HTTP server as a client meets it: limits, time-outs, pipelining, Expect, Unix socket, slow
-// readers, drain (DECISIONS.md "HTTP in general"; issue 2, "Server").
+// readers, drain (src/api/README.md "HTTP").
 import assert from 'node:assert/strict';
 import { stat } from 'node:fs/promises';
 import { join } from 'node:path';

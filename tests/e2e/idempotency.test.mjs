@@ -1,4 +1,4 @@
-// Idempotency keys (DECISIONS.md "idempotency_key") over two processes on one database: whoever gets
+// Idempotency keys (src/api/README.md "Executions") over two processes on one database: whoever gets
 // the request, the action runs once, and everybody hears the same.
 import assert from 'node:assert/strict';
 import { after, before, beforeEach, test } from 'node:test';

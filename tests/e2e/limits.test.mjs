@@ -1,4 +1,4 @@
-// Limits (DECISIONS.md "Executions"; contrib/integrations/README.md "limits"): a connection's own rate
+// Limits (src/api/README.md "Executions"; contrib/integrations/README.md "limits"): a connection's own rate
 // and cap, what providers say about theirs, circuits, the account's request rate.
 import assert from 'node:assert/strict';
 import { readFile } from 'node:fs/promises';

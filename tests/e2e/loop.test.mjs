@@ -1,4 +1,4 @@
-// The loop never stalls (PROVING.md, failure 2): under a mixed load of small requests, large bodies,
+// The loop never stalls: under a mixed load of small requests, large bodies,
 // large replies of providers and full TLS handshakes no turn takes more than 50 ms of thread CPU
 // time. The server itself counts (SLUICE_TURN_CPU_MS_MAX) and ends with an error when one did.
 // Alone: it measures turns of the loop.

@@ -1,6 +1,6 @@
-// Every way that an execution can end, on both endpoints (INTERFACE.md 2.1, 3.1, 7; DECISIONS.md
+// Every way that an execution can end, on both endpoints (src/api/README.md
 // "Executions", "Tool endpoint"): the HTTP status, the envelope, the headers and the stored row of
-// each. The rows below are the table; the last tests prove that no error_code of INTERFACE.md 7.3
+// each. The rows below are the table; the last tests prove that no error_code of src/api/README.md
 // and no reason of src/exec/outcome.h is missing from it without a reason.
 import assert from 'node:assert/strict';
 import { mkdir, readFile, writeFile } from 'node:fs/promises';
@@ -70,7 +70,7 @@ const UNKNOWN = /outcome is unknown/;
 const S = (status, body, more) => ({ status, ...(body !== undefined && { body }), ...more });
 const PAGE = '<!DOCTYPE html><html><head><title>Sign in</title></head></html>';
 const rows = [
-  // ---- what stops before anything is sent, in the order of DECISIONS.md ----
+  // ---- what stops before anything is sent, in the order of src/api/README.md "Executions" ----
   { what: 'an unknown integration', reason: 'integration_unknown', integration: 'nope', hint: /GET \/api\/integrations/ },
   { what: 'an unknown action', reason: 'action_unknown', action: 'nope', hint: /GET \/api\/actions\?integration_id=outcome/ },
   { what: 'input against the schema', reason: 'input_invalid', input: { at: 7, more: 1 }, message: /\/(input|arguments)\/at: .*\/(input|arguments)\/more: /s, hint: /GET \/api\/actions\/outcome\/read/ },
@@ -360,7 +360,7 @@ async function storedReason(account, row, summary, request_id) {
     stack.cluster.sql(`select 'blocked:' || reason from sluice.audit_event where account_id = '${account.id}' and request_id = '${request_id}' and kind = 'execution.blocked'`));
 }
 
-// The summary itself: what INTERFACE.md 2.1 says a blocked or a failed one has.
+// The summary itself: what the interface says a blocked or a failed one has.
 function checkSummary(row, summary) {
   const isBlocked = row.status === 'blocked';
   const { display, message, hint, recommended_next_action: next } = summary;
@@ -494,7 +494,7 @@ test('no reason and no error_code is without a row', async () => {
   const header = await readFile(new URL('../../src/exec/outcome.h', import.meta.url), 'utf8');
   const members = header.match(/enum exec_reason \{([^}]*)\}/)[1].replace(/\/\*.*?\*\//gs, '').match(/EXEC_\w+/g);
   assert.equal(members.length - 1, reasons.length, 'every member of the enum has its name');
-  // INTERFACE.md 7.3
+  // src/api/README.md "Executions"
   assert.deepEqual([...seen.codes].sort(), ['action_not_found', 'execution_failed', 'forbidden', 'integration_not_connected', 'integration_not_found',
     'policy_blocked', 'rate_limited', 'reauth_required', 'timeout', 'unauthorized', 'unsupported_operation', 'validation_error']);
 });

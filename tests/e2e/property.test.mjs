@@ -1,5 +1,5 @@
-// Whatever comes in, the answer is JSON in one of the shapes of INTERFACE.md 7.1, and never a 5xx
-// without a reason (PROVING.md, "property tests"). A failing run prints its seed and the smallest
+// Whatever comes in, the answer is JSON in one of the shapes of src/api/README.md, and never a 5xx
+// without a reason. A failing run prints its seed and the smallest
 // request; SLUICE_SEED repeats it, SLUICE_RUNS makes it longer.
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';

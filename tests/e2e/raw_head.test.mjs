@@ -1,4 +1,4 @@
-// The raw-head attacks of PROVING.md over a real socket, whole and byte by byte: refused, closed,
+// The attacks of support/attacks.mjs over a real socket, whole and byte by byte: refused, closed,
 // never a second reply (failure 4).
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';

@@ -1,4 +1,4 @@
-// What a request says, to the letter (DECISIONS.md "HTTP in general", "Members that are not ours"):
+// What a request says, to the letter (src/api/README.md "HTTP", "Requests"):
 // methods of literal paths, names that are nearly ours, numbers above any integer, booleans as
 // programs write them, idempotency keys by characters and in quotes.
 import assert from 'node:assert/strict';

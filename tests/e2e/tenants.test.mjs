@@ -1,4 +1,4 @@
-// Tenants and secrets (PROVING.md, failure 10): nobody sees or uses what is another account's, no
+// Tenants and secrets: nobody sees or uses what is another account's, no
 // secret leaves by a log, a dump, a metric or a reply, and a sealed credential opens only in its row.
 import assert from 'node:assert/strict';
 import { readFile, writeFile } from 'node:fs/promises';

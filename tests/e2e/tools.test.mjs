@@ -1,4 +1,4 @@
-// POST /api/tools/{tool_name}/execute (INTERFACE.md 4.7, 7.1 to 7.3; DECISIONS.md "Tool endpoint"):
+// POST /api/tools/{tool_name}/execute (src/api/README.md "Tool endpoint"):
 // envelopes and statuses of every way an execution can end, connections, arguments, files.
 import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';

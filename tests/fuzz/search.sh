@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Lets one fuzz program search for a while: tests/fuzz/search.sh PROGRAM NAME SECONDS
 #
-# It starts from tests/fuzz/corpus/NAME, which is only read; what it finds new is kept in
+# It starts from tests/fuzz/corpus/<name>, which is only read; what it finds new is kept in
 # build/fuzz/corpus/NAME and crashing inputs in build/fuzz/crashes. A crash ends it with an error:
 # mend the fault and copy the input into the corpus, where `make test` replays it for ever.
 set -eu

@@ -1,5 +1,5 @@
 // An attacker: a process of its own, so that what it does costs the test's own clock nothing, and with
-// the least claim to the processors, since in the world it has others. Started by attack() of attack.mjs;
+// the least claim to the processors, since in the world it has others. Started by attack() below;
 // what it does, {name, ...options}, comes as the first message, what came of it goes back once it is
 // told to stop.
 import { fork } from 'node:child_process';

@@ -1,4 +1,4 @@
-// Requests that two parsers could read in two ways (PROVING.md, trap 1 and failure 4), as raw text.
+// Requests that two parsers could read in two ways, as raw text.
 // Each must be refused, and the connection closed: `SMUGGLED` behind it is never a request.
 
 export const SMUGGLED = 'GET /smuggled HTTP/1.1\r\nHost: smuggled\r\n\r\n';

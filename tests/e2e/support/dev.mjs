@@ -13,7 +13,7 @@ export { hold, until } from './client.mjs';
 const bin = process.env.SLUICE_BIN;
 const START_MS = 60_000;
 
-// No turn of the loop may take longer than 50 ms of thread CPU time (PROVING.md, failure 2). Beside
+// No turn of the loop may take longer than 50 ms of thread CPU time. Beside
 // other tests five of each thousand may, up to ten times that: a virtual machine that the host stops
 // for a while charges that to whoever was running (turns of up to 230 ms were seen that freed some
 // blocks, or sent a reply). What is too long by itself is so each time; loop.test.mjs, alone, has none.

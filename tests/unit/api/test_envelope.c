@@ -26,7 +26,7 @@ static void every_reason_has_a_status_that_fits_its_kind(void **state)
     }
 }
 
-/* INTERFACE.md 7.3 and DECISIONS.md "Tool endpoint": nothing but what they list. */
+/* src/api/README.md "Executions" and "Tool endpoint": nothing but what they list. */
 static void every_reason_has_a_tool_error_of_the_lists(void **state)
 {
     (void)state;

@@ -106,7 +106,7 @@ static void one_that_will_not_stop_is_killed(void **state)
         file_read(log_path, text, sizeof(text));
     child_stop(&child, SIGTERM, 50);
     assert_int_equal(child.pid, 0);
-    /* its `sleep` is in its group: tests/contain finds it where it was left */
+    /* its `sleep` is in its group: tests/contain.c finds it where it was left */
 }
 
 static void an_end_is_noticed_once(void **state)

@@ -1,6 +1,6 @@
 /*
- * The summary envelope (INTERFACE.md 2.1): which members each kind of outcome carries; and what may
- * be sent again.
+ * The summary envelope (src/api/README.md "Executions"): which members each kind of outcome
+ * carries; and what may be sent again.
  */
 #include <setjmp.h>
 #include <stdarg.h>

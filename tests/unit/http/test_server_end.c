@@ -50,7 +50,7 @@ static void answer_held(struct app *app, size_t way)
     app->held_count = 0;
 }
 
-/* PROVING.md failure 7. Every script, cut at seeded places, the client closing, resetting or half
+/* Every script, cut at seeded places, the client closing, resetting or half
  * closing after some turns, the handler answering before or after: nothing is left. */
 static void a_client_may_go_in_any_state(void **state)
 {

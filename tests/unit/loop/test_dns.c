@@ -326,7 +326,7 @@ static void become_good(struct loop *loop, struct dns_resolver *resolver, const 
     } while (clock_mono_ns() - began_ns >= slow_ms * 1000000);
 }
 
-/* PROVING.md failure 3. 50 calls to 5 hosts whose resolver hangs: other hosts are answered, new
+/* 50 calls to 5 hosts whose resolver hangs: other hosts are answered, new
  * ones too, and every deadline holds. */
 static void a_slow_resolver_starves_nobody(void **state)
 {

@@ -1,6 +1,7 @@
 /*
- * Reads the statement table and the system catalogs, and proves what DESIGN.md 4 asks: keys and
- * statements carry account_id, and plans look rows up by key whatever the statistics say.
+ * Reads the statement table and the system catalogs, and proves what src/README.md "The database"
+ * says: keys and statements carry account_id, and plans look rows up by key whatever the statistics
+ * say.
  */
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,0 +1,12 @@
+#!/usr/bin/env bash
+# What a comment or a document names is there:
+#   - a .md file: from the root or beside the file; "Section" behind it is one of its headings, or the
+#     first cell of a row of its tables;
+#   - src/..., tests/... and so on, and a file of a room: exist (`*` and <...> stand for anything);
+#   - the name of a .c, .h or .mjs file alone: some file of ours has it.
+set -eu
+# shellcheck source=files.sh
+. "$(dirname "$0")/files.sh"
+
+found=$(all_files | perl tests/lint/references.pl)
+verdict "references of comments and documents" "$found"
