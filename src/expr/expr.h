@@ -45,6 +45,9 @@
  *                                          an amount in the currency's smallest unit, a whole
  *                                          number, as people write it: money(`2000`, 'usd') is
  *                                          "20.00 USD", money(`500`, 'jpy') is "500 JPY"
+ *   word_after(string|null text, string marker) -> string|null
+ *                                          the word behind the text's first marker, up to white
+ *                                          space: when to try again, of a message that says so
  *   url_query(string|null url, string name) -> string|null
  *                                          the value of the URL's first query parameter of that
  *                                          name, decoded

@@ -61,6 +61,7 @@ static const struct expr_function functions[] = {
     {"url_segment", 2, 2, {NIL | STR, STR}, expr_fn_url_segment},
     {"uuid5", 2, 2, {STR, STR}, expr_fn_uuid5},
     {"values", 1, 1, {OBJ}, expr_fn_values},
+    {"word_after", 2, 2, {NIL | STR, STR}, expr_fn_word_after},
 };
 
 static int by_name(const void *key, const void *item)

@@ -89,5 +89,6 @@ EXPR_FUNCTION(url_query);
 EXPR_FUNCTION(url_segment);
 EXPR_FUNCTION(uuid5);
 EXPR_FUNCTION(values);
+EXPR_FUNCTION(word_after);
 
 #endif

@@ -20,6 +20,23 @@ EXPR_FUNCTION(ends_with)
     return expr_run_scan(run, args[1].count);
 }
 
+EXPR_FUNCTION(word_after)
+{
+    slice text = json_str(&args[0]), marker = json_str(&args[1]);
+    ptrdiff_t at = slice_find(text, marker);
+    (void)call;
+    *out = json_null;
+    slice rest = at < 0 ? SLICE_NONE : slice_from(text, (size_t)at + marker.len);
+    while (rest.len > 0 && strchr(" \t\r\n", *rest.ptr))
+        rest = slice_from(rest, 1);
+    size_t len = 0;
+    while (len < rest.len && !strchr(" \t\r\n", rest.ptr[len]))
+        len++;
+    if (len > 0)
+        *out = expr_string(rest.ptr, len);
+    return expr_run_scan(run, text.len);
+}
+
 EXPR_FUNCTION(join)
 {
     (void)call;

@@ -201,6 +201,19 @@ static void html_is_unescaped_once(void **state)
     assert_fault(*state, "unescape_html(`1`)", "null", EXPR_FAULT_TYPE, "unescape_html");
 }
 
+static void a_word_stands_behind_a_marker(void **state)
+{
+    assert_gives(*state, "word_after(@, 'after ')", "\"Retry after 2026-01-02T03:04:05.678Z\"",
+                 "\"2026-01-02T03:04:05.678Z\"");
+    assert_gives(*state, "word_after(@, 'in')", "\"in  12\\n34 in 5\"", "\"12\"");
+    assert_gives(*state, "word_after(@, '')", "\"a b\"", "\"a\"");
+    static const char *const none[] = {"\"Retry later\"", "\"try in\"", "\"in \\t\"", "\"\"",
+                                       "null"};
+    for (size_t i = 0; i < ARRAY_LEN(none); i++)
+        assert_gives(*state, "word_after(@, 'in')", none[i], "null");
+    assert_fault(*state, "word_after(@, 'a')", "1", EXPR_FAULT_TYPE, "word_after");
+}
+
 static void a_url_gives_its_parameters(void **state)
 {
     static const char url[] = "\"https://h.example/a?%24skip=10&q=a+b%26c&q=2&e=&bad=%ZZ#f?x=1\"";
@@ -749,6 +762,7 @@ int main(void)
         bench_test(truncate_counts_code_points),
         bench_test(counted_says_how_many),
         bench_test(html_is_unescaped_once),
+        bench_test(a_word_stands_behind_a_marker),
         bench_test(a_url_gives_its_parameters),
         bench_test(a_url_gives_a_segment_of_its_path),
         bench_test(a_link_field_gives_the_url_of_a_relation),
