@@ -40,7 +40,7 @@ group_packages()
         echo libpq-dev libpcre2-dev libstemmer-dev libyaml-dev
         ;;
     run) has_postgres || echo postgresql ;;
-    test) echo libcmocka-dev nginx openssl curl clang-format ;;
+    test) echo libcmocka-dev nginx openssl curl clang-format gdb ;;
     e2e)
         command -v npm >/dev/null 2>&1 || echo npm
         has_browser || echo chromium-headless-shell
