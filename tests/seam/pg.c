@@ -263,14 +263,17 @@ void seam_row(struct pg_query *query, const struct pg_value *cells)
     if (seam_query_is_abandoned(query))
         return;
     struct arena *arena = &query->op->arena;
-    struct pg_cell *all = ARENA_ARRAY(arena, struct pg_cell, (rows->count + 1) * columns);
-    for (size_t i = 0; i < rows->count * columns; i++)
-        all[i] = rows->cells[i];
+    size_t count = rows->count;
+    if ((count & (count - 1)) == 0) { /* 0, 1, 2, 4: as many again have room then */
+        struct pg_cell *all = ARENA_ARRAY(arena, struct pg_cell, (count ? 2 * count : 1) * columns);
+        for (size_t i = 0; i < count * columns; i++)
+            all[i] = rows->cells[i];
+        rows->cells = all;
+    }
     for (size_t i = 0; i < columns; i++) {
         ASSERT(cells[i].is_null || cells[i].type == query->stmt->columns[i].type);
-        copy_cell(arena, &cells[i], &all[rows->count * columns + i]);
+        copy_cell(arena, &cells[i], &rows->cells[count * columns + i]);
     }
-    rows->cells = all;
     rows->count++;
 }
 

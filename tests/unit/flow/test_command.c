@@ -1,0 +1,343 @@
+/*
+ * The table of a command: each answer that there is, each step and jump; and approve, reject,
+ * resume and cancel with each query failing in each way.
+ */
+#include "seam/seam.h"
+
+#include "machine.h"
+
+/* By key, as a set has them. */
+static const char *const templates[] = {
+    TEMPLATE("ask", ASK("a", "\"expires_in\":600,") "," PUT("b", "approval:a", "")),
+    TEMPLATE("fault", WAIT("a", "\"${input.n}\"")),
+    TEMPLATE("pause", WAIT("a", "300")),
+    TEMPLATE("read", GET("a", "")),
+    NULL,
+};
+
+static const char confirmed[] = "{\"confirm\":true}";
+
+static int set_up(void **state)
+{
+    *state = machine_new(templates);
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    return machine_free(*state);
+}
+
+static void check_message(const struct machine *m, const char *text)
+{
+    if (!m->run.message.ptr || slice_find(m->run.message, slice_cstr(text)) < 0)
+        fail_msg("no \"%s\" in %.*s", text, SLICE_ARG(m->run.message));
+}
+
+/* ---- start ---- */
+
+static void a_start_shows_what_it_made(void **state)
+{
+    struct machine *m = *state;
+    machine_begin_start(m, "read", confirmed);
+    assert_true(seam_walk_until_ended(&m->walk, &m->run));
+    assert_int_equal(m->run.answer, FLOW_ANSWER_DONE);
+    assert_true(slice_find(m->run.as.command.view_json, SLICE("\"status\":\"running\"")) > 0);
+    seam_run_end(&m->run);
+    machine_reply(m, 200);
+}
+
+static void a_start_of_nothing_and_one_that_does_not_fit(void **state)
+{
+    struct machine *m = *state;
+    machine_begin_start(m, "none", confirmed);
+    assert_int_equal(machine_end(m), FLOW_ANSWER_NO_TEMPLATE);
+    machine_begin_start(m, "read", "{\"other\":1}");
+    assert_true(seam_walk_until_ended(&m->walk, &m->run));
+    assert_int_equal(m->run.answer, FLOW_ANSWER_INVALID);
+    check_message(m, "confirm");
+    check_message(m, "other");
+    seam_run_end(&m->run);
+    assert_int_equal(m->store.flows.count, 0);
+}
+
+static enum flow_answer start_as(struct machine *m, struct uuid id)
+{
+    seam_run_flow(&m->run, &m->node, "read", confirmed);
+    m->run.command.flow_id = id;
+    seam_run_start(&m->run);
+    return machine_end(m);
+}
+
+static void a_start_that_is_repeated(void **state)
+{
+    struct machine *m = *state;
+    struct uuid id = uuid_v7();
+    assert_int_equal(start_as(m, id), FLOW_ANSWER_DONE);
+    uint64_t before_ns = seam_now_ns();
+    seam_run_flow(&m->run, &m->node, "read", confirmed);
+    m->run.command.flow_id = id;
+    seam_run_start(&m->run);
+    while (!seam_run_has_ended(&m->run)) /* its call is not answered: it runs */
+        assert_true(seam_pass_timer(m->node.loop, 1000));
+    assert_int_equal(m->run.answer, FLOW_ANSWER_REPEATED);
+    assert_true(seam_now_ns() > before_ns); /* the first one was given a moment */
+    seam_run_end(&m->run);
+    machine_reply(m, 200);
+    machine_until(m, id, FLOW_COMPLETED);
+    seam_settle(m->node.loop);
+    assert_int_equal(start_as(m, id), FLOW_ANSWER_REPEATED); /* its row is there */
+    assert_int_equal(m->store.flows.count, 1);
+}
+
+static void a_start_that_the_database_does_not_take(void **state)
+{
+    struct machine *m = *state;
+    machine_begin_start(m, "read", confirmed);
+    seam_query_fail(machine_query(m, "flow_start"), ERR_BUSY);
+    assert_int_equal(machine_end(m), FLOW_ANSWER_UNAVAILABLE);
+    assert_int_equal(flow_service_active(m->node.flow), 0);
+}
+
+static void a_start_whose_answer_is_lost_runs_all_the_same(void **state)
+{
+    struct machine *m = *state;
+    machine_begin_start(m, "read", confirmed);
+    struct pg_query *query = machine_query(m, "flow_start");
+    assert_int_equal(seam_rows_do(&m->store, query), OK);
+    seam_query_lose_for_good(query);
+    assert_int_equal(machine_end(m), FLOW_ANSWER_UNAVAILABLE);
+    assert_int_equal(m->store.flows.count, 1);
+    machine_until(m, m->store.flows.items[0].flow.id, FLOW_COMPLETED);
+}
+
+static void a_server_that_drains_takes_nothing(void **state)
+{
+    struct machine *m = *state;
+    struct uuid id = machine_start(m, "ask", confirmed);
+    flow_service_drain(m->node.flow);
+    machine_begin_start(m, "read", confirmed);
+    assert_int_equal(machine_end(m), FLOW_ANSWER_UNAVAILABLE);
+    assert_int_equal(machine_command(m, FLOW_COMMAND_APPROVE, id), FLOW_ANSWER_UNAVAILABLE);
+    assert_int_equal(machine_row(m, id)->flow.status, FLOW_WAITING);
+}
+
+/* ---- what is not there, or cannot be read ---- */
+
+static void commands_for_no_flow(void **state)
+{
+    struct machine *m = *state;
+    for (unsigned kind = FLOW_COMMAND_APPROVE; kind <= FLOW_COMMAND_CANCEL; kind++)
+        assert_int_equal(machine_command(m, (enum flow_command_kind)kind, uuid_v7()),
+                         FLOW_ANSWER_NOT_FOUND);
+}
+
+static void a_load_or_a_template_that_cannot_be_had(void **state)
+{
+    struct machine *m = *state;
+    struct uuid id = machine_start(m, "ask", confirmed);
+    machine_begin(m, FLOW_COMMAND_APPROVE, id);
+    seam_query_fail(machine_query(m, "flow_load"), ERR_TIMEOUT);
+    assert_int_equal(machine_end(m), FLOW_ANSWER_UNAVAILABLE);
+    machine_row(m, id)->flow.template_version = uuid_v7();
+    machine_begin(m, FLOW_COMMAND_APPROVE, id);
+    seam_query_fail(machine_query(m, "flow_template_get"), ERR_TIMEOUT);
+    assert_int_equal(machine_end(m), FLOW_ANSWER_UNAVAILABLE);
+    assert_int_equal(machine_row(m, id)->flow.status, FLOW_WAITING);
+}
+
+/* ---- decisions ---- */
+
+static void an_approval_and_a_second_one(void **state)
+{
+    struct machine *m = *state;
+    struct uuid id = machine_start(m, "ask", confirmed);
+    assert_int_equal(machine_command(m, FLOW_COMMAND_APPROVE, id), FLOW_ANSWER_DONE);
+    machine_until(m, id, FLOW_COMPLETED);
+    seam_run_command(&m->run, &m->node, FLOW_COMMAND_APPROVE, id);
+    m->run.command.step_key = SLICE("a");
+    seam_run_start(&m->run);
+    assert_true(seam_walk_until_ended(&m->walk, &m->run));
+    assert_int_equal(m->run.answer, FLOW_ANSWER_CONFLICT);
+    check_message(m, "it is completed");
+    assert_true(slice_eq_cstr(m->run.as.command.earlier.by, "key:test"));
+    assert_true(m->run.as.command.earlier.is_approved);
+    seam_run_end(&m->run);
+}
+
+/* Of a step, with a revision; either may be none. */
+static void check_conflict(struct machine *m, struct uuid id, const char *step, int64_t rev,
+                           const char *message)
+{
+    seam_run_command(&m->run, &m->node, FLOW_COMMAND_REJECT, id);
+    m->run.command.step_key = step ? slice_cstr(step) : SLICE_NONE;
+    m->run.command.rev = rev;
+    seam_run_start(&m->run);
+    assert_true(seam_walk_until_ended(&m->walk, &m->run));
+    assert_int_equal(m->run.answer, FLOW_ANSWER_CONFLICT);
+    check_message(m, message);
+    seam_run_end(&m->run);
+    seam_settle(m->node.loop);
+    assert_int_equal(machine_row(m, id)->flow.status, FLOW_WAITING);
+}
+
+static void decisions_that_do_not_fit(void **state)
+{
+    struct machine *m = *state;
+    struct uuid id = machine_start(m, "ask", confirmed);
+    check_conflict(m, id, "b", 0, "waits for approval is \"a\"");
+    check_conflict(m, id, "a", 7, "has changed since it was shown");
+    machine_row(m, id)->flow.wake_at = 1;
+    check_conflict(m, id, "a", 0, "has expired");
+    check_conflict(m, machine_start(m, "pause", confirmed), NULL, 0, "No approval step");
+}
+
+static void a_rejection_ends_it(void **state)
+{
+    struct machine *m = *state;
+    struct uuid id = machine_start(m, "ask", confirmed);
+    seam_run_command(&m->run, &m->node, FLOW_COMMAND_REJECT, id);
+    m->run.command.note = SLICE("not now");
+    seam_run_start(&m->run);
+    assert_int_equal(machine_end(m), FLOW_ANSWER_DONE);
+    assert_int_equal(machine_row(m, id)->flow.status, FLOW_CANCELLED);
+    machine_check_error(m, id, "Rejected by key:test: not now");
+}
+
+static void a_change_in_between_is_loaded_again(void **state)
+{
+    struct machine *m = *state;
+    struct uuid id = machine_start(m, "ask", confirmed);
+    machine_begin(m, FLOW_COMMAND_APPROVE, id);
+    (void)machine_query(m, "flow_take_approve");
+    machine_row(m, id)->flow.rev++;
+    assert_int_equal(machine_end(m), FLOW_ANSWER_DONE);
+    machine_until(m, id, FLOW_COMPLETED);
+}
+
+/* ---- resume and cancel ---- */
+
+static void resumes(void **state)
+{
+    struct machine *m = *state;
+    struct uuid id = machine_start(m, "fault", "{\"confirm\":true,\"n\":\"x\"}");
+    machine_until(m, id, FLOW_FAILED);
+    assert_int_equal(machine_command(m, FLOW_COMMAND_RESUME, id), FLOW_ANSWER_DONE);
+    machine_until(m, id, FLOW_FAILED);
+    assert_int_equal(machine_count_steps(m, id, false), 2);
+    id = machine_start(m, "pause", confirmed);
+    assert_int_equal(machine_command(m, FLOW_COMMAND_RESUME, id), FLOW_ANSWER_DONE);
+    assert_int_equal(machine_row(m, id)->flow.rev, 2); /* it is shown, and waits on */
+    machine_until(m, id, FLOW_COMPLETED);
+    machine_begin(m, FLOW_COMMAND_RESUME, id);
+    assert_int_equal(machine_end(m), FLOW_ANSWER_CONFLICT);
+}
+
+static void a_cancel_cuts_what_runs(void **state)
+{
+    struct machine *m = *state;
+    struct uuid id = machine_start(m, "read", confirmed);
+    (void)machine_call(m);
+    assert_int_equal(machine_command(m, FLOW_COMMAND_CANCEL, id), FLOW_ANSWER_DONE);
+    assert_int_equal(flow_service_active(m->node.flow), 0);
+    assert_int_equal(seam_call_count(m->node.http), 0);
+    assert_int_equal(machine_row(m, id)->flow.status, FLOW_CANCELLED);
+    assert_int_equal(machine_command(m, FLOW_COMMAND_CANCEL, id), FLOW_ANSWER_DONE); /* it is */
+}
+
+/* ---- each place ---- */
+
+/* A flow that the command fits, and what the command makes of it. */
+static struct uuid prepare(struct machine *m, enum flow_command_kind kind)
+{
+    if (kind != FLOW_COMMAND_RESUME)
+        return machine_start(m, "ask", confirmed);
+    struct uuid id = machine_start(m, "fault", "{\"confirm\":true,\"n\":\"x\"}");
+    machine_until(m, id, FLOW_FAILED);
+    seam_settle(m->node.loop);
+    return id;
+}
+
+static bool has_happened(struct machine *m, enum flow_command_kind kind, struct uuid id)
+{
+    const struct flow *flow = &machine_row(m, id)->flow;
+    if (kind == FLOW_COMMAND_RESUME)
+        return flow->rev > 2;
+    if (kind == FLOW_COMMAND_APPROVE)
+        return machine_count_steps(m, id, true) > 0;
+    return flow->status == FLOW_CANCELLED;
+}
+
+static size_t walk_once(enum flow_command_kind kind, size_t place, enum seam_fault fault,
+                        bool *is_ok)
+{
+    struct machine *m = machine_new(templates);
+    struct uuid id = prepare(m, kind);
+    m->walk =
+        (struct seam_walk){.node = &m->node, .store = &m->store, .place = place, .fault = fault};
+    enum flow_answer answer = machine_command(m, kind, id);
+    size_t places = m->walk.places;
+    bool is_right = answer == FLOW_ANSWER_DONE ||
+                    (m->walk.is_hit && answer != FLOW_ANSWER_REPEATED);
+    is_right &= answer != FLOW_ANSWER_DONE || has_happened(m, kind, id);
+    m->walk.place = SIZE_MAX;
+    seam_walk_for_ms(&m->walk, 60000);
+    is_right &= flow_service_active(m->node.flow) == 0 && m->walk.writes <= 1;
+    if (has_happened(m, kind, id)) /* also where its answer was lost: somebody runs it */
+        is_right &= machine_row(m, id)->flow.status > FLOW_WAITING;
+    else
+        is_right &= machine_command(m, kind, id) == FLOW_ANSWER_DONE;
+    if (!is_right)
+        print_error("command %u, %s at %s: answer %u, status %s\n", kind, seam_fault_name(fault),
+                    m->walk.where, answer, flow_status_name(machine_row(m, id)->flow.status));
+    *is_ok &= is_right;
+    seam_walk_for_ms(&m->walk, 60000);
+    assert_int_equal(machine_free(m), 0);
+    return places;
+}
+
+static void each_query_fails_in_each_way(void **state)
+{
+    bool is_ok = true;
+    (void)state;
+    for (unsigned kind = FLOW_COMMAND_APPROVE; kind <= FLOW_COMMAND_CANCEL; kind++) {
+        size_t places = walk_once((enum flow_command_kind)kind, SIZE_MAX, SEAM_REFUSED, &is_ok);
+        for (size_t place = 0; place < places; place++)
+            for (unsigned fault = 0; fault < SEAM_FAULTS; fault++)
+                (void)walk_once((enum flow_command_kind)kind, place, (enum seam_fault)fault,
+                                &is_ok);
+    }
+    assert_true(is_ok);
+}
+
+static void every_step_and_jump_was_taken(void **state)
+{
+    (void)state;
+    assert_int_equal(seam_table_missing("flow_command"), 0);
+}
+
+#define ON_A_MACHINE(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        ON_A_MACHINE(a_start_shows_what_it_made),
+        ON_A_MACHINE(a_start_of_nothing_and_one_that_does_not_fit),
+        ON_A_MACHINE(a_start_that_is_repeated),
+        ON_A_MACHINE(a_start_that_the_database_does_not_take),
+        ON_A_MACHINE(a_start_whose_answer_is_lost_runs_all_the_same),
+        ON_A_MACHINE(a_server_that_drains_takes_nothing),
+        ON_A_MACHINE(commands_for_no_flow),
+        ON_A_MACHINE(a_load_or_a_template_that_cannot_be_had),
+        ON_A_MACHINE(an_approval_and_a_second_one),
+        ON_A_MACHINE(decisions_that_do_not_fit),
+        ON_A_MACHINE(a_rejection_ends_it),
+        ON_A_MACHINE(a_change_in_between_is_loaded_again),
+        ON_A_MACHINE(resumes),
+        ON_A_MACHINE(a_cancel_cuts_what_runs),
+        cmocka_unit_test(each_query_fails_in_each_way),
+        cmocka_unit_test(every_step_and_jump_was_taken),
+    };
+    seam_table_watch();
+    return cmocka_run_group_tests_name("flow/command", tests, NULL, NULL);
+}

@@ -1,0 +1,291 @@
+/*
+ * The table of a lane: items that are read and items that are written, each thing that goes wrong
+ * with one, and each query and call of it failing in each way.
+ */
+#include "seam/seam.h"
+
+#include "machine.h"
+
+#define BAD "\"tool\":\"demo_get\",\"for_each\":\"input.n\",\"input\":{\"q\":\"${abs(item)}\"}"
+
+/* By key, as a set has them. */
+static const char *const templates[] = {
+    TEMPLATE("bad", STEP("a", "tool_call", BAD)),
+    TEMPLATE_WITH("late", "\"deadline\":2,", GET("a", "\"for_each\":\"input.n\",")),
+    TEMPLATE("read", GET("a", EACH("\"retry\":{\"attempts\":3,\"backoff\":2},"))),
+    TEMPLATE("write", PUT("a", "start", EACH(""))),
+    NULL,
+};
+
+static const char three[] = "{\"confirm\":true,\"n\":[1,2,3]}";
+
+static int set_up(void **state)
+{
+    *state = machine_new(templates);
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    return machine_free(*state);
+}
+
+static size_t count_facts(const struct machine *m, const char *fact)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < m->store.items.count; i++)
+        count += slice_eq_cstr(m->store.items.items[i].fact, fact);
+    return count;
+}
+
+static void items_that_are_read_have_no_intent(void **state)
+{
+    struct machine *m = *state;
+    struct uuid id = machine_start(m, "read", three);
+    machine_until(m, id, FLOW_COMPLETED);
+    assert_int_equal(m->walk.sent, 3);
+    assert_int_equal(count_facts(m, "begun"), 0);
+    assert_int_equal(count_facts(m, "completed"), 3);
+    assert_true(slice_eq_cstr(m->store.steps.items[0].step.output, "[{},{},{}]"));
+}
+
+static void items_that_are_written_have_one(void **state)
+{
+    struct machine *m = *state;
+    struct uuid id = machine_start(m, "write", three);
+    (void)machine_query(m, "flow_item_insert");
+    assert_int_equal(seam_call_count(m->node.http), 0);
+    machine_until(m, id, FLOW_COMPLETED);
+    assert_int_equal(m->walk.writes, 3);
+    assert_int_equal(count_facts(m, "begun"), 3);
+    assert_int_equal(count_facts(m, "completed"), 3);
+}
+
+static void no_items(void **state)
+{
+    struct machine *m = *state;
+    struct uuid id = machine_start(m, "read", "{\"confirm\":true,\"n\":[]}");
+    machine_until(m, id, FLOW_COMPLETED);
+    assert_true(slice_eq_cstr(m->store.steps.items[0].step.output, "[]"));
+}
+
+static void facts_that_fail_are_written_again(void **state)
+{
+    struct machine *m = *state;
+    struct uuid id = machine_start(m, "write", three);
+    seam_query_fail(machine_query(m, "flow_item_insert"), ERR_BUSY); /* begun */
+    machine_reply(m, 200);
+    seam_query_fail(machine_query(m, "flow_item_insert"), ERR_TIMEOUT); /* completed */
+    machine_until(m, id, FLOW_COMPLETED);
+    assert_int_equal(count_facts(m, "completed"), 3);
+}
+
+static void an_output_that_the_database_refuses(void **state)
+{
+    struct machine *m = *state;
+    struct uuid id = machine_start(m, "read", "{\"confirm\":true,\"n\":[1]}");
+    machine_reply(m, 200);
+    seam_query_fail(machine_query(m, "flow_item_insert"), ERR_INVALID);
+    machine_until(m, id, FLOW_FAILED);
+    machine_check_error(m, id, "Item 1 of 1 failed, 0 completed");
+    machine_check_error(m, id, "cannot be stored");
+}
+
+static void an_input_that_does_not_fit(void **state)
+{
+    struct machine *m = *state;
+    struct uuid id = machine_start(m, "bad", "{\"confirm\":true,\"n\":[1,\"x\",2]}");
+    machine_until(m, id, FLOW_FAILED);
+    machine_check_error(m, id, "Item 2 of 3 failed, 1 completed: The input of this item");
+    assert_int_equal(m->walk.sent, 1); /* no new one is begun */
+}
+
+static void a_deadline_that_passes_between_items(void **state)
+{
+    struct machine *m = *state;
+    struct uuid id = machine_start(m, "late", three);
+    machine_reply(m, 200);
+    (void)machine_query(m, "flow_item_insert");
+    seam_pass_ms(m->node.loop, 3000);
+    machine_until(m, id, FLOW_FAILED);
+    machine_check_error(m, id, "Items 2, 3 of 3 failed, 1 completed: The flow's deadline");
+}
+
+static void an_item_that_fails_is_called_again(void **state)
+{
+    struct machine *m = *state;
+    struct uuid id = machine_start(m, "read", "{\"confirm\":true,\"n\":[1]}");
+    for (unsigned i = 0; i < 4; i++) /* exec tries some of them by itself */
+        machine_reply(m, 503);
+    machine_until(m, id, FLOW_COMPLETED);
+    assert_int_equal(count_facts(m, "failed"), 0);
+}
+
+static void a_long_retry_after_is_the_whole_steps(void **state)
+{
+    struct machine *m = *state;
+    static const char *const headers[] = {"retry-after", "60", NULL};
+    struct uuid id = machine_start(m, "read", three);
+    machine_reply(m, 200);
+    seam_call_reply_with(machine_call(m), 429, headers, SLICE("{}"));
+    machine_until(m, id, FLOW_WAITING);
+    size_t done = count_facts(m, "completed"), sent = m->walk.sent;
+    assert_int_equal(machine_row(m, id)->flow.waiting_for, FLOW_WAITS_RETRY);
+    machine_until(m, id, FLOW_COMPLETED);
+    assert_int_equal(m->walk.sent, sent + 3 - done); /* those that had not completed */
+}
+
+static void outputs_that_are_too_large_together(void **state)
+{
+    struct machine *m = *state;
+    struct uuid id = machine_start(m, "read", three);
+    char *reply = mem_alloc(600002);
+    memset(reply, 'x', 600001);
+    reply[0] = reply[600000] = '"';
+    reply[600001] = '\0';
+    m->walk.reply = reply;
+    machine_until(m, id, FLOW_FAILED);
+    mem_free(reply);
+    machine_check_error(m, id, "over the 1 MB");
+}
+
+static void a_flow_that_is_cancelled_meanwhile(void **state)
+{
+    struct machine *m = *state;
+    struct uuid id = machine_start(m, "write", three);
+    (void)machine_query(m, "flow_item_insert");
+    machine_row(m, id)->flow.rev++; /* by another node, which will say so later */
+    machine_row(m, id)->flow.status = FLOW_CANCELLED;
+    machine_row(m, id)->flow.owner = (struct uuid){{0}};
+    seam_walk_for_ms(&m->walk, 1000);
+    assert_int_equal(m->walk.sent, 0);
+    assert_int_equal(flow_service_active(m->node.flow), 0);
+}
+
+static void a_drain_before_the_intent(void **state)
+{
+    struct machine *m = *state;
+    struct uuid id = machine_start(m, "write", three);
+    for (unsigned lane = 0; lane < 2; lane++)
+        seam_query_fail(machine_query(m, "flow_item_insert"), ERR_BUSY);
+    flow_service_drain(m->node.flow);
+    seam_pass_ms(m->node.loop, 1000);
+    assert_int_equal(flow_service_active(m->node.flow), 0);
+    assert_int_equal(m->store.items.count, 0);
+    machine_restart(m);
+    machine_until(m, id, FLOW_COMPLETED); /* nothing of it was unknown */
+    assert_int_equal(m->walk.writes, 3);
+}
+
+static void a_write_that_a_dead_server_had_begun(void **state)
+{
+    struct machine *m = *state;
+    struct uuid id = machine_start(m, "write", three);
+    machine_reply(m, 200);
+    (void)machine_call(m);
+    seam_rows_answer(&m->store, machine_query(m, "flow_item_insert"));
+    machine_restart(m);
+    machine_until(m, id, FLOW_FAILED);
+    machine_check_error(m, id, "outcome is unknown");
+    assert_int_equal(machine_command(m, FLOW_COMMAND_RESUME, id), FLOW_ANSWER_DONE);
+    machine_until(m, id, FLOW_COMPLETED);
+}
+
+/* Its lease runs out while an item waits for its next attempt. */
+static void a_call_that_may_not_be_sent(void **state)
+{
+    struct machine *m = *state;
+    static const char *const headers[] = {"retry-after", "3", NULL};
+    struct uuid id = machine_start(m, "read", "{\"confirm\":true,\"n\":[1]}");
+    seam_call_reply_with(machine_call(m), 429, headers, SLICE("{}"));
+    seam_settle(m->node.loop);
+    seam_move_to_ns(seam_now_ns() + UINT64_C(20000000000));
+    seam_settle(m->node.loop);
+    assert_int_equal(seam_call_count(m->node.http), 0);
+    machine_until(m, id, FLOW_COMPLETED);
+}
+
+/* ---- each place ---- */
+
+static bool check_items(const struct machine *m, bool is_write)
+{
+    bool is_ok = !is_write || m->walk.writes <= 3;
+    for (size_t i = 0; i < m->store.items.count; i++)
+        for (size_t k = 0; k < i; k++) {
+            const struct row_item *a = &m->store.items.items[i], *b = &m->store.items.items[k];
+            bool has_ended_twice = a->item == b->item && a->attempt == b->attempt &&
+                                   !slice_eq_cstr(a->fact, "begun") &&
+                                   !slice_eq_cstr(b->fact, "begun");
+            is_ok &= !has_ended_twice;
+        }
+    return is_ok;
+}
+
+static size_t walk_once(const char *key, size_t place, enum seam_fault fault, bool *is_ok)
+{
+    struct machine *m = machine_new(templates);
+    m->walk.place = place;
+    m->walk.fault = fault;
+    machine_begin_start(m, key, three);
+    (void)machine_end(m);
+    struct uuid id = m->run.flow_id;
+    seam_walk_for_ms(&m->walk, 180000);
+    const struct row_flow *row = seam_find_flow(&m->store, id);
+    bool is_right = check_items(m, strcmp(key, "write") == 0) &&
+                    flow_service_active(m->node.flow) == 0 &&
+                    (!row || row->flow.status > FLOW_WAITING);
+    if (!is_right)
+        print_error("%s, %s at %s (place %zu)\n", key, seam_fault_name(fault), m->walk.where,
+                    place);
+    *is_ok &= is_right;
+    size_t places = m->walk.places;
+    assert_int_equal(machine_free(m), 0);
+    return places;
+}
+
+static void each_place_fails_in_each_way(void **state)
+{
+    static const char *const keys[] = {"read", "write"};
+    bool is_ok = true;
+    (void)state;
+    for (size_t i = 0; i < ARRAY_LEN(keys); i++) {
+        size_t places = walk_once(keys[i], SIZE_MAX, SEAM_REFUSED, &is_ok);
+        assert_true(places > 6);
+        for (size_t place = 0; place < places; place++)
+            for (unsigned fault = 0; fault < SEAM_FAULTS; fault++)
+                (void)walk_once(keys[i], place, (enum seam_fault)fault, &is_ok);
+    }
+    assert_true(is_ok);
+}
+
+static void every_step_and_jump_was_taken(void **state)
+{
+    (void)state;
+    assert_int_equal(seam_table_missing("flow_lane"), 0);
+}
+
+#define ON_A_MACHINE(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        ON_A_MACHINE(items_that_are_read_have_no_intent),
+        ON_A_MACHINE(items_that_are_written_have_one),
+        ON_A_MACHINE(no_items),
+        ON_A_MACHINE(facts_that_fail_are_written_again),
+        ON_A_MACHINE(an_output_that_the_database_refuses),
+        ON_A_MACHINE(an_input_that_does_not_fit),
+        ON_A_MACHINE(a_deadline_that_passes_between_items),
+        ON_A_MACHINE(an_item_that_fails_is_called_again),
+        ON_A_MACHINE(a_long_retry_after_is_the_whole_steps),
+        ON_A_MACHINE(outputs_that_are_too_large_together),
+        ON_A_MACHINE(a_flow_that_is_cancelled_meanwhile),
+        ON_A_MACHINE(a_drain_before_the_intent),
+        ON_A_MACHINE(a_write_that_a_dead_server_had_begun),
+        ON_A_MACHINE(a_call_that_may_not_be_sent),
+        cmocka_unit_test(each_place_fails_in_each_way),
+        cmocka_unit_test(every_step_and_jump_was_taken),
+    };
+    seam_table_watch();
+    return cmocka_run_group_tests_name("flow/fan_out", tests, NULL, NULL);
+}

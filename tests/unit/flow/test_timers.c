@@ -1,0 +1,172 @@
+/*
+ * The table of the timers: what is held, what is scanned for, and what happens when a scan fails or
+ * there is no room.
+ */
+#include "seam/seam.h"
+
+#include "base/clock.h"
+#include "machine.h"
+
+/* By key, as a set has them. */
+static const char *const templates[] = {
+    TEMPLATE("pause", WAIT("a", "\"${input.n}\"")),
+    NULL,
+};
+
+static int set_up(void **state)
+{
+    *state = machine_new(templates);
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    return machine_free(*state);
+}
+
+/* It waits here and is in no heap: the server that had it is gone. */
+static struct uuid wait_elsewhere(struct machine *m, const char *input)
+{
+    struct uuid id = machine_start(m, "pause", input);
+    machine_restart(m);
+    assert_int_equal(machine_row(m, id)->flow.status, FLOW_WAITING);
+    return id;
+}
+
+static void they_fire_in_their_order(void **state)
+{
+    struct machine *m = *state;
+    struct uuid late = machine_start(m, "pause", "{\"confirm\":true,\"n\":30}");
+    struct uuid early = machine_start(m, "pause", "{\"confirm\":true,\"n\":10}");
+    struct uuid middle = machine_start(m, "pause", "{\"confirm\":true,\"n\":20}");
+    uint64_t began_ns = seam_now_ns();
+    machine_until(m, early, FLOW_COMPLETED);
+    assert_in_range(seam_now_ns() - began_ns, UINT64_C(9000000000), UINT64_C(11000000000));
+    assert_int_equal(machine_row(m, middle)->flow.status, FLOW_WAITING);
+    machine_until(m, middle, FLOW_COMPLETED);
+    assert_int_equal(machine_row(m, late)->flow.status, FLOW_WAITING);
+    machine_until(m, late, FLOW_COMPLETED);
+    assert_in_range(seam_now_ns() - began_ns, UINT64_C(29000000000), UINT64_C(31000000000));
+}
+
+static void one_beyond_the_next_minute_is_found_by_a_scan(void **state)
+{
+    struct machine *m = *state;
+    struct uuid id = machine_start(m, "pause", "{\"confirm\":true,\"n\":300}");
+    uint64_t began_ns = seam_now_ns();
+    machine_until(m, id, FLOW_COMPLETED);
+    assert_in_range(seam_now_ns() - began_ns, UINT64_C(299000000000), UINT64_C(301000000000));
+}
+
+static void one_of_another_server_is_found(void **state)
+{
+    struct machine *m = *state;
+    machine_until(m, wait_elsewhere(m, "{\"confirm\":true,\"n\":40}"), FLOW_COMPLETED);
+}
+
+/* The heap is empty, and says that it is not complete; what is overdue is found all the same. */
+static void a_scan_that_fails_is_made_again(void **state)
+{
+    struct machine *m = *state;
+    struct uuid id = machine_start(m, "pause", "{\"confirm\":true,\"n\":3}");
+    seam_node_close(&m->node);
+    seam_node_open(&m->node, m->catalog, m->templates, NULL);
+    seam_rows_answer(&m->store, machine_query(m, "node_register"));
+    seam_query_fail(machine_query(m, "flow_due"), ERR_TIMEOUT);
+    seam_query_fail(machine_query(m, "flow_due"), ERR_BUSY);
+    machine_until(m, id, FLOW_COMPLETED);
+}
+
+static void without_room_it_waits_for_a_run_to_end(void **state)
+{
+    struct machine *m = *state;
+    struct uuid id = machine_start(m, "pause", "{\"confirm\":true,\"n\":5}");
+    m->node.flow->config.runs_max = 0;
+    seam_walk_for_ms(&m->walk, 60000);
+    assert_int_equal(machine_row(m, id)->flow.status, FLOW_WAITING);
+    m->node.flow->config.runs_max = 1;
+    flow_service_room(m->node.flow);
+    machine_until(m, id, FLOW_COMPLETED);
+}
+
+/* A lease that has run out: nothing is fired under it, nor scanned for. */
+static void a_server_that_may_not_write_is_idle(void **state)
+{
+    struct machine *m = *state;
+    struct uuid id = machine_start(m, "pause", "{\"confirm\":true,\"n\":25}");
+    seam_move_to_ns(seam_now_ns() + UINT64_C(20000000000));
+    seam_settle(m->node.loop);
+    for (unsigned i = 0; i < 100; i++) { /* only the heartbeat may ask */
+        assert_null(seam_query_named(m->node.pool, "flow_wake"));
+        (void)seam_pass_timer(m->node.loop, 100);
+    }
+    assert_int_equal(machine_row(m, id)->flow.status, FLOW_WAITING);
+    machine_until(m, id, FLOW_COMPLETED);
+}
+
+static void two_servers_go_for_the_same_one(void **state)
+{
+    struct machine *m = *state;
+    struct uuid id = machine_start(m, "pause", "{\"confirm\":true,\"n\":5}");
+    struct pg_query *wake = machine_query(m, "flow_wake");
+    machine_row(m, id)->flow.rev++; /* the other one has it */
+    machine_row(m, id)->flow.status = FLOW_RUNNING;
+    machine_row(m, id)->flow.waiting_for = FLOW_WAITS_NOT;
+    machine_row(m, id)->flow.owner = uuid_v7();
+    seam_rows_answer(&m->store, wake);
+    seam_walk_for_ms(&m->walk, 1000);
+    assert_int_equal(flow_service_active(m->node.flow), 0);
+    assert_int_equal(machine_count_steps(m, id, true), 0);
+}
+
+/* More than a page is due within the next minute. */
+static void a_scan_goes_on_behind_its_page(void **state)
+{
+    struct machine *m = *state;
+    struct row_flow row = *machine_row(m, wait_elsewhere(m, "{\"confirm\":true,\"n\":50}"));
+    for (unsigned i = 0; i < FLOW_DUE_MAX + 10; i++) {
+        row.flow.id = uuid_v7();
+        row.flow.wake_at = clock_wall_us() + 40000000 + i;
+        *ROW_ADD(&m->store, flows) = row;
+    }
+    machine_restart(m);
+    seam_walk_for_ms(&m->walk, 5000);
+    struct pg_query *due = machine_query(m, "flow_due");
+    assert_true(seam_time(due, "until") < clock_wall_us()); /* all of the minute is held */
+    m->store.flows.count = 0;
+}
+
+static void a_drain_fires_nothing(void **state)
+{
+    struct machine *m = *state;
+    struct uuid id = machine_start(m, "pause", "{\"confirm\":true,\"n\":5}");
+    flow_service_drain(m->node.flow);
+    seam_walk_for_ms(&m->walk, 20000);
+    assert_int_equal(machine_row(m, id)->flow.status, FLOW_WAITING);
+}
+
+static void every_step_and_jump_was_taken(void **state)
+{
+    (void)state;
+    assert_int_equal(seam_table_missing("flow_timers"), 0);
+}
+
+#define ON_A_MACHINE(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        ON_A_MACHINE(they_fire_in_their_order),
+        ON_A_MACHINE(one_beyond_the_next_minute_is_found_by_a_scan),
+        ON_A_MACHINE(one_of_another_server_is_found),
+        ON_A_MACHINE(a_scan_that_fails_is_made_again),
+        ON_A_MACHINE(without_room_it_waits_for_a_run_to_end),
+        ON_A_MACHINE(a_server_that_may_not_write_is_idle),
+        ON_A_MACHINE(two_servers_go_for_the_same_one),
+        ON_A_MACHINE(a_scan_goes_on_behind_its_page),
+        ON_A_MACHINE(a_drain_fires_nothing),
+        cmocka_unit_test(every_step_and_jump_was_taken),
+    };
+    seam_table_watch();
+    return cmocka_run_group_tests_name("flow/timers", tests, NULL, NULL);
+}
