@@ -14,7 +14,7 @@ static const float role_weights[] = {0, 0.05f, SEARCH_HALF, 1};
  * not know is worth so much: what is rare in a catalog is seldom what a sentence is about. */
 static const float rarest_share = 0.06f;
 /* How much a document gains whose id or title is named whole. */
-static const float name_bonus = 0.4f;
+static const float name_bonus = 0.3f;
 /* What is connected comes first among near equals. */
 static const float connected_bonus = 0.1f;
 
@@ -46,6 +46,7 @@ struct query {
     float weight_max;                     /* of a word */
     bool is_plural;                       /* the word being looked at */
     bool is_container;                    /* it: not what something is done to */
+    bool is_command;                      /* it: what is to be done */
     bool is_sender;                       /* it: an app that is not asked for */
     bool is_app_named;                    /* some integration */
     char id_text[SEARCH_QUERY_BYTES_MAX]; /* the query as an id: lower case, words joined by _ */
@@ -182,6 +183,8 @@ static void score_term(struct query *q, const struct search_term *term, float te
     const struct search_posting *end =
         q->index->postings + term->posting_first + term->posting_count;
     const struct search_posting *posting = first_posting(q, term, q->doc_first);
+    uint32_t verb = (uint32_t)(term - q->index->terms);
+    bool is_verb = q->is_command && term->is_verb && term->implied == SEARCH_NO_TERM;
     for (; posting < end && posting->doc < q->doc_end; posting++) {
         struct score *score = &q->scores[posting->doc - q->doc_first];
         bool is_other_number = q->is_plural ? posting->is_one && !posting->is_many
@@ -190,6 +193,9 @@ static void score_term(struct query *q, const struct search_term *term, float te
         if (q->is_container && posting->is_in_title &&
             q->index->docs[posting->doc].title_word_count <= CONTAINER_TITLE_WORDS)
             weight *= SEARCH_HALF; /* "Add a sheet" adds nothing to one */
+        if (is_verb && (posting->is_in_id || posting->is_in_title) &&
+            q->index->docs[posting->doc].verb != verb)
+            weight *= SEARCH_CLOSE; /* "List changes" changes nothing */
         if (score->best <= 0)
             q->touched[q->touched_count++] = (uint32_t)(posting->doc - q->doc_first);
         score->best = larger(score->best, weight * posting->impact);
@@ -278,6 +284,7 @@ static void score_part(struct query *q, const struct search_part *part,
     size_t count = 0;
     q->is_sender = part->is_sender;
     q->is_container = part->is_container;
+    q->is_command = part->is_command;
     if (part->means.len > 0) {
         score_means(q, part);
         return;
@@ -295,10 +302,23 @@ static void score_part(struct query *q, const struct search_part *part,
         score_word(q, role_weights[part->role]);
 }
 
+/* "a new branch off main": a thing that is named so is not there yet, and is to be made. */
+static void score_wish(struct query *q)
+{
+    const struct search_part *first = q->reading.parts;
+    if (q->reading.count < 2 || first->means.len > 0 || !(first->classes & WORD_INDEFINITE))
+        return;
+    q->word.count = 0;
+    q->is_plural = false;
+    add_known(q, SLICE("create"), AS_VERB);
+    score_word(q, SEARCH_HALF);
+}
+
 static void score_parts(struct query *q)
 {
     struct search_token token;
     q->weight_max = rarity(q, rarest_share * (float)q->index->doc_count);
+    score_wish(q);
     for (size_t i = 0, used; i < q->reading.count; i += used) {
         struct search_part *part = &q->reading.parts[i];
         used = join_parts(q, i, &token);

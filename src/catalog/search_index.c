@@ -42,7 +42,7 @@ struct term {
     uint32_t posting_count, link_count;
     float docs;
     const struct term *implied;
-    bool is_app_name, is_generic;
+    bool is_app_name, is_generic, is_verb;
     uint32_t idiom_first, idiom_count;
     uint32_t last_doc, last_entry; /* that it was entered for */
     uint32_t number;               /* in the order of stems */
@@ -75,6 +75,7 @@ struct builder {
     struct map words_by_text, terms_by_stem;
     struct arena *arena;
     struct search_doc *docs;
+    struct term **verbs; /* of each document: what its id begins with */
     struct entry *entries;
     size_t entry_count, entry_cap;
     uint32_t (*lengths)[SEARCH_FIELD_COUNT]; /* words of each field of each document */
@@ -197,6 +198,10 @@ static void count_word(struct builder *b, struct entry *entry, enum search_field
         else
             entry->is_one = true;
     }
+    if (field == FIELD_ID && doc->action != SEARCH_NO_ACTION && !b->verbs[entry->doc]) {
+        b->verbs[entry->doc] = entry->term;
+        entry->term->is_verb = true;
+    }
     if (field == FIELD_INTEGRATION && !entry->term->is_generic)
         entry->term->is_app_name = true;
     if (entry->counts[field] < UINT8_MAX)
@@ -300,10 +305,10 @@ static void put_documents(struct builder *b)
     size_t doc = 0;
     for (uint32_t i = 0; i < b->set->count; i++) {
         const struct catalog_integration *integration = b->set->items[i];
-        b->docs[doc] = (struct search_doc){i, SEARCH_NO_ACTION, 0, 0};
+        b->docs[doc] = (struct search_doc){i, SEARCH_NO_ACTION, SEARCH_NO_TERM, 0, 0};
         put_integration(b, doc++, integration);
         for (uint32_t j = 0; j < integration->action_count; j++) {
-            b->docs[doc] = (struct search_doc){i, j, 0, 0};
+            b->docs[doc] = (struct search_doc){i, j, SEARCH_NO_TERM, 0, 0};
             put_action(b, doc++, &integration->actions[j]);
         }
     }
@@ -493,6 +498,8 @@ static int make_terms(struct builder *b, struct buf *texts, struct search_index 
     qsort(sorted, count, sizeof(*sorted), compare_terms);
     for (uint32_t i = 0; i < count; i++)
         sorted[i]->number = i;
+    for (size_t i = 0; i < b->doc_count; i++)
+        b->docs[i].verb = b->verbs[i] ? b->verbs[i]->number : SEARCH_NO_TERM;
     for (size_t i = 0; i < count; i++) {
         const struct term *term = sorted[i];
         terms[i] = (struct search_term){
@@ -505,6 +512,7 @@ static int make_terms(struct builder *b, struct buf *texts, struct search_index 
             .docs = term->docs,
             .implied = term->implied ? term->implied->number : SEARCH_NO_TERM,
             .is_app_name = term->is_app_name,
+            .is_verb = term->is_verb,
             .idiom_first = term->idiom_first,
             .idiom_count = term->idiom_count,
         };
@@ -566,8 +574,9 @@ static int build(struct builder *b, struct buf *texts, struct search_index *inde
 {
     b->stemmer = sb_stemmer_new("english", "UTF_8");
     b->docs = ARENA_ARRAY(b->arena, struct search_doc, b->doc_count + 1);
+    b->verbs = ARENA_ARRAY(b->arena, struct term *, b->doc_count + 1);
     b->lengths = mem_calloc(b->doc_count + 1, sizeof(*b->lengths));
-    if (!b->stemmer || !b->docs || !b->lengths)
+    if (!b->stemmer || !b->docs || !b->verbs || !b->lengths)
         return ERR_NOMEM;
     put_classes(b);
     put_documents(b);

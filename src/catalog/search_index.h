@@ -62,6 +62,7 @@ struct search_term {
                    words of the others common, nor its own name */
     uint32_t implied;     /* what it asks for as a query's first word; or SEARCH_NO_TERM */
     uint32_t is_app_name; /* an integration is called so */
+    uint32_t is_verb;     /* an action's id begins with it */
     uint32_t idiom_first, idiom_count; /* of search_idioms: those that begin with it */
 };
 
@@ -80,6 +81,7 @@ struct search_remainder {
 struct search_doc {
     uint32_t integration;
     uint32_t action; /* of the integration; SEARCH_NO_ACTION: the integration itself */
+    uint32_t verb;   /* the term that the action's id begins with; or SEARCH_NO_TERM */
     uint16_t id_word_count, title_word_count;
 };
 
@@ -161,6 +163,7 @@ enum search_class_flag {
     WORD_PLACE = 16384,  /* where something is kept: never said beside, as an app's name */
     WORD_FINDS = 32768,  /* a document or a synonym has it; set when the index is built */
     WORD_LETTER = 65536, /* somebody sends it: an app that it comes from is not where it is */
+    WORD_INDEFINITE = 131072, /* a thing follows that there may not be yet */
 };
 
 struct search_class {
@@ -225,6 +228,7 @@ struct search_part {
     bool is_recipient;  /* somebody inside such a phrase: "let the team know" */
     bool is_content;    /* says something outside of payload */
     bool is_sender;     /* an app that something was sent by: "the mails from Jira" */
+    bool is_command;    /* the first word of its clause that says something */
     bool is_container;  /* something is done inside of it: "a row to the sheet" */
     bool is_name;       /* nothing that the catalog could know: a name, whom it is said to */
     bool begins_clause; /* the first word, or the first behind , ; . : ! ? */

@@ -112,8 +112,8 @@ static bool is_cell(slice chunk)
            chunk.ptr[0] != 'Q';
 }
 
-/* What has no words of its own: an address, a path, somebody's handle, "#general", "#42", "OPS-77",
- * "report.pdf". false: the chunk is words. *means: words that stand for it, or empty. */
+/* What has no words of its own: an address, a URL, a path, somebody's handle, "#general", "#42",
+ * "OPS-77", "report.pdf". false: the chunk is words. *means: words that stand for it, or empty. */
 static bool is_sign(slice chunk, slice *means)
 {
     *means = SLICE_NONE;
@@ -127,8 +127,12 @@ static bool is_sign(slice chunk, slice *means)
         *means = is_cell(chunk) ? SLICE("cell range") : SLICE("issue ticket");
         return true;
     }
+    if (slice_find(chunk, SLICE("://")) >= 0) {
+        *means = SLICE("url");
+        return true;
+    }
     if (slice_find_char(chunk, '@') >= 0 || chunk.ptr[0] == '/' ||
-        slice_find(chunk, SLICE("://")) >= 0 || slice_starts_with(chunk, SLICE("www.")))
+        slice_starts_with(chunk, SLICE("www.")))
         return true;
     if (!has_suffix_of(chunk, "pdf doc docx xls xlsx csv txt md png jpg jpeg gif mp4 mov zip json "
                               "yaml yml ppt pptx html js ts py c h"))

@@ -102,7 +102,8 @@ static void take_phrase(struct search_reading *r, size_t first, size_t end,
     }
 }
 
-/* Of several phrases that fit, the one with most words of its own. */
+/* Of several phrases that fit, the one with most words of its own; of those the shortest: "let Ann
+ * know in the morning" is no "let * in". */
 static void take_phrases(const struct search_index *index, struct search_reading *r)
 {
     bool taken[SEARCH_QUERY_WORDS_MAX], best_taken[SEARCH_QUERY_WORDS_MAX];
@@ -115,7 +116,7 @@ static void take_phrases(const struct search_index *index, struct search_reading
         for (uint32_t k = 0; k < part->term->idiom_count; k++) {
             const struct search_idiom *idiom = &search_idioms[part->term->idiom_first + k];
             size_t words = match(index, r, i, idiom->phrase, taken, &end);
-            if (words <= best_words)
+            if (words < best_words || words == 0 || (words == best_words && end >= best_end))
                 continue;
             best = idiom;
             best_words = words;
@@ -287,6 +288,7 @@ static void read_content(struct state *s, size_t at)
     part->use = use_of(s, at);
     if (!part->is_known && part->means.len == 0)
         part->is_name = part->is_name || is_name || is_recipient || has_digit(text_of(part));
+    part->is_command = s->content == 0;
     if (s->content++ == 0) {
         s->verb = at;
         s->verb_classes = part->classes;

@@ -17,8 +17,8 @@ const struct search_class search_classes[] = {
     {"t s m d ll re ve ok okay yes hi hey hello", WORD_STOP},
     {"he her him his i it its itself me my mine myself our ours she their them they us we you your",
      WORD_STOP},
-    {"got gotten there these this those here himself herself themselves somebody someone anybody "
-     "anyone",
+    {"got gotten gets getting there these this those here himself herself themselves somebody "
+     "someone anybody anyone",
      WORD_STOP},
     {"let need needs want wants wanted like use using want mean meaning means meant", WORD_STOP},
     {"so as if or and but not than more other own such same very much well", WORD_STOP},
@@ -35,6 +35,7 @@ const struct search_class search_classes[] = {
      WORD_QUESTION},
     {"the a an my our your his her their its this these those every each some any no",
      WORD_DETERMINER},
+    {"a an another", WORD_INDEFINITE},
     {"about at by from in inside into of on onto over to under up with without for through via "
      "between during until till per using",
      WORD_PREPOSITION},
@@ -154,6 +155,7 @@ const struct search_synonyms search_synonyms[] = {
     {"count many number", NULL, SAME},
     {"history log", NULL, NEAR},
     {"recent latest newest last", "list history", NEAR},
+    {"lately recently", "list history recent", NEAR},
     {"summarize summarise recap digest", "read list get", NEAR},
     {"overview rundown roundup", "list", NEAR},
     {"grab peek glance", "get", SAME | AS_VERB},
@@ -168,6 +170,8 @@ const struct search_synonyms search_synonyms[] = {
     {"finished closed solved completed won lost", "update status", NEAR},
     {"mark set bump raise lower", "update", NEAR | AS_VERB},
     {"priority urgent deadline due status stage", "update", NEAR},
+    {"wrong incorrect outdated stale obsolete typo misspelt misspelled mistake", "update edit",
+     NEAR},
     {"move transfer drag relocate", NULL, SAME},
     {"copy duplicate clone", NULL, SAME},
     {"assign delegate", "update assignee assign", NEAR},
@@ -211,12 +215,17 @@ const struct search_synonyms search_synonyms[] = {
     {"launch rerun kick", "run start", SAME},
     {"join enter", NULL, NEAR},
     {"vote poll survey ballot questionnaire", NULL, SAME},
+    {"decline reject refuse", NULL, SAME},
+    {"accept confirm", NULL, NEAR},
+    {"unsent unfinished", "draft", SAME},
 
     /* money */
     {"refund reimburse repay", NULL, SAME},
+    {"overcharge overpay", "refund", SAME},
     {"bill", "invoice", SAME},
     {"charge", "payment invoice", NEAR},
     {"owe overdue outstanding due unpaid debt", "unpaid invoice", NEAR},
+    {"late", "overdue due", NEAR},
     {"pay payment charge purchase transaction", NULL, NEAR},
     {"money cash funds balance", NULL, NEAR},
     {"earn revenue income", "payment balance", NEAR},
@@ -257,6 +266,7 @@ const struct search_synonyms search_synonyms[] = {
     {"version revision", NULL, SAME},
     {"url link", NULL, SAME},
     {"photo picture image screenshot pic selfie snapshot", NULL, SAME},
+    {"photo picture image screenshot logo icon video recording flyer", "file", NEAR | AS_NOUN},
     {"location place whereabouts venue", NULL, NEAR | AS_NOUN},
 
     /* time */

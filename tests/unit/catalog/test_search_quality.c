@@ -236,12 +236,12 @@ static void sentences_find_their_actions(void **state)
     struct figure tuning = judge_set(b, sentences, PART_TUNING, getenv("SLUICE_MISSES") != NULL);
     struct figure measured = judge_set(b, sentences, PART_MEASURED, false);
     assert_true(tuning.pairs + measured.pairs >= 200 && measured.pairs >= 100);
-    check_figure("sentences for tuning", &tuning, 75, 95);
-    check_figure("sentences measured only", &measured, 78, 94);
+    check_figure("sentences for tuning", &tuning, 90, 98);
+    check_figure("sentences measured only", &measured, 80, 95);
 }
 
-/* The bars are what was found when these were written, with 374 actions; of those measured
- * only, what is found among 789. */
+/* The bars of those for tuning are what was found when they were written, with 374 actions; of
+ * those measured only, what is found among 789. */
 static void hard_sentences_find_as_many_as_before(void **state)
 {
     static const char hard[] = "search_sentences_hard.txt";
@@ -251,7 +251,17 @@ static void hard_sentences_find_as_many_as_before(void **state)
     struct figure tuning = judge_set(b, hard, PART_TUNING, getenv("SLUICE_MISSES") != NULL);
     struct figure measured = judge_set(b, hard, PART_MEASURED, false);
     check_figure("hard sentences for tuning", &tuning, 75, 95);
-    check_figure("hard sentences measured only", &measured, 66, 81);
+    check_figure("hard sentences measured only", &measured, 67, 82);
+}
+
+static void later_sentences_find_their_actions(void **state)
+{
+    struct bench *b = *state;
+    b->catalog = catalog_load_all(NULL, &b->report);
+    assert_non_null(b->catalog);
+    struct figure tuning =
+        judge_set(b, "search_sentences_later.txt", PART_ALL, getenv("SLUICE_MISSES") != NULL);
+    check_figure("later sentences for tuning", &tuning, 70, 90);
 }
 
 static bool has_word(struct sb_stemmer *stemmer, slice text, const struct search_token *wanted)
@@ -449,6 +459,7 @@ int main(void)
                                         teardown),
         cmocka_unit_test_setup_teardown(sentences_find_their_actions, setup, teardown),
         cmocka_unit_test_setup_teardown(hard_sentences_find_as_many_as_before, setup, teardown),
+        cmocka_unit_test_setup_teardown(later_sentences_find_their_actions, setup, teardown),
         cmocka_unit_test_setup_teardown(half_of_the_sentences_have_no_word_of_a_title, setup,
                                         teardown),
         cmocka_unit_test_setup_teardown(nonsense_is_of_low_relevance, setup, teardown),

@@ -182,7 +182,7 @@ static void names_numbers_and_addresses_say_nothing(void **state)
     assert_read(b, "send a message to Xaver Yilmaz, xaver@example.com", "send message", "", "");
     assert_read(b, "delete row 17 of 2048", "delete row", "", "");
     assert_read(b, "create a folder /delete/page", "create folder", "", "");
-    assert_read(b, "delete https://example.com/invoice", "delete", "", "");
+    assert_read(b, "delete https://example.com/invoice", "delete <url>", "", "");
     assert_read(b, "post in #general", "post", "<channel>", "");
     assert_read(b, "assign OPS-77", "assign <issue ticket>", "", "");
     assert_read(b, "delete report.pdf", "delete <file document>", "", "");
@@ -202,6 +202,30 @@ static void phrases_stand_for_what_they_mean(void **state)
                 "page deleted");
     assert_read(b, "let me know which pages are open", "<get list> which pages open", "", "");
     assert_read(b, "\"get rid of\" page", "page", "", "get rid"); /* not in quotes */
+    /* of two with as many words the one that ends first */
+    assert_read(b, "put the page to the list on the left", "<change move update, status> page list",
+                "left", "");
+}
+
+static void a_phrase_that_asks_makes_a_question(void **state)
+{
+    struct bench *b = *state;
+    static const char *const questions[] = {"how many pages are there", "did Xaver reply",
+                                            "where did I put the invoice"};
+    for (size_t i = 0; i < ARRAY_LEN(questions); i++) {
+        read_query(b, slice_cstr(questions[i]));
+        assert_true(b->reading.is_question);
+    }
+    read_query(b, SLICE("have Xaver join the meeting"));
+    assert_false(b->reading.is_question);
+}
+
+static void the_first_word_of_a_clause_is_its_command(void **state)
+{
+    struct bench *b = *state;
+    read_query(b, SLICE("please change the invoice, then send it"));
+    for (size_t i = 0; i < b->reading.count; i++)
+        assert_int_equal(b->reading.parts[i].is_command, i == 1 || i == 5);
 }
 
 static void the_clause_that_asks_is_the_request(void **state)
@@ -278,6 +302,8 @@ int main(void)
         TEST(what_something_is_done_inside_of_is_a_container),
         TEST(names_numbers_and_addresses_say_nothing),
         TEST(phrases_stand_for_what_they_mean),
+        TEST(a_phrase_that_asks_makes_a_question),
+        TEST(the_first_word_of_a_clause_is_its_command),
         TEST(the_clause_that_asks_is_the_request),
         TEST(payload_is_core_where_it_is_all_there_is),
         TEST(hostile_text_is_read_within_its_limits),
