@@ -26,7 +26,7 @@ static enum op_result begin_list(struct api_request *request)
         return api_reply_error(request, 400,
                                "cursor must be the next_cursor of another page of the same list, "
                                "got \"%.*s\"",
-                               SLICE_ARG(json_shown(cursor, &request->op.arena)));
+                               SLICE_ARG(json_excerpt(cursor, &request->op.arena)));
     page->count_max = (size_t)limit + 1;
     request->state = page;
     store_connection_page(request->api->config.pool, &request->query, &request->op,

@@ -209,7 +209,7 @@ static enum op_result finish_get(struct api_request *request)
         return reply_unknown(request);
     if (get->status == ERR_NOTFOUND)
         return api_reply_error(request, 404, "The output of this execution has nothing at \"%.*s\"",
-                               SLICE_ARG(json_shown(get->wanted.pointer, &request->op.arena)));
+                               SLICE_ARG(json_excerpt(get->wanted.pointer, &request->op.arena)));
     if (get->status != OK)
         return api_reply_database(request, get->status == ERR_NOMEM ? ERR_BUSY : get->status);
     return api_reply(request, 200, get->summary);

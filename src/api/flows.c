@@ -39,7 +39,7 @@ static slice template_list(const struct api_request *request)
 
 static enum op_result reply_no_template(struct api_request *request, slice key)
 {
-    slice shown = json_shown(key, &request->op.arena);
+    slice shown = json_excerpt(key, &request->op.arena);
     slice nearest = flow_template_set_nearest(*request->api->config.templates, key);
     if (nearest.len == 0)
         return api_reply_error(request, 404, "Unknown flow template: %.*s", SLICE_ARG(shown));

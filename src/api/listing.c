@@ -26,7 +26,7 @@ static bool read_cursor(struct api_request *request, struct listing *listing)
     if (text.ptr && !uuid_parse(text, &listing->page.before)) {
         (void)api_reply_error(request, 400,
                               "cursor must be the next_cursor of another page, got \"%.*s\"",
-                              SLICE_ARG(json_shown(text, &request->op.arena)));
+                              SLICE_ARG(json_excerpt(text, &request->op.arena)));
         return false;
     }
     listing->page.since = window_start(listing->page.before, listing->window_ms);

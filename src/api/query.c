@@ -14,7 +14,7 @@ slice api_query_fault(struct api_request *request)
         const char *right = api_names_right(names, params[i].name);
         if (right)
             return api_sentence(request, "%.*s is not a query parameter here: use %s",
-                                SLICE_ARG(json_shown(params[i].name, &request->op.arena)), right);
+                                SLICE_ARG(json_excerpt(params[i].name, &request->op.arena)), right);
     }
     return SLICE_NONE;
 }
@@ -29,7 +29,7 @@ slice api_members_fault(struct api_request *request, const struct api_names *nam
         const char *right = api_names_right(names, name);
         if (right)
             return api_sentence(request, "%.*s is not a member of this request: use %s",
-                                SLICE_ARG(json_shown(name, &request->op.arena)), right);
+                                SLICE_ARG(json_excerpt(name, &request->op.arena)), right);
     }
     return SLICE_NONE;
 }
@@ -46,7 +46,7 @@ static slice value_of(struct api_request *request, const char *name)
 static bool refuse(struct api_request *request, const char *name, const char *wanted, slice got)
 {
     (void)api_reply_error(request, 400, "%s must be %s, got \"%.*s\"", name, wanted,
-                          SLICE_ARG(json_shown(got, &request->op.arena)));
+                          SLICE_ARG(json_excerpt(got, &request->op.arena)));
     return false;
 }
 

@@ -49,7 +49,7 @@ slice catalog_nearest_tool(const struct catalog *catalog, slice tool_name)
 /* what: up to the name, which the caller chose. */
 static slice say(struct arena *arena, slice what, slice name, slice nearest)
 {
-    slice shown = json_shown(name, arena);
+    slice shown = json_excerpt(name, arena);
     if (nearest.len == 0)
         return arena_printf(arena, "%.*s \"%.*s\".", SLICE_ARG(what), SLICE_ARG(shown));
     return arena_printf(arena, "%.*s \"%.*s\"; did you mean \"%.*s\"?", SLICE_ARG(what),

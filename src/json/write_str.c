@@ -148,11 +148,11 @@ void json_write_str(struct buf *out, slice text)
     buf_added(out, text.len + 2);
 }
 
-slice json_shown(slice text, struct arena *arena)
+slice json_excerpt(slice text, struct arena *arena)
 {
-    slice shown = slice_first_utf8(text, JSON_SHOWN_BYTES_MAX), result = SLICE_NONE;
+    slice shown = slice_first_utf8(text, JSON_EXCERPT_BYTES_MAX), result = SLICE_NONE;
     struct buf out;
-    buf_init(&out, 6 * JSON_SHOWN_BYTES_MAX + 16);
+    buf_init(&out, 6 * JSON_EXCERPT_BYTES_MAX + 16);
     json_write_str(&out, shown);
     if (buf_is_ok(&out)) {
         out.len--;

@@ -53,18 +53,18 @@ static void test_pretty(void **state)
 static void test_shown(void **state)
 {
     struct arena arena;
-    char wide[JSON_SHOWN_BYTES_MAX + 2];
+    char wide[JSON_EXCERPT_BYTES_MAX + 2];
     (void)state;
     arena_init(&arena, 64 * 1024);
-    assert_slice(json_shown(SLICE("plain"), &arena), "plain");
-    assert_slice(json_shown(SLICE(""), &arena), "");
-    assert_slice(json_shown(slice_of("a\0b\033[2J\"", 8), &arena), "a\\u0000b\\u001b[2J\\\"");
+    assert_slice(json_excerpt(SLICE("plain"), &arena), "plain");
+    assert_slice(json_excerpt(SLICE(""), &arena), "");
+    assert_slice(json_excerpt(slice_of("a\0b\033[2J\"", 8), &arena), "a\\u0000b\\u001b[2J\\\"");
     memset(wide, 0xC3, sizeof(wide));
     for (size_t i = 2; i < sizeof(wide); i += 2) /* it would be cut through an e with an accent */
         wide[i] = (char)0xA9;
     wide[0] = 0x61;
-    slice cut = json_shown(slice_of(wide, sizeof(wide)), &arena);
-    assert_int_equal(cut.len, JSON_SHOWN_BYTES_MAX - 1 + 3);
+    slice cut = json_excerpt(slice_of(wide, sizeof(wide)), &arena);
+    assert_int_equal(cut.len, JSON_EXCERPT_BYTES_MAX - 1 + 3);
     assert_true(slice_is_utf8(cut, NULL) && slice_ends_with(cut, SLICE("...")));
     arena_deinit(&arena);
 }
