@@ -242,7 +242,7 @@ int credential_connect(struct session *session, const struct credential_order *o
         credential_params_check(session, integration, order->params) != OK ||
         output_name_check(order->label, "a label", CONNECTION_LABEL_MAX, &session->err) != OK)
         return (int)session->err.code;
-    const struct vault_place place = {row.account_id, row.id};
+    const struct vault_binding place = {row.account_id, row.id};
     struct buf sealed;
     buf_init(&sealed, VAULT_PLAIN_MAX + VAULT_SEAL_OVERHEAD);
     int result = vault_seal(session->ring, &place, order->credential, &sealed);

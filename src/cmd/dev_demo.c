@@ -109,7 +109,7 @@ static int make_key(struct dev_demo *demo, struct session *session, const struct
 /* Live, and its credential opens to what the provider takes today. */
 static bool is_good(struct session *session, const struct connection *row, slice credential)
 {
-    const struct vault_place place = {row->account_id, row->id};
+    const struct vault_binding place = {row->account_id, row->id};
     struct secret *plain = NULL;
     if (row->status != CONNECTION_LIVE ||
         vault_open(session->ring, &place, row->key_id, row->sealed, &plain, &session->err) != OK)

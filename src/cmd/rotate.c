@@ -19,7 +19,7 @@ struct rotation {
 static int reseal(struct rotation *rotation, const struct connection *row, struct err *err)
 {
     const struct vault_ring *ring = rotation->session->ring;
-    const struct vault_place place = {row->account_id, row->id};
+    const struct vault_binding place = {row->account_id, row->id};
     struct secret *plain = NULL;
     if (vault_open(ring, &place, row->key_id, row->sealed, &plain, err) != OK)
         return (int)err->code;
@@ -93,7 +93,7 @@ static int rotate_pass(struct rotation *rotation, int pass)
 static int reseal_client(struct rotation *rotation, const struct oauth_client *row, struct err *err)
 {
     const struct vault_ring *ring = rotation->session->ring;
-    const struct vault_place place = oauth_client_place(row->account_id, row->integration_id);
+    const struct vault_binding place = oauth_client_place(row->account_id, row->integration_id);
     struct secret *plain = NULL;
     buf_clear(&rotation->sealed);
     if (vault_open(ring, &place, row->key_id, row->sealed, &plain, err) != OK)

@@ -76,7 +76,7 @@ static void look_into(struct connect_item *item)
 static void open_credential(struct connect_service *service, struct connect_set *set,
                             const struct connection *row, struct connect_item *item)
 {
-    struct vault_place place = {set->account_id, row->id};
+    struct vault_binding place = {set->account_id, row->id};
     struct err err;
     if (row->sealed.len == 0)
         return;

@@ -111,7 +111,7 @@ static enum op_result step_seal(struct op *op)
 {
     struct connect_keep *keep = keep_of(op);
     const struct connect_session *link = keep->in.link;
-    struct vault_place place = {keep->row.account_id, keep->row.id};
+    struct vault_binding place = {keep->row.account_id, keep->row.id};
     if (vault_seal(keep->service->config.ring, &place, keep->in.credential, &keep->sealed) != OK)
         return stop(keep, CONNECT_KEEP_TOO_LARGE);
     keep->row.sealed = buf_slice(&keep->sealed);

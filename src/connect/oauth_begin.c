@@ -141,7 +141,7 @@ static void write_kept(const struct oauth_begin *begin, struct buf *out)
 static int seal_kept(struct oauth_begin *begin)
 {
     struct oauth_begun *begun = &begin->begun;
-    struct vault_place place = oauth_begun_place(begun->account_id, begun->state_hash);
+    struct vault_binding place = oauth_begun_place(begun->account_id, begun->state_hash);
     struct buf text;
     buf_init(&text, VAULT_PLAIN_MAX);
     write_kept(begin, &text);

@@ -7,7 +7,7 @@
 #include "vault/key.h"
 
 /* A place that is no connection's: 63 bits of a hash, below zero. */
-static struct vault_place place_of(struct uuid account_id, const char *kind, slice name)
+static struct vault_binding place_of(struct uuid account_id, const char *kind, slice name)
 {
     char room[1024];
     uint8_t hash[32];
@@ -16,15 +16,15 @@ static struct vault_place place_of(struct uuid account_id, const char *kind, sli
     vault_sha256(SLICE_JOIN(room, slice_of(kind, strlen(kind) + 1), name), hash);
     for (int i = 0; i < 8; i++)
         id |= (int64_t)((uint64_t)(hash[i] & (i ? 0xff : 0x7f)) << (56 - 8 * i));
-    return (struct vault_place){account_id, id};
+    return (struct vault_binding){account_id, id};
 }
 
-struct vault_place oauth_client_place(struct uuid account_id, slice integration_id)
+struct vault_binding oauth_client_place(struct uuid account_id, slice integration_id)
 {
     return place_of(account_id, "oauth_client", integration_id);
 }
 
-struct vault_place oauth_begun_place(struct uuid account_id,
+struct vault_binding oauth_begun_place(struct uuid account_id,
                                      const uint8_t state_hash[OAUTH_HASH_LEN])
 {
     return place_of(account_id, "oauth_begun", slice_of(state_hash, OAUTH_HASH_LEN));
@@ -58,7 +58,7 @@ int oauth_client_result(struct connect_service *service, const struct oauth_clie
     *client_id = client.client_id;
     if (client.sealed.len == 0)
         return OK;
-    struct vault_place place = oauth_client_place(client.account_id, integration_id);
+    struct vault_binding place = oauth_client_place(client.account_id, integration_id);
     if (vault_open(service->config.ring, &place, client.key_id, client.sealed, secret, &err) == OK)
         return OK;
     log_event(LOG_ERROR, "the secret of an OAuth client does not open",

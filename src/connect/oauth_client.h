@@ -10,9 +10,9 @@
 
 /* Where the secret of a client is sealed to; account_id nil for all accounts. No connection's
  * place: the id is negative. */
-struct vault_place oauth_client_place(struct uuid account_id, slice integration_id);
+struct vault_binding oauth_client_place(struct uuid account_id, slice integration_id);
 /* The same for an authorization begun. */
-struct vault_place oauth_begun_place(struct uuid account_id,
+struct vault_binding oauth_begun_place(struct uuid account_id,
                                      const uint8_t state_hash[OAUTH_HASH_LEN]);
 
 struct oauth_client_lookup {

@@ -49,7 +49,7 @@ static enum op_result step_take(struct op *op)
 /* What was sealed; NULL: it does not open (a master key that is gone). */
 static const struct json *open_kept(struct oauth_finish *finish, const struct oauth_begun *begun)
 {
-    struct vault_place place = oauth_begun_place(finish->in.account_id, finish->state_hash);
+    struct vault_binding place = oauth_begun_place(finish->in.account_id, finish->state_hash);
     struct secret *kept;
     struct err err;
     if (vault_open(finish->service->config.ring, &place, begun->key_id, begun->sealed, &kept,

@@ -163,7 +163,7 @@ static bool is_same_grant(struct renewer *renewer, const struct secret *a, const
 /* Takes the row's credential as renewer->former. false: it does not open, which a look-up tells. */
 static bool open_row(struct renewer *renewer, const struct connection *row)
 {
-    struct vault_place place = {renewer->account_id, renewer->id};
+    struct vault_binding place = {renewer->account_id, renewer->id};
     struct err err;
     secret_unref(renewer->former);
     renewer->former = NULL;
@@ -307,7 +307,7 @@ static enum op_result step_ask(struct op *op)
 /* Seals what was given. false: out of memory, or larger than what can be sealed. */
 static bool seal(struct renewer *renewer)
 {
-    struct vault_place place = {renewer->account_id, renewer->id};
+    struct vault_binding place = {renewer->account_id, renewer->id};
     struct buf text;
     buf_init(&text, VAULT_PLAIN_MAX);
     buf_init(&renewer->sealed, VAULT_PLAIN_MAX + VAULT_SEAL_OVERHEAD);

@@ -20,15 +20,15 @@ static const struct vault_ring_key *ring_find(const struct vault_ring *ring, sli
 }
 
 /* What the ciphertext is bound to. */
-static size_t make_aad(const struct vault_place *place, slice key_id, unsigned char out[AAD_MAX])
+static size_t make_aad(const struct vault_binding *binding, slice key_id, unsigned char out[AAD_MAX])
 {
     static const char label[] = "sluice seal 1";
     size_t len = sizeof(label) - 1;
     memcpy(out, label, len);
-    memcpy(out + len, place->account_id.bytes, sizeof(place->account_id.bytes));
-    len += sizeof(place->account_id.bytes);
+    memcpy(out + len, binding->account_id.bytes, sizeof(binding->account_id.bytes));
+    len += sizeof(binding->account_id.bytes);
     for (int shift = 56; shift >= 0; shift -= 8)
-        out[len++] = (unsigned char)((uint64_t)place->connection_id >> shift);
+        out[len++] = (unsigned char)((uint64_t)binding->connection_id >> shift);
     ASSERT(len + key_id.len <= AAD_MAX);
     memcpy(out + len, key_id.ptr, key_id.len);
     return len + key_id.len;
@@ -43,12 +43,12 @@ static bool gcm_init(mbedtls_gcm_context *gcm, const struct vault_ring_key *key)
                               VAULT_MASTER_KEY_LEN * 8) == 0;
 }
 
-int vault_seal(const struct vault_ring *ring, const struct vault_place *place, slice plain,
+int vault_seal(const struct vault_ring *ring, const struct vault_binding *binding, slice plain,
                struct buf *out)
 {
     const struct vault_ring_key *key = &ring->keys[0];
     unsigned char aad[AAD_MAX];
-    size_t aad_len = make_aad(place, slice_of(key->id, VAULT_KEY_ID_LEN), aad);
+    size_t aad_len = make_aad(binding, slice_of(key->id, VAULT_KEY_ID_LEN), aad);
     if (plain.len > VAULT_PLAIN_MAX)
         return ERR_LIMIT;
     unsigned char *sealed = (unsigned char *)buf_reserve(out, plain.len + VAULT_SEAL_OVERHEAD);
@@ -71,11 +71,11 @@ int vault_seal(const struct vault_ring *ring, const struct vault_place *place, s
 }
 
 /* plain has room for text_len bytes, one more than none. */
-static int open_into(const struct vault_ring_key *key, const struct vault_place *place,
+static int open_into(const struct vault_ring_key *key, const struct vault_binding *binding,
                      slice key_id, slice sealed, unsigned char *plain, struct err *err)
 {
     unsigned char aad[AAD_MAX];
-    size_t aad_len = make_aad(place, key_id, aad);
+    size_t aad_len = make_aad(binding, key_id, aad);
     size_t text_len = sealed.len - VAULT_SEAL_OVERHEAD;
     const unsigned char *nonce = (const unsigned char *)sealed.ptr + 1;
     const unsigned char *text = nonce + NONCE_LEN;
@@ -91,7 +91,7 @@ static int open_into(const struct vault_ring_key *key, const struct vault_place 
                    "have been changed");
 }
 
-int vault_open(const struct vault_ring *ring, const struct vault_place *place, slice key_id,
+int vault_open(const struct vault_ring *ring, const struct vault_binding *binding, slice key_id,
                slice sealed, struct secret **plain, struct err *err)
 {
     *plain = NULL;
@@ -107,7 +107,7 @@ int vault_open(const struct vault_ring *ring, const struct vault_place *place, s
     unsigned char *text = mem_alloc(len + 1);
     if (!text)
         return err_set(err, ERR_NOMEM, "out of memory");
-    int rc = open_into(key, place, key_id, sealed, text, err);
+    int rc = open_into(key, binding, key_id, sealed, text, err);
     if (rc == OK) {
         *plain = secret_new(slice_of(text, len));
         rc = *plain ? OK : err_set(err, ERR_NOMEM, "out of memory");

@@ -38,16 +38,16 @@ slice vault_ring_key_id(const struct vault_ring *ring);
 /* A fresh master key as base64 text and a newline, for `dev` and `keys master`. */
 void vault_master_key_new(struct buf *out);
 
-struct vault_place {
+struct vault_binding {
     struct uuid account_id;
     int64_t connection_id;
 };
 /* Appends the sealed form. ERR_LIMIT past VAULT_PLAIN_MAX, ERR_NOMEM. */
-int vault_seal(const struct vault_ring *ring, const struct vault_place *place, slice plain,
+int vault_seal(const struct vault_ring *ring, const struct vault_binding *binding, slice plain,
                struct buf *out) MUST_CHECK;
 /* ERR_NOTFOUND: no such key in the ring (err names the id); ERR_CRYPTO: it does not open here;
  * ERR_SYNTAX: not a sealed form. */
-int vault_open(const struct vault_ring *ring, const struct vault_place *place, slice key_id,
+int vault_open(const struct vault_ring *ring, const struct vault_binding *binding, slice key_id,
                slice sealed, struct secret **plain, struct err *err) MUST_CHECK;
 
 #endif

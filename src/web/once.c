@@ -11,15 +11,15 @@
 enum { HEAD_LEN = 16 + 8, BYTES_MAX = HEAD_LEN + ONCE_PLAIN_MAX + 256 };
 
 /* No connection has this id, and no cookie: what is sealed for a form opens as nothing else. */
-static struct vault_place place_of(const struct web_request *request)
+static struct vault_binding place_of(const struct web_request *request)
 {
-    return (struct vault_place){.account_id = request->session.account_id, .connection_id = -2};
+    return (struct vault_binding){.account_id = request->session.account_id, .connection_id = -2};
 }
 
 void once_write_field(struct web_request *request, slice plain, struct buf *out)
 {
     const struct vault_ring *ring = request->web->config.ring;
-    const struct vault_place place = place_of(request);
+    const struct vault_binding place = place_of(request);
     int64_t now_ms = clock_wall_us() / 1000;
     struct buf text, sealed, token;
     ASSERT(plain.len > 0 && plain.len <= ONCE_PLAIN_MAX);
@@ -52,7 +52,7 @@ static slice name_of(const struct web_request *request, slice text)
 
 slice once_read_field(struct web_request *request, char kind)
 {
-    const struct vault_place place = place_of(request);
+    const struct vault_binding place = place_of(request);
     struct secret *plain = NULL;
     struct buf bytes;
     slice name = SLICE_NONE;

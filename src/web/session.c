@@ -11,9 +11,9 @@
 enum { HEAD_LEN = 16 + VAULT_KEY_ID_LEN };
 
 /* No connection has this id: what is sealed for a cookie opens as nothing else. */
-static struct vault_place place_of(struct uuid account_id, bool is_link)
+static struct vault_binding place_of(struct uuid account_id, bool is_link)
 {
-    return (struct vault_place){.account_id = account_id, .connection_id = is_link ? -2 : -1};
+    return (struct vault_binding){.account_id = account_id, .connection_id = is_link ? -2 : -1};
 }
 
 static int64_t now_ms(void)
@@ -58,7 +58,7 @@ static void write_plain(const struct web_session *session, struct buf *out)
 slice session_seal(const struct vault_ring *ring, const struct web_session *session,
                    struct arena *arena)
 {
-    const struct vault_place place = place_of(session->account_id, session->link_token.ptr);
+    const struct vault_binding place = place_of(session->account_id, session->link_token.ptr);
     struct buf plain, bytes, text;
     slice result = SLICE_NONE;
     buf_init(&plain, SESSION_COOKIE_MAX);
@@ -119,7 +119,7 @@ int session_unseal(const struct vault_ring *ring, slice cookie, bool is_link, st
     buf_init(&bytes, SESSION_COOKIE_MAX);
     if (decode_base64url(&bytes, cookie) == OK && bytes.len > HEAD_LEN) {
         memcpy(session->account_id.bytes, bytes.ptr, 16);
-        const struct vault_place place = place_of(session->account_id, is_link);
+        const struct vault_binding place = place_of(session->account_id, is_link);
         status = vault_open(ring, &place, slice_of(bytes.ptr + 16, VAULT_KEY_ID_LEN),
                             slice_from(buf_slice(&bytes), HEAD_LEN), &plain, NULL);
     }

@@ -87,7 +87,7 @@ static int64_t add(struct pg_sync *sync, struct uuid account_id, struct uuid sea
     struct err err;
     struct buf sealed;
     int64_t id = short_id_new();
-    struct vault_place place = {sealed_for, id};
+    struct vault_binding place = {sealed_for, id};
     buf_init(&sealed, 4096);
     assert_int_equal(vault_seal(ring, &place, slice_cstr(wanted->credential), &sealed), OK);
     struct connection row = {

@@ -162,7 +162,7 @@ static void a_new_grant_wins_over_a_renewal(void **state)
     struct asker asker;
     struct secret *old = secret_new(SLICE(OLD));
     int64_t id = bench_connection(OLD), other = bench_connection("{\"access_token\":\"own\"}");
-    struct vault_place place = {bench.account, id};
+    struct vault_binding place = {bench.account, id};
     struct buf sealed, text;
     (void)state;
     (void)other;

@@ -17,7 +17,7 @@
 #define KEY_BASE64 "AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8="
 #define OTHER_HEX  "ff0102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1eff"
 
-static const struct vault_place place = {{{1, 2, 3}}, 42};
+static const struct vault_binding place = {{{1, 2, 3}}, 42};
 
 static struct vault_ring *ring_of(const char *text)
 {
@@ -27,7 +27,7 @@ static struct vault_ring *ring_of(const char *text)
     return ring;
 }
 
-static int open_at(const struct vault_ring *ring, const struct vault_place *where, slice key_id,
+static int open_at(const struct vault_ring *ring, const struct vault_binding *where, slice key_id,
                    slice sealed)
 {
     struct err err;
@@ -44,7 +44,7 @@ static int open_at(const struct vault_ring *ring, const struct vault_place *wher
 static void test_round_trip_and_binding(void **state)
 {
     struct vault_ring *ring = ring_of(KEY_HEX);
-    struct vault_place elsewhere = place;
+    struct vault_binding elsewhere = place;
     struct buf sealed;
     (void)state;
     buf_init(&sealed, 1000);
