@@ -258,9 +258,9 @@ struct catalog_integration {
     slice capabilities_json;        /* array of action ids */
     struct catalog_action *actions; /* sorted by action_id; NULL while nobody asked for one */
     size_t action_count;
-    size_t place;        /* in the catalog's integrations */
-    size_t action_first; /* its actions' place in the pack */
-    size_t search_first; /* its place in the search index; its actions follow */
+    size_t position;     /* in the catalog's integrations */
+    size_t action_first; /* position of its actions in the pack */
+    size_t search_first; /* its position in the search index; its actions follow */
     slice source;        /* its JSON without `actions`, where it was packed */
     bool is_open;
 

@@ -41,12 +41,12 @@ static struct search_index *open_index(struct catalog *catalog)
     return index;
 }
 
-static void open_integration_head(struct catalog *catalog, size_t place,
+static void open_integration_head(struct catalog *catalog, size_t position,
                                   struct catalog_integration *integration)
 {
     const struct pack_header *pack = catalog->pack;
     const struct pack_integration *packed =
-        (const struct pack_integration *)pack_table_of(pack, PACK_INTEGRATIONS) + place;
+        (const struct pack_integration *)pack_table_of(pack, PACK_INTEGRATIONS) + position;
     *integration = (struct catalog_integration){
         .catalog = catalog,
         .integration_id = pack_text_of(pack, packed->integration_id),
@@ -57,10 +57,10 @@ static void open_integration_head(struct catalog *catalog, size_t place,
         .capabilities_json = pack_text_of(pack, packed->capabilities_json),
         .source = pack_text_of(pack, packed->source),
         .auth = {.kind = (enum catalog_auth_kind)packed->auth_kind},
-        .place = place,
+        .position = position,
         .action_first = packed->action_first,
         .action_count = packed->action_count,
-        .search_first = place + packed->action_first,
+        .search_first = position + packed->action_first,
     };
 }
 
@@ -192,7 +192,7 @@ static bool open_action(struct catalog_action *action)
     struct catalog *catalog = action->integration->catalog;
     if (action->is_open)
         return true;
-    bool is_good = open_integration(catalog->integrations[action->integration->place]);
+    bool is_good = open_integration(catalog->integrations[action->integration->position]);
     const struct json *object = is_good ? parse_part(catalog, action->source) : NULL;
     struct catalog_action whole = *action;
     struct catalog_report report;
@@ -207,9 +207,9 @@ static bool open_action(struct catalog_action *action)
 
 /* ---- look-ups ---- */
 
-static int by_integration_id(const void *id, const void *place)
+static int by_integration_id(const void *id, const void *position)
 {
-    struct catalog_integration *const *integration = place;
+    struct catalog_integration *const *integration = position;
     return slice_cmp(*(const slice *)id, (*integration)->integration_id);
 }
 
@@ -243,7 +243,7 @@ static int by_action_id(const void *id, const void *action)
 static struct catalog_action *find_by_id(const struct catalog_integration *integration, slice id)
 {
     if (!integration->actions)
-        (void)open_heads(integration->catalog->integrations[integration->place]);
+        (void)open_heads(integration->catalog->integrations[integration->position]);
     if (!integration->actions) /* none, or memory ran out */
         return NULL;
     return bsearch(&id, integration->actions, integration->action_count,
@@ -279,10 +279,10 @@ struct sought {
     slice text;
 };
 
-static int by_packed_id(const void *key, const void *place)
+static int by_packed_id(const void *key, const void *position)
 {
     const struct sought *sought = key;
-    const struct pack_action *action = place;
+    const struct pack_action *action = position;
     return slice_cmp(sought->text, pack_text_of(sought->pack, action->action_id));
 }
 
@@ -300,12 +300,12 @@ bool catalog_has_action(const struct catalog_integration *integration, slice act
     return is_packed(integration, action) || is_packed(integration, short_id(integration, action));
 }
 
-static int by_tool_name(const void *key, const void *place)
+static int by_tool_name(const void *key, const void *position)
 {
     const struct sought *sought = key;
     const struct pack_action *actions = pack_table_of(sought->pack, PACK_ACTIONS);
     return slice_cmp(sought->text,
-                     pack_text_of(sought->pack, actions[*(const uint32_t *)place].tool_name));
+                     pack_text_of(sought->pack, actions[*(const uint32_t *)position].tool_name));
 }
 
 /* NULL when unknown; its integration may have no heads yet. */

@@ -271,7 +271,7 @@ int authorize_run(struct session *session, const struct oauth_begin_request *req
     if (result == OK)
         result = go(&it, true);
     if (result == OK) /* running servers */
-        result = store_change_tell_sync(session->sync, request->account_id, &session->err);
+        result = store_change_notify_sync(session->sync, request->account_id, &session->err);
     close_parts(&it);
     buf_deinit(&it.line);
     buf_deinit(&it.values);

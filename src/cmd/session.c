@@ -173,7 +173,7 @@ int session_commit(struct session *session, int result)
 {
     struct err ignored;
     if (result == OK)
-        result = store_change_tell_sync(session->sync, session->changing, &session->err);
+        result = store_change_notify_sync(session->sync, session->changing, &session->err);
     if (result == OK)
         return pg_sync_run(session->sync, "commit", &session->err);
     (void)!pg_sync_run(session->sync, "rollback", &ignored);

@@ -545,7 +545,7 @@ const bool *connect_ones(struct arena *arena, const struct catalog *catalog,
         const struct catalog_integration *integration =
             catalog_find_integration(catalog, apps[i].integration_id);
         if (integration && connect_state_is_live(connect_state_of(&apps[i])))
-            connected[integration->place] = true;
+            connected[integration->position] = true;
     }
     return connected;
 }

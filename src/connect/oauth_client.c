@@ -25,7 +25,7 @@ struct vault_binding oauth_client_place(struct uuid account_id, slice integratio
 }
 
 struct vault_binding oauth_begun_place(struct uuid account_id,
-                                     const uint8_t state_hash[OAUTH_HASH_LEN])
+                                       const uint8_t state_hash[OAUTH_HASH_LEN])
 {
     return place_of(account_id, "oauth_begun", slice_of(state_hash, OAUTH_HASH_LEN));
 }

@@ -13,7 +13,7 @@
 struct vault_binding oauth_client_place(struct uuid account_id, slice integration_id);
 /* The same for an authorization begun. */
 struct vault_binding oauth_begun_place(struct uuid account_id,
-                                     const uint8_t state_hash[OAUTH_HASH_LEN]);
+                                       const uint8_t state_hash[OAUTH_HASH_LEN]);
 
 struct oauth_client_lookup {
     struct pg_query own, shared;

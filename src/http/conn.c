@@ -95,7 +95,7 @@ void http_conn_queue_flush(struct http_conn *conn)
     if (!list_is_empty(&conn->flush_link))
         return;
     list_push_back(&conn->server->flush, &conn->flush_link);
-    loop_owe(conn->server->loop, CONN_FLUSH_NS_ABOUT);
+    loop_reserve(conn->server->loop, CONN_FLUSH_NS_ABOUT);
 }
 
 static void note_written(struct http_conn *conn, size_t bytes, size_t pending_before)

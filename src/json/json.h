@@ -173,8 +173,8 @@ void json_write_sorted(struct buf *out, const struct json *value);
 /* A quoted, escaped string. Invalid UTF-8 is replaced by U+FFFD. */
 void json_write_str(struct buf *out, slice text);
 /* What somebody else wrote, for a sentence: escaped as between the quotes of a string, so that it
- * neither ends at a NUL nor controls a terminal, and cut with "..." behind JSON_EXCERPT_BYTES_MAX. In
- * the arena; SLICE_NONE: out of memory. */
+ * neither ends at a NUL nor controls a terminal, and cut with "..." behind JSON_EXCERPT_BYTES_MAX.
+ * In the arena; SLICE_NONE: out of memory. */
 enum { JSON_EXCERPT_BYTES_MAX = 200 };
 slice json_excerpt(slice text, struct arena *arena);
 

@@ -17,7 +17,8 @@ enum {
     /* Of reading and accepting in one turn, however many sockets are ready. */
     LOOP_READ_NS_MAX = 500 * 1000,
     /* Of tasks in one turn, whatever their count, with what hooks will have to do for them
-     * (loop_owe); then I/O gets its turn. A step that has begun runs to its end on top of that. */
+     * (loop_reserve); then I/O gets its turn. A step that has begun runs to its end on top of that.
+     */
     LOOP_DRAIN_NS_MAX = 1000 * 1000,
 };
 
@@ -89,7 +90,7 @@ struct loop {
     uint64_t worst_ns, step_began_ns;
     unsigned uncharged;      /* steps since then */
     uint64_t drain_until_ns; /* of this turn; 0: it has not drained yet */
-    uint64_t owed_ns;        /* to hooks, at the end of this turn */
+    uint64_t reserved_ns;    /* to hooks, at the end of this turn */
     uint64_t parts_ns[PARTS], part_began_ns;
     unsigned events, tasks_run; /* of this turn */
     struct metric_series *lag_series, *turn_series;

@@ -62,7 +62,7 @@ void loop_hook_add(struct loop *loop, struct loop_hook *hook, enum loop_phase ph
 void loop_hook_remove(struct loop_hook *hook);
 
 /* Something was queued for a hook that will take about so long: the drain ends as much earlier. */
-void loop_owe(struct loop *loop, uint64_t about_ns);
+void loop_reserve(struct loop *loop, uint64_t about_ns);
 
 /* Something whose memory goes at the bottom of this turn, never where it dies. */
 struct loop_garbage {

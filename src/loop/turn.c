@@ -88,14 +88,14 @@ void loop_charge_step(struct loop *loop, const char *op_name, const char *step_n
     loop->worst_step = step_name;
 }
 
-void loop_owe(struct loop *loop, uint64_t about_ns)
+void loop_reserve(struct loop *loop, uint64_t about_ns)
 {
-    loop->owed_ns += about_ns;
+    loop->reserved_ns += about_ns;
 }
 
 bool loop_is_drain_over(const struct loop *loop)
 {
-    return loop->step_began_ns + loop->owed_ns >= loop->drain_until_ns;
+    return loop->step_began_ns + loop->reserved_ns >= loop->drain_until_ns;
 }
 
 bool loop_is_reading_over(const struct loop *loop)
@@ -128,7 +128,7 @@ void loop_lap(struct loop *loop, enum loop_part part)
 
 /* ---- its end ---- */
 
-static void loop_tell_long_turn(const struct loop *loop, uint64_t cpu_ns)
+static void loop_report_long_turn(const struct loop *loop, uint64_t cpu_ns)
 {
     const uint64_t *parts_ns = loop->parts_ns;
     log_event(loop_turn_limit_passed() ? LOG_ERROR : LOG_WARN,
@@ -158,7 +158,7 @@ void loop_turn_end(struct loop *loop)
     uint64_t turn_cpu_ns = clock_thread_cpu_ns() - loop->cpu_mark_ns;
     uint64_t turn_wall_ns = clock_mono_ns() - loop->turn_began_ns;
     loop->is_in_turn = false;
-    loop->drain_until_ns = loop->owed_ns = 0;
+    loop->drain_until_ns = loop->reserved_ns = 0;
     struct loop_stats *stats = &loop->stats;
     stats->turns++;
     turns++;
@@ -172,7 +172,7 @@ void loop_turn_end(struct loop *loop)
     if (loop->turn_cpu_ns_limit && turn_cpu_ns > loop->turn_cpu_ns_limit) {
         turns_over++;
         is_turn_far_over |= turn_cpu_ns > FAR_OVER * loop->turn_cpu_ns_limit;
-        loop_tell_long_turn(loop, turn_cpu_ns);
+        loop_report_long_turn(loop, turn_cpu_ns);
     }
     loop_end_round(loop);
     memset(loop->parts_ns, 0, sizeof(loop->parts_ns));

@@ -27,7 +27,7 @@ bool store_change_parse(slice text, struct uuid *account_id, slice *integration_
            (is_whole || (rest.len > 0 && rest.len <= STORE_CHANGE_INTEGRATION_MAX));
 }
 
-int store_change_tell_sync(struct pg_sync *sync, struct uuid account_id, struct err *err)
+int store_change_notify_sync(struct pg_sync *sync, struct uuid account_id, struct err *err)
 {
     char id[UUID_TEXT_LEN + 1], sql[128];
     uuid_format(account_id, id);

@@ -19,7 +19,7 @@ slice store_change_format(struct uuid account_id, slice integration_id,
 /* false: not a payload of ours. integration_id: SLICE_NONE, or a part of text. */
 bool store_change_parse(slice text, struct uuid *account_id, slice *integration_id) MUST_CHECK;
 /* Within a transaction it is sent when that commits. */
-int store_change_tell_sync(struct pg_sync *sync, struct uuid account_id,
-                           struct err *err) MUST_CHECK;
+int store_change_notify_sync(struct pg_sync *sync, struct uuid account_id,
+                             struct err *err) MUST_CHECK;
 
 #endif

@@ -20,7 +20,8 @@ static const struct vault_ring_key *ring_find(const struct vault_ring *ring, sli
 }
 
 /* What the ciphertext is bound to. */
-static size_t make_aad(const struct vault_binding *binding, slice key_id, unsigned char out[AAD_MAX])
+static size_t make_aad(const struct vault_binding *binding, slice key_id,
+                       unsigned char out[AAD_MAX])
 {
     static const char label[] = "sluice seal 1";
     size_t len = sizeof(label) - 1;

@@ -85,7 +85,7 @@ static void run_burn(struct loop_task *task)
     burn->turn = loop_stats(burn->loop)->turns;
     burn_cpu(burn->takes_ns ? burn->takes_ns : BURN_NS);
     if (burn->owes)
-        loop_owe(burn->loop, BURN_NS);
+        loop_reserve(burn->loop, BURN_NS);
 }
 
 /* How many of these tasks ran in one turn at most; all ran, in order. */

@@ -78,9 +78,9 @@ static void test_told_by_a_commit_only(void **state)
     struct pg_sync *sync = pg_sync_open(conninfo, &err);
     assert_non_null(sync);
     assert_int_equal(pg_sync_run(sync, "begin", &err), OK);
-    assert_int_equal(store_change_tell_sync(sync, undone, &err), OK);
+    assert_int_equal(store_change_notify_sync(sync, undone, &err), OK);
     assert_int_equal(pg_sync_run(sync, "rollback", &err), OK);
-    assert_int_equal(store_change_tell_sync(sync, done, &err), OK);
+    assert_int_equal(store_change_notify_sync(sync, done, &err), OK);
     assert_true(pg_bench_until(&bench, &heard.is_told));
     assert_true(uuid_eq(heard.account, done));
     assert_int_equal(heard.count, 1);
