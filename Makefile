@@ -367,7 +367,7 @@ unit_lines = $(foreach f,$(unit_sources),unit $(f:tests/%.c=%) build/$(1)/$(f:%.
 fuzz_programs = $(FUZZ_C:%.c=build/asan/%)
 fuzz_lines = $(foreach f,$(FUZZ_C),fuzz $(f:tests/%.c=%) build/asan/$(f:%.c=%) \
 	tests/fuzz/corpus/$(call fuzz_name,$(f))$(newline))
-sim_line = unit sim/seeds build/$(1)/tests/sim/sim$(newline)
+sim_lines = unit sim/seeds build/$(1)/tests/sim/sim$(newline)unit sim/bugs build/$(1)/tests/sim/sim bugs$(newline)
 lint_lines = $(foreach l,rooms banned hosts references format,lint lint/$(l) tests/lint/$(l).sh$(newline))
 integration_programs = $(INTEGRATION_C:%.c=build/$(1)/%)
 integration_lines = $(foreach f,$(INTEGRATION_C),integration $(f:tests/%.c=%) \
@@ -387,6 +387,7 @@ endef
 export SLUICE_BIN := $(CURDIR)/$(call program,$(TEST_VARIANT),sluice)
 export SLUICE_PROVIDER_BIN := $(CURDIR)/$(call program,$(TEST_VARIANT),sluice-provider)
 export SLUICE_BENCH_BIN := $(CURDIR)/$(call program,$(TEST_VARIANT),sluice-bench)
+export SLUICE_SIM_BIN := $(CURDIR)/build/$(TEST_VARIANT)/tests/sim/sim
 export SLUICE_RELEASE_BIN := $(CURDIR)/build/sluice
 
 ## test: install what is needed, build, run every test
@@ -396,7 +397,7 @@ test: build/stamp/system-run build/stamp/system-test $(E2E_STAMP) $(CONTAIN) \
 		$(call unit_programs,$(TEST_VARIANT)) $(fuzz_programs) $(cost_programs) \
 		build/$(TEST_VARIANT)/tests/sim/sim $(call integration_programs,$(TEST_VARIANT))
 	$(call run_tests,$(lint_lines)$(call unit_lines,$(TEST_VARIANT))$(fuzz_lines) \
-		$(call sim_line,$(TEST_VARIANT)) \
+		$(call sim_lines,$(TEST_VARIANT)) \
 		$(call integration_lines,$(TEST_VARIANT))$(cost_lines)$(e2e_lines))
 
 ## test-unit, unit: unit tests, of ROOM= and names with T= in them
@@ -409,13 +410,13 @@ test-unit unit: $(CONTAIN) $(call unit_programs,$(TEST_VARIANT))
 sim: export SEEDS := $(SEEDS)
 sim: export SEED := $(SEED)
 sim: $(CONTAIN) build/$(TEST_VARIANT)/tests/sim/sim
-	$(if $(SEED),@build/$(TEST_VARIANT)/tests/sim/sim,$(call run_tests,$(call sim_line,$(TEST_VARIANT))))
+	$(if $(SEED),@build/$(TEST_VARIANT)/tests/sim/sim,$(call run_tests,$(call sim_lines,$(TEST_VARIANT))))
 
 ## test-integration: the real server against PostgreSQL and scripted peers
 .PHONY: test-integration
 test-integration: build/stamp/system-run build/stamp/system-test $(E2E_STAMP) $(CONTAIN) \
 		$(call programs,$(TEST_VARIANT)) $(call programs,release) \
-		$(call integration_programs,$(TEST_VARIANT))
+		build/$(TEST_VARIANT)/tests/sim/sim $(call integration_programs,$(TEST_VARIANT))
 	$(call run_tests,$(call integration_lines,$(TEST_VARIANT)))
 
 ## test-e2e: real clients and a real browser, of names with T= in them
@@ -441,7 +442,7 @@ soak: export SEEDS := $(or $(SEEDS),1000)
 soak: build/stamp/system-run build/stamp/system-test $(E2E_STAMP) $(CONTAIN) \
 		$(call programs,$(TEST_VARIANT)) $(call programs,release) \
 		build/$(TEST_VARIANT)/tests/sim/sim
-	$(call run_tests,$(call sim_line,$(TEST_VARIANT))$(foreach f,$(filter %/flow_chaos.test.mjs %/attacks.test.mjs \
+	$(call run_tests,$(call sim_lines,$(TEST_VARIANT))$(foreach f,$(filter %/flow_chaos.test.mjs %/attacks.test.mjs \
 		%/import_all.test.mjs,$(E2E)),e2e \
 		$(f:tests/%=%) $(f)$(newline)))
 

@@ -538,7 +538,10 @@ int seam_rows_do(struct seam_store *store, struct pg_query *query)
     seam_query_done_set(query);
     if (store->bug == SEAM_BUG_EARLY_ANSWER && is_lost_later(query))
         return OK;
-    return statement->run(store, query);
+    int status = statement->run(store, query);
+    if (store->on_done)
+        store->on_done(store->owner, query, status);
+    return status;
 }
 
 void seam_rows_answer(struct seam_store *store, struct pg_query *query)

@@ -75,6 +75,8 @@ struct seam_store {
     /* After each change of a flow's row; before is zeroed for a new one. May be NULL. */
     void (*on_flow)(void *owner, const struct flow *before, const struct flow *after,
                     const struct pg_query *query);
+    /* After each statement, its rows being those of the answer. May be NULL. */
+    void (*on_done)(void *owner, const struct pg_query *query, int status);
     void *owner;
 };
 

@@ -9,6 +9,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -24,6 +25,7 @@ enum {
     TOLD_BYTES = 64 * 1024, /* of a history that failed, unless all is wanted */
     FLOWS = 200,
     EXECUTIONS = 200,
+    BUG_SEEDS_MAX = 1000,
 };
 
 static struct {
@@ -261,8 +263,10 @@ static void run_seed(struct sim *sim)
     sim->storm = draw_storm();
     sim->began_ns = seam_now_ns();
     seam_store_init(&sim->store);
-    sim->store.bug = (enum seam_bug)setting("BUG", SEAM_BUG_NONE);
+    sim->store.bug = sim->bug;
     sim->store.on_flow = sim_check_flow;
+    sim->store.on_done = sim_record;
+    sim_record_open();
     sim->store.owner = sim;
     sim_clients_init(sim, setting("EXECUTIONS", EXECUTIONS), setting("FLOWS", FLOWS));
     for (size_t i = 0; i < SIM_NODES; i++)
@@ -271,6 +275,7 @@ static void run_seed(struct sim *sim)
     sim_check_end(sim);
     for (size_t i = 0; i < SIM_NODES; i++)
         sim_node_close(sim, &sim->nodes[i]);
+    sim_record_close();
 }
 
 /* In the child: the end of the process is the verdict. */
@@ -288,27 +293,61 @@ static void run_alone(struct sim *sim)
     _exit(0);
 }
 
-static bool run_in_child(struct sim *sim)
+/* is_quiet: what it says is not told. */
+static bool run_in_child(struct sim *sim, bool is_quiet)
 {
     int status = 0;
     fflush(stdout);
     pid_t pid = fork();
     ASSERT(pid >= 0);
+    if (pid == 0 && is_quiet &&
+        (!freopen("/dev/null", "w", stdout) || !freopen("/dev/null", "w", stderr)))
+        _exit(2);
     if (pid == 0)
         run_alone(sim);
     (void)waitpid(pid, &status, 0);
     bool is_ok = WIFEXITED(status) && WEXITSTATUS(status) == 0;
-    if (!is_ok && !(WIFEXITED(status) && WEXITSTATUS(status) == 1))
+    if (!is_ok && !is_quiet && !(WIFEXITED(status) && WEXITSTATUS(status) == 1))
         printf("# seed %llu: the process died with status %d (SEED=%llu make sim)\n",
                (unsigned long long)sim->seed, status, (unsigned long long)sim->seed);
     return is_ok;
 }
 
-int main(void)
+/* Plants each bug in turn: one of BUG_SEEDS_MAX seeds has to find it. */
+static unsigned hunt_bugs(struct sim *sim, uint64_t seeds)
+{
+    unsigned missed = 0;
+    printf("1..%d\n", SEAM_BUGS - 1);
+    for (unsigned bug = SEAM_BUG_NONE + 1; bug < SEAM_BUGS; bug++) {
+        sim->bug = (enum seam_bug)bug;
+        sim->seed = 1;
+        while (sim->seed <= seeds && run_in_child(sim, true))
+            sim->seed++;
+        missed += sim->seed > seeds;
+        printf("%s %u - bug %u is found by seed %llu\n", sim->seed > seeds ? "not ok" : "ok", bug,
+               bug, (unsigned long long)sim->seed);
+    }
+    return missed;
+}
+
+static unsigned run_seeds(struct sim *sim, uint64_t first, uint64_t count)
+{
+    unsigned failed = 0;
+    printf("1..%llu\n", (unsigned long long)count);
+    for (sim->seed = first; sim->seed < first + count; sim->seed++) {
+        bool is_ok = run_in_child(sim, false);
+        failed += !is_ok;
+        printf("%s %llu - seed %llu\n", is_ok ? "ok" : "not ok",
+               (unsigned long long)(sim->seed - first + 1), (unsigned long long)sim->seed);
+    }
+    return failed;
+}
+
+int main(int argc, char **argv)
 {
     const char *const manifests[] = {seam_demo_manifest, NULL};
     struct sim *sim = calloc(1, sizeof(*sim));
-    uint64_t first = setting("FIRST", 1), count = setting("SEEDS", 50), failed = 0;
+    uint64_t first = setting("FIRST", 1), count = setting("SEEDS", 50);
     log_init(getenv("SIM_LOG") ? LOG_DEBUG : LOG_ERROR, LOG_JSON);
     history.is_shown = getenv("SEED") && *getenv("SEED");
     if (history.is_shown) {
@@ -317,13 +356,9 @@ int main(void)
     }
     sim->catalog = seam_catalog(manifests);
     sim->templates = seam_templates(sim->catalog, template_texts);
-    printf("1..%llu\n", (unsigned long long)count);
-    for (sim->seed = first; sim->seed < first + count; sim->seed++) {
-        bool is_ok = run_in_child(sim);
-        failed += !is_ok;
-        printf("%s %llu - seed %llu\n", is_ok ? "ok" : "not ok",
-               (unsigned long long)(sim->seed - first + 1), (unsigned long long)sim->seed);
-    }
+    sim->bug = (enum seam_bug)setting("BUG", SEAM_BUG_NONE);
+    bool is_hunt = argc > 1 && strcmp(argv[1], "bugs") == 0;
+    unsigned failed = is_hunt ? hunt_bugs(sim, BUG_SEEDS_MAX) : run_seeds(sim, first, count);
     flow_template_set_free(sim->templates);
     catalog_unref(sim->catalog);
     free(sim);

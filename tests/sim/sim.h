@@ -14,7 +14,8 @@
  * The same seed is the same history, in any build: SEED=n tells it.
  *
  * Files: sim.c (the loop of events, the program), sim_node.c (processes and their faults),
- * sim_client.c, sim_provider.c, sim_check.c (what must hold).
+ * sim_client.c, sim_provider.c, sim_check.c (what must hold), sim_record.c (what the rows did, for
+ * a comparison with the real statements).
  */
 #ifndef TESTS_SIM_SIM_H
 #define TESTS_SIM_SIM_H
@@ -78,6 +79,7 @@ struct sim_effect {
 
 struct sim {
     uint64_t seed;
+    enum seam_bug bug;
     struct seam_store store;
     struct catalog *catalog;
     struct flow_template_set *templates;
@@ -136,6 +138,13 @@ void sim_node_drop_runs(struct sim *sim, struct sim_node *node);
 bool sim_clients_are_done(const struct sim *sim);
 /* Of the number in a text that a client gave; NULL: none is in it. */
 struct sim_client *sim_client_in(struct sim *sim, slice text);
+
+/* ---- sim_record.c ---- */
+
+/* Where RECORD names a file: all that is done is written there. */
+void sim_record_open(void);
+void sim_record_close(void);
+void sim_record(void *owner, const struct pg_query *query, int status);
 
 /* ---- sim_check.c ---- */
 

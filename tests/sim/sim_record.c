@@ -1,0 +1,97 @@
+/*
+ * The statements that a run did, with what the rows answered, into the file RECORD names: another
+ * program does them on a real database and compares (tests/integration/test_sim.c). A record:
+ *
+ *   u8 length and name of the statement, i64 the database's now (microseconds since 1970)
+ *   u8 number of parameters; each u8 type (enum pg_type), u8 is it null, u32 length and bytes: 16
+ * of a uuid, 8 of a number, else the text i32 status; u32 rows (UINT32_MAX: not asked for), u32
+ * columns; each cell i32 length (-1: null) and bytes, as the database sends them
+ *
+ * Numbers as this machine has them.
+ */
+#include "sim/sim.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static FILE *file;
+
+void sim_record_open(void)
+{
+    const char *path = getenv("RECORD");
+    if (!path || !*path)
+        return;
+    file = fopen(path, "wb");
+    ASSERT(file);
+}
+
+void sim_record_close(void)
+{
+    if (file)
+        (void)fclose(file);
+    file = NULL;
+}
+
+static void put(const void *bytes, size_t len)
+{
+    ASSERT(len == 0 || fwrite(bytes, len, 1, file) == 1);
+}
+
+static void put_u8(unsigned value)
+{
+    uint8_t byte = (uint8_t)value;
+    put(&byte, 1);
+}
+
+static void put_bytes(const void *bytes, size_t len)
+{
+    uint32_t length = (uint32_t)len;
+    put(&length, sizeof(length));
+    put(bytes, len);
+}
+
+static void put_param(const struct pg_value *value)
+{
+    put_u8(value->type);
+    put_u8(value->is_null);
+    if (value->is_null)
+        put_bytes("", 0);
+    else if (value->type == PG_UUID)
+        put_bytes(value->as.uuid.bytes, sizeof(value->as.uuid.bytes));
+    else if (value->type == PG_TEXT || value->type == PG_JSON || value->type == PG_BYTES)
+        put_bytes(value->as.bytes.ptr, value->as.bytes.len);
+    else
+        put_bytes(&value->as.i64, sizeof(value->as.i64));
+}
+
+static void put_rows(const struct pg_rows *rows)
+{
+    uint32_t columns = (uint32_t)rows->column_count, count = (uint32_t)rows->count;
+    put(&count, sizeof(count));
+    put(&columns, sizeof(columns));
+    for (size_t i = 0; i < rows->count * rows->column_count; i++) {
+        put(&rows->cells[i].len, sizeof(rows->cells[i].len));
+        if (rows->cells[i].len > 0)
+            put(rows->cells[i].ptr, (size_t)rows->cells[i].len);
+    }
+}
+
+void sim_record(void *owner, const struct pg_query *query, int status)
+{
+    const struct pg_stmt *stmt = seam_query_stmt(query);
+    static const struct pg_rows unasked = {.count = UINT32_MAX};
+    int64_t now = seam_store_now();
+    int32_t code = status;
+    (void)owner;
+    if (!file)
+        return;
+    put_u8((unsigned)strlen(stmt->name));
+    put(stmt->name, strlen(stmt->name));
+    put(&now, sizeof(now));
+    put_u8(stmt->param_count);
+    for (size_t i = 0; i < stmt->param_count; i++)
+        put_param(&query->params[i]);
+    put(&code, sizeof(code));
+    put_rows(seam_query_is_abandoned(query) ? &unasked : &query->rows);
+}
