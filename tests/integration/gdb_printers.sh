@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # contrib/gdb/sluice.py on a real program: a live op, a slice, a JSON value and an id print as what they are.
+# shellcheck disable=SC2016 # the dollars are gdb's and grep's
 set -u
 cd "$(dirname "$0")/../.." || exit 1
 
@@ -13,7 +14,7 @@ check() # NAME TEXT WANTED
     else
         failed=1
         printf 'not ok %s - %s\n# wanted: %s\n' "$count" "$1" "$3"
-        sed 's/^/# /' <<<"$2"
+        echo "# ${2//$'\n'/$'\n'# }"
     fi
 }
 
