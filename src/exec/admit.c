@@ -148,6 +148,7 @@ static bool read_vote(const struct exec *exec, bool *is_failure)
         return true;
     case HTTP_CALL_ADDRESS_REFUSED:
     case HTTP_CALL_OVERLOADED:
+    case HTTP_CALL_UNSENT:
     case HTTP_CALL_CANCELLED:
     case HTTP_CALL_RESULTS:
         break;

@@ -5,6 +5,7 @@
 #include "base/metric.h"
 #include "exec/internal.h"
 #include "exec/node.h"
+#include "store/flow_read.h"
 
 enum {
     /* A larger reply is parsed and evaluated on a pool thread: a megabyte takes up to 10 ms. */
@@ -61,13 +62,31 @@ static bool add_provider_key(struct exec *exec)
     return true;
 }
 
-/* Whether the intent, where there is one, is still ours to carry out. */
-static bool may_send(const struct exec *exec)
+/* Whether the intent, where there is one, is still ours to carry out. Once the lease has run out
+ * another process may have ended it, and this one goes on as another incarnation. */
+static bool is_ours(const struct exec *exec)
 {
     const struct exec_node *node = exec->service->config.node;
-    if (exec->in.is_recorded_by_caller)
-        return exec_node_may_write(node) && uuid_eq(exec_node_id(node), exec->in.owner);
-    return !exec->key.is_claimed || exec_node_may_write(node);
+    if (!exec->in.is_recorded_by_caller && !exec->key.is_claimed)
+        return true;
+    struct uuid owner = exec->key.is_claimed ? exec->key.claim.owner : exec->in.proof->owner;
+    return exec_node_may_write(node) && uuid_eq(exec_node_id(node), owner);
+}
+
+static bool is_proven(const struct exec *exec, uint64_t ms_max)
+{
+    if (!exec->in.is_recorded_by_caller)
+        return true;
+    return clock_boot_ns() - exec->in.proof->sent_boot_ns < ms_max * 1000000;
+}
+
+/* The last check: the connection stands, and the first byte is about to leave. Between it and the
+ * byte lie some microseconds, in which the process may still be stopped; the lease's margin and
+ * that of a cancel's wait are for them, and no more can be done without the provider. */
+static bool may_send(const struct http_call *call)
+{
+    const struct exec *exec = CONTAINER_OF(call, struct exec, attempt.call);
+    return is_ours(exec) && is_proven(exec, EXEC_PROOF_MS);
 }
 
 /* Ends before the first byte, so that the claim goes and the key is free. */
@@ -79,18 +98,45 @@ static enum op_result stop_unsent(struct exec *exec, slice message)
     return op_jump(&exec->op, EXEC_STEP_RECORD);
 }
 
+/* The flow's row is asked, which the usual call need not do: it follows the transition at once. */
+enum op_result exec_step_prove(struct op *op)
+{
+    struct exec *exec = exec_of(op);
+    const struct exec_proof *proof = exec->in.proof;
+    exec->attempt.proof_boot_ns = clock_boot_ns();
+    store_flow_rev(exec->service->config.pool, &exec->query, op, exec->in.account_id,
+                   proof->flow_id);
+    return OP_WAIT;
+}
+
+enum op_result exec_step_proven(struct op *op)
+{
+    struct exec *exec = exec_of(op);
+    struct exec_proof *proof = exec->in.proof;
+    int64_t rev;
+    int status = store_flow_rev_result(&exec->query, &rev);
+    if (status == ERR_NOTFOUND || (status == OK && rev != proof->rev))
+        return exec_stop(exec, EXEC_CANCELLED, SLICE("The flow was cancelled, or taken over."),
+                         SLICE_NONE);
+    if (status != OK)
+        return stop_unsent(exec, SLICE("The database cannot be reached; nothing was sent."));
+    if (proof->sent_boot_ns < exec->attempt.proof_boot_ns)
+        proof->sent_boot_ns = exec->attempt.proof_boot_ns;
+    return OP_NEXT;
+}
+
 enum op_result exec_step_call(struct op *op)
 {
     struct exec *exec = exec_of(op);
     const struct catalog_limits *limits = &exec->integration->limits;
     uint64_t now = loop_now_ns(op->loop);
     uint64_t left_ms = exec->deadline_ns > now ? (exec->deadline_ns - now) / 1000000 : 0;
-    /* the last look: a process whose lease has run out may have been replaced, and must not write
-     */
-    if (!may_send(exec))
+    if (!is_ours(exec))
         return stop_unsent(
             exec,
             SLICE("This server has lost touch with the database; nothing was sent, try again."));
+    if (!is_proven(exec, EXEC_PROOF_MS / 2)) /* it would be too old for any handshake */
+        return op_jump(op, EXEC_STEP_PROVE);
     bool is_first = exec->out.attempts == 0;
     bool is_retry = !is_first && exec->out.reason != EXEC_SUCCEEDED;
     if (is_retry && breaker_is_open(&exec->gate.pass, now)) /* the last outcome stands */
@@ -113,6 +159,7 @@ enum op_result exec_step_call(struct op *op)
         .body_parts = exec->attempt.request.body,
         .body_part_count = exec->attempt.request.body_count,
         .is_idempotent = exec_is_repeat_safe(exec),
+        .may_send = may_send,
         .deadline_ns = deadline,
         .connect_ms = min_timeout(limits->connect_timeout_ms, left_ms),
         .first_byte_ms = min_timeout(limits->first_byte_timeout_ms, left_ms),
@@ -233,6 +280,10 @@ static void read_reply(struct op *op)
 enum op_result exec_step_read_reply(struct op *op)
 {
     struct exec *exec = exec_of(op);
+    if (exec->attempt.call.result == HTTP_CALL_UNSENT) { /* no attempt; its connection is there */
+        exec->out.attempts--;
+        return op_jump(op, EXEC_STEP_CALL);
+    }
     exec->attempt.is_any_byte_sent = exec->attempt.is_any_byte_sent ||
                                      exec->attempt.call.is_any_byte_sent;
     exec->attempt.call.is_any_byte_sent = exec->attempt.is_any_byte_sent;

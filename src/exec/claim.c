@@ -308,5 +308,5 @@ enum op_result exec_step_check_claim(struct op *op)
         return follow_other_run(exec);
     }
     exec->key.is_claimed = true;
-    return OP_NEXT;
+    return op_jump(op, EXEC_STEP_CALL);
 }

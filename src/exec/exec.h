@@ -64,6 +64,20 @@ struct exec_stored_table *exec_service_stored(struct exec_service *service);
  * recovered by another process. */
 void exec_service_cancel_all(struct exec_service *service);
 
+/*
+ * That a flow is still this process's to carry on. Its row is: at that revision, owned by that
+ * incarnation. Whatever takes it away changes the revision, and whoever cancels it elsewhere waits
+ * for longer than EXEC_PROOF_MS before that is acknowledged; so what was proven by a statement is
+ * good for that long, counted from before the statement was sent, on a clock that goes on while the
+ * process stands still. An older proof is renewed by a query.
+ */
+struct exec_proof {
+    struct uuid flow_id, owner;
+    int64_t rev;
+    uint64_t sent_boot_ns; /* of the last statement that found the row so */
+};
+enum { EXEC_PROOF_MS = 1000 };
+
 /* All borrowed until the execution has ended. */
 struct exec_request {
     struct uuid account_id;
@@ -87,9 +101,9 @@ struct exec_request {
     /* The caller's own rows are intent and record (a step of a flow): no key is looked up, nothing
      * is claimed, stored, audited or rendered; out alone is the result. */
     bool is_recorded_by_caller;
-    /* With it: */
-    struct uuid owner; /* the incarnation that the caller owns its work as: once this process is
-                          another one, nothing is sent */
+    /* With it: what lets it send, which the caller changes as it learns more; nothing is sent
+     * without. */
+    struct exec_proof *proof;
     /* The provider's idempotency key, where the action has one: this name in that space (RFC 9562
      * 5.5), made when it is needed. Empty: of idempotency_key, or the run's own. */
     slice provider_name;

@@ -87,6 +87,7 @@ struct exec_attempt {
     struct exec_built request;
     struct http_call call;
     uint64_t started_ns;
+    uint64_t proof_boot_ns;    /* when the query for a newer proof was sent */
     bool is_any_byte_sent;     /* by any attempt at the current request */
     bool has_provider_key;     /* the request carries the provider's idempotency key */
     struct budget_wait memory; /* to read a large reply */
@@ -149,6 +150,8 @@ enum exec_step {
     EXEC_STEP_ADMIT,
     EXEC_STEP_CLAIM,
     EXEC_STEP_CHECK_CLAIM,
+    EXEC_STEP_PROVE,
+    EXEC_STEP_PROVEN,
     EXEC_STEP_CALL,
     EXEC_STEP_READ_REPLY,
     EXEC_STEP_CHECK_REPLY,
@@ -188,6 +191,8 @@ enum op_result exec_step_enter_limits(struct op *op);
 enum op_result exec_step_admit(struct op *op);
 enum op_result exec_step_claim(struct op *op);
 enum op_result exec_step_check_claim(struct op *op);
+enum op_result exec_step_prove(struct op *op);
+enum op_result exec_step_proven(struct op *op);
 enum op_result exec_step_call(struct op *op);
 enum op_result exec_step_read_reply(struct op *op);
 enum op_result exec_step_check_reply(struct op *op);

@@ -60,6 +60,9 @@ struct exec *flow_call_start(const struct flow_call *call, struct op *parent)
     const struct catalog_action *action = find_action(run, run->plan.step);
     struct arena *arena = &parent->arena;
     slice integration = action ? arena_dup(arena, action->integration->integration_id) : step->tool;
+    run->proof.flow_id = run->flow.id;
+    run->proof.owner = run->flow.owner;
+    run->proof.rev = run->flow.rev;
     struct exec_request request = {
         .account_id = run->flow.account_id,
         .actor = run->whole.actor,
@@ -70,7 +73,7 @@ struct exec *flow_call_start(const struct flow_call *call, struct op *parent)
         .is_confirmed = is_confirmed(run, step),
         .connection_id = call->connection_id,
         .is_recorded_by_caller = true,
-        .owner = run->flow.owner,
+        .proof = &run->proof,
         .provider_name = provider_name(call, step->key, arena),
         .provider_space = run->flow.id,
         .timeout_ms = step->timeout_ms,

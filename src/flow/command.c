@@ -6,6 +6,9 @@
 #include "flow/internal.h"
 
 enum {
+    /* Of a cancel whose flow another node may be about to send a request for: longer than that node
+     * relies on what it knew of the row before, with a margin for clocks that run apart. */
+    CANCEL_WAIT_MS = EXEC_PROOF_MS + 100,
     COMMAND_ARENA_MAX = 256 * 1024 * 1024,
     VIEW_BYTES_MAX = 128 * 1024 * 1024,
     INPUT_BYTES_MAX = 64 * 1024 * 1024,
@@ -430,9 +433,9 @@ static enum op_result step_decide(struct op *op)
 
 static int change_result(struct flow_command *command)
 {
-    struct uuid was_owned_by;
     if (command->in.kind == FLOW_COMMAND_CANCEL)
-        return store_flow_cancel_result(&command->query, &command->flow, &was_owned_by);
+        return store_flow_cancel_result(&command->query, &command->flow, &command->was_owned_by,
+                                        &command->was_cancelled);
     return store_flow_take_result(&command->query, &command->flow);
 }
 
@@ -477,6 +480,17 @@ static enum op_result show_changed(struct flow_command *command)
     return op_jump(&command->op, COMMAND_LOAD);
 }
 
+/* What runs here was cut in this turn. Where another node ran it, or where it was cancelled before
+ * and nobody knows when, the acknowledgement waits until no node can rely on the row as it was:
+ * from then on no request of this flow begins anywhere. */
+static bool must_wait(const struct flow_command *command)
+{
+    struct uuid owner = command->was_owned_by;
+    bool is_others = !uuid_is_nil(owner) &&
+                     !uuid_eq(owner, exec_node_id(command->service->config.node));
+    return command->in.kind == FLOW_COMMAND_CANCEL && (command->was_cancelled || is_others);
+}
+
 static enum op_result step_changed(struct op *op)
 {
     struct flow_command *command = command_of(op);
@@ -484,7 +498,10 @@ static enum op_result step_changed(struct op *op)
     int status = change_result(command);
     if (status == OK) {
         notify(command);
-        return show_changed(command);
+        if (!must_wait(command))
+            return show_changed(command);
+        op_sleep(op, &command->timer, CANCEL_WAIT_MS, "other nodes, to send nothing any more");
+        return op_wait_then(op, COMMAND_LOAD);
     }
     if (status == ERR_NOTFOUND && command->in.kind != FLOW_COMMAND_CANCEL)
         return again(command, COMMAND_LOAD); /* somebody else was faster */

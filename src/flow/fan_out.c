@@ -37,6 +37,7 @@ struct flow_lane {
     struct flow_item fact;
     size_t item;
     int64_t tries;
+    uint64_t sent_boot_ns; /* the fact */
 };
 
 struct flow_fan {
@@ -148,6 +149,7 @@ static enum op_result step_take(struct op *op)
 static enum op_result insert(struct flow_lane *lane)
 {
     struct flow_run *run = lane->run;
+    lane->sent_boot_ns = clock_boot_ns();
     store_flow_item_insert(run->service->config.pool, &lane->query, &lane->op, &lane->fact,
                            run->flow.owner, run->flow.rev);
     return OP_WAIT;
@@ -167,8 +169,12 @@ static enum op_result step_begin(struct op *op)
 static enum op_result check_insert(struct flow_lane *lane, enum lane_step again)
 {
     int status = store_flow_item_insert_result(&lane->query);
-    if (status == OK)
+    if (status == OK) { /* which its fence has proven */
+        struct exec_proof *proof = &lane->run->proof;
+        if (proof->sent_boot_ns < lane->sent_boot_ns)
+            proof->sent_boot_ns = lane->sent_boot_ns;
         return OP_NEXT;
+    }
     if (status == ERR_NOTFOUND)
         return leave(lane);
     if ((status == ERR_INVALID || status == ERR_LIMIT) && lane->fact.fact == FLOW_ITEM_COMPLETED) {

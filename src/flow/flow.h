@@ -120,7 +120,8 @@ struct flow_command {
     slice input_json;
     struct uuid op_token;
     unsigned tries;
-    bool is_changed; /* what was asked for has happened, or had */
+    struct uuid was_owned_by;       /* CANCEL: before it */
+    bool was_cancelled, is_changed; /* what was asked for has happened, or had */
 };
 /* parent is held until the end, and is not NULL. */
 void flow_command_start(struct flow_service *service, struct flow_command *command,

@@ -113,6 +113,7 @@ struct flow_run {
     bool is_waking; /* a pause whose time has come, until the first transition has made it ours */
     /* loaded, or known from its start */
     struct flow flow;         /* as it is in the database */
+    struct exec_proof proof;  /* since when: the last statement that has found it so */
     struct flow_whole whole;  /* what was loaded; its flow is that of the last time it was shown */
     const struct json *input; /* of whole.input */
     struct flow_template_find find;

@@ -59,6 +59,7 @@ static enum op_result step_load(struct op *op)
     ASSERT(!run->tmpl); /* it is loaded once */
     if (flow_run_is_leaving(run))
         return OP_DONE;
+    run->proof.sent_boot_ns = clock_boot_ns();
     store_flow_load(run->service->config.pool, &run->query, op, run->flow.account_id, run->flow.id,
                     true);
     return OP_WAIT;
@@ -292,6 +293,7 @@ static enum op_result step_record(struct op *op)
     ASSERT(!uuid_is_nil(run->transition.op_token)); /* a second sending knows itself by it */
     if (run->is_waking && !exec_node_may_write(run->service->config.node))
         return OP_DONE; /* found by the next scan of any node */
+    run->proof.sent_boot_ns = clock_boot_ns();
     struct flow_move move = {
         .next = &run->transition.next,
         .owner = run->is_waking ? exec_node_id(run->service->config.node) : run->flow.owner,
@@ -439,6 +441,7 @@ static struct flow_run *make_run(struct flow_service *service, const struct flow
     uuid_format(flow->account_id, text);
     run->op.account_id = arena_dup(&run->op.arena, slice_of(text, UUID_TEXT_LEN));
     run->flow = *flow;
+    run->proof.sent_boot_ns = clock_boot_ns(); /* before its start is sent */
     run->flow.template_key = arena_dup(&run->op.arena, flow->template_key);
     run->flow.trigger_type = arena_dup(&run->op.arena, flow->trigger_type);
     flow_run_remember(run);

@@ -106,6 +106,7 @@ enum http_call_result {
     HTTP_CALL_PROTOCOL,        /* not an HTTP/1.1 reply that can be trusted */
     HTTP_CALL_TOO_LARGE,       /* status, headers and the body's beginning are there */
     HTTP_CALL_OVERLOADED,      /* own limits: queue full or too long a wait, descriptors, memory */
+    HTTP_CALL_UNSENT,          /* the caller's may_send said no; nothing of the call was sent */
     HTTP_CALL_CANCELLED,
     HTTP_CALL_RESULTS
 };
@@ -125,7 +126,12 @@ struct http_call {
     const slice *body_parts; /* sent one behind the other; Content-Length is their sum */
     size_t body_part_count;  /* 0: no body (Content-Length: 0 for POST, PUT, PATCH) */
     bool is_idempotent;      /* may be sent twice: a read, or a write with a provider's key */
-    uint64_t deadline_ns;    /* loop clock, for everything together; 0: none (then the others) */
+    /* NULL: always. Asked right before the first byte would leave, each time that it would: behind
+     * the wait for a place and the handshake, and again for a second sending. false: the call ends
+     * with UNSENT, and its connection stays in the pool for the next one; or with RESET, where a
+     * first sending has left something. It may not touch the call. */
+    bool (*may_send)(const struct http_call *call);
+    uint64_t deadline_ns; /* loop clock, for everything together; 0: none (then the others) */
     unsigned connect_ms, first_byte_ms, between_bytes_ms; /* 0: the client's */
     size_t response_bytes_max;                            /* 0: the client's */
 

@@ -255,9 +255,26 @@ static int connection_send_head(struct http_connection *connection)
     return code;
 }
 
+/* The caller has changed its mind since the call began. Of the connection nothing was used. */
+static void connection_keep_back(struct http_connection *connection, struct http_call *call)
+{
+    connection_go_idle(connection);
+    if (call->is_any_byte_sent)
+        call_fail(call, HTTP_CALL_RESET, ERR_CLOSED,
+                  "%.*s closed the connection before it replied, and the request may not be sent "
+                  "again now",
+                  SLICE_ARG(call->authority));
+    else
+        call_fail(call, HTTP_CALL_UNSENT, ERR_REFUSED, "the request may not be sent any more");
+}
+
 bool connection_send(struct http_connection *connection, struct http_call *call)
 {
     ASSERT(!connection->call && !call->connection && connection->stream);
+    if (call->may_send && !call->may_send(call)) {
+        connection_keep_back(connection, call);
+        return true;
+    }
     uint64_t now = loop_now_ns(connection->client->loop);
     connection->call = call;
     call->connection = connection;

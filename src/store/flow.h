@@ -174,12 +174,13 @@ int store_flow_take_result(const struct pg_query *query, struct flow *flow) MUST
 /* ---- endings from outside ---- */
 
 /* Any state -> cancelled; of a cancelled one nothing changes. Result as store_flow_take_result:
- * the row as it is now, its owner before in *was_owned_by (nil: nobody's), or ERR_NOTFOUND: no such
- * flow of this account. */
+ * the row as it is now, its owner before in *was_owned_by (nil: nobody's), or *was_cancelled: it
+ * was before this statement, or by an earlier sending of it, whose is not known. ERR_NOTFOUND: no
+ * such flow of this account. */
 void store_flow_cancel(struct pg_pool *pool, struct pg_query *query, struct op *op,
                        struct uuid account_id, struct uuid id, struct uuid op_token, int64_t now);
 int store_flow_cancel_result(const struct pg_query *query, struct flow *flow,
-                             struct uuid *was_owned_by) MUST_CHECK;
+                             struct uuid *was_owned_by, bool *was_cancelled) MUST_CHECK;
 
 /* Waiting for an approval -> cancelled, with the approval's row failed (error: JSON text). rev and
  * step_index as in flow_take. Result as store_flow_take_result. */

@@ -186,13 +186,14 @@ static const struct pg_column cancel_columns[] = {
     {"created_at", PG_TIME},   {"updated_at", PG_TIME}, {"completed_at", PG_TIME},
     {"was_owned_by", PG_UUID},
 };
+#define NOBODY "'00000000-0000-0000-0000-000000000000'::uuid"
 static const struct pg_stmt flow_cancel = {
     .name = "flow_cancel",
     .sql = "with moved as (update sluice.flow t set status = 'cancelled', rev = t.rev + 1, "
            "op_token = :op_token, owner = null, waiting_for = null, updated_at = :now "
            "@update(sluice.flow) and t.status <> 'cancelled' "
-           "returning :ord as ord, " STORE_FLOW_ROW ", " BEFORE(
-               "owner") " as was_owned_by) "
+           "returning :ord as ord, " STORE_FLOW_ROW ", coalesce(" BEFORE(
+               "owner") ", " NOBODY ") as was_owned_by) "
                         "select m.* from moved m union all select :ord, " STORE_FLOW_ROW
                         ", null::uuid @read(sluice.flow) and coalesce(t.status, '') = 'cancelled'",
     PG_PARAMS(cancel_params),
@@ -213,12 +214,14 @@ void store_flow_cancel(struct pg_pool *pool, struct pg_query *query, struct op *
 }
 
 int store_flow_cancel_result(const struct pg_query *query, struct flow *flow,
-                             struct uuid *was_owned_by)
+                             struct uuid *was_owned_by, bool *was_cancelled)
 {
     int status = store_flow_take_result(query, flow);
-    if (status == OK)
-        *was_owned_by = pg_get_uuid(&query->rows, 0, STORE_FLOW_COLUMNS);
-    return status;
+    if (status != OK)
+        return status;
+    *was_owned_by = pg_get_uuid(&query->rows, 0, STORE_FLOW_COLUMNS);
+    *was_cancelled = pg_is_null(&query->rows, 0, STORE_FLOW_COLUMNS);
+    return OK;
 }
 
 /* ---- scans ---- */

@@ -71,8 +71,9 @@ struct http_client_stats http_client_stats(const struct http_client *client)
 const char *http_call_result_name(enum http_call_result result)
 {
     static const char *const names[HTTP_CALL_RESULTS] = {
-        "ok",      "dns",   "address_refused", "connect",   "tls",        "timeout_connect",
-        "timeout", "reset", "protocol",        "too_large", "overloaded", "cancelled",
+        "ok",        "dns",   "address_refused", "connect",   "tls",        "timeout_connect",
+        "timeout",   "reset", "protocol",        "too_large", "overloaded", "unsent",
+        "cancelled",
     };
     return names[result];
 }
@@ -180,6 +181,10 @@ bool seam_call_send(struct http_call *call)
 {
     if (call->state != CALL_UNSENT)
         return call->state == CALL_SENT;
+    if (call->may_send && !call->may_send(call)) {
+        end_call(call, HTTP_CALL_UNSENT);
+        return false;
+    }
     call->state = CALL_SENT;
     call->is_any_byte_sent = true;
     return true;

@@ -170,7 +170,7 @@ static int do_cancel(struct seam_store *store, struct pg_query *query)
             return ERR_INVALID;
     }
     size_t n = seam_flow_cells(&row->flow, cells);
-    cells[n++] = was_cancelled || uuid_is_nil(owner) ? pg_null(PG_UUID) : pg_uuid(owner);
+    cells[n++] = was_cancelled ? pg_null(PG_UUID) : pg_uuid(owner);
     seam_row(query, cells);
     return OK;
 }

@@ -289,6 +289,44 @@ static void origins_are_bounded_and_forgotten(void **state)
     caller_world_deinit(&world);
 }
 
+/* ---- what the caller says at the last moment ---- */
+
+static bool is_sending_allowed;
+static unsigned times_asked;
+
+static bool may_send(const struct http_call *call)
+{
+    assert_false(call->is_any_byte_sent);
+    times_asked++;
+    return is_sending_allowed;
+}
+
+/* The connection is made, and used by whoever comes next. */
+static void what_may_not_be_sent_leaves_its_connection(void **state)
+{
+    (void)state;
+    struct caller_world world;
+    caller_world_init(&world, NULL, NULL, NULL, keep_ok, 1);
+    times_asked = 0;
+    for (unsigned i = 0; i < 3; i++) { /* on a new connection, on a kept one, and then it may */
+        struct caller caller;
+        is_sending_allowed = i == 2;
+        caller_init(&caller, &world, "/");
+        caller.call.may_send = may_send;
+        caller_start(&caller, &world, 1 << 20);
+        assert_int_equal(times_asked, i); /* not before its connection stands */
+        caller_wait(&caller);
+        assert_result(&caller, i == 2 ? HTTP_CALL_OK : HTTP_CALL_UNSENT);
+        assert_int_equal(caller.call.is_any_byte_sent, i == 2);
+        assert_int_equal(times_asked, i + 1);
+        assert_int_equal(world.peer.requests, i == 2);
+        caller_deinit(&caller);
+    }
+    assert_int_equal(world.peer.connections, 1);
+    assert_int_equal(http_client_stats(world.client).idle, 1);
+    caller_world_deinit(&world);
+}
+
 /* ---- stale connections ---- */
 
 struct stale_row {
@@ -544,6 +582,7 @@ int main(void)
         cmocka_unit_test(calls_queue_per_origin),
         cmocka_unit_test(waiting_ends_in_time),
         cmocka_unit_test(origins_are_bounded_and_forgotten),
+        cmocka_unit_test(what_may_not_be_sent_leaves_its_connection),
         cmocka_unit_test(stale_connections_are_tried_again_only_where_safe),
         cmocka_unit_test(it_is_tried_again_once_only_and_never_on_a_fresh_connection),
         cmocka_unit_test(half_a_reply_is_never_tried_again),

@@ -2,6 +2,7 @@
 #include "flow_test.h"
 
 static struct uuid was_owned_by;
+static bool was_cancelled;
 
 static void start_orphans(struct pg_call *c)
 {
@@ -74,22 +75,26 @@ static void test_cancel(void **state)
     begin();
     token = uuid_v7();
     run(start_cancel, NULL);
-    assert_int_equal(store_flow_cancel_result(&calls[0].query, &got, &was_owned_by), OK);
+    assert_int_equal(store_flow_cancel_result(&calls[0].query, &got, &was_owned_by, &was_cancelled),
+                     OK);
     assert_int_equal(got.status, FLOW_CANCELLED);
-    assert_true(uuid_eq(was_owned_by, node));
+    assert_true(uuid_eq(was_owned_by, node) && !was_cancelled);
     int64_t rev = got.rev;
     pg_call_end(&calls[0]);
     token = uuid_v7();
     run(start_cancel, NULL);
-    assert_int_equal(store_flow_cancel_result(&calls[0].query, &got, &was_owned_by), OK);
+    assert_int_equal(store_flow_cancel_result(&calls[0].query, &got, &was_owned_by, &was_cancelled),
+                     OK);
     assert_int_equal(got.rev, rev); /* of a cancelled one nothing changes */
+    assert_true(was_cancelled);
     pg_call_end(&calls[0]);
     finish_into(FLOW_RUNNING);
     assert_int_equal(moved(), ERR_NOTFOUND);
     assert_int_equal(taken(FLOW_TAKE_RESUME), ERR_NOTFOUND);
     flow.id = uuid_v7();
     run(start_cancel, NULL);
-    assert_int_equal(store_flow_cancel_result(&calls[0].query, &got, &was_owned_by), ERR_NOTFOUND);
+    assert_int_equal(store_flow_cancel_result(&calls[0].query, &got, &was_owned_by, &was_cancelled),
+                     ERR_NOTFOUND);
     pg_call_end(&calls[0]);
 }
 

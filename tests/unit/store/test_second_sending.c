@@ -90,6 +90,7 @@ static void test_of_who_takes_it(void **state)
 static void test_of_who_ends_it(void **state)
 {
     struct uuid was_owned_by;
+    bool was_cancelled;
     (void)state;
     begin();
     park(FLOW_WAITS_APPROVAL, 0);
@@ -101,7 +102,8 @@ static void test_of_who_ends_it(void **state)
     begin();
     token = uuid_v7();
     second(start_cancel);
-    assert_int_equal(store_flow_cancel_result(&calls[0].query, &got, &was_owned_by), OK);
+    assert_int_equal(store_flow_cancel_result(&calls[0].query, &got, &was_owned_by, &was_cancelled),
+                     OK);
     assert_int_equal(got.status, FLOW_CANCELLED);
     pg_call_end(&calls[0]);
 }
