@@ -17,7 +17,7 @@ enum {
     KEY_MAX = KEY_HEAD_LEN + 64,
     SET_ARENA_BYTES_MAX = 4 * 1024 * 1024,
     LOAD_ARENA_BYTES_MAX = 8 * 1024 * 1024,
-    LOOK_ARENA_BYTES_MAX = 1024 * 1024,
+    TOKENS_ARENA_BYTES_MAX = 1024 * 1024,
 };
 
 struct load;
@@ -52,6 +52,7 @@ struct load {
 
 void connect_set_unref(struct connect_set *set)
 {
+    ASSERT(!set || set->refs > 0);
     if (!set || --set->refs > 0)
         return;
     for (size_t i = 0; i < set->count; i++)
@@ -61,10 +62,10 @@ void connect_set_unref(struct connect_set *set)
 }
 
 /* Which tokens it holds. */
-static void look_into(struct connect_item *item)
+static void read_tokens(struct connect_item *item)
 {
     struct arena arena;
-    arena_init(&arena, LOOK_ARENA_BYTES_MAX);
+    arena_init(&arena, TOKENS_ARENA_BYTES_MAX);
     const struct json *credential =
         json_parse(&arena, secret_reveal(item->credential), &json_limits_provider, NULL);
     item->has_token = json_get_str(credential, SLICE("access_token")).len > 0;
@@ -82,7 +83,7 @@ static void open_credential(struct connect_service *service, struct connect_set 
         return;
     if (vault_open(service->config.ring, &place, row->key_id, row->sealed, &item->credential,
                    &err) == OK) {
-        look_into(item);
+        read_tokens(item);
         return;
     }
     log_event(LOG_ERROR, "a stored credential does not open", LOG_INT("connection_id", row->id),
@@ -184,7 +185,7 @@ static struct entry *make_entry(struct connect_service *service, slice key)
 
 /* ---- loads ---- */
 
-static enum op_result step_ask(struct op *op)
+static enum op_result step_load(struct op *op)
 {
     struct load *load = CONTAINER_OF(op, struct load, op);
     if (!load->service)
@@ -200,6 +201,7 @@ static enum op_result step_ask(struct op *op)
 
 static void answer(struct load *load, int status, struct connect_set *set)
 {
+    ASSERT((status == OK) == (set != NULL));
     LIST_EACH(&load->waiting, node)
     {
         struct connect_lookup *lookup = LIST_ITEM(node, struct connect_lookup, link);
@@ -271,7 +273,7 @@ static void free_load(struct op *op)
 }
 
 static const struct op_step load_steps[] = {
-    {"ask_database", step_ask, 0},
+    {"load", step_load, 0},
     {"answer", step_answer, 0},
 };
 static const struct op_class load_class = {
@@ -287,6 +289,7 @@ static const struct op_class load_class = {
  * else. */
 static void let_load_go(struct entry *entry)
 {
+    ASSERT(!entry->load || entry->load->entry == entry);
     if (entry->load)
         entry->load->entry = NULL;
     entry->load = NULL;
@@ -295,6 +298,7 @@ static void let_load_go(struct entry *entry)
 static struct load *start_load(struct connect_service *service, struct entry *entry,
                                struct uuid account_id, slice integration_id, int64_t id)
 {
+    ASSERT(!entry->load); /* one at a time */
     struct load *load = mem_zalloc(sizeof(*load));
     if (!load)
         return NULL;
@@ -467,6 +471,7 @@ const char *connect_state_name(enum connect_state state)
 {
     static const char *const names[] = {"connected", "not_connected", "reauth_required",
                                         "ambiguous"};
+    ASSERT((size_t)state < ARRAY_LEN(names));
     return names[state];
 }
 
@@ -476,7 +481,7 @@ struct tally {
     bool has_default, is_default_live;
 };
 
-static enum connect_state judge(const struct tally *tally)
+static enum connect_state state_of(const struct tally *tally)
 {
     if (tally->has_default)
         return tally->is_default_live ? CONNECT_CONNECTED : CONNECT_REAUTH_REQUIRED;
@@ -491,6 +496,7 @@ static void count_row(struct tally *tally, enum connection_status status, bool i
 {
     if (status == CONNECTION_REVOKED)
         return;
+    ASSERT(status == CONNECTION_LIVE || status == CONNECTION_REAUTH_REQUIRED);
     tally->known++;
     tally->live += status == CONNECTION_LIVE;
     tally->has_default = tally->has_default || is_default;
@@ -504,7 +510,7 @@ enum connect_state connect_set_state(const struct connect_set *set,
     *chosen = NULL;
     for (size_t i = 0; i < set->count; i++)
         count_row(&tally, set->items[i].status, set->items[i].is_default);
-    enum connect_state state = judge(&tally);
+    enum connect_state state = state_of(&tally);
     for (size_t i = 0; i < set->count; i++) {
         const struct connect_item *item = &set->items[i];
         bool is_wanted = tally.has_default ? item->is_default : item->status == CONNECTION_LIVE;
@@ -518,10 +524,10 @@ enum connect_state connect_state_of(const struct connection_app *app)
 {
     if (!app)
         return CONNECT_NOT_CONNECTED;
-    return judge(&(struct tally){.live = app->live,
-                                 .known = app->count,
-                                 .has_default = app->has_default,
-                                 .is_default_live = app->is_default_live});
+    return state_of(&(struct tally){.live = app->live,
+                                    .known = app->count,
+                                    .has_default = app->has_default,
+                                    .is_default_live = app->is_default_live});
 }
 
 const struct connection_app *connect_app_of(const struct connection_app *apps, size_t count,

@@ -139,6 +139,9 @@ static enum op_result step_store(struct op *op)
     struct connect_keep *keep = keep_of(op);
     struct pg_pool *pool = keep->service->config.pool;
     const struct connection *row = &keep->row;
+    ASSERT(row->sealed.len > 0 && row->id > 0);
+    ASSERT(!keep->in.connection_id || row->rev > 0); /* the fence */
+    ASSERT(!keep->in.link || keep->has_link);        /* used up first */
     const struct connection_credentials credentials = {
         .sealed = row->sealed,
         .key_id = row->key_id,
@@ -258,6 +261,7 @@ static slice details_of(struct connect_keep *keep)
 static enum op_result step_audit(struct op *op)
 {
     struct connect_keep *keep = keep_of(op);
+    ASSERT(keep->result != CONNECT_KEPT);
     keep->result = CONNECT_KEPT;
     keep->connection_id = keep->row.id;
     if (keep->is_there) /* its event is written by what made it */
@@ -324,6 +328,7 @@ static const struct op_class keep_class = {
 void connect_keep_start(struct connect_service *service, struct connect_keep *keep,
                         const struct connect_keep_request *request, struct op *parent)
 {
+    ASSERT(request->credential.len > 0 && request->integration_id.len > 0 && parent);
     *keep = (struct connect_keep){
         .result = CONNECT_KEEP_UNAVAILABLE,
         .service = service,

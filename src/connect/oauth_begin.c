@@ -36,6 +36,7 @@ const char *oauth_outcome_name(enum oauth_outcome outcome)
 
 static enum op_result stop(struct oauth_begin *begin, enum oauth_outcome outcome, slice message)
 {
+    ASSERT(outcome != OAUTH_DONE);
     begin->outcome = outcome;
     begin->message = message;
     return OP_FAIL;

@@ -71,7 +71,8 @@ static bool is_issuer(slice iss, slice authorize_url)
            slice_eq(url_origin(&theirs, a), url_origin(&ours, b));
 }
 
-static enum op_result judge_answer(struct oauth_finish *finish)
+/* OP_NEXT: it brings a code of the server that was asked. */
+static enum op_result check_answer(struct oauth_finish *finish)
 {
     const struct oauth_finish_request *in = &finish->in;
     slice app = finish->integration->name;
@@ -103,7 +104,7 @@ static enum op_result judge_answer(struct oauth_finish *finish)
     return OP_NEXT;
 }
 
-static enum op_result step_judge(struct op *op)
+static enum op_result step_taken(struct op *op)
 {
     struct oauth_finish *finish = finish_of(op);
     struct oauth_begun begun;
@@ -122,8 +123,9 @@ static enum op_result step_judge(struct op *op)
         finish->auth = catalog_auth_by(finish->integration, AUTH_OAUTH2);
     if (!finish->integration || !finish->auth)
         return stop(finish, OAUTH_UNSUPPORTED, SLICE("There is no such app any more."));
-    if (judge_answer(finish) != OP_NEXT)
-        return OP_FAIL;
+    enum op_result result = check_answer(finish);
+    if (result != OP_NEXT)
+        return result;
     finish->connection_id = json_get_i64(finish->asked, SLICE("connection_id"), 0);
     finish->may_change_identity = json_get_bool(finish->asked, SLICE("may_change_identity"), false);
     finish->label = json_get_str(finish->asked, SLICE("label"));
@@ -221,6 +223,7 @@ static enum op_result step_read(struct op *op)
 {
     struct oauth_finish *finish = finish_of(op);
     struct oauth_reply *reply = &finish->reply;
+    ASSERT(finish->asked && !finish->credential);
     oauth_request_deinit(&finish->request);
     oauth_reply_read(&finish->call, &op->arena, reply);
     bool is_outage = reply->verdict == OAUTH_OUTAGE || reply->verdict == OAUTH_TIMEOUT;
@@ -260,7 +263,7 @@ static void on_end(struct op *op, enum op_end end)
 
 static const struct op_step steps[] = {
     {"take", step_take, 0},
-    {"judge", step_judge, 0},
+    {"taken", step_taken, 0},
     {"ask", step_ask, 0},
     {"read", step_read, 0},
 };

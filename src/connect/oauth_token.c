@@ -106,6 +106,8 @@ int oauth_request_make(const struct oauth_ask *ask, struct oauth_request *reques
                        struct http_call *call)
 {
     struct buf scope;
+    ASSERT((ask->grant == OAUTH_GRANT_REFRESH) == (ask->refresh_token.len > 0));
+    ASSERT(ask->grant == OAUTH_GRANT_CODE || ask->code.len == 0);
     *request = (struct oauth_request){.header_count = 0};
     buf_init(&request->body, OAUTH_REQUEST_BYTES_MAX);
     buf_init(&request->authorization, OAUTH_REQUEST_BYTES_MAX);
@@ -364,6 +366,7 @@ int oauth_credential_write(const struct json *former, const struct oauth_reply *
                            struct buf *out)
 {
     struct json_writer w;
+    ASSERT(reply->verdict == OAUTH_GRANTED && reply->access_token.len > 0);
     json_begin(&w, out);
     json_open(&w, '{');
     json_key(&w, "access_token");

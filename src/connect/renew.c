@@ -52,6 +52,7 @@ enum connect_need connect_item_need(const struct connect_service *service,
 static void let_go(struct connect_renewal *renewal, enum connect_renewed result, slice message)
 {
     struct op *op = renewal->op;
+    ASSERT(op);
     list_unlink(&renewal->link);
     timer_stop(&renewal->timer);
     renewal->op = NULL;
@@ -72,6 +73,7 @@ static void drop_slot(struct connect_service *service, struct slot *slot)
 static void remember(struct renewer *renewer)
 {
     struct slot *slot = renewer->slot;
+    ASSERT(slot->running == renewer);
     slot->running = NULL;
     if (renewer->result == CONNECT_RENEWED || renewer->result == CONNECT_RENEWAL_GONE) {
         drop_slot(renewer->service, slot);
@@ -91,6 +93,7 @@ void renewer_ended(struct renewer *renewer)
     {
         let_go(LIST_ITEM(node, struct connect_renewal, link), renewer->result, renewer->message);
     }
+    ASSERT(renewer->service->renewals_active > 0);
     renewer->service->renewals_active--;
 }
 
@@ -155,6 +158,7 @@ bool connect_renew(struct connect_service *service, struct connect_renewal *rene
                    struct uuid account_id, slice integration_id, const struct connect_item *item,
                    uint64_t deadline_ns, struct op *op)
 {
+    ASSERT(op && item->id > 0);
     *renewal = (struct connect_renewal){.result = CONNECT_RENEWAL_IMPOSSIBLE,
                                         .message = SLICE("it cannot be renewed here")};
     timer_init(&renewal->timer, service->loop, on_deadline);

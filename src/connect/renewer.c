@@ -95,12 +95,12 @@ static void on_end(struct op *op, enum op_end end)
         connect_forget(renewer->service, renewer->account_id, integration_of(renewer));
     count_end(renewer);
     renewer_ended(renewer);
-    oauth_request_deinit(&renewer->request);
-    buf_deinit(&renewer->sealed);
+    oauth_request_deinit(&renewer->asked.request);
+    buf_deinit(&renewer->given.sealed);
     secret_unref(renewer->used);
     secret_unref(renewer->former);
-    secret_unref(renewer->client_secret);
-    secret_unref(renewer->renewed);
+    secret_unref(renewer->client.secret);
+    secret_unref(renewer->given.credential);
     catalog_unref(renewer->catalog);
 }
 
@@ -108,8 +108,8 @@ static void on_cancel(struct op *op)
 {
     struct renewer *renewer = renewer_of(op);
     pg_cancel(&renewer->query);
-    oauth_client_find_cancel(&renewer->client_lookup);
-    http_call_cancel(&renewer->call);
+    oauth_client_find_cancel(&renewer->client.lookup);
+    http_call_cancel(&renewer->asked.call);
 }
 
 static void free_renewer(struct op *op)
@@ -120,6 +120,7 @@ static void free_renewer(struct op *op)
 /* Ends with a result. */
 static enum op_result finish(struct renewer *renewer, enum connect_renewed result, slice message)
 {
+    ASSERT(op_is_active(&renewer->op));
     renewer->result = result;
     renewer->message = message;
     return OP_STOP;
@@ -165,6 +166,7 @@ static bool open_row(struct renewer *renewer, const struct connection *row)
 {
     struct vault_binding place = {renewer->account_id, renewer->id};
     struct err err;
+    ASSERT(row->id == renewer->id && row->rev > 0);
     secret_unref(renewer->former);
     renewer->former = NULL;
     renewer->rev = row->rev;
@@ -191,7 +193,7 @@ static enum op_result step_loaded(struct op *op)
     slice refresh = json_get_str(parse(renewer, renewer->former), SLICE("refresh_token"));
     if (renewer->auth->kind == AUTH_OAUTH2 && refresh.len == 0)
         return finish(renewer, CONNECT_RENEWAL_IMPOSSIBLE, SLICE("the app gave no refresh token"));
-    if (renewer->client_id.len > 0) /* known from a former round */
+    if (renewer->client.id.len > 0) /* known from a former round */
         return op_jump(op, STEP_CLAIM);
     return OP_NEXT;
 }
@@ -205,11 +207,11 @@ static enum op_result step_find_client(struct op *op)
     slice id = json_get_str(credential, SLICE("client_id"));
     slice secret = json_get_str(credential, SLICE("client_secret"));
     if (id.len > 0) { /* a connection's own, of client credentials */
-        renewer->client_id = id;
-        renewer->client_secret = secret.len > 0 ? secret_new(secret) : NULL;
+        renewer->client.id = id;
+        renewer->client.secret = secret.len > 0 ? secret_new(secret) : NULL;
         return op_jump(op, STEP_CLAIM);
     }
-    oauth_client_find(renewer->service, &renewer->client_lookup, op, renewer->account_id,
+    oauth_client_find(renewer->service, &renewer->client.lookup, op, renewer->account_id,
                       integration_of(renewer));
     return OP_WAIT;
 }
@@ -217,8 +219,8 @@ static enum op_result step_find_client(struct op *op)
 static enum op_result step_found_client(struct op *op)
 {
     struct renewer *renewer = renewer_of(op);
-    switch (oauth_client_result(renewer->service, &renewer->client_lookup, integration_of(renewer),
-                                &renewer->client_id, &renewer->client_secret)) {
+    switch (oauth_client_result(renewer->service, &renewer->client.lookup, integration_of(renewer),
+                                &renewer->client.id, &renewer->client.secret)) {
     case OK:
         return OP_NEXT;
     case ERR_NOTFOUND:
@@ -242,9 +244,10 @@ static unsigned lease_ms(const struct renewer *renewer)
 static enum op_result step_claim(struct op *op)
 {
     struct renewer *renewer = renewer_of(op);
-    if (renewer->claims_until_ns == 0) /* a dead holder's lease, and our own turn */
-        renewer->claims_until_ns = loop_now_ns(op->loop) + 2ULL * lease_ms(renewer) * 1000000;
-    renewer->claimed_boot_ns = clock_boot_ns();
+    ASSERT(renewer->client.id.len > 0 && renewer->former);
+    if (renewer->claim.until_ns == 0) /* a dead holder's lease, and our own turn */
+        renewer->claim.until_ns = loop_now_ns(op->loop) + 2ULL * lease_ms(renewer) * 1000000;
+    renewer->claim.since_boot_ns = clock_boot_ns();
     store_connection_claim(renewer->service->config.pool, &renewer->query, op, renewer->account_id,
                            renewer->id, renewer->rev, renewer->service->holder, lease_ms(renewer));
     return OP_WAIT;
@@ -255,12 +258,12 @@ static enum op_result step_claimed(struct op *op)
     struct renewer *renewer = renewer_of(op);
     int status = store_connection_claim_result(&renewer->query);
     if (status == OK) {
-        renewer->is_claimed = true;
+        renewer->claim.is_held = true;
         return OP_NEXT;
     }
     if (status != ERR_NOTFOUND)
         return no_database(renewer);
-    if (loop_now_ns(op->loop) > renewer->claims_until_ns)
+    if (loop_now_ns(op->loop) > renewer->claim.until_ns)
         return finish(renewer, CONNECT_RENEWAL_TIMEOUT,
                       SLICE("another process has been renewing its token for too long"));
     op_sleep(op, &renewer->timer, CLAIM_POLL_MS + random_below(CLAIM_POLL_MS),
@@ -275,30 +278,31 @@ static enum op_result step_ask(struct op *op)
     struct renewer *renewer = renewer_of(op);
     unsigned timeout_ms = renewer->service->config.token_timeout_ms;
     const struct json *credential = parse(renewer, renewer->former);
+    ASSERT(renewer->claim.is_held); /* nobody else may send this token now */
     struct oauth_ask ask = {
         .auth = renewer->auth,
         .grant = renewer->auth->kind == AUTH_OAUTH2 ? OAUTH_GRANT_REFRESH : OAUTH_GRANT_CLIENT,
-        .client_id = renewer->client_id,
-        .client_secret = secret_reveal(renewer->client_secret),
+        .client_id = renewer->client.id,
+        .client_secret = secret_reveal(renewer->client.secret),
         .token_url = renewer->token_url,
     };
     if (ask.grant == OAUTH_GRANT_REFRESH)
         ask.refresh_token = json_get_str(credential, SLICE("refresh_token"));
     /* A process that stood still meanwhile claims anew: nobody else may send this token now. */
-    uint64_t waited_ms = (clock_boot_ns() - renewer->claimed_boot_ns) / 1000000;
+    uint64_t waited_ms = (clock_boot_ns() - renewer->claim.since_boot_ns) / 1000000;
     if (waited_ms > LEASE_MARGIN_MS / 2) {
-        if (loop_now_ns(op->loop) > renewer->claims_until_ns)
+        if (loop_now_ns(op->loop) > renewer->claim.until_ns)
             return no_database(renewer);
         return op_jump(op, STEP_LOAD);
     }
-    renewer->call = (struct http_call){
+    renewer->asked.call = (struct http_call){
         .tenant = renewer->account_id,
         .deadline_ns = loop_now_ns(op->loop) + (uint64_t)timeout_ms * 1000000,
     };
-    oauth_request_deinit(&renewer->request);
-    renewer->asked_us = clock_wall_us();
-    if (oauth_request_make(&ask, &renewer->request, &renewer->call) == OK &&
-        http_call_start(renewer->service->config.http, &renewer->call, op) == OK)
+    oauth_request_deinit(&renewer->asked.request);
+    renewer->asked.at_us = clock_wall_us();
+    if (oauth_request_make(&ask, &renewer->asked.request, &renewer->asked.call) == OK &&
+        http_call_start(renewer->service->config.http, &renewer->asked.call, op) == OK)
         return OP_WAIT;
     return finish(renewer, CONNECT_RENEWAL_REFUSED,
                   SLICE("the request to its authorization server cannot be made"));
@@ -307,25 +311,27 @@ static enum op_result step_ask(struct op *op)
 /* Seals what was given. false: out of memory, or larger than what can be sealed. */
 static bool seal(struct renewer *renewer)
 {
+    ASSERT(renewer->given.reply.access_token.len > 0 && !renewer->given.credential);
     struct vault_binding place = {renewer->account_id, renewer->id};
     struct buf text;
     buf_init(&text, VAULT_PLAIN_MAX);
-    buf_init(&renewer->sealed, VAULT_PLAIN_MAX + VAULT_SEAL_OVERHEAD);
-    bool is_ok =
-        oauth_credential_write(parse(renewer, renewer->former), &renewer->reply, &text) == OK &&
-        vault_seal(renewer->service->config.ring, &place, buf_slice(&text), &renewer->sealed) == OK;
-    renewer->renewed = is_ok ? secret_new(buf_slice(&text)) : NULL;
+    buf_init(&renewer->given.sealed, VAULT_PLAIN_MAX + VAULT_SEAL_OVERHEAD);
+    bool is_ok = oauth_credential_write(parse(renewer, renewer->former), &renewer->given.reply,
+                                        &text) == OK &&
+                 vault_seal(renewer->service->config.ring, &place, buf_slice(&text),
+                            &renewer->given.sealed) == OK;
+    renewer->given.credential = is_ok ? secret_new(buf_slice(&text)) : NULL;
     mem_wipe(text.ptr, text.cap);
     buf_deinit(&text);
-    return renewer->renewed != NULL;
+    return renewer->given.credential != NULL;
 }
 
 static enum op_result step_read(struct op *op)
 {
     struct renewer *renewer = renewer_of(op);
-    oauth_request_deinit(&renewer->request);
-    oauth_reply_read(&renewer->call, &op->arena, &renewer->reply);
-    switch (renewer->reply.verdict) {
+    oauth_request_deinit(&renewer->asked.request);
+    oauth_reply_read(&renewer->asked.call, &op->arena, &renewer->given.reply);
+    switch (renewer->given.reply.verdict) {
     case OAUTH_GRANTED:
         if (seal(renewer))
             return OP_NEXT;
@@ -333,13 +339,13 @@ static enum op_result step_read(struct op *op)
     case OAUTH_GONE:
         return op_jump(op, STEP_MARK);
     case OAUTH_REFUSED:
-        return finish(renewer, CONNECT_RENEWAL_REFUSED, renewer->reply.message);
+        return finish(renewer, CONNECT_RENEWAL_REFUSED, renewer->given.reply.message);
     case OAUTH_TIMEOUT:
-        return finish(renewer, CONNECT_RENEWAL_TIMEOUT, renewer->reply.message);
+        return finish(renewer, CONNECT_RENEWAL_TIMEOUT, renewer->given.reply.message);
     case OAUTH_OUTAGE:
         break;
     }
-    return finish(renewer, CONNECT_RENEWAL_OUTAGE, renewer->reply.message);
+    return finish(renewer, CONNECT_RENEWAL_OUTAGE, renewer->given.reply.message);
 }
 
 /* ---- what was given becomes durable ---- */
@@ -347,12 +353,13 @@ static enum op_result step_read(struct op *op)
 static enum op_result step_store(struct op *op)
 {
     struct renewer *renewer = renewer_of(op);
-    int64_t life_s = renewer->reply.expires_in_s;
+    int64_t life_s = renewer->given.reply.expires_in_s;
+    ASSERT(renewer->given.credential && renewer->given.sealed.len > 0 && renewer->asked.at_us > 0);
     struct connection_credentials credentials = {
-        .sealed = buf_slice(&renewer->sealed),
+        .sealed = buf_slice(&renewer->given.sealed),
         .key_id = vault_ring_key_id(renewer->service->config.ring),
-        .scopes = renewer->reply.scopes,
-        .expires_at = life_s > 0 ? renewer->asked_us + life_s * 1000000 : 0,
+        .scopes = renewer->given.reply.scopes,
+        .expires_at = life_s > 0 ? renewer->asked.at_us + life_s * 1000000 : 0,
     };
     store_connection_credentials_set(renewer->service->config.pool, &renewer->query, op,
                                      renewer->account_id, renewer->id, renewer->rev, &credentials);
@@ -371,7 +378,7 @@ static enum op_result step_stored(struct op *op)
     int64_t rev;
     int status = store_connection_set_result(&renewer->query, &rev);
     if (status == OK) {
-        renewer->is_claimed = false; /* it ended with that */
+        renewer->claim.is_held = false; /* it ended with that */
         return finish(renewer, CONNECT_RENEWED, SLICE_NONE);
     }
     if (status == ERR_INVALID || renewer->tries++ >= STORE_TRIES_MAX) {
@@ -410,12 +417,13 @@ static enum op_result step_reloaded(struct op *op)
 static enum op_result step_mark(struct op *op)
 {
     struct renewer *renewer = renewer_of(op);
+    ASSERT(renewer->given.reply.verdict == OAUTH_GONE && renewer->given.reply.error.len > 0);
     struct connection_loss loss = {
         .account_id = renewer->account_id,
         .id = renewer->id,
         .rev = renewer->rev,
-        .error = renewer->reply.message,
-        .reason = renewer->reply.error,
+        .error = renewer->given.reply.message,
+        .reason = renewer->given.reply.error,
         .actor = SLICE("system"),
         .details = arena_printf(&op->arena,
                                 "{\"connection_id\":\"%lld\",\"integration_id\":\"%.*s\"}",
@@ -431,7 +439,7 @@ static enum op_result step_marked(struct op *op)
     int64_t rev;
     int status = store_connection_set_result(&renewer->query, &rev);
     if (status == OK)
-        renewer->is_claimed = false;
+        renewer->claim.is_held = false;
     if (status == ERR_NOTFOUND) { /* whoever changed it may have another grant */
         if (renewer->tries++ < STORE_TRIES_MAX)
             return op_jump(op, STEP_LOAD);
@@ -439,14 +447,14 @@ static enum op_result step_marked(struct op *op)
     }
     if (status != OK && status != ERR_INVALID && renewer->tries++ < STORE_TRIES_MAX)
         return again(renewer, STEP_MARK);
-    return finish(renewer, CONNECT_RENEWAL_GONE, renewer->reply.message);
+    return finish(renewer, CONNECT_RENEWAL_GONE, renewer->given.reply.message);
 }
 
 /* A claim of ours is given back. */
 static enum op_result step_release(struct op *op)
 {
     struct renewer *renewer = renewer_of(op);
-    if (!renewer->is_claimed)
+    if (!renewer->claim.is_held)
         return OP_NEXT;
     store_connection_release(renewer->service->config.pool, &renewer->query, op,
                              renewer->account_id, renewer->id, renewer->service->holder);
@@ -507,6 +515,7 @@ struct renewer *renewer_start(struct connect_service *service, struct slot *slot
     if (!renewer)
         return NULL;
     ASSERT(integration_id.len <= sizeof(renewer->integration_id));
+    ASSERT(!slot->running && service->config.http);
     memcpy(renewer->integration_id, integration_id.ptr, integration_id.len);
     renewer->integration_len = integration_id.len;
     renewer->service = service;

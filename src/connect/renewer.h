@@ -32,23 +32,36 @@ struct renewer {
     size_t integration_len;
     struct catalog *catalog;
     const struct catalog_auth *auth;
-    struct list waiting;   /* struct connect_renewal */
-    struct secret *used;   /* the credential that somebody found wanting */
-    struct secret *former; /* the row's, which is renewed */
+    struct list waiting; /* struct connect_renewal */
+    struct secret *used; /* the credential that somebody found wanting */
     struct pg_query query;
-    struct oauth_client_lookup client_lookup;
-    slice client_id, token_url;
-    struct secret *client_secret;
     struct op_timer timer;
-    uint64_t claimed_boot_ns, claims_until_ns;
-    int64_t asked_us;
-    struct oauth_request request;
-    struct http_call call;
-    struct oauth_reply reply;
-    struct buf sealed;
-    struct secret *renewed; /* what was given, until it is durable */
-    unsigned tries;
-    bool is_claimed;
+    unsigned tries; /* to store or mark */
+    /* the row, as it was loaded last */
+    struct secret *former; /* its credential, which is renewed */
+    slice token_url;
+    /* who asks the token endpoint */
+    struct {
+        struct oauth_client_lookup lookup;
+        slice id; /* empty: not known yet */
+        struct secret *secret;
+    } client;
+    struct {
+        uint64_t since_boot_ns, until_ns; /* until: tried for so long; 0: not tried yet */
+        bool is_held;
+    } claim;
+    struct {
+        struct oauth_request request;
+        struct http_call call;
+        int64_t at_us;
+    } asked;
+    /* what was given, until it is durable */
+    struct {
+        struct oauth_reply reply;
+        struct secret *credential;
+        struct buf sealed; /* the same */
+    } given;
+    /* out */
     enum connect_renewed result;
     slice message;
 };

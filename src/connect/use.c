@@ -63,6 +63,7 @@ static struct use *first_due(const struct connect_service *service, const struct
 static void submit(struct connect_flush *flush, struct use *use)
 {
     struct connection_use row = {.used_at = use->used_at, .failed_at = use->failed_at};
+    ASSERT(flush->count < FLUSH_MAX && use->is_dirty && use->used_at > 0);
     size_t at = flush->count++;
     memcpy(row.account_id.bytes, use->key, 16);
     memcpy(&row.id, use->key + 16, sizeof(row.id));
@@ -143,6 +144,7 @@ static void on_flush_end(struct op *op, enum op_end end)
     (void)end;
     if (!flush->service)
         return;
+    ASSERT(flush->service->flush == flush);
     flush->service->flush = NULL;
     arm(flush->service);
 }
@@ -175,7 +177,7 @@ static const struct op_class flush_class = {
 static void start_flush(struct connect_service *service)
 {
     if (service->flush)
-        return;
+        return; /* one at a time: it takes what is due meanwhile */
     struct connect_flush *flush = mem_zalloc(sizeof(*flush));
     if (!flush) {
         timer_start_in_ms(&service->uses_timer, SOON_MS);
@@ -235,6 +237,7 @@ void connect_used(struct connect_service *service, struct uuid account_id, int64
                   slice failure)
 {
     char key[KEY_LEN];
+    ASSERT(id > 0);
     memcpy(key, account_id.bytes, 16);
     memcpy(key + 16, &id, sizeof(id));
     struct use *use = map_get(&service->uses, slice_of(key, KEY_LEN));
