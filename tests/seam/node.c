@@ -67,6 +67,13 @@ struct catalog *seam_catalog(const char *const *manifests)
     return catalog;
 }
 
+static int by_key(const void *a, const void *b)
+{
+    const struct flow_template *x = *(struct flow_template *const *)a;
+    const struct flow_template *y = *(struct flow_template *const *)b;
+    return slice_cmp(x->key, y->key);
+}
+
 struct flow_template_set *seam_templates(const struct catalog *catalog,
                                          const char *const *templates)
 {
@@ -83,6 +90,7 @@ struct flow_template_set *seam_templates(const struct catalog *catalog,
             SLICE("test"), slice_cstr(templates[set->count]), catalog, report);
         check(report, set->items[set->count]);
     }
+    qsort(set->items, count, sizeof(set->items[0]), by_key);
     catalog_report_deinit(report);
     mem_free(report);
     return set;

@@ -268,6 +268,7 @@ static void run_seed(struct sim *sim)
     sim->store.on_done = sim_record;
     sim_record_open();
     sim->store.owner = sim;
+    sim_apps_connect(sim);
     sim_clients_init(sim, setting("EXECUTIONS", EXECUTIONS), setting("FLOWS", FLOWS));
     for (size_t i = 0; i < SIM_NODES; i++)
         sim_node_open(sim, &sim->nodes[i]);
@@ -345,7 +346,6 @@ static unsigned run_seeds(struct sim *sim, uint64_t first, uint64_t count)
 
 int main(int argc, char **argv)
 {
-    const char *const manifests[] = {seam_demo_manifest, NULL};
     struct sim *sim = calloc(1, sizeof(*sim));
     uint64_t first = setting("FIRST", 1), count = setting("SEEDS", 50);
     log_init(getenv("SIM_LOG") ? LOG_DEBUG : LOG_ERROR, LOG_JSON);
@@ -354,13 +354,15 @@ int main(int argc, char **argv)
         first = setting("SEED", 1);
         count = 1;
     }
-    sim->catalog = seam_catalog(manifests);
-    sim->templates = seam_templates(sim->catalog, template_texts);
+    sim->catalog = sim_apps_catalog();
+    sim->templates = sim_apps_templates(sim->catalog, template_texts);
+    sim->ring = sim_apps_ring();
     sim->bug = (enum seam_bug)setting("BUG", SEAM_BUG_NONE);
     bool is_hunt = argc > 1 && strcmp(argv[1], "bugs") == 0;
     unsigned failed = is_hunt ? hunt_bugs(sim, BUG_SEEDS_MAX) : run_seeds(sim, first, count);
     flow_template_set_free(sim->templates);
     catalog_unref(sim->catalog);
+    vault_ring_free(sim->ring);
     free(sim);
     (void)seam_close();
     return failed ? 1 : 0;

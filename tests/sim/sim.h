@@ -14,8 +14,8 @@
  * The same seed is the same history, in any build: SEED=n tells it.
  *
  * Files: sim.c (the loop of events, the program), sim_node.c (processes and their faults),
- * sim_client.c, sim_provider.c, sim_check.c (what must hold), sim_record.c (what the rows did, for
- * a comparison with the real statements).
+ * sim_client.c, sim_provider.c, sim_apps.c, sim_check.c (what must hold), sim_record.c (what the
+ * rows did, for a comparison with the real statements).
  */
 #ifndef TESTS_SIM_SIM_H
 #define TESTS_SIM_SIM_H
@@ -136,7 +136,20 @@ void sim_node_harvest(struct sim *sim, struct sim_node *node);
 /* The process that they asked has died. */
 void sim_node_drop_runs(struct sim *sim, struct sim_node *node);
 bool sim_clients_are_done(const struct sim *sim);
-/* Of the number in a text that a client gave; NULL: none is in it. */
+
+/* ---- sim_apps.c ---- */
+
+/* The demo app, and those that the built-in templates call. */
+struct catalog *sim_apps_catalog(void);
+/* `own` texts and the built-in ones. */
+struct flow_template_set *sim_apps_templates(const struct catalog *catalog, const char *const *own);
+struct vault_ring *sim_apps_ring(void);
+/* The account's, one an app. */
+void sim_apps_connect(struct sim *sim);
+/* A template and what it takes. */
+void sim_apps_choose(struct sim_client *client);
+void sim_apps_answer(struct sim *sim, struct http_call *call);
+/* Whom a text names; NULL: nobody. */
 struct sim_client *sim_client_in(struct sim *sim, slice text);
 
 /* ---- sim_record.c ---- */

@@ -12,7 +12,6 @@
 enum { ASKS_MAX = 12, BEGIN_MS_MAX = 60000, AGAIN_MS_MAX = 8000, RESUMES_MAX = 2 };
 
 static const char *const actions[] = {"get", "put", "set"};
-static const char *const templates[] = {"demo", "fan", "safe"};
 
 void sim_clients_init(struct sim *sim, size_t executions, size_t flows)
 {
@@ -24,28 +23,15 @@ void sim_clients_init(struct sim *sim, size_t executions, size_t flows)
             .next_ns = seam_now_ns() + seam_pick(BEGIN_MS_MAX) * 1000000,
         };
         if (client->kind == SIM_FLOW) {
-            client->name = templates[seam_pick(ARRAY_LEN(templates))];
+            sim_apps_choose(client);
             client->flow_id = uuid_v7();
         } else {
             client->name = actions[client->kind];
             if (seam_pick(2) == 0)
                 (void)snprintf(client->key, sizeof(client->key), "k%zu", i);
+            (void)snprintf(client->input, sizeof(client->input), "{\"of\":\"client-%zu-\"}", i);
         }
-        (void)snprintf(client->input, sizeof(client->input),
-                       "{\"of\":\"client %zu.\",\"confirm\":true}", i);
     }
-}
-
-struct sim_client *sim_client_in(struct sim *sim, slice text)
-{
-    ptrdiff_t at = slice_find(text, SLICE("client "));
-    uint64_t number;
-    if (at < 0)
-        return NULL;
-    slice rest = slice_from(text, (size_t)at + 7);
-    if (!slice_to_u64(slice_split(&rest, '.'), SIM_CLIENTS_MAX - 1, &number))
-        return NULL;
-    return &sim->clients[number];
 }
 
 uint64_t sim_clients_next_ns(const struct sim *sim)

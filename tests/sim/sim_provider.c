@@ -75,14 +75,6 @@ static void uncount_effect(struct sim *sim, const struct http_call *call)
             sim->effects.items[i].count--;
 }
 
-static void answer_well(struct http_call *call)
-{
-    if (is_write(call))
-        seam_call_reply(call, 201, "{\"id\":\"made\"}");
-    else
-        seam_call_reply(call, 200, "{\"items\":[\"a\",\"b\",\"c\"]}");
-}
-
 void sim_provider_event(struct sim *sim, struct sim_node *node, size_t index)
 {
     struct http_call *call = seam_call(node->on.http, index);
@@ -104,7 +96,7 @@ void sim_provider_event(struct sim *sim, struct sim_node *node, size_t index)
             seam_call_fail(call, phase);
     } else {
         sim_note(sim, "node %zu: the provider answers", sim_node_number(sim, node));
-        answer_well(call);
+        sim_apps_answer(sim, call);
     }
     sim_node_settle(sim, node);
 }
