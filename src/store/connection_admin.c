@@ -5,7 +5,7 @@
 #include "store/connection_internal.h"
 #include "store/internal.h"
 
-enum { MADE_ARENA_BYTES_MAX = 64 * 1024 };
+enum { MADE_ARENA_BYTES_MAX = 64 * 1024, DEFAULT_TRIES_MAX = 10 };
 
 static const struct pg_column default_params[] = {
     {"account_id", PG_UUID}, {"id", PG_I64}, {"now", PG_TIME}, {"op_token", PG_UUID}};
@@ -105,13 +105,26 @@ static int finish(struct pg_sync *sync, int rc, struct err *err)
     return rc;
 }
 
+/* Another command has made another connection the default since this one looked: its transaction has
+ * ended, so the next try sees it. */
+static bool is_overtaken(struct pg_sync *sync, int rc)
+{
+    return rc == ERR_INVALID && slice_eq(slice_cstr(pg_sync_sqlstate(sync)), SLICE("23505"));
+}
+
 int store_connection_default_sync(struct pg_sync *sync, struct uuid account_id, int64_t id,
                                   struct err *err)
 {
-    int rc = pg_sync_run(sync, "begin", err);
-    if (rc != OK)
-        return rc;
-    return finish(sync, set_default(sync, account_id, id, err), err);
+    for (unsigned tries = 1;; tries++) {
+        int rc = pg_sync_run(sync, "begin", err);
+        if (rc != OK)
+            return rc;
+        rc = set_default(sync, account_id, id, err);
+        bool is_last = !is_overtaken(sync, rc) || tries == DEFAULT_TRIES_MAX;
+        rc = finish(sync, rc, err);
+        if (is_last)
+            return rc;
+    }
 }
 
 /* ---- insert, delete ---- */
@@ -149,10 +162,16 @@ static int insert_in_transaction(struct pg_sync *sync, const struct connection *
 int store_connection_insert_sync(struct pg_sync *sync, const struct connection *connection,
                                  size_t count_max, struct err *err)
 {
-    int rc = pg_sync_run(sync, "begin", err);
-    if (rc != OK)
-        return rc;
-    return finish(sync, insert_in_transaction(sync, connection, count_max, err), err);
+    for (unsigned tries = 1;; tries++) {
+        int rc = pg_sync_run(sync, "begin", err);
+        if (rc != OK)
+            return rc;
+        rc = insert_in_transaction(sync, connection, count_max, err);
+        bool is_last = !is_overtaken(sync, rc) || tries == DEFAULT_TRIES_MAX;
+        rc = finish(sync, rc, err);
+        if (is_last)
+            return rc;
+    }
 }
 
 int store_connection_delete_sync(struct pg_sync *sync, struct uuid account_id, int64_t id,

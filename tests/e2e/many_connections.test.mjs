@@ -56,6 +56,16 @@ test('one past the thousandth works: as the default, and named', async () => {
   assert.equal((await server.call(account.key, 'POST', '/api/connect/sessions', { ...link, integration_id: 'notion' })).status, 404);
 });
 
+test('several first ones that are added at once: all are stored, one of them is the default', async () => {
+  for (const args of [[], ['--default']]) {
+    const { id } = await stack.account(`at once ${args}`, { apps: [] });
+    const ids = await Promise.all(Array.from({ length: 6 }, () => stack.connect(id, 'probe', GOOD, args)));
+    assert.equal(new Set(ids).size, 6);
+    await Promise.all(ids.map((one) => stack.must(['connections', 'default', id, String(one)])));
+    assert.equal(await stack.cluster.sql(`select count(*), count(*) filter (where is_default) from sluice.connection where account_id = '${id}'`), '6|1');
+  }
+});
+
 test('one of another app or account is none of this one', async () => {
   const [notion] = (await get('/api/connections?integration_id=notion')).json.connections;
   for (const id of [notion.id, String(MANY + 1), '9007199254740991']) {
