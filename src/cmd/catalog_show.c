@@ -74,9 +74,33 @@ static void put_integration(struct output_json *json, const struct catalog_integ
     output_json_str(json, "description", integration->description);
     output_json_str(json, "category", integration->category);
     output_json_str(json, "auth", slice_cstr(catalog_auth_name(integration->auth.kind)));
+    json_key(&json->w, "auths"); /* all the ways to connect, "auth" is the first */
+    json_open(&json->w, '[');
+    for (size_t i = 0; i < integration->auth_count; i++)
+        json_put_str(&json->w, slice_cstr(catalog_auth_name(integration->auths[i].kind)));
+    json_close(&json->w, ']');
     json_key(&json->w, "actions");
     json_put_raw(&json->w, integration->capabilities_json);
     json_close(&json->w, '}');
+}
+
+/* A head knows its first way to connect only. */
+static const struct catalog_integration *whole(const struct catalog *catalog, size_t at)
+{
+    const struct catalog_integration *head = catalog->integrations[at];
+    const struct catalog_integration *opened =
+        catalog_find_integration(catalog, head->integration_id);
+    return opened ? opened : head;
+}
+
+/* "oauth2, basic" */
+static slice auths_text(struct arena *arena, const struct catalog_integration *integration)
+{
+    slice text = SLICE("");
+    for (size_t i = 0; i < integration->auth_count && text.ptr; i++)
+        text = arena_printf(arena, "%.*s%s%s", SLICE_ARG(text), i > 0 ? ", " : "",
+                            catalog_auth_name(integration->auths[i].kind));
+    return text;
 }
 
 int catalog_show_all(struct session *session, bool as_json)
@@ -88,17 +112,17 @@ int catalog_show_all(struct session *session, bool as_json)
         output_json_begin(&json);
         json_open(&json.w, '[');
         for (size_t i = 0; i < catalog->integration_count; i++)
-            put_integration(&json, catalog->integrations[i]);
+            put_integration(&json, whole(catalog, i));
         json_close(&json.w, ']');
         return output_json_end(&json, stdout, &session->err);
     }
     output_table_begin(&table, &session->arena, "INTEGRATION|NAME|CATEGORY|AUTH|ACTIONS");
     for (size_t i = 0; i < catalog->integration_count; i++) {
-        const struct catalog_integration *integration = catalog->integrations[i];
+        const struct catalog_integration *integration = whole(catalog, i);
         output_table_cell(&table, integration->integration_id);
         output_table_cell(&table, integration->name);
         output_table_cell(&table, integration->category);
-        output_table_cell(&table, slice_cstr(catalog_auth_name(integration->auth.kind)));
+        output_table_cell(&table, auths_text(&session->arena, integration));
         output_table_cell(&table, arena_printf(&session->arena, "%zu", integration->action_count));
     }
     return output_table_print(&table, stdout, "there are no integrations", &session->err);

@@ -105,8 +105,8 @@ static int finish(struct pg_sync *sync, int rc, struct err *err)
     return rc;
 }
 
-/* Another command has made another connection the default since this one looked: its transaction has
- * ended, so the next try sees it. */
+/* Another command has made another connection the default since this one looked: its transaction
+ * has ended, so the next try sees it. */
 static bool is_overtaken(struct pg_sync *sync, int rc)
 {
     return rc == ERR_INVALID && slice_eq(slice_cstr(pg_sync_sqlstate(sync)), SLICE("23505"));

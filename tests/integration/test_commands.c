@@ -433,8 +433,10 @@ static void the_catalog_is_shown(void **state)
     RUN(0, "catalog", "list");
     assert_out("gmail");
     assert_out("oauth2");
+    assert_out("oauth2, basic"); /* zendesk's */
     RUN(0, "catalog", "list", "--json");
     assert_true(out_json()->count >= 2);
+    assert_out("\"auth\":\"oauth2\",\"auths\":[\"oauth2\",\"basic\"]");
     RUN(0, "catalog", "show", "gmail");
     assert_out("send_message");
     RUN(0, "catalog", "show", "gmail", "send_message");
