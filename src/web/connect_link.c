@@ -16,13 +16,14 @@
 enum { PAGE_BYTES = 16 }; /* of what tells a page from all others */
 
 /* What is waited for. */
-enum phase { PHASE_LINK, PHASE_KEY, PHASE_CONNECTION, PHASE_TAKEN, PHASE_AUDITED };
+enum phase { PHASE_LINK, PHASE_KEY, PHASE_CONNECTION, PHASE_CLIENTS, PHASE_TAKEN, PHASE_AUDITED };
 
 struct link {
     enum phase phase;
     bool is_taking;
     struct link_page page;
     struct catalog *catalog;
+    struct pg_query own, shared; /* OAuth clients: the account's, the operator's */
     uint8_t taken_by[CONNECT_SESSION_HASH_LEN];
     int64_t taking_at;
 };
@@ -61,6 +62,14 @@ static void on_end(struct web_request *request)
     catalog_unref(it->catalog);
 }
 
+/* They ask in the catalog's words, and must not be sent once it is let go. */
+static void on_cancel(struct web_request *request)
+{
+    struct link *it = request->state;
+    pg_cancel(&it->own);
+    pg_cancel(&it->shared);
+}
+
 static enum op_result load(struct web_request *request, bool is_taking)
 {
     struct link *it = ARENA_NEW(&request->op.arena, struct link);
@@ -73,6 +82,7 @@ static enum op_result load(struct web_request *request, bool is_taking)
     it->catalog = catalog_ref(*request->web->config.catalog);
     request->state = it;
     request->on_end = on_end;
+    request->on_cancel = on_cancel;
     store_connect_session_get(request->web->config.pool, &request->query, &request->op,
                               link->account_id, link->hash);
     return OP_WAIT;
@@ -104,6 +114,36 @@ static enum op_result judge(struct web_request *request)
     return OP_NEXT;
 }
 
+/* The page, once it is known whether its form may offer to sign in. */
+static enum op_result show(struct web_request *request)
+{
+    struct link *it = request->state;
+    const struct link_page *page = &it->page;
+    struct pg_pool *pool = request->web->config.pool;
+    slice id = page->app->integration_id;
+    bool has_form = request->session.is_open && !page->link.used_at;
+    if (!has_form || !catalog_auth_by(page->app, AUTH_OAUTH2))
+        return link_reply_page(request, page);
+    it->phase = PHASE_CLIENTS;
+    store_oauth_client_get(pool, &it->own, &request->op, page->link.account_id, id);
+    store_oauth_client_get(pool, &it->shared, &request->op, (struct uuid){{0}}, id);
+    return OP_WAIT;
+}
+
+static enum op_result on_clients(struct web_request *request)
+{
+    struct link *it = request->state;
+    struct oauth_client client;
+    int own = store_oauth_client_get_result(&it->own, &client);
+    int shared = store_oauth_client_get_result(&it->shared, &client);
+    if (own != OK && own != ERR_NOTFOUND)
+        return web_reply_database(request, own);
+    if (shared != OK && shared != ERR_NOTFOUND)
+        return web_reply_database(request, shared);
+    it->page.lacks_client = own == ERR_NOTFOUND && shared == ERR_NOTFOUND;
+    return link_reply_page(request, &it->page);
+}
+
 static enum op_result on_connection(struct web_request *request)
 {
     struct link *it = request->state;
@@ -114,7 +154,7 @@ static enum op_result on_connection(struct web_request *request)
     page->has_row = status == OK;
     if (!page->has_row && !page->link.used_at)
         return link_reply_over(request, LINK_GONE, &page->link);
-    return link_reply_page(request, page);
+    return show(request);
 }
 
 static enum op_result take(struct web_request *request)
@@ -147,7 +187,7 @@ static enum op_result on_key(struct web_request *request)
         return take(request);
     int64_t id = link->made_id ? link->made_id : link->connection_id;
     if (!id)
-        return link_reply_page(request, &it->page);
+        return show(request);
     it->phase = PHASE_CONNECTION;
     store_connection_get(request->web->config.pool, &request->query, &request->op, link->account_id,
                          id);
@@ -246,6 +286,8 @@ static enum op_result finish(struct web_request *request)
         return on_key(request);
     case PHASE_CONNECTION:
         return on_connection(request);
+    case PHASE_CLIENTS:
+        return on_clients(request);
     case PHASE_TAKEN:
         return on_taken(request);
     case PHASE_AUDITED:

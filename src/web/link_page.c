@@ -136,7 +136,13 @@ static void write_form(struct web_request *request, const struct link_page *page
     write_about(page, out);
     write_promise(page, out);
     buf_append(out, SLICE("<div class=\"card\">"));
-    app_write_connect(request, page->app, page->has_row ? &page->row : NULL, true, out);
+    if (page->lacks_client)
+        HTML(out,
+             "<p>Signing in to {} is not possible here yet: this server needs an OAuth client for "
+             "{}, and has none yet. Ask {} to set one up.</p>",
+             page->app->name, page->app->name, page->link.account_name);
+    app_write_connect(request, page->app, page->has_row ? &page->row : NULL, !page->lacks_client,
+                      out);
     buf_append(out, SLICE("</div>"));
     app_allow_forms(request, page->app);
 }

@@ -22,6 +22,7 @@ struct link_page {
     const struct catalog_integration *app;
     struct connection row; /* has_row: that it is to reconnect, or that it made */
     bool has_row;
+    bool lacks_client; /* signing in is a way to connect it, and there is no OAuth client for it */
 };
 
 /* link NULL: nothing is known of it. */

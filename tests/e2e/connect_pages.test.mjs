@@ -527,6 +527,16 @@ test('a state of OAuth is for the session that began it, a link its own', async 
   assert.match((await person.go(callback)).text, /as <strong>pat<\/strong>/);
 });
 
+test('a link does not offer a sign-in that this server cannot begin', async () => {
+  const { json } = await server.call(one.key, 'POST', '/api/connect/sessions', { integration_id: 'bare' });
+  const person = new Pages(server.base);
+  const page = await person.press(await person.ask(new URL(json.url).pathname), 'Go on');
+  assert.equal(page.status, 200, page.text);
+  assert.deepEqual(formsOf(page.text).flatMap((form) => form.buttons).filter((button) => button.startsWith('Connect')), []);
+  assert.match(page.text, /needs an OAuth client for App bare, and has none yet/);
+  assert.match(page.text, /Ask one to set one up/);
+});
+
 test('a link that is too old, and one whose key is revoked, say so', async () => {
   const old = (await made(one, { integration_id: 'probe' })).path;
   await stack.cluster.sql(`update sluice.connect_session set expires_at = now() - interval '1 second' where taken_at is null`);
