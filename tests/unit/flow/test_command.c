@@ -202,6 +202,14 @@ static void a_rejection_ends_it(void **state)
     assert_int_equal(machine_end(m), FLOW_ANSWER_DONE);
     assert_int_equal(machine_row(m, id)->flow.status, FLOW_CANCELLED);
     machine_check_error(m, id, "Rejected by key:test: not now");
+    seam_run_command(&m->run, &m->node, FLOW_COMMAND_APPROVE, id);
+    m->run.command.step_key = SLICE("a");
+    seam_run_start(&m->run);
+    assert_true(seam_walk_until_ended(&m->walk, &m->run));
+    assert_int_equal(m->run.answer, FLOW_ANSWER_CONFLICT);
+    assert_true(slice_eq_cstr(m->run.as.command.earlier.by, "key:test"));
+    assert_false(m->run.as.command.earlier.is_approved);
+    seam_run_end(&m->run);
 }
 
 static void a_change_in_between_is_loaded_again(void **state)

@@ -191,6 +191,20 @@ static void a_write_that_a_dead_server_had_begun(void **state)
     machine_until(m, id, FLOW_COMPLETED);
 }
 
+/* The fact that an item has failed outlives the server that wrote it. */
+static void an_item_that_a_dead_server_saw_fail(void **state)
+{
+    struct machine *m = *state;
+    struct uuid id = machine_start(m, "read", "{\"confirm\":true,\"n\":[1]}");
+    machine_reply(m, 403);
+    (void)machine_query(m, "flow_move");
+    assert_int_equal(count_facts(m, "failed"), 1);
+    machine_restart(m);
+    machine_until(m, id, FLOW_FAILED);
+    machine_check_error(m, id, "Item 1 of 1 failed");
+    assert_int_equal(m->walk.sent, 0); /* it is not called again */
+}
+
 /* Its lease runs out while an item waits for its next attempt. */
 static void a_call_that_may_not_be_sent(void **state)
 {
@@ -282,6 +296,7 @@ int main(void)
         ON_A_MACHINE(a_flow_that_is_cancelled_meanwhile),
         ON_A_MACHINE(a_drain_before_the_intent),
         ON_A_MACHINE(a_write_that_a_dead_server_had_begun),
+        ON_A_MACHINE(an_item_that_a_dead_server_saw_fail),
         ON_A_MACHINE(a_call_that_may_not_be_sent),
         cmocka_unit_test(each_place_fails_in_each_way),
         cmocka_unit_test(every_step_and_jump_was_taken),

@@ -12,7 +12,8 @@ static const char *const templates[] = {
     TEMPLATE("ask_each", ASK("a", "") "," GET("b", EACH(""))),
     TEMPLATE("ask_wait", ASK("a", "") "," WAIT("b", "60")),
     TEMPLATE("ask_write", ASK("a", "") "," PUT("b", "approval:a", "")),
-    TEMPLATE("chain", PASS("a") "," WAIT("b", "0") "," PASS("c")),
+    TEMPLATE("chain",
+             PASS("a") "," WAIT("b", "0") "," STEP("c", "transform", "\"expr\":\"steps.a\"")),
     TEMPLATE("each", GET("a", EACH(""))),
     TEMPLATE_WITH("late", "\"deadline\":1,", GET("a", "")),
     TEMPLATE("nothing", STEP("a", "transform", "\"when\":\"input.n\",\"expr\":\"`1`\"")),
@@ -61,6 +62,7 @@ static void transforms_and_a_wait_that_is_over(void **state)
     struct uuid id = machine_start(m, "chain", "{\"confirm\":true}");
     machine_until(m, id, FLOW_COMPLETED);
     assert_int_equal(machine_count_steps(m, id, true), 3);
+    assert_true(slice_eq_cstr(m->store.steps.items[2].step.output, "1")); /* what the first gave */
 }
 
 static void a_wait_and_a_call_behind_it(void **state)

@@ -1,0 +1,363 @@
+/*
+ * The tables of a view and of a page of flows: what is known here and what is loaded, templates
+ * that are in memory and that are not, and each query that fails.
+ */
+#include "seam/seam.h"
+
+#include "flow/look.h"
+#include "machine.h"
+#include "seam/rows_flow.h"
+
+/* By key, as a set has them. */
+static const char *const templates[] = {
+    TEMPLATE("ask", PASS("p") "," ASK("a", "")),
+    TEMPLATE("read", GET("a", "\"connection\":\"${input.n}\",")),
+    NULL,
+};
+
+/* Asks for one view or one page, and keeps what came of it until the test lets go. */
+struct reader {
+    struct op op;
+    struct machine *m;
+    struct uuid id;
+    struct flow_filter filter;
+    const struct flow_need *need;
+    bool wants_view, wants_rows, is_done;
+    struct flow_look *look;
+    struct flow_page *page;
+    /* out, in op's arena */
+    int status;
+    bool has_ended, has_seen;
+    slice text, name;
+    size_t count, examined;
+};
+
+static struct reader reader;
+
+static enum op_result step_ask(struct op *op)
+{
+    struct flow_service *service = reader.m->node.flow;
+    if (reader.need)
+        reader.page = flow_page_start_needing(service, &reader.filter, reader.need, op);
+    else if (reader.filter.limit > 0 && reader.wants_rows)
+        reader.page = flow_page_start_rows(service, &reader.filter, op);
+    else if (reader.filter.limit > 0)
+        reader.page = flow_page_start(service, &reader.filter, op);
+    else if (reader.wants_view)
+        reader.look = flow_look_start_view(service, seam_account, reader.id, op);
+    else
+        reader.look = flow_look_start(service, seam_account, reader.id, op);
+    return OP_WAIT;
+}
+
+static void keep_page(struct arena *arena)
+{
+    const struct flow_page *page = reader.page;
+    reader.status = page->status;
+    reader.text = arena_dup(arena, buf_slice(&page->text));
+    reader.count = page->count;
+    reader.examined = page->examined;
+    if (page->rows && page->count > 0)
+        reader.name = arena_dup(arena, page->rows[0].name);
+}
+
+static void keep_view(struct arena *arena)
+{
+    struct flow_look *look = reader.look;
+    reader.status = look->status;
+    reader.has_seen = look->seen != NULL;
+    if (look->seen) {
+        reader.text = arena_dup(arena, look->seen->text);
+    } else if (look->status == OK) {
+        reader.has_ended = flow_look_has_ended(look);
+        reader.text = arena_dup(arena, flow_look_view(look));
+    }
+}
+
+/* What was asked for is gone after this turn. */
+static enum op_result step_keep(struct op *op)
+{
+    if (reader.page)
+        keep_page(&op->arena);
+    else
+        keep_view(&op->arena);
+    reader.is_done = true;
+    op_hold(op, "the test");
+    return OP_WAIT;
+}
+
+static const struct op_step steps[] = {{"ask", step_ask, 0}, {"keep", step_keep, 0}};
+static const struct op_class reader_class = {
+    .name = "reader", .steps = steps, .step_count = ARRAY_LEN(steps)};
+
+static void begin(struct machine *m)
+{
+    reader.m = m;
+    reader.is_done = false;
+    op_start(&reader.op, &reader_class, m->node.loop, NULL, 64 * 1024 * 1024);
+    seam_settle(m->node.loop);
+}
+
+static void finish(struct machine *m)
+{
+    for (unsigned i = 0; i < 100 && !reader.is_done; i++)
+        machine_turn(m, NULL);
+    assert_true(reader.is_done);
+}
+
+static void let_go(struct machine *m)
+{
+    op_release(&reader.op);
+    seam_settle(m->node.loop);
+    reader = (struct reader){.m = m};
+}
+
+static int set_up(void **state)
+{
+    *state = machine_new(templates);
+    reader = (struct reader){.m = *state};
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    return machine_free(*state);
+}
+
+static bool has(slice text, const char *part)
+{
+    return text.ptr && slice_find(text, slice_cstr(part)) >= 0;
+}
+
+/* ---- one flow ---- */
+
+static void a_flow_that_is_loaded(void **state)
+{
+    struct machine *m = *state;
+    reader.id = machine_start(m, "ask", "{\"confirm\":true}");
+    machine_until(m, reader.id, FLOW_WAITING);
+    begin(m);
+    finish(m);
+    assert_int_equal(reader.status, OK);
+    assert_false(reader.has_ended);
+    assert_true(has(reader.text, "\"stepKey\":\"a\""));
+    let_go(m);
+}
+
+static void a_flow_that_is_not_there(void **state)
+{
+    struct machine *m = *state;
+    reader.id = uuid_v7();
+    begin(m);
+    finish(m);
+    assert_int_equal(reader.status, ERR_NOTFOUND);
+    let_go(m);
+}
+
+/* The second time its revision is all that is asked for. */
+static void a_view_that_is_kept(void **state)
+{
+    struct machine *m = *state;
+    struct uuid id = machine_start(m, "ask", "{\"confirm\":true}");
+    machine_until(m, id, FLOW_WAITING);
+    reader.id = id;
+    reader.wants_view = true;
+    begin(m);
+    assert_non_null(seam_query_named(m->node.pool, "flow_load"));
+    finish(m);
+    assert_true(has(reader.text, "\"status\":\"waiting\""));
+    let_go(m);
+    reader.id = id;
+    reader.wants_view = true;
+    begin(m);
+    assert_null(seam_query_named(m->node.pool, "flow_load"));
+    assert_non_null(seam_query_named(m->node.pool, "flow_rev"));
+    finish(m);
+    assert_true(reader.has_seen);
+    let_go(m);
+}
+
+static void a_view_of_what_runs_here(void **state)
+{
+    struct machine *m = *state;
+    struct uuid id = machine_start(m, "read", "{\"confirm\":true}");
+    (void)machine_call(m);
+    reader.id = id;
+    reader.wants_view = true;
+    begin(m);
+    finish(m);
+    assert_true(has(reader.text, "\"status\":\"running\""));
+    let_go(m);
+    machine_row(m, id)->flow.rev++; /* another node has changed it since */
+    reader.id = id;
+    reader.wants_view = true;
+    begin(m);
+    seam_rows_answer(&m->store, seam_query_named(m->node.pool, "flow_rev"));
+    seam_settle(m->node.loop);
+    assert_non_null(seam_query_named(m->node.pool, "flow_load"));
+    finish(m);
+    assert_true(reader.has_seen);
+    let_go(m);
+}
+
+static void queries_of_a_view_that_fail(void **state)
+{
+    struct machine *m = *state;
+    static const char *const names[] = {"flow_load", "flow_template_get"};
+    struct uuid id = machine_start(m, "ask", "{\"confirm\":true}");
+    machine_until(m, id, FLOW_WAITING);
+    machine_row(m, id)->flow.template_version = uuid_v7();
+    for (size_t i = 0; i < ARRAY_LEN(names); i++) {
+        reader.id = id;
+        begin(m);
+        seam_query_fail(machine_query(m, names[i]), ERR_TIMEOUT);
+        finish(m);
+        assert_int_equal(reader.status, ERR_TIMEOUT);
+        let_go(m);
+    }
+}
+
+/* A template of old comes from the database, and is kept. */
+static void a_template_that_is_not_in_memory(void **state)
+{
+    struct machine *m = *state;
+    struct uuid id = machine_start(m, "ask", "{\"confirm\":true}");
+    machine_until(m, id, FLOW_WAITING);
+    machine_row(m, id)->flow.template_version = uuid_v7();
+    reader.id = id;
+    begin(m);
+    struct pg_query *get = machine_query(m, "flow_template_get");
+    const struct flow_template *tmpl = m->templates->items[0];
+    const struct pg_value cells[] = {pg_text(tmpl->key), pg_json(tmpl->body)};
+    seam_row(get, cells);
+    seam_query_done(get);
+    finish(m);
+    assert_int_equal(reader.status, OK);
+    assert_true(has(reader.text, "\"templateKey\":\"ask\""));
+    let_go(m);
+}
+
+/* ---- a page ---- */
+
+static void answer_list(struct machine *m, const char *name)
+{
+    struct pg_query *query = machine_query(m, name);
+    for (size_t i = 0; i < m->store.flows.count; i++) {
+        struct pg_value cells[32];
+        const struct row_flow *row = &m->store.flows.items[i];
+        size_t n = seam_flow_cells(&row->flow, cells);
+        cells[n++] = pg_json(row->input);
+        cells[n++] = pg_text(SLICE_NONE);
+        seam_row(query, cells);
+    }
+    seam_query_done(query);
+    finish(m);
+}
+
+static void records_and_rows(void **state)
+{
+    struct machine *m = *state;
+    for (unsigned i = 0; i < 2; i++)
+        (void)machine_start(m, "ask", "{\"confirm\":true}");
+    reader.filter = (struct flow_filter){.account_id = seam_account, .status = -1, .limit = 10};
+    begin(m);
+    answer_list(m, "flow_list");
+    assert_int_equal(reader.status, OK);
+    assert_true(has(reader.text, "\"input\":{\"confirm\":true}"));
+    let_go(m);
+    reader.filter = (struct flow_filter){.account_id = seam_account, .status = -1, .limit = 10};
+    reader.wants_rows = true;
+    begin(m);
+    answer_list(m, "flow_list_rows");
+    assert_int_equal(reader.count, 2);
+    assert_true(slice_eq_cstr(reader.name, "T"));
+    let_go(m);
+}
+
+static void a_page_with_a_template_that_is_not_in_memory(void **state)
+{
+    struct machine *m = *state;
+    struct uuid id = machine_start(m, "ask", "{\"confirm\":true}");
+    machine_row(m, id)->flow.template_version = uuid_v7();
+    reader.filter = (struct flow_filter){.account_id = seam_account, .status = -1, .limit = 10};
+    begin(m);
+    struct pg_query *query = machine_query(m, "flow_list");
+    struct pg_value cells[32];
+    size_t n = seam_flow_cells(&machine_row(m, id)->flow, cells);
+    cells[n++] = pg_json(SLICE("{}"));
+    cells[n++] = pg_text(SLICE_NONE);
+    seam_row(query, cells);
+    seam_query_done(query);
+    struct pg_query *get = machine_query(m, "flow_template_get");
+    const struct flow_template *tmpl = m->templates->items[0];
+    const struct pg_value found[] = {pg_text(tmpl->key), pg_json(tmpl->body)};
+    seam_row(get, found);
+    seam_query_done(get);
+    finish(m);
+    assert_int_equal(reader.status, OK);
+    assert_true(has(reader.text, "\"templateKey\":\"ask\""));
+    let_go(m);
+}
+
+static void a_page_that_cannot_be_loaded(void **state)
+{
+    struct machine *m = *state;
+    reader.filter = (struct flow_filter){.account_id = seam_account, .status = -1, .limit = 10};
+    begin(m);
+    seam_query_fail(machine_query(m, "flow_list"), ERR_TIMEOUT);
+    finish(m);
+    assert_int_equal(reader.status, ERR_TIMEOUT);
+    let_go(m);
+}
+
+/* Of flows that wait, those that have calls left through a connection. */
+static void flows_that_need_a_connection(void **state)
+{
+    struct machine *m = *state;
+    static const char *const inputs[] = {"{\"confirm\":true,\"n\":\"17\"}",
+                                         "{\"confirm\":true,\"n\":\"18\"}", "{\"confirm\":true}"};
+    const struct flow_need need = {
+        .catalog = m->catalog, .integration_id = SLICE("demo"), .connection_id = 17};
+    for (size_t i = 0; i < ARRAY_LEN(inputs); i++)
+        (void)machine_start(m, "read", inputs[i]);
+    (void)machine_start(m, "ask", "{\"confirm\":true}"); /* it calls nothing */
+    reader.filter = (struct flow_filter){.account_id = seam_account,
+                                         .status = FLOW_RUNNING,
+                                         .limit = 10,
+                                         .is_rows_alone = true,
+                                         .with_input = true};
+    reader.need = &need;
+    begin(m);
+    answer_list(m, "flow_list_status_inputs");
+    assert_int_equal(reader.examined, 4);
+    assert_int_equal(reader.count, 1);
+    let_go(m);
+}
+
+static void every_step_and_jump_was_taken(void **state)
+{
+    (void)state;
+    assert_int_equal(seam_table_missing("flow_view"), 0);
+    assert_int_equal(seam_table_missing("flow_page"), 0);
+}
+
+#define ON_A_MACHINE(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        ON_A_MACHINE(a_flow_that_is_loaded),
+        ON_A_MACHINE(a_flow_that_is_not_there),
+        ON_A_MACHINE(a_view_that_is_kept),
+        ON_A_MACHINE(a_view_of_what_runs_here),
+        ON_A_MACHINE(queries_of_a_view_that_fail),
+        ON_A_MACHINE(a_template_that_is_not_in_memory),
+        ON_A_MACHINE(records_and_rows),
+        ON_A_MACHINE(a_page_with_a_template_that_is_not_in_memory),
+        ON_A_MACHINE(a_page_that_cannot_be_loaded),
+        ON_A_MACHINE(flows_that_need_a_connection),
+        cmocka_unit_test(every_step_and_jump_was_taken),
+    };
+    seam_table_watch();
+    return cmocka_run_group_tests_name("flow/look", tests, NULL, NULL);
+}
