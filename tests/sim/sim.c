@@ -124,6 +124,7 @@ static struct sim_storm draw_storm(void)
         .late = some(600),
         .call_fail = some(200),
         .limited = some(100),
+        .handshake = some(990),
         .time = 20 + (unsigned)seam_pick(200),
     };
 }

@@ -30,6 +30,7 @@ struct sim_storm {
     unsigned refuse, rollback, lose, for_good; /* of queries; for_good: of those lost */
     unsigned late;                             /* answers that wait for another event */
     unsigned call_fail, limited;               /* of calls */
+    unsigned handshake;                        /* calls whose first byte waits for another event */
     unsigned time;                             /* events at which time goes on though work waits */
 };
 

@@ -75,6 +75,9 @@ void sim_check_write(struct sim *sim, struct sim_node *node, const struct http_c
         client && client->kind == SIM_FLOW ? seam_find_flow(&sim->store, client->flow_id) : NULL;
     if (!seam_node_lives(&sim->store, id))
         sim_fail(sim, "node %zu writes although its lease has run out", sim_node_number(sim, node));
+    if (client && client->is_cancelled)
+        sim_fail(sim, "node %zu writes for a flow whose cancel was acknowledged",
+                 sim_node_number(sim, node));
     if (client && client->kind == SIM_FLOW && !row)
         sim_fail(sim, "node %zu writes for a flow that is not stored", sim_node_number(sim, node));
     if (row && row->flow.status != FLOW_CANCELLED && !uuid_eq(row->flow.owner, id))

@@ -48,10 +48,8 @@ void sim_provider_take(struct sim *sim, struct sim_node *node)
 {
     struct http_call *call;
     for (size_t i = 0; (call = seam_call(node->on.http, i)); i++) {
-        if (call->is_any_byte_sent)
+        if (call->is_any_byte_sent || sim_chance(sim, sim->storm.handshake))
             continue;
-        if (is_write(call))
-            sim_check_write(sim, node, call);
         sim_note(sim, "node %zu: %.*s %.*s %.*s", sim_node_number(sim, node),
                  SLICE_ARG(call->method), SLICE_ARG(call->url), SLICE_ARG(seam_call_body(call)));
         if (sim_chance(sim, sim->storm.call_fail) && seam_pick(3) == 0) {
@@ -59,8 +57,13 @@ void sim_provider_take(struct sim *sim, struct sim_node *node)
             i--;
             continue;
         }
-        if (seam_call_send(call) && is_write(call))
+        if (!seam_call_send(call)) {
+            sim_note(sim, "node %zu: does not send it", sim_node_number(sim, node));
+            i--;
+        } else if (is_write(call)) {
+            sim_check_write(sim, node, call);
             count_effect(sim, call);
+        }
     }
 }
 
@@ -78,8 +81,12 @@ static void uncount_effect(struct sim *sim, const struct http_call *call)
 void sim_provider_event(struct sim *sim, struct sim_node *node, size_t index)
 {
     struct http_call *call = seam_call(node->on.http, index);
-    if (node->is_paused || !call->is_any_byte_sent)
+    if (node->is_paused)
         return;
+    if (!call->is_any_byte_sent) {
+        sim_node_settle(sim, node);
+        return;
+    }
     if (sim_chance(sim, sim->storm.limited)) {
         sim_note(sim, "node %zu: the provider answers 429", sim_node_number(sim, node));
         if (is_write(call))
