@@ -3,9 +3,10 @@
  * database; this process holds only the flows that it runs right now, each an op (run.c), and the
  * timers of the next minute (timers.c). Whatever ends, parks or is lost is dropped from memory.
  *
- * Order of files for a reader: template.c, run.c (the table of steps of a running flow), step_*.c
- * (the four types), command.c (start, approve, reject, resume, cancel), timers.c, adopt.c, watch.c
- * (who looks at a flow), view.c (src/api/README.md "Flows"), seen.c (views that are shown again).
+ * Order of files for a reader: template.c; run.c (the table of a running flow), plan.c (what comes
+ * next), call.c and fan_out.c (doing it), run_end.c (how an attempt ends), state.c (the rows that
+ * follow from it); command.c (start, approve, reject, resume, cancel), timers.c, adopt.c; watch.c,
+ * view.c (src/api/README.md "Flows"), seen.c (views that are kept).
  */
 #ifndef FLOW_FLOW_H
 #define FLOW_FLOW_H
@@ -54,7 +55,7 @@ struct flow_template_find {
 };
 bool flow_template_find(struct flow_service *service, struct flow_template_find *find,
                         struct uuid version, struct op *op) MUST_CHECK;
-/* In the next step, in either case: looks at what came. */
+/* In the next step, in either case: takes what came. */
 void flow_template_found(struct flow_service *service, struct flow_template_find *find);
 
 /* ---- commands: one op each, embedded in the caller's ---- */

@@ -188,7 +188,7 @@ static inline struct arena *flow_run_scratch(struct flow_run *run)
     return &run->scratch[run->turn];
 }
 
-/* plan.c: from step `at` on, whose attempt it would be; is_decided: its `when` was looked at
+/* plan.c: from step `at` on, whose attempt it would be; is_decided: its `when` was checked
  * before. Into the current scratch arena. */
 void flow_plan_make(struct flow_run *run, size_t at, int64_t attempt, bool is_decided);
 /* Nothing is to be done: for an attempt that fails as it is loaded. */

@@ -1,6 +1,6 @@
 /*
  * A flow that runs: the table of its steps. What is durable lies in the row (struct flow); this op
- * only carries it on, and may vanish at any time: whoever takes the flow next begins with "load".
+ * only carries it on, and may vanish at any time: the next owner begins with "load".
  *
  * A turn of the wheel is plan -> execute -> record: the result of one step and the plan of the next
  * go in one statement. Before a call that must not be made twice in silence the intent is durable,
@@ -25,7 +25,7 @@ enum run_step {
     RUN_LOAD,
     RUN_LOADED,
     RUN_TEMPLATE,
-    RUN_PLACE,
+    RUN_PLAN,
     RUN_EXECUTE,
     RUN_CALL,
     RUN_CALLED,
@@ -101,16 +101,16 @@ static enum op_result step_template(struct op *op)
         return OP_NEXT;
     }
     if (run->find.status == ERR_NOTFOUND || run->find.status == ERR_INVALID) {
-        flow_run_end_unread(run);
+        flow_plan_unread(run);
         return OP_STOP;
     }
     return load_again(run, "the database, to load a template");
 }
 
 /* Where it stands: the plan of what is to be done now. */
-static enum op_result step_place(struct op *op)
+static enum op_result step_plan(struct op *op)
 {
-    return flow_run_place(flow_run_of(op)) ? OP_NEXT : OP_STOP;
+    return flow_plan_loaded(flow_run_of(op)) ? OP_NEXT : OP_STOP;
 }
 
 /* ---- doing it: a step that has prepared a transition stops, which leads to its record ---- */
@@ -215,8 +215,8 @@ static enum op_result step_called(struct op *op)
     return OP_DONE;
 }
 
-/* Facts about items belong to the step and the attempt that the row is at: whoever loads the flow
- * reads those alone. */
+/* Facts about items belong to the step and the attempt that the row is at: a load of the flow reads
+ * those alone. */
 static enum op_result step_fan_out(struct op *op)
 {
     struct flow_run *run = flow_run_of(op);
@@ -306,8 +306,8 @@ static enum op_result step_record(struct op *op)
     return OP_WAIT;
 }
 
-/* The database away: tried until somebody else owns the flow. A value that it refuses is the step's
- * fault. */
+/* The database unreachable: tried until another node owns the flow. A value that it refuses is the
+ * step's fault. */
 static enum op_result record_again(struct flow_run *run, int status)
 {
     bool is_refused = status == ERR_INVALID || status == ERR_LIMIT;
@@ -356,7 +356,7 @@ static const struct op_step steps[] = {
     [RUN_LOAD] = {"load", step_load, 0},
     [RUN_LOADED] = {"loaded", step_loaded, OP_TO(RUN_LOAD)},
     [RUN_TEMPLATE] = {"template", step_template, OP_TO(RUN_LOAD) | TO_RECORD},
-    [RUN_PLACE] = {"place", step_place, TO_RECORD},
+    [RUN_PLAN] = {"plan", step_plan, TO_RECORD},
     /* what is planned; each prepares a transition */
     [RUN_EXECUTE] = {"execute", step_execute, TO_A_PLAN | TO_RECORD},
     [RUN_CALL] = {"call", step_call, TO_RECORD},
@@ -467,7 +467,7 @@ void flow_run_wake(struct flow_service *service, const struct flow_ref *ref)
     ASSERT(ref->rev > 0 && ref->wake_at != 0);
     if (flow_run_is_moving(service, ref->id))
         return;
-    struct flow_run *run = make_run(service, &flow); /* out of memory: the next look finds it */
+    struct flow_run *run = make_run(service, &flow); /* out of memory: the next scan finds it */
     if (run)
         run->is_waking = true;
 }

@@ -6,11 +6,11 @@
 
 #include "flow/internal.h"
 
-/* place.c: plans what is to be done after a load. false: it fails here, the transition is
+/* plan_loaded.c: plans what is to be done after a load. false: it fails here, the transition is
  * prepared. */
-bool flow_run_place(struct flow_run *run);
+bool flow_plan_loaded(struct flow_run *run);
 /* The same where its template cannot be had. */
-void flow_run_end_unread(struct flow_run *run);
+void flow_plan_unread(struct flow_run *run);
 /* The current attempt has ended; the transition to what follows is prepared. output: JSON text that
  * lives as long as the plan. */
 void flow_run_finish_completed(struct flow_run *run, slice output);

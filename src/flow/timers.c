@@ -1,9 +1,9 @@
 /*
  * Waiting flows whose time comes. Due times live in the rows; what comes due within the next minute
- * is held here, in a heap behind one timer. Between two look-ups of the next minute, `horizon` says
- * up to where the heap is complete: a flow that is parked to wake before it is armed by whoever
- * parks it, a later one is found by the next look-up. Where the next minute is more than the heap
- * may hold, the look-up stops there, and goes on when half of it has fired. What nobody fired, for
+ * is held here, in a heap behind one timer. Between two scans of the next minute, `horizon` says
+ * up to where the heap is complete: a flow that is parked to wake before it is armed by what
+ * parks it, a later one is found by the next scan. Where the next minute is more than the heap
+ * may hold, the scan stops there, and goes on when half of it has fired. What was not fired, for
  * whatever reason, every node finds when it scans what is overdue by two seconds.
  */
 #include "base/clock.h"
@@ -36,7 +36,7 @@ struct flow_timers {
     struct flow_ref *heap; /* by wake_at */
     size_t count, cap;
     int64_t horizon, refill_at;
-    int64_t resume_at; /* where the next look-up of the next minute goes on, behind this id */
+    int64_t resume_at; /* where the next scan of the next minute goes on, behind this id */
     struct uuid resume_id;
     int64_t page_at; /* of the scan under way */
     struct uuid page_id;

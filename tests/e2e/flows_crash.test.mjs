@@ -11,7 +11,7 @@ import { Stack } from './support/stack.mjs';
 const RUN_STEPS = ['begin', 'execute', 'called', 'record', 'recorded'];
 const LANE_STEPS = ['take', 'begin', 'begun', 'call', 'called', 'record', 'recorded'];
 const COMMAND_STEPS = ['begin', 'load', 'loaded', 'template', 'decide', 'changed'];
-const LOAD_STEPS = ['load', 'loaded', 'template', 'place'];
+const LOAD_STEPS = ['load', 'loaded', 'template', 'plan'];
 
 const GRAVE = '00000000-0000-7000-8000-000000000001';
 

@@ -28,7 +28,7 @@ static bool has_ended(const struct flow_run *run, int64_t step, int64_t attempt)
 }
 
 /* A wait or an approval that has come to its time: only then does a parked flow run again. */
-static void place_woken(struct flow_run *run, size_t at)
+static void plan_woken(struct flow_run *run, size_t at)
 {
     const struct flow *flow = &run->flow;
     enum flow_step_type type = run->tmpl->steps[at].type;
@@ -52,7 +52,7 @@ static void place_woken(struct flow_run *run, size_t at)
     }
 }
 
-static void place(struct flow_run *run)
+static void plan_standing(struct flow_run *run)
 {
     const struct flow *flow = &run->flow;
     size_t at = (size_t)flow->step_index;
@@ -72,7 +72,7 @@ static void place(struct flow_run *run)
         run->doing.is_interrupted = true;
         flow_plan_make(run, at, flow->attempt, true);
     } else if (flow->attempt > 0 && is_pause) {
-        place_woken(run, at);
+        plan_woken(run, at);
     } else {
         flow_plan_make(run, at, flow->attempt + 1, flow->attempt > 0);
     }
@@ -93,7 +93,7 @@ static void end_at_once(struct flow_run *run, const struct flow_error *error)
     flow_run_fail(run, step, flow->attempt + (flow->is_begun ? 0 : 1), error);
 }
 
-void flow_run_end_unread(struct flow_run *run)
+void flow_plan_unread(struct flow_run *run)
 {
     struct flow_error error = {.code = SLICE("execution_failed"),
                                .message = SLICE("The flow's template cannot be read."),
@@ -102,7 +102,7 @@ void flow_run_end_unread(struct flow_run *run)
     end_at_once(run, &error);
 }
 
-bool flow_run_place(struct flow_run *run)
+bool flow_plan_loaded(struct flow_run *run)
 {
     struct flow_error error = {.code = SLICE("execution_failed"), .retry_after_ms = -1};
     if (run->flow.adoptions >= FLOW_POISON_ADOPTIONS) {
@@ -112,7 +112,7 @@ bool flow_run_place(struct flow_run *run)
         error.message = SLICE("The flow's documents cannot be held in memory.");
     } else {
         flow_run_show_from(run);
-        place(run);
+        plan_standing(run);
         return true;
     }
     end_at_once(run, &error);
