@@ -50,6 +50,7 @@ static struct account *account_new(struct account_rate *rate, struct uuid id, ui
 
 uint64_t account_rate_take(struct account_rate *rate, struct uuid account_id, uint64_t now_ns)
 {
+    ASSERT(rate && now_ns > 0);
     struct account *account =
         map_get(&rate->accounts, slice_of(account_id.bytes, sizeof(account_id.bytes)));
     if (!account)

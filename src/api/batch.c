@@ -77,6 +77,7 @@ static void start_item(struct api_request *request, struct item *item, size_t in
 
 static enum op_result start_all(struct api_request *request, const struct json *list)
 {
+    ASSERT(!request->state && list->count <= BATCH_ITEMS_MAX);
     struct batch *batch = ARENA_NEW(&request->op.arena, struct batch);
     struct item *items = ARENA_ARRAY(&request->op.arena, struct item, list->count);
     if (!batch || !items)
@@ -164,6 +165,7 @@ static void put_outcome(struct json_writer *w, struct batch *batch, const struct
 /* What was refused before anything of it ran. */
 static void put_problem(struct json_writer *w, const struct item *item)
 {
+    ASSERT(item->problem.ptr && item->status >= 400 && !item->exec);
     json_key(w, "status");
     json_put_i64(w, item->status);
     json_key(w, "error");
@@ -207,6 +209,7 @@ static enum op_result finish_batch(struct api_request *request)
 {
     struct json_writer w;
     struct buf text;
+    ASSERT(request->state);
     buf_init(&text, BATCH_REPLY_BYTES_MAX);
     (void)buf_reserve(&text, reply_size(request->state));
     json_begin(&w, &text);

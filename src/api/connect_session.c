@@ -325,6 +325,7 @@ static enum op_result reply(struct api_request *request, const struct linking *l
 static enum op_result finish(struct api_request *request)
 {
     struct linking *linking = request->state;
+    ASSERT(linking);
     if (linking->phase == PHASE_CONNECTIONS) {
         enum op_result result = choose(request, linking);
         if (result != OP_NEXT)

@@ -44,6 +44,7 @@ static void put_connection(struct json_writer *w, const struct connection *row)
 static enum op_result finish_list(struct api_request *request)
 {
     const struct connection_page *page = request->state;
+    ASSERT(page);
     struct json_writer w;
     struct connection *rows;
     struct buf text;
@@ -163,6 +164,7 @@ static struct changing *changing_new(struct api_request *request)
 static enum op_result find(struct api_request *request, enum phase phase)
 {
     struct changing *it = request->state;
+    ASSERT(it);
     it->phase = phase;
     store_connection_get(request->api->config.pool, &request->query, &request->op,
                          request->grant.account_id, it->id);
@@ -287,6 +289,7 @@ static enum op_result on_audited(struct api_request *request)
 static enum op_result finish_change(struct api_request *request)
 {
     const struct changing *it = request->state;
+    ASSERT(it);
     switch (it->phase) {
     case PHASE_FOUND:
         return on_found(request);

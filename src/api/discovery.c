@@ -193,6 +193,7 @@ static void put_integrations(struct json_writer *w, const struct catalog *catalo
 static enum op_result finish_integrations(struct api_request *request)
 {
     const struct filter *filter = request->state;
+    ASSERT(filter);
     const struct catalog *catalog = *request->api->config.catalog;
     struct connection_app *apps = NULL;
     size_t app_count = 0, count = 0;
@@ -346,6 +347,7 @@ static void put_hit(struct json_writer *w, const struct search_hit *hit, enum co
 static enum op_result finish_search(struct api_request *request)
 {
     struct search_state *state = request->state;
+    ASSERT(state);
     const struct catalog *catalog = *request->api->config.catalog;
     struct arena *arena = &request->op.arena;
     struct connection_app *apps = NULL;

@@ -107,6 +107,7 @@ static enum op_result begin_create(struct api_request *request)
 static enum op_result finish_create(struct api_request *request)
 {
     struct exec *exec = request->state;
+    ASSERT(exec);
     const struct exec_outcome *out = exec_outcome_of(exec);
     slice summary = exec_summary_of(exec);
     if (api_reply_guard(request, out))
@@ -175,6 +176,7 @@ static enum op_result begin_get(struct api_request *request)
 static enum op_result take_row(struct api_request *request, struct get *get)
 {
     struct execution execution;
+    ASSERT(!get->is_row_read);
     get->status = store_execution_get_result(&request->query, &execution);
     get->is_row_read = true;
     if (get->status != OK)
@@ -193,6 +195,7 @@ static enum op_result take_row(struct api_request *request, struct get *get)
 
 static void take_stored(struct get *get)
 {
+    ASSERT(get->is_row_read && !get->stored.op);
     get->status = get->stored.status;
     get->is_found = get->stored.is_found;
     get->summary = get->stored.summary;
@@ -201,6 +204,7 @@ static void take_stored(struct get *get)
 static enum op_result finish_get(struct api_request *request)
 {
     struct get *get = request->state;
+    ASSERT(get);
     if (get->is_row_read)
         take_stored(get);
     else if (take_row(request, get) == OP_WAIT)

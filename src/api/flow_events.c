@@ -184,6 +184,7 @@ static enum op_result go_on(struct api_request *request, struct stream_state *st
 static enum op_result finish_events(struct api_request *request)
 {
     struct stream_state *state = request->state;
+    ASSERT(state);
     if (state->is_refused || !state->look)
         return go_on(request, state);
     int status = state->look->status;

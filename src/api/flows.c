@@ -141,6 +141,7 @@ static enum op_result reply_changed(struct api_request *request, int64_t rev, sl
 static enum op_result finish_command(struct api_request *request)
 {
     const struct command *state = request->state;
+    ASSERT(state);
     if (state->command.answer != FLOW_ANSWER_DONE)
         return refuse(request, &state->command);
     if (!state->command.view_json.ptr)
@@ -197,6 +198,7 @@ static enum op_result begin_start(struct api_request *request)
 static enum op_result finish_start(struct api_request *request)
 {
     const struct command *state = request->state;
+    ASSERT(state);
     struct buf text;
     struct json_writer w;
     char id[UUID_TEXT_LEN + 1];
@@ -260,6 +262,7 @@ static enum op_result begin_reject(struct api_request *request)
 static enum op_result finish_decision(struct api_request *request)
 {
     struct command *state = request->state;
+    ASSERT(state);
     if (state->command.answer != FLOW_ANSWER_DONE)
         return refuse(request, &state->command);
     if (state->is_audited) {

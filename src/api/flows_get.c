@@ -177,6 +177,7 @@ static enum op_result judge(struct api_request *request, struct get *get)
 static enum op_result finish_get(struct api_request *request)
 {
     struct get *get = request->state;
+    ASSERT(get);
     if (get->is_refused) {
         let_go(get);
         return api_reply_key_refused(request);
@@ -276,6 +277,7 @@ static enum op_result begin_list(struct api_request *request)
 static enum op_result finish_list(struct api_request *request)
 {
     const struct flow_page *page = request->state;
+    ASSERT(page);
     if (page->status != OK)
         return api_reply_database(request, page->status);
     if (!buf_is_ok(&page->text))

@@ -59,6 +59,7 @@ enum op_result listing_begin(struct api_request *request, const struct listing_k
                              void *filter)
 {
     struct listing *listing = ARENA_NEW(&request->op.arena, struct listing);
+    ASSERT(kind && !request->state);
     if (!listing)
         return api_reply_database(request, ERR_BUSY);
     listing->kind = kind;
@@ -121,6 +122,7 @@ static enum op_result reply(struct api_request *request, const struct listing *l
 enum op_result listing_finish(struct api_request *request)
 {
     struct listing *listing = request->state;
+    ASSERT(listing);
     struct uuid next;
     size_t count = 0;
     int status = listing->kind->read(request, &listing->items[listing->count], &count, &next);

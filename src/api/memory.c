@@ -13,6 +13,7 @@ enum {
 
 void api_memory_begin(struct api_request *request)
 {
+    ASSERT(!request->use.budget);
     struct budget_queue *work = request->api->config.work;
     if (work && budget_use_begin(&request->use, &work->budget, request->grant.account_id) == OK)
         arena_count_in(&request->op.arena, &request->use);
@@ -62,6 +63,7 @@ enum op_result api_memory_refuse(struct api_request *request)
 enum op_result api_step_take_body(struct op *op)
 {
     struct api_request *request = CONTAINER_OF(op, struct api_request, op);
+    ASSERT(request->endpoint); /* how large a body may be depends on it */
     if (!request->memory.is_taken)
         return api_memory_refuse(request);
     request->exchange->use = request->use.budget ? &request->use : NULL;
@@ -82,6 +84,7 @@ bool api_memory_take_parse(struct api_request *request)
 
 enum op_result api_memory_wait_for_parse(struct api_request *request)
 {
+    ASSERT(request->parse_bytes > 0);
     bool is_taken = budget_wait_op(&request->memory, &request->op, &request->use,
                                    request->parse_bytes, BUDGET_IN_HAND, BUDGET_WAIT_MS);
     return is_taken ? OP_NEXT : OP_WAIT;

@@ -18,6 +18,7 @@ void api_reply_header(struct api_request *request, const char *name, slice value
 
 void api_reply_retry_after(struct api_request *request, int64_t ms)
 {
+    ASSERT(ms >= 0);
     int64_t seconds = ms <= 1000 ? 1 : (ms + 999) / 1000;
     slice text = arena_printf(&request->op.arena, "%lld", (long long)seconds);
     if (text.ptr)
@@ -50,6 +51,7 @@ bool api_has_etag(struct api_request *request, slice etag)
 
 bool api_reply_not_modified(struct api_request *request, slice etag)
 {
+    ASSERT(!request->frame.is_answered);
     if (!etag.ptr) /* out of memory: a reply without one */
         return false;
     api_reply_header(request, "ETag", etag);
@@ -132,6 +134,7 @@ enum op_result api_reply_database(struct api_request *request, int status)
 
 bool api_reply_guard(struct api_request *request, const struct exec_outcome *outcome)
 {
+    ASSERT(!request->frame.is_answered);
     if (outcome->is_replayed)
         api_reply_header(request, "Idempotent-Replayed", SLICE("true"));
     int64_t retry_after_s = exec_outcome_retry_after_s(outcome);
@@ -147,6 +150,7 @@ bool api_reply_guard(struct api_request *request, const struct exec_outcome *out
 
 enum op_result api_reply_outcome(struct api_request *request, const struct exec_outcome *outcome)
 {
+    ASSERT(exec_reason_status(outcome->reason)); /* a guard error has no summary */
     slice text = exec_summary_render(outcome, &request->op.arena);
     if (!text.ptr)
         return api_reply_error(request, 500, "Internal error");

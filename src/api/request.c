@@ -88,6 +88,7 @@ static slice bearer_key(const struct http_exchange *exchange)
 static enum op_result step_find_key(struct op *op)
 {
     struct api_request *request = request_of(op);
+    ASSERT(!request->endpoint && !request->frame.is_answered);
     if (!is_under_api(request->exchange))
         return op_jump(op, STEP_ROUTE);
     bool is_known = vault_auth_check(request->api->config.auth, &request->check,
@@ -110,6 +111,7 @@ static enum op_result take_rate(struct api_request *request)
 static enum op_result step_check_key(struct op *op)
 {
     struct api_request *request = request_of(op);
+    ASSERT(is_under_api(request->exchange));
     if (request->check.status == ERR_REFUSED)
         return api_reply_key_refused(request);
     if (request->check.status != OK)
@@ -154,6 +156,7 @@ static bool is_as_written(const struct http_exchange *exchange)
 static enum op_result step_route(struct op *op)
 {
     struct api_request *request = request_of(op);
+    ASSERT(!request->endpoint);
     struct http_exchange *exchange = request->exchange;
     switch (http_router_match(request->api->router, exchange->head.method, exchange->segments,
                               exchange->segment_count, &request->match)) {
@@ -212,6 +215,7 @@ static void parse_body(struct op *op)
 static enum op_result step_read_body(struct op *op)
 {
     struct api_request *request = request_of(op);
+    ASSERT(request->endpoint && !request->body);
     struct http_exchange *exchange = request->exchange;
     if (!request->frame.is_body_here) { /* more of it follows than there was memory for so far */
         return op_jump(op, STEP_ASK_MEMORY);
@@ -240,6 +244,7 @@ static enum op_result step_read_body(struct op *op)
  * out is the machine's memory. */
 static enum op_result refuse_body(struct api_request *request)
 {
+    ASSERT(!request->body && request->body_err.code != OK);
     if (request->body_err.code != ERR_NOMEM)
         return api_reply_error(request, 400, "The body is not acceptable JSON: %s",
                                request->body_err.text);
@@ -252,6 +257,7 @@ static enum op_result refuse_body(struct api_request *request)
 static enum op_result step_check_body(struct op *op)
 {
     struct api_request *request = request_of(op);
+    ASSERT(request->frame.is_body_here);
     if (!has_body(request))
         return OP_NEXT;
     if (request->parse_bytes > 0)
@@ -273,6 +279,7 @@ static enum op_result step_check_body(struct op *op)
 static enum op_result step_begin(struct op *op)
 {
     struct api_request *request = request_of(op);
+    ASSERT(request->endpoint->begin && !request->frame.is_answered);
     return request->endpoint->begin(request);
 }
 

@@ -246,6 +246,7 @@ static void put_meta(struct json_writer *w, const struct exec_outcome *out)
 static void put_error(struct json_writer *w, const struct exec_outcome *out)
 {
     const struct api_verdict *verdict = api_verdict_of(out->reason);
+    ASSERT(verdict->error_type && verdict->tool_code);
     json_key(w, "error");
     json_open(w, '{');
     json_key(w, "type");
@@ -285,6 +286,7 @@ static void put_envelope(struct json_writer *w, const struct tool *tool,
 static enum op_result finish_execute(struct api_request *request)
 {
     const struct tool *tool = request->state;
+    ASSERT(tool && tool->exec);
     struct exec_outcome out = *exec_outcome_of(tool->exec);
     slice summary = exec_summary_of(tool->exec);
     struct arena *arena = &request->op.arena;

@@ -62,6 +62,7 @@ static enum op_result stop_circuit(struct exec *exec, slice origin,
 enum op_result exec_step_enter_limits(struct op *op)
 {
     struct exec *exec = exec_of(op);
+    ASSERT(exec->attempt.request.url.len > 0 && exec->out.attempts == 0);
     struct exec_service *service = exec->service;
     struct limits_key key = limits_key_of(exec);
     uint64_t now = loop_now_ns(op->loop);
@@ -80,6 +81,7 @@ enum op_result exec_step_enter_limits(struct op *op)
 enum op_result exec_step_admit(struct op *op)
 {
     struct exec *exec = exec_of(op);
+    ASSERT(!exec->gate.pass.member); /* what was taken before was given back */
     struct breaker_key key = breaker_key_of(exec);
     struct breaker_refusal refusal;
     if (exec->gate.place.verdict == LIMITS_REFUSED)
@@ -111,6 +113,7 @@ void exec_tell_limits(struct exec *exec)
 {
     struct exec_outcome *out = &exec->out;
     struct limits_key key = limits_key_of(exec);
+    ASSERT(exec->out.attempts > 0);
     if (exec->attempt.request.is_bare)
         return; /* of a server that does not know the connection */
     struct limits_told told = {
@@ -162,6 +165,7 @@ enum op_result exec_change_origin(struct exec *exec)
     struct breaker_refusal refusal;
     uint64_t now = loop_now_ns(exec->op.loop);
     bool is_failure;
+    ASSERT(exec->out.attempts > 0 && exec->progress.former_url.len > 0);
     if (slice_eq(key.origin, breaker_origin_of(exec->progress.former_url)))
         return OP_NEXT;
     if (exec->gate.pass.member && read_vote(exec, &is_failure))

@@ -67,9 +67,9 @@ static bool add_provider_key(struct exec *exec)
 static bool is_ours(const struct exec *exec)
 {
     const struct exec_node *node = exec->service->config.node;
-    if (!exec->in.is_recorded_by_caller && !exec->key.is_claimed)
+    if (!exec->in.is_recorded_by_caller && !exec_is_claimed(exec))
         return true;
-    struct uuid owner = exec->key.is_claimed ? exec->key.claim.owner : exec->in.proof->owner;
+    struct uuid owner = exec_is_claimed(exec) ? exec->key.claim.owner : exec->in.proof->owner;
     return exec_node_may_write(node) && uuid_eq(exec_node_id(node), owner);
 }
 
@@ -128,6 +128,10 @@ enum op_result exec_step_proven(struct op *op)
 enum op_result exec_step_call(struct op *op)
 {
     struct exec *exec = exec_of(op);
+    ASSERT(exec->attempt.request.url.len > 0 && !exec->in.is_dry_run);
+    /* a write is sent under an intent that is durable */
+    ASSERT(exec->in.is_recorded_by_caller || exec->action->level == LEVEL_READ ||
+           exec_is_claimed(exec));
     const struct catalog_limits *limits = &exec->integration->limits;
     uint64_t now = loop_now_ns(op->loop);
     uint64_t left_ms = exec->deadline_ns > now ? (exec->deadline_ns - now) / 1000000 : 0;
@@ -284,6 +288,7 @@ enum op_result exec_step_read_reply(struct op *op)
         exec->out.attempts--;
         return op_jump(op, EXEC_STEP_CALL);
     }
+    ASSERT(exec->out.attempts > 0);
     exec->attempt.is_any_byte_sent = exec->attempt.is_any_byte_sent ||
                                      exec->attempt.call.is_any_byte_sent;
     exec->attempt.call.is_any_byte_sent = exec->attempt.is_any_byte_sent;
@@ -297,6 +302,7 @@ enum op_result exec_step_read_reply(struct op *op)
 /* The reply is here, so it waits as long as its run may take; then it is read all the same. */
 static enum op_result wait_for_memory(struct exec *exec)
 {
+    ASSERT(exec->op.arena.use && exec->attempt.reading_bytes > 0);
     bool is_taken = budget_wait_op(&exec->attempt.memory, &exec->op, exec->op.arena.use,
                                    exec->attempt.reading_bytes, BUDGET_IN_HAND, exec_left_ms(exec));
     return is_taken ? op_jump(&exec->op, EXEC_STEP_READ_REPLY)
@@ -306,6 +312,7 @@ static enum op_result wait_for_memory(struct exec *exec)
 enum op_result exec_step_check_reply(struct op *op)
 {
     struct exec *exec = exec_of(op);
+    ASSERT(exec->out.attempts > 0 && exec->out.reason < EXEC_REASONS);
     if (exec->attempt.reading_bytes > 0)
         return wait_for_memory(exec);
     if (exec->op.arena.use)

@@ -115,6 +115,7 @@ static void append_how_to_confirm(const struct exec *exec, struct buf *out)
 enum op_result exec_step_accept_input(struct op *op)
 {
     struct exec *exec = exec_of(op);
+    ASSERT(exec->action && exec->out.attempts == 0);
     bool is_faulty = exec->faults.input.ptr || are_files_faulty(exec);
     bool is_unconfirmed = exec_is_unconfirmed(exec);
     struct buf message, hint;

@@ -156,6 +156,7 @@ void exec_key_let_go(struct exec *exec)
 static enum op_result wait_for(struct exec *exec, struct exec *holder)
 {
     uint64_t now = loop_now_ns(exec->op.loop);
+    ASSERT(holder != exec && holder->key.is_holder && !exec->key.is_holder);
     if (now >= exec->deadline_ns)
         return stop_waited(exec);
     list_push_back(&holder->key.waiters, &exec->key.waiter_link);
@@ -180,6 +181,7 @@ static enum op_result wait_and_reload(struct exec *exec)
 enum op_result exec_step_load_key(struct op *op)
 {
     struct exec *exec = exec_of(op);
+    ASSERT(exec->key.state == EXEC_CLAIM_NONE && exec->out.attempts == 0);
     list_unlink(&exec->key.waiter_link);
     if (exec->key.found.has_execution) /* handed on by the run that was waited for */
         return replay(exec);
@@ -219,6 +221,7 @@ static enum op_result follow_other_run(struct exec *exec)
 enum op_result exec_step_check_key(struct op *op)
 {
     struct exec *exec = exec_of(op);
+    ASSERT(exec->key.is_holder && exec->key.state == EXEC_CLAIM_NONE);
     int status = store_claim_result(&exec->query, &exec->key.found);
     if (status == ERR_NOTFOUND)
         return op_jump(op, EXEC_STEP_CHECK_INPUT);
@@ -228,6 +231,7 @@ enum op_result exec_step_check_key(struct op *op)
 enum op_result exec_step_read_replay(struct op *op)
 {
     struct exec *exec = exec_of(op);
+    ASSERT(exec->key.state == EXEC_CLAIM_NONE && exec->out.attempts == 0);
     struct execution stored;
     int status = store_execution_get_result(&exec->query, &stored);
     if (status == ERR_NOTFOUND)
@@ -244,6 +248,7 @@ enum op_result exec_step_read_replay(struct op *op)
 enum op_result exec_step_take_stored(struct op *op)
 {
     struct exec *exec = exec_of(op);
+    ASSERT(exec->out.is_replayed && exec->out.attempts == 0);
     const struct exec_stored_read *stored = &exec->key.stored;
     switch (stored->status) {
     case OK:
@@ -251,6 +256,7 @@ enum op_result exec_step_take_stored(struct op *op)
         exec->out.output_json = stored->output;
         return OP_STOP;
     case ERR_NOTFOUND:
+        exec->out.is_replayed = false; /* the key may be free by now */
         return wait_and_reload(exec);
     case ERR_NOMEM:
         exec->fit_status = ERR_NOMEM;
@@ -262,12 +268,45 @@ enum op_result exec_step_take_stored(struct op *op)
 
 /* ---- the intent ---- */
 
+/* What a row in flight has to have: the CHECK constraints of idempotency_key, and what its fences
+ * compare. */
+static void assert_row(const struct claim *claim)
+{
+    ASSERT(!uuid_is_nil(claim->owner)); /* (state = 'in_flight') = (owner is not null) */
+    ASSERT(!uuid_is_nil(claim->account_id) && !uuid_is_nil(claim->execution_id));
+    ASSERT(claim->key.len <= 4 * IDEMPOTENCY_KEY_MAX); /* so many characters; none: its own key */
+    ASSERT(claim->integration_id.len > 0 && claim->action_id.len > 0);
+    ASSERT(claim->expires_at >= claim->started_at);
+}
+
+void exec_claim_move(struct exec *exec, enum exec_claim to)
+{
+    enum exec_claim from = exec->key.state;
+    switch (to) {
+    case EXEC_CLAIM_ASKED:
+        ASSERT(from == EXEC_CLAIM_NONE && exec->out.attempts == 0);
+        ASSERT(uuid_eq(exec->key.claim.execution_id, exec->out.execution_id));
+        assert_row(&exec->key.claim);
+        break;
+    case EXEC_CLAIM_NONE:
+    case EXEC_CLAIM_OURS:
+        ASSERT(from == EXEC_CLAIM_ASKED);
+        break;
+    case EXEC_CLAIM_ENDED:
+        ASSERT(from == EXEC_CLAIM_ASKED || from == EXEC_CLAIM_OURS);
+        break;
+    }
+    exec->key.state = to;
+}
+
 enum op_result exec_step_claim(struct op *op)
 {
     struct exec *exec = exec_of(op);
     struct exec_outcome *out = &exec->out;
     int64_t now = clock_wall_us();
     bool has_key = exec->in.idempotency_key.len > 0;
+    ASSERT(exec->action && !exec->in.is_dry_run && out->attempts == 0);
+    ASSERT(!has_key || exec->key.is_holder || exec->in.is_recorded_by_caller);
     out->execution_id = uuid_v7();
     out->started_us = now;
     if (exec->in.is_recorded_by_caller || (exec->action->level == LEVEL_READ && !has_key))
@@ -289,6 +328,7 @@ enum op_result exec_step_claim(struct op *op)
     claim->is_write = exec->action->level != LEVEL_READ;
     claim->started_at = now;
     claim->expires_at = now + (int64_t)exec->service->config.idempotency_ttl_ms * 1000;
+    exec_claim_move(exec, EXEC_CLAIM_ASKED);
     store_claim_insert(exec->service->config.pool, &exec->query, op, claim);
     return OP_WAIT;
 }
@@ -297,16 +337,18 @@ enum op_result exec_step_check_claim(struct op *op)
 {
     struct exec *exec = exec_of(op);
     int status = store_claim_result(&exec->query, &exec->key.found);
-    if (status == ERR_CLOSED || status == ERR_NOMEM) /* the answer was lost: it may be ours */
+    if (status == ERR_CLOSED || status == ERR_NOMEM) { /* the answer was lost: it may be ours */
         exec_claim_release_later(exec);
+        return stop_database(exec);
+    }
+    bool is_won = status == OK && exec->key.found.state == CLAIM_WON;
+    exec_claim_move(exec, is_won ? EXEC_CLAIM_OURS : EXEC_CLAIM_NONE);
+    if (is_won)
+        return op_jump(op, EXEC_STEP_CALL);
     if (status != OK)
         return stop_database(exec);
-    if (exec->key.found.state != CLAIM_WON) {
-        if (exec->query.is_unknown) /* the first sending may yet find the key free */
-            unsent_note(&exec->service->unsent, exec->key.claim.execution_id);
-        exec_leave(exec); /* nobody should wait for the place of one who waits */
-        return follow_other_run(exec);
-    }
-    exec->key.is_claimed = true;
-    return op_jump(op, EXEC_STEP_CALL);
+    if (exec->query.is_unknown) /* the first sending may yet find the key free */
+        unsent_note(&exec->service->unsent, exec->key.claim.execution_id);
+    exec_leave(exec); /* nobody should wait for the place of one who waits */
+    return follow_other_run(exec);
 }

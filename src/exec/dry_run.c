@@ -81,6 +81,7 @@ slice exec_render_dry_run(struct exec *exec)
 {
     struct json_writer w;
     struct buf text;
+    ASSERT(exec->in.is_dry_run && exec->attempt.request.url.len > 0);
     buf_init(&text, DRY_RUN_REPLY_BYTES_MAX);
     json_begin(&w, &text);
     json_open(&w, '{');

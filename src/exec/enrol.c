@@ -64,6 +64,7 @@ static enum op_result stop_gone(struct exec_enrol *enrol)
 static enum op_result step_check_former(struct op *op)
 {
     struct exec_enrol *enrol = enrol_of(op);
+    ASSERT(enrol->in.connection_id != 0);
     int status = store_connection_get_result(&enrol->query, &enrol->former);
     if (status == ERR_NOTFOUND)
         return stop_gone(enrol);
@@ -80,6 +81,7 @@ static enum op_result step_check_count(struct op *op)
 {
     struct exec_enrol *enrol = enrol_of(op);
     size_t count;
+    ASSERT(enrol->in.connection_id == 0);
     int status = store_connection_count_result(&enrol->query, &count);
     if (status == OK && count >= connect_kept_max(enrol->connect))
         return stop_full(enrol);
@@ -171,6 +173,7 @@ static void put_refusal(struct exec_enrol *enrol, struct json_writer *w,
 static enum op_result audit_refusal(struct exec_enrol *enrol,
                                     const struct connection_identity *wanted)
 {
+    ASSERT(enrol->in.link && enrol->result != EXEC_ENROLLED);
     struct json_writer w;
     struct buf text;
     buf_init(&text, DETAILS_BYTES_MAX);
@@ -195,6 +198,7 @@ static enum op_result audit_refusal(struct exec_enrol *enrol,
 static enum op_result refuse(struct exec_enrol *enrol, enum match match,
                              const struct connection_identity *wanted, const char *what)
 {
+    ASSERT(match != MATCH_SAME);
     struct arena *arena = &enrol->op.arena;
     bool is_by_subject = !wanted->email.ptr ||
                          slice_eq_nocase(wanted->email, enrol->identity.email);
@@ -281,6 +285,7 @@ static enum op_result step_keep(struct op *op)
 {
     struct exec_enrol *enrol = enrol_of(op);
     const struct exec_probe *probe = &enrol->probe;
+    ASSERT(!op_is_active(&probe->op));
     if (probe->verdict == EXEC_PROBE_REFUSED || probe->verdict == EXEC_PROBE_OUTAGE)
         return stop(enrol,
                     probe->verdict == EXEC_PROBE_REFUSED ? EXEC_ENROL_REFUSED : EXEC_ENROL_OUTAGE,

@@ -174,9 +174,7 @@ static void on_end(struct op *op, enum op_end end)
     list_unlink(&exec->all_link);
     count_active(exec, false);
     count_end(exec);
-    connect_set_unref(exec->connection.lookup.set);
-    exec->connection.lookup.set = NULL;
-    exec->connection.item = NULL;
+    exec_connection_drop(exec);
     catalog_unref(exec->catalog);
     exec->catalog = NULL;
 }
@@ -271,7 +269,7 @@ void exec_client_gone(struct exec *exec)
 {
     bool is_plain_read = exec->action && exec->action->level == LEVEL_READ &&
                          exec->in.idempotency_key.len == 0;
-    bool is_unsent = exec->op.step <= EXEC_STEP_CLAIM && !exec->key.is_claimed;
+    bool is_unsent = exec->op.step <= EXEC_STEP_CLAIM && !exec_is_claimed(exec);
     if (op_is_active(&exec->op) && (is_plain_read || is_unsent) &&
         list_is_empty(&exec->key.waiters))
         op_cancel(&exec->op);
@@ -299,6 +297,8 @@ enum op_result exec_step_answer(struct op *op)
 {
     struct exec *exec = exec_of(op);
     struct exec_outcome *out = &exec->out;
+    ASSERT(exec->key.state != EXEC_CLAIM_ASKED);
+    ASSERT(!exec_reason_is_blocked(out->reason) || !exec_is_claimed(exec));
     if (out->finished_us == 0)
         out->finished_us = clock_wall_us();
     if (exec_reason_is_blocked(out->reason)) {

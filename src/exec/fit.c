@@ -354,6 +354,7 @@ int exec_fit_summary(slice summary, const struct exec_fit *wanted, struct arena 
 {
     slice unused;
     struct fit f = {.wanted = wanted};
+    ASSERT(summary.ptr && arena);
     *fitted = summary;
     output = output ? output : &unused;
     *output = SLICE_NONE;
@@ -411,6 +412,7 @@ enum op_result exec_step_fit_output(struct op *op)
 enum op_result exec_step_check_fit(struct op *op)
 {
     struct exec *exec = exec_of(op);
+    ASSERT(exec->fit_status == OK || !uuid_is_nil(exec->out.execution_id));
     char id[UUID_TEXT_LEN + 1];
     uuid_format(exec->out.execution_id, id);
     if (exec->fit_status == OK)

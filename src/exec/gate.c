@@ -33,6 +33,7 @@ static void set_deadline(struct exec *exec)
 enum op_result exec_step_find_action(struct op *op)
 {
     struct exec *exec = exec_of(op);
+    ASSERT(!exec->catalog && exec->key.state == EXEC_CLAIM_NONE);
     if (!exec->counted)
         return exec_stop(exec, EXEC_UNAVAILABLE,
                          SLICE("Too many executions are under way; nothing was done, try again."),
@@ -85,9 +86,18 @@ enum op_result exec_stop_unknown(struct exec *exec)
 
 /* ---- connections ---- */
 
+void exec_connection_drop(struct exec *exec)
+{
+    exec->connection.item = NULL;
+    connect_set_unref(exec->connection.lookup.set);
+    exec->connection.lookup.set = NULL;
+}
+
 enum op_result exec_step_find_connection(struct op *op)
 {
     struct exec *exec = exec_of(op);
+    ASSERT(exec->integration && exec->action);
+    exec_connection_drop(exec); /* a claim was lost, and this is another try */
     if (exec->integration->auth.kind == AUTH_NONE)
         return OP_NEXT;
     bool is_known = connect_find(exec->service->config.connect, &exec->connection.lookup,
@@ -180,6 +190,7 @@ static enum op_result stop_connection_unknown(struct exec *exec)
 
 enum op_result exec_use_connection(struct exec *exec, int64_t id)
 {
+    ASSERT(id != 0 && exec->connection.lookup.set);
     exec->connection.item = find_item(exec->connection.lookup.set, id);
     if (!exec->connection.item)
         return stop_connection_unknown(exec);
@@ -342,6 +353,7 @@ enum op_result exec_build_request(struct exec *exec)
                                .progress = &exec->progress};
     const struct json *credential = NULL;
     struct err err;
+    ASSERT(exec->action && exec->in.input);
     if (connection)
         credential = json_parse(&exec->op.arena, secret_reveal(connection->credential),
                                 &json_limits_provider, &err);
@@ -362,6 +374,8 @@ enum op_result exec_build_request(struct exec *exec)
 
 enum op_result exec_end_dry_run(struct exec *exec)
 {
+    ASSERT(exec->in.is_dry_run && exec->out.attempts == 0);
+    ASSERT(exec->key.state == EXEC_CLAIM_NONE && !exec->key.is_holder);
     exec->out.is_dry_run = true;
     exec->summary_json = exec_render_dry_run(exec);
     return OP_STOP;
@@ -370,6 +384,7 @@ enum op_result exec_end_dry_run(struct exec *exec)
 enum op_result exec_step_check_connection(struct op *op)
 {
     struct exec *exec = exec_of(op);
+    ASSERT(!exec->connection.item && exec->out.attempts == 0);
     if (exec->integration->auth.kind != AUTH_NONE) {
         if (exec->connection.lookup.status != OK)
             return exec_stop(exec, EXEC_UNAVAILABLE,

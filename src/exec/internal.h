@@ -53,14 +53,22 @@ struct exec_pages {
     bool is_ended;
 };
 
+/* What this run knows of its intent, a row in flight; moved by exec_claim_move alone. */
+enum exec_claim {
+    EXEC_CLAIM_NONE,  /* there is none: not asked for, refused, or another run has the key */
+    EXEC_CLAIM_ASKED, /* sent, and its answer is not here */
+    EXEC_CLAIM_OURS,  /* durable: a record or a release must follow */
+    EXEC_CLAIM_ENDED, /* bound or released, or another op does that */
+};
+
 /* Has it run under its key (claim.c): the key, and the intent that is recorded under it or under
  * one of the run's own. */
 struct exec_key {
     slice name;     /* account and key, in the service's table of keys in flight; empty: not made */
     bool is_holder; /* it is in that table */
-    bool is_claimed;     /* the intent is durable: a record must follow */
-    unsigned waits;      /* for a run of another process */
-    struct list waiters; /* key.waiter_link of those who wait for this one */
+    enum exec_claim state; /* of claim */
+    unsigned waits;        /* for a run of another process */
+    struct list waiters;   /* key.waiter_link of those who wait for this one */
     struct list waiter_link;
     struct claim claim;             /* its fingerprint is of the request, as soon as name is made */
     struct claim_outcome found;     /* what the key has */
@@ -242,6 +250,14 @@ void exec_tell_limits(struct exec *exec);
 /* admit.c: gives back what admit took, with a vote on the origin where it was called; harmless
  * where nothing was taken. */
 void exec_leave(struct exec *exec);
+/* claim.c: the one mover of the claim's state; asserts what the schema demands of its row. */
+void exec_claim_move(struct exec *exec, enum exec_claim to);
+static inline bool exec_is_claimed(const struct exec *exec)
+{
+    return exec->key.state == EXEC_CLAIM_OURS;
+}
+/* gate.c: lets go of the connection that was found, and of the set it is in. */
+void exec_connection_drop(struct exec *exec);
 /* claim.c: lets the next one have the key; wakes those who wait with the outcome. */
 void exec_key_let_go(struct exec *exec);
 /* record.c: ends the claim on an op of its own that tries until it is gone, so that the client need

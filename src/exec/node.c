@@ -109,6 +109,7 @@ static enum op_result step_rest(struct op *op)
 static enum op_result step_heartbeat(struct op *op)
 {
     struct exec_node *node = node_of(op);
+    ASSERT(!uuid_is_nil(node->id));
     if (node->is_leaving)
         return op_jump(op, NODE_LEAVE);
     arena_reset(&op->arena);
@@ -205,6 +206,7 @@ static enum op_result step_end_strays(struct op *op)
 static enum op_result step_leave(struct op *op)
 {
     struct exec_node *node = node_of(op);
+    ASSERT(node->is_leaving);
     node->lease_until_boot_ns = 0;
     node->query.deadline_ns = query_deadline(node);
     store_node_leave(node->pool, &node->query, op, node->id);
@@ -215,6 +217,7 @@ static enum op_result step_leave(struct op *op)
 static enum op_result step_left(struct op *op)
 {
     struct exec_node *node = node_of(op);
+    ASSERT(node->is_leaving && !node->is_parked);
     struct op *leaver = node->leaver;
     node->leaver = NULL;
     node->is_parked = true;
@@ -287,6 +290,7 @@ struct exec_node *exec_node_new(struct loop *loop, struct pg_pool *pool)
 
 void exec_node_serve(struct exec_node *node, struct exec_service *service)
 {
+    ASSERT(!node->service);
     node->service = service;
 }
 

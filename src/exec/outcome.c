@@ -145,6 +145,7 @@ static bool has_retry_time(const struct exec_outcome *outcome)
 
 int64_t exec_outcome_retry_after_s(const struct exec_outcome *outcome)
 {
+    ASSERT(outcome->retry_after_ms >= -1);
     if (!has_retry_time(outcome))
         return 0;
     return outcome->retry_after_ms <= 1000 ? 1 : (outcome->retry_after_ms + 999) / 1000;

@@ -86,6 +86,7 @@ static void take_success(struct exec *exec)
 /* The pages so far are what the run gives. */
 static void take_failure(struct exec *exec)
 {
+    ASSERT(exec->pages.read > 0); /* a first page that fails is the outcome */
     slice why = exec->out.message;
     unsigned attempts = exec->out.attempts;
     exec->out = exec->pages.kept;
@@ -125,6 +126,7 @@ static void take_page(struct op *op)
 enum op_result exec_step_take_page(struct op *op)
 {
     struct exec *exec = exec_of(op);
+    ASSERT(!exec->pages.is_ended);
     bool is_failure = exec->out.reason != EXEC_SUCCEEDED;
     if (exec->out.manifest_fault.len > 0)
         op_log(op, LOG_WARN, "an expression of a manifest failed over a reply",
@@ -183,6 +185,7 @@ static struct json input_of_next(struct exec *exec)
 /* The request for it; false: there is none. The input as it came stays what the run is about. */
 static bool build_next(struct exec *exec)
 {
+    ASSERT(exec->out.reason == EXEC_SUCCEEDED && exec->out.page_next.type == JSON_OBJECT);
     struct arena *arena = &exec->op.arena;
     struct json *input = ARENA_NEW(arena, struct json);
     if (!input || is_same_page(exec, exec_input(exec)))
@@ -195,6 +198,7 @@ static bool build_next(struct exec *exec)
 enum op_result exec_step_next_page(struct op *op)
 {
     struct exec *exec = exec_of(op);
+    ASSERT(exec->pages.is_ended || exec->pages.read > 0);
     if (exec->pages.is_ended) {
         exec_leave(exec);
         return OP_NEXT;

@@ -154,6 +154,7 @@ int exec_preview(struct exec *exec, struct json *later, struct err *err)
     struct preview p = {.exec = exec, .arena = &exec->op.arena, .err = err};
     struct json list = json_array();
     int result = OK;
+    ASSERT(exec->action->then_count > 0);
     expr_budget_init(&p.budget);
     p.root = exec_build_root(&scope, p.arena);
     hide_files(&p);

@@ -37,6 +37,7 @@ static uint64_t deadline_ns(const struct exec_probe *probe)
 
 static enum op_result ask_for_token(struct exec_probe *probe)
 {
+    ASSERT(probe->auth->kind == AUTH_OAUTH2_CLIENT_CREDENTIALS);
     const struct oauth_ask ask = {
         .auth = probe->auth,
         .grant = OAUTH_GRANT_CLIENT,
@@ -123,6 +124,7 @@ static bool make_test(struct exec_probe *probe, struct err *err)
 /* Sends probe->action. false: err says why it cannot be. */
 static bool send_action(struct exec_probe *probe, struct err *err)
 {
+    ASSERT(probe->credential && probe->action.integration);
     const struct exec_scope scope = {.connection_params = probe->in.params, .auth = probe->auth};
     slice method = probe->action.request.method;
     probe->scope = scope;
@@ -256,6 +258,7 @@ static enum op_result step_tested(struct op *op)
 {
     struct exec_probe *probe = probe_of(op);
     struct exec_outcome outcome;
+    ASSERT(probe->built.url.len > 0);
     read_reply(probe, &outcome);
     if (outcome.reason != EXEC_SUCCEEDED)
         return stop(probe, is_outage(outcome.reason) ? EXEC_PROBE_OUTAGE : EXEC_PROBE_REFUSED,
@@ -341,6 +344,7 @@ static enum op_result step_identified(struct op *op)
 {
     struct exec_probe *probe = probe_of(op);
     struct exec_outcome outcome;
+    ASSERT(probe->verdict == EXEC_PROBE_WORKS || probe->verdict == EXEC_PROBE_UNTESTED);
     read_reply(probe, &outcome);
     if (outcome.reason == EXEC_SUCCEEDED)
         read_identity(probe, output_of(probe, &outcome));

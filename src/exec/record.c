@@ -39,45 +39,33 @@ static enum claim_end end_of_claim(const struct exec *exec)
     }
 }
 
-static void fill_record(struct exec *exec)
+/* It went to the provider, or was to: there is a row of it. */
+static bool is_tried(const struct exec *exec)
 {
-    const struct exec_outcome *out = &exec->out;
-    bool is_succeeded = out->reason == EXEC_SUCCEEDED;
-    exec->record.row = (struct execution){
-        .account_id = exec->in.account_id,
-        .id = out->execution_id,
-        .integration_id = exec->integration->integration_id,
-        .action_id = exec->action->action_id,
-        .connection_id = exec->connection.item ? exec->connection.item->id : 0,
-        .is_succeeded = is_succeeded,
-        .error_code = is_succeeded ? SLICE_NONE : slice_cstr(exec_reason_name(out->reason)),
-        .started_at = out->started_us,
-        .finished_at = out->finished_us,
-        .owner = exec->key.claim.owner,
-        .summary = exec->summary_json,
-        .summary_bytes = exec->summary_json.len,
-    };
+    return exec->out.reason == EXEC_SUCCEEDED || exec_reason_is_failed(exec->out.reason);
 }
 
 enum op_result exec_step_record(struct op *op)
 {
     struct exec *exec = exec_of(op);
     struct pg_pool *pool = exec->service->config.pool;
+    const struct connect_item *connection = exec->connection.item;
+    ASSERT(exec->action && exec->key.state != EXEC_CLAIM_ASKED);
     exec_settle(exec);
-    enum exec_reason reason = exec->out.reason;
     if (exec->out.finished_us == 0)
         exec->out.finished_us = clock_wall_us();
-    bool is_tried = reason == EXEC_SUCCEEDED || exec_reason_is_failed(reason);
-    if (exec->in.is_recorded_by_caller || (!is_tried && !exec->key.is_claimed))
+    if (exec->in.is_recorded_by_caller || (!is_tried(exec) && !exec_is_claimed(exec)))
         return op_jump(op, EXEC_STEP_MARK_CONNECTION);
-    if (!is_tried) {
+    if (!is_tried(exec)) {
         store_claim_release(pool, &exec->query, op, &exec->key.claim);
         return OP_WAIT;
     }
     if (exec->summary_json.len == 0)
         exec->summary_json = exec_summary_render(&exec->out, &op->arena);
-    fill_record(exec);
-    if (exec->key.is_claimed)
+    exec->record.row = exec_summary_row(&exec->out, exec->in.account_id,
+                                        connection ? connection->id : 0, exec->key.claim.owner,
+                                        exec->summary_json);
+    if (exec_is_claimed(exec))
         store_execution_finish(pool, &exec->query, op, &exec->record.row, exec->key.claim.key,
                                end_of_claim(exec));
     else
@@ -88,6 +76,7 @@ enum op_result exec_step_record(struct op *op)
 /* The provider may have acted: try until it is recorded. */
 static enum op_result record_again(struct exec *exec)
 {
+    ASSERT(exec_is_claimed(exec) && is_tried(exec));
     if (exec->record.tries++ >= RECORD_TRIES_MAX)
         return exec_stop(
             exec, EXEC_UNAVAILABLE,
@@ -100,6 +89,7 @@ static enum op_result record_again(struct exec *exec)
 
 static enum op_result stop_recovered(struct exec *exec)
 {
+    ASSERT(exec->key.state == EXEC_CLAIM_ENDED);
     return exec_stop(exec, EXEC_UNAVAILABLE,
                      SLICE("The action ran, but this server had lost touch with the database and "
                            "its run was recorded as unknown. Check whether it was done before "
@@ -107,12 +97,30 @@ static enum op_result stop_recovered(struct exec *exec)
                      SLICE_NONE);
 }
 
+/* It was not stored, and nothing says that it cannot be. */
+static enum op_result check_unstored(struct exec *exec)
+{
+    if (exec_is_claimed(exec) && is_tried(exec))
+        return record_again(exec);
+    if (exec_is_claimed(exec)) {
+        exec_claim_release_later(exec);
+        return OP_NEXT;
+    }
+    return exec_stop(exec, EXEC_UNAVAILABLE,
+                     SLICE("The database cannot be reached, so the result could not be recorded; "
+                           "nothing was changed, try again."),
+                     SLICE_NONE);
+}
+
 enum op_result exec_step_check_record(struct op *op)
 {
     struct exec *exec = exec_of(op);
-    bool is_tried = exec->out.reason == EXEC_SUCCEEDED || exec_reason_is_failed(exec->out.reason);
-    int status = exec->key.is_claimed && is_tried ? store_execution_finish_result(&exec->query)
-                                                  : store_done_result(&exec->query);
+    ASSERT(exec_is_claimed(exec) || is_tried(exec)); /* else there was nothing to store */
+    int status = exec_is_claimed(exec) && is_tried(exec)
+                     ? store_execution_finish_result(&exec->query)
+                     : store_done_result(&exec->query);
+    if (exec_is_claimed(exec) && (status == OK || status == ERR_NOTFOUND))
+        exec_claim_move(exec, EXEC_CLAIM_ENDED);
     switch (status) {
     case OK:
         return OP_NEXT;
@@ -124,17 +132,7 @@ enum op_result exec_step_check_record(struct op *op)
                LOG_CSTR("sqlstate", exec->query.sqlstate), LOG_STR("cause", exec->query.message));
         return exec_stop(exec, EXEC_INTERNAL, SLICE_NONE, SLICE_NONE);
     default:
-        if (exec->key.is_claimed && is_tried)
-            return record_again(exec);
-        if (exec->key.is_claimed) {
-            exec_claim_release_later(exec);
-            return OP_NEXT;
-        }
-        return exec_stop(
-            exec, EXEC_UNAVAILABLE,
-            SLICE("The database cannot be reached, so the result could not be recorded; "
-                  "nothing was changed, try again."),
-            SLICE_NONE);
+        return check_unstored(exec);
     }
 }
 
@@ -142,6 +140,7 @@ enum op_result exec_step_check_record(struct op *op)
 enum op_result exec_step_mark_connection(struct op *op)
 {
     struct exec *exec = exec_of(op);
+    ASSERT(!exec_is_claimed(exec)); /* nothing is answered before its record */
     enum exec_reason reason = exec->record.is_settled ? exec->record.refusal : exec->out.reason;
     bool is_refused = reason == EXEC_REAUTH_REQUIRED || reason == EXEC_KEY_REFUSED;
     if (!is_refused || !exec->connection.item || exec->connection.item->status != CONNECTION_LIVE)
@@ -235,6 +234,7 @@ static const struct op_class release_class = {
 
 void exec_claim_release_later(struct exec *exec)
 {
+    exec_claim_move(exec, EXEC_CLAIM_ENDED);
     unsent_note(&exec->service->unsent, exec->key.claim.execution_id);
     struct release *release = mem_zalloc(sizeof(*release));
     if (!release) {
@@ -335,6 +335,7 @@ static slice audit_details(const struct exec *exec, struct arena *arena)
 
 void exec_audit_blocked(struct exec *exec)
 {
+    ASSERT(exec_reason_is_blocked(exec->out.reason) && !exec->in.is_recorded_by_caller);
     struct audit_op *audit = mem_zalloc(sizeof(*audit));
     if (!audit)
         return;

@@ -7,7 +7,6 @@
 #include "base/mem.h"
 #include "base/metric.h"
 #include "exec/summary.h"
-#include "store/execution.h"
 
 enum { RECOVERY_ARENA_BYTES_MAX = 256 * 1024 };
 
@@ -123,18 +122,9 @@ static void fill_record(struct recovery *recovery)
         .retry_after_ms = -1,
         .attempts = 1,
     };
-    recovery->record = (struct execution){
-        .account_id = claim->account_id,
-        .id = claim->execution_id,
-        .integration_id = claim->integration_id,
-        .action_id = claim->action_id,
-        .connection_id = claim->connection_id,
-        .error_code = slice_cstr(exec_reason_name(outcome.reason)),
-        .started_at = claim->started_at,
-        .finished_at = outcome.finished_us,
-        .owner = claim->owner,
-        .summary = exec_summary_render(&outcome, &recovery->op.arena),
-    };
+    recovery->record = exec_summary_row(&outcome, claim->account_id, claim->connection_id,
+                                        claim->owner,
+                                        exec_summary_render(&outcome, &recovery->op.arena));
 }
 
 void exec_recover_start(struct pg_pool *pool, const struct claim *claim, enum recover_as as,

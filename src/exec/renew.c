@@ -92,6 +92,7 @@ enum op_result exec_step_renew_token(struct op *op)
  * was not called, so nothing was done. */
 static enum op_result end_run(struct exec *exec, enum exec_reason reason, slice message, slice hint)
 {
+    ASSERT(reason != EXEC_SUCCEEDED && !exec->pages.is_ended);
     exec_end_with(exec, reason, message, hint);
     exec->attempt.is_any_byte_sent = exec->attempt.call.is_any_byte_sent = false;
     if (uuid_is_nil(exec->out.execution_id))
@@ -142,13 +143,12 @@ static enum op_result go_on_unrenewed(struct exec *exec)
 enum op_result exec_step_reload_connection(struct op *op)
 {
     struct exec *exec = exec_of(op);
+    ASSERT(exec->connection.item); /* only its token is renewed */
     if (exec->connection.renewal.result != CONNECT_RENEWED &&
         exec->connection.renewal.result != CONNECT_RENEWAL_GONE)
         return go_on_unrenewed(exec);
     exec->connection.renewed_id = exec->connection.item->id;
-    exec->connection.item = NULL;
-    connect_set_unref(exec->connection.lookup.set);
-    exec->connection.lookup.set = NULL;
+    exec_connection_drop(exec);
     bool is_known = connect_find(exec->service->config.connect, &exec->connection.lookup,
                                  exec->in.account_id, exec->integration->integration_id,
                                  exec->connection.renewed_id, op);
@@ -159,6 +159,7 @@ enum op_result exec_step_rebuild_request(struct op *op)
 {
     struct exec *exec = exec_of(op);
     struct exec_outcome *out = &exec->out;
+    ASSERT(exec->connection.renewed_id != 0 && !exec->connection.item);
     out->reason = EXEC_SUCCEEDED;
     out->message = out->hint = out->error_code = SLICE_NONE;
     if (exec->connection.lookup.status != OK)

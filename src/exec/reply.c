@@ -560,6 +560,7 @@ void exec_reply_read(const struct catalog_action *action, const struct http_call
     struct reply r = {
         .action = action, .call = call, .built = built, .arena = arena, .out = outcome};
     ASSERT(scope->progress || action->then_count == 0);
+    ASSERT(call->result < HTTP_CALL_RESULTS);
     r.progress = scope->progress;
     r.at = r.progress ? r.progress->at : 0;
     r.wanted = catalog_reply_at(action, r.at);
@@ -600,6 +601,7 @@ void exec_reply_display(const struct catalog_action *action, const struct json *
 {
     static const struct exec_built nothing;
     struct reply r = {.action = action, .built = &nothing, .arena = arena, .out = outcome};
+    ASSERT(outcome->reason == EXEC_SUCCEEDED);
     expr_budget_init(&r.budget);
     r.root = json_object();
     json_object_set(arena, &r.root, SLICE("status"), json_i64(outcome->provider_status));

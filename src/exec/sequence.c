@@ -22,6 +22,7 @@ static uint64_t wait_of_limits(struct exec *exec)
 enum op_result exec_step_next_request(struct op *op)
 {
     struct exec *exec = exec_of(op);
+    ASSERT(exec->progress.at <= exec->action->then_count);
     bool has_moved = exec->attempt.request.at < exec->progress.at;
     if (exec->out.reason != EXEC_SUCCEEDED || !has_moved)
         return OP_NEXT;
@@ -39,6 +40,7 @@ enum op_result exec_step_next_request(struct op *op)
 
 bool exec_start_over(struct exec *exec)
 {
+    ASSERT(exec->progress.at > 0 && exec->out.reason != EXEC_SUCCEEDED);
     struct exec_outcome kept = exec->out;
     exec->progress.former_url = exec->attempt.request.url;
     exec->progress.at = 0;
@@ -88,6 +90,7 @@ static slice partly_hint(struct exec *exec)
 static void settle_partly(struct exec *exec)
 {
     struct exec_outcome *out = &exec->out;
+    ASSERT(exec->progress.done.len > 0 && out->reason != EXEC_SUCCEEDED);
     bool is_refused = out->reason == EXEC_REAUTH_REQUIRED || out->reason == EXEC_KEY_REFUSED;
     if (is_refused)
         exec->record.refusal = out->reason;

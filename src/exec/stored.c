@@ -258,6 +258,9 @@ void exec_stored_begin(struct exec_stored_table *table, struct exec_stored_read 
                        struct op *op, struct uuid account_id, const struct exec_fit *wanted,
                        size_t bytes)
 {
+    ASSERT(!read->op && !uuid_is_nil(wanted->execution_id));
+    if (read->stored) /* of an earlier reading */
+        unref(read->stored);
     *read = (struct exec_stored_read){.status = ERR_NOMEM};
     list_init(&read->link);
     loop_task_init(&read->task, on_task);

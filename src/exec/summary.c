@@ -85,6 +85,7 @@ static void put_pages(struct json_writer *w, const struct exec_outcome *outcome)
 
 static void put_summary(struct json_writer *w, const struct exec_outcome *outcome)
 {
+    ASSERT(exec_reason_status(outcome->reason));
     bool is_blocked = exec_reason_is_blocked(outcome->reason);
     char id[UUID_TEXT_LEN + 1];
     json_open(w, '{');
@@ -125,4 +126,30 @@ slice exec_summary_render(const struct exec_outcome *outcome, struct arena *aren
     slice summary = buf_is_ok(&text) ? arena_dup(arena, buf_slice(&text)) : SLICE_NONE;
     buf_deinit(&text);
     return summary;
+}
+
+struct execution exec_summary_row(const struct exec_outcome *outcome, struct uuid account_id,
+                                  int64_t connection_id, struct uuid owner, slice summary)
+{
+    bool is_succeeded = outcome->reason == EXEC_SUCCEEDED;
+    struct execution row = {
+        .account_id = account_id,
+        .id = outcome->execution_id,
+        .integration_id = outcome->integration_id,
+        .action_id = outcome->action_id,
+        .connection_id = connection_id,
+        .is_succeeded = is_succeeded,
+        .error_code = is_succeeded ? SLICE_NONE : slice_cstr(exec_reason_name(outcome->reason)),
+        .started_at = outcome->started_us,
+        .finished_at = outcome->finished_us,
+        .owner = owner,
+        .summary = summary,
+        .summary_bytes = summary.len,
+    };
+    ASSERT(is_succeeded || exec_reason_is_failed(outcome->reason)); /* status in (...) */
+    ASSERT(!row.is_succeeded == (row.error_code.ptr != NULL));
+    ASSERT(!uuid_is_nil(row.account_id) && !uuid_is_nil(row.id));
+    ASSERT(row.integration_id.len > 0 && row.action_id.len > 0);
+    ASSERT(row.started_at > 0 && row.finished_at > 0);
+    return row;
 }

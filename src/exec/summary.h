@@ -6,9 +6,15 @@
 
 #include "base/arena.h"
 #include "exec/outcome.h"
+#include "store/execution.h"
 
 /* JSON text in the arena; SLICE_NONE: out of memory, or a reason that has none
  * (exec_reason_status). */
 slice exec_summary_render(const struct exec_outcome *outcome, struct arena *arena);
+/* The row that keeps it, of an outcome that was tried (asserted, as what the schema's CHECK
+ * constraints demand). connection_id 0: none. summary: its document; SLICE_NONE is refused by the
+ * database. Texts are borrowed. */
+struct execution exec_summary_row(const struct exec_outcome *outcome, struct uuid account_id,
+                                  int64_t connection_id, struct uuid owner, slice summary);
 
 #endif
