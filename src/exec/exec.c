@@ -41,8 +41,7 @@ static const struct op_step steps[EXEC_STEPS] = {
     STEP(ENTER_LIMITS, enter_limits, 0),
     STEP(ADMIT, admit, TO(ANSWER)),
     STEP(CLAIM, claim, TO(CALL) | TO(ANSWER)),
-    STEP(CHECK_CLAIM, check_claim,
-         TO(LOAD_KEY) | TO(READ_REPLAY) | TO(TAKE_STORED) | TO(CALL) | TO(FIT_OUTPUT) | TO(ANSWER)),
+    STEP(CHECK_CLAIM, check_claim, TO(LOAD_KEY) | TO(READ_REPLAY) | TO(CALL) | TO(ANSWER)),
     /* the call, its retries, its further requests and pages */
     STEP(PROVE, prove, 0),
     STEP(PROVEN, proven, TO(RECORD) | TO(ANSWER)),

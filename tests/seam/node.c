@@ -111,6 +111,8 @@ static void open_services(struct seam_node *node)
         .connect = node->connect,
         .catalog = &node->catalog,
         .node = node->node,
+        .work = node->tuning.work_bytes > 0 ? &node->work : NULL,
+        .breaker = {.volume_min = node->tuning.circuit_volume},
         .timeout_ms = 30000,
         .idempotency_ttl_ms = 24 * 3600 * 1000,
         .limit_wait_ms = 2000,
@@ -136,10 +138,19 @@ static void open_services(struct seam_node *node)
 void seam_node_open(struct seam_node *node, struct catalog *catalog,
                     struct flow_template_set *templates, struct vault_ring *ring)
 {
+    seam_node_open_as(node, catalog, templates, ring, (struct seam_tuning){0});
+}
+
+void seam_node_open_as(struct seam_node *node, struct catalog *catalog,
+                       struct flow_template_set *templates, struct vault_ring *ring,
+                       struct seam_tuning tuning)
+{
     struct err err;
-    *node =
-        (struct seam_node){.catalog = catalog_ref(catalog), .templates = templates, .ring = ring};
+    *node = (struct seam_node){
+        .catalog = catalog_ref(catalog), .templates = templates, .ring = ring, .tuning = tuning};
     node->loop = loop_new(&err);
+    if (tuning.work_bytes > 0)
+        budget_queue_init(&node->work, node->loop, tuning.work_bytes, tuning.work_bytes);
     struct pg_pool_config pool = {0};
     struct http_client_config http = {0};
     node->pool = pg_pool_new(node->loop, &pool, &err);
@@ -169,6 +180,8 @@ void seam_node_close(struct seam_node *node)
     connect_free(node->connect);
     seam_settle(node->loop);
     pg_pool_free(node->pool);
+    if (node->tuning.work_bytes > 0)
+        budget_queue_deinit(&node->work);
     loop_free(node->loop);
     catalog_unref(node->catalog);
 }

@@ -21,6 +21,11 @@ struct catalog *seam_catalog(const char *const *manifests);
 struct flow_template_set *seam_templates(const struct catalog *catalog,
                                          const char *const *templates);
 
+struct seam_tuning {
+    size_t work_bytes;       /* that executions may take together; 0: any number */
+    unsigned circuit_volume; /* executions before a circuit may open; 0: none ever opens */
+};
+
 struct seam_node {
     struct loop *loop;
     struct pg_pool *pool;
@@ -32,11 +37,16 @@ struct seam_node {
     struct exec_node *node;
     struct exec_service *exec;
     struct flow_service *flow;
+    struct budget_queue work; /* where there is a bound of memory */
+    struct seam_tuning tuning;
 };
 
 /* What is given here is shared and borrowed; templates NULL: no flows. */
 void seam_node_open(struct seam_node *node, struct catalog *catalog,
                     struct flow_template_set *templates, struct vault_ring *ring);
+void seam_node_open_as(struct seam_node *node, struct catalog *catalog,
+                       struct flow_template_set *templates, struct vault_ring *ring,
+                       struct seam_tuning tuning);
 /* All that is under way is cut, as by the last step of a drain; what the database was asked and
  * did not answer is lost. Whoever waits (struct seam_run) must have been let go. Asserts, through
  * loop_free and the services, that nothing is left. */

@@ -181,6 +181,12 @@ static struct claim claim_of(struct seam_store *store, const struct pg_query *qu
     return claim;
 }
 
+/* A larger one does not travel with its row. */
+static slice inline_summary(const struct execution *row)
+{
+    return row && row->summary.len <= STORE_SUMMARY_INLINE_BYTES ? row->summary : SLICE_NONE;
+}
+
 static void put_claim(struct seam_store *store, struct pg_query *query, struct row_claim *row,
                       bool with_execution)
 {
@@ -197,7 +203,7 @@ static void put_claim(struct seam_store *store, struct pg_query *query, struct r
         row->is_bound ? pg_null(PG_BOOL) : pg_bool(seam_node_lives(store, claim->owner)),
         found ? pg_bool(found->is_succeeded) : pg_null(PG_BOOL),
         pg_text(found ? found->error_code : SLICE_NONE),
-        pg_text(found ? found->summary : SLICE_NONE),
+        pg_text(inline_summary(found)),
         found ? pg_i64((int64_t)found->summary.len) : pg_null(PG_I64),
     };
     seam_row(query, cells);
@@ -390,7 +396,7 @@ static int do_execution_get(struct seam_store *store, struct pg_query *query)
         pg_time(row->started_at),
         pg_time(row->finished_at),
         pg_uuid(row->owner),
-        pg_text(row->summary),
+        pg_text(inline_summary(row)),
         pg_i64((int64_t)row->summary.len),
     };
     seam_row(query, cells);

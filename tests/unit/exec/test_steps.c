@@ -1,0 +1,866 @@
+/*
+ * The table of an execution: every step and every jump, on the seam. Each test is one way through
+ * it; the last asks whether any was left out.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/mem.h"
+#include "exec/node.h"
+#include "seam/table.h"
+#include "seam/walk.h"
+#include "tls/tls.h"
+#include "vault/seal.h"
+
+#define ACTION(id, level, more)                                                  \
+    "{\"action_id\":\"" id "\",\"title\":\"" id "\",\"description\":\"d\","      \
+    "\"side_effect_level\":\"" level "\",\"input_schema\":{\"type\":\"object\"," \
+    "\"properties\":{\"q\":{\"type\":\"string\",\"description\":\"Q.\"}}}," more \
+    ",\"display\":{\"title\":\"T\",\"summary\":\"s\"}}"
+#define APP(id, auth, actions)                                                                  \
+    "{\"integration_id\":\"" id "\",\"name\":\"App\",\"description\":\"d\",\"category\":\"c\"," \
+    "\"base_url\":\"https://app.example\",\"auth\":" auth ",\"actions\":[" actions "]}"
+#define GET  "\"request\":{\"method\":\"GET\",\"path\":\"/get\",\"query\":{\"q\":\"${input.q}\"}}"
+#define POST "\"request\":{\"method\":\"POST\",\"path\":\"/put\",\"body\":{\"json\":\"${input}\"}}"
+
+/* get: a read in pages. two: a read of two requests. put: a write. send: one that takes a file. */
+static const char plain[] = APP(
+    "plain", "{\"type\":\"none\"}",
+    ACTION(
+        "get", "read",
+        GET
+        ",\"response\":{\"output\":\"{items: body.items}\",\"pagination\":{\"input\":\"q\","
+        "\"next\":\"body.next\",\"max_pages\":5}}") "," ACTION("put", "write",
+                                                               "\"requires_confirmation\":"
+                                                               "true," POST) "," ACTION("send",
+                                                                                        "write",
+                                                                                        "\"requi"
+                                                                                        "res_"
+                                                                                        "confirm"
+                                                                                        "ation\""
+                                                                                        ":true,"
+                                                                                        "\"files"
+                                                                                        "\":{"
+                                                                                        "\"trave"
+                                                                                        "l\":"
+                                                                                        "\"raw\""
+                                                                                        "},"
+                                                                                        "\"reque"
+                                                                                        "st\":{"
+                                                                                        "\"metho"
+                                                                                        "d\":"
+                                                                                        "\"POST"
+                                                                                        "\","
+                                                                                        "\"path"
+                                                                                        "\":\"/"
+                                                                                        "send\""
+                                                                                        "}") "," ACTION("two",
+                                                                                                        "read",
+                                                                                                        GET
+                                                                                                        ",\"then\":[{\"request\":{\"method\":\"GET\",\"url\":\"${first.body.url}\","
+                                                                                                        "\"hosts\":[\"files.example\"]},\"done\":false}]"));
+
+/* Its connections hold a client of their own. */
+static const char machine[] =
+    APP("machine",
+        "{\"type\":\"oauth2_client_credentials\",\"token_url\":\"https://app.example/token\"}",
+        ACTION("get", "read", GET));
+
+enum {
+    CONNECTION = 7,
+    LARGE = STORE_SUMMARY_INLINE_BYTES + 1000,
+    MANY = 1100,
+    SECOND_US = 1000000
+};
+
+struct bench {
+    struct catalog *catalog;
+    struct vault_ring *ring;
+    struct seam_node node;
+    struct seam_store store;
+    struct seam_run run;
+};
+
+static int set_up_as(void **state, struct seam_tuning tuning)
+{
+    struct bench *b = mem_zalloc(sizeof(*b));
+    const char *const manifests[] = {plain, machine, NULL};
+    struct err err;
+    struct buf key;
+    seam_open(1);
+    assert_int_equal(tls_library_init(&err), OK);
+    b->catalog = seam_catalog(manifests);
+    buf_init(&key, 128);
+    vault_master_key_new(&key);
+    b->ring = vault_ring_new(buf_slice(&key), &err);
+    buf_deinit(&key);
+    assert_non_null(b->ring);
+    seam_store_init(&b->store);
+    seam_node_open_as(&b->node, b->catalog, NULL, b->ring, tuning);
+    seam_node_join(&b->node, &b->store);
+    *state = b;
+    return 0;
+}
+
+static int set_up(void **state)
+{
+    return set_up_as(state, (struct seam_tuning){0});
+}
+
+/* A circuit opens after a few failures. */
+static int set_up_circuits(void **state)
+{
+    return set_up_as(state, (struct seam_tuning){.circuit_volume = 4});
+}
+
+/* There is memory for little more than one reply. */
+static int set_up_bounded(void **state)
+{
+    return set_up_as(state, (struct seam_tuning){.work_bytes = 2 * LARGE});
+}
+
+static int tear_down(void **state)
+{
+    struct bench *b = *state;
+    seam_node_close(&b->node);
+    seam_store_deinit(&b->store);
+    vault_ring_free(b->ring);
+    catalog_unref(b->catalog);
+    mem_free(b);
+    tls_library_deinit();
+    return seam_close() ? 0 : -1;
+}
+
+/* ---- what a test does ---- */
+
+static void want(struct bench *b, struct seam_run *run, const char *app, const char *action,
+                 const char *input)
+{
+    seam_run_exec(run, &b->node, action, input);
+    run->exec.integration_id = slice_cstr(app);
+    run->exec.is_confirmed = true;
+}
+
+static void want_plain(struct bench *b, const char *action, const char *key)
+{
+    want(b, &b->run, "plain", action, "{}");
+    b->run.exec.idempotency_key = key ? slice_cstr(key) : SLICE_NONE;
+}
+
+static struct pg_query *query(struct bench *b, const char *name)
+{
+    seam_settle(b->node.loop);
+    struct pg_query *query = seam_query_named(b->node.pool, name);
+    if (!query)
+        fail_msg("no query %s is under way", name);
+    return query;
+}
+
+static void answer(struct bench *b, const char *name)
+{
+    seam_rows_answer(&b->store, query(b, name));
+    seam_settle(b->node.loop);
+}
+
+static struct http_call *call(struct bench *b)
+{
+    seam_settle(b->node.loop);
+    struct http_call *call = seam_call(b->node.http, 0);
+    assert_non_null(call);
+    return call;
+}
+
+static void reply(struct bench *b, unsigned status, const char *body)
+{
+    seam_call_reply(call(b), status, body);
+    seam_settle(b->node.loop);
+}
+
+/* All else is answered. */
+static enum exec_reason end_of(struct bench *b, struct seam_run *run)
+{
+    for (unsigned i = 0; i < 400 && !seam_run_has_ended(run); i++) {
+        seam_node_answer(&b->node, &b->store);
+        if (!seam_run_has_ended(run))
+            (void)seam_pass_timer(b->node.loop, 60000);
+    }
+    assert_true(seam_run_has_ended(run));
+    enum exec_reason reason = run->out.reason;
+    seam_node_answer(&b->node, &b->store);
+    seam_run_end(run);
+    seam_settle(b->node.loop);
+    return reason;
+}
+
+static enum exec_reason end(struct bench *b)
+{
+    return end_of(b, &b->run);
+}
+
+/* A summary that does not travel with its row. */
+static const char *large_body(void)
+{
+    static char body[LARGE + 32];
+    memset(body, 'x', sizeof(body));
+    memcpy(body, "{\"items\":\"", 10);
+    memcpy(body + LARGE, "\"}", 3);
+    return body;
+}
+
+/* A keyed read that has run: its key is bound. */
+static void run_bound(struct bench *b, const char *key, const char *body)
+{
+    want_plain(b, "get", key);
+    seam_run_start(&b->run);
+    answer(b, "claim_find");
+    answer(b, "claim_insert");
+    reply(b, 200, body);
+    assert_int_equal(end(b), EXEC_SUCCEEDED);
+}
+
+/* ---- before anything ---- */
+
+static void past_its_account_s_share(void **state)
+{
+    struct bench *b = *state;
+    struct seam_run *runs = mem_zalloc(MANY * sizeof(*runs));
+    size_t refused = 0;
+    for (size_t i = 0; i < MANY; i++) {
+        want(b, &runs[i], "plain", "get", "{}");
+        seam_run_start(&runs[i]);
+    }
+    seam_settle(b->node.loop);
+    for (size_t i = 0; i < MANY; i++)
+        if (!seam_run_has_ended(&runs[i]))
+            seam_run_cancel(&runs[i]);
+    seam_settle(b->node.loop);
+    for (size_t i = 0; i < MANY; i++) {
+        refused += runs[i].out.reason == EXEC_UNAVAILABLE;
+        seam_run_end(&runs[i]);
+    }
+    seam_settle(b->node.loop);
+    assert_true(refused > 0 && refused < MANY);
+    mem_free(runs);
+}
+
+static void what_cannot_run_as_it_is(void **state)
+{
+    struct bench *b = *state;
+    want_plain(b, "none", NULL);
+    seam_run_start(&b->run);
+    seam_settle(b->node.loop);
+    assert_int_equal(end(b), EXEC_ACTION_UNKNOWN);
+    want(b, &b->run, "plain", "get", "{\"q\":1}");
+    seam_run_start(&b->run);
+    assert_int_equal(end(b), EXEC_INPUT_INVALID);
+    want_plain(b, "put", NULL);
+    b->run.exec.is_confirmed = false;
+    seam_run_start(&b->run);
+    assert_int_equal(end(b), EXEC_CONFIRMATION_MISSING);
+    want_plain(b, "send", NULL); /* without its file */
+    seam_run_start(&b->run);
+    assert_int_equal(end(b), EXEC_INPUT_INVALID);
+    want_plain(b, "get", NULL);
+    b->run.exec.connection_id = CONNECTION;
+    seam_run_start(&b->run);
+    assert_int_equal(end(b), EXEC_CONNECTION_UNKNOWN);
+}
+
+/* ---- the key ---- */
+
+static void another_run_of_this_process_has_the_key(void **state)
+{
+    struct bench *b = *state;
+    struct seam_run other, third;
+    want_plain(b, "get", "k");
+    seam_run_start(&b->run);
+    answer(b, "claim_find");
+    want(b, &other, "plain", "get", "{}"); /* waits, and gets the same */
+    want(b, &third, "plain", "get", "{\"q\":\"x\"}");
+    other.exec.idempotency_key = third.exec.idempotency_key = SLICE("k");
+    seam_run_start(&other);
+    seam_run_start(&third);
+    seam_settle(b->node.loop);
+    assert_int_equal(end_of(b, &third), EXEC_KEY_MISMATCH);
+    assert_false(seam_run_has_ended(&other));
+    reply(b, 200, "{}");
+    assert_int_equal(end(b), EXEC_SUCCEEDED);
+    assert_int_equal(end_of(b, &other), EXEC_SUCCEEDED);
+    assert_int_equal(b->store.executions.count, 1);
+}
+
+static void a_large_result_is_handed_on_by_its_id(void **state)
+{
+    struct bench *b = *state;
+    struct seam_run other;
+    want_plain(b, "get", "k");
+    seam_run_start(&b->run);
+    answer(b, "claim_find");
+    want(b, &other, "plain", "get", "{}");
+    other.exec.idempotency_key = SLICE("k");
+    seam_run_start(&other);
+    answer(b, "claim_insert");
+    reply(b, 200, large_body());
+    answer(b, "execution_finish_keep");
+    assert_int_equal(end(b), EXEC_SUCCEEDED);
+    assert_int_equal(end_of(b, &other), EXEC_SUCCEEDED);
+}
+
+static void a_bound_key_is_replayed(void **state)
+{
+    struct bench *b = *state;
+    run_bound(b, "small", "{}");
+    want_plain(b, "get", "small");
+    seam_run_start(&b->run);
+    assert_int_equal(end(b), EXEC_SUCCEEDED);
+    assert_true(b->run.out.is_replayed);
+    want(b, &b->run, "plain", "get", "{\"q\":\"other\"}");
+    b->run.exec.idempotency_key = SLICE("small");
+    seam_run_start(&b->run);
+    assert_int_equal(end(b), EXEC_KEY_MISMATCH);
+    run_bound(b, "large", large_body());
+    want_plain(b, "get", "large");
+    seam_run_start(&b->run);
+    answer(b, "claim_find");
+    answer(b, "execution_get_summary");
+    assert_int_equal(end(b), EXEC_SUCCEEDED);
+}
+
+/* Bound between the look-up and the claim: its execution is loaded by its id. */
+static void a_claim_that_was_lost(void **state)
+{
+    struct bench *b = *state;
+    for (unsigned i = 0; i < 5; i++) {
+        char key[8] = {'k', (char)('0' + i)};
+        want_plain(b, "get", key);
+        seam_run_start(&b->run);
+        struct pg_query *find = query(b, "claim_find");
+        (void)seam_rows_do(&b->store, find);
+        seam_query_done(find);
+        query(b, "claim_insert");
+        struct row_claim *row = ROW_ADD(&b->store, claims); /* of another process */
+        *row = (struct row_claim){
+            .claim = {.account_id = seam_account,
+                      .key = seam_keep(&b->store, slice_cstr(key)),
+                      .execution_id = uuid_v7(),
+                      .owner = exec_node_id(b->node.node),
+                      .integration_id = SLICE("plain"),
+                      .action_id = SLICE("get"),
+                      .started_at = seam_store_now(),
+                      .expires_at = seam_store_now() + 3600 * (int64_t)SECOND_US},
+            .is_bound = i > 0};
+        slice fingerprint = seam_text(query(b, "claim_insert"), "fingerprint");
+        memcpy(row->claim.fingerprint, fingerprint.ptr, fingerprint.len);
+        if (i == 4) /* under another request */
+            row->claim.fingerprint[0] ^= 1;
+        if (i == 1 || i == 2) {
+            struct execution *execution = ROW_ADD(&b->store, executions);
+            *execution = (struct execution){
+                .account_id = seam_account,
+                .id = row->claim.execution_id,
+                .integration_id = SLICE("plain"),
+                .action_id = SLICE("get"),
+                .is_succeeded = true,
+                .summary = i == 1 ? SLICE("{\"status\":\"succeeded\",\"output\":1}")
+                                  : slice_cstr(large_body())};
+        }
+        answer(b, "claim_insert");
+        if (i == 0) /* in flight: it waits; then the other one has released it */
+            seam_find_claim(&b->store, seam_account, slice_cstr(key))->claim.key = SLICE("gone");
+        if (i == 3) { /* its execution is not there: looked for again until it has expired */
+            answer(b, "execution_get");
+            seam_find_claim(&b->store, seam_account, slice_cstr(key))->claim.key = SLICE("gone");
+        }
+        if (i == 0 || i == 3) {
+            while (!seam_call(b->node.http, 0)) {
+                seam_node_answer(&b->node, &b->store);
+                (void)seam_pass_timer(b->node.loop, 60000);
+            }
+            reply(b, 200, "{}");
+        }
+        assert_int_equal(end(b), i == 4 ? EXEC_KEY_MISMATCH : EXEC_SUCCEEDED);
+    }
+}
+
+/* Bound or in flight when it is looked for, and then not any more. */
+static void what_the_key_had_is_gone(void **state)
+{
+    struct bench *b = *state;
+    run_bound(b, "unread", "{}");
+    b->store.executions.items[0].id = uuid_v7(); /* an execution that cannot be found */
+    want_plain(b, "get", "unread");
+    seam_run_start(&b->run);
+    answer(b, "claim_find");
+    seam_query_fail(query(b, "execution_get"), ERR_BUSY);
+    assert_int_equal(end(b), EXEC_UNAVAILABLE);
+    struct row_claim *claim = seam_find_claim(&b->store, seam_account, SLICE("unread"));
+    claim->is_bound = false; /* in flight elsewhere */
+    want_plain(b, "get", "unread");
+    seam_run_start(&b->run);
+    answer(b, "claim_find");
+    claim->claim.key = SLICE("released");
+    for (unsigned i = 0; i < 20 && !seam_call(b->node.http, 0); i++) {
+        seam_node_answer(&b->node, &b->store);
+        (void)seam_pass_timer(b->node.loop, 60000);
+    }
+    reply(b, 200, "{}");
+    assert_int_equal(end(b), EXEC_SUCCEEDED);
+    run_bound(b, "large", large_body());
+    want_plain(b, "get", "large");
+    seam_run_start(&b->run);
+    answer(b, "claim_find");
+    seam_query_done(query(b, "execution_get_summary")); /* dropped with its partition */
+    seam_find_claim(&b->store, seam_account, SLICE("large"))->claim.key = SLICE("expired");
+    for (unsigned i = 0; i < 20 && !seam_call(b->node.http, 0); i++) {
+        seam_node_answer(&b->node, &b->store);
+        (void)seam_pass_timer(b->node.loop, 60000);
+    }
+    reply(b, 200, "{}");
+    assert_int_equal(end(b), EXEC_SUCCEEDED);
+    assert_false(b->run.out.is_replayed);
+}
+
+/* Memory fails at each allocation in turn, while a large result is taken and cut. */
+static void a_replay_without_memory(void **state)
+{
+    struct bench *b = *state;
+    run_bound(b, "k", large_body());
+    for (uint64_t n = 1, hits = 1; hits > 0; n++) {
+        want_plain(b, "get", "k");
+        b->run.exec.output_bytes_max = 2000;
+        seam_run_start(&b->run);
+        seam_rows_answer(&b->store, query(b, "claim_find"));
+        mem_fail_at(n, 1);
+        seam_settle(b->node.loop);
+        hits = mem_fail_hits();
+        mem_fail_at(0, 0);
+        enum exec_reason reason = end(b);
+        assert_true(reason == EXEC_SUCCEEDED || reason == EXEC_UNAVAILABLE);
+    }
+    want_plain(b, "get", NULL); /* its own result is recorded, and not shown */
+    for (uint64_t n = 1, hits = 1; hits > 0; n++) {
+        want_plain(b, "get", NULL);
+        b->run.exec.output_bytes_max = 2000;
+        seam_run_start(&b->run);
+        reply(b, 200, large_body());
+        seam_rows_answer(&b->store, query(b, "execution_insert"));
+        mem_fail_at(n, 1);
+        seam_settle(b->node.loop);
+        hits = mem_fail_hits();
+        mem_fail_at(0, 0);
+        enum exec_reason reason = end(b);
+        assert_true(reason == EXEC_SUCCEEDED || reason == EXEC_UNAVAILABLE);
+    }
+}
+
+/* ---- may it go out ---- */
+
+static void the_lease_is_lost_before_and_after_the_claim(void **state)
+{
+    struct bench *b = *state;
+    want_plain(b, "put", NULL);
+    seam_run_start(&b->run);
+    struct pg_query *own = query(b, "claim_own");
+    (void)seam_rows_do(&b->store, own);
+    seam_pass_ms(b->node.loop, 15000); /* no heartbeat is answered */
+    assert_false(exec_node_may_write(b->node.node));
+    seam_query_done(own);
+    seam_settle(b->node.loop);
+    assert_int_equal(seam_call_count(b->node.http), 0);
+    seam_rows_answer(&b->store, query(b, "claim_release"));
+    assert_int_equal(end(b), EXEC_UNAVAILABLE);
+    seam_pass_ms(b->node.loop, 15000);
+    want_plain(b, "put", NULL);
+    seam_run_start(&b->run);
+    seam_settle(b->node.loop);
+    assert_int_equal(end(b), EXEC_UNAVAILABLE);
+    assert_int_equal(b->store.claims.count, 0);
+}
+
+static void a_circuit_opens(void **state)
+{
+    struct bench *b = *state;
+    struct seam_run reader;
+    want(b, &reader, "plain", "get", "{}");
+    seam_run_start(&reader);
+    reply(b, 503, "{}"); /* it is to be tried again */
+    assert_int_equal(seam_call_count(b->node.http), 0);
+    for (unsigned i = 0; i < 6; i++) {
+        want_plain(b, "put", NULL);
+        seam_run_start(&b->run);
+        seam_node_answer(&b->node, &b->store);
+        if (seam_call(b->node.http, 0))
+            reply(b, 500, "{}");
+        enum exec_reason reason = end(b);
+        assert_true(reason == EXEC_PROVIDER_ERROR || reason == EXEC_CIRCUIT_OPEN);
+    }
+    assert_int_equal(b->run.out.reason, EXEC_CIRCUIT_OPEN);
+    assert_int_equal(end_of(b, &reader), EXEC_PROVIDER_ERROR); /* its first answer stands */
+}
+
+/* ---- the call ---- */
+
+static void requests_and_pages_follow_one_another(void **state)
+{
+    struct bench *b = *state;
+    want_plain(b, "two", NULL);
+    seam_run_start(&b->run);
+    reply(b, 200, "{\"url\":\"https://files.example/f\"}");
+    assert_true(slice_eq_cstr(call(b)->url, "https://files.example/f"));
+    reply(b, 200, "{}");
+    assert_int_equal(end(b), EXEC_SUCCEEDED);
+    want_plain(b, "get", NULL);
+    b->run.exec.pages_max = 3;
+    seam_run_start(&b->run);
+    reply(b, 200, "{\"items\":[1],\"next\":\"b\"}");
+    reply(b, 503, "{}"); /* and again after a while */
+    (void)seam_pass_timer(b->node.loop, 10000);
+    assert_true(slice_eq_cstr(call(b)->url, "https://app.example/get?q=b"));
+    reply(b, 200, "{\"items\":[2]}");
+    assert_int_equal(end(b), EXEC_SUCCEEDED);
+    assert_int_equal(b->run.out.pages_read, 2);
+    const struct execution *stored = &b->store.executions.items[b->store.executions.count - 1];
+    assert_true(slice_find(stored->summary, SLICE("{\"items\":[1,2]}")) > 0);
+}
+
+static void a_large_reply_waits_for_memory(void **state)
+{
+    struct bench *b = *state;
+    want_plain(b, "get", NULL);
+    seam_run_start(&b->run);
+    reply(b, 200, large_body());
+    assert_int_equal(end(b), EXEC_SUCCEEDED);
+}
+
+/* ---- a caller's own row ---- */
+
+static struct exec_proof proof_of(struct bench *b, uint64_t sent_boot_ns)
+{
+    return (struct exec_proof){.flow_id = uuid_v7(),
+                               .owner = exec_node_id(b->node.node),
+                               .rev = 3,
+                               .sent_boot_ns = sent_boot_ns};
+}
+
+static void begin_proven(struct bench *b, struct exec_proof *proof)
+{
+    want_plain(b, "put", NULL);
+    b->run.exec.is_recorded_by_caller = true;
+    b->run.exec.proof = proof;
+    seam_run_start(&b->run);
+    seam_settle(b->node.loop);
+}
+
+static void say_rev(struct bench *b, int64_t rev)
+{
+    struct pg_query *asked = query(b, "flow_rev");
+    const struct pg_value cell = pg_i64(rev);
+    seam_row(asked, &cell);
+    seam_query_done(asked);
+    seam_settle(b->node.loop);
+}
+
+static void a_proof_is_renewed_before_the_first_byte(void **state)
+{
+    struct bench *b = *state;
+    struct exec_proof proof = proof_of(b, clock_boot_ns());
+    begin_proven(b, &proof);
+    struct http_call *held = call(b);
+    seam_pass_ms(b->node.loop, EXEC_PROOF_MS + 1); /* a long handshake */
+    seam_node_answer(&b->node, &b->store);
+    assert_false(seam_call_send(held));
+    say_rev(b, 3);
+    reply(b, 200, "{}");
+    assert_int_equal(end(b), EXEC_SUCCEEDED);
+    assert_int_equal(b->run.out.attempts, 1);
+    assert_int_equal(b->store.executions.count, 0);
+}
+
+static void a_proof_that_cannot_be_renewed(void **state)
+{
+    struct bench *b = *state;
+    struct exec_proof proof = proof_of(b, 0);
+    seam_pass_ms(b->node.loop, 2 * EXEC_PROOF_MS);
+    seam_node_answer(&b->node, &b->store);
+    begin_proven(b, &proof);
+    say_rev(b, 4); /* cancelled by another process */
+    assert_int_equal(end(b), EXEC_CANCELLED);
+    begin_proven(b, &proof);
+    seam_query_fail(query(b, "flow_rev"), ERR_BUSY);
+    assert_int_equal(end(b), EXEC_UNAVAILABLE);
+    assert_int_equal(seam_call_count(b->node.http), 0);
+}
+
+/* ---- the record ---- */
+
+static void a_record_that_fails(void **state)
+{
+    struct bench *b = *state;
+    want_plain(b, "put", NULL);
+    seam_run_start(&b->run);
+    answer(b, "claim_own");
+    reply(b, 200, "{}");
+    seam_query_fail(query(b, "execution_finish_release"), ERR_BUSY);
+    assert_int_equal(end(b), EXEC_SUCCEEDED); /* it was tried again */
+    want_plain(b, "get", NULL);
+    seam_run_start(&b->run);
+    reply(b, 200, "{}");
+    seam_query_fail(query(b, "execution_insert"), ERR_INVALID);
+    assert_int_equal(end(b), EXEC_INTERNAL);
+}
+
+/* ---- the connection ---- */
+
+static void connect_as(struct bench *b, const char *credential, int64_t expires_in_s, bool is_live)
+{
+    struct vault_binding place = {seam_account, CONNECTION};
+    struct buf sealed;
+    int64_t now = seam_store_now();
+    buf_init(&sealed, 4096);
+    assert_int_equal(vault_seal(b->ring, &place, slice_cstr(credential), &sealed), OK);
+    struct connection row = {
+        .account_id = seam_account,
+        .id = CONNECTION,
+        .integration_id = SLICE("machine"),
+        .label = SLICE("m"),
+        .is_default = true,
+        .auth_kind = SLICE("oauth2_client_credentials"),
+        .sealed = seam_keep(&b->store, buf_slice(&sealed)),
+        .key_id = seam_keep(&b->store, vault_ring_key_id(b->ring)),
+        .params = SLICE("{}"),
+        .error = is_live ? SLICE_NONE : SLICE("revoked"),
+        .expires_at = now + expires_in_s * SECOND_US,
+        .created_at = now,
+        .updated_at = now - 3600 * (int64_t)SECOND_US,
+    };
+    buf_deinit(&sealed);
+    if (b->store.connections.count == 0)
+        *ROW_ADD(&b->store, connections) = (struct connection){.rev = 0};
+    row.rev = b->store.connections.items[0].rev + 1;
+    b->store.connections.items[0] = row;
+}
+
+#define OLD "{\"client_id\":\"c\",\"client_secret\":\"s\",\"access_token\":\"old\"}"
+#define NEW "{\"client_id\":\"c\",\"client_secret\":\"s\",\"access_token\":\"new\"}"
+
+static void begin_machine(struct bench *b)
+{
+    want(b, &b->run, "machine", "get", "{}");
+    seam_run_start(&b->run);
+}
+
+/* Another process renews the token, or the database is away, or it cannot be renewed. */
+static void a_token_that_has_run_out(void **state)
+{
+    struct bench *b = *state;
+    connect_as(b, OLD, -10, true);
+    begin_machine(b);
+    answer(b, "connection_choice");
+    (void)query(b, "connection_get");
+    connect_as(b, NEW, 3600, true);
+    seam_node_answer(&b->node, &b->store);
+    reply(b, 200, "{}");
+    assert_int_equal(end(b), EXEC_SUCCEEDED);
+}
+
+static void a_token_that_is_refused(void **state)
+{
+    struct bench *b = *state;
+    connect_as(b, OLD, 3600, true);
+    begin_machine(b);
+    answer(b, "connection_choice");
+    reply(b, 401, "{}");
+    (void)query(b, "connection_get");
+    connect_as(b, NEW, 3600, true);
+    seam_node_answer(&b->node, &b->store);
+    reply(b, 401, "{}"); /* the new one, too: a person has to reconnect */
+    seam_query_done(query(b, "connection_lost"));
+    assert_int_equal(end(b), EXEC_REAUTH_REQUIRED);
+}
+
+static void a_token_that_cannot_be_renewed(void **state)
+{
+    struct bench *b = *state;
+    connect_as(b, OLD, -10, true);
+    begin_machine(b);
+    answer(b, "connection_choice");
+    seam_query_fail(query(b, "connection_get"), ERR_BUSY);
+    assert_int_equal(end(b), EXEC_UNAVAILABLE);
+}
+
+static void a_token_without_a_client_is_good_for_a_moment(void **state)
+{
+    struct bench *b = *state;
+    connect_as(b, "{\"access_token\":\"old\"}", 3, true);
+    begin_machine(b);
+    answer(b, "connection_choice");
+    answer(b, "connection_get");
+    while (seam_query_named(b->node.pool, "oauth_client_get")) {
+        seam_query_done(seam_query_named(b->node.pool, "oauth_client_get"));
+        seam_settle(b->node.loop);
+    }
+    reply(b, 200, "{}");
+    assert_int_equal(end(b), EXEC_SUCCEEDED);
+}
+
+static void a_connection_that_was_lost_meanwhile(void **state)
+{
+    struct bench *b = *state;
+    connect_as(b, OLD, -10, true);
+    begin_machine(b);
+    answer(b, "connection_choice");
+    (void)query(b, "connection_get");
+    connect_as(b, NEW, 3600, false);
+    seam_node_answer(&b->node, &b->store);
+    assert_int_equal(end(b), EXEC_REAUTH_REQUIRED);
+}
+
+static void a_dry_run_before_the_first_token(void **state)
+{
+    struct bench *b = *state;
+    connect_as(b, "{\"client_id\":\"c\",\"client_secret\":\"s\"}", 0, true);
+    want(b, &b->run, "machine", "get", "{}");
+    b->run.exec.is_dry_run = true;
+    seam_run_start(&b->run);
+    answer(b, "connection_choice");
+    (void)query(b, "connection_get");
+    connect_as(b, NEW, 3600, true);
+    seam_node_answer(&b->node, &b->store);
+    assert_int_equal(end(b), EXEC_SUCCEEDED);
+    assert_true(b->run.out.is_dry_run);
+}
+
+/* It is looked for a second time: nothing of the first time is held (seam_close). */
+static void a_claim_lost_with_a_connection(void **state)
+{
+    struct bench *b = *state;
+    connect_as(b, NEW, 3600, true);
+    want(b, &b->run, "machine", "get", "{}");
+    b->run.exec.idempotency_key = SLICE("k");
+    seam_run_start(&b->run);
+    answer(b, "claim_find");
+    answer(b, "connection_choice");
+    slice fingerprint = seam_text(query(b, "claim_insert"), "fingerprint");
+    struct row_claim *row = ROW_ADD(&b->store, claims);
+    *row = (struct row_claim){.claim = {.account_id = seam_account,
+                                        .key = SLICE("k"),
+                                        .execution_id = uuid_v7(),
+                                        .owner = exec_node_id(b->node.node),
+                                        .integration_id = SLICE("machine"),
+                                        .action_id = SLICE("get"),
+                                        .started_at = seam_store_now(),
+                                        .expires_at = seam_store_now() + SECOND_US}};
+    memcpy(row->claim.fingerprint, fingerprint.ptr, fingerprint.len);
+    answer(b, "claim_insert");
+    seam_find_claim(&b->store, seam_account, SLICE("k"))->claim.key = SLICE("gone");
+    for (unsigned i = 0; i < 20 && !seam_call(b->node.http, 0); i++) {
+        seam_node_answer(&b->node, &b->store);
+        (void)seam_pass_timer(b->node.loop, 60000);
+    }
+    reply(b, 200, "{}");
+    assert_int_equal(end(b), EXEC_SUCCEEDED);
+}
+
+/* ---- each wait of it, failing in each way ---- */
+
+enum way { REQUESTS, PAGES, REPLAY, CONNECTED, WAYS };
+
+static void start_way(struct bench *b, enum way way)
+{
+    bool is_connected = way == CONNECTED;
+    if (way == REPLAY)
+        run_bound(b, "k", large_body());
+    if (is_connected)
+        connect_as(b, NEW, 3600, true);
+    want(b, &b->run, is_connected ? "machine" : "plain", way == REQUESTS ? "two" : "get", "{}");
+    b->run.exec.pages_max = way == PAGES ? 3 : 0;
+    b->run.exec.idempotency_key = way == REPLAY ? SLICE("k") : SLICE_NONE;
+    seam_run_start(&b->run);
+}
+
+/* Each ends once, and leaves nothing: no claim in flight, no memory (tear_down). */
+static size_t walk_way(enum way way, size_t place, enum seam_fault fault)
+{
+    void *state;
+    assert_int_equal(set_up(&state), 0);
+    struct bench *b = state;
+    struct seam_walk walk = {
+        .node = &b->node,
+        .store = &b->store,
+        .place = place,
+        .fault = fault,
+        .reply = "{\"url\":\"https://files.example/f\",\"items\":[1],\"next\":\"b\"}"};
+    start_way(b, way);
+    if (!seam_walk_until_ended(&walk, &b->run))
+        fail_msg("way %d, %s at %s: it never ends", way, seam_fault_name(fault), walk.where);
+    seam_walk_for_ms(&walk, 60000);
+    assert_int_equal(b->run.ended, 1);
+    for (size_t i = 0; i < b->store.claims.count; i++)
+        assert_true(b->store.claims.items[i].is_bound);
+    if (place == SIZE_MAX)
+        assert_int_equal(b->run.out.reason, EXEC_SUCCEEDED);
+    seam_run_end(&b->run);
+    seam_settle(b->node.loop);
+    assert_int_equal(tear_down(&state), 0);
+    return walk.places;
+}
+
+static void each_wait_may_fail_and_be_cancelled(void **state)
+{
+    (void)state;
+    for (unsigned way = 0; way < WAYS; way++) {
+        size_t places = walk_way((enum way)way, SIZE_MAX, SEAM_REFUSED);
+        assert_true(places >= 2);
+        for (size_t place = 0; place < places; place++)
+            for (unsigned fault = 0; fault < SEAM_FAULTS; fault++)
+                (void)walk_way((enum way)way, place, (enum seam_fault)fault);
+    }
+}
+
+#define STEPS_TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+
+/* ---- everything ---- */
+
+static void every_step_and_jump_was_taken(void **state)
+{
+    (void)state;
+    assert_int_equal(seam_table_missing("exec"), 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        STEPS_TEST(past_its_account_s_share),
+        STEPS_TEST(what_cannot_run_as_it_is),
+        STEPS_TEST(another_run_of_this_process_has_the_key),
+        STEPS_TEST(a_large_result_is_handed_on_by_its_id),
+        STEPS_TEST(a_bound_key_is_replayed),
+        STEPS_TEST(a_claim_that_was_lost),
+        STEPS_TEST(what_the_key_had_is_gone),
+        STEPS_TEST(a_replay_without_memory),
+        STEPS_TEST(the_lease_is_lost_before_and_after_the_claim),
+        STEPS_TEST(requests_and_pages_follow_one_another),
+        STEPS_TEST(a_proof_is_renewed_before_the_first_byte),
+        STEPS_TEST(a_proof_that_cannot_be_renewed),
+        STEPS_TEST(a_record_that_fails),
+        STEPS_TEST(a_token_that_has_run_out),
+        STEPS_TEST(a_token_that_is_refused),
+        STEPS_TEST(a_token_that_cannot_be_renewed),
+        STEPS_TEST(a_token_without_a_client_is_good_for_a_moment),
+        STEPS_TEST(a_connection_that_was_lost_meanwhile),
+        STEPS_TEST(a_dry_run_before_the_first_token),
+        STEPS_TEST(a_claim_lost_with_a_connection),
+        cmocka_unit_test_setup_teardown(a_circuit_opens, set_up_circuits, tear_down),
+        cmocka_unit_test_setup_teardown(a_large_reply_waits_for_memory, set_up_bounded, tear_down),
+        cmocka_unit_test(each_wait_may_fail_and_be_cancelled),
+        cmocka_unit_test(every_step_and_jump_was_taken),
+    };
+    seam_table_watch();
+    return cmocka_run_group_tests_name("exec/steps", tests, NULL, NULL);
+}
