@@ -42,7 +42,7 @@ static void on_change(struct flow_watch *watch)
     op_sleep_stop(&state->timer);
 }
 
-static enum op_result look(struct api_request *request, struct stream_state *state)
+static enum op_result load(struct api_request *request, struct stream_state *state)
 {
     state->is_told = false;
     state->look = flow_look_start_view(request->api->config.flow, request->grant.account_id,
@@ -76,7 +76,7 @@ static enum op_result begin_events(struct api_request *request)
     };
     state->until_ns = loop_now_ns(request->op.loop) + STREAM_MS_MAX * 1000000ULL;
     request->state = state;
-    return look(request, state);
+    return load(request, state);
 }
 
 static enum op_result end_stream(struct api_request *request, struct stream_state *state)
@@ -133,7 +133,7 @@ static enum op_result rest(struct api_request *request, struct stream_state *sta
     return OP_WAIT;
 }
 
-static enum op_result judge(struct api_request *request, struct stream_state *state,
+static enum op_result check(struct api_request *request, struct stream_state *state,
                             const struct flow_seen *seen)
 {
     bool is_new = seen->rev != state->sent_rev, has_ended = flow_seen_has_ended(seen);
@@ -153,10 +153,10 @@ static enum op_result go_to_news(struct api_request *request, struct stream_stat
 {
     struct flow_seen *seen = flow_watch_take(&state->watch);
     if (!seen)
-        return look(request, state);
+        return load(request, state);
     state->is_told = false;
     bool is_newer = seen->rev > state->watch.rev; /* than a look that was under way */
-    enum op_result result = is_newer ? judge(request, state, seen) : rest(request, state);
+    enum op_result result = is_newer ? check(request, state, seen) : rest(request, state);
     flow_seen_unref(seen);
     return result;
 }
@@ -191,7 +191,7 @@ static enum op_result finish_events(struct api_request *request)
     if (status == OK && !state->look->seen)
         status = ERR_NOMEM;
     if (status == OK)
-        return judge(request, state, state->look->seen);
+        return check(request, state, state->look->seen);
     if (!state->has_begun)
         return status == ERR_NOTFOUND ? api_reply_no_flow(request)
                                       : api_reply_database(request, status);

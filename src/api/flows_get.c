@@ -46,7 +46,7 @@ static void let_go(struct get *get)
     get->seen = NULL;
 }
 
-static enum op_result look(struct api_request *request, struct get *get)
+static enum op_result load(struct api_request *request, struct get *get)
 {
     get->has_told = false;
     get->look = flow_look_start_view(request->api->config.flow, request->grant.account_id, get->id,
@@ -117,7 +117,7 @@ static enum op_result begin_get(struct api_request *request)
         get->guard.on_refused = on_refused;
         vault_guard_start(request->api->config.auth, &get->guard, &request->check.caller);
     }
-    return knows_enough(request, get) ? rest(request, get) : look(request, get);
+    return knows_enough(request, get) ? rest(request, get) : load(request, get);
 }
 
 /* Whether the client asked for what comes after this revision. */
@@ -159,7 +159,7 @@ static bool take_news(struct get *get)
     return news != NULL;
 }
 
-static enum op_result judge(struct api_request *request, struct get *get)
+static enum op_result check(struct api_request *request, struct get *get)
 {
     while (may_wait(request, get)) {
         if (get->first_rev == 0)
@@ -169,7 +169,7 @@ static enum op_result judge(struct api_request *request, struct get *get)
         if (!get->has_told)
             return rest(request, get);
         if (!take_news(get))
-            return look(request, get);
+            return load(request, get);
     }
     return answer(request, get);
 }
@@ -183,13 +183,13 @@ static enum op_result finish_get(struct api_request *request)
         return api_reply_key_refused(request);
     }
     if (!get->look) /* it slept */
-        return take_news(get) ? judge(request, get) : look(request, get);
+        return take_news(get) ? check(request, get) : load(request, get);
     int status = get->look->status;
     flow_seen_unref(get->seen);
     get->seen = get->look->seen ? flow_seen_ref(get->look->seen) : NULL;
     get->look = NULL;
     if (status == OK && get->seen)
-        return judge(request, get);
+        return check(request, get);
     let_go(get);
     if (status == OK)
         return api_reply_error(request, 500, "Internal error");

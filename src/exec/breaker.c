@@ -122,7 +122,7 @@ static bool member_is_due(const struct breaker_member *member, uint64_t now)
            (member->origin && member->origin->closed_ns > circuit->opened_ns);
 }
 
-static void judge_member(struct breaker_member *member, uint64_t now)
+static void check_member(struct breaker_member *member, uint64_t now)
 {
     unsigned volume_min = member->breaker->config.volume_min;
     struct votes sum = breaker_member_sum(member);
@@ -132,7 +132,7 @@ static void judge_member(struct breaker_member *member, uint64_t now)
 }
 
 /* Enough executions, enough of them failed, of enough accounts, which are most of those here. */
-static void judge_origin(struct breaker_origin *origin, uint64_t now)
+static void check_origin(struct breaker_origin *origin, uint64_t now)
 {
     const struct breaker_config *config = &origin->breaker->config;
     struct tally sum = breaker_origin_sum(origin);
@@ -174,12 +174,12 @@ void breaker_report(struct breaker_pass *given, bool is_failure, uint64_t now)
     } else if (!is_all_open) {
         breaker_member_vote(member, is_failure, now);
         if (is_failure)
-            judge_member(member, now);
+            check_member(member, now);
     }
     if (is_all_open)
         report_open(origin, &pass, is_failure, now);
     else if (origin && is_failure)
-        judge_origin(origin, now);
+        check_origin(origin, now);
     if (origin && !is_failure && !origin->circuit.is_open && !member->circuit.is_open)
         breaker_origin_show(origin, false);
 }
