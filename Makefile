@@ -434,11 +434,12 @@ met: build/stamp/system-run build/stamp/system-test $(E2E_STAMP) $(CONTAIN) \
 	$(call run_tests,e2e e2e/descriptions.test.mjs tests/e2e/descriptions.test.mjs$(newline)$\
 		e2e e2e/replay.test.mjs tests/e2e/replay.test.mjs$(newline))
 
-## soak: flows under kills and a dying PostgreSQL; attacks; every OpenAPI of npm (SOAK_SECONDS=600)
+## soak: 1,000 seeds of sim; flows under kills and a dying PostgreSQL; attacks; every OpenAPI of npm (SOAK_SECONDS=600)
 .PHONY: soak
 soak: export SOAK_SECONDS ?= 600
 soak: export TEST_TIMEOUT_S = $(shell expr $(SOAK_SECONDS) + 900)
 soak: export SEEDS := $(or $(SEEDS),1000)
+soak: export JOBS := $(shell nproc)
 soak: build/stamp/system-run build/stamp/system-test $(E2E_STAMP) $(CONTAIN) \
 		$(call programs,$(TEST_VARIANT)) $(call programs,release) \
 		build/$(TEST_VARIANT)/tests/sim/sim
@@ -478,8 +479,9 @@ bench-peers: build/stamp/system-run $(E2E_STAMP) $(call programs,release)
 cov: export SLUICE_BIN := $(CURDIR)/$(call program,cov,sluice)
 cov: export SLUICE_PROVIDER_BIN := $(CURDIR)/$(call program,cov,sluice-provider)
 cov: export SLUICE_BENCH_BIN := $(CURDIR)/$(call program,cov,sluice-bench)
+cov: export SLUICE_SIM_BIN := $(CURDIR)/build/cov/tests/sim/sim
 cov: build/stamp/system-run build/stamp/system-test $(E2E_STAMP) $(CONTAIN) \
-		$(call programs,cov) $(call programs,release) \
+		$(call programs,cov) $(call programs,release) build/cov/tests/sim/sim \
 		$(call unit_programs,cov) $(call integration_programs,cov)
 	@find build/cov -name '*.gcda' -delete
 	$(call run_tests,$(call unit_lines,cov)$(call integration_lines,cov))

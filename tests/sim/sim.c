@@ -1,7 +1,7 @@
 /*
  * The loop of events, and the program: `sim` runs SEEDS seeds from FIRST on, each in a process of
- * its own; SEED=n one, with its whole history on stdout. FLOWS and EXECUTIONS say how much each
- * has to do, BUG=1..5 plants a fault (seam/rows.h).
+ * its own, JOBS at a time; SEED=n one, with its whole history on stdout. FLOWS and EXECUTIONS say
+ * how much each has to do, BUG=1..5 plants a fault (seam/rows.h). `sim bugs` plants each in turn.
  */
 #include "sim/sim.h"
 
@@ -26,6 +26,7 @@ enum {
     FLOWS = 200,
     EXECUTIONS = 200,
     BUG_SEEDS_MAX = 1000,
+    JOBS_MAX = 64,
 };
 
 static struct {
@@ -296,9 +297,8 @@ static void run_alone(struct sim *sim)
 }
 
 /* is_quiet: what it says is not told. */
-static bool run_in_child(struct sim *sim, bool is_quiet)
+static pid_t begin_child(struct sim *sim, bool is_quiet)
 {
-    int status = 0;
     fflush(stdout);
     pid_t pid = fork();
     ASSERT(pid >= 0);
@@ -307,12 +307,14 @@ static bool run_in_child(struct sim *sim, bool is_quiet)
         _exit(2);
     if (pid == 0)
         run_alone(sim);
-    (void)waitpid(pid, &status, 0);
-    bool is_ok = WIFEXITED(status) && WEXITSTATUS(status) == 0;
-    if (!is_ok && !is_quiet && !(WIFEXITED(status) && WEXITSTATUS(status) == 1))
-        printf("# seed %llu: the process died with status %d (SEED=%llu make sim)\n",
-               (unsigned long long)sim->seed, status, (unsigned long long)sim->seed);
-    return is_ok;
+    return pid;
+}
+
+static bool run_in_child(struct sim *sim, bool is_quiet)
+{
+    int status = 0;
+    (void)waitpid(begin_child(sim, is_quiet), &status, 0);
+    return WIFEXITED(status) && WEXITSTATUS(status) == 0;
 }
 
 /* Plants each bug in turn: one of BUG_SEEDS_MAX seeds has to find it. */
@@ -332,15 +334,44 @@ static unsigned hunt_bugs(struct sim *sim, uint64_t seeds)
     return missed;
 }
 
+static bool end_seed(uint64_t number, uint64_t seed, int status)
+{
+    bool is_ok = WIFEXITED(status) && WEXITSTATUS(status) == 0;
+    if (!is_ok && !(WIFEXITED(status) && WEXITSTATUS(status) == 1))
+        printf("# seed %llu: the process died with status %d (SEED=%llu make sim)\n",
+               (unsigned long long)seed, status, (unsigned long long)seed);
+    printf("%s %llu - seed %llu\n", is_ok ? "ok" : "not ok", (unsigned long long)number,
+           (unsigned long long)seed);
+    return is_ok;
+}
+
+/* JOBS at a time. */
 static unsigned run_seeds(struct sim *sim, uint64_t first, uint64_t count)
 {
+    struct {
+        pid_t pid;
+        uint64_t seed;
+    } jobs[JOBS_MAX] = {{0}};
+    size_t jobs_max = setting("JOBS", 1), active = 0;
     unsigned failed = 0;
+    jobs_max = jobs_max < 1 ? 1 : jobs_max > JOBS_MAX ? JOBS_MAX : jobs_max;
     printf("1..%llu\n", (unsigned long long)count);
-    for (sim->seed = first; sim->seed < first + count; sim->seed++) {
-        bool is_ok = run_in_child(sim, false);
-        failed += !is_ok;
-        printf("%s %llu - seed %llu\n", is_ok ? "ok" : "not ok",
-               (unsigned long long)(sim->seed - first + 1), (unsigned long long)sim->seed);
+    for (uint64_t begun = 0, ended = 0; ended < count;) {
+        for (size_t i = 0; i < jobs_max && begun < count; i++)
+            if (jobs[i].pid == 0) {
+                sim->seed = jobs[i].seed = first + begun++;
+                jobs[i].pid = begin_child(sim, false);
+                active++;
+            }
+        int status;
+        pid_t pid = wait(&status);
+        ASSERT(pid > 0 && active > 0);
+        for (size_t i = 0; i < jobs_max; i++)
+            if (jobs[i].pid == pid) {
+                failed += !end_seed(++ended, jobs[i].seed, status);
+                jobs[i].pid = 0;
+                active--;
+            }
     }
     return failed;
 }

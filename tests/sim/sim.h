@@ -57,7 +57,7 @@ struct sim_client {
     uint64_t next_ns;
     bool is_done;
     /* what it was told, and what it did */
-    bool is_told, is_succeeded; /* of an execution */
+    bool is_succeeded; /* of an execution */
     struct uuid execution_id;
     bool is_approved, is_cancelled, is_started;
     unsigned resumed;

@@ -53,7 +53,11 @@ void sim_provider_take(struct sim *sim, struct sim_node *node)
         sim_note(sim, "node %zu: %.*s %.*s %.*s", sim_node_number(sim, node),
                  SLICE_ARG(call->method), SLICE_ARG(call->url), SLICE_ARG(seam_call_body(call)));
         if (sim_chance(sim, sim->storm.call_fail) && seam_pick(3) == 0) {
-            seam_call_fail(call, (enum seam_phase)seam_pick(SEAM_SENT)); /* before its first byte */
+            enum seam_phase phase =
+                (enum seam_phase)seam_pick(SEAM_SENT); /* before its first byte */
+            sim_note(sim, "node %zu: it fails: %s", sim_node_number(sim, node),
+                     seam_phase_name(phase));
+            seam_call_fail(call, phase);
             i--;
             continue;
         }
