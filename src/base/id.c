@@ -168,11 +168,11 @@ static bool is_dash_at(size_t at)
 void uuid_format(struct uuid id, char out[UUID_TEXT_LEN + 1])
 {
     static const char digits[] = "0123456789abcdef";
-    static const uint8_t places[sizeof(id.bytes)] = {0,  2,  4,  6,  9,  11, 14, 16,
-                                                     19, 21, 24, 26, 28, 30, 32, 34};
+    static const uint8_t offsets[sizeof(id.bytes)] = {0,  2,  4,  6,  9,  11, 14, 16,
+                                                      19, 21, 24, 26, 28, 30, 32, 34};
     for (size_t i = 0; i < sizeof(id.bytes); i++) {
-        out[places[i]] = digits[id.bytes[i] >> 4];
-        out[places[i] + 1] = digits[id.bytes[i] & 15];
+        out[offsets[i]] = digits[id.bytes[i] >> 4];
+        out[offsets[i] + 1] = digits[id.bytes[i] & 15];
     }
     out[8] = out[13] = out[18] = out[23] = '-';
     out[UUID_TEXT_LEN] = '\0';

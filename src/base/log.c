@@ -23,7 +23,7 @@ static int fd_wanted = STDERR_FILENO;
 
 static char buffer[LOG_BUFFER_BYTES];
 static size_t buffer_len;
-static uint64_t dropped, dropped_told;
+static uint64_t dropped, dropped_reported;
 
 static void open_sink(void)
 {
@@ -74,16 +74,16 @@ static bool append(const struct log_text *line)
 }
 
 /* Once there is room again, says what is missing. */
-static void tell_dropped(void)
+static void report_dropped(void)
 {
     static struct log_text line;
-    uint64_t missing = dropped - dropped_told;
+    uint64_t missing = dropped - dropped_reported;
     if (missing == 0 || buffer_len > sizeof(buffer) / 2)
         return;
     struct log_field count = LOG_INT("lines", missing);
     log_text_line(&line, style, LOG_WARN, "log lines dropped", &count, 1);
     if (append(&line))
-        dropped_told += missing;
+        dropped_reported += missing;
 }
 
 static void flush_locked(void)
@@ -91,7 +91,7 @@ static void flush_locked(void)
     if (buffer_len == 0)
         return;
     drain();
-    tell_dropped();
+    report_dropped();
     drain();
 }
 
@@ -117,7 +117,7 @@ void log_line(enum log_level level, const char *msg, const struct log_field *fie
         return;
     pthread_mutex_lock(&lock);
     log_text_line(&line, style, level, msg, fields, count);
-    tell_dropped();
+    report_dropped();
     if (!append(&line))
         dropped++;
     if (level >= LOG_WARN)
@@ -185,7 +185,7 @@ static void after_fork_parent(void)
 static void after_fork_child(void)
 {
     buffer_len = 0;
-    dropped = dropped_told = 0;
+    dropped = dropped_reported = 0;
     pthread_mutex_unlock(&lock);
 }
 

@@ -14,13 +14,13 @@
 #define TEXT_END SLICE(" truncated=true\n")
 enum { END_LEN = 32 };
 
-struct level_look {
+struct level_style {
     const char *name;   /* in JSON */
     const char *text;   /* on a terminal, 5 wide */
     const char *colour; /* SGR */
 };
 
-static const struct level_look looks[] = {
+static const struct level_style level_styles[] = {
     [LOG_DEBUG] = {"debug", "DEBUG", "\x1b[2m"},
     [LOG_INFO] = {"info", "INFO ", "\x1b[32m"},
     [LOG_WARN] = {"warn", "WARN ", "\x1b[33m"},
@@ -29,8 +29,8 @@ static const struct level_look looks[] = {
 
 const char *log_level_name(enum log_level level)
 {
-    ASSERT((size_t)level < ARRAY_LEN(looks));
-    return looks[level].name;
+    ASSERT((size_t)level < ARRAY_LEN(level_styles));
+    return level_styles[level].name;
 }
 
 static void put(struct log_text *text, slice bytes)
@@ -191,15 +191,15 @@ static void put_head(struct log_text *text, struct log_style style, enum log_lev
         put(text, SLICE("{\"time\":\""));
         put_cstr(text, time);
         put(text, SLICE("\",\"level\":\""));
-        put_cstr(text, looks[level].name);
+        put_cstr(text, level_styles[level].name);
         put(text, SLICE("\",\"msg\":"));
         put_string(text, slice_cstr(msg));
         return;
     }
     put(text, slice_of(time + 11, 12)); /* 23:59:59.123 */
     put(text, SLICE(" "));
-    put_cstr(text, style.is_coloured ? looks[level].colour : "");
-    put_cstr(text, looks[level].text);
+    put_cstr(text, style.is_coloured ? level_styles[level].colour : "");
+    put_cstr(text, level_styles[level].text);
     put_cstr(text, style.is_coloured ? "\x1b[0m " : " ");
     slice rest = slice_cstr(msg);
     put(text, slice_first(rest, plain_run(rest, LOG_VALUE_MAX)));
@@ -208,7 +208,7 @@ static void put_head(struct log_text *text, struct log_style style, enum log_lev
 void log_text_line(struct log_text *text, struct log_style style, enum log_level level,
                    const char *msg, const struct log_field *fields, size_t count)
 {
-    ASSERT((size_t)level < ARRAY_LEN(looks));
+    ASSERT((size_t)level < ARRAY_LEN(level_styles));
     text->len = 0;
     text->is_full = false;
     put_head(text, style, level, msg);

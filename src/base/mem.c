@@ -19,14 +19,14 @@ static atomic_ptrdiff_t live_blocks;
 
 /* Fault injection: 0 in fail_from means off. */
 static _Atomic uint64_t fail_from, fail_to;
-static _Atomic uint64_t fail_seen, fail_hits;
+static _Atomic uint64_t fail_tried, fail_hits;
 
-static bool is_told_to_fail(void)
+static bool is_due_to_fail(void)
 {
     uint64_t from = atomic_load_explicit(&fail_from, memory_order_relaxed);
     if (__builtin_expect(from == 0, 1))
         return false;
-    uint64_t nth = atomic_fetch_add(&fail_seen, 1) + 1;
+    uint64_t nth = atomic_fetch_add(&fail_tried, 1) + 1;
     if (nth < from || nth >= atomic_load(&fail_to))
         return false;
     atomic_fetch_add(&fail_hits, 1);
@@ -35,7 +35,7 @@ static bool is_told_to_fail(void)
 
 static bool may_allocate(size_t size)
 {
-    return size <= MEM_BLOCK_BYTES_MAX && !is_told_to_fail();
+    return size <= MEM_BLOCK_BYTES_MAX && !is_due_to_fail();
 }
 
 /* ---- the heaps ---- */
@@ -217,7 +217,7 @@ size_t mem_live_blocks(void)
 void mem_fail_at(uint64_t n, uint64_t count)
 {
     atomic_store(&fail_from, 0);
-    atomic_store(&fail_seen, 0);
+    atomic_store(&fail_tried, 0);
     atomic_store(&fail_hits, 0);
     atomic_store(&fail_to, n > UINT64_MAX - count ? UINT64_MAX : n + count);
     atomic_store(&fail_from, n);

@@ -107,11 +107,11 @@ static int read_document(struct import *im, slice text, struct err *err)
     return check_version(im, err);
 }
 
-static int check_members(const struct json *object, slice place, const char *const *names,
+static int check_members(const struct json *object, slice where, const char *const *names,
                          size_t count, struct err *err)
 {
     if (object->type != JSON_OBJECT)
-        return err_set(err, ERR_INVALID, "overrides: %.*s must be an object", SLICE_ARG(place));
+        return err_set(err, ERR_INVALID, "overrides: %.*s must be an object", SLICE_ARG(where));
     for (uint32_t i = 0; i < object->count; i++) {
         slice name = json_str(&object->as.members[i].key);
         bool is_known = false;
@@ -119,7 +119,7 @@ static int check_members(const struct json *object, slice place, const char *con
             is_known = is_known || slice_eq_cstr(name, names[j]);
         if (!is_known)
             return err_set(err, ERR_INVALID, "overrides: %.*s has an unknown member \"%.*s\"",
-                           SLICE_ARG(place), SLICE_ARG(slice_first_utf8(name, 100)));
+                           SLICE_ARG(where), SLICE_ARG(slice_first_utf8(name, 100)));
     }
     return OK;
 }
@@ -213,12 +213,12 @@ static void put(struct import *im, struct json *manifest, const char *name, stru
 }
 
 static void put_text(struct import *im, struct json *manifest, const char *name, slice found,
-                     const char *otherwise)
+                     const char *fallback)
 {
     const struct json *given = json_get(im->integration, slice_cstr(name));
     slice text = import_clip(im, found, INTEGRATION_TEXT_MAX);
     if (text.len == 0)
-        text = slice_cstr(otherwise);
+        text = slice_cstr(fallback);
     if (given)
         put(im, manifest, name, *given);
     else if (text.len > 0)

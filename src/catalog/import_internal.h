@@ -152,7 +152,7 @@ void import_operation(struct import *im, const struct json *path_item, slice pat
                       const struct json *node, struct json *actions);
 /* A new input. place ("query", "body") goes before the name when that is taken. NULL when there are
  * too many: the operation is skipped then. */
-struct import_input *import_input_add(struct import_op *op, const char *place, slice wire,
+struct import_input *import_input_add(struct import_op *op, const char *location, slice wire,
                                       const struct json *schema, slice description,
                                       bool is_required);
 /* input.name as JMESPath: input."a-b". */

@@ -4,7 +4,7 @@
  */
 #include "catalog/import_internal.h"
 
-enum { LOOK_DEPTH_MAX = 4 };
+enum { TYPE_DEPTH_MAX = 4 };
 
 static bool has_type(const struct json *schema, const char *type)
 {
@@ -32,7 +32,7 @@ static bool may_be(struct import *im, const struct json *schema, const char *typ
 
 bool import_schema_may_be(struct import *im, const struct json *schema, const char *type)
 {
-    return may_be(im, schema, type, LOOK_DEPTH_MAX);
+    return may_be(im, schema, type, TYPE_DEPTH_MAX);
 }
 
 bool import_schema_is_nullable(struct import *im, const struct json *schema)

@@ -30,8 +30,9 @@ static void set(struct import_op *op, struct json *object, const char *name, str
 static const struct json *find_override(struct import_op *op)
 {
     struct import *im = op->im;
-    slice place = arena_printf(im->arena, "%.*s %.*s", SLICE_ARG(op->method), SLICE_ARG(op->path));
-    slice keys[] = {op->operation_id, place};
+    slice request_line =
+        arena_printf(im->arena, "%.*s %.*s", SLICE_ARG(op->method), SLICE_ARG(op->path));
+    slice keys[] = {op->operation_id, request_line};
     for (size_t i = 0; i < ARRAY_LEN(keys); i++) {
         const struct json *found = keys[i].len > 0 ? json_get(im->operations, keys[i]) : NULL;
         if (!found)

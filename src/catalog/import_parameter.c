@@ -12,7 +12,7 @@ enum { PARAMETERS_MAX = 150, WIRE_NAME_MAX = 128 };
 /* One parameter with what decides how it travels. */
 struct parameter {
     const struct json *node, *schema; /* schema may be NULL */
-    slice name, place, style;
+    slice name, location, style;
     bool is_required, is_exploded, is_json;
 };
 
@@ -53,23 +53,23 @@ static slice clean_name(struct import_op *op, slice wire)
     return len > 0 ? slice_of(out, len) : SLICE("value");
 }
 
-static slice free_name(struct import_op *op, const char *place, slice wire)
+static slice free_name(struct import_op *op, const char *location, slice wire)
 {
     slice name = clean_name(op, wire);
     if (!find_input(op, name))
         return name;
     slice base = slice_first(name, IMPORT_NAME_MAX - 16), other = name;
     for (unsigned n = 1; find_input(op, other); n++)
-        other = n == 1 ? arena_printf(op->im->arena, "%s_%.*s", place, SLICE_ARG(base))
-                       : arena_printf(op->im->arena, "%s_%.*s_%u", place, SLICE_ARG(base), n);
+        other = n == 1 ? arena_printf(op->im->arena, "%s_%.*s", location, SLICE_ARG(base))
+                       : arena_printf(op->im->arena, "%s_%.*s_%u", location, SLICE_ARG(base), n);
     import_weaken(op, "the name \"%.*s\" occurs twice: that of the %s is called \"%.*s\"",
-                  SLICE_ARG(wire), place, SLICE_ARG(other));
+                  SLICE_ARG(wire), location, SLICE_ARG(other));
     return other;
 }
 
 /* The linter wants a description of each. */
 static void describe(struct import_op *op, struct json *property, slice description,
-                     const char *place, slice wire)
+                     const char *location, slice wire)
 {
     struct arena *arena = op->im->arena;
     if (property->type != JSON_OBJECT)
@@ -79,11 +79,11 @@ static void describe(struct import_op *op, struct json *property, slice descript
     else if (JSON_GET(property, "description"))
         return;
     else
-        description = arena_printf(arena, "%.*s, in the %s.", SLICE_ARG(wire), place);
+        description = arena_printf(arena, "%.*s, in the %s.", SLICE_ARG(wire), location);
     json_object_put(arena, property, SLICE("description"), json_string(description));
 }
 
-struct import_input *import_input_add(struct import_op *op, const char *place, slice wire,
+struct import_input *import_input_add(struct import_op *op, const char *location, slice wire,
                                       const struct json *schema, slice description,
                                       bool is_required)
 {
@@ -92,11 +92,11 @@ struct import_input *import_input_add(struct import_op *op, const char *place, s
         import_skip(op, "it has more than %d inputs", IMPORT_PROPERTIES_MAX);
         return NULL;
     }
-    slice name = free_name(op, place, wire);
+    slice name = free_name(op, location, wire);
     struct json property = import_schema_convert(op->schemas, schema ? schema : &anything);
     if (description.len == 0)
         description = json_get_str(import_resolve(op->im, schema), SLICE("description"));
-    describe(op, &property, description, place, wire);
+    describe(op, &property, description, location, wire);
     json_object_set(op->im->arena, &op->properties, name, property);
     if (is_required)
         json_array_push(op->im->arena, &op->required, json_string(name));
@@ -129,11 +129,11 @@ struct json import_input_template(struct import_op *op, const struct import_inpu
 
 static struct import_input *add(struct import_op *op, const struct parameter *p)
 {
-    char place[16];
+    char location[16];
     struct import_input *input;
     slice description = json_get_str(p->node, SLICE("description"));
-    (void)snprintf(place, sizeof(place), "%.*s", SLICE_ARG(p->place));
-    input = import_input_add(op, place, p->name, p->schema, description, p->is_required);
+    (void)snprintf(location, sizeof(location), "%.*s", SLICE_ARG(p->location));
+    input = import_input_add(op, location, p->name, p->schema, description, p->is_required);
     if (!input)
         return NULL;
     input->example = JSON_GET(p->node, "example");
@@ -146,10 +146,10 @@ static struct import_input *add(struct import_op *op, const struct parameter *p)
 static void lose(struct import_op *op, const struct parameter *p, const char *why)
 {
     if (p->is_required)
-        import_skip(op, "the %.*s parameter \"%.*s\" is required and %s", SLICE_ARG(p->place),
+        import_skip(op, "the %.*s parameter \"%.*s\" is required and %s", SLICE_ARG(p->location),
                     SLICE_ARG(p->name), why);
     else
-        import_weaken(op, "the %.*s parameter \"%.*s\" is left out: %s", SLICE_ARG(p->place),
+        import_weaken(op, "the %.*s parameter \"%.*s\" is left out: %s", SLICE_ARG(p->location),
                       SLICE_ARG(p->name), why);
 }
 
@@ -312,7 +312,7 @@ static void read_parameter(struct import_op *op, const struct json *node)
     struct parameter p = {.node = node,
                           .schema = schema,
                           .name = json_get_str(node, SLICE("name")),
-                          .place = json_get_str(node, SLICE("in")),
+                          .location = json_get_str(node, SLICE("in")),
                           .style = json_get_str(node, SLICE("style")),
                           .is_required = json_get_bool(node, SLICE("required"), false)};
     bool is_form = p.style.len == 0 || slice_eq_cstr(p.style, "form");
@@ -321,15 +321,15 @@ static void read_parameter(struct import_op *op, const struct json *node)
         p.is_json = true;
         p.schema = JSON_GET(&content->as.members[0].value, "schema");
     }
-    if (slice_eq_cstr(p.place, "cookie"))
+    if (slice_eq_cstr(p.location, "cookie"))
         lose(op, &p, "is a cookie");
     else if (!import_is_plain(p.name))
         lose(op, &p, "has a name that cannot be written");
-    else if (slice_eq_cstr(p.place, "path"))
+    else if (slice_eq_cstr(p.location, "path"))
         put_path(op, &p);
-    else if (slice_eq_cstr(p.place, "query"))
+    else if (slice_eq_cstr(p.location, "query"))
         put_query(op, &p);
-    else if (slice_eq_cstr(p.place, "header"))
+    else if (slice_eq_cstr(p.location, "header"))
         put_header(op, &p);
     else
         lose(op, &p, "is in a place that OpenAPI does not know");

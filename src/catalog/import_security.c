@@ -91,11 +91,11 @@ static void put_oauth(struct import *im, const struct json *scheme, bool is_code
 
 static void put_key(struct import *im, const struct json *scheme)
 {
-    slice place = json_get_str(scheme, SLICE("in")), name = json_get_str(scheme, SLICE("name"));
+    slice location = json_get_str(scheme, SLICE("in")), name = json_get_str(scheme, SLICE("name"));
     struct json send = json_object();
-    bool is_cookie = slice_eq_cstr(place, "cookie");
+    bool is_cookie = slice_eq_cstr(location, "cookie");
     set_text(im, &im->auth, "type", SLICE("api_key"));
-    set_text(im, &send, "in", slice_eq_cstr(place, "query") ? SLICE("query") : SLICE("header"));
+    set_text(im, &send, "in", slice_eq_cstr(location, "query") ? SLICE("query") : SLICE("header"));
     set_text(im, &send, "name", is_cookie ? SLICE("Cookie") : name);
     set_text(im, &send, "value",
              is_cookie ? arena_printf(im->arena, "%.*s=${credential.api_key}",

@@ -7,7 +7,7 @@
 
 #include "catalog/manifest.h"
 
-enum { LINT_ARENA_BYTES_MAX = 16 * 1024 * 1024, PLACE_BYTES_MAX = 256 };
+enum { LINT_ARENA_BYTES_MAX = 16 * 1024 * 1024, POINTER_BYTES_MAX = 256 };
 
 /* What expressions may name in one place: bits of roots. */
 enum {
@@ -29,7 +29,7 @@ struct lint {
     unsigned roots;
     bool is_reply_read; /* by an expression */
     const char *member;
-    char place[PLACE_BYTES_MAX]; /* what member points to where it is put together */
+    char pointer[POINTER_BYTES_MAX]; /* what member points to where it is put together */
 };
 
 static const struct {
@@ -103,15 +103,15 @@ static void check_expr(struct lint *lint, const char *member, unsigned allowed,
 
 /* A pointer put together; what is too long for it names what is around it. */
 PRINTF_LIKE(2, 3)
-static const char *place_of(struct lint *lint, const char *fmt, ...)
+static const char *pointer_of(struct lint *lint, const char *fmt, ...)
 {
     va_list args;
     va_start(args, fmt);
-    int len = vsnprintf(lint->place, sizeof(lint->place), fmt, args);
+    int len = vsnprintf(lint->pointer, sizeof(lint->pointer), fmt, args);
     va_end(args);
-    if (len >= (int)sizeof(lint->place))
-        lint->place[strcspn(lint->place, "/")] = '\0';
-    return lint->place;
+    if (len >= (int)sizeof(lint->pointer))
+        lint->pointer[strcspn(lint->pointer, "/")] = '\0';
+    return lint->pointer;
 }
 
 static void check_parts(struct lint *lint, const char *member, unsigned allowed,
@@ -121,7 +121,8 @@ static void check_parts(struct lint *lint, const char *member, unsigned allowed,
         slice name = parts->items[i].name;
         /* A pointer would have to write these otherwise. */
         bool is_plain = slice_find_char(name, '/') < 0 && slice_find_char(name, '~') < 0;
-        check_template(lint, is_plain ? place_of(lint, "%s/%.*s", member, SLICE_ARG(name)) : member,
+        check_template(lint,
+                       is_plain ? pointer_of(lint, "%s/%.*s", member, SLICE_ARG(name)) : member,
                        allowed, parts->items[i].value);
     }
 }
@@ -144,7 +145,7 @@ static void check_body(struct lint *lint, const struct catalog_request *request,
         return;
     case BODY_MULTIPART:
         for (size_t i = 0; i < request->fields.count; i++)
-            check_template(lint, place_of(lint, "request/body/multipart/%zu/value", i), allowed,
+            check_template(lint, pointer_of(lint, "request/body/multipart/%zu/value", i), allowed,
                            request->fields.items[i].value);
         return;
     }
@@ -165,7 +166,7 @@ static void check_instead(struct lint *lint, const struct catalog_request *reque
                           unsigned allowed)
 {
     for (size_t i = 0; i < request->instead_count; i++) {
-        check_expr(lint, place_of(lint, "request/instead/%zu/when", i), allowed,
+        check_expr(lint, pointer_of(lint, "request/instead/%zu/when", i), allowed,
                    request->instead[i].when);
         check_request(lint, &request->instead[i].request, allowed);
     }
@@ -175,14 +176,14 @@ static void check_identity(struct lint *lint, const struct catalog_integration *
 {
     const struct catalog_identity *identity = &integration->identity;
     const struct catalog_request *request = &identity->request;
-    unsigned seen = identity->from == IDENTITY_ID_TOKEN ? ROOT_CLAIMS : ROOT_REPLY;
+    unsigned visible = identity->from == IDENTITY_ID_TOKEN ? ROOT_CLAIMS : ROOT_REPLY;
     struct reader_path path = {NULL, SLICE("identity"), -1};
     if (identity->from == IDENTITY_NONE)
         return;
     lint->reader.path = &path;
-    check_expr(lint, "email", seen, identity->email);
-    check_expr(lint, "subject", seen, identity->subject);
-    check_expr(lint, "label", seen, identity->label);
+    check_expr(lint, "email", visible, identity->email);
+    check_expr(lint, "subject", visible, identity->subject);
+    check_expr(lint, "label", visible, identity->label);
     if (identity->from == IDENTITY_REQUEST) {
         check_request(lint, request, 0);
         if (request->instead_count > 0)
@@ -215,7 +216,7 @@ static void check_order(struct lint *lint, const struct catalog_error_rules *rul
                 (rule->on_success && !first->on_success) ||
                 !is_hidden_behind(slice_trim(expr_source(rule->when)), before))
                 continue;
-            reader_warning(&lint->reader, place_of(lint, "errors/%u", rule->source_index),
+            reader_warning(&lint->reader, pointer_of(lint, "errors/%u", rule->source_index),
                            "is never reached: rule %u before it matches all that it matches (%.*s)",
                            first->source_index, SLICE_ARG(slice_first(before, 60)));
             break;
@@ -229,11 +230,11 @@ static void check_errors(struct lint *lint, const struct catalog_error_rules *ru
         const struct catalog_error_rule *rule = &rules->items[i];
         unsigned at = rule->source_index;
         if (rule->missing_scopes && auth == AUTH_NONE)
-            reader_error(&lint->reader, place_of(lint, "errors/%u/missing_scopes", at),
+            reader_error(&lint->reader, pointer_of(lint, "errors/%u/missing_scopes", at),
                          "has no meaning without a credential");
-        check_expr(lint, place_of(lint, "errors/%u/when", at), allowed, rule->when);
-        check_template(lint, place_of(lint, "errors/%u/message", at), allowed, rule->message);
-        check_template(lint, place_of(lint, "errors/%u/hint", at), allowed, rule->hint);
+        check_expr(lint, pointer_of(lint, "errors/%u/when", at), allowed, rule->when);
+        check_template(lint, pointer_of(lint, "errors/%u/message", at), allowed, rule->message);
+        check_template(lint, pointer_of(lint, "errors/%u/hint", at), allowed, rule->hint);
     }
     check_order(lint, rules);
 }
@@ -257,11 +258,11 @@ static void check_examples(struct lint *lint, const struct catalog_action *actio
         schema_report_init(&report, &arena, SLICE("/input"));
         buf_init(&text, 4096);
         if (json_get_str(example, SLICE("title")).len == 0 || !json_is(input, JSON_OBJECT)) {
-            reader_error(&lint->reader, place_of(lint, "examples/%u", i),
+            reader_error(&lint->reader, pointer_of(lint, "examples/%u", i),
                          "wants a title and an object input");
         } else if (action->schema && !schema_validate(action->schema, input, &report)) {
             schema_report_write(&report, &text);
-            reader_error(&lint->reader, place_of(lint, "examples/%u/input", i),
+            reader_error(&lint->reader, pointer_of(lint, "examples/%u/input", i),
                          "does not validate: %.*s", SLICE_ARG(buf_slice(&text)));
         }
         buf_deinit(&text);
@@ -275,10 +276,10 @@ static void check_preconditions(struct lint *lint, const struct json *list)
         slice kind = json_get_str(&list->as.items[i], SLICE("kind"));
         if (!slice_eq_cstr(kind, "connection") && !slice_eq_cstr(kind, "scope") &&
             !slice_eq_cstr(kind, "note"))
-            reader_error(&lint->reader, place_of(lint, "preconditions/%u/kind", i),
+            reader_error(&lint->reader, pointer_of(lint, "preconditions/%u/kind", i),
                          "must be connection, scope or note");
         if (json_get_str(&list->as.items[i], SLICE("description")).len == 0)
-            reader_error(&lint->reader, place_of(lint, "preconditions/%u", i),
+            reader_error(&lint->reader, pointer_of(lint, "preconditions/%u", i),
                          "has no description");
     }
     if (list && list->type != JSON_ARRAY)
@@ -314,11 +315,11 @@ static void check_input_schema(struct lint *lint, const struct catalog_action *a
 /* A reply that is not the action's must not go for a success. acts: its request may have done
  * something. */
 static void check_reply(struct lint *lint, const struct catalog_reply *reply, bool acts,
-                        unsigned seen)
+                        unsigned visible)
 {
     for (size_t i = 0; i < reply->required_count; i++) {
         lint->is_reply_read = false;
-        check_expr(lint, place_of(lint, "response/required/%zu", i), seen, reply->required[i]);
+        check_expr(lint, pointer_of(lint, "response/required/%zu", i), visible, reply->required[i]);
         if (!lint->is_reply_read)
             reader_error(&lint->reader, lint->member, "reads nothing of the reply");
     }
@@ -407,20 +408,20 @@ static void check_then(struct lint *lint, const struct catalog_action *action)
 static void check_action(struct lint *lint, const struct catalog_action *action)
 {
     const struct catalog_request *request = &action->request;
-    unsigned sent = ROOT_INPUT | ROOT_FILES, seen = ROOT_INPUT | ROOT_REPLY;
+    unsigned sent = ROOT_INPUT | ROOT_FILES, visible = ROOT_INPUT | ROOT_REPLY;
     if (action->then_count > 0)
-        seen |= ROOT_FIRST;
+        visible |= ROOT_FIRST;
     if (action->then_count > 1)
-        seen |= ROOT_SECOND;
+        visible |= ROOT_SECOND;
     lint->input_schema = action->input_schema;
     check_request(lint, request, sent);
     check_instead(lint, request, sent);
-    check_expr(lint, "response/output", seen, action->output);
+    check_expr(lint, "response/output", visible, action->output);
     for (size_t i = 0; i < action->pages.count; i++)
-        check_expr(lint, "response/pagination", seen, action->pages.items[i].next);
-    check_template(lint, "display/title", seen | ROOT_OUTPUT, action->display_title);
-    check_template(lint, "display/summary", seen | ROOT_OUTPUT, action->display_summary);
-    check_errors(lint, &action->errors, seen, action->integration->auth.kind);
+        check_expr(lint, "response/pagination", visible, action->pages.items[i].next);
+    check_template(lint, "display/title", visible | ROOT_OUTPUT, action->display_title);
+    check_template(lint, "display/summary", visible | ROOT_OUTPUT, action->display_summary);
+    check_errors(lint, &action->errors, visible, action->integration->auth.kind);
     check_reply(lint, &action->reply, catalog_request_acts(action, 0), ROOT_REPLY);
     if (action->then_count > 0)
         check_then(lint, action);
@@ -462,17 +463,17 @@ void manifest_lint(const struct catalog_integration *integration, slice source,
         const struct catalog_auth *auth = &integration->auths[i];
         bool is_one = integration->auth_count == 1;
         check_template(&lint,
-                       is_one ? "auth/send/value" : place_of(&lint, "auth/%zu/send/value", i),
+                       is_one ? "auth/send/value" : pointer_of(&lint, "auth/%zu/send/value", i),
                        ROOT_CREDENTIAL, auth->send_value);
-        check_expr(&lint, is_one ? "auth/test/label" : place_of(&lint, "auth/%zu/test/label", i),
+        check_expr(&lint, is_one ? "auth/test/label" : pointer_of(&lint, "auth/%zu/test/label", i),
                    ROOT_REPLY, auth->test_label);
     }
     check_identity(&lint, integration);
     for (size_t i = 0; i < integration->limits.rate_rule_count; i++) {
         const struct catalog_rate_rule *rule = &integration->limits.rate_rules[i];
-        check_expr(&lint, place_of(&lint, "limits/rate_limited/%zu/when", i), ROOT_REPLY,
+        check_expr(&lint, pointer_of(&lint, "limits/rate_limited/%zu/when", i), ROOT_REPLY,
                    rule->when);
-        check_expr(&lint, place_of(&lint, "limits/rate_limited/%zu/retry_after", i), ROOT_REPLY,
+        check_expr(&lint, pointer_of(&lint, "limits/rate_limited/%zu/retry_after", i), ROOT_REPLY,
                    rule->retry_after);
     }
     check_expr(&lint, "limits", ROOT_REPLY, integration->limits.quota_remaining);

@@ -76,12 +76,12 @@ static void check_path_value(struct reader *r, slice text)
 
 static void read_auth_send(struct reader *parent, struct catalog_auth *auth)
 {
-    static const char *const places[] = {"header", "query", "path", NULL};
+    static const char *const locations[] = {"header", "query", "path", NULL};
     const struct json *object = reader_member(parent, "send");
     struct reader_path path = {parent->path, SLICE("send"), -1};
     struct reader r;
     if (object && reader_init(&r, parent, &path, object)) {
-        auth->send_in = (unsigned)reader_choice(&r, "in", places, SEND_IN_HEADER);
+        auth->send_in = (unsigned)reader_choice(&r, "in", locations, SEND_IN_HEADER);
         if (auth->send_in != SEND_IN_PATH)
             auth->send_name = reader_text_required(&r, "name");
         else

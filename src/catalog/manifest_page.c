@@ -126,7 +126,7 @@ static void put_conditions(const struct page_reader *p, struct buf *out)
 }
 
 /* The number of this page, or how many items come before it. */
-static void put_place(const struct page_reader *p, struct buf *out, slice input)
+static void put_position(const struct page_reader *p, struct buf *out, slice input)
 {
     buf_append_cstr(out, "to_number(not_null(");
     put_input(out, input);
@@ -138,7 +138,7 @@ static void put_counted(const struct page_reader *p, struct buf *out, slice inpu
     struct buf next;
     buf_init(&next, PAGE_EXPR_BYTES_MAX);
     buf_append_cstr(&next, "sum([");
-    put_place(p, &next, input);
+    put_position(p, &next, input);
     if (p->kind == PAGE_KIND_PAGE)
         buf_append_cstr(&next, ", `1`])");
     else

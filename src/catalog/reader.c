@@ -160,12 +160,12 @@ slice reader_text_required(struct reader *r, const char *name)
     return json_str(value);
 }
 
-bool reader_bool(struct reader *r, const char *name, bool otherwise)
+bool reader_bool(struct reader *r, const char *name, bool fallback)
 {
     const struct json *value = reader_member(r, name);
     if (value && value->type != JSON_BOOL)
         reader_error(r, name, "must be true or false, got %s", json_type_name(value));
-    return json_is(value, JSON_BOOL) ? value->as.boolean : otherwise;
+    return json_is(value, JSON_BOOL) ? value->as.boolean : fallback;
 }
 
 uint64_t reader_count(struct reader *r, const char *name, uint64_t max)
@@ -194,11 +194,11 @@ double reader_number(struct reader *r, const char *name, double max)
     return number;
 }
 
-int reader_choice(struct reader *r, const char *name, const char *const *names, int otherwise)
+int reader_choice(struct reader *r, const char *name, const char *const *names, int fallback)
 {
     const struct json *value = reader_member(r, name);
     if (!value)
-        return otherwise;
+        return fallback;
     struct buf list;
     buf_init(&list, 1024);
     for (int i = 0; names[i]; i++) {
@@ -210,7 +210,7 @@ int reader_choice(struct reader *r, const char *name, const char *const *names, 
     }
     reader_error(r, name, "must be one of %.*s", SLICE_ARG(buf_slice(&list)));
     buf_deinit(&list);
-    return otherwise;
+    return fallback;
 }
 
 const struct json *reader_texts(struct reader *r, const char *name)

@@ -40,11 +40,11 @@ const struct json *reader_member(struct reader *r, const char *name);
  * _required ones report absence and emptiness. */
 slice reader_text(struct reader *r, const char *name);
 slice reader_text_required(struct reader *r, const char *name);
-bool reader_bool(struct reader *r, const char *name, bool otherwise);
+bool reader_bool(struct reader *r, const char *name, bool fallback);
 uint64_t reader_count(struct reader *r, const char *name, uint64_t max);
 double reader_number(struct reader *r, const char *name, double max);
 /* One of `names` (NULL ends the list): its index, or otherwise. */
-int reader_choice(struct reader *r, const char *name, const char *const *names, int otherwise);
+int reader_choice(struct reader *r, const char *name, const char *const *names, int fallback);
 /* An array whose items are all strings, NULL when absent. */
 const struct json *reader_texts(struct reader *r, const char *name);
 /* NULL when absent or faulty. */

@@ -88,7 +88,7 @@ static size_t join_parts(const struct query *q, size_t first, struct search_toke
 {
     const struct search_part *parts = q->reading.parts;
     for (size_t n = JOINED_WORDS_MAX; n > 1; n--) {
-        size_t len = 0, telling = 0, count = 0;
+        size_t len = 0, specific = 0, count = 0;
         for (size_t i = first; i < first + n && i < q->reading.count; i++) {
             const struct search_part *part = &parts[i];
             if (part->token.len == 0 || len + part->token.len > sizeof(joined->text) ||
@@ -96,12 +96,12 @@ static size_t join_parts(const struct query *q, size_t first, struct search_toke
                 break;
             memcpy(joined->text + len, part->token.text, part->token.len);
             len += part->token.len;
-            telling += part->is_known && !(part->classes & WORD_STOP);
+            specific += part->is_known && !(part->classes & WORD_STOP);
             count++;
         }
         joined->len = len;
         joined->source = SLICE_NONE;
-        if (count == n && telling < n && is_word(q, token_text(joined)))
+        if (count == n && specific < n && is_word(q, token_text(joined)))
             return n;
     }
     *joined = parts[first].token;

@@ -160,9 +160,9 @@ enum search_class_flag {
     WORD_TIME = 2048,    /* a time or a number */
     WORD_TELLER = 4096,  /* behind a thing, what is known of it follows: "the mail she sent" */
     WORD_GENERIC = 8192, /* in an app's name it names no app: "API" */
-    WORD_PLACE = 16384,  /* where something is kept: never said beside, as an app's name */
-    WORD_FINDS = 32768,  /* a document or a synonym has it; set when the index is built */
-    WORD_LETTER = 65536, /* somebody sends it: an app that it comes from is not where it is */
+    WORD_LOCATION = 16384,    /* where something is kept: never said beside, as an app's name */
+    WORD_FINDS = 32768,       /* a document or a synonym has it; set when the index is built */
+    WORD_LETTER = 65536,      /* somebody sends it: an app that it comes from is not where it is */
     WORD_INDEFINITE = 131072, /* a thing follows that there may not be yet */
 };
 

@@ -166,9 +166,9 @@ static bool is_app_name(const struct search_part *part)
     return part->is_known && part->term->is_app_name;
 }
 
-static bool names_place(const struct search_part *part)
+static bool names_location(const struct search_part *part)
 {
-    return is_app_name(part) || part->classes & WORD_PLACE;
+    return is_app_name(part) || part->classes & WORD_LOCATION;
 }
 
 static void begin_clause(struct state *s, size_t at, size_t request)
@@ -217,10 +217,10 @@ static bool opens_payload(const struct state *s, size_t at)
 }
 
 /* "that the deploy is at five on slack": an app that is said to be the place is no payload. */
-static bool is_place(const struct state *s, size_t at)
+static bool is_location(const struct state *s, size_t at)
 {
     const struct search_part *parts = s->reading->parts;
-    if (!names_place(&parts[at]))
+    if (!names_location(&parts[at]))
         return false;
     if (parts[at].means.len > 0) /* "by email" */
         return true;
@@ -232,7 +232,7 @@ static bool is_place(const struct state *s, size_t at)
 static void read_payload(struct state *s, size_t at)
 {
     struct search_part *part = &s->reading->parts[at];
-    if (is_place(s, at))
+    if (is_location(s, at))
         part->role = ROLE_CORE;
     else if (part->is_known || part->means.len > 0)
         part->role = ROLE_PAYLOAD;
@@ -280,7 +280,7 @@ static void read_content(struct state *s, size_t at)
 {
     struct search_part *part = &s->reading->parts[at];
     bool is_recipient = s->verb_classes & (WORD_SAYS | WORD_ASKS) && s->content > 0 &&
-                        !s->is_in_phrase && !names_place(part);
+                        !s->is_in_phrase && !names_location(part);
     bool is_name = part->is_capital && !part->begins_clause;
     part->is_content = true;
     part->is_sender = is_sender(s, at);
@@ -297,8 +297,8 @@ static void read_content(struct state *s, size_t at)
         return;
     part->role = is_recipient && (part->is_recipient || s->verb_classes & (WORD_ASKS | WORD_THANKS))
                      ? ROLE_PAYLOAD
-                 : s->is_in_phrase && (part->is_sender || !names_place(part)) ? ROLE_ASIDE
-                                                                              : s->role;
+                 : s->is_in_phrase && (part->is_sender || !names_location(part)) ? ROLE_ASIDE
+                                                                                 : s->role;
     s->has_things = s->has_things || !is_app_name(part);
 }
 

@@ -60,7 +60,7 @@ const struct search_class search_classes[] = {
 
     {"mail mails email emails message messages newsletter newsletters notification notifications",
      WORD_LETTER},
-    {"spreadsheet workbook calendar wiki crm inbox mailbox webhook board", WORD_PLACE},
+    {"spreadsheet workbook calendar wiki crm inbox mailbox webhook board", WORD_LOCATION},
     {"api app service software platform cloud online server", WORD_GENERIC},
 
     /* times and numbers */

@@ -49,11 +49,11 @@ slice catalog_nearest_tool(const struct catalog *catalog, slice tool_name)
 /* what: up to the name, which the caller chose. */
 static slice say(struct arena *arena, slice what, slice name, slice nearest)
 {
-    slice shown = json_excerpt(name, arena);
+    slice excerpt = json_excerpt(name, arena);
     if (nearest.len == 0)
-        return arena_printf(arena, "%.*s \"%.*s\".", SLICE_ARG(what), SLICE_ARG(shown));
+        return arena_printf(arena, "%.*s \"%.*s\".", SLICE_ARG(what), SLICE_ARG(excerpt));
     return arena_printf(arena, "%.*s \"%.*s\"; did you mean \"%.*s\"?", SLICE_ARG(what),
-                        SLICE_ARG(shown), SLICE_ARG(nearest));
+                        SLICE_ARG(excerpt), SLICE_ARG(nearest));
 }
 
 slice catalog_say_no_integration(const struct catalog *catalog, slice id, struct arena *arena)

@@ -33,7 +33,7 @@ static void on_request(struct http_exchange *exchange, void *ctx)
 static void on_finished(struct http_exchange *exchange, void *ctx)
 {
     const struct front *front = ctx;
-    if (exchange->is_shown && is_for_web(front, exchange))
+    if (exchange->is_delivered && is_for_web(front, exchange))
         web_handler.on_finished(exchange, front->web);
     else
         api_handler.on_finished(exchange, front->api);

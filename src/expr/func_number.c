@@ -108,7 +108,7 @@ EXPR_FUNCTION(avg)
 }
 
 /* RFC 8259 6: nothing but a number, no space around it. */
-static bool looks_like_number(slice text)
+static bool is_number_text(slice text)
 {
     if (text.len == 0 || text.len > EXPR_SOURCE_MAX)
         return false;
@@ -126,7 +126,7 @@ EXPR_FUNCTION(to_number)
     enum { PARSE_COST = 16 }; /* a parse takes as long as that many looks at a node */
     bool is_text = args[0].type == JSON_STRING;
     int rc = expr_run_visit(run, is_text ? PARSE_COST + args[0].count / EXPR_SCAN_UNIT : 0);
-    if (rc != OK || !is_text || !looks_like_number(json_str(&args[0])))
+    if (rc != OK || !is_text || !is_number_text(json_str(&args[0])))
         return rc;
     const struct json *number =
         json_parse(run->arena, json_str(&args[0]), &json_limits_request, NULL);

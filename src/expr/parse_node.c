@@ -22,10 +22,10 @@ struct expr_node *expr_parser_fail(struct expr_parser *p, enum expr_fault fault,
     va_start(args, fmt);
     vsnprintf(what, sizeof what, fmt, args);
     va_end(args);
-    slice shown = slice_first(p->lexer.source, 200);
+    slice excerpt = slice_first(p->lexer.source, 200);
     err_set(p->err, expr_fault_code(fault), "%s: %s, at offset %zu of the expression %.*s%s",
-            expr_fault_name(fault), what, at, SLICE_ARG(shown),
-            shown.len < p->lexer.source.len ? "..." : "");
+            expr_fault_name(fault), what, at, SLICE_ARG(excerpt),
+            excerpt.len < p->lexer.source.len ? "..." : "");
     return NULL;
 }
 
@@ -43,14 +43,14 @@ struct expr_node *expr_parser_unexpected(struct expr_parser *p, const char *want
     if (tok->kind == EXPR_TOKEN_END)
         return expr_parser_fail(p, EXPR_FAULT_SYNTAX, tok->at,
                                 "the expression ends where %s should follow", wanted);
-    slice shown = slice_first(tok->text, 40);
-    bool is_number = shown.len > 0 && shown.ptr[0] >= '0' && shown.ptr[0] <= '9';
+    slice excerpt = slice_first(tok->text, 40);
+    bool is_number = excerpt.len > 0 && excerpt.ptr[0] >= '0' && excerpt.ptr[0] <= '9';
     if (is_number && strcmp(wanted, "an expression") == 0)
         return expr_parser_fail(p, EXPR_FAULT_SYNTAX, tok->at,
-                                "a number stands in backticks: `%.*s`, not %.*s", SLICE_ARG(shown),
-                                SLICE_ARG(shown));
+                                "a number stands in backticks: `%.*s`, not %.*s",
+                                SLICE_ARG(excerpt), SLICE_ARG(excerpt));
     return expr_parser_fail(p, EXPR_FAULT_SYNTAX, tok->at, "found %.*s where %s should follow",
-                            SLICE_ARG(shown), wanted);
+                            SLICE_ARG(excerpt), wanted);
 }
 
 void expr_parser_advance(struct expr_parser *p)

@@ -15,10 +15,10 @@ int expr_run_fail(struct expr_run *run, enum expr_fault fault, uint32_t at, cons
     vsnprintf(what, sizeof what, fmt, args);
     va_end(args);
     run->budget->fault = fault;
-    slice shown = slice_first(run->source, 200);
+    slice excerpt = slice_first(run->source, 200);
     return err_set(run->err, expr_fault_code(fault),
                    "%s: %s, at offset %u of the expression %.*s%s", expr_fault_name(fault), what,
-                   at, SLICE_ARG(shown), shown.len < run->source.len ? "..." : "");
+                   at, SLICE_ARG(excerpt), excerpt.len < run->source.len ? "..." : "");
 }
 
 /* For what belongs to no single node: budgets and memory. */
@@ -31,9 +31,9 @@ static int fail_whole(struct expr_run *run, enum expr_fault fault, const char *f
     vsnprintf(what, sizeof what, fmt, args);
     va_end(args);
     run->budget->fault = fault;
-    slice shown = slice_first(run->source, 200);
+    slice excerpt = slice_first(run->source, 200);
     return err_set(run->err, expr_fault_code(fault), "%s, in the expression %.*s%s", what,
-                   SLICE_ARG(shown), shown.len < run->source.len ? "..." : "");
+                   SLICE_ARG(excerpt), excerpt.len < run->source.len ? "..." : "");
 }
 
 int expr_run_spent(struct expr_run *run)

@@ -9,8 +9,8 @@
 #include "expr/lex.h"
 
 /* The way from the root of the tree to the value being compiled, for errors and lint. */
-struct place {
-    const struct place *above;
+struct position {
+    const struct position *above;
     slice key;    /* of a member; NULL for an item */
     size_t index; /* of an item */
 };
@@ -23,13 +23,13 @@ struct compiler {
 /* ---- where ---- */
 
 /* Writes the pointer from the end of room backwards, cutting what does not fit. */
-static slice pointer_text(const struct place *place, char *room, size_t size)
+static slice pointer_text(const struct position *position, char *room, size_t size)
 {
     size_t at = size;
-    for (; place->above; place = place->above) {
+    for (; position->above; position = position->above) {
         char number[24];
-        int digits = snprintf(number, sizeof number, "%zu", place->index);
-        slice part = place->key.ptr ? place->key : slice_of(number, (size_t)digits);
+        int digits = snprintf(number, sizeof number, "%zu", position->index);
+        slice part = position->key.ptr ? position->key : slice_of(number, (size_t)digits);
         for (size_t i = part.len; i-- > 0 && at > 2;) {
             char c = part.ptr[i];
             room[--at] = c == '~' ? '0' : c == '/' ? '1' : c;
@@ -43,27 +43,27 @@ static slice pointer_text(const struct place *place, char *room, size_t size)
 }
 
 /* Puts the place before the error that is there. */
-static void *fail_at(struct compiler *c, const struct place *place)
+static void *fail_at(struct compiler *c, const struct position *position)
 {
     char room[200];
-    if (place->above)
-        err_prefix(c->err, "at %.*s", SLICE_ARG(pointer_text(place, room, sizeof room)));
+    if (position->above)
+        err_prefix(c->err, "at %.*s", SLICE_ARG(pointer_text(position, room, sizeof room)));
     return NULL;
 }
 
-static void *fail(struct compiler *c, const struct place *place, enum err_code code,
+static void *fail(struct compiler *c, const struct position *position, enum err_code code,
                   const char *text)
 {
     err_set(c->err, code, "%s", text);
-    return fail_at(c, place);
+    return fail_at(c, position);
 }
 
-static struct expr_template *node_new(struct compiler *c, const struct place *place,
+static struct expr_template *node_new(struct compiler *c, const struct position *position,
                                       enum expr_template_kind kind)
 {
     struct expr_template *node = ARENA_NEW(c->arena, struct expr_template);
     if (!node)
-        return fail(c, place, ERR_NOMEM, "memory: no room to compile a template");
+        return fail(c, position, ERR_NOMEM, "memory: no room to compile a template");
     node->kind = kind;
     return node;
 }
@@ -100,26 +100,26 @@ static ptrdiff_t closing_brace(slice text, const char **why)
 }
 
 /* The placeholder at the start of *rest, behind its "${"; *rest moves behind its brace. */
-static struct expr_template *compile_placeholder(struct compiler *c, const struct place *place,
-                                                 slice *rest)
+static struct expr_template *compile_placeholder(struct compiler *c,
+                                                 const struct position *position, slice *rest)
 {
     const char *why = NULL;
     ptrdiff_t end = closing_brace(*rest, &why);
     if (end < 0) {
         err_set(c->err, ERR_SYNTAX, "syntax: %s, in the placeholder ${%.*s", why,
                 SLICE_ARG(slice_first(*rest, 120)));
-        return fail_at(c, place);
+        return fail_at(c, position);
     }
-    struct expr_template *node = node_new(c, place, EXPR_TEMPLATE_VALUE);
+    struct expr_template *node = node_new(c, position, EXPR_TEMPLATE_VALUE);
     if (!node)
         return NULL;
     char room[200];
-    node->where = arena_dup(c->arena, pointer_text(place, room, sizeof room));
+    node->where = arena_dup(c->arena, pointer_text(position, room, sizeof room));
     node->expr = expr_compile(c->arena, slice_trim(slice_first(*rest, (size_t)end)), c->err);
     if (!node->expr)
-        return fail_at(c, place);
+        return fail_at(c, position);
     if (!node->where.ptr)
-        return fail(c, place, ERR_NOMEM, "memory: no room to compile a template");
+        return fail(c, position, ERR_NOMEM, "memory: no room to compile a template");
     *rest = slice_from(*rest, (size_t)end + 1);
     return node;
 }
@@ -145,29 +145,29 @@ static slice take_literal(slice *rest)
     return slice_first(text, i);
 }
 
-static struct expr_template *const_new(struct compiler *c, const struct place *place,
+static struct expr_template *const_new(struct compiler *c, const struct position *position,
                                        struct json value)
 {
-    struct expr_template *node = node_new(c, place, EXPR_TEMPLATE_CONST);
+    struct expr_template *node = node_new(c, position, EXPR_TEMPLATE_CONST);
     if (node)
         node->value = value;
     return node;
 }
 
-static struct expr_template *compile_string(struct compiler *c, const struct place *place,
+static struct expr_template *compile_string(struct compiler *c, const struct position *position,
                                             const struct json *string)
 {
     slice rest = json_str(string);
     if (slice_find(rest, SLICE("${")) < 0)
-        return const_new(c, place, *string);
-    struct expr_template *node = node_new(c, place, EXPR_TEMPLATE_TEXT);
+        return const_new(c, position, *string);
+    struct expr_template *node = node_new(c, position, EXPR_TEMPLATE_TEXT);
     while (node && rest.len > 0) {
         struct expr_template *part;
         if (slice_starts_with(rest, SLICE("${"))) {
             rest = slice_from(rest, 2);
-            part = compile_placeholder(c, place, &rest);
+            part = compile_placeholder(c, position, &rest);
         } else {
-            part = const_new(c, place, json_string(take_literal(&rest)));
+            part = const_new(c, position, json_string(take_literal(&rest)));
         }
         if (!part)
             return NULL;
@@ -182,24 +182,24 @@ static struct expr_template *compile_string(struct compiler *c, const struct pla
 
 /* ---- trees ---- */
 
-static struct expr_template *compile_value(struct compiler *c, const struct place *place,
+static struct expr_template *compile_value(struct compiler *c, const struct position *position,
                                            const struct json *value, size_t depth);
 
-static struct expr_template *compile_member(struct compiler *c, const struct place *above,
+static struct expr_template *compile_member(struct compiler *c, const struct position *above,
                                             const struct json_member *member, size_t depth)
 {
-    struct place place = {above, json_str(&member->key), 0};
-    if (!place.key.ptr)
-        place.key = SLICE("");
-    if (slice_find(place.key, SLICE("${")) >= 0)
-        return fail(c, &place, ERR_SYNTAX, "syntax: a member name cannot hold a placeholder");
-    struct expr_template *kid = compile_value(c, &place, &member->value, depth);
+    struct position position = {above, json_str(&member->key), 0};
+    if (!position.key.ptr)
+        position.key = SLICE("");
+    if (slice_find(position.key, SLICE("${")) >= 0)
+        return fail(c, &position, ERR_SYNTAX, "syntax: a member name cannot hold a placeholder");
+    struct expr_template *kid = compile_value(c, &position, &member->value, depth);
     if (kid)
         kid->key = member->key;
     return kid;
 }
 
-static struct expr_template *compile_container(struct compiler *c, const struct place *above,
+static struct expr_template *compile_container(struct compiler *c, const struct position *above,
                                                const struct json *value, size_t depth)
 {
     bool is_array = value->type == JSON_ARRAY, is_same = true;
@@ -208,9 +208,9 @@ static struct expr_template *compile_container(struct compiler *c, const struct 
     struct expr_template *node =
         node_new(c, above, is_array ? EXPR_TEMPLATE_ARRAY : EXPR_TEMPLATE_OBJECT);
     for (uint32_t i = 0; node && i < value->count; i++) {
-        struct place place = {above, SLICE_NONE, i};
+        struct position position = {above, SLICE_NONE, i};
         struct expr_template *kid =
-            is_array ? compile_value(c, &place, &value->as.items[i], depth + 1)
+            is_array ? compile_value(c, &position, &value->as.items[i], depth + 1)
                      : compile_member(c, above, &value->as.members[i], depth + 1);
         if (!kid)
             return NULL;
@@ -220,21 +220,21 @@ static struct expr_template *compile_container(struct compiler *c, const struct 
     return node && is_same ? const_new(c, above, *value) : node;
 }
 
-static struct expr_template *compile_value(struct compiler *c, const struct place *place,
+static struct expr_template *compile_value(struct compiler *c, const struct position *position,
                                            const struct json *value, size_t depth)
 {
     if (value->type == JSON_STRING)
-        return compile_string(c, place, value);
+        return compile_string(c, position, value);
     if (value->type == JSON_ARRAY || value->type == JSON_OBJECT)
-        return compile_container(c, place, value, depth);
-    return const_new(c, place, *value);
+        return compile_container(c, position, value, depth);
+    return const_new(c, position, *value);
 }
 
 struct expr_template *expr_template_compile(struct arena *arena, const struct json *tree,
                                             struct err *err)
 {
     struct compiler c = {arena, err};
-    struct place top = {NULL, SLICE_NONE, 0};
+    struct position top = {NULL, SLICE_NONE, 0};
     ASSERT(tree);
     return compile_value(&c, &top, tree, 0);
 }

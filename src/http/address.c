@@ -79,7 +79,8 @@ static bool is_within(const uint8_t *address, const uint8_t *network, unsigned b
     return rest == 0 || (address[whole] & mask) == (network[whole] & mask);
 }
 
-static const char *look_up(const struct network *networks, size_t count, const uint8_t *address)
+static const char *network_find(const struct network *networks, size_t count,
+                                const uint8_t *address)
 {
     for (size_t i = 0; i < count; i++)
         if (is_within(address, networks[i].bytes, networks[i].bits))
@@ -112,10 +113,10 @@ const char *address_special(const struct sockaddr *address)
     const uint8_t *bytes;
     size_t len = address_bytes(address, &bytes);
     if (len == 4)
-        return look_up(special4, ARRAY_LEN(special4), bytes);
+        return network_find(special4, ARRAY_LEN(special4), bytes);
     if (len != 16)
         return "no internet address";
-    const char *what = look_up(special6, ARRAY_LEN(special6), bytes);
+    const char *what = network_find(special6, ARRAY_LEN(special6), bytes);
     if (what)
         return what;
     if ((bytes[0] & 0xe0) != 0x20)
@@ -402,11 +403,11 @@ bool address_parse(slice text, struct sockaddr_storage *out)
 {
     uint8_t ip[16];
     size_t len = parse_ip(without_port(slice_trim(text)), ip);
-    struct sockaddr_storage told = {.ss_family = len == 4 ? AF_INET : AF_INET6};
+    struct sockaddr_storage peer = {.ss_family = len == 4 ? AF_INET : AF_INET6};
     if (len == 16)
-        memcpy(&((struct sockaddr_in6 *)(void *)&told)->sin6_addr, ip, 16);
+        memcpy(&((struct sockaddr_in6 *)(void *)&peer)->sin6_addr, ip, 16);
     else if (len == 4)
-        memcpy(&((struct sockaddr_in *)(void *)&told)->sin_addr, ip, 4);
-    address_plain(&told, out);
+        memcpy(&((struct sockaddr_in *)(void *)&peer)->sin_addr, ip, 4);
+    address_plain(&peer, out);
     return len > 0;
 }

@@ -46,16 +46,16 @@ const char *http_call_result_name(enum http_call_result result)
 
 /* ---- the client ---- */
 
-static void default_size(size_t *value, size_t otherwise)
+static void default_size(size_t *value, size_t fallback)
 {
     if (*value == 0)
-        *value = otherwise;
+        *value = fallback;
 }
 
-static void default_ms(unsigned *value, unsigned otherwise)
+static void default_ms(unsigned *value, unsigned fallback)
 {
     if (*value == 0)
-        *value = otherwise;
+        *value = fallback;
 }
 
 static void set_defaults(struct http_client_config *config)

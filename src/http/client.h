@@ -163,7 +163,7 @@ struct http_call {
     uint64_t started_ns, queued_ns, phase_due_ns;
     slice target_prefix, target, authority; /* of the request line and Host */
     uint64_t body_bytes;                    /* sum of body_parts */
-    uint8_t state, place;
+    uint8_t state, slot;
     bool is_fresh_wanted; /* no pooled connection this time */
 };
 

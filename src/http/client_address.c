@@ -5,11 +5,11 @@
 #include "http/server.h"
 
 /* Goes on from the address that was told last; true: another proxy of ours, so look further. */
-static bool take_told(const struct address_policy *proxies, slice told,
-                      struct sockaddr_storage *client)
+static bool take_hop(const struct address_policy *proxies, slice hop,
+                     struct sockaddr_storage *client)
 {
     struct sockaddr_storage address;
-    if (!address_parse(told, &address))
+    if (!address_parse(hop, &address))
         return false;
     *client = address;
     return address_policy_holds(proxies, (const struct sockaddr *)client);
@@ -40,7 +40,7 @@ slice http_client_address(struct http_exchange *exchange, const struct address_p
             continue;
         slice list = head->headers[i - 1].value;
         while (is_ours && list.len > 0)
-            is_ours = take_told(proxies, take_last(&list), &client);
+            is_ours = take_hop(proxies, take_last(&list), &client);
     }
     return arena_dup(&exchange->arena, address_format_host((const struct sockaddr *)&client, text));
 }

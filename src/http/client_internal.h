@@ -37,10 +37,10 @@ enum call_state {
     CALL_ENDING,    /* the result is there, the hold not yet released */
 };
 
-enum call_place {
-    PLACE_IN_LINE,   /* waits for one in its origin */
-    PLACE_IN_ORIGIN, /* has it, and waits for one in the whole */
-    PLACE_IN_ALL,    /* under way */
+enum call_slot {
+    SLOT_NONE,      /* waits for one in its origin */
+    SLOT_IN_ORIGIN, /* has it, and waits for one in the whole */
+    SLOT_IN_ALL,    /* under way */
 };
 
 struct http_override {
@@ -93,7 +93,7 @@ struct http_origin {
     bool is_https, is_override;
     struct list idle; /* connections, least recently used first */
     struct list ring; /* lines with calls that wait for a place here, next one first */
-    size_t idle_count, place_count, line_count, connection_count, dial_count;
+    size_t idle_count, slot_count, line_count, connection_count, dial_count;
     size_t pins; /* functions that still look at it */
 };
 
@@ -108,7 +108,7 @@ struct http_line {
     struct http_tenant *tenant;
     struct list ring;    /* in the origin's, or among the spare ones */
     struct list waiting; /* calls, oldest first */
-    size_t waiting_count, place_count;
+    size_t waiting_count, slot_count;
 };
 
 struct http_tenant {

@@ -19,7 +19,7 @@ enum { SPARES_MAX = 64 };
 static bool line_has_room(const struct http_line *line)
 {
     const struct http_client_config *config = &line->tenant->client->config;
-    return share_allows(line->place_count, line->origin->place_count, config->calls_per_origin,
+    return share_allows(line->slot_count, line->origin->slot_count, config->calls_per_origin,
                         config->share_of_origin);
 }
 
@@ -108,7 +108,7 @@ static void line_collect(struct http_line *line)
 {
     struct http_tenant *tenant = line->tenant;
     struct http_client *client = tenant->client;
-    if (line->place_count > 0 || line->waiting_count > 0)
+    if (line->slot_count > 0 || line->waiting_count > 0)
         return;
     (void)map_remove(&client->lines, line_key(line));
     list_unlink(&line->ring);
@@ -167,18 +167,18 @@ static void ring_turn(struct list *ring, struct list *node, const struct list *w
         list_push_back(ring, node);
 }
 
-static void place_take(struct http_call *call)
+static void slot_take_in_origin(struct http_call *call)
 {
-    call->line->place_count++;
-    call->line->origin->place_count++;
-    call->place = PLACE_IN_ORIGIN;
+    call->line->slot_count++;
+    call->line->origin->slot_count++;
+    call->slot = SLOT_IN_ORIGIN;
 }
 
 static void slot_take(struct http_call *call)
 {
     call->line->tenant->active_count++;
     call->client->active_count++;
-    call->place = PLACE_IN_ALL;
+    call->slot = SLOT_IN_ALL;
 }
 
 static void tenant_enqueue(struct http_tenant *tenant, struct http_call *call)
@@ -192,7 +192,7 @@ static void tenant_enqueue(struct http_tenant *tenant, struct http_call *call)
  * there are few of them while any place is free. */
 static struct http_line *line_next(struct http_origin *origin)
 {
-    if (origin->place_count >= origin->client->config.calls_per_origin)
+    if (origin->slot_count >= origin->client->config.calls_per_origin)
         return NULL;
     LIST_EACH(&origin->ring, node)
     {
@@ -247,7 +247,7 @@ void slot_serve(struct http_origin *origin)
             list_unlink(&call->wait_link);
             line->waiting_count--;
             ring_turn(&origin->ring, &line->ring, &line->waiting);
-            place_take(call);
+            slot_take_in_origin(call);
             tenant_enqueue(line->tenant, call);
         }
         slot_serve_all(client);
@@ -271,7 +271,7 @@ bool slot_ask(struct http_call *call, struct http_origin *origin)
     call->origin = origin;
     call->line = line;
     if (is_first)
-        place_take(call);
+        slot_take_in_origin(call);
     if (is_first && list_is_empty(&tenant->waiting) && tenant_has_room(tenant)) {
         slot_take(call);
         return true;
@@ -279,7 +279,7 @@ bool slot_ask(struct http_call *call, struct http_origin *origin)
     if (is_first) {
         tenant_enqueue(tenant, call);
     } else if (line->waiting_count < client->config.waiting_max) {
-        call->place = PLACE_IN_LINE;
+        call->slot = SLOT_NONE;
         line->waiting_count++;
         list_push_back(&line->waiting, &call->wait_link);
         if (list_is_empty(&line->ring))
@@ -287,7 +287,7 @@ bool slot_ask(struct http_call *call, struct http_origin *origin)
     } else {
         call->line = NULL; /* it has calls, so it stays */
         call_fail(call, HTTP_CALL_OVERLOADED, ERR_BUSY,
-                  "%zu calls to %.*s are in flight and %zu more wait already", line->place_count,
+                  "%zu calls to %.*s are in flight and %zu more wait already", line->slot_count,
                   SLICE_ARG(call->authority), line->waiting_count);
         return false;
     }
@@ -306,19 +306,19 @@ void slot_leave(struct http_call *call)
     if (!line)
         return;
     struct http_tenant *tenant = line->tenant;
-    if (call->place != PLACE_IN_ALL) {
+    if (call->slot != SLOT_IN_ALL) {
         list_unlink(&call->wait_link);
         client->waiting_count--;
     }
-    if (call->place == PLACE_IN_LINE) {
+    if (call->slot == SLOT_NONE) {
         line->waiting_count--;
         if (line->waiting_count == 0)
             list_unlink(&line->ring);
     } else {
-        line->place_count--;
-        line->origin->place_count--;
+        line->slot_count--;
+        line->origin->slot_count--;
     }
-    if (call->place == PLACE_IN_ALL) {
+    if (call->slot == SLOT_IN_ALL) {
         tenant->active_count--;
         client->active_count--;
     } else if (list_is_empty(&tenant->waiting)) {

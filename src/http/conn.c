@@ -100,7 +100,7 @@ void http_conn_queue_flush(struct http_conn *conn)
 
 static void note_written(struct http_conn *conn, size_t bytes, size_t pending_before)
 {
-    conn->pending_seen = stream_write_pending(conn->stream);
+    conn->pending_before = stream_write_pending(conn->stream);
     if (pending_before == 0) {
         conn->write_ns = conn->progress_ns = conn_now(conn);
         conn->write_bytes = 0;
@@ -156,10 +156,10 @@ bool http_conn_flush(struct http_conn *conn, const slice *more, size_t count)
 static void show_request(struct exchange *exchange)
 {
     struct http_server *server = exchange->pub.server;
-    if (exchange->is_answered || exchange->is_given_up || exchange->is_owed)
+    if (exchange->is_answered || exchange->is_given_up || exchange->is_reply_due)
         return;
-    exchange->pub.is_shown = true;
-    exchange->is_owed = true;
+    exchange->pub.is_delivered = true;
+    exchange->is_reply_due = true;
     http_exchange_ref(&exchange->pub);
     server->handler.on_request(&exchange->pub, server->ctx);
 }
@@ -169,7 +169,7 @@ static void show_head(struct exchange *exchange)
     struct http_server *server = exchange->pub.server;
     if (!server->handler.on_head)
         return;
-    exchange->pub.is_shown = true;
+    exchange->pub.is_delivered = true;
     if (server->handler.on_head(&exchange->pub, server->ctx) == HTTP_BODY_WAIT)
         exchange->is_body_awaited = true;
 }
@@ -245,11 +245,11 @@ static bool take_body(struct http_conn *conn, slice rest, size_t *used)
         *used = rest.len;
         return false;
     }
-    if (exchange->is_continue_owed && rest.len == 0 && !exchange->is_begun) {
+    if (exchange->is_continue_due && rest.len == 0 && !exchange->is_begun) {
         slice text = SLICE("HTTP/1.1 100 Continue\r\n\r\n");
         http_conn_flush(conn, &text, 1);
     }
-    exchange->is_continue_owed = false;
+    exchange->is_continue_due = false;
     if (!exchange->is_body_done) {
         if (http_exchange_pauses(exchange))
             conn->server->handler.on_body_paused(&exchange->pub, conn->server->ctx);

@@ -23,10 +23,10 @@ static uint64_t rate_due(const struct http_server_config *config, uint64_t from_
 uint64_t http_conn_write_due(const struct http_conn *conn)
 {
     const struct http_server_config *config = &conn->server->config;
-    if (conn->pending_seen == 0)
+    if (conn->pending_before == 0)
         return UINT64_MAX;
     return min_u64(conn->progress_ns + ms(config->reply_timeout_ms),
-                   rate_due(config, conn->write_ns, conn->write_bytes - conn->pending_seen));
+                   rate_due(config, conn->write_ns, conn->write_bytes - conn->pending_before));
 }
 
 static uint64_t head_due(const struct http_conn *conn)
@@ -57,7 +57,7 @@ uint64_t http_conn_state_due(const struct http_conn *conn)
     case CONN_BUSY:
         return exchange->is_begun ? UINT64_MAX : conn->state_ns + ms(config->request_timeout_ms);
     case CONN_LINGER:
-        if (conn->pending_seen)
+        if (conn->pending_before)
             return UINT64_MAX;
         return min_u64(conn->progress_ns + ms(config->linger_timeout_ms),
                        conn->state_ns + 10 * ms(config->linger_timeout_ms));
@@ -70,10 +70,10 @@ uint64_t http_conn_state_due(const struct http_conn *conn)
 void http_conn_note_progress(struct http_conn *conn)
 {
     size_t pending = stream_write_pending(conn->stream);
-    if (pending >= conn->pending_seen)
+    if (pending >= conn->pending_before)
         return;
     conn->progress_ns = loop_now_ns(conn->server->loop);
-    conn->pending_seen = pending;
+    conn->pending_before = pending;
     if (pending == 0 && conn->state == CONN_LINGER)
         conn->state_ns = conn->progress_ns; /* lingering begins with the FIN */
 }

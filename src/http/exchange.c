@@ -52,11 +52,11 @@ void http_exchange_finish(struct exchange *exchange)
 
 void http_exchange_gone(struct exchange *exchange)
 {
-    if (exchange->is_gone_told || exchange->is_complete)
+    if (exchange->is_gone_reported || exchange->is_complete)
         return;
-    exchange->is_gone_told = true;
+    exchange->is_gone_reported = true;
     exchange->pub.is_gone = true;
-    if (exchange->pub.on_gone && exchange->pub.is_shown && !exchange->is_answered)
+    if (exchange->pub.on_gone && exchange->pub.is_delivered && !exchange->is_answered)
         exchange->pub.on_gone(&exchange->pub);
     else if (exchange->pub.on_gone && exchange->is_streaming)
         exchange->pub.on_gone(&exchange->pub);
@@ -198,7 +198,7 @@ struct exchange *http_exchange_new(struct http_conn *conn, slice head, struct ht
     }
     exchange->is_close = !pub->head.is_keep_alive;
     exchange->is_body_done = !has_body(exchange);
-    exchange->is_continue_owed = pub->head.expects_continue && has_body(exchange);
+    exchange->is_continue_due = pub->head.expects_continue && has_body(exchange);
     exchange->body_left = pub->head.content_length;
     return exchange;
 }

@@ -95,7 +95,7 @@ static size_t squeeze(slice name, char *out, size_t cap)
 }
 
 /* Transfer_Encoding, Host_, ContentLength: some gateways read these as the real ones. */
-static bool is_look_alike(slice name)
+static bool resembles_framing(slice name)
 {
     static const struct {
         slice squeezed, real;
@@ -123,7 +123,7 @@ static bool read_field(slice line, struct http_header *out, struct http_problem 
     slice name = slice_first(line, (size_t)colon);
     if (!http_is_token(name))
         return bad(problem, 400, "a header name is no token");
-    if (is_look_alike(name))
+    if (resembles_framing(name))
         return bad(problem, 400, "a header name looks like one that frames messages");
     *out = (struct http_header){name, slice_trim(slice_from(line, (size_t)colon + 1))};
     return true;

@@ -131,7 +131,7 @@ static void decide_close(struct exchange *exchange)
     exchange->is_body_awaited = false; /* nobody will accept it now: read on, to drop it */
     bool is_short = exchange->pub.head.framing == HTTP_FRAMING_LENGTH &&
                     exchange->body_left <= CONN_DISCARD_BYTES_MAX;
-    if (!is_short || exchange->is_continue_owed)
+    if (!is_short || exchange->is_continue_due)
         exchange->is_close = true;
 }
 
@@ -205,8 +205,8 @@ static bool claim(struct exchange *exchange)
 
 static void settle(struct exchange *exchange)
 {
-    if (exchange->is_owed) {
-        exchange->is_owed = false;
+    if (exchange->is_reply_due) {
+        exchange->is_reply_due = false;
         http_exchange_unref(&exchange->pub);
     }
     http_exchange_unref(&exchange->pub);

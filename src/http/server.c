@@ -8,7 +8,7 @@
 #include "base/metric.h"
 #include "http/server_internal.h"
 
-enum { SEEN_OFF_A_TURN_MAX = 500 };
+enum { DRAIN_A_TURN_MAX = 500 };
 
 static struct metric connections_metric = {
     .name = "sluice_http_connections",
@@ -18,14 +18,14 @@ static struct metric connections_metric = {
 
 /* ---- configuration ---- */
 
-static void set_u64(uint64_t *value, uint64_t otherwise)
+static void set_u64(uint64_t *value, uint64_t fallback)
 {
-    *value = *value ? *value : otherwise;
+    *value = *value ? *value : fallback;
 }
 
-static void set_u32(uint32_t *value, uint32_t otherwise)
+static void set_u32(uint32_t *value, uint32_t fallback)
 {
-    *value = *value ? *value : otherwise;
+    *value = *value ? *value : fallback;
 }
 
 static void config_defaults(struct http_server_config *config)
@@ -88,12 +88,12 @@ slice http_server_date(struct http_server *server)
 /* ---- connections come and go ---- */
 
 /* Of all servers of this process together: there may be one for the metrics alone. */
-static void tell_connections(struct http_server *server)
+static void report_connections(struct http_server *server)
 {
     struct metric_series *series = metric_series(&connections_metric, SLICE_NONE);
-    metric_set(series,
-               metric_get(series) + (double)server->conn_count - (double)server->conn_count_told);
-    server->conn_count_told = server->conn_count;
+    metric_set(series, metric_get(series) + (double)server->conn_count -
+                           (double)server->conn_count_reported);
+    server->conn_count_reported = server->conn_count;
 }
 
 static void on_accept(struct stream *stream, void *owner)
@@ -101,7 +101,7 @@ static void on_accept(struct stream *stream, void *owner)
     struct http_server *server = owner;
     server->accepted++;
     http_conn_accept(server, stream);
-    tell_connections(server);
+    report_connections(server);
 }
 
 static void server_free(struct loop_garbage *garbage)
@@ -126,7 +126,7 @@ void http_server_release(struct http_server *server)
 /* So many a turn, since each costs a FIN. */
 static void see_off_some(struct http_server *server)
 {
-    for (size_t i = 0; i < SEEN_OFF_A_TURN_MAX && server->drain_left; i++) {
+    for (size_t i = 0; i < DRAIN_A_TURN_MAX && server->drain_left; i++) {
         struct list *link = list_pop_front(&server->conns);
         if (!link)
             return;
@@ -145,9 +145,9 @@ static void run_drained(struct loop_task *task)
         see_off_some(server);
         return;
     }
-    if (server->is_drained_told)
+    if (server->is_drained_reported)
         return;
-    server->is_drained_told = true;
+    server->is_drained_reported = true;
     timer_stop(&server->drain_timer);
     timer_stop(&server->grace_timer);
     if (server->on_drained)
@@ -158,7 +158,7 @@ void http_server_conn_gone(struct http_server *server)
 {
     ASSERT(server->conn_count > 0);
     server->conn_count--;
-    tell_connections(server);
+    report_connections(server);
     if (server->is_draining && !server->is_freed && server->conn_count == 0)
         loop_task_queue(server->loop, &server->drain_task);
     http_server_release(server);

@@ -109,7 +109,7 @@ struct http_exchange {
     unsigned status;      /* 0: none yet */
     uint64_t reply_bytes; /* of the body, as sent */
     bool is_gone;         /* the client went away, or the request was given up */
-    bool is_shown;        /* the handler knows it; false: it was refused before */
+    bool is_delivered;    /* the handler knows it; false: it was refused before */
     /* ---- the handler's ---- */
     void *user;
     const char *route;       /* for metrics: the pattern that was found; "(none)" before */

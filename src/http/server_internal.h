@@ -51,7 +51,7 @@ struct http_conn {
     uint64_t progress_ns; /* when pending bytes last became fewer, or a lingering read came */
     uint64_t write_ns;    /* when the bytes that are pending began to be so */
     uint64_t write_bytes; /* queued since then */
-    size_t pending_seen;
+    size_t pending_before;
     uint64_t turn;
     uint32_t turn_requests;   /* begun in this turn */
     struct sockaddr_in6 peer; /* or what fits of it: a v4 address, or nothing but AF_UNIX */
@@ -77,15 +77,15 @@ struct exchange {
     struct http_header *params;
     size_t param_count;
     struct loop_garbage garbage;
-    bool is_owed;     /* on_request was called and the handler has not answered */
-    bool is_answered; /* by the handler */
-    bool is_begun;    /* a reply's head was made */
-    bool is_complete; /* and its last byte queued */
+    bool is_reply_due; /* on_request was called and the handler has not answered */
+    bool is_answered;  /* by the handler */
+    bool is_begun;     /* a reply's head was made */
+    bool is_complete;  /* and its last byte queued */
     bool is_streaming, is_chunked, is_large;
-    bool is_body_done, is_body_dropped, is_body_awaited, is_continue_owed;
+    bool is_body_done, is_body_dropped, is_body_awaited, is_continue_due;
     bool is_close;    /* the connection ends with this reply */
     bool is_given_up; /* the server answered in the handler's place */
-    bool is_gone_told, is_finished, has_params;
+    bool is_gone_reported, is_finished, has_params;
 };
 
 struct http_server {
@@ -99,7 +99,7 @@ struct http_server {
     size_t conn_count, exchange_count;
     struct map addresses; /* conn_address.c */
     uint64_t accepted;
-    size_t conn_count_told; /* as it is in the metric */
+    size_t conn_count_reported; /* as it is in the metric */
     struct loop_hook hook;
     struct timer drain_timer, grace_timer;
     struct loop_task drain_task;
@@ -110,7 +110,7 @@ struct http_server {
     int64_t date_second;
     char date[DATE_TEXT_LEN + 1];
     char *server_name;
-    bool is_draining, is_freed, is_drained_told;
+    bool is_draining, is_freed, is_drained_reported;
 };
 
 /* conn.c */

@@ -104,9 +104,9 @@ static inline slice json_str(const struct json *value)
 const struct json *json_get(const struct json *object, slice key);
 #define JSON_GET(object, literal) json_get((object), SLICE(literal))
 slice json_get_str(const struct json *object, slice key); /* SLICE_NONE when not a string */
-bool json_get_bool(const struct json *object, slice key, bool otherwise);
+bool json_get_bool(const struct json *object, slice key, bool fallback);
 /* otherwise when absent or no integer in int64. 3.0 counts as an integer. */
-int64_t json_get_i64(const struct json *object, slice key, int64_t otherwise);
+int64_t json_get_i64(const struct json *object, slice key, int64_t fallback);
 /* Item i, NULL when there is none. */
 const struct json *json_at(const struct json *array, size_t index);
 /* RFC 6901. NULL when it leads nowhere. */

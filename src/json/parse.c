@@ -18,8 +18,8 @@ const struct json_limits json_limits_provider = {JSON_DEPTH_MAX, false};
 
 enum {
     SCAN_BYTES_MIN = 16 * 1024,
-    KEY_SHOWN_MAX = 64,
-    POINTER_SHOWN_MAX = 200,
+    KEY_PRINTED_MAX = 64,
+    POINTER_PRINTED_MAX = 200,
 };
 
 struct frame {
@@ -202,11 +202,11 @@ static int refuse_duplicate(struct parser *parser, slice key)
     buf_init(&path, (size_t)16 * 1024);
     for (size_t i = 0; i + 1 < parser->depth; i++)
         path_append(&path, &parser->frames[i]);
-    slice shown = slice_first(buf_slice(&path), POINTER_SHOWN_MAX);
-    slice name = slice_first(key, KEY_SHOWN_MAX);
+    slice printed = slice_first(buf_slice(&path), POINTER_PRINTED_MAX);
+    slice name = slice_first(key, KEY_PRINTED_MAX);
     int code = err_set(parser->err, ERR_INVALID,
                        "not accepted: the key \"%.*s\" stands twice in the object at %s%.*s",
-                       SLICE_ARG(name), shown.len ? "" : "the top level", SLICE_ARG(shown));
+                       SLICE_ARG(name), printed.len ? "" : "the top level", SLICE_ARG(printed));
     buf_deinit(&path);
     return code;
 }

@@ -65,11 +65,11 @@ static void fold_small(struct json *object, slice *key)
 {
     struct json_member *members = object->as.members;
     uint32_t kept = 0;
-    uint64_t seen = 0;
+    uint64_t bits = 0;
     for (uint32_t i = 0; i < object->count; i++) {
         uint64_t bit = filter_bit(&members[i].key);
-        struct json_member *twin = seen & bit ? find_pairwise(members, kept, &members[i]) : NULL;
-        seen |= bit;
+        struct json_member *twin = bits & bit ? find_pairwise(members, kept, &members[i]) : NULL;
+        bits |= bit;
         fold_member(object, &kept, i, twin, key);
     }
     object->count = kept;

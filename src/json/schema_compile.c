@@ -53,22 +53,22 @@ void schema_location_write(struct buf *out, const struct json *root, const struc
 int schema_fail(struct schema_compiler *compiler, enum err_code code, enum keyword keyword,
                 const char *fmt, ...)
 {
-    struct buf place;
-    buf_init(&place, (size_t)64 * 1024);
+    struct buf position;
+    buf_init(&position, (size_t)64 * 1024);
     const struct schema_node *node = compiler->node;
     if (node) {
-        buf_append(&place, node->resource->document->uri);
-        schema_location_write(&place, node->resource->document->root, node->source,
+        buf_append(&position, node->resource->document->uri);
+        schema_location_write(&position, node->resource->document->root, node->source,
                               keyword_name(keyword));
     }
-    slice shown = slice_first(buf_slice(&place), LOCATION_BYTES_MAX);
+    slice printed = slice_first(buf_slice(&position), LOCATION_BYTES_MAX);
     char text[ERR_TEXT_MAX];
     va_list args;
     va_start(args, fmt);
     (void)vsnprintf(text, sizeof(text), fmt, args);
     va_end(args);
-    err_set(compiler->err, code, "schema %.*s: %s", SLICE_ARG(shown), text);
-    buf_deinit(&place);
+    err_set(compiler->err, code, "schema %.*s: %s", SLICE_ARG(printed), text);
+    buf_deinit(&position);
     return code;
 }
 
@@ -79,9 +79,9 @@ int schema_fail_memory(struct schema_compiler *compiler)
 
 /* ---- nodes ---- */
 
-static slice address_key(const struct json *const *place)
+static slice address_key(const struct json *const *address)
 {
-    return (slice){(const char *)place, sizeof(*place)};
+    return (slice){(const char *)address, sizeof(*address)};
 }
 
 struct schema_node *schema_node_for(struct schema_compiler *compiler, const struct json *source,

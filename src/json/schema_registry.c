@@ -7,9 +7,9 @@
 #include "json/schema_meta.h"
 #include "json/schema_uri.h"
 
-static slice address_key(const struct json *const *place)
+static slice address_key(const struct json *const *address)
 {
-    return (slice){(const char *)place, sizeof(*place)};
+    return (slice){(const char *)address, sizeof(*address)};
 }
 
 /* ---- dialects ---- */
@@ -77,19 +77,20 @@ int schema_dialect_find(struct schema_compiler *compiler, slice uri, uint8_t *vo
 
 /* ---- entering ---- */
 
-struct scan_place {
+struct scan_position {
     struct compile_resource *resource;
     const struct json *source;
     size_t depth;
 };
 
-static int scan(struct schema_compiler *compiler, struct scan_place place);
+static int scan(struct schema_compiler *compiler, struct scan_position position);
 
 /* An error while scanning is told with the subschema's own place. */
-static int fail_at(struct schema_compiler *compiler, const struct scan_place *place,
+static int fail_at(struct schema_compiler *compiler, const struct scan_position *position,
                    enum err_code code, enum keyword keyword, const char *message)
 {
-    struct schema_node node = {.source = place->source, .resource = &place->resource->resource};
+    struct schema_node node = {.source = position->source,
+                               .resource = &position->resource->resource};
     const struct schema_node *before = compiler->node;
     compiler->node = &node;
     schema_fail(compiler, code, keyword, "%s", message);
@@ -124,65 +125,65 @@ static int enter_uri(struct schema_compiler *compiler, struct compile_resource *
     return OK;
 }
 
-static int enter_anchor(struct schema_compiler *compiler, const struct scan_place *place,
+static int enter_anchor(struct schema_compiler *compiler, const struct scan_position *position,
                         enum keyword keyword, const struct json *value)
 {
     if (!json_is(value, JSON_STRING) || value->count == 0)
-        return fail_at(compiler, place, ERR_INVALID, keyword, "must be a name");
+        return fail_at(compiler, position, ERR_INVALID, keyword, "must be a name");
     struct compile_anchor *anchor = ARENA_NEW(compiler->arena, struct compile_anchor);
     if (!anchor)
         return schema_fail_memory(compiler);
-    *anchor = (struct compile_anchor){json_str(value), place->source, place->resource->anchors,
-                                      keyword == KW_DYNAMIC_ANCHOR};
-    place->resource->anchors = anchor;
-    place->resource->dynamic_count += anchor->is_dynamic;
+    *anchor = (struct compile_anchor){json_str(value), position->source,
+                                      position->resource->anchors, keyword == KW_DYNAMIC_ANCHOR};
+    position->resource->anchors = anchor;
+    position->resource->dynamic_count += anchor->is_dynamic;
     return OK;
 }
 
-static int set_dialect(struct schema_compiler *compiler, const struct scan_place *place,
+static int set_dialect(struct schema_compiler *compiler, const struct scan_position *position,
                        uint8_t inherited)
 {
-    const struct json *dialect = JSON_GET(place->source, "$schema");
-    place->resource->resource.vocabularies = inherited;
+    const struct json *dialect = JSON_GET(position->source, "$schema");
+    position->resource->resource.vocabularies = inherited;
     if (!dialect)
         return OK;
     if (!json_is(dialect, JSON_STRING))
-        return fail_at(compiler, place, ERR_INVALID, KW_SCHEMA, "must be a URI");
+        return fail_at(compiler, position, ERR_INVALID, KW_SCHEMA, "must be a URI");
     return schema_dialect_find(compiler, json_str(dialect),
-                               &place->resource->resource.vocabularies);
+                               &position->resource->resource.vocabularies);
 }
 
 /* A subschema with an $id is a resource of its own; the root of a document is one already. */
-static int enter_id(struct schema_compiler *compiler, struct scan_place *place,
+static int enter_id(struct schema_compiler *compiler, struct scan_position *position,
                     const struct json *id)
 {
     slice fragment = SLICE_NONE;
     if (!json_is(id, JSON_STRING))
-        return fail_at(compiler, place, ERR_INVALID, KW_ID, "must be a URI reference");
+        return fail_at(compiler, position, ERR_INVALID, KW_ID, "must be a URI reference");
     slice reference = schema_uri_split(json_str(id), &fragment);
     if (fragment.len > 0)
-        return fail_at(compiler, place, ERR_INVALID, KW_ID,
+        return fail_at(compiler, position, ERR_INVALID, KW_ID,
                        "must not have a fragment; use $anchor for that");
-    const struct schema_resource *outer = &place->resource->resource;
+    const struct schema_resource *outer = &position->resource->resource;
     slice uri = schema_uri_resolve(compiler->arena, outer->uri, reference);
     if (!uri.ptr)
-        return fail_at(compiler, place, ERR_LIMIT, KW_ID, "is too long");
-    if (place->source == outer->root) {
-        place->resource->resource.uri = uri;
-        return enter_uri(compiler, place->resource, uri);
+        return fail_at(compiler, position, ERR_LIMIT, KW_ID, "is too long");
+    if (position->source == outer->root) {
+        position->resource->resource.uri = uri;
+        return enter_uri(compiler, position->resource, uri);
     }
-    struct compile_resource *entry = resource_new(compiler, place->source, uri, outer->document);
+    struct compile_resource *entry = resource_new(compiler, position->source, uri, outer->document);
     if (!entry)
         return schema_fail_memory(compiler);
-    place->resource = entry;
-    int code = set_dialect(compiler, place, outer->vocabularies);
+    position->resource = entry;
+    int code = set_dialect(compiler, position, outer->vocabularies);
     return code == OK ? enter_uri(compiler, entry, uri) : code;
 }
 
-static int scan_children(struct schema_compiler *compiler, const struct scan_place *place,
+static int scan_children(struct schema_compiler *compiler, const struct scan_position *position,
                          enum keyword keyword, const struct json *value)
 {
-    struct scan_place child = {place->resource, value, place->depth + 1};
+    struct scan_position child = {position->resource, value, position->depth + 1};
     enum keyword_holds holds = keyword_holds(keyword);
     if (holds == HOLDS_SCHEMA)
         return scan(compiler, child);
@@ -201,21 +202,21 @@ static int scan_children(struct schema_compiler *compiler, const struct scan_pla
     return code;
 }
 
-static int scan(struct schema_compiler *compiler, struct scan_place place)
+static int scan(struct schema_compiler *compiler, struct scan_position position)
 {
-    if (place.source->type != JSON_OBJECT)
+    if (position.source->type != JSON_OBJECT)
         return OK;
-    if (place.depth > SCHEMA_SCAN_DEPTH_MAX)
-        return fail_at(compiler, &place, ERR_LIMIT, KW_COUNT, "nested too deep");
-    const struct json *id = JSON_GET(place.source, "$id");
-    int code = id ? enter_id(compiler, &place, id) : OK;
-    for (uint32_t i = 0; i < place.source->count && code == OK; i++) {
-        const struct json_member *member = &place.source->as.members[i];
+    if (position.depth > SCHEMA_SCAN_DEPTH_MAX)
+        return fail_at(compiler, &position, ERR_LIMIT, KW_COUNT, "nested too deep");
+    const struct json *id = JSON_GET(position.source, "$id");
+    int code = id ? enter_id(compiler, &position, id) : OK;
+    for (uint32_t i = 0; i < position.source->count && code == OK; i++) {
+        const struct json_member *member = &position.source->as.members[i];
         enum keyword keyword = keyword_find(json_str(&member->key));
         if (keyword == KW_ANCHOR || keyword == KW_DYNAMIC_ANCHOR)
-            code = enter_anchor(compiler, &place, keyword, &member->value);
+            code = enter_anchor(compiler, &position, keyword, &member->value);
         else
-            code = scan_children(compiler, &place, keyword, &member->value);
+            code = scan_children(compiler, &position, keyword, &member->value);
     }
     return code;
 }
@@ -235,9 +236,9 @@ struct compile_resource *schema_document_add(struct schema_compiler *compiler,
         return NULL;
     }
     *document = (struct schema_document){uri, root};
-    struct scan_place place = {entry, root, 0};
-    bool is_entered = set_dialect(compiler, &place, VOCABULARY_DEFAULT) == OK &&
-                      enter_uri(compiler, entry, uri) == OK && scan(compiler, place) == OK;
+    struct scan_position position = {entry, root, 0};
+    bool is_entered = set_dialect(compiler, &position, VOCABULARY_DEFAULT) == OK &&
+                      enter_uri(compiler, entry, uri) == OK && scan(compiler, position) == OK;
     return is_entered ? entry : NULL;
 }
 

@@ -6,8 +6,8 @@
 
 enum {
     DESCRIPTION_BYTES_MAX = 120,
-    KNOWN_SHOWN_MAX = 12,
-    ALTERNATIVES_SHOWN_MAX = 4,
+    KNOWN_PRINTED_MAX = 12,
+    ALTERNATIVES_PRINTED_MAX = 4,
     DETAIL_DEPTH_MAX = 3, /* alternatives inside alternatives */
     REF_STEPS_MAX = 8,
 };
@@ -24,19 +24,19 @@ static struct schema_at member_at(const struct schema_at *at, uint32_t index,
 
 static void list_known(struct buf *out, const struct schema_node *node)
 {
-    slice names[KNOWN_SHOWN_MAX];
+    slice names[KNOWN_PRINTED_MAX];
     size_t total = schema_known_properties(node, names, ARRAY_LEN(names));
-    size_t shown = total < ARRAY_LEN(names) ? total : ARRAY_LEN(names);
-    if (shown == 0)
+    size_t printed = total < ARRAY_LEN(names) ? total : ARRAY_LEN(names);
+    if (printed == 0)
         return;
     buf_append(out, SLICE("; known here: "));
-    for (size_t i = 0; i < shown; i++) {
+    for (size_t i = 0; i < printed; i++) {
         if (i > 0)
             buf_append(out, SLICE(", "));
         schema_text_quote(out, names[i]);
     }
-    if (total > shown)
-        buf_printf(out, " and %zu more", total - shown);
+    if (total > printed)
+        buf_printf(out, " and %zu more", total - printed);
 }
 
 bool schema_report_unknown(struct schema_run *run, const struct schema_at *at, enum keyword keyword,
@@ -233,9 +233,9 @@ bool schema_report_forbidden(struct schema_run *run, const struct schema_at *at,
 
 /* What is wrong according to one node, without the usual report. NULL when there is no memory for
  * it, no room in depth, or nothing wrong. */
-static const struct schema_report *look_closer(struct schema_run *run,
-                                               const struct schema_node *node,
-                                               const struct schema_at *at)
+static const struct schema_report *report_closer(struct schema_run *run,
+                                                 const struct schema_node *node,
+                                                 const struct schema_at *at)
 {
     struct schema_report *outer = run->report;
     struct schema_report *inner =
@@ -244,7 +244,7 @@ static const struct schema_report *look_closer(struct schema_run *run,
         return NULL;
     schema_report_init(inner, outer->arena, outer->prefix);
     struct schema_at alone = *at;
-    alone.seen = NULL;
+    alone.evaluated = NULL;
     size_t outer_max = run->violations_max;
     run->report = inner;
     run->violations_max = 1;
@@ -278,7 +278,7 @@ bool schema_report_property_name(struct schema_run *run, const struct schema_op 
     if (schema_is_over(run))
         return false;
     const struct schema_at name = {key, at->path, at->scope, NULL, op->as.node};
-    const struct schema_report *detail = look_closer(run, op->as.node, &name);
+    const struct schema_report *detail = report_closer(run, op->as.node, &name);
     schema_text_begin(&text);
     buf_append(&text.message, SLICE("the property name "));
     schema_text_quote(&text.message, json_str(key));
@@ -324,7 +324,7 @@ static const struct schema_node *only_candidate(const struct schema_op *op,
 static void word_alternative(struct schema_run *run, struct buf *out,
                              const struct schema_node *node, const struct schema_at *at)
 {
-    const struct schema_report *detail = look_closer(run, node, at);
+    const struct schema_report *detail = report_closer(run, node, at);
     if (!detail) {
         buf_append(out, SLICE("does not match"));
         return;
@@ -352,11 +352,11 @@ bool schema_report_none_match(struct schema_run *run, const struct schema_op *op
     }
     schema_text_begin(&text);
     buf_printf(&text.message, "matches none of the %u allowed forms: ", op->count);
-    for (uint32_t i = 0; i < op->count && i < ALTERNATIVES_SHOWN_MAX; i++) {
+    for (uint32_t i = 0; i < op->count && i < ALTERNATIVES_PRINTED_MAX; i++) {
         buf_printf(&text.message, "%s(%u) ", i ? "; " : "", i + 1);
         word_alternative(run, &text.message, op->as.nodes[i], at);
     }
-    if (op->count > ALTERNATIVES_SHOWN_MAX)
+    if (op->count > ALTERNATIVES_PRINTED_MAX)
         buf_append(&text.message, SLICE("; ..."));
     return schema_text_enter(run, &text, at, schema_op_keyword(op));
 }

@@ -8,7 +8,7 @@ enum {
     QUOTED_BYTES_MAX = 60,
     NUMBER_BYTES_MAX = 40,
     WANTED_BYTES_MAX = 80,
-    ENUM_SHOWN_MAX = 12,
+    ENUM_PRINTED_MAX = 12,
 };
 
 /* ---- parts of sentences ---- */
@@ -26,9 +26,9 @@ static slice shorten(slice text, size_t max)
 
 void schema_text_quote(struct buf *out, slice name)
 {
-    slice shown = shorten(name, QUOTED_BYTES_MAX);
-    json_write_str(out, shown);
-    if (shown.len < name.len)
+    slice printed = shorten(name, QUOTED_BYTES_MAX);
+    json_write_str(out, printed);
+    if (printed.len < name.len)
         buf_append(out, SLICE("..."));
 }
 
@@ -71,14 +71,14 @@ static void append_got(struct buf *out, const struct json *value)
 
 static void append_list(struct buf *out, const struct json *list)
 {
-    uint32_t shown = list->count > ENUM_SHOWN_MAX ? ENUM_SHOWN_MAX : list->count;
-    for (uint32_t i = 0; i < shown; i++) {
+    uint32_t printed = list->count > ENUM_PRINTED_MAX ? ENUM_PRINTED_MAX : list->count;
+    for (uint32_t i = 0; i < printed; i++) {
         if (i > 0)
             buf_append(out, SLICE(", "));
         append_wanted(out, &list->as.items[i]);
     }
-    if (shown < list->count)
-        buf_printf(out, " and %u more", list->count - shown);
+    if (printed < list->count)
+        buf_printf(out, " and %u more", list->count - printed);
 }
 
 slice schema_op_keyword(const struct schema_op *op)

@@ -30,53 +30,53 @@ static bool enter(struct schema_run *run)
 
 /* ---- what was evaluated ---- */
 
-enum { SEEN_WORDS = 4096 };
+enum { EVALUATED_WORDS = 4096 };
 
 /* A stack, as validation is one: what was taken last goes first. */
-struct seen_space {
-    uint64_t words[SEEN_WORDS];
+struct evaluated_space {
+    uint64_t words[EVALUATED_WORDS];
     size_t used;
 };
 
 /* Only threads that validate have one. */
-static _Thread_local struct seen_space *seen_space;
+static _Thread_local struct evaluated_space *evaluated_space;
 
-bool schema_seen_init(struct schema_run *run, struct schema_seen *seen, uint32_t count)
+bool evaluated_init(struct schema_run *run, struct evaluated_set *evaluated, uint32_t count)
 {
-    *seen = (struct schema_seen){.words = (uint32_t)(((uint64_t)count + 63) / 64)};
-    if (seen->words <= 1) {
-        seen->words = 1;
-        seen->bits = &seen->few;
+    *evaluated = (struct evaluated_set){.words = (uint32_t)(((uint64_t)count + 63) / 64)};
+    if (evaluated->words <= 1) {
+        evaluated->words = 1;
+        evaluated->bits = &evaluated->few;
         return true;
     }
-    if (!schema_spend(run, seen->words))
+    if (!schema_spend(run, evaluated->words))
         return false;
-    if (!seen_space)
-        seen_space = thread_block_new(sizeof(*seen_space));
-    if (seen_space && seen->words <= SEEN_WORDS - seen_space->used) {
-        seen->bits = seen_space->words + seen_space->used;
-        seen_space->used += seen->words;
-        memset(seen->bits, 0, seen->words * sizeof(*seen->bits));
+    if (!evaluated_space)
+        evaluated_space = thread_block_new(sizeof(*evaluated_space));
+    if (evaluated_space && evaluated->words <= EVALUATED_WORDS - evaluated_space->used) {
+        evaluated->bits = evaluated_space->words + evaluated_space->used;
+        evaluated_space->used += evaluated->words;
+        memset(evaluated->bits, 0, evaluated->words * sizeof(*evaluated->bits));
         return true;
     }
-    seen->bits = mem_calloc(seen->words, sizeof(*seen->bits));
-    seen->is_heap = true;
-    if (!seen->bits)
+    evaluated->bits = mem_calloc(evaluated->words, sizeof(*evaluated->bits));
+    evaluated->is_heap = true;
+    if (!evaluated->bits)
         schema_stop(run, "there is not enough memory for it");
-    return seen->bits != NULL;
+    return evaluated->bits != NULL;
 }
 
-void schema_seen_deinit(struct schema_seen *seen)
+void evaluated_deinit(struct evaluated_set *evaluated)
 {
-    if (seen->is_heap) {
-        mem_free(seen->bits);
-    } else if (seen->bits != &seen->few) {
-        ASSERT(seen_space->used >= seen->words);
-        seen_space->used -= seen->words;
+    if (evaluated->is_heap) {
+        mem_free(evaluated->bits);
+    } else if (evaluated->bits != &evaluated->few) {
+        ASSERT(evaluated_space->used >= evaluated->words);
+        evaluated_space->used -= evaluated->words;
     }
 }
 
-void schema_seen_merge(struct schema_seen *to, const struct schema_seen *from)
+void evaluated_merge(struct evaluated_set *to, const struct evaluated_set *from)
 {
     ASSERT(to->words == from->words);
     for (uint32_t i = 0; i < to->words; i++)
@@ -96,17 +96,17 @@ bool schema_run_quietly(struct schema_run *run, const struct schema_node *node,
     struct schema_report *report = run->report;
     run->report = NULL;
     bool is_valid = false;
-    if (!at->seen) {
+    if (!at->evaluated) {
         is_valid = schema_run_node(run, node, at);
     } else {
-        struct schema_seen branch;
+        struct evaluated_set branch;
         struct schema_at inner = *at;
-        inner.seen = &branch;
-        if (schema_seen_init(run, &branch, container_count(at->value))) {
+        inner.evaluated = &branch;
+        if (evaluated_init(run, &branch, container_count(at->value))) {
             is_valid = schema_run_node(run, node, &inner);
             if (is_valid)
-                schema_seen_merge(at->seen, &branch);
-            schema_seen_deinit(&branch);
+                evaluated_merge(at->evaluated, &branch);
+            evaluated_deinit(&branch);
         }
     }
     run->report = report;
@@ -144,7 +144,7 @@ static bool run_any_of(struct schema_run *run, const struct schema_op *op,
     bool is_valid = false;
     for (uint32_t i = 0; i < op->count && !run->stop_reason; i++) {
         is_valid |= schema_run_quietly(run, op->as.nodes[i], at);
-        if (is_valid && !at->seen)
+        if (is_valid && !at->evaluated)
             break;
     }
     return is_valid || schema_report_none_match(run, op, at);
@@ -167,7 +167,7 @@ static bool run_one_of(struct schema_run *run, const struct schema_op *op,
 static bool run_not(struct schema_run *run, const struct schema_op *op, const struct schema_at *at)
 {
     struct schema_at inner = *at;
-    inner.seen = NULL;
+    inner.evaluated = NULL;
     return !schema_run_quietly(run, op->as.node, &inner) ||
            schema_report_forbidden(run, at, KW_NOT);
 }
@@ -275,18 +275,18 @@ static bool run_ops(struct schema_run *run, const struct schema_node *node,
     return is_valid;
 }
 
-static bool run_with_seen(struct schema_run *run, const struct schema_node *node,
-                          const struct schema_at *at)
+static bool run_evaluating(struct schema_run *run, const struct schema_node *node,
+                           const struct schema_at *at)
 {
-    struct schema_seen own;
+    struct evaluated_set own;
     struct schema_at inner = *at;
-    if (!schema_seen_init(run, &own, container_count(at->value)))
+    if (!evaluated_init(run, &own, container_count(at->value)))
         return false;
-    inner.seen = &own;
+    inner.evaluated = &own;
     bool is_valid = run_ops(run, node, &inner);
-    if (is_valid && at->seen)
-        schema_seen_merge(at->seen, &own);
-    schema_seen_deinit(&own);
+    if (is_valid && at->evaluated)
+        evaluated_merge(at->evaluated, &own);
+    evaluated_deinit(&own);
     return is_valid;
 }
 
@@ -304,7 +304,7 @@ bool schema_run_node(struct schema_run *run, const struct schema_node *node,
     here.node = node;
     if (!at->scope || at->scope->resource != node->resource)
         here.scope = &scope;
-    bool is_valid = node->has_unevaluated ? run_with_seen(run, node, &here)
+    bool is_valid = node->has_unevaluated ? run_evaluating(run, node, &here)
                                           : run_ops(run, node, &here);
     run->depth--;
     return is_valid;

@@ -9,7 +9,7 @@
 #include "json/schema_program.h"
 
 /* Which members or items of one instance were evaluated, for unevaluated*. */
-struct schema_seen {
+struct evaluated_set {
     uint64_t *bits;
     uint32_t words;
     bool is_heap;
@@ -33,7 +33,7 @@ struct schema_at {
     const struct json *value;
     const struct schema_path *path;
     const struct schema_scope *scope;
-    struct schema_seen *seen; /* NULL: nobody asks */
+    struct evaluated_set *evaluated; /* NULL: nobody asks */
     const struct schema_node *node;
 };
 
@@ -95,19 +95,19 @@ bool schema_run_matches(struct schema_run *run, const struct schema_pattern *pat
 /* ---- seen ---- */
 
 /* false without memory: the run is then stopped. */
-bool schema_seen_init(struct schema_run *run, struct schema_seen *seen, uint32_t count);
-void schema_seen_deinit(struct schema_seen *seen);
-void schema_seen_merge(struct schema_seen *to, const struct schema_seen *from);
+bool evaluated_init(struct schema_run *run, struct evaluated_set *evaluated, uint32_t count);
+void evaluated_deinit(struct evaluated_set *evaluated);
+void evaluated_merge(struct evaluated_set *to, const struct evaluated_set *from);
 
-static inline void schema_seen_add(struct schema_seen *seen, uint32_t index)
+static inline void evaluated_add(struct evaluated_set *evaluated, uint32_t index)
 {
-    ASSERT(index / 64 < seen->words);
-    seen->bits[index / 64] |= UINT64_C(1) << (index % 64);
+    ASSERT(index / 64 < evaluated->words);
+    evaluated->bits[index / 64] |= UINT64_C(1) << (index % 64);
 }
 
-static inline bool schema_seen_has(const struct schema_seen *seen, uint32_t index)
+static inline bool evaluated_has(const struct evaluated_set *evaluated, uint32_t index)
 {
-    return seen->bits[index / 64] >> (index % 64) & 1;
+    return evaluated->bits[index / 64] >> (index % 64) & 1;
 }
 
 /* ---- report ---- each returns false, so that a check may return it; all do nothing when

@@ -107,8 +107,8 @@ static bool run_items(struct schema_run *run, const struct schema_items *items,
         const struct schema_node *node = i < items->prefix_count ? items->prefix[i] : items->rest;
         if (!node)
             break;
-        if (at->seen)
-            schema_seen_add(at->seen, i);
+        if (at->evaluated)
+            evaluated_add(at->evaluated, i);
         if (node == items->rest && node->verdict == VERDICT_FALSE)
             return schema_report_extra_item(run, at, KW_ITEMS, i, items->prefix_count);
         if (schema_spend(run, FUEL_ITEM) && schema_run_child(run, node, at, NULL, i))
@@ -131,10 +131,10 @@ static bool run_contains(struct schema_run *run, const struct schema_op *op,
         if (!schema_run_child(run, contains->node, at, NULL, i))
             continue;
         found++;
-        if (at->seen)
-            schema_seen_add(at->seen, i);
+        if (at->evaluated)
+            evaluated_add(at->evaluated, i);
         bool is_decided = found >= contains->min && contains->max == UINT64_MAX;
-        if (found > contains->max || (is_decided && !at->seen))
+        if (found > contains->max || (is_decided && !at->evaluated))
             break;
     }
     run->report = report;
@@ -146,11 +146,11 @@ static bool run_unevaluated(struct schema_run *run, const struct schema_op *op,
                             const struct schema_at *at)
 {
     bool is_valid = true;
-    ASSERT(at->seen);
+    ASSERT(at->evaluated);
     for (uint32_t i = 0; i < at->value->count && schema_spend(run, FUEL_ITEM); i++) {
-        if (schema_seen_has(at->seen, i))
+        if (evaluated_has(at->evaluated, i))
             continue;
-        schema_seen_add(at->seen, i);
+        evaluated_add(at->evaluated, i);
         if (op->as.node->verdict == VERDICT_FALSE)
             return schema_report_extra_item(run, at, KW_UNEVALUATED_ITEMS, i, i);
         is_valid &= schema_run_child(run, op->as.node, at, NULL, i);

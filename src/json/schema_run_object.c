@@ -68,8 +68,8 @@ static bool run_member(struct schema_run *run, const struct schema_object *objec
         is_evaluated = true;
         is_valid &= run_additional(run, object, at, index);
     }
-    if (is_evaluated && at->seen)
-        schema_seen_add(at->seen, index);
+    if (is_evaluated && at->evaluated)
+        evaluated_add(at->evaluated, index);
     return is_valid;
 }
 
@@ -148,11 +148,11 @@ static bool run_unevaluated(struct schema_run *run, const struct schema_op *op,
                             const struct schema_at *at)
 {
     bool is_valid = true;
-    ASSERT(at->seen);
+    ASSERT(at->evaluated);
     for (uint32_t i = 0; i < at->value->count && schema_spend(run, FUEL_ITEM); i++) {
-        if (schema_seen_has(at->seen, i))
+        if (evaluated_has(at->evaluated, i))
             continue;
-        schema_seen_add(at->seen, i);
+        evaluated_add(at->evaluated, i);
         bool is_fine =
             op->as.node->verdict == VERDICT_FALSE
                 ? schema_report_unknown(run, at, KW_UNEVALUATED_PROPERTIES, i)

@@ -70,15 +70,15 @@ size_t schema_known_properties(const struct schema_node *node, slice *names, siz
     struct name_walk walk;
     walk.count = 0;
     walk_node(node, 0, &walk);
-    size_t shown = 0;
-    for (size_t i = 0; i < walk.count && shown < max; i++) {
+    size_t printed = 0;
+    for (size_t i = 0; i < walk.count && printed < max; i++) {
         bool is_new = true;
-        for (size_t k = 0; k < shown; k++)
+        for (size_t k = 0; k < printed; k++)
             is_new &= !slice_eq(names[k], walk.names[i]);
         if (is_new)
-            names[shown++] = walk.names[i];
+            names[printed++] = walk.names[i];
     }
-    return walk.count > shown && shown == max ? walk.count : shown;
+    return walk.count > printed && printed == max ? walk.count : printed;
 }
 
 /* ---- which one is meant ---- */

@@ -25,16 +25,16 @@ slice json_get_str(const struct json *object, slice key)
     return json_str(json_get(object, key));
 }
 
-bool json_get_bool(const struct json *object, slice key, bool otherwise)
+bool json_get_bool(const struct json *object, slice key, bool fallback)
 {
     const struct json *value = json_get(object, key);
-    return json_is(value, JSON_BOOL) ? value->as.boolean : otherwise;
+    return json_is(value, JSON_BOOL) ? value->as.boolean : fallback;
 }
 
-int64_t json_get_i64(const struct json *object, slice key, int64_t otherwise)
+int64_t json_get_i64(const struct json *object, slice key, int64_t fallback)
 {
     int64_t number = 0;
-    return json_to_i64(json_get(object, key), &number) ? number : otherwise;
+    return json_to_i64(json_get(object, key), &number) ? number : fallback;
 }
 
 const struct json *json_at(const struct json *array, size_t index)

@@ -20,11 +20,11 @@ static void write_break(struct buf *out, enum style style, size_t depth)
 {
     if (style != STYLE_PRETTY)
         return;
-    char *place = buf_reserve(out, 1 + depth * INDENT);
-    if (!place)
+    char *end = buf_reserve(out, 1 + depth * INDENT);
+    if (!end)
         return;
-    place[0] = '\n';
-    memset(place + 1, ' ', depth * INDENT);
+    end[0] = '\n';
+    memset(end + 1, ' ', depth * INDENT);
     buf_added(out, 1 + depth * INDENT);
 }
 

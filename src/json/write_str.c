@@ -136,27 +136,27 @@ static bool copy_plain(char *to, slice text)
 
 void json_write_str(struct buf *out, slice text)
 {
-    char *place = buf_reserve(out, text.len + 2);
-    if (!place)
+    char *end = buf_reserve(out, text.len + 2);
+    if (!end)
         return;
-    if (!copy_plain(place + 1, text)) {
+    if (!copy_plain(end + 1, text)) {
         write_escaped(out, text, run_end(text, 0));
         return;
     }
-    place[0] = '"';
-    place[text.len + 1] = '"';
+    end[0] = '"';
+    end[text.len + 1] = '"';
     buf_added(out, text.len + 2);
 }
 
 slice json_excerpt(slice text, struct arena *arena)
 {
-    slice shown = slice_first_utf8(text, JSON_EXCERPT_BYTES_MAX), result = SLICE_NONE;
+    slice printed = slice_first_utf8(text, JSON_EXCERPT_BYTES_MAX), result = SLICE_NONE;
     struct buf out;
     buf_init(&out, 6 * JSON_EXCERPT_BYTES_MAX + 16);
-    json_write_str(&out, shown);
+    json_write_str(&out, printed);
     if (buf_is_ok(&out)) {
         out.len--;
-        if (shown.len < text.len)
+        if (printed.len < text.len)
             buf_append(&out, SLICE("..."));
         result = arena_dup(arena, slice_from(buf_slice(&out), 1));
     }

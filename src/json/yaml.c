@@ -11,7 +11,7 @@
 #include "json/number.h"
 #include "json/parse_dup.h"
 
-enum { ANCHORS_MAX = 100000, NUMBER_BYTES_MAX = 400, SHOWN_MAX = 60 };
+enum { ANCHORS_MAX = 100000, NUMBER_BYTES_MAX = 400, KEY_PRINTED_MAX = 60 };
 
 struct anchor {
     struct json value;
@@ -275,7 +275,8 @@ static int close_container(struct reader *reader, const yaml_event_t *event)
         return err_set(reader->err, ERR_SYNTAX,
                        "not accepted: the key \"%.*s\" stands twice in the mapping that ends at "
                        "line %zu",
-                       SLICE_ARG(slice_first_utf8(key, SHOWN_MAX)), event->start_mark.line + 1);
+                       SLICE_ARG(slice_first_utf8(key, KEY_PRINTED_MAX)),
+                       event->start_mark.line + 1);
     if (code == OK)
         code = keep_anchor(reader, frame.anchor, &frame.value, frame.nodes);
     if (code != OK)

@@ -12,7 +12,7 @@
 #include "loop/internal.h"
 
 /* In a block of its own: it ends on its thread, whatever became of the watch. */
-struct dir_look {
+struct dir_poll {
     struct work work;
     struct dir_watch *watch; /* NULL: it was stopped */
     struct stat st;
@@ -96,7 +96,7 @@ static void on_settled(struct timer *timer)
 /* ---- what only a look tells ---- */
 
 /* true: the folder is another one, or its list of files is. */
-static bool take_look(struct dir_watch *watch, const struct stat *st, int error)
+static bool take_stat(struct dir_watch *watch, const struct stat *st, int error)
 {
     bool was_there = watch->is_there;
     watch->is_there = error == 0;
@@ -111,46 +111,46 @@ static bool take_look(struct dir_watch *watch, const struct stat *st, int error)
     return !is_same || (!watch->handle && !is_quiet);
 }
 
-static void run_look(struct work *work)
+static void run_poll(struct work *work)
 {
-    struct dir_look *look = CONTAINER_OF(work, struct dir_look, work);
-    look->error = stat(look->path, &look->st) == 0 ? 0 : errno;
+    struct dir_poll *poll = CONTAINER_OF(work, struct dir_poll, work);
+    poll->error = stat(poll->path, &poll->st) == 0 ? 0 : errno;
 }
 
-static void on_looked(struct work *work)
+static void on_polled(struct work *work)
 {
-    struct dir_look *look = CONTAINER_OF(work, struct dir_look, work);
-    struct dir_watch *watch = look->watch;
+    struct dir_poll *poll = CONTAINER_OF(work, struct dir_poll, work);
+    struct dir_watch *watch = poll->watch;
     if (watch) {
-        watch->looking = NULL;
-        if (take_look(watch, &look->st, look->error)) {
+        watch->polling = NULL;
+        if (take_stat(watch, &poll->st, poll->error)) {
             note_change(watch);
         } else if (watch->is_there && !watch->handle) {
             open_handle(watch);
             if (watch->handle) /* what was written in place until now was missed */
                 note_change(watch);
         }
-        timer_start_in_ms(&watch->look, watch->look_ms);
+        timer_start_in_ms(&watch->poll, watch->poll_ms);
     }
-    mem_free(look);
+    mem_free(poll);
 }
 
-static void on_look_due(struct timer *timer)
+static void on_poll_due(struct timer *timer)
 {
-    struct dir_watch *watch = CONTAINER_OF(timer, struct dir_watch, look);
+    struct dir_watch *watch = CONTAINER_OF(timer, struct dir_watch, poll);
     size_t len = strlen(watch->path) + 1;
-    struct dir_look *look = mem_zalloc(sizeof(*look) + len);
-    if (look) {
-        look->work = (struct work){.run = run_look, .done = on_looked};
-        look->watch = watch;
-        memcpy(look->path, watch->path, len);
-        if (work_start(watch->loop, &look->work) == OK) {
-            watch->looking = look;
+    struct dir_poll *poll = mem_zalloc(sizeof(*poll) + len);
+    if (poll) {
+        poll->work = (struct work){.run = run_poll, .done = on_polled};
+        poll->watch = watch;
+        memcpy(poll->path, watch->path, len);
+        if (work_start(watch->loop, &poll->work) == OK) {
+            watch->polling = poll;
             return;
         }
-        mem_free(look);
+        mem_free(poll);
     }
-    timer_start_in_ms(timer, watch->look_ms);
+    timer_start_in_ms(timer, watch->poll_ms);
 }
 
 /* ---- start, stop ---- */
@@ -161,24 +161,24 @@ void dir_watch_start(struct loop *loop, struct dir_watch *watch, const char *pat
     ASSERT(watch->on_change && !watch->loop && path);
     watch->loop = loop;
     watch->path = path;
-    watch->look_ms = watch->look_ms ? watch->look_ms : DIR_WATCH_LOOK_MS;
+    watch->poll_ms = watch->poll_ms ? watch->poll_ms : DIR_WATCH_POLL_MS;
     timer_init(&watch->settle, loop, on_settled);
-    timer_init(&watch->look, loop, on_look_due);
+    timer_init(&watch->poll, loop, on_poll_due);
     int error = stat(path, &st) == 0 ? 0 : errno;
-    (void)take_look(watch, &st, error);
+    (void)take_stat(watch, &st, error);
     open_handle(watch);
-    timer_start_in_ms(&watch->look, watch->look_ms);
+    timer_start_in_ms(&watch->poll, watch->poll_ms);
 }
 
 void dir_watch_stop(struct dir_watch *watch)
 {
     if (!watch->loop)
         return;
-    if (watch->looking)
-        watch->looking->watch = NULL;
-    watch->looking = NULL;
+    if (watch->polling)
+        watch->polling->watch = NULL;
+    watch->polling = NULL;
     timer_stop(&watch->settle);
-    timer_stop(&watch->look);
+    timer_stop(&watch->poll);
     close_handle(watch);
     watch->loop = NULL;
 }

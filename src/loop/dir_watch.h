@@ -14,22 +14,22 @@
 enum {
     DIR_WATCH_SETTLE_MS = 200,      /* of quiet, before on_change */
     DIR_WATCH_SETTLE_MS_MAX = 2000, /* after the first change, however restless the folder is */
-    DIR_WATCH_LOOK_MS = 5000,
+    DIR_WATCH_POLL_MS = 5000,
 };
 
-struct dir_look;
+struct dir_poll;
 
 /* Embedded in its owner. */
 struct dir_watch {
     /* From the loop. Something is different, or may be: it can come without a cause. */
     void (*on_change)(struct dir_watch *watch);
-    uint32_t look_ms; /* 0: DIR_WATCH_LOOK_MS */
+    uint32_t poll_ms; /* 0: DIR_WATCH_POLL_MS */
     /* ---- private ---- */
     struct loop *loop;
     const char *path;
     void *handle;             /* NULL: not watched now */
-    struct dir_look *looking; /* on a pool thread */
-    struct timer settle, look;
+    struct dir_poll *polling; /* on a pool thread */
+    struct timer settle, poll;
     uint64_t changed_ns; /* the first change that was not told of; 0: none */
     dev_t device;
     ino_t inode;
@@ -38,7 +38,7 @@ struct dir_watch {
 };
 
 /* path is borrowed until dir_watch_stop. What inotify cannot say (a folder that came back, a link
- * that leads elsewhere) is found by a look every look_ms, on a pool thread. Where the kernel
+ * that leads elsewhere) is found by a look every poll_ms, on a pool thread. Where the kernel
  * refuses to watch, a warning goes to the log, and the look finds new, renamed and removed files,
  * but not a file that was written in place. A network file system tells only of this machine's
  * changes. A watch alone does not keep loop_run going, its look does. */

@@ -109,18 +109,18 @@ static void spill(struct loop *loop, struct timer *timer)
 {
     timer->heap_index = SPILLED;
     timer->spilled_next = NULL;
-    struct timer **place = &loop->spilled;
-    while (*place)
-        place = &(*place)->spilled_next;
-    *place = timer;
+    struct timer **link = &loop->spilled;
+    while (*link)
+        link = &(*link)->spilled_next;
+    *link = timer;
 }
 
 static void unspill(struct loop *loop, struct timer *timer)
 {
-    struct timer **place = &loop->spilled;
-    while (*place != timer)
-        place = &(*place)->spilled_next;
-    *place = timer->spilled_next;
+    struct timer **link = &loop->spilled;
+    while (*link != timer)
+        link = &(*link)->spilled_next;
+    *link = timer->spilled_next;
     timer->heap_index = NOT_ARMED;
 }
 

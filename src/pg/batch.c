@@ -302,19 +302,19 @@ static bool sort_rows(struct pg_batch *batch, const struct pg_command *command, 
 /* The second sending of a write may have waited for the first, in whose row nothing was left to do
  * when that was committed; but it saw the table as it was before. It finds what was done when it
  * looks once more. */
-static bool looked_too_early(const struct pg_query *query)
+static bool must_rerun(const struct pg_query *query)
 {
     return query->is_unknown && query->stmt->match != PG_MATCH_NONE && query->rows.count == 0 &&
-           !query->has_looked_again && !query->is_abandoned && op_is_active(query->op);
+           !query->has_rerun && !query->is_abandoned && op_is_active(query->op);
 }
 
 static void deliver(struct pg_query *query, int status)
 {
-    if (status != OK || !looked_too_early(query)) {
+    if (status != OK || !must_rerun(query)) {
         pg_query_end(query, status);
         return;
     }
-    query->has_looked_again = true;
+    query->has_rerun = true;
     pg_query_again(query);
 }
 

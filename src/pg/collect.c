@@ -41,7 +41,7 @@ static bool goes_alone(const struct pg_query *query)
 
 enum verdict { TAKE, TAKE_LAST, SKIP, STOP };
 
-static enum verdict collection_judge(struct collection *c, const struct pg_query *query)
+static enum verdict collection_check(struct collection *c, const struct pg_query *query)
 {
     if (row_is_busy(c->pool, query->key_hash))
         return ++c->skips < PG_SKIPS_MAX ? SKIP : STOP;
@@ -83,7 +83,7 @@ static void collection_run(struct collection *c, struct pg_queue *queue, bool ha
         struct pg_query *query = LIST_ITEM(link, struct pg_query, link);
         if (query->line && !has_lines)
             return;
-        enum verdict verdict = collection_judge(c, query);
+        enum verdict verdict = collection_check(c, query);
         if (verdict == STOP)
             return;
         if (verdict == SKIP)
@@ -102,7 +102,7 @@ static bool collection_take_next(struct collection *c, struct pg_line *line)
     unsigned skips = 0;
     while (line->cursor != &line->queries) {
         struct pg_query *query = LIST_ITEM(line->cursor, struct pg_query, line_link);
-        enum verdict verdict = collection_judge(c, query);
+        enum verdict verdict = collection_check(c, query);
         if (verdict == STOP || (verdict == SKIP && ++skips == PG_LINE_SKIPS_MAX))
             return false;
         line->cursor = line->cursor->next;

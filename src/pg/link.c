@@ -198,8 +198,8 @@ static void link_add_addresses(struct pg_link *link)
 static enum op_result step_lookup(struct op *op)
 {
     struct pg_link *link = link_of(op);
-    if (link->is_looking_up) {
-        link->is_looking_up = false;
+    if (link->is_resolving) {
+        link->is_resolving = false;
         if (link->query.status == OK)
             link_add_addresses(link);
         else
@@ -214,7 +214,7 @@ static enum op_result step_lookup(struct op *op)
         }
         link->query = (struct dns_query){.host = slice_cstr(host->name)};
         link->query.deadline_ns = loop_now_ns(link->loop) + link->connect_timeout_ms * 1000 * 1000;
-        link->is_looking_up = true;
+        link->is_resolving = true;
         dns_resolve(link->dns, &link->query, op);
         return op_wait_then(op, STEP_LOOKUP);
     }
@@ -297,7 +297,7 @@ static enum op_result step_again(struct op *op)
 static void on_cancel(struct op *op)
 {
     struct pg_link *link = link_of(op);
-    if (link->is_looking_up)
+    if (link->is_resolving)
         dns_cancel(&link->query);
     if (link->is_connecting) {
         link_drop_conn(link);

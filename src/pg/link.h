@@ -51,7 +51,7 @@ struct pg_link {
     struct pg_endpoints endpoints;
     size_t host_first, host_at; /* the attempt begins at host_first */
     unsigned failures;          /* in a row */
-    bool is_connecting, is_looking_up;
+    bool is_connecting, is_resolving;
 };
 
 /* Starts the op; the first attempt begins in the next drain. All pointers outlive the link. */

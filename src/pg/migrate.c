@@ -253,7 +253,7 @@ int pg_migrate(const char *conninfo, const struct embed_file *files, size_t file
     return rc;
 }
 
-static int schema_judge(const struct migrator *m)
+static int schema_check(const struct migrator *m)
 {
     if (pg_schema_is_served(m->known_count, m->found))
         return OK;
@@ -271,13 +271,13 @@ static int schema_judge(const struct migrator *m)
                    m->found, m->known_count, m->known_count + 1);
 }
 
-static int schema_look(struct migrator *m, const char *conninfo, const struct embed_file *files,
+static int schema_read(struct migrator *m, const char *conninfo, const struct embed_file *files,
                        size_t file_count, struct err *err)
 {
     int rc = migrator_open(m, conninfo, files, file_count, err);
     if (rc == OK)
         rc = migrator_read(m);
-    return rc == OK ? schema_judge(m) : rc;
+    return rc == OK ? schema_check(m) : rc;
 }
 
 int pg_schema_check(const char *conninfo, const struct embed_file *files, size_t file_count,
@@ -285,7 +285,7 @@ int pg_schema_check(const char *conninfo, const struct embed_file *files, size_t
 {
     struct migrator m;
     struct err spare;
-    int rc = schema_look(&m, conninfo, files, file_count, err ? err : &spare);
+    int rc = schema_read(&m, conninfo, files, file_count, err ? err : &spare);
     if (version)
         *version = m.found;
     migrator_close(&m);
@@ -297,7 +297,7 @@ struct pg_sync *pg_schema_open(const char *conninfo, const struct embed_file *fi
 {
     struct migrator m;
     struct pg_sync *sync = NULL;
-    if (schema_look(&m, conninfo, files, file_count, err) == OK) {
+    if (schema_read(&m, conninfo, files, file_count, err) == OK) {
         sync = m.sync;
         m.sync = NULL;
     }

@@ -26,7 +26,7 @@ struct pg_notify {
     struct pg_notify_config config;
     char channel[CHANNEL_MAX + 1];
     struct list payloads;
-    struct map seen;
+    struct map queued;
     bool is_busy;      /* a statement is under way */
     bool is_listening; /* LISTEN is done */
     bool is_closing;
@@ -36,7 +36,7 @@ struct pg_notify {
 
 static void payload_free(struct pg_notify *notify, struct payload *payload)
 {
-    map_remove(&notify->seen, payload->text);
+    map_remove(&notify->queued, payload->text);
     list_unlink(&payload->link);
     mem_free(payload);
 }
@@ -50,7 +50,7 @@ static void payloads_free(struct pg_notify *notify)
 void pg_notify_send(struct pg_notify *notify, slice text)
 {
     ASSERT(text.len <= PG_NOTIFY_BYTES_MAX);
-    if (map_get(&notify->seen, text))
+    if (map_get(&notify->queued, text))
         return;
     struct payload *payload = mem_alloc(sizeof(*payload) + text.len);
     if (!payload)
@@ -59,7 +59,7 @@ void pg_notify_send(struct pg_notify *notify, slice text)
     payload->text = slice_of(payload + 1, text.len);
     if (text.len)
         memcpy(payload + 1, text.ptr, text.len);
-    if (map_put(&notify->seen, payload->text, payload, NULL) != OK) {
+    if (map_put(&notify->queued, payload->text, payload, NULL) != OK) {
         mem_free(payload); /* full: it is only a hint */
         return;
     }
@@ -80,7 +80,7 @@ static void take_payloads(struct pg_notify *notify, struct buf *out)
     append_be32(out, 1);
     append_be32(out, 0);
     append_be32(out, 25);
-    append_be32(out, (uint32_t)notify->seen.count);
+    append_be32(out, (uint32_t)notify->queued.count);
     append_be32(out, 1);
     LIST_EACH(&notify->payloads, link)
     {
@@ -175,7 +175,7 @@ static void free_memory(struct loop_garbage *garbage)
 {
     struct pg_notify *notify = CONTAINER_OF(garbage, struct pg_notify, garbage);
     payloads_free(notify);
-    map_deinit(&notify->seen);
+    map_deinit(&notify->queued);
     pg_target_free(notify->target);
     mem_free(notify);
 }
@@ -207,7 +207,7 @@ struct pg_notify *pg_notify_new(struct loop *loop, const struct pg_notify_config
     notify->config = *config;
     snprintf(notify->channel, sizeof(notify->channel), "%s", config->channel);
     list_init(&notify->payloads);
-    map_init(&notify->seen, PG_NOTIFY_QUEUE_MAX);
+    map_init(&notify->queued, PG_NOTIFY_QUEUE_MAX);
     notify->target = pg_target_new(config->conninfo, NULL, "-c statement_timeout=10000", err);
     if (!notify->target) {
         free_memory(&notify->garbage);

@@ -198,7 +198,7 @@ struct pg_query {
     uint64_t queued_ns, expires_ns;
     size_t param_bytes;
     uint8_t state, attempts;
-    bool is_single, is_abandoned, has_looked_again;
+    bool is_single, is_abandoned, has_rerun;
     char text[48]; /* a parameter that the store made up */
 };
 

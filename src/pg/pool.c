@@ -135,7 +135,7 @@ static void query_init(struct pg_pool *pool, struct pg_query *query, struct op *
     query->expires_ns = query->deadline_ns ? query->deadline_ns
                                            : query->queued_ns + pool->queue_timeout_ns;
     query->attempts = 0;
-    query->is_single = query->is_abandoned = query->has_looked_again = false;
+    query->is_single = query->is_abandoned = query->has_rerun = false;
     query->param_bytes = 0;
     for (size_t i = 0; i < stmt->param_count; i++)
         query->param_bytes += pg_value_size(&query->params[i]);

@@ -49,7 +49,7 @@ static const struct pg_stmt flow_take_resume = {
     "(select o." column " from sluice.flow o " \
     "where o.account_id = t.account_id and o.id = t.id)"
 
-#define SHOWN                                         \
+#define WAITING_INPUT                                 \
     "(select d.waiting_input from sluice.flow_doc d " \
     "where d.account_id = m.account_id and d.flow_id = m.id)"
 
@@ -57,7 +57,7 @@ static const struct pg_stmt flow_take_resume = {
     "ended as (insert into sluice.flow_step (account_id, flow_id, step_index, attempt, " \
     "status, started_at, finished_at, input, output, error) "                            \
     "select m.account_id, m.id, m.step_index, m.attempt, " status ", m.parked_at, "      \
-    "m.updated_at, " SHOWN ", " output ", " error " from moved m on conflict do nothing) "
+    "m.updated_at, " WAITING_INPUT ", " output ", " error " from moved m on conflict do nothing) "
 
 #define MOVED_ROW                                                                     \
     "select m.ord, m.account_id, m.id, m.template_key, m.template_version, "          \

@@ -114,11 +114,11 @@ void tls_engine_deinit(struct tls_engine *engine)
 
 /* ---- reading ---- */
 
-static void engine_tell_eof(struct tls_engine *engine, bool is_clean)
+static void engine_report_eof(struct tls_engine *engine, bool is_clean)
 {
-    if (engine->is_eof_told)
+    if (engine->is_eof_reported)
         return;
-    engine->is_eof_told = true;
+    engine->is_eof_reported = true;
     if (engine->stream.events->on_eof)
         engine->stream.events->on_eof(&engine->stream, engine->stream.owner, is_clean);
 }
@@ -160,10 +160,10 @@ static bool engine_on_read_code(struct tls_engine *engine, int code)
         tls_engine_on_ticket(engine);
         return true;
     case MBEDTLS_ERR_SSL_PEER_CLOSE_NOTIFY:
-        engine_tell_eof(engine, true);
+        engine_report_eof(engine, true);
         return false;
     case 0: /* end of the transport, which bio_recv never reports */
-        engine_tell_eof(engine, false);
+        engine_report_eof(engine, false);
         return false;
     default:
         tls_engine_record_failed(engine, code);
@@ -176,7 +176,7 @@ static void engine_pump(struct tls_engine *engine)
 {
     unsigned char *plain = (unsigned char *)scratch_plain;
     engine->is_asked_again = false;
-    while (engine->state == TLS_OPEN && engine->is_reading && !engine->is_eof_told) {
+    while (engine->state == TLS_OPEN && engine->is_reading && !engine->is_eof_reported) {
         int n = mbedtls_ssl_read(&engine->ssl, plain, sizeof(scratch_plain));
         if (n <= 0) {
             if (!engine_on_read_code(engine, n))
@@ -195,7 +195,7 @@ static void engine_pump(struct tls_engine *engine)
         tls_engine_flush(engine);
     engine_in_trim(engine);
     if (engine->state == TLS_OPEN && engine->is_reading && engine->is_eof_under)
-        engine_tell_eof(engine, false); /* FIN without close_notify */
+        engine_report_eof(engine, false); /* FIN without close_notify */
 }
 
 static void engine_too_much(struct tls_engine *engine)
@@ -218,7 +218,7 @@ static void engine_handshake_step(struct tls_engine *engine);
 static void on_under_read(struct stream *under, void *owner, slice bytes)
 {
     struct tls_engine *engine = owner;
-    if (engine->state >= TLS_CLOSING || engine->is_eof_told)
+    if (engine->state >= TLS_CLOSING || engine->is_eof_reported)
         return;
     if (engine->is_working) {
         engine_keep(engine, &engine->arriving, bytes);
@@ -235,7 +235,7 @@ static void on_under_read(struct stream *under, void *owner, slice bytes)
     engine_pump(engine);
     slice rest = engine->borrowed;
     engine->borrowed = SLICE_NONE;
-    if (engine->state == TLS_OPEN && !engine->is_eof_told && rest.len)
+    if (engine->state == TLS_OPEN && !engine->is_eof_reported && rest.len)
         engine_keep(engine, &engine->in, rest);
 }
 

@@ -49,13 +49,13 @@ struct tls_engine {
     enum tls_state state;
     bool is_working; /* a pool thread is at it */
     bool is_client;
-    bool is_prepared;    /* hooks->prepare was called */
-    bool is_reading;     /* the owner wants bytes */
-    bool is_eof_under;   /* the peer sent FIN */
-    bool is_eof_told;    /* on_eof was called */
-    bool is_asked_again; /* see engine_on_read_code */
-    bool is_shut;        /* close_notify was sent */
-    int handshake_code;  /* what the last step on the pool returned */
+    bool is_prepared;     /* hooks->prepare was called */
+    bool is_reading;      /* the owner wants bytes */
+    bool is_eof_under;    /* the peer sent FIN */
+    bool is_eof_reported; /* on_eof was called */
+    bool is_asked_again;  /* see engine_on_read_code */
+    bool is_shut;         /* close_notify was sent */
+    int handshake_code;   /* what the last step on the pool returned */
     uint64_t handshake_cpu_ns;
     size_t write_bytes_max;
     struct buf in; /* cipher text not yet read by ssl, from in_at on */

@@ -44,10 +44,10 @@ static void put(const char *path, const char *text)
     assert_int_equal(close(fd), 0);
 }
 
-/* look_ms 0: no look comes into play while a test runs. */
-static void begin(struct loop *loop, uint32_t look_ms)
+/* poll_ms 0: no look comes into play while a test runs. */
+static void begin(struct loop *loop, uint32_t poll_ms)
 {
-    probe = (struct probe){.watch = {.on_change = on_change, .look_ms = look_ms}};
+    probe = (struct probe){.watch = {.on_change = on_change, .poll_ms = poll_ms}};
     (void)snprintf(probe.root, sizeof(probe.root), "/tmp/sluice-dir-watch-XXXXXX");
     assert_non_null(mkdtemp(probe.root));
     (void)snprintf(probe.dir, sizeof(probe.dir), "%s/catalog", probe.root);
@@ -208,7 +208,7 @@ static void stopping_during_a_look_is_safe(void **state)
 {
     struct loop *loop = *state;
     begin(loop, 1);
-    TURN_UNTIL(loop, probe.watch.looking);
+    TURN_UNTIL(loop, probe.watch.polling);
     end(); /* end_loop waits for its thread */
 }
 
