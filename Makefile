@@ -368,7 +368,7 @@ fuzz_programs = $(FUZZ_C:%.c=build/asan/%)
 fuzz_lines = $(foreach f,$(FUZZ_C),fuzz $(f:tests/%.c=%) build/asan/$(f:%.c=%) \
 	tests/fuzz/corpus/$(call fuzz_name,$(f))$(newline))
 sim_lines = unit sim/seeds build/$(1)/tests/sim/sim$(newline)unit sim/bugs build/$(1)/tests/sim/sim bugs$(newline)
-lint_lines = $(foreach l,rooms banned hosts references format,lint lint/$(l) tests/lint/$(l).sh$(newline))
+lint_lines = $(foreach l,rooms banned hosts references words format,lint lint/$(l) tests/lint/$(l).sh$(newline))
 integration_programs = $(INTEGRATION_C:%.c=build/$(1)/%)
 integration_lines = $(foreach f,$(INTEGRATION_C),integration $(f:tests/%.c=%) \
 	build/$(1)/$(f:%.c=%)$(newline)) \
@@ -493,11 +493,11 @@ TIDY_C := $(filter-out tests/%,$(filter %.c,$(C_FILES)))
 
 ## lint: every check of the source below
 .PHONY: lint
-lint: lint-format lint-rooms lint-banned lint-hosts lint-references lint-size lint-shell lint-cppcheck lint-tidy
+lint: lint-format lint-rooms lint-banned lint-hosts lint-references lint-words lint-size lint-shell lint-cppcheck lint-tidy
 
-## lint-*: formatting, includes, banned calls, names that may not be in a commit, references, lengths
-.PHONY: lint-format lint-rooms lint-banned lint-hosts lint-references lint-size
-lint-format lint-rooms lint-banned lint-hosts lint-references lint-size: lint-%:
+## lint-*: formatting, includes, banned calls, names that may not be in a commit, references, words, lengths
+.PHONY: lint-format lint-rooms lint-banned lint-hosts lint-references lint-words lint-size
+lint-format lint-rooms lint-banned lint-hosts lint-references lint-words lint-size: lint-%:
 	@tests/lint/$*.sh
 lint-format: | build/stamp/system-lint
 

@@ -1,7 +1,7 @@
 /*
  * arena: bump allocation. A block larger than a chunk gets a chunk of its own behind the newest
  * one, so that the room left in the newest is not lost. Under ASan the free room is poisoned and
- * every aligned block has a gap in front of it, so that an overrun is seen as on the heap.
+ * every aligned block has a gap in front of it, so that an overrun is found as on the heap.
  */
 #include "base/arena.h"
 

@@ -8,7 +8,7 @@
  * Memory is counted in two ways. budget_use_take asks before memory is allocated, and is refused
  * where the account's share or the whole would be passed: so the large things begin (a body, a
  * stored output, a parse). budget_use_add counts what has been allocated, never fails, and first
- * uses up what was taken: so arenas grow (base/arena.h), on any thread. Who is refused waits in
+ * uses up what was taken: so arenas grow (base/arena.h), on any thread. A refused user waits in
  * loop/budget_wait.h.
  *
  * Shares are those of base/share.h: an account alone gets `share`; the more others use, the less;

@@ -33,7 +33,7 @@ struct log_field {
 #define LOG_CSTR(key, value) ((struct log_field){(key), LOG_FIELD_STR, slice_cstr(value), 0})
 #define LOG_INT(key, value)  ((struct log_field){(key), LOG_FIELD_INT, SLICE_NONE, (int64_t)(value)})
 #define LOG_BOOL(key, value) ((struct log_field){(key), LOG_FIELD_BOOL, SLICE_NONE, (value)})
-/* value in nanoseconds, shown as milliseconds with 3 decimals */
+/* value in nanoseconds, printed as milliseconds with 3 decimals */
 #define LOG_MS(key, value_ns) \
     ((struct log_field){(key), LOG_FIELD_MS, SLICE_NONE, (int64_t)(value_ns)})
 

@@ -102,7 +102,7 @@ static void put_char(struct log_text *text, slice rest, size_t len)
     }
 }
 
-/* Bytes at the start of s that need no look: printable ASCII without quote and backslash. */
+/* Bytes at the start of s that need no check: printable ASCII without quote and backslash. */
 static size_t plain_run(slice s, size_t max)
 {
     size_t i = 0;

@@ -1,6 +1,6 @@
 /*
  * map: linear probing with backward-shift removal (no tombstones), at most 3/4 full. Small and
- * flat: a look-up touches one or two cache lines, and the stored hash spares most compares.
+ * flat: a lookup touches one or two cache lines, and the stored hash spares most compares.
  */
 #include "base/map.h"
 
@@ -11,7 +11,7 @@ enum { MAP_CAP_MIN = 8 };
 
 static uint64_t sip_key[2];
 
-/* Before main, so that no look-up asks whether there is a key, and forked workers share it. */
+/* Before main, so that no lookup checks whether there is a key, and forked workers share it. */
 __attribute__((constructor)) static void draw_sip_key(void)
 {
     random_kernel(sip_key, sizeof(sip_key));

@@ -1,6 +1,6 @@
 /*
  * The one door to the heap. Counts live blocks so that tests can assert zero at the end, and can
- * be told to fail the n-th allocation (curl's torture test). Thread-safe (thread pool work
+ * be set to fail the n-th allocation (curl's torture test). Thread-safe (thread pool work
  * allocates too).
  */
 #ifndef BASE_MEM_H
@@ -12,7 +12,7 @@
 
 #include "base/assert.h"
 
-/* NULL when out of memory or told to fail; the caller answers honestly (503), never aborts. */
+/* NULL when out of memory or set to fail; the caller answers honestly (503), never aborts. */
 void *mem_alloc(size_t size) MUST_CHECK;
 void *mem_zalloc(size_t size) MUST_CHECK;
 /* count * size with overflow check, zeroed. */

@@ -24,7 +24,7 @@ struct metric_series {
     uint64_t slots[SLOTS]; /* histograms: observations by bucket, not cumulative */
     uint64_t sum_ns;
     size_t key_len;
-    char key[]; /* the address of the family, then the labels: what the map looks for */
+    char key[]; /* the address of the family, then the labels: the key in the map */
 };
 
 static struct metric *families, *families_last;
@@ -100,7 +100,7 @@ static void register_family(struct metric *metric)
     metric->is_registered = true;
 }
 
-/* The spare takes what cannot be kept when memory is out; it is never shown. */
+/* The spare takes what cannot be kept when memory is out; it is never exported. */
 static struct metric_series *series_new(struct metric *metric, slice key)
 {
     struct metric_series *series = mem_zalloc(sizeof(*series) + key.len);

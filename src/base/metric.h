@@ -53,7 +53,7 @@ void metric_add(struct metric_series *series, double value);
 void metric_set(struct metric_series *series, double value);
 /* Value of a counter or gauge, number of observations of a histogram. */
 double metric_get(const struct metric_series *series);
-/* Histograms: one observation, in nanoseconds; shown in seconds. */
+/* Histograms: one observation, in nanoseconds; exported in seconds. */
 void metric_observe_ns(struct metric_series *series, uint64_t ns);
 /* Shorthands for the series without labels. */
 void metric_inc(struct metric *metric);

@@ -1,5 +1,5 @@
 /*
- * poison: tells ASan which bytes of a block that base divides up by itself are in nobody's use.
+ * poison: tells ASan which bytes of a block that base divides up by itself are not in use.
  * Nothing in other builds. For arena.c and secret.c, and for
  * loop.c, which keeps no blocks where ASan should see them freed.
  */

@@ -1,5 +1,5 @@
 /*
- * getrusage for time; it tells only the highest resident memory, the present one is in /proc.
+ * getrusage for time; it has only the highest resident memory, the present one is in /proc.
  */
 #include "base/process.h"
 

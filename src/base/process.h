@@ -8,7 +8,7 @@
 
 struct process_usage {
     double cpu_s;       /* user and system, all threads, since the start */
-    uint64_t rss_bytes; /* resident memory; 0 where the system does not tell */
+    uint64_t rss_bytes; /* resident memory; 0 where the system does not report it */
 };
 
 struct process_usage process_usage(void);

@@ -17,7 +17,7 @@ static inline size_t share_default(size_t size)
     return size - size / 8;
 }
 
-/* One more, for somebody that uses `used` of `size`, of which all use `taken`? share >= size: as
+/* One more, for a user that has `used` of `size`, of which all use `taken`? share >= size: as
  * long as any is free. */
 static inline bool share_allows(size_t used, size_t taken, size_t size, size_t share)
 {

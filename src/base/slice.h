@@ -1,5 +1,5 @@
 /*
- * slice: bytes that somebody else owns; pointer and length, not NUL-terminated. Passed by value.
+ * slice: bytes with another owner; pointer and length, not NUL-terminated. Passed by value.
  * {NULL, 0} means absent where a comment says so; any slice of length 0 is empty.
  */
 #ifndef BASE_SLICE_H

@@ -1,6 +1,6 @@
 /*
  * See thread_block.h. The blocks of a thread are a list behind a key whose destructor unmaps them;
- * of the thread that ends with the process nobody needs to.
+ * of the thread that ends with the process need not be freed.
  */
 #include "base/thread_block.h"
 

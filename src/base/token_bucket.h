@@ -1,6 +1,6 @@
 /*
  * A token bucket: `burst` tokens at most, `rate` of them a second. Time comes from the caller, so
- * that one look at the clock serves many buckets and a test has its own.
+ * that one reading of the clock serves many buckets and a test has its own.
  */
 #ifndef BASE_TOKEN_BUCKET_H
 #define BASE_TOKEN_BUCKET_H
@@ -18,7 +18,7 @@ static inline void token_bucket_init(struct token_bucket *bucket, double burst, 
     *bucket = (struct token_bucket){burst, now_ns};
 }
 
-/* What has come in since the last look. A clock that stands still or goes back adds nothing. */
+/* What has come in since the last reading. A clock that stands still or goes back adds nothing. */
 static inline void token_bucket_fill(struct token_bucket *bucket, double rate_per_s, double burst,
                                      uint64_t now_ns)
 {

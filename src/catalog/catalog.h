@@ -256,7 +256,7 @@ struct catalog_integration {
     struct catalog *catalog;
     slice integration_id, name, description, category, docs_url;
     slice capabilities_json;        /* array of action ids */
-    struct catalog_action *actions; /* sorted by action_id; NULL while nobody asked for one */
+    struct catalog_action *actions; /* sorted by action_id; NULL until one is needed */
     size_t action_count;
     size_t position;     /* in the catalog's integrations */
     size_t action_first; /* position of its actions in the pack */

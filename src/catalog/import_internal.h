@@ -118,7 +118,7 @@ const struct json *import_file_root(struct import *im, slice reference);
  * end in one `$defs`. */
 struct import_schema {
     struct import *im;
-    struct import_op *op; /* for what is lost; NULL: nobody is told */
+    struct import_op *op; /* for what is lost; NULL: not reported */
     bool is_request;      /* what is readOnly is left out; else what is writeOnly */
     bool is_over;         /* more than nodes_max subschemas: the result is of no use */
     unsigned nodes, nodes_max;

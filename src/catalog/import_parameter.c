@@ -364,7 +364,7 @@ static void read_list(struct import_op *op, const struct json *list, const struc
     }
 }
 
-/* {name} to ${input.name}; a name that nobody described is a string. */
+/* {name} to ${input.name}; a name without a description is a string. */
 static void make_path(struct import_op *op, slice prefix)
 {
     struct buf out;

@@ -161,7 +161,7 @@ static void check_request(struct lint *lint, const struct catalog_request *reque
     check_body(lint, request, allowed);
 }
 
-/* Faults of an alternative are told of the whole request: what it shares with it is there. */
+/* Faults of an alternative are reported for the whole request: what it shares with it is there. */
 static void check_instead(struct lint *lint, const struct catalog_request *request,
                           unsigned allowed)
 {

@@ -67,7 +67,7 @@ static void read_body(struct reader *parent, struct catalog_request *request)
     reader_finish(&r);
 }
 
-/* A credential goes there, so a value that somebody gives is no part of it. */
+/* A credential goes there, so a caller's value is no part of it. */
 static void read_base_url(struct reader *r, struct catalog_request *request)
 {
     slice text = json_get_str(r->object, SLICE("base_url"));

@@ -9,7 +9,7 @@
 #include "catalog/catalog.h"
 
 /* One object of a manifest. Each member that a getter asks for is marked as known;
- * reader_finish reports those that nobody asked for. */
+ * reader_finish reports those that were not read. */
 struct reader {
     struct catalog_report *report;
     struct arena *arena; /* of the catalog */

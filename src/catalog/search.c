@@ -362,8 +362,8 @@ struct found {
     bool is_high;
 };
 
-/* How much of what is asked for the document has, 1 being all of it in the strongest fields. Who
- * asks does not want to change anything; who names an app does not want another. */
+/* How much of what is asked for the document has, 1 being all of it in the strongest fields. A
+ * question does not want to change anything; a query with an app's name does not want another. */
 static float relevance_of(const struct query *q, size_t doc)
 {
     const struct search_doc *d = &q->index->docs[doc];

@@ -1,10 +1,10 @@
 /*
  * The inverted index. Private to the catalog room.
  *
- * A document is an integration or an action. A word is what somebody wrote, a term is its stem; a
- * term has postings (the documents it is in, ascending) and links (the terms that mean the same).
- * All of it are tables that name one another by number, so that it is read where it lies in a pack
- * (pack.h).
+ * A document is an integration or an action. A word is what a document or a query has, a term is
+ * its stem; a term has postings (the documents it is in, ascending) and links (the terms that mean
+ * the same). All of it are tables that name one another by number, so that it is read where it lies
+ * in a pack (pack.h).
  */
 #ifndef CATALOG_SEARCH_INDEX_H
 #define CATALOG_SEARCH_INDEX_H
@@ -146,23 +146,23 @@ bool search_text_is_one_typo(slice a, slice b);
 
 /* What part a word plays in a sentence. */
 enum search_class_flag {
-    WORD_STOP = 1,        /* says nothing of what is wanted: "the", "my" */
-    WORD_PREPOSITION = 2, /* what follows says where, or with what */
-    WORD_DETERMINER = 4,  /* a thing follows */
-    WORD_SUBJECT = 8,     /* a clause that begins so says how things are */
-    WORD_QUESTION = 16,   /* a clause that begins so asks */
-    WORD_SAYS = 32,       /* a verb that has somebody to say it to, and what is said */
-    WORD_ASKS = 64,      /* a verb with somebody behind it, and "to" what is said: "remind me to" */
-    WORD_THANKS = 128,   /* of these: "for" opens it */
-    WORD_OPENS = 256,    /* what is said follows: "that", "about" */
-    WORD_RELATIVE = 512, /* behind a thing, what is known of it follows: "the mail where" */
-    WORD_NAMES = 1024,   /* a name follows: "called" */
-    WORD_TIME = 2048,    /* a time or a number */
-    WORD_TELLER = 4096,  /* behind a thing, what is known of it follows: "the mail she sent" */
-    WORD_GENERIC = 8192, /* in an app's name it names no app: "API" */
-    WORD_LOCATION = 16384,    /* where something is kept: never said beside, as an app's name */
-    WORD_FINDS = 32768,       /* a document or a synonym has it; set when the index is built */
-    WORD_LETTER = 65536,      /* somebody sends it: an app that it comes from is not where it is */
+    WORD_STOP = 1,         /* says nothing of what is wanted: "the", "my" */
+    WORD_PREPOSITION = 2,  /* what follows says where, or with what */
+    WORD_DETERMINER = 4,   /* a thing follows */
+    WORD_SUBJECT = 8,      /* a clause that begins so says how things are */
+    WORD_QUESTION = 16,    /* a clause that begins so asks */
+    WORD_SAYS = 32,        /* a verb with a listener, and what is said */
+    WORD_ASKS = 64,        /* a verb that a person follows, and "to" what is said: "remind me to" */
+    WORD_THANKS = 128,     /* of these: "for" opens it */
+    WORD_OPENS = 256,      /* what is said follows: "that", "about" */
+    WORD_RELATIVE = 512,   /* behind a thing, what is known of it follows: "the mail where" */
+    WORD_NAMES = 1024,     /* a name follows: "called" */
+    WORD_TIME = 2048,      /* a time or a number */
+    WORD_TELLER = 4096,    /* behind a thing, what is known of it follows: "the mail she sent" */
+    WORD_GENERIC = 8192,   /* in an app's name it names no app: "API" */
+    WORD_LOCATION = 16384, /* where something is kept: never said beside, as an app's name */
+    WORD_FINDS = 32768,    /* a document or a synonym has it; set when the index is built */
+    WORD_LETTER = 65536,   /* a person sends it: an app that it comes from is not where it is */
     WORD_INDEFINITE = 131072, /* a thing follows that there may not be yet */
 };
 
@@ -212,7 +212,7 @@ enum { SEARCH_GAP_WORDS_MAX = 5 };
 
 enum search_role {
     ROLE_NONE,    /* says nothing, or is a part of something else */
-    ROLE_PAYLOAD, /* what is told, a time: it decides among equals only */
+    ROLE_PAYLOAD, /* what is reported, a time: it decides among equals only */
     ROLE_ASIDE,   /* where, with what, and what is said beside the request */
     ROLE_CORE,    /* what to do, to what */
 };
@@ -225,7 +225,7 @@ struct search_part {
     enum search_role role;
     bool is_known;      /* something has it, or it begins a phrase */
     bool is_taken;      /* by a phrase that began before */
-    bool is_recipient;  /* somebody inside such a phrase: "let the team know" */
+    bool is_recipient;  /* a person inside such a phrase: "let the team know" */
     bool is_content;    /* says something outside of payload */
     bool is_sender;     /* an app that something was sent by: "the mails from Jira" */
     bool is_command;    /* the first word of its clause that says something */

@@ -112,7 +112,7 @@ static bool is_cell(slice chunk)
            chunk.ptr[0] != 'Q';
 }
 
-/* What has no words of its own: an address, a URL, a path, somebody's handle, "#general", "#42",
+/* What has no words of its own: an address, a URL, a path, a person's handle, "#general", "#42",
  * "OPS-77", "report.pdf". false: the chunk is words. *means: words that stand for it, or empty. */
 static bool is_sign(slice chunk, slice *means)
 {

@@ -249,7 +249,7 @@ static bool has_digit(slice text)
 }
 
 /* As a noun behind "the", "with", "Anna's" and behind a noun's adjective; as a verb where a clause
- * begins with it and a thing or somebody follows. */
+ * begins with it and a thing or a person follows. */
 static unsigned use_of(const struct state *s, size_t at)
 {
     const struct search_part *parts = s->reading->parts, *part = &parts[at];

@@ -40,7 +40,7 @@ const struct search_class search_classes[] = {
      "between during until till per using",
      WORD_PREPOSITION},
 
-    /* what follows is told, not wanted */
+    /* what follows is reported, not wanted */
     {"that whether about saying says asking telling stating regarding concerning because wishing "
      "explaining",
      WORD_OPENS},

@@ -37,7 +37,7 @@ static int unescape(struct arena *arena, slice text, char quote, slice *out)
     return OK;
 }
 
-/* Parses text as JSON; ERR_NOMEM is told from ERR_SYNTAX. */
+/* Parses text as JSON; ERR_NOMEM differs from ERR_SYNTAX. */
 static int parse(struct arena *arena, slice text, struct json *value)
 {
     struct err err = {OK, ""};

@@ -187,7 +187,7 @@ static size_t escaped_size(const struct json *string)
         if (c < 0x20 || c == '"' || c == '\\' || c == 0x7f)
             size += 5;
         else if (c >= 0x80)
-            size += 2; /* a stray byte becomes U+FFFD */
+            size += 2; /* an invalid byte becomes U+FFFD */
     }
     return size;
 }

@@ -1,5 +1,5 @@
 /*
- * The raw look at chunked framing (RFC 9112 7.1): sizes, extensions and trailers bounded, every
+ * The raw check of chunked framing (RFC 9112 7.1): sizes, extensions and trailers bounded, every
  * line ended by CRLF, nothing that parsers read differently. Finds the body's last byte.
  */
 #include "http/head.h"

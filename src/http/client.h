@@ -8,7 +8,7 @@
  *
  * Slots (client_slot.c): calls_per_origin calls are under way to an origin, connections_max in all.
  * Further ones wait, at most waiting_ms, and go in turn by tenant, whatever number each has
- * waiting. A tenant alone may use its share of either; the more the others use, the fewer places it
+ * waiting. A tenant alone may use its share of either; the more the others use, the fewer slots it
  * gets, so that one that takes all it can leaves some for those who come later.
  *
  * Pool: the most recently used idle connection is taken (the least likely to have been closed by
@@ -46,10 +46,10 @@ struct http_client_config {
     size_t share_of_origin;    /* of them for a tenant alone, seven eighths; as many: no share */
     size_t share_of_all;       /* of connections_max, likewise */
     size_t waiting_max;        /* of a tenant, for one origin, 256; more: OVERLOADED */
-    unsigned waiting_ms;       /* longest wait for a place, 5000 */
+    unsigned waiting_ms;       /* longest wait for a slot, 5000 */
     size_t idle_per_origin;    /* connections kept, 16 */
     size_t connections_max;    /* of all origins together, 1024; idle ones make way */
-    size_t origins_max;        /* 4096; unused ones are forgotten; shared like places */
+    size_t origins_max;        /* 4096; unused ones are forgotten; shared like slots */
     unsigned idle_ms;          /* an unused connection is closed after, 30000; a peer's
                                   Keep-Alive: timeout makes it shorter */
     unsigned write_reuse_ms;   /* calls that are not idempotent take only connections

@@ -4,7 +4,8 @@
 #include "http/address.h"
 #include "http/server.h"
 
-/* Goes on from the address that was told last; true: another proxy of ours, so look further. */
+/* Goes on from the address that the last hop named; true: another proxy of ours, so look further.
+ */
 static bool take_hop(const struct address_policy *proxies, slice hop,
                      struct sockaddr_storage *client)
 {
@@ -26,8 +27,8 @@ static slice take_last(slice *list)
     return last;
 }
 
-/* Each proxy adds on the right whom it was asked by: as long as the one who tells is ours, the one
- * told is believed (RFC 7239 5.2 says the same of Forwarded). */
+/* Each proxy adds its client's address on the right. An address is trusted as long as the proxy
+ * that added it is ours (RFC 7239 5.2 says the same of Forwarded). */
 slice http_client_address(struct http_exchange *exchange, const struct address_policy *proxies)
 {
     const struct http_head *head = &exchange->head;

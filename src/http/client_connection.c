@@ -229,7 +229,7 @@ static void connection_send_more(struct http_connection *connection)
         if (code == OK)
             continue;
         ASSERT(code == ERR_CLOSED); /* the queue was empty, the piece is below its limit */
-        return;                     /* on_closed will tell, or a reply that says why */
+        return;                     /* on_closed or a reply will have the reason */
     }
     call_set_phase(call, CALL_SENDING, call->phase_due_ns);
     loop_task_queue_next_turn(connection->client->loop, &connection->send_more);
@@ -311,7 +311,7 @@ static void on_read(struct stream *stream, void *owner, slice bytes)
     struct http_call *call = connection->call;
     if (!connection->stream) /* closing */
         return;
-    if (!call) { /* nobody asked */
+    if (!call) { /* an answer without a request */
         connection_close(connection);
         return;
     }

@@ -1,7 +1,7 @@
 /*
  * A dial makes one connection for one call: name, address check, TCP (each address in turn), TLS.
  * The call's timer bounds the whole; each attempt but the last gets its share of what is left, so
- * that one address that does not answer leaves time for the next. When the call goes away first,
+ * that one address that does not answer leaves time for the next. When the call ends first,
  * the dial is cancelled and ends by itself.
  */
 #include <netinet/in.h>

@@ -1,5 +1,5 @@
 /*
- * Inside of the outbound client (http/client*.c). Who owns what:
+ * Inside of the outbound client (http/client*.c). Owners:
  *
  *   http_client      origins, by key; counts connections and dials, and goes when the last is gone
  *   http_origin      its idle connections and lines; goes when it has nothing left
@@ -30,7 +30,7 @@ enum {
 
 enum call_state {
     CALL_IDLE,    /* never started, or over */
-    CALL_WAITING, /* for its place in the origin, or in the whole */
+    CALL_WAITING, /* for its slot in the origin, or in the whole */
     CALL_DIALING,
     CALL_SENDING,   /* on a connection, body not all sent */
     CALL_RECEIVING, /* all sent, reply not whole */
@@ -94,7 +94,7 @@ struct http_origin {
     struct list idle; /* connections, least recently used first */
     struct list ring; /* lines with calls that wait for a place here, next one first */
     size_t idle_count, slot_count, line_count, connection_count, dial_count;
-    size_t pins; /* functions that still look at it */
+    size_t pins; /* functions that still use it */
 };
 
 struct line_key {
@@ -115,7 +115,7 @@ struct http_tenant {
     struct uuid key;
     struct http_client *client;
     struct list ring;    /* in the client's, or among the spare ones */
-    struct list waiting; /* calls that have their place in the origin, oldest first */
+    struct list waiting; /* calls that have their slot in the origin, oldest first */
     size_t line_count, active_count;
 };
 
@@ -179,10 +179,10 @@ bool slot_allows_origin(struct http_client *client, struct uuid key);
 bool slot_ask(struct http_call *call, struct http_origin *origin);
 /* Gives back what the call has, or leaves its queue; then slot_serve the origin. */
 void slot_leave(struct http_call *call);
-/* A place in the origin is free, and maybe one in the whole: assigns the calls whose turn it is.
+/* A slot in the origin is free, and maybe one in the whole: assigns the calls whose turn it is.
  * The origin may be gone after this. */
 void slot_serve(struct http_origin *origin);
-/* Those that wait for a place in the whole alone. */
+/* Those that wait for a slot in the whole alone. */
 void slot_serve_all(struct http_client *client);
 /* A connection or dial that no call was on has gone; serves in the next drain. */
 void slot_room_came(struct http_client *client);

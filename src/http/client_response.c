@@ -6,7 +6,7 @@
 #include "base/mem.h"
 #include "http/client_internal.h"
 
-/* Framing may cost so much beside the body: head, chunk sizes and extensions, trailers. */
+/* Framing may cost so much in addition to the body: head, chunk sizes and extensions, trailers. */
 enum { OVERHEAD_PER_BODY_BYTE = 8 };
 
 static const llhttp_settings_t settings;

@@ -1,7 +1,7 @@
 /*
  * Slots of the outbound client: how many calls may be under way, and whose turn it is. A call
- * passes two queues, each in turn by tenant: first for a place in its origin, in the line of its
- * tenant there, then for one in the whole. It keeps the first place while it waits for the second.
+ * passes two queues, each in turn by tenant: first for a slot in its origin, in the line of its
+ * tenant there, then for one in the whole. It keeps the first slot while it waits for the second.
  *
  * What a tenant may use is no fixed part (base/share.h). A fixed one either wastes what is free or,
  * as several take all of theirs, leaves nothing: calls that hang cannot be taken back, so what
@@ -188,8 +188,8 @@ static void tenant_enqueue(struct http_tenant *tenant, struct http_call *call)
         list_push_back(&tenant->client->ring, &tenant->ring);
 }
 
-/* The first that may go, by turns; NULL: none. Those that may not have several places each, so
- * there are few of them while any place is free. */
+/* The first that may go, by turns; NULL: none. Those that may not have several slots each, so
+ * there are few of them while any slot is free. */
 static struct http_line *line_next(struct http_origin *origin)
 {
     if (origin->slot_count >= origin->client->config.calls_per_origin)
@@ -238,7 +238,7 @@ void slot_serve(struct http_origin *origin)
 {
     struct http_client *client = origin->client;
     struct http_line *line;
-    if (origin->pins) /* somebody above does it, or looks at it again */
+    if (origin->pins) /* a caller above serves it, or checks it again */
         return;
     origin->pins++;
     do {

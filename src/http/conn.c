@@ -209,7 +209,7 @@ static bool is_blocked(struct http_conn *conn)
            stream_write_pending(conn->stream) + conn->outbox_bytes > CONN_PENDING_HIGH;
 }
 
-/* rest begins with the head, of which scan.bytes were looked at before. true: go on. */
+/* rest begins with the head, of which scan.bytes were read before. true: go on. */
 static bool take_head(struct http_conn *conn, slice rest, size_t *used)
 {
     slice fresh = slice_from(rest, conn->scan.bytes);
@@ -293,7 +293,7 @@ static void process_input(struct http_conn *conn)
         buf_deinit(&conn->input); /* an idle connection holds none */
 }
 
-/* Nobody may be there any more. */
+/* The client may be gone by now. */
 static void take_eof(struct http_conn *conn)
 {
     conn->is_eof_due = false;
@@ -389,7 +389,7 @@ static bool wants_input(const struct http_conn *conn)
         return true;
     if (conn->state == CONN_BODY && !conn->exchange->is_body_awaited)
         return true;
-    return conn->input.len < HTTP_PIPELINE_BYTES_MAX; /* goes on so that a FIN is seen */
+    return conn->input.len < HTTP_PIPELINE_BYTES_MAX; /* goes on so that a FIN is noticed */
 }
 
 /* Input that was left over when something was in the way is taken up again: at once when nothing is

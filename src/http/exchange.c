@@ -193,7 +193,7 @@ struct exchange *http_exchange_new(struct http_conn *conn, slice head, struct ht
         if (!pub->request_id.len && !read_request_id(exchange))
             pub->request_id = SLICE("-"); /* no memory: the refusal goes out all the same */
         exchange->is_close = true;
-        exchange->is_body_done = true; /* whatever follows is not looked at */
+        exchange->is_body_done = true; /* whatever follows is ignored */
         return exchange;
     }
     exchange->is_close = !pub->head.is_keep_alive;
@@ -205,7 +205,7 @@ struct exchange *http_exchange_new(struct http_conn *conn, slice head, struct ht
 
 /* ---- the body ---- */
 
-/* Once, when the first byte is looked at: by then the handler may have set its own limit. */
+/* Once, when the first byte is read: by then the handler may have set its own limit. */
 static bool begin_body(struct exchange *exchange, struct http_problem *problem)
 {
     struct http_exchange *pub = &exchange->pub;
@@ -306,7 +306,7 @@ static slice decode_param(struct arena *arena, slice text)
     struct buf out;
     buf_init(&out, text.len);
     slice copy = SLICE("");
-    if (decode_percent(&out, text, true) == OK) /* the head check has seen to that */
+    if (decode_percent(&out, text, true) == OK) /* the head check made sure of that */
         copy = arena_dup(arena, buf_slice(&out));
     buf_deinit(&out);
     return copy.ptr ? copy : SLICE("");

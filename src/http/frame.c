@@ -10,7 +10,7 @@ void http_frame_begin(struct http_frame *frame, struct http_exchange *exchange, 
     (*active)++;
     exchange->user = frame;
     exchange->on_gone = on_gone;
-    http_exchange_ref(exchange); /* a client may vanish while its key is looked up */
+    http_exchange_ref(exchange); /* a client may vanish while its key is loaded */
 }
 
 enum http_body_wanted http_frame_refuse(struct http_exchange *exchange)

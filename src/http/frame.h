@@ -1,7 +1,7 @@
 /*
  * frame: how an op stands for a request, whichever room's: the exchange waits for the op while a
  * body may still come and its client may go, and is answered exactly once whatever becomes of the
- * op. A room's request embeds a frame beside its op, and hands the exchange's events on.
+ * op. A room's request embeds a frame next to its op, and hands the exchange's events on.
  */
 #ifndef HTTP_FRAME_H
 #define HTTP_FRAME_H

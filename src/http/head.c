@@ -1,5 +1,5 @@
 /*
- * Step 2 of the look at a head: start line, names, Host, framing, on the contiguous bytes. Refuses
+ * Step 2 of the check of a head: start line, names, Host, framing, on the contiguous bytes. Refuses
  * whatever two parsers could read in two ways; RFC 9112 3 to 6 say what is well-formed.
  */
 #include "http/head.h"

@@ -1,10 +1,10 @@
 /*
- * The strict look at the raw bytes of a head and of chunked framing, before llhttp sees them
+ * The strict check of the raw bytes of a head and of chunked framing, before llhttp sees them
  * (RFC 9112 11.2; every llhttp accepts some smuggling payloads). Two steps, so that any split
  * of the input gives the same verdict:
  *   1. http_head_scan finds the end of the head and refuses at once what breaks its line structure
  *      (CR without LF, LF without CR, control characters, folding, sizes); it needs no memory.
- *   2. http_head_check looks at the complete, contiguous head: start line, names, Host, framing.
+ *   2. http_head_check reads the complete, contiguous head: start line, names, Host, framing.
  * http_chunk_scan does the same for a chunked body and finds its last byte.
  * Used by the server for requests and by the client for responses.
  */
@@ -46,11 +46,11 @@ struct http_head_scan {
 
 void http_head_scan_init(struct http_head_scan *scan, enum http_head_kind kind,
                          const struct http_head_limits *limits);
-/* Looks at the next bytes of the stream. *used is how many belong to the head: all of them with
+/* Reads the next bytes of the stream. *used is how many belong to the head: all of them with
  * MORE, up to and with the empty line with DONE. Empty lines (CRLF) before a request line are
  * counted as part of the head, two at most (RFC 9112 2.2). After DONE or BAD call init again. */
 enum http_scan http_head_scan(struct http_head_scan *scan, slice bytes, size_t *used);
-/* Whether a byte of a head has been seen: then a time-out is 408, before it the peer was idle. */
+/* Whether a byte of a head has arrived: then a time-out is 408, before it the peer was idle. */
 static inline bool http_head_scan_has_begun(const struct http_head_scan *scan)
 {
     return scan->bytes > 0;

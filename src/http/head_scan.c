@@ -1,6 +1,6 @@
 /*
- * Step 1 of the look at a head: where it ends, and whether its lines are lines. Byte by byte with a
- * few counters, so that the verdict does not depend on how the bytes arrive.
+ * Step 1 of the check of a head: where it ends, and whether its lines are lines. Byte by byte with
+ * a few counters, so that the verdict does not depend on how the bytes arrive.
  */
 #include "http/head.h"
 

@@ -1,5 +1,5 @@
 /*
- * Methods, statuses, header look-up and the grammar checks of http/message.h.
+ * Methods, statuses, header lookup and the grammar checks of http/message.h.
  */
 #include "http/message.h"
 

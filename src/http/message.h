@@ -12,7 +12,7 @@
 #include "base/buf.h"
 #include "base/slice.h"
 
-/* Named apart from llhttp's HTTP_GET ..., which this room includes beside it. */
+/* Named apart from llhttp's HTTP_GET ..., which this room includes with it. */
 enum http_method {
     HTTP_METHOD_OTHER, /* a token that is none of these: the server answers 501 */
     HTTP_METHOD_GET,

@@ -14,7 +14,7 @@ struct http_parser {
     llhttp_t llhttp;
     /* Decoded body bytes; borrowed for the call. false: stop, memory or a limit is used up. */
     bool (*on_body)(struct http_parser *parser, slice bytes);
-    const struct http_head *head; /* what our own look found; llhttp must find the same */
+    const struct http_head *head; /* what our own check found; llhttp must find the same */
     bool is_complete, is_refused;
 };
 

@@ -119,7 +119,8 @@ static bool values_are_good(const struct http_header *headers, size_t count)
 
 /* ---- sending ---- */
 
-/* What the client has sent and nobody will read decides whether the connection can go on. */
+/* What the client has sent and the handler will not read decides whether the connection can go on.
+ */
 static void decide_close(struct exchange *exchange)
 {
     struct http_server *server = exchange->pub.server;
@@ -128,7 +129,7 @@ static void decide_close(struct exchange *exchange)
     if (exchange->is_body_done)
         return;
     exchange->is_body_dropped = true;
-    exchange->is_body_awaited = false; /* nobody will accept it now: read on, to drop it */
+    exchange->is_body_awaited = false; /* it cannot be accepted now: read on, to drop it */
     bool is_short = exchange->pub.head.framing == HTTP_FRAMING_LENGTH &&
                     exchange->body_left <= CONN_DISCARD_BYTES_MAX;
     if (!is_short || exchange->is_continue_due)
@@ -193,7 +194,7 @@ static void send_error(struct exchange *exchange, unsigned status, slice text)
 
 /* ---- by the handler ---- */
 
-/* The handler has had its one answer. true: there is still somebody to send it to. The exchange is
+/* The handler has had its one answer. true: the client is still there. The exchange is
  * held by one reference more until settle. */
 static bool claim(struct exchange *exchange)
 {
@@ -326,7 +327,7 @@ void http_reply_begin(struct http_exchange *pub, unsigned status, const struct h
     ASSERT(status_has_body(status) && !exchange->is_streaming);
     bool is_alive = claim(exchange);
     exchange->is_streaming = true;
-    http_exchange_unref(pub); /* claim's; the owed one stays until the end */
+    http_exchange_unref(pub); /* claim's; the one for the reply stays until the end */
     if (!is_alive)
         return;
     if (!values_are_good(headers, count)) {

@@ -75,7 +75,7 @@ enum http_body_wanted {
 };
 
 struct http_handler {
-    /* The head is complete, no byte of the body was looked at. It may answer at once (then the body
+    /* The head is complete, no byte of the body was read. It may answer at once (then the body
      * is dropped, bounded, and on_request never comes), may set exchange->body_bytes_max, may start
      * work (that holds the exchange with http_exchange_ref) and answer later, too. NULL: all bodies
      * are read. */
@@ -108,7 +108,7 @@ struct http_exchange {
     /* ---- reply, for on_finished ---- */
     unsigned status;      /* 0: none yet */
     uint64_t reply_bytes; /* of the body, as sent */
-    bool is_gone;         /* the client went away, or the request was given up */
+    bool is_gone;         /* the client closed, or the request was given up */
     bool is_delivered;    /* the handler knows it; false: it was refused before */
     /* ---- the handler's ---- */
     void *user;
@@ -135,10 +135,11 @@ slice http_query_get(struct http_exchange *exchange, slice name);
 /* All decoded parameters in order, name and value. */
 const struct http_header *http_query_all(struct http_exchange *exchange, size_t *count);
 /* The client's address without its port, as the nearest of these proxies tells it in
- * X-Forwarded-For; "unix" for one on a Unix socket. proxies NULL: nobody is believed. In the arena.
+ * X-Forwarded-For; "unix" for one on a Unix socket. proxies NULL: no proxy is trusted. In the
+ * arena.
  */
 slice http_client_address(struct http_exchange *exchange, const struct address_policy *proxies);
-/* Ends HTTP_BODY_WAIT, or a pause. Harmless otherwise. */
+/* Ends HTTP_BODY_WAIT, or a pause. Harmless without one. */
 void http_body_accept(struct http_exchange *exchange);
 /* The body is not needed any more; exchange->body is empty then, and nothing counts in `use`. */
 void http_body_release(struct http_exchange *exchange);

@@ -3,7 +3,7 @@
  * exchange.c (a request) and reply.c (its answer).
  *
  * References of an exchange: one by its connection (as the current one, or in the outbox until its
- * bytes were written), one while the handler owes a reply, and those of http_exchange_ref.
+ * bytes were written), one until the handler replies, and those of http_exchange_ref.
  */
 #ifndef HTTP_SERVER_INTERNAL_H
 #define HTTP_SERVER_INTERNAL_H
@@ -18,8 +18,8 @@ enum {
     CONN_INPUT_BYTES_MAX = 512 * 1024,  /* a read on top of what may be kept */
     CONN_PENDING_HIGH = 64 * 1024,      /* no next request while a client reads this slowly */
     CONN_PIECE_BYTES = 128 * 1024,      /* of a large body, written at a time */
-    CONN_DISCARD_BYTES_MAX = 64 * 1024, /* of a body nobody wants, to keep the connection */
-    CONN_REFUSED_MAX = 256,             /* over connections_max: told so, then closed */
+    CONN_DISCARD_BYTES_MAX = 64 * 1024, /* of an unwanted body, to keep the connection */
+    CONN_REFUSED_MAX = 256,             /* over connections_max: answered so, then closed */
     CONN_ADDRESS_REFUSED_MAX = 16,      /* likewise, of one address */
     CONN_PARTS_MAX = 64,
     CONN_FLUSH_NS_ABOUT = 10 * 1000, /* to write a reply: nearly all of it is the kernel's */
@@ -66,8 +66,9 @@ struct exchange {
     unsigned refs;
     struct list out_link; /* conn->outbox */
     slice out_head, out_body;
-    slice rest;                 /* of a large body: not queued yet */
-    void (*release)(void *ctx); /* whoever owns that body; NULL: no large body, or told */
+    slice rest; /* of a large body: not queued yet */
+    void (*release)(
+        void *ctx); /* to the owner of that body; NULL: no large body, or already called */
     void *release_ctx;
     struct http_parser parser;
     struct http_chunk_scan chunk;
@@ -84,7 +85,7 @@ struct exchange {
     bool is_streaming, is_chunked, is_large;
     bool is_body_done, is_body_dropped, is_body_awaited, is_continue_due;
     bool is_close;    /* the connection ends with this reply */
-    bool is_given_up; /* the server answered in the handler's place */
+    bool is_given_up; /* the server answered instead of the handler */
     bool is_gone_reported, is_finished, has_params;
 };
 
@@ -133,7 +134,7 @@ void http_conn_address_release(struct http_conn *conn);
 /* conn_time.c */
 uint64_t http_conn_write_due(const struct http_conn *conn);
 uint64_t http_conn_state_due(const struct http_conn *conn);
-/* Looks at what the kernel has taken since the last look. */
+/* Reads how much the kernel has taken since the last call. */
 void http_conn_note_progress(struct http_conn *conn);
 
 /* exchange.c */
@@ -147,7 +148,7 @@ bool http_exchange_feed(struct exchange *exchange, slice bytes, size_t *used,
 /* As much of the body is here as its handler takes for now: nothing is read until http_body_accept.
  */
 bool http_exchange_pauses(struct exchange *exchange) MUST_CHECK;
-/* The client is gone, or the server gave up: tells the handler, once. */
+/* The client is gone, or the server gave up: notifies the handler, once. */
 void http_exchange_gone(struct exchange *exchange);
 void http_exchange_finish(struct exchange *exchange);
 

@@ -52,7 +52,8 @@ bool http_is_authority(slice text)
     return true;
 }
 
-/* Visible ASCII without what RFC 3986 never allows and nobody sends; escapes whole and not NUL. */
+/* Visible ASCII without what RFC 3986 never allows and no client sends; escapes whole and not NUL.
+ */
 static bool is_target_text(slice text, const char **why)
 {
     for (size_t i = 0; i < text.len; i++) {

@@ -134,7 +134,7 @@ const char *json_type_name(const struct json *value);
 bool json_equal(const struct json *a, const struct json *b);
 /* Numeric order, exact across the number types: <0, 0, >0. */
 int json_number_cmp(const struct json *a, const struct json *b);
-/* Equal values have equal hashes, across number types and member order. Keyed anew in every
+/* Equal values have equal hashes, across number types and member order. The key differs in every
  * process: for tables, never for storage. */
 uint64_t json_hash(const struct json *value);
 
@@ -172,7 +172,7 @@ void json_write_pretty(struct buf *out, const struct json *value);
 void json_write_sorted(struct buf *out, const struct json *value);
 /* A quoted, escaped string. Invalid UTF-8 is replaced by U+FFFD. */
 void json_write_str(struct buf *out, slice text);
-/* What somebody else wrote, for a sentence: escaped as between the quotes of a string, so that it
+/* Foreign text, for a sentence: escaped as between the quotes of a string, so that it
  * neither ends at a NUL nor controls a terminal, and cut with "..." behind JSON_EXCERPT_BYTES_MAX.
  * In the arena; SLICE_NONE: out of memory. */
 enum { JSON_EXCERPT_BYTES_MAX = 200 };

@@ -38,7 +38,7 @@ struct parser {
     struct frame frames[JSON_DEPTH_MAX];
 };
 
-/* ---- a look at the text, without building anything ---- */
+/* ---- checks of the text, without building anything ---- */
 
 struct scan {
     size_t values_max;  /* no more values than this */
@@ -262,7 +262,7 @@ static struct json leaf_of(yyjson_val *value)
     }
 }
 
-/* Closes what is full; the place for the next value, NULL at the end or with *code set. */
+/* Closes what is full; the slot for the next value, NULL at the end or with *code set. */
 static struct json *next_slot(struct parser *parser, int *code)
 {
     while (parser->depth > 0) {

@@ -1,5 +1,5 @@
 /*
- * See scan.h. Only brackets and quotes are looked at: in valid JSON they alone decide where a value
+ * See scan.h. Only brackets and quotes are read: in valid JSON they alone decide where a value
  * ends.
  */
 #include "json/scan.h"

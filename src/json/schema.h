@@ -43,7 +43,7 @@ struct schema_options {
 
 /* Compiles. `document` and what resolve returns are borrowed: they must live as long as the
  * program, which lives in the arena (nothing else to free). options may be NULL (all off).
- * NULL on ERR_INVALID (a keyword has a wrong value; err names the place, e.g.
+ * NULL on ERR_INVALID (a keyword has a wrong value; err names the location, e.g.
  * `schema #/properties/to/minLength: must be a non-negative integer`), ERR_SYNTAX (pattern),
  * ERR_NOTFOUND ($ref leads nowhere), ERR_LIMIT, ERR_NOMEM. */
 struct schema *schema_compile(struct arena *arena, const struct json *document,

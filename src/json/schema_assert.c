@@ -1,5 +1,5 @@
 /*
- * Compiling assertions: keywords that look at the instance itself.
+ * Compiling assertions: keywords that check the instance itself.
  */
 #include "json/schema_compile.h"
 

@@ -160,7 +160,7 @@ static bool is_rest(slice text, bool has_scheme, bool is_iri)
             return false;
         path = slash < 0 ? SLICE_NONE : slice_from(rest, (size_t)slash);
     } else if (!has_scheme) {
-        /* RFC 3986 4.2: a colon in the first segment would look like a scheme. */
+        /* RFC 3986 4.2: a colon in the first segment would parse as a scheme. */
         slice none = SLICE_NONE;
         if (slice_find_char(cut(path, '/', &none), ':') >= 0)
             return false;

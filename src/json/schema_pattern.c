@@ -136,7 +136,7 @@ static void matcher_free(void *ptr, void *unused)
     mem_free(ptr);
 }
 
-/* Everything anew from the start of the block. */
+/* Restarts from the start of the block. */
 static bool matcher_prepare(void)
 {
     if (!matcher && !(matcher = thread_block_new(sizeof(*matcher))))
@@ -193,7 +193,7 @@ enum schema_match schema_pattern_match(const struct schema_pattern *pattern, sli
     *fuel = run.fuel;
     if (matcher->heap_blocks > 0) {
         pcre2_match_data_free(matcher->data);
-        matcher->data = NULL; /* prepared anew by the next match */
+        matcher->data = NULL; /* prepared again by the next match */
     }
     if (result >= 0)
         return SCHEMA_MATCH_YES;

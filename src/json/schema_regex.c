@@ -10,7 +10,7 @@ enum {
     GROUPS_DEEP_MAX = 128,
     REPEAT_MAX = 65535,
     NAME_MAX_BYTES = 32, /* PCRE2's own limit */
-    NAMES_MAX = 32,      /* uses of names; each looks through the pattern */
+    NAMES_MAX = 32,      /* uses of names; each scans the pattern */
 };
 
 enum term { TERM_NONE, TERM_ATOM, TERM_ASSERTION, TERM_QUANTIFIED };

@@ -181,7 +181,7 @@ static slice property_alias(slice name)
     return name;
 }
 
-/* General_Category= falls away; Script= and Script_Extensions= PCRE2 knows by these names. */
+/* General_Category= is dropped; Script= and Script_Extensions= PCRE2 knows by these names. */
 static slice property_value(slice name)
 {
     slice rest = name;

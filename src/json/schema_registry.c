@@ -85,7 +85,7 @@ struct scan_position {
 
 static int scan(struct schema_compiler *compiler, struct scan_position position);
 
-/* An error while scanning is told with the subschema's own place. */
+/* An error while scanning is reported with the subschema's own location. */
 static int fail_at(struct schema_compiler *compiler, const struct scan_position *position,
                    enum err_code code, enum keyword keyword, const char *message)
 {

@@ -1,5 +1,5 @@
 /*
- * The report itself: entering a violation with its pointer and place, and writing it all out.
+ * The report itself: entering a violation with its pointer and location, and writing it all out.
  */
 #include "json/schema_report.h"
 

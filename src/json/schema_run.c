@@ -137,7 +137,7 @@ static bool run_all_of(struct schema_run *run, const struct schema_op *op,
     return is_valid;
 }
 
-/* Every alternative is tried where somebody wants to know what they evaluate. */
+/* Every alternative is tried where the evaluated members are needed. */
 static bool run_any_of(struct schema_run *run, const struct schema_op *op,
                        const struct schema_at *at)
 {

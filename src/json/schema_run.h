@@ -33,7 +33,7 @@ struct schema_at {
     const struct json *value;
     const struct schema_path *path;
     const struct schema_scope *scope;
-    struct evaluated_set *evaluated; /* NULL: nobody asks */
+    struct evaluated_set *evaluated; /* NULL: not needed */
     const struct schema_node *node;
 };
 
@@ -69,7 +69,7 @@ static inline bool schema_spend(struct schema_run *run, uint64_t fuel)
     return true;
 }
 
-/* After a "no": nobody wants to hear of more. */
+/* After a "no", further violations are not reported. */
 static inline bool schema_is_over(const struct schema_run *run)
 {
     return !run->report || run->stop_reason || run->report->is_cut;
@@ -92,7 +92,7 @@ bool schema_run_array(struct schema_run *run, const struct schema_op *op,
 unsigned schema_types_of(const struct json *value);
 bool schema_run_matches(struct schema_run *run, const struct schema_pattern *pattern, slice text);
 
-/* ---- seen ---- */
+/* ---- evaluated items and members ---- */
 
 /* false without memory: the run is then stopped. */
 bool evaluated_init(struct schema_run *run, struct evaluated_set *evaluated, uint32_t count);

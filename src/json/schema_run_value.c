@@ -5,7 +5,7 @@
 
 /* ---- const, enum ---- */
 
-/* Whether a comparison must look inside; the rest is told apart by type and count. */
+/* Whether a comparison must go inside; the rest differs by type and count. */
 static bool may_be_equal(const struct json *a, const struct json *b)
 {
     if (json_is_number(a))

@@ -6,7 +6,7 @@
 
 enum {
     NODES_DEEP_MAX = 6,
-    KNOWN_MAX = 500, /* names looked at for one suggestion */
+    KNOWN_MAX = 500, /* names compared for one suggestion */
     EDITS_MAX = 3,
 };
 

@@ -115,7 +115,7 @@ static bool copy_short(char *to, slice text)
     return true;
 }
 
-/* Copies while it looks, a word at a time, the last one over the one before; false: some byte is
+/* Copies while it checks, a word at a time, the last one over the one before; false: some byte is
  * not plain, and what was copied is of no use. Most strings are keys and short texts, for which
  * the call of a copying function would cost more than the copy. */
 static bool copy_plain(char *to, slice text)

@@ -83,7 +83,7 @@ static int bind_tcp(struct tcp_bound *bound, slice text, struct err *err)
     return OK;
 }
 
-/* Removes a socket file that nobody answers at; ERR_BUSY when somebody does. */
+/* Removes a socket file without a listener; ERR_BUSY when there is one. */
 static int remove_stale(const struct sockaddr_un *un, slice text, struct err *err)
 {
     struct stat file;
@@ -119,7 +119,7 @@ static int bind_unix(struct tcp_bound *bound, slice text, unsigned mode, struct 
     bound->fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (bound->fd < 0)
         return io_error(text, "socket", err);
-    mode_t before = umask(0777); /* nobody may connect before the mode is set */
+    mode_t before = umask(0777); /* no client may connect before the mode is set */
     rc = bind(bound->fd, (struct sockaddr *)&un, sizeof(un));
     int cause = errno;
     umask(before);
@@ -135,7 +135,7 @@ static int bind_unix(struct tcp_bound *bound, slice text, unsigned mode, struct 
     return OK;
 }
 
-/* The port is at the same place in both families. */
+/* The port is at the same offset in both families. */
 uint16_t tcp_port_of(int fd)
 {
     struct sockaddr_storage address = {0};

@@ -20,7 +20,7 @@ struct dir_poll {
     char path[];
 };
 
-/* ---- what the kernel tells ---- */
+/* ---- events of the kernel ---- */
 
 static void note_change(struct dir_watch *watch)
 {
@@ -83,7 +83,8 @@ static void open_handle(struct dir_watch *watch)
     watch->is_warned = false;
 }
 
-/* Anew each time: the path may lead to another folder by now, and the old one tells nothing. */
+/* A new watch each time: the path may lead to another folder by now, and the old watch has no
+ * events of it. */
 static void on_settled(struct timer *timer)
 {
     struct dir_watch *watch = CONTAINER_OF(timer, struct dir_watch, settle);
@@ -93,7 +94,7 @@ static void on_settled(struct timer *timer)
     watch->on_change(watch);
 }
 
-/* ---- what only a look tells ---- */
+/* ---- changes found by polling ---- */
 
 /* true: the folder is another one, or its list of files is. */
 static bool take_stat(struct dir_watch *watch, const struct stat *st, int error)

@@ -1,6 +1,6 @@
 /*
- * Tells when the files of a folder have changed: libuv's inotify watch, settled, so that an
- * editor's or a deployment's burst of writes and renames is told of once. The folder may be
+ * Notifies when the files of a folder have changed: libuv's inotify watch, settled, so that an
+ * editor's or a deployment's burst of writes and renames is reported once. The folder may be
  * missing, may go and come back, and may be a symbolic link that is set to another folder.
  */
 #ifndef LOOP_DIR_WATCH_H
@@ -30,7 +30,7 @@ struct dir_watch {
     void *handle;             /* NULL: not watched now */
     struct dir_poll *polling; /* on a pool thread */
     struct timer settle, poll;
-    uint64_t changed_ns; /* the first change that was not told of; 0: none */
+    uint64_t changed_ns; /* the first change that was not reported; 0: none */
     dev_t device;
     ino_t inode;
     struct timespec changed_at; /* the folder's own mtime */
@@ -38,9 +38,9 @@ struct dir_watch {
 };
 
 /* path is borrowed until dir_watch_stop. What inotify cannot say (a folder that came back, a link
- * that leads elsewhere) is found by a look every poll_ms, on a pool thread. Where the kernel
- * refuses to watch, a warning goes to the log, and the look finds new, renamed and removed files,
- * but not a file that was written in place. A network file system tells only of this machine's
+ * that leads elsewhere) is found by a poll every poll_ms, on a pool thread. Where the kernel
+ * refuses to watch, a warning goes to the log, and the poll finds new, renamed and removed files,
+ * but not a file that was written in place. A network file system reports only this machine's
  * changes. A watch alone does not keep loop_run going, its look does. */
 void dir_watch_start(struct loop *loop, struct dir_watch *watch, const char *path);
 /* No callback follows. Harmless when it was not started. */

@@ -68,7 +68,7 @@ struct dns_resolver {
     struct list by_age;
     struct list starts[DNS_KINDS];
     size_t flying[DNS_KINDS], slots;
-    struct list ready; /* queries whose answer is there; their ops are told by the task */
+    struct list ready; /* queries whose answer is there; the task notifies their ops */
     struct loop_task ready_task;
     size_t waiting;
 };
@@ -94,7 +94,7 @@ static void query_fail(struct dns_query *query, int status, const char *cause)
     query->address_count = 0;
 }
 
-/* Takes it out of every list and tells its op. */
+/* Takes it out of every list and notifies its op. */
 static void query_end(struct dns_query *query)
 {
     struct op *op = query->op;
@@ -176,7 +176,7 @@ static bool name_is_idle(const struct dns_name *name)
     return !name->flight && list_is_empty(&name->start_link) && list_is_empty(&name->queries);
 }
 
-/* Room for one more: the least recently used name that nobody waits for goes. */
+/* Room for one more: the least recently used name without a waiting op goes. */
 static bool make_room(struct dns_resolver *resolver)
 {
     if (resolver->names.count < resolver->config.cache_max)
@@ -231,7 +231,7 @@ static struct dns_name *name_get(struct dns_resolver *resolver, slice text, int 
 
 /* ---- flights ---- */
 
-/* Tells all who wait. */
+/* Notifies all waiting queries. */
 static void name_answered(struct dns_name *name)
 {
     while (!list_is_empty(&name->queries)) {

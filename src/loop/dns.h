@@ -1,5 +1,5 @@
 /*
- * Name look-ups: getaddrinfo on the thread pool, with a cache (TTL fixed, negative answers too) and
+ * Name lookups: getaddrinfo on the thread pool, with a cache (TTL fixed, negative answers too) and
  * single flight per name, so that one slow resolver cannot starve others. At
  * most half of the pool's threads look up names; of these slots, names that were slow last time get
  * half at most, and one in four is kept for names that answered well before. A waiting query ends
@@ -33,10 +33,10 @@ struct dns_query {
     struct dns_resolver *resolver;
     struct list link;
     struct timer timer;
-    bool is_waiting; /* for a look-up; false: its answer is there and the op will be told */
+    bool is_waiting; /* for a look-up; false: its answer is there and the op will be notified */
 };
 
-/* What a look-up found, in the order of preference. */
+/* What a lookup found, in the order of preference. */
 struct dns_addresses {
     size_t count;
     struct sockaddr_storage list[DNS_ADDRESSES_MAX];
@@ -66,7 +66,7 @@ struct dns_resolver *dns_resolver_new(struct loop *loop,
 void dns_resolver_free(struct dns_resolver *resolver);
 /* Holds op until done. Cached answers and literals complete through the run queue as well. */
 void dns_resolve(struct dns_resolver *resolver, struct dns_query *query, struct op *op);
-/* Forgets what is cached and not being looked up now. */
+/* Forgets what is cached and not being resolved now. */
 void dns_cache_clear(struct dns_resolver *resolver);
 /* Ends the query with ERR_CLOSED and releases the hold; harmless when it is not under way. */
 void dns_cancel(struct dns_query *query);

@@ -1,5 +1,5 @@
 /*
- * The blocking look-up itself: runs on a pool thread and touches nothing but its arguments.
+ * The blocking lookup itself: runs on a pool thread and touches nothing but its arguments.
  */
 #include <netdb.h>
 #include <netinet/in.h>

@@ -1,8 +1,8 @@
 /*
- * The entrance: while several accounts ask for something, who asks for more than the others waits
- * here, in a line of its account, and not in the queues behind, where it would delay them. An
- * account begins at most ENTRIES_A_TURN requests in a turn of the loop, so that turns stay short,
- * and has at most as many young ones under way as the others have and wait for on average. A
+ * The entrance: while several accounts ask for something, the one that asks for more than the
+ * others waits here, in a line of its account, and not in the queues behind, where it would delay
+ * them. An account begins at most ENTRIES_A_TURN requests in a turn of the loop, so that turns stay
+ * short, and has at most as many young ones under way as the others have and wait for on average. A
  * request is young until it ends, or for YOUNG_NS: one that takes longer waits for something else
  * than this process or its database. An account alone passes, and pays nothing.
  */

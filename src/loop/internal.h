@@ -22,10 +22,10 @@ enum {
     LOOP_DRAIN_NS_MAX = 1000 * 1000,
 };
 
-/* What the CPU time of a turn went to; told of turns over the limit. */
+/* What the CPU time of a turn went to; reported for turns over the limit. */
 enum loop_part { PART_EVENTS, PART_STEPS, PART_DATABASE, PART_REPLY, PART_LOG, PART_MEMORY, PARTS };
 
-/* A copy of armed_ns beside the pointer: sifting touches only the heap's own memory. */
+/* A copy of armed_ns next to the pointer: sifting touches only the heap's own memory. */
 struct timer_slot {
     uint64_t armed_ns;
     struct timer *timer;
@@ -49,7 +49,7 @@ struct loop_entrance {
     struct timer timer;
     struct list quiet, spares; /* lines without entries; none */
     size_t spare_count;
-    char last[UUID_TEXT_LEN]; /* who asked last */
+    char last[UUID_TEXT_LEN]; /* the last account that asked */
     size_t last_len;
     uint64_t shared_until_ns;
 };

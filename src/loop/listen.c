@@ -16,7 +16,7 @@ enum {
     ACCEPTS_A_TURN_MIN = 8,   /* however much there was to read before */
     ACCEPT_REST_MS = 100,
     LEAVE_MS = 1,
-    LEFT_ACCEPTS_MAX = 4, /* of those that nobody else took meanwhile */
+    LEFT_ACCEPTS_MAX = 4, /* of those that no other process took meanwhile */
 };
 
 struct tcp_listener {

@@ -167,7 +167,7 @@ static void on_prepare(uv_prepare_t *prepare)
     loop_settle(loop);
     loop_turn_end(loop);
     if (has_fired && loop->is_one_turn)
-        uv_stop(&loop->uv); /* only this once: poll does not block, whoever waits may look */
+        uv_stop(&loop->uv); /* only this once: poll does not block, the waiting caller may check */
 }
 
 /* ---- running ---- */

@@ -25,7 +25,7 @@ struct uv_loop_s;
 
 /* Also ignores SIGPIPE. UV_THREADPOOL_SIZE is set by loop_threads_init. NULL: err. */
 struct loop *loop_new(struct err *err) MUST_CHECK;
-/* Call once, before any loop or thread: the size of libuv's pool (look-ups and TLS handshakes run
+/* Call once, before any loop or thread: the size of libuv's pool (lookups and TLS handshakes run
  * there). */
 void loop_threads_init(unsigned threads);
 /* Runs until loop_stop or until nothing is left to wait for. */
@@ -106,7 +106,7 @@ bool loop_turn_limit_passed(void);
 struct timer {
     struct loop *loop;
     uint64_t due_ns;   /* wanted */
-    uint64_t armed_ns; /* place in the heap; moving due_ns later costs nothing until then */
+    uint64_t armed_ns; /* position in the heap; moving due_ns later costs nothing until then */
     size_t heap_index; /* SIZE_MAX: not armed; SIZE_MAX - 1: spilled */
     struct timer *spilled_next; /* no memory for the heap: fires in the next turn */
     void (*on_due)(struct timer *timer);

@@ -43,9 +43,9 @@ static void op_free(struct loop_garbage *garbage)
     op_collect(parent);
 }
 
-/* Memory goes once the op has ended, nobody holds it, its parent has seen what it left, and the ops
- * below it, which may be embedded in its struct and be held by a call that is still drained, are
- * gone. */
+/* Memory goes once the op has ended, no reference is held, its parent has read what it left, and
+ * the ops below it, which may be embedded in its struct and be held by a call that is still
+ * drained, are gone. */
 static void op_collect(struct op *op)
 {
     if (!op->is_ended || op->holds || op->children || op->is_kept)
@@ -55,8 +55,8 @@ static void op_collect(struct op *op)
     loop_garbage_add(op->loop, &op->garbage);
 }
 
-/* What a child leaves in its arena is for its parent, whose run may be turns away: a drain ends
- * when its time is up. */
+/* What a child leaves in its arena is for its parent, whose run may be several turns later: a drain
+ * ends when its time is up. */
 static void op_keep_for_parent(struct op *op)
 {
     if (!op->parent || op->parent->is_ended)
@@ -198,7 +198,7 @@ static bool op_run_step(struct op *op)
         op_finish(op, OP_ENDED_DONE);
         return false;
     case OP_WAIT:
-        ASSERT(op->holds > 0); /* else nobody would ever wake it */
+        ASSERT(op->holds > 0); /* else the op would never run again */
         if (!op_advance(op))
             op->step = (uint16_t)op->class->step_count; /* ends once the holds are released */
         return false;
@@ -345,7 +345,7 @@ void op_sleep_stop(struct op_timer *timer)
     op_wake_sleeper(timer);
 }
 
-/* ---- looking at what is alive ---- */
+/* ---- the ops that are alive ---- */
 
 size_t op_count(const struct loop *loop)
 {

@@ -66,7 +66,7 @@ struct op_class {
     /* Exactly once, on the loop, after the last step; holds may still be there after a cancel. */
     void (*on_end)(struct op *op, enum op_end end);
     /* Frees the struct around the op (whose arena is already gone); NULL when it lives in memory
-     * that somebody else frees. */
+     * that another owner frees. */
     void (*free)(struct op *op);
 };
 
@@ -80,10 +80,10 @@ struct op {
     uint32_t children; /* ops started below it whose memory is not gone */
     bool is_queued, is_cancelled, is_ended;
     bool is_kept;                /* ended, and its parent has not run since */
-    struct list kept, kept_link; /* ended children; its place among its parent's */
+    struct list kept, kept_link; /* ended children; its link among its parent's */
     const char *waits_for;       /* the name of the last hold */
     uint64_t started_ns;
-    struct loop_task task; /* its place in the run queue */
+    struct loop_task task; /* its link in the run queue */
     struct list all_link;  /* all live ops of the loop: a stuck one can be printed */
     struct loop_garbage garbage;
     struct op_timer *sleep; /* the one that is running, cut by op_cancel */

@@ -65,8 +65,9 @@ static inline void stream_own(struct stream *stream, const struct stream_events 
 void stream_read_start(struct stream *stream);
 void stream_read_stop(struct stream *stream);
 /* Takes all or nothing: ERR_LIMIT when these bytes and the pending ones would exceed the stream's
- * queue limit, ERR_CLOSED after shutdown, close or a write error (on_closed tells why). What the
- * socket does not take at once is copied before it returns; out of memory then cuts the stream. */
+ * queue limit, ERR_CLOSED after shutdown, close or a write error (on_closed has the reason). What
+ * the socket does not take at once is copied before it returns; out of memory then cuts the stream.
+ */
 int stream_write(struct stream *stream, const slice *parts, size_t count) MUST_CHECK;
 /* Bytes accepted by stream_write and not yet with the kernel. */
 size_t stream_write_pending(const struct stream *stream);

@@ -195,7 +195,7 @@ static void tcp_shutdown_now(struct tcp_stream *tcp)
 {
     uv_os_fd_t fd;
     if (uv_fileno(&tcp->uv.handle, &fd) == 0)
-        shutdown(fd, SHUT_WR); /* fails only where the peer has gone; reading will tell */
+        shutdown(fd, SHUT_WR); /* fails only where the peer has gone; a read will report it */
 }
 
 static void on_written(uv_write_t *request, int status);
@@ -441,7 +441,7 @@ struct stream *tcp_connect(struct loop *loop, const struct sockaddr *address,
     int rc = tcp_connect_uv(tcp, request, address);
     if (rc == UV_EMFILE || rc == UV_ENFILE || rc == UV_ENOMEM || rc == UV_ENOBUFS) {
         mem_free(request);
-        tcp_close_handle(tcp, false); /* no events are set: nobody hears of it */
+        tcp_close_handle(tcp, false); /* no events are set, so no callback runs */
         err_set(err, rc == UV_ENOMEM ? ERR_NOMEM : ERR_IO, "cannot open a connection: %s",
                 uv_strerror(rc));
         return NULL;

@@ -26,7 +26,7 @@ struct tcp_listen_config {
     int backlog;                   /* 0: 1024 */
     unsigned unix_mode;            /* file mode of a Unix socket, 0: 0660 */
     int inherited_fd;              /* -1 or 0: none; or a listening socket from a parent process */
-    const struct tcp_share *share; /* NULL: nobody else accepts here; outlives the listener */
+    const struct tcp_share *share; /* NULL: no other process accepts here; outlives the listener */
 };
 
 /* A listening socket that no loop watches: for a parent that hands it to the processes that serve
@@ -38,7 +38,7 @@ struct tcp_bound {
     ino_t inode;
 };
 
-/* inherited_fd is not looked at. err says which address and why; nothing is left then. */
+/* inherited_fd is ignored. err says which address and why; nothing is left then. */
 int tcp_bind(const struct tcp_listen_config *config, struct tcp_bound *bound,
              struct err *err) MUST_CHECK;
 /* Closes it and removes the file of a Unix socket. Harmless when there is none. */
@@ -48,7 +48,7 @@ uint16_t tcp_port_of(int fd);
 
 /* on_accept owns the new stream (stream_own, then stream_read_start); it may close it at once.
  * EMFILE and ENFILE do not spin: a spare descriptor is spent to accept and close, and accepting
- * rests for 100 ms. A stale Unix socket file (nobody answers there) is replaced, a live one is an
+ * rests for 100 ms. A stale Unix socket file (no listener answers) is replaced, a live one is an
  * error. NULL: err says which address and why. */
 struct tcp_listener *tcp_listen(struct loop *loop, const struct tcp_listen_config *config,
                                 void (*on_accept)(struct stream *stream, void *owner), void *owner,

@@ -1,6 +1,6 @@
 /*
  * Timers: a 4-ary heap of (armed_ns, timer) behind one uv_timer. A timer that is moved later keeps
- * its place and is put right when that place comes up: the common case of a time-out that is
+ * its position and is put right when that position comes up: the common case of a time-out that is
  * pushed on with every byte costs one store.
  */
 #include "base/mem.h"

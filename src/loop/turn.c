@@ -1,6 +1,6 @@
 /*
  * What a turn takes: when it began, whose step was the costliest, when its time for reading and for
- * tasks is over, and what is told of it when it ends. Both times are short, so that a turn stays
+ * tasks is over, and what is logged of it when it ends. Both times are short, so that a turn stays
  * below some two milliseconds however many sockets are ready and ops queued; what is left comes in
  * the next turn, which does not wait in poll. Shorter ones would make smaller batches of
  * statements: half of these times cost a twelfth of the executions.
@@ -69,9 +69,10 @@ uint64_t loop_now_ns(const struct loop *loop)
     return loop->is_in_turn ? loop->now_ns : clock_mono_ns();
 }
 
-/* ---- who has how much of it ---- */
+/* ---- the time of each op ---- */
 
-/* Who took longest is told only under a limit; without one a clock for every fourth step will do.
+/* The slowest step is reported only under a limit; without one a clock for every fourth step will
+ * do.
  */
 void loop_charge_step(struct loop *loop, const char *op_name, const char *step_name)
 {
@@ -143,7 +144,7 @@ static void loop_report_long_turn(const struct loop *loop, uint64_t cpu_ns)
               LOG_MS("memory_ms", parts_ns[PART_MEMORY]));
 }
 
-/* Who was passed over in this turn is read in the next before anybody else; else all are equal. */
+/* A stream passed over in this turn is read first in the next; else all are equal. */
 static void loop_end_round(struct loop *loop)
 {
     loop->is_round_open = loop->has_passed_over;

@@ -16,8 +16,8 @@ struct work_request {
     struct work *work;
 };
 
-/* The loop goes first: beside busy threads of its own weight it would wait tens of milliseconds for
- * its core, and with it all that these threads are wanted for. */
+/* The loop goes first: next to busy threads of its own weight it would wait tens of milliseconds
+ * for its core, and with it all that these threads are wanted for. */
 static void pool_thread_yield(void)
 {
     static _Thread_local bool is_done;
@@ -44,7 +44,7 @@ static void run_done(struct loop_task *task)
     work->done(work);
 }
 
-/* libuv tells of all that has been done since the last poll at once: each has its place in the
+/* libuv reports all that has been done since the last poll at once: each has its position in the
  * drain, whose time is bounded. */
 static void on_work_done(uv_work_t *uv, int status)
 {

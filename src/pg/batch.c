@@ -301,7 +301,7 @@ static bool sort_rows(struct pg_batch *batch, const struct pg_command *command, 
 
 /* The second sending of a write may have waited for the first, in whose row nothing was left to do
  * when that was committed; but it saw the table as it was before. It finds what was done when it
- * looks once more. */
+ * runs once more. */
 static bool must_rerun(const struct pg_query *query)
 {
     return query->is_unknown && query->stmt->match != PG_MATCH_NONE && query->rows.count == 0 &&

@@ -103,7 +103,7 @@ static void query_rolled_back(struct pg_query *query, const PGresult *result)
         pg_query_again(query);
 }
 
-/* The connection went away between sending and the commit's answer. */
+/* The connection was lost between sending and the commit's answer. */
 static void query_lost(struct pg_query *query)
 {
     const struct pg_stmt *stmt = query->stmt;

@@ -55,7 +55,7 @@ struct pg_line {
     struct uuid tenant;
     struct list ring;    /* in the queue's, or among the spare ones */
     struct list queries; /* by line_link, oldest first */
-    struct list *cursor; /* while a batch is collected: the next one to look at */
+    struct list *cursor; /* while a batch is collected: the next one to consider */
     size_t count;
 };
 
@@ -66,7 +66,7 @@ struct pg_command {
     bool is_prepare;
     struct pg_query **queries; /* one in pipe mode */
     size_t count;
-    /* Who is answered: each of these queries, followed by those that ask for the same. */
+    /* Queries to answer: each of these queries, followed by those that ask for the same. */
     struct pg_query **sharers;
     size_t sharer_count;
     PGresult *result;

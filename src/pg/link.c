@@ -1,6 +1,6 @@
 /*
  * The life of a connection. PQconnectPoll may close its socket and open another under the same
- * number, so the watch is dropped before each call and made anew after it.
+ * number, so the watch is dropped before each call and made again after it.
  *
  * A host that swallows packets would use up every attempt, since libpq has no time-out a host when
  * it does not block: an attempt that ran out of time makes the next one begin with the next host.
@@ -194,7 +194,7 @@ static void link_add_addresses(struct pg_link *link)
     }
 }
 
-/* Takes the answer of the last look-up, then starts the next or goes on when there is none. */
+/* Takes the answer of the last lookup, then starts the next or goes on when there is none. */
 static enum op_result step_lookup(struct op *op)
 {
     struct pg_link *link = link_of(op);

@@ -1,7 +1,7 @@
 /*
- * link: one connection to the database that is always wanted: it looks names up, connects without
- * blocking, tells its owner, and begins again with back-off when it is lost. One op for its whole
- * life ("pg_link").
+ * link: one connection to the database that is always wanted: it resolves names, connects without
+ * blocking, notifies its owner, and begins again with back-off when it is lost. One op for its
+ * whole life ("pg_link").
  */
 #ifndef PG_LINK_H
 #define PG_LINK_H
@@ -22,7 +22,7 @@ struct pg_link_events {
     void (*on_up)(struct pg_link *link);
     /* The socket is readable, and PQconsumeInput has run well. May call pg_link_lost. */
     void (*on_readable)(struct pg_link *link);
-    /* It was up and is lost, or is closed while up; conn is still there to look at. */
+    /* It was up and is lost, or is closed while up; conn is still there to read. */
     void (*on_down)(struct pg_link *link, const struct err *why);
     /* The last call: memory may go. */
     void (*on_freed)(struct pg_link *link);
@@ -60,7 +60,7 @@ void pg_link_start(struct pg_link *link, struct loop *loop, const struct pg_targ
                    const struct pg_link_events *events, void *owner);
 /* Ends it for good; on_down when it was up, on_freed at the bottom of a turn. */
 void pg_link_close(struct pg_link *link);
-/* The owner found it unusable: drops the connection and connects anew. */
+/* The owner found it unusable: drops the connection and reconnects. */
 void pg_link_lost(struct pg_link *link, enum err_code code, const char *why);
 /* Call after PQsend*: flushes, and watches for writing where the socket did not take all. */
 void pg_link_flush(struct pg_link *link);

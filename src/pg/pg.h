@@ -3,7 +3,7 @@
  * while a batch is in flight on a connection the next one collects, and when it returns all that
  * waited goes out together with one Sync, so one fsync (src/README.md "The database").
  *
- * Who uses it: `store` alone writes SQL. Ops of the rooms above embed a struct pg_query, hand it to
+ * Users: `store` alone writes SQL. Ops of the rooms above embed a struct pg_query, hand it to
  * a store function and return OP_WAIT; they are woken when the commit is durable. Nothing is
  * reported as done before its commit.
  *
@@ -71,13 +71,13 @@ enum pg_match {
  *   @row ... @end     the source row of an INSERT: `select ... from input i` or `values (...)`
  *   @from             `from input i`, or nothing
  *   @input            `input i,` inside a FROM list, or nothing
- *   @read(table)      FROM and WHERE of a look-up by the key parameters; the row is `t`
+ *   @read(table)      FROM and WHERE of a lookup by the key parameters; the row is `t`
  *   @update(table)    FROM and WHERE of `update table t set ...` by the key parameters
  *   @delete(table)    USING and WHERE of `delete from table t` likewise
  * A uuid parameter called account_id says whose query it is: what waits goes in turn by account.
  * The key parameters are the first key_count ones and are named as their columns are. The last
  * three pin the plan: a nested loop from the input over the primary key whatever the table's
- * statistics say (pg/stmt.c tells how). A template may begin with `with x as (...)`.
+ * statistics say (pg/stmt.c says how). A template may begin with `with x as (...)`.
  */
 struct pg_stmt {
     const char *name; /* unique, [a-z0-9_], below 48 characters */
@@ -90,16 +90,17 @@ struct pg_stmt {
     uint8_t key_count;
     enum pg_match match;
     bool is_write;      /* goes to a writer connection */
-    bool is_replayable; /* running it twice is harmless and tells the same (reads are always) */
+    bool is_replayable; /* running it twice is harmless and returns the same (reads are always) */
     bool goes_alone;    /* never shares a batch: DDL */
     /* A read whose rows may be large: one at a time, on one of the readers, which takes no other
-     * read meanwhile where there is a second. So nobody's small read waits behind it. */
+     * read meanwhile where there is a second. So no small read waits behind it. */
     bool is_large;
     /* A read that many are likely to make at a time with the same parameters: of a batch it is
      * made once for all of these, and each has a copy of its rows. */
     bool is_shared;
     /* What is sent where this one may have been done already, its answer lost: the same parameters
-     * and columns, and it finds what it did. So that the usual case need not look. NULL: itself. */
+     * and columns, and it finds what it did. So that the usual case does not check. NULL: itself.
+     */
     const struct pg_stmt *again;
     /* NULL, or why this statement may lack account_id (checked by the lint test). */
     const char *no_account;
@@ -170,7 +171,7 @@ struct pg_query {
     uint64_t deadline_ns; /* for waiting and for being sent again; 0: the pool's queue_timeout_ms */
     struct pg_value params[PG_PARAMS_MAX];
     /* in and out: the operation may have been done already, its answer lost (pg_stmt.again). Left
-     * so by ERR_CLOSED, for who tries again with the same query; gone after OK. */
+     * so by ERR_CLOSED, for a caller that tries again with the same query; gone after OK. */
     bool is_unknown;
     /* out */
     /* OK
@@ -224,7 +225,7 @@ enum { PG_LANES_MAX = 64 };
 
 /* Starts connecting; queries may be submitted at once and wait. Reconnects for ever with back-off
  * and jitter. NULL: err says what is wrong with the conninfo. Each connection is an op of its own
- * ("pg_link", seen in op_count). */
+ * ("pg_link", counted in op_count). */
 struct pg_pool *pg_pool_new(struct loop *loop, const struct pg_pool_config *config,
                             struct err *err) MUST_CHECK;
 /* Ends what waits with ERR_BUSY and what is in flight with ERR_CLOSED, closes the connections; the

@@ -251,8 +251,8 @@ static size_t pool_writing(const struct pg_pool *pool)
 }
 
 /* A batch costs the database as much as some ten of its rows, so under load few large ones are what
- * is fast: beside others a batch leaves only when it is as large as they are together. A lone query
- * waits for nobody, and nobody waits for a slow batch. */
+ * is fast: next to others a batch leaves only when it is as large as they are together. A lone
+ * query does not wait, and no query waits for a slow batch. */
 static bool pool_holds_back(struct pg_pool *pool)
 {
     if (pool->writes.count >= pool_writing(pool))
@@ -453,7 +453,7 @@ void pg_pool_free(struct pg_pool *pool)
     loop_hook_remove(&pool->hook);
 }
 
-/* ---- looking at it ---- */
+/* ---- state of the pool ---- */
 
 bool pg_pool_is_ready(const struct pg_pool *pool)
 {

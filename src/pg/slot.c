@@ -1,5 +1,5 @@
 /*
- * Slots: what a pool knows of each statement it has seen. Found by the statement's address.
+ * Slots: what a pool knows of each statement it has run. Found by the statement's address.
  */
 #include <stdio.h>
 #include <stdlib.h>

@@ -6,7 +6,7 @@
  * such a join round when the table's statistics say "tiny" (all of the table outside, the input
  * inside), and a cached plan stays so while the table grows, until the next ANALYZE. So:
  *
- * - Look-ups are lateral subqueries behind OFFSET 0, which can be neither flattened nor turned:
+ * - Lookups are lateral subqueries behind OFFSET 0, which can be neither flattened nor turned:
  *   they run once an input row, with the key as their condition.
  *
  * - UPDATE and DELETE find their row by key = any(array[input]). The index takes that as an
@@ -16,7 +16,7 @@
  *   planner may make a mere filter, and does while the table is empty, which then reads the whole
  *   account for each row. Tried and dropped: a range, (key) >= (input) and (key) <= (input), pins
  * as well but reads dead entries of the account; a lateral that yields the row's ctid misses a row
- *   that somebody else changes meanwhile, since PostgreSQL 15.14 compares the new version's ctid.
+ *   that another session changes meanwhile, since PostgreSQL 15.14 compares the new version's ctid.
  */
 #include "pg/stmt.h"
 

@@ -1,6 +1,6 @@
 /*
  * Conninfo strings: parsed by libpq (URI or key=value), host lists split here, defaults from the
- * environment. What libpq would look up by itself and so block on (service files) is refused.
+ * environment. What libpq would resolve by itself and so block on (service files) is refused.
  */
 #include "pg/target.h"
 

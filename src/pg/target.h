@@ -1,5 +1,5 @@
 /*
- * Where to connect: a conninfo taken apart, so that names can be looked up without libpq, which
+ * Where to connect: a conninfo taken apart, so that names can be resolved without libpq, which
  * would block.
  */
 #ifndef PG_TARGET_H
@@ -34,7 +34,7 @@ struct pg_target {
 struct pg_target *pg_target_new(const char *conninfo, const char *application_name,
                                 const char *settings, struct err *err) MUST_CHECK;
 void pg_target_free(struct pg_target *target);
-/* Is host i a name that must be looked up first? */
+/* Is host i a name that must be resolved first? */
 bool pg_host_needs_lookup(const struct pg_host *host);
 
 /* The lists of one attempt: libpq wants as many addresses as hosts. */
@@ -52,7 +52,7 @@ void pg_endpoints_add(struct pg_endpoints *endpoints, const struct pg_host *host
 PGconn *pg_target_connect_start(const struct pg_target *target, struct pg_endpoints *endpoints);
 
 /* Connects and waits (at most 10 s a host where the operator gave no connect_timeout); libpq looks
- * names up. For operator commands. NULL when out of memory, else look at PQstatus. */
+ * names up. For operator commands. NULL when out of memory, else PQstatus has the result. */
 PGconn *pg_target_connect_blocking(const struct pg_target *target);
 
 #endif

@@ -42,7 +42,7 @@ slice scopes_format(uint32_t scopes, char out[33]);
 const char *scope_name(enum api_key_scope scope);
 
 /* session_hash: of the dashboard session that the key opened; NULL: the key itself is used. Result:
- * ERR_NOTFOUND when there is none. Revoked and expired ones are returned: the caller judges. */
+ * ERR_NOTFOUND when there is none. Revoked and expired ones are returned: the caller checks. */
 void store_api_key_find(struct pg_pool *pool, struct pg_query *query, struct op *op,
                         const uint8_t hash[API_KEY_HASH_LEN],
                         const uint8_t session_hash[SESSION_HASH_LEN]);

@@ -1,7 +1,7 @@
 /*
- * change: tells servers that an account's keys, connections or state were changed by somebody else,
- * so that they forget what they believe of it. A hint by NOTIFY: whoever misses one goes on with
- * what it knows for `cache-time` at most.
+ * change: notifies servers that an account's keys, connections or state were changed by another
+ * process, so that they forget what they believe of it. A hint by NOTIFY: whoever misses one goes
+ * on with what it knows for `cache-time` at most.
  */
 #ifndef STORE_CHANGE_H
 #define STORE_CHANGE_H

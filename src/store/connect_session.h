@@ -40,7 +40,7 @@ struct connect_session {
 /* store_done_result. */
 void store_connect_session_insert(struct pg_pool *pool, struct pg_query *query, struct op *op,
                                   const struct connect_session *session);
-/* Result: ERR_NOTFOUND; expires_at is the caller's to judge. Slices live in op's arena. */
+/* Result: ERR_NOTFOUND; expires_at is the caller's to check. Slices live in op's arena. */
 void store_connect_session_get(struct pg_pool *pool, struct pg_query *query, struct op *op,
                                struct uuid account_id,
                                const uint8_t token_hash[CONNECT_SESSION_HASH_LEN]);

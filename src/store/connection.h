@@ -1,7 +1,7 @@
 /*
  * connection: an account's grant on one app: sealed credentials (vault/seal.h), their key id, and
  * what is known about their health. Changes are compare-and-set on `rev`, and carry an operation
- * token, so that sending one again after a lost connection tells the truth.
+ * token, so that sending one again after a lost connection returns the truth.
  */
 #ifndef STORE_CONNECTION_H
 #define STORE_CONNECTION_H
@@ -109,7 +109,7 @@ void store_connection_insert(struct pg_pool *pool, struct pg_query *query, struc
 int store_connection_insert_result(const struct pg_query *query, bool *is_own) MUST_CHECK;
 
 /* Compare-and-set on rev. error: SLICE_NONE when live. Result: OK and the new rev; ERR_NOTFOUND
- * when rev is no longer the row's (somebody else was first: read it again) or it is gone. */
+ * when rev is no longer the row's (another writer was first: read it again) or it is gone. */
 void store_connection_status_set(struct pg_pool *pool, struct pg_query *query, struct op *op,
                                  struct uuid account_id, int64_t id, int64_t rev,
                                  enum connection_status status, slice error);
@@ -162,8 +162,8 @@ struct connection_loss {
 void store_connection_lost(struct pg_pool *pool, struct pg_query *query, struct op *op,
                            const struct connection_loss *loss);
 
-/* Nobody else may refresh its token for lease_ms, by the database's clock. Again by the same
- * holder: the lease begins anew. Result: OK; ERR_NOTFOUND when somebody else holds it, or when rev
+/* No other holder may refresh its token for lease_ms, by the database's clock. Again by the same
+ * holder: the lease begins again. Result: OK; ERR_NOTFOUND when another holder has it, or when rev
  * is no longer the row's. A change of credentials or status ends the claim. */
 void store_connection_claim(struct pg_pool *pool, struct pg_query *query, struct op *op,
                             struct uuid account_id, int64_t id, int64_t rev, struct uuid holder,
@@ -201,7 +201,7 @@ int store_connection_stale_sync(struct pg_sync *sync, struct arena *arena, slice
                                 struct uuid after_account, int64_t after_id,
                                 struct connection **list, size_t *count,
                                 struct err *err) MUST_CHECK;
-/* Compare-and-set on rev. ERR_NOTFOUND when somebody was first. */
+/* Compare-and-set on rev. ERR_NOTFOUND when another writer was first. */
 int store_connection_reseal_sync(struct pg_sync *sync, struct uuid account_id, int64_t id,
                                  int64_t rev, slice sealed, slice key_id,
                                  struct err *err) MUST_CHECK;

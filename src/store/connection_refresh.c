@@ -6,7 +6,7 @@
 #include "store/internal.h"
 
 /* rev stays: it fences the credentials, which a claim does not change. A token that came late is
- * still stored where nobody else has stored one. */
+ * still stored where no other writer has stored one. */
 static const struct pg_column claim_params[] = {{"account_id", PG_UUID},
                                                 {"id", PG_I64},
                                                 {"rev", PG_I64},

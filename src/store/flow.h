@@ -1,6 +1,6 @@
 /*
  * flow: where a flow stands, and the facts of what it did (sql/0002_flows.sql). Every change is
- * one statement, fenced by rev and, while it runs, by its owner: no row back means that somebody
+ * one statement, fenced by rev and, while it runs, by its owner: no row back means that another
  * else changed it (cancelled, adopted), and whoever held it in memory drops it.
  *
  * Writes are here and in flow_take.c; what only reads is in store/flow_read.h.
@@ -142,9 +142,9 @@ void store_flow_item_insert(struct pg_pool *pool, struct pg_query *query, struct
 int store_flow_item_insert_result(const struct pg_query *query) MUST_CHECK;
 
 /*
- * Taking a flow that nobody runs: each makes it running, owned by `owner`, not begun. step_index,
- * attempt and wake_at stay: a parked attempt (a wait, an approval) without a row of its own in
- * flow_step has come to its time; an approved one has its row.
+ * Taking a flow without a running owner: each makes it running, owned by `owner`, not begun.
+ * step_index, attempt and wake_at stay: a parked attempt (a wait, an approval) without a row of its
+ * own in flow_step has come to its time; an approved one has its row.
  */
 
 enum flow_take_kind {
@@ -174,9 +174,9 @@ int store_flow_take_result(const struct pg_query *query, struct flow *flow) MUST
 /* ---- endings from outside ---- */
 
 /* Any state -> cancelled; of a cancelled one nothing changes. Result as store_flow_take_result:
- * the row as it is now, its owner before in *was_owned_by (nil: nobody's), or *was_cancelled: it
- * was before this statement, or by an earlier sending of it, whose is not known. ERR_NOTFOUND: no
- * such flow of this account. */
+ * the row as it is now, its owner before in *was_owned_by (nil: no owner), or *was_cancelled: it
+ * was before this statement, or by an earlier sending of it, with an unknown sender. ERR_NOTFOUND:
+ * no such flow of this account. */
 void store_flow_cancel(struct pg_pool *pool, struct pg_query *query, struct op *op,
                        struct uuid account_id, struct uuid id, struct uuid op_token, int64_t now);
 int store_flow_cancel_result(const struct pg_query *query, struct flow *flow,

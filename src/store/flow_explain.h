@@ -1,5 +1,5 @@
 /*
- * Where a flow stands, and who is to move it: for an operator who asks why it does not.
+ * Where a flow stands, and which node is to move it: for an operator, when it does not.
  */
 #ifndef STORE_FLOW_EXPLAIN_H
 #define STORE_FLOW_EXPLAIN_H
@@ -9,7 +9,7 @@
 struct flow_explained {
     struct flow flow;
     slice account_name;
-    slice node_name;     /* of its owner; SLICE_NONE: that row is gone, or nobody owns it */
+    slice node_name;     /* of its owner; SLICE_NONE: that row is gone, or there is no owner */
     int64_t lease_until; /* of its owner; 0 likewise */
     int64_t nodes_alive;
     int64_t now;         /* the database's clock, which leases are judged by */

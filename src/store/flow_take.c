@@ -1,5 +1,5 @@
 /*
- * Flows that nobody runs are taken, and ended from outside; and the scans that find them.
+ * Flows without a running owner are taken, and ended from outside; and the scans that find them.
  */
 #include "store/flow.h"
 #include "store/internal.h"
@@ -186,14 +186,14 @@ static const struct pg_column cancel_columns[] = {
     {"created_at", PG_TIME},   {"updated_at", PG_TIME}, {"completed_at", PG_TIME},
     {"was_owned_by", PG_UUID},
 };
-#define NOBODY "'00000000-0000-0000-0000-000000000000'::uuid"
+#define NO_OWNER "'00000000-0000-0000-0000-000000000000'::uuid"
 static const struct pg_stmt flow_cancel = {
     .name = "flow_cancel",
     .sql = "with moved as (update sluice.flow t set status = 'cancelled', rev = t.rev + 1, "
            "op_token = :op_token, owner = null, waiting_for = null, updated_at = :now "
            "@update(sluice.flow) and t.status <> 'cancelled' "
            "returning :ord as ord, " STORE_FLOW_ROW ", coalesce(" BEFORE(
-               "owner") ", " NOBODY ") as was_owned_by) "
+               "owner") ", " NO_OWNER ") as was_owned_by) "
                         "select m.* from moved m union all select :ord, " STORE_FLOW_ROW
                         ", null::uuid @read(sluice.flow) and coalesce(t.status, '') = 'cancelled'",
     PG_PARAMS(cancel_params),

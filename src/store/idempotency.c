@@ -87,7 +87,7 @@ static const struct pg_stmt claim_insert = {
     .is_replayable = true,
 };
 
-/* The key of a run without one is its own: nobody else can have taken it. */
+/* The key of a run without one is its own: no other run can have taken it. */
 static const struct pg_stmt claim_own_again = {
     .name = "claim_own_again",
     .sql = CLAIM_INSERT " on conflict do nothing",
@@ -134,7 +134,7 @@ static const struct pg_stmt claim_recover = {
     .no_account = "a read-only scan for what dead nodes left, over all accounts",
 };
 
-/* A run ends, so those that stand in front for long are nobody's: none is hidden by the limit. */
+/* A run ends, so those that stand in front for long are orphans: none is hidden by the limit. */
 static const struct pg_column owned_params[] = {{"owner", PG_UUID}, {"before", PG_TIME}};
 static const struct pg_stmt claim_owned = {
     .name = "claim_owned",

@@ -31,7 +31,7 @@ struct claim {
 
 enum claim_state {
     CLAIM_WON,       /* the key is ours, the intent is durable: call the provider */
-    CLAIM_IN_FLIGHT, /* somebody runs it now, and lives: wait, look again */
+    CLAIM_IN_FLIGHT, /* a live node runs it now: wait, load again */
     CLAIM_DEAD,      /* its owner's lease has run out: recovery will end it; wait, look again */
     CLAIM_BOUND,     /* finished: compare the fingerprint, answer with the summary */
 };
@@ -42,7 +42,7 @@ struct claim_outcome {
     uint8_t fingerprint[IDEMPOTENCY_FINGERPRINT_LEN];
     struct uuid owner; /* IN_FLIGHT, DEAD */
     /* BOUND, from store_claim_find: what it is bound to. has_execution is false after
-     * store_claim_insert (a key that somebody bound between look-up and claim), in a rare race with
+     * store_claim_insert (a key that was bound between lookup and claim), in a rare race with
      * the commit that bound it, and when the execution's partition is gone: then ask
      * store_execution_get. */
     bool has_execution;

@@ -57,7 +57,7 @@ static inline void store_submit(struct pg_pool *pool, struct pg_query *query, st
 
 /*
  * A page of a list by id (store.h). `columns` and `match`, the filter, are of row e; the first
- * column is the id. Two columns follow: is_match, false for a row that only tells how far the page
+ * column is the id. Two columns follow: is_match, false for a row that only says how far the page
  * has looked, and is_cut, true of that row: there it stopped. The parameters begin with
  * STORE_PAGE_PARAMS.
  */

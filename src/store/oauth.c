@@ -112,7 +112,7 @@ static const struct pg_column begun_columns[] = {{"integration_id", PG_TEXT},
                                                  {"sealed", PG_BYTES},
                                                  {"key_id", PG_TEXT},
                                                  {"expires_at", PG_TIME}};
-/* The expiry is for the caller to judge: as a condition here it would offer its index for a walk
+/* The expiry is for the caller to check: as a condition here it would offer its index for a walk
  * (pg/stmt.c). */
 static const struct pg_stmt oauth_begun_take = {
     .name = "oauth_begun_take",

@@ -50,7 +50,7 @@ int store_oauth_client_stale_sync(struct pg_sync *sync, struct arena *arena, sli
                                   struct uuid after_account, slice after_integration,
                                   struct oauth_client **list, size_t *count,
                                   struct err *err) MUST_CHECK;
-/* Only where client->sealed is still what is stored: ERR_NOTFOUND when somebody was first. */
+/* Only where client->sealed is still what is stored: ERR_NOTFOUND when another was first. */
 int store_oauth_client_reseal_sync(struct pg_sync *sync, const struct oauth_client *client,
                                    slice sealed, slice key_id, struct err *err) MUST_CHECK;
 
@@ -64,7 +64,7 @@ struct oauth_begun {
 /* store_done_result. ERR_INVALID: there is no such account. */
 void store_oauth_begun_insert(struct pg_pool *pool, struct pg_query *query, struct op *op,
                               const struct oauth_begun *begun);
-/* Takes it: whoever asks first with the session that began it has it, and nobody after. Not
+/* Takes it: the first request with the session that began it has it, and no later one. Not
  * replayable: ERR_CLOSED when the answer was lost. Result: ERR_NOTFOUND when it is unknown, taken,
  * or another session's (that one stays); else what was sealed and expires_at, which may have
  * passed. */
@@ -73,7 +73,7 @@ void store_oauth_begun_take(struct pg_pool *pool, struct pg_query *query, struct
                             const uint8_t session_hash[OAUTH_HASH_LEN]);
 int store_oauth_begun_take_result(const struct pg_query *query,
                                   struct oauth_begun *begun) MUST_CHECK;
-/* Those that nobody came back to. store_done_result. */
+/* Those that were never finished. store_done_result. */
 void store_oauth_begun_sweep(struct pg_pool *pool, struct pg_query *query, struct op *op);
 
 #endif

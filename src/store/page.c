@@ -13,7 +13,7 @@ void store_page_params(struct pg_query *query, struct uuid account_id,
     query->params[3] = pg_i64((int64_t)page->count_max);
 }
 
-/* The row that tells how far it went is the last: it is the oldest that was looked at. */
+/* The row that says how far the scan went is the last: it is the oldest that was read. */
 size_t store_page_end(const struct pg_query *query, struct uuid *next)
 {
     const struct pg_rows *rows = &query->rows;

@@ -1,7 +1,7 @@
 /*
  * retention: partitions made ahead and dropped, expired keys removed, all in bounded bites that
  * the server runs by itself (contrib/deploy/README.md "Operations"). Each call does one bite and
- * tells whether more is left.
+ * says whether more is left.
  */
 #ifndef STORE_RETENTION_H
 #define STORE_RETENTION_H

@@ -140,7 +140,7 @@ static void on_opened(struct tls_engine *engine)
     struct tls_client *client = client_of(engine);
     struct client_handshake *handshake = client->handshake;
     client->is_resumed = handshake->is_offered && !handshake->verify.is_called;
-    /* Nobody gets here unverified: either a certificate was checked now, or the session goes back
+    /* No peer gets here unverified: either a certificate was checked now, or the session goes back
      * to a handshake in this context in which one was. */
     ASSERT(handshake->verify.is_called || client->is_resumed);
     if (handshake->verify.is_called) {

@@ -1,5 +1,5 @@
 /*
- * One TLS session over a stream: see engine.h for who owns what when.
+ * One TLS session over a stream: engine.h has the owners of each part.
  *
  *   HANDSHAKE  bytes from below are collected; a pool thread runs steps of the handshake until it
  *              wants more, then the loop sends what it wrote and starts it again when bytes came
@@ -63,7 +63,7 @@ static bool engine_has_input(const struct tls_engine *engine)
 
 /* ---- ending ---- */
 
-/* why NULL: as the stream below will tell; a first reason is never replaced. */
+/* why NULL: as the stream below will report; a first reason is never replaced. */
 void tls_engine_close_under(struct tls_engine *engine, const struct err *why)
 {
     if (engine->state >= TLS_CLOSING)
@@ -350,7 +350,7 @@ static void handshake_done(struct work *work)
 static int engine_work_start(struct tls_engine *engine, struct err *err)
 {
     ASSERT(!engine->is_working);
-    engine->is_working = true; /* before the thread looks at it */
+    engine->is_working = true; /* before the thread reads it */
     if (work_start(engine->stream.loop, &engine->work) == OK)
         return OK;
     engine->is_working = false;

@@ -2,7 +2,7 @@
  * The part of TLS that both directions share: drives one mbedtls_ssl_context over a stream, with
  * memory buffers in between, so that a handshake can run on the thread pool without touching the
  * socket. The client (tls/client.c) and the server of bench/provider embed struct tls_engine as the
- * first member and add what differs through hooks. Internal: nobody else includes this.
+ * first member and add what differs through hooks. Internal: no other room includes this.
  *
  * Threads: while is_working is set, a pool thread owns ssl, in and out; the loop touches only the
  * rest and collects what arrives in `arriving`. In every other moment the loop owns all.
@@ -95,7 +95,7 @@ int tls_engine_bio_send(void *engine, const unsigned char *bytes, size_t len);
 bool tls_engine_flush(struct tls_engine *engine);
 int tls_engine_write(struct tls_engine *engine, const slice *parts, size_t count) MUST_CHECK;
 bool tls_engine_send_close_notify(struct tls_engine *engine) MUST_CHECK;
-/* why NULL: as the stream below will tell; a first reason is never replaced. */
+/* why NULL: as the stream below will report; a first reason is never replaced. */
 void tls_engine_close_under(struct tls_engine *engine, const struct err *why);
 void tls_engine_record_failed(struct tls_engine *engine, int code);
 void tls_engine_on_ticket(struct tls_engine *engine);

@@ -42,8 +42,8 @@ bool tls_engine_flush(struct tls_engine *engine)
     buf_clear(out);
     if (code == OK)
         return true;
-    /* CLOSED: the stream below tells why in its on_closed. LIMIT: it was given too small a queue,
-     * and what is encrypted cannot be taken back. */
+    /* CLOSED: the stream below has the reason in its on_closed. LIMIT: it was given too small a
+     * queue, and what is encrypted cannot be taken back. */
     struct err why;
     err_set(&why, (enum err_code)code, "the connection under TLS takes no more bytes");
     tls_engine_close_under(engine, code == ERR_CLOSED ? NULL : &why);

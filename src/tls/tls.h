@@ -72,7 +72,7 @@ struct tls_client_config {
  * The time limit is the caller's: stream_close ends a handshake at once. Writes before on_open are
  * refused with ERR_INVALID; a write that would pass write_bytes_max with ERR_LIMIT, even where the
  * socket might have taken it (nothing may be encrypted that cannot be sent).
- * stream_shutdown sends close_notify, on_eof tells whether the peer did (stream.h).
+ * stream_shutdown sends close_notify, on_eof says whether the peer did (stream.h).
  * NULL: `under` stays the caller's; ERR_INVALID for a name that is none, ERR_NOMEM. */
 struct stream *tls_client_start(struct tls_context *context, struct stream *under,
                                 const struct tls_client_config *config,

@@ -19,7 +19,7 @@ struct tls_verify {
     uint8_t ip[16];              /* where name is a literal */
     uint8_t ip_len;              /* 0, 4 or 16 */
     /* out */
-    bool is_called; /* a certificate was looked at: this was a full handshake */
+    bool is_called; /* a certificate was checked: this was a full handshake */
     bool is_self_signed;
     int64_t valid_from_s, valid_to_s;    /* of the leaf, seconds since 1970 */
     char cert_names[TLS_CERT_NAMES_MAX]; /* what the leaf is for: "a.example, *.b.example" */

@@ -188,7 +188,7 @@ static enum op_result step_answer(struct op *op)
         return OP_DONE;
     store_api_key_touch(auth->pool, &entry->query, op, entry->grant.account_id, entry->grant.key_id,
                         now);
-    return OP_WAIT; /* nobody waits for it */
+    return OP_WAIT; /* no op waits for it */
 }
 
 static void entry_fetch(struct entry *entry);

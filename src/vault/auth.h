@@ -56,9 +56,9 @@ bool vault_auth_check_caller(struct vault_auth *auth, struct vault_check *check,
                              const struct vault_caller *caller, struct op *op) MUST_CHECK;
 /* For an op's on_cancel: lets go of op; harmless when not waiting. */
 void vault_auth_cancel(struct vault_check *check);
-/* What stays open for a key (an event stream, a long poll) is told once when the key or the session
- * is refused. Within GUARD_EVERY_MS of the hint of the change; where
- * hints are lost, within GUARD_TTL_MS. */
+/* What stays open for a key (an event stream, a long poll) is notified once when the key or the
+ * session is refused. Within GUARD_EVERY_MS of the hint of the change; where hints are lost, within
+ * GUARD_TTL_MS. */
 struct vault_guard {
     void (*on_refused)(struct vault_guard *guard); /* the guard has stopped; from a timer */
     /* private */

@@ -54,7 +54,7 @@ static int decode_key(slice word, struct buf *bytes, size_t number, struct err *
     return OK;
 }
 
-/* The id is part of the hash of the key, so that nobody has to think of names. */
+/* The id is part of the hash of the key, so that an operator need not think of names. */
 static void name_key(struct vault_ring_key *key, slice bytes)
 {
     uint8_t hash[32];

@@ -1,0 +1,60 @@
+# See words.sh. The list, then sources, are the arguments; prints what is refused, and for `words`
+# the comment share and the asserts of each room.
+use strict;
+use warnings;
+
+my ($list, @files) = @ARGV;
+my (%is_name, @phrases, %is_free);
+open my $words, '<', $list or die "$list: $!\n";
+while (<$words>) {
+    next if /^#/ || /^\s*$/;
+    my ($kind, $text) = /^(name|phrase|free) (.+)$/ or die "$list:$.: not name, phrase or free\n";
+    if    ($kind eq 'name')   { $is_name{$text} = 1 }
+    elsif ($kind eq 'phrase') { push @phrases, qr/\b(?:$text)\b/is }
+    else                      { $is_free{$text} = 1 }
+}
+close $words;
+
+my (%lines, %comment_lines, %asserts);
+for my $file (@files) {
+    my ($room) = $file =~ m{^src/([a-z]+)/} or next;
+    open my $in, '<', $file or die "$file: $!\n";
+    local $/;
+    my $text = <$in>;
+    close $in;
+
+    # The file in parts: comments, strings and what is between them. Strings are data, not names.
+    my ($line, %has_comment) = (1);
+    while ($text =~ m{\G(?:(/\*.*?\*/|//[^\n]*)|("(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*')|([^/"']+|.))}gs) {
+        my ($comment, $string, $code) = ($1, $2, $3);
+        my $part = $comment // $string // $code;
+        my $count = $part =~ tr/\n//;
+        if (defined $comment) {
+            $has_comment{$_} = 1 for $line .. $line + $count;
+            (my $plain = $comment) =~ s{\n\s*\*}{\n }g;
+            for my $phrase ($is_free{$room} ? () : @phrases) {
+                while ($plain =~ /$phrase/g) {
+                    my ($found, $at) = ($&, $line + (substr($plain, 0, $-[0]) =~ tr/\n//));
+                    $found =~ s/\s+/ /g;
+                    print "$file:$at: a comment says \"$found\"\n";
+                }
+            }
+        } elsif (defined $code) {
+            $asserts{$room} += () = $code =~ /\bASSERT\w*\s*\(/g;
+            while (!$is_free{$room} && $code =~ /\b([A-Za-z_]\w*)\b/g) {
+                my ($name, $at) = ($1, $line + (substr($code, 0, $-[0]) =~ tr/\n//));
+                my ($bad) = grep { $is_name{$_} } split /_/, lc($name) =~ s{in_place}{}r; # a term of the field
+                print "$file:$at: the name $name: \"$bad\" is not used\n" if defined $bad;
+            }
+        }
+        $line += $count;
+    }
+    next if $file !~ /\.c$/;
+    $lines{$room} += $line - 1;
+    $comment_lines{$room} += keys %has_comment;
+}
+for my $room (sort keys %lines) {
+    printf "# room %-8s %4.1f %% comment lines, %4d asserts, %5d lines%s\n", $room,
+        100 * $comment_lines{$room} / $lines{$room}, $asserts{$room} // 0, $lines{$room},
+        $is_free{$room} ? ', names not converted' : '';
+}
