@@ -175,8 +175,8 @@ int store_flow_take_result(const struct pg_query *query, struct flow *flow) MUST
 
 /* Any state -> cancelled; of a cancelled one nothing changes. Result as store_flow_take_result:
  * the row as it is now, its owner before in *was_owned_by (nil: no owner), or *was_cancelled: it
- * was before this statement, or by an earlier sending of it, with an unknown sender. ERR_NOTFOUND:
- * no such flow of this account. */
+ * was before this statement, or by an earlier sending of it; which of the two is not known.
+ * ERR_NOTFOUND: no such flow of this account. */
 void store_flow_cancel(struct pg_pool *pool, struct pg_query *query, struct op *op,
                        struct uuid account_id, struct uuid id, struct uuid op_token, int64_t now);
 int store_flow_cancel_result(const struct pg_query *query, struct flow *flow,
