@@ -49,8 +49,11 @@ static void accept_one(struct tcp_listener *listener, int fd)
             stream_close(&tcp->base);
         return;
     }
+    /* The count is shared between processes. It goes down when the stream is closed. */
     if (listener->share) {
         tcp->counted = &listener->share->connections[listener->share->self];
+        /* Relaxed order is enough: the counts are compared as estimates and guard no other
+         * memory. */
         atomic_fetch_add_explicit(tcp->counted, 1, memory_order_relaxed);
     }
     listener->on_accept(&tcp->base, listener->owner);
@@ -179,6 +182,8 @@ static int use_inherited(struct tcp_listener *listener, int fd, slice text, stru
                        "cannot listen on %.*s: inherited descriptor %d is no listening socket",
                        SLICE_ARG(text), fd);
     listener->bound.fd = fd;
+    /* The parent passed the descriptor across exec. It must not be passed on to a child by
+     * accident. */
     fcntl(fd, F_SETFD, FD_CLOEXEC);
     fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK);
     return OK;
@@ -194,6 +199,7 @@ static int listener_open(struct tcp_listener *listener, const struct tcp_listen_
                  : tcp_bind(config, &listener->bound, err);
     if (rc != OK)
         return rc;
+    /* Port 0 was bound to a free port, so the socket is asked and not the configuration. */
     listener->port = tcp_port_of(listener->bound.fd);
     listener->watch =
         poll_watch_new(listener->loop, listener->bound.fd, on_listener_ready, listener);

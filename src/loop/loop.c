@@ -89,6 +89,7 @@ static void loop_drain(struct loop *loop)
     if (loop->drain_until_ns == 0)
         loop->drain_until_ns = loop->step_began_ns + LOOP_DRAIN_NS_MAX;
     for (size_t runs = 0; runs < LOOP_RUNS_MAX; runs++) {
+        /* At least one task runs in each turn, so that a queue always gets shorter. */
         if (loop->tasks_run > 0 && loop_is_drain_over(loop))
             return;
         struct list *link = list_pop_front(&loop->tasks);
@@ -133,18 +134,23 @@ static void loop_settle(struct loop *loop)
 {
     if (!loop->is_dirty)
         return;
+    /* Cleared first: what the steps below add makes the loop dirty again. */
     loop->is_dirty = false;
     loop_lap(loop, PART_EVENTS);
     loop_drain(loop);
     loop_lap(loop, PART_STEPS);
+    /* The hooks run after the tasks, so that one batch and one write have all that the tasks
+     * queued. */
     loop_run_hooks(loop);
     log_flush();
     loop_lap(loop, PART_LOG);
+    /* No callback of this turn is on the stack any more, so the memory may go. */
     loop_free_garbage(loop);
     loop_lap(loop, PART_MEMORY);
     bool has_tasks = !list_is_empty(&loop->tasks) || !list_is_empty(&loop->tasks_next);
     if (uv_is_closing((uv_handle_t *)&loop->idle))
         return;
+    /* An active idle handle makes poll return at once. */
     if (has_tasks && !uv_is_active((uv_handle_t *)&loop->idle)) {
         int rc = uv_idle_start(&loop->idle, on_idle);
         ASSERT(rc == 0);
@@ -251,6 +257,7 @@ void loop_threads_init(unsigned threads)
     ASSERT(threads >= 1 && threads <= 1024);
     char text[16];
     snprintf(text, sizeof(text), "%u", threads);
+    /* libuv reads the variable when its first work is queued, so it must be set before that. */
     setenv("UV_THREADPOOL_SIZE", text, 1);
     threads_wanted = threads;
 }
@@ -268,6 +275,7 @@ static void loop_init_handles(struct loop *loop)
     uv_idle_init(&loop->uv, &loop->idle);
     uv_prepare_start(&loop->prepare, on_prepare);
     uv_check_start(&loop->check, on_check);
+    /* The loop's own handles must not keep uv_run alive. */
     uv_unref((uv_handle_t *)&loop->prepare);
     uv_unref((uv_handle_t *)&loop->check);
     loop_timers_init(loop);
@@ -290,6 +298,7 @@ struct loop *loop_new(struct err *err)
         mem_free(loop);
         return NULL;
     }
+    /* A write to a closed socket then fails with EPIPE instead of ending the process. */
     signal(SIGPIPE, SIG_IGN);
     list_init(&loop->tasks);
     list_init(&loop->tasks_next);
@@ -383,6 +392,7 @@ void loop_free(struct loop *loop)
     while (loop_uv_turn(loop, UV_RUN_DEFAULT))
         list_append_all(&loop->tasks, &loop->tasks_next); /* as on_check did */
     ASSERT(list_is_empty(&loop->garbage));
+    /* The starter thread uses libuv's pool. It ends before the loop is closed. */
     loop_pool_started(loop);
     int rc = uv_loop_close(&loop->uv);
     ASSERT(rc == 0);

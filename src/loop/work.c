@@ -38,6 +38,7 @@ static void run_done(struct loop_task *task)
 {
     struct work *work = CONTAINER_OF(task, struct work, task);
     struct work_request *request = work->handle;
+    /* Counted down before done(), which may start the next work with the same struct. */
     loop_of(request->uv.loop)->work_count--;
     work->handle = NULL;
     mem_free(request);
@@ -138,6 +139,7 @@ int signal_watch_start(struct loop *loop, struct signal_watch *watch, int signum
         loop_handle_close((uv_handle_t *)uv);
         return loop_err_from_uv(rc);
     }
+    /* A watched signal alone does not keep the loop running. */
     uv_unref((uv_handle_t *)uv);
     watch->handle = uv;
     return OK;

@@ -80,6 +80,8 @@ static void entry_use(struct entry *entry)
 
 static struct entry *entry_new(struct vault_auth *auth, const struct vault_caller *caller)
 {
+    /* Entries that are being fetched are not in the LRU list, so an entry with waiters is
+     * never removed here. */
     if (auth->entries.count >= auth->cache_max && !list_is_empty(&auth->lru))
         entry_forget(LIST_ITEM(auth->lru.next, struct entry, lru));
     struct entry *entry = mem_zalloc(sizeof(*entry));
@@ -101,6 +103,7 @@ static void check_answer(struct vault_check *check, const struct entry *entry)
 {
     check->status = entry->status;
     check->grant = entry->grant;
+    /* A key may expire while its entry is cached, so the clock decides at each use. */
     bool is_over = entry->expires_at && entry->expires_at <= clock_wall_us();
     if (check->status == OK && is_over)
         check->status = ERR_REFUSED;
@@ -129,6 +132,7 @@ static struct entry *entry_of(struct op *op)
 
 static bool has_session(const struct vault_caller *caller)
 {
+    /* A hash of zeros is no session. */
     static const uint8_t none[SESSION_HASH_LEN];
     return memcmp(caller->session_hash, none, sizeof(none)) != 0;
 }
@@ -151,6 +155,8 @@ static void entry_learn(struct entry *entry)
     int rc = store_api_key_find_result(&entry->query, &key);
     entry->grant = (struct vault_grant){.scopes = 0};
     entry->expires_at = 0;
+    /* A missing key is a refusal, which may be cached. A failed query says nothing of the
+     * key. */
     entry->status = rc == ERR_NOTFOUND ? ERR_REFUSED : rc;
     if (rc != OK)
         return;
@@ -186,6 +192,7 @@ static enum op_result step_answer(struct op *op)
     int64_t now = clock_wall_us();
     if (entry->status != OK || now - entry->last_used_at < TOUCH_EVERY_US)
         return OP_DONE;
+    /* All checks have their answers by now, so this write delays none of them. */
     store_api_key_touch(auth->pool, &entry->query, op, entry->grant.account_id, entry->grant.key_id,
                         now);
     return OP_WAIT; /* no op waits for it */

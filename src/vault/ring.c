@@ -41,6 +41,7 @@ static slice next_word(slice *text)
 
 static int decode_key(slice word, struct buf *bytes, size_t number, struct err *err)
 {
+    /* Hex is recognised by its length: 32 bytes have 44 characters at most in base64. */
     int rc = word.len == HEX_LEN ? decode_hex(bytes, word) : decode_base64url(bytes, word);
     if (rc != OK && word.len != HEX_LEN) {
         buf_clear(bytes);
@@ -93,6 +94,7 @@ static int ring_parse(struct vault_ring *ring, slice text, struct err *err)
         int rc = decode_key(word, &bytes, ring->count + 1, err);
         if (rc == OK)
             rc = ring_add(ring, buf_slice(&bytes), err);
+        /* The buffer holds the key in the clear, after an error as well. */
         if (bytes.ptr)
             mem_wipe(bytes.ptr, bytes.cap);
         buf_deinit(&bytes);
@@ -128,6 +130,7 @@ static int check_file(int fd, const char *path, struct err *err)
         return err_set(err, ERR_IO, "cannot read %s: %s", path, strerror(errno));
     if (!S_ISREG(info.st_mode))
         return err_set(err, ERR_INVALID, "%s is not a file", path);
+    /* The open descriptor is checked, not the path, which could be replaced in between. */
     if (info.st_mode & (S_IRWXG | S_IRWXO))
         return err_set(err, ERR_REFUSED,
                        "others may read %s, which holds master keys: run chmod 600 on it", path);
@@ -157,6 +160,7 @@ struct vault_ring *vault_ring_from_file(const char *path, struct err *err)
 {
     struct vault_ring *ring = NULL;
     struct buf text;
+    /* O_NONBLOCK: opening a FIFO by mistake must not block the start. */
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
     if (fd < 0) {
         err_set(err, errno == ENOENT ? ERR_NOTFOUND : ERR_IO, "cannot open %s: %s", path,

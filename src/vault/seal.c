@@ -47,6 +47,7 @@ static bool gcm_init(mbedtls_gcm_context *gcm, const struct vault_ring_key *key)
 int vault_seal(const struct vault_ring *ring, const struct vault_binding *binding, slice plain,
                struct buf *out)
 {
+    /* The first key seals. The others only open what was sealed before a rotation. */
     const struct vault_ring_key *key = &ring->keys[0];
     unsigned char aad[AAD_MAX];
     size_t aad_len = make_aad(binding, slice_of(key->id, VAULT_KEY_ID_LEN), aad);
@@ -57,6 +58,7 @@ int vault_seal(const struct vault_ring *ring, const struct vault_binding *bindin
         return ERR_NOMEM;
     unsigned char *nonce = sealed + 1, *text = nonce + NONCE_LEN, *tag = text + plain.len;
     mbedtls_gcm_context gcm;
+    /* A random nonce needs no counter that several processes would have to share. */
     sealed[0] = FORM;
     random_bytes(nonce, NONCE_LEN);
     bool is_sealed = gcm_init(&gcm, key) &&
@@ -81,6 +83,7 @@ static int open_into(const struct vault_ring_key *key, const struct vault_bindin
     const unsigned char *nonce = (const unsigned char *)sealed.ptr + 1;
     const unsigned char *text = nonce + NONCE_LEN;
     mbedtls_gcm_context gcm;
+    /* GCM checks the tag over text and AAD: no byte of a changed value leaves this function. */
     bool is_open = gcm_init(&gcm, key) &&
                    mbedtls_gcm_auth_decrypt(&gcm, text_len, nonce, NONCE_LEN, aad, aad_len,
                                             text + text_len, TAG_LEN, text, plain) == 0;
@@ -113,6 +116,7 @@ int vault_open(const struct vault_ring *ring, const struct vault_binding *bindin
         *plain = secret_new(slice_of(text, len));
         rc = *plain ? OK : err_set(err, ERR_NOMEM, "out of memory");
     }
+    /* The secret has its own copy. This one is wiped before the allocator can reuse it. */
     mem_wipe(text, len + 1);
     mem_free(text);
     return rc;
