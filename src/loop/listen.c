@@ -86,6 +86,8 @@ static bool accept_next(struct tcp_listener *listener)
 {
     if (listener->bound.fd < 0) /* on_accept has freed it */
         return false;
+    /* SOCK_NONBLOCK);|No fcntl calls are needed after this, and no other thread can exec
+     * with the descriptor open. */
     int fd = accept4(listener->bound.fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
     if (fd >= 0) {
         accept_one(listener, fd);
@@ -254,6 +256,7 @@ void tcp_listener_free(struct tcp_listener *listener)
         return;
     timer_stop(&listener->rest);
     poll_watch_free(listener->watch);
+    /* The watch goes before the descriptor: epoll must not keep a number that is used again. */
     tcp_unbind(&listener->bound);
     if (listener->spare_fd >= 0)
         close(listener->spare_fd);

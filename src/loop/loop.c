@@ -259,6 +259,7 @@ void loop_threads_init(unsigned threads)
     snprintf(text, sizeof(text), "%u", threads);
     /* libuv reads the variable when its first work is queued, so it must be set before that. */
     setenv("UV_THREADPOOL_SIZE", text, 1);
+    /* The count is kept for those that divide the pool, as dns does. */
     threads_wanted = threads;
 }
 

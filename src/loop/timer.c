@@ -67,6 +67,7 @@ static void heap_remove(struct loop *loop, size_t index)
     struct timer_slot last = loop->slots[--loop->slot_count];
     if (index == loop->slot_count)
         return;
+    /* The last slot comes from another branch of the heap, so it may have to go up or down. */
     heap_put(loop, index, last);
     heap_sift_up(loop, index);
     heap_sift_down(loop, last.timer->heap_index);
@@ -77,6 +78,7 @@ static bool heap_grow(struct loop *loop)
     if (loop->slot_count < loop->slot_cap)
         return true;
     size_t cap = loop->slot_cap ? loop->slot_cap * 2 : HEAP_CAP_MIN;
+    /* Doubling keeps the cost of an insertion constant on average. The heap never shrinks. */
     struct timer_slot *slots = mem_realloc(loop->slots, cap * sizeof(*slots));
     if (!slots)
         return false;
@@ -90,6 +92,8 @@ static bool heap_grow(struct loop *loop)
 static void loop_arm(struct loop *loop)
 {
     uint64_t wanted_ns = loop->slot_count ? loop->slots[0].armed_ns : UINT64_MAX;
+    /* Timers that found no memory for a slot have no order. All of them run in the next
+     * turn. */
     if (loop->spilled)
         wanted_ns = 0;
     if (loop->firing_ns || wanted_ns == loop->timer_armed_ns)
@@ -99,6 +103,7 @@ static void loop_arm(struct loop *loop)
         uv_timer_stop(&loop->uv_timer);
         return;
     }
+    /* Rounded up: libuv counts in milliseconds, and a timer must not run early. */
     uint64_t due_ms = wanted_ns / 1000000 + (wanted_ns % 1000000 ? 1 : 0);
     uint64_t now_ms = uv_now(&loop->uv);
     /* 1 at least: libuv 1.44 runs a timer of 0 that its own callback starts, in the same pass */
@@ -146,6 +151,8 @@ void timer_start(struct timer *timer, uint64_t due_ns)
     if (timer->heap_index == SPILLED)
         return;
     if (timer->heap_index != NOT_ARMED) {
+        /* A later time leaves the slot where it is. on_uv_timer moves it when the old time
+         * comes. */
         if (due_ns >= timer->armed_ns)
             return;
         heap_remove(loop, timer->heap_index);
@@ -187,6 +194,7 @@ static void on_uv_timer(uv_timer_t *handle)
 {
     struct loop *loop = loop_of(handle->loop);
     loop_enter(loop);
+    /* One reading of the clock for the whole pass, so that the pass ends. */
     uint64_t now_ns = clock_mono_ns();
     loop->now_ns = now_ns;
     loop->firing_ns = now_ns;
@@ -198,6 +206,7 @@ static void on_uv_timer(uv_timer_t *handle)
             heap_sift_down(loop, 0);
             continue;
         }
+        /* Removed before the call: on_due may start the timer again or free it. */
         heap_remove(loop, 0);
         timer->on_due(timer);
     }

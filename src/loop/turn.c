@@ -51,6 +51,7 @@ void loop_turn_begin(struct loop *loop)
     if (loop->is_in_turn)
         return;
     loop->is_in_turn = true;
+    /* All callbacks of a turn have the same time, which costs one reading of the clock. */
     loop->now_ns = loop->turn_began_ns = clock_mono_ns();
     loop->cpu_mark_ns = loop->part_began_ns = clock_thread_cpu_ns();
     loop->worst_ns = 0;
@@ -107,6 +108,8 @@ bool loop_is_reading_over(const struct loop *loop)
 bool loop_may_read(struct loop *loop, uint64_t *round)
 {
     bool was_read = *round == loop->read_round;
+    /* A stream that was read in this round waits until each that was passed over has been
+     * read. */
     if (was_read && loop->is_round_open)
         return false;
     if (!loop_is_reading_over(loop)) {
@@ -158,6 +161,8 @@ void loop_turn_end(struct loop *loop)
         return;
     uint64_t turn_cpu_ns = clock_thread_cpu_ns() - loop->cpu_mark_ns;
     uint64_t turn_wall_ns = clock_mono_ns() - loop->turn_began_ns;
+    /* Both clocks are read before this, so that the work below is not counted as part of the
+     * turn. */
     loop->is_in_turn = false;
     loop->drain_until_ns = loop->reserved_ns = 0;
     struct loop_stats *stats = &loop->stats;

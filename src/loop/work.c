@@ -30,6 +30,7 @@ static void pool_thread_yield(void)
 static void on_work_run(uv_work_t *uv)
 {
     struct work *work = CONTAINER_OF(uv, struct work_request, uv)->work;
+    /* The priority is a property of the thread, and libuv has no hook for its start. */
     pool_thread_yield();
     work->run(work);
 }
@@ -63,6 +64,7 @@ int work_start(struct loop *loop, struct work *work)
         return ERR_NOMEM;
     request->work = work;
     work->handle = request;
+    /* The task exists before the work is queued: a pool thread may finish at once. */
     loop_task_init(&work->task, run_done);
     int rc = uv_queue_work(&loop->uv, &request->uv, on_work_run, on_work_done);
     if (rc != 0) {

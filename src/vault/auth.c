@@ -142,6 +142,7 @@ static enum op_result step_find(struct op *op)
     struct entry *entry = entry_of(op);
     if (entry->is_orphan)
         return OP_FAIL;
+    /* The query keeps pointers to the hashes. They live in the entry, which outlives the op. */
     const struct vault_caller *caller = &entry->caller;
     store_api_key_find(entry->auth->pool, &entry->query, op, caller->key_hash,
                        has_session(caller) ? caller->session_hash : NULL);
@@ -279,6 +280,8 @@ bool vault_auth_check_caller(struct vault_auth *auth, struct vault_check *check,
     metric_add(metric_series(&hit_metric, SLICE("result=\"miss\"")), 1);
     check->op = op;
     list_push_back(&entry->waiters, &check->link);
+    /* The hold keeps the op from its next step until the answer or vault_auth_cancel
+     * releases it. */
     op_hold(op, "auth");
     if (!entry->is_fetching)
         entry_fetch(entry);
@@ -326,6 +329,8 @@ static void on_guards_due(struct timer *timer)
         if (!is_refused_now(auth, &guard->caller))
             continue;
         list_unlink(&guard->link);
+        /* The callbacks run after the loop: they may start and stop guards, which changes
+         * the list. */
         list_push_back(&refused, &guard->link);
     }
     while ((node = list_pop_front(&refused))) { /* one may stop another */
@@ -363,6 +368,7 @@ void vault_guard_stop(struct vault_guard *guard)
 static void entry_distrust(struct entry *entry)
 {
     entry->until_ns = 0;
+    /* An answer that is on its way may be older than the change, so it is fetched once more. */
     entry->is_stale = true;
 }
 
@@ -420,6 +426,8 @@ void vault_auth_free(struct vault_auth *auth)
         struct entry *entry = slot->value;
         ASSERT(list_is_empty(&entry->waiters));
         list_unlink(&entry->lru);
+        /* The op of a fetch outlives this function. It frees the orphaned entry when it
+         * ends. */
         entry->is_orphan = true;
         if (entry->is_fetching)
             op_cancel(&entry->op);
