@@ -83,6 +83,8 @@ static void engine_free(struct loop_garbage *garbage)
 
 static void engine_free_when_idle(struct tls_engine *engine)
 {
+    /* A pool thread still uses the session while is_working is set. handshake_done calls
+     * this again. */
     if (engine->state != TLS_CLOSED || engine->is_working)
         return;
     engine->garbage.free = engine_free;
@@ -94,6 +96,7 @@ static void on_under_closed(struct stream *under, void *owner, const struct err 
     (void)under;
     struct tls_engine *engine = owner;
     ASSERT(engine->state != TLS_CLOSED);
+    /* A close of our own has its reason already, and OK is one: the owner wanted it. */
     if (engine->why.code == OK && engine->state != TLS_CLOSING)
         engine->why = *why;
     loop_task_cancel(&engine->wake);
@@ -189,6 +192,7 @@ static void engine_pump(struct tls_engine *engine)
         if (engine->stream.events->on_read)
             engine->stream.events->on_read(&engine->stream, engine->stream.owner,
                                            slice_of(scratch_plain, (size_t)n));
+        /* All sessions share the scratch, so decrypted bytes do not stay in it. */
         mem_wipe(scratch_plain, (size_t)n);
     }
     if (engine->state == TLS_OPEN)
@@ -220,6 +224,7 @@ static void on_under_read(struct stream *under, void *owner, slice bytes)
     struct tls_engine *engine = owner;
     if (engine->state >= TLS_CLOSING || engine->is_eof_reported)
         return;
+    /* The thread reads engine->in, so new bytes go to a buffer of the loop's own. */
     if (engine->is_working) {
         engine_keep(engine, &engine->arriving, bytes);
         if (engine->arriving.len >= TLS_ARRIVING_BYTES_MAX / 4) /* data right behind its Finished */
@@ -231,6 +236,8 @@ static void on_under_read(struct stream *under, void *owner, slice bytes)
         engine_handshake_step(engine);
         return;
     }
+    /* The records are decrypted from the reader's buffer. Only an incomplete one is copied
+     * below. */
     engine->borrowed = bytes;
     engine_pump(engine);
     slice rest = engine->borrowed;
@@ -256,6 +263,8 @@ static void engine_read_start(struct stream *stream)
     engine->is_reading = true;
     if (engine->state != TLS_OPEN)
         return;
+    /* The owner's callback must not run inside its own call, so a task delivers what is
+     * buffered. */
     if (engine_has_input(engine) || engine->is_eof_under)
         loop_task_queue(engine->stream.loop, &engine->wake);
     else
@@ -278,6 +287,8 @@ static void engine_read_stop(struct stream *stream)
 static void handshake_run(struct work *work)
 {
     struct tls_engine *engine = CONTAINER_OF(work, struct tls_engine, work);
+    /* This runs on a pool thread. It touches only what the loop leaves alone while
+     * is_working is set. */
     uint64_t began = clock_thread_cpu_ns();
     if (!engine->is_prepared && engine->hooks->prepare)
         engine->hooks->prepare(engine);
@@ -329,6 +340,7 @@ static void handshake_done(struct work *work)
         engine_free_when_idle(engine);
         return;
     }
+    /* The thread has ended: both buffers belong to the loop again and become one, in order. */
     if (engine->arriving.len)
         stream_read_start(engine->under); /* it may have been held back */
     engine_in_trim(engine);
@@ -376,6 +388,8 @@ static void on_under_eof(struct stream *under, void *owner, bool is_clean)
 {
     (void)under, (void)is_clean;
     struct tls_engine *engine = owner;
+    /* Records that came before the FIN are still delivered: the pump reports the end after
+     * them. */
     engine->is_eof_under = true;
     if (engine->state == TLS_OPEN)
         engine_pump(engine);
