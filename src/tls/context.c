@@ -90,12 +90,15 @@ static int roots_parse(struct tls_context *context, const char *path, struct buf
     if (!buf_is_ok(pem))
         return err_set(err, ERR_LIMIT, "%s is larger than %d bytes", path, ROOT_FILE_BYTES_MAX);
     int failed = mbedtls_x509_crt_parse(&context->roots, (const unsigned char *)pem->ptr, pem->len);
+    /* The library says only how many failed, so the good ones are counted in its list. */
     for (const mbedtls_x509_crt *root = &context->roots; root && root->raw.p; root = root->next)
         context->root_count++;
     if (failed == MBEDTLS_ERR_X509_ALLOC_FAILED || failed == MBEDTLS_ERR_PEM_ALLOC_FAILED)
         return err_set(err, ERR_NOMEM, "out of memory for the certificates in %s", path);
     if (context->root_count == 0)
         return err_set(err, ERR_SYNTAX, "%s holds no certificate in PEM form", path);
+    /* A positive result counts the certificates that did not parse. The others are usable,
+     * and a system's file often has a few of an unknown kind. */
     context->skipped_count = failed > 0 ? (size_t)failed : 0;
     return OK;
 }
@@ -137,6 +140,7 @@ int tls_conf_common(mbedtls_ssl_config *conf, enum tls_version min, enum tls_ver
     mbedtls_ssl_conf_max_tls_version(conf, max == TLS_VERSION_1_2 ? MBEDTLS_SSL_VERSION_TLS1_2
                                                                   : MBEDTLS_SSL_VERSION_TLS1_3);
     mbedtls_ssl_conf_rng(conf, mbedtls_psa_get_random, MBEDTLS_PSA_RANDOM_STATE);
+    /* The library keeps pointers to these lists, which is why they are static. */
     mbedtls_ssl_conf_groups(conf, groups);
     mbedtls_ssl_conf_ciphersuites(conf, suites);
     mbedtls_ssl_conf_tls13_key_exchange_modes(
@@ -188,6 +192,8 @@ struct tls_context *tls_context_new(const struct tls_config *config, struct err 
     context->refs = 1;
     context->session_age_max_s = config->session_age_max_s ? config->session_age_max_s : 24 * 3600;
     context->is_resumption_off = config->is_resumption_off;
+    /* All members are initialised before the first step that can fail: context_free frees
+     * each of them. */
     mbedtls_x509_crt_init(&context->roots);
     mbedtls_ssl_config_init(&context->conf);
     tls_sessions_init(&context->sessions, config->sessions_max ? config->sessions_max : 1024);

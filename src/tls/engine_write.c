@@ -18,6 +18,8 @@ void tls_engine_scratch_free(void)
 int tls_engine_bio_send(void *ctx, const unsigned char *bytes, size_t len)
 {
     struct tls_engine *engine = ctx;
+    /* A handshake writes on a pool thread, where the loop's shared scratch may not be
+     * touched. */
     struct buf *out = engine->is_working ? &engine->out : &scratch_out;
     buf_append(out, slice_of(bytes, len));
     return buf_is_ok(out) ? (int)len : MBEDTLS_ERR_SSL_ALLOC_FAILED;
@@ -37,6 +39,8 @@ bool tls_engine_flush(struct tls_engine *engine)
     if (out->len == 0)
         return true;
     slice bytes = buf_slice(out);
+    /* The stream takes the bytes or copies them, so the scratch is free again after the
+     * call. */
     int code = stream_write(engine->under, &bytes, 1);
     buf_shrink(out, out == &scratch_out ? 2 * TLS_FLUSH_BYTES : 0);
     buf_clear(out);
@@ -64,6 +68,7 @@ static bool engine_encrypt(struct tls_engine *engine, slice bytes)
             return false;
         }
         bytes = slice_from(bytes, (size_t)n);
+        /* A large write leaves in parts, so that the scratch stays small. */
         if (scratch_out.len >= TLS_FLUSH_BYTES && !tls_engine_flush(engine))
             return false;
     }
@@ -98,6 +103,7 @@ static bool engine_encrypt_parts(struct tls_engine *engine, const slice *parts, 
     }
     if (is_ok && held)
         is_ok = engine_encrypt(engine, slice_of(scratch_gather, held));
+    /* The gathered bytes are plain text, and the next session uses the same scratch. */
     mem_wipe(scratch_gather, held_max);
     return is_ok;
 }
