@@ -37,18 +37,20 @@ static int print_one(struct session *session, const struct command_call *call,
 
 /* ---- create ---- */
 
-/* A second one would be told apart by its id alone, and is mostly a script that ran twice. */
+/* A second account of one name differs only by its id, and is usually the mistake of a script that
+ * ran twice. */
 static int check_is_new(struct session *session, slice name)
 {
     struct account other;
     char id[UUID_TEXT_LEN + 1];
     int result =
         store_account_named_sync(session->sync, &session->arena, name, &other, &session->err);
+    /* ERR_NOTFOUND is the good case; any other error is the database's. */
     if (result != OK)
         return result == ERR_NOTFOUND ? OK : result;
     uuid_format(other.account_id, id);
     return err_set(&session->err, ERR_INVALID,
-                   "there is an account \"%.*s\" already, %s; --again makes another one",
+                   "an account \"%.*s\" exists already (%s); --again creates another one",
                    SLICE_ARG(name), id);
 }
 
@@ -56,6 +58,8 @@ static int create(struct session *session, struct command_call *call)
 {
     struct account account = {.account_id = uuid_v7(), .name = slice_cstr(call->argv[0])};
     if (output_name_check(account.name, "a name", ACCOUNT_NAME_MAX, &session->err) != OK ||
+        /* The audit event opens the transaction; session_commit ends it, with the account or
+         * without it. */
         session_open_database(session) != OK ||
         session_audit(session, account.account_id, "account.created", SLICE_NONE) != OK)
         return (int)session->err.code;
@@ -64,9 +68,11 @@ static int create(struct session *session, struct command_call *call)
         result = store_account_create_sync(session->sync, &account, &session->err);
     if (session_commit(session, result) != OK)
         return (int)session->err.code;
+    /* Read back for created_at, which the database sets. */
     if (store_account_get_sync(session->sync, &session->arena, account.account_id, &account,
                                &session->err) != OK)
         return (int)session->err.code;
+    /* The hint goes to stderr: scripts read the id from the first line of stdout. */
     if (!command_has(call, "json"))
         (void)fprintf(stderr, "next: sluice keys create \"%s\"\n", call->argv[0]);
     return print_one(session, call, &account);
@@ -91,8 +97,9 @@ static int print_table(struct session *session, const struct account *list, size
         output_table_cell(&table, list[i].disabled_at ? SLICE("disabled") : SLICE("live"));
         output_table_cell(&table, list[i].name);
     }
-    return output_table_print(
-        &table, stdout, "there are no accounts; `sluice accounts create` makes one", &session->err);
+    return output_table_print(&table, stdout,
+                              "there are no accounts; `sluice accounts create` creates one",
+                              &session->err);
 }
 
 static int list(struct session *session, struct command_call *call)
@@ -140,6 +147,7 @@ static int set_disabled(struct session *session, struct command_call *call, bool
     if (session_open_database(session) != OK ||
         session_find_account(session, slice_cstr(call->argv[0]), &account) != OK)
         return (int)session->err.code;
+    /* Already so: no event is written for a change that did not happen. */
     if ((account.disabled_at != 0) == is_disabled)
         return print_one(session, call, &account);
     if (session_audit(session, account.account_id,
@@ -189,17 +197,16 @@ static int run_erase(struct command_call *call)
 /* ---- the table ---- */
 
 static const struct config_option export_options[] = {
-    {"out", "FILE", "write there instead of to stdout; whole or not at all, mode 0600"},
+    {"out", "FILE", "write there instead of to stdout; complete or not at all, mode 0600"},
 };
 static const struct config_option erase_options[] = {
-    {"yes", NULL, "really"},
+    {"yes", NULL, "confirm that the account is to be erased"},
     {"settle", "TIME",
-     "how long servers may take to end what they have begun, and then to leave rows that are "
-     "erased, "
-     "too; at least the execution-timeout of the servers, 45s by default"},
+     "how long running work of the servers may take to finish, and how long rows that it still "
+     "writes are erased; at least the execution-timeout of the servers, 45s by default"},
 };
 static const struct config_option create_options[] = {
-    {"again", NULL, "though another account has this name"},
+    {"again", NULL, "create it even if another account has this name"},
     {"json", NULL, "print JSON, for scripts"},
 };
 static const struct config_option options[] = {{"json", NULL, "print JSON, for scripts"}};
@@ -207,7 +214,7 @@ static const struct config_option options[] = {{"json", NULL, "print JSON, for s
 static const struct command_verb verbs[] = {
     {.name = "create",
      .synopsis = "NAME",
-     .summary = "Make an account. It prints the id on its first line.",
+     .summary = "Create an account. The first line of the output has its id.",
      COMMAND_OPTIONS(create_options),
      .args_min = 1,
      .args_max = 1,
@@ -233,21 +240,22 @@ static const struct command_verb verbs[] = {
      .run = run_disable},
     {.name = "enable",
      .synopsis = "ACCOUNT",
-     .summary = "Take its keys again.",
+     .summary = "Accept its keys again.",
      COMMAND_OPTIONS(options),
      .args_min = 1,
      .args_max = 1,
      .run = run_enable},
     {.name = "export",
      .synopsis = "ACCOUNT",
-     .summary = "All that is stored of an account, a line of JSON a row; no credentials.",
+     .summary = "Print everything that is stored for an account, one line of JSON per row, without "
+                "credentials.",
      COMMAND_OPTIONS(export_options),
      .args_min = 1,
      .args_max = 1,
      .run = run_export},
     {.name = "erase",
      .synopsis = "ACCOUNT",
-     .summary = "Delete an account and all that is stored of it, for ever.",
+     .summary = "Delete an account and everything that is stored for it, permanently.",
      COMMAND_OPTIONS(erase_options),
      .needs = "yes",
      .args_min = 1,
@@ -258,8 +266,8 @@ static const struct command_verb verbs[] = {
 const struct command accounts_command = {
     .name = "accounts",
     .summary = "tenants: create, list, show, disable, enable, export, erase",
-    .help = "ACCOUNT is an account's id, or its name where no other has the same. Servers are "
-            "told of a change at once.",
+    .help = "ACCOUNT is an account's id, or its name if that is unique. Servers are notified of a "
+            "change at once.",
     .scopes = CONFIG_DATABASE,
     COMMAND_VERBS(verbs),
 };

@@ -1,6 +1,7 @@
 /*
- * Authorizing from a terminal; see authorize.h. One loop: it turns for the way there, rests while
- * the person is at the app, and turns for the way back.
+ * Authorizing from a terminal; see authorize.h. One loop serves both halves: it turns until the
+ * authorize URL is known, stands still while the person is at the app, and turns again to exchange
+ * the code.
  */
 #include "cmd/authorize.h"
 
@@ -27,14 +28,14 @@ struct authorize {
     struct oauth_begin begin;
     struct oauth_finish finish;
     struct exec_enrol enrol;
-    struct audit_event who; /* for the trail */
+    struct audit_event caller; /* actor and address, for the audit trail */
     bool may_change_identity;
     uint8_t session_id[SESSION_BYTES];
     bool is_finishing, is_freed;
-    struct buf line, values; /* the address handed back, and what its query says */
+    struct buf line, values; /* the address that was pasted, and the values of its query */
 };
 
-/* ---- one op for each way ---- */
+/* ---- one op for each half ---- */
 
 static struct authorize *authorize_of(struct op *op)
 {
@@ -53,14 +54,16 @@ static enum op_result step_start(struct op *op)
 
 static slice keep_text(struct op *op, slice text)
 {
+    /* The texts are in a child op that ends with this turn. */
     return text.ptr ? arena_dup(&op->arena, text) : SLICE_NONE;
 }
 
-/* What it was found to be is stored. */
+/* Stores the grant with the identity that the app reports. */
 static enum op_result step_enrol(struct op *op)
 {
     struct authorize *it = authorize_of(op);
     const struct oauth_finish *finish = &it->finish;
+    /* The first half, and a grant that was refused, have nothing to store. */
     if (!it->is_finishing || finish->outcome != OAUTH_DONE)
         return OP_NEXT;
     const struct exec_enrol_request in = {
@@ -76,8 +79,8 @@ static enum op_result step_enrol(struct op *op)
         .expires_at = finish->expires_at,
         .is_grant = true,
         .may_change_identity = it->may_change_identity,
-        .actor = it->who.actor,
-        .address = it->who.address,
+        .actor = it->caller.actor,
+        .address = it->caller.address,
     };
     it->finish.scopes_missing = keep_text(op, finish->scopes_missing);
     exec_enrol_start(it->connect, it->pool, it->out.client, it->session->catalog, &it->enrol, &in,
@@ -85,6 +88,7 @@ static enum op_result step_enrol(struct op *op)
     return OP_WAIT;
 }
 
+/* The connection's id goes to stdout for scripts; remarks go to stderr. */
 static void print_connection(const struct authorize *it)
 {
     const struct exec_enrol *enrol = &it->enrol;
@@ -95,17 +99,18 @@ static void print_connection(const struct authorize *it)
         output_text(stderr, connection_identity_text(&enrol->identity));
         (void)fputc('\n', stderr);
     }
+    /* The connection works, but actions that need these scopes will be refused. */
     if (it->finish.scopes_missing.ptr) {
         (void)fprintf(stderr, "not granted: ");
         output_text(stderr, it->finish.scopes_missing);
         (void)fputc('\n', stderr);
     }
     if (it->finish.is_refresh_token_missing)
-        (void)fprintf(stderr, "the app gave no refresh token: connect it again once its access "
-                              "token has ended\n");
+        (void)fprintf(stderr, "the app gave no refresh token: reconnect it when its access token "
+                              "expires\n");
 }
 
-/* What a child left lives until this turn's end: it is printed here. */
+/* The results of a child op are valid until the end of this turn, so they are printed here. */
 static enum op_result step_print(struct op *op)
 {
     struct authorize *it = authorize_of(op);
@@ -114,6 +119,7 @@ static enum op_result step_print(struct op *op)
     slice message = is_granted         ? it->enrol.message
                     : it->is_finishing ? it->finish.message
                                        : it->begin.message;
+    /* The tokens are stored, or of no use. */
     if (it->is_finishing)
         secret_unref(it->finish.credential);
     if (is_begun) {
@@ -124,7 +130,7 @@ static enum op_result step_print(struct op *op)
     } else {
         bool may_insist = is_granted && it->enrol.result == EXEC_ENROL_OTHER_IDENTITY;
         (void)err_set(&it->session->err, ERR_REFUSED, "%.*s%s", SLICE_ARG(message),
-                      may_insist ? " To have it act as another one, say --any-identity." : "");
+                      may_insist ? " To allow another identity, add --any-identity." : "");
     }
     return OP_DONE;
 }
@@ -139,13 +145,14 @@ static const struct op_step steps[] = {
 static const struct op_class authorize_class = {
     .name = "authorize", .steps = steps, .step_count = ARRAY_LEN(steps), .free = on_freed};
 
-/* OK: the way was gone to its end. */
+/* Runs one half to its end. OK: it succeeded; the session's err has the message else. */
 static int go(struct authorize *it, bool is_finishing)
 {
     it->is_finishing = is_finishing;
     it->is_freed = false;
     it->session->err.code = OK;
     op_start(&it->op, &authorize_class, it->loop, NULL, ARENA_BYTES_MAX);
+    /* on_freed comes last, after the op's own end: then the struct may be reused. */
     while (!it->is_freed)
         (void)loop_turn(it->loop, true);
     return (int)it->session->err.code;
@@ -157,15 +164,17 @@ static int read_line(struct authorize *it)
 {
     struct err *err = &it->session->err;
     int c;
-    (void)fprintf(stderr, "Open that address in a browser, then paste here the one it ends at:\n");
+    (void)fprintf(stderr,
+                  "Open that address in a browser, then paste the address that it ends at here:\n");
     while ((c = getchar()) != EOF && c != '\n')
         buf_append_char(&it->line, (char)c);
     if (!buf_is_ok(&it->line) || it->line.len == 0)
-        return err_set(err, ERR_INVALID, "no address was handed back");
+        return err_set(err, ERR_INVALID, "no address was entered");
     return OK;
 }
 
-/* A parameter's value, decoded into values (which never moves: it has its whole room). */
+/* Decodes a parameter's value into `values`, which is reserved for the whole query and so never
+ * moves. */
 static int read_value(struct authorize *it, slice text, slice *value)
 {
     size_t start = it->values.len;
@@ -187,13 +196,16 @@ static int read_address(struct authorize *it)
                         {"error", &request->error}};
     slice query = slice_trim(buf_slice(&it->line));
     ptrdiff_t mark = slice_find_char(query, '?');
+    /* All values together are shorter than the query, so that one reservation is enough. */
     if (mark < 0 || !buf_reserve(&it->values, query.len))
         return err_set(&it->session->err, ERR_INVALID,
                        "the address has no query; it should hold a code and a state");
     query = slice_from(query, (size_t)mark + 1);
+    /* A fragment is not part of the query; some apps append one. */
     query = slice_split(&query, '#');
     while (query.len > 0) {
         slice value = slice_split(&query, '&'), name = slice_split(&value, '=');
+        /* Other parameters are the app's own. */
         for (size_t i = 0; i < ARRAY_LEN(wanted); i++)
             if (slice_eq_cstr(name, wanted[i].name) &&
                 read_value(it, value.ptr ? value : SLICE(""), wanted[i].value) != OK)
@@ -213,6 +225,7 @@ static int open_parts(struct authorize *it)
         return (int)err->code;
     if (outbound_open(&it->out, it->loop, session->config, err) != OK)
         return (int)err->code;
+    /* One connection of each kind: a single op runs at a time. */
     struct pg_pool_config pool = {.conninfo = session->config->database_url.ptr,
                                   .dns = it->out.dns,
                                   .writers = 1,
@@ -235,6 +248,7 @@ static int open_parts(struct authorize *it)
 static void close_parts(struct authorize *it)
 {
     if (!it->loop)
+        /* The pool goes first, so that connections close while the loop still turns. */
         return;
     pg_pool_free(it->pool);
     outbound_close(&it->out);
@@ -250,11 +264,12 @@ int authorize_run(struct session *session, const struct oauth_begin_request *req
 {
     struct authorize it = {.session = session,
                            .begin_request = *request,
-                           .who = {.account_id = request->account_id},
+                           .caller = {.account_id = request->account_id},
                            .may_change_identity = request->may_change_identity};
+    /* A session of this one run: the state that comes back must have been issued here. */
     random_kernel(it.session_id, sizeof(it.session_id));
     it.begin_request.session_id = slice_of(it.session_id, sizeof(it.session_id));
-    session_tell_operator(session, &it.who);
+    session_tell_operator(session, &it.caller);
     it.finish_request = (struct oauth_finish_request){
         .account_id = request->account_id,
         .session_id = it.begin_request.session_id,
@@ -270,7 +285,7 @@ int authorize_run(struct session *session, const struct oauth_begin_request *req
         result = read_address(&it);
     if (result == OK)
         result = go(&it, true);
-    if (result == OK) /* running servers */
+    if (result == OK) /* servers have the old connection cached */
         result = store_change_notify_sync(session->sync, request->account_id, &session->err);
     close_parts(&it);
     buf_deinit(&it.line);

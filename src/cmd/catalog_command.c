@@ -1,5 +1,5 @@
 /*
- * sluice catalog: manifests checked and read in a terminal.
+ * sluice catalog: checks and prints manifests in a terminal.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -26,6 +26,7 @@ struct lint {
     size_t count;
 };
 
+/* A folder may change while it is read, so that the count is checked for each file. */
 static int read_text(struct lint *lint, FILE *file, const char *path)
 {
     struct err *err = &lint->session->err;
@@ -41,6 +42,7 @@ static int read_text(struct lint *lint, FILE *file, const char *path)
     slice name = arena_dup(&lint->session->arena, slice_cstr(path));
     if (!text || !name.ptr)
         return err_set(err, ERR_NOMEM, "out of memory for %s", path);
+    /* The size is from fstat; a file that shrank meanwhile is an error, not a short manifest. */
     if (fread(text, 1, len, file) != len)
         return err_set(err, ERR_IO, "cannot read %s", path);
     lint->sources[lint->count++] = (struct catalog_source){name, slice_of(text, len)};
@@ -73,6 +75,7 @@ static int read_folder(struct lint *lint, const char *path)
         return err_set(err, ERR_IO, "cannot open %s: %s", path, strerror(errno));
     for (struct dirent *entry = readdir(dir); entry && result == OK; entry = readdir(dir)) {
         slice name = slice_cstr(entry->d_name);
+        /* Hidden files and editors' backups are skipped. */
         if (entry->d_name[0] == '.' || !slice_ends_with(name, SLICE(".json")))
             continue;
         slice full = arena_printf(&lint->session->arena, "%s/%s", path, entry->d_name);
@@ -80,8 +83,10 @@ static int read_folder(struct lint *lint, const char *path)
                           : err_set(err, ERR_NOMEM, "out of memory for %s", path);
     }
     (void)closedir(dir);
+    /* A folder without manifests is most likely a wrong path. */
     if (result == OK && lint->count == first)
         return err_set(err, ERR_NOTFOUND, "there is no manifest (*.json) in %s", path);
+    /* readdir has no order; sorted, two runs report the same lines in the same order. */
     qsort(lint->sources + first, lint->count - first, sizeof(*lint->sources), compare_sources);
     return result;
 }
@@ -89,12 +94,14 @@ static int read_folder(struct lint *lint, const char *path)
 static int lint_sources(struct lint *lint)
 {
     struct err *err = &lint->session->err;
+    /* A report has room for many problems, which is too much for the stack. */
     struct catalog_report *report = mem_alloc(sizeof(*report));
     if (!report)
         return err_set(err, ERR_NOMEM, "out of memory");
     catalog_report_init(report);
     struct catalog *catalog = catalog_load(lint->sources, lint->count, report);
     int result = OK;
+    /* Warnings are printed for a catalog without errors, too. */
     catalog_show_problems(report);
     if (!catalog)
         result = err_set(err, ERR_INVALID, "%zu error%s and %zu warning%s in %zu file%s",
@@ -119,6 +126,7 @@ static int lint(struct session *session, struct command_call *call)
     if (!lint.sources)
         return err_set(&session->err, ERR_NOMEM, "out of memory");
     for (int i = 0; i < call->argc && result == OK; i++) {
+        /* A path that cannot be read is reported by fopen, with its reason. */
         bool is_folder = stat(call->argv[i], &info) == 0 && S_ISDIR(info.st_mode);
         result = is_folder ? read_folder(&lint, call->argv[i]) : read_file(&lint, call->argv[i]);
     }
@@ -163,6 +171,7 @@ static int search(struct session *session, struct command_call *call)
     slice query = SLICE("");
     if (session_open_catalog(session) != OK)
         return (int)session->err.code;
+    /* The words of a query need no quotes in the shell. */
     for (int i = 0; i < call->argc && query.ptr; i++)
         query = arena_printf(&session->arena, "%.*s %s", SLICE_ARG(query), call->argv[i]);
     if (!query.ptr)
@@ -189,14 +198,14 @@ static const struct config_option options[] = {{"json", NULL, "print JSON, for s
 static const struct command_verb verbs[] = {
     {.name = "lint",
      .synopsis = "FILE|DIR...",
-     .summary = "Check manifests against everything that is known; exits 1 where one has an error.",
+     .summary = "Check manifests; exits 1 if one has an error.",
      .args_min = 1,
      .args_max = LINT_FILES_MAX,
      .run = run_lint},
     {.name = "import",
      .synopsis = "openapi FILE",
-     .summary = "Make a manifest of an OpenAPI 3.0 or 3.1 description (JSON); what it cannot "
-                "express is reported, a line an operation.",
+     .summary = "Make a manifest from an OpenAPI 3.0 or 3.1 description (JSON); what it cannot "
+                "express is reported, one line per operation.",
      COMMAND_OPTIONS(catalog_import_options),
      .args_min = 2,
      .args_max = 2,
@@ -215,7 +224,8 @@ static const struct command_verb verbs[] = {
      .run = run_show},
     {.name = "search",
      .synopsis = "WORDS...",
-     .summary = "What fits an intent, best first, as GET /api/search finds it.",
+     .summary =
+         "Find integrations and actions by words, best match first, as GET /api/search does.",
      COMMAND_OPTIONS(options),
      .args_min = 1,
      .args_max = SEARCH_ARGS_MAX,

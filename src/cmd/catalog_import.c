@@ -11,13 +11,13 @@
 #include "catalog/import.h"
 #include "cmd/output.h"
 
-enum { FOLDER_BYTES_MAX = 64 * 1024 * 1024 }; /* of all files that references name */
+enum { FOLDER_BYTES_MAX = 64 * 1024 * 1024 }; /* of all files that references name, together */
 
 const struct config_option catalog_import_options[CATALOG_IMPORT_OPTIONS] = {
-    {"id", "ID", "the integration's id; made of the description's title when left out"},
+    {"id", "ID", "the integration's id; derived from the description's title by default"},
     {"overrides", "FILE",
-     "what the description does not know; contrib/integrations/README.md shows the form"},
-    {"output", "FILE", "where the manifest goes; stdout when left out"},
+     "what the description does not say; contrib/integrations/README.md has the format"},
+    {"output", "FILE", "the manifest's file; stdout by default"},
 };
 
 static int read_open(FILE *file, const char *path, size_t bytes_max, struct arena *arena,
@@ -48,7 +48,8 @@ static int read_text(struct session *session, const char *path, size_t bytes_max
     return result;
 }
 
-/* One a line, then the sum. The texts come from the file, so a terminal is guarded. */
+/* One line each, then the totals. output_text keeps control characters of the file from the
+ * terminal. */
 static void print_report(const struct import_result *result)
 {
     for (size_t i = 0; i < result->line_count; i++) {
@@ -69,7 +70,7 @@ static int write_manifest(struct session *session, slice path, slice text)
 {
     if (!path.ptr) {
         (void)fwrite(text.ptr, 1, text.len, stdout);
-        return OK; /* command_main looks at stdout at the end */
+        return OK; /* command_main checks stdout at the end */
     }
     char *name = arena_cstr(&session->arena, path);
     FILE *file = name ? fopen(name, "we") : NULL;
@@ -77,6 +78,7 @@ static int write_manifest(struct session *session, slice path, slice text)
         return err_set(&session->err, ERR_IO, "cannot write %.*s: %s", SLICE_ARG(path),
                        strerror(errno));
     bool is_written = fwrite(text.ptr, 1, text.len, file) == text.len;
+    /* fclose writes what is buffered, so that a full disk is reported here. */
     is_written = fclose(file) == 0 && is_written;
     return is_written ? OK : err_set(&session->err, ERR_IO, "cannot write %.*s", SLICE_ARG(path));
 }
@@ -94,7 +96,10 @@ static int read_below(struct folder *folder, const char *path, struct arena *are
     char real[PATH_MAX];
     size_t root_len = strlen(folder->root);
     if (!realpath(path, real))
+        /* realpath resolves links, so that the check below is made on the file that is read. */
         return err_set(err, ERR_IO, "%s", strerror(errno));
+    /* References are confined to the document's own folder, since a description may come from
+     * anyone. */
     if (strncmp(real, folder->root, root_len) != 0 || real[root_len] != '/')
         return err_set(err, ERR_INVALID, "it is a link that leads out of the folder");
     FILE *file = fopen(real, "re");
@@ -116,13 +121,14 @@ static int read_from_folder(void *ctx, slice path, struct arena *arena, slice *t
                     : err_set(err, ERR_NOMEM, "out of memory");
 }
 
-/* false: there is no such document. */
+/* false: there is no such document; reading it will say why. */
 static bool open_folder(struct folder *folder, const char *path)
 {
     folder->bytes_left = FOLDER_BYTES_MAX;
     if (!realpath(path, folder->root))
         return false;
     char *name = strrchr(folder->root, '/');
+    /* An absolute path from realpath has at least one slash. */
     (void)snprintf(folder->name, sizeof(folder->name), "%s", name + 1);
     *name = '\0';
     return true;
@@ -139,12 +145,14 @@ static int import_openapi(struct session *session, struct command_call *call,
                                      .folder = has_folder ? &folder : NULL};
     slice overrides = command_option(call, "overrides");
     char *path = overrides.ptr ? arena_cstr(&session->arena, overrides) : NULL;
+    /* Read before the overrides: the document is the likelier one to be missing. */
     int code = read_text(session, call->argv[1], IMPORT_DOCUMENT_BYTES_MAX, &options.document);
     if (code == OK && path)
         code = read_text(session, path, IMPORT_OVERRIDES_BYTES_MAX, &options.overrides);
     if (code != OK)
         return code;
     code = catalog_import_openapi(&options, result, &session->err);
+    /* ERR_NOTFOUND: nothing could be imported; the report says why, line by line. */
     if (code == OK || code == ERR_NOTFOUND)
         print_report(result);
     return code == OK ? write_manifest(session, command_option(call, "output"), result->manifest)

@@ -17,6 +17,7 @@ int catalog_find_or_suggest(struct session *session, slice id,
     *found = catalog_find_integration(catalog, id);
     if (*found)
         return OK;
+    /* A name that is close is likely a typo, and saves a look at the list. */
     slice nearest = catalog_nearest_integration(catalog, id);
     if (nearest.len > 0)
         return err_set(&session->err, ERR_NOTFOUND,
@@ -46,7 +47,7 @@ static int find_action(struct session *session, const struct catalog_integration
 
 /* ---- problems ---- */
 
-/* One a line: `file pointer: text`. The text was made from the file, so a terminal is guarded. */
+/* One line each: `file pointer: text`. The text comes from the file, so output_text cleans it. */
 void catalog_show_problems(const struct catalog_report *report)
 {
     for (size_t i = 0; i < report->count; i++) {
@@ -60,6 +61,7 @@ void catalog_show_problems(const struct catalog_report *report)
         output_text(stdout, problem->text);
         (void)fputc('\n', stdout);
     }
+    /* The report keeps a bounded number of problems and counts all of them. */
     if (report->error_count + report->warning_count > report->count)
         (void)printf("and %zu more\n", report->error_count + report->warning_count - report->count);
 }
@@ -80,6 +82,7 @@ static void put_integration(struct output_json *json, const struct catalog_integ
         json_put_str(&json->w, slice_cstr(catalog_auth_name(integration->auths[i].kind)));
     json_close(&json->w, ']');
     json_key(&json->w, "actions");
+    /* The JSON was written when the catalog was loaded. */
     json_put_raw(&json->w, integration->capabilities_json);
     json_close(&json->w, '}');
 }
@@ -128,14 +131,15 @@ int catalog_show_all(struct session *session, bool as_json)
     return output_table_print(&table, stdout, "there are no integrations", &session->err);
 }
 
-/* Wrapped, paragraph by paragraph; texts of manifests may hold anything. */
+/* Prints text wrapped, paragraph by paragraph. Texts of manifests may contain anything. */
 void catalog_show_text(struct session *session, int indent, slice text)
 {
-    struct output_table cell; /* its cells are cleaned */
+    struct output_table cell; /* used for its cleaning of control characters */
     bool is_begun = false, is_gap = false;
     text = slice_first_utf8(text, TEXT_BYTES_MAX);
     while (text.len > 0) {
         slice line = slice_trim(slice_split(&text, '\n'));
+        /* Several empty lines make one gap, and a text neither begins nor ends with one. */
         is_gap = is_gap || (is_begun && line.len == 0);
         if (line.len == 0)
             continue;
@@ -168,6 +172,7 @@ static int show_integration(struct session *session, const struct catalog_integr
     (void)printf("%.*s: ", SLICE_ARG(integration->integration_id));
     output_text(stdout, integration->name);
     for (size_t i = 0; i < integration->auth_count; i++)
+        /* Ways to connect are listed in the manifest's order: the first is the default. */
         (void)printf("%s%s",
                      i ? " or " : " (auth: ", catalog_auth_name(integration->auths[i].kind));
     (void)printf(")\n");
@@ -199,7 +204,7 @@ static bool is_required(const struct json *schema, slice name)
     return false;
 }
 
-/* "string", or "string or null". */
+/* "string", or "string or null"; "any" without a type. */
 static slice type_text(struct session *session, const struct json *schema)
 {
     const struct json *type = JSON_GET(schema, "type");
@@ -216,13 +221,14 @@ static slice type_text(struct session *session, const struct json *schema)
     return text;
 }
 
-/* ": open, closed", where the values are few and texts. */
+/* ": open, closed" for a few values that are all strings; "" for other schemas. */
 static slice choices_text(struct session *session, const struct json *schema)
 {
     const struct json *choices = JSON_GET(schema, "enum");
     slice text = SLICE("");
     for (uint32_t i = 0; json_is(choices, JSON_ARRAY) && i < choices->count; i++) {
         const struct json *one = json_at(choices, i);
+        /* A long list would hide the field's description. */
         if (choices->count > CHOICES_MAX || !json_is(one, JSON_STRING))
             return SLICE("");
         text = arena_printf(&session->arena, "%.*s%s%.*s", SLICE_ARG(text), i == 0 ? ": " : ", ",
@@ -268,6 +274,7 @@ static int show_examples(struct session *session, const struct json *examples)
         const struct json *example = json_at(examples, i);
         buf_clear(&text);
         json_write(&text, JSON_GET(example, "input"));
+        /* Short input fits one line; longer input is indented over several. */
         if (text.len > LINE_BYTES_MAX) {
             buf_clear(&text);
             json_write_pretty(&text, JSON_GET(example, "input"));
@@ -281,13 +288,14 @@ static int show_examples(struct session *session, const struct json *examples)
     return is_ok ? OK : err_set(&session->err, ERR_LIMIT, "the examples are too large");
 }
 
-/* On one line where it fits, else one below the other. */
+/* On one line if it fits, one below the other if not. */
 static void show_strings(const char *heading, const struct json *array)
 {
     size_t width = strlen(heading);
     if (!json_is(array, JSON_ARRAY) || array->count == 0)
         return;
     for (uint32_t i = 0; i < array->count; i++)
+        /* Two columns for the separator. */
         width += json_str(json_at(array, i)).len + 2;
     bool is_wide = width > LINE_BYTES_MAX;
     (void)printf("%s", heading);
@@ -321,6 +329,8 @@ static int show_json(struct session *session, const struct catalog_integration *
 {
     struct output_json json;
     output_json_begin(&json);
+    /* Actions have their JSON from loading; integrations are written here, since lists have them,
+     * too. */
     if (action)
         json_put_raw(&json.w, action->detail_json);
     else
@@ -333,6 +343,7 @@ int catalog_show_one(struct session *session, slice integration, slice action, b
     const struct catalog_integration *found = NULL;
     const struct catalog_action *one = NULL;
     if (catalog_find_or_suggest(session, integration, &found) != OK ||
+        /* Each of the two has set the session's error, with the nearest name. */
         (action.ptr && find_action(session, found, action, &one) != OK))
         return (int)session->err.code;
     if (as_json)
@@ -372,6 +383,7 @@ int catalog_show_found(struct session *session, slice query, bool as_json)
     struct search_hit *hits;
     struct output_table table;
     size_t count;
+    /* The search fails only for want of memory; a query without hits is OK. */
     if (catalog_search(session->catalog, &session->arena, &request, &hits, &count) != OK)
         return err_set(&session->err, ERR_NOMEM, "out of memory");
     if (as_json)
@@ -387,7 +399,7 @@ int catalog_show_found(struct session *session, slice query, bool as_json)
         output_table_cell(&table, search_relevance_name(&hits[i]));
     }
     return output_table_print(&table, stdout,
-                              "nothing fits; say it in other words, or look through `sluice "
+                              "nothing found; try other words, or see `sluice "
                               "catalog list`",
                               &session->err);
 }

@@ -1,5 +1,5 @@
 /*
- * Changes of others; see changes.h.
+ * Notifications of changed accounts; see changes.h.
  */
 #include "cmd/changes.h"
 
@@ -16,7 +16,8 @@ struct changes {
 static struct metric heard_total = METRIC_INIT(
     "sluice_changes_total", "Hints of changed accounts, heard from all processes.", METRIC_COUNTER);
 
-/* Without a payload the connection is new: anything may have been missed. */
+/* A call without a payload means a new connection to the database: notifications may have been
+ * missed, so everything cached is dropped. */
 static void on_notify(void *owner, slice payload)
 {
     struct changes *changes = owner;
@@ -27,9 +28,11 @@ static void on_notify(void *owner, slice payload)
         connect_forget_all(changes->config.connect);
         return;
     }
+    /* Another version's payload: its caches expire by themselves. */
     if (!store_change_parse(payload, &account_id, &integration_id))
         return;
     metric_add(metric_series(&heard_total, SLICE_NONE), 1);
+    /* The change concerns one app; keys of the account stay cached. */
     if (integration_id.ptr) {
         connect_forget(changes->config.connect, account_id, integration_id);
         return;
@@ -56,6 +59,7 @@ struct changes *changes_new(struct loop *loop, const struct changes_config *conf
     changes->notify = pg_notify_new(loop, &notify, err);
     if (changes->notify)
         return changes;
+    /* The notify's failure is in err. */
     mem_free(changes);
     return NULL;
 }
@@ -64,6 +68,7 @@ void changes_free(struct changes *changes)
 {
     if (!changes)
         return;
+    /* It may still call back until it is freed, so it goes first. */
     pg_notify_free(changes->notify);
     mem_free(changes);
 }

@@ -1,6 +1,6 @@
 /*
- * changes: what other processes and operator commands change is forgotten here at once
- * (store/change.h), and what this one changes is told to them.
+ * changes: drops cached rows that other processes or operator commands have changed
+ * (store/change.h), and notifies them of changes made here.
  */
 #ifndef CMD_CHANGES_H
 #define CMD_CHANGES_H
@@ -21,7 +21,7 @@ struct changes *changes_new(struct loop *loop, const struct changes_config *conf
                             struct err *err) MUST_CHECK;
 /* NULL is fine. */
 void changes_free(struct changes *changes);
-/* Tells other processes, after the commit; as connect_config.on_changed. */
+/* Notifies other processes, after the commit; as connect_config.on_changed. */
 void changes_tell(struct changes *changes, struct uuid account_id, slice integration_id);
 
 #endif

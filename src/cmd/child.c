@@ -25,7 +25,7 @@ static void sleep_ms(unsigned ms)
     (void)nanosleep(&wait, NULL);
 }
 
-/* What the child tells its parent through a pipe that a successful exec closes. */
+/* What the child reports to its parent, through a pipe that a successful exec closes. */
 struct child_failure {
     int number; /* errno */
     int step;   /* enum child_step */
@@ -37,11 +37,11 @@ _Noreturn static void give_up(int pipe_fd, enum child_step step)
 {
     struct child_failure failure = {.number = errno, .step = (int)step};
     ssize_t ignored = write(pipe_fd, &failure, sizeof(failure));
-    (void)ignored; /* the parent sees the exit status then */
+    (void)ignored; /* the parent has the exit status then */
     _exit(127);
 }
 
-/* In the child, between fork and exec: async-signal-safe calls only. */
+/* Runs in the child between fork and exec: async-signal-safe calls only. */
 _Noreturn static void become(const struct child_spec *spec, int log_fd, int pipe_fd, pid_t parent)
 {
     sigset_t none;
@@ -50,22 +50,25 @@ _Noreturn static void become(const struct child_spec *spec, int log_fd, int pipe
     (void)signal(SIGINT, SIG_DFL);
     (void)signal(SIGTERM, SIG_DFL);
     (void)sigprocmask(SIG_SETMASK, &none, NULL);
+    /* A session of its own: Ctrl-C at the terminal goes to the parent, which stops its children in
+     * order. */
     (void)setsid();
     int null_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
     if (null_fd < 0 || dup2(null_fd, 0) < 0 || dup2(log_fd, 1) < 0 || dup2(log_fd, 2) < 0)
         give_up(pipe_fd, STEP_FILES);
+    /* The groups go before the user, who may not change them. */
     if (spec->uid != 0 &&
         (setgroups(0, NULL) != 0 || setgid(spec->gid) != 0 || setuid(spec->uid) != 0))
         give_up(pipe_fd, STEP_USER);
-    /* after setuid, which clears it */
+    /* set after setuid, which clears it */
     (void)prctl(PR_SET_PDEATHSIG, spec->death_signal ? spec->death_signal : SIGTERM);
     if (getppid() != parent)
-        _exit(127); /* it died meanwhile: nobody would end us */
+        _exit(127); /* the parent has died before prctl, so no signal would come */
     execv(spec->argv[0], (char *const *)(void *)spec->argv);
     give_up(pipe_fd, STEP_EXEC);
 }
 
-/* Until the exec has closed the pipe or told why it failed. */
+/* Waits until the exec has closed the pipe, or has failed and said why. */
 static int wait_for_exec(struct child *child, const struct child_spec *spec, int pipe_fd,
                          struct err *err)
 {
@@ -74,8 +77,10 @@ static int wait_for_exec(struct child *child, const struct child_spec *spec, int
     do
         len = read(pipe_fd, &failure, sizeof(failure));
     while (len < 0 && errno == EINTR);
+    /* End of file: the program runs. */
     if (len != (ssize_t)sizeof(failure))
         return OK;
+    /* The child has exited; it is reaped here so that its pid is not signalled later. */
     (void)waitpid(child->pid, NULL, 0);
     child->pid = 0;
     if (failure.step == STEP_USER)
@@ -103,8 +108,10 @@ int child_start(struct child *child, const struct child_spec *spec, struct err *
     pid_t pid = fork();
     if (pid == 0)
         become(spec, log_fd, fds[1], parent);
+    /* close may change errno. */
     int number = errno;
     (void)close(log_fd);
+    /* The child's end must be the only one, or its close would not end the read. */
     (void)close(fds[1]);
     child->pid = pid > 0 ? pid : 0;
     int result = pid > 0
@@ -126,6 +133,7 @@ static void last_line(const char *path, char *out, size_t cap)
         rewind(file);
     size_t len = fread(tail, 1, LOG_TAIL_BYTES, file);
     (void)fclose(file);
+    /* A NUL would cut the text at the wrong end. */
     for (size_t i = 0; i < len; i++)
         if (tail[i] == '\0')
             tail[i] = ' ';
@@ -152,6 +160,7 @@ bool child_is_running(struct child *child, const char *log_path, struct err *err
     int status = 0;
     if (child->pid == 0)
         return false;
+    /* WNOHANG: called from the loop, which must not block. */
     pid_t ended = waitpid(child->pid, &status, WNOHANG);
     if (ended == 0)
         return true;
@@ -160,6 +169,7 @@ bool child_is_running(struct child *child, const char *log_path, struct err *err
     return false;
 }
 
+/* Polled, since SIGCHLD belongs to libuv while the loop runs. */
 void child_stop(struct child *child, int signum, unsigned timeout_ms)
 {
     if (child->pid == 0)
@@ -168,7 +178,8 @@ void child_stop(struct child *child, int signum, unsigned timeout_ms)
     uint64_t until = clock_mono_ns() + (uint64_t)timeout_ms * 1000000;
     while (waitpid(child->pid, NULL, WNOHANG) == 0) {
         if (clock_mono_ns() > until) {
-            (void)kill(-child->pid, SIGKILL); /* with what it has started: it leads a group */
+            (void)kill(-child->pid,
+                       SIGKILL); /* with the processes that it started: it leads a group */
             (void)waitpid(child->pid, NULL, 0);
             break;
         }

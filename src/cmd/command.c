@@ -1,5 +1,5 @@
 /*
- * From a command line to the function that does it; see command.h.
+ * Command lines: finds the function and calls it; see command.h.
  */
 #include "cmd/command.h"
 
@@ -39,7 +39,7 @@ int command_misuse(const struct command_call *call, const char *fmt, ...)
     va_end(args);
     (void)fputs("\n`", stderr);
     print_name(call);
-    (void)fputs(" --help` tells how it is used\n", stderr);
+    (void)fputs(" --help` explains its use\n", stderr);
     return EXIT_USAGE;
 }
 
@@ -57,7 +57,7 @@ bool command_has(const struct command_call *call, const char *name)
     return command_option(call, name).ptr != NULL;
 }
 
-/* ---- finding ---- */
+/* ---- finding the command ---- */
 
 static bool is_help(const char *text)
 {
@@ -66,6 +66,7 @@ static bool is_help(const char *text)
 
 static bool asks_for_help(int argc, char **argv)
 {
+    /* Anything after -- is an argument, also one that looks like a flag. */
     for (int i = 0; i < argc && strcmp(argv[i], "--") != 0; i++)
         if (is_help(argv[i]))
             return true;
@@ -97,6 +98,7 @@ static int unknown_command(const struct command *const *commands, size_t count, 
 
 static const struct command_verb *find_verb(const struct command *command, const char *name)
 {
+    /* A command without verbs has one entry without a name. */
     if (!command->verbs[0].name)
         return &command->verbs[0];
     for (size_t i = 0; name && i < command->verb_count; i++)
@@ -108,8 +110,9 @@ static const struct command_verb *find_verb(const struct command *command, const
 static int unknown_verb(const struct command_call *call, const char *name)
 {
     struct suggest suggest;
+    /* A flag in the verb's position: the verb itself is missing. */
     if (!name || name[0] == '-')
-        return command_misuse(call, "what is to be done? A verb is missing");
+        return command_misuse(call, "a verb is missing");
     suggest_begin(&suggest, slice_cstr(name));
     for (size_t i = 0; i < call->command->verb_count; i++)
         suggest_offer(&suggest, slice_cstr(call->command->verbs[i].name));
@@ -121,7 +124,8 @@ static int unknown_verb(const struct command_call *call, const char *name)
 
 /* ---- running ---- */
 
-/* Servers log as they are told; the others speak to a person, so only what is wrong is logged. */
+/* Servers log as configured. Other commands write to a person, so they log only warnings and
+ * errors. */
 static int open_log(const struct command_call *call, struct err *err)
 {
     const struct config *config = call->config;
@@ -146,6 +150,7 @@ static int open_log(const struct command_call *call, struct err *err)
 
 static int check_count(const struct command_call *call)
 {
+    /* The synopsis names what is missing. */
     const struct command_verb *verb = call->verb;
     if (call->argc < verb->args_min)
         return command_misuse(call, "%s is missing: %s", call->argc == 0 ? "an argument" : "one",
@@ -167,11 +172,13 @@ static int run_call(struct command_call *call)
     call->args.scopes = call->command->scopes;
     call->args.options = call->verb->options;
     call->args.option_count = call->verb->option_count;
+    /* Settings are read before the arguments are counted, since flags may stand between them. */
     if (config_init(&config, &err) != OK || config_read(&config, &call->args, &err) != OK ||
         open_log(call, &err) != OK) {
         result = command_misuse(call, "%s", err.text);
         goto out;
     }
+    /* --data names a dev's folder: its settings replace the database's and the key's. */
     bool is_attached = (call->command->scopes & CONFIG_DATABASE) && config.data_dir.len > 0;
     if (is_attached && dev_attach(&config, &err) != OK) {
         result = command_fail(call, "%s", err.text);
@@ -182,6 +189,7 @@ static int run_call(struct command_call *call)
     result = check_count(call);
     if (result == EXIT_OK)
         result = call->verb->run(call);
+/* config_deinit frees the texts that options point into, so it comes last. */
 out:
     log_flush();
     config_deinit(&config);
@@ -199,6 +207,7 @@ static int run_command(const struct command *const *commands, size_t count, int 
     ASSERT(call.command->verb_count > 0);
     bool has_verbs = call.command->verbs[0].name != NULL;
     call.verb = find_verb(call.command, argc > 1 ? argv[1] : NULL);
+    /* Help is printed also where a verb or an argument is missing. */
     if (asks_for_help(argc - 1, argv + 1)) {
         command_help(stdout, call.command, has_verbs ? call.verb : NULL);
         return EXIT_OK;
@@ -210,7 +219,7 @@ static int run_command(const struct command *const *commands, size_t count, int 
     return run_call(&call);
 }
 
-/* `sluice help accounts create` is `sluice accounts create --help`. */
+/* `sluice help accounts create` is the same as `sluice accounts create --help`. */
 static int run_help(const struct command *const *commands, size_t count, int argc, char **argv)
 {
     if (argc == 0) {
@@ -227,6 +236,7 @@ static int run_help(const struct command *const *commands, size_t count, int arg
 
 static int run_any(const struct command *const *commands, size_t count, int argc, char **argv)
 {
+    /* Without a command the help goes to stderr, and the exit code is that of misuse. */
     if (argc < 2) {
         command_help_all(stderr, commands, count);
         return EXIT_USAGE;
@@ -244,6 +254,7 @@ int command_main(const struct command *const *commands, size_t count, int argc, 
 {
     ASSERT(argc > 0);
     int result = run_any(commands, count, argc, argv);
+    /* stdout may be a pipe or a full disk; output that was lost must not look like success. */
     if (fflush(stdout) != 0 || ferror(stdout)) {
         (void)fprintf(stderr, "sluice: cannot write the output: %s\n", strerror(errno));
         return result == EXIT_OK ? EXIT_FAILED : result;

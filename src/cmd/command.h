@@ -1,9 +1,9 @@
 /*
- * Commands of the binary: main.c holds the table, command.c reads a command line by it and runs
- * what is meant, command_help.c explains it.
+ * Commands of the binary: main.c has the table, command.c reads a command line and runs what it
+ * names, command_help.c prints the help.
  *
- * `sluice accounts create NAME`: accounts is a command, create one of its verbs. A command that is
- * its own verb (serve) has a single one without a name.
+ * `sluice accounts create NAME`: accounts is a command, create one of its verbs. A command without
+ * verbs (serve) has a single one without a name.
  */
 #ifndef CMD_COMMAND_H
 #define CMD_COMMAND_H
@@ -32,7 +32,8 @@ struct command_verb {
     const char *summary;                 /* one sentence */
     const struct config_option *options; /* may be NULL */
     size_t option_count;
-    const char *needs; /* the option that it cannot do without; it says so itself. NULL: none */
+    const char
+        *needs; /* an option that is required; the verb itself reports it missing. NULL: none */
     int args_min, args_max;
     /* Returns an exit code; has printed its own errors, by command_fail. */
     int (*run)(struct command_call *call);
@@ -50,9 +51,9 @@ struct command {
 #define COMMAND_VERBS(array)   .verbs = (array), .verb_count = ARRAY_LEN(array)
 #define COMMAND_OPTIONS(array) .options = (array), .option_count = ARRAY_LEN(array)
 
-/* Reads argv (argv[0] is the program) and runs; returns the exit code. The table ends with
- * `count`. `help`, --help, -h, `version` and --version are known beside it. stdout is flushed: what
- * could not be written fails the command. */
+/* Reads argv (argv[0] is the program) and runs; returns the exit code. `count`: entries of the
+ * table. `help`, --help, -h, `version` and --version are understood, too. stdout is flushed: output
+ * that cannot be written fails the command. */
 int command_main(const struct command *const *commands, size_t count, int argc, char **argv);
 
 /* The value of an option, SLICE_NONE when it was not given; name is one of verb->options

@@ -16,10 +16,10 @@ void command_help_all(FILE *out, const struct command *const *commands, size_t c
     for (size_t i = 0; i < count; i++)
         (void)fprintf(out, "  %-*s%s\n", NAME_WIDTH, commands[i]->name, commands[i]->summary);
     (void)fprintf(out, "  %-*s%s\n", NAME_WIDTH, "version", "print the version");
-    (void)fprintf(out, "\n`sluice COMMAND --help` tells more. Try `sluice dev` first.\n");
+    (void)fprintf(out, "\n`sluice COMMAND --help` explains one. Try `sluice dev` first.\n");
 }
 
-/* A part of the usage line, on the next one where this is full. */
+/* Prints a part of the usage line, on the next line if this one is full. */
 static void print_part(FILE *out, int *column, const char *fmt, ...) PRINTF_LIKE(3, 4);
 
 static void print_part(FILE *out, int *column, const char *fmt, ...)
@@ -44,10 +44,12 @@ static void print_usage(FILE *out, const struct command *command, const struct c
         print_part(out, &column, "%s", verb->synopsis);
     for (size_t i = 0; i < verb->option_count; i++) {
         const struct config_option *option = &verb->options[i];
+        /* Brackets mark what may be left out. */
         bool is_needed = verb->needs && strcmp(verb->needs, option->name) == 0;
         print_part(out, &column, is_needed ? "--%s%s%s" : "[--%s%s%s]", option->name,
                    option->value_name ? " " : "", option->value_name ? option->value_name : "");
     }
+    /* Settings are listed below the options, once for all verbs. */
     if (command->scopes)
         print_part(out, &column, "[SETTINGS]");
     (void)fputc('\n', out);
@@ -65,6 +67,7 @@ static void print_verb(FILE *out, const struct command *command, const struct co
 
 static void print_paragraphs(FILE *out, const char *help)
 {
+    /* Each line of the table's text is a paragraph, wrapped on its own. */
     slice rest = slice_cstr(help);
     while (rest.len > 0) {
         char text[2048];
@@ -80,6 +83,7 @@ void command_help(FILE *out, const struct command *command, const struct command
     if (verb) {
         print_verb(out, command, verb);
     } else {
+        /* Without a verb: all of them. */
         for (size_t i = 0; i < command->verb_count; i++) {
             if (i > 0)
                 (void)fputc('\n', out);

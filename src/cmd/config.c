@@ -1,5 +1,5 @@
 /*
- * Values of settings: from text into struct config, within the bounds of the table.
+ * Values of settings: converts text into struct config, within the bounds of the table.
  */
 #include "cmd/config_internal.h"
 
@@ -24,7 +24,7 @@ static const struct scale byte_scales[] = {{"b", 1},          {"k", 1024},     {
                                            {"m", 1048576},    {"mb", 1048576}, {"g", 1073741824},
                                            {"gb", 1073741824}};
 
-/* "30s" -> 30000. A bare number counts in `bare_unit`. */
+/* "30s" -> 30000. A number without a suffix counts in `bare_unit`. */
 static bool parse_scaled(slice text, const struct scale *scales, size_t count, uint64_t bare_unit,
                          uint64_t *value)
 {
@@ -42,7 +42,7 @@ static bool parse_scaled(slice text, const struct scale *scales, size_t count, u
             unit = scales[i].unit;
     if (unit == 0)
         return false;
-    /* too large for any setting, and for the type too: let the bounds say so */
+    /* larger than any setting's bound: number_set reports that with the bounds */
     if (__builtin_mul_overflow(number, unit, value))
         *value = UINT64_MAX;
     return true;
@@ -62,13 +62,14 @@ static bool parse_number(const struct config_item *item, slice text, uint64_t *n
     return slice_to_u64(text, UINT64_MAX, number);
 }
 
-/* A bound as a person writes it: in the largest unit that leaves no rest. */
+/* Formats a bound in the largest unit that divides it, as a person would write it. */
 static void bound_format(const struct config_item *item, uint64_t value, char *out, size_t cap)
 {
     const struct scale *scales = item->kind == CONFIG_MS ? time_scales : byte_scales;
     size_t count = item->kind == CONFIG_MS      ? ARRAY_LEN(time_scales)
                    : item->kind == CONFIG_BYTES ? ARRAY_LEN(byte_scales)
                                                 : 0;
+    /* A count has no units, and no scale to try. */
     const struct scale *best = NULL;
     for (size_t i = 0; i < count; i++)
         if (value % scales[i].unit == 0 && (!best || scales[i].unit > best->unit))
@@ -90,6 +91,7 @@ static int number_set(struct config *config, const struct config_item *item, sli
     if (!parse_number(item, value, &number))
         return err_set(err, ERR_INVALID, "%s wants %s, got \"%.*s\"", item->name, forms[item->kind],
                        SLICE_ARG(value));
+    /* Both bounds are named, so that the next attempt can be right. */
     bound_format(item, item->min, min, sizeof(min));
     bound_format(item, item->max, max, sizeof(max));
     if (number < item->min || number > item->max)
@@ -107,15 +109,18 @@ static bool list_holds(const struct config_list *list, slice text)
     return false;
 }
 
-/* Commas separate; an empty value empties the list. */
+/* Commas separate values; an empty value empties the list. */
 static int texts_set(struct config *config, const struct config_item *item, slice value,
                      bool is_first, struct err *err)
 {
     struct config_list *list = (struct config_list *)(void *)((char *)config + item->offset);
+    /* A list from the environment replaces that of the file; only flags and lines of one source add
+     * up. */
     if (is_first)
         list->count = 0;
     while (value.len > 0) {
         slice one = slice_trim(slice_split(&value, ','));
+        /* A value that is repeated is no error; it counts once. */
         if (one.len == 0 || list_holds(list, one))
             continue;
         if (list->count == CONFIG_LIST_MAX)
@@ -136,6 +141,7 @@ int config_item_set(struct config *config, const struct config_item *item, slice
         return texts_set(config, item, value, is_first, err);
     if (item->kind != CONFIG_TEXT && item->kind != CONFIG_SECRET)
         return number_set(config, item, value, err);
+    /* The source's text may be wiped or freed; the arena's copy lives as long as the config. */
     slice copy = arena_dup(&config->arena, value);
     if (!copy.ptr)
         return err_set(err, ERR_NOMEM, "out of memory for %s", item->name);
@@ -168,7 +174,7 @@ int config_init(struct config *config, struct err *err)
     arena_init(&config->arena, CONFIG_ARENA_BYTES_MAX);
     for (size_t i = 0; i < config_item_count; i++) {
         const struct config_item *item = &config_items[i];
-        if (config_item_set(config, item, slice_cstr(item->otherwise), true, err) != OK)
+        if (config_item_set(config, item, slice_cstr(item->default_text), true, err) != OK)
             return err_prefix(err, "default of %s", item->name);
     }
     return OK;

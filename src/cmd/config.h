@@ -79,7 +79,7 @@ enum config_scope {
 
 enum config_kind {
     CONFIG_TEXT,
-    CONFIG_SECRET, /* as text; its value is never shown */
+    CONFIG_SECRET, /* as text; its value is never printed */
     CONFIG_COUNT,
     CONFIG_MS,    /* 500ms, 30s, 5m, 2h; a bare number counts seconds */
     CONFIG_BYTES, /* 65536, 64k, 8m */
@@ -91,7 +91,7 @@ struct config_item {
     enum config_kind kind;
     unsigned scopes;
     size_t offset; /* in struct config */
-    const char *otherwise;
+    const char *default_text;
     uint64_t min, max; /* of a count, ms or bytes */
     const char *value_name, *help;
 };
@@ -99,8 +99,7 @@ struct config_item {
 extern const struct config_item config_items[];
 extern const size_t config_item_count;
 
-/* A flag of one command that is no setting: it stands neither in the file nor in the environment.
- */
+/* A flag of one command that is not a setting: it has no key in the file and no variable. */
 struct config_option {
     const char *name;
     const char *value_name; /* NULL: a switch */
@@ -109,7 +108,7 @@ struct config_option {
 
 struct config_args {
     unsigned scopes;                     /* settings that may be given */
-    const struct config_option *options; /* beside them; may be NULL */
+    const struct config_option *options; /* further flags; may be NULL */
     size_t option_count;                 /* at most CONFIG_OPTIONS_MAX */
     int argc;
     /* Positional arguments are moved to the front; the texts of CONFIG_SECRET flags are

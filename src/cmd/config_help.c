@@ -11,6 +11,8 @@ void config_print_wrapped(FILE *out, int indent, const char *text)
     while (*text) {
         int word = (int)strcspn(text, " ");
         if (column > 0 && column + 1 + word > WIDTH) {
+            /* A word that does not fit begins the next line; a longer one than the line stands
+             * alone. */
             (void)fputc('\n', out);
             column = 0;
         }
@@ -39,10 +41,11 @@ void config_print_help(FILE *out, unsigned scopes)
     for (size_t i = 0; i < config_item_count; i++) {
         const struct config_item *item = &config_items[i];
         if (!(item->scopes & scopes))
+            /* One setting may belong to several scopes. */
             continue;
         (void)fprintf(out, "  --%s %s", item->name, item->value_name);
-        if (item->otherwise[0])
-            (void)fprintf(out, "   (%s)", item->otherwise);
+        if (item->default_text[0])
+            (void)fprintf(out, "   (%s)", item->default_text);
         (void)fputc('\n', out);
         config_print_wrapped(out, INDENT, item->help);
     }

@@ -1,5 +1,5 @@
 /*
- * Where settings come from: the file, then the environment, then the flags.
+ * The sources of settings: the file, then the environment, then the flags.
  */
 #include "cmd/config_internal.h"
 
@@ -13,17 +13,17 @@
 
 enum { ENV_NAME_MAX = 64, ITEMS_MAX = 128 };
 
-/* Which settings this source has named already: a list begins anew in each. */
-struct seen {
+/* Which settings this source has set already: each source begins a list again. */
+struct named {
     bool items[ITEMS_MAX];
 };
 
-static bool seen_first(struct seen *seen, const struct config_item *item)
+static bool is_first_use(struct named *named, const struct config_item *item)
 {
     size_t index = (size_t)(item - config_items);
     ASSERT(config_item_count <= ITEMS_MAX && index < config_item_count);
-    bool is_first = !seen->items[index];
-    seen->items[index] = true;
+    bool is_first = !named->items[index];
+    named->items[index] = true;
     return is_first;
 }
 
@@ -34,7 +34,7 @@ struct source_file {
     bool is_open_to_others;
 };
 
-static int line_set(struct config *config, const struct source_file *source, struct seen *seen,
+static int line_set(struct config *config, const struct source_file *source, struct named *named,
                     slice line, struct err *err)
 {
     if (slice_find_char(line, '=') < 0)
@@ -50,26 +50,28 @@ static int line_set(struct config *config, const struct source_file *source, str
                        suggest.best.len ? "; did you mean " : "; `sluice serve --help` lists them",
                        SLICE_ARG(suggest.best), suggest.best.len ? "?" : "");
     }
+    /* Only secrets are refused: other settings may be readable by everyone. */
     if (item->kind == CONFIG_SECRET && source->is_open_to_others)
         return err_set(err, ERR_REFUSED,
                        "%s is a secret, and others may read this file: chmod o= %s", item->name,
                        source->path);
-    return config_item_set(config, item, slice_trim(line), seen_first(seen, item), err);
+    return config_item_set(config, item, slice_trim(line), is_first_use(named, item), err);
 }
 
-/* Lines `name = value`; # begins a comment line; white space around both is cut. */
+/* Lines `name = value`; # begins a comment line; white space around name and value is ignored. */
 static int lines_read(struct config *config, const struct source_file *source, slice text,
                       struct err *err)
 {
-    struct seen seen = {.items = {false}};
+    struct named named = {.items = {false}};
     for (unsigned number = 1; text.len > 0; number++) {
         slice line = slice_split(&text, '\n');
+        /* Files from Windows end lines with CR LF. */
         if (line.len > 0 && line.ptr[line.len - 1] == '\r')
             line.len--;
         line = slice_trim(line);
         if (line.len == 0 || line.ptr[0] == '#')
             continue;
-        if (line_set(config, source, &seen, line, err) != OK)
+        if (line_set(config, source, &named, line, err) != OK)
             return err_prefix(err, "%s line %u", source->path, number);
     }
     return OK;
@@ -92,12 +94,14 @@ int config_file_read(struct config *config, const char *path, struct err *err)
     if (ferror(file) || fstat(fileno(file), &info) != 0)
         result = err_set(err, ERR_IO, "cannot read the configuration file %s: %s", path,
                          strerror(errno));
+    /* A full buffer: there may be more. */
     else if (len == CONFIG_FILE_BYTES_MAX)
         result = err_set(err, ERR_LIMIT, "the configuration file %s is over %d bytes", path,
                          CONFIG_FILE_BYTES_MAX - 1);
     else
         result = lines_read(config, &(struct source_file){path, (info.st_mode & S_IRWXO) != 0},
                             slice_of(text, len), err);
+    /* The text may hold secrets. */
     mem_wipe(text, CONFIG_FILE_BYTES_MAX);
 out:
     mem_free(text);
@@ -114,8 +118,10 @@ static const char *variable(const struct config_item *item, char name[ENV_NAME_M
     for (char *c = name; *c; c++)
         *c = *c == '-' ? '_' : (char)toupper((unsigned char)*c);
     const char *value = getenv(name);
+    /* An empty variable counts as unset, so that a container can clear one. */
     if (value && value[0])
         return value;
+    /* DATABASE_URL is what most platforms set; SLUICE_DATABASE_URL wins. */
     if (item->offset != offsetof(struct config, database_url))
         return NULL;
     (void)snprintf(name, ENV_NAME_MAX, "DATABASE_URL");
@@ -127,6 +133,7 @@ static int environment_read(struct config *config, unsigned scopes, struct err *
     for (size_t i = 0; i < config_item_count; i++) {
         const struct config_item *item = &config_items[i];
         char name[ENV_NAME_MAX];
+        /* Settings of other commands are ignored: one environment serves all. */
         const char *value = item->scopes & scopes ? variable(item, name) : NULL;
         if (!value || !value[0])
             continue;
@@ -142,6 +149,7 @@ static int unknown_flag(const struct config_args *args, slice name, struct err *
 {
     struct suggest suggest;
     suggest_begin(&suggest, name);
+    /* The command's own options and its settings are both candidates. */
     for (size_t i = 0; i < args->option_count; i++)
         suggest_offer(&suggest, slice_cstr(args->options[i].name));
     for (size_t i = 0; i < config_item_count; i++)
@@ -165,13 +173,14 @@ static struct flag flag_split(char *text)
     ptrdiff_t equals = slice_find_char(flag.name, '=');
     if (equals < 0)
         return flag;
+    /* Kept writable: a secret is overwritten in argv after it was read. */
     flag.wipeable = text + 2 + equals + 1;
     flag.value = slice_cstr(flag.wipeable);
     flag.name = slice_first(flag.name, (size_t)equals);
     return flag;
 }
 
-/* The value is the next argument where it did not stand behind '='. */
+/* The value is the next argument, unless it stands behind '='. */
 static int flag_value(struct config_args *args, int *index, struct flag *flag, struct err *err)
 {
     if (flag->value.ptr)
@@ -183,7 +192,7 @@ static int flag_value(struct config_args *args, int *index, struct flag *flag, s
     return OK;
 }
 
-/* true: it is an option of the command's own; *result tells how that went. */
+/* true: it is one of the command's own options; *result says whether its value is valid. */
 static bool option_read(struct config_args *args, int *index, struct flag *flag, int *result,
                         struct err *err)
 {
@@ -202,8 +211,8 @@ static bool option_read(struct config_args *args, int *index, struct flag *flag,
     return false;
 }
 
-static int flag_read(struct config *config, struct config_args *args, struct seen *seen, int *index,
-                     struct err *err)
+static int flag_read(struct config *config, struct config_args *args, struct named *named,
+                     int *index, struct err *err)
 {
     struct flag flag = flag_split(args->argv[*index]);
     int result = OK;
@@ -215,28 +224,31 @@ static int flag_read(struct config *config, struct config_args *args, struct see
         return unknown_flag(args, flag.name, err);
     if (flag_value(args, index, &flag, err) != OK)
         return (int)err->code;
+    /* config_read has read the file before; here its flag is only skipped. */
     if (is_file)
         return OK;
-    result = config_item_set(config, item, flag.value, seen_first(seen, item), err);
+    result = config_item_set(config, item, flag.value, is_first_use(named, item), err);
     if (result == OK && item->kind == CONFIG_SECRET)
+        /* `ps` prints argv; the value is copied already. */
         memset(flag.wipeable, '*', flag.value.len);
     return result;
 }
 
 static int flags_read(struct config *config, struct config_args *args, struct err *err)
 {
-    struct seen seen = {.items = {false}};
+    struct named named = {.items = {false}};
     bool is_over = false;
     for (int i = 0; i < args->argc; i++) {
         char *text = args->argv[i];
         if (!is_over && strcmp(text, "--") == 0) {
             is_over = true;
+            /* A single dash is an argument: it stands for stdin. */
         } else if (is_over || text[0] != '-' || text[1] == '\0') {
             args->argv[args->positional++] = text;
         } else if (text[1] != '-') {
             return err_set(err, ERR_NOTFOUND, "there is no flag %s; flags begin with two dashes",
                            text);
-        } else if (flag_read(config, args, &seen, &i, err) != OK) {
+        } else if (flag_read(config, args, &named, &i, err) != OK) {
             return (int)err->code;
         }
     }
@@ -246,6 +258,7 @@ static int flags_read(struct config *config, struct config_args *args, struct er
 static const char *file_path(const struct config_args *args)
 {
     const char *path = getenv("SLUICE_CONFIG");
+    /* The flag is found before the others are read, since the file comes first in order. */
     for (int i = 0; i < args->argc && strcmp(args->argv[i], "--") != 0; i++) {
         if (strncmp(args->argv[i], "--config=", 9) == 0)
             path = args->argv[i] + 9;
@@ -261,6 +274,7 @@ int config_read(struct config *config, struct config_args *args, struct err *err
     args->positional = 0;
     memset(args->values, 0, sizeof(args->values));
     const char *path = file_path(args);
+    /* The order of these calls is the order in which sources win. */
     if (path && config_file_read(config, path, err) != OK)
         return (int)err->code;
     if (environment_read(config, args->scopes, err) != OK)

@@ -4,6 +4,7 @@
  */
 #include "cmd/config.h"
 
+/* Units of the table: sizes in bytes, times in milliseconds. */
 #define KIB        ((uint64_t)1024)
 #define MIB        (1024 * KIB)
 #define SECOND     ((uint64_t)1000)
@@ -16,8 +17,8 @@ const struct config_item config_items[] = {
     {"listen", CONFIG_TEXTS, CONFIG_SERVE, AT(listen), "127.0.0.1:8080", 0, 0, "ADDRESS",
      "where to listen: 127.0.0.1:8080, [::1]:8080 or unix:/run/sluice.sock; may be repeated"},
     {"workers", CONFIG_COUNT, CONFIG_SERVE, AT(workers), "0", 0, 256, "N",
-     "processes that share the listening sockets, under a parent that SIGUSR2 tells to hand over "
-     "to a successor; 0: this one process alone"},
+     "processes that share the listening sockets, under a parent that hands over to a successor on "
+     "SIGUSR2; 0: one process alone"},
     {"metrics-listen", CONFIG_TEXT, SERVERS, AT(metrics_listen), "", 0, 0, "ADDRESS",
      "serve /metrics here only, instead of on the main listeners; with --workers the first has "
      "this "
@@ -27,7 +28,7 @@ const struct config_item config_items[] = {
      "to "
      "URL/connect/callback; the first listener's address when left out"},
     {"trusted-proxy", CONFIG_TEXTS, SERVERS, AT(trusted_proxy), "", 0, 0, "ADDRESS",
-     "address or network of a proxy, or unix, whose X-Forwarded-For tells the client's address for "
+     "address or network of a proxy, or unix, whose X-Forwarded-For has the client's address for "
      "the audit trail; may be repeated"},
     {"port", CONFIG_COUNT, CONFIG_DEV, AT(port), "8080", 0, 65535, "N",
      "port on 127.0.0.1; 0 takes a free one"},
@@ -36,7 +37,7 @@ const struct config_item config_items[] = {
      "emulated provider; the other commands use the database and the master key of the dev that "
      "runs on it"},
     {"ready-file", CONFIG_TEXT, SERVERS, AT(ready_file), "", 0, 0, "FILE",
-     "written as JSON, whole, once requests are answered"},
+     "a JSON file that is written once requests are answered"},
     {"database-url", CONFIG_SECRET, CONFIG_SERVE | CONFIG_DATABASE, AT(database_url), "", 0, 0,
      "URL",
      "PostgreSQL, as libpq takes it: postgresql://user@host/dbname (DATABASE_URL counts too)"},
@@ -52,13 +53,13 @@ const struct config_item config_items[] = {
     {"database-batch", CONFIG_TEXT, SERVERS, AT(database_batch), "set", 0, 0, "MODE",
      "set (one statement a kind and batch) or pipe (single-row statements; for sharding)"},
     {"cache-time", CONFIG_MS, SERVERS, AT(cache_time_ms), "2s", 100, HOUR, "TIME",
-     "how long a key or connection that was read is believed where no change was told"},
+     "how long a cached key or connection is used without a notification of a change"},
     {"master-key", CONFIG_SECRET, CONFIG_SERVE | CONFIG_KEYRING, AT(master_key), "", 0, 0, "KEY",
      "32 bytes in base64 or hex that seal stored credentials; better in a file or the environment"},
     {"master-key-file", CONFIG_TEXT, CONFIG_SERVE | CONFIG_KEYRING, AT(master_key_file), "", 0, 0,
      "FILE", "a file with the master key; several lines for rotation, the first one seals"},
     {"catalog", CONFIG_TEXT, SERVERS | CONFIG_CATALOG, AT(catalog_dir), "", 0, 0, "DIR",
-     "more manifests (*.json) beside those compiled in; the same id replaces"},
+     "a folder of further manifests (*.json); one with the id of a built-in one replaces it"},
     {"ca-file", CONFIG_TEXT, SERVERS | CONFIG_OUTBOUND, AT(ca_file), "", 0, 0, "FILE",
      "trust roots (PEM) for outbound TLS instead of the system's"},
     {"origin-override", CONFIG_TEXTS, SERVERS | CONFIG_OUTBOUND, AT(origin_override), "", 0, 0,
@@ -117,7 +118,7 @@ const struct config_item config_items[] = {
     {"token-timeout", CONFIG_MS, SERVERS | CONFIG_OUTBOUND, AT(token_timeout_ms), "10s", 100,
      5 * MINUTE, "TIME", "for an app's authorization server to give a new token"},
     {"idempotency-ttl", CONFIG_MS, SERVERS, AT(idempotency_ttl_ms), "24h", SECOND, 365 * 24 * HOUR,
-     "TIME", "how long an idempotency key is remembered"},
+     "TIME", "how long an idempotency key is kept"},
     {"execution-days", CONFIG_COUNT, SERVERS, AT(execution_days), "30", 1, 3650, "DAYS",
      "executions are kept that long"},
     {"audit-days", CONFIG_COUNT, SERVERS, AT(audit_days), "90", 1, 3650, "DAYS",

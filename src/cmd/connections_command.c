@@ -1,6 +1,6 @@
 /*
- * sluice connections: an account's grants on apps, for operators and scripts. People connect their
- * apps themselves, in the dashboard.
+ * sluice connections: an account's connections to apps, for operators and scripts. People connect
+ * their apps in the dashboard.
  */
 #include "base/mem.h"
 #include "cmd/authorize.h"
@@ -11,7 +11,7 @@
 
 /* ---- add ---- */
 
-/* One space between, none around; NONE when not given. */
+/* Normalized to single spaces; SLICE_NONE when not given. */
 static int read_scopes(struct session *session, slice text, slice *scopes)
 {
     struct buf out;
@@ -22,6 +22,7 @@ static int read_scopes(struct session *session, slice text, slice *scopes)
     while (text.len > 0) {
         slice one = slice_trim(slice_split(&text, ' '));
         for (size_t i = 0; i < one.len; i++)
+            /* Scopes are compared word by word later, so anything else could never match. */
             if ((unsigned char)one.ptr[i] <= 0x20 || (unsigned char)one.ptr[i] >= 0x7f) {
                 buf_deinit(&out);
                 return err_set(&session->err, ERR_INVALID,
@@ -43,6 +44,8 @@ static int read_auth(struct session *session, const struct command_call *call,
 {
     slice wanted = command_option(call, "auth");
     order->auth = catalog_auth_of(order->integration, wanted);
+    /* catalog_auth_of falls back to the app's first way; a name that is not one of its ways is an
+     * error. */
     if (!wanted.ptr || slice_eq_cstr(wanted, catalog_auth_name(order->auth->kind)))
         return OK;
     struct buf names;
@@ -61,6 +64,7 @@ static int read_order(struct session *session, const struct command_call *call,
 {
     struct account account;
     slice label = command_option(call, "label");
+    /* What needs no database is checked first, so that mistakes are reported without one. */
     if (session_open_catalog(session) != OK ||
         catalog_find_or_suggest(session, slice_cstr(call->argv[1]), &order->integration) != OK ||
         read_auth(session, call, order) != OK ||
@@ -107,11 +111,13 @@ static int add(struct session *session, struct command_call *call)
                        "--credential-file is missing: a file, or - for stdin, with a JSON object "
                        "of %s",
                        credential_form(order.auth->kind));
+    /* One byte more than allowed, so that a file that is too long is recognized. */
     buf_init(&text, CREDENTIAL_FILE_BYTES_MAX + 1);
     int result = credential_read(path.ptr, &text, &session->err);
     order.credential = buf_slice(&text);
     if (result == OK)
         result = credential_connect(session, &order, &id);
+    /* The buffer has the credential in clear text. */
     mem_wipe(text.ptr, text.cap);
     buf_deinit(&text);
     return result == OK ? print_added(session, call, id) : result;
@@ -135,6 +141,7 @@ static int print_table(struct session *session, const struct connection *rows, s
     output_table_begin(
         &table, &session->arena,
         "CONNECTION|INTEGRATION|DEFAULT|STATE|CREATED|LAST USED|EXPIRES|MASTER KEY|ACTS AS|LABEL");
+    /* Times are printed in UTC; 0 is printed as "-". */
     for (size_t i = 0; i < count; i++) {
         output_table_cell(&table, id_text(session, rows[i].id));
         output_table_cell(&table, rows[i].integration_id);
@@ -149,15 +156,16 @@ static int print_table(struct session *session, const struct connection *rows, s
                                       : SLICE("-"));
         output_table_cell(&table, rows[i].label);
     }
-    return output_table_print(&table, stdout,
-                              "the account has no connections; `sluice connections add` makes one",
-                              &session->err);
+    return output_table_print(
+        &table, stdout, "the account has no connections; `sluice connections add` creates one",
+        &session->err);
 }
 
 static void put_connection(struct output_json *json, const struct connection *row)
 {
     json_open(&json->w, '{');
     connect_write(&json->w, row);
+    /* The members of the API's answer first, then those that only an operator needs. */
     json_key(&json->w, "params");
     json_put_raw(&json->w, row->params);
     output_json_str(json, "master_key_id", row->key_id);
@@ -214,10 +222,12 @@ static int change(struct session *session, const struct command_call *call, cons
     slice details = arena_printf(&session->arena, "{\"connection_id\":\"%lld\"}", (long long)id);
     if (!details.ptr)
         return err_set(&session->err, ERR_NOMEM, "out of memory");
+    /* The event opens the transaction that session_commit ends. */
     if (session_open_database(session) != OK ||
         session_find_account(session, slice_cstr(call->argv[0]), &account) != OK ||
         session_audit(session, account.account_id, kind, details) != OK)
         return (int)session->err.code;
+    /* An unknown connection fails here, and takes the event with it. */
     int result = change_it(session->sync, account.account_id, id, &session->err);
     if (session_commit(session, result) != OK)
         return (int)session->err.code;
@@ -262,6 +272,8 @@ static int authorize(struct session *session, struct command_call *call)
         catalog_find_or_suggest(session, slice_cstr(call->argv[1]), &integration) != OK)
         return (int)session->err.code;
     ASSERT(integration);
+    /* It cannot be derived: the app compares it with what was registered, character by character.
+     */
     if (!request.redirect_uri.ptr)
         return err_set(&session->err, ERR_INVALID,
                        "--redirect-uri is missing: the one that is registered with the app");
@@ -270,6 +282,7 @@ static int authorize(struct session *session, struct command_call *call)
     if (request.label.ptr &&
         output_name_check(request.label, "a label", CONNECTION_LABEL_MAX, &session->err) != OK)
         return (int)session->err.code;
+    /* Params of a connection that is reconnected stay as they are. */
     if ((!former.ptr && credential_params_check(session, integration, request.params) != OK) ||
         session_open_ring(session) != OK || session_open_database(session) != OK ||
         session_find_account(session, slice_cstr(call->argv[0]), &account) != OK)
@@ -292,29 +305,29 @@ static const struct config_option add_options[] = {
      "expires_in, "
      "as a token endpoint answers; oauth2_client_credentials: client_id, client_secret; bearer: "
      "token; api_key: api_key; basic: username, password"},
-    {"label", "TEXT", "tells connections of one app apart; the app's name by default"},
-    {"default", NULL, "use it where a call names none; the first one is the default anyhow"},
-    {"auth", "TYPE", "oauth2, basic ...: where an app has several ways to connect; else its first"},
-    {"params", "JSON", "what the integration asks for beside the credential"},
+    {"label", "TEXT", "distinguishes connections of one app; the app's name by default"},
+    {"default", NULL,
+     "use it for calls that name no connection; the first connection is always the default"},
+    {"auth", "TYPE",
+     "oauth2, basic ...: if the app has several ways to connect; its first by default"},
+    {"params", "JSON", "what the integration needs besides the credential"},
     {"scopes", "LIST", "the scopes that were granted, separated by spaces"},
     {"json", NULL, "print JSON, for scripts"},
 };
 static const struct config_option authorize_options[] = {
-    {"redirect-uri", "URI", "as it is registered with the app; nobody needs to listen there"},
-    {"label", "TEXT", "tells connections of one app apart; the app's name by default"},
-    {"params", "JSON", "what the integration asks for beside the grant"},
-    {"optional-scopes", "LIST",
-     "of the app's optional scopes those to ask for, separated by spaces"},
+    {"redirect-uri", "URI", "as registered with the app; no server has to listen there"},
+    {"label", "TEXT", "distinguishes connections of one app; the app's name by default"},
+    {"params", "JSON", "what the integration needs besides the grant"},
+    {"optional-scopes", "LIST", "the app's optional scopes to request, separated by spaces"},
     {"reconnect", "CONNECTION", "give this one a new grant instead of adding another"},
-    {"any-identity", NULL,
-     "the connection may act as another login from now on; else that is refused"},
+    {"any-identity", NULL, "allow the connection to act as another login from now on"},
 };
 static const struct config_option list_options[] = {{"json", NULL, "print JSON, for scripts"}};
 
 static const struct command_verb verbs[] = {
     {.name = "add",
      .synopsis = "ACCOUNT INTEGRATION",
-     .summary = "Connect an app with a credential that you have. It is stored sealed.",
+     .summary = "Connect an app with an existing credential. It is stored encrypted.",
      COMMAND_OPTIONS(add_options),
      .needs = "credential-file",
      .args_min = 2,
@@ -338,13 +351,13 @@ static const struct command_verb verbs[] = {
      .run = run_list},
     {.name = "default",
      .synopsis = "ACCOUNT CONNECTION",
-     .summary = "Make it the one that calls use which name none.",
+     .summary = "Make it the connection of calls that name none.",
      .args_min = 2,
      .args_max = 2,
      .run = run_default},
     {.name = "remove",
      .synopsis = "ACCOUNT CONNECTION",
-     .summary = "Forget a connection and its credential. The app itself is not told.",
+     .summary = "Delete a connection and its credential. The app is not notified.",
      .args_min = 2,
      .args_max = 2,
      .run = run_remove},
@@ -353,8 +366,8 @@ static const struct command_verb verbs[] = {
 const struct command connections_command = {
     .name = "connections",
     .summary = "connected apps: add, authorize, list, default, remove",
-    .help = "ACCOUNT is an account's id, or its name where no other has the same. Servers are "
-            "told of a change at once.",
+    .help = "ACCOUNT is an account's id, or its name if that is unique. Servers are notified of a "
+            "change at once.",
     .scopes = CONFIG_DATABASE | CONFIG_KEYRING | CONFIG_CATALOG | CONFIG_OUTBOUND,
     COMMAND_VERBS(verbs),
 };

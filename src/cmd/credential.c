@@ -65,7 +65,8 @@ static const struct member *find_member(const struct shape *shape, slice name)
     return NULL;
 }
 
-/* A header's value in the end: printable, nothing that ends a line. Not so a password. */
+/* The value becomes a header's value in the end: printable, without line ends. A password may be
+ * empty. */
 static bool is_sendable(slice text)
 {
     for (size_t i = 0; i < text.len; i++)
@@ -74,7 +75,7 @@ static bool is_sendable(slice text)
     return text.len > 0;
 }
 
-/* A time as token endpoints tell it: seconds from now. */
+/* A duration as token endpoints answer it: seconds from now. */
 static bool is_span(slice name, const struct json *value)
 {
     int64_t seconds;
@@ -87,6 +88,8 @@ static int check_members(const struct shape *shape, const struct json *object, s
     for (uint32_t i = 0; i < object->count; i++) {
         const struct json_member *pair = &object->as.members[i];
         slice name = json_str(&pair->key), value = json_str(&pair->value);
+        /* An unknown member is likely a misspelt one, so it is refused, and its value never
+         * printed. */
         if (!find_member(shape, name))
             return err_set(err, ERR_INVALID, "the credential has a member \"%.*s\"; it wants %s",
                            SLICE_ARG(slice_first_utf8(name, 40)), shape->form);
@@ -97,6 +100,7 @@ static int check_members(const struct shape *shape, const struct json *object, s
         bool may_be_empty = slice_eq_cstr(name, "password");
         if (!value.ptr || (!is_sendable(value) && !(may_be_empty && value.len == 0)))
             return err_set(err, ERR_INVALID, "%.*s must be a string without control characters%s",
+                           /* The message names the member, never its value. */
                            SLICE_ARG(name), may_be_empty ? "" : ", and not empty");
     }
     for (size_t i = 0; i < MEMBERS_MAX && shape->members[i].name; i++)
@@ -121,6 +125,7 @@ int credential_check(enum catalog_auth_kind kind, slice text, struct arena *aren
                        shapes[kind].form);
     if (check_members(&shapes[kind], object, err) != OK)
         return (int)err->code;
+    /* expires_at wins if a file has both. */
     slice expiry = json_get_str(object, SLICE("expires_at"));
     if (expiry.ptr && !time_parse(expiry, expires_at))
         return err_set(err, ERR_INVALID, "expires_at is a time such as 2027-01-31T00:00:00Z");
@@ -128,6 +133,7 @@ int credential_check(enum catalog_auth_kind kind, slice text, struct arena *aren
     if (!expiry.ptr && span_s > 0)
         *expires_at = clock_wall_us() + span_s * 1000000;
     bool has_id = json_get(object, SLICE("client_id")) != NULL;
+    /* One without the other cannot be used, and would fail only at the first call. */
     if (has_id != (json_get(object, SLICE("client_secret")) != NULL))
         return err_set(err, ERR_INVALID, "client_id and client_secret go together; it wants %s",
                        shapes[kind].form);
@@ -142,6 +148,7 @@ int credential_read(const char *path, struct buf *out, struct err *err)
     FILE *file = is_stdin ? stdin : fopen(path, "re");
     if (!file)
         return err_set(err, ERR_IO, "cannot open %s: %s", path, strerror(errno));
+    /* One byte more than allowed, so that a credential that is too long is recognized. */
     char *room = buf_reserve(out, CREDENTIAL_FILE_BYTES_MAX + 1);
     int result = OK;
     if (!room)
@@ -167,6 +174,7 @@ int credential_params_check(struct session *session, const struct catalog_integr
                             slice text)
 {
     const struct schema *schema = integration->connection_schema;
+    /* No params are the same as an empty object: the schema may still require members. */
     if (!text.ptr)
         text = SLICE("{}");
     const struct json *params =
@@ -184,6 +192,7 @@ int credential_params_check(struct session *session, const struct catalog_integr
         return OK;
     struct buf words;
     buf_init(&words, REPORT_BYTES_MAX + 64 * 1024);
+    /* The report names pointers and rules, not values. */
     schema_report_write(&report, &words);
     (void)err_set(&session->err, ERR_INVALID, "%.*s",
                   SLICE_ARG(slice_first_utf8(buf_slice(&words), REPORT_BYTES_MAX)));
@@ -191,11 +200,12 @@ int credential_params_check(struct session *session, const struct catalog_integr
     return ERR_INVALID;
 }
 
-/* row: expires_at, and the scopes that a token endpoint's reply tells where the order has none. */
+/* row gets expires_at, and the scopes of a token endpoint's reply if the order has none. */
 static int check_credential(struct session *session, const struct credential_order *order,
                             struct connection *row)
 {
     struct arena arena;
+    /* A short-lived arena: it holds a copy of the credential. */
     arena_init(&arena, CREDENTIAL_ARENA_BYTES_MAX);
     int result = credential_check(order->auth->kind, order->credential, &arena, &row->expires_at,
                                   &session->err);
@@ -210,6 +220,7 @@ static int check_credential(struct session *session, const struct credential_ord
 
 static int store_connection(struct session *session, const struct connection *row)
 {
+    /* Stored in one transaction with its audit event. */
     slice details = arena_printf(&session->arena,
                                  "{\"connection_id\":\"%lld\",\"integration_id\":\"%.*s\"}",
                                  (long long)row->id, SLICE_ARG(row->integration_id));
@@ -225,6 +236,7 @@ static int store_connection(struct session *session, const struct connection *ro
 int credential_connect(struct session *session, const struct credential_order *order, int64_t *id)
 {
     const struct catalog_integration *integration = order->integration;
+    /* A new connection: its id is drawn here, since the seal is bound to it. */
     struct connection row = {
         .account_id = order->account_id,
         .id = short_id_new(),
@@ -242,10 +254,11 @@ int credential_connect(struct session *session, const struct credential_order *o
         credential_params_check(session, integration, order->params) != OK ||
         output_name_check(order->label, "a label", CONNECTION_LABEL_MAX, &session->err) != OK)
         return (int)session->err.code;
-    const struct vault_binding place = {row.account_id, row.id};
+    /* The sealed text opens only for this account and connection. */
+    const struct vault_binding binding = {row.account_id, row.id};
     struct buf sealed;
     buf_init(&sealed, VAULT_PLAIN_MAX + VAULT_SEAL_OVERHEAD);
-    int result = vault_seal(session->ring, &place, order->credential, &sealed);
+    int result = vault_seal(session->ring, &binding, order->credential, &sealed);
     row.sealed = buf_slice(&sealed);
     if (result == OK)
         result = store_connection(session, &row);

@@ -1,6 +1,6 @@
 /*
- * A credential as an operator hands it in: JSON whose shape the integration's kind of auth decides
- * (contrib/integrations/README.md "auth"), and the connection that is made of it.
+ * A credential as an operator provides it: JSON whose members depend on the integration's kind of
+ * auth (contrib/integrations/README.md "auth"), and the connection that is made from it.
  */
 #ifndef CMD_CREDENTIAL_H
 #define CMD_CREDENTIAL_H
@@ -24,7 +24,7 @@ int credential_read(const char *path, struct buf *out, struct err *err) MUST_CHE
 int credential_params_check(struct session *session, const struct catalog_integration *integration,
                             slice text) MUST_CHECK;
 
-/* What `connections add` was told; also how dev makes its demo connections. */
+/* The arguments of `connections add`; dev makes its demo connections with it, too. */
 struct credential_order {
     struct uuid account_id;
     const struct catalog_integration *integration;

@@ -2,9 +2,9 @@
  * sluice dev: everything that a newcomer needs, in one process and its children (README.md "Two
  * commands").
  *
- * The order is that of start(); what takes long runs side by side: the provider makes its
- * certificate while PostgreSQL starts. On the way down the server drains first, then the children
- * are stopped. Should we die instead, they die with us (child.h).
+ * start() has the order. What takes long runs at the same time: the provider makes its certificate
+ * while PostgreSQL starts. On the way down the server drains first, then the children are stopped.
+ * If this process dies instead, they die with it (child.h).
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -44,7 +44,7 @@ struct dev {
     struct err err;       /* of the start */
     struct err child_err; /* why a child has ended; code OK: none has */
     bool is_failed;       /* the ready file could not be written */
-    bool has_terminal;    /* a person looks on */
+    bool has_terminal;    /* stderr was a terminal when it started */
 };
 
 /* Set by SIGINT and SIGTERM until the server watches them itself. */
@@ -67,12 +67,14 @@ static void catch_signals(void)
 
 static bool is_stopped(struct dev *dev)
 {
+    /* Checked between the stages, each of which may take seconds. */
     if (is_told_to_stop)
         (void)err_set(&dev->err, ERR_CLOSED, "stopped");
     return is_told_to_stop;
 }
 
-/* Known before anything is started; the server binds it at the end. */
+/* Checked before anything is started, so that a port in use is reported at once; the server binds
+ * it at the end. */
 static int check_port(struct dev *dev)
 {
     struct sockaddr_in address = {.sin_family = AF_INET,
@@ -81,6 +83,7 @@ static int check_port(struct dev *dev)
     int on = 1, fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     if (fd < 0)
         return err_set(&dev->err, ERR_IO, "cannot make a socket: %s", strerror(errno));
+    /* As the server's own listener does: a port in TIME_WAIT is free. */
     (void)setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
     bool is_free = bind(fd, (const struct sockaddr *)&address, sizeof(address)) == 0 &&
                    listen(fd, 1) == 0;
@@ -92,7 +95,7 @@ static int check_port(struct dev *dev)
                              (unsigned)dev->config->port, strerror(number));
 }
 
-/* Made once; what it sealed can never be opened without it. */
+/* Made once: what it has sealed can never be opened without it. */
 static int make_master_key(struct dev *dev)
 {
     struct buf text;
@@ -116,17 +119,19 @@ static int make_master_key(struct dev *dev)
 static int start_database(struct dev *dev)
 {
     dev_folder_trim_log(&dev->folder, "postgres.log");
+    /* PostgreSQL starts in the background; a signal meanwhile stops the start, not the wait. */
     if (dev_postgres_start(&dev->postgres, &dev->folder, &dev->stages, &dev->err) != OK ||
         is_stopped(dev) || dev_postgres_wait(&dev->postgres, &dev->err) != OK)
         return (int)dev->err.code;
     dev_stage(&dev->stages, "migrating the schema");
+    /* The schema is migrated by this program's own files, so that both are of one version. */
     if (pg_migrate(dev->postgres.url, embed_sql, embed_sql_count, NULL, NULL, &dev->err) != OK)
         return (int)dev->err.code;
     return config_set(dev->config, SLICE("database-url"), slice_cstr(dev->postgres.url), &dev->err);
 }
 
-/* Calls for the demo apps go to the provider, those for others go out. What the caller overrides
- * comes behind, since of several overrides of an origin the last one holds. */
+/* Calls to the demo apps go to the emulated provider, others to the real apps. The user's own
+ * overrides come last, since the last override of an origin wins. */
 static int point_to_provider(struct dev *dev)
 {
     static const char *const origins[] = {"https://gmail.googleapis.com", "https://api.notion.com"};
@@ -141,6 +146,7 @@ static int point_to_provider(struct dev *dev)
     for (size_t i = 0; i < callers.count; i++)
         if (config_add(dev->config, SLICE("origin-override"), callers.items[i], &dev->err) != OK)
             return (int)dev->err.code;
+    /* The provider's own CA is added to the trust roots, so that real apps stay reachable. */
     if (dev_trust_write(&dev->folder, dev->config->ca_file.ptr, dev->provider.ca_file.ptr, text,
                         &dev->err) != OK)
         return (int)dev->err.code;
@@ -152,6 +158,7 @@ static int make_demo(struct dev *dev)
     struct session session;
     if (tls_library_init(&dev->err) != OK || make_master_key(dev) != OK)
         return (int)dev->err.code;
+    /* The session ends before the server starts: both open the database. */
     session_begin(&session, dev->config);
     int result = session_open_ring(&session);
     if (result == OK)
@@ -173,6 +180,7 @@ static int start(struct dev *dev)
     if (dev_folder_open(&dev->folder, data, &dev->err) != OK || check_port(dev) != OK ||
         is_stopped(dev))
         return (int)dev->err.code;
+    /* Only after the lock: a second dev must not claim the folder in its first line. */
     (void)fprintf(stderr, "sluice dev, data in %s\n", dev->folder.path);
     if (dev_provider_start(&dev->provider, &dev->folder, &dev->err) != OK ||
         start_database(dev) != OK || is_stopped(dev))
@@ -214,6 +222,7 @@ static void on_ready(void *owner, uint16_t port)
     dev_stages_end(&dev->stages);
     (void)fprintf(stderr, "ready after %.2f s\n", dev_stages_seconds(&dev->stages));
     dev_text_print(stdout, &facts);
+    /* stdout is a pipe in tests, and a person reads it at once: it is not left in the buffer. */
     (void)fflush(stdout);
     if (path.len > 0 && dev_text_ready_write(path.ptr, &facts, &err) != OK) {
         (void)command_fail(dev->call, "%s", err.text);
@@ -221,13 +230,14 @@ static void on_ready(void *owner, uint16_t port)
     }
 }
 
-/* A demo without its database or provider would only be confusing. */
+/* Without its database or provider the demo would only confuse, so it ends with them. */
 static bool is_going_on(void *owner)
 {
     struct dev *dev = owner;
     if (is_told_to_stop || dev->is_failed || dev->child_err.code != OK)
         return false;
-    /* the window was closed: to the server that is SIGHUP, a reload */
+    /* A closed terminal window sends SIGHUP, which is a reload for the server; so the terminal
+     * itself is checked. */
     if (dev->has_terminal && !isatty(STDERR_FILENO))
         return false;
     return child_is_running(&dev->postgres.child, dev->postgres.log, &dev->child_err) &&
@@ -236,6 +246,7 @@ static bool is_going_on(void *owner)
 
 static void stop_children(struct dev *dev)
 {
+    /* The provider first: it does not need the database, and stops at once. */
     dev_provider_stop(&dev->provider);
     dev_postgres_stop(&dev->postgres);
     dev_folder_close(&dev->folder);
@@ -248,6 +259,7 @@ static int serve(struct dev *dev)
     int result = server_run(dev->config, &events, &dev->err);
     if (dev->config->ready_file.len > 0)
         ready_file_remove(dev->config->ready_file.ptr);
+    /* The child's end is the cause; the server's own result says only that it has drained. */
     if (result == OK && dev->child_err.code != OK) {
         dev->err = dev->child_err;
         return (int)dev->err.code;
@@ -266,6 +278,7 @@ static int run(struct command_call *call)
     int result = start(&dev);
     if (result == OK)
         result = serve(&dev);
+    /* A stage that was open when the start failed is marked so. */
     dev_stages_fail(&dev.stages);
     stop_children(&dev);
     if (is_told_to_stop || result == OK)
@@ -275,7 +288,7 @@ static int run(struct command_call *call)
 
 static const struct command_verb verbs[] = {{
     .synopsis = "",
-    .summary = "Run the service on 127.0.0.1 with all that it needs: a private PostgreSQL, an "
+    .summary = "Run the service on 127.0.0.1 with everything it needs: a private PostgreSQL, an "
                "emulated mail and notes provider, a demo account. Ctrl-C stops everything.",
     .run = run,
 }};
@@ -283,9 +296,10 @@ static const struct command_verb verbs[] = {{
 const struct command dev_command = {
     .name = "dev",
     .summary = "try it: the service with a private database and demo apps",
-    .help = "Everything is kept in the data folder, so that the next start finds it; remove the "
-            "folder to begin anew. As root PostgreSQL runs as another user; where that one cannot "
-            "reach the data folder, the database lies under /var/tmp.",
+    .help =
+        "Everything is kept in the data folder for the next start; remove the folder to start "
+        "over. When run as root, PostgreSQL runs as another user; if that user cannot reach the "
+        "data folder, the database is under /var/tmp.",
     .scopes = CONFIG_DEV,
     COMMAND_VERBS(verbs),
 };

@@ -1,5 +1,5 @@
 /*
- * Reaching a `sluice dev` that runs; see dev_attach.h.
+ * Connecting commands to a running `sluice dev`; see dev_attach.h.
  */
 #include "cmd/dev_attach.h"
 
@@ -26,13 +26,15 @@ int dev_attach_offer(const struct dev_folder *folder, const struct config *confi
 {
     struct buf text;
     buf_init(&text, SETTINGS_BYTES_MAX);
-    buf_append_cstr(&text, "# Of the `sluice dev` that runs here; `sluice COMMAND --data DIR` "
-                           "reads it.\n");
+    buf_append_cstr(&text,
+                    "# Written by the `sluice dev` that runs here; `sluice COMMAND --data DIR` "
+                    "reads it.\n");
     put_setting(&text, "database-url", config->database_url);
     put_setting(&text, "master-key-file", config->master_key_file);
     put_setting(&text, "ca-file", config->ca_file);
     for (size_t i = 0; i < config->origin_override.count; i++)
         put_setting(&text, "origin-override", config->origin_override.items[i]);
+    /* The file may name the database's socket, so dev_folder_write gives it mode 0600. */
     int result = buf_is_ok(&text)
                      ? dev_folder_write(folder, settings_name, buf_slice(&text), err)
                      : err_set(err, ERR_LIMIT, "the settings for operators are too long");
@@ -40,7 +42,7 @@ int dev_attach_offer(const struct dev_folder *folder, const struct config *confi
     return result;
 }
 
-/* Dev holds the lock as long as it runs. */
+/* Dev holds the folder's lock as long as it runs, so a lock that is free means that it does not. */
 static int check_it_runs(const char *dir, struct err *err)
 {
     char path[PATH_MAX];
@@ -50,7 +52,8 @@ static int check_it_runs(const char *dir, struct err *err)
     if (fd < 0)
         return errno == ENOENT || errno == ENOTDIR
                    ? err_set(err, ERR_NOTFOUND,
-                             "no data of `sluice dev` lies in %s; it prints where its data is", dir)
+                             "%s has no data of `sluice dev`; dev prints its folder when it starts",
+                             dir)
                    : err_set(err, ERR_IO, "cannot open %s: %s", path, strerror(errno));
     bool is_held = flock(fd, LOCK_SH | LOCK_NB) != 0 && errno == EWOULDBLOCK;
     (void)close(fd);
@@ -66,9 +69,10 @@ int dev_attach(struct config *config, struct err *err)
     const char *dir = config->data_dir.ptr;
     if (check_it_runs(dir, err) != OK)
         return (int)err->code;
-    (void)snprintf(path, sizeof(path), "%s/%s", dir, settings_name); /* the lock's was as long */
+    (void)snprintf(path, sizeof(path), "%s/%s", dir,
+                   settings_name); /* check_it_runs has checked the length */
     if (access(path, F_OK) != 0)
         return err_set(err, ERR_CLOSED,
-                       "the `sluice dev` on %s is not ready yet; try again once it is", dir);
+                       "the `sluice dev` on %s is not ready yet; try again in a moment", dir);
     return config_file_read(config, path, err);
 }

@@ -29,6 +29,7 @@ static int find_account(struct dev_demo *demo, struct session *session)
     size_t count;
     if (store_account_list_sync(session->sync, &session->arena, &list, &count, &session->err) != OK)
         return (int)session->err.code;
+    /* A disabled account is left alone, and a new one is made. */
     for (size_t i = 0; i < count; i++) {
         if (list[i].disabled_at || !slice_eq_cstr(list[i].name, account_name))
             continue;
@@ -40,13 +41,14 @@ static int find_account(struct dev_demo *demo, struct session *session)
 
 /* ---- the key ---- */
 
+/* All four: a key that was revoked or has lost a scope is replaced. */
 static bool is_usable(const struct api_key *key, const uint8_t hash[API_KEY_HASH_LEN])
 {
     return memcmp(key->hash, hash, API_KEY_HASH_LEN) == 0 && !key->revoked_at &&
            (!key->expires_at || key->expires_at > clock_wall_us()) && key->scopes == SCOPE_ALL;
 }
 
-/* The key of the file, where it still is one of the account's. */
+/* Takes the key of the file if it is still one of the account's. */
 static bool take_old_key(struct dev_demo *demo, struct session *session,
                          const struct dev_folder *folder)
 {
@@ -58,6 +60,7 @@ static bool take_old_key(struct dev_demo *demo, struct session *session,
     buf_init(&text, KEY_FILE_BYTES_MAX);
     int result = dev_folder_read(folder, key_file, &text, &session->err);
     slice key = buf_slice(&text);
+    /* The file ends with a newline, for people who print it. */
     while (key.len > 0 && key.ptr[key.len - 1] == '\n')
         key.len--;
     if (result == OK && key.len == VAULT_KEY_LEN && vault_key_hash(key, hash) &&
@@ -65,6 +68,7 @@ static bool take_old_key(struct dev_demo *demo, struct session *session,
                                 &session->err) == OK)
         for (size_t i = 0; i < count; i++)
             is_found = is_found || is_usable(&keys[i], hash);
+    /* The text is copied only if the database knows its hash. */
     if (is_found)
         memcpy(demo->key, key.ptr, VAULT_KEY_LEN);
     demo->key[VAULT_KEY_LEN] = '\0';
@@ -99,6 +103,7 @@ static int make_key(struct dev_demo *demo, struct session *session, const struct
     int len = snprintf(line, sizeof(line), "%s\n", fresh.text);
     if (result == OK)
         result = dev_folder_write(folder, key_file, slice_of(line, (size_t)len), &session->err);
+    /* Both copies of the key are wiped; demo->key is the one that is printed. */
     mem_wipe(line, sizeof(line));
     mem_wipe(&fresh, sizeof(fresh));
     return result;
@@ -106,14 +111,15 @@ static int make_key(struct dev_demo *demo, struct session *session, const struct
 
 /* ---- the connections ---- */
 
-/* Live, and its credential opens to what the provider takes today. */
+/* true: live, and its credential is what the provider accepts today. */
 static bool is_good(struct session *session, const struct connection *row, slice credential)
 {
-    const struct vault_binding place = {row->account_id, row->id};
+    const struct vault_binding binding = {row->account_id, row->id};
     struct secret *plain = NULL;
     if (row->status != CONNECTION_LIVE ||
-        vault_open(session->ring, &place, row->key_id, row->sealed, &plain, &session->err) != OK)
+        vault_open(session->ring, &binding, row->key_id, row->sealed, &plain, &session->err) != OK)
         return false;
+    /* Compared in constant time, as secrets are everywhere. */
     bool is_same = slice_eq_secret(secret_reveal(plain), credential);
     secret_unref(plain);
     return is_same;
@@ -135,7 +141,8 @@ static int connect_app(struct dev_demo *demo, struct session *session,
     return credential_connect(session, &order, &id);
 }
 
-/* Keeps the first that works, removes those of ours that do not; other labels are a person's. */
+/* Keeps the first connection that works and removes those of dev that do not. Other labels are the
+ * user's, and stay. */
 static int mend_app(struct dev_demo *demo, struct session *session,
                     const struct catalog_integration *integration, slice credential,
                     const struct connection *rows, size_t count)
@@ -154,6 +161,7 @@ static int mend_app(struct dev_demo *demo, struct session *session,
             OK)
             return (int)session->err.code;
     }
+    /* All others were removed, so the new one becomes the default. */
     return is_there ? OK : connect_app(demo, session, integration, credential);
 }
 
@@ -170,7 +178,7 @@ static int make_connections(struct dev_demo *demo, struct session *session,
             catalog_find_integration(session->catalog, json_str(&app->key));
         struct buf text;
         struct json_writer w;
-        if (!integration) /* the provider knows more than this catalog */
+        if (!integration) /* the provider may emulate apps that this catalog does not have */
             continue;
         buf_init(&text, CREDENTIAL_BYTES_MAX);
         json_begin(&w, &text);
@@ -189,6 +197,7 @@ int dev_demo_make(struct dev_demo *demo, struct session *session, const struct d
 {
     ASSERT(json_is(tokens, JSON_OBJECT));
     *demo = (struct dev_demo){.key = ""};
+    /* In this order: the key belongs to the account, connections need both. */
     if (find_account(demo, session) != OK)
         return (int)session->err.code;
     if (!take_old_key(demo, session, folder) && make_key(demo, session, folder) != OK)

@@ -1,7 +1,7 @@
 /*
  * What a newcomer finds in `sluice dev`: an account with an API key and connected demo apps. Made
- * where it is missing, mended where it does not work any more (another master key, a grant that was
- * marked dead), else left alone.
+ * if missing, repaired if it does not work any more (another master key, a grant that was marked
+ * dead), otherwise left unchanged.
  */
 #ifndef CMD_DEV_DEMO_H
 #define CMD_DEV_DEMO_H

@@ -31,8 +31,8 @@ void dev_folder_path(const struct dev_folder *folder, const char *name, char out
     ASSERT(len > 0 && len < DEV_PATH_MAX);
 }
 
-/* Made by an earlier run, or empty: nothing of anybody else's may end up closed or mixed with ours
- * (`--data /tmp`). */
+/* A folder of an earlier run, or an empty one: other files must not get mixed with dev's or lose
+ * their permissions (`--data /tmp`). */
 static bool is_for_us(const char *path, bool *is_empty)
 {
     bool has_lock = false;
@@ -53,7 +53,7 @@ static bool is_for_us(const char *path, bool *is_empty)
 static int check_folder(const char *path, const struct stat *info, bool *is_new, struct err *err)
 {
     if (!S_ISDIR(info->st_mode))
-        return err_set(err, ERR_INVALID, "%s is in the way: it is no folder", path);
+        return err_set(err, ERR_INVALID, "%s exists and is not a folder", path);
     if (info->st_uid != geteuid())
         return err_set(err, ERR_REFUSED,
                        "the folder %s belongs to another user; give --data another one", path);
@@ -74,12 +74,14 @@ static int make_folder(struct dev_folder *folder, const char *path, struct err *
         return err_set(err, ERR_IO, "cannot make the folder %s: %s", path, strerror(errno));
     if (!realpath(path, real) || stat(real, &info) != 0)
         return err_set(err, ERR_IO, "cannot open the folder %s: %s", path, strerror(errno));
+    /* Checked on the resolved path: a link must not lead into another user's folder. */
     if (check_folder(real, &info, &folder->is_new, err) != OK)
         return (int)err->code;
+    /* The umask may have removed bits, and an earlier version may have left others. */
     if ((info.st_mode & 07777) != mode && chmod(real, mode) != 0)
         return err_set(err, ERR_IO, "cannot close the folder %s to others: %s", real,
                        strerror(errno));
-    memcpy(folder->path, real, strlen(real) + 1); /* check_folder has measured it */
+    memcpy(folder->path, real, strlen(real) + 1); /* check_folder has checked its length */
     return OK;
 }
 
@@ -90,6 +92,8 @@ static int lock_folder(struct dev_folder *folder, struct err *err)
     folder->lock_fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
     if (folder->lock_fd < 0)
         return err_set(err, ERR_IO, "cannot open %s: %s", path, strerror(errno));
+    /* The lock ends with the process, however it ends; the pid in the file is only for this
+     * message. */
     if (flock(folder->lock_fd, LOCK_EX | LOCK_NB) != 0) {
         bool is_taken = errno == EWOULDBLOCK;
         ssize_t len = pread(folder->lock_fd, pid, sizeof(pid) - 1, 0);
@@ -117,7 +121,7 @@ int dev_folder_open(struct dev_folder *folder, const char *path, struct err *err
 
 void dev_folder_close(struct dev_folder *folder)
 {
-    /* the file stays: removing a lock's file would let two in */
+    /* the file stays: removing it would let two processes lock two files of one name */
     if (folder->lock_fd >= 0)
         (void)close(folder->lock_fd);
     folder->lock_fd = -1;
@@ -134,6 +138,7 @@ int dev_folder_read(const struct dev_folder *folder, const char *name, struct bu
                        strerror(errno));
     char *room = buf_reserve(out, FILE_BYTES_MAX);
     size_t len = room ? fread(room, 1, FILE_BYTES_MAX, file) : 0;
+    /* A full buffer means that the file is larger than any that dev writes. */
     bool is_ok = room && !ferror(file) && len < FILE_BYTES_MAX;
     (void)fclose(file);
     if (!is_ok)
@@ -151,6 +156,7 @@ int dev_folder_write(const struct dev_folder *folder, const char *name, slice te
 
 void dev_folder_trim_log(const struct dev_folder *folder, const char *name)
 {
+    /* Only at start: a running child has the log open. */
     char path[DEV_PATH_MAX];
     struct stat info;
     dev_folder_path(folder, name, path);

@@ -1,6 +1,7 @@
 /*
- * The data folder of `sluice dev`: made at first use, one process at a time, ours alone. What it
- * holds: lock, master.key, api_key, ca-bundle.pem, provider/, postgres/ (dev_postgres.h), logs.
+ * The data folder of `sluice dev`: created at first use, used by one process at a time, accessible
+ * to its owner only. It contains: lock, master.key, api_key, ca-bundle.pem, provider/, postgres/
+ * (dev_postgres.h), logs.
  */
 #ifndef CMD_DEV_FOLDER_H
 #define CMD_DEV_FOLDER_H
@@ -18,9 +19,9 @@ struct dev_folder {
     bool is_new;             /* nothing was in it */
 };
 
-/* Makes the folder (its parent must be there) and locks it. ERR_BUSY names the process that has
- * it. As root others may walk through it (0711), since PostgreSQL runs as another user; what is in
- * it stays closed to them. */
+/* Creates the folder (its parent must exist) and locks it. ERR_BUSY names the process that holds
+ * it. For root the folder can be traversed by others (0711), since PostgreSQL runs as another user;
+ * the files in it stay closed to them. */
 int dev_folder_open(struct dev_folder *folder, const char *path, struct err *err) MUST_CHECK;
 void dev_folder_close(struct dev_folder *folder);
 /* DIR/name; asserted to fit, since dev_folder_open left room. */
@@ -31,7 +32,7 @@ int dev_folder_read(const struct dev_folder *folder, const char *name, struct bu
 /* Whole, by rename, mode 0600. */
 int dev_folder_write(const struct dev_folder *folder, const char *name, slice text,
                      struct err *err) MUST_CHECK;
-/* A log of earlier runs that has grown over a megabyte is begun anew. */
+/* Removes a log of earlier runs that is larger than a megabyte. */
 void dev_folder_trim_log(const struct dev_folder *folder, const char *name);
 
 #endif

@@ -26,7 +26,7 @@ enum {
     ARENA_BYTES_MAX = 64 * 1024,
 };
 
-static void wait_a_little(void)
+static void sleep_briefly(void)
 {
     struct timespec wait = {.tv_nsec = WAIT_MS * 1000000L};
     (void)nanosleep(&wait, NULL);
@@ -36,7 +36,7 @@ static void wait_a_little(void)
 
 static const char versions_root[] = "/usr/lib/postgresql";
 
-/* Debian keeps each version in a folder of its own. wanted: a major version, 0 for the newest. */
+/* Debian has a folder for each version. wanted: a major version, 0 for the newest. */
 static bool find_versioned(char *bin, long wanted)
 {
     long best = 0;
@@ -56,22 +56,22 @@ static bool find_versioned(char *bin, long wanted)
     return best > 0;
 }
 
-/* Elsewhere there is one version, in a usual place. */
+/* Other systems have one version, in one of a few folders. */
 static bool find_unversioned(char *bin)
 {
-    static const char *const places[] = {"/usr/local/pgsql/bin", "/usr/local/bin", "/usr/bin"};
-    for (size_t i = 0; i < ARRAY_LEN(places); i++) {
+    static const char *const folders[] = {"/usr/local/pgsql/bin", "/usr/local/bin", "/usr/bin"};
+    for (size_t i = 0; i < ARRAY_LEN(folders); i++) {
         char path[DEV_PATH_MAX];
-        (void)snprintf(path, sizeof(path), "%s/initdb", places[i]);
+        (void)snprintf(path, sizeof(path), "%s/initdb", folders[i]);
         if (access(path, X_OK) == 0) {
-            (void)snprintf(bin, DEV_PATH_MAX, "%s", places[i]);
+            (void)snprintf(bin, DEV_PATH_MAX, "%s", folders[i]);
             return true;
         }
     }
     return false;
 }
 
-/* The major version that a cluster was made by, 0 when there is none. */
+/* The major version that made the cluster; 0 when there is none. */
 static long cluster_version(const struct dev_postgres *pg)
 {
     char path[DEV_PATH_MAX + 16], text[16] = "";
@@ -85,11 +85,13 @@ static long cluster_version(const struct dev_postgres *pg)
     return strtol(text, NULL, 10);
 }
 
-/* A cluster is served by its own version only. */
+/* A cluster can be served by its own major version only. */
 static int find_programs(struct dev_postgres *pg, struct err *err)
 {
     long wanted = cluster_version(pg);
     bool has_versions = access(versions_root, F_OK) == 0;
+    /* Where versions have folders, the one of the cluster is required; elsewhere the server itself
+     * checks. */
     if (find_versioned(pg->bin, wanted))
         return OK;
     if (!(wanted && has_versions) && find_unversioned(pg->bin))
@@ -107,7 +109,7 @@ static int find_programs(struct dev_postgres *pg, struct err *err)
 
 /* ---- the cluster ---- */
 
-/* Under a name of its own until it is whole: initdb may be killed. */
+/* Made under another name and renamed when complete: initdb may be killed. */
 static int make_cluster(struct dev_postgres *pg, struct err *err)
 {
     char program[DEV_PATH_MAX], part[DEV_PATH_MAX];
@@ -115,22 +117,16 @@ static int make_cluster(struct dev_postgres *pg, struct err *err)
         dev_path_join(program, pg->bin, "initdb", err) != OK)
         return (int)err->code;
     if (access(part, F_OK) == 0)
+        /* A part of an earlier start that was killed. */
         dev_postgres_remove_tree(part);
     if (dev_postgres_make_folder(part, 0700, dev_postgres_owner(pg), dev_postgres_group(pg), err) !=
         OK)
         return (int)err->code;
-    const char *const argv[] = {program,
-                                "-D",
-                                part,
-                                "-U",
-                                "sluice",
-                                "--auth=trust",
-                                "-E",
-                                "UTF8",
-                                "--locale=C",
-                                "--data-checksums",
-                                "--no-instructions",
-                                NULL};
+    const char *const argv[] = {program, "-D", part, "-U", "sluice",
+                                /* Only the owner reaches the socket (0700), so no password is
+                                 * needed. */
+                                "--auth=trust", "-E", "UTF8", "--locale=C", "--data-checksums",
+                                "--no-instructions", NULL};
     struct child_spec spec = {
         .name = "initdb", .argv = argv, .log_path = pg->log, .uid = pg->uid, .gid = pg->gid};
     if (child_run(&spec, err) != OK)
@@ -141,21 +137,22 @@ static int make_cluster(struct dev_postgres *pg, struct err *err)
     return OK;
 }
 
-/* It may be going down already (it gets SIGINT when its sluice dies). Watching its file and its
- * working directory, not its pid, since nobody may reap it. */
+/* The postmaster may be stopping already (it gets SIGINT when its sluice dies). Its file and its
+ * working directory are watched, not its pid, which stays valid while it is not reaped. */
 static int stop_orphan(const struct dev_postgres *pg, struct dev_stages *stages, struct err *err)
 {
     pid_t pid = dev_postgres_find_postmaster(pg->cluster);
     if (pid == 0)
         return OK;
     dev_stage(stages, "stopping the PostgreSQL of an earlier run");
+    /* SIGINT is PostgreSQL's fast shutdown: sessions are cut, data stays safe. */
     (void)kill(pid, SIGINT);
     uint64_t until = clock_mono_ns() + STOP_TIMEOUT_MS * 1000000ULL;
     while (dev_postgres_find_postmaster(pg->cluster) == pid) {
         if (clock_mono_ns() > until)
             return err_set(err, ERR_TIMEOUT,
                            "the PostgreSQL of an earlier run (process %d) does not stop", (int)pid);
-        wait_a_little();
+        sleep_briefly();
     }
     return OK;
 }
@@ -165,20 +162,10 @@ static int start_server(struct dev_postgres *pg, struct err *err)
     char program[DEV_PATH_MAX];
     if (dev_path_join(program, pg->bin, "postgres", err) != OK)
         return (int)err->code;
-    const char *const argv[] = {program,
-                                "-D",
-                                pg->cluster,
-                                "-k",
-                                pg->sockets,
-                                "-c",
-                                "listen_addresses=",
-                                "-c",
-                                "unix_socket_permissions=0700",
-                                "-c",
-                                "max_connections=60",
-                                "-c",
-                                "log_min_messages=warning",
-                                NULL};
+    const char *const argv[] = {program, "-D", pg->cluster, "-k", pg->sockets, "-c",
+                                /* No port: nothing outside this user reaches the database. */
+                                "listen_addresses=", "-c", "unix_socket_permissions=0700", "-c",
+                                "max_connections=60", "-c", "log_min_messages=warning", NULL};
     struct child_spec spec = {.name = "postgres",
                               .argv = argv,
                               .log_path = pg->log,
@@ -202,19 +189,20 @@ static void write_url(struct dev_postgres *pg, const char *database)
     (void)snprintf(pg->url, sizeof(pg->url), "host='%s' user=sluice dbname=%s", quoted, database);
 }
 
-/* Until it answers; ends early when the server dies. */
+/* Tries until the server answers; stops early when the server has ended. */
 static struct pg_sync *connect_when_up(struct dev_postgres *pg, struct err *err)
 {
     uint64_t until = clock_mono_ns() + START_TIMEOUT_MS * 1000000ULL;
     for (;;) {
         struct pg_sync *sync = pg_sync_open(pg->url, err);
+        /* A child that has ended leaves its own error, with its log's last line. */
         if (sync || !child_is_running(&pg->child, pg->log, err))
             return sync;
         if (clock_mono_ns() > until) {
             (void)err_prefix(err, "PostgreSQL did not answer in %d s", START_TIMEOUT_MS / 1000);
             return NULL;
         }
-        wait_a_little();
+        sleep_briefly();
     }
 }
 
@@ -223,6 +211,7 @@ static int make_database(struct dev_postgres *pg, struct err *err)
 {
     struct arena arena;
     struct pg_rows rows = {.count = 0};
+    /* The database postgres always exists; the one of the service is made through it. */
     write_url(pg, "postgres");
     struct pg_sync *sync = connect_when_up(pg, err);
     if (!sync)
@@ -243,11 +232,13 @@ int dev_postgres_start(struct dev_postgres *pg, const struct dev_folder *folder,
 {
     if (dev_postgres_choose(pg, folder, err) != OK || find_programs(pg, err) != OK)
         return (int)err->code;
+    /* 0 also for a folder without a cluster, which is the first start. */
     if (cluster_version(pg) == 0) {
         dev_stage(stages, "making a private PostgreSQL");
         if (make_cluster(pg, err) != OK)
             return (int)err->code;
     }
+    /* Two servers on one cluster would destroy it; PostgreSQL's own lock is the second line. */
     if (stop_orphan(pg, stages, err) != OK)
         return (int)err->code;
     dev_stage(stages, "starting PostgreSQL");
@@ -265,6 +256,7 @@ int dev_postgres_wait(struct dev_postgres *pg, struct err *err)
 void dev_postgres_stop(struct dev_postgres *pg)
 {
     child_stop(&pg->child, SIGINT, STOP_TIMEOUT_MS);
+    /* The cluster's own folder is never removed here. */
     if (pg->sockets[0] && strcmp(pg->sockets, pg->cluster) != 0)
         (void)rmdir(pg->sockets);
 }

@@ -1,7 +1,7 @@
 /*
  * The private PostgreSQL of `sluice dev`: a cluster under the data folder, reached through a Unix
- * socket that only we can open; never a port. As root it runs as an unprivileged user, with its
- * files where that user can reach them.
+ * socket that only its owner can open, never through a port. For root it runs as an unprivileged
+ * user, with its files in a folder that this user can reach.
  */
 #ifndef CMD_DEV_POSTGRES_H
 #define CMD_DEV_POSTGRES_H
@@ -24,11 +24,12 @@ struct dev_postgres {
     bool is_new; /* made by this start */
 };
 
-/* Finds the programs, makes the cluster when there is none, stops a postmaster that an earlier run
- * left behind, starts. folder is open; stages may be NULL. Errors say what to install or mend. */
+/* Finds the programs, makes the cluster if there is none, stops a postmaster that an earlier run
+ * left running, and starts. folder is open; stages may be NULL. Errors say what to install or
+ * repair. */
 int dev_postgres_start(struct dev_postgres *pg, const struct dev_folder *folder,
                        struct dev_stages *stages, struct err *err) MUST_CHECK;
-/* Until it answers; makes the database where there is none. On failure it is stopped. */
+/* Waits until it answers, and makes the database if there is none. On failure it is stopped. */
 int dev_postgres_wait(struct dev_postgres *pg, struct err *err) MUST_CHECK;
 void dev_postgres_stop(struct dev_postgres *pg);
 

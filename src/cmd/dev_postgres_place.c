@@ -1,5 +1,5 @@
 /*
- * Where a private PostgreSQL lies and whom it runs as; see dev_postgres.h.
+ * Folders and user of a private PostgreSQL; see dev_postgres.h.
  */
 #include "cmd/dev_postgres_place.h"
 
@@ -20,8 +20,8 @@
 
 enum { SOCKET_PATH_MAX = 107 - (int)sizeof("/.s.PGSQL.5432") };
 
-/* Where clusters lie whose user cannot reach the data folder, each in a folder named by the hash of
- * that one's path; its file `data-folder` holds the path. */
+/* Clusters whose user cannot reach the data folder are here, each in a folder named by the hash of
+ * the data folder's path; its file `data-folder` has that path. */
 static const char elsewhere[] = "/var/tmp", elsewhere_prefix[] = "sluice-",
                   marker_name[] = "data-folder";
 
@@ -43,6 +43,7 @@ static int remove_entry(const char *path, const struct stat *info, int kind, str
 
 void dev_postgres_remove_tree(const char *path)
 {
+    /* FTW_PHYS: links are removed, not followed. */
     (void)nftw(path, remove_entry, 16, FTW_DEPTH | FTW_PHYS);
 }
 
@@ -58,8 +59,10 @@ pid_t dev_postgres_find_postmaster(const char *cluster)
             pid = strtol(line, NULL, 10);
         (void)fclose(file);
     }
+    /* The file may be stale, and its pid may belong to another process by now. */
     if (pid <= 1 || kill((pid_t)pid, 0) != 0)
         return 0;
+    /* A postmaster runs in its data directory, which tells it from any other process. */
     (void)snprintf(path, sizeof(path), "/proc/%ld/cwd", pid);
     ssize_t len = readlink(path, cwd, sizeof(cwd) - 1);
     if (len <= 0 || !realpath(cluster, real))
@@ -68,7 +71,7 @@ pid_t dev_postgres_find_postmaster(const char *cluster)
     return strcmp(cwd, real) == 0 ? (pid_t)pid : 0;
 }
 
-/* Whether `uid` can walk down to path, an absolute folder that exists. */
+/* Whether `uid` can traverse to path, an absolute folder that exists. */
 static bool can_reach(const char *path, uid_t uid)
 {
     char part[DEV_PATH_MAX];
@@ -79,6 +82,7 @@ static bool can_reach(const char *path, uid_t uid)
         (void)snprintf(part, sizeof(part), "%.*s", (int)i, path);
         if (stat(part, &info) != 0)
             return false;
+        /* Groups are ignored: the user is given none (child.c). */
         if (!(info.st_mode & S_IXOTH) && !(info.st_uid == uid && (info.st_mode & S_IXUSR)))
             return false;
         if (path[i] == '\0')
@@ -86,15 +90,16 @@ static bool can_reach(const char *path, uid_t uid)
     }
 }
 
-/* A folder of ours in a world-writable place; refuses one that somebody else put there. */
+/* Makes a folder of ours in a world-writable one; refuses one that another user has put there. */
 int dev_postgres_make_folder(const char *path, mode_t mode, uid_t owner, gid_t group,
                              struct err *err)
 {
     struct stat info;
     if (mkdir(path, mode) != 0 && errno != EEXIST)
         return err_set(err, ERR_IO, "cannot make the folder %s: %s", path, strerror(errno));
+    /* lstat: a link in a world-writable folder could lead anywhere. */
     if (lstat(path, &info) != 0 || !S_ISDIR(info.st_mode))
-        return err_set(err, ERR_REFUSED, "%s is in the way: it is no folder", path);
+        return err_set(err, ERR_REFUSED, "%s exists and is not a folder", path);
     if (info.st_uid != owner && info.st_uid != geteuid())
         return err_set(err, ERR_REFUSED, "%s belongs to another user; remove it", path);
     if ((info.st_mode & 07777) != mode && chmod(path, mode) != 0) /* the umask may have cut it */
@@ -131,7 +136,8 @@ static int choose_user(struct dev_postgres *pg, struct err *err)
     return OK;
 }
 
-/* unix_socket_directories is a list with a grammar of its own. */
+/* unix_socket_directories is a list with a grammar of its own, so unusual paths are not used in it.
+ */
 static bool is_plain(const char *path)
 {
     return path[strspn(
@@ -140,12 +146,13 @@ static bool is_plain(const char *path)
 
 /* ---- clusters elsewhere ---- */
 
-/* The data folder that a cluster elsewhere was made for; "" when it is none of ours. */
+/* The data folder that a cluster elsewhere was made for; "" if it is not one of ours. */
 static void read_marker(const char *home, char out[DEV_PATH_MAX])
 {
     char path[2 * DEV_PATH_MAX];
     struct stat info;
     out[0] = '\0';
+    /* A folder that another user made there is never read or removed. */
     if (lstat(home, &info) != 0 || !S_ISDIR(info.st_mode) || info.st_uid != geteuid())
         return;
     (void)snprintf(path, sizeof(path), "%s/%s", home, marker_name);
@@ -165,7 +172,7 @@ static void remove_unless_running(const char *home)
         dev_postgres_remove_tree(home);
 }
 
-/* Whoever removed the data folder knows nothing of the cluster: nobody else would remove it. */
+/* A cluster elsewhere stays when its data folder is removed, so it is removed at the next start. */
 static void remove_abandoned(void)
 {
     DIR *dir = opendir(elsewhere);

@@ -1,5 +1,5 @@
 /*
- * sluice flow: templates checked and read in a terminal, and why a flow does not move.
+ * sluice flow: checks and prints templates, and explains why a flow does not move.
  */
 #include <stdio.h>
 #include <sys/stat.h>
@@ -38,6 +38,7 @@ static size_t read_path(struct session *session, const char *path, struct catalo
     struct arena *arena = &session->arena;
     if (stat(path, &info) == 0 && S_ISDIR(info.st_mode))
         return catalog_read_folder(path, arena, FLOW_TEMPLATE_BYTES_MAX, sources, room, report);
+    /* A path that cannot be read is reported in `report`, like any other problem. */
     return room > 0 && catalog_read_file(arena_dup(arena, slice_cstr(path)), arena,
                                          FLOW_TEMPLATE_BYTES_MAX, sources, report);
 }
@@ -52,6 +53,7 @@ static int lint_paths(struct session *session, struct command_call *call,
         return err_set(&session->err, ERR_NOMEM, "out of memory");
     for (int i = 0; i < call->argc; i++)
         count += read_path(session, call->argv[i], sources + count, LINT_FILES_MAX - count, report);
+    /* Compiled against the catalog, since a step's action and input have to exist in it. */
     for (size_t i = 0; i < count; i++)
         flow_template_unref(
             flow_template_compile(sources[i].name, sources[i].text, session->catalog, report));
@@ -84,7 +86,7 @@ static int run_lint(struct command_call *call)
 
 /* ---- list, show ---- */
 
-/* NULL: session->err. */
+/* NULL: the error is in session->err. */
 static struct flow_template_set *load_set(struct session *session)
 {
     slice dir = session->config->catalog_dir;
@@ -93,6 +95,7 @@ static struct flow_template_set *load_set(struct session *session)
     if (session_open_catalog(session) != OK || !(report = new_report(session)))
         return NULL;
     set = flow_template_set_load(dir.len > 0 ? dir.ptr : NULL, session->catalog, report);
+    /* One problem is enough for a message; lint prints them all. */
     if (!set && report->count > 0)
         (void)err_set(&session->err, ERR_INVALID,
                       "%.*s %.*s: %.*s (%zu errors; `sluice flow lint` shows them)",
@@ -146,7 +149,7 @@ static slice step_text(struct session *session, const struct flow_template *tmpl
         return arena_printf(arena, "%.*s%s", SLICE_ARG(step->tool),
                             step->confirm == FLOW_CONFIRM_START ? ", confirmed by the start" : "");
     case FLOW_TRANSFORM:
-        return SLICE("reshapes what earlier steps gave");
+        return SLICE("computes a value from earlier steps");
     case FLOW_WAIT:
         return step->wait_for ? SLICE("waits for a time") : SLICE("waits until a time");
     case FLOW_APPROVAL:
@@ -203,6 +206,8 @@ static int show(struct session *session, struct command_call *call)
         return (int)session->err.code;
     int result = find_template(session, set, slice_cstr(call->argv[0]), &found);
     if (result == OK && command_has(call, "json")) {
+        /* The body is the template's own text; output_text keeps it from controlling the terminal.
+         */
         output_text(stdout, found->body);
         (void)printf("\n");
     } else if (result == OK) {
@@ -238,8 +243,7 @@ static const struct config_option options[] = {{"json", NULL, "print JSON, for s
 static const struct command_verb verbs[] = {
     {.name = "lint",
      .synopsis = "FILE|DIR...",
-     .summary = "Check templates against everything that is known, the catalog too; exits 1 where "
-                "one has an error.",
+     .summary = "Check templates against the catalog; exits 1 if one has an error.",
      .args_min = 1,
      .args_max = LINT_FILES_MAX,
      .run = run_lint},
@@ -250,14 +254,14 @@ static const struct command_verb verbs[] = {
      .run = run_list},
     {.name = "show",
      .synopsis = "TEMPLATE",
-     .summary = "A template: what it asks for, and its steps.",
+     .summary = "Print a template: its input and its steps.",
      COMMAND_OPTIONS(options),
      .args_min = 1,
      .args_max = 1,
      .run = run_show},
     {.name = "explain",
      .synopsis = "FLOW",
-     .summary = "Why a flow does not move: who owns it, what it waits for, what went wrong last.",
+     .summary = "Explain why a flow does not move: its owner, what it waits for, its last error.",
      COMMAND_OPTIONS(options),
      .args_min = 1,
      .args_max = 1,

@@ -16,14 +16,15 @@ struct explanation {
     struct session *session;
     struct flow_explained found;
     struct flow_template *tmpl; /* NULL: its version cannot be read */
-    slice step;                 /* the current one's key, or its number */
+    slice step;                 /* the current step's key, or its number */
     struct buf why;             /* the sentences */
 };
 
-/* "3 s", "4 min", "2 h", "5 days" */
+/* A duration in its largest fitting unit: "3 s", "4 min", "2 h", "5 days". */
 static slice span(struct explanation *e, int64_t us)
 {
     int64_t seconds = (us < 0 ? -us : us) / SECOND_US;
+    /* Two of a unit at least, so that 90 minutes are not "1 h". */
     struct arena *arena = &e->session->arena;
     if (seconds < 120)
         return arena_printf(arena, "%lld s", (long long)seconds);
@@ -43,7 +44,8 @@ static slice time_text(struct explanation *e, int64_t wall_us)
 
 /* ---- why ---- */
 
-static void why_nobody(struct explanation *e, const char *who)
+/* Any server adopts flows of dead nodes and wakes those that wait, so only their number counts. */
+static void why_no_server(struct explanation *e, const char *verb)
 {
     if (e->found.nodes_alive == 0)
         buf_printf(&e->why, " No server is alive: start one (`sluice serve`).");
@@ -51,23 +53,24 @@ static void why_nobody(struct explanation *e, const char *who)
         buf_printf(&e->why, " %lld %s alive, %s should %s within seconds.",
                    (long long)e->found.nodes_alive,
                    e->found.nodes_alive == 1 ? "server is" : "servers are",
-                   e->found.nodes_alive == 1 ? "it" : "one of them", who);
+                   e->found.nodes_alive == 1 ? "it" : "one of them", verb);
 }
 
 static void why_running(struct explanation *e)
 {
     const struct flow_explained *found = &e->found;
     int64_t age = found->now - found->flow.updated_at;
+    /* A lease that is over means that its node may not write any more, whether it runs or not. */
     if (!found->lease_until || found->lease_until < found->now) {
         slice since = found->lease_until ? span(e, found->now - found->lease_until) : SLICE("long");
-        buf_printf(&e->why, "The server that ran it is dead since %.*s.", SLICE_ARG(since));
+        buf_printf(&e->why, "The server that ran it has been dead for %.*s.", SLICE_ARG(since));
         if (found->flow.adoptions > 0)
             buf_printf(&e->why, " It was taken over %lld times before without finishing a step.",
                        (long long)found->flow.adoptions);
-        why_nobody(e, "take it over");
+        why_no_server(e, "take it over");
         return;
     }
-    buf_printf(&e->why, "%.*s runs it. Step \"%.*s\" %s %.*s ago (attempt %lld).",
+    buf_printf(&e->why, "%.*s owns it. Step \"%.*s\" %s %.*s ago (attempt %lld).",
                SLICE_ARG(found->node_name), SLICE_ARG(e->step),
                found->flow.is_begun ? "began" : "is to begin since", SLICE_ARG(span(e, age)),
                (long long)found->flow.attempt);
@@ -84,8 +87,9 @@ static void why_until(struct explanation *e, const char *what)
     }
     buf_printf(&e->why, "%s until %.*s, which was %.*s ago.", what, SLICE_ARG(time_text(e, at)),
                SLICE_ARG(span(e, left)));
+    /* A few seconds late is the rhythm of scans; later than that no server has scanned. */
     if (left < -LATE_US || e->found.nodes_alive == 0)
-        why_nobody(e, "wake it");
+        why_no_server(e, "wake it");
 }
 
 static void why_approval(struct explanation *e)
@@ -108,7 +112,7 @@ static void why_waiting(struct explanation *e)
     if (e->found.flow.waiting_for == FLOW_WAITS_APPROVAL)
         why_approval(e);
     else if (e->found.flow.waiting_for == FLOW_WAITS_RETRY)
-        why_until(e, "The provider asked for patience: it rests before the next attempt");
+        why_until(e, "The provider asked to wait before the next attempt: the flow waits");
     else
         why_until(e, "It waits");
 }
@@ -127,8 +131,8 @@ static void explain(struct explanation *e)
         return;
     case FLOW_FAILED:
         buf_printf(&e->why,
-                   "Step \"%.*s\" has failed. When the cause is mended, POST "
-                   "/api/flows/{id}/resume goes on from there.",
+                   "Step \"%.*s\" has failed. When the cause is fixed, POST "
+                   "/api/flows/{id}/resume continues from there.",
                    SLICE_ARG(e->step));
         return;
     case FLOW_CANCELLED:

@@ -31,10 +31,10 @@ static struct flow_template_set *load(const struct config *config, const struct 
     catalog_report_init(report);
     const char *dir = config->catalog_dir.len > 0 ? config->catalog_dir.ptr : NULL;
     struct flow_template_set *set = flow_template_set_load(dir, catalog, report);
+    /* Warnings are logged for a set that was loaded, too. */
     log_problems(report);
     if (!set)
-        (void)err_set(err, ERR_INVALID,
-                      "the flow templates have errors; they are in the log above");
+        (void)err_set(err, ERR_INVALID, "the flow templates have errors; see the log above");
     catalog_report_deinit(report);
     mem_free(report);
     return set;
@@ -48,7 +48,8 @@ static bool is_stored(const struct pg_rows *rows, struct uuid version)
     return false;
 }
 
-/* A flow may be pinned to a version only once it is in the database. */
+/* Stores the versions that the database does not have: a flow refers to its version's row, so the
+ * row has to exist before the first start. */
 static int publish(const struct flow_template_set *set, struct pg_sync *sync, struct err *err)
 {
     struct arena arena;

@@ -1,13 +1,13 @@
 /*
- * The same look at the path decides each time, so nothing needs to be kept.
+ * Routes an exchange by its path in each callback, so that nothing has to be stored with it.
  */
 #include "cmd/front.h"
 
-/* A person who is at an address that is nobody's reads a page, too. */
+/* An unknown address gets a page, too, if the client is a browser. */
 static bool is_for_web(const struct front *front, const struct http_exchange *exchange)
 {
     if (exchange->segment_count > 0 && slice_eq_cstr(exchange->segments[0], "api"))
-        return false; /* most requests, and none of them is looked at further */
+        return false; /* most requests; they need no further checks */
     if (web_has_path(front->web, exchange))
         return true;
     return exchange->head.method == HTTP_METHOD_GET && !api_has_path(front->api, exchange) &&
@@ -16,6 +16,8 @@ static bool is_for_web(const struct front *front, const struct http_exchange *ex
 
 static enum http_body_wanted on_head(struct http_exchange *exchange, void *ctx)
 {
+    /* Decided for each callback from the path alone, so that nothing is stored with the exchange.
+     */
     const struct front *front = ctx;
     return is_for_web(front, exchange) ? web_handler.on_head(exchange, front->web)
                                        : api_handler.on_head(exchange, front->api);
@@ -39,7 +41,7 @@ static void on_finished(struct http_exchange *exchange, void *ctx)
         api_handler.on_finished(exchange, front->api);
 }
 
-/* No page pauses a body. */
+/* Only the API pauses bodies; no page does. */
 static void on_body_paused(struct http_exchange *exchange, void *ctx)
 {
     const struct front *front = ctx;

@@ -1,6 +1,6 @@
 /*
- * front: one door for both: pages go to the dashboard, everything else to the JSON interface. An
- * address that is nobody's is told as a page to a browser, else as JSON.
+ * front: the handler for both: pages go to the dashboard, everything else to the JSON interface. An
+ * unknown address is answered with a page for a browser, with JSON for other clients.
  */
 #ifndef CMD_FRONT_H
 #define CMD_FRONT_H

@@ -62,10 +62,11 @@ static struct janitor *janitor_of(struct op *op)
     return CONTAINER_OF(op, struct janitor, op);
 }
 
-/* Counts; false when the step failed, which is logged. */
+/* Counts a step's result. false: it failed, which is logged. */
 static bool note(struct op *op, int status, const char *what, double count)
 {
     struct buf text;
+    /* Label values are literals of this file, so the number of series is bounded. */
     struct janitor *janitor = janitor_of(op);
     buf_init(&text, 128);
     buf_printf(&text, "what=\"%s\"", what);
@@ -73,13 +74,14 @@ static bool note(struct op *op, int status, const char *what, double count)
                status == OK ? count : 1);
     buf_deinit(&text);
     if (status != OK)
-        op_log(op, LOG_WARN, "housekeeping failed, will be tried again", LOG_CSTR("what", what),
-               LOG_INT("status", status), LOG_CSTR("sqlstate", janitor->query.sqlstate),
+        op_log(op, LOG_WARN, "housekeeping failed, retrying in the next round",
+               LOG_CSTR("what", what), LOG_INT("status", status),
+               LOG_CSTR("sqlstate", janitor->query.sqlstate),
                LOG_STR("cause", janitor->query.message));
     return status == OK;
 }
 
-/* ---- one expired key: an op of its own, so that many share a batch ---- */
+/* ---- one expired key: each has its own op, so that many share a batch ---- */
 
 struct expiry {
     struct op op;
@@ -96,6 +98,7 @@ static struct expiry *expiry_of(struct op *op)
 static enum op_result step_expire(struct op *op)
 {
     struct expiry *expiry = expiry_of(op);
+    /* The statement checks again that the key has expired: another process may have removed it. */
     store_key_expire(expiry->pool, &expiry->query, op, &expiry->key);
     return OP_WAIT;
 }
@@ -103,6 +106,7 @@ static enum op_result step_expire(struct op *op)
 static enum op_result step_expired(struct op *op)
 {
     int status = store_done_result(&expiry_of(op)->query);
+    /* A failure is counted only; the key is found again in the next round. */
     metric_add(metric_series(status == OK ? &done_total : &failed_total, SLICE("what=\"key\"")), 1);
     return OP_DONE;
 }
@@ -130,15 +134,17 @@ static const struct op_class expiry_class = {
 static void start_expiry(struct janitor *janitor, const struct expired_key *key)
 {
     struct expiry *expiry = mem_zalloc(sizeof(*expiry));
+    /* Out of memory: the key is found again in the next round. */
     if (!expiry)
         return;
     expiry->pool = janitor->pool;
     op_start(&expiry->op, &expiry_class, janitor->op.loop, &janitor->op, EXPIRE_ARENA_BYTES_MAX);
     expiry->key = *key;
+    /* Copied: the janitor's arena is reset before this op may have ended. */
     expiry->key.key = arena_dup(&expiry->op.arena, key->key);
 }
 
-/* ---- one flow that ended long ago, likewise ---- */
+/* ---- one flow that ended long ago, in the same way ---- */
 
 struct removal {
     struct op op;
@@ -156,6 +162,8 @@ static struct removal *removal_of(struct op *op)
 static enum op_result step_remove(struct op *op)
 {
     struct removal *removal = removal_of(op);
+    /* `before` is checked again in the statement, so that a stale page removes nothing too early.
+     */
     store_flow_remove(removal->pool, &removal->query, op, &removal->ref, removal->before);
     return OP_WAIT;
 }
@@ -195,6 +203,7 @@ static int64_t flows_before(const struct janitor *janitor)
 
 static void start_removal(struct janitor *janitor, const struct flow_ref *ref)
 {
+    /* Out of memory: the flow is found again in the next round. */
     struct removal *removal = mem_zalloc(sizeof(*removal));
     if (!removal)
         return;
@@ -209,7 +218,9 @@ static void start_removal(struct janitor *janitor, const struct flow_ref *ref)
 static enum op_result step_sleep(struct op *op)
 {
     struct janitor *janitor = janitor_of(op);
+    /* The first round comes soon after the start, so that a restart delays no housekeeping. */
     bool is_first = janitor->query.stmt == NULL;
+    /* Results of the round that is over are in this arena. */
     arena_reset(&op->arena);
     janitor->flow_pages = 0;
     op_sleep(op, &janitor->timer, is_first ? FIRST_ROUND_MS : ROUND_MS, "time for the next round");
@@ -227,6 +238,7 @@ static enum op_result step_made(struct op *op)
 {
     int64_t count = 0;
     int status = store_partitions_result(&janitor_of(op)->query, &count);
+    /* A failure does not stop the round: the other steps do not depend on this one. */
     (void)note(op, status, "partition_made", (double)count);
     return OP_NEXT;
 }
@@ -238,13 +250,14 @@ static enum op_result step_find_flows(struct op *op)
     return OP_WAIT;
 }
 
-/* For the next page, once the ops of this one have ended. */
+/* Continues with the next page; if ops of this page are running, after they have ended. */
 static enum op_result go_back(struct op *op, enum step step)
 {
     return op->holds > 0 ? op_wait_then(op, step) : op_jump(op, step);
 }
 
-/* Before partitions are dropped: those of flows' documents wait for their last flow. */
+/* Comes before partitions are dropped: partitions of flows' documents stay until their last flow is
+ * removed. */
 static enum op_result step_remove_flows(struct op *op)
 {
     struct janitor *janitor = janitor_of(op);
@@ -255,6 +268,7 @@ static enum op_result step_remove_flows(struct op *op)
         (void)note(op, status, "flow", 0);
     for (size_t i = 0; i < count; i++)
         start_removal(janitor, &refs[i]);
+    /* A full page suggests more; the limit keeps one round from running without end. */
     if (count == FLOW_SCAN_MAX && ++janitor->flow_pages < FLOW_PAGES_MAX)
         return go_back(op, STEP_FIND_FLOWS);
     return op->holds > 0 ? OP_WAIT : OP_NEXT;
@@ -263,6 +277,7 @@ static enum op_result step_remove_flows(struct op *op)
 static enum op_result step_drop_partition(struct op *op)
 {
     struct janitor *janitor = janitor_of(op);
+    /* One partition for each statement, since a drop takes a lock on its table. */
     store_partitions_drop(janitor->pool, &janitor->query, op, janitor->keep_days,
                           janitor->audit_days);
     return OP_WAIT;
@@ -272,6 +287,7 @@ static enum op_result step_dropped(struct op *op)
 {
     int64_t count = 0;
     int status = store_partitions_result(&janitor_of(op)->query, &count);
+    /* Until a call drops nothing. */
     if (note(op, status, "partition_dropped", (double)count) && count > 0)
         return op_jump(op, STEP_DROP_PARTITION);
     return OP_NEXT;
@@ -279,6 +295,7 @@ static enum op_result step_dropped(struct op *op)
 
 static enum op_result step_keep(struct op *op)
 {
+    /* keeper works in bounded parts and returns within the round. */
     keeper_start(&janitor_of(op)->keeper, op);
     return OP_WAIT;
 }
@@ -312,6 +329,7 @@ static enum op_result step_expire_keys(struct op *op)
         (void)note(op, status, "key", 0);
     for (size_t i = 0; i < count; i++)
         start_expiry(janitor, &keys[i]);
+    /* A full page: there may be more. */
     if (count == RETENTION_KEYS_MAX)
         return go_back(op, STEP_FIND_KEYS);
     return op->holds > 0 ? OP_WAIT : OP_NEXT;
@@ -326,6 +344,7 @@ static enum op_result step_sweep_nodes(struct op *op)
 
 static enum op_result step_swept(struct op *op)
 {
+    /* The steps from here on are single statements on small tables. */
     (void)note(op, store_done_result(&janitor_of(op)->query), "nodes", 1);
     return OP_NEXT;
 }
@@ -360,6 +379,7 @@ static enum op_result step_sessions_swept(struct op *op)
 static void on_cancel(struct op *op)
 {
     pg_cancel(&janitor_of(op)->query);
+    /* keeper's op is a child and has its own queries to cancel. */
     if (op_is_active(&janitor_of(op)->keeper.op))
         op_cancel(&janitor_of(op)->keeper.op);
 }
@@ -403,6 +423,7 @@ struct janitor *janitor_new(struct loop *loop, struct pg_pool *pool,
     struct janitor *janitor = mem_zalloc(sizeof(*janitor));
     if (!janitor)
         return NULL;
+    /* The first sleep begins at once; no query is sent from here. */
     janitor->pool = pool;
     janitor->keep_days = config->keep_days;
     janitor->audit_days = config->audit_days;

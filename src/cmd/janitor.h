@@ -1,8 +1,8 @@
 /*
- * Housekeeping of the database, run inside the server in bounded bites: partitions made ahead and
- * dropped, expired idempotency keys and dead nodes removed (contrib/deploy/README.md "Operations").
- * Any number of processes may do it at once. What fails is logged, counted, and tried again in the
- * next round.
+ * Housekeeping of the database, run inside the server in bounded steps: partitions made in advance
+ * and dropped, expired idempotency keys and dead nodes removed (contrib/deploy/README.md
+ * "Operations"). Any number of processes may run it at once. A failure is logged, counted, and
+ * retried in the next round.
  */
 #ifndef CMD_JANITOR_H
 #define CMD_JANITOR_H
@@ -11,9 +11,8 @@
 
 struct janitor;
 
-/* Flows that ended more than keep_days ago go, partitions whose rows are all older than that, of
- * audit events than audit_days, are dropped; of what is left an account keeps as much as `keeper`
- * says. */
+/* Flows that ended more than keep_days ago are removed; partitions whose rows are all older (audit
+ * events: than audit_days) are dropped; of the rest an account keeps as much as `keeper` allows. */
 struct janitor_config {
     unsigned keep_days, audit_days;
     struct keeper_config keeper;

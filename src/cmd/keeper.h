@@ -1,7 +1,7 @@
 /*
- * keeper: one sweep over accounts that keep more executions or audit events than they may; the
- * oldest go. An op of the janitor's, in bounded bites: a sweep goes on in the next round where it
- * has taken its share of this one.
+ * keeper: one sweep over accounts that keep more executions or audit events than allowed; the
+ * oldest are removed. A child op of the janitor, in bounded parts: a sweep that has used up its
+ * share of a round continues in the next one.
  */
 #ifndef CMD_KEEPER_H
 #define CMD_KEEPER_H
@@ -24,7 +24,7 @@ struct keeper {
     struct keeper_config config;
     struct pg_query query;
     enum kept_kind kind;
-    struct uuid after; /* where the sweep is; it outlives rounds */
+    struct uuid after; /* position of the sweep; kept between rounds */
     struct kept_cut *cuts;
     size_t count, at;
     size_t asked; /* accounts at a time */

@@ -16,7 +16,7 @@ static const int64_t us_per_ms = 1000, ms_per_day = 86400000;
 
 /* ---- create ---- */
 
-/* "90d" from now on, or a point in time. */
+/* "90d" from now on, or a point in time. 0: never. */
 static int read_expiry(slice text, int64_t *expires_at, struct err *err)
 {
     uint64_t ms;
@@ -24,6 +24,7 @@ static int read_expiry(slice text, int64_t *expires_at, struct err *err)
     *expires_at = 0;
     if (!text.ptr || slice_eq_cstr(text, "never"))
         return OK;
+    /* A duration is tried first: no time has its form. */
     bool is_span = config_parse_ms(text, &ms);
     if (is_span && ms <= (uint64_t)(LIFE_DAYS_MAX * ms_per_day))
         *expires_at = now + (int64_t)ms * us_per_ms;
@@ -33,7 +34,7 @@ static int read_expiry(slice text, int64_t *expires_at, struct err *err)
                        "2027-01-31T00:00:00Z, got \"%.*s\"",
                        LIFE_DAYS_MAX, SLICE_ARG(text));
     if (*expires_at <= now)
-        return err_set(err, ERR_INVALID, "a key that expires at once is of no use, got \"%.*s\"",
+        return err_set(err, ERR_INVALID, "expires must be in the future, got \"%.*s\"",
                        SLICE_ARG(text));
     return OK;
 }
@@ -43,6 +44,7 @@ static int read_options(const struct command_call *call, struct api_key *key, st
     slice name = command_option(call, "name"), scopes = command_option(call, "scopes");
     key->name = name.ptr ? name : SLICE("");
     key->scopes = SCOPE_ALL;
+    /* No name is allowed, an invalid one is not. */
     if (name.len > 0 && output_name_check(name, "a name", API_KEY_NAME_MAX, err) != OK)
         return (int)err->code;
     if (scopes.ptr && scopes_parse(scopes, &key->scopes, err) != OK)
@@ -56,6 +58,7 @@ static void put_key(struct output_json *json, const struct api_key *key, const c
     uuid_format(key->id, id);
     json_open(&json->w, '{');
     output_json_str(json, "id", slice_cstr(id));
+    /* Only a new key has its text; lists have the prefix. */
     if (secret)
         output_json_str(json, "key", slice_cstr(secret));
     output_json_str(json, "prefix", key->prefix);
@@ -68,7 +71,7 @@ static void put_key(struct output_json *json, const struct api_key *key, const c
     json_close(&json->w, '}');
 }
 
-/* The key alone goes to stdout, so that a script can take it. */
+/* Only the key goes to stdout, so that a script can read it. */
 static int print_new(struct session *session, const struct command_call *call,
                      const struct api_key *key, const char *secret)
 {
@@ -80,7 +83,7 @@ static int print_new(struct session *session, const struct command_call *call,
         return output_json_end(&json, stdout, &session->err);
     }
     uuid_format(key->id, id);
-    (void)fprintf(stderr, "key %s; it is shown this once:\n", id);
+    (void)fprintf(stderr, "key %s; it is printed only once:\n", id);
     (void)printf("%s\n", secret);
     return OK;
 }
@@ -104,6 +107,7 @@ static int store_new(struct session *session, struct api_key *key, const struct 
     key->id = uuid_v7();
     key->prefix = slice_cstr(fresh->prefix);
     key->created_at = clock_wall_us();
+    /* The event precedes the key, in one transaction: session_commit ends both. */
     if (key_details(session, key, &details) != OK ||
         session_audit(session, key->account_id, "key.created", details) != OK)
         return (int)session->err.code;
@@ -118,6 +122,7 @@ static int create(struct session *session, struct command_call *call)
         session_open_database(session) != OK ||
         session_find_account(session, slice_cstr(call->argv[0]), &account) != OK)
         return (int)session->err.code;
+    /* Drawn last, so that an error above leaves no key text in memory. */
     struct vault_key fresh;
     vault_key_new(&fresh);
     key.account_id = account.account_id;
@@ -125,7 +130,7 @@ static int create(struct session *session, struct command_call *call)
     if (result == OK)
         result = print_new(session, call, &key, fresh.text);
     if (result == OK && account.disabled_at)
-        (void)fprintf(stderr, "the account is disabled: no key of it is taken\n");
+        (void)fprintf(stderr, "the account is disabled: its keys are refused\n");
     mem_wipe(&fresh, sizeof(fresh));
     return result;
 }

@@ -1,6 +1,6 @@
 /*
- * What operator commands print: tables for people, JSON for scripts. Names that come from tenants
- * may hold anything; what a terminal would obey is replaced.
+ * Output of operator commands: tables for people, JSON for scripts. Names that come from tenants
+ * may contain anything; control characters that a terminal would obey are replaced.
  */
 #ifndef CMD_OUTPUT_H
 #define CMD_OUTPUT_H
@@ -26,7 +26,7 @@ void output_table_begin(struct output_table *table, struct arena *arena, const c
 void output_table_cell(struct output_table *table, slice text);
 /* "2026-01-31 23:59" in UTC; "-" for 0. */
 void output_table_time(struct output_table *table, int64_t wall_us);
-/* Prints complete rows; `none` instead of headings without a row. ERR_NOMEM. */
+/* Prints complete rows, or `none` instead of headings if there are none. ERR_NOMEM. */
 int output_table_print(const struct output_table *table, FILE *out, const char *none,
                        struct err *err) MUST_CHECK;
 
@@ -45,8 +45,8 @@ void output_json_str(struct output_json *json, const char *key, slice text);
 /* Prints a line and frees. ERR_LIMIT: it was too large. */
 int output_json_end(struct output_json *json, FILE *out, struct err *err) MUST_CHECK;
 
-/* What a person may name things: UTF-8 without control characters, 1 to characters_max characters,
- * not only spaces. ERR_INVALID says which; noun is "a name", "a label". */
+/* Checks a name that a person gives: UTF-8 without control characters, 1 to characters_max
+ * characters, not only spaces. ERR_INVALID says what is wrong; noun is "a name", "a label". */
 int output_name_check(slice text, const char *noun, size_t characters_max,
                       struct err *err) MUST_CHECK;
 

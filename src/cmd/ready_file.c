@@ -10,6 +10,7 @@
 
 enum { PATH_MAX_OWN = 4096 };
 
+/* write may take a part only, or be interrupted. */
 static bool write_all(int fd, slice text)
 {
     while (text.len > 0) {
@@ -29,11 +30,14 @@ int ready_file_write(const char *path, slice text, struct err *err)
     int len = snprintf(part, sizeof(part), "%s.%d.part", path, (int)getpid());
     if (len < 0 || (size_t)len >= sizeof(part))
         return err_set(err, ERR_LIMIT, "the path %s is too long", path);
+    /* O_NOFOLLOW: a link of this name could make another file be overwritten. */
     int fd = open(part, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
     if (fd < 0)
         return err_set(err, ERR_IO, "cannot write %s: %s", part, strerror(errno));
     bool is_ok = write_all(fd, text);
+    /* Some file systems report a full disk only at close. */
     is_ok = close(fd) == 0 && is_ok;
+    /* A reader finds the old file or the complete new one. */
     if (is_ok && rename(part, path) == 0)
         return OK;
     (void)err_set(err, ERR_IO, "cannot write %s: %s", path, strerror(errno));
@@ -51,9 +55,11 @@ slice ready_base_url(slice address, uint16_t port, char text[READY_URL_MAX])
     if (slice_starts_with(address, SLICE("unix:")) || port == 0)
         return address;
     size_t len = address.len;
+    /* The port is behind the last colon; an IPv6 host has others, in brackets. */
     while (len > 0 && address.ptr[len - 1] != ':')
         len--;
     slice host = slice_first(address, len > 0 ? len - 1 : 0);
+    /* A wildcard is no address to connect to. */
     if (slice_eq_cstr(host, "0.0.0.0") || host.len == 0 || slice_eq_cstr(host, "*"))
         host = SLICE("127.0.0.1");
     if (slice_eq_cstr(host, "[::]"))

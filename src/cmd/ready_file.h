@@ -1,5 +1,5 @@
 /*
- * Ready files: JSON that appears whole, by rename, once a server answers.
+ * Ready files: JSON that appears complete, by rename, once a server answers.
  */
 #ifndef CMD_READY_FILE_H
 #define CMD_READY_FILE_H
@@ -9,7 +9,7 @@
 #include "base/err.h"
 #include "json/json.h"
 
-/* Also for other small files that must never be seen half written. Mode 0600. */
+/* Used for other small files, too, that must never be read half written. Mode 0600. */
 int ready_file_write(const char *path, slice text, struct err *err) MUST_CHECK;
 /* Harmless when it is not there. */
 void ready_file_remove(const char *path);

@@ -26,10 +26,10 @@ struct reload {
     struct dir_watch watch, templates_watch;
     struct op_timer timer;
     bool is_idle;
-    bool is_wanted, is_hup_wanted; /* since the load that is under way began */
-    bool is_hup;                   /* of that load: the trust roots, too */
+    bool is_wanted, is_hup_wanted; /* requested since the current load began */
+    bool is_hup;                   /* the current load includes the trust roots */
     uint64_t began_ns;
-    /* what the load made */
+    /* results of the load */
     struct catalog_report report;
     struct catalog *catalog;
     struct flow_template_set *templates;
@@ -37,7 +37,7 @@ struct reload {
     struct err tls_err;
     struct pg_query query;
     size_t published; /* of templates */
-    bool is_unstored; /* one of them, since the database is away */
+    bool is_unstored; /* one could not be stored: the database is unreachable */
     char *templates_dir;
 };
 
@@ -74,6 +74,7 @@ static struct catalog *load_catalog(const struct config *config, struct catalog_
 struct catalog *reload_first_catalog(const struct config *config)
 {
     struct catalog_report *report = mem_alloc(sizeof(*report));
+    /* At start there is nothing to fall back to; the caller ends with the log's errors. */
     if (!report)
         return NULL;
     catalog_report_init(report);
@@ -91,14 +92,16 @@ static void count(const char *result, bool is_outdated)
     char text[32];
     int len = snprintf(text, sizeof(text), "result=\"%s\"", result);
     metric_add(metric_series(&reloads_total, slice_of(text, (size_t)len)), 1);
+    /* The gauge is what an alarm watches: it stays 1 until a reload succeeds. */
     metric_set(metric_series(&outdated, SLICE_NONE), is_outdated);
 }
 
-/* With the first problem in the line itself: it is what an operator looks for. */
+/* The first problem is in the log line itself, since an operator looks for it there. */
 static void keep_old(struct reload *reload)
 {
     const struct catalog_report *report = &reload->report;
     const struct catalog_problem none = {.text = SLICE("out of memory")}, *first = &none;
+    /* From the end, so that the first error is the one that remains. */
     for (size_t i = report->count; i > 0; i--)
         if (!report->problems[i - 1].is_warning)
             first = &report->problems[i - 1];
@@ -109,24 +112,26 @@ static void keep_old(struct reload *reload)
               LOG_STR("at", first->pointer), LOG_STR("problem", first->text));
 }
 
-static bool has_same(const struct flow_template_set *a, const struct flow_template_set *b)
+static bool are_same(const struct flow_template_set *a, const struct flow_template_set *b)
 {
+    /* Versions are hashes of the templates' contents. */
     bool is_same = a->count == b->count;
     for (size_t i = 0; is_same && i < a->count; i++)
         is_same = uuid_eq(a->items[i]->version, b->items[i]->version);
     return is_same;
 }
 
-/* Counted references keep the old ones for executions and flows that began with them. */
+/* Counted references keep the old ones for executions and flows that started with them. */
 static void swap_catalog(struct reload *reload)
 {
     struct catalog *old = *reload->config.catalog;
     struct flow_template_set *old_templates = *reload->config.templates;
     const struct catalog *catalog = reload->catalog;
     bool is_same = strcmp(old->etag, catalog->etag) == 0 &&
-                   has_same(old_templates, reload->templates);
+                   are_same(old_templates, reload->templates);
     count(is_same ? "unchanged" : "swapped", false);
     metric_set(metric_series(&actions, SLICE_NONE), (double)catalog->action_count);
+    /* Editors touch files without changing them; only SIGHUP expects an answer in the log. */
     log_event(is_same && !reload->is_hup ? LOG_DEBUG : LOG_INFO,
               is_same ? "the catalog is as it was" : "the catalog was reloaded",
               LOG_CSTR("because", reload->is_hup ? "SIGHUP" : "files changed"),
@@ -134,6 +139,7 @@ static void swap_catalog(struct reload *reload)
               LOG_INT("actions", catalog->action_count),
               LOG_INT("templates", reload->templates->count), LOG_CSTR("etag", catalog->etag),
               LOG_MS("ms", clock_mono_ns() - reload->began_ns));
+    /* Readers load these pointers on the loop, so both change within one turn. */
     *reload->config.catalog = reload->catalog;
     *reload->config.templates = reload->templates;
     reload->catalog = NULL;
@@ -147,10 +153,11 @@ static void swap_catalog(struct reload *reload)
 static void swap_tls(struct reload *reload)
 {
     if (!reload->tls) {
-        log_event(LOG_ERROR, "the trust roots were not reloaded, the old ones are used",
+        log_event(LOG_ERROR, "the trust roots were not reloaded, the old ones stay in use",
                   LOG_CSTR("cause", reload->tls_err.text));
         return;
     }
+    /* Connections that are open keep the context that they began with, by reference. */
     http_client_tls_set(reload->config.client, reload->tls);
     tls_context_unref(*reload->config.tls);
     *reload->config.tls = reload->tls;
@@ -163,6 +170,7 @@ static void swap_tls(struct reload *reload)
 
 static void want(struct reload *reload, bool is_hup)
 {
+    /* Requests during a load are collected; one more load follows, however many there were. */
     reload->is_wanted = true;
     reload->is_hup_wanted |= is_hup;
     if (!reload->is_idle)
@@ -190,7 +198,7 @@ static void on_templates_change(struct dir_watch *watch)
 static enum op_result step_idle(struct op *op)
 {
     struct reload *reload = reload_of(op);
-    arena_reset(&op->arena); /* of what queries left there */
+    arena_reset(&op->arena); /* frees what queries left there */
     if (reload->is_wanted)
         return OP_NEXT;
     reload->is_idle = true;
@@ -206,6 +214,7 @@ static void drop_catalog(struct reload *reload)
     reload->catalog = NULL;
 }
 
+/* Runs on a pool thread: it touches only the result members, which the loop reads afterwards. */
 static void load(struct op *op)
 {
     struct reload *reload = reload_of(op);
@@ -217,8 +226,11 @@ static void load(struct op *op)
         reload->templates =
             flow_template_set_load(config->catalog_dir.len > 0 ? config->catalog_dir.ptr : NULL,
                                    reload->catalog, &reload->report);
+    /* Both or neither: templates refer to actions of this very catalog. */
     if (!reload->templates)
         drop_catalog(reload);
+    /* Trust roots are read on SIGHUP only; certificate files are often replaced in several steps.
+     */
     if (reload->is_hup)
         reload->tls = tls_context_new(&tls, &reload->tls_err);
 }
@@ -226,6 +238,7 @@ static void load(struct op *op)
 static enum op_result step_load(struct op *op)
 {
     struct reload *reload = reload_of(op);
+    /* Taken over before the load starts: what is requested from now on is for the next one. */
     reload->is_hup = reload->is_hup_wanted;
     reload->is_wanted = reload->is_hup_wanted = false;
     reload->began_ns = clock_mono_ns();
@@ -234,17 +247,19 @@ static enum op_result step_load(struct op *op)
     catalog_report_init(&reload->report);
     if (op_offload(op, &reload->job, load, "manifests and trust roots") == OK)
         return OP_WAIT;
+    /* Without a thread the load runs here: late is better than never. */
     load(op);
     return OP_NEXT;
 }
 
-/* A template that the set in use has is durable already. */
+/* A template of the set in use is stored already. */
 static bool is_stored(const struct reload *reload, const struct flow_template *tmpl)
 {
     const struct flow_template *old = flow_template_set_find(*reload->config.templates, tmpl->key);
     return old && uuid_eq(old->version, tmpl->version);
 }
 
+/* A flow refers to its template's row, so the rows are stored before the set is used. */
 static enum op_result step_publish(struct op *op)
 {
     struct reload *reload = reload_of(op);
@@ -261,7 +276,7 @@ static enum op_result step_publish(struct op *op)
     return OP_WAIT;
 }
 
-/* Without the database nothing new can be used; it is tried again. */
+/* Without the database a new set cannot be used; the load is repeated later. */
 static enum op_result step_published(struct op *op)
 {
     struct reload *reload = reload_of(op);
@@ -270,7 +285,7 @@ static enum op_result step_published(struct op *op)
         return op_jump(op, STEP_PUBLISH);
     }
     catalog_report_add(&reload->report, false, reload->templates->items[reload->published]->key,
-                       SLICE_NONE, "the template cannot be stored now: %.*s",
+                       SLICE_NONE, "template not stored, retrying: %.*s",
                        SLICE_ARG(reload->query.message));
     drop_catalog(reload);
     reload->is_unstored = reload->is_wanted = true;
@@ -280,6 +295,7 @@ static enum op_result step_published(struct op *op)
 static enum op_result step_swap(struct op *op)
 {
     struct reload *reload = reload_of(op);
+    /* Warnings are logged for a load that succeeded, too. */
     log_problems(&reload->report);
     if (reload->catalog)
         swap_catalog(reload);
@@ -288,6 +304,7 @@ static enum op_result step_swap(struct op *op)
     catalog_report_deinit(&reload->report);
     if (reload->is_hup)
         swap_tls(reload);
+    /* Only a failure of the database is retried; faulty files wait for the next change. */
     return reload->is_unstored ? OP_NEXT : op_jump(op, STEP_IDLE);
 }
 
@@ -304,12 +321,13 @@ static void on_cancel(struct op *op)
     dir_watch_stop(&reload->watch);
     dir_watch_stop(&reload->templates_watch);
     pg_cancel(&reload->query);
+    /* The hold that keeps the op idle is not one that others release. */
     if (reload->is_idle)
         op_release(op);
     reload->is_idle = false;
 }
 
-/* What was being loaded is nobody's. */
+/* Releases the results of a load that was cancelled. */
 static void on_end(struct op *op, enum op_end end)
 {
     struct reload *reload = reload_of(op);
@@ -344,7 +362,7 @@ static const struct op_class reload_class = {
     .free = free_op,
 };
 
-/* Templates have a folder of their own in it; it need not be there. */
+/* Templates are in a subfolder, which may not exist; then it is watched for. */
 static void watch_folders(struct reload *reload, slice dir)
 {
     struct buf path;
@@ -374,6 +392,7 @@ struct reload *reload_new(const struct reload_config *config, struct err *err)
         mem_free(reload);
         return NULL;
     }
+    /* Without a folder there is only what is compiled in, and SIGHUP for the trust roots. */
     if (config->config->catalog_dir.len > 0)
         watch_folders(reload, config->config->catalog_dir);
     op_start(&reload->op, &reload_class, config->loop, NULL, ARENA_BYTES_MAX);

@@ -1,8 +1,8 @@
 /*
- * Reload: manifests and trust roots are read anew while the server runs, on SIGHUP and when files
- * of the `--catalog` folder change. They are compiled on a pool thread and swapped whole on the
- * loop; what is under way keeps what it began with. Where anything is faulty the old ones stay, the
- * log says why, and sluice_catalog_outdated is 1.
+ * Reload: manifests and trust roots are read again while the server runs, on SIGHUP and when files
+ * of the `--catalog` folder change. They are compiled on a pool thread and swapped as a whole on
+ * the loop; running executions and flows keep the ones they started with. If anything is faulty the
+ * old ones stay, the log says why, and sluice_catalog_outdated is 1.
  */
 #ifndef CMD_RELOAD_H
 #define CMD_RELOAD_H
@@ -34,7 +34,7 @@ struct reload_config {
 struct catalog *reload_first_catalog(const struct config *config) MUST_CHECK;
 /* Watches from now on. NULL: err. */
 struct reload *reload_new(const struct reload_config *config, struct err *err) MUST_CHECK;
-/* Ends its op: nothing is swapped from now on; the memory goes by itself. NULL: nothing. */
+/* Ends its op: nothing is swapped any more; the op frees itself. NULL: nothing. */
 void reload_free(struct reload *reload);
 
 #endif

@@ -1,6 +1,7 @@
 /*
- * sluice keys rotate; see rotate.h. Pages of connections in the order of their keys; each is
- * changed only where nobody else changed it since it was read, else it is read again.
+ * sluice keys rotate; see rotate.h. Connections are read in pages, in the order of their keys. Each
+ * is updated only if no other process has changed it since it was read; if one has, it is read
+ * again.
  */
 #include "cmd/rotate.h"
 
@@ -13,26 +14,28 @@ struct rotation {
     struct session *session;
     struct arena arena; /* one page */
     struct buf sealed;
-    size_t done, failed, changed; /* changed: somebody was first */
+    size_t done, failed, changed; /* changed: another process was first */
 };
 
 static int reseal(struct rotation *rotation, const struct connection *row, struct err *err)
 {
     const struct vault_ring *ring = rotation->session->ring;
-    const struct vault_binding place = {row->account_id, row->id};
+    const struct vault_binding binding = {row->account_id, row->id};
     struct secret *plain = NULL;
-    if (vault_open(ring, &place, row->key_id, row->sealed, &plain, err) != OK)
+    if (vault_open(ring, &binding, row->key_id, row->sealed, &plain, err) != OK)
         return (int)err->code;
+    /* Sealed for the same account and connection: the place is part of the seal. */
     buf_clear(&rotation->sealed);
-    int result = vault_seal(ring, &place, secret_reveal(plain), &rotation->sealed);
+    int result = vault_seal(ring, &binding, secret_reveal(plain), &rotation->sealed);
     secret_unref(plain);
     if (result != OK)
         return err_set(err, (enum err_code)result, "the credential could not be sealed");
+    /* The statement compares rev, so that a token that was renewed meanwhile is not lost. */
     return store_connection_reseal_sync(rotation->session->sync, row->account_id, row->id, row->rev,
                                         buf_slice(&rotation->sealed), vault_ring_key_id(ring), err);
 }
 
-static void tell_failed(const struct connection *row, const struct err *err)
+static void print_failed(const struct connection *row, const struct err *err)
 {
     char id[UUID_TEXT_LEN + 1];
     uuid_format(row->account_id, id);
@@ -40,7 +43,7 @@ static void tell_failed(const struct connection *row, const struct err *err)
                   SLICE_ARG(row->integration_id), err->text);
 }
 
-/* What the database itself refuses ends the whole. */
+/* Only errors of the database itself end the rotation. */
 static int rotate_one(struct rotation *rotation, const struct connection *row, int pass)
 {
     struct err err;
@@ -49,24 +52,28 @@ static int rotate_one(struct rotation *rotation, const struct connection *row, i
         rotation->done++;
         return OK;
     }
+    /* The database or memory failed: the other connections would fail, too. */
     if (result == ERR_IO || result == ERR_NOMEM) {
         rotation->session->err = err;
         return result;
     }
-    /* the store says ERR_NOTFOUND when the row has changed, the vault when it lacks the key */
+    /* the store answers ERR_NOTFOUND for a row that has changed, the vault for a key that it does
+     * not have */
     bool is_changed = result == ERR_NOTFOUND && rotation->sealed.len > 0;
     if (is_changed)
         rotation->changed++;
     else
         rotation->failed++;
+    /* A row that keeps changing is reported after the last pass, a broken one in the first. */
     if (pass == (is_changed ? PASSES_MAX : 1))
-        tell_failed(row, &err);
+        print_failed(row, &err);
     return OK;
 }
 
 static int rotate_pass(struct rotation *rotation, int pass)
 {
     struct session *session = rotation->session;
+    /* Keyset paging: rows that were resealed no longer match, and a failed one is passed over. */
     struct uuid after_account = {{0}};
     int64_t after_id = 0;
     struct connection *list;
@@ -88,17 +95,17 @@ static int rotate_pass(struct rotation *rotation, int pass)
     return OK;
 }
 
-/* ---- OAuth clients: few, so a pass over them is one walk ---- */
+/* ---- OAuth clients: few, and changed by operators only, so one pass is enough ---- */
 
 static int reseal_client(struct rotation *rotation, const struct oauth_client *row, struct err *err)
 {
     const struct vault_ring *ring = rotation->session->ring;
-    const struct vault_binding place = oauth_client_place(row->account_id, row->integration_id);
+    const struct vault_binding binding = oauth_client_place(row->account_id, row->integration_id);
     struct secret *plain = NULL;
     buf_clear(&rotation->sealed);
-    if (vault_open(ring, &place, row->key_id, row->sealed, &plain, err) != OK)
+    if (vault_open(ring, &binding, row->key_id, row->sealed, &plain, err) != OK)
         return (int)err->code;
-    int result = vault_seal(ring, &place, secret_reveal(plain), &rotation->sealed);
+    int result = vault_seal(ring, &binding, secret_reveal(plain), &rotation->sealed);
     secret_unref(plain);
     if (result != OK)
         return err_set(err, (enum err_code)result, "the secret could not be sealed");
@@ -130,6 +137,7 @@ static int rotate_clients(struct rotation *rotation)
     slice after = SLICE_NONE;
     struct oauth_client *list;
     size_t count = 0;
+    /* `after` points into the arena, so it is reset only once. */
     arena_reset(&rotation->arena);
     do {
         int result = store_oauth_client_stale_sync(session->sync, &rotation->arena,
@@ -150,6 +158,7 @@ int rotate_all(struct session *session, struct command_call *call)
 {
     struct rotation rotation = {.session = session};
     (void)call;
+    /* The ring comes first: without it nothing could be opened. */
     if (session_open_ring(session) != OK || session_open_database(session) != OK)
         return (int)session->err.code;
     arena_init(&rotation.arena, SESSION_ARENA_BYTES_MAX);
@@ -158,6 +167,7 @@ int rotate_all(struct session *session, struct command_call *call)
     for (int pass = 1; pass <= PASSES_MAX && result == OK; pass++) {
         rotation.failed = rotation.changed = 0;
         result = rotate_pass(&rotation, pass);
+        /* Failures do not change by trying again; concurrent changes do. */
         if (rotation.changed == 0)
             break;
     }
@@ -167,11 +177,11 @@ int rotate_all(struct session *session, struct command_call *call)
     buf_deinit(&rotation.sealed);
     if (result != OK)
         return result;
-    (void)printf("%zu credentials sealed anew under key %.*s\n", rotation.done,
+    (void)printf("%zu credentials resealed under key %.*s\n", rotation.done,
                  SLICE_ARG(vault_ring_key_id(session->ring)));
     if (rotation.failed + rotation.changed > 0)
         return err_set(&session->err, ERR_CRYPTO,
-                       "%zu credentials were not sealed anew; keep the old master keys",
+                       "%zu credentials were not resealed; keep the old master keys",
                        rotation.failed + rotation.changed);
     return OK;
 }

@@ -1,6 +1,6 @@
 /*
- * Key rotation: every stored credential that is sealed under another key than the first one is
- * opened and sealed again. Safe beside running servers and beside itself, and to repeat.
+ * Key rotation: every stored credential that is sealed under a key other than the first one is
+ * opened and sealed again. Safe while servers run, in several processes at once, and when repeated.
  */
 #ifndef CMD_ROTATE_H
 #define CMD_ROTATE_H

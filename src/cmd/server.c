@@ -1,6 +1,6 @@
 /*
- * The server: its parts in the order in which they depend on one another, and freed in the
- * reverse order once they are drained (drain.h). See server.h.
+ * The server: its parts are started in the order in which they depend on one another, and freed in
+ * the reverse order once they are drained (drain.h). See server.h.
  */
 #include "cmd/server.h"
 
@@ -29,13 +29,13 @@
 #include "tls/tls.h"
 
 enum {
-    THREADS = 16, /* of libuv's pool: look-ups and handshakes */
+    THREADS = 16, /* of libuv's pool: name lookups and handshakes */
     TICK_MS = 1000,
     START_TICK_MS = 1,
-    CONNECT_TURNS = 2, /* of the loop: connect, and say who we are */
+    CONNECT_TURNS = 2, /* of the loop: connect, and send the startup message */
     REQUEST_MARGIN_MS = 10000,
     SETTLE_TIMEOUT_MS = 5000,
-    WORK_TIMEOUT_MS = 2000, /* on the way down, for threads */
+    WORK_TIMEOUT_MS = 2000, /* for threads, when the server ends */
 };
 
 struct server {
@@ -76,7 +76,7 @@ static int out_of_memory(struct err *err, const char *part)
 
 /* ---- outbound ---- */
 
-/* Paths are put behind it as they are, and cookies are of its host. */
+/* Paths are appended to it as it is, and cookies belong to its host. */
 static int check_public_url(slice text, struct err *err)
 {
     struct url url;
@@ -84,6 +84,7 @@ static int check_public_url(slice text, struct err *err)
         return OK;
     if (url_parse(text, &url, err) != OK)
         return err_prefix(err, "public-url");
+    /* A path would put cookies and redirects under different prefixes. */
     if (url.target.len > 0)
         return err_set(err, ERR_SYNTAX,
                        "public-url: \"%.*s\" must end after the host and port: "
@@ -95,6 +96,7 @@ static int check_public_url(slice text, struct err *err)
 static int start_outbound(struct server *server, struct err *err)
 {
     const struct config *config = server->config;
+    /* Without any proxy X-Forwarded-For is ignored: any client could send it. */
     server->proxies = address_policy_new();
     if (!server->proxies)
         return out_of_memory(err, "trusted proxies");
@@ -111,6 +113,7 @@ static int start_outbound(struct server *server, struct err *err)
 static int open_ring(struct server *server, struct err *err)
 {
     const struct config *config = server->config;
+    /* The file wins only where both cannot be given; serve_command refuses both. */
     if (config->master_key_file.len > 0)
         server->ring = vault_ring_from_file(config->master_key_file.ptr, err);
     else if (config->master_key.len > 0)
@@ -132,6 +135,7 @@ static int start_database(struct server *server, struct err *err)
     bool is_pipe = slice_eq_cstr(config->database_batch, "pipe");
     if (!is_pipe && !slice_eq_cstr(config->database_batch, "set"))
         return err_set(err, ERR_INVALID, "database-batch must be set or pipe");
+    /* libpq wants a terminated text that outlives the pool. */
     server->conninfo = mem_strndup(config->database_url.ptr, config->database_url.len);
     if (!server->conninfo)
         return out_of_memory(err, "database");
@@ -147,9 +151,10 @@ static int start_database(struct server *server, struct err *err)
     server->pool = pg_pool_new(server->loop, &pool, err);
     if (!server->pool)
         return (int)err->code;
-    /* its first connections begin now, beside the one that looks at the schema */
+    /* its first connections are opened now, while the schema is checked on another one */
     for (int i = 0; i < CONNECT_TURNS; i++)
         (void)loop_turn(server->loop, false);
+    /* Blocking, which is allowed before the server listens. */
     server->sync = pg_schema_open(server->conninfo, embed_sql, embed_sql_count, err);
     return server->sync ? OK : (int)err->code;
 }
@@ -157,6 +162,7 @@ static int start_database(struct server *server, struct err *err)
 static void on_connection_changed(void *owner, struct uuid account_id, slice integration_id)
 {
     const struct server *server = owner;
+    /* Null while the server ends: cached rows of others expire by themselves. */
     if (server->changes)
         changes_tell(server->changes, account_id, integration_id);
 }
@@ -176,6 +182,7 @@ static int start_changes(struct server *server, struct err *err)
 static int start_flows(struct server *server, struct err *err)
 {
     server->templates = flow_set_load(server->config, server->catalog, server->sync, err);
+    /* The blocking connection was needed for the start only. */
     pg_sync_close(server->sync);
     server->sync = NULL;
     if (!server->templates)
@@ -212,6 +219,7 @@ static int start_services(struct server *server, struct err *err)
     };
     server->auth = vault_auth_new(server->loop, &auth);
     server->connect = connect_new(server->loop, &connect);
+    /* The node registers in the background; on_tick waits until it may write. */
     server->node = exec_node_new(server->loop, server->pool);
     const struct janitor_config janitor = {
         .keep_days = (unsigned)config->execution_days,
@@ -221,6 +229,7 @@ static int start_services(struct server *server, struct err *err)
                    .idempotency_ttl_ms = config->idempotency_ttl_ms},
     };
     server->janitor = janitor_new(server->loop, server->pool, &janitor);
+    /* Checked together: free_parts copes with any of them missing. */
     if (!server->auth || !server->connect || !server->node || !server->janitor)
         return out_of_memory(err, "services");
     if (start_changes(server, err) != OK)
@@ -254,13 +263,14 @@ static int start_services(struct server *server, struct err *err)
     server->exec = exec_service_new(&exec);
     if (!server->exec)
         return out_of_memory(err, "executions");
+    /* The node leads orphaned executions to this service, so both have to exist. */
     exec_node_serve(server->node, server->exec);
     return start_flows(server, err);
 }
 
 /* ---- inbound ---- */
 
-/* A request may wait for another's execution and then for its own, or for a flow to change. */
+/* A request may wait for another execution and then run its own, or wait for a flow to change. */
 static uint32_t request_timeout_ms(const struct config *config)
 {
     uint64_t executions_ms = config->execution_timeout_ms * 2, wait_ms = API_WAIT_S_MAX * 1000;
@@ -276,6 +286,7 @@ static struct http_server *listen_on(struct server *server, const slice *address
     for (size_t i = 0; i < count; i++)
         listeners[i] = (struct tcp_listen_config){
             .address = addresses[i],
+            /* Inherited sockets stay open while workers come and go. */
             .inherited_fd = events && events->listen_fds ? events->listen_fds[i] : -1,
             .share = events ? events->share : NULL};
     struct http_server_config http = {
@@ -285,6 +296,7 @@ static struct http_server *listen_on(struct server *server, const slice *address
         .body_bytes_max = config->body_bytes_max,
         .connections_max = config->connections_max,
         .address_connections_max = config->address_connections_max,
+        /* A proxy's connections are those of many clients. */
         .uncounted = server->proxies,
         .head_timeout_ms = (uint32_t)config->head_timeout_ms,
         .body_timeout_ms = (uint32_t)config->body_timeout_ms,
@@ -318,7 +330,7 @@ static int start_web(struct server *server, struct err *err)
     return server->front.web ? OK : (int)err->code;
 }
 
-static void tell_listening(struct server *server)
+static void log_listening(struct server *server)
 {
     const struct config *config = server->config;
     char url[READY_URL_MAX];
@@ -327,6 +339,7 @@ static void tell_listening(struct server *server)
                   LOG_INT("port", http_server_port(server->http, i)));
     slice base = config->public_url;
     if (base.len == 0)
+        /* Port 0 is known only now, so the URL is derived from the bound port. */
         base = ready_base_url(config->listen.items[0], http_server_port(server->http, 0), url);
     web_public_url_set(server->front.web, base);
     api_public_url_set(server->front.api, base);
@@ -357,16 +370,19 @@ static int start_inbound(struct server *server, struct err *err)
     if (!server->front.api || start_web(server, err) != OK)
         return (int)err->code;
     if (config->metrics_listen.len > 0) {
+        /* Metrics get a listener without the shared counters: it must answer when the others are
+         * full. */
         server->metrics = listen_on(server, &config->metrics_listen, 1, NULL, err);
         if (!server->metrics)
             return (int)err->code;
+        /* From here on the main listeners answer 404 for /metrics. */
         api_metrics_only_on(server->front.api, server->metrics);
     }
     server->http =
         listen_on(server, config->listen.items, config->listen.count, server->events, err);
     if (!server->http)
         return (int)err->code;
-    tell_listening(server);
+    log_listening(server);
     return OK;
 }
 
@@ -398,6 +414,7 @@ static void on_tick(struct timer *timer)
 {
     struct server *server = CONTAINER_OF(timer, struct server, tick);
     const struct server_events *events = server->events;
+    /* Ready means that a request can be answered: the database answers and the node may write. */
     if (!server->is_ready && pg_pool_is_ready(server->pool) && exec_node_may_write(server->node)) {
         server->is_ready = true;
         log_event(LOG_INFO, "ready", LOG_MS("ready_ms", clock_mono_ns() - server->began_ns));
@@ -405,7 +422,8 @@ static void on_tick(struct timer *timer)
             events->on_ready(events->owner, http_server_port(server->http, 0));
     }
     if (events && events->is_going_on && !events->is_going_on(events->owner))
-        begin_drain(server, "a process that it needs has ended");
+        begin_drain(server, "a required process has ended");
+    /* Short ticks until the server is ready, since tests and supervisors wait for that. */
     timer_start_in_ms(timer, server->is_ready ? TICK_MS : START_TICK_MS);
 }
 
@@ -431,6 +449,7 @@ static int start_watching(struct server *server, struct err *err)
     server->reload = reload_new(&reload, err);
     if (!server->reload)
         return (int)err->code;
+    /* Log lines of a turn are written together, in its last phase. */
     server->log_hook.run = flush_log;
     loop_hook_add(server->loop, &server->log_hook, LOOP_PHASE_LOG);
     timer_init(&server->tick, server->loop, on_tick);
@@ -442,7 +461,8 @@ static int start(struct server *server, struct err *err)
 {
     server->catalog = reload_first_catalog(server->config);
     if (!server->catalog)
-        return err_set(err, ERR_INVALID, "the catalog has errors; they are in the log above");
+        return err_set(err, ERR_INVALID, "the catalog has errors; see the log above");
+    /* Before the services, which count their memory in it. */
     budget_queue_init(&server->work, server->loop, server->config->memory_work,
                       server->config->account_memory);
     if (open_ring(server, err) != OK || start_outbound(server, err) != OK ||
@@ -452,18 +472,20 @@ static int start(struct server *server, struct err *err)
     return start_watching(server, err);
 }
 
-/* Turns until all ops have ended; those on pool threads take a moment. */
+/* Turns the loop until all ops have ended; those on pool threads take a moment. */
 static void settle(struct server *server)
 {
     uint64_t until = clock_mono_ns() + SETTLE_TIMEOUT_MS * 1000000ULL;
     while (op_count(server->loop) > 0 && clock_mono_ns() < until)
         (void)loop_turn(server->loop, false);
     if (op_count(server->loop) > 0)
+        /* An op that does not end is a bug; its state is printed to the log. */
         op_print_all(server->loop);
 }
 
 static void free_watching(struct server *server)
 {
+    /* The hook is the last thing that start_watching sets up, but for the timer. */
     if (!server->log_hook.run)
         return;
     timer_stop(&server->tick);
@@ -473,8 +495,8 @@ static void free_watching(struct server *server)
     loop_hook_remove(&server->log_hook);
 }
 
-/* Reverse order of start; each part may be missing. What is under way is cut first, so that
- * nothing asks a part that has gone. */
+/* Reverse order of the start; any part may be missing. Running work is cancelled first, so that
+ * nothing uses a part that is already freed. */
 static void free_parts(struct server *server)
 {
     free_watching(server);
@@ -491,12 +513,14 @@ static void free_parts(struct server *server)
         exec_service_cancel_all(server->exec);
     if (server->connect)
         connect_renewals_cancel(server->connect);
+    /* One turn lets cancelled ops end before their database connections close. */
     (void)loop_turn(server->loop, false);
     changes_free(server->changes);
     server->changes = NULL;
     pg_sync_close(server->sync);
     pg_pool_free(server->pool);
     outbound_close(&server->out);
+    /* Ops end here; what they use is freed only below. */
     settle(server);
     web_free(server->front.web);
     api_free(server->front.api);
@@ -508,9 +532,10 @@ static void free_parts(struct server *server)
         vault_auth_free(server->auth);
 }
 
-static int judge_turns(int result, struct err *err)
+static int check_turns(int result, struct err *err)
 {
     log_flush();
+    /* For tests: a turn over the limit fails the process that had it. */
     if (result == OK && loop_turn_limit_passed())
         return err_set(err, ERR_LIMIT,
                        "a turn of the loop took longer than "
@@ -525,7 +550,8 @@ int server_run(const struct config *config, const struct server_events *events, 
         return out_of_memory(err, "server");
     server->config = config;
     server->events = events;
-    /* what a process did before this (it was loaded and linked, it read its settings) was work */
+    /* the process's own CPU time before this (loading, linking, reading settings) counts as part of
+     * the start */
     server->began_ns = clock_mono_ns() - clock_thread_cpu_ns();
     loop_threads_init(THREADS);
     int result = tls_library_init(err);
@@ -535,11 +561,12 @@ int server_run(const struct config *config, const struct server_events *events, 
         result = start(server, err);
         if (result == OK)
             loop_run(server->loop);
+        /* Also after a failed start: free_parts frees what there is. */
         free_parts(server);
         if (!loop_wait_for_work(server->loop, WORK_TIMEOUT_MS)) {
-            log_event(LOG_WARN, "a name look-up hangs; leaving without it");
+            log_event(LOG_WARN, "a name lookup hangs; exiting without waiting for it");
             loop_abandon(server->loop);
-            return judge_turns(result, err); /* and with it all that its thread may use */
+            return check_turns(result, err); /* leaks what that thread may still use */
         }
         budget_queue_deinit(&server->work);
         loop_free(server->loop);
@@ -552,5 +579,5 @@ int server_run(const struct config *config, const struct server_events *events, 
     mem_free(server);
     tls_library_deinit();
     metric_deinit();
-    return judge_turns(result, err);
+    return check_turns(result, err);
 }

@@ -23,6 +23,7 @@ void session_begin(struct session *session, const struct config *config)
 
 void session_end(struct session *session)
 {
+    /* Each part may be missing: a command opens what it needs. */
     pg_sync_close(session->sync);
     vault_ring_free(session->ring);
     catalog_unref(session->catalog);
@@ -37,6 +38,7 @@ int session_run(struct command_call *call,
 {
     struct session session;
     session_begin(&session, call->config);
+    /* The body has set the session's err wherever it does not return OK. */
     int result = body(&session, call);
     session_end(&session);
     return result == OK ? EXIT_OK : command_fail(call, "%s", session.err.text);
@@ -50,6 +52,7 @@ int session_open_database(struct session *session)
         return err_set(&session->err, ERR_NOTFOUND,
                        "no database: set DATABASE_URL or --database-url, for example "
                        "postgresql://user@localhost/sluice");
+    /* Fails for a schema that this program does not know, before anything is changed. */
     session->sync = pg_schema_open(url.ptr, embed_sql, embed_sql_count, &session->err);
     return session->sync ? OK : (int)session->err.code;
 }
@@ -59,6 +62,7 @@ int session_open_ring(struct session *session)
     const struct config *config = session->config;
     if (tls_library_init(&session->err) != OK)
         return (int)session->err.code;
+    /* The ring seals and opens with the TLS library's ciphers. */
     if (config->master_key_file.len > 0)
         session->ring = vault_ring_from_file(config->master_key_file.ptr, &session->err);
     else if (config->master_key.len > 0)
@@ -70,7 +74,7 @@ int session_open_ring(struct session *session)
     return session->ring ? OK : err_prefix(&session->err, "master key");
 }
 
-/* Of many problems the first error is the sentence; `catalog lint` shows them all. */
+/* The first error becomes the message; `catalog lint` prints all of them. */
 static int catalog_error(struct session *session, const struct catalog_report *report)
 {
     for (size_t i = 0; i < report->count; i++) {
@@ -83,6 +87,7 @@ static int catalog_error(struct session *session, const struct catalog_report *r
                            report->error_count, report->error_count == 1 ? "" : "s",
                            SLICE_ARG(session->config->catalog_dir));
     }
+    /* Without an error in the report it was memory that was missing. */
     return err_set(&session->err, ERR_NOMEM, "the manifests could not be loaded");
 }
 
@@ -107,6 +112,7 @@ int session_find_account(struct session *session, slice text, struct account *ac
     struct uuid id;
     struct account *list;
     size_t count, found = 0;
+    /* A name that has the form of an id cannot be used as a name. */
     if (uuid_parse(text, &id))
         return store_account_get_sync(session->sync, &session->arena, id, account, &session->err);
     int result =
@@ -119,6 +125,7 @@ int session_find_account(struct session *session, slice text, struct account *ac
         *account = list[i];
         found++;
     }
+    /* Names are not unique, and a change must not reach the wrong account. */
     if (found > 1)
         return err_set(&session->err, ERR_INVALID,
                        "%zu accounts are named \"%.*s\"; give the id, `sluice accounts list` shows "
@@ -134,12 +141,13 @@ int session_find_account(struct session *session, slice text, struct account *ac
 
 /* ---- audit ---- */
 
-/* "operator:<login>" and "host:<name>", as this machine knows them. */
+/* Sets "operator:<login>" and "host:<name>", as this machine knows them. */
 void session_tell_operator(struct session *session, struct audit_event *event)
 {
     char host[HOST_NAME_LEN_MAX + 1] = "";
     struct passwd entry, *found = NULL;
     char names[4096];
+    /* A container's user may have no entry; its number is used then. */
     bool is_known = getpwuid_r(getuid(), &entry, names, sizeof(names), &found) == 0 && found;
     event->actor = is_known ? arena_printf(&session->arena, "operator:%.100s", found->pw_name)
                             : arena_printf(&session->arena, "operator:%u", (unsigned)getuid());
@@ -157,22 +165,24 @@ int session_audit(struct session *session, struct uuid account_id, const char *k
     };
     session_tell_operator(session, &event);
     session->changing = account_id;
-    /* a server makes the partitions ahead, but none may have run for days */
+    /* servers make the partitions in advance, but none may have run for days */
     int result = pg_sync_run(session->sync, "select sluice.partitions_make(7)", &session->err);
     if (result == OK)
         result = pg_sync_run(session->sync, "begin", &session->err);
     if (result != OK)
         return result;
     result = store_audit_insert_sync(session->sync, &event, &session->err);
+    /* An event that cannot be stored ends the transaction: no change without its event. */
     return result == OK ? OK : session_commit(session, result);
 }
 
-/* Some changes of store/ run as a transaction of their own: there `begin` inside ours is only a
- * warning, and their commit or rollback takes the event along; then ours finds nothing to do. */
+/* Some changes of store/ are transactions of their own. Their `begin` inside this one is only a
+ * warning, and their commit or rollback includes the event; the commit here then has no effect. */
 int session_commit(struct session *session, int result)
 {
     struct err ignored;
     if (result == OK)
+        /* Inside the transaction: servers are notified when it commits, and only then. */
         result = store_change_notify_sync(session->sync, session->changing, &session->err);
     if (result == OK)
         return pg_sync_run(session->sync, "commit", &session->err);

@@ -1,5 +1,5 @@
 /*
- * The parent: workers of a generation, and signals.
+ * The parent process: the workers of a generation, and signals.
  */
 #include "cmd/supervisor.h"
 
@@ -30,19 +30,20 @@ enum {
 };
 
 #define WORKER_VARIABLE "SLUICE_WORKER"
-/* Beside it, since a successor may be an older program: "fd,count" of what its generation shares */
+/* A variable of its own, since a successor may be an older program: "fd,count" of the memory that
+ * its generation shares */
 #define SHARE_VARIABLE "SLUICE_WORKER_SHARE"
 
-struct place {
+struct slot {
     pid_t pid;    /* 0: none runs */
-    int ready_fd; /* -1: it has told, or is gone */
+    int ready_fd; /* -1: it has reported, or has ended */
     bool is_ready;
     uint64_t respawn_ns; /* when to try again; 0: not due */
     unsigned failures;   /* one after the other */
 };
 
 struct generation {
-    struct place places[WORKERS_MAX];
+    struct slot slots[WORKERS_MAX];
     size_t count; /* 0: there is no such generation */
     int share_fd; /* memory for a struct tcp_share of its workers; -1: none */
     uint64_t deadline_ns;
@@ -64,8 +65,8 @@ struct supervisor {
 /* ---- workers ---- */
 
 /* "index;ready;fd,fd" */
-static void write_told(const struct supervisor *supervisor, size_t index, int ready_fd,
-                       char text[WORKER_TEXT_MAX])
+static void format_worker(const struct supervisor *supervisor, size_t index, int ready_fd,
+                          char text[WORKER_TEXT_MAX])
 {
     size_t len = (size_t)snprintf(text, WORKER_TEXT_MAX, "%zu;%d;", index, ready_fd);
     for (size_t i = 0; i < supervisor->config->listen.count; i++)
@@ -73,63 +74,69 @@ static void write_told(const struct supervisor *supervisor, size_t index, int re
                                 supervisor->bound[i].fd);
 }
 
-static void tell_share(const struct generation *generation)
+static void export_share(const struct generation *generation)
 {
-    char told[WORKER_TEXT_MAX];
+    char value[WORKER_TEXT_MAX];
     (void)unsetenv(SHARE_VARIABLE);
+    /* The descriptor must survive the exec. */
     if (generation->share_fd < 0 || fcntl(generation->share_fd, F_SETFD, 0) != 0)
         return;
-    (void)snprintf(told, sizeof(told), "%d,%zu", generation->share_fd, generation->count);
-    (void)setenv(SHARE_VARIABLE, told, 1);
+    (void)snprintf(value, sizeof(value), "%d,%zu", generation->share_fd, generation->count);
+    (void)setenv(SHARE_VARIABLE, value, 1);
 }
 
-/* In the child. */
+/* Runs in the child, between fork and exec. */
 static void run_worker(const struct supervisor *supervisor, const struct generation *generation,
                        size_t index, int ready_fd)
 {
-    char told[WORKER_TEXT_MAX];
+    char value[WORKER_TEXT_MAX];
     sigset_t none;
-    tell_share(generation);
-    write_told(supervisor, index, ready_fd, told);
+    export_share(generation);
+    format_worker(supervisor, index, ready_fd, value);
     for (size_t i = 0; i < supervisor->config->listen.count; i++)
         (void)fcntl(supervisor->bound[i].fd, F_SETFD, 0);
     (void)fcntl(ready_fd, F_SETFD, 0);
     (void)sigemptyset(&none);
     (void)sigprocmask(SIG_SETMASK, &none, NULL);
+    /* A worker without a parent would hold the sockets for ever. */
     (void)prctl(PR_SET_PDEATHSIG, SIGTERM);
-    if (setenv(WORKER_VARIABLE, told, 1) == 0)
+    if (setenv(WORKER_VARIABLE, value, 1) == 0)
         (void)execv(supervisor->program, supervisor->argv);
     _exit(127);
 }
 
-static void start_place(struct supervisor *supervisor, struct generation *generation, size_t index)
+static void start_slot(struct supervisor *supervisor, struct generation *generation, size_t index)
 {
-    struct place *place = &generation->places[index];
+    struct slot *slot = &generation->slots[index];
     int pipe_fds[2];
-    place->respawn_ns = 0;
-    place->is_ready = false;
-    place->ready_fd = -1;
+    slot->respawn_ns = 0;
+    slot->is_ready = false;
+    slot->ready_fd = -1;
+    /* A line in the buffer would be written by both processes. */
     log_flush();
+    /* Tried again later: out of descriptors is often a passing state. */
     if (pipe2(pipe_fds, O_CLOEXEC) != 0) {
-        place->respawn_ns = clock_mono_ns() + RESPAWN_MS_MAX * 1000000ull;
+        slot->respawn_ns = clock_mono_ns() + RESPAWN_MS_MAX * 1000000ull;
         return;
     }
-    place->pid = fork();
-    if (place->pid == 0)
+    slot->pid = fork();
+    if (slot->pid == 0)
         run_worker(supervisor, generation, index, pipe_fds[1]);
+    /* Only the child keeps the writing end, so its exit is an end of file here. */
     (void)close(pipe_fds[1]);
-    if (place->pid < 0) {
+    if (slot->pid < 0) {
         (void)close(pipe_fds[0]);
-        place->pid = 0;
-        place->respawn_ns = clock_mono_ns() + RESPAWN_MS_MAX * 1000000ull;
+        slot->pid = 0;
+        slot->respawn_ns = clock_mono_ns() + RESPAWN_MS_MAX * 1000000ull;
         return;
     }
-    place->ready_fd = pipe_fds[0];
+    slot->ready_fd = pipe_fds[0];
 }
 
 static void start_generation(struct supervisor *supervisor, struct generation *generation)
 {
     *generation = (struct generation){.count = supervisor->config->workers};
+    /* Without the memory each worker accepts what it gets; the load is spread less evenly. */
     generation->share_fd = memfd_create("sluice-share", MFD_CLOEXEC);
     if (generation->share_fd >= 0 && ftruncate(generation->share_fd, SHARE_BYTES) != 0) {
         (void)close(generation->share_fd);
@@ -137,13 +144,13 @@ static void start_generation(struct supervisor *supervisor, struct generation *g
     }
     generation->deadline_ns = clock_mono_ns() + SUCCESSOR_TIMEOUT_MS * 1000000ull;
     for (size_t i = 0; i < generation->count; i++)
-        start_place(supervisor, generation, i);
+        start_slot(supervisor, generation, i);
 }
 
 static bool is_all_ready(const struct generation *generation)
 {
     for (size_t i = 0; i < generation->count; i++)
-        if (!generation->places[i].is_ready)
+        if (!generation->slots[i].is_ready)
             return false;
     return generation->count > 0;
 }
@@ -151,18 +158,18 @@ static bool is_all_ready(const struct generation *generation)
 static void signal_all(const struct generation *generation, int signum)
 {
     for (size_t i = 0; i < generation->count; i++)
-        if (generation->places[i].pid > 0)
-            (void)kill(generation->places[i].pid, signum);
+        if (generation->slots[i].pid > 0)
+            (void)kill(generation->slots[i].pid, signum);
 }
 
-/* They drain, and are only waited for. */
-static void let_go(struct supervisor *supervisor, struct generation *generation)
+/* Ends a generation: its workers drain, and are only waited for. */
+static void end_generation(struct supervisor *supervisor, struct generation *generation)
 {
     signal_all(generation, SIGTERM);
     for (size_t i = 0; i < generation->count; i++) {
-        supervisor->draining += generation->places[i].pid > 0;
-        if (generation->places[i].ready_fd >= 0)
-            (void)close(generation->places[i].ready_fd);
+        supervisor->draining += generation->slots[i].pid > 0;
+        if (generation->slots[i].ready_fd >= 0)
+            (void)close(generation->slots[i].ready_fd);
     }
     if (generation->count > 0 && generation->share_fd >= 0)
         (void)close(generation->share_fd);
@@ -181,25 +188,27 @@ static uint16_t first_port(const struct supervisor *supervisor)
     return 0;
 }
 
+/* A second signal changes nothing: the workers drain already. */
 static void begin_stop(struct supervisor *supervisor, const char *why)
 {
     if (supervisor->is_stopping)
         return;
     supervisor->is_stopping = true;
     log_event(LOG_INFO, "draining all workers", LOG_CSTR("because", why));
-    let_go(supervisor, &supervisor->current);
-    let_go(supervisor, &supervisor->successor);
+    end_generation(supervisor, &supervisor->current);
+    end_generation(supervisor, &supervisor->successor);
 }
 
 static void give_up_successor(struct supervisor *supervisor, const char *why)
 {
-    log_event(LOG_ERROR, "the successor did not come up; the old workers stay",
+    log_event(LOG_ERROR, "the successor did not become ready; the old workers stay",
               LOG_CSTR("because", why));
-    let_go(supervisor, &supervisor->successor);
+    end_generation(supervisor, &supervisor->successor);
 }
 
 static void on_worker_ready(struct supervisor *supervisor)
 {
+    /* Once for the life of the parent; a successor does not report again. */
     if (!supervisor->was_ready && is_all_ready(&supervisor->current)) {
         supervisor->was_ready = true;
         supervisor->on_ready(supervisor->owner, first_port(supervisor));
@@ -208,16 +217,17 @@ static void on_worker_ready(struct supervisor *supervisor)
         return;
     log_event(LOG_INFO, "the successor is ready; the old workers drain",
               LOG_INT("workers", supervisor->successor.count));
-    let_go(supervisor, &supervisor->current);
+    /* The new ones answer already, so that no connection is refused in between. */
+    end_generation(supervisor, &supervisor->current);
     supervisor->current = supervisor->successor;
     supervisor->successor.count = 0;
 }
 
-static struct place *find_place(struct generation *generation, pid_t pid)
+static struct slot *find_slot(struct generation *generation, pid_t pid)
 {
     for (size_t i = 0; i < generation->count; i++)
-        if (generation->places[i].pid == pid)
-            return &generation->places[i];
+        if (generation->slots[i].pid == pid)
+            return &generation->slots[i];
     return NULL;
 }
 
@@ -228,51 +238,53 @@ static void log_end(const char *what, pid_t pid, int status)
               LOG_INT("signal", WIFSIGNALED(status) ? WTERMSIG(status) : 0));
 }
 
-/* A worker that was never ready, before any was: the configuration is wrong, and trying again
- * would hide it. */
-static void on_lost(struct supervisor *supervisor, struct place *place, int status)
+/* If a worker ends before any was ever ready, the configuration is wrong, and restarting it would
+ * hide that. */
+static void on_lost(struct supervisor *supervisor, struct slot *slot, int status)
 {
-    log_end("a worker has ended", place->pid, status);
-    place->pid = 0;
-    if (place->ready_fd >= 0)
-        (void)close(place->ready_fd);
-    place->ready_fd = -1;
+    log_end("a worker has ended", slot->pid, status);
+    slot->pid = 0;
+    if (slot->ready_fd >= 0)
+        (void)close(slot->ready_fd);
+    slot->ready_fd = -1;
     if (!supervisor->was_ready) {
         supervisor->has_failed = true;
         begin_stop(supervisor, "a worker could not start");
         return;
     }
-    if (place->is_ready)
-        place->failures = 0;
-    unsigned wait_ms = RESPAWN_MS_MIN << (place->failures < 6 ? place->failures : 6);
-    place->failures++;
-    place->is_ready = false;
-    place->respawn_ns =
+    /* A worker that was ready begins a new series of failures. */
+    if (slot->is_ready)
+        slot->failures = 0;
+    unsigned wait_ms = RESPAWN_MS_MIN << (slot->failures < 6 ? slot->failures : 6);
+    slot->failures++;
+    slot->is_ready = false;
+    slot->respawn_ns =
         clock_mono_ns() + (wait_ms < RESPAWN_MS_MAX ? wait_ms : RESPAWN_MS_MAX) * 1000000ull;
 }
 
 static void reap(struct supervisor *supervisor)
 {
     int status = 0;
+    /* One SIGCHLD may stand for several children. */
     for (pid_t pid; (pid = waitpid(-1, &status, WNOHANG)) > 0;) {
-        struct place *place = find_place(&supervisor->current, pid);
-        if (place) {
-            on_lost(supervisor, place, status);
+        struct slot *slot = find_slot(&supervisor->current, pid);
+        if (slot) {
+            on_lost(supervisor, slot, status);
             continue;
         }
-        place = find_place(&supervisor->successor, pid);
-        if (place) {
+        slot = find_slot(&supervisor->successor, pid);
+        if (slot) {
             log_end("a worker of the successor has ended", pid, status);
-            place->pid = 0;
+            slot->pid = 0;
             give_up_successor(supervisor, "a worker has ended");
             continue;
         }
         if (supervisor->draining > 0)
             supervisor->draining--;
-        /* one that has just been started dies of the SIGTERM that it does not know yet */
+        /* a worker that has just been started may die of SIGTERM before it has a handler */
         bool is_well = WIFSIGNALED(status) ? WTERMSIG(status) == SIGTERM : WEXITSTATUS(status) == 0;
         if (!is_well) {
-            log_end("a worker ended badly", pid, status);
+            log_end("a worker failed", pid, status);
             supervisor->has_failed |= supervisor->is_stopping;
         }
     }
@@ -280,6 +292,7 @@ static void reap(struct supervisor *supervisor)
 
 static void on_usr2(struct supervisor *supervisor)
 {
+    /* One hand-over at a time, and only from workers that serve. */
     if (supervisor->is_stopping || supervisor->successor.count > 0 || !supervisor->was_ready)
         return;
     log_event(LOG_INFO, "handing over to a successor", LOG_CSTR("program", supervisor->program));
@@ -296,6 +309,7 @@ static void take_signals(struct supervisor *supervisor)
             begin_stop(supervisor, info.ssi_signo == SIGTERM ? "SIGTERM" : "SIGINT");
             break;
         case SIGHUP:
+            /* The parent has no files to read again. */
             signal_all(&supervisor->current, SIGHUP);
             break;
         case SIGUSR2:
@@ -310,32 +324,32 @@ static void take_signals(struct supervisor *supervisor)
 static void respawn_due(struct supervisor *supervisor, uint64_t now_ns)
 {
     for (size_t i = 0; i < supervisor->current.count; i++) {
-        const struct place *place = &supervisor->current.places[i];
-        if (place->respawn_ns > 0 && now_ns >= place->respawn_ns)
-            start_place(supervisor, &supervisor->current, i);
+        const struct slot *slot = &supervisor->current.slots[i];
+        if (slot->respawn_ns > 0 && now_ns >= slot->respawn_ns)
+            start_slot(supervisor, &supervisor->current, i);
     }
     if (supervisor->successor.count > 0 && now_ns > supervisor->successor.deadline_ns)
         give_up_successor(supervisor, "it took too long");
 }
 
-/* A byte: it answers. The end without one: it is about to be reaped. */
-static void read_ready(struct place *place)
+/* A byte: the worker answers. End of file without one: it has ended, and will be reaped. */
+static void read_ready(struct slot *slot)
 {
     char byte = 0;
-    if (read(place->ready_fd, &byte, 1) == 1)
-        place->is_ready = true;
-    (void)close(place->ready_fd);
-    place->ready_fd = -1;
+    if (read(slot->ready_fd, &byte, 1) == 1)
+        slot->is_ready = true;
+    (void)close(slot->ready_fd);
+    slot->ready_fd = -1;
 }
 
-static size_t add_polls(struct generation *generation, struct pollfd *polls, struct place **places,
+static size_t add_polls(struct generation *generation, struct pollfd *polls, struct slot **slots,
                         size_t count)
 {
     for (size_t i = 0; i < generation->count; i++) {
-        if (generation->places[i].ready_fd < 0)
+        if (generation->slots[i].ready_fd < 0)
             continue;
-        polls[count] = (struct pollfd){.fd = generation->places[i].ready_fd, .events = POLLIN};
-        places[count++] = &generation->places[i];
+        polls[count] = (struct pollfd){.fd = generation->slots[i].ready_fd, .events = POLLIN};
+        slots[count++] = &generation->slots[i];
     }
     return count;
 }
@@ -344,18 +358,20 @@ static void wait_once(struct supervisor *supervisor)
 {
     enum { TURN_MS = 200, POLLS_MAX = 2 * WORKERS_MAX + 1 };
     struct pollfd polls[POLLS_MAX];
-    struct place *places[POLLS_MAX];
+    struct slot *slots[POLLS_MAX];
     size_t count = 1;
     polls[0] = (struct pollfd){.fd = supervisor->signal_fd, .events = POLLIN};
-    count = add_polls(&supervisor->current, polls, places, count);
-    count = add_polls(&supervisor->successor, polls, places, count);
+    count = add_polls(&supervisor->current, polls, slots, count);
+    count = add_polls(&supervisor->successor, polls, slots, count);
+    /* Nothing is due: the wait is for a signal alone. */
     bool is_quiet = count == 1 && supervisor->successor.count == 0;
     for (size_t i = 0; i < supervisor->current.count; i++)
-        is_quiet &= supervisor->current.places[i].respawn_ns == 0;
+        is_quiet &= supervisor->current.slots[i].respawn_ns == 0;
     int ready = poll(polls, count, is_quiet ? -1 : TURN_MS);
     for (size_t i = 1; ready > 0 && i < count; i++)
         if (polls[i].revents)
-            read_ready(places[i]);
+            read_ready(slots[i]);
+    /* Before the signals: a worker may report and end in one turn. */
     on_worker_ready(supervisor);
     if (ready > 0 && polls[0].revents)
         take_signals(supervisor);
@@ -365,8 +381,8 @@ static void wait_once(struct supervisor *supervisor)
 
 /* ---- a run ---- */
 
-/* The path, so that a successor is what lies there then; /proc/self/exe would follow the old
- * file. */
+/* The path and not /proc/self/exe, which would stay with the old file: a successor runs the program
+ * that is installed there by then. */
 static int find_program(struct supervisor *supervisor, struct err *err)
 {
     if (strchr(supervisor->argv[0], '/') && realpath(supervisor->argv[0], supervisor->program))
@@ -385,6 +401,7 @@ static int open_signals(struct supervisor *supervisor, struct err *err)
     (void)sigemptyset(&set);
     for (size_t i = 0; i < ARRAY_LEN(signals); i++)
         (void)sigaddset(&set, signals[i]);
+    /* Blocked before the first fork; run_worker unblocks them in the child. */
     if (sigprocmask(SIG_BLOCK, &set, NULL) != 0)
         return err_set(err, ERR_IO, "cannot block signals: %s", strerror(errno));
     supervisor->signal_fd = signalfd(-1, &set, SFD_NONBLOCK | SFD_CLOEXEC);
@@ -415,6 +432,7 @@ int supervisor_run(const struct config *config, char *const *argv,
         .config = config, .argv = argv, .on_ready = on_ready, .owner = owner, .signal_fd = -1};
     for (size_t i = 0; i < CONFIG_LIST_MAX; i++)
         supervisor.bound[i].fd = -1;
+    /* Sockets are bound once, so that no generation finds its port in use. */
     int status = find_program(&supervisor, err);
     if (status == OK)
         status = open_signals(&supervisor, err);
@@ -425,7 +443,7 @@ int supervisor_run(const struct config *config, char *const *argv,
         while (!supervisor.is_stopping || supervisor.draining > 0)
             wait_once(&supervisor);
         if (supervisor.has_failed)
-            status = err_set(err, ERR_IO, "a worker ended badly; its reason is in the log above");
+            status = err_set(err, ERR_IO, "a worker failed; see the log above");
     }
     for (size_t i = 0; i < CONFIG_LIST_MAX; i++)
         tcp_unbind(&supervisor.bound[i]);
@@ -444,15 +462,16 @@ static bool take_number(slice *rest, char end, int *number)
     return is_number;
 }
 
-/* A worker that was started anew has none of what its predecessor had. */
+/* A worker that was restarted has no connections yet, so its counter is reset. */
 static void read_share(struct worker *worker)
 {
-    const char *told = getenv(SHARE_VARIABLE);
-    slice rest = told ? slice_cstr(told) : SLICE_NONE;
+    const char *value = getenv(SHARE_VARIABLE);
+    slice rest = value ? slice_cstr(value) : SLICE_NONE;
     int fd = -1, count = 0;
-    if (!told || !take_number(&rest, ',', &fd) || !take_number(&rest, ',', &count) ||
+    if (!value || !take_number(&rest, ',', &fd) || !take_number(&rest, ',', &count) ||
         count > WORKERS_MAX || worker->index >= (unsigned)count)
         return;
+    /* Without the mapping the worker serves as if alone. */
     void *memory = mmap(NULL, SHARE_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     (void)close(fd);
     (void)unsetenv(SHARE_VARIABLE);
@@ -465,12 +484,12 @@ static void read_share(struct worker *worker)
 bool worker_read(struct worker *worker, const struct config *config)
 {
     char text[WORKER_TEXT_MAX];
-    const char *told = getenv(WORKER_VARIABLE);
+    const char *value = getenv(WORKER_VARIABLE);
     int index = 0;
     *worker = (struct worker){.ready_fd = -1};
-    if (!told || strlen(told) >= sizeof(text))
+    if (!value || strlen(value) >= sizeof(text))
         return false;
-    memcpy(text, told, strlen(told) + 1);
+    memcpy(text, value, strlen(value) + 1);
     (void)unsetenv(WORKER_VARIABLE);
     slice rest = slice_cstr(text);
     if (!take_number(&rest, ';', &index) || !take_number(&rest, ';', &worker->ready_fd))
@@ -480,7 +499,7 @@ bool worker_read(struct worker *worker, const struct config *config)
     while (rest.ptr && worker->listen_count < CONFIG_LIST_MAX &&
            take_number(&rest, ',', &worker->listen_fds[worker->listen_count]))
         worker->listen_count++;
-    /* a successor that is told to listen elsewhere */
+    /* a successor whose configuration has other listeners binds its own */
     if (worker->listen_count != config->listen.count)
         worker->listen_count = 0;
     read_share(worker);
@@ -489,6 +508,7 @@ bool worker_read(struct worker *worker, const struct config *config)
 
 void worker_ready(struct worker *worker)
 {
+    /* Started by hand, or reported already. */
     if (worker->ready_fd < 0)
         return;
     (void)!write(worker->ready_fd, "1", 1);

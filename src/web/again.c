@@ -1,8 +1,10 @@
 /*
- * Forms that could not be taken, because the session has ended or is another one: nothing is done,
- * and nothing that was typed is lost. Without a session the sign-in form has what was typed in
- * hidden fields; once signed in, the page of the form is shown with it, to be checked and sent.
- * What is secret (keys, tokens, passwords) goes nowhere, and has to be typed again.
+ * Forms that could not be accepted, because the session has ended or is another one. Nothing is
+ * done, and nothing that was typed is lost: without a session the sign-in form carries what was
+ * typed in hidden fields; after signing in, the form's page is rendered with it, to be checked and
+ * sent again.
+ *
+ * Secrets (keys, tokens, passwords) are never carried along; they have to be typed again.
  */
 #include "base/mem.h"
 #include "web/page.h"
@@ -10,24 +12,26 @@
 static const char kept[] = "kept."; /* before the names of fields that the sign-in form keeps */
 static const char kept_not[] = "kept-not";
 
-/* Of the names in forms, whatever comes after a dot (input.text). */
+/* A name may have a prefix that ends in a dot (input.text); no secret field has one. */
 static bool is_secret(slice name)
 {
     static const char *const names[] = {"api_key", "token", "password", "client_secret", "key"};
+    /* These are all the fields of the dashboard that hold a secret. A new one has to be added here.
+     */
     for (size_t i = 0; i < ARRAY_LEN(names); i++)
         if (slice_eq_cstr(name, names[i]))
             return true;
     return false;
 }
 
-/* Of the session, and what is made new with the page. */
+/* These fields belong to the session or are generated with each page; a copy would be refused. */
 static bool is_of_page(slice name)
 {
     return slice_eq_cstr(name, "csrf") || slice_eq_cstr(name, "once");
 }
 
-/* The page on which the form of the address that was asked for stands: that address itself, or what
- * is above it, whatever has a page. */
+/* The page that has the form whose address was requested: the address itself, or the nearest one
+ * above it that answers a GET. */
 static slice page_of_form(struct web_request *request)
 {
     const struct http_exchange *exchange = request->exchange;
@@ -46,7 +50,8 @@ static slice page_of_form(struct web_request *request)
 
 void web_again_write_fields(struct web_request *request, struct buf *out)
 {
-    bool is_sign_in = !request->is_signed_out; /* it keeps what it was given to keep */
+    /* The sign-in form passes on only what it was given to keep; any other form adds its own. */
+    bool is_sign_in = !request->is_signed_out;
     for (size_t i = 0; i < request->field_count; i++) {
         const struct web_field *field = &request->fields[i];
         bool is_kept = slice_starts_with(field->name, slice_cstr(kept)) ||
@@ -56,6 +61,8 @@ void web_again_write_fields(struct web_request *request, struct buf *out)
                  field->value);
         if (is_sign_in || is_of_page(field->name) || field->value.len == 0)
             continue;
+        /* Only the fact that there was a secret is kept, so that the next page can ask for it
+         * again. */
         if (is_secret(field->name))
             HTML(out, "<input type=\"hidden\" name=\"{}\" value=\"yes\">", slice_cstr(kept_not));
         else
@@ -66,6 +73,7 @@ void web_again_write_fields(struct web_request *request, struct buf *out)
 
 static void wipe_secrets(struct web_request *request)
 {
+    /* The field's bytes are in the request's body buffer, which is ours to overwrite. */
     for (size_t i = 0; i < request->field_count; i++)
         if (is_secret(request->fields[i].name))
             mem_wipe((char *)(uintptr_t)request->fields[i].value.ptr, request->fields[i].value.len);
@@ -73,15 +81,17 @@ static void wipe_secrets(struct web_request *request)
 
 enum op_result web_again_sign_in(struct web_request *request)
 {
+    /* The reply has been written when this returns; the secrets in the body are not needed any
+     * more. */
     enum op_result result = web_sign_in_reply(
         request, 401, page_of_form(request),
-        "Your session has ended; nothing was done. Sign in, and what you have typed is there "
-        "again, to be sent. Where a link brought you here, ask for a new one.");
+        "Your session has ended, and nothing was done. Sign in to continue: what you typed is kept "
+        "for you to send again. If a link brought you here, ask for a new one.");
     wipe_secrets(request);
     return result;
 }
 
-/* The page with what was typed, its secrets aside. */
+/* Renders the page at `path` with what was typed, without its secrets. */
 static enum op_result show(struct web_request *request, slice path, unsigned status, slice notice)
 {
     request->again_path = path;
@@ -93,16 +103,20 @@ static enum op_result show(struct web_request *request, slice path, unsigned sta
 enum op_result web_again_go_on(struct web_request *request, slice next)
 {
     slice secret_notice =
-        SLICE("You are signed in again. Nothing was sent: look it over, type what "
-              "is secret (keys, tokens, passwords) again, and send it.");
-    slice notice = SLICE("You are signed in again. Nothing was sent: look it over, and send it.");
+        SLICE("You are signed in again. Nothing was sent yet: check the form, enter secrets "
+              "(keys, tokens, passwords) again, and send it.");
+    slice notice =
+        SLICE("You are signed in again. Nothing was sent yet: check the form and send it.");
     bool has_secret = web_field(request, kept_not).ptr != NULL;
     size_t count = 0;
+    /* The sign-in form had the API key in it; the page that is rendered next must not find it. */
     wipe_secrets(request);
     for (size_t i = 0; i < request->field_count; i++) {
         struct web_field field = request->fields[i];
         if (!slice_starts_with(field.name, slice_cstr(kept)))
             continue;
+        /* Renamed in place, so that the page finds the fields under the names that its form gave
+         * them. */
         field.name = slice_from(field.name, sizeof(kept) - 1);
         request->fields[count++] = field;
     }
@@ -116,6 +130,6 @@ enum op_result web_again_show(struct web_request *request)
 {
     wipe_secrets(request);
     return show(request, page_of_form(request), 403,
-                SLICE("The form was of an earlier session, so that nothing was done. What you have "
-                      "typed is here again, but for what is secret: look it over, and send it."));
+                SLICE("This form belongs to an earlier session, so nothing was done. What you "
+                      "typed is still here, except for secrets: check it and send it again."));
 }

@@ -1,6 +1,6 @@
 /*
- * One app: what it is, its connections in short (connection.c has all of each), and the form that
- * connects it.
+ * The page of one app: what it is, its connections in brief (connection.c has all of each), and the
+ * form that connects it.
  */
 #include "web/app.h"
 
@@ -21,7 +21,7 @@ struct app {
     bool has_own, has_shared;
 };
 
-/* Or it needs none. */
+/* true also for an app that needs no OAuth client. */
 static bool has_client(const struct app *app)
 {
     return !catalog_auth_by(app->integration, AUTH_OAUTH2) || app->has_own || app->has_shared;
@@ -39,6 +39,8 @@ const struct catalog_integration *app_of_path(struct web_request *request, struc
                                 SLICE("There is no app of this name here."));
         return NULL;
     }
+    /* The caller's on_end releases this reference. The app stays valid until then, also when the
+     * catalog is replaced meanwhile. */
     *catalog = catalog_ref(*request->web->config.catalog);
     return app;
 }
@@ -56,8 +58,8 @@ void app_audit(struct web_request *request, slice kind, int64_t connection_id, s
                            (long long)connection_id, SLICE_ARG(integration_id)));
 }
 
-/* Authorization servers send on to further hosts of theirs (a company's own sign-in), and browsers
- * hold form-action against each of those redirects: any https then. */
+/* Authorization servers redirect to further hosts of theirs (a company's own sign-in), and browsers
+ * apply form-action to each of those redirects. Any https host is allowed then. */
 void app_allow_forms(struct web_request *request, const struct catalog_integration *app)
 {
     struct url url;
@@ -71,45 +73,47 @@ void app_allow_forms(struct web_request *request, const struct catalog_integrati
 
 /* ---- the connect form ---- */
 
-struct place {
+struct form {
     struct web_request *request;
     struct buf *out;
-    char suffix[48]; /* tells the ids of several forms of a page apart */
+    char suffix[48]; /* makes the ids of several forms of a page distinct */
 };
 
-static void write_field(const struct place *place, const char *name, const char *label,
+static void write_field(const struct form *form, const char *name, const char *label,
                         const char *type, bool is_required)
 {
     bool is_secret = strcmp(type, "password") == 0;
-    slice id = slice_cstr(place->suffix), field = slice_cstr(name);
-    HTML(place->out, "<label for=\"{}-{}\">{}", field, id, slice_cstr(label));
-    buf_append(place->out, is_required
-                               ? SLICE("</label>")
-                               : SLICE(" <span class=\"soft\">(may be empty)</span></label>"));
-    HTML(place->out,
+    slice id = slice_cstr(form->suffix), field = slice_cstr(name);
+    HTML(form->out, "<label for=\"{}-{}\">{}", field, id, slice_cstr(label));
+    /* A secret's value is never written back into the page, not even after an error. */
+    buf_append(form->out, is_required
+                              ? SLICE("</label>")
+                              : SLICE(" <span class=\"soft\">(may be empty)</span></label>"));
+    HTML(form->out,
          "<input id=\"{}-{}\" name=\"{}\" type=\"{}\" value=\"{}\" autocomplete=\"off\" "
          "spellcheck=\"false\"",
          field, id, field, slice_cstr(type),
-         is_secret ? SLICE("") : web_field(place->request, name));
-    buf_append(place->out, is_required ? SLICE(" required>") : SLICE(">"));
+         is_secret ? SLICE("") : web_field(form->request, name));
+    buf_append(form->out, is_required ? SLICE(" required>") : SLICE(">"));
 }
 
-static void write_credential(const struct place *place, enum catalog_auth_kind kind)
+static void write_credential(const struct form *form, enum catalog_auth_kind kind)
 {
+    /* The names are those of the credential's members (members_of in app_connect.c). */
     switch (kind) {
     case AUTH_API_KEY:
-        write_field(place, "api_key", "API key", "password", true);
+        write_field(form, "api_key", "API key", "password", true);
         return;
     case AUTH_BEARER:
-        write_field(place, "token", "Token", "password", true);
+        write_field(form, "token", "Token", "password", true);
         return;
     case AUTH_BASIC:
-        write_field(place, "username", "User name", "text", true);
-        write_field(place, "password", "Password or token", "password", false);
+        write_field(form, "username", "User name", "text", true);
+        write_field(form, "password", "Password or token", "password", false);
         return;
     case AUTH_OAUTH2_CLIENT_CREDENTIALS:
-        write_field(place, "client_id", "Client id", "text", true);
-        write_field(place, "client_secret", "Client secret", "password", true);
+        write_field(form, "client_id", "Client id", "text", true);
+        write_field(form, "client_secret", "Client secret", "password", true);
         return;
     case AUTH_OAUTH2:
     case AUTH_NONE:
@@ -126,22 +130,23 @@ static bool is_required(const struct json *schema, slice name)
     return false;
 }
 
-static void write_params(const struct place *place, const struct json *schema)
+static void write_params(const struct form *form, const struct json *schema)
 {
     const struct json *properties = JSON_GET(schema, "properties");
     for (size_t i = 0; json_is(properties, JSON_OBJECT) && i < properties->count; i++) {
         slice name = json_str(&properties->as.members[i].key);
+        /* The prefix keeps a parameter of the app from being taken for a field of the form. */
         char field[160];
         (void)snprintf(field, sizeof(field), "param.%.*s", SLICE_ARG(name));
-        slice text = slice_cstr(field), id = slice_cstr(place->suffix);
-        HTML(place->out, "<label for=\"{}-{}\">", text, id);
-        value_write_name(place->out, name);
-        buf_append(place->out, SLICE("</label>"));
-        HTML(place->out,
+        slice text = slice_cstr(field), id = slice_cstr(form->suffix);
+        HTML(form->out, "<label for=\"{}-{}\">", text, id);
+        value_write_name(form->out, name);
+        buf_append(form->out, SLICE("</label>"));
+        HTML(form->out,
              "<input id=\"{}-{}\" name=\"{}\" value=\"{}\" aria-describedby=\"hint-{}-{}\"", text,
-             id, text, web_field(place->request, field), text, id);
-        buf_append(place->out, is_required(schema, name) ? SLICE(" required>") : SLICE(">"));
-        HTML(place->out, "<p class=\"hint\" id=\"hint-{}-{}\">{}</p>", text, id,
+             id, text, web_field(form->request, field), text, id);
+        buf_append(form->out, is_required(schema, name) ? SLICE(" required>") : SLICE(">"));
+        HTML(form->out, "<p class=\"hint\" id=\"hint-{}-{}\">{}</p>", text, id,
              json_get_str(&properties->as.members[i].value, SLICE("description")));
     }
 }
@@ -154,32 +159,34 @@ static bool has_word(slice words, slice wanted)
     return false;
 }
 
-/* What is asked for only where a person ticks it; of a connection what it was granted is ticked. */
-static void write_optional(const struct place *place, const struct catalog_auth *auth,
+/* Optional scopes are requested only where a person ticks them. Those that the connection already
+ * has are ticked. */
+static void write_optional(const struct form *form, const struct catalog_auth *auth,
                            const struct connection *again)
 {
     const struct json *scopes = auth->optional_scopes;
     for (uint32_t i = 0; scopes && i < scopes->count; i++) {
-        slice scope = json_str(&scopes->as.members[i].key), id = slice_cstr(place->suffix);
+        slice scope = json_str(&scopes->as.members[i].key), id = slice_cstr(form->suffix);
         bool is_granted = again && has_word(again->scopes, scope);
         char number[SLICE_U64_MAX];
         slice at = slice_of_u64(i, number);
-        HTML(place->out,
+        HTML(form->out,
              "<p class=\"choice\"><input type=\"checkbox\" id=\"scope-{}-{}\" name=\"scope\" "
              "value=\"{}\"",
              at, id, scope);
-        buf_append(place->out, is_granted ? SLICE(" checked>") : SLICE(">"));
-        HTML(place->out, "<label for=\"scope-{}-{}\">Also: {} <code>{}</code></label></p>", at, id,
+        buf_append(form->out, is_granted ? SLICE(" checked>") : SLICE(">"));
+        HTML(form->out, "<label for=\"scope-{}-{}\">Also: {} <code>{}</code></label></p>", at, id,
              json_str(&scopes->as.members[i].value), scope);
     }
 }
 
-static void write_choice(const struct place *place, const struct catalog_integration *app,
+static void write_choice(const struct form *form, const struct catalog_integration *app,
                          const struct catalog_auth *auth)
 {
+    /* With one way to connect there is nothing to choose, and the form needs no heading. */
     if (app->auth_count < 2)
         return;
-    HTML(place->out, "<h3>{}</h3><input type=\"hidden\" name=\"auth\" value=\"{}\">", auth->name,
+    HTML(form->out, "<h3>{}</h3><input type=\"hidden\" name=\"auth\" value=\"{}\">", auth->name,
          slice_cstr(catalog_auth_name(auth->kind)));
 }
 
@@ -187,7 +194,7 @@ static void write_form(struct web_request *request, const struct catalog_integra
                        const struct catalog_auth *auth, const struct connection *again,
                        struct buf *out)
 {
-    struct place place = {.request = request, .out = out, .suffix = "new"};
+    struct form form = {.request = request, .out = out, .suffix = "new"};
     bool is_link = request->session.link_token.ptr != NULL;
     HTML(out, "<form method=\"post\" action=\"{}\">",
          is_link ? arena_printf(&request->op.arena, "%.*s/go", SLICE_ARG(app_link_path(request)))
@@ -195,34 +202,40 @@ static void write_form(struct web_request *request, const struct catalog_integra
                                 SLICE_ARG(app->integration_id)));
     web_csrf_field(request, out);
     if (again)
-        (void)snprintf(place.suffix, sizeof(place.suffix), "%lld", (long long)again->id);
-    if (again && !is_link) /* a link's row says which one */
+        (void)snprintf(form.suffix, sizeof(form.suffix), "%lld", (long long)again->id);
+    /* A link's row names the connection; a field could name another one. */
+    if (again && !is_link)
         HTML(out, "<input type=\"hidden\" name=\"connection\" value=\"{}\">",
-             slice_cstr(place.suffix));
+             slice_cstr(form.suffix));
+    /* The first way keeps the plain suffix; each further one gets its kind, so that ids stay
+     * unique. */
     if (auth != &app->auths[0]) {
-        size_t len = strlen(place.suffix);
-        (void)snprintf(place.suffix + len, sizeof(place.suffix) - len, "-%s",
+        size_t len = strlen(form.suffix);
+        (void)snprintf(form.suffix + len, sizeof(form.suffix) - len, "-%s",
                        catalog_auth_name(auth->kind));
     }
+    /* The id of the new connection is drawn now: a form that is sent twice then makes one
+     * connection. */
     if (!again && !is_link && auth->kind != AUTH_OAUTH2) {
         slice once =
             arena_printf(&request->op.arena, "%c%lld", ONCE_CONNECTION, (long long)short_id_new());
         if (once.ptr)
             once_write_field(request, once, out);
     }
-    write_choice(&place, app, auth);
-    write_credential(&place, auth->kind);
-    write_optional(&place, auth, again);
+    write_choice(&form, app, auth);
+    write_credential(&form, auth->kind);
+    write_optional(&form, auth, again);
     if (!again)
-        write_params(&place, app->connection_params);
+        write_params(&form, app->connection_params);
     if (!again && !is_link)
-        write_field(&place, "label", "Label for this connection", "text", false);
+        write_field(&form, "label", "Label for this connection", "text", false);
+    /* Offered only where the identity is known: without one there is nothing to compare with. */
     if (again && !is_link && connection_identity_is_known(&again->identity))
         HTML(out,
              "<p class=\"choice\"><input type=\"checkbox\" id=\"other-{}\" name=\"other\" "
              "value=\"yes\"><label for=\"other-{}\">Another login than {} may be connected"
              "</label></p>",
-             slice_cstr(place.suffix), slice_cstr(place.suffix),
+             slice_cstr(form.suffix), slice_cstr(form.suffix),
              connection_identity_text(&again->identity));
     slice how = app->auth_count > 1
                     ? arena_printf(&request->op.arena, " (%.*s)", SLICE_ARG(auth->name))
@@ -234,12 +247,13 @@ static void write_form(struct web_request *request, const struct catalog_integra
          again ? again->label : app->name, how);
 }
 
-/* A connection's own way comes first: the others would make it another one. */
+/* A connection's own way comes first. The others would change how it authenticates. */
 void app_write_connect(struct web_request *request, const struct catalog_integration *app,
                        const struct connection *again, bool has_client, struct buf *out)
 {
     const struct catalog_auth *first = again ? catalog_auth_of(app, again->auth_kind)
                                              : &app->auths[0];
+    /* Without a client the OAuth form could only fail; the caller says what to do about that. */
     if (has_client || first->kind != AUTH_OAUTH2)
         write_form(request, app, first, again, out);
     for (size_t i = 0; i < app->auth_count; i++)
@@ -254,6 +268,7 @@ enum op_result app_reply_connect(struct web_request *request, unsigned status,
     struct buf body;
     buf_init(&body, WEB_PAGE_BYTES_MAX);
     HTML(&body, "<p class=\"problem\" role=\"alert\">{}</p><div class=\"card\">", problem);
+    /* has_client is true: the form was sent, so there was a client, or none was needed. */
     app_write_connect(request, app, again, true, &body);
     HTML(&body, "</div><p class=\"actions\"><a class=\"button\" href=\"{}\">Back to {}</a></p>",
          request->session.link_token.ptr ? app_link_path(request)
@@ -285,6 +300,8 @@ static void write_connection(struct web_request *request, const struct catalog_i
              "<p><strong>Not granted: {}</strong>. What needs it will be refused; reconnect and "
              "allow it.</p>",
              missing);
+    /* A live connection is reconnected on its own page; here only those that need it have a form.
+     */
     if (row->status != CONNECTION_LIVE)
         app_write_reconnect(request, app, row, out);
     buf_append(out, SLICE("</li>"));
@@ -295,6 +312,8 @@ static void write_connection(struct web_request *request, const struct catalog_i
 static int read_clients(struct app *app)
 {
     struct oauth_client shared;
+    /* The queries were submitted only for an app that uses OAuth; without OAuth there are no
+     * results. */
     if (!catalog_auth_by(app->integration, AUTH_OAUTH2))
         return OK;
     int own = store_oauth_client_get_result(&app->own, &app->own_client);
@@ -308,7 +327,8 @@ static int read_clients(struct app *app)
 
 /* ---- the page ---- */
 
-/* They ask in the catalog's words, and must not be sent once it is let go. */
+/* The queries' arguments point into the catalog, so they must not be sent after on_end released it.
+ */
 static void on_cancel(struct web_request *request)
 {
     struct app *app = request->state;
@@ -337,7 +357,9 @@ static enum op_result begin_app(struct web_request *request)
     request->on_end = on_end;
     request->on_cancel = on_cancel;
     slice id = app->integration->integration_id;
+    /* One more row than the page shows says whether there are others. */
     const struct connection_page page = {.integration_id = id, .count_max = CONNECTIONS_SHOWN + 1};
+    /* The queries go to the database in one batch; finish_app runs once all have their results. */
     store_connection_page(pool, &request->query, &request->op, account_id, &page);
     store_connection_choice(pool, &app->choice, &request->op, account_id, id);
     if (catalog_auth_by(app->integration, AUTH_OAUTH2)) {
@@ -356,12 +378,12 @@ static void write_about(const struct catalog_integration *app, struct buf *out)
     buf_append(out, SLICE("</p>"));
 }
 
-/* In the place of the button that could only fail. */
+/* Stands where the button would be that could only fail. */
 static void write_no_client(struct web_request *request, const struct app *app, struct buf *out)
 {
     HTML(out,
-         "<p>{} lets nobody in whom it does not know: this server needs an OAuth client there, and "
-         "has none yet.</p>",
+         "<p>{} accepts registered clients only, and this server has no OAuth client there yet."
+         "</p>",
          app->integration->name);
     app_write_client_wanted(request, app->integration, 0, out);
 }
@@ -386,7 +408,7 @@ static void write_connect_section(struct web_request *request, const struct app 
     buf_append(out, SLICE("</section>"));
 }
 
-/* The default one stands first, wherever it is in the list. */
+/* The default connection comes first, wherever it is in the list. */
 static void write_connections(struct web_request *request, const struct app *app,
                               const struct connection *rows, size_t count,
                               const struct connection *first, struct buf *out)
@@ -423,6 +445,7 @@ static enum op_result finish_app(struct web_request *request)
     write_about(app->integration, &body);
     write_connections(request, app, rows, count, choice_count > 0 ? &choice[0] : NULL, &body);
     write_connect_section(request, app, count, &body);
+    /* Not offered where there is no client: write_no_client has that form already. */
     if (catalog_auth_by(app->integration, AUTH_OAUTH2) && has_client(app))
         app_write_client(request, app->integration, app->has_own ? &app->own_client : NULL, &body);
     app_allow_forms(request, app->integration);

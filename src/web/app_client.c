@@ -1,6 +1,6 @@
 /*
- * The OAuth client with which an app is asked for a grant: which one is used, the form that sets
- * the account's own, and what that form and its button do.
+ * The OAuth client that is used to ask an app for a grant: which one it is, the form that sets the
+ * account's own, and what that form and its button do.
  */
 #include "base/mem.h"
 #include "connect/oauth.h"
@@ -8,16 +8,17 @@
 
 /* ---- forms ---- */
 
-/* again: the connection whose page is gone back to; 0: the app's */
+/* again: the connection whose page is returned to; 0: the app's page */
 static void write_form(struct web_request *request, const struct catalog_integration *app,
                        slice client_id, int64_t again, bool is_wanted, struct buf *out)
 {
-    slice typed = web_field(request, "client_id"); /* when it is shown again */
+    slice typed = web_field(request, "client_id"); /* when the form comes back with an error */
     HTML(out, "<form method=\"post\" action=\"/integrations/{}/client\">", app->integration_id);
     web_csrf_field(request, out);
     if (again)
         buf_printf(out, "<input type=\"hidden\" name=\"connection\" value=\"%lld\">",
                    (long long)again);
+    /* The stored secret is never sent to the browser; the field is empty each time. */
     HTML(out,
          "<label for=\"client-id\">Client id</label><input id=\"client-id\" name=\"client_id\" "
          "value=\"{}\" required maxlength=\"1000\" autocomplete=\"off\" spellcheck=\"false\">"
@@ -37,8 +38,11 @@ static void write_redirect_uri(const struct web_request *request, struct buf *ou
 void app_write_client_wanted(struct web_request *request, const struct catalog_integration *app,
                              int64_t again, struct buf *out)
 {
+    /* A link's session belongs to an end user of the account, and has no means to register a
+     * client. */
     if (request->session.link_token.ptr) {
-        buf_append(out, SLICE("<p>Tell whoever sent you this link; only they can set it up.</p>"));
+        buf_append(out, SLICE("<p>Ask the sender of this link to set up the client; only they can."
+                              "</p>"));
         return;
     }
     if (!web_may(request, SCOPE_ADMIN)) {
@@ -83,13 +87,15 @@ struct client {
     struct catalog *catalog;
     const struct catalog_integration *app;
     struct buf sealed;
-    int64_t again; /* the connection whose page is gone back to; 0: the app's */
+    int64_t again; /* the connection whose page is returned to; 0: the app's page */
     bool is_stored;
 };
 
 static void on_client_end(struct web_request *request)
 {
     struct client *it = request->state;
+    /* All fields are wiped, since any of them may hold a secret that was pasted into the wrong one.
+     */
     for (size_t i = 0; i < request->field_count; i++)
         mem_wipe((char *)(uintptr_t)request->fields[i].value.ptr, request->fields[i].value.len);
     buf_deinit(&it->sealed);
@@ -105,8 +111,10 @@ static struct client *client_new(struct web_request *request)
     }
     it->app = app_of_path(request, &it->catalog);
     if (!it->app)
+        /* app_of_path has sent a 404. */
         return NULL;
     buf_init(&it->sealed, VAULT_PLAIN_MAX + VAULT_SEAL_OVERHEAD);
+    /* From here on on_end runs, so everything that it releases is initialized. */
     request->state = it;
     request->on_end = on_client_end;
     if (catalog_auth_by(it->app, AUTH_OAUTH2))
@@ -116,6 +124,7 @@ static struct client *client_new(struct web_request *request)
     return NULL;
 }
 
+/* Printable ASCII without spaces: both values go into an Authorization header or a form body. */
 static bool is_fit(slice text, size_t bytes_max)
 {
     for (size_t i = 0; i < text.len; i++)
@@ -133,12 +142,15 @@ static enum op_result begin_client(struct web_request *request)
     slice app_id = it->app->integration_id;
     if (!slice_to_i64(web_field(request, "connection"), &it->again) || it->again < 0)
         it->again = 0;
-    struct vault_binding place = oauth_client_place(request->session.account_id, app_id);
+    /* The sealed secret opens only for this account and app. */
+    struct vault_binding binding = oauth_client_place(request->session.account_id, app_id);
     if (client_id.len == 0 || !is_fit(client_id, OAUTH_CLIENT_ID_MAX) || !is_fit(secret, 4096))
         return web_reply_problem(request, 400, SLICE("Not saved"),
                                  SLICE("A client id and a client secret are printable ASCII "
                                        "without spaces."));
-    if (secret.len > 0 && vault_seal(request->web->config.ring, &place, secret, &it->sealed) != OK)
+    /* A public client has no secret: `sealed` stays empty then. */
+    if (secret.len > 0 &&
+        vault_seal(request->web->config.ring, &binding, secret, &it->sealed) != OK)
         return web_reply_database(request, ERR_NOMEM);
     const struct oauth_client client = {
         .account_id = request->session.account_id,
@@ -167,6 +179,7 @@ static enum op_result finish_client(struct web_request *request)
             request, app_path_after(request, it->app->integration_id, it->again, it->again != 0),
             "client_saved");
     }
+    /* First the change, then its audit event; the reply waits for both. */
     if (store_done_result(&request->query) != OK)
         return web_reply_database(request, request->query.status);
     it->is_stored = true;
@@ -199,6 +212,7 @@ static enum op_result finish_delete(struct web_request *request)
                                   "client_deleted");
     }
     int status = store_oauth_client_delete_result(&request->query);
+    /* It is gone, which is what was wanted: a second press gets the same answer as the first. */
     if (status == ERR_NOTFOUND)
         return web_reply_redirect(request, app_path(request, it->app->integration_id),
                                   "client_deleted");

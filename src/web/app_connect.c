@@ -1,5 +1,5 @@
 /*
- * Connecting an app: with a credential that was typed, which the app has to take before it is
+ * Connecting an app: with a credential that was typed, which the app has to accept before it is
  * stored; or by OAuth, where the browser is sent to the app's authorization server.
  */
 #include "base/clock.h"
@@ -13,7 +13,7 @@ enum {
     REPORT_BYTES_MAX = 400,
 };
 
-/* What is waited for. */
+/* What the request waits for. */
 enum phase { PHASE_LINK, PHASE_LOADED, PHASE_LOOKED_UP, PHASE_ENROLLED, PHASE_SENT };
 
 struct connecting {
@@ -23,9 +23,9 @@ struct connecting {
     const struct catalog_auth *auth; /* the way to connect that was chosen */
     slice optional_scopes;           /* those that were ticked */
     int64_t again;                   /* the connection to reconnect; 0: a new one */
-    int64_t new_id;                  /* that the form has for a new one; 0: none */
+    int64_t new_id;                  /* which the form carries for a new one; 0: none */
     bool may_change_identity;
-    bool is_link; /* link is the one by which it is done */
+    bool is_link; /* `link` is the connect link that is used */
     struct connect_session link;
     slice label;
     const struct json *params;
@@ -39,6 +39,7 @@ struct connecting {
 static void on_cancel(struct web_request *request)
 {
     struct connecting *it = request->state;
+    /* Only one of them runs at a time, but either may be idle. */
     if (op_is_active(&it->enrol.op))
         op_cancel(&it->enrol.op);
     if (op_is_active(&it->begin.op))
@@ -48,7 +49,8 @@ static void on_cancel(struct web_request *request)
 static void on_end(struct web_request *request)
 {
     struct connecting *it = request->state;
-    for (size_t i = 0; i < request->field_count; i++) /* what was typed is a secret, too */
+    /* What was typed may be a secret, too. */
+    for (size_t i = 0; i < request->field_count; i++)
         mem_wipe((char *)(uintptr_t)request->fields[i].value.ptr, request->fields[i].value.len);
     secret_unref(it->credential);
     catalog_unref(it->catalog);
@@ -77,7 +79,7 @@ static const char *const *members_of(enum catalog_auth_kind kind)
     return NULL;
 }
 
-/* A header's value in the end. */
+/* The value becomes a header's value in the end, so it has no control characters. */
 static bool is_sendable(slice text)
 {
     for (size_t i = 0; i < text.len; i++)
@@ -86,7 +88,7 @@ static bool is_sendable(slice text)
     return slice_is_utf8(text, NULL);
 }
 
-/* false: something is missing or not fit to be sent. */
+/* false: something is missing, or cannot be sent in a header. */
 static bool read_credential(struct web_request *request, struct connecting *it)
 {
     struct json_writer w;
@@ -97,6 +99,7 @@ static bool read_credential(struct web_request *request, struct connecting *it)
     json_open(&w, '{');
     for (const char *const *name = members_of(it->auth->kind); *name && is_whole; name++) {
         slice value = web_field(request, *name);
+        /* Some apps take a token as the user name, with an empty password. */
         bool may_be_empty = strcmp(*name, "password") == 0;
         is_whole = (value.len > 0 || may_be_empty) && is_sendable(value);
         json_key(&w, *name);
@@ -105,12 +108,14 @@ static bool read_credential(struct web_request *request, struct connecting *it)
     json_close(&w, '}');
     if (is_whole && buf_is_ok(&text))
         it->credential = secret_new(buf_slice(&text));
+    /* The buffer held the credential in clear; it is wiped before its memory is reused. */
     mem_wipe(text.ptr, text.cap);
     buf_deinit(&text);
     return it->credential != NULL;
 }
 
-/* As the schema wants it: text where it may be a string, else JSON where it reads as such. */
+/* Converted as the schema wants it: text where a string is allowed, JSON where the text parses as
+ * such. */
 static struct json typed(struct arena *arena, const struct json *property, slice text)
 {
     slice type = json_get_str(property, SLICE("type"));
@@ -119,17 +124,19 @@ static struct json typed(struct arena *arena, const struct json *property, slice
     return parsed ? *parsed : json_string(text);
 }
 
-static void write_params(struct web_request *request, struct connecting *it)
+static void format_params(struct web_request *request, struct connecting *it)
 {
     struct buf text;
     buf_init(&text, CREDENTIAL_BYTES_MAX);
+    /* The text goes to the database and into the flow of OAuth as it is validated here. */
     json_write(&text, it->params);
     it->params_text = buf_is_ok(&text) ? arena_dup(&request->op.arena, buf_slice(&text))
                                        : SLICE_NONE;
     buf_deinit(&text);
 }
 
-/* SLICE_NONE: params are filled; else what is wrong. */
+/* Fills params and their text. SLICE_NONE: they are valid; anything else is a message for the
+ * person. */
 static slice read_params(struct web_request *request, struct connecting *it)
 {
     struct arena *arena = &request->op.arena;
@@ -142,6 +149,7 @@ static slice read_params(struct web_request *request, struct connecting *it)
         const struct json_member *member = &properties->as.members[i];
         slice field = arena_printf(arena, "param.%.*s", SLICE_ARG(json_str(&member->key)));
         slice value = field.ptr ? web_field(request, field.ptr) : SLICE_NONE;
+        /* An empty field is an absent parameter; the schema says whether it may be. */
         if (value.len > 0)
             json_object_set(arena, params, json_str(&member->key),
                             typed(arena, &member->value, value));
@@ -149,7 +157,7 @@ static slice read_params(struct web_request *request, struct connecting *it)
     struct schema_report report;
     schema_report_init(&report, arena, SLICE(""));
     it->params = params;
-    write_params(request, it);
+    format_params(request, it);
     if (!it->app->connection_schema || schema_validate(it->app->connection_schema, params, &report))
         return it->params_text.ptr ? SLICE_NONE : SLICE("The fields are too long.");
     struct buf words;
@@ -170,6 +178,7 @@ static enum op_result refuse(struct web_request *request, unsigned status, slice
 
 static enum op_result begin_oauth(struct web_request *request)
 {
+    /* connections under way: `row` is loaded before, so that the form keeps its label. */
     struct connecting *it = request->state;
     const struct web_session *session = &request->session;
     const struct oauth_begin_request in = {
@@ -189,6 +198,8 @@ static enum op_result begin_oauth(struct web_request *request)
     };
     if (!in.redirect_uri.ptr || (it->is_link && !in.state_prefix.ptr))
         return web_reply_database(request, ERR_NOMEM);
+    /* The callback finds the session by its CSRF token, and a link's cookie by the state's prefix.
+     */
     it->phase = PHASE_SENT;
     oauth_begin_start(request->web->config.connect, &it->begin, &in, &request->op);
     return OP_WAIT;
@@ -214,13 +225,14 @@ static enum op_result enrol(struct web_request *request)
         .address = web_client_address(request),
         .means = it->is_link ? SLICE("link") : SLICE("dashboard"),
     };
+    /* The probe runs first and nothing is stored unless the app accepts the credential. */
     it->phase = PHASE_ENROLLED;
     exec_enrol_start(config->connect, config->pool, config->http, it->catalog, &it->enrol, &in,
                      &request->op);
     return OP_WAIT;
 }
 
-/* As the form says; a form of old says nothing, and means the connection's own, or the first. */
+/* As the form says. A form without the field means the connection's own way, or the app's first. */
 static void choose_auth(struct web_request *request, struct connecting *it)
 {
     slice wanted = web_field(request, "auth");
@@ -231,6 +243,7 @@ static void read_optional(struct web_request *request, struct connecting *it)
 {
     struct buf text;
     buf_init(&text, CREDENTIAL_BYTES_MAX);
+    /* A checkbox that is ticked sends its field, so `scope` may occur several times. */
     for (size_t i = 0; i < request->field_count; i++)
         if (slice_eq_cstr(request->fields[i].name, "scope")) {
             buf_append(&text, request->fields[i].value);
@@ -267,11 +280,14 @@ static enum op_result start(struct web_request *request)
         return web_reply_problem(request, 400, SLICE("Nothing to do"),
                                  SLICE("This app needs no connection."));
     if (it->again) {
+        /* The row is loaded first: its way to authenticate and its label are needed for the form.
+         */
         it->phase = PHASE_LOADED;
         store_connection_get(request->web->config.pool, &request->query, &request->op,
                              request->session.account_id, it->again);
         return OP_WAIT;
     }
+    /* If a connection has this id already, the form was sent before. */
     if (it->new_id) {
         it->phase = PHASE_LOOKED_UP;
         store_connection_get(request->web->config.pool, &request->query, &request->op,
@@ -281,7 +297,7 @@ static enum op_result start(struct web_request *request)
     return connect_new_one(request);
 }
 
-/* The form was sent twice: what it asks for is there. */
+/* A row means that the form was sent twice: what it asks for exists already. */
 static enum op_result on_looked_up(struct web_request *request)
 {
     struct connection row;
@@ -294,7 +310,7 @@ static enum op_result on_looked_up(struct web_request *request)
                               "connected");
 }
 
-/* NULL: answered. */
+/* NULL: the request was answered. */
 static struct connecting *connecting_new(struct web_request *request)
 {
     struct connecting *it = ARENA_NEW(&request->op.arena, struct connecting);
@@ -317,6 +333,8 @@ static enum op_result begin_connect(struct web_request *request)
     it->app = app_of_path(request, &it->catalog);
     if (!it->app)
         return OP_DONE;
+    /* A malformed id is not ignored: that would make a new connection in the place of an old one.
+     */
     if (again.len > 0 && (!slice_to_i64(again, &it->again) || it->again <= 0))
         return web_reply_problem(request, 400, SLICE("Not done"),
                                  SLICE("The form is not complete; load the app's page again."));
@@ -327,13 +345,14 @@ static enum op_result begin_connect(struct web_request *request)
     it->label = web_field(request, "label");
     it->label = it->label.len > 0 ? it->label : SLICE_NONE;
     if (it->label.ptr && !slice_is_name(it->label, CONNECTION_LABEL_MAX)) {
+        /* refuse() would read `row` for a reconnect, and that is not loaded yet. */
         it->again = 0;
         return refuse(request, 400, SLICE("A label has at most 200 characters, on one line."));
     }
     return start(request);
 }
 
-/* ---- by a link: what it is for is in its row, whatever the form says ---- */
+/* ---- by a link: its row says what it is for, and the form's fields for that are ignored ---- */
 
 static enum op_result begin_go(struct web_request *request)
 {
@@ -341,6 +360,8 @@ static enum op_result begin_go(struct web_request *request)
     const struct web_link *link = &request->link;
     if (!it)
         return OP_DONE;
+    /* Without the link's cookie this browser has not opened it; the link's own page explains that.
+     */
     if (!request->session.is_open)
         return link->token.ptr
                    ? web_reply_redirect(
@@ -355,7 +376,7 @@ static enum op_result begin_go(struct web_request *request)
     return OP_WAIT;
 }
 
-/* A link that is not good any more says so on its own page. */
+/* A link that is not valid any more is explained on its own page. */
 static enum op_result on_link(struct web_request *request)
 {
     struct connecting *it = request->state;
@@ -364,6 +385,7 @@ static enum op_result on_link(struct web_request *request)
         return web_reply_database(request, status);
     if (status == OK)
         it->app = catalog_find_integration(*request->web->config.catalog, it->link.integration_id);
+    /* Checked again here, since the link may have ended while the form was open. */
     if (!it->app || it->link.used_at || it->link.expires_at <= clock_wall_us())
         return web_reply_redirect(request, app_link_path(request), "");
     it->catalog = catalog_ref(*request->web->config.catalog);
@@ -380,6 +402,7 @@ static enum op_result on_loaded(struct web_request *request)
     int status = store_connection_get_result(&request->query, &it->row);
     if (status != OK && status != ERR_NOTFOUND)
         return web_reply_database(request, status);
+    /* The id came from a form, so that it may be of another app's connection. */
     if (status == ERR_NOTFOUND || !slice_eq(it->row.integration_id, it->app->integration_id))
         return web_reply_problem(request, 404, SLICE("Not found"),
                                  SLICE("There is no such connection; it may have been removed."));
@@ -405,7 +428,7 @@ unsigned app_enrol_status(enum exec_enrolled result)
     case EXEC_ENROL_UNAVAILABLE:
         return 503;
     }
-    UNREACHABLE("enrolling has one of these ends");
+    UNREACHABLE("enrolling ends in one of these ways");
 }
 
 static enum op_result on_enrolled(struct web_request *request)
@@ -415,6 +438,7 @@ static enum op_result on_enrolled(struct web_request *request)
     const char *notice = it->again         ? "reconnected"
                          : done->is_tested ? "connected"
                                            : "connection_untested";
+    /* Only what the app itself answered needs the sentence; other messages say it already. */
     bool is_app = done->result == EXEC_ENROL_REFUSED || done->result == EXEC_ENROL_OUTAGE;
     if (done->result == EXEC_ENROLLED)
         return web_reply_redirect(
@@ -428,17 +452,19 @@ static enum op_result on_enrolled(struct web_request *request)
                                SLICE_ARG(done->message)));
 }
 
-/* It was removed since the form was shown, or its secret does not open: one can be entered here. */
+/* The client was removed since the form was sent to the browser, or its secret cannot be decrypted.
+ * A new one can be entered here. */
 static enum op_result reply_no_client(struct web_request *request)
 {
     struct connecting *it = request->state;
     bool is_to_app = !it->again || it->is_link;
     struct buf body;
     buf_init(&body, WEB_PAGE_BYTES_MAX);
-    HTML(&body,
-         "<p class=\"problem\" role=\"alert\">Nothing was changed: this server has no OAuth client "
-         "for {} that works, and {} lets nobody in whom it does not know.</p><div class=\"card\">",
-         it->app->name, it->app->name);
+    HTML(
+        &body,
+        "<p class=\"problem\" role=\"alert\">Nothing was changed: this server has no working OAuth "
+        "client for {}, and {} accepts registered clients only.</p><div class=\"card\">",
+        it->app->name, it->app->name);
     app_write_client_wanted(request, it->app, it->again, &body);
     HTML(&body, "</div><p class=\"actions\"><a class=\"button\" href=\"{}\">Back to {}</a></p>",
          app_path_after(request, it->app->integration_id, it->again, it->again != 0),
@@ -453,9 +479,10 @@ static enum op_result on_sent(struct web_request *request)
     struct connecting *it = request->state;
     const struct oauth_begin *begin = &it->begin;
     if (begin->outcome == OAUTH_DONE)
-        return web_reply_away(request, begin->url);
+        return web_reply_external(request, begin->url);
     if (begin->outcome == OAUTH_NO_CLIENT)
         return reply_no_client(request);
+    /* No 502: proxies in front would replace the page with one of their own. */
     unsigned status = begin->outcome == OAUTH_UNAVAILABLE ? 503
                       : begin->outcome == OAUTH_FULL      ? 409
                                                           : 400;
@@ -477,7 +504,7 @@ static enum op_result finish_connect(struct web_request *request)
     case PHASE_SENT:
         return on_sent(request);
     }
-    UNREACHABLE("a phase has its end");
+    UNREACHABLE("finish_connect handles each phase");
 }
 
 const struct web_page web_app_connect = {.route = "/integrations/{id}/connect",

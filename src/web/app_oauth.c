@@ -1,6 +1,6 @@
 /*
- * The way back from an app's authorization server: its answer becomes a grant, the grant a
- * connection, for a person who is signed in or for one who has a connect link.
+ * The callback of OAuth: the authorization server's answer becomes a grant, and the grant a
+ * connection, for a signed-in person or for one with a connect link.
  */
 #include "connect/oauth.h"
 #include "web/app.h"
@@ -8,7 +8,7 @@
 enum phase { PHASE_FINISHED, PHASE_ENROLLED };
 
 struct callback {
-    enum phase phase; /* what is waited for */
+    enum phase phase; /* what the request waits for */
     struct catalog *catalog;
     bool is_link;
     struct pg_query link_query;
@@ -21,6 +21,7 @@ struct callback {
 static void on_cancel(struct web_request *request)
 {
     struct callback *it = request->state;
+    /* Cancelling a query that is not in flight has no effect; an op has to be active. */
     pg_cancel(&it->link_query);
     if (op_is_active(&it->finish.op))
         op_cancel(&it->finish.op);
@@ -31,6 +32,7 @@ static void on_cancel(struct web_request *request)
 static void on_end(struct web_request *request)
 {
     struct callback *it = request->state;
+    /* The grant's tokens are in this secret until they are stored. */
     secret_unref(it->finish.credential);
     catalog_unref(it->catalog);
 }
@@ -49,11 +51,13 @@ static enum op_result begin_callback(struct web_request *request)
         .iss = web_query(request, "iss"),
         .error = web_query(request, "error"),
     };
+    /* The state's prefix selected the link's cookie, so the session says whether a link is used. */
     it->is_link = session->link_token.ptr && web_link_read(session->link_token, &request->link);
     it->catalog = catalog_ref(*request->web->config.catalog);
     request->state = it;
     request->on_cancel = on_cancel;
     request->on_end = on_end;
+    /* The link is loaded while the code is exchanged: neither needs the other's result. */
     if (it->is_link)
         store_connect_session_get(request->web->config.pool, &it->link_query, &request->op,
                                   request->link.account_id, request->link.hash);
@@ -61,7 +65,7 @@ static enum op_result begin_callback(struct web_request *request)
     return OP_WAIT;
 }
 
-/* ---- what is said ---- */
+/* ---- replies ---- */
 
 static enum op_result reply_incomplete(struct web_request *request, slice path)
 {
@@ -74,18 +78,20 @@ static enum op_result reply_incomplete(struct web_request *request, slice path)
              "needs it will be refused. To allow it, reconnect and leave all boxes ticked.</p>",
              it->scopes_missing);
     if (it->finish.is_refresh_token_missing)
-        buf_append(&body, SLICE("<p>The app gave no refresh token: once its access token has ended "
+        buf_append(&body, SLICE("<p>The app gave no refresh token: once its access token expires "
                                 "you will be asked to connect it again.</p>"));
-    HTML(&body, "<p class=\"actions\"><a class=\"button primary\" href=\"{}\">Go on</a></p>", path);
+    HTML(&body, "<p class=\"actions\"><a class=\"button primary\" href=\"{}\">Continue</a></p>",
+         path);
     return web_reply_page(request, 200, SLICE("Connected, with less than was asked for"), &body);
 }
 
-/* Back to where it was begun. */
+/* Back to where it was started. */
 static slice try_again_path(struct web_request *request)
 {
     const struct callback *it = request->state;
     if (it->is_link)
         return app_link_path(request);
+    /* The state was unknown or has expired, and with it which app it was for. */
     if (!it->integration_id.ptr)
         return SLICE("/integrations");
     return app_path_after(request, it->integration_id, it->finish.connection_id,
@@ -105,10 +111,11 @@ static enum op_result reply_failed(struct web_request *request, unsigned status,
     return web_reply_page(request, status, SLICE("Not connected"), &body);
 }
 
-/* ---- the way ---- */
+/* ---- from the answer to the connection ---- */
 
 static slice keep_text(struct web_request *request, slice text)
 {
+    /* The texts are in the op of oauth_finish, which is gone once enrolling runs. */
     return text.ptr ? arena_dup(&request->op.arena, text) : SLICE_NONE;
 }
 
@@ -121,6 +128,7 @@ static enum op_result enrol(struct web_request *request)
         .account_id = request->session.account_id,
         .integration_id = it->integration_id,
         .auth_kind = slice_cstr(catalog_auth_name(AUTH_OAUTH2)),
+        /* A connection id of 0 makes a new connection. */
         .connection_id = finish->connection_id,
         .label = keep_text(request, finish->label),
         .params = keep_text(request, finish->params),
@@ -143,8 +151,8 @@ static enum op_result enrol(struct web_request *request)
     return OP_WAIT;
 }
 
-/* A link is for one app, and for one connection where it was made to reconnect one. Its session
- * begins nothing else; that is asserted where it counts. */
+/* A link is for one app, and for one connection if it was made to reconnect one. Its session cannot
+ * start anything else; this check enforces that where the connection is made. */
 static bool is_of_link(const struct callback *it)
 {
     return slice_eq(it->link.integration_id, it->finish.integration_id) &&
@@ -157,7 +165,8 @@ static enum op_result on_finished(struct web_request *request)
     const struct oauth_finish *finish = &it->finish;
     int status = it->is_link ? app_link_result(&it->link_query, &request->link, &it->link) : OK;
     it->integration_id = keep_text(request, finish->integration_id);
-    /* no 502 for an app that is away: proxies in front put a page of their own in its place */
+    /* No 502 for an app that is unreachable: proxies in front would replace the page with their
+     * own. */
     if (finish->outcome != OAUTH_DONE)
         return reply_failed(request, finish->outcome == OAUTH_UNAVAILABLE ? 503 : 400,
                             finish->message, SLICE_NONE);
@@ -173,6 +182,7 @@ static enum op_result on_enrolled(struct web_request *request)
     const struct callback *it = request->state;
     const struct exec_enrol *done = &it->enrol;
     bool is_again = it->finish.connection_id != 0;
+    /* A link's user may not change the identity that the account expects. */
     bool may_insist = done->result == EXEC_ENROL_OTHER_IDENTITY && !it->is_link;
     if (done->result == EXEC_ENROL_LINK_USED)
         return web_reply_redirect(request, app_link_path(request), "");
@@ -181,6 +191,7 @@ static enum op_result on_enrolled(struct web_request *request)
                             may_insist ? SLICE("To have this connection act as another login from "
                                                "now on, tick that when you reconnect it.")
                                        : SLICE_NONE);
+    /* The person should know before they rely on it, so these cases get a page and no redirect. */
     bool is_incomplete = it->scopes_missing.ptr || it->finish.is_refresh_token_missing;
     slice path =
         app_path_after(request, it->integration_id, done->connection_id, is_again || is_incomplete);
@@ -196,7 +207,8 @@ static enum op_result finish_callback(struct web_request *request)
     return it->phase == PHASE_FINISHED ? on_finished(request) : on_enrolled(request);
 }
 
-/* What the app's server was told is finished though the browser has gone: the code is good once. */
+/* The code can be used once and was sent to the app's server, so the request is finished even if
+ * the browser has disconnected. */
 const struct web_page web_connect_callback = {.route = "/connect/callback",
                                               .access = WEB_CALLBACK,
                                               .scope = SCOPE_EXECUTE,

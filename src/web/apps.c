@@ -1,6 +1,6 @@
 /*
- * Apps: all that the catalog has, with what is connected first; or what a search finds, in the
- * order in which /api/search has it.
+ * Apps: all that the catalog has, connected ones first; or what a search finds, in the order of
+ * /api/search.
  */
 #include "catalog/search.h"
 #include "web/app.h"
@@ -9,7 +9,7 @@ enum { CATEGORIES_MAX = 64, HITS_MAX = 200 };
 
 struct apps {
     struct catalog *catalog;
-    const struct catalog_integration **list; /* what is shown, of any category */
+    const struct catalog_integration **list; /* those on the page, of any category */
     size_t count;
 };
 
@@ -24,6 +24,7 @@ static enum op_result begin_apps(struct web_request *request)
     struct apps *apps = ARENA_NEW(&request->op.arena, struct apps);
     if (!apps)
         return web_reply_database(request, ERR_BUSY);
+    /* The snapshot is held until the request ends; hits and list point into it. */
     apps->catalog = catalog_ref(*request->web->config.catalog);
     request->state = apps;
     request->on_end = on_end;
@@ -36,13 +37,14 @@ static enum op_result begin_apps(struct web_request *request)
 
 static bool is_listed(const struct apps *apps, const struct catalog_integration *app)
 {
+    /* A search has at most HITS_MAX hits, so that this stays cheap. */
     for (size_t i = 0; i < apps->count; i++)
         if (apps->list[i] == app)
             return true;
     return false;
 }
 
-/* Each that fits where its first hit stands, be it itself or one of its actions. */
+/* An app is listed where its first hit stands, whether the hit is the app or one of its actions. */
 static bool find(struct web_request *request, struct apps *apps, slice query,
                  const struct connection_app *own, size_t own_count)
 {
@@ -57,6 +59,7 @@ static bool find(struct web_request *request, struct apps *apps, slice query,
     size_t count;
     if (!search.connected || catalog_search(apps->catalog, arena, &search, &hits, &count) != OK)
         return false;
+    /* Hits that match only part of the query are dropped if others match all of it. */
     count = search_hits_keep_fitting(hits, count);
     for (size_t i = 0; i < count; i++)
         if (!is_listed(apps, hits[i].integration))
@@ -66,6 +69,7 @@ static bool find(struct web_request *request, struct apps *apps, slice query,
 
 static void list_all(struct apps *apps, const struct connection_app *own, size_t count)
 {
+    /* Two passes keep the catalog's order within each group. */
     for (int connected = 1; connected >= 0; connected--)
         for (size_t i = 0; i < apps->catalog->integration_count; i++) {
             const struct catalog_integration *app = apps->catalog->integrations[i];
@@ -79,16 +83,17 @@ static void list_all(struct apps *apps, const struct connection_app *own, size_t
 
 static void write_categories(const struct catalog *catalog, slice chosen, struct buf *out)
 {
-    slice seen[CATEGORIES_MAX];
+    slice categories[CATEGORIES_MAX];
     size_t count = 0;
     for (size_t i = 0; i < catalog->integration_count; i++) {
         slice category = catalog->integrations[i]->category;
+        /* Further categories are left out of the filter; their apps are still listed. */
         bool is_new = category.len > 0 && count < CATEGORIES_MAX;
         for (size_t j = 0; is_new && j < count; j++)
-            is_new = !slice_eq(seen[j], category);
+            is_new = !slice_eq(categories[j], category);
         if (!is_new)
             continue;
-        seen[count++] = category;
+        categories[count++] = category;
         HTML(out,
              slice_eq(category, chosen) ? "<option selected>{}</option>" : "<option>{}</option>",
              category);
@@ -113,6 +118,7 @@ static void write_app(const struct catalog_integration *app, const struct connec
 {
     HTML(out, "<li><h3><a href=\"/integrations/{}\">{}</a> ", app->integration_id, app->name);
     if (own)
+        /* An app without authentication works without a connection, and never has one. */
         web_badge(out, slice_cstr(connect_state_name(connect_state_of(own))));
     else if (app->auth.kind == AUTH_NONE)
         web_badge(out, SLICE("no sign-in needed"));
@@ -127,6 +133,7 @@ static size_t write_list(const struct apps *apps, slice category, const struct c
     buf_append(out, SLICE("<ul class=\"list grid\">"));
     for (size_t i = 0; i < apps->count; i++) {
         const struct catalog_integration *app = apps->list[i];
+        /* The category filters what a search found, too. */
         if (category.ptr && !slice_eq(app->category, category))
             continue;
         write_app(app, connect_app_of(own, count, app->integration_id), out);
@@ -146,6 +153,7 @@ static enum op_result finish_apps(struct web_request *request)
     int status = store_connection_apps_result(&request->query, &own, &count);
     if (status != OK)
         return web_reply_database(request, status);
+    /* One more than there are apps: an empty catalog is no allocation of zero bytes. */
     apps->list = ARENA_ARRAY(&request->op.arena, const struct catalog_integration *,
                              apps->catalog->integration_count + 1);
     if (!apps->list || (query.ptr && !find(request, apps, query, own, count)))

@@ -1,6 +1,6 @@
 /*
- * The style, the script and the icon, compiled in, each also compressed (NAME.gz); each at a path
- * that holds the hash of its bytes.
+ * The style sheet, the script and the icon, compiled in, each also compressed (NAME.gz). Each has a
+ * path that holds the hash of its bytes, so that browsers may cache it for good.
  */
 #include <stdio.h>
 
@@ -20,6 +20,7 @@ const char *web_asset_path(const char *name)
         const struct embed_file *file = &embed_web[i];
         if (strcmp(file->name, name) != 0)
             continue;
+        /* Computed at the first use: the bytes never change while the process runs. */
         if (!made[i].path[0])
             (void)snprintf(made[i].path, PATH_MAX_BYTES, "/assets/%016llx-%s",
                            (unsigned long long)hash_stable((const char *)file->data, file->len),
@@ -38,7 +39,7 @@ static slice type_of(slice name)
     return SLICE("image/svg+xml");
 }
 
-/* RFC 9110 12.5.3; browsers send "gzip, deflate, br". What weighs encodings gets none. */
+/* RFC 9110 12.5.3. Browsers send "gzip, deflate, br"; a client that weighs encodings gets none. */
 static bool takes_gzip(const struct web_request *request)
 {
     slice rest = http_request_header(request->exchange, SLICE("Accept-Encoding"));
@@ -48,7 +49,7 @@ static bool takes_gzip(const struct web_request *request)
     return false;
 }
 
-/* The compressed file of that name. */
+/* The build adds NAME.gz for each asset. */
 static const struct embed_file *compressed(const char *name)
 {
     for (size_t i = 0; i < embed_web_count; i++) {
@@ -63,6 +64,7 @@ static const struct embed_file *compressed(const char *name)
 static enum op_result reply_asset(struct web_request *request, const struct embed_file *file)
 {
     slice type = type_of(slice_cstr(file->name));
+    /* Sent with both encodings, since a cache must not give one client's copy to the other. */
     web_header(request, "Vary", SLICE("Accept-Encoding"));
     if (takes_gzip(request)) {
         web_header(request, "Content-Encoding", SLICE("gzip"));
@@ -76,6 +78,7 @@ static enum op_result begin_asset(struct web_request *request)
     slice wanted = request->match.params[0];
     for (size_t i = 0; i < embed_web_count; i++) {
         const struct embed_file *file = &embed_web[i];
+        /* A compressed file has no address of its own. */
         if (slice_ends_with(slice_cstr(file->name), SLICE(".gz")))
             continue;
         slice path = slice_cstr(web_asset_path(file->name));

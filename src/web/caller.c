@@ -1,5 +1,5 @@
 /*
- * Who asks, and from where; and the audit trail, which is told both of whatever is done here.
+ * The caller of a page and its address, and the audit trail, which records both for every change.
  */
 #include "store/audit.h"
 #include "web/request.h"
@@ -33,8 +33,10 @@ void web_audit(struct web_request *request, slice kind, slice details)
 
 void web_audited(struct web_request *request)
 {
+    /* The change is committed already, and cannot be undone for want of its event. The log has it.
+     */
     const struct pg_query *query = &request->query;
     if (store_done_result(query) != OK)
-        op_log(&request->op, LOG_ERROR, "what was done is not in the audit trail",
+        op_log(&request->op, LOG_ERROR, "a change was not recorded in the audit trail",
                LOG_CSTR("route", request->page->route), LOG_STR("cause", query->message));
 }

@@ -1,11 +1,11 @@
 /*
- * A link that an end user was handed (POST /api/connect/sessions). Its address is one page for all
- * of its life: who asks for what; once it is taken, the form for the browser that took it; at last
- * what was connected. Opening it changes nothing, for mail scanners and previews follow links, too:
- * the button takes it, once.
+ * A link that an end user was given (POST /api/connect/sessions). Its address is one page for the
+ * link's whole life: first who asks for what; after it is opened, the form for the browser that
+ * opened it; at last what was connected. A GET changes nothing, since mail scanners and previews
+ * follow links, too: the button opens the link, once.
  *
- * Whoever holds a link sees and touches what it makes, or the one connection that it is to
- * reconnect, and nothing else: its session has a cookie and pages of its own.
+ * The holder of a link reads and changes what the link makes, or the one connection that it is to
+ * reconnect, and nothing else: its session has its own cookie and its own pages.
  */
 #include "base/clock.h"
 #include "base/encode.h"
@@ -13,9 +13,9 @@
 #include "vault/key.h"
 #include "web/link_page.h"
 
-enum { PAGE_BYTES = 16 }; /* of what tells a page from all others */
+enum { PAGE_BYTES = 16 }; /* the random value that makes each rendered page distinct */
 
-/* What is waited for. */
+/* What the request waits for. */
 enum phase { PHASE_LINK, PHASE_KEY, PHASE_CONNECTION, PHASE_CLIENTS, PHASE_TAKEN, PHASE_AUDITED };
 
 struct link {
@@ -46,6 +46,7 @@ slice app_link_actor(struct web_request *request, const struct connect_session *
 int app_link_result(const struct pg_query *query, const struct web_link *link,
                     struct connect_session *row)
 {
+    /* The row's columns; what the query was asked by is filled in from the token. */
     int status = store_connect_session_result(query, row);
     if (status != OK)
         return status;
@@ -76,6 +77,7 @@ static enum op_result load(struct web_request *request, bool is_taking)
     const struct web_link *link = &request->link;
     if (!it)
         return web_reply_database(request, ERR_BUSY);
+    /* A malformed token is answered like an unknown one, without a query. */
     if (!link->token.ptr)
         return link_reply_over(request, LINK_UNKNOWN, NULL);
     it->is_taking = is_taking;
@@ -88,16 +90,17 @@ static enum op_result load(struct web_request *request, bool is_taking)
     return OP_WAIT;
 }
 
-static enum op_result begin_look(struct web_request *request)
+static enum op_result begin_view(struct web_request *request)
 {
     return load(request, false);
 }
 
-/* OP_NEXT: it is good, for whoever asks. */
-static enum op_result judge(struct web_request *request)
+/* OP_NEXT: the link is valid for this request. */
+static enum op_result check_link(struct web_request *request)
 {
     const struct link *it = request->state;
     const struct connect_session *link = &it->page.link;
+    /* A session of the link exists only in the browser that opened it. */
     bool is_mine = request->session.is_open;
     if (request->check.status == ERR_REFUSED)
         return link_reply_over(request, LINK_REVOKED, link);
@@ -107,8 +110,11 @@ static enum op_result judge(struct web_request *request)
         return link_reply_over(request, LINK_UNKNOWN, link);
     if (!is_mine && link->used_at)
         return link_reply_over(request, LINK_USED, link);
+    /* Taking is still allowed then: the statement decides whether it is the same page sent twice.
+     */
     if (!is_mine && link->taken_at && !it->is_taking)
         return link_reply_over(request, LINK_TAKEN, link);
+    /* A used link stays readable after its time for the browser that used it. */
     if (!link->used_at && link->expires_at <= clock_wall_us())
         return link_reply_over(request, LINK_EXPIRED, link);
     return OP_NEXT;
@@ -152,6 +158,8 @@ static enum op_result on_connection(struct web_request *request)
     if (status != OK && status != ERR_NOTFOUND)
         return web_reply_database(request, status);
     page->has_row = status == OK;
+    /* Its connection was deleted since; only a link that has done its work still has something to
+     * say. */
     if (!page->has_row && !page->link.used_at)
         return link_reply_over(request, LINK_GONE, &page->link);
     return show(request);
@@ -160,6 +168,8 @@ static enum op_result on_connection(struct web_request *request)
 static enum op_result take(struct web_request *request)
 {
     struct link *it = request->state;
+    /* The form's random value identifies this browser's page. Sending the same form twice takes the
+     * link once; without the value every request counts as another page. */
     slice drawn = web_field(request, "page");
     uint8_t bytes[PAGE_BYTES];
     random_bytes(bytes, sizeof(bytes));
@@ -169,22 +179,25 @@ static enum op_result take(struct web_request *request)
     it->taking_at = clock_wall_us();
     store_connect_session_take(request->web->config.pool, &request->query, &request->op,
                                request->link.account_id, request->link.hash, it->taken_by,
+                               /* The statement takes the link only if it is free or was taken by
+                                * the same page. */
                                it->taking_at + SESSION_LINK_MS * 1000LL);
     return OP_WAIT;
 }
 
-/* The key that made it is good, or not: its account is asked in its name. */
+/* The API key that made the link was checked: the link acts in that key's name. */
 static enum op_result on_key(struct web_request *request)
 {
     struct link *it = request->state;
     const struct connect_session *link = &it->page.link;
-    enum op_result result = judge(request);
+    enum op_result result = check_link(request);
     if (result != OP_NEXT)
         return result;
-    if (it->is_taking && request->session.is_open) /* sent twice */
+    if (it->is_taking && request->session.is_open) /* the form was sent twice */
         return web_reply_redirect(request, app_link_path(request), "");
     if (it->is_taking)
         return take(request);
+    /* What it made comes first: a link that has made a connection is about that one. */
     int64_t id = link->made_id ? link->made_id : link->connection_id;
     if (!id)
         return show(request);
@@ -205,6 +218,7 @@ static enum op_result on_link(struct web_request *request)
         return web_reply_database(request, status);
     page->app = catalog_find_integration(it->catalog, page->link.integration_id);
     it->phase = PHASE_KEY;
+    /* Revoking the key ends the links that it made, so the key is checked on each request. */
     struct vault_caller caller = {.begun_at = 0};
     memcpy(caller.key_hash, page->link.key_hash, API_KEY_HASH_LEN);
     return vault_auth_check_caller(request->web->config.auth, &request->check, &caller,
@@ -229,6 +243,7 @@ static slice taken_details(struct web_request *request, const struct connect_ses
 {
     struct json_writer w;
     struct buf text;
+    /* The values are cut by the row's limits; 4 KB holds all of them. */
     buf_init(&text, 4096);
     json_begin(&w, &text);
     json_open(&w, '{');
@@ -250,6 +265,7 @@ static enum op_result on_taken(struct web_request *request)
         return link_reply_over(request, LINK_TAKEN, link);
     if (status != OK)
         return web_reply_database(request, status);
+    /* The browser's session begins here: its cookie opens nothing but this link. */
     request->session = (struct web_session){
         .is_open = true,
         .account_id = link->account_id,
@@ -260,7 +276,7 @@ static enum op_result on_taken(struct web_request *request)
     session_draw_csrf(&request->session);
     if (!web_set_cookie(request))
         return web_reply_problem(request, 503, SLICE("Not available now"), SLICE("Try again."));
-    if (link->taken_at < it->taking_at) /* by an earlier sending of the same form */
+    if (link->taken_at < it->taking_at) /* the same form took it before; its event is written */
         return go_on(request);
     const struct audit_event event = {
         .account_id = link->account_id,
@@ -294,13 +310,15 @@ static enum op_result finish(struct web_request *request)
         web_audited(request);
         return go_on(request);
     }
-    UNREACHABLE("a phase has its end");
+    UNREACHABLE("finish handles each phase");
 }
 
 const struct web_page web_connect_link = {
-    .route = "/connect/{token}", .access = WEB_LINK, .begin = begin_look, .finish = finish};
+    .route = "/connect/{token}", .access = WEB_LINK, .begin = begin_view, .finish = finish};
 const struct web_page web_connect_link_take = {.route = "/connect/{token}",
                                                .access = WEB_LINK,
                                                .begin = begin_take,
                                                .finish = finish,
+                                               /* The page has no session yet, and so no CSRF token;
+                                                * taking a link needs its secret address. */
                                                .takes_no_csrf = true};

@@ -1,6 +1,6 @@
 /*
- * One connection: whether it works, what the app granted it and what that is good for, when it was
- * last used, what went wrong last; and what a person may do about it.
+ * One connection: whether it works, what the app granted it and what that allows, when it was last
+ * used, what failed last; and what a person can do about it.
  */
 #include "connect/oauth.h"
 #include "web/app.h"
@@ -8,14 +8,14 @@
 enum { REFUSED_SHOWN = 12 };
 
 struct page {
-    bool is_found; /* request->query has the row, lookup is waited for */
+    bool is_found; /* request->query has the row; the request waits for lookup */
     struct connection row;
     struct catalog *catalog;
-    const struct catalog_integration *app; /* NULL: the catalog does not have it any more */
+    const struct catalog_integration *app; /* NULL: it is not in the catalog any more */
     struct connect_lookup lookup;
 };
 
-/* ---- what an app's page shows of it, too ---- */
+/* ---- parts that an app's page has, too ---- */
 
 slice app_connection_path(struct web_request *request, int64_t id)
 {
@@ -34,6 +34,7 @@ slice app_scopes_missing(struct web_request *request, const struct catalog_integ
                          const struct connection *row)
 {
     const struct catalog_auth *auth = catalog_auth_of(app, row->auth_kind);
+    /* Without a list of granted scopes the app's refusals are the only source. */
     if (auth->kind != AUTH_OAUTH2 || !row->scopes.ptr)
         return SLICE_NONE;
     return oauth_scopes_missing(auth->scopes, row->scopes, &request->op.arena);
@@ -49,6 +50,7 @@ void app_write_badges(const struct connection *row, struct buf *out)
 void app_write_identity(const struct connection *row, struct buf *out)
 {
     slice text = connection_identity_text(&row->identity);
+    /* The label is often the identity itself; it is not repeated. */
     if (connection_identity_is_known(&row->identity) && !slice_eq(text, row->label))
         HTML(out, "<p>acts as {}</p>", text);
 }
@@ -69,6 +71,7 @@ void app_write_reconnect(struct web_request *request, const struct catalog_integ
 {
     if (!web_may(request, SCOPE_EXECUTE) || app->auth.kind == AUTH_NONE)
         return;
+    /* OAuth needs a button only; a credential needs fields, which stay folded. */
     if (catalog_auth_of(app, row->auth_kind)->kind == AUTH_OAUTH2) {
         app_write_connect(request, app, row, true, out);
         return;
@@ -107,6 +110,7 @@ static enum op_result begin_connection(struct web_request *request)
         return web_reply_database(request, ERR_BUSY);
     if (!slice_to_i64(request->match.params[0], &id) || id <= 0)
         return not_found(request);
+    /* connect_find_cancel needs an initialized link, also before the lookup has begun. */
     list_init(&page->lookup.link);
     page->catalog = catalog_ref(*request->web->config.catalog);
     request->state = page;
@@ -129,7 +133,7 @@ static void write_when(struct buf *out, const char *label, int64_t at, const cha
     buf_append(out, SLICE("</dd>"));
 }
 
-/* NULL: it is not known, as while the database of a moment ago is away. */
+/* NULL: unknown, for example because the database was unreachable. */
 static const struct connect_item *item_of(const struct page *page)
 {
     const struct connect_set *set = page->lookup.set;
@@ -138,23 +142,25 @@ static const struct connect_item *item_of(const struct page *page)
 
 static const struct catalog_auth *auth_of(const struct page *page)
 {
+    /* Only for pages whose app is in the catalog. */
     return catalog_auth_of(page->app, page->row.auth_kind);
 }
 
 static void write_expiry(const struct page *page, struct buf *out)
 {
     const struct connect_item *item = item_of(page);
+    /* 0 means that the app did not say when the token expires. */
     if (page->row.expires_at == 0) {
-        write_when(out, "Token ends", 0, "not known, or never");
+        write_when(out, "Token expires", 0, "not known, or never");
         return;
     }
-    write_when(out, "Token ends", page->row.expires_at, "");
+    write_when(out, "Token expires", page->row.expires_at, "");
     if (!item || page->row.status != CONNECTION_LIVE)
         return;
     HTML(out, "<dt>Renewal</dt><dd>{}</dd>",
          item->has_refresh_token || auth_of(page)->kind == AUTH_OAUTH2_CLIENT_CREDENTIALS
-             ? SLICE("by itself, before the token ends")
-             : SLICE("none: the app gave no refresh token. Reconnect once the token has ended."));
+             ? SLICE("automatic, before the token expires")
+             : SLICE("none: the app gave no refresh token. Reconnect when the token has expired."));
 }
 
 static void write_identity(const struct page *page, struct buf *out)
@@ -165,7 +171,7 @@ static void write_identity(const struct page *page, struct buf *out)
     if (!connection_identity_is_known(identity)) {
         HTML(out, "{}</dd>",
              is_asked ? SLICE("not known; test or reconnect it to find out")
-                      : SLICE("not known: the app has no way to tell"));
+                      : SLICE("not known: the app does not report it"));
         return;
     }
     slice text = connection_identity_text(identity);
@@ -190,6 +196,7 @@ static void write_facts(const struct page *page, struct buf *out)
         buf_append(out, SLICE("</span>"));
     }
     buf_append(out, SLICE("</dd>"));
+    /* Other kinds of credential have no expiry that is known here. */
     if (page->app && (auth_of(page)->kind == AUTH_OAUTH2 ||
                       auth_of(page)->kind == AUTH_OAUTH2_CLIENT_CREDENTIALS))
         write_expiry(page, out);
@@ -222,6 +229,7 @@ static bool is_refused(const struct catalog_action *action, slice granted)
     slice rest = action->scope_words;
     while (rest.len > 0)
         if (has_scope(granted, slice_split(&rest, ' ')))
+            /* An action without scopes is never refused for want of one. */
             return false;
     return action->scope_words.len > 0;
 }
@@ -241,7 +249,7 @@ static void write_refused(const struct page *page, struct buf *out)
         count += is_refused(&app->actions[i], page->row.scopes);
     if (count == 0)
         return;
-    buf_printf(out, "<p>Refused for want of them, %zu of %zu actions: ", count, app->action_count);
+    buf_printf(out, "<p>Actions refused without them (%zu of %zu): ", count, app->action_count);
     size_t shown = 0;
     for (size_t i = 0; i < app->action_count && shown < REFUSED_SHOWN; i++)
         if (is_refused(&app->actions[i], page->row.scopes))
@@ -257,7 +265,8 @@ static void write_scopes(struct web_request *request, const struct page *page, s
         return;
     buf_append(out, SLICE("<h2>What the app granted</h2>"));
     if (!granted.ptr) {
-        buf_append(out, SLICE("<p>The app did not say; it refuses what it does not allow.</p>"));
+        buf_append(out,
+                   SLICE("<p>The app did not report it; it refuses what it does not allow.</p>"));
         return;
     }
     buf_append(out, SLICE("<ul class=\"list\">"));
@@ -265,6 +274,7 @@ static void write_scopes(struct web_request *request, const struct page *page, s
         slice scope = json_str(&wanted->as.items[i]);
         write_scope(scope, has_scope(granted, scope), out);
     }
+    /* The app may have granted more than was requested, by an earlier grant. */
     while (granted.len > 0) {
         slice scope = slice_split(&granted, ' ');
         if (scope.len > 0 && !is_listed(wanted, scope))
@@ -272,6 +282,7 @@ static void write_scopes(struct web_request *request, const struct page *page, s
     }
     buf_append(out, SLICE("</ul>"));
     if (!app_scopes_missing(request, page->app, &page->row).ptr)
+        /* Nothing is missing, so nothing is refused. */
         return;
     buf_append(out, SLICE("<p>Not everything that was asked for was granted. To allow the rest, "
                           "reconnect and leave all boxes ticked.</p>"));
@@ -290,7 +301,7 @@ static void write_button(struct web_request *request, const struct page *page, c
 
 static void write_rename(struct web_request *request, const struct page *page, struct buf *out)
 {
-    slice typed = web_field(request, "label"); /* when it is shown again */
+    slice typed = web_field(request, "label"); /* when the form comes back with an error */
     HTML(out, "<h2>Rename</h2><form class=\"inline card\" method=\"post\" action=\"{}/label\">",
          app_connection_path(request, page->row.id));
     web_csrf_field(request, out);
@@ -302,9 +313,10 @@ static void write_rename(struct web_request *request, const struct page *page, s
 
 static void write_reconnect(struct web_request *request, const struct page *page, struct buf *out)
 {
-    buf_append(out, SLICE("<section class=\"card\" aria-labelledby=\"reconnect\">"
-                          "<h2 id=\"reconnect\">Reconnect</h2><p>Gives this connection a new grant "
-                          "or credential. Whatever uses it goes on with the new one.</p>"));
+    buf_append(
+        out, SLICE("<section class=\"card\" aria-labelledby=\"reconnect\">"
+                   "<h2 id=\"reconnect\">Reconnect</h2><p>Gives this connection a new grant "
+                   "or credential. Whatever uses the connection continues with the new one.</p>"));
     app_write_connect(request, page->app, &page->row, true, out);
     buf_append(out, SLICE("</section>"));
 }
@@ -313,6 +325,7 @@ static void write_actions(struct web_request *request, const struct page *page, 
 {
     const struct catalog_integration *app = page->app;
     buf_append(out, SLICE("<div class=\"actions\">"));
+    /* Only an app with a request to test by can be tested. */
     if (web_may(request, SCOPE_EXECUTE) && app && auth_of(page)->test_path.len > 0)
         write_button(request, page, "test", SLICE("Test it"), "", out);
     if (web_may(request, SCOPE_ADMIN) && !page->row.is_default)
@@ -348,10 +361,9 @@ static enum op_result reply(struct web_request *request)
     app_write_badges(row, &body);
     buf_append(&body, SLICE("</span></p>"));
     if (row->error.len > 0)
-        HTML(&body, "<p class=\"problem\">It does not work any more: {}. Reconnect it.</p>",
-             row->error);
+        HTML(&body, "<p class=\"problem\">It no longer works: {}. Reconnect it.</p>", row->error);
     if (!page->app)
-        buf_append(&body, SLICE("<p>The catalog does not have this app any more.</p>"));
+        buf_append(&body, SLICE("<p>This app is no longer in the catalog.</p>"));
     write_facts(page, &body);
     write_actions(request, page, &body);
     if (page->app) {
@@ -365,6 +377,7 @@ static enum op_result reply(struct web_request *request)
 static enum op_result finish_connection(struct web_request *request)
 {
     struct page *page = request->state;
+    /* The second call: the lookup has ended, and its set is held until on_end. */
     if (page->is_found)
         return reply(request);
     int status = store_connection_get_result(&request->query, &page->row);
@@ -374,6 +387,8 @@ static enum op_result finish_connection(struct web_request *request)
         return web_reply_database(request, status);
     page->is_found = true;
     page->app = catalog_find_integration(page->catalog, page->row.integration_id);
+    /* The lookup adds what the row does not have: whether the sealed credential has a refresh
+     * token. */
     return connect_find(request->web->config.connect, &page->lookup, request->session.account_id,
                         page->row.integration_id, page->row.id, &request->op)
                ? reply(request)

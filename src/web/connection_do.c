@@ -1,5 +1,5 @@
 /*
- * What a person does to a connection: make it the default, name it, test it, disconnect it.
+ * What a person can do with a connection: make it the default, rename it, test it, disconnect it.
  */
 #include "web/app.h"
 
@@ -19,7 +19,7 @@ enum phase {
 struct doing {
     enum doing_kind kind;
     enum phase phase;
-    int64_t id, rev; /* the latter: of the credential that is tested */
+    int64_t id, rev; /* rev: of the credential that is tested */
     slice integration_id;
     struct connect_lookup lookup;
     struct connect_renewal renewal;
@@ -33,6 +33,7 @@ static void on_cancel(struct web_request *request)
 {
     struct doing *it = request->state;
     connect_find_cancel(&it->lookup);
+    /* Each call is a no-op for what is not under way. */
     connect_renew_cancel(&it->renewal);
     if (op_is_active(&it->probe.op))
         op_cancel(&it->probe.op);
@@ -61,10 +62,13 @@ static enum op_result begin(struct web_request *request, enum doing_kind kind)
     if (kind == SET_LABEL && !slice_is_name(web_field(request, "label"), CONNECTION_LABEL_MAX))
         return web_reply_problem(request, 400, SLICE("Not changed"),
                                  SLICE("A label has 1 to 200 characters, on one line."));
+    /* Initialized before on_cancel is set, which relies on it. */
     list_init(&it->lookup.link);
     request->state = it;
     request->on_end = on_end;
     request->on_cancel = on_cancel;
+    /* The row is read first: it says which app it is of, which the cache's and the trail's entries
+     * need. */
     store_connection_get(request->web->config.pool, &request->query, &request->op,
                          request->session.account_id, it->id);
     return OP_WAIT;
@@ -76,6 +80,7 @@ static enum op_result change(struct web_request *request)
 {
     struct doing *it = request->state;
     struct pg_pool *pool = request->web->config.pool;
+    /* SET_LABEL reads the form's field, which lives as long as the request. */
     struct uuid account_id = request->session.account_id;
     it->phase = PHASE_CHANGED;
     switch (it->kind) {
@@ -104,13 +109,15 @@ static enum op_result on_changed(struct web_request *request)
     int64_t rev;
     int status = it->kind == DISCONNECT ? store_connection_delete_result(&request->query)
                                         : store_connection_set_result(&request->query, &rev);
+    /* ERR_INVALID: a concurrent change won, and this one was not made. */
     if (status == ERR_NOTFOUND)
         return not_found(request);
     if (status == ERR_INVALID)
         return web_reply_problem(request, 409, SLICE("Not changed"),
-                                 SLICE("Somebody changed it at the same moment; try again."));
+                                 SLICE("Another change was made at the same moment; try again."));
     if (status != OK)
         return web_reply_database(request, status);
+    /* This process forgets its cached copy at once; others are notified with the commit. */
     connect_changed(request->web->config.connect, request->session.account_id, it->integration_id);
     it->phase = PHASE_AUDITED;
     app_audit(request, kinds[it->kind], it->id, it->integration_id);
@@ -131,10 +138,12 @@ static enum op_result on_audited(struct web_request *request)
 
 static enum op_result on_found(struct web_request *request);
 
-static enum op_result look_up(struct web_request *request)
+/* Reads the credential through the cache; again after a renewal, which has replaced it. */
+static enum op_result find_credential(struct web_request *request)
 {
     struct doing *it = request->state;
     struct connect_service *connect = request->web->config.connect;
+    /* The set of before a renewal holds the old credential. */
     connect_set_unref(it->lookup.set);
     it->phase = PHASE_FOUND;
     return connect_find(connect, &it->lookup, request->session.account_id, it->integration_id,
@@ -143,11 +152,12 @@ static enum op_result look_up(struct web_request *request)
                : OP_WAIT;
 }
 
+/* Whether it was renewed or not, the credential is tested as it is now: the app's answer counts. */
 static enum op_result on_renewed(struct web_request *request)
 {
     struct doing *it = request->state;
     it->has_renewed = true;
-    return look_up(request);
+    return find_credential(request);
 }
 
 static enum op_result reply_test(struct web_request *request, unsigned status, slice text)
@@ -169,9 +179,11 @@ static enum op_result test(struct web_request *request, const struct connect_ite
                                           .integration_id = it->integration_id,
                                           .credential = secret_reveal(item->credential),
                                           .params = item->params};
+    /* Without a credential the row is marked as to be reconnected, and the item says why. */
     if (!item->credential)
         return reply_test(request, 409, item->error.len > 0 ? item->error : SLICE("Reconnect it."));
     it->phase = PHASE_TESTED;
+    /* The identity is stored only if the credential is still this revision. */
     it->rev = item->rev;
     exec_probe_start(request->web->config.http, *request->web->config.catalog, &it->probe, &in,
                      &request->op);
@@ -191,6 +203,7 @@ static enum op_result on_found(struct web_request *request)
     const struct connect_item *item = &it->lookup.set->items[0];
     bool is_old = connect_item_need(connect, item, catalog_auth_of(app, item->auth_kind)->kind,
                                     clock_wall_us()) == CONNECT_EXPIRED;
+    /* Renewed once at most, so that a token that is born expired does not loop. */
     if (!is_old || it->has_renewed)
         return test(request, item);
     it->phase = PHASE_RENEWED;
@@ -216,13 +229,14 @@ static enum op_result on_tested(struct web_request *request)
 {
     struct doing *it = request->state;
     const struct exec_probe *probe = &it->probe;
+    /* 503 for an app that is unreachable, 409 where it rejected the credential. */
     if (probe->verdict != EXEC_PROBE_WORKS)
         return reply_test(request, probe->verdict == EXEC_PROBE_OUTAGE ? 503 : 409, probe->message);
     it->phase = PHASE_KNOWN;
     if (!connection_identity_is_known(&probe->identity))
         return reply_works(request);
     const struct connection_identity identity = {
-        /* what the probe left goes with it */
+        /* The probe's arena ends before the query is done, so the texts are copied. */
         .email = keep_text(request, probe->identity.email),
         .subject = keep_text(request, probe->identity.subject),
         .label = keep_text(request, probe->identity.label),
@@ -232,11 +246,11 @@ static enum op_result on_tested(struct web_request *request)
     return OP_WAIT;
 }
 
-/* One that was not stored costs the knowledge only. */
+/* A failure costs only the identity, which the next test finds again. */
 static enum op_result on_known(struct web_request *request)
 {
     if (store_done_result(&request->query) != OK)
-        op_log(&request->op, LOG_WARN, "as whom a connection acts was not stored",
+        op_log(&request->op, LOG_WARN, "identity of a connection not stored",
                LOG_STR("cause", request->query.message));
     return reply_works(request);
 }
@@ -252,10 +266,11 @@ static enum op_result on_loaded(struct web_request *request)
         return not_found(request);
     if (status != OK)
         return web_reply_database(request, status);
+    /* The query's result is overwritten by the next query of this request. */
     it->integration_id = arena_dup(&request->op.arena, row.integration_id);
     if (!it->integration_id.ptr)
         return web_reply_database(request, ERR_NOMEM);
-    return it->kind == TEST ? look_up(request) : change(request);
+    return it->kind == TEST ? find_credential(request) : change(request);
 }
 
 static enum op_result finish(struct web_request *request)
@@ -277,7 +292,7 @@ static enum op_result finish(struct web_request *request)
     case PHASE_KNOWN:
         return on_known(request);
     }
-    UNREACHABLE("a phase has its end");
+    UNREACHABLE("finish handles each phase");
 }
 
 static enum op_result begin_default(struct web_request *request)

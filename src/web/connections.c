@@ -11,6 +11,7 @@ static enum op_result begin_list(struct web_request *request)
     if (!page)
         return web_reply_database(request, ERR_BUSY);
     page->integration_id = web_query(request, "app");
+    /* One more row than a page has says whether there is a next page. */
     page->count_max = CONNECTIONS_A_PAGE + 1;
     if (!connect_cursor_read(web_query(request, "after"), page))
         return web_reply_problem(request, 404, SLICE("Not found"),
@@ -28,6 +29,7 @@ void web_write_connection_row(struct web_request *request, const struct connecti
         catalog_find_integration(*request->web->config.catalog, row->integration_id);
     HTML(out,
          "<li class=\"row\"><div><h3><a href=\"{}\">{}</a></h3>"
+         /* A removed app leaves its connections; they are listed by its id. */
          "<p class=\"soft\">{}</p>",
          app_connection_path(request, row->id), app ? app->name : row->integration_id, row->label);
     if (row->error.len > 0)
@@ -55,6 +57,7 @@ static enum op_result finish_list(struct web_request *request)
     int status = store_connection_list_result(&request->query, &list, &count);
     if (status != OK)
         return web_reply_database(request, status);
+    /* The extra row is not on this page; the link continues after the last one that is. */
     bool is_more = count == page->count_max;
     buf_init(&body, WEB_PAGE_BYTES_MAX);
     if (count == 0)

@@ -1,5 +1,5 @@
 /*
- * Executions: what was run, newest first, and one of them with what came of it.
+ * Executions: what was run, newest first, and one of them with its outcome.
  */
 #include "base/clock.h"
 #include "store/execution.h"
@@ -9,36 +9,40 @@ enum { EXECUTIONS_A_PAGE = 25, CLOCK_MARGIN_MS = 24 * 60 * 60 * 1000 };
 
 /* ---- the list ---- */
 
-struct listing {
+struct list_page {
     struct store_page page;
     struct execution_filter filter;
-    size_t looks; /* pages without a row are asked on, a few times */
+    size_t scans; /* made for this page */
 };
 
-enum { LOOKS_MAX = 8 };
+/* A filter may match nothing in one scan's range of rows; a few more scans are made then. */
+enum { SCANS_MAX = 8 };
 
-static void ask(struct web_request *request, struct listing *listing)
+static void ask(struct web_request *request, struct list_page *list)
 {
     store_execution_list(request->web->config.pool, &request->query, &request->op,
-                         request->session.account_id, &listing->page, &listing->filter);
+                         request->session.account_id, &list->page, &list->filter);
 }
 
 static enum op_result begin_list(struct web_request *request)
 {
-    struct listing *listing = ARENA_NEW(&request->op.arena, struct listing);
+    struct list_page *list = ARENA_NEW(&request->op.arena, struct list_page);
     slice before = web_query(request, "before"), status = web_query(request, "status");
-    if (!listing)
+    if (!list)
         return web_reply_database(request, ERR_BUSY);
-    listing->page.count_max = EXECUTIONS_A_PAGE;
-    listing->page.before = uuid_v7_floor(clock_wall_us() / 1000 + CLOCK_MARGIN_MS);
-    if (before.ptr && !uuid_parse(before, &listing->page.before))
+    list->page.count_max = EXECUTIONS_A_PAGE;
+    /* A margin for nodes whose clocks are ahead, so that their newest rows are on the first page.
+     */
+    list->page.before = uuid_v7_floor(clock_wall_us() / 1000 + CLOCK_MARGIN_MS);
+    if (before.ptr && !uuid_parse(before, &list->page.before))
         return web_reply_problem(request, 404, SLICE("Not found"),
                                  SLICE("There is no page at this address."));
-    listing->filter.integration_id = web_query(request, "app");
+    list->filter.integration_id = web_query(request, "app");
+    /* Another value is ignored, and the page shows all. */
     if (slice_eq_cstr(status, "succeeded") || slice_eq_cstr(status, "failed"))
-        listing->filter.status = status;
-    request->state = listing;
-    ask(request, listing);
+        list->filter.status = status;
+    request->state = list;
+    ask(request, list);
     return OP_WAIT;
 }
 
@@ -50,7 +54,7 @@ static void write_app(slice id, slice name, bool is_chosen, struct buf *out)
          id, name);
 }
 
-/* All of the catalog, and what is asked for where the catalog does not have it any more. */
+/* All apps of the catalog, and the one that is filtered by if the catalog no longer has it. */
 static void write_apps(struct web_request *request, slice chosen, struct buf *out)
 {
     const struct catalog *catalog = *request->web->config.catalog;
@@ -62,20 +66,19 @@ static void write_apps(struct web_request *request, slice chosen, struct buf *ou
     }
 }
 
-static void write_filter(struct web_request *request, const struct listing *listing,
-                         struct buf *out)
+static void write_filter(struct web_request *request, const struct list_page *list, struct buf *out)
 {
     static const char *const statuses[] = {"succeeded", "failed"};
     buf_append(out, SLICE("<form class=\"inline card\" method=\"get\" action=\"/executions\"><div>"
                           "<label for=\"app\">App</label><select id=\"app\" name=\"app\">"
                           "<option value=\"\">any</option>"));
-    write_apps(request, listing->filter.integration_id, out);
+    write_apps(request, list->filter.integration_id, out);
     buf_append(out, SLICE("</select></div><div><label for=\"status\">Status</label>"
                           "<select id=\"status\" name=\"status\"><option value=\"\">any</option>"));
     for (size_t i = 0; i < ARRAY_LEN(statuses); i++)
         HTML(out,
-             slice_eq_cstr(listing->filter.status, statuses[i]) ? "<option selected>{}</option>"
-                                                                : "<option>{}</option>",
+             slice_eq_cstr(list->filter.status, statuses[i]) ? "<option selected>{}</option>"
+                                                             : "<option>{}</option>",
              slice_cstr(statuses[i]));
     buf_append(out, SLICE("</select></div><button>Show</button></form>"));
 }
@@ -102,6 +105,7 @@ void web_write_execution_row(struct web_request *request, const struct execution
     html_time(out, execution->started_at);
     buf_append(out, SLICE("</p>"));
     if (!execution->is_succeeded) {
+        /* The summary has the failure's message; a successful row needs no parsing. */
         const struct json *summary =
             json_parse(&request->op.arena, execution->summary, &json_limits_provider, NULL);
         HTML(out, "<p>{}</p>", json_get_str(summary, SLICE("message")));
@@ -111,7 +115,7 @@ void web_write_execution_row(struct web_request *request, const struct execution
     buf_append(out, SLICE("</li>"));
 }
 
-static void write_older(const struct listing *listing, struct uuid next, struct buf *out)
+static void write_older(const struct list_page *list, struct uuid next, struct buf *out)
 {
     char id[UUID_TEXT_LEN + 1];
     if (uuid_is_nil(next))
@@ -120,33 +124,33 @@ static void write_older(const struct listing *listing, struct uuid next, struct 
     HTML(out,
          "<p class=\"actions\"><a class=\"button\" href=\"/executions?before={}&amp;app={}&amp;"
          "status={}\">Older</a></p>",
-         slice_cstr(id), listing->filter.integration_id, listing->filter.status);
+         slice_cstr(id), list->filter.integration_id, list->filter.status);
 }
 
 static enum op_result finish_list(struct web_request *request)
 {
-    struct listing *listing = request->state;
-    struct execution *list;
+    struct list_page *list = request->state;
+    struct execution *rows;
     struct uuid next;
     struct buf body;
     size_t count;
-    int status = store_execution_list_result(&request->query, &list, &count, &next);
+    int status = store_execution_list_result(&request->query, &rows, &count, &next);
     if (status != OK)
         return web_reply_database(request, status);
-    if (count == 0 && !uuid_is_nil(next) && ++listing->looks < LOOKS_MAX) {
-        listing->page.before = next;
-        ask(request, listing);
+    if (count == 0 && !uuid_is_nil(next) && ++list->scans < SCANS_MAX) {
+        list->page.before = next;
+        ask(request, list);
         return OP_WAIT;
     }
     buf_init(&body, WEB_PAGE_BYTES_MAX);
-    write_filter(request, listing, &body);
+    write_filter(request, list, &body);
     if (count == 0)
-        buf_append(&body, SLICE("<p>No execution.</p>"));
+        buf_append(&body, SLICE("<p>No executions.</p>"));
     buf_append(&body, SLICE("<ul class=\"list\">"));
     for (size_t i = 0; i < count; i++)
-        web_write_execution_row(request, &list[i], &body);
+        web_write_execution_row(request, &rows[i], &body);
     buf_append(&body, SLICE("</ul>"));
-    write_older(listing, next, &body);
+    write_older(list, next, &body);
     return web_reply_page(request, 200, SLICE("Executions"), &body);
 }
 
@@ -158,7 +162,8 @@ const struct web_page web_executions = {.route = "/executions",
 
 /* ---- one ---- */
 
-/* The row, then its summary where that is large: cut to what a page shows. */
+/* The row, then its summary if that is stored apart because of its size: cut to what a page shows.
+ */
 struct one {
     struct execution execution;
     struct exec_stored_read stored;
@@ -174,6 +179,7 @@ static void cancel_one(struct web_request *request)
 static enum op_result begin_one(struct web_request *request)
 {
     struct uuid id;
+    /* web_path_uuid has sent a 404. */
     if (!web_path_uuid(request, 0, &id))
         return OP_DONE;
     request->state = ARENA_NEW(&request->op.arena, struct one);
@@ -185,7 +191,7 @@ static enum op_result begin_one(struct web_request *request)
     return OP_WAIT;
 }
 
-/* What came of it, in words. */
+/* The outcome, in words. */
 static void write_outcome(const struct json *summary, struct buf *out)
 {
     slice code = json_get_str(summary, SLICE("error_code"));
@@ -218,14 +224,16 @@ static void write_one(const struct execution *execution, const struct json *summ
     buf_append(out, SLICE("<dt>started</dt><dd>"));
     html_time(out, execution->started_at);
     buf_printf(out, "</dd><dt>took</dt><dd>%.1f ms</dd>",
+               /* Timestamps are in microseconds; a page shows tenths of a millisecond. */
                (double)(execution->finished_at - execution->started_at) / 1000);
     HTML(out, "<dt>id</dt><dd><code>{}</code></dd></dl>",
          json_get_str(summary, SLICE("execution_id")));
     if (!execution->is_succeeded && (!output || output->type == JSON_NULL))
         return;
     buf_append(out, SLICE("<h2>Output</h2>"));
+    /* The reader that cuts large summaries replaces the output by a preview and its full size. */
     if (execution->summary_bytes > STORE_SUMMARY_INLINE_BYTES && JSON_GET(output, "preview")) {
-        buf_printf(out, "<p class=\"soft\">A part of %lld bytes.</p>",
+        buf_printf(out, "<p class=\"soft\">Shortened; the output has %lld bytes.</p>",
                    (long long)json_get_i64(output, SLICE("bytes"), 0));
         output = JSON_GET(output, "preview");
     }
@@ -246,6 +254,7 @@ static enum op_result reply_one(struct web_request *request, const struct execut
 static enum op_result finish_one(struct web_request *request)
 {
     struct one *one = request->state;
+    /* The first call has the row, the second one the summary. */
     int status = one->is_row_read ? one->stored.status
                                   : store_execution_get_result(&request->query, &one->execution);
     if (status == ERR_NOTFOUND)
@@ -255,6 +264,7 @@ static enum op_result finish_one(struct web_request *request)
         return web_reply_database(request, status);
     if (one->is_row_read) {
         one->execution.summary = one->stored.summary;
+        /* Not in the row, so the summary is read from its own chunks, up to what the page shows. */
     } else if (!one->execution.summary.ptr) {
         struct exec_fit wanted = {.execution_id = one->execution.id,
                                   .bytes_max = VALUE_TEXT_BYTES_MAX};

@@ -1,7 +1,7 @@
 /*
- * One flow: what waits for a decision first, with exactly what will be done; then its steps. The
- * page is made of blocks that are kept fresh one by one, so that a change moves nothing that
- * somebody is about to press.
+ * One flow: a step that waits for a decision first, with exactly what will be done; then all its
+ * steps. The page consists of blocks that are refreshed one by one, so that a change does not move
+ * what a person is about to press.
  */
 #include <stdio.h>
 
@@ -9,8 +9,8 @@
 #include "flow/look.h"
 #include "web/pages.h"
 
-/* Of a step's input or output: a page stays small, and the API has all of it. What waits for a
- * decision is shown whole. */
+/* For a step's input or output: a page stays small, and the API has all of it. Input that waits for
+ * a decision is rendered in full. */
 enum { PART_BYTES_MAX = 3 * 1024 };
 
 static enum op_result begin_flow(struct web_request *request)
@@ -35,12 +35,13 @@ static void write_when(struct buf *out, const struct json *of, const char *name,
 
 /* ---- a decision ---- */
 
-/* At a glance first, then all of it, folded. */
+/* The headline first, then all fields, folded. */
 static void write_item(struct web_request *request, const struct json *item, size_t i,
                        struct buf *out)
 {
     slice tool = json_get_str(item, SLICE("tool"));
     const struct json *input = JSON_GET(item, "input");
+    /* A tool that is no longer in the catalog is named by its id. */
     const struct catalog_action *action = catalog_find_tool(*request->web->config.catalog, tool);
     slice headline = value_headline(input), what = action ? action->title : tool;
     if (headline.len > 0)
@@ -52,7 +53,7 @@ static void write_item(struct web_request *request, const struct json *item, siz
         HTML(out, " <span class=\"badge\">{}</span>", action->integration->name);
     buf_append(out, SLICE("</span></p>"));
     value_write_brief(out, input, headline);
-    buf_printf(out, "<details id=\"item-%zu\"><summary>All that is sent</summary>", i);
+    buf_printf(out, "<details id=\"item-%zu\"><summary>Everything that is sent</summary>", i);
     value_write(out, input);
     buf_append(out, SLICE("</details></li>"));
 }
@@ -73,7 +74,9 @@ static void write_decision(struct web_request *request, const struct flow *flow,
     const struct json *input = JSON_GET(step, "input");
     slice id = request->match.params[0], key = json_get_str(step, SLICE("stepKey"));
     char rev[24];
+    /* The revision binds the decision to what this page shows (flow_do.c). */
     (void)snprintf(rev, sizeof(rev), "%lld", (long long)flow->rev);
+    /* data-news is read out by screen readers when the block appears on an open page. */
     size_t began = html_block_begin(
         out, "section", arena_printf(&request->op.arena, "decision-%.*s", SLICE_ARG(key)),
         " class=\"card\" aria-labelledby=\"decision\" "
@@ -84,11 +87,13 @@ static void write_decision(struct web_request *request, const struct flow *flow,
     if (!web_may(request, SCOPE_APPROVE)) {
         buf_append(out, SLICE("<p class=\"problem\">The API key of this session may not approve; "
                               "sign in with one that has the scope approve.</p>"));
+        /* A block has to be closed on every path: its version is written then. */
         html_block_end(out, "section", began);
         return;
     }
     HTML(out,
          "<form method=\"post\" action=\"/flows/{}/approve\">"
+         /* formaction sends the same fields to either address, so the note is typed once. */
          "<input type=\"hidden\" name=\"step\" value=\"{}\">"
          "<input type=\"hidden\" name=\"rev\" value=\"{}\">",
          id, key, slice_cstr(rev));
@@ -133,6 +138,7 @@ static void write_timing(struct buf *out, const struct json *step)
 {
     int64_t started = 0, completed = 0, wakes = 0;
     int64_t attempts = json_get_i64(step, SLICE("attemptCount"), 0);
+    /* A step that has not started has no times. */
     if (!time_parse(json_get_str(step, SLICE("startedAt")), &started))
         return;
     buf_append(out, SLICE("<p class=\"soft\">"));
@@ -143,7 +149,7 @@ static void write_timing(struct buf *out, const struct json *step)
     if (attempts > 1)
         buf_printf(out, ", %lld attempts", (long long)attempts);
     if (time_parse(json_get_str(step, SLICE("wakeAt")), &wakes)) {
-        buf_append(out, SLICE(", goes on "));
+        buf_append(out, SLICE(", continues "));
         html_time(out, wakes);
     }
     buf_append(out, SLICE("</p>"));
@@ -162,12 +168,13 @@ static void write_step(struct web_request *request, const struct json *step, sli
     buf_append(out, SLICE("</div>"));
     write_timing(out, step);
     write_error(out, JSON_GET(step, "error"));
-    if (!is_decided_on) /* or it stands above, as what will be done */
+    if (!is_decided_on) /* its input is above, as what will be done */
         write_part(out, step, "input", "Input");
     write_part(out, step, "output", "Output");
     html_block_end(out, "li", began);
 }
 
+/* A flow waits at one step at a time, so the first match is the only one. */
 static const struct json *waiting_step(const struct json *steps)
 {
     for (size_t i = 0; json_is(steps, JSON_ARRAY) && i < steps->count; i++) {
@@ -184,6 +191,8 @@ static void write_actions(struct web_request *request, const struct flow *flow, 
     struct arena *arena = &request->op.arena;
     slice id = request->match.params[0];
     size_t began = html_block_begin(out, "div", SLICE("flow-actions"), " class=\"actions\"");
+    /* A failed flow may be resumed or cancelled; a completed or cancelled one has nothing left to
+     * do. */
     bool may_act = web_may(request, SCOPE_EXECUTE) && flow->status != FLOW_COMPLETED &&
                    flow->status != FLOW_CANCELLED;
     if (may_act && flow->status == FLOW_FAILED)
@@ -212,6 +221,8 @@ static void write_flow(struct web_request *request, const struct flow_look *look
     const struct json *record = JSON_GET(view, "flow"), *steps = JSON_GET(view, "steps");
     const struct json *decision = waiting_step(steps);
     slice id = request->match.params[0];
+    /* The script opens the event stream from this attribute; `since` is the revision rendered here.
+     */
     HTML(out, "<div data-page=\"/flows/{}\" data-live=\"/flows/{}/events?since=", id, id);
     buf_append_i64(out, look->whole.flow.rev);
     buf_append(out, flow_look_has_ended(look) ? SLICE("\" data-over>") : SLICE("\">"));
@@ -225,6 +236,7 @@ static void write_flow(struct web_request *request, const struct flow_look *look
         write_step(request, &steps->as.items[i], json_get_str(record, SLICE("currentStep")),
                    &steps->as.items[i] == decision, out);
     buf_append(out, SLICE("</ol>"));
+    /* Each block is compared by its hash, so its order here is the page's order, too. */
     write_actions(request, &look->whole.flow, out);
     write_about(request, record, out);
     buf_append(out, SLICE("<details><summary>Inputs</summary>"));
@@ -240,6 +252,7 @@ static enum op_result finish_flow(struct web_request *request)
         return web_reply_problem(request, 404, SLICE("Not found"), SLICE("There is no such flow."));
     if (look->status != OK)
         return web_reply_database(request, look->status);
+    /* The view is the same text that the API answers with; the page is rendered from it. */
     slice text = flow_look_view(look);
     const struct json *view =
         text.ptr ? json_parse(&request->op.arena, text, &json_limits_provider, NULL) : NULL;

@@ -1,6 +1,6 @@
 /*
- * What a person does to a flow. An approval is bound to what was shown: the form carries the
- * revision of the page, and a flow that has changed since is not approved.
+ * What a person can do with a flow. An approval is bound to what was displayed: the form carries
+ * the revision of the page, and a flow that has changed since then is not approved.
  */
 #include "web/pages.h"
 
@@ -15,6 +15,7 @@ enum op_result web_begin_command(struct web_request *request, const struct flow_
     struct doing *doing = ARENA_NEW(&request->op.arena, struct doing);
     if (!doing)
         return web_reply_database(request, ERR_BUSY);
+    /* The caller's request may be on its stack; the command reads this copy until it ends. */
     doing->in = *in;
     doing->in.account_id = request->session.account_id;
     doing->in.actor = web_actor(request);
@@ -37,15 +38,15 @@ enum op_result web_refuse_command(struct web_request *request, const struct flow
         return web_reply_problem(request, 404, SLICE("Not found"), SLICE("There is no such flow."));
     case FLOW_ANSWER_NO_TEMPLATE:
         return web_reply_problem(request, 404, SLICE("No such template"),
-                                 SLICE("It may have been removed; look at the list again."));
+                                 SLICE("It may have been removed; reload the list."));
     case FLOW_ANSWER_CONFLICT:
     case FLOW_ANSWER_INVALID:
         return web_reply_problem(
             request, 409, SLICE("Not done"),
             arena_printf(&request->op.arena,
-                         "%.*s. The flow may have changed since its page was loaded: look at it "
-                         "again.",
+                         "%.*s. The flow may have changed since its page was loaded; reload it.",
                          SLICE_ARG(command->message)));
+    /* The callers have handled DONE and REPEATED; both are here for the compiler's check. */
     case FLOW_ANSWER_UNAVAILABLE:
     case FLOW_ANSWER_REPEATED:
     case FLOW_ANSWER_DONE:
@@ -57,6 +58,7 @@ enum op_result web_refuse_command(struct web_request *request, const struct flow
 static enum op_result reply_done(struct web_request *request, const char *notice)
 {
     const struct flow_command *command = web_command_of(request);
+    /* Only a command that was carried out redirects: a reload then repeats nothing. */
     if (command->answer != FLOW_ANSWER_DONE)
         return web_refuse_command(request, command);
     return web_reply_redirect(
@@ -74,18 +76,20 @@ static enum op_result begin_decision(struct web_request *request, enum flow_comm
         return OP_DONE;
     in.step_key = web_field(request, "step");
     in.note = web_field(request, "note");
+    /* An empty field is no note; an empty note would be stored. */
     if (in.note.len == 0)
         in.note = SLICE_NONE;
     if (!flow_note_fits(in.note))
         return web_reply_problem(request, 400, SLICE("Not done"),
                                  SLICE("The note has over 2,000 characters."));
+    /* Without a valid revision there is no approval: it would not be bound to any page. */
     if (in.step_key.len == 0 || !slice_to_i64(web_field(request, "rev"), &in.rev) || in.rev < 1)
         return web_reply_problem(request, 400, SLICE("Not done"),
                                  SLICE("The form is not complete; load the flow's page again."));
     return web_begin_command(request, &in);
 }
 
-/* The same form sent twice, or somebody else was faster with the same: nothing is wrong. */
+/* The form was sent twice, or another person made the same decision first. Neither is an error. */
 static enum op_result reply_decided(struct web_request *request, const struct flow_command *command)
 {
     struct buf body;
@@ -96,6 +100,7 @@ static enum op_result reply_decided(struct web_request *request, const struct fl
          slice_eq(command->earlier.by, command->in.actor) ? SLICE("this API key")
                                                           : command->earlier.by);
     html_time(&body, command->earlier.at);
+    /* A note belongs to one decision; the later note has nothing to be stored with. */
     slice more = command->in.note.ptr ? SLICE("It counts once; your note was not kept.")
                                       : SLICE("It counts once.");
     HTML(&body, ". {}</p><p><a class=\"button\" href=\"/flows/{}\">To the flow</a></p>", more,
@@ -106,12 +111,14 @@ static enum op_result reply_decided(struct web_request *request, const struct fl
 
 static enum op_result finish_decision(struct web_request *request)
 {
+    /* A conflict with the same decision is a success for the reader. */
     struct doing *doing = request->state;
     const struct flow_command *command = &doing->command;
     bool is_approved = doing->in.kind == FLOW_COMMAND_APPROVE;
     if (command->answer == FLOW_ANSWER_CONFLICT && command->earlier.by.ptr &&
         command->earlier.is_approved == is_approved)
         return reply_decided(request, command);
+    /* The decision is committed; its audit event follows, and the reply waits for it. */
     if (doing->command.answer == FLOW_ANSWER_DONE && !doing->is_audited) {
         doing->is_audited = true;
         flow_decision_audit(request->web->config.pool, &request->query, &request->op, &doing->in,
@@ -149,6 +156,7 @@ const struct web_page web_flow_reject = {.route = "/flows/{id}/reject",
 static enum op_result begin_plain(struct web_request *request, enum flow_command_kind kind)
 {
     struct flow_request in = {.kind = kind};
+    /* web_path_uuid has sent a 404 if it fails. */
     return web_path_uuid(request, 0, &in.flow_id) ? web_begin_command(request, &in) : OP_DONE;
 }
 

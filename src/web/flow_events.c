@@ -1,10 +1,11 @@
 /*
- * Server-sent events for a flow's page: that it has changed, not what; the page then asks for
- * itself. An event's id is the flow's revision. The page says which one it shows (`since`), and a
- * browser that connects again which one it was sent last (Last-Event-ID): what is known is not sent
- * again, so that many browsers that connect again at once ask for nothing. The stream ends with the
- * flow, with the session's key, when the server drains, and after STREAM_MS_MAX; the browser comes
- * again by itself, and meets the sign-in where the key was refused.
+ * Server-sent events for a flow's page: they say that the flow has changed, not what; the page then
+ * requests the new content. An event's id is the flow's revision. The page sends the revision that
+ * it shows (`since`), and a browser that reconnects sends the last id it received (Last-Event-ID):
+ * a known revision is not sent again, so that many browsers that reconnect at once request nothing.
+ * The stream ends with the flow, when the session's key is revoked, when the server drains, and
+ * after STREAM_MS_MAX; the browser reconnects by itself, and gets the sign-in page if the key was
+ * revoked.
  */
 #include <stdio.h>
 
@@ -17,31 +18,33 @@ struct events {
     struct flow_watch watch;
     struct op_timer timer;
     uint64_t until_ns;
-    int64_t known_rev;      /* by the browser */
-    struct flow_look *look; /* the first, which says whether there is such a flow */
+    int64_t known_rev;      /* the revision that the browser has */
+    struct flow_look *look; /* until the stream begins: whether the flow exists, its revision */
     bool has_news, has_begun;
     struct vault_guard guard;
-    bool is_refused; /* the session's key, meanwhile */
+    bool is_refused; /* the session's key was revoked while the stream was open */
 };
 
 static void on_refused(struct vault_guard *guard)
 {
     struct events *events = CONTAINER_OF(guard, struct events, guard);
     events->is_refused = true;
+    /* The op wakes up and ends the stream; nothing is written from within a callback. */
     op_sleep_stop(&events->timer);
 }
 
 static void on_change(struct flow_watch *watch)
 {
     struct events *events = CONTAINER_OF(watch, struct events, watch);
-    watch->rev = watch->news_rev; /* one event for it, however often revisions are compared */
+    watch->rev = watch->news_rev; /* one event for each revision, however often it is compared */
     events->has_news = true;
     op_sleep_stop(&events->timer);
 }
 
-/* 0: nothing is known to it. */
+/* 0: the browser has no revision yet. */
 static int64_t read_known(struct web_request *request)
 {
+    /* The header is newer than the query string, which stays as the page wrote it. */
     slice last = http_request_header(request->exchange, SLICE("Last-Event-ID"));
     int64_t rev;
     return slice_to_i64(last.len > 0 ? last : web_query(request, "since"), &rev) ? rev : 0;
@@ -59,14 +62,15 @@ static enum op_result begin_events(struct web_request *request)
         .account_id = request->session.account_id, .flow_id = id, .on_change = on_change};
     events->until_ns = loop_now_ns(request->op.loop) + STREAM_MS_MAX * 1000000ULL;
     events->known_rev = read_known(request);
+    /* on_end is set only once the watch and the guard exist (begin_stream). */
     request->state = events;
     events->look =
         flow_look_start(request->web->config.flow, request->session.account_id, id, &request->op);
     return events->look ? OP_WAIT : web_reply_database(request, ERR_BUSY);
 }
 
-/* Also when the browser has gone. */
-static void let_go(struct web_request *request)
+/* Runs also when the browser has disconnected. */
+static void stop_watching(struct web_request *request)
 {
     struct events *events = request->state;
     flow_watch_remove(&events->watch);
@@ -80,7 +84,7 @@ static enum op_result end_stream(struct web_request *request)
     return OP_DONE;
 }
 
-/* Of what has changed, or that the connection lives. */
+/* A change if there is one, otherwise a comment that keeps the connection open. */
 static int send_event(struct web_request *request, struct events *events)
 {
     char text[48];
@@ -105,6 +109,7 @@ static enum op_result begin_stream(struct web_request *request, struct events *e
         return web_reply_problem(request, 404, SLICE("Not found"), SLICE("There is no such flow."));
     if (look->status != OK)
         return web_reply_database(request, look->status);
+    /* From here on there is a reply under way, and errors can only end it. */
     events->has_begun = true;
     events->watch.rev = look->whole.flow.rev;
     events->look = NULL;
@@ -114,11 +119,13 @@ static enum op_result begin_stream(struct web_request *request, struct events *e
         http_reply(request->exchange, 204, NULL, 0, SLICE_NONE);
         return OP_DONE;
     }
+    /* Watched before the first event is written: a change in between is not lost. */
     http_reply_begin(request->exchange, 200, headers, ARRAY_LEN(headers));
     flow_watch_add(request->web->config.flow, &events->watch);
     events->guard.on_refused = on_refused;
     vault_guard_start(request->web->config.auth, &events->guard, &request->check.caller);
-    request->on_end = let_go;
+    request->on_end = stop_watching;
+    /* A flow that has ended gets its one event, so that the page can load the final state. */
     if (!has_ended && request->exchange->head.method != HTTP_METHOD_HEAD)
         return OP_NEXT;
     (void)!send_event(request, events);
@@ -135,7 +142,9 @@ static enum op_result finish_events(struct web_request *request)
     }
     bool is_over = events->is_refused || loop_now_ns(request->op.loop) >= events->until_ns ||
                    http_server_is_draining(request->exchange->server);
+    /* A slow reader is skipped: a change is not lost, since has_news stays set. */
     bool is_slow = http_reply_pending(request->exchange) > SLOW_BYTES;
+    /* The event is sent before the sleep, so that a change that came meanwhile goes out at once. */
     if (is_over || (!is_slow && send_event(request, events) != OK))
         return end_stream(request);
     op_sleep(&request->op, &events->timer, HEARTBEAT_MS, "a change of the flow");

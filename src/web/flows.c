@@ -10,7 +10,7 @@
 enum { FLOWS_A_PAGE = 25, LONG_TEXT_CHARS = 4000, ONCE_FLOW = 'f' };
 
 static const char *const statuses[] = {"running", "waiting", "completed", "failed", "cancelled"};
-/* A further choice: what waits for a person. */
+/* One more choice of the filter: the waiting flows that wait for an approval. */
 static const char approval[] = "approval";
 
 /* ---- the list ---- */
@@ -19,7 +19,7 @@ static int status_of(slice text)
 {
     for (size_t i = 0; i < ARRAY_LEN(statuses); i++)
         if (slice_eq_cstr(text, statuses[i]))
-            return (int)i; /* as enum flow_status is */
+            return (int)i; /* in the order of enum flow_status */
     return slice_eq_cstr(text, approval) ? FLOW_WAITING : -1;
 }
 
@@ -58,6 +58,7 @@ void web_write_flow_row(struct buf *out, const struct flow_row *flow)
 
 static enum op_result begin_list(struct web_request *request)
 {
+    /* An unknown status filters nothing. */
     struct flow_filter filter = {
         .account_id = request->session.account_id,
         .status = status_of(web_query(request, "status")),
@@ -75,6 +76,7 @@ static enum op_result begin_list(struct web_request *request)
 static void write_older(struct web_request *request, const struct flow_page *page, struct buf *out)
 {
     char last[UUID_TEXT_LEN + 1];
+    /* Fewer rows than a page holds: there are no older ones. */
     if (page->count < FLOWS_A_PAGE)
         return;
     uuid_format(page->rows[page->count - 1].id, last);
@@ -96,7 +98,7 @@ static enum op_result finish_list(struct web_request *request)
                             "href=\"/flows/new\">Start a flow</a></p>"));
     write_filter(request, &body);
     if (page->count == 0)
-        buf_append(&body, SLICE("<p>No flow.</p>"));
+        buf_append(&body, SLICE("<p>No flows.</p>"));
     buf_append(&body, SLICE("<ul class=\"list\">"));
     for (size_t i = 0; i < page->count; i++)
         web_write_flow_row(&body, &page->rows[i]);
@@ -111,7 +113,7 @@ const struct web_page web_flows = {.route = "/flows",
                                    .begin = begin_list,
                                    .finish = finish_list};
 
-/* ---- starting ---- */
+/* ---- starting a flow ---- */
 
 static const struct flow_template_set *templates_of(const struct web_request *request)
 {
@@ -120,6 +122,7 @@ static const struct flow_template_set *templates_of(const struct web_request *re
 
 static const struct json *properties_of(const struct flow_template *tmpl)
 {
+    /* A schema without properties is legal; the form then has only its button. */
     const struct json *properties = JSON_GET(tmpl->input_schema, "properties");
     return json_is(properties, JSON_OBJECT) ? properties : NULL;
 }
@@ -138,7 +141,7 @@ static bool is_boolean(const struct json *property)
     return slice_eq_cstr(json_get_str(property, SLICE("type")), "boolean");
 }
 
-/* Of several lines: the schema says so, or allows for much and forbids no line break. */
+/* Several lines: the schema says so, or it allows a long text and forbids no line break. */
 static bool is_long_text(const struct json *property)
 {
     return slice_starts_with(json_get_str(property, SLICE("contentMediaType")), SLICE("text/")) ||
@@ -151,9 +154,12 @@ static void write_input(struct web_request *request, const struct flow_template 
                         const struct json *property, struct buf *out)
 {
     char field[160];
+    /* Property names are at most as long as a schema's keys; a longer one is cut, and left empty
+     * then. */
     (void)snprintf(field, sizeof(field), "input.%.*s", SLICE_ARG(name));
     slice given = web_field(request, field);
     if (is_boolean(property)) {
+        /* A checkbox that is not ticked sends nothing, so an optional boolean is absent then. */
         HTML(out, "<p><label><input type=\"checkbox\" name=\"input.{}\" value=\"true\"", name);
         buf_append(out, given.ptr ? SLICE(" checked> ") : SLICE("> "));
         value_write_name(out, name);
@@ -172,14 +178,14 @@ static void write_input(struct web_request *request, const struct flow_template 
              name, name, name);
         if (is_required(tmpl, name))
             buf_append(out, SLICE(" required"));
-        /* a line break that follows the tag is not of the text */
+        /* HTML drops one line break after the tag, so it is not part of the text */
         HTML(out, is_long ? ">\n{}</textarea>" : " value=\"{}\">", given);
     }
     HTML(out, "<p class=\"hint\" id=\"hint-{}\">{}</p>", name,
          json_get_str(property, SLICE("description")));
 }
 
-/* The flow that the form will start. */
+/* The id of the flow that the form will start: a second press starts no second flow. */
 static void write_once(struct web_request *request, struct buf *out)
 {
     struct uuid id = uuid_v7();
@@ -194,6 +200,7 @@ static enum op_result reply_form(struct web_request *request, unsigned status,
     struct buf body;
     const struct json *properties = properties_of(tmpl);
     buf_init(&body, WEB_PAGE_BYTES_MAX);
+    /* After an error the form comes back with what was typed (web_field), and a fresh id. */
     if (problem.len > 0)
         HTML(&body, "<p class=\"problem\" role=\"alert\">{}</p>", problem);
     HTML(&body,
@@ -215,7 +222,8 @@ static enum op_result begin_new(struct web_request *request)
 {
     const struct flow_template_set *set = templates_of(request);
     slice asked = web_query(request, "template");
-    slice wanted = asked.ptr ? asked : web_field(request, "template"); /* when it is shown again */
+    /* A form that comes back after signing in has the template in a field. */
+    slice wanted = asked.ptr ? asked : web_field(request, "template");
     const struct flow_template *tmpl = wanted.ptr ? flow_template_set_find(set, wanted) : NULL;
     struct buf body;
     if (tmpl)
@@ -232,7 +240,7 @@ static enum op_result begin_new(struct web_request *request)
 const struct web_page web_flow_new = {
     .route = "/flows/new", .access = WEB_SESSION, .scope = SCOPE_EXECUTE, .begin = begin_new};
 
-/* Lines as people's programs end them; a form sends CR LF. */
+/* Line ends as programs expect them; browsers send CR LF. */
 static slice plain_lines(struct arena *arena, slice text)
 {
     char *to = arena_alloc_text(arena, text.len + 1);
@@ -243,15 +251,16 @@ static slice plain_lines(struct arena *arena, slice text)
     return to ? slice_of(to, len) : text;
 }
 
-/* What was typed as the schema wants it: text where that may be a string, else JSON where it reads
- * as such. Empty fields are left out. */
+/* Converted as the schema wants it: text where a string is allowed, JSON where the text parses as
+ * such. Empty fields are left out. */
 static struct json typed(struct web_request *request, const struct json *property, slice text)
 {
     struct arena *arena = &request->op.arena;
     slice type = json_get_str(property, SLICE("type"));
     const struct json *parsed = json_parse(arena, text, &json_limits_request, NULL);
     bool is_text = slice_eq_cstr(type, "string") || !parsed;
-    /* of a choice: an object as an object, everything else as it was typed */
+    /* for a choice of types only an object is taken as JSON; anything else is text as it was typed
+     */
     if (!type.ptr && parsed && parsed->type != JSON_OBJECT)
         is_text = true;
     return is_text ? json_string(text) : *parsed;
@@ -269,12 +278,14 @@ static const struct json *read_input(struct web_request *request, const struct f
         slice name = json_str(&properties->as.members[i].key);
         char field[160];
         (void)snprintf(field, sizeof(field), "input.%.*s", SLICE_ARG(name));
+        /* An empty field is left out, so that the schema's default holds. */
         slice text = web_field(request, field);
         if (text.len > 0)
             json_object_set(
                 arena, input, name,
                 typed(request, &properties->as.members[i].value, plain_lines(arena, text)));
     }
+    /* json_object_set fails only for want of memory, which the arena remembers. */
     return arena->is_exhausted ? NULL : input;
 }
 
@@ -286,12 +297,13 @@ static enum op_result begin_start(struct web_request *request)
         .kind = FLOW_COMMAND_START, .template_key = key, .trigger_type = SLICE("manual")};
     if (!tmpl)
         return web_reply_problem(request, 404, SLICE("No such template"),
-                                 SLICE("It may have been removed; look at the list again."));
+                                 SLICE("It may have been removed; reload the list."));
     slice once = once_read_field(request, ONCE_FLOW);
     if (once.len != 1 + sizeof(in.flow_id.bytes))
         return reply_form(request, 400, tmpl,
-                          SLICE("This form was shown too long ago, or in another session; nothing "
-                                "was started. Look it over, and press Start again."));
+                          SLICE("This form is too old, or from another session; nothing was "
+                                "started. Check it and press Start again."));
+    /* The first byte is the kind, the rest the flow's id. */
     memcpy(in.flow_id.bytes, once.ptr + 1, sizeof(in.flow_id.bytes));
     in.input = read_input(request, tmpl);
     if (!in.input)
@@ -305,8 +317,10 @@ static enum op_result finish_start(struct web_request *request)
     const struct flow_template *tmpl =
         flow_template_set_find(templates_of(request), command->in.template_key);
     char id[UUID_TEXT_LEN + 1];
+    /* The template may have been removed while the command ran; then the generic page answers. */
     if (command->answer == FLOW_ANSWER_INVALID && tmpl)
         return reply_form(request, 400, tmpl, command->message);
+    /* REPEATED: this form's flow exists already, which is what the reader wanted. */
     if (command->answer != FLOW_ANSWER_DONE && command->answer != FLOW_ANSWER_REPEATED)
         return web_refuse_command(request, command);
     uuid_format(command->in.flow_id, id);

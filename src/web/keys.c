@@ -1,8 +1,9 @@
 /*
- * API keys: the list, a new one, revoking. A new key's text is drawn when the form is shown, and
- * sealed into it: a second press or a reload makes no second key, and still shows the first. It is
- * on the page that answers, and nowhere else.
- * Nobody gives a key scopes that his own has not.
+ * API keys: the list, a new one, revoking. A new key's text is drawn when the form is rendered, and
+ * sealed into it: a second press or a reload makes no second key, and still displays the first. The
+ * text is on the page that answers, and nowhere else.
+ *
+ * A key never gets a scope that the creator's own key lacks.
  */
 #include <stdio.h>
 
@@ -16,9 +17,9 @@ static const struct {
     enum api_key_scope scope;
     const char *field, *meaning;
 } choices[] = {
-    {SCOPE_READ, "scope.read", "look at apps, executions and flows"},
+    {SCOPE_READ, "scope.read", "read apps, executions and flows"},
     {SCOPE_EXECUTE, "scope.execute", "run actions, start flows, connect apps"},
-    {SCOPE_APPROVE, "scope.approve", "decide about steps that wait"},
+    {SCOPE_APPROVE, "scope.approve", "approve or reject waiting steps"},
     {SCOPE_ADMIN, "scope.admin", "keys, connections, the audit trail"},
 };
 
@@ -30,14 +31,15 @@ static const struct {
 
 enum { NAME_CHARACTERS_MAX = 200, ONCE_KEY = 'k', ONCE_KEY_LEN = 1 + 16 + VAULT_KEY_LEN };
 
-/* How long after it was made a key's text is shown to whoever sends its form again. */
-static const int64_t shown_again_us = 10 * 60 * 1000000LL;
+/* For how long after creation a key's text is displayed to the sender of the same form. */
+static const int64_t reveal_us = 10 * 60 * 1000000LL;
 static const int64_t us_per_day = 86400LL * 1000000;
 
 /* ---- the list ---- */
 
 static void write_state(const struct api_key *key, struct buf *out)
 {
+    /* Revoked wins: such a key may have expired, too. */
     bool has_expired = key->expires_at > 0 && key->expires_at <= clock_wall_us();
     if (key->revoked_at)
         web_badge(out, SLICE("revoked"));
@@ -78,7 +80,7 @@ static void write_key(struct web_request *request, const struct api_key *key, st
     buf_append(out, SLICE("</li>"));
 }
 
-/* The key that the form will make. */
+/* The key that the form will create: its id and its text, sealed. */
 static void write_once(struct web_request *request, struct buf *out)
 {
     struct vault_key fresh;
@@ -88,6 +90,7 @@ static void write_once(struct web_request *request, struct buf *out)
     memcpy(plain + 1, id.bytes, sizeof(id.bytes));
     memcpy(plain + 1 + sizeof(id.bytes), fresh.text, VAULT_KEY_LEN);
     once_write_field(request, slice_of(plain, sizeof(plain)), out);
+    /* The text stays only in the sealed field until the form is sent. */
     mem_wipe(plain, sizeof(plain));
     mem_wipe(&fresh, sizeof(fresh));
 }
@@ -103,6 +106,7 @@ static void write_form(struct web_request *request, struct buf *out)
          "maxlength=\"200\" autocomplete=\"off\"><fieldset><legend>Scopes</legend>",
          web_field(request, "name"));
     for (size_t i = 0; i < ARRAY_LEN(choices); i++)
+        /* Only scopes that this session's key has are offered; begin_create checks it again. */
         if (web_may(request, (uint32_t)choices[i].scope))
             HTML(out,
                  web_field(request, choices[i].field).ptr
@@ -142,7 +146,7 @@ static enum op_result finish_list(struct web_request *request)
     buf_init(&body, WEB_PAGE_BYTES_MAX);
     write_form(request, &body);
     buf_append(&body, SLICE("<h2>Keys</h2><ul class=\"list\">"));
-    for (size_t i = count; i-- > 0;) /* newest first */
+    for (size_t i = count; i-- > 0;) /* the query's order is oldest first */
         write_key(request, &keys[i], &body);
     buf_append(&body, SLICE("</ul>"));
     return web_reply_page(request, 200, SLICE("API keys"), &body);
@@ -154,7 +158,7 @@ const struct web_page web_keys = {.route = "/keys",
                                   .begin = begin_list,
                                   .finish = finish_list};
 
-/* ---- what is done is in the audit trail ---- */
+/* ---- the audit trail ---- */
 
 static void audit(struct web_request *request, slice kind, const struct api_key *key)
 {
@@ -162,6 +166,7 @@ static void audit(struct web_request *request, slice kind, const struct api_key 
     uuid_format(key->id, id);
     web_audit(request, kind,
               key->prefix.ptr
+                  /* Of a revoked key only the id is known here: the statement returns no more. */
                   ? arena_printf(&request->op.arena,
                                  "\"key_id\":\"%s\",\"prefix\":\"%.*s\",\"scopes\":\"%.*s\"", id,
                                  SLICE_ARG(key->prefix),
@@ -169,19 +174,20 @@ static void audit(struct web_request *request, slice kind, const struct api_key 
                   : arena_printf(&request->op.arena, "\"key_id\":\"%s\"", id));
 }
 
-/* ---- a new one ---- */
+/* ---- creating a key ---- */
 
 enum creation { CREATION_BEGUN, CREATION_STORED, CREATION_FOUND };
 
 struct creating {
     slice text; /* of the key, in the op's arena */
     struct api_key key;
-    enum creation phase; /* what is waited for: its row, its audit event, or the one of before */
+    enum creation phase; /* what is waited for: the row, its audit event, or the earlier row */
 };
 
 static void on_create_end(struct web_request *request)
 {
     const struct creating *it = request->state;
+    /* The reply has been written; the arena's copy of the key's text is wiped. */
     mem_wipe((char *)(uintptr_t)it->text.ptr, it->text.len);
 }
 
@@ -207,6 +213,7 @@ static bool read_expiry(struct web_request *request, int64_t *expires_at)
 static enum op_result begin_create(struct web_request *request)
 {
     struct creating *it = ARENA_NEW(&request->op.arena, struct creating);
+    /* on_create_end is set below, once there is a text to wipe. */
     if (!it)
         return web_reply_database(request, ERR_BUSY);
     struct api_key *key = &it->key;
@@ -222,15 +229,17 @@ static enum op_result begin_create(struct web_request *request)
         return refuse(request, SLICE("Choose when the key expires."));
     slice once = once_read_field(request, ONCE_KEY);
     if (once.len != ONCE_KEY_LEN)
-        return refuse(request, SLICE("This form was shown too long ago, or in another session; no "
-                                     "key was made. Look it over, and press the button again."));
+        return refuse(request, SLICE("This form is too old, or from another session; no key was "
+                                     "created. Check it and press the button again."));
     request->state = it;
     request->on_end = on_create_end;
     memcpy(key->id.bytes, once.ptr + 1, sizeof(key->id.bytes));
     it->text = slice_from(once, 1 + sizeof(key->id.bytes));
+    /* The form is sealed, so that its content is what write_once put there. */
     if (!vault_key_hash(it->text, key->hash))
         UNREACHABLE("what was sealed here is a key");
     key->account_id = request->session.account_id;
+    /* Only the prefix and the hash are stored. */
     key->prefix = slice_first(it->text, VAULT_KEY_PREFIX_LEN);
     key->created_at = clock_wall_us();
     store_api_key_create(request->web->config.pool, &request->query, &request->op, key);
@@ -243,16 +252,16 @@ static enum op_result reply_key(struct web_request *request, unsigned status)
     struct buf body;
     buf_init(&body, WEB_PAGE_BYTES_MAX);
     HTML(&body,
-         "<p>Copy it now: only its hash is kept. Once you have left this page it cannot be shown "
-         "again.</p>"
+         "<p>Copy it now: only its hash is stored. It cannot be displayed "
+         "again after you leave this page.</p>"
          "<p class=\"card\"><code id=\"new-key\">{}</code></p>"
          "<p class=\"actions\"><a class=\"button\" href=\"/keys\">To the keys</a></p>",
          it->text);
     return web_reply_page(request, status, SLICE("The new key"), &body);
 }
 
-/* The form was sent before: the key exists, and a browser that sent it twice showed nothing of it.
- */
+/* The form was sent before: the key exists, and a browser that sent the form twice has displayed
+ * only the second answer. */
 static enum op_result reply_repeated(struct web_request *request)
 {
     const struct creating *it = request->state;
@@ -260,13 +269,14 @@ static enum op_result reply_repeated(struct web_request *request)
     int status = store_api_key_find_result(&request->query, &row);
     if (status != OK && status != ERR_NOTFOUND)
         return web_reply_database(request, status);
+    /* The hash finds the key; its id proves that this very form made it. */
     if (status == OK && uuid_eq(row.id, it->key.id) && !row.revoked_at &&
-        clock_wall_us() - row.created_at < shown_again_us)
+        clock_wall_us() - row.created_at < reveal_us)
         return reply_key(request, 200);
-    return web_reply_problem(request, 409, SLICE("This key was made before"),
-                             SLICE("The form was sent twice, and made one key. Its text was shown "
-                                   "then and is not kept. If you do not have it, revoke the key "
-                                   "and make another."));
+    return web_reply_problem(request, 409, SLICE("This key was created before"),
+                             SLICE("The form was sent twice and created one key. Its text was "
+                                   "displayed then and is not stored. If you do not have it, "
+                                   "revoke the key and create another."));
 }
 
 static enum op_result finish_create(struct web_request *request)
@@ -279,7 +289,7 @@ static enum op_result finish_create(struct web_request *request)
     if (it->phase == CREATION_FOUND)
         return reply_repeated(request);
     int status = store_done_result(&request->query);
-    if (status == ERR_INVALID) { /* there is a key of this id */
+    if (status == ERR_INVALID) { /* a key with this id exists */
         it->phase = CREATION_FOUND;
         store_api_key_find(request->web->config.pool, &request->query, &request->op, it->key.hash,
                            NULL);
@@ -317,8 +327,10 @@ static enum op_result finish_revoke(struct web_request *request)
 {
     struct api_key *key = request->state;
     struct uuid account_id = request->session.account_id;
+    /* The second call: the row is changed, and its audit event is stored or lost. */
     if (key->revoked_at) {
         web_audited(request);
+        /* The session's own key was revoked, so its cookie is cleared, too. */
         if (!uuid_eq(key->id, request->session.key_id))
             return web_reply_redirect(request, SLICE("/keys"), "key_revoked");
         web_clear_cookie(request);
@@ -330,6 +342,7 @@ static enum op_result finish_revoke(struct web_request *request)
                                  SLICE("The account has no such key."));
     if (status != OK)
         return web_reply_database(request, status);
+    /* Caches forget the account before the reply, so that the key's next request is refused. */
     key->revoked_at = clock_wall_us();
     vault_auth_forget(request->web->config.auth, account_id);
     connect_account_changed(request->web->config.connect, account_id);

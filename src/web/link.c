@@ -12,6 +12,7 @@ static void make_mark(struct web_link *link)
 {
     struct buf hex;
     buf_init(&hex, WEB_LINK_MARK_LEN);
+    /* Fails only for want of memory; web_link_read then sees an empty mark. */
     encode_hex(&hex, slice_of(link->hash, WEB_LINK_MARK_LEN / 2));
     if (buf_is_ok(&hex) && hex.len == WEB_LINK_MARK_LEN)
         memcpy(link->mark, hex.ptr, WEB_LINK_MARK_LEN);
@@ -23,10 +24,13 @@ bool web_link_read(slice token, struct web_link *link)
     struct buf bytes;
     *link = (struct web_link){.token = token};
     buf_init(&bytes, TOKEN_BYTES);
+    /* Checked before anything of it is used: the version decides how the rest is read. */
     bool is_whole = decode_base64url(&bytes, token) == OK && buf_is_ok(&bytes) &&
                     bytes.len == TOKEN_BYTES && bytes.ptr[0] == CONNECT_SESSION_TOKEN_VERSION;
     if (is_whole) {
+        /* The account's id stands in the token, so that the row is found by its key. */
         memcpy(link->account_id.bytes, bytes.ptr + 1, 16);
+        /* The database has only the hash: a copy of the table opens no link. */
         vault_sha256(buf_slice(&bytes), link->hash);
         make_mark(link);
     } else {
@@ -39,6 +43,7 @@ bool web_link_read(slice token, struct web_link *link)
 slice web_link_mark_of_state(slice state)
 {
     slice mark = slice_first(state, WEB_LINK_MARK_LEN);
+    /* A state of the dashboard has no mark. */
     if (state.len <= WEB_LINK_MARK_LEN || state.ptr[WEB_LINK_MARK_LEN] != '.')
         return SLICE_NONE;
     for (size_t i = 0; i < mark.len; i++)

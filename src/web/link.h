@@ -19,9 +19,10 @@ struct web_link {
     char mark[WEB_LINK_MARK_LEN + 1]; /* names its cookie: the hash's beginning, in hex */
 };
 
-/* false: no link has such a token. */
+/* false: no link can have such a token. */
 bool web_link_read(slice token, struct web_link *link) MUST_CHECK;
-/* A state of OAuth that a link's page has begun is "<mark>.<random>": the mark, else SLICE_NONE. */
+/* For a state of OAuth that a link's page has started, which is "<mark>.<random>": the mark.
+ * SLICE_NONE: any other state. */
 slice web_link_mark_of_state(slice state);
 
 #endif

@@ -7,7 +7,7 @@
 
 enum { TITLES_SHOWN = 8, PAGE_BYTES = 16 };
 
-/* ---- nothing to do any more ---- */
+/* ---- a link that has ended ---- */
 
 enum op_result link_reply_over(struct web_request *request, enum link_over why,
                                const struct connect_session *link)
@@ -16,34 +16,37 @@ enum op_result link_reply_over(struct web_request *request, enum link_over why,
         unsigned status;
         const char *title, *text;
     } ends[] = {
-        [LINK_UNKNOWN] = {404, "This link is not good",
-                          "It may have been copied in part, or have ended long ago."},
+        [LINK_UNKNOWN] = {404, "This link is not valid",
+                          "It may have been copied in part, or it ended long ago."},
         [LINK_EXPIRED] = {410, "This link has expired",
-                          "A link is good for 15 minutes, and for one hour once it is opened."},
+                          "A link is valid for 15 minutes, and for one hour once it is opened."},
         [LINK_TAKEN] = {410, "This link has been opened already",
-                        "A link works once, in the browser that opened it. If that was yours, go "
-                        "on there; it has to keep cookies."},
+                        "A link works once, in the browser that opened it. If that was this "
+                        "browser, check that "
+                        "it accepts cookies."},
         [LINK_USED] = {410, "This link has been used",
                        "The app was connected with it. A link works once."},
-        [LINK_REVOKED] = {410, "This link is not good any more",
-                          "The API key that it was made with has been revoked or has expired."},
-        [LINK_GONE] = {410, "This link is not good any more",
-                       "The connection that it was made to reconnect has been removed."},
+        [LINK_REVOKED] = {410, "This link is no longer valid",
+                          "The API key that created it was revoked or has expired."},
+        [LINK_GONE] = {410, "This link is no longer valid",
+                       "The connection that it was for has been removed."},
     };
     struct buf body;
     buf_init(&body, WEB_PAGE_BYTES_MAX);
     HTML(&body, "<p>{} Nothing was changed. Ask {} for a new one.</p>", slice_cstr(ends[why].text),
-         link && link->account_name.ptr ? link->account_name : SLICE("whoever sent it to you"));
+         link && link->account_name.ptr ? link->account_name : SLICE("the sender"));
     return web_reply_page(request, ends[why].status, slice_cstr(ends[why].title), &body);
 }
 
-/* ---- what is given ---- */
+/* ---- what access it gives ---- */
 
 static void write_titles(const struct catalog_integration *app, enum catalog_level level,
                          const char *verb, struct buf *out)
 {
     size_t count = 0, shown = 0;
     for (size_t i = 0; i < app->action_count; i++)
+        /* Counted first: a level without actions has no line, and a long one says how many are left
+         * out. */
         count += app->actions[i].level == level;
     if (count == 0)
         return;
@@ -56,7 +59,7 @@ static void write_titles(const struct catalog_integration *app, enum catalog_lev
     buf_append(out, SLICE("</li>"));
 }
 
-/* What the scopes are good for, as far as the manifest says: the actions. */
+/* What the scopes allow, as far as the manifest says: the actions, by level. */
 static void write_access(const struct catalog_integration *app, struct buf *out)
 {
     const struct catalog_auth *auth = catalog_auth_by(app, AUTH_OAUTH2);
@@ -68,6 +71,7 @@ static void write_access(const struct catalog_integration *app, struct buf *out)
     write_titles(app, LEVEL_ADMIN, "Administer", out);
     buf_append(out, SLICE("</ul>"));
     if (!scopes || scopes->count == 0)
+        /* Scopes are named only where OAuth requests some. */
         return;
     HTML(out, "<details><summary>The permissions that {} is asked for</summary><ul>", app->name);
     for (uint32_t i = 0; i < scopes->count; i++)
@@ -79,17 +83,20 @@ static void write_about(const struct link_page *page, struct buf *out)
 {
     const struct connect_session *link = &page->link;
     HTML(out,
-         "<p>You give <strong>{}</strong> access to <strong>{}</strong> in your name. It may then:"
+         "<p>You are giving <strong>{}</strong> access to <strong>{}</strong> in your name. It may "
+         "then:"
          "</p>",
          link->account_name, page->app->name);
     write_access(page->app, out);
     if (page->has_row) {
-        HTML(out, "<p>It gives the connection <strong>{}</strong>", page->row.label);
+        HTML(out, "<p>The link gives the connection <strong>{}</strong>", page->row.label);
         if (connection_identity_is_known(&page->row.identity))
             HTML(out, ", which acts as <strong>{}</strong>,",
                  connection_identity_text(&page->row.identity));
         buf_append(out, SLICE(" a new grant, and no other connection anything.</p>"));
     }
+    /* The account may require a certain login; the check itself is made when the app has answered.
+     */
     if (link->email.ptr || link->subject.ptr)
         HTML(out, "<p>Only <strong>{}</strong> can be connected with it.</p>",
              link->email.ptr ? link->email : link->subject);
@@ -98,15 +105,16 @@ static void write_about(const struct link_page *page, struct buf *out)
 static void write_promise(const struct link_page *page, struct buf *out)
 {
     if (page->link.return_url.ptr)
-        HTML(out, "<p class=\"soft\">Afterwards you can go back to {}</p>", page->link.return_url);
+        HTML(out, "<p class=\"soft\">You can return to {} afterwards.</p>", page->link.return_url);
 }
 
-/* ---- before it is taken ---- */
+/* ---- before it is opened ---- */
 
 static void write_button(struct web_request *request, struct buf *out)
 {
     uint8_t bytes[PAGE_BYTES];
     struct buf hex;
+    /* Identifies this page: the link is taken by the page whose button was pressed. */
     random_bytes(bytes, sizeof(bytes));
     buf_init(&hex, sizeof(bytes) * 2);
     encode_hex(&hex, slice_of(bytes, sizeof(bytes)));
@@ -114,6 +122,7 @@ static void write_button(struct web_request *request, struct buf *out)
          "<form method=\"post\" action=\"/connect/{}\"><input type=\"hidden\" name=\"page\" "
          "value=\"{}\"><button class=\"primary\">Go on</button></form>",
          request->link.token, buf_slice(&hex));
+    /* A page without the value would be refused later; better no page. */
     out->is_failed = out->is_failed || !buf_is_ok(&hex);
     buf_deinit(&hex);
 }
@@ -129,7 +138,7 @@ static void write_offer(struct web_request *request, const struct link_page *pag
     write_button(request, out);
 }
 
-/* ---- taken ---- */
+/* ---- opened by this browser ---- */
 
 static void write_form(struct web_request *request, const struct link_page *page, struct buf *out)
 {
@@ -144,10 +153,11 @@ static void write_form(struct web_request *request, const struct link_page *page
     app_write_connect(request, page->app, page->has_row ? &page->row : NULL, !page->lacks_client,
                       out);
     buf_append(out, SLICE("</div>"));
+    /* OAuth leaves this site; the form's target has to be allowed by the page's policy. */
     app_allow_forms(request, page->app);
 }
 
-/* Nobody is sent away unasked: the address is told first. */
+/* The reader is not redirected to another site: its address is displayed first. */
 static void write_way_back(slice url, struct buf *out)
 {
     if (!url.ptr) {
@@ -164,6 +174,7 @@ static void write_done(const struct link_page *page, struct buf *out)
 {
     const struct connection_identity *identity = &page->row.identity;
     slice text = connection_identity_text(identity), app = page->app->name;
+    /* The connection was deleted since, by the account. */
     if (!page->has_row) {
         HTML(out, "<p>{} was connected with this link, and has been disconnected since.</p>", app);
     } else if (connection_identity_is_known(identity)) {
@@ -175,7 +186,8 @@ static void write_done(const struct link_page *page, struct buf *out)
             HTML(out, "<p class=\"soft\">{}</p>", identity->label);
     } else {
         HTML(out,
-             "<p class=\"notice\" role=\"status\">{} has access to {} now. {} did not say as whom."
+             "<p class=\"notice\" role=\"status\">{} has access to {} now. {} did not report as "
+             "whom."
              "</p>",
              page->link.account_name, app, app);
     }
@@ -189,6 +201,7 @@ enum op_result link_reply_page(struct web_request *request, const struct link_pa
                                                  : "Connect";
     struct buf body;
     buf_init(&body, WEB_PAGE_BYTES_MAX);
+    /* A used link comes first: the session of its browser is still open then. */
     if (page->link.used_at)
         write_done(page, &body);
     else if (request->session.is_open)

@@ -6,9 +6,9 @@
 
 #include "web/app.h"
 
-/* Why there is nothing to do with it any more. */
+/* Why the link cannot be used any more. */
 enum link_over {
-    LINK_UNKNOWN, /* never was, or long ago */
+    LINK_UNKNOWN, /* it never existed, or ended long ago */
     LINK_EXPIRED,
     LINK_TAKEN,   /* by another browser */
     LINK_USED,    /* the same, and it has connected the app */
@@ -16,16 +16,16 @@ enum link_over {
     LINK_GONE,    /* the connection that it was to reconnect is */
 };
 
-/* A link that is good: taken by this browser if the request has a session. */
+/* A valid link; this browser has opened it if the request has a session. */
 struct link_page {
     struct connect_session link;
     const struct catalog_integration *app;
-    struct connection row; /* has_row: that it is to reconnect, or that it made */
+    struct connection row; /* has_row: the one to reconnect, or the one it made */
     bool has_row;
     bool lacks_client; /* signing in is a way to connect it, and there is no OAuth client for it */
 };
 
-/* link NULL: nothing is known of it. */
+/* link NULL: there is no row. */
 enum op_result link_reply_over(struct web_request *request, enum link_over why,
                                const struct connect_session *link);
 enum op_result link_reply_page(struct web_request *request, const struct link_page *page);

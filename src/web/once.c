@@ -10,8 +10,8 @@
 
 enum { HEAD_LEN = 16 + 8, BYTES_MAX = HEAD_LEN + ONCE_PLAIN_MAX + 256 };
 
-/* No connection has this id, and no cookie: what is sealed for a form opens as nothing else. */
-static struct vault_binding place_of(const struct web_request *request)
+/* No connection has this id: what is sealed for a form opens as no credential. */
+static struct vault_binding binding_of(const struct web_request *request)
 {
     return (struct vault_binding){.account_id = request->session.account_id, .connection_id = -2};
 }
@@ -19,9 +19,10 @@ static struct vault_binding place_of(const struct web_request *request)
 void once_write_field(struct web_request *request, slice plain, struct buf *out)
 {
     const struct vault_ring *ring = request->web->config.ring;
-    const struct vault_binding place = place_of(request);
+    const struct vault_binding binding = binding_of(request);
     int64_t now_ms = clock_wall_us() / 1000;
     struct buf text, sealed, token;
+    /* Names come from this room only, and are all short. */
     ASSERT(plain.len > 0 && plain.len <= ONCE_PLAIN_MAX);
     buf_init(&text, BYTES_MAX);
     buf_init(&sealed, BYTES_MAX);
@@ -30,20 +31,23 @@ void once_write_field(struct web_request *request, slice plain, struct buf *out)
     buf_append(&text, slice_of(&now_ms, sizeof(now_ms)));
     buf_append(&text, plain);
     buf_append(&sealed, vault_ring_key_id(ring));
-    if (buf_is_ok(&text) && vault_seal(ring, &place, buf_slice(&text), &sealed) == OK) {
+    /* A page without the field is complete; its form is refused as too old when it is sent. */
+    if (buf_is_ok(&text) && vault_seal(ring, &binding, buf_slice(&text), &sealed) == OK) {
         encode_base64url(&token, buf_slice(&sealed));
         HTML(out, "<input type=\"hidden\" name=\"once\" value=\"{}\">", buf_slice(&token));
     }
+    /* The text may hold a new key. */
     mem_wipe(text.ptr, text.cap);
     buf_deinit(&text);
     buf_deinit(&sealed);
     buf_deinit(&token);
 }
 
-/* Of the sealed text; SLICE_NONE: not of this session, or too old. */
+/* The name in the opened text. SLICE_NONE: another session's, or too old. */
 static slice name_of(const struct web_request *request, slice text)
 {
     int64_t made_ms, now_ms = clock_wall_us() / 1000;
+    /* Bound to the API key: signing in with another one makes the form worthless. */
     if (text.len <= HEAD_LEN || memcmp(text.ptr, request->session.key_id.bytes, 16) != 0)
         return SLICE_NONE;
     memcpy(&made_ms, text.ptr + 16, sizeof(made_ms));
@@ -52,16 +56,18 @@ static slice name_of(const struct web_request *request, slice text)
 
 slice once_read_field(struct web_request *request, char kind)
 {
-    const struct vault_binding place = place_of(request);
+    const struct vault_binding binding = binding_of(request);
     struct secret *plain = NULL;
     struct buf bytes;
     slice name = SLICE_NONE;
     buf_init(&bytes, BYTES_MAX);
+    /* Sealed text is authenticated, so whatever opens was written here. */
     if (decode_base64url(&bytes, web_field(request, "once")) == OK &&
         bytes.len > VAULT_KEY_ID_LEN &&
-        vault_open(request->web->config.ring, &place, slice_of(bytes.ptr, VAULT_KEY_ID_LEN),
+        vault_open(request->web->config.ring, &binding, slice_of(bytes.ptr, VAULT_KEY_ID_LEN),
                    slice_from(buf_slice(&bytes), VAULT_KEY_ID_LEN), &plain, NULL) == OK)
         name = name_of(request, secret_reveal(plain));
+    /* A field of another form's kind is no name for this one. */
     name = name.len > 0 && name.ptr[0] == kind ? arena_dup(&request->op.arena, name) : SLICE_NONE;
     secret_unref(plain);
     buf_deinit(&bytes);

@@ -10,15 +10,15 @@
 
 enum {
     ONCE_PLAIN_MAX = 128,
-    ONCE_MS = 24 * 60 * 60 * 1000, /* how long a form is good */
+    ONCE_MS = 24 * 60 * 60 * 1000, /* how long a form is valid */
     ONCE_CONNECTION = 'c',         /* a new connection's id, in digits */
 };
 
-/* The form's hidden field. plain: the name, at most ONCE_PLAIN_MAX bytes, of which the first says
- * what it is of. Without room nothing is written: the form is then refused as too old. */
+/* Writes the form's hidden field. plain: the name, at most ONCE_PLAIN_MAX bytes, whose first byte
+ * is its kind. Out of memory, nothing is written: the form is then refused as too old. */
 void once_write_field(struct web_request *request, slice plain, struct buf *out);
-/* What the form that was sent holds, in the op's arena (the caller wipes what is secret);
- * SLICE_NONE when there is none, when it is of another session or kind, or too old. */
+/* The name in the form that was sent, in the op's arena (the caller wipes it if it is secret).
+ * SLICE_NONE: there is none, it is of another session or kind, or it is too old. */
 slice once_read_field(struct web_request *request, char kind);
 
 #endif

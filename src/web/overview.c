@@ -6,15 +6,15 @@
 #include "store/connection.h"
 #include "web/pages.h"
 
-enum { SHOWN = 8, CONNECTIONS_SHOWN = 24, LATELY_MS = 7 * 24 * 60 * 60 * 1000 };
+enum { SHOWN = 8, CONNECTIONS_SHOWN = 24, RECENT_MS = 7 * 24 * 60 * 60 * 1000 };
 
 struct overview {
     struct flow_page *waiting, *failed;
     struct pg_query connections; /* request->query: failed executions */
 };
 
-/* Of the waiting ones those that wait for a person. */
-static struct flow_page *look(struct web_request *request, enum flow_status status)
+/* Of the waiting flows only those that wait for a person. */
+static struct flow_page *start_flows(struct web_request *request, enum flow_status status)
 {
     const struct flow_filter filter = {.account_id = request->session.account_id,
                                        .status = (int)status,
@@ -29,14 +29,16 @@ static enum op_result begin_overview(struct web_request *request)
     struct overview *overview = ARENA_NEW(&request->op.arena, struct overview);
     struct pg_pool *pool = request->web->config.pool;
     int64_t now_ms = clock_wall_us() / 1000;
+    /* A minute of margin for nodes whose clocks are ahead. */
     const struct store_page page = {.before = uuid_v7_floor(now_ms + 60000),
-                                    .since = uuid_v7_floor(now_ms - LATELY_MS),
+                                    .since = uuid_v7_floor(now_ms - RECENT_MS),
                                     .count_max = SHOWN};
     if (!overview)
         return web_reply_database(request, ERR_BUSY);
+    /* All four hold the op, and finish runs once. A page that was not started is found there. */
     request->state = overview;
-    overview->waiting = look(request, FLOW_WAITING);
-    overview->failed = look(request, FLOW_FAILED);
+    overview->waiting = start_flows(request, FLOW_WAITING);
+    overview->failed = start_flows(request, FLOW_FAILED);
     store_execution_list(pool, &request->query, &request->op, request->session.account_id, &page,
                          &failed);
     store_connection_page(pool, &overview->connections, &request->op, request->session.account_id,
@@ -49,6 +51,7 @@ static enum op_result begin_overview(struct web_request *request)
 static bool write_flows(const struct flow_page *page, const char *title, const char *none,
                         const char *more, struct buf *out)
 {
+    /* NULL: out of memory when it was started. */
     if (!page || page->status != OK)
         return false;
     HTML(out, "<h2>{}</h2>", slice_cstr(title));
@@ -58,6 +61,7 @@ static bool write_flows(const struct flow_page *page, const char *title, const c
     for (size_t i = 0; i < page->count; i++)
         web_write_flow_row(out, &page->rows[i]);
     buf_append(out, SLICE("</ul>"));
+    /* A full list may have more; the link costs nothing if not. */
     if (page->count == SHOWN)
         HTML(out, "<p><a href=\"{}\">All of them</a></p>", slice_cstr(more));
     return true;
@@ -77,6 +81,7 @@ static bool write_executions(struct web_request *request, struct buf *out)
     for (size_t i = 0; i < count; i++)
         web_write_execution_row(request, &list[i], out);
     buf_append(out, SLICE("</ul>"));
+    /* The scan stopped before the end of the seven days, so there may be more. */
     if (!uuid_is_nil(next))
         buf_append(out, SLICE("<p><a href=\"/executions?status=failed\">All of them</a></p>"));
     return true;
@@ -109,6 +114,7 @@ static enum op_result finish_overview(struct web_request *request)
     struct overview *overview = request->state;
     struct buf body;
     buf_init(&body, WEB_PAGE_BYTES_MAX);
+    /* Any part that failed fails the page: half an overview would read as "nothing waits". */
     bool is_whole = write_flows(overview->waiting, "Waiting for you",
                                 "Nothing waits for a decision.", "/flows?status=approval", &body) &&
                     write_flows(overview->failed, "Flows that failed", "None.",

@@ -8,32 +8,32 @@
 #include "base/clock.h"
 #include "base/encode.h"
 
-/* What is shown once after a form was done; the word is in the query string, the sentence here, so
- * that no link can make a page say something of its own. */
+/* Displayed once after a form was carried out. The query string has the word and this table the
+ * sentence, so that a link cannot make a page display a text of its own. */
 static const struct {
     const char *word, *sentence;
 } notices[] = {
     {"signed_out", "You are signed out."},
     {"connected", "Connected."},
-    {"reconnected", "Connected again."},
-    {"connection_deleted", "The connection is deleted."},
-    {"connection_changed", "The connection is changed."},
-    {"connection_works", "The app took the credential: the connection works."},
-    {"approved", "Approved; the flow goes on."},
+    {"reconnected", "Reconnected."},
+    {"connection_deleted", "Connection deleted."},
+    {"connection_changed", "Connection changed."},
+    {"connection_works", "The app accepted the credential: the connection works."},
+    {"approved", "Approved; the flow continues."},
     {"rejected", "Rejected; the flow has ended."},
-    {"resumed", "The flow goes on."},
-    {"cancelled", "The flow is cancelled."},
+    {"resumed", "The flow continues."},
+    {"cancelled", "The flow was cancelled."},
     {"started", "The flow has started."},
-    {"key_revoked", "The key is revoked; it is refused from now on."},
-    {"own_key_revoked", "Your key is revoked, and you are signed out."},
+    {"key_revoked", "The key was revoked; it is refused from now on."},
+    {"own_key_revoked", "Your key was revoked, and you are signed out."},
     {"connection_untested", "Connected. The app has no request that could test it."},
-    {"client_saved", "The app's OAuth client is saved."},
-    {"client_deleted", "The app's OAuth client is deleted."},
+    {"client_saved", "OAuth client saved."},
+    {"client_deleted", "OAuth client deleted."},
 };
 
 static const struct {
     const char *path, *label, *first; /* first: the first segment of the pages below it */
-} places[] = {
+} sections[] = {
     {"/", "Overview", ""},         {"/integrations", "Apps", "integrations"},
     {"/flows", "Flows", "flows"},  {"/executions", "Executions", "executions"},
     {"/keys", "API keys", "keys"},
@@ -43,6 +43,7 @@ static const struct {
 
 void web_header(struct web_request *request, const char *name, slice value)
 {
+    /* The table's size is the most that any page sets; one more is a bug. */
     ASSERT(request->header_count < WEB_HEADERS_MAX);
     request->headers[request->header_count++] = (struct http_header){slice_cstr(name), value};
 }
@@ -54,6 +55,8 @@ static bool is_secure(const struct web_request *request)
 
 slice web_cookie_name_of(struct web_request *request, slice mark)
 {
+    /* Browsers accept the prefix only with Secure and Path=/, which keeps other hosts from setting
+     * it. */
     slice name = is_secure(request) ? SLICE("__Host-sluice") : SLICE("sluice");
     return mark.ptr ? arena_printf(&request->op.arena, "%.*s-link-%.*s", SLICE_ARG(name),
                                    SLICE_ARG(mark))
@@ -62,11 +65,14 @@ slice web_cookie_name_of(struct web_request *request, slice mark)
 
 static void set_cookie(struct web_request *request, slice value, long long age_s)
 {
+    /* A link's session has a cookie of its own, so that it never replaces the dashboard's. */
     slice mark = request->session.link_token.ptr ? slice_cstr(request->link.mark) : SLICE_NONE;
     slice text = arena_printf(&request->op.arena,
                               "%.*s=%.*s; Path=/; Max-Age=%lld; HttpOnly; "
                               "SameSite=Lax%s",
                               SLICE_ARG(web_cookie_name_of(request, mark)), SLICE_ARG(value), age_s,
+                              /* Lax: the callback of OAuth comes from another site, and needs the
+                               * cookie. */
                               is_secure(request) ? "; Secure" : "");
     if (text.ptr)
         web_header(request, "Set-Cookie", text);
@@ -78,6 +84,7 @@ bool web_set_cookie(struct web_request *request)
     slice value = session_seal(request->web->config.ring, session, &request->op.arena);
     if (!value.ptr)
         return false;
+    /* The browser drops the cookie when the session ends. */
     set_cookie(request, value, (long long)(session->until_ms - clock_wall_us() / 1000) / 1000);
     return true;
 }
@@ -92,8 +99,8 @@ void web_allow_form_to(struct web_request *request, slice origin)
     request->form_origin = origin;
 }
 
-/* Nothing from anywhere but here, and nothing inline: what a stranger's text might become has no
- * way to run. */
+/* Only resources of this site, and nothing inline: text from outside that became markup could still
+ * not run. */
 static void add_guards(struct web_request *request)
 {
     slice policy = arena_printf(
@@ -103,6 +110,7 @@ static void add_guards(struct web_request *request)
         request->form_origin.len ? " " : "", SLICE_ARG(request->form_origin));
     if (policy.ptr)
         web_header(request, "Content-Security-Policy", policy);
+    /* Assets and pages are never to be read as another type. */
     web_header(request, "X-Content-Type-Options", SLICE("nosniff"));
     web_header(request, "Referrer-Policy", SLICE("same-origin"));
     web_header(request, "Cross-Origin-Opener-Policy", SLICE("same-origin"));
@@ -110,6 +118,7 @@ static void add_guards(struct web_request *request)
 
 static enum op_result reply(struct web_request *request, unsigned status, slice body)
 {
+    /* A page answers once; a second reply would belong to another request. */
     ASSERT(!request->frame.is_answered);
     request->frame.is_answered = true;
     http_reply(request->exchange, status, request->headers, request->header_count, body);
@@ -118,12 +127,13 @@ static enum op_result reply(struct web_request *request, unsigned status, slice 
 
 /* ---- the frame ---- */
 
-static bool is_place(const struct web_request *request, const char *first)
+static bool is_in_section(const struct web_request *request, const char *first)
 {
     const struct http_exchange *exchange = request->exchange;
     if (exchange->segment_count == 0)
         return !*first;
     slice segment = exchange->segments[0];
+    /* Connections have no entry of their own; they are part of the apps. */
     return slice_eq_cstr(segment, first) ||
            (slice_eq_cstr(segment, "connections") && strcmp(first, "integrations") == 0);
 }
@@ -145,14 +155,15 @@ static void write_navigation(struct web_request *request, struct buf *out)
 {
     const struct web_session *session = &request->session;
     buf_append(out, SLICE("<header class=\"top\"><a class=\"name\" href=\"/\">sluice</a>"));
+    /* A connect link's session has no access to the other pages. */
     if (session->is_open && !session->link_token.ptr) {
         buf_append(out, SLICE("<nav aria-label=\"Pages\"><ul>"));
-        for (size_t i = 0; i < ARRAY_LEN(places); i++) {
-            bool is_here = is_place(request, places[i].first);
-            HTML(out, "<li><a href=\"{}\"", slice_cstr(places[i].path));
+        for (size_t i = 0; i < ARRAY_LEN(sections); i++) {
+            bool is_here = is_in_section(request, sections[i].first);
+            HTML(out, "<li><a href=\"{}\"", slice_cstr(sections[i].path));
             if (is_here)
                 buf_append(out, SLICE(" aria-current=\"page\""));
-            HTML(out, ">{}</a></li>", slice_cstr(places[i].label));
+            HTML(out, ">{}</a></li>", slice_cstr(sections[i].label));
         }
         buf_append(out, SLICE("</ul></nav>"));
         web_button(request, out, SLICE("/sign-out"), SLICE("Sign out"), "quiet");
@@ -165,6 +176,7 @@ static void write_notice(struct web_request *request, struct buf *out)
     slice word = web_query(request, "notice");
     if (request->again_notice.ptr)
         HTML(out, "<p class=\"problem\" role=\"alert\">{}</p>", request->again_notice);
+    /* An unknown word displays nothing. */
     for (size_t i = 0; word.ptr && i < ARRAY_LEN(notices); i++)
         if (slice_eq_cstr(word, notices[i].word))
             HTML(out, "<p class=\"notice\" role=\"status\">{}</p>",
@@ -179,15 +191,18 @@ enum op_result web_reply_page(struct web_request *request, unsigned status, slic
     buf_init(&page, 2 * WEB_PAGE_BYTES_MAX);
     write_head(&page, title);
     write_navigation(request, &page);
+    /* data-path corrects the address bar when the answer is another address's page (again.c). */
     HTML(&page, "<main id=\"main\" tabindex=\"-1\" data-path=\"{}\">", request->again_path);
     write_notice(request, &page);
     HTML(&page, "<h1>{}</h1>", title);
     buf_append(&page, buf_slice(body));
     buf_append(&page, SLICE("</main></body></html>"));
+    /* Copied into the op's arena, which outlives the reply; the buffers are released here. */
     if (buf_is_ok(body) && buf_is_ok(&page))
         text = arena_dup(&request->op.arena, buf_slice(&page));
     buf_deinit(&page);
     buf_deinit(body);
+    /* The plain error needs no buffer of this size. */
     if (!text.ptr) {
         request->frame.is_answered = true;
         http_reply_error(request->exchange, 503, SLICE("Out of memory, try again"));
@@ -195,6 +210,7 @@ enum op_result web_reply_page(struct web_request *request, unsigned status, slic
     }
     add_guards(request);
     web_header(request, "Content-Type", SLICE("text/html; charset=utf-8"));
+    /* Pages hold an account's data, so that no cache may keep them. */
     web_header(request, "Cache-Control", SLICE("no-store"));
     return reply(request, request->again_status ? request->again_status : status, text);
 }
@@ -210,6 +226,7 @@ enum op_result web_reply_problem(struct web_request *request, unsigned status, s
 
 enum op_result web_reply_database(struct web_request *request, int status)
 {
+    /* The details are in the log only; the page says what the reader can do. */
     op_log(&request->op, LOG_ERROR, "a page's query failed", LOG_INT("status", status),
            LOG_STR("message", request->query.message));
     return web_reply_problem(request, 503, SLICE("Not available now"),
@@ -219,11 +236,13 @@ enum op_result web_reply_database(struct web_request *request, int status)
 
 static enum op_result redirect(struct web_request *request, slice url)
 {
+    /* An URL that could not be allocated. */
     if (!url.ptr)
         return web_reply_problem(request, 503, SLICE("Not available now"), SLICE("Try again."));
     add_guards(request);
     web_header(request, "Location", url);
     web_header(request, "Cache-Control", SLICE("no-store"));
+    /* 303: the browser follows with a GET, and a reload sends no form again. */
     return reply(request, 303, SLICE(""));
 }
 
@@ -234,8 +253,9 @@ enum op_result web_reply_redirect(struct web_request *request, slice path, const
                                           *notice ? joint : "", *notice ? "notice=" : "", notice));
 }
 
-enum op_result web_reply_away(struct web_request *request, slice url)
+enum op_result web_reply_external(struct web_request *request, slice url)
 {
+    /* The URL may be in an op that ends before the reply is written. */
     return redirect(request, arena_dup(&request->op.arena, url));
 }
 
@@ -251,6 +271,7 @@ enum op_result web_reply_asset(struct web_request *request, slice type, slice by
 
 void web_csrf_field(struct web_request *request, struct buf *out)
 {
+    /* Without a session there is nothing that a forged form could use. */
     if (request->session.is_open)
         HTML(out, "<input type=\"hidden\" name=\"csrf\" value=\"{}\">",
              slice_of(request->session.csrf, SESSION_CSRF_LEN));
@@ -275,6 +296,7 @@ void web_badge(struct buf *out, slice status)
         {"waiting", "warn", "waiting"},   {"ambiguous", "warn", "ambiguous"},
         {"failed", "bad", "failed"},      {"reauth_required", "bad", "reconnect it"},
     };
+    /* Other words have a quiet badge and stay as they are. */
     const char *kind = "quiet";
     slice word = status;
     for (size_t i = 0; i < ARRAY_LEN(kinds); i++) {

@@ -8,16 +8,17 @@
 
 extern const struct web_page web_asset;
 
-/* "__Host-sluice" behind https, "sluice" where the dashboard is reached by plain http; of a connect
- * link with "-link-" and its mark behind. mark SLICE_NONE: the dashboard's. In the op's arena. */
+/* "__Host-sluice" behind https, "sluice" where the dashboard is reached by plain http; for a
+ * connect link followed by "-link-" and its mark. mark SLICE_NONE: the dashboard's. In the op's
+ * arena. */
 slice web_cookie_name_of(struct web_request *request, slice mark);
 /* Puts the session's cookie, or that of its link, into the reply to come. false: out of memory. */
 bool web_set_cookie(struct web_request *request) MUST_CHECK;
 void web_clear_cookie(struct web_request *request);
-/* The sign-in form, which leads to next, a path of ours; problem: a sentence, or "". */
+/* The sign-in form, which continues at next, a path of this site; problem: a sentence, or "". */
 enum op_result web_sign_in_reply(struct web_request *request, unsigned status, slice next,
                                  const char *problem);
-/* again.c: what it keeps of a form, in hidden fields. */
+/* Writes what again.c keeps of a form, as hidden fields. */
 void web_again_write_fields(struct web_request *request, struct buf *out);
 /* The path of an asset with the hash of its bytes in it, so that it may be cached for good. */
 const char *web_asset_path(const char *name);

@@ -15,7 +15,7 @@ void web_write_flow_row(struct buf *out, const struct flow_row *flow);
 extern const struct web_page web_flow;
 /* flow_do.c */
 extern const struct web_page web_flow_approve, web_flow_reject, web_flow_resume, web_flow_cancel;
-/* Starts what is asked of a flow; account, actor and request id are filled in here. */
+/* Starts a command on a flow; account, actor and request id are filled in here. */
 enum op_result web_begin_command(struct web_request *request, const struct flow_request *in);
 const struct flow_command *web_command_of(const struct web_request *request);
 /* A page that says why it was not done. */
@@ -46,7 +46,7 @@ struct connection;
 /* <li>, in a list of connections of several apps. */
 void web_write_connection_row(struct web_request *request, const struct connection *row,
                               struct buf *out);
-/* The way to those after `last`; integration_id SLICE_NONE: of all apps. */
+/* The link to those after `last`; integration_id SLICE_NONE: of all apps. */
 void web_write_more_connections(struct web_request *request, slice integration_id,
                                 const struct connection *last, struct buf *out);
 /* connection.c */

@@ -1,13 +1,13 @@
 /*
- * Questions: before a key is revoked, a connection deleted or a flow cancelled, a page says what
- * depends on it and asks. Its form posts to its own address, so that a question works without a
+ * Confirmations: before a key is revoked, a connection deleted or a flow cancelled, a page says
+ * what depends on it and asks. Its form posts to its own address, so that it works without a
  * script.
  */
 #include "base/clock.h"
 #include "store/connect_session.h"
 #include "web/app.h"
 
-/* What the answer is given with. keep: the way back, which does nothing. */
+/* How the question can be answered. keep: the link that leaves everything as it is. */
 struct answer {
     slice action, label, keep, keep_label;
 };
@@ -16,6 +16,7 @@ static enum op_result reply(struct web_request *request, slice title, const stru
                             struct buf *body)
 {
     buf_append(body, SLICE("<div class=\"actions\">"));
+    /* No label: there is nothing to confirm any more. */
     if (answer->label.ptr)
         web_button(request, body, answer->action, answer->label, "danger");
     HTML(body, "<a class=\"button\" href=\"{}\">{}</a></div>", answer->keep, answer->keep_label);
@@ -31,6 +32,7 @@ static void write_count(struct buf *out, size_t count, const char *one, const ch
 
 static enum op_result begin_revoke(struct web_request *request)
 {
+    /* Only checks the id; load_links reads it again. */
     struct uuid *id = ARENA_NEW(&request->op.arena, struct uuid);
     if (!id)
         return web_reply_database(request, ERR_BUSY);
@@ -46,6 +48,7 @@ struct revoking {
     bool is_last_admin;
 };
 
+/* An expired key may still be revoked, but it does not count as an admin. */
 static bool is_valid(const struct api_key *key)
 {
     return !key->revoked_at && (key->expires_at == 0 || key->expires_at > clock_wall_us());
@@ -62,6 +65,7 @@ static enum op_result load_links(struct web_request *request)
         return web_reply_database(request, status != OK ? status : ERR_NOMEM);
     if (!web_path_uuid(request, 0, &id))
         return OP_DONE;
+    /* The list is small: an account has few keys. */
     for (size_t i = 0; i < count; i++) {
         admins += is_valid(&keys[i]) && (keys[i].scopes & SCOPE_ADMIN);
         if (uuid_eq(keys[i].id, id))
@@ -70,8 +74,10 @@ static enum op_result load_links(struct web_request *request)
     if (uuid_is_nil(it->key.id))
         return web_reply_problem(request, 404, SLICE("Not found"),
                                  SLICE("The account has no such key."));
+    /* The last valid admin key of the account: afterwards only the operator can manage it. */
     it->is_last_admin = admins == 1 && is_valid(&it->key) && (it->key.scopes & SCOPE_ADMIN);
     request->state = it;
+    /* The second query of two: it needs the key's hash. */
     store_connect_session_count(request->web->config.pool, &request->query, &request->op,
                                 request->session.account_id, it->key.hash);
     return OP_WAIT;
@@ -83,7 +89,7 @@ static void write_revoking(struct web_request *request, const struct revoking *i
     const struct api_key *key = &it->key;
     if (uuid_eq(key->id, request->session.key_id))
         buf_append(out, SLICE("<p class=\"problem\">You are signed in with this key: you will be "
-                              "signed out, and need another one to come back.</p>"));
+                              "signed out, and need another key to sign in again.</p>"));
     if (it->is_last_admin)
         buf_append(out, SLICE("<p class=\"problem\">It is the last key with the scope admin: "
                               "keys and connections can then be managed by your operator alone "
@@ -94,15 +100,15 @@ static void write_revoking(struct web_request *request, const struct revoking *i
     else
         buf_append(out, SLICE("never"));
     buf_append(out, SLICE(".</p><ul><li>Every program that uses it is refused at once, with 401."
-                          "</li><li>Whoever is signed in here with it is signed out.</li><li>"));
+                          "</li><li>Every session that was opened with it ends.</li><li>"));
     if (links > 0) {
         write_count(out, links, "connect link that it made is", "connect links that it made are");
-        buf_append(out, SLICE(" open, and will be good no more.</li>"));
+        buf_append(out, SLICE(" open, and will stop working.</li>"));
     } else {
-        buf_append(out, SLICE("No connect link of it is open.</li>"));
+        buf_append(out, SLICE("No open connect link was made with it.</li>"));
     }
-    buf_append(out, SLICE("<li>Flows that it has started go on.</li></ul>"
-                          "<p>A revoked key cannot be made good again.</p>"));
+    buf_append(out, SLICE("<li>Flows that it started continue.</li></ul>"
+                          "<p>A revoked key cannot be restored.</p>"));
 }
 
 static enum op_result finish_revoke(struct web_request *request)
@@ -111,6 +117,7 @@ static enum op_result finish_revoke(struct web_request *request)
     struct answer answer = {.keep = SLICE("/keys"), .keep_label = SLICE("Keep the key")};
     struct buf body;
     size_t links;
+    /* state is set by load_links, so NULL is the first call. */
     if (!it)
         return load_links(request);
     int status = store_connect_session_count_result(&request->query, &links);
@@ -119,7 +126,7 @@ static enum op_result finish_revoke(struct web_request *request)
     slice name = it->key.name.len > 0 ? it->key.name : it->key.prefix;
     buf_init(&body, WEB_PAGE_BYTES_MAX);
     if (it->key.revoked_at) {
-        buf_append(&body, SLICE("<p>It is revoked already.</p>"));
+        buf_append(&body, SLICE("<p>The key is revoked already.</p>"));
         answer.keep_label = SLICE("To the keys");
     } else {
         write_revoking(request, it, links, &body);
@@ -139,7 +146,7 @@ const struct web_page web_key_revoke_ask = {.route = "/keys/{id}/revoke",
 
 /* ---- a connection ---- */
 
-enum { FLOWS_EXAMINED = 100 };
+enum { FLOWS_EXAMINED = 100 }; /* the newest of each status; the page says if that was not all */
 
 struct disconnecting {
     struct catalog *catalog;
@@ -168,6 +175,7 @@ static enum op_result begin_disconnect(struct web_request *request)
         return web_reply_database(request, ERR_BUSY);
     if (!slice_to_i64(request->match.params[0], &id) || id <= 0)
         return no_connection(request);
+    /* on_end releases it; `need` below points into it. */
     it->catalog = catalog_ref(*request->web->config.catalog);
     request->state = it;
     request->on_end = on_disconnect_end;
@@ -187,10 +195,12 @@ static enum op_result load_flows(struct web_request *request)
         return no_connection(request);
     if (status != OK)
         return web_reply_database(request, status);
+    /* A flow needs the connection by name, or by default if this is the default one. */
     it->need = (struct flow_need){.catalog = it->catalog,
                                   .integration_id = it->row.integration_id,
                                   .connection_id = it->row.id,
                                   .is_default = it->row.is_default};
+    /* Two lists, since a filter has one status. */
     filter.status = FLOW_RUNNING;
     it->running = flow_page_start_needing(flow, &filter, &it->need, &request->op);
     filter.status = FLOW_WAITING;
@@ -212,6 +222,7 @@ static void write_disconnecting(const struct disconnecting *it, struct buf *out)
 {
     const struct catalog_integration *app =
         catalog_find_integration(it->catalog, it->row.integration_id);
+    /* Both are loaded: finish_disconnect has checked their status. */
     size_t count = it->running->count + it->waiting->count;
     bool may_be_more = it->running->examined == FLOWS_EXAMINED ||
                        it->waiting->examined == FLOWS_EXAMINED;
@@ -225,28 +236,30 @@ static void write_disconnecting(const struct disconnecting *it, struct buf *out)
         buf_append(out, SLICE("It has not been used.</p>"));
     }
     buf_append(out, it->row.is_default
-                        ? SLICE("<p>It is the default: whoever names no connection uses it.</p>")
+                        ? SLICE("<p>It is the default: calls that name no connection use it.</p>")
                         : SLICE(""));
     buf_append(out, SLICE("<p>"));
     if (count > 0)
-        write_count(out, count,
-                    "flow runs or waits and has a step left that uses it, which will fail.",
-                    "flows run or wait and have a step left that uses it, which will fail.");
+        write_count(
+            out, count,
+            "running or waiting flow has a step left that uses it; that step will fail.",
+            "running or waiting flows have a step left that uses it; those steps will fail.");
     else
-        buf_append(out, SLICE("No flow that runs or waits uses it."));
+        buf_append(out, SLICE("No running or waiting flow uses it."));
     if (may_be_more)
         buf_printf(out, " There may be more: only the newest %d of each were examined.",
                    FLOWS_EXAMINED);
-    buf_append(out, SLICE(" Programs that ask for it are refused until the app is connected again."
+    buf_append(out, SLICE(" Calls that use it are refused until the app is connected again."
                           "</p>"));
-    write_flows(it->running, "Flows that run", out);
-    write_flows(it->waiting, "Flows that wait", out);
+    write_flows(it->running, "Running flows", out);
+    write_flows(it->waiting, "Waiting flows", out);
 }
 
 static enum op_result finish_disconnect(struct web_request *request)
 {
     const struct disconnecting *it = request->state;
     struct buf body;
+    /* The first call has the row only. */
     if (!it->running)
         return load_flows(request);
     if (!it->waiting || it->running->status != OK || it->waiting->status != OK)
@@ -283,18 +296,21 @@ static enum op_result begin_cancel(struct web_request *request)
     return request->state ? OP_WAIT : web_reply_database(request, ERR_BUSY);
 }
 
-/* A step that changes something in an app, as a line of a list. Returns whether it is one. */
+/* Writes a step that changes something in an app as a line of a list. false: the step changes
+ * nothing. */
 static bool write_write(struct web_request *request, const struct flow_step_def *step,
                         const struct json *output, struct buf *out)
 {
     const struct catalog_action *action =
         step->type == FLOW_TOOL_CALL ? catalog_find_tool(*request->web->config.catalog, step->tool)
                                      : NULL;
+    /* A tool that left the catalog may have written, so it is listed. */
     if (step->type != FLOW_TOOL_CALL || (action && action->level == LEVEL_READ))
         return false;
     HTML(out, "<li>{}", action ? action->title : step->tool);
     if (action)
         HTML(out, " ({})", action->integration->name);
+    /* A step that repeats has one output for each item. */
     if (step->for_each && json_is(output, JSON_ARRAY))
         buf_printf(out, ", %u times", output->count);
     buf_append(out, SLICE("</li>"));
@@ -311,7 +327,7 @@ static enum part part_of(const struct json *step)
     return slice_eq_cstr(status, "running") ? PART_BEGUN : PART_LEFT;
 }
 
-/* The view has the template's steps, in their order. */
+/* The view's steps are in the order of the template's, so that both have the same index. */
 static void write_part(struct web_request *request, const struct flow_template *tmpl,
                        const struct json *steps, enum part part, const char *title,
                        const char *none, struct buf *out)
@@ -321,10 +337,12 @@ static void write_part(struct web_request *request, const struct flow_template *
     buf_init(&list, WEB_PAGE_BYTES_MAX);
     for (size_t i = 0; i < steps->count && i < tmpl->step_count; i++) {
         const struct json *step = &steps->as.items[i];
+        /* A skipped step writes nothing, and is part of no list. */
         bool is_skipped = slice_eq_cstr(json_get_str(step, SLICE("status")), "skipped");
         if (part_of(step) == part && !is_skipped)
             count += write_write(request, &tmpl->steps[i], JSON_GET(step, "output"), &list);
     }
+    /* Without a sentence for "none" an empty part has no heading either. */
     if (count > 0 || *none)
         HTML(out, "<h2>{}</h2>", slice_cstr(title));
     if (count > 0) {
@@ -343,6 +361,7 @@ static enum op_result finish_cancel(struct web_request *request)
     struct buf body;
     if (look->status == ERR_NOTFOUND)
         return web_reply_problem(request, 404, SLICE("Not found"), SLICE("There is no such flow."));
+    /* view, and with it steps, is NULL for every failure; the status says which. */
     slice text = look->status == OK ? flow_look_view(look) : SLICE_NONE;
     const struct json *view =
         text.ptr ? json_parse(&request->op.arena, text, &json_limits_provider, NULL) : NULL;
@@ -357,17 +376,18 @@ static enum op_result finish_cancel(struct web_request *request)
     buf_init(&body, WEB_PAGE_BYTES_MAX);
     buf_append(&body, SLICE("<p>"));
     web_badge(&body, slice_cstr(flow_status_name(status)));
-    buf_append(&body, has_ended ? SLICE("</p><p>It has ended; there is nothing to cancel.</p>")
-                                : SLICE("</p>"));
-    write_part(request, look->tmpl, steps, PART_DONE, "What it has done",
-               "Nothing was written yet.", &body);
+    buf_append(&body, has_ended
+                          ? SLICE("</p><p>The flow has ended; there is nothing to cancel.</p>")
+                          : SLICE("</p>"));
+    write_part(request, look->tmpl, steps, PART_DONE, "Already done",
+               "Nothing has been written yet.", &body);
     if (!has_ended) {
-        write_part(request, look->tmpl, steps, PART_BEGUN,
-                   "What it is doing now, and may still be done", "", &body);
-        write_part(request, look->tmpl, steps, PART_LEFT, "What will not be done",
-                   "It has no more to write.", &body);
-        buf_append(&body, SLICE("<p>What is done stays done. A cancelled flow does not go on "
-                                "again.</p>"));
+        write_part(request, look->tmpl, steps, PART_BEGUN, "In progress; may still be done", "",
+                   &body);
+        write_part(request, look->tmpl, steps, PART_LEFT, "Will not be done",
+                   "Nothing is left to write.", &body);
+        buf_append(&body, SLICE("<p>Cancelling undoes nothing. A cancelled flow cannot be "
+                                "resumed.</p>"));
         answer.action = arena_printf(&request->op.arena, "%.*s/cancel", SLICE_ARG(path));
         answer.label = SLICE("Cancel the flow");
     }

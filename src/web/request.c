@@ -1,6 +1,6 @@
 /*
- * The life of a request for a page; see request.h. The order: session, route, who may see it, form,
- * whether the form is ours, then the page.
+ * The life of a request for a page; see request.h. The order: session, route, access, body, the
+ * form and where it came from, then the page.
  */
 #include "web/request.h"
 
@@ -55,7 +55,7 @@ static const struct http_route routes[] = {
     {HTTP_METHOD_GET, "/assets/{name}", NULL, &web_asset},
 };
 
-enum { SIGN_INS_AT_ONCE = 10 }; /* of an address, then one a second */
+enum { SIGN_INS_AT_ONCE = 10 }; /* from one address; after that one a second */
 
 enum step {
     STEP_SESSION,
@@ -75,7 +75,7 @@ static struct web_request *request_of(struct op *op)
 
 /* ---- the session ---- */
 
-/* The value of a cookie; RFC 6265 5.4: pairs separated by "; ". */
+/* The value of a cookie (RFC 6265 5.4: pairs separated by "; "). */
 static slice find_cookie(const struct web_request *request, slice wanted)
 {
     slice rest = http_request_header(request->exchange, SLICE("Cookie"));
@@ -87,16 +87,19 @@ static slice find_cookie(const struct web_request *request, slice wanted)
     return SLICE_NONE;
 }
 
-/* The route decides which cookie counts. mark: of a connect link; SLICE_NONE: the dashboard's. */
+/* The route decides which cookie is read. The mark of a connect link; SLICE_NONE: the dashboard's
+ * cookie; "": a malformed link, which has no cookie. */
 static slice find_link_mark(struct web_request *request)
 {
     const struct http_exchange *exchange = request->exchange;
     request->found = http_router_match(request->web->router, exchange->head.method,
                                        exchange->segments, exchange->segment_count,
                                        &request->match);
+    /* step_route answers this; until then the request has no page. */
     if (request->found != HTTP_MATCH_FOUND)
         return SLICE_NONE;
     request->page = request->match.route->data;
+    /* The callback serves both: the state says who started it, a link's page or the dashboard. */
     if (request->page->access == WEB_CALLBACK)
         return web_link_mark_of_state(web_query(request, "state"));
     if (request->page->access != WEB_LINK)
@@ -105,7 +108,7 @@ static slice find_link_mark(struct web_request *request)
     return is_link ? slice_cstr(request->link.mark) : SLICE("");
 }
 
-/* A link's session is for that link's own pages. */
+/* A link's session opens that link's own pages only. */
 static bool is_for_page(const struct web_request *request)
 {
     struct web_link link;
@@ -124,9 +127,11 @@ static enum op_result step_session(struct op *op)
     if (!cookie.ptr ||
         session_unseal(request->web->config.ring, cookie, mark.ptr, &op->arena, session) != OK ||
         (mark.ptr && !is_for_page(request))) {
+        /* A cookie that does not open is no error: the request continues without a session. */
         *session = (struct web_session){0};
         return op_jump(op, STEP_ROUTE);
     }
+    /* The cookie was valid when it was sealed; the key is checked on every request. */
     const struct vault_caller caller = session_caller(session);
     return vault_auth_check_caller(request->web->config.auth, &request->check, &caller, op)
                ? OP_NEXT
@@ -138,18 +143,22 @@ static enum op_result step_check_session(struct op *op)
     struct web_request *request = request_of(op);
     struct web_session *session = &request->session;
     const struct vault_grant *grant = &request->check.grant;
+    /* ERR_REFUSED: revoked, expired or signed out. The page decides what a missing session means.
+     */
     if (request->check.status == ERR_REFUSED) {
         *session = (struct web_session){0};
         return OP_NEXT;
     }
     if (request->check.status != OK)
         return web_reply_database(request, request->check.status);
+    /* The cookie's account was authenticated with its text; the key's row has the last word. */
     if (!uuid_eq(grant->account_id, session->account_id)) {
         *session = (struct web_session){0};
         return OP_NEXT;
     }
     session->is_open = true;
     session->key_id = grant->key_id;
+    /* The scopes are those of now: a key that lost one loses it for open sessions, too. */
     session->scopes = grant->scopes;
     uuid_format(session->account_id, request->account_text);
     op->account_id = slice_cstr(request->account_text);
@@ -159,15 +168,16 @@ static enum op_result step_check_session(struct op *op)
 static enum op_result step_enter(struct op *op)
 {
     struct web_request *request = request_of(op);
+    /* Enters the account's share of the work; a request without a session has no account. */
     return request->session.is_open ? op_enter(op, &request->entry) : OP_NEXT;
 }
 
-/* ---- the page, and who may see it ---- */
+/* ---- the page, and access to it ---- */
 
 static enum op_result ask_to_sign_in(struct web_request *request)
 {
     if (request->exchange->head.method == HTTP_METHOD_POST) {
-        request->is_signed_out = true; /* answered once the form is here */
+        request->is_signed_out = true; /* answered when the form has arrived */
         return OP_NEXT;
     }
     struct buf path;
@@ -184,14 +194,15 @@ static enum op_result check_access(struct web_request *request)
     const struct web_page *page = request->page;
     const struct web_session *session = &request->session;
     bool may_be_open = page->access == WEB_OPEN || page->access == WEB_LINK;
+    /* An open page does without a session; with one it may show more. */
     if (may_be_open && !session->is_open)
         return OP_NEXT;
     if (!session->is_open && page->access == WEB_CALLBACK &&
         web_link_mark_of_state(web_query(request, "state")).ptr)
         return web_reply_problem(request, 400, SLICE("Not connected"),
                                  SLICE("This was not begun here, or took too long. Open the link "
-                                       "that you were sent again; if it does not work any more, "
-                                       "ask for a new one."));
+                                       "that you were sent again; if it no longer works, ask for a "
+                                       "new one."));
     if (!session->is_open)
         return ask_to_sign_in(request);
     if (page->scope & ~session->scopes)
@@ -201,17 +212,19 @@ static enum op_result check_access(struct web_request *request)
     return OP_NEXT;
 }
 
-/* Before its body is read: a form is as large as it says, or as it may be. */
+/* Reserved before the body is read: as much as the form declares, or as it may have. */
 static enum op_result ask_memory(struct web_request *request)
 {
     struct http_exchange *exchange = request->exchange;
     struct budget_queue *work = request->web->config.work;
     uint64_t bytes = exchange->body_bytes_max;
     if (exchange->head.framing != HTTP_FRAMING_CHUNKED)
-        bytes = exchange->head.content_length > bytes /* 413 */ ? 0 : exchange->head.content_length;
+        /* A length over the maximum gets a 413 without a body, so it needs no memory. */
+        bytes = exchange->head.content_length > bytes ? 0 : exchange->head.content_length;
     if (work && budget_use_begin(&request->use, &work->budget, request->session.account_id) == OK) {
         arena_count_in(&request->op.arena, &request->use);
         exchange->use = &request->use;
+        /* The body counts for the same account as the op's arena. */
     }
     return budget_wait_op(&request->memory, &request->op, &request->use, (size_t)bytes, BUDGET_NEW,
                           BUDGET_WAIT_MS)
@@ -230,7 +243,7 @@ static enum op_result step_route(struct op *op)
     case HTTP_MATCH_NO_METHOD:
         web_header(request, "Allow", slice_cstr(request->match.allow));
         return web_reply_problem(request, 405, SLICE("Method not allowed"),
-                                 SLICE("This address is asked for in another way."));
+                                 SLICE("This address does not answer this method."));
     case HTTP_MATCH_FOUND:
         break;
     }
@@ -238,19 +251,22 @@ static enum op_result step_route(struct op *op)
     enum op_result result = check_access(request);
     if (result != OP_NEXT)
         return result;
+    /* A request whose body has arrived with its head was read under the default limit. */
     if (!request->frame.is_body_here)
-        exchange->body_bytes_max = request->page == &web_sign_in_post
-                                       ? 2 * WEB_FORM_BYTES_MAX /* with a form that it keeps */
-                                       : WEB_FORM_BYTES_MAX;
+        exchange->body_bytes_max =
+            request->page == &web_sign_in_post
+                ? 2 * WEB_FORM_BYTES_MAX /* its own fields and those of a kept form */
+                : WEB_FORM_BYTES_MAX;
     return ask_memory(request);
 }
 
 static enum op_result step_take_body(struct op *op)
 {
     struct web_request *request = request_of(op);
+    /* The wait timed out. */
     if (!request->memory.is_taken)
         return web_reply_problem(request, 503, SLICE("Busy"),
-                                 SLICE("The server has much to do; nothing was done. Try again in "
+                                 SLICE("The server is busy; nothing was done. Try again in "
                                        "a moment."));
     return http_frame_wait_for_body(&request->frame);
 }
@@ -268,7 +284,7 @@ static slice decode_part(struct web_request *request, slice text)
     return result;
 }
 
-/* application/x-www-form-urlencoded. false: broken, or too many. */
+/* Parses application/x-www-form-urlencoded. false: malformed, or too many fields. */
 static bool read_fields(struct web_request *request)
 {
     slice rest = request->exchange->body;
@@ -278,6 +294,7 @@ static bool read_fields(struct web_request *request)
     while (rest.len > 0) {
         slice pair = slice_split(&rest, '&');
         slice name = slice_split(&pair, '=');
+        /* One past the last one is computed, but used only after the check. */
         struct web_field *field = &request->fields[request->field_count];
         if (request->field_count == WEB_FIELDS_MAX)
             return false;
@@ -290,7 +307,7 @@ static bool read_fields(struct web_request *request)
     return true;
 }
 
-/* Where a browser says from which site a form came, that must be ours. */
+/* If the browser names the site that a form came from, it must be this one. */
 static bool is_from_here(const struct web_request *request)
 {
     slice site = http_request_header(request->exchange, SLICE("Sec-Fetch-Site"));
@@ -298,13 +315,15 @@ static bool is_from_here(const struct web_request *request)
     slice host = http_request_header(request->exchange, SLICE("Host"));
     if (site.ptr && !slice_eq_cstr(site, "same-origin"))
         return false;
+    /* Clients that are no browsers send neither header; they have no cookies to abuse. */
     if (!origin.ptr)
         return true;
     ptrdiff_t at = slice_find(origin, SLICE("://"));
+    /* The host is compared without the scheme: a proxy in front may have ended TLS. */
     return at > 0 && slice_eq_nocase(slice_from(origin, (size_t)at + 3), host);
 }
 
-/* Whether the browser names the site that a form came from at all. */
+/* Whether the browser names the site that a form came from. */
 static bool names_site(const struct web_request *request)
 {
     return http_request_header(request->exchange, SLICE("Sec-Fetch-Site")).ptr ||
@@ -314,8 +333,8 @@ static bool names_site(const struct web_request *request)
 static bool has_token(const struct web_request *request)
 {
     const struct web_session *session = &request->session;
-    /* its browser got a session meanwhile, on another tab or by the same form, and says that it is
-     * from here */
+    /* The browser may have got a session since its page was made, on another tab or by the same
+     * form; it names this site, so that the form is accepted. */
     bool needs_none = request->page->takes_no_csrf && names_site(request);
     return !session->is_open || needs_none ||
            slice_eq_secret(web_field(request, "csrf"), slice_of(session->csrf, SESSION_CSRF_LEN));
@@ -324,18 +343,22 @@ static bool has_token(const struct web_request *request)
 static enum op_result step_form(struct op *op)
 {
     struct web_request *request = request_of(op);
+    /* A GET changes nothing, and has no form. */
     if (request->exchange->head.method != HTTP_METHOD_POST)
         return OP_NEXT;
     slice type = http_media_type(http_request_header(request->exchange, SLICE("Content-Type")));
     if (!slice_eq_nocase(type, SLICE("application/x-www-form-urlencoded")) &&
         request->exchange->body.len > 0)
         return web_reply_problem(request, 415, SLICE("Not a form"),
-                                 SLICE("This address takes what its form sends."));
+                                 SLICE("This address accepts only its own form."));
+    /* An empty body is a form without fields (a single button). */
     if (!read_fields(request))
         return web_reply_problem(request, 400, SLICE("Not readable"),
                                  SLICE("The form could not be read; nothing was done."));
+    /* Only a form from this site is kept: another site's must not be filled in for the reader. */
     if (is_from_here(request) && request->is_signed_out)
         return web_again_sign_in(request);
+    /* Same site, old token: the page is from an earlier session. */
     if (is_from_here(request) && !has_token(request) && names_site(request))
         return web_again_show(request);
     if (!is_from_here(request) || !has_token(request))
@@ -349,6 +372,7 @@ static enum op_result step_form(struct op *op)
 enum op_result web_go_to(struct web_request *request, slice path)
 {
     struct arena *arena = &request->op.arena;
+    /* A path has at most as many segments as characters. */
     slice rest = slice_from(path, 1), *segments = ARENA_ARRAY(arena, slice, path.len + 1);
     size_t count = 0;
     if (!segments)
@@ -360,6 +384,7 @@ enum op_result web_go_to(struct web_request *request, slice path)
         return web_reply_redirect(request, SLICE("/"), "");
     request->page = request->match.route->data;
     enum op_result result = check_access(request);
+    /* step_begin runs again, for the page that is now set. */
     return result == OP_NEXT ? op_jump(&request->op, STEP_BEGIN) : result;
 }
 
@@ -372,9 +397,11 @@ static enum op_result step_begin(struct op *op)
 static enum op_result step_finish(struct op *op)
 {
     struct web_request *request = request_of(op);
+    /* A page that begin answered, or whose client is gone. */
     if (request->frame.is_answered)
         return OP_DONE;
     enum op_result result = request->page->finish(request);
+    /* finish runs again after each further wait. */
     return result == OP_WAIT ? op_wait_then(op, STEP_FINISH) : result;
 }
 
@@ -383,6 +410,7 @@ static enum op_result step_finish(struct op *op)
 static void on_cancel(struct op *op)
 {
     struct web_request *request = request_of(op);
+    /* Everything that may hold the op is cancelled; each call is a no-op if it is not under way. */
     vault_auth_cancel(&request->check);
     pg_cancel(&request->query);
     if (request->on_cancel)
@@ -396,6 +424,7 @@ static void on_end(struct op *op, enum op_end end)
     struct web_request *request = request_of(op);
     if (request->on_end)
         request->on_end(request);
+    /* The page's end first: it may still read the body's fields. */
     http_body_release(request->exchange);
     http_frame_end(&request->frame, end);
 }
@@ -426,15 +455,15 @@ static const struct op_class request_class = {
     .free = free_request,
 };
 
-/* What a form asks for is finished though its client has gone; a page that nobody reads is not.
- * Pages that wait register an end of their own (web_request.on_end). */
+/* A form is carried out even if its client disconnects; a page is not rendered then. Pages that
+ * wait release what they hold in web_request.on_end. */
 static void on_gone(struct http_exchange *exchange)
 {
     struct web_request *request = CONTAINER_OF(http_frame_of(exchange), struct web_request, frame);
     bool has_begun = request->page && request->op.step >= STEP_BEGIN;
-    bool is_deed = exchange->head.method == HTTP_METHOD_POST ||
-                   (has_begun && request->page->is_detached);
-    if (!has_begun || !is_deed)
+    bool has_effect = exchange->head.method == HTTP_METHOD_POST ||
+                      (has_begun && request->page->is_detached);
+    if (!has_begun || !has_effect)
         op_cancel(&request->op);
 }
 
@@ -442,6 +471,7 @@ static enum http_body_wanted on_head(struct http_exchange *exchange, void *ctx)
 {
     struct web *web = ctx;
     struct web_request *request = mem_zalloc(sizeof(*request));
+    /* Refused without an op: the frame answers 503 by itself. */
     if (!request)
         return http_frame_refuse(exchange);
     request->web = web;
@@ -449,6 +479,7 @@ static enum http_body_wanted on_head(struct http_exchange *exchange, void *ctx)
     http_frame_begin(&request->frame, exchange, &request->op, &web->active, on_gone);
     op_start(&request->op, &request_class, exchange->loop, NULL, WEB_ARENA_BYTES_MAX);
     request->op.request_id = exchange->request_id;
+    /* The body is read once the session's account has memory for it (ask_memory). */
     return HTTP_BODY_WAIT;
 }
 
@@ -462,6 +493,7 @@ static void on_finished(struct http_exchange *exchange, void *ctx)
     const char *route = exchange->route;
     char labels[128];
     (void)ctx;
+    /* Routes are literals of this room, so the number of series is bounded. */
     int len =
         snprintf(labels, sizeof(labels), "route=\"%s\",status=\"%u\"", route, exchange->status);
     metric_add(metric_series(&pages_total, slice_of(labels, (size_t)len)), 1);
@@ -473,7 +505,7 @@ static void on_finished(struct http_exchange *exchange, void *ctx)
 const struct http_handler web_handler = {
     .on_head = on_head, .on_request = http_frame_on_request, .on_finished = on_finished};
 
-/* ---- the whole ---- */
+/* ---- the dashboard ---- */
 
 struct web *web_new(const struct web_config *config, struct err *err)
 {
@@ -495,6 +527,7 @@ void web_free(struct web *web)
 {
     if (!web)
         return;
+    /* Requests hold the config and the router. */
     ASSERT(web->active == 0);
     http_router_free(web->router);
     account_rate_free(web->sign_ins);
@@ -514,12 +547,13 @@ bool web_has_path(const struct web *web, const struct http_exchange *exchange)
                              exchange->segment_count, &match) != HTTP_MATCH_NO_PATH;
 }
 
-/* ---- what was asked ---- */
+/* ---- the request's values ---- */
 
 slice web_field(const struct web_request *request, const char *name)
 {
     for (size_t i = 0; i < request->field_count; i++)
         if (slice_eq_cstr(request->fields[i].name, name))
+            /* Pasted values often have white space around them. */
             return slice_trim(request->fields[i].value);
     return SLICE_NONE;
 }

@@ -3,7 +3,7 @@
  *
  * A page has two functions, as an endpoint of api/ has: begin answers, or starts something that
  * holds the op and returns OP_WAIT; finish runs when the holds are gone (again after each further
- * OP_WAIT). Each answers exactly once, through web_reply_*.
+ * OP_WAIT). The page answers exactly once, through web_reply_*.
  */
 #ifndef WEB_REQUEST_H
 #define WEB_REQUEST_H
@@ -27,14 +27,14 @@ enum {
 
 struct web_request;
 
-/* Who may see it. */
+/* Who has access to a page. */
 enum web_access {
-    WEB_OPEN,    /* anybody: sign-in, assets */
-    WEB_SESSION, /* a session; without one, to the sign-in */
-    /* the pages of a connect link: anybody. The session, if any, is the one that this very link
-     * gave; it is good for nothing else */
+    WEB_OPEN,    /* everyone: sign-in, assets */
+    WEB_SESSION, /* a session; without one the reader is sent to the sign-in */
+    /* the pages of a connect link: everyone. The session, if any, is the one that this very link
+     * opened; it is valid for nothing else */
     WEB_LINK,
-    WEB_CALLBACK, /* a session, or a link's: the state tells which of them has begun */
+    WEB_CALLBACK, /* a session, or a link's: the state says which of them started it */
 };
 
 struct web_page {
@@ -43,8 +43,8 @@ struct web_page {
     uint32_t scope; /* SCOPE_* that the session's key needs; 0: none */
     enum op_result (*begin)(struct web_request *request);
     enum op_result (*finish)(struct web_request *request); /* NULL where begin always answers */
-    bool is_detached;   /* goes on without its client, as POST does */
-    bool takes_no_csrf; /* its form may come from who got a session since the page was made */
+    bool is_detached;   /* continues without its client, as POST does */
+    bool takes_no_csrf; /* its page may be older than the session */
 };
 
 struct web_field {
@@ -60,23 +60,23 @@ struct web_request {
     const struct web_page *page;
     enum http_match found;
     struct http_route_match match;
-    struct budget_use use; /* its memory, with the session's account; the nil one's without */
+    struct budget_use use; /* memory, counted for the session's account; for the nil one without */
     struct budget_wait memory;
-    struct web_link link;       /* that the address names, with WEB_LINK; token SLICE_NONE: none */
-    struct web_session session; /* is_open tells whether there is one */
+    struct web_link link; /* named by the address of a WEB_LINK page; token SLICE_NONE: none */
+    struct web_session session; /* is_open: whether there is one */
     struct vault_check check;
     struct web_field *fields; /* of a form */
     size_t field_count;
     struct pg_query query;
     void *state;                                    /* the page's, in the op's arena */
-    void (*on_end)(struct web_request *request);    /* NULL, or lets go of what the page holds */
+    void (*on_end)(struct web_request *request);    /* NULL, or releases what the page holds */
     void (*on_cancel)(struct web_request *request); /* NULL, or cancels what it waits for */
     struct http_header headers[WEB_HEADERS_MAX];
     size_t header_count;
     slice form_origin;
-    /* what was typed into a form that could not be taken is on its page again (again.c) */
-    bool is_signed_out; /* a form of somebody without a session: it is read, and kept */
-    slice again_notice; /* SLICE_NONE: not so */
+    /* a form that could not be accepted is rendered again with what was typed (again.c) */
+    bool is_signed_out; /* a form without a session: it is read, and kept */
+    slice again_notice; /* SLICE_NONE: no such form */
     slice again_path;   /* of that page */
     unsigned again_status;
     char account_text[UUID_TEXT_LEN + 1];
@@ -90,9 +90,9 @@ struct web {
     char public_url[WEB_URL_MAX];
 };
 
-/* ---- what was asked ---- */
+/* ---- the request's values ---- */
 
-/* A field of the form (also of one that is shown again), trimmed; SLICE_NONE when absent. */
+/* A field of the form (also of one that is rendered again), trimmed; SLICE_NONE when absent. */
 slice web_field(const struct web_request *request, const char *name);
 /* A parameter of the query string; SLICE_NONE when absent or empty. */
 slice web_query(struct web_request *request, const char *name);
@@ -101,9 +101,9 @@ bool web_path_uuid(struct web_request *request, size_t i, struct uuid *id) MUST_
 /* "key:<id>", for the audit trail; in the op's arena. */
 slice web_actor(struct web_request *request);
 slice web_client_address(struct web_request *request);
-/* An event in the audit trail, of what was just done. details: the members of its JSON object.
- * Takes a hold on request->query; the page waits, and web_audited logs an event that was lost: what
- * is done is done. */
+/* Adds an event to the audit trail about the change just made. details: the members of its JSON
+ * object. Takes a hold on request->query; the page waits and calls web_audited, which logs an event
+ * that was lost: the change itself is committed. */
 void web_audit(struct web_request *request, slice kind, slice details);
 void web_audited(struct web_request *request);
 bool web_may(const struct web_request *request, uint32_t scope);
@@ -117,20 +117,20 @@ enum op_result web_reply_page(struct web_request *request, unsigned status, slic
 enum op_result web_reply_problem(struct web_request *request, unsigned status, slice title,
                                  slice text);
 enum op_result web_reply_database(struct web_request *request, int status);
-/* 303, to a path of ours; notice (a word of the table in page.c) is shown there once, "" for none.
- */
+/* 303 to a path of this site; notice (a word of the table in page.c) is displayed there once, ""
+ * for none. */
 enum op_result web_reply_redirect(struct web_request *request, slice path, const char *notice);
 /* 303 to another site: an authorization server, a return URL that was checked. */
-enum op_result web_reply_away(struct web_request *request, slice url);
+enum op_result web_reply_external(struct web_request *request, slice url);
 /* Constant bytes with an ETag, cached for good: their path has their hash. */
 enum op_result web_reply_asset(struct web_request *request, slice type, slice bytes);
 void web_header(struct web_request *request, const char *name, slice value);
-/* Origins that a form of this page may lead to, besides our own (CSP form-action). */
+/* An origin that a form of this page may lead to, besides this site (CSP form-action). */
 void web_allow_form_to(struct web_request *request, slice origin);
 
 /* ---- markup that many pages share ---- */
 
-/* The hidden field that every form needs; without a session nothing. */
+/* The hidden field that every form needs; writes nothing without a session. */
 void web_csrf_field(struct web_request *request, struct buf *out);
 /* A form of one button. label is plain text; style "" or "danger" or "primary". */
 void web_button(struct web_request *request, struct buf *out, slice action, slice label,
@@ -138,16 +138,17 @@ void web_button(struct web_request *request, struct buf *out, slice action, slic
 /* <span class="badge ok|warn|bad|quiet">: of a status of a flow, step, execution or connection. */
 void web_badge(struct buf *out, slice status);
 
-/* ---- forms that could not be taken (again.c) ---- */
+/* ---- forms that could not be accepted (again.c) ---- */
 
-/* A form came without a session: the sign-in, which keeps what was typed but for secrets. */
+/* For a form without a session: the sign-in page, which keeps what was typed except secrets. */
 enum op_result web_again_sign_in(struct web_request *request);
-/* Signed in again: where the sign-in form has kept something, the page of its form with that; else
- * a redirect to next, a path of ours. */
+/* After signing in: the page of the form that the sign-in form has kept, with its values; a
+ * redirect to next, a path of this site, if nothing was kept. */
 enum op_result web_again_go_on(struct web_request *request, slice next);
-/* A form of an earlier session, which came from this site: its page again, with what was typed. */
+/* For a form of an earlier session that came from this site: its page again, with what was typed.
+ */
 enum op_result web_again_show(struct web_request *request);
-/* The page of another address, as by GET, instead of the one that was asked for. */
+/* Renders the page of another address, as by GET, instead of the one that was requested. */
 enum op_result web_go_to(struct web_request *request, slice path);
 
 /* ---- the pages, for the route table ---- */

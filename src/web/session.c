@@ -10,8 +10,8 @@
 
 enum { HEAD_LEN = 16 + VAULT_KEY_ID_LEN };
 
-/* No connection has this id: what is sealed for a cookie opens as nothing else. */
-static struct vault_binding place_of(struct uuid account_id, bool is_link)
+/* No connection has this id: what is sealed for a cookie opens as no credential. */
+static struct vault_binding binding_of(struct uuid account_id, bool is_link)
 {
     return (struct vault_binding){.account_id = account_id, .connection_id = is_link ? -2 : -1};
 }
@@ -25,10 +25,12 @@ void session_draw_csrf(struct web_session *session)
 {
     uint8_t bytes[SESSION_CSRF_LEN / 2];
     struct buf hex;
+    /* Random, so that another site cannot guess it. */
     random_bytes(bytes, sizeof(bytes));
     buf_init(&hex, SESSION_CSRF_LEN);
     encode_hex(&hex, slice_of(bytes, sizeof(bytes)));
     ASSERT(!buf_is_ok(&hex) || hex.len == SESSION_CSRF_LEN);
+    /* Out of memory leaves an empty token; sealing the cookie fails then, too. */
     if (buf_is_ok(&hex))
         memcpy(session->csrf, hex.ptr, SESSION_CSRF_LEN);
     buf_deinit(&hex);
@@ -40,6 +42,7 @@ static void write_plain(const struct web_session *session, struct buf *out)
     struct json_writer w;
     buf_init(&hex, 2 * API_KEY_HASH_LEN);
     encode_hex(&hex, slice_of(session->key_hash, API_KEY_HASH_LEN));
+    /* A compact form: a cookie has 4 KB in all, with its name and attributes. */
     json_begin(&w, out);
     json_open(&w, '{');
     json_key(&w, "key");
@@ -58,16 +61,17 @@ static void write_plain(const struct web_session *session, struct buf *out)
 slice session_seal(const struct vault_ring *ring, const struct web_session *session,
                    struct arena *arena)
 {
-    const struct vault_binding place = place_of(session->account_id, session->link_token.ptr);
+    const struct vault_binding binding = binding_of(session->account_id, session->link_token.ptr);
     struct buf plain, bytes, text;
     slice result = SLICE_NONE;
     buf_init(&plain, SESSION_COOKIE_MAX);
     buf_init(&bytes, SESSION_COOKIE_MAX);
     buf_init(&text, 2 * SESSION_COOKIE_MAX);
     write_plain(session, &plain);
+    /* The account's id is in clear: the seal is bound to it, and opening needs it first. */
     buf_append(&bytes, slice_of(session->account_id.bytes, 16));
     buf_append(&bytes, vault_ring_key_id(ring));
-    if (buf_is_ok(&plain) && vault_seal(ring, &place, buf_slice(&plain), &bytes) == OK) {
+    if (buf_is_ok(&plain) && vault_seal(ring, &binding, buf_slice(&plain), &bytes) == OK) {
         encode_base64url(&text, buf_slice(&bytes));
         if (buf_is_ok(&text))
             result = arena_dup(arena, buf_slice(&text));
@@ -84,6 +88,7 @@ static int read_plain(slice text, struct arena *arena, struct web_session *sessi
     slice csrf = json_get_str(root, SLICE("csrf"));
     struct buf hash;
     buf_init(&hash, API_KEY_HASH_LEN);
+    /* The text was authenticated, so this fails only for cookies of another version. */
     bool is_whole = decode_hex(&hash, json_get_str(root, SLICE("key"))) == OK &&
                     hash.len == API_KEY_HASH_LEN && csrf.len == SESSION_CSRF_LEN;
     if (is_whole) {
@@ -95,6 +100,7 @@ static int read_plain(slice text, struct arena *arena, struct web_session *sessi
     buf_deinit(&hash);
     if (!is_whole)
         return ERR_SYNTAX;
+    /* Checked here, since a browser may keep a cookie past its Max-Age. */
     return session->until_ms > now_ms() ? OK : ERR_TIMEOUT;
 }
 
@@ -102,9 +108,12 @@ struct vault_caller session_caller(const struct web_session *session)
 {
     bool is_link = session->link_token.ptr != NULL;
     struct vault_caller caller = {
+        /* The end minus the length of life: sessions that began before "sign out everywhere" are
+         * refused. */
         .begun_at = (session->until_ms - (is_link ? SESSION_LINK_MS : SESSION_MS)) * 1000,
     };
     memcpy(caller.key_hash, session->key_hash, API_KEY_HASH_LEN);
+    /* One session is ended by this hash, so that the token itself need not be stored. */
     vault_sha256(slice_of(session->csrf, SESSION_CSRF_LEN), caller.session_hash);
     return caller;
 }
@@ -118,9 +127,10 @@ int session_unseal(const struct vault_ring *ring, slice cookie, bool is_link, st
     *session = (struct web_session){0};
     buf_init(&bytes, SESSION_COOKIE_MAX);
     if (decode_base64url(&bytes, cookie) == OK && bytes.len > HEAD_LEN) {
+        /* A forged id opens nothing: it is part of what the seal authenticates. */
         memcpy(session->account_id.bytes, bytes.ptr, 16);
-        const struct vault_binding place = place_of(session->account_id, is_link);
-        status = vault_open(ring, &place, slice_of(bytes.ptr + 16, VAULT_KEY_ID_LEN),
+        const struct vault_binding binding = binding_of(session->account_id, is_link);
+        status = vault_open(ring, &binding, slice_of(bytes.ptr + 16, VAULT_KEY_ID_LEN),
                             slice_from(buf_slice(&bytes), HEAD_LEN), &plain, NULL);
     }
     if (status == OK)

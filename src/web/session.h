@@ -1,10 +1,11 @@
 /*
- * Sessions: what a sealed cookie says, checked against the API key that opened it.
+ * Sessions: the content of a sealed cookie, checked against the API key that opened the session.
  *
  * The cookie's plain text is JSON {key, csrf, until, link?}: the key's SHA-256 as hex, the token
- * that forms must bring, the end as milliseconds, and for a session that a connect link gave the
- * link's token. It is sealed with the master key, bound to the account. What a link gave is sealed
- * to another place and lies in a cookie of that link's own, so that it opens as nothing else.
+ * that forms must carry, the end in milliseconds, and for a session of a connect link the link's
+ * token. It is sealed with the master key and bound to the account. A link's session is sealed
+ * under another id and has a cookie of its own, so that it is never taken for a session of the
+ * dashboard.
  */
 #ifndef WEB_SESSION_H
 #define WEB_SESSION_H
@@ -32,16 +33,16 @@ struct web_session {
     slice link_token; /* of a connect link; SLICE_NONE otherwise */
 };
 
-/* A new token for the session's forms, by whose hash the session is known, too. */
+/* Draws a new token for the session's forms. The session is also identified by its hash. */
 void session_draw_csrf(struct web_session *session);
 /* The cookie's value, base64url; SLICE_NONE: out of memory. */
 slice session_seal(const struct vault_ring *ring, const struct web_session *session,
                    struct arena *arena);
-/* ERR_*: it does not open, or has ended. The key and the
- * session are still to be checked (session_caller, vault_auth_check_caller). */
+/* ERR_*: it cannot be opened, or has ended. The key and the session are still to be checked
+ * (session_caller, vault_auth_check_caller). */
 int session_unseal(const struct vault_ring *ring, slice cookie, bool is_link, struct arena *arena,
                    struct web_session *session) MUST_CHECK;
-/* As whom it is checked. */
+/* The caller that the session is checked as. */
 struct vault_caller session_caller(const struct web_session *session);
 
 #endif

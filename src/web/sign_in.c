@@ -5,9 +5,10 @@
 #include "vault/key.h"
 #include "web/page.h"
 
-/* A place of ours to go on to: a path, and nothing that a browser takes for another site. */
+/* A path of this site to continue at, and nothing that a browser would take for another site. */
 static slice next_path(slice wanted)
 {
+    /* "//host" and "/\host" are other sites for a browser. */
     bool is_path = wanted.len > 0 && wanted.ptr[0] == '/' &&
                    !(wanted.len > 1 && (wanted.ptr[1] == '/' || wanted.ptr[1] == '\\'));
     for (size_t i = 0; is_path && i < wanted.len; i++)
@@ -27,6 +28,7 @@ enum op_result web_sign_in_reply(struct web_request *request, unsigned status, s
          "<form method=\"post\" action=\"/sign-in\" class=\"card\">"
          "<input type=\"hidden\" name=\"next\" value=\"{}\">",
          next);
+    /* A form that was sent without a session is kept in hidden fields (again.c). */
     web_again_write_fields(request, &body);
     HTML(&body,
          "<label for=\"key\">API key</label>"
@@ -43,6 +45,7 @@ enum op_result web_sign_in_reply(struct web_request *request, unsigned status, s
 static enum op_result begin_sign_in(struct web_request *request)
 {
     slice next = next_path(web_query(request, "next"));
+    /* Also after signing in on another tab. */
     if (request->session.is_open)
         return web_reply_redirect(request, next, "");
     return web_sign_in_reply(request, 200, next, "");
@@ -58,24 +61,27 @@ static enum op_result finish_post(struct web_request *request)
     if (request->check.status == ERR_REFUSED)
         return web_sign_in_reply(
             request, 401, next,
-            "This key is unknown, expired or revoked. Check that it was copied whole.");
+            "This key is unknown, expired or revoked. Check that it was copied completely.");
     if (request->check.status != OK)
         return web_reply_database(request, request->check.status);
+    /* A new session, not the old one with a new key: its token is new, too. */
     *session = (struct web_session){.is_open = true,
                                     .account_id = request->check.grant.account_id,
                                     .until_ms = clock_wall_us() / 1000 + SESSION_MS};
     if (!vault_key_hash(web_field(request, "key"), session->key_hash))
-        return web_sign_in_reply(request, 401, next, "This is no API key.");
+        return web_sign_in_reply(request, 401, next, "This is not an API key.");
     session_draw_csrf(session);
     session->key_id = request->check.grant.key_id;
     session->scopes = request->check.grant.scopes;
     if (!web_set_cookie(request))
         return web_reply_problem(request, 503, SLICE("Not available now"), SLICE("Try again."));
+    /* A form that was kept is rendered again; nothing is sent on the reader's behalf. */
     return web_again_go_on(request, next);
 }
 
 static enum op_result begin_post(struct web_request *request)
 {
+    /* Counted by address, since a wrong key names no account. */
     struct uuid address = uuid_v5((struct uuid){{0}}, web_client_address(request));
     uint64_t wait_ms =
         account_rate_take(request->web->sign_ins, address, loop_now_ns(request->op.loop));
@@ -83,7 +89,7 @@ static enum op_result begin_post(struct web_request *request)
         web_header(request, "Retry-After", SLICE("1"));
         return web_sign_in_reply(
             request, 429, next_path(web_field(request, "next")),
-            "Too many tries from your address. Wait a moment, then try again.");
+            "Too many attempts from your address. Wait a moment, then try again.");
     }
     bool is_known = vault_auth_check(request->web->config.auth, &request->check,
                                      web_field(request, "key"), &request->op);
@@ -96,25 +102,28 @@ const struct web_page web_sign_in_post = {.route = "/sign-in",
                                           .finish = finish_post,
                                           .takes_no_csrf = true};
 
-/* ---- out ---- */
+/* ---- signing out ---- */
 
 static enum op_result begin_sign_out(struct web_request *request)
 {
     const struct web_session *session = &request->session;
+    /* The end is stored until the cookie would have expired; a copy of it is refused as long. */
     store_session_end(request->web->config.pool, &request->query, &request->op, session->account_id,
                       request->check.caller.session_hash, session->until_ms * 1000);
     return OP_WAIT;
 }
 
-/* Every copy of the cookie is worth nothing now, here and, once they are told, on the others. */
+/* From now on every copy of the cookie is refused: here at once, on other nodes when they are
+ * notified. */
 static enum op_result finish_sign_out(struct web_request *request)
 {
     struct uuid account_id = request->session.account_id;
     int status = store_done_result(&request->query);
-    if (status != OK) /* the browser keeps its session, so that it can be ended */
+    if (status != OK) /* the browser keeps its session, so that signing out can be tried again */
         return web_reply_database(request, status);
     vault_auth_forget(request->web->config.auth, account_id);
     connect_account_changed(request->web->config.connect, account_id);
+    /* Without a session the page has no navigation and no CSRF field. */
     request->session = (struct web_session){0};
     web_clear_cookie(request);
     return web_reply_redirect(request, SLICE("/sign-in"), "signed_out");
@@ -129,6 +138,7 @@ static enum op_result begin_everywhere(struct web_request *request)
 {
     const struct web_session *session = &request->session;
     store_sessions_end(request->web->config.pool, &request->query, &request->op,
+                       /* Every session of this key that began before now is refused. */
                        session->account_id, session->key_id, clock_wall_us());
     return OP_WAIT;
 }
@@ -143,7 +153,7 @@ static enum op_result begin_ask(struct web_request *request)
     struct buf body;
     buf_init(&body, WEB_PAGE_BYTES_MAX);
     buf_append(&body, SLICE("<p>All browsers that are signed in with the same API key are signed "
-                            "out, this one too. The key itself stays good: whoever has it can sign "
+                            "out, including this one. The key stays valid and can be used to sign "
                             "in again.</p><div class=\"actions\">"));
     web_button(request, &body, SLICE("/sign-out/everywhere"), SLICE("Sign out everywhere"),
                "danger");

@@ -5,10 +5,11 @@
 
 static void write_cut(struct buf *out, slice text, size_t bytes_max)
 {
+    /* Cut between characters, never within one. */
     slice shown = slice_first_utf8(text, bytes_max);
     html_text(out, shown);
     if (shown.len < text.len)
-        buf_append(out, SLICE(" ... (cut)"));
+        buf_append(out, SLICE(" ... (shortened)"));
 }
 
 static void write_scalar(struct buf *out, const struct json *value)
@@ -18,13 +19,14 @@ static void write_scalar(struct buf *out, const struct json *value)
         write_cut(out, json_str(value), VALUE_TEXT_BYTES_MAX);
         return;
     }
+    /* Numbers, booleans and null are short; the margin is for the writer. */
     buf_init(&text, VALUE_TEXT_BYTES_MAX + 1024);
     json_write(&text, value);
     html_text(out, buf_slice(&text));
     buf_deinit(&text);
 }
 
-static void write_at(struct buf *out, const struct json *value, unsigned depth);
+static void write_nested(struct buf *out, const struct json *value, unsigned depth);
 
 static void write_left_out(struct buf *out, size_t count, const char *tag)
 {
@@ -37,7 +39,7 @@ static void write_object(struct buf *out, const struct json *value, unsigned dep
     buf_append(out, SLICE("<dl>"));
     for (size_t i = 0; i < value->count && i < VALUE_ITEMS_MAX; i++) {
         HTML(out, "<dt>{}</dt><dd>", json_str(&value->as.members[i].key));
-        write_at(out, &value->as.members[i].value, depth + 1);
+        write_nested(out, &value->as.members[i].value, depth + 1);
         buf_append(out, SLICE("</dd>"));
     }
     write_left_out(out, value->count, "dd");
@@ -49,20 +51,21 @@ static void write_array(struct buf *out, const struct json *value, unsigned dept
     buf_append(out, SLICE("<ol>"));
     for (size_t i = 0; i < value->count && i < VALUE_ITEMS_MAX; i++) {
         buf_append(out, SLICE("<li>"));
-        write_at(out, &value->as.items[i], depth + 1);
+        write_nested(out, &value->as.items[i], depth + 1);
         buf_append(out, SLICE("</li>"));
     }
     write_left_out(out, value->count, "li");
     buf_append(out, SLICE("</ol>"));
 }
 
-static void write_at(struct buf *out, const struct json *value, unsigned depth)
+static void write_nested(struct buf *out, const struct json *value, unsigned depth)
 {
     bool is_container = json_is(value, JSON_OBJECT) || json_is(value, JSON_ARRAY);
     if (!is_container)
         write_scalar(out, value);
     else if (value->count == 0)
         buf_append(out, SLICE("<span class=\"soft\">none</span>"));
+    /* Deeper values would be hard to follow as nested lists; they are printed as JSON. */
     else if (depth >= VALUE_DEPTH_MAX)
         value_write_text(out, value, VALUE_TEXT_BYTES_MAX);
     else if (value->type == JSON_OBJECT)
@@ -76,21 +79,23 @@ void value_write(struct buf *out, const struct json *value)
     if (!value || value->type == JSON_NULL)
         buf_append_char(out, '-');
     else
-        write_at(out, value, 0);
+        write_nested(out, value, 0);
 }
 
-/* ---- in short ---- */
+/* ---- the brief form ---- */
 
 enum { BRIEF_BYTES_MAX = 240 };
 
 static slice headline_at(const struct json *value, unsigned depth)
 {
     static const char *const names[] = {"title", "subject", "name", "summary", "text", "content"};
+    /* A string is its own headline; only named members and containers are searched further. */
     slice found = json_is(value, JSON_STRING) ? slice_trim(json_str(value)) : SLICE_NONE;
     if (!value || depth > VALUE_DEPTH_MAX)
         return SLICE_NONE;
     for (size_t i = 0; value->type == JSON_OBJECT && i < ARRAY_LEN(names) && found.len == 0; i++)
         found = headline_at(json_get(value, slice_cstr(names[i])), depth + 1);
+    /* Other members next, since requests often wrap what matters in one object. */
     for (size_t i = 0; value->type == JSON_OBJECT && i < value->count && found.len == 0; i++)
         if (!json_is(&value->as.members[i].value, JSON_STRING))
             found = headline_at(&value->as.members[i].value, depth + 1);
@@ -113,8 +118,8 @@ static void write_start_of(struct buf *out, slice text)
         buf_append(out, SLICE(" ..."));
 }
 
-/* Texts of more than one word; names of types and ids are none. Returns how many more may follow.
- */
+/* Writes texts of more than one word, which leaves out ids and names of types. Returns how many
+ * more may follow. */
 static unsigned write_sentences(struct buf *out, const struct json *value, slice headline,
                                 unsigned left, unsigned depth)
 {
@@ -136,6 +141,7 @@ static unsigned write_sentences(struct buf *out, const struct json *value, slice
 
 void value_write_brief(struct buf *out, const struct json *value, slice headline)
 {
+    /* The whole value has few lines, however deep the sentences are. */
     unsigned left = VALUE_LINES_MAX;
     if (!json_is(value, JSON_OBJECT))
         return;
@@ -166,7 +172,7 @@ void value_write_text(struct buf *out, const struct json *value, size_t bytes_ma
     buf_deinit(&text);
 }
 
-/* Of ASCII; a run of capitals is an abbreviation and stays. */
+/* ASCII only. A run of capitals is an abbreviation and stays as it is. */
 static bool is_upper(slice text, size_t i)
 {
     return i < text.len && text.ptr[i] >= 'A' && text.ptr[i] <= 'Z';
@@ -178,6 +184,7 @@ void value_write_name(struct buf *out, slice name)
     buf_init(&words, VALUE_TEXT_BYTES_MAX);
     for (size_t i = 0; i < name.len; i++) {
         char c = name.ptr[i];
+        /* A capital after a small letter begins a word: taskParent. */
         bool is_word = is_upper(name, i) && i > 0 && !is_upper(name, i - 1);
         if (is_word)
             buf_append_char(&words, ' ');

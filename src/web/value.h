@@ -14,16 +14,17 @@ enum {
     VALUE_LINES_MAX = 2
 };
 
-/* Objects as lists of names, arrays as lists; deeper than VALUE_DEPTH_MAX, past VALUE_ITEMS_MAX
- * items or VALUE_TEXT_BYTES_MAX of a text it says what is left out. value NULL: "-". */
+/* Writes objects as lists of names and arrays as lists; deeper than VALUE_DEPTH_MAX, past
+ * VALUE_ITEMS_MAX items or VALUE_TEXT_BYTES_MAX of a text it says what is left out. value NULL:
+ * "-". */
 void value_write(struct buf *out, const struct json *value);
-/* What a person would call it: of its members (and theirs) the first text that is a title, a
- * subject, a name or the like; SLICE_NONE when nothing is. */
+/* The first text among its members (and theirs) that is a title, a subject, a name or the like;
+ * SLICE_NONE when there is none. */
 slice value_headline(const struct json *value);
-/* In short, for people who have yet to see all of it: its own small values but the headline, then
- * the first sentences that are somewhere in it. */
+/* The brief form, above the full one: its own short texts except the headline, then the first
+ * sentences found further inside. */
 void value_write_brief(struct buf *out, const struct json *value, slice headline);
-/* A member's name as people would write it: "taskParent" and "task_parent" are "Task parent". */
+/* A member's name in words: "taskParent" and "task_parent" become "Task parent". */
 void value_write_name(struct buf *out, slice name);
 /* In <pre>, indented, cut at bytes_max. */
 void value_write_text(struct buf *out, const struct json *value, size_t bytes_max);

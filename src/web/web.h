@@ -29,7 +29,7 @@ struct web_config {
     struct catalog **catalog;
     struct flow_template_set **templates;
     struct http_client *http;
-    struct budget_queue *work; /* what requests take counts there; NULL: nowhere */
+    struct budget_queue *work; /* the memory of requests counts in it; NULL: uncounted */
     const struct address_policy *trusted_proxies; /* NULL: none */
     /* "https://sluice.example.com", as browsers reach this server: redirect URIs begin with it, and
      * with https the cookie is __Host-. Empty: web_public_url_set follows. */
@@ -40,9 +40,9 @@ struct web_config {
 struct web *web_new(const struct web_config *config, struct err *err) MUST_CHECK;
 /* No request may be under way (asserted). NULL is fine. */
 void web_free(struct web *web);
-/* Once it listens, where nothing was configured; copied. */
+/* Sets it once the server listens, if none was configured; copied. */
 void web_public_url_set(struct web *web, slice url);
-/* Whether the path is one of its pages; of others it tells a 404. */
+/* Whether the path is one of its pages; other paths get a 404 elsewhere. */
 bool web_has_path(const struct web *web, const struct http_exchange *exchange);
 /* For http_server_new, with the web as ctx. */
 extern const struct http_handler web_handler;

@@ -45,7 +45,7 @@ const run = (action_id) => dashboard.call(account, 'POST', '/api/executions', { 
 test('without an OAuth client the other ways are offered, and one that is typed works', async () => {
   const visit = await dashboard.signIn(account);
   await visit.goto('/integrations/choice');
-  await visit.sees('needs an OAuth client there, and has none yet');
+  await visit.sees('this server has no OAuth client there yet');
   await visit.isAccessible();
   assert.equal(await visit.page.getByRole('button', { name: 'Connect Choice (Sign in)' }).count(), 0);
   await visit.page.getByLabel('User name').fill('sam');
@@ -70,7 +70,7 @@ test('reconnected by signing in, it is an OAuth connection; what is optional is 
   assert.ok(visit.page.url().startsWith(consent.url), visit.page.url());
   assert.equal(await visit.page.getByLabel('files.purge').count(), 0, 'it is not asked for');
   await visit.press('Allow');
-  await visit.sees('Connected again.');
+  await visit.sees('Reconnected.');
   assert.equal((await rows()).trim(), 'oauth2|files.read files.write');
   assert.equal((await run('look')).json.status, 'succeeded');
   assert.match(consent.sent, /^Bearer /);

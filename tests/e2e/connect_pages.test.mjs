@@ -145,18 +145,18 @@ test('a second connection: default, label, a new credential, disconnected', asyn
   assert.equal(await count(one, 'and is_default'), 1);
   page = await connectionOf(pages, page, 'second');
   page = await pages.press(page, 'Make it the default');
-  assert.match(page.text, /The connection is changed/);
+  assert.match(page.text, /Connection changed/);
   assert.equal(await count(one, `and is_default and label = 'second'`), 1);
   page = await pages.press(page, 'Save the label', { label: 'renamed' });
   assert.equal(await count(one, `and label = 'renamed'`), 1);
   const refused = await pages.press(page, 'Reconnect renamed', { token: BAD });
   assert.equal(refused.status, 400, refused.text);
   page = await pages.press(page, 'Reconnect renamed', { token: GOOD });
-  assert.match(page.text, /Connected again/);
+  assert.match(page.text, /Reconnected/);
   assert.match(page.path, /^\/connections\//);
   page = await pages.go(linkOf(page.text, 'Disconnect'));
   page = await pages.press(page, 'Disconnect');
-  assert.match(page.text, /The connection is deleted/);
+  assert.match(page.text, /Connection deleted/);
   assert.equal(await count(one), 1);
   for (const kind of ['default_set', 'renamed', 'reconnected', 'removed'])
     assert.equal(await events(one, `connection.${kind}`), 1, kind);
@@ -197,14 +197,14 @@ test('OAuth: consent connects; a state is good once and for its session; a denia
   assert.equal(done.path, '/integrations/strict?notice=connected', done.text);
   const granted = await connectionOf(pages, done, 'by consent');
   assert.match(granted.text, /<code>notes\.read<\/code><span class="badge ok">granted/);
-  assert.match(granted.text, /by itself, before the token ends/);
+  assert.match(granted.text, /automatic, before the token expires/);
   assert.equal((await server.execute(one.key, 'strict', 'read_me', {})).status, 200);
   assert.equal((await pages.go(path)).status, 400);
 
   const again = await pages.press(granted, 'Reconnect by consent', {}, { follow: false });
   const second = await oidc.consent(again.location, { login: 'sam' });
   const reconnected = await pages.go(`/connect/callback${new URL(second.url).search}`);
-  assert.match(reconnected.text, /Connected again/);
+  assert.match(reconnected.text, /Reconnected/);
   assert.equal(await count(one, `and integration_id = 'strict'`), 1);
 
   const third = await pages.press(done, 'Connect App strict', {}, { follow: false });
@@ -217,7 +217,7 @@ test('OAuth: consent connects; a state is good once and for its session; a denia
 test('an account brings an OAuth client of its own; its secret is in no page', async () => {
   const pages = await signedIn(two);
   let page = await pages.go('/integrations/bare');
-  assert.match(page.text, /needs an OAuth client there, and has none yet/);
+  assert.match(page.text, /this server has no OAuth client there yet/);
   assert.ok(page.text.includes(`<code>${PUBLIC}/connect/callback</code>`));
   const own = formsOf(page.text).flatMap((form) => form.buttons);
   assert.ok(!own.includes('Connect App bare') && own.includes('Save the client'), 'no button that could only fail');
@@ -226,14 +226,14 @@ test('an account brings an OAuth client of its own; its secret is in no page', a
   assert.equal(forced.status, 400, forced.text);
   const { client_id, client_secret } = clientOf('sluice');
   page = await pages.press(page, 'Save the client', { client_id, client_secret });
-  assert.match(page.text, /client is saved/);
+  assert.match(page.text, /client saved/);
   assert.ok(!page.text.includes(client_secret));
   const sent = await pages.press(page, 'Connect App bare', {}, { follow: false });
   const back = await oidc.consent(sent.location, { login: 'kim' });
   const done = await pages.go(`/connect/callback${new URL(back.url).search}`);
   assert.match(done.text, /Connected/);
   page = await pages.press(done, 'Delete the client');
-  assert.match(page.text, /has none yet/);
+  assert.match(page.text, /no OAuth client there yet/);
   assert.equal(await events(two, 'oauth_client.set'), 1);
 });
 
@@ -285,7 +285,7 @@ test('keys: shown once, marked, revoked at once; none has more scopes than its m
   const question = await pages.go(linkOf(page.text, `Revoke ${HOSTILE} ${key.slice(0, 10)}`));
   assert.ok(!question.text.includes('<img'));
   const gone = await pages.press(question, 'Revoke the key');
-  assert.match(gone.text, /The key is revoked/);
+  assert.match(gone.text, /The key was revoked/);
   assert.equal((await server.call(key, 'GET', '/api/integrations')).status, 401);
   for (const kind of ['created', 'revoked']) assert.equal(await events(two, `key.${kind}`), kind === 'created' ? 2 : 1);
 
@@ -338,7 +338,7 @@ test('a link shows and touches what it makes, and nothing else of the account', 
   for (let looks = 0; looks < 3; looks++) {
     const page = await scanner.ask(path);
     assert.equal(page.status, 200);
-    assert.ok(page.text.includes('You give <strong>Acme &amp; Sons</strong> access to <strong>Probe</strong>'), page.text);
+    assert.ok(page.text.includes('You are giving <strong>Acme &amp; Sons</strong> access to <strong>Probe</strong>'), page.text);
     assert.match(page.text, /<strong>Read<\/strong>: Echo; Read a label; Wait.*<strong>Write<\/strong>: Send/);
     assert.match(page.text, /https:\/\/agent\.example\/done/);
     assert.equal(scanner.cookies.size, 0);
@@ -379,7 +379,7 @@ test('a link shows and touches what it makes, and nothing else of the account', 
   assert.equal(await count(owner), 2);
   person.cookies.set(name, `${value.slice(0, -6)}AAAAAA`);
   assert.equal((await person.ask(path)).status, 410, 'a cookie that was tampered with');
-  for (const [each, status, title] of [[path, 410, 'This link has been used'], [`${path.slice(0, -4)}AAAA`, 404, 'This link is not good'], ['/connect/x', 404, 'This link is not good']])
+  for (const [each, status, title] of [[path, 410, 'This link has been used'], [`${path.slice(0, -4)}AAAA`, 404, 'This link is not valid'], ['/connect/x', 404, 'This link is not valid']])
     for (const method of ['GET', 'POST']) {
       const reply = await scanner.ask(each, { method });
       assert.equal(reply.status, status, `${method} ${each}`);
@@ -552,7 +552,7 @@ test('a link that is too old, and one whose key is revoked, say so', async () =>
   const before = await count(one);
   for (const [pages, path] of [[new Pages(server.base), open.path], [person, taking.path]]) {
     await until('the link has ended with its key', async () => (await pages.ask(path)).status === 410);
-    assert.match((await pages.ask(path)).text, /has been revoked/);
+    assert.match((await pages.ask(path)).text, /was revoked/);
   }
   assert.equal((await person.press(page, 'Connect Probe', { token: GOOD })).status, 410);
   assert.equal(await count(one), before);

@@ -76,7 +76,7 @@ async function approve(visit, id, note) {
   const before = (await dashboard.pagesMade()).length;
   await visit.page.getByLabel('Note').fill(note);
   await visit.press('Approve');
-  await visit.sees('Approved; the flow goes on.');
+  await visit.sees('Approved; the flow continues.');
   return { before, items };
 }
 
@@ -196,7 +196,7 @@ test('a flow that failed goes on after its cause is mended', async () => {
   await visit.goto(`/flows/${id}`);
   await dashboard.provider.faults([]);
   await visit.press('Resume');
-  await visit.sees('The flow goes on.');
+  await visit.sees('The flow continues.');
   await visit.page.locator('[role=status] .badge', { hasText: 'completed' }).waitFor();
   await visit.end();
 });

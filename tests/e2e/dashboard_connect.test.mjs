@@ -56,7 +56,7 @@ async function connectMail(visit, account) {
   await visit.press(MAILBOX, visit.page.locator('.list'));
   await visit.sees(/Acts as\s+sam\.rivera@example\.com/);
   await visit.sees(/gmail\.modify\s+granted/);
-  await visit.sees('by itself, before the token ends');
+  await visit.sees('automatic, before the token expires');
   await visit.sees('not used yet');
   await visit.fits();
   const done = await list(account);
@@ -85,9 +85,9 @@ async function connectProbe(visit, account) {
   const { json } = await dashboard.call(account, 'GET', '/api/integrations?query=probe');
   assert.equal(json.items.find((item) => item.integration_id === 'probe').connection_state, 'connected');
   await visit.press('Disconnect');
-  await visit.sees('No flow that runs or waits uses it.');
+  await visit.sees('No running or waiting flow uses it.');
   await visit.press('Disconnect');
-  await visit.sees('The connection is deleted.');
+  await visit.sees('Connection deleted.');
   const gone = await dashboard.call(account, 'GET', '/api/integrations?query=probe');
   assert.equal(gone.json.items.find((item) => item.integration_id === 'probe').connection_state, 'not_connected');
 }
@@ -111,7 +111,7 @@ async function makeKey(visit, how) {
   await visit.fits();
   await visit.press(new RegExp(`^Revoke for ${how} sk_`));
   await visit.press('Revoke the key');
-  await visit.sees('The key is revoked');
+  await visit.sees('The key was revoked');
   await until('the key is refused', async () => (await ask()).status === 401);
   await mine.goto('/flows');
   assert.equal(await mine.title(), 'Sign in');

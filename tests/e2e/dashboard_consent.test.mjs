@@ -52,14 +52,14 @@ async function fails(visit, ...texts) {
 test('an app without an OAuth client: said so, entered in its place, then it connects', async () => {
   const visit = await dashboard.signIn(account);
   await visit.goto('/integrations/picky');
-  await visit.sees('needs an OAuth client there, and has none yet');
+  await visit.sees('this server has no OAuth client there yet');
   await visit.sees(`${dashboard.base}/connect/callback`);
   assert.equal(await visit.page.getByRole('button', { name: 'Connect Picky' }).count(), 0);
   await visit.isAccessible();
   await visit.page.getByLabel('Client id').fill(CLIENT.id);
   await visit.page.getByLabel('Client secret').fill(CLIENT.secret);
   await visit.press('Save the client');
-  await visit.sees("The app's OAuth client is saved.");
+  await visit.sees('OAuth client saved.');
   await toConsent(visit);
   await visit.end();
 });
@@ -154,8 +154,8 @@ for (const [how, options] of [['with JavaScript', {}], ['without JavaScript', { 
     consent.behave();
     await visit.press('Reconnect');
     await visit.press('Allow');
-    await visit.sees('Connected again.');
-    await visit.sees('by itself, before the token ends');
+    await visit.sees('Reconnected.');
+    await visit.sees('automatic, before the token expires');
     assert.ok(!(await visit.text()).includes('not granted'));
     await until('its use is told', async () => {
       await visit.page.reload();
@@ -164,7 +164,7 @@ for (const [how, options] of [['with JavaScript', {}], ['without JavaScript', { 
     assert.equal((await run('change')).json.status, 'succeeded');
     await visit.press('Disconnect');
     await visit.press('Disconnect');
-    await visit.sees('The connection is deleted.');
+    await visit.sees('Connection deleted.');
     await visit.end();
   });
 
@@ -179,7 +179,7 @@ for (const [how, options] of [['without JavaScript', { javaScriptEnabled: false 
     await dashboard.stack.cluster.sql(`delete from sluice.oauth_client where account_id = '${account.id}'`);
     await visit.goto(page);
     await visit.press('Reconnect');
-    await visit.sees('Nothing was changed: this server has no OAuth client for Picky Files that works');
+    await visit.sees('Nothing was changed: this server has no working OAuth client for Picky Files');
     await visit.sees(`${dashboard.base}/connect/callback`);
     await visit.fits();
     if (options === PHONE) await visit.isAccessible();
@@ -190,10 +190,10 @@ for (const [how, options] of [['without JavaScript', { javaScriptEnabled: false 
     await visit.page.getByLabel('Client secret').fill(CLIENT.secret);
     await visit.press('Save the client');
     assert.equal(new URL(visit.page.url()).pathname, page);
-    await visit.sees("The app's OAuth client is saved.");
+    await visit.sees('OAuth client saved.');
     await visit.press('Reconnect');
     await visit.press('Allow');
-    await visit.sees('Connected again.');
+    await visit.sees('Reconnected.');
     assert.equal(await connections(`and integration_id = 'picky'`), 1);
     await visit.press('Disconnect');
     await visit.press('Disconnect');
@@ -208,13 +208,13 @@ test('the client is gone: who may not set one is told who may', async () => {
   await reader.press('Go on');
   await dashboard.stack.cluster.sql(`delete from sluice.oauth_client where account_id = '${account.id}'`);
   await admin.press('Connect Picky Files');
-  await admin.sees('this server has no OAuth client for Picky Files that works');
+  await admin.sees('this server has no working OAuth client for Picky Files');
   await reader.press('Connect Picky Files');
-  await reader.sees('this server has no OAuth client for Picky Files that works');
-  await reader.sees('Tell whoever sent you this link');
+  await reader.sees('this server has no working OAuth client for Picky Files');
+  await reader.sees('Ask the sender of this link to set up the client');
   assert.equal(await reader.page.getByLabel('Client id').count(), 0);
   await reader.press('Back to Picky Files');
-  await reader.sees('You give consent access to Picky Files');
+  await reader.sees('You are giving consent access to Picky Files');
   await admin.page.getByLabel('Client id').fill(CLIENT.id);
   await admin.page.getByLabel('Client secret').fill(CLIENT.secret);
   await admin.press('Save the client');
@@ -248,9 +248,9 @@ for (const [how, options] of [['with JavaScript', {}], ['without JavaScript', { 
       const visit = await dashboard.browser.visit(dashboard.base, options);
       for (let looks = 0; looks < 3; looks++) await visit.goto(path);
       assert.equal(await visit.title(), `Connect ${name}`);
-      await visit.sees(`You give consent access to ${name} in your name.`);
+      await visit.sees(`You are giving consent access to ${name} in your name.`);
       await visit.sees(integration_id === 'picky' ? 'Read: Change a file; Look at a file' : 'Write: Send');
-      await visit.sees(`Afterwards you can go back to ${back}`);
+      await visit.sees(`You can return to ${back}`);
       await visit.fits();
       if (how === 'with JavaScript') await visit.isAccessible();
       await visit.press('Go on');

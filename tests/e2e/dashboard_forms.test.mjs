@@ -129,7 +129,7 @@ for (const [how, options] of WAYS) {
     await visit.press(new RegExp(`^Revoke asked ${how} sk_`));
     assert.equal(new URL(visit.page.url()).pathname, `/keys/${id}/revoke`);
     await visit.sees('2 connect links that it made are open');
-    await visit.sees('signed in here with it is signed out');
+    await visit.sees('session that was opened with it ends');
     assert.ok(!(await visit.text()).includes('You are signed in with this key'));
     await visit.fits();
     if (how !== 'without JavaScript') await visit.isAccessible();
@@ -137,10 +137,10 @@ for (const [how, options] of WAYS) {
     assert.equal(await works(), 200);
     await visit.goto(`/keys/${id}/revoke`);
     await visit.press('Revoke the key');
-    await visit.sees('The key is revoked');
+    await visit.sees('The key was revoked');
     assert.equal(await works(), 401);
     await visit.goto(`/keys/${id}/revoke`);
-    await visit.sees('It is revoked already.');
+    await visit.sees('The key is revoked already.');
     await visit.end();
   });
 
@@ -151,7 +151,7 @@ for (const [how, options] of WAYS) {
     await visit.sees('you will be signed out');
     await visit.press('Revoke the key');
     assert.equal(await visit.title(), 'Sign in');
-    await visit.sees('Your key is revoked, and you are signed out.');
+    await visit.sees('Your key was revoked, and you are signed out.');
     await visit.end();
   });
 
@@ -164,11 +164,11 @@ for (const [how, options] of WAYS) {
     const links = () => visit.page.locator(`main a[href="/flows/${waiting}"]`).count();
     await visit.goto(`/connections/${mail}`);
     await visit.press('Disconnect');
-    await visit.sees('No flow that runs or waits uses it.'); // its mail is read
+    await visit.sees('No running or waiting flow uses it.'); // its mail is read
     assert.equal(await links(), 0);
     await visit.goto(`/connections/${notes}`);
     await visit.press('Disconnect');
-    await visit.sees('1 flow runs or waits and has a step left that uses it');
+    await visit.sees('1 running or waiting flow has a step left that uses it');
     assert.equal(await links(), 1);
     await visit.fits();
     if (how !== 'without JavaScript') await visit.isAccessible();
@@ -177,7 +177,7 @@ for (const [how, options] of WAYS) {
     assert.equal(await countOf(`connection where id = ${notes}`), 1);
     await visit.press('Disconnect');
     await visit.press('Disconnect');
-    await visit.sees('The connection is deleted.');
+    await visit.sees('Connection deleted.');
     assert.equal(await countOf(`connection where id = ${notes}`), 0);
     await visit.goto(`/connections/${notes}/delete`);
     assert.equal(await visit.title(), 'Not found');
@@ -190,15 +190,15 @@ for (const [how, options] of WAYS) {
     await visit.goto(`/flows/${id}`);
     await visit.press('Cancel the flow');
     assert.equal(new URL(visit.page.url()).pathname, `/flows/${id}/cancel`);
-    await visit.sees(/What it has done\s+Nothing was written yet\./);
-    await visit.sees(/What will not be done\s+Create a page \(Notion\)/);
+    await visit.sees(/Already done\s+Nothing has been written yet\./);
+    await visit.sees(/Will not be done\s+Create a page \(Notion\)/);
     await visit.fits();
     if (how !== 'without JavaScript') await visit.isAccessible();
     await visit.press('Back to the flow');
     assert.equal((await dashboard.reaches(account, id, 'waiting')).flow.status, 'waiting');
     await visit.press('Cancel the flow');
     await visit.press('Cancel the flow');
-    await visit.sees('The flow is cancelled.');
+    await visit.sees('The flow was cancelled.');
     await dashboard.reaches(account, id, 'cancelled');
     await visit.goto(`/flows/${id}/cancel`);
     await visit.sees('there is nothing to cancel');
@@ -206,7 +206,7 @@ for (const [how, options] of WAYS) {
     await dashboard.call(account, 'POST', `/api/flows/${done}/approve`, {});
     await dashboard.reaches(account, done, 'completed');
     await visit.goto(`/flows/${done}/cancel`);
-    await visit.sees(/What it has done\s+Create a page \(Notion\), 2 times/);
+    await visit.sees(/Already done\s+Create a page \(Notion\), 2 times/);
     await visit.end();
   });
 }
@@ -273,7 +273,7 @@ for (const [how, options] of WAYS)
     // once it is too old, what was shown is not shown again
     await dashboard.stack.cluster.sql(`update sluice.api_key set created_at = created_at - interval '1 hour' where name = '${name}'`);
     await visit.page.reload();
-    assert.equal(await visit.title(), 'This key was made before');
+    assert.equal(await visit.title(), 'This key was created before');
     assert.ok(!(await visit.page.content()).includes(key));
     await visit.fits();
     assert.equal(await keysNamed(name), 1);
@@ -307,7 +307,7 @@ const signsIn = (visit, key) =>
   until('the sign-in is answered', async () => {
     await visit.page.getByLabel('API key').fill(key);
     await visit.press('Sign in');
-    return !(await visit.page.getByText('Too many tries').count());
+    return !(await visit.page.getByText('Too many attempts').count());
   });
 
 // Signs in on the page that came instead, and is back at the form's.
@@ -380,7 +380,7 @@ for (const [how, options] of WAYS)
     await visit.press('Connect Probe');
     assert.ok(!(await visit.page.content()).includes('secret-that-is-not-kept'));
     await comesBack(visit, '/integrations/probe');
-    await visit.sees('type what is secret');
+    await visit.sees('enter secrets');
     assert.ok(!(await visit.page.content()).includes('secret-that-is-not-kept'));
     assert.deepEqual(await Promise.all(['label', 'token'].map(value)), ['the label', '']);
     assert.equal(await countOf('connection'), connections);
@@ -426,10 +426,10 @@ test('a form of an earlier session comes back, too, and does nothing', async () 
   await until('the sign-in is answered', async () => {
     await other.getByLabel('API key').fill(account.key);
     await Promise.all([other.waitForNavigation(), other.getByRole('button', { name: 'Sign in' }).click()]);
-    return !(await other.getByText('Too many tries').count());
+    return !(await other.getByText('Too many attempts').count());
   });
   await visit.press('Approve');
-  await visit.sees('of an earlier session');
+  await visit.sees('to an earlier session');
   assert.equal(await visit.page.getByLabel('Note').inputValue(), 'typed before');
   assert.equal((await dashboard.reaches(account, id, 'waiting')).flow.status, 'waiting');
   await visit.press('Approve');

@@ -71,7 +71,7 @@ for (const [how, options] of [['in a small window', { viewport: { width: 900, he
     await Promise.all([visit.page.waitForNavigation(), aimed.click()]);
     assert.match(await visit.title(), /^Cancel /);
     await visit.press('Cancel the flow');
-    await visit.sees('The flow is cancelled.');
+    await visit.sees('The flow was cancelled.');
     await dashboard.reaches(account, id, 'cancelled');
     assert.equal((await dashboard.pagesMade()).length, made);
     await visit.end();

@@ -141,7 +141,7 @@ test('a successor that does not come up leaves the old workers in place', async 
   await chmod(`${program}.new`, 0o755);
   await rename(`${program}.new`, program);
   server.process.kill('SIGUSR2');
-  await until('it is told', () => server.log.includes('the successor did not come up'));
+  await until('it is told', () => server.log.includes('the successor did not become ready'));
   await until('only the old ones are left', async () => (await workersOf(server)).length === WORKERS);
   assert.deepEqual(await workersOf(server), before);
   assert.equal((await server.execute(account.key, 'gmail', 'list_labels', {})).status, 200);
@@ -158,5 +158,5 @@ test('SIGHUP reaches every worker', async () => {
 test('workers that cannot start end the parent with their reason', async () => {
   const end = await stack.sluice(['serve', '--workers', '2', '--listen', '127.0.0.1:0', '--database-url', 'host=/nowhere dbname=x']);
   assert.equal(end.code, 1);
-  assert.match(end.stderr, /a worker ended badly/);
+  assert.match(end.stderr, /a worker failed/);
 });

@@ -76,7 +76,7 @@ export class Dashboard {
     await until('the sign-in is answered', async () => {
       await visit.page.getByLabel('API key').fill(account.key);
       await visit.press('Sign in');
-      return !(await visit.page.getByText('Too many tries').count());
+      return !(await visit.page.getByText('Too many attempts').count());
     });
     return visit;
   }

@@ -163,7 +163,7 @@ static void names_are_suggested(void **state)
     assert_int_equal(run_line("things creat a"), EXIT_USAGE);
     assert_contains(err_text, "did you mean \"create\"?");
     assert_int_equal(run_line("things"), EXIT_USAGE);
-    assert_contains(err_text, "A verb is missing");
+    assert_contains(err_text, "a verb is missing");
     assert_int_equal(run_line("things frobnicate"), EXIT_USAGE);
     assert_contains(err_text, "there is no \"frobnicate\"");
     assert_int_equal(run_line("help thigns"), EXIT_USAGE);

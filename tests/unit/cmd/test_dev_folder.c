@@ -56,7 +56,7 @@ static void a_folder_of_others_is_left_alone(void **state)
     assert_int_equal(access(folder_path(&base, "lock", path), F_OK), -1);
     assert_int_equal(dev_folder_open(&folder, folder_path(&base, "letter.txt", path), &err),
                      ERR_INVALID);
-    assert_contains(err.text, "it is no folder");
+    assert_contains(err.text, "is not a folder");
     assert_int_equal(dev_folder_open(&folder, folder_path(&base, "a/b", path), &err), ERR_IO);
     assert_contains(err.text, "No such file");
     folder_remove(&base);

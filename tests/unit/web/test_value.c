@@ -89,7 +89,7 @@ static void test_whole_and_cut(void **state)
     buf_clear(&out);
     value_write_text(&out, parse("\"0123456789\""), 4);
     buf_append_char(&out, '\0');
-    assert_string_equal(out.ptr, "<pre tabindex=\"0\">&quot;012 ... (cut)</pre>");
+    assert_string_equal(out.ptr, "<pre tabindex=\"0\">&quot;012 ... (shortened)</pre>");
 }
 
 static void check_name(const char *name, const char *want)
