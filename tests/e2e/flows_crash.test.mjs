@@ -25,7 +25,7 @@ before(async () => {
     ...RUN_STEPS.map((step) => () => crashInRun(step)),
     ...LANE_STEPS.map((step) => () => crashInLane(step)),
     () => crashInExec('call'),
-    () => crashInExec('read_reply'),
+    () => crashInExec('check_reply'),
     () => crashInStart(),
     () => crashInParkedStart(),
     () => crashInStartOfWait(),
@@ -232,7 +232,7 @@ test('a write, killed before it is called: outcome unknown, and resume makes it'
 });
 
 test('a write, killed with its reply in hand: outcome unknown, not repeated', async () => {
-  const { flow, counts } = await judge('exec at read_reply');
+  const { flow, counts } = await judge('exec at check_reply');
   assert.equal(flow.flow.status, 'failed');
   assert.deepEqual(counts, [1]);
 });
