@@ -75,6 +75,7 @@ static int read_fd(int fd, const char *path, struct buf *out, struct err *err)
 
 static int read_file(const char *path, struct buf *out, struct err *err)
 {
+    /* O_NONBLOCK: a FIFO named by mistake must not block the start. */
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
     if (fd < 0)
         return err_set(err, ERR_IO, "cannot open %s: %s", path, strerror(errno));

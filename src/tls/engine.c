@@ -292,6 +292,8 @@ static void handshake_run(struct work *work)
     uint64_t began = clock_thread_cpu_ns();
     if (!engine->is_prepared && engine->hooks->prepare)
         engine->hooks->prepare(engine);
+    /* The preparation is costly and needs a thread, so the first step of the handshake does
+     * it. */
     engine->is_prepared = true;
     do {
         engine->handshake_code = mbedtls_ssl_handshake(&engine->ssl);
