@@ -126,7 +126,7 @@ void pg_submit(struct pg_pool *pool, struct pg_query *query, struct op *op)
                             ? query->deadline_ns
                             : query->queued_ns + QUEUE_TIMEOUT_MS * UINT64_C(1000000);
     query->attempts = 0;
-    query->is_abandoned = query->has_looked_again = query->is_single = false;
+    query->is_abandoned = query->has_rerun = query->is_single = false;
     bool has_row = stmt->is_write && stmt->key_count > 0;
     query->key_hash = has_row ? pg_values_hash(query->params, stmt->key_count) : 0;
     query->state = QUERY_WAITING;
@@ -299,9 +299,8 @@ void seam_query_done(struct pg_query *query)
 {
     ASSERT(query->state == QUERY_SENT);
     bool is_early = query->is_unknown && query->stmt->match != PG_MATCH_NONE &&
-                    query->rows.count == 0 && !query->has_looked_again &&
-                    !seam_query_is_abandoned(query);
-    query->has_looked_again = true;
+                    query->rows.count == 0 && !query->has_rerun && !seam_query_is_abandoned(query);
+    query->has_rerun = true;
     query->is_single = false;
     if (!is_early)
         end_query(query, OK);
