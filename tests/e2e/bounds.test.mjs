@@ -136,7 +136,7 @@ test('reconnecting is never refused', async () => {
   const pages = await signedIn();
   const again = await pages.press(await pages.go(`/connections/${one.id}`), `Reconnect ${one.label}`, GOOD);
   assert.equal(again.status, 200, again.text);
-  assert.match(again.text, /Connected again/);
+  assert.match(again.text, /Reconnected/);
   const { pages: theirs, page } = await taken((await link({ connection_id: one.id })).json.url);
   const button = /<button[^>]*>(Reconnect|Connect)[^<]*</.exec(page.text)[0];
   const name = /aria-label="([^"]+)"/.exec(button)?.[1] ?? /Connect Probe/.exec(button)[0];

@@ -140,11 +140,11 @@ for (const [how, options] of [['with JavaScript', {}], ['without JavaScript', { 
     await visit.sees('files.write');
     await visit.sees('gave no refresh token');
     await visit.fits();
-    await visit.press('Go on');
+    await visit.press('Continue');
     assert.match(new URL(visit.page.url()).pathname, /^\/connections\/\d+$/);
     await visit.sees(/files\.read\s+granted/);
     await visit.sees(/files\.write\s+not granted/);
-    await visit.sees('1 of 2 actions: Change a file.');
+    await visit.sees('Actions refused without them (1 of 2): Change a file.');
     await visit.sees('the app gave no refresh token');
     await visit.sees('not used yet');
     await visit.fits();

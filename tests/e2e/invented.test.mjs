@@ -223,8 +223,8 @@ test('OAuth: as whom, with which scopes, renewed, ended', async () => {
   await done('list_marinas', {}, {}, skipper);
   const refused = await run('list_bookings', {}, {}, skipper);
   assert.deepEqual([refused.status, refused.error_code], ['blocked', 'forbidden']);
-  const whole = await consented(await pages.go(linkOf(less.text, 'Go on')), 'Reconnect Yacht Club Norderney (Sign in with Harbour)', null);
-  assert.match(whole.text, /Connected again/);
+  const whole = await consented(await pages.go(linkOf(less.text, 'Continue')), 'Reconnect Yacht Club Norderney (Sign in with Harbour)', null);
+  assert.match(whole.text, /Reconnected/);
   await done('list_bookings', {}, {}, skipper);
 
   for (let i = 0; i < 2; i++) { // twice, since a refresh token is good once

@@ -122,7 +122,7 @@ static void a_flow_is_explained(void **state)
     assert_out("should wake it within seconds");
     put_flow("'running', '00000000-0000-0000-0000-00000000000a', null, null");
     RUN(0, "flow", "explain", flow_text);
-    assert_out("alive:1 runs it.");
+    assert_out("alive:1 owns it.");
     put_flow("'running', '00000000-0000-0000-0000-00000000000d', null, null");
     RUN(0, "flow", "explain", flow_text, "--json");
     assert_out("\"owner\":\"dead:2\"");
