@@ -15,6 +15,7 @@ struct source_list {
 
 static void add_builtin(struct source_list *list)
 {
+    ASSERT(list->count == 0 && embed_integrations_count <= CATALOG_INTEGRATIONS_MAX);
     for (size_t i = 0; i < embed_integrations_count; i++)
         list->items[list->count++] = (struct catalog_source){
             slice_cstr(embed_integrations[i].name),

@@ -361,18 +361,21 @@ slice catalog_say_no_tool(const struct catalog *catalog, slice tool_name, struct
 static inline const struct catalog_request *catalog_request_at(const struct catalog_action *action,
                                                                unsigned at)
 {
+    ASSERT(at <= action->then_count);
     return at == 0 ? &action->request : &action->then[at - 1].request;
 }
 
 static inline const struct catalog_reply *catalog_reply_at(const struct catalog_action *action,
                                                            unsigned at)
 {
+    ASSERT(at <= action->then_count);
     return at == 0 ? &action->reply : &action->then[at - 1].reply;
 }
 
 /* Whether the request may do something that lasts: where it does not, it may be sent again. */
 static inline bool catalog_request_acts(const struct catalog_action *action, unsigned at)
 {
+    ASSERT(at <= action->then_count); /* what one did is said by the one behind it */
     bool only_asks = at < action->then_count && !action->then[at].done;
     return action->level != LEVEL_READ && !only_asks;
 }

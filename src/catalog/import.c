@@ -298,6 +298,7 @@ static int walk(struct import *im, struct json *actions, struct err *err)
 {
     const struct json *paths = JSON_GET(im->document, "paths");
     int result = OK;
+    ASSERT(json_is(paths, JSON_OBJECT)); /* check_version has refused others */
     for (uint32_t i = 0; i < paths->count && result == OK; i++) {
         slice path = json_str(&paths->as.members[i].key);
         if (!slice_starts_with(path, SLICE("x-")))

@@ -124,6 +124,7 @@ static bool make_merge(struct import_op *op, size_t first, struct json *body)
     struct buf out;
     size_t args = 0, required = 0;
     bool is_good = true;
+    ASSERT(first < op->input_count); /* merge() of nothing is no expression */
     buf_init(&out, EXPR_SOURCE_MAX + 8);
     buf_append_cstr(&out, "${merge(");
     for (size_t i = first; i < op->input_count; i++)
@@ -180,6 +181,7 @@ static struct json make_json(struct import_op *op, size_t first)
 
 static void set_body(struct import_op *op, const char *kind, struct json value)
 {
+    ASSERT(op->body.type == JSON_NULL); /* a request has one body */
     op->body = json_object();
     json_object_set(op->im->arena, &op->body, slice_cstr(kind), value);
 }

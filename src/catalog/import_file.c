@@ -30,6 +30,7 @@ static slice join(struct import *im, slice base, slice relative)
 {
     char out[PATH_BYTES_MAX];
     size_t len = 0;
+    ASSERT(relative.len > 0); /* its first byte says where it begins */
     if (slice_find(relative, SLICE("://")) >= 0 || slice_find_char(relative, '\\') >= 0)
         return SLICE_NONE;
     for (size_t i = base.len; relative.ptr[0] != '/' && i > 0; i--)

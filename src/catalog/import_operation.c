@@ -327,6 +327,7 @@ void import_operation(struct import *im, const struct json *path_item, slice pat
         result->imported++;
     if (!op->is_skipped && op->reasons.len > 0)
         result->weakened++;
+    ASSERT(result->total == result->imported + result->skipped);
     if (op->reasons.len > 0)
         import_line_add(im, op->is_skipped ? IMPORT_SKIPPED : IMPORT_WEAKENED, op->label,
                         op->reasons);

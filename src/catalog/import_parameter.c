@@ -88,6 +88,8 @@ struct import_input *import_input_add(struct import_op *op, const char *location
                                       bool is_required)
 {
     static const struct json anything = {.type = JSON_OBJECT};
+    ASSERT(op->schemas && op->input_count <= IMPORT_PROPERTIES_MAX);
+    ASSERT(import_is_plain(wire)); /* it stands in templates as it is */
     if (op->input_count == IMPORT_PROPERTIES_MAX) {
         import_skip(op, "it has more than %d inputs", IMPORT_PROPERTIES_MAX);
         return NULL;
@@ -393,6 +395,7 @@ static void make_path(struct import_op *op, slice prefix)
             break;
         }
         buf_printf(&out, "${%.*s}", SLICE_ARG(import_input_path(op, input)));
+        ASSERT(close > 0); /* an input has a name, so the brace had its end */
         path = slice_from(rest, (size_t)close + 1);
     }
     op->path_template = arena_dup(op->im->arena, buf_slice(&out));

@@ -43,6 +43,7 @@ static bool is_empty_object(struct import *im, const struct json *schema)
 static void add_content(struct import *im, struct replies *replies, const struct json *content)
 {
     bool is_text = true;
+    ASSERT(json_is(content, JSON_OBJECT) && content->count > 0); /* nothing would be all text */
     for (uint32_t i = 0; i < content->count; i++) {
         slice type = json_str(&content->as.members[i].key);
         is_text = is_text && is_text_type(type);
@@ -123,6 +124,7 @@ static bool never_lacks(struct import *im, const struct json *schema, slice name
 
 static bool none_lacks(struct import *im, const struct replies *replies, slice name)
 {
+    ASSERT(replies->schema_count > 0 && replies->schema_count <= SCHEMAS_MAX);
     for (size_t i = 0; i < replies->schema_count; i++)
         if (!never_lacks(im, replies->schemas[i], name, BRANCHES_DEPTH_MAX))
             return false;

@@ -473,12 +473,15 @@ void import_schema_begin(struct import_schema *schemas, struct import *im, struc
 
 struct json import_schema_convert(struct import_schema *schemas, const struct json *schema)
 {
+    /* One conversion at a time: its queue goes through the references themselves. */
+    ASSERT(schemas->id == schemas->im->conversions);
     return convert(schemas, schema, 0);
 }
 
 void import_schema_finish(struct import_schema *schemas, struct json *root)
 {
     struct json defs = json_object();
+    ASSERT(schemas->id == schemas->im->conversions && root->type == JSON_OBJECT);
     /* Converting one may queue more, at the end. */
     for (struct import_ref *ref = schemas->first; ref && !schemas->is_over; ref = ref->next)
         json_object_set(schemas->im->arena, &defs, ref->name, convert(schemas, ref->target, 1));

@@ -75,6 +75,7 @@ static bool is_title_filler(slice word)
 static bool next_title_word(slice *title, char word[SLUG_BYTES_MAX], size_t *len)
 {
     *len = 0;
+    ASSERT(title->len <= SLUG_BYTES_MAX); /* all of it may be one word */
     for (; title->len > 0; *title = slice_from(*title, 1)) {
         char c = title->ptr[0];
         if (is_upper(c) || is_lower_or_digit(c))
@@ -113,6 +114,7 @@ slice import_title_id(struct import *im, slice title, size_t max)
 /* The slug cut to `max` bytes, ending in a hash of what it was made of. */
 static slice hashed(struct import *im, slice slug, slice source, size_t max)
 {
+    ASSERT(max > HASH_DIGITS + 1); /* a letter of the slug stays before the hash */
     unsigned hash = (unsigned)(hash_stable(source.ptr, source.len) & 0xffffff);
     slug = slice_first(slug, max - HASH_DIGITS - 1);
     while (slug.len > 1 && slug.ptr[slug.len - 1] == '_')
@@ -123,6 +125,7 @@ static slice hashed(struct import *im, slice slug, slice source, size_t max)
 slice import_action_id(struct import_op *op)
 {
     struct import *im = op->im;
+    ASSERT(im->prefix.len > 0 && im->prefix.len <= IMPORT_PREFIX_MAX);
     size_t max = CATALOG_TOOL_NAME_MAX - 1 - im->prefix.len;
     slice wanted = json_get_str(op->override, SLICE("action_id"));
     slice source =
@@ -148,6 +151,7 @@ slice import_action_id(struct import_op *op)
 
 slice import_clip(struct import *im, slice text, size_t max)
 {
+    ASSERT(max > 3); /* the "..." of what is cut */
     text = slice_trim(text);
     bool is_cut = text.len > max;
     slice kept = slice_first_utf8(text, is_cut ? max - 3 : max);

@@ -229,6 +229,7 @@ static void check_errors(struct lint *lint, const struct catalog_error_rules *ru
     for (size_t i = 0; i < rules->count; i++) {
         const struct catalog_error_rule *rule = &rules->items[i];
         unsigned at = rule->source_index;
+        ASSERT(rule->when); /* check_order reads its text, too */
         if (rule->missing_scopes && auth == AUTH_NONE)
             reader_error(&lint->reader, pointer_of(lint, "errors/%u/missing_scopes", at),
                          "has no meaning without a credential");
@@ -372,6 +373,7 @@ static void check_url(struct lint *lint, const struct catalog_request *request, 
 {
     if (!request->url)
         return;
+    ASSERT(earlier != 0); /* only a later request may have one */
     if (expr_template_is_constant(request->url))
         reader_error(&lint->reader, "request/url",
                      "must come out of an earlier reply, as \"${first.body.upload_url}\"; one that "
@@ -384,6 +386,7 @@ static void check_then(struct lint *lint, const struct catalog_action *action)
     struct reader_path *outer = lint->reader.path;
     struct reader_path list = {outer, SLICE("then"), -1};
     unsigned earlier = 0;
+    ASSERT(action->then_count < CATALOG_REQUESTS_MAX); /* each reply before has a root */
     for (unsigned i = 0; i < action->then_count; i++) {
         const struct catalog_then *then = &action->then[i];
         struct reader_path path = {&list, SLICE_NONE, i};
@@ -409,6 +412,7 @@ static void check_action(struct lint *lint, const struct catalog_action *action)
 {
     const struct catalog_request *request = &action->request;
     unsigned sent = ROOT_INPUT | ROOT_FILES, visible = ROOT_INPUT | ROOT_REPLY;
+    ASSERT(action->input_schema && action->schema); /* else there was an error, and no lint */
     if (action->then_count > 0)
         visible |= ROOT_FIRST;
     if (action->then_count > 1)
@@ -456,6 +460,7 @@ void manifest_lint(const struct catalog_integration *integration, slice source,
 {
     struct lint lint = {.reader = {.report = report, .source = source},
                         .params_schema = integration->connection_params};
+    ASSERT(integration->base_url && integration->integration_id.len > 0);
     check_file_name(&lint, integration, source);
     check_template(&lint, "base_url", 0, integration->base_url);
     check_parts(&lint, "headers", ROOT_INPUT, &integration->headers);

@@ -29,6 +29,7 @@ void catalog_report_deinit(struct catalog_report *report)
 void catalog_report_add(struct catalog_report *report, bool is_warning, slice source, slice pointer,
                         const char *fmt, ...)
 {
+    ASSERT(report->count <= report->error_count + report->warning_count);
     if (is_warning)
         report->warning_count++;
     else
@@ -179,6 +180,7 @@ struct catalog *catalog_load(const struct catalog_source *sources, size_t count,
     buf_init(&pack, PACK_BYTES_MAX);
     if (catalog_pack(sources, count, &pack, report) == OK) {
         char *bytes = buf_take(&pack, &len);
+        ASSERT(bytes && len >= sizeof(struct pack_header));
         catalog = catalog_open((const struct pack_header *)(const void *)bytes, bytes);
         if (!catalog)
             catalog_report_add(report, false, SLICE("catalog"), SLICE_NONE, "out of memory");

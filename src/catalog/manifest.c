@@ -13,12 +13,14 @@ enum { ID_MAX = 40 };
 
 const char *catalog_auth_name(enum catalog_auth_kind kind)
 {
+    ASSERT(kind <= AUTH_BASIC);
     return auth_names[kind];
 }
 
 const struct catalog_auth *catalog_auth_of(const struct catalog_integration *integration,
                                            slice kind)
 {
+    ASSERT(integration->is_open); /* a head knows the first way's kind only */
     for (size_t i = 0; i < integration->auth_count; i++)
         if (slice_eq_cstr(kind, auth_names[integration->auths[i].kind]))
             return &integration->auths[i];
@@ -36,6 +38,7 @@ const struct catalog_auth *catalog_auth_by(const struct catalog_integration *int
 
 const char *catalog_level_name(enum catalog_level level)
 {
+    ASSERT(level <= LEVEL_ADMIN);
     return level_names[level];
 }
 
@@ -219,6 +222,7 @@ static int compare_actions(const void *a, const void *b)
 static void read_actions(struct reader *r, struct catalog_integration *integration)
 {
     const struct json *array = reader_member(r, "actions");
+    ASSERT(!integration->actions && integration->action_count == 0);
     if (!json_is(array, JSON_ARRAY) || array->count == 0 || array->count > CATALOG_ACTIONS_MAX) {
         reader_error(r, "actions", "must be an array of 1 to %d actions", CATALOG_ACTIONS_MAX);
         return;
@@ -314,6 +318,7 @@ void manifest_reread(struct arena *arena, const struct json *document,
     struct reader top = {.report = report, .arena = arena, .source = integration->integration_id};
     struct reader_path root = {NULL, SLICE_NONE, -1};
     struct reader r;
+    ASSERT(integration->actions && !integration->is_open); /* their heads are there before */
     if (reader_init(&r, &top, &root, document))
         read_head(&r, integration);
 }
@@ -324,5 +329,6 @@ void manifest_reread_action(struct arena *arena, const struct json *object,
     struct reader top = {
         .report = report, .arena = arena, .source = action->integration->integration_id};
     struct reader_path root = {NULL, SLICE_NONE, -1};
+    ASSERT(action->integration->is_open && !action->is_open);
     manifest_read_action(&top, &root, object, action);
 }

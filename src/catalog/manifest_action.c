@@ -156,6 +156,7 @@ static const struct json *merge_request(struct arena *arena, const struct json *
                                         const struct json *other)
 {
     struct json *merged = ARENA_NEW(arena, struct json);
+    ASSERT(json_is(request, JSON_OBJECT) && json_is(other, JSON_OBJECT));
     if (!merged)
         return NULL;
     *merged = json_object();
@@ -214,6 +215,7 @@ void manifest_read_request(struct reader *parent, struct catalog_request *reques
     const struct json *object = reader_member(parent, "request");
     struct reader_path path = {parent->path, SLICE("request"), -1};
     struct reader r;
+    ASSERT(!request->path && !request->url && request->instead_count == 0); /* read once */
     if (!reader_init(&r, parent, &path, object))
         return;
     read_request(&r, request, is_later);
@@ -228,6 +230,7 @@ static void read_files(struct reader *parent, struct catalog_files *files, unsig
     const struct json *object = reader_member(parent, "files");
     struct reader_path path = {parent->path, SLICE("files"), -1};
     struct reader r;
+    ASSERT(then_count < CATALOG_REQUESTS_MAX); /* `then` was read before */
     if (!object || object->type == JSON_NULL || !reader_init(&r, parent, &path, object))
         return;
     files->travel = (unsigned)reader_choice(&r, "travel", travels, FILES_NONE);

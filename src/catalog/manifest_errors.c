@@ -30,6 +30,7 @@ static void read_error_rule(struct reader *parent, struct reader_path *path,
 {
     struct catalog_error_rules *rules = out;
     struct reader r;
+    ASSERT(rules->items && rules->count < CATALOG_RULES_MAX);
     struct catalog_error_rule *rule = &rules->items[rules->count];
     if (!reader_init(&r, parent, path, object))
         return;
@@ -67,7 +68,9 @@ static const struct json *find_part(struct reader *r, slice name, const char *me
             continue;
         slice text = slice_of(embed_parts[i].data, embed_parts[i].len);
         const struct json *part = json_parse(r->arena, text, &limits, NULL);
-        return json_get(part, slice_cstr(member));
+        const struct json *rules = json_get(part, slice_cstr(member));
+        ASSERT(!rules || rules->type == JSON_ARRAY); /* parts are compiled in */
+        return rules;
     }
     return NULL;
 }
@@ -146,6 +149,7 @@ static void read_rate_rule(struct reader *parent, struct reader_path *path,
     struct catalog_limits *limits = out;
     struct reader rule;
     (void)at;
+    ASSERT(limits->rate_rules && limits->rate_rule_count < CATALOG_RULES_MAX);
     if (!reader_init(&rule, parent, path, object))
         return;
     struct catalog_rate_rule *read = &limits->rate_rules[limits->rate_rule_count];

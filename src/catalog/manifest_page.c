@@ -55,6 +55,7 @@ static void check_members(struct page_reader *p)
         {"first", 1u << PAGE_KIND_PAGE, 0},
         {"items", ~0u, 1u << PAGE_KIND_OFFSET},
     };
+    ASSERT(p->kind >= PAGE_KIND_CURSOR && p->kind <= PAGE_KIND_OFFSET);
     unsigned kind = 1u << p->kind;
     for (size_t i = 0; i < ARRAY_LEN(members); i++) {
         bool is_there = json_get(p->r->object, slice_cstr(members[i].name)) != NULL;
@@ -136,6 +137,7 @@ static void put_position(const struct page_reader *p, struct buf *out, slice inp
 static void put_counted(const struct page_reader *p, struct buf *out, slice input)
 {
     struct buf next;
+    ASSERT(p->kind == PAGE_KIND_PAGE || (p->kind == PAGE_KIND_OFFSET && p->items.len > 0));
     buf_init(&next, PAGE_EXPR_BYTES_MAX);
     buf_append_cstr(&next, "sum([");
     put_position(p, &next, input);
@@ -156,6 +158,7 @@ static void put_counted(const struct page_reader *p, struct buf *out, slice inpu
 
 static void put_from_url(const struct page_reader *p, struct buf *out, slice input, slice name)
 {
+    ASSERT(p->kind == PAGE_KIND_LINK || (p->kind == PAGE_KIND_URL && p->next.len > 0));
     bool is_number = takes_number(p, input);
     bool is_tail = p->tail.len > 0 && name.len == 0;
     if (is_number)
@@ -176,6 +179,7 @@ static void add_input(struct page_reader *p, slice input, slice name)
     struct catalog_pages *pages = &p->action->pages;
     struct buf text;
     struct err err;
+    ASSERT(pages->items && pages->count <= CATALOG_PAGE_INPUTS_MAX); /* one more has room */
     bool wants_next = p->kind == PAGE_KIND_CURSOR || p->kind == PAGE_KIND_URL;
     if ((wants_next && p->next.len == 0) || (p->kind == PAGE_KIND_OFFSET && p->items.len == 0))
         return; /* reported */

@@ -16,6 +16,20 @@ static const struct json_limits packed_limits = {.depth_max = 128};
 
 /* ---- opening ---- */
 
+/* What all reading of it relies on. A pack is never from outside: this build has made it. */
+static void check_pack(const struct pack_header *pack)
+{
+    size_t buckets = pack->tables[PACK_BUCKETS].count - 1;
+    ASSERT(memcmp(pack->magic, PACK_MAGIC, sizeof(pack->magic)) == 0);
+    ASSERT((uintptr_t)pack % 8 == 0); /* its tables are read where they lie */
+    for (size_t i = 0; i < PACK_TABLES; i++)
+        ASSERT(pack->tables[i].at >= sizeof(*pack) && pack->tables[i].at % 8 == 0);
+    ASSERT(pack->tables[PACK_TOOLS].count == pack->tables[PACK_ACTIONS].count);
+    ASSERT(pack->tables[PACK_DOCS].count ==
+           pack->tables[PACK_INTEGRATIONS].count + pack->tables[PACK_ACTIONS].count);
+    ASSERT(pack->tables[PACK_BUCKETS].count > 1 && (buckets & (buckets - 1)) == 0);
+}
+
 static struct search_index *open_index(struct catalog *catalog)
 {
     const struct pack_header *pack = catalog->pack;
@@ -47,6 +61,8 @@ static void open_integration_head(struct catalog *catalog, size_t position,
     const struct pack_header *pack = catalog->pack;
     const struct pack_integration *packed =
         (const struct pack_integration *)pack_table_of(pack, PACK_INTEGRATIONS) + position;
+    ASSERT((uint64_t)packed->action_first + packed->action_count <=
+           pack->tables[PACK_ACTIONS].count);
     *integration = (struct catalog_integration){
         .catalog = catalog,
         .integration_id = pack_text_of(pack, packed->integration_id),
@@ -71,7 +87,7 @@ struct catalog *catalog_open(const struct pack_header *pack, char *owned)
         mem_free(owned);
         return NULL;
     }
-    ASSERT(memcmp(pack->magic, PACK_MAGIC, sizeof(pack->magic)) == 0);
+    check_pack(pack);
     catalog->refs = 1;
     catalog->pack = pack;
     catalog->owned = owned;
@@ -97,13 +113,17 @@ struct catalog *catalog_open(const struct pack_header *pack, char *owned)
 
 struct catalog *catalog_ref(struct catalog *catalog)
 {
+    ASSERT(catalog->refs > 0);
     catalog->refs++;
     return catalog;
 }
 
 void catalog_unref(struct catalog *catalog)
 {
-    if (!catalog || --catalog->refs > 0)
+    if (!catalog)
+        return;
+    ASSERT(catalog->refs > 0);
+    if (--catalog->refs > 0)
         return;
     if (catalog->search)
         sb_stemmer_delete(catalog->search->stemmer);
@@ -126,7 +146,8 @@ static int open_heads(struct catalog_integration *integration)
         ARENA_ARRAY(&catalog->arena, struct catalog_action, integration->action_count + 1);
     if (!actions)
         return ERR_NOMEM;
-    for (size_t i = 0; i < integration->action_count; i++)
+    for (size_t i = 0; i < integration->action_count; i++) {
+        ASSERT(packed[i].integration == integration->position && packed[i].level <= LEVEL_ADMIN);
         actions[i] = (struct catalog_action){
             .integration = integration,
             .action_id = pack_text_of(pack, packed[i].action_id),
@@ -140,6 +161,7 @@ static int open_heads(struct catalog_integration *integration)
             .scope_words = pack_text_of(pack, packed[i].scope_words),
             .source = pack_text_of(pack, packed[i].source),
         };
+    }
     integration->actions = actions;
     return OK;
 }
@@ -172,6 +194,7 @@ static bool is_read(struct catalog *catalog, struct catalog_report *report)
 static bool open_integration(struct catalog_integration *integration)
 {
     struct catalog *catalog = integration->catalog;
+    ASSERT(catalog->integrations[integration->position] == integration); /* no copy of it */
     if (integration->is_open)
         return true;
     const struct json *document =
@@ -242,6 +265,7 @@ static int by_action_id(const void *id, const void *action)
 /* A head. */
 static struct catalog_action *find_by_id(const struct catalog_integration *integration, slice id)
 {
+    ASSERT(integration->actions || integration->catalog); /* while it is loaded it has no catalog */
     if (!integration->actions)
         (void)open_heads(integration->catalog->integrations[integration->position]);
     if (!integration->actions) /* none, or memory ran out */

@@ -11,6 +11,7 @@
 
 struct pack_text pack_text_add(struct buf *texts, slice text)
 {
+    ASSERT(texts->len <= PACK_BYTES_MAX && text.len <= PACK_BYTES_MAX); /* 32 bits hold both */
     struct pack_text added = {(uint32_t)texts->len, (uint32_t)text.len};
     buf_append(texts, text);
     return added;
@@ -21,6 +22,7 @@ static struct pack_text add_document(struct buf *texts, const struct json *docum
 {
     size_t begin = texts->len;
     struct json_writer w;
+    ASSERT(json_is(document, JSON_OBJECT)); /* kept while the manifest is loaded */
     json_begin(&w, texts);
     json_open(&w, '{');
     for (uint32_t i = 0; i < document->count; i++) {
@@ -56,6 +58,7 @@ static struct pack_action pack_action(struct buf *texts, const struct catalog_ac
                                       uint32_t integration)
 {
     const struct json *actions = JSON_GET(action->integration->document, "actions");
+    ASSERT(json_at(actions, action->source_index)); /* what the action will be compiled from */
     return (struct pack_action){
         .action_id = pack_text_add(texts, action->action_id),
         .tool_name = pack_text_add(texts, action->tool_name),
@@ -113,6 +116,7 @@ static int sort_tools(const struct manifest_set *set, struct arena *arena, uint3
     for (size_t i = 0; i < set->count; i++)
         for (size_t j = 0; j < set->items[i]->action_count; j++, count++)
             tools[count] = (struct tool){set->items[i]->actions[j].tool_name, count};
+    ASSERT(count == set->action_count); /* for which the arrays have room */
     qsort(tools, count, sizeof(*tools), compare_tools);
     for (size_t i = 0; i < count; i++) {
         if (i > 0 && slice_eq(tools[i].name, tools[i - 1].name)) {
@@ -129,6 +133,7 @@ static int sort_tools(const struct manifest_set *set, struct arena *arena, uint3
 static void put_table(struct buf *out, struct pack_header *header, enum pack_table table,
                       const void *items, size_t count, size_t item_bytes)
 {
+    ASSERT(header->tables[table].at == 0 && count <= UINT32_MAX); /* each is put once */
     buf_append(out, slice_of("\0\0\0\0\0\0\0", (8 - out->len % 8) % 8));
     header->tables[table].at = (uint32_t)out->len;
     header->tables[table].count = (uint32_t)count;
@@ -149,6 +154,17 @@ static void put_index(struct buf *out, struct pack_header *header, const struct 
               sizeof(*index->bucket_starts));
 }
 
+/* The finders search by halves. */
+static void check_order(const struct manifest_set *set)
+{
+    for (size_t i = 0; i < set->count; i++) {
+        const struct catalog_integration *one = set->items[i];
+        ASSERT(i == 0 || slice_cmp(set->items[i - 1]->integration_id, one->integration_id) < 0);
+        for (size_t j = 1; j < one->action_count; j++)
+            ASSERT(slice_cmp(one->actions[j - 1].action_id, one->actions[j].action_id) < 0);
+    }
+}
+
 static int make(const struct manifest_set *set, const char *etag, struct arena *arena,
                 struct buf *texts, struct buf *out, slice *twice)
 {
@@ -164,6 +180,7 @@ static int make(const struct manifest_set *set, const char *etag, struct arena *
     int result = sort_tools(set, arena, tools, twice);
     if (result != OK)
         return result;
+    check_order(set);
     (void)snprintf(header.etag, sizeof(header.etag), "%s", etag);
     for (uint32_t i = 0; i < set->count; i++) {
         const struct catalog_integration *integration = set->items[i];
@@ -189,6 +206,7 @@ int pack_make(const struct manifest_set *set, const char *etag, struct arena *ar
               struct buf *out, slice *twice)
 {
     struct buf texts;
+    ASSERT(out->len == 0); /* tables are found by their distance from the header */
     buf_init(&texts, PACK_BYTES_MAX);
     int result = make(set, etag, arena, &texts, out, twice);
     buf_deinit(&texts);

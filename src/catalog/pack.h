@@ -67,6 +67,7 @@ static inline const void *pack_table_of(const struct pack_header *pack, enum pac
 
 static inline slice pack_text_of(const struct pack_header *pack, struct pack_text text)
 {
+    ASSERT((uint64_t)text.at + text.len <= pack->tables[PACK_TEXTS].count);
     return slice_of((const char *)pack_table_of(pack, PACK_TEXTS) + text.at, text.len);
 }
 

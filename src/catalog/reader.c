@@ -25,6 +25,7 @@ static void say(const struct reader *r, bool is_warning, const char *name, const
                 va_list args)
 {
     struct buf pointer, text;
+    ASSERT(!name || name[0] != '/'); /* the slash is put before it here */
     buf_init(&pointer, 4096);
     buf_init(&text, 4096);
     write_path(&pointer, r->path);
@@ -60,6 +61,7 @@ void reader_warning(const struct reader *r, const char *name, const char *fmt, .
 bool reader_init(struct reader *r, const struct reader *parent, struct reader_path *path,
                  const struct json *object)
 {
+    ASSERT(parent->report && parent->arena); /* which a linter's reader may lack */
     *r = (struct reader){.report = parent->report,
                          .arena = parent->arena,
                          .source = parent->source,

@@ -133,6 +133,7 @@ static void put_files(struct json_writer *w, const struct catalog_files *files)
 static void put_detail(struct json_writer *w, struct arena *arena,
                        const struct catalog_action *action)
 {
+    ASSERT(action->input_schema); /* an action without one was refused */
     json_open(w, '{');
     json_key(w, "integration_id");
     json_put_str(w, action->integration->integration_id);

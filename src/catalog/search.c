@@ -180,6 +180,7 @@ static const struct search_posting *first_posting(const struct query *q,
 static void score_term(struct query *q, const struct search_term *term, float term_weight,
                        bool may_name_app)
 {
+    ASSERT((size_t)term->posting_first + term->posting_count <= q->index->posting_count);
     const struct search_posting *end =
         q->index->postings + term->posting_first + term->posting_count;
     const struct search_posting *posting = first_posting(q, term, q->doc_first);
@@ -211,6 +212,7 @@ static void score_term(struct query *q, const struct search_term *term, float te
 /* role: how much the part counts that it plays. */
 static void score_word(struct query *q, float role)
 {
+    ASSERT(role > 0 && role <= 1); /* a part without a role is no word of the query */
     float weight = role * word_weight(q);
     bool is_asked = role > role_weights[ROLE_PAYLOAD];
     if (is_asked)
@@ -218,6 +220,7 @@ static void score_word(struct query *q, float role)
     q->touched_count = 0;
     for (size_t i = 0; i < q->word.count; i++)
         score_term(q, q->word.terms[i].term, q->word.terms[i].weight, is_asked);
+    ASSERT(q->touched_count <= q->doc_end - q->doc_first); /* each document once */
     for (size_t i = 0; i < q->touched_count; i++) {
         struct score *score = &q->scores[q->touched[i]];
         score->sum += weight * score->best;
@@ -253,6 +256,7 @@ static void score_implied(struct query *q, const struct search_part *part)
     const struct search_term *term = part->term;
     if (!term || term->implied == SEARCH_NO_TERM || search_text_is_plural(token_text(&part->token)))
         return;
+    ASSERT(term->implied < q->index->term_count);
     q->word.count = 0;
     q->is_plural = false;
     search_expand_term(q->index, &q->index->terms[term->implied], 1, 0, &q->word);
@@ -461,6 +465,8 @@ static size_t pick_best(const struct query *q, const struct search_request *requ
 int catalog_search(const struct catalog *catalog, struct arena *arena,
                    const struct search_request *request, struct search_hit **hits, size_t *count)
 {
+    /* Its numbers are of this index, not of that before a reload. */
+    ASSERT(!request->within || request->within->catalog == catalog);
     struct search_index *index = catalog->search;
     struct query *q = ARENA_NEW(arena, struct query);
     size_t most = request->limit < index->doc_count ? request->limit : index->doc_count;

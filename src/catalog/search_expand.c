@@ -44,6 +44,7 @@ static const struct search_term *find_stem(const struct search_index *index, sli
 const struct search_term *search_index_find(const struct search_index *index, slice word)
 {
     const struct search_word *known = search_index_word(index, word);
+    ASSERT(!known || known->term < index->term_count);
     return known ? &index->terms[known->term]
                  : find_stem(index, search_text_stem(index->stemmer, word));
 }
@@ -67,6 +68,7 @@ static void add(struct search_expansion *out, const struct search_term *term, fl
 void search_expand_term(const struct search_index *index, const struct search_term *term,
                         float weight, unsigned use, struct search_expansion *out)
 {
+    ASSERT((size_t)term->link_first + term->link_count <= index->link_count);
     const struct search_link *links = index->links + term->link_first;
     add(out, term, weight);
     for (uint32_t i = 0; i < term->link_count; i++)
@@ -91,6 +93,7 @@ static size_t lower_bound(const struct search_index *index, slice word)
 void search_expand_prefix(const struct search_index *index, slice word, float weight,
                           struct search_expansion *out)
 {
+    ASSERT(word.len > 0); /* every word begins with none */
     size_t first = lower_bound(index, word);
     for (size_t i = first; i < index->word_count && i < first + PREFIX_WORDS_MAX; i++) {
         slice longer = search_index_text(index, index->words[i].text);
@@ -129,6 +132,7 @@ static void try_remainder(const struct search_index *index, slice word, size_t s
 {
     uint32_t hash = search_text_hash(word, skip);
     size_t bucket = hash & (index->bucket_count - 1);
+    ASSERT(index->bucket_starts[bucket + 1] <= index->remainder_count);
     for (uint32_t i = index->bucket_starts[bucket]; i < index->bucket_starts[bucket + 1]; i++) {
         if (index->remainders[i].hash != hash)
             continue;

@@ -105,6 +105,7 @@ static struct term *term_new(struct builder *b, slice stem)
 
 static struct word *word_of(struct builder *b, slice text)
 {
+    ASSERT(text.len > 0 && text.len <= SEARCH_WORD_BYTES_MAX); /* longer ones are left out before */
     struct word *word = map_get(&b->words_by_text, text);
     if (word)
         return word;
@@ -169,6 +170,8 @@ static struct entry *entry_of(struct builder *b, struct term *term, uint32_t doc
 {
     if (term->last_doc == doc)
         return &b->entries[term->last_entry];
+    /* Documents come in order: postings ascend, which a search relies on. */
+    ASSERT(b->entry_count == 0 || b->entries[b->entry_count - 1].doc <= doc);
     if (b->entry_count == b->entry_cap) {
         size_t cap = b->entry_cap ? b->entry_cap * 2 : ENTRIES_MIN;
         struct entry *grown = cap <= ENTRIES_MAX ? mem_realloc(b->entries, cap * sizeof(*grown))
@@ -329,6 +332,7 @@ static float impact_of(const struct builder *b, const struct entry *entry)
         sum += search_fields[field].weight * (float)entry->counts[field] /
                (1 - penalty + penalty * length);
     }
+    ASSERT(sum > 0); /* a term is in some field; a search takes 0 for a document without it */
     return sum / (saturation + sum);
 }
 
@@ -371,6 +375,7 @@ static struct search_posting *make_postings(struct builder *b)
         free += term->posting_count;
         term->posting_count = 0;
     }
+    ASSERT(free == all + b->entry_count); /* each entry is one posting */
     for (size_t i = 0; i < b->entry_count; i++) {
         const struct entry *entry = &b->entries[i];
         entry->term->docs += weight_of(b, entry->doc);
@@ -411,6 +416,7 @@ static void link_to(struct builder *b, struct term *from, struct term *const *to
                     unsigned how)
 {
     size_t had = from->link_count;
+    ASSERT(!(how & AS_VERB) || !(how & AS_NOUN)); /* with both it would hold for neither */
     struct link *links =
         arena_realloc(b->arena, from->links, had * sizeof(*links), (had + count) * sizeof(*links));
     if (!links) {
@@ -472,6 +478,8 @@ static int make_words(struct builder *b, struct buf *texts, struct search_index 
             sorted[count++] = word;
     }
     qsort(sorted, count, sizeof(*sorted), compare_words);
+    for (size_t i = 1; i < count; i++)
+        ASSERT(slice_cmp(sorted[i - 1]->text, sorted[i]->text) < 0); /* searched by halves */
     for (size_t i = 0; i < count; i++)
         words[i] = (struct search_word){pack_text_add(texts, sorted[i]->text),
                                         sorted[i]->term->number, sorted[i]->classes};
@@ -496,8 +504,10 @@ static int make_terms(struct builder *b, struct buf *texts, struct search_index 
     if (!links)
         return ERR_NOMEM;
     qsort(sorted, count, sizeof(*sorted), compare_terms);
-    for (uint32_t i = 0; i < count; i++)
+    for (uint32_t i = 0; i < count; i++) {
+        ASSERT(i == 0 || slice_cmp(sorted[i - 1]->stem, sorted[i]->stem) < 0);
         sorted[i]->number = i;
+    }
     for (size_t i = 0; i < b->doc_count; i++)
         b->docs[i].verb = b->verbs[i] ? b->verbs[i]->number : SEARCH_NO_TERM;
     for (size_t i = 0; i < count; i++) {
@@ -600,6 +610,7 @@ int search_index_build(const struct manifest_set *set, struct arena *arena, stru
                        struct search_index *index)
 {
     struct builder b = {.arena = arena, .set = set, .doc_count = set->count + set->action_count};
+    ASSERT(b.doc_count <= SEARCH_DOC_MAX); /* so many a posting can name */
     map_init(&b.words_by_text, SIZE_MAX);
     map_init(&b.terms_by_stem, SIZE_MAX);
     int result = build(&b, texts, index);

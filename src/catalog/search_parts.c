@@ -8,6 +8,7 @@
 static size_t copy_plain(slice text, char *out)
 {
     size_t len = 0;
+    ASSERT(text.len <= SEARCH_QUERY_BYTES_MAX); /* the room of out: nothing becomes longer */
     for (size_t i = 0; i < text.len; i++) {
         slice rest = slice_from(text, i);
         if (!slice_starts_with(rest, SLICE("\xe2\x80")) || rest.len < 3) {
@@ -176,6 +177,7 @@ static void read_gap(struct search_reading *r, struct search_part *part, slice g
 
 static struct search_part *add_part(struct search_reading *r, slice gap)
 {
+    ASSERT(r->count < SEARCH_QUERY_WORDS_MAX);
     struct search_part *part = &r->parts[r->count];
     *part = (struct search_part){.role = ROLE_NONE};
     read_gap(r, part, gap);

@@ -87,6 +87,7 @@ static size_t match(const struct search_index *index, const struct search_readin
 static void take_phrase(struct search_reading *r, size_t first, size_t end,
                         const struct search_idiom *idiom, const bool *taken)
 {
+    ASSERT(first < end && end <= r->count && taken[first]);
     struct search_part *part = &r->parts[first];
     bool says_something = idiom->means[0] != '\0';
     part->means = slice_cstr(idiom->means);
@@ -113,6 +114,7 @@ static void take_phrases(const struct search_index *index, struct search_reading
         size_t best_words = 0, best_end = 0, end;
         if (!part->term || part->is_quoted || part->is_taken)
             continue;
+        ASSERT(part->term->idiom_first + part->term->idiom_count <= search_idioms_count);
         for (uint32_t k = 0; k < part->term->idiom_count; k++) {
             const struct search_idiom *idiom = &search_idioms[part->term->idiom_first + k];
             size_t words = match(index, r, i, idiom->phrase, taken, &end);
@@ -163,6 +165,7 @@ static size_t find_request(struct search_reading *r)
 
 static bool is_app_name(const struct search_part *part)
 {
+    ASSERT(!part->is_known || part->term); /* what is known begins with a term, phrases too */
     return part->is_known && part->term->is_app_name;
 }
 
@@ -198,6 +201,7 @@ static bool opens_payload(const struct state *s, size_t at)
     bool says = s->verb_classes & WORD_SAYS;
     if (s->content == 0 || !next)
         return false;
+    ASSERT(at > 0); /* the clause has said something before */
     if (part->classes & WORD_DETERMINER && s->verb_classes & WORD_ASKS && s->content > 1 &&
         !s->is_in_phrase && next->is_known)
         return true; /* "text the driver the new address" */

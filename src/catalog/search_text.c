@@ -58,7 +58,7 @@ bool search_text_is_plural(slice word)
 
 slice search_text_stem(struct sb_stemmer *stemmer, slice word)
 {
-    ASSERT(word.len <= SEARCH_WORD_BYTES_MAX);
+    ASSERT(stemmer && word.len <= SEARCH_WORD_BYTES_MAX);
     for (size_t i = 0; i < word.len; i++)
         if (word.ptr[i] & 0x80)
             return word;

@@ -33,6 +33,7 @@ slice catalog_nearest_action(const struct catalog_integration *integration, slic
     }
     if (by_id.best.len > 0 || by_tool.best.len == 0)
         return by_id.best;
+    ASSERT(slice_starts_with(by_tool.best, integration->integration_id));
     return slice_from(by_tool.best, integration->integration_id.len + 1);
 }
 
