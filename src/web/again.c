@@ -81,6 +81,7 @@ static void wipe_secrets(struct web_request *request)
 
 enum op_result web_again_sign_in(struct web_request *request)
 {
+    ASSERT(request->is_signed_out && !request->session.is_open);
     /* The reply has been written when this returns; the secrets in the body are not needed any
      * more. */
     enum op_result result = web_sign_in_reply(
@@ -94,6 +95,7 @@ enum op_result web_again_sign_in(struct web_request *request)
 /* Renders the page at `path` with what was typed, without its secrets. */
 static enum op_result show(struct web_request *request, slice path, unsigned status, slice notice)
 {
+    ASSERT(!request->again_notice.ptr); /* once: the page that is rendered takes no form */
     request->again_path = path;
     request->again_status = status;
     request->again_notice = notice;

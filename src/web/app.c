@@ -32,6 +32,7 @@ static bool has_client(const struct app *app)
 const struct catalog_integration *app_of_path(struct web_request *request, struct catalog **catalog)
 {
     slice id = request->match.params[0];
+    ASSERT(request->match.param_count > 0 && !*catalog);
     const struct catalog_integration *app =
         catalog_find_integration(*request->web->config.catalog, id);
     if (!app) {
@@ -52,6 +53,7 @@ slice app_path(struct web_request *request, slice integration_id)
 
 void app_audit(struct web_request *request, slice kind, int64_t connection_id, slice integration_id)
 {
+    ASSERT(connection_id > 0 && integration_id.ptr);
     web_audit(request, kind,
               arena_printf(&request->op.arena,
                            "\"connection_id\":\"%lld\",\"integration_id\":\"%.*s\"",
@@ -196,6 +198,7 @@ static void write_form(struct web_request *request, const struct catalog_integra
 {
     struct form form = {.request = request, .out = out, .suffix = "new"};
     bool is_link = request->session.link_token.ptr != NULL;
+    ASSERT(auth >= app->auths && auth < app->auths + app->auth_count);
     HTML(out, "<form method=\"post\" action=\"{}\">",
          is_link ? arena_printf(&request->op.arena, "%.*s/go", SLICE_ARG(app_link_path(request)))
                  : arena_printf(&request->op.arena, "/integrations/%.*s/connect",
@@ -316,6 +319,7 @@ static int read_clients(struct app *app)
      * results. */
     if (!catalog_auth_by(app->integration, AUTH_OAUTH2))
         return OK;
+    ASSERT(app->own.stmt && app->shared.stmt);
     int own = store_oauth_client_get_result(&app->own, &app->own_client);
     int operators = store_oauth_client_get_result(&app->shared, &shared);
     app->has_own = own == OK;
@@ -414,6 +418,7 @@ static void write_connections(struct web_request *request, const struct app *app
                               const struct connection *first, struct buf *out)
 {
     size_t shown = count > CONNECTIONS_SHOWN ? CONNECTIONS_SHOWN : count;
+    ASSERT(count <= CONNECTIONS_SHOWN + 1);
     if (count == 0)
         return;
     buf_append(out, SLICE("<h2>Connections</h2><ul class=\"list\">"));

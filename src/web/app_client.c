@@ -165,6 +165,7 @@ static enum op_result begin_client(struct web_request *request)
 
 static void audit_client(struct web_request *request, const struct client *it, slice kind)
 {
+    ASSERT(it->is_stored); /* an event is of a change that was made */
     web_audit(request, kind,
               arena_printf(&request->op.arena, "\"integration_id\":\"%.*s\"",
                            SLICE_ARG(it->app->integration_id)));

@@ -94,6 +94,7 @@ static bool read_credential(struct web_request *request, struct connecting *it)
     struct json_writer w;
     struct buf text;
     bool is_whole = true;
+    ASSERT(!it->credential && members_of(it->auth->kind));
     buf_init(&text, CREDENTIAL_BYTES_MAX);
     json_begin(&w, &text);
     json_open(&w, '{');
@@ -142,6 +143,7 @@ static slice read_params(struct web_request *request, struct connecting *it)
     struct arena *arena = &request->op.arena;
     const struct json *properties = JSON_GET(it->app->connection_params, "properties");
     struct json *params = ARENA_NEW(arena, struct json);
+    ASSERT(it->again == 0); /* a connection keeps the params that it has */
     if (!params)
         return SLICE("Out of memory.");
     *params = json_object();
@@ -168,9 +170,16 @@ static slice read_params(struct web_request *request, struct connecting *it)
     return problem.ptr ? problem : SLICE("A field is not as the app wants it.");
 }
 
+/* The connection to reconnect, if there is one, was loaded. */
+static bool has_row(const struct connecting *it)
+{
+    return it->again == 0 || it->row.id == it->again;
+}
+
 static enum op_result refuse(struct web_request *request, unsigned status, slice problem)
 {
     struct connecting *it = request->state;
+    ASSERT(it->app && has_row(it));
     return app_reply_connect(request, status, it->app, it->again ? &it->row : NULL, problem);
 }
 
@@ -209,6 +218,8 @@ static enum op_result enrol(struct web_request *request)
 {
     struct connecting *it = request->state;
     const struct web_config *config = &request->web->config;
+    ASSERT(it->credential && it->auth->kind != AUTH_OAUTH2);
+    ASSERT(it->again == 0 || it->new_id == 0);
     const struct exec_enrol_request in = {
         .account_id = request->session.account_id,
         .integration_id = it->app->integration_id,
@@ -236,6 +247,7 @@ static enum op_result enrol(struct web_request *request)
 static void choose_auth(struct web_request *request, struct connecting *it)
 {
     slice wanted = web_field(request, "auth");
+    ASSERT(has_row(it)); /* it says which way the connection has */
     it->auth = catalog_auth_of(it->app, wanted.len > 0 ? wanted : it->row.auth_kind);
 }
 
@@ -276,6 +288,7 @@ static enum op_result connect_new_one(struct web_request *request)
 static enum op_result start(struct web_request *request)
 {
     struct connecting *it = request->state;
+    ASSERT(it->app && it->catalog && request->session.is_open);
     if (it->app->auth.kind == AUTH_NONE)
         return web_reply_problem(request, 400, SLICE("Nothing to do"),
                                  SLICE("This app needs no connection."));
@@ -300,7 +313,9 @@ static enum op_result start(struct web_request *request)
 /* A row means that the form was sent twice: what it asks for exists already. */
 static enum op_result on_looked_up(struct web_request *request)
 {
+    const struct connecting *it = request->state;
     struct connection row;
+    ASSERT(it->new_id != 0 && it->again == 0);
     int status = store_connection_get_result(&request->query, &row);
     if (status == ERR_NOTFOUND)
         return connect_new_one(request);
@@ -370,6 +385,7 @@ static enum op_result begin_go(struct web_request *request)
                          "")
                    : web_reply_problem(request, 404, SLICE("Not found"),
                                        SLICE("There is no page at this address."));
+    ASSERT(link->token.ptr); /* the session was opened by this very link */
     it->phase = PHASE_LINK;
     store_connect_session_get(request->web->config.pool, &request->query, &request->op,
                               link->account_id, link->hash);

@@ -124,6 +124,7 @@ static enum op_result enrol(struct web_request *request)
     struct callback *it = request->state;
     const struct web_config *config = &request->web->config;
     const struct oauth_finish *finish = &it->finish;
+    ASSERT(finish->outcome == OAUTH_DONE && finish->credential);
     const struct exec_enrol_request in = {
         .account_id = request->session.account_id,
         .integration_id = it->integration_id,
@@ -163,6 +164,7 @@ static enum op_result on_finished(struct web_request *request)
 {
     struct callback *it = request->state;
     const struct oauth_finish *finish = &it->finish;
+    ASSERT(!it->is_link || it->link_query.stmt);
     int status = it->is_link ? app_link_result(&it->link_query, &request->link, &it->link) : OK;
     it->integration_id = keep_text(request, finish->integration_id);
     /* No 502 for an app that is unreachable: proxies in front would replace the page with their

@@ -61,9 +61,12 @@ static bool find(struct web_request *request, struct apps *apps, slice query,
         return false;
     /* Hits that match only part of the query are dropped if others match all of it. */
     count = search_hits_keep_fitting(hits, count);
-    for (size_t i = 0; i < count; i++)
-        if (!is_listed(apps, hits[i].integration))
-            apps->list[apps->count++] = hits[i].integration;
+    for (size_t i = 0; i < count; i++) {
+        if (is_listed(apps, hits[i].integration))
+            continue;
+        ASSERT(apps->count < apps->catalog->integration_count);
+        apps->list[apps->count++] = hits[i].integration;
+    }
     return true;
 }
 
@@ -77,6 +80,7 @@ static void list_all(struct apps *apps, const struct connection_app *own, size_t
             if (is_connected == (connected == 1))
                 apps->list[apps->count++] = app;
         }
+    ASSERT(apps->count == apps->catalog->integration_count);
 }
 
 /* ---- writing ---- */

@@ -7,6 +7,7 @@
 slice web_actor(struct web_request *request)
 {
     char id[UUID_TEXT_LEN + 1];
+    ASSERT(request->session.is_open && !uuid_is_nil(request->session.key_id));
     uuid_format(request->session.key_id, id);
     return arena_printf(&request->op.arena, "key:%s", id);
 }
@@ -28,6 +29,7 @@ void web_audit(struct web_request *request, slice kind, slice details)
         .details =
             arena_printf(&request->op.arena, "{%.*s,\"by\":\"dashboard\"}", SLICE_ARG(details)),
     };
+    ASSERT(request->page->access == WEB_SESSION); /* a link's events have another actor */
     store_audit_insert(request->web->config.pool, &request->query, &request->op, &event);
 }
 
@@ -36,6 +38,7 @@ void web_audited(struct web_request *request)
     /* The change is committed already, and cannot be undone for want of its event. The log has it.
      */
     const struct pg_query *query = &request->query;
+    ASSERT(query->stmt); /* web_audit was called, or the page has inserted its own event */
     if (store_done_result(query) != OK)
         op_log(&request->op, LOG_ERROR, "a change was not recorded in the audit trail",
                LOG_CSTR("route", request->page->route), LOG_STR("cause", query->message));

@@ -32,6 +32,7 @@ struct link {
 
 slice app_link_path(struct web_request *request)
 {
+    ASSERT(request->session.link_token.ptr);
     return arena_printf(&request->op.arena, "/connect/%.*s",
                         SLICE_ARG(request->session.link_token));
 }
@@ -46,6 +47,7 @@ slice app_link_actor(struct web_request *request, const struct connect_session *
 int app_link_result(const struct pg_query *query, const struct web_link *link,
                     struct connect_session *row)
 {
+    ASSERT(link->token.ptr);
     /* The row's columns; what the query was asked by is filled in from the token. */
     int status = store_connect_session_result(query, row);
     if (status != OK)
@@ -140,6 +142,7 @@ static enum op_result on_clients(struct web_request *request)
 {
     struct link *it = request->state;
     struct oauth_client client;
+    ASSERT(it->own.stmt && it->shared.stmt);
     int own = store_oauth_client_get_result(&it->own, &client);
     int shared = store_oauth_client_get_result(&it->shared, &client);
     if (own != OK && own != ERR_NOTFOUND)
@@ -172,6 +175,7 @@ static enum op_result take(struct web_request *request)
      * link once; without the value every request counts as another page. */
     slice drawn = web_field(request, "page");
     uint8_t bytes[PAGE_BYTES];
+    ASSERT(it->is_taking && !request->session.is_open);
     random_bytes(bytes, sizeof(bytes));
     vault_sha256(drawn.len >= 2 * PAGE_BYTES ? drawn : slice_of(bytes, sizeof(bytes)),
                  it->taken_by);
@@ -260,6 +264,7 @@ static enum op_result on_taken(struct web_request *request)
 {
     struct link *it = request->state;
     struct connect_session *link = &it->page.link;
+    ASSERT(it->taking_at > 0 && !request->session.is_open);
     int status = app_link_result(&request->query, &request->link, link);
     if (status == ERR_NOTFOUND)
         return link_reply_over(request, LINK_TAKEN, link);

@@ -25,6 +25,7 @@ slice app_connection_path(struct web_request *request, int64_t id)
 slice app_path_after(struct web_request *request, slice integration_id, int64_t connection_id,
                      bool again)
 {
+    ASSERT(!again || connection_id != 0);
     if (request->session.link_token.ptr)
         return app_link_path(request);
     return again ? app_connection_path(request, connection_id) : app_path(request, integration_id);
@@ -137,12 +138,13 @@ static void write_when(struct buf *out, const char *label, int64_t at, const cha
 static const struct connect_item *item_of(const struct page *page)
 {
     const struct connect_set *set = page->lookup.set;
+    ASSERT(!set || set->count <= 1); /* it was looked up by its id */
     return set && set->count > 0 ? &set->items[0] : NULL;
 }
 
 static const struct catalog_auth *auth_of(const struct page *page)
 {
-    /* Only for pages whose app is in the catalog. */
+    ASSERT(page->app);
     return catalog_auth_of(page->app, page->row.auth_kind);
 }
 

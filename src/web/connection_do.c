@@ -106,6 +106,7 @@ static enum op_result on_changed(struct web_request *request)
                                   [SET_LABEL] = SLICE_INIT("connection.renamed"),
                                   [DISCONNECT] = SLICE_INIT("connection.removed")};
     struct doing *it = request->state;
+    ASSERT((size_t)it->kind < ARRAY_LEN(kinds)); /* a test changes nothing */
     int64_t rev;
     int status = it->kind == DISCONNECT ? store_connection_delete_result(&request->query)
                                         : store_connection_set_result(&request->query, &rev);
@@ -143,6 +144,7 @@ static enum op_result find_credential(struct web_request *request)
 {
     struct doing *it = request->state;
     struct connect_service *connect = request->web->config.connect;
+    ASSERT(it->kind == TEST && it->integration_id.ptr);
     /* The set of before a renewal holds the old credential. */
     connect_set_unref(it->lookup.set);
     it->phase = PHASE_FOUND;
@@ -156,6 +158,7 @@ static enum op_result find_credential(struct web_request *request)
 static enum op_result on_renewed(struct web_request *request)
 {
     struct doing *it = request->state;
+    ASSERT(!it->has_renewed);
     it->has_renewed = true;
     return find_credential(request);
 }

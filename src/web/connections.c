@@ -57,6 +57,7 @@ static enum op_result finish_list(struct web_request *request)
     int status = store_connection_list_result(&request->query, &list, &count);
     if (status != OK)
         return web_reply_database(request, status);
+    ASSERT(count <= page->count_max);
     /* The extra row is not on this page; the link continues after the last one that is. */
     bool is_more = count == page->count_max;
     buf_init(&body, WEB_PAGE_BYTES_MAX);

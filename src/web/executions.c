@@ -20,6 +20,7 @@ enum { SCANS_MAX = 8 };
 
 static void ask(struct web_request *request, struct list_page *list)
 {
+    ASSERT(list->scans < SCANS_MAX);
     store_execution_list(request->web->config.pool, &request->query, &request->op,
                          request->session.account_id, &list->page, &list->filter);
 }

@@ -252,6 +252,7 @@ static enum op_result finish_flow(struct web_request *request)
         return web_reply_problem(request, 404, SLICE("Not found"), SLICE("There is no such flow."));
     if (look->status != OK)
         return web_reply_database(request, look->status);
+    ASSERT(look->tmpl);
     /* The view is the same text that the API answers with; the page is rendered from it. */
     slice text = flow_look_view(look);
     const struct json *view =

@@ -13,6 +13,7 @@ struct doing {
 enum op_result web_begin_command(struct web_request *request, const struct flow_request *in)
 {
     struct doing *doing = ARENA_NEW(&request->op.arena, struct doing);
+    ASSERT(request->session.is_open && !request->state);
     if (!doing)
         return web_reply_database(request, ERR_BUSY);
     /* The caller's request may be on its stack; the command reads this copy until it ends. */
@@ -28,11 +29,14 @@ enum op_result web_begin_command(struct web_request *request, const struct flow_
 const struct flow_command *web_command_of(const struct web_request *request)
 {
     const struct doing *doing = request->state;
+    ASSERT(doing && !op_is_active(&doing->command.op));
     return &doing->command;
 }
 
 enum op_result web_refuse_command(struct web_request *request, const struct flow_command *command)
 {
+    /* REPEATED is the answer to a start only, and web_flow_start takes it for done. */
+    ASSERT(command->answer != FLOW_ANSWER_DONE && command->answer != FLOW_ANSWER_REPEATED);
     switch (command->answer) {
     case FLOW_ANSWER_NOT_FOUND:
         return web_reply_problem(request, 404, SLICE("Not found"), SLICE("There is no such flow."));
@@ -46,7 +50,7 @@ enum op_result web_refuse_command(struct web_request *request, const struct flow
             arena_printf(&request->op.arena,
                          "%.*s. The flow may have changed since its page was loaded; reload it.",
                          SLICE_ARG(command->message)));
-    /* The callers have handled DONE and REPEATED; both are here for the compiler's check. */
+    /* The last two are here for the compiler's check. */
     case FLOW_ANSWER_UNAVAILABLE:
     case FLOW_ANSWER_REPEATED:
     case FLOW_ANSWER_DONE:

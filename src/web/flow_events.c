@@ -73,12 +73,14 @@ static enum op_result begin_events(struct web_request *request)
 static void stop_watching(struct web_request *request)
 {
     struct events *events = request->state;
+    ASSERT(events->has_begun); /* before that there is neither a watch nor a guard */
     flow_watch_remove(&events->watch);
     vault_guard_stop(&events->guard);
 }
 
 static enum op_result end_stream(struct web_request *request)
 {
+    ASSERT(!request->frame.is_answered);
     request->frame.is_answered = true;
     http_reply_end(request->exchange);
     return OP_DONE;
@@ -88,6 +90,7 @@ static enum op_result end_stream(struct web_request *request)
 static int send_event(struct web_request *request, struct events *events)
 {
     char text[48];
+    ASSERT(events->has_begun && !request->frame.is_answered);
     if (!events->has_news)
         return http_reply_chunk(request->exchange, SLICE(": still here\n\n"));
     events->has_news = false;

@@ -76,6 +76,7 @@ static enum op_result begin_list(struct web_request *request)
 static void write_older(struct web_request *request, const struct flow_page *page, struct buf *out)
 {
     char last[UUID_TEXT_LEN + 1];
+    ASSERT(page->count <= FLOWS_A_PAGE);
     /* Fewer rows than a page holds: there are no older ones. */
     if (page->count < FLOWS_A_PAGE)
         return;

@@ -187,6 +187,7 @@ struct creating {
 static void on_create_end(struct web_request *request)
 {
     const struct creating *it = request->state;
+    ASSERT(it->text.len == VAULT_KEY_LEN);
     /* The reply has been written; the arena's copy of the key's text is wiped. */
     mem_wipe((char *)(uintptr_t)it->text.ptr, it->text.len);
 }
@@ -250,6 +251,7 @@ static enum op_result reply_key(struct web_request *request, unsigned status)
 {
     const struct creating *it = request->state;
     struct buf body;
+    ASSERT(it->phase != CREATION_BEGUN); /* the key is stored, now or before */
     buf_init(&body, WEB_PAGE_BYTES_MAX);
     HTML(&body,
          "<p>Copy it now: only its hash is stored. It cannot be displayed "

@@ -32,6 +32,7 @@ enum op_result link_reply_over(struct web_request *request, enum link_over why,
                        "The connection that it was for has been removed."},
     };
     struct buf body;
+    ASSERT((size_t)why < ARRAY_LEN(ends) && ends[why].title);
     buf_init(&body, WEB_PAGE_BYTES_MAX);
     HTML(&body, "<p>{} Nothing was changed. Ask {} for a new one.</p>", slice_cstr(ends[why].text),
          link && link->account_name.ptr ? link->account_name : SLICE("the sender"));
@@ -114,6 +115,7 @@ static void write_button(struct web_request *request, struct buf *out)
 {
     uint8_t bytes[PAGE_BYTES];
     struct buf hex;
+    ASSERT(request->link.token.ptr && !request->session.is_open);
     /* Identifies this page: the link is taken by the page whose button was pressed. */
     random_bytes(bytes, sizeof(bytes));
     buf_init(&hex, sizeof(bytes) * 2);
@@ -142,6 +144,7 @@ static void write_offer(struct web_request *request, const struct link_page *pag
 
 static void write_form(struct web_request *request, const struct link_page *page, struct buf *out)
 {
+    ASSERT(request->session.link_token.ptr); /* the dashboard's session has no access to it */
     write_about(page, out);
     write_promise(page, out);
     buf_append(out, SLICE("<div class=\"card\">"));

@@ -22,6 +22,7 @@ void once_write_field(struct web_request *request, slice plain, struct buf *out)
     const struct vault_binding binding = binding_of(request);
     int64_t now_ms = clock_wall_us() / 1000;
     struct buf text, sealed, token;
+    ASSERT(request->session.is_open); /* the name is bound to its account and its key */
     /* Names come from this room only, and are all short. */
     ASSERT(plain.len > 0 && plain.len <= ONCE_PLAIN_MAX);
     buf_init(&text, BYTES_MAX);
@@ -60,6 +61,7 @@ slice once_read_field(struct web_request *request, char kind)
     struct secret *plain = NULL;
     struct buf bytes;
     slice name = SLICE_NONE;
+    ASSERT(request->session.is_open && request->fields);
     buf_init(&bytes, BYTES_MAX);
     /* Sealed text is authenticated, so whatever opens was written here. */
     if (decode_base64url(&bytes, web_field(request, "once")) == OK &&

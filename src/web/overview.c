@@ -54,6 +54,7 @@ static bool write_flows(const struct flow_page *page, const char *title, const c
     /* NULL: out of memory when it was started. */
     if (!page || page->status != OK)
         return false;
+    ASSERT(page->count <= SHOWN);
     HTML(out, "<h2>{}</h2>", slice_cstr(title));
     if (page->count == 0)
         HTML(out, "<p class=\"soft\">{}</p>", slice_cstr(none));
@@ -92,6 +93,7 @@ static bool write_connections(struct web_request *request, const struct overview
 {
     struct connection *list;
     size_t count;
+    ASSERT(overview->connections.stmt);
     if (store_connection_list_result(&overview->connections, &list, &count) != OK)
         return false;
     buf_append(out, SLICE("<h2>Connected apps</h2>"));

@@ -91,11 +91,13 @@ bool web_set_cookie(struct web_request *request)
 
 void web_clear_cookie(struct web_request *request)
 {
+    ASSERT(request->page->access == WEB_SESSION); /* a link's cookie ends with its link */
     set_cookie(request, SLICE(""), 0);
 }
 
 void web_allow_form_to(struct web_request *request, slice origin)
 {
+    ASSERT(!request->form_origin.ptr); /* a page has the form of one app */
     request->form_origin = origin;
 }
 
@@ -171,16 +173,23 @@ static void write_navigation(struct web_request *request, struct buf *out)
     buf_append(out, SLICE("</header>"));
 }
 
+/* NULL: no notice has this word. */
+static const char *sentence_of(slice word)
+{
+    for (size_t i = 0; i < ARRAY_LEN(notices); i++)
+        if (slice_eq_cstr(word, notices[i].word))
+            return notices[i].sentence;
+    return NULL;
+}
+
 static void write_notice(struct web_request *request, struct buf *out)
 {
-    slice word = web_query(request, "notice");
+    const char *sentence = sentence_of(web_query(request, "notice"));
     if (request->again_notice.ptr)
         HTML(out, "<p class=\"problem\" role=\"alert\">{}</p>", request->again_notice);
     /* An unknown word displays nothing. */
-    for (size_t i = 0; word.ptr && i < ARRAY_LEN(notices); i++)
-        if (slice_eq_cstr(word, notices[i].word))
-            HTML(out, "<p class=\"notice\" role=\"status\">{}</p>",
-                 slice_cstr(notices[i].sentence));
+    if (sentence)
+        HTML(out, "<p class=\"notice\" role=\"status\">{}</p>", slice_cstr(sentence));
 }
 
 enum op_result web_reply_page(struct web_request *request, unsigned status, slice title,
@@ -204,6 +213,7 @@ enum op_result web_reply_page(struct web_request *request, unsigned status, slic
     buf_deinit(body);
     /* The plain error needs no buffer of this size. */
     if (!text.ptr) {
+        ASSERT(!request->frame.is_answered);
         request->frame.is_answered = true;
         http_reply_error(request->exchange, 503, SLICE("Out of memory, try again"));
         return OP_DONE;
@@ -249,12 +259,15 @@ static enum op_result redirect(struct web_request *request, slice url)
 enum op_result web_reply_redirect(struct web_request *request, slice path, const char *notice)
 {
     const char *joint = slice_find_char(path, '?') < 0 ? "?" : "&";
+    ASSERT(path.len == 0 || path.ptr[0] == '/'); /* empty: it could not be allocated */
+    ASSERT(!*notice || sentence_of(slice_cstr(notice)));
     return redirect(request, arena_printf(&request->op.arena, "%.*s%s%s%s", SLICE_ARG(path),
                                           *notice ? joint : "", *notice ? "notice=" : "", notice));
 }
 
 enum op_result web_reply_external(struct web_request *request, slice url)
 {
+    ASSERT(url.len > 0);
     /* The URL may be in an op that ends before the reply is written. */
     return redirect(request, arena_dup(&request->op.arena, url));
 }

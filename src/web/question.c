@@ -222,7 +222,7 @@ static void write_disconnecting(const struct disconnecting *it, struct buf *out)
 {
     const struct catalog_integration *app =
         catalog_find_integration(it->catalog, it->row.integration_id);
-    /* Both are loaded: finish_disconnect has checked their status. */
+    ASSERT(it->running && it->waiting);
     size_t count = it->running->count + it->waiting->count;
     bool may_be_more = it->running->examined == FLOWS_EXAMINED ||
                        it->waiting->examined == FLOWS_EXAMINED;
@@ -334,6 +334,7 @@ static void write_part(struct web_request *request, const struct flow_template *
 {
     size_t count = 0;
     struct buf list;
+    ASSERT(steps->count == tmpl->step_count);
     buf_init(&list, WEB_PAGE_BYTES_MAX);
     for (size_t i = 0; i < steps->count && i < tmpl->step_count; i++) {
         const struct json *step = &steps->as.items[i];

@@ -104,6 +104,7 @@ static slice find_link_mark(struct web_request *request)
         return web_link_mark_of_state(web_query(request, "state"));
     if (request->page->access != WEB_LINK)
         return SLICE_NONE;
+    ASSERT(request->match.param_count > 0); /* every route of a link has its token */
     bool is_link = web_link_read(request->match.params[0], &request->link);
     return is_link ? slice_cstr(request->link.mark) : SLICE("");
 }
@@ -122,6 +123,7 @@ static enum op_result step_session(struct op *op)
 {
     struct web_request *request = request_of(op);
     struct web_session *session = &request->session;
+    ASSERT(!request->page && !session->is_open);
     slice mark = find_link_mark(request);
     slice cookie = find_cookie(request, web_cookie_name_of(request, mark));
     if (!cookie.ptr ||
@@ -143,6 +145,7 @@ static enum op_result step_check_session(struct op *op)
     struct web_request *request = request_of(op);
     struct web_session *session = &request->session;
     const struct vault_grant *grant = &request->check.grant;
+    ASSERT(!session->is_open); /* a cookie that opens is no session before its key was checked */
     /* ERR_REFUSED: revoked, expired or signed out. The page decides what a missing session means.
      */
     if (request->check.status == ERR_REFUSED) {
@@ -189,13 +192,17 @@ static enum op_result ask_to_sign_in(struct web_request *request)
     return web_reply_redirect(request, text.ptr ? text : SLICE("/sign-in"), "");
 }
 
+/* An open page does without a session; with one it may show more. */
+static bool is_for_everyone(const struct web_page *page)
+{
+    return page->access == WEB_OPEN || page->access == WEB_LINK;
+}
+
 static enum op_result check_access(struct web_request *request)
 {
     const struct web_page *page = request->page;
     const struct web_session *session = &request->session;
-    bool may_be_open = page->access == WEB_OPEN || page->access == WEB_LINK;
-    /* An open page does without a session; with one it may show more. */
-    if (may_be_open && !session->is_open)
+    if (is_for_everyone(page) && !session->is_open)
         return OP_NEXT;
     if (!session->is_open && page->access == WEB_CALLBACK &&
         web_link_mark_of_state(web_query(request, "state")).ptr)
@@ -236,6 +243,7 @@ static enum op_result step_route(struct op *op)
 {
     struct web_request *request = request_of(op);
     struct http_exchange *exchange = request->exchange;
+    ASSERT((request->found == HTTP_MATCH_FOUND) == (request->page != NULL));
     switch (request->found) {
     case HTTP_MATCH_NO_PATH:
         return web_reply_problem(request, 404, SLICE("Not found"),
@@ -288,6 +296,7 @@ static slice decode_part(struct web_request *request, slice text)
 static bool read_fields(struct web_request *request)
 {
     slice rest = request->exchange->body;
+    ASSERT(!request->fields && request->field_count == 0);
     request->fields = ARENA_ARRAY(&request->op.arena, struct web_field, WEB_FIELDS_MAX);
     if (!request->fields)
         return false;
@@ -343,6 +352,7 @@ static bool has_token(const struct web_request *request)
 static enum op_result step_form(struct op *op)
 {
     struct web_request *request = request_of(op);
+    ASSERT(request->frame.is_body_here);
     /* A GET changes nothing, and has no form. */
     if (request->exchange->head.method != HTTP_METHOD_POST)
         return OP_NEXT;
@@ -372,6 +382,10 @@ static enum op_result step_form(struct op *op)
 enum op_result web_go_to(struct web_request *request, slice path)
 {
     struct arena *arena = &request->op.arena;
+    ASSERT(path.len > 0 && path.ptr[0] == '/');
+    /* Without a session check_access would wait for a form, which has been read. */
+    ASSERT(request->session.is_open);
+    ASSERT(!request->state && !request->on_end); /* the page that is left holds nothing */
     /* A path has at most as many segments as characters. */
     slice rest = slice_from(path, 1), *segments = ARENA_ARRAY(arena, slice, path.len + 1);
     size_t count = 0;
@@ -391,6 +405,9 @@ enum op_result web_go_to(struct web_request *request, slice path)
 static enum op_result step_begin(struct op *op)
 {
     struct web_request *request = request_of(op);
+    ASSERT(is_for_everyone(request->page) || request->session.is_open);
+    ASSERT(request->fields || request->exchange->head.method != HTTP_METHOD_POST);
+    ASSERT(!request->frame.is_answered);
     return request->page->begin(request);
 }
 
@@ -400,6 +417,7 @@ static enum op_result step_finish(struct op *op)
     /* A page that begin answered, or whose client is gone. */
     if (request->frame.is_answered)
         return OP_DONE;
+    ASSERT(request->page->finish); /* a page whose begin waits has one */
     enum op_result result = request->page->finish(request);
     /* finish runs again after each further wait. */
     return result == OP_WAIT ? op_wait_then(op, STEP_FINISH) : result;
@@ -507,6 +525,15 @@ const struct http_handler web_handler = {
 
 /* ---- the dashboard ---- */
 
+static void check_pages(void)
+{
+    for (size_t i = 0; i < ARRAY_LEN(routes); i++) {
+        const struct web_page *page = routes[i].data;
+        ASSERT(strcmp(page->route, routes[i].pattern) == 0);  /* the metrics have page->route */
+        ASSERT(page->access != WEB_OPEN || page->scope == 0); /* its readers have no key */
+    }
+}
+
 struct web *web_new(const struct web_config *config, struct err *err)
 {
     struct web *web = mem_zalloc(sizeof(*web));
@@ -514,6 +541,7 @@ struct web *web_new(const struct web_config *config, struct err *err)
         (void)err_set(err, ERR_NOMEM, "out of memory for the dashboard");
         return NULL;
     }
+    check_pages();
     web->config = *config;
     web->router = http_router_new(routes, ARRAY_LEN(routes), err);
     web->sign_ins = account_rate_new(1, SIGN_INS_AT_ONCE);
@@ -566,6 +594,7 @@ slice web_query(struct web_request *request, const char *name)
 
 bool web_path_uuid(struct web_request *request, size_t i, struct uuid *id)
 {
+    ASSERT(i < request->match.param_count);
     if (uuid_parse(request->match.params[i], id))
         return true;
     (void)web_reply_problem(request, 404, SLICE("Not found"),

@@ -20,6 +20,7 @@ enum op_result web_sign_in_reply(struct web_request *request, unsigned status, s
                                  const char *problem)
 {
     struct buf body;
+    ASSERT(next.len > 0 && next.ptr[0] == '/');
     buf_init(&body, WEB_PAGE_BYTES_MAX);
     if (*problem)
         HTML(&body, "<p class=\"problem\" role=\"alert\" id=\"problem\">{}</p>",
@@ -107,6 +108,8 @@ const struct web_page web_sign_in_post = {.route = "/sign-in",
 static enum op_result begin_sign_out(struct web_request *request)
 {
     const struct web_session *session = &request->session;
+    /* The hash that ends the session is of the cookie that this request came with. */
+    ASSERT(memcmp(request->check.caller.key_hash, session->key_hash, API_KEY_HASH_LEN) == 0);
     /* The end is stored until the cookie would have expired; a copy of it is refused as long. */
     store_session_end(request->web->config.pool, &request->query, &request->op, session->account_id,
                       request->check.caller.session_hash, session->until_ms * 1000);

@@ -36,6 +36,7 @@ static void write_left_out(struct buf *out, size_t count, const char *tag)
 
 static void write_object(struct buf *out, const struct json *value, unsigned depth)
 {
+    ASSERT(value->type == JSON_OBJECT && depth < VALUE_DEPTH_MAX);
     buf_append(out, SLICE("<dl>"));
     for (size_t i = 0; i < value->count && i < VALUE_ITEMS_MAX; i++) {
         HTML(out, "<dt>{}</dt><dd>", json_str(&value->as.members[i].key));
@@ -48,6 +49,7 @@ static void write_object(struct buf *out, const struct json *value, unsigned dep
 
 static void write_array(struct buf *out, const struct json *value, unsigned depth)
 {
+    ASSERT(value->type == JSON_ARRAY && depth < VALUE_DEPTH_MAX);
     buf_append(out, SLICE("<ol>"));
     for (size_t i = 0; i < value->count && i < VALUE_ITEMS_MAX; i++) {
         buf_append(out, SLICE("<li>"));
@@ -164,6 +166,7 @@ void value_write_brief(struct buf *out, const struct json *value, slice headline
 void value_write_text(struct buf *out, const struct json *value, size_t bytes_max)
 {
     struct buf text;
+    ASSERT(bytes_max > 0 && bytes_max <= VALUE_TEXT_BYTES_MAX);
     buf_init(&text, 16 * 1024 * 1024);
     json_write_pretty(&text, value ? value : &json_null);
     buf_append(out, SLICE("<pre tabindex=\"0\">"));
