@@ -1,10 +1,11 @@
 /*
  * The entrance: while several accounts ask for something, the one that asks for more than the
  * others waits here, in a line of its account, and not in the queues behind, where it would delay
- * them. An account begins at most ENTRIES_A_TURN requests in a turn of the loop, so that turns stay
- * short, and has at most as many young ones under way as the others have and wait for on average. A
- * request is young until it ends, or for YOUNG_NS: one that takes longer waits for something else
- * than this process or its database. An account alone passes, and pays nothing.
+ * them. An account begins ENTRIES_A_TURN requests at most in a turn of the loop, a greedy one
+ * ENTRIES_A_TURN_GREEDY, so that turns stay short, and has at most as many young ones under way as
+ * the others have and wait for on average. A request is young until it ends, or for YOUNG_NS: one
+ * that takes longer waits for something else than this process or its database. An account alone
+ * passes, and pays nothing.
  */
 #include <string.h>
 
@@ -14,7 +15,9 @@
 #include "loop/op.h"
 
 enum {
-    ENTRIES_A_TURN = 4,
+    ENTRIES_A_TURN = 16,
+    ENTRIES_A_TURN_GREEDY = 2, /* of one with GREEDY times the others' mean, or more */
+    GREEDY = 2,
     YOUNG_MAX = 16, /* at least so many an account, whatever the others have */
     YOUNG_NS = 5 * 1000 * 1000,
     ALONE_AFTER_NS = 20 * 1000 * 1000, /* without a change of accounts */
@@ -95,15 +98,29 @@ static void drop_quiet(struct loop_entrance *entrance)
     }
 }
 
+/* Requests that wait or are young: of the other lines, on average. */
+static size_t others_mean(const struct loop_entrance *entrance, const struct entry_line *line)
+{
+    size_t others = entrance->lines.count - 1;
+    size_t theirs = entrance->entries - line->waiting_count - line->young_count;
+    return others ? theirs / others : 0;
+}
+
 /* How many may be young: as many as the other lines have on average. */
 static size_t young_max(const struct loop_entrance *entrance, const struct entry_line *line)
 {
     if (loop_now_ns(entrance->loop) >= entrance->shared_until_ns)
         return SIZE_MAX;
-    size_t others = entrance->lines.count - 1;
-    size_t theirs = entrance->entries - line->waiting_count - line->young_count;
-    size_t mean = others ? theirs / others : 0;
+    size_t mean = others_mean(entrance, line);
     return mean > YOUNG_MAX ? mean : YOUNG_MAX;
+}
+
+/* How many may begin in a turn: few of a greedy account, since a turn lasts for all. */
+static size_t entries_a_turn(const struct loop_entrance *entrance, const struct entry_line *line)
+{
+    size_t own = line->waiting_count + line->young_count;
+    bool is_greedy = own > YOUNG_MAX && own >= GREEDY * others_mean(entrance, line);
+    return is_greedy ? ENTRIES_A_TURN_GREEDY : ENTRIES_A_TURN;
 }
 
 static bool line_is_full(const struct loop_entrance *entrance, const struct entry_line *line)
@@ -117,7 +134,7 @@ static bool line_had_its_turn(struct loop_entrance *entrance, struct entry_line 
         line->turn_ns = entrance->loop->turn_began_ns;
         line->begun = 0;
     }
-    return line->begun >= ENTRIES_A_TURN;
+    return line->begun >= entries_a_turn(entrance, line);
 }
 
 /* ---- entries ---- */

@@ -2,7 +2,7 @@
 #include "base/clock.h"
 #include "testing.h"
 
-enum { MANY = 100, A_TURN = 4, YOUNG_MAX = 16, YOUNG_NS = 5 * 1000 * 1000 };
+enum { MANY = 100, A_TURN = 16, YOUNG_MAX = 16, YOUNG_NS = 5 * 1000 * 1000 };
 
 struct guest {
     struct op op;
