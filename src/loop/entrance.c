@@ -18,7 +18,8 @@ enum {
     ENTRIES_A_TURN = 16,
     ENTRIES_A_TURN_GREEDY = 2, /* of one with GREEDY times the others' mean, or more */
     GREEDY = 2,
-    YOUNG_MAX = 16, /* at least so many an account, whatever the others have */
+    GREEDY_MIN = 32, /* and more than so many */
+    YOUNG_MAX = 16,  /* at least so many an account, whatever the others have */
     YOUNG_NS = 5 * 1000 * 1000,
     ALONE_AFTER_NS = 20 * 1000 * 1000, /* without a change of accounts */
     SPARES_MAX = 64,
@@ -119,7 +120,7 @@ static size_t young_max(const struct loop_entrance *entrance, const struct entry
 static size_t entries_a_turn(const struct loop_entrance *entrance, const struct entry_line *line)
 {
     size_t own = line->waiting_count + line->young_count;
-    bool is_greedy = own > YOUNG_MAX && own >= GREEDY * others_mean(entrance, line);
+    bool is_greedy = own > GREEDY_MIN && own >= GREEDY * others_mean(entrance, line);
     return is_greedy ? ENTRIES_A_TURN_GREEDY : ENTRIES_A_TURN;
 }
 

@@ -17,7 +17,7 @@ process.env.SLUICE_PROVIDER_BIN = release('sluice-provider');
 const { Stack } = await import('./support/stack.mjs');
 
 const IS_WHOLE = Number(process.env.SOAK_SECONDS ?? 0) > 0;
-const ROUNDS = 8; // at most, until the limits of time are kept: this machine has other work, too
+const ROUNDS = 10; // one of them has to be within the limits of time: this machine has other work, too
 const SECONDS = IS_WHOLE ? 4 : 1; // that are measured, of the other account alone and beside the attack
 const MIB = 1024 * 1024;
 const LARGE = 7 * MIB;
@@ -119,25 +119,20 @@ async function round(begin) {
   }
 }
 
-// begin(): promises of the attackers. Other work of the machine makes times longer and never shorter: what counts is
-// the shortest of all rounds, of the medians alone as of those beside the attack.
+// begin(): promises of the attackers.
 async function isHarmless(t, begin) {
-  const shortest = { alone: SCENARIOS.map(() => Infinity), beside: SCENARIOS.map(() => Infinity), turn: Infinity };
-  const shorten = (name, medians) => (shortest[name] = shortest[name].map((ms, i) => Math.min(ms, medians[i])));
+  const worst = (one) => Math.max(...one.beside.medians.map((ms, i) => ms / one.alone.medians[i]));
+  const isTimely = (one) => worst(one) <= LATENCY_RATIO_MAX && one.turn <= TURN_CPU_S_MAX;
   for (let n = 1; ; n++) {
     const one = await round(begin);
-    shorten('alone', one.alone.medians);
-    shorten('beside', one.beside.medians);
-    shortest.turn = Math.min(shortest.turn, one.turn);
     const medians = SCENARIOS.map((name, i) => `${name} ${one.alone.medians[i].toFixed(2)} to ${one.beside.medians[i].toFixed(2)} ms`);
     const told = `peak ${mib(one.peak)}, left ${mib(one.left)}, longest turn ${(one.turn * 1000).toFixed(1)} ms, ${medians.join(', ')}; the attackers had ${JSON.stringify(one.counts)}`;
     t.diagnostic(told);
     assert.equal(one.alone.refused + one.beside.refused, 0, one.beside.why);
     assert.ok(one.peak <= RSS_OVER_IDLE_MAX, told);
     assert.ok(one.left <= RSS_LEFT_MAX, told);
-    const ratios = shortest.beside.map((ms, i) => ms / shortest.alone[i]);
-    if (Math.max(...ratios) <= LATENCY_RATIO_MAX && shortest.turn <= TURN_CPU_S_MAX) return;
-    assert.ok(n < ROUNDS, `beside ${ratios.map((ratio) => ratio.toFixed(2)).join(', ')} times as long, the shortest of ${ROUNDS} rounds; the last: ${told}`);
+    if (isTimely(one)) return;
+    assert.ok(n < ROUNDS, told);
   }
 }
 
