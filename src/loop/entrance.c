@@ -86,13 +86,15 @@ static void line_rest(struct loop_entrance *entrance, struct entry_line *line)
         list_push_back(&entrance->quiet, &line->ring);
 }
 
+/* Oldest first, up to one of this turn: a turn in which many accounts come and go walks them once.
+ */
 static void drop_quiet(struct loop_entrance *entrance)
 {
     LIST_EACH(&entrance->quiet, link)
     {
         struct entry_line *line = LIST_ITEM(link, struct entry_line, ring);
         if (line->turn_ns == entrance->loop->turn_began_ns)
-            continue;
+            return;
         list_unlink(link);
         (void)map_remove(&entrance->lines, account_of(line));
         line_give_back(entrance, line);
@@ -213,6 +215,7 @@ static void entrance_sleep(struct loop_entrance *entrance)
 {
     if (entrance->waiting == 0)
         return;
+    ASSERT(!list_is_empty(&entrance->young)); /* else a line with none would be full */
     struct op_entry *first = LIST_ITEM(entrance->young.next, struct op_entry, link);
     timer_start(&entrance->timer, first->began_ns + YOUNG_NS);
 }
