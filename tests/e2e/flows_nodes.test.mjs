@@ -67,7 +67,14 @@ test('a node that was paused past its lease has lost its flows and writes nothin
   zombie.process.kill('SIGCONT');
   await reaches(heir, parked, 'completed');
   await until('it goes on as a new node', async () => /lease had run out/.test(zombie.log));
-  const again = await start(zombie, 'probe_chain', { subject: 'zombie again', confirm: true });
+  // until its new lease is confirmed it starts nothing, and answers 503
+  const reply = await until('it takes flows again', async () => {
+    const input = { subject: 'zombie again', confirm: true };
+    const started = await post(zombie, 'start', { flowTemplate: 'probe_chain', input });
+    return started.status !== 503 && started;
+  });
+  assert.equal(reply.status, 200, reply.text);
+  const again = reply.json.flowId;
   assert.equal((await reaches(heir, again, 'completed', 'failed')).flow.status, 'completed');
   for (const subject of ['zombie slow', 'zombie parked', 'zombie again']) assert.equal(await sent(subject), 1, subject);
   for (const server of [zombie, heir]) {
