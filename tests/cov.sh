@@ -1,11 +1,12 @@
 #!/usr/bin/env bash
 # Prints line coverage by room and in all, from the counters that a run left: tests/cov.sh BUILD
 #
-# `make cov` calls it. With FILES=1 it prints a line a file as well, least covered first.
+# `make cov` and `make cov-unit` call it. With FILES=1 it prints a line a file as well, least covered
+# first. A file that no program ran counts with all its lines: gcov reads it from its .gcno alone.
 set -eu
 
 build=$1
-find "$build/src" -name '*.gcda' -print0 | xargs -0 -r gcov -n 2>/dev/null | awk -v files="${FILES:-}" '
+find "$build/src" -name '*.gcno' -print0 | xargs -0 -r gcov -n 2>/dev/null | awk -v files="${FILES:-}" '
     /^File / {
         file = $2
         gsub(/\047/, "", file)
