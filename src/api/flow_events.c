@@ -17,7 +17,7 @@ enum {
 
 struct stream_state {
     struct uuid id;
-    struct flow_look *look; /* under way, or just done; NULL: it slept */
+    struct flow_load *look; /* under way, or just done; NULL: it slept */
     struct flow_watch watch;
     struct op_timer timer;
     uint64_t until_ns;
@@ -45,7 +45,7 @@ static void on_change(struct flow_watch *watch)
 static enum op_result load(struct api_request *request, struct stream_state *state)
 {
     state->is_told = false;
-    state->look = flow_look_start_view(request->api->config.flow, request->grant.account_id,
+    state->look = flow_load_start_view(request->api->config.flow, request->grant.account_id,
                                        state->id, &request->op);
     if (state->look)
         return OP_WAIT;
@@ -112,7 +112,7 @@ static void begin_stream(struct api_request *request, struct stream_state *state
 
 /* false: the client is gone, or out of memory. */
 static bool send_view(struct api_request *request, struct stream_state *state,
-                      const struct flow_seen *seen)
+                      const struct flow_view *seen)
 {
     struct buf text;
     buf_init(&text, FLOW_VIEW_BYTES_MAX + 1024);
@@ -134,9 +134,9 @@ static enum op_result rest(struct api_request *request, struct stream_state *sta
 }
 
 static enum op_result check(struct api_request *request, struct stream_state *state,
-                            const struct flow_seen *seen)
+                            const struct flow_view *seen)
 {
-    bool is_new = seen->rev != state->sent_rev, has_ended = flow_seen_has_ended(seen);
+    bool is_new = seen->rev != state->sent_rev, has_ended = flow_view_has_ended(seen);
     if (!state->has_begun && !is_new && has_ended)
         return api_reply(request, 204, SLICE_NONE);
     bool is_head = request->exchange->head.method == HTTP_METHOD_HEAD;
@@ -151,13 +151,13 @@ static enum op_result check(struct api_request *request, struct stream_state *st
 /* What this process was told, it need not look for. */
 static enum op_result go_to_news(struct api_request *request, struct stream_state *state)
 {
-    struct flow_seen *seen = flow_watch_take(&state->watch);
+    struct flow_view *seen = flow_watch_take_view(&state->watch);
     if (!seen)
         return load(request, state);
     state->is_told = false;
     bool is_newer = seen->rev > state->watch.rev; /* than a look that was under way */
     enum op_result result = is_newer ? check(request, state, seen) : rest(request, state);
-    flow_seen_unref(seen);
+    flow_view_unref(seen);
     return result;
 }
 
@@ -188,10 +188,10 @@ static enum op_result finish_events(struct api_request *request)
     if (state->is_refused || !state->look)
         return go_on(request, state);
     int status = state->look->status;
-    if (status == OK && !state->look->seen)
+    if (status == OK && !state->look->view)
         status = ERR_NOMEM;
     if (status == OK)
-        return check(request, state, state->look->seen);
+        return check(request, state, state->look->view);
     if (!state->has_begun)
         return status == ERR_NOTFOUND ? api_reply_no_flow(request)
                                       : api_reply_database(request, status);

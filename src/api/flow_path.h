@@ -5,7 +5,7 @@
 #define API_FLOW_PATH_H
 
 #include "api/request.h"
-#include "flow/look.h"
+#include "flow/load.h"
 
 /* The {id} of the path. false: answered, 404. */
 bool api_flow_id(struct api_request *request, struct uuid *id) MUST_CHECK;

@@ -12,8 +12,8 @@ enum { LIST_LIMIT = 20, LIST_LIMIT_MAX = 100 };
 
 struct get {
     struct uuid id;
-    struct flow_look *look; /* under way, or just done; NULL: it slept */
-    struct flow_seen *seen; /* what is to be judged */
+    struct flow_load *look; /* under way, or just done; NULL: it slept */
+    struct flow_view *seen; /* what is to be judged */
     struct flow_watch watch;
     struct op_timer timer;
     uint64_t until_ns; /* 0: it does not wait */
@@ -42,14 +42,14 @@ static void let_go(struct get *get)
 {
     flow_watch_remove(&get->watch);
     vault_guard_stop(&get->guard);
-    flow_seen_unref(get->seen);
+    flow_view_unref(get->seen);
     get->seen = NULL;
 }
 
 static enum op_result load(struct api_request *request, struct get *get)
 {
     get->has_told = false;
-    get->look = flow_look_start_view(request->api->config.flow, request->grant.account_id, get->id,
+    get->look = flow_load_start_view(request->api->config.flow, request->grant.account_id, get->id,
                                      &request->op);
     if (get->look)
         return OP_WAIT;
@@ -81,7 +81,7 @@ static bool knows_enough(struct api_request *request, struct get *get)
     slice wanted = http_request_header(request->exchange, SLICE("If-None-Match"));
     int64_t rev;
     if (get->until_ns == 0 || http_server_is_draining(request->exchange->server) ||
-        !flow_is_here(request->api->config.flow, request->grant.account_id, get->id, &rev))
+        !flow_is_running_here(request->api->config.flow, request->grant.account_id, get->id, &rev))
         return false;
     if (!get->watch.is_until_settled && wanted.ptr &&
         !api_has_etag(request, api_flow_etag(request, rev)))
@@ -134,7 +134,7 @@ static bool may_wait(struct api_request *request, const struct get *get)
 {
     bool is_wanted = get->watch.is_until_settled
                          ? get->seen->status != FLOW_RUNNING
-                         : flow_seen_has_ended(get->seen) || !is_known(request, get);
+                         : flow_view_has_ended(get->seen) || !is_known(request, get);
     return loop_now_ns(request->op.loop) < get->until_ns && !is_wanted &&
            !http_server_is_draining(request->exchange->server);
 }
@@ -151,11 +151,11 @@ static enum op_result answer(struct api_request *request, struct get *get)
 /* What was told while it was looked at, or meanwhile. false: look. */
 static bool take_news(struct get *get)
 {
-    struct flow_seen *news = flow_watch_take(&get->watch), *old = get->seen;
+    struct flow_view *news = flow_watch_take_view(&get->watch), *old = get->seen;
     bool is_newer = news && (!old || news->rev > old->rev);
     get->has_told = false;
     get->seen = is_newer ? news : old;
-    flow_seen_unref(is_newer ? old : news);
+    flow_view_unref(is_newer ? old : news);
     return news != NULL;
 }
 
@@ -185,8 +185,8 @@ static enum op_result finish_get(struct api_request *request)
     if (!get->look) /* it slept */
         return take_news(get) ? check(request, get) : load(request, get);
     int status = get->look->status;
-    flow_seen_unref(get->seen);
-    get->seen = get->look->seen ? flow_seen_ref(get->look->seen) : NULL;
+    flow_view_unref(get->seen);
+    get->seen = get->look->view ? flow_view_ref(get->look->view) : NULL;
     get->look = NULL;
     if (status == OK && get->seen)
         return check(request, get);

@@ -104,12 +104,12 @@ enum flow_call_end flow_call_result(const struct flow_run *run, const struct exe
         return FLOW_CALL_FAILED;
     case EXEC_UNAVAILABLE:
     case EXEC_STILL_RUNNING:
-        if (run->doing.unsent < UNSENT_MAX)
+        if (run->progress.unsent < UNSENT_MAX)
             return FLOW_CALL_UNSENT;
         break;
     case EXEC_CANCELLED:
     case EXEC_INTERNAL:
-        return FLOW_CALL_CUT;
+        return FLOW_CALL_CANCELLED;
     default:
         break;
     }

@@ -61,7 +61,7 @@ static enum op_result conflict(struct flow_command *command, slice message)
     return answer(command, FLOW_ANSWER_CONFLICT, message);
 }
 
-static enum op_result again(struct flow_command *command, enum command_step step)
+static enum op_result retry(struct flow_command *command, enum command_step step)
 {
     if (++command->tries > TRIES_MAX)
         return unavailable(command);
@@ -69,8 +69,8 @@ static enum op_result again(struct flow_command *command, enum command_step step
     return op_wait_then(&command->op, step);
 }
 
-static enum op_result show(struct flow_command *command, const struct flow_whole *whole,
-                           const struct flow_template *tmpl)
+static enum op_result answer_view(struct flow_command *command, const struct flow_whole *whole,
+                                  const struct flow_template *tmpl)
 {
     struct buf text;
     buf_init(&text, VIEW_BYTES_MAX);
@@ -137,7 +137,7 @@ static struct flow new_flow(const struct flow_command *command, const struct flo
 static enum op_result repeated(struct flow_command *command)
 {
     if (command->tries == 0)
-        return again(command, COMMAND_START);
+        return retry(command, COMMAND_START);
     return answer(command, FLOW_ANSWER_REPEATED, SLICE_NONE);
 }
 
@@ -198,7 +198,7 @@ static enum op_result step_started(struct op *op)
     }
     command->whole = (struct flow_whole){
         .flow = run->flow, .input = command->input_json, .actor = command->in.actor};
-    enum op_result result = show(command, &command->whole, run->tmpl);
+    enum op_result result = answer_view(command, &command->whole, run->tmpl);
     flow_run_launch(run);
     return result;
 }
@@ -244,7 +244,7 @@ static enum op_result step_template(struct op *op)
     if (command->find.status != OK)
         return unavailable(command);
     if (command->is_changed)
-        return show(command, &command->whole, command->find.tmpl);
+        return answer_view(command, &command->whole, command->find.tmpl);
     return OP_NEXT;
 }
 
@@ -365,7 +365,7 @@ static slice decided_by(const struct flow_step *step, struct arena *arena)
     return by.len > 1 ? slice_first(by, by.len - 1) : SLICE_NONE;
 }
 
-static void note_earlier(struct flow_command *command)
+static void report_earlier(struct flow_command *command)
 {
     const struct flow_template *tmpl = command->find.tmpl;
     const struct flow_whole *whole = &command->whole;
@@ -387,14 +387,14 @@ static enum op_result decide_approval(struct flow_command *command)
     const struct flow_template *tmpl = command->find.tmpl;
     struct arena *arena = answer_arena(command);
     if (flow->status != FLOW_WAITING || flow->waiting_for != FLOW_WAITS_APPROVAL) {
-        note_earlier(command);
+        report_earlier(command);
         return conflict(command,
                         arena_printf(arena, "No approval step of this flow is waiting; it is %s.",
                                      flow_status_name(flow->status)));
     }
     slice key = tmpl->steps[flow->step_index].key;
     if (command->in.step_key.ptr && !slice_eq(command->in.step_key, key)) {
-        note_earlier(command);
+        report_earlier(command);
         return conflict(
             command,
             arena_printf(arena, "The step that waits for approval is \"%.*s\".", SLICE_ARG(key)));
@@ -417,7 +417,7 @@ static enum op_result decide_resume(struct flow_command *command)
     if (flow->status == FLOW_FAILED || is_due)
         return op_jump(&command->op, COMMAND_TAKE);
     if (flow->status == FLOW_WAITING)
-        return show(command, &command->whole, command->find.tmpl);
+        return answer_view(command, &command->whole, command->find.tmpl);
     return conflict(command, arena_printf(answer_arena(command),
                                           "Only a waiting or failed flow can be resumed; it is %s.",
                                           flow_status_name(flow->status)));
@@ -440,14 +440,14 @@ static int change_result(struct flow_command *command)
 }
 
 /* The row has changed: what carries it on in this process, or watches it, learns of it. */
-static void notify(struct flow_command *command)
+static void apply_change(struct flow_command *command)
 {
     struct flow_service *service = command->service;
     const struct flow *flow = &command->flow;
     command->is_changed = true;
-    flow_watch_poke(service, flow, NULL, NULL);
+    flow_watch_notify(service, flow, NULL, NULL);
     if (flow->status == FLOW_CANCELLED)
-        flow_run_cut(service, flow->id);
+        flow_run_cancel(service, flow->id);
     else if (!flow_run_start(service, flow, command->in.kind == FLOW_COMMAND_RESUME))
         service->has_lost = true;
 }
@@ -470,12 +470,12 @@ static bool add_decided(struct flow_command *command)
 }
 
 /* What was loaded, with the change: its revision was the fence, so nothing lies between. */
-static enum op_result show_changed(struct flow_command *command)
+static enum op_result answer_changed(struct flow_command *command)
 {
     bool is_loaded = command->in.kind != FLOW_COMMAND_CANCEL;
     if (is_loaded && (command->in.kind == FLOW_COMMAND_RESUME || add_decided(command))) {
         command->whole.flow = command->flow;
-        return show(command, &command->whole, command->find.tmpl);
+        return answer_view(command, &command->whole, command->find.tmpl);
     }
     return op_jump(&command->op, COMMAND_LOAD);
 }
@@ -497,18 +497,18 @@ static enum op_result step_changed(struct op *op)
     ASSERT(command->in.kind != FLOW_COMMAND_START && !command->is_changed);
     int status = change_result(command);
     if (status == OK) {
-        notify(command);
+        apply_change(command);
         if (!must_wait(command))
-            return show_changed(command);
+            return answer_changed(command);
         op_sleep(op, &command->timer, CANCEL_WAIT_MS, "other nodes, to send nothing any more");
         return op_wait_then(op, COMMAND_LOAD);
     }
     if (status == ERR_NOTFOUND && command->in.kind != FLOW_COMMAND_CANCEL)
-        return again(command, COMMAND_LOAD); /* somebody else was faster */
+        return retry(command, COMMAND_LOAD); /* somebody else was faster */
     if (status == ERR_NOTFOUND) {
         if (command->tries > 0)
             return answer(command, FLOW_ANSWER_NOT_FOUND, SLICE_NONE);
-        return again(command, COMMAND_CANCEL); /* unless it was cancelled this very moment */
+        return retry(command, COMMAND_CANCEL); /* unless it was cancelled this very moment */
     }
     if (status == ERR_CLOSED && command->in.kind != FLOW_COMMAND_CANCEL)
         command->service->has_lost = true; /* it may be ours */

@@ -243,14 +243,14 @@ static enum op_result step_called(struct op *op)
     lane->exec = NULL;
     switch (flow_call_result(run, exec, &lane->scratch, &lane->error)) {
     case FLOW_CALL_SUCCEEDED:
-        run->doing.unsent = 0;
+        run->progress.unsent = 0;
         return complete_item(lane, exec_outcome_of(exec)->output_json);
     case FLOW_CALL_UNSENT:
-        run->doing.unsent++;
+        run->progress.unsent++;
         if (flow_run_is_leaving(run) && lane->fan->is_safe)
             return leave(lane);
         return call_again(lane, AGAIN_MS + random_below(AGAIN_MS), "a call that could not be made");
-    case FLOW_CALL_CUT:
+    case FLOW_CALL_CANCELLED:
         return leave(lane);
     case FLOW_CALL_FAILED:
         break;
@@ -348,7 +348,7 @@ static void read_fact(struct flow_run *run, struct flow_fan *fan, const struct f
 
 static struct flow_fan *make_fan(struct flow_run *run)
 {
-    struct flow_fan *old = run->doing.fan;
+    struct flow_fan *old = run->progress.fan;
     struct flow_fan *fan = ARENA_NEW(&run->op.arena, struct flow_fan);
     if (!fan)
         return NULL;
@@ -379,7 +379,7 @@ bool flow_fan_start(struct flow_run *run)
     ASSERT(run->plan.kind == FLOW_PLAN_FAN_OUT && run->flow.is_begun);
     if (!fan)
         return false;
-    run->doing.fan = fan;
+    run->progress.fan = fan;
     for (size_t i = 0; i < fan->count; i++)
         to_do += fan->items[i].state == ITEM_TO_DO;
     size_t lanes = step->concurrency > 0 ? step->concurrency : 1;
@@ -401,8 +401,8 @@ bool flow_fan_start(struct flow_run *run)
 
 void flow_fan_cancel(struct flow_run *run)
 {
-    for (size_t i = 0; run->doing.fan && i < run->doing.fan->lane_count; i++)
-        op_cancel(&run->doing.fan->lanes[i]->op);
+    for (size_t i = 0; run->progress.fan && i < run->progress.fan->lane_count; i++)
+        op_cancel(&run->progress.fan->lanes[i]->op);
 }
 
 /* ---- the end ---- */
@@ -455,7 +455,7 @@ static void sum_up(struct flow_run *run, const struct flow_fan *fan, struct flow
 
 enum flow_fan_end flow_fan_join(struct flow_run *run, slice *output_json, struct flow_error *error)
 {
-    struct flow_fan *fan = run->doing.fan;
+    struct flow_fan *fan = run->progress.fan;
     size_t completed = 0, failed = 0;
     ASSERT(run->op.holds == 0); /* all lanes have ended */
     fan->lane_count = 0;

@@ -6,14 +6,15 @@
  * Order of files for a reader: template.c; run.c (the table of a running flow), plan.c (what comes
  * next), call.c and fan_out.c (doing it), run_end.c (how an attempt ends), state.c (the rows that
  * follow from it); command.c (start, approve, reject, resume, cancel), timers.c, adopt.c; watch.c,
- * view.c (src/api/README.md "Flows"), seen.c (views that are kept).
+ * view.c (src/api/README.md "Flows"), load.c (both, for a request), view_cache.c (views as text,
+ * cached).
  */
 #ifndef FLOW_FLOW_H
 #define FLOW_FLOW_H
 
 #include "exec/exec.h"
 #include "exec/node.h"
-#include "flow/seen.h"
+#include "flow/view_cache.h"
 #include "flow/template.h"
 #include "store/flow.h"
 #include "store/flow_read.h"
@@ -163,21 +164,21 @@ struct flow_watch {
     void (*on_change)(struct flow_watch *watch);
     struct list link;
     /* With wants_view: the view at the change that was told last, where this process knows it;
-     * flow_watch_take. */
-    struct flow_seen *seen;
+     * flow_watch_take_view. */
+    struct flow_view *view;
 };
 void flow_watch_add(struct flow_service *service, struct flow_watch *watch);
 void flow_watch_remove(struct flow_watch *watch); /* harmless when not added */
 /* The caller's reference; NULL: look. */
-struct flow_seen *flow_watch_take(struct flow_watch *watch) MUST_CHECK;
+struct flow_view *flow_watch_take_view(struct flow_watch *watch) MUST_CHECK;
 /* For whoever changes a flow in this process; whole and tmpl, or NULL for both: all of it as it is
  * after the change, durable. */
-void flow_watch_poke(struct flow_service *service, const struct flow *flow,
-                     const struct flow_whole *whole, const struct flow_template *tmpl);
+void flow_watch_notify(struct flow_service *service, const struct flow *flow,
+                       const struct flow_whole *whole, const struct flow_template *tmpl);
 /* Whether this process runs this flow of this account: *rev is its last revision here. What other
  * nodes do to it a watch is told of. */
-bool flow_is_here(const struct flow_service *service, struct uuid account_id, struct uuid id,
-                  int64_t *rev) MUST_CHECK;
+bool flow_is_running_here(const struct flow_service *service, struct uuid account_id,
+                          struct uuid id, int64_t *rev) MUST_CHECK;
 /* On the way down: every watch is told, so that long polls and event streams end. */
 void flow_watch_wake_all(struct flow_service *service);
 

@@ -30,7 +30,7 @@ struct flow_service {
     struct flow_timers *timers;
     struct flow_adopter *adopter;
     struct flow_watches *watches;
-    struct flow_seen_set *seen;
+    struct flow_view_cache *views;
     bool is_draining;
     bool has_lost; /* a row of ours may be in no memory: adopt.c scans for it */
 };
@@ -80,7 +80,7 @@ struct flow_plan {
 };
 
 /* Carrying the plan out. */
-struct flow_doing {
+struct flow_progress {
     int64_t attempt_base; /* attempts before a person resumed it */
     bool is_interrupted;  /* this attempt was begun by a node that has died */
     unsigned unsent;      /* calls that could not be made in a row */
@@ -97,7 +97,7 @@ struct flow_transition {
 };
 
 /* What those who watch are shown: run->whole with each transition. */
-struct flow_shown {
+struct flow_published {
     bool is_whole;     /* all of it is as it is in the database */
     size_t step_cap;   /* of whole.steps */
     size_t bytes_left; /* of inputs and errors that may yet be held for them alone */
@@ -121,12 +121,12 @@ struct flow_run {
     struct flow_output outputs[FLOW_STEPS_MAX];
     /* a turn of the wheel */
     struct flow_plan plan;
-    struct flow_doing doing;
+    struct flow_progress progress;
     struct flow_transition transition;
-    struct flow_shown shown;
+    struct flow_published published;
     /* Two arenas in turn: the step that is being recorded, and the plan of the next. */
     struct arena scratch[2];
-    unsigned turn;
+    unsigned scratch_current;
 };
 
 static inline struct flow_run *flow_run_of(struct op *op)
@@ -148,10 +148,10 @@ struct flow_run *flow_run_new(struct flow_service *service, const struct flow *f
 void flow_run_launch(struct flow_run *run);
 void flow_run_drop(struct flow_run *run);
 /* Stops the run of this flow in this process, if there is one: its row says something else now. */
-void flow_run_cut(struct flow_service *service, struct uuid id);
+void flow_run_cancel(struct flow_service *service, struct uuid id);
 /* The view of this account's flow at this revision, where this process runs it and is there. NULL.
  */
-struct flow_seen *flow_run_seen(const struct flow_service *service, struct uuid account_id,
+struct flow_view *flow_run_view(const struct flow_service *service, struct uuid account_id,
                                 struct uuid id, int64_t rev) MUST_CHECK;
 bool flow_run_is_known(const struct flow_service *service, struct uuid id);
 /* It runs here, or is about to; one that has just been parked, and will end, is not counted. */
@@ -159,7 +159,7 @@ bool flow_run_is_moving(const struct flow_service *service, struct uuid id);
 /* Whether there is room for `count` more runs. */
 bool flow_service_has_room(const struct flow_service *service);
 /* A run ended: whoever waits for room may go on. */
-void flow_service_room(struct flow_service *service);
+void flow_service_fire_timers(struct flow_service *service);
 
 /* No longer to begin anything: draining, or the row's owner is a former incarnation of ours. */
 bool flow_run_is_leaving(const struct flow_run *run);
@@ -185,7 +185,7 @@ static inline bool flow_run_has_finished(const struct flow_run *run)
 }
 static inline struct arena *flow_run_scratch(struct flow_run *run)
 {
-    return &run->scratch[run->turn];
+    return &run->scratch[run->scratch_current];
 }
 
 /* plan.c: from step `at` on, whose attempt it would be; is_decided: its `when` was checked
@@ -222,9 +222,9 @@ struct flow_call {
 struct exec *flow_call_start(const struct flow_call *call, struct op *parent);
 enum flow_call_end {
     FLOW_CALL_SUCCEEDED,
-    FLOW_CALL_FAILED, /* *error */
-    FLOW_CALL_UNSENT, /* nothing was sent for reasons of ours: again later */
-    FLOW_CALL_CUT,    /* on the way down: nobody knows */
+    FLOW_CALL_FAILED,    /* *error */
+    FLOW_CALL_UNSENT,    /* nothing was sent for reasons of ours: again later */
+    FLOW_CALL_CANCELLED, /* on the way down: nobody knows */
 };
 enum flow_call_end flow_call_result(const struct flow_run *run, const struct exec *exec,
                                     struct arena *arena, struct flow_error *error);
@@ -257,7 +257,7 @@ void flow_timers_free(struct flow_timers *timers);
 /* A flow that was parked by this process. */
 void flow_timers_arm(struct flow_timers *timers, const struct flow *flow);
 /* There is room for runs again. */
-void flow_timers_pump(struct flow_timers *timers);
+void flow_timers_fire(struct flow_timers *timers);
 
 /* adopt.c */
 struct flow_adopter *flow_adopter_new(struct flow_service *service) MUST_CHECK;

@@ -3,7 +3,7 @@
  * delete it.
  */
 #include "flow/internal.h"
-#include "flow/look.h"
+#include "flow/load.h"
 
 static bool on_names(void *user, const slice *names, size_t count)
 {

@@ -6,7 +6,7 @@
 #include "base/clock.h"
 #include "flow/internal.h"
 
-enum { SHOWN_ITEMS_BYTES_MAX = 256 * 1024, INPUT_BYTES_MAX = 4 * 1024 * 1024 };
+enum { RECORDED_ITEMS_BYTES_MAX = 256 * 1024, INPUT_BYTES_MAX = 4 * 1024 * 1024 };
 
 slice flow_json_text(const struct json *value, struct arena *arena, size_t bytes_max)
 {
@@ -195,9 +195,9 @@ static void plan_fan_out(struct flow_run *run, const struct flow_step_def *step)
         flow_plan_fault(run, "for_each", "it gives more than 1,000 items");
         return;
     }
-    struct json shown = json_object();
-    json_object_set(arena, &shown, SLICE("items"), run->plan.value);
-    run->plan.input_json = flow_json_text(&shown, arena, SHOWN_ITEMS_BYTES_MAX);
+    struct json recorded = json_object();
+    json_object_set(arena, &recorded, SLICE("items"), run->plan.value);
+    run->plan.input_json = flow_json_text(&recorded, arena, RECORDED_ITEMS_BYTES_MAX);
     if (!run->plan.input_json.ptr)
         run->plan.input_json = arena_printf(arena, "{\"count\":%u}", run->plan.value.count);
 }

@@ -59,7 +59,7 @@ static void plan_standing(struct flow_run *run)
     ASSERT(flow->status == (run->is_waking ? FLOW_WAITING : FLOW_RUNNING));
     bool is_over = at >= run->tmpl->step_count || run->outputs[at].is_there;
     if (is_over || !has_ended(run, flow->step_index, flow->attempt))
-        run->doing.attempt_base = 0;
+        run->progress.attempt_base = 0;
     if (is_over) {
         flow_plan_make(run, at + 1, 1, false);
         return;
@@ -69,7 +69,7 @@ static void plan_standing(struct flow_run *run)
     if (has_ended(run, flow->step_index, flow->attempt)) {
         flow_plan_make(run, at, flow->attempt + 1, true);
     } else if (flow->is_begun) {
-        run->doing.is_interrupted = true;
+        run->progress.is_interrupted = true;
         flow_plan_make(run, at, flow->attempt, true);
     } else if (flow->attempt > 0 && is_pause) {
         plan_woken(run, at);
@@ -111,7 +111,7 @@ bool flow_plan_loaded(struct flow_run *run)
     } else if (!read_documents(run)) {
         error.message = SLICE("The flow's documents cannot be held in memory.");
     } else {
-        flow_run_show_from(run);
+        flow_run_begin_publishing(run);
         plan_standing(run);
         return true;
     }

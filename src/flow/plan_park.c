@@ -167,7 +167,7 @@ static bool put_items(struct approval *a)
     return true;
 }
 
-static void show(struct flow_run *run, const struct json *title, const struct json *summary)
+static void write_input(struct flow_run *run, const struct json *title, const struct json *summary)
 {
     struct buf text;
     struct approval a = {.run = run, .err = {.text = "it is too large"}};
@@ -199,5 +199,5 @@ void flow_plan_approval(struct flow_run *run, const struct flow_step_def *step)
                              !read_seconds(run, &expires, "expires_in", &expires_us)))
         return;
     park_until(run, step->expires_in ? run->plan.started_us + expires_us : 0);
-    show(run, &title, &summary);
+    write_input(run, &title, &summary);
 }

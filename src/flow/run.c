@@ -157,12 +157,12 @@ static enum op_result step_execute(struct op *op)
         [FLOW_PLAN_FAULT] = RUN_FAIL,
     };
     struct flow_run *run = flow_run_of(op);
-    ASSERT(run->tmpl && !run->doing.exec);
+    ASSERT(run->tmpl && !run->progress.exec);
     bool must_end = run->plan.kind == FLOW_PLAN_CALL && is_begun(run) && flow_run_is_ours(run) &&
-                    !run->doing.is_interrupted && !flow_call_is_safe(run, run->plan.step);
+                    !run->progress.is_interrupted && !flow_call_is_safe(run, run->plan.step);
     if (flow_run_is_leaving(run) && !must_end)
         return OP_DONE;
-    if (flow_run_is_leaving(run) && run->doing.unsent > 0)
+    if (flow_run_is_leaving(run) && run->progress.unsent > 0)
         return move_on(run); /* the intent is taken back */
     if (run->plan.kind != FLOW_PLAN_END && run->plan.kind != FLOW_PLAN_FAULT &&
         flow_run_is_overdue(run)) {
@@ -177,7 +177,7 @@ static enum op_result step_call(struct op *op)
     struct flow_run *run = flow_run_of(op);
     ASSERT(flow_run_step(run)->type == FLOW_TOOL_CALL && !flow_run_step(run)->for_each);
     bool is_safe = flow_call_is_safe(run, run->plan.step);
-    if (run->doing.is_interrupted && !is_safe) {
+    if (run->progress.is_interrupted && !is_safe) {
         struct flow_error error = flow_error_unknown();
         return fail_step(run, &error);
     }
@@ -187,29 +187,29 @@ static enum op_result step_call(struct op *op)
                              .input = &run->plan.value,
                              .connection_id = run->plan.connection_id,
                              .item = SIZE_MAX};
-    run->doing.exec = flow_call_start(&call, op);
-    return run->doing.exec ? OP_WAIT : fail_for_memory(run);
+    run->progress.exec = flow_call_start(&call, op);
+    return run->progress.exec ? OP_WAIT : fail_for_memory(run);
 }
 
 static enum op_result step_called(struct op *op)
 {
     struct flow_run *run = flow_run_of(op);
     struct flow_error error;
-    struct exec *exec = run->doing.exec;
+    struct exec *exec = run->progress.exec;
     ASSERT(exec);
-    run->doing.exec = NULL;
+    run->progress.exec = NULL;
     switch (flow_call_result(run, exec, flow_run_scratch(run), &error)) {
     case FLOW_CALL_SUCCEEDED:
-        run->doing.unsent = 0;
+        run->progress.unsent = 0;
         return complete_step(run, exec_outcome_of(exec)->output_json);
     case FLOW_CALL_FAILED:
-        run->doing.unsent = 0;
+        run->progress.unsent = 0;
         return fail_step(run, &error);
     case FLOW_CALL_UNSENT:
-        run->doing.unsent++;
+        run->progress.unsent++;
         op_sleep(op, &run->timer, UNSENT_RETRY_MS, "a call that could not be made");
         return op_wait_then(op, RUN_EXECUTE);
-    case FLOW_CALL_CUT:
+    case FLOW_CALL_CANCELLED:
         break;
     }
     return OP_DONE;
@@ -381,8 +381,8 @@ static void on_cancel(struct op *op)
     struct flow_run *run = flow_run_of(op);
     pg_cancel(&run->query);
     pg_cancel(&run->find.query);
-    if (run->doing.exec)
-        exec_cancel(run->doing.exec);
+    if (run->progress.exec)
+        exec_cancel(run->progress.exec);
     flow_fan_cancel(run);
 }
 
@@ -390,7 +390,7 @@ static void on_end(struct op *op, enum op_end end)
 {
     struct flow_run *run = flow_run_of(op);
     (void)end;
-    flow_run_forget(run);
+    flow_run_unregister(run);
 }
 
 static void free_run(struct op *op)
@@ -444,7 +444,7 @@ static struct flow_run *make_run(struct flow_service *service, const struct flow
     run->proof.sent_boot_ns = clock_boot_ns(); /* before its start is sent */
     run->flow.template_key = arena_dup(&run->op.arena, flow->template_key);
     run->flow.trigger_type = arena_dup(&run->op.arena, flow->trigger_type);
-    flow_run_remember(run);
+    flow_run_register(run);
     return run;
 }
 
@@ -453,7 +453,7 @@ bool flow_run_start(struct flow_service *service, const struct flow *flow, bool 
     ASSERT(flow->status == FLOW_RUNNING);
     struct flow_run *run = make_run(service, flow);
     if (run && is_resumed)
-        run->doing.attempt_base = flow->attempt;
+        run->progress.attempt_base = flow->attempt;
     return run != NULL;
 }
 
@@ -504,7 +504,7 @@ struct flow_run *flow_run_new(struct flow_service *service, const struct flow *f
 void flow_run_launch(struct flow_run *run)
 {
     ASSERT(run->op.holds > 0); /* that of flow_run_new */
-    flow_run_show_from(run);
+    flow_run_begin_publishing(run);
     if (run->transition.next.rev != run->flow.rev)
         flow_run_recorded(run);
     op_release(&run->op);

@@ -8,7 +8,7 @@
 
 enum {
     SLEEP_MS_MAX = 5000, /* a longer wait for another attempt parks the flow */
-    SHOWN_BYTES_MAX = 1024 * 1024,
+    PUBLISHED_BYTES_MAX = 1024 * 1024,
 };
 
 static struct metric transitions_total =
@@ -82,7 +82,7 @@ static void end_attempt(struct flow_run *run, slice output, slice error)
         .error = error,
     };
     run->transition.retry_ms = 0;
-    run->doing.is_interrupted = false;
+    run->progress.is_interrupted = false;
     flow_state_check_step(&run->transition.finished);
     metric_add(
         metric_series(&steps_total, error.ptr ? SLICE("as=\"failed\"") : SLICE("as=\"completed\"")),
@@ -107,7 +107,7 @@ static void fail_flow(struct flow_run *run)
 void flow_run_finish_completed(struct flow_run *run, slice output)
 {
     struct flow_output *kept = &run->outputs[run->plan.step];
-    ASSERT(!kept->is_there && !run->doing.exec);
+    ASSERT(!kept->is_there && !run->progress.exec);
     slice text = arena_dup(&run->op.arena, output);
     if (!text.ptr) {
         struct flow_error error = {.code = SLICE("execution_failed"),
@@ -119,9 +119,9 @@ void flow_run_finish_completed(struct flow_run *run, slice output)
     }
     end_attempt(run, text, SLICE_NONE);
     *kept = (struct flow_output){.is_there = true, .text = text};
-    run->doing.fan = NULL;
-    run->doing.attempt_base = 0;
-    run->turn ^= 1; /* what has ended stays where it is until it is durable */
+    run->progress.fan = NULL;
+    run->progress.attempt_base = 0;
+    run->scratch_current ^= 1; /* what has ended stays where it is until it is durable */
     flow_plan_make(run, run->plan.step + 1, 1, false);
     move_to_plan(run);
 }
@@ -150,10 +150,10 @@ static void move_to_retry(struct flow_run *run, uint64_t wait_ms)
 void flow_run_finish_failed(struct flow_run *run, const struct flow_error *error)
 {
     uint64_t wait_ms = 0;
-    ASSERT(!run->doing.exec);
+    ASSERT(!run->progress.exec);
     fail_attempt(run, error);
     if (flow_run_step(run)->type == FLOW_TOOL_CALL)
-        wait_ms = flow_call_retry_ms(run, error, run->plan.attempt - run->doing.attempt_base);
+        wait_ms = flow_call_retry_ms(run, error, run->plan.attempt - run->progress.attempt_base);
     if (wait_ms > 0)
         move_to_retry(run, wait_ms);
     else
@@ -200,9 +200,9 @@ static bool keep_text(struct flow_run *run, slice *text)
 {
     if (!text->ptr)
         return true;
-    if (text->len > run->shown.bytes_left)
+    if (text->len > run->published.bytes_left)
         return false;
-    run->shown.bytes_left -= text->len;
+    run->published.bytes_left -= text->len;
     *text = arena_dup(&run->op.arena, *text);
     return text->ptr != NULL;
 }
@@ -211,16 +211,16 @@ static bool keep_text(struct flow_run *run, slice *text)
 static bool keep_finished(struct flow_run *run)
 {
     struct flow_whole *whole = &run->whole;
-    ASSERT(whole->step_count <= run->shown.step_cap);
-    if (whole->step_count == run->shown.step_cap) {
-        size_t cap = run->shown.step_cap * 2 + 4;
+    ASSERT(whole->step_count <= run->published.step_cap);
+    if (whole->step_count == run->published.step_cap) {
+        size_t cap = run->published.step_cap * 2 + 4;
         struct flow_step *steps = ARENA_ARRAY(&run->op.arena, struct flow_step, cap);
         if (!steps)
             return false;
         for (size_t i = 0; i < whole->step_count; i++)
             steps[i] = whole->steps[i];
         whole->steps = steps;
-        run->shown.step_cap = cap;
+        run->published.step_cap = cap;
     }
     struct flow_step step = run->transition.finished;
     if (!keep_text(run, &step.input) || !keep_text(run, &step.error))
@@ -229,22 +229,23 @@ static bool keep_finished(struct flow_run *run)
     return true;
 }
 
-void flow_run_show_from(struct flow_run *run)
+void flow_run_begin_publishing(struct flow_run *run)
 {
     run->whole.flow = run->flow;
-    run->shown.step_cap = run->whole.step_count;
-    run->shown.bytes_left = SHOWN_BYTES_MAX;
-    run->shown.is_whole = true;
+    run->published.step_cap = run->whole.step_count;
+    run->published.bytes_left = PUBLISHED_BYTES_MAX;
+    run->published.is_whole = true;
 }
 
-static void show(struct flow_run *run)
+static void publish(struct flow_run *run)
 {
-    if (run->shown.is_whole && flow_run_has_finished(run))
-        run->shown.is_whole = keep_finished(run);
+    if (run->published.is_whole && flow_run_has_finished(run))
+        run->published.is_whole = keep_finished(run);
     run->whole.flow = run->flow;
     if (run->flow.status == FLOW_WAITING)
         run->whole.waiting_input = flow_run_waiting_input(run);
-    flow_watch_poke(run->service, &run->flow, run->shown.is_whole ? &run->whole : NULL, run->tmpl);
+    flow_watch_notify(run->service, &run->flow, run->published.is_whole ? &run->whole : NULL,
+                      run->tmpl);
 }
 
 void flow_run_recorded(struct flow_run *run)
@@ -258,9 +259,9 @@ void flow_run_recorded(struct flow_run *run)
     slice to = SLICE_JOIN(labels, SLICE("to=\""), slice_cstr(flow_status_name(run->flow.status)),
                           SLICE("\""));
     metric_add(metric_series(&transitions_total, to), 1);
-    show(run);
+    publish(run);
     run->transition.finished = (struct flow_step){0};
     if (flow_due_at(&run->flow) != 0 && run->service->timers)
         flow_timers_arm(run->service->timers, &run->flow);
-    arena_reset(&run->scratch[run->turn ^ 1]);
+    arena_reset(&run->scratch[run->scratch_current ^ 1]);
 }

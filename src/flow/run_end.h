@@ -23,11 +23,11 @@ void flow_run_fail(struct flow_run *run, size_t step, int64_t attempt,
 /* The transition to the plan, with no attempt ended: an intent, a pause, the end. */
 void flow_run_next(struct flow_run *run);
 /* run->whole, but for its flow, is all there is: views may be made of it from now on. */
-void flow_run_show_from(struct flow_run *run);
+void flow_run_begin_publishing(struct flow_run *run);
 /* The transition is durable. */
 void flow_run_recorded(struct flow_run *run);
 /* In and out of the service's tables. */
-void flow_run_remember(struct flow_run *run);
-void flow_run_forget(struct flow_run *run);
+void flow_run_register(struct flow_run *run);
+void flow_run_unregister(struct flow_run *run);
 
 #endif

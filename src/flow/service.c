@@ -20,11 +20,11 @@ struct flow_service *flow_service_new(const struct flow_config *config)
     list_init(&service->runs);
     map_init(&service->by_id, SIZE_MAX);
     map_init(&service->pinned, SIZE_MAX);
-    service->seen = flow_seen_set_new();
+    service->views = flow_view_cache_new();
     service->watches = flow_watches_new(service);
     service->timers = flow_timers_new(service);
     service->adopter = flow_adopter_new(service);
-    if (service->seen && service->watches && service->timers && service->adopter)
+    if (service->views && service->watches && service->timers && service->adopter)
         return service;
     flow_service_cancel_all(service); /* what is there ends with the loop, and the process */
     return NULL;
@@ -68,7 +68,7 @@ void flow_service_free(struct flow_service *service)
     ASSERT(service->run_count == 0 && service->taking == 0);
     flow_timers_free(service->timers);
     flow_watches_free(service->watches);
-    flow_seen_set_free(service->seen);
+    flow_view_cache_free(service->views);
     flow_pinned_drop(service, true);
     map_deinit(&service->by_id);
     map_deinit(&service->pinned);
@@ -82,7 +82,7 @@ static slice id_key(const struct flow_run *run)
     return slice_of(run->flow.id.bytes, sizeof(run->flow.id.bytes));
 }
 
-void flow_run_remember(struct flow_run *run)
+void flow_run_register(struct flow_run *run)
 {
     struct flow_service *service = run->service;
     list_push_back(&service->runs, &run->link);
@@ -93,7 +93,7 @@ void flow_run_remember(struct flow_run *run)
         op_cancel(&run->op);
 }
 
-void flow_run_forget(struct flow_run *run)
+void flow_run_unregister(struct flow_run *run)
 {
     struct flow_service *service = run->service;
     ASSERT(service->run_count > 0);
@@ -104,10 +104,10 @@ void flow_run_forget(struct flow_run *run)
         (void)map_remove(&service->by_id, id_key(run));
     if (run->flow.status == FLOW_RUNNING && flow_run_is_ours(run) && !service->is_draining)
         service->has_lost = true; /* unless it was cancelled or adopted, it stays behind */
-    flow_service_room(service);
+    flow_service_fire_timers(service);
 }
 
-void flow_run_cut(struct flow_service *service, struct uuid id)
+void flow_run_cancel(struct flow_service *service, struct uuid id)
 {
     struct flow_run *run = map_get(&service->by_id, slice_of(id.bytes, sizeof(id.bytes)));
     if (run)
@@ -124,24 +124,24 @@ bool flow_run_is_known(const struct flow_service *service, struct uuid id)
     return find_run(service, id) != NULL;
 }
 
-bool flow_is_here(const struct flow_service *service, struct uuid account_id, struct uuid id,
-                  int64_t *rev)
+bool flow_is_running_here(const struct flow_service *service, struct uuid account_id,
+                          struct uuid id, int64_t *rev)
 {
     const struct flow_run *run = find_run(service, id);
-    if (!run || !run->shown.is_whole || flow_run_is_leaving(run) ||
+    if (!run || !run->published.is_whole || flow_run_is_leaving(run) ||
         !uuid_eq(run->flow.account_id, account_id))
         return false;
     *rev = run->flow.rev;
     return run->flow.status == FLOW_RUNNING;
 }
 
-struct flow_seen *flow_run_seen(const struct flow_service *service, struct uuid account_id,
+struct flow_view *flow_run_view(const struct flow_service *service, struct uuid account_id,
                                 struct uuid id, int64_t rev)
 {
     const struct flow_run *run = find_run(service, id);
-    bool is_known = run && run->shown.is_whole && run->flow.rev == rev &&
+    bool is_known = run && run->published.is_whole && run->flow.rev == rev &&
                     uuid_eq(run->flow.account_id, account_id);
-    return is_known ? flow_seen_new(run->op.loop, &run->whole, run->tmpl) : NULL;
+    return is_known ? flow_view_new(run->op.loop, &run->whole, run->tmpl) : NULL;
 }
 
 bool flow_run_is_moving(const struct flow_service *service, struct uuid id)
@@ -160,8 +160,8 @@ bool flow_service_has_room(const struct flow_service *service)
     return !service->is_draining && service->run_count + service->taking < service->config.runs_max;
 }
 
-void flow_service_room(struct flow_service *service)
+void flow_service_fire_timers(struct flow_service *service)
 {
     if (service->timers && flow_service_has_room(service))
-        flow_timers_pump(service->timers);
+        flow_timers_fire(service->timers);
 }

@@ -42,7 +42,7 @@ static enum op_result step_taken(struct op *op)
     if (status == OK) {
         ASSERT(flow.status == FLOW_RUNNING && uuid_eq(flow.owner, taking->take.owner));
         metric_inc(&adoptions_total);
-        flow_watch_poke(taking->service, &flow, NULL, NULL);
+        flow_watch_notify(taking->service, &flow, NULL, NULL);
         if (!flow_run_start(taking->service, &flow, false))
             taking->service->has_lost = true;
     } else if (status == ERR_CLOSED) {
@@ -64,7 +64,7 @@ static void end_taking(struct op *op, enum op_end end)
     (void)end;
     ASSERT(service->taking > 0);
     service->taking--;
-    flow_service_room(service);
+    flow_service_fire_timers(service);
 }
 
 static void free_taking(struct op *op)

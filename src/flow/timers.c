@@ -42,8 +42,8 @@ struct flow_timers {
     struct uuid page_id;
     int64_t until;
     bool is_refill, is_stopped;
-    bool is_behind; /* more is overdue than was found */
-    bool is_cut;    /* the next minute holds more than the heap may */
+    bool is_behind;    /* more is overdue than was found */
+    bool is_truncated; /* the next minute holds more than the heap may */
 };
 
 /* ---- the heap ---- */
@@ -110,12 +110,12 @@ static bool is_due(const struct flow_timers *timers, int64_t now)
 }
 
 /* There is more of the next minute to hold, and room for it. */
-static bool is_hungry(const struct flow_timers *timers)
+static bool wants_refill(const struct flow_timers *timers)
 {
-    return timers->is_cut && timers->count < HELD_MAX / 2;
+    return timers->is_truncated && timers->count < HELD_MAX / 2;
 }
 
-void flow_timers_pump(struct flow_timers *timers)
+void flow_timers_fire(struct flow_timers *timers)
 {
     struct flow_ref ref;
     int64_t now = clock_wall_us();
@@ -128,13 +128,13 @@ void flow_timers_pump(struct flow_timers *timers)
         flow_run_wake(timers->service, &ref);
     }
     set_timer(timers);
-    if (is_hungry(timers))
+    if (wants_refill(timers))
         op_sleep_stop(timers->op.sleep);
 }
 
 static void on_due(struct timer *timer)
 {
-    flow_timers_pump(CONTAINER_OF(timer, struct flow_timers, timer));
+    flow_timers_fire(CONTAINER_OF(timer, struct flow_timers, timer));
 }
 
 void flow_timers_arm(struct flow_timers *timers, const struct flow *flow)
@@ -176,7 +176,7 @@ static enum op_result step_choose(struct op *op)
 {
     struct flow_timers *timers = timers_of(op);
     int64_t now = clock_wall_us();
-    timers->is_refill = timers->is_cut ? is_hungry(timers) : now >= timers->refill_at;
+    timers->is_refill = timers->is_truncated ? wants_refill(timers) : now >= timers->refill_at;
     if (!exec_node_may_write(timers->service->config.node) ||
         (!timers->is_refill && is_due(timers, now))) {
         return op_jump(op, SCAN_SLEEP);
@@ -186,7 +186,7 @@ static enum op_result step_choose(struct op *op)
         timers->page_id = timers->resume_id;
         timers->until = timers->horizon =
             now + HORIZON_US; /* what is parked from now on is armed */
-        timers->is_cut = false;
+        timers->is_truncated = false;
     } else {
         timers->page_at = 0;
         timers->page_id = (struct uuid){{0}};
@@ -204,17 +204,17 @@ static enum op_result step_scan(struct op *op)
 }
 
 /* The heap is complete up to the last one that was found. */
-static void cut(struct flow_timers *timers)
+static void mark_truncated(struct flow_timers *timers)
 {
     ASSERT(timers->is_refill);
-    timers->is_cut = true;
+    timers->is_truncated = true;
     timers->resume_at = timers->page_at;
     timers->resume_id = timers->page_id;
     timers->horizon = timers->page_at - uuid_is_nil(timers->page_id);
 }
 
 /* false: the heap is full. */
-static bool hold(struct flow_timers *timers, const struct flow_ref *refs, size_t count)
+static bool push_page(struct flow_timers *timers, const struct flow_ref *refs, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
         struct flow_ref ref = refs[i];
@@ -233,7 +233,7 @@ static enum op_result step_scanned(struct op *op)
     struct flow_ref *refs = NULL;
     size_t count = 0;
     bool is_found = store_flow_scan_result(&timers->query, &refs, &count) == OK;
-    bool has_room = is_found && hold(timers, refs, count);
+    bool has_room = is_found && push_page(timers, refs, count);
     set_timer(timers);
     if (has_room && count == FLOW_DUE_MAX && timers->is_refill) {
         arena_reset(&op->arena);
@@ -242,7 +242,7 @@ static enum op_result step_scanned(struct op *op)
     if (!timers->is_refill) {
         timers->is_behind = count == FLOW_DUE_MAX;
     } else if (!has_room) {
-        cut(timers);
+        mark_truncated(timers);
     } else {
         timers->resume_at = timers->until + 1;
         timers->resume_id = (struct uuid){{0}};

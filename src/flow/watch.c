@@ -10,19 +10,19 @@
 
 enum {
     WATCHED_FLOWS_MAX = 100000,
-    LOOK_MS = 1000,
-    LOOK_FLOWS_MAX = 1000, /* in one look; the next one goes on behind them */
-    LOOK_ARENA_BYTES_MAX = 8 * 1024 * 1024,
+    POLL_EVERY_MS = 1000,
+    POLL_FLOWS_MAX = 1000, /* in one look; the next one goes on behind them */
+    POLL_ARENA_BYTES_MAX = 8 * 1024 * 1024,
 };
 
 /* An account's flow: whoever else knows its id watches another one, which there is not. */
-struct place {
+struct watch_key {
     struct uuid account_id, flow_id;
 };
 
 /* A flow that somebody watches; goes when a look finds that nobody does any more. */
 struct watched {
-    struct place place;
+    struct watch_key key;
     struct list watches; /* struct flow_watch.link */
     struct list link;    /* in all, those looked at longest ago first */
 };
@@ -30,28 +30,28 @@ struct watched {
 struct flow_watches {
     struct loop *loop;
     struct pg_pool *pool;
-    struct map by_flow; /* struct place -> struct watched */
+    struct map by_flow; /* struct watch_key -> struct watched */
     struct list all;
     struct timer timer;
-    struct look *look; /* under way */
+    struct rev_poll *poll; /* under way */
     bool is_stopped;
 };
 
-struct look_item {
-    struct place place;
+struct rev_poll_item {
+    struct watch_key key;
     struct pg_query query;
 };
 
-struct look {
+struct rev_poll {
     struct op op;
     struct flow_watches *watches; /* NULL: they have gone */
-    struct look_item *items;
+    struct rev_poll_item *items;
     size_t count;
 };
 
-static slice key_of(const struct place *place)
+static slice bytes_of(const struct watch_key *key)
 {
-    return slice_of(place, sizeof(*place));
+    return slice_of(key, sizeof(*key));
 }
 
 /* ---- telling ---- */
@@ -63,22 +63,22 @@ struct news {
     const struct flow_whole *whole; /* NULL: nobody knows here */
     const struct flow_template *tmpl;
     struct loop *loop;
-    struct flow_seen *seen; /* made for the first who wants it */
+    struct flow_view *view; /* made for the first who wants it */
 };
 
 static void give_view(struct flow_watch *watch, struct news *news)
 {
-    flow_seen_unref(watch->seen);
-    watch->seen = NULL;
+    flow_view_unref(watch->view);
+    watch->view = NULL;
     if (!watch->wants_view || !news->whole)
         return;
-    if (!news->seen)
-        news->seen = flow_seen_new(news->loop, news->whole, news->tmpl);
-    if (news->seen)
-        watch->seen = flow_seen_ref(news->seen);
+    if (!news->view)
+        news->view = flow_view_new(news->loop, news->whole, news->tmpl);
+    if (news->view)
+        watch->view = flow_view_ref(news->view);
 }
 
-static void tell(struct watched *watched, struct news *news)
+static void notify_watches(struct watched *watched, struct news *news)
 {
     LIST_EACH(&watched->watches, node)
     {
@@ -91,16 +91,17 @@ static void tell(struct watched *watched, struct news *news)
     }
 }
 
-static void poke(struct flow_watches *watches, const struct place *place, struct news *news)
+static void notify_flow(struct flow_watches *watches, const struct watch_key *key,
+                        struct news *news)
 {
-    struct watched *watched = map_get(&watches->by_flow, key_of(place));
+    struct watched *watched = map_get(&watches->by_flow, bytes_of(key));
     if (watched)
-        tell(watched, news);
-    flow_seen_unref(news->seen);
+        notify_watches(watched, news);
+    flow_view_unref(news->view);
 }
 
-void flow_watch_poke(struct flow_service *service, const struct flow *flow,
-                     const struct flow_whole *whole, const struct flow_template *tmpl)
+void flow_watch_notify(struct flow_service *service, const struct flow *flow,
+                       const struct flow_whole *whole, const struct flow_template *tmpl)
 {
     ASSERT(flow->rev > 0 && (tmpl || !whole));
     struct news news = {.rev = flow->rev,
@@ -108,142 +109,141 @@ void flow_watch_poke(struct flow_service *service, const struct flow *flow,
                         .whole = whole,
                         .tmpl = tmpl,
                         .loop = service->config.loop};
-    const struct place place = {flow->account_id, flow->id};
-    flow_seen_drop(service->seen, flow->id, flow->rev);
-    poke(service->watches, &place, &news);
+    const struct watch_key key = {flow->account_id, flow->id};
+    flow_view_cache_drop(service->views, flow->id, flow->rev);
+    notify_flow(service->watches, &key, &news);
 }
 
 void flow_watch_wake_all(struct flow_service *service)
 {
     struct news news = {.rev = INT64_MAX, .is_settled = true};
     LIST_EACH(&service->watches->all, node)
-    tell(LIST_ITEM(node, struct watched, link), &news);
+    notify_watches(LIST_ITEM(node, struct watched, link), &news);
 }
 
-struct flow_seen *flow_watch_take(struct flow_watch *watch)
+struct flow_view *flow_watch_take_view(struct flow_watch *watch)
 {
-    struct flow_seen *seen = watch->seen;
-    watch->seen = NULL;
-    return seen;
+    struct flow_view *view = watch->view;
+    watch->view = NULL;
+    return view;
 }
 
 /* ---- looking ---- */
 
-static void forget(struct flow_watches *watches, struct watched *watched)
+static void remove_watched(struct flow_watches *watches, struct watched *watched)
 {
-    (void)map_remove(&watches->by_flow, key_of(&watched->place));
+    (void)map_remove(&watches->by_flow, bytes_of(&watched->key));
     list_unlink(&watched->link);
     mem_free(watched);
 }
 
 static enum op_result step_poll(struct op *op)
 {
-    struct look *look = CONTAINER_OF(op, struct look, op);
-    struct flow_watches *watches = look->watches;
+    struct rev_poll *poll = CONTAINER_OF(op, struct rev_poll, op);
+    struct flow_watches *watches = poll->watches;
     size_t room = watches->by_flow.count;
-    room = room < LOOK_FLOWS_MAX ? room : LOOK_FLOWS_MAX;
-    look->items = ARENA_ARRAY(&op->arena, struct look_item, room + 1);
-    if (!look->items)
+    room = room < POLL_FLOWS_MAX ? room : POLL_FLOWS_MAX;
+    poll->items = ARENA_ARRAY(&op->arena, struct rev_poll_item, room + 1);
+    if (!poll->items)
         return OP_FAIL;
     LIST_EACH(&watches->all, node)
     {
         struct watched *watched = LIST_ITEM(node, struct watched, link);
         if (list_is_empty(&watched->watches)) {
-            forget(watches, watched);
+            remove_watched(watches, watched);
             continue;
         }
-        if (look->count == room)
+        if (poll->count == room)
             break;
-        look->items[look->count++] = (struct look_item){.place = watched->place};
+        poll->items[poll->count++] = (struct rev_poll_item){.key = watched->key};
     }
-    for (size_t i = 0; i < look->count; i++) {
-        struct look_item *item = &look->items[i];
-        struct watched *watched = map_get(&watches->by_flow, key_of(&item->place));
+    for (size_t i = 0; i < poll->count; i++) {
+        struct rev_poll_item *item = &poll->items[i];
+        struct watched *watched = map_get(&watches->by_flow, bytes_of(&item->key));
         list_unlink(&watched->link);
         list_push_back(&watches->all, &watched->link);
-        store_flow_rev(watches->pool, &item->query, op, item->place.account_id,
-                       item->place.flow_id);
+        store_flow_rev(watches->pool, &item->query, op, item->key.account_id, item->key.flow_id);
     }
-    return look->count > 0 ? OP_WAIT : OP_DONE;
+    return poll->count > 0 ? OP_WAIT : OP_DONE;
 }
 
 static enum op_result step_polled(struct op *op)
 {
-    struct look *look = CONTAINER_OF(op, struct look, op);
-    for (size_t i = 0; i < look->count && look->watches; i++) {
+    struct rev_poll *poll = CONTAINER_OF(op, struct rev_poll, op);
+    for (size_t i = 0; i < poll->count && poll->watches; i++) {
         struct news news = {.is_settled = true};
-        int status = store_flow_rev_result(&look->items[i].query, &news.rev);
+        int status = store_flow_rev_result(&poll->items[i].query, &news.rev);
         if (status == ERR_NOTFOUND)
             news.rev = INT64_MAX;
         if (status == OK || status == ERR_NOTFOUND) /* a database that is away comes back */
-            poke(look->watches, &look->items[i].place, &news);
+            notify_flow(poll->watches, &poll->items[i].key, &news);
     }
     return OP_DONE;
 }
 
 static void on_cancel(struct op *op)
 {
-    struct look *look = CONTAINER_OF(op, struct look, op);
-    for (size_t i = 0; i < look->count; i++)
-        pg_cancel(&look->items[i].query);
+    struct rev_poll *poll = CONTAINER_OF(op, struct rev_poll, op);
+    for (size_t i = 0; i < poll->count; i++)
+        pg_cancel(&poll->items[i].query);
 }
 
 static void on_end(struct op *op, enum op_end end)
 {
-    struct look *look = CONTAINER_OF(op, struct look, op);
-    struct flow_watches *watches = look->watches;
+    struct rev_poll *poll = CONTAINER_OF(op, struct rev_poll, op);
+    struct flow_watches *watches = poll->watches;
     (void)end;
     if (!watches)
         return;
-    watches->look = NULL;
+    watches->poll = NULL;
     if (!watches->is_stopped && !list_is_empty(&watches->all))
-        timer_start_in_ms(&watches->timer, LOOK_MS);
+        timer_start_in_ms(&watches->timer, POLL_EVERY_MS);
 }
 
-static void free_look(struct op *op)
+static void free_poll(struct op *op)
 {
-    mem_free(CONTAINER_OF(op, struct look, op));
+    mem_free(CONTAINER_OF(op, struct rev_poll, op));
 }
 
 static const struct op_step steps[] = {{"poll", step_poll, 0}, {"polled", step_polled, 0}};
 
-static const struct op_class look_class = {
+static const struct op_class poll_class = {
     .name = "flow_watch",
     .steps = steps,
     .step_count = ARRAY_LEN(steps),
     .on_cancel = on_cancel,
     .on_end = on_end,
-    .free = free_look,
+    .free = free_poll,
 };
 
 static void on_due(struct timer *timer)
 {
     struct flow_watches *watches = CONTAINER_OF(timer, struct flow_watches, timer);
-    struct look *look = mem_zalloc(sizeof(*look));
-    if (!look) {
-        timer_start_in_ms(&watches->timer, LOOK_MS);
+    struct rev_poll *poll = mem_zalloc(sizeof(*poll));
+    if (!poll) {
+        timer_start_in_ms(&watches->timer, POLL_EVERY_MS);
         return;
     }
-    look->watches = watches;
-    watches->look = look;
-    op_start(&look->op, &look_class, watches->loop, NULL, LOOK_ARENA_BYTES_MAX);
+    poll->watches = watches;
+    watches->poll = poll;
+    op_start(&poll->op, &poll_class, watches->loop, NULL, POLL_ARENA_BYTES_MAX);
 }
 
 /* ---- watches ---- */
 
 static struct watched *find_or_make(struct flow_watches *watches, const struct flow_watch *watch)
 {
-    const struct place place = {watch->account_id, watch->flow_id};
-    struct watched *watched = map_get(&watches->by_flow, key_of(&place));
+    const struct watch_key key = {watch->account_id, watch->flow_id};
+    struct watched *watched = map_get(&watches->by_flow, bytes_of(&key));
     if (watched)
         return watched;
     watched = mem_zalloc(sizeof(*watched));
     if (!watched)
         return NULL;
-    watched->place = place;
+    watched->key = key;
     list_init(&watched->watches);
     list_init(&watched->link);
-    if (map_put(&watches->by_flow, key_of(&watched->place), watched, NULL) != OK) {
+    if (map_put(&watches->by_flow, bytes_of(&watched->key), watched, NULL) != OK) {
         mem_free(watched);
         return NULL;
     }
@@ -254,22 +254,22 @@ static struct watched *find_or_make(struct flow_watches *watches, const struct f
 void flow_watch_add(struct flow_service *service, struct flow_watch *watch)
 {
     struct flow_watches *watches = service->watches;
-    ASSERT(watch->on_change && !watch->seen);
+    ASSERT(watch->on_change && !watch->view);
     struct watched *watched = find_or_make(watches, watch);
     list_init(&watch->link);
     if (!watched) /* out of memory: whoever watches has a time-out, too */
         return;
     list_push_back(&watched->watches, &watch->link);
-    if (!watches->is_stopped && !watches->look && !timer_is_armed(&watches->timer))
-        timer_start_in_ms(&watches->timer, LOOK_MS);
+    if (!watches->is_stopped && !watches->poll && !timer_is_armed(&watches->timer))
+        timer_start_in_ms(&watches->timer, POLL_EVERY_MS);
 }
 
 void flow_watch_remove(struct flow_watch *watch)
 {
     if (watch->link.next)
         list_unlink(&watch->link);
-    flow_seen_unref(watch->seen);
-    watch->seen = NULL;
+    flow_view_unref(watch->view);
+    watch->view = NULL;
 }
 
 /* ---- life ---- */
@@ -291,8 +291,8 @@ void flow_watches_stop(struct flow_watches *watches)
 {
     watches->is_stopped = true;
     timer_stop(&watches->timer);
-    if (watches->look)
-        op_cancel(&watches->look->op);
+    if (watches->poll)
+        op_cancel(&watches->poll->op);
 }
 
 /* A look that was cancelled may still be drained by the pool. */
@@ -301,13 +301,13 @@ void flow_watches_free(struct flow_watches *watches)
     if (!watches)
         return;
     flow_watches_stop(watches);
-    if (watches->look)
-        watches->look->watches = NULL;
+    if (watches->poll)
+        watches->poll->watches = NULL;
     LIST_EACH(&watches->all, node)
     {
         struct watched *watched = LIST_ITEM(node, struct watched, link);
         ASSERT(list_is_empty(&watched->watches));
-        forget(watches, watched);
+        remove_watched(watches, watched);
     }
     map_deinit(&watches->by_flow);
     mem_free(watches);

@@ -6,7 +6,7 @@
 #include <stdio.h>
 
 #include "base/clock.h"
-#include "flow/look.h"
+#include "flow/load.h"
 #include "web/pages.h"
 
 /* For a step's input or output: a page stays small, and the API has all of it. Input that waits for
@@ -19,7 +19,7 @@ static enum op_result begin_flow(struct web_request *request)
     if (!web_path_uuid(request, 0, &id))
         return OP_DONE;
     request->state =
-        flow_look_start(request->web->config.flow, request->session.account_id, id, &request->op);
+        flow_load_start(request->web->config.flow, request->session.account_id, id, &request->op);
     return request->state ? OP_WAIT : web_reply_database(request, ERR_BUSY);
 }
 
@@ -215,7 +215,7 @@ static void write_about(struct web_request *request, const struct json *record, 
     html_block_end(out, "section", began);
 }
 
-static void write_flow(struct web_request *request, const struct flow_look *look,
+static void write_flow(struct web_request *request, const struct flow_load *look,
                        const struct json *view, struct buf *out)
 {
     const struct json *record = JSON_GET(view, "flow"), *steps = JSON_GET(view, "steps");
@@ -225,7 +225,7 @@ static void write_flow(struct web_request *request, const struct flow_look *look
      */
     HTML(out, "<div data-page=\"/flows/{}\" data-live=\"/flows/{}/events?since=", id, id);
     buf_append_i64(out, look->whole.flow.rev);
-    buf_append(out, flow_look_has_ended(look) ? SLICE("\" data-over>") : SLICE("\">"));
+    buf_append(out, flow_load_has_ended(look) ? SLICE("\" data-over>") : SLICE("\">"));
     size_t began = html_block_begin(out, "p", SLICE("flow-state"), " role=\"status\"");
     web_badge(out, json_get_str(record, SLICE("status")));
     html_block_end(out, "p", began);
@@ -246,7 +246,7 @@ static void write_flow(struct web_request *request, const struct flow_look *look
 
 static enum op_result finish_flow(struct web_request *request)
 {
-    struct flow_look *look = request->state;
+    struct flow_load *look = request->state;
     struct buf body;
     if (look->status == ERR_NOTFOUND)
         return web_reply_problem(request, 404, SLICE("Not found"), SLICE("There is no such flow."));
@@ -254,7 +254,7 @@ static enum op_result finish_flow(struct web_request *request)
         return web_reply_database(request, look->status);
     ASSERT(look->tmpl);
     /* The view is the same text that the API answers with; the page is rendered from it. */
-    slice text = flow_look_view(look);
+    slice text = flow_load_render_view(look);
     const struct json *view =
         text.ptr ? json_parse(&request->op.arena, text, &json_limits_provider, NULL) : NULL;
     if (!view)

@@ -9,7 +9,7 @@
  */
 #include <stdio.h>
 
-#include "flow/look.h"
+#include "flow/load.h"
 #include "web/pages.h"
 
 enum { STREAM_MS_MAX = 10 * 60 * 1000, HEARTBEAT_MS = 15000, SLOW_BYTES = 64 * 1024 };
@@ -19,7 +19,7 @@ struct events {
     struct op_timer timer;
     uint64_t until_ns;
     int64_t known_rev;      /* the revision that the browser has */
-    struct flow_look *look; /* until the stream begins: whether the flow exists, its revision */
+    struct flow_load *look; /* until the stream begins: whether the flow exists, its revision */
     bool has_news, has_begun;
     struct vault_guard guard;
     bool is_refused; /* the session's key was revoked while the stream was open */
@@ -65,7 +65,7 @@ static enum op_result begin_events(struct web_request *request)
     /* on_end is set only once the watch and the guard exist (begin_stream). */
     request->state = events;
     events->look =
-        flow_look_start(request->web->config.flow, request->session.account_id, id, &request->op);
+        flow_load_start(request->web->config.flow, request->session.account_id, id, &request->op);
     return events->look ? OP_WAIT : web_reply_database(request, ERR_BUSY);
 }
 
@@ -106,8 +106,8 @@ static enum op_result begin_stream(struct web_request *request, struct events *e
         {SLICE_INIT("Cache-Control"), SLICE_INIT("no-store")},
         {SLICE_INIT("X-Accel-Buffering"), SLICE_INIT("no")},
     };
-    const struct flow_look *look = events->look;
-    bool has_ended = look->status == OK && flow_look_has_ended(look);
+    const struct flow_load *look = events->look;
+    bool has_ended = look->status == OK && flow_load_has_ended(look);
     if (look->status == ERR_NOTFOUND)
         return web_reply_problem(request, 404, SLICE("Not found"), SLICE("There is no such flow."));
     if (look->status != OK)

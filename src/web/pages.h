@@ -4,7 +4,7 @@
 #ifndef WEB_PAGES_H
 #define WEB_PAGES_H
 
-#include "flow/look.h"
+#include "flow/load.h"
 #include "web/page.h"
 #include "web/value.h"
 

@@ -292,7 +292,7 @@ static enum op_result begin_cancel(struct web_request *request)
     if (!web_path_uuid(request, 0, &id))
         return OP_DONE;
     request->state =
-        flow_look_start(request->web->config.flow, request->session.account_id, id, &request->op);
+        flow_load_start(request->web->config.flow, request->session.account_id, id, &request->op);
     return request->state ? OP_WAIT : web_reply_database(request, ERR_BUSY);
 }
 
@@ -358,12 +358,12 @@ static void write_part(struct web_request *request, const struct flow_template *
 
 static enum op_result finish_cancel(struct web_request *request)
 {
-    struct flow_look *look = request->state;
+    struct flow_load *look = request->state;
     struct buf body;
     if (look->status == ERR_NOTFOUND)
         return web_reply_problem(request, 404, SLICE("Not found"), SLICE("There is no such flow."));
     /* view, and with it steps, is NULL for every failure; the status says which. */
-    slice text = look->status == OK ? flow_look_view(look) : SLICE_NONE;
+    slice text = look->status == OK ? flow_load_render_view(look) : SLICE_NONE;
     const struct json *view =
         text.ptr ? json_parse(&request->op.arena, text, &json_limits_provider, NULL) : NULL;
     const struct json *steps = JSON_GET(view, "steps");

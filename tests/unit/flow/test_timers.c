@@ -85,7 +85,7 @@ static void without_room_it_waits_for_a_run_to_end(void **state)
     seam_walk_for_ms(&m->walk, 60000);
     assert_int_equal(machine_row(m, id)->flow.status, FLOW_WAITING);
     m->node.flow->config.runs_max = 1;
-    flow_service_room(m->node.flow);
+    flow_service_fire_timers(m->node.flow);
     machine_until(m, id, FLOW_COMPLETED);
 }
 

@@ -41,7 +41,7 @@ static struct seen watch_for(struct uuid id, int64_t rev)
 static void poke(int64_t rev, enum flow_status status)
 {
     const struct flow changed = {.account_id = account, .id = flow, .rev = rev, .status = status};
-    flow_watch_poke(&service, &changed, NULL, NULL);
+    flow_watch_notify(&service, &changed, NULL, NULL);
 }
 
 static bool is_seen(void *arg)
@@ -197,15 +197,15 @@ static int open_it(void **state)
     pg_bench_open(&bench, &config, true);
     service = (struct flow_service){.config = {.loop = bench.loop, .pool = bench.pool}};
     service.watches = flow_watches_new(&service);
-    service.seen = flow_seen_set_new();
-    return service.watches && service.seen ? 0 : -1;
+    service.views = flow_view_cache_new();
+    return service.watches && service.views ? 0 : -1;
 }
 
 static int close_it(void **state)
 {
     (void)state;
     flow_watches_free(service.watches);
-    flow_seen_set_free(service.seen);
+    flow_view_cache_free(service.views);
     pg_bench_close(&bench);
     return 0;
 }

@@ -1,9 +1,9 @@
 /*
  * The view of a flow as text, at one revision; counted. The last ones that were
- * asked for are kept: at most 4096, 4 MB together. See seen.c.
+ * asked for are kept: at most 4096, 4 MB together. See view.c.
  */
-#ifndef FLOW_SEEN_H
-#define FLOW_SEEN_H
+#ifndef FLOW_VIEW_CACHE_H
+#define FLOW_VIEW_CACHE_H
 
 #include "base/list.h"
 #include "loop/loop.h"
@@ -12,9 +12,9 @@
 enum { FLOW_VIEW_BYTES_MAX = 60 * 1024 * 1024 };
 
 struct flow_template;
-struct flow_seen_set;
+struct flow_view_cache;
 
-struct flow_seen {
+struct flow_view {
     unsigned refs;
     struct uuid account_id, flow_id;
     int64_t rev;
@@ -27,22 +27,22 @@ struct flow_seen {
 };
 
 /* NULL: too large, or out of memory. */
-struct flow_seen *flow_seen_new(struct loop *loop, const struct flow_whole *whole,
+struct flow_view *flow_view_new(struct loop *loop, const struct flow_whole *whole,
                                 const struct flow_template *tmpl) MUST_CHECK;
-struct flow_seen *flow_seen_ref(struct flow_seen *seen);
+struct flow_view *flow_view_ref(struct flow_view *view);
 /* NULL is fine. The last one's text lives to the bottom of the turn, as a reply's body has to. */
-void flow_seen_unref(struct flow_seen *seen);
+void flow_view_unref(struct flow_view *view);
 /* The flow may be resumed or not, but nothing happens to it by itself any more. */
-bool flow_seen_has_ended(const struct flow_seen *seen);
+bool flow_view_has_ended(const struct flow_view *view);
 
 /* NULL: out of memory. */
-struct flow_seen_set *flow_seen_set_new(void) MUST_CHECK;
-void flow_seen_set_free(struct flow_seen_set *set);
+struct flow_view_cache *flow_view_cache_new(void) MUST_CHECK;
+void flow_view_cache_free(struct flow_view_cache *set);
 /* What was kept of this account's flow: perhaps of a revision that has passed. Borrowed. NULL. */
-struct flow_seen *flow_seen_find(struct flow_seen_set *set, struct uuid account_id,
-                                 struct uuid flow_id);
-void flow_seen_keep(struct flow_seen_set *set, struct flow_seen *seen);
+struct flow_view *flow_view_cache_find(struct flow_view_cache *set, struct uuid account_id,
+                                       struct uuid flow_id);
+void flow_view_cache_put(struct flow_view_cache *set, struct flow_view *view);
 /* What was kept of it, when it is of an earlier revision. */
-void flow_seen_drop(struct flow_seen_set *set, struct uuid flow_id, int64_t before_rev);
+void flow_view_cache_drop(struct flow_view_cache *set, struct uuid flow_id, int64_t before_rev);
 
 #endif

@@ -4,7 +4,7 @@
  */
 #include "seam/seam.h"
 
-#include "flow/look.h"
+#include "flow/load.h"
 #include "machine.h"
 #include "seam/rows_flow.h"
 
@@ -23,7 +23,7 @@ struct reader {
     struct flow_filter filter;
     const struct flow_need *need;
     bool wants_view, wants_rows, is_done;
-    struct flow_look *look;
+    struct flow_load *load;
     struct flow_page *page;
     /* out, in op's arena */
     int status;
@@ -44,9 +44,9 @@ static enum op_result step_ask(struct op *op)
     else if (reader.filter.limit > 0)
         reader.page = flow_page_start(service, &reader.filter, op);
     else if (reader.wants_view)
-        reader.look = flow_look_start_view(service, seam_account, reader.id, op);
+        reader.load = flow_load_start_view(service, seam_account, reader.id, op);
     else
-        reader.look = flow_look_start(service, seam_account, reader.id, op);
+        reader.load = flow_load_start(service, seam_account, reader.id, op);
     return OP_WAIT;
 }
 
@@ -63,14 +63,14 @@ static void keep_page(struct arena *arena)
 
 static void keep_view(struct arena *arena)
 {
-    struct flow_look *look = reader.look;
-    reader.status = look->status;
-    reader.has_seen = look->seen != NULL;
-    if (look->seen) {
-        reader.text = arena_dup(arena, look->seen->text);
-    } else if (look->status == OK) {
-        reader.has_ended = flow_look_has_ended(look);
-        reader.text = arena_dup(arena, flow_look_view(look));
+    struct flow_load *load = reader.load;
+    reader.status = load->status;
+    reader.has_seen = load->view != NULL;
+    if (load->view) {
+        reader.text = arena_dup(arena, load->view->text);
+    } else if (load->status == OK) {
+        reader.has_ended = flow_load_has_ended(load);
+        reader.text = arena_dup(arena, flow_load_render_view(load));
     }
 }
 
@@ -337,7 +337,7 @@ static void flows_that_need_a_connection(void **state)
 static void every_step_and_jump_was_taken(void **state)
 {
     (void)state;
-    assert_int_equal(seam_table_missing("flow_view"), 0);
+    assert_int_equal(seam_table_missing("flow_load"), 0);
     assert_int_equal(seam_table_missing("flow_page"), 0);
 }
 
@@ -359,5 +359,5 @@ int main(void)
         cmocka_unit_test(every_step_and_jump_was_taken),
     };
     seam_table_watch();
-    return cmocka_run_group_tests_name("flow/look", tests, NULL, NULL);
+    return cmocka_run_group_tests_name("flow/load", tests, NULL, NULL);
 }

@@ -3,12 +3,12 @@
  * that they are pinned to. A request that looks again and again (a long poll, an event stream)
  * makes one each time, so that its own memory does not grow.
  */
-#ifndef FLOW_LOOK_H
-#define FLOW_LOOK_H
+#ifndef FLOW_LOAD_H
+#define FLOW_LOAD_H
 
 #include "flow/flow.h"
 
-struct flow_look {
+struct flow_load {
     struct op op;
     struct flow_service *service;
     struct uuid account_id, id;
@@ -16,7 +16,7 @@ struct flow_look {
     int status; /* OK, ERR_NOTFOUND, else as pg_query */
     struct flow_whole whole;
     struct flow_template *tmpl;
-    struct flow_seen *seen; /* of flow_look_start_view alone, instead of the two; NULL: too large,
+    struct flow_view *view; /* of flow_load_start_view alone, instead of the two; NULL: too large,
                                or out of memory */
     /* private */
     bool wants_view;
@@ -25,16 +25,16 @@ struct flow_look {
 };
 
 /* Holds parent until it is done. NULL: out of memory, nothing was started. */
-struct flow_look *flow_look_start(struct flow_service *service, struct uuid account_id,
+struct flow_load *flow_load_start(struct flow_service *service, struct uuid account_id,
                                   struct uuid id, struct op *parent) MUST_CHECK;
 /* The same, for its view alone: where that of its present revision is known here, the revision is
  * all that is asked of the database. */
-struct flow_look *flow_look_start_view(struct flow_service *service, struct uuid account_id,
+struct flow_load *flow_load_start_view(struct flow_service *service, struct uuid account_id,
                                        struct uuid id, struct op *parent) MUST_CHECK;
 /* The flow may be resumed or not, but nothing happens to it by itself any more. */
-bool flow_look_has_ended(const struct flow_look *look);
+bool flow_load_has_ended(const struct flow_load *load);
 /* {flow, steps} in the look's arena; SLICE_NONE: too large, or out of memory. */
-slice flow_look_view(struct flow_look *look);
+slice flow_load_render_view(struct flow_load *load);
 
 /* A flow as a row of a list. Slices in the page's arena. */
 struct flow_row {

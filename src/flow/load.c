@@ -1,165 +1,165 @@
 /*
- * Looks at flows; see look.h.
+ * Looks at flows; see load.h.
  */
-#include "flow/look.h"
+#include "flow/load.h"
 
 #include "base/mem.h"
 #include "flow/internal.h"
 
 enum {
-    LOOK_ARENA_BYTES_MAX = 192 * 1024 * 1024,
+    LOAD_ARENA_BYTES_MAX = 192 * 1024 * 1024,
     PAGE_BYTES = 16 * 1024 * 1024,
 };
 
 /* ---- one flow ---- */
 
-static struct flow_look *look_of(struct op *op)
+static struct flow_load *load_of(struct op *op)
 {
-    return CONTAINER_OF(op, struct flow_look, op);
+    return CONTAINER_OF(op, struct flow_load, op);
 }
 
-enum view_step { VIEW_CHECK_REV, VIEW_CHECKED, VIEW_LOAD, VIEW_LOADED, VIEW_TEMPLATE };
+enum load_step { LOAD_CHECK_REV, LOAD_CHECKED, LOAD_SEND, LOAD_READ, LOAD_TEMPLATE };
 
 /* Something of the flow is known here: perhaps it is what it is now. */
 static enum op_result step_check_rev(struct op *op)
 {
-    struct flow_look *look = look_of(op);
-    struct flow_service *service = look->service;
+    struct flow_load *load = load_of(op);
+    struct flow_service *service = load->service;
     int64_t rev;
-    if (look->wants_view && (flow_seen_find(service->seen, look->account_id, look->id) ||
-                             flow_is_here(service, look->account_id, look->id, &rev))) {
-        store_flow_rev(service->config.pool, &look->query, op, look->account_id, look->id);
+    if (load->wants_view && (flow_view_cache_find(service->views, load->account_id, load->id) ||
+                             flow_is_running_here(service, load->account_id, load->id, &rev))) {
+        store_flow_rev(service->config.pool, &load->query, op, load->account_id, load->id);
         return OP_WAIT;
     }
-    return op_jump(op, VIEW_LOAD);
+    return op_jump(op, LOAD_SEND);
 }
 
 static enum op_result step_checked(struct op *op)
 {
-    struct flow_look *look = look_of(op);
+    struct flow_load *load = load_of(op);
     int64_t rev;
-    look->status = store_flow_rev_result(&look->query, &rev);
-    if (look->status != OK)
+    load->status = store_flow_rev_result(&load->query, &rev);
+    if (load->status != OK)
         return OP_DONE;
-    struct flow_seen *kept = flow_seen_find(look->service->seen, look->account_id, look->id);
+    struct flow_view *kept = flow_view_cache_find(load->service->views, load->account_id, load->id);
     if (kept && kept->rev == rev)
-        look->seen = flow_seen_ref(kept);
+        load->view = flow_view_ref(kept);
     else
-        look->seen = flow_run_seen(look->service, look->account_id, look->id, rev);
-    return look->seen ? OP_DONE : OP_NEXT;
+        load->view = flow_run_view(load->service, load->account_id, load->id, rev);
+    return load->view ? OP_DONE : OP_NEXT;
 }
 
 static enum op_result step_load(struct op *op)
 {
-    struct flow_look *look = look_of(op);
-    store_flow_load(look->service->config.pool, &look->query, op, look->account_id, look->id,
+    struct flow_load *load = load_of(op);
+    store_flow_load(load->service->config.pool, &load->query, op, load->account_id, load->id,
                     false);
     return OP_WAIT;
 }
 
-static enum op_result look_end(struct flow_look *look)
+static enum op_result finish_load(struct flow_load *load)
 {
-    look->status = look->find.status;
-    look->tmpl = look->find.tmpl;
-    if (look->status != OK || !look->wants_view)
+    load->status = load->find.status;
+    load->tmpl = load->find.tmpl;
+    if (load->status != OK || !load->wants_view)
         return OP_DONE;
-    look->seen = flow_seen_new(look->op.loop, &look->whole, look->tmpl);
-    if (look->seen)
-        flow_seen_keep(look->service->seen, look->seen);
+    load->view = flow_view_new(load->op.loop, &load->whole, load->tmpl);
+    if (load->view)
+        flow_view_cache_put(load->service->views, load->view);
     return OP_DONE;
 }
 
 static enum op_result step_loaded(struct op *op)
 {
-    struct flow_look *look = look_of(op);
-    look->status = store_flow_load_result(&look->query, &look->whole);
-    if (look->status != OK)
+    struct flow_load *load = load_of(op);
+    load->status = store_flow_load_result(&load->query, &load->whole);
+    if (load->status != OK)
         return OP_DONE;
-    struct uuid version = look->whole.flow.template_version;
-    if (!flow_template_find(look->service, &look->find, version, op))
+    struct uuid version = load->whole.flow.template_version;
+    if (!flow_template_find(load->service, &load->find, version, op))
         return OP_WAIT;
-    return look_end(look);
+    return finish_load(load);
 }
 
 static enum op_result step_template(struct op *op)
 {
-    struct flow_look *look = look_of(op);
-    flow_template_found(look->service, &look->find);
-    return look_end(look);
+    struct flow_load *load = load_of(op);
+    flow_template_found(load->service, &load->find);
+    return finish_load(load);
 }
 
-static void look_cancel(struct op *op)
+static void cancel_load(struct op *op)
 {
-    struct flow_look *look = look_of(op);
-    pg_cancel(&look->query);
-    pg_cancel(&look->find.query);
+    struct flow_load *load = load_of(op);
+    pg_cancel(&load->query);
+    pg_cancel(&load->find.query);
 }
 
-static void look_free(struct op *op)
+static void free_load(struct op *op)
 {
-    struct flow_look *look = look_of(op);
-    if (look->tmpl)
-        flow_template_unref(look->tmpl);
-    flow_seen_unref(look->seen);
-    mem_free(look);
+    struct flow_load *load = load_of(op);
+    if (load->tmpl)
+        flow_template_unref(load->tmpl);
+    flow_view_unref(load->view);
+    mem_free(load);
 }
 
-static const struct op_step look_steps[] = {
-    [VIEW_CHECK_REV] = {"check_rev", step_check_rev, OP_TO(VIEW_LOAD)},
-    [VIEW_CHECKED] = {"checked", step_checked, 0},
-    [VIEW_LOAD] = {"load", step_load, 0},
-    [VIEW_LOADED] = {"loaded", step_loaded, 0},
-    [VIEW_TEMPLATE] = {"template", step_template, 0},
+static const struct op_step load_steps[] = {
+    [LOAD_CHECK_REV] = {"check_rev", step_check_rev, OP_TO(LOAD_SEND)},
+    [LOAD_CHECKED] = {"checked", step_checked, 0},
+    [LOAD_SEND] = {"load", step_load, 0},
+    [LOAD_READ] = {"loaded", step_loaded, 0},
+    [LOAD_TEMPLATE] = {"template", step_template, 0},
 };
 
-static const struct op_class look_class = {
-    .name = "flow_view",
-    .steps = look_steps,
-    .step_count = ARRAY_LEN(look_steps),
-    .on_cancel = look_cancel,
-    .free = look_free,
+static const struct op_class load_class = {
+    .name = "flow_load",
+    .steps = load_steps,
+    .step_count = ARRAY_LEN(load_steps),
+    .on_cancel = cancel_load,
+    .free = free_load,
 };
 
-static struct flow_look *start(struct flow_service *service, struct uuid account_id, struct uuid id,
+static struct flow_load *start(struct flow_service *service, struct uuid account_id, struct uuid id,
                                struct op *parent, bool wants_view)
 {
     ASSERT(parent);
-    struct flow_look *look = mem_zalloc(sizeof(*look));
-    if (!look)
+    struct flow_load *load = mem_zalloc(sizeof(*load));
+    if (!load)
         return NULL;
-    look->service = service;
-    look->account_id = account_id;
-    look->id = id;
-    look->status = ERR_BUSY;
-    look->wants_view = wants_view;
-    op_start(&look->op, &look_class, parent->loop, parent, LOOK_ARENA_BYTES_MAX);
-    return look;
+    load->service = service;
+    load->account_id = account_id;
+    load->id = id;
+    load->status = ERR_BUSY;
+    load->wants_view = wants_view;
+    op_start(&load->op, &load_class, parent->loop, parent, LOAD_ARENA_BYTES_MAX);
+    return load;
 }
 
-struct flow_look *flow_look_start(struct flow_service *service, struct uuid account_id,
+struct flow_load *flow_load_start(struct flow_service *service, struct uuid account_id,
                                   struct uuid id, struct op *parent)
 {
     return start(service, account_id, id, parent, false);
 }
 
-struct flow_look *flow_look_start_view(struct flow_service *service, struct uuid account_id,
+struct flow_load *flow_load_start_view(struct flow_service *service, struct uuid account_id,
                                        struct uuid id, struct op *parent)
 {
     return start(service, account_id, id, parent, true);
 }
 
-bool flow_look_has_ended(const struct flow_look *look)
+bool flow_load_has_ended(const struct flow_load *load)
 {
-    enum flow_status status = look->whole.flow.status;
+    enum flow_status status = load->whole.flow.status;
     return status == FLOW_COMPLETED || status == FLOW_FAILED || status == FLOW_CANCELLED;
 }
 
-slice flow_look_view(struct flow_look *look)
+slice flow_load_render_view(struct flow_load *load)
 {
     struct buf text;
     buf_init(&text, FLOW_VIEW_BYTES_MAX);
-    flow_view_write(&text, &look->whole, look->tmpl);
-    slice view = buf_is_ok(&text) ? arena_dup(&look->op.arena, buf_slice(&text)) : SLICE_NONE;
+    flow_view_write(&text, &load->whole, load->tmpl);
+    slice view = buf_is_ok(&text) ? arena_dup(&load->op.arena, buf_slice(&text)) : SLICE_NONE;
     buf_deinit(&text);
     return view;
 }
@@ -301,7 +301,7 @@ static struct flow_page *start_page(struct flow_service *service, const struct f
     page->wants_rows = wants_rows;
     page->status = ERR_BUSY;
     buf_init(&page->text, FLOW_VIEW_BYTES_MAX);
-    op_start(&page->op, &page_class, parent->loop, parent, LOOK_ARENA_BYTES_MAX);
+    op_start(&page->op, &page_class, parent->loop, parent, LOAD_ARENA_BYTES_MAX);
     return page;
 }
 
