@@ -269,7 +269,7 @@ int authorize_run(struct session *session, const struct oauth_begin_request *req
     /* A session of this one run: the state that comes back must have been issued here. */
     random_kernel(it.session_id, sizeof(it.session_id));
     it.begin_request.session_id = slice_of(it.session_id, sizeof(it.session_id));
-    session_tell_operator(session, &it.caller);
+    session_fill_operator(session, &it.caller);
     it.finish_request = (struct oauth_finish_request){
         .account_id = request->account_id,
         .session_id = it.begin_request.session_id,

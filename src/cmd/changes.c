@@ -73,7 +73,7 @@ void changes_free(struct changes *changes)
     mem_free(changes);
 }
 
-void changes_tell(struct changes *changes, struct uuid account_id, slice integration_id)
+void changes_notify(struct changes *changes, struct uuid account_id, slice integration_id)
 {
     char text[STORE_CHANGE_TEXT_MAX + 1];
     pg_notify_send(changes->notify, store_change_format(account_id, integration_id, text));

@@ -22,6 +22,6 @@ struct changes *changes_new(struct loop *loop, const struct changes_config *conf
 /* NULL is fine. */
 void changes_free(struct changes *changes);
 /* Notifies other processes, after the commit; as connect_config.on_changed. */
-void changes_tell(struct changes *changes, struct uuid account_id, slice integration_id);
+void changes_notify(struct changes *changes, struct uuid account_id, slice integration_id);
 
 #endif

@@ -48,12 +48,12 @@ struct dev {
 };
 
 /* Set by SIGINT and SIGTERM until the server watches them itself. */
-static volatile sig_atomic_t is_told_to_stop;
+static volatile sig_atomic_t is_stop_requested;
 
 static void on_signal(int number)
 {
     (void)number;
-    is_told_to_stop = 1;
+    is_stop_requested = 1;
 }
 
 static void catch_signals(void)
@@ -68,9 +68,9 @@ static void catch_signals(void)
 static bool is_stopped(struct dev *dev)
 {
     /* Checked between the stages, each of which may take seconds. */
-    if (is_told_to_stop)
+    if (is_stop_requested)
         (void)err_set(&dev->err, ERR_CLOSED, "stopped");
-    return is_told_to_stop;
+    return is_stop_requested;
 }
 
 /* Checked before anything is started, so that a port in use is reported at once; the server binds
@@ -234,7 +234,7 @@ static void on_ready(void *owner, uint16_t port)
 static bool is_going_on(void *owner)
 {
     struct dev *dev = owner;
-    if (is_told_to_stop || dev->is_failed || dev->child_err.code != OK)
+    if (is_stop_requested || dev->is_failed || dev->child_err.code != OK)
         return false;
     /* A closed terminal window sends SIGHUP, which is a reload for the server; so the terminal
      * itself is checked. */
@@ -281,7 +281,7 @@ static int run(struct command_call *call)
     /* A stage that was open when the start failed is marked so. */
     dev_stages_fail(&dev.stages);
     stop_children(&dev);
-    if (is_told_to_stop || result == OK)
+    if (is_stop_requested || result == OK)
         return dev.is_failed ? EXIT_FAILED : EXIT_OK;
     return dev.is_failed ? EXIT_FAILED : command_fail(call, "%s", dev.err.text);
 }

@@ -15,7 +15,7 @@
 
 #include "base/clock.h"
 #include "base/slice.h"
-#include "cmd/dev_postgres_place.h"
+#include "cmd/dev_postgres_folder.h"
 #include "pg/sync.h"
 
 enum {

@@ -17,24 +17,25 @@ static bool is_printable(unsigned char c, bool keeps_lines)
     return (c >= 0x20 && c != 0x7f) || (keeps_lines && (c == '\n' || c == '\t'));
 }
 
-/* The bytes of the character that text begins with; *is_shown: a terminal may have them. */
-static size_t next_character(slice text, bool keeps_lines, bool *is_shown)
+/* The bytes of the character that text begins with; *is_allowed: they are no control character and
+ * may go to a terminal. */
+static size_t next_character(slice text, bool keeps_lines, bool *is_allowed)
 {
     size_t len = slice_utf8_first(text);
     unsigned char c = (unsigned char)text.ptr[0];
-    *is_shown = len > 0 && is_printable(c, keeps_lines);
+    *is_allowed = len > 0 && is_printable(c, keeps_lines);
     /* U+0080 to U+009F are control characters too */
     if (len == 2 && c == 0xc2 && (unsigned char)text.ptr[1] < 0xa0)
-        *is_shown = false;
+        *is_allowed = false;
     return len > 0 ? len : 1;
 }
 
 void output_text(FILE *out, slice text)
 {
     while (text.len > 0) {
-        bool is_shown;
-        size_t len = next_character(text, true, &is_shown);
-        if (is_shown)
+        bool is_allowed;
+        size_t len = next_character(text, true, &is_allowed);
+        if (is_allowed)
             (void)fwrite(text.ptr, 1, len, out);
         else
             (void)fputc('?', out);
@@ -77,13 +78,13 @@ void output_table_cell(struct output_table *table, slice text)
     if (!cell || !copy)
         return;
     while (text.len > 0) {
-        bool is_shown;
-        size_t size = next_character(text, false, &is_shown);
-        if (is_shown)
+        bool is_allowed;
+        size_t size = next_character(text, false, &is_allowed);
+        if (is_allowed)
             memcpy(copy + len, text.ptr, size);
         else
             copy[len] = '?';
-        len += is_shown ? size : 1;
+        len += is_allowed ? size : 1;
         text = slice_from(text, size);
     }
     *cell = slice_of(copy, len);
@@ -110,8 +111,7 @@ static size_t width_of(slice text)
     return width;
 }
 
-/* Columns of the terminal; SIZE_MAX where nobody looks at one: what is read by a program is whole.
- */
+/* Columns of the terminal; SIZE_MAX where out is no terminal: a program reads the whole cell. */
 static size_t terminal_columns(FILE *out)
 {
     struct winsize size;
@@ -216,12 +216,12 @@ int output_json_end(struct output_json *json, FILE *out, struct err *err)
 int output_name_check(slice text, const char *noun, size_t characters_max, struct err *err)
 {
     size_t characters = 0;
-    bool is_shown = true;
+    bool is_allowed = true;
     if (!slice_is_utf8(text, NULL))
         return err_set(err, ERR_INVALID, "%s is UTF-8", noun);
-    for (slice rest = text; rest.len > 0 && is_shown; characters++)
-        rest = slice_from(rest, next_character(rest, false, &is_shown));
-    if (!is_shown)
+    for (slice rest = text; rest.len > 0 && is_allowed; characters++)
+        rest = slice_from(rest, next_character(rest, false, &is_allowed));
+    if (!is_allowed)
         return err_set(err, ERR_INVALID, "%s holds no control characters", noun);
     if (slice_trim(text).len == 0 || characters > characters_max)
         return err_set(err, ERR_INVALID, "%s has 1 to %zu characters, and not only spaces", noun,

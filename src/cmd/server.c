@@ -164,7 +164,7 @@ static void on_connection_changed(void *owner, struct uuid account_id, slice int
     const struct server *server = owner;
     /* Null while the server ends: cached rows of others expire by themselves. */
     if (server->changes)
-        changes_tell(server->changes, account_id, integration_id);
+        changes_notify(server->changes, account_id, integration_id);
 }
 
 static int start_changes(struct server *server, struct err *err)

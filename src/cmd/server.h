@@ -21,7 +21,7 @@ struct server_events {
     /* Listening sockets of a parent, as many as config->listen has and in its order; NULL: they are
      * opened here. */
     const int *listen_fds;
-    const struct tcp_share *share; /* with those that accept there, too; NULL: nobody does */
+    const struct tcp_share *share; /* counters shared with the sibling workers; NULL: none */
 };
 
 /* Starts, serves until SIGTERM or SIGINT, drains, frees everything. Requires a migrated schema.

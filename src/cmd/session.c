@@ -142,7 +142,7 @@ int session_find_account(struct session *session, slice text, struct account *ac
 /* ---- audit ---- */
 
 /* Sets "operator:<login>" and "host:<name>", as this machine knows them. */
-void session_tell_operator(struct session *session, struct audit_event *event)
+void session_fill_operator(struct session *session, struct audit_event *event)
 {
     char host[HOST_NAME_LEN_MAX + 1] = "";
     struct passwd entry, *found = NULL;
@@ -163,7 +163,7 @@ int session_audit(struct session *session, struct uuid account_id, const char *k
         .kind = slice_cstr(kind),
         .details = details,
     };
-    session_tell_operator(session, &event);
+    session_fill_operator(session, &event);
     session->changing = account_id;
     /* servers make the partitions in advance, but none may have run for days */
     int result = pg_sync_run(session->sync, "select sluice.partitions_make(7)", &session->err);

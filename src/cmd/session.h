@@ -41,11 +41,12 @@ int session_open_catalog(struct session *session) MUST_CHECK;
 /* The account of that id, or the only one of that name. */
 int session_find_account(struct session *session, slice text, struct account *account) MUST_CHECK;
 
-/* Who runs the command and where, as actor and address of an event; in the session's arena. */
-void session_tell_operator(struct session *session, struct audit_event *event);
-/* One change and its audit event, both or none, and servers are told: begin, the event, then the
- * caller's change, then session_commit with the change's result, which it returns (or why it could
- * not be committed). details: JSON object or SLICE_NONE. */
+/* Fills actor and address of an event: the user that runs the command, and the host; in the
+ * session's arena. */
+void session_fill_operator(struct session *session, struct audit_event *event);
+/* One change and its audit event, both or none; servers are notified at the commit. Order: begin
+ * and the event (here), the caller's change, session_commit with the change's result, which it
+ * returns (or why the commit failed). details: JSON object or SLICE_NONE. */
 int session_audit(struct session *session, struct uuid account_id, const char *kind,
                   slice details) MUST_CHECK;
 int session_commit(struct session *session, int result) MUST_CHECK;

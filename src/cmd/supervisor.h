@@ -1,12 +1,12 @@
 /*
  * supervisor: the parent of `sluice serve --workers N`. It owns the listening sockets and nothing
  * else: no loop, no thread, no database. Each worker is this program run again (fork and exec),
- * told by SLUICE_WORKER which descriptors are its own; a worker that dies is started anew.
+ * with SLUICE_WORKER naming its descriptors; a worker that dies is started again.
  *
- * SIGUSR2 hands the sockets to a successor: N workers of whatever now lies at the program's path
- * are started beside the old ones, and once all are ready the old ones drain. When one of them
- * does not come up, the new ones go and the old ones stay. SIGHUP is passed on; SIGTERM and SIGINT
- * drain all. The parent's process id stays the same throughout.
+ * SIGUSR2 hands the sockets to a successor: N workers of the program that is then at the
+ * parent's path are started in addition to the old ones, and once all are ready the old ones drain.
+ * If one of them does not become ready, the new ones are ended and the old ones stay. SIGHUP is
+ * passed on; SIGTERM and SIGINT drain all. The parent's process id stays the same throughout.
  */
 #ifndef CMD_SUPERVISOR_H
 #define CMD_SUPERVISOR_H
@@ -22,7 +22,7 @@ int supervisor_run(const struct config *config, char *const *argv,
                    void (*on_ready)(void *owner, uint16_t port), void *owner,
                    struct err *err) MUST_CHECK;
 
-/* What a worker was told. */
+/* What the parent hands to a worker, from SLUICE_WORKER. */
 struct worker {
     unsigned index; /* from 0 */
     int ready_fd;   /* worker_ready writes to it */
@@ -33,7 +33,7 @@ struct worker {
 
 /* false: this process is no worker. Takes SLUICE_WORKER out of the environment. */
 bool worker_read(struct worker *worker, const struct config *config);
-/* Tells the parent. */
+/* Notifies the parent that this worker answers requests. */
 void worker_ready(struct worker *worker);
 
 #endif

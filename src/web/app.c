@@ -10,7 +10,7 @@
 #include "http/url.h"
 #include "web/once.h"
 
-enum { CONNECTIONS_SHOWN = 50 };
+enum { CONNECTIONS_MAX = 50 };
 
 struct app {
     struct catalog *catalog;
@@ -362,7 +362,7 @@ static enum op_result begin_app(struct web_request *request)
     request->on_cancel = on_cancel;
     slice id = app->integration->integration_id;
     /* One more row than the page shows says whether there are others. */
-    const struct connection_page page = {.integration_id = id, .count_max = CONNECTIONS_SHOWN + 1};
+    const struct connection_page page = {.integration_id = id, .count_max = CONNECTIONS_MAX + 1};
     /* The queries go to the database in one batch; finish_app runs once all have their results. */
     store_connection_page(pool, &request->query, &request->op, account_id, &page);
     store_connection_choice(pool, &app->choice, &request->op, account_id, id);
@@ -417,19 +417,19 @@ static void write_connections(struct web_request *request, const struct app *app
                               const struct connection *rows, size_t count,
                               const struct connection *first, struct buf *out)
 {
-    size_t shown = count > CONNECTIONS_SHOWN ? CONNECTIONS_SHOWN : count;
-    ASSERT(count <= CONNECTIONS_SHOWN + 1);
+    size_t listed = count > CONNECTIONS_MAX ? CONNECTIONS_MAX : count;
+    ASSERT(count <= CONNECTIONS_MAX + 1);
     if (count == 0)
         return;
     buf_append(out, SLICE("<h2>Connections</h2><ul class=\"list\">"));
     if (first && first->is_default)
         write_connection(request, app->integration, first, out);
-    for (size_t i = 0; i < shown; i++)
+    for (size_t i = 0; i < listed; i++)
         if (!first || !first->is_default || rows[i].id != first->id)
             write_connection(request, app->integration, &rows[i], out);
     buf_append(out, SLICE("</ul>"));
-    if (count > shown)
-        web_write_more_connections(request, app->integration->integration_id, &rows[shown - 1],
+    if (count > listed)
+        web_write_more_connections(request, app->integration->integration_id, &rows[listed - 1],
                                    out);
 }
 

@@ -14,7 +14,7 @@ enum {
 };
 
 /* What the request waits for. */
-enum phase { PHASE_LINK, PHASE_LOADED, PHASE_LOOKED_UP, PHASE_ENROLLED, PHASE_SENT };
+enum phase { PHASE_LINK, PHASE_LOADED, PHASE_NEW_ID, PHASE_ENROLLED, PHASE_SENT };
 
 struct connecting {
     enum phase phase;
@@ -302,7 +302,7 @@ static enum op_result start(struct web_request *request)
     }
     /* If a connection has this id already, the form was sent before. */
     if (it->new_id) {
-        it->phase = PHASE_LOOKED_UP;
+        it->phase = PHASE_NEW_ID;
         store_connection_get(request->web->config.pool, &request->query, &request->op,
                              request->session.account_id, it->new_id);
         return OP_WAIT;
@@ -311,7 +311,7 @@ static enum op_result start(struct web_request *request)
 }
 
 /* A row means that the form was sent twice: what it asks for exists already. */
-static enum op_result on_looked_up(struct web_request *request)
+static enum op_result on_new_id(struct web_request *request)
 {
     const struct connecting *it = request->state;
     struct connection row;
@@ -513,8 +513,8 @@ static enum op_result finish_connect(struct web_request *request)
         return on_link(request);
     case PHASE_LOADED:
         return on_loaded(request);
-    case PHASE_LOOKED_UP:
-        return on_looked_up(request);
+    case PHASE_NEW_ID:
+        return on_new_id(request);
     case PHASE_ENROLLED:
         return on_enrolled(request);
     case PHASE_SENT:

@@ -133,7 +133,7 @@ static void write_app(const struct catalog_integration *app, const struct connec
 static size_t write_list(const struct apps *apps, slice category, const struct connection_app *own,
                          size_t count, struct buf *out)
 {
-    size_t shown = 0;
+    size_t listed = 0;
     buf_append(out, SLICE("<ul class=\"list grid\">"));
     for (size_t i = 0; i < apps->count; i++) {
         const struct catalog_integration *app = apps->list[i];
@@ -141,10 +141,10 @@ static size_t write_list(const struct apps *apps, slice category, const struct c
         if (category.ptr && !slice_eq(app->category, category))
             continue;
         write_app(app, connect_app_of(own, count, app->integration_id), out);
-        shown++;
+        listed++;
     }
     buf_append(out, SLICE("</ul>"));
-    return shown;
+    return listed;
 }
 
 static enum op_result finish_apps(struct web_request *request)

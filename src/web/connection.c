@@ -5,7 +5,7 @@
 #include "connect/oauth.h"
 #include "web/app.h"
 
-enum { REFUSED_SHOWN = 12 };
+enum { REFUSED_MAX = 12 };
 
 struct page {
     bool is_found; /* request->query has the row; the request waits for lookup */
@@ -252,11 +252,11 @@ static void write_refused(const struct page *page, struct buf *out)
     if (count == 0)
         return;
     buf_printf(out, "<p>Actions refused without them (%zu of %zu): ", count, app->action_count);
-    size_t shown = 0;
-    for (size_t i = 0; i < app->action_count && shown < REFUSED_SHOWN; i++)
+    size_t listed = 0;
+    for (size_t i = 0; i < app->action_count && listed < REFUSED_MAX; i++)
         if (is_refused(&app->actions[i], page->row.scopes))
-            HTML(out, shown++ > 0 ? "; {}" : "{}", app->actions[i].title);
-    buf_append(out, shown < count ? SLICE("; and more.</p>") : SLICE(".</p>"));
+            HTML(out, listed++ > 0 ? "; {}" : "{}", app->actions[i].title);
+    buf_append(out, listed < count ? SLICE("; and more.</p>") : SLICE(".</p>"));
 }
 
 static void write_scopes(struct web_request *request, const struct page *page, struct buf *out)

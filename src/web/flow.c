@@ -215,7 +215,7 @@ static void write_about(struct web_request *request, const struct json *record, 
     html_block_end(out, "section", began);
 }
 
-static void write_flow(struct web_request *request, const struct flow_load *look,
+static void write_flow(struct web_request *request, const struct flow_load *load,
                        const struct json *view, struct buf *out)
 {
     const struct json *record = JSON_GET(view, "flow"), *steps = JSON_GET(view, "steps");
@@ -224,20 +224,20 @@ static void write_flow(struct web_request *request, const struct flow_load *look
     /* The script opens the event stream from this attribute; `since` is the revision rendered here.
      */
     HTML(out, "<div data-page=\"/flows/{}\" data-live=\"/flows/{}/events?since=", id, id);
-    buf_append_i64(out, look->whole.flow.rev);
-    buf_append(out, flow_load_has_ended(look) ? SLICE("\" data-over>") : SLICE("\">"));
+    buf_append_i64(out, load->whole.flow.rev);
+    buf_append(out, flow_load_has_ended(load) ? SLICE("\" data-over>") : SLICE("\">"));
     size_t began = html_block_begin(out, "p", SLICE("flow-state"), " role=\"status\"");
     web_badge(out, json_get_str(record, SLICE("status")));
     html_block_end(out, "p", began);
     if (decision)
-        write_decision(request, &look->whole.flow, decision, out);
+        write_decision(request, &load->whole.flow, decision, out);
     buf_append(out, SLICE("<h2>Steps</h2><ol class=\"steps\">"));
     for (size_t i = 0; json_is(steps, JSON_ARRAY) && i < steps->count; i++)
         write_step(request, &steps->as.items[i], json_get_str(record, SLICE("currentStep")),
                    &steps->as.items[i] == decision, out);
     buf_append(out, SLICE("</ol>"));
     /* Each block is compared by its hash, so its order here is the page's order, too. */
-    write_actions(request, &look->whole.flow, out);
+    write_actions(request, &load->whole.flow, out);
     write_about(request, record, out);
     buf_append(out, SLICE("<details><summary>Inputs</summary>"));
     value_write_text(out, JSON_GET(record, "input"), PART_BYTES_MAX);
@@ -246,22 +246,22 @@ static void write_flow(struct web_request *request, const struct flow_load *look
 
 static enum op_result finish_flow(struct web_request *request)
 {
-    struct flow_load *look = request->state;
+    struct flow_load *load = request->state;
     struct buf body;
-    if (look->status == ERR_NOTFOUND)
+    if (load->status == ERR_NOTFOUND)
         return web_reply_problem(request, 404, SLICE("Not found"), SLICE("There is no such flow."));
-    if (look->status != OK)
-        return web_reply_database(request, look->status);
-    ASSERT(look->tmpl);
+    if (load->status != OK)
+        return web_reply_database(request, load->status);
+    ASSERT(load->tmpl);
     /* The view is the same text that the API answers with; the page is rendered from it. */
-    slice text = flow_load_render_view(look);
+    slice text = flow_load_render_view(load);
     const struct json *view =
         text.ptr ? json_parse(&request->op.arena, text, &json_limits_provider, NULL) : NULL;
     if (!view)
         return web_reply_database(request, ERR_NOMEM);
     buf_init(&body, WEB_PAGE_BYTES_MAX);
-    write_flow(request, look, view, &body);
-    return web_reply_page(request, 200, look->tmpl->name, &body);
+    write_flow(request, load, view, &body);
+    return web_reply_page(request, 200, load->tmpl->name, &body);
 }
 
 const struct web_page web_flow = {.route = "/flows/{id}",

@@ -19,7 +19,7 @@ struct events {
     struct op_timer timer;
     uint64_t until_ns;
     int64_t known_rev;      /* the revision that the browser has */
-    struct flow_load *look; /* until the stream begins: whether the flow exists, its revision */
+    struct flow_load *load; /* until the stream begins: whether the flow exists, its revision */
     bool has_news, has_begun;
     struct vault_guard guard;
     bool is_refused; /* the session's key was revoked while the stream was open */
@@ -64,9 +64,9 @@ static enum op_result begin_events(struct web_request *request)
     events->known_rev = read_known(request);
     /* on_end is set only once the watch and the guard exist (begin_stream). */
     request->state = events;
-    events->look =
+    events->load =
         flow_load_start(request->web->config.flow, request->session.account_id, id, &request->op);
-    return events->look ? OP_WAIT : web_reply_database(request, ERR_BUSY);
+    return events->load ? OP_WAIT : web_reply_database(request, ERR_BUSY);
 }
 
 /* Runs also when the browser has disconnected. */
@@ -106,16 +106,16 @@ static enum op_result begin_stream(struct web_request *request, struct events *e
         {SLICE_INIT("Cache-Control"), SLICE_INIT("no-store")},
         {SLICE_INIT("X-Accel-Buffering"), SLICE_INIT("no")},
     };
-    const struct flow_load *look = events->look;
-    bool has_ended = look->status == OK && flow_load_has_ended(look);
-    if (look->status == ERR_NOTFOUND)
+    const struct flow_load *load = events->load;
+    bool has_ended = load->status == OK && flow_load_has_ended(load);
+    if (load->status == ERR_NOTFOUND)
         return web_reply_problem(request, 404, SLICE("Not found"), SLICE("There is no such flow."));
-    if (look->status != OK)
-        return web_reply_database(request, look->status);
+    if (load->status != OK)
+        return web_reply_database(request, load->status);
     /* From here on there is a reply under way, and errors can only end it. */
     events->has_begun = true;
-    events->watch.rev = look->whole.flow.rev;
-    events->look = NULL;
+    events->watch.rev = load->whole.flow.rev;
+    events->load = NULL;
     events->has_news = events->watch.rev != events->known_rev;
     if (has_ended && !events->has_news) { /* a browser does not connect again after a 204 */
         request->frame.is_answered = true;

@@ -5,7 +5,7 @@
 
 #include "base/encode.h"
 
-enum { TITLES_SHOWN = 8, PAGE_BYTES = 16 };
+enum { TITLES_MAX = 8, PAGE_BYTES = 16 };
 
 /* ---- a link that has ended ---- */
 
@@ -44,7 +44,7 @@ enum op_result link_reply_over(struct web_request *request, enum link_over why,
 static void write_titles(const struct catalog_integration *app, enum catalog_level level,
                          const char *verb, struct buf *out)
 {
-    size_t count = 0, shown = 0;
+    size_t count = 0, listed = 0;
     for (size_t i = 0; i < app->action_count; i++)
         /* Counted first: a level without actions has no line, and a long one says how many are left
          * out. */
@@ -52,11 +52,11 @@ static void write_titles(const struct catalog_integration *app, enum catalog_lev
     if (count == 0)
         return;
     HTML(out, "<li><strong>{}</strong>: ", slice_cstr(verb));
-    for (size_t i = 0; i < app->action_count && shown < TITLES_SHOWN; i++)
+    for (size_t i = 0; i < app->action_count && listed < TITLES_MAX; i++)
         if (app->actions[i].level == level)
-            HTML(out, shown++ > 0 ? "; {}" : "{}", app->actions[i].title);
-    if (count > shown)
-        buf_printf(out, "; and %zu more", count - shown);
+            HTML(out, listed++ > 0 ? "; {}" : "{}", app->actions[i].title);
+    if (count > listed)
+        buf_printf(out, "; and %zu more", count - listed);
     buf_append(out, SLICE("</li>"));
 }
 

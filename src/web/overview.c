@@ -6,7 +6,7 @@
 #include "store/connection.h"
 #include "web/pages.h"
 
-enum { SHOWN = 8, CONNECTIONS_SHOWN = 24, RECENT_MS = 7 * 24 * 60 * 60 * 1000 };
+enum { ROWS_MAX = 8, CONNECTIONS_MAX = 24, RECENT_MS = 7 * 24 * 60 * 60 * 1000 };
 
 struct overview {
     struct flow_page *waiting, *failed;
@@ -19,7 +19,7 @@ static struct flow_page *start_flows(struct web_request *request, enum flow_stat
     const struct flow_filter filter = {.account_id = request->session.account_id,
                                        .status = (int)status,
                                        .is_for_approval = status == FLOW_WAITING,
-                                       .limit = SHOWN};
+                                       .limit = ROWS_MAX};
     return flow_page_start_rows(request->web->config.flow, &filter, &request->op);
 }
 
@@ -32,7 +32,7 @@ static enum op_result begin_overview(struct web_request *request)
     /* A minute of margin for nodes whose clocks are ahead. */
     const struct store_page page = {.before = uuid_v7_floor(now_ms + 60000),
                                     .since = uuid_v7_floor(now_ms - RECENT_MS),
-                                    .count_max = SHOWN};
+                                    .count_max = ROWS_MAX};
     if (!overview)
         return web_reply_database(request, ERR_BUSY);
     /* All four hold the op, and finish runs once. A page that was not started is found there. */
@@ -42,7 +42,7 @@ static enum op_result begin_overview(struct web_request *request)
     store_execution_list(pool, &request->query, &request->op, request->session.account_id, &page,
                          &failed);
     store_connection_page(pool, &overview->connections, &request->op, request->session.account_id,
-                          &(const struct connection_page){.count_max = CONNECTIONS_SHOWN + 1});
+                          &(const struct connection_page){.count_max = CONNECTIONS_MAX + 1});
     return OP_WAIT;
 }
 
@@ -54,7 +54,7 @@ static bool write_flows(const struct flow_page *page, const char *title, const c
     /* NULL: out of memory when it was started. */
     if (!page || page->status != OK)
         return false;
-    ASSERT(page->count <= SHOWN);
+    ASSERT(page->count <= ROWS_MAX);
     HTML(out, "<h2>{}</h2>", slice_cstr(title));
     if (page->count == 0)
         HTML(out, "<p class=\"soft\">{}</p>", slice_cstr(none));
@@ -63,7 +63,7 @@ static bool write_flows(const struct flow_page *page, const char *title, const c
         web_write_flow_row(out, &page->rows[i]);
     buf_append(out, SLICE("</ul>"));
     /* A full list may have more; the link costs nothing if not. */
-    if (page->count == SHOWN)
+    if (page->count == ROWS_MAX)
         HTML(out, "<p><a href=\"{}\">All of them</a></p>", slice_cstr(more));
     return true;
 }
@@ -100,10 +100,10 @@ static bool write_connections(struct web_request *request, const struct overview
     if (count == 0)
         buf_append(out, SLICE("<p class=\"soft\">None yet.</p>"));
     buf_append(out, SLICE("<ul class=\"list grid\">"));
-    for (size_t i = 0; i < count && i < CONNECTIONS_SHOWN; i++)
+    for (size_t i = 0; i < count && i < CONNECTIONS_MAX; i++)
         web_write_connection_row(request, &list[i], out);
     buf_append(out, SLICE("</ul>"));
-    if (count > CONNECTIONS_SHOWN)
+    if (count > CONNECTIONS_MAX)
         buf_append(out, SLICE("<p><a href=\"/connections\">All of them</a></p>"));
     buf_append(out, SLICE("<p class=\"actions\"><a class=\"button\" "
                           "href=\"/integrations\">Connect an app</a></p>"

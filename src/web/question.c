@@ -358,18 +358,18 @@ static void write_part(struct web_request *request, const struct flow_template *
 
 static enum op_result finish_cancel(struct web_request *request)
 {
-    struct flow_load *look = request->state;
+    struct flow_load *load = request->state;
     struct buf body;
-    if (look->status == ERR_NOTFOUND)
+    if (load->status == ERR_NOTFOUND)
         return web_reply_problem(request, 404, SLICE("Not found"), SLICE("There is no such flow."));
     /* view, and with it steps, is NULL for every failure; the status says which. */
-    slice text = look->status == OK ? flow_load_render_view(look) : SLICE_NONE;
+    slice text = load->status == OK ? flow_load_render_view(load) : SLICE_NONE;
     const struct json *view =
         text.ptr ? json_parse(&request->op.arena, text, &json_limits_provider, NULL) : NULL;
     const struct json *steps = JSON_GET(view, "steps");
     if (!json_is(steps, JSON_ARRAY))
-        return web_reply_database(request, look->status != OK ? look->status : ERR_NOMEM);
-    enum flow_status status = look->whole.flow.status;
+        return web_reply_database(request, load->status != OK ? load->status : ERR_NOMEM);
+    enum flow_status status = load->whole.flow.status;
     bool has_ended = status == FLOW_COMPLETED || status == FLOW_CANCELLED;
     slice path =
         arena_printf(&request->op.arena, "/flows/%.*s", SLICE_ARG(request->match.params[0]));
@@ -380,12 +380,12 @@ static enum op_result finish_cancel(struct web_request *request)
     buf_append(&body, has_ended
                           ? SLICE("</p><p>The flow has ended; there is nothing to cancel.</p>")
                           : SLICE("</p>"));
-    write_part(request, look->tmpl, steps, PART_DONE, "Already done",
+    write_part(request, load->tmpl, steps, PART_DONE, "Already done",
                "Nothing has been written yet.", &body);
     if (!has_ended) {
-        write_part(request, look->tmpl, steps, PART_BEGUN, "In progress; may still be done", "",
+        write_part(request, load->tmpl, steps, PART_BEGUN, "In progress; may still be done", "",
                    &body);
-        write_part(request, look->tmpl, steps, PART_LEFT, "Will not be done",
+        write_part(request, load->tmpl, steps, PART_LEFT, "Will not be done",
                    "Nothing is left to write.", &body);
         buf_append(&body, SLICE("<p>Cancelling undoes nothing. A cancelled flow cannot be "
                                 "resumed.</p>"));
@@ -393,7 +393,7 @@ static enum op_result finish_cancel(struct web_request *request)
         answer.label = SLICE("Cancel the flow");
     }
     return reply(request,
-                 arena_printf(&request->op.arena, "Cancel %.*s?", SLICE_ARG(look->tmpl->name)),
+                 arena_printf(&request->op.arena, "Cancel %.*s?", SLICE_ARG(load->tmpl->name)),
                  &answer, &body);
 }
 

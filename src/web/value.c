@@ -6,9 +6,9 @@
 static void write_cut(struct buf *out, slice text, size_t bytes_max)
 {
     /* Cut between characters, never within one. */
-    slice shown = slice_first_utf8(text, bytes_max);
-    html_text(out, shown);
-    if (shown.len < text.len)
+    slice kept = slice_first_utf8(text, bytes_max);
+    html_text(out, kept);
+    if (kept.len < text.len)
         buf_append(out, SLICE(" ... (shortened)"));
 }
 
@@ -114,9 +114,9 @@ slice value_headline(const struct json *value)
 
 static void write_start_of(struct buf *out, slice text)
 {
-    slice shown = slice_first_utf8(text, BRIEF_BYTES_MAX);
-    html_text(out, shown);
-    if (shown.len < text.len)
+    slice kept = slice_first_utf8(text, BRIEF_BYTES_MAX);
+    html_text(out, kept);
+    if (kept.len < text.len)
         buf_append(out, SLICE(" ..."));
 }
 

@@ -234,7 +234,7 @@ test('a connection that breaks again and again: said so, and the page is asked f
     return isBroken ? route.abort('connectionreset') : route.continue();
   });
   await visit.goto(`/flows/${id}`);
-  await announces(visit, 'The connection is lost; trying again.');
+  await announces(visit, 'Connection lost, retrying.');
   await until('it tries again', () => tried >= 3);
   isBroken = false;
   await announces(visit, '');

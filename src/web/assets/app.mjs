@@ -1,8 +1,8 @@
-// Tells times as the reader's clock does, and keeps a page that says so (data-live on an element of
-// it) fresh: by server-sent events where they come through, by asking again where they do not. The
-// part that is live is made of blocks with an id and a version. Only blocks of another version are
-// changed, in place, and none so that what somebody aims at moves, or what is typed or marked goes:
-// a bar announces such news, and shows them when it is pressed. Everything works without this file.
+// Converts times to the reader's time zone, and refreshes the element with data-live, if the page has
+// one: on server-sent events, or by polling where the stream cannot be opened. That element consists
+// of blocks with an id (id) and a version (data-version). A block is updated in place when its version
+// changes, unless the update would move what the pointer is on or lose typed or selected text: then a
+// bar says that there is news, and its button applies it. The pages work without this file.
 const clock = new Intl.DateTimeFormat(undefined, { dateStyle: 'medium', timeStyle: 'short' });
 const localize = (part) => {
   for (const time of part.querySelectorAll('time')) {
@@ -12,11 +12,11 @@ const localize = (part) => {
 };
 localize(document);
 
-// A form that was shown again in answer to another address has its own in the address bar.
+// A form that came back in the answer to another address (again.c): the address bar gets its own.
 const { path } = document.querySelector('main').dataset;
 if (path) history.replaceState(null, '', path);
 
-// The second click of a double click sends nothing.
+// A double click sends the form once.
 const sent = new WeakMap();
 document.addEventListener('submit', (event) => {
   if (event.timeStamp - sent.get(event.target) < 1000) event.preventDefault();
@@ -32,7 +32,7 @@ function keepFresh() {
   const isInView = ({ top, bottom }) => bottom > 8 && top < innerHeight;
   const aimedAt = () => [...document.querySelectorAll(':hover')].at(-1)?.closest('a, button, input, select, textarea, summary, label');
 
-  /* ---- the bar: outside of what is replaced, and there before it says something ---- */
+  /* ---- the bar: outside of data-live; there from the start, so that screen readers announce its text ---- */
 
   const bar = document.createElement('div');
   const text = bar.appendChild(document.createElement('p'));
@@ -43,7 +43,7 @@ function keepFresh() {
   show.hidden = true;
   document.querySelector('main').prepend(bar);
 
-  // At the edge of the window where it covers nothing that may be pressed now.
+  // false: the bar covers what the pointer is on or what has the focus; it goes to the upper edge then.
   const isFree = () => {
     const { left, right, top, bottom } = bar.getBoundingClientRect();
     return ![aimedAt(), document.activeElement].some((one) => {
@@ -59,10 +59,10 @@ function keepFresh() {
     if (words && !isFree()) bar.classList.add('above');
   };
 
-  /* ---- changing a block and nothing else ---- */
+  /* ---- updating a block in place ---- */
 
   const isSame = (one, other) => one.nodeName === other.nodeName && (one.id ?? '') === (other.id ?? '');
-  // Nodes that are in both stay the ones they are, with focus, marks and what is typed or opened.
+  // Nodes that both versions have are kept, and with them focus, selection, typed text and open details.
   const morph = (old, now) => {
     if (old.isEqualNode(now)) return;
     if (old.nodeType !== Node.ELEMENT_NODE) return void (old.data = now.data);
@@ -90,31 +90,32 @@ function keepFresh() {
     }
   };
 
-  // What is read now: what has the focus, or the first block in the window.
+  // The reading position: what has the focus, or else the first block in the window.
   const reading = () => {
     const focused = document.activeElement;
     if (live.contains(focused) && isInView(focused.getBoundingClientRect())) return focused;
     return blocksOf(live).find((block) => isInView(block.getBoundingClientRect()));
   };
-  // What is aimed at or read stays where it is in the window; false: it cannot, and nothing is changed.
-  // The place is remembered, since each scrolling is rounded.
+  // Makes a change and scrolls so that what the pointer is on, or else the reading position, does not
+  // move in the window. false: that is not possible, and the change is undone. The first position is
+  // kept across calls, since each scrolling is rounded and the errors would add up.
   let rest;
   const attempt = (change, undo) => {
     const aimed = aimedAt();
     const one = aimed ?? reading();
     if (!one) return change(), true;
     const shift = ({ left, top }) => [one.getBoundingClientRect().left - left, one.getBoundingClientRect().top - top];
-    const isThere = (place) => one.isConnected && shift(place).every((distance) => Math.abs(distance) < 1);
-    if (rest?.one !== one || !isThere(rest.place)) rest = { one, place: one.getBoundingClientRect() };
+    const isThere = (position) => one.isConnected && shift(position).every((distance) => Math.abs(distance) < 1);
+    if (rest?.one !== one || !isThere(rest.position)) rest = { one, position: one.getBoundingClientRect() };
     const [x, y] = [scrollX, scrollY];
     change();
-    if (one.isConnected) scrollBy(0, shift(rest.place)[1]);
-    if (!aimed || isThere(rest.place)) return true;
+    if (one.isConnected) scrollBy(0, shift(rest.position)[1]);
+    if (!aimed || isThere(rest.position)) return true;
     undo();
     scrollTo(x, y);
     return false;
   };
-  // Somebody is at it: about to press, writing, marking.
+  // The reader uses this block: the pointer is on one of its controls, a field is edited, or text is selected.
   const isBusy = (block) => {
     const [aimed, marked] = [aimedAt(), getSelection()];
     if (!marked.isCollapsed && marked.containsNode(block, true)) return true;
@@ -125,9 +126,10 @@ function keepFresh() {
 
   /* ---- news ---- */
 
-  let latest; // the page as it was last asked for, while some of it is not shown
+  let latest; // the last page fetched, while some of its changes are not applied
 
-  // Returns the blocks that are not there yet; those that had to wait make the bar say so.
+  // Applies the fetched page. isAsked: the bar's button was pressed, so nothing is held back. Returns the
+  // new blocks; changes that are held back are announced in the bar.
   const apply = (fresh, isAsked) => {
     const added = [];
     let waits;
@@ -137,9 +139,9 @@ function keepFresh() {
     };
     for (const old of blocksOf(live)) {
       if (byId(fresh, old.id)) continue;
-      const place = old.nextSibling;
+      const next = old.nextSibling;
       const parent = old.parentNode;
-      put(() => old.remove(), () => parent.insertBefore(old, place), old.getBoundingClientRect().top < innerHeight || isBusy(old));
+      put(() => old.remove(), () => parent.insertBefore(old, next), old.getBoundingClientRect().top < innerHeight || isBusy(old));
     }
     for (const now of blocksOf(fresh)) {
       const old = byId(live, now.id);
@@ -147,8 +149,8 @@ function keepFresh() {
         const copy = now.cloneNode(true);
         const before = byId(live, now.previousElementSibling?.id);
         const parent = before?.parentNode ?? byId(live, now.parentNode.id) ?? live;
-        const place = before ? before.nextSibling : parent.firstChild;
-        put(() => parent.insertBefore(copy, place), () => copy.remove(), place?.getBoundingClientRect().top < innerHeight);
+        const next = before ? before.nextSibling : parent.firstChild;
+        put(() => parent.insertBefore(copy, next), () => copy.remove(), next?.getBoundingClientRect().top < innerHeight);
         if (!copy.isConnected) waits = now.dataset.news ?? waits;
         added.push(copy);
       } else if (old.dataset.version !== now.dataset.version) {
@@ -169,11 +171,11 @@ function keepFresh() {
     target.scrollIntoView();
     heading.focus({ preventScroll: true });
   });
-  // what was aimed at is no more
+  // The pointer, focus or selection moved: changes that were held back may be possible now.
   for (const event of ['pointerover', 'focusout', 'selectionchange'])
     document.addEventListener(event, () => latest && apply(latest));
 
-  /* ---- asking: once at a time ---- */
+  /* ---- fetching the page: one request at a time ---- */
 
   let asking;
   let askAgain;
@@ -205,8 +207,8 @@ function keepFresh() {
   /* ---- the stream ---- */
 
   const AGAIN_MS_MAX = 10_000;
-  const LOST_MS = 5_000; // a connection that is gone for less is not spoken of
-  const LOST = 'The connection is lost; trying again.';
+  const LOST_MS = 5_000; // shorter interruptions are not announced
+  const LOST = 'Connection lost, retrying.';
   let source;
   let timer;
   let lost;
@@ -227,7 +229,7 @@ function keepFresh() {
       if (source.readyState === EventSource.CLOSED) later();
     };
   };
-  // Not all at once after a restart, and less often the longer it takes.
+  // Exponential back-off with jitter, so that browsers do not all return at once after a restart.
   function later() {
     clearTimeout(timer);
     timer = setTimeout(() => {
@@ -236,7 +238,7 @@ function keepFresh() {
       listen();
     }, Math.min(AGAIN_MS_MAX, 1000 * 2 ** tries++) * (0.5 + Math.random() / 2));
   }
-  // a page in the background holds no connection: a browser has six for a site
+  // A page in the background closes its stream: browsers allow six connections per site (HTTP/1.1).
   document.addEventListener('visibilitychange', () => (document.hidden ? source?.close() : listen()));
   listen();
 }

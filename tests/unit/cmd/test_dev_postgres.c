@@ -8,7 +8,7 @@
 #include <sys/wait.h>
 
 #include "cmd/dev_postgres.h"
-#include "cmd/dev_postgres_place.h"
+#include "cmd/dev_postgres_folder.h"
 #include "pg/sync.h"
 
 static struct folder folder;

@@ -1,9 +1,9 @@
 /*
- * Private to dev_postgres*.c: the places and the user of the private PostgreSQL, and what lies
- * around there from earlier runs.
+ * Private to dev_postgres*.c: the folders and the user of the private PostgreSQL, and what earlier
+ * runs have left in those folders.
  */
-#ifndef CMD_DEV_POSTGRES_PLACE_H
-#define CMD_DEV_POSTGRES_PLACE_H
+#ifndef CMD_DEV_POSTGRES_FOLDER_H
+#define CMD_DEV_POSTGRES_FOLDER_H
 
 #include <sys/stat.h>
 
@@ -14,7 +14,8 @@ int dev_postgres_choose(struct dev_postgres *pg, const struct dev_folder *folder
                         struct err *err) MUST_CHECK;
 uid_t dev_postgres_owner(const struct dev_postgres *pg);
 gid_t dev_postgres_group(const struct dev_postgres *pg);
-/* A folder of ours, maybe in a world-writable place; refuses one that somebody else put there. */
+/* Makes a folder, also in a world-writable one; ERR_REFUSED: the name is taken by a link, a file or
+ * another user's folder. */
 int dev_postgres_make_folder(const char *path, mode_t mode, uid_t owner, gid_t group,
                              struct err *err) MUST_CHECK;
 /* The postmaster of a cluster, 0 when there is none. Its working directory is the cluster, so that

@@ -1,7 +1,7 @@
 /*
  * Folders and user of a private PostgreSQL; see dev_postgres.h.
  */
-#include "cmd/dev_postgres_place.h"
+#include "cmd/dev_postgres_folder.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -211,7 +211,7 @@ static int make_elsewhere(struct dev_postgres *pg, const struct dev_folder *fold
 /* ---- choosing ---- */
 
 /* The cluster lies in the data folder unless its user cannot get there. */
-static int choose_places(struct dev_postgres *pg, const struct dev_folder *folder, struct err *err)
+static int choose_folders(struct dev_postgres *pg, const struct dev_folder *folder, struct err *err)
 {
     uint64_t hash = hash_stable(folder->path, strlen(folder->path));
     (void)snprintf(pg->home, sizeof(pg->home), "%s", folder->path);
@@ -235,5 +235,5 @@ int dev_postgres_choose(struct dev_postgres *pg, const struct dev_folder *folder
     *pg = (struct dev_postgres){.uid = 0};
     if (choose_user(pg, err) != OK)
         return (int)err->code;
-    return choose_places(pg, folder, err);
+    return choose_folders(pg, folder, err);
 }
