@@ -2,6 +2,10 @@
  * arena: bump allocation. A block larger than a chunk gets a chunk of its own behind the newest
  * one, so that the room left in the newest is not lost. Under ASan the free room is poisoned and
  * every aligned block has a gap in front of it, so that an overrun is found as on the heap.
+ *
+ * Limits count the bytes handed out (bytes_used), not those of the chunks: whether a request fits
+ * does not depend on how its blocks happened to fall into chunks. Budgets count chunks, which is
+ * what the process really holds. An arena has no lock: one thread at a time uses it.
  */
 #include "base/arena.h"
 
@@ -18,6 +22,7 @@ enum { ARENA_GAP = 16 };
 enum { ARENA_GAP = 0 };
 #endif
 
+/* Enough for any type of ours, max_align_t among them. */
 enum { ARENA_ALIGN = 16 };
 
 struct arena_chunk {
@@ -39,6 +44,8 @@ void arena_init(struct arena *arena, size_t bytes_max)
 
 bool arena_on_free(struct arena *arena, void (*run)(void *ctx), void *ctx)
 {
+    /* The record lies in the arena itself, so registering a cleanup needs no memory of its own
+     * later. */
     struct arena_cleanup *cleanup = arena_alloc(arena, sizeof(*cleanup));
     if (!cleanup)
         return false;
@@ -51,6 +58,8 @@ static void run_cleanups(struct arena *arena)
 {
     struct arena_cleanup *cleanup;
     while ((cleanup = arena->cleanups)) {
+        /* Unlinked before it runs: a cleanup that resets another arena, or this one by mistake,
+         * cannot run twice. */
         arena->cleanups = cleanup->older;
         cleanup->run(cleanup->ctx);
     }
@@ -58,10 +67,13 @@ static void run_cleanups(struct arena *arena)
 
 void arena_reset(struct arena *arena)
 {
+    /* First the cleanups: they still read their blocks. */
     run_cleanups(arena);
     struct arena_chunk *chunk = arena->chunks;
     while (chunk) {
         struct arena_chunk *older = chunk->older;
+        /* The heap's free list writes into the block, which ASan would report as a use of poisoned
+         * memory. */
         UNPOISON(chunk->data, chunk->size);
         if (arena->use)
             budget_use_remove(arena->use, chunk->size);
@@ -73,6 +85,7 @@ void arena_reset(struct arena *arena)
 
 void arena_count_in(struct arena *arena, struct budget_use *use)
 {
+    /* Moving an arena from one use to another would leave the first one charged for good. */
     ASSERT(!arena->use);
     for (struct arena_chunk *chunk = arena->chunks; chunk; chunk = chunk->older)
         budget_use_add(use, chunk->size);
@@ -86,6 +99,7 @@ void arena_deinit(struct arena *arena)
 
 static size_t next_chunk_size(const struct arena *arena)
 {
+    /* Doubling bounds the number of chunks by the logarithm of what is used. */
     size_t size = arena->chunks ? arena->chunks->size * 2 : ARENA_CHUNK_MIN;
     if (size < ARENA_CHUNK_MIN)
         size = ARENA_CHUNK_MIN;
@@ -115,6 +129,8 @@ static char *alloc_large(struct arena *arena, size_t size)
         arena->chunks->older = chunk;
     } else {
         arena->chunks = chunk;
+        /* With no chunk yet, this one becomes the newest although it is full; the next block gets a
+         * fresh one. */
         arena->next = arena->end = chunk->data + size;
     }
     return chunk->data;
@@ -124,6 +140,8 @@ static char *alloc_large(struct arena *arena, size_t size)
 static char *alloc_chunk(struct arena *arena, size_t size)
 {
     size_t chunk_size = next_chunk_size(arena);
+    /* A block that would take more than half of a new chunk gets one of its own. Any other fits:
+     * sizes up to ARENA_CHUNK_MIN fit into every chunk. */
     if (size > chunk_size / 2 && size > ARENA_CHUNK_MIN)
         return alloc_large(arena, size);
     struct arena_chunk *chunk = chunk_new(arena, chunk_size);
@@ -139,14 +157,19 @@ static char *alloc_chunk(struct arena *arena, size_t size)
 static void *alloc_aligned(struct arena *arena, size_t size, size_t align)
 {
     ASSERT((align & (align - 1)) == 0);
+    /* The subtraction cannot wrap: bytes_used never passes bytes_max. MEM_BLOCK_BYTES_MAX keeps the
+     * sums of sizes below from overflowing. */
     if (size > arena->bytes_max - arena->bytes_used || size >= MEM_BLOCK_BYTES_MAX) {
         arena->is_exhausted = true;
         return NULL;
     }
     size_t gap = align > 1 ? ARENA_GAP : 0;
+    /* Bytes up to the next multiple of align, without a branch. While the arena has no chunk next
+     * is NULL. */
     size_t pad = (0 - (uintptr_t)arena->next) & (align - 1);
     size_t room = (size_t)(arena->end - arena->next);
     char *ptr;
+    /* Compared by subtraction: pad + gap + size could overflow, room - pad - gap cannot. */
     if (arena->next && pad + gap <= room && size <= room - pad - gap) {
         ptr = arena->next + pad + gap;
         arena->next = ptr + size;
@@ -191,6 +214,7 @@ char *arena_alloc_text(struct arena *arena, size_t size)
 /* Whether the block at ptr, the newest in its chunk, can become `size` bytes long where it is. */
 static bool resize_in_place(struct arena *arena, char *ptr, size_t old_size, size_t size)
 {
+    /* Only the newest block ends where the free room begins. */
     if (ptr + old_size != arena->next || size > (size_t)(arena->end - ptr))
         return false;
     if (size > old_size && size - old_size > arena->bytes_max - arena->bytes_used)
@@ -209,6 +233,8 @@ void *arena_realloc(struct arena *arena, void *ptr, size_t old_size, size_t size
     ASSERT(ptr || old_size == 0);
     if (ptr && resize_in_place(arena, ptr, old_size, size))
         return ptr;
+    /* A block that shrinks and is not the newest stays where it is; its tail is lost until the
+     * reset. */
     if (ptr && size <= old_size)
         return ptr;
     void *moved = arena_alloc(arena, size);
@@ -246,6 +272,8 @@ slice arena_printf(struct arena *arena, const char *fmt, ...)
 slice arena_vprintf(struct arena *arena, const char *fmt, va_list args)
 {
     va_list again;
+    /* The arguments are read twice, first for the length; a va_list may be used only once (C11
+     * 7.16). */
     va_copy(again, args);
     int want = vsnprintf(NULL, 0, fmt, args);
     size_t len = want < 0 ? 0 : (size_t)want;

@@ -37,10 +37,12 @@ void arena_init(struct arena *arena, size_t bytes_max);
 /* Frees everything; the arena is as after arena_init. */
 void arena_reset(struct arena *arena);
 void arena_deinit(struct arena *arena);
-/* What it has and what it will get counts there, until it is freed. use outlives it. */
+/* Counts the chunks that the arena has and will get in *use, until they are freed. use outlives the
+ * arena. */
 void arena_count_in(struct arena *arena, struct budget_use *use);
-/* run(ctx) when the arena is freed, before its memory goes: for what a block in it holds on to. The
- * newest first. false past the limit: nothing was noted. */
+/* Calls run(ctx) when the arena is freed, before its memory goes: for a block in it that owns
+ * something outside (a file, a reference). The newest runs first. false past the limit: nothing is
+ * registered. */
 bool arena_on_free(struct arena *arena, void (*run)(void *ctx), void *ctx) MUST_CHECK;
 
 /* Aligned to 16 bytes, not cleared. NULL past the limit. */

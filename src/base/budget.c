@@ -1,5 +1,11 @@
 /*
- * Memory of work under way, by account; see budget.h.
+ * budget: memory of work under way, by account; see budget.h for the rules.
+ *
+ * The three counters of a use, its account and the budget always change by the same amount, in
+ * charge() and give_back() alone, so each is the sum of the ones below it. They are atomic because
+ * arenas grow on pool threads; relaxed, because no other memory is published through them: a limit
+ * that is passed by what two threads add at the same moment does no harm. Everything else
+ * (accounts, overdrafts, callbacks) belongs to the loop's thread.
  */
 #include "base/budget.h"
 
@@ -7,6 +13,8 @@
 #include "base/share.h"
 
 enum {
+    /* Freed accounts kept for the next one: with short requests an account comes and goes each
+     * time. */
     SPARES_MAX = 64,
     UNIT = 1024, /* shares are compared in units, whose products fit */
     SHARE_OF_SIZE = 4,
@@ -20,6 +28,8 @@ static slice key_of(const struct uuid *id)
 void budget_init(struct budget *budget, size_t size, size_t share)
 {
     *budget = (struct budget){.size = size, .share = share ? share : size / SHARE_OF_SIZE};
+    /* No maximum of its own: each entry belongs to a use, and those are bounded by the work
+     * admitted. */
     map_init(&budget->accounts, SIZE_MAX / 2);
     list_init(&budget->spares);
 }
@@ -37,6 +47,7 @@ void budget_deinit(struct budget *budget)
 
 static void account_free(struct budget *budget, struct budget_account *account)
 {
+    /* An account that waits for memory has a use that waits, and that use holds a reference. */
     ASSERT(list_is_empty(&account->waiting) && list_is_empty(&account->turn));
     if (budget->spare_count >= SPARES_MAX) {
         mem_free(account);
@@ -69,6 +80,7 @@ static void account_unref(struct budget *budget, struct budget_account *account)
     ASSERT(account->refs > 0);
     if (--account->refs > 0)
         return;
+    /* Each use gave back what it was charged (budget_use_end), so the sum of none is 0. */
     ASSERT(atomic_load(&account->used) == 0);
     (void)map_remove(&budget->accounts, key_of(&account->id));
     account_free(budget, account);
@@ -104,10 +116,14 @@ static void end_overdraft(struct budget_use *use, bool is_over)
 static void give_back(struct budget_use *use, size_t bytes)
 {
     struct budget *budget = use->budget;
+    /* More returned than charged would wrap the unsigned counters, and the budget would be full for
+     * good. */
     ASSERT(atomic_load_explicit(&use->charged, memory_order_relaxed) >= bytes);
     atomic_fetch_sub_explicit(&use->charged, bytes, memory_order_relaxed);
     atomic_fetch_sub_explicit(&use->account->used, bytes, memory_order_relaxed);
     atomic_fetch_sub_explicit(&budget->used, bytes, memory_order_relaxed);
+    /* What came back may let an overdraft fit, which frees the one permission to overdraw for the
+     * next use. */
     if (use->account->overdrawn)
         end_overdraft(use->account->overdrawn, false);
     if (budget->is_awaited && budget->on_returned)
@@ -134,6 +150,8 @@ void budget_use_end(struct budget_use *use)
     if (!budget)
         return;
     size_t charged = atomic_load(&use->charged);
+    /* Cleared before the memory is given back: `charged` contains it already, it would be returned
+     * twice. */
     atomic_store(&use->left, 0);
     end_overdraft(use, true);
     give_back(use, charged);
@@ -145,8 +163,10 @@ void budget_use_end(struct budget_use *use)
 /* Whether `bytes` more of this account fit, `used` and `taken` being in use. */
 static bool fits(const struct budget *budget, size_t used, size_t taken, size_t bytes)
 {
+    /* Small work of a small account passes even while large work has overdrawn the whole; otherwise
+     * one greedy account could stop all others. Twice the size is where that ends. */
     if (bytes <= BUDGET_SMALL_BYTES && used <= BUDGET_FREE_BYTES)
-        return taken <= 2 * budget->size; /* what large work took past the whole is no reason */
+        return taken <= 2 * budget->size;
     if (bytes > budget->size / 2) /* what is larger than all there is has to begin some time */
         bytes = budget->size / 2;
     if (taken > budget->size || bytes > budget->size - taken)
@@ -192,6 +212,8 @@ bool budget_use_overdraw(struct budget_use *use, size_t bytes)
 void budget_use_settle(struct budget_use *use)
 {
     long long left = use->budget ? atomic_load(&use->left) : 0;
+    /* A pool thread may use up what is left at the same time; only what this thread took to 0 is
+     * returned. */
     while (left > 0 && !atomic_compare_exchange_weak(&use->left, &left, 0))
         ;
     if (left > 0)
@@ -202,6 +224,9 @@ void budget_use_add(struct budget_use *use, size_t bytes)
 {
     if (!use->budget)
         return;
+    /* The subtraction comes first, and what is missing is added after it, so that two threads never
+     * use the same reserve. In between `left` may be negative: then another thread is adding its
+     * own part, and this one charges all it wanted. */
     long long wanted = (long long)bytes;
     long long left = atomic_fetch_sub_explicit(&use->left, wanted, memory_order_relaxed);
     if (left >= wanted)
@@ -214,6 +239,9 @@ void budget_use_add(struct budget_use *use, size_t bytes)
 
 void budget_use_remove(struct budget_use *use, size_t bytes)
 {
+    /* Freed memory stays charged as a reserve of the same use (it is mostly wanted again at once)
+     * until budget_use_settle or the end: so no callback runs here, on a thread that is not the
+     * loop's. */
     if (use->budget)
         atomic_fetch_add_explicit(&use->left, (long long)bytes, memory_order_relaxed);
 }

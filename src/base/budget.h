@@ -2,18 +2,18 @@
  * A budget of memory for work under way, and the share of each account in it.
  *
  *   budget           bytes in all
- *   budget_account   what one account has of it; there while it has any use
+ *   budget_account   what one account has of it; exists while the account has any use
  *   budget_use       what one piece of work (a request, a flow's run) has of its account's
  *
- * Memory is counted in two ways. budget_use_take asks before memory is allocated, and is refused
- * where the account's share or the whole would be passed: so the large things begin (a body, a
- * stored output, a parse). budget_use_add counts what has been allocated, never fails, and first
- * uses up what was taken: so arenas grow (base/arena.h), on any thread. A refused user waits in
- * loop/budget_wait.h.
+ * Memory is counted in two ways. budget_use_take is called before memory is allocated, and is
+ * refused where the account's share or the whole would be passed: large allocations begin with it
+ * (a body, a stored output, a parse). budget_use_add counts what has been allocated, never fails,
+ * and first uses up what was taken: arenas call it as they grow (base/arena.h), on any thread. A
+ * use that was refused waits in loop/budget_wait.h.
  *
- * Shares are those of base/share.h: an account alone gets `share`; the more others use, the less;
- * so a part of the whole stays free for those who come. An account that uses little may always
- * begin, however much of the whole its next step needs.
+ * Shares are those of base/share.h: an account alone gets `share`; the more others use, the less it
+ * gets, so a part of the whole stays free for accounts that come later. An account that uses little
+ * may always begin, however much of the whole its next step needs.
  */
 #ifndef BASE_BUDGET_H
 #define BASE_BUDGET_H
@@ -73,9 +73,10 @@ int budget_use_begin(struct budget_use *use, struct budget *budget,
 void budget_use_end(struct budget_use *use);
 /* false: the share or the whole would be passed; nothing was taken. Any thread. */
 bool budget_use_take(struct budget_use *use, size_t bytes) MUST_CHECK;
-/* For work that holds memory already, so that those who all hold some cannot wait for one another:
- * one use of an account at a time goes past its share, and one of all past the whole, until it ends
- * or fits. false: another one does. On the loop's thread. */
+/* For work that holds memory already and needs more: if all such work waited, each for memory that
+ * another holds, none would ever end. One use of an account at a time goes past its share, and one
+ * of all uses past the whole, until it ends or fits. false: another one does. On the loop's
+ * thread. */
 bool budget_use_overdraw(struct budget_use *use, size_t bytes) MUST_CHECK;
 /* What was taken and not allocated goes back. On the loop's thread. */
 void budget_use_settle(struct budget_use *use);

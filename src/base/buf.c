@@ -38,11 +38,14 @@ void buf_shrink(struct buf *buf, size_t keep_bytes)
 /* Room for `want` bytes in all; want <= bytes_max. */
 static bool grow(struct buf *buf, size_t want)
 {
+    /* Doubling, so that appending n bytes one by one copies fewer than 2n in all. */
     size_t cap = buf->cap > BUF_CAP_MIN / 2 ? buf->cap * 2 : BUF_CAP_MIN;
     if (cap < want)
         cap = want;
     if (cap > buf->bytes_max)
         cap = buf->bytes_max;
+    /* The byte more is for a NUL (buf_take, vsnprintf); bytes_max below MEM_BLOCK_BYTES_MAX leaves
+     * it room. */
     char *ptr = mem_realloc(buf->ptr, cap + 1);
     if (!ptr)
         return false;
@@ -65,7 +68,7 @@ char *buf_make_room(struct buf *buf, size_t len)
 
 void buf_append(struct buf *buf, slice bytes)
 {
-    /* Bytes of the buffer itself would move under our feet. */
+    /* A part of the buffer itself would be freed by the growth before it is copied. */
     ASSERT(!buf->ptr || !bytes.len || bytes.ptr >= buf->ptr + buf->cap ||
            bytes.ptr + bytes.len <= buf->ptr);
     char *room = bytes.len ? buf_reserve(buf, bytes.len) : NULL;
@@ -89,8 +92,10 @@ void buf_append_u64(struct buf *buf, uint64_t value)
 void buf_append_i64(struct buf *buf, int64_t value)
 {
     char text[1 + SLICE_U64_MAX];
+    /* Negating in unsigned arithmetic: -INT64_MIN does not exist as an int64_t. */
     uint64_t size = value < 0 ? 0 - (uint64_t)value : (uint64_t)value;
     size_t len = slice_of_u64(size, text + 1).len;
+    /* slice_of_u64 writes at the end of its room, so the sign goes in front of the digits. */
     if (value < 0)
         text[sizeof(text) - ++len] = '-';
     buf_append(buf, slice_of(text + sizeof(text) - len, len));
@@ -110,6 +115,8 @@ void buf_vprintf(struct buf *buf, const char *fmt, va_list args)
         return;
     va_list again;
     va_copy(again, args);
+    /* vsnprintf may write the NUL into the spare byte behind cap. Most texts fit at the first try,
+     * so the format is run twice only when the buffer has to grow. */
     size_t room = buf->ptr ? buf->cap - buf->len + 1 : 0;
     int want = vsnprintf(room ? buf->ptr + buf->len : NULL, room, fmt, args);
     if (want < 0) {
@@ -133,6 +140,8 @@ void buf_consume(struct buf *buf, size_t len)
 
 char *buf_take(struct buf *buf, size_t *len)
 {
+    /* Reserving nothing makes the block of a buffer that was never written to: the NUL needs a
+     * byte. */
     char *end = buf_reserve(buf, 0);
     if (!end)
         return NULL;

@@ -40,8 +40,8 @@ static inline slice buf_slice(const struct buf *buf)
 /* What buf_reserve does when there is no room yet. */
 char *buf_make_room(struct buf *buf, size_t len);
 
-/* Room for `len` more bytes at the returned place, NULL when it cannot be had. The bytes count
- * only after buf_added(). Inlined: a text of JSON asks for every key, value and comma. */
+/* Room for `len` more bytes at the address returned, NULL when it cannot be had. The bytes count
+ * only after buf_added(). Inlined: the JSON writer calls it for every key, value and comma. */
 static inline char *buf_reserve(struct buf *buf, size_t len)
 {
     ASSERT(buf->len <= buf->cap);

@@ -14,6 +14,8 @@
 static uint64_t clock_ns(clockid_t id)
 {
     struct timespec now;
+    /* Fails only for a clock that the kernel does not have; all three have existed since Linux
+     * 2.6.39. */
     int failed = clock_gettime(id, &now);
     ASSERT(!failed);
     return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
@@ -44,12 +46,16 @@ int64_t clock_wall_us(void)
 
 static int64_t floor_div(int64_t a, int64_t b)
 {
+    /* C cuts towards 0; times before 1970 have to go down. */
     return a / b - (a % b < 0);
 }
 
 int64_t time_days_from_civil(int64_t year, unsigned month, unsigned day)
 {
     ASSERT(month >= 1 && month <= 12 && day >= 1 && day <= 31);
+    /* Years begin in March here, so that the leap day is the last of its year and months have
+     * lengths that a linear formula gives (153 days in five months). 146097 days are 400 years, and
+     * 719468 lie between 0000-03-01 and 1970-01-01. */
     int64_t y = month <= 2 ? year - 1 : year;
     int64_t era = floor_div(y, 400);
     int64_t year_of_era = y - era * 400;
@@ -81,7 +87,11 @@ struct civil {
 static struct civil civil_of(int64_t wall_us)
 {
     int64_t seconds = floor_div(wall_us, US_PER_SECOND);
+    /* Negative times have a fraction that counts forward from the second below, as in struct
+     * timespec. */
     unsigned us = (unsigned)((wall_us % US_PER_SECOND + US_PER_SECOND) % US_PER_SECOND);
+    /* Four digits hold no other year (RFC 3339 5.6). A time out of range is cut and not refused,
+     * since it may be a provider's number and has to be written somehow. */
     if (seconds < SECONDS_MIN) {
         seconds = SECONDS_MIN;
         us = 0;
@@ -126,6 +136,7 @@ void time_format(int64_t wall_us, char out[TIME_TEXT_LEN + 1])
 static bool take_digits(slice *text, size_t count, unsigned *value)
 {
     uint64_t number;
+    /* slice_to_u64 takes digits alone: no sign, no space, which strtoul would let through. */
     if (text->len < count || !slice_to_u64(slice_first(*text, count), UINT32_MAX, &number))
         return false;
     *value = (unsigned)number;
@@ -136,6 +147,7 @@ static bool take_digits(slice *text, size_t count, unsigned *value)
 /* One of the characters in `any` off the front of *text. */
 static bool take_one_of(slice *text, const char *any, char *which)
 {
+    /* strchr finds the NUL at the end of `any`, too. */
     if (text->len == 0 || text->ptr[0] == '\0' || !strchr(any, text->ptr[0]))
         return false;
     *which = text->ptr[0];
@@ -166,6 +178,9 @@ static bool is_civil(const struct civil *civil)
 /* civil (checked by is_civil) as an instant, `offset_minutes` east of UTC. */
 static bool civil_to_us(struct civil civil, int64_t offset_minutes, int64_t *wall_us)
 {
+    /* POSIX time has no 61st second: one microsecond before the minute's end keeps the order of
+     * times. Only after the offset is taken off can the check see whether it is midnight UTC at a
+     * month's end, where leap seconds are (RFC 3339 5.7). */
     bool is_leap_second = civil.second == 60;
     if (is_leap_second) {
         civil.second = 59;
@@ -203,6 +218,8 @@ static bool take_fraction(slice *text, unsigned *us)
         return true;
     if (!take_digits(text, 1, &digit))
         return false;
+    /* scale becomes 0 behind the sixth digit, so further ones add nothing, however many there
+     * are. */
     do {
         *us += digit * scale;
         scale /= 10;
@@ -215,6 +232,7 @@ static bool take_offset(slice *text, int64_t *offset_minutes)
     char sign;
     unsigned hours, minutes;
     *offset_minutes = 0;
+    /* Letters in lower case are allowed (RFC 3339 5.6). */
     if (take_one_of(text, "Zz", &sign))
         return true;
     if (!take_one_of(text, "+-", &sign) || !take_digits(text, 2, &hours) || !take_char(text, ':') ||

@@ -27,6 +27,7 @@ void time_format_http(int64_t wall_us, char out[30])
     unsigned month = two_digits(iso + 5);
     int64_t year = (int64_t)two_digits(iso) * 100 + two_digits(iso + 2);
     int64_t days = time_days_from_civil(year, month, two_digits(iso + 8));
+    /* The sum is made positive before the last remainder, for days before 1970. */
     size_t weekday = (size_t)((days % 7 + 7 + 4) % 7); /* 1970-01-01 was a Thursday */
     ASSERT(month >= 1 && month <= 12);
     int len = snprintf(out, HTTP_TIME_LEN + 1, "%.3s, %.2s %s %.4s %.8s GMT", day_names[weekday],
@@ -73,6 +74,8 @@ static bool parse_imf(slice text, struct http_date *date)
 {
     if (!take_day_name(&text, false) || !take_word(&text, SLICE(", ")))
         return false;
+    /* The parts are cut here and checked later (date_to_us): what is missing is an empty slice,
+     * which is no day, month or year. */
     date->day = take(&text, 2);
     bool is_right = take_word(&text, SLICE(" "));
     date->month = take(&text, 3);
@@ -129,7 +132,8 @@ static uint64_t year_now(void)
     return (uint64_t)two_digits(iso) * 100 + two_digits(iso + 2);
 }
 
-/* RFC 9110 5.6.7: more than 50 years ahead means the most recent past year with these digits. */
+/* RFC 9110 5.6.7: more than 50 years ahead means the most recent past year with these digits. Near
+ * the end of a century the same digits may mean one of the next. */
 static uint64_t whole_year(uint64_t two_digit_year)
 {
     uint64_t now = year_now();
@@ -155,6 +159,8 @@ static bool date_to_us(const struct http_date *date, int64_t *wall_us)
     char iso[TIME_TEXT_LEN + 1];
     int len = snprintf(iso, sizeof(iso), "%04u-%02u-%02uT%.*sZ", (unsigned)year, month,
                        (unsigned)day, SLICE_ARG(date->time));
+    /* 20 bytes are "1994-11-06T08:49:37Z": a time of another length did not fill its eight
+     * bytes. */
     return len == 20 && time_parse(slice_cstr(iso), wall_us);
 }
 
@@ -163,6 +169,7 @@ bool time_parse_http(slice text, int64_t *wall_us)
     struct http_date date = {SLICE_NONE, SLICE_NONE, SLICE_NONE, SLICE_NONE};
     if (!parse_imf(text, &date) && !parse_rfc850(text, &date) && !parse_asctime(text, &date))
         return false;
+    /* Only asctime pads the day with a space; the others write "06", so " 6" is refused there. */
     bool is_padded = date.day.len && date.day.ptr[0] == ' ';
     bool is_asctime = text.len >= 4 && text.ptr[3] == ' ';
     return (is_asctime || !is_padded) && date_to_us(&date, wall_us);

@@ -43,6 +43,7 @@ static char *put_base64(char *to, slice bytes, const char *digits)
 
 static void base64_encode(struct buf *out, slice bytes, const char *digits, bool is_padded)
 {
+    /* The products cannot overflow: a slice in memory is shorter than 2^48 bytes. */
     size_t len = is_padded ? (bytes.len + 2) / 3 * 4 : BASE64URL_LEN(bytes.len);
     char *to = len > 0 ? buf_reserve(out, len) : NULL;
     if (!to)
@@ -68,11 +69,14 @@ slice encode_base64url_in(char *room, size_t size, slice bytes)
     return slice_of(room, (size_t)(put_base64(room, bytes, base64url_digits) - room));
 }
 
+/* No digit's value has this bit (they are below 64), so the values of a whole text can be or-ed
+ * together and tested once at its end. */
 enum { BASE64_BAD = 0x80 };
 
 /* Value of each byte as a digit, BASE64_BAD for those that are none. */
 static unsigned char base64_values[256], base64url_values[256];
 
+/* Before main, so that decoding on several threads needs no lock for its tables. */
 __attribute__((constructor)) static void fill_values(void)
 {
     memset(base64_values, BASE64_BAD, sizeof(base64_values));
@@ -90,6 +94,7 @@ static bool decode_group(const unsigned char *p, size_t count, const unsigned ch
 {
     unsigned bits = 0, bad = 0;
     for (size_t i = 0; i < 4; i++) {
+        /* A digit that is missing counts as 0, as the encoder padded it. */
         unsigned value = i < count ? values[p[i]] : 0;
         bad |= value;
         bits = bits << 6 | value;
@@ -126,6 +131,7 @@ static int base64_decode(struct buf *out, slice text, const unsigned char *value
 
 static slice without_padding(slice text)
 {
+    /* At most two: three would stand for a group of one digit, which holds no byte. */
     for (int i = 0; i < 2 && text.len && text.ptr[text.len - 1] == '='; i++)
         text.len--;
     return text;
@@ -140,6 +146,7 @@ int decode_base64url(struct buf *out, slice text)
 {
     slice digits = without_padding(text);
     bool is_padded = digits.len < text.len;
+    /* Padding is optional, but where there is some it must be complete (RFC 4648 3.2). */
     if (digits.len % 4 == 1 || (is_padded && text.len % 4))
         return ERR_SYNTAX;
     return base64_decode(out, digits, base64url_values);
@@ -214,7 +221,8 @@ void encode_percent(struct buf *out, slice bytes)
         buf_added(out, len);
 }
 
-/* One character of text, escaped or not; -1 when it is broken or NUL. Moves *at behind it. */
+/* One character of text, escaped or not; -1 when it is broken or NUL. Moves *at behind it. NUL is
+ * refused in both forms: what a C library behind us reads would end there ("a.png%00.exe"). */
 static int percent_char(slice text, size_t *at, bool plus_is_space)
 {
     char c = text.ptr[(*at)++];

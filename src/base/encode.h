@@ -12,8 +12,8 @@
 void encode_base64(struct buf *out, slice bytes);
 /* Without padding. */
 void encode_base64url(struct buf *out, slice bytes);
-/* The same where the length is known beforehand: no memory is asked for. Into room, whose size
- * suffices (asserted); returns what was written. */
+/* The same where the length is known beforehand: without an allocation. Into room, whose size must
+ * suffice (asserted); returns what was written. */
 #define BASE64URL_LEN(bytes) ((bytes) / 3 * 4 + ((bytes) % 3 ? (bytes) % 3 + 1 : 0))
 slice encode_base64url_in(char *room, size_t size, slice bytes);
 /* Padding required, no white space: what a strict API takes. ERR_SYNTAX. */

@@ -13,6 +13,7 @@
 #include "base/sha1.h"
 
 enum {
+    /* Bytes drawn at once: a system call for each id would cost more than the id. */
     ENTROPY_PAGE = 4096,
     ENTROPY_DIRECT = 256, /* longer requests go to the kernel */
 };
@@ -31,6 +32,8 @@ void random_kernel(void *out, size_t len)
     unsigned char *p = out;
     while (len) {
         ssize_t got = getrandom(p, len, 0);
+        /* getrandom fails with anything but EINTR only where the kernel lacks it or a filter
+         * forbids it; a weaker source would make keys that can be guessed. */
         ASSERT(got > 0 || errno == EINTR);
         if (got > 0) {
             p += got;
@@ -41,6 +44,7 @@ void random_kernel(void *out, size_t len)
 
 static void fork_child(void)
 {
+    /* Wiped and not only marked as used: the parent's unused bytes will be its ids and keys. */
     mem_wipe(entropy, sizeof(entropy));
     entropy_left = 0;
 }
@@ -78,6 +82,8 @@ uint64_t random_u64(void)
 uint64_t random_below(uint64_t bound)
 {
     ASSERT(bound > 0);
+    /* 2^64 mod bound, computed without 128 bits. Drawing again below it removes the bias of a plain
+     * remainder; fewer than one draw in two is repeated, mostly none. */
     uint64_t refuse_below = (0 - bound) % bound;
     for (;;) {
         __extension__ unsigned __int128 wide = (unsigned __int128)random_u64() * bound;
@@ -89,6 +95,7 @@ uint64_t random_below(uint64_t bound)
 /* Fields of RFC 9562 5.7: 48 bits of milliseconds, 12 bits a, 62 bits b. */
 static struct uuid uuid_v7_pack(uint64_t ms, uint64_t a, uint64_t b)
 {
+    /* Out of range, a field would spill into its neighbour and the version bits. */
     ASSERT(ms <= UUID_MS_MAX && a < 4096 && b <= UUID_B_MAX);
     uint64_t high = ms << 16 | UINT64_C(7) << 12 | a;
     uint64_t low = UINT64_C(2) << 62 | b;
@@ -154,6 +161,7 @@ struct uuid uuid_v5(struct uuid name_space, slice name)
     sha1_update(&sha, name.ptr, name.len);
     sha1_final(&sha, digest);
     struct uuid id;
+    /* Version 5 in the high half of byte 6, variant 10 in the top bits of byte 8 (RFC 9562 5.5). */
     memcpy(id.bytes, digest, sizeof(id.bytes));
     id.bytes[6] = (uint8_t)((id.bytes[6] & 0x0f) | 0x50);
     id.bytes[8] = (uint8_t)((id.bytes[8] & 0x3f) | 0x80);
@@ -168,6 +176,7 @@ static bool is_dash_at(size_t at)
 void uuid_format(struct uuid id, char out[UUID_TEXT_LEN + 1])
 {
     static const char digits[] = "0123456789abcdef";
+    /* Where each byte's two digits stand in 8-4-4-4-12. */
     static const uint8_t offsets[sizeof(id.bytes)] = {0,  2,  4,  6,  9,  11, 14, 16,
                                                       19, 21, 24, 26, 28, 30, 32, 34};
     for (size_t i = 0; i < sizeof(id.bytes); i++) {
@@ -196,6 +205,8 @@ bool uuid_parse(slice text, struct uuid *id)
         return false;
     size_t at = 0;
     for (size_t i = 0; i < sizeof(parsed.bytes); i++) {
+        /* The dash is checked and passed over in one step; a group always ends before a byte
+         * begins. */
         if (is_dash_at(at) && text.ptr[at++] != '-')
             return false;
         int high = hex_value(text.ptr[at]), low = hex_value(text.ptr[at + 1]);
@@ -232,6 +243,7 @@ int64_t short_id_new(void)
     int64_t ms = clock_wall_us() / 1000 - SHORT_ID_EPOCH_MS;
     if (ms < 0)
         ms = 0;
+    /* Beyond 41 bits an id would pass 2^53, up to which JavaScript keeps integers exact. */
     if (ms > SHORT_ID_MS_MAX)
         ms = SHORT_ID_MS_MAX;
     int64_t id = ms << 12 | (int64_t)(random_u64() >> 52);

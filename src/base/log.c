@@ -21,6 +21,8 @@ static struct log_sink sink;
 static bool is_open;
 static int fd_wanted = STDERR_FILENO;
 
+/* Static, as all blocks here are: logging works without the heap, and a crash handler may use
+ * it. */
 static char buffer[LOG_BUFFER_BYTES];
 static size_t buffer_len;
 static uint64_t dropped, dropped_reported;
@@ -44,6 +46,7 @@ static uint64_t lines_in(slice bytes)
 }
 
 /* Hands the buffer to the sink as far as it takes it. */
+/* The caller holds the lock. */
 static void drain(void)
 {
     size_t done = 0;
@@ -58,6 +61,8 @@ static void drain(void)
         dropped += lines_in(slice_of(buffer + done, buffer_len - done));
         done = buffer_len;
     }
+    /* A rest stays at the front. It may begin in the middle of a line that a terminal took in part,
+     * and the next write continues it. */
     memmove(buffer, buffer + done, buffer_len - done);
     buffer_len -= done;
 }
@@ -78,6 +83,7 @@ static void report_dropped(void)
 {
     static struct log_text line;
     uint64_t missing = dropped - dropped_reported;
+    /* Not before half of the buffer is free again, or the report itself would push out a line. */
     if (missing == 0 || buffer_len > sizeof(buffer) / 2)
         return;
     struct log_field count = LOG_INT("lines", missing);
@@ -112,11 +118,14 @@ enum log_level log_level_get(void)
 
 void log_line(enum log_level level, const char *msg, const struct log_field *fields, size_t count)
 {
+    /* Static, under the lock: 4 KB are a lot for the stack of a pool thread. */
     static struct log_text line;
+    /* Checked without the lock first: most calls are of a level that is off. */
     if (level < log_level_get())
         return;
     pthread_mutex_lock(&lock);
     log_text_line(&line, style, level, msg, fields, count);
+    /* In front of the new line, so that the gap is reported where it is. */
     report_dropped();
     if (!append(&line))
         dropped++;
@@ -134,6 +143,8 @@ void log_flush(void)
 
 void log_flush_crash(void)
 {
+    /* The thread that crashes may itself hold the lock (a failed ASSERT below log_line): waiting
+     * would hang the process in place of ending it. */
     if (pthread_mutex_trylock(&lock))
         return;
     flush_locked();
@@ -184,6 +195,8 @@ static void after_fork_parent(void)
 
 static void after_fork_child(void)
 {
+    /* The parent's unread lines were flushed or stay its own; a copy here would print them
+     * twice. */
     buffer_len = 0;
     dropped = dropped_reported = 0;
     pthread_mutex_unlock(&lock);

@@ -19,9 +19,13 @@ static void open_stream(struct log_sink *sink, int fd)
 {
     char path[40];
     int flags = fcntl(fd, F_GETFL);
+    /* Non-blocking already: the owner of the descriptor wants that, and nothing has to be
+     * opened. */
     if (flags >= 0 && (flags & O_NONBLOCK))
         return;
     snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+    /* O_CLOEXEC: a child would keep the pipe open and its reader would wait for the end. O_NOCTTY:
+     * opening a terminal must not make it ours. */
     int again = open(path, O_WRONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
     sink->is_own = again >= 0;
     sink->is_blocking = again < 0;
@@ -75,6 +79,7 @@ ssize_t log_sink_write(struct log_sink *sink, slice lines)
         lines = stream_run(lines);
     do {
         if (sink->kind == LOG_SINK_SOCKET)
+            /* MSG_NOSIGNAL: a reader that has gone is an error here, not the end of the process. */
             wrote = send(sink->fd, lines.ptr, lines.len, MSG_DONTWAIT | MSG_NOSIGNAL);
         else
             wrote = write(sink->fd, lines.ptr, lines.len);

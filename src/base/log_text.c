@@ -49,8 +49,8 @@ static void put_cstr(struct log_text *text, const char *bytes)
     put(text, slice_cstr(bytes));
 }
 
-/* The code point of the first character, 1 to 3 bytes long; longer ones are all fine as they are.
- */
+/* The code point of the first character, 1 to 3 bytes long. Longer ones are never unsafe, so any
+ * value outside is_unsafe's ranges stands for them. */
 static unsigned code_point(slice text, size_t len)
 {
     const unsigned char *p = (const unsigned char *)text.ptr;
@@ -63,6 +63,10 @@ static unsigned code_point(slice text, size_t len)
     return 0x10000;
 }
 
+/* Controls (C0, DEL, C1), marks, overrides and isolates of direction (U+061C, U+200E, U+200F,
+ * U+202A to U+202E, U+2066 to U+2069), line and paragraph separators (U+2028, U+2029) and the byte
+ * order mark. They drive the terminal (escape sequences) or reorder text ("Trojan Source",
+ * CVE-2021-42574). */
 static bool is_unsafe(unsigned c)
 {
     return c < 0x20 || (c >= 0x7f && c < 0xa0) || c == 0x061c || (c >= 0x200e && c <= 0x200f) ||
@@ -95,6 +99,8 @@ static void put_char(struct log_text *text, slice rest, size_t len)
     } else if (c == '\n') {
         put(text, SLICE("\\n"));
     } else if (is_unsafe(c)) {
+        /* Every unsafe code point has at most four digits of hex; the mask shows that to the
+         * compiler, which checks that the text fits into escape. */
         snprintf(escape, sizeof(escape), "\\u%04x", c & 0xffff);
         put_cstr(text, escape);
     } else {
@@ -117,6 +123,8 @@ static void put_string(struct log_text *text, slice value)
     size_t start = text->len;
     put(text, SLICE("\""));
     while (value.len && !text->is_full) {
+        /* Measured in output bytes: an escape makes six of one, and LOG_VALUE_MAX bounds what is
+         * printed. */
         size_t used = text->len - start;
         if (used >= LOG_VALUE_MAX) {
             put(text, SLICE("..."));
@@ -141,6 +149,7 @@ static void put_number(struct log_text *text, const struct log_field *field)
     if (field->kind == LOG_FIELD_INT) {
         snprintf(digits, sizeof(digits), "%lld", (long long)field->num);
     } else {
+        /* INT64_MIN has no positive counterpart, so its size is computed in unsigned arithmetic. */
         uint64_t size = field->num < 0 ? 0 - (uint64_t)field->num : (uint64_t)field->num;
         uint64_t us = size / 1000;
         snprintf(digits, sizeof(digits), "%s%llu.%03u", field->num < 0 ? "-" : "",
@@ -212,10 +221,12 @@ void log_text_line(struct log_text *text, struct log_style style, enum log_level
     text->len = 0;
     text->is_full = false;
     put_head(text, style, level, msg);
+    /* The head's parts are short and constant, and msg is cut by put_string: it always fits. */
     ASSERT(!text->is_full);
     for (size_t i = 0; i < count && !text->is_full; i++) {
         size_t mark = text->len;
         put_field(text, style, &fields[i]);
+        /* A field is there whole or not at all; half an escape would make the line invalid JSON. */
         if (text->is_full)
             text->len = mark;
     }

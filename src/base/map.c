@@ -1,6 +1,9 @@
 /*
  * map: linear probing with backward-shift removal (no tombstones), at most 3/4 full. Small and
  * flat: a lookup touches one or two cache lines, and the stored hash spares most compares.
+ *
+ * The load limit is also what ends every probe: an empty slot always exists. Growth doubles, so a
+ * put costs O(1) on average and O(n) at worst; the map never shrinks.
  */
 #include "base/map.h"
 
@@ -9,6 +12,8 @@
 
 enum { MAP_CAP_MIN = 8 };
 
+/* Drawn from the kernel: with a fixed key an account could send keys that all fall into one slot,
+ * and make each lookup walk them all (hash flooding). */
 static uint64_t sip_key[2];
 
 /* Before main, so that no lookup checks whether there is a key, and forked workers share it. */
@@ -53,6 +58,8 @@ static uint64_t load_le64(const unsigned char *p, size_t len)
     return word;
 }
 
+/* SipHash-1-3: one round a word and three at the end, half the cost of 2-4. The constants are those
+ * of the paper ("somepseudorandomlygeneratedbytes"). */
 uint64_t hash_siphash13(const uint64_t key[2], const void *ptr, size_t len)
 {
     uint64_t v[4] = {key[0] ^ 0x736f6d6570736575, key[1] ^ 0x646f72616e646f6d,
@@ -61,6 +68,8 @@ uint64_t hash_siphash13(const uint64_t key[2], const void *ptr, size_t len)
     size_t left = len;
     for (; left >= 8; p += 8, left -= 8)
         sip_word(v, load_le64(p, 8));
+    /* The last word holds the 0 to 7 bytes left, and the length in its top byte, so that "a" and
+     * "a\0" differ. */
     sip_word(v, (left ? load_le64(p, left) : 0) | (uint64_t)len << 56);
     v[2] ^= 0xff;
     for (int i = 0; i < 3; i++)
@@ -109,6 +118,7 @@ static struct map_slot *probe(const struct map *map, slice key, uint64_t hash)
 
 void *map_get(const struct map *map, slice key)
 {
+    /* Also covers a map without slots, which probe() must not get. */
     if (map->count == 0)
         return NULL;
     return probe(map, key, hash_bytes(key.ptr, key.len))->value;
@@ -125,6 +135,8 @@ static bool grow(struct map *map)
     bigger.cap = cap;
     for (size_t i = 0; i < map->cap; i++)
         if (map->slots[i].value)
+            /* Hashes are stored, so growing compares and hashes no key; all keys differ, so each
+             * finds a free slot. */
             *probe(&bigger, map->slots[i].key, map->slots[i].hash) = map->slots[i];
     mem_free(map->slots);
     *map = bigger;
@@ -137,11 +149,13 @@ int map_put(struct map *map, slice key, void *value, void **old)
     uint64_t hash = hash_bytes(key.ptr, key.len);
     struct map_slot *slot = map->cap ? probe(map, key, hash) : NULL;
     if (!slot || !slot->value) {
+        /* Only a new key needs room: replacing one works in a full map, too. */
         if (map->count >= map->count_max)
             return ERR_LIMIT;
         if (map->count >= map->cap / 4 * 3) {
             if (!grow(map))
                 return ERR_NOMEM;
+            /* The slot found before lies in the table that growing has freed. */
             slot = probe(map, key, hash);
         }
         map->count++;
@@ -161,7 +175,9 @@ void *map_remove(struct map *map, slice key)
     void *value = slot->value;
     if (!value)
         return NULL;
-    /* Pull back every later slot of the run that would not be found across the hole. */
+    /* Pull back every later slot of the run that would not be found across the hole: one whose home
+     * slot does not lie between the hole and itself. Distances are taken modulo the table's
+     * size. */
     size_t mask = map->cap - 1, hole = (size_t)(slot - map->slots);
     for (size_t at = (hole + 1) & mask; map->slots[at].value; at = (at + 1) & mask) {
         size_t home = map->slots[at].hash & mask;

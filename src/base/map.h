@@ -35,8 +35,9 @@ void *map_get(const struct map *map, slice key);
 int map_put(struct map *map, slice key, void *value, void **old) MUST_CHECK;
 /* The removed value, NULL when there was none. */
 void *map_remove(struct map *map, slice key);
-/* Next occupied slot after *pos (start with 0), NULL at the end. The map may not grow or shrink
- * meanwhile, but map_remove of the slot just returned ends the iteration's guarantee. */
+/* Next occupied slot after *pos (start with 0), NULL at the end. The map must not change meanwhile;
+ * to remove the slot just returned is allowed only when the iteration then starts again or ends,
+ * since removing moves other slots. */
 struct map_slot *map_next(const struct map *map, size_t *pos);
 
 /* The same hash for other tables (pool choice, stable within one process only). */

@@ -1,11 +1,12 @@
 /*
- * mem: malloc and friends, counted. One relaxed atomic add a block, nothing in front of it, so
- * that ASan sees every block at its real bounds. Fault injection costs one relaxed load when off.
+ * mem: malloc and friends, counted. One relaxed atomic add a block, nothing in front of it, so that
+ * ASan sees every block at its real bounds. Fault injection costs one relaxed load when off.
  *
- * Blocks of half a KiB to 16 KiB are what an arena or a buffer takes for a moment. glibc keeps a
- * short list of few of them or of none: it cuts them out of larger ones and joins them again, for
- * five times the price. A thread that asked for it (mem_keep) keeps some of those that it frees, in
- * eight sizes an octave, and counts for itself: an atomic add waits for all that was written.
+ * Blocks of half a KiB to 16 KiB are what an arena or a buffer takes for a moment. glibc caches few
+ * or none of these sizes for a thread: it splits larger ones and merges them again, at five times
+ * the cost. A thread that called mem_keep therefore keeps some of those that it frees, in eight
+ * sizes an octave, and counts its blocks in a counter of its own: an atomic add waits for all
+ * writes before it.
  */
 #include "base/mem.h"
 
@@ -14,7 +15,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Of one thread alone it may be negative: blocks go from hand to hand. */
+/* The part of a thread that keeps blocks may be negative: it frees what another thread
+ * allocated. */
 static atomic_ptrdiff_t live_blocks;
 
 /* Fault injection: 0 in fail_from means off. */
@@ -44,6 +46,8 @@ enum { HEAPS_MAX = 2 }; /* the loop's, and one that the pool's threads share */
 
 void mem_tune(void)
 {
+    /* A fixed threshold also turns off glibc's habit of raising it after each large free, which
+     * would leave large blocks on the heap. */
     (void)mallopt(M_MMAP_THRESHOLD, (int)MEM_MAPPED_BYTES_MIN);
     (void)mallopt(M_ARENA_MAX, HEAPS_MAX);
 }
@@ -71,6 +75,7 @@ static _Thread_local struct {
 /* The largest size that a block of so many bytes holds. Negative, or KEPT_SIZES and up: none. */
 static int kept_size_of(size_t bytes)
 {
+    /* At or below 2^9 the formula would give negative sizes of octaves that do not exist here. */
     if (bytes <= (size_t)1 << KEPT_OCTAVE_MIN)
         return -1;
     int octave = 63 - __builtin_clzll(bytes);
@@ -88,6 +93,8 @@ static void *block_new(size_t size)
 {
     if (kept.bytes_max == 0 || size <= (size_t)1 << KEPT_OCTAVE_MIN || size > KEPT_BYTES_MAX)
         return malloc(size ? size : 1);
+    /* The size is rounded up and the usable size of a freed block rounded down, so a block from a
+     * list always holds what its list promises. */
     int which = kept_size_of(size - 1) + 1; /* the smallest that holds it */
     struct kept *block = kept.blocks[which];
     if (!block)
@@ -99,8 +106,12 @@ static void *block_new(size_t size)
 
 static void block_free(void *ptr)
 {
+    /* The usable size is asked of glibc: nothing is stored in front of the block. It may be larger
+     * than what was allocated, never smaller. */
     int which = kept.bytes_max ? kept_size_of(malloc_usable_size(ptr)) : -1;
     size_t bytes = which >= 0 && which < KEPT_SIZES ? kept_bytes(which) : 0;
+    /* Over the limit, or of another size: the heap gets it. The subtraction cannot wrap, since
+     * kept.bytes never passes bytes_max. */
     if (bytes == 0 || bytes > kept.bytes_max - kept.bytes) {
         free(ptr);
         return;
@@ -123,6 +134,7 @@ void mem_keep(size_t bytes_max)
     }
     kept.bytes = 0;
     kept.bytes_max = bytes_max;
+    /* Or the total would stay wrong by this thread's part once it has ended. */
     atomic_fetch_add(&live_blocks, kept.live);
     kept.live = 0;
 }
@@ -137,7 +149,7 @@ static void count(ptrdiff_t change)
         atomic_fetch_add_explicit(&live_blocks, change, memory_order_relaxed);
 }
 
-/* ---- doors ---- */
+/* ---- allocating ---- */
 
 static void *counted(void *ptr)
 {
@@ -171,6 +183,7 @@ void *mem_realloc(void *ptr, size_t size)
 {
     if (!ptr)
         return mem_alloc(size);
+    /* The count stays: one block before, one after. A failed realloc leaves the old block valid. */
     return may_allocate(size) ? realloc(ptr, size ? size : 1) : NULL;
 }
 
@@ -216,6 +229,8 @@ size_t mem_live_blocks(void)
 
 void mem_fail_at(uint64_t n, uint64_t count)
 {
+    /* Off first, on last: a thread that allocates meanwhile sees no mixture of old and new
+     * numbers. */
     atomic_store(&fail_from, 0);
     atomic_store(&fail_tried, 0);
     atomic_store(&fail_hits, 0);

@@ -1,7 +1,7 @@
 /*
- * The one door to the heap. Counts live blocks so that tests can assert zero at the end, and can
- * be set to fail the n-th allocation (curl's torture test). Thread-safe (thread pool work
- * allocates too).
+ * The only way to the heap. Counts live blocks so that tests can assert zero at the end, and can be
+ * set to fail the n-th allocation (curl's torture test). Thread-safe (thread pool work allocates
+ * too).
  */
 #ifndef BASE_MEM_H
 #define BASE_MEM_H
@@ -12,7 +12,7 @@
 
 #include "base/assert.h"
 
-/* NULL when out of memory or set to fail; the caller answers honestly (503), never aborts. */
+/* NULL when out of memory or set to fail; the caller reports it (HTTP: 503) and never aborts. */
 void *mem_alloc(size_t size) MUST_CHECK;
 void *mem_zalloc(size_t size) MUST_CHECK;
 /* count * size with overflow check, zeroed. */
@@ -32,8 +32,7 @@ void mem_wipe(void *ptr, size_t size);
 void mem_tune(void);
 
 /* From now on the calling thread keeps up to so many bytes of the blocks of half a KiB to 16 KiB
- * that it frees, for its next ones; those it has kept so far go, so that 0 leaves nothing behind.
- */
+ * that it frees, for its next allocations. Blocks kept so far are freed, so that 0 leaves none. */
 void mem_keep(size_t bytes_max);
 
 /* A single block over this is refused, as if memory had run out. */

@@ -30,6 +30,7 @@ struct metric_series {
 static struct metric *families, *families_last;
 static size_t family_count;
 static struct map series_by_key;
+/* Not in the map nor in any family: it takes values that could not be kept, of all families. */
 static struct metric_series spare;
 
 static const slice other_labels = SLICE_INIT("other=\"true\"");
@@ -39,6 +40,7 @@ static slice series_labels(const struct metric_series *series)
     return slice_from(slice_of(series->key, series->key_len), sizeof(uintptr_t));
 }
 
+/* Label names of the text format: [a-zA-Z_][a-zA-Z0-9_]*, without a colon. */
 static bool is_name_char(char c, bool is_first)
 {
     bool is_digit = c >= '0' && c <= '9';
@@ -59,6 +61,8 @@ static bool take_label(slice *text)
         if (text->ptr[at] != '\\')
             continue;
         at++;
+        /* The only escapes that the text format has in label values. strchr would find the NUL,
+         * too. */
         if (at == text->len || !strchr("\\\"n", text->ptr[at]) || text->ptr[at] == '\0')
             return false;
     }
@@ -88,8 +92,11 @@ static void register_family(struct metric *metric)
 {
     if (metric->is_registered)
         return;
+    /* Families are static structs of the program, so their number is known when it is built. */
     ASSERT(family_count < METRIC_FAMILIES_MAX);
     if (!families) {
+        /* The map's maximum is what the checks below let in: it is never reached (series_new
+         * handles it anyway). */
         map_init(&series_by_key, (size_t)METRIC_FAMILIES_MAX * (METRIC_SERIES_MAX + 1));
         families = metric;
     } else {
@@ -132,12 +139,15 @@ static struct metric_series *remember(struct metric *metric, struct metric_serie
 
 struct metric_series *metric_series(struct metric *metric, slice labels)
 {
+    /* Most calls ask for the labels of the call before; a compare is cheaper than a hash. */
     if (metric->recent && slice_eq(series_labels(metric->recent), labels))
         return metric->recent;
+    /* The family's address is part of the key, so that one map serves all families. */
     const uintptr_t family = (uintptr_t)metric;
     char key[sizeof(family) + METRIC_LABELS_MAX];
     register_family(metric);
     bool is_other = labels.len > METRIC_LABELS_MAX;
+    /* At most two rounds: the second is with other="true", which is always allowed. */
     for (;;) {
         if (is_other)
             labels = other_labels;
@@ -148,6 +158,7 @@ struct metric_series *metric_series(struct metric *metric, slice labels)
         struct metric_series *series = map_get(&series_by_key, whole);
         if (series)
             return remember(metric, series);
+        /* Labels are checked only when a series is made: those in the map have passed. */
         if (is_other || (metric->series_count < METRIC_SERIES_MAX && are_labels(labels)))
             return remember(metric, series_new(metric, whole));
         is_other = true;
@@ -187,6 +198,8 @@ static size_t bucket_of(uint64_t ns)
 {
     if (ns <= BUCKET_FIRST_NS)
         return 0;
+    /* Bound k is 50 us * 2^k: the number of bits of (ns - 1) / 50 us is the first k with ns <=
+     * bound. */
     uint64_t times = (ns - 1) / BUCKET_FIRST_NS;
     size_t bucket = 64 - (size_t)__builtin_clzll(times);
     return bucket < METRIC_BUCKETS ? bucket : METRIC_BUCKETS;
@@ -269,6 +282,7 @@ static void render_seconds(struct buf *out, uint64_t ns)
     char digits[9];
     uint64_t fraction = ns % 1000000000u;
     size_t len = 0;
+    /* From the last digit to the first: the last that is not 0 is where the fraction ends. */
     for (size_t i = sizeof(digits); i-- > 0; fraction /= 10) {
         digits[i] = (char)('0' + fraction % 10);
         if (len == 0 && digits[i] != '0')
@@ -313,6 +327,8 @@ static void render_histogram(struct buf *out, const struct metric_series *series
 {
     uint64_t count = 0;
     for (size_t i = 0; i < SLOTS; i++) {
+        /* Buckets of the format are cumulative; those of a series are not, so that observing
+         * touches one. */
         count += series->slots[i];
         render_bucket(out, series, i);
         buf_append_u64(out, count);
@@ -357,6 +373,7 @@ void metric_deinit(void)
             after = series->next;
             mem_free(series);
         }
+        /* The struct is static and may be used again (tests): as METRIC_INIT left it. */
         *metric = (struct metric){.name = metric->name, .help = metric->help, .kind = metric->kind};
     }
     if (families)

@@ -1,5 +1,6 @@
 /*
- * getrusage for time; it has only the highest resident memory, the present one is in /proc.
+ * process: getrusage for CPU time. It knows only the highest resident memory; the present one is in
+ * /proc. Read when metrics are rendered, so the cost of opening a file does not matter.
  */
 #include "base/process.h"
 

@@ -29,6 +29,8 @@ struct slab {
     size_t bytes;     /* of the mapping */
     size_t slot_bytes;
     struct list *class; /* NULL: a mapping for one large secret */
+    /* Slots never used yet are taken in order, so that the pages behind them are not touched until
+     * needed. */
     uint32_t used, untouched, slots;
     struct secret *free;
 };
@@ -36,6 +38,7 @@ struct slab {
 struct secret {
     struct slab *slab;
     union {
+        /* A free slot has no references: the list of free slots lies in the slots themselves. */
         struct secret *next_free;
         struct {
             atomic_uint refs;
@@ -68,6 +71,8 @@ static void slab_unmap(struct slab *slab)
 {
     size_t bytes = slab->bytes;
     list_unlink(&slab->link);
+    /* munmap of poisoned memory would leave its shadow poisoned for whatever is mapped there
+     * next. */
     UNPOISON(slab, bytes);
     int failed = munmap(slab, bytes);
     ASSERT(!failed);
@@ -75,6 +80,8 @@ static void slab_unmap(struct slab *slab)
 
 static char *slab_slots(struct slab *slab)
 {
+    /* Slots begin at a multiple of SLOT_MIN; every slot size is one, so each is aligned for struct
+     * secret. */
     return (char *)slab + (sizeof(*slab) + SLOT_MIN - 1) / SLOT_MIN * SLOT_MIN;
 }
 
@@ -102,6 +109,7 @@ static struct secret *slab_take(struct slab *slab)
         size_t index = slab->slots - slab->untouched--;
         secret = (struct secret *)(void *)(slab_slots(slab) + index * slab->slot_bytes);
     }
+    /* Unpoisoned before next_free is read below. */
     UNPOISON(secret, slab->slot_bytes);
     if (slab->free)
         slab->free = secret->next_free;
@@ -114,11 +122,14 @@ static struct secret *slab_take(struct slab *slab)
 static void slab_give(struct slab *slab, struct secret *secret)
 {
     ASSERT(slab->used > 0);
+    /* A slab that was full is in no list; it has room again. */
     if (slab->used-- == slab->slots)
         list_push_front(slab->class, &slab->link);
     secret->next_free = slab->free;
     slab->free = secret;
     POISON(secret, slab->slot_bytes);
+    /* One empty slab a size stays, or a single secret that comes and goes would map 64 KB each
+     * time. */
     bool has_company = slab->link.next != slab->class || slab->link.prev != slab->class;
     if (slab->used == 0 && has_company)
         slab_unmap(slab);
@@ -132,6 +143,8 @@ static struct secret *pool_take(size_t bytes)
     for (; slot_bytes < bytes; slot_bytes *= 2)
         class ++;
     ASSERT(class < slabs_with_room + SLOT_CLASSES);
+    /* Static lists have no initializer; a zeroed one is made empty at its first use, under
+     * pool_lock. */
     if (!class->next)
         list_init(class);
     struct slab *slab;
@@ -161,6 +174,7 @@ static struct secret *large_take(size_t bytes)
 struct secret *secret_new_room(size_t len, char **room)
 {
     size_t bytes = sizeof(struct secret) + len + 1;
+    /* Counted like a heap block, before the lock: an injected failure then needs no way back. */
     if (len > SECRET_BYTES_MAX || !mem_block_begin())
         return NULL;
     pthread_mutex_lock(&pool_lock);
@@ -188,6 +202,7 @@ struct secret *secret_new(slice bytes)
 
 struct secret *secret_ref(struct secret *secret)
 {
+    /* Taking a reference from 0 would revive a secret that is being wiped. */
     unsigned before = atomic_fetch_add(&secret->refs, 1);
     ASSERT(before > 0 && before < UINT32_MAX);
     return secret;

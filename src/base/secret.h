@@ -15,7 +15,7 @@ enum { SECRET_BYTES_MAX = 256 * 1024 };
 /* Copies, and puts a NUL behind that the length does not count. NULL when out of memory or over
  * SECRET_BYTES_MAX. Any thread. */
 struct secret *secret_new(slice bytes) MUST_CHECK;
-/* The same, of `len` zero bytes which the caller fills through *room before anybody else has it:
+/* The same, of `len` zero bytes which the caller fills through *room before it hands the secret on:
  * for what is decrypted, so that no copy is left elsewhere. */
 struct secret *secret_new_room(size_t len, char **room) MUST_CHECK;
 struct secret *secret_ref(struct secret *secret);

@@ -69,6 +69,7 @@ void sha1_update(struct sha1 *sha, const void *bytes, size_t len)
 {
     const unsigned char *p = bytes;
     while (len) {
+        /* Bytes of a block begun: what is left over from the last call, kept in sha->block. */
         size_t held = sha->bytes % SHA1_BLOCK_LEN;
         size_t step = SHA1_BLOCK_LEN - held < len ? SHA1_BLOCK_LEN - held : len;
         memcpy(sha->block + held, p, step);
@@ -88,6 +89,7 @@ void sha1_final(struct sha1 *sha, unsigned char out[SHA1_LEN])
     store_be32(length, (uint32_t)(bits >> 32));
     store_be32(length + 4, (uint32_t)bits);
     size_t held = sha->bytes % SHA1_BLOCK_LEN;
+    /* Pads to 56 modulo 64, so that the eight bytes of the length complete a block (RFC 3174 4). */
     sha1_update(sha, padding, held < 56 ? 56 - held : 120 - held);
     sha1_update(sha, length, sizeof(length));
     ASSERT(sha->bytes % SHA1_BLOCK_LEN == 0);

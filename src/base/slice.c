@@ -44,12 +44,14 @@ ptrdiff_t slice_find(slice s, slice needle)
         return 0;
     if (needle.len > s.len)
         return -1;
+    /* memmem is linear in glibc (two-way), so a long hostile needle costs no quadratic time. */
     const char *at = memmem(s.ptr, s.len, needle.ptr, needle.len);
     return at ? at - s.ptr : -1;
 }
 
 ptrdiff_t slice_find_char(slice s, char c)
 {
+    /* memchr must not get NULL, which empty slices may hold. */
     const char *at = s.len ? memchr(s.ptr, c, s.len) : NULL;
     return at ? at - s.ptr : -1;
 }
@@ -89,6 +91,7 @@ bool slice_to_u64(slice s, uint64_t max, uint64_t *value)
         unsigned digit = (unsigned)(unsigned char)s.ptr[i] - '0';
         if (digit > 9)
             return false;
+        /* Stops at the first overflow: the number of digits is not bounded by the caller. */
         if (__builtin_mul_overflow(sum, 10, &sum) || __builtin_add_overflow(sum, digit, &sum))
             return false;
     }
@@ -103,6 +106,7 @@ bool slice_to_u64_capped(slice s, uint64_t max, uint64_t *value)
     for (size_t i = 0; i < s.len; i++)
         if (s.ptr[i] < '0' || s.ptr[i] > '9')
             return false;
+    /* All digits, and yet refused: empty, or over max. */
     if (!slice_to_u64(s, max, value))
         *value = max;
     return s.len > 0;
@@ -112,6 +116,7 @@ bool slice_to_i64(slice s, int64_t *value)
 {
     bool is_negative = s.len && s.ptr[0] == '-';
     uint64_t size;
+    /* INT64_MIN is one larger in size than INT64_MAX. */
     if (!slice_to_u64(is_negative ? slice_from(s, 1) : s, (uint64_t)INT64_MAX + is_negative, &size))
         return false;
     *value = is_negative ? (int64_t)(0 - size) : (int64_t)size;
@@ -158,6 +163,8 @@ bool slice_is_utf8(slice s, size_t *bad_at)
     size_t i = 0;
     while (i < s.len) {
         uint64_t eight;
+        /* ASCII, most of all text, eight bytes at a time: no byte with its top bit set needs
+         * decoding. */
         while (s.len - i >= sizeof(eight)) {
             memcpy(&eight, s.ptr + i, sizeof(eight));
             if (eight & 0x8080808080808080u)
@@ -186,6 +193,7 @@ bool slice_is_name(slice s, size_t characters_max)
         unsigned char c = (unsigned char)s.ptr[i];
         if (c < 0x20 || c == 0x7F)
             return false;
+        /* Counts bytes that begin a character: continuation bytes are 10xxxxxx. */
         characters += (c & 0xC0) != 0x80;
     }
     return characters <= characters_max;
@@ -234,6 +242,8 @@ bool slice_eq_secret(slice a, slice b)
     if (a.len != b.len)
         return false;
     unsigned char differ = 0;
+    /* Every byte is compared whatever the first difference: the time must not say how much of a
+     * guessed key was right. */
     for (size_t i = 0; i < a.len; i++) {
         differ = (unsigned char)(differ | ((unsigned char)a.ptr[i] ^ (unsigned char)b.ptr[i]));
         __asm__ volatile("" : "+r"(differ)); /* no early exit, no vector shortcut */

@@ -1,5 +1,8 @@
 /*
- * Mistyped names; see suggest.h.
+ * suggest: the nearest of many names by edit distance; see suggest.h for what counts. Names may
+ * come from a client and there may be thousands to compare, so each comparison is cut down: first
+ * by length and by the set of letters, then to a band around the diagonal, at last by the cells
+ * left in all.
  */
 #include "base/suggest.h"
 
@@ -15,6 +18,8 @@ static struct suggest_name fold(slice name)
         if (c >= 'A' && c <= 'Z')
             c = (char)(c + ('a' - 'A'));
         folded.text[folded.len++] = c;
+        /* 64 bits for 256 byte values: two may share one, which can only make names look nearer
+         * than they are. */
         folded.letters |= UINT64_C(1) << ((unsigned char)c % 64);
     }
     return folded;
@@ -40,10 +45,12 @@ static unsigned fill_row(unsigned rows[3][SUGGEST_NAME_MAX + 2], const struct su
 {
     unsigned *row = rows[i % 3], *above = rows[(i + 2) % 3], *before = rows[(i + 1) % 3];
     unsigned from = i > limit ? i - limit : 1, to = least(b->len, i + limit), nearest = limit;
+    /* Outside the band no path is shorter than limit, so limit stands for any such cell. */
     row[from - 1] = from == 1 ? i : limit;
     for (unsigned j = from; j <= to; j++) {
         bool is_same = a->text[i - 1] == b->text[j - 1];
         row[j] = least(above[j - 1] + !is_same, least(above[j], row[j - 1]) + 1);
+        /* A swap of two neighbours counts as one edit: the most common slip of typing. */
         if (i > 1 && j > 1 && a->text[i - 1] == b->text[j - 2] && a->text[i - 2] == b->text[j - 1])
             row[j] = least(row[j], before[j - 2] + 1);
         nearest = least(nearest, row[j]);
@@ -64,6 +71,7 @@ static unsigned distance(const struct suggest_name *a, const struct suggest_name
         rows[0][j] = rows[1][j] = rows[2][j] = least(j, limit);
     for (unsigned i = 1; i <= a->len; i++) {
         *cells += 2 * limit + 1;
+        /* No later row can come below the limit again. */
         if (fill_row(rows, a, b, i, limit) >= limit)
             return limit;
     }
@@ -80,6 +88,7 @@ unsigned suggest_distance(slice a, slice b, unsigned limit)
 void suggest_begin(struct suggest *suggest, slice typed)
 {
     *suggest = (struct suggest){.typed = fold(typed), .cells_left = SUGGEST_CELLS_MAX};
+    /* limit is the first distance that is too far: one more than the edits allowed. */
     suggest->limit = least(suggest->typed.len / 3 + 1, SUGGEST_DISTANCE_MAX) + 1;
 }
 
@@ -93,6 +102,7 @@ void suggest_offer(struct suggest *suggest, slice name)
 {
     const struct suggest_name *typed = &suggest->typed;
     const struct suggest_name offered = fold(name);
+    /* A name of n characters is no match at n edits: nothing of it would be left. */
     unsigned limit = least(suggest->limit, offered.len), found = limit, cells = 0;
     if (typed->len == 0 || limit == 0)
         return;
@@ -100,6 +110,7 @@ void suggest_offer(struct suggest *suggest, slice name)
         found = offered.len == typed->len ? 0 : 1;
     else if (suggest->cells_left > 0)
         found = distance(typed, &offered, limit, &cells);
+    /* Spent even when nothing was found: the bound is of work, not of hits. */
     suggest->cells_left -= least(cells, suggest->cells_left);
     if (found >= limit)
         return;

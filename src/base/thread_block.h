@@ -1,7 +1,7 @@
 /*
- * Working memory of a thread that only some threads ever need. As a thread-local array it would be
- * cleared, and so be resident, in every thread that is made: a quarter of a megabyte for each of
- * the pool's, which was most of what they cost.
+ * Working memory of a thread that only some threads ever need. A thread-local array would be
+ * cleared, and so be resident, in every thread that is made: a quarter of a megabyte for each
+ * thread of the pool, which was most of what they cost.
  */
 #ifndef BASE_THREAD_BLOCK_H
 #define BASE_THREAD_BLOCK_H
