@@ -1,6 +1,11 @@
 /*
  * A batch on the wire: for each statement one message in set mode (or one a query in pipe mode),
  * then one Sync; and the way back from its results to the queries.
+ *
+ * All messages of a batch run in one implicit transaction that ends at the Sync (PostgreSQL,
+ * "Message Flow: Pipelining"), so a batch costs one commit. libpq copies what PQsend* is given;
+ * nothing of a query is borrowed past pg_batch_send. Results belong to the batch until
+ * pg_batch_free clears them; rows are copied into the arena of each query's op.
  */
 #include "base/mem.h"
 #include "pg/lane.h"
@@ -35,6 +40,8 @@ void pg_batch_free(struct pg_batch *batch)
     if (!batch)
         return;
     ASSERT(list_is_empty(&batch->link) || !batch->queries);
+    /* One past command_count: a commit that fails leaves its error with the Sync. PQclear takes
+     * NULL. */
     for (size_t i = 0; batch->commands && i <= batch->command_count; i++)
         PQclear(batch->commands[i].result);
     arena_deinit(&batch->arena);
@@ -74,6 +81,7 @@ static bool send_pipe(struct pg_lane *lane, const struct pg_command *command)
 {
     const struct pg_stmt *stmt = command->slot->stmt;
     const struct pg_query *query = command->queries[0];
+    /* For converted numbers; text and bytes are sent from where they are. */
     char scratch[PG_PARAMS_MAX][8];
     const char *values[PG_PARAMS_MAX];
     int lengths[PG_PARAMS_MAX], formats[PG_PARAMS_MAX];
@@ -81,6 +89,7 @@ static bool send_pipe(struct pg_lane *lane, const struct pg_command *command)
         const struct pg_value *value = &query->params[i];
         slice bytes = value->is_null ? SLICE_NONE : pg_value_encode(value, scratch[i]);
         values[i] = bytes.ptr;
+        /* Fits an int: pg_submit refuses more than PG_PARAM_BYTES_MAX. */
         lengths[i] = (int)bytes.len;
         formats[i] = 1; /* binary */
     }
@@ -92,6 +101,7 @@ static bool send_set(struct pg_lane *lane, const struct pg_command *command)
 {
     const struct pg_stmt *stmt = command->slot->stmt;
     struct buf *scratch = &lane->pool->scratch;
+    /* Offsets first, pointers only when all arrays are in the buffer: it moves while it grows. */
     size_t ends[PG_PARAMS_MAX];
     const char *values[PG_PARAMS_MAX];
     int lengths[PG_PARAMS_MAX], formats[PG_PARAMS_MAX];
@@ -110,11 +120,13 @@ static bool send_set(struct pg_lane *lane, const struct pg_command *command)
     }
     bool is_sent = PQsendQueryPrepared(lane->link.conn, command->slot->name[PG_MODE_SET],
                                        stmt->param_count, values, lengths, formats, 1);
+    /* PQsendQueryPrepared has copied the arrays. A rare large batch must not keep its memory. */
     buf_shrink(scratch, SCRATCH_KEEP_BYTES);
     return is_sent;
 }
 
-/* A group of one goes as a plain statement in either mode. */
+/* A group of one goes as a plain statement in either mode: unnesting arrays of one element only
+ * costs. Without parameters there is no array that could carry the number of queries. */
 static enum pg_mode group_mode(const struct pg_pool *pool, const struct pg_stmt *stmt, size_t count)
 {
     return pool->mode == PG_MODE_SET && count > 1 && stmt->param_count ? PG_MODE_SET : PG_MODE_PIPE;
@@ -129,7 +141,8 @@ static size_t group_end(const struct pg_batch *batch, size_t start)
     return end;
 }
 
-/* The end of those that ask for the same as the one at `start`. */
+/* The end of the run of queries with the same parameters as the one at `start`. cmp_queries of
+ * pg/collect.c has put such queries next to each other. */
 static size_t same_end(const struct pg_batch *batch, size_t start, size_t end)
 {
     const struct pg_query *first = batch->queries[start];
@@ -141,7 +154,7 @@ static size_t same_end(const struct pg_batch *batch, size_t start, size_t end)
     return at;
 }
 
-/* The queries of a group that are asked: of those that share an answer the first. NULL: out of
+/* The queries of a group that are sent: of those that share an answer only the first. NULL: out of
  * memory. */
 static struct pg_query **group_heads(struct pg_batch *batch, size_t start, size_t end,
                                      size_t *count)
@@ -159,10 +172,12 @@ static struct pg_query **group_heads(struct pg_batch *batch, size_t start, size_
 /* Turns the queries into commands; those before the Sync. false: out of memory. */
 static bool batch_plan(struct pg_batch *batch, struct pg_lane *lane)
 {
-    size_t max = 1;
+    size_t max = 1; /* the Sync */
     for (size_t at = 0, end; at < batch->query_count; at = end) {
         end = group_end(batch, at);
         bool is_set = group_mode(lane->pool, batch->queries[at]->stmt, end - at) == PG_MODE_SET;
+        /* One for the Prepare. group_heads may leave fewer queries and so another mode: in pipe
+         * mode one message for each head, never more than counted here. */
         max += 1 + (is_set ? 1 : end - at);
     }
     batch->commands = ARENA_ARRAY(&batch->arena, struct pg_command, max);
@@ -179,6 +194,8 @@ static bool batch_plan(struct pg_batch *batch, struct pg_lane *lane)
         enum pg_mode mode = group_mode(lane->pool, slot->stmt, count);
         if (!(lane->prepared[slot->index] & (1u << mode)))
             *next++ = (struct pg_command){.slot = slot, .mode = mode, .is_prepare = true};
+        /* Before the server has answered: later batches of the pipeline execute it without a
+         * Prepare of their own. pg_batch_unprepare takes it back when this batch fails. */
         lane->prepared[slot->index] |= (uint8_t)(1u << mode);
         size_t step = mode == PG_MODE_SET ? count : 1;
         for (size_t head = 0, q = at, last; head < count; head += step, q = last) {
@@ -195,6 +212,9 @@ static bool batch_plan(struct pg_batch *batch, struct pg_lane *lane)
     return true;
 }
 
+/* Prepared statements are not transactional: what the server prepared before the command that
+ * failed stays, in spite of the rollback. From that command on it skipped everything up to the
+ * Sync. */
 void pg_batch_unprepare(const struct pg_batch *batch, struct pg_lane *lane)
 {
     for (size_t i = batch->failed_at; i < batch->command_count; i++) {
@@ -213,6 +233,8 @@ bool pg_batch_send(struct pg_batch *batch, struct pg_lane *lane)
         bool is_sent = command->is_prepare            ? send_prepare(lane, command)
                        : command->mode == PG_MODE_SET ? send_set(lane, command)
                                                       : send_pipe(lane, command);
+        /* libpq cannot take back what was queued, so the caller gives the connection up. Without a
+         * Sync nothing of the batch is committed. */
         if (!is_sent)
             return false;
     }
@@ -233,13 +255,16 @@ static int fill_query(struct pg_query *query, const PGresult *result, const size
                       size_t count)
 {
     const struct pg_stmt *stmt = query->stmt;
+    /* The op may have ended while the commit was under way; nothing may be allocated in its arena
+     * now. */
     if (query->is_abandoned || !op_is_active(query->op))
         return OK;
     return pg_rows_copy(&query->op->arena, result, lead_columns(stmt), stmt->column_count, rows,
                         count, &query->rows);
 }
 
-/* Which query of a set a row belongs to; every row has one. */
+/* Which query of a set a row belongs to; every row has one. Binary search: the queries are sorted
+ * by the same key (cmp_queries), and pg_value_cmp_cell orders as pg_value_cmp does. */
 static size_t find_by_key(const struct pg_command *command, size_t row)
 {
     const struct pg_stmt *stmt = command->slot->stmt;
@@ -270,13 +295,16 @@ static size_t find_query(const struct pg_command *command, size_t row)
     if (command->slot->stmt->match == PG_MATCH_KEY)
         return find_by_key(command, row);
     ASSERT(PQgetlength(command->result, (int)row, 0) == 8);
+    /* `with ordinality` counts from 1, in the order of the arrays, which is that of
+     * command->queries. */
     uint64_t ord = pg_load_be64(PQgetvalue(command->result, (int)row, 0));
     ASSERT(ord >= 1 && ord <= command->count);
     return (size_t)ord - 1;
 }
 
-/* Sorts row numbers by their query, keeping the order of rows within one. starts has one entry
- * more than there are queries. */
+/* Counting sort of row numbers by their query, stable, so rows of one query keep the server's
+ * order. Linear in rows and queries. starts has one entry more than there are queries. false: out
+ * of memory. */
 static bool sort_rows(struct pg_batch *batch, const struct pg_command *command, size_t row_count,
                       size_t **rows, size_t **starts)
 {
@@ -299,9 +327,10 @@ static bool sort_rows(struct pg_batch *batch, const struct pg_command *command, 
     return true;
 }
 
-/* The second sending of a write may have waited for the first, in whose row nothing was left to do
- * when that was committed; but it saw the table as it was before. It finds what was done when it
- * runs once more. */
+/* Under READ COMMITTED a statement sees what was committed when it began. The second sending of a
+ * write may begin while the first, whose answer was lost, still holds the row: it waits, finds the
+ * row changed by that commit, and returns no row, since `again` searched the older snapshot. Run
+ * once more it finds what the first sending did. */
 static bool must_rerun(const struct pg_query *query)
 {
     return query->is_unknown && query->stmt->match != PG_MATCH_NONE && query->rows.count == 0 &&
@@ -321,6 +350,7 @@ static void deliver(struct pg_query *query, int status)
 /* What later batches of this statement have to reckon with; a large one is forgotten slowly. */
 static void note_result_bytes(struct pg_slot *slot, const struct pg_command *command)
 {
+    /* PQresultMemorySize counts what libpq allocated (PostgreSQL 12), not bytes of the wire. */
     size_t mean = PQresultMemorySize(command->result) / command->count;
     size_t faded = slot->result_bytes - slot->result_bytes / 8;
     slot->result_bytes = mean > faded ? mean : faded;
@@ -332,6 +362,8 @@ static void deliver_command(struct pg_batch *batch, struct pg_command *command)
     note_result_bytes(command->slot, command);
     size_t row_count = (size_t)PQntuples(command->result);
     if (stmt->match == PG_MATCH_NONE)
+        /* INSERT without RETURNING has no columns to check; a select for its side effect may have
+         * some. */
         row_count = 0;
     else
         ASSERT((size_t)PQnfields(command->result) == stmt->column_count + lead_columns(stmt));
@@ -340,6 +372,8 @@ static void deliver_command(struct pg_batch *batch, struct pg_command *command)
     for (size_t i = 0, q = 0; i < command->sharer_count; i++) {
         struct pg_query *query = command->sharers[i];
         int status = has_memory ? OK : ERR_NOMEM;
+        /* sharers has all queries, queries only the heads, both in the same order: q moves on when
+         * the next head comes up. Without sharing the two are equal and q is i. */
         q += q + 1 < command->count && query == command->queries[q + 1];
         if (row_count && has_memory)
             status =
@@ -350,6 +384,8 @@ static void deliver_command(struct pg_batch *batch, struct pg_command *command)
 
 void pg_batch_deliver(struct pg_batch *batch)
 {
+    /* The commit is durable here (synchronous_commit is left to the operator), so ops may report
+     * it. */
     ASSERT(batch->command_at == batch->command_count && batch->failed_at == SIZE_MAX);
     struct pg_query *first = batch->queries[0];
     if (first->stmt->is_write)

@@ -1,8 +1,10 @@
 /*
- * Which of the waiting queries make the next batch: by turns of their tenants and in their order,
- * as many as the limits let, but at most one operation a row, over all batches in flight. A query
- * whose row is being changed stays where it is; so do later ones of that row, and their order
- * holds. And no two connections ever wait for each other's rows.
+ * Which of the waiting queries make the next batch: their tenants take turns, each tenant's queries
+ * go in their order, as many as the limits let, but at most one operation a row over all batches in
+ * flight. A query whose row is being changed stays in the queue; so do later ones of that row,
+ * which keeps their order. So no two connections of this process ever wait for each other's rows.
+ * Those of other processes can: sets lock their rows in one order, and what deadlocks all the same
+ * is rolled back by the server and sent again.
  */
 #include <stdlib.h>
 
@@ -43,12 +45,15 @@ enum verdict { TAKE, TAKE_LAST, SKIP, STOP };
 
 static enum verdict collection_check(struct collection *c, const struct pg_query *query)
 {
+    /* First of all: a row that is in flight, or already in this batch, rules the query out whatever
+     * fits. */
     if (row_is_busy(c->pool, query->key_hash))
         return ++c->skips < PG_SKIPS_MAX ? SKIP : STOP;
     if (goes_alone(query))
         return c->batch->query_count ? STOP : TAKE_LAST;
     if (c->batch->query_count == c->rows_max)
         return STOP;
+    /* The first query is taken whatever its size; else one above the limit would wait for ever. */
     if (c->batch->query_count && c->bytes + query->param_bytes > PG_BATCH_BYTES_MAX)
         return STOP;
     if (c->batch->query_count &&
@@ -63,6 +68,7 @@ static enum verdict collection_check(struct collection *c, const struct pg_query
 static void collection_take(struct collection *c, struct pg_query *query)
 {
     struct pg_slot *slot = query->slot;
+    /* collection_check found the bit clear, so the flip sets it; pg_batch_leave_rows clears it. */
     row_flip(c->pool, query->key_hash);
     pg_queue_unlink(query);
     query->state = QUERY_SENT;
@@ -75,7 +81,8 @@ static void collection_take(struct collection *c, struct pg_query *query)
     }
 }
 
-/* In their order; those in lines only with has_lines. */
+/* In the order of the queue; queries in lines only with has_lines. Queries in no line are sent
+ * again and stand in front, so the first one with a line ends the part without. */
 static void collection_run(struct collection *c, struct pg_queue *queue, bool has_lines)
 {
     LIST_EACH(&queue->queries, link)
@@ -95,8 +102,8 @@ static void collection_run(struct collection *c, struct pg_queue *queue, bool ha
     }
 }
 
-/* The line's next one; false: none of it goes into this batch any more. The line may be gone after
- * it was taken. */
+/* Takes the line's next query; false: none of it goes into this batch any more. The line may have
+ * been freed on return: pg_line_leave does so with its last query. */
 static bool collection_take_next(struct collection *c, struct pg_line *line)
 {
     unsigned skips = 0;
@@ -105,6 +112,7 @@ static bool collection_take_next(struct collection *c, struct pg_line *line)
         enum verdict verdict = collection_check(c, query);
         if (verdict == STOP || (verdict == SKIP && ++skips == PG_LINE_SKIPS_MAX))
             return false;
+        /* Before the query is taken, which unlinks it. */
         line->cursor = line->cursor->next;
         if (verdict == SKIP)
             continue;
@@ -115,8 +123,9 @@ static bool collection_take_next(struct collection *c, struct pg_line *line)
     return false;
 }
 
-/* One of each line after the other, from where the last batch ended; lines that did not get what
- * was due to them are first next time. */
+/* One query of each line in turn, from where the last batch ended. A line that can give nothing
+ * more leaves the ring for the rest of this batch, which bounds the loop. In the end those lines
+ * stand in front: they had no turn, or only some, and are first next time. */
 static void collection_run_turns(struct collection *c, struct pg_queue *queue)
 {
     struct list passed = LIST_INIT(passed);
@@ -138,8 +147,9 @@ static void collection_run_turns(struct collection *c, struct pg_queue *queue)
     list_append_all(&queue->ring, &passed);
 }
 
-/* By kind in order of first appearance, then by row: sets lock their rows in one order, and those
- * that share an answer lie side by side. */
+/* By kind in order of first appearance, then by row: sets of all processes lock their rows in one
+ * order, and those that share an answer stand next to each other. qsort is not stable, so the time
+ * of submission decides in the end: of one key the older query is first. */
 static int cmp_queries(const void *left, const void *right)
 {
     const struct pg_query *a = *(struct pg_query *const *)left;
@@ -173,11 +183,14 @@ struct pg_batch *pg_batch_collect(struct pg_lane *lane, struct pg_queue *queue)
         struct pg_query *first = LIST_ITEM(queue->queries.next, struct pg_query, link);
         pg_batch_free(c.batch);
         pg_queue_unlink(first);
-        lane->pool->is_dirty = true; /* the others may have better luck */
+        lane->pool->is_dirty = true; /* so the hook runs for the others, which may need less */
         pg_query_end(first, ERR_NOMEM);
         return NULL;
     }
+    /* A new mark makes every slot's `kind` stale at once, so no slot has to be reset. 64 bits do
+     * not wrap. */
     lane->pool->batch_mark++;
+    /* With one tenant, or none, turns are pointless: the queue's order is the line's. */
     bool is_one_line = queue->ring.next == queue->ring.prev;
     collection_run(&c, queue, is_one_line);
     if (!is_one_line && !c.is_full)

@@ -4,6 +4,11 @@
  * again one by one, each with a Sync of its own, and only the guilty one sees its error. What was
  * in flight on a connection that is lost has an unknown outcome: it is sent again where that is
  * harmless, else it ends as ERR_CLOSED.
+ *
+ * What libpq gives in pipeline mode, and this file relies on: results come in the order of the
+ * commands, a NULL ends each command's results, PGRES_PIPELINE_SYNC stands for each Sync and has no
+ * NULL behind it, and behind an error every command up to the Sync yields PGRES_PIPELINE_ABORTED. A
+ * PGresult belongs to its caller until PQclear.
  */
 #include "pg/lane.h"
 
@@ -39,6 +44,8 @@ static bool lane_may_send(const struct pg_lane *lane, const struct pg_queue *que
     struct list *first = queue->queries.next;
     size_t limit = lane->is_writer ? PG_FLIGHT_WRITES : PG_FLIGHT_READS;
     if (LIST_ITEM(first, struct pg_query, link)->is_single)
+        /* Queries of a batch that was rolled back: each has a Sync of its own, so many may be in
+         * flight without a round trip each. */
         limit = PG_FLIGHT_SINGLES;
     return lane->flight_count < limit;
 }
@@ -50,6 +57,8 @@ bool pg_lane_send(struct pg_lane *lane, struct pg_queue *queue)
     struct pg_batch *batch = pg_batch_collect(lane, queue);
     if (!batch)
         return false;
+    /* In flight before it is sent: a failed send loses the connection, and on_down handles its
+     * queries with those of the other batches. */
     batch->sent_ns = loop_now_ns(lane->pool->loop);
     batch->is_large = queue == &lane->pool->large;
     list_push_back(&lane->flight, &batch->link);
@@ -75,14 +84,19 @@ static void query_fail(struct pg_query *query, const PGresult *result)
 {
     const char *state = PQresultErrorField(result, PG_DIAG_SQLSTATE);
     const char *text = PQresultErrorField(result, PG_DIAG_MESSAGE_PRIMARY);
+    /* libpq's own errors have no SQLSTATE; XX000 is internal_error. */
     slice code = slice_first(slice_cstr(state ? state : "XX000"), PG_SQLSTATE_LEN);
     memcpy(query->sqlstate, code.ptr, code.len);
     query->sqlstate[code.len] = '\0';
+    /* The message goes into the op's arena, which must not be used once the op has ended. */
     if (op_is_active(query->op))
         query->message = arena_dup(&query->op->arena, slice_cstr(text));
     int status = ERR_IO;
+    /* query_canceled, by statement_timeout, and lock_not_available, by lock_timeout. */
     if (slice_eq(code, SLICE("57014")) || slice_eq(code, SLICE("55P03")))
         status = ERR_TIMEOUT;
+    /* Classes data_exception and integrity_constraint_violation: the caller's values are at
+     * fault. */
     else if (slice_starts_with(code, SLICE("22")) || slice_starts_with(code, SLICE("23")))
         status = ERR_INVALID;
     metric_inc(&error_metric);
@@ -92,7 +106,8 @@ static void query_fail(struct pg_query *query, const PGresult *result)
     pg_query_end(query, status);
 }
 
-/* After a rollback nothing is unknown. */
+/* After a rollback nothing is unknown: the query did not take effect, and a write may be sent again
+ * even where it is not replayable. */
 static void query_rolled_back(struct pg_query *query, const PGresult *result)
 {
     if (query->is_abandoned)
@@ -103,7 +118,9 @@ static void query_rolled_back(struct pg_query *query, const PGresult *result)
         pg_query_again(query);
 }
 
-/* The connection was lost between sending and the commit's answer. */
+/* The connection was lost between sending and the commit's answer, so the server may have committed
+ * or not. pg_query_choose selects `again` for such a write. It runs before pg_query_again, since it
+ * needs memory and its failure must end the query. */
 static void query_lost(struct pg_query *query)
 {
     const struct pg_stmt *stmt = query->stmt;
@@ -118,14 +135,15 @@ static void query_lost(struct pg_query *query)
 
 /* ---- a batch ends ---- */
 
-/* Deadlock or serialization failure: the same again may work. */
+/* Class 40 (deadlock_detected, serialization_failure): the same again may work. */
 static bool is_retryable(const PGresult *result)
 {
     return slice_starts_with(slice_cstr(PQresultErrorField(result, PG_DIAG_SQLSTATE)), SLICE("40"));
 }
 
-/* The session is unfit, not the statement: read-only after a failover, plans or prepared statements
- * that do not fit any more after a migration. */
+/* The session is unfit, not the statement: 25006 read_only_sql_transaction after a failover, 0A000
+ * "cached plan must not change result type" and 26000 invalid_sql_statement_name after a migration
+ * or behind a pooler. A new connection prepares everything again. */
 static bool is_session_stale(const PGresult *result)
 {
     slice state = slice_cstr(PQresultErrorField(result, PG_DIAG_SQLSTATE));
@@ -136,6 +154,9 @@ static bool is_session_stale(const PGresult *result)
 static void lane_replay(struct pg_lane *lane, struct pg_batch *batch)
 {
     const PGresult *result = batch->commands[batch->failed_at].result;
+    /* Of a batch of one the guilty query is known. Of a larger one it is not: in set mode one
+     * message carries many queries. So all are sent again, alone, and only the guilty one fails
+     * again. */
     struct pg_query *first = batch->queries[0];
     bool is_stale = first->attempts < PG_STALE_ATTEMPTS_MAX && is_session_stale(result);
     if (batch->query_count == 1 && !is_stale &&
@@ -143,21 +164,25 @@ static void lane_replay(struct pg_lane *lane, struct pg_batch *batch)
         query_fail(first, result);
         return;
     }
+    /* Each goes to the front of the queue, so from last to first they keep the batch's order. */
     for (size_t i = batch->query_count; i-- > 0;) {
         batch->queries[i]->is_single = !is_stale;
         query_rolled_back(batch->queries[i], result);
     }
     if (is_stale)
+        /* Last, because on_down puts the later batches of this connection into the queue, too. */
         pg_link_lost(&lane->link, ERR_IO, PQresultErrorMessage(result));
 }
 
 static void lane_fail_batch(struct pg_lane *lane, struct pg_batch *batch)
 {
+    /* Before lane_replay, which may lose the connection and with it all that is prepared. */
     pg_batch_unprepare(batch, lane);
     lane_replay(lane, batch);
 }
 
-/* Whatever became of it, it is in flight no more. */
+/* The batch has left the pipeline, committed, rolled back or lost: its slot and its rows are free.
+ * The caller delivers, fails or replays its queries, and frees it. */
 static void lane_land_batch(struct pg_lane *lane, struct pg_batch *batch)
 {
     list_unlink(&batch->link);
@@ -181,11 +206,14 @@ static void lane_finish_batch(struct pg_lane *lane, struct pg_batch *batch)
 
 static void lane_take_failure(struct pg_lane *lane, struct pg_batch *batch, PGresult *result)
 {
+    /* libpq reports a lost connection as an error result of the oldest command; that is no
+     * rollback. */
     if (PQstatus(lane->link.conn) == CONNECTION_BAD) {
         PQclear(result);
         pg_link_lost(&lane->link, ERR_CLOSED, PQerrorMessage(lane->link.conn));
         return;
     }
+    /* Only the first error is the cause. A second one can only come with the Sync. */
     if (batch->failed_at != SIZE_MAX || batch->command_at > batch->command_count) {
         PQclear(result);
         return;
@@ -196,6 +224,7 @@ static void lane_take_failure(struct pg_lane *lane, struct pg_batch *batch, PGre
 
 static void lane_take_success(struct pg_batch *batch, PGresult *result)
 {
+    /* More results than commands would mean that libpq and this file count differently. */
     ASSERT(batch->command_at < batch->command_count);
     batch->commands[batch->command_at++].result = result;
 }
@@ -208,6 +237,7 @@ static void lane_take_result(struct pg_lane *lane, PGresult *result)
     case PGRES_TUPLES_OK:
         lane_take_success(batch, result);
         break;
+    /* Skipped behind an error; the Sync will end the batch. */
     case PGRES_PIPELINE_ABORTED:
         PQclear(result);
         break;
@@ -225,6 +255,8 @@ static void on_readable(struct pg_link *link)
     struct pg_lane *lane = lane_of(link);
     unsigned nulls = 0; /* one ends each command; two in a row with work left is no protocol */
     lane->heard_ns = loop_now_ns(link->loop);
+    /* PQgetResult blocks unless PQisBusy says no. Delivering a batch may lose or close the
+     * connection, so is_up is checked each time. */
     while (link->is_up && lane->flight_count && nulls < 2 && !PQisBusy(link->conn)) {
         PGresult *result = PQgetResult(link->conn);
         nulls = result ? 0 : nulls + 1;
@@ -240,6 +272,7 @@ static void on_readable(struct pg_link *link)
 static void on_up(struct pg_link *link)
 {
     struct pg_lane *lane = lane_of(link);
+    /* A new session has prepared nothing. */
     memset(lane->prepared, 0, sizeof(lane->prepared));
     lane->heard_ns = loop_now_ns(link->loop);
     lane->needs_flush = false;
@@ -249,7 +282,8 @@ static void on_up(struct pg_link *link)
               LOG_INT("backend", PQbackendPID(link->conn)));
 }
 
-/* Newest first, each put in front: so all is in its old order. */
+/* Newest batch first, and of each the last query first: each query goes to the front of its queue,
+ * so all end up in their old order. */
 static void on_down(struct pg_link *link, const struct err *why)
 {
     struct pg_lane *lane = lane_of(link);
@@ -283,6 +317,9 @@ void pg_lane_check_stall(struct pg_lane *lane, uint64_t now_ns)
     if (!lane->link.is_up || lane->flight_count == 0)
         return;
     const struct pg_batch *batch = LIST_ITEM(lane->flight.next, struct pg_batch, link);
+    /* A lane that was idle has heard nothing for long, so the silence counts from the sending.
+     * stall_ns is above statement_timeout: a server that works answers before, if only with an
+     * error. */
     uint64_t since_ns = batch->sent_ns > lane->heard_ns ? batch->sent_ns : lane->heard_ns;
     if (now_ns > since_ns + lane->pool->stall_ns)
         pg_link_lost(&lane->link, ERR_TIMEOUT, "the database has gone silent");

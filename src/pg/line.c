@@ -1,6 +1,10 @@
 /*
  * Lines: what waits in a queue, by tenant, so that each gets its turn. A line exists while queries
  * are in it; some unused ones are kept, so that a query costs no allocation.
+ *
+ * A query that waits is linked twice: in its tenant's line (line_link) and in the queue (link). The
+ * share of a tenant follows base/share.h: alone it may fill seven eighths of the queue, next to
+ * others less.
  */
 #include "base/mem.h"
 #include "base/share.h"
@@ -48,6 +52,7 @@ static struct pg_line *line_new(struct pg_queue *queue, struct uuid tenant)
     if (!line)
         return NULL;
     *line = (struct pg_line){.tenant = tenant};
+    /* The key points into the line, so tenant is set before map_put. */
     list_init(&line->ring);
     list_init(&line->queries);
     if (map_put(&queue->lines, key_of(&line->tenant), line, NULL) == OK) {
@@ -62,6 +67,7 @@ static struct uuid tenant_of(const struct pg_query *query)
 {
     const struct pg_stmt *stmt = query->stmt;
     size_t at = query->slot->tenant_at;
+    /* Statements without an account (housekeeping, nodes) share the line of the nil uuid. */
     bool is_there = at < stmt->param_count && !query->params[at].is_null;
     return is_there ? query->params[at].as.uuid : (struct uuid){{0}};
 }
@@ -71,6 +77,8 @@ int pg_line_join(struct pg_queue *queue, struct pg_query *query)
     const struct pg_pool *pool = query->pool;
     struct uuid tenant = tenant_of(query);
     struct pg_line *line = map_get(&queue->lines, key_of(&tenant));
+    /* The queue's limit is that of the pool: `waiting` counts all three queues, and so do the free
+     * entries, but a line only its own. */
     if (!share_allows(line ? line->count : 0, pool->waiting, pool->queue_max,
                       share_default(pool->queue_max)))
         return ERR_BUSY;
@@ -93,6 +101,7 @@ void pg_line_leave(struct pg_queue *queue, struct pg_query *query)
     list_unlink(&query->line_link);
     if (--line->count > 0)
         return;
+    /* An empty line has no turn. A new query of the tenant starts at the end of the ring. */
     (void)map_remove(&queue->lines, key_of(&line->tenant));
     list_unlink(&line->ring);
     line_give_back(queue, line);

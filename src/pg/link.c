@@ -1,9 +1,14 @@
 /*
- * The life of a connection. PQconnectPoll may close its socket and open another under the same
- * number, so the watch is dropped before each call and made again after it.
+ * The life of a connection: rest, resolve, connect, be up until it is lost, and again.
+ * PQconnectPoll may close its socket and open another under the same number, so the watch is
+ * dropped before each call and made again after it.
  *
  * A host that swallows packets would use up every attempt, since libpq has no time-out a host when
  * it does not block: an attempt that ran out of time makes the next one begin with the next host.
+ *
+ * conn is set while the link connects or is up. Whatever ends it goes through link_drop_conn, which
+ * drops the watch before PQfinish closes the socket. Two holds keep the op waiting, one while it
+ * connects, one while it is up; the function that clears the flag releases the hold.
  */
 #include "pg/link.h"
 
@@ -44,10 +49,12 @@ static void link_drop_conn(struct pg_link *link)
     link->is_up = false;
 }
 
-/* Logged at failure 1, 2, 4, 8 ... of a row. */
+/* Logged at failures 1, 2, 4, 8 and so on in a row: a database that is down for hours fills no
+ * log. */
 static void link_note_failure(struct pg_link *link, enum err_code code, const char *why)
 {
     slice text = slice_trim(slice_cstr(why));
+    /* libpq ends its messages with a newline. */
     while (text.len && text.ptr[text.len - 1] == '\n')
         text.len--;
     err_set(&link->last_err, code, "%.*s", SLICE_ARG(text));
@@ -58,7 +65,7 @@ static void link_note_failure(struct pg_link *link, enum err_code code, const ch
                   LOG_INT("failures", link->failures));
 }
 
-/* An attempt has ended, well or badly: the op goes on. */
+/* The attempt has ended. On success conn stays for step_connected; else it is NULL by now. */
 static void link_end_attempt(struct pg_link *link)
 {
     ASSERT(link->is_connecting);
@@ -79,6 +86,8 @@ void pg_link_lost(struct pg_link *link, enum err_code code, const char *why)
     ASSERT(link->is_up);
     link_note_failure(link, code, why);
     link->is_up = false;
+    /* While conn is there: `why` may be its own message, and the owner may still read its state.
+     * is_up is false already, so the owner cannot lose it twice. */
     link->events->on_down(link, &link->last_err);
     link_drop_conn(link);
     op_release(&link->op);
@@ -92,6 +101,7 @@ static void link_poll_connect(struct pg_link *link)
 {
     link_drop_watch(link);
     switch (PQconnectPoll(link->conn)) {
+    /* libpq says which readiness it waits for; it reads and writes by itself in the next call. */
     case PGRES_POLLING_READING:
         link_watch(link, POLL_READ);
         break;
@@ -114,12 +124,15 @@ static void on_ready(void *owner, int events)
         return;
     }
     if (events & POLL_READ) {
+        /* It reads what the socket has without blocking; results are taken by the owner. */
         if (!PQconsumeInput(link->conn)) {
             pg_link_lost(link, ERR_CLOSED, PQerrorMessage(link->conn));
             return;
         }
         link->events->on_readable(link);
     }
+    /* on_readable may have lost the connection. libpq asks for a PQflush after PQconsumeInput in
+     * non-blocking mode: reading may have made room in the server for what is queued here. */
     if (link->is_up)
         pg_link_flush(link);
 }
@@ -141,12 +154,16 @@ void pg_link_flush(struct pg_link *link)
     if (rc < 0)
         pg_link_lost(link, ERR_CLOSED, PQerrorMessage(link->conn));
     else
+        /* Writing is watched only while something is left to write, else every turn would wake.
+         * Reading always: the server blocks when its results are not read (a deadlock of two full
+         * buffers). */
         poll_watch_set(link->watch, rc > 0 ? POLL_READ | POLL_WRITE : POLL_READ);
 }
 
 static void on_connect_timeout(struct timer *timer)
 {
     struct pg_link *link = CONTAINER_OF(timer, struct pg_link, connect_timer);
+    /* Only the remainder matters: link_host takes it modulo the number of hosts. */
     link->host_first++;
     link_fail_attempt(link, ERR_TIMEOUT, "connecting to the database took too long");
 }
@@ -155,6 +172,8 @@ static void on_connect_timeout(struct timer *timer)
 
 static uint64_t link_rest_ms(const struct pg_link *link)
 {
+    /* Random over the whole range, so that the processes of a cluster do not return at the same
+     * time after the database's restart. 20 << 8 is past REST_MS_MAX. */
     uint64_t ceiling = REST_MS_MAX;
     if (link->failures < 8)
         ceiling = (uint64_t)REST_MS_MIN << link->failures;
@@ -164,6 +183,7 @@ static uint64_t link_rest_ms(const struct pg_link *link)
 static enum op_result step_rest(struct op *op)
 {
     struct pg_link *link = link_of(op);
+    /* Each attempt resolves its names again: after a failover the address may have changed. */
     pg_endpoints_clear(&link->endpoints);
     link->host_at = 0;
     uint64_t rest_ms = link->failures > 0 ? link_rest_ms(link) : link->first_rest_ms;
@@ -194,7 +214,8 @@ static void link_add_addresses(struct pg_link *link)
     }
 }
 
-/* Takes the answer of the last lookup, then starts the next or goes on when there is none. */
+/* Runs once for each name: takes the answer of the lookup before, then starts the next one, or goes
+ * on when all hosts are done. A host whose name does not resolve is left out of the attempt. */
 static enum op_result step_lookup(struct op *op)
 {
     struct pg_link *link = link_of(op);
@@ -242,11 +263,13 @@ static enum op_result step_connect(struct op *op)
         link_drop_conn(link);
         return op_jump(op, STEP_REST);
     }
+    /* libpq's default prints notices to stderr. */
     PQsetNoticeProcessor(link->conn, on_notice, NULL);
     op_hold(op, "pg connect");
     link->is_connecting = true;
     timer_start_in_ms(&link->connect_timer, link->connect_timeout_ms);
     link_watch(link, POLL_WRITE); /* PGRES_POLLING_WRITING is where libpq wants to begin */
+    /* a watch that failed has ended the attempt, and released the hold, within link_watch */
     return link->is_connecting ? OP_WAIT : OP_NEXT;
 }
 
@@ -255,11 +278,13 @@ static const char *link_check_server(struct pg_link *link)
 {
     if (PQserverVersion(link->conn) < SERVER_VERSION_MIN)
         return "the database is older than PostgreSQL 14, which sluice needs";
+    /* Reported by the server at the start of each session, so it costs no query. */
     const char *encoding = PQparameterStatus(link->conn, "server_encoding");
     if (!slice_eq(slice_cstr(encoding), SLICE("UTF8")))
         return "the database's encoding is not UTF8; create it with encoding 'UTF8'";
     if (PQsetnonblocking(link->conn, 1) != 0)
         return PQerrorMessage(link->conn);
+    /* From here on the connection takes only the extended protocol: no PQexec, no PQsendQuery. */
     if (link->is_pipeline && !PQenterPipelineMode(link->conn))
         return PQerrorMessage(link->conn);
     return NULL;
@@ -281,11 +306,13 @@ static enum op_result step_connected(struct op *op)
         link_drop_conn(link);
         return op_jump(op, STEP_REST);
     }
+    /* Only now: a server that accepts and then does not fit must meet the back-off, too. */
     link->failures = 0;
     link->is_up = true;
     link->connects++;
     op_hold(op, "pg connection");
     link->events->on_up(link);
+    /* on_up may have lost it, which released the hold. */
     return link->is_up ? OP_WAIT : OP_NEXT;
 }
 
@@ -307,6 +334,7 @@ static void on_cancel(struct op *op)
         return;
     struct err why;
     err_set(&why, ERR_CLOSED, "closed by this program");
+    /* As pg_link_lost, but it is no failure: nothing is counted or logged. */
     link->is_up = false;
     link->events->on_down(link, &why);
     link_drop_conn(link);

@@ -1,6 +1,12 @@
 /*
  * Migrations. The checksum is computed by the database itself (sha256, PostgreSQL 11), so that this
  * room needs no hash of its own.
+ *
+ * One advisory lock of the session serializes migrating processes; it goes with the connection, so
+ * a process that dies leaves no lock. A file and its record commit together: after any crash or
+ * lost connection the record says exactly which files were applied, and running again goes on from
+ * there. That is why no file may hold what PostgreSQL refuses in a transaction (create index
+ * concurrently).
  */
 #include "pg/migrate.h"
 
@@ -26,7 +32,8 @@ struct migrator {
 
 /* ---- files ---- */
 
-/* "0001_base.sql" -> 1; 0 when it is not a migration. */
+/* "0001_base.sql" is 1; 0 for a file that is not a migration, as citus.sql, which an operator
+ * runs. */
 static unsigned file_version(const struct embed_file *file)
 {
     slice name = slice_cstr(file->name);
@@ -55,6 +62,8 @@ static int migrator_list(struct migrator *m, const struct embed_file *files, siz
         unsigned version = file_version(&files[i]);
         if (version == 0)
             continue;
+        /* Numbers without gaps: the database records only how far it is, so a file put in between
+         * later would never be applied where a higher one is recorded. */
         if (version != m->known_count + 1)
             return err_set(m->err, ERR_INVALID, "migration %s is out of order: number %04u is due",
                            files[i].name, m->known_count + 1);
@@ -105,9 +114,12 @@ static int migrator_compare(struct migrator *m, const struct pg_rows *rows, size
 {
     unsigned version = (unsigned)pg_get_i64(rows, row, 0);
     slice name = pg_get_bytes(rows, row, 1);
+    /* Rows are ordered by version and begin with 1. */
     if (version != row + 1)
         return err_set(m->err, ERR_REFUSED,
                        "the database's record of migrations has a gap before number %u", version);
+    /* Applied by a newer binary: nothing to compare with. The caller decides whether it may
+     * serve. */
     if (version > m->known_count)
         return OK;
     const struct embed_file *file = m->known[version - 1].file;
@@ -124,7 +136,8 @@ static int migrator_compare(struct migrator *m, const struct pg_rows *rows, size
                    version, SLICE_ARG(name), file->name);
 }
 
-/* Sets found. A database without the table is at 0. */
+/* Sets found. A database without the table is at 0: to_regclass is null where the schema is
+ * missing, too, and needs no right to read it. */
 static int migrator_read(struct migrator *m)
 {
     struct pg_rows rows;
@@ -145,6 +158,8 @@ static int migrator_read(struct migrator *m)
 static int migrator_prepare(struct migrator *m)
 {
     struct pg_rows rows;
+    /* Before anything is created: the encoding of a database cannot be changed later, and text is
+     * stored and sorted as UTF-8. */
     int rc = pg_sync_text(m->sync, "show server_encoding", &m->arena, &rows, m->err);
     if (rc != OK)
         return rc;
@@ -152,7 +167,10 @@ static int migrator_prepare(struct migrator *m)
         return err_set(m->err, ERR_REFUSED,
                        "the database's encoding is %.*s; create it with encoding 'UTF8'",
                        SLICE_ARG(pg_get_bytes(&rows, 0, 0)));
-    /* the number is arbitrary and ours; a second migrate waits here */
+    /* An arbitrary number of this program. A second `migrate` waits here, without a limit, since
+     * the first may take long; then it reads the record and finds nothing to do. The limit comes
+     * back for DDL, which must not queue for long behind a running transaction while others queue
+     * behind it. */
     rc = pg_sync_run(m->sync,
                      "set lock_timeout = 0; select pg_advisory_lock(7453010373645639521);"
                      "set lock_timeout = '10s'",
@@ -171,6 +189,7 @@ static int migrator_prepare(struct migrator *m)
 static int migrator_apply_in_transaction(struct migrator *m, const struct migration *migration)
 {
     const struct embed_file *file = migration->file;
+    /* Embedded files have no NUL at their end; PQexec wants one. */
     char *sql = arena_cstr(&m->arena, file_bytes(file));
     if (!sql)
         return err_set(m->err, ERR_NOMEM, "the file is too large");
@@ -192,6 +211,8 @@ static int migrator_apply(struct migrator *m, const struct migration *migration)
         rc = pg_sync_run(m->sync, "commit", m->err);
     if (rc == OK)
         return OK;
+    /* A connection lost in "commit" is reported so, too. Running `migrate` again settles it by the
+     * record. */
     err_prefix(m->err, "migration %s failed and was rolled back", migration->file->name);
     struct err ignored;
     (void)!pg_sync_run(m->sync, "rollback", &ignored);
@@ -209,6 +230,7 @@ static int migrator_run(struct migrator *m, const struct pg_migrate_events *even
                      "the database is at schema version %u and this binary knows only %u: "
                      "migrate with the newer sluice",
                      m->found, m->known_count);
+    /* versions are 1-based, so known[found] is the first missing one. */
     for (unsigned i = m->found; rc == OK && i < m->known_count; i++) {
         if (events && events->on_apply)
             events->on_apply(events->owner, m->known[i].version, m->known[i].file->name);
@@ -225,6 +247,8 @@ static int migrator_open(struct migrator *m, const char *conninfo, const struct 
                          size_t file_count, struct err *err)
 {
     *m = (struct migrator){.err = err};
+    /* The copies of all files stay until the end, next to the recorded rows; sql/ has tens of
+     * KB. */
     arena_init(&m->arena, 4 * (size_t)FILE_BYTES_MAX);
     int rc = migrator_list(m, files, file_count);
     if (rc != OK)
@@ -299,6 +323,7 @@ struct pg_sync *pg_schema_open(const char *conninfo, const struct embed_file *fi
     struct pg_sync *sync = NULL;
     if (schema_read(&m, conninfo, files, file_count, err) == OK) {
         sync = m.sync;
+        /* migrator_close leaves the connection to the caller. */
         m.sync = NULL;
     }
     migrator_close(&m);

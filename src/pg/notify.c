@@ -1,5 +1,10 @@
 /*
  * LISTEN and NOTIFY. What waits to be sent goes as one statement at the end of a turn.
+ *
+ * Not in pipeline mode: a notification comes between results, and one statement at a time is enough
+ * for hints. What is queued while the connection is down stays queued, up to PG_NOTIFY_QUEUE_MAX,
+ * and goes out once LISTEN is done; what was sent on a connection that is lost is gone, and
+ * listeners cover that by loading what they missed when they are called with SLICE_NONE.
  */
 #include "pg/notify.h"
 
@@ -50,6 +55,7 @@ static void payloads_free(struct pg_notify *notify)
 void pg_notify_send(struct pg_notify *notify, slice text)
 {
     ASSERT(text.len <= PG_NOTIFY_BYTES_MAX);
+    /* An equal payload is already queued for the end of this turn. */
     if (map_get(&notify->queued, text))
         return;
     struct payload *payload = mem_alloc(sizeof(*payload) + text.len);
@@ -74,7 +80,8 @@ static void append_be32(struct buf *out, uint32_t value)
     buf_append(out, slice_of(&value, sizeof(value)));
 }
 
-/* text[] of all payloads; they leave the queue. */
+/* A text[] of all payloads, which leave the queue: dimensions, no nulls, the Oid of text, size,
+ * lower bound, then the elements (as pg_array_encode does for queries). */
 static void take_payloads(struct pg_notify *notify, struct buf *out)
 {
     append_be32(out, 1);
@@ -97,8 +104,11 @@ static void on_turn_end(struct loop_hook *hook)
     if (list_is_empty(&notify->payloads) || !notify->is_listening || notify->is_busy)
         return;
     struct buf array;
+    /* The maximum only: 8 bytes an element cover its length, 64 the header. */
     buf_init(&array, (size_t)PG_NOTIFY_QUEUE_MAX * (PG_NOTIFY_BYTES_MAX + 8) + 64);
     take_payloads(notify, &array);
+    /* The channel goes as text (format 0), where libpq ignores the length. 25 and 1009 are text and
+     * text[] in pg_type. */
     const char *values[] = {notify->channel, array.ptr};
     int lengths[] = {0, (int)array.len}, formats[] = {0, 1};
     Oid oids[] = {25, 1009};
@@ -119,6 +129,8 @@ static void on_up(struct pg_link *link)
 {
     struct pg_notify *notify = link->owner;
     char sql[CHANNEL_MAX + 16];
+    /* LISTEN takes no parameters. The name is a constant of this program, so it needs no
+     * escaping. */
     snprintf(sql, sizeof(sql), "listen \"%s\"", notify->channel);
     notify->is_busy = PQsendQuery(link->conn, sql);
     if (!notify->is_busy) {
@@ -140,12 +152,16 @@ static bool take_results(struct pg_notify *notify)
             PQclear(result);
             if (is_ok)
                 continue;
+            /* A refused LISTEN cannot be repaired here, and a failed NOTIFY is rare: a new
+             * connection tries both again. */
             pg_link_lost(&notify->link, ERR_IO, PQerrorMessage(conn));
             return false;
         }
         notify->is_busy = false;
         if (notify->is_listening)
             continue;
+        /* From here on nothing is missed; what changed before LISTEN took effect is covered by the
+         * call. */
         notify->is_listening = true;
         notify->config.on_notify(notify->config.owner, SLICE_NONE);
     }
@@ -158,6 +174,8 @@ static void on_readable(struct pg_link *link)
     if (!take_results(notify))
         return;
     PGnotify *note;
+    /* The callback may call pg_notify_free, after which conn is NULL. The note itself is the
+     * caller's. */
     while (!notify->is_closing && (note = PQnotifies(link->conn))) {
         notify->config.on_notify(notify->config.owner, slice_cstr(note->extra));
         PQfreemem(note);
@@ -168,6 +186,7 @@ static void on_down(struct pg_link *link, const struct err *why)
 {
     struct pg_notify *notify = link->owner;
     (void)why;
+    /* Payloads stay queued for the next connection. */
     notify->is_busy = notify->is_listening = false;
 }
 

@@ -1,6 +1,10 @@
 /*
  * The pool: routes queries to lanes, bounds what waits, and ends what waited too long. At the end
  * of each turn every lane that may send does (loop hook, phase DATABASE).
+ *
+ * The queries of a queue (writes, reads, large reads) are sent in order of submission as far
+ * as pg/collect.c lets them; between queues there is no order. An op that needs one waits for the
+ * first before it submits the second.
  */
 #include <stdio.h>
 
@@ -62,6 +66,7 @@ void pg_queue_unlink(struct pg_query *query)
     query->pool->waiting--;
 }
 
+/* The sweep runs only while queries are pending: an idle process wakes for nothing. */
 static void pool_arm_sweep(struct pg_pool *pool)
 {
     if (!timer_is_armed(&pool->sweep))
@@ -70,8 +75,9 @@ static void pool_arm_sweep(struct pg_pool *pool)
 
 /* ---- queries ---- */
 
-/* What became of one sending says nothing of an earlier one whose answer was lost, unless all of
- * them must have been refused alike. */
+/* A write whose answer was lost is sent again, and `status` is what became of the last sending. It
+ * settles the first one only when both must have ended alike: OK found what was done, a refused
+ * value is refused each time. Every other status leaves the first one unknown. */
 static int status_of_all(const struct pg_query *query, int status)
 {
     bool is_same_for_all = status == OK || status == ERR_INVALID || status == ERR_LIMIT;
@@ -97,6 +103,7 @@ void pg_query_again(struct pg_query *query)
 {
     query->attempts++;
     metric_inc(&replay_metric);
+    /* It joins no line and no share: it was admitted once, and must not be refused now. */
     pg_queue_push_front(query->queue, query);
 }
 
@@ -120,6 +127,8 @@ static void query_check(const struct pg_query *query)
 static void query_init(struct pg_pool *pool, struct pg_query *query, struct op *op)
 {
     const struct pg_stmt *stmt = query->stmt;
+    /* A caller may submit the same query again after ERR_CLOSED; only then the flag still
+     * counts. */
     query->is_unknown = query->is_unknown && query->status != OK;
     query->status = OK;
     query->sqlstate[0] = '\0';
@@ -132,6 +141,7 @@ static void query_init(struct pg_pool *pool, struct pg_query *query, struct op *
     list_init(&query->link);
     list_init(&query->line_link);
     query->queued_ns = loop_now_ns(pool->loop);
+    /* Checked only while it waits: what is sent is bounded by statement_timeout. */
     query->expires_ns = query->deadline_ns ? query->deadline_ns
                                            : query->queued_ns + pool->queue_timeout_ns;
     query->attempts = 0;
@@ -139,6 +149,7 @@ static void query_init(struct pg_pool *pool, struct pg_query *query, struct op *
     query->param_bytes = 0;
     for (size_t i = 0; i < stmt->param_count; i++)
         query->param_bytes += pg_value_size(&query->params[i]);
+    /* Reads do not exclude each other, and inserts without a key cannot meet on a row. */
     bool has_row = stmt->is_write && stmt->key_count > 0;
     query->key_hash = has_row ? pg_values_hash(query->params, stmt->key_count) : 0;
 }
@@ -164,6 +175,7 @@ void pg_submit(struct pg_pool *pool, struct pg_query *query, struct op *op)
     op_hold(op, query->stmt->name);
     pool->pending++;
     struct pg_queue *queue = queue_of(pool, query->stmt);
+    /* The slot first: pg_line_join reads from it which parameter is the account. */
     int code = pg_query_choose(query) ? OK : ERR_NOMEM;
     if (code == OK && query->param_bytes > PG_PARAM_BYTES_MAX)
         code = ERR_LIMIT;
@@ -188,6 +200,7 @@ void pg_cancel(struct pg_query *query)
         pg_query_end(query, query->status);
         break;
     case QUERY_SENT:
+        /* It cannot be taken out of a batch; the op stays held until its result has come. */
         query->is_abandoned = true;
         break;
     case QUERY_IDLE:
@@ -207,7 +220,7 @@ static void pool_end_rejected(struct pg_pool *pool)
 }
 
 /* The reader with the fewest batches in flight, one without a large read before one with it; NULL
- * when none is connected. */
+ * when none is connected. A linear search: there are at most PG_LANES_MAX lanes. */
 static struct pg_lane *pool_best_reader(struct pg_pool *pool)
 {
     struct pg_lane *best = NULL;
@@ -222,7 +235,8 @@ static struct pg_lane *pool_best_reader(struct pg_pool *pool)
     return best;
 }
 
-/* The last reader that is connected, while no large read is in flight; else NULL. */
+/* The last reader that is connected, while no large read is in flight; else NULL. The last, because
+ * pool_best_reader prefers the first of equals: so small reads and large ones meet rarely. */
 static struct pg_lane *pool_large_reader(struct pg_pool *pool)
 {
     struct pg_lane *last = NULL;
@@ -235,7 +249,8 @@ static struct pg_lane *pool_large_reader(struct pg_pool *pool)
     return last;
 }
 
-/* Queries in the batches that writers have in flight, but for those that take long. */
+/* Queries in the writers' batches in flight. Batches older than PG_HOLD_MS do not count, so that a
+ * slow one, waiting for a lock, holds back nothing. */
 static size_t pool_writing(const struct pg_pool *pool)
 {
     uint64_t since_ns = loop_now_ns(pool->loop) - (uint64_t)PG_HOLD_MS * 1000 * 1000;
@@ -250,9 +265,9 @@ static size_t pool_writing(const struct pg_pool *pool)
     return count;
 }
 
-/* A batch costs the database as much as some ten of its rows, so under load few large ones are what
- * is fast: next to others a batch leaves only when it is as large as they are together. A lone
- * query does not wait, and no query waits for a slow batch. */
+/* A batch costs the database about as much as ten of its rows, so under load a few large batches
+ * are fastest: while others are in flight, a batch leaves only when it has as many queries as they
+ * have together. A lone query does not wait, and none is held back for more than PG_HOLD_MS. */
 static bool pool_holds_back(struct pg_pool *pool)
 {
     if (pool->writes.count >= pool_writing(pool))
@@ -270,6 +285,7 @@ static void on_hold_end(struct timer *timer)
 static void pool_flush(struct pg_pool *pool)
 {
     for (size_t i = 0; i < pool->writer_count; i++)
+        /* Asked before each batch: the one just sent counts as in flight. */
         while (!pool_holds_back(pool) && pg_lane_send(pool->lanes[i], &pool->writes))
             continue;
     struct pg_lane *reader;
@@ -287,6 +303,7 @@ static void on_turn_end(struct loop_hook *hook)
     struct pg_pool *pool = CONTAINER_OF(hook, struct pg_pool, hook);
     if (!pool->is_dirty)
         return;
+    /* Cleared first: a lost connection or a failed allocation below sets it for the next turn. */
     pool->is_dirty = false;
     pool_end_rejected(pool);
     pool_flush(pool);
@@ -362,6 +379,7 @@ static int pool_start_lanes(struct pg_pool *pool, const struct pg_pool_config *c
         list_init(&lane->flight);
         pg_link_start(&lane->link, pool->loop, pool->target, config->dns, timeout_ms, true,
                       &pg_lane_events, lane);
+        /* One writer and one reader connect at once, which is what pg_pool_is_ready asks for. */
         bool is_first = i == 0 || i == pool->writer_count;
         lane->link.first_rest_ms = is_first ? 0 : PG_LINK_SPARE_MS;
         pool->lanes_alive++;
@@ -369,6 +387,7 @@ static int pool_start_lanes(struct pg_pool *pool, const struct pg_pool_config *c
     return OK;
 }
 
+/* 512 bytes hold the settings and two numbers of at most ten digits. */
 static struct pg_target *pool_target(const struct pg_pool_config *config, struct err *err)
 {
     char settings[512];
@@ -387,6 +406,8 @@ static void pool_set_limits(struct pg_pool *pool, const struct pg_pool_config *c
     pool->queue_max = config->queue_max ? config->queue_max : 10000;
     pool->batch_rows_max = config->batch_rows_max ? config->batch_rows_max : 1024;
     pool->queue_timeout_ns = (uint64_t)queue_ms * 1000 * 1000;
+    /* 5 s above the server's own limit: a server that is alive has answered or cancelled by
+     * then. */
     pool->stall_ns = ((uint64_t)statement_ms + 5000) * 1000 * 1000;
     pool->writer_count = config->writers ? config->writers : 2;
     pool->lane_count = pool->writer_count + (config->readers ? config->readers : 2);
@@ -403,6 +424,8 @@ struct pg_pool *pg_pool_new(struct loop *loop, const struct pg_pool_config *conf
     pool_set_limits(pool, config);
     ASSERT(pool->lane_count <= PG_LANES_MAX);
     map_init(&pool->slots, PG_SLOTS_MAX);
+    /* A maximum far above need: arrays are built only for batches of several queries, about 1
+     * MB. */
     buf_init(&pool->scratch, (size_t)3 * PG_PARAM_BYTES_MAX);
     pg_queue_init(&pool->writes);
     pg_queue_init(&pool->reads);
@@ -417,6 +440,8 @@ struct pg_pool *pg_pool_new(struct loop *loop, const struct pg_pool_config *conf
             err_set(err, ERR_NOMEM, "out of memory");
         if (!pool->lanes)
             pool->lane_count = 0;
+        /* pool_start_lanes fails only before it starts a link, so nothing else refers to this
+         * memory. */
         pool_free_memory(&pool->garbage);
         return NULL;
     }
@@ -440,6 +465,8 @@ void pg_pool_free(struct pg_pool *pool)
     if (!pool)
         return;
     ASSERT(!pool->is_closing);
+    /* Links first: within pg_link_close their lost queries return to the queues, which end after
+     * them. */
     pool->is_closing = true;
     for (size_t i = 0; i < pool->lane_count; i++)
         pg_link_close(&pool->lanes[i]->link);
@@ -459,6 +486,7 @@ bool pg_pool_is_ready(const struct pg_pool *pool)
 {
     size_t writers = 0, readers = 0;
     for (size_t i = 0; i < pool->lane_count; i++)
+        /* Writers come first in the array. */
         *(i < pool->writer_count ? &writers : &readers) += pool->lanes[i]->link.is_up;
     return writers > 0 && readers > 0;
 }

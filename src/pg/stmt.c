@@ -2,6 +2,10 @@
  * Templates to SQL. One text a statement keeps the two modes from drifting apart; tests run all of
  * them in both.
  *
+ * Plans are cached per connection, as generic ones (PG_SETTINGS_PLAN): with arrays as parameters a
+ * custom plan would be made for each batch. A text must therefore have one plan that is right for
+ * an empty table and for a full one.
+ *
  * Why set mode does not simply join input and table by equality: the planner, free to choose, turns
  * such a join round when the table's statistics say "tiny" (all of the table outside, the input
  * inside), and a cached plan stays so while the table grows, until the next ANALYZE. So:
@@ -53,6 +57,7 @@ struct expansion {
     slice rest;
 };
 
+/* Characters of parameters and markers: lower case only, as unquoted names of PostgreSQL are. */
 static bool is_word(char c)
 {
     return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '_';
@@ -69,7 +74,7 @@ static slice take_word(struct expansion *x)
     return word;
 }
 
-/* "(table)" behind a marker; empty when it is not there. */
+/* Takes "(table)" behind a marker; SLICE_NONE where there is none or it is empty. */
 static slice take_table(struct expansion *x)
 {
     ptrdiff_t end = slice_find_char(x->rest, ')');
@@ -109,6 +114,8 @@ static void put_read(struct expansion *x, slice table)
         put_key_condition(x, "t");
         return;
     }
+    /* `k` inside, `t` outside, so that a template's own conditions name the row alike in both
+     * modes. */
     buf_printf(x->out, "from input i, lateral (select * from %.*s k where ", SLICE_ARG(table));
     put_key_condition(x, "k");
     put(x, " offset 0) t where true");
@@ -125,6 +132,7 @@ static void put_change(struct expansion *x, const char *word)
     buf_printf(x->out, "%s input i where ", word);
     for (size_t i = 0; i < x->stmt->key_count; i++) {
         const char *name = x->stmt->params[i].name;
+        /* The head of this file says why the first column has another operator than the rest. */
         if (i == 0)
             buf_printf(x->out, "t.%s = any(array[i.%s])", name, name);
         else
@@ -136,6 +144,7 @@ static bool put_table_marker(struct expansion *x, slice marker)
 {
     if (x->stmt->key_count == 0)
         return false;
+    /* Before the marker is known: none of the three goes without a table. */
     slice table = take_table(x);
     if (table.len == 0)
         return false;
@@ -172,6 +181,7 @@ static int expand_param(struct expansion *x)
 {
     slice name = take_word(x);
     if (slice_eq(name, SLICE("ord"))) {
+        /* A lone query has ordinal 1, so that both modes return the same columns. */
         put(x, x->mode == PG_MODE_SET ? "i.ord" : "1::bigint");
         return OK;
     }
@@ -195,6 +205,7 @@ static void put_input(struct expansion *x)
     for (size_t i = 0; i < x->stmt->param_count; i++)
         buf_printf(x->out, "%s, ", x->stmt->params[i].name);
     put(x, "ord))");
+    /* Two WITH lists cannot follow each other; the template's becomes the rest of this one. */
     if (slice_starts_with(x->rest, SLICE("with "))) {
         x->rest = slice_from(x->rest, 4);
         put(x, ",");
@@ -203,7 +214,7 @@ static void put_input(struct expansion *x)
     }
 }
 
-/* What is up to the next marker, parameter or quote goes over as it is. */
+/* Copies the text up to the next parameter, marker or quote. */
 static void copy_plain(struct expansion *x)
 {
     size_t len = 0;
@@ -214,6 +225,8 @@ static void copy_plain(struct expansion *x)
     x->rest = slice_from(x->rest, len);
 }
 
+/* A literal may hold ':' and '@', as a time or an address does. '' inside one is two literals here,
+ * which copies the same bytes. */
 static void copy_quoted(struct expansion *x)
 {
     ptrdiff_t end = slice_find_char(slice_from(x->rest, 1), '\'');
@@ -231,6 +244,7 @@ static int expand_next(struct expansion *x)
         copy_quoted(x);
         return OK;
     }
+    /* A cast, not a parameter. */
     if (slice_starts_with(x->rest, SLICE("::"))) {
         put(x, "::");
         x->rest = slice_from(x->rest, 2);

@@ -1,5 +1,7 @@
 /*
- * Blocking statements for operator commands.
+ * Blocking statements for operator commands and migrations. Each statement is a transaction of its
+ * own unless pg_sync_run has begun one. A connection that is lost stays lost: every later call ends
+ * with ERR_IO, and the command gives up.
  */
 #include "pg/sync.h"
 
@@ -37,6 +39,8 @@ struct pg_sync *pg_sync_open(const char *conninfo, struct err *err)
         err_set(err, ERR_NOMEM, "out of memory");
         return NULL;
     }
+    /* Ten times the pool's: a person waits for the command, and DDL waits for running transactions.
+     * No statement_timeout of ours, because a migration may rewrite a table. */
     sync->target = pg_target_new(conninfo, NULL, "-c lock_timeout=10000", err);
     if (sync->target)
         sync->conn = pg_target_connect_blocking(sync->target);
@@ -44,6 +48,7 @@ struct pg_sync *pg_sync_open(const char *conninfo, struct err *err)
         PQsetNoticeProcessor(sync->conn, on_notice, NULL);
         return sync;
     }
+    /* Without a target err has the reason already. */
     if (sync->target) {
         slice why = trimmed(sync->conn ? PQerrorMessage(sync->conn) : "out of memory");
         err_set(err, ERR_IO, "cannot connect to the database: %.*s", SLICE_ARG(why));
@@ -66,7 +71,8 @@ const char *pg_sync_sqlstate(const struct pg_sync *sync)
     return sync->sqlstate;
 }
 
-/* OK, or the error of a result (which may be NULL). */
+/* OK, or the error of a result. NULL is libpq without memory or without a connection; then the
+ * connection has the message. */
 static int sync_check(struct pg_sync *sync, const PGresult *result, struct err *err)
 {
     ExecStatusType status = PQresultStatus(result);
@@ -79,6 +85,7 @@ static int sync_check(struct pg_sync *sync, const PGresult *result, struct err *
     if (code.len)
         memcpy(sync->sqlstate, code.ptr, code.len);
     sync->sqlstate[code.len] = '\0';
+    /* The primary message only: DETAIL may quote values of the row. */
     slice why = trimmed(text ? text : PQerrorMessage(sync->conn));
     bool is_refused = slice_starts_with(code, SLICE("22")) || slice_starts_with(code, SLICE("23"));
     return err_set(err, is_refused ? ERR_INVALID : ERR_IO, "the database says: %.*s",
@@ -92,6 +99,7 @@ static int sync_finish(struct pg_sync *sync, PGresult *result, size_t lead, stru
     size_t columns = result ? (size_t)PQnfields(result) : 0;
     if (rc == OK && rows) {
         ASSERT(arena && (columns >= lead || columns == 0));
+        /* No columns at all (an INSERT without RETURNING) has no ordinal in front either. */
         rc = pg_rows_copy(arena, result, lead, columns ? columns - lead : 0, NULL,
                           (size_t)PQntuples(result), rows);
         if (rc != OK)
@@ -119,6 +127,7 @@ int pg_sync_exec(struct pg_sync *sync, const struct pg_stmt *stmt, const struct 
     struct buf sql;
     buf_init(&sql, PG_SQL_MAX);
     int rc = pg_stmt_expand(stmt, PG_MODE_PIPE, &sql, err);
+    /* Not prepared: a command runs a statement once, and PQexecParams parses it each time. */
     buf_append_char(&sql, '\0');
     if (rc == OK && !buf_is_ok(&sql))
         rc = err_set(err, ERR_NOMEM, "out of memory");

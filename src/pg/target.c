@@ -1,6 +1,9 @@
 /*
  * Conninfo strings: parsed by libpq (URI or key=value), host lists split here, defaults from the
  * environment. What libpq would resolve by itself and so block on (service files) is refused.
+ *
+ * Passwords live only in libpq's options (target->options) and in its PGconn. No message of this
+ * file quotes the conninfo.
  */
 #include "pg/target.h"
 
@@ -48,6 +51,7 @@ static int host_init(struct pg_host *host, slice name, slice address, slice port
 static int target_split_hosts(struct pg_target *target, slice names, slice addresses, slice ports,
                               struct err *err)
 {
+    /* As libpq pairs them: hostaddr and host item by item, one port for all or one a host. */
     size_t count = list_count(names.len ? names : addresses);
     if (count > PG_HOSTS_MAX)
         return err_set(err, ERR_INVALID,
@@ -72,6 +76,8 @@ static int target_split_hosts(struct pg_target *target, slice names, slice addre
 
 static int target_find_hosts(struct pg_target *target, struct err *err)
 {
+    /* PQconninfoParse fills in no defaults. They count only where the conninfo names neither host
+     * nor hostaddr: a PGHOST next to an explicit hostaddr would name another server. */
     PQconninfoOption *defaults = PQconndefaults();
     if (!defaults)
         return err_set(err, ERR_NOMEM, "out of memory");
@@ -92,6 +98,7 @@ static int target_find_hosts(struct pg_target *target, struct err *err)
 
 bool pg_host_needs_lookup(const struct pg_host *host)
 {
+    /* '/' begins a directory of Unix sockets, '@' a socket in Linux's abstract namespace. */
     return !host->address[0] && host->name[0] && host->name[0] != '/' && host->name[0] != '@';
 }
 
@@ -107,6 +114,8 @@ static int target_parse(struct pg_target *target, const char *conninfo, struct e
         return err_set(err, ERR_INVALID,
                        "the database address is neither a postgresql:// URI nor key=value pairs");
     }
+    /* libpq would read the service file while connecting and take hosts from it, which it would
+     * then resolve with a blocking call. */
     if (option_get(target->options, "service") || getenv("PGSERVICE"))
         return err_set(err, ERR_INVALID,
                        "the database address names a service; write its host and dbname out");
@@ -123,6 +132,8 @@ struct pg_target *pg_target_new(const char *conninfo, const char *application_na
     }
     if (target_parse(target, conninfo, err) != OK)
         goto fail;
+    /* Of a setting given twice in the startup packet the last one wins, so the operator's come
+     * last. */
     const char *more = option_get(target->options, "options");
     struct buf text;
     buf_init(&text, 64 * 1024);
@@ -186,6 +197,8 @@ void pg_endpoints_add(struct pg_endpoints *endpoints, const struct pg_host *host
 {
     if (endpoints->count == PG_ENDPOINTS_MAX)
         return;
+    /* A host with several addresses has as many entries: libpq wants the three lists equally
+     * long. */
     const char *comma = endpoints->count++ ? "," : "";
     buf_printf(&endpoints->hosts, "%s%s", comma, host->name);
     buf_printf(&endpoints->addresses, "%s%s", comma, address);
@@ -194,6 +207,7 @@ void pg_endpoints_add(struct pg_endpoints *endpoints, const struct pg_host *host
 
 /* ---- connecting ---- */
 
+/* libpq knows some fifty keywords; ten are added here, and a NULL ends the lists. */
 enum { KEYWORDS_MAX = 80 };
 
 struct keywords {
@@ -208,7 +222,7 @@ static void keyword_add(struct keywords *k, const char *name, const char *value)
     k->values[k->count++] = value;
 }
 
-/* These are ours to say. */
+/* Set by target_keywords itself, so the conninfo's values must not reach libpq a second time. */
 static bool keyword_is_ours(const char *name)
 {
     static const char *const ours[] = {"host",    "hostaddr",  "port", "options", "client_encoding",
@@ -223,6 +237,7 @@ static bool keyword_is_ours(const char *name)
 static bool target_keywords(const struct pg_target *target, struct pg_endpoints *endpoints,
                             struct keywords *k)
 {
+    /* In front of the conninfo's options: of a keyword given twice libpq takes the last. */
     keyword_add(k, "fallback_application_name", target->application_name);
     keyword_add(k, "connect_timeout", "10");
     for (const PQconninfoOption *o = target->options; o->keyword; o++)
@@ -248,6 +263,7 @@ PGconn *pg_target_connect_start(const struct pg_target *target, struct pg_endpoi
     struct keywords k = {.count = 0};
     if (!target_keywords(target, endpoints, &k))
         return NULL;
+    /* 0: dbname is a name only, not another conninfo to be expanded. */
     return PQconnectStartParams(k.names, k.values, 0);
 }
 

@@ -1,6 +1,9 @@
 /*
  * Binary formats: integers big-endian, times as microseconds since 2000-01-01, arrays with a
  * header of dimensions (utils/array.h and *_send of PostgreSQL).
+ *
+ * Binary on both ways: no quoting, no parsing of numbers, and bytea is not doubled in size. The
+ * numbers of this file are part of PostgreSQL's wire format and do not change between versions.
  */
 #include "pg/value.h"
 
@@ -99,6 +102,8 @@ slice pg_value_encode(const struct pg_value *value, char scratch[8])
 
 size_t pg_value_size(const struct pg_value *value)
 {
+    /* As arrays have it: 4 bytes of length for each element. Used for limits, so BOOL may count
+     * 8. */
     if (value->is_null)
         return 4;
     bool is_bytes = value->type == PG_TEXT || value->type == PG_JSON || value->type == PG_BYTES;
@@ -108,6 +113,7 @@ size_t pg_value_size(const struct pg_value *value)
 void pg_array_encode(struct buf *out, const struct pg_stmt *stmt, struct pg_query *const *queries,
                      size_t count, size_t i)
 {
+    /* An array without elements has another header (no dimensions); no batch is empty. */
     ASSERT(count > 0 && count <= INT32_MAX && i < stmt->param_count);
     bool has_null = false;
     for (size_t q = 0; q < count; q++)
@@ -115,12 +121,15 @@ void pg_array_encode(struct buf *out, const struct pg_stmt *stmt, struct pg_quer
     append_be32(out, 1); /* dimensions */
     append_be32(out, has_null);
     append_be32(out, pg_stmt_param_oid(stmt, PG_MODE_PIPE, i));
+    /* ndim, a flag for nulls, the element's Oid, then for each dimension its size and lower
+     * bound. */
     append_be32(out, (uint32_t)count);
     append_be32(out, 1); /* lower bound */
     for (size_t q = 0; q < count; q++) {
         char scratch[8];
         const struct pg_value *value = &queries[q]->params[i];
         if (value->is_null) {
+            /* Length -1 is NULL. */
             append_be32(out, UINT32_MAX);
             continue;
         }
@@ -155,6 +164,8 @@ int pg_value_cmp_cell(const struct pg_value *value, const struct pg_cell *cell)
     if (value->is_null || cell->len < 0)
         return (int)(cell->len < 0) - (int)value->is_null;
     slice theirs = slice_of(cell->ptr, (size_t)cell->len);
+    /* As numbers: compared as bytes, a negative one would come last. Both have the server's epoch,
+     * so times need no conversion. */
     if ((value->type == PG_I64 || value->type == PG_TIME) && theirs.len == 8) {
         slice ours = pg_value_encode(value, scratch);
         return cmp_i64((int64_t)pg_load_be64(ours.ptr), (int64_t)pg_load_be64(theirs.ptr));
@@ -164,6 +175,8 @@ int pg_value_cmp_cell(const struct pg_value *value, const struct pg_cell *cell)
 
 uint64_t pg_values_hash(const struct pg_value *values, size_t count)
 {
+    /* Between values it is mixed (murmur3's finalizer), else ("a", "b") and ("b", "a") would
+     * collide. */
     uint64_t hash = 0x9E3779B97F4A7C15u;
     for (size_t i = 0; i < count; i++) {
         char scratch[8];
@@ -171,7 +184,7 @@ uint64_t pg_values_hash(const struct pg_value *values, size_t count)
         hash = (hash ^ hash_stable(bytes.ptr, bytes.len)) * 0xFF51AFD7ED558CCDu;
         hash ^= hash >> 32;
     }
-    return hash ? hash : 1;
+    return hash ? hash : 1; /* 0 means "no row" in pg/collect.c */
 }
 
 /* ---- decode ---- */
@@ -220,6 +233,7 @@ int64_t pg_get_time(const struct pg_rows *rows, size_t row, size_t col)
     if (cell->len != 8)
         return 0;
     int64_t us = (int64_t)pg_load_be64(cell->ptr);
+    /* 'infinity' and '-infinity' have no epoch; adding one would overflow. */
     if (us == INT64_MAX || us == INT64_MIN)
         return us;
     return us + PG_EPOCH_US;
