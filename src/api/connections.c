@@ -138,7 +138,7 @@ enum phase {
     PHASE_DEFAULTED,
     PHASE_DELETED,
     PHASE_AUDITED,
-    PHASE_SEEN
+    PHASE_RELOADED
 };
 
 struct changing {
@@ -283,7 +283,7 @@ static enum op_result on_audited(struct api_request *request)
                LOG_STR("cause", request->query.message));
     if (it->is_delete)
         return api_reply(request, 200, SLICE("{\"success\":true}"));
-    return it->is_default_wanted ? set_default(request) : find(request, PHASE_SEEN);
+    return it->is_default_wanted ? set_default(request) : find(request, PHASE_RELOADED);
 }
 
 static enum op_result finish_change(struct api_request *request)
@@ -299,7 +299,7 @@ static enum op_result finish_change(struct api_request *request)
         return on_changed(request);
     case PHASE_AUDITED:
         return on_audited(request);
-    case PHASE_SEEN:
+    case PHASE_RELOADED:
         return finish_get(request);
     }
     UNREACHABLE("a phase has its end");

@@ -67,11 +67,11 @@ static bool has_catalog(struct api_request *request)
     return api_reply_not_modified(request, slice_cstr((*request->api->config.catalog)->etag));
 }
 
-/* Of an intent, of a search; `otherwise` where none is given. */
-static bool read_limit(struct api_request *request, size_t otherwise, size_t *limit)
+/* Of an intent, of a search; `default_value` where none is given. */
+static bool read_limit(struct api_request *request, size_t default_limit, size_t *limit)
 {
     uint64_t value;
-    bool is_good = api_query_clamped(request, "limit", otherwise, FOUND_ITEMS_MAX, &value);
+    bool is_good = api_query_clamped(request, "limit", default_limit, FOUND_ITEMS_MAX, &value);
     *limit = (size_t)value;
     return is_good;
 }
@@ -356,7 +356,7 @@ static enum op_result finish_search(struct api_request *request)
     int status = store_connection_apps_result(&request->query, &apps, &app_count);
     if (status != OK)
         return api_reply_database(request, status);
-    state->search.connected = connect_ones(arena, catalog, apps, app_count);
+    state->search.connected = connect_connected_flags(arena, catalog, apps, app_count);
     if (state->connected_only)
         state->search.allowed = state->search.connected;
     if (!state->search.connected ||

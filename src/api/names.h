@@ -1,8 +1,9 @@
 /*
- * The names that a request may have, of query parameters or of members of its body, for one that is
- * nearly ours: one of them but for case, hyphens and underscores, or what another endpoint calls
- * the same thing. Such a one is refused and the right one named, since to drop it would change what
- * is done; any other name that is not ours is ignored. Private to the api room.
+ * The names of a request's query parameters or of its body's members, to find misspelt ones. A name
+ * is misspelt where it differs from one of ours only in case, hyphens and underscores, or where
+ * another endpoint uses it for the same thing. It is refused with the right name, because ignoring
+ * it would change what the request does; any other unknown name is ignored. Private to the api
+ * room.
  */
 #ifndef API_NAMES_H
 #define API_NAMES_H
@@ -19,8 +20,9 @@ struct api_names {
     struct {
         const char *name, *use; /* "confirmed", "confirm" */
     } other[API_NAMES_OTHER_MAX];
-    /* Of a body all of whose members mean something unless it has this one; NULL: of any. */
-    const char *beside;
+    /* The member that holds the arguments. A body without it is itself the arguments, so that any
+     * name may be meant and none is refused. NULL: the names are always checked. */
+    const char *wrapper;
 };
 
 bool api_names_has(const struct api_names *names, slice name);

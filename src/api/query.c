@@ -22,8 +22,8 @@ slice api_query_fault(struct api_request *request)
 slice api_members_fault(struct api_request *request, const struct api_names *names,
                         const struct json *body)
 {
-    const struct json *beside = names->beside ? json_get(body, slice_cstr(names->beside)) : NULL;
-    bool is_free = names->beside && (!beside || beside->type == JSON_NULL);
+    const struct json *inner = names->wrapper ? json_get(body, slice_cstr(names->wrapper)) : NULL;
+    bool is_free = names->wrapper && (!inner || inner->type == JSON_NULL);
     for (uint32_t i = 0; i < body->count && !is_free; i++) {
         slice name = json_str(&body->as.members[i].key);
         const char *right = api_names_right(names, name);
@@ -34,8 +34,8 @@ slice api_members_fault(struct api_request *request, const struct api_names *nam
     return SLICE_NONE;
 }
 
-/* SLICE_NONE when absent. A parameter that the endpoint's table lacks would not be told apart from
- * one that is misspelt. */
+/* SLICE_NONE when absent. A name that the endpoint's table lacks is a bug: api_query_fault would
+ * not find its misspellings, and openapi.json would not have it. */
 static slice value_of(struct api_request *request, const char *name)
 {
     ASSERT(api_names_has(request->endpoint->query, slice_cstr(name)));
@@ -56,32 +56,32 @@ slice api_query_text(struct api_request *request, const char *name)
     return value.len > 0 ? value : SLICE_NONE;
 }
 
-bool api_query_count(struct api_request *request, const char *name, uint64_t otherwise,
+bool api_query_count(struct api_request *request, const char *name, uint64_t default_value,
                      uint64_t max, uint64_t *value)
 {
     slice text = value_of(request, name);
-    *value = otherwise;
+    *value = default_value;
     if (!text.ptr || slice_to_u64_capped(text, max, value))
         return true;
     return refuse(request, name, "a whole number", text);
 }
 
-bool api_query_positive(struct api_request *request, const char *name, uint64_t otherwise,
+bool api_query_positive(struct api_request *request, const char *name, uint64_t default_value,
                         uint64_t max, uint64_t *value)
 {
     slice text = value_of(request, name);
-    *value = otherwise;
+    *value = default_value;
     if (!text.ptr || (slice_to_u64_capped(text, max, value) && *value > 0))
         return true;
     return refuse(request, name, "a positive integer", text);
 }
 
-bool api_query_clamped(struct api_request *request, const char *name, uint64_t otherwise,
+bool api_query_clamped(struct api_request *request, const char *name, uint64_t default_value,
                        uint64_t max, uint64_t *value)
 {
     slice text = value_of(request, name);
     bool is_negative = slice_starts_with(text, SLICE("-"));
-    *value = otherwise;
+    *value = default_value;
     if (!text.ptr)
         return true;
     if (!slice_to_u64_capped(is_negative ? slice_from(text, 1) : text, max, value))

@@ -155,13 +155,13 @@ slice api_query_fault(struct api_request *request) MUST_CHECK;
 /* The same of a body, or of an object inside it. */
 slice api_members_fault(struct api_request *request, const struct api_names *names,
                         const struct json *body) MUST_CHECK;
-/* A number of any length; what is above max is max; `otherwise` when absent. A whole number, a
+/* A number of any length; what is above max is max; `default_value` when absent. A whole number, a
  * positive integer, or a whole number that below 1 is 1. false: answered with 400. */
-bool api_query_count(struct api_request *request, const char *name, uint64_t otherwise,
+bool api_query_count(struct api_request *request, const char *name, uint64_t default_value,
                      uint64_t max, uint64_t *value) MUST_CHECK;
-bool api_query_positive(struct api_request *request, const char *name, uint64_t otherwise,
+bool api_query_positive(struct api_request *request, const char *name, uint64_t default_value,
                         uint64_t max, uint64_t *value) MUST_CHECK;
-bool api_query_clamped(struct api_request *request, const char *name, uint64_t otherwise,
+bool api_query_clamped(struct api_request *request, const char *name, uint64_t default_value,
                        uint64_t max, uint64_t *value) MUST_CHECK;
 /* As slice_to_bool; false when absent. false: answered with 400. */
 bool api_query_bool(struct api_request *request, const char *name, bool *value) MUST_CHECK;

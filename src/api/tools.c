@@ -52,7 +52,7 @@ static const struct api_names members = {
               {"max_output_bytes", "the query parameter max_output_bytes"},
               {"max_pages", "the query parameter max_pages"},
               {"idempotency_key", "the header Idempotency-Key"}},
-    .beside = "arguments",
+    .wrapper = "arguments",
 };
 
 /* `arguments`, or all keys that mean nothing else. false: answered. */

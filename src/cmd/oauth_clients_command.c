@@ -69,7 +69,7 @@ static int store_client(struct session *session, const struct oauth_client *clie
 static int seal_and_store(struct session *session, struct oauth_client *client, slice secret)
 {
     struct buf sealed;
-    struct vault_binding binding = oauth_client_place(client->account_id, client->integration_id);
+    struct vault_binding binding = oauth_client_binding(client->account_id, client->integration_id);
     int result = OK;
     buf_init(&sealed, VAULT_PLAIN_MAX + VAULT_SEAL_OVERHEAD);
     if (secret.len > 0)

@@ -100,7 +100,7 @@ static int rotate_pass(struct rotation *rotation, int pass)
 static int reseal_client(struct rotation *rotation, const struct oauth_client *row, struct err *err)
 {
     const struct vault_ring *ring = rotation->session->ring;
-    const struct vault_binding binding = oauth_client_place(row->account_id, row->integration_id);
+    const struct vault_binding binding = oauth_client_binding(row->account_id, row->integration_id);
     struct secret *plain = NULL;
     buf_clear(&rotation->sealed);
     if (vault_open(ring, &binding, row->key_id, row->sealed, &plain, err) != OK)

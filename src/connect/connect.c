@@ -77,11 +77,11 @@ static void read_tokens(struct connect_item *item)
 static void open_credential(struct connect_service *service, struct connect_set *set,
                             const struct connection *row, struct connect_item *item)
 {
-    struct vault_binding place = {set->account_id, row->id};
+    struct vault_binding binding = {set->account_id, row->id};
     struct err err;
     if (row->sealed.len == 0)
         return;
-    if (vault_open(service->config.ring, &place, row->key_id, row->sealed, &item->credential,
+    if (vault_open(service->config.ring, &binding, row->key_id, row->sealed, &item->credential,
                    &err) == OK) {
         read_tokens(item);
         return;
@@ -539,8 +539,8 @@ const struct connection_app *connect_app_of(const struct connection_app *apps, s
     return NULL;
 }
 
-const bool *connect_ones(struct arena *arena, const struct catalog *catalog,
-                         const struct connection_app *apps, size_t count)
+const bool *connect_connected_flags(struct arena *arena, const struct catalog *catalog,
+                                    const struct connection_app *apps, size_t count)
 {
     bool *connected = ARENA_ARRAY(arena, bool, catalog->integration_count + 1);
     if (!connected)

@@ -146,8 +146,8 @@ bool connect_renew(struct connect_service *service, struct connect_renewal *rene
 /* For an op's on_cancel; harmless when not waiting. */
 void connect_renew_cancel(struct connect_renewal *renewal);
 /* The same with nobody waiting; not more often than back-off allows after failures. */
-void connect_renew_beside(struct connect_service *service, struct uuid account_id,
-                          slice integration_id, const struct connect_item *item);
+void connect_renew_in_background(struct connect_service *service, struct uuid account_id,
+                                 slice integration_id, const struct connect_item *item);
 /* Under way: to be waited for on the way down. */
 size_t connect_renewals_active(const struct connect_service *service);
 /* The last resort on the way down. */
@@ -187,8 +187,8 @@ static inline bool connect_state_is_live(enum connect_state state)
 }
 /* One for each of the catalog's integrations: whether an account that has these connected has it
  * connected or needs not. The arena's; NULL: no memory. */
-const bool *connect_ones(struct arena *arena, const struct catalog *catalog,
-                         const struct connection_app *apps, size_t count);
+const bool *connect_connected_flags(struct arena *arena, const struct catalog *catalog,
+                                    const struct connection_app *apps, size_t count);
 
 /* write.c: what is told of a connection as JSON, without its credential and what was asked for
  * beside it: the members of an object that the caller opens and closes. */

@@ -25,7 +25,7 @@ struct connect_service {
     struct list slots;   /* most recently used first */
     size_t renewals_active;
     struct map uses; /* use.c: account and connection -> struct use */
-    struct list uses_young, uses_told;
+    struct list uses_young, uses_stored;
     struct timer uses_timer;
     struct connect_flush *flush; /* under way; NULL: none */
     uint64_t use_every_ns;

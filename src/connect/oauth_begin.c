@@ -142,11 +142,11 @@ static void write_kept(const struct oauth_begin *begin, struct buf *out)
 static int seal_kept(struct oauth_begin *begin)
 {
     struct oauth_begun *begun = &begin->begun;
-    struct vault_binding place = oauth_begun_place(begun->account_id, begun->state_hash);
+    struct vault_binding binding = oauth_begun_binding(begun->account_id, begun->state_hash);
     struct buf text;
     buf_init(&text, VAULT_PLAIN_MAX);
     write_kept(begin, &text);
-    int result = buf_is_ok(&text) ? vault_seal(begin->service->config.ring, &place,
+    int result = buf_is_ok(&text) ? vault_seal(begin->service->config.ring, &binding,
                                                buf_slice(&text), &begin->sealed)
                                   : ERR_LIMIT;
     mem_wipe(text.ptr, text.cap);

@@ -6,8 +6,10 @@
 #include "connect/internal.h"
 #include "vault/key.h"
 
-/* A place that is no connection's: 63 bits of a hash, below zero. */
-static struct vault_binding place_of(struct uuid account_id, const char *kind, slice name)
+/* Sealed data is bound to an account and a number, for connections their id. What is not a
+ * connection gets 63 bits of a hash with the sign set: ids are positive, so none is equal to it,
+ * and a sealed text that is copied into another kind of row does not open there. */
+static struct vault_binding binding_of(struct uuid account_id, const char *kind, slice name)
 {
     char room[1024];
     uint8_t hash[32];
@@ -19,15 +21,15 @@ static struct vault_binding place_of(struct uuid account_id, const char *kind, s
     return (struct vault_binding){account_id, id};
 }
 
-struct vault_binding oauth_client_place(struct uuid account_id, slice integration_id)
+struct vault_binding oauth_client_binding(struct uuid account_id, slice integration_id)
 {
-    return place_of(account_id, "oauth_client", integration_id);
+    return binding_of(account_id, "oauth_client", integration_id);
 }
 
-struct vault_binding oauth_begun_place(struct uuid account_id,
-                                       const uint8_t state_hash[OAUTH_HASH_LEN])
+struct vault_binding oauth_begun_binding(struct uuid account_id,
+                                         const uint8_t state_hash[OAUTH_HASH_LEN])
 {
-    return place_of(account_id, "oauth_begun", slice_of(state_hash, OAUTH_HASH_LEN));
+    return binding_of(account_id, "oauth_begun", slice_of(state_hash, OAUTH_HASH_LEN));
 }
 
 void oauth_client_find(struct connect_service *service, struct oauth_client_lookup *lookup,
@@ -58,8 +60,9 @@ int oauth_client_result(struct connect_service *service, const struct oauth_clie
     *client_id = client.client_id;
     if (client.sealed.len == 0)
         return OK;
-    struct vault_binding place = oauth_client_place(client.account_id, integration_id);
-    if (vault_open(service->config.ring, &place, client.key_id, client.sealed, secret, &err) == OK)
+    struct vault_binding binding = oauth_client_binding(client.account_id, integration_id);
+    if (vault_open(service->config.ring, &binding, client.key_id, client.sealed, secret, &err) ==
+        OK)
         return OK;
     log_event(LOG_ERROR, "the secret of an OAuth client does not open",
               LOG_STR("integration_id", integration_id), LOG_CSTR("cause", err.text));

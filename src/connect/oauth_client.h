@@ -8,12 +8,12 @@
 #include "connect/connect.h"
 #include "store/oauth.h"
 
-/* Where the secret of a client is sealed to; account_id nil for all accounts. No connection's
- * place: the id is negative. */
-struct vault_binding oauth_client_place(struct uuid account_id, slice integration_id);
+/* What the secret of a client is sealed to; account_id nil for all accounts. The id is negative, so
+ * that no connection has the same binding. */
+struct vault_binding oauth_client_binding(struct uuid account_id, slice integration_id);
 /* The same for an authorization begun. */
-struct vault_binding oauth_begun_place(struct uuid account_id,
-                                       const uint8_t state_hash[OAUTH_HASH_LEN]);
+struct vault_binding oauth_begun_binding(struct uuid account_id,
+                                         const uint8_t state_hash[OAUTH_HASH_LEN]);
 
 struct oauth_client_lookup {
     struct pg_query own, shared;

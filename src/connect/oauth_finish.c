@@ -49,10 +49,10 @@ static enum op_result step_take(struct op *op)
 /* What was sealed; NULL: it does not open (a master key that is gone). */
 static const struct json *open_kept(struct oauth_finish *finish, const struct oauth_begun *begun)
 {
-    struct vault_binding place = oauth_begun_place(finish->in.account_id, finish->state_hash);
+    struct vault_binding binding = oauth_begun_binding(finish->in.account_id, finish->state_hash);
     struct secret *kept;
     struct err err;
-    if (vault_open(finish->service->config.ring, &place, begun->key_id, begun->sealed, &kept,
+    if (vault_open(finish->service->config.ring, &binding, begun->key_id, begun->sealed, &kept,
                    &err) != OK)
         return NULL;
     const struct json *asked =

@@ -9,9 +9,9 @@
 #include "base/mem.h"
 
 enum {
-    QUIET_MS = 500,             /* after a failure, also for those who need it */
-    BESIDE_QUIET_MS_MIN = 2000, /* for those who do not yet; doubles */
-    BESIDE_QUIET_MS_MAX = 60000,
+    QUIET_MS = 500,                 /* after a failure, also for those who need it */
+    BACKGROUND_QUIET_MS_MIN = 2000, /* for those who do not yet; doubles */
+    BACKGROUND_QUIET_MS_MAX = 60000,
     AGING_US_MAX = 300 * 1000000,
     SKEW_US_MAX = 5 * 1000000,
 };
@@ -135,8 +135,8 @@ static uint64_t quiet_ns(const struct slot *slot, bool is_needed)
     uint64_t ms = QUIET_MS;
     if (!is_needed) {
         unsigned doublings = slot->failures < 6 ? slot->failures : 6;
-        ms = (uint64_t)BESIDE_QUIET_MS_MIN << (doublings ? doublings - 1 : 0);
-        ms = ms < BESIDE_QUIET_MS_MAX ? ms : BESIDE_QUIET_MS_MAX;
+        ms = (uint64_t)BACKGROUND_QUIET_MS_MIN << (doublings ? doublings - 1 : 0);
+        ms = ms < BACKGROUND_QUIET_MS_MAX ? ms : BACKGROUND_QUIET_MS_MAX;
     }
     return ms * 1000000;
 }
@@ -189,8 +189,8 @@ void connect_renew_cancel(struct connect_renewal *renewal)
         let_go(renewal, CONNECT_RENEWAL_TIMEOUT, SLICE_NONE);
 }
 
-void connect_renew_beside(struct connect_service *service, struct uuid account_id,
-                          slice integration_id, const struct connect_item *item)
+void connect_renew_in_background(struct connect_service *service, struct uuid account_id,
+                                 slice integration_id, const struct connect_item *item)
 {
     struct slot *slot = service->config.http ? find_slot(service, account_id, item->id) : NULL;
     if (slot && !slot->running && !is_quiet(service, slot, false))

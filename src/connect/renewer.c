@@ -164,7 +164,7 @@ static bool is_same_grant(struct renewer *renewer, const struct secret *a, const
 /* Takes the row's credential as renewer->former. false: it does not open, which a look-up tells. */
 static bool open_row(struct renewer *renewer, const struct connection *row)
 {
-    struct vault_binding place = {renewer->account_id, renewer->id};
+    struct vault_binding binding = {renewer->account_id, renewer->id};
     struct err err;
     ASSERT(row->id == renewer->id && row->rev > 0);
     secret_unref(renewer->former);
@@ -176,7 +176,7 @@ static bool open_row(struct renewer *renewer, const struct connection *row)
             ? json_parse(&renewer->op.arena, row->params, &json_limits_provider, NULL)
             : NULL,
         &renewer->op.arena);
-    return row->sealed.len > 0 && vault_open(renewer->service->config.ring, &place, row->key_id,
+    return row->sealed.len > 0 && vault_open(renewer->service->config.ring, &binding, row->key_id,
                                              row->sealed, &renewer->former, &err) == OK;
 }
 
@@ -312,13 +312,13 @@ static enum op_result step_ask(struct op *op)
 static bool seal(struct renewer *renewer)
 {
     ASSERT(renewer->given.reply.access_token.len > 0 && !renewer->given.credential);
-    struct vault_binding place = {renewer->account_id, renewer->id};
+    struct vault_binding binding = {renewer->account_id, renewer->id};
     struct buf text;
     buf_init(&text, VAULT_PLAIN_MAX);
     buf_init(&renewer->given.sealed, VAULT_PLAIN_MAX + VAULT_SEAL_OVERHEAD);
     bool is_ok = oauth_credential_write(parse(renewer, renewer->former), &renewer->given.reply,
                                         &text) == OK &&
-                 vault_seal(renewer->service->config.ring, &place, buf_slice(&text),
+                 vault_seal(renewer->service->config.ring, &binding, buf_slice(&text),
                             &renewer->given.sealed) == OK;
     renewer->given.credential = is_ok ? secret_new(buf_slice(&text)) : NULL;
     mem_wipe(text.ptr, text.cap);

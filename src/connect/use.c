@@ -16,13 +16,13 @@ enum {
     KEY_LEN = 16 + 8,
 };
 
-static struct metric untold_total =
-    METRIC_INIT("sluice_connection_uses_untold_total",
-                "Uses of connections that could not be kept or told.", METRIC_COUNTER);
+static struct metric lost_total = METRIC_INIT("sluice_connection_uses_untold_total",
+                                              "Uses of connections that could not be kept or told.",
+                                              METRIC_COUNTER);
 
 struct use {
     char key[KEY_LEN]; /* account, connection */
-    struct list link;  /* in uses_young or uses_told, in order of due_ns; or in no list, while a
+    struct list link;  /* in uses_young or uses_stored, in order of due_ns; or in no list, while a
                           flush has it */
     uint64_t due_ns;
     int64_t used_at, failed_at;
@@ -89,7 +89,7 @@ static enum op_result step_send(struct op *op)
         return OP_FAIL;
     while (flush->count < FLUSH_MAX && (use = first_due(service, &service->uses_young)))
         submit(flush, use);
-    while (flush->count < FLUSH_MAX && (use = first_due(service, &service->uses_told))) {
+    while (flush->count < FLUSH_MAX && (use = first_due(service, &service->uses_stored))) {
         if (use->is_dirty)
             submit(flush, use);
         else
@@ -115,10 +115,10 @@ static enum op_result step_sent(struct op *op)
         }
         use->is_dirty |= is_lost; /* told with the next one */
         use->due_ns = loop_now_ns(service->loop) + service->use_every_ns;
-        list_push_back(&service->uses_told, &use->link);
+        list_push_back(&service->uses_stored, &use->link);
     }
     if (failed > 0) {
-        metric_add(metric_series(&untold_total, SLICE_NONE), (double)failed);
+        metric_add(metric_series(&lost_total, SLICE_NONE), (double)failed);
         op_log(op, LOG_WARN, "when connections were last used is not stored",
                LOG_INT("count", failed), LOG_STR("cause", flush->queries[0].message));
     }
@@ -128,7 +128,7 @@ static enum op_result step_sent(struct op *op)
 static void arm(struct connect_service *service)
 {
     uint64_t due_ns = UINT64_MAX;
-    const struct list *const lists[] = {&service->uses_young, &service->uses_told};
+    const struct list *const lists[] = {&service->uses_young, &service->uses_stored};
     for (size_t i = 0; i < ARRAY_LEN(lists); i++) {
         const struct use *first = LIST_ITEM(lists[i]->next, struct use, link);
         if (!list_is_empty(lists[i]) && first->due_ns < due_ns)
@@ -244,7 +244,7 @@ void connect_used(struct connect_service *service, struct uuid account_id, int64
     if (!use)
         use = use_new(service, slice_of(key, KEY_LEN));
     if (!use) {
-        metric_inc(&untold_total);
+        metric_inc(&lost_total);
         return;
     }
     use->is_dirty = true;
@@ -259,7 +259,7 @@ void connect_uses_init(struct connect_service *service)
 {
     map_init(&service->uses, USES_MAX + 1);
     list_init(&service->uses_young);
-    list_init(&service->uses_told);
+    list_init(&service->uses_stored);
     timer_init(&service->uses_timer, service->loop, on_due);
 }
 

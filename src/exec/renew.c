@@ -76,8 +76,8 @@ enum op_result exec_step_renew_token(struct op *op)
         case CONNECT_EXPIRED:
             return wait_for_token(exec) ? OP_NEXT : OP_WAIT;
         case CONNECT_AGING:
-            connect_renew_beside(connect, exec->in.account_id, exec->integration->integration_id,
-                                 exec->connection.item);
+            connect_renew_in_background(connect, exec->in.account_id,
+                                        exec->integration->integration_id, exec->connection.item);
             break;
         case CONNECT_FRESH:
             break;

@@ -143,7 +143,7 @@ static enum op_result begin_client(struct web_request *request)
     if (!slice_to_i64(web_field(request, "connection"), &it->again) || it->again < 0)
         it->again = 0;
     /* The sealed secret opens only for this account and app. */
-    struct vault_binding binding = oauth_client_place(request->session.account_id, app_id);
+    struct vault_binding binding = oauth_client_binding(request->session.account_id, app_id);
     if (client_id.len == 0 || !is_fit(client_id, OAUTH_CLIENT_ID_MAX) || !is_fit(secret, 4096))
         return web_reply_problem(request, 400, SLICE("Not saved"),
                                  SLICE("A client id and a client secret are printable ASCII "

@@ -49,12 +49,12 @@ static bool find(struct web_request *request, struct apps *apps, slice query,
                  const struct connection_app *own, size_t own_count)
 {
     struct arena *arena = &request->op.arena;
-    const struct search_request search = {.query = query,
-                                          .with_integrations = true,
-                                          .with_actions = true,
-                                          .connected =
-                                              connect_ones(arena, apps->catalog, own, own_count),
-                                          .limit = HITS_MAX};
+    const struct search_request search = {
+        .query = query,
+        .with_integrations = true,
+        .with_actions = true,
+        .connected = connect_connected_flags(arena, apps->catalog, own, own_count),
+        .limit = HITS_MAX};
     struct search_hit *hits;
     size_t count;
     if (!search.connected || catalog_search(apps->catalog, arena, &search, &hits, &count) != OK)

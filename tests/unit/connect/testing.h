@@ -87,9 +87,9 @@ static inline void bench_client(const char *client_id, const char *secret)
 {
     struct err err;
     struct buf sealed;
-    struct vault_binding place = oauth_client_place((struct uuid){{0}}, SLICE("demo"));
+    struct vault_binding binding = oauth_client_binding((struct uuid){{0}}, SLICE("demo"));
     buf_init(&sealed, 4096);
-    assert_int_equal(vault_seal(bench.ring, &place, slice_cstr(secret), &sealed), OK);
+    assert_int_equal(vault_seal(bench.ring, &binding, slice_cstr(secret), &sealed), OK);
     struct oauth_client client = {.integration_id = SLICE("demo"),
                                   .client_id = slice_cstr(client_id),
                                   .sealed = buf_slice(&sealed),
@@ -191,9 +191,9 @@ static inline int64_t bench_connection(const char *credential)
     struct err err;
     struct buf sealed;
     int64_t id = short_id_new();
-    struct vault_binding place = {bench.account, id};
+    struct vault_binding binding = {bench.account, id};
     buf_init(&sealed, 4096);
-    assert_int_equal(vault_seal(bench.ring, &place, slice_cstr(credential), &sealed), OK);
+    assert_int_equal(vault_seal(bench.ring, &binding, slice_cstr(credential), &sealed), OK);
     struct connection row = {.account_id = bench.account,
                              .id = id,
                              .integration_id = SLICE("demo"),
@@ -223,9 +223,9 @@ static inline struct connection bench_row(int64_t id, struct secret **credential
     for (size_t i = 0; i < count; i++) {
         if (list[i].id != id)
             continue;
-        struct vault_binding place = {bench.account, id};
+        struct vault_binding binding = {bench.account, id};
         struct connection row = list[i];
-        assert_int_equal(vault_open(bench.ring, &place, row.key_id, row.sealed, credential, &err),
+        assert_int_equal(vault_open(bench.ring, &binding, row.key_id, row.sealed, credential, &err),
                          OK);
         row.label = row.integration_id = row.auth_kind = SLICE(""); /* not to be looked at */
         row.scopes = row.scopes.len == 3 ? SLICE("a b") : SLICE("other");
