@@ -434,7 +434,7 @@ met: build/stamp/system-run build/stamp/system-test $(E2E_STAMP) $(CONTAIN) \
 	$(call run_tests,e2e e2e/descriptions.test.mjs tests/e2e/descriptions.test.mjs$(newline)$\
 		e2e e2e/replay.test.mjs tests/e2e/replay.test.mjs$(newline))
 
-## soak: 1,000 seeds of sim; flows under kills and a dying PostgreSQL; attacks; every OpenAPI of npm (SOAK_SECONDS=600)
+## soak: 1,000 seeds of sim; flows under kills, dying databases, frozen backends; attacks; all OpenAPI of npm (SOAK_SECONDS=600)
 .PHONY: soak
 soak: export SOAK_SECONDS ?= 600
 soak: export TEST_TIMEOUT_S = $(shell expr $(SOAK_SECONDS) + 900)
@@ -443,7 +443,7 @@ soak: export JOBS := $(shell nproc)
 soak: build/stamp/system-run build/stamp/system-test $(E2E_STAMP) $(CONTAIN) \
 		$(call programs,$(TEST_VARIANT)) $(call programs,release) \
 		build/$(TEST_VARIANT)/tests/sim/sim
-	$(call run_tests,$(call sim_lines,$(TEST_VARIANT))$(foreach f,$(filter %/flow_chaos.test.mjs %/attacks.test.mjs \
+	$(call run_tests,$(call sim_lines,$(TEST_VARIANT))$(foreach f,$(filter %/flow_chaos.test.mjs %/frozen.test.mjs %/attacks.test.mjs \
 		%/import_all.test.mjs,$(E2E)),e2e \
 		$(f:tests/%=%) $(f)$(newline)))
 

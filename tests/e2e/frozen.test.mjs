@@ -1,13 +1,19 @@
 // A database backend that stands still and goes on later: what was sent to it is done long after its
 // connection was given up, when whoever sent it has answered and gone. No claim stays behind: what no
 // run of the node that owns it carries is released, or ends as unknown where a provider may have seen it.
+// Then backends stand still one after the other under load. A short form; SOAK_SECONDS makes it go on for
+// that long, with 16 to 20 s each.
 // Alone: it waits for what happens every few seconds.
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
-import { hold, until } from './support/client.mjs';
+import { hold, pause, until } from './support/client.mjs';
 import { Stack } from './support/stack.mjs';
 
 const WRITERS = 4;
+const SOAK_SECONDS = Number(process.env.SOAK_SECONDS ?? 0);
+// Longer than a connection is waited for; in the whole form longer than a lease, too.
+const FROZEN_MS = SOAK_SECONDS ? [16_000, 20_000] : [6_000, 6_500];
+const SILENT = /the database has gone silent/g;
 let stack, server, account, flowId;
 
 before(async () => {
@@ -131,3 +137,84 @@ test('a keyed read whose client has gone ends its claim by itself', async () => 
 
 test('a flow that came late to the node that owns it is carried on', () =>
   until('it has ended', async () => (await sql(`select status from sluice.flow where id = '${flowId}'`)) === 'completed'));
+
+// What clients do meanwhile: each subject is asked for once, or with one key until the outcome is known.
+// Returns the subjects by what was acknowledged for them.
+function load(nodes) {
+  const answers = new Map(); // subject -> status of the last answer
+  const flows = [];
+  let isOver = false;
+  let count = 0;
+  const client = async (kind, node) => {
+    while (!isOver) {
+      const subject = `${kind} in a freeze ${++count}`;
+      await KINDS[kind](node, subject, answers, flows, () => isOver);
+      await pause(20);
+    }
+  };
+  const clients = Object.keys(KINDS).flatMap((kind) => nodes.map((node) => client(kind, node)));
+  return { answers, flows, end: () => ((isOver = true), Promise.all(clients)) };
+}
+
+// A node without a lease, and one that waits for a database, answers 503: a client sends its key again.
+const KINDS = {
+  async unkeyed(node, subject, answers) {
+    const reply = await node.execute(account.key, 'probe', 'send', { subject }, { confirm: true });
+    answers.set(subject, reply.status);
+  },
+  async keyed(node, subject, answers, flows, isOver) {
+    const more = { confirm: true, idempotency_key: subject };
+    let reply;
+    do {
+      reply = await node.execute(account.key, 'probe', 'send', { subject }, more);
+      if (reply.status === 503 || reply.status === 409) await pause(100);
+    } while ((reply.status === 503 || reply.status === 409) && !isOver());
+    answers.set(subject, reply.status);
+  },
+  async flow(node, subject, answers, flows) {
+    const body = { flowTemplate: 'probe_chain', input: { subject, confirm: true } };
+    const reply = await node.call(account.key, 'POST', '/api/flows/start', body);
+    if (reply.status === 200) flows.push({ id: reply.json.flowId, subject });
+  },
+};
+
+async function freezeOne(nodes) {
+  const silences = () => nodes.reduce((sum, node) => sum + (node.log.match(SILENT)?.length ?? 0), 0);
+  const before = silences();
+  const pids = await until('a writer is connected', async () => (await writers()).sort(() => Math.random() - 0.5));
+  const [least, most] = FROZEN_MS;
+  signal(pids.slice(0, 1), 'SIGSTOP');
+  try {
+    await pause(least + Math.random() * (most - least));
+  } finally {
+    signal(pids.slice(0, 1), 'SIGCONT');
+  }
+  return silences() - before;
+}
+
+test('one backend after the other stands still under load', async (t) => {
+  await server.stop();
+  stack.forget(server);
+  const args = ['--database-writers', '2', '--database-readers', '1'];
+  if (!SOAK_SECONDS) args.push('--database-timeout', '500ms');
+  const nodes = [await stack.serve({ args }), await stack.serve({ args })];
+  const work = load(nodes);
+  const end = Date.now() + SOAK_SECONDS * 1000;
+  let freezes = 0;
+  let losses = 0;
+  for (; Date.now() < end || losses === 0; freezes++) losses += await freezeOne(nodes);
+  await work.end();
+  const done = [...work.answers.values()].filter((status) => status === 200).length;
+  t.diagnostic(`figure: ${freezes} freezes, ${losses} connections given up, ${done} of ${work.answers.size} writes and ${work.flows.length} flows acknowledged`);
+
+  await noneInFlight();
+  const open = () => sql(`select count(*) from sluice.flow where template_key = 'probe_chain' and status in ('running', 'waiting')`);
+  await until('all flows have ended', async () => (await open()) === '0');
+  const made = new Map();
+  for (const { marker } of await stack.provider.ledger()) made.set(marker, (made.get(marker) ?? 0) + 1);
+  assert.deepEqual([...made].filter(([, times]) => times > 1), [], 'a write was made twice');
+  for (const [subject, status] of work.answers) if (status === 200) assert.equal(made.get(subject), 1, subject);
+  const completed = new Set(await lines(`select id from sluice.flow where status = 'completed'`));
+  for (const { id, subject } of work.flows) if (completed.has(id)) assert.equal(made.get(subject), 1, subject);
+  assert.ok(done > 0 && completed.size > 0);
+});
