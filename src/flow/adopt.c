@@ -1,6 +1,11 @@
 /*
- * Flows that dead nodes left behind are taken over, in sets until none is left; and flows of our
- * own that are in no memory (a transition whose answer was lost, no memory for the run).
+ * Adoption: running flows of dead nodes are taken over, in sets until none is left. And flows that
+ * this node owns without having them in memory (a start or a take whose answer was lost, no memory
+ * for the run) are taken from itself in the same way.
+ *
+ * Scans are read-only and run on every node at about the same time. The take is fenced by the dead
+ * owner and the revision, so of several nodes one gets the flow (take.c). While no slot is free the
+ * flows stay where they are: other nodes may have room.
  */
 #include "base/clock.h"
 #include "base/mem.h"
@@ -9,7 +14,7 @@
 enum {
     SCAN_EVERY_MS = 1000, /* with the lease before it: adopted within 12 s */
     SCAN_JITTER_MS = 500,
-    NOT_YET_MS = 100,           /* until this node is known */
+    NOT_YET_MS = 100,           /* until this node's row is written, and while its lease is out */
     LOST_AGE_US = 20 * 1000000, /* older than any statement that may still make it known */
     LOST_EVERY_US = 30 * 1000000,
     ADOPT_ARENA_MAX = 4 * 1024 * 1024,
@@ -30,16 +35,18 @@ static struct flow_adopter *adopter_of(struct op *op)
     return CONTAINER_OF(op, struct flow_adopter, op);
 }
 
+/* The jitter keeps nodes that started together from scanning together. */
 static enum op_result step_sleep(struct op *op)
 {
     struct flow_adopter *adopter = adopter_of(op);
-    arena_reset(&op->arena);
+    arena_reset(&op->arena); /* the op never ends, so its memory is freed here */
     bool is_up = exec_node_may_write(adopter->service->config.node);
     op_sleep(op, &adopter->sleep, is_up ? SCAN_EVERY_MS + random_below(SCAN_JITTER_MS) : NOT_YET_MS,
              "time for the next scan");
     return OP_WAIT;
 }
 
+/* Without a lease of its own a node may not adopt: its flows would be orphans again at once. */
 static enum op_result step_scan(struct op *op)
 {
     struct flow_adopter *adopter = adopter_of(op);
@@ -50,7 +57,8 @@ static enum op_result step_scan(struct op *op)
     return OP_WAIT;
 }
 
-/* The takes of one scan share batches; the next scan comes when all are done. */
+/* The takes of one scan share batches. The next scan comes when all are done, or it would find the
+ * same flows; where none was found, the flows of this node are next. */
 static enum op_result step_orphans(struct op *op)
 {
     struct flow_adopter *adopter = adopter_of(op);
@@ -65,8 +73,9 @@ static enum op_result step_orphans(struct op *op)
     return op->holds > 0 ? op_wait_then(op, ADOPT_SCAN) : op_jump(op, ADOPT_SCAN);
 }
 
-/* Some time after there was a reason, and now and then without one: a backend that stood still may
- * commit a start or a take at any time after its connection was given up. */
+/* Runs LOST_AGE_US after has_lost was set, so that every statement that may still answer has, and
+ * every LOST_EVERY_US without a reason: a PostgreSQL backend that stood still may commit a start or
+ * a take at any time after its connection was given up. */
 static enum op_result step_scan_ours(struct op *op)
 {
     struct flow_adopter *adopter = adopter_of(op);
@@ -78,7 +87,7 @@ static enum op_result step_scan_ours(struct op *op)
     if (now < adopter->lost_at)
         return op_jump(op, ADOPT_SLEEP);
     adopter->lost_at = 0;
-    service->has_lost = false;
+    service->has_lost = false; /* before the scan: what is lost from now on is for the next one */
     store_flow_owned(service->config.pool, &adopter->query, op, exec_node_id(service->config.node),
                      now - LOST_AGE_US);
     return OP_WAIT;
@@ -92,6 +101,7 @@ static enum op_result step_lost(struct op *op)
     size_t count = 0;
     if (store_flow_scan_result(&adopter->query, &refs, &count) != OK)
         service->has_lost = true;
+    /* All of them, whatever room there is: only this node can run what it owns. */
     for (size_t i = 0; i < count; i++)
         if (!flow_run_is_known(service, refs[i].id))
             (void)flow_take_start(service, &refs[i], op);

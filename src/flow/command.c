@@ -1,13 +1,21 @@
 /*
- * Start, approve, reject, resume, cancel. Each is one conditional statement, whatever node it
- * reaches; whoever takes a flow by it runs it. The answer is the view as it is afterwards.
+ * Start, approve, reject, resume, cancel. Each is one conditional statement and works on any node;
+ * the node that takes a flow by it runs it. The answer is the view after the change.
+ *
+ * A start is written before it runs. Approve, reject and resume load the flow, decide by what they
+ * loaded, and write fenced by its revision; where it has changed in between they load again. A
+ * cancel needs nothing of the row, so it writes first and loads afterwards.
+ *
+ * Each statement carries one token for all its sendings: a repetition after a lost answer finds the
+ * token in the row and succeeds. A statement whose answer never came may still have made a flow
+ * ours; service->has_lost makes the adopter scan for such flows by their owner.
  */
 #include "base/clock.h"
 #include "flow/internal.h"
 
 enum {
-    /* Of a cancel whose flow another node may be about to send a request for: longer than that node
-     * relies on what it knew of the row before, with a margin for clocks that run apart. */
+    /* How long a cancel waits where another node may be about to send a request: longer than that
+     * node relies on its last read of the row, with a margin for clocks that run apart. */
     CANCEL_WAIT_MS = EXEC_PROOF_MS + 100,
     COMMAND_ARENA_MAX = 256 * 1024 * 1024,
     VIEW_BYTES_MAX = 128 * 1024 * 1024,
@@ -36,7 +44,8 @@ static struct flow_command *command_of(struct op *op)
     return CONTAINER_OF(op, struct flow_command, op);
 }
 
-/* What is answered lives in the caller's arena: he may look at it turns later. */
+/* Answers live in the caller's arena, since the caller may read them some turns later, when this
+ * op's arena is gone. */
 static struct arena *answer_arena(const struct flow_command *command)
 {
     return &command->op.parent->arena;
@@ -54,6 +63,7 @@ static enum op_result unavailable(struct flow_command *command)
     return answer(command, FLOW_ANSWER_UNAVAILABLE, SLICE_NONE);
 }
 
+/* message: SLICE_NONE where there was no memory for it. */
 static enum op_result conflict(struct flow_command *command, slice message)
 {
     if (!message.ptr)
@@ -61,6 +71,7 @@ static enum op_result conflict(struct flow_command *command, slice message)
     return answer(command, FLOW_ANSWER_CONFLICT, message);
 }
 
+/* Bounded, because a client waits: under a steady race with other changes it gets a 503. */
 static enum op_result retry(struct flow_command *command, enum command_step step)
 {
     if (++command->tries > TRIES_MAX)
@@ -69,6 +80,8 @@ static enum op_result retry(struct flow_command *command, enum command_step step
     return op_wait_then(&command->op, step);
 }
 
+/* The change is durable by now: a view that is too large for memory is left out, and the command
+ * has succeeded. */
 static enum op_result answer_view(struct flow_command *command, const struct flow_whole *whole,
                                   const struct flow_template *tmpl)
 {
@@ -103,6 +116,7 @@ static enum op_result step_begin(struct op *op)
 
 /* ---- start ---- */
 
+/* Validated a second time, now with a report: valid inputs are the usual case and need none. */
 static enum op_result refuse_input(struct flow_command *command, const struct flow_template *tmpl)
 {
     struct schema_report report;
@@ -133,7 +147,8 @@ static struct flow new_flow(const struct flow_command *command, const struct flo
     };
 }
 
-/* The first one may be on its way to the database still: it is given a moment. */
+/* A run of this id is in memory, so the first start may still be on its way to the database and may
+ * yet fail: it gets one pause before this one is reported as a repetition. */
 static enum op_result repeated(struct flow_command *command)
 {
     if (command->tries == 0)
@@ -141,12 +156,16 @@ static enum op_result repeated(struct flow_command *command)
     return answer(command, FLOW_ANSWER_REPEATED, SLICE_NONE);
 }
 
+/* Commands may use twice the slots that timers and adoption may: a person waits for a command,
+ * while due flows can stay in the database. */
 static bool can_run(const struct flow_service *service)
 {
     return !service->is_draining && exec_node_may_write(service->config.node) &&
            service->run_count + service->taking < 2 * service->config.runs_max;
 }
 
+/* The checks that need no database come first. The first step is planned before anything is
+ * written, so that its intent or its pause is part of the insert. */
 static enum op_result step_start(struct op *op)
 {
     struct flow_command *command = command_of(op);
@@ -161,6 +180,7 @@ static enum op_result step_start(struct op *op)
     if (!can_run(service) || !command->input_json.ptr)
         return unavailable(command);
     struct flow flow = new_flow(command, tmpl);
+    /* On another node the statement itself finds the repetition (step_started). */
     if (flow_run_is_known(service, flow.id))
         return repeated(command);
     command->run = flow_run_new(service, &flow, tmpl, command->input_json, command->in.actor);
@@ -177,6 +197,7 @@ static enum op_result step_start(struct op *op)
     return OP_WAIT;
 }
 
+/* The view is written before the launch: it shows revision 1, which run->flow holds until then. */
 static enum op_result step_started(struct op *op)
 {
     struct flow_command *command = command_of(op);
@@ -205,6 +226,7 @@ static enum op_result step_started(struct op *op)
 
 /* ---- changes ---- */
 
+/* In any state and without a revision: a cancel means the flow, whatever it does by then. */
 static enum op_result step_cancel(struct op *op)
 {
     struct flow_command *command = command_of(op);
@@ -213,6 +235,7 @@ static enum op_result step_cancel(struct op *op)
     return OP_WAIT;
 }
 
+/* For the decision, and after a cancel for the view alone. Items are no part of either. */
 static enum op_result step_load(struct op *op)
 {
     struct flow_command *command = command_of(op);
@@ -229,7 +252,7 @@ static enum op_result step_loaded(struct op *op)
         return answer(command, FLOW_ANSWER_NOT_FOUND, SLICE_NONE);
     if (status != OK)
         return unavailable(command);
-    flow_template_unref(command->find.tmpl);
+    flow_template_unref(command->find.tmpl); /* of the try before */
     command->find.tmpl = NULL;
     if (flow_template_find(command->service, &command->find, command->whole.flow.template_version,
                            op))
@@ -248,6 +271,7 @@ static enum op_result step_template(struct op *op)
     return OP_NEXT;
 }
 
+/* The step's output: the steps behind it may refer to it, and decided_by reads it back. */
 static slice approval_output(struct flow_command *command)
 {
     struct buf text;
@@ -273,6 +297,7 @@ static slice approval_output(struct flow_command *command)
 
 static const char rejected_by[] = "Rejected by ";
 
+/* The step's error, JSON text. Its message begins with the actor, which decided_by reads back. */
 static slice rejection(struct flow_command *command)
 {
     struct buf message;
@@ -291,7 +316,8 @@ static slice rejection(struct flow_command *command)
     return text;
 }
 
-/* Approve and resume: this process takes the flow. */
+/* Approve and resume: this process takes the flow. The slot is checked before the statement, since
+ * a flow that is taken and not run would stop until it is adopted. */
 static enum op_result step_take(struct op *op)
 {
     struct flow_command *command = command_of(op);
@@ -317,6 +343,7 @@ static enum op_result step_take(struct op *op)
     return op_wait_then(op, COMMAND_CHANGED);
 }
 
+/* A rejection ends the flow as cancelled. No process has to own it, so no slot is needed. */
 static enum op_result step_reject(struct op *op)
 {
     struct flow_command *command = command_of(op);
@@ -334,7 +361,8 @@ static enum op_result step_reject(struct op *op)
     return op_wait_then(op, COMMAND_CHANGED);
 }
 
-/* The attempt's row, as the statements of a decision make it. */
+/* The attempt's row, as the statements of a decision make it: with it the view can be written
+ * without loading the flow a second time. */
 static struct flow_step decided_step(struct flow_command *command)
 {
     const struct flow *flow = &command->whole.flow;
@@ -350,7 +378,7 @@ static struct flow_step decided_step(struct flow_command *command)
     };
 }
 
-/* Who decided it, as approval_output and rejection have written it. */
+/* The actor that decided, from what approval_output or rejection wrote; SLICE_NONE: no person. */
 static slice decided_by(const struct flow_step *step, struct arena *arena)
 {
     slice text = step->is_completed ? step->output : step->error;
@@ -361,10 +389,12 @@ static slice decided_by(const struct flow_step *step, struct arena *arena)
     if (!slice_starts_with(message, slice_cstr(rejected_by)))
         return SLICE_NONE; /* it has expired */
     message = slice_from(message, sizeof(rejected_by) - 1);
-    slice by = slice_split(&message, ' ');
+    slice by = slice_split(&message, ' '); /* with the ":" or "." behind it */
     return by.len > 1 ? slice_first(by, by.len - 1) : SLICE_NONE;
 }
 
+/* For a second click, or a second person: what was decided of the step that they mean. The last of
+ * its attempts counts, since a resumed approval asks again. */
 static void report_earlier(struct flow_command *command)
 {
     const struct flow_template *tmpl = command->find.tmpl;
@@ -381,6 +411,8 @@ static void report_earlier(struct flow_command *command)
     }
 }
 
+/* Checks in the order in which they explain most: another state, another step, another revision,
+ * too late. The statement checks all of it again under the row's lock; these give the message. */
 static enum op_result decide_approval(struct flow_command *command)
 {
     const struct flow *flow = &command->whole.flow;
@@ -409,6 +441,8 @@ static enum op_result decide_approval(struct flow_command *command)
                    command->in.kind == FLOW_COMMAND_APPROVE ? COMMAND_TAKE : COMMAND_REJECT);
 }
 
+/* A flow that waits for a later time or for a person is left as it is: resuming it is no error, and
+ * changes nothing. */
 static enum op_result decide_resume(struct flow_command *command)
 {
     const struct flow *flow = &command->whole.flow;
@@ -439,7 +473,8 @@ static int change_result(struct flow_command *command)
     return store_flow_take_result(&command->query, &command->flow);
 }
 
-/* The row has changed: what carries it on in this process, or watches it, learns of it. */
+/* The row has changed: watches are notified, a cancelled flow's run in this process ends in this
+ * turn, and a taken flow begins to run. */
 static void apply_change(struct flow_command *command)
 {
     struct flow_service *service = command->service;
@@ -452,7 +487,7 @@ static void apply_change(struct flow_command *command)
         service->has_lost = true;
 }
 
-/* A decision's attempt is the last of all. */
+/* A decision's attempt goes to the end: the steps behind the approval have no attempts yet. */
 static bool add_decided(struct flow_command *command)
 {
     struct flow_whole *whole = &command->whole;
@@ -469,7 +504,8 @@ static bool add_decided(struct flow_command *command)
     return true;
 }
 
-/* What was loaded, with the change: its revision was the fence, so nothing lies between. */
+/* The view of what was loaded, with the change: its revision was the fence, so no other change lies
+ * between. After a cancel nothing was loaded yet. */
 static enum op_result answer_changed(struct flow_command *command)
 {
     bool is_loaded = command->in.kind != FLOW_COMMAND_CANCEL;
@@ -480,9 +516,9 @@ static enum op_result answer_changed(struct flow_command *command)
     return op_jump(&command->op, COMMAND_LOAD);
 }
 
-/* What runs here was cut in this turn. Where another node ran it, or where it was cancelled before
- * and nobody knows when, the acknowledgement waits until no node can rely on the row as it was:
- * from then on no request of this flow begins anywhere. */
+/* A run in this process was cancelled in this turn. Where another node ran it, or where it was
+ * cancelled before at an unknown time, the answer waits until no node can rely on the row as it
+ * was: once it is given, no request of this flow begins anywhere. */
 static bool must_wait(const struct flow_command *command)
 {
     struct uuid owner = command->was_owned_by;
@@ -491,6 +527,9 @@ static bool must_wait(const struct flow_command *command)
     return command->in.kind == FLOW_COMMAND_CANCEL && (command->was_cancelled || is_others);
 }
 
+/* ERR_NOTFOUND: another change was faster, or there is no such flow. The others load to know which.
+ * A cancel tries once more: a flow that another request cancels in the same moment is in neither
+ * half of its statement, not to be changed and not yet cancelled in its snapshot. */
 static enum op_result step_changed(struct op *op)
 {
     struct flow_command *command = command_of(op);
@@ -504,11 +543,11 @@ static enum op_result step_changed(struct op *op)
         return op_wait_then(op, COMMAND_LOAD);
     }
     if (status == ERR_NOTFOUND && command->in.kind != FLOW_COMMAND_CANCEL)
-        return retry(command, COMMAND_LOAD); /* somebody else was faster */
+        return retry(command, COMMAND_LOAD); /* and decide by the row as it is now */
     if (status == ERR_NOTFOUND) {
         if (command->tries > 0)
             return answer(command, FLOW_ANSWER_NOT_FOUND, SLICE_NONE);
-        return retry(command, COMMAND_CANCEL); /* unless it was cancelled this very moment */
+        return retry(command, COMMAND_CANCEL);
     }
     if (status == ERR_CLOSED && command->in.kind != FLOW_COMMAND_CANCEL)
         command->service->has_lost = true; /* it may be ours */
@@ -538,6 +577,7 @@ static void on_cancel(struct op *op)
     pg_cancel(&command->find.query);
 }
 
+/* The template's reference is released here and not with memory, which is the caller's. */
 static void on_end(struct op *op, enum op_end end)
 {
     struct flow_command *command = command_of(op);

@@ -1,8 +1,12 @@
 /*
- * A tool_call with for_each. The items are worked off by a few lanes, each an op that takes one
- * item after the other: intent (where the call must not be made twice in silence), call, fact.
- * Facts are rows of flow_item; those of one turn share a commit. Once an item has failed for good
- * no new one is begun; those in flight finish.
+ * A tool_call with for_each. A few lanes share the items, each an op that takes one item after the
+ * other: intent (where the call must not be repeated unnoticed), call, fact. Facts are rows of
+ * flow_item; those of one turn share a commit. Once an item has failed for good no new one is
+ * begun; those in flight finish.
+ *
+ * The flow's row does not change while lanes run: each fact is fenced by the row's rev and owner,
+ * which are those of the transition that began the attempt. A fan belongs to one attempt of the
+ * step; the next attempt gets a new one that inherits the completed items.
  */
 #include "base/clock.h"
 #include "flow/internal.h"
@@ -42,12 +46,14 @@ struct flow_lane {
 
 struct flow_fan {
     struct fan_item *items;
-    size_t count, next, output_bytes;
+    size_t count;
+    size_t next;         /* no item before it is to do */
+    size_t output_bytes; /* of completed items, with a comma each */
     struct flow_lane *lanes[FLOW_CONCURRENCY_MAX];
     size_t lane_count;
     bool is_safe;    /* calls may be repeated: no intents */
     bool is_stopped; /* an item has failed for good */
-    bool is_left;    /* the flow is not ours any more, or we are leaving */
+    bool is_left;    /* the flow is not ours any more, or this process shuts down */
     bool is_too_large;
 };
 
@@ -74,8 +80,9 @@ static struct fan_item *item_of(struct flow_lane *lane)
 
 /* ---- one item ---- */
 
-/* The ways of an item: a lane takes it, and ends it or, when it leaves before the call, gives it
- * back. A completed one fails where the database refuses its output. */
+/* The one place where an item's state changes after it was read. A lane takes an item, and ends it
+ * or, when it stops before the call, gives it back. A completed one fails where the database
+ * refuses its output. */
 static void move_item(struct fan_item *item, enum item_state to)
 {
     bool is_refused = item->state == ITEM_COMPLETED && to == ITEM_FAILED;
@@ -85,6 +92,8 @@ static void move_item(struct fan_item *item, enum item_state to)
     item->state = to;
 }
 
+/* The row that insert will write, each time until it is durable. The key is item, attempt and fact,
+ * so that a repetition inserts nothing. */
 static void make_fact(struct flow_lane *lane, enum flow_item_fact fact)
 {
     struct flow_run *run = lane->run;
@@ -104,7 +113,8 @@ static void make_fact(struct flow_lane *lane, enum flow_item_fact fact)
     flow_state_check_item(&lane->fact);
 }
 
-/* The item has ended. Texts of the error move to where the run can see them. */
+/* The item has ended. The error's texts move from the lane's scratch to the run's arena, since
+ * sum_up needs them when all lanes are done. */
 static enum op_result fail_item(struct flow_lane *lane)
 {
     struct fan_item *item = item_of(lane);
@@ -119,12 +129,15 @@ static enum op_result fail_item(struct flow_lane *lane)
     return OP_STOP;
 }
 
+/* The flow goes on elsewhere: the other lanes stop at their next item, too. */
 static enum op_result leave(struct flow_lane *lane)
 {
     lane->fan->is_left = true;
     return OP_DONE;
 }
 
+/* All lanes share `next`; no lock is needed, as steps of ops never run at the same time. A failed
+ * item stops all lanes here, so what is in flight still ends and is recorded. */
 static enum op_result step_take(struct op *op)
 {
     struct flow_lane *lane = lane_of(op);
@@ -146,6 +159,8 @@ static enum op_result step_take(struct op *op)
     return OP_NEXT;
 }
 
+/* One fact. Its statement also proves that the flow is still ours; check_insert notes since when.
+ */
 static enum op_result insert(struct flow_lane *lane)
 {
     struct flow_run *run = lane->run;
@@ -155,6 +170,8 @@ static enum op_result insert(struct flow_lane *lane)
     return OP_WAIT;
 }
 
+/* The intent, before anything is sent. On the way down none is begun any more: an intent without an
+ * end would make the outcome unknown. */
 static enum op_result step_begin(struct op *op)
 {
     struct flow_lane *lane = lane_of(op);
@@ -165,11 +182,13 @@ static enum op_result step_begin(struct op *op)
     return insert(lane);
 }
 
-/* OP_NEXT: the fact is durable. */
+/* OP_NEXT: the fact is durable. A completed item whose output the database refuses becomes a failed
+ * one, whose fact has no output; any other failure is tried again without a limit. */
 static enum op_result check_insert(struct flow_lane *lane, enum lane_step again)
 {
     int status = store_flow_item_insert_result(&lane->query);
-    if (status == OK) { /* which its fence has proven */
+    if (status == OK) {
+        /* The fence found the row unchanged. Lanes share the proof, and the newest one counts. */
         struct exec_proof *proof = &lane->run->proof;
         if (proof->sent_boot_ns < lane->sent_boot_ns)
             proof->sent_boot_ns = lane->sent_boot_ns;
@@ -193,6 +212,7 @@ static enum op_result step_begun(struct op *op)
     return check_insert(lane_of(op), LANE_BEGIN);
 }
 
+/* Also where an item is tried again, so a deadline that has passed in the meantime ends it. */
 static enum op_result step_call(struct op *op)
 {
     struct flow_lane *lane = lane_of(op);
@@ -213,13 +233,15 @@ static enum op_result step_call(struct op *op)
     return fail_item(lane);
 }
 
+/* The call has succeeded, which is recorded whatever becomes of its output: past the limit, or with
+ * no memory for it, the step fails, and no later attempt may call for this item again. */
 static enum op_result complete_item(struct flow_lane *lane, slice output)
 {
     struct fan_item *item = item_of(lane);
     struct flow_fan *fan = lane->fan;
     item->output = arena_dup(&lane->run->op.arena, output);
     fan->output_bytes += output.len + 1;
-    if (fan->output_bytes + 2 > FLOW_OUTPUT_BYTES_MAX || !item->output.ptr)
+    if (fan->output_bytes + 2 > FLOW_OUTPUT_BYTES_MAX /* with the brackets */ || !item->output.ptr)
         fan->is_too_large = fan->is_stopped = true;
     if (!item->output.ptr)
         item->output = SLICE("null");
@@ -247,6 +269,7 @@ static enum op_result step_called(struct op *op)
         return complete_item(lane, exec_outcome_of(exec)->output_json);
     case FLOW_CALL_UNSENT:
         run->progress.unsent++;
+        /* With a durable intent the call is tried to its end, as in step_execute of run.c. */
         if (flow_run_is_leaving(run) && lane->fan->is_safe)
             return leave(lane);
         return call_again(lane, AGAIN_MS + random_below(AGAIN_MS), "a call that could not be made");
@@ -273,7 +296,7 @@ static enum op_result step_recorded(struct op *op)
     return result == OP_NEXT ? op_jump(op, LANE_TAKE) : result;
 }
 
-/* An item after the other, until none is left to take. */
+/* One item after the other, until none is left to take. OP_STOP leads to the item's last fact. */
 static const struct op_step lane_steps[] = {
     [LANE_TAKE] = {"take", step_take, OP_TO(LANE_CALL)},
     [LANE_BEGIN] = {"begin", step_begin, 0},
@@ -309,6 +332,7 @@ static const struct op_class lane_class = {
 
 /* ---- what is known of the items ---- */
 
+/* The reverse of flow_error_text, as far as the step's error needs it. */
 static struct flow_error read_error(struct flow_run *run, slice text)
 {
     struct err err;
@@ -326,9 +350,10 @@ static struct flow_error read_error(struct flow_run *run, slice text)
     };
 }
 
-/* In the order of facts (begun, completed, failed). What completed in any attempt has completed. A
- * fact of this very attempt was written by a node that has died since: an intent without an end is
- * a call whose outcome nobody knows. */
+/* Facts of an item come in order of attempts, in each begun, completed, failed. What completed in
+ * any attempt has completed. Facts of the current attempt are those of an earlier owner, as this
+ * process writes its own only after they were read: an intent without an end is a call whose
+ * outcome is unknown. */
 static void read_fact(struct flow_run *run, struct flow_fan *fan, const struct flow_item *fact)
 {
     struct fan_item *item = &fan->items[fact->item];
@@ -346,6 +371,8 @@ static void read_fact(struct flow_run *run, struct flow_fan *fan, const struct f
     }
 }
 
+/* From the facts that were loaded, and from the fan of the attempt before, if this process made it.
+ * Neither is enough: a load precedes the attempts made here. NULL: out of memory. */
 static struct flow_fan *make_fan(struct flow_run *run)
 {
     struct flow_fan *old = run->progress.fan;
@@ -388,11 +415,11 @@ bool flow_fan_start(struct flow_run *run)
     for (size_t i = 0; i < lanes && i < to_do && !fan->is_stopped; i++) {
         struct flow_lane *lane = ARENA_NEW(&run->op.arena, struct flow_lane);
         if (!lane)
-            break;
+            break; /* fewer lanes do the same work */
         lane->run = run;
         lane->fan = fan;
         arena_init(&lane->scratch, ITEM_ARENA_MAX);
-        lane->scratch.use = run->op.arena.use;
+        lane->scratch.use = run->op.arena.use; /* counts in the account's share */
         op_start(&lane->op, &lane_class, run->op.loop, &run->op, LANE_ARENA_MAX);
         fan->lanes[fan->lane_count++] = lane;
     }
@@ -423,7 +450,9 @@ static slice put_outputs(struct flow_run *run, const struct flow_fan *fan)
     return output;
 }
 
-/* The step's error: that of the first failed item, naming all of them, and how many are left. */
+/* The step's error: that of the first failed item, with the numbers of those that failed and how
+ * many completed. An item that may not be retried is preferred, because its error decides whether
+ * the step is. */
 static void sum_up(struct flow_run *run, const struct flow_fan *fan, struct flow_error *error)
 {
     struct arena *arena = flow_run_scratch(run);
@@ -470,7 +499,7 @@ enum flow_fan_end flow_fan_join(struct flow_run *run, slice *output_json, struct
         return FLOW_FAN_FAILED;
     }
     if (!fan->is_too_large && completed < fan->count)
-        return FLOW_FAN_LEFT;
+        return FLOW_FAN_LEFT; /* the lanes were cancelled */
     *output_json = fan->is_too_large ? SLICE_NONE : put_outputs(run, fan);
     if (output_json->ptr)
         return FLOW_FAN_COMPLETED;

@@ -1,10 +1,15 @@
 /*
- * A flow that runs: the table of its steps. What is durable lies in the row (struct flow); this op
- * only carries it on, and may vanish at any time: the next owner begins with "load".
+ * A flow that runs: the table of its op. The durable state is the row (struct flow); this op only
+ * advances it and may end at any time without harm: the next owner begins with "load".
  *
- * A turn of the wheel is plan -> execute -> record: the result of one step and the plan of the next
- * go in one statement. Before a call that must not be made twice in silence the intent is durable,
- * either with the statement before or, after a pause, by one of its own ("begin").
+ * The op repeats plan, execute, record: the result of one step of the flow and the intent of the
+ * next are written by one statement. Before a call that must not be repeated unnoticed the intent
+ * is durable, written either by the transition before it or, after a pause, by a transition of its
+ * own (step_call).
+ *
+ * Invariants: run->flow is the row as this process read or wrote it last. Every write is fenced by
+ * rev and owner, so of two processes that both believe to own the flow one finds no row and stops.
+ * Before a call is sent its execution checks once more, against run->proof and the node's lease.
  */
 #include <stdio.h>
 
@@ -43,6 +48,8 @@ enum run_step {
 
 /* ---- loading ---- */
 
+/* A run begins in one of three ways: adopted, resumed or woken, with its row alone; started, with a
+ * plan from flow_run_new; or started and already waiting or completed by the same statement. */
 static enum op_result step_begin(struct op *op)
 {
     struct flow_run *run = flow_run_of(op);
@@ -53,18 +60,21 @@ static enum op_result step_begin(struct op *op)
     return op_jump(op, RUN_EXECUTE);
 }
 
+/* The items of a fan-out are loaded, too: those with a fact are not called again. */
 static enum op_result step_load(struct op *op)
 {
     struct flow_run *run = flow_run_of(op);
     ASSERT(!run->tmpl); /* it is loaded once */
     if (flow_run_is_leaving(run))
         return OP_DONE;
-    run->proof.sent_boot_ns = clock_boot_ns();
+    run->proof.sent_boot_ns = clock_boot_ns(); /* before the snapshot, so never too young */
     store_flow_load(run->service->config.pool, &run->query, op, run->flow.account_id, run->flow.id,
                     true);
     return OP_WAIT;
 }
 
+/* Without a limit: step_load ends the run once the flow is not ours. The row is read again each
+ * time, also where only the template could not be read, since it may have changed meanwhile. */
 static enum op_result load_again(struct flow_run *run, const char *what)
 {
     op_sleep(&run->op, &run->timer, LOAD_RETRY_MS, what);
@@ -80,6 +90,7 @@ static enum op_result step_loaded(struct op *op)
     if (status != OK)
         return load_again(run, "the database, to load a flow");
     const struct flow *now = &run->whole.flow;
+    /* A waking run is not the owner yet; what it was woken for is one revision. */
     bool is_there = run->is_waking
                         ? now->status == FLOW_WAITING && now->rev == run->flow.rev
                         : now->status == FLOW_RUNNING && uuid_eq(now->owner, run->flow.owner);
@@ -91,13 +102,15 @@ static enum op_result step_loaded(struct op *op)
     return OP_WAIT;
 }
 
+/* A template that is missing or does not compile stays so: the flow fails rather than being loaded
+ * for ever. */
 static enum op_result step_template(struct op *op)
 {
     struct flow_run *run = flow_run_of(op);
     flow_template_found(run->service, &run->find);
     if (run->find.status == OK) {
         run->tmpl = run->find.tmpl;
-        run->find.tmpl = NULL;
+        run->find.tmpl = NULL; /* the reference has moved */
         return OP_NEXT;
     }
     if (run->find.status == ERR_NOTFOUND || run->find.status == ERR_INVALID) {
@@ -107,14 +120,16 @@ static enum op_result step_template(struct op *op)
     return load_again(run, "the database, to load a template");
 }
 
-/* Where it stands: the plan of what is to be done now. */
+/* Needs the row, the documents and the template. false: a failure is prepared instead of a plan. */
 static enum op_result step_plan(struct op *op)
 {
     return flow_plan_loaded(flow_run_of(op)) ? OP_NEXT : OP_STOP;
 }
 
-/* ---- doing it: a step that has prepared a transition stops, which leads to its record ---- */
+/* ---- executing the plan: a step that has prepared a transition returns OP_STOP, which leads to
+ * RUN_RECORD ---- */
 
+/* The intent of the planned attempt is durable: the row itself names this step and attempt. */
 static bool is_begun(const struct flow_run *run)
 {
     return run->flow.is_begun && run->flow.step_index == (int64_t)run->plan.step &&
@@ -148,6 +163,12 @@ static enum op_result fail_for_memory(struct flow_run *run)
     return fail_step(run, &error);
 }
 
+/*
+ * Every plan passes here, each time it is tried, so this is where a drain and the deadline stop the
+ * flow. A process on its way down begins nothing, with one exception: a write whose intent it has
+ * made durable and that was not sent yet. If it were dropped, the next owner would find the intent
+ * and have to report an unknown outcome.
+ */
 static enum op_result step_execute(struct op *op)
 {
     static const enum run_step steps_of_plans[] = {
@@ -163,7 +184,8 @@ static enum op_result step_execute(struct op *op)
     if (flow_run_is_leaving(run) && !must_end)
         return OP_DONE;
     if (flow_run_is_leaving(run) && run->progress.unsent > 0)
-        return move_on(run); /* the intent is taken back */
+        return move_on(run); /* nothing was sent: the intent is taken back */
+    /* An end begins nothing, and a fault has an error that says more. */
     if (run->plan.kind != FLOW_PLAN_END && run->plan.kind != FLOW_PLAN_FAULT &&
         flow_run_is_overdue(run)) {
         struct flow_error error = flow_error_deadline();
@@ -172,6 +194,8 @@ static enum op_result step_execute(struct op *op)
     return op_jump(op, steps_of_plans[run->plan.kind]);
 }
 
+/* Makes the call, unless its intent has to be durable first: then the same plan is executed again
+ * once the intent is recorded. A read goes without an intent, which saves a commit. */
 static enum op_result step_call(struct op *op)
 {
     struct flow_run *run = flow_run_of(op);
@@ -181,8 +205,8 @@ static enum op_result step_call(struct op *op)
         struct flow_error error = flow_error_unknown();
         return fail_step(run, &error);
     }
-    if ((run->is_waking || !is_safe) && !is_begun(run)) /* the intent first */
-        return move_on(run);
+    if ((run->is_waking || !is_safe) && !is_begun(run))
+        return move_on(run); /* the row of a waking run is not ours before this transition */
     struct flow_call call = {.run = run,
                              .input = &run->plan.value,
                              .connection_id = run->plan.connection_id,
@@ -191,6 +215,8 @@ static enum op_result step_call(struct op *op)
     return run->progress.exec ? OP_WAIT : fail_for_memory(run);
 }
 
+/* The outcome lies in the execution's memory, which goes soon after this step. So complete_step
+ * copies the output, and flow_call_result the texts of the error. */
 static enum op_result step_called(struct op *op)
 {
     struct flow_run *run = flow_run_of(op);
@@ -208,15 +234,15 @@ static enum op_result step_called(struct op *op)
     case FLOW_CALL_UNSENT:
         run->progress.unsent++;
         op_sleep(op, &run->timer, UNSENT_RETRY_MS, "a call that could not be made");
-        return op_wait_then(op, RUN_EXECUTE);
+        return op_wait_then(op, RUN_EXECUTE); /* checks the drain and the deadline again */
     case FLOW_CALL_CANCELLED:
-        break;
+        break; /* the row stays as it is; its next owner decides by is_begun */
     }
     return OP_DONE;
 }
 
-/* Facts about items belong to the step and the attempt that the row is at: a load of the flow reads
- * those alone. */
+/* Facts about items belong to the step and the attempt of the row, and a load reads only those. So
+ * the intent comes first also where all calls are safe. */
 static enum op_result step_fan_out(struct op *op)
 {
     struct flow_run *run = flow_run_of(op);
@@ -225,9 +251,10 @@ static enum op_result step_fan_out(struct op *op)
         return move_on(run);
     if (!flow_fan_start(run))
         return fail_for_memory(run);
-    return op->holds > 0 ? OP_WAIT : OP_NEXT;
+    return op->holds > 0 ? OP_WAIT : OP_NEXT; /* no lane runs where no item is left to do */
 }
 
+/* The last lane released the last hold. */
 static enum op_result step_joined(struct op *op)
 {
     struct flow_run *run = flow_run_of(op);
@@ -244,6 +271,8 @@ static enum op_result step_joined(struct op *op)
     return OP_DONE;
 }
 
+/* Unlike a call's input the value is computed here and not with the plan: no intent has to be
+ * written before it. */
 static enum op_result step_transform(struct op *op)
 {
     struct flow_run *run = flow_run_of(op);
@@ -257,7 +286,7 @@ static enum op_result step_transform(struct op *op)
     return text.ptr ? complete_step(run, text) : fail_step(run, &too_large);
 }
 
-/* A wait or an approval: once that is durable this run has ended. */
+/* A wait or an approval: once that is durable the run ends, and the flow costs no memory. */
 static enum op_result step_park(struct op *op)
 {
     struct flow_run *run = flow_run_of(op);
@@ -265,7 +294,7 @@ static enum op_result step_park(struct op *op)
     return move_on(run);
 }
 
-/* A wait whose time has come. */
+/* A wait whose time has come, or had when it was planned. Its output is {"until": time}. */
 static enum op_result step_pass(struct op *op)
 {
     struct flow_run *run = flow_run_of(op);
@@ -286,14 +315,18 @@ static enum op_result step_fail(struct op *op)
 
 /* ---- the transition ---- */
 
+/* The same transition and token at each try, so a second sending that finds the token in the row
+ * counts as done. */
 static enum op_result step_record(struct op *op)
 {
     struct flow_run *run = flow_run_of(op);
     ASSERT(run->transition.next.rev == run->flow.rev + 1);
-    ASSERT(!uuid_is_nil(run->transition.op_token)); /* a second sending knows itself by it */
+    ASSERT(!uuid_is_nil(run->transition.op_token));
+    /* Taking a flow needs a valid lease, or others would adopt it at once. Writing one that is ours
+     * does not: the owner in the fence is enough. */
     if (run->is_waking && !exec_node_may_write(run->service->config.node))
-        return OP_DONE; /* found by the next scan of any node */
-    run->proof.sent_boot_ns = clock_boot_ns();
+        return OP_DONE;                        /* found by the next scan of any node */
+    run->proof.sent_boot_ns = clock_boot_ns(); /* good where the statement succeeds */
     struct flow_move move = {
         .next = &run->transition.next,
         .owner = run->is_waking ? exec_node_id(run->service->config.node) : run->flow.owner,
@@ -306,8 +339,8 @@ static enum op_result step_record(struct op *op)
     return OP_WAIT;
 }
 
-/* The database unreachable: tried until another node owns the flow. A value that it refuses is the
- * step's fault. */
+/* An unreachable database is tried until it answers, if only that another node owns the flow. A
+ * value that it refuses would be refused again, so the step fails instead. */
 static enum op_result record_again(struct flow_run *run, int status)
 {
     bool is_refused = status == ERR_INVALID || status == ERR_LIMIT;
@@ -321,6 +354,7 @@ static enum op_result record_again(struct flow_run *run, int status)
     return op_wait_then(&run->op, RUN_RECORD);
 }
 
+/* Only now is run->flow the new row: memory never is ahead of the database. */
 static enum op_result step_recorded(struct op *op)
 {
     struct flow_run *run = flow_run_of(op);
@@ -338,6 +372,8 @@ static enum op_result step_recorded(struct op *op)
     return OP_WAIT;
 }
 
+/* The back-off is over. The same step's next attempt is planned from the same outputs, and its
+ * `when` is not evaluated a second time. */
 static enum op_result step_replan(struct op *op)
 {
     struct flow_run *run = flow_run_of(op);
@@ -351,13 +387,13 @@ static enum op_result step_replan(struct op *op)
     (OP_TO(RUN_CALL) | OP_TO(RUN_FAN_OUT) | OP_TO(RUN_TRANSFORM) | OP_TO(RUN_PARK) | \
      OP_TO(RUN_PASS) | OP_TO(RUN_COMPLETE) | OP_TO(RUN_FAIL))
 static const struct op_step steps[] = {
-    /* where it stands; of a flow that begins here its start knows it */
+    /* the row, the template and the plan; a flow that starts here has them already */
     [RUN_BEGIN] = {"begin", step_begin, OP_TO(RUN_EXECUTE)},
     [RUN_LOAD] = {"load", step_load, 0},
     [RUN_LOADED] = {"loaded", step_loaded, OP_TO(RUN_LOAD)},
     [RUN_TEMPLATE] = {"template", step_template, OP_TO(RUN_LOAD) | TO_RECORD},
     [RUN_PLAN] = {"plan", step_plan, TO_RECORD},
-    /* what is planned; each prepares a transition */
+    /* one of the kinds of plans; each prepares a transition, except what is dropped */
     [RUN_EXECUTE] = {"execute", step_execute, TO_A_PLAN | TO_RECORD},
     [RUN_CALL] = {"call", step_call, TO_RECORD},
     [RUN_CALLED] = {"called", step_called, OP_TO(RUN_EXECUTE) | TO_RECORD},
@@ -368,7 +404,7 @@ static const struct op_step steps[] = {
     [RUN_PASS] = {"pass", step_pass, TO_RECORD},
     [RUN_COMPLETE] = {"complete", step_complete, TO_RECORD},
     [RUN_FAIL] = {"fail", step_fail, TO_RECORD},
-    /* the transition; what waits or has ended ends here, too */
+    /* the transition; a flow that now waits or has ended leaves memory here */
     [RUN_RECORD] = {"record", step_record, 0},
     [RUN_RECORDED] = {"recorded", step_recorded, OP_TO(RUN_EXECUTE) | TO_RECORD},
     [RUN_REPLAN] = {"replan", step_replan, OP_TO(RUN_EXECUTE)},
@@ -386,6 +422,7 @@ static void on_cancel(struct op *op)
     flow_fan_cancel(run);
 }
 
+/* Not left to free_run: the flow's next run may begin before this one's memory goes. */
 static void on_end(struct op *op, enum op_end end)
 {
     struct flow_run *run = flow_run_of(op);
@@ -399,7 +436,7 @@ static void free_run(struct op *op)
     arena_deinit(&run->scratch[0]);
     arena_deinit(&run->scratch[1]);
     flow_template_unref(run->tmpl);
-    budget_use_end(&run->use);
+    budget_use_end(&run->use); /* last: the arenas count in it */
     mem_free(run);
 }
 
@@ -413,7 +450,8 @@ static const struct op_class run_class = {
     .free = free_run,
 };
 
-/* Out of memory: it counts nowhere. */
+/* Counts the run's arenas in its account's share. Without memory for that the run goes on, not
+ * counted. */
 static void count_memory(struct flow_run *run, struct uuid account_id)
 {
     struct budget_queue *work = run->service->config.work;
@@ -424,6 +462,8 @@ static void count_memory(struct flow_run *run, struct uuid account_id)
     arena_count_in(&run->scratch[1], &run->use);
 }
 
+/* The op is started first, because the arena that holds the copies is the op's; its first step runs
+ * at the next drain of the run queue, so the fields may be set after that. flow is copied. */
 static struct flow_run *make_run(struct flow_service *service, const struct flow *flow)
 {
     char text[UUID_TEXT_LEN + 1];
@@ -441,7 +481,7 @@ static struct flow_run *make_run(struct flow_service *service, const struct flow
     uuid_format(flow->account_id, text);
     run->op.account_id = arena_dup(&run->op.arena, slice_of(text, UUID_TEXT_LEN));
     run->flow = *flow;
-    run->proof.sent_boot_ns = clock_boot_ns(); /* before its start is sent */
+    run->proof.sent_boot_ns = clock_boot_ns(); /* a start's statement is sent after this */
     run->flow.template_key = arena_dup(&run->op.arena, flow->template_key);
     run->flow.trigger_type = arena_dup(&run->op.arena, flow->trigger_type);
     flow_run_register(run);
@@ -453,7 +493,7 @@ bool flow_run_start(struct flow_service *service, const struct flow *flow, bool 
     ASSERT(flow->status == FLOW_RUNNING);
     struct flow_run *run = make_run(service, flow);
     if (run && is_resumed)
-        run->progress.attempt_base = flow->attempt;
+        run->progress.attempt_base = flow->attempt; /* a person grants a new set of attempts */
     return run != NULL;
 }
 
@@ -466,7 +506,7 @@ void flow_run_wake(struct flow_service *service, const struct flow_ref *ref)
                               .wake_at = ref->wake_at};
     ASSERT(ref->rev > 0 && ref->wake_at != 0);
     if (flow_run_is_moving(service, ref->id))
-        return;
+        return;                                      /* woken twice: by the timer and by a scan */
     struct flow_run *run = make_run(service, &flow); /* out of memory: the next scan finds it */
     if (run)
         run->is_waking = true;
@@ -479,7 +519,7 @@ struct flow_run *flow_run_new(struct flow_service *service, const struct flow *f
     struct flow_run *run = make_run(service, flow);
     if (!run)
         return NULL;
-    op_hold(&run->op, "its start");
+    op_hold(&run->op, "its start"); /* no step runs before the start is durable */
     run->tmpl = flow_template_ref(tmpl);
     run->whole.actor = arena_dup(&run->op.arena, actor);
     run->input = json_parse(&run->op.arena, input, &json_limits_request, &err);
@@ -496,6 +536,7 @@ struct flow_run *flow_run_new(struct flow_service *service, const struct flow *f
     bool is_call = run->plan.kind == FLOW_PLAN_CALL || run->plan.kind == FLOW_PLAN_FAN_OUT;
     flow_state_begin(&run->flow, run->plan.kind == FLOW_PLAN_END ? 0 : run->plan.step, is_call);
     run->transition.next = run->flow;
+    /* Revision 2 in the statement of revision 1: one commit for a flow that begins with a pause. */
     if (run->plan.kind == FLOW_PLAN_PARK || run->plan.kind == FLOW_PLAN_END)
         flow_run_next(run);
     return run;

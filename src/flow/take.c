@@ -1,6 +1,6 @@
 /*
- * Taking over one flow of a dead node, on an op of its own, so that many share a batch. Who loses
- * the race has nothing to do.
+ * Taking over one flow of a dead node, on an op of its own, so that many share a batch. Several
+ * nodes may try at the same time; where no row comes back another was faster, which is no error.
  */
 #include "base/clock.h"
 #include "base/mem.h"
@@ -23,6 +23,8 @@ static struct taking *taking_of(struct op *op)
     return CONTAINER_OF(op, struct taking, op);
 }
 
+/* The owner is read here and not when the op was started: the node may have begun a new incarnation
+ * in between. */
 static enum op_result step_take(struct op *op)
 {
     struct taking *taking = taking_of(op);
@@ -34,6 +36,8 @@ static enum op_result step_take(struct op *op)
     return OP_WAIT;
 }
 
+/* The flow is ours once the statement has succeeded. Where it then cannot run, or where the answer
+ * was lost, the adopter's scan of this node's own flows finds it. */
 static enum op_result step_taken(struct op *op)
 {
     struct taking *taking = taking_of(op);
@@ -51,6 +55,7 @@ static enum op_result step_taken(struct op *op)
     return OP_DONE;
 }
 
+/* The statement may be with the database and still be committed. */
 static void cancel_taking(struct op *op)
 {
     struct taking *taking = taking_of(op);
@@ -64,7 +69,7 @@ static void end_taking(struct op *op, enum op_end end)
     (void)end;
     ASSERT(service->taking > 0);
     service->taking--;
-    flow_service_fire_timers(service);
+    flow_service_fire_timers(service); /* where it did not become a run, a slot is free */
 }
 
 static void free_taking(struct op *op)
@@ -98,7 +103,7 @@ bool flow_take_start(struct flow_service *service, const struct flow_ref *ref, s
         .dead_owner = ref->owner,
         .step_index = -1,
     };
-    service->taking++;
+    service->taking++; /* reserves the slot of the run that it may become */
     op_start(&taking->op, &taking_class, service->config.loop, parent, TAKE_ARENA_MAX);
     return true;
 }
