@@ -1,9 +1,9 @@
 /*
- * See address.h. The tables follow the IANA IPv4 and IPv6 Special-Purpose Address Registries (RFC
- * 6890 and its updates up to 2024), plus multicast, the reserved class E and the forms of IPv6 that
- * carry an IPv4 address. Entries that the registry calls globally reachable (AS112, AMT) are
- * refused as well: no provider lives there. Nothing in IPv6 outside 2000::/3 is global unicast, so
- * whatever the table forgets there is refused, too.
+ * address: see address.h. The tables follow the IANA IPv4 and IPv6 Special-Purpose Address
+ * Registries (RFC 6890 and its updates up to 2024), plus multicast, the reserved class E and the
+ * forms of IPv6 that carry an IPv4 address. Entries that the registry calls globally reachable
+ * (AS112, AMT) are refused as well: no provider uses them. Nothing in IPv6 outside 2000::/3 is
+ * global unicast, so what the table lacks there is refused, too.
  */
 #include "http/address.h"
 
@@ -15,6 +15,7 @@
 #include "base/mem.h"
 #include "http/url.h"
 
+/* Unset bytes are 0, as the table below relies on: {10} is 10.0.0.0. */
 struct network {
     uint8_t bytes[16];
     uint8_t bits;
@@ -39,6 +40,7 @@ static const struct network special4[] = {
     {{198, 51, 100}, 24, "documentation"},
     {{203, 0, 113}, 24, "documentation"},
     {{224}, 4, "multicast"},
+    /* Lies within 240/4, so it stands before it: the first that fits gives the name. */
     {{255, 255, 255, 255}, 32, "broadcast"},
     {{240}, 4, "reserved"},
 };
@@ -75,6 +77,8 @@ static bool is_within(const uint8_t *address, const uint8_t *network, unsigned b
     unsigned whole = bits / 8, rest = bits % 8;
     if (memcmp(address, network, whole) != 0)
         return false;
+    /* The mask of the bits that count in the last byte. With rest 0 that byte may lie behind the
+     * address, so it is not read. */
     uint8_t mask = (uint8_t)(0xff00u >> rest);
     return rest == 0 || (address[whole] & mask) == (network[whole] & mask);
 }
@@ -91,6 +95,7 @@ static const char *network_find(const struct network *networks, size_t count,
 /* RFC 5214: ...:0000:5efe:a.b.c.d or ...:0200:5efe:a.b.c.d tunnels to that IPv4 address. */
 static bool is_isatap(const uint8_t *a)
 {
+    /* The bit 0x02 says whether the IPv4 address is unique worldwide; both forms tunnel. */
     return (a[8] & 0xfd) == 0 && a[9] == 0 && a[10] == 0x5e && a[11] == 0xfe;
 }
 
@@ -113,6 +118,7 @@ const char *address_special(const struct sockaddr *address)
     const uint8_t *bytes;
     size_t len = address_bytes(address, &bytes);
     if (len == 4)
+        /* IPv4 has no general rule as IPv6 has below: what is not in the table is reachable. */
         return network_find(special4, ARRAY_LEN(special4), bytes);
     if (len != 16)
         return "no internet address";
@@ -121,10 +127,11 @@ const char *address_special(const struct sockaddr *address)
         return what;
     if ((bytes[0] & 0xe0) != 0x20)
         return "not global unicast";
+    /* Last, because an ISATAP address may have any prefix, a global one included. */
     return is_isatap(bytes) ? "ISATAP" : NULL;
 }
 
-/* By hand: it is asked for once a request, and inet_ntop prints through sprintf. */
+/* By hand: every request formats its client's address, and inet_ntop prints through sprintf. */
 static slice format_v4(const uint8_t *bytes, char *out)
 {
     size_t len = 0;
@@ -160,6 +167,8 @@ slice address_format(const struct sockaddr *address, char out[ADDRESS_TEXT_MAX])
     if (len == 0)
         return address_format_host(address, out);
     address_format_host(address, host);
+    /* The casts go through void: sockaddr_storage is aligned for both, which the compiler cannot
+     * see. */
     uint16_t port = len == 4 ? ((const struct sockaddr_in *)(const void *)address)->sin_port
                              : ((const struct sockaddr_in6 *)(const void *)address)->sin6_port;
     int n = snprintf(out, ADDRESS_TEXT_MAX, len == 4 ? "%s:%u" : "[%s]:%u", host, ntohs(port));
@@ -198,10 +207,13 @@ void address_policy_free(struct address_policy *policy)
 static size_t parse_ip(slice text, uint8_t out[16])
 {
     char copy[INET6_ADDRSTRLEN];
+    /* inet_pton takes a C string, so a NUL inside would hide the rest of the text from it. */
     if (text.len == 0 || text.len >= sizeof(copy) || memchr(text.ptr, '\0', text.len))
         return 0;
     memcpy(copy, text.ptr, text.len);
     copy[text.len] = '\0';
+    /* inet_pton, unlike inet_aton, takes four decimals only: no octal, no hexadecimal, no short
+     * forms. */
     if (inet_pton(AF_INET, copy, out) == 1)
         return 4;
     return inet_pton(AF_INET6, copy, out) == 1 ? 16 : 0;
@@ -223,6 +235,8 @@ static int parse_network(slice entry, struct rule *rule, struct err *err)
     if (rule->bits % 8)
         masked[rule->bits / 8] =
             (uint8_t)(rule->bytes[rule->bits / 8] & (0xff00u >> (rule->bits % 8)));
+    /* Refused rather than cut: 10.1.2.3/8 is more likely a typing error than meant as
+     * 10.0.0.0/8. */
     if (memcmp(masked, rule->bytes, rule->len) != 0)
         return err_set(err, ERR_SYNTAX, "the network \"%.*s\" has bits set behind its prefix",
                        SLICE_ARG(slice_first(entry, 80)));
@@ -251,12 +265,15 @@ static int parse_host(slice entry, struct rule *rule, struct err *err)
     rule->len = (uint8_t)parse_ip(entry, rule->bytes); /* "::1" needs no brackets here */
     if (rule->len)
         return OK;
+    /* A URL's parser knows hosts and ports already; a path behind the entry is refused below. */
     int n = snprintf(text, sizeof(text), "http://%.*s", SLICE_ARG(entry));
     if (n < 0 || (size_t)n >= sizeof(text) || memchr(entry.ptr, '\0', entry.len) ||
         url_parse(slice_of(text, (size_t)n), &url, NULL) != OK || url.target.len)
         return err_set(err, ERR_SYNTAX,
                        "\"%.*s\" is no host, host:port or network to allow connections to",
                        SLICE_ARG(slice_first(entry, 80)));
+    /* Where the authority ends with the host no port is written, and the rule is for any port. A
+     * bracket behind the host is that of an IPv6 address. */
     if (url.authority.ptr + url.authority.len != url.host.ptr + url.host.len &&
         url.authority.ptr[url.authority.len - 1] != ']')
         rule->port = url.port;
@@ -310,6 +327,8 @@ bool address_policy_is_host_allowed(const struct address_policy *policy, slice h
     size_t ip_len = parse_ip(host, ip);
     for (size_t i = 0; i < policy->count; i++) {
         const struct rule *rule = &policy->rules[i];
+        /* A literal in the URL matches rules that are literals only, a name those that are names:
+         * rule->len is 0 for a name, as ip_len is. */
         if (rule->is_network || (rule->port && rule->port != port) || rule->len != ip_len)
             continue;
         if (ip_len ? memcmp(rule->bytes, ip, ip_len) == 0 : strcmp(rule->host, name) == 0)
@@ -333,6 +352,8 @@ static bool is_network_allowed(const struct address_policy *policy, const struct
 int address_policy_check(const struct address_policy *policy, slice host, uint16_t port,
                          const struct sockaddr *address, struct err *err)
 {
+    /* The cheap test first: most addresses are global. The host's rule comes last, since a rule for
+     * a name allows whatever it resolves to. */
     if (!address_special(address) || is_network_allowed(policy, address) ||
         address_policy_is_host_allowed(policy, host, port))
         return OK;
@@ -349,7 +370,8 @@ int address_policy_refuse(slice host, struct err *err)
 
 /* ---- lists of proxies ---- */
 
-/* 4 bytes of an IPv4-mapped address, too. */
+/* 4 bytes of an IPv4-mapped address, too (::ffff:0:0/96, RFC 4291 2.5.5.2): a dual-stack socket
+ * reports an IPv4 peer so, and the operator writes it as IPv4. */
 static size_t plain_bytes(const struct sockaddr *address, const uint8_t **bytes)
 {
     static const uint8_t mapped[12] = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff};
@@ -395,6 +417,7 @@ static slice without_port(slice text)
     ptrdiff_t end = slice_find_char(text, ']'), colon = slice_find_char(text, ':');
     if (text.len > 0 && text.ptr[0] == '[')
         return end > 0 ? slice_of(text.ptr + 1, (size_t)end - 1) : SLICE_NONE;
+    /* Two colons and no bracket: an IPv6 address without a port. */
     bool has_one = colon >= 0 && slice_find_char(slice_from(text, (size_t)colon + 1), ':') < 0;
     return has_one ? slice_first(text, (size_t)colon) : text;
 }

@@ -1,9 +1,11 @@
 /*
- * Which addresses the outbound client may connect to. The check is on the socket address itself,
- * after the look-up, so that no spelling of a host gets around it. Everything
- * in the IANA special-purpose registries (IPv4 and IPv6) is refused, also where an IPv6 address
- * carries an IPv4 one (mapped, compatible, 6to4, NAT64, Teredo, ISATAP), unless the operator
- * allows the host or the network.
+ * Which addresses the outbound client may connect to. Tenants name hosts, so without this check
+ * they could reach what is inside the operator's network (server-side request forgery, SSRF). The
+ * check is on the socket address itself, after the name was resolved, so that neither a spelling of
+ * a host nor a name that resolves to something else the second time (DNS rebinding) gets around it.
+ * Everything in the IANA special-purpose registries (IPv4 and IPv6) is refused, also where an IPv6
+ * address carries an IPv4 one (mapped, compatible, 6to4, NAT64, Teredo, ISATAP), unless the
+ * operator allows the host or the network.
  */
 #ifndef HTTP_ADDRESS_H
 #define HTTP_ADDRESS_H

@@ -1,9 +1,14 @@
 /*
- * The raw check of chunked framing (RFC 9112 7.1): sizes, extensions and trailers bounded, every
- * line ended by CRLF, nothing that parsers read differently. Finds the body's last byte.
+ * chunk: the raw check of chunked framing (RFC 9112 7.1): sizes, extensions and trailers bounded,
+ * every line ended by CRLF, nothing that parsers read differently. Finds the body's last byte.
+ *
+ * A byte behind that one belongs to the next request, so a different opinion about where the body
+ * ends is request smuggling. That is why bare LF, spaces around a size and a sign are refused here,
+ * which many parsers let through. llhttp sees each byte only after this scan took it.
  */
 #include "http/head.h"
 
+/* 60 bits: chunk_left * 16 below cannot overflow. */
 enum { SIZE_DIGITS_MAX = 15 };
 
 enum chunk_state {
@@ -22,6 +27,8 @@ enum chunk_state {
 
 void http_chunk_scan_init(struct http_chunk_scan *scan, uint64_t body_bytes_max)
 {
+    /* In proportion to the largest body allowed, for large bodies in small chunks; the fixed part
+     * is for small limits. */
     uint64_t share = body_bytes_max / 4;
     *scan = (struct http_chunk_scan){
         .body_bytes_max = body_bytes_max,
@@ -55,6 +62,7 @@ static enum http_scan scan_size(struct http_chunk_scan *scan, unsigned char c)
 {
     int digit = hex_value(c);
     if (digit >= 0) {
+        /* Leading zeros count as digits, or a size could be as long as one likes. */
         if (++scan->digits > SIZE_DIGITS_MAX)
             return bad(scan, 400, "a chunk size is too long");
         scan->chunk_left = scan->chunk_left * 16 + (uint64_t)digit;
@@ -62,6 +70,8 @@ static enum http_scan scan_size(struct http_chunk_scan *scan, unsigned char c)
     }
     if (scan->digits == 0 || (c != '\r' && c != ';'))
         return bad(scan, 400, "a chunk size is no number");
+    /* Checked when it is announced, before a byte of it is read. The subtraction cannot wrap:
+     * body_bytes never passes its maximum. */
     if (scan->chunk_left > scan->body_bytes_max - scan->body_bytes)
         return bad(scan, 413, "the body is too large");
     scan->body_bytes += scan->chunk_left;
@@ -75,6 +85,7 @@ static enum http_scan scan_text(struct http_chunk_scan *scan, unsigned char c, u
 {
     if (c == '\r')
         return go(scan, after_cr);
+    /* A bare LF is below the space, so it is refused here; some parsers end the line with it. */
     if ((c < ' ' && c != '\t') || c == 0x7f)
         return bad(scan, 400, "a control character in chunked framing");
     if (++scan->line_bytes > bytes_max)
@@ -89,6 +100,7 @@ static enum http_scan scan_line_feed(struct http_chunk_scan *scan, unsigned char
     switch ((enum chunk_state)scan->state) {
     case AFTER_SIZE_CR:
         scan->line_bytes = 0;
+        /* A chunk of size 0 is the last one (RFC 9112 7.1.1); trailers or the empty line follow. */
         return go(scan, scan->chunk_left ? IN_DATA : AT_TRAILER);
     case AFTER_DATA_CR:
         scan->digits = 0;
@@ -109,6 +121,8 @@ static enum http_scan scan_trailer(struct http_chunk_scan *scan, unsigned char c
         return go(scan, AFTER_LAST_CR);
     if (!is_first && c == ':')
         return go(scan, IN_VALUE);
+    /* Also refuses white space at the line's begin, which would continue the line before (obsolete
+     * folding, RFC 9112 5.2). */
     if (!http_is_token(slice_of(&name, 1)))
         return bad(scan, 400, "a trailer's name is no token");
     if (++scan->line_bytes > HTTP_TRAILER_BYTES_MAX)
@@ -151,11 +165,14 @@ enum http_scan http_chunk_scan(struct http_chunk_scan *scan, slice bytes, size_t
     enum http_scan result = HTTP_SCAN_MORE;
     size_t at = 0;
     while (at < bytes.len && result == HTTP_SCAN_MORE) {
+        /* Data is skipped in runs; only framing goes byte by byte. */
         if (scan->state == IN_DATA) {
             at += skip_data(scan, bytes.len - at);
             continue;
         }
         result = scan_byte(scan, (unsigned char)bytes.ptr[at++]);
+        /* One byte of body a chunk, each with a long extension, costs much work for little
+         * (CVE-2023-39326). The bound ends it. */
         if (++scan->overhead_bytes > scan->overhead_bytes_max && result == HTTP_SCAN_MORE)
             result = bad(scan, 400, "too much chunked framing for its body");
     }

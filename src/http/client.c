@@ -1,7 +1,11 @@
 /*
- * The client as a whole: settings, overrides, origins, and the life of a call from its start to its
- * one end. The rest: client_request.c (what is sent), client_dial.c (a new connection),
+ * client: settings, overrides, origins, and the life of a call from its start to its one end. The
+ * rest: client_request.c (what is sent), client_slot.c (when), client_dial.c (a new connection),
  * client_connection.c (the pool), client_response.c (what comes back).
+ *
+ * call_finish() is the only end of a call. Any function that may reach it, call_fail() and
+ * call_assign() among them, may leave the call ended and its connection and dial gone; callers
+ * touch none of them afterwards. The memory of all of these stays until the turn's end.
  */
 #include "http/client.h"
 
@@ -97,6 +101,7 @@ struct http_client *http_client_new(struct loop *loop, const struct http_client_
     client->config.user_agent = slice_of(client->user_agent, agent.len);
     client->tls = config->tls ? tls_context_ref(config->tls) : NULL;
     client->refs = 1;
+    /* Series are looked up once: counts change several times a call. */
     client->idle_series = metric_series(&connections_gauge, SLICE("state=\"idle\""));
     client->busy_series = metric_series(&connections_gauge, SLICE("state=\"busy\""));
     client->waiting_series = metric_series(&waiting_gauge, SLICE_NONE);
@@ -111,6 +116,8 @@ struct http_client *http_client_new(struct loop *loop, const struct http_client_
 static void client_free(struct loop_garbage *garbage)
 {
     struct http_client *client = CONTAINER_OF(garbage, struct http_client, garbage);
+    /* Each connection and dial holds a reference to the client, and each origin goes with its last
+     * one. */
     ASSERT(client->origins.count == 0 && client->connection_count == 0);
     slot_deinit(client);
     map_deinit(&client->origins);
@@ -129,6 +136,7 @@ static void client_free(struct loop_garbage *garbage)
 
 void client_unref(struct http_client *client)
 {
+    /* Freed at the bottom of the turn: functions up the stack still use the client. */
     ASSERT(client->refs > 0);
     if (--client->refs > 0)
         return;
@@ -142,6 +150,7 @@ void http_client_free(struct http_client *client)
         return;
     ASSERT(!client->is_freed);
     client->is_freed = true;
+    /* Always the first: ending one call may end or start others, so no iterator survives. */
     while (!list_is_empty(&client->calls))
         call_fail(LIST_ITEM(client->calls.next, struct http_call, all_link), HTTP_CALL_CANCELLED,
                   ERR_CLOSED, "the HTTP client is being closed");
@@ -155,9 +164,12 @@ void http_client_tls_set(struct http_client *client, struct tls_context *tls)
 {
     struct tls_context *old = client->tls;
     client->tls = tls ? tls_context_ref(tls) : NULL;
+    /* LIST_EACH keeps the next node; closing this one unlinks no other. */
     LIST_EACH(&client->by_idle, node)
     {
         struct http_connection *connection = LIST_ITEM(node, struct http_connection, all_idle_link);
+        /* Trust in the old roots ends here for idle connections; busy ones are checked when they
+         * become idle (connection_go_idle). */
         if (connection->tls && connection->tls != client->tls)
             connection_close_idle(connection);
     }
@@ -203,6 +215,7 @@ static int override_fill(struct http_override *override, slice origin, slice tar
         code = err_set(err, ERR_SYNTAX, "the target of an override has no query");
     if (code != OK)
         return err_prefix(err, "origin override to \"%.*s\"", SLICE_ARG(slice_first(target, 80)));
+    /* Without the slash, as the request's own path begins with one. */
     while (prefix.len && prefix.ptr[prefix.len - 1] == '/')
         prefix.len--;
     override->prefix = prefix;
@@ -222,6 +235,7 @@ int http_client_override(struct http_client *client, slice origin, slice target,
     memset(override, 0, sizeof(*override));
     int code = override_fill(override, origin, target, err);
     if (code != OK) {
+        /* The count grows last, so a failed entry is overwritten by the next. */
         mem_free(override->target_text);
         return code;
     }
@@ -253,6 +267,8 @@ static struct http_origin *origin_new(struct http_client *client, const struct u
         return NULL;
     slice name = url_origin(url, text);
     origin->client = client;
+    /* "!" is no scheme: the keys of overridden origins cannot meet those of others. Their
+     * connections go elsewhere, past the address check, so no other call may take them. */
     int len = snprintf(origin->key_text, sizeof(origin->key_text), "%s%s", is_override ? "!" : "",
                        name.ptr);
     origin->key = slice_of(origin->key_text, (size_t)len);
@@ -266,6 +282,7 @@ static struct http_origin *origin_new(struct http_client *client, const struct u
 }
 
 /* NULL: out of memory, or too many of them are in use, by the tenant or by all. */
+/* The key is made in the stack with room for "!", so that finding an origin costs no allocation. */
 static struct http_origin *origin_get(struct http_client *client, const struct url *url,
                                       bool is_override, struct uuid tenant)
 {
@@ -286,6 +303,7 @@ static struct http_origin *origin_get(struct http_client *client, const struct u
 
 void origin_collect(struct http_origin *origin)
 {
+    /* Any of these still points to the origin; the last one to go calls this again. */
     if (origin->line_count || origin->connection_count || origin->dial_count || origin->pins)
         return;
     ASSERT(list_is_empty(&origin->idle) && list_is_empty(&origin->ring));
@@ -309,6 +327,9 @@ static struct http_origin *call_detach(struct http_call *call)
 {
     struct http_client *client = call->client;
     struct http_origin *origin = call->origin;
+    /* Order: the timer first, or it could fire for a call that has ended. Then what works for the
+     * call, which looks at call->dial and call->connection to cut the links. Last its slot, when no
+     * connection counts any more. */
     timer_stop(&call->timer);
     list_unlink(&call->all_link);
     client->call_count--;
@@ -331,8 +352,11 @@ void call_finish(struct http_call *call, enum http_call_result result)
     call->result = result;
     call->total_ns = loop_now_ns(client->loop) - call->started_ns;
     call->state = CALL_ENDING;
+    /* The hold is released from a task, not here: the owner's op must not run inside a call that it
+     * makes. */
     loop_task_queue(client->loop, &call->ended);
     client_count_changed(client);
+    /* A slot came free. The origin still exists: call_detach collects none, slot_serve does. */
     if (origin)
         slot_serve(origin);
 }
@@ -340,6 +364,7 @@ void call_finish(struct http_call *call, enum http_call_result result)
 void call_fail(struct http_call *call, enum http_call_result result, enum err_code code,
                const char *fmt, ...)
 {
+    /* Formatted into a block of its own: an argument may be call->err.text. */
     char text[ERR_TEXT_MAX];
     va_list args;
     va_start(args, fmt);
@@ -379,6 +404,7 @@ static void fail_late(struct http_call *call, bool is_deadline)
 static void on_call_due(struct timer *timer)
 {
     struct http_call *call = CONTAINER_OF(timer, struct http_call, timer);
+    /* The timer is set to the earlier of two times; which one passed decides what is reported. */
     bool is_deadline = call->deadline_ns && loop_now_ns(call->client->loop) >= call->deadline_ns;
     fail_late(call, is_deadline);
 }
@@ -400,15 +426,21 @@ void call_assign(struct http_call *call)
     struct http_client *client = call->client;
     uint64_t now = loop_now_ns(client->loop);
     struct http_connection *connection;
+    /* A loop, since a kept connection may turn out dead while its request is written. Each round
+     * takes one out of the pool, so it ends. */
     while (!call->is_fresh_wanted && (connection = connection_take_idle(call)))
         if (connection_send(connection, call))
             return;
+    /* Dials count: each becomes a connection. An idle connection of any origin makes way for this
+     * call. */
     if (client->connection_count + client->dial_count >= client->config.connections_max &&
         !connection_make_room(client)) {
         call_fail(call, HTTP_CALL_OVERLOADED, ERR_BUSY, "all %zu outbound connections are in use",
                   client->config.connections_max);
         return;
     }
+    /* From here on the call waits for the dial, whose end hands over a connection or fails the
+     * call. */
     call->is_reused = false;
     call_set_phase(call, CALL_DIALING, now + call->connect_ms * 1000000ull);
     call->dial = dial_start(call);
@@ -416,6 +448,8 @@ void call_assign(struct http_call *call)
         call_fail(call, HTTP_CALL_OVERLOADED, ERR_NOMEM, "out of memory for a connection");
 }
 
+/* Everything that a former use of the struct left, but for "in": a caller repeats a call by
+ * starting it again. */
 static void call_reset(struct http_client *client, struct http_call *call, struct op *owner)
 {
     call->result = HTTP_CALL_OK;
@@ -446,6 +480,8 @@ static void call_reset(struct http_client *client, struct http_call *call, struc
 static bool may_speak_plain(const struct http_client *client, const struct url *url,
                             bool is_override)
 {
+    /* An override is the operator's own word, also for plain HTTP (a test server on this
+     * machine). */
     return is_override ||
            address_policy_is_host_allowed(client->config.policy, url->host, url->port);
 }
@@ -467,6 +503,8 @@ int http_call_start(struct http_client *client, struct http_call *call, struct o
         return code;
     const struct url *to = override ? &override->target : &url;
     struct http_origin *origin = origin_get(client, to, override != NULL, call->tenant);
+    /* From here on errors end the call later, through call_finish: the caller was answered OK and
+     * waits for that end. */
     list_init(&call->all_link);
     list_init(&call->wait_link);
     list_push_back(&client->calls, &call->all_link);
@@ -476,6 +514,8 @@ int http_call_start(struct http_client *client, struct http_call *call, struct o
     call->state = CALL_DIALING;
     op_hold(owner, "http call");
     if (origin)
+        /* Pinned: call_fail below may free the last line of an origin that this function still
+         * uses. */
         origin->pins++;
     if (!origin)
         call_fail(call, HTTP_CALL_OVERLOADED, ERR_BUSY,

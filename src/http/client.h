@@ -116,10 +116,10 @@ const char *http_call_result_name(enum http_call_result result);
 /* Zero it, fill "in", start. Everything in "in" is borrowed until the call has ended. */
 struct http_call {
     /* in */
-    struct uuid tenant;                /* whose share of the slots it takes; nil is a tenant, too */
-    slice method;                      /* a token: "GET" */
-    slice url;                         /* absolute; path and query already percent-encoded */
-    bool is_host_given;                /* by the tenant, who is not told which names there are */
+    struct uuid tenant; /* whose share of the slots it takes; nil is a tenant, too */
+    slice method;       /* a token: "GET" */
+    slice url;          /* absolute; path and query already percent-encoded */
+    bool is_host_given; /* by the tenant, which must not learn which names exist inside */
     const struct http_header *headers; /* not Host, Content-Length, Transfer-Encoding, Connection,
                                           Expect, TE, Trailer, Upgrade, Keep-Alive: they are ours */
     size_t header_count;

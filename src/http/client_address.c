@@ -1,11 +1,13 @@
 /*
- * From where a request came: the address of the nearest client that no proxy of ours stands for.
+ * client_address: the address of the client that a request came from, past the proxies of the
+ * operator. X-Forwarded-For is a text that anyone can send; only what a trusted proxy appended is
+ * believed.
  */
 #include "http/address.h"
 #include "http/server.h"
 
-/* Goes on from the address that the last hop named; true: another proxy of ours, so look further.
- */
+/* Goes on from the address that the last hop named; true: that is a trusted proxy as well, so the
+ * entry before it counts. */
 static bool take_hop(const struct address_policy *proxies, slice hop,
                      struct sockaddr_storage *client)
 {
@@ -27,8 +29,9 @@ static slice take_last(slice *list)
     return last;
 }
 
-/* Each proxy adds its client's address on the right. An address is trusted as long as the proxy
- * that added it is ours (RFC 7239 5.2 says the same of Forwarded). */
+/* Each proxy appends its client's address on the right. An address is trusted as long as the proxy
+ * that added it is ours (RFC 7239 5.2 says the same of Forwarded). From the left the first entries
+ * are what the client sent itself, which is how addresses are forged. */
 slice http_client_address(struct http_exchange *exchange, const struct address_policy *proxies)
 {
     const struct http_head *head = &exchange->head;
@@ -36,6 +39,7 @@ slice http_client_address(struct http_exchange *exchange, const struct address_p
     char text[ADDRESS_TEXT_MAX];
     address_plain(&exchange->peer, &client);
     bool is_ours = address_policy_holds(proxies, (const struct sockaddr *)&client);
+    /* Fields of one name form one list in order (RFC 9110 5.3), so the last one is read first. */
     for (size_t i = head->header_count; is_ours && i > 0; i--) {
         if (!slice_eq_nocase(head->headers[i - 1].name, SLICE("X-Forwarded-For")))
             continue;

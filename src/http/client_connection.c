@@ -1,6 +1,10 @@
 /*
- * Connections of the pool: each is idle in its origin's list, or carries one call. It reads all the
- * time, so that a peer that closes an idle one is noticed, and anything it says unasked ends it.
+ * client_connection: connections of the pool. Each is idle in its origin's list, or carries one
+ * call. It reads all the time, so that the close of an idle one is noticed, and any byte without a
+ * request ends it: it would be taken for the answer to the next request (response splitting).
+ *
+ * States: idle (in two lists, timer on), busy (call set), closing (stream NULL). connection_close()
+ * may come more than once; on_closed comes exactly once and frees.
  */
 #include "base/mem.h"
 #include "base/metric.h"
@@ -39,9 +43,11 @@ static void connection_close(struct http_connection *connection)
     struct http_client *client = connection->client;
     struct stream *stream = connection->stream;
     ASSERT(!connection->call);
+    /* Closing already: the second caller of two has nothing left to do. */
     if (!stream)
         return;
     connection_leave_idle(connection);
+    /* The task must not find a connection whose stream is gone. */
     loop_task_cancel(&connection->send_more);
     connection->stream = NULL;
     client->connection_count--;
@@ -69,6 +75,8 @@ static void connection_cut_call(struct http_connection *connection)
 
 void connection_drop(struct http_connection *connection)
 {
+    /* response_end copies what there is of the body into the call, so it comes before the link is
+     * cut. */
     response_end(connection);
     connection_cut_call(connection);
     connection_close(connection);
@@ -82,11 +90,13 @@ bool connection_make_room(struct http_client *client)
     return true;
 }
 
-/* The peer's word counts, less a second for the way. */
+/* The peer's limit counts where it is shorter, less one second, since its clock started earlier
+ * than ours by the time that the reply took. */
 static uint64_t idle_limit_ns(const struct http_connection *connection)
 {
     uint64_t ms = connection->client->config.idle_ms;
     unsigned said_s = connection->response.keep_alive_s;
+    /* said_s is at least 1 here; with 1 the limit is 0 and the connection is not kept. */
     if (said_s && (said_s - 1) * 1000ull < ms)
         ms = (said_s - 1) * 1000ull;
     return ms * 1000000;
@@ -103,6 +113,7 @@ static void connection_go_idle(struct http_connection *connection)
         connection_close(connection);
         return;
     }
+    /* The least recently used one of this origin: its peer is the likeliest to close it soon. */
     if (origin->idle_count >= client->config.idle_per_origin)
         connection_close_idle(LIST_ITEM(origin->idle.next, struct http_connection, idle_link));
     connection->is_idle = true;
@@ -121,9 +132,12 @@ struct http_connection *connection_take_idle(struct http_call *call)
     const struct http_client *client = call->client;
     if (list_is_empty(&origin->idle))
         return NULL;
+    /* The newest is at the back. */
     struct http_connection *connection =
         LIST_ITEM(origin->idle.prev, struct http_connection, idle_link);
     uint64_t idle_ns = loop_now_ns(client->loop) - connection->idle_since_ns;
+    /* A write that dies with its connection cannot be repeated, so it takes no connection that has
+     * been idle for long; the newest is too old, so all are. */
     if (!call->is_idempotent && idle_ns > client->config.write_reuse_ms * 1000000ull)
         return NULL;
     connection_leave_idle(connection);
@@ -138,12 +152,17 @@ struct http_connection *connection_take_idle(struct http_call *call)
 static void connection_succeed(struct http_connection *connection, bool may_stay)
 {
     struct http_call *call = connection->call;
+    /* A reply that came before the request was all sent is good, but the rest of the body would
+     * follow on the connection: it is not kept. */
     bool is_all_sent = call->state == CALL_RECEIVING;
     bool is_kept = may_stay && is_all_sent && connection->response.is_keep_alive &&
                    !connection->is_eof;
     response_end(connection);
+    /* response_end may fail for lack of memory, which changes the result: read only now. */
     enum http_call_result result = connection->response.is_failed ? connection->response.result
                                                                   : HTTP_CALL_OK;
+    /* Cut and settled before the call ends: its owner may start the next call at once, and that one
+     * should find the connection in the pool. */
     connection_cut_call(connection);
     if (is_kept)
         connection_go_idle(connection);
@@ -156,6 +175,8 @@ static void connection_succeed(struct http_connection *connection, bool may_stay
 static bool may_resend(const struct http_connection *connection)
 {
     const struct http_call *call = connection->call;
+    /* No byte of a reply came, so the peer most likely closed while idle; once only, or a peer that
+     * closes each time would loop. */
     return call->is_reused && !call->is_resent && connection->response.wire_bytes == 0 &&
            (call->is_idempotent || !call->is_any_byte_sent);
 }
@@ -166,6 +187,8 @@ static void connection_fail(struct http_connection *connection, const struct err
     struct http_call *call = connection->call;
     if (may_resend(connection)) {
         metric_inc(&resends);
+        /* is_resent says that bytes went out twice, not merely that a second connection was
+         * taken. */
         call->is_resent = call->is_any_byte_sent;
         call->is_fresh_wanted = true;
         connection_drop(connection);
@@ -206,6 +229,8 @@ static void connection_all_sent(struct http_connection *connection)
 {
     struct http_call *call = connection->call;
     uint64_t now = loop_now_ns(connection->client->loop);
+    /* Where the reply has begun already, its silence is bounded by between_bytes_ms, which on_read
+     * has set. */
     if (connection->response.wire_bytes == 0)
         call_set_phase(call, CALL_RECEIVING, now + call->first_byte_ms * 1000000ull);
     else
@@ -217,6 +242,7 @@ static void connection_send_more(struct http_connection *connection)
 {
     struct http_call *call = connection->call;
     for (unsigned i = 0; i < CLIENT_SENDS_A_TURN; i++) {
+        /* Filled one piece at a time: what TLS and the kernel do not take at once is copied. */
         slice parts[HTTP_CALL_BODY_PARTS_MAX];
         if (stream_write_pending(connection->stream) > 0)
             return;
@@ -231,6 +257,8 @@ static void connection_send_more(struct http_connection *connection)
         ASSERT(code == ERR_CLOSED); /* the queue was empty, the piece is below its limit */
         return;                     /* on_closed or a reply will have the reason */
     }
+    /* A long body is cut into turns, or one upload would hold up every other connection of the
+     * loop. */
     call_set_phase(call, CALL_SENDING, call->phase_due_ns);
     loop_task_queue_next_turn(connection->client->loop, &connection->send_more);
 }
@@ -271,6 +299,8 @@ static void connection_keep_back(struct http_connection *connection, struct http
 bool connection_send(struct http_connection *connection, struct http_call *call)
 {
     ASSERT(!connection->call && !call->connection && connection->stream);
+    /* The last moment at which the caller can stop the request: later than this a byte may be
+     * sent. */
     if (call->may_send && !call->may_send(call)) {
         connection_keep_back(connection, call);
         return true;
@@ -278,12 +308,16 @@ bool connection_send(struct http_connection *connection, struct http_call *call)
     uint64_t now = loop_now_ns(connection->client->loop);
     connection->call = call;
     call->connection = connection;
+    /* A second sending begins with the first part again. */
     connection->part_index = connection->part_offset = 0;
     connection->call_began_ns = now;
+    /* All that a call learns of its connection is copied: the connection may close before the call
+     * ends. */
     call->is_resumed = connection->is_resumed;
     memcpy(call->remote, connection->remote, sizeof(call->remote));
     response_begin(connection);
     int code = connection_send_head(connection);
+    /* Reported to call_assign, which tries another one: is_any_byte_sent is not set yet. */
     if (code == ERR_CLOSED) { /* nothing left: this write was its first */
         connection_drop(connection);
         return false;
@@ -292,6 +326,8 @@ bool connection_send(struct http_connection *connection, struct http_call *call)
         call_fail(call, HTTP_CALL_OVERLOADED, ERR_NOMEM, "out of memory for the request");
         return true;
     }
+    /* Set before anything may fail later: a write that may have reached the provider is not
+     * repeated. */
     call->is_any_byte_sent = true;
     call_set_phase(call, CALL_SENDING, now + call->first_byte_ms * 1000000ull);
     if (connection->part_index == call->body_part_count)
@@ -309,6 +345,7 @@ static void on_read(struct stream *stream, void *owner, slice bytes)
     (void)stream;
     struct http_connection *connection = owner;
     struct http_call *call = connection->call;
+    /* Bytes that were read before the close was asked for may still be delivered. */
     if (!connection->stream) /* closing */
         return;
     if (!call) { /* an answer without a request */
@@ -316,6 +353,7 @@ static void on_read(struct stream *stream, void *owner, slice bytes)
         return;
     }
     uint64_t now = loop_now_ns(connection->client->loop);
+    /* Time to the first byte includes waiting and connecting, as it starts with the call. */
     if (connection->response.wire_bytes == 0)
         call->first_byte_ns = now - call->started_ns;
     size_t used = response_feed(connection, bytes);
@@ -323,7 +361,9 @@ static void on_read(struct stream *stream, void *owner, slice bytes)
     if (response->is_failed)
         call_finish(call, response->result);
     else if (response->is_complete)
+        /* Bytes behind the reply belong to no request: such a connection is not kept. */
         connection_succeed(connection, used == bytes.len);
+    /* While it waits for memory the timer is set to that wait; silence is our own doing. */
     else if (!response_waits_for_memory(connection))
         call_set_phase(call, (enum call_state)call->state,
                        now + call->between_bytes_ms * 1000000ull);
@@ -341,6 +381,7 @@ static void on_eof(struct stream *stream, void *owner, bool is_clean)
         connection_close(connection);
         return;
     }
+    /* A close is the proper end only of a reply without a length (RFC 9112 6.3, rule 8). */
     if (!response_finish(connection)) {
         connection_fail(connection, NULL);
         return;
@@ -350,6 +391,8 @@ static void on_eof(struct stream *stream, void *owner, bool is_clean)
     } else if (is_clean) {
         connection_succeed(connection, false);
     } else {
+        /* Without close_notify an attacker on the way may have cut the reply (truncation, RFC 8446
+         * 6.1). */
         call_fail(call, HTTP_CALL_RESET, ERR_CLOSED,
                   "%.*s ended a reply without length and without close_notify: it may have been "
                   "cut",
@@ -388,6 +431,7 @@ static void on_closed(struct stream *stream, void *owner, const struct err *why)
     mem_free(connection);
     origin->connection_count--;
     origin_collect(origin);
+    /* Last: it may free the client when this was the last connection. */
     client_unref(client);
 }
 
@@ -408,6 +452,7 @@ struct http_connection *connection_new(struct http_origin *origin, struct stream
     list_init(&connection->all_idle_link);
     timer_init(&connection->idle_timer, client->loop, on_idle_due);
     loop_task_init(&connection->send_more, on_send_more);
+    /* References are taken before the stream can call back. */
     client->refs++;
     client->connection_count++;
     origin->connection_count++;

@@ -1,8 +1,9 @@
 /*
- * A dial makes one connection for one call: name, address check, TCP (each address in turn), TLS.
- * The call's timer bounds the whole; each attempt but the last gets its share of what is left, so
- * that one address that does not answer leaves time for the next. When the call ends first,
- * the dial is cancelled and ends by itself.
+ * client_dial: makes one connection for one call: name, address check, TCP (each address in turn),
+ * TLS. The call's timer bounds the whole; each attempt but the last gets its share of what is left,
+ * so that one address that does not answer leaves time for the next. When the call ends first, the
+ * dial is cancelled and ends by itself: dial->call is NULL then, and no step runs any more, so
+ * steps use dial->call without a test.
  */
 #include <netinet/in.h>
 
@@ -75,6 +76,7 @@ static enum op_result dial_failed(struct http_dial *dial, enum http_call_result 
 
 static void dial_wake(struct http_dial *dial)
 {
+    /* Both a timer and a close may end a wait; only the first of them finds the hold. */
     timer_stop(&dial->attempt);
     if (!dial->is_held)
         return;
@@ -87,6 +89,7 @@ static void dial_hold(struct http_dial *dial, const char *what)
     ASSERT(!dial->is_held);
     dial->is_held = true;
     dial->is_open = false;
+    /* Cleared for this wait: on_closed keeps the first reason it finds. */
     dial->why.code = OK;
     op_hold(&dial->op, what);
 }
@@ -105,6 +108,7 @@ static void on_closed(struct stream *stream, void *owner, const struct err *why)
     ASSERT(dial->stream == stream);
     dial->stream = NULL;
     dial->is_open = false;
+    /* A reason that is there already (the attempt's timer) is the better one. */
     if (dial->why.code == OK)
         dial->why = *why;
     dial_wake(dial);
@@ -115,6 +119,7 @@ static void dial_close_stream(struct http_dial *dial)
 {
     if (!dial->stream)
         return;
+    /* on_closed needs the dial alive, which only a hold guarantees. */
     if (!dial->is_held) {
         dial->is_held = true;
         op_hold(&dial->op, "close");
@@ -123,7 +128,8 @@ static void dial_close_stream(struct http_dial *dial)
 }
 
 /* Nothing is read before the connection owns the stream: it starts paused. What TLS delivers
- * between its on_open and the next drain waits in the session. */
+ * between its on_open and the next drain stays in the session. Bytes or an end that come all the
+ * same are a server that speaks before it is asked; such a stream is closed. */
 static void on_early_read(struct stream *stream, void *owner, slice bytes)
 {
     (void)stream, (void)bytes;
@@ -159,13 +165,15 @@ static enum op_result step_resolve(struct op *op)
     dial->step_began_ns = loop_now_ns(op->loop);
     dial->query.host = slice_cstr(dial->origin->host);
     dial->query.deadline_ns = call->phase_due_ns;
+    /* The name may take as long as the whole connection may, and not longer than the call. */
     if (call->deadline_ns && call->deadline_ns < call->phase_due_ns)
         dial->query.deadline_ns = call->deadline_ns;
     dns_resolve(dial->client->config.resolver, &dial->query, op);
     return OP_WAIT;
 }
 
-/* A name that is none reads as one that is inside. */
+/* Where a tenant gave the host, a name that does not exist is answered like one that is inside the
+ * network: the difference would tell which internal names exist. */
 static bool is_name_hidden(const struct http_dial *dial)
 {
     const struct http_origin *origin = dial->origin;
@@ -208,6 +216,7 @@ static void set_port(struct sockaddr_storage *address, uint16_t port)
 
 static void on_attempt_due(struct timer *timer)
 {
+    /* The message is set first, since dial_close_stream leads to on_closed, which keeps it. */
     struct http_dial *dial = CONTAINER_OF(timer, struct http_dial, attempt);
     err_set(&dial->why, ERR_TIMEOUT, "an address did not answer in its share of the time");
     dial_close_stream(dial);
@@ -216,6 +225,8 @@ static void on_attempt_due(struct timer *timer)
 /* The share of one address; the last has all that the call's own timer leaves. */
 static void dial_arm_attempt(struct http_dial *dial)
 {
+    /* Divided by what is left, this one included: of three addresses the first gets a third. left
+     * is that of the ones behind it, as address_index was advanced already. */
     size_t left = dial->query.address_count - dial->address_index;
     uint64_t now = loop_now_ns(dial->client->loop);
     if (left > 0 && dial->query.deadline_ns > now)
@@ -228,9 +239,13 @@ static enum op_result step_address(struct op *op)
     const struct http_origin *origin = dial->origin;
     if (dial->address_index == dial->query.address_count)
         return dial_failed(dial, dial->result);
+    /* Taken before it is tried: each jump back here gets the next one, so the loop ends after
+     * address_count rounds. */
     struct sockaddr_storage *address = &dial->query.addresses[dial->address_index++];
     struct sockaddr *generic = (struct sockaddr *)address;
     set_port(address, origin->port);
+    /* Checked for every address, not once for the name: one public address in an answer must not
+     * let the private one next to it through. */
     if (!origin->is_override &&
         address_policy_check(dial->client->config.policy, slice_cstr(origin->host), origin->port,
                              generic, &dial->why) != OK) {
@@ -260,17 +275,21 @@ static enum op_result step_connected(struct op *op)
     dial->call->connect_ns += took;
     if (!dial->is_open) {
         log_address(op, "outbound connection failed", dial->remote, dial->why.text);
+        /* The reason is kept in case this was the last address: step_address reports it then. */
         err_prefix(&dial->why, "cannot connect to %s", dial->origin->host);
         return op_jump(op, STEP_ADDRESS);
     }
     metric_time(&connect_time, took);
     if (!dial->origin->is_https)
         return OP_DONE;
+    /* The name of the URL, not the address: SNI and the certificate are checked against it (RFC
+     * 9110 4.3.4). */
     struct tls_client_config config = {
         .server_name = slice_cstr(dial->origin->host),
         .origin = dial->origin->key,
         .write_bytes_max = CLIENT_STREAM_QUEUE,
     };
+    /* The TLS stream takes over the TCP stream: from here on closing it closes both. */
     struct stream *tls =
         tls_client_start(dial->tls, dial->stream, &config, &dial_events, dial, &dial->why);
     if (!tls)
@@ -290,6 +309,8 @@ static enum op_result step_secured(struct op *op)
         metric_time(&tls_time, took);
         return OP_DONE;
     }
+    /* No second address after a failed handshake: the server was reached, and the same certificate
+     * would come. */
     return dial_failed(dial, dial->why.code == ERR_NOMEM ? HTTP_CALL_OVERLOADED : HTTP_CALL_TLS);
 }
 
@@ -313,11 +334,13 @@ static void dial_hand_over(struct http_dial *dial)
         call_fail(call, HTTP_CALL_OVERLOADED, ERR_NOMEM, "out of memory for a connection");
         return;
     }
+    /* Links are cut from both sides before the call goes on, since that may end the call. */
     dial->stream = NULL;
     dial->call = NULL;
     call->dial = NULL;
     connection->tls = dial->tls;
     connection->is_resumed = dial->tls && tls_client_info(stream).is_resumed;
+    /* The text of the address goes with the connection: reused, it still reports where it leads. */
     memcpy(connection->remote, dial->remote, sizeof(connection->remote));
     if (!connection_send(connection, call))
         call_fail(call, HTTP_CALL_RESET, ERR_CLOSED,
@@ -334,6 +357,7 @@ static void on_end(struct op *op, enum op_end end)
                         : end == OP_ENDED_FAILED ? "result=\"failed\""
                                                  : "result=\"cancelled\"";
     metric_add(metric_series(&dials, slice_cstr(label)), 1);
+    /* stream may be NULL after the last step succeeded: the peer closed in the turn between. */
     if (call && end == OP_ENDED_DONE && dial->stream) {
         dial_hand_over(dial);
     } else if (call) { /* OP_DONE without a stream: it closed after the last step */
@@ -344,6 +368,7 @@ static void on_end(struct op *op, enum op_end end)
         memcpy(call->remote, dial->remote, sizeof(call->remote));
         call_finish(call, end == OP_ENDED_DONE ? HTTP_CALL_RESET : dial->result);
     }
+    /* After the hand-over the stream is the connection's, and nothing is left to close here. */
     dial_close_stream(dial);
 }
 
@@ -362,6 +387,7 @@ static void dial_free(struct op *op)
     ASSERT(!dial->call && !dial->is_held);
     tls_context_unref(dial->tls);
     mem_free(dial);
+    /* Counts go down only now: until its memory is gone the dial still has a descriptor. */
     origin->dial_count--;
     client->dial_count--;
     slot_room_came(client);
@@ -388,12 +414,15 @@ struct http_dial *dial_start(struct http_call *call)
     dial->origin = call->origin;
     dial->call = call;
     dial->result = HTTP_CALL_CONNECT;
+    /* Its own reference: a reload of the roots must not change them in the middle of a
+     * handshake. */
     dial->tls = call->origin->is_https ? tls_context_ref(client->tls) : NULL;
     timer_init(&dial->attempt, client->loop, on_attempt_due);
     client->refs++;
     client->dial_count++;
     call->origin->dial_count++;
     op_start(&dial->op, &dial_class, client->loop, NULL, 0);
+    /* Borrowed from the owner's op, for log lines; dial_abandon clears them before that may go. */
     dial->op.request_id = call->owner->request_id;
     dial->op.account_id = call->owner->account_id;
     return dial;

@@ -1,6 +1,7 @@
 /*
- * Memory for large replies, where the call's owner counts what it uses (base/budget.h): a reply is
- * read only as far as there is memory for it. Meanwhile the connection rests, and its peer with it.
+ * client_memory: memory for large replies, where the call's owner counts what it uses
+ * (base/budget.h). A reply is read only as far as there is memory for it. Meanwhile the connection
+ * reads nothing, so TCP's flow control stops the provider: the bytes wait there, not here.
  */
 #include "http/client_internal.h"
 
@@ -14,6 +15,8 @@ static struct budget_use *use_of(const struct http_connection *connection)
     return connection->call->owner->arena.use;
 }
 
+/* The length is known: all of it is taken at once, or the reply would be stopped halfway for want
+ * of the rest. */
 bool response_takes_body(struct http_connection *connection, size_t length)
 {
     struct http_response *response = &connection->response;
@@ -24,6 +27,7 @@ bool response_takes_body(struct http_connection *connection, size_t length)
     response->bytes_paid = length;
     if (budget_use_take(use, length))
         return true;
+    /* Both copies exist for a moment: the buffer that collects it and the arena's. */
     response->bytes_wanted = 2 * length; /* it is collected, and copied at its end */
     return false;
 }
@@ -36,6 +40,7 @@ void response_note_growth(struct http_connection *connection)
     if (response->bytes_paid == 0)
         response->bytes_paid = BODY_FREE_BYTES;
     size_t paid = response->bytes_paid;
+    /* Doubling, as the buffer grows: few waits, and at most twice what is needed is taken. */
     while (response->body_bytes > response->bytes_paid)
         response->bytes_paid *= 2;
     response->bytes_wanted = 2 * (response->bytes_paid - paid);
@@ -45,6 +50,7 @@ static void on_memory(struct budget_wait *wait)
 {
     struct http_connection *connection = CONTAINER_OF(wait, struct http_connection, memory);
     struct http_call *call = connection->call;
+    /* The wait passed its time or its account is over its share; the reply cannot be finished. */
     if (!wait->is_taken) {
         call_fail(call, HTTP_CALL_OVERLOADED, ERR_NOMEM,
                   "there was no memory in time for the reply of %.*s", SLICE_ARG(call->authority));
@@ -70,6 +76,8 @@ bool response_waits_for_memory(struct http_connection *connection)
                           on_memory))
         return false;
     stream_read_stop(connection->stream);
+    /* One second more than the wait, so that the end of that one (no memory) is what the call
+     * reports. */
     call_set_phase(call, (enum call_state)call->state, now + (wait_ms + 1000) * 1000000);
     return true;
 }

@@ -1,11 +1,14 @@
 /*
- * What a call puts on the wire: checks first (nothing of a caller's text may become framing), then
- * the head in one buffer that the client keeps and wipes, since it holds credentials.
+ * client_request: what a call puts on the wire. Checks come first: a CR or LF in a header or method
+ * would let a tenant's text end the line and add headers or a second request (header injection,
+ * request splitting). Then the head is written in one buffer that the client keeps and wipes, since
+ * it holds credentials.
  */
 #include "base/mem.h"
 #include "http/client_internal.h"
 
-/* Framing and connection management are the client's own business. */
+/* Framing and connection management are the client's own business: a second Content-Length or a
+ * Transfer-Encoding of a caller would contradict what it sends (RFC 9112 6.1). */
 static const slice own_headers[] = {
     SLICE_INIT("host"),
     SLICE_INIT("content-length"),
@@ -37,6 +40,7 @@ static int check_header(struct http_call *call, const struct http_header *header
 
 static size_t head_size(const struct http_call *call)
 {
+    /* 128: the fixed parts of request line, Host and Content-Length, and the line ends. */
     size_t size = call->method.len + call->target_prefix.len + call->target.len +
                   call->authority.len + call->client->config.user_agent.len + 128;
     for (size_t i = 0; i < call->header_count; i++)
@@ -46,6 +50,7 @@ static size_t head_size(const struct http_call *call)
 
 int request_check(struct http_call *call)
 {
+    /* CONNECT would make a tunnel of the connection (RFC 9110 9.3.6). */
     if (!http_is_token(call->method) || call->method.len > 32 ||
         slice_eq_cstr(call->method, "CONNECT"))
         return err_set(&call->err, ERR_INVALID, "\"%.*s\" is no method that can be sent",
@@ -61,6 +66,7 @@ int request_check(struct http_call *call)
         if (code != OK)
             return code;
     }
+    /* A sum checked here, so that the buffer's limit cannot be met in the middle of a head. */
     if (head_size(call) > HTTP_CALL_REQUEST_HEAD_MAX)
         return err_set(&call->err, ERR_LIMIT, "the request's head is larger than %d bytes",
                        HTTP_CALL_REQUEST_HEAD_MAX);
@@ -85,6 +91,8 @@ slice request_head(struct http_call *call)
     buf_append(out, call->method);
     buf_append_char(out, ' ');
     buf_append(out, call->target_prefix);
+    /* "https://host?x=1" has a target without a slash; on the wire the path is never empty (RFC
+     * 9112 3.2.1). */
     if (call->target.len == 0 || call->target.ptr[0] != '/')
         buf_append_char(out, '/');
     buf_append(out, call->target);
@@ -107,6 +115,7 @@ slice request_head(struct http_call *call)
 
 void request_wipe(struct http_client *client)
 {
+    /* Only what was written; a larger block from an earlier head was wiped after that one. */
     if (client->head.len)
         mem_wipe(client->head.ptr, client->head.len);
     buf_clear(&client->head);

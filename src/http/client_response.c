@@ -1,7 +1,12 @@
 /*
- * Replies: llhttp in its strict mode, and on top of it what it does not refuse. The head is
- * collected in scratch memory that the client keeps, then copied once into the owner's arena; a
- * body of known length goes straight there, another one is collected and copied once at its end.
+ * client_response: replies. llhttp in its strict mode, and on top of it what it does not refuse.
+ * The head is collected in scratch memory that the client keeps, then copied once into the owner's
+ * arena; a body of known length goes straight there, another one is collected and copied once at
+ * its end.
+ *
+ * A provider is not trusted either: every count and size of a reply is bounded, and what two
+ * readers could take for two different replies is refused (a proxy between may have read the other
+ * one).
  */
 #include "base/mem.h"
 #include "http/client_internal.h"
@@ -21,6 +26,7 @@ static int refuse(struct http_connection *connection, enum http_call_result resu
 {
     struct http_response *response = &connection->response;
     struct http_call *call = connection->call;
+    /* The first reason stays: what follows is a consequence of having stopped. */
     if (response->is_failed)
         return -1;
     response->is_failed = true;
@@ -43,6 +49,7 @@ static int refuse_memory(struct http_connection *connection)
 
 static struct head_scratch *scratch_take(struct http_client *client)
 {
+    /* One spare for all: heads are read one after the other, and mostly within one turn. */
     struct head_scratch *scratch = client->spare_scratch;
     client->spare_scratch = NULL;
     if (scratch)
@@ -91,6 +98,7 @@ static int on_message_begin(llhttp_t *parser)
 {
     struct http_connection *connection = connection_of(parser);
     struct http_response *response = &connection->response;
+    /* An interim reply (1xx) begins a message, too: the same scratch serves the real one. */
     if (!response->scratch)
         response->scratch = scratch_take(connection->client);
     if (!response->scratch)
@@ -105,6 +113,7 @@ static int on_message_begin(llhttp_t *parser)
 static int head_append(struct http_connection *connection, const char *at, size_t len)
 {
     struct buf *text = &connection->response.scratch->text;
+    /* NUL is let through by some parsers and ends the text for others. */
     if (memchr(at, '\0', len))
         return refuse_protocol(connection, "holds a NUL byte in its head");
     buf_append(text, slice_of(at, len));
@@ -122,6 +131,8 @@ static int on_header_field(llhttp_t *parser, const char *at, size_t len)
     struct head_scratch *scratch = response->scratch;
     if (response->is_head_done) /* a trailer: bounded with the overhead, not kept */
         return 0;
+    /* llhttp delivers a name in pieces, as the bytes arrive; a name after a value begins a new
+     * field. */
     if (response->is_value_open || field_count(scratch) == 0) {
         struct head_field field = {.name_at = (uint32_t)scratch->text.len};
         if (field_count(scratch) == HTTP_CALL_RESPONSE_HEADERS_MAX)
@@ -166,9 +177,11 @@ static int head_copy(struct http_connection *connection)
     struct http_call *call = connection->call;
     struct head_scratch *scratch = connection->response.scratch;
     size_t count = field_count(scratch);
+    /* Offsets become pointers only now: the scratch text moves as it grows. */
     slice text = arena_dup(&call->owner->arena, buf_slice(&scratch->text));
     struct http_header *headers = ARENA_ARRAY(&call->owner->arena, struct http_header, count);
     if (!text.ptr || !headers)
+        /* Nothing of it was assigned yet, so the call has no half of a head. */
         return refuse_memory(connection);
     for (size_t i = 0; i < count; i++) {
         const struct head_field *field = field_at(scratch, i);
@@ -189,6 +202,8 @@ static int check_framing(struct http_connection *connection, const llhttp_t *par
     size_t count = call->response_header_count;
     size_t lengths = http_header_count(headers, count, SLICE("content-length"));
     size_t codings = http_header_count(headers, count, SLICE("transfer-encoding"));
+    /* Stricter than RFC 9112 6.3, which lets a recipient repair some of these: a cached or smuggled
+     * reply is the price of a wrong guess. */
     if (lengths > 1 || codings > 1 || (lengths && codings))
         return refuse_protocol(connection, "says twice how long it is");
     if (lengths &&
@@ -196,6 +211,7 @@ static int check_framing(struct http_connection *connection, const llhttp_t *par
         return refuse_protocol(connection, "has a Content-Length that is no number");
     if (!codings)
         return 0;
+    /* HTTP/1.0 knows no transfer codings (RFC 9112 6.1). */
     if (parser->http_minor == 0 ||
         !slice_eq_nocase(http_header_get(headers, count, SLICE("transfer-encoding")),
                          SLICE("chunked")))
@@ -212,6 +228,8 @@ static unsigned keep_alive_seconds(const struct http_call *call)
         slice item = slice_trim(slice_split(&list, ','));
         if (slice_eq_nocase(slice_first(item, 8), SLICE("timeout=")) &&
             slice_to_u64(slice_from(item, 8), 86400, &seconds))
+            /* 0 seconds mean "closes at once"; 0 in keep_alive_s means that nothing was said, so 1
+             * stands for it. */
             return seconds ? (unsigned)seconds : 1;
     }
     return 0;
@@ -221,6 +239,7 @@ static int body_prepare(struct http_connection *connection, uint64_t length)
 {
     struct http_response *response = &connection->response;
     struct http_call *call = connection->call;
+    /* Refused at the head, before memory is taken for an announced length. */
     if (length > call->response_bytes_max)
         return refuse(connection, HTTP_CALL_TOO_LARGE, ERR_LIMIT,
                       "is larger than the limit of this call");
@@ -228,6 +247,7 @@ static int body_prepare(struct http_connection *connection, uint64_t length)
         return 0;
     response->is_length_known = true;
     response->body_cap = (size_t)length;
+    /* The byte more is for the NUL behind the body, which response_end sets. */
     response->body = arena_alloc_text(&call->owner->arena, response->body_cap + 1);
     return response->body ? 0 : refuse_memory(connection);
 }
@@ -235,6 +255,7 @@ static int body_prepare(struct http_connection *connection, uint64_t length)
 /* 100 to 199: the real reply follows. */
 static int on_interim(struct http_connection *connection, const llhttp_t *parser)
 {
+    /* Bytes behind a 101 are no HTTP any more (RFC 9110 15.2.2). */
     if (parser->status_code == 101)
         return refuse_protocol(connection, "switches to a protocol that was not asked for");
     if (++connection->response.interims > HTTP_CALL_INTERIM_MAX)
@@ -255,13 +276,17 @@ static int on_headers_complete(llhttp_t *parser)
     response->is_head_done = true;
     if (parser->status_code < 200)
         return on_interim(connection, parser);
+    /* llhttp's own numbers are not used for the length: check_framing has read the fields
+     * itself. */
     if (head_copy(connection) != 0 || check_framing(connection, parser, &length) != 0)
         return -1;
     scratch_give(connection);
     call->status = parser->status_code;
     response->keep_alive_s = keep_alive_seconds(call);
     if (slice_eq_cstr(call->method, "HEAD"))
+        /* 1 for llhttp: no body (RFC 9110 9.3.2). */
         return 1; /* no body follows, whatever the head says */
+    /* 204 and 304 have none either (RFC 9112 6.3); llhttp knows that by itself. */
     bool has_body = call->status != 204 && call->status != 304;
     return has_body && length != UINT64_MAX ? body_prepare(connection, length) : 0;
 }
@@ -272,6 +297,7 @@ static int on_body(llhttp_t *parser, const char *at, size_t len)
 {
     struct http_connection *connection = connection_of(parser);
     struct http_response *response = &connection->response;
+    /* Cannot wrap: what is over the limit has been cut, and the reply refused. */
     size_t room = connection->call->response_bytes_max - (size_t)response->body_bytes;
     slice now = slice_first(slice_of(at, len), room);
     if (response->is_length_known) {
@@ -294,6 +320,7 @@ static int on_message_complete(llhttp_t *parser)
 {
     struct http_connection *connection = connection_of(parser);
     struct http_response *response = &connection->response;
+    /* status stays 0 until a head other than 1xx was read. */
     if (connection->call->status == 0) /* an interim one */
         return 0;
     response->is_complete = true;
@@ -326,6 +353,8 @@ void response_begin(struct http_connection *connection)
 /* Bytes that are neither body nor a reasonable share of framing. */
 static bool is_overhead_too_much(const struct http_response *response)
 {
+    /* Many tiny chunks or endless extensions and trailers: bytes that cost work and add no body.
+     * Two heads' worth is free, for 1xx replies and small bodies. */
     return response->wire_bytes - response->body_bytes >
            2 * HTTP_CALL_RESPONSE_HEAD_MAX + OVERHEAD_PER_BODY_BYTE * response->body_bytes;
 }
@@ -339,6 +368,7 @@ size_t response_feed(struct http_connection *connection, slice bytes)
     if (response->is_failed)
         return bytes.len;
     if (code == HPE_PAUSED && response->is_complete)
+        /* Bytes behind the message's end are left to the caller, which closes for them. */
         return (size_t)(llhttp_get_error_pos(&response->parser) - bytes.ptr);
     if (code != HPE_OK) {
         const char *reason = llhttp_get_error_reason(&response->parser);
@@ -356,6 +386,7 @@ size_t response_feed(struct http_connection *connection, slice bytes)
 bool response_finish(struct http_connection *connection)
 {
     struct http_response *response = &connection->response;
+    /* Before the head is whole a close is a broken reply, never its end. */
     if (!response->is_head_done || connection->call->status == 0 ||
         !llhttp_message_needs_eof(&response->parser))
         return false;
@@ -374,6 +405,8 @@ void response_end(struct http_connection *connection)
         call->body = slice_of(response->body, (size_t)response->body_bytes);
     } else if (response->body_buf.len) {
         call->body = arena_dup(&call->owner->arena, buf_slice(&response->body_buf));
+        /* Where the reply failed already that reason stays; else the lack of memory is the
+         * result. */
         if (!call->body.ptr && !response->is_failed) {
             response->is_complete = false;
             refuse_memory(connection);

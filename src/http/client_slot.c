@@ -5,7 +5,7 @@
  *
  * What a tenant may use is no fixed part (base/share.h). A fixed one either wastes what is free or,
  * as several take all of theirs, leaves nothing: calls that hang cannot be taken back, so what
- * others will need has to be free before they come.
+ * other tenants will need has to be free before they ask.
  *
  * A line and a tenant exist while calls are in them; some unused ones are kept, so that a call
  * costs no allocation.
@@ -63,6 +63,8 @@ static void *spare_take(struct list *spares, size_t *count, size_t size, size_t 
     return found;
 }
 
+/* The number of unused lines and tenants that are kept is bounded: memory goes back after a
+ * burst. */
 static void spare_give(struct list *spares, size_t *count, struct list *ring, void *whole)
 {
     if (*count >= SPARES_MAX) {
@@ -76,6 +78,7 @@ static void spare_give(struct list *spares, size_t *count, struct list *ring, vo
 static void tenant_collect(struct http_tenant *tenant)
 {
     struct http_client *client = tenant->client;
+    /* Each line has its tenant's calls; without a line it has none, in either queue. */
     if (tenant->line_count > 0)
         return;
     ASSERT(tenant->active_count == 0 && list_is_empty(&tenant->waiting));
@@ -109,6 +112,7 @@ static void line_collect(struct http_line *line)
     struct http_tenant *tenant = line->tenant;
     struct http_client *client = tenant->client;
     if (line->slot_count > 0 || line->waiting_count > 0)
+        /* A line with calls stays, whether they wait or run. */
         return;
     (void)map_remove(&client->lines, line_key(line));
     list_unlink(&line->ring);
@@ -122,6 +126,7 @@ static void line_collect(struct http_line *line)
 static struct http_line *line_get(struct http_origin *origin, struct uuid key)
 {
     struct http_client *client = origin->client;
+    /* Its bytes are the key of the map: the struct has no padding. */
     struct line_key of = {origin, key};
     struct http_line *line = map_get(&client->lines, slice_of((const char *)&of, sizeof(of)));
     if (line)
@@ -144,6 +149,7 @@ static struct http_line *line_get(struct http_origin *origin, struct uuid key)
         }
         mem_free(line);
     }
+    /* The tenant may have been made just now, for a line that could not be. */
     tenant_collect(tenant);
     return NULL;
 }
@@ -162,6 +168,7 @@ bool slot_allows_origin(struct http_client *client, struct uuid key)
 /* Links the ring's node where it has calls, behind all others; else out of it. */
 static void ring_turn(struct list *ring, struct list *node, const struct list *waiting)
 {
+    /* Behind all others: each tenant gets one turn a round, however many calls it has waiting. */
     list_unlink(node);
     if (!list_is_empty(waiting))
         list_push_back(ring, node);
@@ -192,6 +199,7 @@ static void tenant_enqueue(struct http_tenant *tenant, struct http_call *call)
  * there are few of them while any slot is free. */
 static struct http_line *line_next(struct http_origin *origin)
 {
+    /* A quick end: with no free slot no line may go, and this is called after every call. */
     if (origin->slot_count >= origin->client->config.calls_per_origin)
         return NULL;
     LIST_EACH(&origin->ring, node)
@@ -222,9 +230,11 @@ void slot_serve_all(struct http_client *client)
     if (client->is_serving) /* what ends meanwhile, the loop below sees */
         return;
     client->is_serving = true;
+    /* Reads the ring afresh each round: call_assign may end calls, and so change it. */
     while ((tenant = tenant_next(client))) {
         struct http_call *call = LIST_ITEM(tenant->waiting.next, struct http_call, wait_link);
         list_unlink(&call->wait_link);
+        /* Moved before call_assign, after which neither call nor tenant may be used. */
         ring_turn(&client->ring, &tenant->ring, &tenant->waiting);
         client->waiting_count--;
         slot_take(call);
@@ -251,6 +261,7 @@ void slot_serve(struct http_origin *origin)
             tenant_enqueue(line->tenant, call);
         }
         slot_serve_all(client);
+        /* Calls that failed in slot_serve_all have left slots behind. */
     } while (line_next(origin));
     origin->pins--;
     origin_collect(origin);
@@ -267,6 +278,7 @@ bool slot_ask(struct http_call *call, struct http_origin *origin)
         return false;
     }
     struct http_tenant *tenant = line->tenant;
+    /* A call may not overtake those of its tenant that wait already. */
     bool is_first = list_is_empty(&line->waiting) && line_has_room(line);
     call->origin = origin;
     call->line = line;
@@ -291,6 +303,7 @@ bool slot_ask(struct http_call *call, struct http_origin *origin)
                   SLICE_ARG(call->authority), line->waiting_count);
         return false;
     }
+    /* Both kinds of waiting end with the same timer, waiting_ms. */
     client->waiting_count++;
     call->queued_ns = loop_now_ns(client->loop);
     call_set_phase(call, CALL_WAITING, call->queued_ns + client->config.waiting_ms * 1000000ull);
@@ -306,6 +319,7 @@ void slot_leave(struct http_call *call)
     if (!line)
         return;
     struct http_tenant *tenant = line->tenant;
+    /* wait_link is in the line's list or in the tenant's; unlinking is the same in both. */
     if (call->slot != SLOT_IN_ALL) {
         list_unlink(&call->wait_link);
         client->waiting_count--;
@@ -321,6 +335,7 @@ void slot_leave(struct http_call *call)
     if (call->slot == SLOT_IN_ALL) {
         tenant->active_count--;
         client->active_count--;
+        /* Its tenant's turn in the ring ends with its last waiting call. */
     } else if (list_is_empty(&tenant->waiting)) {
         list_unlink(&tenant->ring);
     }
@@ -336,6 +351,7 @@ static void on_serve_more(struct loop_task *task)
 
 void slot_room_came(struct http_client *client)
 {
+    /* From a task: the caller frees a dial or connection, and calls must not start inside that. */
     if (!list_is_empty(&client->ring))
         loop_task_queue(client->loop, &client->serve_more);
 }

@@ -1,7 +1,11 @@
 /*
- * A connection of the server: from bytes to requests, one at a time, and what happens when it is
- * slow, ends, or breaks. States are in server_internal.h; conn_settle puts reading, the timer and
- * the end of the connection right after every event.
+ * conn: a connection of the server, from bytes to requests, one at a time, and what happens when it
+ * is slow, ends, or breaks. States are in server_internal.h; conn_settle puts reading, the timer
+ * and the end of the connection right after every event.
+ *
+ * A handler may answer inside its callback, and an answer may end the connection. So functions that
+ * call a handler hold a reference to the exchange meanwhile, and is_processing stops an answer from
+ * starting the next request inside the current one.
  */
 #include "base/id.h"
 #include "base/mem.h"
@@ -36,10 +40,12 @@ static void enter(struct http_conn *conn, enum conn_state state)
         http_head_scan_init(&conn->scan, HTTP_HEAD_REQUEST, &conn->server->config.head);
 }
 
-/* No more requests: what is queued goes out, then FIN, then input is dropped for a while, so that
- * no reset overtakes the reply. */
+/* No more requests: what is queued goes out, then FIN, then input is read and dropped for a while.
+ * Closing with unread input makes the kernel send RST, which can destroy the reply before the
+ * client has read it (RFC 9112 9.6). */
 static void conn_linger(struct http_conn *conn)
 {
+    /* LINGER and CLOSED are the last states: one never leads back. */
     if (conn->state >= CONN_LINGER)
         return;
     enter(conn, CONN_LINGER);
@@ -65,6 +71,7 @@ static void conn_close(struct http_conn *conn)
 
 static void count_refused(unsigned status)
 {
+    /* Written by hand: this runs for each refused connection of a flood. */
     char label[16] = "status=\"000\"";
     label[8] = (char)('0' + status / 100 % 10);
     label[9] = (char)('0' + status / 10 % 10);
@@ -95,12 +102,14 @@ void http_conn_queue_flush(struct http_conn *conn)
     if (!list_is_empty(&conn->flush_link))
         return;
     list_push_back(&conn->server->flush, &conn->flush_link);
+    /* Announced to the loop, so that a turn's time includes the system call at its end. */
     loop_reserve(conn->server->loop, CONN_FLUSH_NS_ABOUT);
 }
 
 static void note_written(struct http_conn *conn, size_t bytes, size_t pending_before)
 {
     conn->pending_before = stream_write_pending(conn->stream);
+    /* The rate at which the client reads is measured from the first byte that has to wait. */
     if (pending_before == 0) {
         conn->write_ns = conn->progress_ns = conn_now(conn);
         conn->write_bytes = 0;
@@ -126,10 +135,13 @@ static bool write_parts(struct http_conn *conn, const slice *parts, size_t count
 
 bool http_conn_flush(struct http_conn *conn, const slice *more, size_t count)
 {
+    /* Sends the replies of this turn together: one writev, however many were pipelined. */
     slice parts[CONN_PARTS_MAX];
     size_t used = 0;
     bool is_good = is_alive(conn);
     conn->outbox_bytes = 0;
+    /* Taken out whether or not the connection lives: each exchange here holds a reference that has
+     * to go. */
     while (!list_is_empty(&conn->outbox)) {
         struct list *link = list_pop_front(&conn->outbox);
         struct exchange *exchange = LIST_ITEM(link, struct exchange, out_link);
@@ -140,6 +152,8 @@ bool http_conn_flush(struct http_conn *conn, const slice *more, size_t count)
             exchange->conn = NULL;
             http_exchange_unref(&exchange->pub); /* memory, and so the parts, lives on this turn */
         }
+        /* Room for a head and a body and for the caller's parts, else what there is goes out
+         * first. */
         if (used + 2 <= CONN_PARTS_MAX - count)
             continue;
         is_good = is_good && write_parts(conn, parts, used);
@@ -152,14 +166,16 @@ bool http_conn_flush(struct http_conn *conn, const slice *more, size_t count)
 
 /* ---- requests ---- */
 
-/* The request is whole and wanted: the handler's turn. */
+/* The request is whole and its body wanted: the handler is called. */
 static void show_request(struct exchange *exchange)
 {
     struct http_server *server = exchange->pub.server;
+    /* Each of these means that the handler has had its answer, or is about to give it. */
     if (exchange->is_answered || exchange->is_given_up || exchange->is_reply_due)
         return;
     exchange->pub.is_delivered = true;
     exchange->is_reply_due = true;
+    /* The reference is the handler's until its reply (settle in reply.c). */
     http_exchange_ref(&exchange->pub);
     server->handler.on_request(&exchange->pub, server->ctx);
 }
@@ -169,6 +185,7 @@ static void show_head(struct exchange *exchange)
     struct http_server *server = exchange->pub.server;
     if (!server->handler.on_head)
         return;
+    /* The handler knows the exchange from here on, so on_gone may be called. */
     exchange->pub.is_delivered = true;
     if (server->handler.on_head(&exchange->pub, server->ctx) == HTTP_BODY_WAIT)
         exchange->is_body_awaited = true;
@@ -181,11 +198,13 @@ static void begin_request(struct http_conn *conn, slice head)
     conn->turn_requests++;
     conn->is_first = false;
     if (!exchange) {
+        /* Without an exchange there is no request to answer: a constant text goes out. */
         conn_refuse(conn, (struct http_problem){503, "out of memory, try again later"});
         return;
     }
     conn->exchange = exchange;
     enter(conn, exchange->is_body_done ? CONN_BUSY : CONN_BODY);
+    /* Held: the handler may answer at once, and that reply may be the exchange's end. */
     http_exchange_ref(&exchange->pub);
     if (problem.status) {
         exchange_refuse(exchange, problem);
@@ -200,6 +219,7 @@ static void begin_request(struct http_conn *conn, slice head)
 /* No next request while the client reads slowly, or when others must have their turn. */
 static bool is_blocked(struct http_conn *conn)
 {
+    /* The loop counts turns; a new one starts the count again, without a timer. */
     uint64_t turn = loop_stats(conn->server->loop)->turns;
     if (conn->turn != turn) {
         conn->turn = turn;
@@ -212,16 +232,22 @@ static bool is_blocked(struct http_conn *conn)
 /* rest begins with the head, of which scan.bytes were read before. true: go on. */
 static bool take_head(struct http_conn *conn, slice rest, size_t *used)
 {
+    /* Bytes of the head that were scanned before, when it was not whole, are not scanned again: a
+     * head that comes byte by byte costs linear time (a slow client must not be an expensive
+     * one). */
     slice fresh = slice_from(rest, conn->scan.bytes);
     if (fresh.len == 0 || is_blocked(conn))
         return false;
     if (!http_head_scan_has_begun(&conn->scan))
+        /* The time limit of a head runs from its first byte, not from the end of the last
+         * request. */
         conn->state_ns = conn_now(conn);
     size_t scanned;
     switch (http_head_scan(&conn->scan, fresh, &scanned)) {
     case HTTP_SCAN_MORE:
         return false; /* the caller keeps what it has of the head */
     case HTTP_SCAN_BAD:
+        /* Everything is dropped: after a broken head the next one's begin is unknown. */
         *used = rest.len;
         conn_refuse(conn, conn->scan.problem);
         return false;
@@ -238,6 +264,7 @@ static bool take_body(struct http_conn *conn, slice rest, size_t *used)
 {
     struct exchange *exchange = conn->exchange;
     struct http_problem problem;
+    /* The handler wants no body yet: bytes stay in the input buffer, which wants_input bounds. */
     if (exchange->is_body_awaited)
         return false;
     if (!http_exchange_feed(exchange, rest, used, &problem)) {
@@ -245,6 +272,8 @@ static bool take_body(struct http_conn *conn, slice rest, size_t *used)
         *used = rest.len;
         return false;
     }
+    /* Only while no byte of the body came and no reply has begun is 100 Continue of use (RFC 9110
+     * 10.1.1). */
     if (exchange->is_continue_due && rest.len == 0 && !exchange->is_begun) {
         slice text = SLICE("HTTP/1.1 100 Continue\r\n\r\n");
         http_conn_flush(conn, &text, 1);
@@ -257,6 +286,7 @@ static bool take_body(struct http_conn *conn, slice rest, size_t *used)
     }
     if (conn->state == CONN_BODY)
         enter(conn, CONN_BUSY);
+    /* Held over show_request, as in begin_request. */
     http_exchange_ref(&exchange->pub);
     show_request(exchange);
     http_exchange_unref(&exchange->pub);
@@ -282,6 +312,7 @@ static size_t conn_process(struct http_conn *conn, slice bytes)
         used += taken;
     }
     conn->is_processing = false;
+    /* From LINGER on input is dropped, so all of it counts as used. */
     return conn->state >= CONN_LINGER ? bytes.len : used;
 }
 
@@ -290,6 +321,7 @@ static void process_input(struct http_conn *conn)
     size_t used = conn_process(conn, buf_slice(&conn->input));
     buf_consume(&conn->input, used);
     if (conn->input.len == 0)
+        /* Ten thousand idle connections would keep their largest pipeline each. */
         buf_deinit(&conn->input); /* an idle connection holds none */
 }
 
@@ -297,6 +329,8 @@ static void process_input(struct http_conn *conn)
 static void take_eof(struct http_conn *conn)
 {
     conn->is_eof_due = false;
+    /* A half-closed connection may still read its reply; the handler decides (on_gone in
+     * server.h). */
     if (conn->state == CONN_BUSY && conn->exchange && !conn->exchange->is_complete)
         http_exchange_gone(conn->exchange);
 }
@@ -307,6 +341,8 @@ static void on_continue(struct loop_task *task)
     if (!is_alive(conn))
         return;
     struct exchange *exchange = conn->exchange;
+    /* The task runs for several reasons, so each is tried: a body accepted, a piece of a large
+     * reply to write, input left over, an end to report. */
     if (conn->state == CONN_BUSY && exchange && !exchange->is_body_awaited)
         show_request(exchange);
     if (exchange && exchange->rest.len > 0 && stream_write_pending(conn->stream) == 0)
@@ -325,12 +361,15 @@ void http_conn_advance(struct http_conn *conn)
     struct exchange *exchange = conn->exchange;
     if (!is_alive(conn))
         return;
+    /* is_close ends the connection even with an unread body: reading it would be for nothing. */
     if (exchange && exchange->is_complete && (exchange->is_body_done || exchange->is_close)) {
         conn->exchange = NULL;
         if (exchange->is_close)
             conn_linger(conn);
         else
             enter(conn, CONN_HEAD);
+        /* Still in the outbox: its bytes go out at the end of the turn, and http_conn_flush lets it
+         * go. */
         if (list_is_empty(&exchange->out_link)) {
             exchange->conn = NULL;
             http_exchange_unref(&exchange->pub);
@@ -342,6 +381,8 @@ void http_conn_advance(struct http_conn *conn)
 
 /* ---- time ---- */
 
+/* Slow heads and bodies (slowloris) end with 408; where we ourselves were slow the answer is
+ * 503. */
 static void give_up(struct http_conn *conn)
 {
     static const struct http_problem slow = {408, "the request did not arrive in time"};
@@ -372,6 +413,8 @@ static void on_conn_due(struct timer *timer)
     struct http_conn *conn = CONTAINER_OF(timer, struct http_conn, timer);
     if (!is_alive(conn))
         return;
+    /* The kernel may have taken bytes without an event since: first see whether there was
+     * progress. */
     http_conn_note_progress(conn);
     uint64_t now_ns = conn_now(conn);
     if (http_conn_write_due(conn) <= now_ns)
@@ -389,7 +432,9 @@ static bool wants_input(const struct http_conn *conn)
         return true;
     if (conn->state == CONN_BODY && !conn->exchange->is_body_awaited)
         return true;
-    return conn->input.len < HTTP_PIPELINE_BYTES_MAX; /* goes on so that a FIN is noticed */
+    /* Up to this much is read ahead although nothing takes it, for the one reason that a FIN behind
+     * it is noticed; then TCP's flow control stops the client. */
+    return conn->input.len < HTTP_PIPELINE_BYTES_MAX;
 }
 
 /* Input that was left over when something was in the way is taken up again: at once when nothing is
@@ -408,8 +453,10 @@ static void settle_input(struct http_conn *conn)
 /* The client sends no more and nothing that it sent waits for an answer. */
 static void settle_eof(struct http_conn *conn)
 {
+    /* Input that is left over may still become requests, whose replies the client can read. */
     bool is_waiting = loop_task_is_queued(&conn->task) || is_blocked(conn);
     bool is_silent = list_is_empty(&conn->outbox) && stream_write_pending(conn->stream) == 0;
+    /* A body that was cut, or an idle connection: no reply is left to wait for. */
     if (conn->state == CONN_BODY || (conn->state == CONN_HEAD && !is_waiting && is_silent)) {
         conn_close(conn); /* the request will never be whole; or nothing is left to say */
         return;
@@ -425,11 +472,13 @@ static void conn_settle(struct http_conn *conn)
     if (!is_alive(conn))
         return;
     http_conn_note_progress(conn);
+    /* What is kept there will never be parsed. */
     if (conn->state == CONN_LINGER && conn->input.len)
         buf_deinit(&conn->input);
     settle_input(conn);
     if (conn->is_eof)
         settle_eof(conn);
+    /* settle_eof may have closed it. */
     if (!is_alive(conn))
         return;
     if (wants_input(conn))
@@ -453,12 +502,15 @@ static void on_read(struct stream *stream, void *owner, slice bytes)
         conn->progress_ns = conn_now(conn);
     if (conn->state >= CONN_LINGER)
         return;
+    /* Left-over input comes first, or requests would be read out of order. */
     if (conn->input.len) {
         buf_append(&conn->input, bytes);
         if (buf_is_ok(&conn->input))
             process_input(conn);
     } else {
         size_t used = conn_process(conn, bytes);
+        /* Only what was not used is copied; most requests arrive in one read and are parsed where
+         * they are. */
         buf_append(&conn->input, slice_from(bytes, used));
     }
     if (!buf_is_ok(&conn->input))
@@ -505,6 +557,7 @@ static void drop_exchanges(struct http_conn *conn)
     while (!list_is_empty(&conn->outbox)) {
         struct list *link = list_pop_front(&conn->outbox);
         struct exchange *exchange = LIST_ITEM(link, struct exchange, out_link);
+        /* The current one may be in the outbox as well; it has one reference for both. */
         if (exchange == current)
             continue;
         exchange->conn = NULL;
@@ -513,6 +566,8 @@ static void drop_exchanges(struct http_conn *conn)
     if (!current)
         return;
     current->conn = NULL;
+    /* Order: its borrowed body first, then the handler is notified, then the access log is written,
+     * last our reference. */
     http_exchange_release(current);
     http_exchange_gone(current);
     http_exchange_finish(current);
@@ -528,6 +583,8 @@ static void on_closed(struct stream *stream, void *owner, const struct err *why)
     conn->state = CONN_CLOSED;
     conn->stream = NULL;
     timer_stop(&conn->timer);
+    /* Everything that could still reach the connection is unlinked here; its memory goes at the
+     * turn's end. */
     loop_task_cancel(&conn->task);
     list_unlink(&conn->flush_link);
     list_unlink(&conn->link);
@@ -548,6 +605,8 @@ static const struct stream_events conn_events = {
 
 void http_conn_close_idle(struct http_conn *conn)
 {
+    /* A request that has begun is answered; the first one of a new connection is waited for, since
+     * its client cannot know of the drain. */
     if (conn->state == CONN_HEAD && !http_head_scan_has_begun(&conn->scan) && !conn->input.len &&
         !conn->is_first)
         conn_linger(conn);
@@ -571,6 +630,7 @@ static struct http_conn *conn_new(struct http_server *server, struct stream *str
     list_push_back(&server->conns, &conn->link);
     server->conn_count++;
     stream_own(stream, &conn_events, conn);
+    /* A Unix socket has no address of this kind. */
     if (stream_peer(stream, (struct sockaddr *)&conn->peer, sizeof(conn->peer)) != OK)
         conn->peer.sin6_family = AF_UNIX;
     enter(conn, CONN_HEAD);
@@ -580,6 +640,8 @@ static struct http_conn *conn_new(struct http_server *server, struct stream *str
 void http_conn_accept(struct http_server *server, struct stream *stream)
 {
     size_t count = server->conn_count, count_max = server->config.connections_max;
+    /* Over the limit some connections are still accepted, to be answered 503; more of them are
+     * closed without a word, or a flood would be served by refusing it. */
     struct http_conn *conn = count < count_max + CONN_REFUSED_MAX ? conn_new(server, stream) : NULL;
     if (!conn) {
         count_refused(503);
@@ -589,6 +651,7 @@ void http_conn_accept(struct http_server *server, struct stream *stream)
     tcp_write_limit_set(stream, server->config.write_bytes_max + CONN_INPUT_BYTES_MAX);
     size_t of_address = http_conn_address_take(conn),
            of_address_max = server->config.address_connections_max;
+    /* http_conn_address_take has counted it whatever follows; on_closed gives that back. */
     if (of_address > of_address_max + CONN_ADDRESS_REFUSED_MAX) {
         count_refused(503);
         conn_close(conn);

@@ -1,7 +1,8 @@
 /*
- * How many connections each client address has, so that one alone cannot have all. An IPv6 client
- * is known by its /64, which is what one subscriber has. Unix sockets and the addresses of trusted
- * proxies, behind which there are many clients, are not counted.
+ * conn_address: how many connections each client address has, so that one alone cannot have all. An
+ * IPv6 client is counted by its /64, which is what one subscriber has: by single addresses it would
+ * have 2^64 of them. Unix sockets and the addresses of trusted proxies, behind which there are many
+ * clients, are not counted.
  */
 #include <string.h>
 
@@ -22,6 +23,7 @@ void http_conn_addresses_init(struct http_server *server)
     struct http_server_config *config = &server->config;
     if (config->address_connections_max == 0)
         config->address_connections_max = share_default(config->connections_max);
+    /* One entry a connection at most, so the map is never full. */
     map_init(&server->addresses, config->connections_max + CONN_REFUSED_MAX + 1);
 }
 
@@ -39,6 +41,7 @@ static bool make_key(const struct http_conn *conn, char key[KEY_LEN])
         memcpy(key + 1, &((struct sockaddr_in6 *)(void *)&plain)->sin6_addr, PREFIX_LEN);
     else
         return false;
+    /* The family in front: 4 and 6 must not meet with equal bytes. */
     key[0] = plain.ss_family == AF_INET ? 4 : 6;
     return !uncounted || !address_policy_holds(uncounted, (const struct sockaddr *)&plain);
 }
@@ -52,6 +55,8 @@ size_t http_conn_address_take(struct http_conn *conn)
     struct http_conn_address *address = map_get(map, slice_of(key, KEY_LEN));
     if (!address) {
         address = mem_zalloc(sizeof(*address));
+        /* Without memory the connection is served and not counted: an overloaded server should not
+         * refuse all. */
         if (!address)
             return 0;
         memcpy(address->key, key, KEY_LEN);

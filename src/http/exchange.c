@@ -1,5 +1,7 @@
 /*
- * A request: from its raw head to its whole body, and the life of its exchange.
+ * exchange: a request, from its raw head to its whole body, and the life of its struct. References
+ * are counted (server_internal.h lists them); the arena, and with it every slice that a handler was
+ * given, goes with the last one, at the turn's end.
  */
 #include "base/encode.h"
 #include "base/id.h"
@@ -15,6 +17,8 @@ static void exchange_free(struct loop_garbage *garbage)
 {
     struct exchange *exchange = CONTAINER_OF(garbage, struct exchange, garbage);
     struct http_server *server = exchange->pub.server;
+    /* out_link: an exchange in an outbox has a reference. release: its owner would never get its
+     * body back. */
     ASSERT(exchange->refs == 0 && list_is_empty(&exchange->out_link) && !exchange->release);
     ASSERT(!exchange->pub.use);
     buf_deinit(&exchange->body);
@@ -47,6 +51,7 @@ void http_exchange_finish(struct exchange *exchange)
         return;
     exchange->is_finished = true;
     if (server->handler.on_finished && !server->is_freed)
+        /* A server that is being freed has no handler any more; its ctx may be gone. */
         server->handler.on_finished(&exchange->pub, server->ctx);
 }
 
@@ -56,6 +61,7 @@ void http_exchange_gone(struct exchange *exchange)
         return;
     exchange->is_gone_reported = true;
     exchange->pub.is_gone = true;
+    /* A handler that has answered waits for nothing, unless it still streams. */
     if (exchange->pub.on_gone && exchange->pub.is_delivered && !exchange->is_answered)
         exchange->pub.on_gone(&exchange->pub);
     else if (exchange->pub.on_gone && exchange->is_streaming)
@@ -65,12 +71,16 @@ void http_exchange_gone(struct exchange *exchange)
 /* ---- the head ---- */
 
 /* Segments between slashes, decoded; one more than a route can have is as good as all. */
+/* Decoded after splitting, so that %2F in a segment is part of it and cannot change the route (RFC
+ * 3986 2.4). */
 static bool read_segments(struct exchange *exchange)
 {
     struct http_exchange *pub = &exchange->pub;
     slice rest = slice_from(pub->head.path, 1);
     size_t cap = 1;
     for (size_t i = 0; i < rest.len && cap <= HTTP_SEGMENTS_MAX; i++)
+        /* A path of a thousand slashes must not cost a thousand segments: it cannot match any
+         * route. */
         cap += rest.ptr[i] == '/';
     slice *segments = ARENA_ARRAY(&pub->arena, slice, cap);
     if (!segments)
@@ -97,6 +107,7 @@ static bool read_request_id(struct exchange *exchange)
 {
     struct http_exchange *pub = &exchange->pub;
     slice given = http_request_header(pub, SLICE("X-Request-Id"));
+    /* Visible ASCII alone: the id goes into log lines and the reply's head. */
     if (given.len <= HTTP_REQUEST_ID_MAX && http_is_visible(given)) {
         pub->request_id = given;
         return true;
@@ -112,11 +123,13 @@ static bool read_request_id(struct exchange *exchange)
 static bool keep_body(struct http_parser *parser, slice bytes)
 {
     struct exchange *exchange = CONTAINER_OF(parser, struct exchange, parser);
+    /* The parser goes on to find the body's end; bytes that no handler reads are not kept. */
     if (exchange->is_body_dropped)
         return true;
     buf_append(&exchange->body, bytes);
     if (!buf_is_ok(&exchange->body))
         return false;
+    /* What a body takes counts for its account while it arrives, not only when it is whole. */
     if (exchange->pub.use)
         budget_use_add(exchange->pub.use, bytes.len);
     return true;
@@ -132,6 +145,8 @@ static bool read_head(struct exchange *exchange, slice head, struct http_problem
 {
     struct http_exchange *pub = &exchange->pub;
     const struct http_server_config *config = &pub->server->config;
+    /* On the stack at first: most requests have ten headers, and only as many as there are go into
+     * the arena. */
     struct http_header found[HTTP_HEADERS_LIMIT];
     slice copy = arena_dup(&pub->arena, head);
     if (!copy.ptr)
@@ -149,10 +164,13 @@ static bool read_head(struct exchange *exchange, slice head, struct http_problem
     }
     memcpy(pub->head.headers, found, pub->head.header_count * sizeof(found[0]));
     http_parser_init(&exchange->parser, HTTP_HEAD_REQUEST, &pub->head, keep_body);
+    /* llhttp parses the head that our own check has accepted. Where it disagrees the request is
+     * refused (see parser.c). */
     if (http_parser_feed(&exchange->parser, copy) != OK) {
         *problem = (struct http_problem){400, "the head is malformed"};
         return false;
     }
+    /* Percent-escapes were checked with the head, so only a lack of memory is left. */
     if (!read_request_id(exchange) || !read_segments(exchange))
         return out_of_memory(problem);
     if (pub->head.expects_other) {
@@ -190,6 +208,7 @@ struct exchange *http_exchange_new(struct http_conn *conn, slice head, struct ht
     pub->body_bytes_max = server->config.body_bytes_max;
     memcpy(&pub->peer, &conn->peer, sizeof(conn->peer));
     if (!read_head(exchange, head, problem)) {
+        /* Headers are dropped with the head, so an id is made: refusals have one as well. */
         if (!pub->request_id.len && !read_request_id(exchange))
             pub->request_id = SLICE("-"); /* no memory: the refusal goes out all the same */
         exchange->is_close = true;
@@ -198,6 +217,7 @@ struct exchange *http_exchange_new(struct http_conn *conn, slice head, struct ht
     }
     exchange->is_close = !pub->head.is_keep_alive;
     exchange->is_body_done = !has_body(exchange);
+    /* 100 Continue is due only where the client holds a body back (RFC 9110 10.1.1). */
     exchange->is_continue_due = pub->head.expects_continue && has_body(exchange);
     exchange->body_left = pub->head.content_length;
     return exchange;
@@ -210,6 +230,7 @@ static bool begin_body(struct exchange *exchange, struct http_problem *problem)
 {
     struct http_exchange *pub = &exchange->pub;
     uint64_t limit = pub->body_bytes_max;
+    /* Half of the largest block, so that doubling a buffer cannot pass it. */
     if (limit > MEM_BLOCK_BYTES_MAX / 2)
         limit = MEM_BLOCK_BYTES_MAX / 2;
     exchange->body_ns = loop_now_ns(pub->loop);
@@ -224,6 +245,8 @@ static bool begin_body(struct exchange *exchange, struct http_problem *problem)
     if (exchange->is_body_dropped)
         return true;
     buf_init(&exchange->body, (size_t)limit);
+    /* An announced length is no reason to allocate it: thousands of connections can announce much
+     * and send nothing. */
     if (pub->head.framing == HTTP_FRAMING_LENGTH &&
         !buf_reserve(&exchange->body,
                      limit < BODY_FIRST_BYTES_MAX ? (size_t)limit : BODY_FIRST_BYTES_MAX))
@@ -234,6 +257,8 @@ static bool begin_body(struct exchange *exchange, struct http_problem *problem)
 static bool feed_parser(struct exchange *exchange, slice bytes, struct http_problem *problem)
 {
     int rc = http_parser_feed(&exchange->parser, bytes);
+    /* Our scan and llhttp must find the same end: is_body_done without is_complete is a
+     * disagreement. */
     if (rc == OK && (!exchange->is_body_done || exchange->parser.is_complete))
         return true;
     if (rc == ERR_LIMIT)
@@ -251,6 +276,7 @@ bool http_exchange_feed(struct exchange *exchange, slice bytes, size_t *used,
         return false;
     if (exchange->pub.head.framing == HTTP_FRAMING_LENGTH) {
         *used = bytes.len < exchange->body_left ? bytes.len : (size_t)exchange->body_left;
+        /* A length: the bytes behind it are the next request's, and stay with the caller. */
         exchange->body_left -= *used;
         exchange->is_body_done = exchange->body_left == 0;
     } else {
@@ -284,6 +310,7 @@ bool http_exchange_pauses(struct exchange *exchange)
 void http_body_release(struct http_exchange *pub)
 {
     struct exchange *exchange = exchange_of(pub);
+    /* Counted piece by piece in keep_body, given back in one sum. */
     if (pub->use)
         budget_use_remove(pub->use, exchange->body.len);
     buf_deinit(&exchange->body);
@@ -318,6 +345,7 @@ static void read_params(struct exchange *exchange)
     slice rest = pub->head.query;
     size_t cap = 1;
     exchange->has_params = true;
+    /* One more than separators: an upper bound, so the loop needs no check. */
     for (size_t i = 0; i < rest.len; i++)
         cap += rest.ptr[i] == '&';
     exchange->params = rest.len ? ARENA_ARRAY(&pub->arena, struct http_header, cap) : NULL;
@@ -359,6 +387,7 @@ void http_body_accept(struct http_exchange *pub)
         return;
     exchange->is_body_awaited = false;
     if (exchange->conn)
+        /* Goes on from a task, not inside the handler's call. */
         http_conn_advance(exchange->conn);
 }
 

@@ -1,5 +1,6 @@
 /*
- * Requests as ops; see frame.h.
+ * frame: requests as ops; see frame.h. The frame and the op are one allocation of the room's; the
+ * exchange outlives both by the reference taken here.
  */
 #include "http/frame.h"
 
@@ -31,6 +32,7 @@ enum op_result http_frame_wait_for_body(struct http_frame *frame)
 
 static void stop_waiting(struct http_frame *frame)
 {
+    /* Released exactly once: by the body, by its pause, or by a cancel, whichever comes first. */
     if (frame->is_waiting_for_body)
         op_release(frame->op);
     frame->is_waiting_for_body = false;
@@ -61,9 +63,12 @@ void http_frame_cancel(struct http_frame *frame)
 
 void http_frame_end(struct http_frame *frame, enum op_end end)
 {
+    /* Cut before the reply below: its callbacks must not find a frame of an op that has ended. */
     frame->exchange->user = NULL;
     frame->exchange->on_gone = NULL;
     (*frame->active)--;
+    /* An op that ends without an answer is cancelled or has a bug; its client gets a reset or a
+     * 500, but never no end at all. */
     if (!frame->is_answered && end == OP_ENDED_CANCELLED)
         http_reply_drop(frame->exchange);
     else if (!frame->is_answered)

@@ -1,7 +1,8 @@
 /*
- * frame: how an op stands for a request, whichever room's: the exchange waits for the op while a
- * body may still come and its client may go, and is answered exactly once whatever becomes of the
- * op. A room's request embeds a frame next to its op, and hands the exchange's events on.
+ * frame: ties an op to a request, in any room that answers requests with ops. The exchange waits
+ * for the op while a body may still come and its client may go, and is answered exactly once
+ * whatever becomes of the op. A room's request embeds a frame next to its op, and hands the
+ * exchange's events on.
  */
 #ifndef HTTP_FRAME_H
 #define HTTP_FRAME_H

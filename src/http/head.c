@@ -1,6 +1,10 @@
 /*
- * Step 2 of the check of a head: start line, names, Host, framing, on the contiguous bytes. Refuses
- * whatever two parsers could read in two ways; RFC 9112 3 to 6 say what is well-formed.
+ * head: step 2 of the check of a head: start line, names, Host, framing, on the contiguous bytes.
+ * Refuses whatever two parsers could read in two ways; RFC 9112 3 to 6 say what is well-formed.
+ *
+ * Where the RFC lets a recipient repair a message (a bare LF, two equal Content-Lengths, more
+ * white space in the start line), this server refuses it: a proxy in front may have repaired it in
+ * another way, which is how requests are smuggled (RFC 9112 11.2).
  */
 #include "http/head.h"
 
@@ -35,6 +39,8 @@ static slice take_line(slice *rest)
 /* "HTTP/1.1"; 505 for a version that is well-formed but not ours. */
 static bool read_version(slice text, struct http_head *out, struct http_problem *problem)
 {
+    /* Fixed positions: the version has one form, of eight bytes and case-sensitive (RFC 9112
+     * 2.3). */
     if (text.len != 8 || !slice_starts_with(text, SLICE("HTTP/")) || text.ptr[6] != '.' ||
         text.ptr[5] < '0' || text.ptr[5] > '9' || text.ptr[7] < '0' || text.ptr[7] > '9')
         return bad(problem, 400, "the start line has no HTTP version");
@@ -46,6 +52,7 @@ static bool read_version(slice text, struct http_head *out, struct http_problem 
 
 static bool read_request_line(slice line, struct http_head *out, struct http_problem *problem)
 {
+    /* Single spaces only: with two the target is empty, and what follows is no version. */
     slice method = slice_split(&line, ' ');
     slice target = slice_split(&line, ' ');
     if (!http_is_token(method))
@@ -67,6 +74,7 @@ static bool read_status_line(slice line, struct http_head *out, struct http_prob
         return false;
     slice status = slice_split(&line, ' ');
     uint64_t value;
+    /* Three digits (RFC 9112 4); a fourth one would be read as part of the text by others. */
     if (status.len != 3 || !slice_to_u64(status, 599, &value) || value < 100)
         return bad(problem, 400, "the status line has no status");
     out->status = (unsigned)value;
@@ -85,9 +93,12 @@ static size_t squeeze(slice name, char *out, size_t cap)
         char c = name.ptr[i];
         if (c >= 'A' && c <= 'Z')
             c = (char)(c - 'A' + 'a');
+        /* _ and - and other characters of a token are what CGI-like gateways map onto one
+         * another. */
         if (!((c >= 'a' && c <= 'z') || (c >= '0' && c <= '9')))
             continue;
         if (len == cap)
+            /* As many letters as the longest name of interest: a longer one is none of them. */
             return SIZE_MAX;
         out[len++] = c;
     }
@@ -117,6 +128,8 @@ static bool resembles_framing(slice name)
 
 static bool read_field(slice line, struct http_header *out, struct http_problem *problem)
 {
+    /* The first colon ends the name. White space before it makes the name no token (RFC 9112
+     * 5.1). */
     ptrdiff_t colon = slice_find_char(line, ':');
     if (colon < 0)
         return bad(problem, 400, "a header line has no colon");
@@ -133,6 +146,7 @@ static bool read_field(slice line, struct http_header *out, struct http_problem 
 
 static bool read_content_length(slice value, struct http_head *out, struct http_problem *problem)
 {
+    /* 19 digits hold INT64_MAX; slice_to_u64 refuses signs, spaces and lists ("5, 5"). */
     if (value.len > 19 || !slice_to_u64(value, INT64_MAX, &out->content_length))
         return bad(problem, 400, "Content-Length is no number");
     out->framing = HTTP_FRAMING_LENGTH;
@@ -144,6 +158,8 @@ static bool read_framing(struct http_head *out, struct http_problem *problem)
     const struct http_header *headers = out->headers;
     size_t lengths = http_header_count(headers, out->header_count, SLICE("Content-Length"));
     size_t codings = http_header_count(headers, out->header_count, SLICE("Transfer-Encoding"));
+    /* The classic of request smuggling (CL.TE and TE.CL); RFC 9112 6.3 wants it treated as an
+     * error. */
     if (lengths && codings)
         return bad(problem, 400, "both Content-Length and Transfer-Encoding");
     if (lengths > 1)
@@ -154,6 +170,8 @@ static bool read_framing(struct http_head *out, struct http_problem *problem)
         slice coding = http_header_get(headers, out->header_count, SLICE("Transfer-Encoding"));
         if (out->version_minor == 0)
             return bad(problem, 400, "Transfer-Encoding in HTTP/1.0");
+        /* Exactly this: "chunked, identity" or "xchunked" is chunked for some and not for
+         * others. */
         if (!slice_eq_nocase(coding, SLICE("chunked")))
             return bad(problem, 400, "a Transfer-Encoding other than chunked");
         out->framing = HTTP_FRAMING_CHUNKED;
@@ -171,6 +189,7 @@ static bool read_response_framing(enum http_method request_method, struct http_h
     bool has_none = out->status < 200 || out->status == 204 || out->status == 304;
     if (!read_framing(out, problem))
         return false;
+    /* 304 may carry the header fields of the 200 it stands for (RFC 9110 15.4.5). */
     if (has_none && out->status != 304 && out->framing == HTTP_FRAMING_CHUNKED)
         return bad(problem, 400, "a body where the status allows none");
     if (has_none || request_method == HTTP_METHOD_HEAD)
@@ -190,11 +209,14 @@ static bool read_connection(struct http_head *out, struct http_problem *problem)
     const struct http_header *headers = out->headers;
     size_t count = out->header_count;
     slice name = SLICE("Connection");
+    /* A proxy removes what Connection names: a request could so lose its framing on the way (RFC
+     * 9110 7.6.1). */
     for (size_t i = 0; i < ARRAY_LEN(forbidden); i++)
         if (http_header_has_token(headers, count, name, forbidden[i]))
             return bad(problem, 400, "Connection names a header that frames messages");
     bool is_close = http_header_has_token(headers, count, name, SLICE("close"));
     bool is_asked = http_header_has_token(headers, count, name, SLICE("keep-alive"));
+    /* By default HTTP/1.1 goes on and HTTP/1.0 ends (RFC 9112 9.3). */
     out->is_keep_alive = !is_close && (out->version_minor == 1 || is_asked) &&
                          out->framing != HTTP_FRAMING_CLOSE;
     out->is_upgrade = http_header_has_token(headers, count, name, SLICE("upgrade"));
@@ -208,6 +230,7 @@ static bool read_host(struct http_head *out, struct http_problem *problem)
     size_t hosts = http_header_count(out->headers, out->header_count, SLICE("Host"));
     if (hosts > 1)
         return bad(problem, 400, "more than one Host");
+    /* HTTP/1.1 must have it, 1.0 need not (RFC 9112 3.2). */
     if (hosts == 0)
         return out->version_minor == 0 ? true : bad(problem, 400, "no Host");
     out->host = http_header_get(out->headers, out->header_count, SLICE("Host"));
@@ -215,7 +238,7 @@ static bool read_host(struct http_head *out, struct http_problem *problem)
 }
 
 /* Of these RFC 9110 5.3 allows one. Which of two counts is for each reader to guess: a proxy may
- * have looked at the other. */
+ * have checked the other one. */
 static bool check_singles(const struct http_head *out, struct http_problem *problem)
 {
     static const struct {
@@ -235,6 +258,7 @@ static bool check_singles(const struct http_head *out, struct http_problem *prob
 static void read_expect(struct http_head *out)
 {
     for (size_t i = 0; i < out->header_count; i++) {
+        /* HTTP/1.0 has no Expect; it is ignored there (RFC 9110 10.1.1). */
         if (!slice_eq_nocase(out->headers[i].name, SLICE("Expect")) || out->version_minor == 0)
             continue;
         if (slice_eq_nocase(out->headers[i].value, SLICE("100-continue")))
@@ -250,6 +274,7 @@ static bool check_request(struct http_head *out, struct http_problem *problem)
     if (!read_host(out, problem) || !read_framing(out, problem) || !read_connection(out, problem) ||
         !check_singles(out, problem))
         return false;
+    /* After the framing was checked: a broken message is 400 whatever its method. */
     if (out->method == HTTP_METHOD_OTHER)
         return bad(problem, 501, "the method is not known");
     if (!http_target_read(out, &text))
@@ -265,11 +290,13 @@ bool http_head_check(slice head, enum http_head_kind kind, enum http_method requ
     *out = (struct http_head){.headers = headers};
     *problem = (struct http_problem){0};
     slice rest = head, line = take_line(&rest);
+    /* Empty lines before a request line; the scan has bounded their number (RFC 9112 2.2). */
     while (line.len == 0 && rest.len && kind == HTTP_HEAD_REQUEST)
         line = take_line(&rest);
     if (!(kind == HTTP_HEAD_REQUEST ? read_request_line(line, out, problem)
                                     : read_status_line(line, out, problem)))
         return false;
+    /* Ends at the empty line, which the scan has found: line is empty only there. */
     for (line = take_line(&rest); line.len; line = take_line(&rest)) {
         if (out->header_count == headers_max)
             return bad(problem, 431, "too many header fields");

@@ -1,10 +1,12 @@
 /*
- * Step 1 of the check of a head: where it ends, and whether its lines are lines. Byte by byte with
- * a few counters, so that the verdict does not depend on how the bytes arrive.
+ * head_scan: step 1 of the check of a head: where it ends, and whether its lines are lines. Byte by
+ * byte with a few counters, so that the verdict does not depend on how the bytes arrive. It keeps
+ * none of them: a client that sends its head slowly costs this struct and no buffer of its own.
  */
 #include "http/head.h"
 
 enum {
+    /* The longest method that is registered has 17 letters (UPDATEREDIRECTREF). */
     METHOD_BYTES_MAX = 32,
     EMPTY_LINES_MAX = 2, /* RFC 9112 2.2: a robust server ignores some before a request line */
 };
@@ -34,6 +36,8 @@ static enum http_scan bad(struct http_head_scan *scan, unsigned status, const ch
 
 static enum http_scan bad_control(struct http_head_scan *scan, unsigned char c)
 {
+    /* A bare LF, which RFC 9112 2.2 lets a recipient take as a line's end; a parser that does and
+     * one that does not see two different heads. */
     if (c == '\n')
         return bad(scan, 400, "a line of the head ends without CR");
     if (c == 0)
@@ -48,6 +52,8 @@ static enum http_scan scan_start_line(struct http_head_scan *scan, unsigned char
         return HTTP_SCAN_MORE;
     }
     bool is_response = scan->kind == HTTP_HEAD_RESPONSE;
+    /* RFC 9112 3 lets a parser split at tabs; ours, and those in front of us, must agree on single
+     * spaces. */
     if (c == '\t' && !is_response)
         return bad(scan, 400, "a tab in the request line");
     if ((c < ' ' && c != '\t') || c == 0x7f)
@@ -58,6 +64,7 @@ static enum http_scan scan_start_line(struct http_head_scan *scan, unsigned char
         return bad(scan, 400, "the request line has bytes that are not ASCII");
     if (c == ' ') {
         scan->token_bytes = 0;
+        /* Saturates, so that a line of spaces cannot wrap the counter back to 1. */
         if (scan->spaces < UINT8_MAX)
             scan->spaces++;
         return HTTP_SCAN_MORE;
@@ -65,6 +72,7 @@ static enum http_scan scan_start_line(struct http_head_scan *scan, unsigned char
     scan->token_bytes++;
     if (scan->spaces == 0 && scan->token_bytes > METHOD_BYTES_MAX)
         return bad(scan, 501, "the method is not known");
+    /* Bounded as it comes, so that an over-long target is 414, not 431. */
     if (scan->spaces == 1 && scan->token_bytes > scan->limits.url_bytes_max)
         return bad(scan, 414, "the request target is too long");
     return HTTP_SCAN_MORE;
@@ -100,6 +108,7 @@ static enum http_scan scan_line_begin(struct http_head_scan *scan, unsigned char
         scan->state = AFTER_LAST;
         return HTTP_SCAN_MORE;
     }
+    /* Obsolete line folding (RFC 9112 5.2): some parsers join the lines, others see a new field. */
     if (c == ' ' || c == '\t')
         return bad(scan, 400, "a header line begins with white space");
     if (scan->lines > scan->limits.headers_max) /* the start line counts as one */
@@ -117,6 +126,7 @@ static enum http_scan scan_line_feed(struct http_head_scan *scan, unsigned char 
     scan->lines++;
     if (scan->state == AFTER_EMPTY) {
         scan->state = AT_START;
+        /* A client that sends only empty lines would be read for ever. */
         return scan->lines > EMPTY_LINES_MAX ? bad(scan, 400, "empty lines before the head")
                                              : HTTP_SCAN_MORE;
     }
@@ -155,11 +165,13 @@ static size_t plain_run(slice bytes, size_t at, size_t end)
 enum http_scan http_head_scan(struct http_head_scan *scan, slice bytes, size_t *used)
 {
     ASSERT(!scan->problem.status);
+    /* room may be 0 here: any byte more is one too many. */
     uint32_t room = scan->limits.head_bytes_max - scan->bytes;
     size_t end = bytes.len < room ? bytes.len : room;
     enum http_scan result = HTTP_SCAN_MORE;
     size_t at = 0;
     while (at < end && result == HTTP_SCAN_MORE) {
+        /* Runs of plain text without the state machine; a tab ends the run and goes through it. */
         if (scan->state == IN_LINE)
             at += plain_run(bytes, at, end);
         if (at < end)
@@ -167,6 +179,7 @@ enum http_scan http_head_scan(struct http_head_scan *scan, slice bytes, size_t *
     }
     scan->bytes += (uint32_t)at;
     *used = at;
+    /* All of the room was used, the head is not whole, and more bytes are here. */
     if (result == HTTP_SCAN_MORE && end < bytes.len)
         return bad(scan, 431, "the head is too large");
     return result;

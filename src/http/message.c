@@ -1,5 +1,6 @@
 /*
- * Methods, statuses, header lookup and the grammar checks of http/message.h.
+ * message: methods, statuses, header lookup and the grammar checks of http/message.h. Lookups are
+ * linear: a head has at most some hundred fields, mostly about ten, and is searched a few times.
  */
 #include "http/message.h"
 
@@ -26,7 +27,8 @@ enum http_method http_method_parse(slice text)
     return HTTP_METHOD_OTHER;
 }
 
-/* RFC 9110 15, RFC 6585. */
+/* RFC 9110 15, RFC 6585 and RFC 8470 (425). The most common ones come first, as the list is
+ * searched in order. */
 static const struct {
     unsigned status;
     const char *text;
@@ -113,6 +115,7 @@ bool http_header_has_token(const struct http_header *headers, size_t count, slic
         slice list = headers[i].value;
         while (list.len) {
             slice item = slice_split(&list, ',');
+            /* A token ends at ';': parameters, such as q of TE, do not matter here. */
             if (slice_eq_nocase(slice_trim(slice_split(&item, ';')), token))
                 return true;
         }
@@ -142,12 +145,14 @@ bool http_is_field_value(slice text)
         if ((c < ' ' && c != '\t') || c == 0x7f)
             return false;
     }
+    /* White space around a value would be removed by the reader: it would not get what was sent. */
     return text.len == slice_trim(text).len;
 }
 
 bool http_is_visible(slice text)
 {
     for (size_t i = 0; i < text.len; i++)
+        /* char may be signed: bytes from 0x80 on are negative, and so below the space. */
         if (text.ptr[i] <= ' ' || text.ptr[i] > '~')
             return false;
     return text.len > 0;
@@ -160,6 +165,8 @@ slice http_media_type(slice value)
 
 void http_header_write(struct buf *out, struct http_header header)
 {
+    /* Checked by the caller (request_check, values_are_good). A CR or LF here would split the
+     * message. */
     ASSERT(http_is_token(header.name) && http_is_field_value(header.value));
     buf_append(out, header.name);
     buf_append(out, SLICE(": "));

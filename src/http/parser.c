@@ -1,6 +1,7 @@
 /*
- * The door to llhttp. Framing that it reads differently from http_head_check is an error: two
- * parsers that disagree are what request smuggling is made of.
+ * parser: the interface to llhttp. Framing that it reads differently from http_head_check is an
+ * error: two parsers that disagree are what request smuggling is made of. So a fault in one of
+ * them alone does not make a message end at a wrong byte.
  */
 #include "http/parser.h"
 
@@ -36,6 +37,7 @@ static int on_body(llhttp_t *llhttp, const char *at, size_t len)
 static int on_message_complete(llhttp_t *llhttp)
 {
     parser_of(llhttp)->is_complete = true;
+    /* Pauses llhttp at the message's end: it must not read on into the next request. */
     return HPE_PAUSED;
 }
 
@@ -64,6 +66,8 @@ int http_parser_feed(struct http_parser *parser, slice bytes)
     if (rc == HPE_OK)
         return OK;
     if ((rc == HPE_PAUSED || rc == HPE_PAUSED_UPGRADE) && parser->is_complete)
+        /* The end that llhttp found must be the last byte given, which is where our own scan
+         * ended. */
         return llhttp_get_error_pos(&parser->llhttp) == bytes.ptr + bytes.len ? OK : ERR_SYNTAX;
     return parser->is_refused ? ERR_LIMIT : ERR_SYNTAX;
 }

@@ -1,6 +1,7 @@
 /*
- * llhttp behind a small door, strict, for messages whose raw bytes have passed http/head.h. It gets
- * exactly the bytes of one message: the head whole, then the body as it comes. Only for this room.
+ * parser: a small interface to llhttp, strict, for messages whose raw bytes have passed
+ * http/head.h. It gets exactly the bytes of one message: the head whole, then the body as it comes.
+ * Only for this room.
  */
 #ifndef HTTP_PARSER_H
 #define HTTP_PARSER_H

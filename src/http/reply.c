@@ -1,6 +1,10 @@
 /*
- * Replies: their heads, whole ones, streamed ones, and those that the server gives by itself. Bytes
- * go to the connection's outbox and from there, at the end of the turn, to the socket.
+ * reply: the heads of replies, whole ones, streamed ones, and those that the server gives by
+ * itself. Bytes go to the connection's outbox and from there, at the end of the turn, to the
+ * socket.
+ *
+ * A reply is claimed once, built in the exchange's arena, queued, and settled. The client may have
+ * gone at any of these points; the handler need not know.
  */
 #include <stdio.h>
 
@@ -23,6 +27,7 @@ static const struct http_header json_type[] = {
 
 static bool status_has_body(unsigned status)
 {
+    /* RFC 9110 6.4.1: 1xx, 204 and 304 have no body. */
     return status >= 200 && status != 204 && status != 304;
 }
 
@@ -46,12 +51,16 @@ static char *put_framing(struct exchange *exchange, char *at, uint64_t body_len)
 {
     bool is_old = exchange->pub.head.version_minor == 0;
     char number[SLICE_U64_MAX];
+    /* No Content-Length with 1xx and 204 (RFC 9110 8.6). With 304 and HEAD it is that of the body
+     * not sent. */
     if (exchange->is_streaming && exchange->is_chunked) {
         at = put_field(at, SLICE("Transfer-Encoding"), SLICE("chunked"));
     } else if (!exchange->is_streaming && exchange->pub.status >= 200 &&
                exchange->pub.status != 204) {
         at = put_field(at, SLICE("Content-Length"), slice_of_u64(body_len, number));
     }
+    /* HTTP/1.0 closes by default and has to say keep-alive; HTTP/1.1 goes on by default (RFC 9112
+     * 9.3). */
     if (exchange->is_close)
         at = put_field(at, SLICE("Connection"), SLICE("close"));
     else if (is_old)
@@ -62,6 +71,8 @@ static char *put_framing(struct exchange *exchange, char *at, uint64_t body_len)
 static size_t head_bytes_max(const struct exchange *exchange, const struct http_header *headers,
                              size_t count)
 {
+    /* An upper bound that is allocated at once: heads are written without checks, the ASSERT at the
+     * end proves the bound. */
     size_t len = FIXED_BYTES_MAX + DATE_TEXT_LEN + exchange->pub.request_id.len +
                  exchange->pub.server->config.server_name.len;
     for (size_t i = 0; i < count; i++)
@@ -75,6 +86,7 @@ static bool make_head(struct exchange *exchange, const struct http_header *heade
 {
     struct http_exchange *pub = &exchange->pub;
     size_t cap = head_bytes_max(exchange, headers, count);
+    /* Room of its own: a handler that has used up its arena still gets its reply out. */
     pub->arena.bytes_max += HEAD_SLACK_BYTES + cap;
     char *head = arena_alloc_text(&pub->arena, cap);
     if (!head)
@@ -102,6 +114,7 @@ static bool make_head(struct exchange *exchange, const struct http_header *heade
 
 static bool values_are_good(const struct http_header *headers, size_t count)
 {
+    /* Content-Length and the others are the server's: two of them would be two framings. */
     static const slice ours[] = {
         SLICE_INIT("Content-Length"), SLICE_INIT("Transfer-Encoding"), SLICE_INIT("Date"),
         SLICE_INIT("X-Request-Id"),   SLICE_INIT("Connection"),
@@ -111,6 +124,7 @@ static bool values_are_good(const struct http_header *headers, size_t count)
         ASSERT(http_is_token(headers[i].name));
         for (size_t k = 0; k < ARRAY_LEN(ours); k++)
             ASSERT(!slice_eq_nocase(headers[i].name, ours[k]));
+        /* Names are constants of ours (asserted), values may hold a tenant's text (checked). */
         if (!http_is_field_value(headers[i].value))
             return false;
     }
@@ -124,12 +138,15 @@ static bool values_are_good(const struct http_header *headers, size_t count)
 static void decide_close(struct exchange *exchange)
 {
     struct http_server *server = exchange->pub.server;
+    /* is_eof: a client that has closed its side sends no further request. */
     if (server->is_draining || exchange->conn->is_eof)
         exchange->is_close = true;
     if (exchange->is_body_done)
         return;
     exchange->is_body_dropped = true;
     exchange->is_body_awaited = false; /* it cannot be accepted now: read on, to drop it */
+    /* To keep the connection the rest of the body must be read and dropped. A short known rest is
+     * worth that; a client that waits for 100 Continue may never send it. */
     bool is_short = exchange->pub.head.framing == HTTP_FRAMING_LENGTH &&
                     exchange->body_left <= CONN_DISCARD_BYTES_MAX;
     if (!is_short || exchange->is_continue_due)
@@ -159,6 +176,7 @@ static void send_whole(struct exchange *exchange, unsigned status,
     exchange->is_begun = true;
     decide_close(exchange);
     if (!make_head(exchange, headers, count, body.len)) {
+        /* status 0 means for on_finished that nothing was answered. */
         exchange->pub.status = 0;
         reply_lost(exchange);
         return;
@@ -167,6 +185,7 @@ static void send_whole(struct exchange *exchange, unsigned status,
     exchange->out_body = is_sent ? body : SLICE_NONE;
     exchange->pub.reply_bytes = exchange->out_body.len;
     exchange->is_complete = true;
+    /* Queued first: on_finished writes the access log, advance may go on to the next request. */
     queue_out(exchange);
     http_exchange_finish(exchange);
     http_conn_advance(exchange->conn);
@@ -201,6 +220,7 @@ static bool claim(struct exchange *exchange)
     ASSERT(!exchange->is_answered); /* exactly once */
     exchange->is_answered = true;
     http_exchange_ref(&exchange->pub);
+    /* Given up: the server has answered with a time-out already. */
     return exchange->conn && !exchange->is_given_up && exchange->conn->state != CONN_CLOSED;
 }
 
@@ -217,6 +237,8 @@ static void settle(struct exchange *exchange)
 static bool is_sendable(struct exchange *exchange, const struct http_header *headers, size_t count,
                         size_t body_len)
 {
+    /* The queue of the stream is sized by write_bytes_max (http_conn_accept), so a reply within it
+     * always fits. */
     const char *why = NULL;
     if (!values_are_good(headers, count))
         why = "a header value that would split the message";
@@ -253,11 +275,12 @@ void http_exchange_release(struct exchange *exchange)
         release(exchange->release_ctx);
 }
 
-/* The kernel took all of it: the next piece goes in the next turn, after what others have to write.
- * Else on_drained goes on. */
+/* Writes the next piece. Where the kernel took all of it, the one after follows in the next turn,
+ * behind what other connections have to write; else on_drained goes on. */
 void http_exchange_pump(struct exchange *exchange)
 {
     struct http_conn *conn = exchange->conn;
+    /* At most one piece waits outside the kernel: a slow client costs no copy of a large body. */
     slice piece = slice_first(exchange->rest, CONN_PIECE_BYTES);
     exchange->rest = slice_from(exchange->rest, piece.len);
     if (!http_conn_flush(conn, &piece, 1))
@@ -307,6 +330,7 @@ void http_reply_large(struct http_exchange *pub, unsigned status, const struct h
         else
             send_whole(exchange, status, headers, count, body);
     }
+    /* Not begun (no client, an error, no body): its owner gets the body back at once. */
     if (exchange->rest.len == 0)
         http_exchange_release(exchange);
     settle(exchange);
@@ -336,6 +360,8 @@ void http_reply_begin(struct http_exchange *pub, unsigned status, const struct h
     }
     pub->status = status;
     exchange->is_begun = true;
+    /* HTTP/1.0 knows no chunks; there the end of the connection ends the body (RFC 9112 6.3), so a
+     * cut cannot be distinguished from an end. */
     exchange->is_chunked = pub->head.version_minor == 1;
     if (!exchange->is_chunked)
         exchange->is_close = true;
@@ -360,6 +386,7 @@ int http_reply_chunk(struct http_exchange *pub, slice bytes)
     ASSERT(exchange->is_streaming && !exchange->is_complete);
     if (!can_stream(exchange))
         return ERR_CLOSED;
+    /* A HEAD reply has no body, and a chunk of size 0 would end it (RFC 9112 7.1). */
     bool is_silent = pub->head.method == HTTP_METHOD_HEAD || bytes.len == 0;
     struct http_conn *conn = exchange->conn;
     if (!is_silent &&
@@ -393,6 +420,7 @@ void http_reply_end(struct http_exchange *pub)
     exchange->is_complete = true;
     if (is_alive) {
         bool has_tail = exchange->is_chunked && pub->head.method != HTTP_METHOD_HEAD;
+        /* The last chunk, without trailers. */
         exchange->out_body = has_tail ? SLICE("0\r\n\r\n") : SLICE_NONE;
         queue_out(exchange);
         http_exchange_finish(exchange);
@@ -403,6 +431,8 @@ void http_reply_end(struct http_exchange *pub)
 
 void http_reply_drop(struct http_exchange *pub)
 {
+    /* Also when the reply was begun: a reset in place of the last chunk says that it is not
+     * whole. */
     struct exchange *exchange = exchange_of(pub);
     bool is_ending = exchange->is_streaming && !exchange->is_complete;
     if (!is_ending)
@@ -423,6 +453,7 @@ void http_exchange_refuse(struct exchange *exchange, struct http_problem problem
     ASSERT(exchange->conn && problem.status);
     exchange->is_close = true;
     exchange->is_body_dropped = true;
+    /* The reply went out while the client was still sending: nothing is left to say. */
     if (exchange->is_complete) { /* only its body was still being dropped */
         http_conn_advance(exchange->conn);
         return;
@@ -434,6 +465,7 @@ void http_exchange_refuse(struct exchange *exchange, struct http_problem problem
     exchange->is_given_up = true;
     http_exchange_ref(&exchange->pub);
     http_exchange_gone(exchange);
+    /* on_gone may have dropped the connection. */
     if (exchange->conn && exchange->conn->state != CONN_CLOSED)
         send_error(exchange, problem.status, slice_cstr(problem.text));
     http_exchange_unref(&exchange->pub);

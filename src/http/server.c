@@ -1,5 +1,9 @@
 /*
- * The server as a whole: configuration, listeners, the end-of-turn hook, drain, free.
+ * server: configuration, listeners, the end-of-turn hook, drain, free.
+ *
+ * A drain goes in this order: take what the kernel has accepted already, stop listening, wait the
+ * grace time, close idle connections some at a time, and cut what is left when drain_timeout_ms is
+ * over. Until that cut no request is lost without an answer.
  */
 #include "http/server.h"
 
@@ -50,6 +54,8 @@ static void config_defaults(struct http_server_config *config)
     config->listeners = NULL; /* borrowed for http_server_new only */
 }
 
+/* headers_max sizes an array on the stack (exchange.c); head_bytes_max must leave room for a
+ * pipeline in the input buffer. */
 static int config_check(const struct http_server_config *config, struct err *err)
 {
     if (config->head.headers_max > HTTP_HEADERS_LIMIT)
@@ -71,12 +77,14 @@ static void on_turn_end(struct loop_hook *hook)
 {
     struct http_server *server = CONTAINER_OF(hook, struct http_server, hook);
     struct list *link;
+    /* Connections may queue themselves again meanwhile: the list is emptied, not walked. */
     while ((link = list_pop_front(&server->flush)))
         http_conn_end_turn(LIST_ITEM(link, struct http_conn, flush_link));
 }
 
 slice http_server_date(struct http_server *server)
 {
+    /* Formatted once a second: every reply has a Date (RFC 9110 6.6.1). */
     int64_t now_us = clock_wall_us();
     if (now_us / 1000000 != server->date_second || !server->date[0]) {
         server->date_second = now_us / 1000000;
@@ -91,6 +99,7 @@ slice http_server_date(struct http_server *server)
 static void report_connections(struct http_server *server)
 {
     struct metric_series *series = metric_series(&connections_metric, SLICE_NONE);
+    /* The difference since the last report, as the metric is a sum over servers. */
     metric_set(series, metric_get(series) + (double)server->conn_count -
                            (double)server->conn_count_reported);
     server->conn_count_reported = server->conn_count;
@@ -117,6 +126,8 @@ static void server_free(struct loop_garbage *garbage)
 
 void http_server_release(struct http_server *server)
 {
+    /* Exchanges hold the server: a handler may answer long after its connection and the server were
+     * freed. */
     if (!server->is_freed || server->conn_count || server->exchange_count || server->garbage.free)
         return;
     server->garbage.free = server_free;
@@ -130,6 +141,7 @@ static void see_off_some(struct http_server *server)
         struct list *link = list_pop_front(&server->conns);
         if (!link)
             return;
+        /* To the back: the list is walked once, whatever opens or closes between two turns. */
         list_push_back(&server->conns, link);
         server->drain_left--;
         http_conn_close_idle(LIST_ITEM(link, struct http_conn, link));
@@ -169,6 +181,7 @@ void http_server_conn_gone(struct http_server *server)
 static bool server_listen(struct http_server *server, const struct tcp_listen_config *listeners,
                           size_t count, struct err *err)
 {
+    /* Partly filled on failure: http_server_free closes the listener_count that are open. */
     server->listeners = mem_calloc(count, sizeof(server->listeners[0]));
     if (!server->listeners) {
         err_set(err, ERR_NOMEM, "no memory for the listeners");
@@ -197,6 +210,7 @@ static bool server_init(struct http_server *server, const struct http_server_con
     timer_init(&server->drain_timer, server->loop, on_drain_due);
     timer_init(&server->grace_timer, server->loop, on_grace_over);
     loop_task_init(&server->drain_task, run_drained);
+    /* Everything that http_server_free undoes is set up before the first thing that can fail. */
     server->hook.run = on_turn_end;
     loop_hook_add(server->loop, &server->hook, LOOP_PHASE_REPLY);
     if (config_check(&server->config, err) != OK)
@@ -268,6 +282,7 @@ static void stop_listening(struct http_server *server)
 
 static void cut_all(struct http_server *server)
 {
+    /* Cutting only marks the connection; on_closed unlinks it, later and from the loop. */
     LIST_EACH(&server->conns, link)
     {
         http_conn_cut(LIST_ITEM(link, struct http_conn, link));
@@ -302,6 +317,7 @@ void http_server_drain(struct http_server *server, void (*on_drained)(void *ctx)
     server->is_draining = true;
     stop_listening(server);
     timer_start_in_ms(&server->drain_timer, server->config.drain_timeout_ms);
+    /* During the grace time clients learn of the drain from Connection: close on their replies. */
     if (server->conn_count > 0 && server->config.drain_grace_ms > 0)
         timer_start_in_ms(&server->grace_timer, server->config.drain_grace_ms);
     else
@@ -313,6 +329,7 @@ void http_server_free(struct http_server *server)
     if (!server)
         return;
     ASSERT(!server->is_freed);
+    /* First: on_finished is not called from here on (http_exchange_finish). */
     server->is_freed = true;
     stop_listening(server);
     timer_stop(&server->drain_timer);

@@ -27,7 +27,7 @@ enum {
 };
 
 enum conn_state {
-    CONN_HEAD,   /* idle, or reading a head: http_head_scan_has_begun tells */
+    CONN_HEAD,   /* idle, or reading a head: http_head_scan_has_begun says which */
     CONN_BODY,   /* reading the body of its exchange */
     CONN_BUSY,   /* the request is whole: waits for the reply to be complete */
     CONN_LINGER, /* no more requests: FIN after what is queued, input is dropped */

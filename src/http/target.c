@@ -1,5 +1,6 @@
 /*
- * The request target (RFC 9112 3.2) and the authority in Host.
+ * target: the request target (RFC 9112 3.2) and the authority in Host (RFC 9110 7.2). Both may name
+ * the host; what is made of it must not depend on which of them is read.
  */
 #include "http/head_internal.h"
 
@@ -29,6 +30,8 @@ static bool is_bracketed(slice text)
     ptrdiff_t end = slice_find_char(text, ']');
     if (end < 3)
         return false;
+    /* Zone ids ("%25eth0", RFC 6874) are refused: they have no meaning outside the machine that
+     * wrote them. */
     for (ptrdiff_t i = 1; i < end; i++)
         if (hex_value(text.ptr[i]) < 0 && text.ptr[i] != ':' && text.ptr[i] != '.')
             return false;
@@ -38,11 +41,13 @@ static bool is_bracketed(slice text)
 
 bool http_is_authority(slice text)
 {
+    /* A name of 255 bytes, a colon and five digits. */
     if (text.len == 0 || text.len > 255 + 6)
         return false;
     if (text.ptr[0] == '[')
         return is_bracketed(text);
     slice host = slice_split(&text, ':');
+    /* slice_split leaves a NULL ptr where there was no colon: no port was written. */
     if (host.len == 0 || (text.ptr && !is_port(text)))
         return false;
     for (size_t i = 0; i < host.len; i++)
@@ -59,6 +64,8 @@ static bool is_target_text(slice text, const char **why)
     for (size_t i = 0; i < text.len; i++) {
         char c = text.ptr[i];
         *why = "the request target has a character that needs an escape";
+        /* A fragment is never sent (RFC 9112 3.2); a backslash is a slash for some and not for
+         * others. */
         if (c <= ' ' || c > '~' || c == '#' || c == '"' || c == '<' || c == '>' || c == '\\')
             return false;
         if (c != '%')
@@ -66,6 +73,7 @@ static bool is_target_text(slice text, const char **why)
         *why = "the request target has a broken escape";
         if (i + 2 >= text.len || hex_value(text.ptr[i + 1]) < 0 || hex_value(text.ptr[i + 2]) < 0)
             return false;
+        /* %00 would cut the path for whatever handles it as a C string. */
         *why = "the request target has an escaped NUL";
         if (text.ptr[i + 1] == '0' && text.ptr[i + 2] == '0')
             return false;
@@ -85,10 +93,13 @@ static bool read_absolute(struct http_head *head, slice *path, const char **why)
         return false;
     slice rest = slice_from(target, scheme);
     size_t end = 0;
+    /* The authority ends at '/' or '?': a URL may have no path. */
     while (end < rest.len && rest.ptr[end] != '/' && rest.ptr[end] != '?')
         end++;
     slice authority = slice_first(rest, end);
     *why = "the request target names another host than Host";
+    /* RFC 9112 3.2.2 has the target win over Host; a proxy that routed by Host would have chosen
+     * another server, so they must agree. */
     if (!http_is_authority(authority) ||
         (head->host.ptr && !slice_eq_nocase(authority, head->host)))
         return false;

@@ -1,5 +1,7 @@
 /*
- * See url.h. The grammar is RFC 3986's, narrowed to what a request may carry unchanged.
+ * url: see url.h. The grammar is RFC 3986's, narrowed to what a request may carry unchanged.
+ * Everything that the address check relies on is decided here: what the host is, and that no second
+ * reader can find another one in the same text.
  */
 #include "http/url.h"
 
@@ -41,6 +43,7 @@ static int check_target(slice target, struct err *err)
                            "byte 0x%02x at %zu of the URL's path and query must be "
                            "percent-encoded",
                            (unsigned)(unsigned char)c, i);
+        /* Both digits must be there: "%4" at the end is no escape. */
         if (c == '%' &&
             (i + 2 >= target.len || !is_hex(target.ptr[i + 1]) || !is_hex(target.ptr[i + 2])))
             return err_set(err, ERR_SYNTAX, "a %% in the URL is not followed by two hex digits");
@@ -71,7 +74,8 @@ static int parse_v6(slice literal, struct url *url, struct err *err)
 }
 
 /* Hosts that end in a number are IPv4 addresses to some resolvers, in forms (octal, hex, fewer
- * parts) that say something else to others: only the plain form of four is taken. */
+ * parts) that others read differently: 0177.0.0.1 is 127.0.0.1 for one and 177.0.0.1 for another.
+ * Only the plain form of four decimals is taken. */
 static bool ends_in_number(slice host)
 {
     slice last = host;
@@ -95,6 +99,8 @@ static int check_labels(slice host, struct err *err)
     size_t label = 0;
     for (size_t i = 0; i < host.len; i++) {
         char c = host.ptr[i];
+        /* RFC 1035 2.3.4: labels of 1 to 63 bytes. An empty one is refused, but for the root's dot
+         * at the end. */
         if (c == '.' ? label == 0 : !is_host_char(c) || label == 63)
             return err_set(err, ERR_SYNTAX, "the URL's host \"%.*s\" is no valid host name",
                            SLICE_ARG(slice_first(host, 80)));
@@ -116,6 +122,7 @@ static int parse_name(slice host, struct url *url, struct err *err)
     if (code != OK)
         return code;
     url->host = host;
+    /* "127.0.0.1." is an address, too. */
     slice bare = host.ptr[host.len - 1] == '.' ? slice_first(host, host.len - 1) : host;
     if (!ends_in_number(bare))
         return OK;
@@ -135,6 +142,7 @@ static int parse_port(slice rest, struct url *url, struct err *err)
         return OK;
     if (rest.ptr[0] != ':')
         return err_set(err, ERR_SYNTAX, "the URL has text between host and port");
+    /* Five digits at most. Port 0 cannot be connected to. */
     if (rest.len > 6 || !slice_to_u64(slice_from(rest, 1), 65535, &port) || port == 0)
         return err_set(err, ERR_SYNTAX, "the URL's port is not a number from 1 to 65535");
     url->port = (uint16_t)port;
@@ -143,6 +151,7 @@ static int parse_port(slice rest, struct url *url, struct err *err)
 
 static int parse_authority(slice authority, struct url *url, struct err *err)
 {
+    /* "https://good.example@evil.example/": the host is the part that a reader overlooks. */
     if (memchr(authority.ptr, '@', authority.len))
         return err_set(err, ERR_SYNTAX,
                        "the URL holds user information; credentials belong into a header");
@@ -175,6 +184,8 @@ int url_parse(slice text, struct url *url, struct err *err)
     }
     url->port = url->is_https ? 443 : 80;
     size_t len = 0;
+    /* The authority ends here for every parser (RFC 3986 3.2); a backslash, which browsers take as
+     * a slash, is refused as part of the host. */
     while (len < text.len && text.ptr[len] != '/' && text.ptr[len] != '?' && text.ptr[len] != '#')
         len++;
     url->target = slice_from(text, len);
@@ -193,6 +204,7 @@ slice url_origin(const struct url *url, char out[URL_ORIGIN_MAX + 1])
                            is_v6 ? SLICE("]:") : SLICE(":"), slice_of_u64(url->port, port)};
     slice text = slice_join(out, URL_ORIGIN_MAX + 1, parts, ARRAY_LEN(parts));
     ASSERT(text.len <= URL_ORIGIN_MAX);
+    /* Scheme and host ignore case (RFC 3986 6.2.2.1); the port has none. */
     for (size_t i = 0; i < text.len; i++)
         if (out[i] >= 'A' && out[i] <= 'Z')
             out[i] = (char)(out[i] + 32);
