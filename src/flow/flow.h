@@ -1,10 +1,10 @@
 /*
- * flow: durable runs of templates (src/README.md "A flow"). A flow's place is its row in the
- * database; this process holds only the flows that it runs right now, each an op (run.c), and the
- * timers of the next minute (timers.c). Whatever ends, parks or is lost is dropped from memory.
+ * flow: durable runs of templates (src/README.md "A flow"). A flow's state is its row in the
+ * database; this process holds only the flows that it runs now, each an op (run.c), and the timers
+ * of the next minute (timers.c). A flow that ends, is parked or is lost is dropped from memory.
  *
  * Order of files for a reader: template.c; run.c (the table of a running flow), plan.c (what comes
- * next), call.c and fan_out.c (doing it), run_end.c (how an attempt ends), state.c (the rows that
+ * next), call.c and fan_out.c (calls), run_end.c (how an attempt ends), state.c (the rows that
  * follow from it); command.c (start, approve, reject, resume, cancel), timers.c, adopt.c; watch.c,
  * view.c (src/api/README.md "Flows"), load.c (both, for a request), view_cache.c (views as text,
  * cached).
@@ -29,15 +29,16 @@ struct flow_config {
     struct exec_node *node;
     struct catalog **catalog;
     struct flow_template_set **templates; /* the current set; all its versions are stored */
-    size_t runs_max;           /* flows in memory at a time, 0: 2000; more wait their turn */
-    struct budget_queue *work; /* what they take counts there, by account; NULL: nowhere */
+    size_t runs_max;           /* flows in memory at a time, 0: 2000; due ones past it wait */
+    struct budget_queue *work; /* counts the memory of runs, by account; NULL: it is not counted */
 };
 
-/* NULL: out of memory. Begins to adopt and to fire timers at once. */
+/* config is copied, what it points to is borrowed. NULL: out of memory. Begins to adopt and to fire
+ * timers at once. */
 struct flow_service *flow_service_new(const struct flow_config *config) MUST_CHECK;
-/* A clean drain: takes no more, lets what runs come to its next durable point, bounded by the
- * caller (then flow_service_cancel_all). Flows still owned are adopted by others once the node has
- * left, which does not count as an adoption. */
+/* A clean drain: takes no more flows and lets running ones come to their next durable state. The
+ * caller limits the time (then flow_service_cancel_all). Flows still owned are adopted by others
+ * once the node has left, which does not count as an adoption. */
 void flow_service_drain(struct flow_service *service);
 size_t flow_service_active(const struct flow_service *service);
 void flow_service_cancel_all(struct flow_service *service);
@@ -46,8 +47,9 @@ void flow_service_free(struct flow_service *service);
 
 /* ---- the template of a flow ---- */
 
-/* The pinned template of a flow: from memory, or loaded and compiled. A reference of the caller's
- * in *tmpl with status OK; ERR_NOTFOUND; else as pg_query. true: known at once, op is not held. */
+/* The template that a flow is pinned to: from memory, or loaded and compiled. status: OK, with a
+ * reference of the caller's in tmpl; ERR_NOTFOUND; ERR_INVALID: it does not compile; else as
+ * pg_query. true: found at once, op is not held. */
 struct flow_template_find {
     int status;
     struct flow_template *tmpl;
@@ -56,7 +58,7 @@ struct flow_template_find {
 };
 bool flow_template_find(struct flow_service *service, struct flow_template_find *find,
                         struct uuid version, struct op *op) MUST_CHECK;
-/* In the next step, in either case: takes what came. */
+/* In the op's next step, in either case: makes status and tmpl valid. */
 void flow_template_found(struct flow_service *service, struct flow_template_find *find);
 
 /* ---- commands: one op each, embedded in the caller's ---- */
@@ -76,7 +78,7 @@ enum flow_answer {
     FLOW_ANSWER_INVALID,     /* start: the input; message has every violation */
     FLOW_ANSWER_CONFLICT,    /* nothing to approve, another step, not resumable: message */
     FLOW_ANSWER_REPEATED,    /* start: a flow of this id was started before */
-    FLOW_ANSWER_UNAVAILABLE, /* database away, queue full */
+    FLOW_ANSWER_UNAVAILABLE, /* the database is unreachable, or a queue is full */
 };
 
 /* All borrowed until it has ended. */
@@ -92,7 +94,7 @@ struct flow_request {
     slice trigger_type;       /* START */
     slice step_key;           /* APPROVE, REJECT; SLICE_NONE: the waiting one */
     slice note;               /* APPROVE, REJECT; SLICE_NONE: none */
-    int64_t rev;              /* APPROVE, REJECT: what was shown; 0: any */
+    int64_t rev;              /* APPROVE, REJECT: the revision that was decided on; 0: any */
 };
 
 struct flow_command {
@@ -103,13 +105,13 @@ struct flow_command {
     enum flow_answer answer;
     slice message;
     struct uuid flow_id;
-    slice view_json; /* {flow, steps} after the change; with DONE */
-    int64_t rev;     /* that view_json shows */
+    slice view_json; /* {flow, steps} after the change; with DONE. SLICE_NONE: too large */
+    int64_t rev;     /* of view_json */
     struct {
         slice by; /* the actor; SLICE_NONE: nothing was decided */
         int64_t at;
         bool is_approved;
-    } earlier; /* with CONFLICT: what was decided before of the approval step that was named */
+    } earlier; /* with CONFLICT: the earlier decision on the approval step that was named */
     /* private */
     struct flow_run *run; /* START, until it is launched */
     struct flow_template_find find;
@@ -122,64 +124,67 @@ struct flow_command {
     slice input_json;
     struct uuid op_token;
     unsigned tries;
-    struct uuid was_owned_by;       /* CANCEL: before it */
-    bool was_cancelled, is_changed; /* what was asked for has happened, or had */
+    struct uuid was_owned_by; /* CANCEL: before it */
+    bool was_cancelled;       /* CANCEL: perhaps before this command */
+    bool is_changed;          /* the change is durable; what follows only makes the answer */
 };
 /* parent is held until the end, and is not NULL. */
 void flow_command_start(struct flow_service *service, struct flow_command *command,
                         const struct flow_request *request, struct op *parent);
 
-/* decision.c: the audit event of an approval or a rejection that stands. Takes a hold; then: an
- * event that could not be written is told in the log, since the decision was made. by: where, for
- * the event's details; SLICE_NONE: not said. */
+/* decision.c */
 enum { FLOW_NOTE_CHARS_MAX = 2000 };
 /* As a browser counts: characters, not bytes, and the CR LF that it sends for a line break once. */
 bool flow_note_fits(slice note) MUST_CHECK;
+/* Writes the audit event of an approval or a rejection that is durable; holds op. by: the means of
+ * the decision, for the event's details; SLICE_NONE: left out. In the next step
+ * flow_decision_audited logs a failure, which does not undo the decision. */
 void flow_decision_audit(struct pg_pool *pool, struct pg_query *query, struct op *op,
                          const struct flow_request *decision, slice address, slice by);
 void flow_decision_audited(struct op *op, const struct pg_query *query);
 
-/* ---- looking ---- */
+/* ---- views and watches ---- */
 
-/* {flow, steps} (2.8) and the record alone (2.6), appended; a summary has neither input nor
- * context. All derived from the row, the document and the finished attempts. */
+/* {flow, steps} and the record alone (src/api/README.md "Flows"), appended; a summary has neither
+ * input nor context. All is derived from the row, the document and the finished attempts. */
 void flow_view_write(struct buf *out, const struct flow_whole *whole,
                      const struct flow_template *tmpl);
 void flow_record_write(struct buf *out, const struct flow_listed *listed,
                        const struct flow_template *tmpl, bool is_summary);
-/* The step that is told as the current one: the last one once it is completed. */
+/* The step that is reported as the current one: of a completed flow its last one. */
 size_t flow_current_index(const struct flow *flow, const struct flow_template *tmpl);
 
-/* A watch: told when a flow has changed, by this process at once, by others within about a
- * second (one look at all watched revs). The callback only stores and wakes. Zeroed first. */
+/* A watch: notified when a flow has changed, of changes by this process at once, by others within
+ * about a second (one poll of all watched revisions). The callback only stores and wakes. The
+ * caller zeroes the struct first. */
 struct flow_watch {
     struct uuid account_id, flow_id;
-    int64_t rev;      /* the last one seen: on_change is called for later ones */
+    int64_t rev;      /* the last one known: on_change is called for later ones */
     int64_t news_rev; /* set before on_change: the revision it is for; INT64_MAX: the flow is gone,
                          or the server is on its way down */
-    /* Told only when the flow runs no more: it waits, or has ended. What other nodes change is told
-     * in any case: look. */
+    /* Notified only when the flow runs no more: it waits, or has ended. Of changes by other nodes
+     * in any case, since a poll knows the revision alone: the caller loads the flow. */
     bool is_until_settled;
     bool wants_view;
     void (*on_change)(struct flow_watch *watch);
     struct list link;
-    /* With wants_view: the view at the change that was told last, where this process knows it;
+    /* With wants_view: the view at the last change notified, where this process has it; see
      * flow_watch_take_view. */
     struct flow_view *view;
 };
 void flow_watch_add(struct flow_service *service, struct flow_watch *watch);
 void flow_watch_remove(struct flow_watch *watch); /* harmless when not added */
-/* The caller's reference; NULL: look. */
+/* The caller's reference; NULL: the caller loads the flow. */
 struct flow_view *flow_watch_take_view(struct flow_watch *watch) MUST_CHECK;
-/* For whoever changes a flow in this process; whole and tmpl, or NULL for both: all of it as it is
- * after the change, durable. */
+/* Called after each durable change of a flow in this process. whole and tmpl: the flow after the
+ * change, from which views are made; NULL for both: not known here. */
 void flow_watch_notify(struct flow_service *service, const struct flow *flow,
                        const struct flow_whole *whole, const struct flow_template *tmpl);
-/* Whether this process runs this flow of this account: *rev is its last revision here. What other
- * nodes do to it a watch is told of. */
+/* Whether this process runs this flow of this account: *rev is its last revision here. Of changes
+ * by other nodes a watch is notified. */
 bool flow_is_running_here(const struct flow_service *service, struct uuid account_id,
                           struct uuid id, int64_t *rev) MUST_CHECK;
-/* On the way down: every watch is told, so that long polls and event streams end. */
+/* On the way down: every watch is notified, so that long polls and event streams end. */
 void flow_watch_wake_all(struct flow_service *service);
 
 #endif

@@ -1,5 +1,6 @@
 /*
- * Looks at flows; see load.h.
+ * Loads of flows for requests; see load.h. Reads take no lock and no slot: a running flow may be
+ * loaded at any time, and the answer is the state of one snapshot.
  */
 #include "flow/load.h"
 
@@ -8,7 +9,7 @@
 
 enum {
     LOAD_ARENA_BYTES_MAX = 192 * 1024 * 1024,
-    PAGE_BYTES = 16 * 1024 * 1024,
+    PAGE_BYTES = 16 * 1024 * 1024, /* a page is closed behind the flow that passes it */
 };
 
 /* ---- one flow ---- */
@@ -20,7 +21,8 @@ static struct flow_load *load_of(struct op *op)
 
 enum load_step { LOAD_CHECK_REV, LOAD_CHECKED, LOAD_SEND, LOAD_READ, LOAD_TEMPLATE };
 
-/* Something of the flow is known here: perhaps it is what it is now. */
+/* A view is cached, or the flow runs here: its revision says whether that is current. With
+ * neither the revision alone would be of no use. */
 static enum op_result step_check_rev(struct op *op)
 {
     struct flow_load *load = load_of(op);
@@ -34,6 +36,8 @@ static enum op_result step_check_rev(struct op *op)
     return op_jump(op, LOAD_SEND);
 }
 
+/* A cached view or a run of just this revision answers; one that another node has overtaken does
+ * not, and the flow is loaded. */
 static enum op_result step_checked(struct op *op)
 {
     struct flow_load *load = load_of(op);
@@ -57,6 +61,7 @@ static enum op_result step_load(struct op *op)
     return OP_WAIT;
 }
 
+/* The row is there, so the template's status is the answer's. Views enter the cache here alone. */
 static enum op_result finish_load(struct flow_load *load)
 {
     load->status = load->find.status;
@@ -75,6 +80,7 @@ static enum op_result step_loaded(struct op *op)
     load->status = store_flow_load_result(&load->query, &load->whole);
     if (load->status != OK)
         return OP_DONE;
+
     struct uuid version = load->whole.flow.template_version;
     if (!flow_template_find(load->service, &load->find, version, op))
         return OP_WAIT;
@@ -88,6 +94,7 @@ static enum op_result step_template(struct op *op)
     return finish_load(load);
 }
 
+/* The parent was cancelled: what was sent is drained by the pool. */
 static void cancel_load(struct op *op)
 {
     struct flow_load *load = load_of(op);
@@ -130,7 +137,7 @@ static struct flow_load *start(struct flow_service *service, struct uuid account
     load->service = service;
     load->account_id = account_id;
     load->id = id;
-    load->status = ERR_BUSY;
+    load->status = ERR_BUSY; /* if it is cancelled before it has a result */
     load->wants_view = wants_view;
     op_start(&load->op, &load_class, parent->loop, parent, LOAD_ARENA_BYTES_MAX);
     return load;
@@ -189,7 +196,7 @@ static enum op_result page_loaded(struct op *op)
     buf_append_char(&page->text, '[');
     if (!page->wants_rows)
         return OP_NEXT;
-    page->rows = ARENA_ARRAY(&op->arena, struct flow_row, page->count + 1);
+    page->rows = ARENA_ARRAY(&op->arena, struct flow_row, page->count + 1); /* never of size 0 */
     if (page->rows)
         return OP_NEXT;
     page->status = ERR_NOMEM;
@@ -209,7 +216,8 @@ static struct flow_row row_of(struct flow_page *page, const struct flow *flow)
     };
 }
 
-/* The one at `next`, whose template was looked for. */
+/* Writes the flow at `next`, whose template was searched; status is that of the search. The texts
+ * of the template are copied, as the reference to it is dropped here. */
 static void page_put(struct flow_page *page)
 {
     ASSERT(page->next < page->count);
@@ -230,12 +238,14 @@ static void page_put(struct flow_page *page)
     page->find = (struct flow_template_find){0};
 }
 
-/* Contexts may be large: a page of such flows is shorter, and the next one goes on behind it. */
+/* Contexts may be large: a page of such flows is shorter, and the next page begins behind it. */
 static bool page_is_full(const struct flow_page *page)
 {
     return page->next == page->count || page->text.len > PAGE_BYTES;
 }
 
+/* Most flows of a page share few templates, which are in memory: the loop waits only for one that
+ * is not, and comes back here by page_template. */
 static enum op_result page_write(struct op *op)
 {
     struct flow_page *page = page_of(op);

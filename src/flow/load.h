@@ -1,7 +1,7 @@
 /*
- * A look at one flow, or at a page of them, as an op below a request: the rows and the templates
- * that they are pinned to. A request that looks again and again (a long poll, an event stream)
- * makes one each time, so that its own memory does not grow.
+ * Loads one flow, or a page of a list of flows, as an op below a request: the rows and the
+ * templates that they are pinned to. A request that loads many times (a long poll, an event
+ * stream) starts an op each time, so that its own memory does not grow.
  */
 #ifndef FLOW_LOAD_H
 #define FLOW_LOAD_H
@@ -12,7 +12,7 @@ struct flow_load {
     struct op op;
     struct flow_service *service;
     struct uuid account_id, id;
-    /* out, for the parent's next run; then it frees itself */
+    /* out, valid in the parent's next step; the op frees itself after that turn */
     int status; /* OK, ERR_NOTFOUND, else as pg_query */
     struct flow_whole whole;
     struct flow_template *tmpl;
@@ -27,13 +27,14 @@ struct flow_load {
 /* Holds parent until it is done. NULL: out of memory, nothing was started. */
 struct flow_load *flow_load_start(struct flow_service *service, struct uuid account_id,
                                   struct uuid id, struct op *parent) MUST_CHECK;
-/* The same, for its view alone: where that of its present revision is known here, the revision is
- * all that is asked of the database. */
+/* The same, for the view alone: where the view of the current revision is cached or can be made
+ * here, only the revision is read from the database. */
 struct flow_load *flow_load_start_view(struct flow_service *service, struct uuid account_id,
                                        struct uuid id, struct op *parent) MUST_CHECK;
 /* The flow may be resumed or not, but nothing happens to it by itself any more. */
 bool flow_load_has_ended(const struct flow_load *load);
-/* {flow, steps} in the look's arena; SLICE_NONE: too large, or out of memory. */
+/* {flow, steps} in the op's arena; SLICE_NONE: too large, or out of memory. Not after
+ * flow_load_start_view. */
 slice flow_load_render_view(struct flow_load *load);
 
 /* A flow as a row of a list. Slices in the page's arena. */
@@ -57,12 +58,12 @@ struct flow_page {
     struct flow_service *service;
     struct flow_filter filter;
     const struct flow_need *need; /* NULL: any flow */
-    /* out, likewise */
+    /* out, valid as in flow_load */
     int status;
     struct buf text;       /* [flow record, ...]; of flow_page_start_rows instead: */
     struct flow_row *rows; /* count of them */
     size_t count;
-    size_t examined; /* with a need: how many flows, of which `count` have it */
+    size_t examined; /* how many flows were loaded; with a need `count` of them have it */
     /* private */
     bool wants_rows;
     struct flow_listed *list;

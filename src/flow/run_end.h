@@ -6,10 +6,10 @@
 
 #include "flow/internal.h"
 
-/* plan_loaded.c: plans what is to be done after a load. false: it fails here, the transition is
- * prepared. */
+/* plan_loaded.c: plans the next step of a flow that was loaded. false: the flow fails instead, and
+ * that transition is prepared. */
 bool flow_plan_loaded(struct flow_run *run);
-/* The same where its template cannot be had. */
+/* Prepares its failure where the template is missing or does not compile. */
 void flow_plan_unread(struct flow_run *run);
 /* The current attempt has ended; the transition to what follows is prepared. output: JSON text that
  * lives as long as the plan. */
@@ -17,16 +17,16 @@ void flow_run_finish_completed(struct flow_run *run, slice output);
 void flow_run_finish_failed(struct flow_run *run, const struct flow_error *error);
 /* The database refused the value: the same attempt has failed instead. */
 void flow_run_finish_refused(struct flow_run *run);
-/* Fails in this attempt of this step, of which nothing is planned. */
+/* The flow fails in this attempt of this step, for which there is no plan. */
 void flow_run_fail(struct flow_run *run, size_t step, int64_t attempt,
                    const struct flow_error *error);
-/* The transition to the plan, with no attempt ended: an intent, a pause, the end. */
+/* Prepares the transition to the plan where no attempt has ended: an intent, a pause, the end. */
 void flow_run_next(struct flow_run *run);
-/* run->whole, but for its flow, is all there is: views may be made of it from now on. */
+/* run->whole is complete, except for its flow: views may be made of it from now on. */
 void flow_run_begin_publishing(struct flow_run *run);
 /* The transition is durable. */
 void flow_run_recorded(struct flow_run *run);
-/* In and out of the service's tables. */
+/* service.c: into and out of the service's list and map of runs. */
 void flow_run_register(struct flow_run *run);
 void flow_run_unregister(struct flow_run *run);
 

@@ -1,7 +1,7 @@
 /*
- * Rows of flows: which states there are, and how one follows another. The database refuses a row
- * that breaks its constraints; by then the call that the row is about may have been made, so the
- * fault is found here, where the row is made.
+ * Rows of flows: which states there are, and which may follow which. The database refuses a row
+ * that breaks its constraints, but by then the call that the row is about may have been made. So
+ * the same constraints are asserted here, where the row is made.
  */
 #include "flow/state.h"
 
@@ -48,8 +48,8 @@ void flow_state_begin(struct flow *flow, size_t step, bool is_begun)
     flow_state_check(flow);
 }
 
-/* The owner goes on from a row that runs, or that has waited for its time. Steps are never gone
- * back, and what an attempt is about is never forgotten but by ending it. */
+/* The owner goes on from a row that runs, or from a pause with an end. Steps never go backward, and
+ * a flow fails only together with an attempt that says why. */
 static void check_way(const struct flow *now, const struct flow_change *change)
 {
     bool is_waiting = change->to == FLOW_WAITING;

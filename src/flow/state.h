@@ -1,6 +1,7 @@
 /*
- * The states of a flow's row and the ways between them. Whatever the owner of a flow writes is made
- * here; people's decisions, takes and cancels are statements of their own (store/flow_take.c).
+ * The states of a flow's row and the transitions between them. Each row that a flow's owner writes
+ * is made here; people's decisions, takes and cancels are statements of their own
+ * (store/flow_take.c).
  *
  *   running -> running, waiting, completed, failed
  *   waiting -> the same, once its time has come: the statement takes the flow on the way
@@ -10,15 +11,15 @@
 
 #include "store/flow.h"
 
-/* What a row shall say; the rest of it follows from the row before. */
+/* What a transition changes; all else in the row stays. */
 struct flow_change {
     enum flow_status to;
-    struct uuid owner;             /* running: who; else nil */
-    int64_t step_index, attempt;   /* where the flow stands then */
+    struct uuid owner;             /* nil unless to is FLOW_RUNNING */
+    int64_t step_index, attempt;   /* after the change */
     bool is_begun;                 /* running: the attempt may reach a provider */
     enum flow_waiting waiting_for; /* waiting */
     int64_t wake_at;               /* waiting; 0: an approval that does not expire */
-    bool has_ended_attempt;        /* with it: its server did not die of it */
+    bool has_ended_attempt;        /* resets adoptions: the attempt did not kill its server */
     int64_t at;
 };
 

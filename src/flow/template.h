@@ -40,7 +40,7 @@ enum flow_confirm {
 };
 
 struct flow_retry {
-    unsigned attempts_max; /* 1: none. 0: not said: 3 for what may be repeated, else 1 */
+    unsigned attempts_max; /* 1: no retry. 0: default, 3 for what may be repeated, else 1 */
     unsigned backoff_ms, backoff_ms_max; /* default 1000, 60000; doubled, full jitter */
 };
 
@@ -56,12 +56,12 @@ struct flow_step_def {
     unsigned concurrency;
     struct flow_retry retry;
     unsigned timeout_ms;                    /* of one attempt; 0: the action's */
-    const struct expr_template *connection; /* NULL: the default one; null: likewise */
+    const struct expr_template *connection; /* NULL, or a null value: the default connection */
     enum flow_confirm confirm;
     size_t confirm_step; /* with FLOW_CONFIRM_APPROVAL: that step's index, before this one. Where
                             that one has a `when`, this one has the same (lint) */
-    bool is_when_late;   /* `when` needs what is not known yet at confirm_step: the approval shows
-                            the call as one that may not be made. All else is known there (lint) */
+    bool is_when_late;   /* `when` reads a step behind confirm_step: the approval shows the call as
+                            one that may not be made. All else is known there (lint) */
     /* transform */
     const struct expr *expr;
     /* wait: exactly one */
@@ -88,8 +88,8 @@ struct flow_template {
 };
 
 /* Compiles one text. Problems go to the report (file, pointer, sentence); NULL when it has an
- * error. catalog: tools must exist there and constant inputs must fit; NULL: not looked at (a
- * stored version, which was checked when it was new; compilation itself is checked again). */
+ * error. catalog: tools must exist there and constant inputs must fit; NULL: tools are not checked
+ * (a stored version, which was checked when it was new). */
 struct flow_template *flow_template_compile(slice name, slice text, const struct catalog *catalog,
                                             struct catalog_report *report) MUST_CHECK;
 /* {key, name, description, input_schema, steps}: what a client needs to start it and to know what
@@ -107,7 +107,7 @@ void flow_template_unref(struct flow_template *tmpl);
 struct flow_template_set {
     struct flow_template **items; /* sorted by key */
     size_t count;
-    slice list_json; /* [flow template, ...] of 2.9, rendered once */
+    slice list_json; /* [{key, name, description}, ...] by key, rendered once */
     struct arena arena;
 };
 struct flow_template_set *flow_template_set_load(const char *dir, const struct catalog *catalog,

@@ -1,7 +1,7 @@
 /*
  * What the files of a template's compilation share: template.c (the file), template_step.c (one
- * step), template_lint.c (what placeholders may name, who confirms a write), template_tool.c (the
- * catalog's say). Private to the flow room.
+ * step), template_lint.c (what placeholders may name, what confirms a write), template_tool.c (the
+ * checks against the catalog). Private to the flow room.
  */
 #ifndef FLOW_TEMPLATE_READ_H
 #define FLOW_TEMPLATE_READ_H
@@ -25,11 +25,11 @@ void template_read_step(struct reader *parent, struct reader_path *path, const s
 /* Every placeholder exists where it stands, every confirmed step is shown by its approval. Sets
  * is_when_late. r: the step. */
 void template_lint_step(struct reader *r, struct flow_template *tmpl, size_t index);
-/* The input schema: it names all there is, and has `confirm` where a step asks for it. */
+/* The input schema: it is closed, and has `confirm` where the start confirms a step. */
 void template_lint_input(struct reader *r, const struct flow_template *tmpl);
 
-/* The tool exists, what it writes is confirmed, what is constant of its input fits. input: as in
- * the file. */
+/* Checks that the tool exists, that a write is confirmed, and that the constant members of the
+ * input fit. input: as in the file. */
 void template_check_tool(struct reader *r, const struct flow_step_def *step,
                          const struct catalog *catalog, const struct json *input);
 

@@ -1,10 +1,13 @@
 /*
- * Waiting flows whose time comes. Due times live in the rows; what comes due within the next minute
- * is held here, in a heap behind one timer. Between two scans of the next minute, `horizon` says
- * up to where the heap is complete: a flow that is parked to wake before it is armed by what
- * parks it, a later one is found by the next scan. Where the next minute is more than the heap
- * may hold, the scan stops there, and goes on when half of it has fired. What was not fired, for
- * whatever reason, every node finds when it scans what is overdue by two seconds.
+ * Waiting flows whose time comes. Due times are in the rows; those of the next minute are also in a
+ * heap here, behind one timer. Every node has all of them: several fire the same flow, and its
+ * first transition decides which node gets it.
+ *
+ * `horizon` is the time up to which the heap is complete. A flow that this process parks with an
+ * earlier due time is armed at once; one with a later due time is found by the next refill. Where
+ * the next minute has more flows than the heap may hold, the refill is truncated, and goes on when
+ * half of the heap has fired. Flows that were not fired for any reason are found by the scan for
+ * what is overdue by two seconds, which every node runs.
  */
 #include "base/clock.h"
 #include "base/mem.h"
@@ -17,11 +20,12 @@ enum {
     OVERDUE_US = 2 * 1000000,
     SCAN_EVERY_MS = 2000,
     SCAN_JITTER_MS = 500,
-    SOON_MS = 100, /* until this node is known, and while more is overdue than one page */
+    SOON_MS = 100, /* while this node has no lease, and while more is overdue than one page */
     WAKES_A_TURN = 256,
     SCAN_ARENA_MAX = 1024 * 1024,
-    FOREIGN_DELAY_US =
-        50 * 1000, /* of what this process did not park itself: others have it, too */
+    /* At most, for what a scan found: the node that parked a flow fires it first, and the others
+     * not all at the same time. */
+    FOREIGN_DELAY_US = 50 * 1000,
 };
 
 static struct metric held =
@@ -33,7 +37,7 @@ struct flow_timers {
     struct pg_query query;
     struct op_timer sleep;
     struct timer timer;
-    struct flow_ref *heap; /* by wake_at */
+    struct flow_ref *heap; /* binary, by wake_at; not unique: a flow may be armed and scanned */
     size_t count, cap;
     int64_t horizon, refill_at;
     int64_t resume_at; /* where the next scan of the next minute goes on, behind this id */
@@ -43,7 +47,7 @@ struct flow_timers {
     int64_t until;
     bool is_refill, is_stopped;
     bool is_behind;    /* more is overdue than was found */
-    bool is_truncated; /* the next minute holds more than the heap may */
+    bool is_truncated; /* the next minute has more flows than the heap may hold */
 };
 
 /* ---- the heap ---- */
@@ -55,6 +59,7 @@ static void swap(struct flow_ref *a, struct flow_ref *b)
     *b = held_ref;
 }
 
+/* false: full, or out of memory. Then the flow is found when it is overdue. */
 static bool push(struct flow_timers *timers, const struct flow_ref *ref)
 {
     if (timers->count == timers->cap) {
@@ -100,6 +105,8 @@ static void set_timer(struct flow_timers *timers)
         timer_stop(&timers->timer);
         return;
     }
+    /* Rounded up, since the database refuses a flow that wakes before its time. The clocks of the
+     * node and the database may differ: what was too early is found when it is overdue. */
     int64_t left_us = timers->heap[0].wake_at - clock_wall_us();
     timer_start_in_ms(&timers->timer, left_us > 0 ? (uint64_t)left_us / 1000 + 1 : 0);
 }
@@ -109,19 +116,21 @@ static bool is_due(const struct flow_timers *timers, int64_t now)
     return timers->count > 0 && timers->heap[0].wake_at <= now;
 }
 
-/* There is more of the next minute to hold, and room for it. */
+/* A truncated refill can go on. */
 static bool wants_refill(const struct flow_timers *timers)
 {
     return timers->is_truncated && timers->count < HELD_MAX / 2;
 }
 
+/* Called by the timer and whenever a slot becomes free. WAKES_A_TURN bounds the time of a turn:
+ * with more to fire the timer is set to now. */
 void flow_timers_fire(struct flow_timers *timers)
 {
     struct flow_ref ref;
     int64_t now = clock_wall_us();
     for (size_t i = 0; i < WAKES_A_TURN && !timers->is_stopped && is_due(timers, now); i++) {
         if (!flow_service_has_room(timers->service)) {
-            timer_stop(&timers->timer); /* goes on when a run has ended */
+            timer_stop(&timers->timer); /* flow_service_fire_timers calls when a run has ended */
             return;
         }
         pop(timers, &ref);
@@ -129,7 +138,7 @@ void flow_timers_fire(struct flow_timers *timers)
     }
     set_timer(timers);
     if (wants_refill(timers))
-        op_sleep_stop(timers->op.sleep);
+        op_sleep_stop(timers->op.sleep); /* the scan need not wait for its time */
 }
 
 static void on_due(struct timer *timer)
@@ -159,6 +168,7 @@ static struct flow_timers *timers_of(struct op *op)
     return CONTAINER_OF(op, struct flow_timers, op);
 }
 
+/* Two seconds between scans bound how late a flow fires that no timer fired. */
 static enum op_result step_sleep(struct op *op)
 {
     struct flow_timers *timers = timers_of(op);
@@ -170,8 +180,9 @@ static enum op_result step_sleep(struct op *op)
     return OP_WAIT;
 }
 
-/* The next minute now and then (at first with all that is due), what is overdue otherwise; but not
- * while what is due waits here for its turn. */
+/* The next minute every REFILL_US (the first time with all that is overdue), else what is overdue;
+ * but nothing overdue while due flows of the heap wait for a slot. A refill covers twice its
+ * interval, so that a late one leaves no gap. */
 static enum op_result step_choose(struct op *op)
 {
     struct flow_timers *timers = timers_of(op);
@@ -184,8 +195,8 @@ static enum op_result step_choose(struct op *op)
     if (timers->is_refill) {
         timers->page_at = timers->resume_at;
         timers->page_id = timers->resume_id;
-        timers->until = timers->horizon =
-            now + HORIZON_US; /* what is parked from now on is armed */
+        /* Before the scan is sent: what is parked while it runs is armed, and may be in both. */
+        timers->until = timers->horizon = now + HORIZON_US;
         timers->is_truncated = false;
     } else {
         timers->page_at = 0;
@@ -195,6 +206,7 @@ static enum op_result step_choose(struct op *op)
     return OP_NEXT;
 }
 
+/* One page. The position is (wake_at, id), since many flows may have the same time. */
 static enum op_result step_scan(struct op *op)
 {
     struct flow_timers *timers = timers_of(op);
@@ -203,7 +215,8 @@ static enum op_result step_scan(struct op *op)
     return OP_WAIT;
 }
 
-/* The heap is complete up to the last one that was found. */
+/* The heap is complete up to the last flow that was pushed. With none pushed (a nil id) that is
+ * before page_at itself. */
 static void mark_truncated(struct flow_timers *timers)
 {
     ASSERT(timers->is_refill);
@@ -213,7 +226,8 @@ static void mark_truncated(struct flow_timers *timers)
     timers->horizon = timers->page_at - uuid_is_nil(timers->page_id);
 }
 
-/* false: the heap is full. */
+/* false: the heap is full. The position advances with each flow that is in the heap or runs here.
+ */
 static bool push_page(struct flow_timers *timers, const struct flow_ref *refs, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
@@ -227,11 +241,14 @@ static bool push_page(struct flow_timers *timers, const struct flow_ref *refs, s
     return true;
 }
 
+/* A full page of a refill is followed by the next one; an overdue scan reads one page, and comes
+ * back soon if that was full, when step_choose has let these fire. */
 static enum op_result step_scanned(struct op *op)
 {
     struct flow_timers *timers = timers_of(op);
     struct flow_ref *refs = NULL;
     size_t count = 0;
+    /* A scan that failed counts as a full heap: the refill goes on where it stopped. */
     bool is_found = store_flow_scan_result(&timers->query, &refs, &count) == OK;
     bool has_room = is_found && push_page(timers, refs, count);
     set_timer(timers);
@@ -244,6 +261,8 @@ static enum op_result step_scanned(struct op *op)
     } else if (!has_room) {
         mark_truncated(timers);
     } else {
+        /* What is due until then is in the heap, or is fired by the node that parks it meanwhile.
+         */
         timers->resume_at = timers->until + 1;
         timers->resume_id = (struct uuid){{0}};
         timers->refill_at = clock_wall_us() + REFILL_US;

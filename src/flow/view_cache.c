@@ -1,7 +1,9 @@
 /*
- * Views as text, each with the revision that it shows: what a flow's owner tells those who watch
- * it, and the last ones that were asked for, so that a flow that has not changed is shown again for
- * the price of its revision. A view is what its revision says, whoever made the change.
+ * Views as text, each with its revision. A flow's run gives them to watches; those that requests
+ * loaded last are cached, so that a flow that has not changed costs one read of its revision.
+ *
+ * A view depends on the revision alone, whichever node made the change. So a cached view is never
+ * wrong, only old, and the reader compares its revision with the row's before it is used.
  */
 #include "flow/view_cache.h"
 
@@ -11,13 +13,13 @@
 enum {
     CACHED_VIEWS_MAX = 4096,
     CACHE_BYTES_MAX = 4 * 1024 * 1024,
-    CACHED_VIEW_BYTES_MAX = 64 * 1024, /* a larger one is made again each time */
+    CACHED_VIEW_BYTES_MAX = 64 * 1024, /* a larger one would displace many, and is not cached */
 };
 
 struct flow_view_cache {
     struct map by_flow; /* flow_id -> struct flow_view */
-    struct list all;    /* those asked for longest ago first */
-    size_t bytes;
+    struct list all;    /* the least recently used first */
+    size_t bytes;       /* of all texts, without the structs */
 };
 
 /* ---- a view ---- */
@@ -74,7 +76,7 @@ bool flow_view_has_ended(const struct flow_view *view)
            view->status == FLOW_CANCELLED;
 }
 
-/* ---- those that are kept ---- */
+/* ---- the cache ---- */
 
 static slice key_of(const struct uuid *flow_id)
 {
@@ -90,6 +92,7 @@ static void evict(struct flow_view_cache *set, struct flow_view *view)
     flow_view_unref(view);
 }
 
+/* The account is compared, so that the id of another account's flow finds nothing. */
 struct flow_view *flow_view_cache_find(struct flow_view_cache *set, struct uuid account_id,
                                        struct uuid flow_id)
 {
@@ -97,7 +100,7 @@ struct flow_view *flow_view_cache_find(struct flow_view_cache *set, struct uuid 
     if (!view || !uuid_eq(view->account_id, account_id))
         return NULL;
     list_unlink(&view->link);
-    list_push_back(&set->all, &view->link);
+    list_push_back(&set->all, &view->link); /* most recently used */
     return view;
 }
 
@@ -109,7 +112,7 @@ void flow_view_cache_put(struct flow_view_cache *set, struct flow_view *view)
     while (set->bytes + view->text.len > CACHE_BYTES_MAX || set->by_flow.count >= CACHED_VIEWS_MAX)
         evict(set, LIST_ITEM(set->all.next, struct flow_view, link));
     if (map_put(&set->by_flow, key_of(&view->flow_id), view, NULL) != OK)
-        return; /* out of memory: it is made again */
+        return; /* out of memory: the next request loads it again */
     list_push_back(&set->all, &flow_view_ref(view)->link);
     set->bytes += view->text.len;
 }
@@ -139,7 +142,7 @@ void flow_view_cache_free(struct flow_view_cache *set)
     {
         struct flow_view *view = LIST_ITEM(node, struct flow_view, link);
         ASSERT(view->refs == 1);
-        mem_free(view); /* the loop may have had its last turn */
+        mem_free(view); /* not as garbage: the loop may have had its last turn */
     }
     map_deinit(&set->by_flow);
     mem_free(set);

@@ -1,8 +1,11 @@
 /*
- * Watches: long polls and event streams. Whoever changes a flow in this process pokes them at once,
- * and who runs it says what it looks like now: made once for all who watch, and for nobody else.
- * What other nodes change is found by one look a second at the revs of all watched flows: a query a
- * flow, which pg makes one statement. While nobody watches there is no timer.
+ * Watches: long polls and event streams. A change in this process notifies the flow's watches at
+ * once, and a run gives them the view: made once for all of them, and only if one wants it. Changes
+ * by other nodes are found by polling the revisions of all watched flows once a second: a query a
+ * flow, which pg makes one statement. Without a watch there is no timer.
+ *
+ * A watch may be notified late, or more than once of one change, but always of the last one. Each
+ * notice has its revision, so that the caller can skip what it knows.
  */
 #include "base/mem.h"
 #include "flow/internal.h"
@@ -11,20 +14,21 @@
 enum {
     WATCHED_FLOWS_MAX = 100000,
     POLL_EVERY_MS = 1000,
-    POLL_FLOWS_MAX = 1000, /* in one look; the next one goes on behind them */
+    POLL_FLOWS_MAX = 1000, /* in one poll; the next one goes on behind them */
     POLL_ARENA_BYTES_MAX = 8 * 1024 * 1024,
 };
 
-/* An account's flow: whoever else knows its id watches another one, which there is not. */
+/* The account is part of the key: with another account's flow id a watch sees no such flow. */
 struct watch_key {
     struct uuid account_id, flow_id;
 };
 
-/* A flow that somebody watches; goes when a look finds that nobody does any more. */
+/* A flow with watches. Removing the last watch leaves it to the next poll, so that
+ * flow_watch_remove needs no service and a long poll that watches again finds it. */
 struct watched {
     struct watch_key key;
     struct list watches; /* struct flow_watch.link */
-    struct list link;    /* in all, those looked at longest ago first */
+    struct list link;    /* in all, those polled longest ago first */
 };
 
 struct flow_watches {
@@ -44,7 +48,7 @@ struct rev_poll_item {
 
 struct rev_poll {
     struct op op;
-    struct flow_watches *watches; /* NULL: they have gone */
+    struct flow_watches *watches; /* NULL: freed before the pool had drained the queries */
     struct rev_poll_item *items;
     size_t count;
 };
@@ -54,18 +58,20 @@ static slice bytes_of(const struct watch_key *key)
     return slice_of(key, sizeof(*key));
 }
 
-/* ---- telling ---- */
+/* ---- notifying ---- */
 
-/* What is told of a flow. */
+/* One change of a flow. */
 struct news {
     int64_t rev;
-    bool is_settled;
-    const struct flow_whole *whole; /* NULL: nobody knows here */
+    bool is_settled;                /* it waits or has ended; or that is not known */
+    const struct flow_whole *whole; /* NULL: only the revision is known here */
     const struct flow_template *tmpl;
     struct loop *loop;
-    struct flow_view *view; /* made for the first who wants it */
+    struct flow_view *view; /* made for the first watch that wants it */
 };
 
+/* Also where no view is made, an old one is dropped: it is of an earlier revision than the notice.
+ */
 static void give_view(struct flow_watch *watch, struct news *news)
 {
     flow_view_unref(watch->view);
@@ -78,6 +84,7 @@ static void give_view(struct flow_watch *watch, struct news *news)
         watch->view = flow_view_ref(news->view);
 }
 
+/* A change that comes from a poll may be known to some watches already: those are skipped. */
 static void notify_watches(struct watched *watched, struct news *news)
 {
     LIST_EACH(&watched->watches, node)
@@ -110,6 +117,7 @@ void flow_watch_notify(struct flow_service *service, const struct flow *flow,
                         .tmpl = tmpl,
                         .loop = service->config.loop};
     const struct watch_key key = {flow->account_id, flow->id};
+
     flow_view_cache_drop(service->views, flow->id, flow->rev);
     notify_flow(service->watches, &key, &news);
 }
@@ -128,7 +136,7 @@ struct flow_view *flow_watch_take_view(struct flow_watch *watch)
     return view;
 }
 
-/* ---- looking ---- */
+/* ---- polling ---- */
 
 static void remove_watched(struct flow_watches *watches, struct watched *watched)
 {
@@ -137,6 +145,9 @@ static void remove_watched(struct flow_watches *watches, struct watched *watched
     mem_free(watched);
 }
 
+/* The flows polled longest ago, so that with more than POLL_FLOWS_MAX all have their turn. They are
+ * moved to the end in a second loop: the first one walks the same list, and would meet them again.
+ */
 static enum op_result step_poll(struct op *op)
 {
     struct rev_poll *poll = CONTAINER_OF(op, struct rev_poll, op);
@@ -167,6 +178,7 @@ static enum op_result step_poll(struct op *op)
     return poll->count > 0 ? OP_WAIT : OP_DONE;
 }
 
+/* A flow may have lost its last watch in the meantime, which notify_flow finds harmless. */
 static enum op_result step_polled(struct op *op)
 {
     struct rev_poll *poll = CONTAINER_OF(op, struct rev_poll, op);
@@ -174,8 +186,8 @@ static enum op_result step_polled(struct op *op)
         struct news news = {.is_settled = true};
         int status = store_flow_rev_result(&poll->items[i].query, &news.rev);
         if (status == ERR_NOTFOUND)
-            news.rev = INT64_MAX;
-        if (status == OK || status == ERR_NOTFOUND) /* a database that is away comes back */
+            news.rev = INT64_MAX;                   /* past its retention: every watch of it ends */
+        if (status == OK || status == ERR_NOTFOUND) /* else the next poll tries again */
             notify_flow(poll->watches, &poll->items[i].key, &news);
     }
     return OP_DONE;
@@ -188,6 +200,8 @@ static void on_cancel(struct op *op)
         pg_cancel(&poll->items[i].query);
 }
 
+/* The next poll is a second after this one has ended, not after it began: a slow database is not
+ * polled faster than it answers. */
 static void on_end(struct op *op, enum op_end end)
 {
     struct rev_poll *poll = CONTAINER_OF(op, struct rev_poll, op);
@@ -257,7 +271,7 @@ void flow_watch_add(struct flow_service *service, struct flow_watch *watch)
     ASSERT(watch->on_change && !watch->view);
     struct watched *watched = find_or_make(watches, watch);
     list_init(&watch->link);
-    if (!watched) /* out of memory: whoever watches has a time-out, too */
+    if (!watched) /* out of memory: the request ends by its own time-out */
         return;
     list_push_back(&watched->watches, &watch->link);
     if (!watches->is_stopped && !watches->poll && !timer_is_armed(&watches->timer))
@@ -295,7 +309,7 @@ void flow_watches_stop(struct flow_watches *watches)
         op_cancel(&watches->poll->op);
 }
 
-/* A look that was cancelled may still be drained by the pool. */
+/* The pool may still drain the queries of a poll that was cancelled. */
 void flow_watches_free(struct flow_watches *watches)
 {
     if (!watches)
