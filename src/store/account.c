@@ -1,5 +1,7 @@
 /*
- * Accounts. Read and written by operator commands only.
+ * Accounts, read and written by operator commands only: servers learn of them through their API
+ * keys. All statements but account_named go by the primary key; the table is small, and a command
+ * may scan it.
  */
 #include "store/account.h"
 
@@ -8,6 +10,8 @@
 
 static const struct pg_column create_params[] = {
     {"account_id", PG_UUID}, {"name", PG_TEXT}, {"now", PG_TIME}};
+/* Not replayable, and it need not be: the command blocks, and an operator who lost the connection
+ * lists the accounts before creating one again. */
 static const struct pg_stmt account_create = {
     .name = "account_create",
     .sql = "insert into sluice.account (account_id, name, created_at) "
@@ -29,6 +33,8 @@ static const struct pg_stmt account_list = {
 };
 
 static const struct pg_column named_params[] = {{"name", PG_TEXT}};
+/* There is no index on the name, and no unique one: names are for people, and two accounts may
+ * share one. "order by created_at" makes the answer the same each time. */
 static const struct pg_stmt account_named = {
     .name = "account_named",
     .sql = "select :ord, a.* from @input lateral (select account_id, name, created_at, "
@@ -49,6 +55,7 @@ static const struct pg_stmt account_get = {
 
 static const struct pg_column disable_params[] = {{"account_id", PG_UUID},
                                                   {"disabled_at", PG_TIME}};
+/* A row keeps its data: keys are refused because api_key_find reads disabled_at with each key. */
 static const struct pg_stmt account_disable = {
     .name = "account_disable",
     .sql = "update sluice.account t set disabled_at = :disabled_at @update(sluice.account) "
@@ -98,6 +105,9 @@ int store_account_named_sync(struct pg_sync *sync, struct arena *arena, slice na
 {
     struct pg_rows rows;
     struct pg_value params[] = {pg_text_or_empty(name)};
+    /* An arbitrary number of this program. The lock ends with the caller's transaction, which
+     * creates the account where this finds none: a second process waits here and then finds it. A
+     * row lock would not do, since there is no row yet. */
     int rc = pg_sync_run(sync, "select pg_advisory_xact_lock(7453010373645639523)", err);
     if (rc == OK)
         rc = pg_sync_exec(sync, &account_named, params, arena, &rows, err);

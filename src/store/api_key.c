@@ -1,5 +1,7 @@
 /*
- * API keys.
+ * API keys. The table has the SHA-256 of a key, never the key. A key is looked up by its hash,
+ * before its account is known; everything else names the account. Scopes are stored as words, so
+ * that a newer version can add one.
  */
 #include "store/api_key.h"
 
@@ -84,6 +86,10 @@ static const struct pg_column key_columns[] = {
     {"created_at", PG_TIME},       {"expires_at", PG_TIME},  {"revoked_at", PG_TIME},
     {"last_used_at", PG_TIME},     {"is_disabled", PG_BOOL}, {"is_session_ended", PG_BOOL},
     {"sessions_ended_at", PG_TIME}};
+/* By the unique index on hash (api_key_hash), one row at most. Account and session are read with
+ * it, each by its primary key, so that a request is authorized from one snapshot and one query.
+ * session_hash is NULL where the key itself is used: then `exists` is false. Expiry and revocation
+ * are the caller's to check, with the error that belongs to each. */
 static const struct pg_stmt api_key_find = {
     .name = "api_key_find",
     .sql = "select :ord, " KEY_COLUMNS ", (select a.disabled_at is not null from sluice.account a "
@@ -98,6 +104,9 @@ static const struct pg_stmt api_key_find = {
 
 static const struct pg_column touch_params[] = {
     {"account_id", PG_UUID}, {"id", PG_UUID}, {"now", PG_TIME}};
+/* last_used_at is in no index and the table has room for a second version in each page (fillfactor
+ * 80): a HOT update. Batches of several processes may arrive out of order; a minute's error is
+ * fine. */
 static const struct pg_stmt api_key_touch = {
     .name = "api_key_touch",
     .sql = "update sluice.api_key t set last_used_at = :now @update(sluice.api_key)",
@@ -111,6 +120,8 @@ static const struct pg_stmt api_key_touch = {
 static const struct pg_column create_params[] = {
     {"account_id", PG_UUID}, {"id", PG_UUID},     {"hash", PG_BYTES},      {"prefix", PG_TEXT},
     {"name", PG_TEXT},       {"scopes", PG_TEXT}, {"created_at", PG_TIME}, {"expires_at", PG_TIME}};
+/* Without "on conflict": the id is new, and of a lost answer the caller must not hand out the key.
+ * 23503 means that there is no such account. */
 static const struct pg_stmt api_key_create = {
     .name = "api_key_create",
     .sql = "insert into sluice.api_key "
@@ -123,6 +134,8 @@ static const struct pg_stmt api_key_create = {
 };
 
 static const struct pg_column list_params[] = {{"account_id", PG_UUID}};
+/* The columns of api_key_find, so that read_row serves both; what belongs to one session is
+ * constant. By the primary key, whose ids are ordered by time. */
 static const struct pg_stmt api_key_list = {
     .name = "api_key_list",
     .sql =
@@ -133,6 +146,8 @@ static const struct pg_stmt api_key_list = {
     .key_count = 1,
 };
 
+/* coalesce keeps the first time: a replay, or a second revocation, changes nothing and finds the
+ * row. */
 static const struct pg_stmt api_key_revoke = {
     .name = "api_key_revoke",
     .sql = "update sluice.api_key t set revoked_at = coalesce(t.revoked_at, :now) "
@@ -145,6 +160,8 @@ static const struct pg_stmt api_key_revoke = {
 
 static const struct pg_column end_params[] = {
     {"account_id", PG_UUID}, {"session_hash", PG_BYTES}, {"expires_at", PG_TIME}};
+/* A session is a sealed cookie that the server cannot take back; this row outweighs it
+ * (api_key_find). A replay finds the row and does nothing. */
 static const struct pg_stmt session_end = {
     .name = "session_end",
     .sql = "insert into sluice.session_end (account_id, session_hash, expires_at) "
@@ -157,6 +174,7 @@ static const struct pg_stmt session_end = {
     .is_replayable = true,
 };
 
+/* greatest() ignores NULL and never goes back, so replays and races of two sign-outs end alike. */
 static const struct pg_stmt sessions_end = {
     .name = "sessions_end",
     .sql = "update sluice.api_key t set sessions_ended_at = greatest(t.sessions_ended_at, :now) "
@@ -168,6 +186,8 @@ static const struct pg_stmt sessions_end = {
     .is_replayable = true,
 };
 
+/* By session_end_expiry, at most 1000 rows a call: the transaction stays short whatever has piled
+ * up. The caller repeats it. */
 static const struct pg_stmt session_end_sweep = {
     .name = "session_end_sweep",
     .sql = "delete from sluice.session_end t where (t.account_id, t.session_hash) in "
@@ -185,6 +205,7 @@ const struct pg_stmt *const api_key_stmts[] = {&api_key_find, &api_key_touch,   
 
 /* ---- rows ---- */
 
+/* Column numbers are those of key_columns. */
 static void read_row(const struct pg_rows *rows, size_t row, struct api_key *key)
 {
     *key = (struct api_key){
@@ -203,7 +224,7 @@ static void read_row(const struct pg_rows *rows, size_t row, struct api_key *key
     slice hash = pg_get_bytes(rows, row, 2);
     ASSERT(hash.len == API_KEY_HASH_LEN); /* a CHECK of the table */
     memcpy(key->hash, hash.ptr, hash.len);
-    /* a scope that a newer version knows is no scope here */
+    /* A scope that only a newer version knows grants nothing here. */
     slice text = pg_get_bytes(rows, row, 5);
     while (text.len)
         key->scopes |= scope_of(slice_split(&text, ' '));

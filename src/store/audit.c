@@ -1,5 +1,6 @@
 /*
- * Audit events.
+ * Audit events: inserted, listed, never updated. The table is partitioned by day of the id; a list
+ * is a page of STORE_PAGE_SQL, so it prunes partitions outside its range.
  */
 #include "store/audit.h"
 
@@ -8,6 +9,7 @@
 static const struct pg_column insert_params[] = {
     {"account_id", PG_UUID}, {"id", PG_UUID},         {"kind", PG_TEXT},    {"reason", PG_TEXT},
     {"actor", PG_TEXT},      {"request_id", PG_TEXT}, {"details", PG_JSON}, {"address", PG_TEXT}};
+/* The id is drawn by the caller, once: a replay meets its own row and leaves it. */
 static const struct pg_stmt audit_insert = {
     .name = "audit_insert",
     .sql = "insert into sluice.audit_event "
@@ -25,6 +27,8 @@ static const struct pg_column list_params[] = {STORE_PAGE_PARAMS, {"kind", PG_TE
 static const struct pg_column list_columns[] = {
     {"id", PG_UUID},         {"kind", PG_TEXT},    {"reason", PG_TEXT},  {"actor", PG_TEXT},
     {"request_id", PG_TEXT}, {"address", PG_TEXT}, {"details", PG_JSON}, STORE_PAGE_COLUMNS};
+/* `key` finds `key` and `key.created` but not `keyring`: hence the point. left() and not LIKE,
+ * since a kind may hold `_`, which LIKE takes for any character. */
 static const struct pg_stmt audit_list = {
     .name = "audit_list",
     .sql = STORE_PAGE_SQL("sluice.audit_event",

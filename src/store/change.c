@@ -1,5 +1,8 @@
 /*
  * Hints of changes; see change.h.
+ *
+ * A payload is "ACCOUNT" or "ACCOUNT INTEGRATION", at most STORE_CHANGE_TEXT_MAX bytes. Other
+ * processes may run another version: what does not parse is ignored by its reader.
  */
 #include "store/change.h"
 
@@ -31,6 +34,8 @@ int store_change_notify_sync(struct pg_sync *sync, struct uuid account_id, struc
 {
     char id[UUID_TEXT_LEN + 1], sql[128];
     uuid_format(account_id, id);
+    /* A command's connection has no loop, so pg/notify.h does not apply. An id needs no
+     * escaping. */
     (void)snprintf(sql, sizeof(sql), "select pg_notify('" STORE_CHANGE_CHANNEL "', '%s')", id);
     return pg_sync_run(sync, sql, err);
 }

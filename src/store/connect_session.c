@@ -1,5 +1,8 @@
 /*
- * Connect links.
+ * Connect links. A link goes through insert, take, use, and stays for a day after its end. Each of
+ * these steps is one UPDATE by the primary key whose conditions are the fence: of any number of
+ * browsers one takes the link, and it makes one connection. Each is replayable because its
+ * condition also holds for the state that its own first sending left.
  */
 #include "store/connect_session.h"
 
@@ -12,6 +15,7 @@ static const struct pg_column insert_params[] = {
     {"created_at", PG_TIME}, {"expires_at", PG_TIME},   {"link_id", PG_UUID},
     {"key_id", PG_UUID},     {"connection_id", PG_I64}, {"email", PG_TEXT},
     {"subject", PG_TEXT}};
+/* token_hash is of 256 random bits: a conflict can only be this statement's own first sending. */
 static const struct pg_stmt connect_session_insert = {
     .name = "connect_session_insert",
     .sql = "insert into sluice.connect_session (account_id, token_hash, integration_id, key_hash, "
@@ -38,6 +42,7 @@ static const struct pg_column session_columns[] = {
     {"link_id", PG_UUID},        {"key_id", PG_UUID},     {"connection_id", PG_I64},
     {"email", PG_TEXT},          {"subject", PG_TEXT},    {"taken_at", PG_TIME},
     {"used_at", PG_TIME},        {"made_id", PG_I64},     {"account_name", PG_TEXT}};
+/* The account's name comes along for the page, by its primary key. */
 static const struct pg_stmt connect_session_get = {
     .name = "connect_session_get",
     .sql = "select :ord, " SESSION_SELECT " @read(sluice.connect_session)",
@@ -51,6 +56,9 @@ static const struct pg_column take_params[] = {{"account_id", PG_UUID},
                                                {"taken_by", PG_BYTES},
                                                {"now", PG_TIME},
                                                {"until", PG_TIME}};
+/* The first browser wins by taken_by; the row lock makes a second one wait and then fail the
+ * condition. Taken again by the same browser, times stay as they were: neither a reload nor a
+ * replay prolongs the link. */
 static const struct pg_stmt connect_session_take = {
     .name = "connect_session_take",
     .sql = "update sluice.connect_session t set taken_at = coalesce(t.taken_at, :now), "
@@ -67,6 +75,8 @@ static const struct pg_stmt connect_session_take = {
 
 static const struct pg_column use_params[] = {
     {"account_id", PG_UUID}, {"token_hash", PG_BYTES}, {"connection_id", PG_I64}, {"now", PG_TIME}};
+/* Before the connection is inserted: the row binds the link to one connection id, so that a form
+ * that is sent twice, or a process that dies in between, cannot make a second connection. */
 static const struct pg_stmt connect_session_use = {
     .name = "connect_session_use",
     .sql = "update sluice.connect_session t set used_at = coalesce(t.used_at, :now), "
@@ -81,6 +91,7 @@ static const struct pg_stmt connect_session_use = {
 
 static const struct pg_column unuse_params[] = {
     {"account_id", PG_UUID}, {"token_hash", PG_BYTES}, {"connection_id", PG_I64}};
+/* Only of the connection that the caller had bound, so it cannot undo another's use. */
 static const struct pg_stmt connect_session_unuse = {
     .name = "connect_session_unuse",
     .sql = "update sluice.connect_session t set used_at = null, made_id = null "
@@ -94,6 +105,8 @@ static const struct pg_stmt connect_session_unuse = {
 
 static const struct pg_column count_params[] = {{"account_id", PG_UUID}, {"key_hash", PG_BYTES}};
 static const struct pg_column count_columns[] = {{"count", PG_I64}};
+/* A range of the primary key, filtered: no index on key_hash, because an account has few links at a
+ * time (they go a day after their end) and the count bounds how many a key may have. */
 static const struct pg_stmt connect_session_count = {
     .name = "connect_session_count",
     .sql = "select :ord, t.n from @input lateral (select count(*) filter (where c.expires_at > "
@@ -105,6 +118,7 @@ static const struct pg_stmt connect_session_count = {
     .key_count = 2,
 };
 
+/* By connect_session_expiry, at most 1000 rows a call. */
 static const struct pg_stmt connect_session_sweep = {
     .name = "connect_session_sweep",
     .sql = "delete from sluice.connect_session t where (t.account_id, t.token_hash) in "

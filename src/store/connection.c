@@ -1,5 +1,10 @@
 /*
  * Connections: the statements of the running server. Operator commands are in connection_admin.c.
+ *
+ * rev fences every change of credentials or status: a statement carries the rev that its caller
+ * read, and finds no row when another writer was first. op_token is of the last change, so that a
+ * statement that is sent again after a lost answer recognizes its own work. Columns that change
+ * often (times, refreshing_*, identity) are in no index, which keeps their updates HOT.
  */
 #include "store/connection.h"
 
@@ -33,6 +38,7 @@ slice connection_identity_text(const struct connection_identity *identity)
 
 /* ---- statements ---- */
 
+/* In the order of CONNECTION_SELECT and of connection_read. */
 const struct pg_column connection_columns[CONNECTION_COLUMNS] = {
     {"account_id", PG_UUID},       {"id", PG_I64},
     {"integration_id", PG_TEXT},   {"label", PG_TEXT},
@@ -79,7 +85,10 @@ static const struct pg_column insert_params[] = {
 };
 static const struct pg_column made_columns[] = {
     {"account_id", PG_UUID}, {"id", PG_I64}, {"op_token", PG_UUID}};
-/* Alone, since those of a set would not count one another. */
+/* Goes alone, since the inserts of a set would not count one another. The count stops at count_max
+ * rows of the primary key's index, and leaves out a row of this id: a replay at the limit must find
+ * its own row. "do update" changes nothing; it is there because only an updated row is returned,
+ * and with it the token that says whose row it is. */
 const struct pg_stmt connection_insert = {
     .name = "connection_insert",
     .sql = "insert into sluice.connection as t (account_id, id, integration_id, label, is_default, "
@@ -101,7 +110,9 @@ const struct pg_stmt connection_insert = {
     .goes_alone = true,
 };
 
-/* A replay finds its own token one revision on, and says the same again. */
+/* The fence. A replay finds its own token one revision on, and returns the same again. All
+ * statements with it set rev to :rev + 1, not to t.rev + 1, so that a replay does not count
+ * twice. */
 #define CAS \
     "and (t.rev = :rev or (t.rev = :rev + 1 and t.op_token = :op_token)) returning :ord, t.rev"
 
@@ -109,6 +120,7 @@ static const struct pg_column rev_columns[] = {{"rev", PG_I64}};
 static const struct pg_column status_params[] = {
     {"account_id", PG_UUID}, {"id", PG_I64},     {"rev", PG_I64}, {"op_token", PG_UUID},
     {"status", PG_TEXT},     {"error", PG_TEXT}, {"now", PG_TIME}};
+/* Any change of status ends a claim on the token: its holder works on a revision that is gone. */
 static const struct pg_stmt connection_status_set = {
     .name = "connection_status_set",
     .sql = "update sluice.connection t set status = :status, error = :error, rev = :rev + 1, "
@@ -135,9 +147,13 @@ static const struct pg_column credentials_params[] = {{"account_id", PG_UUID},
                                                       {"identity_subject", PG_TEXT},
                                                       {"identity_label", PG_TEXT},
                                                       {"auth_kind", PG_TEXT}};
-/* A renewal leaves the identity as it is. */
+/* A renewal leaves the identity as it is; a new grant sets it, also to unknown, because it may be
+ * of another user. */
 #define NEW_OR_KEPT(column) \
     column " = case when :is_grant_new then :" column " else t." column " end, "
+/* scopes: another kind of credential brings its own, even none; of the same kind a NULL means that
+ * the provider did not repeat them (RFC 6749 section 5.1). Where auth_kind is NULL the comparison
+ * is, too, and `case` takes its other branch. */
 static const struct pg_stmt connection_credentials_set = {
     .name = "connection_credentials_set",
     .sql = "update sluice.connection t set sealed = :sealed, key_id = :key_id, "
@@ -162,6 +178,8 @@ static const struct pg_column identity_params[] = {{"account_id", PG_UUID},
                                                    {"identity_email", PG_TEXT},
                                                    {"identity_subject", PG_TEXT},
                                                    {"identity_label", PG_TEXT}};
+/* Fenced by rev, which it leaves alone: an identity is found out later than its credential, and
+ * must not be written next to another one. A replay writes the same. */
 const struct pg_stmt connection_identity_set = {
     .name = "connection_identity_set",
     .sql = "update sluice.connection t set identity_email = :identity_email, "
@@ -294,6 +312,7 @@ void connection_insert_params(const struct connection *connection, size_t count_
     params[10] = pg_text(slice_cstr(connection_status_name(connection->status)));
     params[11] = pg_text(connection->error);
     params[12] = pg_time(connection->expires_at);
+    /* The token of this insert; store_connection_insert_result compares with it. */
     params[13] = pg_uuid(uuid_v7());
     params[14] = pg_time(clock_wall_us());
     put_identity(&connection->identity, &params[15]);
@@ -321,6 +340,7 @@ void store_connection_status_set(struct pg_pool *pool, struct pg_query *query, s
                                  struct uuid account_id, int64_t id, int64_t rev,
                                  enum connection_status status, slice error)
 {
+    /* A CHECK of the table; the live ones are found by "error is null" (index connection_live). */
     ASSERT((status == CONNECTION_LIVE) == !error.ptr);
     query->params[0] = pg_uuid(account_id);
     query->params[1] = pg_i64(id);

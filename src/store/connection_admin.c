@@ -1,5 +1,9 @@
 /*
  * Connections: operator commands and the pages of a key rotation.
+ *
+ * A command's statements are not replayed: it holds a transaction, and a lost connection ends it.
+ * There is one default for each integration of an account, guarded by the unique index
+ * connection_default; two commands at the same moment meet there.
  */
 #include "base/clock.h"
 #include "store/connection_internal.h"
@@ -10,7 +14,8 @@ enum { MADE_ARENA_BYTES_MAX = 64 * 1024, DEFAULT_TRIES_MAX = 10 };
 static const struct pg_column default_params[] = {
     {"account_id", PG_UUID}, {"id", PG_I64}, {"now", PG_TIME}, {"op_token", PG_UUID}};
 
-/* The other default of the same integration gives way. */
+/* The other default of the same integration gives way. Its own statement, before the row that
+ * becomes the default: the unique index is checked row by row, not at the end of a transaction. */
 const struct pg_stmt connection_clear_default = {
     .name = "connection_clear_default",
     .sql = "update sluice.connection t set is_default = false, rev = t.rev + 1, "
@@ -32,6 +37,8 @@ const struct pg_stmt connection_set_default = {
     .is_write = true,
 };
 
+/* For a new connection: the first of its integration becomes the default by itself. Two commands
+ * may both see none; the index refuses the second (23505), which is_overtaken repeats. */
 const struct pg_stmt connection_default_if_none = {
     .name = "connection_default_if_none",
     .sql =
@@ -56,6 +63,8 @@ const struct pg_stmt connection_delete = {
 
 static const struct pg_column stale_params[] = {
     {"key_id", PG_TEXT}, {"after_account", PG_UUID}, {"after_id", PG_I64}};
+/* Walks the primary key from the last row of the page before. key_id is a filter without an index:
+ * a rotation reads all rows once, whatever they are sealed with. An empty `sealed` has no key. */
 const struct pg_stmt connection_stale = {
     .name = "connection_stale",
     .sql = "select :ord, c.* from @input lateral (select " CONNECTION_SELECT
@@ -70,6 +79,8 @@ const struct pg_stmt connection_stale = {
 static const struct pg_column reseal_params[] = {
     {"account_id", PG_UUID}, {"id", PG_I64},      {"rev", PG_I64}, {"op_token", PG_UUID},
     {"sealed", PG_BYTES},    {"key_id", PG_TEXT}, {"now", PG_TIME}};
+/* Fenced by rev: a token that a server renewed meanwhile must not be overwritten with the older
+ * one. */
 const struct pg_stmt connection_reseal = {
     .name = "connection_reseal",
     .sql = "update sluice.connection t set sealed = :sealed, key_id = :key_id, rev = t.rev + 1, "
@@ -89,6 +100,7 @@ static int set_default(struct pg_sync *sync, struct uuid account_id, int64_t id,
 {
     struct pg_value params[] = {pg_uuid(account_id), pg_i64(id), pg_time(clock_wall_us()),
                                 pg_uuid(uuid_v7())};
+    /* Where `id` does not exist this clears nothing, since its integration is read from the row. */
     int rc = pg_sync_exec(sync, &connection_clear_default, params, NULL, NULL, err);
     if (rc != OK)
         return rc;
@@ -105,8 +117,8 @@ static int finish(struct pg_sync *sync, int rc, struct err *err)
     return rc;
 }
 
-/* Another command has made another connection the default since this one looked: its transaction
- * has ended, so the next try sees it. */
+/* unique_violation: another transaction has made another connection the default since this one read
+ * the row. It has committed, since the check waits for it; so the next try sees it. */
 static bool is_overtaken(struct pg_sync *sync, int rc)
 {
     return rc == ERR_INVALID && slice_eq(slice_cstr(pg_sync_sqlstate(sync)), SLICE("23505"));
@@ -136,6 +148,7 @@ static int insert_in_transaction(struct pg_sync *sync, const struct connection *
     struct pg_rows rows;
     struct arena arena;
     struct connection row = *connection;
+    /* Inserted as no default first: an existing default would refuse the row. */
     row.is_default = false;
     connection_insert_params(&row, count_max, params);
     arena_init(&arena, MADE_ARENA_BYTES_MAX);

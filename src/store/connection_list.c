@@ -8,8 +8,10 @@
 
 enum { LIST_PAGE_MAX = 500 }; /* for an operator's command */
 
-/* The default is found by an index of its own, the live ones likewise. Two of any status tell one
- * that is dead from several. */
+/* Three searches, each by an index and bounded: the default by connection_default, the oldest live
+ * ones by connection_live, two of any status by connection_integration (enough to know whether
+ * there is one or several). UNION removes what is found twice. OFFSET 0 keeps the rows' look-up by
+ * key from being merged into a join over the whole account (pg/stmt.c). */
 static const struct pg_column app_params[] = {{"account_id", PG_UUID}, {"integration_id", PG_TEXT}};
 const struct pg_stmt connection_choice = {
     .name = "connection_choice",
@@ -29,6 +31,8 @@ const struct pg_stmt connection_choice = {
     .is_shared = true,
 };
 
+/* Both pages walk connection_integration from where the last one ended, in its order, without a
+ * sort. */
 #define PAGE_OF(condition, order)                                                                  \
     "select :ord, c.* from @input lateral (select " CONNECTION_SELECT                              \
     " from sluice.connection t where t.account_id = :account_id and " condition " order by " order \
@@ -58,6 +62,8 @@ static const struct pg_column app_columns[] = {{"integration_id", PG_TEXT},
                                                {"live", PG_I64},
                                                {"has_default", PG_BOOL},
                                                {"is_default_live", PG_BOOL}};
+/* Reads all of an account's connections, by connection_integration, which also gives the order that
+ * GROUP BY wants. The status is in no index, so the rows themselves are read. */
 const struct pg_stmt connection_apps = {
     .name = "connection_apps",
     .sql = "select :ord, c.* from @input lateral (select t.integration_id, "
@@ -73,6 +79,7 @@ const struct pg_stmt connection_apps = {
 
 static const struct pg_column room_params[] = {{"account_id", PG_UUID}, {"count_max", PG_I64}};
 static const struct pg_column count_columns[] = {{"count", PG_I64}};
+/* The inner LIMIT bounds the count: callers only compare it with a maximum. */
 const struct pg_stmt connection_count = {
     .name = "connection_count",
     .sql = "select :ord, c.n from @input lateral (select count(*) as n from (select from "
@@ -121,7 +128,8 @@ void store_connection_page(struct pg_pool *pool, struct pg_query *query, struct 
     store_submit(pool, query, op, stmt);
 }
 
-/* Room for count_max more behind the first count of *list. */
+/* Room for LIST_PAGE_MAX more behind the first count of *list. Doubled, so that copies stay linear;
+ * an older array stays in the arena until the command ends. */
 static bool make_room(struct arena *arena, struct connection **list, size_t count, size_t *room)
 {
     if (count + LIST_PAGE_MAX <= *room)
@@ -139,6 +147,7 @@ int store_connection_list_sync(struct pg_sync *sync, struct arena *arena, struct
 {
     struct connection_page page = {.count_max = LIST_PAGE_MAX};
     struct pg_value params[ARRAY_LEN(page_params)];
+    /* A full page, so that the loop begins. */
     struct pg_rows rows = {.count = LIST_PAGE_MAX};
     size_t room = 0;
     *list = NULL;

@@ -1,5 +1,9 @@
 /*
  * Connections: what a person changes while servers run.
+ *
+ * These statements have no fence: the last change wins, as a person expects. They raise rev all the
+ * same, so that a renewal under way reads the row again. They are not replayed (rev + 1 is not
+ * idempotent): a lost answer is ERR_CLOSED.
  */
 #include "base/clock.h"
 #include "store/connection_internal.h"
@@ -9,9 +13,10 @@ static const struct pg_column rev_columns[] = {{"rev", PG_I64}};
 static const struct pg_column default_params[] = {
     {"account_id", PG_UUID}, {"id", PG_I64}, {"now", PG_TIME}, {"op_token", PG_UUID}};
 
-/* The other default of the same integration gives way first: the count has to be known before a row
- * is touched, and the unique index takes what this statement has changed as gone. Alone, since two
- * of one integration in a set would see each other as they were. */
+/* The other default of the same integration gives way first. `(select count(*) from cleared) >= 0`
+ * is always true: it makes the first update run to its end before a row of the second is touched,
+ * so that the unique index finds no two defaults. Alone, since two of one integration in a set
+ * would each see the table as it was before both. */
 const struct pg_stmt connection_make_default = {
     .name = "connection_make_default",
     .sql = "with cleared as (update sluice.connection t set is_default = false, rev = t.rev + 1, "
@@ -34,6 +39,7 @@ static const struct pg_column label_params[] = {{"account_id", PG_UUID},
                                                 {"label", PG_TEXT},
                                                 {"now", PG_TIME},
                                                 {"op_token", PG_UUID}};
+/* The length is a CHECK of the table (22 and 23 are ERR_INVALID). */
 const struct pg_stmt connection_label_set = {
     .name = "connection_label_set",
     .sql = "update sluice.connection t set label = :label, rev = t.rev + 1, "

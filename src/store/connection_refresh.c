@@ -1,12 +1,17 @@
 /*
- * Connections: who may refresh a token, and the end of one whose grant is gone.
+ * Connections: the claim on refreshing a token, and the end of a connection whose grant is gone.
+ * Two processes that send the same refresh token lose the grant where the provider rotates tokens
+ * (RFC 6749 section 10.4), so one at a time holds the claim. It is a lease in the row and no lock:
+ * no transaction is open during a call to a provider.
  */
 #include "base/clock.h"
 #include "store/connection_internal.h"
 #include "store/internal.h"
 
-/* rev stays: it fences the credentials, which a claim does not change. A token that came late is
- * still stored where no other writer has stored one. */
+/* rev stays: it fences the credentials, which a claim does not change. So a token that arrives
+ * after the lease has ended is still stored, as long as no other writer has stored one. The lease
+ * counts by the database's clock, which all processes share. A replay by the same holder begins it
+ * again. */
 static const struct pg_column claim_params[] = {{"account_id", PG_UUID},
                                                 {"id", PG_I64},
                                                 {"rev", PG_I64},
@@ -27,6 +32,7 @@ const struct pg_stmt connection_claim = {
 
 static const struct pg_column release_params[] = {
     {"account_id", PG_UUID}, {"id", PG_I64}, {"holder", PG_UUID}};
+/* Only the holder's own claim: after its lease another process may have taken it. */
 const struct pg_stmt connection_release = {
     .name = "connection_release",
     .sql = "update sluice.connection t set refreshing_by = null, refreshing_until = null "
@@ -43,6 +49,10 @@ static const struct pg_column lost_params[] = {
     {"error", PG_TEXT},      {"now", PG_TIME},        {"event_id", PG_UUID}, {"reason", PG_TEXT},
     {"actor", PG_TEXT},      {"request_id", PG_TEXT}, {"details", PG_JSON},  {"address", PG_TEXT}};
 static const struct pg_column rev_columns[] = {{"rev", PG_I64}};
+/* Status and audit event are one statement, so there is one event for a loss: the second process to
+ * find it fails the fence, and its `gone` is empty. At a replay `gone` has the row again and the
+ * event, whose id is the same, conflicts with itself. `gone` carries the event's columns, so that
+ * the INSERT is of exactly the rows that were changed. */
 const struct pg_stmt connection_lost = {
     .name = "connection_lost",
     .sql = "with gone as (update sluice.connection t set status = 'reauth_required', "

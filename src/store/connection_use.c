@@ -4,8 +4,9 @@
 #include "store/connection_internal.h"
 #include "store/internal.h"
 
-/* rev stays: it fences credentials and health, of which this says nothing. Several servers tell the
- * same connection, in any order: the latest wins. */
+/* rev stays: it fences credentials and health, which this does not touch. Several servers report
+ * the same connection, in any order: the latest time wins. greatest() ignores NULL; where no call
+ * failed, :failed_at is NULL, the condition is not true, and the former failure stays. */
 static const struct pg_column use_params[] = {{"account_id", PG_UUID},
                                               {"id", PG_I64},
                                               {"used_at", PG_TIME},

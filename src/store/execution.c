@@ -1,5 +1,7 @@
 /*
- * Executions: inserted once, when they have ended.
+ * Executions: inserted once, when they have ended. Both statements with which one appears are sent
+ * plainly first, without a check for a conflict; only where a commit's answer was lost is their
+ * `again` form sent (pg/pg.h).
  */
 #include "store/execution.h"
 
@@ -15,7 +17,9 @@ static const struct pg_column insert_params[] = {
     {"error_code", PG_TEXT}, {"started_at", PG_TIME},   {"finished_at", PG_TIME},
     {"owner", PG_UUID},      {"summary", PG_TEXT},
 };
-/* `rest` is what the second sending adds. */
+/* `rest` is what the second sending adds. The id is a UUIDv7 of this run: a row that is there
+ * already is the first sending's, so "do nothing" is right, and the usual case does not pay for the
+ * check. */
 #define INSERT_STMT(stmt_name, rest, ...)                                                   \
     {                                                                                       \
         .name = stmt_name,                                                                  \
@@ -37,11 +41,11 @@ static const struct pg_column finish_params[] = {
     {"finished_at", PG_TIME},    {"owner", PG_UUID},      {"summary", PG_TEXT},
 };
 
-/*
- * The claim is the fence: only where it was still ours does the execution appear. At a second
- * sending the claim may be gone already, and the execution that stands there tells by owner and
- * time that it is ours. `:ord in (...)` is a hashed subplan, so a set is not matched pair by pair.
- */
+/* The claim is the fence: only where it is still ours (execution_id and owner match) does the
+ * execution appear. Where the lease ran out and another node ended the run, `moved` is empty,
+ * nothing is inserted, and the caller gets ERR_NOTFOUND. At a second sending the claim may be gone
+ * already; then an execution with this id, owner and time is what the first sending stored. `:ord
+ * in (...)` is a hashed subplan, so a set is not matched pair by pair. */
 #define FINISH_STORE                                                                            \
     "and t.execution_id = :id and t.owner = :owner "                                            \
     "returning :ord as ord, :account_id as account_id, :id as id, "                             \
@@ -57,6 +61,7 @@ static const struct pg_column finish_params[] = {
     " on conflict do nothing) select :ord @from where :ord in (select m.ord from moved m) " \
     "or (select e.owner = :owner and e.finished_at = :finished_at from sluice.execution e " \
     "where e.account_id = :account_id and e.id = :id)"
+/* Bound rows have no owner (a CHECK), which takes them out of the index idempotency_key_owner. */
 #define FINISH_KEEP                                                      \
     "update sluice.idempotency_key t set state = 'bound', owner = null " \
     "@update(sluice.idempotency_key) "
@@ -86,6 +91,9 @@ static const struct pg_column get_columns[] = {
 };
 static const struct pg_column get_params[] = {{"account_id", PG_UUID}, {"id", PG_UUID}};
 #define ROW_SUMMARY STORE_SUMMARY_INLINE("t")
+/* A small summary comes with the row; of a large one only the size, which a text that is stored out
+ * of line has in its pointer. The caller then asks execution_get_summary, on the lane of large
+ * reads. */
 static const struct pg_stmt execution_get = {
     .name = "execution_get",
     .sql = "select :ord, t.account_id, t.id, t.integration_id, t.action_id, t.connection_id, "
@@ -106,7 +114,9 @@ static const struct pg_stmt execution_get_summary = {
     .is_large = true,
 };
 
-/* What a summary holds is written once and may be large: only of what failed is it read. */
+/* A page of the key's index, newest first (STORE_PAGE_SQL). Only of a failed run is the summary
+ * read: its error is part of a list's entry, and it has no output. The filters are not in an index:
+ * a page reads 1000 rows at most and says where it stopped. */
 static const struct pg_column list_params[] = {
     STORE_PAGE_PARAMS, {"integration_id", PG_TEXT}, {"status", PG_TEXT}};
 static const struct pg_column list_columns[] = {
@@ -140,7 +150,7 @@ const struct pg_stmt *const execution_stmts[] = {
     NULL,
 };
 
-/* The parameters from integration_id on are the same everywhere. */
+/* From integration_id on both statements have the same parameters. */
 static void fill_from_integration(struct pg_value *params, const struct execution *execution)
 {
     ASSERT(execution->is_succeeded == !execution->error_code.ptr);

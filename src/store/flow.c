@@ -1,5 +1,13 @@
 /*
- * Flows: start, and the transitions of whoever owns one.
+ * Flows: start, and the transitions of the node that owns one.
+ *
+ * A transition updates one row of sluice.flow by its primary key, where rev and owner are still
+ * what the caller knows, and inserts the row of the attempt that has ended, in the same statement.
+ * No row back means that the flow was cancelled or adopted: the caller drops it. rev grows by one
+ * with each change, so of two transitions from one state one wins.
+ *
+ * At a replay after a lost commit the `again` form is sent. It finds rev already grown and so
+ * updates nothing, but finds its op_token in the row and answers as the first sending would have.
  */
 #include "store/flow.h"
 
@@ -79,11 +87,12 @@ static const struct pg_column start_params[] = {
     {"updated_at", PG_TIME}, {"completed_at", PG_TIME}, {"input", PG_JSON},
     {"actor", PG_TEXT},      {"shown", PG_JSON},
 };
-/* What the second sending adds: the first inserts rows that cannot be there. */
+/* What the second sending adds: the first inserts rows that cannot be there, and need not check. */
 #define AGAIN " on conflict do nothing"
 
-/* A start may be asked for twice, by its caller's id. The second sending tells one that it made, or
- * its first sending, from one that another made: by when it was created. */
+/* A start may be requested twice, by its caller's id. The second sending has to distinguish a flow
+ * that it made itself from one that another request made under the same id: created_at, in
+ * microseconds and drawn once per request, is the same only for its own. */
 #define START_STMT(stmt_name, rest, answer, ...)                                                 \
     {                                                                                            \
         .name = stmt_name,                                                                       \
@@ -121,6 +130,7 @@ void store_flow_start(struct pg_pool *pool, struct pg_query *query, struct op *o
     const struct flow *flow = start->flow;
     bool is_running = flow->status == FLOW_RUNNING;
     struct pg_value *params = query->params;
+    /* A flow that at once waits or is completed has gone through two states in one insert. */
     ASSERT(flow->rev == 1 ? is_running : flow->rev == 2 && !is_running);
     ASSERT(is_running == !uuid_is_nil(flow->owner));
     params[0] = pg_uuid(flow->account_id);
@@ -155,7 +165,8 @@ int store_flow_start_result(const struct pg_query *query)
 
 /* ---- the owner's transitions ---- */
 
-/* The columns of the attempt that has ended, at the end of both statements' parameters. */
+/* The columns of the attempt that has ended, at the end of both statements' parameters; all NULL
+ * where none has, and then STEPPED inserts nothing. */
 #define FINISHED_PARAMS                                                                          \
     {"f_step", PG_I64}, {"f_attempt", PG_I64}, {"f_status", PG_TEXT}, {"f_started_at", PG_TIME}, \
         {"f_finished_at", PG_TIME}, {"f_input", PG_JSON}, {"f_output", PG_JSON},                 \
@@ -164,14 +175,17 @@ int store_flow_start_result(const struct pg_query *query)
     }
 enum { FINISHED_COUNT = 8 };
 
+/* RETURNING carries the attempt's parameters on, so that `stepped` inserts for exactly the flows
+ * that were moved; in set mode it would have to join the input again. */
 #define MOVED_COLUMNS                                                                 \
     ":ord as ord, :account_id as account_id, :id as id, :f_step as f_step, "          \
     ":f_attempt as f_attempt, :f_status as f_status, :f_started_at as f_started_at, " \
     ":f_finished_at as f_finished_at, :f_input as f_input, :f_output as f_output, "   \
     ":f_error as f_error"
 
-/* Who has an owner runs. Not written as an equality, nor with the status, since the index by owner
- * would then offer itself (pg/stmt.c). */
+/* A flow with an owner is running (a CHECK), so owner is the whole fence. It is written neither as
+ * an equality nor with the status, since the planner would then consider the partial index
+ * flow_owner and walk all flows of the owner (pg/stmt.c). */
 #define WHERE_OURS "and t.rev = :rev - 1 and t.owner is not distinct from :owner returning "
 
 #define STEP_INSERT                                                                    \
@@ -184,9 +198,9 @@ enum { FINISHED_COUNT = 8 };
     "m.f_finished_at, m.f_input, m.f_output, m.f_error from moved m "                \
     "where m.f_step is not null"
 
-/* Which of the queries were done. At a second sending one may find its own token in the row, also
- * when the first is still about to commit it: who locks a row waits, and sees its last version.
- * `:ord in` is a hashed subplan, see execution.c. */
+/* Which of the queries were done. At a second sending a query may find its own token in the row,
+ * also while the first is still about to commit it: FOR SHARE waits for that commit and then sees
+ * the row's last version. `:ord in` is a hashed subplan, see execution.c. */
 #define ANSWER_ONCE "select m.ord from moved m"
 #define ANSWER_AGAIN                                               \
     "select :ord @from where :ord in (select m.ord from moved m) " \
@@ -198,6 +212,7 @@ static const struct pg_column move_params[] = {
     {"op_token", PG_UUID},   {"status", PG_TEXT},   {"step_index", PG_I64},  {"attempt", PG_I64},
     {"is_begun", PG_BOOL},   {"adoptions", PG_I64}, {"updated_at", PG_TIME}, FINISHED_PARAMS,
 };
+/* A flow that ends gives up its owner in the same statement, as the CHECK wants it. */
 #define STAYS "owner = case when :status = 'running' then t.owner end, "
 #define MOVE_STMT(stmt_name, took, fence, rest, answer, ...)                                \
     {                                                                                       \
@@ -216,8 +231,9 @@ static const struct pg_stmt flow_move_again =
 static const struct pg_stmt flow_move =
     MOVE_STMT("flow_move", STAYS, WHERE_OURS, "", ANSWER_ONCE, .again = &flow_move_again);
 
-/* Apart from the above because of flow_doc: merely opening a plan that updates all partitions costs
- * more than a transition. */
+/* A statement of its own because of flow_doc, which is partitioned: merely opening a plan that
+ * updates all partitions costs more than a transition. flow_doc is found by any(array[]) and two
+ * bounds for the reasons of pg/stmt.c; it has a row since the start, and `shown` may be NULL. */
 static const struct pg_column park_params[] = {
     {"account_id", PG_UUID}, {"id", PG_UUID},          {"rev", PG_I64},         {"owner", PG_UUID},
     {"op_token", PG_UUID},   {"waiting_for", PG_TEXT}, {"step_index", PG_I64},  {"attempt", PG_I64},
@@ -243,16 +259,17 @@ static const struct pg_stmt flow_park_again =
 static const struct pg_stmt flow_park =
     PARK_STMT("flow_park", WHERE_OURS, "", ANSWER_ONCE, .again = &flow_park_again);
 
-/*
- * The same two transitions from a pause whose time has come: taking the flow and its first
- * transition are one statement. All nodes that hold a timer go for its flow at the same time, and
- * who waited here for another's lock would hold rows that the other waits for: it is left to who
- * has it, and to the next look.
- */
+/* The same two transitions from a pause whose time has come: taking the flow and its first
+ * transition are one statement, one commit. All nodes that hold a timer send it at the same time,
+ * in batches. SKIP LOCKED: a statement that waited for another's row lock here would itself hold
+ * rows that the other waits for. What is skipped is done by the holder of the lock, or found by the
+ * next scan for due flows (store_flow_due). now() is the database's clock, so a node whose clock is
+ * fast wakes nothing early. */
 #define WHERE_DUE                                                                       \
     "and t.rev = :rev - 1 and t.waiting_for is not null and t.wake_at <= now() "        \
     "and t.ctid = (select k.ctid from sluice.flow k where k.account_id = t.account_id " \
     "and k.id = t.id for update skip locked) returning "
+/* waiting_for goes with the pause; wake_at stays (store/flow.h says what it means then). */
 #define TAKEN "owner = case when :status = 'running' then :owner end, waiting_for = null, "
 static const struct pg_stmt flow_wake_again =
     MOVE_STMT("flow_wake_again", TAKEN, WHERE_DUE, AGAIN, ANSWER_AGAIN, );
@@ -314,6 +331,7 @@ void store_flow_move(struct pg_pool *pool, struct pg_query *query, struct op *op
 {
     const struct flow *next = move->next;
     struct pg_value *params = query->params;
+    /* Cancelling is not the owner's transition: it has no owner fence (flow_take.c). */
     ASSERT(next->rev > 1 && next->status != FLOW_CANCELLED);
     if (next->status == FLOW_WAITING) {
         park(pool, query, op, move);

@@ -5,7 +5,9 @@
 
 #include "store/internal.h"
 
-/* The flow is looked up in each account by its key: there is no index on the id alone. */
+/* One search of the primary key (account_id, id) for each account, since no index is on the id
+ * alone: an operator has the id from a log line, and a command may take that long. OFFSET 0 keeps
+ * the search inside the loop. */
 static const struct pg_column explain_params[] = {{"id", PG_UUID}};
 static const struct pg_column explain_columns[] = {
     STORE_FLOW_ROW_COLUMNS,   {"account_name", PG_TEXT}, {"node_name", PG_TEXT},

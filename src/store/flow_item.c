@@ -11,8 +11,10 @@ static const struct pg_column insert_params[] = {
     {"error", PG_JSON},      {"owner", PG_UUID},   {"rev", PG_I64},
 };
 
-/* The flow's row is only looked at: whoever takes the flow meanwhile either sees this fact, or has
- * waited for our lease to run out, after which nothing is called. */
+/* The fence is read, not locked: items of one flow must not queue on its row. A node that takes the
+ * flow meanwhile either sees this fact, or has waited for this node's lease to run out, after which
+ * this node calls no provider. A replay finds its row and does nothing (the key has all that makes
+ * a fact); `held` still answers it. */
 static const struct pg_stmt flow_item_insert = {
     .name = "flow_item_insert",
     .sql = "with held as (select :ord as ord, :account_id as account_id, :flow_id as flow_id, "
@@ -27,6 +29,7 @@ static const struct pg_stmt flow_item_insert = {
            "on conflict do nothing) "
            "select h.ord from held h",
     PG_PARAMS(insert_params),
+    /* account, flow, step, item, attempt, fact: the primary key. */
     .key_count = 6,
     .is_write = true,
     .is_replayable = true,

@@ -46,6 +46,7 @@ static void take_numbers(slice *rest, int64_t *numbers, size_t count)
     ASSERT(count <= FRAME_NUMBERS_MAX);
     for (size_t i = 0; i < count; i++)
         if (!slice_to_i64(slice_split(&head, ' '), &numbers[i]))
+            /* Not data from outside: SIZE and US above produce integers only. */
             UNREACHABLE("the statement wrote it");
 }
 
@@ -59,7 +60,8 @@ static slice take_document(slice *rest, int64_t len)
     return document;
 }
 
-/* How many frames there are: documents are stepped over, by their lengths. */
+/* The number of frames, by a first pass over heads and lengths, so that the array is allocated once
+ * at its size. */
 static size_t count_frames(slice text, size_t numbers, size_t documents)
 {
     int64_t values[FRAME_NUMBERS_MAX];
@@ -140,7 +142,9 @@ static int read_items(struct arena *arena, slice text, const struct flow *flow,
 
 /* ---- one whole flow ---- */
 
-/* Of the flow's row: what a view and its owner need. The item frames are null in a view's. */
+/* One statement, so one snapshot: a step that completes between two reads cannot be missing from
+ * both. Flow and document are found by their keys, each behind OFFSET 0 (pg/stmt.c). Only the owner
+ * needs the items; in a view's statement their column is NULL. */
 #define LOAD(items)                                                                               \
     "select :ord, " STORE_FLOW_ROW ", d.input, d.actor, d.waiting_input, " STEP_FRAMES ", " items \
     " from @input lateral (select f.* from sluice.flow f where f.account_id = :account_id "       \
@@ -199,11 +203,10 @@ int store_flow_load_result(const struct pg_query *query, struct flow_whole *whol
 
 /* ---- lists ---- */
 
-/*
- * Most recent first: by the primary key backwards, or by flow_status, which is partial: to use it,
- * a statement has to say so, as it has to for flow_approval. Whoever shows rows alone asks for no
- * documents; they are most of what a list costs.
- */
+/* Most recent first: by the primary key backwards, or by flow_status or flow_approval. These two
+ * are partial with a condition that is always true, so that a search by key does not consider them;
+ * a statement that wants one has to repeat that condition ("status <> ''", "template_key <> ''").
+ * Documents are most of what a list costs, so a caller that needs only rows gets only rows. */
 #define LIST(columns, join, filter)                                             \
     "select :ord, t.*, " columns " from @input lateral (select " STORE_FLOW_ROW \
     " from sluice.flow t where t.account_id = :account_id and t.id < :before "  \
@@ -272,6 +275,7 @@ static const struct pg_stmt flow_list_status_inputs = {
 void store_flow_list(struct pg_pool *pool, struct pg_query *query, struct op *op,
                      const struct flow_filter *filter)
 {
+    /* "before" nothing: above every id. */
     static const struct uuid newest = {{0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff,
                                         0xff, 0xff, 0xff, 0xff, 0xff, 0xff}};
     static const struct pg_stmt *const of_any[] = {&flow_list, &flow_list_rows};

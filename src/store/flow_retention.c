@@ -5,7 +5,9 @@
 #include "store/flow.h"
 #include "store/internal.h"
 
-/* An id begins with the time of its making, so an old end means an old id; the index is by id. */
+/* An id begins with the time of its creation, and a flow ends after that: so a flow that ended
+ * before a time has an id below that time's smallest, which bounds the walk of the index
+ * flow_ended. updated_at decides; it is in no index, so that transitions stay HOT. */
 static const struct pg_column ended_params[] = {{"before", PG_TIME}, {"below", PG_UUID}};
 static const struct pg_column ref_columns[] = {
     {"account_id", PG_UUID}, {"id", PG_UUID},      {"owner", PG_UUID},
@@ -24,6 +26,9 @@ static const struct pg_stmt flows_ended = {
 
 static const struct pg_column remove_params[] = {
     {"account_id", PG_UUID}, {"id", PG_UUID}, {"before", PG_TIME}};
+/* By primary key, one row a flow, many in a batch. The scan was without a lock, so the conditions
+ * are repeated: a failed flow may have been resumed since. Not as an equality of the status, which
+ * would bring the index flow_ended into the plan. */
 static const struct pg_stmt flow_remove = {
     .name = "flow_remove",
     .sql = "delete from sluice.flow t @delete(sluice.flow) "

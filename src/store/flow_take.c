@@ -1,17 +1,21 @@
 /*
- * Flows without a running owner are taken, and ended from outside; and the scans that find them.
+ * Flows without a running owner are taken, flows are ended from outside, and scans find both. A
+ * scan reads without locks; each of its hits is then taken by a statement of its own with a fence,
+ * so any number of nodes may scan at the same time, and one of them gets the flow.
  */
 #include "store/flow.h"
 #include "store/internal.h"
 
-/* What a statement here answers: the row as this statement made it, or as an earlier run of it did
- * (a replay knows its token). The second half sees the table as it was before. */
+/* What a statement here answers: the row as it made it, or as an earlier sending of it did (known
+ * by its token). The second half reads the snapshot from before the statement, so of the two halves
+ * at most one has the row. */
 #define ROW_NOW                                                      \
     "select m.* from moved m union all select :ord, " STORE_FLOW_ROW \
     " @read(sluice.flow) and t.op_token = :op_token"
 
-/* Who is waiting is said by waiting_for, and who runs by owner, not by the status: the partial
- * indexes would offer themselves for a walk (pg/stmt.c). */
+/* rev = 0 means that the caller does not care which revision it finds. A waiting flow is recognized
+ * by waiting_for, a running one by owner, not by the status: the planner would then consider the
+ * partial indexes on it for a walk (pg/stmt.c). */
 #define FENCED "and (:rev = 0 or t.rev = :rev) "
 
 /* The meanings of wake_at (flow.h): the timers' and a decision's fence. */
@@ -27,7 +31,8 @@ static const struct pg_column take_params[] = {
     {"op_token", PG_UUID},   {"rev", PG_I64}, {"now", PG_TIME},
 };
 
-/* A deadline that has passed was what failed it: whoever resumes means to go on. */
+/* A failed flow's deadline may be what failed it. Resumed with it, the flow would fail again at
+ * once, so a deadline that has passed is lifted. */
 static const struct pg_stmt flow_take_resume = {
     .name = "flow_take_resume",
     .sql = "with moved as (update sluice.flow t set " RUNS_AGAIN ", is_begun = false, "
@@ -53,6 +58,8 @@ static const struct pg_stmt flow_take_resume = {
     "(select d.waiting_input from sluice.flow_doc d " \
     "where d.account_id = m.account_id and d.flow_id = m.id)"
 
+/* The row of the approval's attempt. It began when the flow was parked, which is the row's
+ * updated_at from before. "do nothing" is for the replay; then `moved` is empty anyway. */
 #define END_APPROVAL(status, output, error)                                              \
     "ended as (insert into sluice.flow_step (account_id, flow_id, step_index, attempt, " \
     "status, started_at, finished_at, input, output, error) "                            \
@@ -106,7 +113,9 @@ static const struct pg_stmt flow_reject = {
     .is_replayable = true,
 };
 
-/* The one that fences is the dead owner: dead stays dead. */
+/* The dead owner is the fence: a node whose lease has run out never renews it (store/node.c), so no
+ * other node can have taken a flow that still has this owner. is_begun stays: the new owner has to
+ * know that the call may have reached the provider. */
 static const struct pg_column adopt_params[] = {
     {"account_id", PG_UUID}, {"id", PG_UUID},  {"owner", PG_UUID},      {"op_token", PG_UUID},
     {"rev", PG_I64},         {"now", PG_TIME}, {"dead_owner", PG_UUID},
@@ -186,7 +195,11 @@ static const struct pg_column cancel_columns[] = {
     {"created_at", PG_TIME},   {"updated_at", PG_TIME}, {"completed_at", PG_TIME},
     {"was_owned_by", PG_UUID},
 };
+/* NULL says "was cancelled already" in that column, so "had no owner" is the nil uuid. */
 #define NO_OWNER "'00000000-0000-0000-0000-000000000000'::uuid"
+/* No fence but the status: a person's cancel holds against the owner, whose next transition then
+ * fails its own fence. The second half answers for a flow that was cancelled before, by an earlier
+ * sending or another request. coalesce keeps the planner from the partial indexes on status. */
 static const struct pg_stmt flow_cancel = {
     .name = "flow_cancel",
     .sql = "with moved as (update sluice.flow t set status = 'cancelled', rev = t.rev + 1, "
@@ -234,6 +247,9 @@ static const struct pg_column ref_columns[] = {
 
 static const struct pg_column due_params[] = {
     {"until", PG_TIME}, {"after_at", PG_TIME}, {"after_id", PG_UUID}};
+/* By flow_due (wake_at, id), from where the last page ended: many flows may be due at the same
+ * microsecond, so the time alone is no position. `>= :after_at` repeats the comparison's first half
+ * as a plain condition on the index. */
 static const struct pg_stmt flow_due = {
     .name = "flow_due",
     .sql = "select :ord, " REF "from @input lateral (select * from sluice.flow d "
@@ -245,6 +261,8 @@ static const struct pg_stmt flow_due = {
     .no_account = "a read-only scan for what is due, over all accounts",
 };
 
+/* Few nodes are dead at a time; of each, its flows by the partial index flow_owner. Both limits are
+ * 500, so one node with many flows does not make the scan long. */
 static const struct pg_stmt flow_orphans = {
     .name = "flow_orphans",
     .sql = "select :ord, " REF "from sluice.node n cross join lateral (select * "
@@ -255,6 +273,7 @@ static const struct pg_stmt flow_orphans = {
 };
 
 static const struct pg_column owned_params[] = {{"owner", PG_UUID}, {"before", PG_TIME}};
+/* By flow_owner; updated_at is a filter on a node's own flows. */
 static const struct pg_stmt flow_owned = {
     .name = "flow_owned",
     .sql = "select :ord, " REF "from @input lateral (select * from sluice.flow o "
@@ -272,6 +291,7 @@ void store_flow_due(struct pg_pool *pool, struct pg_query *query, struct op *op,
                     int64_t after_wake_at, struct uuid after_id)
 {
     query->params[0] = pg_time(until);
+    /* 1 us past 1970, as 0 would be NULL */
     query->params[1] = pg_time(after_wake_at ? after_wake_at : 1);
     query->params[2] = pg_uuid(after_id);
     store_submit(pool, query, op, &flow_due);

@@ -1,5 +1,7 @@
 /*
- * The versions of templates that flows run.
+ * The versions of templates that flows run. A version is the hash of its body: rows are never
+ * updated, and any number of processes may insert the same one. Flows refer to it without a foreign
+ * key, whose check would lock this row at each start.
  */
 #include "store/flow.h"
 #include "store/internal.h"
@@ -32,6 +34,7 @@ static const struct pg_stmt template_get = {
 };
 
 static const struct pg_column versions_columns[] = {{"version", PG_UUID}};
+/* A sort of a small table, once at start; no index on created_at is worth its upkeep. */
 static const struct pg_stmt template_versions = {
     .name = "flow_template_versions",
     .sql = "select :ord, version from sluice.flow_template order by created_at desc limit 1000",

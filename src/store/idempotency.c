@@ -1,12 +1,15 @@
 /*
- * Claims.
+ * Claims: rows of sluice.idempotency_key. The table is small, since only runs under way and keys
+ * that may still be replayed are in it, and it stays in memory. Statements go by the primary key
+ * (account_id, key); the two scans go by idempotency_key_owner.
  */
 #include "store/idempotency.h"
 
 #include "base/clock.h"
 #include "store/internal.h"
 
-/* Whether the owner lives: a look-up by key whatever the planner thinks, and it fits RETURNING. */
+/* Whether the owner lives: a scalar subquery, which the planner can only run by node's key, and
+ * which is allowed in RETURNING. NULL where that node's row is gone: dead, too. */
 #define CLAIM_ROW                                                                      \
     "t.account_id, t.key, t.execution_id, t.fingerprint, t.state = 'bound', t.owner, " \
     "(select n.lease_until > now() from sluice.node n where n.node_id = t.owner), "
@@ -21,6 +24,9 @@ static const struct pg_column claim_columns[] = {
 static const struct pg_column find_params[] = {
     {"account_id", PG_UUID}, {"key", PG_TEXT}, {"now", PG_TIME}};
 #define BOUND_SUMMARY STORE_SUMMARY_INLINE("x")
+/* An expired key counts as free, so it is no hit; housekeeping removes it later. The execution
+ * comes along where the key is bound, so that a repeated request costs one query. The condition on
+ * the state stands inside the lateral subquery: for a claim in flight no partition is searched. */
 static const struct pg_stmt claim_find = {
     .name = "claim_find",
     .sql = "select :ord, " CLAIM_ROW "e.status = 'succeeded', e.error_code, e.summary, e.bytes "
@@ -43,14 +49,13 @@ static const struct pg_column insert_params[] = {
     {"started_at", PG_TIME},   {"expires_at", PG_TIME},
 };
 
-/*
- * DO UPDATE even where the key is taken, since only an updated row is returned: so one statement
- * tells who holds the key, also when that was committed after our snapshot. The row is rewritten as
- * it is, but for a bound one past its expiry, which changes hands. Racers queue on the row; one
- * wins. execution_id is the operation token: whoever finds his own there has won, in a replay too.
- * What a bound key is bound to is not fetched here: that is rare (the key was looked up before),
- * and merely opening a plan over all partitions would cost each claim more than its insert.
- */
+/* DO UPDATE even where the key is taken, since only an updated row is returned: so one statement
+ * finds out which run holds the key, also when that was committed after its snapshot. The row is
+ * rewritten as it is, but for a bound one past its expiry, which changes hands. Racers queue on the
+ * row; one wins. execution_id is the operation token: a run that finds its own id there has won, in
+ * a replay too. What a bound key is bound to is not read here: that is rare (claim_find came
+ * before), and merely opening a plan over all partitions would cost each claim more than its
+ * insert. */
 /* clang-format off */
 #define TAKE(column)                                                                               \
     column " = case when t.state = 'bound' and t.expires_at <= excluded.started_at "               \
@@ -87,7 +92,8 @@ static const struct pg_stmt claim_insert = {
     .is_replayable = true,
 };
 
-/* The key of a run without one is its own: no other run can have taken it. */
+/* A run without a client's key claims one made of its own id: no other run can have taken it, so
+ * the first sending does not check. */
 static const struct pg_stmt claim_own_again = {
     .name = "claim_own_again",
     .sql = CLAIM_INSERT " on conflict do nothing",
@@ -110,6 +116,7 @@ static const struct pg_stmt claim_own = {
 
 static const struct pg_column release_params[] = {
     {"account_id", PG_UUID}, {"key", PG_TEXT}, {"execution_id", PG_UUID}, {"owner", PG_UUID}};
+/* Fenced by run and owner: a claim that has changed hands stays. A replay deletes nothing. */
 static const struct pg_stmt claim_release = {
     .name = "claim_release",
     .sql = "delete from sluice.idempotency_key t @delete(sluice.idempotency_key) "
@@ -125,6 +132,8 @@ static const struct pg_stmt claim_release = {
     "select k.account_id, k.key, k.execution_id, k.fingerprint, k.owner, "       \
     "k.integration_id, k.action_id, k.connection_id, k.is_write, k.started_at, " \
     "k.expires_at from sluice.idempotency_key k "
+/* By the node's lease and idempotency_key_owner, which has only claims in flight. A scan: each
+ * claim is then ended by a statement that is fenced by this dead owner. */
 static const struct pg_stmt claim_recover = {
     .name = "claim_recover",
     .sql = "select :ord, c.* from sluice.node n cross join lateral (" CLAIM
@@ -134,7 +143,8 @@ static const struct pg_stmt claim_recover = {
     .no_account = "a read-only scan for what dead nodes left, over all accounts",
 };
 
-/* A run ends, so those that stand in front for long are orphans: none is hidden by the limit. */
+/* Oldest first: runs end, so claims that stay in front for long are orphans, and the limit cannot
+ * hide one behind younger claims. */
 static const struct pg_column owned_params[] = {{"owner", PG_UUID}, {"before", PG_TIME}};
 static const struct pg_stmt claim_owned = {
     .name = "claim_owned",
@@ -159,6 +169,7 @@ struct pg_value store_claim_key(struct pg_query *query, slice key, struct uuid e
         ASSERT(key.len > 0 && key.ptr[0] != OWN_KEY_MARK);
         return pg_text(key);
     }
+    /* In the query, since a parameter's bytes are borrowed until it ends. */
     query->text[0] = OWN_KEY_MARK;
     uuid_format(execution_id, query->text + 1);
     return pg_text(slice_of(query->text, UUID_TEXT_LEN + 1));
@@ -188,6 +199,7 @@ void store_claim_insert(struct pg_pool *pool, struct pg_query *query, struct op 
     params[7] = pg_i64_or_null(claim->connection_id);
     params[8] = pg_bool(claim->is_write);
     params[9] = pg_time(claim->started_at);
+    /* NOT NULL; without a client's key the row goes when the run ends, whatever it says. */
     params[10] = pg_time(claim->expires_at ? claim->expires_at : claim->started_at);
     store_submit(pool, query, op, claim->key.ptr ? &claim_insert : &claim_own);
 }
@@ -214,6 +226,7 @@ int store_claim_result(const struct pg_query *query, struct claim_outcome *outco
     bool is_claim = query->stmt == &claim_insert;
     if (query->status != OK)
         return query->status;
+    /* It returns no row; its commit alone means that the key is ours. */
     if (query->stmt == &claim_own) {
         win_own(query, outcome);
         return OK;

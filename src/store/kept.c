@@ -1,17 +1,21 @@
 /*
- * Rows beyond what an account keeps.
+ * Rows beyond what an account keeps: found by walking each account's part of the primary key from
+ * the newest row, removed from the oldest on. Ids are UUIDv7, so their order is that of time.
  */
 #include "store/kept.h"
 
 #include "store/internal.h"
 
-/* No row takes less: a table below count_max times as much has no account beyond it. */
+/* No row takes fewer bytes: a table smaller than count_max such rows has no account beyond its
+ * limit. The sizes are read from the files, which spares small installations the walk. */
 #define ROW_BYTES_MIN "100"
 
 static const struct pg_column find_params[] = {
     {"after", PG_UUID}, {"count", PG_I64}, {"count_max", PG_I64}};
 static const struct pg_column find_columns[] = {{"account_id", PG_UUID}, {"last", PG_UUID}};
 
+/* "offset :count_max limit 1" is the newest row too many; it costs as many index entries as are
+ * kept. LEFT JOIN, so that an account without one still moves the page on. */
 #define FIND(table)                                                                                \
     {                                                                                              \
         .name = "kept_find_" table,                                                                \
@@ -29,7 +33,8 @@ static const struct pg_column find_columns[] = {{"account_id", PG_UUID}, {"last"
 static const struct pg_column trim_params[] = {
     {"account_id", PG_UUID}, {"last", PG_UUID}, {"before", PG_TIME}};
 
-/* Alone: its rows say only how many they are. */
+/* Goes alone: its rows have no ordinal, so rows of two queries in a set would be one count. A
+ * replay removes the next rows, which are beyond the limit just the same. */
 #define TRIM(table, condition)                                                                     \
     {                                                                                              \
         .name = "kept_trim_" table,                                                                \

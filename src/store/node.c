@@ -1,5 +1,9 @@
 /*
  * Nodes and their leases. A heartbeat is a HOT update of one narrow row.
+ *
+ * now() is the time at which the transaction began, by the database's clock. All leases are
+ * compared with that clock, so the clocks of the nodes do not matter; a node counts its own lease
+ * from before it sent the heartbeat, so it always believes to have less than it has.
  */
 #include "store/node.h"
 
@@ -9,6 +13,7 @@
 
 static const struct pg_column register_params[] = {
     {"node_id", PG_UUID}, {"name", PG_TEXT}, {"lease_ms", PG_I64}};
+/* The id is new with each start, so a conflict is this statement's own first sending. */
 static const struct pg_stmt node_register = {
     .name = "node_register",
     .sql = "insert into sluice.node (node_id, name, started_at, lease_until) "
@@ -23,6 +28,8 @@ static const struct pg_stmt node_register = {
 };
 
 static const struct pg_column heartbeat_params[] = {{"node_id", PG_UUID}, {"lease_ms", PG_I64}};
+/* "lease_until > now()" makes death final: a node that was late is not revived, because others may
+ * have taken its flows. A replay prolongs the lease once more, which harms nothing. */
 static const struct pg_stmt node_heartbeat = {
     .name = "node_heartbeat",
     .sql = "update sluice.node t set lease_until = now() + :lease_ms * interval '1 millisecond' "
@@ -35,6 +42,8 @@ static const struct pg_stmt node_heartbeat = {
 };
 
 static const struct pg_column leave_params[] = {{"node_id", PG_UUID}};
+/* least(): a lease that has run out is not moved to now. left_at records that the node gave up its
+ * flows in order; adoptions after that do not count as crashes. */
 static const struct pg_stmt node_leave = {
     .name = "node_leave",
     .sql = "update sluice.node t set lease_until = least(t.lease_until, now()), left_at = now() "
@@ -47,6 +56,9 @@ static const struct pg_stmt node_leave = {
     .no_account = NO_ACCOUNT,
 };
 
+/* A row is kept while claims or flows name it: recovery finds them through it. Both checks stop at
+ * the first entry of a partial index (idempotency_key_owner, flow_owner). The hour is only for
+ * people who read the table. */
 static const struct pg_stmt node_sweep = {
     .name = "node_sweep",
     .sql = "delete from sluice.node n where n.lease_until < now() - interval '1 hour' "

@@ -1,5 +1,8 @@
 /*
- * OAuth clients and authorizations begun.
+ * OAuth clients that operators or accounts registered, and authorizations that people have begun.
+ * All statements go by primary keys, but for two walks over all accounts in the order of one.
+ * Clients under the nil account serve every account without one of its own; the caller asks for
+ * both.
  */
 #include "store/oauth.h"
 
@@ -29,6 +32,7 @@ static const struct pg_stmt oauth_client_get = {
 static const struct pg_column client_set_params[] = {
     {"account_id", PG_UUID}, {"integration_id", PG_TEXT}, {"client_id", PG_TEXT},
     {"sealed", PG_BYTES},    {"key_id", PG_TEXT},         {"now", PG_TIME}};
+/* The last write wins, and a replay writes the same. created_at stays that of the first. */
 static const struct pg_stmt oauth_client_set = {
     .name = "oauth_client_set",
     .sql = "insert into sluice.oauth_client (account_id, integration_id, client_id, sealed, "
@@ -43,6 +47,7 @@ static const struct pg_stmt oauth_client_set = {
     .is_replayable = true,
 };
 
+/* Not replayable: a second sending would find nothing and answer that there was no client. */
 static const struct pg_stmt oauth_client_delete = {
     .name = "oauth_client_delete",
     .sql = "delete from sluice.oauth_client t @delete(sluice.oauth_client) returning :ord",
@@ -78,6 +83,8 @@ static const struct pg_stmt oauth_client_stale = {
 static const struct pg_column client_reseal_params[] = {
     {"account_id", PG_UUID}, {"integration_id", PG_TEXT}, {"former", PG_BYTES},
     {"sealed", PG_BYTES},    {"key_id", PG_TEXT},         {"now", PG_TIME}};
+/* The table has no rev; the sealed bytes themselves are the fence. Sealing draws a new nonce each
+ * time, so equal bytes mean that no other writer came between. */
 static const struct pg_stmt oauth_client_reseal = {
     .name = "oauth_client_reseal",
     .sql = "update sluice.oauth_client t set sealed = :sealed, key_id = :key_id, "
@@ -93,6 +100,7 @@ static const struct pg_column begun_insert_params[] = {
     {"account_id", PG_UUID},     {"state_hash", PG_BYTES}, {"session_hash", PG_BYTES},
     {"integration_id", PG_TEXT}, {"sealed", PG_BYTES},     {"key_id", PG_TEXT},
     {"created_at", PG_TIME},     {"expires_at", PG_TIME}};
+/* state_hash is of a random state: a conflict is this statement's own first sending. */
 static const struct pg_stmt oauth_begun_insert = {
     .name = "oauth_begun_insert",
     .sql = "insert into sluice.oauth_begun (account_id, state_hash, session_hash, integration_id, "
@@ -112,8 +120,11 @@ static const struct pg_column begun_columns[] = {{"integration_id", PG_TEXT},
                                                  {"sealed", PG_BYTES},
                                                  {"key_id", PG_TEXT},
                                                  {"expires_at", PG_TIME}};
-/* The expiry is for the caller to check: as a condition here it would offer its index for a walk
- * (pg/stmt.c). */
+/* DELETE ... RETURNING: of any number of requests with the same state one gets the row (RFC 6749
+ * section 10.12). It must be of the session that began it; else the row stays for that one. The
+ * expiry is for the caller to check: as a condition here it would bring the index
+ * oauth_begun_expiry into the plan (pg/stmt.c). Not replayable: after a lost answer the row may be
+ * gone without having been read. */
 static const struct pg_stmt oauth_begun_take = {
     .name = "oauth_begun_take",
     .sql = "delete from sluice.oauth_begun t @delete(sluice.oauth_begun) "
@@ -125,6 +136,7 @@ static const struct pg_stmt oauth_begun_take = {
     .is_write = true,
 };
 
+/* By oauth_begun_expiry, at most OAUTH_BEGUN_SWEEP_MAX rows a call. */
 static const struct pg_stmt oauth_begun_sweep = {
     .name = "oauth_begun_sweep",
     .sql = "delete from sluice.oauth_begun t where (t.account_id, t.state_hash) in "

@@ -1,5 +1,8 @@
 /*
  * Retention. The DDL is in functions of the schema (sql/0001_base.sql), called from here.
+ *
+ * Calls come from the housekeeping of each process (cmd/janitor.c), maybe from several at the same
+ * time: each statement is harmless then.
  */
 #include "store/retention.h"
 
@@ -7,6 +10,8 @@
 
 static const struct pg_column make_params[] = {{"days", PG_I64}};
 static const struct pg_column count_columns[] = {{"count", PG_I64}};
+/* DDL goes alone: it locks tables until the commit, which nothing else should share. The function
+ * serializes itself by an advisory lock and skips what exists, so a replay makes nothing twice. */
 static const struct pg_stmt partitions_make = {
     .name = "partitions_make",
     .sql = "select :ord, sluice.partitions_make(:days) @from",
@@ -19,6 +24,8 @@ static const struct pg_stmt partitions_make = {
 };
 
 static const struct pg_column drop_params[] = {{"days", PG_I64}, {"audit_days", PG_I64}};
+/* At most one partition, with a lock_timeout of its own (200 ms), which ends as ERR_TIMEOUT. A
+ * replay may drop the next one, which is due, too. */
 static const struct pg_stmt partitions_drop = {
     .name = "partitions_drop",
     .sql = "select :ord, sluice.partitions_drop(:days, :audit_days) @from",
@@ -32,6 +39,8 @@ static const struct pg_stmt partitions_drop = {
 
 static const struct pg_column expired_columns[] = {
     {"account_id", PG_UUID}, {"key", PG_TEXT}, {"expires_at", PG_TIME}};
+/* By the partial index idempotency_key_expiry, in its order; rows are then removed by key_expire,
+ * in batches by their keys. */
 static const struct pg_stmt keys_expired = {
     .name = "keys_expired",
     .sql = "select :ord, account_id, key, expires_at from sluice.idempotency_key "
@@ -40,8 +49,9 @@ static const struct pg_stmt keys_expired = {
     .no_account = "a read-only scan for what is due, over all accounts",
 };
 
-/* owner is null: bound. Written so, and not as equalities, since the expiry index would then offer
- * itself for a walk (pg/stmt.c). */
+/* "owner is null" is "state = 'bound'" (a CHECK). Written so, and not as equalities, since the
+ * planner would then consider the expiry index for a walk (pg/stmt.c). The time is the fence: a key
+ * that was claimed again since the scan has a later one. */
 static const struct pg_stmt key_expire = {
     .name = "key_expire",
     .sql = "delete from sluice.idempotency_key t @delete(sluice.idempotency_key) "

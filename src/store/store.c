@@ -1,5 +1,8 @@
 /*
  * The list of all statements.
+ *
+ * A statement that is missing here is not covered by the tests that expand, EXPLAIN and check all
+ * of them.
  */
 #include "store/store.h"
 
