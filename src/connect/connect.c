@@ -1,6 +1,15 @@
 /*
- * The cache of connections; see connect.h. One load op per (account, integration, connection) at a
- * time; those who ask meanwhile wait in its list.
+ * The cache of connections; see connect.h.
+ *
+ * An entry has the last set that was loaded for one (account, integration, connection), and the
+ * load under way. At most one load runs for an entry; further lookups wait in its list.
+ *
+ * A set is used while its time runs and no change of the app's connections was counted since its
+ * load began (epoch_of). The epoch is read before the query is sent, so rows from before a change
+ * never pass for rows from after it. A load that a change overtakes is detached: the lookups that
+ * wait for it get its rows, later ones start another load.
+ *
+ * Failures are not cached: the next lookup starts a new load.
  */
 #include "connect/connect.h"
 
@@ -13,8 +22,8 @@ enum {
     TTL_MS_DEFAULT = 2000,
     TOKEN_TIMEOUT_MS_DEFAULT = 10000,
     USE_EVERY_MS_DEFAULT = 60000,
-    KEY_HEAD_LEN = 16 + 8,
-    KEY_MAX = KEY_HEAD_LEN + 64,
+    KEY_HEAD_LEN = 16 + 8,       /* account, connection */
+    KEY_MAX = KEY_HEAD_LEN + 64, /* integration; the catalog allows no longer id */
     SET_ARENA_BYTES_MAX = 4 * 1024 * 1024,
     LOAD_ARENA_BYTES_MAX = 8 * 1024 * 1024,
     TOKENS_ARENA_BYTES_MAX = 1024 * 1024,
@@ -22,12 +31,12 @@ enum {
 
 struct load;
 
-/* One (account, connection or 0 for the choice, integration): what is known, and the look-up under
+/* One (account, connection or 0 for the choice, integration): what is known, and the load under
  * way. */
 struct entry {
     char key[KEY_MAX];
     size_t key_len;
-    uint32_t epoch;          /* the app's, when what is known was asked for */
+    uint32_t epoch;          /* the app's, when the load of `set` began */
     struct connect_set *set; /* NULL: nothing known */
     uint64_t fresh_until_ns;
     struct load *load;    /* NULL: none under way */
@@ -61,7 +70,8 @@ void connect_set_unref(struct connect_set *set)
     mem_free(set);
 }
 
-/* Which tokens it holds. */
+/* Which tokens it holds. Parsed in an arena of its own: in the set's they would stay as plain text
+ * for as long as the set is cached. */
 static void read_tokens(struct connect_item *item)
 {
     struct arena arena;
@@ -73,7 +83,8 @@ static void read_tokens(struct connect_item *item)
     arena_deinit(&arena);
 }
 
-/* Opens the credential; one that does not open counts as lost, and says so to the account. */
+/* A credential that does not open (its master key is not in this process's ring) is reported as
+ * reauth_required. The row is left as it is: another process may still have the key. */
 static void open_credential(struct connect_service *service, struct connect_set *set,
                             const struct connection *row, struct connect_item *item)
 {
@@ -144,8 +155,9 @@ static size_t make_key(char key[KEY_MAX], struct uuid account_id, int64_t id, sl
     return KEY_HEAD_LEN + integration_id.len;
 }
 
-/* Counts the changes of the account's connections to the app, and of those that share the counter:
- * what was asked for before the last one is not believed. */
+/* Counts the changes of the account's connections to the app: sets whose load began before the last
+ * one are not used. The counters are a fixed table that a keyed hash indexes, so that it needs no
+ * memory for apps without an entry; a change that shares a counter costs one query more. */
 static uint32_t *epoch_of(struct connect_service *service, struct uuid account_id,
                           slice integration_id)
 {
@@ -155,6 +167,7 @@ static uint32_t *epoch_of(struct connect_service *service, struct uuid account_i
     return &service->epochs[hash % CONNECT_EPOCHS];
 }
 
+/* A load under way goes on for the lookups that wait for it, and its rows are not cached. */
 static void drop_entry(struct connect_service *service, struct entry *entry)
 {
     (void)map_remove(&service->entries, slice_of(entry->key, entry->key_len));
@@ -188,7 +201,7 @@ static struct entry *make_entry(struct connect_service *service, slice key)
 static enum op_result step_load(struct op *op)
 {
     struct load *load = CONTAINER_OF(op, struct load, op);
-    if (!load->service)
+    if (!load->service) /* connect_free came first; no lookup waits any more */
         return OP_FAIL;
     struct pg_pool *pool = load->service->config.pool;
     if (load->id)
@@ -216,7 +229,8 @@ static void answer(struct load *load, int status, struct connect_set *set)
     }
 }
 
-/* A connection of another app is none of this one's. */
+/* store_connection_get finds a row by account and id alone. One of another app is no connection to
+ * this one: the set is empty. */
 static int read_rows(const struct load *load, struct connection **rows, size_t *count)
 {
     int status = store_connection_list_result(&load->query, rows, count);
@@ -246,7 +260,7 @@ static enum op_result step_answer(struct op *op)
         entry->epoch = load->epoch;
         entry->fresh_until_ns = loop_now_ns(service->loop) + service->ttl_ns;
     }
-    answer(load, status, set);
+    answer(load, status, set); /* a reference for each lookup; the load's own goes now */
     connect_set_unref(set);
     return OP_DONE;
 }
@@ -255,7 +269,7 @@ static void on_load_end(struct op *op, enum op_end end)
 {
     struct load *load = CONTAINER_OF(op, struct load, op);
     (void)end;
-    answer(load, ERR_CLOSED, NULL);
+    answer(load, ERR_CLOSED, NULL); /* after step_answer none is left; after a cancel all are */
     if (load->entry)
         load->entry->load = NULL;
     load->entry = NULL;
@@ -285,9 +299,9 @@ static const struct op_class load_class = {
     .free = free_load,
 };
 
-/* A load under way of what has changed since answers those who wait for it already, and nobody
- * else. */
-static void let_load_go(struct entry *entry)
+/* The rows have changed since the load began: it still answers the lookups that wait for it, which
+ * began before the change was known here, and no later one. */
+static void detach_load(struct entry *entry)
 {
     ASSERT(!entry->load || entry->load->entry == entry);
     if (entry->load)
@@ -399,9 +413,9 @@ bool connect_find(struct connect_service *service, struct connect_lookup *lookup
     if (!entry)
         entry = make_entry(service, key);
     if (!entry)
-        return true;
+        return true; /* lookup->status is ERR_NOMEM, as set above */
     if (entry->load && entry->load->epoch != epoch)
-        let_load_go(entry);
+        detach_load(entry);
     struct load *load = entry->load ? entry->load
                                     : start_load(service, entry, account_id, integration_id, id);
     if (!load)
@@ -423,10 +437,11 @@ void connect_find_cancel(struct connect_lookup *lookup)
     op_release(op);
 }
 
+/* For changes whose app is not known, so that no epoch can be moved. */
 static void distrust(struct entry *entry)
 {
     entry->fresh_until_ns = 0;
-    let_load_go(entry);
+    detach_load(entry);
 }
 
 void connect_forget(struct connect_service *service, struct uuid account_id, slice integration_id)
@@ -441,6 +456,7 @@ void connect_changed(struct connect_service *service, struct uuid account_id, sl
         service->config.on_changed(service->config.owner, account_id, integration_id);
 }
 
+/* Walks all entries. Such changes are rare: one of an app's connections comes with its app. */
 void connect_forget_account(struct connect_service *service, struct uuid account_id)
 {
     LIST_EACH(&service->lru, node)
@@ -481,6 +497,8 @@ struct tally {
     bool has_default, is_default_live;
 };
 
+/* A default decides alone, also when it needs a new grant: a call must not act as another user of
+ * the app because the usual connection is out of order. */
 static enum connect_state state_of(const struct tally *tally)
 {
     if (tally->has_default)
@@ -507,7 +525,7 @@ enum connect_state connect_set_state(const struct connect_set *set,
                                      const struct connect_item **chosen)
 {
     struct tally tally = {0};
-    *chosen = NULL;
+    *chosen = NULL; /* may become a default that is not live: the state then says so */
     for (size_t i = 0; i < set->count; i++)
         count_row(&tally, set->items[i].status, set->items[i].is_default);
     enum connect_state state = state_of(&tally);
@@ -550,6 +568,7 @@ const bool *connect_connected_flags(struct arena *arena, const struct catalog *c
     for (size_t i = 0; i < count; i++) {
         const struct catalog_integration *integration =
             catalog_find_integration(catalog, apps[i].integration_id);
+        /* the catalog may have dropped the app since it was connected */
         if (integration && connect_state_is_live(connect_state_of(&apps[i])))
             connected[integration->position] = true;
     }

@@ -1,16 +1,17 @@
 /*
  * connect: an account's connections to an integration as executions see them: opened credentials,
- * health, which one is the default. Read through a small cache: what was read is believed for
- * ttl_ms, equal look-ups fly once, and what this process itself changes is forgotten at once. A
- * look-up reads the one that is named, or those that may be chosen from, however many there are.
+ * health, which one is the default. They are read through a small cache: a set is used for ttl_ms,
+ * equal lookups share one query, and a change by this process drops what is cached at once. A
+ * lookup loads the connection that is named, or those that a call may choose from, however many
+ * there are.
  *
  * Credentials are JSON objects (contrib/integrations/README.md "auth": access_token, token,
  * api_key, username and password), sealed in the database, held here as struct secret.
  *
- * use.c notes when each was last used.
+ * use.c records when each was last used.
  *
- * OAuth: oauth.h connects an app (code and PKCE), renew.c keeps its token fresh, oauth_token.c
- * speaks to token endpoints.
+ * OAuth: oauth.h connects an app (code and PKCE), renew.c keeps its token fresh, oauth_token.c has
+ * the requests and replies of token endpoints.
  */
 #ifndef CONNECT_CONNECT_H
 #define CONNECT_CONNECT_H
@@ -34,8 +35,8 @@ struct connect_config {
     unsigned ttl_ms;           /* 0: 2000 */
     unsigned token_timeout_ms; /* of a call to a token endpoint, 0: 10000 */
     size_t kept_max;           /* connections of an account, 0: any number */
-    unsigned use_every_ms;     /* between two notes of a connection's last use, 0: 60000 */
-    /* Other processes are to be told; may be NULL. */
+    unsigned use_every_ms;     /* between two writes of a connection's last use, 0: 60000 */
+    /* Notifies the other processes; may be NULL. */
     void (*on_changed)(void *owner, struct uuid account_id, slice integration_id);
     void *owner;
 };
@@ -54,8 +55,8 @@ struct connect_item {
     int64_t updated_at;
 };
 
-/* How many an account may have, 0: any number; and the sentence for one that has them. In the
- * arena. */
+/* How many an account may have, 0: any number; and the sentence for an account that has as many, in
+ * the arena. */
 size_t connect_kept_max(const struct connect_service *service);
 slice connect_say_full(const struct connect_service *service, struct arena *arena);
 
@@ -81,7 +82,7 @@ struct connect_lookup {
 
 struct connect_service *connect_new(struct loop *loop,
                                     const struct connect_config *config) MUST_CHECK;
-/* Look-ups in flight are let go safely; none may be waiting (asserted). */
+/* Loads under way are cancelled; no lookup may be waiting (asserted). */
 void connect_free(struct connect_service *service);
 
 /* id: the one that is wanted (the set is empty where it is none of the account's to the
@@ -100,7 +101,7 @@ void connect_forget(struct connect_service *service, struct uuid account_id, sli
 void connect_changed(struct connect_service *service, struct uuid account_id, slice integration_id);
 /* The same for what is not of one app: keys of the account. */
 void connect_account_changed(struct connect_service *service, struct uuid account_id);
-/* Somebody else has changed something of the account's; of any account's. */
+/* Another process has changed something of the account's; of any account's. */
 void connect_forget_account(struct connect_service *service, struct uuid account_id);
 void connect_forget_all(struct connect_service *service);
 
@@ -108,11 +109,11 @@ void connect_forget_all(struct connect_service *service);
 
 enum connect_need {
     CONNECT_FRESH,
-    CONNECT_AGING,   /* works, and is to be renewed beside */
+    CONNECT_AGING,   /* works, and is to be renewed in the background */
     CONNECT_EXPIRED, /* wait for a new one */
 };
 /* By the wall clock, with a margin that follows the token's life and differs between processes.
- * CONNECT_FRESH for what cannot be renewed: a call tells. */
+ * CONNECT_FRESH for what cannot be renewed: only a call shows whether it still works. */
 enum connect_need connect_item_need(const struct connect_service *service,
                                     const struct connect_item *item, enum catalog_auth_kind kind,
                                     int64_t now_us);
@@ -137,29 +138,29 @@ struct connect_renewal {
     struct list link;
 };
 
-/* Gets the connection another token than item's, once, however many ask at once and in how many
- * processes. true: answered at once; false: op is held, at most until deadline_ns. What was begun
- * goes on also when nobody waits any more: a new refresh token must not be lost. */
+/* Gets the connection another token than item's. Calls at the same time, in any process, share one
+ * renewal. true: answered at once; false: op is held, at most until deadline_ns. A renewal goes on
+ * when no op waits for it any more: a new refresh token must not be lost. */
 bool connect_renew(struct connect_service *service, struct connect_renewal *renewal,
                    struct uuid account_id, slice integration_id, const struct connect_item *item,
                    uint64_t deadline_ns, struct op *op) MUST_CHECK;
 /* For an op's on_cancel; harmless when not waiting. */
 void connect_renew_cancel(struct connect_renewal *renewal);
-/* The same with nobody waiting; not more often than back-off allows after failures. */
+/* The same, and no op waits for it; after failures not more often than back-off allows. */
 void connect_renew_in_background(struct connect_service *service, struct uuid account_id,
                                  slice integration_id, const struct connect_item *item);
-/* Under way: to be waited for on the way down. */
+/* Under way: a shutdown waits for them. */
 size_t connect_renewals_active(const struct connect_service *service);
-/* The last resort on the way down. */
+/* The last resort of a shutdown. */
 void connect_renewals_cancel(struct connect_service *service);
 
 /* ---- when it was last used (use.c) ---- */
 
 /* A call to the app was made with it, and went wrong if failure (for a person) is not SLICE_NONE.
- * Costs no write: many uses are told as one, some seconds later. */
+ * Costs no write: many uses are stored as one, some seconds later. */
 void connect_used(struct connect_service *service, struct uuid account_id, int64_t id,
                   slice failure);
-/* The last thing on the way down: what is not told yet is told now. Harmless again and again. */
+/* At the end of a shutdown: what is not stored yet is stored now. Harmless when called again. */
 void connect_uses_flush(struct connect_service *service);
 bool connect_uses_active(const struct connect_service *service);
 
@@ -171,8 +172,7 @@ enum connect_state {
     CONNECT_AMBIGUOUS, /* several live ones, none the default */
 };
 const char *connect_state_name(enum connect_state state);
-/* Of a choice. Also tells which one a call without a connection id would use: *chosen is NULL when
- * none. */
+/* Of a choice. *chosen is the one that a call without a connection id would use, NULL when none. */
 enum connect_state connect_set_state(const struct connect_set *set,
                                      const struct connect_item **chosen);
 /* The same rule over what an account has of an integration, for lists; NULL: nothing. */
@@ -190,8 +190,8 @@ static inline bool connect_state_is_live(enum connect_state state)
 const bool *connect_connected_flags(struct arena *arena, const struct catalog *catalog,
                                     const struct connection_app *apps, size_t count);
 
-/* write.c: what is told of a connection as JSON, without its credential and what was asked for
- * beside it: the members of an object that the caller opens and closes. */
+/* write.c: a connection as JSON, without its credential and params: the members of an object that
+ * the caller opens and closes. */
 void connect_write(struct json_writer *w, const struct connection *row);
 
 /* Where a list goes on: the text that names the last row of a page (in the arena; SLICE_NONE: no

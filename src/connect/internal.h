@@ -20,7 +20,7 @@ struct connect_service {
     struct list lru, loads;
     uint32_t epochs[CONNECT_EPOCHS];
     struct uuid holder;  /* this process, where it claims a refresh */
-    uint64_t jitter;     /* this process's, so that several do not find a token old at once */
+    uint64_t jitter;     /* this process's, so that several do not renew a token at once */
     struct map renewals; /* renew.c: account and connection -> struct slot */
     struct list slots;   /* most recently used first */
     size_t renewals_active;
@@ -29,7 +29,7 @@ struct connect_service {
     struct timer uses_timer;
     struct connect_flush *flush; /* under way; NULL: none */
     uint64_t use_every_ns;
-    bool are_uses_hurried; /* on the way down: all at once */
+    bool are_uses_hurried; /* at a shutdown: stored whether due or not */
 };
 
 /* renew.c */

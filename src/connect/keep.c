@@ -1,5 +1,13 @@
 /*
  * From a credential to a row; see keep.h.
+ *
+ * A link is used before the row is written: of two requests with the same link one makes a
+ * connection, the other gets CONNECT_KEEP_LINK_USED. Where that connection cannot be stored, the
+ * class's stop step makes the link usable again. The audit event comes last, because the row must
+ * not depend on it.
+ *
+ * A connection that exists is changed by compare-and-set on rev. Where another writer was first,
+ * the row is loaded again and the credential stored over it: the newest grant wins.
  */
 #include "connect/keep.h"
 
@@ -9,7 +17,7 @@
 enum {
     KEEP_ARENA_BYTES_MAX = 1024 * 1024,
     STORE_RETRY_MS = 200,
-    STORE_TRIES_MAX = 50, /* somebody waits for it */
+    STORE_TRIES_MAX = 50, /* 10 s: a person waits for the answer */
     DETAILS_BYTES_MAX = 16 * 1024,
 };
 
@@ -39,7 +47,7 @@ static enum op_result stop(struct connect_keep *keep, enum connect_kept result)
     return OP_STOP;
 }
 
-/* The link is good again where nothing came of it. */
+/* No connection was made: the person may use the link again. */
 static enum op_result step_unlink(struct op *op)
 {
     struct connect_keep *keep = keep_of(op);
@@ -53,7 +61,7 @@ static enum op_result step_unlink(struct op *op)
 static enum op_result step_unlinked(struct op *op)
 {
     if (store_done_result(&keep_of(op)->query) != OK)
-        op_log(op, LOG_WARN, "a link is used up though nothing came of it",
+        op_log(op, LOG_WARN, "a connect link stays used though no connection was made",
                LOG_STR("cause", keep_of(op)->query.message));
     return OP_FAIL;
 }
@@ -71,7 +79,7 @@ static enum op_result step_load(struct op *op)
                                 : short_id_new(),
         .integration_id = in->integration_id,
         .label = in->label,
-        .is_default = true, /* where there is none yet */
+        .is_default = true, /* tried first; step_stored gives way to another default */
         .auth_kind = in->auth_kind,
         .key_id = vault_ring_key_id(keep->service->config.ring),
         .scopes = in->scopes,
@@ -88,6 +96,7 @@ static enum op_result step_load(struct op *op)
     return OP_WAIT;
 }
 
+/* Of the stored row only rev is needed: label and params stay, the rest is replaced as a whole. */
 static enum op_result read_rev(struct connect_keep *keep)
 {
     struct connection row;
@@ -107,6 +116,8 @@ static enum op_result step_loaded(struct op *op)
     return read_rev(keep_of(op));
 }
 
+/* The text is bound to account and id: that is why step_load draws a new connection's id, and the
+ * database does not. */
 static enum op_result step_seal(struct op *op)
 {
     struct connect_keep *keep = keep_of(op);
@@ -128,7 +139,7 @@ static enum op_result step_linked(struct op *op)
     int status = store_connect_session_use_result(&keep->query);
     if (status == ERR_NOTFOUND)
         return stop(keep, CONNECT_KEEP_LINK_USED);
-    keep->has_link = true; /* it may be, also where the answer was lost */
+    keep->has_link = true; /* also where the answer was lost: the statement may have run */
     return status == OK ? OP_NEXT : stop(keep, CONNECT_KEEP_UNAVAILABLE);
 }
 
@@ -148,7 +159,7 @@ static enum op_result step_store(struct op *op)
         .auth_kind = row->auth_kind,
         .scopes = row->scopes,
         .expires_at = row->expires_at,
-        .is_grant_new = true,
+        .is_grant_new = true, /* unlike a renewal, it may be another person's */
         .identity = row->identity,
     };
     if (keep->in.connection_id)
@@ -159,7 +170,7 @@ static enum op_result step_store(struct op *op)
     return OP_WAIT;
 }
 
-static enum op_result store_again(struct connect_keep *keep)
+static enum op_result retry_store(struct connect_keep *keep)
 {
     if (keep->tries++ >= STORE_TRIES_MAX)
         return stop(keep, CONNECT_KEEP_UNAVAILABLE);
@@ -174,6 +185,7 @@ static enum op_result step_stored(struct op *op)
     bool is_own = true;
     int status = keep->in.connection_id ? store_connection_set_result(&keep->query, &rev)
                                         : store_connection_insert_result(&keep->query, &is_own);
+    /* with OK it is the count of connections, else the size of the statement (pg/pg.h) */
     if (!keep->in.connection_id && status == ERR_LIMIT && keep->query.status == OK)
         return stop(keep, CONNECT_KEEP_FULL);
     keep->is_there = !is_own;
@@ -189,16 +201,16 @@ static enum op_result step_stored(struct op *op)
         keep->row.is_default = false; /* the app has a default connection already */
         return op_jump(op, STEP_STORE);
     }
-    return status == ERR_INVALID ? stop(keep, CONNECT_KEEP_UNAVAILABLE) : store_again(keep);
+    return status == ERR_INVALID ? stop(keep, CONNECT_KEEP_UNAVAILABLE) : retry_store(keep);
 }
 
 static enum op_result step_reloaded(struct op *op)
 {
     struct connect_keep *keep = keep_of(op);
     if (keep->query.status != OK)
-        return store_again(keep);
+        return retry_store(keep);
     enum op_result result = read_rev(keep);
-    return result == OP_NEXT ? store_again(keep) : result;
+    return result == OP_NEXT ? retry_store(keep) : result;
 }
 
 /* ---- the trail ---- */
@@ -257,14 +269,15 @@ static slice details_of(struct connect_keep *keep)
     return details;
 }
 
-/* The event is the trail, not the deed: one that is lost is logged, and the app is connected. */
+/* The row is durable, so the result is decided here: an event that cannot be written is logged, and
+ * does not fail the request. */
 static enum op_result step_audit(struct op *op)
 {
     struct connect_keep *keep = keep_of(op);
     ASSERT(keep->result != CONNECT_KEPT);
     keep->result = CONNECT_KEPT;
     keep->connection_id = keep->row.id;
-    if (keep->is_there) /* its event is written by what made it */
+    if (keep->is_there) /* the request that made it writes its event */
         return OP_DONE;
     connect_changed(keep->service, keep->row.account_id, keep->in.integration_id);
     keep->event = (struct audit_event){
@@ -312,7 +325,7 @@ static const struct op_step steps[] = {
     [STEP_RELOADED] = {"reloaded", step_reloaded, OP_TO(STEP_STORE) | TO_UNLINK},
     [STEP_AUDIT] = {"audit", step_audit, 0},
     [STEP_AUDITED] = {"audited", step_audited, 0},
-    /* nothing came of it */
+    /* after OP_STOP; an op that has stored its connection ends before */
     [STEP_UNLINK] = {"unlink", step_unlink, 0},
     [STEP_UNLINKED] = {"unlinked", step_unlinked, 0},
 };

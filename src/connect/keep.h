@@ -1,7 +1,8 @@
 /*
- * keep: a credential becomes a connection, new or one that is given it anew, sealed and told to the
- * audit trail. Where it comes by a connect link, the link is used up first: it makes one connection
- * and no other, whatever else goes on at the same time.
+ * keep: seals a credential and stores it, as a new connection or in place of the credential of one
+ * that exists, with an audit event. Where the request comes through a connect link, the link is
+ * used up first, so that it makes one connection at most, also when it is used twice at the same
+ * time.
  *
  * An op embedded in a caller's op. What the request borrows lives until it has ended.
  */
@@ -48,8 +49,8 @@ struct connect_keep {
     struct buf sealed;
     struct op_timer timer;
     struct audit_event event;
-    bool has_link; /* it is used for this connection */
-    bool is_there; /* made by another one of its id */
+    bool has_link; /* the link is used for this connection */
+    bool is_there; /* a former request with the same new_id has made it */
     unsigned tries;
 };
 void connect_keep_start(struct connect_service *service, struct connect_keep *keep,

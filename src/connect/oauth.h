@@ -4,10 +4,10 @@
  * goes to oauth_finish, which exchanges the code for a grant; keep.h makes or mends a connection of
  * it.
  *
- * In between, the verifier and what was asked for lie sealed in the database, for ten minutes,
- * under a hash of the state: another process may finish what this one began. A state is good once,
- * and only with the session id that began it (the caller's: a cookie's, say), so that nobody can
- * have his own grant put into somebody else's account.
+ * In between, the verifier and what was asked for are stored, sealed, for ten minutes, under a hash
+ * of the state: another process may finish what this one began. A state is good once, and only with
+ * the session id that began it (the caller's: a cookie's, say), so that an attacker cannot have his
+ * own grant stored in another person's account (RFC 6749 10.12).
  *
  * Both are ops embedded in a caller's op. What the requests borrow lives until the parent has run.
  */
@@ -34,7 +34,7 @@ enum oauth_outcome {
     OAUTH_ISSUER_WRONG,       /* the answer is another authorization server's (RFC 9207) */
     OAUTH_DENIED,             /* the person, or the app, said no */
     OAUTH_EXCHANGE_REFUSED,   /* the code was not taken; begin again */
-    OAUTH_EXCHANGE_OUTAGE,    /* the token endpoint is away; begin again later */
+    OAUTH_EXCHANGE_OUTAGE,    /* the token endpoint is unreachable; begin again later */
     OAUTH_UNAVAILABLE,        /* the database, or memory */
 };
 /* "done", "state_unknown" ...: constant text. */
@@ -49,8 +49,8 @@ struct oauth_begin_request {
     slice params;          /* JSON object, checked by the caller; SLICE_NONE: none */
     slice optional_scopes; /* of the manifest's, those wanted: space-separated; SLICE_NONE: none */
     int64_t connection_id; /* the one to reconnect; 0: a new one */
-    /* before the state's random text, visible ASCII of at most OAUTH_STATE_PREFIX_MAX: tells the
-     * caller on the way back whose it is; SLICE_NONE: nothing */
+    /* comes before the state's random text, so that the caller knows on the way back whose it is:
+     * visible ASCII of at most OAUTH_STATE_PREFIX_MAX; SLICE_NONE: nothing */
     slice state_prefix;
     bool may_change_identity; /* of a reconnect: kept for the way back */
     /* as whom to sign in, where the manifest says how that is asked for. Of a reconnect, where it

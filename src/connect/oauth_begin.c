@@ -1,5 +1,9 @@
 /*
  * The way to an app's authorization server; see oauth.h.
+ *
+ * What the browser must not see or change (the PKCE verifier, the params, the connection to
+ * reconnect) is sealed and stored under a hash of the state; the URL has the state itself. The row
+ * is durable before the URL is given out, so that every answer finds its row.
  */
 #include "base/clock.h"
 #include "base/encode.h"
@@ -58,8 +62,10 @@ static void draw(char *out)
     mem_wipe(bytes, sizeof(bytes));
 }
 
-/* ---- what is looked up ---- */
+/* ---- what is loaded ---- */
 
+/* All queries at once; each holds the op. A reconnect needs its connection, which may name the
+ * server's address; a new connection needs the count of those there are. */
 static enum op_result step_find(struct op *op)
 {
     struct oauth_begin *begin = begin_of(op);
@@ -78,7 +84,7 @@ static enum op_result step_find(struct op *op)
     return OP_WAIT;
 }
 
-/* ---- what is kept until the way back ---- */
+/* ---- what is stored until the way back ---- */
 
 static void write_scope(slice scope, slice separator, struct buf *out)
 {
@@ -108,6 +114,8 @@ static void write_scopes(const struct oauth_begin *begin, slice separator, struc
     }
 }
 
+/* The members that oauth_finish.c reads. URLs and scopes are stored as they were sent: the manifest
+ * may be another one when the browser comes back. */
 static void write_kept(const struct oauth_begin *begin, struct buf *out)
 {
     struct json_writer w;
@@ -156,6 +164,7 @@ static int seal_kept(struct oauth_begin *begin)
 
 /* ---- the URL ---- */
 
+/* A manifest's authorize_url may have a query of its own. */
 static void put_pair(struct buf *url, slice name, slice value)
 {
     buf_append_char(url, slice_find_char(buf_slice(url), '?') < 0 ? '?' : '&');
@@ -164,6 +173,7 @@ static void put_pair(struct buf *url, slice name, slice value)
     encode_percent(url, value);
 }
 
+/* RFC 7636 4.2, method S256. */
 static void put_challenge(const struct oauth_begin *begin, struct buf *url)
 {
     uint8_t hash[32];
@@ -174,7 +184,8 @@ static void put_challenge(const struct oauth_begin *begin, struct buf *url)
     put_pair(url, SLICE("code_challenge_method"), SLICE("S256"));
 }
 
-/* The identity's own scopes are asked for, and not kept: no action misses them. */
+/* The scopes that reading the identity needs are asked for, and not stored: no action needs them,
+ * so they are never reported as missing. */
 static void put_scopes(const struct oauth_begin *begin, struct buf *url)
 {
     const struct catalog_auth *auth = begin->auth;
@@ -190,6 +201,8 @@ static void put_scopes(const struct oauth_begin *begin, struct buf *url)
     buf_deinit(&scopes);
 }
 
+/* The manifest maps parameter names to members of an identity. It is the request's, else that of
+ * the connection to reconnect. */
 static void put_hints(const struct oauth_begin *begin, struct buf *url)
 {
     const struct json *hints = begin->auth->login_hint;
@@ -229,6 +242,7 @@ static slice make_url(struct oauth_begin *begin, slice client_id)
 
 /* ---- steps ---- */
 
+/* With OK and false it is a connection to another app. */
 static bool is_reconnectable(struct oauth_begin *begin, int *status)
 {
     struct connection *row = &begin->row;
@@ -251,7 +265,8 @@ static bool find_server(struct oauth_begin *begin)
     return begin->authorize_url.ptr && begin->token_url.ptr;
 }
 
-/* Nobody is sent to an app for what could not be stored. */
+/* No person is sent to an app for a grant that could not be stored. Others may connect meanwhile:
+ * the insert counts again (keep.c). */
 static bool is_full(struct oauth_begin *begin, int *status)
 {
     size_t count = 0, kept_max = begin->service->config.kept_max;
@@ -269,7 +284,7 @@ static enum op_result step_keep(struct op *op)
     slice client_id;
     int status = oauth_client_result(begin->service, &begin->lookup,
                                      begin->integration->integration_id, &client_id, &secret);
-    secret_unref(secret);
+    secret_unref(secret); /* it opens, which is all that matters here; oauth_finish.c sends it */
     if (status == ERR_NOTFOUND || status == ERR_CRYPTO)
         return stop(begin, OAUTH_NO_CLIENT,
                     arena_printf(&op->arena,
@@ -299,6 +314,7 @@ static enum op_result step_keep(struct op *op)
         memcpy(begin->state, prefix.ptr, prefix.len);
     draw(begin->state + prefix.len);
     draw(begin->verifier);
+    /* only hashes are stored: a reader of the table cannot finish what another person began */
     vault_sha256(slice_cstr(begin->state), begin->begun.state_hash);
     vault_sha256(begin->in.session_id, begin->begun.session_hash);
     begin->url = make_url(begin, client_id);

@@ -1,5 +1,7 @@
 /*
- * OAuth clients; see oauth_client.h.
+ * OAuth clients; see oauth_client.h. Both rows are loaded at once. An account's own client whose
+ * secret does not open is an error, and the shared one does not replace it: a refresh token is
+ * bound to the client that got it (RFC 6749 10.4).
  */
 #include "connect/oauth_client.h"
 

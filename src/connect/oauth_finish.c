@@ -1,5 +1,9 @@
 /*
  * The way back from an app's authorization server; see oauth.h.
+ *
+ * The statement that reads the state deletes it, before the answer is checked: a state is good
+ * once, whatever the answer says. All that may fail without the code is checked before the code is
+ * sent, because a code is good once, too (RFC 6749 4.1.2).
  */
 #include "base/clock.h"
 #include "base/mem.h"
@@ -61,8 +65,8 @@ static const struct json *open_kept(struct oauth_finish *finish, const struct oa
     return asked;
 }
 
-/* RFC 9207. A manifest names no issuer, so its origin is compared: whoever answers for another
- * origin is not whom the browser was sent to. */
+/* RFC 9207, against mix-up of authorization servers. A manifest names no issuer, so origins are
+ * compared: that of the answer's issuer and that of the URL to which the browser was sent. */
 static bool is_issuer(slice iss, slice authorize_url)
 {
     struct url theirs, ours;
@@ -71,7 +75,9 @@ static bool is_issuer(slice iss, slice authorize_url)
            slice_eq(url_origin(&theirs, a), url_origin(&ours, b));
 }
 
-/* OP_NEXT: it brings a code of the server that was asked. */
+/* OP_NEXT: it brings a code of the server that was asked. The issuer comes first: an error of
+ * another server says nothing. Many servers send none, so it may be absent. What is repeated to the
+ * person comes from the URL, so only a short visible word is. */
 static enum op_result check_answer(struct oauth_finish *finish)
 {
     const struct oauth_finish_request *in = &finish->in;
@@ -109,7 +115,7 @@ static enum op_result step_taken(struct op *op)
     struct oauth_finish *finish = finish_of(op);
     struct oauth_begun begun;
     int status = store_oauth_begun_take_result(&finish->query, &begun);
-    if (status == OK && begun.expires_at > clock_wall_us())
+    if (status == OK && begun.expires_at > clock_wall_us()) /* the sweep of old rows comes later */
         finish->asked = open_kept(finish, &begun);
     if (status != OK && status != ERR_NOTFOUND)
         return stop_database(finish);
@@ -194,6 +200,8 @@ static enum op_result step_ask(struct op *op)
     return result;
 }
 
+/* The life of the token counts from before it was asked for: expires_at is never later than the
+ * provider's own. */
 static void read_grant(struct oauth_finish *finish)
 {
     slice asked = json_get_str(finish->asked, SLICE("scopes"));
@@ -224,7 +232,7 @@ static enum op_result step_read(struct op *op)
     struct oauth_finish *finish = finish_of(op);
     struct oauth_reply *reply = &finish->reply;
     ASSERT(finish->asked && !finish->credential);
-    oauth_request_deinit(&finish->request);
+    oauth_request_deinit(&finish->request); /* it holds secrets in clear */
     oauth_reply_read(&finish->call, &op->arena, reply);
     bool is_outage = reply->verdict == OAUTH_OUTAGE || reply->verdict == OAUTH_TIMEOUT;
     if (reply->verdict != OAUTH_GRANTED)
@@ -252,7 +260,7 @@ static void on_end(struct op *op, enum op_end end)
     struct oauth_finish *finish = finish_of(op);
     (void)end;
     oauth_request_deinit(&finish->request);
-    if (finish->outcome != OAUTH_DONE) {
+    if (finish->outcome != OAUTH_DONE) { /* else the reference is the caller's */
         secret_unref(finish->credential);
         finish->credential = NULL;
     }

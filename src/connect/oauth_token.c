@@ -1,5 +1,7 @@
 /*
- * The token endpoint; see oauth_token.h.
+ * The token endpoint; see oauth_token.h. Replies are read leniently where providers differ (JSON or
+ * a form, numbers as text, errors with status 200), and strictly where a text is used: a token must
+ * be visible ASCII, because it goes into a header.
  */
 #include "connect/oauth_token.h"
 
@@ -8,13 +10,14 @@
 #include "http/message.h"
 
 enum {
-    EXPIRES_IN_S_MAX = 10 * 365 * 24 * 3600,
+    EXPIRES_IN_S_MAX = 10 * 365 * 24 * 3600, /* so that its microseconds can be added to any time */
     ERROR_CODE_MAX = 64,
     SCOPES_BYTES_MAX = 16 * 1024,
 };
 
 /* ---- the request ---- */
 
+/* An empty value is left out: write_body has the fields of all grants. */
 static void put_field(struct buf *out, bool as_json, struct json_writer *w, const char *name,
                       slice value)
 {
@@ -45,7 +48,8 @@ static slice grant_name(enum oauth_grant grant)
     UNREACHABLE("a grant has a name");
 }
 
-/* The manifest's scopes in its own separator, for the one grant that nobody is asked about. */
+/* The manifest's scopes in its own separator, for client credentials alone: the other grants have
+ * the scopes that a person has allowed. */
 static void write_scope(const struct oauth_ask *ask, struct buf *scope)
 {
     const struct json *scopes = ask->auth->scopes;
@@ -148,6 +152,7 @@ void oauth_request_deinit(struct oauth_request *request)
 
 /* ---- scopes ---- */
 
+/* RFC 6749 3.3 separates by spaces, some providers by commas. */
 static bool next_scope(slice *text, slice *scope)
 {
     while (text->len > 0) {
@@ -209,7 +214,8 @@ slice oauth_scopes_missing(const struct json *wanted, slice granted, struct aren
 
 /* ---- the reply ---- */
 
-/* name=value pairs as an object of strings; NULL when it is not that. */
+/* name=value pairs as an object of strings; NULL when it is not that. Names are those of RFC 6749
+ * and vendors' (a to z and _), so that a page of HTML does not pass for a form. */
 static const struct json *parse_form(slice text, struct arena *arena)
 {
     struct json *object = ARENA_NEW(arena, struct json);
@@ -247,6 +253,7 @@ static bool is_token(slice text)
     return text.len > 0 && text.len <= OAUTH_TOKEN_BYTES_MAX && http_is_visible(text);
 }
 
+/* A number, or a number in a string. What cannot be read is as if it were absent. */
 static int64_t read_seconds(const struct json *value)
 {
     int64_t seconds = 0;
@@ -287,6 +294,7 @@ static enum oauth_verdict verdict_of(slice error)
     return OAUTH_REFUSED;
 }
 
+/* The code goes into messages and the audit trail, so only a short visible word is repeated. */
 static void read_error(struct oauth_reply *reply, slice error, struct arena *arena)
 {
     bool is_word = error.len > 0 && error.len <= ERROR_CODE_MAX && http_is_visible(error);
@@ -301,7 +309,7 @@ static void read_object(struct oauth_reply *reply, const struct json *object, st
     const struct json *error = json_get(object, SLICE("error"));
     slice access = json_get_str(object, SLICE("access_token"));
     slice refresh = json_get_str(object, SLICE("refresh_token"));
-    if (error && error->type != JSON_NULL) {
+    if (error && error->type != JSON_NULL) { /* first: some errors come with empty tokens */
         read_error(reply, json_str(error), arena);
     } else if (!is_token(access)) {
         fail(reply, OAUTH_OUTAGE, SLICE("its authorization server's reply holds no access token"));
@@ -343,6 +351,7 @@ void oauth_reply_read(const struct http_call *call, struct arena *arena, struct 
         read_call(call, arena, reply);
         return;
     }
+    /* A 4xx without an `error` may be a proxy's, and says nothing of the grant. */
     bool is_answer = call->status / 100 == 2 ||
                      (call->status / 100 == 4 && call->status != 429 && call->status != 408);
     const struct json *object = is_answer ? parse_reply(call, arena) : NULL;
@@ -355,6 +364,8 @@ void oauth_reply_read(const struct http_call *call, struct arena *arena, struct 
 
 /* ---- the credential ---- */
 
+/* All else of the former credential stays: a client's own id and secret, and the refresh token
+ * where the server gives no new one (RFC 6749 6). */
 static bool is_replaced(slice name, const struct oauth_reply *reply)
 {
     return slice_eq_cstr(name, "access_token") || slice_eq_cstr(name, "expires_at") ||

@@ -52,8 +52,8 @@ enum oauth_verdict {
     OAUTH_GRANTED,
     OAUTH_GONE,    /* the grant has ended: invalid_grant and its vendors' names for it */
     OAUTH_REFUSED, /* an answer that the same request would get again: a wrong client, say */
-    OAUTH_OUTAGE,  /* no answer, 5xx, 429, or not what a token endpoint says: tells nothing of the
-                      grant */
+    OAUTH_OUTAGE,  /* no answer, 5xx, 429, or not what a token endpoint says: the grant may be as
+                      good  as before */
     OAUTH_TIMEOUT,
 };
 
@@ -62,16 +62,16 @@ struct oauth_reply {
     enum oauth_verdict verdict;
     slice access_token, refresh_token; /* the latter SLICE_NONE: the former one goes on */
     slice id_token;                    /* OpenID Connect; SLICE_NONE: none came */
-    slice scopes;                      /* granted, one space between; SLICE_NONE: not told */
-    int64_t expires_in_s;              /* 0: not told */
-    slice error;                       /* the server's error code; SLICE_NONE */
-    slice message;                     /* a part of a sentence, for a person; without secrets */
+    slice scopes;         /* granted, one space between; SLICE_NONE: not in the reply */
+    int64_t expires_in_s; /* 0: not in the reply */
+    slice error;          /* the server's error code; SLICE_NONE */
+    slice message;        /* a part of a sentence, for a person; without secrets */
 };
 
 /* call has ended; JSON and form replies, errors with status 200 too. */
 void oauth_reply_read(const struct http_call *call, struct arena *arena, struct oauth_reply *reply);
-/* Words separated by spaces or commas, as they are told, to one space between. SLICE_NONE for none.
- */
+/* Words separated by spaces or commas, as providers send them, to one space between. SLICE_NONE for
+ * none. */
 slice oauth_scopes_normal(slice text, struct arena *arena);
 /* Those of wanted (array of strings or NULL) that are not among granted, one space between;
  * SLICE_NONE when all are. */

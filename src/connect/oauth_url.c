@@ -6,7 +6,8 @@
 
 static const char OPENING[] = "${connection.params.";
 
-/* What a host, a port or a path segment may hold: nothing that ends one of them. */
+/* What a host, a port or a path segment may hold, and nothing that ends one of them: a customer
+ * types the value, and the client's secret goes to the address that it makes. */
 static bool is_plain(slice value)
 {
     for (size_t i = 0; i < value.len; i++) {
@@ -18,6 +19,7 @@ static bool is_plain(slice value)
     return value.len > 0;
 }
 
+/* false also for a placeholder of another kind, or one without an end. */
 static bool fill(slice text, const struct json *params, struct buf *out)
 {
     ptrdiff_t at;

@@ -1,6 +1,8 @@
 /*
- * When a token is renewed, and who waits for it: slots of connections that are being renewed, or
- * whose last renewal failed and which are left alone for a moment. The renewal itself is renewer.c.
+ * When a token is renewed, and the ops that wait for it. A connection has a slot while it is
+ * renewed, and after a failure until a renewal succeeds or the slot is evicted: for a while after a
+ * failure there is no other attempt, so that a token endpoint that is down is not called by every
+ * request. The renewal itself is renewer.c.
  */
 #include "connect/renewer.h"
 
@@ -9,11 +11,11 @@
 #include "base/mem.h"
 
 enum {
-    QUIET_MS = 500,                 /* after a failure, also for those who need it */
-    BACKGROUND_QUIET_MS_MIN = 2000, /* for those who do not yet; doubles */
+    QUIET_MS = 500,                 /* after a failure, where a call needs the token */
+    BACKGROUND_QUIET_MS_MIN = 2000, /* where none does yet; doubles */
     BACKGROUND_QUIET_MS_MAX = 60000,
-    AGING_US_MAX = 300 * 1000000,
-    SKEW_US_MAX = 5 * 1000000,
+    AGING_US_MAX = 300 * 1000000, /* before its end a token is renewed in the background */
+    SKEW_US_MAX = 5 * 1000000,    /* before its end it counts as expired */
 };
 
 /* ---- when ---- */
@@ -35,21 +37,25 @@ enum connect_need connect_item_need(const struct connect_service *service,
         return CONNECT_EXPIRED;
     if (item->expires_at == 0)
         return CONNECT_FRESH;
+    /* From the row's last change, which is the grant or later: the margins are shares of the life,
+     * so that a token of one minute is not renewed all the time. */
     int64_t life = item->expires_at - item->updated_at;
     if (life < 0)
         life = 0;
     if (now_us >= item->expires_at - min_i64(life / 20, SKEW_US_MAX))
         return CONNECT_EXPIRED;
-    /* 75 to 100 % of the margin, the same for one connection in one process */
+    /* 75 to 100 % of the margin, the same for one connection in one process: processes that share
+     * a connection do not find its token aging at the same moment */
     uint64_t noise = hash_siphash13((uint64_t[2]){service->jitter, 0}, &item->id, sizeof(item->id));
     int64_t margin = min_i64(life / 5, AGING_US_MAX);
     margin -= margin / 4 * (int64_t)(noise % 1024) / 1024;
     return now_us >= item->expires_at - margin ? CONNECT_AGING : CONNECT_FRESH;
 }
 
-/* ---- those who wait, and what is remembered ---- */
+/* ---- ops that wait, and what is remembered ---- */
 
-static void let_go(struct connect_renewal *renewal, enum connect_renewed result, slice message)
+/* The message is copied into the waiting op's arena: the renewer's own ends with the renewer. */
+static void end_wait(struct connect_renewal *renewal, enum connect_renewed result, slice message)
 {
     struct op *op = renewal->op;
     ASSERT(op);
@@ -69,7 +75,8 @@ static void drop_slot(struct connect_service *service, struct slot *slot)
     mem_free(slot);
 }
 
-/* The slot of one that failed stays. */
+/* A slot without a failure has nothing to say and goes. One of a grant that has ended goes, too:
+ * the row is marked, so no renewal is asked for. */
 static void remember(struct renewer *renewer)
 {
     struct slot *slot = renewer->slot;
@@ -91,7 +98,7 @@ void renewer_ended(struct renewer *renewer)
     remember(renewer);
     LIST_EACH(&renewer->waiting, node)
     {
-        let_go(LIST_ITEM(node, struct connect_renewal, link), renewer->result, renewer->message);
+        end_wait(LIST_ITEM(node, struct connect_renewal, link), renewer->result, renewer->message);
     }
     ASSERT(renewer->service->renewals_active > 0);
     renewer->service->renewals_active--;
@@ -110,6 +117,8 @@ static struct slot *find_slot(struct connect_service *service, struct uuid accou
         list_push_front(&service->slots, &slot->link);
         return slot;
     }
+    /* From the least recently used on; a slot with a renewal under way is never evicted. Where all
+     * have one, map_put fails and the caller's token is not renewed now. */
     for (struct list *node = service->slots.prev;
          service->renewals.count >= CONNECT_SLOTS_MAX && node != &service->slots;) {
         struct slot *old = LIST_ITEM(node, struct slot, link);
@@ -133,7 +142,7 @@ static struct slot *find_slot(struct connect_service *service, struct uuid accou
 static uint64_t quiet_ns(const struct slot *slot, bool is_needed)
 {
     uint64_t ms = QUIET_MS;
-    if (!is_needed) {
+    if (!is_needed) { /* 2 s, 4 s ... 60 s */
         unsigned doublings = slot->failures < 6 ? slot->failures : 6;
         ms = (uint64_t)BACKGROUND_QUIET_MS_MIN << (doublings ? doublings - 1 : 0);
         ms = ms < BACKGROUND_QUIET_MS_MAX ? ms : BACKGROUND_QUIET_MS_MAX;
@@ -141,7 +150,7 @@ static uint64_t quiet_ns(const struct slot *slot, bool is_needed)
     return ms * 1000000;
 }
 
-/* Failed just now, and so it would again. */
+/* The last renewal failed so recently that another one would most likely fail, too. */
 static bool is_quiet(const struct connect_service *service, const struct slot *slot, bool is_needed)
 {
     return slot->failed_ns > 0 &&
@@ -150,8 +159,8 @@ static bool is_quiet(const struct connect_service *service, const struct slot *s
 
 static void on_deadline(struct timer *timer)
 {
-    let_go(CONTAINER_OF(timer, struct connect_renewal, timer), CONNECT_RENEWAL_TIMEOUT,
-           SLICE("its authorization server did not answer in time"));
+    end_wait(CONTAINER_OF(timer, struct connect_renewal, timer), CONNECT_RENEWAL_TIMEOUT,
+             SLICE("its authorization server did not answer in time"));
 }
 
 bool connect_renew(struct connect_service *service, struct connect_renewal *renewal,
@@ -166,7 +175,7 @@ bool connect_renew(struct connect_service *service, struct connect_renewal *rene
     struct slot *slot = service->config.http ? find_slot(service, account_id, item->id) : NULL;
     if (!slot)
         return true;
-    if (!slot->running && is_quiet(service, slot, true)) {
+    if (!slot->running && is_quiet(service, slot, true)) { /* the failure answers this call, too */
         renewal->result = slot->result;
         renewal->message = arena_dup(&op->arena, slice_cstr(slot->message));
         return true;
@@ -183,10 +192,11 @@ bool connect_renew(struct connect_service *service, struct connect_renewal *rene
     return false;
 }
 
+/* The renewal itself goes on. */
 void connect_renew_cancel(struct connect_renewal *renewal)
 {
     if (renewal->op)
-        let_go(renewal, CONNECT_RENEWAL_TIMEOUT, SLICE_NONE);
+        end_wait(renewal, CONNECT_RENEWAL_TIMEOUT, SLICE_NONE);
 }
 
 void connect_renew_in_background(struct connect_service *service, struct uuid account_id,
@@ -197,7 +207,7 @@ void connect_renew_in_background(struct connect_service *service, struct uuid ac
         (void)!renewer_start(service, slot, account_id, integration_id, item);
 }
 
-/* ---- the way down ---- */
+/* ---- shutdown ---- */
 
 size_t connect_renewals_active(const struct connect_service *service)
 {

@@ -1,16 +1,16 @@
 /*
- * One renewal of an OAuth token, by refresh token or client credentials: one at a time for a
- * connection, in this process (those who ask meanwhile wait in its list) and in all (a claim in the
- * row, a lease that ends by itself; store/connection.h). The claim is no lock: nothing is held over
- * the network.
+ * One renewal of an OAuth token, by refresh token or client credentials. One runs at a time for a
+ * connection: in this process (other ops wait in its list) and in all processes (a claim in the
+ * row, a lease that ends by itself; store/connection.h). The claim is no database lock: no
+ * transaction is open during the call to the token endpoint.
  *
- * Rotation: the new refresh token is durable before the new access token is used, and what a token
- * endpoint gave is stored however long the database is away. A process that dies between the two
- * loses it; then the next renewal finds out whether the old one still works, and if not the
- * connection says reauth_required.
+ * Rotation: a provider may end the old refresh token when it gives a new one. The new one is
+ * durable before the new access token is used, and storing it is tried again for minutes while the
+ * database is unreachable. A process that dies between the two loses it; then the next renewal
+ * finds out whether the old one still works, and if not the connection becomes reauth_required.
  *
- * Only an answer that the grant has ended marks a connection. A token endpoint that is away,
- * answers nonsense or does not know us leaves it as it is.
+ * Only an answer that the grant has ended marks a connection. A token endpoint that is unreachable,
+ * answers nonsense or rejects the client leaves it as it is.
  */
 #include <stdio.h>
 
@@ -22,9 +22,9 @@
 enum {
     RENEWAL_ARENA_BYTES_MAX = 16 * 1024 * 1024,
     LEASE_MARGIN_MS = 5000, /* a claim outlasts the call to the token endpoint by that */
-    CLAIM_POLL_MS = 60,     /* somebody else renews it: its row is loaded so often */
+    CLAIM_POLL_MS = 60,     /* between loads while another process renews it, up to twice that */
     STORE_RETRY_MS = 200,
-    STORE_TRIES_MAX = 600,
+    STORE_TRIES_MAX = 600, /* two minutes of pauses */
 };
 
 static struct metric renewals_total =
@@ -76,6 +76,7 @@ static void count_end(const struct renewer *renewer)
     (void)snprintf(labels, sizeof(labels), "integration=\"%.*s\",result=\"%s\"",
                    SLICE_ARG(integration_of(renewer)), names[renewer->result]);
     metric_add(metric_series(&renewals_total, slice_cstr(labels)), 1);
+    /* RENEWED and IMPOSSIBLE come first in the enum, and are nothing to warn of */
     if (renewer->result >= CONNECT_RENEWAL_GONE)
         op_log(&renewer->op, LOG_WARN, "a token could not be renewed",
                LOG_STR("integration_id", integration_of(renewer)),
@@ -83,7 +84,8 @@ static void count_end(const struct renewer *renewer)
                LOG_STR("cause", renewer->message));
 }
 
-/* Also after a cancel. */
+/* Also after a cancel. The cached set goes before the waiting ops run, so that they load the row as
+ * it is now; other processes are notified only of a row that has changed. */
 static void on_end(struct op *op, enum op_end end)
 {
     struct renewer *renewer = renewer_of(op);
@@ -117,7 +119,7 @@ static void free_renewer(struct op *op)
     mem_free(renewer_of(op));
 }
 
-/* Ends with a result. */
+/* Ends with a result, by way of STEP_RELEASE. */
 static enum op_result finish(struct renewer *renewer, enum connect_renewed result, slice message)
 {
     ASSERT(op_is_active(&renewer->op));
@@ -133,6 +135,8 @@ static enum op_result no_database(struct renewer *renewer)
 
 /* ---- the row ---- */
 
+/* Each round begins here: the first one, one after the wait for another process's claim, and one
+ * after a change of the row by another writer. */
 static enum op_result step_load(struct op *op)
 {
     struct renewer *renewer = renewer_of(op);
@@ -152,8 +156,8 @@ static bool has_same(const struct json *a, const struct json *b, slice member)
     return left.len == right.len && (left.len == 0 || slice_eq_secret(left, right));
 }
 
-/* Whether both hold the same tokens: other changes of the row (its label, a rotation of master
- * keys) are none of our business. */
+/* Whether both hold the same tokens. Other changes of the row (its label, a rotation of master
+ * keys) do not matter to a renewal. */
 static bool is_same_grant(struct renewer *renewer, const struct secret *a, const struct secret *b)
 {
     const struct json *left = parse(renewer, a), *right = parse(renewer, b);
@@ -161,7 +165,8 @@ static bool is_same_grant(struct renewer *renewer, const struct secret *a, const
            has_same(left, right, SLICE("refresh_token"));
 }
 
-/* Takes the row's credential as renewer->former. false: it does not open, which a look-up tells. */
+/* Takes the row's credential as renewer->former. false: it does not open; the next lookup reports
+ * that (open_credential in connect.c). */
 static bool open_row(struct renewer *renewer, const struct connection *row)
 {
     struct vault_binding binding = {renewer->account_id, renewer->id};
@@ -187,6 +192,8 @@ static enum op_result step_loaded(struct op *op)
     int status = store_connection_get_result(&renewer->query, &row);
     if (status != OK && status != ERR_NOTFOUND)
         return no_database(renewer);
+    /* Nothing to renew: the row is gone, or changed since the caller's lookup, whose next one finds
+     * the tokens of another renewal, a new grant, or why there is none. */
     if (status == ERR_NOTFOUND || row.status != CONNECTION_LIVE || !open_row(renewer, &row) ||
         !is_same_grant(renewer, renewer->used, renewer->former))
         return finish(renewer, CONNECT_RENEWED, SLICE_NONE);
@@ -200,6 +207,7 @@ static enum op_result step_loaded(struct op *op)
 
 /* ---- the client ---- */
 
+/* Before the claim, so that its lease is spent on the call alone. */
 static enum op_result step_find_client(struct op *op)
 {
     struct renewer *renewer = renewer_of(op);
@@ -245,7 +253,7 @@ static enum op_result step_claim(struct op *op)
 {
     struct renewer *renewer = renewer_of(op);
     ASSERT(renewer->client.id.len > 0 && renewer->former);
-    if (renewer->claim.until_ns == 0) /* a dead holder's lease, and our own turn */
+    if (renewer->claim.until_ns == 0) /* a dead holder's lease may have to end first */
         renewer->claim.until_ns = loop_now_ns(op->loop) + 2ULL * lease_ms(renewer) * 1000000;
     renewer->claim.since_boot_ns = clock_boot_ns();
     store_connection_claim(renewer->service->config.pool, &renewer->query, op, renewer->account_id,
@@ -263,6 +271,7 @@ static enum op_result step_claimed(struct op *op)
     }
     if (status != ERR_NOTFOUND)
         return no_database(renewer);
+    /* another process holds the claim, or the row has changed: a load shows which */
     if (loop_now_ns(op->loop) > renewer->claim.until_ns)
         return finish(renewer, CONNECT_RENEWAL_TIMEOUT,
                       SLICE("another process has been renewing its token for too long"));
@@ -278,7 +287,7 @@ static enum op_result step_ask(struct op *op)
     struct renewer *renewer = renewer_of(op);
     unsigned timeout_ms = renewer->service->config.token_timeout_ms;
     const struct json *credential = parse(renewer, renewer->former);
-    ASSERT(renewer->claim.is_held); /* nobody else may send this token now */
+    ASSERT(renewer->claim.is_held); /* no other process sends this token now */
     struct oauth_ask ask = {
         .auth = renewer->auth,
         .grant = renewer->auth->kind == AUTH_OAUTH2 ? OAUTH_GRANT_REFRESH : OAUTH_GRANT_CLIENT,
@@ -288,7 +297,9 @@ static enum op_result step_ask(struct op *op)
     };
     if (ask.grant == OAUTH_GRANT_REFRESH)
         ask.refresh_token = json_get_str(credential, SLICE("refresh_token"));
-    /* A process that stood still meanwhile claims anew: nobody else may send this token now. */
+    /* A process that was suspended since it sent the claim may find it ended: another one may send
+     * the token, and a provider may end the grant of a refresh token that comes twice. Hence the
+     * boot clock, which counts suspended time, and another round. */
     uint64_t waited_ms = (clock_boot_ns() - renewer->claim.since_boot_ns) / 1000000;
     if (waited_ms > LEASE_MARGIN_MS / 2) {
         if (loop_now_ns(op->loop) > renewer->claim.until_ns)
@@ -299,7 +310,7 @@ static enum op_result step_ask(struct op *op)
         .tenant = renewer->account_id,
         .deadline_ns = loop_now_ns(op->loop) + (uint64_t)timeout_ms * 1000000,
     };
-    oauth_request_deinit(&renewer->asked.request);
+    oauth_request_deinit(&renewer->asked.request); /* of a former round */
     renewer->asked.at_us = clock_wall_us();
     if (oauth_request_make(&ask, &renewer->asked.request, &renewer->asked.call) == OK &&
         http_call_start(renewer->service->config.http, &renewer->asked.call, op) == OK)
@@ -329,7 +340,7 @@ static bool seal(struct renewer *renewer)
 static enum op_result step_read(struct op *op)
 {
     struct renewer *renewer = renewer_of(op);
-    oauth_request_deinit(&renewer->asked.request);
+    oauth_request_deinit(&renewer->asked.request); /* it holds secrets in clear */
     oauth_reply_read(&renewer->asked.call, &op->arena, &renewer->given.reply);
     switch (renewer->given.reply.verdict) {
     case OAUTH_GRANTED:
@@ -350,6 +361,8 @@ static enum op_result step_read(struct op *op)
 
 /* ---- what was given becomes durable ---- */
 
+/* The life of the token counts from before it was asked for: expires_at is never later than the
+ * provider's own. */
 static enum op_result step_store(struct op *op)
 {
     struct renewer *renewer = renewer_of(op);
@@ -366,7 +379,7 @@ static enum op_result step_store(struct op *op)
     return OP_WAIT;
 }
 
-static enum op_result again(struct renewer *renewer, enum step step)
+static enum op_result retry_later(struct renewer *renewer, enum step step)
 {
     op_sleep(&renewer->op, &renewer->timer, STORE_RETRY_MS, "the database, to store a token");
     return op_wait_then(&renewer->op, step);
@@ -381,32 +394,34 @@ static enum op_result step_stored(struct op *op)
         renewer->claim.is_held = false; /* it ended with that */
         return finish(renewer, CONNECT_RENEWED, SLICE_NONE);
     }
+    /* ERR_INVALID is the statement's own error, which no repetition mends */
     if (status == ERR_INVALID || renewer->tries++ >= STORE_TRIES_MAX) {
         op_log(op, LOG_ERROR, "a new token cannot be stored", LOG_INT("connection_id", renewer->id),
                LOG_CSTR("sqlstate", renewer->query.sqlstate));
         return no_database(renewer);
     }
     if (status != ERR_NOTFOUND)
-        return again(renewer, STEP_STORE);
+        return retry_later(renewer, STEP_STORE);
     store_connection_get(renewer->service->config.pool, &renewer->query, op, renewer->account_id,
                          renewer->id);
     return OP_WAIT;
 }
 
-/* The row is another one now: ours already, changed in what does not concern us, or connected anew
- * by somebody. */
+/* The row has another revision now: our own write whose answer was lost, a change of something
+ * else, or a new grant by a person. Only while it still has the tokens that were sent are those
+ * that were given newer. */
 static enum op_result step_reloaded(struct op *op)
 {
     struct renewer *renewer = renewer_of(op);
     struct connection row;
-    struct secret *asked_with = secret_ref(renewer->former);
+    struct secret *asked_with = secret_ref(renewer->former); /* open_row replaces it */
     int status = store_connection_get_result(&renewer->query, &row);
     bool is_ours = false;
     if (status == OK && open_row(renewer, &row) && row.status == CONNECTION_LIVE)
         is_ours = is_same_grant(renewer, asked_with, renewer->former);
     secret_unref(asked_with);
     if (status != OK && status != ERR_NOTFOUND && renewer->tries++ < STORE_TRIES_MAX)
-        return again(renewer, STEP_STORE); /* which finds the old revision gone once more */
+        return retry_later(renewer, STEP_STORE); /* which finds the old revision gone once more */
     if (!is_ours)
         return finish(renewer, CONNECT_RENEWED, SLICE_NONE);
     return op_jump(op, STEP_STORE);
@@ -440,17 +455,18 @@ static enum op_result step_marked(struct op *op)
     int status = store_connection_set_result(&renewer->query, &rev);
     if (status == OK)
         renewer->claim.is_held = false;
-    if (status == ERR_NOTFOUND) { /* whoever changed it may have another grant */
+    if (status == ERR_NOTFOUND) { /* the row has changed, perhaps to a grant that has not ended */
         if (renewer->tries++ < STORE_TRIES_MAX)
             return op_jump(op, STEP_LOAD);
         return finish(renewer, CONNECT_RENEWED, SLICE_NONE);
     }
     if (status != OK && status != ERR_INVALID && renewer->tries++ < STORE_TRIES_MAX)
-        return again(renewer, STEP_MARK);
+        return retry_later(renewer, STEP_MARK);
     return finish(renewer, CONNECT_RENEWAL_GONE, renewer->given.reply.message);
 }
 
-/* A claim of ours is given back. */
+/* Gives a claim back that no write of the row has ended, so that the next renewal need not wait for
+ * its lease. Where this fails, the lease ends by itself. */
 static enum op_result step_release(struct op *op)
 {
     struct renewer *renewer = renewer_of(op);
@@ -461,7 +477,7 @@ static enum op_result step_release(struct op *op)
     return OP_WAIT;
 }
 
-/* on_end tells those who wait. */
+/* The result of the release does not matter, and on_end answers the ops that wait. */
 static enum op_result step_answer(struct op *op)
 {
     (void)op;
@@ -516,6 +532,7 @@ struct renewer *renewer_start(struct connect_service *service, struct slot *slot
         return NULL;
     ASSERT(integration_id.len <= sizeof(renewer->integration_id));
     ASSERT(!slot->running && service->config.http);
+    /* the item's set may be evicted and the catalog replaced meanwhile: copies and references */
     memcpy(renewer->integration_id, integration_id.ptr, integration_id.len);
     renewer->integration_len = integration_id.len;
     renewer->service = service;

@@ -33,14 +33,14 @@ struct renewer {
     struct catalog *catalog;
     const struct catalog_auth *auth;
     struct list waiting; /* struct connect_renewal */
-    struct secret *used; /* the credential that somebody found wanting */
+    struct secret *used; /* the credential that the caller found expired or refused */
     struct pg_query query;
     struct op_timer timer;
     unsigned tries; /* to store or mark */
     /* the row, as it was loaded last */
     struct secret *former; /* its credential, which is renewed */
     slice token_url;
-    /* who asks the token endpoint */
+    /* the OAuth client that authenticates to the token endpoint */
     struct {
         struct oauth_client_lookup lookup;
         slice id; /* empty: not known yet */
@@ -66,12 +66,12 @@ struct renewer {
     slice message;
 };
 
-/* renewer.c: starts it in slot, for the credential that was found wanting. NULL: not an app whose
- * tokens can be renewed, or out of memory. */
+/* renewer.c: starts it in slot, for the credential that the caller found expired or refused. NULL:
+ * not an app whose tokens can be renewed, or out of memory. */
 struct renewer *renewer_start(struct connect_service *service, struct slot *slot,
                               struct uuid account_id, slice integration_id,
                               const struct connect_item *item) MUST_CHECK;
-/* renew.c: at its end; keeps what failed, lets those go who wait. */
+/* renew.c: at its end; remembers a failure and releases the ops that wait. */
 void renewer_ended(struct renewer *renewer);
 
 #endif

@@ -1,7 +1,11 @@
 /*
- * When connections were last used, and what last went wrong: kept in memory, told to the database
- * soon after a connection's first use and then at most once every use_every_ms, in sets. A process
- * that dies loses at most that; a clean way down loses nothing (connect_uses_flush).
+ * When connections were last used, and what last went wrong: kept in memory, stored soon after a
+ * connection's first use and then at most once every use_every_ms, many at once. A process that
+ * dies loses at most that; a clean shutdown loses nothing (connect_uses_flush).
+ *
+ * A use is in uses_young until it is first stored, then in uses_stored. The delay is the same for
+ * all of a list, so each list is in order of due_ns and only its first is examined. A use that
+ * comes due with nothing new is dropped.
  */
 #include "base/clock.h"
 #include "base/mem.h"
@@ -9,16 +13,16 @@
 #include "connect/internal.h"
 
 enum {
-    USES_MAX = 20000, /* connections remembered: past it a use goes untold, and is counted */
+    USES_MAX = 20000, /* connections remembered: past it a use is counted, and not stored */
     SOON_MS = 1000,
-    FLUSH_MAX = 64, /* told at once */
+    FLUSH_MAX = 64, /* statements at once; they share a commit */
     FLUSH_ARENA_BYTES_MAX = 1024 * 1024,
     KEY_LEN = 16 + 8,
 };
 
-static struct metric lost_total = METRIC_INIT("sluice_connection_uses_untold_total",
-                                              "Uses of connections that could not be kept or told.",
-                                              METRIC_COUNTER);
+static struct metric lost_total =
+    METRIC_INIT("sluice_connection_uses_untold_total",
+                "Uses of connections that could not be kept or stored.", METRIC_COUNTER);
 
 struct use {
     char key[KEY_LEN]; /* account, connection */
@@ -28,7 +32,7 @@ struct use {
     int64_t used_at, failed_at;
     char *failure; /* failure_len bytes; NULL: none */
     size_t failure_len;
-    bool is_dirty; /* something is to be told */
+    bool is_dirty; /* something is to be stored */
 };
 
 struct connect_flush {
@@ -36,7 +40,7 @@ struct connect_flush {
     struct connect_service *service; /* NULL once it has gone */
     struct use *uses[FLUSH_MAX];
     struct pg_query queries[FLUSH_MAX];
-    char failures[FLUSH_MAX][CONNECTION_FAILURE_MAX]; /* a use may get another one meanwhile */
+    char failures[FLUSH_MAX][CONNECTION_FAILURE_MAX]; /* copies: another one may come meanwhile */
     size_t count;
 };
 
@@ -48,9 +52,9 @@ static void drop(struct connect_service *service, struct use *use)
     mem_free(use);
 }
 
-/* ---- telling ---- */
+/* ---- storing ---- */
 
-/* The next one of a list that is due, or, on the way down, the next one. */
+/* The first of a list if it is due; at a shutdown the first in any case. */
 static struct use *first_due(const struct connect_service *service, const struct list *list)
 {
     if (list_is_empty(list))
@@ -71,8 +75,8 @@ static void submit(struct connect_flush *flush, struct use *use)
         memcpy(flush->failures[at], use->failure, use->failure_len);
         row.failure = slice_of(flush->failures[at], use->failure_len);
     }
-    list_unlink(&use->link);
-    use->is_dirty = false;
+    list_unlink(&use->link); /* step_sent or connect_uses_free takes it from here */
+    use->is_dirty = false;   /* set again by a call meanwhile */
     flush->uses[at] = use;
     store_connection_use(flush->service->config.pool, &flush->queries[at], &flush->op, &row);
 }
@@ -113,18 +117,20 @@ static enum op_result step_sent(struct op *op)
             drop(service, use);
             continue;
         }
-        use->is_dirty |= is_lost; /* told with the next one */
+        use->is_dirty |= is_lost; /* stored with the next one */
         use->due_ns = loop_now_ns(service->loop) + service->use_every_ns;
         list_push_back(&service->uses_stored, &use->link);
     }
     if (failed > 0) {
         metric_add(metric_series(&lost_total, SLICE_NONE), (double)failed);
-        op_log(op, LOG_WARN, "when connections were last used is not stored",
+        op_log(op, LOG_WARN, "the last use of connections could not be stored",
                LOG_INT("count", failed), LOG_STR("cause", flush->queries[0].message));
     }
+    /* ends: what was stored is due use_every_ms later, or was dropped */
     return op_jump(op, FLUSH_SEND);
 }
 
+/* At the earlier of the two firsts. */
 static void arm(struct connect_service *service)
 {
     uint64_t due_ns = UINT64_MAX;
@@ -177,7 +183,7 @@ static const struct op_class flush_class = {
 static void start_flush(struct connect_service *service)
 {
     if (service->flush)
-        return; /* one at a time: it takes what is due meanwhile */
+        return; /* one at a time: it goes on with what comes due meanwhile */
     struct connect_flush *flush = mem_zalloc(sizeof(*flush));
     if (!flush) {
         timer_start_in_ms(&service->uses_timer, SOON_MS);
@@ -194,7 +200,7 @@ static void on_due(struct timer *timer)
     start_flush(CONTAINER_OF(timer, struct connect_service, uses_timer));
 }
 
-/* ---- noting ---- */
+/* ---- recording ---- */
 
 /* NULL: no room. */
 static struct use *use_new(struct connect_service *service, slice key)
@@ -217,7 +223,8 @@ static struct use *use_new(struct connect_service *service, slice key)
     return use;
 }
 
-/* What a provider wrote may hold what no text column takes, and what a page would show as boxes. */
+/* A provider's text may hold NUL, which no text column takes, and control characters, which a page
+ * would show as boxes. Without memory the former failure stays. */
 static void keep_failure(struct use *use, slice failure)
 {
     slice text = slice_first_utf8(failure, CONNECTION_FAILURE_MAX);
@@ -280,10 +287,11 @@ void connect_uses_free(struct connect_service *service)
     size_t pos = 0;
     struct map_slot *slot;
     timer_stop(&service->uses_timer);
-    if (service->flush) {
+    if (service->flush) { /* it ends later, and finds that its uses are gone */
         service->flush->service = NULL;
         op_cancel(&service->flush->op);
     }
+    /* by the map: those of a flush are in neither list */
     while ((slot = map_next(&service->uses, &pos))) {
         struct use *use = slot->value;
         list_unlink(&use->link);

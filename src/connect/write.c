@@ -1,6 +1,6 @@
 /*
- * What is told of a connection as JSON, and where a list of them goes on: for the interface, for
- * operators.
+ * A connection as JSON, and the cursor of lists of connections: for the interface, the dashboard
+ * and the operator's commands.
  */
 #include "base/clock.h"
 #include "connect/connect.h"
@@ -11,6 +11,7 @@ static void put(struct json_writer *w, const char *key, slice text)
     json_put_str(w, text);
 }
 
+/* 0 is written as null. */
 static void put_time(struct json_writer *w, const char *key, int64_t wall_us)
 {
     char text[TIME_TEXT_LEN + 1];
@@ -48,6 +49,7 @@ void connect_write(struct json_writer *w, const struct connection *row)
     put_time(w, "updated_at", row->updated_at);
 }
 
+/* The two columns that order the list. An integration's id holds no colon (catalog/manifest.c). */
 slice connect_cursor(const struct connection *last, struct arena *arena)
 {
     return arena_printf(arena, "%.*s:%lld", SLICE_ARG(last->integration_id), (long long)last->id);
