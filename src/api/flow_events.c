@@ -1,6 +1,6 @@
 /*
  * GET /api/flows/{id}/events: a stream of server-sent events (WHATWG HTML 9.2), one for each change
- * of the flow that is seen: `id` is the revision, `data` the view. The first comes at once, unless
+ * of the flow that is view: `id` is the revision, `data` the view. The first comes at once, unless
  * Last-Event-ID names it. The stream ends with the flow, with its key (an event "error" says so),
  * when the server drains, and after STREAM_MS_MAX; a client that comes again for a flow that has
  * ended, with nothing new, is told to stay away (204).
@@ -17,12 +17,12 @@ enum {
 
 struct stream_state {
     struct uuid id;
-    struct flow_load *look; /* under way, or just done; NULL: it slept */
+    struct flow_load *load; /* under way, or just done; NULL: it slept */
     struct flow_watch watch;
     struct op_timer timer;
     uint64_t until_ns;
     int64_t sent_rev; /* what the client has; 0: nothing */
-    bool has_begun, is_told;
+    bool has_begun, is_notified;
     struct vault_guard guard;
     bool is_refused; /* the key, meanwhile */
     struct api_request *request;
@@ -38,16 +38,16 @@ static void on_refused(struct vault_guard *guard)
 static void on_change(struct flow_watch *watch)
 {
     struct stream_state *state = CONTAINER_OF(watch, struct stream_state, watch);
-    state->is_told = true;
+    state->is_notified = true;
     op_sleep_stop(&state->timer);
 }
 
-static enum op_result load(struct api_request *request, struct stream_state *state)
+static enum op_result start_load(struct api_request *request, struct stream_state *state)
 {
-    state->is_told = false;
-    state->look = flow_load_start_view(request->api->config.flow, request->grant.account_id,
+    state->is_notified = false;
+    state->load = flow_load_start_view(request->api->config.flow, request->grant.account_id,
                                        state->id, &request->op);
-    if (state->look)
+    if (state->load)
         return OP_WAIT;
     if (!state->has_begun)
         return api_reply_database(request, ERR_BUSY);
@@ -76,7 +76,7 @@ static enum op_result begin_events(struct api_request *request)
     };
     state->until_ns = loop_now_ns(request->op.loop) + STREAM_MS_MAX * 1000000ULL;
     request->state = state;
-    return load(request, state);
+    return start_load(request, state);
 }
 
 static enum op_result end_stream(struct api_request *request, struct stream_state *state)
@@ -112,57 +112,58 @@ static void begin_stream(struct api_request *request, struct stream_state *state
 
 /* false: the client is gone, or out of memory. */
 static bool send_view(struct api_request *request, struct stream_state *state,
-                      const struct flow_view *seen)
+                      const struct flow_view *view)
 {
     struct buf text;
     buf_init(&text, FLOW_VIEW_BYTES_MAX + 1024);
-    buf_printf(&text, "id: %lld\ndata: ", (long long)seen->rev);
-    buf_append(&text, seen->text); /* JSON: no line break in it */
+    buf_printf(&text, "id: %lld\ndata: ", (long long)view->rev);
+    buf_append(&text, view->text); /* JSON: no line break in it */
     buf_append(&text, SLICE("\n\n"));
     int rc = buf_is_ok(&text) ? http_reply_chunk(request->exchange, buf_slice(&text)) : ERR_NOMEM;
     buf_deinit(&text);
-    state->sent_rev = seen->rev;
+    state->sent_rev = view->rev;
     return rc == OK;
 }
 
-static enum op_result rest(struct api_request *request, struct stream_state *state)
+static enum op_result wait_for_change(struct api_request *request, struct stream_state *state)
 {
-    state->look = NULL;
-    op_sleep(&request->op, &state->timer, state->is_told ? 0 : HEARTBEAT_MS,
+    state->load = NULL;
+    op_sleep(&request->op, &state->timer, state->is_notified ? 0 : HEARTBEAT_MS,
              "a change of the flow");
     return OP_WAIT;
 }
 
-static enum op_result check(struct api_request *request, struct stream_state *state,
-                            const struct flow_view *seen)
+static enum op_result send_or_wait(struct api_request *request, struct stream_state *state,
+                                   const struct flow_view *view)
 {
-    bool is_new = seen->rev != state->sent_rev, has_ended = flow_view_has_ended(seen);
+    bool is_new = view->rev != state->sent_rev, has_ended = flow_view_has_ended(view);
     if (!state->has_begun && !is_new && has_ended)
         return api_reply(request, 204, SLICE_NONE);
     bool is_head = request->exchange->head.method == HTTP_METHOD_HEAD;
     if (!state->has_begun)
         begin_stream(request, state);
-    if (is_head || (is_new && !send_view(request, state, seen)) || has_ended)
+    if (is_head || (is_new && !send_view(request, state, view)) || has_ended)
         return end_stream(request, state);
-    state->watch.rev = seen->rev;
-    return rest(request, state);
+    state->watch.rev = view->rev;
+    return wait_for_change(request, state);
 }
 
-/* What this process was told, it need not look for. */
-static enum op_result go_to_news(struct api_request *request, struct stream_state *state)
+/* What this process was told, it need not load for. */
+static enum op_result check_update(struct api_request *request, struct stream_state *state)
 {
-    struct flow_view *seen = flow_watch_take_view(&state->watch);
-    if (!seen)
-        return load(request, state);
-    state->is_told = false;
-    bool is_newer = seen->rev > state->watch.rev; /* than a look that was under way */
-    enum op_result result = is_newer ? check(request, state, seen) : rest(request, state);
-    flow_view_unref(seen);
+    struct flow_view *view = flow_watch_take_view(&state->watch);
+    if (!view)
+        return start_load(request, state);
+    state->is_notified = false;
+    bool is_newer = view->rev > state->watch.rev; /* than a load that was under way */
+    enum op_result result = is_newer ? send_or_wait(request, state, view)
+                                     : wait_for_change(request, state);
+    flow_view_unref(view);
     return result;
 }
 
 /* Nothing came, or something did. */
-static enum op_result go_on(struct api_request *request, struct stream_state *state)
+static enum op_result resume_stream(struct api_request *request, struct stream_state *state)
 {
     bool is_over = loop_now_ns(request->op.loop) >= state->until_ns ||
                    http_server_is_draining(request->exchange->server);
@@ -174,32 +175,32 @@ static enum op_result go_on(struct api_request *request, struct stream_state *st
         op_sleep(&request->op, &state->timer, HEARTBEAT_MS, "a client that reads slowly");
         return OP_WAIT;
     }
-    if (state->is_told)
-        return go_to_news(request, state);
+    if (state->is_notified)
+        return check_update(request, state);
     if (http_reply_chunk(request->exchange, SLICE(": still here\n\n")) != OK)
         return end_stream(request, state);
-    return rest(request, state);
+    return wait_for_change(request, state);
 }
 
 static enum op_result finish_events(struct api_request *request)
 {
     struct stream_state *state = request->state;
     ASSERT(state);
-    if (state->is_refused || !state->look)
-        return go_on(request, state);
-    int status = state->look->status;
-    if (status == OK && !state->look->view)
+    if (state->is_refused || !state->load)
+        return resume_stream(request, state);
+    int status = state->load->status;
+    if (status == OK && !state->load->view)
         status = ERR_NOMEM;
     if (status == OK)
-        return check(request, state, state->look->view);
+        return send_or_wait(request, state, state->load->view);
     if (!state->has_begun)
         return status == ERR_NOTFOUND ? api_reply_no_flow(request)
                                       : api_reply_database(request, status);
     if (status == ERR_NOTFOUND)
         return end_stream(request, state);
-    state->look = NULL; /* the database is away: tell it at the next heartbeat */
+    state->load = NULL; /* the database is away: tell it at the next heartbeat */
     op_sleep(&request->op, &state->timer, HEARTBEAT_MS, "the database");
-    state->is_told = true;
+    state->is_notified = true;
     return OP_WAIT;
 }
 

@@ -39,12 +39,12 @@ static slice template_list(const struct api_request *request)
 
 static enum op_result reply_no_template(struct api_request *request, slice key)
 {
-    slice shown = json_excerpt(key, &request->op.arena);
+    slice excerpt = json_excerpt(key, &request->op.arena);
     slice nearest = flow_template_set_nearest(*request->api->config.templates, key);
     if (nearest.len == 0)
-        return api_reply_error(request, 404, "Unknown flow template: %.*s", SLICE_ARG(shown));
+        return api_reply_error(request, 404, "Unknown flow template: %.*s", SLICE_ARG(excerpt));
     return api_reply_error(request, 404, "Unknown flow template: %.*s; did you mean \"%.*s\"?",
-                           SLICE_ARG(shown), SLICE_ARG(nearest));
+                           SLICE_ARG(excerpt), SLICE_ARG(nearest));
 }
 
 static enum op_result begin_templates(struct api_request *request)

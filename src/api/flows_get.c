@@ -12,13 +12,13 @@ enum { LIST_LIMIT = 20, LIST_LIMIT_MAX = 100 };
 
 struct get {
     struct uuid id;
-    struct flow_load *look; /* under way, or just done; NULL: it slept */
-    struct flow_view *seen; /* what is to be judged */
+    struct flow_load *load; /* under way, or just done; NULL: it slept */
+    struct flow_view *view; /* what is to be judged */
     struct flow_watch watch;
     struct op_timer timer;
     uint64_t until_ns; /* 0: it does not wait */
-    int64_t first_rev; /* 0: not seen yet */
-    bool has_told;     /* that it changed, while nothing slept */
+    int64_t first_rev; /* 0: not view yet */
+    bool is_notified;  /* that it changed, while nothing slept */
     struct vault_guard guard;
     bool is_refused; /* the key, while it waited */
     struct api_request *request;
@@ -34,30 +34,30 @@ static void on_refused(struct vault_guard *guard)
 static void on_change(struct flow_watch *watch)
 {
     struct get *get = CONTAINER_OF(watch, struct get, watch);
-    get->has_told = true;
+    get->is_notified = true;
     op_sleep_stop(&get->timer);
 }
 
-static void let_go(struct get *get)
+static void release(struct get *get)
 {
     flow_watch_remove(&get->watch);
     vault_guard_stop(&get->guard);
-    flow_view_unref(get->seen);
-    get->seen = NULL;
+    flow_view_unref(get->view);
+    get->view = NULL;
 }
 
-static enum op_result load(struct api_request *request, struct get *get)
+static enum op_result start_load(struct api_request *request, struct get *get)
 {
-    get->has_told = false;
-    get->look = flow_load_start_view(request->api->config.flow, request->grant.account_id, get->id,
+    get->is_notified = false;
+    get->load = flow_load_start_view(request->api->config.flow, request->grant.account_id, get->id,
                                      &request->op);
-    if (get->look)
+    if (get->load)
         return OP_WAIT;
-    let_go(get);
+    release(get);
     return api_reply_database(request, ERR_BUSY);
 }
 
-static enum op_result rest(struct api_request *request, struct get *get)
+static enum op_result wait_for_change(struct api_request *request, struct get *get)
 {
     uint64_t left_ns = get->until_ns - loop_now_ns(request->op.loop);
     op_sleep(&request->op, &get->timer, left_ns / 1000000 + 1, "a change of the flow");
@@ -112,19 +112,19 @@ static enum op_result begin_get(struct api_request *request)
     request->state = get;
     if (wait_s > 0) {
         get->until_ns = loop_now_ns(request->op.loop) + wait_s * 1000000000ULL;
-        /* before the look: what changes while it is under way is not missed */
+        /* before the load: what changes while it is under way is not missed */
         flow_watch_add(request->api->config.flow, &get->watch);
         get->guard.on_refused = on_refused;
         vault_guard_start(request->api->config.auth, &get->guard, &request->check.caller);
     }
-    return knows_enough(request, get) ? rest(request, get) : load(request, get);
+    return knows_enough(request, get) ? wait_for_change(request, get) : start_load(request, get);
 }
 
 /* Whether the client asked for what comes after this revision. */
 static bool is_known(struct api_request *request, const struct get *get)
 {
     slice wanted = http_request_header(request->exchange, SLICE("If-None-Match"));
-    int64_t rev = get->seen->rev;
+    int64_t rev = get->view->rev;
     if (wanted.ptr)
         return api_has_etag(request, api_flow_etag(request, rev));
     return get->first_rev == 0 || get->first_rev == rev;
@@ -133,8 +133,8 @@ static bool is_known(struct api_request *request, const struct get *get)
 static bool may_wait(struct api_request *request, const struct get *get)
 {
     bool is_wanted = get->watch.is_until_settled
-                         ? get->seen->status != FLOW_RUNNING
-                         : flow_view_has_ended(get->seen) || !is_known(request, get);
+                         ? get->view->status != FLOW_RUNNING
+                         : flow_view_has_ended(get->view) || !is_known(request, get);
     return loop_now_ns(request->op.loop) < get->until_ns && !is_wanted &&
            !http_server_is_draining(request->exchange->server);
 }
@@ -142,34 +142,34 @@ static bool may_wait(struct api_request *request, const struct get *get)
 static enum op_result answer(struct api_request *request, struct get *get)
 {
     enum op_result result = OP_DONE;
-    if (!api_reply_not_modified(request, api_flow_etag(request, get->seen->rev)))
-        result = api_reply(request, 200, get->seen->text);
-    let_go(get);
+    if (!api_reply_not_modified(request, api_flow_etag(request, get->view->rev)))
+        result = api_reply(request, 200, get->view->text);
+    release(get);
     return result;
 }
 
-/* What was told while it was looked at, or meanwhile. false: look. */
-static bool take_news(struct get *get)
+/* What was told while it was looked at, or meanwhile. false: load. */
+static bool take_update(struct get *get)
 {
-    struct flow_view *news = flow_watch_take_view(&get->watch), *old = get->seen;
-    bool is_newer = news && (!old || news->rev > old->rev);
-    get->has_told = false;
-    get->seen = is_newer ? news : old;
-    flow_view_unref(is_newer ? old : news);
-    return news != NULL;
+    struct flow_view *update = flow_watch_take_view(&get->watch), *old = get->view;
+    bool is_newer = update && (!old || update->rev > old->rev);
+    get->is_notified = false;
+    get->view = is_newer ? update : old;
+    flow_view_unref(is_newer ? old : update);
+    return update != NULL;
 }
 
-static enum op_result check(struct api_request *request, struct get *get)
+static enum op_result answer_or_wait(struct api_request *request, struct get *get)
 {
     while (may_wait(request, get)) {
         if (get->first_rev == 0)
-            get->first_rev = get->seen->rev;
-        if (get->watch.rev < get->seen->rev)
-            get->watch.rev = get->seen->rev;
-        if (!get->has_told)
-            return rest(request, get);
-        if (!take_news(get))
-            return load(request, get);
+            get->first_rev = get->view->rev;
+        if (get->watch.rev < get->view->rev)
+            get->watch.rev = get->view->rev;
+        if (!get->is_notified)
+            return wait_for_change(request, get);
+        if (!take_update(get))
+            return start_load(request, get);
     }
     return answer(request, get);
 }
@@ -179,18 +179,18 @@ static enum op_result finish_get(struct api_request *request)
     struct get *get = request->state;
     ASSERT(get);
     if (get->is_refused) {
-        let_go(get);
+        release(get);
         return api_reply_key_refused(request);
     }
-    if (!get->look) /* it slept */
-        return take_news(get) ? check(request, get) : load(request, get);
-    int status = get->look->status;
-    flow_view_unref(get->seen);
-    get->seen = get->look->view ? flow_view_ref(get->look->view) : NULL;
-    get->look = NULL;
-    if (status == OK && get->seen)
-        return check(request, get);
-    let_go(get);
+    if (!get->load) /* it slept */
+        return take_update(get) ? answer_or_wait(request, get) : start_load(request, get);
+    int status = get->load->status;
+    flow_view_unref(get->view);
+    get->view = get->load->view ? flow_view_ref(get->load->view) : NULL;
+    get->load = NULL;
+    if (status == OK && get->view)
+        return answer_or_wait(request, get);
+    release(get);
     if (status == OK)
         return api_reply_error(request, 500, "Internal error");
     return status == ERR_NOTFOUND ? api_reply_no_flow(request)
@@ -201,7 +201,7 @@ static void gone_get(struct api_request *request)
 {
     struct get *get = request->state;
     if (get)
-        let_go(get);
+        release(get);
     op_cancel(&request->op);
 }
 
