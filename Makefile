@@ -369,10 +369,11 @@ fuzz_lines = $(foreach f,$(FUZZ_C),fuzz $(f:tests/%.c=%) build/asan/$(f:%.c=%) \
 	tests/fuzz/corpus/$(call fuzz_name,$(f))$(newline))
 sim_lines = unit sim/seeds build/$(1)/tests/sim/sim$(newline)unit sim/bugs build/$(1)/tests/sim/sim bugs$(newline)
 lint_lines = $(foreach l,rooms banned hosts references words format,lint lint/$(l) tests/lint/$(l).sh$(newline))
-integration_programs = $(INTEGRATION_C:%.c=build/$(1)/%)
-integration_lines = $(foreach f,$(INTEGRATION_C),integration $(f:tests/%.c=%) \
+integration_sources = $(foreach f,$(INTEGRATION_C),$(if $(selected),$(f)))
+integration_programs = $(patsubst %.c,build/$(1)/%,$(integration_sources))
+integration_lines = $(foreach f,$(integration_sources),integration $(f:tests/%.c=%) \
 	build/$(1)/$(f:%.c=%)$(newline)) \
-	$(foreach f,$(INTEGRATION_SCRIPTS),integration $(f:tests/%=%) $(f)$(newline))
+	$(foreach f,$(INTEGRATION_SCRIPTS),$(if $(selected),integration $(f:tests/%=%) $(f)$(newline)))
 cost_programs = $(COST_C:%.c=build/release/%)
 cost_lines = $(foreach f,$(COST_C),integration $(f:tests/unit/%.c=release/%) \
 	build/release/$(f:%.c=%)$(newline))
@@ -380,6 +381,7 @@ e2e_lines = $(foreach f,$(E2E),$(if $(selected),e2e $(f:tests/%=%) $(f)$(newline
 
 # $(call run_tests,LINES)
 define run_tests
+$(if $(strip $(1)),,$(error no test of $@ $(if $(ROOM),in room $(ROOM) )has "$(T)" in its file's name))
 $(file >build/list/$@.tests,$(1))
 @tests/run.sh $(CONTAIN) build/list/$@.tests
 endef
@@ -412,7 +414,7 @@ sim: export SEED := $(SEED)
 sim: $(CONTAIN) build/$(TEST_VARIANT)/tests/sim/sim
 	$(if $(SEED),@build/$(TEST_VARIANT)/tests/sim/sim,$(call run_tests,$(call sim_lines,$(TEST_VARIANT))))
 
-## test-integration: the real server against PostgreSQL and scripted peers
+## test-integration: the real server against PostgreSQL and scripted peers, of names with T= in them
 .PHONY: test-integration
 test-integration: build/stamp/system-run build/stamp/system-test $(E2E_STAMP) $(CONTAIN) \
 		$(call programs,$(TEST_VARIANT)) $(call programs,release) \

@@ -3,7 +3,8 @@
 #
 # LIST has a line "KIND NAME COMMAND..." a program; CONTAIN is build/.../contain, which bounds its
 # time and kills what it leaves behind. One line a program tells how it went; the whole output is
-# shown for failures only. Programs speak TAP ("ok 1 - name", "not ok", "# SKIP"), as cmocka and
+# shown for failures only, without leaks: a failed test does not free what it holds. Before the last
+# line stands what failed and why, in short. Programs speak TAP ("ok 1 - name", "not ok", "# SKIP"), as cmocka and
 # Node's test runner do; one that prints none counts as a single test, by its exit status (77 is a
 # skip). What was measured is shown, too: lines that begin with "figure: ".
 # The last line is the sum: "N passed, N failed, N skipped". Exits 1 when anything failed.
@@ -99,11 +100,71 @@ report()
         sed -n 's/^\(# \)\{0,1\}figure: /      /p' "$log"
         if [ "$word" = FAIL ]; then
             printf -- '----- %s (exit status %s) -----\n' "$name" "$status"
-            cat "$log"
+            without_leaks <"$log"
             printf -- '----- end of %s -----\n' "$name"
         fi
     } >"$log.report"
     cat "$log.report"
+    [ "$word" != FAIL ] || {
+        printf 'failed: %s (exit status %s)\n' "$name" "$status"
+        failures "$status" <"$log"
+    } >"$log.failures"
+}
+
+# The log on stdin; a leak report is left out where a test failed, one line says so.
+without_leaks()
+{
+    awk '
+        /^ *not ok/ { failed = 1 }
+        /ERROR: LeakSanitizer/ && failed { is_leak = 1 }
+        !is_leak
+        is_leak && /^SUMMARY: / { print "(" $0 "; not listed, since a test failed)"; is_leak = 0 }'
+}
+
+# What failed, of the log on stdin: names, places and messages of tests; of a program that died without
+# naming one its sanitizer report's head or its last lines. $1: its exit status.
+failures()
+{
+    awk -v status="$1" -v tests=4 -v lines=14 '
+        function keep(line) { if (count++ < lines) text = text "    " line "\n" }
+        function end() {
+            if (in_test && !is_parent && shown++ < tests) printf "%s", text
+            in_test = 0
+        }
+        { sub(/\r$/, ""); plain = $0; sub(/^ +/, "", plain) }
+        in_node && plain == "..." { end(); in_node = 0; next }
+        in_node && plain ~ /failureType: .subtestsFailed/ { is_parent = 1; next }
+        in_node && plain ~ /^(location|error|stack|code|name|expected|actual|operator|failureType|duration_ms|type):/ {
+            part = plain
+            sub(/:.*/, "", part)
+            if (part == "location" || part == "error") keep(plain)
+            next
+        }
+        in_node && part == "error" { sub(/^      /, ""); if (plain != "") keep($0); next }
+        in_node && part == "stack" {
+            if (plain ~ /file:/ && !has_frame++) text = text "    at " plain "\n"
+            next
+        }
+        in_node { next }
+        plain ~ /^(not )?ok|^1\.\./ { end() }
+        plain ~ /^not ok/ && plain !~ /# *(SKIP|TODO)/ {
+            in_test = 1
+            is_parent = count = has_frame = 0
+            text = "  " plain "\n"
+            next
+        }
+        in_test && plain == "---" { in_node = 1; next }
+        in_test && plain ~ /^# / && plain !~ /^# (not ok|cpu)/ { keep(substr(plain, 3)); next }
+        /ERROR: (Address|UndefinedBehavior|Thread)Sanitizer|runtime error:|ASSERT\(.*\) failed/ { died = lines }
+        died-- > 0 { last_words = last_words "    " $0 "\n" }
+        plain != "" && plain !~ /^# cpu/ { tail[n++ % lines] = $0 }
+        END {
+            end()
+            if (shown > tests) printf "  and %d more\n", shown - tests
+            if (last_words) printf "%s", last_words
+            if (shown || last_words) exit
+            for (i = n > lines ? n - lines : 0; i < n; i++) print "    " tail[i % lines]
+        }'
 }
 
 # $1 how many at a time, $2 results, $3 kinds as a pattern of awk.
@@ -141,10 +202,11 @@ main()
     sum "$results"
 }
 
-# A program without a result (its runner died) is a failure too.
+# What failed, and the numbers. A program without a result (its runner died) is a failure too.
 sum()
 {
     local programs
+    find "$1" -name '*.failures' -exec cat {} +
     programs=$(awk 'NF { n++ } END { print n + 0 }' "$list")
     find "$1" -name '*.counts' -exec cat {} + | awk -v programs="$programs" '
         { passed += $1; failed += $2; skipped += $3 }

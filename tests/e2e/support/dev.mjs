@@ -39,8 +39,12 @@ export class Dev {
   }
 
   // One request with the demo key; body is sent as JSON unless it is a string.
-  call(method, path, body, headers = {}) {
-    return call(this.base, this.key, method, path, body, headers);
+  async call(method, path, body, headers = {}) {
+    try {
+      return await call(this.base, this.key, method, path, body, headers);
+    } catch (error) {
+      throw await this.process.explain(error);
+    }
   }
 
   execute(integration_id, action_id, input, more = {}) {

@@ -5,6 +5,9 @@ import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 
+const EXIT_MS_MAX = 500;
+const LAST_LINES = 12;
+
 // Runs a program to its end. Never rejects for an exit code: the caller looks at it.
 // options: env (added to ours), input (stdin), uid, gid, cwd
 export function run(program, args, options = {}) {
@@ -72,6 +75,16 @@ export class Running {
   // Throws with what it said when it has ended already: for use inside until().
   check() {
     if (!this.isRunning) throw new Error(`${this.name} ended early:\n${this.log}`);
+  }
+
+  // Of a request to it that failed: the error to throw. If the process has died (its exit is noticed a
+  // little later than its connections' end), its last lines are in the message.
+  async explain(error) {
+    await Promise.race([this.gone, new Promise((resolve) => setTimeout(resolve, EXIT_MS_MAX))]);
+    if (this.isRunning) return error;
+    const { code, signal } = await this.gone;
+    const last = this.log.trimEnd().split('\n').slice(-LAST_LINES).join('\n');
+    return new Error(`${error.message}: ${this.name} has ended (${signal ?? `exit status ${code}`}):\n${last}`, { cause: error });
   }
 
   // Resolves with {code, signal} once it has ended.

@@ -142,8 +142,12 @@ export class Server {
     return this.process.log;
   }
 
-  call(key, method, path, body, headers) {
-    return call(this.base, key, method, path, body, headers);
+  async call(key, method, path, body, headers) {
+    try {
+      return await call(this.base, key, method, path, body, headers);
+    } catch (error) {
+      throw await this.process.explain(error);
+    }
   }
 
   execute(key, integration_id, action_id, input, more = {}) {
