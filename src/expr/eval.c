@@ -1,7 +1,11 @@
 /*
- * The evaluator: a walk over the nodes. Values are passed as 16-byte structs and share what they
- * hold with the input; only new containers are made, each in one block of the right size.
- * `out` never points into `current`.
+ * eval: a walk over the nodes. Values are passed as 16-byte structs and share what they hold with
+ * the input; only new containers are made, each in one block of the right size. `out` never points
+ * into `current`.
+ *
+ * Every rule is that of the JMESPath specification: a value of the wrong type gives null, never an
+ * error (functions alone check types). Every node, item and run of text is charged, so an
+ * expression of a tenant ends within its budget whatever the data is.
  */
 #include "expr/func.h"
 #include "expr/run.h"
@@ -12,6 +16,7 @@ static const struct json *at_index(const struct json *current, int32_t index)
 {
     if (current->type != JSON_ARRAY)
         return &json_null;
+    /* In 64 bits: a negative index plus the count cannot overflow. */
     int64_t i = index < 0 ? (int64_t)current->count + index : index;
     return i >= 0 && i < current->count ? &current->as.items[i] : &json_null;
 }
@@ -25,12 +30,15 @@ static int eval_field(struct expr_run *run, const struct expr_node *node,
     const struct json *found = expr_value_member(current, node->as.name);
     if (found)
         *out = *found;
+    /* The search above is linear: large objects cost more than the one visit of the node. */
     return expr_run_visit(run, current->count / 8);
 }
 
 static int eval_seq(struct expr_run *run, const struct expr_node *node, const struct json *current,
                     struct json *out)
 {
+    /* A copy: out may be overwritten by the next part while it still reads the value of the last
+     * one. */
     struct json value = *current;
     int rc = OK;
     for (const struct expr_node *kid = node->as.kids.first; kid && rc == OK; kid = kid->next) {
@@ -93,6 +101,7 @@ static int eval_compare(struct expr_run *run, const struct expr_node *node,
         rc = expr_run_node(run, node->as.kids.last, current, &right);
     if (rc != OK)
         return rc;
+    /* Ordering anything but two numbers gives null, as the specification has it. */
     *out = json_null;
     if (node->op == EXPR_EQ || node->op == EXPR_NE) {
         bool is_equal = false;
@@ -112,6 +121,7 @@ static int eval_list(struct expr_run *run, const struct expr_node *node, const s
                      struct json *out)
 {
     *out = json_null;
+    /* A multiselect of null is null; without this rule it would be a list of nulls. */
     if (current->type == JSON_NULL)
         return OK;
     struct json *items = NULL;
@@ -150,6 +160,7 @@ static int eval_hash(struct expr_run *run, const struct expr_node *node, const s
 static int project_item(struct expr_run *run, const struct expr_node *rhs, const struct json *item,
                         struct json *items, size_t *count)
 {
+    /* Written in place and kept only by counting it: a null is overwritten by the next item. */
     struct json *to = &items[*count];
     int rc = expr_run_visit(run, 1);
     if (rc != OK)
@@ -174,6 +185,7 @@ static bool has_null(const struct json *items, size_t count)
 static int project_block(struct expr_run *run, const struct expr_node *rhs, struct json *from,
                          size_t count, struct json *out)
 {
+    /* The array as it is, until something has to be left out: [*] alone costs no copy. */
     *out = expr_array(from, count);
     int rc = expr_run_visit(run, count / EXPR_SCAN_UNIT);
     if (rc != OK || (!rhs && !has_null(from, count)))
@@ -245,6 +257,8 @@ static int eval_flatten(struct expr_run *run, const struct expr_node *node,
     if (rc != OK)
         return rc;
     struct json *items = NULL;
+    /* Counted before the block is allocated: the same array may stand in the outer one many
+     * times. */
     size_t kept = 0, count = flat_count(current);
     if (count > run->budget->visits_max - run->budget->visits)
         return expr_run_spent(run);
@@ -281,6 +295,8 @@ static int eval_filter(struct expr_run *run, const struct expr_node *node,
 /* A bound of a slice as Python reads it: negative from the end, cut to what the step can reach. */
 static int64_t slice_bound(int64_t bound, int64_t count, int64_t step)
 {
+    /* As Python's slice.indices(): with a negative step the bounds are one lower, since -1 stands
+     * for "before the first". */
     int64_t low = step < 0 ? -1 : 0, high = step < 0 ? count - 1 : count;
     if (bound < 0)
         bound += count;
@@ -301,11 +317,13 @@ static int eval_slice(struct expr_run *run, const struct expr_node *node,
         start = slice_bound(range->start, count, step);
     if (range->has_stop)
         stop = slice_bound(range->stop, count, step);
+    /* Items in one piece need no copy where there is no right side. */
     if (step == 1 && start < stop)
         return project_block(run, node->rhs, current->as.items + start, (size_t)(stop - start),
                              out);
     struct json *items = NULL;
     size_t kept = 0;
+    /* Rounded up: the number of steps from start to stop. */
     int64_t gap = step < 0 ? start - stop : stop - start, size = step < 0 ? -step : step;
     int rc = expr_run_items(run, gap > 0 ? (size_t)((gap + size - 1) / size) : 0, &items);
     for (int64_t i = start; rc == OK && (step < 0 ? i > stop : i < stop); i += step)

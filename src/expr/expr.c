@@ -1,5 +1,8 @@
 /*
- * The entry points: compile, evaluate, budgets. See expr/expr.h.
+ * expr: the entry points of expressions: compile, evaluate, budgets. See expr/expr.h.
+ *
+ * Compiling checks all that does not depend on data (grammar, function names, argument counts), so
+ * a manifest with a wrong expression fails when it is loaded and not when a tenant uses it.
  */
 #include "expr/expr.h"
 
@@ -51,7 +54,8 @@ enum err_code expr_fault_code(enum expr_fault fault)
 
 /* ---- compile ---- */
 
-/* What must hold before the lexer may look at it. */
+/* What must hold before the lexer reads it: later stages rely on valid UTF-8 without NUL, since
+ * they cut text for messages and use strchr. */
 static enum expr_fault check_source(slice source, struct err *err)
 {
     size_t bad_at = 0;
@@ -88,6 +92,7 @@ static bool is_path_node(const struct expr_node *node)
     case EXPR_NODE_NOT:
     case EXPR_NODE_COMPARE:
         return true; /* a boolean, or null */
+    /* A new kind of node counts as one that builds something, until it is added above. */
     default:
         return false;
     }
@@ -101,11 +106,15 @@ struct expr *expr_compile_fault(struct arena *arena, slice source, enum expr_fau
                                 struct err *err)
 {
     enum expr_fault unused;
+    /* Callers that want no category pass NULL; the functions below always have a place to write
+     * to. */
     fault = fault ? fault : &unused;
     *fault = check_source(source, err);
     if (*fault != EXPR_FAULT_NONE)
         return NULL;
     struct expr *expr = ARENA_NEW(arena, struct expr);
+    /* A copy: nodes hold slices of the source, and errors show it, long after the caller's text is
+     * gone. */
     slice copy = arena_dup(arena, source);
     if (!expr || !copy.ptr) {
         *fault = EXPR_FAULT_MEMORY;
@@ -141,6 +150,8 @@ void expr_budget_init(struct expr_budget *budget)
 static int charge_result(struct expr_run *run, const struct json *result)
 {
     struct expr_budget *budget = run->budget;
+    /* bytes_result adds up over the expressions of one budget: a template with many of them is
+     * bounded as one. */
     size_t bytes = budget->bytes_result;
     int rc = expr_value_measure(run, result, false, budget->bytes_max, &bytes);
     budget->bytes_result = bytes;
@@ -160,6 +171,8 @@ int expr_eval(const struct expr *expr, const struct json *root, const struct jso
     *result = json_null;
     struct json value = json_null;
     int rc = expr_run_node(&run, expr->top, current ? current : &json_null, &value);
+    /* A path can only give what is in the input already, whose size was bounded when it was
+     * parsed. */
     if (rc == OK && !expr->is_path)
         rc = charge_result(&run, &value);
     if (rc == OK)

@@ -16,8 +16,9 @@
  * to_number to_string type values), and these, all pure:
  *
  *   ascii_json(array|object) -> string     as JSON in ASCII alone, which a header may carry: all
- * else, and DEL, as \uXXXX base64(string) -> string               RFC 4648 4, with padding, of the
- * UTF-8 bytes base64url(string) -> string            RFC 4648 5, without padding
+ *                                          else, and DEL, as \uXXXX
+ *   base64(string) -> string               RFC 4648 4, with padding, of the UTF-8 bytes
+ *   base64url(string) -> string            RFC 4648 5, without padding
  *   base64url_decode(string) -> string     padding optional; bytes that are no UTF-8 become U+FFFD
  *   truncate(string, number max[, string suffix]) -> string
  *                                          at most max code points; what is cut ends in suffix
@@ -108,7 +109,7 @@ struct expr *expr_compile_fault(struct arena *arena, slice source, enum expr_fau
 slice expr_source(const struct expr *expr);
 
 /* Fuel; one may serve several evaluations (a whole template), they add up. A visit is a node
- * evaluated, an item looked at, or 32 bytes of text scanned. bytes_built counts text as functions
+ * evaluated, an item read, or 32 bytes of text scanned. bytes_built counts text as functions
  * make it, bytes_result the size of results as JSON text (escapes not counted), each against
  * bytes_max. A result that is a mere sub-value of the input (a path) builds nothing and counts
  * nothing. */

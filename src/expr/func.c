@@ -1,5 +1,6 @@
 /*
- * The function table, sorted by name, and the check of arguments. See expr/func.h.
+ * func: the function table, sorted by name, and the check of arguments. See expr/func.h. The order
+ * matters: expr_function_find searches the table with bsearch.
  */
 #include "expr/func.h"
 
@@ -17,7 +18,8 @@
 #define REF  EXPR_ARG_REF
 #define MANY EXPR_ARGS_MAX
 
-/* The specification's (jmespath.org/specification.html, "Built-in Functions") and expr/expr.h's. */
+/* The specification's (jmespath.org/specification.html, "Built-in Functions") and those of
+ * expr/expr.h: name, fewest and most arguments, the type of each, the function. */
 static const struct expr_function functions[] = {
     {"abs", 1, 1, {NUM}, expr_fn_abs},
     {"ascii_json", 1, 1, {ARR | OBJ}, expr_fn_ascii_json},
@@ -78,6 +80,8 @@ const struct expr_function *expr_function_find(slice name)
 unsigned expr_function_arg(const struct expr_function *function, uint32_t i)
 {
     ASSERT(i < function->args_max);
+    /* The last type stands for all further arguments: merge and not_null take up to
+     * EXPR_ARGS_MAX. */
     return function->types[i < EXPR_ARG_TYPES ? i : EXPR_ARG_TYPES - 1];
 }
 
@@ -86,6 +90,7 @@ const struct expr_node *expr_function_ref(const struct expr_node *call, uint32_t
     const struct expr_node *arg = call->as.call.args.first;
     while (i-- > 0)
         arg = arg->next;
+    /* The parser made sure of it (check_call in parse_select.c). */
     ASSERT(arg->kind == EXPR_NODE_REF);
     return arg->as.kids.first;
 }
@@ -118,6 +123,8 @@ static int wrong_type(struct expr_run *run, const struct expr_node *call, uint32
 {
     const struct expr_function *function = call->as.call.function;
     unsigned mask = expr_function_arg(function, i);
+    /* Holds the longest list of type_names; the assertion below proves it for the table as it
+     * is. */
     char wanted[96] = "";
     size_t len = 0;
     for (size_t bit = 0; bit < ARRAY_LEN(type_names); bit++) {
@@ -140,6 +147,8 @@ static int check_items(struct expr_run *run, const struct expr_node *call, uint3
     int rc = expr_run_visit(run, array->count / 8);
     if (rc != OK || array->count == 0)
         return rc;
+    /* One type for all items: which one the first item decides, so that max([1, 'a']) is an error
+     * and not an order between numbers and strings. */
     unsigned first = type_mask(&array->as.items[0]);
     unsigned wanted = 0;
     if (mask & EXPR_ARG_NUMBERS)
@@ -169,7 +178,8 @@ static int check_arg(struct expr_run *run, const struct expr_node *call, uint32_
     return wrong_type(run, call, i, expr_value_type(value));
 }
 
-/* Away from the big switch: its arguments would make every frame of the evaluator large. */
+/* A function of its own, never inlined: its array of arguments (512 bytes) would otherwise be part
+ * of each frame of the recursion in expr_run_node. */
 __attribute__((noinline)) int expr_function_call(struct expr_run *run, const struct expr_node *call,
                                                  const struct json *current, struct json *out)
 {
@@ -178,6 +188,7 @@ __attribute__((noinline)) int expr_function_call(struct expr_run *run, const str
     uint32_t i = 0;
     *out = json_null;
     for (const struct expr_node *arg = call->as.call.args.first; arg; arg = arg->next, i++) {
+        /* What stands for a reference: the function evaluates it itself, once an item. */
         args[i] = json_null;
         if (arg->kind == EXPR_NODE_REF)
             continue;

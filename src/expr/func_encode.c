@@ -1,6 +1,6 @@
 /*
- * The functions beside those of JMESPath that encode: ascii_json, base64, base64url,
- * base64url_decode, uuid5.
+ * func_encode: the functions that encode, which JMESPath does not have: ascii_json, base64,
+ * base64url, base64url_decode, uuid5.
  */
 #include "base/encode.h"
 #include "base/id.h"
@@ -25,6 +25,7 @@ static int encode(struct expr_run *run, slice text, size_t size,
         return rc;
     const char *room = buf.ptr;
     write(&buf, text);
+    /* Had the buffer grown, it would have called realloc on memory of the arena. */
     ASSERT(buf_is_ok(&buf) && buf.ptr == room && buf.len <= size);
     *out = expr_string(room, buf.len);
     return OK;
@@ -47,6 +48,7 @@ EXPR_FUNCTION(base64url)
 /* The code point that text, which is UTF-8, begins with, and its length. */
 static uint32_t first_point(slice text, size_t *len)
 {
+    /* Relies on the text being UTF-8, as every string of a JSON value is. */
     unsigned char lead = (unsigned char)text.ptr[0];
     *len = lead < 0x80 ? 1 : lead < 0xE0 ? 2 : lead < 0xF0 ? 3 : 4;
     ASSERT(*len <= text.len);
@@ -77,9 +79,12 @@ EXPR_FUNCTION(ascii_json)
     size_t plain = 0, len;
     for (size_t at = 0; at < json.len && text.status == OK; at += len) {
         uint32_t point = first_point(slice_from(json, at), &len);
+        /* 0x7F is a control character, which a header may not carry; all below 0x20 were escaped by
+         * the writer. */
         if (point < 0x7F)
             continue;
         expr_text_add(&text, slice_of(json.ptr + plain, at - plain));
+        /* Beyond U+FFFF JSON needs a surrogate pair (RFC 8259 7). */
         if (point >= 0x10000)
             add_escape(&text, 0xD800 + ((point - 0x10000) >> 10));
         add_escape(&text, point < 0x10000 ? point : 0xDC00 + ((point - 0x10000) & 0x3FF));
@@ -98,6 +103,8 @@ static int put_utf8(struct expr_run *run, slice bytes, struct json *out)
         return OK;
     struct expr_text text;
     expr_text_init(&text, run);
+    /* One byte further each time, so a broken sequence of n bytes gives n replacement characters;
+     * slice_is_utf8 starts behind what it has found good. */
     while (!slice_is_utf8(bytes, &bad_at) && text.status == OK) {
         expr_text_add(&text, slice_first(bytes, bad_at));
         EXPR_TEXT_LIT(&text, "\xEF\xBF\xBD");
@@ -111,6 +118,7 @@ EXPR_FUNCTION(base64url_decode)
 {
     slice text = json_str(&args[0]);
     struct buf buf;
+    /* Three bytes for each group of four digits, and room for a last one that is not whole. */
     int rc = arena_buf(run, text.len / 4 * 3 + 3, &buf);
     if (rc != OK)
         return rc;
@@ -149,7 +157,7 @@ EXPR_FUNCTION(uuid5)
     if (!known_name_space(name, &name_space) && !uuid_parse(name, &name_space))
         return expr_run_fail(run, EXPR_FAULT_VALUE, call->at,
                              "uuid5() wants a UUID, 'dns', 'url', 'oid' or 'x500' as namespace");
-    int rc = expr_run_scan(run, args[1].count * (size_t)8); /* a hash costs more than a look */
+    int rc = expr_run_scan(run, args[1].count * (size_t)8); /* a hash costs more than a read */
     char text[UUID_TEXT_LEN + 1], *to = NULL;
     if (rc == OK)
         rc = expr_run_text(run, UUID_TEXT_LEN, &to);

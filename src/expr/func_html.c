@@ -1,6 +1,10 @@
 /*
- * Functions over HTML: unescape_html, html_text. Both read once from front to back, take any bytes
- * for HTML, and write no more than they read.
+ * func_html: functions over HTML: unescape_html, html_text. Both read once from front to back, take
+ * any bytes for HTML, and write no more than they read, so the room is allocated once and no write
+ * needs a check.
+ *
+ * This is no parser of HTML: a mail's markup is often broken, and its text is wanted all the same.
+ * The result is plain text for people and models; it must not be used as HTML again.
  */
 #include "expr/func.h"
 
@@ -63,10 +67,12 @@ static uint32_t referred_to(slice text)
                                                         : 16;
         if (digit >= base)
             return 0;
+        /* Checked at each digit: with many digits point would overflow and wrap to a good one. */
         point = point * base + digit;
         if (point > 0x10FFFF)
             return 0;
     }
+    /* Surrogates are no characters (RFC 3629 3) and would make the result invalid UTF-8. */
     return point >= 0xD800 && point <= 0xDFFF ? 0 : point;
 }
 
@@ -74,6 +80,7 @@ static uint32_t referred_to(slice text)
 static uint32_t reference_at(slice text, size_t *len)
 {
     ASSERT(text.len > 0 && text.ptr[0] == '&');
+    /* Bounded, so that a text of ampersands costs linear time. */
     slice rest = slice_first(slice_from(text, 1), REFERENCE_BYTES_MAX);
     ptrdiff_t end = slice_find_char(rest, ';');
     *len = end > 0 ? (size_t)end + 2 : 1;
@@ -209,6 +216,7 @@ static void need_lines(struct page *page, unsigned count)
 
 static void put_gap(struct page *page)
 {
+    /* Nothing in front of the first word: with len 0 no text was written yet. */
     if (page->len > 0 && page->lines > 0)
         for (unsigned i = 0; i < page->lines; i++)
             page->text[page->len++] = '\n';
@@ -236,6 +244,7 @@ static size_t put_character(struct page *page, slice rest)
     size_t taken = 1;
     uint32_t point = rest.ptr[0] == '&' ? reference_at(rest, &taken) : 0;
     slice character = point ? slice_of(bytes, put_point(bytes, point)) : first_character(rest);
+    /* Invisible characters are kept only within a word (see is_invisible). */
     bool is_gap = page->len == 0 || page->lines > 0 || page->is_space_due;
     if ((character.len == 1 && is_white(character.ptr[0]) && !page->is_kept) ||
         slice_eq_cstr(character, "\xC2\xA0"))
@@ -268,6 +277,7 @@ static slice link_of(slice tag)
             tag = slice_from(tag, 1);
         }
         if (slice_eq_nocase(name, SLICE("href")))
+            /* Other schemes (mailto:, javascript:) name no page. */
             return slice_starts_with(value, SLICE("http")) ? value : SLICE_NONE;
     }
     return SLICE_NONE;
@@ -286,11 +296,13 @@ static void close_link(struct page *page)
     page->link = SLICE_NONE;
     if (link.len == 0 || page->len == page->linked)
         return;
+    /* A link whose text is its own address would say it twice. */
     slice said = slice_trim(slice_of(page->text + page->linked, page->len - page->linked));
     if (slice_eq(said, link))
         return;
     page->text[page->len++] = ' ';
     page->text[page->len++] = '(';
+    /* The address may hold references (&amp;), which are shorter once resolved. */
     page->len += put_unescaped(page->text + page->len, link);
     page->text[page->len++] = ')';
 }
@@ -338,6 +350,8 @@ static size_t tag_len(slice text)
         char c = text.ptr[i];
         if (c == quote)
             quote = 0;
+        /* Only behind '=': an apostrophe elsewhere in a tag is no quote, and would hide the rest of
+         * the page. */
         else if (quote == 0 && (c == '"' || c == '\'') && text.ptr[i - 1] == '=')
             quote = c;
         else if (quote == 0 && c == '>')
@@ -350,6 +364,8 @@ static size_t tag_len(slice text)
 static size_t hidden_len(slice text, slice name)
 {
     for (size_t i = 0; i < text.len; i++)
+        /* Scripts and styles end at their own end tag alone; a "<" inside is text (HTML
+         * Standard 13.2.5.3, 13.2.5.4). */
         if (text.ptr[i] == '<' && i + 1 < text.len && text.ptr[i + 1] == '/' &&
             slice_eq_nocase(slice_first(slice_from(text, i + 2), name.len), name))
             return i;
@@ -362,6 +378,8 @@ static size_t read_markup(struct page *page, slice text)
 {
     if (slice_starts_with(text, SLICE("<!--"))) {
         ptrdiff_t end = slice_find(slice_from(text, 4), SLICE("-->"));
+        /* An open comment hides the rest, as a browser shows it. 7: the four bytes of "<!--" and
+         * three of "-->". */
         return end < 0 ? text.len : (size_t)end + 7;
     }
     bool is_end = text.len > 1 && text.ptr[1] == '/';
@@ -371,6 +389,7 @@ static size_t read_markup(struct page *page, slice text)
     if (text.ptr[start] == '!' || text.ptr[start] == '?')
         return tag_len(text);
     if (!is_letter(text.ptr[start]))
+        /* "<3" and "a < b" are text. */
         return 0;
     size_t len = tag_len(text), end = start;
     while (end < len && !is_white(text.ptr[end]) && text.ptr[end] != '>' && text.ptr[end] != '/')
@@ -379,6 +398,7 @@ static size_t read_markup(struct page *page, slice text)
     enum tag_kind kind = tag_kind(name);
     if (kind == TAG_HIDDEN && !is_end)
         return len + hidden_len(slice_from(text, len), name);
+    /* Without a ">" the tag ends with the text. */
     size_t inner = text.ptr[len - 1] == '>' ? len - 1 : len;
     apply_tag(page, kind, is_end, slice_from(slice_first(text, inner), end < inner ? end : inner));
     return len;

@@ -1,5 +1,6 @@
 /*
- * Functions over arrays and objects.
+ * func_list: functions over arrays and objects. Results share their items with the arguments; only
+ * the blocks that hold them are new.
  */
 #include "expr/func.h"
 
@@ -13,6 +14,7 @@ EXPR_FUNCTION(length)
     int64_t points = 0;
     int rc = expr_run_scan(run, args[0].count);
     for (uint32_t i = 0; rc == OK && i < args[0].count; i++)
+        /* Bytes that begin a code point: length() counts code points, as the specification says. */
         points += ((unsigned char)args[0].as.text[i] & 0xC0) != 0x80;
     *out = json_i64(points);
     return rc;
@@ -24,6 +26,7 @@ EXPR_FUNCTION(contains)
     bool found = false;
     int rc = OK;
     if (args[0].type == JSON_STRING) {
+        /* memmem is linear, so the scan that was charged is what it costs. */
         rc = expr_run_scan(run, (size_t)args[0].count + args[1].count);
         if (rc == OK && args[1].type == JSON_STRING)
             found = args[1].count == 0 ||
@@ -64,9 +67,11 @@ EXPR_FUNCTION(values)
     return rc;
 }
 
-/* Sets a member of out, whose block has room; a member that is there keeps its place. */
+/* Sets a member of out, whose block has room; a member that exists keeps its position. */
 static int merge_member(struct expr_run *run, struct json *out, const struct json_member *member)
 {
+    /* The search is linear in what was merged so far; the charge keeps merging many large objects,
+     * which is quadratic, within the budget. */
     int rc = expr_run_visit(run, 1 + out->count / 8);
     if (rc != OK)
         return rc;
@@ -87,6 +92,7 @@ EXPR_FUNCTION(merge)
     for (uint32_t i = 0; i < call->count; i++)
         total += args[i].count;
     struct json_member *members = NULL;
+    /* The block is allocated for all members together, so its size is charged first. */
     int rc = expr_run_visit(run, total);
     if (rc == OK)
         rc = expr_run_members(run, total, &members);
@@ -152,6 +158,7 @@ static int reverse_string(struct expr_run *run, const struct json *string, struc
     const char *text = string->as.text;
     for (uint32_t i = 0, size; i < len; i += size) {
         size = 1;
+        /* Continuation bytes (10xxxxxx) stay behind their first byte. */
         while (i + size < len && ((unsigned char)text[i + size] & 0xC0) == 0x80)
             size++;
         memcpy(to + len - i - size, text + i, size);

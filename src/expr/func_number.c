@@ -1,6 +1,7 @@
 /*
- * Functions that calculate. Integers stay integers as long as they fit; a real result that is
- * whole becomes an integer, so that ceil(1.2) is 2 and not 2.0 when it is written.
+ * func_number: functions that calculate. Integers stay integers as long as they fit; a real result
+ * that is whole becomes an integer, so that ceil(1.2) is 2 and not 2.0 when it is written. JSON has
+ * no infinity and no NaN (RFC 8259 6), so a result beyond double's range is an error.
  */
 #include "expr/func.h"
 
@@ -17,6 +18,7 @@ static int put_real(struct expr_run *run, const struct expr_node *call, double v
         return expr_run_fail(run, EXPR_FAULT_VALUE, call->at,
                              "the result of %s() is beyond the range of numbers",
                              call->as.call.function->name);
+    /* The cast below is safe only within this range. */
     bool is_whole = fabs(value) <= whole_max && value == floor(value);
     *out = is_whole ? json_i64((int64_t)value) : json_real(value);
     return OK;
@@ -27,10 +29,12 @@ EXPR_FUNCTION(abs)
     const struct json *number = &args[0];
     *out = *number;
     if (number->type == JSON_INT && number->as.i64 < 0) {
+        /* In unsigned arithmetic: INT64_MIN has no positive int64_t. */
         *out = json_u64(0 - (uint64_t)number->as.i64);
     } else if (number->type == JSON_REAL) {
         return put_real(run, call, fabs(number->as.real), out);
     } else if (number->type == JSON_BIGNUM && number->as.text[0] == '-') {
+        /* A number that is kept as text loses its sign by starting one byte later. */
         out->as.text++;
         out->count--;
     }
@@ -80,6 +84,7 @@ static double sum_real(const struct json *numbers)
     double sum = 0, lost = 0;
     for (uint32_t i = 0; i < numbers->count; i++) {
         double value = json_to_double(&numbers->as.items[i]), next = sum + value;
+        /* The part of the smaller operand that the addition rounded off. */
         lost += fabs(sum) >= fabs(value) ? (sum - next) + value : (value - next) + sum;
         sum = next;
     }
@@ -107,7 +112,8 @@ EXPR_FUNCTION(avg)
     return put_real(run, call, sum_real(&args[0]) / args[0].count, out);
 }
 
-/* RFC 8259 6: nothing but a number, no space around it. */
+/* Nothing but the characters of a number, no space around it (RFC 8259 6): json_parse would take
+ * "true", "[]" and white space, too. */
 static bool is_number_text(slice text)
 {
     if (text.len == 0 || text.len > EXPR_SOURCE_MAX)
@@ -123,7 +129,7 @@ EXPR_FUNCTION(to_number)
     (void)call;
     if (json_is_number(&args[0]))
         *out = args[0];
-    enum { PARSE_COST = 16 }; /* a parse takes as long as that many looks at a node */
+    enum { PARSE_COST = 16 }; /* a parse takes as long as that many visits of a node */
     bool is_text = args[0].type == JSON_STRING;
     int rc = expr_run_visit(run, is_text ? PARSE_COST + args[0].count / EXPR_SCAN_UNIT : 0);
     if (rc != OK || !is_text || !is_number_text(json_str(&args[0])))
@@ -132,6 +138,7 @@ EXPR_FUNCTION(to_number)
         json_parse(run->arena, json_str(&args[0]), &json_limits_request, NULL);
     if (number)
         *out = *number;
+    /* No number is not an error: to_number gives null for it. Only a lack of memory is one. */
     return number || !run->arena->is_exhausted ? OK : expr_run_nomem(run);
 }
 
@@ -139,6 +146,8 @@ EXPR_FUNCTION(to_number)
  * ISK and UGX have two). */
 static unsigned currency_digits(slice code)
 {
+    /* The lists are searched as text, so a code is found only where it stands between spaces: codes
+     * have three letters, checked by the caller. */
     static const char none[] = "BIF CLP DJF GNF JPY KMF KRW MGA PYG RWF VND VUV XAF XOF XPF";
     static const char three[] = "BHD IQD JOD KWD LYD OMR TND";
     return slice_find(slice_cstr(none), code) >= 0    ? 0
@@ -159,6 +168,7 @@ EXPR_FUNCTION(money)
         is_code = code[i] >= 'A' && code[i] <= 'Z';
     }
     *out = json_null;
+    /* An absent amount is no error, whatever the currency: optional fields of a reply often are. */
     if (args[0].type == JSON_NULL)
         return OK;
     if (!is_code || !json_to_i64(&args[0], &amount))
@@ -167,6 +177,7 @@ EXPR_FUNCTION(money)
                              "three letters");
     enum { MONEY_BYTES_MAX = 32 };
     unsigned digits = currency_digits(slice_of(code, sizeof(code)));
+    /* As in abs(): INT64_MIN. */
     uint64_t size = amount < 0 ? 0 - (uint64_t)amount : (uint64_t)amount;
     int rc = expr_run_text(run, MONEY_BYTES_MAX, &room);
     if (rc != OK)

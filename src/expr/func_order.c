@@ -1,6 +1,7 @@
 /*
- * Functions that order: sort, min, max and their _by forms. Sorting is a stable merge sort, so
- * O(n log n) for any input; each comparison is charged.
+ * func_order: functions that order: sort, min, max and their _by forms. Sorting is a stable merge
+ * sort, so O(n log n) for any input; each comparison is charged. qsort would be neither stable nor
+ * stoppable, and a hostile order can make some of its forms quadratic.
  */
 #include "expr/func.h"
 
@@ -19,6 +20,7 @@ static int check_key(struct expr_run *run, const struct expr_node *call, uint32_
                              "%s() wants its expression to give numbers or strings, item %u gave "
                              "%s",
                              name, i + 1, expr_value_type(key));
+    /* Mixed types have no order: an error, as the specification has it, and not a guess. */
     if (json_is_number(key) != json_is_number(first))
         return expr_run_fail(run, EXPR_FAULT_TYPE, call->at,
                              "%s() wants its expression to give one type, item 1 gave %s and item "
@@ -59,6 +61,7 @@ static int merge_runs(struct expr_run *run, const struct keyed *from, struct key
 {
     size_t left = low, right = middle;
     for (size_t i = low; i < high; i++) {
+        /* One run is empty: order says which one still has items, without a comparison. */
         int order = left == middle ? 1 : -1;
         if (left < middle && right < high) {
             int rc = expr_value_order(run, &from[left].key, &from[right].key, &order);
@@ -75,6 +78,7 @@ static int merge_runs(struct expr_run *run, const struct keyed *from, struct key
 static int merge_sort(struct expr_run *run, struct keyed **items, struct keyed **spare,
                       size_t count)
 {
+    /* From the bottom up, without recursion: runs of 1, 2, 4 ... items. */
     for (size_t width = 1; width < count; width *= 2) {
         for (size_t low = 0; low < count; low += 2 * width) {
             size_t middle = low + width < count ? low + width : count;
@@ -83,6 +87,7 @@ static int merge_sort(struct expr_run *run, struct keyed **items, struct keyed *
             if (rc != OK)
                 return rc;
         }
+        /* What was sorted lies in *spare now; the two change places for the next width. */
         struct keyed *sorted = *spare;
         *spare = *items;
         *items = sorted;
@@ -128,12 +133,14 @@ static int extreme(struct expr_run *run, const struct expr_node *call, const str
 {
     struct keyed *items = NULL;
     int rc = make_keys(run, call, ref, array, &items);
+    /* The largest of nothing is null. */
     if (rc != OK || !items || array->count == 0)
         return rc;
     uint32_t best = 0;
     for (uint32_t i = 1; rc == OK && i < array->count; i++) {
         int order = 0;
         rc = expr_value_order(run, &items[i].key, &items[best].key, &order);
+        /* Strictly larger: of equal ones the first stays. */
         if (order * sign > 0)
             best = i;
     }

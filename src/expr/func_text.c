@@ -1,5 +1,6 @@
 /*
- * Functions over strings.
+ * func_text: functions over strings. Lengths and limits count code points, as the specification
+ * does; searching and joining work on bytes, which is the same for valid UTF-8.
  */
 #include "expr/func.h"
 
@@ -27,6 +28,7 @@ EXPR_FUNCTION(word_after)
     (void)call;
     *out = json_null;
     slice rest = at < 0 ? SLICE_NONE : slice_from(text, (size_t)at + marker.len);
+    /* strchr finds the NUL at the end of its list, too: a NUL in the text counts as white space. */
     while (rest.len > 0 && strchr(" \t\r\n", *rest.ptr))
         rest = slice_from(rest, 1);
     size_t len = 0;
@@ -91,6 +93,7 @@ static size_t first_points(slice text, int64_t *points)
     for (size_t i = 0; i < text.len; i++) {
         if (((unsigned char)text.ptr[i] & 0xC0) == 0x80)
             continue;
+        /* Stops before the code point that would be one too many. */
         if (found == *points)
             return i;
         found++;
@@ -104,6 +107,7 @@ EXPR_FUNCTION(truncate)
     int64_t max = 0;
     slice text = json_str(&args[0]);
     slice suffix = call->count > 2 ? json_str(&args[2]) : SLICE("\xE2\x80\xA6");
+    /* json_to_i64 also takes a real that is whole (10.0). */
     if (!json_to_i64(&args[1], &max) || max < 0)
         return expr_run_fail(run, EXPR_FAULT_VALUE, call->at,
                              "truncate() wants a whole number that is not negative");
@@ -112,6 +116,7 @@ EXPR_FUNCTION(truncate)
         return rc;
     *out = args[0];
     int64_t kept = max;
+    /* Nothing is cut, so the text is shared. */
     if (first_points(text, &kept) == text.len)
         return OK;
     int64_t suffix_points = INT64_MAX;
@@ -163,6 +168,7 @@ EXPR_FUNCTION(counted)
     } else if (count != 1) {
         end = plural_end(noun, &kept);
     }
+    /* "No" for 0; a number takes its place below. */
     char number[24] = "No";
     if (count > 0)
         (void)snprintf(number, sizeof(number), "%" PRId64, count);

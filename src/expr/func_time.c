@@ -1,5 +1,7 @@
 /*
- * format_time: a time as text, always in UTC, independent of the machine's clock, zone and locale.
+ * func_time: format_time, a time as text, always in UTC, independent of the machine's clock, zone
+ * and locale: the same expression gives the same text on every node, and again when a flow's step
+ * is repeated. strftime would follow the locale.
  */
 #include "base/clock.h"
 #include "expr/func.h"
@@ -27,6 +29,7 @@ struct civil {
 static struct civil civil_of(int64_t wall_us)
 {
     struct civil c = {0};
+    /* Rounded down, not towards 0, for times before 1970; days likewise. */
     c.seconds = wall_us / US - (wall_us % US < 0);
     int64_t days = c.seconds / SECONDS_A_DAY - (c.seconds % SECONDS_A_DAY < 0), year = 0;
     time_civil_from_days(days, &year, &c.month, &c.day);
@@ -36,6 +39,7 @@ static struct civil civil_of(int64_t wall_us)
     c.minute = rest / 60 % 60;
     c.second = rest % 60;
     c.ms = (unsigned)(wall_us - c.seconds * US) / 1000;
+    /* The remainder is made positive before it is an index. */
     c.weekday = (unsigned)(((days + 4) % 7 + 7) % 7); /* 1970-01-01 was a Thursday */
     c.day_of_year = (unsigned)(days - time_days_from_civil(year, 1, 1)) + 1;
     ASSERT(c.month >= 1 && c.month <= 12 && c.hour < 24);
@@ -153,6 +157,7 @@ int expr_time_put(struct expr_text *text, int64_t wall_us, slice format, char *b
         expr_text_add(text, slice_first(format, at < 0 ? format.len : (size_t)at));
         if (at < 0)
             break;
+        /* The byte behind '%' at the end of the format is reported as NUL. */
         *bad = (size_t)at + 1 < format.len ? format.ptr[at + 1] : '\0';
         if (!put_date(text, &civil, *bad) && !put_time(text, &civil, *bad))
             return ERR_INVALID;
@@ -168,12 +173,14 @@ static bool read_time(const struct json *value, int64_t per_second, int64_t *wal
     if (value->type == JSON_STRING)
         return time_parse(json_str(value), wall_us);
     if (json_to_i64(value, &whole)) {
+        /* Compared in the number's own unit, so that the product below cannot overflow. */
         if (whole < seconds_min * per_second || whole >= seconds_end * per_second)
             return false;
         *wall_us = whole * (US / per_second);
         return true;
     }
     double seconds = json_to_double(value) / (double)per_second;
+    /* Also false for NaN, which compares with nothing; the cast below would be undefined for it. */
     if (!(seconds >= (double)seconds_min && seconds < (double)seconds_end))
         return false;
     *wall_us = (int64_t)floor(seconds * US + 0.5);
@@ -195,6 +202,7 @@ EXPR_FUNCTION(format_time)
     struct expr_text text;
     char bad = '\0';
     expr_text_init(&text, run);
+    /* Formatting a conversion costs more than reading it: eight times the scan. */
     int rc = expr_run_scan(run, args[1].count * (size_t)8);
     if (rc != OK)
         return rc;

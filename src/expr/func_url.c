@@ -1,11 +1,12 @@
 /*
- * Functions that read what a reply says of other places: URLs, Link fields (RFC 8288), lists of
- * header fields. A URL that a reply names is never followed: what these take from it is a value.
+ * func_url: functions that read what a reply says about other resources: URLs, Link fields (RFC
+ * 8288), lists of header fields. A URL that a reply names is never followed: what these take from
+ * it is a value.
  */
 #include "base/encode.h"
 #include "expr/func.h"
 
-/* Up to the first of the given characters; *s goes on behind it. */
+/* Up to the first `sep`; *s goes on behind it. Without one all of it. */
 static slice cut(slice *s, char sep)
 {
     ptrdiff_t at = slice_find_char(*s, sep);
@@ -22,7 +23,9 @@ static int put_decoded(struct expr_run *run, slice text, bool plus_is_space, str
     int rc = text.len > 0 ? expr_run_text(run, text.len, &room) : OK;
     if (rc != OK || text.len == 0)
         return rc;
+    /* A decoded text is never longer, so the room suffices and the buffer never grows. */
     struct buf buf = {.ptr = room, .cap = text.len, .bytes_max = text.len};
+    /* Bytes that are no UTF-8 cannot be a JSON string. */
     bool is_good = decode_percent(&buf, text, plus_is_space) == OK &&
                    slice_is_utf8(slice_of(room, buf.len), NULL);
     ASSERT(buf.ptr == room);
@@ -41,6 +44,7 @@ EXPR_FUNCTION(url_query)
     while (rc == OK && rest.len > 0) {
         slice value = cut(&rest, '&');
         struct json key = json_null;
+        /* Names are decoded, too: "page%5Fid" is page_id. */
         rc = put_decoded(run, cut(&value, '='), true, &key);
         if (rc == OK && key.type == JSON_STRING && slice_eq(json_str(&key), name))
             return put_decoded(run, value, true, out);
@@ -95,6 +99,7 @@ static bool is_link_of(slice *rest, slice wanted)
         bool is_end = at >= rest->len;
         char c = is_end ? ',' : rest->ptr[at];
         if (is_quoted && !is_end) {
+            /* A backslash takes the next byte along (quoted-string, RFC 9110 5.6.4). */
             if (c == '\\')
                 at++;
             else if (c == '"')
@@ -103,6 +108,7 @@ static bool is_link_of(slice *rest, slice wanted)
         }
         if (c == '"')
             is_quoted = true;
+        /* The first '=' of a parameter separates; the value may hold others. */
         if (c == '=' && equals == 0)
             equals = at;
         if (c != ';' && c != ',')
@@ -129,6 +135,7 @@ EXPR_FUNCTION(link_url)
     int rc = expr_run_scan(run, rest.len);
     (void)call;
     *out = json_null;
+    /* Each round goes past one '<', so a field without end costs linear time. */
     for (ptrdiff_t open = slice_find_char(rest, '<'); rc == OK && open >= 0;
          open = slice_find_char(rest, '<')) {
         rest = slice_from(rest, (size_t)open + 1);

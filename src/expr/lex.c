@@ -1,5 +1,6 @@
 /*
- * Lexer of expressions: one pass, no state but the offset. See expr/lex.h.
+ * lex: tokens of expressions, one pass, no state but the offset, so a copy of the lexer reads
+ * ahead. See expr/lex.h.
  */
 #include "expr/lex.h"
 
@@ -13,8 +14,8 @@ static bool is_digit(char c)
     return c >= '0' && c <= '9';
 }
 
-/* The byte at offset i, NUL behind the end: a NUL in the source is in no token anyway, but inside
- * quotes the length decides. */
+/* The byte at offset i, NUL behind the end. No token but a quoted one can hold a NUL, and quoted
+ * ones are bounded by the length. */
 static char peek(const struct expr_lexer *lexer, size_t i)
 {
     return i < lexer->source.len ? lexer->source.ptr[i] : '\0';
@@ -42,6 +43,7 @@ static struct expr_token quoted(struct expr_lexer *lexer, enum expr_token_kind k
     char quote = lexer->source.ptr[lexer->at];
     size_t i = lexer->at + 1;
     while (i < lexer->source.len && lexer->source.ptr[i] != quote)
+        /* A backslash at the very end goes past it, which the check below catches. */
         i += lexer->source.ptr[i] == '\\' ? 2 : 1;
     if (i >= lexer->source.len)
         return bad(lexer, fault);
@@ -56,6 +58,7 @@ static struct expr_token name_or_number(struct expr_lexer *lexer)
             i++;
         return token(lexer, EXPR_TOKEN_NAME, i - lexer->at);
     }
+    /* A sign belongs to a number only: there is no subtraction in JMESPath. */
     if (lexer->source.ptr[lexer->at] == '-' && !is_digit(peek(lexer, i)))
         return bad(lexer, "a '-' without a digit behind it");
     while (is_digit(peek(lexer, i)))

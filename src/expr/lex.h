@@ -54,7 +54,7 @@ struct expr_token {
 
 struct expr_lexer {
     slice source;
-    size_t at; /* where the next token is looked for */
+    size_t at; /* where the next token begins, or white space before it */
 };
 
 /* The next token, EXPR_TOKEN_END for ever at the end. After EXPR_TOKEN_BAD the lexer stays. */

@@ -1,5 +1,6 @@
 /*
- * Quoted tokens of expressions; see expr/literal.h. Runs at compile time only.
+ * literal: quoted tokens of expressions; see expr/literal.h. Runs at compile time only, so it may
+ * copy.
  */
 #include "expr/literal.h"
 
@@ -27,6 +28,8 @@ static int unescape(struct arena *arena, slice text, char quote, slice *out)
     for (size_t i = 0; i < text.len; i++) {
         if (text.ptr[i] == '\\' && i + 1 < text.len) {
             i++;
+            /* Only a backslash before this quote disappears; all others are part of the JSON text
+             * or raw string that is read next. */
             if (text.ptr[i] != quote)
                 to[len++] = '\\';
         }
@@ -60,9 +63,11 @@ int expr_literal_name(struct arena *arena, slice token, slice *name, const char 
 {
     slice text = unquote(token);
     *name = text;
+    /* Without backslash and control character the text between the quotes is the name itself. */
     if (is_plain(text))
         return OK;
     struct json value = json_null;
+    /* With the quotes: the whole token is a JSON string. */
     int rc = parse(arena, token, &value);
     *why = "a quoted name must be a JSON string";
     ASSERT(rc != OK || value.type == JSON_STRING);
@@ -88,6 +93,8 @@ static slice trim(slice text)
 /* The deprecated form: the text as if it stood in quotes. */
 static int parse_legacy(struct arena *arena, slice text, struct json *value)
 {
+    /* strchr finds the NUL of its list, too; len was checked first. Text that begins like JSON is
+     * an error rather than a string, or a typing error would become data. */
     if (text.len == 0 || strchr("\"[{", text.ptr[0]))
         return ERR_SYNTAX;
     slice in_quotes = arena_printf(arena, "\"%.*s\"", SLICE_ARG(text));

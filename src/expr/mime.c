@@ -1,5 +1,7 @@
 /*
- * mime_message(): the shape of a message and its attachments. See expr/mime.h.
+ * mime: mime_message(), the shape of a message and its attachments. See expr/mime.h. Every text
+ * that goes into a header passes mime_check_text first: a CR or LF in it would add headers, such as
+ * Bcc, of an attacker's choice (header injection).
  */
 #include "expr/mime.h"
 
@@ -13,6 +15,7 @@
 
 void mime_fail(struct mime *mime, const char *fmt, ...)
 {
+    /* The first error stays: what follows it is a consequence. */
     if (mime->status != OK)
         return;
     char what[200];
@@ -35,6 +38,7 @@ void mime_add(struct mime *mime, slice bytes)
 
 static bool is_token_char(char c)
 {
+    /* tspecials of RFC 2045 5.1 are not part of a token. */
     return c > ' ' && c < 0x7f && !strchr("()<>@,;:\\\"/[]?=", c);
 }
 
@@ -65,6 +69,8 @@ static void put_media_type(struct mime *mime, const struct json *value)
         type = slice_trim(json_str(value));
         if (type.len > MIME_MEDIA_TYPE_MAX || !is_media_type(type))
             mime_fail(mime, "an attachment's content_type must be like application/pdf");
+        /* A part of these types would be read as a message or parts of its own, with headers that
+         * nothing here has checked. */
         if (slice_eq_nocase(slice_first(type, 10), SLICE("multipart/")) ||
             slice_eq_nocase(slice_first(type, 8), SLICE("message/")))
             mime_fail(mime, "an attachment cannot be of type multipart/* or message/*");
@@ -79,6 +85,7 @@ static void put_plain_name(struct mime *mime, slice name)
 {
     MIME_LIT(mime, ";\r\n filename=\"");
     for (size_t i = 0; i < name.len; i++) {
+        /* Both are escaped in a quoted string (RFC 5322 3.2.4). */
         if (name.ptr[i] == '"' || name.ptr[i] == '\\')
             MIME_LIT(mime, "\\");
         mime_add(mime, slice_of(name.ptr + i, 1));
@@ -93,7 +100,9 @@ static void put_extended_name(struct mime *mime, slice name)
     size_t used = ROOM + 1; /* of the line; over the room: a new one is due */
     for (size_t i = 0, segment = 0; i < name.len; i++) {
         unsigned char c = (unsigned char)name.ptr[i];
+        /* The characters that RFC 2231 7 keeps for itself are encoded, too. */
         bool is_plain = c < 0x80 && is_token_char((char)c) && c != '*' && c != '\'' && c != '%';
+        /* A segment of at most ROOM bytes with its name stays below 76 columns. */
         if (used + 3 > ROOM) {
             expr_text_printf(&mime->text, ";\r\n filename*%zu*=%s", segment,
                              segment == 0 ? "UTF-8''" : "");
@@ -117,6 +126,7 @@ static void put_disposition(struct mime *mime, const struct json *value)
             is_ascii = is_ascii && name.ptr[i] >= ' ' && name.ptr[i] <= '~';
         if (name.len > MIME_NAME_MAX)
             mime_fail(mime, "an attachment's name is over %d bytes long", MIME_NAME_MAX);
+        /* Long names go into segments, since a quoted string cannot be folded without spaces. */
         else if (is_ascii && name.len <= 60 && name.len > 0)
             put_plain_name(mime, name);
         else
@@ -148,6 +158,9 @@ struct boundary {
 static struct boundary boundary_of(const char *kind, slice seed)
 {
     struct boundary b;
+    /* Of the content, so that the same message is the same bytes each time it is made: a repeated
+     * step sends what the first one did. Uniqueness is not needed; "=_" keeps it from occurring in
+     * a body. */
     int len = snprintf(b.text, sizeof b.text, "=_sluice_%s_%016llx", kind,
                        (unsigned long long)hash_stable(seed.ptr, seed.len));
     ASSERT(len > 0 && (size_t)len < sizeof b.text);
@@ -243,6 +256,7 @@ static void put_headers(struct mime *mime, const struct json *message)
         const char *name, *field;
     } addresses[] = {
         {"from", "From"}, {"to", "To"}, {"cc", "Cc"}, {"bcc", "Bcc"}, {"reply_to", "Reply-To"}};
+    /* RFC 5322 3.6 leaves the order of fields open. */
     put_date(mime, member(mime, message, "date", JSON_STRING));
     for (size_t i = 0; i < ARRAY_LEN(addresses); i++)
         mime_put_addresses(mime, addresses[i].field, addresses[i].name,
@@ -263,6 +277,7 @@ EXPR_FUNCTION(mime_message)
     const struct json *body = member(&mime, message, "body", JSON_STRING);
     const struct json *html = member(&mime, message, "html", JSON_STRING);
     const struct json *attachments = member(&mime, message, "attachments", JSON_ARRAY);
+    /* `text` is the other name of `body`, which wins. */
     if (!body)
         body = member(&mime, message, "text", JSON_STRING);
     if (attachments && attachments->count > 0)

@@ -1,6 +1,7 @@
 /*
- * Mailboxes of a message (RFC 5322 3.4): read from what people and APIs write, checked, and
- * written in the one safe form. Comments and groups are not taken.
+ * mime_address: mailboxes of a message (RFC 5322 3.4), read from what people and APIs write,
+ * checked, and written in the one safe form. Comments and groups are not taken: programs disagree
+ * about them, and an address that is read differently is a mail to someone else.
  */
 #include "expr/mime.h"
 
@@ -13,6 +14,7 @@ static bool is_atom_char(char c)
 /* dot-atom: runs of atom characters with single dots between them. */
 static bool is_dot_atom(slice text, size_t max)
 {
+    /* The dot before the first character makes a leading dot a double one. */
     char before = '.';
     for (size_t i = 0; i < text.len; before = text.ptr[i++])
         if (text.ptr[i] == '.' ? before == '.' : !is_atom_char(text.ptr[i]))
@@ -25,6 +27,7 @@ static bool is_domain(slice text)
     if (!is_dot_atom(text, 255))
         return false;
     for (size_t i = 0; i < text.len; i++)
+        /* Atom characters that no domain name has. */
         if (strchr("!#$%&'*+/=?^`{|}~", text.ptr[i]))
             return false;
     return true;
@@ -45,6 +48,7 @@ enum name_form { NAME_ATOMS, NAME_QUOTED, NAME_ENCODED };
 static enum name_form name_form(slice name)
 {
     enum name_form form = NAME_ATOMS;
+    /* "=?" would be decoded by readers (RFC 2047), so such a name is encoded itself. */
     if (name.len > 60 || slice_find(name, SLICE("=?")) >= 0)
         return NAME_ENCODED;
     for (size_t i = 0; i < name.len; i++) {
@@ -60,6 +64,8 @@ static enum name_form name_form(slice name)
 
 static void put_quoted(struct mime *mime, slice name, bool with_space)
 {
+    /* Two bytes for each character at worst, and the quotes; name_form sends longer names
+     * elsewhere. */
     char word[2 * 60 + 2];
     size_t len = 0;
     ASSERT(name.len <= 60);
@@ -110,6 +116,8 @@ static void put_mailbox(struct mailboxes *list, slice name, slice address)
         mime_fail(mime, "%s: a name is over %d bytes long", list->what, MIME_NAME_MAX);
         return;
     }
+    /* The field's name is written with its first mailbox: a list that turns out empty writes
+     * nothing. */
     bool is_next = *list->count > 0;
     if (is_next) {
         MIME_LIT(mime, ",");
@@ -125,6 +133,7 @@ static void put_mailbox(struct mailboxes *list, slice name, slice address)
         return;
     }
     put_name(mime, name, is_next);
+    /* put_mailbox checked the address: it fits. */
     char word[MIME_ADDRESS_MAX + 2];
     word[0] = '<';
     memcpy(word + 1, address.ptr, address.len);
@@ -152,6 +161,7 @@ static void put_one(struct mailboxes *list, slice text)
 {
     char room[MIME_NAME_MAX + 1];
     ptrdiff_t open = -1;
+    /* The last "<": a quoted name may hold one. */
     for (size_t i = text.len; i-- > 0 && open < 0;)
         if (text.ptr[i] == '<')
             open = (ptrdiff_t)i;
@@ -170,6 +180,7 @@ static size_t mailbox_end(slice text)
     bool in_quotes = false, in_brackets = false;
     for (size_t i = 0; i < text.len; i++) {
         char c = text.ptr[i];
+        /* An escaped quote does not end the string. */
         if (c == '\\' && in_quotes)
             i++;
         else if (c == '"' && !in_brackets)
@@ -199,6 +210,7 @@ static void put_text_list(struct mailboxes *list, const struct json *value)
 static void put_object(struct mailboxes *list, const struct json *object)
 {
     const struct json *name = JSON_GET(object, "name"), *email = JSON_GET(object, "email");
+    /* The check has set its own error; mime_fail keeps the first. */
     bool has_name = name && name->type != JSON_NULL;
     if (!email || (has_name && !mime_check_text(list->mime, list->what, name))) {
         mime_fail(list->mime, "%s: an address object needs a member email", list->what);

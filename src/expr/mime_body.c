@@ -1,6 +1,7 @@
 /*
- * Bodies: quoted-printable and base64 (RFC 2045 6.7, 6.8), written as they are read, with CRLF line
- * ends and at most 76 columns.
+ * mime_body: bodies in quoted-printable and base64 (RFC 2045 6.7, 6.8), written as they are read,
+ * with CRLF line ends and at most 76 columns. A bare CR or LF of the text becomes CRLF: mail
+ * programs and relays treat a bare one differently, which is how messages are smuggled into SMTP.
  */
 #include "base/encode.h"
 #include "expr/mime.h"
@@ -38,6 +39,7 @@ static void put_quoted_printable(struct mime *mime, slice text)
         bool is_last = i + 1 == text.len || line_end(text, i + 1) > 0;
         bool is_plain = is_literal(c) && !(is_last && (c == ' ' || c == '\t'));
         size_t len = is_plain ? 1 : 3;
+        /* One column stays free for the "=" of a soft line break (RFC 2045 6.7 (5)). */
         if (column + len >= MIME_COLUMNS_MAX) {
             MIME_LIT(mime, "=\r\n");
             column = 0;
@@ -63,6 +65,7 @@ static void put_base64_line(struct mime *mime, slice bytes, bool is_first)
 
 static void put_text_base64(struct mime *mime, slice text)
 {
+    /* Whole groups of three bytes a line, so only the last line has padding. */
     enum { LINE = MIME_COLUMNS_MAX / 4 * 3 };
     char line[LINE];
     size_t len = 0;
@@ -102,10 +105,14 @@ void mime_put_base64(struct mime *mime, const char *what, slice base64)
         char c = base64.ptr[i];
         if (c && strchr(" \t\r\n", c))
             continue;
+        /* Both alphabets are read and one is written: APIs give base64url where mail needs
+         * base64. */
         char digit = base64_digit(c);
         padding += c == '=';
+        /* No digit may follow padding: what follows would be a second text, which readers treat
+         * differently. */
         if ((!digit && c != '=') || (digit && padding > 0)) {
-            mime_fail(mime, "%s is no base64, look at offset %zu", what, i);
+            mime_fail(mime, "%s is no base64: wrong character at offset %zu", what, i);
             return;
         }
         if (!digit)
@@ -119,6 +126,7 @@ void mime_put_base64(struct mime *mime, const char *what, slice base64)
             len = 0;
         }
     }
+    /* Padding may be absent; where there is some it must be complete. */
     if (digits % 4 == 1 || padding > 2 || (padding > 0 && (digits + padding) % 4 != 0))
         mime_fail(mime, "%s is no base64: its length is wrong", what);
     mime_add(mime, slice_of(line, len));

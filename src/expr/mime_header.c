@@ -1,5 +1,7 @@
 /*
- * Header lines of a message: folding, encoded words, subject, message ids.
+ * mime_header: header lines of a message: folding, encoded words, subject, message ids. Lines are
+ * folded at 76 columns where there is a space; only an address or id longer than that makes a
+ * longer line.
  */
 #include "base/encode.h"
 #include "expr/mime.h"
@@ -12,6 +14,7 @@ bool mime_check_text(struct mime *mime, const char *what, const struct json *val
     }
     for (uint32_t i = 0; i < value->count; i++) {
         unsigned char c = (unsigned char)value->as.text[i];
+        /* Bytes from 0x80 on pass here: they are encoded later, never written as they are. */
         if ((c >= ' ' && c != 0x7f) || c == '\t')
             continue;
         mime_fail(mime, "%s must not hold %s", what,
@@ -30,6 +33,7 @@ static void begin_field(struct mime *mime, const char *field)
 
 static void fold(struct mime *mime)
 {
+    /* The space behind CRLF makes the next line part of this one (RFC 5322 2.2.3). */
     MIME_LIT(mime, "\r\n ");
     mime->column = 1;
 }
@@ -66,7 +70,10 @@ void mime_put_encoded(struct mime *mime, slice text, bool with_space)
         mime->column++;
     }
     while (text.len > 0 && mime->status == OK) {
+        /* RFC 2047 2: an encoded word has at most 75 characters, a line with one at most 76. */
         size_t room = MIME_COLUMNS_MAX - mime->column;
+        /* Three bytes are four digits; a word holds whole characters only, as each is decoded by
+         * itself. */
         slice piece = whole_chars(text, (room > 75 ? 75 - FRAME : room - FRAME) / 4 * 3);
         char digits[80];
         struct buf buf = {.ptr = digits, .cap = sizeof digits, .bytes_max = sizeof digits};
@@ -129,6 +136,7 @@ void mime_put_addresses(struct mime *mime, const char *field, const char *what,
 /* ---- message ids ---- */
 
 /* RFC 5322 3.6.4, taken widely: visible ASCII without < >, one @ at least. */
+/* 998 columns is all that a line may have (RFC 5322 2.1.1), and an id cannot be folded. */
 static bool is_message_id(slice id)
 {
     if (id.len == 0 || id.len > MIME_ID_MAX || slice_find_char(id, '@') < 0)

@@ -1,6 +1,7 @@
 /*
- * Which paths an expression reads from the root: an abstract evaluation in which a value is either
- * a known path from the root or unknown. For lint.
+ * names: which paths an expression reads from the root. An abstract evaluation in which a value is
+ * either a known path from the root or unknown. For lint: where it cannot know, it reports
+ * nothing.
  */
 #include "expr/ast.h"
 
@@ -62,6 +63,7 @@ static void visit(struct walk *walk, const struct expr_node *node, struct origin
         origin->count = 0;
         return;
     case EXPR_NODE_FIELD:
+        /* No room for a longer path: what is known so far is reported. */
         if (origin->is_known && origin->count == EXPR_DEPTH_MAX) {
             report(walk, origin);
             origin->is_known = false;

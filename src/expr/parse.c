@@ -1,7 +1,7 @@
 /*
- * The parser: precedence climbing over the tokens of expr/lex.h into the nodes of expr/ast.h.
- * Errors are sticky: the first one stays, every function returns NULL from then on. Recursion is
- * bounded by EXPR_DEPTH_MAX.
+ * parse: precedence climbing over the tokens of expr/lex.h into the nodes of expr/ast.h. Errors are
+ * sticky: the first one stays, every function returns NULL from then on. Recursion is bounded by
+ * EXPR_DEPTH_MAX, so a source of brackets cannot use up the stack.
  */
 #include "expr/literal.h"
 #include "expr/parser.h"
@@ -84,9 +84,12 @@ static struct expr_node *project(struct expr_parser *p, struct expr_node *node, 
 {
     if (!node)
         return NULL;
+    /* The right side of a projection nests as deep as brackets do, so it is counted the same. */
     if (p->depth >= EXPR_DEPTH_MAX)
         return expr_parser_fail(p, EXPR_FAULT_LIMIT, p->tok.at, "nested over %d deep",
                                 EXPR_DEPTH_MAX);
+    /* An operator that binds weaker ends the projection: in a[*].b | c the pipe is applied to the
+     * whole list. */
     if (token_power(p->tok.kind) < POWER_PROJECTION)
         return node;
     struct expr_node *rhs = NULL;
@@ -108,6 +111,7 @@ static struct expr_node *project(struct expr_parser *p, struct expr_node *node, 
 static bool parse_number(struct expr_parser *p, int32_t *out)
 {
     int64_t value = 0;
+    /* INT32_MIN is refused, so that each number has a negative in its own type. */
     if (!slice_to_i64(p->tok.text, &value) || value > INT32_MAX || value < INT32_MIN + 1) {
         expr_parser_fail(p, EXPR_FAULT_SYNTAX, p->tok.at, "%.*s is too large for an index",
                          SLICE_ARG(slice_first(p->tok.text, 40)));
@@ -128,6 +132,7 @@ static bool parse_range(struct expr_parser *p, struct expr_range *range)
         if (!parse_number(p, &range->stop))
             return false;
     }
+    /* The offset of the step where it is written, for the error; else that of what stands there. */
     size_t at = p->tok.at;
     if (expr_parser_accept(p, EXPR_TOKEN_COLON) && p->tok.kind == EXPR_TOKEN_NUMBER) {
         at = p->tok.at;
@@ -215,6 +220,7 @@ static struct expr_node *parse_field(struct expr_parser *p)
     slice name = SLICE_NONE;
     if (!expr_parse_name(p, &name))
         return NULL;
+    /* A quoted name is never a function: "length"(@) is a syntax error. */
     if (p->tok.kind == EXPR_TOKEN_LPAREN && !is_quoted)
         return expr_parse_call(p, name, at);
     struct expr_node *node = expr_parser_node(p, EXPR_NODE_FIELD, at);
@@ -270,6 +276,8 @@ static struct expr_node *parse_parens(struct expr_parser *p)
 /* At the start of an expression: an index, a projection, or a list. */
 static struct expr_node *parse_leading_bracket(struct expr_parser *p)
 {
+    /* A list may begin with a star as well ([*.a]): two tokens decide, read with a copy of the
+     * lexer. */
     struct expr_lexer ahead = p->lexer;
     struct expr_token first = expr_lex_next(&ahead);
     if (first.kind == EXPR_TOKEN_NUMBER || first.kind == EXPR_TOKEN_COLON)
@@ -323,6 +331,7 @@ static struct expr_node *parse_compare(struct expr_parser *p, struct expr_node *
     struct expr_node *node = expr_parser_node(p, EXPR_NODE_COMPARE, p->tok.at);
     if (!node)
         return NULL;
+    /* The two enums are in the same order (asserted above by the range). */
     node->op = (uint8_t)(p->tok.kind - EXPR_TOKEN_EQ + EXPR_EQ);
     expr_parser_advance(p);
     node = expr_parser_adopt(p, node, left);

@@ -1,6 +1,6 @@
 /*
- * What the parser is made of: the token to look at, the first error, and nodes that are put
- * together so that chains stay flat and depth is counted. See expr/parser.h.
+ * parse_node: what the parser is made of: the current token, the first error, and nodes that are
+ * put together so that chains stay flat and depth is counted. See expr/parser.h.
  */
 #include <stdarg.h>
 #include <stdio.h>
@@ -14,6 +14,7 @@
 struct expr_node *expr_parser_fail(struct expr_parser *p, enum expr_fault fault, size_t at,
                                    const char *fmt, ...)
 {
+    /* Later errors are consequences of the first. */
     if (p->fault != EXPR_FAULT_NONE)
         return NULL;
     p->fault = fault;
@@ -45,6 +46,7 @@ struct expr_node *expr_parser_unexpected(struct expr_parser *p, const char *want
                                 "the expression ends where %s should follow", wanted);
     slice excerpt = slice_first(tok->text, 40);
     bool is_number = excerpt.len > 0 && excerpt.ptr[0] >= '0' && excerpt.ptr[0] <= '9';
+    /* The usual slip: `a == 1` without backticks. */
     if (is_number && strcmp(wanted, "an expression") == 0)
         return expr_parser_fail(p, EXPR_FAULT_SYNTAX, tok->at,
                                 "a number stands in backticks: `%.*s`, not %.*s",
@@ -83,6 +85,7 @@ struct expr_node *expr_parser_node(struct expr_parser *p, enum expr_node_kind ki
     if (!node)
         return expr_parser_nomem(p);
     node->kind = (uint8_t)kind;
+    /* A sequence is no nesting of its own: a.b.c is as deep as a. */
     node->depth = kind != EXPR_NODE_SEQ;
     node->at = (uint32_t)at;
     return node;
@@ -108,6 +111,7 @@ struct expr_node *expr_parser_adopt(struct expr_parser *p, struct expr_node *par
 {
     if (!parent || !child)
         return NULL;
+    /* A node has one parent: its sibling pointer is part of it. */
     ASSERT(!child->next);
     struct expr_kids *kids = &parent->as.kids;
     if (kids->last)
@@ -129,6 +133,8 @@ struct expr_node *expr_parser_chain(struct expr_parser *p, struct expr_node *lef
         left = expr_parser_adopt(p, expr_parser_node(p, EXPR_NODE_SEQ, left->at), left);
     if (right->kind != EXPR_NODE_SEQ || !left)
         return expr_parser_adopt(p, left, right);
+    /* Both are sequences: the right one's parts are moved over, or chains would nest with each
+     * operator. */
     for (struct expr_node *kid = right->as.kids.first, *next; kid && left; kid = next) {
         next = kid->next;
         kid->next = NULL;

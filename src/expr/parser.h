@@ -11,7 +11,7 @@
 
 struct expr_parser {
     struct expr_lexer lexer;
-    struct expr_token tok; /* the one to look at next */
+    struct expr_token tok; /* the current one: read, not yet consumed */
     struct arena *arena;
     struct err *err;
     enum expr_fault fault;

@@ -1,5 +1,6 @@
 /*
- * Charges, memory and errors of one evaluation, and text that grows in its arena.
+ * run: charges, memory and errors of one evaluation, and text that grows in its arena. Three limits
+ * end an evaluation: visits (time), bytes built or given (output), and the arena's own (memory).
  */
 #include "expr/run.h"
 
@@ -14,6 +15,8 @@ int expr_run_fail(struct expr_run *run, enum expr_fault fault, uint32_t at, cons
     va_start(args, fmt);
     vsnprintf(what, sizeof what, fmt, args);
     va_end(args);
+    /* Set with the error: a caller that has several evaluations finds the category of the one that
+     * failed. */
     run->budget->fault = fault;
     slice excerpt = slice_first(run->source, 200);
     return err_set(run->err, expr_fault_code(fault),
@@ -62,6 +65,7 @@ int expr_run_over_depth(struct expr_run *run)
 static size_t bytes_left(const struct expr_run *run)
 {
     const struct expr_budget *budget = run->budget;
+    /* The difference must not wrap, whatever was counted before. */
     return budget->bytes_max > budget->bytes_built ? budget->bytes_max - budget->bytes_built : 0;
 }
 
@@ -79,6 +83,7 @@ int expr_run_text(struct expr_run *run, size_t len, char **out)
 
 int expr_run_items(struct expr_run *run, size_t count, struct json **out)
 {
+    /* An item costs far less than a visit; its use is charged by the loop that fills it. */
     int rc = expr_run_visit(run, count / EXPR_SCAN_UNIT);
     if (rc != OK)
         return rc;
@@ -109,8 +114,11 @@ static bool text_grow(struct expr_text *text, size_t len)
         text->status = expr_run_over_bytes(text->run);
         return false;
     }
+    /* Doubles, so growing copies each byte about twice at most. */
     size_t cap = text->cap * 2 > text->len + len ? text->cap * 2 : text->len + len;
     cap = cap < 128 ? 128 : cap;
+    /* The old size is that of the block, not what is in use: by it the arena finds out whether this
+     * is its newest block and can grow in place. */
     char *ptr = arena_realloc(text->run->arena, text->ptr, text->cap, cap);
     if (!ptr) {
         text->status = expr_run_nomem(text->run);
@@ -147,6 +155,7 @@ void expr_text_printf(struct expr_text *text, const char *fmt, ...)
     va_start(args, fmt);
     int len = vsnprintf(line, sizeof line, fmt, args);
     va_end(args);
+    /* Formats here are of fixed width or bounded names. */
     ASSERT(len >= 0 && (size_t)len < sizeof line);
     expr_text_add(text, slice_of(line, (size_t)len));
 }
@@ -156,6 +165,8 @@ int expr_text_done(struct expr_text *text, struct json *out)
     if (text->status != OK)
         return text->status;
     struct expr_run *run = text->run;
+    /* The budget may have shrunk since the last growth: other text may have been built
+     * meanwhile. */
     if (text->len > bytes_left(run))
         return expr_run_over_bytes(run);
     int rc = expr_run_scan(run, text->len);

@@ -1,5 +1,5 @@
 /*
- * One evaluation: what every part of the evaluator gets to see. Charges come before work and
+ * The state of one evaluation, shared by every part of the evaluator. Charges come before work and
  * before memory, so a budget is never passed by more than one step.
  */
 #ifndef EXPR_RUN_H

@@ -1,6 +1,10 @@
 /*
- * Templates: JSON trees with `${ expr }` in their strings, compiled once. Parts without a
+ * template: JSON trees with `${ expr }` in their strings, compiled once. Parts without a
  * placeholder stay what they are in the tree, shared by every evaluation. See expr/expr.h.
+ *
+ * Placeholders are found once, in the template. What an expression gives is data and is never read
+ * for placeholders, or a value of a tenant or a provider could run expressions of its own (template
+ * injection).
  */
 #include "expr/template.h"
 
@@ -30,6 +34,8 @@ static slice pointer_text(const struct position *position, char *room, size_t si
         char number[24];
         int digits = snprintf(number, sizeof number, "%zu", position->index);
         slice part = position->key.ptr ? position->key : slice_of(number, (size_t)digits);
+        /* From the last character to the first, so an escape's second character comes first: ~0 is
+         * "~" and ~1 is "/" (RFC 6901 3). */
         for (size_t i = part.len; i-- > 0 && at > 2;) {
             char c = part.ptr[i];
             room[--at] = c == '~' ? '0' : c == '/' ? '1' : c;
@@ -89,6 +95,8 @@ static ptrdiff_t closing_brace(slice text, const char **why)
     size_t open = 0;
     for (;;) {
         struct expr_token tok = expr_lex_next(&lexer);
+        /* Braces of the expression itself are counted; the first one too many is the
+         * placeholder's. */
         if (tok.kind == EXPR_TOKEN_RBRACE && open-- == 0)
             return (ptrdiff_t)tok.at;
         if (tok.kind == EXPR_TOKEN_LBRACE)
@@ -189,8 +197,10 @@ static struct expr_template *compile_member(struct compiler *c, const struct pos
                                             const struct json_member *member, size_t depth)
 {
     struct position position = {above, json_str(&member->key), 0};
+    /* A NULL ptr marks an item of an array; an empty name is a name. */
     if (!position.key.ptr)
         position.key = SLICE("");
+    /* A name from data could collide with another one, or replace it. */
     if (slice_find(position.key, SLICE("${")) >= 0)
         return fail(c, &position, ERR_SYNTAX, "syntax: a member name cannot hold a placeholder");
     struct expr_template *kid = compile_value(c, &position, &member->value, depth);
@@ -217,6 +227,7 @@ static struct expr_template *compile_container(struct compiler *c, const struct 
         is_same = is_same && kid->kind == EXPR_TEMPLATE_CONST && !kid->is_changed;
         append(node, kid);
     }
+    /* Nothing in it changes, so one constant node stands for all of it, however large it is. */
     return node && is_same ? const_new(c, above, *value) : node;
 }
 
@@ -245,7 +256,7 @@ struct expr_template *expr_template_compile_text(struct arena *arena, slice text
     return expr_template_compile(arena, &string, err);
 }
 
-/* ---- looking at it ---- */
+/* ---- questions about a template ---- */
 
 bool expr_template_is_constant(const struct expr_template *tmpl)
 {

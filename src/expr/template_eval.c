@@ -1,5 +1,6 @@
 /*
- * Evaluation of templates. One budget bounds all expressions of a tree together.
+ * template_eval: evaluation of templates. One budget bounds all expressions of a tree together.
+ * Constants are shared with the tree: only containers and texts around a placeholder are made new.
  */
 #include "base/encode.h"
 #include "expr/run.h"
@@ -33,6 +34,7 @@ static int no_room(struct filling *f)
 static bool is_dropped(const struct filling *f, const struct expr_template *kid,
                        const struct json *value)
 {
+    /* Only what an expression gave: a null that is written in the template stays. */
     return (f->flags & EXPR_DROP_NULL_MEMBERS) != 0 && kid->kind == EXPR_TEMPLATE_VALUE &&
            value->type == JSON_NULL;
 }
@@ -54,6 +56,8 @@ static int path_segment(struct filling *f, struct expr_run *run, const struct ex
                         struct json *value)
 {
     slice text = json_str(value);
+    /* "", "." and ".." would make the URL another one (RFC 3986 5.2.4): with id "..",
+     * /users/${id}/posts is /posts. */
     if (text.len == 0 || slice_eq_cstr(text, ".") || slice_eq_cstr(text, "..")) {
         f->budget->fault = EXPR_FAULT_VALUE;
         return err_set(f->err, ERR_INVALID,
@@ -85,6 +89,7 @@ static int text_part(struct filling *f, struct expr_run *run, const struct expr_
         slice text = SLICE_NONE;
         if (out->type != JSON_BOOL && !json_is_number(out))
             return text_fault(f, part, out);
+        /* Numbers as people write them in a URL or text: 1e3 is 1000. */
         *out = json_plain_number(out);
         rc = expr_value_text(run, out, &text);
         if (rc == OK)
@@ -95,6 +100,7 @@ static int text_part(struct filling *f, struct expr_run *run, const struct expr_
 
 static int fill_text(struct filling *f, const struct expr_template *tmpl, struct json *out)
 {
+    /* The source of the whole is named so in errors: no single expression is at fault. */
     struct expr_run run = {.source = SLICE("of a template"),
                            .root = f->root,
                            .budget = f->budget,
@@ -124,6 +130,7 @@ static int fill_text(struct filling *f, const struct expr_template *tmpl, struct
 
 static int fill_array(struct filling *f, const struct expr_template *tmpl, struct json *out)
 {
+    /* tmpl->count is the most that can stay; what is dropped leaves room unused. */
     struct json *items = ARENA_ARRAY(f->arena, struct json, tmpl->count);
     size_t count = 0;
     int rc = items ? OK : no_room(f);
@@ -143,6 +150,7 @@ static int fill_object(struct filling *f, const struct expr_template *tmpl, stru
     int rc = members ? OK : no_room(f);
     for (const struct expr_template *kid = tmpl->first; kid && rc == OK; kid = kid->next) {
         members[count].key = kid->key;
+        /* The next kid overwrites a member that was not counted. */
         rc = fill(f, kid, &members[count].value);
         count += !is_dropped(f, kid, &members[count].value);
     }

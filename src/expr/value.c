@@ -1,6 +1,7 @@
 /*
- * Looking at values under a budget. Values may share sub-values many times over (`[@,@]|[@,@]|..`
- * doubles at each step), so every walk over one charges visits and stops when they are spent.
+ * value: reading values under a budget. Values may share sub-values many times over
+ * (`[@,@]|[@,@]|..` doubles at each step: forty steps are 2^40 items in a few hundred bytes), so
+ * every walk over one charges visits and stops when they are spent.
  */
 #include "expr/run.h"
 
@@ -33,6 +34,7 @@ const struct json *expr_value_member(const struct json *object, slice name)
 {
     ASSERT(object->type == JSON_OBJECT);
     const struct json_member *members = object->as.members;
+    /* From the end: of two members with one name the last one wins, as in the parser. */
     for (uint32_t i = object->count; i-- > 0;) {
         const struct json *key = &members[i].key;
         if (key->count == name.len &&
@@ -71,6 +73,7 @@ static int equal_arrays(struct expr_run *run, const struct json *a, const struct
                         unsigned depth, bool *is_equal)
 {
     *is_equal = a->count == b->count;
+    /* The same block: equal without a walk, however large what it shares is. */
     if (a->as.items == b->as.items)
         return OK;
     int rc = OK;
@@ -89,6 +92,8 @@ static int equal_objects(struct expr_run *run, const struct json *a, const struc
     for (uint32_t i = 0; rc == OK && *is_equal && i < a->count; i++) {
         const struct json_member *mine = &a->as.members[i], *theirs = &b->as.members[i];
         const struct json *other = &theirs->value;
+        /* Members mostly come in the same order, so the other one's place is tried first; else a
+         * linear search, charged. */
         if (!slice_eq(json_str(&mine->key), json_str(&theirs->key))) {
             rc = expr_run_scan(run, b->count);
             other = expr_value_member(b, json_str(&mine->key));
@@ -106,6 +111,7 @@ static int equal(struct expr_run *run, const struct json *a, const struct json *
     int rc = expr_run_visit(run, 1);
     if (rc != OK)
         return rc;
+    /* Deeper than any parsed value: built by an expression that nests its own result. */
     if (depth > JSON_DEPTH_MAX)
         return expr_run_over_depth(run);
     if (json_is_number(a) && json_is_number(b)) {
@@ -148,6 +154,7 @@ int expr_value_order(struct expr_run *run, const struct json *a, const struct js
         return rc;
     }
     ASSERT(json_is_number(a) && json_is_number(b));
+    /* The common case, without the cost of mixed numbers. */
     if (a->type == JSON_INT && b->type == JSON_INT) {
         *order = (a->as.i64 > b->as.i64) - (a->as.i64 < b->as.i64);
         return expr_run_visit(run, 1);
@@ -184,6 +191,7 @@ static size_t escaped_size(const struct json *string)
     size_t size = 2 + (size_t)string->count;
     for (uint32_t i = 0; i < string->count; i++) {
         unsigned char c = (unsigned char)string->as.text[i];
+        /* At most "\u00XX", five bytes more than the one. */
         if (c < 0x20 || c == '"' || c == '\\' || c == 0x7f)
             size += 5;
         else if (c >= 0x80)
@@ -214,6 +222,8 @@ static size_t scalar_size(struct measure *m, const struct json *value)
     case JSON_UINT:
         return digits(value->as.u64);
     case JSON_REAL:
+        /* Without escapes an estimate is enough: the budget of results bounds memory and need not
+         * be exact. */
         return m->with_escapes ? real_size(value) : 8;
     case JSON_STRING:
         return m->with_escapes ? escaped_size(value) : 2 + (size_t)value->count;
@@ -222,7 +232,7 @@ static size_t scalar_size(struct measure *m, const struct json *value)
     }
 }
 
-/* A value inside a container; most are strings without a look at their bytes. */
+/* A value inside a container; most are strings, measured without reading their bytes. */
 static inline int measure_inner(struct measure *m, const struct json *value, unsigned depth)
 {
     if (value->type != JSON_STRING || m->with_escapes)
@@ -258,6 +268,7 @@ static int measure(struct measure *m, const struct json *value, unsigned depth)
         *m->bytes += i > 0;
         rc = measure_inner(m, &value->as.items[i], depth + 1);
     }
+    /* Checked at each value, so the walk ends soon after the limit and *bytes cannot overflow. */
     if (rc == OK && *m->bytes > m->bytes_max)
         rc = expr_run_over_bytes(m->run);
     return rc;

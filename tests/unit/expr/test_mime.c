@@ -320,7 +320,7 @@ static void bad_input_is_named(void **state)
     assert_refused(*state, "{\"attachments\":[{}]}", "must be an object with a string data");
     assert_refused(*state, "{\"attachments\":[5]}", "must be an object with a string data");
     assert_refused(*state, "{\"attachments\":[{\"data\":\"ab*c\"}]}",
-                   "no base64, look at offset 2");
+                   "no base64: wrong character at offset 2");
     assert_refused(*state, "{\"attachments\":[{\"data\":\"abcde\"}]}", "its length is wrong");
     assert_refused(*state, "{\"attachments\":[{\"data\":\"ab=\"}]}", "its length is wrong");
     assert_refused(*state, "{\"attachments\":[{\"data\":\"a=bc\"}]}", "no base64");
