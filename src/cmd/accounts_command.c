@@ -45,7 +45,7 @@ static int check_is_new(struct session *session, slice name)
     char id[UUID_TEXT_LEN + 1];
     int result =
         store_account_named_sync(session->sync, &session->arena, name, &other, &session->err);
-    /* ERR_NOTFOUND is the good case; any other error is the database's. */
+    /* ERR_NOTFOUND: the name is free. Any other error is the database's. */
     if (result != OK)
         return result == ERR_NOTFOUND ? OK : result;
     uuid_format(other.account_id, id);
@@ -147,7 +147,7 @@ static int set_disabled(struct session *session, struct command_call *call, bool
     if (session_open_database(session) != OK ||
         session_find_account(session, slice_cstr(call->argv[0]), &account) != OK)
         return (int)session->err.code;
-    /* Already so: no event is written for a change that did not happen. */
+    /* The account is in that state already: there is no change, and so no audit event. */
     if ((account.disabled_at != 0) == is_disabled)
         return print_one(session, call, &account);
     if (session_audit(session, account.account_id,

@@ -136,7 +136,7 @@ static int read_settle(struct session *session, const struct command_call *call,
     /* Without the option, longer than the default execution-timeout. */
     if (!text.ptr || config_parse_ms(text, ms))
         return OK;
-    return err_set(&session->err, ERR_INVALID, "settle wants a time such as 45s, got \"%.*s\"",
+    return err_set(&session->err, ERR_INVALID, "settle must be a time such as 45s, got \"%.*s\"",
                    SLICE_ARG(text));
 }
 

@@ -1,7 +1,7 @@
 /*
- * Authorizing from a terminal; see authorize.h. One loop serves both halves: it turns until the
- * authorize URL is known, stands still while the person is at the app, and turns again to exchange
- * the code.
+ * Authorizing from a terminal; see authorize.h. One loop runs both halves: it turns until the
+ * authorize URL is known, is not turned while the person is at the app (read_line blocks), and
+ * turns again to exchange the code.
  */
 #include "cmd/authorize.h"
 
@@ -119,7 +119,7 @@ static enum op_result step_print(struct op *op)
     slice message = is_granted         ? it->enrol.message
                     : it->is_finishing ? it->finish.message
                                        : it->begin.message;
-    /* The tokens are stored, or of no use. */
+    /* The tokens are stored, or enrolling has failed and they are discarded. */
     if (it->is_finishing)
         secret_unref(it->finish.credential);
     if (is_begun) {
@@ -145,7 +145,7 @@ static const struct op_step steps[] = {
 static const struct op_class authorize_class = {
     .name = "authorize", .steps = steps, .step_count = ARRAY_LEN(steps), .free = on_freed};
 
-/* Runs one half to its end. OK: it succeeded; the session's err has the message else. */
+/* Runs one half to its end. OK: it succeeded; if not, the session's err has the message. */
 static int go(struct authorize *it, bool is_finishing)
 {
     it->is_finishing = is_finishing;
@@ -158,7 +158,7 @@ static int go(struct authorize *it, bool is_finishing)
     return (int)it->session->err.code;
 }
 
-/* ---- the address handed back ---- */
+/* ---- the address that the browser ended at ---- */
 
 static int read_line(struct authorize *it)
 {
@@ -225,7 +225,7 @@ static int open_parts(struct authorize *it)
         return (int)err->code;
     if (outbound_open(&it->out, it->loop, session->config, err) != OK)
         return (int)err->code;
-    /* One connection of each kind: a single op runs at a time. */
+    /* One writer and one reader are enough: a single op runs at a time. */
     struct pg_pool_config pool = {.conninfo = session->config->database_url.ptr,
                                   .dns = it->out.dns,
                                   .writers = 1,

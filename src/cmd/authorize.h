@@ -1,7 +1,7 @@
 /*
  * sluice connections authorize: an app connected by OAuth from a terminal, for operators and where
  * no dashboard can be reached. A person opens the address that is printed, in any browser, and
- * hands back the address that it ends at.
+ * pastes the address that the browser ends at.
  */
 #ifndef CMD_AUTHORIZE_H
 #define CMD_AUTHORIZE_H

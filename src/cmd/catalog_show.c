@@ -17,7 +17,7 @@ int catalog_find_or_suggest(struct session *session, slice id,
     *found = catalog_find_integration(catalog, id);
     if (*found)
         return OK;
-    /* A name that is close is likely a typo, and saves a look at the list. */
+    /* The nearest name: most unknown ids are typing errors. */
     slice nearest = catalog_nearest_integration(catalog, id);
     if (nearest.len > 0)
         return err_set(&session->err, ERR_NOTFOUND,
@@ -87,7 +87,7 @@ static void put_integration(struct output_json *json, const struct catalog_integ
     json_close(&json->w, '}');
 }
 
-/* A head knows its first way to connect only. */
+/* An integration's head has the first way to connect only; this loads all of them. */
 static const struct catalog_integration *whole(const struct catalog *catalog, size_t at)
 {
     const struct catalog_integration *head = catalog->integrations[at];
@@ -313,7 +313,7 @@ static int show_action(struct session *session, const struct catalog_action *act
     (void)printf("\n");
     catalog_show_text(session, 2, action->description);
     (void)printf("\nlevel: %s%s%s\n", catalog_level_name(action->level),
-                 action->requires_confirmation ? ", wants \"confirm\": true" : "",
+                 action->requires_confirmation ? ", needs \"confirm\": true" : "",
                  action->is_idempotent ? ", may be repeated" : "");
     show_strings("needs one of the scopes:", action->scopes);
     show_line("documentation: ", action->docs_url);
@@ -322,7 +322,7 @@ static int show_action(struct session *session, const struct catalog_action *act
     return show_examples(session, action->examples);
 }
 
-/* ---- either ---- */
+/* ---- an integration or an action ---- */
 
 static int show_json(struct session *session, const struct catalog_integration *integration,
                      const struct catalog_action *action)

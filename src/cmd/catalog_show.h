@@ -14,7 +14,7 @@ int catalog_show_one(struct session *session, slice integration, slice action,
 /* The integrations and actions that fit the query (catalog/search.h), best first. None is no error.
  */
 int catalog_show_found(struct session *session, slice query, bool as_json) MUST_CHECK;
-/* What a load found, a line each. */
+/* The problems of a load, one line each. */
 void catalog_show_problems(const struct catalog_report *report);
 /* A text that may hold anything, wrapped. */
 void catalog_show_text(struct session *session, int indent, slice text);

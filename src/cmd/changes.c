@@ -13,8 +13,9 @@ struct changes {
     struct pg_notify *notify;
 };
 
-static struct metric heard_total = METRIC_INIT(
-    "sluice_changes_total", "Hints of changed accounts, heard from all processes.", METRIC_COUNTER);
+static struct metric heard_total =
+    METRIC_INIT("sluice_changes_total", "Notifications of changed accounts, from all processes.",
+                METRIC_COUNTER);
 
 /* A call without a payload means a new connection to the database: notifications may have been
  * missed, so everything cached is dropped. */

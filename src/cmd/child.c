@@ -56,7 +56,7 @@ _Noreturn static void become(const struct child_spec *spec, int log_fd, int pipe
     int null_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
     if (null_fd < 0 || dup2(null_fd, 0) < 0 || dup2(log_fd, 1) < 0 || dup2(log_fd, 2) < 0)
         give_up(pipe_fd, STEP_FILES);
-    /* The groups go before the user, who may not change them. */
+    /* Groups are set before setuid: afterwards the process may not change them. */
     if (spec->uid != 0 &&
         (setgroups(0, NULL) != 0 || setgid(spec->gid) != 0 || setuid(spec->uid) != 0))
         give_up(pipe_fd, STEP_USER);
@@ -68,7 +68,7 @@ _Noreturn static void become(const struct child_spec *spec, int log_fd, int pipe
     give_up(pipe_fd, STEP_EXEC);
 }
 
-/* Waits until the exec has closed the pipe, or has failed and said why. */
+/* Waits for end of file, when a successful exec has closed the pipe, or for the child's failure. */
 static int wait_for_exec(struct child *child, const struct child_spec *spec, int pipe_fd,
                          struct err *err)
 {
@@ -133,7 +133,7 @@ static void last_line(const char *path, char *out, size_t cap)
         rewind(file);
     size_t len = fread(tail, 1, LOG_TAIL_BYTES, file);
     (void)fclose(file);
-    /* A NUL would cut the text at the wrong end. */
+    /* A NUL in the log would end the text early. */
     for (size_t i = 0; i < len; i++)
         if (tail[i] == '\0')
             tail[i] = ' ';
@@ -178,8 +178,9 @@ void child_stop(struct child *child, int signum, unsigned timeout_ms)
     uint64_t until = clock_mono_ns() + (uint64_t)timeout_ms * 1000000;
     while (waitpid(child->pid, NULL, WNOHANG) == 0) {
         if (clock_mono_ns() > until) {
-            (void)kill(-child->pid,
-                       SIGKILL); /* with the processes that it started: it leads a group */
+            (void)kill(
+                -child->pid,
+                SIGKILL); /* the whole group, which the child leads: its own children end, too */
             (void)waitpid(child->pid, NULL, 0);
             break;
         }

@@ -110,7 +110,7 @@ static const struct command_verb *find_verb(const struct command *command, const
 static int unknown_verb(const struct command_call *call, const char *name)
 {
     struct suggest suggest;
-    /* A flag in the verb's position: the verb itself is missing. */
+    /* A flag comes first: the verb is missing. */
     if (!name || name[0] == '-')
         return command_misuse(call, "a verb is missing");
     suggest_begin(&suggest, slice_cstr(name));
@@ -150,7 +150,7 @@ static int open_log(const struct command_call *call, struct err *err)
 
 static int check_count(const struct command_call *call)
 {
-    /* The synopsis names what is missing. */
+    /* The synopsis in the message names the arguments. */
     const struct command_verb *verb = call->verb;
     if (call->argc < verb->args_min)
         return command_misuse(call, "%s is missing: %s", call->argc == 0 ? "an argument" : "one",

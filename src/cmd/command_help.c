@@ -1,5 +1,5 @@
 /*
- * What --help prints.
+ * What --help prints: usage lines from the table of verbs, the command's paragraphs, its settings.
  */
 #include <stdarg.h>
 
@@ -44,7 +44,7 @@ static void print_usage(FILE *out, const struct command *command, const struct c
         print_part(out, &column, "%s", verb->synopsis);
     for (size_t i = 0; i < verb->option_count; i++) {
         const struct config_option *option = &verb->options[i];
-        /* Brackets mark what may be left out. */
+        /* Brackets mark optional flags. */
         bool is_needed = verb->needs && strcmp(verb->needs, option->name) == 0;
         print_part(out, &column, is_needed ? "--%s%s%s" : "[--%s%s%s]", option->name,
                    option->value_name ? " " : "", option->value_name ? option->value_name : "");

@@ -89,8 +89,8 @@ static int number_set(struct config *config, const struct config_item *item, sli
     uint64_t number = 0;
     char min[32], max[32];
     if (!parse_number(item, value, &number))
-        return err_set(err, ERR_INVALID, "%s wants %s, got \"%.*s\"", item->name, forms[item->kind],
-                       SLICE_ARG(value));
+        return err_set(err, ERR_INVALID, "%s must be %s, got \"%.*s\"", item->name,
+                       forms[item->kind], SLICE_ARG(value));
     /* Both bounds are named, so that the next attempt can be right. */
     bound_format(item, item->min, min, sizeof(min));
     bound_format(item, item->max, max, sizeof(max));

@@ -1,7 +1,8 @@
 /*
  * The settings of a process. One table (config_table.c) drives flags, environment, file and help:
  * a setting `drain-timeout` is the flag --drain-timeout, the variable SLUICE_DRAIN_TIMEOUT and the
- * key drain-timeout of the file. What comes later wins: default, file, environment, flag.
+ * key drain-timeout of the file. Precedence, lowest first: default, file, environment,
+ * flag.
  */
 #ifndef CMD_CONFIG_H
 #define CMD_CONFIG_H
@@ -123,7 +124,7 @@ struct config_args {
 int config_init(struct config *config, struct err *err) MUST_CHECK;
 void config_deinit(struct config *config);
 /* Reads the file of --config or SLUICE_CONFIG if given, then the environment, then the flags of
- * args->argv: `--name value`, `--name=value`; what stands behind `--` is positional. An empty
+ * args->argv: `--name value`, `--name=value`; what follows `--` is positional. An empty
  * variable counts as unset. A flag that is neither an option nor in scope is ERR_NOTFOUND and names
  * the nearest one. A file with a secret that others may read is ERR_REFUSED. Call it once. */
 int config_read(struct config *config, struct config_args *args, struct err *err) MUST_CHECK;

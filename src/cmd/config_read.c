@@ -13,7 +13,8 @@
 
 enum { ENV_NAME_MAX = 64, ITEMS_MAX = 128 };
 
-/* Which settings this source has set already: each source begins a list again. */
+/* The settings that this source has set already: the first value of a source replaces a list, its
+ * further values are added. */
 struct named {
     bool items[ITEMS_MAX];
 };
@@ -180,13 +181,13 @@ static struct flag flag_split(char *text)
     return flag;
 }
 
-/* The value is the next argument, unless it stands behind '='. */
+/* The value follows '=', or is the next argument. */
 static int flag_value(struct config_args *args, int *index, struct flag *flag, struct err *err)
 {
     if (flag->value.ptr)
         return OK;
     if (*index + 1 >= args->argc)
-        return err_set(err, ERR_INVALID, "--%.*s wants a value", SLICE_ARG(flag->name));
+        return err_set(err, ERR_INVALID, "--%.*s needs a value", SLICE_ARG(flag->name));
     flag->wipeable = args->argv[++*index];
     flag->value = slice_cstr(flag->wipeable);
     return OK;

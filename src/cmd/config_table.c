@@ -1,6 +1,6 @@
 /*
- * The one table of settings. Add a line here and a member in struct config: the flag, the
- * variable, the key of the file and the help follow.
+ * The table of settings. A line here and a member in struct config make a setting: the flag, the
+ * variable, the key of the file and the help are derived from them.
  */
 #include "cmd/config.h"
 
@@ -42,18 +42,18 @@ const struct config_item config_items[] = {
      "URL",
      "PostgreSQL, as libpq takes it: postgresql://user@host/dbname (DATABASE_URL counts too)"},
     {"database-writers", CONFIG_COUNT, SERVERS, AT(database_writers), "3", 1, 64, "N",
-     "connections that write; a second one helps once as much waits as the first is writing"},
+     "connections that write; another is used once as many statements wait as are being written"},
     {"database-readers", CONFIG_COUNT, SERVERS, AT(database_readers), "2", 1, 64, "N",
      "connections that only read"},
     {"database-queue", CONFIG_COUNT, SERVERS, AT(database_queue_max), "20000", 1, 10000000, "N",
-     "statements that may wait for the database, in turn by account, before requests are answered "
-     "503; those of one account alone: seven eighths"},
+     "statements that may wait for the database, where accounts take turns, before requests are "
+     "answered 503; those of one account alone: seven eighths"},
     {"database-timeout", CONFIG_MS, SERVERS, AT(database_timeout_ms), "10s", 100, HOUR, "TIME",
      "longest wait for a statement"},
     {"database-batch", CONFIG_TEXT, SERVERS, AT(database_batch), "set", 0, 0, "MODE",
      "set (one statement a kind and batch) or pipe (single-row statements; for sharding)"},
     {"cache-time", CONFIG_MS, SERVERS, AT(cache_time_ms), "2s", 100, HOUR, "TIME",
-     "how long a cached key or connection is used without a notification of a change"},
+     "how long a cached key or connection is used if no change is notified"},
     {"master-key", CONFIG_SECRET, CONFIG_SERVE | CONFIG_KEYRING, AT(master_key), "", 0, 0, "KEY",
      "32 bytes in base64 or hex that seal stored credentials; better in a file or the environment"},
     {"master-key-file", CONFIG_TEXT, CONFIG_SERVE | CONFIG_KEYRING, AT(master_key_file), "", 0, 0,
@@ -67,12 +67,12 @@ const struct config_item config_items[] = {
     {"allow-host", CONFIG_TEXTS, SERVERS | CONFIG_OUTBOUND, AT(allow_host), "", 0, 0, "HOST",
      "host, host:port or CIDR that may resolve to a private address"},
     {"outbound-connections", CONFIG_COUNT, SERVERS, AT(outbound_connections_max), "1024", 1, 65535,
-     "N", "calls to apps under way at a time; further ones wait, and go in turn by account"},
+     "N", "calls to apps under way at a time; further ones wait, and accounts take turns"},
     {"origin-connections", CONFIG_COUNT, SERVERS, AT(origin_connections_max), "128", 1, 65535, "N",
-     "of them, to one origin; further ones wait, and go in turn by account"},
+     "of them, to one origin; further ones wait, and accounts take turns"},
     {"account-connections", CONFIG_COUNT, SERVERS, AT(account_connections_max), "0", 0, 65535, "N",
-     "of outbound-connections, those that an account may use while it is alone; the more others "
-     "use, the fewer, so that some stay free for those to come. 0: seven eighths"},
+     "of outbound-connections, the share of one account while no other uses any; it shrinks as "
+     "others do, so that some stay free. 0: seven eighths"},
     {"account-origin-connections", CONFIG_COUNT, SERVERS, AT(account_origin_connections_max), "0",
      0, 65535, "N", "of origin-connections, likewise. 0: seven eighths"},
     {"memory-work", CONFIG_BYTES, SERVERS, AT(memory_work), "512m", 64 * MIB, 1024 * 1024 * MIB,
@@ -81,42 +81,44 @@ const struct config_item config_items[] = {
      "seconds, and are answered 503 then"},
     {"account-memory", CONFIG_BYTES, SERVERS, AT(account_memory), "0", 0, 1024 * 1024 * MIB,
      "BYTES",
-     "of it, that of an account while it is alone; the more others use, the less. 0: a quarter"},
+     "of it, the share of one account while no other uses any; it shrinks as others do. 0: a "
+     "quarter"},
     {"execution-timeout", CONFIG_MS, SERVERS, AT(execution_timeout_ms), "30s", 100, HOUR, "TIME",
      "deadline of an execution where the manifest names none"},
     {"executions", CONFIG_COUNT, SERVERS, AT(executions_max), "20000", 1, 1000000, "N",
      "executions in flight before further ones are answered 503"},
     {"account-executions", CONFIG_COUNT, SERVERS, AT(account_executions_max), "0", 0, 1000000, "N",
-     "of them, those of an account while it is alone, likewise. 0: seven eighths"},
+     "of them, the share of one account, likewise. 0: seven eighths"},
     {"connection-limits", CONFIG_TEXT, SERVERS, AT(connection_limits), "auto", 0, 0, "MODE",
-     "hold calls back as manifests and providers say how many a connection may make: on, off, or "
-     "auto (off in `sluice dev`, whose emulated provider has no limits)"},
+     "limit the calls of a connection to what manifests and providers allow: on, off, or auto (off "
+     "in `sluice dev`, whose emulated provider has no limits)"},
     {"limit-wait", CONFIG_MS, SERVERS, AT(limit_wait_ms), "5s", 0, HOUR, "TIME",
      "longest wait of an execution for its connection's limits; then it is blocked, rate_limited"},
     {"circuit-volume", CONFIG_COUNT, SERVERS, AT(circuit_volume), "20", 0, 1000000, "N",
-     "executions of an account within 10 s, half of them failed, from which on it is kept from an "
+     "executions of an account within 10 s, half of them failed, that open its circuit for an "
      "app's origin; 0: never"},
     {"circuit-accounts", CONFIG_COUNT, SERVERS, AT(circuit_accounts), "3", 1, 1000000, "N",
-     "accounts within 10 s that failed so, half of those that called, from which on all are kept "
-     "from it"},
+     "accounts within 10 s that failed so, half of those that called, that open the circuit for "
+     "all accounts"},
     {"circuit-open", CONFIG_MS, SERVERS, AT(circuit_open_ms), "5s", 10, HOUR, "TIME",
-     "for how long the first time; doubles up to a minute while probes fail"},
+     "how long a circuit stays open the first time; doubles up to a minute while probes fail"},
     {"account-rate", CONFIG_COUNT, SERVERS, AT(account_rate), "0", 0, 1000000, "N",
      "requests a second that an account may make; further ones are answered 429. 0: any number"},
     {"account-burst", CONFIG_COUNT, SERVERS, AT(account_burst), "0", 0, 1000000, "N",
      "requests that may come at once within it; 0: two seconds' worth"},
     {"flows", CONFIG_COUNT, SERVERS, AT(flows_max), "2000", 1, 1000000, "N",
-     "flows that run at a time in this process; those whose time has come wait for their turn"},
+     "flows that run at a time in this process; further ones that are due wait"},
     {"file-bytes", CONFIG_BYTES, SERVERS, AT(file_bytes_max), "5m", KIB, 64 * MIB, "BYTES",
      "largest file of a call, decoded; the tool endpoint takes bodies of ten such files in base64"},
     {"provider-response-bytes", CONFIG_BYTES, SERVERS, AT(provider_response_bytes_max), "8m", KIB,
      256 * MIB, "BYTES", "largest reply of a provider"},
     {"output-bytes", CONFIG_BYTES, SERVERS, AT(output_bytes), "1m", KIB, 256 * MIB, "BYTES",
-     "answered of an output where the request names no max_output_bytes; the record has the whole"},
+     "bytes of an output that are answered if the request has no max_output_bytes; the record has "
+     "all of it"},
     {"output-bytes-max", CONFIG_BYTES, SERVERS, AT(output_bytes_max), "16m", KIB, 256 * MIB,
-     "BYTES", "largest max_output_bytes that a request gets"},
+     "BYTES", "upper limit of max_output_bytes in a request"},
     {"token-timeout", CONFIG_MS, SERVERS | CONFIG_OUTBOUND, AT(token_timeout_ms), "10s", 100,
-     5 * MINUTE, "TIME", "for an app's authorization server to give a new token"},
+     5 * MINUTE, "TIME", "for an app's authorization server to issue a new token"},
     {"idempotency-ttl", CONFIG_MS, SERVERS, AT(idempotency_ttl_ms), "24h", SECOND, 365 * 24 * HOUR,
      "TIME", "how long an idempotency key is kept"},
     {"execution-days", CONFIG_COUNT, SERVERS, AT(execution_days), "30", 1, 3650, "DAYS",
@@ -125,16 +127,16 @@ const struct config_item config_items[] = {
      "audit events are kept that long"},
     {"account-kept-executions", CONFIG_COUNT, SERVERS, AT(account_kept_executions), "10000000", 0,
      1000000000, "N",
-     "executions that an account keeps, of those of execution-days; the oldest beyond that are "
-     "removed, once they are older than idempotency-ttl. 0: any number"},
+     "executions kept per account within execution-days; the oldest beyond that are removed, once "
+     "they are older than idempotency-ttl. 0: any number"},
     {"account-kept-audit", CONFIG_COUNT, SERVERS, AT(account_kept_audit), "10000000", 0, 1000000000,
      "N",
-     "audit events that an account keeps, of those of audit-days; the oldest beyond that are "
-     "removed. 0: any number"},
+     "audit events kept per account within audit-days; the oldest beyond that are removed. 0: any "
+     "number"},
     {"account-kept-connections", CONFIG_COUNT, SERVERS | CONFIG_OUTBOUND,
      AT(account_kept_connections), "10000", 0, 10000000, "N",
-     "connected apps that an account may have; a further one is refused, a new grant for one that "
-     "is there never. 0: any number"},
+     "connections that an account may have; a further one is refused, a new grant for an existing "
+     "one is not. 0: any number"},
     {"connections", CONFIG_COUNT, SERVERS, AT(connections_max), "20000", 1, 1000000, "N",
      "client connections; further ones are answered 503 and closed"},
     {"address-connections", CONFIG_COUNT, SERVERS, AT(address_connections_max), "0", 0, 1000000,

@@ -216,9 +216,10 @@ static int change(struct session *session, const struct command_call *call, cons
     struct account account;
     int64_t id;
     if (!slice_to_i64(slice_cstr(call->argv[1]), &id) || id <= 0)
-        return err_set(&session->err, ERR_INVALID,
-                       "CONNECTION is a number, got \"%s\"; `sluice connections list` shows them",
-                       call->argv[1]);
+        return err_set(
+            &session->err, ERR_INVALID,
+            "CONNECTION must be a number, got \"%s\"; `sluice connections list` shows them",
+            call->argv[1]);
     slice details = arena_printf(&session->arena, "{\"connection_id\":\"%lld\"}", (long long)id);
     if (!details.ptr)
         return err_set(&session->err, ERR_NOMEM, "out of memory");
@@ -278,7 +279,8 @@ static int authorize(struct session *session, struct command_call *call)
         return err_set(&session->err, ERR_INVALID,
                        "--redirect-uri is missing: the one that is registered with the app");
     if (former.ptr && (!slice_to_i64(former, &request.connection_id) || request.connection_id <= 0))
-        return err_set(&session->err, ERR_INVALID, "--reconnect wants a connection's number");
+        return err_set(&session->err, ERR_INVALID,
+                       "--reconnect must be the number of a connection");
     if (request.label.ptr &&
         output_name_check(request.label, "a label", CONNECTION_LABEL_MAX, &session->err) != OK)
         return (int)session->err.code;

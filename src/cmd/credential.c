@@ -91,12 +91,13 @@ static int check_members(const struct shape *shape, const struct json *object, s
         /* An unknown member is likely a misspelt one, so it is refused, and its value never
          * printed. */
         if (!find_member(shape, name))
-            return err_set(err, ERR_INVALID, "the credential has a member \"%.*s\"; it wants %s",
+            return err_set(err, ERR_INVALID,
+                           "the credential has a member \"%.*s\"; the members are %s",
                            SLICE_ARG(slice_first_utf8(name, 40)), shape->form);
         if (is_span(name, &pair->value))
             continue;
         if (slice_eq_cstr(name, "expires_in"))
-            return err_set(err, ERR_INVALID, "expires_in is a number of seconds");
+            return err_set(err, ERR_INVALID, "expires_in must be a number of seconds");
         bool may_be_empty = slice_eq_cstr(name, "password");
         if (!value.ptr || (!is_sendable(value) && !(may_be_empty && value.len == 0)))
             return err_set(err, ERR_INVALID, "%.*s must be a string without control characters%s",
@@ -105,7 +106,7 @@ static int check_members(const struct shape *shape, const struct json *object, s
     }
     for (size_t i = 0; i < MEMBERS_MAX && shape->members[i].name; i++)
         if (!shape->members[i].is_optional && !json_get(object, slice_cstr(shape->members[i].name)))
-            return err_set(err, ERR_INVALID, "the credential lacks %s; it wants %s",
+            return err_set(err, ERR_INVALID, "the credential lacks %s; the members are %s",
                            shape->members[i].name, shape->form);
     return OK;
 }
@@ -121,21 +122,22 @@ int credential_check(enum catalog_auth_kind kind, slice text, struct arena *aren
     if (!object)
         return err_prefix(err, "the credential is not JSON");
     if (!json_is(object, JSON_OBJECT))
-        return err_set(err, ERR_INVALID, "the credential is a JSON object of %s",
+        return err_set(err, ERR_INVALID, "the credential must be a JSON object of %s",
                        shapes[kind].form);
     if (check_members(&shapes[kind], object, err) != OK)
         return (int)err->code;
     /* expires_at wins if a file has both. */
     slice expiry = json_get_str(object, SLICE("expires_at"));
     if (expiry.ptr && !time_parse(expiry, expires_at))
-        return err_set(err, ERR_INVALID, "expires_at is a time such as 2027-01-31T00:00:00Z");
+        return err_set(err, ERR_INVALID, "expires_at must be a time such as 2027-01-31T00:00:00Z");
     int64_t span_s = json_get_i64(object, SLICE("expires_in"), 0);
     if (!expiry.ptr && span_s > 0)
         *expires_at = clock_wall_us() + span_s * 1000000;
     bool has_id = json_get(object, SLICE("client_id")) != NULL;
     /* One without the other cannot be used, and would fail only at the first call. */
     if (has_id != (json_get(object, SLICE("client_secret")) != NULL))
-        return err_set(err, ERR_INVALID, "client_id and client_secret go together; it wants %s",
+        return err_set(err, ERR_INVALID,
+                       "client_id and client_secret go together; the members are %s",
                        shapes[kind].form);
     return OK;
 }
@@ -182,7 +184,7 @@ int credential_params_check(struct session *session, const struct catalog_integr
     if (!params)
         return err_prefix(&session->err, "params");
     if (!json_is(params, JSON_OBJECT))
-        return err_set(&session->err, ERR_INVALID, "params is a JSON object");
+        return err_set(&session->err, ERR_INVALID, "params must be a JSON object");
     if (!schema && params->count > 0)
         return err_set(&session->err, ERR_INVALID, "%.*s takes no params",
                        SLICE_ARG(integration->integration_id));

@@ -1,6 +1,7 @@
 /*
- * A credential as an operator provides it: JSON whose members depend on the integration's kind of
- * auth (contrib/integrations/README.md "auth"), and the connection that is made from it.
+ * A credential as an operator provides it: JSON whose members depend on the kind of the
+ * integration's auth (contrib/integrations/README.md "auth"), and the connection that is made from
+ * it.
  */
 #ifndef CMD_CREDENTIAL_H
 #define CMD_CREDENTIAL_H

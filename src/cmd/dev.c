@@ -1,10 +1,10 @@
 /*
- * sluice dev: everything that a newcomer needs, in one process and its children (README.md "Two
- * commands").
+ * sluice dev: the service with all that it needs for a first try, in one process and its children
+ * (README.md "Two commands").
  *
- * start() has the order. What takes long runs at the same time: the provider makes its certificate
- * while PostgreSQL starts. On the way down the server drains first, then the children are stopped.
- * If this process dies instead, they die with it (child.h).
+ * start() has the order. The two slow parts overlap: the provider makes its certificate while
+ * PostgreSQL starts. At the end the server drains first, then the children are stopped. If this
+ * process is killed, the children end with it (child.h).
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -95,7 +95,8 @@ static int check_port(struct dev *dev)
                              (unsigned)dev->config->port, strerror(number));
 }
 
-/* Made once: what it has sealed can never be opened without it. */
+/* Made at the first start and kept: credentials that it sealed cannot be opened with another one.
+ */
 static int make_master_key(struct dev *dev)
 {
     struct buf text;
@@ -230,7 +231,7 @@ static void on_ready(void *owner, uint16_t port)
     }
 }
 
-/* Without its database or provider the demo would only confuse, so it ends with them. */
+/* false ends the server: without its database or its provider nothing here would work. */
 static bool is_going_on(void *owner)
 {
     struct dev *dev = owner;
@@ -259,7 +260,8 @@ static int serve(struct dev *dev)
     int result = server_run(dev->config, &events, &dev->err);
     if (dev->config->ready_file.len > 0)
         ready_file_remove(dev->config->ready_file.ptr);
-    /* The child's end is the cause; the server's own result says only that it has drained. */
+    /* The server has drained without an error, because a child ended: that is the error to report.
+     */
     if (result == OK && dev->child_err.code != OK) {
         dev->err = dev->child_err;
         return (int)dev->err.code;
@@ -278,7 +280,7 @@ static int run(struct command_call *call)
     int result = start(&dev);
     if (result == OK)
         result = serve(&dev);
-    /* A stage that was open when the start failed is marked so. */
+    /* The progress line of a stage that failed is still open. */
     dev_stages_fail(&dev.stages);
     stop_children(&dev);
     if (is_stop_requested || result == OK)

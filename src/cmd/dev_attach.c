@@ -42,7 +42,7 @@ int dev_attach_offer(const struct dev_folder *folder, const struct config *confi
     return result;
 }
 
-/* Dev holds the folder's lock as long as it runs, so a lock that is free means that it does not. */
+/* A running dev holds the folder's lock: if the lock is free, no dev runs. */
 static int check_it_runs(const char *dir, struct err *err)
 {
     char path[PATH_MAX];

@@ -8,7 +8,8 @@
 #include "cmd/config.h"
 #include "cmd/dev_folder.h"
 
-/* For dev, once these are set: database, master key, trust roots, where calls go. */
+/* For dev, once its config has the database, the master key, the trust roots and the origin
+ * overrides: writes these settings into the folder. */
 int dev_attach_offer(const struct dev_folder *folder, const struct config *config,
                      struct err *err) MUST_CHECK;
 /* For a command: the settings of config->data_dir, over its own. ERR_NOTFOUND: the folder has no

@@ -161,7 +161,7 @@ static int mend_app(struct dev_demo *demo, struct session *session,
             OK)
             return (int)session->err.code;
     }
-    /* All others were removed, so the new one becomes the default. */
+    /* All other demo connections were removed; the new one becomes the default. */
     return is_there ? OK : connect_app(demo, session, integration, credential);
 }
 

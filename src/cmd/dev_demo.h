@@ -1,7 +1,7 @@
 /*
- * What a newcomer finds in `sluice dev`: an account with an API key and connected demo apps. Made
- * if missing, repaired if it does not work any more (another master key, a grant that was marked
- * dead), otherwise left unchanged.
+ * The demo data of `sluice dev`: an account with an API key and connected demo apps. Each is
+ * created if it is missing, replaced if it does not work any more (another master key, a grant that
+ * was marked dead), and left as it is if it works.
  */
 #ifndef CMD_DEV_DEMO_H
 #define CMD_DEV_DEMO_H

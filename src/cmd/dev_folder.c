@@ -79,7 +79,7 @@ static int make_folder(struct dev_folder *folder, const char *path, struct err *
         return (int)err->code;
     /* The umask may have removed bits, and an earlier version may have left others. */
     if ((info.st_mode & 07777) != mode && chmod(real, mode) != 0)
-        return err_set(err, ERR_IO, "cannot close the folder %s to others: %s", real,
+        return err_set(err, ERR_IO, "cannot restrict the permissions of the folder %s: %s", real,
                        strerror(errno));
     memcpy(folder->path, real, strlen(real) + 1); /* check_folder has checked its length */
     return OK;

@@ -29,7 +29,7 @@ void dev_folder_path(const struct dev_folder *folder, const char *name, char out
 /* Appends a small file (64 KiB) to out; an absent one is ERR_NOTFOUND. */
 int dev_folder_read(const struct dev_folder *folder, const char *name, struct buf *out,
                     struct err *err) MUST_CHECK;
-/* Whole, by rename, mode 0600. */
+/* Replaces the file as a whole, by rename; mode 0600. */
 int dev_folder_write(const struct dev_folder *folder, const char *name, slice text,
                      struct err *err) MUST_CHECK;
 /* Removes a log of earlier runs that is larger than a megabyte. */

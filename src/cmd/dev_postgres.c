@@ -109,7 +109,7 @@ static int find_programs(struct dev_postgres *pg, struct err *err)
 
 /* ---- the cluster ---- */
 
-/* Made under another name and renamed when complete: initdb may be killed. */
+/* initdb writes to another name, which is renamed when it is complete: it may be killed midway. */
 static int make_cluster(struct dev_postgres *pg, struct err *err)
 {
     char program[DEV_PATH_MAX], part[DEV_PATH_MAX];
@@ -117,7 +117,7 @@ static int make_cluster(struct dev_postgres *pg, struct err *err)
         dev_path_join(program, pg->bin, "initdb", err) != OK)
         return (int)err->code;
     if (access(part, F_OK) == 0)
-        /* A part of an earlier start that was killed. */
+        /* Left by an earlier start that was killed. */
         dev_postgres_remove_tree(part);
     if (dev_postgres_make_folder(part, 0700, dev_postgres_owner(pg), dev_postgres_group(pg), err) !=
         OK)
@@ -137,8 +137,8 @@ static int make_cluster(struct dev_postgres *pg, struct err *err)
     return OK;
 }
 
-/* The postmaster may be stopping already (it gets SIGINT when its sluice dies). Its file and its
- * working directory are watched, not its pid, which stays valid while it is not reaped. */
+/* The postmaster may be stopping already: it gets SIGINT when its dev dies. Its pid file and
+ * working directory show that it has ended; the pid alone stays valid until it is reaped. */
 static int stop_orphan(const struct dev_postgres *pg, struct dev_stages *stages, struct err *err)
 {
     pid_t pid = dev_postgres_find_postmaster(pg->cluster);
@@ -238,7 +238,8 @@ int dev_postgres_start(struct dev_postgres *pg, const struct dev_folder *folder,
         if (make_cluster(pg, err) != OK)
             return (int)err->code;
     }
-    /* Two servers on one cluster would destroy it; PostgreSQL's own lock is the second line. */
+    /* Two servers on one cluster would destroy it. PostgreSQL's own lock file guards against that,
+     * too. */
     if (stop_orphan(pg, stages, err) != OK)
         return (int)err->code;
     dev_stage(stages, "starting PostgreSQL");

@@ -20,8 +20,8 @@
 
 enum { SOCKET_PATH_MAX = 107 - (int)sizeof("/.s.PGSQL.5432") };
 
-/* Clusters whose user cannot reach the data folder are here, each in a folder named by the hash of
- * the data folder's path; its file `data-folder` has that path. */
+/* For clusters whose user cannot reach the data folder: each has a folder here, named by the hash
+ * of the data folder's path. Its file `data-folder` has that path. */
 static const char elsewhere[] = "/var/tmp", elsewhere_prefix[] = "sluice-",
                   marker_name[] = "data-folder";
 
@@ -62,7 +62,7 @@ pid_t dev_postgres_find_postmaster(const char *cluster)
     /* The file may be stale, and its pid may belong to another process by now. */
     if (pid <= 1 || kill((pid_t)pid, 0) != 0)
         return 0;
-    /* A postmaster runs in its data directory, which tells it from any other process. */
+    /* A postmaster's working directory is its data directory; a recycled pid's is another one. */
     (void)snprintf(path, sizeof(path), "/proc/%ld/cwd", pid);
     ssize_t len = readlink(path, cwd, sizeof(cwd) - 1);
     if (len <= 0 || !realpath(cluster, real))
@@ -90,7 +90,6 @@ static bool can_reach(const char *path, uid_t uid)
     }
 }
 
-/* Makes a folder of ours in a world-writable one; refuses one that another user has put there. */
 int dev_postgres_make_folder(const char *path, mode_t mode, uid_t owner, gid_t group,
                              struct err *err)
 {
@@ -136,7 +135,7 @@ static int choose_user(struct dev_postgres *pg, struct err *err)
     return OK;
 }
 
-/* unix_socket_directories is a list with a grammar of its own, so unusual paths are not used in it.
+/* unix_socket_directories is a list with quoting rules: a path that would need quotes is not used.
  */
 static bool is_plain(const char *path)
 {
@@ -146,7 +145,7 @@ static bool is_plain(const char *path)
 
 /* ---- clusters elsewhere ---- */
 
-/* The data folder that a cluster elsewhere was made for; "" if it is not one of ours. */
+/* The data folder that a cluster under /var/tmp was made for; "": no dev of this user made it. */
 static void read_marker(const char *home, char out[DEV_PATH_MAX])
 {
     char path[2 * DEV_PATH_MAX];
@@ -172,7 +171,8 @@ static void remove_unless_running(const char *home)
         dev_postgres_remove_tree(home);
 }
 
-/* A cluster elsewhere stays when its data folder is removed, so it is removed at the next start. */
+/* Removing the data folder does not remove a cluster under /var/tmp: the next start does that, for
+ * each whose data folder is gone. */
 static void remove_abandoned(void)
 {
     DIR *dir = opendir(elsewhere);
@@ -201,7 +201,8 @@ static int make_elsewhere(struct dev_postgres *pg, const struct dev_folder *fold
                    (unsigned long long)hash);
     read_marker(pg->home, data);
     if (folder->is_new && strcmp(data, folder->path) == 0)
-        remove_unless_running(pg->home); /* of a folder that was removed and made again */
+        remove_unless_running(pg->home); /* the data folder was removed and made again: this cluster
+                                            is the old one's */
     if (dev_postgres_make_folder(pg->home, 0711, geteuid(), getegid(), err) != OK ||
         dev_path_join(marker, pg->home, marker_name, err) != OK)
         return (int)err->code;
@@ -210,7 +211,7 @@ static int make_elsewhere(struct dev_postgres *pg, const struct dev_folder *fold
 
 /* ---- choosing ---- */
 
-/* The cluster lies in the data folder unless its user cannot get there. */
+/* The cluster is in the data folder if its user can reach that, or else under /var/tmp. */
 static int choose_folders(struct dev_postgres *pg, const struct dev_folder *folder, struct err *err)
 {
     uint64_t hash = hash_stable(folder->path, strlen(folder->path));

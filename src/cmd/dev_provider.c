@@ -22,7 +22,7 @@ enum {
 
 static const char program_name[] = "sluice-provider";
 
-/* Both programs lie in one folder, in the build tree and where they are installed. */
+/* The two programs are in one folder, in the build tree as well as installed. */
 static int find_program(char out[DEV_PATH_MAX], struct err *err)
 {
     char own[DEV_PATH_MAX - sizeof(program_name)];
@@ -69,7 +69,7 @@ int dev_provider_start(struct dev_provider *provider, const struct dev_folder *f
     return child_start(&provider->child, &spec, err);
 }
 
-/* What its ready file says; NULL for something else. */
+/* The provider's ready file, parsed; NULL: it is not one. */
 static const struct json *read_ready(struct dev_provider *provider, struct err *err)
 {
     char text[READY_BYTES_MAX];
@@ -84,7 +84,7 @@ static const struct json *read_ready(struct dev_provider *provider, struct err *
         json_parse(&provider->arena, slice_of(text, len), &json_limits_request, err);
     if (ready && json_get_str(ready, SLICE("url")).len > 0)
         return ready;
-    (void)err_set(err, ERR_SYNTAX, "%s does not hold what it should", provider->ready);
+    (void)err_set(err, ERR_SYNTAX, "%s is not a ready file", provider->ready);
     return NULL;
 }
 
@@ -109,7 +109,7 @@ static int wait_until_ready(struct dev_provider *provider, struct err *err)
     const struct json *ready = read_ready(provider, err);
     if (!ready)
         return (int)err->code;
-    /* with a NUL behind */
+    /* arena_dup adds a NUL, which callers that need C strings rely on. */
     provider->url = arena_dup(&provider->arena, json_get_str(ready, SLICE("url")));
     provider->ca_file = arena_dup(&provider->arena, json_get_str(ready, SLICE("ca_file")));
     provider->tokens = JSON_GET(ready, "tokens");
@@ -117,8 +117,8 @@ static int wait_until_ready(struct dev_provider *provider, struct err *err)
     return is_complete(provider)
                ? OK
                : err_set(err, ERR_INVALID,
-                         "%s lacks ca_file, tokens or task_parent: the programs do not fit "
-                         "together; build both anew",
+                         "%s lacks ca_file, tokens or task_parent: the programs are of "
+                         "different versions; build both again",
                          provider->ready);
 }
 

@@ -1,6 +1,7 @@
 /*
- * The emulated provider of `sluice dev`: the program sluice-provider beside our own, a child that
- * dies with us. It answers for the demo apps; bench/provider/README.md tells as what.
+ * The emulated provider of `sluice dev`: the program sluice-provider from this program's
+ * folder, as a child that ends with its parent. It answers for the demo apps
+ * (bench/provider/README.md).
  */
 #ifndef CMD_DEV_PROVIDER_H
 #define CMD_DEV_PROVIDER_H
@@ -13,7 +14,7 @@ struct dev_provider {
     struct child child;
     char log[DEV_PATH_MAX];
     char ready[DEV_PATH_MAX]; /* its ready file; removed when it stops */
-    struct arena arena;       /* what follows lives here, once dev_provider_wait was OK */
+    struct arena arena;       /* owns the members below, which dev_provider_wait sets */
     slice url, ca_file;
     const struct json *tokens;      /* object: integration id -> access token */
     const struct json *task_parent; /* {"page_id"} */
@@ -22,7 +23,7 @@ struct dev_provider {
 /* Starts it and returns at once. */
 int dev_provider_start(struct dev_provider *provider, const struct dev_folder *folder,
                        struct err *err) MUST_CHECK;
-/* Until it answers. On failure it is stopped. */
+/* Waits until it answers. On failure it is stopped. */
 int dev_provider_wait(struct dev_provider *provider, struct err *err) MUST_CHECK;
 /* Harmless when it never started. */
 void dev_provider_stop(struct dev_provider *provider);

@@ -43,7 +43,7 @@ void dev_stages_fail(struct dev_stages *stages)
 {
     if (!close_stage(stages))
         return;
-    (void)fputs(" broken off\n", stages->out);
+    (void)fputs(" failed\n", stages->out);
     (void)fflush(stages->out);
 }
 

@@ -1,5 +1,5 @@
 /*
- * Progress of `sluice dev` for the person who waits: one line a stage, what and how long.
+ * Progress of `sluice dev` on the terminal: one line a stage, with its duration.
  */
 #ifndef CMD_DEV_STAGE_H
 #define CMD_DEV_STAGE_H
@@ -20,9 +20,9 @@ void dev_stages_init(struct dev_stages *stages, FILE *out);
 void dev_stage(struct dev_stages *stages, const char *text);
 /* The same for a stage that writes to the terminal itself: its line is printed at its end. */
 void dev_stage_later(struct dev_stages *stages, const char *text);
-/* The last one went well. */
+/* Ends the last stage, which has succeeded. */
 void dev_stages_end(struct dev_stages *stages);
-/* The line is broken off; the error follows. */
+/* Ends the stage's line after a failure; the caller prints the error. */
 void dev_stages_fail(struct dev_stages *stages);
 double dev_stages_seconds(const struct dev_stages *stages);
 

@@ -1,5 +1,5 @@
 /*
- * What dev tells; see dev_text.h.
+ * The texts of `sluice dev`; see dev_text.h.
  */
 #include "cmd/dev_text.h"
 
@@ -23,13 +23,14 @@ static void print_curl(FILE *out, const char *url, const char *title, const char
                   title, url, body);
 }
 
-/* Starts one that pauses, looks at it, approves. It takes some milliseconds to come to its pause.
- */
+/* Commands that start a flow, print it and approve it. The sleep gives the flow time to reach its
+ * approval, which takes some milliseconds. */
 static void print_flow(FILE *out, const char *url, slice page)
 {
     static const char key[] = "-H \"Authorization: Bearer $SLUICE_KEY\"";
     (void)fprintf(out,
-                  "# flow: unread mail becomes task pages; it waits, and shows what it will write\n"
+                  "# flow: unread mail becomes task pages; it waits for approval, and lists what "
+                  "it will write\n"
                   "SLUICE_FLOW=$(curl -s %s/api/flows/start %s \\\n"
                   "  -H 'Content-Type: application/json' -d '{\"flowTemplate\": "
                   "\"unread_mail_to_tasks\",\n"
@@ -60,7 +61,7 @@ void dev_text_print(FILE *out, const struct dev_facts *facts)
                    "   \"input\": {\"parent\": {\"page_id\": \"%.*s\"}, \"title\": \"Minutes\",\n"
                    "   \"content\": \"Present: Anna, Ben, Sam.\"}}",
                    SLICE_ARG(page));
-    print_curl(out, url, "write: blocked, because nobody has confirmed it", body);
+    print_curl(out, url, "write: blocked, because it is not confirmed", body);
     (void)snprintf(body, sizeof(body),
                    "{\"integration_id\": \"notion\", \"action_id\": \"create_page\",\n"
                    "   \"confirm\": true,\n"
@@ -69,11 +70,12 @@ void dev_text_print(FILE *out, const struct dev_facts *facts)
                    SLICE_ARG(page));
     print_curl(out, url, "the same, confirmed", body);
     print_flow(out, url, page);
-    (void)fprintf(out,
-                  "`sluice catalog show gmail` and `sluice flow list` tell what can be done. "
-                  "Ctrl-C stops it all.\n"
-                  "Operator's commands reach this database so: sluice accounts list --data %s\n",
-                  facts->data_dir);
+    (void)fprintf(
+        out,
+        "`sluice catalog show gmail` and `sluice flow list` list what can be done. "
+        "Ctrl-C stops everything.\n"
+        "Operator commands use this database with --data: sluice accounts list --data %s\n",
+        facts->data_dir);
 }
 
 int dev_text_ready_write(const char *path, const struct dev_facts *facts, struct err *err)

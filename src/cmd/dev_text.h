@@ -1,5 +1,6 @@
 /*
- * What `sluice dev` tells once it runs: to a person on stdout, to programs in the ready file.
+ * What `sluice dev` prints once it runs: examples for a person on stdout, facts for programs in the
+ * ready file.
  */
 #ifndef CMD_DEV_TEXT_H
 #define CMD_DEV_TEXT_H
@@ -20,7 +21,7 @@ struct dev_facts {
     const struct json *task_parent; /* {"page_id"} */
 };
 
-/* The address and lines to paste. */
+/* The address, and commands to paste into a shell. */
 void dev_text_print(FILE *out, const struct dev_facts *facts);
 /* {"base_url","api_key","provider_url","provider_ca_file","database_url","pid","account_id",
  * "demo":{"task_parent":{...}}}, whole by rename. */

@@ -1,6 +1,6 @@
 /*
  * The trust roots of `sluice dev`: the system's (or --ca-file's) and the emulated provider's CA, in
- * one file, so that real apps can be called beside the demo ones.
+ * one file, so that real apps can be called as well as the demo apps.
  */
 #ifndef CMD_DEV_TRUST_H
 #define CMD_DEV_TRUST_H

@@ -1,4 +1,8 @@
-/* The way down: drain, record, leave, stop. See drain.h. */
+/*
+ * The server's shutdown; see drain.h. The order: requests end first, since they start executions
+ * and flows; executions are recorded while the node is still a member, since its rows name it; the
+ * node leaves last, since other nodes may take over from then on what it still owns.
+ */
 #include "cmd/drain.h"
 
 #include "base/log.h"
@@ -28,15 +32,16 @@ static enum op_result step_drain_requests(struct op *op)
     const struct drain_config *config = &drain->config;
     janitor_free(*config->janitor);
     *config->janitor = NULL;
-    flow_service_drain(config->flow); /* what runs comes to its next durable point meanwhile */
+    flow_service_drain(
+        config->flow); /* flows stop at their next durable point, while requests end */
     drain->flows_until_ns = loop_now_ns(op->loop) + config->timeout_ms * 1000000;
     op_hold(op, "http drain");
     http_server_drain(config->http, on_drained, drain);
-    flow_watch_wake_all(config->flow); /* those who wait for a change are answered now */
+    flow_watch_wake_all(config->flow); /* long polls and event streams end at once */
     return OP_WAIT;
 }
 
-/* A flow's call under way is waited for as long as a client's. */
+/* Calls of flows get the same time as requests of clients. */
 static enum op_result step_wait_for_flows(struct op *op)
 {
     struct drain *drain = drain_of(op);
@@ -53,8 +58,8 @@ static enum op_result step_wait_for_flows(struct op *op)
     return op_wait_then(op, DRAIN_FLOWS);
 }
 
-/* Executions whose client has gone still record what a provider did; new tokens are stored; and
- * then when connections were last used. */
+/* Waits for executions whose client has disconnected, which still record the provider's answer, and
+ * for renewed tokens to be stored. The times of last use are flushed after them, in one write. */
 static enum op_result step_wait_for_records(struct op *op)
 {
     struct drain *drain = drain_of(op);

@@ -1,7 +1,7 @@
 /*
- * drain: the way down, as an op. Nothing new is taken; requests, flows and executions under way
- * come to their ends or to a durable point, each within its time; what they found is recorded; the
- * node leaves; the loop stops. What is left then is freed by the server.
+ * drain: the server's shutdown, as an op. No new work is accepted; requests, flows and executions
+ * under way end or reach a durable point, each within its time; their results are recorded; the
+ * node leaves the cluster; the loop stops. The server frees its parts afterwards.
  */
 #ifndef CMD_DRAIN_H
 #define CMD_DRAIN_H
@@ -14,7 +14,7 @@
 #include "http/server.h"
 #include "loop/op.h"
 
-/* The parts that come down, and how long requests and flows have. All outlive the loop's run. */
+/* The parts that are drained, and the time for requests and flows. All outlive the loop's run. */
 struct drain_config {
     struct loop *loop;
     struct http_server *http;
@@ -22,7 +22,7 @@ struct drain_config {
     struct exec_service *exec;
     struct connect_service *connect;
     struct exec_node *node;
-    struct janitor **janitor; /* freed first, and NULL then */
+    struct janitor **janitor; /* freed first and set to NULL */
     uint64_t timeout_ms;
 };
 
@@ -35,7 +35,7 @@ struct drain {
     bool is_begun;
 };
 
-/* Begins it, for a reason that the log names; a second time does nothing. Copies config. */
+/* Begins it; `why` is for the log. A second call has no effect. Copies config. */
 void drain_begin(struct drain *drain, const struct drain_config *config, const char *why);
 
 #endif

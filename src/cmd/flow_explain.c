@@ -24,7 +24,7 @@ struct explanation {
 static slice span(struct explanation *e, int64_t us)
 {
     int64_t seconds = (us < 0 ? -us : us) / SECOND_US;
-    /* Two of a unit at least, so that 90 minutes are not "1 h". */
+    /* At least two of a unit: 90 minutes are "90 min", not "1 h". */
     struct arena *arena = &e->session->arena;
     if (seconds < 120)
         return arena_printf(arena, "%lld s", (long long)seconds);
@@ -44,7 +44,8 @@ static slice time_text(struct explanation *e, int64_t wall_us)
 
 /* ---- why ---- */
 
-/* Any server adopts flows of dead nodes and wakes those that wait, so only their number counts. */
+/* Every server adopts flows of dead nodes and wakes waiting flows; the question is whether one is
+ * alive. */
 static void why_no_server(struct explanation *e, const char *verb)
 {
     if (e->found.nodes_alive == 0)
@@ -60,9 +61,10 @@ static void why_running(struct explanation *e)
 {
     const struct flow_explained *found = &e->found;
     int64_t age = found->now - found->flow.updated_at;
-    /* A lease that is over means that its node may not write any more, whether it runs or not. */
+    /* A node whose lease is over may not write, even if its process still runs. */
     if (!found->lease_until || found->lease_until < found->now) {
-        slice since = found->lease_until ? span(e, found->now - found->lease_until) : SLICE("long");
+        slice since = found->lease_until ? span(e, found->now - found->lease_until)
+                                         : SLICE("a long time");
         buf_printf(&e->why, "The server that ran it has been dead for %.*s.", SLICE_ARG(since));
         if (found->flow.adoptions > 0)
             buf_printf(&e->why, " It was taken over %lld times before without finishing a step.",
@@ -72,7 +74,7 @@ static void why_running(struct explanation *e)
     }
     buf_printf(&e->why, "%.*s owns it. Step \"%.*s\" %s %.*s ago (attempt %lld).",
                SLICE_ARG(found->node_name), SLICE_ARG(e->step),
-               found->flow.is_begun ? "began" : "is to begin since", SLICE_ARG(span(e, age)),
+               found->flow.is_begun ? "began" : "was due", SLICE_ARG(span(e, age)),
                (long long)found->flow.attempt);
 }
 
@@ -87,7 +89,7 @@ static void why_until(struct explanation *e, const char *what)
     }
     buf_printf(&e->why, "%s until %.*s, which was %.*s ago.", what, SLICE_ARG(time_text(e, at)),
                SLICE_ARG(span(e, left)));
-    /* A few seconds late is the rhythm of scans; later than that no server has scanned. */
+    /* Servers scan every few seconds: a flow that is overdue by more was not scanned by any. */
     if (left < -LATE_US || e->found.nodes_alive == 0)
         why_no_server(e, "wake it");
 }
@@ -99,7 +101,7 @@ static void why_approval(struct explanation *e)
     uuid_format(flow->id, id);
     buf_printf(
         &e->why,
-        "Step \"%.*s\" waits for a person since %.*s: POST /api/flows/%s/approve, or reject, "
+        "Step \"%.*s\" has waited for a person for %.*s: POST /api/flows/%s/approve, or reject, "
         "with a key that has the scope approve.",
         SLICE_ARG(e->step), SLICE_ARG(span(e, e->found.now - flow->updated_at)), id);
     if (flow_approval_ends_at(flow))
@@ -248,7 +250,7 @@ int flow_explain(struct session *session, slice id_text, bool as_json)
     struct explanation e = {.session = session};
     struct uuid id;
     if (!uuid_parse(id_text, &id))
-        return err_set(&session->err, ERR_INVALID, "\"%.*s\" is no flow's id", SLICE_ARG(id_text));
+        return err_set(&session->err, ERR_INVALID, "\"%.*s\" is not a flow id", SLICE_ARG(id_text));
     if (store_flow_explain_sync(session->sync, &session->arena, id, &e.found, &session->err) != OK)
         return (int)session->err.code;
     struct catalog_report *report = mem_alloc(sizeof(*report));

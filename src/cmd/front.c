@@ -1,5 +1,6 @@
 /*
- * Routes an exchange by its path in each callback, so that nothing has to be stored with it.
+ * The handler in front of dashboard and API; see front.h. Each callback decides by the path alone,
+ * so nothing is stored with the exchange.
  */
 #include "cmd/front.h"
 
@@ -16,8 +17,6 @@ static bool is_for_web(const struct front *front, const struct http_exchange *ex
 
 static enum http_body_wanted on_head(struct http_exchange *exchange, void *ctx)
 {
-    /* Decided for each callback from the path alone, so that nothing is stored with the exchange.
-     */
     const struct front *front = ctx;
     return is_for_web(front, exchange) ? web_handler.on_head(exchange, front->web)
                                        : api_handler.on_head(exchange, front->api);

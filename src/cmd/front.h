@@ -1,6 +1,6 @@
 /*
- * front: the handler for both: pages go to the dashboard, everything else to the JSON interface. An
- * unknown address is answered with a page for a browser, with JSON for other clients.
+ * front: the handler of the listeners: pages are routed to the dashboard, everything else to the
+ * API. An unknown address is answered with a page for a browser, with JSON for other clients.
  */
 #ifndef CMD_FRONT_H
 #define CMD_FRONT_H

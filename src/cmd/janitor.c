@@ -220,7 +220,7 @@ static enum op_result step_sleep(struct op *op)
     struct janitor *janitor = janitor_of(op);
     /* The first round comes soon after the start, so that a restart delays no housekeeping. */
     bool is_first = janitor->query.stmt == NULL;
-    /* Results of the round that is over are in this arena. */
+    /* The arena has the results of the last round, which are not needed any more. */
     arena_reset(&op->arena);
     janitor->flow_pages = 0;
     op_sleep(op, &janitor->timer, is_first ? FIRST_ROUND_MS : ROUND_MS, "time for the next round");
@@ -250,7 +250,7 @@ static enum op_result step_find_flows(struct op *op)
     return OP_WAIT;
 }
 
-/* Continues with the next page; if ops of this page are running, after they have ended. */
+/* Jumps to `step` for the next page, once the ops of this page have ended: each holds this op. */
 static enum op_result go_back(struct op *op, enum step step)
 {
     return op->holds > 0 ? op_wait_then(op, step) : op_jump(op, step);

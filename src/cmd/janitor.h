@@ -20,7 +20,7 @@ struct janitor_config {
 /* NULL: out of memory. */
 struct janitor *janitor_new(struct loop *loop, struct pg_pool *pool,
                             const struct janitor_config *config) MUST_CHECK;
-/* Ends its op; the memory goes by itself. */
+/* Ends its op, which then frees itself. */
 void janitor_free(struct janitor *janitor);
 
 #endif

@@ -93,7 +93,7 @@ static enum op_result step_trimmed(struct op *op)
     if (keeper->status != OK)
         return OP_FAIL;
     keeper->removed[keeper->kind] += count;
-    /* A full bite: the account may have more rows above its limit. */
+    /* As many rows as one statement removes: the account may have more above its limit. */
     keeper->at += count < KEPT_ROWS_MAX;
     return op_jump(op, STEP_TRIM);
 }

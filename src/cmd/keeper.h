@@ -27,8 +27,8 @@ struct keeper {
     struct uuid after; /* position of the sweep; kept between rounds */
     struct kept_cut *cuts;
     size_t count, at;
-    size_t asked; /* accounts at a time */
-    unsigned pages, bites;
+    size_t asked;          /* accounts a page */
+    unsigned pages, bites; /* pages of accounts and deletes of rows, in this round */
 };
 /* Once, before the first round. */
 void keeper_init(struct keeper *keeper, struct pg_pool *pool, const struct keeper_config *config);

@@ -30,7 +30,7 @@ static int read_expiry(slice text, int64_t *expires_at, struct err *err)
         *expires_at = now + (int64_t)ms * us_per_ms;
     else if (is_span || !time_parse(text, expires_at))
         return err_set(err, ERR_INVALID,
-                       "expires wants a time such as 90d or 12h (at most %dd), or "
+                       "expires must be a time such as 90d or 12h (at most %dd), or "
                        "2027-01-31T00:00:00Z, got \"%.*s\"",
                        LIFE_DAYS_MAX, SLICE_ARG(text));
     if (*expires_at <= now)
@@ -44,7 +44,7 @@ static int read_options(const struct command_call *call, struct api_key *key, st
     slice name = command_option(call, "name"), scopes = command_option(call, "scopes");
     key->name = name.ptr ? name : SLICE("");
     key->scopes = SCOPE_ALL;
-    /* No name is allowed, an invalid one is not. */
+    /* The name is optional, but an invalid one is an error. */
     if (name.len > 0 && output_name_check(name, "a name", API_KEY_NAME_MAX, err) != OK)
         return (int)err->code;
     if (scopes.ptr && scopes_parse(scopes, &key->scopes, err) != OK)
@@ -278,7 +278,7 @@ static int run_rotate(struct command_call *call)
 /* ---- the table ---- */
 
 static const struct config_option create_options[] = {
-    {"name", "NAME", "what it is for, shown in lists"},
+    {"name", "NAME", "what the key is for, printed in lists"},
     {"scopes", "LIST", "of read, execute, approve, admin; all by default"},
     {"expires", "TIME", "such as 90d, 12h or 2027-01-31T00:00:00Z; never by default"},
     {"json", NULL, "print JSON, for scripts"},

@@ -48,15 +48,17 @@ int main(int argc, char **argv)
     struct rlimit no_core = {.rlim_cur = 0, .rlim_max = 0};
     if (!open_standard_files() || argc < 1)
         return EXIT_FAILED;
-    /* a peer that went away is an error of a write, not of the process */
+    /* Writing to a closed socket returns EPIPE; the signal would end the process. */
     (void)signal(SIGPIPE, SIG_IGN);
-    /* secrets never reach a core file */
+    /* Memory holds secrets, which must not end up in a core file. */
     (void)setrlimit(RLIMIT_CORE, &no_core);
     raise_file_limit();
     mem_tune();
-    (void)umask(077);
+    (void)umask(077); /* files that are created are for the owner alone */
     int result = command_main(commands, sizeof(commands) / sizeof(commands[0]), argc, argv);
-    if (loop_has_abandoned()) { /* command_main has flushed stdout; stderr has no buffer */
+    /* A pool thread is still busy (a name lookup that hangs), and libuv joins its threads in
+     * exit(); _exit does not wait. command_main has flushed stdout; stderr has no buffer. */
+    if (loop_has_abandoned()) {
         log_flush();
         _exit(result);
     }

@@ -61,7 +61,7 @@ const struct command migrate_command = {
     .name = "migrate",
     .summary = "create or upgrade the schema of the database",
     .help = "Each migration runs in a transaction of its own, under a lock, and is recorded with "
-            "its checksum. Running servers of the version before go on serving.",
+            "its checksum. Servers of the previous version can run meanwhile.",
     .scopes = CONFIG_DATABASE,
     COMMAND_VERBS(verbs),
 };

@@ -1,6 +1,6 @@
 /*
- * sluice oauth-clients: what sluice is registered as with the apps' authorization servers, for all
- * accounts or for one that brings its own.
+ * sluice oauth-clients: the OAuth clients that are registered with the apps' authorization servers,
+ * for all accounts or for a single one.
  */
 #include "base/mem.h"
 #include "cmd/catalog_show.h"
@@ -12,7 +12,7 @@
 
 enum { SECRET_FILE_BYTES_MAX = 16 * 1024 };
 
-/* The nil account where none is named. */
+/* The nil UUID without --account: the client for all accounts. */
 static int find_owner(struct session *session, const struct command_call *call,
                       struct uuid *account_id)
 {
@@ -28,7 +28,7 @@ static int find_owner(struct session *session, const struct command_call *call,
 
 /* ---- set ---- */
 
-/* The secret alone in a file, or on stdin; one newline at its end is none of it. */
+/* The secret alone in a file, or on stdin; one newline at its end is removed. */
 static int read_secret(const char *path, struct buf *out, struct err *err)
 {
     bool is_stdin = strcmp(path, "-") == 0;
@@ -58,7 +58,7 @@ static int store_client(struct session *session, const struct oauth_client *clie
                                  SLICE_ARG(client->integration_id));
     if (!details.ptr)
         return err_set(&session->err, ERR_NOMEM, "out of memory");
-    if (is_shared) /* the audit trail is an account's */
+    if (is_shared) /* audit events belong to an account, and there is none */
         return store_oauth_client_set_sync(session->sync, client, &session->err);
     if (session_audit(session, client->account_id, "oauth_client.set", details) != OK)
         return (int)session->err.code;
@@ -100,10 +100,10 @@ static int check_client(struct session *session, const struct command_call *call
     client->client_id = command_option(call, "client-id");
     if (!client->client_id.ptr)
         return err_set(&session->err, ERR_INVALID,
-                       "--client-id is missing: what the app calls the client id");
+                       "--client-id is missing: the client id that the app issued");
     if (!http_is_visible(client->client_id) || client->client_id.len > OAUTH_CLIENT_ID_MAX)
         return err_set(&session->err, ERR_INVALID,
-                       "--client-id wants what the app calls the client id");
+                       "--client-id must be the client id that the app issued");
     return OK;
 }
 
@@ -235,7 +235,7 @@ static const struct config_option delete_options[] = {
 static const struct command_verb verbs[] = {
     {.name = "set",
      .synopsis = "INTEGRATION",
-     .summary = "Say what sluice is registered as with an app. The secret is stored sealed.",
+     .summary = "Set the OAuth client that is registered with an app. The secret is stored sealed.",
      COMMAND_OPTIONS(set_options),
      .needs = "client-id",
      .args_min = 1,
@@ -248,7 +248,7 @@ static const struct command_verb verbs[] = {
      .run = run_list},
     {.name = "delete",
      .synopsis = "INTEGRATION",
-     .summary = "Forget an OAuth client. Tokens can then no longer be renewed.",
+     .summary = "Delete an OAuth client. Tokens can then no longer be renewed.",
      COMMAND_OPTIONS(delete_options),
      .args_min = 1,
      .args_max = 1,
@@ -257,7 +257,7 @@ static const struct command_verb verbs[] = {
 
 const struct command oauth_clients_command = {
     .name = "oauth-clients",
-    .summary = "what sluice is registered as with apps: set, list, delete",
+    .summary = "OAuth clients registered with apps: set, list, delete",
     .help = "People connect an app with OAuth through a client that you register with its vendor. "
             "Set it once for all accounts, or for an account that brings its own. Running servers "
             "use it from then on.",

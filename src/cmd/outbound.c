@@ -7,7 +7,7 @@ static int add_override(struct http_client *client, slice item, struct err *err)
 {
     ptrdiff_t equals = slice_find_char(item, '=');
     if (equals <= 0)
-        return err_set(err, ERR_INVALID, "origin-override wants ORIGIN=URL, got \"%.*s\"",
+        return err_set(err, ERR_INVALID, "origin-override must be ORIGIN=URL, got \"%.*s\"",
                        SLICE_ARG(item));
     slice origin = slice_first(item, (size_t)equals), url = slice_from(item, (size_t)equals + 1);
     return http_client_override(client, origin, url, err);

@@ -1,6 +1,6 @@
 /*
- * What calls to apps need: names, address rules, trust roots, the client with its overrides, as the
- * settings say. For the server, and for commands that ask an app themselves.
+ * The parts that calls to apps need, made from the settings: resolver, address policy, trust roots,
+ * HTTP client with its origin overrides. For the server, and for commands that call an app.
  */
 #ifndef CMD_OUTBOUND_H
 #define CMD_OUTBOUND_H
@@ -15,10 +15,11 @@ struct outbound {
     struct http_client *client;
 };
 
-/* What could be made stands in outbound also when it fails, and is to be freed in any case. */
+/* After a failure outbound has the parts that were made: close and free it in either case. */
 int outbound_open(struct outbound *outbound, struct loop *loop, const struct config *config,
                   struct err *err) MUST_CHECK;
-/* The client and the resolver; then, once the loop has settled, the rest. */
+/* In two steps: closes the client and the resolver; once the loop has run their close callbacks,
+ * outbound_free frees the rest. */
 void outbound_close(struct outbound *outbound);
 void outbound_free(struct outbound *outbound);
 

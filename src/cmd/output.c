@@ -102,7 +102,7 @@ void output_table_time(struct output_table *table, int64_t wall_us)
     output_table_cell(table, slice_of(text, 16));
 }
 
-/* Characters, as far as one takes one column. */
+/* In characters: each is assumed to take one column. */
 static size_t width_of(slice text)
 {
     size_t width = 0;
@@ -148,7 +148,7 @@ static void print_row(const struct output_table *table, const slice *row, const 
     print_last(row[last], left, out);
 }
 
-/* What the columns before the last leave of the line; SIZE_MAX where all of it fits. */
+/* The columns that are left for the last cell of a line; SIZE_MAX: the whole table fits. */
 static size_t columns_left(const size_t *widths, size_t columns, FILE *out)
 {
     size_t whole = terminal_columns(out), taken = 0;
@@ -165,7 +165,7 @@ int output_table_print(const struct output_table *table, FILE *out, const char *
     size_t widths[OUTPUT_COLUMNS_MAX] = {0};
     size_t columns = table->columns, rows = table->count / columns;
     if (table->arena->is_exhausted)
-        return err_set(err, ERR_NOMEM, "the list is too large to be shown");
+        return err_set(err, ERR_NOMEM, "the list is too large to print");
     ASSERT(table->count == rows * columns);
     for (size_t i = 0; i < table->count; i++) {
         size_t width = width_of(table->cells[i]);
@@ -208,7 +208,7 @@ int output_json_end(struct output_json *json, FILE *out, struct err *err)
     if (is_ok)
         (void)fwrite(json->text.ptr, 1, json->text.len, out);
     buf_deinit(&json->text);
-    return is_ok ? OK : err_set(err, ERR_LIMIT, "the list is too large to be shown");
+    return is_ok ? OK : err_set(err, ERR_LIMIT, "the list is too large to print");
 }
 
 /* ---- names ---- */
@@ -218,13 +218,13 @@ int output_name_check(slice text, const char *noun, size_t characters_max, struc
     size_t characters = 0;
     bool is_allowed = true;
     if (!slice_is_utf8(text, NULL))
-        return err_set(err, ERR_INVALID, "%s is UTF-8", noun);
+        return err_set(err, ERR_INVALID, "%s must be UTF-8", noun);
     for (slice rest = text; rest.len > 0 && is_allowed; characters++)
         rest = slice_from(rest, next_character(rest, false, &is_allowed));
     if (!is_allowed)
-        return err_set(err, ERR_INVALID, "%s holds no control characters", noun);
+        return err_set(err, ERR_INVALID, "%s must not contain control characters", noun);
     if (slice_trim(text).len == 0 || characters > characters_max)
-        return err_set(err, ERR_INVALID, "%s has 1 to %zu characters, and not only spaces", noun,
+        return err_set(err, ERR_INVALID, "%s must have 1 to %zu characters, not only spaces", noun,
                        characters_max);
     return OK;
 }

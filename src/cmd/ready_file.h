@@ -1,5 +1,5 @@
 /*
- * Ready files: JSON that appears complete, by rename, once a server answers.
+ * Ready files: JSON that is written once a server answers requests; complete at once, by rename.
  */
 #ifndef CMD_READY_FILE_H
 #define CMD_READY_FILE_H

@@ -17,7 +17,8 @@ enum { ARENA_BYTES_MAX = 64 * 1024, AGAIN_MS = 5000 };
 
 enum step { STEP_IDLE, STEP_LOAD, STEP_PUBLISH, STEP_PUBLISHED, STEP_SWAP, STEP_AGAIN };
 
-/* One op for the server's whole life: it is idle, loads, swaps, and is idle again. */
+/* One op for the life of the server: it waits for a request, loads on a pool thread, swaps on the
+ * loop, and waits again. */
 struct reload {
     struct op op;
     struct op_job job;
@@ -101,12 +102,12 @@ static void keep_old(struct reload *reload)
 {
     const struct catalog_report *report = &reload->report;
     const struct catalog_problem none = {.text = SLICE("out of memory")}, *first = &none;
-    /* From the end, so that the first error is the one that remains. */
+    /* Backwards, so that `first` ends at the first error. */
     for (size_t i = report->count; i > 0; i--)
         if (!report->problems[i - 1].is_warning)
             first = &report->problems[i - 1];
     count("refused", true);
-    log_event(LOG_ERROR, "the catalog was not reloaded, the old one is served",
+    log_event(LOG_ERROR, "the catalog was not reloaded, the old one stays in use",
               LOG_CSTR("because", reload->is_hup ? "SIGHUP" : "files changed"),
               LOG_INT("errors", report->error_count), LOG_STR("file", first->source),
               LOG_STR("at", first->pointer), LOG_STR("problem", first->text));
@@ -133,7 +134,7 @@ static void swap_catalog(struct reload *reload)
     metric_set(metric_series(&actions, SLICE_NONE), (double)catalog->action_count);
     /* Editors touch files without changing them; only SIGHUP expects an answer in the log. */
     log_event(is_same && !reload->is_hup ? LOG_DEBUG : LOG_INFO,
-              is_same ? "the catalog is as it was" : "the catalog was reloaded",
+              is_same ? "the catalog is unchanged" : "the catalog was reloaded",
               LOG_CSTR("because", reload->is_hup ? "SIGHUP" : "files changed"),
               LOG_INT("integrations", catalog->integration_count),
               LOG_INT("actions", catalog->action_count),
@@ -247,7 +248,7 @@ static enum op_result step_load(struct op *op)
     catalog_report_init(&reload->report);
     if (op_offload(op, &reload->job, load, "manifests and trust roots") == OK)
         return OP_WAIT;
-    /* Without a thread the load runs here: late is better than never. */
+    /* Without a thread the load runs on the loop: a slow turn is better than no reload. */
     load(op);
     return OP_NEXT;
 }

@@ -24,7 +24,7 @@ static int reseal(struct rotation *rotation, const struct connection *row, struc
     struct secret *plain = NULL;
     if (vault_open(ring, &binding, row->key_id, row->sealed, &plain, err) != OK)
         return (int)err->code;
-    /* Sealed for the same account and connection: the place is part of the seal. */
+    /* Account and connection are part of the seal, so they stay the same. */
     buf_clear(&rotation->sealed);
     int result = vault_seal(ring, &binding, secret_reveal(plain), &rotation->sealed);
     secret_unref(plain);

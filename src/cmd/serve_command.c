@@ -26,7 +26,7 @@ static void on_ready(void *owner, uint16_t port)
     char url[READY_URL_MAX];
     struct buf text;
     struct err err;
-    /* Written only where asked for. */
+    /* Only with --ready-file. */
     if (config->ready_file.len == 0)
         return;
     buf_init(&text, READY_BYTES_MAX);
@@ -137,7 +137,7 @@ const struct command serve_command = {
             "master`). Put a proxy that terminates TLS in front of it. SIGHUP reads manifests, "
             "templates and trust roots again; a change in the --catalog folder is noticed without "
             "it. With --workers, SIGUSR2 hands the sockets to a successor: "
-            "the program that now lies at this path, without a dropped connection.",
+            "the program that is then at this path; no connection is dropped.",
     .scopes = CONFIG_SERVE,
     COMMAND_VERBS(verbs),
 };

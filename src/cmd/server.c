@@ -32,10 +32,10 @@ enum {
     THREADS = 16, /* of libuv's pool: name lookups and handshakes */
     TICK_MS = 1000,
     START_TICK_MS = 1,
-    CONNECT_TURNS = 2, /* of the loop: connect, and send the startup message */
-    REQUEST_MARGIN_MS = 10000,
-    SETTLE_TIMEOUT_MS = 5000,
-    WORK_TIMEOUT_MS = 2000, /* for threads, when the server ends */
+    CONNECT_TURNS = 2,         /* of the loop: connect, send the startup message */
+    REQUEST_MARGIN_MS = 10000, /* over the longest wait of a request; see request_timeout_ms */
+    SETTLE_TIMEOUT_MS = 5000,  /* for ops to end after they were cancelled */
+    WORK_TIMEOUT_MS = 2000,    /* for threads, when the server ends */
 };
 
 struct server {
@@ -76,7 +76,7 @@ static int out_of_memory(struct err *err, const char *part)
 
 /* ---- outbound ---- */
 
-/* Paths are appended to it as it is, and cookies belong to its host. */
+/* It must be an origin without a path: paths are appended to it as it is. */
 static int check_public_url(slice text, struct err *err)
 {
     struct url url;
@@ -113,7 +113,7 @@ static int start_outbound(struct server *server, struct err *err)
 static int open_ring(struct server *server, struct err *err)
 {
     const struct config *config = server->config;
-    /* The file wins only where both cannot be given; serve_command refuses both. */
+    /* serve_command refuses a command line with both; dev sets the file only. */
     if (config->master_key_file.len > 0)
         server->ring = vault_ring_from_file(config->master_key_file.ptr, err);
     else if (config->master_key.len > 0)
@@ -135,7 +135,7 @@ static int start_database(struct server *server, struct err *err)
     bool is_pipe = slice_eq_cstr(config->database_batch, "pipe");
     if (!is_pipe && !slice_eq_cstr(config->database_batch, "set"))
         return err_set(err, ERR_INVALID, "database-batch must be set or pipe");
-    /* libpq wants a terminated text that outlives the pool. */
+    /* The pool keeps this pointer, and libpq needs a terminated string. */
     server->conninfo = mem_strndup(config->database_url.ptr, config->database_url.len);
     if (!server->conninfo)
         return out_of_memory(err, "database");
@@ -162,7 +162,8 @@ static int start_database(struct server *server, struct err *err)
 static void on_connection_changed(void *owner, struct uuid account_id, slice integration_id)
 {
     const struct server *server = owner;
-    /* Null while the server ends: cached rows of others expire by themselves. */
+    /* NULL during shutdown: the caches of other processes then keep the old row until it expires.
+     */
     if (server->changes)
         changes_notify(server->changes, account_id, integration_id);
 }
@@ -423,7 +424,8 @@ static void on_tick(struct timer *timer)
     }
     if (events && events->is_going_on && !events->is_going_on(events->owner))
         begin_drain(server, "a required process has ended");
-    /* Short ticks until the server is ready, since tests and supervisors wait for that. */
+    /* Short ticks until the server is ready: the start's time is measured to that moment, and tests
+     * and supervisors wait for it. */
     timer_start_in_ms(timer, server->is_ready ? TICK_MS : START_TICK_MS);
 }
 
@@ -535,7 +537,8 @@ static void free_parts(struct server *server)
 static int check_turns(int result, struct err *err)
 {
     log_flush();
-    /* For tests: a turn over the limit fails the process that had it. */
+    /* For tests (SLUICE_TURN_CPU_MS_MAX): a turn that took too long fails the process at its end.
+     */
     if (result == OK && loop_turn_limit_passed())
         return err_set(err, ERR_LIMIT,
                        "a turn of the loop took longer than "

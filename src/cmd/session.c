@@ -87,7 +87,7 @@ static int catalog_error(struct session *session, const struct catalog_report *r
                            report->error_count, report->error_count == 1 ? "" : "s",
                            SLICE_ARG(session->config->catalog_dir));
     }
-    /* Without an error in the report it was memory that was missing. */
+    /* A load that fails without a problem in the report is out of memory. */
     return err_set(&session->err, ERR_NOMEM, "the manifests could not be loaded");
 }
 
@@ -141,7 +141,7 @@ int session_find_account(struct session *session, slice text, struct account *ac
 
 /* ---- audit ---- */
 
-/* Sets "operator:<login>" and "host:<name>", as this machine knows them. */
+/* Sets "operator:<login>" and "host:<name>" from the operating system. */
 void session_fill_operator(struct session *session, struct audit_event *event)
 {
     char host[HOST_NAME_LEN_MAX + 1] = "";

@@ -1,7 +1,6 @@
 /*
- * What an operator command works with: the database, the master keys, the catalog, memory. Each is
- * opened when it is asked for; session_end closes all. Calls that fail leave their sentence in
- * session->err.
+ * The parts that operator commands share: database, master keys, catalog, memory. A command opens
+ * those that it needs; session_end closes all. Calls that fail leave their message in session->err.
  */
 #ifndef CMD_SESSION_H
 #define CMD_SESSION_H

@@ -1,5 +1,7 @@
 /*
- * The parent process: the workers of a generation, and signals.
+ * The parent process of `serve --workers`; see supervisor.h. Workers that were started together are
+ * a generation: the current one serves, a successor is being started, former ones drain. All state
+ * changes in one loop of poll(): signals come through a signalfd, a worker reports over a pipe.
  */
 #include "cmd/supervisor.h"
 
@@ -162,7 +164,7 @@ static void signal_all(const struct generation *generation, int signum)
             (void)kill(generation->slots[i].pid, signum);
 }
 
-/* Ends a generation: its workers drain, and are only waited for. */
+/* Ends a generation: its workers drain, and are reaped when they exit; none is restarted. */
 static void end_generation(struct supervisor *supervisor, struct generation *generation)
 {
     signal_all(generation, SIGTERM);
@@ -176,7 +178,7 @@ static void end_generation(struct supervisor *supervisor, struct generation *gen
     generation->count = 0;
 }
 
-/* ---- what happens ---- */
+/* ---- events ---- */
 
 static uint16_t first_port(const struct supervisor *supervisor)
 {
@@ -217,7 +219,7 @@ static void on_worker_ready(struct supervisor *supervisor)
         return;
     log_event(LOG_INFO, "the successor is ready; the old workers drain",
               LOG_INT("workers", supervisor->successor.count));
-    /* The new ones answer already, so that no connection is refused in between. */
+    /* The successor accepts already, so no connection is refused in between. */
     end_generation(supervisor, &supervisor->current);
     supervisor->current = supervisor->successor;
     supervisor->successor.count = 0;
@@ -309,7 +311,7 @@ static void take_signals(struct supervisor *supervisor)
             begin_stop(supervisor, info.ssi_signo == SIGTERM ? "SIGTERM" : "SIGINT");
             break;
         case SIGHUP:
-            /* The parent has no files to read again. */
+            /* Workers reload; the parent has loaded no files. */
             signal_all(&supervisor->current, SIGHUP);
             break;
         case SIGUSR2:
@@ -363,7 +365,7 @@ static void wait_once(struct supervisor *supervisor)
     polls[0] = (struct pollfd){.fd = supervisor->signal_fd, .events = POLLIN};
     count = add_polls(&supervisor->current, polls, slots, count);
     count = add_polls(&supervisor->successor, polls, slots, count);
-    /* Nothing is due: the wait is for a signal alone. */
+    /* Nothing but a signal can happen: the wait has no timeout. */
     bool is_quiet = count == 1 && supervisor->successor.count == 0;
     for (size_t i = 0; i < supervisor->current.count; i++)
         is_quiet &= supervisor->current.slots[i].respawn_ns == 0;
@@ -471,7 +473,7 @@ static void read_share(struct worker *worker)
     if (!value || !take_number(&rest, ',', &fd) || !take_number(&rest, ',', &count) ||
         count > WORKERS_MAX || worker->index >= (unsigned)count)
         return;
-    /* Without the mapping the worker serves as if alone. */
+    /* Without the shared counters the worker accepts whatever it gets. */
     void *memory = mmap(NULL, SHARE_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     (void)close(fd);
     (void)unsetenv(SHARE_VARIABLE);
@@ -508,7 +510,7 @@ bool worker_read(struct worker *worker, const struct config *config)
 
 void worker_ready(struct worker *worker)
 {
-    /* Started by hand, or reported already. */
+    /* Not started by a parent, or reported already. */
     if (worker->ready_fd < 0)
         return;
     (void)!write(worker->ready_fd, "1", 1);

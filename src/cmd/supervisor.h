@@ -28,7 +28,7 @@ struct worker {
     int ready_fd;   /* worker_ready writes to it */
     int listen_fds[CONFIG_LIST_MAX];
     size_t listen_count;    /* as many as config.listen has, in its order; else 0: bind yourself */
-    struct tcp_share share; /* with its siblings; connections NULL: no memory was to be had */
+    struct tcp_share share; /* with its siblings; connections NULL: there is no shared memory */
 };
 
 /* false: this process is no worker. Takes SLUICE_WORKER out of the environment. */

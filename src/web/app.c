@@ -236,7 +236,7 @@ static void write_form(struct web_request *request, const struct catalog_integra
     if (again && !is_link && connection_identity_is_known(&again->identity))
         HTML(out,
              "<p class=\"choice\"><input type=\"checkbox\" id=\"other-{}\" name=\"other\" "
-             "value=\"yes\"><label for=\"other-{}\">Another login than {} may be connected"
+             "value=\"yes\"><label for=\"other-{}\">Allow a login other than {}"
              "</label></p>",
              slice_cstr(form.suffix), slice_cstr(form.suffix),
              connection_identity_text(&again->identity));
@@ -250,7 +250,8 @@ static void write_form(struct web_request *request, const struct catalog_integra
          again ? again->label : app->name, how);
 }
 
-/* A connection's own way comes first. The others would change how it authenticates. */
+/* For a reconnect the way that the connection has comes first; the others would change how it
+ * authenticates. */
 void app_write_connect(struct web_request *request, const struct catalog_integration *app,
                        const struct connection *again, bool has_client, struct buf *out)
 {
@@ -300,8 +301,8 @@ static void write_connection(struct web_request *request, const struct catalog_i
         HTML(out, "<p class=\"problem\">{}</p>", row->error);
     if (missing.ptr)
         HTML(out,
-             "<p><strong>Not granted: {}</strong>. What needs it will be refused; reconnect and "
-             "allow it.</p>",
+             "<p><strong>Not granted: {}</strong>. Actions that need it will be refused; "
+             "reconnect to allow it.</p>",
              missing);
     /* A live connection is reconnected on its own page; here only those that need it have a form.
      */
@@ -382,7 +383,7 @@ static void write_about(const struct catalog_integration *app, struct buf *out)
     buf_append(out, SLICE("</p>"));
 }
 
-/* Stands where the button would be that could only fail. */
+/* Replaces the connect button where there is no OAuth client: the button could only fail. */
 static void write_no_client(struct web_request *request, const struct app *app, struct buf *out)
 {
     HTML(out,

@@ -23,7 +23,7 @@ struct connecting {
     const struct catalog_auth *auth; /* the way to connect that was chosen */
     slice optional_scopes;           /* those that were ticked */
     int64_t again;                   /* the connection to reconnect; 0: a new one */
-    int64_t new_id;                  /* which the form carries for a new one; 0: none */
+    int64_t new_id;                  /* of a new connection, drawn with the form; 0: none */
     bool may_change_identity;
     bool is_link; /* `link` is the connect link that is used */
     struct connect_session link;
@@ -187,7 +187,6 @@ static enum op_result refuse(struct web_request *request, unsigned status, slice
 
 static enum op_result begin_oauth(struct web_request *request)
 {
-    /* connections under way: `row` is loaded before, so that the form keeps its label. */
     struct connecting *it = request->state;
     const struct web_session *session = &request->session;
     const struct oauth_begin_request in = {
@@ -284,7 +283,8 @@ static enum op_result connect_new_one(struct web_request *request)
     return problem.ptr ? refuse(request, 400, problem) : connect_typed(request);
 }
 
-/* The app and what is to be done with it are known. */
+/* The app and the link, if one is used, were checked. Loads what the form's own checks need: the
+ * connection to reconnect, or the one that an earlier copy of this form has made. */
 static enum op_result start(struct web_request *request)
 {
     struct connecting *it = request->state;
@@ -310,7 +310,8 @@ static enum op_result start(struct web_request *request)
     return connect_new_one(request);
 }
 
-/* A row means that the form was sent twice: what it asks for exists already. */
+/* A row with the form's new_id means that the form was sent twice: its connection exists already.
+ */
 static enum op_result on_new_id(struct web_request *request)
 {
     const struct connecting *it = request->state;
@@ -375,8 +376,8 @@ static enum op_result begin_go(struct web_request *request)
     const struct web_link *link = &request->link;
     if (!it)
         return OP_DONE;
-    /* Without the link's cookie this browser has not opened it; the link's own page explains that.
-     */
+    /* Only the browser that opened the link has its cookie; the link's page explains that to
+     * others. */
     if (!request->session.is_open)
         return link->token.ptr
                    ? web_reply_redirect(

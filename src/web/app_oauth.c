@@ -73,16 +73,18 @@ static enum op_result reply_incomplete(struct web_request *request, slice path)
     struct buf body;
     buf_init(&body, WEB_PAGE_BYTES_MAX);
     if (it->scopes_missing.ptr)
-        HTML(&body,
-             "<p>Not everything that was asked for was granted; missing: <strong>{}</strong>. What "
-             "needs it will be refused. To allow it, reconnect and leave all boxes ticked.</p>",
-             it->scopes_missing);
+        HTML(
+            &body,
+            "<p>The app did not grant everything that was requested; missing: <strong>{}</strong>. "
+            "Actions that need it will be refused. To allow it, reconnect and leave all boxes "
+            "ticked.</p>",
+            it->scopes_missing);
     if (it->finish.is_refresh_token_missing)
         buf_append(&body, SLICE("<p>The app gave no refresh token: once its access token expires "
                                 "you will be asked to connect it again.</p>"));
     HTML(&body, "<p class=\"actions\"><a class=\"button primary\" href=\"{}\">Continue</a></p>",
          path);
-    return web_reply_page(request, 200, SLICE("Connected, with less than was asked for"), &body);
+    return web_reply_page(request, 200, SLICE("Connected, but not everything was granted"), &body);
 }
 
 /* Back to where it was started. */
@@ -115,7 +117,7 @@ static enum op_result reply_failed(struct web_request *request, unsigned status,
 
 static slice keep_text(struct web_request *request, slice text)
 {
-    /* The texts are in the op of oauth_finish, which is gone once enrolling runs. */
+    /* The texts are in the arena of oauth_finish's op, which ends before enrolling does. */
     return text.ptr ? arena_dup(&request->op.arena, text) : SLICE_NONE;
 }
 
@@ -209,8 +211,8 @@ static enum op_result finish_callback(struct web_request *request)
     return it->phase == PHASE_FINISHED ? on_finished(request) : on_enrolled(request);
 }
 
-/* The code can be used once and was sent to the app's server, so the request is finished even if
- * the browser has disconnected. */
+/* is_detached: the code is valid once and the app's server may have seen it, so the request is
+ * finished even if the browser has disconnected. */
 const struct web_page web_connect_callback = {.route = "/connect/callback",
                                               .access = WEB_CALLBACK,
                                               .scope = SCOPE_EXECUTE,

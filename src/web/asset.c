@@ -39,7 +39,8 @@ static slice type_of(slice name)
     return SLICE("image/svg+xml");
 }
 
-/* RFC 9110 12.5.3. Browsers send "gzip, deflate, br"; a client that weighs encodings gets none. */
+/* RFC 9110 12.5.3. Browsers send "gzip, deflate, br"; a client that
+ * sends weights (q=) gets the plain bytes. */
 static bool takes_gzip(const struct web_request *request)
 {
     slice rest = http_request_header(request->exchange, SLICE("Accept-Encoding"));

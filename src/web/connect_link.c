@@ -1,8 +1,8 @@
 /*
- * A link that an end user was given (POST /api/connect/sessions). Its address is one page for the
- * link's whole life: first who asks for what; after it is opened, the form for the browser that
- * opened it; at last what was connected. A GET changes nothing, since mail scanners and previews
- * follow links, too: the button opens the link, once.
+ * A link that an end user was given (POST /api/connect/sessions). Its address serves one page
+ * for the link's whole life: first the request (which account wants access to what); once it is
+ * opened, the form, for the browser that opened it; at last what was connected. A GET changes
+ * nothing, since mail scanners and previews follow links, too: the button opens the link, once.
  *
  * The holder of a link reads and changes what the link makes, or the one connection that it is to
  * reconnect, and nothing else: its session has its own cookie and its own pages.
@@ -48,7 +48,7 @@ int app_link_result(const struct pg_query *query, const struct web_link *link,
                     struct connect_session *row)
 {
     ASSERT(link->token.ptr);
-    /* The row's columns; what the query was asked by is filled in from the token. */
+    /* The result has no key columns: account and hash are copied from the token. */
     int status = store_connect_session_result(query, row);
     if (status != OK)
         return status;
@@ -65,7 +65,8 @@ static void on_end(struct web_request *request)
     catalog_unref(it->catalog);
 }
 
-/* They ask in the catalog's words, and must not be sent once it is let go. */
+/* The queries' arguments point into the catalog, so they must not be sent after on_end released it.
+ */
 static void on_cancel(struct web_request *request)
 {
     struct link *it = request->state;
@@ -112,8 +113,8 @@ static enum op_result check_link(struct web_request *request)
         return link_reply_over(request, LINK_UNKNOWN, link);
     if (!is_mine && link->used_at)
         return link_reply_over(request, LINK_USED, link);
-    /* Taking is still allowed then: the statement decides whether it is the same page sent twice.
-     */
+    /* Opening is still tried: if it is the same form sent twice, the statement in take() finds that
+     * this page has opened the link, and succeeds again. */
     if (!is_mine && link->taken_at && !it->is_taking)
         return link_reply_over(request, LINK_TAKEN, link);
     /* A used link stays readable after its time for the browser that used it. */
@@ -122,7 +123,8 @@ static enum op_result check_link(struct web_request *request)
     return OP_NEXT;
 }
 
-/* The page, once it is known whether its form may offer to sign in. */
+/* The form offers OAuth only where a client exists, so the clients are loaded before the page is
+ * rendered. */
 static enum op_result show(struct web_request *request)
 {
     struct link *it = request->state;
@@ -161,8 +163,8 @@ static enum op_result on_connection(struct web_request *request)
     if (status != OK && status != ERR_NOTFOUND)
         return web_reply_database(request, status);
     page->has_row = status == OK;
-    /* Its connection was deleted since; only a link that has done its work still has something to
-     * say. */
+    /* The connection was deleted meanwhile. The page of a used link reports that; any other link
+     * has lost its purpose. */
     if (!page->has_row && !page->link.used_at)
         return link_reply_over(request, LINK_GONE, &page->link);
     return show(request);
@@ -171,8 +173,8 @@ static enum op_result on_connection(struct web_request *request)
 static enum op_result take(struct web_request *request)
 {
     struct link *it = request->state;
-    /* The form's random value identifies this browser's page. Sending the same form twice takes the
-     * link once; without the value every request counts as another page. */
+    /* The form's random value identifies the page that was rendered: the same form sent twice opens
+     * the link once. Without the value each request counts as another page. */
     slice drawn = web_field(request, "page");
     uint8_t bytes[PAGE_BYTES];
     ASSERT(it->is_taking && !request->session.is_open);
@@ -189,7 +191,7 @@ static enum op_result take(struct web_request *request)
     return OP_WAIT;
 }
 
-/* The API key that made the link was checked: the link acts in that key's name. */
+/* The API key that made the link was checked: the link is as valid as that key, and acts for it. */
 static enum op_result on_key(struct web_request *request)
 {
     struct link *it = request->state;
@@ -201,7 +203,7 @@ static enum op_result on_key(struct web_request *request)
         return web_reply_redirect(request, app_link_path(request), "");
     if (it->is_taking)
         return take(request);
-    /* What it made comes first: a link that has made a connection is about that one. */
+    /* A used link is about the connection that it made, which replaces the one it was made for. */
     int64_t id = link->made_id ? link->made_id : link->connection_id;
     if (!id)
         return show(request);
@@ -231,7 +233,7 @@ static enum op_result on_link(struct web_request *request)
                : OP_WAIT;
 }
 
-/* ---- taking it ---- */
+/* ---- opening the link ---- */
 
 static enum op_result begin_take(struct web_request *request)
 {
@@ -281,7 +283,8 @@ static enum op_result on_taken(struct web_request *request)
     session_draw_csrf(&request->session);
     if (!web_set_cookie(request))
         return web_reply_problem(request, 503, SLICE("Not available now"), SLICE("Try again."));
-    if (link->taken_at < it->taking_at) /* the same form took it before; its event is written */
+    if (link->taken_at <
+        it->taking_at) /* this form has opened it before, and the audit event exists */
         return go_on(request);
     const struct audit_event event = {
         .account_id = link->account_id,

@@ -286,8 +286,9 @@ static void write_scopes(struct web_request *request, const struct page *page, s
     if (!app_scopes_missing(request, page->app, &page->row).ptr)
         /* Nothing is missing, so nothing is refused. */
         return;
-    buf_append(out, SLICE("<p>Not everything that was asked for was granted. To allow the rest, "
-                          "reconnect and leave all boxes ticked.</p>"));
+    buf_append(out,
+               SLICE("<p>The app did not grant everything that was requested. To allow the rest, "
+                     "reconnect and leave all boxes ticked.</p>"));
     write_refused(page, out);
 }
 

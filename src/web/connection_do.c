@@ -67,8 +67,7 @@ static enum op_result begin(struct web_request *request, enum doing_kind kind)
     request->state = it;
     request->on_end = on_end;
     request->on_cancel = on_cancel;
-    /* The row is read first: it says which app it is of, which the cache's and the trail's entries
-     * need. */
+    /* The row is read first: the cache and the audit event need the id of its app. */
     store_connection_get(request->web->config.pool, &request->query, &request->op,
                          request->session.account_id, it->id);
     return OP_WAIT;
@@ -145,7 +144,7 @@ static enum op_result find_credential(struct web_request *request)
     struct doing *it = request->state;
     struct connect_service *connect = request->web->config.connect;
     ASSERT(it->kind == TEST && it->integration_id.ptr);
-    /* The set of before a renewal holds the old credential. */
+    /* After a renewal: the set that was found first has the old credential. */
     connect_set_unref(it->lookup.set);
     it->phase = PHASE_FOUND;
     return connect_find(connect, &it->lookup, request->session.account_id, it->integration_id,
@@ -154,7 +153,7 @@ static enum op_result find_credential(struct web_request *request)
                : OP_WAIT;
 }
 
-/* Whether it was renewed or not, the credential is tested as it is now: the app's answer counts. */
+/* The credential is tested also when its renewal failed: only the app's answer decides. */
 static enum op_result on_renewed(struct web_request *request)
 {
     struct doing *it = request->state;
@@ -249,7 +248,7 @@ static enum op_result on_tested(struct web_request *request)
     return OP_WAIT;
 }
 
-/* A failure costs only the identity, which the next test finds again. */
+/* The identity could not be stored: it is logged only, since the next test finds it again. */
 static enum op_result on_known(struct web_request *request)
 {
     if (store_done_result(&request->query) != OK)
@@ -258,7 +257,7 @@ static enum op_result on_known(struct web_request *request)
     return reply_works(request);
 }
 
-/* ---- the way ---- */
+/* ---- which of these the request is ---- */
 
 static enum op_result on_loaded(struct web_request *request)
 {

@@ -9,8 +9,8 @@
 #include "flow/load.h"
 #include "web/pages.h"
 
-/* For a step's input or output: a page stays small, and the API has all of it. Input that waits for
- * a decision is rendered in full. */
+/* Of a step's input or output: more would make the page large, and the API returns all of it. The
+ * input of a step that waits for a decision is not cut. */
 enum { PART_BYTES_MAX = 3 * 1024 };
 
 static enum op_result begin_flow(struct web_request *request)
@@ -53,7 +53,7 @@ static void write_item(struct web_request *request, const struct json *item, siz
         HTML(out, " <span class=\"badge\">{}</span>", action->integration->name);
     buf_append(out, SLICE("</span></p>"));
     value_write_brief(out, input, headline);
-    buf_printf(out, "<details id=\"item-%zu\"><summary>Everything that is sent</summary>", i);
+    buf_printf(out, "<details id=\"item-%zu\"><summary>All fields that are sent</summary>", i);
     value_write(out, input);
     buf_append(out, SLICE("</details></li>"));
 }
@@ -168,7 +168,7 @@ static void write_step(struct web_request *request, const struct json *step, sli
     buf_append(out, SLICE("</div>"));
     write_timing(out, step);
     write_error(out, JSON_GET(step, "error"));
-    if (!is_decided_on) /* its input is above, as what will be done */
+    if (!is_decided_on) /* write_decision has its input already */
         write_part(out, step, "input", "Input");
     write_part(out, step, "output", "Output");
     html_block_end(out, "li", began);
@@ -206,7 +206,7 @@ static void write_actions(struct web_request *request, const struct flow *flow, 
 static void write_about(struct web_request *request, const struct json *record, struct buf *out)
 {
     size_t began = html_block_begin(out, "section", SLICE("flow-about"), "");
-    HTML(out, "<h2>About it</h2><dl><dt>template</dt><dd>{}</dd><dt>started as</dt><dd>{}</dd>",
+    HTML(out, "<h2>Details</h2><dl><dt>template</dt><dd>{}</dd><dt>started as</dt><dd>{}</dd>",
          json_get_str(record, SLICE("templateKey")), json_get_str(record, SLICE("triggerType")));
     write_when(out, record, "createdAt", "created");
     write_when(out, record, "updatedAt", "changed");

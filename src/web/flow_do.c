@@ -16,7 +16,7 @@ enum op_result web_begin_command(struct web_request *request, const struct flow_
     ASSERT(request->session.is_open && !request->state);
     if (!doing)
         return web_reply_database(request, ERR_BUSY);
-    /* The caller's request may be on its stack; the command reads this copy until it ends. */
+    /* `in` may be on the caller's stack; the command reads this copy until it ends. */
     doing->in = *in;
     doing->in.account_id = request->session.account_id;
     doing->in.actor = web_actor(request);
@@ -35,7 +35,7 @@ const struct flow_command *web_command_of(const struct web_request *request)
 
 enum op_result web_refuse_command(struct web_request *request, const struct flow_command *command)
 {
-    /* REPEATED is the answer to a start only, and web_flow_start takes it for done. */
+    /* REPEATED is an answer to starts only, and web_flow_start treats it as done. */
     ASSERT(command->answer != FLOW_ANSWER_DONE && command->answer != FLOW_ANSWER_REPEATED);
     switch (command->answer) {
     case FLOW_ANSWER_NOT_FOUND:
@@ -50,7 +50,7 @@ enum op_result web_refuse_command(struct web_request *request, const struct flow
             arena_printf(&request->op.arena,
                          "%.*s. The flow may have changed since its page was loaded; reload it.",
                          SLICE_ARG(command->message)));
-    /* The last two are here for the compiler's check. */
+    /* The ASSERT excludes the last two; they are listed for -Wswitch. */
     case FLOW_ANSWER_UNAVAILABLE:
     case FLOW_ANSWER_REPEATED:
     case FLOW_ANSWER_DONE:
@@ -107,7 +107,7 @@ static enum op_result reply_decided(struct web_request *request, const struct fl
     /* A note belongs to one decision; the later note has nothing to be stored with. */
     slice more = command->in.note.ptr ? SLICE("It counts once; your note was not kept.")
                                       : SLICE("It counts once.");
-    HTML(&body, ". {}</p><p><a class=\"button\" href=\"/flows/{}\">To the flow</a></p>", more,
+    HTML(&body, ". {}</p><p><a class=\"button\" href=\"/flows/{}\">Back to the flow</a></p>", more,
          request->match.params[0]);
     return web_reply_page(
         request, 200, is_approved ? SLICE("Already approved") : SLICE("Already rejected"), &body);

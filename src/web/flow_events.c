@@ -92,7 +92,7 @@ static int send_event(struct web_request *request, struct events *events)
     char text[48];
     ASSERT(events->has_begun && !request->frame.is_answered);
     if (!events->has_news)
-        return http_reply_chunk(request->exchange, SLICE(": still here\n\n"));
+        return http_reply_chunk(request->exchange, SLICE(": heartbeat\n\n"));
     events->has_news = false;
     int len =
         snprintf(text, sizeof(text), "id: %lld\ndata: changed\n\n", (long long)events->watch.rev);

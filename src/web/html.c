@@ -1,5 +1,5 @@
 /*
- * HTML: our markup, everybody else's text.
+ * Writes HTML; see html.h.
  */
 #include "web/html.h"
 

@@ -1,7 +1,7 @@
 /*
- * html: pages as text. Everything that is not a literal of ours goes through HTML(), which escapes
- * it, so that what strangers wrote (mail subjects, page titles, labels) stays text wherever it
- * stands: between tags and inside double-quoted attributes. For parts of a URL encode_percent comes
+ * html: pages as text. Everything that is no literal of this room goes through HTML(), which
+ * escapes it, so that text from outside (mail subjects, page titles, labels) stays text wherever it
+ * is: between tags and inside double-quoted attributes. For parts of a URL encode_percent comes
  * first (base/encode.h).
  */
 #ifndef WEB_HTML_H
@@ -19,9 +19,9 @@ void html_write(struct buf *out, const char *markup, const slice *values, size_t
 /* Escaped: & < > " ' and what is no UTF-8 (U+FFFD); control characters but tab and newline become
  * U+FFFD, too. */
 void html_text(struct buf *out, slice text);
-/* A part of a page that is kept fresh by itself (assets/app.mjs): an element with this id, and the
- * hash of what stands in it as its version. attributes: markup, "" or " class=...". Returns what
- * html_block_end wants, which writes the version and the closing tag. */
+/* A part of a page that the script updates on its own (assets/app.mjs): an element with this id,
+ * and the hash of its content as its version. attributes: markup, "" or " class=...". Returns
+ * `began` for html_block_end, which writes the version and the closing tag. */
 size_t html_block_begin(struct buf *out, const char *tag, slice id, const char *attributes);
 void html_block_end(struct buf *out, const char *tag, size_t began);
 /* <time datetime="...">2026-01-31 23:59 UTC</time>; "-" for 0. */

@@ -236,7 +236,7 @@ static enum op_result begin_create(struct web_request *request)
     request->on_end = on_create_end;
     memcpy(key->id.bytes, once.ptr + 1, sizeof(key->id.bytes));
     it->text = slice_from(once, 1 + sizeof(key->id.bytes));
-    /* The form is sealed, so that its content is what write_once put there. */
+    /* The field was sealed by write_once, so it holds a key that is well-formed. */
     if (!vault_key_hash(it->text, key->hash))
         UNREACHABLE("what was sealed here is a key");
     key->account_id = request->session.account_id;
@@ -257,7 +257,7 @@ static enum op_result reply_key(struct web_request *request, unsigned status)
          "<p>Copy it now: only its hash is stored. It cannot be displayed "
          "again after you leave this page.</p>"
          "<p class=\"card\"><code id=\"new-key\">{}</code></p>"
-         "<p class=\"actions\"><a class=\"button\" href=\"/keys\">To the keys</a></p>",
+         "<p class=\"actions\"><a class=\"button\" href=\"/keys\">Back to the keys</a></p>",
          it->text);
     return web_reply_page(request, status, SLICE("The new key"), &body);
 }

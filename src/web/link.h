@@ -1,8 +1,8 @@
 /*
- * link: what the token of a connect link says by itself. Private to the room.
+ * link: the token of a connect link, decoded. Private to the room.
  *
  * The token is base64url of a version, the account's id, so that the link is found by key, and 256
- * random bits; what is stored of it is the SHA-256 of all of it.
+ * random bits; the database stores its SHA-256 only.
  */
 #ifndef WEB_LINK_H
 #define WEB_LINK_H

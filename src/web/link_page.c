@@ -94,7 +94,7 @@ static void write_about(const struct link_page *page, struct buf *out)
         if (connection_identity_is_known(&page->row.identity))
             HTML(out, ", which acts as <strong>{}</strong>,",
                  connection_identity_text(&page->row.identity));
-        buf_append(out, SLICE(" a new grant, and no other connection anything.</p>"));
+        buf_append(out, SLICE(" a new grant, and changes no other connection.</p>"));
     }
     /* The account may require a certain login; the check itself is made when the app has answered.
      */
@@ -122,9 +122,9 @@ static void write_button(struct web_request *request, struct buf *out)
     encode_hex(&hex, slice_of(bytes, sizeof(bytes)));
     HTML(out,
          "<form method=\"post\" action=\"/connect/{}\"><input type=\"hidden\" name=\"page\" "
-         "value=\"{}\"><button class=\"primary\">Go on</button></form>",
+         "value=\"{}\"><button class=\"primary\">Continue</button></form>",
          request->link.token, buf_slice(&hex));
-    /* A page without the value would be refused later; better no page. */
+    /* Without the value every press would count as another page: the page fails now instead. */
     out->is_failed = out->is_failed || !buf_is_ok(&hex);
     buf_deinit(&hex);
 }
@@ -133,7 +133,8 @@ static void write_offer(struct web_request *request, const struct link_page *pag
 {
     write_about(page, out);
     HTML(out,
-         "<p>Go on only if you expected this link. What you connect can be used by {} until it is "
+         "<p>Continue only if you expected this link. What you connect can be used by {} until it "
+         "is "
          "disconnected.</p>",
          page->link.account_name);
     write_promise(page, out);
@@ -189,9 +190,8 @@ static void write_done(const struct link_page *page, struct buf *out)
             HTML(out, "<p class=\"soft\">{}</p>", identity->label);
     } else {
         HTML(out,
-             "<p class=\"notice\" role=\"status\">{} has access to {} now. {} did not report as "
-             "whom."
-             "</p>",
+             "<p class=\"notice\" role=\"status\">{} has access to {} now. {} did not report the "
+             "login.</p>",
              page->link.account_name, app, app);
     }
     write_way_back(page->link.return_url, out);

@@ -11,9 +11,9 @@ enum link_over {
     LINK_UNKNOWN, /* it never existed, or ended long ago */
     LINK_EXPIRED,
     LINK_TAKEN,   /* by another browser */
-    LINK_USED,    /* the same, and it has connected the app */
+    LINK_USED,    /* opened by another browser, and used there to connect the app */
     LINK_REVOKED, /* with the key that made it */
-    LINK_GONE,    /* the connection that it was to reconnect is */
+    LINK_GONE,    /* the connection that it was to reconnect was deleted */
 };
 
 /* A valid link; this browser has opened it if the request has a session. */

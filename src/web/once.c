@@ -1,6 +1,7 @@
 /*
- * A form's name for what it makes: base64url of the master key's id and the sealed text, which is
- * the session key's 16 bytes, the time in milliseconds (8 bytes) and the name.
+ * The hidden field of a form that creates a row; see once.h. Its value is base64url of the master
+ * key's id and the sealed text: the id of the session's API key (16 bytes), the time in
+ * milliseconds (8 bytes) and the row's id.
  */
 #include "web/once.h"
 
@@ -10,7 +11,7 @@
 
 enum { HEAD_LEN = 16 + 8, BYTES_MAX = HEAD_LEN + ONCE_PLAIN_MAX + 256 };
 
-/* No connection has this id: what is sealed for a form opens as no credential. */
+/* No connection has this id, so that the field cannot be unsealed as a credential. */
 static struct vault_binding binding_of(const struct web_request *request)
 {
     return (struct vault_binding){.account_id = request->session.account_id, .connection_id = -2};
@@ -22,8 +23,8 @@ void once_write_field(struct web_request *request, slice plain, struct buf *out)
     const struct vault_binding binding = binding_of(request);
     int64_t now_ms = clock_wall_us() / 1000;
     struct buf text, sealed, token;
-    ASSERT(request->session.is_open); /* the name is bound to its account and its key */
-    /* Names come from this room only, and are all short. */
+    ASSERT(request->session.is_open); /* the field is bound to its account and its key */
+    /* Ids come from this room only, and are all short. */
     ASSERT(plain.len > 0 && plain.len <= ONCE_PLAIN_MAX);
     buf_init(&text, BYTES_MAX);
     buf_init(&sealed, BYTES_MAX);
@@ -32,7 +33,7 @@ void once_write_field(struct web_request *request, slice plain, struct buf *out)
     buf_append(&text, slice_of(&now_ms, sizeof(now_ms)));
     buf_append(&text, plain);
     buf_append(&sealed, vault_ring_key_id(ring));
-    /* A page without the field is complete; its form is refused as too old when it is sent. */
+    /* Without memory the page goes out without the field, and its form is refused as too old. */
     if (buf_is_ok(&text) && vault_seal(ring, &binding, buf_slice(&text), &sealed) == OK) {
         encode_base64url(&token, buf_slice(&sealed));
         HTML(out, "<input type=\"hidden\" name=\"once\" value=\"{}\">", buf_slice(&token));
@@ -44,8 +45,8 @@ void once_write_field(struct web_request *request, slice plain, struct buf *out)
     buf_deinit(&token);
 }
 
-/* The name in the opened text. SLICE_NONE: another session's, or too old. */
-static slice name_of(const struct web_request *request, slice text)
+/* The id in the unsealed text. SLICE_NONE: another API key's, or too old. */
+static slice id_of(const struct web_request *request, slice text)
 {
     int64_t made_ms, now_ms = clock_wall_us() / 1000;
     /* Bound to the API key: signing in with another one makes the form worthless. */
@@ -60,7 +61,7 @@ slice once_read_field(struct web_request *request, char kind)
     const struct vault_binding binding = binding_of(request);
     struct secret *plain = NULL;
     struct buf bytes;
-    slice name = SLICE_NONE;
+    slice id = SLICE_NONE;
     ASSERT(request->session.is_open && request->fields);
     buf_init(&bytes, BYTES_MAX);
     /* Sealed text is authenticated, so whatever opens was written here. */
@@ -68,10 +69,10 @@ slice once_read_field(struct web_request *request, char kind)
         bytes.len > VAULT_KEY_ID_LEN &&
         vault_open(request->web->config.ring, &binding, slice_of(bytes.ptr, VAULT_KEY_ID_LEN),
                    slice_from(buf_slice(&bytes), VAULT_KEY_ID_LEN), &plain, NULL) == OK)
-        name = name_of(request, secret_reveal(plain));
-    /* A field of another form's kind is no name for this one. */
-    name = name.len > 0 && name.ptr[0] == kind ? arena_dup(&request->op.arena, name) : SLICE_NONE;
+        id = id_of(request, secret_reveal(plain));
+    /* The kind keeps an id of one form from being used in another one. */
+    id = id.len > 0 && id.ptr[0] == kind ? arena_dup(&request->op.arena, id) : SLICE_NONE;
     secret_unref(plain);
     buf_deinit(&bytes);
-    return name;
+    return id;
 }

@@ -1,7 +1,8 @@
 /*
- * once: forms that make something, once. What a form is to make is named when the form is shown:
- * the name is sealed into it, bound to the account and to the key of the session, so that a second
- * press or a reload makes nothing new but finds what the first has made.
+ * once: forms that create a row, made idempotent. The row's id is drawn when the form is rendered
+ * and sealed into a hidden field, bound to the account and to the API key of the session. A form
+ * that is sent twice, or reloaded, names the same id and finds the row that the first request
+ * created.
  */
 #ifndef WEB_ONCE_H
 #define WEB_ONCE_H
@@ -14,10 +15,10 @@ enum {
     ONCE_CONNECTION = 'c',         /* a new connection's id, in digits */
 };
 
-/* Writes the form's hidden field. plain: the name, at most ONCE_PLAIN_MAX bytes, whose first byte
- * is its kind. Out of memory, nothing is written: the form is then refused as too old. */
+/* Writes the form's hidden field. plain: the id, at most ONCE_PLAIN_MAX bytes, whose first byte is
+ * its kind. Out of memory, nothing is written: the form is then refused as too old. */
 void once_write_field(struct web_request *request, slice plain, struct buf *out);
-/* The name in the form that was sent, in the op's arena (the caller wipes it if it is secret).
+/* The id in the form that was sent, in the op's arena (the caller wipes it if it is secret).
  * SLICE_NONE: there is none, it is of another session or kind, or it is too old. */
 slice once_read_field(struct web_request *request, char kind);
 

@@ -1,6 +1,6 @@
 /*
- * The overview: what waits for a person, what failed lately, what is connected. Four look-ups, all
- * at once.
+ * The overview: what waits for a person, what failed lately, what is connected. Four
+ * queries that run at the same time.
  */
 #include "base/clock.h"
 #include "store/connection.h"
@@ -35,7 +35,8 @@ static enum op_result begin_overview(struct web_request *request)
                                     .count_max = ROWS_MAX};
     if (!overview)
         return web_reply_database(request, ERR_BUSY);
-    /* All four hold the op, and finish runs once. A page that was not started is found there. */
+    /* All four hold the op, so finish runs once, after the last. A list that could not be started
+     * is NULL; finish answers with an error then. */
     request->state = overview;
     overview->waiting = start_flows(request, FLOW_WAITING);
     overview->failed = start_flows(request, FLOW_FAILED);

@@ -230,7 +230,7 @@ enum op_result web_reply_problem(struct web_request *request, unsigned status, s
 {
     struct buf body;
     buf_init(&body, WEB_PAGE_BYTES_MAX);
-    HTML(&body, "<p>{}</p><p><a href=\"/\">To the overview</a></p>", text);
+    HTML(&body, "<p>{}</p><p><a href=\"/\">Back to the overview</a></p>", text);
     return web_reply_page(request, status, title, &body);
 }
 

@@ -1,5 +1,5 @@
 /*
- * page: the frame of every page, the cookie, and the headers that keep strangers out.
+ * page: the frame of every page, the cookie, and the security headers.
  */
 #ifndef WEB_PAGE_H
 #define WEB_PAGE_H

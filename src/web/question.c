@@ -127,7 +127,7 @@ static enum op_result finish_revoke(struct web_request *request)
     buf_init(&body, WEB_PAGE_BYTES_MAX);
     if (it->key.revoked_at) {
         buf_append(&body, SLICE("<p>The key is revoked already.</p>"));
-        answer.keep_label = SLICE("To the keys");
+        answer.keep_label = SLICE("Back to the keys");
     } else {
         write_revoking(request, it, links, &body);
         answer.action = arena_printf(&request->op.arena, "/keys/%.*s/revoke",
@@ -296,10 +296,10 @@ static enum op_result begin_cancel(struct web_request *request)
     return request->state ? OP_WAIT : web_reply_database(request, ERR_BUSY);
 }
 
-/* Writes a step that changes something in an app as a line of a list. false: the step changes
- * nothing. */
-static bool write_write(struct web_request *request, const struct flow_step_def *step,
-                        const struct json *output, struct buf *out)
+/* Writes a line for a step that changes something in an app. false: it changes nothing, and no line
+ * is written. */
+static bool write_change(struct web_request *request, const struct flow_step_def *step,
+                         const struct json *output, struct buf *out)
 {
     const struct catalog_action *action =
         step->type == FLOW_TOOL_CALL ? catalog_find_tool(*request->web->config.catalog, step->tool)
@@ -341,7 +341,7 @@ static void write_part(struct web_request *request, const struct flow_template *
         /* A skipped step writes nothing, and is part of no list. */
         bool is_skipped = slice_eq_cstr(json_get_str(step, SLICE("status")), "skipped");
         if (part_of(step) == part && !is_skipped)
-            count += write_write(request, &tmpl->steps[i], JSON_GET(step, "output"), &list);
+            count += write_change(request, &tmpl->steps[i], JSON_GET(step, "output"), &list);
     }
     /* Without a sentence for "none" an empty part has no heading either. */
     if (count > 0 || *none)

@@ -154,14 +154,15 @@ static enum op_result step_check_session(struct op *op)
     }
     if (request->check.status != OK)
         return web_reply_database(request, request->check.status);
-    /* The cookie's account was authenticated with its text; the key's row has the last word. */
+    /* The seal proves that the cookie belongs to this account; the key's row must agree. */
     if (!uuid_eq(grant->account_id, session->account_id)) {
         *session = (struct web_session){0};
         return OP_NEXT;
     }
     session->is_open = true;
     session->key_id = grant->key_id;
-    /* The scopes are those of now: a key that lost one loses it for open sessions, too. */
+    /* The key's present scopes: a scope that was taken from the key is gone in open sessions, too.
+     */
     session->scopes = grant->scopes;
     uuid_format(session->account_id, request->account_text);
     op->account_id = slice_cstr(request->account_text);
@@ -180,7 +181,7 @@ static enum op_result step_enter(struct op *op)
 static enum op_result ask_to_sign_in(struct web_request *request)
 {
     if (request->exchange->head.method == HTTP_METHOD_POST) {
-        request->is_signed_out = true; /* answered when the form has arrived */
+        request->is_signed_out = true; /* step_form answers, with what was typed */
         return OP_NEXT;
     }
     struct buf path;
@@ -192,7 +193,7 @@ static enum op_result ask_to_sign_in(struct web_request *request)
     return web_reply_redirect(request, text.ptr ? text : SLICE("/sign-in"), "");
 }
 
-/* An open page does without a session; with one it may show more. */
+/* Pages that need no session. */
 static bool is_for_everyone(const struct web_page *page)
 {
     return page->access == WEB_OPEN || page->access == WEB_LINK;
@@ -231,7 +232,6 @@ static enum op_result ask_memory(struct web_request *request)
     if (work && budget_use_begin(&request->use, &work->budget, request->session.account_id) == OK) {
         arena_count_in(&request->op.arena, &request->use);
         exchange->use = &request->use;
-        /* The body counts for the same account as the op's arena. */
     }
     return budget_wait_op(&request->memory, &request->op, &request->use, (size_t)bytes, BUDGET_NEW,
                           BUDGET_WAIT_MS)
@@ -414,7 +414,7 @@ static enum op_result step_begin(struct op *op)
 static enum op_result step_finish(struct op *op)
 {
     struct web_request *request = request_of(op);
-    /* A page that begin answered, or whose client is gone. */
+    /* begin has answered after a wait, or the client has disconnected. */
     if (request->frame.is_answered)
         return OP_DONE;
     ASSERT(request->page->finish); /* a page whose begin waits has one */

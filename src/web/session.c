@@ -10,7 +10,7 @@
 
 enum { HEAD_LEN = 16 + VAULT_KEY_ID_LEN };
 
-/* No connection has this id: what is sealed for a cookie opens as no credential. */
+/* No connection has these ids, so that a cookie cannot be unsealed as a credential. */
 static struct vault_binding binding_of(struct uuid account_id, bool is_link)
 {
     return (struct vault_binding){.account_id = account_id, .connection_id = is_link ? -2 : -1};
@@ -109,8 +109,8 @@ struct vault_caller session_caller(const struct web_session *session)
 {
     bool is_link = session->link_token.ptr != NULL;
     struct vault_caller caller = {
-        /* The end minus the length of life: sessions that began before "sign out everywhere" are
-         * refused. */
+        /* When the session began: its end minus its lifetime. One that began before "sign out
+         * everywhere" is refused. */
         .begun_at = (session->until_ms - (is_link ? SESSION_LINK_MS : SESSION_MS)) * 1000,
     };
     memcpy(caller.key_hash, session->key_hash, API_KEY_HASH_LEN);

@@ -1,5 +1,5 @@
 /*
- * Signing in with an API key, and out. The key itself goes no further than its hash.
+ * Signing in with an API key, and out. Only the key's hash is kept.
  */
 #include "base/clock.h"
 #include "vault/key.h"
@@ -46,7 +46,7 @@ enum op_result web_sign_in_reply(struct web_request *request, unsigned status, s
 static enum op_result begin_sign_in(struct web_request *request)
 {
     slice next = next_path(web_query(request, "next"));
-    /* Also after signing in on another tab. */
+    /* The reader may have signed in on another tab meanwhile. */
     if (request->session.is_open)
         return web_reply_redirect(request, next, "");
     return web_sign_in_reply(request, 200, next, "");
@@ -65,7 +65,7 @@ static enum op_result finish_post(struct web_request *request)
             "This key is unknown, expired or revoked. Check that it was copied completely.");
     if (request->check.status != OK)
         return web_reply_database(request, request->check.status);
-    /* A new session, not the old one with a new key: its token is new, too. */
+    /* All of it is new, the CSRF token too: forms of the session before are refused. */
     *session = (struct web_session){.is_open = true,
                                     .account_id = request->check.grant.account_id,
                                     .until_ms = clock_wall_us() / 1000 + SESSION_MS};

@@ -1,5 +1,5 @@
 /*
- * JSON as markup.
+ * JSON as markup; see value.h.
  */
 #include "web/value.h"
 

@@ -1,5 +1,5 @@
 /*
- * value: JSON for people: names and values where it is small, its text where it is not.
+ * value: JSON as markup: lists of names and values where it is small, its text where it is not.
  */
 #ifndef WEB_VALUE_H
 #define WEB_VALUE_H

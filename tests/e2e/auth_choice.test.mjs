@@ -92,7 +92,7 @@ test('a link offers the choice, too', async () => {
   const { json } = await dashboard.call(account, 'POST', '/api/connect/sessions', { integration_id: 'choice' });
   const visit = await dashboard.browser.visit(dashboard.base);
   await visit.goto(new URL(json.url).pathname);
-  await visit.press('Go on');
+  await visit.press('Continue');
   assert.equal(await visit.page.getByRole('button', { name: 'Connect Choice (API token)' }).count(), 1);
   await visit.page.getByLabel(/Purge files for good/).check();
   await visit.press('Connect Choice (Sign in)');

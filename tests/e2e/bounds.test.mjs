@@ -50,7 +50,7 @@ const added = async () =>
 async function taken(url) {
   const pages = new Pages(server.base);
   const first = await pages.go(new URL(url).pathname);
-  const page = await pages.press(first, 'Go on');
+  const page = await pages.press(first, 'Continue');
   assert.equal(page.status, 200, page.text);
   return { pages, page };
 }

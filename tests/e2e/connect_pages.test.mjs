@@ -312,7 +312,7 @@ async function made(account, body) {
 // A browser that has taken the link, and the page it is on.
 async function taken(path) {
   const person = new Pages(server.base);
-  const page = await person.press(await person.ask(path), 'Go on');
+  const page = await person.press(await person.ask(path), 'Continue');
   assert.equal(page.path, path, page.text);
   return { person, page };
 }
@@ -408,7 +408,7 @@ test('a link is taken by one browser; its form sent twice is sent once', async (
   const again = { method: 'POST', fields: form.fields, headers: { 'sec-fetch-site': 'same-origin' } };
   assert.equal((await person.go(path, again)).path, path);
   assert.equal((await trail(two, 'link.used')).length, 1);
-  const late = await other.press(theirs, 'Go on');
+  const late = await other.press(theirs, 'Continue');
   assert.equal(late.status, 410);
   assert.ok(late.text.includes('<h1>This link has been opened already</h1>'), late.text);
 });
@@ -416,8 +416,8 @@ test('a link is taken by one browser; its form sent twice is sent once', async (
 test('two links in one browser do not get in the way of each other, or of the dashboard', async () => {
   const pages = await signedIn(two);
   const [one, other] = [await made(two, { integration_id: 'probe' }), await made(two, { integration_id: 'claimed' })];
-  const first = await pages.press(await pages.ask(one.path), 'Go on');
-  const second = await pages.press(await pages.ask(other.path), 'Go on');
+  const first = await pages.press(await pages.ask(one.path), 'Continue');
+  const second = await pages.press(await pages.ask(other.path), 'Continue');
   assert.match((await pages.press(first, 'Connect Probe', { token: GOOD })).text, /has access to Probe now/);
   assert.match((await consent(pages, second, 'Connect App claimed', 'kim')).text, /has access to App claimed now, as <strong>kim<\/strong>/);
   assert.equal((await pages.ask('/integrations')).status, 200, 'still signed in');
@@ -530,7 +530,7 @@ test('a state of OAuth is for the session that began it, a link its own', async 
 test('a link does not offer a sign-in that this server cannot begin', async () => {
   const { json } = await server.call(one.key, 'POST', '/api/connect/sessions', { integration_id: 'bare' });
   const person = new Pages(server.base);
-  const page = await person.press(await person.ask(new URL(json.url).pathname), 'Go on');
+  const page = await person.press(await person.ask(new URL(json.url).pathname), 'Continue');
   assert.equal(page.status, 200, page.text);
   assert.deepEqual(formsOf(page.text).flatMap((form) => form.buttons).filter((button) => button.startsWith('Connect')), []);
   assert.match(page.text, /needs an OAuth client for App bare, and has none yet/);

@@ -136,7 +136,7 @@ for (const [how, options] of [['with JavaScript', {}], ['without JavaScript', { 
     await toConsent(visit);
     await visit.page.getByLabel('files.write').uncheck();
     await visit.press('Allow');
-    assert.equal(await visit.title(), 'Connected, with less than was asked for');
+    assert.equal(await visit.title(), 'Connected, but not everything was granted');
     await visit.sees('files.write');
     await visit.sees('gave no refresh token');
     await visit.fits();
@@ -205,7 +205,7 @@ test('the client is gone: who may not set one is told who may', async () => {
   await admin.goto('/integrations/picky');
   const reader = await dashboard.browser.visit(dashboard.base);
   await reader.goto(await link('picky'));
-  await reader.press('Go on');
+  await reader.press('Continue');
   await dashboard.stack.cluster.sql(`delete from sluice.oauth_client where account_id = '${account.id}'`);
   await admin.press('Connect Picky Files');
   await admin.sees('this server has no working OAuth client for Picky Files');
@@ -253,7 +253,7 @@ for (const [how, options] of [['with JavaScript', {}], ['without JavaScript', { 
       await visit.sees(`You can return to ${back}`);
       await visit.fits();
       if (how === 'with JavaScript') await visit.isAccessible();
-      await visit.press('Go on');
+      await visit.press('Continue');
       assert.equal(new URL(visit.page.url()).pathname, path);
       assert.equal(await visit.page.getByRole('navigation').count(), 0);
       if (integration_id === 'picky') {
@@ -301,7 +301,7 @@ for (const [how, options] of [['with JavaScript', {}], ['without JavaScript', { 
     };
     await visit.goto(await link('picky', { email: 'ada@example.com' }));
     await visit.sees('Only ada@example.com can be connected with it.');
-    await visit.press('Go on');
+    await visit.press('Continue');
     await connect('bob@example.com', 'Connect Picky Files');
     assert.equal(await visit.title(), 'Not connected');
     await visit.sees('This link is for ada@example.com, and what came from Picky Files is bob@example.com.');
@@ -318,7 +318,7 @@ for (const [how, options] of [['with JavaScript', {}], ['without JavaScript', { 
     // the same connection again, and another login in its place
     await visit.goto(await link('picky', { force_reconnect: true }));
     await visit.sees('which acts as ada@example.com');
-    await visit.press('Go on');
+    await visit.press('Continue');
     await connect('bob@example.com', 'Reconnect');
     await visit.sees('This connection acts as ada@example.com, and what came from Picky Files is bob@example.com.');
     await visit.press('Try again');

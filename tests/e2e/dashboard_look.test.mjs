@@ -87,7 +87,7 @@ for (const colorScheme of ['light', 'dark'])
     const link = await dashboard.call(account, 'POST', '/api/connect/sessions', { integration_id: 'probe', return_url: 'https://agent.example/' });
     await stranger.goto(new URL(link.json.url).pathname);
     await check(stranger);
-    await stranger.press('Go on');
+    await stranger.press('Continue');
     await check(stranger);
     await stranger.goto('/flows');
     await check(stranger);

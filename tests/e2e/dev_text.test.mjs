@@ -87,7 +87,7 @@ test('read, blocked write, confirmed write, a flow that waits and goes on', asyn
 // The line of the banner, as it is printed; then what it stands for.
 test("an operator's command reaches its database by --data", async () => {
   const sluice = (...args) => run(process.env.SLUICE_BIN, args, { env: { DATABASE_URL: '' } });
-  const [, line] = /^Operator's commands reach this database so: sluice (accounts list --data .*)$/m.exec(dev.log);
+  const [, line] = /^Operator commands use this database with --data: sluice (accounts list --data .*)$/m.exec(dev.log);
   const listed = await sluice(...line.split(' '));
   assert.equal(listed.code, 0, listed.stderr);
   const data = line.split(' ').at(-1);

@@ -141,9 +141,9 @@ static void bad_accounts_are_refused(void **state)
 {
     (void)state;
     RUN(1, "accounts", "create", "");
-    assert_err("a name has 1 to 200 characters");
+    assert_err("a name must have 1 to 200 characters");
     RUN(1, "accounts", "create", "a\x1b[2J");
-    assert_err("no control characters");
+    assert_err("must not contain control characters");
     RUN(2, "accounts", "create");
     assert_err("an argument is missing: NAME");
     RUN(1, "accounts", "show", "nobody");
@@ -221,7 +221,7 @@ static void bad_keys_are_refused(void **state)
     RUN(1, "keys", "create", "bad keys", "--expires", "99999d");
     assert_err("at most 3650d");
     RUN(1, "keys", "create", "bad keys", "--name", "a\nb");
-    assert_err("no control characters");
+    assert_err("must not contain control characters");
     RUN(1, "keys", "create", "nobody");
     RUN(1, "keys", "revoke", "bad keys", "sk_nothing");
     assert_err("the account has no key");
@@ -318,7 +318,7 @@ static void bad_connections_are_refused(void **state)
            "--credential-file", "-", "--params", "[");
     assert_err("params");
     RUN(1, "connections", "remove", "bad apps", "x1");
-    assert_err("CONNECTION is a number");
+    assert_err("CONNECTION must be a number");
     assert_string_equal(query("select count(*)::text from sluice.connection"), "0");
 }
 
@@ -441,7 +441,7 @@ static void the_catalog_is_shown(void **state)
     assert_out("send_message");
     RUN(0, "catalog", "show", "gmail", "send_message");
     assert_out("gmail_send_message: ");
-    assert_out("wants \"confirm\": true");
+    assert_out("needs \"confirm\": true");
     assert_out("required");
     assert_out("examples of input:");
     assert_out("recorded reply");

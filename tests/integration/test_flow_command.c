@@ -107,12 +107,12 @@ static void a_flow_is_explained(void **state)
     RUN(1, "flow", "explain", flow_text);
     assert_err("there is no flow of that id");
     RUN(1, "flow", "explain", "nonsense");
-    assert_err("\"nonsense\" is no flow's id");
+    assert_err("\"nonsense\" is not a flow id");
     put_flow("'waiting', null, 'approval', null");
     RUN(0, "flow", "explain", flow_text);
     assert_out("account   Acme");
     assert_out("step      nap, attempt 1");
-    assert_out("waits for a person since 5 min");
+    assert_out("has waited for a person for 5 min");
     put_flow("'waiting', null, 'time', now() + interval '3 hours'");
     RUN(0, "flow", "explain", flow_text);
     assert_out("next due");

@@ -187,8 +187,8 @@ function keepFresh() {
   };
   const ask = async () => {
     const reply = await fetch(live.dataset.page, { headers: { Accept: 'text/html' } });
-    if (reply.redirected) return end('Your session has ended. What you have typed is kept when you send it: sign in again then.');
-    if (reply.status === 404) return end('It is not there any more.');
+    if (reply.redirected) return end('Your session has ended. Send your form to sign in again; what you typed is kept.');
+    if (reply.status === 404) return end('This flow no longer exists.');
     if (!reply.ok) throw new Error(`${reply.status}`);
     const page = new DOMParser().parseFromString(await reply.text(), 'text/html');
     const fresh = page.querySelector('[data-live]');

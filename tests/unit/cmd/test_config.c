@@ -194,8 +194,8 @@ static void unknown_flags_name_the_nearest(void **state)
     assert_contains(refusal(CONFIG_DEV, "--listen 127.0.0.1:1"), "there is no flag --listen");
     assert_string_equal(refusal(CONFIG_DEV, "--quxquxqux=1"), "there is no flag --quxquxqux");
     assert_contains(refusal(CONFIG_DEV, "-p 1"), "flags begin with two dashes");
-    assert_contains(refusal(CONFIG_DEV, "--port"), "--port wants a value");
-    assert_contains(refusal(CONFIG_DEV, "--label"), "--label wants a value");
+    assert_contains(refusal(CONFIG_DEV, "--port"), "--port needs a value");
+    assert_contains(refusal(CONFIG_DEV, "--label"), "--label needs a value");
     assert_contains(refusal(CONFIG_DEV, "--json=yes"), "--json takes no value");
 }
 
@@ -309,7 +309,8 @@ static void a_bad_file_is_refused_by_line(void **state)
     assert_contains(file_refusal(&folder, "drian-timeout = 1s", 0600),
                     "line 1: there is no setting \"drian-timeout\"; did you mean drain-timeout?");
     assert_contains(file_refusal(&folder, "qqqqqqqqqq = 1", 0600), "lists them");
-    assert_contains(file_refusal(&folder, "port = x\n", 0600), "line 1: port wants a whole number");
+    assert_contains(file_refusal(&folder, "port = x\n", 0600),
+                    "line 1: port must be a whole number");
     assert_contains(file_refusal(&folder, "master-key = x\n", 0644), "others may read this file");
     assert_contains(refusal(CONFIG_SERVE, "--config /nowhere/at.all"), "/nowhere/at.all");
     char *large = calloc(1, CONFIG_FILE_BYTES_MAX + 1);

@@ -63,20 +63,20 @@ static void what_a_token_endpoint_answers_is_taken(void **state)
                     "client_id and client_secret go together");
     assert_contains(
         refusal(AUTH_OAUTH2, "{\"access_token\":\"a\",\"expires_in\":\"3600\"}", ERR_INVALID),
-        "expires_in is a number");
+        "expires_in must be a number");
     assert_contains(refusal(AUTH_OAUTH2, "{\"access_token\":\"a\",\"expires_in\":0}", ERR_INVALID),
-                    "expires_in is a number");
+                    "expires_in must be a number");
 }
 
 static void what_lacks_is_named(void **state)
 {
     (void)state;
-    assert_contains(refusal(AUTH_OAUTH2, "{}", ERR_INVALID), "lacks access_token; it wants");
+    assert_contains(refusal(AUTH_OAUTH2, "{}", ERR_INVALID), "lacks access_token; the members are");
     assert_contains(refusal(AUTH_OAUTH2, "{\"refresh_token\":\"s3cr3t-value\"}", ERR_INVALID),
                     "lacks access_token");
     assert_contains(refusal(AUTH_BASIC, "{\"username\":\"a\"}", ERR_INVALID), "lacks password");
     assert_contains(refusal(AUTH_BEARER, "{\"access_token\":\"s3cr3t-value\"}", ERR_INVALID),
-                    "has a member \"access_token\"; it wants token");
+                    "has a member \"access_token\"; the members are token");
     assert_contains(refusal(AUTH_OAUTH2_CLIENT_CREDENTIALS,
                             "{\"access_token\":\"a\",\"refresh_token\":\"s3cr3t-value\"}",
                             ERR_INVALID),
@@ -87,7 +87,7 @@ static void what_lacks_is_named(void **state)
                     "without control characters");
     assert_contains(
         refusal(AUTH_OAUTH2, "{\"access_token\":\"a\",\"expires_at\":\"tomorrow\"}", ERR_INVALID),
-        "expires_at is a time");
+        "expires_at must be a time");
 }
 
 static void what_is_no_object_is_refused(void **state)

@@ -181,7 +181,7 @@ static void a_stage_is_a_line(void **state)
         if (*c >= '0' && *c <= '9')
             *c = '0';
     assert_string_equal(capture.text, "  one ... 0.00 s\n  two ... 0.00 s\na line of three's own\n"
-                                      "  three ... 0.00 s\n  four ... broken off\n");
+                                      "  three ... 0.00 s\n  four ... failed\n");
 }
 
 static void the_ready_file_holds_what_programs_need(void **state)

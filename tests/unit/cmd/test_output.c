@@ -152,12 +152,12 @@ static void names_are_for_people(void **state)
     assert_int_equal(output_name_check(SLICE("Anna's shop"), "a name", 20, &err), OK);
     assert_int_equal(output_name_check(SLICE("\xc3\xa9\xc3\xa9\xc3\xa9"), "a name", 3, &err), OK);
     assert_int_equal(output_name_check(SLICE(""), "a name", 20, &err), ERR_INVALID);
-    assert_contains(err.text, "a name has 1 to 20 characters");
+    assert_contains(err.text, "a name must have 1 to 20 characters");
     assert_int_equal(output_name_check(SLICE("  \t"), "a name", 20, &err), ERR_INVALID);
     assert_int_equal(output_name_check(SLICE("   "), "a label", 20, &err), ERR_INVALID);
-    assert_contains(err.text, "a label has");
+    assert_contains(err.text, "a label must have");
     assert_int_equal(output_name_check(SLICE("a\nb"), "a name", 20, &err), ERR_INVALID);
-    assert_contains(err.text, "no control characters");
+    assert_contains(err.text, "must not contain control characters");
     assert_int_equal(output_name_check(SLICE("a\xff"), "a name", 20, &err), ERR_INVALID);
     assert_contains(err.text, "UTF-8");
     memset(text, 'x', sizeof(text));
