@@ -170,9 +170,18 @@ build/list/%:
 
 # --- Dependencies --------------------------------------------------------------------------------
 
+# To build installs nothing on the machine: it says what is missing. What runs something installs.
+BUILD_GOALS := all asan lib install clean help build/%
+SYSTEM_DEPS ?= $(if $(filter-out $(BUILD_GOALS),$(MAKECMDGOALS)),install,check)
+export SYSTEM_DEPS
+
 build/stamp/system-%: deps/system.sh
 	@deps/system.sh $*
 	@touch $@
+
+## deps: install the packages that building needs, build the libraries that are linked statically
+.PHONY: deps
+deps: $(DEPS)/ready
 
 $(DEPS)/ready: deps/fetch.sh deps/apt.sh deps/recipes.sh deps/mbedtls_config.h | \
 		build/stamp/system-build

@@ -6,7 +6,8 @@
 # Only missing packages are installed, without recommendations and without questions. No service is
 # started or enabled by it: PostgreSQL makes no cluster of its own where none was installed before,
 # and nginx is wanted as a program only. Without root and sudo, or without apt, it says what to
-# install by hand. SYSTEM_DEPS=skip leaves everything as it is (a machine of another kind).
+# install by hand. SYSTEM_DEPS=check installs nothing: it says what is missing and ends with 1. SYSTEM_DEPS=skip
+# leaves everything as it is (a machine of another kind).
 set -eu
 
 say()
@@ -166,6 +167,9 @@ install_group()
     missing=$(missing_packages $(group_packages "$1") | tr '\n' ' ')
     missing=${missing% }
     [ -n "$missing" ] || return 0
+    [ "${SYSTEM_DEPS:-}" != check ] ||
+        fail "missing to $1: $missing; \`make deps\` installs what building needs, or as root:" \
+            "apt-get install --no-install-recommends $missing"
     command -v apt-get >/dev/null 2>&1 ||
         fail "no apt-get here; install what these Debian packages hold, then set SYSTEM_DEPS=skip:" \
             "$missing"
@@ -183,7 +187,11 @@ install_group()
 main()
 {
     local group
-    [ "${SYSTEM_DEPS:-}" != skip ] || return 0
+    case ${SYSTEM_DEPS:-install} in
+    install | check) ;;
+    skip) return 0 ;;
+    *) fail "SYSTEM_DEPS is install, check or skip, not \"$SYSTEM_DEPS\"" ;;
+    esac
     # make asks for several groups at once; apt and the policies below are for one at a time.
     exec 9<"$0"
     flock 9
