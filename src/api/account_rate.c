@@ -1,5 +1,6 @@
 /*
- * A token bucket an account; see account_rate.h.
+ * A token bucket an account; see account_rate.h. A request costs O(1) whatever the number of
+ * accounts: a map by id, and a list by last request for the one to drop.
  */
 #include "api/account_rate.h"
 
@@ -10,7 +11,7 @@
 
 struct account {
     struct uuid id;
-    struct list age_link; /* least recently seen first */
+    struct list age_link; /* oldest last request first */
     struct token_bucket tokens;
 };
 
@@ -55,13 +56,13 @@ uint64_t account_rate_take(struct account_rate *rate, struct uuid account_id, ui
         map_get(&rate->accounts, slice_of(account_id.bytes, sizeof(account_id.bytes)));
     if (!account)
         account = account_new(rate, account_id, now_ns);
-    if (!account) /* no memory to count with; the request itself will say so */
+    if (!account) /* no memory to count with, and most likely none for the request */
         return 0;
     list_unlink(&account->age_link);
     list_push_back(&rate->by_age, &account->age_link);
     token_bucket_fill(&account->tokens, rate->rate_per_s, rate->burst, now_ns);
     uint64_t wait_ns = token_bucket_wait_ns(&account->tokens, rate->rate_per_s, 1);
-    if (wait_ns > 0)
+    if (wait_ns > 0) /* rounded up: after 0 ms it could not be served yet */
         return (wait_ns + 999999) / 1000000;
     account->tokens.tokens -= 1;
     return 0;

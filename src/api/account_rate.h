@@ -1,7 +1,8 @@
 /*
  * How many requests a second an account may make (src/api/README.md "HTTP").
- * Off unless configured. Each process counts for itself. ACCOUNTS_MAX are remembered; the least
- * recently seen is forgotten first, which only ever lets it make more.
+ * Off unless configured. Each process counts for itself. ACCOUNTS_MAX are remembered; the one whose
+ * last request is oldest is dropped first. Its next request finds a full bucket, so that an account
+ * may get more than its rate and never less.
  */
 #ifndef API_ACCOUNT_RATE_H
 #define API_ACCOUNT_RATE_H

@@ -28,7 +28,7 @@ struct api_config {
     struct flow_service *flow;
     struct flow_template_set **templates; /* the current set */
     uint64_t files_body_bytes_max;        /* of a body that may hold files; 0: as others */
-    /* whose X-Forwarded-For is believed; NULL: nobody's. Outlives it */
+    /* proxies whose X-Forwarded-For is believed; NULL: none. Outlives it */
     const struct address_policy *trusted_proxies;
     uint64_t account_rate_per_s; /* requests of an account; 0: any number */
     uint64_t account_burst;
@@ -43,7 +43,7 @@ struct api *api_new(const struct api_config *config, struct err *err) MUST_CHECK
 void api_public_url_set(struct api *api, slice url);
 /* No request may be under way (asserted). */
 void api_free(struct api *api);
-/* Whether an address is its own, or below /api, where it tells the 404s in any case. */
+/* Whether a path is one of its own, or below /api, where all 404s are its own, too. */
 bool api_has_path(const struct api *api, const struct http_exchange *exchange);
 /* /metrics is answered on this server only from now on. */
 void api_metrics_only_on(struct api *api, const struct http_server *server);

@@ -26,6 +26,7 @@ static struct uuid id_of(const void *item)
     return ((const struct audit_event *)item)->id;
 }
 
+/* The time is in the id (UUIDv7). details is a JSON object that the event's writer has made. */
 static void put(struct json_writer *w, const void *item, struct arena *arena)
 {
     const struct audit_event *event = item;

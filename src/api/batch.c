@@ -9,8 +9,8 @@
  * endpoint would send them as headers there are `retry_after` (seconds) and `idempotent_replayed`.
  * The whole is 200 however its items end: a caller branches on each.
  *
- * Summaries up to BATCH_SUMMARIES_BYTES_MAX in all are answered in full; one past that is told by
- * its id with `truncated`, since it is stored and can be fetched.
+ * Summaries up to BATCH_SUMMARIES_BYTES_MAX in all are answered in full; of one past that the
+ * answer has its id and `truncated`, since it is stored and can be fetched.
  */
 #include "api/envelope.h"
 #include "api/request.h"
@@ -19,14 +19,14 @@ enum {
     BATCH_ITEMS_MAX = 50,
     BATCH_SUMMARIES_BYTES_MAX = 4 * 1024 * 1024,
     BATCH_REPLY_BYTES_MAX = BATCH_SUMMARIES_BYTES_MAX + 1024 * 1024,
-    BATCH_ITEM_BYTES = 256, /* about what an item takes beside its summary */
+    BATCH_ITEM_BYTES = 256, /* about what an item takes besides its summary */
 };
 
 struct item {
     struct exec *exec;
     slice problem;         /* SLICE_NONE: exec was started */
     unsigned status;       /* of the problem */
-    int64_t retry_after_s; /* 0: not told */
+    int64_t retry_after_s; /* 0: not in the answer */
 };
 
 struct batch {
@@ -35,8 +35,8 @@ struct batch {
     size_t replay_room; /* for large stored summaries: what does not fit is not read */
 };
 
-/* Each counts as a request of its own where the account's rate is limited; the first one's was
- * counted before the body was looked at. */
+/* Each counts as a request of its own where the account's rate is limited; the first one was
+ * counted with the request, before its body was read. */
 static bool is_within_rate(struct api_request *request, struct item *item, bool is_first)
 {
     struct account_rate *rate = request->api->rate;
@@ -52,6 +52,7 @@ static bool is_within_rate(struct api_request *request, struct item *item, bool 
     return false;
 }
 
+/* What is wrong with one item does not touch the others: it becomes that item's answer. */
 static void start_item(struct api_request *request, struct item *item, size_t index,
                        const struct json *body)
 {
@@ -85,11 +86,11 @@ static enum op_result start_all(struct api_request *request, const struct json *
     *batch = (struct batch){
         .items = items, .count = list->count, .replay_room = BATCH_SUMMARIES_BYTES_MAX};
     request->state = batch;
-    request->op.arena.bytes_max += BATCH_REPLY_BYTES_MAX;
+    request->op.arena.bytes_max += BATCH_REPLY_BYTES_MAX; /* the reply lies there with the body */
     for (size_t i = 0; i < batch->count; i++)
         if (is_within_rate(request, &items[i], i == 0))
             start_item(request, &items[i], i, &list->as.items[i]);
-    return request->op.holds > 0 ? OP_WAIT : OP_NEXT;
+    return request->op.holds > 0 ? OP_WAIT : OP_NEXT; /* each execution holds the op */
 }
 
 static enum op_result begin_batch(struct api_request *request)
@@ -130,6 +131,9 @@ static void put_truncated(struct json_writer *w, const struct exec_outcome *out)
     json_put_bool(w, true);
 }
 
+/* A reason without a status is a guard error, which has no summary; so is an outcome whose summary
+ * could not be made. An outcome without an id (blocked, a dry run) is nowhere stored, so it is
+ * answered in full however large. */
 static void put_outcome(struct json_writer *w, struct batch *batch, const struct exec *exec)
 {
     const struct exec_outcome *out = exec_outcome_of(exec);
@@ -194,7 +198,8 @@ static void put_results(struct json_writer *w, struct batch *batch)
     json_close(w, '}');
 }
 
-/* Nothing is copied twice: the reply is as large as a turn of the loop can bear. */
+/* Reserved at once: a buffer that grows would copy megabytes again and again in one turn of the
+ * loop. */
 static size_t reply_size(const struct batch *batch)
 {
     size_t size = 0;
@@ -221,6 +226,7 @@ static enum op_result finish_batch(struct api_request *request)
     return api_reply(request, 200, reply);
 }
 
+/* Each decides for itself: one that a provider may know of runs to its record. */
 static void gone_batch(struct api_request *request)
 {
     struct batch *batch = request->state;

@@ -1,5 +1,5 @@
 /*
- * Who asks, and from where: what an audit event says of a request.
+ * The actor of a request and its address, as its audit events have them.
  */
 #include "api/request.h"
 

@@ -1,8 +1,11 @@
 /*
- * POST /api/connect/sessions (scope execute): a link for an end user, so that an agent's
- * `sluice.connect_app` has somewhere to send him. Good for 15 minutes and once; it makes one
- * connection of one app, or gives one connection a new grant, in this account's name, while the key
- * that asked is good. Where an email or subject is named, nobody else can be connected with it.
+ * POST /api/connect/sessions (scope execute): a link with which an end user connects an app, for an
+ * agent's `sluice.connect_app` to show. Good for 15 minutes and once; it makes one connection of
+ * one app, or gives one connection a new grant, in this account's name, while the key that asked is
+ * good. Where an email or subject is named, no other login can be connected with it.
+ *
+ * Only hashes of the link's token and of the key are stored. The request may be retried after a
+ * lost answer: the first link then ends unused.
  */
 #include "api/listing.h"
 #include "base/clock.h"
@@ -58,6 +61,8 @@ static bool draw(struct api_request *request, struct linking *linking)
     return linking->url.ptr != NULL;
 }
 
+/* The link is good while the key is, so the key's hash is stored with it. The header is the one
+ * that was checked when the request began. */
 static bool hash_key(struct api_request *request, uint8_t hash[API_KEY_HASH_LEN])
 {
     slice header = http_request_header(request->exchange, SLICE("Authorization"));
@@ -95,8 +100,8 @@ static enum op_result read_target(struct api_request *request, struct linking *l
         (void)!slice_to_i64(json_str(id), &linking->wanted_id);
     if (id && linking->wanted_id <= 0)
         return api_reply_error(request, 400,
-                               "connection_id must be a connection's id, as GET /api/connections "
-                               "tells it");
+                               "connection_id must be the id of a connection, as GET "
+                               "/api/connections lists it");
     if (back && !is_return_url(json_str(back)))
         return api_reply_error(request, 400,
                                "return_url must be an https URL of at most %d characters",
@@ -106,7 +111,7 @@ static enum op_result read_target(struct api_request *request, struct linking *l
     return OP_NEXT;
 }
 
-/* A demand that can never be met is refused here, not at the end of a person's way. */
+/* A demand that can never be met is refused here, before a person has signed in at the app. */
 static enum op_result read_demand(struct api_request *request, struct linking *linking)
 {
     const struct catalog_identity *identity = &linking->app->identity;
@@ -124,12 +129,13 @@ static enum op_result read_demand(struct api_request *request, struct linking *l
                                CONNECTION_SUBJECT_MAX);
     if (email && !identity->email)
         return api_reply_error(request, 400,
-                               "email cannot be demanded of %.*s, which tells %s; leave it out%s",
+                               "email cannot be required of %.*s, which reports %s; leave it out%s",
                                SLICE_ARG(name), identity->subject ? "a subject only" : "neither",
                                identity->subject ? ", or name the subject" : "");
     if (subject && !identity->subject)
         return api_reply_error(request, 400,
-                               "subject cannot be demanded of %.*s, which tells %s; leave it out%s",
+                               "subject cannot be required of %.*s, which reports %s; leave it "
+                               "out%s",
                                SLICE_ARG(name), identity->email ? "a mail address only" : "neither",
                                identity->email ? ", or name the email" : "");
     return OP_NEXT;
@@ -154,6 +160,7 @@ static enum op_result refuse_choice(struct api_request *request, const struct co
     return result;
 }
 
+/* What is not known, or not demanded, does not differ. */
 static bool differs(slice wanted, slice known, bool is_email)
 {
     if (!wanted.ptr || !known.ptr)
@@ -162,7 +169,8 @@ static bool differs(slice wanted, slice known, bool is_email)
 }
 
 /* The one that is named, else the default, else the only one there is. OP_NEXT: found, or there is
- * none and the link makes the first. */
+ * none and the link makes the first. Rows are one connection by its id, of any app, or all that may
+ * be chosen from (begin). */
 static enum op_result choose(struct api_request *request, struct linking *linking)
 {
     struct connect_session *session = &linking->session;
@@ -290,7 +298,7 @@ static enum op_result begin(struct api_request *request)
         result = read_demand(request, linking);
     if (result != OP_NEXT)
         return result;
-    linking->app = NULL;
+    linking->app = NULL; /* the catalog may be replaced while the op waits */
     if (!linking->session.is_reconnect)
         return store_new(request, linking);
     struct pg_pool *pool = request->api->config.pool;
@@ -322,6 +330,8 @@ static enum op_result reply(struct api_request *request, const struct linking *l
     return reply.ptr ? api_reply(request, 201, reply) : api_reply_database(request, ERR_BUSY);
 }
 
+/* After each wait. A link that is stored is answered also where its audit event is lost, which the
+ * log has. */
 static enum op_result finish(struct api_request *request)
 {
     struct linking *linking = request->state;
@@ -344,7 +354,7 @@ static enum op_result finish(struct api_request *request)
     return reply(request, linking);
 }
 
-/* Made though the client has gone: nobody learns of it, and it ends by itself. */
+/* The link is made though the client has gone: its URL is in no answer, and it expires. */
 static void on_gone(struct api_request *request)
 {
     (void)request;

@@ -27,7 +27,8 @@ static enum op_result begin_list(struct api_request *request)
                                "cursor must be the next_cursor of another page of the same list, "
                                "got \"%.*s\"",
                                SLICE_ARG(json_excerpt(cursor, &request->op.arena)));
-    page->count_max = (size_t)limit + 1;
+    page->count_max =
+        (size_t)limit + 1; /* one more than asked for: whether there is another page */
     request->state = page;
     store_connection_page(request->api->config.pool, &request->query, &request->op,
                           request->grant.account_id, page);
@@ -131,7 +132,9 @@ const struct api_endpoint api_connections_get = {
 
 /* ---- changes ---- */
 
-/* What is waited for. Of a label and a default each is changed and audited by itself. */
+/* What is waited for. The row is loaded first, for its app: the audit event names it and the cache
+ * of its connections is dropped. A label and a default are changed and audited one after the other,
+ * the default last. A change ends with the row as it is then, a deletion without one. */
 enum phase {
     PHASE_FOUND,
     PHASE_LABELLED,
@@ -145,7 +148,7 @@ struct changing {
     enum phase phase;
     int64_t id;
     slice integration_id, label;
-    bool is_delete, is_default_wanted; /* the latter until it is asked for */
+    bool is_delete, is_default_wanted; /* the latter until its statement is sent */
     slice kind;                        /* of the event */
 };
 
@@ -215,7 +218,7 @@ static enum op_result audit(struct api_request *request)
                                 "{\"connection_id\":\"%lld\",\"integration_id\":\"%.*s\"}",
                                 (long long)it->id, SLICE_ARG(it->integration_id)),
     };
-    it->phase = PHASE_AUDITED;
+    it->phase = PHASE_AUDITED; /* the change is durable: executions must not use what was cached */
     connect_changed(request->api->config.connect, event.account_id, it->integration_id);
     store_audit_insert(request->api->config.pool, &request->query, &request->op, &event);
     return OP_WAIT;
@@ -268,7 +271,7 @@ static enum op_result on_changed(struct api_request *request)
                                : store_connection_set_result(&request->query, &rev);
     if (status == ERR_NOTFOUND)
         return reply_unknown(request);
-    if (status == ERR_INVALID)
+    if (status == ERR_INVALID) /* two requests, one default: store_connection_default_set */
         return api_reply_error(request, 409, "Another connection was made the default meanwhile");
     if (status != OK)
         return api_reply_database(request, status);
@@ -305,7 +308,7 @@ static enum op_result finish_change(struct api_request *request)
     UNREACHABLE("a phase has its end");
 }
 
-/* What was begun is finished, and told to the trail, though the client has gone. */
+/* A change goes on to its audit event though the client has gone. */
 static void on_gone(struct api_request *request)
 {
     (void)request;

@@ -15,7 +15,7 @@ enum {
 
 /* ---- common ---- */
 
-/* Answers with what was written and gives the buffer back. */
+/* Answers with what was written and frees the buffer. */
 static enum op_result reply_written(struct api_request *request, struct buf *text)
 {
     slice body = buf_is_ok(text) ? arena_dup(&request->op.arena, buf_slice(text)) : SLICE_NONE;
@@ -25,7 +25,7 @@ static enum op_result reply_written(struct api_request *request, struct buf *tex
     return api_reply(request, 200, body);
 }
 
-/* integration: NULL: that is what there is not. */
+/* The action is unknown, or, with integration NULL, the integration. */
 static enum op_result reply_not_found(struct api_request *request,
                                       const struct catalog_integration *integration,
                                       slice integration_id, slice action_id)
@@ -51,7 +51,8 @@ static enum op_result reply_not_found(struct api_request *request,
     return api_reply_outcome(request, &outcome);
 }
 
-/* The same, where it is told by its account's connections, too. */
+/* As reply_written, for texts that depend on the account's connections, too: the tag is a hash of
+ * the text, since the catalog's own does not change with them. */
 static enum op_result reply_tagged(struct api_request *request, struct buf *text)
 {
     if (buf_is_ok(text) && api_reply_not_modified(request, api_etag_of(request, buf_slice(text)))) {
@@ -61,13 +62,13 @@ static enum op_result reply_tagged(struct api_request *request, struct buf *text
     return reply_written(request, text);
 }
 
-/* true: the client has this catalog already, and was told so. */
+/* true: the client has this catalog already and was answered (304). */
 static bool has_catalog(struct api_request *request)
 {
     return api_reply_not_modified(request, slice_cstr((*request->api->config.catalog)->etag));
 }
 
-/* Of an intent, of a search; `default_value` where none is given. */
+/* Of an intent, of a search. */
 static bool read_limit(struct api_request *request, size_t default_limit, size_t *limit)
 {
     uint64_t value;
@@ -84,6 +85,7 @@ struct filter {
     uint64_t page, page_size;
 };
 
+/* wanted is an action's id, or a tool's name, which has its integration in it. */
 static bool supports(const struct catalog *catalog, const struct catalog_integration *integration,
                      slice wanted)
 {
@@ -168,6 +170,7 @@ static void put_integrations(struct json_writer *w, const struct catalog *catalo
                              const struct catalog_integration *const *list, size_t count,
                              const struct connection_app *apps, size_t app_count)
 {
+    /* page is at least 1 and below 2^32 (begin_integrations) */
     uint64_t total = 0, first = (filter->page - 1) * filter->page_size;
     json_open(w, '{');
     json_key(w, "items");
@@ -190,6 +193,8 @@ static void put_integrations(struct json_writer *w, const struct catalog *catalo
     json_close(w, '}');
 }
 
+/* With the catalog of now: it may have been replaced during the query, and the filter points into
+ * the request alone. */
 static enum op_result finish_integrations(struct api_request *request)
 {
     const struct filter *filter = request->state;
@@ -223,6 +228,7 @@ const struct api_endpoint api_integrations_list = {
 
 /* ---- actions ---- */
 
+/* In the order of the manifest, or of how well they fit the intent. */
 static void put_actions(struct json_writer *w, const struct catalog_integration *integration,
                         const struct search_hit *ranked, size_t count)
 {
@@ -356,6 +362,7 @@ static enum op_result finish_search(struct api_request *request)
     int status = store_connection_apps_result(&request->query, &apps, &app_count);
     if (status != OK)
         return api_reply_database(request, status);
+    /* connected ones come first among equals; with connected_only no others come */
     state->search.connected = connect_connected_flags(arena, catalog, apps, app_count);
     if (state->connected_only)
         state->search.allowed = state->search.connected;

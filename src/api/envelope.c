@@ -1,5 +1,7 @@
 /*
- * Outcomes to HTTP statuses and tool errors; see envelope.h.
+ * Outcomes to HTTP statuses and tool errors; see envelope.h. Each reason has a line (asserted): 409
+ * is blocked, 500 failed, 503 nothing was stored and the client may try again. The tool endpoint
+ * differs in one status, 412 of a missing confirmation.
  */
 #include "api/envelope.h"
 

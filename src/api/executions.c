@@ -36,10 +36,12 @@ const struct api_names api_execution_members = {
               {"connectionId", ONLY_TOOLS},
               {"files", ONLY_TOOLS}},
 };
-/* The tool endpoint has it there: what was to be a dry run must not be a run. */
+/* The tool endpoint takes dry_run in the query. Here it would be ignored, and what was meant as a
+ * dry run would be a run: it is refused. */
 const struct api_names api_execution_query = {
     .other = {{"dry_run", "the member dry_run of the body"}}};
 
+/* Texts are borrowed from the body, which lives as long as the request's op. */
 slice api_execution_read(struct api_request *request, const struct json *body,
                          struct exec_request *wanted)
 {
@@ -114,10 +116,12 @@ static enum op_result finish_create(struct api_request *request)
         return OP_DONE;
     if (summary.len == 0)
         return api_reply_error(request, 500, "Internal error");
+    /* the summary lies in the execution's memory, which a slow client may need for longer */
     return api_reply_from(request, api_verdict_of(out->reason)->http_status, summary,
                           exec_op_of(exec));
 }
 
+/* Not a cancel: what a provider may have seen is recorded (exec/exec.h). */
 static void gone_create(struct api_request *request)
 {
     if (request->state)
@@ -172,7 +176,8 @@ static enum op_result begin_get(struct api_request *request)
     return OP_WAIT;
 }
 
-/* The row is here: with its summary, or that is large and read by itself (exec/stored.h). */
+/* The row has its summary, or none because it is large: then a read of its own follows
+ * (exec/stored.h), which is why finish_get runs twice. */
 static enum op_result take_row(struct api_request *request, struct get *get)
 {
     struct execution execution;
@@ -211,7 +216,7 @@ static enum op_result finish_get(struct api_request *request)
         return OP_WAIT;
     if (get->status == ERR_NOTFOUND && !get->is_found)
         return reply_unknown(request);
-    if (get->status == ERR_NOTFOUND)
+    if (get->status == ERR_NOTFOUND) /* the execution is there; the pointer leads nowhere */
         return api_reply_error(request, 404, "The output of this execution has nothing at \"%.*s\"",
                                SLICE_ARG(json_excerpt(get->wanted.pointer, &request->op.arena)));
     if (get->status != OK)

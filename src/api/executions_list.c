@@ -25,7 +25,8 @@ static struct uuid id_of(const void *item)
     return ((const struct execution *)item)->id;
 }
 
-/* The summary of one that failed is short and says why. */
+/* The summary of one that failed has no output, so it is short enough to parse. One that does not
+ * parse leaves the members null. */
 static void put_failure(struct json_writer *w, slice summary_text, struct arena *arena)
 {
     const struct json *summary = json_parse(arena, summary_text, &json_limits_provider, NULL);
@@ -67,8 +68,8 @@ static enum op_result begin(struct api_request *request)
     slice status = filter->status;
     if (status.ptr && !slice_eq_cstr(status, "succeeded") && !slice_eq_cstr(status, "failed"))
         return api_reply_error(request, 400,
-                               "status must be succeeded or failed; blocked runs are no "
-                               "executions, GET /api/audit?kind=execution.blocked has them");
+                               "status must be succeeded or failed; a blocked run is not an "
+                               "execution, GET /api/audit?kind=execution.blocked lists them");
     return listing_begin(request, &kind, filter);
 }
 

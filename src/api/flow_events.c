@@ -1,9 +1,13 @@
 /*
  * GET /api/flows/{id}/events: a stream of server-sent events (WHATWG HTML 9.2), one for each change
- * of the flow that is view: `id` is the revision, `data` the view. The first comes at once, unless
- * Last-Event-ID names it. The stream ends with the flow, with its key (an event "error" says so),
- * when the server drains, and after STREAM_MS_MAX; a client that comes again for a flow that has
- * ended, with nothing new, is told to stay away (204).
+ * of the flow that is noticed: `id` is the revision, `data` the view. The first comes at once,
+ * unless Last-Event-ID names it. The stream ends with the flow, with its key (an event "error" says
+ * so), when the server drains, and after STREAM_MS_MAX. A client that connects again to a flow that
+ * has ended, with nothing new, gets 204, after which it must not reconnect (9.2.3 there).
+ *
+ * Events may be skipped: changes while a client is slow, or two between loads, are one event with
+ * the last view. The op is in one of two states, a load under way (`load`) or asleep; on_change and
+ * on_refused store a fact and wake it.
  */
 #include <stdio.h>
 
@@ -11,18 +15,19 @@
 
 enum {
     STREAM_MS_MAX = 15 * 60 * 1000,
-    HEARTBEAT_MS = 15000,
+    HEARTBEAT_MS = 15000,    /* a comment line, so that proxies do not end an idle stream */
     SLOW_BYTES = 256 * 1024, /* with so much pending, the next event waits for a heartbeat */
 };
 
 struct stream_state {
     struct uuid id;
-    struct flow_load *load; /* under way, or just done; NULL: it slept */
+    struct flow_load *load; /* under way, or just done; NULL: the op slept */
     struct flow_watch watch;
     struct op_timer timer;
     uint64_t until_ns;
     int64_t sent_rev; /* what the client has; 0: nothing */
-    bool has_begun, is_notified;
+    bool has_begun;   /* status and headers are sent: errors can only end the stream */
+    bool is_notified; /* of a change that is not sent yet */
     struct vault_guard guard;
     bool is_refused; /* the key, meanwhile */
     struct api_request *request;
@@ -42,6 +47,7 @@ static void on_change(struct flow_watch *watch)
     op_sleep_stop(&state->timer);
 }
 
+/* Without memory a stream that has begun tries again at the next heartbeat. */
 static enum op_result start_load(struct api_request *request, struct stream_state *state)
 {
     state->is_notified = false;
@@ -88,7 +94,7 @@ static enum op_result end_stream(struct api_request *request, struct stream_stat
     return OP_DONE;
 }
 
-/* The reason is an event of its own: a client that knows "message" alone sees the end. */
+/* The reason is an event "error": a client that handles only "message" sees the stream end. */
 static enum op_result end_refused(struct api_request *request, struct stream_state *state)
 {
     static const char text[] = "event: error\ndata: {\"error\":\"" API_KEY_REFUSED_TEXT "\"}\n\n";
@@ -125,6 +131,7 @@ static bool send_view(struct api_request *request, struct stream_state *state,
     return rc == OK;
 }
 
+/* A change that came while the last one was sent waits for no heartbeat. */
 static enum op_result wait_for_change(struct api_request *request, struct stream_state *state)
 {
     state->load = NULL;
@@ -133,6 +140,7 @@ static enum op_result wait_for_change(struct api_request *request, struct stream
     return OP_WAIT;
 }
 
+/* A HEAD request gets the headers of a stream and no event. */
 static enum op_result send_or_wait(struct api_request *request, struct stream_state *state,
                                    const struct flow_view *view)
 {
@@ -148,7 +156,7 @@ static enum op_result send_or_wait(struct api_request *request, struct stream_st
     return wait_for_change(request, state);
 }
 
-/* What this process was told, it need not load for. */
+/* A change that this process made brings its view along; only one of another process is loaded. */
 static enum op_result check_update(struct api_request *request, struct stream_state *state)
 {
     struct flow_view *view = flow_watch_take_view(&state->watch);
@@ -162,7 +170,8 @@ static enum op_result check_update(struct api_request *request, struct stream_st
     return result;
 }
 
-/* Nothing came, or something did. */
+/* After a sleep. The refused key comes first: no further event may be sent for it. A slow client is
+ * not sent more, so that the memory of its replies stays bounded. */
 static enum op_result resume_stream(struct api_request *request, struct stream_state *state)
 {
     bool is_over = loop_now_ns(request->op.loop) >= state->until_ns ||
@@ -198,7 +207,7 @@ static enum op_result finish_events(struct api_request *request)
                                       : api_reply_database(request, status);
     if (status == ERR_NOTFOUND)
         return end_stream(request, state);
-    state->load = NULL; /* the database is away: tell it at the next heartbeat */
+    state->load = NULL; /* the database is unreachable: the next heartbeat loads again */
     op_sleep(&request->op, &state->timer, HEARTBEAT_MS, "the database");
     state->is_notified = true;
     return OP_WAIT;

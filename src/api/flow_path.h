@@ -9,7 +9,7 @@
 
 /* The {id} of the path. false: answered, 404. */
 bool api_flow_id(struct api_request *request, struct uuid *id) MUST_CHECK;
-/* The ETag of a view: it is what its revision says. */
+/* The ETag of a view: its revision in quotes. Two views of one revision are equal. */
 slice api_flow_etag(struct api_request *request, int64_t rev);
 enum op_result api_reply_no_flow(struct api_request *request);
 

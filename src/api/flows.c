@@ -1,6 +1,7 @@
 /*
- * Flows: the templates, start, and what changes a flow (src/api/README.md "Flows"). What
- * only looks at them is in flows_get.c and flow_events.c.
+ * Flows: the templates, start, and what changes a flow (src/api/README.md "Flows"). Requests that
+ * only read flows are in flows_get.c and flow_events.c. A change is a flow_command: what is allowed
+ * in which state is the flow room's to decide, here its answer becomes a status.
  */
 #include "api/flow_path.h"
 
@@ -105,7 +106,7 @@ static enum op_result begin_command(struct api_request *request, const struct fl
     return OP_WAIT;
 }
 
-/* An approval that was given is given: what became of its client matters no more. */
+/* A command goes on without its client: an approval that was sent counts. */
 static void on_gone(struct api_request *request)
 {
     (void)request;
@@ -122,13 +123,13 @@ static enum op_result refuse(struct api_request *request, const struct flow_comm
         return api_reply_error(request, 400, "%.*s", SLICE_ARG(command->message));
     case FLOW_ANSWER_CONFLICT:
         return api_reply_error(request, 409, "%.*s", SLICE_ARG(command->message));
-    case FLOW_ANSWER_REPEATED: /* of forms alone */
+    case FLOW_ANSWER_REPEATED: /* needs an id of the caller's, which only a dashboard form sends */
     case FLOW_ANSWER_UNAVAILABLE:
         return api_reply_database(request, ERR_BUSY);
     case FLOW_ANSWER_DONE:
         break;
     }
-    UNREACHABLE("the caller has looked");
+    UNREACHABLE("the caller has checked for FLOW_ANSWER_DONE");
     return OP_DONE;
 }
 
@@ -195,6 +196,7 @@ static enum op_result begin_start(struct api_request *request)
     return begin_command(request, &in);
 }
 
+/* The templates come along so that a client that shows the flow needs no second request. */
 static enum op_result finish_start(struct api_request *request)
 {
     const struct command *state = request->state;
@@ -259,6 +261,8 @@ static enum op_result begin_reject(struct api_request *request)
     return begin_decision(request, FLOW_COMMAND_REJECT);
 }
 
+/* Twice: after the command, then after its audit event. The decision stands whatever becomes of the
+ * event. */
 static enum op_result finish_decision(struct api_request *request)
 {
     struct command *state = request->state;

@@ -1,6 +1,9 @@
 /*
- * Looking at flows: GET /api/flows/{id}, which may wait for a change, and GET /api/flows
+ * Reading flows: GET /api/flows/{id}, which may wait for a change (a long poll), and GET /api/flows
  * (src/api/README.md "Flows").
+ *
+ * A long poll alternates between a load and a sleep until its view is an answer. A timer ends each
+ * sleep at the client's time; on_change and on_refused store a fact and wake it earlier.
  */
 #include <stdio.h>
 
@@ -12,13 +15,13 @@ enum { LIST_LIMIT = 20, LIST_LIMIT_MAX = 100 };
 
 struct get {
     struct uuid id;
-    struct flow_load *load; /* under way, or just done; NULL: it slept */
-    struct flow_view *view; /* what is to be judged */
+    struct flow_load *load; /* under way, or just done; NULL: the op slept */
+    struct flow_view *view; /* the newest one so far: a reference */
     struct flow_watch watch;
     struct op_timer timer;
     uint64_t until_ns; /* 0: it does not wait */
-    int64_t first_rev; /* 0: not view yet */
-    bool is_notified;  /* that it changed, while nothing slept */
+    int64_t first_rev; /* of the first view, which the wait is for a change of; 0: none yet */
+    bool is_notified;  /* of a change, while the op did not sleep */
     struct vault_guard guard;
     bool is_refused; /* the key, while it waited */
     struct api_request *request;
@@ -38,6 +41,7 @@ static void on_change(struct flow_watch *watch)
     op_sleep_stop(&get->timer);
 }
 
+/* Before each answer, and when the client has gone: callbacks must not reach an op that ends. */
 static void release(struct get *get)
 {
     flow_watch_remove(&get->watch);
@@ -75,7 +79,8 @@ static bool read_until(struct api_request *request, bool *is_until_settled)
     return false;
 }
 
-/* Who waits for what comes after the last change that was made here need not be shown it. */
+/* Where this process runs the flow, its revision is known without a query. A client that waits for
+ * a later one sleeps at once. */
 static bool knows_enough(struct api_request *request, struct get *get)
 {
     slice wanted = http_request_header(request->exchange, SLICE("If-None-Match"));
@@ -130,6 +135,8 @@ static bool is_known(struct api_request *request, const struct get *get)
     return get->first_rev == 0 || get->first_rev == rev;
 }
 
+/* While the time is not over, the server does not drain and the view is not what the client waits
+ * for: settled, or changed. A flow that has ended changes no more. */
 static bool may_wait(struct api_request *request, const struct get *get)
 {
     bool is_wanted = get->watch.is_until_settled
@@ -148,7 +155,8 @@ static enum op_result answer(struct api_request *request, struct get *get)
     return result;
 }
 
-/* What was told while it was looked at, or meanwhile. false: load. */
+/* Takes the view that came with a notification, unless the one from a load is newer. false: none
+ * came, since another process made the change: it is loaded. */
 static bool take_update(struct get *get)
 {
     struct flow_view *update = flow_watch_take_view(&get->watch), *old = get->view;
@@ -159,6 +167,7 @@ static bool take_update(struct get *get)
     return update != NULL;
 }
 
+/* Ends: each round takes a view, sleeps, loads or answers. */
 static enum op_result answer_or_wait(struct api_request *request, struct get *get)
 {
     while (may_wait(request, get)) {
@@ -216,7 +225,7 @@ const struct api_endpoint api_flows_get = {
 
 /* ---- GET /api/flows ---- */
 
-/* A status of the interface that no stored flow has: nothing is found. */
+/* A status of the interface that no stored flow has: such a list is empty without a query. */
 enum { STATUS_PENDING = FLOW_CANCELLED + 1 };
 
 static bool read_status(struct api_request *request, int *status)
@@ -265,6 +274,7 @@ static enum op_result begin_list(struct api_request *request)
         !read_fields(request, &filter.is_rows_alone))
         return OP_DONE;
     filter.limit = (int64_t)limit;
+    /* bytes that a text parameter of PostgreSQL does not take */
     if (!slice_is_utf8(filter.template_key, NULL) ||
         (filter.template_key.ptr && memchr(filter.template_key.ptr, 0, filter.template_key.len)))
         return api_reply_error(request, 400, "template must be the key of a template");

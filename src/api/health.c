@@ -1,5 +1,8 @@
 /*
  * GET /healthz, /readyz and /metrics: for operators, without a key.
+ *
+ * /healthz asks nothing of the database: a process must not be restarted because its database is
+ * down. /readyz does, so that a load balancer sends requests elsewhere.
  */
 #include "api/request.h"
 #include "base/metric.h"
@@ -31,6 +34,7 @@ static enum op_result begin_ready(struct api_request *request)
         return reply_not_ready(request, "this server is draining");
     if (!pg_pool_is_ready(pool)) /* its reason goes to the log, not to strangers */
         return reply_not_ready(request, "the database cannot be reached");
+    /* the pool's connections may be open and the database not answer: one statement shows it */
     request->query.deadline_ns = loop_now_ns(request->op.loop) + READY_TIMEOUT_MS * 1000000ULL;
     store_schema_version(pool, &request->query, &request->op);
     return OP_WAIT;
@@ -66,6 +70,8 @@ static struct metric process_cpu =
 static struct metric process_memory =
     METRIC_INIT("process_resident_memory_bytes", "Resident memory.", METRIC_GAUGE);
 
+/* Values that have an owner elsewhere are read when they are asked for. A counter can only be added
+ * to, so the processor time is added as the difference. */
 static void take_readings(struct api_request *request)
 {
     const struct api_config *config = &request->api->config;
@@ -87,7 +93,7 @@ static enum op_result begin_metrics(struct api_request *request)
 {
     const struct http_server *only = request->api->metrics_server;
     struct buf text;
-    if (only && request->exchange->server != only)
+    if (only && request->exchange->server != only) /* as if there were no such path */
         return api_reply_error(request, 404, "Not found");
     take_readings(request);
     buf_init(&text, METRICS_BYTES_MAX);
@@ -100,7 +106,7 @@ static enum op_result begin_metrics(struct api_request *request)
         return api_reply_error(request, 500, "Internal error");
     struct http_header type = {SLICE_INIT("Content-Type"),
                                SLICE_INIT("text/plain; version=0.0.4; charset=utf-8")};
-    request->frame.is_answered = true;
+    request->frame.is_answered = true; /* as api_reply would, which writes JSON alone */
     http_reply(request->exchange, 200, &type, 1, body);
     return OP_DONE;
 }

@@ -25,8 +25,8 @@ slice api_key_fault(slice key)
     return SLICE("idempotency_key must be 1 to 255 printable characters");
 }
 
-/* What stands in the quotes, escapes undone. SLICE_NONE: no string. Parameters may follow, which
- * say nothing to us. Bytes above ASCII are taken, as they are without quotes. */
+/* The text in the quotes, escapes undone. SLICE_NONE: not such a string, or no memory. Parameters
+ * may follow and are ignored. Bytes above ASCII are accepted, as they are without quotes. */
 static slice unquote(struct api_request *request, slice value)
 {
     char *room = arena_alloc_text(&request->op.arena, value.len);
@@ -53,6 +53,6 @@ slice api_key_header(struct api_request *request, slice *key)
     if (slice_starts_with(*key, SLICE("\"")))
         *key = unquote(request, *key);
     if (!key->ptr)
-        return SLICE("The header Idempotency-Key is no string in quotes as RFC 8941 has it");
+        return SLICE("The header Idempotency-Key is not a valid quoted string (RFC 8941 3.3.3)");
     return api_key_fault(*key);
 }

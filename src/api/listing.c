@@ -17,7 +17,8 @@ static struct uuid window_start(struct uuid before, int64_t window_ms)
     return start_ms > 0 ? uuid_v7_floor(start_ms) : (struct uuid){{0}};
 }
 
-/* Without a cursor from a day ahead on, since clocks differ. */
+/* Without a cursor the list begins a day in the future, because the ids are from the clocks of
+ * several machines; the first window is a day longer then. */
 static bool read_cursor(struct api_request *request, struct listing *listing)
 {
     slice text = api_query_text(request, "cursor");
@@ -45,7 +46,7 @@ bool listing_read_word(struct api_request *request, const char *name, slice *wor
     return is_word;
 }
 
-/* ---- the walk ---- */
+/* ---- pages of the store ---- */
 
 /* One more than what is still wanted: whether there is more is then known. */
 static enum op_result ask(struct api_request *request, struct listing *listing)
@@ -73,7 +74,10 @@ enum op_result listing_begin(struct api_request *request, const struct listing_k
     return ask(request, listing);
 }
 
-/* Whether the items suffice, or the next page was made out. next as the store says. */
+/* Whether the items suffice; else page is set to what is read next. next is the store's: nil where
+ * the window was read to its end, else where its limit of rows stopped it. Empty windows cost a
+ * query each, so they grow 32-fold: a year without events is three queries. The last window begins
+ * at the nil id. */
 static bool is_complete(struct listing *listing, struct uuid next)
 {
     bool is_window_through = uuid_is_nil(next);
@@ -90,6 +94,7 @@ static bool is_complete(struct listing *listing, struct uuid next)
         listing->window_ms *= WINDOW_GROWTH;
         listing->page.since = window_start(listing->page.before, listing->window_ms);
     }
+    /* a filter that lets little pass: the client goes on from here with another request */
     listing->is_more = ++listing->rounds == LISTING_ROUNDS_MAX;
     listing->cursor = listing->page.before;
     return listing->is_more;

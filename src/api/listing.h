@@ -5,7 +5,7 @@
  *
  * `limit` is 20 by default and 100 at most; next_cursor goes into the next request's `cursor`;
  * null: there is nothing older. A list is read in windows of time that grow (1 day, 32 days, ...),
- * so that the usual request touches one partition. A page looks at LISTING_ROUNDS_MAX times
+ * so that the usual request touches one partition. A page reads LISTING_ROUNDS_MAX times
  * STORE_PAGE_ROWS rows at most: where a filter lets little pass it may hold fewer than `limit`
  * before the end. Private to the api room.
  */
@@ -22,7 +22,8 @@ struct listing_kind {
     const char *key;
     /* Starts the query for listing->page. */
     void (*ask)(struct api_request *request, struct listing *listing);
-    /* Its result: count and next as the store says; items[i] is an `item` in the op's arena. */
+    /* Its result: count and next as the store gives them; items[i] is an `item` in the op's arena.
+     */
     int (*read)(struct api_request *request, const void **items, size_t *count, struct uuid *next);
     struct uuid (*id)(const void *item);
     void (*put)(struct json_writer *w, const void *item, struct arena *arena);

@@ -1,16 +1,21 @@
 /*
  * The memory of a request, counted against its account's share of the budget (base/budget.h) and
- * asked for before it is used: for its body before a byte of it is read, for the parsed body once
- * its text is here. What does not fit waits for BUDGET_WAIT_MS, then the answer is 503.
+ * taken before it is used: for its body before a byte of it is read, for the parsed body once its
+ * text is here. A request that does not fit waits for BUDGET_WAIT_MS, then the answer is 503.
+ *
+ * A request that holds memory already waits as BUDGET_IN_HAND, because many that each hold a part
+ * and wait for the rest would wait for one another.
  */
 #include "api/request.h"
 
 enum {
-    SMALL_BODY_BYTES = 4 * 1024, /* its parse is asked for with it */
-    SMALL_BODY_FACTOR = 8,
+    SMALL_BODY_BYTES = 4 * 1024,    /* its parse is taken with it, so it waits once at most */
+    SMALL_BODY_FACTOR = 8,          /* text and values */
     FIRST_CHUNKS_BYTES = 64 * 1024, /* of a body whose length is not known; then as much again */
 };
 
+/* Once the account is known. Without a budget, or memory to count in it, the use stays zeroed, and
+ * whatever is taken of it is granted. */
 void api_memory_begin(struct api_request *request)
 {
     ASSERT(!request->use.budget);
@@ -19,7 +24,8 @@ void api_memory_begin(struct api_request *request)
         arena_count_in(&request->op.arena, &request->use);
 }
 
-/* What is read of the body before this is asked again is that and no more. */
+/* No more of the body is read before this is called again. A chunked body has no length: it is read
+ * up to body_pause_at, which doubles, so that a large one waits O(log n) times. */
 static size_t bytes_wanted(struct api_request *request, enum budget_kind *kind)
 {
     struct http_exchange *exchange = request->exchange;
@@ -75,7 +81,7 @@ bool api_memory_take_parse(struct api_request *request)
     slice body = request->exchange->body;
     if (!request->use.budget || body.len <= SMALL_BODY_BYTES || request->parse_bytes > 0)
         return true;
-    size_t bytes = json_parse_bytes(body);
+    size_t bytes = json_parse_bytes(body); /* one pass: only for large bodies */
     if (budget_use_take(&request->use, bytes))
         return true;
     request->parse_bytes = bytes;

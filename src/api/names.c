@@ -1,5 +1,5 @@
 /*
- * Names that are nearly ours; see names.h.
+ * Misspelt names; see names.h. The tables are short, so they are searched from their beginning.
  */
 #include "api/names.h"
 
@@ -13,8 +13,8 @@ static char lower(char c)
     return (char)(c >= 'A' && c <= 'Z' ? c + ('a' - 'A') : c);
 }
 
-/* Equal but for case, hyphens and underscores. A body may have a million members: most differ in
- * their first letter. */
+/* Equal but for case, hyphens and underscores. Compared in place and without a copy: a body may
+ * have a million members, most of which differ in their first letter. */
 static bool is_near(slice name, const char *own)
 {
     const char *at = name.ptr, *end = at + name.len;

@@ -1,5 +1,5 @@
 /*
- * GET /openapi.json: the document of the whole interface, openapi.json beside this file, as it was
+ * GET /openapi.json: the document of the whole interface, openapi.json of this folder, as it was
  * compiled in. tests/unit/api/test_openapi.c compares it with the table of routes, and
  * tests/e2e/openapi.test.mjs with what the server answers.
  */

@@ -1,5 +1,7 @@
 /*
- * Reading a request: the names in its query string and body, and the values of the former.
+ * Reading a request: the names in its query string and body, and the values of the former. Names
+ * are checked by the steps of request.c before the endpoint begins, values by the endpoint, which
+ * knows their bounds. Each refusal has the name, what was expected and what came.
  */
 #include "api/request.h"
 
@@ -42,7 +44,7 @@ static slice value_of(struct api_request *request, const char *name)
     return http_query_get(request->exchange, slice_cstr(name));
 }
 
-/* Returns false. */
+/* Returns false, for a caller's return. What came is cut and escaped: it goes into a sentence. */
 static bool refuse(struct api_request *request, const char *name, const char *wanted, slice got)
 {
     (void)api_reply_error(request, 400, "%s must be %s, got \"%.*s\"", name, wanted,

@@ -1,5 +1,7 @@
 /*
- * How endpoints answer.
+ * How endpoints answer. Each function sets is_answered and hands the reply to the exchange, so that
+ * a second answer is an assertion and a missing one is found at the op's end (http_frame_end). A
+ * reply must not fail for want of memory: it gets a constant body, or lacks a header.
  */
 #include <stdio.h>
 
@@ -27,11 +29,12 @@ void api_reply_retry_after(struct api_request *request, int64_t ms)
 
 slice api_etag_of(struct api_request *request, slice body)
 {
+    /* the same in all processes and versions: a client may ask another one next time */
     uint64_t hash = hash_stable(body.ptr, body.len);
     return arena_printf(&request->op.arena, "\"%016llx\"", (unsigned long long)hash);
 }
 
-/* Weak comparison, RFC 9110 13.1.2. */
+/* The list of If-None-Match, by weak comparison (RFC 9110 13.1.2). */
 static bool is_known(slice known, slice etag)
 {
     while (known.len > 0) {
@@ -68,6 +71,8 @@ static void release_owner(void *owner)
     op_release(owner);
 }
 
+/* A large reply stays where it is: the hold keeps its memory until the client has read it. A small
+ * one is copied, so that a slow client does not hold a whole request. */
 enum op_result api_reply_from(struct api_request *request, unsigned status, slice json_text,
                               struct op *owner)
 {
@@ -93,7 +98,7 @@ enum op_result api_reply_error(struct api_request *request, unsigned status, con
 {
     struct arena *arena = &request->op.arena;
     struct buf text;
-    va_list args;
+    va_list args; /* often a part of the request: hence JSON escapes, after it is formatted */
     va_start(args, fmt);
     slice sentence = arena_vprintf(arena, fmt, args);
     va_end(args);
@@ -121,6 +126,8 @@ enum op_result api_reply_key_refused(struct api_request *request)
     return api_reply_error(request, 401, API_KEY_REFUSED_TEXT);
 }
 
+/* The three that pass by themselves are 503. Any other is a fault of a statement or of the schema:
+ * the client learns nothing of it, the log everything. */
 enum op_result api_reply_database(struct api_request *request, int status)
 {
     if (status == ERR_BUSY || status == ERR_CLOSED || status == ERR_TIMEOUT) {

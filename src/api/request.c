@@ -1,6 +1,11 @@
 /*
  * The life of a request; see request.h. The order of the checks is src/api/README.md "HTTP":
  * key, path, method, names of the query string, type, body.
+ *
+ * The exchange waits with the body (HTTP_BODY_WAIT) until the key is known, so that strangers take
+ * no memory but that of a head. The body's memory is taken from the account's share before it is
+ * read, and again before it is parsed. The paths for operators have no key and no account: they
+ * begin at STEP_ROUTE.
  */
 #include "api/request.h"
 
@@ -61,7 +66,8 @@ enum step {
     STEP_FINISH
 };
 
-/* A larger body is parsed on a pool thread: 8 MB take up to 50 ms. */
+/* A larger body is parsed on a pool thread: 8 MB take up to 50 ms, and a turn of the loop is to end
+ * after 10. */
 enum { PARSED_ON_LOOP_BYTES_MAX = 128 * 1024 };
 
 static struct api_request *request_of(struct op *op)
@@ -96,6 +102,7 @@ static enum op_result step_find_key(struct op *op)
     return is_known ? OP_NEXT : OP_WAIT;
 }
 
+/* Before the entrance: a request past its rate is refused at once and waits in no line. */
 static enum op_result take_rate(struct api_request *request)
 {
     struct account_rate *rate = request->api->rate;
@@ -117,6 +124,7 @@ static enum op_result step_check_key(struct op *op)
     if (request->check.status != OK)
         return api_reply_database(request, request->check.status);
     request->grant = request->check.grant;
+    /* from here on log lines have the account, and memory is counted in its share */
     uuid_format(request->grant.account_id, request->account_text);
     op->account_id = slice_cstr(request->account_text);
     api_memory_begin(request);
@@ -136,7 +144,7 @@ static enum op_result refuse_scope(struct api_request *request)
                            scope_name((enum api_key_scope)request->endpoint->scope));
 }
 
-/* No byte of the body was looked at yet. */
+/* No byte of the body was read yet, so its limit may still change. */
 static void allow_files(struct api_request *request)
 {
     uint64_t bytes_max = request->api->config.files_body_bytes_max;
@@ -146,8 +154,8 @@ static void allow_files(struct api_request *request)
     request->op.arena.bytes_max += bytes_max; /* parsed, it is about as large again */
 }
 
-/* The paths for operators ask for no key, so proxies keep them inside: by their text. An escape in
- * it, which names the same path, would get past a proxy that compares without decoding. */
+/* The paths for operators need no key, so a proxy in front keeps them from the public by comparing
+ * text. An escape that decodes to the same path would pass such a proxy. */
 static bool is_as_written(const struct http_exchange *exchange)
 {
     return is_under_api(exchange) || slice_eq_cstr(exchange->head.path, exchange->route);
@@ -190,8 +198,9 @@ static bool is_json_type(slice content_type)
            slice_eq_nocase(http_media_type(content_type), SLICE("application/json"));
 }
 
-/* A body that is packed would be told as bad JSON, which helps nobody (RFC 9110 8.4, 15.5.16). */
-static bool is_packed(const struct http_exchange *exchange)
+/* A compressed body would be refused as invalid JSON; 415 names the cause (RFC 9110 8.4, 15.5.16).
+ */
+static bool is_compressed(const struct http_exchange *exchange)
 {
     slice coding = http_request_header(exchange, SLICE("Content-Encoding"));
     return coding.len > 0 && !slice_eq_nocase(coding, SLICE("identity"));
@@ -202,6 +211,8 @@ static bool has_body(const struct api_request *request)
     return request->endpoint->body != API_BODY_NONE && request->exchange->body.len > 0;
 }
 
+/* On the loop or on a pool thread, so it touches this request alone. Where the account's share has
+ * no room for the values, nothing is parsed: step_check_body waits for it and comes back. */
 static void parse_body(struct op *op)
 {
     struct api_request *request = request_of(op);
@@ -226,7 +237,7 @@ static enum op_result step_read_body(struct op *op)
         return OP_NEXT;
     if (!is_json_type(http_request_header(exchange, SLICE("Content-Type"))))
         return api_reply_error(request, 415, "Content-Type must be application/json");
-    if (is_packed(exchange))
+    if (is_compressed(exchange))
         return api_reply_error(request, 415,
                                "Content-Encoding must be identity: send the body as it is");
     if (!has_body(request) && request->endpoint->body == API_BODY_REQUIRED)
@@ -240,8 +251,9 @@ static enum op_result step_read_body(struct op *op)
     return OP_NEXT;
 }
 
-/* The parser refuses beforehand what would not fit, which no second try mends; an arena that ran
- * out is the machine's memory. */
+/* ERR_NOMEM has two causes. The parser refuses beforehand a body whose values pass the request's
+ * limit, which it always will (413); or the machine had no memory, which may be better soon (503).
+ */
 static enum op_result refuse_body(struct api_request *request)
 {
     ASSERT(!request->body && request->body_err.code != OK);
@@ -263,7 +275,7 @@ static enum op_result step_check_body(struct op *op)
     if (request->parse_bytes > 0)
         return api_memory_wait_for_parse(request) == OP_WAIT ? op_wait_then(op, STEP_READ_BODY)
                                                              : op_jump(op, STEP_READ_BODY);
-    http_body_release(request->exchange);
+    http_body_release(request->exchange); /* the values are copies: its text is not needed */
     budget_use_settle(&request->use);
     if (!request->body)
         return refuse_body(request);
@@ -339,6 +351,7 @@ static const struct op_class request_class = {
     .free = free_request,
 };
 
+/* An endpoint that has begun decides: it may have changed something, or be about to. */
 static void on_gone(struct http_exchange *exchange)
 {
     struct api_request *request = CONTAINER_OF(http_frame_of(exchange), struct api_request, frame);
@@ -369,6 +382,8 @@ static struct metric request_seconds = METRIC_INIT(
     "sluice_http_request_seconds",
     "From the first byte of a request to the last of its reply, by route.", METRIC_HISTOGRAM);
 
+/* Also for requests that the server refused before on_head; their route is "(none)". A 503 is
+ * logged as a warning: the process or its database has too much to do. */
 static void on_finished(struct http_exchange *exchange, void *ctx)
 {
     slice route = slice_cstr(exchange->route);

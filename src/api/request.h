@@ -110,7 +110,7 @@ void api_reply_retry_after(struct api_request *request, int64_t ms);
 slice api_etag_of(struct api_request *request, slice body);
 /* Whether If-None-Match names it. */
 bool api_has_etag(struct api_request *request, slice etag);
-/* Gives the reply its ETag. true: the client has it already, and was told so (304). */
+/* Gives the reply its ETag. true: the client has it already, and was answered with 304. */
 bool api_reply_not_modified(struct api_request *request, slice etag);
 /* application/json. Returns OP_DONE, so that `return api_reply(...)` ends an endpoint. */
 enum op_result api_reply(struct api_request *request, unsigned status, slice json_text);
@@ -137,7 +137,8 @@ slice api_key_fault(slice key) MUST_CHECK;
 slice api_key_header(struct api_request *request, slice *key) MUST_CHECK;
 /* "key:<id>", for the audit trail; in the op's arena. */
 slice api_actor(struct api_request *request);
-/* The client's address, as the nearest trusted proxy tells it; "unix" for one on a Unix socket. */
+/* The client's address, from the nearest trusted proxy's header; "unix" for one on a Unix socket.
+ */
 slice api_client_address(struct api_request *request);
 /* The names of an execution, alone and in a batch. */
 extern const struct api_names api_execution_members, api_execution_query;
@@ -150,13 +151,15 @@ enum op_result api_reply_outcome(struct api_request *request, const struct exec_
 
 /* ---- query.c. A name that is read is in the endpoint's table (asserted) ---- */
 
-/* Of the first name that is nearly ours, what to use instead (400); SLICE_NONE: there is none. */
+/* The sentence for the first misspelt name (names.h), with the right one (400); SLICE_NONE: there
+ * is none. */
 slice api_query_fault(struct api_request *request) MUST_CHECK;
 /* The same of a body, or of an object inside it. */
 slice api_members_fault(struct api_request *request, const struct api_names *names,
                         const struct json *body) MUST_CHECK;
-/* A number of any length; what is above max is max; `default_value` when absent. A whole number, a
- * positive integer, or a whole number that below 1 is 1. false: answered with 400. */
+/* Numbers of any length: what is above max is max, and default_value where it is absent. In this
+ * order: 0 or more; 1 or more; any whole number, of which those below 1 are 1. false: answered with
+ * 400. */
 bool api_query_count(struct api_request *request, const char *name, uint64_t default_value,
                      uint64_t max, uint64_t *value) MUST_CHECK;
 bool api_query_positive(struct api_request *request, const char *name, uint64_t default_value,

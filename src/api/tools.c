@@ -9,22 +9,22 @@
 
 enum { TOOL_REPLY_BYTES_MAX = 128 * 1024 * 1024 };
 
-#define CONNECTION_ID_MAX (((int64_t)1 << 53) - 1)
+#define CONNECTION_ID_MAX (((int64_t)1 << 53) - 1) /* what a JSON number of a client can hold */
 
 struct tool {
     struct exec *exec; /* NULL until it starts */
     slice name, integration_id;
     struct json arguments;
     slice pointer;                              /* of them in the body */
-    struct exec_file files[EXEC_FILES_MAX + 1]; /* one more than can be, so that it is seen */
+    struct exec_file files[EXEC_FILES_MAX + 1]; /* one too many, so that exec_files_check refuses */
     size_t file_count;
 };
 
 /* ---- the request ---- */
 
-/* A part of the name: the catalog may be another one when the answer is written. The longest
- * registered prefix, since both halves may hold underscores; else what stands before
- * the first underscore, to be told as unknown. */
+/* The tool's own integration, else the longest one that the name begins with, since both halves may
+ * hold underscores; else the part before the first underscore, which is then reported as unknown. A
+ * slice of the name: the catalog may be replaced before the answer is written. */
 static slice find_integration(const struct catalog *catalog, slice name)
 {
     const struct catalog_action *action = catalog_find_tool(catalog, name);
@@ -55,7 +55,7 @@ static const struct api_names members = {
     .wrapper = "arguments",
 };
 
-/* `arguments`, or all keys that mean nothing else. false: answered. */
+/* `arguments`, or without it all members that mean nothing else. false: answered. */
 static bool read_arguments(struct api_request *request, struct tool *tool)
 {
     const struct json *body = request->body, *given = member(body, SLICE("arguments"));
@@ -74,7 +74,8 @@ static bool read_arguments(struct api_request *request, struct tool *tool)
     return true;
 }
 
-/* 0: none given; EXEC_CONNECTION_NONE: no connection has such an id. false: answered. */
+/* 0: none given; EXEC_CONNECTION_NONE: no connection has such an id, which the execution reports
+ * after the checks that come first. false: answered. */
 static bool read_connection(struct api_request *request, int64_t *id)
 {
     const struct json *given = member(request->body, SLICE("connectionId"));
@@ -192,8 +193,9 @@ static int64_t time_of(slice text)
     return time_parse(text, &wall_us) ? wall_us : 0;
 }
 
-/* What the stored summary says of a run that only it is left of. The output may be large: what
- * stands before it is enough. */
+/* The message and times of a replayed run, from its stored summary, which is all that is left of
+ * it. The output may be large and comes last of what is needed: only the text before it is scanned.
+ */
 static void recall(struct exec_outcome *out, slice summary_json, struct arena *arena)
 {
     struct json_scan scan;
@@ -211,7 +213,7 @@ static void recall(struct exec_outcome *out, slice summary_json, struct arena *a
     }
 }
 
-/* How often it was tried and what the provider said is not kept: null in a replay. */
+/* Attempts and the provider's status are not stored: null in a replay. */
 static void put_meta(struct json_writer *w, const struct exec_outcome *out)
 {
     char id[UUID_TEXT_LEN + 1];
@@ -287,6 +289,7 @@ static enum op_result finish_execute(struct api_request *request)
 {
     const struct tool *tool = request->state;
     ASSERT(tool && tool->exec);
+    /* a copy: recall fills in what a replay lacks */
     struct exec_outcome out = *exec_outcome_of(tool->exec);
     slice summary = exec_summary_of(tool->exec);
     struct arena *arena = &request->op.arena;
@@ -310,6 +313,7 @@ static enum op_result finish_execute(struct api_request *request)
     return api_reply(request, api_verdict_of(out.reason)->tool_status, reply);
 }
 
+/* Not a cancel: what a provider may have seen is recorded (exec/exec.h). */
 static void gone_execute(struct api_request *request)
 {
     struct tool *tool = request->state;
