@@ -25,7 +25,7 @@ void buf_deinit(struct buf *buf)
 void buf_clear(struct buf *buf)
 {
     buf->len = 0;
-    buf->is_failed = false;
+    buf->is_failed = buf->is_over = false;
 }
 
 void buf_shrink(struct buf *buf, size_t keep_bytes)
@@ -59,7 +59,8 @@ char *buf_make_room(struct buf *buf, size_t len)
     ASSERT(buf->len <= buf->cap && buf->cap <= buf->bytes_max);
     if (buf->is_failed)
         return NULL;
-    if (len > buf->bytes_max - buf->len || !grow(buf, buf->len + len)) {
+    buf->is_over = len > buf->bytes_max - buf->len;
+    if (buf->is_over || !grow(buf, buf->len + len)) {
         buf->is_failed = true;
         return NULL;
     }

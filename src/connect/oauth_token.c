@@ -96,6 +96,7 @@ static void write_authorization(const struct oauth_ask *ask, struct buf *out)
     buf_append_cstr(out, "Basic ");
     encode_base64(out, buf_slice(&pair));
     out->is_failed = out->is_failed || !buf_is_ok(&pair);
+    out->is_over = out->is_over || pair.is_over;
     mem_wipe(pair.ptr, pair.len);
     buf_deinit(&pair);
 }
@@ -118,7 +119,7 @@ int oauth_request_make(const struct oauth_ask *ask, struct oauth_request *reques
     buf_init(&scope, SCOPES_BYTES_MAX);
     write_scope(ask, &scope);
     write_body(ask, &request->body, buf_slice(&scope));
-    bool is_ok = buf_is_ok(&scope) && buf_is_ok(&request->body);
+    bool is_ok = buf_is_ok(&scope) && buf_is_ok(&request->body), is_over = scope.is_over;
     buf_deinit(&scope);
     /* GitHub answers in form encoding without it */
     add_header(request, "Accept", SLICE("application/json"));
@@ -138,7 +139,8 @@ int oauth_request_make(const struct oauth_ask *ask, struct oauth_request *reques
     call->body_parts = &request->body_part;
     call->body_part_count = 1;
     call->response_bytes_max = OAUTH_REPLY_BYTES_MAX;
-    return is_ok ? OK : ERR_LIMIT;
+    is_over = is_over || request->body.is_over || request->authorization.is_over;
+    return is_ok ? OK : is_over ? ERR_LIMIT : ERR_NOMEM;
 }
 
 void oauth_request_deinit(struct oauth_request *request)

@@ -375,11 +375,11 @@ static int build_url(struct build *b, const struct json *credential)
                               &request->query);
     if (result == OK)
         result = add_credential(b, credential, &url);
-    if (result == OK && !buf_is_ok(&url))
+    if (result == OK && url.is_over)
         result = err_set(b->err, ERR_INVALID, "the URL would be longer than %d bytes",
                          BUILD_URL_BYTES_MAX);
     b->out->url = arena_dup(b->arena, buf_slice(&url));
-    if (result == OK && !b->out->url.ptr)
+    if (result == OK && (!buf_is_ok(&url) || !b->out->url.ptr))
         result = err_set(b->err, ERR_NOMEM, "out of memory");
     if (result == OK) /* as it was encoded */
         keep_secret(b, slice_first(slice_from(b->out->url, b->out->secret_at), b->out->secret_len));
@@ -558,8 +558,10 @@ static int build_body(struct build *b)
                                                  : SLICE_NONE;
     if (text.ptr)
         split_body(b, text);
-    else if (result == OK)
+    else if (result == OK && out.is_over)
         result = err_set(b->err, ERR_LIMIT, "the request body would be too large");
+    else if (result == OK)
+        result = err_set(b->err, ERR_NOMEM, "out of memory");
     buf_deinit(&out);
     return result;
 }

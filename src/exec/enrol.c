@@ -41,6 +41,8 @@ static slice keep_text(struct exec_enrol *enrol, slice text)
 static enum op_result step_load(struct op *op)
 {
     struct exec_enrol *enrol = enrol_of(op);
+    if (!enrol->app && catalog_has_integration(enrol->catalog, enrol->in.integration_id))
+        return stop(enrol, EXEC_ENROL_UNAVAILABLE, SLICE("Out of memory."));
     if (!enrol->app)
         return stop(enrol, EXEC_ENROL_REFUSED, SLICE("There is no such app any more."));
     size_t kept_max = connect_kept_max(enrol->connect);

@@ -28,6 +28,14 @@ static enum op_result stop(struct exec_probe *probe, enum exec_probe_verdict ver
     return OP_DONE;
 }
 
+/* status: why the request cannot be made. Without memory nothing is said of the credential. */
+static enum op_result stop_unmade(struct exec_probe *probe, int status, slice message)
+{
+    if (status == ERR_NOMEM || probe->op.arena.is_exhausted)
+        return stop(probe, EXEC_PROBE_OUTAGE, SLICE("This server is out of memory; try again."));
+    return stop(probe, EXEC_PROBE_REFUSED, message);
+}
+
 static uint64_t deadline_ns(const struct exec_probe *probe)
 {
     return loop_now_ns(probe->op.loop) + PROBE_MS * 1000000ULL;
@@ -47,20 +55,26 @@ static enum op_result ask_for_token(struct exec_probe *probe)
     };
     probe->call =
         (struct http_call){.tenant = probe->in.account_id, .deadline_ns = deadline_ns(probe)};
-    if (oauth_request_make(&ask, &probe->token_request, &probe->call) == OK &&
-        http_call_start(probe->http, &probe->call, &probe->op) == OK)
+    int status = oauth_request_make(&ask, &probe->token_request, &probe->call);
+    if (status == OK)
+        status = http_call_start(probe->http, &probe->call, &probe->op);
+    if (status == OK)
         return OP_WAIT;
-    return stop(probe, EXEC_PROBE_REFUSED, SLICE("The request for a token cannot be made of it."));
+    return stop_unmade(probe, status, SLICE("The request for a token cannot be made of it."));
 }
 
 static enum op_result step_begin(struct op *op)
 {
     struct exec_probe *probe = probe_of(op);
-    if (!probe->integration)
-        return stop(probe, EXEC_PROBE_REFUSED, SLICE("There is no such app any more."));
-    probe->credential = json_parse(&op->arena, probe->in.credential, &json_limits_request, NULL);
+    if (!probe->integration) {
+        bool is_there = catalog_has_integration(probe->catalog, probe->in.integration_id);
+        return stop_unmade(probe, is_there ? ERR_NOMEM : ERR_NOTFOUND,
+                           SLICE("There is no such app any more."));
+    }
+    struct err err = {0};
+    probe->credential = json_parse(&op->arena, probe->in.credential, &json_limits_request, &err);
     if (!probe->credential)
-        return stop(probe, EXEC_PROBE_REFUSED, SLICE("The credential is not readable."));
+        return stop_unmade(probe, (int)err.code, SLICE("The credential is not readable."));
     bool has_token = json_get_str(probe->credential, SLICE("access_token")).len > 0;
     if (probe->auth->kind == AUTH_OAUTH2_CLIENT_CREDENTIALS && !has_token)
         return ask_for_token(probe);
@@ -81,10 +95,12 @@ static enum op_result step_token(struct op *op)
         probe->credential = credential;
         return OP_NEXT;
     }
+    slice message = arena_printf(&op->arena, "%.*s gave no token: %.*s.",
+                                 SLICE_ARG(probe->integration->name), SLICE_ARG(reply.message));
+    if (op->arena.is_exhausted)
+        return stop_unmade(probe, ERR_NOMEM, message);
     bool is_outage = reply.verdict == OAUTH_OUTAGE || reply.verdict == OAUTH_TIMEOUT;
-    return stop(probe, is_outage ? EXEC_PROBE_OUTAGE : EXEC_PROBE_REFUSED,
-                arena_printf(&op->arena, "%.*s gave no token: %.*s.",
-                             SLICE_ARG(probe->integration->name), SLICE_ARG(reply.message)));
+    return stop(probe, is_outage ? EXEC_PROBE_OUTAGE : EXEC_PROBE_REFUSED, message);
 }
 
 /* ---- a request ---- */
@@ -174,8 +190,8 @@ static enum op_result step_test(struct op *op)
     begin_action(probe);
     if (make_test(probe, &err) && send_action(probe, &err))
         return OP_WAIT;
-    return stop(probe, EXEC_PROBE_REFUSED,
-                arena_printf(&op->arena, "The test request cannot be made: %s.", err.text));
+    return stop_unmade(probe, (int)err.code,
+                       arena_printf(&op->arena, "The test request cannot be made: %s.", err.text));
 }
 
 /* ---- a reply ---- */

@@ -52,7 +52,7 @@ void schema_text_value(struct buf *out, const struct json *value)
 static void append_wanted(struct buf *out, const struct json *value)
 {
     char room[WANTED_BYTES_MAX + 1];
-    struct buf text = {room, 0, WANTED_BYTES_MAX, WANTED_BYTES_MAX, false};
+    struct buf text = {.ptr = room, .cap = WANTED_BYTES_MAX, .bytes_max = WANTED_BYTES_MAX};
     if (value->type == JSON_ARRAY || value->type == JSON_OBJECT)
         json_write(&text, value);
     ASSERT(text.ptr == room);

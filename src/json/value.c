@@ -152,7 +152,7 @@ static double bignum_to_double(const struct json *value)
     int64_t exponent = decimal.point;
     if (exponent > 9999 || exponent < -9999)
         exponent = exponent < 0 ? -9999 : 9999;
-    struct buf digits = {text, len, sizeof(text), sizeof(text), false};
+    struct buf digits = {.ptr = text, .len = len, .cap = sizeof(text), .bytes_max = sizeof(text)};
     buf_append_char(&digits, 'e');
     buf_append_i64(&digits, exponent);
     buf_append_char(&digits, '\0');

@@ -301,6 +301,8 @@ static void failing_allocations(void **state)
         bool has_all = rc == OK && slice_eq_cstr(header("authorization"), "Bearer t0") &&
                        header("content-type").len > 24 && built.body[0].len > 24;
         arena_deinit(&arena);
+        if (rc != OK && rc != ERR_NOMEM)
+            fail_msg("allocation %zu: %s", (size_t)n, b->err.text);
         assert_true(rc == OK ? has_all : hits > 0);
     }
 }
