@@ -5,13 +5,17 @@
 #include "base/clock.h"
 #include "flow/internal.h"
 
-enum { UNSENT_MAX = 200, RETRY_MS_MAX = 3600 * 1000 };
+enum {
+    UNSENT_MAX = 200, /* in a row, a minute or more: then the attempt fails */
+    RETRY_MS_MAX = 3600 * 1000,
+};
 
 static const struct catalog_action *find_action(const struct flow_run *run, size_t step)
 {
     return catalog_find_tool(*run->service->config.catalog, run->tmpl->steps[step].tool);
 }
 
+/* An unknown action is safe: the execution refuses it before anything is sent. */
 bool flow_call_is_safe(const struct flow_run *run, size_t step)
 {
     const struct catalog_action *action = find_action(run, step);
@@ -33,8 +37,8 @@ static bool is_confirmed(const struct flow_run *run, const struct flow_step_def 
     return false;
 }
 
-/* Step and item: with the flow's id the provider's idempotency key is made of it, which so is the
- * same whenever and wherever the call is made again. */
+/* Step and item. Together with the flow's id they make the provider's idempotency key, which is
+ * therefore the same whenever and on whichever node the call is repeated. */
 static slice provider_name(const struct flow_call *call, slice step_key, struct arena *arena)
 {
     char room[160], digits[SLICE_U64_MAX];
@@ -44,7 +48,8 @@ static slice provider_name(const struct flow_call *call, slice step_key, struct 
                      SLICE_JOIN(room, step_key, SLICE("/"), slice_of_u64(call->item, digits)));
 }
 
-/* The flow's, in loop time; 0: it has none. */
+/* The flow's deadline in loop time; 0: none. At least a millisecond ahead: 0 would mean none, and a
+ * call past the deadline is refused before (flow_run_is_overdue). */
 static uint64_t deadline_ns(const struct flow_run *run)
 {
     int64_t left_us = run->flow.deadline - clock_wall_us();
@@ -53,6 +58,8 @@ static uint64_t deadline_ns(const struct flow_run *run)
     return loop_now_ns(run->op.loop) + (left_us > 1000 ? (uint64_t)left_us : 1000) * 1000;
 }
 
+/* The proof names the row as it is now, after the transition that led to this call. Lanes of a
+ * fan-out share it, which is right because the row does not change while they run. */
 struct exec *flow_call_start(const struct flow_call *call, struct op *parent)
 {
     struct flow_run *run = call->run;
@@ -84,6 +91,9 @@ struct exec *flow_call_start(const struct flow_call *call, struct op *parent)
     return exec_start(run->service->config.exec, &request, parent);
 }
 
+/* EXEC_UNAVAILABLE and EXEC_STILL_RUNNING say nothing about the provider: the same attempt may call
+ * again. A success that is too large fails without a retry, as the provider would answer the same.
+ */
 enum flow_call_end flow_call_result(const struct flow_run *run, const struct exec *exec,
                                     struct arena *arena, struct flow_error *error)
 {
@@ -124,6 +134,8 @@ enum flow_call_end flow_call_result(const struct flow_run *run, const struct exe
     return FLOW_CALL_FAILED;
 }
 
+/* Exponential back-off with full jitter; a provider's Retry-After replaces it, plus up to half a
+ * second so that flows it was said to do not return together. */
 uint64_t flow_call_retry_ms(const struct flow_run *run, const struct flow_error *error,
                             int64_t tries)
 {
@@ -197,5 +209,6 @@ slice flow_error_text(const struct flow_error *error, struct arena *arena)
     buf_deinit(&text);
     if (copy.ptr)
         return copy;
+    /* Out of memory or too large: an attempt that failed has to have an error. */
     return SLICE("{\"code\":\"execution_failed\",\"message\":\"\",\"retryable\":false}");
 }

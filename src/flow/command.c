@@ -432,7 +432,7 @@ static enum op_result decide_approval(struct flow_command *command)
             arena_printf(arena, "The step that waits for approval is \"%.*s\".", SLICE_ARG(key)));
     }
     if (command->in.rev != 0 && command->in.rev != flow->rev)
-        return conflict(command, SLICE("The flow has changed since it was shown; look again."));
+        return conflict(command, SLICE("The flow has changed since it was shown; load it again."));
     int64_t ends_at = flow_approval_ends_at(flow);
     if (ends_at != 0 && ends_at <= clock_wall_us())
         return conflict(command, SLICE("The approval has expired."));

@@ -1,5 +1,5 @@
 /*
- * What the audit trail says of a person's decision about a flow.
+ * The audit event of a person's decision about a flow, and the limit of the note that goes with it.
  */
 #include "flow/flow.h"
 #include "store/audit.h"

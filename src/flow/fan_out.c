@@ -32,7 +32,7 @@ struct flow_lane {
     struct op op;
     struct flow_run *run;
     struct flow_fan *fan;
-    struct arena scratch; /* of the item at hand */
+    struct arena scratch; /* of the current item */
     struct pg_query query;
     struct op_timer timer;
     struct exec *exec;

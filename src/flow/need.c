@@ -1,6 +1,6 @@
 /*
- * Whether a flow has steps left that go through a certain connection: for whoever is about to
- * delete it.
+ * Whether a flow has steps left that go through a certain connection: for a warning before that is
+ * deleted. Where it cannot be known yet the answer is yes.
  */
 #include "flow/internal.h"
 #include "flow/load.h"
@@ -19,8 +19,8 @@ static bool on_expr(void *user, const struct expr *expr, slice where)
     return true;
 }
 
-/* What the step's `connection` names: 0 for the default one, and for an expression that fails.
- * *is_open: it depends on what the flow has yet to find out. */
+/* The connection that the step names: 0 for the default one, and for an expression that fails.
+ * *is_open: it depends on outputs or items, which are not known yet. */
 static int64_t named(const struct flow_step_def *step, const struct json *input,
                      struct arena *arena, bool *is_open)
 {

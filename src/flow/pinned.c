@@ -1,6 +1,7 @@
 /*
  * The templates that flows are pinned to: those of the current set, and older versions, which are
- * loaded from the database when a flow needs one and kept for a while.
+ * loaded from the database when a flow needs one and cached until PINNED_MAX are there. A version
+ * never changes, so a cached one is never out of date.
  */
 #include "base/mem.h"
 #include "flow/internal.h"
@@ -41,10 +42,11 @@ void flow_pinned_drop(struct flow_service *service, bool even_used)
             continue;
         (void)map_remove(&service->pinned, slot->key);
         flow_template_unref(tmpl);
-        at = 0;
+        at = 0; /* a removal may move slots */
     }
 }
 
+/* One reference is the map's. Out of memory: it is loaded again next time. */
 static void keep(struct flow_service *service, struct flow_template *tmpl)
 {
     if (service->pinned.count >= PINNED_MAX)
@@ -54,6 +56,7 @@ static void keep(struct flow_service *service, struct flow_template *tmpl)
         (void)flow_template_ref(tmpl);
 }
 
+/* Without the catalog: a tool that is gone since then fails the call, not the whole flow. */
 static struct flow_template *compile(slice key, slice body)
 {
     struct catalog_report *report = mem_alloc(sizeof(*report));

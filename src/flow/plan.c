@@ -2,12 +2,16 @@
  * What comes next: which step, with which input. Expressions are evaluated before the transition
  * that leads to the step is written, so that one statement carries the result of one step and the
  * intent of the next (src/README.md "A flow").
+ *
+ * A plan depends on the input, the outputs of completed steps and the time only. So another owner
+ * that loads the flow makes the same plan, and a plan that was not recorded is simply lost.
  */
 #include "base/clock.h"
 #include "flow/internal.h"
 
 enum { RECORDED_ITEMS_BYTES_MAX = 256 * 1024, INPUT_BYTES_MAX = 4 * 1024 * 1024 };
 
+/* Limited before it is copied: the buffer stops at bytes_max. */
 slice flow_json_text(const struct json *value, struct arena *arena, size_t bytes_max)
 {
     struct buf text;
@@ -31,7 +35,7 @@ void flow_plan_fault(struct flow_run *run, const char *what, const char *why)
     };
 }
 
-/* ---- what expressions see ---- */
+/* ---- the root of expressions ---- */
 
 static struct json time_value(struct arena *arena, int64_t wall_us)
 {
@@ -40,7 +44,7 @@ static struct json time_value(struct arena *arena, int64_t wall_us)
     return json_string_dup(arena, slice_of(text, TIME_TEXT_LEN));
 }
 
-/* NULL: out of memory. */
+/* Parsed when an expression first refers to it, and kept for the run. NULL: out of memory. */
 static const struct json *output_value(struct flow_run *run, struct flow_output *output)
 {
     struct err err;
@@ -51,7 +55,8 @@ static const struct json *output_value(struct flow_run *run, struct flow_output 
     return output->value;
 }
 
-/* Those that the step reads. */
+/* The outputs that the step's expressions name (a bit each in `reads`), so that others are never
+ * parsed. A skipped step has no member, which JMESPath reads as null. */
 static bool put_steps(struct flow_run *run, uint64_t reads, struct arena *arena, struct json *root)
 {
     struct json steps = json_object();
@@ -82,6 +87,7 @@ struct json *flow_plan_root(struct flow_run *run, const struct flow_step_def *st
                             struct arena *arena, const struct json *item, size_t index)
 {
     ASSERT(!item || step->for_each);
+    /* json_object_set does not report a lack of memory; the arena remembers it for the end. */
     struct json *root = ARENA_NEW(arena, struct json);
     if (!root)
         return NULL;
@@ -97,6 +103,7 @@ struct json *flow_plan_root(struct flow_run *run, const struct flow_step_def *st
     return arena->is_exhausted ? NULL : root;
 }
 
+/* false: the plan is a fault by now. The budget bounds the time of one evaluation. */
 static bool evaluate(struct flow_run *run, const struct expr *expr, const char *what,
                      struct json *value)
 {
@@ -181,6 +188,8 @@ static void plan_call(struct flow_run *run, const struct flow_step_def *step)
         flow_plan_fault(run, "input", "it is too large");
 }
 
+/* Items' inputs are not evaluated here but by their lanes, one at a time: a thousand of them would
+ * take a long turn. The row records the items, or their number where they are large. */
 static void plan_fan_out(struct flow_run *run, const struct flow_step_def *step)
 {
     struct arena *arena = flow_run_scratch(run);
@@ -239,6 +248,8 @@ void flow_plan_none(struct flow_run *run, size_t step, int64_t attempt)
     run->plan.input_json = SLICE_NONE;
 }
 
+/* A `when` that is false skips its step without a transition of its own. Bounded by the template's
+ * FLOW_STEPS_MAX steps. */
 void flow_plan_make(struct flow_run *run, size_t at, int64_t attempt, bool is_decided)
 {
     ASSERT(attempt > 0 && run->tmpl);
@@ -255,7 +266,7 @@ void flow_plan_make(struct flow_run *run, size_t at, int64_t attempt, bool is_de
             if (!evaluate(run, step->when, "when", &when))
                 return;
             if (!expr_is_true(&when)) {
-                run->plan.attempt = 1;
+                run->plan.attempt = 1; /* of the step behind it */
                 continue;
             }
         }

@@ -1,8 +1,11 @@
 /*
- * Where a flow stands that was loaded: what was done already, and the plan of what is to be done.
+ * The plan of a flow that was loaded: what was done already, and what is to be done now. All of it
+ * follows from the row, the rows of its attempts and the template.
  */
 #include "flow/run_end.h"
 
+/* Outputs stay text until an expression refers to them. false: the input cannot be parsed, which
+ * after its validation at the start means that memory is short. */
 static bool read_documents(struct flow_run *run)
 {
     struct err err;
@@ -19,6 +22,8 @@ static bool read_documents(struct flow_run *run)
     return true;
 }
 
+/* The attempt has its row. Linear: at most FLOW_STEPS_MAX steps of FLOW_ATTEMPTS_MAX attempts, more
+ * only where people resumed it. */
 static bool has_ended(const struct flow_run *run, int64_t step, int64_t attempt)
 {
     for (size_t i = 0; i < run->whole.step_count; i++)
@@ -27,7 +32,9 @@ static bool has_ended(const struct flow_run *run, int64_t step, int64_t attempt)
     return false;
 }
 
-/* A wait or an approval that has come to its time: only then does a parked flow run again. */
+/* A wait or an approval whose time has come. The plan is made for its fields; its kind, times and
+ * input are those of the pause, since evaluated now they would be others. A pause is shortened to
+ * the deadline (park_until), so an end at the deadline is the deadline. */
 static void plan_woken(struct flow_run *run, size_t at)
 {
     const struct flow *flow = &run->flow;
@@ -52,6 +59,16 @@ static void plan_woken(struct flow_run *run, size_t at)
     }
 }
 
+/*
+ * In the order in which the checks exclude one another:
+ *   the step has its output            it has ended, or its approval was given: the step behind it
+ *   the attempt has its failed row     the next attempt: after a back-off, or a person's resume
+ *   is_begun                           interrupted: the same attempt, as far as that is safe
+ *   a pause with an attempt            its time has come
+ *   else                               the attempt that was not begun; with attempt > 0 the step's
+ *                                      `when` was true before
+ * attempt_base counts only where a failed step was resumed, which has a failed row.
+ */
 static void plan_standing(struct flow_run *run)
 {
     const struct flow *flow = &run->flow;
@@ -78,7 +95,8 @@ static void plan_standing(struct flow_run *run)
     }
 }
 
-/* The row may still be at an approval that was given: it is the step behind it that ends. */
+/* Fails without a plan. The row may still be at an approval that was given, whose attempt has its
+ * row already: then the step behind it fails. */
 static void end_at_once(struct flow_run *run, const struct flow_error *error)
 {
     const struct flow *flow = &run->flow;
@@ -102,6 +120,7 @@ void flow_plan_unread(struct flow_run *run)
     end_at_once(run, &error);
 }
 
+/* Adoptions are checked first: parsing the documents may be what killed the nodes before. */
 bool flow_plan_loaded(struct flow_run *run)
 {
     struct flow_error error = {.code = SLICE("execution_failed"), .retry_after_ms = -1};

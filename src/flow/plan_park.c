@@ -1,5 +1,7 @@
 /*
- * The plans of steps that pause the flow: until when, and what people see meanwhile.
+ * The plans of steps that pause the flow: until when, and what people see meanwhile. The result is
+ * stored with the pause (flow_doc.waiting_input), because an approval has to show later exactly
+ * what was evaluated now.
  */
 #include "base/clock.h"
 #include "flow/internal.h"
@@ -21,7 +23,7 @@ static bool evaluate_text(struct flow_run *run, const struct expr_template *tmpl
     return false;
 }
 
-/* Seconds to microseconds. */
+/* Seconds to microseconds. The comparison is written so that NaN fails it. */
 static bool read_seconds(struct flow_run *run, const struct json *value, const char *what,
                          int64_t *out_us)
 {
@@ -34,6 +36,8 @@ static bool read_seconds(struct flow_run *run, const struct json *value, const c
     return true;
 }
 
+/* wake_at 0: a person alone ends the pause. The deadline ends every pause, so that the flow fails
+ * in time. */
 static void park_until(struct flow_run *run, int64_t wake_at)
 {
     int64_t deadline = run->flow.deadline;
@@ -64,6 +68,7 @@ static bool wait_end(struct flow_run *run, const struct flow_step_def *step, int
     return false;
 }
 
+/* A time that has passed is no error: the step completes without a pause. */
 void flow_plan_wait(struct flow_run *run, const struct flow_step_def *step)
 {
     char text[TIME_TEXT_LEN + 1];
@@ -83,11 +88,12 @@ void flow_plan_wait(struct flow_run *run, const struct flow_step_def *step)
 struct approval {
     struct flow_run *run;
     struct json_writer w;
-    struct expr_budget budget; /* for all that it shows */
+    struct expr_budget budget; /* one for all calls, or a thousand would each have a full one */
     struct err err;
 };
 
-/* One call that this approval confirms: the very input that will be sent. */
+/* One call that this approval confirms: exactly the input that will be sent. The lint of templates
+ * guarantees that all it is made of is known by now. */
 static bool put_call(struct approval *a, const struct flow_step_def *step, const struct json *item,
                      size_t index)
 {
@@ -167,6 +173,8 @@ static bool put_items(struct approval *a)
     return true;
 }
 
+/* {title, summary, items}. Where it cannot be shown whole, the step fails: nothing may be approved
+ * that was not shown. */
 static void write_input(struct flow_run *run, const struct json *title, const struct json *summary)
 {
     struct buf text;
@@ -188,6 +196,7 @@ static void write_input(struct flow_run *run, const struct json *title, const st
         flow_plan_fault(run, "what there is to approve", a.err.text);
 }
 
+/* park_until is first: a fault of write_input replaces its kind. */
 void flow_plan_approval(struct flow_run *run, const struct flow_step_def *step)
 {
     struct json title, summary = json_string(SLICE("")), expires;

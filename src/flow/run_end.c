@@ -1,5 +1,7 @@
 /*
- * Endings of steps, and the transitions that follow from them.
+ * How attempts end, and the transitions that follow. A finish function prepares one transition
+ * (run->transition): the row after it and the attempt's own row. Nothing of it counts before
+ * flow_run_recorded, which is called once the statement has succeeded.
  */
 #include "flow/run_end.h"
 
@@ -22,7 +24,7 @@ static struct metric steps_total = METRIC_INIT(
 
 /* ---- the next state ---- */
 
-/* The transition: run->flow after the change. */
+/* The transition: run->flow after the change, with a token that all its sendings share. */
 static void move_to(struct flow_run *run, struct flow_change change)
 {
     change.at = clock_wall_us();
@@ -33,7 +35,8 @@ static void move_to(struct flow_run *run, struct flow_change change)
     flow_state_move(&run->transition.next, &run->flow, &change);
 }
 
-/* The state that the plan is carried out from. */
+/* The state in which the plan is executed. A process on its way down records no intent: the next
+ * owner finds an attempt that was not begun, which is free to be made. */
 static void move_to_plan(struct flow_run *run)
 {
     const struct flow_plan *plan = &run->plan;
@@ -46,6 +49,7 @@ static void move_to_plan(struct flow_run *run)
         .is_begun = is_intent,
     };
     if (plan->kind == FLOW_PLAN_END) {
+        /* The position stays at the last step that did something; those behind were skipped. */
         change.to = FLOW_COMPLETED;
         change.step_index = run->flow.step_index;
         change.attempt = run->flow.attempt;
@@ -104,6 +108,8 @@ static void fail_flow(struct flow_run *run)
                                       .attempt = finished->attempt});
 }
 
+/* The order matters: the output joins the others before the next step is planned, whose expressions
+ * may refer to it; and the plan is made before the transition, which carries its intent. */
 void flow_run_finish_completed(struct flow_run *run, slice output)
 {
     struct flow_output *kept = &run->outputs[run->plan.step];
@@ -121,12 +127,13 @@ void flow_run_finish_completed(struct flow_run *run, slice output)
     *kept = (struct flow_output){.is_there = true, .text = text};
     run->progress.fan = NULL;
     run->progress.attempt_base = 0;
-    run->scratch_current ^= 1; /* what has ended stays where it is until it is durable */
+    run->scratch_current ^= 1; /* the ended attempt's texts stay until its row is durable */
     flow_plan_make(run, run->plan.step + 1, 1, false);
     move_to_plan(run);
 }
 
-/* A wait for another attempt: in memory where it is short, else parked. */
+/* A wait for another attempt: in memory where it is short, which costs no timer and no second
+ * transition; else the flow is parked. Not past the deadline, which ends the flow on waking. */
 static void move_to_retry(struct flow_run *run, uint64_t wait_ms)
 {
     int64_t deadline = run->flow.deadline;
@@ -147,6 +154,7 @@ static void move_to_retry(struct flow_run *run, uint64_t wait_ms)
     move_to(run, change);
 }
 
+/* Only calls are tried again: a transform or a pause would fail in the same way. */
 void flow_run_finish_failed(struct flow_run *run, const struct flow_error *error)
 {
     uint64_t wait_ms = 0;
@@ -160,6 +168,8 @@ void flow_run_finish_failed(struct flow_run *run, const struct flow_error *error
         fail_flow(run);
 }
 
+/* Replaces a transition that the database refused: the flow fails, where the plan of the next step
+ * is not used. The error has no text from outside, so that it cannot be refused, too. */
 void flow_run_finish_refused(struct flow_run *run)
 {
     struct flow_step *finished = &run->transition.finished;
@@ -194,8 +204,10 @@ static void count_wake(const struct flow_run *run)
                       late > 0 ? (uint64_t)late * 1000 : 0);
 }
 
-/* ---- what those who watch are shown ---- */
+/* ---- views for watches ---- */
 
+/* Inputs and errors live in scratch arenas and would be gone: they are copied for views, up to
+ * PUBLISHED_BYTES_MAX a run. false: past that, or out of memory. */
 static bool keep_text(struct flow_run *run, slice *text)
 {
     if (!text->ptr)
@@ -237,6 +249,7 @@ void flow_run_begin_publishing(struct flow_run *run)
     run->published.is_whole = true;
 }
 
+/* Once run->whole could not be kept complete, watches get the revision alone, and load the flow. */
 static void publish(struct flow_run *run)
 {
     if (run->published.is_whole && flow_run_has_finished(run))
@@ -248,6 +261,8 @@ static void publish(struct flow_run *run)
                       run->tmpl);
 }
 
+/* The row is durable: memory follows, then watches and the timers. The scratch arena is reset last,
+ * because the view still reads the ended attempt from it. */
 void flow_run_recorded(struct flow_run *run)
 {
     char labels[32];

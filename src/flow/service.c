@@ -1,5 +1,7 @@
 /*
- * The service: the flows that this process runs, and the way down.
+ * The service: the flows that this process runs, and the way down. A run is in the list from its
+ * start to its end, and in the map by its flow's id; a later run of the same flow replaces it
+ * there.
  */
 #include "flow/internal.h"
 
@@ -26,10 +28,14 @@ struct flow_service *flow_service_new(const struct flow_config *config)
     service->adopter = flow_adopter_new(service);
     if (service->views && service->watches && service->timers && service->adopter)
         return service;
-    flow_service_cancel_all(service); /* what is there ends with the loop, and the process */
+    /* Ops that were started end with the loop. The process does not go on without the service, so
+     * the rest is not freed. */
+    flow_service_cancel_all(service);
     return NULL;
 }
 
+/* Timers and adoption stop first, so that nothing new begins. Runs see is_draining at their next
+ * step; those that sleep are woken to see it. */
 void flow_service_drain(struct flow_service *service)
 {
     if (service->is_draining)
@@ -37,7 +43,7 @@ void flow_service_drain(struct flow_service *service)
     service->is_draining = true;
     flow_timers_stop(service->timers);
     flow_adopter_stop(service->adopter);
-    service->adopter = NULL;
+    service->adopter = NULL; /* its memory goes with its op */
     LIST_EACH(&service->runs, link)
     {
         struct flow_run *run = LIST_ITEM(link, struct flow_run, link);
@@ -88,8 +94,8 @@ void flow_run_register(struct flow_run *run)
     list_push_back(&service->runs, &run->link);
     service->run_count++;
     metric_set(metric_series(&running, SLICE_NONE), (double)service->run_count);
-    if (map_put(&service->by_id, id_key(run), run, NULL) !=
-        OK) /* it would be taken for lost while it runs */
+    /* Out of memory: not in the map it would be taken for lost, and run twice. */
+    if (map_put(&service->by_id, id_key(run), run, NULL) != OK)
         op_cancel(&run->op);
 }
 
@@ -103,7 +109,7 @@ void flow_run_unregister(struct flow_run *run)
     if (map_get(&service->by_id, id_key(run)) == run)
         (void)map_remove(&service->by_id, id_key(run));
     if (run->flow.status == FLOW_RUNNING && flow_run_is_ours(run) && !service->is_draining)
-        service->has_lost = true; /* unless it was cancelled or adopted, it stays behind */
+        service->has_lost = true; /* perhaps cancelled or adopted; if not, it is still ours */
     flow_service_fire_timers(service);
 }
 
@@ -124,6 +130,7 @@ bool flow_run_is_known(const struct flow_service *service, struct uuid id)
     return find_run(service, id) != NULL;
 }
 
+/* A run whose view is not complete does not count: the caller would get no views from it. */
 bool flow_is_running_here(const struct flow_service *service, struct uuid account_id,
                           struct uuid id, int64_t *rev)
 {

@@ -1,6 +1,7 @@
 /*
  * One template: its text, parsed, read and checked; see template.h. Steps are read in
- * template_step.c.
+ * template_step.c. All problems of a file are reported together, so reading goes on after an error;
+ * the lint, which relies on a template without errors, is skipped then.
  */
 #include "base/mem.h"
 #include "flow/template_read.h"
@@ -30,6 +31,8 @@ bool template_constant(struct reader *r, const char *name, const struct expr_tem
     return false;
 }
 
+/* step_count grows with each step that was read, so that a step finds only keys before its own: a
+ * key that occurs twice is an error of the second. */
 static void read_steps(struct reader *r, struct flow_template *tmpl)
 {
     const struct json *array = reader_member(r, "steps");
@@ -46,6 +49,7 @@ static void read_steps(struct reader *r, struct flow_template *tmpl)
     }
 }
 
+/* A second pass, because the lint of a step refers to steps behind it, too. */
 static void lint_steps(struct reader *r, struct flow_template *tmpl, const struct catalog *catalog)
 {
     const struct json *array = JSON_GET(r->object, "steps");
@@ -95,7 +99,8 @@ static void read_template(struct reader *r, struct flow_template *tmpl,
     lint_steps(r, tmpl, catalog);
 }
 
-/* body, version, item_json. */
+/* body, version, item_json. The version is the first 16 bytes of SHA-256 over the canonical text,
+ * so that layout and the order of members make no new version. false: out of memory. */
 static bool finish_texts(struct flow_template *tmpl, const struct json *document)
 {
     struct buf text;

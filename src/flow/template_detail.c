@@ -1,5 +1,6 @@
 /*
- * What GET /api/flows/templates/{key} tells of a template.
+ * A template as GET /api/flows/templates/{key} shows it: what a client needs to ask for the input
+ * and to say what will be done. Expressions are left out; a condition is only said to exist.
  */
 #include "flow/template.h"
 

@@ -1,7 +1,8 @@
 /*
  * What expressions of a template may name, which steps' outputs they do name, and that people see
- * what they confirm: whatever a step that an approval confirms is made of must be known when the
- * approval is shown.
+ * what they confirm: all that a step confirmed by an approval is made of must be known when the
+ * approval is shown. The check is static, on the paths that expressions read from the root, so a
+ * running flow never misses an input or a step that it names.
  */
 #include <stdio.h>
 
@@ -12,9 +13,9 @@ struct lint {
     struct flow_template *tmpl;
     struct flow_step_def *step;
     size_t index;
-    const char *member; /* that is looked at */
+    const char *member; /* of the step, that is checked now */
     slice where;        /* inside it; a JSON Pointer */
-    bool sees_item;
+    bool sees_item;     /* item and index may be named */
 };
 
 PRINTF_LIKE(2, 3) static void complain(const struct lint *lint, const char *fmt, ...)
@@ -40,6 +41,8 @@ static void check_input(const struct lint *lint, const slice *names, size_t coun
         complain(lint, "the template's input has no property \"%.*s\"", SLICE_ARG(names[1]));
 }
 
+/* Also collects `reads`. Of a step that an approval confirms only `when` may read outputs that come
+ * after the approval, since it can only take the call back. */
 static void check_steps(struct lint *lint, const slice *names, size_t count)
 {
     ptrdiff_t at = count > 1 ? template_find_step(lint->tmpl, names[1]) : -1;
@@ -62,6 +65,8 @@ static void check_steps(struct lint *lint, const slice *names, size_t count)
                  SLICE_ARG(names[1]), SLICE_ARG(lint->tmpl->steps[lint->step->confirm_step].key));
 }
 
+/* A confirmed call is evaluated twice, for the approval and to be made: currentTime would differ.
+ */
 static void check_flow(const struct lint *lint, const slice *names, size_t count)
 {
     static const char *const known[] = {"id", "templateKey", "createdAt", "triggerType",
@@ -77,6 +82,8 @@ static void check_flow(const struct lint *lint, const slice *names, size_t count
                        "when it is tried again; use flow.createdAt");
 }
 
+/* Called once for each path that an expression reads, with its plain names. Always true: one
+ * expression may have several problems. */
 static bool on_path(void *user, const slice *names, size_t count)
 {
     struct lint *lint = user;
@@ -168,6 +175,8 @@ static bool is_required(const struct json *schema, const char *name)
     return false;
 }
 
+/* A confirmation at the start is the input's required `confirm: true`: without the const in the
+ * schema a start could leave it out, or say false. */
 void template_lint_input(struct reader *r, const struct flow_template *tmpl)
 {
     const struct json *schema = tmpl->input_schema;

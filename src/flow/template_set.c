@@ -1,5 +1,6 @@
 /*
- * The templates that new flows may use: those compiled in, then those of a folder.
+ * The templates that new flows may use: those compiled in, then those of a folder. A set does not
+ * change once it is loaded; a reload makes a new one, and flows keep their version (pinned.c).
  */
 #include <dirent.h>
 #include <stdlib.h>
@@ -16,7 +17,8 @@ static void report_memory(struct catalog_report *report)
     catalog_report_add(report, false, SLICE("templates"), SLICE_NONE, "out of memory");
 }
 
-/* A later template replaces an earlier one of the same key. */
+/* A later template replaces an earlier one of the same key. Quadratic in at most SET_TEMPLATES_MAX
+ * templates, at the start and at a reload. */
 static void enter(struct flow_template_set *set, struct flow_template *tmpl)
 {
     for (size_t i = 0; i < set->count; i++)
@@ -49,7 +51,8 @@ static void read_embedded(struct flow_template_set *set, const struct catalog *c
     }
 }
 
-/* A catalog folder need not have templates. */
+/* A catalog folder need not have templates, so a missing folder is no error. The sources' texts are
+ * in the arena only until they are compiled. */
 static void read_folder(struct flow_template_set *set, const char *dir,
                         const struct catalog *catalog, struct catalog_report *report)
 {

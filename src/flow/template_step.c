@@ -1,5 +1,6 @@
 /*
- * One step of a template (contrib/templates/README.md "Steps"): its members by type.
+ * One step of a template (contrib/templates/README.md "Steps"): its members by type. A member that
+ * the step's type does not have is an error (reader_finish), as a misspelt one would be ignored.
  */
 #include "base/clock.h"
 #include "flow/template_read.h"
@@ -47,6 +48,7 @@ static const struct expr_template *read_seconds(struct reader *r, const char *na
 
 /* ---- tool_call ---- */
 
+/* A template without "retry" leaves attempts_max at 0: its default depends on the call (call.c). */
 static void read_retry(struct reader *parent, struct flow_retry *retry)
 {
     const struct json *object = reader_member(parent, "retry");
@@ -69,6 +71,7 @@ static void read_retry(struct reader *parent, struct flow_retry *retry)
     reader_finish(&r);
 }
 
+/* Only an earlier step can be named: later ones are not in tmpl yet. */
 static void read_confirm_approval(struct reader *r, const struct flow_template *tmpl, slice key,
                                   struct flow_step_def *step)
 {
@@ -110,6 +113,7 @@ static const struct expr_template *read_call_input(struct reader *r)
     return tmpl;
 }
 
+/* reader_count gives 0 for a missing member and for the number 0, which is an error here. */
 static void read_tool_call(struct reader *r, const struct flow_template *tmpl,
                            struct flow_step_def *step)
 {
@@ -176,7 +180,7 @@ void template_read_step(struct reader *parent, struct reader_path *path, const s
     step->when = reader_expr(&r, "when");
     if (!json_get(object, SLICE("type")))
         reader_error(&r, NULL, "member \"type\" is missing");
-    if (type < 0) /* what else it may have is not known */
+    if (type < 0) /* which members it may have depends on the type: no error about them */
         return;
     step->type = (enum flow_step_type)type;
     switch (step->type) {

@@ -1,6 +1,7 @@
 /*
- * A tool_call step against the catalog: the tool is there, a write has somebody who confirms it,
- * and what is constant of the input fits its schema.
+ * A tool_call step against the catalog: the tool exists, a write is confirmed, and what is constant
+ * of the input fits its schema. A mistake shows when the template is loaded, not when a flow comes
+ * to the step.
  */
 #include "flow/template_read.h"
 
