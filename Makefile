@@ -142,6 +142,7 @@ $(foreach r,$(ROOMS),$(eval PLAIN_$(r) := $(filter-out $(SEAM_TESTS),$(UNIT_$(r)
 # Unit tests that hold to figures in the release build.
 COST_C := $(wildcard tests/unit/*/test_*_cost.c)
 FUZZ_C := $(wildcard tests/fuzz/fuzz_*.c)
+DOCS := $(wildcard tests/docs/*.patch)
 E2E := $(wildcard tests/e2e/*.test.mjs tests/e2e/*.test.js)
 E2E_STAMP := $(if $(wildcard tests/e2e/package-lock.json),build/stamp/e2e)
 # answer_<room>.c answers differ_<room>.py, which compares it with another implementation.
@@ -377,7 +378,7 @@ fuzz_programs = $(FUZZ_C:%.c=build/asan/%)
 fuzz_lines = $(foreach f,$(FUZZ_C),fuzz $(f:tests/%.c=%) build/asan/$(f:%.c=%) \
 	tests/fuzz/corpus/$(call fuzz_name,$(f))$(newline))
 sim_lines = unit sim/seeds build/$(1)/tests/sim/sim$(newline)unit sim/bugs build/$(1)/tests/sim/sim bugs$(newline)
-lint_lines = $(foreach l,rooms banned hosts references words format,lint lint/$(l) tests/lint/$(l).sh$(newline))
+lint_lines = $(foreach l,rooms banned hosts references words docs format,lint lint/$(l) tests/lint/$(l).sh$(newline))
 integration_sources = $(foreach f,$(INTEGRATION_C),$(if $(selected),$(f)))
 integration_programs = $(patsubst %.c,build/$(1)/%,$(integration_sources))
 integration_lines = $(foreach f,$(integration_sources),integration $(f:tests/%.c=%) \
@@ -386,6 +387,8 @@ integration_lines = $(foreach f,$(integration_sources),integration $(f:tests/%.c
 cost_programs = $(COST_C:%.c=build/release/%)
 cost_lines = $(foreach f,$(COST_C),integration $(f:tests/unit/%.c=release/%) \
 	build/release/$(f:%.c=%)$(newline))
+docs_lines = $(foreach f,$(DOCS),$(if $(selected),integration docs/$(basename $(notdir $(f))) \
+	tests/docs/run.sh $(f)$(newline)))
 e2e_lines = $(foreach f,$(E2E),$(if $(selected),e2e $(f:tests/%=%) $(f)$(newline)))
 
 # $(call run_tests,LINES)
@@ -445,18 +448,25 @@ met: build/stamp/system-run build/stamp/system-test $(E2E_STAMP) $(CONTAIN) \
 	$(call run_tests,e2e e2e/descriptions.test.mjs tests/e2e/descriptions.test.mjs$(newline)$\
 		e2e e2e/replay.test.mjs tests/e2e/replay.test.mjs$(newline))
 
-## soak: 1,000 seeds of sim; flows under kills, dying databases, frozen backends; attacks; all OpenAPI of npm (SOAK_SECONDS=600)
+## test-docs: the lists of CONTRIBUTING by a patch each, which builds and none of whose files can be forgotten (T= selects)
+.PHONY: test-docs
+test-docs: export TEST_TIMEOUT_S := 1800
+test-docs: build/stamp/system-run build/stamp/system-test $(E2E_STAMP) $(CONTAIN) \
+		$(call programs,asan) $(call programs,release)
+	$(call run_tests,$(docs_lines))
+
+## soak: 1,000 seeds of sim; flows under kills, dying databases, frozen backends; attacks; all OpenAPI of npm; test-docs (SOAK_SECONDS=600)
 .PHONY: soak
 soak: export SOAK_SECONDS ?= 600
 soak: export TEST_TIMEOUT_S = $(shell expr $(SOAK_SECONDS) + 900)
 soak: export SEEDS := $(or $(SEEDS),1000)
 soak: export JOBS := $(shell nproc)
 soak: build/stamp/system-run build/stamp/system-test $(E2E_STAMP) $(CONTAIN) \
-		$(call programs,$(TEST_VARIANT)) $(call programs,release) \
+		$(call programs,$(TEST_VARIANT)) $(call programs,asan) $(call programs,release) \
 		build/$(TEST_VARIANT)/tests/sim/sim
 	$(call run_tests,$(call sim_lines,$(TEST_VARIANT))$(foreach f,$(filter %/flow_chaos.test.mjs %/frozen.test.mjs %/attacks.test.mjs \
 		%/import_all.test.mjs,$(E2E)),e2e \
-		$(f:tests/%=%) $(f)$(newline)))
+		$(f:tests/%=%) $(f)$(newline))$(docs_lines))
 
 ## bench-micro: what validation, search and loading the catalog cost, without a server
 .PHONY: bench-micro
@@ -511,11 +521,11 @@ TIDY_C := $(filter-out tests/%,$(filter %.c,$(C_FILES)))
 
 ## lint: every check of the source below
 .PHONY: lint
-lint: lint-format lint-rooms lint-banned lint-hosts lint-references lint-words lint-size lint-shell lint-cppcheck lint-tidy
+lint: lint-format lint-rooms lint-banned lint-hosts lint-references lint-words lint-docs lint-size lint-shell lint-cppcheck lint-tidy
 
 ## lint-*: formatting, includes, banned calls, names that may not be in a commit, references, words, lengths
-.PHONY: lint-format lint-rooms lint-banned lint-hosts lint-references lint-words lint-size
-lint-format lint-rooms lint-banned lint-hosts lint-references lint-words lint-size: lint-%:
+.PHONY: lint-format lint-rooms lint-banned lint-hosts lint-references lint-words lint-docs lint-size
+lint-format lint-rooms lint-banned lint-hosts lint-references lint-words lint-docs lint-size: lint-%:
 	@tests/lint/$*.sh
 lint-format: | build/stamp/system-lint
 

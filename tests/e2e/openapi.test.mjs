@@ -13,6 +13,7 @@ import { Stack } from './support/stack.mjs';
 
 const redocly = new URL('node_modules/@redocly/cli/bin/cli.js', import.meta.url).pathname;
 const write = { to: 'ada@example.com', subject: 'Contract', text: 'x' };
+const asked = []; // of prism: {method, url}
 let stack, server, account, other, revoked, reader, contract;
 
 before(async () => {
@@ -24,6 +25,11 @@ before(async () => {
   reader = await stack.key(account.id, ['--scopes', 'read']);
   server = await stack.serve();
   contract = await Contract.start(server.base, stack.dir);
+  const call = contract.call.bind(contract);
+  contract.call = (key, method, path, ...more) => {
+    asked.push({ method, url: new URL(path, server.base) });
+    return call(key, method, path, ...more);
+  };
 });
 after(async () => {
   await contract?.stop();
@@ -106,7 +112,7 @@ test('the catalog, every action of it', async () => {
   await judge(200, await get('/api/search?query=create+a+notion+page'), ['/items/0']);
   await judge(200, await get('/api/search?query=gmail&limit=1'), ['/items/0']);
   await judge(200, await get('/api/search?query=list&connected_only=true', {}, other.key));
-  await judge(200, await get('/api/actions?integration_id=gmail&intent=send+a+mail'), ['/items/0']);
+  await judge(200, await get('/api/actions?integration_id=gmail&intent=send+a+mail&limit=2'), ['/items/0']);
   await judge(200, await get('/api/actions/gmail/send_message'), ['/input_summary', '/examples/0', '/preconditions/0']);
   for (const path of ['/api/integrations', '/api/search?query=mail', '/api/actions?integration_id=gmail', '/api/actions/gmail/list_labels']) {
     const etag = (await get(path)).headers.get('etag');
@@ -192,12 +198,13 @@ test('executions that the provider fails', async () => {
 });
 
 test('lists', async () => {
-  const some = await judge(200, await get('/api/executions?limit=1'), ['/executions/0']);
+  const some = await judge(200, await get('/api/executions?limit=1&integration_id=gmail'), ['/executions/0']);
   await judge(200, await get(`/api/executions?status=succeeded&cursor=${some.json.next_cursor}`));
   const failed = await judge(200, await get('/api/executions?status=failed'), ['/executions/0']);
   assert.ok(failed.json.executions.some((one) => one.error_code === 'rate_limited'));
   await judge(200, await get('/api/audit'), ['/events/0']);
-  await judge(200, await get('/api/audit?kind=execution&limit=1'), ['/events/0']);
+  const events = await judge(200, await get('/api/audit?kind=execution&limit=1'), ['/events/0']);
+  await judge(200, await get(`/api/audit?limit=1&cursor=${events.json.next_cursor}`));
   await judge(400, await get('/api/executions?status=blocked'));
   await judge(400, await get('/api/audit?limit=0'));
   await judge(403, await get('/api/audit', {}, reader));
@@ -206,6 +213,7 @@ test('lists', async () => {
 test('the tool endpoint', async () => {
   await judge(200, await tool('gmail_list_labels', {}), ['/meta', '/meta/provider', '/canonical', '/canonical/display']);
   await judge(200, await tool('gmail_send_message/execute?dry_run=true', { ...write, confirmed: true }), ['/request']);
+  await judge(200, await tool('gmail_list_labels/execute?max_pages=2', {}));
   const file = { name: 'a.txt', contentType: 'text/plain', data: Buffer.from('hello').toString('base64') };
   for (const replayed of [null, 'true']) {
     const once = await tool('gmail_send_message', { ...write, confirmed: true }, { 'idempotency-key': 'contract-2' });
@@ -288,7 +296,7 @@ test('flows', async () => {
   await judge(403, await command(id, 'approve', {}, reader));
   await judge(200, await command(id, 'approve', { stepKey: 'ask', note: 'by contract' }), ['/flow', '/steps/0', '/steps/3']);
   await rests(id, 'completed');
-  await judge(200, await get(`/api/flows/${id}`), ['/flow', '/steps/2']);
+  await judge(200, await get(`/api/flows/${id}?wait=1&until=settled`), ['/flow', '/steps/2']);
   for (const name of ['approve', 'reject', 'resume']) await judge(409, await command(id, name));
   const rejected = (await gate()).json.flowId;
   await rests(rejected, 'waiting');
@@ -337,6 +345,8 @@ test('flows', async () => {
 
 test('connections', async () => {
   const own = await judge(200, await get('/api/connections?integration_id=probe'), ['/connections/0']);
+  const first = await judge(200, await get('/api/connections?limit=1'), ['/connections/0']);
+  await judge(200, await get(`/api/connections?cursor=${first.json.next_cursor}`), ['/connections/0']);
   const path = `/api/connections/${own.json.connections[0].id}`;
   const change = (body, key = account.key) => contract.call(key, 'PATCH', path, body);
   await judge(200, await get(path));
@@ -451,6 +461,23 @@ test('refusals that settings bring about', async () => {
   check(429, limited, named('TooManyRequests'));
   assert.ok(Number(limited.headers.get('retry-after')) >= 1);
   check(404, await strict.call(account.key, 'GET', '/metrics'), '/paths/~1metrics/get/responses/404');
+});
+
+// What the document has and no test asks for would be compared with nothing.
+test('every operation and query parameter was asked for', () => {
+  const { paths, components } = contract.served;
+  const deref = (one) => (one.$ref ? components.parameters[one.$ref.split('/').at(-1)] : one);
+  const missing = Object.entries(paths).flatMap(([path, methods]) =>
+    Object.entries(methods).flatMap(([method, { parameters = [] }]) => {
+      const pattern = new RegExp(`^${path.replace(/\{\w+\}/g, '[^/]+')}$`);
+      const isLiteral = ({ pathname }) => pathname !== path && pathname in paths;
+      const all = asked.filter((one) => one.method === method.toUpperCase() && pattern.test(one.url.pathname) && !isLiteral(one.url));
+      if (all.length === 0) return [`${method} ${path}`];
+      const names = parameters.map(deref).filter((one) => one.in === 'query').map((one) => one.name);
+      return names.filter((name) => !all.some(({ url }) => url.searchParams.has(name))).map((name) => `${method} ${path}?${name}`);
+    }),
+  );
+  assert.deepEqual(missing, []);
 });
 
 test('without its database', async () => {

@@ -91,6 +91,14 @@ test('the settings are those of `sluice serve --help`, with their defaults', asy
   assert.deepEqual(said, wanted);
 });
 
+// A setting that nothing reads is one that was added in part.
+test('every setting is read by more than its table', async () => {
+  const table = await readFile(join(root, 'src/cmd/config_table.c'), 'utf8');
+  const members = [...table.matchAll(/\bAT\((\w+)\)/g)].map(([, name]) => name).filter((name) => name !== 'member');
+  assert.ok(members.length > 40, `${members.length} settings`);
+  none(members.filter((name) => !new RegExp(`(->|\\.)${name}\\b`).test(source)));
+});
+
 // "sluice keys create ...", in backticks or at the head of a command in a block.
 function commandsOf(text) {
   const lines = blocks(text).flatMap((block) => block.replaceAll(/\\\n\s*/g, ' ').replaceAll(/#.*$/gm, '').split(/[\n|;]|\$\(/));
@@ -139,6 +147,31 @@ test('the table of the interface is that of openapi.json, with its scopes', asyn
   for (const [requests, , scope] of rows(section('src/api/README.md', '## Requests')))
     for (const request of ticked(requests).filter((one) => one.includes(' /'))) said.set(request, scope);
   assert.deepEqual([...said].sort(), [...wanted].sort());
+});
+
+test('a row of the interface names the query parameters of its requests', async () => {
+  const document = JSON.parse(await readFile(join(root, 'src/api/openapi.json'), 'utf8'));
+  const deref = (one) => (one.$ref ? one.$ref.slice(2).split('/').reduce((at, key) => at[key], document) : one);
+  const said = rows(section('src/api/README.md', '## Requests'));
+  none(Object.entries(document.paths).flatMap(([path, methods]) =>
+    Object.entries(methods).flatMap(([method, { parameters = [] }]) => {
+      const [, text = ''] = said.find(([requests]) => ticked(requests).includes(`${method.toUpperCase()} ${path}`)) ?? [];
+      const names = parameters.map(deref).filter((one) => one.in === 'query').map((one) => one.name);
+      return names.filter((name) => !new RegExp(`\`${name}[=\`]`).test(text)).map((name) => `${method} ${path}: ${name}`);
+    }),
+  ));
+});
+
+test('the types of the steps of a flow are said as they are', async () => {
+  const [, table] = (await readFile(join(root, 'src/flow/template_step.c'), 'utf8')).match(/step_types\[\] = \{(.*?)\};/s);
+  const types = [...table.matchAll(/"(\w+)"/g)].map(([, name]) => name);
+  assert.ok(types.length >= 4, table);
+  const [, , said] = rows(section('contrib/templates/README.md', '## Steps')).find(([member]) => member === '`type`');
+  assert.deepEqual(ticked(said), types);
+  const contract = await readFile(join(root, 'src/api/openapi.json'), 'utf8');
+  const enums = [...contract.matchAll(/"enum": (\[[^\]]*"tool_call"[^\]]*\])/g)].map(([, list]) => JSON.parse(list));
+  assert.ok(enums.length >= 2);
+  for (const one of enums) assert.deepEqual(one, types);
 });
 
 test('metrics and make targets exist', async () => {

@@ -8,7 +8,9 @@
 # and in src/:
 #   - every folder is a listed room;
 #   - a source that has a header of its name includes it, itself or by a header of its room;
-#   - every header is included by some source of src/, bench/ or tests/.
+#   - every header is included by some source of src/, bench/ or tests/;
+#   - an endpoint, a page, a function of src/store, which its header declares, is used by another
+#     source than the one that has it: else its line in a table was forgotten.
 set -eu
 # shellcheck source=files.sh
 . "$(dirname "$0")/files.sh"
@@ -100,4 +102,26 @@ check_pairs()
     done
 }
 
-verdict "rooms: includes, walls and pairs" "$(check_includes; check_pairs)"
+check_used()
+{
+    # shellcheck disable=SC2046 # paths of ours hold no spaces
+    perl -0777 -ne '
+        s{/\*.*?\*/}{}gs;
+        if ($ARGV =~ /\.c$/) {
+            my %here = map { $_ => 1 } /\b[a-z]\w+/g;
+            $users{$_}++ for keys %here;
+        } elsif ($ARGV =~ m{^src/(api|web)/}) {
+            for my $list (/^extern const struct \w+ ([^;]*);/gm) {
+                $header{$_} = $ARGV for $list =~ /(\w+)/g;
+            }
+        } elsif ($ARGV =~ m{^src/store/}) {
+            $header{$_} = $ARGV for /^(?!static)\w[\w \*]*?\b(store_\w+)\(/gm;
+        }
+        END {
+            for (sort keys %header) {
+                print "$header{$_}: $_ is used by nothing\n" if ($users{$_} // 0) < 2;
+            }
+        }' $(c_files src tests/unit tests/integration)
+}
+
+verdict "rooms: includes, walls, pairs and tables" "$(check_includes; check_pairs; check_used)"

@@ -2,6 +2,8 @@
  * The table of a flow that runs: every step and jump; and each template at each query and call of
  * its way failing in each way, killed and taken over there, and cancelled there by a person.
  */
+#include <stdio.h>
+
 #include "seam/seam.h"
 
 #include "machine.h"
@@ -420,6 +422,22 @@ static void it_is_killed_or_cancelled_at_each_wait(void **state)
     assert_true(is_ok);
 }
 
+/* The templates above are run in every way; a type that none of them has is run in none. */
+static void every_type_of_step_is_in_a_template(void **state)
+{
+    const char *name;
+    (void)state;
+    for (unsigned type = 0; (name = flow_step_type_name((enum flow_step_type)type)); type++) {
+        char member[64];
+        bool is_there = false;
+        (void)snprintf(member, sizeof(member), "\"type\":\"%s\"", name);
+        for (size_t i = 0; templates[i]; i++)
+            is_there |= strstr(templates[i], member) != NULL;
+        if (!is_there)
+            fail_msg("no template has a step of type %s", name);
+    }
+}
+
 static void every_step_and_jump_was_taken(void **state)
 {
     (void)state;
@@ -456,6 +474,7 @@ int main(void)
         ON_A_MACHINE(a_drain_while_it_sleeps),
         cmocka_unit_test(each_place_fails_in_each_way),
         cmocka_unit_test(it_is_killed_or_cancelled_at_each_wait),
+        cmocka_unit_test(every_type_of_step_is_in_a_template),
         cmocka_unit_test(every_step_and_jump_was_taken),
     };
     seam_table_watch();

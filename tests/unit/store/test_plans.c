@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "base/embed.h"
 #include "base/mem.h"
 #include "base/metric.h"
 #include "pg/stmt.h"
@@ -94,6 +95,32 @@ static void test_nothing_that_sharding_forbids(void **state)
     assert_int_equal(items_ask(conninfo, "select count(*) from pg_inherits "
                                          "where inhparent = 'sluice.execution'::regclass"),
                      9); /* yesterday, today, 7 days */
+}
+
+static slice citus_script(void)
+{
+    for (size_t i = 0; i < embed_sql_count; i++)
+        if (slice_eq_cstr(slice_cstr(embed_sql[i].name), "citus.sql"))
+            return slice_of((const char *)embed_sql[i].data, embed_sql[i].len);
+    fail_msg("sql/citus.sql is not there");
+    return SLICE_NONE;
+}
+
+/* The script is run by hand, so a table that it lacks would be missed only there. */
+static void test_citus_distributes_every_table(void **state)
+{
+    enum { SQL_BYTES_MAX = 64 * 1024 };
+    char *sql = mem_alloc(SQL_BYTES_MAX);
+    (void)state;
+    (void)snprintf(sql, SQL_BYTES_MAX,
+                   "with named as (select (regexp_matches($script$%.*s$script$, "
+                   "'''sluice\\.(\\w+)''', 'g'))[1] as name), tables as (select c.relname::text "
+                   "as name " OUR_TABLES "and not c.relispartition) "
+                   "(select name from tables except select name from named) union all "
+                   "(select name from named except select name from tables)",
+                   SLICE_ARG(citus_script()));
+    check_none("only the schema or only sql/citus.sql has the table", sql);
+    mem_free(sql);
 }
 
 /* ---- statements ---- */
@@ -376,6 +403,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_every_key_begins_with_account_id),
         cmocka_unit_test(test_nothing_that_sharding_forbids),
+        cmocka_unit_test(test_citus_distributes_every_table),
         cmocka_unit_test(test_every_statement_names_its_account),
         cmocka_unit_test(test_writes_say_whether_a_replay_is_harmless),
         cmocka_unit_test(test_plans_on_empty_tables),

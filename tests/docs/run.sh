@@ -1,0 +1,137 @@
+#!/usr/bin/env bash
+# One row of the table "What to change for" of contrib/CONTRIBUTING.md, in a copy of the tree:
+# tests/docs/run.sh PATCH
+#
+# The row's patch touches what the row names, nothing else; with it the tree builds and the tests of
+# the row pass; and without the part of any one file the build or one of these tests fails. The
+# copy, build/docs/NAME, begins with what is built here and is removed at the end; with KEEP=1 it
+# stays, the whole patch applied.
+set -eu
+
+patch=${1:?usage: tests/docs/run.sh PATCH}
+root=$(cd "$(dirname "$0")/../.." && pwd)
+cd "$root"
+# shellcheck source=rows.sh
+. tests/docs/rows.sh
+
+name=$(basename "$patch" .patch)
+tree=$root/build/docs/$name
+log=$root/build/docs/$name.log
+count=0
+
+# $1: what holds, $2: 0 when it does.
+result()
+{
+    count=$((count + 1))
+    [ "$2" -eq 0 ] || printf 'not '
+    printf 'ok %d - %s\n' "$count" "$1"
+}
+
+# The tests of an app run for that app alone.
+app=$(files_of "$patch" | sed -n 's|^contrib/integrations/\([a-z_]*\)\.json$|\1|p')
+
+# What make of the outer tree has set is not for that of the copy.
+in_tree()
+{
+    env -u MAKEFLAGS -u MAKELEVEL -u MFLAGS -u VARIANT -u ROOM -u T -u TEST_TIMEOUT_S \
+        ${app:+"APP=$app"} make -C "$tree" --no-print-directory "$@"
+}
+
+# As `git apply`, in the copy, which is a repository of its own.
+apply()
+{
+    git -C "$tree" apply "$@" "$root/$patch"
+}
+
+copy_tree()
+{
+    rm -rf "$tree"
+    mkdir -p "$tree/build"
+    git ls-files -z --cached --others --exclude-standard | while IFS= read -r -d '' file; do
+        [ ! -f "$file" ] || printf '%s\0' "$file"
+    done | xargs -0 cp -a --parents -t "$tree"
+    # Times are kept, so that nothing is built a second time.
+    cp -a build/asan build/release build/gen build/list build/stamp build/sluice build/sluice-* \
+        "$tree/build"
+    ln -s "$root/build/deps" "$tree/build/deps"
+    ln -s "$root/tests/e2e/node_modules" "$tree/tests/e2e/node_modules"
+    git -C "$tree" init -q
+    git -C "$tree" add -A
+}
+
+# Builds, and runs the tests $1 one after the other; the first that fails ends it. The log has it.
+build_and_test()
+{
+    local test room
+    echo "building" >"$log"
+    in_tree all asan >>"$log" 2>&1 || return 1
+    for test in $1; do
+        echo "$test" >>"$log"
+        case $test in
+        tests/e2e/*) in_tree test-e2e "T=$(basename "$test")" ;;
+        tests/unit/*)
+            room=${test#tests/unit/}
+            in_tree test-unit "ROOM=${room%%/*}" "T=$(basename "$test")"
+            ;;
+        *) (cd "$tree" && "$test" && echo "1 passed, 0 failed") ;;
+        esac >>"$log" 2>&1 || return 1
+        # Nothing but skips proves nothing.
+        tail -n 1 "$log" | grep -Eq '^[1-9][0-9]* passed, 0 failed' || return 1
+    done
+}
+
+# The line of the log that says what was wrong, and in which step.
+reason()
+{
+    awk '
+        /^(building|tests\/[^ ]*)$/ { step = $0 }
+        found == "" && /error:|undefined reference|^ *error: |^[a-z].*: .*(is used|touches)/ {
+            found = $0
+        }
+        found == "" && /^ *not ok/ { found = $0 }
+        END { print "# " step ": " (found == "" ? "failed" : found) }' "$log" | cut -c 1-300
+}
+
+check_row()
+{
+    local files=$1 tests=$2 found file status
+    found=$(differences "$patch" "$files")
+    [ -z "$found" ] || printf '%s\n' "$found"
+    result "$name: the patch touches what its row names" "${#found}"
+    copy_tree
+    status=0
+    apply || status=$?
+    [ "$status" -ne 0 ] || build_and_test "$tests" || status=$?
+    result "$name: it builds, and $tests pass" "$status"
+    if [ "$status" -ne 0 ]; then
+        cat "$log"
+        return
+    fi
+    apply -R
+    for file in $(files_of "$patch"); do
+        apply "--exclude=$file"
+        status=0
+        ! build_and_test "$tests" || status=1
+        [ "$status" -ne 0 ] || reason
+        result "$name: it fails without $file" "$status"
+        apply -R "--exclude=$file"
+    done
+    [ -z "${KEEP:-}" ] || apply
+}
+
+main()
+{
+    local linked files tests is_there=
+    mkdir -p build/docs
+    [ -n "${KEEP:-}" ] || trap 'rm -rf "$tree" "$log"' EXIT
+    trap 'exit 130' INT TERM
+    while IFS='|' read -r linked files tests; do
+        [ "$linked" = "$patch" ] || continue
+        is_there=1
+        check_row "$files" "$tests"
+    done < <(rows)
+    [ -n "$is_there" ] || result "$patch: a row of $page links to it" 1
+    echo "1..$count"
+}
+
+main

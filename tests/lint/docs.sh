@@ -1,0 +1,39 @@
+#!/usr/bin/env bash
+# The lists of contrib/CONTRIBUTING.md have their patches: each row of "What to change for" links to
+# one in tests/docs, which applies and touches what the row names, nothing else. `make test-docs`
+# builds and tests them.
+set -eu
+# shellcheck source=files.sh
+. "$(dirname "$0")/files.sh"
+# shellcheck source=../docs/rows.sh
+. tests/docs/rows.sh
+
+check_row()
+{
+    local patch=$1 files=$2 tests=$3 name
+    if [ -z "$patch" ] || [ ! -f "$patch" ]; then
+        echo "$page: a row links to no patch of tests/docs: ${patch:-$files}"
+        return
+    fi
+    git apply --check "$patch" 2>&1 | sed "s|^|$patch: |" || true
+    differences "$patch" "$files"
+    [ -n "$tests" ] || echo "$page: the row of $patch names no test"
+    for name in $tests; do
+        [ -f "$name" ] || echo "$page: the row of $patch names $name, which is not there"
+    done
+}
+
+check()
+{
+    local patch files tests linked=
+    while IFS='|' read -r patch files tests; do
+        check_row "$patch" "$files" "$tests"
+        linked="$linked $patch "
+    done < <(rows)
+    [ -n "$linked" ] || echo "$page: there is no table \"What to change for\""
+    for patch in tests/docs/*.patch; do
+        [[ $linked == *" $patch "* ]] || echo "$patch: no row of $page links to it"
+    done
+}
+
+verdict "the lists of CONTRIBUTING have their patches" "$(check)"
